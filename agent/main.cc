@@ -23,11 +23,12 @@ struct Command {
 
 const std::vector<Command> kCommands{
     {"serve",
-     {{"workdir=", "detach", "idle-exit=", "superseded-exit=", "prepare-seconds=", "allow-root"},
+     {{"workdir=", "detach", "find",
+       "idle-exit=", "superseded-exit=", "prepare-seconds=", "allow-root"},
       0,
       0,
-      "serve [--workdir DIR] [--detach] [--idle-exit SECONDS] [--allow-root]"},
-     "runs the agent of this node",
+      "serve [--workdir DIR] [--detach | --find] [--idle-exit SECONDS] [--allow-root]"},
+     "runs the agent of this node; --find: says which one serves",
      serveCommand},
     {"bridge",
      {{"socket="}, 0, 0, "bridge --socket PATH", {"socket"}},

@@ -62,6 +62,8 @@ int takeLock(const Workdir& workdir, const std::string& version) {
   return -1;
 }
 
+constexpr int kNoneServes = 4;  // exit status
+
 struct ServeOptions {
   // seconds without a client or run after which it leaves; 0: never
   double idleExit = 0;
@@ -207,6 +209,12 @@ Result<int> serveCommand(const Arguments& arguments) {
   auto workdir = openWorkdir(arguments.text("workdir"));
   if (!workdir.ok()) return fail(workdir.error());
   const std::string version = bundleVersion(workdir->runtime);
+  if (arguments.has("find")) {
+    const auto serving = findAgent(*workdir, version);
+    if (!serving) return kNoneServes;
+    std::fputs(announcement(serving->socket, version, serving->pid).c_str(), stdout);
+    return 0;
+  }
   // If two start at once, one serves and the other finds it.
   int starting = -1;
   for (int tries = 0; starting < 0 && tries < 2500; ++tries) {

@@ -94,6 +94,10 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     message.mutable_copy_checkpoint()->set_step(copying_);
     server_->send(node, message);
   }
+  if (profiled_.count() > 0) {
+    *message.mutable_profile() = profiled_;
+    server_->send(node, message);
+  }
   if (canGrow()) checkpointNow();
   if (isEvaluator(node)) tellEvaluator();
   if (stopping_) {

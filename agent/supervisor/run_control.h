@@ -71,7 +71,8 @@ class RunControl {
   Status exclude(const std::string& run, int generation, const std::string& node);
   // Takes a checkpoint soon, and then restarts all ranks from it.
   Status restart(const std::string& run, int generation);
-  // All ranks record the events of so many steps. Returns which.
+  // All ranks record the events of so many steps. Returns which: those that are being recorded, if
+  // there are some.
   Result<node::v1::ProfiledSteps> profile(const std::string& run, int generation, int steps);
   Status kill(const std::string& run, int generation, const Message& why);
   run::v1::RunState state() const { return state_; }
@@ -187,7 +188,7 @@ class RunControl {
   void regroup(std::int64_t step);  // of a checkpoint
 
   // Excluding nodes and restarting ranks on request, at the coordinator
-  Status mayRegroup(Error refusal) const;
+  Status mustTrain(Error refusal) const;
   Status mayExclude(const std::string& node) const;
   Result<node::v1::Members> membersExcluding(const std::vector<std::string>& nodes) const;
   bool mayExcludeNow() const;
@@ -195,6 +196,7 @@ class RunControl {
   bool excludeNow(const Error& cause);
   bool excludeAfter(Error failure);
   void cannotExclude(const Message& why);
+  void dropRequests(const Message& why);
 
   // Copies of checkpoints
   bool listens() const;   // it may take over, or has files that others copy
@@ -309,6 +311,7 @@ class RunControl {
   std::int64_t excludeFrom_ = 0;
   std::optional<std::int64_t> restartFrom_;  // after a checkpoint of this step or later
   std::set<std::string> excluded_;           // not taken back
+  node::v1::ProfiledSteps profiled_;         // the last that were asked for in this generation
   // At the other nodes, until one of them takes over:
   std::string coordinator_, coordinatorAddress_;
   std::vector<node::v1::Listener> listeners_;        // those that may succeed it come in this order

@@ -80,11 +80,10 @@ void RunControl::noteCopied(const std::string& node, const node::v1::CheckpointC
     onAllCopied(copying_);
     regroup(copying_);
     if (leaving_) return;
-  } else if (excluding_.empty() && restartFrom_) {
-    regroup(copying_);  // it needs no copies
-    if (leaving_) return;
   } else {
     cannotExclude("the checkpoint could not be copied");
+    if (restartFrom_) regroup(copying_);  // it needs no copies
+    if (leaving_) return;
   }
   const bool next = published_ > std::exchange(copying_, 0);
   if (next) beginCopies();

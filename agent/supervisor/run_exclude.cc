@@ -56,10 +56,10 @@ Status RunControl::mayExclude(const std::string& node) const {
     error.why = "it has no ranks of the run";
     return error;
   }
-  return mayRegroup(std::move(error));
+  return mustTrain(std::move(error));
 }
 
-Status RunControl::mayRegroup(Error refusal) const {
+Status RunControl::mustTrain(Error refusal) const {
   if (outcome_ || stopping_ || isEnding()) {
     refusal.why = "the run is ending";
     return refusal;
@@ -76,7 +76,7 @@ Status RunControl::restart(const std::string& run, int generation) {
   LOCKSTEP_TRY(check(run, generation));
   LOCKSTEP_TRY(checkCoordinates());
   LOCKSTEP_TRY(checkTakesCheckpoints());
-  LOCKSTEP_TRY(mayRegroup(
+  LOCKSTEP_TRY(mustTrain(
       makeError(Code::kFailedPrecondition, "the ranks of run {} cannot be restarted now", run)));
   restartFrom_ = furthest_;
   say("all ranks are restarted after the next checkpoint, on request");
@@ -162,21 +162,35 @@ void RunControl::cannotExclude(const Message& why) {
   }
 }
 
+void RunControl::dropRequests(const Message& why) {
+  cannotExclude(why);
+  if (!restartFrom_) return;
+  restartFrom_.reset();
+  Error warning =
+      makeError(Code::kUnavailable, "the ranks of run {} cannot be restarted now", request_.run());
+  warning.why = why;
+  warn(std::move(warning));
+}
+
 // All nodes have published a checkpoint, and have copied it where they keep copies.
 void RunControl::regroup(std::int64_t step) {
   if (excluding_.empty() && !restartFrom_) return grow();
-  const std::int64_t from = excluding_.empty() ? *restartFrom_ : excludeFrom_;
-  if (step < from || leaving_ || !gone_ || outcome_) return;
-  if (stopping_ || isEnding()) return cannotExclude("the run is ending");
+  if (leaving_ || !gone_ || outcome_) return;
+  const bool excludes = !excluding_.empty() && step >= excludeFrom_;
+  const bool restarts = restartFrom_ && step >= *restartFrom_;
+  if (!excludes && !restarts) return;
+  if (stopping_ || isEnding()) return dropRequests("the run is ending");
   Error cause = makeError(Code::kAborted, "a restart of all ranks was requested");
   cause.node = request_.node();
-  if (excluding_.empty()) {
-    failedAt_ = monotonicNow();
-    return recover(cause);
+  if (excludes) {
+    Error excluded = cause;
+    excluded.what = excludedText();
+    excluded.node = excluding_.front();
+    if (excludeNow(excluded)) return;
   }
-  cause.what = excludedText();
-  cause.node = excluding_.front();
-  (void)excludeNow(cause);
+  if (!restarts) return;
+  failedAt_ = monotonicNow();
+  recover(cause);
 }
 
 }  // namespace lockstep::agent

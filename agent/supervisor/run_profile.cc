@@ -14,19 +14,25 @@ Result<node::v1::ProfiledSteps> RunControl::profile(const std::string& run, int 
   LOCKSTEP_TRY(checkCoordinates());
   if (steps < 1 || steps > kMostSteps)
     return invalidArgument("steps is {}; expected 1 to {}", steps, kMostSteps);
-  LOCKSTEP_TRY(mayRegroup(
-      makeError(Code::kFailedPrecondition, "no steps of run {} can be recorded now", run)));
-  node::v1::ProfiledSteps out;
-  const Nanoseconds step = std::max<Nanoseconds>(hangs_.usualStep(), 1'000);
-  out.set_first(furthest_ + 2 + kNotice / step);
-  out.set_count(steps);
+  Error refusal =
+      makeError(Code::kFailedPrecondition, "no steps of run {} can be recorded now", run);
+  LOCKSTEP_TRY(mustTrain(refusal));
+  if (furthest_ < profiled_.first() + profiled_.count() - 1) return profiled_;
+  const Nanoseconds step = hangs_.usualStep();
+  if (step <= 0) {
+    refusal.why = "the run is starting or restarting";
+    refusal.next = "ask again when it trains";
+    return refusal;
+  }
+  profiled_.set_first(furthest_ + 2 + kNotice / step);
+  profiled_.set_count(steps);
   node::v1::ToPeer message;
-  *message.mutable_profile() = out;
+  *message.mutable_profile() = profiled_;
   tellPeers(message);
-  profileHere(out);
-  say(fmt::format("all events of steps {} to {} are recorded, on request", out.first(),
-                  out.first() + steps - 1));
-  return out;
+  profileHere(profiled_);
+  say(fmt::format("all events of steps {} to {} are recorded, on request", profiled_.first(),
+                  profiled_.first() + steps - 1));
+  return profiled_;
 }
 
 void RunControl::profileHere(const node::v1::ProfiledSteps& steps) {

@@ -161,6 +161,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   returned_.clear();
   excludeFrom_ = 0;
   restartFrom_.reset();
+  profiled_.Clear();
   copiedHere_ = false;
   hangs_.clear();
   stalled_.clear();

@@ -32,11 +32,19 @@ Result<Shown> readCosts(const Globals& globals, const Arguments& arguments) {
     LOCKSTEP_ASSIGN(std::vector<Point> points, out.store->readAll(info.name));
     matrix.add({info.name, std::move(points)});
   }
+  const PlanFacts plan = planFactsOf(documents);
+  if (plan.isAsynchronous) {
+    Error error =
+        makeError(Code::kFailedPrecondition, "no rank of run {} can be compared", out.row.run);
+    error.why = "its training is asynchronous: its ranks do not wait for each other";
+    return error;
+  }
   std::vector<std::string> nodes;  // of the ranks
-  if (const auto prediction = parsePrediction(documents.prediction); prediction.ok())
+  if (const auto prediction = parsePrediction(documents.prediction);
+      prediction.ok() && !regrouped(*out.store))
     for (const RankPreview& rank : prediction->ranks) nodes.push_back(rank.node);
   const StepTimes times(matrix, last > 0 ? matrix.steps() - last + 1 : 1, matrix.steps());
-  out.costs = rankCosts(times, nodes, batchSharesOf(documents).of(matrix.ranks()));
+  out.costs = rankCosts(times, out.row.world, nodes, plan.shares);
   if (out.costs.steps > 0) {
     out.figures =
         peerFigures(times, out.costs.ranks.front().rank, nodes, storedMeans(*out.store, times));

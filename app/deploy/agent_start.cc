@@ -8,10 +8,26 @@ namespace {
 
 constexpr int kNoUserManager = 81, kNoLingering = 82, kUnitFailed = 83;
 
-// Of A (the agent), W (its workdir), V (its version) and R (further options). A forking unit is
+// Of A (the agent), W (its workdir), V (its version), R (further options) and CHOICE (of this
+// start; "": as it was chosen before). An agent that serves is taken as it is. A forking unit is
 // started when the agent serves; only the agent is stopped with it, since the supervisors of runs
 // outlive it. Without lingering the user manager, and the unit with it, ends at the last logout.
-constexpr const char* kStart = R"sh(how=$(cat "$W/agent-start" 2>/dev/null)
+// Another start may have made the unit meanwhile: its agent is found. The choice is kept once it
+// has served.
+constexpr const char* kStart = R"sh(keep() {
+  case $CHOICE in
+    detached) rm -f "$W/agent-start" ;;
+    ?*) echo "$CHOICE" > "$W/agent-start" ;;
+  esac
+}
+found() {
+  "$A" serve --workdir "$W" --find $R </dev/null 2>/dev/null
+}
+if found; then
+  keep
+  exit
+fi
+how=${CHOICE:-$(cat "$W/agent-start" 2>/dev/null)}
 case $how in systemd|auto)
   : "${XDG_RUNTIME_DIR:=/run/user/$(id -u)}"
   export XDG_RUNTIME_DIR
@@ -24,10 +40,18 @@ case $how in systemd|auto)
     fault=82 said=$(id -un)
   else
     unit=lockstep-agent-$V-$(printf %s "$W" | cksum | cut -d ' ' -f 1)
-    if ! systemctl --user --quiet is-active "$unit" >/dev/null 2>&1; then
-      said=$(systemd-run --user --quiet --collect --unit="$unit" --property=Type=forking \
-        --property=KillMode=process -- "$A" serve --workdir "$W" --detach $R 2>&1 </dev/null) ||
-        fault=83
+    plain=$(printf %s "$W" | sed 's/\$/$$/g')
+    if ! said=$(systemd-run --user --quiet --collect --unit="$unit" --property=Type=forking \
+      --property=KillMode=process -- "$A" serve --workdir "$plain" --detach $R 2>&1 </dev/null)
+    then
+      fault=83
+      for second in 1 2 3 4 5; do
+        if found; then
+          keep
+          exit
+        fi
+        sleep 1
+      done
     fi
   fi
   if [ $fault -ne 0 ] && [ "$how" = systemd ]; then
@@ -35,7 +59,7 @@ case $how in systemd|auto)
     exit $fault
   fi
 esac
-"$A" serve --workdir "$W" --detach $R </dev/null
+"$A" serve --workdir "$W" --detach $R </dev/null && keep
 )sh";
 
 }  // namespace
@@ -51,13 +75,13 @@ Result<AgentStart> parseAgentStart(const std::string& name) {
 std::string agentStartScript(const std::string& folder, const std::string& workdir, bool allowRoot,
                              std::optional<AgentStart> choice) {
   const std::string version = folder.substr(folder.rfind('/') + 1).substr(0, 12);
-  std::string script = "A=" + shellQuote(folder + "/lockstep-agent") +
-                       "\nW=" + shellQuote(workdir) + "\nV=" + shellQuote(version) +
-                       "\nR=" + (allowRoot ? "--allow-root" : "") + "\n";
-  if (choice == AgentStart::kDetached) script += "rm -f \"$W/agent-start\" || exit 1\n";
-  if (choice == AgentStart::kSystemd) script += "echo systemd > \"$W/agent-start\" || exit 1\n";
-  if (choice == AgentStart::kAutomatic) script += "echo auto > \"$W/agent-start\" || exit 1\n";
-  return script + kStart;
+  const char* kept = "";
+  if (choice == AgentStart::kDetached) kept = "detached";
+  if (choice == AgentStart::kSystemd) kept = "systemd";
+  if (choice == AgentStart::kAutomatic) kept = "auto";
+  return "A=" + shellQuote(folder + "/lockstep-agent") + "\nW=" + shellQuote(workdir) +
+         "\nV=" + shellQuote(version) + "\nR=" + (allowRoot ? "--allow-root" : "") +
+         "\nCHOICE=" + kept + "\n" + kStart;
 }
 
 std::optional<Error> systemdError(int exitStatus, const std::string& errorOutput) {

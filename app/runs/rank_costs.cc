@@ -21,28 +21,36 @@ constexpr std::array<StepMeasure, 8> kMeasures{
     StepMeasure::kStep,    StepMeasure::kData,     StepMeasure::kForward,   StepMeasure::kBackward,
     StepMeasure::kWaiting, StepMeasure::kTransfer, StepMeasure::kOptimizer, StepMeasure::kStalled};
 
-// What a rank costs in one cell.
+// What a rank, or a node's slowest one, costs in one cell.
 struct Excess {
-  std::size_t rank = 0, phase = 0;
+  std::size_t group = 0, phase = 0;
   double seconds = 0;
-  std::int64_t step = 0;
+  double gain = 0;  // by which the step would be shorter
 };
 
-void add(RankCost& cost, const Excess& excess, double lateFrom) {
-  cost.seconds += excess.seconds;
-  cost.phases[excess.phase] += excess.seconds;
+void add(RankCost& cost, const Excess& excess, std::int64_t step, std::int64_t stride,
+         double lateFrom) {
+  const auto steps = static_cast<double>(stride);
+  cost.seconds += excess.seconds * steps;
+  cost.phases[excess.phase] += excess.seconds * steps;
+  cost.withoutSeconds -= excess.gain;
   if (excess.seconds < lateFrom) return;
-  ++cost.lateSteps;
-  if (cost.firstLate == 0) cost.firstLate = excess.step;
-  cost.lastLate = excess.step;
+  cost.lateSteps += stride;
+  if (cost.firstLate == 0) cost.firstLate = step;
+  cost.lastLate = step + stride - 1;
 }
 
+// Where several steps share a cell, the greatest step and the greatest waiting are not of the same.
 double ownSeconds(const StepTimes& times, std::size_t rank, std::size_t cell) {
   const auto at = [&](StepMeasure measure) {
     return static_cast<double>(times.of(measure, rank)[cell]);
   };
-  return at(StepMeasure::kStep) - at(StepMeasure::kWaiting) - at(StepMeasure::kTransfer) +
-         at(StepMeasure::kStalled);
+  if (times.stride() == 1)
+    return at(StepMeasure::kStep) - at(StepMeasure::kWaiting) - at(StepMeasure::kTransfer) +
+           at(StepMeasure::kStalled);
+  double sum = 0;
+  for (const StepMeasure phase : kCostPhases) sum += at(phase);
+  return sum;
 }
 
 // Whether the rank has reported the step.
@@ -52,38 +60,56 @@ bool isKnown(const StepTimes& times, std::size_t rank, std::size_t cell) {
   });
 }
 
-// The longest rank's step; NaN if a rank has not reported all.
-double stepSeconds(const StepTimes& times, std::size_t cell) {
+// How many ranks took part in the step, the first ones; 0: not all have reported it.
+std::size_t ranksIn(const StepTimes& times, std::size_t cell, std::size_t world) {
+  std::size_t known = 0;
+  while (known < times.ranks() && isKnown(times, known, cell)) ++known;
+  return known >= world ? known : 0;
+}
+
+double stepSeconds(const StepTimes& times, std::size_t cell, std::size_t ranks) {
   double out = 0;
-  for (std::size_t r = 0; r < times.ranks(); ++r) {
-    if (!isKnown(times, r, cell)) return std::nan("");
+  for (std::size_t r = 0; r < ranks; ++r)
     out = std::max(out, static_cast<double>(times.of(StepMeasure::kStep, r)[cell]));
-  }
   return out;
 }
 
-// Returns the ranks that make the others wait.
+// Returns the groups of ranks that make the others wait, each with its slowest rank.
 std::vector<Excess> excessesOf(const StepTimes& times, std::size_t cell,
-                               const std::vector<double>& samples) {
-  std::vector<double> all;
-  for (std::size_t r = 0; r < times.ranks(); ++r) all.push_back(ownSeconds(times, r, cell));
+                               const std::vector<double>& samples,
+                               const std::vector<std::size_t>& groupOf) {
+  const std::size_t ranks = samples.size();
+  std::vector<double> own;
+  for (std::size_t r = 0; r < ranks; ++r) own.push_back(ownSeconds(times, r, cell));
   const std::vector<double> seconds =
-      analysis::excessSeconds(all, analysis::usualSeconds(all, samples));
+      analysis::excessSeconds(own, analysis::usualSeconds(own, samples));
+  // Of each group that has an excess, the rank with the greatest; and the longest times of groups.
+  std::map<std::size_t, std::size_t> slowest;
+  std::map<std::size_t, double> longest;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const std::size_t group = groupOf[r];
+    longest[group] = std::max(longest[group], own[r]);
+    if (seconds[r] <= 0) continue;
+    const auto [found, isNew] = slowest.try_emplace(group, r);
+    if (seconds[r] > seconds[found->second]) found->second = r;
+  }
   std::vector<Excess> out;
-  for (std::size_t r = 0; r < times.ranks(); ++r)
-    if (seconds[r] > 0)
-      out.push_back({.rank = r, .seconds = seconds[r], .step = times.stepOf(cell)});
-  if (out.empty()) return out;
-  std::vector<double> most(out.size(), -1);
-  for (std::size_t p = 0; p < kCostPhases.size(); ++p) {
-    for (std::size_t r = 0; r < times.ranks(); ++r) all[r] = times.of(kCostPhases[p], r)[cell];
-    const std::vector<double> usual = analysis::usualSeconds(all, samples);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      const double over = all[out[i].rank] - usual[out[i].rank];
-      if (over <= most[i]) continue;
-      most[i] = over;
-      out[i].phase = p;
+  for (const auto& [group, rank] : slowest) {
+    double others = 0;
+    for (const auto& [other, time] : longest)
+      if (other != group) others = std::max(others, time);
+    Excess one{.group = group, .seconds = seconds[rank]};
+    one.gain = std::clamp(longest[group] - others, 0.0, one.seconds);
+    double most = -1;
+    for (std::size_t p = 0; p < kCostPhases.size(); ++p) {
+      std::vector<double> all;
+      for (std::size_t r = 0; r < ranks; ++r) all.push_back(times.of(kCostPhases[p], r)[cell]);
+      const double over = all[rank] - analysis::usualSeconds(all, samples)[rank];
+      if (over <= most) continue;
+      most = over;
+      one.phase = p;
     }
+    out.push_back(one);
   }
   return out;
 }
@@ -117,7 +143,9 @@ StepTimes::StepTimes(const StepMatrix& matrix, std::int64_t first, std::int64_t 
   if (first_ > last_ || ranks_ == 0) return;
   const std::int64_t most =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(kMostCells / ranks_));
-  fromCell_ = std::max(matrix.cellOf(first_), matrix.cellOf(last_) - most + 1);
+  fromCell_ = std::max({matrix.cellOf(first_), matrix.cellOf(analysis::kWarmUpSteps) + 1,
+                        matrix.cellOf(last_) - most + 1});
+  if (fromCell_ > matrix.cellOf(last_)) return;
   first_ = std::max(first_, fromCell_ * stride_ + 1);
   cells_ = static_cast<std::size_t>(matrix.cellOf(last_) - fromCell_ + 1);
   began_ = matrix.began(0, first_);
@@ -140,48 +168,54 @@ std::span<const float> StepTimes::of(StepMeasure measure, std::size_t rank) cons
   return std::span(values).subspan(rank * cells_, cells_);
 }
 
-RankCosts rankCosts(const StepTimes& times, std::span<const std::string> nodes,
-                    const std::vector<double>& samples) {
+RankCosts rankCosts(const StepTimes& times, int world, std::span<const std::string> nodes,
+                    const plan::BatchShares& shares) {
   RankCosts out;
   out.first = times.first();
   out.last = times.last();
   out.atMost = times.stride() > 1;
   if (times.ranks() < 2) return out;
-  std::vector<double> lengths;  // of the cells that all ranks have
-  std::vector<std::vector<Excess>> excesses;
-  double total = 0;
-  for (std::size_t c = 0; c < times.cells(); ++c) {
-    const double length = stepSeconds(times, c);
-    if (std::isnan(length)) continue;
-    lengths.push_back(length);
-    total += length;
-    excesses.push_back(excessesOf(times, c, samples));
-  }
-  std::map<std::string, RankCost> byNode;
+  std::vector<std::size_t> rankOf(times.ranks()), nodeOfRank(times.ranks());
   for (std::size_t r = 0; r < times.ranks(); ++r) {
     const std::string node = nodeOf(nodes, r);
+    rankOf[r] = r;
     out.ranks.push_back({.rank = static_cast<int>(r), .node = node});
-    if (!node.empty()) byNode[node].node = node;
+    auto found = std::find_if(out.nodes.begin(), out.nodes.end(),
+                              [&](const RankCost& one) { return one.node == node; });
+    if (found == out.nodes.end()) found = out.nodes.insert(found, {.node = node});
+    nodeOfRank[r] = static_cast<std::size_t>(found - out.nodes.begin());
   }
+  const auto members = static_cast<std::size_t>(std::max(world, 2));
+  std::map<std::size_t, std::vector<double>> samples;        // by the number of ranks
+  std::vector<std::pair<std::size_t, std::size_t>> counted;  // cells, with their ranks
+  std::vector<double> lengths;
+  for (std::size_t c = 0; c < times.cells(); ++c) {
+    const std::size_t ranks = ranksIn(times, c, std::min(members, times.ranks()));
+    if (ranks == 0) continue;
+    counted.emplace_back(c, ranks);
+    lengths.push_back(stepSeconds(times, c, ranks));
+    if (samples.contains(ranks)) continue;
+    samples[ranks] = shares.of(static_cast<int>(ranks));
+    samples[ranks].resize(ranks, 1);  // not known: alike
+  }
+  double total = 0;
+  for (const double length : lengths) total += length;
   const double lateFrom = lengths.empty() ? 0 : kLate * lowerMedian(lengths);
-  for (const std::vector<Excess>& cell : excesses) {
-    std::map<std::string, Excess> worst;  // of each node: the others wait for its last rank
-    for (const Excess& one : cell) {
-      add(out.ranks[one.rank], one, lateFrom);
-      Excess& node = worst[out.ranks[one.rank].node];
-      if (one.seconds > node.seconds) node = one;
-    }
-    for (const auto& [name, one] : worst)
-      if (!name.empty()) add(byNode[name], one, lateFrom);
+  for (const auto& [cell, ranks] : counted) {
+    const std::int64_t step = times.stepOf(cell);
+    for (const Excess& one : excessesOf(times, cell, samples[ranks], rankOf))
+      add(out.ranks[one.group], one, step, times.stride(), lateFrom);
+    for (const Excess& one : excessesOf(times, cell, samples[ranks], nodeOfRank))
+      add(out.nodes[one.group], one, step, times.stride(), lateFrom);
   }
-  for (auto& [name, cost] : byNode) out.nodes.push_back(cost);
-  const auto count = static_cast<double>(lengths.size());
+  const auto count = static_cast<double>(std::max<std::size_t>(1, lengths.size()));
   out.steps = static_cast<std::int64_t>(lengths.size()) * times.stride();
-  out.stepSeconds = lengths.empty() ? 0 : total / count;
+  out.stepSeconds = total / count;
+  if (out.nodes.front().node.empty()) out.nodes.clear();  // not known
   for (std::vector<RankCost>* costs : {&out.ranks, &out.nodes}) {
     for (RankCost& cost : *costs) {
-      cost.share = total > 0 ? cost.seconds / total : 0;
-      cost.withoutSeconds = lengths.empty() ? 0 : out.stepSeconds - cost.seconds / count;
+      cost.share = total > 0 ? cost.seconds / (total * static_cast<double>(times.stride())) : 0;
+      cost.withoutSeconds = out.stepSeconds + cost.withoutSeconds / count;
     }
     std::stable_sort(costs->begin(), costs->end(),
                      [](const RankCost& a, const RankCost& b) { return a.seconds > b.seconds; });
@@ -189,9 +223,15 @@ RankCosts rankCosts(const StepTimes& times, std::span<const std::string> nodes,
   return out;
 }
 
-plan::BatchShares batchSharesOf(const RunDocuments& documents) {
+PlanFacts planFactsOf(const RunDocuments& documents) {
   const auto plan = plan::parse(documents.plan);
-  return plan.ok() ? plan::BatchShares(*plan) : plan::BatchShares();
+  return plan.ok() ? PlanFacts{plan::BatchShares(*plan), plan->isAsynchronous()} : PlanFacts();
+}
+
+bool regrouped(const RunStore& store) {
+  const std::vector<RunBatch::Fact> facts = store.facts();
+  return std::any_of(facts.begin(), facts.end(),
+                     [](const RunBatch::Fact& fact) { return fact.key.starts_with("recovering"); });
 }
 
 MeanOf storedMeans(const RunStore& store, const StepTimes& times) {
@@ -233,14 +273,18 @@ std::vector<PeerFigure> peerFigures(const StepTimes& times, int rank,
   for (const char* name : {"cpu", "memory"})
     compare(name, [&](int r) { return meanOf(fmt::format("rank/{}/{}", r, name)); });
   if (std::set<std::string>(nodes.begin(), nodes.end()).size() < 2) return out;
-  // `of` returns a figure of a node, on which there may be several ranks.
+  // `of` returns a figure of a node.
+  const std::string ownNode = nodeOf(nodes, static_cast<std::size_t>(rank));
   const auto compareNodes = [&](const char* name,
                                 const std::function<Figure(const std::string&)>& of) {
     std::map<std::string, Figure> known;
     for (const std::string& node : nodes)
       if (!node.empty() && !known.contains(node)) known[node] = of(node);
-    compare(fmt::format("node/{}", name),
-            [&](int r) { return known[nodeOf(nodes, static_cast<std::size_t>(r))]; });
+    std::vector<double> others;
+    for (const auto& [node, figure] : known)
+      if (node != ownNode && figure) others.push_back(*figure);
+    if (const Figure own = known[ownNode]; own && !others.empty())
+      out.push_back({fmt::format("node/{}", name), *own, lowerMedian(others)});
   };
   for (const char* name : {"cpu", "disk_read", "disk_write", "net_in", "net_out"})
     compareNodes(name, [&](const std::string& node) {

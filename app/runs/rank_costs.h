@@ -18,8 +18,8 @@
 
 namespace lockstep::app {
 
-// A copy of what a StepMatrix has of steps `first` to `last`, without those that warm up. Of more
-// than kMostCells steps of ranks, the last ones.
+// A copy of what a StepMatrix has of steps `first` to `last`, without cells of those that warm up.
+// Of more than kMostCells steps of ranks, the last ones.
 class StepTimes {
  public:
   static constexpr std::size_t kMostCells = std::size_t{1} << 21;  // 64 MiB
@@ -49,13 +49,13 @@ class StepTimes {
 struct RankCost {
   int rank = -1;  // -1: of a node
   std::string node;
-  double seconds = 0;              // that the others waited for it
+  double seconds = 0;              // that the others waited for it or for a slower one
   double share = 0;                // of the time of all steps
   std::array<double, 5> phases{};  // of `seconds`, by kCostPhases
   // Steps that it made longer by at least a quarter of the median step, and the first and the last
   // of them; 0: none.
   std::int64_t lateSteps = 0, firstLate = 0, lastLate = 0;
-  double withoutSeconds = 0;  // the mean step, were it as fast as the others
+  double withoutSeconds = 0;  // the mean step, were it alone as fast as the others
   // The phase of most of it, one of kCostPhases. Of no cost: the first.
   std::size_t mainPhase() const;
 };
@@ -66,18 +66,28 @@ inline constexpr std::array<StepMeasure, 5> kCostPhases{
 struct RankCosts {
   std::int64_t first = 0, last = 0, steps = 0;  // of which all ranks reported: so many
   double stepSeconds = 0;                       // the mean step
-  bool atMost = false;                          // several steps share a cell of the matrix
-  std::vector<RankCost> ranks, nodes;           // by descending cost
+  // Several steps share a cell of the matrix, of which it has the greatest values: costs are those
+  // of its costliest step, for each of them.
+  bool atMost = false;
+  std::vector<RankCost> ranks, nodes;  // by descending cost
 };
-// `nodes`: of each rank; shorter if some are not known. `samples`: of each rank in a step; empty:
-// alike.
-RankCosts rankCosts(const StepTimes& times, std::span<const std::string> nodes,
-                    const std::vector<double>& samples);
+// Ranks from `world` on have left the run: steps that they did not report count without them.
+// `nodes`: of each rank; shorter if some are not known. `shares`: unknown: alike.
+RankCosts rankCosts(const StepTimes& times, int world, std::span<const std::string> nodes,
+                    const plan::BatchShares& shares);
 
-// How the run's plan divides the batch; unknown where there is no plan.
-plan::BatchShares batchSharesOf(const RunDocuments& documents);
+// What a run's plan says of its ranks; nothing where there is no plan.
+struct PlanFacts {
+  plan::BatchShares shares;
+  bool isAsynchronous = false;  // its ranks do not wait for each other
+};
+PlanFacts planFactsOf(const RunDocuments& documents);
 
-// A figure of a rank beside the median of the others: "step", "data", … as StepMeasure, in seconds,
+// Whether other nodes have got ranks since the launch.
+bool regrouped(const RunStore& store);
+
+// A figure of a rank beside the median of the others, or of its node beside the median of the other
+// nodes: "step", "data", … as StepMeasure, in seconds,
 // and what its node samples, by the name of its series: "cpu" (cores), "memory" (bytes),
 // "node/cpu", "node/gpu/utilisation", "node/gpu/throttled" (0…1), "node/disk_read",
 // "node/disk_write", "node/net_in", "node/net_out" (bytes/s), "node/gpu/sm_clock" (MHz),
@@ -90,7 +100,8 @@ struct PeerFigure {
 using MeanOf = std::function<std::optional<double>(const std::string& series)>;
 std::vector<PeerFigure> peerFigures(const StepTimes& times, int rank,
                                     std::span<const std::string> nodes, const MeanOf& meanOf);
-// Of what the history has. The store is borrowed.
+// Of what the history has; of more than 20,000 points, the mean of the middles of spans. The store
+// is borrowed.
 MeanOf storedMeans(const RunStore& store, const StepTimes& times);
 
 }  // namespace lockstep::app

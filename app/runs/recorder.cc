@@ -199,7 +199,7 @@ class Recorder::State::Recording {
 
   plan::BatchShares sharesOf(const History& history) const {
     const auto documents = history.documents(state_.run);
-    return documents.ok() ? batchSharesOf(*documents) : plan::BatchShares();
+    return documents.ok() ? planFactsOf(*documents).shares : plan::BatchShares();
   }
 
   void run() {

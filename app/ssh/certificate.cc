@@ -36,7 +36,7 @@ std::size_t keyFields(std::string_view type) {
 }
 
 std::string utc(std::uint64_t seconds) {
-  constexpr std::uint64_t kLatest = 253402300799;  // the last of the year 9999
+  constexpr std::uint64_t kLatest = 9'223'372'036;  // as many as nanoseconds have room for: 2262
   const std::string text =
       isoTime(Nanoseconds(static_cast<std::int64_t>(std::min(seconds, kLatest)) * 1000000000));
   return text.substr(0, 10) + " " + text.substr(11, 5) + " UTC";

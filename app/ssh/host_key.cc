@@ -126,7 +126,7 @@ Status checkHostKey(ssh_session session, const SshConfig& config, const AskHostK
         strict == "yes" ? ", and StrictHostKeyChecking is yes" : ", which was not accepted");
     if (!answer.authority.empty())
       error.why = message("{}; the certificate authority in {} does not help: {}", error.why,
-                          answer.authority, "host certificates are not supported");
+                          answer.authority, Message("host certificates are not supported"));
     error.next = message(
         "compare it with the host's own (ssh-keygen -lf "
         "/etc/ssh/ssh_host_*_key.pub there), then accept it: "

@@ -200,6 +200,7 @@ void KeyAuth::tryFile(const std::string& file) {
       return;
     }
   }
+  if (refused_.contains(file)) return;
   const KeyPtr key = loadKey(file, attempt_);
   if (!key) return;
   attempt_.note(file);
@@ -220,8 +221,11 @@ void KeyAuth::tryCertificate(const std::string& file, const Certificate& certifi
   int answer =
       context.drive([&] { return ssh_userauth_try_publickey(session_, nullptr, shown.get()); });
   if (answer == SSH_AUTH_SUCCESS) {
-    const KeyPtr key = loadKey(file, attempt_);
-    if (!key) return;
+    const KeyPtr key = refused_.contains(file) ? nullptr : loadKey(file, attempt_);
+    if (!key) {
+      refused_.insert(file);
+      return;
+    }
     if (ssh_pki_copy_cert_to_privkey(shown.get(), key.get()) != SSH_OK)
       answer = SSH_AUTH_DENIED;
     else

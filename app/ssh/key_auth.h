@@ -31,6 +31,7 @@ class KeyAuth {
   std::vector<Certificate> certificates_;  // of files
   std::set<std::string> offered_;          // blobs of certificates
   std::set<std::string> accepted_;         // files, by a partial success
+  std::set<std::string> refused_;          // files that could not be unlocked
   bool read_ = false;
 };
 

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kLongestTail = 2000;
 constexpr int kExitWaitMs = 300;  // a command that closed its stdout is about to exit
-constexpr int kHangUpWaitMs = 500;
+constexpr int kHangUpWaitMs = 500, kKillWaitMs = 2000;
 constexpr std::chrono::milliseconds kLastWords{100};
 
 Result<pid_t> spawnShell(const std::string& command, int stream, int errors) {
@@ -81,8 +81,14 @@ ProxyCommand::~ProxyCommand() {
   pollfd exited{exited_.get(), POLLIN, 0};
   ::poll(&exited, 1, kHangUpWaitMs);
   ::kill(-pid_, SIGKILL);  // not reaped yet: the group cannot be another's
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  const auto reap = [pid = pid_] {
+    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  };
+  if (::poll(&exited, 1, kKillWaitMs) != 0)
+    reap();
+  else
+    std::thread(reap).detach();  // of another account, or in the middle of a disk's call
   ending_.notify();
   thread_.join();
 }

@@ -21,7 +21,8 @@ class ProxyCommand {
   // Runs "exec `command`" through $SHELL, or /bin/sh, as OpenSSH does, in a session of its own: it
   // has no terminal to ask on. `command` has its tokens expanded. Errors: of the system.
   static Result<std::unique_ptr<ProxyCommand>> start(const std::string& command);
-  // Ends the command and all of its process group (SIGHUP, then SIGKILL), and reaps it.
+  // Ends the command and all of its process group (SIGHUP, then SIGKILL), and reaps it; one that
+  // cannot be killed is reaped in the background when it ends.
   ~ProxyCommand();
   ProxyCommand(const ProxyCommand&) = delete;
   ProxyCommand& operator=(const ProxyCommand&) = delete;

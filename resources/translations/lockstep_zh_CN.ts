@@ -7412,6 +7412,14 @@ its last lines:
             <source>nodes %1 cannot be excluded now</source>
             <translation>现在不能排除节点 %1</translation>
         </message>
+        <message>
+            <source>the ranks could not be restarted</source>
+            <translation>无法重启 rank</translation>
+        </message>
+        <message>
+            <source>no steps could be recorded</source>
+            <translation>无法记录步</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -8384,6 +8392,14 @@ its last lines:
         <message>
             <source>Take a checkpoint and restart all ranks from it (lockstep restart)</source>
             <translation>写一个检查点，并从它重启所有 rank（lockstep restart）</translation>
+        </message>
+        <message>
+            <source>All events of steps %1 to %2 are recorded.</source>
+            <translation>已记录第 %1 步到第 %2 步的全部事件。</translation>
+        </message>
+        <message>
+            <source>Select one of them in the heat map.</source>
+            <translation>请在热力图中选择其中一步。</translation>
         </message>
     </context>
     <context>
@@ -10895,6 +10911,10 @@ its last lines:
             <source>Steps %1 to %2: a step takes at most %3.</source>
             <translation>第 %1 步到第 %2 步：每步至多用时 %3。</translation>
         </message>
+        <message>
+            <source>The ranks of asynchronous training do not wait for each other.</source>
+            <translation>异步训练的各 rank 不会互相等待。</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::CostModel</name>
@@ -11024,6 +11044,25 @@ its last lines:
         <message>
             <source>GPU throttling of its node</source>
             <translation>节点的 GPU 降频</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::RestartDialog</name>
+        <message>
+            <source>Restart all ranks</source>
+            <translation>重启所有 rank</translation>
+        </message>
+        <message>
+            <source>The run takes a checkpoint, ends the processes of all ranks, and starts them again from it. The result is the same.</source>
+            <translation>运行会写一个检查点，结束所有 rank 的进程，再从它重新启动。结果不变。</translation>
+        </message>
+        <message>
+            <source>Restart</source>
+            <translation>重启</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
         </message>
     </context>
 </TS>

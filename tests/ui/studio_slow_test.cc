@@ -114,6 +114,7 @@ class StudioSlowTest : public QObject {
     profileIt(rank);
     findInCosts(rank);
     excludeIt(rank);
+    if (rank == 0) restartAll();
   }
 
  private:
@@ -133,6 +134,35 @@ class StudioSlowTest : public QObject {
     const auto* timeline = page->findChild<ui::TimelineView*>("timeline");
     QVERIFY(
         tests::wait([&] { return timeline->measured() && timeline->measured()->step == first; }));
+  }
+  // By the panel's button: other processes, which train on.
+  void restartAll() {
+    ui::RunPage* page = road_->page();
+    const auto before = road_->processes("worker", road_->run());
+    QTest::mouseClick(page->findChild<QToolButton*>("restartRanksButton"), Qt::LeftButton);
+    QPointer<QDialog> dialog = page->findChild<QDialog*>("restartDialog");
+    QVERIFY(dialog && tests::wait([&] { return dialog->isVisible(); }));
+    QCOMPARE(dialog->findChild<QLabel*>("restartCommand")->text(),
+             "lockstep restart " + page->document()->run());
+    QTest::keyClick(dialog, Qt::Key_Return);
+    QVERIFY2(tests::wait(
+                 [&] {
+                   const auto now = road_->processes("worker", road_->run());
+                   return now.size() == kRanks &&
+                          std::none_of(now.begin(), now.end(), [&](int one) {
+                            return std::find(before.begin(), before.end(), one) != before.end();
+                          });
+                 },
+                 60'000),
+             qPrintable(stateText()));
+    const std::int64_t step = page->document()->lastStep();
+    QVERIFY2(tests::wait(
+                 [&] {
+                   return page->document()->lastStep() >= step + 10 &&
+                          page->document()->canExclude() && page->document()->canProfile();
+                 },
+                 60'000),
+             qPrintable(stateText()));
   }
   // It is the costliest, and stands beside its peers.
   void findInCosts(int rank) {

@@ -24,6 +24,7 @@ namespace lockstep::ui {
 namespace {
 
 constexpr int kEveryMs = 1000;
+constexpr int kRest = 5;  // times as long as the last reading took
 constexpr int kAllSteps = 0;
 
 // Columns as wide as their texts, but for one that takes the rest; so many rows in sight at least.
@@ -126,25 +127,28 @@ int CostsPanel::chosenRank() const {
 
 void CostsPanel::showEvent(QShowEvent* event) {
   QWidget::showEvent(event);
+  showEmpty();
   read();
 }
 
 void CostsPanel::read() {
+  if (document_->plan().isAsynchronous) return;
   if (std::exchange(reading_, true)) {
     readAgain_ = true;
     return;
   }
+  took_.start();
   const app::StepMatrix& matrix = document_->steps();
   const int span = span_->currentData().toInt();
   const std::int64_t first = span == kAllSteps ? 1 : matrix.steps() - span + 1;
   auto times = std::make_shared<app::StepTimes>(matrix, first, matrix.steps());
   runInBackground(
       this,
-      [times, rank = chosenRank(), nodes = document_->nodesOfRanks(),
-       samples = document_->samplesOfRanks(), folder = document_->historyFolder(),
-       run = document_->run().toStdString()] {
+      [times, rank = chosenRank(), world = document_->row().world,
+       nodes = document_->nodesOfRanks(), shares = document_->plan().shares,
+       folder = document_->historyFolder(), run = document_->run().toStdString()] {
         Answer out;
-        out.costs = app::rankCosts(*times, nodes, samples);
+        out.costs = app::rankCosts(*times, world, nodes, shares);
         if (out.costs.steps == 0) return out;
         out.rank = rank >= 0 ? rank : out.costs.ranks.front().rank;
         app::MeanOf meanOf = [](const std::string&) { return std::optional<double>(); };
@@ -156,6 +160,7 @@ void CostsPanel::read() {
       },
       [this](Answer answer) {
         reading_ = false;
+        again_.setInterval(std::max<int>(kEveryMs, kRest * static_cast<int>(took_.elapsed())));
         take(std::move(answer));
         if (std::exchange(readAgain_, false)) read();
       });
@@ -178,6 +183,15 @@ void CostsPanel::take(Answer answer) {
   stack_->setCurrentIndex(costs_->rowCount() > 0 && answer_->costs.steps > 0 ? 1 : 0);
   peers_->setFigures(answer_->figures, std::max(answer_->rank, 0));
   showSummary();
+  showEmpty();
+}
+
+void CostsPanel::showEmpty() {
+  empty_->setText(document_->plan().isAsynchronous
+                      ? tr("The ranks of asynchronous training do not wait for each other.")
+                  : document_->loaded() && document_->row().world <= 1
+                      ? tr("A run of one rank has no stragglers.")
+                      : tr("Ranks are compared after the first steps."));
 }
 
 void CostsPanel::choose() {
@@ -209,8 +223,7 @@ void CostsPanel::retranslate() {
   span_->setItemText(2, tr("All steps"));
   span_->setAccessibleName(tr("Steps"));
   setTexts(find_, tr("Show its last late step in the heat map"));
-  empty_->setText(document_->row().world > 1 ? tr("Ranks are compared after the first steps.")
-                                             : tr("A run of one rank has no stragglers."));
+  showEmpty();
   costTable_->setAccessibleName(tr("Time that the others waited"));
   peerTable_->setAccessibleName(tr("Beside its peers"));
   costs_->retranslate();

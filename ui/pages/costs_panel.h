@@ -2,6 +2,7 @@
 // them beside its peers. Reads in the background while it is in sight.
 #pragma once
 
+#include <QElapsedTimer>
 #include <QTimer>
 #include <QWidget>
 #include <memory>
@@ -40,10 +41,12 @@ class CostsPanel : public QWidget {
   void read();
   void take(Answer answer);
   void showSummary();
+  void showEmpty();
   void choose();
 
   RunDocument* document_;
   QTimer again_;  // while data arrive
+  QElapsedTimer took_;
   bool reading_ = false, readAgain_ = false, changed_ = true, taking_ = false;
   Card* costCard_ = nullptr;
   QComboBox* rows_ = nullptr;

@@ -16,6 +16,7 @@
 
 #include "ui/dialogs/debug_dialog.h"
 #include "ui/dialogs/exclude_dialog.h"
+#include "ui/dialogs/restart_dialog.h"
 #include "ui/pages/costs_panel.h"
 #include "ui/pages/dashboard_view.h"
 #include "ui/pages/run_logs.h"
@@ -46,6 +47,7 @@ QScrollArea* scrolled(QWidget* panel, QWidget* parent) {
 }
 
 constexpr int kNodesTab = 1;
+constexpr int kAtOnceMs = 30'000;  // after a click, what was asked for may take the view
 
 }  // namespace
 
@@ -183,8 +185,7 @@ void RunPage::connectButtons() {
   connect(clone_, &QPushButton::clicked, this, &RunPage::cloneWanted);
   connect(straggler_->profileButton(), &QToolButton::clicked, document_,
           [this] { document_->ask(app::RunRequest::kProfile); });
-  connect(straggler_->restartButton(), &QToolButton::clicked, document_,
-          [this] { document_->ask(app::RunRequest::kRestart); });
+  connect(straggler_->restartButton(), &QToolButton::clicked, this, &RunPage::restartRanks);
   connect(straggler_->debugButton(), &QToolButton::clicked, this, &RunPage::debugRank);
   connect(straggler_->excludeButton(), &QToolButton::clicked, this, &RunPage::excludeNode);
   connect(message(), &MessagePanel::actionTriggered, this, [this] {
@@ -198,7 +199,8 @@ void RunPage::connectDocument() {
   connect(document_, &RunDocument::breakdownChanged, this, &RunPage::refreshBreakdown);
   connect(document_, &RunDocument::slowChanged, this, &RunPage::refreshSlow);
   connect(document_, &RunDocument::profiled, this, [this](qint64 first, int steps) {
-    profiled_ = {first, first + steps - 1};
+    profiled_ = Profiled{first, first + steps - 1};
+    profiled_->asked.start();
     message()->showNote(Tone::kActive, [first, last = profiled_->last] {
       return MessagePanel::Note{.what = tr("All events of steps %1 to %2 are being recorded.")
                                             .arg(formatCount(first), formatCount(last))};
@@ -243,13 +245,24 @@ void RunPage::showStep(int rank, qint64 step) {
   steps_->choose(rank, step);
 }
 
-// Shows the recorded steps once the history has them.
+// Shows the recorded steps once the history has them; says so where that took long.
 void RunPage::showProfiled() {
-  if (!profiled_ || document_->lastStep() <= profiled_->last) return;
+  if (!profiled_) return;
+  const bool over = app::isFinal(document_->row().phase);
+  const qint64 last = std::min<qint64>(profiled_->last, document_->lastStep());
+  if (!over && document_->lastStep() <= profiled_->last) return;
   if (!std::exchange(profiled_->isWritten, true)) return;
-  const auto& slow = document_->slow();
-  showStep(slow && !slow->link && slow->rank >= 0 ? slow->rank : 0, profiled_->first);
-  profiled_.reset();
+  const Profiled done = *std::exchange(profiled_, {});
+  if (last < done.first) return message()->clear();  // the run has ended before
+  if (done.asked.elapsed() < kAtOnceMs) {
+    const auto& slow = document_->slow();
+    return showStep(slow && !slow->link && slow->rank >= 0 ? slow->rank : 0, done.first);
+  }
+  message()->showNote(Tone::kGood, [first = done.first, last] {
+    return MessagePanel::Note{.what = tr("All events of steps %1 to %2 are recorded.")
+                                          .arg(formatCount(first), formatCount(last)),
+                              .next = tr("Select one of them in the heat map.")};
+  });
 }
 
 // The moment that a cell of the heat map is of, in all plots and in the logs.
@@ -434,6 +447,15 @@ void RunPage::excludeNode() {
   connect(dialog, &QDialog::accepted, document_, [this, dialog] {
     document_->ask({app::RunRequest::kExclude, dialog->node().toStdString()});
   });
+  dialog->open();
+}
+
+void RunPage::restartRanks() {
+  if (!document_->canProfile()) return;
+  auto* dialog = new RestartDialog(document_->run(), this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  connect(dialog, &QDialog::accepted, document_,
+          [this] { document_->ask(app::RunRequest::kRestart); });
   dialog->open();
 }
 

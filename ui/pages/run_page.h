@@ -2,6 +2,7 @@
 // nodes, logs of all ranks, heat map and timeline of steps, traffic, and the straggler.
 #pragma once
 
+#include <QElapsedTimer>
 #include <QTimer>
 
 #include "app/runs/relaunch.h"
@@ -55,6 +56,7 @@ class RunPage : public Page {
   QString straggler() const;
   void debugRank();  // the straggler, or the first
   void excludeNode();
+  void restartRanks();
 
  Q_SIGNALS:
   void relaunchWanted(lockstep::app::RelaunchKind kind);
@@ -164,6 +166,7 @@ class RunPage : public Page {
   struct Profiled {
     qint64 first = 0, last = 0;  // steps
     bool isWritten = false;      // the steps after them have come a while ago
+    QElapsedTimer asked = {};
   };
   std::optional<Profiled> profiled_;  // that the page waits for
   TrafficPanel* traffic_ = nullptr;

@@ -62,7 +62,8 @@ struct RunDocument::Loaded {
   app::RunDocuments documents;
   app::RunScope scope;
   std::optional<app::Preview> prediction;
-  plan::BatchShares shares;
+  app::PlanFacts plan;
+  bool isAsLaunched = true;
   std::vector<std::string> curves;  // all names
   app::StepMatrix steps;
   std::vector<app::RunBatch::Series> measures;  // that `steps` has; the last point of each
@@ -89,7 +90,7 @@ RunDocument::Loaded RunDocument::readRun(const std::string& folder, const std::s
   out.row = *row;
   if (auto documents = (*history)->documents(run)) {
     out.documents = std::move(*documents);
-    out.shares = app::batchSharesOf(out.documents);
+    out.plan = app::planFactsOf(out.documents);
     out.scope = app::scopeOf(**history, out.row, out.documents);
     if (auto prediction = app::parsePrediction(out.documents.prediction)) {
       out.prediction = std::move(*prediction);
@@ -107,6 +108,7 @@ RunDocument::Loaded RunDocument::readRun(const std::string& folder, const std::s
       if (kProgress.contains(info.name)) out.series.push_back(std::move(series));
     }
     if (auto logs = (*store)->logs({}, 0, LogModel::kKept)) out.logs = logRows(*logs);
+    out.isAsLaunched = !app::regrouped(**store);
     out.epochs = (*store)->epochs();
     out.errors = (*store)->errors();
   }
@@ -212,7 +214,8 @@ void RunDocument::load() {
         }
         documents_ = std::move(loaded->documents);
         prediction_ = std::move(loaded->prediction);
-        shares_ = loaded->shares;
+        plan_ = loaded->plan;
+        isAsLaunched_ = isAsLaunched_ && loaded->isAsLaunched;
         model_.begin(loaded->row, std::move(loaded->scope));
         for (const auto& epoch : loaded->epochs) model_.addEpoch(epoch);
         alerts_.begin(loaded->row, model_.progress(), monotonicNow());
@@ -278,7 +281,7 @@ void RunDocument::follow() {
 
 std::vector<std::string> RunDocument::nodesOfRanks() const {
   std::vector<std::string> out;
-  if (prediction_)
+  if (prediction_ && isAsLaunched_)
     for (const app::RankPreview& rank : prediction_->ranks) out.push_back(rank.node);
   return out;
 }
@@ -346,7 +349,9 @@ void RunDocument::take(const app::RunUpdate& update) {
   for (const auto& warning : update.warnings) Q_EMIT warned(warning);
   for (const auto& restart : update.restarts) {
     if (!restart.begins()) continue;
-    if (!restart.nodes.empty()) members_ = restart.nodes;
+    if (restart.nodes.empty()) continue;
+    members_ = restart.nodes;
+    isAsLaunched_ = false;
     Q_EMIT warned(app::restartWarning(restart));
   }
   for (const auto& error : update.errors) Q_EMIT failed(error);

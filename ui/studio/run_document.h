@@ -54,10 +54,9 @@ class RunDocument : public QObject {
   double stalledSeconds() const;  // 0: no stall
   // The time that each rank spent on each step; the only place of these series.
   app::StepMatrix& steps() { return steps_; }
-  // The planned node of each rank; empty: not known.
+  // The node of each rank, as launched; empty: not known, as where other nodes have taken over.
   std::vector<std::string> nodesOfRanks() const;
-  // The samples of each rank in a step by the plan; empty: not known.
-  std::vector<double> samplesOfRanks() const { return shares_.of(steps_.ranks()); }
+  const app::PlanFacts& plan() const { return plan_; }
   // The nodes that have ranks now, as far as this document has followed the run.
   std::vector<std::string> members() const;
   // Converts a wall clock time, in seconds, to the x of series over time.
@@ -120,7 +119,8 @@ class RunDocument : public QObject {
   app::RunModel model_;
   app::RunDocuments documents_;
   std::optional<app::Preview> prediction_;
-  plan::BatchShares shares_;
+  app::PlanFacts plan_;
+  bool isAsLaunched_ = true;          // the nodes of the ranks
   std::vector<std::string> members_;  // of the last generation with others; empty: as launched
   LogModel* logs_;
   RunCurves curves_;

@@ -185,8 +185,8 @@ class CliExcludeTest : public QObject {
     QFETCH(QString, kind);
     QFETCH(QString, policy);
     const Cli cli;
-    const QStringList arguments = training(kind, "2", kSteps) << "--set"
-                                                              << "recovery.policy=" + policy;
+    const QStringList arguments = training(kind, "2", 2 * kSteps) << "--set"
+                                                                  << "recovery.policy=" + policy;
     const CliResult whole = cli.run(arguments);
     QVERIFY2(whole.exit == 0, whole.text());
     const auto process = cli.start(arguments);
@@ -203,7 +203,7 @@ class CliExcludeTest : public QObject {
     const CliResult result = cli.finish(*process, out);
     QVERIFY2(result.exit == 0, result.text());
     QCOMPARE(result.last()["weights_sha256"], whole.last()["weights_sha256"]);
-    QCOMPARE(result.last()["steps"].toInt(), kSteps);
+    QCOMPARE(result.last()["steps"].toInt(), 2 * kSteps);
     const auto recovering = result.all("recovering"), recovered = result.all("recovered");
     QCOMPARE(recovering.size(), qsizetype{1});
     QCOMPARE(recovering[0]["cause"].toString(), QString("a restart of all ranks was requested"));
