@@ -242,7 +242,7 @@ class RankCostsTest : public QObject {
     QVERIFY(near(exact.ranks[0].seconds, 0.8, 0.1));
     QVERIFY2(near(shared.ranks[0].seconds, 0.8, 0.15),
              fmt::format("{}", shared.ranks[0].seconds).c_str());
-    QVERIFY(std::abs(shared.ranks[0].lateSteps - 100) <= 2);
+    QVERIFY(std::abs(shared.ranks[0].lateSteps - 100) <= 8);  // a cell has four
   }
 
   void figuresStandBesideThePeers() {
