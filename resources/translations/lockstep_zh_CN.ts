@@ -10915,6 +10915,18 @@ its last lines:
             <source>The ranks of asynchronous training do not wait for each other.</source>
             <translation>异步训练的各 rank 不会互相等待。</translation>
         </message>
+        <message>
+            <source>Debug it: stacks, processes, kernel messages, a debugger</source>
+            <translation>调试它：调用栈、进程、内核消息、调试器</translation>
+        </message>
+        <message>
+            <source>Exclude its node from the run</source>
+            <translation>从运行中排除它的节点</translation>
+        </message>
+        <message>
+            <source>The others waited for it %1, %2 of the time.</source>
+            <translation>其他 rank 等待它 %1，占总时间的 %2。</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::CostModel</name>

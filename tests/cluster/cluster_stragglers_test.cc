@@ -44,9 +44,12 @@ class ClusterStragglersTest : public QObject {
     QTest::addColumn<unsigned>("seed");
     const unsigned first = qEnvironmentVariable("LOCKSTEP_STRAGGLERS_SEED", "1").toUInt();
     const unsigned rounds = qEnvironmentVariable("LOCKSTEP_STRAGGLERS_ROUNDS", "1").toUInt();
+    QStringList kinds{"healthy", "link", "stopped", "quota"};
+    // Needs the machine for itself: by tests/cluster/stragglers alone.
+    if (qEnvironmentVariableIsSet("LOCKSTEP_STRAGGLERS_ROUNDS")) kinds << "crowded";
     for (unsigned seed = first; seed < first + rounds; ++seed)
-      for (const char* kind : {"healthy", "link", "stopped", "quota", "crowded"})
-        QTest::addRow("%s, seed %u", kind, seed) << QString(kind) << seed;
+      for (const QString& kind : kinds)
+        QTest::addRow("%s, seed %u", qPrintable(kind), seed) << kind << seed;
   }
   void stragglers() {
     QFETCH(QString, kind);
@@ -177,7 +180,8 @@ class ClusterStragglersTest : public QObject {
     for (int host = 1; host <= kHosts; ++host)
       pin(on_.workerOn(host, run), cores[host == victim ? 0 : 1]);
     std::vector<pid_t> others;
-    for (int i = 0; i < 4; ++i) others.push_back(startBusy(cores[0]));
+    // A rank that sleeps for most of a step is soon served, unless there are many.
+    for (int i = 0; i < 16; ++i) others.push_back(startBusy(cores[0]));
     isNamed(process, out, node, "other work");
     for (const pid_t other : others) {
       ::kill(other, SIGKILL);

@@ -180,6 +180,19 @@ class StudioSlowTest : public QObject {
     QCOMPARE(cell(0, 1), QString("local%1").arg(rank + 1));
     const auto* peers = page->findChild<QTableView*>("peerTable");
     QVERIFY(tests::wait([&] { return peers->model()->rowCount() > 7; }));
+    // What can be done about it stands beside it.
+    QTest::mouseClick(page->findChild<QToolButton*>("costExclude"), Qt::LeftButton);
+    QPointer<QDialog> exclude = page->findChild<QDialog*>("excludeDialog");
+    QVERIFY(exclude && tests::wait([&] { return exclude->isVisible(); }));
+    QCOMPARE(exclude->findChild<QComboBox*>("excludeNode")->currentText(), cell(0, 1));
+    QVERIFY(exclude->findChild<QLabel*>("excludeReason")->text().contains("The others waited"));
+    QTest::keyClick(exclude, Qt::Key_Escape);
+    QVERIFY(tests::wait([&] { return exclude.isNull(); }));
+    QTest::mouseClick(page->findChild<QToolButton*>("costDebug"), Qt::LeftButton);
+    QPointer<QDialog> debug = page->findChild<QDialog*>("debugDialog");
+    QVERIFY(debug && tests::wait([&] { return debug->isVisible(); }));
+    debug->close();
+    QVERIFY(tests::wait([&] { return debug.isNull(); }));
     tabs->setCurrentIndex(0);
   }
   // By the panel's button. The first node coordinates the run, and stays.

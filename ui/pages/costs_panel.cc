@@ -66,7 +66,9 @@ CostsPanel::CostsPanel(RunDocument* document, QWidget* parent)
   summary_ = makeLabel("costSummary", this, "muted");
   summary_->setWordWrap(true);
   tools->addWidget(summary_, 1);
-  tools->addWidget(find_);
+  exclude_ = makeToolButton("costExclude", "disconnect", this);
+  debug_ = makeToolButton("costDebug", "debug", this);
+  for (QToolButton* button : {find_, exclude_, debug_}) tools->addWidget(button);
   costCard_->body()->addLayout(tools);
   costs_ = new CostModel(this);
   costTable_ = new QTableView(this);
@@ -110,6 +112,14 @@ CostsPanel::CostsPanel(RunDocument* document, QWidget* parent)
     if (cost != nullptr && cost->lateSteps > 0) Q_EMIT shown(chosenRank(), cost->lastLate);
   };
   connect(find_, &QToolButton::clicked, this, showInMap);
+  connect(debug_, &QToolButton::clicked, this, [this] { Q_EMIT debugWanted(chosenRank()); });
+  connect(exclude_, &QToolButton::clicked, this, [this] {
+    if (const app::RankCost* cost = costs_->at(costTable_->currentIndex().row()))
+      Q_EMIT excludeWanted(QString::fromStdString(cost->node),
+                           tr("The others waited for it %1, %2 of the time.")
+                               .arg(formatSeconds(cost->seconds), formatPercent(cost->share, 1)));
+  });
+  connect(document_, &RunDocument::rowChanged, this, &CostsPanel::showSummary);
   connect(costTable_, &QTableView::activated, this, showInMap);
   retranslate();
 }
@@ -203,6 +213,8 @@ void CostsPanel::choose() {
 void CostsPanel::showSummary() {
   const app::RankCost* cost = costs_->at(costTable_->currentIndex().row());
   find_->setEnabled(cost != nullptr && cost->lateSteps > 0);
+  exclude_->setEnabled(cost != nullptr && document_->canExclude());
+  debug_->setEnabled(chosenRank() >= 0 && document_->canDebug());
   summary_->clear();
   if (!answer_ || answer_->costs.steps == 0) return;
   const app::RankCosts& all = answer_->costs;
@@ -223,6 +235,8 @@ void CostsPanel::retranslate() {
   span_->setItemText(2, tr("All steps"));
   span_->setAccessibleName(tr("Steps"));
   setTexts(find_, tr("Show its last late step in the heat map"));
+  setTexts(exclude_, tr("Exclude its node from the run"));
+  setTexts(debug_, tr("Debug it: stacks, processes, kernel messages, a debugger"));
   showEmpty();
   costTable_->setAccessibleName(tr("Time that the others waited"));
   peerTable_->setAccessibleName(tr("Beside its peers"));

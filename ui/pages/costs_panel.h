@@ -32,6 +32,9 @@ class CostsPanel : public QWidget {
 
  Q_SIGNALS:
   void shown(int rank, qint64 step);  // wants to be seen in the heat map
+  void debugWanted(int rank);
+  // Of a node, "" where it is not known, and what it costs.
+  void excludeWanted(const QString& node, const QString& reason);
 
  protected:
   void showEvent(QShowEvent* event) override;
@@ -52,6 +55,8 @@ class CostsPanel : public QWidget {
   QComboBox* rows_ = nullptr;
   QComboBox* span_ = nullptr;
   QToolButton* find_ = nullptr;
+  QToolButton* exclude_ = nullptr;
+  QToolButton* debug_ = nullptr;
   QStackedWidget* stack_ = nullptr;
   QLabel* empty_ = nullptr;
   QLabel* summary_ = nullptr;

@@ -152,6 +152,8 @@ void RunPage::buildTabs() {
   });
   connect(steps_, &StepsPanel::cellChosen, this, &RunPage::showMoment);
   connect(costs_, &CostsPanel::shown, this, &RunPage::showStep);
+  connect(costs_, &CostsPanel::debugWanted, this, &RunPage::debugRank);
+  connect(costs_, &CostsPanel::excludeWanted, this, &RunPage::excludeNode);
   connect(reader, &StepReader::failed, this,
           [this](const Error& error) { message()->showError(error); });
   tabs_->setCornerWidget(tools_, Qt::TopRightCorner);
@@ -186,8 +188,8 @@ void RunPage::connectButtons() {
   connect(straggler_->profileButton(), &QToolButton::clicked, document_,
           [this] { document_->ask(app::RunRequest::kProfile); });
   connect(straggler_->restartButton(), &QToolButton::clicked, this, &RunPage::restartRanks);
-  connect(straggler_->debugButton(), &QToolButton::clicked, this, &RunPage::debugRank);
-  connect(straggler_->excludeButton(), &QToolButton::clicked, this, &RunPage::excludeNode);
+  connect(straggler_->debugButton(), &QToolButton::clicked, this, [this] { debugRank(); });
+  connect(straggler_->excludeButton(), &QToolButton::clicked, this, [this] { excludeNode(); });
   connect(message(), &MessagePanel::actionTriggered, this, [this] {
     if (unreachableNs_ != 0) document_->giveUp();
   });
@@ -417,25 +419,25 @@ void RunPage::refreshFigures() {
 
 QString RunPage::straggler() const { return document_->slow() ? straggler_->who() : QString(); }
 
-void RunPage::debugRank() {
+void RunPage::debugRank(int rank) {
   if (!document_->canDebug()) return;
   const auto& slow = document_->slow();
   DebugSubject subject;
   subject.cluster = document_->cluster();
   subject.run = document_->row();
   subject.nodes = document_->documents().nodes;
-  subject.rank = slow && !slow->link && slow->rank >= 0 ? slow->rank : 0;
+  subject.rank = rank >= 0 ? rank : slow && !slow->link && slow->rank >= 0 ? slow->rank : 0;
   auto* dialog = new DebugDialog(document_->workspace(), std::move(subject), this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->show();
 }
 
-void RunPage::excludeNode() {
+void RunPage::excludeNode(const QString& wanted, const QString& why) {
   if (!document_->canExclude()) return;
   QStringList nodes;
   for (const std::string& node : document_->members()) nodes << QString::fromStdString(node);
-  QString chosen = nodes.back(), reason;
-  if (const auto& slow = document_->slow()) {
+  QString chosen = nodes.contains(wanted) ? wanted : nodes.back(), reason = why;
+  if (const auto& slow = document_->slow(); slow && wanted.isEmpty()) {
     chosen = QString::fromStdString(!slow->link                  ? slow->node
                                     : slow->link->common.empty() ? slow->link->to
                                                                  : slow->link->common);

@@ -54,8 +54,9 @@ class RunPage : public Page {
   RunDocument* document() const { return document_; }
   PlotView* lossPlot() const { return loss_; }
   QString straggler() const;
-  void debugRank();  // the straggler, or the first
-  void excludeNode();
+  void debugRank(int rank = -1);  // −1: the straggler, or the first
+  // Asks whether; "": the straggler's node, and why it is slow.
+  void excludeNode(const QString& node = {}, const QString& why = {});
   void restartRanks();
 
  Q_SIGNALS:
