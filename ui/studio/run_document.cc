@@ -349,9 +349,10 @@ void RunDocument::take(const app::RunUpdate& update) {
   for (const auto& warning : update.warnings) Q_EMIT warned(warning);
   for (const auto& restart : update.restarts) {
     if (!restart.begins()) continue;
-    if (restart.nodes.empty()) continue;
-    members_ = restart.nodes;
-    isAsLaunched_ = false;
+    if (!restart.nodes.empty()) {
+      members_ = restart.nodes;
+      isAsLaunched_ = false;
+    }
     Q_EMIT warned(app::restartWarning(restart));
   }
   for (const auto& error : update.errors) Q_EMIT failed(error);
