@@ -89,7 +89,7 @@ class CliExcludeTest : public QObject {
     QFETCH(QStringList, settings);
     QFETCH(bool, copied);
     Cli cli;
-    QStringList arguments = training("mirrored", "3", 3 * kSteps);
+    QStringList arguments = training("mirrored", "3", 2 * kSteps);
     for (const QString& setting : settings) arguments << "--set" << setting;
     const auto process = cli.start(arguments);
     QByteArray out;
@@ -117,7 +117,7 @@ class CliExcludeTest : public QObject {
     ::kill(victim, SIGKILL);
     const CliResult result = cli.finish(*process, out);
     QVERIFY2(result.exit == 0, result.text());
-    QCOMPARE(result.last()["steps"].toInt(), 3 * kSteps);
+    QCOMPARE(result.last()["steps"].toInt(), 2 * kSteps);
     const auto recovering = result.all("recovering");
     const bool atOnce = copied || settings.size() == 1;
     QCOMPARE(recovering.size(), qsizetype{atOnce ? 1 : 2});
