@@ -64,6 +64,9 @@ SlowEvidence RankWatch::evidence(const analysis::Straggler& straggler, const Gpu
   }
   const double stopped = own.stopped / own.seen, throttled = own.throttled / own.seen,
                waiting = own.waiting / own.seen;
+  // A process that waits for its cores does not run, either.
+  const bool isCrowded =
+      waiting > kCrowdedShare && waiting > kAboveOthers * median(std::move(waitings));
   const auto gpu = figures(own);
   SlowEvidence result;
   result.cores = own.cpu / own.seen;
@@ -78,13 +81,13 @@ SlowEvidence RankWatch::evidence(const analysis::Straggler& straggler, const Gpu
   } else if (result.diskFaults > kDiskFaults &&
              result.diskFaults > kAboveOthers * median(std::move(diskFaults))) {
     result.cause = SlowCause::kPaging;
-  } else if (straggler.frozenShare > kStoppedShare) {
+  } else if (straggler.frozenShare > kStoppedShare && !isCrowded) {
     result.cause = SlowCause::kFrozen;
     result.share = straggler.frozenShare;
   } else if (gpu && gpu->heat > kThrottledShare) {
     result.cause = SlowCause::kGpuHeat;
     result.share = gpu->heat;
-  } else if (waiting > kCrowdedShare && waiting > kAboveOthers * median(std::move(waitings))) {
+  } else if (isCrowded) {
     result.cause = SlowCause::kCrowded;
     result.share = waiting;
   } else if (gpu && gpu->power > kThrottledShare &&
