@@ -211,7 +211,7 @@ RankCosts rankCosts(const StepTimes& times, int world, std::span<const std::stri
   const auto count = static_cast<double>(std::max<std::size_t>(1, lengths.size()));
   out.steps = static_cast<std::int64_t>(lengths.size()) * times.stride();
   out.stepSeconds = total / count;
-  if (out.nodes.front().node.empty()) out.nodes.clear();  // not known
+  std::erase_if(out.nodes, [](const RankCost& one) { return one.node.empty(); });  // not known
   for (std::vector<RankCost>* costs : {&out.ranks, &out.nodes}) {
     for (RankCost& cost : *costs) {
       cost.share = total > 0 ? cost.seconds / (total * static_cast<double>(times.stride())) : 0;

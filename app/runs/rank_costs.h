@@ -1,6 +1,7 @@
 // RankCosts: how long each rank, and each node, made the others of a run wait, and in which phase,
-// by the steps of a StepMatrix. A rank's own time is data + forward + backward + optimizer; what it
-// costs is its excess over the usual (engine/analysis). No threads, no I/O.
+// by the steps of a StepMatrix. A rank's own time is its step without waiting and transfer, but
+// with the part of the transfer in which its process did not run; where several steps share a cell,
+// the sum of its phases. What it costs is its excess over the usual (engine/analysis). No threads.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // An ssh-agent of which only the listed keys show, as for IdentitiesOnly, and with certificates
-// that it does not hold itself; everything else passes. Protocol: draft-miller-ssh-agent. One
-// thread of its own, from making to destruction.
+// that it does not hold itself; everything else passes. Protocol: draft-miller-ssh-agent. It
+// has a thread, which ends with it.
 #pragma once
 
 #include <string>

@@ -168,7 +168,7 @@ class ClusterStragglersTest : public QObject {
     QVERIFY(group->limitCpu(100));
     isOver(process, out);
   }
-  // Its core has other work, and the others the other cores.
+  // Pins the rank and busy processes to one core, and the other ranks to another.
   void sharesItsCore(QProcess& process, QByteArray& out, const QString& node, const QString& run,
                      int victim) {
     cpu_set_t all;

@@ -16,6 +16,7 @@
 #include "ui/dialogs/metric_dialog.h"
 #include "ui/dialogs/name_dialog.h"
 #include "ui/dialogs/new_model_dialog.h"
+#include "ui/dialogs/restart_dialog.h"
 #include "ui/dialogs/ssh_questions.h"
 #include "ui/dialogs/tags_dialog.h"
 #include "ui/models/layer_table_model.h"
@@ -376,6 +377,10 @@ void shootDialogs(MainWindow* window, const QString& prefix) {
   exclude.show();
   shoot(&exclude, prefix + "-dialog-exclude");
   exclude.close();
+  RestartDialog restart("20261126-093012-51ab", window);
+  restart.show();
+  shoot(&restart, prefix + "-dialog-restart");
+  restart.close();
   CommandDialog command(
       [] {
         return CommandDialog::Texts{"Check this machine",

@@ -245,6 +245,15 @@ class RankCostsTest : public QObject {
     QVERIFY(std::abs(shared.ranks[0].lateSteps - 100) <= 8);  // a cell has four
   }
 
+  void nodesThatAreNotKnownAreNoRows() {
+    std::mt19937 random(10);
+    Steps steps(4);
+    steps.work(random, 0.05);
+    const RankCosts costs = costsOf(steps.matrix(), 1, kSteps, {"n1", "n1", "n2"});
+    QCOMPARE(costs.ranks.size(), std::size_t{4});
+    QCOMPARE(costs.nodes.size(), std::size_t{2});
+  }
+
   void figuresStandBesideThePeers() {
     std::mt19937 random(7);
     Steps steps(4);
