@@ -49,40 +49,56 @@ bool isCommunication(std::string_view frame) {
   return isOf(frame, "lockstep::comm::") || isOf(frame, "gloo::");
 }
 
+bool isRuntime(std::string_view frame) { return isOf(frame, "lockstep::runtime::"); }
+
 // Whether a thread in this frame may wait in a collective.
 bool isWait(std::string_view frame) {
-  if (isCommunication(frame) || isOf(frame, "std::")) return true;
+  if (isCommunication(frame) || isOf(frame, "std::") || isOf(frame, "lockstep::monotonicNow"))
+    return true;
   for (const std::string_view library :
        {"(libc.so", "(libstdc++.so", "(libgloo.so", "(libuv.so", "[vdso]"})
     if (frame.find(library) != std::string_view::npos) return true;
   return false;
 }
 
-// Returns the innermost frame that is no wait, of the first thread that has a frame of which
-// isAnchor holds, that one or farther out. Empty where there is none.
-template <typename Predicate>
-std::string frameWithin(const std::vector<std::string>& lines, Predicate isAnchor) {
-  std::string_view first;
+struct Place {
+  std::string_view frame;  // the innermost one that is no wait; empty: none
+  bool trains = false;     // the thread is in the runtime
+  bool runsPlan = false;   // in a step of the plan, or carries a collective's messages
+};
+
+// Returns where each thread is.
+std::vector<Place> placesOf(const std::vector<std::string>& lines) {
+  std::vector<Place> out;
   for (const std::string_view line : lines) {
     if (!line.starts_with("  ")) {
-      first = {};
+      out.emplace_back();
       continue;
     }
-    if (first.empty() && !isWait(line.substr(2))) first = line.substr(2);
-    if (!first.empty() && isAnchor(line.substr(2))) return std::string(first);
+    if (out.empty()) continue;
+    const std::string_view frame = line.substr(2);
+    Place& place = out.back();
+    place.trains |= isRuntime(frame);
+    place.runsPlan |= isOf(frame, "lockstep::runtime::Executor::") || isCommunication(frame);
+    if (place.frame.empty() && !isWait(frame)) place.frame = frame;
   }
-  return {};
+  return out;
 }
 
-// Returns where a thread is that runs a collective or carries its messages, and does not wait.
+// Returns where a thread is that runs a collective or carries its messages, and does not wait
+// there: neither in the communicator nor in the runtime, which calls it.
 std::string frameElsewhere(const std::vector<std::string>& lines) {
-  return frameWithin(lines, isCommunication);
+  for (const Place& place : placesOf(lines))
+    if (place.runsPlan && !place.frame.empty() && !isRuntime(place.frame))
+      return std::string(place.frame);
+  return {};
 }
 
 // Returns where the training thread is.
 std::string trainingFrame(const std::vector<std::string>& lines) {
-  return frameWithin(lines,
-                     [](std::string_view frame) { return isOf(frame, "lockstep::runtime::"); });
+  for (const Place& place : placesOf(lines))
+    if (place.trains) return std::string(place.frame);
+  return {};
 }
 
 }  // namespace

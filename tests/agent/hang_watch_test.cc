@@ -163,6 +163,20 @@ class HangWatchTest : public QObject {
     const auto carried = watch.refine(*verdict, {{0, carrier}, {1, waits}, {2, waits}});
     QVERIFY(carried.certain);
     QCOMPARE(carried.ranks, std::vector{0});
+    // So it is where it hangs before or after the communicator's part of the collective, while
+    // another was seen as it looked at the clock and one writes a checkpoint.
+    std::vector<std::string> beside = waits;
+    beside.erase(beside.begin() + 1, beside.begin() + 3);
+    beside.insert(beside.begin() + 1, {"  pause (libc.so.6)", "  hangHere (hang.cc:7)"});
+    std::vector<std::string> clock = waits;
+    clock.insert(clock.begin() + 1, "  lockstep::monotonicNow() (clock.cc:9)");
+    std::vector<std::string> writes = waits;
+    writes.insert(writes.end(), {"thread 9 checkpoint, D (disk sleep)", "  pwrite64 (libc.so.6)",
+                                 "  lockstep::File::write(long) (file.cc:40)",
+                                 "  lockstep::runtime::CheckpointWriter::work() (writer.cc:3)"});
+    const auto outside = watch.refine(*verdict, {{0, clock}, {1, beside}, {2, writes}});
+    QVERIFY(outside.certain);
+    QCOMPARE(outside.ranks, std::vector{1});
     // All do so, or none, or there are none: undecided.
     QVERIFY(!watch.refine(*verdict, {{0, hangs}, {1, hangs}, {2, hangs}}).certain);
     QVERIFY(!watch.refine(*verdict, {{0, waits}, {1, waits}, {2, waits}}).certain);
