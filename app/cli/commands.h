@@ -21,6 +21,7 @@ int killCommand(const Globals& globals, const Arguments& arguments);
 int logsCommand(const Globals& globals, const Arguments& arguments);
 int runsCommand(const Globals& globals, const Arguments& arguments);
 
+int adviseCommand(const Globals& globals, const Arguments& arguments);
 int planCommand(const Globals& globals, const Arguments& arguments);
 int simulateCommand(const Globals& globals, const Arguments& arguments);
 

@@ -119,6 +119,23 @@ const std::vector<Command> kCommands{
      "Simulates a plan in virtual time and prints one step of every rank.\n"
      "  --slow      makes a rank FACTOR times slower",
      simulateCommand},
+    {"advise",
+     {{"cluster=", "local=", "ranks=", "comm=", "set=", "pin=", "precision=", "seconds=", "top=",
+       "all", "measure", "json"},
+      1,
+      1,
+      "advise SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
+      "path=value]…\n"
+      "             [--pin OPTION[=VALUE]]… [--precision TYPE]… [--seconds N | --all] [--top N]\n"
+      "             [--measure] [--json]"},
+     "Finds the strategies with which a run's step takes the least time, and says why.\n"
+     "  --pin        keeps an option as the spec has it, or at VALUE\n"
+     "  --precision  also tries this precision, which changes results\n"
+     "  --seconds    how long to search (default 8)\n"
+     "  --all        plans every strategy, however long it takes\n"
+     "  --top        number of strategies shown (default 10)\n"
+     "  --measure    connects to the nodes and benchmarks the best ones there",
+     adviseCommand},
     {"verify",
      {{"ranks=", "cluster=", "steps=", "set=", "json"},
       1,

@@ -113,7 +113,7 @@ RankPreview rankOf(const Preview& preview, int rank, bool checkpoints) {
   return row;
 }
 
-// All of a preview but its simulation, remarks and what to do about a misfit.
+// All of a preview but the plan's text, its simulation, remarks and what to do about a misfit.
 Result<std::pair<Preview, planner::PlanRequest>> makePlanned(const LaunchRequest& request,
                                                              const std::vector<HostFacts>& hosts,
                                                              const planner::CostModel* measured,
@@ -130,8 +130,6 @@ Result<std::pair<Preview, planner::PlanRequest>> makePlanned(const LaunchRequest
                   specs::makePlanned(*request.spec, clusterSpec, nodeHosts, out.cost, trace));
   out.cluster = std::move(planned.cluster);
   out.plan = std::move(planned.plan);
-  out.planText = plan::text(out.plan);
-  out.planHash = plan::hash(out.plan);
   chooseComm(clusterSpec, out);
   const bool checkpoints = !request.spec->training().checkpoint().disabled();
   for (int rank = 0; rank < out.plan.mesh.size(); ++rank)
@@ -154,15 +152,8 @@ Result<std::pair<Preview, planner::PlanRequest>> makePlanned(const LaunchRequest
   return std::pair(std::move(out), std::move(planned.request));
 }
 
-}  // namespace
-
-Result<Preview> makePreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
-                            const planner::CostModel* measured, passes::PassTrace* trace) {
-  LOCKSTEP_ASSIGN(auto made, makePlanned(request, hosts, measured, trace));
-  auto& [out, plan] = made;
-  out.encoded = planner::encodedGradients(out.plan, 0);
-  out.tables = plan::servedTables(out.plan, 0);
-  out.simulation = planner::simulate(out.plan, out.cluster, out.cost);
+void simulate(Preview& out, const planner::SimulateOptions& options) {
+  out.simulation = planner::simulate(out.plan, out.cluster, out.cost, options);
   out.stepSeconds = out.simulation.stepSeconds;
   out.samplesPerSecond =
       out.stepSeconds > 0 ? static_cast<double>(out.plan.globalBatch) / out.stepSeconds : 0;
@@ -176,15 +167,58 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
     row.hidden = spent.hidden;
     row.optimizer = spent.optimizer;
   }
+}
+
+}  // namespace
+
+Result<Preview> makeBriefPreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
+                                 const planner::CostModel* measured) {
+  LOCKSTEP_ASSIGN(auto made, makePlanned(request, hosts, measured));
+  Preview& out = made.first;
+  planner::SimulateOptions options;
+  options.steps = 2;  // the second is like all others
+  options.events = false;
+  simulate(out, options);
+  out.misfit = misfitOf(out, hosts);
+  return std::move(out);
+}
+
+Result<Preview> makePreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
+                            const planner::CostModel* measured, passes::PassTrace* trace) {
+  LOCKSTEP_ASSIGN(auto made, makePlanned(request, hosts, measured, trace));
+  auto& [out, plan] = made;
+  out.planText = plan::text(out.plan);
+  out.planHash = plan::hash(out.plan);
+  out.encoded = planner::encodedGradients(out.plan, 0);
+  out.tables = plan::servedTables(out.plan, 0);
+  simulate(out, {});
   const auto replan = [&](const std::shared_ptr<const spec::v1::RunSpec>& spec) -> Result<Preview> {
     LaunchRequest other = request;
     other.spec = spec;
     LOCKSTEP_ASSIGN(auto planned, makePlanned(other, hosts, nullptr));
     return std::move(planned.first);
   };
-  out.misfit = misfitOf(out, *request.spec, hosts, replan);
+  out.misfit = misfitOf(out, hosts);
+  if (out.misfit)
+    out.misfit = withRelief(*std::move(out.misfit), out, *request.spec, hosts, replan);
   addRemarks(out, request, plan);
   return std::move(out);
+}
+
+std::int64_t wireBytes(const plan::Plan& plan) {
+  std::int64_t bytes = 0;
+  for (const plan::ScheduleEntry& entry : plan.entriesOf(0)) {
+    for (const plan::Step& one : plan.find(entry.program, 0)->steps) {
+      if (one.kind == plan::StepKind::kCollective) bytes += one.bytes;
+    }
+  }
+  return bytes;
+}
+
+std::int64_t peakMemory(const Preview& preview) {
+  std::int64_t most = 0;
+  for (const auto& rank : preview.ranks) most = std::max(most, rank.totalBytes());
+  return most;
 }
 
 namespace {

@@ -107,6 +107,13 @@ std::vector<HostFacts> hostsHere(const spec::v1::ClusterSpec& cluster);
 Result<Preview> makePreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
                             const planner::CostModel* measured = nullptr,
                             passes::PassTrace* trace = nullptr);
+// For a search among many plans: figures alone. The plan has no text and no hash, the simulation
+// no events; there are no remarks, and no remedies of a misfit.
+Result<Preview> makeBriefPreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
+                                 const planner::CostModel* measured = nullptr);
+// Returns the bytes that rank 0 sends and receives per training step.
+std::int64_t wireBytes(const plan::Plan& plan);
+std::int64_t peakMemory(const Preview& preview);  // of the rank that needs most
 // Returns the prediction as JSON, stored with the run: step_seconds, samples_per_second, measured,
 // comm, ranks[…].
 std::string predictionJson(const Preview& preview);

@@ -128,9 +128,7 @@ std::vector<Relief> reliefs(const spec::v1::RunSpec& spec, const cluster::Mesh& 
 
 }  // namespace
 
-// Why it does not fit and, of what people do about that, the first settings with which it does.
-std::optional<Error> misfitOf(const Preview& preview, const spec::v1::RunSpec& spec,
-                              const std::vector<HostFacts>& hosts, const Replan& replan) {
+std::optional<Error> misfitOf(const Preview& preview, const std::vector<HostFacts>& hosts) {
   const std::vector<Room> rooms = roomsOf(preview, hosts);
   const Room* room = fullest(rooms);
   if (room == nullptr) return std::nullopt;
@@ -142,6 +140,15 @@ std::optional<Error> misfitOf(const Preview& preview, const spec::v1::RunSpec& s
   if (room->assumed)
     error.why =
         message("it is assumed to be an {} until its node is connected", cluster::kAssumedGpu);
+  return error;
+}
+
+// Of what people do about a misfit, the first settings with which it fits.
+Error withRelief(Error misfit, const Preview& preview, const spec::v1::RunSpec& spec,
+                 const std::vector<HostFacts>& hosts, const Replan& replan) {
+  const std::vector<Room> rooms = roomsOf(preview, hosts);
+  const Room* room = fullest(rooms);
+  if (room == nullptr) return misfit;
   // The state that each rank needs if it is divided as a relief divides it.
   const cluster::Mesh& mesh = preview.cluster.mesh;
   const cluster::Strategy& kind = *cluster::findStrategy(spec.strategy().kind());
@@ -169,13 +176,13 @@ std::optional<Error> misfitOf(const Preview& preview, const spec::v1::RunSpec& s
     const auto made = replan(other);
     if (!made.ok()) continue;
     const std::vector<Room> needs = roomsOf(*made, hosts);
-    if (fullest(needs) == nullptr) return withRemedies(std::move(error), {relief.remedy});
+    if (fullest(needs) == nullptr) return withRemedies(std::move(misfit), {relief.remedy});
   }
-  error.next = message(
+  misfit.next = message(
       "use more ranks, a smaller batch or a smaller model, whose parameters and optimizer state "
       "are {}",
       sizeText(state));
-  return error;
+  return misfit;
 }
 
 }  // namespace lockstep::app

@@ -13,9 +13,10 @@ namespace lockstep::app {
 // Plans the run as another spec says.
 using Replan = std::function<Result<Preview>(const std::shared_ptr<const spec::v1::RunSpec>& spec)>;
 
-// Returns kResourceExhausted with the first remedy that was planned and fits, if there is one; none
-// where all ranks fit or their memory is unknown.
-std::optional<Error> misfitOf(const Preview& preview, const spec::v1::RunSpec& spec,
-                              const std::vector<HostFacts>& hosts, const Replan& replan);
+// Returns kResourceExhausted; none where all ranks fit or their memory is unknown.
+std::optional<Error> misfitOf(const Preview& preview, const std::vector<HostFacts>& hosts);
+// Adds the first remedy that was planned and fits, if there is one, to a misfit.
+Error withRelief(Error misfit, const Preview& preview, const spec::v1::RunSpec& spec,
+                 const std::vector<HostFacts>& hosts, const Replan& replan);
 
 }  // namespace lockstep::app

@@ -146,6 +146,7 @@ struct SimulateOptions {
   std::string program = "step";
   int steps = 4;
   std::vector<double> slowdown;  // per rank factor on compute; empty: none
+  bool events = true;            // false: Simulation::events stays empty
 };
 Simulation simulate(const plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost,
                     const SimulateOptions& options = {});

@@ -1,6 +1,9 @@
 // Discrete events in virtual time. A host is a queue under processor sharing: while its ranks ask
 // for more cores than it has, all of them advance at one common rate. So a host keeps one clock of
 // work done per rank, and a rank's computation ends at a fixed reading of that clock.
+//
+// Where nothing tells the ranks of a stage apart, they do the same at the same times: then the
+// first of each stage is simulated, and stands for the others.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -24,6 +27,8 @@ bool isOfOptimizer(ir::Phase phase) {
 }
 
 std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+
+constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
 class Simulator {
  public:
@@ -61,10 +66,12 @@ class Simulator {
       rank.host = entry->second;
       if (r < options.slowdown.size()) rank.slowdown = options.slowdown[r];
     }
+    chooseSimulated();
   }
 
   Simulation run() {
-    for (std::size_t r = 0; r < ranks_.size(); ++r) beginStep(r);
+    for (std::size_t r = 0; r < ranks_.size(); ++r)
+      if (isSimulated(r)) beginStep(r);
     while (!agenda_.empty()) {
       const Due due = agenda_.top();
       agenda_.pop();
@@ -130,6 +137,7 @@ class Simulator {
 
   struct Rank {
     std::size_t script = 0, host = 0;
+    std::size_t simulatedAs = 0;  // the rank that is simulated in its place, or itself
     int stage = 0;
     int threads = 1;
     double slowdown = 1;
@@ -139,6 +147,7 @@ class Simulator {
     std::size_t peers = 0;  // from how many it has what it receives now
     std::vector<Event> events;
     std::vector<double> ends;
+    Simulation::Breakdown spent;  // in all counted steps
     // Asynchronous work of this step: posted, and done.
     std::vector<int> posted;
     std::size_t completed = 0;
@@ -157,9 +166,11 @@ class Simulator {
         queue{};  // reading of `work` at the end, rank
     double rate() const { return demand > cores ? cores / demand : 1; }
   };
-  struct Rendezvous {
-    std::vector<std::size_t> ranks;
-    std::size_t expected = 0;
+  struct Group {  // of ranks along an axis
+    std::vector<int> members{};
+    std::size_t expected = 0;  // those that are simulated
+    // of the collective that it is in
+    std::vector<std::size_t> arrived{};
     double started = 0;
     bool asynchronous = false;
   };
@@ -167,12 +178,54 @@ class Simulator {
     double time;
     std::uint64_t order;  // ties in the order of their making
     enum class Kind : std::uint8_t { kWork, kCollective, kMessage } kind;
-    std::size_t index;  // host, rendezvous, or the rank that receives
+    std::size_t index;  // host, group, or the rank that receives
     std::uint64_t version;
     bool operator>(const Due& other) const {
       return std::tie(time, order) > std::tie(other.time, other.order);
     }
   };
+
+  // Whether the ranks of a stage cannot be told apart: they run the same, equally fast, and never
+  // wait for a core.
+  bool areStagesUniform() const {
+    const std::vector<cluster::Axis>& axes = plan_.mesh.axes();
+    if (plan_.mesh.servers() > 0) return false;
+    if (plan_.mesh.stages() > 1 && axes.front().name != cluster::kStageAxis) return false;
+    std::vector<double> demands(hosts_.size());
+    std::vector<const Rank*> firsts(static_cast<std::size_t>(plan_.mesh.stages()));
+    for (const Rank& rank : ranks_) {
+      demands[rank.host] += rank.threads;
+      if (demands[rank.host] > hosts_[rank.host].cores) return false;
+      const Rank*& first = firsts[static_cast<std::size_t>(rank.stage)];
+      if (first == nullptr) first = &rank;
+      if (first->script != rank.script || first->slowdown != rank.slowdown) return false;
+    }
+    return true;
+  }
+  void chooseSimulated() {
+    const bool uniform = areStagesUniform();
+    std::vector<std::size_t> firsts(static_cast<std::size_t>(plan_.mesh.stages()), ranks_.size());
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      std::size_t& first = firsts[static_cast<std::size_t>(ranks_[r].stage)];
+      first = std::min(first, r);
+      ranks_[r].simulatedAs = uniform ? first : r;
+    }
+  }
+  bool isSimulated(std::size_t r) const { return ranks_[r].simulatedAs == r; }
+  // The group of a simulated rank along an axis.
+  std::size_t groupOf(std::size_t r, const std::string& axis) {
+    std::vector<std::size_t>& ofRank = groupOf_[axis];
+    ofRank.resize(ranks_.size(), kNone);
+    if (ofRank[r] != kNone) return ofRank[r];
+    Group group{plan_.mesh.group(static_cast<int>(r), axis)};
+    for (const int member : group.members) {
+      const auto m = static_cast<std::size_t>(member);
+      ofRank[m] = groups_.size();
+      if (isSimulated(m)) ++group.expected;
+    }
+    groups_.push_back(std::move(group));
+    return ofRank[r];
+  }
 
   void advance(Host& host) {
     host.work += (now_ - host.updated) * host.rate();
@@ -268,10 +321,10 @@ class Simulator {
   const plan::Peers& peersOf(const Rank& rank) const {
     return scripts_[rank.script].peers[static_cast<std::size_t>(rank.at)];
   }
-  std::size_t peerOf(std::size_t r, const plan::Step& step, std::size_t index) const {
-    const std::vector<int> group = plan_.mesh.group(static_cast<int>(r), step.axis);
+  std::size_t peerOf(std::size_t r, const plan::Step& step, std::size_t index) {
+    const std::vector<int>& members = groups_[groupOf(r, step.axis)].members;
     return static_cast<std::size_t>(
-        group[static_cast<std::size_t>(peersOf(ranks_[r]).first) + index]);
+        members[static_cast<std::size_t>(peersOf(ranks_[r]).first) + index]);
   }
   void send(std::size_t r, const plan::Step& step) {
     Rank& rank = ranks_[r];
@@ -306,42 +359,34 @@ class Simulator {
     const double there = channel.there[channel.received++];
     if (++rank.peers < static_cast<std::size_t>(peersOf(rank).count)) return await(r, step);
     const double began = std::max(rank.since, there - scripts_[rank.script].seconds[at]);
-    if (began > rank.since) {
-      record(rank, r, EventKind::kWaiting, rank.since, began);
-      rank.events.back().peer = static_cast<std::int32_t>(peer);
-    }
+    if (began > rank.since)
+      record(rank, r, EventKind::kWaiting, rank.since, began, static_cast<std::int32_t>(peer));
     record(rank, r, EventKind::kTransfer, began, now_);
     next(r);
   }
 
   void arrive(std::size_t r, const plan::Step& step, double seconds) {
-    const std::vector<int> group = plan_.mesh.group(static_cast<int>(r), step.axis);
-    const auto [entry, isNew] =
-        groups_.emplace(std::make_pair(step.axis, group[0]), rendezvous_.size());
-    if (isNew) rendezvous_.push_back({{}, group.size()});
-    Rendezvous& rendezvous = rendezvous_[entry->second];
-    rendezvous.ranks.push_back(r);
-    if (rendezvous.ranks.size() < rendezvous.expected) return;
-    rendezvous.started = now_;
-    rendezvous.asynchronous = step.stream == plan::kCommunicationStream;
-    agenda_.push({now_ + seconds, order_++, Due::Kind::kCollective, entry->second, 0});
+    const std::size_t index = groupOf(r, step.axis);
+    Group& group = groups_[index];
+    group.arrived.push_back(r);
+    if (group.arrived.size() < group.expected) return;
+    group.started = now_;
+    group.asynchronous = step.stream == plan::kCommunicationStream;
+    agenda_.push({now_ + seconds, order_++, Due::Kind::kCollective, index, 0});
   }
 
   void finishCollective(std::size_t index) {
-    const std::vector<std::size_t> ranks = std::move(rendezvous_[index].ranks);
-    rendezvous_[index].ranks.clear();
-    if (rendezvous_[index].asynchronous) {
-      const double started = rendezvous_[index].started;
+    const std::vector<std::size_t> ranks = std::exchange(groups_[index].arrived, {});
+    const double started = groups_[index].started;
+    if (groups_[index].asynchronous) {
       for (const std::size_t r : ranks) complete(r, started);
       return;
     }
     for (const std::size_t r : ranks) {
       Rank& rank = ranks_[r];
-      const double started = rendezvous_[index].started;
-      if (started > rank.since) {
-        record(rank, r, EventKind::kWaiting, rank.since, started);
-        rank.events.back().peer = static_cast<std::int32_t>(ranks.back());
-      }
+      if (started > rank.since)
+        record(rank, r, EventKind::kWaiting, rank.since, started,
+               static_cast<std::int32_t>(ranks.back()));
       record(rank, r, EventKind::kTransfer, started, now_);
     }
     for (const std::size_t r : ranks) next(r);
@@ -364,24 +409,41 @@ class Simulator {
     come(r);
   }
 
-  void record(Rank& rank, std::size_t r, EventKind kind, double begin, double end) {
+  void record(Rank& rank, std::size_t r, EventKind kind, double begin, double end,
+              std::int32_t peer = -1) {
+    const plan::Step* step =
+        rank.at < 0 ? nullptr : scripts_[rank.script].steps[static_cast<std::size_t>(rank.at)];
     Event event;
     event.rank = static_cast<std::int32_t>(r);
     event.step = rank.stepsDone + 1;
     event.planStep = rank.at;
     event.kind = kind;
-    event.phase = ir::Phase::kData;
-    if (rank.at >= 0) {
-      const plan::Step& step = *scripts_[rank.script].steps[static_cast<std::size_t>(rank.at)];
-      event.phase = step.phase;
-      if (kind == EventKind::kTransfer) event.bytes = step.bytes;
-    }
-    event.asynchronous =
-        rank.at >= 0 && scripts_[rank.script].steps[static_cast<std::size_t>(rank.at)]->stream ==
-                            plan::kCommunicationStream;
+    event.phase = step == nullptr ? ir::Phase::kData : step->phase;
+    if (step != nullptr && kind == EventKind::kTransfer) event.bytes = step->bytes;
+    event.peer = peer;
+    event.asynchronous = step != nullptr && step->stream == plan::kCommunicationStream;
     event.begin = nanoseconds(begin);
     event.end = nanoseconds(end);
-    rank.events.push_back(event);
+    if (isCounted(event.step)) add(event, rank.spent);
+    if (options_.events) rank.events.push_back(event);
+  }
+  static void add(const Event& event, Simulation::Breakdown& spent) {
+    const double seconds = static_cast<double>(event.end - event.begin) * 1e-9;
+    switch (event.kind) {
+      case EventKind::kData:
+        spent.data += seconds;
+        break;
+      case EventKind::kWaiting:
+        spent.waiting += seconds;
+        break;
+      case EventKind::kTransfer:
+        spent.transfer += event.asynchronous ? 0 : seconds;
+        break;
+      case EventKind::kCompute:
+        (event.phase == ir::Phase::kBackward ? spent.backward
+         : isOfOptimizer(event.phase)        ? spent.optimizer
+                                             : spent.forward) += seconds;
+    }
   }
 
   bool isCounted(std::int64_t step) const { return options_.steps == 1 || step > 1; }
@@ -391,36 +453,29 @@ class Simulator {
     Simulation result;
     const int counted = options_.steps > 1 ? options_.steps - 1 : 1;
     double firstEnd = 0, lastEnd = 0;
-    for (Rank& rank : ranks_) {
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      Rank& rank = ranks_[ranks_[r].simulatedAs];
       firstEnd = std::max(firstEnd, rank.ends.front());
       lastEnd = std::max(lastEnd, rank.ends.back());
-      Simulation::Breakdown spent;
-      for (const Event& event : rank.events) {
-        if (!isCounted(event.step)) continue;
-        const double seconds = static_cast<double>(event.end - event.begin) * 1e-9 / counted;
-        switch (event.kind) {
-          case EventKind::kData:
-            spent.data += seconds;
-            break;
-          case EventKind::kWaiting:
-            spent.waiting += seconds;
-            break;
-          case EventKind::kTransfer:
-            spent.transfer += event.asynchronous ? 0 : seconds;
-            break;
-          case EventKind::kCompute:
-            (event.phase == ir::Phase::kBackward ? spent.backward
-             : isOfOptimizer(event.phase)        ? spent.optimizer
-                                                 : spent.forward) += seconds;
-        }
-      }
-      spent.transfer += rank.exposed / counted;
-      spent.hidden = rank.hidden / counted;
+      Simulation::Breakdown spent = rank.spent;
+      spent.transfer += rank.exposed;
+      spent.hidden = rank.hidden;
+      for (double* part : {&spent.data, &spent.forward, &spent.backward, &spent.waiting,
+                           &spent.transfer, &spent.optimizer, &spent.hidden})
+        *part /= counted;
       result.ranks.push_back(spent);
-      std::stable_sort(rank.events.begin(), rank.events.end(), [](const Event& a, const Event& b) {
-        return std::tie(a.step, a.planStep) < std::tie(b.step, b.planStep);
-      });
-      result.events.insert(result.events.end(), rank.events.begin(), rank.events.end());
+      if (isSimulated(r))
+        std::stable_sort(rank.events.begin(), rank.events.end(),
+                         [](const Event& a, const Event& b) {
+                           return std::tie(a.step, a.planStep) < std::tie(b.step, b.planStep);
+                         });
+      // Stages are the slowest axis: a peer is as far from the rank as from that simulated.
+      const auto shift = static_cast<std::int32_t>(r - ranks_[r].simulatedAs);
+      for (Event event : rank.events) {
+        event.rank += shift;
+        if (event.peer >= 0) event.peer += shift;
+        result.events.push_back(event);
+      }
     }
     result.stepSeconds = options_.steps > 1 ? (lastEnd - firstEnd) / counted : lastEnd;
     return result;
@@ -433,9 +488,9 @@ class Simulator {
   std::vector<Script> scripts_;
   std::vector<Rank> ranks_;
   std::vector<Host> hosts_;
-  std::vector<Rendezvous> rendezvous_;
-  std::map<std::pair<std::string, int>, std::size_t> groups_;
-  std::map<std::pair<std::size_t, std::size_t>, Channel> channels_;  // from, to
+  std::vector<Group> groups_;
+  std::map<std::string, std::vector<std::size_t>, std::less<>> groupOf_;  // by axis and rank
+  std::map<std::pair<std::size_t, std::size_t>, Channel> channels_;       // from, to
   std::priority_queue<Due, std::vector<Due>, std::greater<>> agenda_;
   std::uint64_t order_ = 0;
   double now_ = 0;

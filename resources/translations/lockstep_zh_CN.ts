@@ -1659,6 +1659,54 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::Message</name>
         <message>
+            <source>this cluster can run no strategy that has what is pinned</source>
+            <translation>此集群没有可运行的策略符合所固定的选项</translation>
+        </message>
+        <message>
+            <source>it computes %1 % of the step; exchanges take %2 %</source>
+            <translation>一步中 %1 % 的时间在计算；交换占 %2 %</translation>
+        </message>
+        <message>
+            <source>it computes %1 % of the step; ranks wait %2 %</source>
+            <translation>一步中 %1 % 的时间在计算；各 rank 等待 %2 %</translation>
+        </message>
+        <message>
+            <source>it computes %1 % of the step</source>
+            <translation>一步中 %1 % 的时间在计算</translation>
+        </message>
+        <message>
+            <source>as fast, in less memory</source>
+            <translation>同样快，所需内存更少</translation>
+        </message>
+        <message>
+            <source>as fast</source>
+            <translation>同样快</translation>
+        </message>
+        <message>
+            <source>ranks compute %1 ms longer a step</source>
+            <translation>每步各 rank 多计算 %1 ms</translation>
+        </message>
+        <message>
+            <source>ranks wait %1 ms longer a step</source>
+            <translation>每步各 rank 多等待 %1 ms</translation>
+        </message>
+        <message>
+            <source>exchanges take %1 ms longer a step</source>
+            <translation>每步交换多用 %1 ms</translation>
+        </message>
+        <message>
+            <source>the search was cancelled</source>
+            <translation>搜索已取消</translation>
+        </message>
+        <message>
+            <source>%1 cannot be pinned: it is not searched</source>
+            <translation>%1 不能固定：它不在搜索之列</translation>
+        </message>
+        <message>
+            <source>what is searched: %1</source>
+            <translation>搜索的选项：%1</translation>
+        </message>
+        <message>
             <source>no connection to %1 port %2 for a measurement</source>
             <translation>无法连接到 %1 的端口 %2 进行测量</translation>
         </message>

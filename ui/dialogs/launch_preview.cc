@@ -47,30 +47,14 @@ std::vector<Candidate> compareStrategies(
     one.strategy = name;
     if (made.preview) {
       one.stepSeconds = made.preview->stepSeconds;
-      one.memoryBytes = peakMemory(*made.preview);
-      one.wireBytes = wireBytes(made.preview->plan);
+      one.memoryBytes = app::peakMemory(*made.preview);
+      one.wireBytes = app::wireBytes(made.preview->plan);
     } else {
       one.refusal = made.preview.error();
     }
     out.push_back(std::move(one));
   }
   return out;
-}
-
-std::int64_t wireBytes(const plan::Plan& plan) {
-  std::int64_t bytes = 0;
-  for (const plan::ScheduleEntry& entry : plan.entriesOf(0)) {
-    for (const plan::Step& one : plan.find(entry.program, 0)->steps) {
-      if (one.kind == plan::StepKind::kCollective) bytes += one.bytes;
-    }
-  }
-  return bytes;
-}
-
-std::int64_t peakMemory(const app::Preview& preview) {
-  std::int64_t most = 0;
-  for (const auto& rank : preview.ranks) most = std::max(most, rank.totalBytes());
-  return most;
 }
 
 }  // namespace lockstep::ui

@@ -31,9 +31,4 @@ LaunchPreview makeLaunchPreview(const LaunchInputs& inputs);
 std::vector<Candidate> compareStrategies(
     const std::vector<std::pair<std::string, LaunchInputs>>& strategies);
 
-// Returns the bytes that rank 0 sends and receives per training step.
-std::int64_t wireBytes(const plan::Plan& plan);
-// Peak of all ranks.
-std::int64_t peakMemory(const app::Preview& preview);
-
 }  // namespace lockstep::ui

@@ -182,8 +182,9 @@ void PredictionView::show(const app::Preview& preview, bool told) {
   throughput_->setValue(
       told ? tr("%1/s").arg(formatCount(std::llround(preview.samplesPerSecond))) : dash,
       tr("samples"));
-  memory_->setValue(formatBytes(static_cast<double>(peakMemory(preview))), tr("peak per rank"));
-  wire_->setValue(formatBytes(static_cast<double>(wireBytes(preview.plan))),
+  memory_->setValue(formatBytes(static_cast<double>(app::peakMemory(preview))),
+                    tr("peak per rank"));
+  wire_->setValue(formatBytes(static_cast<double>(app::wireBytes(preview.plan))),
                   tr("per rank per step"));
   ranks_->setValue(QString::number(preview.ranks.size()), QString::fromStdString(preview.comm));
   source_->setText(

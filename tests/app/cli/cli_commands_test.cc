@@ -164,6 +164,40 @@ class CliCommandsTest : public QObject {
     QVERIFY2(ranks.err.contains("has 2"), ranks.err);
   }
 
+  // The settings that are advised give, as --set, the step that was told.
+  void adviseFindsStrategies() {
+    const Cli cli;
+    const QStringList run{example("fashion-mlp"), "--local", "3"};
+    const CliResult advice = cli.run(QStringList{"advise"} + run + QStringList{"--json"});
+    QVERIFY2(advice.exit == 0, advice.text());
+    const QJsonObject best = advice.first("candidate"), counts = advice.last();
+    QCOMPARE(best["event"].toString(), "candidate");
+    QCOMPARE(counts["event"].toString(), "advice");
+    QVERIFY(counts["judged"].toInt() >= 100 && counts["planned"].toInt() >= 3);
+    QVERIFY(!best["why"].toString().isEmpty());
+    QStringList sets;
+    const QJsonObject settings = best["settings"].toObject();
+    for (auto it = settings.begin(); it != settings.end(); ++it)
+      sets << "--set" << it.key() + "=" + it->toString();
+    const CliResult plan = cli.run(QStringList{"plan"} + run + sets + QStringList{"--json"});
+    QVERIFY2(plan.exit == 0, plan.text());
+    const double planned = plan.last()["prediction"].toObject()["step_seconds"].toDouble();
+    QVERIFY(std::abs(best["step_seconds"].toDouble() / planned - 1) < 0.01);
+    // As text with the command to launch it; nothing but what is pinned.
+    const CliResult text = cli.run(QStringList{"advise"} + run +
+                                   QStringList{"--pin", "strategy.kind=zero-3", "--top", "2"});
+    QVERIFY2(text.exit == 0, text.text());
+    QVERIFY2(text.out.contains("lockstep run ") && text.out.contains("strategy.kind=zero-3"),
+             text.text());
+    QCOMPARE(text.out.trimmed().split('\n')[1].contains("zero-3"), true);
+    for (const QStringList& wrong :
+         {QStringList{"--pin", "training.batch"}, QStringList{"--top", "0"},
+          QStringList{"--seconds", "x"}, QStringList{"--pin", "strategy.tensor=2"}}) {
+      const CliResult refused = cli.run(QStringList{"advise"} + run + wrong);
+      QVERIFY2(refused.exit != 0 && refused.err.contains("error: "), refused.text());
+    }
+  }
+
   void simulateShowsAStep() {
     const Cli cli;
     const CliResult result = cli.run({"simulate", example("fashion-mlp"), "--local", "3"});

@@ -1,7 +1,7 @@
 #include <QElapsedTimer>
 #include <QTest>
 
-#include "tests/engine/planner/requests.h"
+#include "tests/engine/planner/random_requests.h"
 #include "tests/support/sanitizers.h"
 
 using namespace lockstep;
@@ -173,6 +173,59 @@ class SimulateTest : public QObject {
       QVERIFY(cost.stepOverheadSeconds > 0);
       for (const auto& one : cost.collectives) QVERIFY(one.seconds > 0);
     }
+  }
+
+  // Ranks of a stage that cannot be told apart are simulated as one: the same comes out where each
+  // is simulated, as for a factor that is too small to matter.
+  void ranksThatCannotBeToldApartAreLikeAnyOthers() {
+    Draw draw(7);
+    int planned = 0;
+    for (int round = 0; round < 150; ++round) {
+      const Drawn drawn = draw();
+      const cluster::Cluster& cluster = drawn.cluster;
+      const auto plan = planner::makePlan(drawn.request, cluster, {});
+      if (!plan.ok()) continue;  // not every strategy has every mesh
+      ++planned;
+      planner::SimulateOptions options;
+      options.steps = draw.of({1, 3});
+      const auto simulation = planner::simulate(*plan, cluster, {}, options);
+      const auto ranks = static_cast<std::size_t>(plan->mesh.size());
+      options.slowdown.assign(ranks, 1);
+      options.slowdown.back() = 1 + 1e-15;
+      const auto each = planner::simulate(*plan, cluster, {}, options);
+      QVERIFY2(close(simulation.stepSeconds, each.stepSeconds), drawn.text.c_str());
+      QCOMPARE(simulation.ranks.size(), ranks);
+      for (std::size_t r = 0; r < each.ranks.size(); ++r) {
+        const auto &a = simulation.ranks[r], &b = each.ranks[r];
+        using Breakdown = planner::Simulation::Breakdown;
+        for (double Breakdown::*part :
+             {&Breakdown::data, &Breakdown::forward, &Breakdown::backward, &Breakdown::waiting,
+              &Breakdown::transfer, &Breakdown::optimizer, &Breakdown::hidden})
+          QVERIFY2(std::abs(a.*part - b.*part) < 1e-7,  // sums of whole nanoseconds
+                   fmt::format("{}: rank {}: {} and {}", drawn.text, r, a.*part, b.*part).c_str());
+      }
+      const auto isWaiting = [](const plan::Event& event) {
+        return event.kind == plan::EventKind::kWaiting && event.end - event.begin < 2;
+      };
+      std::vector<plan::Event> first = simulation.events, second = each.events;
+      std::erase_if(first, isWaiting);
+      std::erase_if(second, isWaiting);
+      QCOMPARE(first.size(), second.size());
+      for (std::size_t i = 0; i < first.size(); ++i) {
+        const plan::Event &a = first[i], &b = second[i];
+        QVERIFY(a.rank == b.rank && a.step == b.step && a.planStep == b.planStep);
+        QVERIFY(a.kind == b.kind && a.bytes == b.bytes && a.asynchronous == b.asynchronous);
+        QVERIFY(std::abs(a.begin - b.begin) <= 2 && std::abs(a.end - b.end) <= 2);
+      }
+      // Without events the rest is as with them.
+      options.slowdown.clear();
+      options.events = false;
+      const auto brief = planner::simulate(*plan, cluster, {}, options);
+      QVERIFY(brief.events.empty());
+      QCOMPARE(brief.stepSeconds, simulation.stepSeconds);
+      QCOMPARE(brief.ranks.back().forward, simulation.ranks.back().forward);
+    }
+    QVERIFY2(planned >= 50, qPrintable(QString::number(planned)));
   }
 
   void aThousandRanksAreSimulatedQuickly() {

@@ -1,0 +1,326 @@
+#include "app/advice/advice.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <set>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "app/advice/estimate.h"
+#include "app/specs/spec_text.h"
+#include "engine/cluster/assumed.h"
+#include "engine/specs/specs.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kBatch = 8;   // plans between two looks at what is left
+constexpr double kDoubt = 1.15;     // an estimate may be too high by so much
+constexpr std::size_t kVaried = 2;  // of the best
+constexpr double kVarying = 0.25;   // of the time
+constexpr double kAsGood = 1.005;   // steps that differ by less are equally good
+
+// Runs `work` for every index below `count`, on so many threads.
+void inParallel(std::size_t count, std::size_t threads, const std::stop_token& stop,
+                const std::function<void(std::size_t)>& work) {
+  std::atomic<std::size_t> next{0};
+  const auto loop = [&] {
+    for (std::size_t i = next++; i < count && !stop.stop_requested(); i = next++) work(i);
+  };
+  std::vector<std::jthread> others;
+  for (std::size_t t = 1; t < std::min(threads, count); ++t) others.emplace_back(loop);
+  loop();
+}
+
+// By time; of those that are equally good as the best, the simplest is the best.
+void sortByTime(std::vector<AdvisedStrategy>& rows) {
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.stepSeconds < b.stepSeconds; });
+  if (rows.empty()) return;
+  const double least = rows.front().stepSeconds;
+  const auto end = std::find_if(rows.begin(), rows.end(),
+                                [&](const auto& row) { return row.stepSeconds > kAsGood * least; });
+  const auto simplest = std::min_element(rows.begin(), end, [](const auto& a, const auto& b) {
+    return complexityOf(a.choice) < complexityOf(b.choice);
+  });
+  std::rotate(rows.begin(), simplest, simplest + 1);
+}
+
+// The part of the search that plans.
+class Search {
+ public:
+  Search(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
+         const AdviceOptions& options, SearchSpace space, Choice current)
+      : request_(request),
+        hosts_(hosts),
+        options_(options),
+        space_(std::move(space)),
+        current_(std::move(current)) {}
+
+  struct Outcome {
+    AdvisedStrategy made;
+    std::optional<Error> refusal, misfit;
+    bool runs() const { return !refusal && !misfit; }
+  };
+  // Plans these until the time is up, and keeps those that run. Returns whether all were planned.
+  bool plan(const std::vector<Choice>& choices, Clock::time_point end, Advice& advice) {
+    std::vector<std::optional<Outcome>> outcomes(choices.size());
+    inParallel(choices.size(), options_.threads, options_.stop, [&](std::size_t i) {
+      if (Clock::now() >= end) return;
+      outcomes[i] = planned(choices[i]);
+      if (options_.onPlanned) options_.onPlanned(++done_, expected_);
+    });
+    if (options_.stop.stop_requested()) return false;
+    bool all = true;
+    for (std::optional<Outcome>& one : outcomes) {
+      all = all && one.has_value();
+      if (!one) continue;
+      Outcome& outcome = *one;
+      ++advice.planned;
+      if (outcome.refusal) {
+        ++advice.refused;
+        if (!firstError_ || outcome.made.choice == current_) firstError_ = outcome.refusal;
+      } else if (outcome.misfit) {
+        ++advice.misfits;
+        if (!firstMisfit_ || outcome.made.choice == current_) firstMisfit_ = outcome.misfit;
+      }
+      if (outcome.made.choice == current_) {
+        if (outcome.runs()) advice.current = outcome.made;
+        advice.currentRefusal = outcome.refusal ? outcome.refusal : outcome.misfit;
+      }
+      if (outcome.runs() && isAllowed(outcome.made.choice, space_))
+        advice.best.push_back(std::move(outcome.made));
+    }
+    sortByTime(advice.best);
+    return all;
+  }
+  void expect(std::size_t plans) { expected_ = done_ + plans; }
+  Error failure() const {
+    if (firstMisfit_) return *firstMisfit_;
+    return firstError_.value_or(
+        makeError(Code::kNotFound, "this cluster can run no strategy that has what is pinned"));
+  }
+
+ private:
+  Outcome planned(const Choice& choice) const {
+    Outcome out;
+    out.made.choice = choice;
+    out.made.settings = settingsFor(*request_.spec, current_, choice);
+    const auto request = requestWith(request_, out.made.settings);
+    if (!request.ok()) {
+      out.refusal = request.error();
+      return out;
+    }
+    const auto preview = makeBriefPreview(*request, hosts_);
+    if (!preview.ok()) {
+      out.refusal = preview.error();
+      return out;
+    }
+    out.misfit = preview->misfit;
+    noteFigures(out.made, *preview);
+    return out;
+  }
+
+  const LaunchRequest& request_;
+  const std::vector<HostFacts>& hosts_;
+  const AdviceOptions& options_;
+  const SearchSpace space_;
+  const Choice current_;
+  std::optional<Error> firstError_, firstMisfit_;
+  std::atomic<std::size_t> done_{0};
+  std::size_t expected_ = 1;
+};
+
+// What decides about one, beside the best.
+Message reasonFor(const AdvisedStrategy& one, const AdvisedStrategy& best) {
+  const auto percent = [&](double part) { return 100 * part / std::max(one.stepSeconds, 1e-12); };
+  if (&one == &best) {
+    if (percent(one.exchanging) >= 5 && one.exchanging >= one.waiting)
+      return message("it computes {:.0f} % of the step; exchanges take {:.0f} %",
+                     percent(one.computing), percent(one.exchanging));
+    if (percent(one.waiting) >= 5)
+      return message("it computes {:.0f} % of the step; ranks wait {:.0f} %",
+                     percent(one.computing), percent(one.waiting));
+    return message("it computes {:.0f} % of the step", percent(one.computing));
+  }
+  const double slower = one.stepSeconds - best.stepSeconds;
+  if (slower <= (kAsGood - 1) * best.stepSeconds)
+    return one.memoryBytes < best.memoryBytes ? message("as fast, in less memory")
+                                              : message("as fast");
+  const double computing = 1e3 * (one.computing - best.computing);
+  const double waiting = 1e3 * (one.waiting - best.waiting);
+  const double exchanging = 1e3 * (one.exchanging - best.exchanging);
+  if (computing >= std::max(waiting, exchanging))
+    return message("ranks compute {:.2f} ms longer a step", computing);
+  if (waiting >= exchanging) return message("ranks wait {:.2f} ms longer a step", waiting);
+  return message("exchanges take {:.2f} ms longer a step", exchanging);
+}
+
+SearchSpace spaceOf(const LaunchRequest& request, const cluster::Cluster& cluster,
+                    const AdviceOptions& options) {
+  SearchSpace space;
+  space.ranks = static_cast<int>(cluster.devices.size());
+  space.layers = request.spec->model().layers_size();
+  space.batch = request.spec->training().batch();
+  space.oneNode =
+      std::all_of(cluster.devices.begin(), cluster.devices.end(),
+                  [&](const auto& device) { return device.node == cluster.devices[0].node; });
+  space.precisions = options.precisions;
+  return space;
+}
+
+// Bytes that a rank can have; 0: unknown.
+double memoryOfARank(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
+                     const cluster::Cluster& cluster) {
+  const cluster::Device& device = cluster.devices.front();
+  const auto facts = std::find_if(hosts.begin(), hosts.end(),
+                                  [&](const auto& one) { return one.node == device.node; });
+  const bool isKnown = facts != hosts.end();
+  if (device.kind == "cuda") {
+    if (isKnown && !facts->gpuMemory.empty()) return static_cast<double>(facts->gpuMemory.front());
+    return static_cast<double>(
+        cluster::assumedRates("cuda", request.spec->training().precision()).memoryBytes);
+  }
+  const auto ranks = std::count_if(cluster.devices.begin(), cluster.devices.end(),
+                                   [&](const auto& one) { return one.host == device.host; });
+  return isKnown ? static_cast<double>(facts->memoryAvailable) / static_cast<double>(ranks) : 0;
+}
+
+}  // namespace
+
+Result<LaunchRequest> requestWith(const LaunchRequest& request, const Remedy& settings) {
+  auto spec = std::make_shared<spec::v1::RunSpec>(*request.spec);
+  for (const auto& [path, value] : settings)
+    LOCKSTEP_TRY(applySet(*spec, fmt::format("{}={}", path, value)));
+  LOCKSTEP_TRY(specs::checkAndFill(*spec));
+  LaunchRequest out = request;
+  out.spec = std::move(spec);
+  return out;
+}
+
+void noteFigures(AdvisedStrategy& one, const Preview& preview) {
+  one.stepSeconds = preview.stepSeconds;
+  one.wireBytes = wireBytes(preview.plan);
+  one.memoryBytes = peakMemory(preview);
+  one.computing = one.waiting = one.exchanging = one.hidden = 0;
+  double ranks = 0;
+  for (const RankPreview& rank : preview.ranks) {
+    if (rank.isServer()) continue;
+    ++ranks;
+    one.computing += rank.forward + rank.backward + rank.optimizer;
+    one.waiting += rank.waiting;
+    one.exchanging += rank.transfer;
+    one.hidden += rank.hidden;
+  }
+  for (double* part : {&one.computing, &one.waiting, &one.exchanging, &one.hidden})
+    *part /= std::max(1.0, ranks);
+}
+
+void rankStrategies(std::vector<AdvisedStrategy>& rows) {
+  sortByTime(rows);
+  for (AdvisedStrategy& one : rows) one.why = reasonFor(one, rows.front());
+}
+
+Result<Advice> advise(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
+                      const AdviceOptions& options) {
+  const Clock::time_point begin = Clock::now(), end = begin + options.time;
+  const auto searchEnd = options.all ? Clock::time_point::max()
+                                     : begin + std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                                   (1 - kVarying) * options.time);
+  spec::v1::ClusterSpec clusterSpec = *request.cluster;
+  if (!request.comm.empty()) clusterSpec.set_comm(request.comm);
+  std::vector<specs::NodeHost> nodeHosts;
+  for (const HostFacts& facts : hosts) nodeHosts.push_back({facts.node, facts.host, facts.cores});
+  LOCKSTEP_ASSIGN(
+      const cluster::Cluster cluster,
+      specs::toCluster(clusterSpec, nodeHosts, request.spec->strategy(), request.spec->training()));
+  SearchSpace space = spaceOf(request, cluster, options);
+  const Choice current = choiceOf(*request.spec, cluster.mesh);
+  LOCKSTEP_TRY(pin(space, current, options.pinned));
+  std::vector<Choice> choices = choicesIn(space, current);
+  std::erase(choices, current);
+  Advice advice;
+  advice.judged = choices.size() + 1;
+  Search search(request, hosts, options, space, current);
+
+  // The spec's own is planned in any case, and says how long a plan takes.
+  const Clock::time_point first = Clock::now();
+  search.plan({current}, Clock::time_point::max(), advice);
+  const auto planTime = Clock::now() - first;
+  const auto left = (searchEnd - Clock::now()) * static_cast<int>(options.threads);
+  const std::size_t most = options.mostPlans > 0 ? options.mostPlans : choices.size();
+  if (options.all ||
+      (choices.size() <= most && planTime * static_cast<std::int64_t>(choices.size()) < left)) {
+    search.expect(choices.size());
+    advice.complete = search.plan(choices, searchEnd, advice);
+  } else {
+    Estimator estimator(request, hosts, cluster);
+    const auto probes = estimator.probesFor(choices);
+    inParallel(probes.size(), options.threads, options.stop,
+               [&](std::size_t i) { estimator.plan(probes[i]); });
+    struct Judged {
+      Choice choice;
+      enum Order { kLikely, kUnknown, kTooLarge } order = kLikely;
+      double seconds = 0;
+    };
+    const double room = memoryOfARank(request, hosts, cluster);
+    std::vector<Judged> judged;
+    for (Choice& choice : choices) {
+      const auto estimate = estimator.of(choice);
+      const auto order = !estimate ? choice.hasServers() ? Judged::kLikely : Judged::kUnknown
+                         : room > 0 && static_cast<double>(estimate->memoryBytes) > room
+                             ? Judged::kTooLarge
+                             : Judged::kLikely;
+      judged.push_back({std::move(choice), order, estimate ? estimate->seconds : 0});
+    }
+    std::stable_sort(judged.begin(), judged.end(), [](const Judged& a, const Judged& b) {
+      return std::tie(a.order, a.seconds) < std::tie(b.order, b.seconds);
+    });
+    std::vector<Choice> next;
+    std::size_t at = 0;
+    const auto isDone = [&] {
+      if (at == judged.size()) return advice.complete = true;
+      if (advice.best.empty()) return false;
+      const bool isSlower = judged[at].seconds > kDoubt * advice.best[0].stepSeconds;
+      return advice.complete = judged[at].order == Judged::kTooLarge ||
+                               (isSlower && advice.best.size() >= options.top);
+    };
+    while (!isDone() && at < most && Clock::now() < searchEnd && !options.stop.stop_requested()) {
+      next.clear();
+      for (; at < judged.size() && next.size() < kBatch; ++at) next.push_back(judged[at].choice);
+      search.expect(next.size());
+      search.plan(next, searchEnd, advice);
+    }
+  }
+  if (options.stop.stop_requested()) return makeError(Code::kCancelled, "the search was cancelled");
+  if (advice.best.empty()) return search.failure();
+
+  std::vector<Choice> variants;
+  const double least = advice.best[0].stepSeconds;
+  for (std::size_t i = 0; i < std::min(kVaried, advice.best.size()); ++i)
+    for (Choice& variant : refinementsOf(advice.best[i].choice, space))
+      variants.push_back(std::move(variant));
+  advice.judged += variants.size();
+  search.expect(variants.size());
+  Advice varied;
+  search.plan(variants, options.all ? Clock::time_point::max() : end, varied);
+  if (options.stop.stop_requested()) return makeError(Code::kCancelled, "the search was cancelled");
+  advice.planned += varied.planned;
+  advice.misfits += varied.misfits;
+  advice.refused += varied.refused;
+  for (AdvisedStrategy& one : varied.best)  // only those that are worth their settings
+    if (one.stepSeconds * kAsGood < least) advice.best.push_back(std::move(one));
+
+  sortByTime(advice.best);
+  if (advice.best.size() > options.top) advice.best.resize(options.top);
+  rankStrategies(advice.best);
+  if (advice.current) advice.current->why = reasonFor(*advice.current, advice.best.front());
+  return advice;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,81 @@
+// Estimates of strategies, good enough to tell which are worth planning.
+//
+// Small plans, of one group of ranks that shares layers with nothing else, give the time and the
+// memory of a micro-batch ("probes"). Of equal layers in a row they have two and three, as each one
+// more costs the same. Formulas add the rest: the bubble of a pipeline of s stages and m
+// micro-batches, (s-1) / m of the computation with 1F1B and GPipe (Narayanan et al.: "Efficient
+// Large-Scale Language Model Training on GPU Clusters", 2021) and a third of it with ZB-H1 (Qi et
+// al.: "Zero Bubble Pipeline Parallelism", 2024); what the fullest stage has more than the others;
+// and the exchange of gradients and parameters, of which ZeRO-2 repeats half and ZeRO-3 all in
+// every micro-batch.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/advice/choice.h"
+#include "app/runs/preview.h"
+
+namespace lockstep::app {
+
+struct Estimate {
+  double seconds = 0;            // of a step
+  std::int64_t memoryBytes = 0;  // of the rank that needs most
+};
+
+// Borrows the request, which outlives it.
+class Estimator {
+ public:
+  // `cluster` is that of the request.
+  Estimator(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
+            const cluster::Cluster& cluster);
+
+  struct Probe {               // what is planned
+    int tensor = 1;            // ranks
+    std::int64_t samples = 1;  // of its micro-batch
+    bool accumulates = false;  // it is one of several
+    std::string recompute, precision;
+    auto operator<=>(const Probe&) const = default;
+  };
+  // Returns the probes that estimates of these choices need.
+  std::vector<Probe> probesFor(const std::vector<Choice>& choices) const;
+  // Thread-safe.
+  void plan(const Probe& probe);
+
+  // Returns none for what has servers, and for what no probe could be planned of.
+  std::optional<Estimate> of(const Choice& choice) const;
+
+ private:
+  struct Costs {           // of a rank; seconds, bytes
+    double computing = 0;  // forward and backward
+    double repeated = 0;   // of this, one of the layers that repeat
+    double optimizer = 0, data = 0;
+    double parameters = 0, gradients = 0, optimizerState = 0, activations = 0;
+    static constexpr std::array<double Costs::*, 7> kAll{
+        &Costs::computing, &Costs::optimizer,      &Costs::data,       &Costs::parameters,
+        &Costs::gradients, &Costs::optimizerState, &Costs::activations};
+  };
+  std::optional<Costs> planned(const Probe& probe, int keptLayers) const;
+  double samplesOf(const Choice& choice) const;
+  int dataRanksOf(const Choice& choice) const;
+  Probe probeFor(const Choice& choice, std::int64_t samples) const;
+  std::optional<Costs> costsOf(const Choice& choice) const;
+  double fullestStage(const Choice& choice, const Costs& costs) const;
+  double exchangeSeconds(const Choice& choice, double parameterBytes, double computing) const;
+
+  const LaunchRequest& request_;
+  const std::vector<HostFacts> hosts_;
+  const cluster::Link between_, within_;  // hosts
+  const int repeated_;                    // layers in a row that are equal
+  int ranks_ = 1, perHost_ = 1;
+  double batch_ = 1;
+  std::mutex mutex_;
+  std::map<Probe, Costs> costs_;  // of the probes that could be planned
+};
+
+}  // namespace lockstep::app
