@@ -51,6 +51,12 @@ void sortByTime(std::vector<AdvisedStrategy>& rows) {
   std::rotate(rows.begin(), simplest, simplest + 1);
 }
 
+struct Judged {
+  Choice choice;
+  enum Order { kLikely, kUnknown, kTooLarge } order = kLikely;  // which are planned first
+  double seconds = 0;                                           // estimated
+};
+
 // The part of the search that plans.
 class Search {
  public:
@@ -70,6 +76,7 @@ class Search {
   // Plans these until the time is up, and keeps those that run. Returns whether all were planned.
   bool plan(const std::vector<Choice>& choices, Clock::time_point end, Advice& advice) {
     std::vector<std::optional<Outcome>> outcomes(choices.size());
+    expected_ = done_ + choices.size();
     inParallel(choices.size(), options_.threads, options_.stop, [&](std::size_t i) {
       if (Clock::now() >= end) return;
       outcomes[i] = planned(choices[i]);
@@ -99,7 +106,40 @@ class Search {
     sortByTime(advice.best);
     return all;
   }
-  void expect(std::size_t plans) { expected_ = done_ + plans; }
+  // Plans the most promising ones, so many at most. Returns whether nothing better is left.
+  bool planInOrder(const std::vector<Judged>& judged, std::size_t most, Clock::time_point end,
+                   Advice& advice) {
+    std::size_t at = 0;
+    while (at < judged.size()) {
+      if (!advice.best.empty()) {
+        const bool isSlower = judged[at].seconds > kDoubt * advice.best[0].stepSeconds;
+        if (judged[at].order == Judged::kTooLarge ||
+            (isSlower && advice.best.size() >= options_.top))
+          return true;
+      }
+      if (at >= most || Clock::now() >= end || options_.stop.stop_requested()) return false;
+      std::vector<Choice> next;
+      for (; at < judged.size() && next.size() < kBatch; ++at) next.push_back(judged[at].choice);
+      plan(next, end, advice);
+    }
+    return true;
+  }
+  // Varies the best ones in what changes little, and keeps what is worth its settings.
+  void vary(Clock::time_point end, Advice& advice) {
+    std::vector<Choice> variants;
+    const double least = advice.best[0].stepSeconds;
+    for (std::size_t i = 0; i < std::min(kVaried, advice.best.size()); ++i)
+      for (Choice& variant : refinementsOf(advice.best[i].choice, space_))
+        variants.push_back(std::move(variant));
+    Advice varied;
+    plan(variants, end, varied);
+    advice.judged += variants.size();
+    advice.planned += varied.planned;
+    advice.misfits += varied.misfits;
+    advice.refused += varied.refused;
+    for (AdvisedStrategy& one : varied.best)
+      if (one.stepSeconds * kAsGood < least) advice.best.push_back(std::move(one));
+  }
   Error failure() const {
     if (firstMisfit_) return *firstMisfit_;
     return firstError_.value_or(
@@ -133,7 +173,7 @@ class Search {
   const Choice current_;
   std::optional<Error> firstError_, firstMisfit_;
   std::atomic<std::size_t> done_{0};
-  std::size_t expected_ = 1;
+  std::size_t expected_ = 0;
 };
 
 // What decides about one, beside the best.
@@ -189,6 +229,34 @@ double memoryOfARank(const LaunchRequest& request, const std::vector<HostFacts>&
   const auto ranks = std::count_if(cluster.devices.begin(), cluster.devices.end(),
                                    [&](const auto& one) { return one.host == device.host; });
   return isKnown ? static_cast<double>(facts->memoryAvailable) / static_cast<double>(ranks) : 0;
+}
+
+// Returns the choices in the order in which it is worth to plan them.
+std::vector<Judged> judge(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
+                          const cluster::Cluster& cluster, std::vector<Choice> choices,
+                          const AdviceOptions& options) {
+  Estimator estimator(request, hosts, cluster);
+  const auto probes = estimator.probesFor(choices);
+  inParallel(probes.size(), options.threads, options.stop,
+             [&](std::size_t i) { estimator.plan(probes[i]); });
+  const double room = memoryOfARank(request, hosts, cluster);
+  std::vector<Judged> out;
+  for (Choice& choice : choices) {
+    Judged one;
+    if (const auto estimate = estimator.of(choice)) {
+      one.seconds = estimate->seconds;
+      if (room > 0 && static_cast<double>(estimate->memoryBytes) > room)
+        one.order = Judged::kTooLarge;
+    } else if (!choice.hasServers()) {
+      one.order = Judged::kUnknown;
+    }
+    one.choice = std::move(choice);
+    out.push_back(std::move(one));
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Judged& a, const Judged& b) {
+    return std::tie(a.order, a.seconds) < std::tie(b.order, b.seconds);
+  });
+  return out;
 }
 
 }  // namespace
@@ -256,66 +324,16 @@ Result<Advice> advise(const LaunchRequest& request, const std::vector<HostFacts>
   const std::size_t most = options.mostPlans > 0 ? options.mostPlans : choices.size();
   if (options.all ||
       (choices.size() <= most && planTime * static_cast<std::int64_t>(choices.size()) < left)) {
-    search.expect(choices.size());
     advice.complete = search.plan(choices, searchEnd, advice);
   } else {
-    Estimator estimator(request, hosts, cluster);
-    const auto probes = estimator.probesFor(choices);
-    inParallel(probes.size(), options.threads, options.stop,
-               [&](std::size_t i) { estimator.plan(probes[i]); });
-    struct Judged {
-      Choice choice;
-      enum Order { kLikely, kUnknown, kTooLarge } order = kLikely;
-      double seconds = 0;
-    };
-    const double room = memoryOfARank(request, hosts, cluster);
-    std::vector<Judged> judged;
-    for (Choice& choice : choices) {
-      const auto estimate = estimator.of(choice);
-      const auto order = !estimate ? choice.hasServers() ? Judged::kLikely : Judged::kUnknown
-                         : room > 0 && static_cast<double>(estimate->memoryBytes) > room
-                             ? Judged::kTooLarge
-                             : Judged::kLikely;
-      judged.push_back({std::move(choice), order, estimate ? estimate->seconds : 0});
-    }
-    std::stable_sort(judged.begin(), judged.end(), [](const Judged& a, const Judged& b) {
-      return std::tie(a.order, a.seconds) < std::tie(b.order, b.seconds);
-    });
-    std::vector<Choice> next;
-    std::size_t at = 0;
-    const auto isDone = [&] {
-      if (at == judged.size()) return advice.complete = true;
-      if (advice.best.empty()) return false;
-      const bool isSlower = judged[at].seconds > kDoubt * advice.best[0].stepSeconds;
-      return advice.complete = judged[at].order == Judged::kTooLarge ||
-                               (isSlower && advice.best.size() >= options.top);
-    };
-    while (!isDone() && at < most && Clock::now() < searchEnd && !options.stop.stop_requested()) {
-      next.clear();
-      for (; at < judged.size() && next.size() < kBatch; ++at) next.push_back(judged[at].choice);
-      search.expect(next.size());
-      search.plan(next, searchEnd, advice);
-    }
+    advice.complete = search.planInOrder(
+        judge(request, hosts, cluster, std::move(choices), options), most, searchEnd, advice);
   }
   if (options.stop.stop_requested()) return makeError(Code::kCancelled, "the search was cancelled");
   if (advice.best.empty()) return search.failure();
 
-  std::vector<Choice> variants;
-  const double least = advice.best[0].stepSeconds;
-  for (std::size_t i = 0; i < std::min(kVaried, advice.best.size()); ++i)
-    for (Choice& variant : refinementsOf(advice.best[i].choice, space))
-      variants.push_back(std::move(variant));
-  advice.judged += variants.size();
-  search.expect(variants.size());
-  Advice varied;
-  search.plan(variants, options.all ? Clock::time_point::max() : end, varied);
+  search.vary(options.all ? Clock::time_point::max() : end, advice);
   if (options.stop.stop_requested()) return makeError(Code::kCancelled, "the search was cancelled");
-  advice.planned += varied.planned;
-  advice.misfits += varied.misfits;
-  advice.refused += varied.refused;
-  for (AdvisedStrategy& one : varied.best)  // only those that are worth their settings
-    if (one.stepSeconds * kAsGood < least) advice.best.push_back(std::move(one));
-
   sortByTime(advice.best);
   if (advice.best.size() > options.top) advice.best.resize(options.top);
   rankStrategies(advice.best);
