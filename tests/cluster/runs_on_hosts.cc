@@ -1,5 +1,6 @@
 #include "tests/cluster/runs_on_hosts.h"
 #include "tests/support/paths.h"
+#include "tests/support/sanitizers.h"
 
 #include <sys/mount.h>
 #include <unistd.h>
@@ -24,7 +25,8 @@ RunsOnHosts::RunsOnHosts(int hosts, int diskLimitSeconds) : count_(hosts) {
   makeKey(folder_ / "id");
   fs::create_directories(workdir(small()).toStdString());
   mounted_ = ::mount("lockstep-test", qPrintable(workdir(small())), "tmpfs", 0, "size=300m") == 0;
-  const std::string disk = "SetEnv SHLVL=1 LD_PRELOAD=" LOCKSTEP_SLOW_DISK_LIBRARY
+  const std::string disk = std::string("SetEnv ") + kPreloads +
+                           "SHLVL=1 LD_PRELOAD=" LOCKSTEP_SLOW_DISK_LIBRARY
                            " LOCKSTEP_DISK_LIMIT=" +
                            std::to_string(diskLimitSeconds) + " LOCKSTEP_SLOW_DISK=" + slowDisk();
   hosts_ = Hosts::start(hosts, folder_.path(), folder_ / "id", &why_, disk, true);

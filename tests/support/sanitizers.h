@@ -8,5 +8,7 @@ inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
 #endif
+// For environments with LD_PRELOAD that do not inherit the test's.
+inline constexpr const char* kPreloads = kSanitized ? "ASAN_OPTIONS=verify_asan_link_order=0 " : "";
 
 }  // namespace lockstep::test

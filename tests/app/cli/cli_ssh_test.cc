@@ -11,6 +11,7 @@
 #include <QTest>
 
 #include "tests/app/cli/cli_runner.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/trouble.h"
 
 using namespace lockstep;
@@ -255,8 +256,8 @@ class CliSshTest : public QObject {
     Cli cli;
     cli.useBuiltBundle();
     Servers servers;
-    const QString clock =
-        "SetEnv LD_PRELOAD=" + library + " FAKETIME=" + offset + " DONT_FAKE_MONOTONIC=1";
+    const QString clock = QString("SetEnv ") + kPreloads + "LD_PRELOAD=" + library +
+                          " FAKETIME=" + offset + " DONT_FAKE_MONOTONIC=1";
     if (!servers.start(cli, {"", clock.toStdString()})) QSKIP(servers.why.c_str());
     const CliResult result =
         cli.run(QStringList{"--ssh-config", servers.config} + servers.accepted() +
