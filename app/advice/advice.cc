@@ -204,7 +204,11 @@ Message reasonFor(const AdvisedStrategy& one, const AdvisedStrategy& best) {
 SearchSpace spaceOf(const LaunchRequest& request, const cluster::Cluster& cluster,
                     const AdviceOptions& options) {
   SearchSpace space;
+  for (const spec::v1::NodeSpec& node : request.cluster->nodes())
+    if (std::find(node.roles().begin(), node.roles().end(), "ps") != node.roles().end())
+      space.servers += specs::deviceCount(node);
   space.ranks = static_cast<int>(cluster.devices.size());
+  if (!specs::hasServers(request.spec->strategy())) space.ranks += space.servers;
   space.layers = request.spec->model().layers_size();
   space.batch = request.spec->training().batch();
   space.oneNode =
@@ -233,9 +237,9 @@ double memoryOfARank(const LaunchRequest& request, const std::vector<HostFacts>&
 
 // Returns the choices in the order in which it is worth to plan them.
 std::vector<Judged> judge(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
-                          const cluster::Cluster& cluster, std::vector<Choice> choices,
+                          const cluster::Cluster& cluster, int workers, std::vector<Choice> choices,
                           const AdviceOptions& options) {
-  Estimator estimator(request, hosts, cluster);
+  Estimator estimator(request, hosts, cluster, workers);
   const auto probes = estimator.probesFor(choices);
   inParallel(probes.size(), options.threads, options.stop,
              [&](std::size_t i) { estimator.plan(probes[i]); });
@@ -327,7 +331,8 @@ Result<Advice> advise(const LaunchRequest& request, const std::vector<HostFacts>
     advice.complete = search.plan(choices, searchEnd, advice);
   } else {
     advice.complete = search.planInOrder(
-        judge(request, hosts, cluster, std::move(choices), options), most, searchEnd, advice);
+        judge(request, hosts, cluster, space.ranks - space.servers, std::move(choices), options),
+        most, searchEnd, advice);
   }
   if (options.stop.stop_requested()) return makeError(Code::kCancelled, "the search was cancelled");
   if (advice.best.empty()) return search.failure();

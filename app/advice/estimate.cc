@@ -83,13 +83,13 @@ cluster::Link withinHost(const cluster::Cluster& cluster) {
 }  // namespace
 
 Estimator::Estimator(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
-                     const cluster::Cluster& cluster)
+                     const cluster::Cluster& cluster, int workers)
     : request_(request),
       hosts_(hosts),
       between_(cluster.link),
       within_(withinHost(cluster)),
       repeated_(repeatedLayers(request.spec->model()).count),
-      ranks_(static_cast<int>(cluster.devices.size())),
+      workers_(workers),
       batch_(static_cast<double>(request.spec->training().batch())) {
   perHost_ = static_cast<int>(
       std::count_if(cluster.devices.begin(), cluster.devices.end(),
@@ -97,7 +97,7 @@ Estimator::Estimator(const LaunchRequest& request, const std::vector<HostFacts>&
 }
 
 int Estimator::dataRanksOf(const Choice& choice) const {
-  return std::max(1, ranks_ / choice.tensor / choice.stages);
+  return std::max(1, workers_ / choice.tensor / choice.stages);
 }
 
 double Estimator::samplesOf(const Choice& choice) const {

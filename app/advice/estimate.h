@@ -31,9 +31,9 @@ struct Estimate {
 // Borrows the request, which outlives it.
 class Estimator {
  public:
-  // `cluster` is that of the request.
+  // `cluster` is that of the request, of which so many ranks compute where none is a server.
   Estimator(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
-            const cluster::Cluster& cluster);
+            const cluster::Cluster& cluster, int workers);
 
   struct Probe {               // what is planned
     int tensor = 1;            // ranks
@@ -72,7 +72,8 @@ class Estimator {
   const std::vector<HostFacts> hosts_;
   const cluster::Link between_, within_;  // hosts
   const int repeated_;                    // layers in a row that are equal
-  int ranks_ = 1, perHost_ = 1;
+  const int workers_;
+  int perHost_ = 1;
   double batch_ = 1;
   std::mutex mutex_;
   std::map<Probe, Costs> costs_;  // of the probes that could be planned

@@ -193,6 +193,32 @@ class AdviceTest : public QObject {
     QCOMPARE(none.error().code, Code::kResourceExhausted);
   }
 
+  // Nodes that are there for servers compute in no other strategy.
+  void serversStayServers() {
+    for (const char* const kind : {"parameter-server", "zero-1"}) {
+      Asked asked;
+      asked.text = kind;
+      asked.request =
+          requestOf(gptOf(2, 64, 32, 24, fmt::format("strategy: {{kind: {}}}\n", kind)),
+                    "name: drawn\nnodes:\n  - {name: a, address: 10.0.0.1, devices: [{count: 3}]}\n"
+                    "  - {name: b, address: 10.0.0.2, roles: [ps], devices: [{count: 2}]}\n");
+      AdviceOptions options;
+      options.all = true;
+      options.top = 1000;
+      std::size_t served = 0;
+      for (const AdvisedStrategy& one : adviceOf(asked, options).best) {
+        const auto request = requestWith(asked.request, one.settings);
+        QVERIFY(request.ok());
+        const auto preview = makePreview(*request, asked.hosts);
+        QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+        QCOMPARE(preview->plan.mesh.workers(), 3);
+        QCOMPARE(preview->plan.mesh.servers(), one.choice.servers);
+        if (one.choice.hasServers()) ++served;
+      }
+      QVERIFY2(served > 0, kind);
+    }
+  }
+
   void otherPrecisionsAreTriedWhereAsked() {
     Asked asked;
     asked.request = requestOf(gptOf(4, 1024, 128, 32), clusterOf(1, 4, "cuda"));
