@@ -99,13 +99,17 @@ const std::vector<Command> kCommands{
      logsCommand},
     {"runs", {{"json"}, 0, 0, "runs [--json]"}, "Lists running runs.", runsCommand},
     {"plan",
-     {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "passes", "dump-after=", "json"},
+     {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "passes",
+       "dump-after=", "diff=", "json"},
       1,
       1,
       "plan SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
       "path=value]…\n"
-      "             [--measure | --passes | --dump-after PASS] [--json]"},
+      "             [--measure | --passes | --dump-after PASS] [--diff SPEC] [--json]"},
      "Prints the plan of a run, and its predicted cost to stderr.\n"
+     "  --diff        prints its figures beside those of another spec on the same cluster; --set "
+     "holds for the\n"
+     "                first alone\n"
      "  --measure     connects to the nodes and benchmarks them instead of using built-in costs\n"
      "  --passes      lists the passes of the planner, with time and node counts\n"
      "  --dump-after  prints the graph of each program after a pass",

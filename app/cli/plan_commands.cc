@@ -14,6 +14,7 @@
 #include "app/cli/json_line.h"
 #include "app/cli/terminal.h"
 #include "app/runs/launcher.h"
+#include "app/runs/plan_figures.h"
 #include "app/runs/preview.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
@@ -23,8 +24,9 @@ namespace lockstep::app::cli {
 namespace {
 
 Result<Preview> previewOf(const Globals& globals, const Arguments& arguments,
+                          const std::string& file, const std::vector<std::string>& sets,
                           passes::PassTrace* trace = nullptr) {
-  LOCKSTEP_ASSIGN(const RunSpecFile spec, loadRunSpec(arguments.words()[0], arguments.all("set")));
+  LOCKSTEP_ASSIGN(const RunSpecFile spec, loadRunSpec(file, sets));
   LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, clusterOf(globals, arguments));
   LaunchRequest request;
   request.spec = spec.spec;
@@ -54,6 +56,62 @@ Result<Preview> previewOf(const Globals& globals, const Arguments& arguments,
   if (!preview.ok())
     return withSourceLocation(preview.error(), spec, cluster.written, cluster.file);
   return preview;
+}
+
+Result<Preview> previewOf(const Globals& globals, const Arguments& arguments,
+                          passes::PassTrace* trace = nullptr) {
+  return previewOf(globals, arguments, arguments.words()[0], arguments.all("set"), trace);
+}
+
+std::string figureText(PlanFigure::Unit unit, double value) {
+  switch (unit) {
+    case PlanFigure::Unit::kSeconds:
+      return millisecondsText(value) + " ms";
+    case PlanFigure::Unit::kBytes:
+      return bytesText(value);
+    case PlanFigure::Unit::kFlops:
+      return fmt::format("{:.3g} GFLOP", value * 1e-9);
+    case PlanFigure::Unit::kPerSecond:
+      return fmt::format("{:.0f}/s", value);
+    case PlanFigure::Unit::kCount:
+      break;
+  }
+  return fmt::format("{:.0f}", value);
+}
+
+std::string_view unitName(PlanFigure::Unit unit) {
+  constexpr std::array<std::string_view, 5> kNames{"", "seconds", "bytes", "flops", "per second"};
+  return kNames[static_cast<std::size_t>(unit)];
+}
+
+// Two plans side by side; figures that are equal are left out of the text.
+void printDifference(const Preview& preview, const Preview& other, bool json) {
+  const std::vector<FigurePair> pairs = sideBySide(planFigures(preview), planFigures(other));
+  if (json) {
+    for (const FigurePair& pair : pairs)
+      JsonLine("figure")
+          .add("name", pair.name)
+          .add("unit", unitName(pair.unit))
+          .add("plan", pair.first)
+          .add("other", pair.second)
+          .print();
+    JsonLine("difference").add("same_plan", preview.planHash == other.planHash).print();
+    return;
+  }
+  if (preview.planHash == other.planHash) {
+    put(stdout, "the plans are the same\n");
+    return;
+  }
+  Table table{{"a training step", "plan", "other", "difference"}, {false, true, true, true}, {}};
+  for (const FigurePair& pair : pairs) {
+    const std::string plan = figureText(pair.unit, pair.first);
+    const std::string rest = figureText(pair.unit, pair.second);
+    if (plan == rest) continue;
+    table.rows.push_back(
+        {pair.name, plan, rest,
+         pair.second == 0 ? "" : fmt::format("{:+.1f} %", 100 * (pair.first / pair.second - 1))});
+  }
+  put(stdout, table.text());
 }
 
 std::string_view phaseText(const plan::Event& event) {
@@ -250,6 +308,8 @@ int planCommand(const Globals& globals, const Arguments& arguments) {
       return invalidArgument(
           "--passes and --dump-after show a plan made from built-in costs; "
           "leave --measure out");
+    if (traces && arguments.has("diff"))
+      return invalidArgument("--diff compares plans; leave --passes and --dump-after out");
     LOCKSTEP_ASSIGN(Preview made, previewOf(globals, arguments, &trace));
     if (arguments.has("dump-after") && trace.dump().empty())
       return unknownPass(arguments.text("dump-after"), trace);
@@ -261,6 +321,15 @@ int planCommand(const Globals& globals, const Arguments& arguments) {
   }
   if (traces) {
     printPasses(trace, arguments, json);
+    return exitCodeFor(*preview);
+  }
+  if (arguments.has("diff")) {
+    const auto other = previewOf(globals, arguments, arguments.text("diff"), {});
+    if (!other.ok()) {
+      report(other.error(), json);
+      return exitCodeOf(other.error());
+    }
+    printDifference(*preview, *other, json);
     return exitCodeFor(*preview);
   }
   if (json) {

@@ -100,7 +100,7 @@ void decodeBf16(std::int64_t n, const std::byte*, const std::byte* values, float
 }
 
 void encodeInt8(std::int64_t n, const float* x, std::byte* scales, std::byte* values) {
-  auto* scaleOf = reinterpret_cast<CodedF32*>(scales);
+  CodedF32* scaleOf = reinterpret_cast<CodedF32*>(scales);
   auto* to = reinterpret_cast<std::int8_t*>(values);
   for (std::int64_t first = 0; first < n; first += kScaledTogether) {
     const std::int64_t last = first + kScaledTogether < n ? first + kScaledTogether : n;
@@ -126,7 +126,7 @@ void encodeInt8(std::int64_t n, const float* x, std::byte* scales, std::byte* va
 }
 
 void decodeInt8(std::int64_t n, const std::byte* scales, const std::byte* values, float* y) {
-  const auto* scaleOf = reinterpret_cast<const CodedF32*>(scales);
+  const CodedF32* scaleOf = reinterpret_cast<const CodedF32*>(scales);
   const auto* from = reinterpret_cast<const std::int8_t*>(values);
   for (std::int64_t first = 0; first < n; first += kScaledTogether) {
     const std::int64_t last = first + kScaledTogether < n ? first + kScaledTogether : n;

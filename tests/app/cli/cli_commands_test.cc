@@ -198,6 +198,33 @@ class CliCommandsTest : public QObject {
     }
   }
 
+  // Each figure of both plans, and that a plan is like itself.
+  void planShowsTheDifference() {
+    const Cli cli;
+    const QStringList plan{"plan",   example("fashion-mlp"), "--local", "3",
+                           "--diff", example("fashion-mlp")};
+    QVERIFY(cli.run(plan).out.contains("the plans are the same"));
+    const QStringList sharded = plan + QStringList{"--set", "strategy.kind=zero-3"};
+    const CliResult json = cli.run(sharded + QStringList{"--json"});
+    QVERIFY2(json.exit == 0 && json.onlyJson, json.text());
+    QCOMPARE(json.last()["same_plan"].toBool(), false);
+    QMap<QString, QJsonObject> figures;
+    for (const QJsonObject& one : json.all("figure")) figures[one["name"].toString()] = one;
+    const auto has = [&](const QString& name, const QString& which) {
+      return figures.contains(name) && figures[name][which].toDouble() > 0;
+    };
+    QVERIFY(has("step", "plan") && has("step", "other"));
+    QVERIFY(has("sent/all-gather data", "plan") && !has("sent/all-gather data", "other"));
+    QVERIFY(figures["memory/optimizer"]["plan"].toDouble() <
+            0.5 * figures["memory/optimizer"]["other"].toDouble());
+    // One rank updates what three updated before.
+    QVERIFY(figures["computation"]["plan"].toDouble() < figures["computation"]["other"].toDouble());
+    const CliResult text = cli.run(sharded);
+    QVERIFY2(text.out.contains("memory/optimizer") && text.out.contains(" %"), text.text());
+    QCOMPARE(cli.run(plan + QStringList{"--passes"}).exit, 2);
+    QCOMPARE(cli.run({"plan", example("fashion-mlp"), "--diff", "/nowhere.yaml"}).exit, 2);
+  }
+
   void simulateShowsAStep() {
     const Cli cli;
     const CliResult result = cli.run({"simulate", example("fashion-mlp"), "--local", "3"});
