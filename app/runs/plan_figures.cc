@@ -1,0 +1,117 @@
+#include "app/runs/plan_figures.h"
+
+#include <algorithm>
+#include <map>
+
+#include "engine/ir/ops.h"
+
+namespace lockstep::app {
+namespace {
+
+using Unit = PlanFigure::Unit;
+
+void addTimes(const Preview& preview, std::vector<PlanFigure>& out) {
+  planner::Simulation::Breakdown sum;
+  double ranks = 0;
+  for (const RankPreview& rank : preview.ranks) {
+    if (rank.isServer()) continue;
+    ++ranks;
+    sum.data += rank.data;
+    sum.forward += rank.forward;
+    sum.backward += rank.backward;
+    sum.optimizer += rank.optimizer;
+    sum.waiting += rank.waiting;
+    sum.transfer += rank.transfer;
+    sum.hidden += rank.hidden;
+  }
+  ranks = std::max(1.0, ranks);
+  out.push_back({"time/data", Unit::kSeconds, sum.data / ranks});
+  out.push_back({"time/forward", Unit::kSeconds, sum.forward / ranks});
+  out.push_back({"time/backward", Unit::kSeconds, sum.backward / ranks});
+  out.push_back({"time/optimizer", Unit::kSeconds, sum.optimizer / ranks});
+  out.push_back({"time/waiting", Unit::kSeconds, sum.waiting / ranks});
+  out.push_back({"time/exchanging", Unit::kSeconds, sum.transfer / ranks});
+  out.push_back({"time/exchanging, hidden", Unit::kSeconds, sum.hidden / ranks});
+}
+
+void addMemory(const Preview& preview, std::vector<PlanFigure>& out) {
+  const auto fullest = std::max_element(
+      preview.ranks.begin(), preview.ranks.end(),
+      [](const auto& a, const auto& b) { return a.totalBytes() < b.totalBytes(); });
+  if (fullest == preview.ranks.end()) return;
+  const auto add = [&](const char* name, std::int64_t bytes) {
+    out.push_back({name, Unit::kBytes, static_cast<double>(bytes)});
+  };
+  add("memory", fullest->totalBytes());
+  add("memory/parameters", fullest->parameterBytes);
+  add("memory/optimizer", fullest->optimizerBytes);
+  add("memory/gradients", fullest->gradientBytes);
+  add("memory/activations", fullest->activationBytes);
+  add("memory/workspace", fullest->workspaceBytes);
+}
+
+void addWork(const plan::Plan& plan, std::vector<PlanFigure>& out) {
+  struct Exchange {
+    double count = 0, bytes = 0;
+  };
+  std::map<std::string, Exchange> exchanges;  // by operation and axis
+  double flops = 0, moved = 0, operations = 0;
+  for (int rank = 0; rank < plan.mesh.size(); ++rank) {
+    for (const plan::ScheduleEntry& entry : plan.entriesOf(rank)) {
+      const plan::Body* body = plan.find(entry.program, rank);
+      if (body == nullptr) continue;
+      for (const plan::Step& step : body->steps) {
+        if (step.kind == plan::StepKind::kCompute) {
+          flops += step.flops;
+          moved += static_cast<double>(step.bytes);
+          ++operations;
+        } else {
+          Exchange& one = exchanges[fmt::format("{} {}", ir::info(step.op).name, step.axis)];
+          ++one.count;
+          one.bytes += static_cast<double>(step.bytes);
+        }
+      }
+    }
+  }
+  for (const auto& [name, one] : exchanges) {
+    out.push_back({"exchanges/" + name, Unit::kCount, one.count});
+    out.push_back({"sent/" + name, Unit::kBytes, one.bytes});
+  }
+  out.push_back({"operations", Unit::kCount, operations});
+  out.push_back({"computation", Unit::kFlops, flops});
+  out.push_back({"memory traffic", Unit::kBytes, moved});
+}
+
+}  // namespace
+
+std::vector<PlanFigure> planFigures(const Preview& preview) {
+  std::vector<PlanFigure> out;
+  out.push_back({"step", Unit::kSeconds, preview.stepSeconds});
+  out.push_back({"samples", Unit::kPerSecond, preview.samplesPerSecond});
+  out.push_back({"ranks", Unit::kCount, static_cast<double>(preview.ranks.size())});
+  addTimes(preview, out);
+  addMemory(preview, out);
+  addWork(preview.plan, out);
+  return out;
+}
+
+std::vector<FigurePair> sideBySide(const std::vector<PlanFigure>& first,
+                                   const std::vector<PlanFigure>& second) {
+  std::vector<FigurePair> out;
+  for (const PlanFigure& one : first) out.push_back({one.name, one.unit, one.value, 0});
+  std::size_t place = 0;  // behind the one before
+  for (const PlanFigure& one : second) {
+    const auto known =
+        std::find_if(out.begin(), out.end(), [&](const auto& row) { return row.name == one.name; });
+    if (known != out.end()) {
+      known->second = one.value;
+      place = static_cast<std::size_t>(known - out.begin()) + 1;
+    } else {
+      out.insert(out.begin() + static_cast<std::ptrdiff_t>(place++),
+                 {one.name, one.unit, 0, one.value});
+    }
+  }
+  return out;
+}
+
+}  // namespace lockstep::app
