@@ -53,10 +53,11 @@ bool isRuntime(std::string_view frame) { return isOf(frame, "lockstep::runtime::
 
 // Whether a thread in this frame may wait in a collective.
 bool isWait(std::string_view frame) {
-  if (isCommunication(frame) || isOf(frame, "std::") || isOf(frame, "lockstep::monotonicNow"))
-    return true;
-  for (const std::string_view library :
-       {"(libc.so", "(libstdc++.so", "(libgloo.so", "(libuv.so", "[vdso]"})
+  if (isCommunication(frame)) return true;
+  for (const std::string_view scope : {"std::", "lockstep::monotonicNow", "lockstep::device::"})
+    if (isOf(frame, scope)) return true;
+  for (const std::string_view library : {"(libc.so", "(libstdc++.so", "(libgloo.so", "(libuv.so",
+                                         "(libcuda.so", "(libnccl.so", "[vdso]"})
     if (frame.find(library) != std::string_view::npos) return true;
   return false;
 }
@@ -217,11 +218,14 @@ HangWatch::Verdict HangWatch::refine(Verdict verdict,
     return verdict;
   }
   std::vector<std::pair<int, std::string>> elsewhere;
-  for (const auto& [rank, lines] : stacks)
+  std::size_t read = 0;  // the others could not be
+  for (const auto& [rank, lines] : stacks) {
+    if (lines.size() > 1) ++read;
     if (std::string frame = frameElsewhere(lines); !frame.empty())
       elsewhere.emplace_back(rank, std::move(frame));
+  }
   // Where most are elsewhere it is how this communicator waits.
-  if (elsewhere.empty() || 2 * elsewhere.size() > stacks.size()) return verdict;
+  if (elsewhere.empty() || 2 * elsewhere.size() > read) return verdict;
   const auto& [rank, frame] = elsewhere.front();
   const auto found = positions_.find(rank);
   if (found == positions_.end()) return verdict;

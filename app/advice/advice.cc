@@ -20,9 +20,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kBatch = 8;   // plans between two looks at what is left
-constexpr double kDoubt = 1.15;     // an estimate may be too high by so much
+constexpr double kDoubt = 1.15;     // an estimate may be too high by so much, of memory too
 constexpr std::size_t kVaried = 2;  // of the best
-constexpr double kVarying = 0.25;   // of the time
+constexpr double kJudging = 0.5;    // of the time, at most
+constexpr double kVarying = 0.25;   // of the time, at least
 constexpr double kAsGood = 1.005;   // steps that differ by less are equally good
 
 // Runs `work` for every index below `count`, on so many threads.
@@ -60,9 +61,11 @@ struct Judged {
 // The part of the search that plans.
 class Search {
  public:
-  Search(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
-         const AdviceOptions& options, SearchSpace space, Choice current)
+  Search(const LaunchRequest& request, const SpecWith& specWith,
+         const std::vector<HostFacts>& hosts, const AdviceOptions& options, SearchSpace space,
+         Choice current)
       : request_(request),
+        specWith_(specWith),
         hosts_(hosts),
         options_(options),
         space_(std::move(space)),
@@ -76,13 +79,12 @@ class Search {
   // Plans these until the time is up, and keeps those that run. Returns whether all were planned.
   bool plan(const std::vector<Choice>& choices, Clock::time_point end, Advice& advice) {
     std::vector<std::optional<Outcome>> outcomes(choices.size());
-    expected_ = done_ + choices.size();
     inParallel(choices.size(), options_.threads, options_.stop, [&](std::size_t i) {
       if (Clock::now() >= end) return;
       outcomes[i] = planned(choices[i]);
-      if (options_.onPlanned) options_.onPlanned(++done_, expected_);
+      ++done_;
+      if (options_.onProgress) options_.onProgress(done_);
     });
-    if (options_.stop.stop_requested()) return false;
     bool all = true;
     for (std::optional<Outcome>& one : outcomes) {
       all = all && one.has_value();
@@ -109,20 +111,24 @@ class Search {
   // Plans the most promising ones, so many at most. Returns whether nothing better is left.
   bool planInOrder(const std::vector<Judged>& judged, std::size_t most, Clock::time_point end,
                    Advice& advice) {
-    std::size_t at = 0;
-    while (at < judged.size()) {
-      if (!advice.best.empty()) {
-        const bool isSlower = judged[at].seconds > kDoubt * advice.best[0].stepSeconds;
-        if (judged[at].order == Judged::kTooLarge ||
-            (isSlower && advice.best.size() >= options_.top))
-          return true;
+    std::vector<Choice> next;
+    std::size_t tried = 0;
+    for (std::size_t at = 0;; ++at) {
+      const bool isEnd =
+          at == judged.size() || (judged[at].order == Judged::kTooLarge && !advice.best.empty());
+      if (isEnd || next.size() == std::max(kBatch, options_.threads)) {
+        if (!plan(next, end, advice)) return false;
+        next.clear();
       }
-      if (at >= most || Clock::now() >= end || options_.stop.stop_requested()) return false;
-      std::vector<Choice> next;
-      for (; at < judged.size() && next.size() < kBatch; ++at) next.push_back(judged[at].choice);
-      plan(next, end, advice);
+      if (isEnd) return true;
+      if (tried == most) return plan(next, end, advice) && false;
+      const bool isSlower = judged[at].order == Judged::kLikely &&
+                            advice.best.size() >= options_.top &&
+                            judged[at].seconds > kDoubt * advice.best[0].stepSeconds;
+      if (isSlower) continue;
+      next.push_back(judged[at].choice);
+      ++tried;
     }
-    return true;
   }
   // Varies the best ones in what changes little, and keeps what is worth its settings.
   void vary(Clock::time_point end, Advice& advice) {
@@ -133,7 +139,6 @@ class Search {
         variants.push_back(std::move(variant));
     Advice varied;
     plan(variants, end, varied);
-    advice.judged += variants.size();
     advice.planned += varied.planned;
     advice.misfits += varied.misfits;
     advice.refused += varied.refused;
@@ -143,20 +148,27 @@ class Search {
   Error failure() const {
     if (firstMisfit_) return *firstMisfit_;
     return firstError_.value_or(
-        makeError(Code::kNotFound, "this cluster can run no strategy that has what is pinned"));
+        makeError(Code::kNotFound, "no strategy that is searched has what is pinned"));
   }
 
  private:
   Outcome planned(const Choice& choice) const {
     Outcome out;
     out.made.choice = choice;
-    out.made.settings = settingsFor(*request_.spec, current_, choice);
-    const auto request = requestWith(request_, out.made.settings);
-    if (!request.ok()) {
-      out.refusal = request.error();
+    auto settings = settingsFor(*request_.spec, current_, choice, space_, specWith_);
+    if (!settings.ok()) {
+      out.refusal = settings.error();
       return out;
     }
-    const auto preview = makeBriefPreview(*request, hosts_);
+    out.made.settings = *std::move(settings);
+    auto spec = specWith_(out.made.settings);
+    if (!spec.ok()) {
+      out.refusal = spec.error();
+      return out;
+    }
+    LaunchRequest request = request_;
+    request.spec = *std::move(spec);
+    const auto preview = makeBriefPreview(request, hosts_);
     if (!preview.ok()) {
       out.refusal = preview.error();
       return out;
@@ -167,13 +179,13 @@ class Search {
   }
 
   const LaunchRequest& request_;
+  const SpecWith& specWith_;
   const std::vector<HostFacts>& hosts_;
   const AdviceOptions& options_;
   const SearchSpace space_;
   const Choice current_;
   std::optional<Error> firstError_, firstMisfit_;
   std::atomic<std::size_t> done_{0};
-  std::size_t expected_ = 0;
 };
 
 // What decides about one, beside the best.
@@ -207,8 +219,7 @@ SearchSpace spaceOf(const LaunchRequest& request, const cluster::Cluster& cluste
   for (const spec::v1::NodeSpec& node : request.cluster->nodes())
     if (std::find(node.roles().begin(), node.roles().end(), "ps") != node.roles().end())
       space.servers += specs::deviceCount(node);
-  space.ranks = static_cast<int>(cluster.devices.size());
-  if (!specs::hasServers(request.spec->strategy())) space.ranks += space.servers;
+  space.workers = static_cast<int>(cluster.devices.size());
   space.layers = request.spec->model().layers_size();
   space.batch = request.spec->training().batch();
   space.oneNode =
@@ -216,6 +227,18 @@ SearchSpace spaceOf(const LaunchRequest& request, const cluster::Cluster& cluste
                   [&](const auto& device) { return device.node == cluster.devices[0].node; });
   space.precisions = options.precisions;
   return space;
+}
+
+// The ranks where none is a server.
+Result<cluster::Cluster> workersOf(const LaunchRequest& request,
+                                   const std::vector<HostFacts>& hosts) {
+  spec::v1::ClusterSpec clusterSpec = *request.cluster;
+  if (!request.comm.empty()) clusterSpec.set_comm(request.comm);
+  std::vector<specs::NodeHost> nodeHosts;
+  for (const HostFacts& facts : hosts) nodeHosts.push_back({facts.node, facts.host, facts.cores});
+  spec::v1::StrategySpec strategy;
+  strategy.set_kind("multi-worker-mirrored");
+  return specs::toCluster(clusterSpec, nodeHosts, strategy, request.spec->training());
 }
 
 // Bytes that a rank can have; 0: unknown.
@@ -237,13 +260,16 @@ double memoryOfARank(const LaunchRequest& request, const std::vector<HostFacts>&
 
 // Returns the choices in the order in which it is worth to plan them.
 std::vector<Judged> judge(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
-                          const cluster::Cluster& cluster, int workers, std::vector<Choice> choices,
+                          const cluster::Cluster& cluster, const SearchSpace& space,
+                          std::vector<Choice> choices, Clock::time_point end,
                           const AdviceOptions& options) {
-  Estimator estimator(request, hosts, cluster, workers);
+  Estimator estimator(request, hosts, cluster, space);
   const auto probes = estimator.probesFor(choices);
-  inParallel(probes.size(), options.threads, options.stop,
-             [&](std::size_t i) { estimator.plan(probes[i]); });
-  const double room = memoryOfARank(request, hosts, cluster);
+  inParallel(probes.size(), options.threads, options.stop, [&](std::size_t i) {
+    if (Clock::now() < end) estimator.plan(probes[i]);
+    if (options.onProgress) options.onProgress(0);
+  });
+  const double room = kDoubt * memoryOfARank(request, hosts, cluster);
   std::vector<Judged> out;
   for (Choice& choice : choices) {
     Judged one;
@@ -251,7 +277,7 @@ std::vector<Judged> judge(const LaunchRequest& request, const std::vector<HostFa
       one.seconds = estimate->seconds;
       if (room > 0 && static_cast<double>(estimate->memoryBytes) > room)
         one.order = Judged::kTooLarge;
-    } else if (!choice.hasServers()) {
+    } else if (!choice.hasServers() || choice.microBatches > 1) {
       one.order = Judged::kUnknown;
     }
     one.choice = std::move(choice);
@@ -265,32 +291,15 @@ std::vector<Judged> judge(const LaunchRequest& request, const std::vector<HostFa
 
 }  // namespace
 
-Result<LaunchRequest> requestWith(const LaunchRequest& request, const Remedy& settings) {
-  auto spec = std::make_shared<spec::v1::RunSpec>(*request.spec);
-  for (const auto& [path, value] : settings)
-    LOCKSTEP_TRY(applySet(*spec, fmt::format("{}={}", path, value)));
-  LOCKSTEP_TRY(specs::checkAndFill(*spec));
-  LaunchRequest out = request;
-  out.spec = std::move(spec);
-  return out;
-}
-
 void noteFigures(AdvisedStrategy& one, const Preview& preview) {
   one.stepSeconds = preview.stepSeconds;
   one.wireBytes = wireBytes(preview.plan);
   one.memoryBytes = peakMemory(preview);
-  one.computing = one.waiting = one.exchanging = one.hidden = 0;
-  double ranks = 0;
-  for (const RankPreview& rank : preview.ranks) {
-    if (rank.isServer()) continue;
-    ++ranks;
-    one.computing += rank.forward + rank.backward + rank.optimizer;
-    one.waiting += rank.waiting;
-    one.exchanging += rank.transfer;
-    one.hidden += rank.hidden;
-  }
-  for (double* part : {&one.computing, &one.waiting, &one.exchanging, &one.hidden})
-    *part /= std::max(1.0, ranks);
+  const RankPreview mean = meanOfWorkers(preview);
+  one.computing = mean.forward + mean.backward + mean.optimizer;
+  one.waiting = mean.waiting;
+  one.exchanging = mean.transfer;
+  one.hidden = mean.hidden;
 }
 
 void rankStrategies(std::vector<AdvisedStrategy>& rows) {
@@ -298,47 +307,42 @@ void rankStrategies(std::vector<AdvisedStrategy>& rows) {
   for (AdvisedStrategy& one : rows) one.why = reasonFor(one, rows.front());
 }
 
-Result<Advice> advise(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
-                      const AdviceOptions& options) {
-  const Clock::time_point begin = Clock::now(), end = begin + options.time;
-  const auto searchEnd = options.all ? Clock::time_point::max()
-                                     : begin + std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                                   (1 - kVarying) * options.time);
-  spec::v1::ClusterSpec clusterSpec = *request.cluster;
-  if (!request.comm.empty()) clusterSpec.set_comm(request.comm);
-  std::vector<specs::NodeHost> nodeHosts;
-  for (const HostFacts& facts : hosts) nodeHosts.push_back({facts.node, facts.host, facts.cores});
-  LOCKSTEP_ASSIGN(
-      const cluster::Cluster cluster,
-      specs::toCluster(clusterSpec, nodeHosts, request.spec->strategy(), request.spec->training()));
+Result<Advice> advise(const LaunchRequest& request, const SpecWith& specWith,
+                      const std::vector<HostFacts>& hosts, const AdviceOptions& options) {
+  const Clock::time_point begin = Clock::now(), never = Clock::time_point::max();
+  const auto until = [&](double share) {
+    return options.all ? never
+                       : begin + std::chrono::duration_cast<Clock::duration>(share * options.time);
+  };
+  LOCKSTEP_ASSIGN(const cluster::Cluster cluster, workersOf(request, hosts));
   SearchSpace space = spaceOf(request, cluster, options);
-  const Choice current = choiceOf(*request.spec, cluster.mesh);
-  LOCKSTEP_TRY(pin(space, current, options.pinned));
-  std::vector<Choice> choices = choicesIn(space, current);
-  std::erase(choices, current);
   Advice advice;
+  const auto mesh = space.meshOf(*request.spec);
+  if (!mesh.ok()) advice.currentRefusal = mesh.error();
+  const Choice current = choiceOf(*request.spec, mesh.ok() ? *mesh : cluster::Mesh());
+  LOCKSTEP_TRY(pin(space, current, options.pinned, specWith));
+  for (const std::string& precision : space.precisions)
+    if (const auto made = specWith({{"training.precision", precision}}); !made.ok())
+      return made.error();
+  std::vector<Choice> choices = choicesIn(space, current);
+  if (mesh.ok()) std::erase(choices, current);
   advice.judged = choices.size() + 1;
-  Search search(request, hosts, options, space, current);
 
-  // The spec's own is planned in any case, and says how long a plan takes.
-  const Clock::time_point first = Clock::now();
-  search.plan({current}, Clock::time_point::max(), advice);
-  const auto planTime = Clock::now() - first;
-  const auto left = (searchEnd - Clock::now()) * static_cast<int>(options.threads);
-  const std::size_t most = options.mostPlans > 0 ? options.mostPlans : choices.size();
-  if (options.all ||
-      (choices.size() <= most && planTime * static_cast<std::int64_t>(choices.size()) < left)) {
-    advice.complete = search.plan(choices, searchEnd, advice);
+  Search search(request, specWith, hosts, options, space, current);
+  if (mesh.ok()) search.plan({current}, never, advice);  // in any case
+  if (options.all) {
+    advice.complete = search.plan(choices, never, advice);
   } else {
+    const std::size_t most = options.mostPlans > 0 ? options.mostPlans : choices.size();
     advice.complete = search.planInOrder(
-        judge(request, hosts, cluster, space.ranks - space.servers, std::move(choices), options),
-        most, searchEnd, advice);
+        judge(request, hosts, cluster, space, std::move(choices), until(kJudging), options), most,
+        until(1 - kVarying), advice);
   }
-  if (options.stop.stop_requested()) return makeError(Code::kCancelled, "the search was cancelled");
+  if (advice.best.empty() && options.stop.stop_requested())
+    return makeError(Code::kCancelled, "the search was cancelled");
   if (advice.best.empty()) return search.failure();
+  search.vary(until(1), advice);
 
-  search.vary(options.all ? Clock::time_point::max() : end, advice);
-  if (options.stop.stop_requested()) return makeError(Code::kCancelled, "the search was cancelled");
   sortByTime(advice.best);
   if (advice.best.size() > options.top) advice.best.resize(options.top);
   rankStrategies(advice.best);

@@ -1,8 +1,8 @@
 // Advice: the strategies with which a training step of a run takes the least time on a cluster.
 //
 // Every strategy is judged by an estimate (estimate.h). They are planned and simulated in the order
-// of their estimates until no better one is to be expected, or the time is used up; where all can
-// be planned in that time, all are. The best ones are then varied in what changes little.
+// of their estimates until no better one is to be expected, or the time is used up. The best ones
+// are then varied in what changes little.
 #pragma once
 
 #include <chrono>
@@ -29,36 +29,34 @@ struct AdvisedStrategy {
 };
 
 struct AdviceOptions {
-  std::vector<Setting> pinned;          // options that keep a value, of searchedOptions()
+  std::vector<Setting> pinned;          // options that keep a value: see pin()
   std::vector<std::string> precisions;  // to try besides the spec's own
   std::chrono::nanoseconds time = std::chrono::seconds(8);
-  std::size_t mostPlans = 0;  // before the best are varied; 0: no limit but the time
+  std::size_t mostPlans = 0;  // for tests; 0: no limit but the time
   bool all = false;           // plans all, however long it takes
   std::size_t top = 10;
   std::size_t threads = 1;
-  std::stop_token stop = {};
-  std::function<void(std::size_t done, std::size_t of)> onPlanned = {};  // from any thread
+  std::stop_token stop = {};                                 // ends the search with what was found
+  std::function<void(std::size_t planned)> onProgress = {};  // from any thread
 };
 
 struct Advice {
   std::vector<AdvisedStrategy> best;       // the best first
-  std::optional<AdvisedStrategy> current;  // the spec's own; none: it cannot run, or has no memory
+  std::optional<AdvisedStrategy> current;  // the spec's own; none: it cannot run here
   std::optional<Error> currentRefusal;     // why
-  std::size_t judged = 0;                  // strategies that were estimated or planned
+  std::size_t judged = 0;                  // strategies that were estimated
   std::size_t planned = 0;                 // of these, planned and simulated
   std::size_t refused = 0;                 // of these, the cluster or the model cannot have them
   std::size_t misfits = 0;                 // of these, they do not fit in memory
   bool complete = false;                   // nothing better was left to plan
 };
 
-// Errors: kInvalidArgument for what is pinned; kCancelled; kResourceExhausted or the planner's own
-// error where no strategy can run.
-Result<Advice> advise(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
-                      const AdviceOptions& options);
+// Errors: kInvalidArgument for what is pinned, and for a precision; kCancelled where nothing was
+// found before; kResourceExhausted or the planner's own error where no strategy can run.
+Result<Advice> advise(const LaunchRequest& request, const SpecWith& specWith,
+                      const std::vector<HostFacts>& hosts, const AdviceOptions& options);
 
 // For who plans one of them again, with measured costs:
-// Returns the request of a strategy's run.
-Result<LaunchRequest> requestWith(const LaunchRequest& request, const Remedy& settings);
 void noteFigures(AdvisedStrategy& one, const Preview& preview);
 // Sorts them, the best first, and says why.
 void rankStrategies(std::vector<AdvisedStrategy>& rows);

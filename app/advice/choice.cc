@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
 #include <utility>
 
 #include "engine/cluster/strategies.h"
+#include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
@@ -13,25 +15,60 @@ namespace {
 
 using Values = std::map<std::string, std::string>;  // by path
 
-constexpr std::array<std::string_view, 4> kSharded{"multi-worker-mirrored", "zero-1", "zero-2",
-                                                   "zero-3"};
+constexpr const char* kKind = "strategy.kind";
+constexpr const char* kTensor = "strategy.tensor";
+constexpr const char* kStages = "strategy.stages";
+constexpr const char* kServers = "strategy.servers";
+constexpr const char* kMicroBatches = "strategy.micro_batches";
+constexpr const char* kSchedule = "strategy.schedule";
+constexpr const char* kRecompute = "strategy.recompute";
+constexpr const char* kPrecision = "training.precision";
+constexpr const char* kOverlap = "strategy.overlap";
+constexpr const char* kBucketBytes = "strategy.bucket_bytes";
+
+constexpr std::array<std::string_view, 4> kUnsharded{"multi-worker-mirrored", "mirrored",
+                                                     "tensor-parallel", "pipeline"};
+constexpr std::array<std::string_view, 3> kSharded{"zero-1", "zero-2", "zero-3"};
+constexpr std::array<std::string_view, 2> kServed{"parameter-server", "central-storage"};
 constexpr double kGrowth = 1.5;  // of successive numbers of micro-batches
 constexpr int kMostMicroBatches = 1024;
 
-Values valuesOf(const Choice& choice) {
-  return {{"strategy.kind", choice.kind},
-          {"strategy.tensor", fmt::format("{}", choice.tensor)},
-          {"strategy.stages", fmt::format("{}", choice.stages)},
-          {"strategy.servers", fmt::format("{}", choice.servers)},
-          {"strategy.micro_batches", fmt::format("{}", choice.microBatches)},
-          {"strategy.schedule", choice.schedule},
-          {"strategy.recompute", choice.recompute},
-          {"training.precision", choice.precision},
-          {"strategy.overlap", choice.overlap},
-          {"strategy.bucket_bytes", fmt::format("{}", choice.bucketBytes)}};
+template <typename List>
+bool contains(const List& list, std::string_view name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-bool isPlain(const cluster::Strategy& kind) { return !kind.servers && !kind.local; }
+Values valuesOf(const Choice& choice) {
+  return {{kKind, choice.kind},
+          {kTensor, fmt::format("{}", choice.tensor)},
+          {kStages, fmt::format("{}", choice.stages)},
+          {kServers, fmt::format("{}", choice.servers)},
+          {kMicroBatches, fmt::format("{}", choice.microBatches)},
+          {kSchedule, choice.schedule},
+          {kRecompute, choice.recompute},
+          {kPrecision, choice.precision},
+          {kOverlap, choice.overlap},
+          {kBucketBytes, fmt::format("{}", choice.bucketBytes)}};
+}
+
+std::optional<std::string> pinned(const SearchSpace& space, const char* path) {
+  const auto found = space.pinned.find(path);
+  if (found == space.pinned.end()) return std::nullopt;
+  return found->second;
+}
+template <typename Number>
+std::optional<Number> pinnedNumber(const SearchSpace& space, const char* path) {
+  const auto text = pinned(space, path);
+  Number out = 0;
+  if (!text || std::from_chars(text->data(), text->data() + text->size(), out).ec != std::errc())
+    return std::nullopt;
+  return out;
+}
+std::vector<std::string> valuesIn(const SearchSpace& space, const char* path,
+                                  std::vector<std::string> all) {
+  if (auto value = pinned(space, path)) return {*std::move(value)};
+  return all;
+}
 
 std::vector<int> divisors(int number) {
   std::vector<int> out;
@@ -40,59 +77,60 @@ std::vector<int> divisors(int number) {
   return out;
 }
 
-std::optional<int> pinnedNumber(const SearchSpace& space, const std::string& path) {
-  const auto found = space.pinned.find(path);
-  if (found == space.pinned.end()) return std::nullopt;
-  return std::atoi(found->second.c_str());
-}
-
 // Numbers of micro-batches, about twice as many each time, that divide the batch and leave each of
-// the ranks that share it a sample of each.
-std::vector<int> microBatchesFor(const SearchSpace& space, int dataRanks, int current) {
-  if (const auto pinned = pinnedNumber(space, "strategy.micro_batches")) return {*pinned};
+// the ranks that share it a sample of each; in a pipeline as many samples.
+std::vector<int> microBatchesFor(const SearchSpace& space, int dataRanks, bool isPipeline,
+                                 int current) {
+  if (const auto value = pinnedNumber<int>(space, kMicroBatches)) return {*value};
   std::vector<int> out;
   const std::int64_t most =
       std::min<std::int64_t>(kMostMicroBatches, space.batch / std::max(1, dataRanks));
   for (int m = 1; m <= most; ++m) {
-    if (space.batch % m != 0) continue;
-    if (m == current || m == 1 || m >= kGrowth * out.back() || m == most) out.push_back(m);
+    if (space.batch % m != 0 || (isPipeline && space.batch / m % dataRanks != 0)) continue;
+    if (m == current || out.empty() || m >= kGrowth * out.back()) out.push_back(m);
   }
   return out;
 }
 
-// What this mesh can be, by kind.
-std::vector<std::string> kindsOf(const SearchSpace& space, const Choice& current, int tensor,
-                                 int stages, int dataRanks) {
-  std::vector<std::string> out;
-  // Several names stand for what shards nothing: the one that is pinned, else the plainest.
-  const auto pinned = space.pinned.find("strategy.kind");
-  const auto isUnsharded = [](std::string_view kind) {
-    return kind == kSharded[0] || kind == "mirrored" || kind == "tensor-parallel" ||
-           kind == "pipeline";
-  };
-  if (pinned != space.pinned.end() && isUnsharded(pinned->second))
-    out.push_back(pinned->second);
-  else if (stages > 1 || tensor > 1)
-    out.emplace_back(stages > 1 ? "pipeline" : "tensor-parallel");
-  else
-    out.push_back(current.kind == "mirrored" ? current.kind : std::string(kSharded[0]));
-  if (dataRanks > 1) out.insert(out.end(), kSharded.begin() + 1, kSharded.end());
-  return out;
+// Several names stand for what shards nothing: the one that is pinned, else the plainest.
+std::string unshardedKind(const SearchSpace& space, const Choice& current, int tensor, int stages) {
+  if (const auto kind = pinned(space, kKind); kind && contains(kUnsharded, *kind)) return *kind;
+  if (stages > 1 || tensor > 1) return stages > 1 ? "pipeline" : "tensor-parallel";
+  return current.kind == "mirrored" ? current.kind : std::string(kUnsharded[0]);
+}
+
+// The choices of a mesh, as kinds and numbers of micro-batches allow.
+void addMesh(const SearchSpace& space, const Choice& current, int tensor, int stages,
+             std::vector<Choice>& out) {
+  const int dataRanks = space.workers / tensor / stages;
+  std::vector<std::string> kinds{unshardedKind(space, current, tensor, stages)};
+  if (dataRanks > 1) kinds.insert(kinds.end(), kSharded.begin(), kSharded.end());
+  for (const int parts : microBatchesFor(space, dataRanks, stages > 1, current.microBatches))
+    for (const std::string& kind : kinds) {
+      const bool isZero1 = kind == "zero-2" && stages == 1 && parts == 1;  // the same plan
+      if (isZero1 && !pinned(space, kKind)) continue;
+      Choice choice;
+      choice.kind = kind;
+      choice.tensor = tensor;
+      choice.stages = stages;
+      choice.microBatches = parts;
+      out.push_back(std::move(choice));
+    }
 }
 
 void addServers(const SearchSpace& space, const Choice& current, std::vector<Choice>& out) {
   std::vector<int> counts{1};
+  if (current.servers > 1) counts.push_back(current.servers);
   if (space.servers > 0) counts = {space.servers};
-  if (const auto pinned = pinnedNumber(space, "strategy.servers")) counts = {*pinned};
-  for (const std::string_view kind : {"parameter-server", "central-storage"}) {
+  const int ranks = space.workers + space.servers;
+  for (const std::string_view kind : kServed) {
     if (kind == "central-storage" && !space.oneNode) continue;
     for (const int servers : counts) {
-      if (servers < 1 || servers >= space.ranks) continue;
+      if (servers >= ranks) continue;
       Choice choice;
       choice.kind = kind;
       choice.servers = servers;
-      choice.precision = current.precision;
-      for (const int parts : microBatchesFor(space, space.ranks - servers, 1)) {
+      for (const int parts : microBatchesFor(space, ranks - servers, false, current.microBatches)) {
         choice.microBatches = parts;
         out.push_back(choice);
       }
@@ -100,7 +138,23 @@ void addServers(const SearchSpace& space, const Choice& current, std::vector<Cho
   }
 }
 
+bool writesShares(const spec::v1::RunSpec& spec, const Choice& current, const Choice& choice,
+                  const SearchSpace& space) {
+  return spec.strategy().shares_size() > 0 &&
+         (choice.stages > 1 || space.dataRanks(choice) != space.dataRanks(current));
+}
+
 }  // namespace
+
+int SearchSpace::dataRanks(const Choice& choice) const {
+  if (choice.hasServers()) return std::max(1, workers + servers - choice.servers);
+  return std::max(1, workers / choice.tensor / choice.stages);
+}
+
+Result<cluster::Mesh> SearchSpace::meshOf(const spec::v1::RunSpec& spec) const {
+  const bool served = specs::hasServers(spec.strategy());
+  return specs::toMesh(spec.strategy(), served ? workers + servers : workers, served ? servers : 0);
+}
 
 Choice choiceOf(const spec::v1::RunSpec& spec, const cluster::Mesh& mesh) {
   const auto& strategy = spec.strategy();
@@ -118,34 +172,43 @@ Choice choiceOf(const spec::v1::RunSpec& spec, const cluster::Mesh& mesh) {
   return out;
 }
 
-Remedy settingsFor(const spec::v1::RunSpec& spec, const Choice& current, const Choice& choice) {
+Result<Remedy> settingsFor(const spec::v1::RunSpec& spec, const Choice& current,
+                           const Choice& choice, const SearchSpace& space,
+                           const SpecWith& specWith) {
   Remedy out;
   if (choice == current) return out;
-  // What is left out in the spec has another default with another kind.
-  const bool divides = cluster::findStrategy(choice.kind)->axis != cluster::kDataAxis;
-  const bool all = divides && choice.kind != current.kind;
-  const Values before = valuesOf(current);
-  for (auto& [path, value] : valuesOf(choice))
-    if (before.at(path) != value ||
-        (all && (path == "strategy.tensor" || path == "strategy.stages")))
-      out.push_back({path, value});
-  // What belongs to the kind before.
+  const Values before = valuesOf(current), values = valuesOf(choice);
+  for (const auto& [path, value] : values)
+    if (before.at(path) != value) out.push_back({path, value});
+  // What belongs to the strategy before.
   const auto& strategy = spec.strategy();
-  if (strategy.pins_size() > 0) out.push_back({"strategy.pins", ""});
-  if (choice.kind == current.kind) return out;
-  if (strategy.local_steps() != 0) out.push_back({"strategy.local_steps", "0"});
-  if (strategy.staleness() != 0) out.push_back({"strategy.staleness", "0"});
-  if (strategy.dense() != "servers") out.push_back({"strategy.dense", "servers"});
+  const bool otherKind = choice.kind != current.kind;
+  if (strategy.pins_size() > 0 && (otherKind || choice.stages != current.stages))
+    out.push_back({"strategy.pins", ""});
+  if (writesShares(spec, current, choice, space)) out.push_back({"strategy.shares", ""});
+  if (otherKind && strategy.local_steps() != 0) out.push_back({"strategy.local_steps", "0"});
+  if (otherKind && strategy.staleness() != 0) out.push_back({"strategy.staleness", "0"});
+  if (otherKind && strategy.dense() != "servers") out.push_back({"strategy.dense", "servers"});
+  // What is left out in the spec follows from the rest, so that it may be another number now.
+  LOCKSTEP_ASSIGN(const auto made, specWith(out));
+  const auto mesh = space.meshOf(*made);
+  if (mesh.ok() && choiceOf(*made, *mesh) == choice) return out;
+  for (const char* const path : {kTensor, kStages})
+    if (before.at(path) == values.at(path)) out.push_back({path, values.at(path)});
   return out;
 }
 
 bool isAllowed(const Choice& choice, const SearchSpace& space) {
+  if (space.pinned.empty()) return true;
   const Values values = valuesOf(choice);
-  return std::all_of(space.pinned.begin(), space.pinned.end(),
-                     [&](const auto& pin) { return values.at(pin.first) == pin.second; });
+  return std::all_of(space.pinned.begin(), space.pinned.end(), [&](const auto& pin) {
+    if (pin.first == kSchedule && choice.stages == 1) return true;
+    return values.at(pin.first) == pin.second;
+  });
 }
 
-Status pin(SearchSpace& space, const Choice& current, const std::vector<Setting>& options) {
+Status pin(SearchSpace& space, const Choice& current, const std::vector<Setting>& options,
+           const SpecWith& specWith) {
   const Values values = valuesOf(current);
   for (const auto& [path, value] : options) {
     const auto known = values.find(path);
@@ -156,51 +219,71 @@ Status pin(SearchSpace& space, const Choice& current, const std::vector<Setting>
       error.why = message("what is searched: {}", fmt::join(names, ", "));
       return error;
     }
-    space.pinned[path] = value.empty() ? known->second : value;
+    const std::string& kept = value.empty() ? known->second : value;
+    const bool isNumber = path == kTensor || path == kStages || path == kMicroBatches;
+    space.pinned[path] = kept;
+    if (isNumber && pinnedNumber<int>(space, path.c_str()).value_or(0) < 1)
+      return invalidArgument("{} cannot be pinned at {}: a number from 1 is expected", path, kept);
+    if (path == kKind) {
+      if (contains(kUnsharded, kept) || contains(kSharded, kept) || contains(kServed, kept))
+        continue;
+      Error error = invalidArgument("strategy {} is not searched", kept);
+      error.why = message("what is searched: {}, {}, {}", fmt::join(kUnsharded, ", "),
+                          fmt::join(kSharded, ", "), fmt::join(kServed, ", "));
+      return error;
+    }
+    // Whether the option can have the value at all; with other settings it may not apply.
+    if (path == kPrecision || path == kRecompute || path == kOverlap || path == kBucketBytes)
+      if (const auto made = specWith({{path, kept}}); !made.ok()) return made.error();
   }
   return {};
 }
 
 std::vector<Choice> choicesIn(const SearchSpace& space, const Choice& current) {
-  std::vector<Choice> out;
-  const int workers = space.ranks - space.servers;
-  std::vector<std::string> precisions{current.precision};
-  precisions.insert(precisions.end(), space.precisions.begin(), space.precisions.end());
-  for (const int tensor : divisors(workers)) {
-    for (const int stages : divisors(workers / tensor)) {
-      if (stages > space.layers) break;
-      const int dataRanks = workers / tensor / stages;
-      for (const std::string& kind : kindsOf(space, current, tensor, stages, dataRanks))
-        for (const int parts : microBatchesFor(space, dataRanks, current.microBatches))
-          for (const std::string& precision : precisions)
-            for (const char* const recompute : {"none", "selective", "full"})
-              for (const char* const schedule : {"1f1b", "zb-h1", "gpipe"}) {
-                if (stages == 1 && std::string_view(schedule) != "1f1b") continue;
-                if (kind == "zero-2" && stages == 1 && parts == 1) continue;  // as zero-1
-                Choice choice;
-                choice.kind = kind;
-                choice.tensor = tensor;
-                choice.stages = stages;
-                choice.microBatches = parts;
-                choice.recompute = recompute;
-                choice.schedule = schedule;
-                choice.precision = precision;
-                out.push_back(std::move(choice));
-              }
+  std::vector<Choice> shapes;
+  for (const int tensor : divisors(space.workers))
+    for (const int stages : divisors(space.workers / tensor))
+      if (stages <= space.layers) addMesh(space, current, tensor, stages, shapes);
+  addServers(space, current, shapes);
+
+  std::vector<std::string> precisions = space.precisions;
+  precisions.insert(precisions.begin(), current.precision);
+  std::sort(precisions.begin() + 1, precisions.end());
+  precisions.erase(std::unique(precisions.begin(), precisions.end()), precisions.end());
+  if (const auto end = std::find(precisions.begin() + 1, precisions.end(), current.precision);
+      end != precisions.end())
+    precisions.erase(end);
+  precisions = valuesIn(space, kPrecision, std::move(precisions));
+  const auto recomputes = valuesIn(space, kRecompute, {"none", "selective", "full"});
+  const auto schedules = valuesIn(space, kSchedule, {"1f1b", "zb-h1", "gpipe"});
+
+  std::vector<std::pair<int, Choice>> found;  // with its complexity
+  for (Choice& choice : shapes) {
+    choice.overlap = pinned(space, kOverlap).value_or(choice.overlap);
+    choice.bucketBytes = pinnedNumber<std::int64_t>(space, kBucketBytes).value_or(0);
+    for (const std::string& precision : precisions) {
+      choice.precision = precision;
+      for (const std::string& recompute : recomputes) {
+        choice.recompute = recompute;
+        for (const std::string& schedule : schedules) {
+          if (choice.stages == 1 && schedule != schedules[0]) continue;
+          if (schedule == "zb-h1" && recompute != "none" && choice.stages > 1) continue;
+          choice.schedule = choice.stages == 1 ? "1f1b" : schedule;
+          if (isAllowed(choice, space)) found.emplace_back(complexityOf(choice), choice);
+        }
+      }
     }
   }
-  addServers(space, current, out);
-  std::erase_if(out, [&](const Choice& choice) { return !isAllowed(choice, space); });
-  std::stable_sort(out.begin(), out.end(), [](const Choice& a, const Choice& b) {
-    return complexityOf(a) < complexityOf(b);
-  });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Choice> out;
+  for (auto& [complexity, choice] : found) out.push_back(std::move(choice));
   return out;
 }
 
 std::vector<Choice> refinementsOf(const Choice& choice, const SearchSpace& space) {
   std::vector<Choice> out;
-  const cluster::Strategy* kind = cluster::findStrategy(choice.kind);
-  if (kind == nullptr || !isPlain(*kind)) return out;
+  if (choice.hasServers()) return out;
   for (const char* const overlap : {"always", "never"}) {
     out.push_back(choice);
     out.back().overlap = overlap;
@@ -209,16 +292,17 @@ std::vector<Choice> refinementsOf(const Choice& choice, const SearchSpace& space
     out.push_back(choice);
     out.back().bucketBytes = bytes;
   }
-  std::erase_if(out, [&](const Choice& one) { return !isAllowed(one, space); });
+  std::erase_if(out, [&](const Choice& one) { return one == choice || !isAllowed(one, space); });
   return out;
 }
 
 int complexityOf(const Choice& choice) {
-  const Values plain = valuesOf({});
-  int out = 0;
-  for (const auto& [path, value] : valuesOf(choice))
-    if (plain.at(path) != value && path != "training.precision") ++out;
-  return out;
+  const Choice plain;
+  return (choice.kind != plain.kind) + (choice.tensor != plain.tensor) +
+         (choice.stages != plain.stages) + (choice.servers != plain.servers) +
+         (choice.microBatches != plain.microBatches) + (choice.schedule != plain.schedule) +
+         (choice.recompute != plain.recompute) + (choice.overlap != plain.overlap) +
+         (choice.bucketBytes != plain.bucketBytes);
 }
 
 }  // namespace lockstep::app

@@ -1,7 +1,9 @@
 // Choices: the strategies among which advice is sought, as settings of a run spec.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,30 +29,40 @@ struct Choice {
   bool hasServers() const { return servers > 0; }
 };
 
-// Returns the choice of these options that a complete spec makes, whose ranks have this mesh.
-Choice choiceOf(const spec::v1::RunSpec& spec, const cluster::Mesh& mesh);
-// Returns what has to be set in the spec, which makes `current`, to make this choice: nothing where
-// they are equal.
-Remedy settingsFor(const spec::v1::RunSpec& spec, const Choice& current, const Choice& choice);
+// Completes a spec with settings besides its own, as --set does.
+using SpecWith =
+    std::function<Result<std::shared_ptr<const spec::v1::RunSpec>>(const Remedy& settings)>;
 
 // What the search is bound to.
 struct SearchSpace {
-  int ranks = 1;
+  int workers = 1;  // ranks where none is a server
+  int servers = 0;  // ranks that are servers by their node's role, beside the workers
   int layers = 1;
   std::int64_t batch = 1;
   bool oneNode = true;
-  int servers = 0;  // ranks that are servers by their node's role; 0: none
   std::map<std::string, std::string> pinned;  // options that keep their value, by path
   std::vector<std::string> precisions;        // besides the spec's own
+
+  int dataRanks(const Choice& choice) const;
+  // The mesh that a complete spec gives these ranks. Errors: kInvalidArgument.
+  Result<cluster::Mesh> meshOf(const spec::v1::RunSpec& spec) const;
 };
 
-// Keeps options at a value; without one, as `current` has them. Errors: kInvalidArgument for an
-// option that is not searched.
-Status pin(SearchSpace& space, const Choice& current, const std::vector<Setting>& options);
+// Returns the choice of these options that a complete spec makes, whose ranks have this mesh.
+Choice choiceOf(const spec::v1::RunSpec& spec, const cluster::Mesh& mesh);
+// Returns what has to be set in the spec, which makes `current`, to make this choice: nothing where
+// they are equal. Errors: where the spec cannot be completed so.
+Result<Remedy> settingsFor(const spec::v1::RunSpec& spec, const Choice& current,
+                           const Choice& choice, const SearchSpace& space,
+                           const SpecWith& specWith);
 
+// Keeps options at a value; without one, as `current` has them. Errors: kInvalidArgument for an
+// option or a kind that is not searched, and for a value that the option cannot have.
+Status pin(SearchSpace& space, const Choice& current, const std::vector<Setting>& options,
+           const SpecWith& specWith);
 bool isAllowed(const Choice& choice, const SearchSpace& space);  // by what is pinned
-// Returns all choices, the simplest first. Combinations that no run can have are among them: the
-// planner refuses those.
+
+// Returns all choices, the simplest first. The planner refuses those that the model cannot have.
 std::vector<Choice> choicesIn(const SearchSpace& space, const Choice& current);
 // Returns choices that differ from this one in what is tried with the best alone.
 std::vector<Choice> refinementsOf(const Choice& choice, const SearchSpace& space);

@@ -50,6 +50,14 @@ spec::v1::ClusterSpec firstRanks(const spec::v1::ClusterSpec& cluster, int ranks
       *kept.add_devices() = device;
     }
   }
+  // Links to nodes that are left out are no longer of this cluster.
+  const auto isKept = [&](const std::string& name) {
+    return std::any_of(out.nodes().begin(), out.nodes().end(),
+                       [&](const auto& node) { return node.name() == name; });
+  };
+  out.clear_links();
+  for (const spec::v1::LinkSpec& link : cluster.links())
+    if (isKept(link.from()) && isKept(link.to())) *out.add_links() = link;
   return out;
 }
 
@@ -83,25 +91,20 @@ cluster::Link withinHost(const cluster::Cluster& cluster) {
 }  // namespace
 
 Estimator::Estimator(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
-                     const cluster::Cluster& cluster, int workers)
+                     const cluster::Cluster& cluster, const SearchSpace& space)
     : request_(request),
       hosts_(hosts),
       between_(cluster.link),
       within_(withinHost(cluster)),
       repeated_(repeatedLayers(request.spec->model()).count),
-      workers_(workers),
-      batch_(static_cast<double>(request.spec->training().batch())) {
+      space_(space) {
   perHost_ = static_cast<int>(
       std::count_if(cluster.devices.begin(), cluster.devices.end(),
                     [&](const auto& device) { return device.host == cluster.devices[0].host; }));
 }
 
-int Estimator::dataRanksOf(const Choice& choice) const {
-  return std::max(1, workers_ / choice.tensor / choice.stages);
-}
-
 double Estimator::samplesOf(const Choice& choice) const {
-  return batch_ / dataRanksOf(choice) / choice.microBatches;
+  return static_cast<double>(space_.batch) / space_.dataRanks(choice) / choice.microBatches;
 }
 
 Estimator::Probe Estimator::probeFor(const Choice& choice, std::int64_t samples) const {
@@ -152,6 +155,10 @@ std::optional<Estimator::Costs> Estimator::planned(const Probe& probe, int keptL
   spec->mutable_training()->set_batch(parts * probe.samples);
   spec->mutable_training()->set_evaluate_batch(probe.samples);
   spec->mutable_training()->set_precision(probe.precision);
+  if (probe.precision != request_.spec->training().precision())
+    spec->mutable_training()->clear_loss_scale();
+  for (spec::v1::LayerSpec& layer : *spec->mutable_model()->mutable_layers())
+    if (layer.has_batch_norm()) layer.mutable_batch_norm()->set_groups(parts);
   if (const Status filled = specs::checkAndFill(*spec); !filled.ok()) return std::nullopt;
   LaunchRequest request = request_;
   request.cluster =
@@ -201,7 +208,7 @@ double Estimator::fullestStage(const Choice& choice, const Costs& costs) const {
 // Seconds by which the exchange of gradients, and of what is sharded, prolongs a step.
 double Estimator::exchangeSeconds(const Choice& choice, double parameterBytes,
                                   double computing) const {
-  const int dataRanks = dataRanksOf(choice);
+  const int dataRanks = space_.dataRanks(choice);
   if (dataRanks == 1) return 0;
   const cluster::Strategy& kind = *cluster::findStrategy(choice.kind);
   const bool spans = dataRanks * choice.tensor > perHost_;
@@ -221,7 +228,7 @@ std::optional<Estimate> Estimator::of(const Choice& choice) const {
   if (!costs) return std::nullopt;
   const cluster::Strategy& kind = *cluster::findStrategy(choice.kind);
   const double stages = choice.stages, parts = choice.microBatches;
-  const double dataRanks = dataRanksOf(choice);
+  const double dataRanks = space_.dataRanks(choice);
   const double bubble = choice.schedule == "zb-h1" ? (stages - 1) / 3 : stages - 1;
   const double computing =
       parts * fullestStage(choice, *costs) + bubble * costs->computing / stages;

@@ -1,7 +1,7 @@
 // Estimates of strategies, good enough to tell which are worth planning.
 //
-// Small plans, of one group of ranks that shares layers with nothing else, give the time and the
-// memory of a micro-batch ("probes"). Of equal layers in a row they have two and three, as each one
+// Small plans of a single tensor-parallel group ("probes") give the time and the memory of a
+// micro-batch. Of equal layers in a row they have two and three, as each one
 // more costs the same. Formulas add the rest: the bubble of a pipeline of s stages and m
 // micro-batches, (s-1) / m of the computation with 1F1B and GPipe (Narayanan et al.: "Efficient
 // Large-Scale Language Model Training on GPU Clusters", 2021) and a third of it with ZB-H1 (Qi et
@@ -31,9 +31,9 @@ struct Estimate {
 // Borrows the request, which outlives it.
 class Estimator {
  public:
-  // `cluster` is that of the request, of which so many ranks compute where none is a server.
+  // `cluster` has the ranks that compute where none is a server.
   Estimator(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
-            const cluster::Cluster& cluster, int workers);
+            const cluster::Cluster& cluster, const SearchSpace& space);
 
   struct Probe {               // what is planned
     int tensor = 1;            // ranks
@@ -62,7 +62,6 @@ class Estimator {
   };
   std::optional<Costs> planned(const Probe& probe, int keptLayers) const;
   double samplesOf(const Choice& choice) const;
-  int dataRanksOf(const Choice& choice) const;
   Probe probeFor(const Choice& choice, std::int64_t samples) const;
   std::optional<Costs> costsOf(const Choice& choice) const;
   double fullestStage(const Choice& choice, const Costs& costs) const;
@@ -72,9 +71,8 @@ class Estimator {
   const std::vector<HostFacts> hosts_;
   const cluster::Link between_, within_;  // hosts
   const int repeated_;                    // layers in a row that are equal
-  const int workers_;
+  const SearchSpace space_;
   int perHost_ = 1;
-  double batch_ = 1;
   std::mutex mutex_;
   std::map<Probe, Costs> costs_;  // of the probes that could be planned
 };

@@ -23,6 +23,13 @@ struct Asked {
   ClusterSpecFile cluster;
   LaunchRequest request;
   AdviceOptions options;
+
+  Result<std::shared_ptr<const spec::v1::RunSpec>> specWith(const Remedy& settings) const {
+    std::vector<std::string> sets = spec.sets;
+    for (const auto& [path, value] : settings) sets.push_back(fmt::format("{}={}", path, value));
+    LOCKSTEP_ASSIGN(const RunSpecFile made, completeRunSpec(spec.yaml, spec.file, sets));
+    return made.spec;
+  }
 };
 
 Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
@@ -41,6 +48,8 @@ Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
                                                              : pin.substr(equals + 1)});
   }
   out.options.precisions = arguments.all("precision");
+  if (arguments.has("all") && arguments.has("seconds"))
+    return invalidArgument("--all has no limit of time; leave --seconds out");
   LOCKSTEP_ASSIGN(const std::int64_t seconds, arguments.integer("seconds", 8, 1, 86400));
   out.options.time = std::chrono::seconds(seconds);
   out.options.all = arguments.has("all");
@@ -48,52 +57,6 @@ Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
   out.options.top = static_cast<std::size_t>(top);
   out.options.threads = static_cast<std::size_t>(usableCores());
   return out;
-}
-
-// Benchmarks the best ones on the nodes, one after another, and ranks them anew.
-Status measure(const Globals& globals, const LaunchRequest& request, Advice& advice) {
-  Inbox inbox;
-  AskingSession asking(request.cluster, globals, inbox);
-  std::vector<AdvisedStrategy> measured;
-  for (AdvisedStrategy& one : advice.best) {
-    put(stderr, fmt::format("benchmarking {} of {} …\n", measured.size() + 1, advice.best.size()));
-    LOCKSTEP_ASSIGN(LaunchRequest own, requestWith(request, one.settings));
-    std::optional<Result<Preview>> done;
-    MeasuredPreview preview(std::move(own), asking.session, globals.home, inbox,
-                            [&](Result<Preview> result) { done.emplace(std::move(result)); });
-    if (!drainUntil(
-            inbox, [&] { return done.has_value(); }, interrupts())) {
-      preview.cancel();
-      return makeError(Code::kCancelled, "measuring was cancelled");
-    }
-    if (!done->ok()) return done->error();
-    noteFigures(one, **done);
-    measured.push_back(std::move(one));
-  }
-  rankStrategies(measured);
-  advice.best = std::move(measured);
-  return {};
-}
-
-Result<Advice> adviceFor(const Globals& globals, const Arguments& arguments, Asked& asked) {
-  std::stop_source stop;
-  const bool shows = isTerminal(STDERR_FILENO) && !arguments.has("json");
-  std::atomic<Nanoseconds> shown{monotonicNow()};
-  asked.options.stop = stop.get_token();
-  asked.options.onPlanned = [&](std::size_t done, std::size_t of) {
-    if (interrupts() > 0) stop.request_stop();
-    Nanoseconds last = shown;
-    const Nanoseconds now = monotonicNow();
-    if (shows && now - last > 200'000'000 && shown.compare_exchange_strong(last, now))
-      putRaw(stderr, fmt::format("\r{} of {} planned ", done, of));
-  };
-  auto advice = advise(asked.request, hostsHere(*asked.cluster.spec), asked.options);
-  if (shows) putRaw(stderr, "\r\x1b[K");
-  if (!advice.ok())
-    return withSourceLocation(advice.error(), asked.spec, asked.cluster.written,
-                              asked.cluster.file);
-  if (arguments.has("measure")) LOCKSTEP_TRY(measure(globals, asked.request, *advice));
-  return advice;
 }
 
 // "zero-3, 4 micro-batches, recompute full".
@@ -111,16 +74,129 @@ std::string strategyText(const Choice& choice) {
   return out;
 }
 
+// Benchmarks one on the nodes.
+Status measure(const Globals& globals, const Asked& asked, AskingSession& asking, Inbox& inbox,
+               AdvisedStrategy& one) {
+  LaunchRequest own = asked.request;
+  LOCKSTEP_ASSIGN(own.spec, asked.specWith(one.settings));
+  std::optional<Result<Preview>> done;
+  MeasuredPreview preview(std::move(own), asking.session, globals.home, inbox,
+                          [&](Result<Preview> result) { done.emplace(std::move(result)); });
+  if (!drainUntil(
+          inbox, [&] { return done.has_value(); }, interrupts())) {
+    preview.cancel();
+    return makeError(Code::kCancelled, "measuring was cancelled");
+  }
+  if (!done->ok()) return done->error();
+  if ((*done)->misfit) return *(*done)->misfit;
+  if (!(*done)->measured) return makeError(Code::kUnavailable, "its costs could not be measured");
+  noteFigures(one, **done);
+  return {};
+}
+
+// Benchmarks the best ones and the spec's own, one after another, and ranks them anew. Those that
+// cannot be measured are left out.
+Status measureAll(const Globals& globals, const Asked& asked, Advice& advice) {
+  Inbox inbox;
+  AskingSession asking(asked.request.cluster, globals, inbox);
+  std::vector<AdvisedStrategy> measured, rows = std::move(advice.best);
+  const bool isThere =
+      std::any_of(rows.begin(), rows.end(), [](const auto& one) { return one.settings.empty(); });
+  if (advice.current && !isThere) rows.push_back(*advice.current);
+  advice.current.reset();
+  std::optional<Error> failure;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    put(stderr, fmt::format("benchmarking {} of {} …\n", i + 1, rows.size()));
+    const Status status = measure(globals, asked, asking, inbox, rows[i]);
+    if (!status.ok() && status.error().code == Code::kCancelled) return status;
+    if (!status.ok()) {
+      put(stderr,
+          fmt::format("left out: {}: {}\n", strategyText(rows[i].choice), status.error().text()));
+      failure = status.error();
+      continue;
+    }
+    measured.push_back(std::move(rows[i]));
+  }
+  if (measured.empty()) return *failure;
+  rankStrategies(measured);
+  for (const AdvisedStrategy& one : measured)
+    if (one.settings.empty()) advice.current = one;
+  advice.best = std::move(measured);
+  return {};
+}
+
+Result<Advice> adviceFor(const Globals& globals, const Arguments& arguments, Asked& asked) {
+  std::stop_source stop;
+  const bool shows = isTerminal(STDERR_FILENO) && !arguments.has("json");
+  std::atomic<Nanoseconds> shown{monotonicNow()};
+  asked.options.stop = stop.get_token();
+  asked.options.onProgress = [&](std::size_t planned) {
+    if (interrupts() > 0) stop.request_stop();
+    Nanoseconds last = shown;
+    const Nanoseconds now = monotonicNow();
+    if (shows && now - last > 200'000'000 && shown.compare_exchange_strong(last, now))
+      putRaw(stderr, fmt::format("\r{} planned ", planned));
+  };
+  auto advice = advise(
+      asked.request, [&](const Remedy& settings) { return asked.specWith(settings); },
+      hostsHere(*asked.cluster.spec), asked.options);
+  if (shows) putRaw(stderr, "\r\x1b[K");
+  if (!advice.ok())
+    return withSourceLocation(advice.error(), asked.spec, asked.cluster.written,
+                              asked.cluster.file);
+  if (arguments.has("measure")) LOCKSTEP_TRY(measureAll(globals, asked, *advice));
+  return advice;
+}
+
 std::string settingsJson(const Remedy& settings) {
   nlohmann::json out = nlohmann::json::object();
   for (const auto& [path, value] : settings) out[path] = value;
   return out.dump();
 }
 
-void printJson(const Advice& advice, const Asked& asked, bool measured) {
+// A word of a shell command.
+std::string shellWord(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,=+@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+// `lockstep run …` with the settings of the best one.
+std::string commandFor(const Globals& globals, const Arguments& arguments, const Remedy& settings) {
+  std::vector<std::string> words{"lockstep"};
+  const auto add = [&](const std::string& option, const std::string& value) {
+    words.push_back("--" + option);
+    words.push_back(value);
+  };
+  if (!globals.sshConfig.empty()) add("ssh-config", globals.sshConfig);
+  for (const std::string& key : globals.acceptedHostKeys) add("accept-host-key", key);
+  words.insert(words.end(), {"run", arguments.words()[0]});
+  for (const char* const option : {"cluster", "local", "comm", "ranks", "set"})
+    for (const std::string& value : arguments.all(option)) add(option, value);
+  for (const auto& [path, value] : settings) add("set", fmt::format("{}={}", path, value));
+  for (std::string& word : words) word = shellWord(word);
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+void printJson(const Globals& globals, const Arguments& arguments, const Advice& advice,
+               const Asked& asked) {
   const auto line = [&](const AdvisedStrategy& one, std::string_view event) {
     JsonLine out(event);
-    out.add("strategy", strategyText(one.choice))
+    const Choice& choice = one.choice;
+    out.add("strategy", strategyText(choice))
+        .add("kind", choice.kind)
+        .add("tensor", choice.tensor)
+        .add("stages", choice.stages)
+        .add("servers", choice.servers)
+        .add("micro_batches", choice.microBatches)
+        .add("schedule", choice.schedule)
+        .add("recompute", choice.recompute)
+        .add("precision", choice.precision)
+        .add("overlap", choice.overlap)
+        .add("bucket_bytes", choice.bucketBytes)
         .addRaw("settings", settingsJson(one.settings))
         .add("step_seconds", one.stepSeconds)
         .add("samples_per_second",
@@ -136,17 +212,20 @@ void printJson(const Advice& advice, const Asked& asked, bool measured) {
   };
   for (const AdvisedStrategy& one : advice.best) line(one, "candidate").print();
   if (advice.current) line(*advice.current, "current").print();
+  if (advice.currentRefusal) errorLine(*advice.currentRefusal, "refusal").print();
   JsonLine("advice")
       .add("judged", static_cast<std::int64_t>(advice.judged))
       .add("planned", static_cast<std::int64_t>(advice.planned))
       .add("refused", static_cast<std::int64_t>(advice.refused))
       .add("misfits", static_cast<std::int64_t>(advice.misfits))
       .add("complete", advice.complete)
-      .add("measured", measured)
+      .add("measured", arguments.has("measure"))
+      .add("command", commandFor(globals, arguments, advice.best.front().settings))
       .print();
 }
 
-void printText(const Advice& advice, const Asked& asked, const Arguments& arguments) {
+void printText(const Globals& globals, const Arguments& arguments, const Advice& advice,
+               const Asked& asked) {
   const double batch = static_cast<double>(asked.spec.spec->training().batch());
   Table table{{"", "strategy", "step", "samples/s", "memory", "wire", "why"},
               {true, false, true, true, true, true, false},
@@ -160,14 +239,16 @@ void printText(const Advice& advice, const Asked& asked, const Arguments& argume
   };
   for (std::size_t i = 0; i < advice.best.size(); ++i)
     row(fmt::format("{}", i + 1), advice.best[i]);
-  if (advice.current && !advice.best.front().settings.empty()) row("spec", *advice.current);
+  const bool isShown = std::any_of(advice.best.begin(), advice.best.end(),
+                                   [](const auto& one) { return one.settings.empty(); });
+  if (advice.current && !isShown) row("spec", *advice.current);
   put(stdout, table.text());
   put(stdout,
       fmt::format(
           "\n{} strategies judged, {} planned: {} do not fit in memory, {} are not possible "
           "here{}\n",
           advice.judged, advice.planned, advice.misfits, advice.refused,
-          advice.complete ? "" : "; the time was used up (--seconds)"));
+          advice.complete ? "" : "; the search ended early (--seconds)"));
   if (advice.currentRefusal)
     put(stdout, fmt::format("the spec's own: {}\n", advice.currentRefusal->text()));
   const Remedy& settings = advice.best.front().settings;
@@ -175,14 +256,7 @@ void printText(const Advice& advice, const Asked& asked, const Arguments& argume
     put(stdout, "the spec's own strategy is the best\n");
     return;
   }
-  std::string command = fmt::format("lockstep run {}", arguments.words()[0]);
-  for (const char* const option : {"cluster", "local", "comm"})
-    if (arguments.has(option)) command += fmt::format(" --{} {}", option, arguments.text(option));
-  for (const char* const option : {"ranks", "set"})
-    for (const std::string& value : arguments.all(option))
-      command += fmt::format(" --{} {}", option, value);
-  for (const auto& [path, value] : settings) command += fmt::format(" --set {}={}", path, value);
-  put(stdout, command + "\n");
+  put(stdout, commandFor(globals, arguments, settings) + "\n");
 }
 
 }  // namespace
@@ -201,9 +275,9 @@ int adviseCommand(const Globals& globals, const Arguments& arguments) {
     return exitCodeOf(advice.error());
   }
   if (json)
-    printJson(*advice, *asked, arguments.has("measure"));
+    printJson(globals, arguments, *advice, *asked);
   else
-    printText(*advice, *asked, arguments);
+    printText(globals, arguments, *advice, *asked);
   return kSucceeded;
 }
 

@@ -356,24 +356,7 @@ int simulateCommand(const Globals& globals, const Arguments& arguments) {
     } else {
       planner::SimulateOptions options;
       options.slowdown = std::move(*slowdown);
-      preview->simulation =
-          planner::simulate(preview->plan, preview->cluster, preview->cost, options);
-      preview->stepSeconds = preview->simulation.stepSeconds;
-      preview->samplesPerSecond =
-          preview->stepSeconds > 0
-              ? static_cast<double>(preview->plan.globalBatch) / preview->stepSeconds
-              : 0;
-      for (std::size_t r = 0; r < preview->ranks.size(); ++r) {
-        const auto& spent = preview->simulation.ranks[r];
-        RankPreview& rank = preview->ranks[r];
-        rank.data = spent.data;
-        rank.forward = spent.forward;
-        rank.backward = spent.backward;
-        rank.waiting = spent.waiting;
-        rank.transfer = spent.transfer;
-        rank.hidden = spent.hidden;
-        rank.optimizer = spent.optimizer;
-      }
+      simulate(*preview, options);
     }
   }
   if (!preview.ok()) {

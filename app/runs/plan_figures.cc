@@ -11,27 +11,14 @@ namespace {
 using Unit = PlanFigure::Unit;
 
 void addTimes(const Preview& preview, std::vector<PlanFigure>& out) {
-  planner::Simulation::Breakdown sum;
-  double ranks = 0;
-  for (const RankPreview& rank : preview.ranks) {
-    if (rank.isServer()) continue;
-    ++ranks;
-    sum.data += rank.data;
-    sum.forward += rank.forward;
-    sum.backward += rank.backward;
-    sum.optimizer += rank.optimizer;
-    sum.waiting += rank.waiting;
-    sum.transfer += rank.transfer;
-    sum.hidden += rank.hidden;
-  }
-  ranks = std::max(1.0, ranks);
-  out.push_back({"time/data", Unit::kSeconds, sum.data / ranks});
-  out.push_back({"time/forward", Unit::kSeconds, sum.forward / ranks});
-  out.push_back({"time/backward", Unit::kSeconds, sum.backward / ranks});
-  out.push_back({"time/optimizer", Unit::kSeconds, sum.optimizer / ranks});
-  out.push_back({"time/waiting", Unit::kSeconds, sum.waiting / ranks});
-  out.push_back({"time/exchanging", Unit::kSeconds, sum.transfer / ranks});
-  out.push_back({"time/exchanging, hidden", Unit::kSeconds, sum.hidden / ranks});
+  const RankPreview mean = meanOfWorkers(preview);
+  out.push_back({"time/data", Unit::kSeconds, mean.data});
+  out.push_back({"time/forward", Unit::kSeconds, mean.forward});
+  out.push_back({"time/backward", Unit::kSeconds, mean.backward});
+  out.push_back({"time/optimizer", Unit::kSeconds, mean.optimizer});
+  out.push_back({"time/waiting", Unit::kSeconds, mean.waiting});
+  out.push_back({"time/exchanging", Unit::kSeconds, mean.transfer});
+  out.push_back({"time/exchanging, hidden", Unit::kSeconds, mean.hidden});
 }
 
 void addMemory(const Preview& preview, std::vector<PlanFigure>& out) {

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "app/runs/preview_memory.h"
@@ -152,13 +153,16 @@ Result<std::pair<Preview, planner::PlanRequest>> makePlanned(const LaunchRequest
   return std::pair(std::move(out), std::move(planned.request));
 }
 
-void simulate(Preview& out, const planner::SimulateOptions& options) {
-  out.simulation = planner::simulate(out.plan, out.cluster, out.cost, options);
-  out.stepSeconds = out.simulation.stepSeconds;
-  out.samplesPerSecond =
-      out.stepSeconds > 0 ? static_cast<double>(out.plan.globalBatch) / out.stepSeconds : 0;
-  for (RankPreview& row : out.ranks) {
-    const auto& spent = out.simulation.ranks[static_cast<std::size_t>(row.rank)];
+}  // namespace
+
+void simulate(Preview& preview, const planner::SimulateOptions& options) {
+  preview.simulation = planner::simulate(preview.plan, preview.cluster, preview.cost, options);
+  preview.stepSeconds = preview.simulation.stepSeconds;
+  preview.samplesPerSecond =
+      preview.stepSeconds > 0 ? static_cast<double>(preview.plan.globalBatch) / preview.stepSeconds
+                              : 0;
+  for (RankPreview& row : preview.ranks) {
+    const auto& spent = preview.simulation.ranks[static_cast<std::size_t>(row.rank)];
     row.data = spent.data;
     row.forward = spent.forward;
     row.backward = spent.backward;
@@ -169,7 +173,21 @@ void simulate(Preview& out, const planner::SimulateOptions& options) {
   }
 }
 
-}  // namespace
+RankPreview meanOfWorkers(const Preview& preview) {
+  constexpr std::array kParts{&RankPreview::data,     &RankPreview::forward,
+                              &RankPreview::backward, &RankPreview::waiting,
+                              &RankPreview::transfer, &RankPreview::optimizer,
+                              &RankPreview::hidden};
+  RankPreview out;
+  double workers = 0;
+  for (const RankPreview& rank : preview.ranks) {
+    if (rank.isServer()) continue;
+    ++workers;
+    for (double RankPreview::*part : kParts) out.*part += rank.*part;
+  }
+  for (double RankPreview::*part : kParts) out.*part /= std::max(1.0, workers);
+  return out;
+}
 
 Result<Preview> makeBriefPreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
                                  const planner::CostModel* measured) {

@@ -111,6 +111,10 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
 // no events; there are no remarks, and no remedies of a misfit.
 Result<Preview> makeBriefPreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
                                  const planner::CostModel* measured = nullptr);
+// Simulates the plan again, in other circumstances.
+void simulate(Preview& preview, const planner::SimulateOptions& options);
+// Returns the seconds of a step that the ranks which compute spend, their mean.
+RankPreview meanOfWorkers(const Preview& preview);
 // Returns the bytes that rank 0 sends and receives per training step.
 std::int64_t wireBytes(const plan::Plan& plan);
 std::int64_t peakMemory(const Preview& preview);  // of the rank that needs most

@@ -28,6 +28,7 @@
 #include <thread>
 
 #include "tests/cluster/runs_on_hosts.h"
+#include "tests/support/sanitizers.h"
 
 namespace fs = std::filesystem;
 using namespace lockstep;
@@ -37,8 +38,8 @@ namespace {
 
 constexpr int kHosts = 3;
 constexpr int kEndsMs = RunsOnHosts::kEndsMs;
-constexpr int kLeavesMs = 2000;    // a client that is told to end
-constexpr int kGivesUpMs = 25000;  // a command that finds a node out of reach
+constexpr int kLeavesMs = kSanitized ? 10000 : 2000;  // a client that is told to end
+constexpr int kGivesUpMs = 25000;                     // a command that finds a node out of reach
 constexpr int kEndedMs = 10000;    // a run that was given up, on a node that answers or does again
 constexpr int kResumesMs = 60000;  // a run of some seconds, from a checkpoint
 constexpr int kSlowDiskSeconds = 40;   // longer than ranks wait for one that is silent

@@ -173,6 +173,9 @@ void* operator new(std::size_t size) {
   if (void* out = malloc(size)) return out;
   throw std::bad_alloc();
 }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return size > kLargestAllocation ? nullptr : malloc(size);
+}
 void operator delete(void* at) noexcept { free(at); }
 void operator delete(void* at, std::size_t) noexcept { free(at); }
 

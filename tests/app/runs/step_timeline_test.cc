@@ -217,7 +217,7 @@ class StepTimelineTest : public QObject {
           event.step = 1;
           event.planStep = step;
           event.kind = static_cast<plan::EventKind>(kind);
-          event.begin = 100 * step;
+          event.begin = 100 * std::int64_t{step};
           event.end = event.begin + 50 - 10 * kind;
           events.push_back(event);
         }
