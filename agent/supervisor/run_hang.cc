@@ -8,7 +8,7 @@ namespace lockstep::agent {
 namespace {
 
 constexpr std::size_t kMostStacks = 64;  // ranks whose stacks are read for one hang
-constexpr Nanoseconds kStacksLimit = 2'000'000'000;
+constexpr Nanoseconds kStacksLimit = 5'000'000'000;
 
 }  // namespace
 

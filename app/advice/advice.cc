@@ -121,7 +121,10 @@ class Search {
         next.clear();
       }
       if (isEnd) return true;
-      if (tried == most) return plan(next, end, advice) && false;
+      if (tried == most) {
+        plan(next, end, advice);
+        return false;
+      }
       const bool isSlower = judged[at].order == Judged::kLikely &&
                             advice.best.size() >= options_.top &&
                             judged[at].seconds > kDoubt * advice.best[0].stepSeconds;
@@ -319,13 +322,14 @@ Result<Advice> advise(const LaunchRequest& request, const SpecWith& specWith,
   Advice advice;
   const auto mesh = space.meshOf(*request.spec);
   if (!mesh.ok()) advice.currentRefusal = mesh.error();
-  const Choice current = choiceOf(*request.spec, mesh.ok() ? *mesh : cluster::Mesh());
+  Choice current = choiceOf(*request.spec, mesh.ok() ? *mesh : cluster::Mesh());
+  if (!mesh.ok()) current.kind.clear();  // it is like none
   LOCKSTEP_TRY(pin(space, current, options.pinned, specWith));
   for (const std::string& precision : space.precisions)
     if (const auto made = specWith({{"training.precision", precision}}); !made.ok())
       return made.error();
   std::vector<Choice> choices = choicesIn(space, current);
-  if (mesh.ok()) std::erase(choices, current);
+  std::erase(choices, current);
   advice.judged = choices.size() + 1;
 
   Search search(request, specWith, hosts, options, space, current);

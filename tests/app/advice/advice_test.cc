@@ -91,6 +91,7 @@ class Draw {
                                             "strategy: {kind: tensor-parallel}\n",
                                             "strategy: {kind: zero-2, micro_batches: 2}\n",
                                             "strategy: {kind: pipeline, stages: 7}\n",
+                                            "strategy: {stages: 7}\n",
                                             "strategy: {kind: parameter-server}\n",
                                             "strategy: {kind: local-sgd}\n"};
     const bool gpus = of({0, 1}) == 1;
@@ -151,7 +152,7 @@ class AdviceTest : public QObject {
   // What is printed is what comes out with the settings that are printed.
   void theSettingsGiveTheStrategy() {
     Draw draw(6);
-    for (int round = 0; round < 16; ++round) {
+    for (int round = 0; round < 10; ++round) {
       const Asked asked = draw();
       AdviceOptions options;
       options.mostPlans = 32;
@@ -172,6 +173,9 @@ class AdviceTest : public QObject {
       }
       for (std::size_t i = 2; i < advice.best.size(); ++i)
         QVERIFY(advice.best[i - 1].stepSeconds <= advice.best[i].stepSeconds);
+      // What runs everywhere is among the judged, whatever the spec says.
+      options.pinned = {{"strategy.kind", "multi-worker-mirrored"}, {"strategy.stages", "1"}};
+      QVERIFY2(!adviceOf(asked, options).best.empty(), asked.text.c_str());
       // The spec's own is never better than the best; where it cannot run it is said why.
       QVERIFY(advice.current.has_value() != advice.currentRefusal.has_value());
       if (!advice.current) continue;
@@ -182,9 +186,9 @@ class AdviceTest : public QObject {
 
   void whatIsPinnedStays() {
     const Asked asked =
-        ask(gptOf(4, 256, 64, 64, "strategy: {micro_batches: 4}\n"), clusterOf(2, 4, "cuda"));
+        ask(gptOf(2, 64, 16, 64, "strategy: {micro_batches: 4}\n"), clusterOf(2, 4, "cuda"));
     AdviceOptions options;
-    options.mostPlans = 24;
+    options.mostPlans = 8;
     options.pinned = {{"strategy.tensor", "2"}, {"strategy.micro_batches", ""}};
     for (const AdvisedStrategy& one : adviceOf(asked, options).best) {
       QCOMPARE(one.choice.tensor, 2);
@@ -240,7 +244,7 @@ class AdviceTest : public QObject {
           "{layer: layer_norm1, stage: 1}]}\n",
           "strategy: {kind: parameter-server, staleness: 2}\n",
           "strategy: {kind: local-sgd, local_steps: 2}\n"}) {
-      const Asked asked = ask(gptOf(3, 64, 32, 24, strategy), clusterOf(1, 4, "cpu"));
+      const Asked asked = ask(gptOf(1, 16, 8, 8, strategy), clusterOf(1, 4, "cpu"));
       AdviceOptions options;
       options.all = true;
       options.top = 1000;
