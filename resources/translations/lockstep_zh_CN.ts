@@ -1659,8 +1659,20 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::Message</name>
         <message>
-            <source>this cluster can run no strategy that has what is pinned</source>
-            <translation>此集群没有可运行的策略符合所固定的选项</translation>
+            <source>no strategy that is searched has what is pinned</source>
+            <translation>所搜索的策略中没有符合所固定选项的</translation>
+        </message>
+        <message>
+            <source>%1 cannot be pinned at %2: a number from 1 is expected</source>
+            <translation>%1 不能固定为 %2：应为不小于 1 的数</translation>
+        </message>
+        <message>
+            <source>strategy %1 is not searched</source>
+            <translation>策略 %1 不在搜索之列</translation>
+        </message>
+        <message>
+            <source>what is searched: %1, %2, %3</source>
+            <translation>搜索的策略：%1, %2, %3</translation>
         </message>
         <message>
             <source>it computes %1 % of the step; exchanges take %2 %</source>
