@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
-#include <set>
 #include <thread>
 #include <tuple>
 #include <utility>
 
 #include "app/advice/estimate.h"
-#include "app/specs/spec_text.h"
 #include "engine/cluster/assumed.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <set>
 
-#include "app/specs/spec_text.h"
 #include "engine/cluster/assumed.h"
 #include "engine/cluster/strategies.h"
 #include "engine/specs/specs.h"

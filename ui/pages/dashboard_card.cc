@@ -243,8 +243,12 @@ bool DashboardCard::pressKey(QKeyEvent* event) {
 
 // Of the grip a drag resizes, of handle and title it moves.
 bool DashboardCard::drag(QObject* watched, QEvent* event) {
+  const QEvent::Type type = event->type();
+  if (type != QEvent::MouseButtonPress && type != QEvent::MouseMove &&
+      type != QEvent::MouseButtonRelease)
+    return false;
   const auto* mouse = static_cast<QMouseEvent*>(event);
-  switch (event->type()) {
+  switch (type) {
     case QEvent::MouseButtonPress:
       if (mouse->button() != Qt::LeftButton) return false;
       dragging_ = watched;
