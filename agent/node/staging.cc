@@ -66,7 +66,7 @@ class Part {
   Status create(std::int64_t bytes) {
     static std::atomic<int> number = 0;
     bytes_ = bytes;
-    if (const std::int64_t free = diskFree(folder_); free >= 0 && free < bytes + kSpareBytes)
+    if (const std::int64_t free = diskFree(folder_); free >= 0 && free - kSpareBytes < bytes)
       return noSpace(name_, folder_, bytes);
     const std::string path = fmt::format("{}/{}{}-{}", folder_, partPrefix(), getpid(), ++number);
     fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

@@ -32,6 +32,17 @@ class PreviewTest : public QObject {
   Q_OBJECT
 
  private Q_SLOTS:
+  // A damaged prediction may be nested as deep as it is long.
+  void aDeeplyNestedPredictionIsNoTrouble() {
+    const std::string deep =
+        R"({"step_seconds": 2, "remark_messages": [{"text": "fine", "id": "fine"}, )" +
+        std::string(200'000, '[') + std::string(200'000, ']') + "]}";
+    const auto parsed = parsePrediction(deep);
+    QVERIFY(parsed.ok());
+    QCOMPARE(parsed->stepSeconds, 2.0);
+    QCOMPARE(parsed->remarks.front().text(), std::string("fine"));
+  }
+
   void examples_data() {
     QTest::addColumn<QString>("example");
     QTest::addColumn<int>("ranks");
