@@ -44,9 +44,9 @@ Error cancelledError() { return makeError(Code::kCancelled, "the launch was canc
 Error noSpace(const std::string& name, const std::string& folder, std::int64_t bytes) {
   Error error =
       makeError(Code::kResourceExhausted, "no space for the data file {} in {}", name, folder);
-  error.why =
-      message("{} MiB are free, {} MiB are needed",
-              std::max<std::int64_t>(0, diskFree(folder)) >> 20, (bytes + kSpareBytes) >> 20);
+  error.why = message("{} MiB are free, {} MiB are needed",
+                      std::max<std::int64_t>(0, diskFree(folder)) >> 20,
+                      (bytes >> 20) + (kSpareBytes >> 20));
   error.next = "free space there, or choose another workdir";
   return error;
 }

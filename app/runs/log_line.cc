@@ -21,8 +21,11 @@ LogLine parseLogLine(std::string_view line) {
     for (std::size_t i = from; i < from + count; ++i) value = value * 10 + (line[i] - '0');
     return value;
   };
+  constexpr int kFirstYear = 1970, kLastYear = 2261;  // of a time in nanoseconds
+  const int year = number(0, 4);
+  if (year < kFirstYear || year > kLastYear) return out;
   std::tm utc{};
-  utc.tm_year = number(0, 4) - 1900;
+  utc.tm_year = year - 1900;
   utc.tm_mon = number(5, 2) - 1;
   utc.tm_mday = number(8, 2);
   utc.tm_hour = number(11, 2);

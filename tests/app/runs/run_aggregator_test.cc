@@ -293,7 +293,8 @@ class RunAggregatorTest : public QObject {
     QCOMPARE(line.text, std::string_view("the step waited"));
     for (const char* other :
          {"", "words", "2024-05-01T12:00:00.123Z", "2024-05-01T12:00:00.123Z X text",
-          "2024-05-01 12:00:00.123Z I text", "12 I text"}) {
+          "2024-05-01 12:00:00.123Z I text", "12 I text", "9999-05-01T12:00:00.123Z I text",
+          "0000-00-00T00:00:00.000Z I text"}) {
       QCOMPARE(parseLogLine(other).text, std::string_view(other));
       QCOMPARE(parseLogLine(other).wallNs, 0);
     }
