@@ -51,13 +51,18 @@ bool isCommunication(std::string_view frame) {
 
 bool isRuntime(std::string_view frame) { return isOf(frame, "lockstep::runtime::"); }
 
+// Whether a thread in this frame waits for its device, as ranks do that wait for each other there.
+bool isDevice(std::string_view frame) {
+  return isOf(frame, "lockstep::device::") || frame.find("(libcuda.so") != std::string_view::npos ||
+         frame.find("(libnccl.so") != std::string_view::npos;
+}
+
 // Whether a thread in this frame may wait in a collective.
 bool isWait(std::string_view frame) {
   if (isCommunication(frame)) return true;
-  for (const std::string_view scope : {"std::", "lockstep::monotonicNow", "lockstep::device::"})
-    if (isOf(frame, scope)) return true;
-  for (const std::string_view library : {"(libc.so", "(libstdc++.so", "(libgloo.so", "(libuv.so",
-                                         "(libcuda.so", "(libnccl.so", "[vdso]"})
+  if (isOf(frame, "std::") || isOf(frame, "lockstep::monotonicNow")) return true;
+  for (const std::string_view library :
+       {"(libc.so", "(libstdc++.so", "(libgloo.so", "(libuv.so", "[vdso]"})
     if (frame.find(library) != std::string_view::npos) return true;
   return false;
 }
@@ -87,10 +92,10 @@ std::vector<Place> placesOf(const std::vector<std::string>& lines) {
 }
 
 // Returns where a thread is that runs a collective or carries its messages, and does not wait
-// there: neither in the communicator nor in the runtime, which calls it.
+// there: neither in the communicator, nor in the runtime, which calls it, nor for its device.
 std::string frameElsewhere(const std::vector<std::string>& lines) {
   for (const Place& place : placesOf(lines))
-    if (place.runsPlan && !place.frame.empty() && !isRuntime(place.frame))
+    if (place.runsPlan && !place.frame.empty() && !isRuntime(place.frame) && !isDevice(place.frame))
       return std::string(place.frame);
   return {};
 }

@@ -177,6 +177,13 @@ class HangWatchTest : public QObject {
     const auto outside = watch.refine(*verdict, {{0, clock}, {1, beside}, {2, writes}});
     QVERIFY(outside.certain);
     QCOMPARE(outside.ranks, std::vector{1});
+    // Not one that waits for its device, whose stack names that as its place otherwise.
+    std::vector<std::string> device = beside;
+    device[1] = "  cuStreamSynchronize (libcuda.so.1)";
+    device[2] = "  lockstep::device::CudaDevice::await() (device.cc:7)";
+    QVERIFY(!watch.refine(*verdict, {{0, waits}, {1, device}, {2, waits}}).certain);
+    // Nor one beside stacks that could not be read.
+    QVERIFY(!watch.refine(*verdict, {{0, {"cannot read"}}, {1, beside}}).certain);
     // All do so, or none, or there are none: undecided.
     QVERIFY(!watch.refine(*verdict, {{0, hangs}, {1, hangs}, {2, hangs}}).certain);
     QVERIFY(!watch.refine(*verdict, {{0, waits}, {1, waits}, {2, waits}}).certain);
