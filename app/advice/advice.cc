@@ -18,9 +18,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kBatch = 8;   // plans between two looks at what is left
 constexpr double kDoubt = 1.15;     // an estimate may be too high by so much, of memory too
-constexpr std::size_t kVaried = 2;  // of the best
-constexpr double kJudging = 0.5;    // of the time, at most
-constexpr double kVarying = 0.25;   // of the time, at least
+constexpr std::size_t kVaried = 2;  // how many of the best strategies are varied
+constexpr double kJudging = 0.5;    // largest part of the time that estimates take
+constexpr double kVarying = 0.25;   // part of the time that is kept for variants
 constexpr double kAsGood = 1.005;   // steps that differ by less are equally good
 
 // Runs `work` for every index below `count`, on so many threads.
@@ -139,6 +139,7 @@ class Search {
         variants.push_back(std::move(variant));
     Advice varied;
     plan(variants, end, varied);
+    advice.judged += varied.planned;
     advice.planned += varied.planned;
     advice.misfits += varied.misfits;
     advice.refused += varied.refused;
@@ -258,7 +259,7 @@ double memoryOfARank(const LaunchRequest& request, const std::vector<HostFacts>&
   return isKnown ? static_cast<double>(facts->memoryAvailable) / static_cast<double>(ranks) : 0;
 }
 
-// Returns the choices in the order in which it is worth to plan them.
+// Estimates all choices and returns them in the order in which they are to be planned.
 std::vector<Judged> judge(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
                           const cluster::Cluster& cluster, const SearchSpace& space,
                           std::vector<Choice> choices, Clock::time_point end,

@@ -44,7 +44,7 @@ struct Advice {
   std::vector<AdvisedStrategy> best;       // the best first
   std::optional<AdvisedStrategy> current;  // the spec's own; none: it cannot run here
   std::optional<Error> currentRefusal;     // why
-  std::size_t judged = 0;                  // strategies that were estimated
+  std::size_t judged = 0;                  // strategies that were estimated, and variants
   std::size_t planned = 0;                 // of these, planned and simulated
   std::size_t refused = 0;                 // of these, the cluster or the model cannot have them
   std::size_t misfits = 0;                 // of these, they do not fit in memory

@@ -99,7 +99,8 @@ std::string unshardedKind(const SearchSpace& space, const Choice& current, int t
   return current.kind == "mirrored" ? current.kind : std::string(kUnsharded[0]);
 }
 
-// The choices of a mesh, as kinds and numbers of micro-batches allow.
+// Adds the choices with so many tensor-parallel ranks and stages: all kinds and numbers of
+// micro-batches that they allow.
 void addMesh(const SearchSpace& space, const Choice& current, int tensor, int stages,
              std::vector<Choice>& out) {
   const int dataRanks = space.workers / tensor / stages;
@@ -257,7 +258,7 @@ std::vector<Choice> choicesIn(const SearchSpace& space, const Choice& current) {
   const auto recomputes = valuesIn(space, kRecompute, {"none", "selective", "full"});
   const auto schedules = valuesIn(space, kSchedule, {"1f1b", "zb-h1", "gpipe"});
 
-  std::vector<std::pair<int, Choice>> found;  // with its complexity
+  std::vector<std::pair<int, Choice>> found;  // each with its complexityOf()
   for (Choice& choice : shapes) {
     choice.overlap = pinned(space, kOverlap).value_or(choice.overlap);
     choice.bucketBytes = pinnedNumber<std::int64_t>(space, kBucketBytes).value_or(0);

@@ -1,13 +1,13 @@
 // Estimates of strategies, good enough to tell which are worth planning.
 //
 // Small plans of a single tensor-parallel group ("probes") give the time and the memory of a
-// micro-batch. Of equal layers in a row they have two and three, as each one
-// more costs the same. Formulas add the rest: the bubble of a pipeline of s stages and m
-// micro-batches, (s-1) / m of the computation with 1F1B and GPipe (Narayanan et al.: "Efficient
-// Large-Scale Language Model Training on GPU Clusters", 2021) and a third of it with ZB-H1 (Qi et
-// al.: "Zero Bubble Pipeline Parallelism", 2024); what the fullest stage has more than the others;
-// and the exchange of gradients and parameters, of which ZeRO-2 repeats half and ZeRO-3 all in
-// every micro-batch.
+// micro-batch. Where many equal layers follow each other, a probe is planned with two and with
+// three of them, and the difference is the cost of each further one. Formulas add the rest: the
+// bubble of a pipeline of s stages and m micro-batches, (s-1) / m of the computation with 1F1B and
+// GPipe (Narayanan et al.: "Efficient Large-Scale Language Model Training on GPU Clusters", 2021)
+// and a third of it with ZB-H1 (Qi et al.: "Zero Bubble Pipeline Parallelism", 2024); what the
+// fullest stage computes more than the others; and the exchange of gradients and parameters, of
+// which ZeRO-2 repeats half and ZeRO-3 all in every micro-batch.
 #pragma once
 
 #include <array>

@@ -59,7 +59,7 @@ Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
   return out;
 }
 
-// "zero-3, 4 micro-batches, recompute full".
+// "zero-3, micro-batches 4, recompute full".
 std::string strategyText(const Choice& choice) {
   std::string out = choice.kind;
   if (choice.tensor > 1) out += fmt::format(", tensor {}", choice.tensor);

@@ -86,7 +86,7 @@ std::vector<FigurePair> sideBySide(const std::vector<PlanFigure>& first,
                                    const std::vector<PlanFigure>& second) {
   std::vector<FigurePair> out;
   for (const PlanFigure& one : first) out.push_back({one.name, one.unit, one.value, 0});
-  std::size_t place = 0;  // behind the one before
+  std::size_t place = 0;  // where the next figure of `second` alone goes
   for (const PlanFigure& one : second) {
     const auto known =
         std::find_if(out.begin(), out.end(), [&](const auto& row) { return row.name == one.name; });
