@@ -17,8 +17,12 @@ void LineCollector::add(std::string_view bytes, Nanoseconds now) {
     if (c == '\n') {
       line(std::move(partial_), now);
       partial_.clear();
-    } else if (partial_.size() < kMaxLine) {
-      partial_ += c;
+      returned_ = false;
+    } else if (c == '\r') {
+      returned_ = true;
+    } else {
+      if (std::exchange(returned_, false)) partial_.clear();
+      if (partial_.size() < kMaxLine) partial_ += c;
     }
   }
 }

@@ -16,6 +16,7 @@ class LineCollector {
   static constexpr double kLinesPerSecond = 200, kBurst = 1000;
   static constexpr std::size_t kMaxLine = 8192, kTail = 20;
 
+  // A carriage return begins the line anew.
   void add(std::string_view bytes, Nanoseconds now);
   void end(Nanoseconds now);  // what is left without a newline is a line
   // Returns the lines since the last call, and how many were dropped before them.
@@ -27,6 +28,7 @@ class LineCollector {
   void line(std::string text, Nanoseconds now);
 
   std::string partial_;
+  bool returned_ = false;  // the next text replaces it, as in progress bars
   std::vector<std::string> lines_;
   std::deque<std::string> tail_;
   std::uint64_t dropped_ = 0;

@@ -15,6 +15,7 @@
 #include "engine/base/hash.h"
 #include "engine/runtime/checkpoint_files.h"
 #include "engine/runtime/heartbeat.h"
+#include "engine/specs/workload.h"
 #include "engine/specs/specs.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
@@ -69,6 +70,7 @@ Error errorOf(const grpc::Status& status, const std::string& node) {
 std::map<std::string, std::vector<std::string>> copiedNodes(
     const node::v1::PrepareRequest& request) {
   std::map<std::string, std::vector<std::string>> out;
+  if (!specs::takesCheckpoints(request.spec())) return out;
   const std::vector<Place> places = placesOf(request);
   for (std::size_t i = 0; i < places.size(); ++i)
     for (const std::string& holder : holdersOf(i, places, request.spec().training().checkpoint()))

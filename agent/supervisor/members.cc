@@ -35,7 +35,7 @@ Result<node::v1::Members> planFor(ClusterSpec cluster, const node::v1::PrepareRe
   if (withRanks.front()->name() != request.node())
     return makeError(Code::kUnavailable, "node {} cannot coordinate the run", request.node());
   node::v1::Members out;
-  out.set_comm(commOf(cluster, strategy, request.comm()));
+  if (!request.spec().has_workload()) out.set_comm(commOf(cluster, strategy, request.comm()));
   *out.mutable_cluster() = cluster;
   cluster.set_comm(out.comm());
   std::vector<specs::NodeHost> hosts;

@@ -33,6 +33,7 @@ class Recovery {
   // nothing if the run restarts.
   std::optional<Error> ends(const Error& failure, std::int64_t steps);
 
+  int restarts() const { return restarts_; }
   // The wait before the workers start: 0 at first, longer after each failure without progress.
   Nanoseconds pause() const;
 

@@ -39,6 +39,7 @@
 #include "agent/supervisor/spool.h"
 #include "agent/worker/worker_process.h"
 #include "engine/specs/specs.h"
+#include "engine/specs/workload.h"
 
 namespace lockstep::agent {
 
@@ -86,6 +87,8 @@ class RunControl {
     int rank = 0;
     Nanoseconds started = 0;
     std::unique_ptr<WorkerProcess> process;
+    int program = 0;  // the process of a program of the user's own; 0: none yet
+    int pid() const { return program > 0 ? program : process->pid(); }
     bool ready = false, exited = false;
     std::optional<run::v1::Finished> finished;
     std::optional<Error> failed;
@@ -107,6 +110,7 @@ class RunControl {
   Status check(const std::string& run, int generation) const;
   Status checkCoordinates() const;
   Status checkTakesCheckpoints() const;
+  bool ofProgram() const { return request_.spec().has_workload(); }
   bool coordinates() const { return request_.coordinator(); }
   const spec::v1::NodeSpec* ownNode() const;
   std::string checkpointFolder() const {
@@ -173,6 +177,7 @@ class RunControl {
   void beginGeneration(int generation, const node::v1::Recover& recover);
   void startGeneration();
   void noteFirstSteps(const run::v1::StepChunk& steps);
+  void noteRecovered(std::int64_t step);
   bool isEnding() const;  // the run: a node's ranks have succeeded, or the last step is done
 
   // Nodes that come back
@@ -184,6 +189,7 @@ class RunControl {
   bool canGrow() const;
   void grow();
   void checkpointNow();
+  void regroupSoon();
   bool awaitsCheckpoint() const { return canGrow() || !excluding_.empty() || restartFrom_; }
   void regroup(std::int64_t step);  // of a checkpoint
 

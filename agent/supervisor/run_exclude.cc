@@ -5,7 +5,8 @@
 // next generation begins without the nodes, as if they had been lost. They are told to end their
 // part, and again if they ask to be taken back. If the run fails before that checkpoint, it
 // restarts without them only where the others have all parts of an earlier one. A restart of all
-// ranks is the same with the nodes that the run has.
+// ranks is the same with the nodes that the run has. A program of the user's own restarts at once,
+// from what it has saved itself.
 #include <algorithm>
 #include <set>
 
@@ -20,7 +21,8 @@ namespace {
 // Whether a checkpoint can be read without the disks of these nodes.
 Result<bool> othersHaveAll(const node::v1::PrepareRequest& request, const std::string& planFile,
                            const std::vector<std::string>& nodes) {
-  if (!request.spec().training().checkpoint().path().empty()) return true;
+  if (request.spec().has_workload() || !request.spec().training().checkpoint().path().empty())
+    return true;
   const auto isOne = [&](const std::string& name) {
     return std::find(nodes.begin(), nodes.end(), name) != nodes.end();
   };
@@ -43,7 +45,7 @@ Result<bool> othersHaveAll(const node::v1::PrepareRequest& request, const std::s
 
 Status RunControl::mayExclude(const std::string& node) const {
   LOCKSTEP_TRY(checkCoordinates());
-  LOCKSTEP_TRY(checkTakesCheckpoints());
+  if (!ofProgram()) LOCKSTEP_TRY(checkTakesCheckpoints());
   Error error = makeError(Code::kFailedPrecondition, "node {} cannot be excluded now", node);
   error.node = node;
   if (node == request_.node()) {
@@ -75,12 +77,13 @@ Status RunControl::mustTrain(Error refusal) const {
 Status RunControl::restart(const std::string& run, int generation) {
   LOCKSTEP_TRY(check(run, generation));
   LOCKSTEP_TRY(checkCoordinates());
-  LOCKSTEP_TRY(checkTakesCheckpoints());
+  if (!ofProgram()) LOCKSTEP_TRY(checkTakesCheckpoints());
   LOCKSTEP_TRY(mustTrain(
       makeError(Code::kFailedPrecondition, "the ranks of run {} cannot be restarted now", run)));
   restartFrom_ = furthest_;
-  say("all ranks are restarted after the next checkpoint, on request");
-  checkpointNow();
+  say(ofProgram() ? "all ranks are restarted, on request"
+                  : "all ranks are restarted after the next checkpoint, on request");
+  regroupSoon();
   return {};
 }
 
@@ -121,9 +124,17 @@ Status RunControl::exclude(const std::string& run, int generation, const std::st
   LOCKSTEP_TRY(membersExcluding(all).status());
   excluding_ = std::move(all);
   excludeFrom_ = furthest_;
-  say(fmt::format("node {} is excluded after the next checkpoint, on request", node));
-  checkpointNow();
+  say(ofProgram()
+          ? fmt::format("node {} is excluded, on request", node)
+          : fmt::format("node {} is excluded after the next checkpoint, on request", node));
+  regroupSoon();
   return {};
+}
+
+// After a checkpoint; at once where a program of the user's own has to do with its own.
+void RunControl::regroupSoon() {
+  if (!ofProgram()) return checkpointNow();
+  loop_.post([this] { regroup(furthest_); });
 }
 
 Message RunControl::excludedText() const {

@@ -67,7 +67,7 @@ void RunControl::readStacks(int rank) {
   const Worker* worker = workerOf(rank);
   if (worker == nullptr) return;
   using Stacks = Result<node::v1::ReadRankStacksReply>;
-  stacks_.read(worker->process->pid(), [this, rank](const Stacks& stacks) {
+  stacks_.read(worker->pid(), [this, rank](const Stacks& stacks) {
     if (over_) return;
     const std::vector<std::string> lines =
         stacks.ok() ? stackLines(*stacks) : std::vector<std::string>{stacks.error().text()};
@@ -93,7 +93,7 @@ const RunControl::Worker* RunControl::workerOf(int rank) const {
 }
 
 Result<int> RunControl::processOf(int rank) const {
-  if (const Worker* worker = workerOf(rank)) return worker->process->pid();
+  if (const Worker* worker = workerOf(rank)) return worker->pid();
   Error error = makeError(Code::kNotFound, "rank {} has no worker on this node", rank);
   error.why = over_ ? "the run has ended" : workers_.empty() ? "its ranks are not running" : "";
   error.node = request_.node();

@@ -113,6 +113,7 @@ void RunControl::recover(const Error& cause, const std::optional<node::v1::Membe
                                                                          : hasCheckpoint_);
   recover.set_copied(hasCopies_ && recover.from_checkpoints());
   recover.set_pause_ns(recovery_.pause());
+  recover.set_failures(recovery_.restarts());
   if (members)
     *recover.mutable_members() = *members;
   else if (recover_.has_members())
@@ -205,20 +206,24 @@ void RunControl::startGeneration() {
   });
 }
 
+// The run trains again: from this step; 0: it is not known, of a program of the user's own.
+void RunControl::noteRecovered(std::int64_t step) {
+  if (!restarting_ || leaving_) return;
+  run::v1::Record record;
+  run::v1::Recovered& recovered = *record.mutable_recovered();
+  recovered.set_generation(generation_);
+  recovered.set_step(step);
+  if (step > 0) recovered.set_lost_steps(std::max<std::int64_t>(0, furthest_ - step + 1));
+  recovered.set_seconds(static_cast<double>(monotonicNow() - failedAt_) * 1e-9);
+  say(step > 0 ? fmt::format("trains again from step {} after {:.1f} s", step, recovered.seconds())
+               : fmt::format("the program runs again after {:.1f} s", recovered.seconds()));
+  spool_.append(std::move(record));
+  restarting_ = false;
+  failedAt_ = 0;
+}
+
 void RunControl::noteFirstSteps(const run::v1::StepChunk& steps) {
-  if (restarting_ && !leaving_) {
-    run::v1::Record record;
-    run::v1::Recovered& recovered = *record.mutable_recovered();
-    recovered.set_generation(generation_);
-    recovered.set_step(steps.first_step());
-    recovered.set_lost_steps(std::max<std::int64_t>(0, furthest_ - steps.first_step() + 1));
-    recovered.set_seconds(static_cast<double>(monotonicNow() - failedAt_) * 1e-9);
-    say(fmt::format("trains again from step {} after {:.1f} s", recovered.step(),
-                    recovered.seconds()));
-    spool_.append(std::move(record));
-    restarting_ = false;
-    failedAt_ = 0;
-  }
+  noteRecovered(steps.first_step());
   furthest_ = std::max(furthest_, steps.first_step() + steps.loss_size() - 1);
   if (!coordinates()) return;
   if (steps.rank() != request_.ranks(0)) return;

@@ -150,9 +150,10 @@ Status RunControl::checkCoordinates() const {
 }
 
 Status RunControl::checkTakesCheckpoints() const {
-  if (!request_.spec().training().checkpoint().disabled()) return {};
+  if (specs::takesCheckpoints(request_.spec())) return {};
   Error error = makeError(Code::kFailedPrecondition, "the run takes no checkpoints");
-  error.why = "training.checkpoint.disabled is set";
+  error.why = request_.spec().has_workload() ? "its program writes its own"
+                                             : "training.checkpoint.disabled is set";
   return error;
 }
 

@@ -277,7 +277,7 @@ void RunControl::takeOver(const std::vector<std::string>& lost, const node::v1::
         writeFileAtomically(folder_.request(), stored->SerializeAsString(), 0600);
     if (!written.ok()) logWarning("{}", written.error().text());
   }
-  recovery_ = Recovery(request_.spec().recovery(), generation_ - request_.generation());
+  recovery_ = Recovery(request_.spec().recovery(), recover_.failures());
   const Error error = lostError(lost);
   if (const auto end = recovery_.ends(error, furthest_)) return abort(*end);
   ++generation_;  // the lost coordinator may have begun one that no voter has heard of

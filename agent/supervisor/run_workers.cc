@@ -82,6 +82,7 @@ Status RunControl::startWorkers() {
     threads += each.emplace_back(devices[static_cast<std::size_t>(i)].threads);
   cores_ = CoreClaims();  // those of the generation before are free
   cores_ = request_.spec().training().unpinned() ? CoreClaims("training.unpinned")
+           : request_.spec().has_workload()      ? CoreClaims("a program of its own")
                                                  : CoreClaims::claim(each);
   if ((kind == "shm" || kind == "nccl") && ranks > 1) {
     LOCKSTEP_ASSIGN(const std::string text, readFile(folder_.plan()));
@@ -159,6 +160,8 @@ Status RunControl::startWorker(int index, int rank, const specs::RankDevice& dev
   start->set_copied(!copiedNodes(request_).empty());
   start->set_events_every(request_.events_every());
   start->set_local_index(index);
+  start->set_code_folder(request_.spec().workload().code().disabled() ? folder_.path
+                                                                      : folder_.code());
   start->set_evaluated_apart(specs::evaluatorNode(request_.cluster()) != nullptr);
   raw->process->send(message);
   return {};
@@ -199,6 +202,21 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       record.mutable_steps()->Swap(message.mutable_steps());
       break;
     }
+    case FromWorker::kProgram:
+      worker.program = message.program().pid();
+      record.mutable_rank()->set_rank(worker.rank);
+      record.mutable_rank()->set_state("program");
+      record.mutable_rank()->set_pid(worker.program);
+      say(fmt::format("rank {} runs the program, process {}", worker.rank, worker.program));
+      noteRecovered(0);
+      break;
+    case FromWorker::kScalars:
+      message.mutable_scalars()->set_rank(worker.rank);
+      for (const auto& scalar : message.scalars().scalars())
+        worker.lastStep = std::max(worker.lastStep, scalar.step());
+      furthest_ = std::max(furthest_, worker.lastStep);
+      record.mutable_scalars()->Swap(message.mutable_scalars());
+      break;
     case FromWorker::kEvents:
       record.mutable_events()->Swap(message.mutable_events());
       break;
@@ -345,8 +363,8 @@ void RunControl::sample() {
   std::vector<int> processes;
   for (auto& worker : workers_) {
     if (worker->exited) continue;
-    ranks[worker->rank] = worker->process->pid();
-    processes.push_back(worker->process->pid());
+    ranks[worker->rank] = worker->pid();
+    processes.push_back(worker->pid());
   }
   run::v1::Record record;
   *record.mutable_node_sample() = sampler_.sample(ranks);

@@ -23,6 +23,7 @@
 #include "engine/specs/error_info.h"
 #include "engine/specs/options.h"
 #include "engine/specs/specs.h"
+#include "engine/specs/workload.h"
 
 namespace lockstep::agent {
 namespace {
@@ -263,6 +264,7 @@ Status checkRanks(const node::v1::PrepareRequest& request, int world) {
 }
 
 Status checkComm(const node::v1::PrepareRequest& request, int world) {
+  if (request.spec().has_workload()) return {};  // its program exchanges in its own way
   const bool several = request.ranks_size() < world;
   if (several && !request.ranks().empty() && request.comm() != "gloo" && request.comm() != "nccl") {
     Error error = invalidArgument("comm \"{}\" reaches the ranks of one node only", request.comm());
@@ -294,6 +296,17 @@ Status checkCoordinator(const node::v1::PrepareRequest& request, int world) {
   return {};
 }
 
+// The code of a program is on the node, where the run has some.
+Status checkCode(const node::v1::PrepareRequest& request) {
+  if (request.spec().workload().code().disabled()) return {};
+  const auto file = request.data_paths().find(std::string(specs::kCodeFile));
+  if (file != request.data_paths().end() && std::filesystem::is_regular_file(file->second))
+    return {};
+  Error error = makeError(Code::kNotFound, "the program's code is not on the node");
+  error.next = "launch again, which copies it";
+  return error;
+}
+
 Status checkDevices(const node::v1::PrepareRequest& request, const plan::Plan& plan,
                     const std::optional<plan::Plan>& evaluation, const GpuSurveyor& survey) {
   const std::vector<specs::RankDevice> devices = devicesOf(request);
@@ -321,7 +334,7 @@ Status checkDevices(const node::v1::PrepareRequest& request, const plan::Plan& p
 Status checkRoom(const node::v1::PrepareRequest& request, const Workdir& workdir,
                  const plan::Plan& plan, const std::optional<plan::Plan>& evaluation,
                  DataCache& cache, FoundData& data) {
-  const bool checkpoints = !request.spec().training().checkpoint().disabled();
+  const bool checkpoints = specs::takesCheckpoints(request.spec());
   const std::int64_t keep = std::max(2, request.spec().training().checkpoint().keep());
   const std::int64_t needed =
       kSpareBytes + (checkpoints ? (keep + 1) * plan.logicalStateBytes() : 0);
@@ -512,7 +525,9 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
   const bool apart = std::any_of(paths.begin(), paths.end(), [](const auto& path) {
     return path.first.starts_with("evaluate.");
   });
+  if (request.spec().has_workload()) LOCKSTEP_TRY(checkCode(request));
   for (const std::string which : {"train", "evaluate"}) {
+    if (request.spec().has_workload()) break;
     if (evaluation && apart && which == "train") continue;  // it reads what it evaluates on
     LOCKSTEP_TRY(checkData(paths, which, request, sampleOf(plan), cache, data, observer));
   }

@@ -343,6 +343,8 @@ Result<int> workerCommand(const Arguments& arguments) {
     status = runVerify(start, *link);
   else if (start.mode() == "survey")
     status = surveyDevices(*link);
+  else if (start.spec().has_workload())
+    status = runProgram(start, *link);
   else
     status = train(start, *link);
   if (!status.ok()) sendFailure(status.error(), start, *link);

@@ -52,6 +52,9 @@ class WorkerLink final : public comm::Store {
   std::map<std::uint64_t, std::string> got_;  // mutex_
 };
 
+// Runs a program of the user's own (RunSpec.workload) as a rank.
+Status runProgram(const node::v1::WorkerStart& start, WorkerLink& link);
+
 // Runs a benchmark of the agent instead of a run.
 Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link);
 Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link);

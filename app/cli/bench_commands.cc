@@ -43,6 +43,7 @@ Result<Bench> benchOf(const Globals& globals, const Arguments& arguments) {
   if (batch > 0) sets.push_back(fmt::format("training.batch={}", batch));
   LOCKSTEP_ASSIGN(const RunSpecFile spec,
                   loadRunSpec(modelFile(arguments.text("model", "fashion-mlp")), sets));
+  LOCKSTEP_TRY(mustHaveModel(spec));
   const std::string comm = arguments.text("comm", "shm");
   // One node holds all ranks, whatever they talk through.
   const ClusterSpecFile local = localCluster(out.ranks, globals.home.root + "/local", "shm");

@@ -145,6 +145,7 @@ void printJson(const DataPreview& data, const std::vector<DataSample>& samples,
 
 Status show(const Globals& globals, const std::string& file, const Asked& asked) {
   LOCKSTEP_ASSIGN(const RunSpecFile spec, loadDataSpec(file));
+  LOCKSTEP_TRY(mustHaveModel(spec));
   const std::string folder = globals.home.root + "/data";
   ExampleData example = findExampleData(*spec.spec, folder);
   if (asked.make) {

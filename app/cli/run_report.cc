@@ -13,6 +13,7 @@
 #include "app/cli/terminal.h"
 #include "app/runs/recorder.h"
 #include "engine/base/clock.h"
+#include "engine/specs/workload.h"
 
 namespace lockstep::app::cli {
 namespace {
@@ -56,6 +57,7 @@ class JsonReport final : public RunReport {
     for (const std::string& note : story_.nodeNotes(update)) progress(note);
     for (const std::string& note : EventSequencer::scaleNotes(update)) progress(note);
     tell(story_.take(update));
+    if (model().ofProgram()) tellProgram(update);
     for (const StragglerChange& change : update.stragglers) tell(change);
     for (const Error& warning : story_.newWarnings(update)) errorLine(warning, "warning").print();
     for (const RunRestart& restart : story_.newRestarts(update)) tell(restart);
@@ -104,6 +106,17 @@ class JsonReport final : public RunReport {
         if (!metric_.empty()) line.add("eval_" + metric_, row.evalMetric);
         line.print();
       }
+    }
+  }
+  void tellProgram(const RunUpdate& update) {
+    tellHeld();
+    for (const LogRow& row : update.logs)
+      if (row.rank >= 0)
+        JsonLine("output").add("node", row.node).add("rank", row.rank).add("text", row.text).print();
+    for (const ReportedScalar& scalar : update.scalars) {
+      JsonLine line("scalar");
+      line.add("tag", scalar.tag).add("step", scalar.step).add("value", scalar.value);
+      line.add("source", scalar.source).add("rank", scalar.rank).print();
     }
   }
   void tell(const RunRestart& restart) {
@@ -165,13 +178,15 @@ class PlainReport final : public RunReport {
   void progress(const std::string& text) override { put(stderr, text + "\n"); }
   void started(const RunContext& context) override {
     story_.begin(context);
-    print(fmt::format("run {}: {}, {} ranks, {}, {}", context.row.run, printable(context.row.name),
-                      context.row.world, context.row.strategy, context.row.comm));
+    print(fmt::format("run {}: {}, {} ranks, {}{}{}", context.row.run, printable(context.row.name),
+                      context.row.world, context.row.strategy, context.row.comm.empty() ? "" : ", ",
+                      context.row.comm));
   }
   void update(const RunUpdate& update) override {
     for (const std::string& note : story_.nodeNotes(update)) progress(note);
     for (const std::string& note : EventSequencer::scaleNotes(update)) progress(note);
     tell(story_.take(update));
+    if (model().ofProgram()) tellProgram(update);
     for (const StragglerChange& change : update.stragglers) progress(changeText(change));
     for (const Error& warning : story_.newWarnings(update)) progress("warning: " + warning.text());
     for (const RunRestart& restart : story_.newRestarts(update))
@@ -191,6 +206,10 @@ class PlainReport final : public RunReport {
 
  private:
   static void print(const std::string& line) { put(stdout, line + "\n"); }
+  static void tellProgram(const RunUpdate& update) {
+    for (const LogRow& row : update.logs)
+      if (row.rank >= 0) print(fmt::format("{}:{} | {}", row.node, row.rank, printable(row.text)));
+  }
   std::string epochText(const EventSequencer::Item& item) const {
     const EpochRow& row = *item.epoch;
     std::string out = fmt::format("epoch {}", row.epoch);
@@ -214,6 +233,8 @@ class PlainReport final : public RunReport {
         Clock::now() - lastProgress_ < std::chrono::seconds(5))
       return;
     lastProgress_ = Clock::now();
+    if (model().ofProgram())
+      return progress(fmt::format("step {}, loss {:.4f}", last->step->step, last->step->loss));
     const std::int64_t total = model().progress().totalSteps();
     std::fprintf(
         stderr, "%s\n",
@@ -239,7 +260,7 @@ Result<RunContext> contextOf(const History& history, const std::string& run) {
 }
 
 RunResult resultOf(const RunRow& row) {
-  RunResult out{"failed", row.figures, {}};
+  RunResult out{"failed", row.figures, {}, row.strategy == specs::kProgramStrategy};
   if (row.phase == RunState::SUCCEEDED) out.status = "succeeded";
   if (row.phase == RunState::STOPPED) out.status = "stopped";
   if (lacksModel(row)) out.missing = "the trained model is not saved here";
@@ -248,10 +269,14 @@ RunResult resultOf(const RunRow& row) {
 
 std::string resultText(const RunResult& result) {
   const RunFigures& figures = result.figures;
-  std::string out =
-      fmt::format("{} after {} steps, {} epochs", result.status, figures.steps, figures.epochs);
   const bool trained = figures.samplesPerSecond > 0;
-  if (result.status == "succeeded" && !trained && std::isnan(figures.trainLoss))
+  std::string out = result.status;
+  if (!result.ofProgram)
+    out += fmt::format(" after {} steps, {} epochs", figures.steps, figures.epochs);
+  else if (figures.steps > 0)
+    out += fmt::format(" after {} steps", figures.steps);
+  if (!result.ofProgram && result.status == "succeeded" && !trained &&
+      std::isnan(figures.trainLoss))
     out += "; nothing was left to train";
   else if (!std::isnan(figures.trainLoss))
     out += "; train loss " + lossText(figures.trainLoss);

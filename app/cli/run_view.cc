@@ -86,7 +86,9 @@ class LiveView final : public RunReport {
       nodes_[node.name].reachable = node.reachable;
       nodes_[node.name].detail = node.detail;
     }
+    if (model().ofProgram()) tellProgram(update);
     for (const LogRow& log : update.logs) {
+      if (model().ofProgram() && log.rank >= 0) continue;
       logs_.push_back(fmt::format("{} {}",
                                   log.rank >= 0 ? fmt::format("rank {}", log.rank) : log.node,
                                   printable(log.text)));
@@ -128,6 +130,17 @@ class LiveView final : public RunReport {
 
  private:
   const RunRow& row() const { return model().row(); }
+
+  // Its output scrolls above what is drawn.
+  void tellProgram(const RunUpdate& update) {
+    std::string lines;
+    for (const LogRow& log : update.logs)
+      if (log.rank >= 0)
+        lines += style_.dim(fmt::format("{}:{} | ", log.node, log.rank)) + printable(log.text) + "\n";
+    if (lines.empty()) return;
+    erase();
+    put(stdout, lines);
+  }
 
   void take(const RunBatch::Series& series) {
     if (series.points.empty()) return;
@@ -173,7 +186,8 @@ class LiveView final : public RunReport {
                                          : style_.cyan(state);
     return fmt::format(
         "{}  {}  {}  {}", style_.bold(printable(row().name)), state, row().run,
-        style_.dim(fmt::format("{} ranks · {} · {}", row().world, row().strategy, row().comm)));
+        style_.dim(fmt::format("{} ranks · {}{}{}", row().world, row().strategy,
+                               row().comm.empty() ? "" : " · ", row().comm)));
   }
 
   std::string progressLine(int columns) const {
@@ -209,6 +223,14 @@ class LiveView final : public RunReport {
       text += fmt::format("  {:.0f} samples/s", rate);
     if (lossScale_ > 0) text += fmt::format("  loss scale {}", lossScale_);
     if (skipped_ > 0) text += fmt::format(", {} updates left out", skipped_);
+    const int room = columns - static_cast<int>(width(text)) - 2;
+    if (room >= 8) text += "  " + style_.green(sparkline(loss_.values(), std::min(room, 60)));
+    return text;
+  }
+
+  std::string programLine(int columns) const {
+    if (step_.step == 0) return style_.dim("no loss has been seen in its output");
+    std::string text = fmt::format("step {}  loss {:<8.4f}", step_.step, step_.loss);
     const int room = columns - static_cast<int>(width(text)) - 2;
     if (room >= 8) text += "  " + style_.green(sparkline(loss_.values(), std::min(room, 60)));
     return text;
@@ -328,14 +350,19 @@ class LiveView final : public RunReport {
   std::vector<std::string> lines(const TerminalSize& size) const {
     const int columns = size.columns - 1;
     if (row().run.empty()) return {style_.dim("· ") + progress_};
-    std::vector<std::string> out{headline(), progressLine(columns), lossLine(columns), stepLine()};
+    std::vector<std::string> out{headline()};
+    if (model().ofProgram())
+      out.push_back(programLine(columns));
+    else
+      for (std::string line : {progressLine(columns), lossLine(columns), stepLine()})
+        out.push_back(std::move(line));
     const auto room = [&] { return size.rows - 1 - static_cast<int>(out.size()); };
     const auto append = [&](const std::vector<std::string>& more, int limit) {
       for (int i = 0; i < static_cast<int>(more.size()) && i < limit; ++i)
         out.push_back(more[static_cast<std::size_t>(i)]);
     };
     if (model().slow()) out.push_back(style_.yellow(stragglerText(*model().slow())));
-    append(rankTable(columns), std::max(0, room() - 2));
+    if (!model().ofProgram()) append(rankTable(columns), std::max(0, room() - 2));
     if (!nodes_.empty()) append(nodeTable(), std::max(0, room() - 1));
     append(gpuTable(), std::max(0, room() - 1));
     if (!progress_.empty() && room() > 0) out.push_back(style_.yellow(progress_));

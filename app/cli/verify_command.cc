@@ -32,6 +32,7 @@ Result<Question> questionOf(const Globals& globals, const Arguments& arguments) 
   LOCKSTEP_ASSIGN(const std::int64_t ranks, arguments.integer("ranks", 0, 1, kMostRanks));
   LOCKSTEP_ASSIGN(out.steps, arguments.integer("steps", 0, 1, 1000));
   LOCKSTEP_ASSIGN(out.spec, loadRunSpec(modelFile(arguments.words()[0]), arguments.all("set")));
+  LOCKSTEP_TRY(mustHaveModel(out.spec));
   if (arguments.has("cluster")) {
     LOCKSTEP_ASSIGN(out.cluster, loadClusterSpec(arguments.text("cluster")));
     for (const auto* node : specs::nodesWithRanks(*out.cluster.spec, out.spec.spec->strategy()))

@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "app/runs/code_files.h"
 #include "app/runs/example_data.h"
 #include "app/runs/staging.h"
 #include "engine/specs/specs.h"
+#include "engine/specs/workload.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
@@ -46,17 +48,18 @@ void findData(const LaunchRequest& request, Participants& participants) {
     }
 }
 
-Result<DataHashes> copyData(const LaunchRequest& request, Participants& participants,
-                            const Tell& tell, std::stop_token stop) {
-  findData(request, participants);
-  if (!request.spec->data().copy_to_nodes()) return DataHashes();
+namespace {
+
+// Copies files to the nodes that lack them. Afterwards the participants have their paths there.
+Result<DataHashes> copyFiles(const std::vector<specs::DataFile>& files, Participants& participants,
+                             const Tell& tell, std::stop_token stop) {
   StageProgress awaiting(Stage::kCopying, namesOf(participants), tell);
   std::vector<StagingNode> nodes;
   for (const Participant& participant : participants)
     nodes.push_back({participant.access, participant.paths});
   LOCKSTEP_ASSIGN(
       DataHashes copied,
-      stageData(request.spec->data(), nodes,
+      stageData(files, nodes,
                 {[&](const std::string& node) { awaiting.came(node); },
                  [&](std::int64_t done, std::int64_t total) { awaiting.moved(done, total); },
                  [&](const DataActivity& activity) { awaiting.reads(activity); }},
@@ -64,6 +67,26 @@ Result<DataHashes> copyData(const LaunchRequest& request, Participants& particip
   for (std::size_t i = 0; i < participants.size(); ++i)
     participants[i].paths = std::move(nodes[i].paths);
   return copied;
+}
+
+}  // namespace
+
+Result<DataHashes> copyData(const LaunchRequest& request, Participants& participants,
+                            const Tell& tell, std::stop_token stop) {
+  findData(request, participants);
+  if (!request.spec->data().copy_to_nodes()) return DataHashes();
+  return copyFiles(specs::dataFiles(request.spec->data()), participants, tell, std::move(stop));
+}
+
+Status copyCode(const LaunchRequest& request, const Home& home, Participants& participants,
+                const Tell& tell, std::stop_token stop) {
+  const spec::v1::RunSpec& spec = *request.spec;
+  if (!spec.has_workload() || spec.workload().code().disabled()) return {};
+  LOCKSTEP_ASSIGN(const CollectedCode code,
+                  collectCode(spec.workload().code(), home.root + "/code", stop));
+  const std::string name(specs::kCodeFile);
+  for (Participant& participant : participants) participant.paths[name];
+  return copyFiles({{name, code.file, code.sha256}}, participants, tell, std::move(stop)).status();
 }
 
 Status checkSameData(const Participants& participants, const DataHashes& copied) {

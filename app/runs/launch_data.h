@@ -29,6 +29,11 @@ void findData(const LaunchRequest& request, Participants& participants);
 Result<DataHashes> copyData(const LaunchRequest& request, Participants& participants,
                             const Tell& tell, std::stop_token stop);
 
+// Collects the code of a program of the user's own on this machine, and copies it to the nodes that
+// lack it. Errors as collectCode() and stageData().
+Status copyCode(const LaunchRequest& request, const Home& home, Participants& participants,
+                const Tell& tell, std::stop_token stop);
+
 // Checks that all prepared nodes train on the same files, those that were copied. Error
 // kFailedPrecondition: its node is the one that has another.
 Status checkSameData(const Participants& participants, const DataHashes& copied);

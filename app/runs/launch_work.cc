@@ -14,6 +14,7 @@
 #include "app/runs/tls.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
+#include "engine/specs/workload.h"
 #include "lockstep/node/v1/node.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -26,6 +27,9 @@ constexpr Nanoseconds kDay = Nanoseconds{86400} * 1'000'000'000;
 
 LaunchWork::LaunchWork(LaunchRequest request, ClusterSession& session, const Home& home)
     : request_(std::move(request)), home_(home) {
+  if (request_.spec->has_workload())
+    request_.cluster = std::make_shared<const spec::v1::ClusterSpec>(
+        specs::placed(*request_.spec, *request_.cluster));
   for (int i = 0; i < session.size(); ++i)
     access_.push_back(&session.access(i));  // on the inbox's thread: nodes don't come and go
 }
@@ -44,7 +48,7 @@ Result<Preview> LaunchWork::preview(std::stop_token stop, Costs costs) {
     return of;
   };
   LOCKSTEP_ASSIGN(Preview plain, makePreview(request_, hosts, nullptr));
-  if (!request_.measure) return withClocks(std::move(plain));
+  if (!request_.measure || plain.ofProgram()) return withClocks(std::move(plain));
   findData(request_, participants_);
   auto cost = [&] {
     const StageProgress awaiting(Stage::kMeasuring, {participants_.front().name}, progress);
@@ -201,6 +205,7 @@ Status LaunchWork::findAddresses(std::stop_token stop) {
 Status LaunchWork::prepareAll(const std::string& run, const Preview& preview,
                               std::stop_token stop) {
   LOCKSTEP_ASSIGN(const DataHashes copied, copyData(request_, participants_, progress, stop));
+  LOCKSTEP_TRY(copyCode(request_, home_, participants_, progress, stop));
   std::vector<node::v1::PrepareRequest> requests;
   for (const Participant& participant : participants_)
     requests.push_back(requestFor(participant, run, preview));
@@ -296,7 +301,7 @@ Status LaunchWork::endCommitted(const std::string& run) {
 RunRow LaunchWork::newRow(const std::string& run, const Preview& preview) const {
   RunRow row;
   row.run = run;
-  row.name = request_.spec->model().name();
+  row.name = specs::nameOf(*request_.spec);
   row.phase = RunState::LAUNCHING;
   row.createdNs = wallNow();
   row.world = preview.plan.mesh.size();

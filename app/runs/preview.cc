@@ -15,6 +15,7 @@
 #include "engine/models/model.h"
 #include "engine/plan/pieces.h"
 #include "engine/specs/planned.h"
+#include "engine/specs/workload.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
@@ -114,6 +115,12 @@ RankPreview rankOf(const Preview& preview, int rank, bool checkpoints) {
   return row;
 }
 
+std::vector<specs::NodeHost> nodeHostsOf(const std::vector<HostFacts>& hosts) {
+  std::vector<specs::NodeHost> out;
+  for (const HostFacts& facts : hosts) out.push_back({facts.node, facts.host, facts.cores});
+  return out;
+}
+
 // All of a preview but the plan's text, its simulation, remarks and what to do about a misfit.
 Result<std::pair<Preview, planner::PlanRequest>> makePlanned(const LaunchRequest& request,
                                                              const std::vector<HostFacts>& hosts,
@@ -121,9 +128,7 @@ Result<std::pair<Preview, planner::PlanRequest>> makePlanned(const LaunchRequest
                                                              passes::PassTrace* trace = nullptr) {
   spec::v1::ClusterSpec clusterSpec = *request.cluster;
   if (!request.comm.empty()) clusterSpec.set_comm(request.comm);
-  std::vector<specs::NodeHost> nodeHosts;
-  for (const HostFacts& facts : hosts) nodeHosts.push_back({facts.node, facts.host, facts.cores});
-
+  const std::vector<specs::NodeHost> nodeHosts = nodeHostsOf(hosts);
   Preview out;
   if (measured != nullptr) out.cost = *measured;
   out.measured = measured != nullptr;
@@ -201,8 +206,42 @@ Result<Preview> makeBriefPreview(const LaunchRequest& request, const std::vector
   return std::move(out);
 }
 
+namespace {
+
+Result<Preview> makeProgramPreview(const LaunchRequest& request,
+                                   const std::vector<specs::NodeHost>& hosts) {
+  Preview out;
+  LOCKSTEP_ASSIGN(specs::Planned planned,
+                  specs::makePlanned(*request.spec, *request.cluster, hosts, out.cost));
+  out.cluster = std::move(planned.cluster);
+  out.plan = std::move(planned.plan);
+  out.planText = plan::text(out.plan);
+  out.planHash = plan::hash(out.plan);
+  for (int rank = 0; rank < out.plan.mesh.size(); ++rank) {
+    const cluster::Device& device = out.cluster.devices[static_cast<std::size_t>(rank)];
+    RankPreview& row = out.ranks.emplace_back();
+    row.rank = rank;
+    row.node = device.node;
+    row.device = fmt::format("{} {}", device.kind, device.index);
+    row.threads = device.threads;
+  }
+  for (const auto* node : specs::spareNodes(specs::placed(*request.spec, *request.cluster))) {
+    out.spares.push_back(node->name());
+    out.remarks.push_back(message("node {} is a spare: it replaces a lost node", node->name()));
+  }
+  if (const auto* node = specs::evaluatorNode(*request.cluster))
+    out.remarks.push_back(
+        message("node {} has no ranks: a program evaluates by itself", node->name()));
+  return out;
+}
+
+}  // namespace
+
+bool Preview::ofProgram() const { return plan.strategy == specs::kProgramStrategy; }
+
 Result<Preview> makePreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
                             const planner::CostModel* measured, passes::PassTrace* trace) {
+  if (request.spec->has_workload()) return makeProgramPreview(request, nodeHostsOf(hosts));
   LOCKSTEP_ASSIGN(auto made, makePlanned(request, hosts, measured, trace));
   auto& [out, plan] = made;
   out.planText = plan::text(out.plan);

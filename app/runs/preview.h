@@ -74,6 +74,8 @@ struct EvaluatorPreview {
 
 struct Preview {
   plan::Plan plan;
+  // Of a program of the user's own nothing but the placement is known.
+  bool ofProgram() const;
   std::string planText, planHash;
   cluster::Cluster cluster;
   planner::CostModel cost;

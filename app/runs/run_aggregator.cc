@@ -20,6 +20,17 @@ double at(const List& list, int index) {
   return index < list.size() ? static_cast<double>(list.Get(index)) : 0.0;
 }
 
+// The series of a program's value. What our engine measures too has its name, so that runs of both
+// can be compared.
+std::string scalarSeries(const std::string& tag) {
+  static constexpr std::string_view kShared[] = {
+      "loss",          "learning_rate", "gradient_norm",     "update_ratio",
+      "samples",       "tokens",        "samples_per_second", "tokens_per_second"};
+  const bool shared = isMetric(tag) || std::find(std::begin(kShared), std::end(kShared), tag) !=
+                                           std::end(kShared);
+  return shared ? tag : "scalar/" + tag;
+}
+
 // To the millisecond: clocks of nodes differ by about as much, and whole milliseconds take fewer
 // bytes in the history.
 double secondsOf(std::int64_t wallNs) {
@@ -151,6 +162,9 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
       break;
     case run::v1::Record::kSteps:
       addSteps(node, record);
+      break;
+    case run::v1::Record::kScalars:
+      addScalars(record);
       break;
     case run::v1::Record::kRecovering:
     case run::v1::Record::kRecovered:
@@ -368,6 +382,27 @@ void RunAggregator::addSeen(const run::v1::StepChunk& chunk) {
     if (tokens != nullptr) tokens->push_back({point.x, point.y * chunk.sample_tokens()});
   }
   last = first + steps - 1;
+}
+
+// A step that comes again, after a restart, does not count.
+void RunAggregator::addScalars(const run::v1::Record& record) {
+  const run::v1::Scalars& scalars = record.scalars();
+  for (const run::v1::Scalar& scalar : scalars.scalars()) {
+    if (scalar.tag().empty() || scalar.step() < 0) continue;
+    const std::string series = scalarSeries(scalar.tag());
+    const auto [known, first] = reported_.try_emplace(series, Reported{scalars.rank()});
+    Reported& last = known->second;
+    if (scalars.rank() > last.rank) continue;
+    last.rank = scalars.rank();
+    const std::int64_t step = bounded(scalar.step());
+    if (step <= last.step) continue;
+    last.step = step;
+    points(series).push_back({static_cast<double>(step), scalar.value()});
+    update_.scalars.push_back({scalar.tag(), scalars.source(), scalars.rank(), step, scalar.value()});
+    row_.figures.steps = std::max(row_.figures.steps, step);
+    if (series == "loss") row_.figures.trainLoss = scalar.value();
+    rowChanged_ = true;
+  }
 }
 
 void RunAggregator::addSteps(Node& node, const run::v1::Record& record) {

@@ -86,6 +86,7 @@ class RunAggregator {
   void addSteps(Node& node, const run::v1::Record& record);
   void addWatched(const run::v1::StepChunk& chunk, int index, std::int64_t step);
   void addSeen(const run::v1::StepChunk& chunk);
+  void addScalars(const run::v1::Record& record);
   void addOutlined(const analysis::StepSample& sample);
   void addSample(const std::string& name, Node& node, const run::v1::Record& record);
   void end(RunState phase, std::int64_t wallNs);
@@ -112,6 +113,11 @@ class RunAggregator {
   std::int64_t lastEpochStep_ = -1;
   std::map<int, std::int64_t> lastStep_;  // of each rank; after a restart, steps come again
   std::map<std::string, std::int64_t, std::less<>> lastWatched_;  // last step, by series
+  struct Reported {  // a program's value
+    int rank = 0;
+    std::int64_t step = -1;
+  };
+  std::map<std::string, Reported> reported_;  // the last that counted, by series
   GpuWatch gpus_;
   StragglerWatch stragglers_;
   std::int64_t lastWallNs_ = 0;  // of a step or sample

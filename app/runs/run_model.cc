@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/specs/workload.h"
+
 namespace lockstep::app {
 
 void RunModel::begin(RunRow row, RunScope scope) {
@@ -39,6 +41,8 @@ void RunModel::addEpoch(const EpochRow& epoch) {
   else if (epoch.evaluated())
     *at = epoch;
 }
+
+bool RunModel::ofProgram() const { return row_.strategy == specs::kProgramStrategy; }
 
 const EpochRow* RunModel::lastEvaluated() const {
   const auto found = std::find_if(epochs_.rbegin(), epochs_.rend(),

@@ -25,6 +25,8 @@ class RunModel {
   void addEpoch(const EpochRow& epoch);
 
   const RunRow& row() const { return row_; }
+  // Of a program of the user's own: it has values and output, but no steps that are measured.
+  bool ofProgram() const;
   bool over() const { return isFinal(row_.phase); }
   const RunProgress& progress() const { return progress_; }
   // Returns the epochs of this run, in order.

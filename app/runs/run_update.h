@@ -21,7 +21,9 @@
 // (bytes/s), "…/throttled" (1: it was throttled or at its power limit), "…/slowed" (1: throttled
 // other than by its power limit) and, when they change, "…/ecc_corrected", "…/ecc_uncorrected",
 // "…/xids" (total errors). Series over epochs: "epoch/train_loss", "epoch/eval_loss",
-// "epoch/eval_<metric>".
+// "epoch/eval_<metric>". Of a program of the user's own, each value that it reports: "loss" and
+// others of the names above that are over steps under that name, all others as "scalar/<tag>"; x is
+// the program's step. If several ranks report a value, that of the lowest rank counts.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +45,14 @@ struct StepBreakdown {  // mean over the last steps, seconds a step
   double data = 0, forward = 0, backward = 0, waiting = 0, transfer = 0, optimizer = 0, step = 0;
 };
 
+// A value that a program of the user's own has reported.
+struct ReportedScalar {
+  std::string tag, source;  // "stdout", "tensorboard", "log"
+  int rank = 0;
+  std::int64_t step = 0;
+  double value = 0;
+};
+
 struct RunUpdate {
   std::string run;
   // Only live series, sent while earlier points are still being read. All points are sent again in
@@ -60,6 +70,7 @@ struct RunUpdate {
   bool slowChanged = false;
   std::optional<Straggler> slow;  // valid where slowChanged
   std::vector<StragglerChange> stragglers;
+  std::vector<ReportedScalar> scalars;  // those that count
   struct Node {
     std::string name;
     bool reachable = true;

@@ -195,9 +195,9 @@ struct Task {
   std::vector<std::string> names;
 };
 
-std::vector<Task> tasksOf(const spec::v1::DataSpec& data) {
+std::vector<Task> tasksOf(const std::vector<specs::DataFile>& files) {
   std::vector<Task> out;
-  for (const specs::DataFile& file : specs::dataFiles(data)) {
+  for (const specs::DataFile& file : files) {
     auto task = std::find_if(out.begin(), out.end(), [&](const Task& one) {
       return one.content.path == file.path && one.content.sha256 == file.sha256;
     });
@@ -212,11 +212,10 @@ std::vector<Task> tasksOf(const spec::v1::DataSpec& data) {
 
 }  // namespace
 
-Result<std::map<std::string, std::string>> stageData(const spec::v1::DataSpec& data,
-                                                     std::vector<StagingNode>& nodes,
-                                                     const StagingObserver& observer,
-                                                     std::stop_token stop) {
-  std::vector<Task> tasks = tasksOf(data);
+Result<std::map<std::string, std::string>> stageData(
+    const std::vector<specs::DataFile>& files, std::vector<StagingNode>& nodes,
+    const StagingObserver& observer, std::stop_token stop) {
+  std::vector<Task> tasks = tasksOf(files);
   std::map<std::string, std::string> hashes;
   for (Task& task : tasks) {
     if (task.content.sha256.empty()) LOCKSTEP_TRY(hashHere(task.content, observer.data, stop));

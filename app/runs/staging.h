@@ -1,4 +1,4 @@
-// Staging: uploads the data files of a run from this machine to nodes that lack them. Files are
+// Staging: uploads the files of a run, its data or its code, from this machine to nodes that lack them. Files are
 // identified by SHA-256, from the spec or computed here once.
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "app/cluster/node_access.h"
 #include "app/runs/data_calls.h"
 #include "engine/base/status.h"
-#include "lockstep/spec/v1/spec.pb.h"
+#include "engine/specs/specs.h"
 
 namespace lockstep::app {
 
@@ -31,9 +31,8 @@ struct StagingObserver {
 
 // Fills in `paths` of all nodes concurrently. Returns the files' SHA-256 by name.
 // On failure complete files stay on their nodes, partial ones do not. kCancelled: by `stop`.
-Result<std::map<std::string, std::string>> stageData(const spec::v1::DataSpec& data,
-                                                     std::vector<StagingNode>& nodes,
-                                                     const StagingObserver& observer,
-                                                     std::stop_token stop);
+Result<std::map<std::string, std::string>> stageData(
+    const std::vector<specs::DataFile>& files, std::vector<StagingNode>& nodes,
+    const StagingObserver& observer, std::stop_token stop);
 
 }  // namespace lockstep::app

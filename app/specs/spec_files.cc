@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 
 #include "app/core/home.h"
 #include "app/specs/data_spec.h"
@@ -167,7 +168,15 @@ void absoluteFiles(spec::v1::DataFiles* files, const std::string& folder) {
   files->set_table(absolutePath(files->table(), folder));
 }
 
+// Makes the paths of files of this machine absolute.
 void absoluteData(spec::v1::RunSpec& spec, const std::string& folder) {
+  if (spec.has_workload()) {
+    spec::v1::CodeSpec& code = *spec.mutable_workload()->mutable_code();
+    const std::string from = code.from().empty() ? "." : code.from();
+    std::string path = std::filesystem::path(absolutePath(from, folder)).lexically_normal();
+    if (path.size() > 1 && path.back() == '/') path.pop_back();
+    code.set_from(path);
+  }
   if (!spec.has_data()) return;
   if (spec.data().has_train()) absoluteFiles(spec.mutable_data()->mutable_train(), folder);
   if (spec.data().has_evaluate()) absoluteFiles(spec.mutable_data()->mutable_evaluate(), folder);
@@ -199,6 +208,7 @@ Result<std::optional<SpecText>> insertModel(YamlNode& root, const std::string& f
 
 Status checkMeaning(spec::v1::RunSpec& spec) {
   LOCKSTEP_TRY(specs::checkAndFill(spec));
+  if (spec.has_workload()) return {};
   LOCKSTEP_ASSIGN(const models::Model model, specs::toModel(spec.model()));
   Status described = models::describe(model).status();
   if (!described.ok() && described.error().field.starts_with("layers"))
@@ -271,6 +281,15 @@ Result<RunSpecFile> completeDataSpec(const std::string& yaml, const std::string&
   const Status status = specs::fillData(*spec->mutable_data(), model.input());
   if (!status.ok()) return text.locate(status.error()).error();
   return RunSpecFile{std::move(spec), yaml, file, {}};
+}
+
+Status mustHaveModel(const RunSpecFile& file) {
+  if (!file.spec->has_workload()) return {};
+  Error error = invalidArgument("{} runs a program of its own", file.file);
+  error.why = "what it computes and exchanges is not known, so it has no plan";
+  error.next = "lockstep run, or name a run with a model";
+  error.field = "workload";
+  return error;
 }
 
 Error errorOf(const SpecProblem& problem, const std::string& field,

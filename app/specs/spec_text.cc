@@ -122,6 +122,7 @@ void SpecText::State::checkMeaning() {
   if (run != nullptr) {
     filled = *run;
     if (!tell(specs::checkAndFill(filled))) return fillRest();
+    if (filled.has_workload()) return;
   } else if (cluster != nullptr) {
     tell(specs::toCluster(*cluster, {}, {}).status());
     return;
@@ -149,6 +150,7 @@ void SpecText::State::checkMeaning() {
 // Defaults of training, strategy and recovery do not depend on a model and data that are not
 // complete yet.
 void SpecText::State::fillRest() {
+  if (run->has_workload()) return;
   spec::v1::RunSpec other;
   other.mutable_model()->mutable_input()->add_shape(1);
   other.mutable_model()->add_layers()->mutable_dense()->set_units(1);

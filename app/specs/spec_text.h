@@ -178,6 +178,8 @@ Result<ClusterSpecFile> loadClusterSpec(const std::string& path);
 Result<RunSpecFile> completeRunSpec(const std::string& yaml, const std::string& file,
                                     const std::vector<std::string>& sets = {});
 Result<ClusterSpecFile> completeClusterSpec(const std::string& yaml, const std::string& file);
+// Refuses a run of a program of the user's own: it has no model that could be planned or measured.
+Status mustHaveModel(const RunSpecFile& file);
 // The problem of a field as an error: it names the one of `sets` that assigned the field, or else
 // the place in the file.
 Error errorOf(const SpecProblem& problem, const std::string& field,

@@ -1,5 +1,7 @@
 #include "engine/specs/planned.h"
 
+#include "engine/specs/workload.h"
+
 namespace lockstep::specs {
 namespace {
 
@@ -67,6 +69,11 @@ Result<Planned> makePlanned(const spec::v1::RunSpec& run, const spec::v1::Cluste
                             const std::vector<NodeHost>& hosts, const planner::CostModel& cost,
                             passes::PassTrace* trace) {
   Planned out;
+  if (run.has_workload()) {
+    LOCKSTEP_ASSIGN(out.cluster, toCluster(placed(run, cluster), hosts, {}));
+    out.plan = programPlan(run, out.cluster.mesh.size());
+    return out;
+  }
   LOCKSTEP_ASSIGN(out.cluster, toCluster(cluster, hosts, run.strategy(), run.training()));
   LOCKSTEP_ASSIGN(out.model, toModel(run.model()));
   LOCKSTEP_ASSIGN(out.request, planRequestOf(run, out.model, out.cluster.mesh.axisSize("data")));

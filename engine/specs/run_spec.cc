@@ -10,6 +10,7 @@
 #include "engine/specs/model_spec.h"
 #include "engine/specs/options.h"
 #include "engine/specs/specs.h"
+#include "engine/specs/workload.h"
 
 namespace lockstep::specs {
 
@@ -340,6 +341,7 @@ std::string checkpointFolder(const RunSpec& spec, const std::string& run, const 
 }
 
 Status checkAndFill(RunSpec& spec) {
+  if (spec.has_workload()) return checkAndFillWorkload(spec);
   fillDefaults(spec);
   LOCKSTEP_TRY(checkOptions(spec, ""));
   for (auto& layer : *spec.mutable_model()->mutable_layers())  // statistics for each micro-batch

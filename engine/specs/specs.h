@@ -103,7 +103,8 @@ Precision precisionOf(const spec::v1::TrainingSpec& training);
 double rateScale(const spec::v1::TrainingSpec& training);
 
 // Fills in all defaults of a run spec and checks it: each option by the option table (options.h),
-// then the relations between them, and the model as toModel does. Does not check that files exist.
+// then the relations between them, and the model as toModel does, or the program (workload.h). Does
+// not check that files exist.
 Status checkAndFill(spec::v1::RunSpec& spec);
 
 // A variant of a run that is small enough to run with plain loops in an instant. It keeps all

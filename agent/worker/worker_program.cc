@@ -1,0 +1,231 @@
+// Runs a program of the user's own as a rank: the worker is its parent, and tells the supervisor
+// what it prints and how it ends.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+#include "agent/base/grpc_status.h"
+#include "agent/worker/worker_link.h"
+#include "agent/worker/worker_process.h"
+#include "agent/workload/environment.h"
+#include "agent/workload/event_files.h"
+#include "agent/workload/output_metrics.h"
+#include "agent/workload/program.h"
+#include "engine/comm/network_address.h"
+
+extern char** environ;
+
+namespace lockstep::agent {
+namespace {
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+constexpr Nanoseconds kAllPlaces = 60 * kSecond;     // until all ranks have told theirs
+constexpr Nanoseconds kTell = kSecond / 10;          // between two messages with values
+constexpr Nanoseconds kEventFiles = kSecond / 2;     // between two looks at event files
+constexpr std::size_t kMostPending = 4096;           // values in a message
+constexpr std::size_t kLongestLine = 1 << 16;
+constexpr std::size_t kTail = 4096;                  // of its output, bytes
+// A program that ends sooner, in its first start, without a value, would fail again.
+constexpr Nanoseconds kSoon = 60 * kSecond;
+
+std::string placeKey(int rank) { return fmt::format("program/{}", rank); }
+constexpr const char* kPlacesKey = "program/places";
+
+// Tells where this rank is, and learns it of the others.
+Result<node::v1::ProgramPlaces> exchangePlaces(const node::v1::WorkerStart& start, int world,
+                                               WorkerLink& link) {
+  node::v1::ProgramPlace own;
+  own.set_node(start.node());
+  LOCKSTEP_ASSIGN(const std::string address, comm::ownAddress(start.address(), start.interface()));
+  own.set_address(address);
+  LOCKSTEP_ASSIGN(const int port, freePort());
+  own.set_port(port);
+  node::v1::ProgramPlaces all;
+  if (start.rank() > 0) {
+    LOCKSTEP_TRY(link.set(placeKey(start.rank()), own.SerializeAsString()));
+    LOCKSTEP_ASSIGN(const std::string told, link.get(kPlacesKey, kAllPlaces));
+    if (!all.ParseFromString(told) || all.places_size() != world)
+      return makeError(Code::kInternal, "rank 0 did not tell where all ranks are");
+    return all;
+  }
+  *all.add_places() = own;
+  for (int rank = 1; rank < world; ++rank) {
+    LOCKSTEP_ASSIGN(const std::string told, link.get(placeKey(rank), kAllPlaces));
+    if (!all.add_places()->ParseFromString(told))
+      return makeError(Code::kInternal, "rank {} did not tell where it is", rank);
+  }
+  if (world > 1) LOCKSTEP_TRY(link.set(kPlacesKey, all.SerializeAsString()));
+  return all;
+}
+
+// Values on their way to the supervisor.
+class Values {
+ public:
+  Values(int rank, WorkerLink& link) : rank_(rank), link_(link) {}
+  void add(const char* source, std::vector<run::v1::Scalar> values) {
+    for (run::v1::Scalar& value : values) {
+      last_ = std::max(last_, value.step());
+      any_ = true;
+      if (pending_ != source || scalars_.scalars_size() >= static_cast<int>(kMostPending)) tell();
+      pending_ = source;
+      *scalars_.add_scalars() = std::move(value);
+    }
+    if (monotonicNow() - told_ > kTell) tell();
+  }
+  void tell() {
+    told_ = monotonicNow();
+    if (scalars_.scalars().empty()) return;
+    node::v1::FromWorker message;
+    scalars_.set_rank(rank_);
+    scalars_.set_source(pending_);
+    message.mutable_scalars()->Swap(&scalars_);
+    link_.channel().send(message);
+    scalars_.Clear();
+  }
+  bool any() const { return any_; }
+  std::int64_t lastStep() const { return last_; }
+
+ private:
+  int rank_;
+  WorkerLink& link_;
+  run::v1::Scalars scalars_;  // all of pending_
+  std::string pending_;
+  Nanoseconds told_ = 0;
+  std::int64_t last_ = 0;
+  bool any_ = false;
+};
+
+// The program's output: passed on as it is, and searched for values line by line.
+class Output {
+ public:
+  Output(OutputMetrics metrics, Values& values) : metrics_(std::move(metrics)), values_(values) {}
+  void take(std::string_view bytes) {
+    for (std::string_view rest = bytes; !rest.empty();) {
+      const ssize_t count = write(STDOUT_FILENO, rest.data(), rest.size());
+      if (count <= 0 && errno != EINTR) break;
+      if (count > 0) rest.remove_prefix(static_cast<std::size_t>(count));
+    }
+    tail_.append(bytes);
+    if (tail_.size() > kTail) tail_.erase(0, tail_.size() - kTail);
+    for (std::size_t at = 0; at < bytes.size();) {  // a progress bar returns to its beginning
+      const std::size_t end = std::min(bytes.find_first_of("\r\n", at), bytes.size());
+      if (line_.size() < kLongestLine) line_.append(bytes.substr(at, end - at));
+      if (end < bytes.size()) finishLine();
+      at = end + 1;
+    }
+  }
+  void finishLine() {
+    if (!line_.empty()) values_.add("stdout", metrics_.of(line_));
+    line_.clear();
+  }
+  const std::string& tail() const { return tail_; }
+
+ private:
+  OutputMetrics metrics_;
+  Values& values_;
+  std::string line_, tail_;
+};
+
+bool portWasTaken(const std::string& output) {
+  return output.find("ddress already in use") != std::string::npos ||
+         output.find("errno: 98") != std::string::npos;
+}
+
+// Why a run of a program that has ended like this does not go on.
+Error failureOf(int status, const std::string& output, bool soon) {
+  const bool taken = portWasTaken(output);
+  const Code code = taken ? Code::kUnavailable
+                    : soon && WIFEXITED(status) ? Code::kFailedPrecondition
+                                                : Code::kAborted;
+  return makeError(code, "the program {}", exitText(status, 0, std::nullopt));
+}
+
+Result<Program> startProgram(const node::v1::WorkerStart& start,
+                             const node::v1::ProgramPlaces& places, WorkerLink& link) {
+  const spec::v1::WorkloadSpec& workload = start.spec().workload();
+  ProgramRank rank;
+  rank.rank = start.rank();
+  rank.run = start.run();
+  rank.restarts = start.generation() - 1;
+  rank.maxRestarts = start.spec().recovery().max_restarts();
+  rank.threads = start.threads();
+  rank.places = places;
+  std::vector<std::string> inherited;
+  for (char** at = environ; *at != nullptr; ++at) inherited.emplace_back(*at);
+  Program::Options options;
+  options.folder = start.code_folder();
+  options.environment = programEnvironment(workload, rank, options.folder, inherited);
+  options.words.assign(workload.command().begin(), workload.command().end());
+  LOCKSTEP_ASSIGN(options.path, findProgram(options.words.front(),
+                                            valueIn(options.environment, "PATH"), options.folder));
+  LOCKSTEP_ASSIGN(Program program, Program::start(options));
+  node::v1::FromWorker message;
+  message.mutable_program()->set_pid(program.pid());
+  link.channel().send(message);
+  return program;
+}
+
+std::vector<std::string> eventFolders(const node::v1::WorkerStart& start) {
+  std::vector<std::string> out;
+  for (const std::string& folder : start.spec().workload().metrics().tensorboard())
+    out.push_back(folder.starts_with('/') ? folder : start.code_folder() + "/" + folder);
+  return out;
+}
+
+void warn(const Error& warning, WorkerLink& link) {
+  node::v1::FromWorker message;
+  *message.mutable_warning() = toInfo(warning);
+  link.channel().send(message);
+}
+
+}  // namespace
+
+Status runProgram(const node::v1::WorkerStart& start, WorkerLink& link) {
+  LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
+  const auto& given = start.spec().workload().metrics().stdout();
+  LOCKSTEP_ASSIGN(OutputMetrics metrics, OutputMetrics::make({given.begin(), given.end()}));
+  LOCKSTEP_ASSIGN(const auto places, exchangePlaces(start, plan.mesh.size(), link));
+  link.awaitStart();
+
+  ::signal(SIGTERM, SIG_IGN);  // it leaves when the program has ended
+  Values values(start.rank(), link);
+  Output output(std::move(metrics), values);
+  EventFiles events(eventFolders(start), true);
+  (void)events.poll(0);  // what is there before is not the program's
+  const Nanoseconds began = monotonicNow();
+  LOCKSTEP_ASSIGN(Program program, startProgram(start, places, link));
+  bool stopping = false;
+  Nanoseconds looked = 0;
+  const auto look = [&] {
+    looked = monotonicNow();
+    values.add("tensorboard", events.poll());
+    for (const Error& error : events.takeErrors()) warn(error, link);
+  };
+  while (program.wait(kTell, [&](std::string_view bytes) { output.take(bytes); })) {
+    if (link.stopAsked() && !std::exchange(stopping, true)) program.signal(SIGTERM);
+    if (monotonicNow() - looked > kEventFiles) look();
+    values.add("stdout", {});
+  }
+  output.finishLine();
+  look();
+  values.tell();
+  const int status = program.status();
+  const bool succeeded = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (!succeeded && !stopping) {
+    const bool soon =
+        start.generation() == 1 && !values.any() && monotonicNow() - began < kSoon;
+    return failureOf(status, output.tail(), soon);
+  }
+  node::v1::FromWorker message;
+  run::v1::Finished* finished = message.mutable_finished();
+  finished->set_state(stopping ? run::v1::STOPPED : run::v1::SUCCEEDED);
+  finished->set_steps(values.lastStep());
+  link.channel().send(message);
+  return {};
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,173 @@
+#include "agent/workload/environment.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "engine/comm/network_address.h"
+
+namespace lockstep::agent {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+using node::v1::ProgramPlace;
+
+// What a worker sets for the engine's own threads.
+constexpr std::string_view kOwn[] = {"OMP_DYNAMIC",     "OMP_PROC_BIND",        "OMP_WAIT_POLICY",
+                                     "GOMP_SPINCOUNT",  "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
+                                     "OMP_NUM_THREADS"};
+
+Variables variablesOf(const std::vector<std::string>& entries) {
+  Variables out;
+  for (const std::string& entry : entries) {
+    const std::size_t equals = entry.find('=');
+    if (equals != std::string::npos && equals > 0)
+      out[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
+  for (const std::string_view name : kOwn) out.erase(std::string(name));
+  return out;
+}
+
+std::string hostAndPort(const ProgramPlace& place) {
+  const bool six = place.address().find(':') != std::string::npos;
+  return fmt::format("{}{}{}:{}", six ? "[" : "", place.address(), six ? "]" : "", place.port());
+}
+
+// Where a rank stands among those of its node, and its node among the nodes.
+struct Local {
+  int rank = 0, world = 0, node = 0, nodes = 0;
+};
+Local localOf(const ProgramRank& of) {
+  Local out;
+  std::vector<std::string> nodes;  // in the order of their first ranks
+  const std::string& own = of.places.places(of.rank).node();
+  for (int rank = 0; rank < of.places.places_size(); ++rank) {
+    const std::string& node = of.places.places(rank).node();
+    if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
+    if (node != own) continue;
+    if (rank < of.rank) ++out.rank;
+    ++out.world;
+  }
+  out.nodes = static_cast<int>(nodes.size());
+  out.node = static_cast<int>(std::find(nodes.begin(), nodes.end(), own) - nodes.begin());
+  return out;
+}
+
+void setRanks(const ProgramRank& of, Variables& out) {
+  const Local local = localOf(of);
+  const int world = of.places.places_size();
+  const ProgramPlace& head = of.places.places(0);
+  const std::pair<const char*, std::string> values[] = {
+      {"RANK", std::to_string(of.rank)},
+      {"LOCAL_RANK", std::to_string(local.rank)},
+      {"WORLD_SIZE", std::to_string(world)},
+      {"LOCAL_WORLD_SIZE", std::to_string(local.world)},
+      {"GROUP_RANK", std::to_string(local.node)},
+      {"GROUP_WORLD_SIZE", std::to_string(local.nodes)},
+      {"ROLE_RANK", std::to_string(of.rank)},
+      {"ROLE_NAME", "default"},
+      {"ROLE_WORLD_SIZE", std::to_string(world)},
+      {"MASTER_ADDR", head.address()},
+      {"MASTER_PORT", std::to_string(head.port())},
+      {"TORCHELASTIC_RESTART_COUNT", std::to_string(of.restarts)},
+      {"TORCHELASTIC_MAX_RESTARTS", std::to_string(of.maxRestarts)},
+      {"TORCHELASTIC_RUN_ID", of.run},
+      {"TORCHELASTIC_USE_AGENT_STORE", "False"},  // rank 0 serves the store
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+      {"NCCL_ASYNC_ERROR_HANDLING", "1"},  // before torch 2.2
+      {"CROSS_RANK", std::to_string(local.node)},
+      {"CROSS_SIZE", std::to_string(local.nodes)},
+      {"LOCAL_SIZE", std::to_string(local.world)},
+      {"JAX_COORDINATOR_ADDRESS", hostAndPort(head)},
+      {"JAX_NUM_PROCESSES", std::to_string(world)},
+      {"JAX_PROCESS_ID", std::to_string(of.rank)},
+  };
+  for (const auto& [name, value] : values) out[name] = value;
+  if (local.world > 1 || of.threads > 1) out["OMP_NUM_THREADS"] = std::to_string(of.threads);
+  nlohmann::json workers = nlohmann::json::array();
+  for (const ProgramPlace& place : of.places.places()) workers.push_back(hostAndPort(place));
+  if (world > 1)
+    out["TF_CONFIG"] =
+        nlohmann::json({{"cluster", {{"worker", workers}}},
+                        {"task", {{"type", "worker"}, {"index", of.rank}}}})
+            .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// torchrun's own arguments come before these.
+void setTorchrun(const spec::v1::WorkloadSpec& workload, const ProgramRank& of, Variables& out) {
+  out["PET_NNODES"] = std::to_string(of.places.places_size());
+  out["PET_NODE_RANK"] = std::to_string(of.rank);
+  out["PET_MASTER_ADDR"] = of.places.places(0).address();
+  out["PET_MASTER_PORT"] = std::to_string(of.places.places(0).port());
+  if (workload.ranks_per_node() > 0)
+    out["PET_NPROC_PER_NODE"] = std::to_string(workload.ranks_per_node());
+}
+
+// Gloo takes one name, NCCL exactly this one where it follows '='. A person's own choice stays.
+void setInterface(const ProgramRank& of, Variables& out) {
+  const std::string name = comm::interfaceOf(of.places.places(of.rank).address());
+  if (name.empty() || of.places.places_size() < 2) return;
+  out.emplace("GLOO_SOCKET_IFNAME", name);
+  out.emplace("NCCL_SOCKET_IFNAME", "=" + name);
+}
+
+void setPython(const spec::v1::PythonSpec& python, const std::string& folder, Variables& out) {
+  out.emplace("PYTHONUNBUFFERED", "1");  // lines come as they are printed
+  if (python.kind() == "none" || python.path().empty()) return;
+  const std::string path =
+      python.path().front() == '/' ? python.path() : folder + "/" + python.path();
+  out["PATH"] = (python.kind() == "path" ? path : path + "/bin") + ":" + out["PATH"];
+  out.erase("PYTHONHOME");
+  if (python.kind() == "venv") out["VIRTUAL_ENV"] = path;
+  if (python.kind() == "conda") out["CONDA_PREFIX"] = path;
+}
+
+}  // namespace
+
+std::vector<std::string> programEnvironment(const spec::v1::WorkloadSpec& workload,
+                                            const ProgramRank& rank, const std::string& folder,
+                                            const std::vector<std::string>& inherited) {
+  Variables variables = variablesOf(inherited);
+  if (variables["PATH"].empty()) variables["PATH"] = "/usr/local/bin:/usr/bin:/bin";
+  if (workload.launcher() == "torchrun")
+    setTorchrun(workload, rank, variables);
+  else if (workload.launcher() == "ranks")
+    setRanks(rank, variables);
+  setPython(workload.python(), folder, variables);
+  for (const auto& [name, value] : workload.env()) variables[name] = value;
+  setInterface(rank, variables);
+  std::vector<std::string> out;
+  for (const auto& [name, value] : variables) out.push_back(name + "=" + value);
+  return out;
+}
+
+std::string valueIn(const std::vector<std::string>& environment, std::string_view name) {
+  for (const std::string& entry : environment)
+    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
+      return entry.substr(name.size() + 1);
+  return {};
+}
+
+Result<int> freePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_ANY);
+  socklen_t size = sizeof address;
+  auto* const plain = reinterpret_cast<sockaddr*>(&address);
+  const bool bound =
+      fd >= 0 && bind(fd, plain, sizeof address) == 0 && getsockname(fd, plain, &size) == 0;
+  const int failure = errno;
+  if (fd >= 0) close(fd);
+  if (!bound) return systemError(failure, "there is no free TCP port");
+  return int{ntohs(address.sin_port)};
+}
+
+}  // namespace lockstep::agent

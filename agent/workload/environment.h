@@ -1,0 +1,36 @@
+// The environment of a program's ranks: what their frameworks find each other by.
+//
+// torch.distributed, DeepSpeed, Accelerate and Lightning read what torchrun sets
+// (torch/distributed/elastic/agent/server/local_elastic_agent.py), or, for a command that calls
+// torchrun itself, torchrun reads PET_…; TensorFlow reads TF_CONFIG, JAX JAX_COORDINATOR_ADDRESS.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "lockstep/node/v1/worker.pb.h"
+
+namespace lockstep::agent {
+
+struct ProgramRank {
+  int rank = 0;
+  std::string run;
+  int restarts = 0;  // of the run, before this start
+  int maxRestarts = 0;
+  int threads = 1;
+  node::v1::ProgramPlaces places;  // of all ranks, by rank
+};
+
+// Returns the environment, "NAME=value" each: `inherited`, then Lockstep's, then the spec's, of
+// which later ones replace earlier ones. `folder` is that of the code.
+std::vector<std::string> programEnvironment(const spec::v1::WorkloadSpec& workload,
+                                            const ProgramRank& rank, const std::string& folder,
+                                            const std::vector<std::string>& inherited);
+// Returns the value of a variable; "" where it is not set.
+std::string valueIn(const std::vector<std::string>& environment, std::string_view name);
+
+// Returns a TCP port that is free on this node now, on all addresses.
+Result<int> freePort();
+
+}  // namespace lockstep::agent

@@ -1,0 +1,53 @@
+// Program: the process of a program of the user's own, as the child of a worker.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/status.h"
+
+namespace lockstep::agent {
+
+// Returns the path of a program: `name` itself, below `folder` if it is relative, where it has a
+// '/'; else the first executable of that name in the folders of `path`. A `python` that is not
+// there is a `python3` that is. Errors: kNotFound, kFailedPrecondition (not executable).
+Result<std::string> findProgram(const std::string& name, const std::string& path,
+                                const std::string& folder);
+
+class Program {
+ public:
+  struct Options {
+    std::string path;                      // of the program's file
+    std::vector<std::string> words;        // its arguments, from its own name on
+    std::vector<std::string> environment;  // "NAME=value", all of it
+    std::string folder;                    // its current folder
+  };
+  // It dies with the thread that starts it, and is in the process group of the caller.
+  static Result<Program> start(const Options& options);
+  Program(Program&& other) noexcept;
+  Program& operator=(Program&&) = delete;
+  ~Program();  // kills and reaps it, if it still runs
+
+  int pid() const { return pid_; }
+  // Waits up to `limit` for output or its end. Calls `onOutput` with what it has written to stdout
+  // and stderr. Returns whether it runs, or its output is still open shortly after its end: a child
+  // of it may have that open.
+  bool wait(Nanoseconds limit, const std::function<void(std::string_view)>& onOutput);
+  void signal(int number) const;
+  int status() const { return status_; }  // as from waitpid, once wait() has returned false
+
+ private:
+  Program(pid_t pid, int output) : pid_(pid), output_(output) {}
+  pid_t pid_;
+  int output_;  // -1: at its end
+  int status_ = 0;
+  bool exited_ = false;
+  Nanoseconds exitedAt_ = 0;
+};
+
+}  // namespace lockstep::agent

@@ -1,0 +1,157 @@
+#include "engine/specs/workload.h"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "engine/specs/field.h"
+#include "engine/specs/options.h"
+#include "engine/specs/specs.h"
+
+namespace lockstep::specs {
+namespace {
+
+using spec::v1::ClusterSpec;
+using spec::v1::RunSpec;
+using spec::v1::WorkloadSpec;
+
+// A name of an environment variable that a shell would take.
+bool isVariable(const std::string& name) {
+  return !name.empty() && (name[0] < '0' || name[0] > '9') &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+                  c == '_';
+         });
+}
+
+bool isEvaluator(const spec::v1::NodeSpec& node) {
+  return std::find(node.roles().begin(), node.roles().end(), "evaluator") != node.roles().end();
+}
+
+// What only a model trains with.
+Status checkAlone(const RunSpec& run) {
+  const std::pair<const char*, bool> given[] = {
+      {"model", run.has_model()},
+      {"data", run.has_data()},
+      {"training", run.has_training()},
+      {"strategy", run.has_strategy()},
+  };
+  for (const auto& [field, is] : given)
+    if (is)
+      return wrongField(field,
+                        message("{} is not used with workload, whose program does this itself; "
+                                "expected it left out",
+                                field),
+                        {{{field, ""}}});
+  return {};
+}
+
+Status checkPython(const spec::v1::PythonSpec& python) {
+  if (python.kind() == "none" || !python.path().empty()) return {};
+  return wrongField("workload.python.path",
+                    message("workload.python.kind is {}, and its folder is missing; expected "
+                            "workload.python.path",
+                            python.kind()),
+                    {{{"workload.python.kind", "none"}}});
+}
+
+Status checkLauncher(const WorkloadSpec& workload) {
+  if (workload.launcher() != "single" || workload.ranks_per_node() <= 1) return {};
+  return wrongField("workload.ranks_per_node",
+                    message("workload.ranks_per_node is {}, but launcher single starts one "
+                            "process; expected it left out",
+                            workload.ranks_per_node()),
+                    {{{"workload.ranks_per_node", ""}}, {{"workload.launcher", "ranks"}}});
+}
+
+}  // namespace
+
+Status checkPattern(const std::string& path, const std::string& pattern) {
+  const RE2 compiled(pattern, RE2::Quiet);
+  if (!compiled.ok())
+    return wrongField(path, message("not a regular expression: {}", compiled.error()));
+  if (compiled.NamedCapturingGroups().empty())
+    return wrongField(path, "no group has a name; expected one as in loss=(?P<loss>[0-9.]+)");
+  return {};
+}
+
+Status checkAndFillWorkload(RunSpec& run) {
+  LOCKSTEP_TRY(checkAlone(run));
+  WorkloadSpec& workload = *run.mutable_workload();
+  fillDefaults(workload);
+  if (run.version() == 0) run.set_version(1);
+  fillDefaults(*run.mutable_recovery());
+  LOCKSTEP_TRY(checkOptions(run, ""));
+  if (workload.command().empty() || workload.command(0).empty())
+    return wrongField("workload.command",
+                      "command is missing; expected a program and its arguments, as "
+                      "[python3, train.py]");
+  for (const auto& [name, value] : workload.env())
+    if (!isVariable(name))
+      return wrongField(fmt::format("workload.env[{}]", name),
+                        message("\"{}\" is not the name of an environment variable", name));
+  LOCKSTEP_TRY(checkPython(workload.python()));
+  LOCKSTEP_TRY(checkLauncher(workload));
+  const auto& patterns = workload.metrics().stdout();
+  for (int i = 0; i < patterns.size(); ++i)
+    LOCKSTEP_TRY(checkPattern(fmt::format("workload.metrics.stdout[{}]", i), patterns.Get(i)));
+  if (workload.name().empty()) workload.set_name(nameOf(run));
+  return {};
+}
+
+// Without a name, that of the first argument that looks like a script, else of the program.
+std::string nameOf(const RunSpec& run) {
+  if (!run.has_workload()) return run.model().name();
+  const WorkloadSpec& workload = run.workload();
+  if (!workload.name().empty()) return workload.name();
+  const auto& words = workload.command();
+  if (words.empty()) return "program";
+  const auto script = std::find_if(words.begin() + 1, words.end(), [](const std::string& word) {
+    return word.ends_with(".py") || word.ends_with(".sh");
+  });
+  const std::string& named = script == words.end() ? words.Get(0) : *script;
+  std::string stem = std::filesystem::path(named).stem().string();
+  return stem.empty() ? "program" : stem;
+}
+
+ClusterSpec placed(const RunSpec& run, const ClusterSpec& cluster) {
+  if (!run.has_workload()) return cluster;
+  const WorkloadSpec& workload = run.workload();
+  ClusterSpec out = cluster;
+  const bool single = workload.launcher() == "single";
+  const int count = workload.launcher() == "ranks" ? workload.ranks_per_node() : 1;
+  bool first = true;
+  auto& nodes = *out.mutable_nodes();
+  nodes.erase(std::remove_if(nodes.begin(), nodes.end(), isEvaluator), nodes.end());
+  for (auto& node : nodes) {
+    const auto& roles = node.roles();
+    const bool isSpare = std::find(roles.begin(), roles.end(), "spare") != roles.end();
+    if (count > 0) {
+      if (node.devices().empty()) node.add_devices();
+      node.mutable_devices()->DeleteSubrange(1, node.devices_size() - 1);
+      node.mutable_devices(0)->set_count(count);
+    }
+    // The others wait, in case the first is lost.
+    if (single && !isSpare && !std::exchange(first, false)) {
+      node.clear_roles();
+      node.add_roles("spare");
+    }
+  }
+  return out;
+}
+
+bool takesCheckpoints(const RunSpec& run) {
+  return !run.has_workload() && !run.training().checkpoint().disabled();
+}
+
+plan::Plan programPlan(const RunSpec& run, int ranks) {
+  plan::Plan out;
+  out.name = nameOf(run);
+  out.strategy = kProgramStrategy;
+  out.mesh = cluster::Mesh({{"data", ranks}});
+  out.schedule.resize(1);
+  return out;
+}
+
+}  // namespace lockstep::specs
