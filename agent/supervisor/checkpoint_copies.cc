@@ -15,8 +15,8 @@
 #include "engine/base/hash.h"
 #include "engine/runtime/checkpoint_files.h"
 #include "engine/runtime/heartbeat.h"
-#include "engine/specs/workload.h"
 #include "engine/specs/specs.h"
+#include "engine/specs/workload.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
 namespace lockstep::agent {

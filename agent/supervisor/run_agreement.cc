@@ -66,7 +66,10 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
   peer.address = hello.address();
   const auto ranks = ranksByNode(request_);
   if (const auto own = ranks.find(node); own != ranks.end())
-    for (const int rank : own->second) hangs_.forget(rank);  // it tells them again
+    for (const int rank : own->second) {
+      hangs_.forget(rank);  // it tells them again
+      programHang_.forget(rank);
+    }
   loop_.cancel(peer.lost);
   peer.lost = 0;
   if (hello.plan_hash() != request_.plan_hash()) {
@@ -249,6 +252,9 @@ void RunControl::checkDone() {
 void RunControl::noteFailure(Error error, bool cascading) {
   if (outcome_) return;
   if (failedAt_ == 0) failedAt_ = monotonicNow();
+  // A rank that tells no values fails where another is lost; it worked before that.
+  if (ofProgram() && error.code == Code::kFailedPrecondition && furthest_ > 0)
+    error.code = Code::kAborted;
   if (!cascading) {
     failed(error);
     return;
@@ -449,13 +455,14 @@ void RunControl::beginStop() {
   sendAll(message);
   if (coordinates()) checkDone();  // it may wait for the last evaluation alone
   if (outcome_) return;
-  loop_.after(limits_.stopTerm, [this] {
+  const RunLimits::Stop limits = ofProgram() ? limits_.stopProgram : limits_.stop;
+  loop_.after(limits.term, [this] {
     if (outcome_ || workersGone()) return;
     say("the workers did not leave in time after the stop: asking them with SIGTERM");
     forced_ = true;
     signalAll(SIGTERM);
   });
-  loop_.after(limits_.stopKill, [this] {
+  loop_.after(limits.kill, [this] {
     if (outcome_ || workersGone()) return;
     say("the workers did not leave after SIGTERM: SIGKILL");
     forced_ = true;
@@ -526,7 +533,10 @@ void RunControl::abort(const Error& error) {
   ToPeer message;
   *message.mutable_abort()->mutable_error() = toInfo(error);
   tellPeers(message);
-  signalAll(SIGKILL);
+  if (wanted)
+    signalAll(SIGKILL);
+  else
+    endWorkers();
   finishWhenGone();
 }
 

@@ -35,6 +35,7 @@
 #include "agent/supervisor/hang_watch.h"
 #include "agent/supervisor/members.h"
 #include "agent/supervisor/peers.h"
+#include "agent/supervisor/program_hang.h"
 #include "agent/supervisor/recovery.h"
 #include "agent/supervisor/spool.h"
 #include "agent/worker/worker_process.h"
@@ -48,8 +49,13 @@ struct RunLimits {
   Nanoseconds formation = 60'000'000'000;  // from Commit until every worker is bound
   Nanoseconds lostPeer = 30'000'000'000;   // without a stream to the coordinator, or from a node
   Nanoseconds absence = 3600'000'000'000;  // after that, of a node that may come back
-  Nanoseconds stopTerm = 10'000'000'000;   // from Stop to SIGTERM
-  Nanoseconds stopKill = 15'000'000'000;   // from Stop to SIGKILL
+  struct Stop {
+    Nanoseconds term = 10'000'000'000;  // from Stop to SIGTERM
+    Nanoseconds kill = 15'000'000'000;  // from Stop to SIGKILL
+  };
+  Stop stop;
+  // A program of the user's own gets SIGTERM at once, and again.
+  Stop stopProgram = {30'000'000'000, 45'000'000'000};
   Nanoseconds lastEvaluation = 600'000'000'000;  // from the ranks' end
   // How long a cascading failure waits for its root cause. After a timeout, a rank first waits up
   // to 1 s for the silent peer's last error.
@@ -135,12 +141,15 @@ class RunControl {
   Status startWorkers();
   Status startWorker(int index, int rank, const specs::RankDevice& device, bool oversubscribed);
   void onWorkerMessage(Worker& worker, node::v1::FromWorker& message);
+  void onReady(Worker& worker, std::int64_t boundBytes);
+  void onProgram(Worker& worker, int pid);
   void onWorkerStalled(int rank, node::v1::Stalled& stalled);
   void noteTrained(std::int64_t step);  // a checkpoint's
   void profileHere(const node::v1::ProfiledSteps& steps);
   void onWorkerExit(Worker& worker, int status);
   void sendAll(const node::v1::ToWorker& message);
   void signalAll(int number);
+  void endWorkers();
   bool workersGone() const;
   std::map<std::string, std::string> nodesByAddress() const;  // the other nodes
   void sample();
@@ -160,6 +169,10 @@ class RunControl {
   void onStacks(const node::v1::Stacks& stacks);
   void tellHang();
   void readStacks(int rank);               // of this node, for the log and the coordinator
+  void readStacksOf(const Worker& worker);
+  void tellStacks(int rank, const std::vector<std::string>& lines);
+  void onProgramStalled(const node::v1::Stalled& stalled);  // at the coordinator, as the next
+  void askStacks(HangWatch::Verdict verdict);
   const Worker* workerOf(int rank) const;  // of this node; null: none runs
 
   // Restarts
@@ -300,7 +313,8 @@ class RunControl {
   std::set<std::string> awaitedCopies_;       // nodes that have not copied `copying_`
   bool copyFailed_ = false, warnedOfCopies_ = false;
   std::map<int, node::v1::Stalled> stalled_;  // this node's ranks that stand still
-  HangWatch hangs_;                           // at the coordinator, as the next
+  HangWatch hangs_;                           // at the coordinator, as the next two
+  ProgramHang programHang_;
   struct PendingHang {                        // until the stacks have come
     HangWatch::Verdict verdict;
     std::map<int, std::vector<std::string>> stacks;

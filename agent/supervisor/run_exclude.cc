@@ -124,9 +124,8 @@ Status RunControl::exclude(const std::string& run, int generation, const std::st
   LOCKSTEP_TRY(membersExcluding(all).status());
   excluding_ = std::move(all);
   excludeFrom_ = furthest_;
-  say(ofProgram()
-          ? fmt::format("node {} is excluded, on request", node)
-          : fmt::format("node {} is excluded after the next checkpoint, on request", node));
+  say(ofProgram() ? fmt::format("node {} is excluded, on request", node)
+                  : fmt::format("node {} is excluded after the next checkpoint, on request", node));
   regroupSoon();
   return {};
 }

@@ -13,6 +13,7 @@ constexpr Nanoseconds kStacksLimit = 5'000'000'000;
 }  // namespace
 
 void RunControl::onStalled(const node::v1::Stalled& stalled) {
+  if (ofProgram()) return onProgramStalled(stalled);
   const bool hung = hangs_.hangs();
   hangs_.note(stalled, monotonicNow());
   if (!hung || hangs_.hangs()) return;
@@ -25,10 +26,28 @@ void RunControl::judgeHang() {
   if (!coordinates() || leaving_ || stopping_) return;
   auto verdict = hangs_.judge(monotonicNow());
   if (!verdict) return;
-  std::vector<int> asked = verdict->ranks;
-  asked.resize(std::min(asked.size(), kMostStacks));
   if (verdict->certain) hang_ = verdict->warning;
-  const int id = pendingHang_.emplace(PendingHang{std::move(*verdict), {}, ++hangCount_}).id;
+  askStacks(std::move(*verdict));
+}
+
+// All ranks of a program are silent, or one of them is not any more.
+void RunControl::onProgramStalled(const node::v1::Stalled& stalled) {
+  programHang_.note(stalled);
+  if (!programHang_.hangs()) pendingHang_.reset();
+  if (leaving_ || stopping_ || outcome_) return;
+  HangWatch::Verdict all;
+  for (const auto& [node, ranks] : ranksByNode(request_))
+    all.ranks.insert(all.ranks.end(), ranks.begin(), ranks.end());
+  if (!programHang_.begins(static_cast<int>(all.ranks.size()))) return;
+  say("the program is silent on all ranks: their stacks are read");
+  std::sort(all.ranks.begin(), all.ranks.end());
+  askStacks(std::move(all));
+}
+
+void RunControl::askStacks(HangWatch::Verdict verdict) {
+  std::vector<int> asked = verdict.ranks;
+  asked.resize(std::min(asked.size(), kMostStacks));
+  const int id = pendingHang_.emplace(PendingHang{std::move(verdict), {}, ++hangCount_}).id;
   loop_.after(kStacksLimit, [this, id] {
     if (pendingHang_ && pendingHang_->id == id) tellHang();  // of the stacks that have come
   });
@@ -55,6 +74,12 @@ void RunControl::onStacks(const node::v1::Stacks& stacks) {
 void RunControl::tellHang() {
   const PendingHang pending = *std::exchange(pendingHang_, std::nullopt);
   if (over_ || leaving_ || stopping_) return;
+  if (ofProgram()) {
+    Error error = programHang_.verdict(pending.stacks);
+    for (const auto& [node, ranks] : ranksByNode(request_))
+      if (std::find(ranks.begin(), ranks.end(), error.rank) != ranks.end()) error.node = node;
+    return noteFailure(std::move(error), false);
+  }
   HangWatch::Verdict verdict = hangs_.refine(pending.verdict, pending.stacks);
   for (const auto& [node, ranks] : ranksByNode(request_))
     if (std::find(ranks.begin(), ranks.end(), verdict.warning.rank) != ranks.end())
@@ -66,23 +91,34 @@ void RunControl::tellHang() {
 void RunControl::readStacks(int rank) {
   const Worker* worker = workerOf(rank);
   if (worker == nullptr) return;
+  if (!ofProgram()) return readStacksOf(*worker);
+  node::v1::ToWorker message;  // of its Python, if that can be
+  message.mutable_read_stacks()->set_rank(rank);
+  worker->process->send(message);
+}
+
+void RunControl::readStacksOf(const Worker& worker) {
   using Stacks = Result<node::v1::ReadRankStacksReply>;
-  stacks_.read(worker->pid(), [this, rank](const Stacks& stacks) {
+  stacks_.read(worker.pid(), [this, rank = worker.rank](const Stacks& stacks) {
     if (over_) return;
-    const std::vector<std::string> lines =
-        stacks.ok() ? stackLines(*stacks) : std::vector<std::string>{stacks.error().text()};
-    run::v1::Record record;
-    record.mutable_log()->set_rank(rank);
-    record.mutable_log()->mutable_lines()->Assign(lines.begin(), lines.end());
-    spool_.append(std::move(record));
-    node::v1::FromPeer news;
-    news.mutable_stacks()->set_rank(rank);
-    news.mutable_stacks()->mutable_lines()->Assign(lines.begin(), lines.end());
-    if (coordinates())
-      onStacks(news.stacks());
-    else if (client_)
-      client_->send(std::move(news));
+    tellStacks(rank,
+               stacks.ok() ? stackLines(*stacks) : std::vector<std::string>{stacks.error().text()});
   });
+}
+
+// To the log and to the coordinator.
+void RunControl::tellStacks(int rank, const std::vector<std::string>& lines) {
+  run::v1::Record record;
+  record.mutable_log()->set_rank(rank);
+  record.mutable_log()->mutable_lines()->Assign(lines.begin(), lines.end());
+  spool_.append(std::move(record));
+  node::v1::FromPeer news;
+  news.mutable_stacks()->set_rank(rank);
+  news.mutable_stacks()->mutable_lines()->Assign(lines.begin(), lines.end());
+  if (coordinates())
+    onStacks(news.stacks());
+  else if (client_)
+    client_->send(std::move(news));
 }
 
 const RunControl::Worker* RunControl::workerOf(int rank) const {

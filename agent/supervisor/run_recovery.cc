@@ -165,6 +165,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   profiled_.Clear();
   copiedHere_ = false;
   hangs_.clear();
+  programHang_.clear();
   stalled_.clear();
   endCopies();
   pendingHang_.reset();
@@ -185,7 +186,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
     return;
   }
   leaving_ = true;
-  signalAll(SIGKILL);
+  endWorkers();
   if (workersGone()) loop_.post([this] { startGeneration(); });
 }
 

@@ -1,4 +1,5 @@
 // RunControl: the workers of a node.
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -167,6 +168,33 @@ Status RunControl::startWorker(int index, int rank, const specs::RankDevice& dev
   return {};
 }
 
+void RunControl::onReady(Worker& worker, std::int64_t boundBytes) {
+  worker.ready = true;
+  run::v1::Record record;
+  record.mutable_rank()->set_rank(worker.rank);
+  record.mutable_rank()->set_state("ready");
+  record.mutable_rank()->set_pid(worker.process->pid());
+  record.mutable_rank()->set_bound_bytes(boundBytes);
+  spool_.append(std::move(record));
+  say(fmt::format("rank {} is ready {:.3f} s after its start", worker.rank,
+                  static_cast<double>(monotonicNow() - worker.started) * 1e-9));
+  const bool all =
+      static_cast<int>(workers_.size()) == request_.ranks_size() &&
+      std::all_of(workers_.begin(), workers_.end(), [](const auto& one) { return one->ready; });
+  if (all && !outcome_) localReady();
+}
+
+void RunControl::onProgram(Worker& worker, int pid) {
+  worker.program = pid;
+  run::v1::Record record;
+  record.mutable_rank()->set_rank(worker.rank);
+  record.mutable_rank()->set_state("program");
+  record.mutable_rank()->set_pid(pid);
+  if (!over_) spool_.append(std::move(record));
+  say(fmt::format("rank {} runs the program, process {}", worker.rank, pid));
+  noteRecovered(0);
+}
+
 void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
   // What a worker of the generation before says to the others is not for those of the next.
   if (leaving_ && (message.has_ready() || message.has_kv_set() || message.has_kv_get() ||
@@ -174,21 +202,9 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
     return;
   run::v1::Record record;
   switch (message.body_case()) {
-    case FromWorker::kReady: {
-      worker.ready = true;
-      record.mutable_rank()->set_rank(worker.rank);
-      record.mutable_rank()->set_state("ready");
-      record.mutable_rank()->set_pid(worker.process->pid());
-      record.mutable_rank()->set_bound_bytes(message.ready().bound_bytes());
-      spool_.append(std::move(record));
-      say(fmt::format("rank {} is ready {:.3f} s after its start", worker.rank,
-                      static_cast<double>(monotonicNow() - worker.started) * 1e-9));
-      const bool all =
-          static_cast<int>(workers_.size()) == request_.ranks_size() &&
-          std::all_of(workers_.begin(), workers_.end(), [](const auto& one) { return one->ready; });
-      if (all && !outcome_) localReady();
+    case FromWorker::kReady:
+      onReady(worker, message.ready().bound_bytes());
       return;
-    }
     case FromWorker::kKvSet:
       kvSet(message.kv_set().key(), message.kv_set().value());
       return;
@@ -203,13 +219,17 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       break;
     }
     case FromWorker::kProgram:
-      worker.program = message.program().pid();
-      record.mutable_rank()->set_rank(worker.rank);
-      record.mutable_rank()->set_state("program");
-      record.mutable_rank()->set_pid(worker.program);
-      say(fmt::format("rank {} runs the program, process {}", worker.rank, worker.program));
-      noteRecovered(0);
-      break;
+      onProgram(worker, message.program().pid());
+      return;
+    case FromWorker::kStacks: {
+      const auto& lines = message.stacks().lines();
+      if (over_ || leaving_) return;
+      if (lines.empty())
+        readStacksOf(worker);
+      else
+        tellStacks(worker.rank, {lines.begin(), lines.end()});
+      return;
+    }
     case FromWorker::kScalars:
       message.mutable_scalars()->set_rank(worker.rank);
       for (const auto& scalar : message.scalars().scalars())
@@ -312,7 +332,7 @@ void RunControl::onWorkerExit(Worker& worker, int status) {
   bool cascading = false;
   if (worker.failed) {
     error = *worker.failed;
-    cascading = isCascading(error);
+    cascading = isCascading(error) && !ofProgram();  // its ranks fail before they are told
   } else {
     error.code = Code::kAborted;
     error.what = message("the worker of rank {} {}", worker.rank, worker.process->exitText(status));
@@ -339,6 +359,18 @@ void RunControl::sendAll(const ToWorker& message) {
 void RunControl::signalAll(int number) {
   for (auto& worker : workers_)
     if (!worker->exited) worker->process->signal(number);
+}
+
+// A program may save something before it leaves.
+void RunControl::endWorkers() {
+  constexpr Nanoseconds kToLeave = 5'000'000'000;
+  if (!ofProgram()) return signalAll(SIGKILL);
+  signalAll(SIGTERM);
+  loop_.after(kToLeave, [this, generation = generation_] {
+    if (generation != generation_ || !(leaving_ || outcome_) || workersGone()) return;
+    say("the program has not left after SIGTERM: SIGKILL");
+    signalAll(SIGKILL);
+  });
 }
 
 bool RunControl::workersGone() const {

@@ -1,5 +1,6 @@
 // worker: one rank. Hosts the engine; speaks to its supervisor over an inherited socket only.
 #include <malloc.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -165,6 +166,7 @@ void WorkerLink::watch() {
     if (!message.ParseFromString(frame)) continue;
     if (message.has_stop()) stop_ = true;
     if (message.has_checkpoint()) checkpoint_ = true;
+    if (message.has_read_stacks()) stacks_ = true;
     if (message.has_copied()) copied_ = message.copied().step();
     if (message.has_profile()) profiled_.set(message.profile().first(), message.profile().count());
     std::lock_guard lock(mutex_);
@@ -172,6 +174,7 @@ void WorkerLink::watch() {
     if (message.has_kv_value()) got_[message.kv_value().id()] = message.kv_value().value();
     changed_.notify_all();
   }
+  if (endsGroup_) ::kill(0, SIGKILL);
   _exit(kOrphanExit);
 }
 

@@ -31,6 +31,10 @@ class WorkerLink final : public comm::Store {
   std::atomic<bool>& checkpointAsked() { return checkpoint_; }
   const runtime::StepWindow& profiled() const { return profiled_; }
   const std::atomic<std::int64_t>& copiedCheckpoint() const { return copied_; }  // its step
+  // Whether the stacks of the program were asked for, since the last call.
+  bool takeStacksAsked() { return stacks_.exchange(false); }
+  // Ends the whole process group where the supervisor is lost: a program's processes too.
+  void endGroupWithSupervisor() { endsGroup_ = true; }
   // Tells the supervisor that this rank is ready, with the bytes that it has bound, and waits until
   // all ranks are.
   void awaitStart(std::int64_t boundBytes = 0);
@@ -42,7 +46,7 @@ class WorkerLink final : public comm::Store {
   void watch();
 
   BlockingChannel channel_;
-  std::atomic<bool> stop_{false}, checkpoint_{false};
+  std::atomic<bool> stop_{false}, checkpoint_{false}, stacks_{false}, endsGroup_{false};
   std::atomic<std::int64_t> copied_{0};
   runtime::StepWindow profiled_;
   std::mutex mutex_;

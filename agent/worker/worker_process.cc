@@ -219,12 +219,22 @@ void WorkerProcess::flushLines() {
   handlers_.onLines(std::move(lines), dropped);
 }
 
+// Ends what a worker that has exited leaves behind, as processes that a program has started. Its
+// number is its own until it is reaped.
+void WorkerProcess::endGroup() const {
+  siginfo_t info{};
+  if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+      info.si_pid == pid_)
+    kill(-pid_, SIGKILL);
+}
+
 // The control channel has ended: the process has exited or is about to.
 void WorkerProcess::reap(int tries) {
   int status = 0;
   pid_t got = 0;
   if (!exited_) {
     if (tries == 0) lastMemory_ = std::max(lastMemory_, processMemory(pid_));
+    endGroup();
     got = waitpid(pid_, &status, WNOHANG);
     if (got == 0 && tries == 500) signal(SIGKILL);  // it closed its channel and lives on
   }

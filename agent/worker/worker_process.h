@@ -62,6 +62,7 @@ class WorkerProcess {
   void closeOutput();
   void flushLines();
   void reap(int tries);
+  void endGroup() const;
 
   EventLoop& loop_;
   Handlers handlers_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 
 #include "agent/base/grpc_status.h"
@@ -15,6 +16,7 @@
 #include "agent/workload/event_files.h"
 #include "agent/workload/output_metrics.h"
 #include "agent/workload/program.h"
+#include "agent/workload/python_hooks.h"
 #include "engine/comm/network_address.h"
 
 extern char** environ;
@@ -23,12 +25,13 @@ namespace lockstep::agent {
 namespace {
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
-constexpr Nanoseconds kAllPlaces = 60 * kSecond;     // until all ranks have told theirs
-constexpr Nanoseconds kTell = kSecond / 10;          // between two messages with values
-constexpr Nanoseconds kEventFiles = kSecond / 2;     // between two looks at event files
-constexpr std::size_t kMostPending = 4096;           // values in a message
+constexpr Nanoseconds kAllPlaces = 60 * kSecond;  // until all ranks have told theirs
+constexpr Nanoseconds kTell = kSecond / 10;       // between two messages with values
+constexpr Nanoseconds kEventFiles = kSecond / 2;  // between two looks at event files
+constexpr Nanoseconds kStacks = 2 * kSecond;      // until all threads have printed theirs
+constexpr std::size_t kMostPending = 4096;        // values in a message
 constexpr std::size_t kLongestLine = 1 << 16;
-constexpr std::size_t kTail = 4096;                  // of its output, bytes
+constexpr std::size_t kTail = 4096;  // of its output, bytes
 // A program that ends sooner, in its first start, without a value, would fail again.
 constexpr Nanoseconds kSoon = 60 * kSecond;
 
@@ -42,8 +45,8 @@ Result<node::v1::ProgramPlaces> exchangePlaces(const node::v1::WorkerStart& star
   own.set_node(start.node());
   LOCKSTEP_ASSIGN(const std::string address, comm::ownAddress(start.address(), start.interface()));
   own.set_address(address);
-  LOCKSTEP_ASSIGN(const int port, freePort());
-  own.set_port(port);
+  LOCKSTEP_ASSIGN(const FreePort free, freePort());  // held until all have theirs
+  own.set_port(free.port);
   node::v1::ProgramPlaces all;
   if (start.rank() > 0) {
     LOCKSTEP_TRY(link.set(placeKey(start.rank()), own.SerializeAsString()));
@@ -138,35 +141,13 @@ bool portWasTaken(const std::string& output) {
 // Why a run of a program that has ended like this does not go on.
 Error failureOf(int status, const std::string& output, bool soon) {
   const bool taken = portWasTaken(output);
-  const Code code = taken ? Code::kUnavailable
+  const Code code = taken                       ? Code::kUnavailable
                     : soon && WIFEXITED(status) ? Code::kFailedPrecondition
                                                 : Code::kAborted;
+  constexpr int kNotFound = 127;  // of a shell
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNotFound)
+    return makeError(code, "the program exited with code {}", kNotFound);
   return makeError(code, "the program {}", exitText(status, 0, std::nullopt));
-}
-
-Result<Program> startProgram(const node::v1::WorkerStart& start,
-                             const node::v1::ProgramPlaces& places, WorkerLink& link) {
-  const spec::v1::WorkloadSpec& workload = start.spec().workload();
-  ProgramRank rank;
-  rank.rank = start.rank();
-  rank.run = start.run();
-  rank.restarts = start.generation() - 1;
-  rank.maxRestarts = start.spec().recovery().max_restarts();
-  rank.threads = start.threads();
-  rank.places = places;
-  std::vector<std::string> inherited;
-  for (char** at = environ; *at != nullptr; ++at) inherited.emplace_back(*at);
-  Program::Options options;
-  options.folder = start.code_folder();
-  options.environment = programEnvironment(workload, rank, options.folder, inherited);
-  options.words.assign(workload.command().begin(), workload.command().end());
-  LOCKSTEP_ASSIGN(options.path, findProgram(options.words.front(),
-                                            valueIn(options.environment, "PATH"), options.folder));
-  LOCKSTEP_ASSIGN(Program program, Program::start(options));
-  node::v1::FromWorker message;
-  message.mutable_program()->set_pid(program.pid());
-  link.channel().send(message);
-  return program;
 }
 
 std::vector<std::string> eventFolders(const node::v1::WorkerStart& start) {
@@ -176,11 +157,151 @@ std::vector<std::string> eventFolders(const node::v1::WorkerStart& start) {
   return out;
 }
 
-void warn(const Error& warning, WorkerLink& link) {
-  node::v1::FromWorker message;
-  *message.mutable_warning() = toInfo(warning);
-  link.channel().send(message);
-}
+// The program of a rank, from its start to its end.
+class ProgramRun {
+ public:
+  ProgramRun(const node::v1::WorkerStart& start, WorkerLink& link, OutputMetrics metrics)
+      : start_(start),
+        link_(link),
+        values_(start.rank(), link),
+        output_(std::move(metrics), values_),
+        events_(eventFolders(start), true),
+        limit_(start.spec().workload().hang_seconds() * kSecond) {}
+
+  Status run(const node::v1::ProgramPlaces& places) {
+    if (!start_.spec().workload().no_hooks()) {
+      LOCKSTEP_ASSIGN(
+          hooks_,
+          PythonHooks::make(std::filesystem::current_path().string() + "/python", start_.rank()));
+    }
+    (void)events_.poll(0);  // what is there before is not the program's
+    began_ = heard_ = monotonicNow();
+    LOCKSTEP_ASSIGN(Program program, startProgram(places));
+    const auto take = [this](std::string_view bytes) {
+      heard_ = monotonicNow();
+      output_.take(bytes);
+    };
+    while (program.wait(kTell, take)) {
+      if (link_.stopAsked() && !std::exchange(stopping_, true)) program.signal(SIGTERM);
+      if (monotonicNow() - looked_ > kEventFiles) readFiles();
+      readHooks();
+      watchSilence();
+      answerStacks();
+    }
+    output_.finishLine();
+    readFiles();
+    readHooks();
+    values_.tell();
+    return conclude(program.status());
+  }
+
+ private:
+  Result<Program> startProgram(const node::v1::ProgramPlaces& places) {
+    const spec::v1::WorkloadSpec& workload = start_.spec().workload();
+    ProgramRank rank;
+    rank.rank = start_.rank();
+    rank.run = start_.run();
+    rank.restarts = start_.generation() - 1;
+    rank.maxRestarts = start_.spec().recovery().max_restarts();
+    rank.threads = start_.threads();
+    rank.places = places;
+    if (hooks_) {
+      rank.pythonFolder = hooks_->folder();
+      rank.pythonPipe = hooks_->pipe();
+    }
+    std::vector<std::string> inherited;
+    for (char** at = environ; *at != nullptr; ++at) inherited.emplace_back(*at);
+    Program::Options options;
+    options.folder = start_.code_folder();
+    options.environment = programEnvironment(workload, rank, options.folder, inherited);
+    options.words.assign(workload.command().begin(), workload.command().end());
+    LOCKSTEP_ASSIGN(
+        options.path,
+        findProgram(options.words.front(), valueIn(options.environment, "PATH"), options.folder));
+    LOCKSTEP_ASSIGN(Program program, Program::start(options));
+    node::v1::FromWorker message;
+    message.mutable_program()->set_pid(program.pid());
+    link_.channel().send(message);
+    return program;
+  }
+
+  void take(const char* source, std::vector<run::v1::Scalar> values) {
+    if (!values.empty()) heard_ = monotonicNow();
+    values_.add(source, std::move(values));
+  }
+
+  void readFiles() {
+    looked_ = monotonicNow();
+    take("tensorboard", events_.poll());
+    for (const Error& error : events_.takeErrors()) {
+      node::v1::FromWorker message;
+      *message.mutable_warning() = toInfo(error);
+      link_.channel().send(message);
+    }
+  }
+
+  void readHooks() { take("log", hooks_ ? hooks_->read() : std::vector<run::v1::Scalar>()); }
+
+  // Tells once that this rank is silent, and once that it is not any more.
+  void watchSilence() {
+    if (limit_ == 0) return;
+    const Nanoseconds silent = monotonicNow() - heard_;
+    if ((silent > limit_) == silent_) return;
+    silent_ = !silent_;
+    node::v1::FromWorker message;
+    node::v1::Stalled& stalled = *message.mutable_stalled();
+    stalled.set_rank(start_.rank());
+    stalled.set_moves(!silent_);
+    if (silent_) {
+      stalled.set_for_ns(silent);
+      stalled.set_step(values_.lastStep());
+    }
+    link_.channel().send(message);
+  }
+
+  // What the processes print takes a moment.
+  void answerStacks() {
+    const Nanoseconds now = monotonicNow();
+    if (link_.takeStacksAsked()) {
+      stacksUntil_ = now + (hooks_ && hooks_->askStacks() ? kStacks : 0);
+    } else if (stacksUntil_ == 0 || now < stacksUntil_) {
+      return;
+    }
+    if (now < stacksUntil_) return;
+    stacksUntil_ = 0;
+    node::v1::FromWorker message;
+    message.mutable_stacks()->set_rank(start_.rank());
+    if (hooks_)
+      for (std::string& line : hooks_->takeStacks())
+        message.mutable_stacks()->add_lines(std::move(line));
+    link_.channel().send(message);
+  }
+
+  Status conclude(int status) {
+    const bool succeeded = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (!succeeded && !stopping_) {
+      const bool soon =
+          start_.generation() == 1 && !values_.any() && monotonicNow() - began_ < kSoon;
+      return failureOf(status, output_.tail(), soon);
+    }
+    node::v1::FromWorker message;
+    run::v1::Finished* finished = message.mutable_finished();
+    finished->set_state(stopping_ ? run::v1::STOPPED : run::v1::SUCCEEDED);
+    finished->set_steps(values_.lastStep());
+    link_.channel().send(message);
+    return {};
+  }
+
+  const node::v1::WorkerStart& start_;
+  WorkerLink& link_;
+  Values values_;
+  Output output_;
+  EventFiles events_;
+  std::unique_ptr<PythonHooks> hooks_;
+  const Nanoseconds limit_;  // of silence; 0: none
+  Nanoseconds began_ = 0, heard_ = 0, looked_ = 0, stacksUntil_ = 0;
+  bool stopping_ = false, silent_ = false;
+};
 
 }  // namespace
 
@@ -190,42 +311,9 @@ Status runProgram(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(OutputMetrics metrics, OutputMetrics::make({given.begin(), given.end()}));
   LOCKSTEP_ASSIGN(const auto places, exchangePlaces(start, plan.mesh.size(), link));
   link.awaitStart();
-
   ::signal(SIGTERM, SIG_IGN);  // it leaves when the program has ended
-  Values values(start.rank(), link);
-  Output output(std::move(metrics), values);
-  EventFiles events(eventFolders(start), true);
-  (void)events.poll(0);  // what is there before is not the program's
-  const Nanoseconds began = monotonicNow();
-  LOCKSTEP_ASSIGN(Program program, startProgram(start, places, link));
-  bool stopping = false;
-  Nanoseconds looked = 0;
-  const auto look = [&] {
-    looked = monotonicNow();
-    values.add("tensorboard", events.poll());
-    for (const Error& error : events.takeErrors()) warn(error, link);
-  };
-  while (program.wait(kTell, [&](std::string_view bytes) { output.take(bytes); })) {
-    if (link.stopAsked() && !std::exchange(stopping, true)) program.signal(SIGTERM);
-    if (monotonicNow() - looked > kEventFiles) look();
-    values.add("stdout", {});
-  }
-  output.finishLine();
-  look();
-  values.tell();
-  const int status = program.status();
-  const bool succeeded = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  if (!succeeded && !stopping) {
-    const bool soon =
-        start.generation() == 1 && !values.any() && monotonicNow() - began < kSoon;
-    return failureOf(status, output.tail(), soon);
-  }
-  node::v1::FromWorker message;
-  run::v1::Finished* finished = message.mutable_finished();
-  finished->set_state(stopping ? run::v1::STOPPED : run::v1::SUCCEEDED);
-  finished->set_steps(values.lastStep());
-  link.channel().send(message);
-  return {};
+  link.endGroupWithSupervisor();
+  return ProgramRun(start, link, std::move(metrics)).run(places);
 }
 
 }  // namespace lockstep::agent

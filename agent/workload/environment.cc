@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -20,8 +19,8 @@ using Variables = std::map<std::string, std::string>;
 using node::v1::ProgramPlace;
 
 // What a worker sets for the engine's own threads.
-constexpr std::string_view kOwn[] = {"OMP_DYNAMIC",     "OMP_PROC_BIND",        "OMP_WAIT_POLICY",
-                                     "GOMP_SPINCOUNT",  "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
+constexpr std::string_view kOwn[] = {"OMP_DYNAMIC",    "OMP_PROC_BIND",        "OMP_WAIT_POLICY",
+                                     "GOMP_SPINCOUNT", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
                                      "OMP_NUM_THREADS"};
 
 Variables variablesOf(const std::vector<std::string>& entries) {
@@ -94,10 +93,9 @@ void setRanks(const ProgramRank& of, Variables& out) {
   nlohmann::json workers = nlohmann::json::array();
   for (const ProgramPlace& place : of.places.places()) workers.push_back(hostAndPort(place));
   if (world > 1)
-    out["TF_CONFIG"] =
-        nlohmann::json({{"cluster", {{"worker", workers}}},
-                        {"task", {{"type", "worker"}, {"index", of.rank}}}})
-            .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    out["TF_CONFIG"] = nlohmann::json({{"cluster", {{"worker", workers}}},
+                                       {"task", {{"type", "worker"}, {"index", of.rank}}}})
+                           .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 // torchrun's own arguments come before these.
@@ -129,6 +127,14 @@ void setPython(const spec::v1::PythonSpec& python, const std::string& folder, Va
   if (python.kind() == "conda") out["CONDA_PREFIX"] = path;
 }
 
+// First in the path, whatever else a person has there.
+void setHooks(const ProgramRank& of, Variables& out) {
+  if (of.pythonFolder.empty()) return;
+  std::string& path = out["PYTHONPATH"];
+  path = of.pythonFolder + (path.empty() ? "" : ":" + path);
+  out["LOCKSTEP_PIPE"] = of.pythonPipe;
+}
+
 }  // namespace
 
 std::vector<std::string> programEnvironment(const spec::v1::WorkloadSpec& workload,
@@ -143,6 +149,7 @@ std::vector<std::string> programEnvironment(const spec::v1::WorkloadSpec& worklo
   setPython(workload.python(), folder, variables);
   for (const auto& [name, value] : workload.env()) variables[name] = value;
   setInterface(rank, variables);
+  setHooks(rank, variables);
   std::vector<std::string> out;
   for (const auto& [name, value] : variables) out.push_back(name + "=" + value);
   return out;
@@ -155,19 +162,19 @@ std::string valueIn(const std::vector<std::string>& environment, std::string_vie
   return {};
 }
 
-Result<int> freePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+Result<FreePort> freePort() {
+  FreePort out;
+  out.held = UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_ANY);
   socklen_t size = sizeof address;
   auto* const plain = reinterpret_cast<sockaddr*>(&address);
-  const bool bound =
-      fd >= 0 && bind(fd, plain, sizeof address) == 0 && getsockname(fd, plain, &size) == 0;
-  const int failure = errno;
-  if (fd >= 0) close(fd);
-  if (!bound) return systemError(failure, "there is no free TCP port");
-  return int{ntohs(address.sin_port)};
+  if (!out.held || bind(out.held.get(), plain, sizeof address) != 0 ||
+      getsockname(out.held.get(), plain, &size) != 0)
+    return systemError(errno, "there is no free TCP port");
+  out.port = ntohs(address.sin_port);
+  return out;
 }
 
 }  // namespace lockstep::agent

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/base/unique_fd.h"
 #include "lockstep/node/v1/worker.pb.h"
 
 namespace lockstep::agent {
@@ -19,7 +20,8 @@ struct ProgramRank {
   int restarts = 0;  // of the run, before this start
   int maxRestarts = 0;
   int threads = 1;
-  node::v1::ProgramPlaces places;  // of all ranks, by rank
+  node::v1::ProgramPlaces places;        // of all ranks, by rank
+  std::string pythonFolder, pythonPipe;  // of the hooks; "": there are none
 };
 
 // Returns the environment, "NAME=value" each: `inherited`, then Lockstep's, then the spec's, of
@@ -30,7 +32,11 @@ std::vector<std::string> programEnvironment(const spec::v1::WorkloadSpec& worklo
 // Returns the value of a variable; "" where it is not set.
 std::string valueIn(const std::vector<std::string>& environment, std::string_view name);
 
-// Returns a TCP port that is free on this node now, on all addresses.
-Result<int> freePort();
+// A TCP port that is free on this node, on all addresses. While it is held, no other gets it.
+struct FreePort {
+  UniqueFd held;
+  int port = 0;
+};
+Result<FreePort> freePort();
 
 }  // namespace lockstep::agent

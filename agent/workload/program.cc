@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,8 @@
 #include <cerrno>
 #include <sstream>
 #include <utility>
+
+#include "engine/base/unique_fd.h"
 
 namespace lockstep::agent {
 namespace {
@@ -22,9 +25,17 @@ constexpr Nanoseconds kTick = 20 * kMillisecond;
 // What a child of the ended program may still print is waited for as long.
 constexpr Nanoseconds kOpenOutput = 500 * kMillisecond;
 
-// Between fork and exec: async-signal-safe calls only.
-[[noreturn]] void becomeProgram(pid_t parent, int output, const char* folder, const char* path,
-                                char* const* words, char* const* environment) {
+constexpr int kFailedFd = 3;
+
+// Why the child could not become the program.
+struct Failure {
+  int number = 0;       // errno; 0: it has become it
+  bool folder = false;  // of the change of folder
+};
+
+// Between fork and exec: async-signal-safe calls only. Tells a failure to `failed`.
+[[noreturn]] void becomeProgram(pid_t parent, int output, int failed, const char* folder,
+                                const char* path, char* const* words, char* const* environment) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
   for (int number : {SIGPIPE, SIGHUP, SIGTERM, SIGINT, SIGCHLD}) ::signal(number, SIG_DFL);
@@ -32,11 +43,44 @@ constexpr Nanoseconds kOpenOutput = 500 * kMillisecond;
   dup2(null, STDIN_FILENO);
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
-  if (syscall(SYS_close_range, 3, ~0U, 0) != 0)
-    for (int fd = 3; fd < 1024; ++fd) close(fd);
-  if (chdir(folder) != 0) _exit(127);
-  execve(path, words, environment);
+  if (failed != kFailedFd) dup3(failed, kFailedFd, O_CLOEXEC);
+  if (syscall(SYS_close_range, kFailedFd + 1, ~0U, 0) != 0)
+    for (int fd = kFailedFd + 1; fd < 1024; ++fd) close(fd);
+  Failure failure;
+  failure.folder = chdir(folder) != 0;
+  if (!failure.folder) execve(path, words, environment);
+  failure.number = errno;
+  (void)!write(kFailedFd, &failure, sizeof failure);
   _exit(127);
+}
+
+// Waits until the child has become the program or has not.
+Failure readFailure(int fd) {
+  Failure out;
+  ssize_t count = 0;
+  while ((count = read(fd, &out, sizeof out)) < 0 && errno == EINTR) {
+  }
+  return count == sizeof out ? out : Failure();
+}
+
+Error errorOf(const Failure& failure, const Program::Options& options) {
+  if (failure.folder)
+    return systemError(failure.number,
+                       message("cannot start the program in the folder {}", options.folder));
+  Error error = systemError(failure.number, message("cannot run {}", options.path));
+  error.code = Code::kFailedPrecondition;
+  if (failure.number == ENOEXEC) {
+    error.why =
+        "it is neither a program of this machine nor a script whose first line names its "
+        "interpreter";
+    error.next = message("name its interpreter: [python3, {}]", options.words.front());
+  } else if (failure.number == ENOENT) {
+    error.why =
+        "the interpreter that it names, in its first line where it is a script, is not on "
+        "this node";
+    error.next = message("name one that is: [python3, {}]", options.words.front());
+  }
+  return error;
 }
 
 std::vector<char*> pointersOf(std::vector<std::string>& texts) {
@@ -46,7 +90,13 @@ std::vector<char*> pointersOf(std::vector<std::string>& texts) {
   return out;
 }
 
-bool isExecutable(const std::string& path) { return access(path.c_str(), X_OK) == 0; }
+// With errno where not.
+bool isExecutable(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) return false;
+  if (S_ISDIR(info.st_mode)) errno = EISDIR;
+  return !S_ISDIR(info.st_mode) && access(path.c_str(), X_OK) == 0;
+}
 
 }  // namespace
 
@@ -61,10 +111,10 @@ Result<std::string> findProgram(const std::string& name, const std::string& path
     return error;
   }
   std::istringstream folders(path);
-  for (std::string one; std::getline(folders, one, ':');)
-    if (!one.empty() && isExecutable(one + "/" + name)) return one + "/" + name;
-  if (name == "python") {
-    if (auto found = findProgram("python3", path, folder); found.ok()) return found;
+  for (std::string one; std::getline(folders, one, ':');) {
+    if (one.empty()) continue;
+    if (isExecutable(one + "/" + name)) return one + "/" + name;
+    if (name == "python" && isExecutable(one + "/python3")) return one + "/python3";
   }
   Error error = makeError(Code::kNotFound, "there is no program {} on this node", name);
   error.why = message("it was looked for in {}", path);
@@ -74,22 +124,28 @@ Result<std::string> findProgram(const std::string& name, const std::string& path
 
 Result<Program> Program::start(const Options& options) {
   std::array<int, 2> output{-1, -1};
+  std::array<int, 2> failed{-1, -1};
   if (pipe2(output.data(), O_CLOEXEC) != 0) return systemError(errno, "cannot create a pipe");
+  UniqueFd reader(output[0]), writer(output[1]);
+  if (pipe2(failed.data(), O_CLOEXEC) != 0) return systemError(errno, "cannot create a pipe");
+  const UniqueFd failedReader(failed[0]);
+  UniqueFd failedWriter(failed[1]);
   std::vector<std::string> words = options.words, environment = options.environment;
   const std::vector<char*> arguments = pointersOf(words), variables = pointersOf(environment);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0)
-    becomeProgram(parent, output[1], options.folder.c_str(), options.path.c_str(),
+    becomeProgram(parent, output[1], failed[1], options.folder.c_str(), options.path.c_str(),
                   arguments.data(), variables.data());
-  const int failure = errno;
-  close(output[1]);
-  if (pid < 0) {
-    close(output[0]);
-    return systemError(failure, message("cannot start {}", options.path));
+  if (pid < 0) return systemError(errno, message("cannot start {}", options.path));
+  writer.reset();
+  failedWriter.reset();
+  fcntl(reader.get(), F_SETFL, O_NONBLOCK);
+  if (const Failure failure = readFailure(failedReader.get()); failure.number != 0) {
+    waitpid(pid, nullptr, 0);
+    return errorOf(failure, options);
   }
-  fcntl(output[0], F_SETFL, O_NONBLOCK);
-  return Program(pid, output[0]);
+  return Program(pid, reader.release());
 }
 
 Program::Program(Program&& other) noexcept
@@ -122,7 +178,8 @@ bool Program::wait(Nanoseconds limit, const std::function<void(std::string_view)
       const ssize_t count = read(output_, buffer.data(), buffer.size());
       if (count > 0) {
         onOutput({buffer.data(), static_cast<std::size_t>(count)});
-        return true;
+        // All that it wrote itself fitted in the pipe; its children may write for ever.
+        return !exited_ || monotonicNow() - exitedAt_ <= kOpenOutput;
       }
       if (count == 0 || (errno != EAGAIN && errno != EINTR)) close(std::exchange(output_, -1));
     }

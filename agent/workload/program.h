@@ -14,8 +14,8 @@
 namespace lockstep::agent {
 
 // Returns the path of a program: `name` itself, below `folder` if it is relative, where it has a
-// '/'; else the first executable of that name in the folders of `path`. A `python` that is not
-// there is a `python3` that is. Errors: kNotFound, kFailedPrecondition (not executable).
+// '/'; else the first executable of that name in the folders of `path`. In a folder without
+// `python`, `python3` is meant. Errors: kNotFound, kFailedPrecondition (not executable).
 Result<std::string> findProgram(const std::string& name, const std::string& path,
                                 const std::string& folder);
 
@@ -28,6 +28,7 @@ class Program {
     std::string folder;                    // its current folder
   };
   // It dies with the thread that starts it, and is in the process group of the caller.
+  // Errors: kFailedPrecondition, it cannot be run; system errors.
   static Result<Program> start(const Options& options);
   Program(Program&& other) noexcept;
   Program& operator=(Program&&) = delete;

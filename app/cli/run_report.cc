@@ -112,7 +112,11 @@ class JsonReport final : public RunReport {
     tellHeld();
     for (const LogRow& row : update.logs)
       if (row.rank >= 0)
-        JsonLine("output").add("node", row.node).add("rank", row.rank).add("text", row.text).print();
+        JsonLine("output")
+            .add("node", row.node)
+            .add("rank", row.rank)
+            .add("text", row.text)
+            .print();
     for (const ReportedScalar& scalar : update.scalars) {
       JsonLine line("scalar");
       line.add("tag", scalar.tag).add("step", scalar.step).add("value", scalar.value);

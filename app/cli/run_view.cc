@@ -136,7 +136,8 @@ class LiveView final : public RunReport {
     std::string lines;
     for (const LogRow& log : update.logs)
       if (log.rank >= 0)
-        lines += style_.dim(fmt::format("{}:{} | ", log.node, log.rank)) + printable(log.text) + "\n";
+        lines +=
+            style_.dim(fmt::format("{}:{} | ", log.node, log.rank)) + printable(log.text) + "\n";
     if (lines.empty()) return;
     erase();
     put(stdout, lines);
@@ -184,10 +185,9 @@ class LiveView final : public RunReport {
             : phase == RunState::FAILED  ? style_.red(state)
             : model().over()             ? style_.yellow(state)
                                          : style_.cyan(state);
-    return fmt::format(
-        "{}  {}  {}  {}", style_.bold(printable(row().name)), state, row().run,
-        style_.dim(fmt::format("{} ranks · {}{}{}", row().world, row().strategy,
-                               row().comm.empty() ? "" : " · ", row().comm)));
+    return fmt::format("{}  {}  {}  {}", style_.bold(printable(row().name)), state, row().run,
+                       style_.dim(fmt::format("{} ranks · {}{}{}", row().world, row().strategy,
+                                              row().comm.empty() ? "" : " · ", row().comm)));
   }
 
   std::string progressLine(int columns) const {

@@ -12,6 +12,12 @@ Result<CheckpointFolders> checkpointFoldersOf(const std::string& run,
                                               const RunDocuments& documents) {
   CheckpointFolders out;
   const auto spec = completeRunSpec(documents.specResolved, {});
+  if (spec.ok() && spec->spec->has_workload()) {
+    Error error = makeError(Code::kFailedPrecondition, "run {} cannot be resumed", run);
+    error.why = "its program writes its own checkpoints";
+    error.next = "launch it again; the program may continue from what it saved elsewhere";
+    return error;
+  }
   const auto nodes = nlohmann::json::parse(documents.nodes, nullptr, false);
   const auto textOf = [](const nlohmann::json& node, const char* key) {
     const bool has = node.is_object() && node.contains(key) && node[key].is_string();

@@ -24,10 +24,10 @@ double at(const List& list, int index) {
 // can be compared.
 std::string scalarSeries(const std::string& tag) {
   static constexpr std::string_view kShared[] = {
-      "loss",          "learning_rate", "gradient_norm",     "update_ratio",
-      "samples",       "tokens",        "samples_per_second", "tokens_per_second"};
-  const bool shared = isMetric(tag) || std::find(std::begin(kShared), std::end(kShared), tag) !=
-                                           std::end(kShared);
+      "loss",    "learning_rate", "gradient_norm",      "update_ratio",
+      "samples", "tokens",        "samples_per_second", "tokens_per_second"};
+  const bool shared =
+      isMetric(tag) || std::find(std::begin(kShared), std::end(kShared), tag) != std::end(kShared);
   return shared ? tag : "scalar/" + tag;
 }
 
@@ -398,7 +398,8 @@ void RunAggregator::addScalars(const run::v1::Record& record) {
     if (step <= last.step) continue;
     last.step = step;
     points(series).push_back({static_cast<double>(step), scalar.value()});
-    update_.scalars.push_back({scalar.tag(), scalars.source(), scalars.rank(), step, scalar.value()});
+    update_.scalars.push_back(
+        {scalar.tag(), scalars.source(), scalars.rank(), step, scalar.value()});
     row_.figures.steps = std::max(row_.figures.steps, step);
     if (series == "loss") row_.figures.trainLoss = scalar.value();
     rowChanged_ = true;

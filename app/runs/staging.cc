@@ -212,9 +212,10 @@ std::vector<Task> tasksOf(const std::vector<specs::DataFile>& files) {
 
 }  // namespace
 
-Result<std::map<std::string, std::string>> stageData(
-    const std::vector<specs::DataFile>& files, std::vector<StagingNode>& nodes,
-    const StagingObserver& observer, std::stop_token stop) {
+Result<std::map<std::string, std::string>> stageData(const std::vector<specs::DataFile>& files,
+                                                     std::vector<StagingNode>& nodes,
+                                                     const StagingObserver& observer,
+                                                     std::stop_token stop) {
   std::vector<Task> tasks = tasksOf(files);
   std::map<std::string, std::string> hashes;
   for (Task& task : tasks) {

@@ -62,6 +62,10 @@ Error unknownField(const std::string& assignment, const std::vector<std::string>
     }
     known += (known.empty() ? "" : ".") + part;
     type = next->message_type();
+    if (!next->is_map()) continue;
+    Error error = invalidArgument("--set {}: {} has no fields but keys", assignment, known);
+    error.next = message("write --set {}[KEY]=VALUE", known);
+    return error;
   }
   return invalidArgument("--set {}: unknown field", assignment);
 }
@@ -122,16 +126,19 @@ Status merge(YamlNode& root, const std::string& assignment) {
     return error;
   }
   LOCKSTEP_TRY(checkPath(assignment, path, parts));
-  if (findField(SpecKind::kRun, path, nullptr) == nullptr || parts[0] == "version")
-    return unknownField(assignment, parts);
+  const auto* field = findField(SpecKind::kRun, path, nullptr);
+  if (field == nullptr || parts[0] == "version") return unknownField(assignment, parts);
   LOCKSTEP_ASSIGN(YamlNode value, valueOf(assignment, equals));
-  const bool leaveOut = equals + 1 == assignment.size() && parts.back()[0] != '[';
+  const auto isKey = [&](const std::string& part) { return part[0] == '[' && field->is_map(); };
+  const bool leaveOut =
+      equals + 1 == assignment.size() && (parts.back()[0] != '[' || isKey(parts.back()));
   YamlNode* at = &root;
   for (const auto& part : parts) {
-    if (part[0] == '[') {
+    if (part[0] == '[' && !isKey(part)) {
       LOCKSTEP_ASSIGN(at, itemOf(*at, assignment, part));
       continue;
     }
+    const std::string name = isKey(part) ? part.substr(1, part.size() - 2) : part;
     if (at->kind == YamlNode::Kind::kNull && !leaveOut) {
       at->kind = YamlNode::Kind::kMap;
     }
@@ -141,7 +148,7 @@ Status merge(YamlNode& root, const std::string& assignment) {
     }
     YamlNode::Entry* entry = nullptr;
     for (auto& candidate : at->entries) {
-      if (candidate.key.value == part) entry = &candidate;
+      if (candidate.key.value == name) entry = &candidate;
     }
     if (leaveOut && entry == nullptr) return {};
     if (leaveOut && &part == &parts.back()) {
@@ -151,7 +158,7 @@ Status merge(YamlNode& root, const std::string& assignment) {
     if (entry == nullptr) {
       YamlNode key;
       key.kind = YamlNode::Kind::kScalar;
-      key.value = part;
+      key.value = name;
       at->entries.push_back({std::move(key), YamlNode()});
       entry = &at->entries.back();
     }

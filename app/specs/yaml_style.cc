@@ -29,9 +29,9 @@ std::string lines(const YamlNode& map, const Descriptor* type, std::size_t inden
 }  // namespace
 
 bool isYamlSection(const Descriptor* type) {
-  static constexpr std::array<std::string_view, 8> kSections{
-      "RunSpec",      "ModelSpec",    "DataSpec",    "DataFiles",
-      "TrainingSpec", "StrategySpec", "ClusterSpec", "NodeSpec"};
+  static constexpr std::array<std::string_view, 9> kSections{
+      "RunSpec",      "ModelSpec",   "DataSpec", "DataFiles",   "TrainingSpec",
+      "StrategySpec", "ClusterSpec", "NodeSpec", "WorkloadSpec"};
   return type != nullptr &&
          std::find(kSections.begin(), kSections.end(), type->name()) != kSections.end();
 }

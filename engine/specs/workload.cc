@@ -121,19 +121,19 @@ ClusterSpec placed(const RunSpec& run, const ClusterSpec& cluster) {
   ClusterSpec out = cluster;
   const bool single = workload.launcher() == "single";
   const int count = workload.launcher() == "ranks" ? workload.ranks_per_node() : 1;
-  bool first = true;
+  std::vector<std::string> working;
+  for (const auto* node : nodesWithRanks(cluster, {})) working.push_back(node->name());
   auto& nodes = *out.mutable_nodes();
   nodes.erase(std::remove_if(nodes.begin(), nodes.end(), isEvaluator), nodes.end());
   for (auto& node : nodes) {
-    const auto& roles = node.roles();
-    const bool isSpare = std::find(roles.begin(), roles.end(), "spare") != roles.end();
     if (count > 0) {
       if (node.devices().empty()) node.add_devices();
       node.mutable_devices()->DeleteSubrange(1, node.devices_size() - 1);
       node.mutable_devices(0)->set_count(count);
     }
     // The others wait, in case the first is lost.
-    if (single && !isSpare && !std::exchange(first, false)) {
+    const auto at = std::find(working.begin(), working.end(), node.name());
+    if (single && at != working.end() && at != working.begin()) {
       node.clear_roles();
       node.add_roles("spare");
     }

@@ -921,6 +921,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::PredictionView</name>
         <message>
+            <source>What the program computes and exchanges is not known before.</source>
+            <translation>程序的计算与通信无法事先得知。</translation>
+        </message>
+        <message>
             <source>not benchmarked</source>
             <translation>未做基准测试</translation>
         </message>
@@ -1658,6 +1662,238 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     </context>
     <context>
         <name>lockstep::ui::Message</name>
+        <message>
+            <source>rank %1 is</source>
+            <translation>rank %1 位于</translation>
+        </message>
+        <message>
+            <source>ranks %1 are</source>
+            <translation>rank %1 均位于</translation>
+        </message>
+        <message>
+            <source>in %1, %2</source>
+            <translation>%1，%2</translation>
+        </message>
+        <message>
+            <source>in %1, called by %2, %3</source>
+            <translation>%1，由 %2 调用，%3</translation>
+        </message>
+        <message>
+            <source>at a place that is not known</source>
+            <translation>未知位置</translation>
+        </message>
+        <message>
+            <source>the program stands still: no rank has printed anything for %1 s</source>
+            <translation>程序停滞：所有 rank 已有 %1 秒没有任何输出</translation>
+        </message>
+        <message>
+            <source>see the stacks of all ranks in the run&apos;s log</source>
+            <translation>所有 rank 的调用栈见运行日志</translation>
+        </message>
+        <message>
+            <source>its program writes its own</source>
+            <translation>其程序自行写检查点</translation>
+        </message>
+        <message>
+            <source>the program&apos;s code is not on the node</source>
+            <translation>节点上没有该程序的代码</translation>
+        </message>
+        <message>
+            <source>launch again, which copies it</source>
+            <translation>重新启动，代码会被复制过去</translation>
+        </message>
+        <message>
+            <source>the program exited with code %1</source>
+            <translation>程序以退出码 %1 结束</translation>
+        </message>
+        <message>
+            <source>the program %1</source>
+            <translation>程序%1</translation>
+        </message>
+        <message>
+            <source>the code has a file %1 that cannot be written</source>
+            <translation>代码中的文件 %1 无法写入</translation>
+        </message>
+        <message>
+            <source>%1 is not the files of a program</source>
+            <translation>%1 不是程序文件的打包</translation>
+        </message>
+        <message>
+            <source>cannot open a folder of the code</source>
+            <translation>无法打开代码的文件夹</translation>
+        </message>
+        <message>
+            <source>%1 exists already</source>
+            <translation>%1 已存在</translation>
+        </message>
+        <message>
+            <source>there is no free TCP port</source>
+            <translation>没有空闲的 TCP 端口</translation>
+        </message>
+        <message>
+            <source>no record begins at byte %1</source>
+            <translation>第 %1 字节处不是记录的开头</translation>
+        </message>
+        <message>
+            <source>the record at byte %1 has a wrong checksum</source>
+            <translation>第 %1 字节处的记录校验和不符</translation>
+        </message>
+        <message>
+            <source>the record at byte %1 is not an event</source>
+            <translation>第 %1 字节处的记录不是事件</translation>
+        </message>
+        <message>
+            <source>cannot start the program in the folder %1</source>
+            <translation>无法在文件夹 %1 中启动程序</translation>
+        </message>
+        <message>
+            <source>name its interpreter: [python3, %1]</source>
+            <translation>写明它的解释器：[python3, %1]</translation>
+        </message>
+        <message>
+            <source>name one that is: [python3, %1]</source>
+            <translation>写明节点上有的解释器：[python3, %1]</translation>
+        </message>
+        <message>
+            <source>make it executable, or name its interpreter: [python3, %1]</source>
+            <translation>使其可执行，或写明它的解释器：[python3, %1]</translation>
+        </message>
+        <message>
+            <source>there is no program %1 on this node</source>
+            <translation>此节点上没有程序 %1</translation>
+        </message>
+        <message>
+            <source>it was looked for in %1</source>
+            <translation>查找位置：%1</translation>
+        </message>
+        <message>
+            <source>it is neither a program of this machine nor a script whose first line names its interpreter</source>
+            <translation>它既不是本机的程序，也不是首行写明解释器的脚本</translation>
+        </message>
+        <message>
+            <source>the interpreter that it names, in its first line where it is a script, is not on this node</source>
+            <translation>它（若为脚本则在首行）指定的解释器不在此节点上</translation>
+        </message>
+        <message>
+            <source>install it there, give its whole path, or set workload.python</source>
+            <translation>在该节点上安装它、给出完整路径，或设置 workload.python</translation>
+        </message>
+        <message>
+            <source>cannot make the pipe %1</source>
+            <translation>无法创建管道 %1</translation>
+        </message>
+        <message>
+            <source>cannot open the pipe %1</source>
+            <translation>无法打开管道 %1</translation>
+        </message>
+        <message>
+            <source>collecting the code was cancelled</source>
+            <translation>收集代码已取消</translation>
+        </message>
+        <message>
+            <source>the program git is not installed</source>
+            <translation>未安装程序 git</translation>
+        </message>
+        <message>
+            <source>%1 has too many files to be code</source>
+            <translation>%1 的文件过多，不像是代码</translation>
+        </message>
+        <message>
+            <source>git cannot list the files of %1</source>
+            <translation>git 无法列出 %1 的文件</translation>
+        </message>
+        <message>
+            <source>%1 is neither a file nor a link</source>
+            <translation>%1 既不是文件也不是链接</translation>
+        </message>
+        <message>
+            <source>the link %1 leaves the folder of the code</source>
+            <translation>链接 %1 指向代码文件夹之外</translation>
+        </message>
+        <message>
+            <source>it leads to %1</source>
+            <translation>它指向 %1</translation>
+        </message>
+        <message>
+            <source>the code in %1 is too large</source>
+            <translation>%1 中的代码过大</translation>
+        </message>
+        <message>
+            <source>it has %1, and %2 are allowed; the largest: %3</source>
+            <translation>共 %1，允许 %2；最大的是：%3</translation>
+        </message>
+        <message>
+            <source>list what the program does not need in .gitignore or %1 (workload.code.exclude), or raise workload.code.max_bytes</source>
+            <translation>把程序不需要的文件列入 .gitignore 或 %1（workload.code.exclude），或调高 workload.code.max_bytes</translation>
+        </message>
+        <message>
+            <source>install git on this machine, or set workload.code.disabled</source>
+            <translation>在本机安装 git，或设置 workload.code.disabled</translation>
+        </message>
+        <message>
+            <source>leave data out with .gitignore or workload.code.exclude</source>
+            <translation>用 .gitignore 或 workload.code.exclude 排除数据</translation>
+        </message>
+        <message>
+            <source>list it in .gitignore or in the file of workload.code.exclude; what it leads to must be on the nodes</source>
+            <translation>把它列入 .gitignore 或 workload.code.exclude 的文件；它所指向的内容必须在节点上</translation>
+        </message>
+        <message>
+            <source>node %1 has no ranks: a program evaluates by itself</source>
+            <translation>节点 %1 没有 rank：程序自行评估</translation>
+        </message>
+        <message>
+            <source>its program writes its own checkpoints</source>
+            <translation>其程序自行写检查点</translation>
+        </message>
+        <message>
+            <source>launch it again; the program may continue from what it saved elsewhere</source>
+            <translation>重新启动它；程序可从它保存在别处的内容继续</translation>
+        </message>
+        <message>
+            <source>write --set %1[KEY]=VALUE</source>
+            <translation>请写 --set %1[键]=值</translation>
+        </message>
+        <message>
+            <source>%1 runs a program of its own</source>
+            <translation>%1 运行的是自己的程序</translation>
+        </message>
+        <message>
+            <source>what it computes and exchanges is not known, so it has no plan</source>
+            <translation>它的计算与通信未知，因此没有计划</translation>
+        </message>
+        <message>
+            <source>lockstep run, or name a run with a model</source>
+            <translation>使用 lockstep run，或指定带模型的运行</translation>
+        </message>
+        <message>
+            <source>%1 is not used with workload, whose program does this itself; expected it left out</source>
+            <translation>%1 不与 workload 同用，其程序自行处理；应不写</translation>
+        </message>
+        <message>
+            <source>workload.python.kind is %1, and its folder is missing; expected workload.python.path</source>
+            <translation>workload.python.kind 为 %1，但缺少其文件夹；应写 workload.python.path</translation>
+        </message>
+        <message>
+            <source>workload.ranks_per_node is %1, but launcher single starts one process; expected it left out</source>
+            <translation>workload.ranks_per_node 为 %1，但 launcher single 只启动一个进程；应不写</translation>
+        </message>
+        <message>
+            <source>not a regular expression: %1</source>
+            <translation>不是正则表达式：%1</translation>
+        </message>
+        <message>
+            <source>no group has a name; expected one as in loss=(?P&lt;loss&gt;[0-9.]+)</source>
+            <translation>没有命名分组；应如 loss=(?P&lt;loss&gt;[0-9.]+)</translation>
+        </message>
+        <message>
+            <source>command is missing; expected a program and its arguments, as [python3, train.py]</source>
+            <translation>缺少 command；应为程序及其参数，如 [python3, train.py]</translation>
+        </message>
+        <message>
+            <source>&quot;%1&quot; is not the name of an environment variable</source>
+            <translation>“%1”不是环境变量的名称</translation>
+        </message>
         <message>
             <source>no strategy that is searched has what is pinned</source>
             <translation>所搜索的策略中没有符合所固定选项的</translation>
@@ -7503,6 +7739,22 @@ its last lines:
     <context>
         <name>lockstep::ui::ModelPage</name>
         <message>
+            <source>Code</source>
+            <translation>代码</translation>
+        </message>
+        <message>
+            <source>Python</source>
+            <translation>Python</translation>
+        </message>
+        <message>
+            <source>Metrics</source>
+            <translation>指标</translation>
+        </message>
+        <message>
+            <source>Program</source>
+            <translation>程序</translation>
+        </message>
+        <message>
             <source>Recovery</source>
             <translation>恢复</translation>
         </message>
@@ -7933,6 +8185,14 @@ its last lines:
     </context>
     <context>
         <name>lockstep::ui::RunPage</name>
+        <message>
+            <source>What the ranks of a program wait for is not measured.</source>
+            <translation>程序各 rank 的等待时间未被测量。</translation>
+        </message>
+        <message>
+            <source>Program</source>
+            <translation>程序</translation>
+        </message>
         <message>
             <source>Restarts</source>
             <translation>重启次数</translation>
@@ -9049,6 +9309,14 @@ its last lines:
     </context>
     <context>
         <name>lockstep::ui::NewModel</name>
+        <message>
+            <source>Own program</source>
+            <translation>自己的程序</translation>
+        </message>
+        <message>
+            <source>A program in PyTorch, TensorFlow, JAX or anything else, as it is. Expects train.py beside the new file.</source>
+            <translation>PyTorch、TensorFlow、JAX 或其他框架的程序，原样运行。新文件旁应有 train.py。</translation>
+        </message>
         <message>
             <source>MLP</source>
             <translation>MLP</translation>

@@ -305,9 +305,23 @@ void shootPlacement(MainWindow* window, ModelPage* made, const QString& prefix) 
   (void)QTest::qWaitFor([&] { return !window->findChild<LaunchDialog*>(); }, 5000);
 }
 
+// A program of the user's own: its page, its launch, and a run of it.
+void shootProgram(MainWindow* window, const QString& run, const QString& prefix) {
+  auto* page = qobject_cast<ModelPage*>(window->openFile(copied("ddp.yaml")));
+  shoot(window, prefix + "-program");
+  LaunchDialog* launch = window->openLaunch(page, nullptr);
+  (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
+  shoot(launch, prefix + "-program-launch");
+  launch->reject();
+  (void)QTest::qWaitFor([&] { return !window->findChild<LaunchDialog*>(); }, 5000);
+  RunPage* made = window->openRun(run);
+  (void)QTest::qWaitFor([&] { return made->lossPlot()->sampleCount() > 0; }, 5000);
+  shoot(window, prefix + "-program-run");
+}
+
 // A model from nothing, and one of a kind.
 void shootNewModels(MainWindow* window, const QString& prefix) {
-  for (const char* kind : {"empty", "gpt"}) {
+  for (const char* kind : {"empty", "gpt", "program"}) {
     NewModelDialog* ask = window->newModel();
     ask->chooseKind(kind);
     shoot(ask, prefix + "-dialog-new-model-" + kind);
@@ -568,6 +582,7 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   const QString withGpus = addRun(4, app::RunState::SUCCEEDED, 2600, 2);
   const QString failed = addRun(2, app::RunState::FAILED, 900);
   addRun(3, app::RunState::STOPPED, 1800);
+  const QString program = QString::fromStdString(home.addProgramRun());
   MainWindow window(home.options());
   window.setDark(dark);
   window.setLanguage(language);
@@ -576,6 +591,7 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   window.restoreDefaultLayout();
   shoot(&window, prefix + "-welcome");
   ModelPage* model = shootModel(&window, prefix);
+  shootProgram(&window, program, prefix);
   shootNewModels(&window, prefix);
   shootCluster(&window, prefix);
   shootDialogs(&window, prefix);

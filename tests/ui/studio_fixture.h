@@ -5,6 +5,7 @@
 #include <QDialog>
 #include <QFile>
 #include <QTemporaryDir>
+#include <cmath>
 #include <memory>
 
 #include "app/history/history.h"
@@ -77,6 +78,35 @@ class StudioHome {
     curves.addLogs(row.startedNs);
     row.figures = figuresOf(curves.batch(), steps, predicted);
     store(row, documentsOf(example, row, predicted), curves.batch());
+    return row.run;
+  }
+
+  // A run of a program of the user's own, with values that it reported.
+  std::string addProgramRun() {
+    const app::Preview predicted = preview("ddp.yaml", 3);
+    app::RunRow row = rowOf(8, app::RunState::SUCCEEDED, 600, predicted);
+    row.name = "ddp";
+    row.strategy = predicted.plan.strategy;
+    row.comm.clear();
+    row.modelFile.clear();
+    row.measuredStepSeconds = 0;
+    row.finishedNs = row.startedNs + 95'000'000'000;
+    row.figures.steps = 600;
+    app::RunBatch batch;
+    for (const char* name : {"loss", "accuracy", "scalar/grad/norm"}) {
+      auto& series = batch.series.emplace_back();
+      series.name = name;
+      const bool falls = series.name != "accuracy";
+      for (int step = 1; step <= 600; ++step) {
+        const double rest = std::exp(-step / 150.0) + 0.02 * std::sin(step * 0.9);
+        series.points.push_back({static_cast<double>(step), falls ? 2.2 * rest : 0.93 - 0.8 * rest});
+      }
+    }
+    row.figures.trainLoss = batch.series[0].points.back().y;
+    for (int line = 0; line < 40; ++line)
+      batch.logs.push_back({0, row.startedNs + line * 1'000'000'000LL, "local1", 0,
+                            "step " + std::to_string(line * 15) + " loss 0.5 accuracy 0.8"});
+    store(row, documentsOf("ddp.yaml", row, predicted), batch);
     return row.run;
   }
 

@@ -126,6 +126,8 @@ void LaunchDialog::makePreview() {
         compare();
         if (wanted_) {
           accept();
+        } else if (ofProgram_) {
+          return;
         } else if (asked_) {
           benchmark(app::Costs::kBenchmark);
         } else if (cluster_ && cluster_->session().allConnected()) {

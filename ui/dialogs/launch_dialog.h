@@ -91,6 +91,7 @@ class LaunchDialog : public Dialog {
   void connectPrediction();
   LaunchInputs inputs() const;
   void takeModel();  // the chosen one's settings
+  void showKind();   // the fields for a model, or those for a program of the user's own
   void schedule();
   void makePreview();
   void compare();  // strategies side by side, where they are looked at
@@ -118,6 +119,7 @@ class LaunchDialog : public Dialog {
   std::optional<app::Relaunch> again_;
   Workspace& workspace_;
   std::string specYaml_;  // of the chosen model
+  bool ofProgram_ = false;
   QComboBox* model_ = nullptr;
   QLabel* modelDetail_ = nullptr;
   QComboBox* target_ = nullptr;
@@ -130,7 +132,7 @@ class LaunchDialog : public Dialog {
   QComboBox* precision_ = nullptr;
   QComboBox* comm_ = nullptr;
   QToolButton* more_ = nullptr;
-  QCheckBox* measure_ = nullptr;
+  QCheckBox* measure_ = nullptr;  // not of a program, as the fields above from strategy_ on
   QFormLayout* form_ = nullptr;
   RankFields* ranks_ = nullptr;
   struct Row {

@@ -321,6 +321,7 @@ void LaunchDialog::takeModel() {
   const auto number = [&](const char* path, const char* otherwise) {
     return std::atoi(spec.value(path).value_or(spec.defaultOf(path).value_or(otherwise)).c_str());
   };
+  ofProgram_ = spec.mark("workload").has_value();
   batch_->setValue(std::max(1, number("training.batch", "64")));
   // Zero, said in words: the spec has a limit of steps instead.
   const bool stepsAlone = !spec.value("training.epochs") && number("training.max_steps", "0") > 0;
@@ -330,11 +331,23 @@ void LaunchDialog::takeModel() {
   strategy_->setSpec(spec);
   schedule_->setSpec(spec);
   more_->setChecked(more_->isChecked() || strategy_->anyAdvanced() || schedule_->anyAdvanced());
+  showKind();
   retranslate();
   schedule();
 }
 
+void LaunchDialog::showKind() {
+  strategy_->setHidden(ofProgram_);
+  schedule_->setHidden(ofProgram_);
+  for (QWidget* field :
+       std::initializer_list<QWidget*>{batch_, epochs_, precision_, more_, measure_})
+    form_->setRowVisible(field, !ofProgram_);
+  form_->setRowVisible(comm_, !ofProgram_ && more_->isChecked());
+  prediction_->showKind(ofProgram_);
+}
+
 QStringList LaunchDialog::sets(const std::string& strategy) const {
+  if (ofProgram_) return {};
   const auto spec =
       app::SpecText::parse(specYaml_, model().file.toStdString(), app::SpecKind::kRun);
   QStringList out = strategy_->sets(spec, strategy) + schedule_->sets(spec);
@@ -393,9 +406,9 @@ QString LaunchDialog::command() const {
   }
   for (const QString& one : ranks_->changes()) words << "--ranks" << shellWord(one);
   for (const QString& set : sets()) words << "--set" << shellWord(set);
-  if (!comm_->currentData().toString().isEmpty())
+  if (!ofProgram_ && !comm_->currentData().toString().isEmpty())
     words << "--comm" << comm_->currentData().toString();
-  if (!measure_->isChecked()) words << "--no-benchmark";
+  if (!ofProgram_ && !measure_->isChecked()) words << "--no-benchmark";
   if (!workspace_.sshConfig().isEmpty())
     words << "--ssh-config" << shellPath(workspace_.sshConfig());
   const auto usual = app::homeFolder();
@@ -410,7 +423,7 @@ LaunchInputs LaunchDialog::inputs() const {
   in.specYaml = specYaml_;
   in.specFile = model().file.toStdString();
   for (const QString& set : sets()) in.sets.push_back(set.toStdString());
-  in.comm = comm_->currentData().toString().toStdString();
+  if (!ofProgram_) in.comm = comm_->currentData().toString().toStdString();
   in.measure = measure_->isChecked();
   in.localFolder = workspace_.home().root + "/local";
   if (again_ && !again_->checkpoints.empty()) {

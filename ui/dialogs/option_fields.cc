@@ -144,6 +144,11 @@ void OptionFields::setSpec(const app::SpecText& spec) {
   fit();
 }
 
+void OptionFields::setHidden(bool hidden) {
+  hidden_ = hidden;
+  fit();
+}
+
 void OptionFields::showAdvanced(bool shown) {
   advanced_ = shown;
   fit();
@@ -184,7 +189,8 @@ QStringList OptionFields::sets(const app::SpecText& spec, const std::string& kin
 void OptionFields::fit() {
   if (filling_) return;
   for (const Field& field : fields_)
-    form_->setRowVisible(field.widget(), (!field.info.advanced || advanced_) && isUsed(field));
+    form_->setRowVisible(field.widget(),
+                         !hidden_ && (!field.info.advanced || advanced_) && isUsed(field));
   Q_EMIT changed();
 }
 

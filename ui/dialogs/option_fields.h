@@ -30,6 +30,7 @@ class OptionFields : public QObject {
   void addRows(bool advanced);
 
   void setSpec(const app::SpecText& spec);
+  void setHidden(bool hidden);  // all rows
   void showAdvanced(bool shown);
   // Returns whether an advanced option has a value other than its default.
   bool anyAdvanced() const;
@@ -69,7 +70,7 @@ class OptionFields : public QObject {
   QFormLayout* form_;
   QWidget* parent_;
   std::vector<Field> fields_;
-  bool advanced_ = false, filling_ = false;
+  bool hidden_ = false, advanced_ = false, filling_ = false;
 };
 
 }  // namespace lockstep::ui

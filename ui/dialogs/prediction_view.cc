@@ -161,6 +161,14 @@ void PredictionView::setChosen(const std::string& strategy,
   candidateModel_->setChosen(strategy);
 }
 
+void PredictionView::showKind(bool ofProgram) {
+  for (int tab = 1; tab < tabs_->count(); ++tab) tabs_->setTabVisible(tab, !ofProgram);
+  for (QWidget* part :
+       std::initializer_list<QWidget*>{stepTime_, throughput_, memory_, wire_, benchmark_})
+    part->setVisible(!ofProgram);
+  if (ofProgram) tabs_->setCurrentIndex(0);
+}
+
 void PredictionView::clear() {
   placementModel_->setRanks({});
   bars_->setBars({});
@@ -188,11 +196,12 @@ void PredictionView::show(const app::Preview& preview, bool told) {
                   tr("per rank per step"));
   ranks_->setValue(QString::number(preview.ranks.size()), QString::fromStdString(preview.comm));
   source_->setText(
-      preview.measured ? tr("From a benchmark of these nodes.")
+      preview.ofProgram() ? tr("What the program computes and exchanges is not known before.")
+      : preview.measured  ? tr("From a benchmark of these nodes.")
       : told ? tr("Rough estimate from built-in costs. Benchmark the nodes to calibrate it.")
              : tr("These settings have not been benchmarked. Compare strategies shows a rough "
                   "estimate."));
-  placementModel_->setRanks(preview.ranks);
+  placementModel_->setRanks(preview.ranks, preview.ofProgram());
   placement_->resizeColumnsToContents();
   placementColumns_->fit();
   std::vector<BreakdownBar> bars;

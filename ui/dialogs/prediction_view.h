@@ -32,6 +32,8 @@ class PredictionView : public QWidget {
 
   // `told` is false if the step time is an estimate that would stand beside measured ones.
   void show(const app::Preview& preview, bool told);
+  // Of a program of the user's own the placement alone is shown: nothing else is known before.
+  void showKind(bool ofProgram);
   void clear();
   void setCandidates(std::vector<Candidate> candidates);
   // Sets the chosen strategy and the benchmarked step times by strategy.

@@ -67,6 +67,10 @@ void StrategyFields::setRanks(int ranks) {
   if (!pinsChosen_) pins_->setLayers(pins_->layers(), evenStages());
 }
 
+void StrategyFields::setHidden(bool hidden) {
+  hidden_ = hidden;
+  options_->setHidden(hidden);
+}
 void StrategyFields::showAdvanced(bool shown) { options_->showAdvanced(shown); }
 bool StrategyFields::anyAdvanced() const { return options_->anyAdvanced(); }
 
@@ -107,7 +111,7 @@ void StrategyFields::fit() {
   const int rows = std::clamp(pins_->rowCount(), 1, kPinRows);
   pinTable_->setFixedHeight(rows * kPinHeight + pinTable_->horizontalHeader()->sizeHint().height() +
                             2);
-  form_->setRowVisible(pinTable_, isPinned(kind()));
+  form_->setRowVisible(pinTable_, !hidden_ && isPinned(kind()));
   Q_EMIT changed();
 }
 

@@ -30,6 +30,7 @@ class StrategyFields : public QObject {
 
   void setSpec(const app::SpecText& spec);
   void setRanks(int ranks);  // among which layers are pinned
+  void setHidden(bool hidden);  // all rows
   void showAdvanced(bool shown);
   // Returns whether an advanced option has a value other than its default.
   bool anyAdvanced() const;
@@ -55,7 +56,7 @@ class StrategyFields : public QObject {
   QTableView* pinTable_ = nullptr;
   QLabel* pinLabel_ = nullptr;
   int ranks_ = 1;
-  bool pinsChosen_ = false;
+  bool pinsChosen_ = false, hidden_ = false;
 };
 
 }  // namespace lockstep::ui

@@ -6,8 +6,9 @@
 
 namespace lockstep::ui {
 
-void PlacementModel::setRanks(std::vector<app::RankPreview> ranks) {
+void PlacementModel::setRanks(std::vector<app::RankPreview> ranks, bool ofProgram) {
   beginResetModel();
+  ofProgram_ = ofProgram;
   ranks_ = std::move(ranks);
   endResetModel();
 }
@@ -15,7 +16,7 @@ int PlacementModel::rowCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : static_cast<int>(ranks_.size());
 }
 int PlacementModel::columnCount(const QModelIndex& parent) const {
-  return parent.isValid() ? 0 : kColumns;
+  return parent.isValid() ? 0 : ofProgram_ ? kThreads + 1 : kColumns;
 }
 QVariant PlacementModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid() || index.row() >= rowCount()) return {};
@@ -24,7 +25,7 @@ QVariant PlacementModel::data(const QModelIndex& index, int role) const {
     return int(Qt::AlignRight | Qt::AlignVCenter);
   if (role == Qt::ToolTipRole) {  // what there may be no column for
     QStringList lines;
-    for (int column = kDevice; column < kColumns; ++column) {
+    for (int column = kDevice; column < columnCount(); ++column) {
       lines << QString("%1: %2").arg(headerData(column, Qt::Horizontal, Qt::DisplayRole).toString(),
                                      this->index(index.row(), column).data().toString());
     }

@@ -25,7 +25,8 @@ class PlacementModel : public QAbstractTableModel {
     kColumns
   };
   using QAbstractTableModel::QAbstractTableModel;
-  void setRanks(std::vector<app::RankPreview> ranks);
+  // Of a program of the user's own only the columns up to kThreads are there.
+  void setRanks(std::vector<app::RankPreview> ranks, bool ofProgram = false);
   int rowCount(const QModelIndex& parent = {}) const override;
   int columnCount(const QModelIndex& parent = {}) const override;
   QVariant data(const QModelIndex& index, int role) const override;
@@ -33,6 +34,7 @@ class PlacementModel : public QAbstractTableModel {
 
  private:
   std::vector<app::RankPreview> ranks_;
+  bool ofProgram_ = false;
 };
 
 }  // namespace lockstep::ui

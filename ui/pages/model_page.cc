@@ -27,7 +27,7 @@
 namespace lockstep::ui {
 namespace {
 
-enum Section { kLayer, kModel, kTraining, kStrategy, kData };
+enum Section { kLayer, kModel, kTraining, kStrategy, kData, kProgram };
 
 }  // namespace
 
@@ -135,7 +135,7 @@ void ModelPage::buildFields() {
   sections_->setObjectName("fieldSections");
   sections_->setExpanding(false);
   sections_->setDocumentMode(true);
-  for (int i = 0; i < 5; ++i) sections_->addTab({});
+  for (int i = kLayer; i <= kProgram; ++i) sections_->addTab({});
   fields_ = new FieldModel(document(), this);
   fieldTable_ = new QTableView(this);
   fieldTable_->setObjectName("fieldTable");
@@ -305,6 +305,7 @@ bool ModelPage::showField(const std::string& path) {
   if (wanted >= 0 && wanted < layers_->rowCount()) selectLayer(wanted);
   const int before = sections_->currentIndex();
   for (int section = wanted >= 0 ? kLayer : kModel; section < sections_->count(); ++section) {
+    if (!sections_->isTabVisible(section)) continue;
     sections_->setCurrentIndex(section);
     const int row = fields_->find(path);
     if (row >= 0) {
@@ -376,10 +377,31 @@ void ModelPage::showSection() {
       fields_->setSections(std::move(sections));
       break;
     }
+    case kProgram:
+      fields_->setSections({{"workload", {}},
+                            {"workload.code", tr("Code")},
+                            {"workload.python", tr("Python")},
+                            {"workload.metrics", tr("Metrics")},
+                            {"recovery", tr("Recovery")}});
+      break;
     default:
       break;
   }
   fieldStack_->setCurrentWidget(shown);
+}
+
+bool ModelPage::isProgram() const { return document()->spec().mark("workload").has_value(); }
+
+void ModelPage::showKind() {
+  const bool program = isProgram();
+  layerCard_->setVisible(!program);
+  for (Figure* figure : {parameters_, flops_, activations_, batch_}) figure->setVisible(!program);
+  for (const View view : {kGraphView, kDataView}) views_->setTabVisible(view, !program);
+  for (int section = kLayer; section <= kProgram; ++section)
+    sections_->setTabVisible(section, program == (section == kProgram));
+  if (sections_->isTabVisible(sections_->currentIndex())) return;
+  sections_->setCurrentIndex(program ? kProgram : kModel);
+  showSection();
 }
 
 void ModelPage::refreshButtons() {
@@ -400,6 +422,7 @@ void ModelPage::refreshButtons() {
 void ModelPage::documentChanged() {
   SpecPage::documentChanged();
   if (!fields_) return;
+  showKind();
   if (sections_->currentIndex() == kLayer || sections_->currentIndex() == kData) showSection();
   refreshButtons();
   table_->setColumnHidden(LayerTableModel::kStage, !layers_->pinned());
@@ -414,8 +437,10 @@ void ModelPage::documentChanged() {
                                : dash);
   batch_->setValue(
       QString::fromStdString(document()->spec().value("training.batch").value_or("—")));
-  heading_->setText(QString::fromStdString(
-      document()->spec().value("model.name").value_or(document()->name().toStdString())));
+  heading_->setText(QString::fromStdString(document()
+                                               ->spec()
+                                               .value(isProgram() ? "workload.name" : "model.name")
+                                               .value_or(document()->name().toStdString())));
   Q_EMIT inspectorChanged();
 }
 
@@ -442,7 +467,9 @@ QVector<InspectorRow> ModelPage::inspectorRows() const {
   field("training.optimizer.kind", tr("Optimizer"));
   field("training.optimizer.learning_rate", tr("Learning rate"));
   field("training.precision", tr("Precision"));
-  out << InspectorRow{tr("Layers"), QString::number(layers_->rowCount())};
+  field("workload.launcher", fieldLabelOf(app::SpecKind::kRun, "workload.launcher"));
+  field("workload.code.from", tr("Code"));
+  if (!isProgram()) out << InspectorRow{tr("Layers"), QString::number(layers_->rowCount())};
   out << InspectorRow{tr("File"), formatPath(document()->path())};
   return out;
 }
@@ -489,6 +516,7 @@ void ModelPage::retranslate() {
   sections_->setTabText(kTraining, tr("Training"));
   sections_->setTabText(kStrategy, tr("Strategy"));
   sections_->setTabText(kData, tr("Data"));
+  sections_->setTabText(kProgram, tr("Program"));
   sections_->setAccessibleName(tr("Part of the spec"));
   table_->setAccessibleName(tr("Layers"));
   fieldTable_->setAccessibleName(tr("Fields"));

@@ -66,6 +66,8 @@ class ModelPage : public SpecPage {
   int currentLayer() const;
   void showLayer();  // the current one: its fields, and where it stands in the text
   void showSection();
+  bool isProgram() const;  // the run is of a program of the user's own
+  void showKind();         // the parts for a model, or those for a program
   void refreshButtons();
   void fillAddMenu();
   void problemChosen(const app::SpecProblem& problem) override;

@@ -340,6 +340,7 @@ void RunPage::showReach(std::int64_t sinceNs) {
 
 void RunPage::refreshRow() {
   const app::RunRow& row = document_->row();
+  showAsProgram();
   heading_->setText(title());
   runId_->setText(document_->run());
   badge_->setState(!document_->loaded()  ? tr("reading")
@@ -375,10 +376,11 @@ void RunPage::refreshFigures() {
   std::copy_if(epochs.begin(), epochs.end(), std::back_inserter(tested),
                [](const app::EpochRow& epoch) { return epoch.evaluated(); });
   step_->setValue(step > 0 ? formatCount(step) : QString(QChar(0x2014)),
-                  total > 0 ? tr("of %1 · epoch %2")
-                                  .arg(formatCount(total))
-                                  .arg(static_cast<qlonglong>(progress.epoch()))
-                            : tr("epoch %1").arg(static_cast<qlonglong>(progress.epoch())));
+                  document_->ofProgram() ? QString()
+                  : total > 0            ? tr("of %1 · epoch %2")
+                                    .arg(formatCount(total))
+                                    .arg(static_cast<qlonglong>(progress.epoch()))
+                              : tr("epoch %1").arg(static_cast<qlonglong>(progress.epoch())));
   const auto last = [&](const char* name) {
     const auto line = document_->series(name);
     return line->shown().size() == 0 ? std::nan("") : line->shown().y(line->shown().size() - 1);
@@ -481,7 +483,7 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
       row.figures.lostSeconds > 0 ? formatSeconds(row.figures.lostSeconds) : QString());
   add(tr("Error"), messageText(row.error));
   out << InspectorRow{tr("Configuration"), {}, true};
-  add(tr("Model"), QString::fromStdString(row.name));
+  add(document_->ofProgram() ? tr("Program") : tr("Model"), QString::fromStdString(row.name));
   add(tr("Strategy"), QString::fromStdString(row.strategy));
   add(tr("Cluster"), QString::fromStdString(row.clusterName));
   add(tr("Ranks"), row.world > 0 ? QString::number(row.world) : QString());

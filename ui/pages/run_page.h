@@ -4,6 +4,7 @@
 
 #include <QElapsedTimer>
 #include <QTimer>
+#include <map>
 
 #include "app/runs/relaunch.h"
 #include "ui/pages/page.h"
@@ -97,6 +98,8 @@ class RunPage : public Page {
   void setXSeries(const std::string& series);
   void showAlert(const app::AlertEvent& event);
   void alertError(Tone tone, const Error& error);
+  void showAsProgram();  // only what is known of a program of the user's own
+  void placeValue(const std::string& name);
   void refreshSlow();
   void refreshFigures();
   void nameMetric();
@@ -150,6 +153,9 @@ class RunPage : public Page {
   };
   QVector<GpuPlot> gpuPlots_;
   QGridLayout* nodeGrid_ = nullptr;
+  QGridLayout* overviewGrid_ = nullptr;
+  std::map<std::string, PlotView*> values_;  // of a program, by series
+  bool asProgram_ = false;
   Card* breakdownCard_ = nullptr;
   BreakdownBars* bars_ = nullptr;
   BreakdownModel* breakdownModel_ = nullptr;

@@ -18,6 +18,7 @@
 #include "ui/plots/picture_file.h"
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"
+#include "ui/studio/metrics.h"
 #include "ui/theme/format.h"
 #include "ui/widgets/breakdown_bars.h"
 #include "ui/widgets/tables.h"
@@ -124,7 +125,7 @@ void RunPage::setXSeries(const std::string& series) {
 QWidget* RunPage::buildOverview() {
   auto* page = new Overview(this);
   page->setObjectName("runOverview");
-  auto* grid = new QGridLayout(page);
+  auto* grid = overviewGrid_ = new QGridLayout(page);
   grid->setContentsMargins(0, kSpaceM, 0, 0);
   grid->setSpacing(kSpaceM);
   const auto plotCard = [&](PlotView*& plot, const QString& name, PlotGroup* group) {
@@ -208,6 +209,54 @@ QWidget* RunPage::buildNodes() {
   return scrolled(page, this);
 }
 
+// Of a program only the loss and its other values are known: each has a plot, two in a row.
+void RunPage::showAsProgram() {
+  if (asProgram_ || !document_->ofProgram()) return;
+  asProgram_ = true;
+  for (Figure* figure : {metricFigure_, throughputFigure_, stepTime_}) figure->hide();
+  progress_->hide();
+  for (const char* part : {"steps", "stragglers", "traffic"})
+    tabs_->setTabVisible(static_cast<int>(parts_.indexOf(part)), false);
+  const auto hidden = [this](QWidget* card) {
+    overviewGrid_->removeWidget(card);
+    card->hide();
+  };
+  for (QWidget* plot : std::initializer_list<QWidget*>{metric_, throughput_, rate_, gradientNorm_})
+    hidden(plot->parentWidget());
+  hidden(breakdownCard_);
+  for (int row = 1; row < overviewGrid_->rowCount(); ++row) overviewGrid_->setRowStretch(row, 0);
+  overviewGrid_->removeWidget(loss_->parentWidget());
+  overviewGrid_->addWidget(loss_->parentWidget(), 0, 0, 1, 2);
+}
+
+// With its first data.
+void RunPage::placeValue(const std::string& name) {
+  PlotView*& plot = values_[name];
+  if (plot == nullptr) {
+    QWidget* page = overviewGrid_->parentWidget();
+    const QString label = metricText(QString::fromStdString(name));
+    auto* card = new Card("valueCard", page);
+    plot = new PlotView("valuePlot", card);
+    plot->setTexts(label, tr("step"), {}, tr("No data yet."));
+    card->body()->addWidget(plot, 1);
+    card->setMinimumHeight(kOverviewCardHeight);
+    addToGroup(stepGroup_, plot);
+    const auto at = static_cast<int>(values_.size());  // the loss is alone in the first row
+    if (at == 1) {
+      overviewGrid_->removeWidget(loss_->parentWidget());
+      overviewGrid_->addWidget(loss_->parentWidget(), 0, 0);
+    }
+    overviewGrid_->addWidget(card, at / 2, at % 2);
+    overviewGrid_->setRowStretch(at / 2, 1);
+  }
+  const auto line = document_->series(name);
+  line->name = tr("training");
+  line->colorIndex = static_cast<int>(values_.size());
+  line->setSmoothing(smooth_->value() / 100.0);
+  const auto& there = plot->series();
+  if (std::find(there.begin(), there.end(), line) == there.end()) plot->addSeries(line);
+}
+
 void RunPage::addToGroup(PlotGroup* group, PlotView* plot) {
   group->add(plot);
   connect(plot, &PlotView::rangeShown, this, [this, plot](double lower, double upper, int pixels) {
@@ -218,6 +267,9 @@ void RunPage::addToGroup(PlotGroup* group, PlotView* plot) {
 void RunPage::placeSeries(const QString& qname) {
   if (qname.startsWith("node/") && !nodesOpened_) return;
   const std::string name = qname.toStdString();
+  if (document_->ofProgram() && name != "loss" && !qname.startsWith("node/") &&
+      !qname.startsWith("rank/"))
+    return placeValue(name);
   const auto add = [&](PlotView* plot, const QString& shown, int color) {
     const auto line = document_->series(name);
     line->name = shown;

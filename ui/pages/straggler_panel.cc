@@ -80,12 +80,14 @@ void StragglerPanel::refresh(const RunDocument& run) {
   debug_->setEnabled(run.canDebug());
   exclude_->setEnabled(run.canExclude());
   for (QToolButton* button : {profile_, restart_}) button->setEnabled(run.canProfile());
+  profile_->setVisible(!run.ofProgram());
   const auto& slow = run.slow();
   wasLive_ = wasLive_ || (run.loaded() && !app::isFinal(run.row().phase));
   evidence_->setVisible(slow || wasLive_);
   if (!slow) {
-    who_->setText(run.row().world > 1 ? tr("No straggler: all ranks are near the median.")
-                                      : tr("A run of one rank has no stragglers."));
+    who_->setText(run.ofProgram() ? tr("What the ranks of a program wait for is not measured.")
+                  : run.row().world > 1 ? tr("No straggler: all ranks are near the median.")
+                                        : tr("A run of one rank has no stragglers."));
     who_->setStyleSheet({});
     evidence_->setText(QString(QChar(0xa0)));
     return;

@@ -282,6 +282,7 @@ QString metricText(const QString& series) {
       return QCoreApplication::translate("lockstep::ui::Metrics", "%1, evaluated")
           .arg(metricName(metric));
   }
+  if (series.startsWith("scalar/")) return series.mid(7);  // as its program calls it
   const Parsed parsed = parse(series);
   if (parsed.known == nullptr) return series;
   const QString text = say(parsed.known->text);

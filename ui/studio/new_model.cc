@@ -26,6 +26,11 @@ const QVector<ModelTemplate>& modelTemplates() {
       {"ctr", "ctr.yaml", "table", "ctr.tsv", QT_TRANSLATE_NOOP("lockstep::ui::NewModel", "CTR"),
        QT_TRANSLATE_NOOP("lockstep::ui::NewModel",
                          "Embedding tables and dense layers that predict clicks.")},
+      {"program", "ddp.yaml", nullptr, "",
+       QT_TRANSLATE_NOOP("lockstep::ui::NewModel", "Own program"),
+       QT_TRANSLATE_NOOP("lockstep::ui::NewModel",
+                         "A program in PyTorch, TensorFlow, JAX or anything else, as it is. Expects "
+                         "train.py beside the new file.")},
       {"empty", nullptr, nullptr, "", QT_TRANSLATE_NOOP("lockstep::ui::NewModel", "Empty"),
        QT_TRANSLATE_NOOP("lockstep::ui::NewModel",
                          "No layers: build the model in the form or as text.")},
@@ -48,6 +53,11 @@ QString newModelText(const ModelTemplate& kind, const QString& name, const QStri
     LOCKSTEP_CHECK(edit.ok(), "a template without {}", path);
     text = edit->applied(text);
   };
+  if (qstrcmp(kind.id, "program") == 0) {
+    set("workload.name", name);
+    set("workload.code", {});  // the new file's folder
+    return QString::fromStdString(text);
+  }
   set("model.name", name);
   if (kind.dataField) {
     for (const char* part : {"train", "evaluate"}) {

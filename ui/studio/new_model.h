@@ -1,4 +1,4 @@
-// Templates of new models: complete run specs of each kind.
+// Templates of new run specs: models of each kind, and a program of a person's own.
 #pragma once
 
 #include <QString>

@@ -36,6 +36,7 @@ class RunDocument : public QObject {
 
   const QString& run() const { return run_; }
   const app::RunRow& row() const { return model_.row(); }
+  bool ofProgram() const { return model_.ofProgram(); }  // of the user's own
   bool loaded() const { return loaded_; }
   bool ending() const { return ending_; }  // its last records are being read
   const app::RunDocuments& documents() const { return documents_; }

@@ -1,0 +1,142 @@
+#include "agent/supervisor/program_hang.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <tuple>
+
+namespace lockstep::agent {
+namespace {
+
+struct Frame {
+  std::string_view path, function;
+  int line = 0;
+};
+
+// `  File "/a/train.py", line 88 in load_batch`
+std::optional<Frame> frameOf(std::string_view text) {
+  constexpr std::string_view kFile = "  File \"", kLine = "\", line ", kIn = " in ";
+  if (!text.starts_with(kFile)) return std::nullopt;
+  text.remove_prefix(kFile.size());
+  const std::size_t at = text.rfind(kLine);
+  if (at == std::string_view::npos) return std::nullopt;
+  Frame out;
+  out.path = text.substr(0, at);
+  text.remove_prefix(at + kLine.size());
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out.line);
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  if (failed != std::errc() || !text.starts_with(kIn)) return std::nullopt;
+  out.function = text.substr(kIn.size());
+  return out;
+}
+
+// Code of Python and of what is installed, rather than the person's own.
+bool isInstalled(std::string_view path) {
+  for (const std::string_view part :
+       {"/site-packages/", "/dist-packages/", "/lib/python3", "<frozen "})
+    if (path.find(part) != std::string_view::npos) return true;
+  return false;
+}
+
+// Modules whose calls wait for other ranks.
+bool isCollective(const Frame& frame) {
+  for (const std::string_view part :
+       {"/torch/distributed/", "/torch/nn/parallel/", "/horovod/", "/mpi4py/",
+        "/tensorflow/python/distribute/", "/jax/_src/distributed", "/deepspeed/comm/"})
+    if (frame.path.find(part) != std::string_view::npos) return true;
+  return false;
+}
+
+Message rankList(const std::vector<int>& ranks) {
+  return ranks.size() == 1 ? message("rank {} is", ranks[0])
+                           : message("ranks {} are", fmt::join(ranks, ", "));
+}
+
+Message placeText(const PythonPlace& place) {
+  if (place.line == 0) return "at a place that is not known";
+  const std::string own = fmt::format("{}:{}", place.file, place.line);
+  return place.function == place.own
+             ? message("in {}, {}", place.own, own)
+             : message("in {}, called by {}, {}", place.function, place.own, own);
+}
+
+}  // namespace
+
+bool PythonPlace::operator<(const PythonPlace& other) const {
+  return std::tie(collective, function, file, own, line) <
+         std::tie(other.collective, other.function, other.file, other.own, other.line);
+}
+
+PythonPlace placeOf(const std::vector<std::string>& stack) {
+  PythonPlace out;
+  for (const std::string& text : stack) {
+    if (!text.starts_with("  ")) {  // another thread; the main one is the last
+      out = {};
+      continue;
+    }
+    const auto frame = frameOf(text);
+    if (!frame) continue;
+    if (out.function.empty()) out.function = frame->function;
+    const bool outermost = out.line > 0;  // the own frame is known
+    if (!outermost) out.collective |= isCollective(*frame);
+    if (outermost || isInstalled(frame->path)) continue;
+    out.file = frame->path.substr(frame->path.rfind('/') + 1);
+    out.own = frame->function;
+    out.line = frame->line;
+  }
+  return out;
+}
+
+void ProgramHang::note(const node::v1::Stalled& stalled) {
+  if (stalled.moves()) {
+    silent_.erase(stalled.rank());
+    told_ = false;
+  } else {
+    silent_[stalled.rank()] = stalled;
+  }
+}
+
+bool ProgramHang::begins(int world) {
+  if (told_ || world < 1 || static_cast<int>(silent_.size()) < world) return false;
+  told_ = true;
+  return true;
+}
+
+Error ProgramHang::verdict(const std::map<int, std::vector<std::string>>& stacks) const {
+  std::int64_t shortest = 0;
+  for (const auto& [rank, silent] : silent_)
+    if (shortest == 0 || silent.for_ns() < shortest) shortest = silent.for_ns();
+  Error error = makeError(Code::kDeadlineExceeded,
+                          "the program stands still: no rank has printed anything for {} s",
+                          shortest / 1'000'000'000);
+  std::map<PythonPlace, std::vector<int>> groups;
+  for (const auto& [rank, silent] : silent_) {
+    const auto stack = stacks.find(rank);
+    groups[stack == stacks.end() ? PythonPlace() : placeOf(stack->second)].push_back(rank);
+  }
+  Message why;
+  for (const auto& [place, ranks] : groups) {
+    const Message one = message("{} {}", rankList(ranks), placeText(place));
+    why = why.empty() ? one : message("{}; {}", why, one);
+  }
+  error.why = why;
+  error.next = "see the stacks of all ranks in the run's log";
+  // In no collective where others are, else the smallest group, if it is smaller than all others.
+  const bool some = std::any_of(groups.begin(), groups.end(),
+                                [](const auto& group) { return group.first.collective; });
+  const std::vector<int>* suspects = nullptr;
+  bool alone = true;
+  for (const auto& [place, ranks] : groups) {
+    if (place.line == 0 || (some && place.collective)) continue;
+    if (suspects != nullptr && ranks.size() == suspects->size()) alone = false;
+    if (suspects != nullptr && ranks.size() >= suspects->size()) continue;
+    suspects = &ranks;
+    alone = true;
+  }
+  if (suspects != nullptr && alone && groups.size() > 1) error.rank = suspects->front();
+  return error;
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,48 @@
+// ProgramHang: which ranks hold up a program of the user's own that stands still. Has neither
+// processes nor timers.
+//
+// A rank is silent if its program has neither printed nor reported anything for
+// workload.hang_seconds. Many ranks never print, so the run stands still only when all are silent.
+// The stacks of their main threads tell who holds the others up: ranks that are in no collective
+// where others are, else those of the smallest group that are at the same place.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "lockstep/node/v1/node.pb.h"
+
+namespace lockstep::agent {
+
+// Where the main thread of a Python process is, by what faulthandler prints: a line for each
+// thread, the main one last, and one for each frame, indented, innermost first.
+struct PythonPlace {
+  std::string function;     // the innermost: "all_reduce"
+  std::string file;         // of the innermost frame of the person's own code: "train.py"
+  std::string own;          // its function
+  int line = 0;             // 0: no frame is known
+  bool collective = false;  // it is in a call that waits for other ranks
+  bool operator<(const PythonPlace& other) const;
+};
+PythonPlace placeOf(const std::vector<std::string>& stack);
+
+class ProgramHang {
+ public:
+  void clear() { *this = ProgramHang(); }
+  void note(const node::v1::Stalled& stalled);
+  void forget(int rank) { silent_.erase(rank); }
+  // Returns true once for each time that all `world` ranks have become silent.
+  bool begins(int world);
+  bool hangs() const { return told_; }
+
+  // The error that ends this generation. `stacks` by rank; empty ones are not known.
+  Error verdict(const std::map<int, std::vector<std::string>>& stacks) const;
+
+ private:
+  std::map<int, node::v1::Stalled> silent_;
+  bool told_ = false;
+};
+
+}  // namespace lockstep::agent

@@ -1,0 +1,113 @@
+#include "agent/workload/python_hooks.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "agent/base/paths.h"
+#include "agent/workload/python_files.h"
+#include "engine/base/file.h"
+#include "engine/base/utf8.h"
+
+namespace lockstep::agent {
+namespace {
+
+constexpr std::size_t kLongestLine = 8192;
+constexpr std::size_t kMostStackLines = 2000;
+constexpr std::size_t kMostProcesses = 1024;
+constexpr std::size_t kMostTags = 10000, kLongestTag = 1024;
+constexpr int kRoundsAtOnce = 64;  // of a program that tells without end
+
+// As resources/python/lockstep says.
+int stacksSignal() { return SIGRTMIN + 6; }
+
+// Whether the process is there and handles the signal: it would die of it otherwise.
+bool handles(int pid, int number) {
+  const auto status = readFile(fmt::format("/proc/{}/status", pid), 1 << 16);
+  if (!status.ok()) return false;
+  const std::size_t at = status->find("\nSigCgt:\t");
+  if (at == std::string::npos) return false;
+  const unsigned long long caught = std::strtoull(status->c_str() + at + 9, nullptr, 16);
+  return (caught >> (number - 1) & 1) != 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder, int rank) {
+  LOCKSTEP_TRY(makeFolders(folder + "/lockstep"));
+  LOCKSTEP_TRY(writeFileAtomically(folder + "/lockstep/__init__.py", kLockstepModule, 0600));
+  LOCKSTEP_TRY(writeFileAtomically(folder + "/sitecustomize.py", kSiteCustomize, 0600));
+  std::string pipe = fmt::format("{}/rank-{}", folder, rank);
+  unlink(pipe.c_str());  // of the start before
+  if (mkfifo(pipe.c_str(), 0600) != 0)
+    return systemError(errno, message("cannot make the pipe {}", pipe));
+  // With an end of its own to write to, it does not end when the last process of the program does.
+  UniqueFd fd(open(pipe.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  if (fd.get() < 0) return systemError(errno, message("cannot open the pipe {}", pipe));
+  return std::unique_ptr<PythonHooks>(new PythonHooks(folder, std::move(pipe), std::move(fd)));
+}
+
+PythonHooks::~PythonHooks() { unlink(pipe_.c_str()); }
+
+std::vector<run::v1::Scalar> PythonHooks::read() {
+  std::vector<run::v1::Scalar> out;
+  std::array<char, 1 << 16> buffer;
+  for (int rounds = 0; rounds < kRoundsAtOnce; ++rounds) {
+    const ssize_t count = ::read(fd_.get(), buffer.data(), buffer.size());
+    if (count <= 0) break;
+    for (const char c : std::string_view(buffer.data(), static_cast<std::size_t>(count))) {
+      if (c == '\n')
+        takeLine(std::exchange(rest_, {}), out);
+      else if (rest_.size() < kLongestLine)
+        rest_ += c;
+    }
+  }
+  return out;
+}
+
+// A message is a JSON object. All other lines are of stacks.
+void PythonHooks::takeLine(const std::string& line, std::vector<run::v1::Scalar>& values) {
+  if (line.empty()) return;
+  const auto json = line[0] == '{' ? nlohmann::json::parse(line, nullptr, false)
+                                   : nlohmann::json(nlohmann::json::value_t::discarded);
+  if (!json.is_object()) {
+    if (stacks_.size() < kMostStackLines) stacks_.push_back(validUtf8(line));
+    return;
+  }
+  if (const auto hello = json.find("hello"); hello != json.end() && hello->is_number_integer()) {
+    const auto stacks = json.find("stacks");
+    if (stacks != json.end() && stacks->is_boolean() && stacks->get<bool>() &&
+        pids_.size() < kMostProcesses)
+      pids_.insert(hello->get<int>());
+    return;
+  }
+  const auto tag = json.find("tag"), value = json.find("value"), step = json.find("step");
+  if (tag == json.end() || !tag->is_string() || value == json.end() || !value->is_number()) return;
+  const std::string name = validUtf8(tag->get<std::string>());
+  if (name.empty() || name.size() > kLongestTag) return;
+  if (!steps_.contains(name) && steps_.size() >= kMostTags) return;
+  std::int64_t& last = steps_[name];
+  const bool told = step != json.end() && step->is_number_integer();
+  last = told ? std::max<std::int64_t>(0, step->get<std::int64_t>()) : last + 1;
+  run::v1::Scalar& scalar = values.emplace_back();
+  scalar.set_tag(name);
+  scalar.set_step(last);
+  scalar.set_value(value->get<double>());
+}
+
+bool PythonHooks::askStacks() {
+  stacks_.clear();
+  bool asked = false;
+  for (const int pid : pids_)
+    if (handles(pid, stacksSignal())) asked |= kill(pid, stacksSignal()) == 0;
+  return asked;
+}
+
+std::vector<std::string> PythonHooks::takeStacks() { return std::exchange(stacks_, {}); }
+
+}  // namespace lockstep::agent

@@ -1,0 +1,104 @@
+"""What a program that Lockstep runs can tell it: values, and how long its steps take.
+
+    import lockstep
+    lockstep.log({"loss": loss}, step=step)
+    with lockstep.step():
+        ...
+
+Outside of Lockstep all of this does nothing. It never blocks, and raises nothing. Needs Python 3.6.
+"""
+import json
+import os
+import sys
+import time
+
+__all__ = ["log", "step"]
+
+_fd = -1
+_MOST = 4096  # bytes that a pipe takes whole
+
+
+def _open():
+    """Returns a descriptor of the pipe to Lockstep; -1: there is none."""
+    path = os.environ.get("LOCKSTEP_PIPE")
+    try:
+        return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC) if path else -1
+    except OSError:
+        return -1
+
+
+def _tell(message):
+    if _fd < 0:
+        return
+    try:
+        line = (json.dumps(message, allow_nan=True, default=str) + "\n").encode()
+        if len(line) <= _MOST:
+            os.write(_fd, line)
+    except Exception:  # the pipe is full or closed, or a value has no text
+        pass
+
+
+def _number(value):
+    """A float of a number, or of an array or tensor with one element; None of anything else."""
+    try:
+        return float(value.item() if hasattr(value, "item") else value)
+    except Exception:
+        return None
+
+
+_own_step = 0
+
+
+def log(values, step=None):
+    """Reports values by their names: {"loss": 0.5}. Without a step, that of the last step() counts."""
+    try:
+        at = _own_step if step is None else int(step)
+        numbers = {str(name): _number(value) for name, value in dict(values).items()}
+        numbers = {name: number for name, number in numbers.items() if number is not None}
+        for name, number in numbers.items():
+            _tell({"step": at if step is not None or _own_step else None, "tag": name, "value": number})
+    except Exception:
+        pass
+
+
+class step:
+    """A step of the training, which is timed: `with lockstep.step(): …`."""
+
+    def __enter__(self):
+        global _own_step
+        _own_step += 1
+        self._number, self._began = _own_step, time.monotonic()
+        return self
+
+    def __exit__(self, *_):
+        _tell({"step": self._number, "tag": "step_seconds", "value": time.monotonic() - self._began})
+        return False
+
+
+def _attach():
+    """Lets Lockstep read this process's stacks. Called once, at the start of Python."""
+    global _fd
+    _fd = _open()
+    if _fd < 0:
+        return
+    stacks = False
+    try:
+        import faulthandler
+        import signal
+
+        # Not SIGUSR1 or SIGUSR2, which are the person's.
+        faulthandler.register(signal.SIGRTMIN + 6, file=_fd, all_threads=True)
+        stacks = True
+    except Exception:
+        pass
+    _tell({"hello": os.getpid(), "python": sys.version.split()[0], "stacks": stacks})
+
+
+def _forked():
+    """A child that a program forks, as a data loader, is no rank: it tells nothing."""
+    global _fd
+    _fd = -1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

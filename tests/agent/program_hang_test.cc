@@ -1,0 +1,160 @@
+// Which ranks of a program that stands still are named, by the stacks that Python prints.
+#include <QTest>
+#include <random>
+
+#include "agent/supervisor/program_hang.h"
+
+using namespace lockstep;
+using agent::ProgramHang;
+using Lines = std::vector<std::string>;
+
+namespace {
+
+node::v1::Stalled silent(int rank, std::int64_t seconds) {
+  node::v1::Stalled out;
+  out.set_rank(rank);
+  out.set_for_ns(seconds * 1'000'000'000);
+  return out;
+}
+node::v1::Stalled moves(int rank) {
+  node::v1::Stalled out;
+  out.set_rank(rank);
+  out.set_moves(true);
+  return out;
+}
+
+// As faulthandler prints it: other threads first.
+Lines stack(const Lines& frames) {
+  Lines out{"Thread 0x00007f0000001000 (most recent call first):",
+            "  File \"/usr/lib/python3.11/threading.py\", line 320 in wait",
+            "  File \"/home/ann/prefetch.py\", line 9 in fill",
+            "Current thread 0x00007f0000002000 (most recent call first):"};
+  out.insert(out.end(), frames.begin(), frames.end());
+  return out;
+}
+const Lines kInAllReduce =
+    stack({"  File \"/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py\", line "
+           "1322 in all_reduce",
+           "  File \"/home/ann/code/train.py\", line 40 in train",
+           "  File \"/home/ann/code/train.py\", line 60 in <module>"});
+const Lines kInLoad = stack({"  File \"/home/ann/code/data.py\", line 88 in load_batch",
+                             "  File \"/home/ann/code/train.py\", line 35 in train",
+                             "  File \"/home/ann/code/train.py\", line 60 in <module>"});
+const Lines kInBackward =
+    stack({"  File \"/opt/venv/lib/python3.12/site-packages/torch/autograd/__init__.py\", line 200 "
+           "in backward",
+           "  File \"/home/ann/code/train.py\", line 38 in train"});
+
+}  // namespace
+
+class ProgramHangTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void placesOfStacks() {
+    const agent::PythonPlace collective = agent::placeOf(kInAllReduce);
+    QCOMPARE(collective.function, "all_reduce");
+    QCOMPARE(collective.own, "train");
+    QCOMPARE(collective.file, "train.py");
+    QCOMPARE(collective.line, 40);
+    QVERIFY(collective.collective);
+    const agent::PythonPlace load = agent::placeOf(kInLoad);
+    QCOMPARE(load.function, "load_batch");
+    QCOMPARE(load.line, 88);
+    QVERIFY(!load.collective);
+    QVERIFY(!agent::placeOf(kInBackward).collective);
+    QCOMPARE(agent::placeOf(kInBackward).line, 38);
+    for (const Lines& none :
+         {Lines{}, Lines{""}, Lines{"  File \"x"}, Lines{"  File \"a\", line x in y"},
+          Lines{"  File \"a\", line 99999999999999999999 in y"}})
+      QCOMPARE(agent::placeOf(none).line, 0);
+  }
+
+  // Once for each silence of all ranks.
+  void onlySilenceOfAllCounts() {
+    ProgramHang hang;
+    QVERIFY(!hang.begins(0));
+    hang.note(silent(0, 30));
+    hang.note(silent(2, 31));
+    QVERIFY(!hang.begins(3));
+    hang.note(silent(1, 30));
+    QVERIFY(hang.begins(3));
+    QVERIFY(!hang.begins(3));
+    hang.note(moves(1));
+    QVERIFY(!hang.hangs() && !hang.begins(3));
+    hang.note(silent(1, 30));
+    QVERIFY(hang.begins(3));
+    hang.clear();
+    QVERIFY(!hang.begins(3));
+  }
+
+  void theOneElsewhereIsNamed() {
+    ProgramHang hang;
+    for (int rank = 0; rank < 3; ++rank) hang.note(silent(rank, 30 + rank));
+    const Error error = hang.verdict({{0, kInAllReduce}, {1, kInLoad}, {2, kInAllReduce}});
+    QCOMPARE(error.rank, 1);
+    const std::string text = error.text();
+    for (const char* part :
+         {"for 30 s", "ranks 0, 2 are in all_reduce, called by train, train.py:40",
+          "rank 1 is in load_batch, data.py:88"})
+      QVERIFY2(text.find(part) != std::string::npos, text.c_str());
+  }
+
+  // A majority that is not in a collective holds up the one that is.
+  void aMajorityMayBeElsewhere() {
+    ProgramHang hang;
+    for (int rank = 0; rank < 3; ++rank) hang.note(silent(rank, 30));
+    const Error error = hang.verdict({{0, kInLoad}, {1, kInAllReduce}, {2, kInLoad}});
+    QCOMPARE(error.rank, 0);
+  }
+
+  // Nobody is named where nothing tells the ranks apart.
+  void noneIsNamedWithoutEvidence() {
+    ProgramHang hang;
+    for (int rank = 0; rank < 4; ++rank) hang.note(silent(rank, 30));
+    QCOMPARE(hang.verdict({}).rank, -1);
+    QCOMPARE(
+        hang.verdict({{0, kInAllReduce}, {1, kInAllReduce}, {2, kInAllReduce}, {3, kInAllReduce}})
+            .rank,
+        -1);
+    QCOMPARE(hang.verdict({{0, kInBackward}, {1, kInLoad}, {2, kInBackward}, {3, kInLoad}}).rank,
+             -1);
+    QCOMPARE(
+        hang.verdict({{0, kInBackward}, {1, kInLoad}, {2, kInBackward}, {3, kInBackward}}).rank, 1);
+    QCOMPARE(hang.verdict({{1, {}}, {2, kInBackward}, {3, kInBackward}}).rank, -1);
+  }
+
+  // One of many ranks, wherever it is, is the one that is named.
+  void anyRankOfManyIsNamed() {
+    std::mt19937 random(7);
+    for (int round = 0; round < 300; ++round) {
+      const int world = 2 + static_cast<int>(random() % 40);
+      const int culprit = static_cast<int>(random() % static_cast<unsigned>(world));
+      ProgramHang hang;
+      std::map<int, Lines> stacks;
+      for (int rank = 0; rank < world; ++rank) {
+        hang.note(silent(rank, 60));
+        stacks[rank] = rank == culprit ? kInLoad : kInAllReduce;
+      }
+      QVERIFY(hang.begins(world));
+      QCOMPARE(hang.verdict(stacks).rank, culprit);
+    }
+  }
+
+  void anyLinesAreRead() {
+    std::mt19937 random(11);
+    const Lines words{"  File \"", "\", line ",       " in ", "88", "Thread", "\n",
+                      "\"",        "/site-packages/", "x"};
+    for (int round = 0; round < 2000; ++round) {
+      Lines lines;
+      for (unsigned line = 0; line < random() % 6; ++line) {
+        std::string text;
+        for (unsigned word = 0; word < random() % 8; ++word) text += words[random() % words.size()];
+        lines.push_back(text);
+      }
+      (void)agent::placeOf(lines);
+    }
+  }
+};
+
+QTEST_GUILESS_MAIN(ProgramHangTest)
+#include "program_hang_test.moc"
