@@ -25,8 +25,8 @@
 #include "agent/node/watched_task.h"
 #include "agent/node/workdir_items.h"
 #include "agent/node/worker_group.h"
-#include "agent/workload/code_folder.h"
 #include "agent/worker/prepare.h"
+#include "agent/workload/code_folder.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/specs/error_info.h"
@@ -456,7 +456,8 @@ class AgentService::Impl final : public node::v1::Agent::Service {
                const FoundData& data, node::v1::PrepareReply& reply) {
     LOCKSTEP_TRY(makeFolders(folder.logs()));
     if (request.spec().has_workload() && !request.spec().workload().code().disabled())
-      LOCKSTEP_TRY(writeCode(request.data_paths().at(std::string(specs::kCodeFile)), folder.code()));
+      LOCKSTEP_TRY(
+          writeCode(request.data_paths().at(std::string(specs::kCodeFile)), folder.code()));
     node::v1::PrepareRequest kept = request;
     kept.clear_data_paths();
     for (const auto& [name, path] : dataPaths(request.spec(), request.data_paths()))

@@ -54,6 +54,22 @@ Message rankList(const std::vector<int>& ranks) {
                            : message("ranks {} are", fmt::join(ranks, ", "));
 }
 
+// The first rank in no collective where others are, else the first of the smallest group, if it is
+// smaller than all others; -1: nothing tells the ranks apart.
+int suspect(const std::map<PythonPlace, std::vector<int>>& groups) {
+  std::vector<const std::vector<int>*> known, elsewhere;
+  for (const auto& [place, ranks] : groups) {
+    if (place.line == 0) continue;
+    known.push_back(&ranks);
+    if (!place.collective) elsewhere.push_back(&ranks);
+  }
+  if (known.size() < 2 || elsewhere.empty()) return -1;
+  std::sort(elsewhere.begin(), elsewhere.end(),
+            [](const auto* a, const auto* b) { return a->size() < b->size(); });
+  if (elsewhere.size() > 1 && elsewhere[0]->size() == elsewhere[1]->size()) return -1;
+  return elsewhere[0]->front();
+}
+
 Message placeText(const PythonPlace& place) {
   if (place.line == 0) return "at a place that is not known";
   const std::string own = fmt::format("{}:{}", place.file, place.line);
@@ -123,19 +139,7 @@ Error ProgramHang::verdict(const std::map<int, std::vector<std::string>>& stacks
   }
   error.why = why;
   error.next = "see the stacks of all ranks in the run's log";
-  // In no collective where others are, else the smallest group, if it is smaller than all others.
-  const bool some = std::any_of(groups.begin(), groups.end(),
-                                [](const auto& group) { return group.first.collective; });
-  const std::vector<int>* suspects = nullptr;
-  bool alone = true;
-  for (const auto& [place, ranks] : groups) {
-    if (place.line == 0 || (some && place.collective)) continue;
-    if (suspects != nullptr && ranks.size() == suspects->size()) alone = false;
-    if (suspects != nullptr && ranks.size() >= suspects->size()) continue;
-    suspects = &ranks;
-    alone = true;
-  }
-  if (suspects != nullptr && alone && groups.size() > 1) error.rank = suspects->front();
+  error.rank = suspect(groups);
   return error;
 }
 

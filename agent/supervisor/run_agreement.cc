@@ -416,6 +416,7 @@ void RunControl::localReady() {
 void RunControl::go() {
   if (gone_ || outcome_) return;
   gone_ = true;
+  programBegan_ = monotonicNow();
   setCopySources();
   if (state_ == run::v1::RECOVERING) setState(run::v1::RUNNING);
   ToWorker message;

@@ -143,6 +143,7 @@ class RunControl {
   void onWorkerMessage(Worker& worker, node::v1::FromWorker& message);
   void onReady(Worker& worker, std::int64_t boundBytes);
   void onProgram(Worker& worker, int pid);
+  void onProgramStacks(const Worker& worker, const node::v1::Stacks& stacks);
   void onWorkerStalled(int rank, node::v1::Stalled& stalled);
   void noteTrained(std::int64_t step);  // a checkpoint's
   void profileHere(const node::v1::ProfiledSteps& steps);
@@ -168,7 +169,7 @@ class RunControl {
   void readStacksAnywhere(const std::vector<int>& ranks);
   void onStacks(const node::v1::Stacks& stacks);
   void tellHang();
-  void readStacks(int rank);               // of this node, for the log and the coordinator
+  void readStacks(int rank);  // of this node, for the log and the coordinator
   void readStacksOf(const Worker& worker);
   void tellStacks(int rank, const std::vector<std::string>& lines);
   void onProgramStalled(const node::v1::Stalled& stalled);  // at the coordinator, as the next
@@ -178,6 +179,7 @@ class RunControl {
   // Restarts
   // Coordinator only, like the next four: restarts the run, or ends it.
   void failed(const Error& error);
+  bool failsAtOnce(const Error& error) const;
   bool trained() const { return gone_ || generation_ > request_.generation(); }
   void recover(const Error& cause, const std::optional<node::v1::Members>& members = {});
   // Returns true if the run continues without them or ends.
@@ -299,6 +301,7 @@ class RunControl {
   bool leaving_ = false;        // the workers of the generation before are being ended
   bool absent_ = false;         // this node waits until the coordinator takes it back
   Recovery recovery_;           // at the coordinator, as the next four
+  Nanoseconds programBegan_ = 0;
   Nanoseconds failedAt_ = 0;    // when the first error came; 0: it trains
   bool restarting_ = false;     // until the first steps of this generation
   bool toldMinority_ = false, cannotGrow_ = false;
@@ -315,7 +318,7 @@ class RunControl {
   std::map<int, node::v1::Stalled> stalled_;  // this node's ranks that stand still
   HangWatch hangs_;                           // at the coordinator, as the next two
   ProgramHang programHang_;
-  struct PendingHang {                        // until the stacks have come
+  struct PendingHang {  // until the stacks have come
     HangWatch::Verdict verdict;
     std::map<int, std::vector<std::string>> stacks;
     int id = 0;

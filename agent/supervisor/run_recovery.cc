@@ -23,6 +23,13 @@ bool RunControl::answers(const std::string& node) const {
   return peer != peers_.end() && peer->second.joined && !peer->second.heard.silent;
 }
 
+// A program that exits within a minute of its first start, before a value, would do so again.
+bool RunControl::failsAtOnce(const Error& error) const {
+  constexpr Nanoseconds kSoon = 60'000'000'000;
+  return ofProgram() && error.field == "workload.command" && furthest_ == 0 &&
+         generation_ == request_.generation() && monotonicNow() - programBegan_ < kSoon;
+}
+
 void RunControl::failed(const Error& error) {
   if (outcome_) return;
   if (!trained() || stopping_ || !restartMayHelp(error.code)) {
@@ -39,7 +46,9 @@ void RunControl::failed(const Error& error) {
     });
     return;
   }
-  if (const auto end = recovery_.ends(error, furthest_))
+  if (failsAtOnce(error))
+    abort(error);
+  else if (const auto end = recovery_.ends(error, furthest_))
     abort(*end);
   else if (!mayExcludeNow() || !excludeAfter(error))
     recover(error);

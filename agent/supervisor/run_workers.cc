@@ -195,6 +195,14 @@ void RunControl::onProgram(Worker& worker, int pid) {
   noteRecovered(0);
 }
 
+void RunControl::onProgramStacks(const Worker& worker, const node::v1::Stacks& stacks) {
+  if (over_ || leaving_) return;
+  if (stacks.lines().empty())
+    readStacksOf(worker);  // it is no Python, or has no hooks
+  else
+    tellStacks(worker.rank, {stacks.lines().begin(), stacks.lines().end()});
+}
+
 void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
   // What a worker of the generation before says to the others is not for those of the next.
   if (leaving_ && (message.has_ready() || message.has_kv_set() || message.has_kv_get() ||
@@ -221,15 +229,9 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
     case FromWorker::kProgram:
       onProgram(worker, message.program().pid());
       return;
-    case FromWorker::kStacks: {
-      const auto& lines = message.stacks().lines();
-      if (over_ || leaving_) return;
-      if (lines.empty())
-        readStacksOf(worker);
-      else
-        tellStacks(worker.rank, {lines.begin(), lines.end()});
+    case FromWorker::kStacks:
+      onProgramStacks(worker, message.stacks());
       return;
-    }
     case FromWorker::kScalars:
       message.mutable_scalars()->set_rank(worker.rank);
       for (const auto& scalar : message.scalars().scalars())
@@ -332,7 +334,7 @@ void RunControl::onWorkerExit(Worker& worker, int status) {
   bool cascading = false;
   if (worker.failed) {
     error = *worker.failed;
-    cascading = isCascading(error) && !ofProgram();  // its ranks fail before they are told
+    cascading = isCascading(error);
   } else {
     error.code = Code::kAborted;
     error.what = message("the worker of rank {} {}", worker.rank, worker.process->exitText(status));

@@ -1,6 +1,7 @@
 // worker: one rank. Hosts the engine; speaks to its supervisor over an inherited socket only.
 #include <malloc.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -176,6 +177,12 @@ void WorkerLink::watch() {
   }
   if (endsGroup_) ::kill(0, SIGKILL);
   _exit(kOrphanExit);
+}
+
+// The signal of the supervisor's death would end this process alone.
+void WorkerLink::endGroupWithSupervisor() {
+  endsGroup_ = true;
+  prctl(PR_SET_PDEATHSIG, 0);
 }
 
 void WorkerLink::awaitStart(std::int64_t boundBytes) {

@@ -34,7 +34,7 @@ class WorkerLink final : public comm::Store {
   // Whether the stacks of the program were asked for, since the last call.
   bool takeStacksAsked() { return stacks_.exchange(false); }
   // Ends the whole process group where the supervisor is lost: a program's processes too.
-  void endGroupWithSupervisor() { endsGroup_ = true; }
+  void endGroupWithSupervisor();
   // Tells the supervisor that this rank is ready, with the bytes that it has bound, and waits until
   // all ranks are.
   void awaitStart(std::int64_t boundBytes = 0);

@@ -32,8 +32,6 @@ constexpr Nanoseconds kStacks = 2 * kSecond;      // until all threads have prin
 constexpr std::size_t kMostPending = 4096;        // values in a message
 constexpr std::size_t kLongestLine = 1 << 16;
 constexpr std::size_t kTail = 4096;  // of its output, bytes
-// A program that ends sooner, in its first start, without a value, would fail again.
-constexpr Nanoseconds kSoon = 60 * kSecond;
 
 std::string placeKey(int rank) { return fmt::format("program/{}", rank); }
 constexpr const char* kPlacesKey = "program/places";
@@ -72,7 +70,6 @@ class Values {
   void add(const char* source, std::vector<run::v1::Scalar> values) {
     for (run::v1::Scalar& value : values) {
       last_ = std::max(last_, value.step());
-      any_ = true;
       if (pending_ != source || scalars_.scalars_size() >= static_cast<int>(kMostPending)) tell();
       pending_ = source;
       *scalars_.add_scalars() = std::move(value);
@@ -89,7 +86,6 @@ class Values {
     link_.channel().send(message);
     scalars_.Clear();
   }
-  bool any() const { return any_; }
   std::int64_t lastStep() const { return last_; }
 
  private:
@@ -99,7 +95,6 @@ class Values {
   std::string pending_;
   Nanoseconds told_ = 0;
   std::int64_t last_ = 0;
-  bool any_ = false;
 };
 
 // The program's output: passed on as it is, and searched for values line by line.
@@ -138,16 +133,18 @@ bool portWasTaken(const std::string& output) {
          output.find("errno: 98") != std::string::npos;
 }
 
-// Why a run of a program that has ended like this does not go on.
-Error failureOf(int status, const std::string& output, bool soon) {
+// Why a run of a program that has ended like this does not go on. A program that exits may have
+// lost another rank; one that is killed has not. The field is that of an exit of its own.
+Error failureOf(int status, const std::string& output) {
+  const bool exited = WIFEXITED(status);
   const bool taken = portWasTaken(output);
-  const Code code = taken                       ? Code::kUnavailable
-                    : soon && WIFEXITED(status) ? Code::kFailedPrecondition
-                                                : Code::kAborted;
+  const Code code = taken ? Code::kUnavailable : exited ? Code::kAborted : Code::kInternal;
   constexpr int kNotFound = 127;  // of a shell
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kNotFound)
-    return makeError(code, "the program exited with code {}", kNotFound);
-  return makeError(code, "the program {}", exitText(status, 0, std::nullopt));
+  Error error = exited && WEXITSTATUS(status) == kNotFound
+                    ? makeError(code, "the program exited with code {}", kNotFound)
+                    : makeError(code, "the program {}", exitText(status, 0, std::nullopt));
+  if (exited && !taken) error.field = "workload.command";
+  return error;
 }
 
 std::vector<std::string> eventFolders(const node::v1::WorkerStart& start) {
@@ -175,7 +172,7 @@ class ProgramRun {
           PythonHooks::make(std::filesystem::current_path().string() + "/python", start_.rank()));
     }
     (void)events_.poll(0);  // what is there before is not the program's
-    began_ = heard_ = monotonicNow();
+    heard_ = monotonicNow();
     LOCKSTEP_ASSIGN(Program program, startProgram(places));
     const auto take = [this](std::string_view bytes) {
       heard_ = monotonicNow();
@@ -279,11 +276,7 @@ class ProgramRun {
 
   Status conclude(int status) {
     const bool succeeded = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (!succeeded && !stopping_) {
-      const bool soon =
-          start_.generation() == 1 && !values_.any() && monotonicNow() - began_ < kSoon;
-      return failureOf(status, output_.tail(), soon);
-    }
+    if (!succeeded && !stopping_) return failureOf(status, output_.tail());
     node::v1::FromWorker message;
     run::v1::Finished* finished = message.mutable_finished();
     finished->set_state(stopping_ ? run::v1::STOPPED : run::v1::SUCCEEDED);
@@ -299,7 +292,7 @@ class ProgramRun {
   EventFiles events_;
   std::unique_ptr<PythonHooks> hooks_;
   const Nanoseconds limit_;  // of silence; 0: none
-  Nanoseconds began_ = 0, heard_ = 0, looked_ = 0, stacksUntil_ = 0;
+  Nanoseconds heard_ = 0, looked_ = 0, stacksUntil_ = 0;
   bool stopping_ = false, silent_ = false;
 };
 

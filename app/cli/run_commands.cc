@@ -18,6 +18,7 @@
 #include "app/runs/relaunch.h"
 #include "engine/base/clock.h"
 #include "engine/base/utf8.h"
+#include "engine/specs/workload.h"
 
 namespace lockstep::app::cli {
 namespace {
@@ -431,8 +432,9 @@ int attachCommand(const Globals& globals, const Arguments& arguments) {
 namespace {
 
 // Asks a run that goes on, and tells `done` if the request arrived.
+using Done = std::function<std::string(const RunRow&, const RunAnswer&)>;
 int askCommand(const Globals& globals, const Arguments& arguments, const RunRequest& what,
-               const std::function<std::string(const RunAnswer&)>& done) {
+               const Done& done) {
   const bool json = arguments.has("json");
   watchInterrupts();
   const Status asked = [&]() -> Status {
@@ -450,7 +452,7 @@ int askCommand(const Globals& globals, const Arguments& arguments, const RunRequ
             inbox, [&] { return answer.has_value(); }, interrupts()))
       return makeError(Code::kCancelled, "no longer waiting for run {}", row.run);
     if (!answer->ok()) return answer->status();
-    const std::string text = done(**answer);
+    const std::string text = done(row, **answer);
     if (!json)
       std::printf("run %s %s\n", row.run.c_str(), text.c_str());
     else if (what.kind == RunRequest::kProfile)
@@ -470,7 +472,7 @@ int askCommand(const Globals& globals, const Arguments& arguments, const RunRequ
 
 int checkpointCommand(const Globals& globals, const Arguments& arguments) {
   return askCommand(globals, arguments, RunRequest::kCheckpoint,
-                    [](const RunAnswer&) { return "takes a checkpoint"; });
+                    [](const RunRow&, const RunAnswer&) { return "takes a checkpoint"; });
 }
 int excludeCommand(const Globals& globals, const Arguments& arguments) {
   const std::string& node = arguments.words()[1];
@@ -479,14 +481,21 @@ int excludeCommand(const Globals& globals, const Arguments& arguments) {
     report(error, arguments.has("json"));
     return exitCodeOf(error);
   }
-  return askCommand(globals, arguments, {RunRequest::kExclude, node}, [&](const RunAnswer&) {
-    return "takes a checkpoint, and continues from it without node " + node;
-  });
+  return askCommand(globals, arguments, {RunRequest::kExclude, node},
+                    [&](const RunRow& row, const RunAnswer&) {
+                      return (row.strategy == specs::kProgramStrategy
+                                  ? "starts its program again without node "
+                                  : "takes a checkpoint, and continues from it without node ") +
+                             node;
+                    });
 }
 int restartCommand(const Globals& globals, const Arguments& arguments) {
-  return askCommand(globals, arguments, RunRequest::kRestart, [](const RunAnswer&) {
-    return "takes a checkpoint, and restarts all ranks from it";
-  });
+  return askCommand(globals, arguments, RunRequest::kRestart,
+                    [](const RunRow& row, const RunAnswer&) {
+                      return row.strategy == specs::kProgramStrategy
+                                 ? "starts its program again on all ranks"
+                                 : "takes a checkpoint, and restarts all ranks from it";
+                    });
 }
 int profileCommand(const Globals& globals, const Arguments& arguments) {
   RunRequest what = RunRequest::kProfile;
@@ -496,7 +505,7 @@ int profileCommand(const Globals& globals, const Arguments& arguments) {
     return exitCodeOf(steps.error());
   }
   what.steps = static_cast<int>(*steps);
-  return askCommand(globals, arguments, what, [](const RunAnswer& answer) {
+  return askCommand(globals, arguments, what, [](const RunRow&, const RunAnswer& answer) {
     return fmt::format("records all events of steps {} to {}", answer.firstStep,
                        answer.firstStep + answer.steps - 1);
   });

@@ -31,7 +31,7 @@ Result<RunContext> contextOf(const History& history, const std::string& run);
 struct RunResult {
   std::string status;  // "succeeded", "failed", "stopped"
   RunFigures figures;
-  std::string missing;  // what of a run that ended well is not here, as its model; "": nothing
+  std::string missing;     // what of a run that ended well is not here, as its model; "": nothing
   bool ofProgram = false;  // of the user's own
 };
 // Result of an ended run, from its row; a run that has not ended counts as failed.

@@ -17,6 +17,7 @@ namespace lockstep::app {
 
 Status makeExampleData(LaunchRequest& request, const Home& home, const Tell& tell,
                        const std::stop_token& stop) {
+  if (request.spec->has_workload()) return {};
   const auto& nodes = request.cluster->nodes();
   const bool here =
       request.spec->data().copy_to_nodes() ||

@@ -225,7 +225,8 @@ Result<Preview> makeProgramPreview(const LaunchRequest& request,
     row.device = fmt::format("{} {}", device.kind, device.index);
     row.threads = device.threads;
   }
-  for (const auto* node : specs::spareNodes(specs::placed(*request.spec, *request.cluster))) {
+  const spec::v1::ClusterSpec placed = specs::placed(*request.spec, *request.cluster);
+  for (const auto* node : specs::spareNodes(placed)) {
     out.spares.push_back(node->name());
     out.remarks.push_back(message("node {} is a spare: it replaces a lost node", node->name()));
   }

@@ -113,7 +113,7 @@ class RunAggregator {
   std::int64_t lastEpochStep_ = -1;
   std::map<int, std::int64_t> lastStep_;  // of each rank; after a restart, steps come again
   std::map<std::string, std::int64_t, std::less<>> lastWatched_;  // last step, by series
-  struct Reported {  // a program's value
+  struct Reported {                                               // a program's value
     int rank = 0;
     std::int64_t step = -1;
   };

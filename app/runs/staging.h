@@ -1,5 +1,5 @@
-// Staging: uploads the files of a run, its data or its code, from this machine to nodes that lack them. Files are
-// identified by SHA-256, from the spec or computed here once.
+// Staging: uploads the files of a run, its data or its code, from this machine to nodes that lack
+// them. Files are identified by SHA-256, from the spec or computed here once.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,9 @@ struct StagingObserver {
 
 // Fills in `paths` of all nodes concurrently. Returns the files' SHA-256 by name.
 // On failure complete files stay on their nodes, partial ones do not. kCancelled: by `stop`.
-Result<std::map<std::string, std::string>> stageData(
-    const std::vector<specs::DataFile>& files, std::vector<StagingNode>& nodes,
-    const StagingObserver& observer, std::stop_token stop);
+Result<std::map<std::string, std::string>> stageData(const std::vector<specs::DataFile>& files,
+                                                     std::vector<StagingNode>& nodes,
+                                                     const StagingObserver& observer,
+                                                     std::stop_token stop);
 
 }  // namespace lockstep::app

@@ -99,7 +99,8 @@ class StudioHome {
       const bool falls = series.name != "accuracy";
       for (int step = 1; step <= 600; ++step) {
         const double rest = std::exp(-step / 150.0) + 0.02 * std::sin(step * 0.9);
-        series.points.push_back({static_cast<double>(step), falls ? 2.2 * rest : 0.93 - 0.8 * rest});
+        series.points.push_back(
+            {static_cast<double>(step), falls ? 2.2 * rest : 0.93 - 0.8 * rest});
       }
     }
     row.figures.trainLoss = batch.series[0].points.back().y;

@@ -29,7 +29,7 @@ class StrategyFields : public QObject {
   void addAdvanced();
 
   void setSpec(const app::SpecText& spec);
-  void setRanks(int ranks);  // among which layers are pinned
+  void setRanks(int ranks);     // among which layers are pinned
   void setHidden(bool hidden);  // all rows
   void showAdvanced(bool shown);
   // Returns whether an advanced option has a value other than its default.

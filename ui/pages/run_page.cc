@@ -484,7 +484,7 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
   add(tr("Error"), messageText(row.error));
   out << InspectorRow{tr("Configuration"), {}, true};
   add(document_->ofProgram() ? tr("Program") : tr("Model"), QString::fromStdString(row.name));
-  add(tr("Strategy"), QString::fromStdString(row.strategy));
+  if (!document_->ofProgram()) add(tr("Strategy"), QString::fromStdString(row.strategy));
   add(tr("Cluster"), QString::fromStdString(row.clusterName));
   add(tr("Ranks"), row.world > 0 ? QString::number(row.world) : QString());
   add(tr("Communicator"), QString::fromStdString(row.comm));

@@ -231,6 +231,7 @@ void RunPage::showAsProgram() {
 
 // With its first data.
 void RunPage::placeValue(const std::string& name) {
+  showAsProgram();
   PlotView*& plot = values_[name];
   if (plot == nullptr) {
     QWidget* page = overviewGrid_->parentWidget();

@@ -28,9 +28,10 @@ const QVector<ModelTemplate>& modelTemplates() {
                          "Embedding tables and dense layers that predict clicks.")},
       {"program", "ddp.yaml", nullptr, "",
        QT_TRANSLATE_NOOP("lockstep::ui::NewModel", "Own program"),
-       QT_TRANSLATE_NOOP("lockstep::ui::NewModel",
-                         "A program in PyTorch, TensorFlow, JAX or anything else, as it is. Expects "
-                         "train.py beside the new file.")},
+       QT_TRANSLATE_NOOP(
+           "lockstep::ui::NewModel",
+           "A program in PyTorch, TensorFlow, JAX or anything else, as it is. Expects "
+           "train.py beside the new file.")},
       {"empty", nullptr, nullptr, "", QT_TRANSLATE_NOOP("lockstep::ui::NewModel", "Empty"),
        QT_TRANSLATE_NOOP("lockstep::ui::NewModel",
                          "No layers: build the model in the form or as text.")},

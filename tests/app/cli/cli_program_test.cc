@@ -1,0 +1,647 @@
+// Runs of programs of the user's own, on real agents.
+#include <signal.h>
+
+#include <QDir>
+#include <QElapsedTimer>
+#include <QJsonArray>
+#include <QJsonDocument>
+#include <QRegularExpression>
+#include <QTest>
+#include <functional>
+
+#include "tests/app/cli/cli_runner.h"
+
+using namespace lockstep::test;
+
+namespace {
+
+const QByteArray kPrelude = R"(
+import json, os, signal, socket, struct, subprocess, sys, time
+rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+attempt = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
+)";
+
+// Counts to `last` from what it saved itself; `during` is what happens in a step.
+QByteArray counting(int last, const QByteArray& during = {}) {
+  return "saved = f'saved-{rank}'\n"
+         "first = int(open(saved).read()) + 1 if os.path.exists(saved) else 1\n"
+         "print('attempt', attempt, 'from', first)\n"
+         "for step in range(first, " +
+         QByteArray::number(last) +
+         " + 1):\n"
+         "    if rank == 0: print(f'step {step} loss {1 / step:.6f}')\n"
+         "    open(saved + '.new', 'w').write(str(step)); os.rename(saved + '.new', saved)\n"
+         "    time.sleep(0.02)\n" +
+         during;
+}
+
+QByteArray read(const QString& path) {
+  QFile file(path);
+  return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+}
+
+bool isThere(qint64 pid) {
+  const QByteArray status = read(QString("/proc/%1/status").arg(pid));
+  return !status.isEmpty() && !status.contains("State:\tZ");
+}
+
+QList<QByteArray> linesOf(const CliResult& result, int rank = -1) {
+  QList<QByteArray> out;
+  for (const QJsonObject& line : result.all("output"))
+    if (rank < 0 || line["rank"].toInt() == rank) out << line["text"].toString().toUtf8();
+  return out;
+}
+
+// The processes of a run's program, which its own says.
+QList<qint64> pidsIn(const QByteArray& out, const QByteArray& word) {
+  QList<qint64> found;
+  static const QRegularExpression number("^[0-9]+");
+  for (qsizetype at = out.indexOf(word); at >= 0; at = out.indexOf(word, at + 1))
+    found << number.match(QString::fromUtf8(out.mid(at + word.size(), 10))).captured().toLongLong();
+  return found;
+}
+
+}  // namespace
+
+class CliProgramTest : public QObject {
+  Q_OBJECT
+
+  Cli cli_;  // its agents serve one run after another
+  int count_ = 0;
+  QString folder_;  // of the code of the test
+
+  // A folder with the script and a spec that runs it. `more` are lines of the workload.
+  QStringList program(const QByteArray& script, int nodes, const QByteArray& more = {},
+                      const QByteArray& rest = {}) {
+    folder_ = cli_.path(QString("code%1").arg(++count_));
+    QDir().mkpath(folder_);
+    const QString name = QDir(folder_).dirName() + "/";
+    cli_.write(name + "main.py", kPrelude + script);
+    const bool itsOwn = more.contains("command:");
+    cli_.write(
+        name + "run.yaml",
+        "workload:\n" + QByteArray(itsOwn ? "" : "  command: [python, main.py]\n") +
+            (more.contains("python:") ? QByteArray() : "  python: {kind: path, path: /usr/bin}\n") +
+            more + rest);
+    return {"run",     folder_ + "/run.yaml", "--json", "--every", "1",
+            "--local", QString::number(nodes)};
+  }
+  QString copied(const QString& run, int node) const {
+    return QString("%1/local/%2/runs/%3/local%2/code/").arg(cli_.home()).arg(node).arg(run);
+  }
+  QStringList without(const QByteArray& word) const {  // processes of the home without it
+    QStringList out;
+    for (const QString& process : cli_.processes())
+      if (process.contains(word)) out << process;
+    return out;
+  }
+
+ private Q_SLOTS:
+  void initTestCase() {
+    if (!QFile::exists("/usr/bin/python3")) QSKIP("there is no /usr/bin/python3");
+  }
+
+  void ranksFindEachOther() {
+    const QStringList arguments = program(R"(
+host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+open("mine.txt", "w").write(str(rank))
+os.makedirs("deep/er"); open("deep/er/too", "w").write("x")
+if rank == 0:
+    server = socket.create_server((host, port))
+    peers = [server.accept()[0] for _ in range(world - 1)]
+else:
+    for _ in range(200):
+        try: peers = [socket.create_connection((host, port))]; break
+        except OSError: time.sleep(0.05)
+for step in range(1, 11):
+    if rank == 0:
+        total = sum(struct.unpack("!q", p.recv(8, socket.MSG_WAITALL))[0] for p in peers)
+        for p in peers: p.sendall(struct.pack("!q", total))
+        print(f"step {step} loss {1 / step:.6f} sum {total}")
+    else:
+        peers[0].sendall(struct.pack("!q", rank * step))
+        total = struct.unpack("!q", peers[0].recv(8, socket.MSG_WAITALL))[0]
+print("sum", total)
+)",
+                                          3);
+    const auto before = QDir(folder_).entryInfoList(QDir::Files);
+    const CliResult result = cli_.run(arguments);
+    QVERIFY2(result.exit == 0 && result.onlyJson, result.text());
+    for (int rank = 0; rank < 3; ++rank)
+      QVERIFY2(linesOf(result, rank).contains("sum 30"), result.text());
+    const auto scalars = result.all("scalar"), steps = result.all("step");
+    QCOMPARE(scalars.size(), qsizetype{10});
+    QCOMPARE(steps.size(), qsizetype{10});
+    for (int i = 0; i < 10; ++i) {
+      const double loss = QString::number(1.0 / (i + 1), 'f', 6).toDouble();
+      QCOMPARE(scalars[i]["tag"].toString(), QString("loss"));
+      QCOMPARE(scalars[i]["source"].toString(), QString("stdout"));
+      QCOMPARE(scalars[i]["step"].toInt(), i + 1);
+      QCOMPARE(scalars[i]["value"].toDouble(), loss);
+      QCOMPARE(steps[i]["step"].toInt(), i + 1);
+      QCOMPARE(steps[i]["loss"].toDouble(), loss);
+    }
+    QCOMPARE(result.last()["status"].toString(), QString("succeeded"));
+    QCOMPARE(result.last()["steps"].toInt(), 10);
+    QCOMPARE(result.last()["train_loss"].toDouble(), 0.1);
+    QCOMPARE(result.first("started")["world"].toInt(), 3);
+    QVERIFY(result.all("warning").isEmpty());
+    // Each node has files of its own; the person's folder is as it was.
+    const QString run = result.first("started")["run"].toString();
+    for (int node = 1; node <= 3; ++node) {
+      QCOMPARE(read(copied(run, node) + "mine.txt"), QByteArray::number(node - 1));
+      QCOMPARE(read(copied(run, node) + "deep/er/too"), QByteArray("x"));
+    }
+    const auto after = QDir(folder_).entryInfoList(QDir::Files);
+    QCOMPARE(QDir(folder_).entryList(QDir::AllEntries | QDir::Hidden | QDir::NoDotAndDotDot),
+             (QStringList{"main.py", "run.yaml"}));
+    for (int i = 0; i < before.size(); ++i)
+      QCOMPARE(after[i].lastModified(), before[i].lastModified());
+  }
+
+  void valuesByPatterns() {
+    const CliResult result = cli_.run(program(R"(
+for step in (2, 4, 6):
+    print(f"[{step}] acc={step / 8} speed={step}k loss {step}")
+    print("no value here")
+)",
+                                              1,
+                                              "  metrics:\n    stdout: "
+                                              "['\\[(?P<step>\\d+)\\] acc=(?P<acc>\\S+)', "
+                                              "'speed=(?P<speed>\\d+)k']\n"));
+    QVERIFY2(result.exit == 0, result.text());
+    QStringList found;
+    for (const QJsonObject& value : result.all("scalar"))
+      found << QString("%1 %2 %3")
+                   .arg(value["tag"].toString())
+                   .arg(value["step"].toInt())
+                   .arg(value["value"].toDouble());
+    QCOMPARE(found, (QStringList{"acc 2 0.25", "speed 2 2", "acc 4 0.5", "speed 4 4", "acc 6 0.75",
+                                 "speed 6 6"}));
+    QVERIFY(result.all("step").isEmpty());  // none has a loss
+    QCOMPARE(result.last()["steps"].toInt(), 6);
+  }
+
+  void valuesOfEventFiles() {
+    const CliResult result = cli_.run(program(R"(
+table = []
+for i in range(256):
+    for _ in range(8): i = (i >> 1) ^ (0x82f63b78 if i & 1 else 0)
+    table.append(i)
+def masked(data):
+    crc = 0xffffffff
+    for b in data: crc = table[(crc ^ b) & 255] ^ (crc >> 8)
+    crc ^= 0xffffffff
+    return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xa282ead8) & 0xffffffff)
+def record(data):
+    size = struct.pack("<Q", len(data))
+    return size + masked(size) + data + masked(data)
+def field(number, data): return bytes([number << 3 | 2, len(data)]) + data
+def event(step, tag, value):
+    one = field(1, tag) + b"\x15" + struct.pack("<f", value)
+    return record(b"\x09" + struct.pack("<d", 1.5) + bytes([0x10, step]) + field(5, field(1, one)))
+os.makedirs("logs")
+with open("logs/events.out.tfevents.1.host", "wb", buffering=0) as out:
+    out.write(record(b"\x09" + struct.pack("<d", 1.5) + field(3, b"brain.Event:2")))
+    for step in range(1, 6):
+        whole = event(step, b"lr", step / 4) + event(step, b"loss", step / 8)
+        out.write(whole[:7]); time.sleep(0.1); out.write(whole[7:])
+)",
+                                              1, "  metrics: {tensorboard: [logs]}\n"));
+    QVERIFY2(result.exit == 0, result.text());
+    const auto scalars = result.all("scalar");
+    QVERIFY2(scalars.size() == 10, result.text());
+    for (int i = 0; i < 10; ++i) {
+      const int step = i / 2 + 1;
+      QCOMPARE(scalars[i]["source"].toString(), QString("tensorboard"));
+      QCOMPARE(scalars[i]["tag"].toString(), QString(i % 2 == 0 ? "lr" : "loss"));
+      QCOMPARE(scalars[i]["step"].toInt(), step);
+      QCOMPARE(scalars[i]["value"].toDouble(), step / (i % 2 == 0 ? 4.0 : 8.0));
+    }
+    QCOMPARE(result.all("step").size(), qsizetype{5});
+  }
+
+  // It would fail again.
+  void aProgramThatFailsSoonIsNotRestarted() {
+    const CliResult result = cli_.run(program(R"(
+print("reading the data")
+if rank == 1: sys.exit("boom: no file {data}")
+time.sleep(60)
+)",
+                                              3));
+    QVERIFY2(result.exit == 1, result.text());
+    QVERIFY(result.all("recovering").isEmpty());
+    const QJsonObject error = result.first("error");
+    QCOMPARE(error["node"].toString(), QString("local2"));
+    QCOMPARE(error["rank"].toInt(), 1);
+    QCOMPARE(error["what"].toString(), QString("the program exited with code 1"));
+    QVERIFY2(error["why"].toString().contains("reading the data\nboom: no file {data}"),
+             qPrintable(error["why"].toString()));
+    QCOMPARE(result.last()["status"].toString(), QString("failed"));
+  }
+
+  void aRunGoesOnAfterAFailure_data() {
+    QTest::addColumn<QByteArray>("failure");  // in a step
+    QTest::addColumn<int>("rank");            // that fails
+    QTest::addColumn<QString>("cause");
+    QTest::newRow("exit") << QByteArray("sys.exit(7)") << 0 << "the program exited with code 7";
+    QTest::newRow("exit of a rank without values")
+        << QByteArray("sys.exit(7)") << 2 << "the program exited with code 7";
+    QTest::newRow("the program is killed")
+        << QByteArray("os.kill(os.getpid(), 9)") << 1 << "the program was killed by signal 9";
+    QTest::newRow("its worker is killed") << QByteArray("os.kill(os.getppid(), 9); time.sleep(30)")
+                                          << 1 << "the worker of rank 1 was killed by signal 9";
+    QTest::newRow("crash") << QByteArray("os.abort()") << 1 << "SIGABRT";
+  }
+  void aRunGoesOnAfterAFailure() {
+    QFETCH(QByteArray, failure);
+    QFETCH(int, rank);
+    QFETCH(QString, cause);
+    const QByteArray when = "rank == " + QByteArray::number(rank);
+    const CliResult result = cli_.run(program(
+        counting(40, "    if attempt == 0 and step == 20 and " + when + ": " + failure + "\n"), 3));
+    QVERIFY2(result.exit == 0, result.text());
+    const auto recovering = result.all("recovering"), recovered = result.all("recovered");
+    QVERIFY2(recovering.size() == 1 && recovered.size() == 1, result.text());
+    QVERIFY2(recovering[0]["cause"].toString().contains(cause), result.text());
+    QVERIFY(recovered[0]["seconds"].toDouble() < 10);
+    // The failed rank goes on after what it saved.
+    QVERIFY2(linesOf(result, rank).contains("attempt 0 from 1"), result.text());
+    QVERIFY2(linesOf(result, rank).contains("attempt 1 from 21"), result.text());
+    int last = 0;
+    for (const QJsonObject& step : result.all("step")) {
+      QVERIFY(step["step"].toInt() > last);
+      last = step["step"].toInt();
+    }
+    QCOMPARE(last, 40);
+    QVERIFY(result.last()["lost_seconds"].toDouble() > 0);
+  }
+
+  void failuresEndTheRunWherePolicySaysSo() {
+    const CliResult result =
+        cli_.run(program(counting(1000, "    if step == 10 and rank == 1: sys.exit(7)\n"), 2, {},
+                         "recovery: {policy: none}\n"));
+    QVERIFY2(result.exit == 1, result.text());
+    QVERIFY(result.all("recovering").isEmpty());
+    QVERIFY2(result.first("error")["what"].toString().contains("exited with code 7"),
+             result.text());
+  }
+
+  void aStoppedProgramSaves() {
+    const auto process = cli_.start(program(R"(
+def leave(*_):
+    print("\nsaving"); time.sleep(0.3); open("at-end", "w").write("whole"); sys.exit(0)
+signal.signal(signal.SIGTERM, leave)
+)" + counting(100000),
+                                            2));
+    QByteArray out;
+    QVERIFY(cli_.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    const CliResult stop = cli_.run({"stop", run});
+    QVERIFY2(stop.exit == 0, stop.text());
+    const CliResult result = cli_.finish(*process, out);
+    QCOMPARE(result.last()["status"].toString(), QString("stopped"));
+    QVERIFY2(result.all("error").isEmpty(), result.text());
+    for (const int node : {1, 2}) {
+      QCOMPARE(read(copied(run, node) + "at-end"), QByteArray("whole"));
+      QVERIFY2(linesOf(result, node - 1).contains("saving"), result.text());
+    }
+  }
+
+  // Nor of those it started itself, also where it is the supervisor that is lost.
+  void noProcessStays_data() {
+    QTest::addColumn<bool>("asked");
+    QTest::newRow("the run is killed") << true;
+    QTest::newRow("the supervisor is killed") << false;
+  }
+  void noProcessStays() {
+    QFETCH(bool, asked);
+    const auto process = cli_.start(program(R"(
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen(["sleep", "100"])
+print(f"child={child.pid}")
+print(f"own={os.getpid()}")
+print("step 1 loss 1")
+time.sleep(100)
+)",
+                                            2, {}, "recovery: {policy: none}\n"));
+    QByteArray out;
+    QVERIFY(cli_.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    QTRY_VERIFY_WITH_TIMEOUT(
+        (out += process->readAllStandardOutput(), pidsIn(out, "own=").size() == 2), 5000);
+    const QList<qint64> pids = pidsIn(out, "own=") + pidsIn(out, "child=");
+    QCOMPARE(pids.size(), qsizetype{4});
+    for (const qint64 pid : pids) QVERIFY(isThere(pid));
+    if (asked) {
+      QCOMPARE(cli_.run({"kill", run}).exit, 0);
+    } else {
+      for (const qint64 worker : cli_.workers(run)) {
+        const QByteArray status = read(QString("/proc/%1/status").arg(worker));
+        static const QRegularExpression parent("PPid:\\t([0-9]+)");
+        ::kill(parent.match(QString::fromUtf8(status)).captured(1).toInt(), SIGKILL);
+      }
+    }
+    for (const qint64 pid : pids) QTRY_VERIFY_WITH_TIMEOUT(!isThere(pid), 5000);
+    QTRY_VERIFY_WITH_TIMEOUT(cli_.workers(run).isEmpty(), 5000);
+    if (!asked) cli_.run({"kill", run, "--give-up"});
+    const CliResult result = cli_.finish(*process, out, 40000);
+    QVERIFY2(result.exit >= 0, result.text());
+  }
+
+  // One rank fails, and another does not leave: it has a moment to.
+  void aProgramThatDoesNotLeaveIsEnded() {
+    QElapsedTimer timer;
+    timer.start();
+    const CliResult result = cli_.run(program(R"(
+signal.signal(signal.SIGTERM, lambda *_: print("\nstays"))
+print("ready")
+if rank == 1: time.sleep(1); sys.exit(3)
+for _ in range(1000): time.sleep(0.1)
+)",
+                                              2));
+    QVERIFY2(result.exit == 1, result.text());
+    QVERIFY2(timer.elapsed() < 20000, result.text());
+    QVERIFY2(linesOf(result, 0).contains("stays"), result.text());
+    QVERIFY2(result.first("error")["what"].toString().contains("exited with code 3"),
+             result.text());
+  }
+
+  void nodesAreExcludedAndRanksRestartedOnRequest() {
+    const auto process =
+        cli_.start(program(counting(100000) + "    if os.path.exists('end'): break", 3));
+    QByteArray out;
+    QVERIFY(cli_.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    const CliResult refused = cli_.run({"checkpoint", run});
+    QVERIFY2(refused.exit == 3 && refused.err.contains("its program writes its own"),
+             refused.text());
+    const CliResult restart = cli_.run({"restart", run});
+    QVERIFY2(restart.exit == 0, restart.text());
+    QVERIFY(cli_.awaitEvent(*process, "recovered", out));
+    out.replace("\"event\":\"recovered\"", "\"event\":\"first recovered\"");
+    const CliResult exclude = cli_.run({"exclude", run, "local3"});
+    QVERIFY2(exclude.exit == 0, exclude.text());
+    QVERIFY2(cli_.awaitEvent(*process, "recovered", out), out.right(3000));
+    QTRY_COMPARE_WITH_TIMEOUT(cli_.workers(run).size(), qsizetype{2}, 10000);
+    for (const int node : {1, 2}) {
+      QFile file(copied(run, node) + "end");
+      QVERIFY(file.open(QIODevice::WriteOnly));
+    }
+    const CliResult result = cli_.finish(*process, out);
+    QVERIFY2(result.exit == 0, result.text());
+    const auto recovering = result.all("recovering");
+    QCOMPARE(recovering.size(), qsizetype{2});
+    QCOMPARE(recovering[0]["cause"].toString(), QString("a restart of all ranks was requested"));
+    QCOMPARE(recovering[1]["cause"].toString(), QString("node local3 was excluded on request"));
+    QCOMPARE(recovering[1]["world"].toInt(), 2);
+    QVERIFY2(!result.out.contains("after the next checkpoint") &&
+                 !restart.out.contains("checkpoint") && !exclude.out.contains("checkpoint"),
+             restart.text() + exclude.text());
+  }
+
+  void mistakes_data() {
+    QTest::addColumn<QByteArray>("more");
+    QTest::addColumn<int>("exit");
+    QTest::addColumn<QString>("node");
+    QTest::addColumn<QStringList>("texts");
+    const auto row = [](const char* name, const char* more, int exit, const char* node,
+                        const QStringList& texts) {
+      QTest::newRow(name) << QByteArray(more) << exit << QString(node) << texts;
+    };
+    row("no such program", "  command: [no-such-program, main.py]\n", 1, "local1",
+        {"there is no program no-such-program on this node", "workload.python"});
+    row("no such file", "  command: [./absent.sh]\n", 1, "local1", {"absent.sh"});
+    row("not executable", "  command: [./main.py]\n", 1, "local1",
+        {"cannot run", "make it executable", "[python3, ./main.py]"});
+    row("no such interpreter", "  command: [./strange.sh]\n", 1, "local1",
+        {"cannot run", "is not on this node", "[python3, ./strange.sh]"});
+    row("no such python", "  python: {kind: venv, path: absent}\n  command: [absent/bin/python]\n",
+        1, "local1", {"absent/bin/python"});
+    row("no such script", "  command: [python, absent.py]\n", 1, "local1",
+        {"exited with code 2", "can't open file"});
+    row("no such folder", "  code: {from: absent}\n", 2, "", {"workload.code.from", "/absent"});
+    row("too large", "  code: {max_bytes: 100}\n", 3, "",
+        {"is too large", "main.py", ".lockstepignore", "max_bytes"});
+  }
+  void mistakes() {
+    QFETCH(QByteArray, more);
+    QFETCH(int, exit);
+    QFETCH(QString, node);
+    QFETCH(QStringList, texts);
+    const QStringList arguments = program("", 1, more);
+    const QString script =
+        cli_.write(QDir(folder_).dirName() + "/strange.sh", "#!/nowhere/python\n");
+    QFile::setPermissions(script, QFile::ReadOwner | QFile::WriteOwner | QFile::ExeOwner);
+    const CliResult result = cli_.run(arguments);
+    QVERIFY2(result.exit == exit, result.text());
+    const QJsonObject error = result.first("error");
+    QCOMPARE(error["node"].toString(), node);
+    const QString all = error["what"].toString() + "|" + error["field"].toString() + "|" +
+                        error["why"].toString() + "|" + error["next"].toString();
+    for (const QString& text : texts) QVERIFY2(all.contains(text), qPrintable(all));
+    QVERIFY(result.all("recovering").isEmpty());
+  }
+
+  void launchers_data() {
+    QTest::addColumn<QString>("launcher");
+    QTest::addColumn<int>("ranks");
+    QTest::newRow("torchrun") << "torchrun" << 2;
+    QTest::newRow("single") << "single" << 1;
+  }
+  void launchers() {
+    QFETCH(QString, launcher);
+    QFETCH(int, ranks);
+    const CliResult result = cli_.run(program(
+        R"(print(json.dumps({k: v for k, v in os.environ.items() if "RANK" in k or "PET" in k})))",
+        2, "  launcher: " + launcher.toUtf8() + "\n  env: {MY_RANK: mine}\n"));
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.first("started")["world"].toInt(), ranks);
+    QCOMPARE(linesOf(result).size(), ranks);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const QJsonObject told = QJsonDocument::fromJson(linesOf(result, rank).value(0)).object();
+      QCOMPARE(told["MY_RANK"].toString(), QString("mine"));
+      QVERIFY2(!told.contains("RANK") && !told.contains("LOCAL_RANK"), result.text());
+      QCOMPARE(told.contains("PET_NNODES"), ranks == 2);
+      if (ranks == 2) QCOMPARE(told["PET_NODE_RANK"].toString(), QString::number(rank));
+    }
+  }
+
+  void codeMayBeOnTheNodesAlready() {
+    program("", 1);
+    const QString script = cli_.write("there.py", "import os\nprint('in', os.listdir())\n");
+    const CliResult result = cli_.run(
+        program("", 2, "  command: [python, " + script.toUtf8() + "]\n  code: {disabled: true}\n"));
+    QVERIFY2(result.exit == 0, result.text());
+    for (const int rank : {0, 1})
+      QVERIFY2(linesOf(result, rank).value(0).startsWith("in ["), result.text());
+    QVERIFY(!linesOf(result, 0).value(0).contains("main.py"));
+    QVERIFY(!QDir(copied(result.first("started")["run"].toString(), 1)).exists());
+  }
+
+  void commandsThatNeedAModelRefuse_data() {
+    QTest::addColumn<QStringList>("command");
+    QTest::newRow("plan") << QStringList{"plan", "FILE", "--local", "2"};
+    QTest::newRow("simulate") << QStringList{"simulate", "FILE", "--local", "2"};
+    QTest::newRow("advise") << QStringList{"advise", "FILE", "--local", "2"};
+    QTest::newRow("verify") << QStringList{"verify", "FILE", "--ranks", "2"};
+    QTest::newRow("bench") << QStringList{"bench", "train", "--model", "FILE"};
+    QTest::newRow("data show") << QStringList{"data", "show", "FILE"};
+  }
+  void commandsThatNeedAModelRefuse() {
+    QFETCH(QStringList, command);
+    program("", 1);
+    command.replaceInStrings("FILE", folder_ + "/run.yaml");
+    const CliResult result = cli_.run(command);
+    QVERIFY2(result.exit == 2, result.text());
+    QVERIFY2(result.err.contains("runs a program of its own"), result.text());
+  }
+
+  void theHistoryHasThem() {
+    const CliResult result = cli_.run(program(counting(12), 2, "  name: my fit\n"));
+    QVERIFY2(result.exit == 0, result.text());
+    const QString run = result.first("started")["run"].toString();
+    const CliResult list = cli_.run({"history", "list"});
+    QVERIFY2(list.out.contains(run.toUtf8()) && list.out.contains("my fit"), list.text());
+    const CliResult shown = cli_.run({"history", "show", run});
+    QVERIFY2(shown.exit == 0 && shown.out.contains("my fit") && shown.out.contains("own program"),
+             shown.text());
+    for (const char* file : {"r.html", "r.csv", "r.json", "r.svg"}) {
+      const CliResult exported = cli_.run({"history", "export", run, "--out", cli_.path(file)});
+      QVERIFY2(exported.exit == 0, exported.text());
+      QVERIFY2(read(cli_.path(file)).size() > 100, file);
+    }
+    QVERIFY(read(cli_.path("r.csv")).contains("loss"));
+    const CliResult resumed = cli_.run({"resume", run});
+    QVERIFY2(resumed.exit == 3 && resumed.err.contains("its program writes its own checkpoints"),
+             resumed.text());
+    // Its code is what the folder has now.
+    cli_.write(QDir(folder_).dirName() + "/main.py", kPrelude + counting(15));
+    const CliResult again = cli_.run({"rerun", run, "--json"});
+    QVERIFY2(again.exit == 0, again.text());
+    QCOMPARE(again.last()["steps"].toInt(), 15);
+    const CliResult attached = cli_.run({"attach", run, "--json", "--every", "1"});
+    QCOMPARE(attached.all("step").size(), qsizetype{12});
+  }
+
+  void argumentsArriveAsTheyAre() {
+    const QList<QString> odd = {"",     " ",      "a b", "it's", "\"q\"", "two\nlines", "$HOME `x`",
+                                "训练", "\\n \\", "{a}", "#",    "- x",   "true",       "1e5"};
+    QByteArray command = "  command: [python, main.py";
+    for (const QString& word : odd) {
+      QJsonArray quoted{word};  // as YAML quotes it too
+      const QByteArray json = QJsonDocument(quoted).toJson(QJsonDocument::Compact);
+      command += ", " + json.mid(1, json.size() - 2);
+    }
+    const CliResult result =
+        cli_.run(program("print(json.dumps(sys.argv[1:]))", 1, command + "]\n"));
+    QVERIFY2(result.exit == 0, result.text());
+    QStringList told;
+    for (const auto& word : QJsonDocument::fromJson(linesOf(result).value(0)).array())
+      told << word.toString();
+    QCOMPARE(told, odd);
+  }
+
+  void anyOutput_data() {
+    QTest::addColumn<QByteArray>("script");
+    QTest::addColumn<QByteArray>("line");  // among those told
+    QTest::newRow("a flood") << QByteArray(R"(
+line, end = (b"x" * 99 + b"\n") * 10000, time.time() + 2
+while time.time() < end: os.write(1, line)
+print("step 5 loss 0.5")
+)") << QByteArray();
+    QTest::newRow("binary") << QByteArray(R"(
+os.write(1, b"step 1 loss \xff\xfe\x00\x80 0.25\n" + bytes(range(256)) * 1000 + b"\n")
+print("step 5 loss 0.5")
+)") << QByteArray();
+    QTest::newRow("no newline") << QByteArray("os.write(1, b'step 5 loss 0.5')")
+                                << QByteArray("step 5 loss 0.5");
+    QTest::newRow("a line without end") << QByteArray(R"(
+os.write(1, b"step 4 loss 0.25 " + b"y" * 3000000)
+print("\nstep 5 loss 0.5")
+)") << QByteArray("step 5 loss 0.5");
+    QTest::newRow("progress bar") << QByteArray(R"(
+for step in range(1, 6):
+    print(f"\r{step * 20}%|##| step {step} loss {step / 10}", end="")
+    time.sleep(0.05)
+)") << QByteArray("100%|##| step 5 loss 0.5");
+  }
+  void anyOutput() {
+    QFETCH(QByteArray, script);
+    QFETCH(QByteArray, line);
+    const CliResult result = cli_.run(program(script, 2));
+    QVERIFY2(result.exit == 0 && result.onlyJson, result.text());
+    QCOMPARE(result.last()["steps"].toInt(), 5);
+    QCOMPARE(result.last()["train_loss"].toDouble(), 0.5);
+    QVERIFY(result.all("recovering").isEmpty());
+    if (!line.isEmpty()) QVERIFY2(linesOf(result, 1).contains(line), result.text());
+  }
+
+  void manyRanksOfANode() {
+    const CliResult result =
+        cli_.run(program(R"(print(rank, world, os.environ["LOCAL_RANK"], os.environ["TF_CONFIG"]))",
+                         1, "  ranks_per_node: 64\n"));
+    QVERIFY2(result.exit == 0, result.text());
+    for (int rank = 0; rank < 64; ++rank) {
+      const QByteArray number = QByteArray::number(rank);
+      const QByteArray line = linesOf(result, rank).value(0);
+      QVERIFY2(line.startsWith(number + " 64 " + number + " {"), line);
+      const QJsonObject config =
+          QJsonDocument::fromJson(line.mid(line.indexOf('{'))).object()["cluster"].toObject();
+      QSet<QString> workers;
+      for (const auto& worker : config["worker"].toArray()) workers << worker.toString();
+      QCOMPARE(workers.size(), qsizetype{64});
+    }
+  }
+
+  // With the same digits as the same program that a person starts by hand.
+  void pyTorchTrainsAsByHand() {
+    QProcess probe;
+    probe.start("/usr/bin/python3",
+                {"-c", "import torch.distributed as d; assert d.is_gloo_available()"});
+    probe.waitForFinished(60000);
+    if (probe.exitCode() != 0) QSKIP("/usr/bin/python3 has no PyTorch with Gloo");
+    const QStringList arguments = program(R"(
+import torch, torch.distributed as dist
+torch.manual_seed(1); torch.set_num_threads(1)
+dist.init_process_group("gloo")
+net = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+model = torch.nn.parallel.DistributedDataParallel(net)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+random = torch.Generator().manual_seed(rank)
+x, y = torch.randn(64, 16, generator=random), torch.randint(0, 4, (64,), generator=random)
+for step in range(1, 21):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(x), y)
+    loss.backward(); optimizer.step()
+    total = loss.detach().clone(); dist.all_reduce(total)
+    if rank == 0: print(f"step {step} loss {total.item() / world:.17g}", flush=True)
+)",
+                                          3);
+    const CliResult result = cli_.run(arguments);
+    QVERIFY2(result.exit == 0, result.text());
+    std::vector<std::unique_ptr<QProcess>> byHand;
+    for (int rank = 0; rank < 3; ++rank) {
+      QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
+      for (const auto& [name, value] : QMap<QString, QString>{
+               {"RANK", QString::number(rank)},
+               {"WORLD_SIZE", "3"},
+               {"MASTER_ADDR", "127.0.0.1"},
+               {"MASTER_PORT", "29571"},
+               {"GLOO_SOCKET_IFNAME",
+                "lo"}}.asKeyValueRange())
+        environment.insert(name, value);
+      byHand.push_back(std::make_unique<QProcess>());
+      byHand.back()->setProcessEnvironment(environment);
+      byHand.back()->start("/usr/bin/python3", {folder_ + "/main.py"});
+    }
+    for (const auto& process : byHand) QVERIFY(process->waitForFinished(60000));
+    const QList<QByteArray> lines = byHand[0]->readAllStandardOutput().trimmed().split('\n');
+    QCOMPARE(lines.size(), qsizetype{20});
+    QCOMPARE(linesOf(result, 0), lines);
+    QCOMPARE(result.all("scalar").size(), qsizetype{20});
+  }
+};
+
+QTEST_GUILESS_MAIN(CliProgramTest)
+#include "cli_program_test.moc"

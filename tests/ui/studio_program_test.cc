@@ -1,0 +1,145 @@
+// A program of the user's own in the studio: its page, its launch, its curves, its end.
+#include <QTabBar>
+
+#include "tests/ui/studio_road.h"
+#include "ui/dialogs/new_model_dialog.h"
+
+using namespace lockstep;
+
+namespace {
+
+// All ranks meet at rank 0's port; rank 0 prints what a training would.
+constexpr const char* kProgram = R"(
+import os, socket, time
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if rank == 0:
+    server = socket.create_server(place)
+    peers = [server.accept()[0] for _ in range(world - 1)]
+else:
+    for _ in range(200):
+        try:
+            peer = socket.create_connection(place)
+            break
+        except OSError:
+            time.sleep(0.05)
+for step in range(1, 81):
+    time.sleep(0.05)
+    if rank == 0:
+        print(f"step {step} loss {2 / step:.4f} accuracy {step / 100:.2f} temperature={300 + step}")
+print("rank", rank, "is done")
+)";
+constexpr const char* kSpec = R"(version: 1
+workload:
+  command: [python3, train.py]
+  metrics: {stdout: ['step (?P<step>\d+)', 'loss (?P<loss>\S+)', 'accuracy (?P<accuracy>\S+)', 'temperature=(?P<temperature>\d+)']}
+)";
+
+}  // namespace
+
+class StudioProgramTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void init() {
+    home_ = std::make_unique<tests::StudioHome>();
+    road_ = std::make_unique<tests::StudioRoad>(home_->home());
+    road_->open();
+  }
+  void cleanup() {
+    road_->close();
+    road_->endAgents();
+    road_.reset();
+    home_.reset();
+  }
+
+  void aProgramRunsInTheWindow() {
+    write("train.py", kProgram);
+    write("run.yaml", kSpec);
+    auto* page = qobject_cast<ui::ModelPage*>(road_->window()->openFile(home_->path("run.yaml")));
+    QVERIFY(page);
+    QVERIFY2(page->document()->spec().ok(), qPrintable(page->document()->text()));
+    QVERIFY(!page->findChild<QWidget*>("layerCard")->isVisible());
+    const auto* sections = page->findChild<QTabBar*>("fieldSections");
+    QCOMPARE(sections->tabText(sections->currentIndex()), "Program");
+    launch(page, 3);
+    if (QTest::currentTestFailed()) return;
+    ui::RunPage* run = qobject_cast<ui::RunPage*>(road_->window()->currentPage());
+    QVERIFY(run);
+    QVERIFY2(tests::wait([&] { return run->lossPlot()->sampleCount() > 5; }),
+             qPrintable(run->message()->details()));
+    const auto* tabs = run->findChild<QTabWidget*>("runTabs");
+    QStringList shown;
+    for (int tab = 0; tab < tabs->count(); ++tab)
+      if (tabs->isTabVisible(tab)) shown << tabs->tabText(tab);
+    QCOMPARE(shown, (QStringList{"Overview", "Nodes", "Logs", "Dashboard"}));
+    QVERIFY(tests::wait([&] { return app::isFinal(run->document()->row().phase); }));
+    QCOMPARE(run->document()->row().phase, app::RunState::SUCCEEDED);
+    QCOMPARE(run->document()->row().figures.steps, 80);
+    for (const char* name : {"loss", "accuracy", "scalar/temperature"})
+      QCOMPARE(run->document()->series(name)->raw().size(), std::size_t{80});
+    QCOMPARE(run->findChildren<ui::PlotView*>("valuePlot").size(), qsizetype{2});
+    QVERIFY(!run->findChild<QPushButton*>("resumeButton")->isEnabled());
+    QVERIFY(run->findChild<QPushButton*>("rerunButton")->isEnabled());
+  }
+
+  // The form becomes that of a program, or of a model, with the text.
+  void thePageFollowsTheText() {
+    write("run.yaml", kSpec);
+    auto* page = qobject_cast<ui::ModelPage*>(road_->window()->openFile(home_->path("run.yaml")));
+    const auto* layers = page->findChild<QWidget*>("layerCard");
+    QVERIFY(layers->isHidden());
+    page->document()->type("version: 1\nmodel: {name: m}\n");
+    QVERIFY(!layers->isHidden());
+    page->document()->undoStack()->undo();
+    QVERIFY(layers->isHidden());
+    page->document()->type(QString(kSpec).replace("command: [python3, train.py]", "command: []"));
+    QVERIFY(!page->findChild<QPushButton*>("modelLaunchButton")->isEnabled());
+    page->document()->undoStack()->undo();
+    QVERIFY(page->document()->setField("workload.launcher", "torchrun", "change").ok());
+    QVERIFY(page->document()->text().contains("launcher: torchrun"));
+  }
+
+  void aNewProgramIsComplete() {
+    ui::NewModelDialog* ask = road_->window()->newModel();
+    ask->chooseKind("program");
+    ask->accept();
+    auto* page = qobject_cast<ui::ModelPage*>(road_->window()->currentPage());
+    QVERIFY(page);
+    QVERIFY2(page->document()->spec().ok(), qPrintable(page->document()->text()));
+    QVERIFY(page->document()->text().contains("command: [python3, train.py]"));
+  }
+
+ private:
+  void write(const QString& name, const QByteArray& text) {
+    QFile file(home_->path(name));
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(text);
+  }
+  void launch(ui::ModelPage* page, int ranks) {
+    QPointer<ui::LaunchDialog> dialog = road_->window()->openLaunch(page, nullptr);
+    QVERIFY(dialog);
+    dialog->chooseTarget(dialog->findChild<QComboBox*>("launchCluster")->count() - 1);
+    dialog->findChild<QSpinBox*>("launchNodes")->setValue(ranks);
+    QVERIFY(tests::wait([&] {
+      return dialog->ready() && dialog->findChild<QPushButton*>("launchDialogAccept")->isEnabled();
+    }));
+    QCOMPARE(static_cast<int>(dialog->preview()->ranks.size()), ranks);
+    QVERIFY(dialog->findChild<QSpinBox*>("launchBatch")->isHidden());
+    QVERIFY2(!dialog->command().contains("--set"), qPrintable(dialog->command()));
+    QString run;
+    connect(dialog.data(), &ui::LaunchDialog::launched, this, [&](const QString& id) { run = id; });
+    const auto refused = [&] {
+      return dialog ? dialog->findChild<ui::MessagePanel*>()->details() : QString();
+    };
+    dialog->findChild<QPushButton*>("launchDialogAccept")->click();
+    QVERIFY(tests::wait([&] { return !run.isEmpty() || !refused().isEmpty(); }));
+    QVERIFY2(!run.isEmpty(), qPrintable(refused()));
+  }
+
+  std::unique_ptr<tests::StudioHome> home_;
+  std::unique_ptr<tests::StudioRoad> road_;
+};
+
+QTEST_MAIN(StudioProgramTest)
+#include "studio_program_test.moc"
