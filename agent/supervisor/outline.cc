@@ -219,6 +219,42 @@ void reduceLines(std::vector<Record>& records) {
       records[at->second].mutable_log()->set_dropped(records[at->second].log().dropped() + count);
 }
 
+// Of each value that a rank reports: the first and the last, the least and the greatest, and the
+// first that is no number. Records that become empty are cleared.
+void reduceScalars(std::vector<Record>& records) {
+  struct Kept {
+    const run::v1::Scalar *first = nullptr, *last = nullptr, *least = nullptr, *greatest = nullptr,
+                          *nan = nullptr;
+    bool has(const run::v1::Scalar* one) const {
+      return one == first || one == last || one == least || one == greatest || one == nan;
+    }
+  };
+  std::map<std::pair<int, std::string>, Kept> kept;
+  for (const Record& record : records) {
+    for (const run::v1::Scalar& one : record.scalars().scalars()) {
+      Kept& of = kept[{record.scalars().rank(), one.tag()}];
+      if (of.first == nullptr) of.first = &one;
+      of.last = &one;
+      if (std::isnan(one.value())) {
+        if (of.nan == nullptr) of.nan = &one;
+        continue;
+      }
+      if (of.least == nullptr || one.value() < of.least->value()) of.least = &one;
+      if (of.greatest == nullptr || one.value() > of.greatest->value()) of.greatest = &one;
+    }
+  }
+  for (Record& record : records) {
+    if (!record.has_scalars()) continue;
+    google::protobuf::RepeatedPtrField<run::v1::Scalar> left;
+    for (const run::v1::Scalar& one : record.scalars().scalars())
+      if (kept[{record.scalars().rank(), one.tag()}].has(&one)) *left.Add() = one;
+    if (left.empty())
+      record.Clear();
+    else
+      record.mutable_scalars()->mutable_scalars()->Swap(&left);
+  }
+}
+
 void reduceEvents(std::vector<Record>& records) {
   std::optional<std::int64_t> step;
   for (Record& record : records) {
@@ -233,6 +269,7 @@ void reduceEvents(std::vector<Record>& records) {
 std::vector<Record> outlineOf(std::vector<Record> records) {
   reduceGroups(records);
   reduceLines(records);
+  reduceScalars(records);
   reduceEvents(records);
   std::erase_if(records, [](const Record& record) { return record.sequence() == 0; });
   return records;

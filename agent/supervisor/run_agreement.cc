@@ -252,9 +252,6 @@ void RunControl::checkDone() {
 void RunControl::noteFailure(Error error, bool cascading) {
   if (outcome_) return;
   if (failedAt_ == 0) failedAt_ = monotonicNow();
-  // A rank that tells no values fails where another is lost; it worked before that.
-  if (ofProgram() && error.code == Code::kFailedPrecondition && furthest_ > 0)
-    error.code = Code::kAborted;
   if (!cascading) {
     failed(error);
     return;

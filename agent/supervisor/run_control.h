@@ -302,8 +302,8 @@ class RunControl {
   bool absent_ = false;         // this node waits until the coordinator takes it back
   Recovery recovery_;           // at the coordinator, as the next four
   Nanoseconds programBegan_ = 0;
-  Nanoseconds failedAt_ = 0;    // when the first error came; 0: it trains
-  bool restarting_ = false;     // until the first steps of this generation
+  Nanoseconds failedAt_ = 0;  // when the first error came; 0: it trains
+  bool restarting_ = false;   // until the first steps of this generation
   bool toldMinority_ = false, cannotGrow_ = false;
   std::string keptOut_;         // silent nodes that could not be replaced, and the spares tried
   std::int64_t furthest_ = 0;   // the last step completed in any generation; at every node

@@ -347,7 +347,7 @@ void RunControl::onWorkerExit(Worker& worker, int status) {
   }
   const std::string tail =
       linesBeside(worker.process->tail(), worker.failed ? worker.failed->what.text() : "");
-  if (!tail.empty() && !cascading)
+  if (!tail.empty() && (!cascading || ofProgram()))
     error.why = error.why.empty() ? message("its last lines:\n{}", tail)
                                   : message("{}\nits last lines:\n{}", error.why, tail);
   localFailure(std::move(error), cascading);

@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <random>
 #include <thread>
 
+#include "agent/supervisor/outline.h"
 #include "agent/supervisor/spool.h"
 
 using namespace lockstep;
@@ -200,6 +202,53 @@ class SpoolTest : public QObject {
   }
 
   // From the first step to the last, whatever is put together with what.
+  // Of each value of each rank: the first, the last, the least and the greatest, also once more.
+  void reportedValuesKeepTheirExtremes() {
+    std::mt19937 random(5);
+    for (int round = 0; round < 200; ++round) {
+      std::vector<run::v1::Record> records;
+      std::map<std::string, std::vector<double>> written;
+      const unsigned count = 1 + random() % 60;
+      for (unsigned at = 0; at < count; ++at) {
+        run::v1::Record& record = records.emplace_back();
+        record.set_sequence(at + 1);
+        const int rank = static_cast<int>(random() % 2);
+        record.mutable_scalars()->set_rank(rank);
+        for (unsigned one = 0; one < 1 + random() % 9; ++one) {
+          run::v1::Scalar& scalar = *record.mutable_scalars()->add_scalars();
+          scalar.set_tag(fmt::format("t{}", random() % 4));
+          scalar.set_step(at);
+          scalar.set_value(random() % 20 == 0 ? std::nan("")
+                                              : static_cast<double>(random() % 1000));
+          written[fmt::format("{}/{}", rank, scalar.tag())].push_back(scalar.value());
+        }
+      }
+      std::vector<run::v1::Record> outline = records;
+      for (int times = 0; times < 2; ++times) {
+        outline = agent::outlineOf(std::move(outline));
+        std::map<std::string, std::vector<double>> read;
+        for (const run::v1::Record& record : outline)
+          for (const run::v1::Scalar& scalar : record.scalars().scalars())
+            read[fmt::format("{}/{}", record.scalars().rank(), scalar.tag())].push_back(
+                scalar.value());
+        QCOMPARE(read.size(), written.size());
+        for (const auto& [name, values] : written) {
+          const auto same = [](double a, double b) { return a == b || (a != a && b != b); };
+          const auto range = [](const std::vector<double>& of) {
+            Range out;
+            for (const double value : of)
+              if (value == value) out.add(value);
+            return out;
+          };
+          QVERIFY(read[name].size() <= 5);
+          QVERIFY(same(read[name].front(), values.front()));
+          QVERIFY(same(read[name].back(), values.back()));
+          QVERIFY(range(read[name]) == range(values));
+        }
+      }
+    }
+  }
+
   void theOutlineHasNoGaps() {
     SpoolOptions options;
     options.limitBytes = 300'000;

@@ -620,6 +620,11 @@ for step in range(1, 21):
                                           3);
     const CliResult result = cli_.run(arguments);
     QVERIFY2(result.exit == 0, result.text());
+    QProcess free;
+    free.start("/usr/bin/python3",
+               {"-c", "import socket; print(socket.create_server(('', 0)).getsockname()[1])"});
+    QVERIFY(free.waitForFinished(60000));
+    const QString port = free.readAllStandardOutput().trimmed();
     std::vector<std::unique_ptr<QProcess>> byHand;
     for (int rank = 0; rank < 3; ++rank) {
       QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
@@ -627,7 +632,7 @@ for step in range(1, 21):
                {"RANK", QString::number(rank)},
                {"WORLD_SIZE", "3"},
                {"MASTER_ADDR", "127.0.0.1"},
-               {"MASTER_PORT", "29571"},
+               {"MASTER_PORT", port},
                {"GLOO_SOCKET_IFNAME",
                 "lo"}}.asKeyValueRange())
         environment.insert(name, value);
