@@ -109,15 +109,30 @@ void ProgramHang::note(const node::v1::Stalled& stalled) {
   if (stalled.moves()) {
     silent_.erase(stalled.rank());
     told_ = false;
+  } else if (stalled.for_ns() == 0) {
+    silent_.erase(stalled.rank());
+    ended_.insert(stalled.rank());
   } else {
     silent_[stalled.rank()] = stalled;
   }
 }
 
 bool ProgramHang::begins(int world) {
-  if (told_ || world < 1 || static_cast<int>(silent_.size()) < world) return false;
+  if (told_ || silent_.empty() || static_cast<int>(silent_.size() + ended_.size()) < world)
+    return false;
   told_ = true;
   return true;
+}
+
+void ProgramHang::forget(int rank) {
+  silent_.erase(rank);
+  ended_.erase(rank);
+}
+
+std::vector<int> ProgramHang::ranks() const {
+  std::vector<int> out;
+  for (const auto& [rank, silent] : silent_) out.push_back(rank);
+  return out;
 }
 
 Error ProgramHang::verdict(const std::map<int, std::vector<std::string>>& stacks) const {
@@ -137,6 +152,10 @@ Error ProgramHang::verdict(const std::map<int, std::vector<std::string>>& stacks
     const Message one = message("{} {}", rankList(ranks), placeText(place));
     why = why.empty() ? one : message("{}; {}", why, one);
   }
+  if (!ended_.empty())
+    why = message("{}; {} ended", why,
+                  ended_.size() == 1 ? message("rank {} has", *ended_.begin())
+                                     : message("ranks {} have", fmt::join(ended_, ", ")));
   error.why = why;
   error.next = "see the stacks of all ranks in the run's log";
   error.rank = suspect(groups);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,10 +32,12 @@ PythonPlace placeOf(const std::vector<std::string>& stack);
 class ProgramHang {
  public:
   void clear() { *this = ProgramHang(); }
+  // A rank that has ended stands still since 0 ns, and does not count: the others may wait for it.
   void note(const node::v1::Stalled& stalled);
-  void forget(int rank) { silent_.erase(rank); }
-  // Returns true once for each time that all `world` ranks have become silent.
+  void forget(int rank);
+  // Returns true once for each time that all of `world` ranks that have not ended are silent.
   bool begins(int world);
+  std::vector<int> ranks() const;  // that are silent
   bool hangs() const { return told_; }
 
   // The error that ends this generation. `stacks` by rank; empty ones are not known.
@@ -42,6 +45,7 @@ class ProgramHang {
 
  private:
   std::map<int, node::v1::Stalled> silent_;
+  std::set<int> ended_;
   bool told_ = false;
 };
 

@@ -28,6 +28,8 @@ class Recovery {
   explicit Recovery(const spec::v1::RecoverySpec& spec, int restarts = 0)
       : spec_(spec), restarts_(restarts) {}
 
+  // The run has made progress since the last failure, whatever its steps say.
+  void noteProgress() { steps_ = -1; }
   // Notes a failure after `steps` completed steps. Returns the error that ends the run: the failure
   // itself where a restart cannot help or is not wanted, else with the restarts that were tried;
   // nothing if the run restarts.

@@ -101,7 +101,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     *message.mutable_profile() = profiled_;
     server_->send(node, message);
   }
-  if (canGrow()) checkpointNow();
+  if (canGrow()) regroupSoon();
   if (isEvaluator(node)) tellEvaluator();
   if (stopping_) {
     message.mutable_stop();
@@ -421,7 +421,7 @@ void RunControl::go() {
   sendAll(message);
   // The checkpoint that a generation began from has no copies on its own nodes.
   const bool isUncopied = recover_.has_members() && !copiedNodes(request_).empty();
-  if (awaitsCheckpoint() || (coordinates() && isUncopied)) checkpointNow();
+  if (awaitsCheckpoint() || (coordinates() && isUncopied)) regroupSoon();
 }
 
 Status RunControl::stop(const std::string& run, int generation) {

@@ -180,6 +180,7 @@ class RunControl {
   // Coordinator only, like the next four: restarts the run, or ends it.
   void failed(const Error& error);
   bool failsAtOnce(const Error& error) const;
+  void noteProgramProgress();
   bool trained() const { return gone_ || generation_ > request_.generation(); }
   void recover(const Error& cause, const std::optional<node::v1::Members>& members = {});
   // Returns true if the run continues without them or ends.

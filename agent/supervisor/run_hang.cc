@@ -35,12 +35,12 @@ void RunControl::onProgramStalled(const node::v1::Stalled& stalled) {
   programHang_.note(stalled);
   if (!programHang_.hangs()) pendingHang_.reset();
   if (leaving_ || stopping_ || outcome_) return;
-  HangWatch::Verdict all;
-  for (const auto& [node, ranks] : ranksByNode(request_))
-    all.ranks.insert(all.ranks.end(), ranks.begin(), ranks.end());
-  if (!programHang_.begins(static_cast<int>(all.ranks.size()))) return;
+  std::size_t world = 0;
+  for (const auto& [node, ranks] : ranksByNode(request_)) world += ranks.size();
+  if (!programHang_.begins(static_cast<int>(world))) return;
   say("the program is silent on all ranks: their stacks are read");
-  std::sort(all.ranks.begin(), all.ranks.end());
+  HangWatch::Verdict all;
+  all.ranks = programHang_.ranks();
   askStacks(std::move(all));
 }
 

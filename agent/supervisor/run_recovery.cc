@@ -30,6 +30,12 @@ bool RunControl::failsAtOnce(const Error& error) const {
          generation_ == request_.generation() && monotonicNow() - programBegan_ < kSoon;
 }
 
+// Of a program that tells no steps, all that is known is how long it ran.
+void RunControl::noteProgramProgress() {
+  constexpr Nanoseconds kLong = 600'000'000'000;
+  if (ofProgram() && gone_ && monotonicNow() - programBegan_ > kLong) recovery_.noteProgress();
+}
+
 void RunControl::failed(const Error& error) {
   if (outcome_) return;
   if (!trained() || stopping_ || !restartMayHelp(error.code)) {
@@ -46,6 +52,7 @@ void RunControl::failed(const Error& error) {
     });
     return;
   }
+  noteProgramProgress();
   if (failsAtOnce(error))
     abort(error);
   else if (const auto end = recovery_.ends(error, furthest_))
@@ -83,6 +90,7 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
   }
   if (failedAt_ == 0) failedAt_ = peers_[lost.front()].heard.last;
   const Error error = lostError(lost);
+  noteProgramProgress();
   if (const auto end = recovery_.ends(error, furthest_)) {
     abort(*end);
     return true;

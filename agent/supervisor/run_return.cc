@@ -117,7 +117,7 @@ void RunControl::grow() {
   if (!canGrow() || leaving_) return;
   if (anyLate()) {
     loop_.after(heartbeat_, [this, generation = generation_] {
-      if (generation == generation_ && awaitsCheckpoint()) checkpointNow();
+      if (generation == generation_ && awaitsCheckpoint()) regroupSoon();
     });
     return;
   }

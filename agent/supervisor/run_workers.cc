@@ -320,6 +320,11 @@ void RunControl::onWorkerExit(Worker& worker, int status) {
   }
   const bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   if (clean && worker.finished) {
+    if (ofProgram()) {  // the others may wait for it
+      node::v1::Stalled ended;
+      ended.set_rank(worker.rank);
+      onWorkerStalled(worker.rank, ended);
+    }
     if (static_cast<int>(workers_.size()) == request_.ranks_size() &&
         std::all_of(workers_.begin(), workers_.end(),
                     [](const auto& one) { return one->exited && one->finished; }))
@@ -367,7 +372,15 @@ void RunControl::signalAll(int number) {
 void RunControl::endWorkers() {
   constexpr Nanoseconds kToLeave = 5'000'000'000;
   if (!ofProgram()) return signalAll(SIGKILL);
-  signalAll(SIGTERM);
+  ToWorker stop;
+  stop.mutable_stop();
+  for (auto& worker : workers_) {
+    if (worker->exited) continue;
+    if (worker->program > 0)
+      worker->process->send(stop);
+    else
+      worker->process->signal(SIGKILL);
+  }
   loop_.after(kToLeave, [this, generation = generation_] {
     if (generation != generation_ || !(leaving_ || outcome_) || workersGone()) return;
     say("the program has not left after SIGTERM: SIGKILL");

@@ -242,6 +242,10 @@ Result<std::optional<plan::Plan>> parseEvaluationPlan(const node::v1::PrepareReq
 
 // Checks the specs before they are used: they may contain any number.
 Status checkSpecs(const node::v1::PrepareRequest& request) {
+  if (request.spec().has_workload()) {
+    spec::v1::RunSpec spec = request.spec();
+    LOCKSTEP_TRY(specs::checkAndFill(spec));
+  }
   LOCKSTEP_TRY(specs::checkOptions(request.spec(), ""));
   LOCKSTEP_TRY(specs::checkOptions(request.cluster(), ""));
   for (const auto& node : request.cluster().nodes())

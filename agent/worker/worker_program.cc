@@ -63,13 +63,19 @@ Result<node::v1::ProgramPlaces> exchangePlaces(const node::v1::WorkerStart& star
   return all;
 }
 
-// Values on their way to the supervisor.
+// Values on their way to the supervisor, at most kValuesPerSecond and a burst.
 class Values {
  public:
   Values(int rank, WorkerLink& link) : rank_(rank), link_(link) {}
   void add(const char* source, std::vector<run::v1::Scalar> values) {
+    refill();
     for (run::v1::Scalar& value : values) {
       last_ = std::max(last_, value.step());
+      if (tokens_ < 1) {
+        warnOnce();
+        continue;
+      }
+      tokens_ -= 1;
       if (pending_ != source || scalars_.scalars_size() >= static_cast<int>(kMostPending)) tell();
       pending_ = source;
       *scalars_.add_scalars() = std::move(value);
@@ -89,8 +95,27 @@ class Values {
   std::int64_t lastStep() const { return last_; }
 
  private:
+  static constexpr double kValuesPerSecond = 2000, kBurst = 50000;
+
+  void refill() {
+    const Nanoseconds now = monotonicNow();
+    const double waited = static_cast<double>(now - std::exchange(refilled_, now)) * 1e-9;
+    tokens_ = std::min(kBurst, tokens_ + waited * kValuesPerSecond);
+  }
+  void warnOnce() {
+    if (std::exchange(warned_, true)) return;
+    Error warning = makeError(Code::kResourceExhausted, "the program reports too many values");
+    warning.why = message("more than {} a second are left out", kValuesPerSecond);
+    node::v1::FromWorker message;
+    *message.mutable_warning() = toInfo(warning);
+    link_.channel().send(message);
+  }
+
   int rank_;
   WorkerLink& link_;
+  double tokens_ = kBurst;
+  Nanoseconds refilled_ = monotonicNow();
+  bool warned_ = false;
   run::v1::Scalars scalars_;  // all of pending_
   std::string pending_;
   Nanoseconds told_ = 0;
@@ -149,6 +174,7 @@ Error failureOf(int status, const std::string& output) {
 
 std::vector<std::string> eventFolders(const node::v1::WorkerStart& start) {
   std::vector<std::string> out;
+  if (start.local_index() > 0) return out;  // the ranks of a node share its folders
   for (const std::string& folder : start.spec().workload().metrics().tensorboard())
     out.push_back(folder.starts_with('/') ? folder : start.code_folder() + "/" + folder);
   return out;
@@ -179,11 +205,11 @@ class ProgramRun {
       output_.take(bytes);
     };
     while (program.wait(kTell, take)) {
-      if (link_.stopAsked() && !std::exchange(stopping_, true)) program.signal(SIGTERM);
+      if (link_.stopAsked()) stop(program);
       if (monotonicNow() - looked_ > kEventFiles) readFiles();
       readHooks();
       watchSilence();
-      answerStacks();
+      answerStacks(program.pid());
     }
     output_.finishLine();
     readFiles();
@@ -222,6 +248,16 @@ class ProgramRun {
     return program;
   }
 
+  // The program first; what it leaves behind when it ends, as a shell its command, after it.
+  void stop(Program& program) {
+    if (!std::exchange(stopping_, true)) {
+      program.awaitChildren();
+      program.signal(SIGTERM);
+    } else if (program.exited() && !std::exchange(toldRest_, true)) {
+      ::kill(0, SIGTERM);  // this process ignores it
+    }
+  }
+
   void take(const char* source, std::vector<run::v1::Scalar> values) {
     if (!values.empty()) heard_ = monotonicNow();
     values_.add(source, std::move(values));
@@ -257,10 +293,10 @@ class ProgramRun {
   }
 
   // What the processes print takes a moment.
-  void answerStacks() {
+  void answerStacks(int program) {
     const Nanoseconds now = monotonicNow();
     if (link_.takeStacksAsked()) {
-      stacksUntil_ = now + (hooks_ && hooks_->askStacks() ? kStacks : 0);
+      stacksUntil_ = now + (hooks_ && hooks_->askStacks(program) ? kStacks : 0);
     } else if (stacksUntil_ == 0 || now < stacksUntil_) {
       return;
     }
@@ -293,7 +329,7 @@ class ProgramRun {
   std::unique_ptr<PythonHooks> hooks_;
   const Nanoseconds limit_;  // of silence; 0: none
   Nanoseconds heard_ = 0, looked_ = 0, stacksUntil_ = 0;
-  bool stopping_ = false, silent_ = false;
+  bool stopping_ = false, toldRest_ = false, silent_ = false;
 };
 
 }  // namespace

@@ -179,12 +179,13 @@ bool Program::wait(Nanoseconds limit, const std::function<void(std::string_view)
       if (count > 0) {
         onOutput({buffer.data(), static_cast<std::size_t>(count)});
         // All that it wrote itself fitted in the pipe; its children may write for ever.
-        return !exited_ || monotonicNow() - exitedAt_ <= kOpenOutput;
+        return !exited_ || patient_ || monotonicNow() - exitedAt_ <= kOpenOutput;
       }
       if (count == 0 || (errno != EAGAIN && errno != EINTR)) close(std::exchange(output_, -1));
     }
     const Nanoseconds now = monotonicNow();
-    if (exited_ && (output_ < 0 || now - exitedAt_ > kOpenOutput)) return false;
+    const bool late = !patient_ && now - exitedAt_ > kOpenOutput;
+    if (exited_ && (output_ < 0 || late)) return false;
     if (now >= end) return true;
     pollfd ready{output_, POLLIN, 0};
     poll(&ready, output_ >= 0 ? 1 : 0,

@@ -40,6 +40,9 @@ class Program {
   // of it may have that open.
   bool wait(Nanoseconds limit, const std::function<void(std::string_view)>& onOutput);
   void signal(int number) const;
+  bool exited() const { return exited_; }
+  // From now on wait() also waits for its children, as long as they have its output open.
+  void awaitChildren() { patient_ = true; }
   int status() const { return status_; }  // as from waitpid, once wait() has returned false
 
  private:
@@ -47,7 +50,7 @@ class Program {
   pid_t pid_;
   int output_;  // -1: at its end
   int status_ = 0;
-  bool exited_ = false;
+  bool exited_ = false, patient_ = false;
   Nanoseconds exitedAt_ = 0;
 };
 

@@ -5,9 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "agent/base/paths.h"
 #include "agent/workload/python_files.h"
@@ -18,9 +22,10 @@ namespace lockstep::agent {
 namespace {
 
 constexpr std::size_t kLongestLine = 8192;
-constexpr std::size_t kMostStackLines = 2000;
+constexpr std::size_t kMostStackBytes = std::size_t{256} << 10;
 constexpr std::size_t kMostProcesses = 1024;
 constexpr std::size_t kMostTags = 10000, kLongestTag = 1024;
+constexpr std::int64_t kLastStep = std::int64_t{1} << 62;
 constexpr int kRoundsAtOnce = 64;  // of a program that tells without end
 
 // As resources/python/lockstep says.
@@ -34,6 +39,15 @@ bool handles(int pid, int number) {
   if (at == std::string::npos) return false;
   const unsigned long long caught = std::strtoull(status->c_str() + at + 9, nullptr, 16);
   return (caught >> (number - 1) & 1) != 0;
+}
+
+// JSON has no text for numbers that are not finite.
+std::optional<double> numberOf(const nlohmann::json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (value == "nan") return std::nan("");
+  if (value == "inf") return std::numeric_limits<double>::infinity();
+  if (value == "-inf") return -std::numeric_limits<double>::infinity();
+  return std::nullopt;
 }
 
 }  // namespace
@@ -76,7 +90,9 @@ void PythonHooks::takeLine(const std::string& line, std::vector<run::v1::Scalar>
   const auto json = line[0] == '{' ? nlohmann::json::parse(line, nullptr, false)
                                    : nlohmann::json(nlohmann::json::value_t::discarded);
   if (!json.is_object()) {
-    if (stacks_.size() < kMostStackLines) stacks_.push_back(validUtf8(line));
+    if (line[0] == '{' || stackBytes_ + line.size() > kMostStackBytes) return;
+    stackBytes_ += line.size();
+    stacks_.push_back(validUtf8(line));
     return;
   }
   if (const auto hello = json.find("hello"); hello != json.end() && hello->is_number_integer()) {
@@ -87,27 +103,34 @@ void PythonHooks::takeLine(const std::string& line, std::vector<run::v1::Scalar>
     return;
   }
   const auto tag = json.find("tag"), value = json.find("value"), step = json.find("step");
-  if (tag == json.end() || !tag->is_string() || value == json.end() || !value->is_number()) return;
+  const std::optional<double> number = value == json.end() ? std::nullopt : numberOf(*value);
+  if (tag == json.end() || !tag->is_string() || !number) return;
   const std::string name = validUtf8(tag->get<std::string>());
   if (name.empty() || name.size() > kLongestTag) return;
   if (!steps_.contains(name) && steps_.size() >= kMostTags) return;
   std::int64_t& last = steps_[name];
   const bool told = step != json.end() && step->is_number_integer();
-  last = told ? std::max<std::int64_t>(0, step->get<std::int64_t>()) : last + 1;
+  last = std::clamp<std::int64_t>(told ? step->get<std::int64_t>() : last + 1, 0, kLastStep);
   run::v1::Scalar& scalar = values.emplace_back();
   scalar.set_tag(name);
   scalar.set_step(last);
-  scalar.set_value(value->get<double>());
+  scalar.set_value(*number);
 }
 
-bool PythonHooks::askStacks() {
-  stacks_.clear();
+bool PythonHooks::askStacks(int program) {
+  (void)takeStacks();
+  const auto ask = [](int pid) {
+    return handles(pid, stacksSignal()) && kill(pid, stacksSignal()) == 0;
+  };
+  if (pids_.contains(program)) return ask(program);
   bool asked = false;
-  for (const int pid : pids_)
-    if (handles(pid, stacksSignal())) asked |= kill(pid, stacksSignal()) == 0;
+  for (const int pid : pids_) asked |= ask(pid);
   return asked;
 }
 
-std::vector<std::string> PythonHooks::takeStacks() { return std::exchange(stacks_, {}); }
+std::vector<std::string> PythonHooks::takeStacks() {
+  stackBytes_ = 0;
+  return std::exchange(stacks_, {});
+}
 
 }  // namespace lockstep::agent

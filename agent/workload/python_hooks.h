@@ -27,9 +27,9 @@ class PythonHooks {
   // Returns the values that have been told since the last call. One without a step belongs to the
   // step after the previous one of its tag.
   std::vector<run::v1::Scalar> read();
-  // Asks the Python processes for their stacks, which takeStacks() returns once they have come.
-  // Returns false if there are no such processes.
-  bool askStacks();
+  // Asks the program for its stacks, if it is a Python process, else the Python processes that it
+  // has started. takeStacks() returns them once they have come. Returns false if there are none.
+  bool askStacks(int program);
   std::vector<std::string> takeStacks();
 
  private:
@@ -43,6 +43,7 @@ class PythonHooks {
   std::set<int> pids_;
   std::map<std::string, std::int64_t> steps_;  // the last, by tag
   std::vector<std::string> stacks_;
+  std::size_t stackBytes_ = 0;
 };
 
 }  // namespace lockstep::agent

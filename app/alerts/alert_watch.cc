@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/statistics.h"
+#include "engine/specs/workload.h"
 
 namespace lockstep::app {
 namespace {
@@ -201,6 +202,13 @@ void AlertWatch::addRow(const RunRow& row) {
     addEvent(AlertRule::kRunEnded, true, {}, runOutcome(row.phase));
 }
 
+bool AlertWatch::ofProgram() const { return row_.strategy == specs::kProgramStrategy; }
+
+void AlertWatch::noteDuration(double seconds) {
+  durations_.push_back(seconds);
+  if (durations_.size() > kDurations) durations_.pop_front();
+}
+
 void AlertWatch::addSeries(const RunBatch::Series& series, Nanoseconds now) {
   const std::string& name = series.name;
   double& last = lastX_.try_emplace(name, -1).first->second;
@@ -210,11 +218,12 @@ void AlertWatch::addSeries(const RunBatch::Series& series, Nanoseconds now) {
   if (points.empty()) return;
   last = points.back().x;
   if (name == "loss") {
+    // The steps of a program are not measured: its losses come as often as it tells them.
+    if (ofProgram() && steppedAt_ != 0) noteDuration(seconds(now - steppedAt_));
     steppedAt_ = now;
     for (const Point& point : points) addLoss(point.x, point.y);
   } else if (name == "rank/0/step") {
-    for (const Point& point : points) durations_.push_back(point.y);
-    while (durations_.size() > kDurations) durations_.pop_front();
+    for (const Point& point : points) noteDuration(point.y);
   } else if (name.starts_with("node/")) {
     const std::size_t slash = name.find('/', 5);  // a name has no '/'
     if (slash == std::string::npos) return;
@@ -348,6 +357,8 @@ void AlertWatch::judge(Nanoseconds now) {
 void AlertWatch::judgeStall(Nanoseconds now) {
   if (steppedAt_ == 0 || row_.phase != RunState::RUNNING || row_.unreachableNs != 0) return;
   constexpr double kBetweenEpochs = 10;
+  constexpr std::size_t kFewLosses = 3;
+  if (ofProgram() && durations_.size() < kFewLosses) return;  // how often they come is not known
   const double silent = seconds(now - steppedAt_);
   const double usual = median({durations_.begin(), durations_.end()});
   const double limit =

@@ -87,6 +87,8 @@ class AlertWatch {
   void addErrors(const std::vector<Error>& errors);
   void addRow(const RunRow& row);
   void judge(Nanoseconds now);
+  bool ofProgram() const;
+  void noteDuration(double seconds);
   void judgeStall(Nanoseconds now);
   void judgeStraggler(Nanoseconds now);
   void judgeNodes(Nanoseconds now);

@@ -13,7 +13,8 @@ namespace lockstep::app {
 namespace {
 
 constexpr std::size_t kMostDurations = 4000;
-constexpr int kMostRanks = 1 << 20;  // more is not a number of ranks
+constexpr std::size_t kMostReported = 2000;  // series of a program
+constexpr int kMostRanks = 1 << 20;          // more is not a number of ranks
 
 template <typename List>
 double at(const List& list, int index) {
@@ -390,6 +391,7 @@ void RunAggregator::addScalars(const run::v1::Record& record) {
   for (const run::v1::Scalar& scalar : scalars.scalars()) {
     if (scalar.tag().empty() || scalar.step() < 0) continue;
     const std::string series = scalarSeries(scalar.tag());
+    if (!reported_.contains(series) && reported_.size() >= kMostReported) continue;
     const auto [known, first] = reported_.try_emplace(series, Reported{scalars.rank()});
     Reported& last = known->second;
     if (scalars.rank() > last.rank) continue;

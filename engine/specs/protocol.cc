@@ -33,6 +33,8 @@ const std::vector<Feature>& features() {
       {kNodeDebugging, message("show processes and kernel messages")},
       // Supervisor.ReadRankStacks, Supervisor.DebugRank
       {kRankDebugging, message("read stacks on request and attach a debugger")},
+      // RunSpec.workload
+      {kPrograms, message("run programs of a person's own")},
   };
   return all;
 }

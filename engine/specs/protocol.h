@@ -33,6 +33,7 @@ inline constexpr std::string_view kRestartRanks = "restart-ranks";
 inline constexpr std::string_view kProfileSteps = "profile-steps";
 inline constexpr std::string_view kNodeDebugging = "node-debugging";
 inline constexpr std::string_view kRankDebugging = "rank-debugging";
+inline constexpr std::string_view kPrograms = "programs";
 
 struct Protocols {
   int oldest = 1, newest = 1;  // those before this was told

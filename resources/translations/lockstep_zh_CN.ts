@@ -1663,6 +1663,30 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::Message</name>
         <message>
+            <source>rank %1 has</source>
+            <translation>rank %1</translation>
+        </message>
+        <message>
+            <source>ranks %1 have</source>
+            <translation>rank %1</translation>
+        </message>
+        <message>
+            <source>%1; %2 ended</source>
+            <translation>%1；%2 已结束</translation>
+        </message>
+        <message>
+            <source>run programs of a person&apos;s own</source>
+            <translation>运行用户自己的程序</translation>
+        </message>
+        <message>
+            <source>the program reports too many values</source>
+            <translation>程序报告的数值过多</translation>
+        </message>
+        <message>
+            <source>more than %1 a second are left out</source>
+            <translation>超过每秒 %1 个的被舍去</translation>
+        </message>
+        <message>
             <source>rank %1 is</source>
             <translation>rank %1 位于</translation>
         </message>

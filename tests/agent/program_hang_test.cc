@@ -87,6 +87,27 @@ class ProgramHangTest : public QObject {
     QVERIFY(!hang.begins(3));
   }
 
+  // The others wait for a rank that has ended.
+  void ranksThatHaveEndedDoNotCount() {
+    ProgramHang hang;
+    node::v1::Stalled ended;
+    ended.set_rank(1);
+    hang.note(silent(0, 30));
+    hang.note(ended);
+    QVERIFY(!hang.begins(3));
+    hang.note(silent(2, 30));
+    QVERIFY(hang.begins(3));
+    QCOMPARE(hang.ranks(), (std::vector<int>{0, 2}));
+    const std::string text = hang.verdict({{0, kInAllReduce}, {2, kInAllReduce}}).text();
+    QVERIFY2(text.find("rank 1 has ended") != std::string::npos, text.c_str());
+    ProgramHang all;
+    for (int rank = 0; rank < 3; ++rank) {
+      ended.set_rank(rank);
+      all.note(ended);
+    }
+    QVERIFY(!all.begins(3));
+  }
+
   void theOneElsewhereIsNamed() {
     ProgramHang hang;
     for (int rank = 0; rank < 3; ++rank) hang.note(silent(rank, 30 + rank));

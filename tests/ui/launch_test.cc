@@ -84,7 +84,8 @@ class LaunchTest : public QObject {
       QCOMPARE(page->filePath(), QString::fromStdString(home_->home().root) + "/models/" +
                                      page->document()->name() + ".yaml");
       const app::SpecText& spec = page->document()->spec();
-      QCOMPARE(QString::fromStdString(spec.value("model.name").value_or("")),
+      QCOMPARE(QString::fromStdString(
+                   spec.value(spec.mark("workload") ? "workload.name" : "model.name").value_or("")),
                page->document()->name());
       QVERIFY2(spec.ok() == (qstrcmp(kind.id, "empty") != 0),
                qPrintable(page->document()->text() +

@@ -232,6 +232,8 @@ void RunPage::showAsProgram() {
 // With its first data.
 void RunPage::placeValue(const std::string& name) {
   showAsProgram();
+  constexpr std::size_t kMostPlots = 60;  // the dashboard has all others
+  if (!values_.contains(name) && values_.size() >= kMostPlots) return;
   PlotView*& plot = values_[name];
   if (plot == nullptr) {
     QWidget* page = overviewGrid_->parentWidget();

@@ -8,6 +8,7 @@
 Outside of Lockstep all of this does nothing. It never blocks, and raises nothing. Needs Python 3.6.
 """
 import json
+import math
 import os
 import sys
 import time
@@ -31,7 +32,7 @@ def _tell(message):
     if _fd < 0:
         return
     try:
-        line = (json.dumps(message, allow_nan=True, default=str) + "\n").encode()
+        line = (json.dumps(message, allow_nan=False, default=str) + "\n").encode()
         if len(line) <= _MOST:
             os.write(_fd, line)
     except Exception:  # the pipe is full or closed, or a value has no text
@@ -39,9 +40,12 @@ def _tell(message):
 
 
 def _number(value):
-    """A float of a number, or of an array or tensor with one element; None of anything else."""
+    """A float of a number, or of an array or tensor with one element; None of anything else.
+
+    JSON has no text for what is not finite: it goes as "nan", "inf" or "-inf"."""
     try:
-        return float(value.item() if hasattr(value, "item") else value)
+        number = float(value.item() if hasattr(value, "item") else value)
+        return number if math.isfinite(number) else str(number)
     except Exception:
         return None
 

@@ -308,6 +308,83 @@ signal.signal(signal.SIGTERM, leave)
     }
   }
 
+  // A shell that waits for the program ends first: the program has time to save all the same.
+  void aWrappedProgramSavesToo() {
+    const auto process = cli_.start(program(R"(
+if len(sys.argv) < 2:
+    sys.exit(subprocess.run(["sh", "-c", f"{sys.executable} main.py inner; echo over"]).returncode)
+def leave(*_):
+    time.sleep(2); open("at-end", "w").write("whole"); sys.exit(0)
+signal.signal(signal.SIGTERM, leave)
+)" + counting(100000),
+                                            2));
+    QByteArray out;
+    QVERIFY(cli_.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    const CliResult stop = cli_.run({"stop", run});
+    QVERIFY2(stop.exit == 0, stop.text());
+    const CliResult result = cli_.finish(*process, out);
+    QCOMPARE(result.last()["status"].toString(), QString("stopped"));
+    for (const int node : {1, 2}) QCOMPARE(read(copied(run, node) + "at-end"), QByteArray("whole"));
+  }
+
+  // What is reported by the module, also what is no finite number, and what has no step.
+  void theModuleReportsValues() {
+    const CliResult result = cli_.run(program(R"(
+import lockstep
+for step in range(1, 6):
+    lockstep.log({"loss": 1 / step if step != 3 else float("nan"), "text": "x"}, step=step)
+    with lockstep.step():
+        time.sleep(0.01)
+        lockstep.log({"free": float("inf") if step == 2 else step})
+time.sleep(0.3)
+)",
+                                              2));
+    QVERIFY2(result.exit == 0, result.text());
+    QMap<QString, QList<QJsonObject>> found;
+    for (const QJsonObject& line : result.all("scalar")) found[line["tag"].toString()] << line;
+    QCOMPARE(found.keys(), (QStringList{"free", "loss", "step_seconds"}));
+    for (const QString& tag : found.keys()) QCOMPARE(found[tag].size(), qsizetype{5});
+    for (int at = 0; at < 5; ++at) {
+      QCOMPARE(found["loss"][at]["step"].toInt(), at + 1);
+      QCOMPARE(found["loss"][at]["source"].toString(), QString("log"));
+      if (at != 2) QCOMPARE(found["loss"][at]["value"].toDouble(), 1.0 / (at + 1));
+    }
+    QVERIFY(!found["loss"][2]["value"].isDouble());
+    QVERIFY(found["step_seconds"][0]["value"].toDouble() >= 0.01);
+  }
+
+  // A program that stands still is ended, with where each rank is, and started again.
+  void aHangIsTold_data() {
+    QTest::addColumn<QByteArray>("others");
+    QTest::addColumn<QString>("where");
+    QTest::newRow("the others wait")
+        << QByteArray("wait_for_all()") << "ranks 0, 2 are in wait_for_all, main.py:";
+    QTest::newRow("another has ended") << QByteArray("sys.exit(0) if rank == 0 else wait_for_all()")
+                                       << "rank 2 is in wait_for_all, main.py:";
+  }
+  void aHangIsTold() {
+    QFETCH(QByteArray, others);
+    QFETCH(QString, where);
+    const CliResult result = cli_.run(program(R"(
+def wait_for_all():
+    while True: time.sleep(0.1)
+def load_batch():
+    time.sleep(1000)
+print("step 1 loss 1")
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    load_batch() if rank == 1 else )" + others + "\n",
+                                              3, "  hang_seconds: 2\n"));
+    QVERIFY2(result.exit == 0, result.text());
+    const auto recovering = result.all("recovering");
+    QCOMPARE(recovering.size(), qsizetype{1});
+    const QString cause = recovering[0]["cause"].toString(), why = recovering[0]["why"].toString();
+    QVERIFY2(cause.startsWith("the program stands still"), qPrintable(cause));
+    QVERIFY2(why.contains("rank 1 is in load_batch, main.py:"), qPrintable(why));
+    QVERIFY2(why.contains(where), qPrintable(why));
+    QCOMPARE(why.contains("rank 0 has ended"), where.startsWith("rank 2"));
+  }
+
   // Nor of those it started itself, also where it is the supervisor that is lost.
   void noProcessStays_data() {
     QTest::addColumn<bool>("asked");
