@@ -13,6 +13,7 @@
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
 #include "engine/specs/specs.h"
+#include "engine/specs/workload.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app::cli {
@@ -52,7 +53,7 @@ void showIncidents(const Recorded& recorded) {
 
 void showText(const RunRow& row, const RunDocuments& documents, const Recorded& recorded) {
   field("run", row.run);
-  field("model", printable(row.name));
+  field(row.strategy == specs::kProgramStrategy ? "program" : "model", printable(row.name));
   field("state", stateText(row));
   field("created", localTime(row.createdNs));
   if (row.startedNs > 0 && row.finishedNs > row.startedNs)

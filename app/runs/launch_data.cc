@@ -79,15 +79,22 @@ Result<DataHashes> copyData(const LaunchRequest& request, Participants& particip
   return copyFiles(specs::dataFiles(request.spec->data()), participants, tell, std::move(stop));
 }
 
-Status copyCode(const LaunchRequest& request, const Home& home, Participants& participants,
-                const Tell& tell, std::stop_token stop) {
+Result<std::string> copyCode(const LaunchRequest& request, const Home& home,
+                             Participants& participants, const Tell& tell, std::stop_token stop) {
   const spec::v1::RunSpec& spec = *request.spec;
-  if (!spec.has_workload() || spec.workload().code().disabled()) return {};
+  if (!spec.has_workload() || spec.workload().code().disabled()) return std::string();
   LOCKSTEP_ASSIGN(const CollectedCode code,
                   collectCode(spec.workload().code(), home.root + "/code", stop));
   const std::string name(specs::kCodeFile);
   for (Participant& participant : participants) participant.paths[name];
-  return copyFiles({{name, code.file, code.sha256}}, participants, tell, std::move(stop)).status();
+  LOCKSTEP_TRY(
+      copyFiles({{name, code.file, code.sha256}}, participants, tell, std::move(stop)).status());
+  const std::string commit =
+      code.commit.empty()
+          ? "of no repository"
+          : fmt::format("{} commit {}", code.changed ? "changed since" : "of", code.commit);
+  return fmt::format("{} files, {} bytes, {}, SHA-256 {}", code.files, code.bytes, commit,
+                     code.sha256);
 }
 
 Status checkSameData(const Participants& participants, const DataHashes& copied) {

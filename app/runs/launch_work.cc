@@ -89,6 +89,7 @@ Result<std::string> LaunchWork::launch(const std::string& run, std::stop_token s
   if (started.ok()) started = prepareAll(run, preview, stop);
   if (started.ok()) {
     documents.nodes = nodesJson();
+    if (!code_.empty()) documents.specResolved = "# code: " + code_ + "\n" + documents.specResolved;
     started = history->setDocuments(run, documents);
   }
   if (started.ok()) {
@@ -219,7 +220,7 @@ Status LaunchWork::findAddresses(std::stop_token stop) {
 Status LaunchWork::prepareAll(const std::string& run, const Preview& preview,
                               std::stop_token stop) {
   LOCKSTEP_ASSIGN(const DataHashes copied, copyData(request_, participants_, progress, stop));
-  LOCKSTEP_TRY(copyCode(request_, home_, participants_, progress, stop));
+  LOCKSTEP_ASSIGN(code_, copyCode(request_, home_, participants_, progress, stop));
   std::vector<node::v1::PrepareRequest> requests;
   for (const Participant& participant : participants_)
     requests.push_back(requestFor(participant, run, preview));

@@ -59,6 +59,7 @@ class LaunchWork {
   Home home_;
   std::vector<NodeAccess*> access_;  // of all nodes of the session
   Participants participants_;
+  std::string code_;  // of a program: what was copied, in words
 };
 
 }  // namespace lockstep::app

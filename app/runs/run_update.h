@@ -23,8 +23,8 @@
 // "…/xids" (total errors). Series over epochs: "epoch/train_loss", "epoch/eval_loss",
 // "epoch/eval_<metric>". Of a program of the user's own, each value that it reports: "loss" and
 // others of the names above that are over steps under that name, all others as "scalar/<tag>"; x is
-// the program's step. If several ranks report a value, those of the lowest rank that is known so far
-// count. At most 2000 such series are kept.
+// the program's step. If several ranks report a value, those of the lowest rank that is known so
+// far count. At most 2000 such series are kept.
 #pragma once
 
 #include <cstdint>

@@ -581,7 +581,8 @@ for _ in range(1000): time.sleep(0.1)
     const CliResult list = cli_.run({"history", "list"});
     QVERIFY2(list.out.contains(run.toUtf8()) && list.out.contains("my fit"), list.text());
     const CliResult shown = cli_.run({"history", "show", run});
-    QVERIFY2(shown.exit == 0 && shown.out.contains("my fit") && shown.out.contains("own program"),
+    QVERIFY2(shown.exit == 0 && shown.out.contains("my fit") && shown.out.contains("own program") &&
+                 shown.out.contains("# code: 2 files, "),
              shown.text());
     for (const char* file : {"r.html", "r.csv", "r.json", "r.svg"}) {
       const CliResult exported = cli_.run({"history", "export", run, "--out", cli_.path(file)});
