@@ -14,7 +14,7 @@ namespace {
 constexpr int kRanks = 3;
 constexpr std::int64_t kWithinSteps = 20;
 // Steps of some 80 ms: two bursts, and what the screen is behind, are few of the 20 of them.
-const std::vector<std::pair<QString, QString>> kLongSteps = {{"batch: 64", "batch: 1152"},
+const std::vector<std::pair<QString, QString>> kLongSteps = {{"batch: 64", "batch: 3072"},
                                                              {"epochs: 10", "epochs: 100"}};
 
 // Stops a process 150 ms of every 400 ms. At its end the process goes on.
