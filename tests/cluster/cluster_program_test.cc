@@ -142,8 +142,6 @@ class ClusterProgramTest : public QObject {
     on_.endsEverywhere(run);
   }
 
-  void nothingStays() { on_.nothingStays(); }
-
  private:
   QString write(const QString& name, const QByteArray& program, const QByteArray& more) {
     const QString folder = on_.cli().path(name);
