@@ -514,6 +514,25 @@ Status checkNames(const node::v1::PrepareRequest& request) {
   return {};
 }
 
+namespace {
+
+// The files of training and evaluation, or the code of a program.
+Status checkFiles(const node::v1::PrepareRequest& request, bool evaluates, const Shape& sample,
+                  DataCache& cache, FoundData& found, const DataObserver& observer) {
+  if (request.spec().has_workload()) return checkCode(request);
+  const auto paths = dataPaths(request.spec(), request.data_paths());
+  const bool apart = std::any_of(paths.begin(), paths.end(), [](const auto& path) {
+    return path.first.starts_with("evaluate.");
+  });
+  for (const std::string which : {"train", "evaluate"}) {
+    if (evaluates && apart && which == "train") continue;  // it reads what it evaluates on
+    LOCKSTEP_TRY(checkData(paths, which, request, sample, cache, found, observer));
+  }
+  return {};
+}
+
+}  // namespace
+
 Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir,
                     DataCache& cache, FoundData& data, const GpuSurveyor& survey,
                     const DataObserver& observer) {
@@ -524,17 +543,7 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
   LOCKSTEP_TRY(checkComm(request, plan.mesh.size()));
   LOCKSTEP_TRY(checkCoordinator(request, plan.mesh.size()));
   LOCKSTEP_TRY(checkDevices(request, plan, evaluation, survey));
-
-  const auto paths = dataPaths(request.spec(), request.data_paths());
-  const bool apart = std::any_of(paths.begin(), paths.end(), [](const auto& path) {
-    return path.first.starts_with("evaluate.");
-  });
-  if (request.spec().has_workload()) LOCKSTEP_TRY(checkCode(request));
-  for (const std::string which : {"train", "evaluate"}) {
-    if (request.spec().has_workload()) break;
-    if (evaluation && apart && which == "train") continue;  // it reads what it evaluates on
-    LOCKSTEP_TRY(checkData(paths, which, request, sampleOf(plan), cache, data, observer));
-  }
+  LOCKSTEP_TRY(checkFiles(request, evaluation.has_value(), sampleOf(plan), cache, data, observer));
   if (observer && !observer({})) return makeError(Code::kCancelled, "the launch was cancelled");
 
   // Rank 0, which reads it, is here.
