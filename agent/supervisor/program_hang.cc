@@ -1,7 +1,6 @@
 #include "agent/supervisor/program_hang.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -95,9 +94,9 @@ PythonPlace placeOf(const std::vector<std::string>& stack) {
     const auto frame = frameOf(text);
     if (!frame) continue;
     if (out.function.empty()) out.function = frame->function;
-    const bool outermost = out.line > 0;  // the own frame is known
-    if (!outermost) out.collective |= isCollective(*frame);
-    if (outermost || isInstalled(frame->path)) continue;
+    if (out.line > 0) continue;  // the person's own frame is known
+    out.collective |= isCollective(*frame);
+    if (isInstalled(frame->path)) continue;
     out.file = frame->path.substr(frame->path.rfind('/') + 1);
     out.own = frame->function;
     out.line = frame->line;

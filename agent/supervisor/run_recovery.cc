@@ -30,7 +30,7 @@ bool RunControl::failsAtOnce(const Error& error) const {
          generation_ == request_.generation() && monotonicNow() - programBegan_ < kSoon;
 }
 
-// Of a program that tells no steps, all that is known is how long it ran.
+// A program may report no steps: then a generation that ran for ten minutes counts as progress.
 void RunControl::noteProgramProgress() {
   constexpr Nanoseconds kLong = 600'000'000'000;
   if (ofProgram() && gone_ && monotonicNow() - programBegan_ > kLong) recovery_.noteProgress();

@@ -158,8 +158,9 @@ bool portWasTaken(const std::string& output) {
          output.find("errno: 98") != std::string::npos;
 }
 
-// Why a run of a program that has ended like this does not go on. A program that exits may have
-// lost another rank; one that is killed has not. The field is that of an exit of its own.
+// The error of a program that has ended with this status. One that exits may have failed because
+// it lost another rank (kAborted); one that was killed has not (kInternal). The field is set where
+// the program exited, other than for a port that was taken.
 Error failureOf(int status, const std::string& output) {
   const bool exited = WIFEXITED(status);
   const bool taken = portWasTaken(output);

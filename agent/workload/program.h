@@ -13,9 +13,10 @@
 
 namespace lockstep::agent {
 
-// Returns the path of a program: `name` itself, below `folder` if it is relative, where it has a
-// '/'; else the first executable of that name in the folders of `path`. In a folder without
-// `python`, `python3` is meant. Errors: kNotFound, kFailedPrecondition (not executable).
+// Returns the path of a program. A name with a '/' is a path, below `folder` if it is relative. For
+// any other name the folders of `path` are searched for an executable file; in a folder that has
+// python3 but no python, the name python means python3. Errors: kNotFound, kFailedPrecondition (not
+// executable).
 Result<std::string> findProgram(const std::string& name, const std::string& path,
                                 const std::string& folder);
 
