@@ -287,10 +287,20 @@ time.sleep(60)
              result.text());
   }
 
+  // Also where a shell that waits for the program ends first.
+  void aStoppedProgramSaves_data() {
+    QTest::addColumn<QByteArray>("before");
+    QTest::newRow("the program") << QByteArray();
+    QTest::newRow("below a shell") << QByteArray(R"(
+if len(sys.argv) < 2:
+    sys.exit(subprocess.run(["sh", "-c", f"{sys.executable} main.py inner; echo over"]).returncode)
+)");
+  }
   void aStoppedProgramSaves() {
-    const auto process = cli_.start(program(R"(
+    QFETCH(QByteArray, before);
+    const auto process = cli_.start(program(before + R"(
 def leave(*_):
-    print("\nsaving"); time.sleep(0.3); open("at-end", "w").write("whole"); sys.exit(0)
+    print("\nsaving"); time.sleep(2); open("at-end", "w").write("whole"); sys.exit(0)
 signal.signal(signal.SIGTERM, leave)
 )" + counting(100000),
                                             2));
@@ -306,26 +316,6 @@ signal.signal(signal.SIGTERM, leave)
       QCOMPARE(read(copied(run, node) + "at-end"), QByteArray("whole"));
       QVERIFY2(linesOf(result, node - 1).contains("saving"), result.text());
     }
-  }
-
-  // A shell that waits for the program ends first: the program has time to save all the same.
-  void aWrappedProgramSavesToo() {
-    const auto process = cli_.start(program(R"(
-if len(sys.argv) < 2:
-    sys.exit(subprocess.run(["sh", "-c", f"{sys.executable} main.py inner; echo over"]).returncode)
-def leave(*_):
-    time.sleep(2); open("at-end", "w").write("whole"); sys.exit(0)
-signal.signal(signal.SIGTERM, leave)
-)" + counting(100000),
-                                            2));
-    QByteArray out;
-    QVERIFY(cli_.awaitEvent(*process, "step", out));
-    const QString run = runOf(out);
-    const CliResult stop = cli_.run({"stop", run});
-    QVERIFY2(stop.exit == 0, stop.text());
-    const CliResult result = cli_.finish(*process, out);
-    QCOMPARE(result.last()["status"].toString(), QString("stopped"));
-    for (const int node : {1, 2}) QCOMPARE(read(copied(run, node) + "at-end"), QByteArray("whole"));
   }
 
   // What is reported by the module, also what is no finite number, and what has no step.
