@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "app/core/rpc.h"
+#include "engine/specs/protocol.h"
 #include "engine/specs/states.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
+#include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
 namespace {
@@ -67,6 +69,19 @@ bool isOver(const Participant& coordinator, const std::string& run) {
 }
 
 }  // namespace
+
+Status checkAble(const Participants& participants, const spec::v1::RunSpec& spec) {
+  if (!spec.has_workload()) return {};
+  for (const Participant& participant : participants) {
+    Status able =
+        specs::checkFeature("the agent", participant.inventory.agentSpeaks, specs::kPrograms);
+    if (able.ok()) continue;
+    able.error().node = participant.name;
+    able.error().next = "deploy this version to the node: lockstep cluster deploy";
+    return able;
+  }
+  return {};
+}
 
 Status checkRun(Participant& participant, const node::v1::PrepareRequest& request,
                 const TellData& tell, const std::stop_token& stop) {

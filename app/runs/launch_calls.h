@@ -8,7 +8,15 @@
 #include "app/runs/participant.h"
 #include "engine/base/status.h"
 
+namespace lockstep::spec::v1 {
+class RunSpec;
+}  // namespace lockstep::spec::v1
+
 namespace lockstep::app {
+
+// Checks that the agents can run what is asked for. Error kFailedPrecondition: names the node, and
+// what its agent lacks.
+Status checkAble(const Participants& participants, const spec::v1::RunSpec& spec);
 
 // Checks whether the node can run its part, and fills in the hashes of its data.
 Status checkRun(Participant& participant, const node::v1::PrepareRequest& request,

@@ -38,7 +38,7 @@ Result<Preview> LaunchWork::preview(std::stop_token stop, Costs costs) {
   LOCKSTEP_ASSIGN(Preview rough, makePreview(request_, {}, nullptr));
   findParticipants(rough);
   LOCKSTEP_TRY(connectAll(stop));
-  LOCKSTEP_TRY(checkAble());
+  LOCKSTEP_TRY(checkAble(participants_, *request_.spec));
   std::vector<HostFacts> hosts;
   for (const Participant& participant : participants_) {
     hosts.push_back({participant.name, participant.inventory.bootId, participant.inventory.cores,
@@ -160,19 +160,6 @@ Status LaunchWork::connectAll(std::stop_token stop) {
   for (const Status& status : came)
     if (!status.ok() && status.code() != Code::kCancelled) return status;
   for (Status& status : came) LOCKSTEP_TRY(std::move(status));
-  return {};
-}
-
-Status LaunchWork::checkAble() const {
-  if (!request_.spec->has_workload()) return {};
-  for (const Participant& participant : participants_) {
-    Status able =
-        specs::checkFeature("the agent", participant.inventory.agentSpeaks, specs::kPrograms);
-    if (able.ok()) continue;
-    able.error().node = participant.name;
-    able.error().next = "deploy this version to the node: lockstep cluster deploy";
-    return able;
-  }
   return {};
 }
 

@@ -32,7 +32,6 @@ class LaunchWork {
  private:
   void findParticipants(const Preview& preview);
   Status connectAll(std::stop_token stop);
-  Status checkAble() const;  // that the agents can run what is asked for
   // Remarks on nodes whose clocks differ from this machine's by a day or more. A run does not
   // depend on them, but the times in its log do. The ranks report smaller differences themselves.
   std::vector<Message> clockRemarks() const;

@@ -5,8 +5,10 @@
 
 #include "app/cluster/kept_items.h"
 #include "app/cluster/node_access.h"
+#include "app/runs/launch_calls.h"
 #include "engine/base/file.h"
 #include "engine/specs/protocol.h"
+#include "lockstep/spec/v1/spec.pb.h"
 #include "tests/app/runs/runs_bench.h"
 
 using namespace lockstep;
@@ -105,6 +107,25 @@ class ProtocolTest : public QObject {
              std::string("the agent cannot list and remove what its workdir keeps"));
     QCOMPARE(found.error->node, std::string("n1"));
     QVERIFY(found.error->next.text().find("cluster deploy") != std::string::npos);
+  }
+
+  // Before anything is copied to it.
+  void anAgentWithoutProgramsRunsNone() {
+    Participants participants(2);
+    participants[0].name = "n1";
+    participants[0].inventory.agentSpeaks = specs::ownProtocols();
+    participants[1].name = "n2";
+    participants[1].inventory.agentSpeaks = {2, 2, {std::string(specs::kCheckData)}, {}};
+    spec::v1::RunSpec spec;
+    QVERIFY(checkAble(participants, spec).ok());
+    spec.mutable_workload()->add_command("true");
+    const Status lacks = checkAble(participants, spec);
+    QCOMPARE(lacks.code(), Code::kFailedPrecondition);
+    QCOMPARE(lacks.error().node, std::string("n2"));
+    QCOMPARE(lacks.error().what.text(),
+             std::string("the agent cannot run programs of a person's own"));
+    participants.pop_back();
+    QVERIFY(checkAble(participants, spec).ok());
   }
 
   void whatANodeLacksNamesItsVersion() {
