@@ -80,21 +80,27 @@ class LinksTest : public QObject {
     QVERIFY(sample().empty());  // the first
     Connection connection(true);
     QVERIFY(connection.ok());
-    const Nanoseconds begin = monotonicNow();
-    QCOMPARE(connection.send(20'000'000), std::size_t{20'000'000});
-    QTest::qWait(600);
-    const auto links = sample();
-    const double seconds = static_cast<double>(monotonicNow() - begin) * 1e-9;
-    if (links.empty()) QSKIP("the kernel does not list connections");
-    QCOMPARE(links.size(), std::size_t{1});
-    QCOMPARE(links[0].node(), std::string("n2"));
-    QVERIFY2(std::abs(links[0].sent() * seconds - 2e7) < 2e6,
-             qPrintable(QString::number(links[0].sent() * seconds)));
-    QVERIFY(links[0].sending() > 0);
-    QVERIFY(links[0].sending() < 0.9);  // most of the time nothing was under way
-    QVERIFY(links[0].round_trip() > 0);
-    QVERIFY(links[0].round_trip() < 0.1);
-    QVERIFY2(links[0].resent() < 0.05, qPrintable(QString::number(links[0].resent())));
+    // The kernel counts the time of sending in its ticks, of up to 10 ms each: a transfer may begin
+    // and end within one.
+    double sending = 0;
+    for (int i = 0; i < 20 && sending == 0; ++i) {
+      const Nanoseconds begin = monotonicNow();
+      QCOMPARE(connection.send(20'000'000), std::size_t{20'000'000});
+      QTest::qWait(600);
+      const auto links = sample();
+      const double seconds = static_cast<double>(monotonicNow() - begin) * 1e-9;
+      if (links.empty()) QSKIP("the kernel does not list connections");
+      QCOMPARE(links.size(), std::size_t{1});
+      QCOMPARE(links[0].node(), std::string("n2"));
+      QVERIFY2(std::abs(links[0].sent() * seconds - 2e7) < 2e6,
+               qPrintable(QString::number(links[0].sent() * seconds)));
+      QVERIFY(links[0].sending() < 0.9);  // most of the time nothing was under way
+      QVERIFY(links[0].round_trip() > 0);
+      QVERIFY(links[0].round_trip() < 0.1);
+      QVERIFY2(links[0].resent() < 0.05, qPrintable(QString::number(links[0].resent())));
+      sending = links[0].sending();
+    }
+    QVERIFY(sending > 0);
     QTest::qWait(500);
     QVERIFY(sample().empty());  // nothing was sent since
   }
