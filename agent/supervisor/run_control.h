@@ -140,6 +140,7 @@ class RunControl {
   Nanoseconds formationLimit() const;
   Status startWorkers();
   Status startWorker(int index, int rank, const specs::RankDevice& device, bool oversubscribed);
+  void onSteps(Worker& worker, const run::v1::StepChunk& steps);
   void onWorkerMessage(Worker& worker, node::v1::FromWorker& message);
   void onReady(Worker& worker, std::int64_t boundBytes);
   void onProgram(Worker& worker, int pid);

@@ -203,6 +203,13 @@ void RunControl::onProgramStacks(const Worker& worker, const node::v1::Stacks& s
     tellStacks(worker.rank, {stacks.lines().begin(), stacks.lines().end()});
 }
 
+// A program counts its steps anew at each start: the values that it reports have its own numbers.
+void RunControl::onSteps(Worker& worker, const run::v1::StepChunk& steps) {
+  if (ofProgram()) return;
+  worker.lastStep = steps.first_step() + steps.loss_size() - 1;
+  noteFirstSteps(steps);
+}
+
 void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
   // What a worker of the generation before says to the others is not for those of the next.
   if (leaving_ && (message.has_ready() || message.has_kv_set() || message.has_kv_get() ||
@@ -219,13 +226,10 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
     case FromWorker::kKvGet:
       localKvGet(worker, message.kv_get().id(), message.kv_get().key());
       return;
-    case FromWorker::kSteps: {
-      const auto& steps = message.steps();
-      worker.lastStep = steps.first_step() + steps.loss_size() - 1;
-      noteFirstSteps(steps);
+    case FromWorker::kSteps:
+      onSteps(worker, message.steps());
       record.mutable_steps()->Swap(message.mutable_steps());
       break;
-    }
     case FromWorker::kProgram:
       onProgram(worker, message.program().pid());
       return;
@@ -238,6 +242,10 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
         worker.lastStep = std::max(worker.lastStep, scalar.step());
       furthest_ = std::max(furthest_, worker.lastStep);
       record.mutable_scalars()->Swap(message.mutable_scalars());
+      break;
+    case FromWorker::kSource:
+      message.mutable_source()->set_rank(worker.rank);
+      record.mutable_source()->Swap(message.mutable_source());
       break;
     case FromWorker::kEvents:
       record.mutable_events()->Swap(message.mutable_events());

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include "agent/base/grpc_status.h"
@@ -67,7 +68,8 @@ Result<node::v1::ProgramPlaces> exchangePlaces(const node::v1::WorkerStart& star
 class Values {
  public:
   Values(int rank, WorkerLink& link) : rank_(rank), link_(link) {}
-  void add(const char* source, std::vector<run::v1::Scalar> values) {
+  template <typename Scalars>
+  void add(const std::string& source, Scalars values) {
     refill();
     for (run::v1::Scalar& value : values) {
       last_ = std::max(last_, value.step());
@@ -120,6 +122,76 @@ class Values {
   std::string pending_;
   Nanoseconds told_ = 0;
   std::int64_t last_ = 0;
+};
+
+// Steps of the program's processes on their way to the supervisor. Where a launcher has started
+// several, the one that has waited least in a step is the one that the others wait for.
+class Steps {
+ public:
+  Steps(const node::v1::WorkerStart& start, WorkerLink& link)
+      : rank_(start.rank()),
+        generation_(start.generation()),
+        processes_(processesOf(start.spec().workload())),
+        link_(link) {}
+
+  void add(const std::vector<ProgramStep>& steps) {
+    for (const ProgramStep& step : steps) {
+      if (step.number <= last_) continue;
+      auto& [slowest, count] = open_.try_emplace(step.number, step, 0).first->second;
+      if (step.waiting < slowest.waiting) slowest = step;
+      if (++count < processes_ && open_.size() < kMostOpen) continue;
+      pack(slowest);
+      last_ = step.number;
+      open_.erase(open_.begin(), open_.upper_bound(last_));
+    }
+    tell();
+  }
+
+ private:
+  static constexpr std::size_t kMostOpen = 1000;
+
+  static int processesOf(const spec::v1::WorkloadSpec& workload) {
+    return workload.launcher() == "torchrun" ? std::max(workload.ranks_per_node(), 1) : 1;
+  }
+
+  void pack(const ProgramStep& step) {
+    if (step.number != chunk_.first_step() + chunk_.begin_ns_size()) tell();
+    if (chunk_.begin_ns_size() == 0) {
+      chunk_.set_rank(rank_);
+      chunk_.set_generation(generation_);
+      chunk_.set_first_step(step.number);
+      before_ = 0;
+    }
+    // The last passes of a step may have begun before it.
+    double left = static_cast<double>(step.duration) * 1e-9;
+    const auto part = [&left](double seconds) {
+      const double taken = std::clamp(seconds, 0.0, left);
+      left -= taken;
+      return static_cast<float>(taken);
+    };
+    chunk_.add_begin_ns(step.begin - std::exchange(before_, step.begin));
+    chunk_.add_duration_ns(step.duration);
+    chunk_.add_communication(part(step.waiting));
+    chunk_.add_optimizer(part(step.optimizer));
+    chunk_.add_backward(part(step.backward));
+    chunk_.add_forward(part(step.forward));
+    chunk_.add_data(part(left));
+  }
+
+  void tell() {
+    if (chunk_.begin_ns_size() == 0) return;
+    node::v1::FromWorker message;
+    message.mutable_steps()->Swap(&chunk_);
+    link_.channel().send(message);
+    chunk_.Clear();
+  }
+
+  int rank_, generation_, processes_;
+  WorkerLink& link_;
+  std::map<std::int64_t, std::pair<ProgramStep, int>> open_;  // not told by all processes
+  std::int64_t last_ = 0;
+  run::v1::StepChunk chunk_;
+  Nanoseconds before_ = 0;  // begin of its last step
 };
 
 // The program's output: passed on as it is, and searched for values line by line.
@@ -188,6 +260,7 @@ class ProgramRun {
       : start_(start),
         link_(link),
         values_(start.rank(), link),
+        steps_(start, link),
         output_(std::move(metrics), values_),
         events_(eventFolders(start), true),
         limit_(start.spec().workload().hang_seconds() * kSecond) {}
@@ -259,14 +332,11 @@ class ProgramRun {
     }
   }
 
-  void take(const char* source, std::vector<run::v1::Scalar> values) {
-    if (!values.empty()) heard_ = monotonicNow();
-    values_.add(source, std::move(values));
-  }
-
   void readFiles() {
     looked_ = monotonicNow();
-    take("tensorboard", events_.poll());
+    std::vector<run::v1::Scalar> values = events_.poll();
+    if (!values.empty()) heard_ = looked_;
+    values_.add("tensorboard", std::move(values));
     for (const Error& error : events_.takeErrors()) {
       node::v1::FromWorker message;
       *message.mutable_warning() = toInfo(error);
@@ -274,7 +344,20 @@ class ProgramRun {
     }
   }
 
-  void readHooks() { take("log", hooks_ ? hooks_->read() : std::vector<run::v1::Scalar>()); }
+  void readHooks() {
+    if (!hooks_) return;
+    PythonHooks::Told told = hooks_->read();
+    if (!told.empty()) heard_ = monotonicNow();
+    for (run::v1::Scalars& values : told.values)
+      values_.add(values.source(), std::move(*values.mutable_scalars()));
+    steps_.add(told.steps);
+    for (run::v1::ProgramSource& source : told.sources) {
+      node::v1::FromWorker message;
+      source.set_rank(start_.rank());
+      message.mutable_source()->Swap(&source);
+      link_.channel().send(message);
+    }
+  }
 
   // Tells once that this rank is silent, and once that it is not any more.
   void watchSilence() {
@@ -325,6 +408,7 @@ class ProgramRun {
   const node::v1::WorkerStart& start_;
   WorkerLink& link_;
   Values values_;
+  Steps steps_;
   Output output_;
   EventFiles events_;
   std::unique_ptr<PythonHooks> hooks_;

@@ -26,7 +26,9 @@ constexpr std::size_t kMostStackBytes = std::size_t{256} << 10;
 constexpr std::size_t kMostProcesses = 1024;
 constexpr std::size_t kMostTags = 10000, kLongestTag = 1024;
 constexpr std::int64_t kLastStep = std::int64_t{1} << 62;
-constexpr int kRoundsAtOnce = 64;  // of a program that tells without end
+constexpr std::size_t kMostSources = 100, kLongestText = 300;
+constexpr double kLongestStep = 1e6;  // seconds
+constexpr int kRoundsAtOnce = 64;     // of a program that tells without end
 
 // As resources/python/lockstep says.
 int stacksSignal() { return SIGRTMIN + 6; }
@@ -50,12 +52,44 @@ std::optional<double> numberOf(const nlohmann::json& value) {
   return std::nullopt;
 }
 
+// Returns the member's text; "" if it has none.
+std::string textOf(const nlohmann::json& json, const char* name) {
+  const auto member = json.find(name);
+  if (member == json.end() || !member->is_string()) return "";
+  return validUtf8(member->get<std::string>().substr(0, kLongestText));
+}
+
+// Returns the step of a message; nullopt if it is none.
+std::optional<ProgramStep> stepOf(const nlohmann::json& json) {
+  const auto begin = json.find("began"), seconds = json.find("seconds");
+  if (!json["ended"].is_number_integer() || begin == json.end() || !begin->is_number_integer() ||
+      seconds == json.end() || !seconds->is_array() || seconds->size() != 5)
+    return std::nullopt;
+  std::array<double, 5> parts{};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto part = numberOf((*seconds)[i]);
+    if (!part || !(*part >= 0 && *part <= kLongestStep)) return std::nullopt;
+    parts[i] = *part;
+  }
+  ProgramStep step;
+  step.number = json["ended"].get<std::int64_t>();
+  step.begin = begin->get<std::int64_t>();
+  step.duration = static_cast<Nanoseconds>(parts[0] * 1e9);
+  if (step.number < 1 || step.number > kLastStep || step.begin < 0 || step.begin > kLastStep)
+    return std::nullopt;
+  step.waiting = std::min(parts[1], parts[0]);
+  step.forward = parts[2];
+  step.backward = parts[3];
+  step.optimizer = parts[4];
+  return step;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder, int rank) {
   LOCKSTEP_TRY(makeFolders(folder + "/lockstep"));
-  LOCKSTEP_TRY(writeFileAtomically(folder + "/lockstep/__init__.py", kLockstepModule, 0600));
-  LOCKSTEP_TRY(writeFileAtomically(folder + "/sitecustomize.py", kSiteCustomize, 0600));
+  for (const auto& [path, text] : kPythonFiles)
+    LOCKSTEP_TRY(writeFileAtomically(fmt::format("{}/{}", folder, path), text, 0600));
   std::string pipe = fmt::format("{}/rank-{}", folder, rank);
   unlink(pipe.c_str());  // of the start before
   if (mkfifo(pipe.c_str(), 0600) != 0)
@@ -68,8 +102,8 @@ Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder
 
 PythonHooks::~PythonHooks() { unlink(pipe_.c_str()); }
 
-std::vector<run::v1::Scalar> PythonHooks::read() {
-  std::vector<run::v1::Scalar> out;
+PythonHooks::Told PythonHooks::read() {
+  Told out;
   std::array<char, 1 << 16> buffer;
   for (int rounds = 0; rounds < kRoundsAtOnce; ++rounds) {
     const ssize_t count = ::read(fd_.get(), buffer.data(), buffer.size());
@@ -85,7 +119,7 @@ std::vector<run::v1::Scalar> PythonHooks::read() {
 }
 
 // A message is a JSON object. All other lines are of stacks.
-void PythonHooks::takeLine(const std::string& line, std::vector<run::v1::Scalar>& values) {
+void PythonHooks::takeLine(const std::string& line, Told& told) {
   if (line.empty()) return;
   const auto json = line[0] == '{' ? nlohmann::json::parse(line, nullptr, false)
                                    : nlohmann::json(nlohmann::json::value_t::discarded);
@@ -93,15 +127,21 @@ void PythonHooks::takeLine(const std::string& line, std::vector<run::v1::Scalar>
     if (line[0] == '{' || stackBytes_ + line.size() > kMostStackBytes) return;
     stackBytes_ += line.size();
     stacks_.push_back(validUtf8(line));
-    return;
-  }
-  if (const auto hello = json.find("hello"); hello != json.end() && hello->is_number_integer()) {
+  } else if (json.contains("hello")) {
     const auto stacks = json.find("stacks");
-    if (stacks != json.end() && stacks->is_boolean() && stacks->get<bool>() &&
+    if (json["hello"].is_number_integer() && stacks != json.end() && *stacks == true &&
         pids_.size() < kMostProcesses)
-      pids_.insert(hello->get<int>());
-    return;
+      pids_.insert(json["hello"].get<int>());
+  } else if (json.contains("ended")) {
+    if (const auto step = stepOf(json)) told.steps.push_back(*step);
+  } else if (json.contains("source") && !json.contains("tag")) {
+    takeSource(json, told);
+  } else {
+    takeValue(json, told);
   }
+}
+
+void PythonHooks::takeValue(const nlohmann::json& json, Told& told) {
   const auto tag = json.find("tag"), value = json.find("value"), step = json.find("step");
   const std::optional<double> number = value == json.end() ? std::nullopt : numberOf(*value);
   if (tag == json.end() || !tag->is_string() || !number) return;
@@ -109,12 +149,25 @@ void PythonHooks::takeLine(const std::string& line, std::vector<run::v1::Scalar>
   if (name.empty() || name.size() > kLongestTag) return;
   if (!steps_.contains(name) && steps_.size() >= kMostTags) return;
   std::int64_t& last = steps_[name];
-  const bool told = step != json.end() && step->is_number_integer();
-  last = std::clamp<std::int64_t>(told ? step->get<std::int64_t>() : last + 1, 0, kLastStep);
-  run::v1::Scalar& scalar = values.emplace_back();
+  const bool hasStep = step != json.end() && step->is_number_integer();
+  last = std::clamp<std::int64_t>(hasStep ? step->get<std::int64_t>() : last + 1, 0, kLastStep);
+  std::string source = textOf(json, "source");
+  if (source.empty()) source = "log";
+  if (told.values.empty() || told.values.back().source() != source)
+    told.values.emplace_back().set_source(source);
+  run::v1::Scalar& scalar = *told.values.back().add_scalars();
   scalar.set_tag(name);
   scalar.set_step(last);
   scalar.set_value(*number);
+}
+
+void PythonHooks::takeSource(const nlohmann::json& json, Told& told) {
+  run::v1::ProgramSource source;
+  source.set_name(textOf(json, "source"));
+  source.set_version(textOf(json, "version"));
+  source.set_problem(textOf(json, "problem"));
+  if (source.name().empty() || sources_.size() >= kMostSources) return;
+  if (sources_.insert(source.SerializeAsString()).second) told.sources.push_back(source);
 }
 
 bool PythonHooks::askStacks(int program) {

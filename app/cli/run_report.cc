@@ -117,6 +117,13 @@ class JsonReport final : public RunReport {
             .add("rank", row.rank)
             .add("text", row.text)
             .print();
+    for (const run::v1::ProgramSource& source : update.sources)
+      JsonLine("source")
+          .add("name", source.name())
+          .add("rank", source.rank())
+          .add("version", source.version())
+          .add("problem", source.problem())
+          .print();
     for (const ReportedScalar& scalar : update.scalars) {
       JsonLine line("scalar");
       line.add("tag", scalar.tag).add("step", scalar.step).add("value", scalar.value);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "app/runs/program_sources.h"
 #include "engine/base/statistics.h"
 #include "engine/specs/error_info.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::size_t kMostDurations = 4000;
 constexpr std::size_t kMostReported = 2000;  // series of a program
+constexpr std::size_t kMostSources = 10000;  // of all ranks
 constexpr int kMostRanks = 1 << 20;          // more is not a number of ranks
 
 template <typename List>
@@ -74,6 +76,7 @@ void RunAggregator::know(const std::string& name, const run::v1::Record& record)
   if (record.has_rank() && record.rank().state() != "exited") noteRank(record.rank().rank(), name);
   if (record.has_recovering()) (void)noteMembers(record.recovering());
   if (record.has_clock()) nodes_[name].clock.note(record);
+  if (record.has_source()) sources_.insert(sourceKey(record.source()));
 }
 
 void RunAggregator::noteFact(std::string key, const std::string& node,
@@ -165,7 +168,10 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
       addSteps(node, record);
       break;
     case run::v1::Record::kScalars:
-      addScalars(record);
+      addScalars(name, record);
+      break;
+    case run::v1::Record::kSource:
+      addSource(name, record.source());
       break;
     case run::v1::Record::kRecovering:
     case run::v1::Record::kRecovered:
@@ -180,15 +186,9 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
     case run::v1::Record::kWarning:
       addWarning(name, specs::fromInfo(record.warning()), record.wall_ns());
       break;
-    case run::v1::Record::kLog: {
-      const auto& log = record.log();
-      if (log.dropped() > 0)
-        addLine({0, record.wall_ns(), name, log.rank(),
-                 fmt::format("… {} lines dropped", log.dropped())});
-      for (const std::string& text : log.lines())
-        addLine({0, record.wall_ns(), name, log.rank(), text});
+    case run::v1::Record::kLog:
+      addLog(name, record);
       break;
-    }
     case run::v1::Record::kNodeSample:
       addSample(name, node, record);
       break;
@@ -224,6 +224,15 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
     default:
       break;  // checkpoints are the node's; newer kinds are for newer studios
   }
+}
+
+void RunAggregator::addLog(const std::string& node, const run::v1::Record& record) {
+  const run::v1::LogLines& log = record.log();
+  const auto line = [&](const std::string& text) {
+    addLine({0, record.wall_ns(), node, log.rank(), text});
+  };
+  if (log.dropped() > 0) line(fmt::format("… {} lines dropped", log.dropped()));
+  for (const std::string& text : log.lines()) line(text);
 }
 
 void RunAggregator::addClock(const std::string& name, const run::v1::Record& record) {
@@ -386,8 +395,12 @@ void RunAggregator::addSeen(const run::v1::StepChunk& chunk) {
 }
 
 // A step that comes again, after a restart, does not count.
-void RunAggregator::addScalars(const run::v1::Record& record) {
+void RunAggregator::addScalars(const std::string& node, const run::v1::Record& record) {
   const run::v1::Scalars& scalars = record.scalars();
+  run::v1::ProgramSource source;
+  source.set_rank(scalars.rank());
+  source.set_name(scalars.source());
+  addSource(node, source);
   for (const run::v1::Scalar& scalar : scalars.scalars()) {
     if (scalar.tag().empty() || scalar.step() < 0) continue;
     const std::string series = scalarSeries(scalar.tag());
@@ -408,13 +421,43 @@ void RunAggregator::addScalars(const run::v1::Record& record) {
   }
 }
 
+void RunAggregator::addSource(const std::string& node, const run::v1::ProgramSource& source) {
+  if (sources_.size() >= kMostSources || !sources_.insert(sourceKey(source)).second) return;
+  run::v1::Record record;
+  *record.mutable_source() = source;
+  noteFact(sourceKey(source), node, record);
+  update_.sources.push_back(source);
+}
+
+// How many steps a program's ranks have taken before its last start: they count anew.
+std::int64_t RunAggregator::stepsBefore(const run::v1::StepChunk& chunk) {
+  if (chunk.generation() == 0) return 0;
+  const auto [known, first] = stepsBefore_.try_emplace(chunk.generation(), 0);
+  if (first)
+    for (const auto& [rank, step] : lastStep_) known->second = std::max(known->second, step);
+  return known->second;
+}
+
+// A step of rank 0. The steps of a program's values are its own numbers, and go before these.
+void RunAggregator::noteStep(std::int64_t step, double seconds) {
+  if (reported_.empty()) row_.figures.steps = std::max(row_.figures.steps, step);
+  rowChanged_ = true;
+  if (++durationSkip_ < durationStride_) return;
+  durationSkip_ = 0;
+  durations_.push_back(seconds);
+  if (durations_.size() < kMostDurations) return;
+  for (std::size_t k = 0; k < durations_.size() / 2; ++k) durations_[k] = durations_[2 * k];
+  durations_.resize(durations_.size() / 2);
+  durationStride_ *= 2;
+}
+
 void RunAggregator::addSteps(Node& node, const run::v1::Record& record) {
   const run::v1::StepChunk& chunk = record.steps();
   const int rank = chunk.rank();
   const bool outlined = record.outline_from() > 0;
   const std::int64_t offset = node.clock.offsetTo(nodes_[coordinator_].clock);
   const std::int64_t wallOffset = bounded(record.wall_ns()) - bounded(record.monotonic_ns());
-  const std::int64_t firstStep = bounded(chunk.first_step());
+  const std::int64_t firstStep = bounded(bounded(chunk.first_step()) + stepsBefore(chunk));
   stragglers_.stepCompleted();
   lastWallNs_ = std::max(lastWallNs_, bounded(record.wall_ns()));
   std::int64_t begin = 0;
@@ -424,7 +467,8 @@ void RunAggregator::addSteps(Node& node, const run::v1::Record& record) {
   std::vector<Point>*stale = nullptr, *loss = nullptr, *metric = nullptr, *rate = nullptr,
   *tokenRate = nullptr, *scale = nullptr;
   if (chunk.staleness_size() > 0) stale = &points(fmt::format("rank/{}/staleness", rank));
-  if (rank == 0) {
+  const bool trains = rank == 0 && chunk.loss_size() > 0;
+  if (trains) {
     loss = &points("loss");
     rate = &points("samples_per_second");
     if (chunk.sample_tokens() > 0) tokenRate = &points("tokens_per_second");
@@ -462,7 +506,8 @@ void RunAggregator::addSteps(Node& node, const run::v1::Record& record) {
     began.push_back({x, std::round(static_cast<double>(begin + wallOffset) / 1e3) / 1e6});
     if (stale != nullptr) stale->push_back({x, at(chunk.staleness(), i)});
     addWatched(chunk, i, sample.step);
-    if (rank != 0) continue;
+    if (rank == 0) noteStep(sample.step, length);
+    if (!trains) continue;
     loss->push_back({x, at(chunk.loss(), i)});
     if (metric != nullptr) metric->push_back({x, at(chunk.metric(), i)});
     if (scale != nullptr) scale->push_back({x, at(chunk.loss_scale(), i)});
@@ -471,17 +516,6 @@ void RunAggregator::addSteps(Node& node, const run::v1::Record& record) {
     if (length > 0) rate->push_back({x, at(chunk.samples(), i) / length});
     if (length > 0 && tokenRate != nullptr)
       tokenRate->push_back({x, at(chunk.samples(), i) * chunk.sample_tokens() / length});
-    row_.figures.steps = std::max(row_.figures.steps, sample.step);
-    if (++durationSkip_ >= durationStride_) {
-      durationSkip_ = 0;
-      durations_.push_back(length);
-      if (durations_.size() >= kMostDurations) {  // every other one from here on
-        for (std::size_t k = 0; k < durations_.size() / 2; ++k) durations_[k] = durations_[2 * k];
-        durations_.resize(durations_.size() / 2);
-        durationStride_ *= 2;
-      }
-    }
-    rowChanged_ = true;
   }
 }
 

@@ -73,6 +73,7 @@ class RunAggregator {
 
   void addTrained(const run::v1::EpochInfo& epoch);
   void addEpoch(const run::v1::EpochInfo& epoch);
+  void addLog(const std::string& node, const run::v1::Record& record);
   void addClock(const std::string& name, const run::v1::Record& record);
   void addRestart(const std::string& node, const run::v1::Record& record);
   void beginRestart(const std::string& node, const run::v1::Record& record, RunRestart& restart);
@@ -84,9 +85,12 @@ class RunAggregator {
   void noteRank(int rank, const std::string& node);
   void addEvents(const Node& node, run::v1::EventChunk events);
   void addSteps(Node& node, const run::v1::Record& record);
+  std::int64_t stepsBefore(const run::v1::StepChunk& chunk);
+  void noteStep(std::int64_t step, double seconds);
   void addWatched(const run::v1::StepChunk& chunk, int index, std::int64_t step);
   void addSeen(const run::v1::StepChunk& chunk);
-  void addScalars(const run::v1::Record& record);
+  void addScalars(const std::string& node, const run::v1::Record& record);
+  void addSource(const std::string& node, const run::v1::ProgramSource& source);
   void addOutlined(const analysis::StepSample& sample);
   void addSample(const std::string& name, Node& node, const run::v1::Record& record);
   void end(RunState phase, std::int64_t wallNs);
@@ -111,13 +115,15 @@ class RunAggregator {
   std::set<std::string> members_;    // nodes with ranks after some were lost; empty: all
   std::set<std::string> wasMember_;  // nodes that have had ranks
   std::int64_t lastEpochStep_ = -1;
-  std::map<int, std::int64_t> lastStep_;  // of each rank; after a restart, steps come again
+  std::map<int, std::int64_t> lastStep_;     // of each rank; after a restart, steps come again
+  std::map<int, std::int64_t> stepsBefore_;  // of a program, by generation
   std::map<std::string, std::int64_t, std::less<>> lastWatched_;  // last step, by series
   struct Reported {                                               // a program's value
     int rank = 0;
     std::int64_t step = -1;
   };
   std::map<std::string, Reported> reported_;  // the last that counted, by series
+  std::set<std::string> sources_;             // of a program, that are known
   GpuWatch gpus_;
   StragglerWatch stragglers_;
   std::int64_t lastWallNs_ = 0;  // of a step or sample

@@ -38,6 +38,7 @@
 #include "app/runs/run_restart.h"
 #include "app/runs/straggler_story.h"
 #include "engine/base/status.h"
+#include "lockstep/run/v1/telemetry.pb.h"
 
 namespace lockstep::app {
 
@@ -48,7 +49,7 @@ struct StepBreakdown {  // mean over the last steps, seconds a step
 
 // A value that a program of the user's own has reported.
 struct ReportedScalar {
-  std::string tag, source;  // "stdout", "tensorboard", "log"
+  std::string tag, source;  // as ProgramSource::name
   int rank = 0;
   std::int64_t step = 0;
   double value = 0;
@@ -71,7 +72,8 @@ struct RunUpdate {
   bool slowChanged = false;
   std::optional<Straggler> slow;  // valid where slowChanged
   std::vector<StragglerChange> stragglers;
-  std::vector<ReportedScalar> scalars;  // those that count
+  std::vector<ReportedScalar> scalars;          // those that count
+  std::vector<run::v1::ProgramSource> sources;  // of each rank
   struct Node {
     std::string name;
     bool reachable = true;

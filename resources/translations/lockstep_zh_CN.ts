@@ -8210,8 +8210,36 @@ its last lines:
     <context>
         <name>lockstep::ui::RunPage</name>
         <message>
-            <source>What the ranks of a program wait for is not measured.</source>
-            <translation>程序各 rank 的等待时间未被测量。</translation>
+            <source>TensorBoard event files</source>
+            <translation>TensorBoard 事件文件</translation>
+        </message>
+        <message>
+            <source>import lockstep</source>
+            <translation>import lockstep</translation>
+        </message>
+        <message>
+            <source>Output</source>
+            <translation>输出</translation>
+        </message>
+        <message>
+            <source>not read: %1</source>
+            <translation>未读取：%1</translation>
+        </message>
+        <message>
+            <source>%1 of %2 ranks</source>
+            <translation>%2 个 rank 中的 %1 个</translation>
+        </message>
+        <message>
+            <source>all ranks</source>
+            <translation>所有 rank</translation>
+        </message>
+        <message>
+            <source>Sources</source>
+            <translation>数据来源</translation>
+        </message>
+        <message>
+            <source>How long the ranks of this program wait is not known.</source>
+            <translation>此程序各 rank 的等待时间未知。</translation>
         </message>
         <message>
             <source>Program</source>

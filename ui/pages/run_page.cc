@@ -366,6 +366,7 @@ void RunPage::refreshRow() {
 }
 
 void RunPage::refreshFigures() {
+  if (asProgram_) showStepsOfProgram();
   const app::RunRow& row = document_->row();
   const std::int64_t step = document_->lastStep();
   const app::RunProgress& progress = document_->progress();
@@ -468,6 +469,14 @@ void RunPage::refreshSlow() {
   refreshBreakdown();
 }
 
+// Libraries have names of their own.
+QString RunPage::sourceName(const std::string& name) {
+  if (name == "stdout") return tr("Output");
+  if (name == "log") return tr("import lockstep");
+  if (name == "tensorboard") return tr("TensorBoard event files");
+  return QString::fromStdString(name);
+}
+
 QVector<InspectorRow> RunPage::inspectorRows() const {
   const app::RunRow& row = document_->row();
   QVector<InspectorRow> out;
@@ -489,6 +498,17 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
   add(tr("Ranks"), row.world > 0 ? QString::number(row.world) : QString());
   add(tr("Communicator"), QString::fromStdString(row.comm));
   add(tr("Resumed from"), QString::fromStdString(row.resumedFrom));
+  if (!document_->sources().empty()) out << InspectorRow{tr("Sources"), {}, true};
+  for (const app::ProgramSource& source : document_->sources()) {
+    const auto ranks = static_cast<int>(source.ranks.size());
+    QStringList parts;
+    if (!source.version.empty()) parts << QString::fromStdString(source.version);
+    parts << (ranks >= row.world ? tr("all ranks")
+                                 : tr("%1 of %2 ranks").arg(ranks).arg(row.world));
+    if (!source.problem.empty())
+      parts << tr("not read: %1").arg(QString::fromStdString(source.problem));
+    add(sourceName(source.name), parts.join(QStringLiteral(", ")));
+  }
   out << InspectorRow{tr("Identity"), {}, true};
   add(tr("Run"), document_->run());
   add(tr("Plan"), QString::fromStdString(row.planHash).left(16));

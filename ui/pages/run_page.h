@@ -98,7 +98,9 @@ class RunPage : public Page {
   void setXSeries(const std::string& series);
   void showAlert(const app::AlertEvent& event);
   void alertError(Tone tone, const Error& error);
-  void showAsProgram();  // only what is known of a program of the user's own
+  void showAsProgram();
+  static QString sourceName(const std::string& name);
+  void showStepsOfProgram();  // only what is known of a program of the user's own
   void placeValue(const std::string& name);
   void refreshSlow();
   void refreshFigures();

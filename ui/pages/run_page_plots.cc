@@ -213,10 +213,10 @@ QWidget* RunPage::buildNodes() {
 void RunPage::showAsProgram() {
   if (asProgram_ || !document_->ofProgram()) return;
   asProgram_ = true;
-  for (Figure* figure : {metricFigure_, throughputFigure_, stepTime_}) figure->hide();
+  for (Figure* figure : {metricFigure_, throughputFigure_}) figure->hide();
   progress_->hide();
-  for (const char* part : {"steps", "stragglers", "traffic"})
-    tabs_->setTabVisible(static_cast<int>(parts_.indexOf(part)), false);
+  tabs_->setTabVisible(static_cast<int>(parts_.indexOf("traffic")), false);
+  showStepsOfProgram();
   const auto hidden = [this](QWidget* card) {
     overviewGrid_->removeWidget(card);
     card->hide();
@@ -227,6 +227,14 @@ void RunPage::showAsProgram() {
   for (int row = 1; row < overviewGrid_->rowCount(); ++row) overviewGrid_->setRowStretch(row, 0);
   overviewGrid_->removeWidget(loss_->parentWidget());
   overviewGrid_->addWidget(loss_->parentWidget(), 0, 0, 1, 2);
+}
+
+// Of most programs steps are known after a while.
+void RunPage::showStepsOfProgram() {
+  const bool known = document_->measuresSteps();
+  for (const char* part : {"steps", "stragglers"})
+    tabs_->setTabVisible(static_cast<int>(parts_.indexOf(part)), known);
+  stepTime_->setVisible(known);
 }
 
 // With its first data.

@@ -85,7 +85,7 @@ void StragglerPanel::refresh(const RunDocument& run) {
   wasLive_ = wasLive_ || (run.loaded() && !app::isFinal(run.row().phase));
   evidence_->setVisible(slow || wasLive_);
   if (!slow) {
-    who_->setText(run.ofProgram() ? tr("What the ranks of a program wait for is not measured.")
+    who_->setText(!run.measuresSteps() ? tr("How long the ranks of this program wait is not known.")
                   : run.row().world > 1 ? tr("No straggler: all ranks are near the median.")
                                         : tr("A run of one rank has no stragglers."));
     who_->setStyleSheet({});

@@ -71,6 +71,7 @@ struct RunDocument::Loaded {
   QVector<LogRow> logs;
   std::vector<app::EpochRow> epochs;
   std::vector<Error> errors;
+  app::ProgramSources sources;
   std::shared_ptr<const spec::v1::ClusterSpec> cluster;
   std::size_t seriesAt = 0, pointAt = 0;
 };
@@ -111,6 +112,7 @@ RunDocument::Loaded RunDocument::readRun(const std::string& folder, const std::s
     out.isAsLaunched = !app::regrouped(**store);
     out.epochs = (*store)->epochs();
     out.errors = (*store)->errors();
+    out.sources = app::programSources((*store)->facts());
   }
   if (!app::isFinal(out.row.phase) || app::lacksModel(out.row)) {
     if (auto cluster = app::clusterOfRun(**history, run)) out.cluster = *cluster;
@@ -216,6 +218,7 @@ void RunDocument::load() {
         prediction_ = std::move(loaded->prediction);
         plan_ = loaded->plan;
         isAsLaunched_ = isAsLaunched_ && loaded->isAsLaunched;
+        sources_ = std::move(loaded->sources);
         model_.begin(loaded->row, std::move(loaded->scope));
         for (const auto& epoch : loaded->epochs) model_.addEpoch(epoch);
         alerts_.begin(loaded->row, model_.progress(), monotonicNow());
@@ -346,6 +349,7 @@ void RunDocument::take(const app::RunUpdate& update) {
   if (!update.logs.empty()) logs_->append(logRows(update.logs));
   if (!update.breakdown.empty()) Q_EMIT breakdownChanged();
   if (update.slowChanged) Q_EMIT slowChanged();
+  for (const auto& source : update.sources) sources_.add(source);
   for (const auto& warning : update.warnings) Q_EMIT warned(warning);
   for (const auto& restart : update.restarts) {
     if (!restart.begins()) continue;

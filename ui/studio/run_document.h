@@ -12,6 +12,7 @@
 #include "app/alerts/alert_watch.h"
 #include "app/history/history.h"
 #include "app/runs/preview.h"
+#include "app/runs/program_sources.h"
 #include "app/runs/rank_costs.h"
 #include "app/runs/recorder.h"
 #include "app/runs/run_model.h"
@@ -37,6 +38,9 @@ class RunDocument : public QObject {
   const QString& run() const { return run_; }
   const app::RunRow& row() const { return model_.row(); }
   bool ofProgram() const { return model_.ofProgram(); }  // of the user's own
+  // Whether the steps of its ranks are known: of a program, where its libraries tell them.
+  bool measuresSteps() const { return !ofProgram() || steps_.ranks() > 0; }
+  const std::vector<app::ProgramSource>& sources() const { return sources_.all(); }
   bool loaded() const { return loaded_; }
   bool ending() const { return ending_; }  // its last records are being read
   const app::RunDocuments& documents() const { return documents_; }
@@ -118,6 +122,7 @@ class RunDocument : public QObject {
   QString run_;
   Workspace& workspace_;
   app::RunModel model_;
+  app::ProgramSources sources_;
   app::RunDocuments documents_;
   std::optional<app::Preview> prediction_;
   app::PlanFacts plan_;

@@ -57,12 +57,20 @@ def log(values, step=None):
     """Reports values by their names: {"loss": 0.5}. Without a step, that of the last step() counts."""
     try:
         at = _own_step if step is None else int(step)
-        numbers = {str(name): _number(value) for name, value in dict(values).items()}
-        numbers = {name: number for name, number in numbers.items() if number is not None}
-        for name, number in numbers.items():
-            _tell({"step": at if step is not None or _own_step else None, "tag": name, "value": number})
+        _values(values, at if step is not None or _own_step else None)
     except Exception:
         pass
+
+
+def _values(values, step, source=None):
+    """Tells the numbers among the values; `source`: the library whose call reports them."""
+    if _fd < 0:
+        return
+    for name, value in dict(values).items():
+        number = _number(value)
+        if number is not None:
+            message = {"step": step, "tag": str(name), "value": number}
+            _tell(dict(message, source=source) if source else message)
 
 
 class step:
@@ -71,12 +79,23 @@ class step:
     def __enter__(self):
         global _own_step
         _own_step += 1
-        self._number, self._began = _own_step, time.monotonic()
+        self._number, self._began = _own_step, time.monotonic_ns() if _fd >= 0 else 0
         return self
 
     def __exit__(self, *_):
-        _tell({"step": self._number, "tag": "step_seconds", "value": time.monotonic() - self._began})
+        if _fd >= 0:
+            _end_own_step(self._number, self._began)
         return False
+
+
+def _end_own_step(number, began):
+    try:
+        from . import _steps
+
+        seconds = _steps.end_own(number, began) / 1e9
+        _tell({"step": number, "tag": "step_seconds", "value": seconds})
+    except Exception:
+        pass
 
 
 def _attach():
@@ -96,6 +115,9 @@ def _attach():
     except Exception:
         pass
     _tell({"hello": os.getpid(), "python": sys.version.split()[0], "stacks": stacks})
+    from . import _libraries
+
+    _libraries.await_imports()
 
 
 def _forked():

@@ -10,16 +10,11 @@
 #include <functional>
 
 #include "tests/app/cli/cli_runner.h"
+#include "tests/app/cli/program_command.h"
 
 using namespace lockstep::test;
 
 namespace {
-
-const QByteArray kPrelude = R"(
-import json, os, signal, socket, struct, subprocess, sys, time
-rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-attempt = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
-)";
 
 // Counts to `last` from what it saved itself; `during` is what happens in a step.
 QByteArray counting(int last, const QByteArray& during = {}) {
@@ -70,21 +65,10 @@ class CliProgramTest : public QObject {
   int count_ = 0;
   QString folder_;  // of the code of the test
 
-  // A folder with the script and a spec that runs it. `more` are lines of the workload.
   QStringList program(const QByteArray& script, int nodes, const QByteArray& more = {},
                       const QByteArray& rest = {}) {
     folder_ = cli_.path(QString("code%1").arg(++count_));
-    QDir().mkpath(folder_);
-    const QString name = QDir(folder_).dirName() + "/";
-    cli_.write(name + "main.py", kPrelude + script);
-    const bool itsOwn = more.contains("command:");
-    cli_.write(
-        name + "run.yaml",
-        "workload:\n" + QByteArray(itsOwn ? "" : "  command: [python, main.py]\n") +
-            (more.contains("python:") ? QByteArray() : "  python: {kind: path, path: /usr/bin}\n") +
-            more + rest);
-    return {"run",     folder_ + "/run.yaml", "--json", "--every", "1",
-            "--local", QString::number(nodes)};
+    return programCommand(cli_, folder_, script, nodes, more, rest);
   }
   QString copied(const QString& run, int node) const {
     return QString("%1/local/%2/runs/%3/local%2/code/").arg(cli_.home()).arg(node).arg(run);
@@ -584,7 +568,7 @@ for _ in range(1000): time.sleep(0.1)
     QVERIFY2(resumed.exit == 3 && resumed.err.contains("its program writes its own checkpoints"),
              resumed.text());
     // Its code is what the folder has now.
-    cli_.write(QDir(folder_).dirName() + "/main.py", kPrelude + counting(15));
+    cli_.write(QDir(folder_).dirName() + "/main.py", kProgramPrelude + counting(15));
     const CliResult again = cli_.run({"rerun", run, "--json"});
     QVERIFY2(again.exit == 0, again.text());
     QCOMPARE(again.last()["steps"].toInt(), 15);
@@ -664,11 +648,7 @@ for step in range(1, 6):
 
   // With the same digits as the same program that a person starts by hand.
   void pyTorchTrainsAsByHand() {
-    QProcess probe;
-    probe.start("/usr/bin/python3",
-                {"-c", "import torch.distributed as d; assert d.is_gloo_available()"});
-    probe.waitForFinished(60000);
-    if (probe.exitCode() != 0) QSKIP("/usr/bin/python3 has no PyTorch with Gloo");
+    if (!hasPyTorch()) QSKIP("/usr/bin/python3 has no PyTorch with Gloo");
     const QStringList arguments = program(R"(
 import torch, torch.distributed as dist
 torch.manual_seed(1); torch.set_num_threads(1)

@@ -1,0 +1,154 @@
+// The steps of programs of the user's own, as the hooks in their libraries measure them, and the
+// ranks that hold the others up.
+#include <QDir>
+#include <QTest>
+
+#include "tests/app/cli/cli_runner.h"
+#include "tests/app/cli/program_command.h"
+
+using namespace lockstep::test;
+
+namespace {
+
+// PyTorch's DistributedDataParallel, of a step that takes 20 ms and more. `late` is what happens in
+// a step of rank `slow` from step 20 on, in the place `where`.
+const QByteArray kDdp = R"(
+import torch, torch.distributed as dist
+torch.manual_seed(1); torch.set_num_threads(1)
+dist.init_process_group("gloo")
+
+class Late(torch.autograd.Function):  # in the backward pass
+    @staticmethod
+    def forward(context, x): return x.clone()
+    @staticmethod
+    def backward(context, gradient):
+        late("backward"); return gradient
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(64, 128), torch.nn.Linear(128, 4)
+    def forward(self, x):
+        late("forward")
+        return self.last(Late.apply(torch.relu(self.first(x))))
+
+def late(place):
+    if place == "data": time.sleep(0.02)
+    if step >= 20 and rank == SLOW and place == WHERE: time.sleep(0.08)
+
+model = torch.nn.parallel.DistributedDataParallel(Net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+random = torch.Generator().manual_seed(rank)
+for step in range(1, STEPS + 1):
+    late("data")
+    x, y = torch.randn(64, 64, generator=random), torch.randint(0, 4, (64,), generator=random)
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(x), y)
+    loss.backward(); optimizer.step()
+    if rank == 0: print(f"step {step} loss {loss.item():.9g}", flush=True)
+)";
+
+QByteArray withValues(QByteArray script, int steps, int slow, const QByteArray& where) {
+  return script.replace("STEPS", QByteArray::number(steps))
+      .replace("SLOW", QByteArray::number(slow))
+      .replace("WHERE", "'" + where + "'");
+}
+
+}  // namespace
+
+class CliProgramStepsTest : public QObject {
+  Q_OBJECT
+
+  Cli cli_;
+  int count_ = 0;
+
+  CliResult run(const QByteArray& script, int nodes, const QByteArray& more = {}) {
+    const QString folder = cli_.path(QString("code%1").arg(++count_));
+    return cli_.run(programCommand(cli_, folder, script, nodes, more));
+  }
+
+ private Q_SLOTS:
+  void initTestCase() {
+    if (!QFile::exists("/usr/bin/python3")) QSKIP("there is no /usr/bin/python3");
+  }
+
+  void theRankThatTheOthersWaitForIsNamed_data() {
+    QTest::addColumn<int>("rank");
+    QTest::addColumn<QByteArray>("phase");
+    QTest::newRow("in its own code") << 1 << QByteArray("data");
+    QTest::newRow("in the forward pass") << 0 << QByteArray("forward");
+    QTest::newRow("in the backward pass") << 2 << QByteArray("backward");
+  }
+  void theRankThatTheOthersWaitForIsNamed() {
+    if (!hasPyTorch()) QSKIP("/usr/bin/python3 has no PyTorch with Gloo");
+    QFETCH(int, rank);
+    QFETCH(QByteArray, phase);
+    const CliResult result = run(withValues(kDdp, 60, rank, phase), 3);
+    QVERIFY2(result.exit == 0, result.text());
+    const auto found = result.all("straggler");
+    QVERIFY2(!found.isEmpty(), result.text());
+    for (const QJsonObject& line : found) {
+      QVERIFY2(line["rank"].toInt() == rank, result.text());
+      QVERIFY2(line["phase"].toString() == QString(phase), result.text());
+    }
+    QVERIFY2(found[0]["since_step"].toInt() >= 18 && found[0]["since_step"].toInt() <= 24,
+             result.text());
+    // A step of 20 ms and a little is 80 ms longer.
+    QVERIFY2(found[0]["step_seconds"].toDouble() - found[0]["without_seconds"].toDouble() > 0.02,
+             result.text());
+  }
+
+  // Twice as many steps as the others' stragglers are named within.
+  void noRankOfAHealthyRunIsNamed() {
+    if (!hasPyTorch()) QSKIP("/usr/bin/python3 has no PyTorch with Gloo");
+    const CliResult result = run(withValues(kDdp, 100, -1, "data"), 3);
+    QVERIFY2(result.exit == 0, result.text());
+    QVERIFY2(result.all("straggler").isEmpty(), result.text());
+    QMap<QString, int> sources;
+    for (const QJsonObject& line : result.all("source")) {
+      ++sources[line["name"].toString()];
+      QCOMPARE(line["problem"].toString(), QString());
+    }
+    QCOMPARE(sources, (QMap<QString, int>{{"DistributedDataParallel", 3},
+                                          {"stdout", 1},
+                                          {"torch.distributed", 3},
+                                          {"torch.optim", 3}}));
+  }
+
+  void hooksChangeNoResult() {
+    if (!hasPyTorch()) QSKIP("/usr/bin/python3 has no PyTorch with Gloo");
+    const QByteArray script = withValues(kDdp, 20, -1, "data");
+    QList<QJsonValue> losses[2];
+    for (const bool without : {false, true}) {
+      const CliResult result = run(script, 2, without ? "  no_hooks: true\n" : "");
+      QVERIFY2(result.exit == 0, result.text());
+      for (const QJsonObject& line : result.all("scalar")) losses[without] << line["value"];
+      QCOMPARE(result.all("source").size() > 1, !without);
+    }
+    QCOMPARE(losses[0].size(), qsizetype{20});
+    QCOMPARE(losses[0], losses[1]);
+  }
+
+  // Of a program without any of the libraries, by its own account of its steps.
+  void stepsOfItsOwnGoOnAfterARestart() {
+    const CliResult result = run(R"(
+import lockstep
+for number in range(40):
+    with lockstep.step(): time.sleep(0.01)
+    if attempt == 0 and number == 20: print("step 20 loss 1", flush=True); time.sleep(0.3); os.kill(os.getpid(), 9)
+)",
+                                 2);
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.all("recovered").size(), qsizetype{1});
+    const QString run = result.all("started").value(0)["run"].toString();
+    const CliResult shown =
+        cli_.run({"history", "export", run, "--format", "csv", "--curve", "rank/1/step"});
+    QVERIFY2(shown.exit == 0, shown.text());
+    // Steps 2 to 20 or 21 of the first start, all but the first and last of the second.
+    const auto lines = shown.out.trimmed().count('\n');
+    QVERIFY2(lines >= 50 && lines <= 62, shown.text());
+  }
+};
+
+QTEST_GUILESS_MAIN(CliProgramStepsTest)
+#include "cli_program_steps_test.moc"
