@@ -509,7 +509,7 @@ Status KernelBinder::xent() {
   if (spec_.op == Op::kSoftmaxXent) {
     a.y = out(spec_, 1);
     LOCKSTEP_TRY(kernel_.add("softmaxXent", static_cast<unsigned>(rows), a, 1,
-                             threadsOf(ceilDivide(classes, 4), kMostThreads)));
+                             threadsOf(ceilDivide(classes, 4 * kXentFours), kMostThreads)));
   } else {
     LOCKSTEP_TRY(kernel_.add("correctRows", blocksOf(rows), a));
   }

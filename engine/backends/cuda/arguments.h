@@ -180,6 +180,7 @@ struct RunningArguments {
   float *newMean, *newVariance;
 };
 
+inline constexpr int kXentFours = 6;  // groups of four logits that a thread holds
 struct XentArguments {
   Index rows, classes;
   const float *x, *w, *dloss;

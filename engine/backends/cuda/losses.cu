@@ -31,7 +31,7 @@ LOCKSTEP_BOUNDED_KERNEL(softmaxXent, XentArguments, kMostThreads, 1) {
   const Index row = blockIdx.x;
   const float* x = a.x + row * a.classes;
   float* y = a.y + row * a.classes;
-  auto all = blockRow<6>(a.classes, x, y);
+  auto all = blockRow<kXentFours>(a.classes, x, y);
   float mine = -FLT_MAX, sum = 0;
   all.pass([&]<int N>(Few<N>(&few)[1], unsigned) {
     float top = mine, exponentials = 0;
