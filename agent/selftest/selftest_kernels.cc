@@ -32,9 +32,10 @@ KernelFindings testKernels(std::unique_ptr<backends::Backend> given) {
     };
     const backends::CaseOutcome want = backends::expected(one);
     // as training's operands mostly are, and as parameters may be
-    for (const bool aligned : {true, false}) {
+    for (const auto alignment :
+         {backends::CaseAlignment::kSixteen, backends::CaseAlignment::kOnePast}) {
       if (!out.failed.ok()) break;
-      const backends::CaseOutcome got = backends::runCase(*backend, one, {.aligned = aligned});
+      const backends::CaseOutcome got = backends::runCase(*backend, one, {.alignment = alignment});
       if (backends::isLost(*backend)) out.failed = backends::failureOf(*backend);
       if (!want.problem.empty() || !got.problem.empty()) {
         blame(want.problem.empty() ? got.problem : want.problem);

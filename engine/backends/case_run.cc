@@ -86,16 +86,22 @@ CaseOutcome runCase(Backend& backend, const Case& one, const CaseOptions& option
   CaseOutcome outcome;
   ir::Attrs attrs = one.attrs;
   if (attrs.contains("dtype")) attrs["dtype"] = std::string(dtypeName(options.compute));
+  const auto past = [&](std::size_t operand) {
+    return options.alignment == CaseAlignment::kDifferent ? static_cast<std::int64_t>(operand)
+           : options.alignment == CaseAlignment::kSixteen ? 0
+                                                          : 1;
+  };
   std::vector<CaseTensor> inputs;
   std::vector<ir::TensorType> types;
   for (const CaseInput& input : one.inputs) {
     types.push_back({dtypeOf(input.fill, options.compute), input.shape});
-    inputs.emplace_back(types.back(), options.aligned);
+    inputs.emplace_back(types.back(), past(inputs.size()));
   }
   const ir::OpInfo& info = ir::info(one.op);
   auto inferred = info.infer(types, attrs);
   if (!inferred.ok()) return {{}, inferred.error().text()};
-  for (const ir::TensorType& type : *inferred) outcome.outputs.emplace_back(type, options.aligned);
+  for (const ir::TensorType& type : *inferred)
+    outcome.outputs.emplace_back(type, past(inputs.size() + outcome.outputs.size()));
 
   KernelSpec spec;
   spec.op = one.op;

@@ -34,10 +34,13 @@ struct CaseOutcome {
   // tolerance relative to the element, and in units of its conditioning
   double relative = kCaseTolerance, units = kStableUnits;
 };
+// How operands are aligned: each to 16 bytes, to one element past that, or to one element more than
+// the operand before it.
+enum class CaseAlignment : std::uint8_t { kSixteen, kOnePast, kDifferent };
 struct CaseOptions {
   DType compute = DType::kF32;
-  bool inPlace = false;                     // outputs that may alias an input do
-  bool aligned = false;                     // operands are aligned to 16 bytes
+  bool inPlace = false;  // outputs that may alias an input do
+  CaseAlignment alignment = CaseAlignment::kOnePast;
   std::int64_t (*allocations)() = nullptr;  // running allocation counter
   // f64 only: nonzero perturbs operands slightly, seeded by this key
   std::uint64_t disturbed = 0;

@@ -100,9 +100,9 @@ double draw(Fill fill, std::uint64_t key, std::uint64_t i) {
   return 0;
 }
 
-CaseTensor::CaseTensor(ir::TensorType type, bool aligned) : type_(std::move(type)) {
+CaseTensor::CaseTensor(ir::TensorType type, std::int64_t past) : type_(std::move(type)) {
   static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ >= 16);
-  before_ = aligned ? 16 : static_cast<std::int64_t>(sizeOf(type_.dtype));
+  before_ = past > 0 ? past * static_cast<std::int64_t>(sizeOf(type_.dtype)) : 16;
   bytes_.resize(static_cast<std::size_t>(before_ + type_.bytes()) + sizeOf(type_.dtype));
   set(-1, kFence);
   set(type_.count(), kFence);

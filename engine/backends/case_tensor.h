@@ -38,11 +38,10 @@ double draw(Fill fill, std::uint64_t key, std::uint64_t i);
 std::uint16_t toBits16(DType type, float x);
 float fromBits16(DType type, std::uint16_t bits);
 
-// A tensor with guard elements on both sides. Data start on a 16-byte boundary, or one element past
-// it unless `aligned`.
+// A tensor with guard elements on both sides. Data start so many elements past a 16-byte boundary.
 class CaseTensor {
  public:
-  explicit CaseTensor(ir::TensorType type, bool aligned = false);
+  explicit CaseTensor(ir::TensorType type, std::int64_t past = 1);
   double at(std::int64_t i) const;
   void set(std::int64_t i, double value);
   void fill(double value);

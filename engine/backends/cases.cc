@@ -211,7 +211,8 @@ void addNormsOfGradients(std::vector<Case>& cases) {
 
 void addLayerNorms(std::vector<Case>& cases) {
   cases.push_back({"text", Op::kRepeatRows, {{"times", std::int64_t{5}}}, {{{7}}}});
-  for (const Shape& x : {Shape{1, 1}, Shape{6, 33}, Shape{70, 128}, Shape{501, 138}}) {
+  for (const Shape& x : {Shape{1, 1}, Shape{6, 33}, Shape{70, 128}, Shape{501, 138}, Shape{5, 768},
+                         Shape{520, 1028}}) {
     const Input rows{{x[0]}, Fill::kPositive}, channels{{x[1]}};
     cases.push_back({shapeText(x), Op::kLayerNorm, {{"eps", 1e-5}}, {{x}, channels, channels}});
     cases.push_back({shapeText(x), Op::kLayerNormGrad, {}, {{x}, {x}, channels, rows, rows}});
@@ -321,6 +322,20 @@ void addLosses(std::vector<Case>& cases) {
                      Op::kMseLossGrad,
                      {},
                      {{s}, {s}, {column, Fill::kPositive}, {{1}, Fill::kPositive}}});
+  }
+  // Rows of more classes than a GPU's block holds in registers; odd ones start at any address.
+  for (const std::int64_t classes : {32'000, 50'257}) {
+    const Shape s{3, classes};
+    const Input labels{{3}, Fill::kLabels}, positive{{3}, Fill::kPositive}, numbers{{3}};
+    const std::string name = shapeText(s);
+    cases.push_back({name, Op::kSoftmaxXent, {}, {{s}, labels, positive}});
+    cases.push_back({name,
+                     Op::kSoftmaxXentGrad,
+                     {},
+                     {{s, Fill::kPositive}, labels, positive, {{1}, Fill::kPositive}}});
+    cases.push_back({name, Op::kRowMax, {}, {{s}}});
+    cases.push_back({name, Op::kXentTerms, {}, {{s}, labels, numbers}});
+    cases.push_back({name, Op::kXentTermsGrad, {}, {numbers, numbers, {s}, labels, numbers}});
   }
   cases.push_back({"many scores",
                    Op::kScoreHistogram,

@@ -24,6 +24,14 @@ unsigned partsOf(Index rows, Index blocks) {
   return static_cast<unsigned>(
       std::clamp<Index>(rows / kRowsOfPart, 1, std::max<Index>(kSumBlocks / blocks, 1)));
 }
+// Whether groups of four columns are 16-byte aligned in every row.
+bool inFours(Index columns, std::initializer_list<const void*> operands) {
+  return columns % 4 == 0 && onSixteen(operands);
+}
+// Number of blocks across columns that a warp's threads share, four at a time with `four`.
+unsigned columnBlocks(Index columns, bool four) {
+  return ceilDivide(columns, four ? 4 * kWarp : kWarp);
+}
 // Number of threads per row of a block whose rows have so many columns: a power of two, at most
 // kWarp.
 unsigned lanesOf(Index columns) {
@@ -104,7 +112,7 @@ Status KernelBinder::cast() {
                         spec_.inputs[0].data,
                         spec_.outputs[0].data,
                         static_cast<float>(ir::floatAttr(attrs_, "scale", 1.0))};
-  return kernel_.add("castElements", blocksOf(a.n), a);
+  return kernel_.add("castElements", ceilDivide(a.n, 4 * kCastFours * kThreads), a);
 }
 
 Status KernelBinder::dropout() {
@@ -156,18 +164,18 @@ Status KernelBinder::sum(SumArguments whole) {
 }
 
 Status KernelBinder::columnSums(Index rows, Index columns, const float* x, float* y) {
-  const unsigned across = ceilDivide(columns, kWarp), parts = partsOf(rows, across);
+  const unsigned parts = partsOf(rows, columnBlocks(columns, inFours(columns, {x})));
   if (parts == 1) return addParts(rows, 1, columns, x, y);
   LOCKSTEP_ASSIGN(float* const between, kernel_.workspace(parts * columns));
-  LOCKSTEP_TRY(kernel_.add("columnSums", across,
-                           ColumnSumArguments{rows, columns, parts, x, between}, parts));
+  LOCKSTEP_TRY(addParts(rows, parts, columns, x, between));
   return addParts(parts, 1, columns, between, y);
 }
-// Sums groups of `parts` rows.
-Status KernelBinder::addParts(Index parts, Index groups, Index columns, const float* x, float* y) {
-  return kernel_.add("columnSums", ceilDivide(columns, kWarp),
-                     ColumnSumArguments{parts * groups, columns, groups, x, y},
-                     static_cast<unsigned>(groups));
+// Divides the rows into `parts` and sums each.
+Status KernelBinder::addParts(Index rows, Index parts, Index columns, const float* x, float* y) {
+  const bool four = inFours(columns, {x});
+  return kernel_.add("columnSums", columnBlocks(columns, four),
+                     ColumnSumArguments{rows, columns, parts, four, x, y},
+                     static_cast<unsigned>(parts));
 }
 
 // Processes parts of the batch sequentially. A 1×1 window needs no im2col.
@@ -360,7 +368,7 @@ Status KernelBinder::batchNorm() {
   (spec_.op == Op::kBatchMoments ? a.y : a.third) = parts;
   LOCKSTEP_TRY(kernel_.add(spec_.op == Op::kBatchMoments ? "batchMoments" : "batchNormSums", across,
                            a, down()));
-  if (a.parts > 1) LOCKSTEP_TRY(addParts(a.parts, a.groups, sums, parts, whole));
+  if (a.parts > 1) LOCKSTEP_TRY(addParts(down(), a.groups, sums, parts, whole));
   if (spec_.op == Op::kBatchMoments) return {};
   a.third = whole;
   return kernel_.add("batchNormWeightGrad", blocksOf(a.channels), a);
@@ -368,18 +376,17 @@ Status KernelBinder::batchNorm() {
 
 Status KernelBinder::layerNormWeightGrad() {
   const Index rows = shapeIn(0)[0], channels = shapeIn(0)[1];
-  const unsigned across = ceilDivide(channels, kWarp), parts = partsOf(rows, across);
-  LayerNormWeightGradArguments a{rows,         channels,      parts,
-                                 in(spec_, 0), in(spec_, 1),  in(spec_, 2),
-                                 in(spec_, 3), out(spec_, 0), out(spec_, 1)};
+  const bool four = inFours(channels, {in(spec_, 0), in(spec_, 1)});
+  const unsigned across = columnBlocks(channels, four), parts = partsOf(rows, across);
+  LayerNormWeightGradArguments a{rows,          channels,     parts,        four,
+                                 in(spec_, 0),  in(spec_, 1), in(spec_, 2), in(spec_, 3),
+                                 out(spec_, 0), out(spec_, 1)};
   if (parts == 1) return kernel_.add("layerNormWeightGrad", across, a);
   LOCKSTEP_ASSIGN(a.dgain, kernel_.workspace(parts * channels));
   LOCKSTEP_ASSIGN(a.dbias, kernel_.workspace(parts * channels));
   LOCKSTEP_TRY(kernel_.add("layerNormWeightGrad", across, a, parts));
-  LOCKSTEP_TRY(kernel_.add("columnSums", across,
-                           ColumnSumArguments{parts, channels, 1, a.dgain, out(spec_, 0)}));
-  return kernel_.add("columnSums", across,
-                     ColumnSumArguments{parts, channels, 1, a.dbias, out(spec_, 1)});
+  LOCKSTEP_TRY(addParts(parts, 1, channels, a.dgain, out(spec_, 0)));
+  return addParts(parts, 1, channels, a.dbias, out(spec_, 1));
 }
 
 Status KernelBinder::embedding() {
@@ -495,12 +502,14 @@ Status KernelBinder::xent() {
   if (spec_.op == Op::kSoftmaxXentGrad) {
     a.dloss = in(spec_, 3);
     a.y = out(spec_);
-    return kernel_.add("softmaxXentGrad", blocksOf(count()), a);
+    return kernel_.add("softmaxXentGrad", static_cast<unsigned>(rows), a, 1,
+                       threadsOf(ceilDivide(classes, 4)));
   }
   LOCKSTEP_ASSIGN(a.losses, kernel_.workspace(rows));
   if (spec_.op == Op::kSoftmaxXent) {
     a.y = out(spec_, 1);
-    LOCKSTEP_TRY(kernel_.add("softmaxXent", static_cast<unsigned>(rows), a, 1, threadsOf(classes)));
+    LOCKSTEP_TRY(kernel_.add("softmaxXent", static_cast<unsigned>(rows), a, 1,
+                             threadsOf(ceilDivide(classes, 4 * kXentFours), kMostThreads)));
   } else {
     LOCKSTEP_TRY(kernel_.add("correctRows", blocksOf(rows), a));
   }
@@ -517,7 +526,8 @@ Status KernelBinder::dividedXent() {
     a.classes = shapeIn(input)[1];
   };
   const auto rowKernel = [&](std::string_view name) {
-    return kernel_.add(name, static_cast<unsigned>(a.rows), a, 1, threadsOf(a.classes));
+    return kernel_.add(name, static_cast<unsigned>(a.rows), a, 1,
+                       threadsOf(ceilDivide(a.classes, 4)));
   };
   switch (spec_.op) {
     case Op::kRowMax:
@@ -535,7 +545,7 @@ Status KernelBinder::dividedXent() {
       a.dt = in(spec_, 1);
       a.label = ids(spec_, 3);
       a.m = in(spec_, 4);
-      return kernel_.add("xentTermsGrad", blocksOf(count()), a);
+      return rowKernel("xentTermsGrad");
     case Op::kXentLoss: {
       a.rows = countIn(0);
       a.s = in(spec_, 0);
@@ -630,17 +640,17 @@ Status KernelBinder::runningStatistics() {
 }
 Status KernelBinder::layerNorm() {
   return kernel_.add(
-      "layerNorm", static_cast<unsigned>(shapeIn(0)[0]),
+      "layerNorm", ceilDivide(shapeIn(0)[0] * kWarp, kNormThreads),
       LayerNormArguments{shapeIn(0)[0], shapeIn(0)[1], number("eps"), in(spec_, 0), in(spec_, 1),
                          in(spec_, 2), out(spec_, 0), out(spec_, 1), out(spec_, 2)},
-      1, threadsOf(shapeIn(0)[1]));
+      1, kNormThreads);
 }
 Status KernelBinder::layerNormGrad() {
   return kernel_.add(
-      "layerNormGrad", static_cast<unsigned>(shapeIn(0)[0]),
+      "layerNormGrad", ceilDivide(shapeIn(0)[0] * kWarp, kNormThreads),
       LayerNormGradArguments{shapeIn(0)[0], shapeIn(0)[1], in(spec_, 0), in(spec_, 1), in(spec_, 2),
                              in(spec_, 3), in(spec_, 4), out(spec_)},
-      1, threadsOf(shapeIn(0)[1]));
+      1, kNormThreads);
 }
 Status KernelBinder::repeatRows() {
   return kernel_.add("repeatRows", blocksOf(count()),

@@ -39,7 +39,8 @@ bool addKernel(const char* name, Body body);
   [[maybe_unused]] const bool name##Added = lockstep::testing::addKernel(           \
       #name, [](const void* a) { name##Body(*static_cast<const Arguments*>(a)); }); \
   void name##Body(const Arguments& a)
-#define LOCKSTEP_TENSOR_KERNEL(name, Arguments, threads, blocks) LOCKSTEP_KERNEL(name, Arguments)
+#define LOCKSTEP_BOUNDED_KERNEL(name, Arguments, threads, blocks) LOCKSTEP_KERNEL(name, Arguments)
+#define LOCKSTEP_TENSOR_KERNEL LOCKSTEP_BOUNDED_KERNEL
 #define LOCKSTEP_DEVICE inline
 #define LOCKSTEP_SHARED static  // blocks run one after another
 #define LOCKSTEP_UNROLL

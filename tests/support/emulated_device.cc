@@ -25,7 +25,7 @@ GridIndex threadIdx, blockIdx, blockDim, gridDim;
 
 namespace {
 
-constexpr unsigned kMostThreads = 256, kWarpThreads = 32;
+constexpr unsigned kMostThreads = 1024, kWarpThreads = 32;
 constexpr std::size_t kStack = 64 << 10;
 
 std::map<std::string, Body, std::less<>>& kernels() {
@@ -218,8 +218,10 @@ class Block {
   struct alignas(64) Line {
     std::array<std::byte, 64> bytes;
   };
-  std::vector<Line> lines_ = std::vector<Line>(kMostThreads * kStack / sizeof(Line));
-  std::byte* const stacks_ = lines_.front().bytes.data();
+  // Not initialized: most kernels have fewer threads.
+  std::unique_ptr<Line[]> lines_ =
+      std::make_unique_for_overwrite<Line[]>(kMostThreads * kStack / sizeof(Line));
+  std::byte* const stacks_ = lines_[0].bytes.data();
 };
 
 struct TimedEvent final : device::Event {

@@ -9,6 +9,7 @@ using Index = std::int64_t;
 
 inline constexpr unsigned kWarp = 32;
 inline constexpr unsigned kThreads = 256;  // default block size
+inline constexpr unsigned kMostThreads = 1024;
 
 // Storage type of elements.
 enum class Element : int { kF32, kBf16, kF16, kI32, kU8 };
@@ -36,6 +37,7 @@ struct ElementwiseArguments {
   float* y;
   float factor;  // of kFill and kScale
 };
+inline constexpr unsigned kCastFours = 4;  // groups of four elements that a thread loads together
 struct CastArguments {
   Element from, to;
   Index n;
@@ -108,10 +110,11 @@ struct ClipNormArguments {
   const float *norm, *squares;
   float* y;
 };
-// y[part·columns + c] = Σ over the part's rows of x[r·columns + c]. A block has kWarp columns by
-// kThreads / kWarp rows.
+// y[part·columns + c] = Σ over the part's rows of x[r·columns + c]. A block has kWarp columns, or
+// groups of four with `four`, by kThreads / kWarp rows.
 struct ColumnSumArguments {
   Index rows, columns, parts;
+  bool four;
   const float* x;
   float* y;
 };
@@ -138,6 +141,8 @@ struct MeanPoolArguments {  // with `four` channels counts fours
   float* y;
 };
 
+// Layer norm and its input's gradient have one warp per row.
+inline constexpr unsigned kNormThreads = 128;
 struct LayerNormArguments {
   Index rows, channels;
   float epsilon;
@@ -152,6 +157,7 @@ struct LayerNormGradArguments {
 // As ColumnSumArguments: for each part the sums of dy·x̂ and of dy.
 struct LayerNormWeightGradArguments {
   Index rows, channels, parts;
+  bool four;
   const float *dy, *x, *mean, *rstd;
   float *dgain, *dbias;
 };
@@ -174,6 +180,7 @@ struct RunningArguments {
   float *newMean, *newVariance;
 };
 
+inline constexpr int kXentFours = 6;  // groups of four logits that a thread holds
 struct XentArguments {
   Index rows, classes;
   const float *x, *w, *dloss;

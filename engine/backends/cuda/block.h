@@ -22,19 +22,23 @@ LOCKSTEP_DEVICE float quarterMax(float x) {
   return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
 }
 
+// Sum over the warp's threads, in a fixed order, for all of them.
+LOCKSTEP_DEVICE float warpSum(float x) {
+  for (int lane = kWarp / 2; lane > 0; lane /= 2) x += __shfl_xor_sync(~0u, x, lane);
+  return x;
+}
+
 // Returns the larger; NaN if either is NaN.
 LOCKSTEP_DEVICE float maximum(float x, float y) { return x > y || x != x ? x : y; }
 
 // Returns the sum over the block's threads, in a fixed order, to all of them.
 LOCKSTEP_DEVICE float blockSum(float x) {
   LOCKSTEP_SHARED float parts[kWarp];
-  for (int lane = kWarp / 2; lane > 0; lane /= 2) x += __shfl_xor_sync(~0u, x, lane);
+  x = warpSum(x);
   __syncthreads();  // what an earlier call left has been read
   if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = x;
   __syncthreads();
-  x = threadIdx.x % kWarp < blockDim.x / kWarp ? parts[threadIdx.x % kWarp] : 0.0f;
-  for (int lane = kWarp / 2; lane > 0; lane /= 2) x += __shfl_xor_sync(~0u, x, lane);
-  return x;
+  return warpSum(threadIdx.x % kWarp < blockDim.x / kWarp ? parts[threadIdx.x % kWarp] : 0.0f);
 }
 
 LOCKSTEP_DEVICE float blockMax(float x) {
@@ -68,10 +72,97 @@ struct alignas(sizeof(T) * N) Few {
   T x[N];
 };
 using Four = Few<4>;
-template <int N>
-LOCKSTEP_DEVICE Few<N> fewAt(const float* x) {
-  return *reinterpret_cast<const Few<N>*>(x);
+template <int N, typename T>
+LOCKSTEP_DEVICE Few<N, T> fewAt(const T* x) {
+  return *reinterpret_cast<const Few<N, T>*>(x);
 }
+template <int N, typename T>
+LOCKSTEP_DEVICE void putFew(T* y, const Few<N, T>& few) {
+  *reinterpret_cast<Few<N, T>*>(y) = few;
+}
+
+// Divides n elements for vector access: fours that are aligned in all arrays, and single elements
+// before and after them. Arrays that are never aligned together have single elements only.
+class Fours {
+ public:
+  template <typename... T>
+  LOCKSTEP_DEVICE explicit Fours(Index n, const T*... arrays) : singles_(n) {
+    for (Index head = 0; head < 4 && head < n; ++head) {
+      const bool aligned =
+          (... && (reinterpret_cast<std::uintptr_t>(arrays + head) % alignof(Few<4, T>) == 0));
+      if (!aligned) continue;
+      head_ = head;
+      count_ = (n - head) / 4;
+      singles_ = n - 4 * count_;
+      return;
+    }
+  }
+  LOCKSTEP_DEVICE Index count() const { return count_; }
+  LOCKSTEP_DEVICE Index singles() const { return singles_; }
+  // The first element of a four; a single element.
+  LOCKSTEP_DEVICE Index four(Index i) const { return head_ + 4 * i; }
+  LOCKSTEP_DEVICE Index single(Index i) const { return i < head_ ? i : i + 4 * count_; }
+
+ private:
+  Index head_ = 0, count_ = 0, singles_;
+};
+
+// Rows of fewer than 2³¹ floats, one of each of kArrays arrays, shared by `threads` threads that
+// pass over their elements several times. A thread loads kHeld fours of each array together and
+// keeps the last ones for the next pass, which goes the other way.
+template <int kArrays, int kHeld>
+class HeldRows {
+ public:
+  // `others` are accessed at the same places.
+  template <typename... T>
+  LOCKSTEP_DEVICE HeldRows(Index n, unsigned thread, unsigned threads,
+                           const float* const (&from)[kArrays], const T*... others)
+      : fours_(n, from[0], from[kArrays - 1], others...), thread_(thread), threads_(threads) {
+    static_assert(kArrays <= 2);
+    for (int k = 0; k < kArrays; ++k) from_[k] = from[k];
+  }
+  // Calls each(few, at) with elements [at, at + N) of every array, in Few<N>[kArrays], N 1 or 4.
+  template <typename Each>
+  LOCKSTEP_DEVICE void pass(Each each) {
+    for (unsigned i = thread_; i < singles(); i += threads_) {
+      const auto at = static_cast<unsigned>(fours_.single(i));
+      Few<1> one[kArrays];
+      LOCKSTEP_UNROLL
+      for (int k = 0; k < kArrays; ++k) one[k] = fewAt<1>(from_[k] + at);
+      each(one, at);
+    }
+    const unsigned tile = kHeld * threads_, tiles = (count() + tile - 1) / tile;
+    for (unsigned t = 0; t < tiles; ++t) {
+      const unsigned first = (forward_ ? t : tiles - 1 - t) * tile + thread_;
+      if (first != loaded_) load(first);
+      LOCKSTEP_UNROLL
+      for (int h = 0; h < kHeld; ++h)
+        if (first + h * threads_ < count()) each(held_[h], four(first + h * threads_));
+    }
+    forward_ = !forward_;
+  }
+
+ private:
+  LOCKSTEP_DEVICE unsigned count() const { return static_cast<unsigned>(fours_.count()); }
+  LOCKSTEP_DEVICE unsigned singles() const { return static_cast<unsigned>(fours_.singles()); }
+  LOCKSTEP_DEVICE unsigned four(unsigned i) const { return static_cast<unsigned>(fours_.four(i)); }
+  LOCKSTEP_DEVICE void load(unsigned first) {
+    LOCKSTEP_UNROLL
+    for (int h = 0; h < kHeld; ++h)
+      if (first + h * threads_ < count()) {
+        LOCKSTEP_UNROLL
+        for (int k = 0; k < kArrays; ++k)
+          held_[h][k] = fewAt<4>(from_[k] + four(first + h * threads_));
+      }
+    loaded_ = first;
+  }
+  const Fours fours_;
+  const unsigned thread_, threads_;
+  const float* from_[kArrays];
+  Four held_[kHeld][kArrays];
+  unsigned loaded_ = ~0u;
+  bool forward_ = false;
+};
 
 // bf16, rounded to nearest, ties to even.
 struct Bf16 {

@@ -49,20 +49,45 @@ LOCKSTEP_DEVICE float weightOf(const ElementwiseArguments& a) {
   return *a.total <= 0 ? 0.0f : *a.part / *a.total;
 }
 
-LOCKSTEP_DEVICE float readElement(Element type, const void* x, Index i) {
-  switch (type) {
-    case Element::kF32:
-      return static_cast<const float*>(x)[i];
-    case Element::kBf16:
-      return valueOf(static_cast<const Bf16*>(x)[i]);
-    case Element::kF16:
-      return valueOf(static_cast<const F16*>(x)[i]);
-    case Element::kI32:
-      return static_cast<float>(static_cast<const std::int32_t*>(x)[i]);
-    case Element::kU8:
-      return static_cast<float>(static_cast<const std::uint8_t*>(x)[i]);
+using cuda::valueOf;
+LOCKSTEP_DEVICE float valueOf(std::int32_t x) { return static_cast<float>(x); }
+LOCKSTEP_DEVICE float valueOf(std::uint8_t x) { return static_cast<float>(x); }
+LOCKSTEP_DEVICE void store(float x, float& y) { y = x; }
+LOCKSTEP_DEVICE void store(float x, Bf16& y) { y = toBf16(x); }
+LOCKSTEP_DEVICE void store(float x, F16& y) { y = toF16(x); }
+
+// Each block has kCastFours fours per thread.
+template <typename From, typename To>
+LOCKSTEP_DEVICE void castAll(const CastArguments& a) {
+  const auto* x = static_cast<const From*>(a.x);
+  auto* y = static_cast<To*>(a.y);
+  const Fours fours(a.n, x, y);
+  const Index first = static_cast<Index>(blockIdx.x) * kThreads * kCastFours + threadIdx.x;
+  const auto* from = x + fours.four(first);
+  auto* to = y + fours.four(first);
+  Few<4, From> loaded[kCastFours];
+  LOCKSTEP_UNROLL
+  for (unsigned h = 0; h < kCastFours; ++h)
+    if (first + h * kThreads < fours.count()) loaded[h] = fewAt<4>(from + 4 * h * kThreads);
+  LOCKSTEP_UNROLL
+  for (unsigned h = 0; h < kCastFours; ++h) {
+    Few<4, To> cast;
+    LOCKSTEP_UNROLL
+    for (int k = 0; k < 4; ++k) store(valueOf(loaded[h].x[k]) * a.scale, cast.x[k]);
+    if (first + h * kThreads < fours.count()) putFew(to + 4 * h * kThreads, cast);
   }
-  return 0;
+  for (Index i = firstOf(); i < fours.singles(); i += strideOf())
+    store(valueOf(x[fours.single(i)]) * a.scale, y[fours.single(i)]);
+}
+
+template <typename From>
+LOCKSTEP_DEVICE void castFrom(const CastArguments& a) {
+  if (a.to == Element::kF32)
+    castAll<From, float>(a);
+  else if (a.to == Element::kF16)
+    castAll<From, F16>(a);
+  else
+    castAll<From, Bf16>(a);
 }
 
 }  // namespace
@@ -87,14 +112,17 @@ LOCKSTEP_KERNEL(elementwise4, ElementwiseArguments) {
 }
 
 LOCKSTEP_KERNEL(castElements, CastArguments) {
-  for (Index i = firstOf(); i < a.n; i += strideOf()) {
-    const float x = readElement(a.from, a.x, i) * a.scale;
-    if (a.to == Element::kF32)
-      static_cast<float*>(a.y)[i] = x;
-    else if (a.to == Element::kF16)
-      static_cast<F16*>(a.y)[i] = toF16(x);
-    else
-      static_cast<Bf16*>(a.y)[i] = toBf16(x);
+  switch (a.from) {
+    case Element::kF32:
+      return castFrom<float>(a);
+    case Element::kBf16:
+      return castFrom<Bf16>(a);
+    case Element::kF16:
+      return castFrom<F16>(a);
+    case Element::kI32:
+      return castFrom<std::int32_t>(a);
+    case Element::kU8:
+      return castFrom<std::uint8_t>(a);
   }
 }
 

@@ -9,21 +9,23 @@
 
 #ifdef __CUDACC__
 #define LOCKSTEP_KERNEL(name, Arguments) extern "C" __global__ void name(const Arguments a)
+// The same, for blocks of up to `threads`, of which at least `blocks` fit on a multiprocessor.
+#define LOCKSTEP_BOUNDED_KERNEL(name, Arguments, threads, blocks) \
+  extern "C" __global__ void __launch_bounds__(threads, blocks) name(const Arguments a)
 #define LOCKSTEP_DEVICE __device__ inline
 #define LOCKSTEP_SHARED __shared__
 #define LOCKSTEP_UNROLL _Pragma("unroll")
 #define LOCKSTEP_UNROLL_16 _Pragma("unroll 16")
 
-// Declares a tensor-core kernel with its block size and the minimum number of resident blocks per
-// multiprocessor. Below compute capability 8.0 only the name exists, and the body is not compiled.
+// A bounded kernel for tensor cores. Below compute capability 8.0 only the name exists, and the
+// body is not compiled.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #define LOCKSTEP_TENSOR_KERNEL(name, Arguments, threads, blocks) \
   extern "C" __global__ void name(const Arguments) { __trap(); } \
   template <typename Never>                                      \
   __device__ void name##Never(const Arguments& a)
 #else
-#define LOCKSTEP_TENSOR_KERNEL(name, Arguments, threads, blocks) \
-  extern "C" __global__ void __launch_bounds__(threads, blocks) name(const Arguments a)
+#define LOCKSTEP_TENSOR_KERNEL LOCKSTEP_BOUNDED_KERNEL
 #endif
 
 namespace lockstep::backends::cuda {

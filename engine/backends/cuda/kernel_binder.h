@@ -228,10 +228,10 @@ class KernelBinder {
     return error;
   }
 
-  // Block size for one row per block.
-  static unsigned threadsOf(Index columns) {
+  // Block size for one row per block, of which each thread takes an item at a time.
+  static unsigned threadsOf(Index items, Index most = kThreads) {
     return static_cast<unsigned>(
-        std::clamp<Index>((columns + kWarp - 1) / kWarp * kWarp, kWarp, kThreads));
+        std::clamp<Index>((items + kWarp - 1) / kWarp * kWarp, kWarp, most));
   }
   Status sum(SumArguments whole);
   Status copy(Index n, const float* x, float* y);
@@ -245,7 +245,7 @@ class KernelBinder {
   Result<Sorted> sort(Index n, const std::uint32_t* keys, unsigned bits);
   Status topK(const CodingShape& s, std::uint8_t* payloads, float* t);
   Status columnSums(Index rows, Index columns, const float* x, float* y);
-  Status addParts(Index parts, Index groups, Index columns, const float* x, float* y);
+  Status addParts(Index rows, Index parts, Index columns, const float* x, float* y);
 
   const CudaOptions& options_;
   const KernelSpec& spec_;

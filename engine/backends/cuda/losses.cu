@@ -1,29 +1,65 @@
+#include <cfloat>
+
 #include "engine/backends/cuda/block.h"
 
 namespace lockstep::backends::cuda {
+namespace {
 
-// One block per row: its loss, and its probabilities in y.
-LOCKSTEP_KERNEL(softmaxXent, XentArguments) {
+// The block's row of classes, read by all of its threads.
+template <int kHeld, typename... T>
+LOCKSTEP_DEVICE HeldRows<1, kHeld> blockRow(Index classes, const float* x, const T*... others) {
+  return {classes, threadIdx.x, blockDim.x, {x}, others...};
+}
+
+// y[i] = value(x[i], i) for the block's row; y may be x.
+template <typename Value>
+LOCKSTEP_DEVICE void mapRow(Index classes, const float* x, float* y, Value value) {
+  blockRow<4>(classes, x, y).pass([&]<int N>(Few<N>(&few)[1], unsigned at) {
+    Few<N> out;
+    LOCKSTEP_UNROLL
+    for (int k = 0; k < N; ++k) out.x[k] = value(few[0].x[k], at + k);
+    putFew(y + at, out);
+  });
+}
+
+}  // namespace
+
+// One block per row: its loss, and its probabilities in y. The first pass finds the maximum and the
+// sum of exponentials together: wherever the maximum rises, the sum so far is scaled down. A thread
+// begins at a finite number, which −∞ is less than. NaN shows in the sum.
+LOCKSTEP_BOUNDED_KERNEL(softmaxXent, XentArguments, kMostThreads, 1) {
   const Index row = blockIdx.x;
   const float* x = a.x + row * a.classes;
   float* y = a.y + row * a.classes;
-  float top = x[0];
-  for (Index i = threadIdx.x; i < a.classes; i += blockDim.x) top = maximum(top, x[i]);
-  top = blockMax(top);
-  float sum = 0;
-  for (Index i = threadIdx.x; i < a.classes; i += blockDim.x) sum += expf(x[i] - top);
-  sum = blockSum(sum);
+  auto all = blockRow<kXentFours>(a.classes, x, y);
+  float mine = -FLT_MAX, sum = 0;
+  all.pass([&]<int N>(Few<N>(&few)[1], unsigned) {
+    float top = mine, exponentials = 0;
+    LOCKSTEP_UNROLL
+    for (int k = 0; k < N; ++k) top = fmaxf(top, few[0].x[k]);
+    LOCKSTEP_UNROLL
+    for (int k = 0; k < N; ++k) exponentials += expf(few[0].x[k] - top);
+    sum = sum * expf(mine - top) + exponentials;
+    mine = top;
+  });
+  const float top = blockMax(mine);
+  sum = blockSum(sum * expf(mine - top));
   if (threadIdx.x == 0) a.losses[row] = a.w[row] * (logf(sum) + top - x[a.label[row]]);
-  __syncthreads();  // y may alias x
-  for (Index i = threadIdx.x; i < a.classes; i += blockDim.x) y[i] = expf(x[i] - top) / sum;
+  const float factor = 1 / sum;
+  all.pass([&]<int N>(Few<N>(&few)[1], unsigned at) {
+    Few<N> out;
+    LOCKSTEP_UNROLL
+    for (int k = 0; k < N; ++k) out.x[k] = expf(few[0].x[k] - top) * factor;
+    putFew(y + at, out);
+  });
 }
 
-// x holds the probabilities.
+// One block per row; x holds the probabilities.
 LOCKSTEP_KERNEL(softmaxXentGrad, XentArguments) {
-  for (Index i = firstOf(); i < a.rows * a.classes; i += strideOf()) {
-    const Index row = i / a.classes;
-    a.y[i] = (a.x[i] - (i % a.classes == a.label[row] ? 1.0f : 0.0f)) * (a.w[row] * *a.dloss);
-  }
+  const Index row = blockIdx.x, label = a.label[row];
+  const float scale = a.w[row] * *a.dloss;
+  mapRow(a.classes, a.x + row * a.classes, a.y + row * a.classes,
+         [=](float p, unsigned i) { return (p - (i == label ? 1.0f : 0.0f)) * scale; });
 }
 
 // One thread per row: its weight if its first maximum is its label.
@@ -41,7 +77,9 @@ LOCKSTEP_KERNEL(correctRows, XentArguments) {
 LOCKSTEP_KERNEL(rowMax, DividedXentArguments) {
   const float* x = a.x + blockIdx.x * a.classes;
   float top = x[0];
-  for (Index i = threadIdx.x; i < a.classes; i += blockDim.x) top = maximum(top, x[i]);
+  blockRow<4>(a.classes, x).pass([&](auto& few, unsigned) {
+    for (const float one : few[0].x) top = maximum(top, one);
+  });
   top = blockMax(top);
   if (threadIdx.x == 0) a.y[blockIdx.x] = top;
 }
@@ -50,18 +88,19 @@ LOCKSTEP_KERNEL(xentTerms, DividedXentArguments) {
   const float* x = a.x + row * a.classes;
   const float m = a.m[row];
   float sum = 0;
-  for (Index i = threadIdx.x; i < a.classes; i += blockDim.x) sum += expf(x[i] - m);
+  blockRow<4>(a.classes, x).pass([&](auto& few, unsigned) {
+    for (const float one : few[0].x) sum += expf(one - m);
+  });
   sum = blockSum(sum);
   if (threadIdx.x > 0) return;
   a.y[row] = sum;
   a.second[row] = mine >= 0 && mine < a.classes ? x[mine] - m : 0.0f;
 }
 LOCKSTEP_KERNEL(xentTermsGrad, DividedXentArguments) {
-  for (Index i = firstOf(); i < a.rows * a.classes; i += strideOf()) {
-    const Index row = i / a.classes;
-    const float t = i % a.classes == a.label[row] - a.first ? a.dt[row] : 0.0f;
-    a.y[i] = a.ds[row] * expf(a.x[i] - a.m[row]) + t;
-  }
+  const Index row = blockIdx.x, mine = a.label[row] - a.first;
+  const float ds = a.ds[row], dt = a.dt[row], m = a.m[row];
+  mapRow(a.classes, a.x + row * a.classes, a.y + row * a.classes,
+         [=](float x, unsigned i) { return ds * expf(x - m) + (i == mine ? dt : 0.0f); });
 }
 // One loss per row.
 LOCKSTEP_KERNEL(xentLosses, DividedXentArguments) {

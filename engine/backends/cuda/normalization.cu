@@ -2,56 +2,92 @@
 
 namespace lockstep::backends::cuda {
 
-// One block per row.
 LOCKSTEP_KERNEL(layerNorm, LayerNormArguments) {
-  const Index row = blockIdx.x;
-  const float* x = a.x + row * a.channels;
+  const Index row = firstOf() / kWarp;
+  if (row >= a.rows) return;
+  float* y = a.y + row * a.channels;
   const auto n = static_cast<float>(a.channels);
+  HeldRows<1, 8> all(a.channels, threadIdx.x % kWarp, kWarp, {a.x + row * a.channels}, y, a.gain,
+                     a.bias);
   float sum = 0, squares = 0;
-  for (Index c = threadIdx.x; c < a.channels; c += blockDim.x) sum += x[c];
-  const float mean = blockSum(sum) / n;
-  for (Index c = threadIdx.x; c < a.channels; c += blockDim.x)
-    squares += (x[c] - mean) * (x[c] - mean);
-  const float rstd = 1 / sqrtf(blockSum(squares) / n + a.epsilon);
-  for (Index c = threadIdx.x; c < a.channels; c += blockDim.x)
-    a.y[row * a.channels + c] = (x[c] - mean) * rstd * a.gain[c] + a.bias[c];
-  if (threadIdx.x > 0) return;
+  all.pass([&](auto& few, unsigned) {
+    for (const float x : few[0].x) sum += x;
+  });
+  const float mean = warpSum(sum) / n;
+  all.pass([&](auto& few, unsigned) {
+    for (const float x : few[0].x) squares += (x - mean) * (x - mean);
+  });
+  const float rstd = 1 / sqrtf(warpSum(squares) / n + a.epsilon);
+  all.pass([&]<int N>(Few<N>(&few)[1], unsigned at) {
+    const Few<N> gain = fewAt<N>(a.gain + at), bias = fewAt<N>(a.bias + at);
+    Few<N> out;
+    LOCKSTEP_UNROLL
+    for (int k = 0; k < N; ++k) out.x[k] = (few[0].x[k] - mean) * rstd * gain.x[k] + bias.x[k];
+    putFew(y + at, out);
+  });
+  if (threadIdx.x % kWarp > 0) return;
   a.mean[row] = mean;
   a.rstd[row] = rstd;
 }
 
 LOCKSTEP_KERNEL(layerNormGrad, LayerNormGradArguments) {
-  const Index row = blockIdx.x;
-  const float *dy = a.dy + row * a.channels, *x = a.x + row * a.channels;
+  const Index row = firstOf() / kWarp;
+  if (row >= a.rows) return;
+  float* dx = a.dx + row * a.channels;
   const float mean = a.mean[row], rstd = a.rstd[row];
   const auto n = static_cast<float>(a.channels);
+  HeldRows<2, 8> all(a.channels, threadIdx.x % kWarp, kWarp,
+                     {a.dy + row * a.channels, a.x + row * a.channels}, dx, a.gain);
   float sum = 0, product = 0;
-  for (Index c = threadIdx.x; c < a.channels; c += blockDim.x) {
-    const float g = dy[c] * a.gain[c];
-    sum += g;
-    product += g * (x[c] - mean) * rstd;
-  }
-  sum = blockSum(sum) / n;
-  product = blockSum(product) / n;
-  for (Index c = threadIdx.x; c < a.channels; c += blockDim.x)
-    a.dx[row * a.channels + c] = rstd * (dy[c] * a.gain[c] - sum - (x[c] - mean) * rstd * product);
+  all.pass([&]<int N>(Few<N>(&few)[2], unsigned at) {
+    const Few<N> gain = fewAt<N>(a.gain + at);
+    LOCKSTEP_UNROLL
+    for (int k = 0; k < N; ++k) {
+      const float g = few[0].x[k] * gain.x[k];
+      sum += g;
+      product += g * (few[1].x[k] - mean) * rstd;
+    }
+  });
+  sum = warpSum(sum) / n;
+  product = warpSum(product) / n;
+  all.pass([&]<int N>(Few<N>(&few)[2], unsigned at) {
+    const Few<N> gain = fewAt<N>(a.gain + at);
+    Few<N> out;
+    LOCKSTEP_UNROLL
+    for (int k = 0; k < N; ++k)
+      out.x[k] = rstd * (few[0].x[k] * gain.x[k] - sum - (few[1].x[k] - mean) * rstd * product);
+    putFew(dx + at, out);
+  });
 }
 
-LOCKSTEP_KERNEL(layerNormWeightGrad, LayerNormWeightGradArguments) {
-  const Index column = static_cast<Index>(blockIdx.x) * kWarp + threadIdx.x % kWarp,
-              part = blockIdx.y;
-  const Index last = a.rows * (part + 1) / a.parts;
-  float sums[2] = {};
-  for (Index r = a.rows * part / a.parts + threadIdx.x / kWarp; column < a.channels && r < last;
+namespace {
+
+template <int N>
+LOCKSTEP_DEVICE void layerNormWeightSums(const LayerNormWeightGradArguments& a) {
+  const Index c = (static_cast<Index>(blockIdx.x) * kWarp + threadIdx.x % kWarp) * N,
+              part = blockIdx.y, last = a.rows * (part + 1) / a.parts;
+  float sums[2 * N] = {};
+  for (Index r = a.rows * part / a.parts + threadIdx.x / kWarp; c < a.channels && r < last;
        r += kThreads / kWarp) {
-    const float dy = a.dy[r * a.channels + column];
-    sums[0] += dy * (a.x[r * a.channels + column] - a.mean[r]) * a.rstd[r];
-    sums[1] += dy;
+    const Few<N> dy = fewAt<N>(a.dy + r * a.channels + c), x = fewAt<N>(a.x + r * a.channels + c);
+    const float mean = a.mean[r], rstd = a.rstd[r];
+    for (int k = 0; k < N; ++k) {
+      sums[k] += dy.x[k] * (x.x[k] - mean) * rstd;
+      sums[N + k] += dy.x[k];
+    }
   }
   laneSums(sums);
-  if (threadIdx.x >= kWarp || column >= a.channels) return;
-  a.dgain[part * a.channels + column] = sums[0];
-  a.dbias[part * a.channels + column] = sums[1];
+  if (threadIdx.x >= kWarp || c >= a.channels) return;
+  for (int k = 0; k < N; ++k) {
+    a.dgain[part * a.channels + c + k] = sums[k];
+    a.dbias[part * a.channels + c + k] = sums[N + k];
+  }
+}
+
+}  // namespace
+
+LOCKSTEP_KERNEL(layerNormWeightGrad, LayerNormWeightGradArguments) {
+  a.four ? layerNormWeightSums<4>(a) : layerNormWeightSums<1>(a);
 }
 
 namespace {

@@ -1,6 +1,24 @@
 #include "engine/backends/cuda/block.h"
 
 namespace lockstep::backends::cuda {
+namespace {
+
+template <int N>
+LOCKSTEP_DEVICE void addColumns(const ColumnSumArguments& a) {
+  const Index c = (static_cast<Index>(blockIdx.x) * kWarp + threadIdx.x % kWarp) * N,
+              part = blockIdx.y, last = a.rows * (part + 1) / a.parts;
+  float sums[N] = {};
+  for (Index r = a.rows * part / a.parts + threadIdx.x / kWarp; c < a.columns && r < last;
+       r += kThreads / kWarp) {
+    const Few<N> x = fewAt<N>(a.x + r * a.columns + c);
+    for (int k = 0; k < N; ++k) sums[k] += x.x[k];
+  }
+  laneSums(sums);
+  if (threadIdx.x >= kWarp || c >= a.columns) return;
+  for (int k = 0; k < N; ++k) a.y[part * a.columns + c + k] = sums[k];
+}
+
+}  // namespace
 
 LOCKSTEP_KERNEL(sums, SumArguments) {
   float sum = 0;
@@ -36,16 +54,6 @@ LOCKSTEP_KERNEL(lossScale, LossScaleArguments) {
   *a.newSkipped = skips ? skipped + 1 : skipped;
 }
 
-LOCKSTEP_KERNEL(columnSums, ColumnSumArguments) {
-  const Index column = static_cast<Index>(blockIdx.x) * kWarp + threadIdx.x % kWarp,
-              part = blockIdx.y;
-  const Index last = a.rows * (part + 1) / a.parts;
-  float sum[1] = {};
-  for (Index r = a.rows * part / a.parts + threadIdx.x / kWarp; column < a.columns && r < last;
-       r += kThreads / kWarp)
-    sum[0] += a.x[r * a.columns + column];
-  laneSums(sum);
-  if (threadIdx.x < kWarp && column < a.columns) a.y[part * a.columns + column] = sum[0];
-}
+LOCKSTEP_KERNEL(columnSums, ColumnSumArguments) { a.four ? addColumns<4>(a) : addColumns<1>(a); }
 
 }  // namespace lockstep::backends::cuda

@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <numbers>
 #include <set>
 
 #include "engine/backends/backend.h"
@@ -34,10 +35,11 @@ using backends::Fill;
 using backends::fromBits16;
 using backends::toBits16;
 using Outcome = backends::CaseOutcome;
+using Alignment = backends::CaseAlignment;
 
 Outcome runCase(Backend& backend, const Case& one, DType compute, bool inPlace,
-                bool aligned = false) {
-  return backends::runCase(backend, one, {compute, inPlace, aligned, testing::allocations});
+                Alignment alignment = Alignment::kOnePast) {
+  return backends::runCase(backend, one, {compute, inPlace, alignment, testing::allocations});
 }
 
 std::string wrong(const Outcome& want, const Outcome& got, bool sameBits = false) {
@@ -172,15 +174,22 @@ std::string disagreements(const std::vector<Case>& cases,
       blame(" in place, f64", wrong(want, runCase(*reference, test, DType::kF64, true), true));
     for (const Named& other : others) {
       if (!other.backend->supports(test.op, DType::kF32)) continue;
-      for (const auto& [inPlace, aligned] :
-           {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
-        if ((inPlace && !canShare) || (aligned && !other.looksAtAddresses(test.op))) continue;
-        const Outcome got = runCase(*other.backend, test, DType::kF32, inPlace, aligned);
+      for (const auto& [inPlace, alignment] : {std::pair{false, Alignment::kOnePast},
+                                               {true, Alignment::kOnePast},
+                                               {false, Alignment::kSixteen},
+                                               {true, Alignment::kSixteen},
+                                               {false, Alignment::kDifferent}}) {
+        if ((inPlace && !canShare) ||
+            (alignment != Alignment::kOnePast && !other.looksAtAddresses(test.op)))
+          continue;
+        const Outcome got = runCase(*other.backend, test, DType::kF32, inPlace, alignment);
         std::string text = got.problem.empty() ? wrong(want, got) : got.problem;
         if (text.empty() && got.allocations > 0 && countsAllocations && !other.emulated)
           text = fmt::format("{} allocations in a run", got.allocations);
         blame(fmt::format(" on {}{}{}", other.name, inPlace ? " in place" : "",
-                          aligned ? " aligned" : ""),
+                          alignment == Alignment::kSixteen     ? " aligned"
+                          : alignment == Alignment::kDifferent ? " aligned differently"
+                                                               : ""),
               text);
       }
     }
@@ -407,7 +416,7 @@ class ConformanceTest : public QObject {
           continue;
         if (test.inputs[0].shape[0] > 5) continue;
         const Outcome want = backends::expected(test),
-                      got = runCase(*cuda, test, DType::kF32, false, true);
+                      got = runCase(*cuda, test, DType::kF32, false, Alignment::kSixteen);
         const std::string text = got.problem.empty() ? wrong(want, got) : got.problem;
         QVERIFY2(text.empty(), fmt::format("{} ({}) in {} bytes: {}", ir::info(test.op).name,
                                            test.name, bytes, text)
@@ -579,29 +588,35 @@ class ConformanceTest : public QObject {
     for (std::uint64_t i = 0; values.size() < 79; ++i)
       values.push_back(static_cast<float>(randomNormal(7, i)));
     const auto n = static_cast<std::int64_t>(values.size());
-    for (const DType type : {DType::kBf16, DType::kF16})
+    // 16-byte aligned, and one element past that
+    for (const auto& [type, past] : {std::pair{DType::kBf16, std::size_t{0}},
+                                     {DType::kF16, 0},
+                                     {DType::kBf16, 1},
+                                     {DType::kF16, 1}})
       for (const Named& each : computing()) {
         const ir::Attrs to{{"dtype", std::string(dtypeName(type))}, {"scale", 1.0}},
             back{{"dtype", std::string("f32")}, {"scale", 1.0}};
-        std::vector<std::uint16_t> narrow(values.size()), copy(values.size());
-        std::vector<float> wide(values.size());
+        std::vector<std::uint16_t> narrowed(values.size() + past), copied(narrowed);
+        std::vector<float> widened(values.size() + past);
+        auto *const narrow = narrowed.data() + past, *const copy = copied.data() + past;
+        float* const wide = widened.data() + past;
         backends::KernelSpec spec{.op = Op::kCast,
                                   .name = "narrow",
                                   .attrs = &to,
                                   .inputs = {{values.data(), {DType::kF32, {n}}}},
-                                  .outputs = {{narrow.data(), {type, {n}}}}};
+                                  .outputs = {{narrow, {type, {n}}}}};
         each.backend->bind(spec).value()->run();
         spec = {.op = Op::kCast,
                 .name = "copy",
                 .attrs = &to,
-                .inputs = {{narrow.data(), {type, {n}}}},
-                .outputs = {{copy.data(), {type, {n}}}}};
+                .inputs = {{narrow, {type, {n}}}},
+                .outputs = {{copy, {type, {n}}}}};
         each.backend->bind(spec).value()->run();
         spec = {.op = Op::kCast,
                 .name = "wide",
                 .attrs = &back,
-                .inputs = {{copy.data(), {type, {n}}}},
-                .outputs = {{wide.data(), {DType::kF32, {n}}}}};
+                .inputs = {{copy, {type, {n}}}},
+                .outputs = {{wide, {DType::kF32, {n}}}}};
         each.backend->bind(spec).value()->run();
         for (std::size_t i = 0; i < values.size(); ++i) {
           const std::string label =
@@ -714,6 +729,29 @@ class ConformanceTest : public QObject {
           (*decode)->run();
           QVERIFY2(!std::isfinite(sum[7]), fmt::format("{} on {}", coding, one.name).c_str());
         }
+  }
+
+  // A logit of −∞ has no probability, and the others are as without it.
+  void excludedClasses() {
+    constexpr std::int64_t kClasses = 301;
+    for (const Named& one : computing({Op::kSoftmaxXent})) {
+      std::vector<float> x(kClasses, -INFINITY), weight(1, 1.0f), loss(1), probs(kClasses);
+      std::vector<std::int32_t> label(1, 7);
+      x[7] = x[300] = -2.5f;
+      const ir::Attrs none;
+      const ir::TensorType row{DType::kF32, {1, kClasses}}, number{DType::kF32, {1}};
+      one.backend
+          ->bind({Op::kSoftmaxXent,
+                  "loss",
+                  &none,
+                  {{x.data(), row}, {label.data(), {DType::kI32, {1}}}, {weight.data(), number}},
+                  {{loss.data(), number}, {probs.data(), row}}})
+          .value()
+          ->run();
+      QVERIFY2(std::abs(loss[0] - std::numbers::ln2_v<float>) < 1e-6f, one.name.c_str());
+      for (std::size_t i = 0; i < probs.size(); ++i)
+        QVERIFY2(std::abs(probs[i] - (i == 7 || i == 300 ? 0.5f : 0.0f)) < 1e-6f, one.name.c_str());
+    }
   }
 
   // NaN and infinity among logits or scores show in the results.
