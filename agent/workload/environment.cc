@@ -80,7 +80,6 @@ void setRanks(const ProgramRank& of, Variables& out) {
       {"TORCHELASTIC_RUN_ID", of.run},
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},  // rank 0 serves the store
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
-      {"NCCL_ASYNC_ERROR_HANDLING", "1"},  // before torch 2.2
       {"CROSS_RANK", std::to_string(local.node)},
       {"CROSS_SIZE", std::to_string(local.nodes)},
       {"LOCAL_SIZE", std::to_string(local.world)},

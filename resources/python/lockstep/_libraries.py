@@ -165,15 +165,22 @@ def _lightning(module):
     name = module.__name__.rsplit(".callbacks", 1)[0] + ".trainer.trainer"
 
     class Reports(module.Callback):
+        told = {}  # all values are kept until there are others
+
+        def tell(self, trainer):
+            values = {name: value for name, value in trainer.logged_metrics.items() if self.told.get(name) is not value}
+            self.told = dict(self.told, **values)
+            _values(values, trainer.global_step, "lightning")
+
         @_never_raises
         def on_train_batch_end(self, trainer, *args, **kwargs):
             if trainer.global_step % max(trainer.log_every_n_steps, 1) == 0:
-                _values(trainer.logged_metrics, trainer.global_step, "lightning")
+                self.tell(trainer)
 
         @_never_raises
         def on_validation_end(self, trainer, *args, **kwargs):
             if not trainer.sanity_checking:
-                _values(trainer.logged_metrics, trainer.global_step, "lightning")
+                self.tell(trainer)
 
     def made(_, trainer, *args, **kwargs):
         trainer.callbacks.append(Reports())
