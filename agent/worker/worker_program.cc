@@ -209,6 +209,7 @@ class Output {
     for (std::size_t at = 0; at < bytes.size();) {  // a progress bar returns to its beginning
       const std::size_t end = std::min(bytes.find_first_of("\r\n", at), bytes.size());
       if (line_.size() < kLongestLine) line_.append(bytes.substr(at, end - at));
+      if (end < bytes.size() && bytes[end] == '\r') line_ += '\r';
       if (end < bytes.size()) finishLine();
       at = end + 1;
     }

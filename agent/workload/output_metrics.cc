@@ -75,6 +75,19 @@ std::optional<T> numberIn(std::string_view text) {
   return number;
 }
 
+// Where a progress bar stands: "7/10 [=>..]" of tqdm and Keras 2, "7/10 ━━" of Keras 3, and
+// "10/10 - 2s" of their lines without a bar.
+struct Bar {
+  std::int64_t at = 0, of = 0;
+};
+
+std::optional<Bar> barIn(const std::string& text) {
+  static const RE2 expression(R"((?:^|[^\w./])(\d{1,15})/(\d{1,15}) (?:\[|━|- \d+m?s))");
+  Bar bar;
+  if (!RE2::PartialMatch(text, expression, &bar.at, &bar.of) || bar.at > bar.of) return {};
+  return bar;
+}
+
 struct Pattern {
   std::unique_ptr<RE2> expression;
   std::map<int, std::string> names;  // of groups
@@ -115,6 +128,21 @@ void findAll(const Pattern& pattern, const std::string& text, Found& found) {
 struct OutputMetrics::Impl {
   std::vector<Pattern> patterns;
   std::map<std::string, std::int64_t, std::less<>> last;  // steps, by tag
+  std::int64_t before = 0, at = 0;  // steps of earlier bars, and of the one under way
+
+  // The step of a bar's values; none of a whole one that is drawn again.
+  std::optional<std::int64_t> stepOf(const Bar& bar, bool replaced) {
+    if (bar.at < at) endBar();
+    if (bar.at == bar.of && replaced) return {};
+    at = bar.at;
+    const std::int64_t step = before + at;
+    if (bar.at == bar.of) endBar();
+    return step;
+  }
+  void endBar() {
+    constexpr std::int64_t kMost = std::int64_t{1} << 60;
+    before = std::min(before + std::exchange(at, 0), kMost);
+  }
 };
 
 OutputMetrics::OutputMetrics(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -141,6 +169,10 @@ std::vector<Scalar> OutputMetrics::of(std::string_view line) {
   const std::string text = shown(line);
   Found found;
   for (const Pattern& pattern : impl_->patterns) findAll(pattern, text, found);
+  if (const auto bar = barIn(text); bar && !found.step && !found.values.empty()) {
+    found.step = impl_->stepOf(*bar, line.ends_with('\r'));
+    if (!found.step) return {};
+  }
   std::vector<Scalar> out;
   out.reserve(found.values.size());
   for (const auto& [tag, value] : found.values) {

@@ -62,13 +62,12 @@ const Case kUsual[] = {
     {"epoch 3 loss: nan", "loss 1 nan"},
     {"epoch 3 loss: -Inf", "loss 1 -inf"},
     {"loss tensor(0.5, device='cuda:0', grad_fn=<NllLossBackward0>)", "loss 1 0.5"},
-    {"10/938 [====>] - ETA: 3s - loss: 0.4 - accuracy: 0.9", "loss 1 0.4, accuracy 1 0.9"},
-    {"938/938 - 2s - 2ms/step - accuracy: 0.9 - loss: 0.3 - val_accuracy: 0.8 - val_loss: 0.4",
-     "loss 1 0.3, accuracy 1 0.9"},
+    {"10/938 [====>] - ETA: 3s - loss: 0.4 - accuracy: 0.9", "loss 10 0.4, accuracy 10 0.9"},
+    {"37/938 ━━━━ 2s 2ms/step - accuracy: 0.9 - loss: 0.3", "loss 37 0.3, accuracy 37 0.9"},
     {"Epoch: [0][ 10/5005]\tTime  0.5 ( 1.0)\tLoss 6.5e+00 (7.0e+00)\tAcc@1   0.25 (  0.39)",
      "loss 1 6.5, accuracy 1 0.25"},
     {"Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.25", "loss 1 2.25"},
-    {"Epoch 0: 100%|####| 10/10 [00:01<00:00, 9.1it/s, v_num=3, train_loss=0.5]", "loss 1 0.5"},
+    {"Epoch 0:  70%|###| 7/10 [00:01<00:00, 9.1it/s, v_num=3, train_loss=0.5]", "loss 7 0.5"},
     {"|    loss                 | 0.0125   |", "loss 1 0.0125"},
     {"Accuracy: 98.5%, loss 0.5s", "accuracy 1 98.5"},
     {"training loss 0.5", "loss 1 0.5"},
@@ -238,6 +237,32 @@ class OutputMetricsTest : public QObject {
     const auto most = std::numeric_limits<std::int64_t>::max();
     metrics.of(fmt::format("s{} a1", most));
     QCOMPARE(textOf(metrics.of("a2")), fmt::format("a {} 2", most));
+  }
+
+  // As drawn by Keras 2, whose last values of an epoch are right only in the line that stays, Keras
+  // 3, and tqdm. One bar continues the steps of the one before.
+  void progressBarsTellTheStep() {
+    const Case lines[] = {
+        {" 4/10 [==>...] - ETA: 0s - loss: 3.0\b\b\b\r", "loss 4 3"},
+        {"10/10 [======] - ETA: 0s - loss: 2.5\b\b\b\r", ""},
+        {"10/10 [======] - 0s 24ms/step - loss: 0.5", "loss 10 0.5"},
+        {" 1/10 [>.....] - ETA: 0s - loss: 0.25\r", "loss 11 0.25"},
+        {"\x1b[1m 9/10\x1b[0m \x1b[32m━━━\x1b[0m \x1b[1m0s\x1b[0m 20ms/step - loss: 0.125",
+         "loss 19 0.125"},
+        {"checking 5/8 [loud]", ""},
+        {" 20%|##  | 1/5 [00:01<00:04, 1.0it/s, loss=2]\r", "loss 20 2"},
+        {"100%|####| 5/5 [00:05<00:00, 1.0it/s, loss=1]", "loss 24 1"},
+        {"938/938 - 2s - 2ms/step - loss: 4 - val_loss: 0.4", "loss 962 4"},
+        {"938/938 - 2s - 2ms/step - loss: 5 - val_loss: 0.4", "loss 1900 5"},
+        {"loss 6", "loss 1901 6"},
+        {"step 7 loss 7 of 3/4 [more]", "loss 7 7"},
+    };
+    OutputMetrics metrics = metricsOf();
+    for (const auto& [line, expected] : lines)
+      QCOMPARE(textOf(metrics.of(line)), std::string(expected));
+    for (int i = 0; i < 2000; ++i) metrics.of("999999999999999/999999999999999 [ loss 1");
+    QCOMPARE(textOf(metrics.of("999999999999999/999999999999999 [ loss 1")),
+             fmt::format("loss {} 1", (std::int64_t{1} << 60) + 999999999999999));
   }
 
   void longLinesHaveLimits() {

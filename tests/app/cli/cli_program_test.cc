@@ -617,6 +617,11 @@ for step in range(1, 6):
     print(f"\r{step * 20}%|##| step {step} loss {step / 10}", end="")
     time.sleep(0.05)
 )") << QByteArray("100%|##| step 5 loss 0.5");
+    QTest::newRow("a bar without steps, right at its end") << QByteArray(R"(
+for at in range(1, 6):
+    print(f"\r{at}/5 [=>...] - ETA: 0s - loss: {3 * at}" + 40 * "\b", end="")
+print("\r5/5 [=====] - 0s 2ms/step - loss: 0.5")
+)") << QByteArray("5/5 [=====] - 0s 2ms/step - loss: 0.5");
   }
   void anyOutput() {
     QFETCH(QByteArray, script);
