@@ -27,8 +27,8 @@ constexpr std::size_t kMostProcesses = 1024;
 constexpr std::size_t kMostTags = 10000, kLongestTag = 1024;
 constexpr std::int64_t kLastStep = std::int64_t{1} << 62;
 constexpr std::size_t kMostSources = 100, kLongestText = 300;
-constexpr double kLongestStep = 1e6;  // seconds
-constexpr int kRoundsAtOnce = 64;     // of a program that tells without end
+constexpr std::int64_t kLongestStep = 1'000'000'000'000'000;  // ns
+constexpr int kRoundsAtOnce = 64;                             // of a program that tells without end
 
 // As resources/python/lockstep says.
 int stacksSignal() { return SIGRTMIN + 6; }
@@ -59,29 +59,38 @@ std::string textOf(const nlohmann::json& json, const char* name) {
   return validUtf8(member->get<std::string>().substr(0, kLongestText));
 }
 
-// Returns the step of a message; nullopt if it is none.
-std::optional<ProgramStep> stepOf(const nlohmann::json& json) {
-  const auto begin = json.find("began"), seconds = json.find("seconds");
-  if (!json["ended"].is_number_integer() || begin == json.end() || !begin->is_number_integer() ||
-      seconds == json.end() || !seconds->is_array() || seconds->size() != 5)
-    return std::nullopt;
-  std::array<double, 5> parts{};
+// Returns the step that a list of nanoseconds tells; nullopt if it is none.
+std::optional<ProgramStep> stepOf(std::int64_t number, const nlohmann::json& list) {
+  std::array<std::int64_t, 6> parts{};
+  if (!list.is_array() || list.size() != parts.size()) return std::nullopt;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto part = numberOf((*seconds)[i]);
-    if (!part || !(*part >= 0 && *part <= kLongestStep)) return std::nullopt;
-    parts[i] = *part;
+    if (!list[i].is_number_integer()) return std::nullopt;
+    parts[i] = list[i].get<std::int64_t>();
+    if (parts[i] < 0 || parts[i] > (i == 0 ? kLastStep : kLongestStep)) return std::nullopt;
   }
-  ProgramStep step;
-  step.number = json["ended"].get<std::int64_t>();
-  step.begin = begin->get<std::int64_t>();
-  step.duration = static_cast<Nanoseconds>(parts[0] * 1e9);
-  if (step.number < 1 || step.number > kLastStep || step.begin < 0 || step.begin > kLastStep)
-    return std::nullopt;
-  step.waiting = std::min(parts[1], parts[0]);
-  step.forward = parts[2];
-  step.backward = parts[3];
-  step.optimizer = parts[4];
-  return step;
+  const auto seconds = [](std::int64_t part) { return static_cast<double>(part) * 1e-9; };
+  return ProgramStep{number,
+                     parts[0],
+                     parts[1],
+                     seconds(std::min(parts[2], parts[1])),
+                     seconds(parts[3]),
+                     seconds(parts[4]),
+                     seconds(parts[5])};
+}
+
+// Returns the steps of a message, as many as are steps.
+std::vector<ProgramStep> stepsOf(const nlohmann::json& json) {
+  std::vector<ProgramStep> out;
+  const auto first = json.find("first");
+  if (first == json.end() || !first->is_number_integer() || !json["steps"].is_array()) return out;
+  std::int64_t number = first->get<std::int64_t>();
+  if (number < 1 || number > kLastStep) return out;
+  for (const nlohmann::json& list : json["steps"]) {
+    const auto step = stepOf(number++, list);
+    if (!step) break;
+    out.push_back(*step);
+  }
+  return out;
 }
 
 }  // namespace
@@ -132,8 +141,8 @@ void PythonHooks::takeLine(const std::string& line, Told& told) {
     if (json["hello"].is_number_integer() && stacks != json.end() && *stacks == true &&
         pids_.size() < kMostProcesses)
       pids_.insert(json["hello"].get<int>());
-  } else if (json.contains("ended")) {
-    if (const auto step = stepOf(json)) told.steps.push_back(*step);
+  } else if (json.contains("steps")) {
+    for (const ProgramStep& step : stepsOf(json)) told.steps.push_back(step);
   } else if (json.contains("source") && !json.contains("tag")) {
     takeSource(json, told);
   } else {

@@ -29,6 +29,10 @@ void ProgramSources::add(const run::v1::ProgramSource& source) {
   if (rank == at->ranks.end() || *rank != source.rank()) at->ranks.insert(rank, source.rank());
 }
 
+int sourceOrder(std::string_view source) {
+  return source == "log" ? 0 : source == "stdout" ? 3 : source == "tensorboard" ? 2 : 1;
+}
+
 std::string sourceKey(const run::v1::ProgramSource& source) {
   return fmt::format("{}{}/{}", kKey, source.rank(), source.name());
 }

@@ -1,8 +1,8 @@
 // Where the values and the waiting of a program of the user's own are read from.
 #pragma once
 
-#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/history/run_data.h"
@@ -26,6 +26,9 @@ class ProgramSources {
  private:
   std::vector<ProgramSource> all_;
 };
+
+// Which source of a value counts, if several have it: the one with the lower number.
+int sourceOrder(std::string_view source);
 
 // Keeps them in the history as facts of a run.
 std::string sourceKey(const run::v1::ProgramSource& source);

@@ -405,10 +405,12 @@ void RunAggregator::addScalars(const std::string& node, const run::v1::Record& r
     if (scalar.tag().empty() || scalar.step() < 0) continue;
     const std::string series = scalarSeries(scalar.tag());
     if (!reported_.contains(series) && reported_.size() >= kMostReported) continue;
-    const auto [known, first] = reported_.try_emplace(series, Reported{scalars.rank()});
+    const int order = sourceOrder(scalars.source());
+    const auto [known, first] = reported_.try_emplace(series, Reported{scalars.rank(), order});
     Reported& last = known->second;
-    if (scalars.rank() > last.rank) continue;
+    if (std::pair(scalars.rank(), order) > std::pair(last.rank, last.source)) continue;
     last.rank = scalars.rank();
+    last.source = order;
     const std::int64_t step = bounded(scalar.step());
     if (step <= last.step) continue;
     last.step = step;

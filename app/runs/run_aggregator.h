@@ -119,7 +119,7 @@ class RunAggregator {
   std::map<int, std::int64_t> stepsBefore_;  // of a program, by generation
   std::map<std::string, std::int64_t, std::less<>> lastWatched_;  // last step, by series
   struct Reported {                                               // a program's value
-    int rank = 0;
+    int rank = 0, source = 0;                                     // as sourceOrder()
     std::int64_t step = -1;
   };
   std::map<std::string, Reported> reported_;  // the last that counted, by series

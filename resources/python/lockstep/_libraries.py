@@ -189,24 +189,27 @@ def _lightning(module):
 
 
 def _keras(module):
-    """`module` has the class CallbackList."""
-    base = sys.modules[module.__name__.rsplit(".", 1)[0] + ".callback"].Callback
-
-    class Reports(base):
-        step = 0
+    class Reports(module.Callback):
+        step = told = 0
 
         @_never_raises
         def on_train_batch_end(self, batch, logs=None):
             Reports.step += 1
-            _values(logs or {}, Reports.step, "keras")
+            if time.monotonic() - Reports.told > 0.1:  # the values may have to come from a GPU
+                self.tell(logs)
 
         @_never_raises
         def on_epoch_end(self, epoch, logs=None):
-            of_tests = {name: value for name, value in (logs or {}).items() if name.startswith("val_")}
-            _values(of_tests, Reports.step, "keras")
+            self.tell(logs)
+
+        def tell(self, logs):
+            Reports.told = time.monotonic()
+            _values(logs or {}, Reports.step, "keras")
 
     def made(_, callbacks, *args, **kwargs):
         callbacks.append(Reports())
+        if hasattr(callbacks, "_should_call_train_batch_hooks"):  # Keras 2
+            callbacks._should_call_train_batch_hooks = True
 
     _after(module.CallbackList, "__init__", made)
 
@@ -221,7 +224,8 @@ _AWAITED = {
     "transformers.trainer": ("transformers", _transformers),
     "pytorch_lightning.callbacks.callback": ("lightning", _lightning),
     "lightning.pytorch.callbacks.callback": ("lightning", _lightning),
-    "keras.src.callbacks.callback_list": ("keras", _keras),
+    "keras.src.callbacks": ("keras", _keras),
+    "tf_keras.src.callbacks": ("keras", _keras),
 }
 
 

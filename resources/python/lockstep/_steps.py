@@ -3,17 +3,21 @@
 A step ends with the call of an optimizer, or with the program's own lockstep.step(). The process that waits
 least for the others is the one that they wait for: that needs no common clock.
 """
+import atexit
 import time
 import weakref
 
 from . import _tell
 
+_TELL = 15000000  # ns from the begin of the first step that is not told, after which it is
+_MOST = 32
+
 _own = False  # the program says itself what a step is
 _number = 0  # of the step that goes on
 _began = 0  # ns; 0: no step has ended yet
 _spent = {}  # ns in the step that goes on: "waiting", "optimizer"
-_done = None  # the last step, which is told when DistributedDataParallel has its times
-_events = []  # pairs of CUDA events of the last step and of this one
+_ended = []  # steps that are not told yet: (nanoseconds of its begin and of its length, what of that was spent how)
+_events = []  # pairs of CUDA events, one before and one after a wait
 _models = {}  # weak reference of a DistributedDataParallel -> the iteration that it has told
 _leader = None  # the optimizer whose calls end steps
 _others = 0  # calls of other optimizers since
@@ -80,27 +84,35 @@ def end_own(number, began):
 
 
 def end(number, began=None):
-    global _number, _began, _spent, _done
+    global _number, _began, _spent
     now = time.monotonic_ns()
-    if _done is not None:
-        _told(_done)
+    # DistributedDataParallel has the times of a step in the next one, and takes some 40 us to tell them.
+    if _ended and (now - _ended[0][0] > _TELL or len(_ended) >= _MOST):
+        _tell_steps()
     began = _began if began is None else began
-    _done = (number, began, now - began, _spent) if began else None
+    if began:
+        _ended.append((began, now - began, _spent))
     _number, _began, _spent = number, now, {}
 
 
-def _told(step):
-    """The last step, with what is known of it by now."""
-    number, began, duration, spent = step
-    waiting = spent.get("waiting", 0) + _elapsed()
-    forward = backward = 0
+@atexit.register
+def _tell_last():
+    try:
+        if _ended:
+            _tell_steps()
+    except Exception:
+        pass
+
+
+def _tell_steps():
+    """All that have ended. The passes of the last one stand for those of all."""
+    waiting, forward, backward = _elapsed(), 0, 0
     for reference in list(_models):
         model = reference()
         if model is None:
             del _models[reference]
             continue
         data = model._get_ddp_logging_data()
-        # Those of the last backward pass; the step may have had several.
         passes = data.get("iteration", 0) - _models[reference]
         if passes <= 0:
             continue
@@ -109,8 +121,13 @@ def _told(step):
         waiting += passes * max(data.get("backward_comm_time", 0) - overlap, 0)
         forward += passes * data.get("forward_compute_time", 0)
         backward += passes * data.get("backward_compute_time", 0)
-    seconds = [round(ns / 1e9, 7) for ns in (duration, waiting, forward, backward, spent.get("optimizer", 0))]
-    _tell({"ended": number, "began": began, "seconds": seconds})
+    count = len(_ended)
+    steps = []
+    for began, duration, spent in _ended:
+        parts = (waiting / count + spent.get("waiting", 0), forward / count, backward / count, spent.get("optimizer", 0))
+        steps.append([began, duration] + [int(part) for part in parts])
+    _tell({"first": _number - count + 1, "steps": steps})
+    del _ended[:]
 
 
 def _elapsed():
