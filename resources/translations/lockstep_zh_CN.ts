@@ -1663,12 +1663,36 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::Message</name>
         <message>
+            <source>the run has no model.init_from.file</source>
+            <translation>运行没有 model.init_from.file</translation>
+        </message>
+        <message>
+            <source>name a checkpoint or a folder of checkpoints on the first node in model.init_from.checkpoint</source>
+            <translation>在 model.init_from.checkpoint 中写明第一个节点上的检查点或检查点文件夹</translation>
+        </message>
+        <message>
             <source>%1 is %2[%3] there, the model has %4[%5]</source>
             <translation>%1 在其中为 %2[%3]，模型中为 %4[%5]</translation>
         </message>
         <message>
             <source>training starts from a part of the weights in %1</source>
             <translation>训练从 %1 中的部分权重开始</translation>
+        </message>
+        <message>
+            <source>start from given weights</source>
+            <translation>从给定的权重开始</translation>
+        </message>
+        <message>
+            <source>model.init_from names either a file or a checkpoint; expected one of them</source>
+            <translation>model.init_from 写明一个文件或一个检查点；应为其中之一</translation>
+        </message>
+        <message>
+            <source>there is no file; expected it left out</source>
+            <translation>没有文件；应省略此项</translation>
+        </message>
+        <message>
+            <source>a checkpoint has the names of the model; expected it left out</source>
+            <translation>检查点使用模型的名称；应省略此项</translation>
         </message>
         <message>
             <source>%1 and %2 more</source>
@@ -3463,8 +3487,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>在运行中写明该文件</translation>
         </message>
         <message>
-            <source>its file for data.%1 is not that of %2</source>
-            <translation>它的 data.%1 文件与 %2 的不同</translation>
+            <source>its file for %1 is not that of %2</source>
+            <translation>它的 %1 文件与 %2 的不同</translation>
         </message>
         <message>
             <source>rank %1 differs from rank %2 in its %3</source>
