@@ -13,10 +13,10 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
-#include "engine/runtime/checkpoint_files.h"
 #include "engine/runtime/heartbeat.h"
 #include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
+#include "engine/weights/checkpoint_files.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
 namespace lockstep::agent {
@@ -157,16 +157,16 @@ Status CheckpointCopies::run(const Task& task, const std::stop_token& stop) {
 
 Result<CheckpointCopies::Copied> CheckpointCopies::copyFrom(const Source& source, std::int64_t step,
                                                             const std::stop_token& stop) {
-  const fs::path folder = runtime::checkpointAt(folder_, step);
-  const fs::path path = folder / runtime::kManifestFile;
+  const fs::path folder = weights::checkpointAt(folder_, step);
+  const fs::path path = folder / weights::kManifestFile;
   std::vector<std::string> files;
   std::error_code none;
   if (fs::exists(path, none)) {
     LOCKSTEP_ASSIGN(const std::string text, readFile(path));
-    LOCKSTEP_ASSIGN(const runtime::Manifest manifest, runtime::parseManifest(text, path));
-    files = runtime::filesOnlyOf(manifest, {source.ranks.begin(), source.ranks.end()});
+    LOCKSTEP_ASSIGN(const weights::Manifest manifest, weights::parseManifest(text, path));
+    files = weights::filesOnlyOf(manifest, {source.ranks.begin(), source.ranks.end()});
   } else if (std::find(source.ranks.begin(), source.ranks.end(), 0) != source.ranks.end()) {
-    files.emplace_back(runtime::kStateFile);  // rank 0 writes the state of all ranks
+    files.emplace_back(weights::kStateFile);  // rank 0 writes the state of all ranks
   }
   std::erase_if(files, [&](const std::string& file) { return fs::exists(folder / file, none); });
   Copied out;
@@ -183,7 +183,7 @@ Result<CheckpointCopies::Copied> CheckpointCopies::copyFrom(const Source& source
 Result<std::int64_t> CheckpointCopies::fetch(const std::shared_ptr<grpc::Channel>& channel,
                                              const Source& source, std::int64_t step,
                                              const std::string& file, const std::stop_token& stop) {
-  const fs::path target = runtime::checkpointAt(folder_, step) / file;
+  const fs::path target = weights::checkpointAt(folder_, step) / file;
   const auto stub = node::v1::Peers::NewStub(channel);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + runtime::diskWait().limit);
@@ -221,10 +221,10 @@ Result<std::int64_t> CheckpointCopies::fetch(const std::shared_ptr<grpc::Channel
 
 // Where the ranks of this node write no checkpoints themselves, nobody else removes old ones.
 void CheckpointCopies::removeOld() const {
-  const auto all = runtime::checkpointsIn(folder_);
+  const auto all = weights::checkpointsIn(folder_);
   std::error_code ignored;
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep_) < all.size(); ++i)
-    if (!fs::exists(all[i].second / runtime::kManifestFile, ignored))
+    if (!fs::exists(all[i].second / weights::kManifestFile, ignored))
       fs::remove_all(all[i].second, ignored);
 }
 

@@ -19,7 +19,7 @@ Evaluations::~Evaluations() {
 
 bool Evaluations::onCheckpoint(const run::v1::CheckpointInfo& checkpoint) {
   if (!ended_ || ended_->step() != checkpoint.step()) return false;
-  path_ = runtime::stateFile(checkpoint.folder());
+  path_ = weights::stateFile(checkpoint.folder());
   struct stat info {};
   if (stat(path_.c_str(), &info) != 0) return false;
   newest_.emplace();

@@ -64,7 +64,7 @@ void Evaluator::next() {
         step(), stepList(std::exchange(passed_, {}))));
   std::error_code error;
   std::filesystem::create_directories(checkpoint(), error);
-  file_ = open(runtime::stateFile(checkpoint()).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+  file_ = open(weights::stateFile(checkpoint()).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
                0600);
   fetched_ = 0;
   if (file_ < 0) {

@@ -19,8 +19,8 @@
 #include "agent/worker/prepare.h"
 #include "engine/base/log.h"
 #include "engine/comm/network_address.h"
-#include "engine/runtime/checkpoint_files.h"
 #include "engine/specs/specs.h"
+#include "engine/weights/checkpoint_files.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
 namespace lockstep::agent {
@@ -195,10 +195,10 @@ struct PeerServer::State : node::v1::Peers::Service,
     if (request->run() != run)
       return refuse(*context, lockstep::message("run {} is not served here", request->run()));
     if (grpc::Status known = identify(*context, request->node()); !known.ok()) return known;
-    if (!runtime::isDataFile(request->file()) || request->step() < 0)
+    if (!weights::isDataFile(request->file()) || request->step() < 0)
       return refuse(*context,
                     lockstep::message("\"{}\" is no file of a checkpoint", request->file()));
-    return toGrpc(sendFile(runtime::checkpointAt(checkpoints, request->step()) / request->file(),
+    return toGrpc(sendFile(weights::checkpointAt(checkpoints, request->step()) / request->file(),
                            *context, *writer));
   }
 

@@ -24,6 +24,7 @@
 #include "engine/specs/options.h"
 #include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
+#include "engine/weights/files.h"
 
 namespace lockstep::agent {
 namespace {
@@ -90,6 +91,20 @@ data::TableFile tableOf(const spec::v1::RunSpec& spec, bool train, const std::st
 
 namespace {
 
+// Notes a file's hash, and checks that it is the run's.
+Status checkHash(const specs::DataFile& file, const std::string& sha256, FoundData& found) {
+  found.hashes[file.name] = sha256;
+  std::string expected = file.sha256;
+  for (char& c : expected)
+    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
+  if (expected.empty() || expected == sha256) return {};
+  Error error =
+      makeError(Code::kFailedPrecondition, "the data file {} is not the run's", file.path);
+  error.why = message("its SHA-256 is {}, the run expects {}", sha256, expected);
+  error.next = "copy the right file to this node, or set data.copy_to_nodes";
+  return error;
+}
+
 // The file as the run expects it. Its hash is noted, and where it is decoded.
 Result<data::FileFacts> inspectFile(const specs::DataFile& file, std::string_view format,
                                     const data::TableFile& table, DataCache& cache,
@@ -118,17 +133,7 @@ Result<data::FileFacts> inspectFile(const specs::DataFile& file, std::string_vie
           "data.copy_to_nodes";
     return facts;
   }
-  found.hashes[file.name] = facts->sha256;
-  std::string expected = file.sha256;
-  for (char& c : expected)
-    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
-  if (!expected.empty() && expected != facts->sha256) {
-    Error error =
-        makeError(Code::kFailedPrecondition, "the data file {} is not the run's", file.path);
-    error.why = message("its SHA-256 is {}, the run expects {}", facts->sha256, expected);
-    error.next = "copy the right file to this node, or set data.copy_to_nodes";
-    return error;
-  }
+  LOCKSTEP_TRY(checkHash(file, facts->sha256, found));
   if (isText) return facts;
   const std::string decoding = isTable ? data::tableDecoding(table) : data::idxDecoding();
   const auto find = [&] {
@@ -155,7 +160,7 @@ Status checkData(const std::map<std::string, std::string>& paths, const std::str
   for (const std::string_view kind : {"images", "labels", "text", "table"}) {
     if (isText != (kind == "text") || isTable != (kind == "table")) continue;
     specs::DataFile file{fmt::format("{}.{}", which, kind), "", ""};
-    for (const specs::DataFile& given : specs::dataFiles(data))
+    for (const specs::DataFile& given : specs::dataFiles(request.spec()))
       if (given.name == file.name) file.sha256 = given.sha256;
     if (const auto path = paths.find(file.name); path != paths.end()) file.path = path->second;
     files.push_back(std::move(file));
@@ -499,7 +504,7 @@ Result<data::FileFacts> DataCache::inspect(const std::string& file, const std::s
 std::map<std::string, std::string> dataPaths(
     const spec::v1::RunSpec& spec, const google::protobuf::Map<std::string, std::string>& given) {
   std::map<std::string, std::string> out;
-  for (const specs::DataFile& file : specs::dataFiles(spec.data())) out[file.name] = file.path;
+  for (const specs::DataFile& file : specs::dataFiles(spec)) out[file.name] = file.path;
   for (const auto& [name, path] : given) out[name] = path;
   std::erase_if(
       out, [](const auto& one) { return one.second.empty() || one.first.starts_with(kDecoded); });
@@ -516,8 +521,50 @@ Status checkNames(const node::v1::PrepareRequest& request) {
 
 namespace {
 
+// The weights that training starts from: where they are not the model's, the launch ends.
+Status checkInit(const std::map<std::string, std::string>& paths,
+                 const node::v1::PrepareRequest& request, const plan::Plan& plan, DataCache& cache,
+                 FoundData& found, const DataObserver& observer) {
+  const auto& init = request.spec().model().init_from();
+  if (!request.spec().model().has_init_from() || !request.resume_from().empty()) return {};
+  if (!init.checkpoint().empty()) {
+    // Ranks of other nodes send what they have of it.
+    Status there =
+        request.coordinator() ? weights::newestCheckpoint(init.checkpoint()).status() : Status();
+    if (!there.ok())
+      there.error().next =
+          "name a checkpoint or a folder of checkpoints on the first node in "
+          "model.init_from.checkpoint";
+    return there;
+  }
+  const auto path = paths.find(std::string(specs::kInitFile));
+  if (path == paths.end()) return invalidArgument("the run has no model.init_from.file");
+  LOCKSTEP_ASSIGN(const weights::Names names,
+                  specs::weightNames(request.spec().model(), init.names()));
+  const Status fits =
+      weights::WeightsFile::open(path->second, names, weights::weightsOf(plan), init.partial())
+          .status();
+  if (!fits.ok()) {
+    Error error = fits.error();
+    if (error.code == Code::kNotFound)
+      error.next =
+          "put the file there, or correct its path in the run or in the node's `data`, or set "
+          "data.copy_to_nodes";
+    return error;
+  }
+  const auto read = [&]() -> Result<data::FileFacts> {
+    data::FileFacts facts;
+    LOCKSTEP_ASSIGN(facts.sha256,
+                    sha256File(path->second, progressOf(node::v1::DataProgress::HASHING,
+                                                        path->second, observer)));
+    return facts;
+  };
+  LOCKSTEP_ASSIGN(const data::FileFacts facts, cache.inspect(path->second, "weights", read));
+  return checkHash({path->first, path->second, init.file_sha256()}, facts.sha256, found);
+}
+
 // The files of training and evaluation, or the code of a program.
-Status checkFiles(const node::v1::PrepareRequest& request, bool evaluates, const Shape& sample,
+Status checkFiles(const node::v1::PrepareRequest& request, bool evaluates, const plan::Plan& plan,
                   DataCache& cache, FoundData& found, const DataObserver& observer) {
   if (request.spec().has_workload()) return checkCode(request);
   const auto paths = dataPaths(request.spec(), request.data_paths());
@@ -526,9 +573,9 @@ Status checkFiles(const node::v1::PrepareRequest& request, bool evaluates, const
   });
   for (const std::string which : {"train", "evaluate"}) {
     if (evaluates && apart && which == "train") continue;  // it reads what it evaluates on
-    LOCKSTEP_TRY(checkData(paths, which, request, sample, cache, found, observer));
+    LOCKSTEP_TRY(checkData(paths, which, request, sampleOf(plan), cache, found, observer));
   }
-  return {};
+  return evaluates ? Status() : checkInit(paths, request, plan, cache, found, observer);
 }
 
 }  // namespace
@@ -543,12 +590,12 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
   LOCKSTEP_TRY(checkComm(request, plan.mesh.size()));
   LOCKSTEP_TRY(checkCoordinator(request, plan.mesh.size()));
   LOCKSTEP_TRY(checkDevices(request, plan, evaluation, survey));
-  LOCKSTEP_TRY(checkFiles(request, evaluation.has_value(), sampleOf(plan), cache, data, observer));
+  LOCKSTEP_TRY(checkFiles(request, evaluation.has_value(), plan, cache, data, observer));
   if (observer && !observer({})) return makeError(Code::kCancelled, "the launch was cancelled");
 
   // Rank 0, which reads it, is here.
   if (request.coordinator() && !request.resume_from().empty()) {
-    if (auto found = runtime::newestCheckpoint(request.resume_from()); !found.ok()) {
+    if (auto found = weights::newestCheckpoint(request.resume_from()); !found.ok()) {
       found.error().next =
           "rerun it from its start, or name another run or a folder of checkpoints on this node";
       return found.status();

@@ -34,6 +34,18 @@ namespace {
 // Exit codes: what happened was told as a message before.
 constexpr int kFailedExit = 1, kOrphanExit = 3;
 
+Result<runtime::InitFrom> initOf(const node::v1::WorkerStart& start) {
+  const auto& init = start.spec().model().init_from();
+  runtime::InitFrom out;
+  out.checkpoint = init.checkpoint();
+  out.partial = init.partial();
+  const auto file = start.data_paths().find(std::string(specs::kInitFile));
+  if (init.file().empty() || file == start.data_paths().end()) return out;
+  out.file = file->second;
+  LOCKSTEP_ASSIGN(out.names, specs::weightNames(start.spec().model(), init.names()));
+  return out;
+}
+
 Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
   LOCKSTEP_ASSIGN(const auto trainData, openData(start, true));
@@ -59,6 +71,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.profiled = &link.profiled();
   if (start.rank() == 0) options.modelFile = "model.safetensors";  // in the run's folder
   options.resumeFrom = start.resume_from();
+  LOCKSTEP_ASSIGN(options.initFrom, initOf(start));
   if (training.on_nonfinite() == "continue") options.nonFinite = runtime::NonFinite::kTaken;
   options.warn = [&](const Error& warning) {
     logWarning("{}", warning.text());

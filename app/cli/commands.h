@@ -60,6 +60,7 @@ int optionsCommand(const Globals& globals, const Arguments& arguments);
 // Returns a bash script that completes commands, flags and the paths of --set.
 std::string bashCompletion(std::span<const Command> commands);
 
+int exportCommand(const Globals& globals, const Arguments& arguments);
 int dataShowCommand(const Globals& globals, const Arguments& arguments);
 int makeDataCommand(const Globals& globals, const Arguments& arguments);
 int openCommand(const Globals& globals, const Arguments& arguments);

@@ -218,6 +218,20 @@ const std::vector<Command> kCommands{
      "Deletes a run from the history.\n"
      "  --force     even if the run has not ended, for example because its nodes are gone",
      historyDeleteCommand},
+    {"export",
+     {{"to=", "names=", "type=", "model=", "json"},
+      1,
+      1,
+      "export RUN|FILE|FOLDER --to FILE [--names lockstep|gpt2] [--type f32|bf16|f16] [--model "
+      "SPEC] [--json]"},
+     "Writes the weights of a run's model, of a model file, or of a checkpoint on this machine to "
+     "a "
+     "safetensors\nfile.\n"
+     "  --to     the file\n"
+     "  --names  lockstep (default), or gpt2: names and layout of Hugging Face's GPT2LMHeadModel\n"
+     "  --type   of all weights (default: as they are)\n"
+     "  --model  the spec that a file or checkpoint is of, which other names need",
+     exportCommand},
     {"cluster check",
      {{"json"}, 1, 1, "cluster check FILE [--json]"},
      "Connects to every node and prints its hardware and software, and whether the nodes reach "

@@ -71,10 +71,12 @@ bool isOver(const Participant& coordinator, const std::string& run) {
 }  // namespace
 
 Status checkAble(const Participants& participants, const spec::v1::RunSpec& spec) {
-  if (!spec.has_workload()) return {};
+  std::string_view feature;
+  if (spec.has_workload()) feature = specs::kPrograms;
+  if (spec.model().has_init_from()) feature = specs::kInitFrom;
+  if (feature.empty()) return {};
   for (const Participant& participant : participants) {
-    Status able =
-        specs::checkFeature("the agent", participant.inventory.agentSpeaks, specs::kPrograms);
+    Status able = specs::checkFeature("the agent", participant.inventory.agentSpeaks, feature);
     if (able.ok()) continue;
     able.error().node = participant.name;
     able.error().next = "deploy this version to the node: lockstep cluster deploy";

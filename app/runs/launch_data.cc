@@ -33,14 +33,27 @@ Status makeExampleData(LaunchRequest& request, const Home& home, const Tell& tel
   return {};
 }
 
+namespace {
+
+// What a run reads: one that resumes does not start from other weights.
+std::vector<specs::DataFile> filesOf(const LaunchRequest& request) {
+  std::vector<specs::DataFile> out = specs::dataFiles(*request.spec);
+  if (!request.resumeFrom.empty())
+    std::erase_if(out, [](const specs::DataFile& file) { return file.name == specs::kInitFile; });
+  return out;
+}
+
+}  // namespace
+
 void findData(const LaunchRequest& request, Participants& participants) {
-  const std::vector<specs::DataFile> files = specs::dataFiles(request.spec->data());
+  const std::vector<specs::DataFile> files = filesOf(request);
   const bool apart = std::any_of(files.begin(), files.end(), [](const specs::DataFile& file) {
     return file.name.starts_with("evaluate.") && !file.path.empty();
   });
   for (Participant& participant : participants)
     for (const specs::DataFile& file : files) {
       if (participant.evaluates && apart && file.name.starts_with("train.")) continue;
+      if (participant.evaluates && file.name == specs::kInitFile) continue;
       participant.paths[file.name] = file.path;
       for (const auto& node : request.cluster->nodes())
         if (const auto own = node.data().find(file.path);
@@ -76,7 +89,7 @@ Result<DataHashes> copyData(const LaunchRequest& request, Participants& particip
                             const Tell& tell, std::stop_token stop) {
   findData(request, participants);
   if (!request.spec->data().copy_to_nodes()) return DataHashes();
-  return copyFiles(specs::dataFiles(request.spec->data()), participants, tell, std::move(stop));
+  return copyFiles(filesOf(request), participants, tell, std::move(stop));
 }
 
 Result<std::string> copyCode(const LaunchRequest& request, const Home& home,
@@ -129,8 +142,8 @@ Status checkSameData(const Participants& participants, const DataHashes& copied)
                                            : at->second == usual->data.at(name))
         continue;
       const auto path = participants[i].paths.find(name);
-      Error error = makeError(Code::kFailedPrecondition, "its file for data.{} is not that of {}",
-                              name, usual->name);
+      Error error = makeError(Code::kFailedPrecondition, "its file for {} is not that of {}",
+                              specs::fieldOf(name), usual->name);
       error.node = participants[i].name;
       error.why =
           message("{} has SHA-256 {} here, {} there",

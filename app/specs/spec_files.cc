@@ -184,9 +184,25 @@ void absoluteData(spec::v1::RunSpec& spec, const std::string& folder) {
     if (path.size() > 1 && path.back() == '/') path.pop_back();
     code.set_from(path);
   }
+  if (spec.model().has_init_from() && !spec.model().init_from().file().empty()) {
+    auto& init = *spec.mutable_model()->mutable_init_from();
+    init.set_file(absolutePath(init.file(), folder));
+  }
   if (!spec.has_data()) return;
   if (spec.data().has_train()) absoluteFiles(spec.mutable_data()->mutable_train(), folder);
   if (spec.data().has_evaluate()) absoluteFiles(spec.mutable_data()->mutable_evaluate(), folder);
+}
+
+// The weights that a model in a file of its own starts from lie beside that file.
+void absoluteInit(YamlNode& model, const std::string& folder) {
+  const auto child = [](YamlNode* node, std::string_view key) -> YamlNode* {
+    if (node == nullptr) return nullptr;
+    const auto at = std::find_if(node->entries.begin(), node->entries.end(),
+                                 [&](const auto& one) { return one.key.value == key; });
+    return at == node->entries.end() ? nullptr : &at->node;
+  };
+  if (YamlNode* const file = child(child(&model, "init_from"), "file"))
+    file->value = absolutePath(file->value, folder);
 }
 
 // Replaces the path of a model by what its file holds; returns its text, which has no problems.
@@ -210,6 +226,7 @@ Result<std::optional<SpecText>> insertModel(YamlNode& root, const std::string& f
   YamlFailure failure;
   entry->node = {};
   parseYaml(*content, entry->node, failure);
+  absoluteInit(entry->node, folderOf(path));
   return std::optional(std::move(model));
 }
 

@@ -1,30 +1,11 @@
 #include "engine/runtime/checkpoint.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "engine/base/hash.h"
-#include "engine/runtime/checkpoint_files.h"
 #include "engine/runtime/gather.h"
-#include "engine/runtime/safetensors.h"
 
 namespace lockstep::runtime {
-namespace fs = std::filesystem;
-
-std::string stateFile(const std::string& checkpoint) { return fs::path(checkpoint) / kStateFile; }
-
-Result<std::string> newestCheckpoint(const std::string& folder) {
-  std::error_code none;
-  if (isCheckpoint(folder)) return folder;
-  const auto all = checkpointsIn(folder);
-  if (!fs::exists(folder, none)) {
-    Error error = makeError(Code::kNotFound, "there is no folder {}", folder);
-    error.why = "the run that kept its checkpoints there was removed, or made none";
-    return error;
-  }
-  if (all.empty()) return makeError(Code::kNotFound, "there is no checkpoint in {}", folder);
-  return all.back().second.string();
-}
 
 Result<std::string> exportModel(const std::string& path, const RankState& state,
                                 const TensorSink& sink) {

@@ -1,9 +1,9 @@
 // Checkpoints: a run's state independent of placement: names, global shapes and progress.
 // A checkpoint is a folder `step-<n>`, complete or absent: written under a temporary name, synced,
 // renamed. Each rank writes a part of it, and any number of ranks with any placement can read it
-// (see checkpoint_files.h). All data has checksums, except in checkpoints of earlier versions.
-// Tensors are named "<slot>/<member>": "params/dense1.weight", "adam.m/dense1.weight"; files do not
-// have the flat groups of a running plan.
+// (see weights/checkpoint_files.h). All data has checksums, except in checkpoints of earlier
+// versions. Tensors are named "<slot>/<member>": "params/dense1.weight", "adam.m/dense1.weight";
+// files do not have the flat groups of a running plan.
 #pragma once
 
 #include <functional>
@@ -13,17 +13,13 @@
 #include "engine/base/status.h"
 #include "engine/plan/plan.h"
 #include "engine/runtime/executor.h"
-#include "engine/runtime/safetensors.h"
+#include "engine/weights/checkpoint_files.h"
+#include "engine/weights/layout.h"
 
 namespace lockstep::runtime {
 
-struct Progress {
-  // updates done; with the batch it says where in the data the run is
-  std::int64_t step = 0;
-  double lossSum = 0;  // of the epoch under way: Σ w·loss and Σ w
-  double weightSum = 0;
-  std::uint64_t seed = 0;
-};
+using namespace weights;  // the format of the files
+using weights::Progress;  // not the callback of engine/base
 
 // One rank's view of the run's state. What is split over ranks is gathered group by group, so that
 // the whole state need not fit any one of them.
@@ -59,24 +55,22 @@ Result<Progress> readCheckpoint(const std::string& checkpoint, const ReadOptions
 // of an evaluation plan, parameters and running statistics. Errors: as above, except for non-finite
 // numbers.
 Status readModel(const std::string& checkpoint, const RankState& state);
-// Returns the path of the single file of a checkpoint written by rank 0.
-std::string stateFile(const std::string& checkpoint);
-// The newest checkpoint in a folder of checkpoints, or the folder itself if it is one. kNotFound.
-Result<std::string> newestCheckpoint(const std::string& folder);
+// What a training starts from in place of random weights: one of the two.
+struct InitFrom {
+  std::string file;        // safetensors, which each rank can read
+  std::string checkpoint;  // of another run, or a folder of checkpoints: as for readCheckpoint()
+  Names names;             // of the file
+  bool partial = false;    // names may differ: what is not there keeps its values
+};
+// Collective. Reads parameters and running statistics, each rank those it holds; all other state
+// stays as it is. `warn` is told what `partial` left out. Errors: those of WeightsFile::open() and
+// of readCheckpoint(), of which seed and batch do not matter.
+Status readWeights(const InitFrom& from, const ReadOptions& options, const RankState& state);
 
 // A hash of this rank's parameters and running statistics that are replicated over the data axis:
 // equal on ranks that differ only in their data coordinate. "" where it holds none.
 std::string replicaHash(const plan::Plan& plan, int rank, StateArena& arena);
 
-// How the tensors of an exported model lie; "layout" in the file's metadata.
-inline constexpr std::string_view kWeightLayout =
-    "row-major. Weights of dense layers and of attention are [in, out], the transpose of PyTorch's "
-    "Linear. The out "
-    "dimension of a transformer's qkv.weight and qkv.bias is [head][q, k, v][channel of the head]: "
-    "q, k, v of head 0, "
-    "then of head 1. Embeddings are [id, channel], positions [token, channel]; the tables of "
-    "categories are one after "
-    "another. Convolutions are [height, width, in, out].";
 // The parameters and running statistics alone, by their names in the model: their SHA-256 over
 // name, shape, type and bytes of each, in the order of names ("" off rank 0). Rank 0 writes them to
 // `path` where that is not "", and gives them to `sink` where there is one. All ranks call it

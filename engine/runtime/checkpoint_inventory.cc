@@ -88,7 +88,7 @@ void Inventory::look(const fs::path& folder, std::int64_t step) {
     if (!whole) return;
     SeenCheckpoint& seen = seen_[{step, ""}];
     seen.folder = folder;
-    seen.manifest = runtime::manifestOf(*whole);
+    seen.manifest = weights::manifestOf(*whole);
     seen.files.emplace(kStateFile, whole);
     return;
   }

@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "engine/runtime/checkpoint_files.h"
+#include "engine/runtime/checkpoint.h"
 #include "engine/runtime/groups.h"
 
 namespace lockstep::runtime {

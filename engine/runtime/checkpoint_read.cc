@@ -9,6 +9,7 @@
 #include "engine/runtime/checkpoint_inventory.h"
 #include "engine/runtime/divergence.h"
 #include "engine/runtime/finite.h"
+#include "engine/weights/files.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Pieces of one tensor, and the file of each.
-struct Stored {
+struct Pieces {
   std::vector<Piece> pieces;
   std::vector<std::string> files;
 };
@@ -36,23 +37,34 @@ void addTo(std::span<const std::byte> parts, std::int64_t begin, std::span<std::
 
 Piece wholeOf(const TensorInfo& tensor) { return {tensor, 0, 0, 1, 0, elementCount(tensor.shape)}; }
 
-// Reads one checkpoint into the state of all ranks.
+// What is read of a checkpoint, and into which state.
+struct Wanted {
+  bool weightsOnly = false;  // parameters and running statistics; all else stays as it is
+  bool partial = false;      // names may differ
+};
+
+// Reads one checkpoint, or a file of weights, into the state of all ranks.
 class Reading {
  public:
   Reading(const RankState& state, const Manifest& manifest, const KnownCheckpoint& known,
-          const SeenCheckpoint* seen)
-      : state_(state), manifest_(manifest), known_(known), seen_(seen) {
+          const SeenCheckpoint* seen, const Wanted& wanted, const WeightsFile* weights = nullptr)
+      : state_(state),
+        manifest_(manifest),
+        known_(known),
+        seen_(seen),
+        wanted_(wanted),
+        weights_(weights) {
     for (const auto& [file, pieces] : manifest.contents) {
       files_.push_back(file);
       for (const Piece& piece : pieces) {
-        Stored& stored = stored_[piece.tensor.name];
+        Pieces& stored = stored_[piece.tensor.name];
         stored.pieces.push_back(piece);
         stored.files.push_back(file);
       }
     }
     for (int rank = 0; rank < state.plan.mesh.size(); ++rank)
       for (const HeldPiece& held : plan::piecesHeldBy(state.plan, rank))
-        held_[held.piece.tensor.name].emplace_back(rank, held);
+        if (isWanted(held)) held_[held.piece.tensor.name].emplace_back(rank, held);
   }
 
   // kInvalidArgument if the checkpoint lacks something that the plan needs.
@@ -62,8 +74,16 @@ class Reading {
   // Collective. If a file is damaged, `item` is its index in files().
   Result<Standing> fill() const;
   const std::vector<std::string>& files() const { return files_; }
+  // Of weights: names of the model and of the checkpoint.
+  Mismatch mismatch() const;
 
  private:
+  bool isWanted(const HeldPiece& held) const {
+    if (!wanted_.weightsOnly) return true;
+    const plan::StateRole role = held.slot->role;
+    return (role == plan::StateRole::kParameters || role == plan::StateRole::kStatistics) &&
+           (!wanted_.partial || manifest_.tensors.contains(held.piece.tensor.name));
+  }
   // Residuals belong to a rank: they are kept if the number of ranks is the same; otherwise the
   // first rank takes their sum. If the checkpoint has none, they are zero.
   bool isOtherResidual(const HeldPiece& held) const {
@@ -76,9 +96,9 @@ class Reading {
   }
   // Returns the part of a stored tensor that a rank needs; nullopt: nothing.
   std::optional<Piece> neededFor(const HeldPiece& held) const;
-  const Stored& storedOf(const std::string& tensor) const { return stored_.at(tensor); }
+  const Pieces& storedOf(const std::string& tensor) const { return stored_.at(tensor); }
   // Returns those of them that a rank has; -1: that any rank has.
-  Stored visible(const std::string& tensor, int rank) const;
+  Pieces visible(const std::string& tensor, int rank) const;
   const std::set<int>& holders(const std::string& file) const;
   bool allSeeTheirs(const std::string& tensor) const;
   Status readOwn(std::int64_t& part) const;
@@ -93,12 +113,33 @@ class Reading {
   const Manifest& manifest_;
   const KnownCheckpoint& known_;
   const SeenCheckpoint* const seen_;
+  const Wanted wanted_;
+  const WeightsFile* const weights_;  // null: a checkpoint
   std::vector<std::string> files_;
-  std::map<std::string, Stored> stored_;                                // by tensor
+  std::map<std::string, Pieces> stored_;                                // by tensor
   std::map<std::string, std::vector<std::pair<int, HeldPiece>>> held_;  // likewise, with the rank
 };
 
+Mismatch Reading::mismatch() const {
+  Mismatch out;
+  const auto weights = weightsOf(state_.plan);
+  for (const auto& [name, tensor] : weights) {
+    const auto found = manifest_.tensors.find(name);
+    if (found == manifest_.tensors.end())
+      out.missing.push_back(weightName(name));
+    else if (!has(tensor))
+      out.wrong.push_back(message("{} is {}[{}] there, the model has {}[{}]", weightName(name),
+                                  dtypeName(found->second.dtype), shapeText(found->second.shape),
+                                  dtypeName(tensor.dtype), shapeText(tensor.shape)));
+  }
+  for (const auto& [name, tensor] : manifest_.tensors)
+    if (!weightName(name).empty() && !weights.contains(name))
+      out.leftOver.push_back(weightName(name));
+  return out;
+}
+
 Status Reading::checkFits() const {
+  if (wanted_.weightsOnly) return mismatch().check(known_.folder, wanted_.partial);
   const auto unfit = [](Error error) {
     error.next = "resume with the spec the checkpoint was made with";
     return error;
@@ -146,8 +187,8 @@ const std::set<int>& Reading::holders(const std::string& file) const {
   return found == known_.holders.end() ? kNone : found->second;
 }
 
-Stored Reading::visible(const std::string& tensor, int rank) const {
-  Stored out;
+Pieces Reading::visible(const std::string& tensor, int rank) const {
+  Pieces out;
   const auto found = stored_.find(tensor);
   if (found == stored_.end()) return out;
   for (std::size_t i = 0; i < found->second.pieces.size(); ++i) {
@@ -178,6 +219,7 @@ bool Reading::allSeeTheirs(const std::string& tensor) const {
 }
 
 Result<std::vector<std::byte>> Reading::read(const std::string& file, const Piece& piece) const {
+  if (weights_ != nullptr) return weights_->read(piece);
   const TensorReader& reader = *seen_->files.at(file);
   const TensorInfo stored = piece.stored();
   const auto found = reader.entries().find(stored.name);
@@ -208,7 +250,7 @@ Status Reading::readOwn(std::int64_t& part) const {
     for (const auto& [rank, held] : all) {
       const auto needed = rank == state_.rank ? neededFor(held) : std::nullopt;
       if (!needed) continue;
-      const Stored stored = visible(tensor, rank);
+      const Pieces stored = visible(tensor, rank);
       const auto cover = plan::coverOf(stored.pieces, *needed);
       for (const std::size_t i : *cover) {
         part = numberOf(stored.files[i]);
@@ -222,7 +264,7 @@ Status Reading::readOwn(std::int64_t& part) const {
 
 // A tensor of which some rank lacks its part: all ranks receive the full tensor.
 Result<Standing> Reading::receive(const std::string& tensor) const {
-  const Stored stored = visible(tensor, -1);
+  const Pieces stored = visible(tensor, -1);
   const auto cover = plan::coverOf(stored.pieces, wholeOf(manifest_.tensors.at(tensor)));
   for (const std::size_t i : *cover) {
     const int from = *holders(stored.files[i]).begin();
@@ -245,7 +287,7 @@ Result<Standing> Reading::receive(const std::string& tensor) const {
 
 Result<Standing> Reading::fill() const {
   for (const plan::StateSlot& slot : state_.plan.state)
-    if (state_.plan.stageOf(state_.rank) == slot.stage)
+    if (!wanted_.weightsOnly && state_.plan.stageOf(state_.rank) == slot.stage)
       std::memset(state_.arena.data() + slot.offset, 0,
                   static_cast<std::size_t>(slot.type.bytes()));
   LOCKSTEP_ASSIGN(Together own, doTogether(state_.groups, state_.rank, "reading " + known_.folder,
@@ -289,20 +331,26 @@ Status checkFinite(const std::string& folder, const RankState& state) {
 struct Loaded {
   std::string folder;
   Metadata metadata;
+  Mismatch mismatch;  // of weights
 };
 
 // Collective. Reads a checkpoint into the state of all ranks.
-Result<Loaded> readOne(Inventory& inventory, const CheckpointKey& key, const RankState& state) {
+Result<Loaded> readOne(Inventory& inventory, const CheckpointKey& key, const Wanted& wanted,
+                       const RankState& state) {
   const KnownCheckpoint& known = inventory.known().at(key);
   LOCKSTEP_ASSIGN(const Manifest manifest, inventory.manifestOf(key, state));
-  const Reading reading(state, manifest, known, inventory.seen(key));
+  const Reading reading(state, manifest, known, inventory.seen(key), wanted);
   LOCKSTEP_TRY(reading.checkFits());
   std::optional<Error> damage;
   for (;;) {  // another rank may have an intact copy of a damaged file
     const Status complete = reading.checkComplete();
     if (!complete.ok()) return damage ? *damage : complete.error();
     LOCKSTEP_ASSIGN(const Standing standing, reading.fill());
-    if (standing.failed == Standing::kNone) return Loaded{known.folder, manifest.metadata};
+    if (standing.failed == Standing::kNone) {
+      Loaded out{known.folder, manifest.metadata, {}};
+      if (wanted.weightsOnly) out.mismatch = reading.mismatch();
+      return out;
+    }
     Error error = makeError(static_cast<Code>(standing.code), "{}", standing.text.data());
     if (error.code != Code::kDataLoss) return error;
     inventory.strike(key, reading.files()[static_cast<std::size_t>(standing.item)],
@@ -323,7 +371,7 @@ void warnOf(const ReadOptions& options, const std::vector<std::pair<std::int64_t
 }
 
 // Collective. Reads the newest complete checkpoint that fits the plan.
-Result<Loaded> readNewest(const std::string& path, const ReadOptions& options,
+Result<Loaded> readNewest(const std::string& path, const ReadOptions& options, const Wanted& wanted,
                           const RankState& state) {
   LOCKSTEP_ASSIGN(Inventory inventory, Inventory::make(path, state));
   if (inventory.refused()) return *inventory.refused();
@@ -337,7 +385,7 @@ Result<Loaded> readNewest(const std::string& path, const ReadOptions& options,
     std::optional<Error> why;
     if (problems != inventory.problems().end()) why = problems->second.front();
     for (const CheckpointKey& key : keys) {
-      auto loaded = readOne(inventory, key, state);
+      auto loaded = readOne(inventory, key, wanted, state);
       if (loaded.ok()) {
         if (warns) warnOf(options, unusable, loaded->folder);
         const SeenCheckpoint* const seen = inventory.seen(key);
@@ -391,12 +439,44 @@ Result<Progress> progressFrom(const Loaded& loaded, const ReadOptions& options,
   return progress;
 }
 
+// Collective. Each rank reads what it holds of a file that all can read.
+Status readWeightsFile(const InitFrom& from, const RankState& state, Mismatch& mismatch) {
+  std::optional<WeightsFile> file;
+  const auto open = [&](std::int64_t&) -> Status {
+    LOCKSTEP_ASSIGN(file,
+                    WeightsFile::open(from.file, from.names, weightsOf(state.plan), from.partial));
+    return {};
+  };
+  LOCKSTEP_ASSIGN(const Together opened,
+                  doTogether(state.groups, state.rank, "reading " + from.file, open));
+  LOCKSTEP_TRY(opened.result());
+  KnownCheckpoint known{from.file, {}, {}};
+  for (const auto& [name, pieces] : file->manifest().contents)
+    for (int rank = 0; rank < state.plan.mesh.size(); ++rank) known.holders[name].insert(rank);
+  const Reading reading(state, file->manifest(), known, nullptr, {true, true}, &*file);
+  LOCKSTEP_ASSIGN(const Standing standing, reading.fill());
+  if (standing.failed != Standing::kNone)
+    return makeError(static_cast<Code>(standing.code), "{}", standing.text.data());
+  mismatch = file->mismatch();
+  return {};
+}
+
+// Where one was asked for with `partial`.
+void warnOfRest(const std::string& source, const Mismatch& rest, const ReadOptions& options,
+                const RankState& state) {
+  if (state.rank != 0 || !options.warn || rest.fits()) return;
+  Error warning =
+      makeError(Code::kInvalidArgument, "training starts from a part of the weights in {}", source);
+  warning.why = rest.text();
+  options.warn(warning);
+}
+
 }  // namespace
 
 Result<Progress> readCheckpoint(const std::string& checkpoint, const ReadOptions& options,
                                 const RankState& state) {
   auto progress = [&]() -> Result<Progress> {
-    LOCKSTEP_ASSIGN(const Loaded loaded, readNewest(checkpoint, options, state));
+    LOCKSTEP_ASSIGN(const Loaded loaded, readNewest(checkpoint, options, {}, state));
     return progressFrom(loaded, options, state);
   }();
   if (progress.ok() || state.rank == 0) return progress;
@@ -405,8 +485,24 @@ Result<Progress> readCheckpoint(const std::string& checkpoint, const ReadOptions
   return makeError(Code::kAborted, "rank 0 could not read the checkpoint");
 }
 
+Status readWeights(const InitFrom& from, const ReadOptions& options, const RankState& state) {
+  std::string source = from.file;
+  Mismatch mismatch;
+  if (!from.file.empty()) {
+    LOCKSTEP_TRY(readWeightsFile(from, state, mismatch));
+  } else {
+    LOCKSTEP_ASSIGN(const Loaded loaded,
+                    readNewest(from.checkpoint, options, {true, from.partial}, state));
+    source = loaded.folder;
+    mismatch = loaded.mismatch;
+  }
+  if (options.nonFinite == NonFinite::kRefused) LOCKSTEP_TRY(checkFinite(source, state));
+  warnOfRest(source, mismatch, options, state);
+  return {};
+}
+
 Status readModel(const std::string& checkpoint, const RankState& state) {
-  return readNewest(checkpoint, {}, state).status();
+  return readNewest(checkpoint, {}, {}, state).status();
 }
 
 }  // namespace lockstep::runtime

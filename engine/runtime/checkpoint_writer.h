@@ -20,7 +20,6 @@
 #include "engine/runtime/agree.h"
 #include "engine/runtime/aligned_memory.h"
 #include "engine/runtime/checkpoint.h"
-#include "engine/runtime/checkpoint_files.h"
 
 namespace lockstep::runtime {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/runtime/checkpoint.h"
-#include "engine/runtime/safetensors.h"
 #include "engine/runtime/whole_tensors.h"
+#include "engine/weights/safetensors.h"
 
 namespace lockstep::runtime {
 

@@ -59,14 +59,17 @@ Status Training::bindEntries(const std::vector<plan::ScheduleEntry>& entries,
 
 Status Training::startOrResume() {
   progress_.seed = options_.seed;
+  const ReadOptions reading{options_.seed, options_.nonFinite, options_.warn};
   if (options_.resumeFrom.empty()) {
     LOCKSTEP_ASSIGN(const auto init, Executor::bind(plan_, "init", rank_, backend_, groups_,
                                                     *state_, 0, arena_.data()));
-    return init->run(0, nullptr);
+    LOCKSTEP_TRY(init->run(0, nullptr));
+    if (options_.initFrom.file.empty() && options_.initFrom.checkpoint.empty()) return {};
+    LOCKSTEP_TRY(state_->fetch());
+    LOCKSTEP_TRY(readWeights(options_.initFrom, reading, rankState()));
+    return state_->put();
   }
-  LOCKSTEP_ASSIGN(progress_,
-                  readCheckpoint(options_.resumeFrom,
-                                 {options_.seed, options_.nonFinite, options_.warn}, rankState()));
+  LOCKSTEP_ASSIGN(progress_, readCheckpoint(options_.resumeFrom, reading, rankState()));
   LOCKSTEP_TRY(state_->put());
   // Sums are per worker: the first one keeps the initial value.
   if (plan_.isAsynchronous() && rank_ > 0) progress_.lossSum = progress_.weightSum = 0;

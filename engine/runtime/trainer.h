@@ -24,8 +24,8 @@
 #include "engine/data/dataset.h"
 #include "engine/runtime/checkpoint.h"
 #include "engine/runtime/executor.h"
-#include "engine/runtime/safetensors.h"
 #include "engine/runtime/schedule.h"
+#include "engine/weights/safetensors.h"
 
 namespace lockstep::runtime {
 
@@ -69,6 +69,7 @@ struct TrainerOptions {
   bool evaluate = true;
   // "": start from scratch; else a checkpoint read by rank 0 (…/step-000938), or a folder of them
   std::string resumeFrom;
+  InitFrom initFrom;  // unless resumeFrom is set; empty: random weights
   // kTaken: the run continues with a non-finite loss or state.
   NonFinite nonFinite = NonFinite::kRefused;
   // rank 0, may be null: receives warnings that do not end the training

@@ -35,6 +35,8 @@ const std::vector<Feature>& features() {
       {kRankDebugging, message("read stacks on request and attach a debugger")},
       // RunSpec.workload
       {kPrograms, message("run programs of a person's own")},
+      // ModelSpec.init_from
+      {kInitFrom, message("start from given weights")},
   };
   return all;
 }

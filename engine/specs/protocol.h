@@ -34,6 +34,7 @@ inline constexpr std::string_view kProfileSteps = "profile-steps";
 inline constexpr std::string_view kNodeDebugging = "node-debugging";
 inline constexpr std::string_view kRankDebugging = "rank-debugging";
 inline constexpr std::string_view kPrograms = "programs";
+inline constexpr std::string_view kInitFrom = "init-from";
 
 struct Protocols {
   int oldest = 1, newest = 1;  // those before this was told

@@ -123,6 +123,28 @@ Status checkLossScale(const TrainingSpec& training) {
                     {{{"training.loss_scale.initial", "65536"}}});
 }
 
+// What the model starts from.
+Status checkInit(const spec::v1::ModelSpec& model) {
+  if (!model.has_init_from()) return {};
+  const auto& init = model.init_from();
+  const std::string path = "model.init_from.";
+  if (init.file().empty() == init.checkpoint().empty())
+    return wrongField(path + "file",
+                      "model.init_from names either a file or a checkpoint; expected one of them");
+  if (init.file().empty() && !init.file_sha256().empty())
+    return wrongField(path + "file_sha256", "there is no file; expected it left out",
+                      {{{path + "file_sha256", ""}}});
+  if (init.file().empty() && init.names() != "lockstep")
+    return wrongField(path + "names",
+                      "a checkpoint has the names of the model; expected it left out",
+                      {{{path + "names", ""}}});
+  LOCKSTEP_TRY(checkHash(path + "file_sha256", init.file_sha256()));
+  const auto names = weightNames(model, init.names());
+  if (names.ok()) return {};
+  return wrongField(path + "names", message("{}: {}", names.error().what, names.error().why),
+                    {{{path + "names", "lockstep"}}});
+}
+
 Status fillTraining(TrainingSpec& training) {
   // Without epochs, only a step limit ends the run.
   if (training.epochs() == 0 && training.max_steps() == 0) training.set_epochs(1);
@@ -162,7 +184,8 @@ Status fillData(DataSpec& data, const spec::v1::InputSpec& input) {
   return checkFiles("data.evaluate", data.evaluate());
 }
 
-std::vector<DataFile> dataFiles(const DataSpec& data) {
+std::vector<DataFile> dataFiles(const RunSpec& run) {
+  const DataSpec& data = run.data();
   std::vector<DataFile> out;
   const auto add = [&](std::string name, const std::string& path, const std::string& sha256) {
     if (!path.empty()) out.push_back({std::move(name), path, sha256});
@@ -174,7 +197,19 @@ std::vector<DataFile> dataFiles(const DataSpec& data) {
     add(part + ".text", files.text(), files.text_sha256());
     add(part + ".table", files.table(), files.table_sha256());
   }
+  const auto& init = run.model().init_from();
+  add(std::string(kInitFile), init.file(), init.file_sha256());
   return out;
+}
+
+std::string fieldOf(std::string_view file) {
+  return file == kInitFile ? "model.init_from.file" : fmt::format("data.{}", file);
+}
+
+Result<weights::Names> weightNames(const spec::v1::ModelSpec& model, std::string_view names) {
+  if (names != "gpt2") return weights::Names();
+  LOCKSTEP_ASSIGN(const models::Model built, toModel(model));
+  return weights::gpt2Names(built);
 }
 
 namespace {
@@ -349,6 +384,7 @@ Status checkAndFill(RunSpec& spec) {
       layer.mutable_batch_norm()->set_groups(spec.strategy().micro_batches());
   LOCKSTEP_TRY(fillModel(*spec.mutable_model()));
   LOCKSTEP_TRY(toModel(spec.model()).status());
+  LOCKSTEP_TRY(checkInit(spec.model()));
   LOCKSTEP_TRY(fillData(*spec.mutable_data(), spec.model().input()));
   if (spec.model().loss() == "mse" && spec.data().format() == "idx")
     return wrongField("model.loss",

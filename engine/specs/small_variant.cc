@@ -19,6 +19,7 @@ class Shrink {
   Shrink(const RunSpec& spec, int tensorRanks) : out_{spec, {}}, tensorRanks_(tensorRanks) {}
 
   SmallRun run(int dataRanks) {
+    out_.spec.mutable_model()->clear_init_from();
     batch(dataRanks);
     if (out_.spec.model().input().vocabulary() > 0)
       text();

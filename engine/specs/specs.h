@@ -9,6 +9,7 @@
 #include "engine/base/status.h"
 #include "engine/cluster/mesh.h"
 #include "engine/models/model.h"
+#include "engine/weights/layout.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::specs {
@@ -76,13 +77,19 @@ Result<cluster::Cluster> toCluster(const spec::v1::ClusterSpec& spec,
 Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks, int servers = 0);
 bool hasServers(const spec::v1::StrategySpec& strategy);
 
-// A data file of a run; `name` is "train.images", "train.text", ….
+// A file that a run reads; `name` is "train.images", "train.text", …, or kInitFile.
+inline constexpr std::string_view kInitFile = "init_from";  // that training starts from
 struct DataFile {
   std::string name;
   std::string path;
   std::string sha256;  // "": not checked
 };
-std::vector<DataFile> dataFiles(const spec::v1::DataSpec& data);
+std::vector<DataFile> dataFiles(const spec::v1::RunSpec& run);
+// Returns the field of a file: "data.train.images".
+std::string fieldOf(std::string_view file);
+
+// Returns the names of the model's weights by the values of model.init_from.names.
+Result<weights::Names> weightNames(const spec::v1::ModelSpec& model, std::string_view names);
 
 // Returns the number of micro-batches of a step, or of local steps with local-sgd, for a batch
 // divided over `dataRanks`. The default number of local steps is the largest divisor of the batch

@@ -1663,6 +1663,114 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::Message</name>
         <message>
+            <source>the run has no model.init_from.file</source>
+            <translation>运行没有 model.init_from.file</translation>
+        </message>
+        <message>
+            <source>name a checkpoint or a folder of checkpoints on the first node in model.init_from.checkpoint</source>
+            <translation>在 model.init_from.checkpoint 中写明第一个节点上的检查点或检查点文件夹</translation>
+        </message>
+        <message>
+            <source>%1 is %2[%3] there, the model has %4[%5]</source>
+            <translation>%1 在其中为 %2[%3]，模型中为 %4[%5]</translation>
+        </message>
+        <message>
+            <source>training starts from a part of the weights in %1</source>
+            <translation>训练从 %1 中的部分权重开始</translation>
+        </message>
+        <message>
+            <source>start from given weights</source>
+            <translation>从给定的权重开始</translation>
+        </message>
+        <message>
+            <source>model.init_from names either a file or a checkpoint; expected one of them</source>
+            <translation>model.init_from 写明一个文件或一个检查点；应为其中之一</translation>
+        </message>
+        <message>
+            <source>there is no file; expected it left out</source>
+            <translation>没有文件；应省略此项</translation>
+        </message>
+        <message>
+            <source>a checkpoint has the names of the model; expected it left out</source>
+            <translation>检查点使用模型的名称；应省略此项</translation>
+        </message>
+        <message>
+            <source>%1 and %2 more</source>
+            <translation>%1 及另外 %2 个</translation>
+        </message>
+        <message>
+            <source>missing are %1</source>
+            <translation>缺少 %1</translation>
+        </message>
+        <message>
+            <source>left over are %1</source>
+            <translation>多余 %1</translation>
+        </message>
+        <message>
+            <source>%1 more have another shape or type</source>
+            <translation>另有 %1 个的形状或类型不同</translation>
+        </message>
+        <message>
+            <source>the weights in %1 do not fit the model</source>
+            <translation>%1 中的权重与模型不符</translation>
+        </message>
+        <message>
+            <source>%1 is %2 there, the model has %3</source>
+            <translation>%1 在其中为 %2，模型中为 %3</translation>
+        </message>
+        <message>
+            <source>%1 differs from %2, and the model has one for both</source>
+            <translation>%1 与 %2 不同，而模型中两者为同一个</translation>
+        </message>
+        <message>
+            <source>the file %1 is not of the checkpoint</source>
+            <translation>文件 %1 不属于该检查点</translation>
+        </message>
+        <message>
+            <source>%1 has two tensors that are %2 of the model</source>
+            <translation>%1 中有两个张量都是模型的 %2</translation>
+        </message>
+        <message>
+            <source>%1 has not all parts of %2</source>
+            <translation>%1 中没有 %2 的全部部分</translation>
+        </message>
+        <message>
+            <source>the weights in %1 do not have these names</source>
+            <translation>%1 中的权重没有这些名称</translation>
+        </message>
+        <message>
+            <source>correct the model or model.init_from.names, or set model.init_from.partial to start from what fits</source>
+            <translation>更正模型或 model.init_from.names，或设置 model.init_from.partial 以从相符的部分开始</translation>
+        </message>
+        <message>
+            <source>correct the model, or rename the layers that are to start from random weights</source>
+            <translation>更正模型，或给要从随机权重开始的层改名</translation>
+        </message>
+        <message>
+            <source>leave tied out of the model&apos;s last layer, and set its no_bias</source>
+            <translation>去掉模型最后一层的 tied，并设置其 no_bias</translation>
+        </message>
+        <message>
+            <source>copy the checkpoint&apos;s files of all nodes into one folder</source>
+            <translation>把所有节点上该检查点的文件复制到同一个文件夹中</translation>
+        </message>
+        <message>
+            <source>the model has no names of a GPT-2</source>
+            <translation>模型没有 GPT-2 的名称</translation>
+        </message>
+        <message>
+            <source>its last layer, %1, has a bias or an activation</source>
+            <translation>其最后一层 %1 有偏置或激活函数</translation>
+        </message>
+        <message>
+            <source>its layer %1 is not one of a GPT-2, or not in its place: a GPT-2 is an embedding, transformers, a layer_norm and a dense layer without bias</source>
+            <translation>其层 %1 不是 GPT-2 的层，或不在应有的位置：GPT-2 由一个 embedding、若干 transformer、一个 layer_norm 和一个无偏置的 dense 层组成</translation>
+        </message>
+        <message>
+            <source>its layer %1 is not causal</source>
+            <translation>其层 %1 不是因果的</translation>
+        </message>
+        <message>
             <source>rank %1 has</source>
             <translation>rank %1</translation>
         </message>
@@ -3379,8 +3487,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>在运行中写明该文件</translation>
         </message>
         <message>
-            <source>its file for data.%1 is not that of %2</source>
-            <translation>它的 data.%1 文件与 %2 的不同</translation>
+            <source>its file for %1 is not that of %2</source>
+            <translation>它的 %1 文件与 %2 的不同</translation>
         </message>
         <message>
             <source>rank %1 differs from rank %2 in its %3</source>

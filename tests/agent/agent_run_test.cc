@@ -17,7 +17,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
-#include "engine/runtime/checkpoint_files.h"
+#include "engine/weights/checkpoint_files.h"
 #include "tests/agent/agent_node.h"
 #include "tests/support/sanitizers.h"
 
@@ -629,7 +629,7 @@ class AgentRunTest : public QObject {
     QVERIFY(!warning.next().text().empty());
     QVERIFY(filler.remove());
     const auto checkpoints = [&] {
-      return runtime::checkpointsIn(node.workdir() + "/runs/" + run.request.run() +
+      return weights::checkpointsIn(node.workdir() + "/runs/" + run.request.run() +
                                     "/n1/checkpoints");
     };
     const auto full = checkpoints();

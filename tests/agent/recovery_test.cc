@@ -10,9 +10,9 @@
 #include "agent/supervisor/members.h"
 #include "agent/supervisor/recovery.h"
 #include "engine/plan/plan.h"
-#include "engine/runtime/checkpoint_files.h"
 #include "engine/specs/planned.h"
 #include "engine/specs/specs.h"
+#include "engine/weights/checkpoint_files.h"
 
 using namespace lockstep;
 
@@ -81,7 +81,7 @@ std::set<std::string> namesOf(const std::map<std::string, std::vector<int>>& ran
 }
 
 // Whether these files have all of every tensor.
-bool isWhole(const runtime::Manifest& manifest, const std::set<std::string>& files) {
+bool isWhole(const weights::Manifest& manifest, const std::set<std::string>& files) {
   std::map<std::string, std::vector<plan::Piece>> pieces;
   for (const std::string& file : files)
     if (const auto found = manifest.contents.find(file); found != manifest.contents.end())
@@ -266,20 +266,20 @@ class RecoveryTest : public QObject {
       std::vector<int> folders(static_cast<std::size_t>(plan.mesh.size()));
       for (const auto& [node, of] : ranks)
         for (const int rank : of) folders[static_cast<std::size_t>(rank)] = of.front();
-      runtime::Manifest manifest;
+      weights::Manifest manifest;
       for (int rank = 0; rank < plan.mesh.size(); ++rank)
         for (const plan::HeldPiece& held : plan::piecesWrittenBy(plan, rank, folders)) {
           manifest.tensors.emplace(held.piece.tensor.name, held.piece.tensor);
-          manifest.contents[runtime::shardFile(rank)].push_back(held.piece);
+          manifest.contents[weights::shardFile(rank)].push_back(held.piece);
         }
       const bool isReplicated = std::string(kind) == "multi-worker-mirrored";
       for (const auto& [node, of] : ranks) {
         const std::vector<std::string> copied =
-            runtime::filesOnlyOf(manifest, {of.begin(), of.end()});
+            weights::filesOnlyOf(manifest, {of.begin(), of.end()});
         QCOMPARE(copied.empty(), isReplicated);
         std::set<std::string> there;
         for (const auto& [file, pieces] : manifest.contents) there.insert(file);
-        for (const int rank : of) there.erase(runtime::shardFile(rank));
+        for (const int rank : of) there.erase(weights::shardFile(rank));
         there.insert(copied.begin(), copied.end());
         QVERIFY(isWhole(manifest, there));
         for (const std::string& file : copied) {

@@ -136,7 +136,7 @@ int writeCheckpoints(const std::string& folder) {
   test::RunSettings settings = training(1'000'000'000);
   settings.trainer.checkpointFolder = folder;
   settings.trainer.checkpointSteps = 1;
-  if (runtime::newestCheckpoint(folder).ok()) settings.trainer.resumeFrom = folder;
+  if (weights::newestCheckpoint(folder).ok()) settings.trainer.resumeFrom = folder;
   settings.onCheckpoint = [](std::int64_t step) { tell({step, 0}); };
   return test::trained(settings).ok() ? 0 : 1;
 }
@@ -235,7 +235,7 @@ class KeptTest : public QObject {
 
   // What resumes from the newest has the bits of a training that was never killed.
   static std::string checkpointFault(const std::string& folder, std::int64_t told) {
-    const auto newest = runtime::newestCheckpoint(folder);
+    const auto newest = weights::newestCheckpoint(folder);
     if (!newest.ok()) return newest.error().text();
     const std::int64_t step = std::stoll(newest->substr(newest->rfind('-') + 1));
     if (step < told) return fmt::format("step {} is lost, {} is the newest", told, step);

@@ -1,6 +1,6 @@
 // The manifest of a checkpoint, whose checksum is made right, so that what it says is reached.
 #include "engine/base/crc32c.h"
-#include "engine/runtime/checkpoint_files.h"
+#include "engine/weights/checkpoint_files.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace lockstep::fuzz {
@@ -18,7 +18,7 @@ std::string withSum(std::string text) {
 
 // An input is what comes before the checksum.
 std::vector<std::string> seeds() {
-  runtime::Manifest manifest;
+  weights::Manifest manifest;
   manifest.id = "id";
   manifest.metadata = {
       {"step", "40"}, {"batch", "64"}, {"loss_sum", "0.5"}, {"weight_sum", "64.0"}, {"seed", "1"}};
@@ -37,21 +37,21 @@ std::vector<std::string> seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace lockstep;
   const std::string text = fuzz::withSum(std::string(fuzz::textOf(bytes, size)));
-  const auto manifest = runtime::parseManifest(text, "manifest.json");
+  const auto manifest = weights::parseManifest(text, "manifest.json");
   if (!manifest.ok()) {
     (void)manifest.error().text();
     return 0;
   }
-  (void)runtime::progressOf(manifest->metadata);
-  std::vector<runtime::Piece> pieces;
+  (void)weights::progressOf(manifest->metadata);
+  std::vector<weights::Piece> pieces;
   for (const auto& [file, rows] : manifest->contents)
-    for (const runtime::Piece& piece : rows) {
+    for (const weights::Piece& piece : rows) {
       LOCKSTEP_CHECK(piece.bytes() >= 0 && piece.bytes() <= piece.tensor.bytes());
       LOCKSTEP_CHECK(piece.stored().bytes() == piece.bytes());
       if (pieces.empty() || pieces[0].tensor.name == piece.tensor.name) pieces.push_back(piece);
     }
   if (!pieces.empty()) (void)plan::coverOf(pieces, pieces.back());
-  const auto again = runtime::parseManifest(textOf(*manifest), "manifest.json");
+  const auto again = weights::parseManifest(textOf(*manifest), "manifest.json");
   LOCKSTEP_CHECK(again.ok() && textOf(*again) == textOf(*manifest), "{}", text);
   return 0;
 }

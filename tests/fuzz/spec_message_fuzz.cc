@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   if (frames.size() < 2 || !run.ParseFromString(frames[0]) || !cluster.ParseFromString(frames[1]))
     return 0;
   (void)app::toYaml(run);
-  (void)specs::dataFiles(run.data());
+  (void)specs::dataFiles(run);
   for (const auto& node : cluster.nodes())
     if (specs::deviceCount(node) <= specs::kMaxRanks)
       (void)specs::rankDevices(node, run.training());

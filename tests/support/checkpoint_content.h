@@ -9,21 +9,21 @@
 #include <vector>
 
 #include "engine/base/file.h"
-#include "engine/runtime/checkpoint_files.h"
+#include "engine/weights/checkpoint_files.h"
 
 namespace lockstep::test {
 
-inline runtime::Manifest manifestIn(const std::string& checkpoint) {
-  const std::string path = checkpoint + "/" + std::string(runtime::kManifestFile);
+inline weights::Manifest manifestIn(const std::string& checkpoint) {
+  const std::string path = checkpoint + "/" + std::string(weights::kManifestFile);
   const auto text = readFile(path);
-  if (text.ok()) return runtime::parseManifest(*text, path).value();
-  return runtime::manifestOf(runtime::TensorReader::open(runtime::stateFile(checkpoint)).value());
+  if (text.ok()) return weights::parseManifest(*text, path).value();
+  return weights::manifestOf(weights::TensorReader::open(weights::stateFile(checkpoint)).value());
 }
 
 // Returns the manifest, if any, and all files of tensors.
 inline std::vector<std::string> filesIn(const std::string& checkpoint) {
   std::vector<std::string> out;
-  const std::string path = checkpoint + "/" + std::string(runtime::kManifestFile);
+  const std::string path = checkpoint + "/" + std::string(weights::kManifestFile);
   if (readFile(path).ok()) out.push_back(path);
   for (const auto& [file, pieces] : manifestIn(checkpoint).contents)
     out.push_back(checkpoint + "/" + file);
@@ -37,11 +37,11 @@ struct CheckpointTensor {
 
 inline std::map<std::string, CheckpointTensor> tensorsIn(const std::string& checkpoint) {
   std::map<std::string, CheckpointTensor> out;
-  const runtime::Manifest manifest = manifestIn(checkpoint);
+  const weights::Manifest manifest = manifestIn(checkpoint);
   for (const auto& [name, info] : manifest.tensors)
     out[name] = {info, std::vector<std::byte>(static_cast<std::size_t>(info.bytes()))};
   for (const auto& [file, pieces] : manifest.contents) {
-    const runtime::TensorFile content = runtime::readTensors(checkpoint + "/" + file).value();
+    const weights::TensorFile content = weights::readTensors(checkpoint + "/" + file).value();
     for (const plan::Piece& piece : pieces) {
       CheckpointTensor& whole = out.at(piece.tensor.name);
       plan::copyCommon(piece, content.bytes(content.entries.at(piece.stored().name)).data(),
@@ -60,24 +60,24 @@ inline void changeTensor(const std::string& checkpoint, const std::string& name,
   const plan::Piece all{whole.info, 0, 0, 1, 0, elementCount(whole.info.shape)};
   for (const auto& [file, pieces] : manifestIn(checkpoint).contents) {
     const std::string path = checkpoint + "/" + file;
-    runtime::TensorFile content = runtime::readTensors(path).value();
+    weights::TensorFile content = weights::readTensors(path).value();
     for (const plan::Piece& piece : pieces)
       if (piece.tensor.name == name) {
         const auto& entry = content.entries.at(piece.stored().name);
         plan::copyCommon(all, whole.bytes.data(), piece, content.data.data() + entry.offset);
       }
     std::vector<TensorInfo> tensors;
-    std::vector<runtime::TensorFile::Entry> entries;
+    std::vector<weights::TensorFile::Entry> entries;
     for (const auto& [tensor, entry] : content.entries) {
       tensors.push_back({tensor, entry.dtype, entry.shape});
       entries.push_back(entry);
     }
-    const Status written = runtime::writeTensors(
+    const Status written = weights::writeTensors(
         path, tensors, content.metadata,
         [&](std::size_t i) -> Result<std::span<const std::byte>> {
           return content.bytes(entries[i]);
         },
-        runtime::Checksums::kCrc32c);
+        weights::Checksums::kCrc32c);
     LOCKSTEP_CHECK(written.ok());
   }
 }

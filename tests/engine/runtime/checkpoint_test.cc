@@ -12,7 +12,7 @@
 #include "engine/base/random.h"
 #include "engine/runtime/checkpoint.h"
 #include "engine/runtime/evaluate.h"
-#include "engine/runtime/safetensors.h"
+#include "engine/weights/safetensors.h"
 #include "tests/support/checkpoint_content.h"
 #include "tests/support/engine_run.h"
 
@@ -44,7 +44,7 @@ models::Model small4() {
 
 // Damages the content of a checkpoint's file; returns the tensor whose checksum tells it, where one
 // is known. 10 kinds.
-std::string damaged(std::string& content, const runtime::TensorFile& data, std::uint64_t damage,
+std::string damaged(std::string& content, const weights::TensorFile& data, std::uint64_t damage,
                     std::uint64_t at, const std::string& wrongShapes) {
   const auto hit = [&](std::size_t begin, std::size_t end) {
     char& byte = content[begin + at % (end - begin)];
@@ -139,12 +139,12 @@ struct CheckpointFiles {
       if (at % 2 == 0) fs::create_directory(path);
       return {};
     }
-    runtime::TensorFile data;  // of a manifest, as if half of it were header
+    weights::TensorFile data;  // of a manifest, as if half of it were header
     data.dataOffset = content.size() / 2;
     data.entries["x"] = {DType::kF32, {1}, 0, 4, 0};
     if (f > 0) {
       std::ofstream(scratch, std::ios::binary | std::ios::trunc) << content;
-      data = runtime::readTensors(scratch).value();
+      data = weights::readTensors(scratch).value();
     }
     const std::string tensor = damaged(content, data, damage, at, *readFile(ofOtherShapes[f]));
     std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
@@ -556,7 +556,7 @@ class CheckpointTest : public QObject {
     QVERIFY2(rest.ok(), rest.error().c_str());
     QCOMPARE(rest.ranks[0]->weightsSha256, whole.ranks[0]->weightsSha256);
     QCOMPARE(rest.epochs.back().evalLoss, whole.epochs.back().evalLoss);
-    auto model = runtime::readTensors(settings.trainer.modelFile);
+    auto model = weights::readTensors(settings.trainer.modelFile);
     QVERIFY(model.ok());
     QCOMPARE(model->entries.at("stem-norm.mean").shape, (Shape{3}));
     const std::span<const std::byte> bytes = model->bytes(model->entries.at("stem-norm.variance"));
@@ -577,11 +577,11 @@ class CheckpointTest : public QObject {
     std::sort(names.begin(), names.end());
     QCOMPARE(names,
              (std::vector<std::string>{"model.safetensors", "step-000000032", "step-000000048"}));
-    auto model = runtime::readTensors(settings.trainer.modelFile);
+    auto model = weights::readTensors(settings.trainer.modelFile);
     QVERIFY(model.ok());
     QCOMPARE(model->entries.size(), std::size_t{4});
     QCOMPARE(model->entries.at("dense1.weight").shape, (Shape{784, 128}));
-    QCOMPARE(model->metadata.at("layout"), std::string(runtime::kWeightLayout));
+    QCOMPARE(model->metadata.at("layout"), std::string(weights::kWeightLayout));
   }
 
   void wrongCheckpointsAreRefused() {
@@ -615,15 +615,15 @@ class CheckpointTest : public QObject {
     const auto bytes = [&](std::size_t i) -> Result<std::span<const std::byte>> {
       return std::as_bytes(std::span(values)).first(i == 0 ? 48 : 20);
     };
-    QVERIFY(runtime::writeTensors(
+    QVERIFY(weights::writeTensors(
                 path,
                 {{"params/a.weight", DType::kF32, {3, 4}}, {"params/b.bias", DType::kF32, {5}}},
-                {{"step", "17"}}, bytes, runtime::Checksums::kCrc32c)
+                {{"step", "17"}}, bytes, weights::Checksums::kCrc32c)
                 .ok());
     const std::string good = *readFile(path);
     const auto read = [&](const std::string& content) {
       std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
-      return runtime::readTensors(path);
+      return weights::readTensors(path);
     };
     const auto whole = read(good);
     QVERIFY2(whole.ok(), whole.ok() ? "" : whole.error().text().c_str());
@@ -740,17 +740,17 @@ class CheckpointTest : public QObject {
     settings.trainer.checkpointFolder = dir.path().toStdString();
     const RunOutcome before = trained(settings);
     QVERIFY2(before.ok(), before.error().c_str());
-    const std::string path = runtime::stateFile(before.checkpoints.back());
-    auto file = runtime::readTensors(path);
+    const std::string path = weights::stateFile(before.checkpoints.back());
+    auto file = weights::readTensors(path);
     QVERIFY(file.ok());
     std::vector<TensorInfo> tensors;
-    std::vector<runtime::TensorFile::Entry> entries;
+    std::vector<weights::TensorFile::Entry> entries;
     for (const auto& [name, entry] : file->entries) {
       tensors.push_back({name, entry.dtype, entry.shape});
       entries.push_back(entry);
     }
     file->metadata.erase("checksums");
-    QVERIFY(runtime::writeTensors(path, tensors, file->metadata,
+    QVERIFY(weights::writeTensors(path, tensors, file->metadata,
                                   [&](std::size_t i) -> Result<std::span<const std::byte>> {
                                     return file->bytes(entries[i]);
                                   })
@@ -833,9 +833,9 @@ class CheckpointTest : public QObject {
     const auto bytes = [&](std::size_t) -> Result<std::span<const std::byte>> {
       return std::as_bytes(std::span(values));
     };
-    QVERIFY(runtime::writeTensors(path, {{"a", DType::kF32, {3, 4}}}, {{"step", "1"}}, bytes).ok());
+    QVERIFY(weights::writeTensors(path, {{"a", DType::kF32, {3, 4}}}, {{"step", "1"}}, bytes).ok());
     const std::string good = *readFile(path);
-    auto file = runtime::readTensors(path);
+    auto file = weights::readTensors(path);
     QVERIFY(file.ok() && file->metadata.at("step") == "1");
     for (std::uint64_t seed = 0; seed < 3000; ++seed) {
       std::string bad = good;
@@ -847,7 +847,7 @@ class CheckpointTest : public QObject {
               static_cast<char>(randomBits(seed, 2 * k + 1));
       }
       std::ofstream(path, std::ios::binary | std::ios::trunc) << bad;
-      auto read = runtime::readTensors(path);
+      auto read = weights::readTensors(path);
       if (read.ok())
         for (const auto& [name, entry] : read->entries)
           QVERIFY(read->bytes(entry).size() == entry.size);
@@ -948,9 +948,9 @@ class CheckpointTest : public QObject {
  private:
   static void whatIsDamagedIsNotEvaluated(const plan::Plan& plan, const std::string& checkpoint,
                                           const data::Dataset& data, backends::Backend& backend) {
-    const std::string path = runtime::stateFile(checkpoint);
+    const std::string path = weights::stateFile(checkpoint);
     std::string content = *readFile(path);
-    const auto tensors = runtime::readTensors(path);
+    const auto tensors = weights::readTensors(path);
     QVERIFY(tensors.ok());
     const auto weight = tensors->entries.lower_bound("params/");  // state that it does not need may
     QVERIFY(weight != tensors->entries.end());                    // be damaged

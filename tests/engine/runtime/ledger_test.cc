@@ -49,7 +49,7 @@ using Row = std::vector<double>;
 using Rows = std::vector<Row>;  // by sample
 
 // Takes the one parameter of oneLayer().
-runtime::TensorSink intoRows(Rows& rows) {
+weights::TensorSink intoRows(Rows& rows) {
   return [&rows](const TensorInfo& tensor, std::span<const std::byte> bytes) {
     rows.assign(kSamples, Row(kClasses));
     for (std::size_t i = 0; i < kSamples * kClasses; ++i) {

@@ -241,7 +241,7 @@ void addAll() {
 
 using Tensors = std::map<std::string, CheckpointTensor>;
 Tensors checkpointOf(const QTemporaryDir& folder) {
-  return tensorsIn(runtime::newestCheckpoint(folder.path().toStdString()).value());
+  return tensorsIn(weights::newestCheckpoint(folder.path().toStdString()).value());
 }
 double number(const Tensors& tensors, const std::string& name) {
   const auto& [info, bytes] = tensors.at(name);

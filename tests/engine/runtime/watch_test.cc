@@ -18,7 +18,7 @@ namespace {
 
 using Tensors = std::map<std::string, std::vector<double>>;
 
-runtime::TensorSink into(Tensors& tensors) {
+weights::TensorSink into(Tensors& tensors) {
   return [&tensors](const TensorInfo& tensor, std::span<const std::byte> bytes) {
     std::vector<double>& values = tensors[tensor.name];
     const bool wide = tensor.dtype == DType::kF64;

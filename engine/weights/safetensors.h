@@ -18,7 +18,7 @@
 #include "engine/base/status.h"
 #include "engine/base/unique_fd.h"
 
-namespace lockstep::runtime {
+namespace lockstep::weights {
 
 // Reads single tensors of a file. Errors of open() and read(): kDataLoss naming the file, the
 // defect and the tensor whose checksum does not match; kNotFound; kPermissionDenied.
@@ -40,6 +40,10 @@ class TensorReader {
   std::size_t dataOffset() const { return dataOffset_; }
   // Reads a tensor of entries() and verifies its checksum; `out` has its size.
   Status read(const std::string& name, std::span<std::byte> out) const;
+  // Reads bytes of a tensor of entries() from `begin` on; its checksum is not verified.
+  Status readRange(const std::string& name, std::size_t begin, std::span<std::byte> out) const {
+    return readAt(dataOffset_ + entries_.at(name).offset + begin, out);
+  }
 
  private:
   Status readAt(std::size_t offset, std::span<std::byte> out) const;
@@ -82,4 +86,4 @@ Status writeTensors(const std::string& path, const std::vector<TensorInfo>& tens
 // Errors: as for TensorReader; kResourceExhausted.
 Result<TensorFile> readTensors(const std::string& path);
 
-}  // namespace lockstep::runtime
+}  // namespace lockstep::weights

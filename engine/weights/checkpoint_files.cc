@@ -1,4 +1,4 @@
-#include "engine/runtime/checkpoint_files.h"
+#include "engine/weights/checkpoint_files.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,7 +8,7 @@
 #include "engine/base/crc32c.h"
 #include "engine/base/list_folder.h"
 
-namespace lockstep::runtime {
+namespace lockstep::weights {
 namespace {
 
 namespace fs = std::filesystem;
@@ -149,6 +149,21 @@ bool isCheckpoint(const fs::path& folder) {
   return fs::exists(folder / kManifestFile, none) || fs::exists(folder / kStateFile, none);
 }
 
+std::string stateFile(const std::string& checkpoint) { return fs::path(checkpoint) / kStateFile; }
+
+Result<std::string> newestCheckpoint(const std::string& folder) {
+  std::error_code none;
+  if (isCheckpoint(folder)) return folder;
+  const auto all = checkpointsIn(folder);
+  if (!fs::exists(folder, none)) {
+    Error error = makeError(Code::kNotFound, "there is no folder {}", folder);
+    error.why = "the run that kept its checkpoints there was removed, or made none";
+    return error;
+  }
+  if (all.empty()) return makeError(Code::kNotFound, "there is no checkpoint in {}", folder);
+  return all.back().second.string();
+}
+
 Metadata metadataOf(const plan::Plan& plan, const Progress& progress) {
   return {{"model", plan.name},
           {"batch", fmt::format("{}", plan.globalBatch)},
@@ -226,4 +241,4 @@ Manifest manifestOf(const TensorReader& whole) {
   return out;
 }
 
-}  // namespace lockstep::runtime
+}  // namespace lockstep::weights

@@ -21,12 +21,21 @@
 #include <vector>
 
 #include "engine/plan/pieces.h"
-#include "engine/runtime/checkpoint.h"
+#include "engine/plan/plan.h"
+#include "engine/weights/safetensors.h"
 
-namespace lockstep::runtime {
+namespace lockstep::weights {
 
 using plan::HeldPiece;
 using plan::Piece;
+
+struct Progress {
+  // updates done; with the batch it says where in the data the run is
+  std::int64_t step = 0;
+  double lossSum = 0;  // of the epoch under way: Σ w·loss and Σ w
+  double weightSum = 0;
+  std::uint64_t seed = 0;
+};
 
 inline constexpr std::string_view kCheckpointPrefix = "step-";
 inline constexpr std::string_view kStateFile = "state.safetensors";
@@ -41,6 +50,10 @@ std::filesystem::path checkpointAt(const std::filesystem::path& folder, std::int
 std::vector<std::pair<std::int64_t, std::filesystem::path>> checkpointsIn(
     const std::filesystem::path& folder);
 bool isCheckpoint(const std::filesystem::path& folder);
+// Returns the path of the single file of a checkpoint written by rank 0.
+std::string stateFile(const std::string& checkpoint);
+// The newest checkpoint in a folder of checkpoints, or the folder itself if it is one. kNotFound.
+Result<std::string> newestCheckpoint(const std::string& folder);
 
 using Metadata = std::map<std::string, std::string>;
 Metadata metadataOf(const plan::Plan& plan, const Progress& progress);
@@ -65,4 +78,4 @@ Result<std::int64_t> integerOf(const Metadata& metadata, const std::string& key)
 Result<double> numberOf(const Metadata& metadata, const std::string& key);
 Result<Progress> progressOf(const Metadata& metadata);
 
-}  // namespace lockstep::runtime
+}  // namespace lockstep::weights

@@ -1,4 +1,4 @@
-#include "engine/runtime/safetensors.h"
+#include "engine/weights/safetensors.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
 
-namespace lockstep::runtime {
+namespace lockstep::weights {
 namespace {
 
 using nlohmann::json;
@@ -25,8 +25,9 @@ constexpr const char* kChecksumTensor = "checksums.crc32c";
 using Crc = std::uint32_t;
 
 constexpr std::pair<DType, std::string_view> kNames[] = {
-    {DType::kF32, "F32"}, {DType::kF64, "F64"}, {DType::kBf16, "BF16"}, {DType::kF16, "F16"},
-    {DType::kI32, "I32"}, {DType::kI64, "I64"}, {DType::kU8, "U8"},     {DType::kI32, "U32"}};
+    {DType::kF32, "F32"}, {DType::kF64, "F64"}, {DType::kBf16, "BF16"},
+    {DType::kF16, "F16"}, {DType::kI32, "I32"}, {DType::kI64, "I64"},
+    {DType::kU8, "U8"},   {DType::kI32, "U32"}, {DType::kU8, "BOOL"}};
 
 std::string_view fileName(DType dtype) {
   for (const auto& [type, name] : kNames)
@@ -250,4 +251,4 @@ Result<TensorFile> readTensors(const std::string& path) {
   });
 }
 
-}  // namespace lockstep::runtime
+}  // namespace lockstep::weights

@@ -1,0 +1,164 @@
+// Weights as other programs have them: names, layouts, types, and files of GPT-2's full size, which
+// tests/oracle/gpt2_weights writes and compares.
+#include "engine/weights/files.h"
+
+#include <QProcess>
+#include <QTemporaryDir>
+#include <QTest>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "tests/support/paths.h"
+
+using namespace lockstep;
+using models::Layer;
+
+namespace {
+
+int oracle(const QStringList& arguments) {
+  QStringList all{QString::fromStdString(test::sourcePath("tests/oracle/gpt2_weights"))};
+  return QProcess::execute("/usr/bin/python3", all + arguments);
+}
+
+// As tests/gpu/gpt2-124m.yaml, with GPT-2's own vocabulary.
+models::Model gpt2(std::int64_t channels, std::int64_t heads, int blocks, std::int64_t vocabulary) {
+  models::Model out;
+  out.input = {1024};
+  out.vocabulary = vocabulary;
+  const auto add = [&](Layer::Kind kind, const std::string& name) -> Layer& {
+    Layer& layer = out.layers.emplace_back();
+    layer.kind = kind;
+    layer.name = name;
+    return layer;
+  };
+  add(Layer::Kind::kEmbedding, "embedding1").units = channels;
+  for (int i = 0; i < blocks; ++i)
+    add(Layer::Kind::kTransformer, fmt::format("transformer{}", i + 1)).heads = heads;
+  add(Layer::Kind::kLayerNorm, "norm");
+  Layer& head = add(Layer::Kind::kDense, "head");
+  head.units = vocabulary;
+  head.tied = "embedding1";
+  out.classes = vocabulary;
+  return out;
+}
+
+std::map<std::string, TensorInfo> parametersOf(const models::Model& model) {
+  std::map<std::string, TensorInfo> out;
+  const auto graph = models::build(model, 1, DType::kF32, models::Use::kTraining).value();
+  for (const ir::Parameter& parameter : graph.parameters) {
+    const std::string name = "params/" + parameter.name;
+    out[name] = {name, DType::kF32, parameter.shape};
+  }
+  return out;
+}
+
+}  // namespace
+
+class WeightsTest : public QObject {
+  Q_OBJECT
+
+  QTemporaryDir dir_;
+  std::string path(const char* name) const { return dir_.filePath(name).toStdString(); }
+
+ private Q_SLOTS:
+  void headsAreInterleaved() {
+    // One row of two heads of one channel: q0 q1 k0 k1 v0 v1 in the file.
+    const std::array<float, 6> file{1, 2, 3, 4, 5, 6};
+    std::array<float, 6> here{}, back{};
+    const weights::Stored stored{"", weights::Layout::kQkv, 2};
+    weights::fromFile(stored, {1, 6}, DType::kF32, std::as_bytes(std::span(file)), DType::kF32,
+                      std::as_writable_bytes(std::span(here)));
+    QCOMPARE(here, (std::array<float, 6>{1, 3, 5, 2, 4, 6}));
+    weights::toFile(stored, {1, 6}, DType::kF32, std::as_bytes(std::span(here)), DType::kF32,
+                    std::as_writable_bytes(std::span(back)));
+    QCOMPARE(back, file);
+  }
+
+  void typesAreRounded() {
+    constexpr float kInf = std::numeric_limits<float>::infinity();
+    const std::array<float, 6> values{1, 1.00390625F, 1.01171875F, -kInf, 65520, 1e-8F};
+    std::array<std::uint16_t, 6> bf16{}, f16{};
+    weights::convert(DType::kF32, std::as_bytes(std::span(values)).data(), DType::kBf16,
+                     std::as_writable_bytes(std::span(bf16)).data(), 6);
+    weights::convert(DType::kF32, std::as_bytes(std::span(values)).data(), DType::kF16,
+                     std::as_writable_bytes(std::span(f16)).data(), 6);
+    QCOMPARE(bf16[0], std::uint16_t{0x3f80});
+    QCOMPARE(bf16[1], std::uint16_t{0x3f80});  // ties to even
+    QCOMPARE(bf16[2], std::uint16_t{0x3f82});
+    QCOMPARE(bf16[3], std::uint16_t{0xff80});
+    QCOMPARE(f16[0], std::uint16_t{0x3c00});
+    QCOMPARE(f16[3], std::uint16_t{0xfc00});
+    QCOMPARE(f16[4], std::uint16_t{0x7c00});
+    QCOMPARE(f16[5], std::uint16_t{0});
+    // Every number of 16 bits comes back.
+    for (const DType type : {DType::kBf16, DType::kF16})
+      for (int i = 0; i < 1 << 16; ++i) {
+        const auto bits = static_cast<std::uint16_t>(i);
+        float wide = 0;
+        std::uint16_t back = 0;
+        weights::convert(type, std::as_bytes(std::span(&bits, 1)).data(), DType::kF32,
+                         std::as_writable_bytes(std::span(&wide, 1)).data(), 1);
+        weights::convert(DType::kF32, std::as_bytes(std::span(&wide, 1)).data(), type,
+                         std::as_writable_bytes(std::span(&back, 1)).data(), 1);
+        if (!std::isnan(wide)) QCOMPARE(back, bits);
+      }
+  }
+
+  void otherModelsHaveNoSuchNames() {
+    models::Model model = gpt2(8, 2, 1, 256);
+    QVERIFY(weights::gpt2Names(model).ok());
+    std::swap(model.layers[1], model.layers[2]);
+    QCOMPARE(weights::gpt2Names(model).error().code, Code::kInvalidArgument);
+    model = gpt2(8, 2, 1, 256);
+    model.layers[1].causal = false;
+    QVERIFY(!weights::gpt2Names(model).ok());
+    model = gpt2(8, 2, 1, 256);
+    model.layers.pop_back();
+    QVERIFY(!weights::gpt2Names(model).ok());
+    model = gpt2(8, 2, 1, 256);
+    model.layers.back().tied.clear();  // it has a bias
+    QVERIFY(!weights::gpt2Names(model).ok());
+  }
+
+  // 124 million weights: read piece by piece into the model's layout, kept, and exported again.
+  void gpt2OfFullSize() {
+    const std::string given = path("given"), kept = path("kept"), out = path("out");
+    if (oracle({"write", QString::fromStdString(given)}) != 0)
+      QSKIP("there is no /usr/bin/python3 with NumPy");
+    const models::Model model = gpt2(768, 12, 12, 50257);
+    const weights::Names names = weights::gpt2Names(model).value();
+    const auto wanted = parametersOf(model);
+    const auto file = weights::WeightsFile::open(given, names, wanted, false);
+    QVERIFY2(file.ok(), file.ok() ? "" : file.error().text().c_str());
+    QCOMPARE(file->manifest().tensors.size(), wanted.size());
+    std::int64_t elements = 0;
+    std::vector<TensorInfo> tensors;
+    for (const auto& [name, tensor] : wanted) {
+      elements += elementCount(tensor.shape);
+      tensors.push_back({weights::weightName(name), tensor.dtype, tensor.shape});
+    }
+    QCOMPARE(elements, std::int64_t{124439808});
+    std::vector<std::byte> whole;
+    const auto bytes = [&](std::size_t index) -> Result<std::span<const std::byte>> {
+      whole.resize(static_cast<std::size_t>(tensors[index].bytes()));
+      for (const auto& [source, pieces] : file->manifest().contents)
+        for (const plan::Piece& piece : pieces) {
+          if (weights::weightName(piece.tensor.name) != tensors[index].name) continue;
+          LOCKSTEP_ASSIGN(const auto read, file->read(piece));
+          std::copy(read.begin(), read.end(), whole.begin() + piece.begin * 4);
+        }
+      return std::span<const std::byte>(whole);
+    };
+    QVERIFY(weights::writeTensors(kept, tensors, {}, bytes).ok());
+    const auto trained = weights::ModelWeights::open(kept);
+    QVERIFY(trained.ok());
+    QVERIFY(weights::exportWeights(*trained, names, std::nullopt, out).ok());
+    QCOMPARE(oracle({"same", QString::fromStdString(given), QString::fromStdString(out)}), 0);
+    QVERIFY(oracle({"same", QString::fromStdString(given), QString::fromStdString(kept)}) != 0);
+  }
+};
+
+QTEST_GUILESS_MAIN(WeightsTest)
+#include "weights_test.moc"
