@@ -265,4 +265,16 @@ Result<node::v1::ListProcessesReply> listProcesses(const node::v1::ListProcesses
   return reply;
 }
 
+std::vector<int> processesOfRank(const std::string& run, int rank) {
+  std::vector<int> out;
+  const std::string number = fmt::format("{}", rank);
+  for (const int pid : processIds()) {
+    const auto environment = zeroTerminated(slurp(pid, "environ"));
+    if (valueOf(environment, "LOCKSTEP_RUN") == run &&
+        valueOf(environment, "LOCKSTEP_RANK") == number)
+      out.push_back(pid);
+  }
+  return out;
+}
+
 }  // namespace lockstep::agent

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "lockstep/node/v1/node.pb.h"
@@ -21,5 +23,9 @@ struct ProcessStat {
   std::uint64_t cpu = 0, start = 0;  // clock ticks: used in user and kernel mode; since boot
 };
 std::optional<ProcessStat> parseProcessStat(std::string_view text);
+
+// Returns the processes that have the run and the rank in their environment, as far as this account
+// may read that: a worker and what it has started, also what has left its session since.
+std::vector<int> processesOfRank(const std::string& run, int rank);
 
 }  // namespace lockstep::agent

@@ -15,6 +15,7 @@
 
 #include "agent/base/paths.h"
 #include "agent/host/metrics.h"
+#include "agent/host/processes.h"
 #include "engine/base/file.h"
 
 extern char** environ;
@@ -148,6 +149,8 @@ Result<std::unique_ptr<WorkerProcess>> WorkerProcess::spawn(EventLoop& loop,
   std::unique_ptr<WorkerProcess> worker(new WorkerProcess(loop, std::move(handlers)));
   WorkerProcess* raw = worker.get();
   raw->pid_ = pid;
+  raw->run_ = options.run;
+  raw->rank_ = options.rank;
   raw->output_ = output[0];
   fcntl(raw->output_, F_SETFL, O_NONBLOCK);
   if (!options.logPath.empty())
@@ -223,9 +226,17 @@ void WorkerProcess::flushLines() {
 // number is its own until it is reaped.
 void WorkerProcess::endGroup() const {
   siginfo_t info{};
-  if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-      info.si_pid == pid_)
-    kill(-pid_, SIGKILL);
+  if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+      info.si_pid != pid_)
+    return;
+  kill(-pid_, SIGKILL);
+  // Others have a session of their own, as the ranks that torchrun starts. They may start more.
+  for (int rounds = 0; !run_.empty() && rounds < 10; ++rounds) {
+    std::vector<int> left = processesOfRank(run_, rank_);
+    std::erase(left, pid_);
+    if (left.empty()) break;
+    for (const int pid : left) kill(pid, SIGKILL);
+  }
 }
 
 // The control channel has ended: the process has exited or is about to.

@@ -67,6 +67,8 @@ class WorkerProcess {
   EventLoop& loop_;
   Handlers handlers_;
   pid_t pid_ = -1;
+  std::string run_;
+  int rank_ = 0;
   bool exited_ = false;
   std::int64_t lastMemory_ = 0;
   std::int64_t killsBefore_ = outOfMemoryKills();

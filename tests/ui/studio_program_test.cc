@@ -35,6 +35,21 @@ workload:
   metrics: {stdout: ['step (?P<step>\d+)', 'loss (?P<loss>\S+)', 'accuracy (?P<accuracy>\S+)', 'temperature=(?P<temperature>\d+)']}
 )";
 
+// DistributedDataParallel; rank 1 takes longer from step 20 on.
+constexpr const char* kStraggling = R"(
+import os, time, torch, torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(1, 101):
+    time.sleep(0.1 if rank == 1 and step >= 20 else 0.02)
+    loss = model(torch.randn(32, 64)).square().mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+    if rank == 0: print(f"step {step} loss {loss.item():.6f}", flush=True)
+)";
+
 }  // namespace
 
 class StudioProgramTest : public QObject {
@@ -83,6 +98,40 @@ class StudioProgramTest : public QObject {
     QVERIFY(run->findChild<QPushButton*>("rerunButton")->isEnabled());
   }
 
+  // What its libraries tell: steps, the rank that the others wait for, and which they are.
+  void theStepsOfAProgramAreShown() {
+    QProcess probe;
+    probe.start("python3", {"-c", "import torch.distributed as d; assert d.is_gloo_available()"});
+    if (!probe.waitForFinished(60000) || probe.exitCode() != 0) QSKIP("no PyTorch with Gloo");
+    write("train.py", kStraggling);
+    write("run.yaml", "version: 1\nworkload:\n  command: [python3, train.py]\n");
+    launch(qobject_cast<ui::ModelPage*>(road_->window()->openFile(home_->path("run.yaml"))), 3);
+    if (QTest::currentTestFailed()) return;
+    auto* run = qobject_cast<ui::RunPage*>(road_->window()->currentPage());
+    QVERIFY(run);
+    QVERIFY(tests::wait([&] { return run->document()->slow().has_value(); }));
+    QCOMPARE(run->document()->slow()->rank, 1);
+    auto* tabs = run->findChild<QTabWidget*>("runTabs");
+    QStringList shown;
+    for (int tab = 0; tab < tabs->count(); ++tab)
+      if (tabs->isTabVisible(tab)) shown << tabs->tabText(tab);
+    QCOMPARE(shown, (QStringList{"Overview", "Steps", "Nodes", "Stragglers", "Logs", "Dashboard"}));
+    for (int tab = 0; tab < tabs->count(); ++tab) {
+      if (!tabs->isTabVisible(tab)) continue;
+      tabs->setCurrentIndex(tab);
+      QTest::qWait(300);
+      picture(tabs->tabText(tab));
+    }
+    QVERIFY(run->findChild<QLabel*>("stragglerWho")->text().contains("ank 1"));
+    QMap<QString, QString> rows;
+    for (const auto& row : run->inspectorRows()) rows[row.name] = row.value;
+    QCOMPARE(rows.value("Output"), "1 of 3 ranks");
+    for (const char* library : {"DistributedDataParallel", "torch.distributed", "torch.optim"})
+      QVERIFY2(rows.value(library).endsWith(", all ranks"), qPrintable(rows.value(library)));
+    QVERIFY(tests::wait([&] { return app::isFinal(run->document()->row().phase); }));
+    QCOMPARE(run->document()->row().figures.steps, 100);
+  }
+
   // The form becomes that of a program, or of a model, with the text.
   void thePageFollowsTheText() {
     write("run.yaml", kSpec);
@@ -115,6 +164,10 @@ class StudioProgramTest : public QObject {
     QFile file(home_->path(name));
     QVERIFY(file.open(QIODevice::WriteOnly));
     file.write(text);
+  }
+  void picture(const QString& name) const {
+    const QString folder = qEnvironmentVariable("LOCKSTEP_PROGRAM_PICTURES");
+    if (!folder.isEmpty()) road_->window()->grab().save(folder + "/" + name + ".png");
   }
   void launch(ui::ModelPage* page, int ranks) {
     QPointer<ui::LaunchDialog> dialog = road_->window()->openLaunch(page, nullptr);

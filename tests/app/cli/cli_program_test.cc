@@ -367,22 +367,25 @@ if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
   }
   void noProcessStays() {
     QFETCH(bool, asked);
-    const auto process = cli_.start(program(R"(
+    QByteArray script = R"(
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-child = subprocess.Popen(["sleep", "100"])
-print(f"child={child.pid}")
+for apart in (False, ASKED):
+    child = subprocess.Popen(["sleep", "100"], start_new_session=apart)
+    print(f"child={child.pid}")
 print(f"own={os.getpid()}")
 print("step 1 loss 1")
 time.sleep(100)
-)",
-                                            2, {}, "recovery: {policy: none}\n"));
+)";
+    // The supervisor ends what has a session of its own.
+    script.replace("ASKED", asked ? "True" : "False");
+    const auto process = cli_.start(program(script, 2, {}, "recovery: {policy: none}\n"));
     QByteArray out;
     QVERIFY(cli_.awaitEvent(*process, "step", out));
     const QString run = runOf(out);
     QTRY_VERIFY_WITH_TIMEOUT(
         (out += process->readAllStandardOutput(), pidsIn(out, "own=").size() == 2), 5000);
     const QList<qint64> pids = pidsIn(out, "own=") + pidsIn(out, "child=");
-    QCOMPARE(pids.size(), qsizetype{4});
+    QCOMPARE(pids.size(), qsizetype{6});
     for (const qint64 pid : pids) QVERIFY(isThere(pid));
     if (asked) {
       QCOMPARE(cli_.run({"kill", run}).exit, 0);
