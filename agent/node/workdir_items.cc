@@ -125,9 +125,13 @@ std::vector<RunStart> runStarts(const Workdir& workdir) {
   for (const RunFolder& folder : plainRuns(workdir)) {
     if (!isUnderWay(folder)) continue;
     const auto request = folder.readRequest();
-    if (!request.ok() || request->resume_from().empty()) continue;
+    if (!request.ok()) continue;
+    const std::string& reads = request->resume_from().empty()
+                                   ? request->spec().model().init_from().checkpoint()
+                                   : request->resume_from();
+    if (reads.empty()) continue;
     std::error_code failed;
-    const fs::path from = fs::weakly_canonical(request->resume_from(), failed);
+    const fs::path from = fs::weakly_canonical(reads, failed);
     if (!failed) out.push_back({request->run(), from.string()});
   }
   return out;

@@ -125,12 +125,15 @@ void take(Record& into, const Record& from, Extreme extreme) {
     take(*into.mutable_node_sample(), from.node_sample(), extreme);
 }
 
-// Records with the same key are merged: their kind and, for steps, the rank. nullopt: never merged.
-std::optional<std::pair<int, int>> groupOf(const Record& record) {
+// Records with the same key are merged: their kind and, for steps, the rank, and the generation of
+// a program, which counts them anew. nullopt: never merged.
+using Group = std::array<int, 3>;
+std::optional<Group> groupOf(const Record& record) {
   if (record.has_steps() && record.steps().begin_ns_size() > 0)
-    return std::pair{static_cast<int>(record.body_case()), record.steps().rank()};
+    return Group{static_cast<int>(record.body_case()), record.steps().rank(),
+                 record.steps().generation()};
   if (record.has_node_sample() || record.has_clock())
-    return std::pair{static_cast<int>(record.body_case()), 0};
+    return Group{static_cast<int>(record.body_case()), 0, 0};
   return std::nullopt;
 }
 
@@ -159,7 +162,7 @@ void reduce(std::vector<Record>& records, const std::vector<std::size_t>& member
 }
 
 void reduceGroups(std::vector<Record>& records) {
-  std::map<std::pair<int, int>, std::vector<std::size_t>> groups;
+  std::map<Group, std::vector<std::size_t>> groups;
   const auto reduceAll = [&] {
     for (const auto& [group, members] : groups) reduce(records, members);
     groups.clear();

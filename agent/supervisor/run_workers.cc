@@ -43,9 +43,10 @@ std::string linesBeside(const std::string& tail, const std::string& told) {
 
 }  // namespace
 
-// Ranks that read a checkpoint wait for their disks as long as these deliver.
+// Ranks that read a checkpoint or given weights wait for their disks as long as these deliver.
 Nanoseconds RunControl::formationLimit() const {
-  const bool reads = recover_.from_checkpoints() || !request_.resume_from().empty();
+  const bool reads = recover_.from_checkpoints() || !request_.resume_from().empty() ||
+                     request_.spec().model().has_init_from();
   return limits_.formation +
          (reads ? std::chrono::nanoseconds(runtime::diskWait().limit).count() : 0);
 }

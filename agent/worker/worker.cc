@@ -40,7 +40,9 @@ Result<runtime::InitFrom> initOf(const node::v1::WorkerStart& start) {
   out.checkpoint = init.checkpoint();
   out.partial = init.partial();
   const auto file = start.data_paths().find(std::string(specs::kInitFile));
-  if (init.file().empty() || file == start.data_paths().end()) return out;
+  if (init.file().empty()) return out;
+  if (file == start.data_paths().end())
+    return makeError(Code::kInternal, "nobody has told where the file of weights is");
   out.file = file->second;
   LOCKSTEP_ASSIGN(out.names, specs::weightNames(start.spec().model(), init.names()));
   return out;

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "agent/base/grpc_status.h"
 #include "agent/worker/worker_link.h"
@@ -135,15 +136,20 @@ class Steps {
         link_(link) {}
 
   void add(const std::vector<ProgramStep>& steps) {
-    for (const ProgramStep& step : steps) {
+    for (ProgramStep step : steps) {
+      if (!isCounted(step.process)) continue;
+      step.number += before_;
       if (step.number <= last_) continue;
       auto& [slowest, count] = open_.try_emplace(step.number, step, 0).first->second;
       if (step.waiting < slowest.waiting) slowest = step;
-      if (++count < processes_ && open_.size() < kMostOpen) continue;
-      pack(slowest);
-      last_ = step.number;
-      open_.erase(open_.begin(), open_.upper_bound(last_));
+      // The processes tell in order: all before a step that all have told are told.
+      if (++count >= processes_) packUntil(step.number);
+      if (open_.size() > kMostOpen) packUntil(open_.begin()->first);
     }
+    tell();
+  }
+  void finish() {
+    if (!open_.empty()) packUntil(open_.rbegin()->first);
     tell();
   }
 
@@ -154,13 +160,38 @@ class Steps {
     return workload.launcher() == "torchrun" ? std::max(workload.ranks_per_node(), 1) : 1;
   }
 
+  // A process counts if not as many others do. If all of these have ended, what it tells comes
+  // after theirs: a shell or a launcher has started the program again.
+  bool isCounted(int process) {
+    if (counted_.contains(process)) return true;
+    const bool anyLives = std::any_of(counted_.begin(), counted_.end(), [](int one) {
+      return ::kill(one, 0) == 0 || errno == EPERM;
+    });
+    if (!anyLives && !counted_.empty()) {
+      finish();
+      counted_.clear();
+      before_ = last_;
+    }
+    if (static_cast<int>(counted_.size()) >= processes_) return false;
+    counted_.insert(process);
+    return true;
+  }
+
+  void packUntil(std::int64_t number) {
+    while (!open_.empty() && open_.begin()->first <= number) {
+      pack(open_.begin()->second.first);
+      last_ = open_.begin()->first;
+      open_.erase(open_.begin());
+    }
+  }
+
   void pack(const ProgramStep& step) {
     if (step.number != chunk_.first_step() + chunk_.begin_ns_size()) tell();
     if (chunk_.begin_ns_size() == 0) {
       chunk_.set_rank(rank_);
       chunk_.set_generation(generation_);
       chunk_.set_first_step(step.number);
-      before_ = 0;
+      lastBegin_ = 0;
     }
     // The last passes of a step may have begun before it.
     double left = static_cast<double>(step.duration) * 1e-9;
@@ -169,7 +200,7 @@ class Steps {
       left -= taken;
       return static_cast<float>(taken);
     };
-    chunk_.add_begin_ns(step.begin - std::exchange(before_, step.begin));
+    chunk_.add_begin_ns(step.begin - std::exchange(lastBegin_, step.begin));
     chunk_.add_duration_ns(step.duration);
     chunk_.add_communication(part(step.waiting));
     chunk_.add_optimizer(part(step.optimizer));
@@ -188,10 +219,12 @@ class Steps {
 
   int rank_, generation_, processes_;
   WorkerLink& link_;
+  std::set<int> counted_;                                     // processes
+  std::int64_t before_ = 0;                                   // steps of those before
   std::map<std::int64_t, std::pair<ProgramStep, int>> open_;  // not told by all processes
   std::int64_t last_ = 0;
   run::v1::StepChunk chunk_;
-  Nanoseconds before_ = 0;  // begin of its last step
+  Nanoseconds lastBegin_ = 0;  // of its last step
 };
 
 // The program's output: passed on as it is, and searched for values line by line.
@@ -289,6 +322,7 @@ class ProgramRun {
     output_.finishLine();
     readFiles();
     readHooks();
+    steps_.finish();
     values_.tell();
     return conclude(program.status());
   }
@@ -349,15 +383,15 @@ class ProgramRun {
     if (!hooks_) return;
     PythonHooks::Told told = hooks_->read();
     if (!told.empty()) heard_ = monotonicNow();
-    for (run::v1::Scalars& values : told.values)
-      values_.add(values.source(), std::move(*values.mutable_scalars()));
-    steps_.add(told.steps);
     for (run::v1::ProgramSource& source : told.sources) {
       node::v1::FromWorker message;
       source.set_rank(start_.rank());
       message.mutable_source()->Swap(&source);
       link_.channel().send(message);
     }
+    for (run::v1::Scalars& values : told.values)
+      values_.add(values.source(), std::move(*values.mutable_scalars()));
+    steps_.add(told.steps);
   }
 
   // Tells once that this rank is silent, and once that it is not any more.

@@ -60,7 +60,7 @@ std::string textOf(const nlohmann::json& json, const char* name) {
 }
 
 // Returns the step that a list of nanoseconds tells; nullopt if it is none.
-std::optional<ProgramStep> stepOf(std::int64_t number, const nlohmann::json& list) {
+std::optional<ProgramStep> stepOf(int process, std::int64_t number, const nlohmann::json& list) {
   std::array<std::int64_t, 6> parts{};
   if (!list.is_array() || list.size() != parts.size()) return std::nullopt;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -69,7 +69,8 @@ std::optional<ProgramStep> stepOf(std::int64_t number, const nlohmann::json& lis
     if (parts[i] < 0 || parts[i] > (i == 0 ? kLastStep : kLongestStep)) return std::nullopt;
   }
   const auto seconds = [](std::int64_t part) { return static_cast<double>(part) * 1e-9; };
-  return ProgramStep{number,
+  return ProgramStep{process,
+                     number,
                      parts[0],
                      parts[1],
                      seconds(std::min(parts[2], parts[1])),
@@ -81,12 +82,14 @@ std::optional<ProgramStep> stepOf(std::int64_t number, const nlohmann::json& lis
 // Returns the steps of a message, as many as are steps.
 std::vector<ProgramStep> stepsOf(const nlohmann::json& json) {
   std::vector<ProgramStep> out;
-  const auto first = json.find("first");
-  if (first == json.end() || !first->is_number_integer() || !json["steps"].is_array()) return out;
+  const auto first = json.find("first"), process = json.find("pid");
+  if (first == json.end() || !first->is_number_integer() || process == json.end() ||
+      !process->is_number_integer() || !json["steps"].is_array())
+    return out;
   std::int64_t number = first->get<std::int64_t>();
   if (number < 1 || number > kLastStep) return out;
   for (const nlohmann::json& list : json["steps"]) {
-    const auto step = stepOf(number++, list);
+    const auto step = stepOf(process->get<int>(), number++, list);
     if (!step) break;
     out.push_back(*step);
   }

@@ -20,6 +20,7 @@ namespace lockstep::agent {
 
 // A training step, as a process of the program has measured it.
 struct ProgramStep {
+  int process = 0;                      // its number, as the process itself knows it
   std::int64_t number = 0;              // from 1, at each start of the process
   Nanoseconds begin = 0, duration = 0;  // monotonicNow()
   // Seconds; waiting includes the transfer, as far as nothing was computed beside it.

@@ -77,6 +77,8 @@ void RunAggregator::know(const std::string& name, const run::v1::Record& record)
   if (record.has_recovering()) (void)noteMembers(record.recovering());
   if (record.has_clock()) nodes_[name].clock.note(record);
   if (record.has_source()) sources_.insert(sourceKey(record.source()));
+  if (record.has_steps())  // as stepsBefore() notes them
+    stepsBefore_[record.steps().generation()] = bounded(record.steps().first_step());
 }
 
 void RunAggregator::noteFact(std::string key, const std::string& node,
@@ -165,7 +167,7 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
       addStarted(name, record.started(), record.wall_ns());
       break;
     case run::v1::Record::kSteps:
-      addSteps(node, record);
+      addSteps(name, node, record);
       break;
     case run::v1::Record::kScalars:
       addScalars(name, record);
@@ -417,6 +419,7 @@ void RunAggregator::addScalars(const std::string& node, const run::v1::Record& r
     points(series).push_back({static_cast<double>(step), scalar.value()});
     update_.scalars.push_back(
         {scalar.tag(), scalars.source(), scalars.rank(), step, scalar.value()});
+    if (std::exchange(countsSteps_, false)) row_.figures.steps = 0;
     row_.figures.steps = std::max(row_.figures.steps, step);
     if (series == "loss") row_.figures.trainLoss = scalar.value();
     rowChanged_ = true;
@@ -432,17 +435,24 @@ void RunAggregator::addSource(const std::string& node, const run::v1::ProgramSou
 }
 
 // How many steps a program's ranks have taken before its last start: they count anew.
-std::int64_t RunAggregator::stepsBefore(const run::v1::StepChunk& chunk) {
+std::int64_t RunAggregator::stepsBefore(const std::string& node, const run::v1::StepChunk& chunk) {
   if (chunk.generation() == 0) return 0;
   const auto [known, first] = stepsBefore_.try_emplace(chunk.generation(), 0);
-  if (first)
-    for (const auto& [rank, step] : lastStep_) known->second = std::max(known->second, step);
+  if (!first) return known->second;
+  for (const auto& [rank, step] : lastStep_) known->second = std::max(known->second, step);
+  run::v1::Record record;
+  record.mutable_steps()->set_generation(chunk.generation());
+  record.mutable_steps()->set_first_step(known->second);
+  noteFact(fmt::format("generation/{}", chunk.generation()), node, record);
   return known->second;
 }
 
-// A step of rank 0. The steps of a program's values are its own numbers, and go before these.
+// A step of rank 0. Those of a program's values are its own numbers, and replace these.
 void RunAggregator::noteStep(std::int64_t step, double seconds) {
-  if (reported_.empty()) row_.figures.steps = std::max(row_.figures.steps, step);
+  if (reported_.empty()) {
+    row_.figures.steps = std::max(row_.figures.steps, step);
+    countsSteps_ = true;
+  }
   rowChanged_ = true;
   if (++durationSkip_ < durationStride_) return;
   durationSkip_ = 0;
@@ -453,13 +463,13 @@ void RunAggregator::noteStep(std::int64_t step, double seconds) {
   durationStride_ *= 2;
 }
 
-void RunAggregator::addSteps(Node& node, const run::v1::Record& record) {
+void RunAggregator::addSteps(const std::string& name, Node& node, const run::v1::Record& record) {
   const run::v1::StepChunk& chunk = record.steps();
   const int rank = chunk.rank();
   const bool outlined = record.outline_from() > 0;
   const std::int64_t offset = node.clock.offsetTo(nodes_[coordinator_].clock);
   const std::int64_t wallOffset = bounded(record.wall_ns()) - bounded(record.monotonic_ns());
-  const std::int64_t firstStep = bounded(bounded(chunk.first_step()) + stepsBefore(chunk));
+  const std::int64_t firstStep = bounded(bounded(chunk.first_step()) + stepsBefore(name, chunk));
   stragglers_.stepCompleted();
   lastWallNs_ = std::max(lastWallNs_, bounded(record.wall_ns()));
   std::int64_t begin = 0;

@@ -84,8 +84,8 @@ class RunAggregator {
   bool isLeftOut(const std::string& node) const;  // the run continues without it
   void noteRank(int rank, const std::string& node);
   void addEvents(const Node& node, run::v1::EventChunk events);
-  void addSteps(Node& node, const run::v1::Record& record);
-  std::int64_t stepsBefore(const run::v1::StepChunk& chunk);
+  void addSteps(const std::string& name, Node& node, const run::v1::Record& record);
+  std::int64_t stepsBefore(const std::string& node, const run::v1::StepChunk& chunk);
   void noteStep(std::int64_t step, double seconds);
   void addWatched(const run::v1::StepChunk& chunk, int index, std::int64_t step);
   void addSeen(const run::v1::StepChunk& chunk);
@@ -118,8 +118,9 @@ class RunAggregator {
   std::map<int, std::int64_t> lastStep_;     // of each rank; after a restart, steps come again
   std::map<int, std::int64_t> stepsBefore_;  // of a program, by generation
   std::map<std::string, std::int64_t, std::less<>> lastWatched_;  // last step, by series
-  struct Reported {                                               // a program's value
-    int rank = 0, source = 0;                                     // as sourceOrder()
+  bool countsSteps_ = false;   // figures.steps is of rank 0's steps
+  struct Reported {            // a program's value
+    int rank = 0, source = 0;  // as sourceOrder()
     std::int64_t step = -1;
   };
   std::map<std::string, Reported> reported_;  // the last that counted, by series

@@ -138,6 +138,10 @@ Status checkInit(const spec::v1::ModelSpec& model) {
     return wrongField(path + "names",
                       "a checkpoint has the names of the model; expected it left out",
                       {{{path + "names", ""}}});
+  if (!init.checkpoint().empty() && !init.checkpoint().starts_with('/'))
+    return wrongField(path + "checkpoint",
+                      message("{} is not an absolute path; expected that of a folder on the nodes",
+                              init.checkpoint()));
   LOCKSTEP_TRY(checkHash(path + "file_sha256", init.file_sha256()));
   const auto names = weightNames(model, init.names());
   if (names.ok()) return {};

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "engine/base/file.h"
+#include "engine/base/memory.h"
 
 namespace lockstep::weights {
 namespace {
@@ -194,6 +195,11 @@ Result<ModelWeights> ModelWeights::open(const std::string& path) {
   out.path_ = path;
   if (!fs::is_directory(path, none)) {
     LOCKSTEP_TRY(out.open(path, path));
+    if (out.files_.begin()->second.metadata().contains("id")) {
+      Error error = invalidArgument("the file {} is a part of a checkpoint", path);
+      error.next = "name the folder that it is in";
+      return error;
+    }
     out.manifest_ = manifestOf(out.files_.begin()->second);
     out.files_.emplace(kStateFile, std::move(out.files_.extract(path).mapped()));
   } else {
@@ -262,6 +268,8 @@ Status exportWeights(const ModelWeights& model, const Names& names, std::optiona
   for (const auto& [name, info] : model.tensors()) {
     if (!names.stored.empty() && !names.stored.contains(name)) mismatch.leftOver.push_back(name);
     const Stored stored = names.of(name);
+    if (!stored.canHold(info.shape))
+      mismatch.wrong.push_back(message("{} is [{}] there", name, shapeText(info.shape)));
     const bool prefixed = stored.name != "lm_head.weight";
     tensors.push_back({(prefixed ? names.prefix : "") + stored.name,
                        type && isConvertible(info.dtype) ? *type : info.dtype,
@@ -276,11 +284,15 @@ Status exportWeights(const ModelWeights& model, const Names& names, std::optiona
   std::vector<std::byte> ours, theirs;
   const auto bytes = [&](std::size_t index) -> Result<std::span<const std::byte>> {
     const TensorInfo& info = model.tensors().at(parameters[index]);
-    ours.resize(static_cast<std::size_t>(info.bytes()));
-    LOCKSTEP_TRY(model.read(info.name, ours));
-    theirs.resize(static_cast<std::size_t>(tensors[index].bytes()));
-    toFile(names.of(info.name), info.shape, info.dtype, ours, tensors[index].dtype, theirs);
-    return std::span<const std::byte>(theirs);
+    const std::int64_t size = info.bytes() + tensors[index].bytes();
+    return withMemoryFor(
+        message("tensor {}", info.name), size, [&]() -> Result<std::span<const std::byte>> {
+          ours.resize(static_cast<std::size_t>(info.bytes()));
+          LOCKSTEP_TRY(model.read(info.name, ours));
+          theirs.resize(static_cast<std::size_t>(tensors[index].bytes()));
+          toFile(names.of(info.name), info.shape, info.dtype, ours, tensors[index].dtype, theirs);
+          return std::span<const std::byte>(theirs);
+        });
   };
   Metadata metadata{{"format", "lockstep"}, {"layout", std::string(kWeightLayout)}};
   if (!names.stored.empty()) metadata = {{"format", "pt"}};  // which Transformers asks for

@@ -124,6 +124,11 @@ Status addHead(Names& out, const Layer& layer, std::size_t index) {
 
 }  // namespace
 
+bool Stored::canHold(const Shape& parameter) const {
+  if (layout == Layout::kTransposed) return parameter.size() == 2;
+  return layout != Layout::kQkv || (!parameter.empty() && parameter.back() % (3 * heads) == 0);
+}
+
 Shape Stored::shapeOf(const Shape& parameter) const {
   return layout == Layout::kTransposed ? Shape(parameter.rbegin(), parameter.rend()) : parameter;
 }

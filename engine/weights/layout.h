@@ -39,6 +39,7 @@ struct Stored {
   Layout layout = Layout::kSame;
   std::int64_t heads = 1;                       // kQkv
   Shape shapeOf(const Shape& parameter) const;  // its shape in the file
+  bool canHold(const Shape& parameter) const;   // whether it has the layout at all
 };
 
 struct Names {

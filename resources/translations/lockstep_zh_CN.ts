@@ -1663,6 +1663,30 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::Message</name>
         <message>
+            <source>nobody has told where the file of weights is</source>
+            <translation>未告知权重文件的位置</translation>
+        </message>
+        <message>
+            <source>name the folder that it is in</source>
+            <translation>请指定它所在的文件夹</translation>
+        </message>
+        <message>
+            <source>tensor %1</source>
+            <translation>张量 %1</translation>
+        </message>
+        <message>
+            <source>%1 is [%2] there</source>
+            <translation>%1 在那里的形状为 [%2]</translation>
+        </message>
+        <message>
+            <source>the file %1 is a part of a checkpoint</source>
+            <translation>文件 %1 是检查点的一部分</translation>
+        </message>
+        <message>
+            <source>%1 is not an absolute path; expected that of a folder on the nodes</source>
+            <translation>%1 不是绝对路径；应为节点上文件夹的绝对路径</translation>
+        </message>
+        <message>
             <source>the run has no model.init_from.file</source>
             <translation>运行没有 model.init_from.file</translation>
         </message>

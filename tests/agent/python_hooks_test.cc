@@ -146,29 +146,31 @@ train([outer], 1)
 
   // Any line of a program that writes to the pipe itself.
   void strangeLines() {
-    const std::string whole = R"({"first": 3, "steps": [[5, 9, 4, 1, 1, 1], [14, 8, 4, 1, 1, 1]]})";
+    const std::string whole =
+        R"({"pid": 7, "first": 3, "steps": [[5, 9, 4, 1, 1, 1], [14, 8, 4, 1, 1, 1]]})";
     QCOMPARE(told(whole + "\n").steps.size(), std::size_t{2});
-    for (const char* line : {R"({"first": "3", "steps": [[5, 9, 4, 1, 1, 1]]})",
-                             R"({"first": 0, "steps": [[5, 9, 4, 1, 1, 1]]})",
-                             R"({"first": 9223372036854775807, "steps": [[5, 9, 4, 1, 1, 1]]})",
-                             R"({"first": 3, "steps": [[-5, 9, 4, 1, 1, 1]]})",
-                             R"({"first": 3, "steps": [[5, 9, -4, 1, 1, 1]]})",
-                             R"({"first": 3, "steps": [[5, 9, 4, 1, 1]]})",
-                             R"({"first": 3, "steps": [[5, 9, "nan", 1, 1, 1]]})",
-                             R"({"first": 3, "steps": [[5, 9, 1e300, 1, 1, 1]]})",
-                             R"({"first": 3, "steps": [[5, 18446744073709551615, 4, 1, 1, 1]]})",
-                             R"({"first": 3, "steps": 7})",
-                             R"({"steps": []})",
-                             R"({"first": 3, "steps": [7]})",
-                             R"({"source": 5})",
-                             R"({"source": ""})",
-                             R"({"tag": 5, "value": 1})",
-                             R"({"hello": {}})",
-                             R"({"hello": 1e300, "stacks": 1})",
-                             "{",
-                             "[]",
-                             "{}",
-                             "{\"\":{}}"})
+    for (const char* line :
+         {R"({"pid": 7, "first": "3", "steps": [[5, 9, 4, 1, 1, 1]]})",
+          R"({"pid": 7, "first": 0, "steps": [[5, 9, 4, 1, 1, 1]]})",
+          R"({"pid": 7, "first": 9223372036854775807, "steps": [[5, 9, 4, 1, 1, 1]]})",
+          R"({"pid": 7, "first": 3, "steps": [[-5, 9, 4, 1, 1, 1]]})",
+          R"({"pid": 7, "first": 3, "steps": [[5, 9, -4, 1, 1, 1]]})",
+          R"({"pid": 7, "first": 3, "steps": [[5, 9, 4, 1, 1]]})",
+          R"({"pid": 7, "first": 3, "steps": [[5, 9, "nan", 1, 1, 1]]})",
+          R"({"pid": 7, "first": 3, "steps": [[5, 9, 1e300, 1, 1, 1]]})",
+          R"({"pid": 7, "first": 3, "steps": [[5, 18446744073709551615, 4, 1, 1, 1]]})",
+          R"({"pid": 7, "first": 3, "steps": 7})",
+          R"({"steps": []})",
+          R"({"pid": 7, "first": 3, "steps": [7]})",
+          R"({"source": 5})",
+          R"({"source": ""})",
+          R"({"tag": 5, "value": 1})",
+          R"({"hello": {}})",
+          R"({"hello": 1e300, "stacks": 1})",
+          "{",
+          "[]",
+          "{}",
+          "{\"\":{}}"})
       QVERIFY2(told(std::string(line) + "\n").empty(), line);
     // Random bytes of, and in place of, known messages.
     const std::string seeds[] = {whole,

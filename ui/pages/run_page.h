@@ -98,9 +98,9 @@ class RunPage : public Page {
   void setXSeries(const std::string& series);
   void showAlert(const app::AlertEvent& event);
   void alertError(Tone tone, const Error& error);
-  void showAsProgram();
+  void showAsProgram();  // only what is known of a program of the user's own
   static QString sourceName(const std::string& name);
-  void showStepsOfProgram();  // only what is known of a program of the user's own
+  void showStepsOfProgram();
   void placeValue(const std::string& name);
   void refreshSlow();
   void refreshFigures();

@@ -39,10 +39,17 @@ def _tell(message):
         pass
 
 
+def _now():
+    """Nanoseconds, as the worker's clock."""
+    return time.monotonic_ns() if hasattr(time, "monotonic_ns") else int(time.monotonic() * 1e9)
+
+
 def _number(value):
     """A float of a number, or of an array or tensor with one element; None of anything else.
 
     JSON has no text for what is not finite: it goes as "nan", "inf" or "-inf"."""
+    if isinstance(value, (str, bytes)):
+        return None
     try:
         number = float(value.item() if hasattr(value, "item") else value)
         return number if math.isfinite(number) else str(number)
@@ -79,27 +86,30 @@ class step:
     def __enter__(self):
         global _own_step
         _own_step += 1
-        self._number, self._began = _own_step, time.monotonic_ns() if _fd >= 0 else 0
+        self._number, self._began = _own_step, _now()
+        _quietly("begin_own")
         return self
 
     def __exit__(self, *_):
         if _fd >= 0:
-            _end_own_step(self._number, self._began)
+            _tell({"step": self._number, "tag": "step_seconds", "value": (_now() - self._began) / 1e9})
+        _quietly("end_own")
         return False
 
 
-def _end_own_step(number, began):
+def _quietly(name):
+    """Calls a function of _steps, if there is anybody to tell steps to."""
     try:
-        from . import _steps
+        if _fd >= 0:
+            from . import _steps
 
-        seconds = _steps.end_own(number, began) / 1e9
-        _tell({"step": number, "tag": "step_seconds", "value": seconds})
+            getattr(_steps, name)()
     except Exception:
         pass
 
 
 def _attach():
-    """Lets Lockstep read this process's stacks. Called once, at the start of Python."""
+    """Lets Lockstep read this process's stacks, and watches what it imports. Called once, at the start of Python."""
     global _fd
     _fd = _open()
     if _fd < 0:
@@ -121,7 +131,8 @@ def _attach():
 
 
 def _forked():
-    """A child that a program forks, as a data loader, is no rank: it tells nothing."""
+    """A child that a program forks, as a data loader, is no rank: it tells nothing. One that it starts does: of the
+    processes of a rank, the worker takes the steps of the first."""
     global _fd
     _fd = -1
 

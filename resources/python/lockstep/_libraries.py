@@ -5,10 +5,13 @@ Nothing that a library computes is changed. What cannot be watched is told, and 
 import functools
 import importlib.abc
 import importlib.util
+import inspect
 import sys
+import threading
 import time
+import weakref
 
-from . import _steps, _tell, _values
+from . import _now, _steps, _tell, _values
 
 _COLLECTIVES = (
     "all_gather all_gather_coalesced all_gather_into_tensor all_gather_object all_reduce all_reduce_coalesced"
@@ -16,7 +19,7 @@ _COLLECTIVES = (
     " monitored_barrier reduce reduce_scatter reduce_scatter_tensor _reduce_scatter_base scatter scatter_object_list"
 ).split()
 
-_inside = 0  # depth of collectives that call others
+_here = threading.local()  # inside: the thread is in a collective, which may call others
 
 
 def _never_raises(call):
@@ -47,57 +50,57 @@ def _after(owner, name, then):
 def _collectives(c10d):
     for name in _COLLECTIVES:
         if hasattr(c10d, name):
-            setattr(c10d, name, _timed(c10d, getattr(c10d, name)))
+            setattr(c10d, name, _timed(getattr(c10d, name)))
 
 
-def _timed(c10d, original):
+def _timed(original):
     torch = sys.modules["torch"]
+    names = list(inspect.signature(original).parameters)
+    place = names.index("async_op") if "async_op" in names else len(names)
 
     @functools.wraps(original)
     def wrapped(*args, **kwargs):
-        global _inside
-        if _inside:
+        # A call that goes on in the background waits elsewhere.
+        if getattr(_here, "inside", False) or kwargs.get("async_op") or (len(args) > place and args[place]):
             return original(*args, **kwargs)
-        before = _event(torch, args, kwargs)
-        began = time.monotonic_ns()
-        _inside += 1
+        device = _device(torch, args, kwargs)
+        before = _event(torch, device)
+        began = _now()
+        _here.inside = True
         try:
             returned = original(*args, **kwargs)
         finally:
-            _inside -= 1
-        # A call that goes on in the background waits elsewhere.
-        if before is None:
-            if not kwargs.get("async_op"):
-                _steps.spend("waiting", time.monotonic_ns() - began)
-        elif not kwargs.get("async_op"):
-            _record(torch, before)
+            _here.inside = False
+        if device is None:
+            _steps.spend("waiting", _now() - began)
+        elif before is not None:
+            after = _event(torch, device)
+            if after is not None:
+                _steps.spend_events(before, after)
         return returned
 
     return wrapped
 
 
-def _event(torch, args, kwargs):
-    """An event on the GPU whose tensors a collective is called with; None: they are in the host's memory."""
-    try:
-        for value in list(args) + list(kwargs.values()):
-            if isinstance(value, (list, tuple)) and value:
-                value = value[0]
-            if getattr(value, "is_cuda", False):
-                if torch.cuda.is_current_stream_capturing():
-                    return None
-                event = torch.cuda.Event(enable_timing=True)
-                event.record()
-                return event
-    except Exception:
-        pass
+@_never_raises
+def _device(torch, args, kwargs):
+    """The GPU whose tensors a collective is called with; None: they are in the host's memory."""
+    for value in list(args) + list(kwargs.values()):
+        if isinstance(value, (list, tuple)) and value:
+            value = value[0]
+        if isinstance(value, torch.Tensor) and value.is_cuda:
+            return value.device
     return None
 
 
 @_never_raises
-def _record(torch, before):
-    after = torch.cuda.Event(enable_timing=True)
-    after.record()
-    _steps.spend_events(before, after)
+def _event(torch, device):
+    """An event on the current stream of the GPU; None while a graph is captured."""
+    if device is None or torch.cuda.is_current_stream_capturing():
+        return None
+    event = torch.cuda.Event(enable_timing=True)
+    event.record(torch.cuda.current_stream(device))
+    return event
 
 
 def _ddp(module):
@@ -135,10 +138,21 @@ def _optimizer(module):
 
 
 def _wandb(module):
-    def logged(_, run, data, step=None, *args, **kwargs):
-        _values(data, step if step is not None else max(run.step - 1, 0), "wandb")
+    original = module.Run.log
 
-    _after(module.Run, "log", logged)
+    @functools.wraps(original)
+    def log(run, data, *args, **kwargs):
+        at = _step_of(run, *args, **kwargs)
+        returned = original(run, data, *args, **kwargs)
+        told(data, at)
+        return returned
+
+    @_never_raises
+    def _step_of(run, step=None, *_, **__):
+        return run.step if step is None else step  # its own count goes on with the call
+
+    told = _never_raises(lambda data, step: _values(data, step, "wandb"))
+    module.Run.log = log
 
 
 def _mlflow(module):
@@ -161,31 +175,21 @@ def _transformers(module):
 
 
 def _lightning(module):
-    """`module` has the class Callback and is of either name of the package."""
-    name = module.__name__.rsplit(".callbacks", 1)[0] + ".trainer.trainer"
+    """`module` calls the hooks of callbacks."""
+    told = weakref.WeakKeyDictionary()  # by trainer: all its values are kept until there are others
 
-    class Reports(module.Callback):
-        told = {}  # all values are kept until there are others
+    def called(_, trainer, hook, *args, **kwargs):
+        if hook == "on_train_batch_end":
+            if trainer.global_step % max(trainer.log_every_n_steps, 1) != 0:
+                return
+        elif hook != "on_validation_end" or trainer.sanity_checking:
+            return
+        before = told.get(trainer, {})
+        values = {name: value for name, value in trainer.logged_metrics.items() if before.get(name) is not value}
+        told[trainer] = dict(before, **values)
+        _values(values, trainer.global_step, "lightning")
 
-        def tell(self, trainer):
-            values = {name: value for name, value in trainer.logged_metrics.items() if self.told.get(name) is not value}
-            self.told = dict(self.told, **values)
-            _values(values, trainer.global_step, "lightning")
-
-        @_never_raises
-        def on_train_batch_end(self, trainer, *args, **kwargs):
-            if trainer.global_step % max(trainer.log_every_n_steps, 1) == 0:
-                self.tell(trainer)
-
-        @_never_raises
-        def on_validation_end(self, trainer, *args, **kwargs):
-            if not trainer.sanity_checking:
-                self.tell(trainer)
-
-    def made(_, trainer, *args, **kwargs):
-        trainer.callbacks.append(Reports())
-
-    _watch(name, lambda found: _after(found.Trainer, "__init__", made))
+    _after(module, "_call_callback_hooks", called)
 
 
 def _keras(module):
@@ -222,39 +226,36 @@ _AWAITED = {
     "wandb.sdk.wandb_run": ("wandb", _wandb),
     "mlflow.tracking.fluent": ("mlflow", _mlflow),
     "transformers.trainer": ("transformers", _transformers),
-    "pytorch_lightning.callbacks.callback": ("lightning", _lightning),
-    "lightning.pytorch.callbacks.callback": ("lightning", _lightning),
+    "pytorch_lightning.trainer.call": ("lightning", _lightning),
+    "lightning.pytorch.trainer.call": ("lightning", _lightning),
     "keras.src.callbacks": ("keras", _keras),
     "tf_keras.src.callbacks": ("keras", _keras),
 }
 
 
-def _watch(name, attach):
-    module = sys.modules.get(name)
-    if module is None:
-        _AWAITED[name] = ("", attach)
-    else:
-        attach(module)
-
-
-def _imported(module):
-    title, attach = _AWAITED.pop(module.__name__)
-    package = sys.modules.get(module.__name__.split(".")[0])
+@_never_raises
+def _imported(name, module):
+    title, attach = _AWAITED.pop(name, (None, None))
+    if title is None:
+        return
+    package = sys.modules.get(name.split(".")[0])
     problem = None
     try:
         attach(module)
     except Exception as error:
         problem = "{}: {}".format(type(error).__name__, error)
-    if title:
+    try:
         version = str(getattr(package, "__version__", "") or "")
-        _tell({"source": title, "version": version, "problem": problem})
+    except Exception:
+        version = ""
+    _tell({"source": title, "version": version, "problem": problem})
 
 
 class _Loader(importlib.abc.Loader):
     """Loads a module as its own loader does, and then watches it."""
 
-    def __init__(self, loader):
-        self._loader = loader
+    def __init__(self, name, loader):
+        self._name, self._loader = name, loader
 
     def create_module(self, spec):
         return self._loader.create_module(spec)
@@ -262,22 +263,20 @@ class _Loader(importlib.abc.Loader):
     def exec_module(self, module):
         module.__loader__ = module.__spec__.loader = self._loader
         self._loader.exec_module(module)
-        _imported(module)
+        _imported(self._name, module)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    _looking = False
-
     def find_spec(self, name, path=None, target=None):
-        if name not in _AWAITED or self._looking:
+        if name not in _AWAITED or getattr(_here, "looking", False):
             return None
-        self._looking = True
+        _here.looking = True
         try:
             spec = importlib.util.find_spec(name)
         finally:
-            self._looking = False
+            _here.looking = False
         if spec is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader = _Loader(spec.loader)
+            spec.loader = _Loader(name, spec.loader)
         return spec
 
 

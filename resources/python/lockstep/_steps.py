@@ -4,24 +4,29 @@ A step ends with the call of an optimizer, or with the program's own lockstep.st
 least for the others is the one that they wait for: that needs no common clock.
 """
 import atexit
-import time
+import collections
+import os
+import sys
 import weakref
 
-from . import _tell
+from . import _now, _tell
 
-_TELL = 15000000  # ns from the begin of the first step that is not told, after which it is
-_MOST = 32
+_TELL = 40000000  # ns from the begin of the first step that is not told, after which it is
+_MOST_STEPS, _MOST_EVENTS = 32, 4096
+_CUDA_RATE = 20  # DistributedDataParallel waits for the GPU when it measures: in one of so many steps
 
 _own = False  # the program says itself what a step is
-_number = 0  # of the step that goes on
-_began = 0  # ns; 0: no step has ended yet
+_inside = 0  # depth of lockstep.step()
+_number = 0  # of the last step that has ended
+_began = 0  # ns, of the step that goes on; 0: no step has ended yet
 _spent = {}  # ns in the step that goes on: "waiting", "optimizer"
 _ended = []  # steps that are not told yet: (nanoseconds of its begin and of its length, what of that was spent how)
-_events = []  # pairs of CUDA events, one before and one after a wait
-_models = {}  # weak reference of a DistributedDataParallel -> the iteration that it has told
+_events = collections.deque()  # pairs of CUDA events, one before and one after a wait
+_models = []
 _leader = None  # the optimizer whose calls end steps
 _others = 0  # calls of other optimizers since
-_calls = []  # of optimizers, one within another: (optimizer, ns)
+_calls = []  # of optimizers that go on, one within another
+_cuda = False
 
 
 def spend(phase, nanoseconds):
@@ -30,37 +35,80 @@ def spend(phase, nanoseconds):
 
 def spend_events(before, after):
     """Waiting between two CUDA events, which have been recorded."""
-    _events.append((before, after))
+    global _cuda
+    _cuda = True
+    if len(_events) < _MOST_EVENTS:
+        _events.append((before, after))
+
+
+class _Model:
+    """A DistributedDataParallel, with what its own account says of a step."""
+
+    def __init__(self, model):
+        global _cuda
+        self.reference = weakref.ref(model)
+        parameter = next(model.parameters(), None)
+        self.sampled = parameter is not None and parameter.is_cuda
+        _cuda = _cuda or self.sampled
+        model._set_ddp_runtime_logging_sample_rate(_CUDA_RATE if self.sampled else 1)
+        self.iteration = self.steps = 0  # since the last measured one
+        self.parts = (0, 0, 0)  # ns of a step: waiting, forward, backward
+
+    def of_step(self, model, steps):
+        """Returns the parts of each of the last `steps` steps."""
+        data = model._get_ddp_logging_data()
+        passes = data.get("iteration", 0) - self.iteration
+        self.steps += steps
+        if passes > 0:  # those of the last pass, which stands for all since
+            share = passes / self.steps
+            overlap = data.get("backward_compute_comm_overlap_time", 0)
+            waiting = max(data.get("backward_comm_time", 0) - overlap, 0)
+            others = (data.get("forward_compute_time", 0), data.get("backward_compute_time", 0))
+            self.parts = tuple(share * part for part in (waiting,) + others)
+            self.iteration += passes
+            self.steps = 0
+        elif not self.sampled or self.steps > 10 * _CUDA_RATE:  # it is not trained
+            self.parts = (0, 0, 0)
+        return self.parts
 
 
 def watch_model(model):
-    model._set_ddp_runtime_logging_sample_rate(1)
-    _models[weakref.ref(model)] = 0
+    _models.append(_Model(model))
+
+
+class _Call:
+    def __init__(self, optimizer):
+        self.reference, self.began, self.ended_within = weakref.ref(optimizer), _now(), set()
 
 
 def begin_optimizer(optimizer):
-    for depth, (other, _) in enumerate(_calls):
-        if other is optimizer:  # its last call has failed
+    for depth, call in enumerate(_calls):
+        if call.reference() in (None, optimizer):  # that call has failed
             del _calls[depth:]
             break
-    _calls.append((optimizer, time.monotonic_ns()))
+    _calls.append(_Call(optimizer))
 
 
 def end_optimizer(optimizer):
     global _leader, _others
     while _calls:
-        other, began = _calls.pop()
-        if other is optimizer:
+        call = _calls.pop()
+        if call.reference() is optimizer:
             break
     else:
         return
     if _calls:
-        return
-    spend("optimizer", time.monotonic_ns() - began)
-    if _own:
+        # A call calls each other optimizer once; one that has failed does not end.
+        if id(optimizer) not in _calls[0].ended_within:
+            _calls[0].ended_within.add(id(optimizer))
+            return
+        del _calls[:]
+    spend("optimizer", _now() - call.began)
+    if _own or _captures():
         return
     # Of several optimizers one counts; another takes its place if that one is not called any more.
-    if _leader is None or _leader() is optimizer:
+    leader = _leader() if _leader else None
+    if leader is None or leader is optimizer:
         _others = 0
     else:
         _others += 1
@@ -68,73 +116,81 @@ def end_optimizer(optimizer):
             return
         _others = 0
     _leader = weakref.ref(optimizer)
-    end(_number + 1)
+    _end()
 
 
-def end_own(number, began):
-    """Ends a step of lockstep.step(); returns its nanoseconds."""
-    global _own, _began
+def begin_own():
+    """A step of lockstep.step() begins. What the program does between two of them is part of the second."""
+    global _own, _inside, _began
+    _inside += 1
     if not _own:
-        _own, _began = True, 0
+        tell()
+        _own, _began = True, _now()
         _spent.clear()
-    now = time.monotonic_ns()
-    # What the program does between two steps is part of the second.
-    end(number, _began or began)
-    return now - began
 
 
-def end(number, began=None):
+def end_own():
+    global _inside
+    _inside -= 1
+    if _inside == 0:
+        _end()
+
+
+def _captures():
+    """Whether a CUDA graph is being captured: what is called then is not what happens."""
+    return _cuda and sys.modules["torch"].cuda.is_current_stream_capturing()
+
+
+def _end():
     global _number, _began, _spent
-    now = time.monotonic_ns()
+    now = _now()
     # DistributedDataParallel has the times of a step in the next one, and takes some 40 us to tell them.
-    if _ended and (now - _ended[0][0] > _TELL or len(_ended) >= _MOST):
-        _tell_steps()
-    began = _began if began is None else began
-    if began:
-        _ended.append((began, now - began, _spent))
-    _number, _began, _spent = number, now, {}
+    if _ended and (now - _ended[0][0] > _TELL or len(_ended) >= _MOST_STEPS):
+        tell()
+    if _began:
+        _ended.append((_began, now - _began, _spent))
+    _number, _began, _spent = _number + 1, now, {}
 
 
-@atexit.register
-def _tell_last():
-    try:
-        if _ended:
-            _tell_steps()
-    except Exception:
-        pass
-
-
-def _tell_steps():
-    """All that have ended. The passes of the last one stand for those of all."""
-    waiting, forward, backward = _elapsed(), 0, 0
-    for reference in list(_models):
-        model = reference()
-        if model is None:
-            del _models[reference]
-            continue
-        data = model._get_ddp_logging_data()
-        passes = data.get("iteration", 0) - _models[reference]
-        if passes <= 0:
-            continue
-        _models[reference] += passes
-        overlap = data.get("backward_compute_comm_overlap_time", 0)
-        waiting += passes * max(data.get("backward_comm_time", 0) - overlap, 0)
-        forward += passes * data.get("forward_compute_time", 0)
-        backward += passes * data.get("backward_compute_time", 0)
-    count = len(_ended)
-    steps = []
-    for began, duration, spent in _ended:
-        parts = (waiting / count + spent.get("waiting", 0), forward / count, backward / count, spent.get("optimizer", 0))
-        steps.append([began, duration] + [int(part) for part in parts])
-    _tell({"first": _number - count + 1, "steps": steps})
+def tell():
+    """Tells all steps that have ended."""
+    ended = _ended[:]
     del _ended[:]
+    if not ended:
+        return
+    waiting, forward, backward = _elapsed() / len(ended), 0, 0
+    for known in _models[:]:
+        model = known.reference()
+        if model is None:
+            _models.remove(known)
+            continue
+        try:
+            parts = known.of_step(model, len(ended))
+        except Exception:
+            _models.remove(known)
+            continue
+        waiting, forward, backward = waiting + parts[0], forward + parts[1], backward + parts[2]
+    steps = []
+    for began, duration, spent in ended:
+        parts = (waiting + spent.get("waiting", 0), forward, backward, spent.get("optimizer", 0))
+        steps.append([began, duration] + [int(part) for part in parts])
+    _tell({"pid": os.getpid(), "first": _number - len(ended) + 1, "steps": steps})
 
 
 def _elapsed():
     """Nanoseconds between the pairs of events that the GPU has passed."""
     total = 0
+    if _captures():
+        return total
     while _events and _events[0][1].query():
-        before, after = _events.pop(0)
+        before, after = _events.popleft()
         total += int(before.elapsed_time(after) * 1e6)
-    del _events[:-4096]
     return total
+
+
+@atexit.register
+def _tell_last():
+    try:
+        tell()
+    except Exception:
+        pass
