@@ -191,9 +191,8 @@ const std::vector<Command> kCommands{
      {{"format=", "curve=", "axis=", "out="},
       1,
       24,
-      "history export RUN [RUN…] [--format csv|json|html|svg|yaml] [--curve NAME] [--axis AXIS] "
-      "[--out "
-      "FILE]"},
+      "history export RUN [RUN…] [--format csv|json|html|svg|yaml|tensorboard] [--curve NAME]\n"
+      "               [--axis AXIS] [--out FILE]"},
      "Exports a run, or a curve of one run or several.\n"
      "  --format  csv   all curves, or the one of --curve (default)\n"
      "            json  everything that was recorded\n"
@@ -202,6 +201,9 @@ const std::vector<Command> kCommands{
      "                  stragglers, restarts, errors, spec and plan\n"
      "            svg   a picture of the curve of --curve (default: loss)\n"
      "            yaml  the spec as it ran, for a new run\n"
+     "            tensorboard  event files of all curves: a folder for each run in --out FOLDER, "
+     "with\n"
+     "                  one for each rank and node in it\n"
      "  --curve   loss, accuracy, samples_per_second, rank/0/step, …; `history show --json` lists "
      "them\n"
      "  --axis    what a curve is over: step, time, samples or tokens\n"
