@@ -98,6 +98,16 @@ const std::vector<Command> kCommands{
      "Prints the logs of all ranks and supervisors of a run.",
      logsCommand},
     {"runs", {{"json"}, 0, 0, "runs [--json]"}, "Lists running runs.", runsCommand},
+    {"metrics",
+     {{"listen=", "once"}, 0, 1, "metrics [RUN] [--listen ADDRESS:PORT] [--once]"},
+     "Serves the current values of a run, or of all that are under way, for Prometheus, at "
+     "/metrics.\n"
+     "They are those that the studio, `lockstep run` and `lockstep attach` record while they "
+     "follow "
+     "a run.\n"
+     "  --listen  a numeric address and a port, or a port (default: 127.0.0.1:9464)\n"
+     "  --once    prints them instead",
+     metricsCommand},
     {"plan",
      {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "passes",
        "dump-after=", "diff=", "json"},
