@@ -13,11 +13,10 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
 #include <string_view>
 #include <utility>
 
-#include "engine/base/crc32c.h"
+#include "engine/base/tf_record.h"
 #include "engine/base/unique_fd.h"
 #include "engine/base/utf8.h"
 #include "lockstep/run/v1/tensorboard.pb.h"
@@ -31,7 +30,7 @@ using run::v1::TensorBoardTensor;
 
 static_assert(std::endian::native == std::endian::little, "event files are little endian");
 
-constexpr std::int64_t kHeader = 12, kTrailer = 4;  // bytes around the data of a record
+constexpr std::int64_t kHeader = kTfRecordHeader, kTrailer = kTfRecordTrailer;
 constexpr std::uint64_t kMostData = std::uint64_t{64} << 20;
 constexpr std::int64_t kReadAhead = 64 << 10;
 constexpr std::size_t kMostTag = 1024;
@@ -41,12 +40,6 @@ T numberAt(std::string_view bytes) {
   T number;
   std::memcpy(&number, bytes.data(), sizeof number);
   return number;
-}
-
-// A masked checksum is rotated, and a constant is added: a checksum of data that hold their own
-// checksum would say little (TensorFlow, core/lib/hash/crc32c.h).
-bool isMaskedCrc(std::uint32_t masked, std::string_view bytes) {
-  return std::rotr(crc32c(std::as_bytes(std::span(bytes))), 15) + 0xa282ead8u == masked;
 }
 
 // IEEE 754 binary16: 1 bit of sign, 5 of exponent, 10 of fraction.
@@ -251,7 +244,7 @@ bool EventFiles::Impl::readRecord(const std::string& path, File& file, Bytes& by
   const auto header = bytes.at(file.offset, kHeader);
   if (!header) return unread();
   const auto length = numberAt<std::uint64_t>(*header);
-  if (!isMaskedCrc(numberAt<std::uint32_t>(header->substr(8)), header->substr(0, 8)) ||
+  if (numberAt<std::uint32_t>(header->substr(8)) != maskedCrc32c(header->substr(0, 8)) ||
       length > kMostData)
     return damaged(path, file, message("no record begins at byte {}", file.offset));
   const std::int64_t whole = kHeader + static_cast<std::int64_t>(length) + kTrailer;
@@ -259,7 +252,7 @@ bool EventFiles::Impl::readRecord(const std::string& path, File& file, Bytes& by
   const auto record = bytes.at(file.offset, whole);
   if (!record) return unread();
   const std::string_view data = record->substr(kHeader, length);
-  if (!isMaskedCrc(numberAt<std::uint32_t>(record->substr(kHeader + length)), data))
+  if (numberAt<std::uint32_t>(record->substr(kHeader + length)) != maskedCrc32c(data))
     return damaged(path, file, message("the record at byte {} has a wrong checksum", file.offset));
   if (!addScalars(file, data, most, out))
     return damaged(path, file, message("the record at byte {} is not an event", file.offset));

@@ -224,12 +224,8 @@ void AlertWatch::addSeries(const RunBatch::Series& series, Nanoseconds now) {
     for (const Point& point : points) addLoss(point.x, point.y);
   } else if (name == "rank/0/step") {
     for (const Point& point : points) noteDuration(point.y);
-  } else if (name.starts_with("node/")) {
-    const std::size_t slash = name.find('/', 5);  // a name has no '/'
-    if (slash == std::string::npos) return;
-    const std::string node = name.substr(5, slash - 5);
-    const std::string_view what = std::string_view(name).substr(slash + 1);
-    addNodeSeries(node, what, points);
+  } else {
+    addNodeSeries(parseSeriesName(name), points);
   }
 }
 
@@ -293,16 +289,14 @@ void AlertWatch::addPlateau(double step, double loss) {
   });
 }
 
-void AlertWatch::addNodeSeries(const std::string& node, std::string_view what,
-                               const std::vector<Point>& points) {
-  if (what == "memory_total") memoryTotal_[node] = points.back().y;
-  if (what.starts_with("gpu/")) {
-    const std::size_t slash = what.find('/', 4);
-    if (slash == std::string_view::npos) return;
-    for (const Point& point : points)
-      addGpuPoint(node, what.substr(4, slash - 4), what.substr(slash + 1), point);
+void AlertWatch::addNodeSeries(const SeriesName& name, const std::vector<Point>& points) {
+  if (name.node.empty() || !name.to.empty()) return;
+  if (name.gpu >= 0) {
+    for (const Point& point : points) addGpuPoint(name.node, name.gpu, name.figure, point);
     return;
   }
+  const std::string &node = name.node, &what = name.figure;
+  if (what == "memory_total") memoryTotal_[node] = points.back().y;
   for (const Point& point : points) {
     if (what == "disk_free") {
       const double free = point.y / kGiB;
@@ -316,7 +310,7 @@ void AlertWatch::addNodeSeries(const std::string& node, std::string_view what,
   }
 }
 
-void AlertWatch::addGpuPoint(const std::string& node, std::string_view gpu, std::string_view what,
+void AlertWatch::addGpuPoint(const std::string& node, int gpu, std::string_view what,
                              const Point& point) {
   const std::string subject = fmt::format("{} GPU {}", node, gpu);
   if (what == "temperature") {

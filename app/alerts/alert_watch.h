@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "app/alerts/alert_rules.h"
+#include "app/history/series_name.h"
 #include "app/runs/run_progress.h"
 #include "app/runs/run_update.h"
 #include "engine/base/clock.h"
@@ -80,10 +81,8 @@ class AlertWatch {
   void addLoss(double step, double loss);
   void addSpike(double step, double loss);
   void addPlateau(double step, double loss);
-  void addNodeSeries(const std::string& node, std::string_view what,
-                     const std::vector<Point>& points);
-  void addGpuPoint(const std::string& node, std::string_view gpu, std::string_view what,
-                   const Point& point);
+  void addNodeSeries(const SeriesName& name, const std::vector<Point>& points);
+  void addGpuPoint(const std::string& node, int gpu, std::string_view what, const Point& point);
   void addErrors(const std::vector<Error>& errors);
   void addRow(const RunRow& row);
   void judge(Nanoseconds now);

@@ -20,6 +20,7 @@ int stopCommand(const Globals& globals, const Arguments& arguments);
 int killCommand(const Globals& globals, const Arguments& arguments);
 int logsCommand(const Globals& globals, const Arguments& arguments);
 int runsCommand(const Globals& globals, const Arguments& arguments);
+int metricsCommand(const Globals& globals, const Arguments& arguments);
 
 int adviseCommand(const Globals& globals, const Arguments& arguments);
 int planCommand(const Globals& globals, const Arguments& arguments);

@@ -1,5 +1,5 @@
-// history export: a run as a table, JSON, a page or its spec; curves of one run or several as a
-// picture or a table.
+// history export: a run as a table, JSON, a page, its spec or event files of TensorBoard; curves
+// of one run or several as a picture or a table.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -12,6 +12,7 @@
 #include "app/history/run_csv.h"
 #include "app/report/html_report.h"
 #include "app/report/run_axis.h"
+#include "app/report/tensorboard.h"
 #include "app/runs/relaunch.h"
 #include "engine/base/file.h"
 #include "engine/base/suggest.h"
@@ -19,8 +20,9 @@
 namespace lockstep::app::cli {
 namespace {
 
-constexpr std::string_view kFormats[] = {"csv", "json", "html", "svg", "yaml", "png", "pdf"};
-constexpr std::size_t kWritten = 5;  // of them; the others are pictures that need a window
+constexpr std::string_view kFormats[] = {"csv",  "json",        "html", "svg",
+                                         "yaml", "tensorboard", "png",  "pdf"};
+constexpr std::size_t kWritten = 6;  // of them; the others are pictures that need a window
 
 // --format, else what the file's name ends with, else CSV.
 Result<std::string> formatOf(const Arguments& arguments) {
@@ -140,6 +142,27 @@ Result<std::string> exportOf(const History& history, const std::vector<RunRow>& 
   return again.specYaml;
 }
 
+Status writeFolder(const History& history, const std::vector<RunRow>& rows,
+                   const Arguments& arguments) {
+  for (const char* other : {"curve", "axis"})
+    if (arguments.has(other))
+      return invalidArgument("--format tensorboard writes all curves: leave out --{}", other);
+  if (!arguments.has("out"))
+    return invalidArgument("--format tensorboard writes a folder: add --out FOLDER");
+  std::vector<std::string> runs;
+  for (const RunRow& row : rows) runs.push_back(row.run);
+  return writeTensorBoard(history, runs, absolutePath(arguments.text("out"), {}));
+}
+
+Status writeText(const History& history, const std::vector<RunRow>& rows, const std::string& format,
+                 const Arguments& arguments) {
+  LOCKSTEP_ASSIGN(const std::string text, exportOf(history, rows, format, arguments));
+  if (arguments.has("out"))
+    return writeFileAtomically(absolutePath(arguments.text("out"), {}), text);
+  put(stdout, text);
+  return {};
+}
+
 }  // namespace
 
 int historyExportCommand(const Globals& globals, const Arguments& arguments) {
@@ -151,11 +174,8 @@ int historyExportCommand(const Globals& globals, const Arguments& arguments) {
       LOCKSTEP_ASSIGN(RunRow row, history->find(word));
       rows.push_back(std::move(row));
     }
-    LOCKSTEP_ASSIGN(const std::string text, exportOf(*history, rows, format, arguments));
-    if (arguments.has("out"))
-      LOCKSTEP_TRY(writeFileAtomically(absolutePath(arguments.text("out"), {}), text));
-    else
-      put(stdout, text);
+    LOCKSTEP_TRY(format == "tensorboard" ? writeFolder(*history, rows, arguments)
+                                         : writeText(*history, rows, format, arguments));
     for (const RunRow& row : rows)
       if (format != "yaml") LOCKSTEP_TRY(checkExported(*history, row.run));
     return {};

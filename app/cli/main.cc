@@ -98,6 +98,16 @@ const std::vector<Command> kCommands{
      "Prints the logs of all ranks and supervisors of a run.",
      logsCommand},
     {"runs", {{"json"}, 0, 0, "runs [--json]"}, "Lists running runs.", runsCommand},
+    {"metrics",
+     {{"listen=", "once"}, 0, 1, "metrics [RUN] [--listen ADDRESS:PORT] [--once]"},
+     "Serves the current values of a run, or of all that are under way, for Prometheus, at "
+     "/metrics.\n"
+     "They are those that the studio, `lockstep run` and `lockstep attach` record while they "
+     "follow "
+     "a run.\n"
+     "  --listen  a numeric address and a port, or a port (default: 127.0.0.1:9464)\n"
+     "  --once    prints them instead",
+     metricsCommand},
     {"plan",
      {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "passes",
        "dump-after=", "diff=", "json"},
@@ -191,9 +201,8 @@ const std::vector<Command> kCommands{
      {{"format=", "curve=", "axis=", "out="},
       1,
       24,
-      "history export RUN [RUN…] [--format csv|json|html|svg|yaml] [--curve NAME] [--axis AXIS] "
-      "[--out "
-      "FILE]"},
+      "history export RUN [RUN…] [--format csv|json|html|svg|yaml|tensorboard] [--curve NAME]\n"
+      "               [--axis AXIS] [--out FILE]"},
      "Exports a run, or a curve of one run or several.\n"
      "  --format  csv   all curves, or the one of --curve (default)\n"
      "            json  everything that was recorded\n"
@@ -202,6 +211,9 @@ const std::vector<Command> kCommands{
      "                  stragglers, restarts, errors, spec and plan\n"
      "            svg   a picture of the curve of --curve (default: loss)\n"
      "            yaml  the spec as it ran, for a new run\n"
+     "            tensorboard  event files of all curves: a folder for each run in --out FOLDER, "
+     "with\n"
+     "                  one for each rank and node in it\n"
      "  --curve   loss, accuracy, samples_per_second, rank/0/step, …; `history show --json` lists "
      "them\n"
      "  --axis    what a curve is over: step, time, samples or tokens\n"

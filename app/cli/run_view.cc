@@ -7,11 +7,11 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <deque>
 #include <map>
 
 #include "app/cli/terminal.h"
+#include "app/history/series_name.h"
 #include "app/runs/preview.h"
 #include "engine/base/clock.h"
 
@@ -153,29 +153,25 @@ class LiveView final : public RunReport {
       metric_ = value;
       return;
     }
-    // "node/NAME/cpu"; a name has no '/'.
-    if (!series.name.starts_with("node/")) return;
-    const std::size_t end = series.name.find('/', 5);
-    if (end == std::string::npos) return;
-    NodeFigures& node = nodes_[series.name.substr(5, end - 5)];
-    const std::string what = series.name.substr(end + 1);
+    const SeriesName name = parseSeriesName(series.name);
+    if (name.node.empty() || !name.to.empty()) return;
+    NodeFigures& node = nodes_[name.node];
+    const std::string& what = name.figure;
+    if (name.gpu >= 0) {
+      GpuFigures& gpu = node.gpus[name.gpu];
+      if (what == "utilisation") gpu.utilisation = value;
+      if (what == "memory") gpu.memory = value;
+      if (what == "temperature") gpu.temperature = value;
+      if (what == "power") gpu.power = value;
+      if (what == "sm_clock") gpu.clock = value;
+      if (what == "throttled") gpu.throttled = value;
+      return;
+    }
     if (what == "cpu") node.cpu = value;
     if (what == "memory") node.memory = value;
     if (what == "net_in") node.in = value;
     if (what == "net_out") node.out = value;
     if (what == "loopback") node.loopback = value;
-    if (what.starts_with("gpu/")) {
-      const std::size_t index = what.find('/', 4);
-      if (index == std::string::npos) return;
-      GpuFigures& gpu = node.gpus[std::atoi(what.c_str() + 4)];
-      const std::string figure = what.substr(index + 1);
-      if (figure == "utilisation") gpu.utilisation = value;
-      if (figure == "memory") gpu.memory = value;
-      if (figure == "temperature") gpu.temperature = value;
-      if (figure == "power") gpu.power = value;
-      if (figure == "sm_clock") gpu.clock = value;
-      if (figure == "throttled") gpu.throttled = value;
-    }
   }
 
   std::string headline() const {

@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "app/history/history.h"
+#include "app/history/series_name.h"
 
 namespace lockstep::app {
 SeriesAxis seriesAxis(std::string_view series) {
   if (series.starts_with("epoch/")) return SeriesAxis::kEpoch;
-  if (series.starts_with("node/") || series.ends_with("/cpu") || series.ends_with("/memory"))
-    return SeriesAxis::kTime;
+  const SeriesName name = parseSeriesName(series);
+  const bool ofProcess = name.rank >= 0 && (name.figure == "cpu" || name.figure == "memory");
+  if (!name.node.empty() || ofProcess) return SeriesAxis::kTime;
   return SeriesAxis::kStep;
 }
 

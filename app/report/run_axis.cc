@@ -13,18 +13,9 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kNames{"step", "time", "samples", "tokens"};
 
-// Seconds since the first step began, by step: where each began, or, of files of earlier versions,
-// the sum of the steps before.
+// Seconds since the first step began, by step.
 Result<std::vector<Point>> secondsOf(const RunStore& store) {
-  LOCKSTEP_ASSIGN(std::vector<Point> began, store.readAll("rank/0/began"));
-  if (began.empty()) {
-    LOCKSTEP_ASSIGN(const std::vector<Point> steps, store.readAll("rank/0/step"));
-    double at = 0;
-    for (const Point& step : steps) {
-      began.push_back({step.x, at});
-      if (std::isfinite(step.y)) at += step.y;
-    }
-  }
+  LOCKSTEP_ASSIGN(std::vector<Point> began, stepsBegan(store, 0, 0));
   const double first = began.empty() ? 0 : began.front().y;
   double last = 0;
   for (Point& point : began) {
@@ -82,6 +73,17 @@ Error cannotPlace(RunAxis axis, const std::string& run) {
 }
 
 }  // namespace
+
+Result<std::vector<Point>> stepsBegan(const RunStore& store, int rank, double start) {
+  LOCKSTEP_ASSIGN(std::vector<Point> began, store.readAll(fmt::format("rank/{}/began", rank)));
+  if (!began.empty()) return began;
+  LOCKSTEP_ASSIGN(const std::vector<Point> steps, store.readAll(fmt::format("rank/{}/step", rank)));
+  for (const Point& step : steps) {
+    began.push_back({step.x, start});
+    if (std::isfinite(step.y)) start += step.y;
+  }
+  return began;
+}
 
 std::string_view axisName(RunAxis axis) { return kNames[static_cast<std::size_t>(axis)]; }
 

@@ -7872,6 +7872,14 @@ its last lines:
             <source>no steps could be recorded</source>
             <translation>无法记录步</translation>
         </message>
+        <message>
+            <source>the folder %1/%2 is there already</source>
+            <translation>文件夹 %1/%2 已存在</translation>
+        </message>
+        <message>
+            <source>remove it, or choose another folder</source>
+            <translation>请删除它，或选择另一个文件夹</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>

@@ -15,11 +15,10 @@
 #include <memory>
 #include <optional>
 #include <random>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "engine/base/crc32c.h"
+#include "engine/base/tf_record.h"
 #include "engine/base/unique_fd.h"
 #include "lockstep/run/v1/tensorboard.pb.h"
 
@@ -65,24 +64,6 @@ void add(std::string& out, T number) {
   out.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-void addCrc(std::string& out, std::string_view bytes) {
-  const std::uint32_t crc = crc32c(std::as_bytes(std::span(bytes)));
-  add<std::uint32_t>(out, ((crc >> 15) | (crc << 17)) + 0xa282ead8);
-}
-
-std::string headerOf(std::uint64_t length) {
-  std::string out;
-  add(out, length);
-  addCrc(out, out);
-  return out;
-}
-
-std::string recordOf(const std::string& data) {
-  std::string out = headerOf(data.size()) + data;
-  addCrc(out, data);
-  return out;
-}
-
 TensorBoardValue simple(const std::string& tag, float number) {
   TensorBoardValue out;
   out.set_tag(tag);
@@ -94,7 +75,7 @@ std::string recordOf(std::int64_t step, const std::vector<TensorBoardValue>& val
   TensorBoardEvent event;
   event.set_step(step);
   for (const auto& value : values) event.mutable_summary()->add_value(value.SerializeAsString());
-  return recordOf(event.SerializeAsString());
+  return tfRecord(event.SerializeAsString());
 }
 
 std::string recordOf(std::int64_t step, const std::string& tag, float number) {
@@ -110,7 +91,7 @@ std::string imageOf(std::size_t size) {
   TensorBoardEvent event;
   event.mutable_summary()->add_value(value + image);
   event.mutable_summary()->add_value(simple("beside", 1).SerializeAsString());
-  return recordOf(event.SerializeAsString());
+  return tfRecord(event.SerializeAsString());
 }
 
 void append(const fs::path& path, std::string_view bytes) {
@@ -273,10 +254,10 @@ class EventFilesTest : public QObject {
 
   void whatIsNoEventIsDamage() {
     const std::string wrong[] = {
-        headerOf((64 << 20) + 1),           // too long
-        headerOf(~std::uint64_t{0}),        // even longer
-        recordOf(std::string("\x2a\x7f")),  // ends within a field
-        recordOf(std::string("\x2a\x10\x0a\x0a\x0a\x03one\x15\0\0\x80\x3f\x0a\x02\x0a\x7f",
+        tfRecordHeader((64 << 20) + 1),     // too long
+        tfRecordHeader(~std::uint64_t{0}),  // even longer
+        tfRecord(std::string("\x2a\x7f")),  // ends within a field
+        tfRecord(std::string("\x2a\x10\x0a\x0a\x0a\x03one\x15\0\0\x80\x3f\x0a\x02\x0a\x7f",
                              18)),  // a value
         std::string(12, '\0'),
     };

@@ -5,34 +5,14 @@
 
 #include <filesystem>
 #include <fstream>
-#include <span>
 
-#include "engine/base/crc32c.h"
+#include "engine/base/tf_record.h"
 #include "engine/base/utf8.h"
 #include "lockstep/run/v1/tensorboard.pb.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace lockstep::fuzz {
 namespace {
-
-template <typename T>
-void add(std::string& out, T number) {
-  out.append(reinterpret_cast<const char*>(&number), sizeof number);
-}
-
-void addCrc(std::string& out, std::string_view bytes) {
-  const std::uint32_t crc = crc32c(std::as_bytes(std::span(bytes)));
-  add<std::uint32_t>(out, ((crc >> 15) | (crc << 17)) + 0xa282ead8);
-}
-
-std::string recordOf(std::string_view data) {
-  std::string out;
-  add<std::uint64_t>(out, data.size());
-  addCrc(out, out);
-  out += data;
-  addCrc(out, data);
-  return out;
-}
 
 std::string eventOf(std::int64_t step, int values) {
   run::v1::TensorBoardEvent event;
@@ -101,7 +81,7 @@ void read(const std::string& folder, std::string_view bytes, std::size_t most) {
 }  // namespace
 
 std::vector<std::string> seeds() {
-  return {recordOf(eventOf(1, 1)) + recordOf(eventOf(2, 5)), eventOf(3, 4), recordOf(""), ""};
+  return {tfRecord(eventOf(1, 1)) + tfRecord(eventOf(2, 5)), eventOf(3, 4), tfRecord(""), ""};
 }
 
 }  // namespace lockstep::fuzz
@@ -112,6 +92,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   std::filesystem::create_directories(folder);
   const std::string_view text = fuzz::textOf(bytes, size);
   fuzz::read(folder, text, 1000);
-  fuzz::read(folder, fuzz::recordOf(fuzz::eventOf(0, 2)) + fuzz::recordOf(text), 3 + size / 16);
+  fuzz::read(folder, tfRecord(fuzz::eventOf(0, 2)) + tfRecord(text), 3 + size / 16);
   return 0;
 }

@@ -1,0 +1,49 @@
+// metrics: the current values of runs, for Prometheus.
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "app/cli/commands.h"
+#include "app/cli/page_server.h"
+#include "app/cli/terminal.h"
+#include "app/history/history.h"
+#include "app/report/prometheus.h"
+#include "engine/base/clock.h"
+
+namespace lockstep::app::cli {
+
+int metricsCommand(const Globals& globals, const Arguments& arguments) {
+  watchInterrupts();
+  const Status status = [&]() -> Status {
+    if (arguments.has("once") && arguments.has("listen"))
+      return invalidArgument("--once prints and does not listen: leave out --listen");
+    LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+    std::string run;
+    if (!arguments.words().empty()) {
+      LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
+      run = row.run;
+    }
+    PrometheusText text(*history);
+    if (arguments.has("once")) {
+      LOCKSTEP_ASSIGN(const std::string page, text.read(run, wallNow()));
+      // What put() makes of characters that could harm a terminal would be wrong in a file.
+      isTerminal(STDOUT_FILENO) ? put(stdout, page) : putRaw(stdout, page);
+      return {};
+    }
+    LOCKSTEP_ASSIGN(PageServer server,
+                    PageServer::listen(arguments.text("listen", "127.0.0.1:9464")));
+    put(stdout, fmt::format("http://{}/metrics\n", server.address()));
+    if (!server.loopback())
+      put(stderr, "note: whoever can reach this address can read the values\n");
+    const int before = interrupts();
+    server.serve(
+        "/metrics", "text/plain; version=0.0.4; charset=utf-8",
+        [&] { return text.read(run, wallNow()); }, [&] { return interrupts() > before; });
+    return {};
+  }();
+  if (status.ok()) return kSucceeded;
+  report(status.error(), false);
+  return exitCodeOf(status.error());
+}
+
+}  // namespace lockstep::app::cli
