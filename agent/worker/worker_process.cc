@@ -159,8 +159,10 @@ Result<std::unique_ptr<WorkerProcess>> WorkerProcess::spawn(EventLoop& loop,
       loop, control[0],
       [raw](std::string_view frame) {
         node::v1::FromWorker message;
-        if (message.ParseFromArray(frame.data(), static_cast<int>(frame.size())))
+        if (message.ParseFromArray(frame.data(), static_cast<int>(frame.size()))) {
+          raw->hasProgram_ = raw->hasProgram_ || message.has_program();
           raw->handlers_.onMessage(message);
+        }
       },
       [raw] { raw->reap(0); });
   loop.watch(raw->output_, POLLIN, [raw](short) { raw->readOutput(); });
@@ -231,7 +233,7 @@ void WorkerProcess::endGroup() const {
     return;
   kill(-pid_, SIGKILL);
   // Others have a session of their own, as the ranks that torchrun starts. They may start more.
-  for (int rounds = 0; !run_.empty() && rounds < 10; ++rounds) {
+  for (int rounds = 0; hasProgram_ && rounds < 10; ++rounds) {
     std::vector<int> left = processesOfRank(run_, rank_);
     std::erase(left, pid_);
     if (left.empty()) break;

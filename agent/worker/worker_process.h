@@ -69,6 +69,7 @@ class WorkerProcess {
   pid_t pid_ = -1;
   std::string run_;
   int rank_ = 0;
+  bool hasProgram_ = false;  // has started one of the user's own
   bool exited_ = false;
   std::int64_t lastMemory_ = 0;
   std::int64_t killsBefore_ = outOfMemoryKills();

@@ -98,7 +98,8 @@ class StudioRunTest : public QObject {
     };
     QCOMPARE(shown().second, QString("rough estimate"));
     dialog->findChild<QPushButton*>("launchBenchmark")->click();
-    QVERIFY(tests::wait([&] { return dialog->ready() && dialog->preview()->measured; }));
+    QVERIFY2(tests::wait([&] { return dialog->ready() && dialog->preview()->measured; }),
+             qPrintable(dialog->findChild<ui::MessagePanel*>()->details()));
     QCOMPARE(shown().second, QString("benchmarked"));
     for (const auto& [box, choice] : {std::pair{"launch.strategy.kind", "zero-1"},
                                       {"launch.strategy.kind", "multi-worker-mirrored"}}) {

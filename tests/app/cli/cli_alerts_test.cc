@@ -165,9 +165,17 @@ class CliAlertsTest : public QObject {
     return {};
   }
   // Long enough for samples of the node.
+  // Long enough for some samples of its node.
   static QStringList mlp() {
-    return {"run",   example("fashion-mlp"),   "--local", "1", "--no-benchmark",
-            "--set", "training.max_steps=1500"};
+    return {"run",
+            example("fashion-mlp"),
+            "--local",
+            "1",
+            "--no-benchmark",
+            "--set",
+            "training.epochs=20",
+            "--set",
+            "training.max_steps=6000"};
   }
 };
 
