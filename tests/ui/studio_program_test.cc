@@ -119,7 +119,7 @@ class StudioProgramTest : public QObject {
         if (tabs->isTabVisible(tab)) out << tabs->tabText(tab);
       return out.join(' ');
     };
-    QTRY_COMPARE(shown(), QString("Overview Steps Stragglers Nodes Logs Dashboard"));
+    QTRY_COMPARE(shown(), QString("Overview Nodes Logs Steps Stragglers Dashboard"));
     for (int tab = 0; tab < tabs->count(); ++tab) {
       if (!tabs->isTabVisible(tab)) continue;
       tabs->setCurrentIndex(tab);
