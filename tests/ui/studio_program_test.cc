@@ -130,7 +130,7 @@ class StudioProgramTest : public QObject {
     QMap<QString, QString> rows;
     for (const auto& row : run->inspectorRows()) rows[row.name] = row.value;
     QCOMPARE(rows.value("Output"), "1 of 3 ranks");
-    for (const char* library : {"DistributedDataParallel", "torch.distributed", "torch.optim"})
+    for (const char* library : {"PyTorch DDP", "torch.distributed", "torch.optim"})
       QVERIFY2(rows.value(library).endsWith(", all ranks"), qPrintable(rows.value(library)));
     QVERIFY(tests::wait([&] { return app::isFinal(run->document()->row().phase); }));
     QCOMPARE(run->document()->row().figures.steps, 100);

@@ -472,6 +472,7 @@ void RunPage::refreshSlow() {
 // Libraries have names of their own.
 QString RunPage::sourceName(const std::string& name) {
   if (name == "stdout") return tr("Output");
+  if (name == "DistributedDataParallel") return QStringLiteral("PyTorch DDP");
   if (name == "log") return tr("import lockstep");
   if (name == "tensorboard") return tr("TensorBoard event files");
   return QString::fromStdString(name);

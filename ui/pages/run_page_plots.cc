@@ -213,7 +213,7 @@ QWidget* RunPage::buildNodes() {
 void RunPage::showAsProgram() {
   if (asProgram_ || !document_->ofProgram()) return;
   asProgram_ = true;
-  for (Figure* figure : {metricFigure_, throughputFigure_}) figure->hide();
+  for (Figure* figure : {metricFigure_, throughputFigure_, stepTime_}) figure->hide();
   progress_->hide();
   tabs_->setTabVisible(static_cast<int>(parts_.indexOf("traffic")), false);
   showStepsOfProgram();
@@ -234,7 +234,6 @@ void RunPage::showStepsOfProgram() {
   const bool known = document_->measuresSteps();
   for (const char* part : {"steps", "stragglers"})
     tabs_->setTabVisible(static_cast<int>(parts_.indexOf(part)), known);
-  stepTime_->setVisible(known);
 }
 
 // With its first data.
