@@ -50,7 +50,8 @@ class CliMetricsTest : public QObject {
   // A run that `run` records is served as it goes on, and is not disturbed.
   void aRunIsServedWhileItTrains() {
     const Cli cli;
-    const auto run = cli.start(training("multi-worker-mirrored", "2", 100'000));
+    const auto run = cli.start(training("multi-worker-mirrored", "2", 2'000'000) +
+                               QStringList{"--set", "training.epochs=1000"});
     QByteArray told;
     QVERIFY2(cli.awaitEvent(*run, "step", told), told.constData());
     const auto metrics = cli.start({"metrics", "--listen", "0"});
