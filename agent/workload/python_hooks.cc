@@ -27,6 +27,7 @@ constexpr std::size_t kMostProcesses = 1024;
 constexpr std::size_t kMostTags = 10000, kLongestTag = 1024;
 constexpr std::int64_t kLastStep = std::int64_t{1} << 62;
 constexpr std::size_t kMostSources = 100, kLongestText = 300;
+constexpr std::int64_t kMostSteps = std::int64_t{1} << 48;    // of a process
 constexpr std::int64_t kLongestStep = 1'000'000'000'000'000;  // ns
 constexpr int kRoundsAtOnce = 64;                             // of a program that tells without end
 
@@ -87,7 +88,7 @@ std::vector<ProgramStep> stepsOf(const nlohmann::json& json) {
       !process->is_number_integer() || !json["steps"].is_array())
     return out;
   std::int64_t number = first->get<std::int64_t>();
-  if (number < 1 || number > kLastStep) return out;
+  if (number < 1 || number > kMostSteps) return out;
   for (const nlohmann::json& list : json["steps"]) {
     const auto step = stepOf(process->get<int>(), number++, list);
     if (!step) break;

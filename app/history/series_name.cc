@@ -5,7 +5,8 @@
 namespace lockstep::app {
 namespace {
 
-// Takes "text/" off the beginning of `rest`; "": there is none.
+// Removes the text before the first '/', and the '/', from `rest`. Returns the text; "" where
+// `rest` has no such part.
 std::string_view takePart(std::string_view& rest) {
   const std::size_t slash = rest.find('/');
   if (slash == std::string_view::npos || slash + 1 == rest.size()) return {};
@@ -14,7 +15,7 @@ std::string_view takePart(std::string_view& rest) {
   return part;
 }
 
-// Takes a number as "12/", not as "012/"; -1: there is none.
+// Removes a number and the '/' after it from `rest`. Returns -1 where there is none; "012" is none.
 int takeNumber(std::string_view& rest) {
   std::string_view after = rest;
   const std::string_view part = takePart(after);

@@ -21,8 +21,8 @@ class PrometheusText {
   explicit PrometheusText(const History& history) : history_(history) {}
 
   // Returns the values of the run with this id, or, of "", of all that have not ended. `wallNs` is
-  // now. A run whose curves cannot be read has lockstep_run_readable 0. Errors: those of the
-  // history's list of runs.
+  // the time now. A run whose curves cannot be read has lockstep_run_readable 0. Errors: those of
+  // the history's list of runs.
   Result<std::string> read(const std::string& run, std::int64_t wallNs);
 
  private:

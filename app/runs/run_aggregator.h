@@ -115,8 +115,9 @@ class RunAggregator {
   std::set<std::string> members_;    // nodes with ranks after some were lost; empty: all
   std::set<std::string> wasMember_;  // nodes that have had ranks
   std::int64_t lastEpochStep_ = -1;
-  std::map<int, std::int64_t> lastStep_;     // of each rank; after a restart, steps come again
-  std::map<int, std::int64_t> stepsBefore_;  // of a program, by generation
+  std::map<int, std::int64_t> lastStep_;  // of each rank; after a restart, steps come again
+  // Steps that a program's ranks have taken before each of its starts, by generation.
+  std::map<int, std::int64_t> stepsBefore_;
   std::map<std::string, std::int64_t, std::less<>> lastWatched_;  // last step, by series
   bool countsSteps_ = false;   // figures.steps is of rank 0's steps
   struct Reported {            // a program's value

@@ -24,8 +24,8 @@
 // "epoch/eval_<metric>". Of a program of the user's own, each value that it reports: "loss" and
 // others of the names above that are over steps under that name, all others as "scalar/<tag>"; x is
 // the program's step. If several ranks report a value, those of the lowest rank that is known so
-// far count; of several sources of that, the exact one: "log", a library, "tensorboard", "stdout".
-// At most 2000 such series are kept.
+// far count. If that rank reports it in several ways, one counts: the first of "log", a library,
+// "tensorboard" and "stdout". At most 2000 such series are kept.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@
 
 namespace lockstep::runtime {
 
-using namespace weights;  // the format of the files
+using namespace weights;  // checkpoints are files of weights: their format is this module's too
 using weights::Progress;  // not the callback of engine/base
 
 // One rank's view of the run's state. What is split over ranks is gathered group by group, so that

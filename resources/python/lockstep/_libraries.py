@@ -113,7 +113,7 @@ def _ddp(module):
 def _optimizer(module):
     begins, ends = _never_raises(_steps.begin_optimizer), _never_raises(_steps.end_optimizer)
     if hasattr(module, "register_optimizer_step_post_hook"):
-        # They return nothing: what a hook returns would replace the arguments.
+        # These return nothing: PyTorch would take what a hook returns in place of the arguments.
         module.register_optimizer_step_pre_hook(lambda optimizer, *_: begins(optimizer))
         module.register_optimizer_step_post_hook(lambda optimizer, *_: ends(optimizer))
         return
@@ -162,7 +162,7 @@ def _mlflow(module):
     def metrics(_, metrics, step=None, *args, **kwargs):
         _values(metrics, step, "mlflow")
 
-    # The first calls the other one in no version.
+    # Neither calls the other one.
     _after(module, "log_metric", metric)
     _after(module, "log_metrics", metrics)
 
