@@ -26,6 +26,7 @@ const std::vector<Command> kCommands{
       "path=value]…\n"
       "             [--detach] [--resume RUN|DIR] [--no-benchmark] [--every N] [--json]"},
      "Trains a run spec on a cluster, or on N agents on this machine (default 1).\n"
+     "  SPEC        a file, or the name of an example\n"
      "  --set       sets an option, as training.max_steps=100; `lockstep options` lists them\n"
      "  --ranks     overrides the number of ranks on a node\n"
      "  --comm      overrides the communicator: shm, gloo or nccl\n"
