@@ -61,6 +61,6 @@ endfunction()
 # lockstep_bundle_rpath(TARGET): an executable that looks for its libraries, and for theirs, in lib/
 # beside itself first (DT_RPATH: DT_RUNPATH would not hold for the libraries' own).
 function(lockstep_bundle_rpath target)
-  set_target_properties(${target} PROPERTIES BUILD_RPATH "$ORIGIN/lib" INSTALL_RPATH "$ORIGIN/lib")
+  set_target_properties(${target} PROPERTIES BUILD_RPATH "$ORIGIN/lib")
   target_link_options(${target} PRIVATE -Wl,--disable-new-dtags)
 endfunction()

@@ -2,6 +2,7 @@
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QTimer>
+#include <QUrl>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -39,7 +40,7 @@ int runWindow(lockstep::ui::StudioOptions given, const QStringList& files, const
     if (lockstep::ui::placeOf(file))
       window.openLink(file);
     else
-      window.openFile(file);
+      window.openFile(file.startsWith("file:") ? QUrl(file).toLocalFile() : file);
   }
   window.show();
   // The frame's size is known once the window manager has put it round the window.

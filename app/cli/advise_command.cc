@@ -34,7 +34,7 @@ struct Asked {
 
 Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
   Asked out;
-  LOCKSTEP_ASSIGN(out.spec, loadRunSpec(arguments.words()[0], arguments.all("set")));
+  LOCKSTEP_ASSIGN(out.spec, loadRunSpec(modelFile(arguments.words()[0]), arguments.all("set")));
   LOCKSTEP_TRY(mustHaveModel(out.spec));
   LOCKSTEP_ASSIGN(out.cluster, clusterOf(globals, arguments));
   out.request.spec = out.spec.spec;

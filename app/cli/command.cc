@@ -20,22 +20,41 @@ namespace lockstep::app::cli {
 namespace {
 std::atomic<int> interruptCount{0};
 static_assert(std::atomic<int>::is_always_lock_free);
+
+// Where examples are looked for, in this order.
+std::vector<std::string> exampleFolders() {
+  std::vector<std::string> out;
+  if (const char* given = std::getenv("LOCKSTEP_EXAMPLES"); given != nullptr && *given != '\0')
+    out.push_back(given);
+  std::error_code ignored;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+  out.push_back(self / "../../../resources/examples");  // build/<preset>/bin
+  out.push_back(self / "../share/lockstep/examples");
+  return out;
+}
 }  // namespace
 
 std::string modelFile(const std::string& text) {
   if (std::filesystem::exists(text)) return text;
   if (text.find('/') != std::string::npos || text.ends_with(".yaml")) return text;
-  std::vector<std::string> folders;
-  if (const char* given = std::getenv("LOCKSTEP_EXAMPLES"); given != nullptr && *given != '\0')
-    folders.push_back(given);
-  std::error_code ignored;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-  folders.push_back(self / "../../../resources/examples");  // build/<preset>/bin
-  folders.push_back(self / "../share/lockstep/examples");
-  for (const std::string& folder : folders)
+  for (const std::string& folder : exampleFolders())
     if (std::string path = folder + "/" + text + ".yaml"; std::filesystem::exists(path))
       return path;
   return text;
+}
+
+std::vector<std::string> exampleNames() {
+  std::vector<std::string> out;
+  for (const std::string& folder : exampleFolders()) {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+      if (const std::filesystem::path& path = entry.path();
+          path.extension() == ".yaml" && loadRunSpec(path.string()).ok())
+        out.push_back(path.stem().string());
+  }
+  std::ranges::sort(out);
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
 }
 
 int exitCodeOf(const Error& error) {

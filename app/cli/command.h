@@ -40,6 +40,13 @@ struct Command {
   int (*run)(const Globals& globals, const Arguments& arguments);
 };
 
+// The flags of every command.
+inline constexpr std::string_view kGlobalHelp =
+    "  --home DIR                  folder of the run history and of local agents\n"
+    "  --ssh-config FILE           used instead of ~/.ssh/config\n"
+    "  --accept-host-key SHA256:…  trusts a host key; may be given more than once\n"
+    "  --version, --help\n";
+
 // interrupts() returns how often Ctrl-C was pressed since watchInterrupts().
 void watchInterrupts();
 int interrupts();
@@ -51,6 +58,7 @@ bool drainUntil(Inbox& inbox, const std::function<bool()>& done, int interruptsS
 
 // Returns the file of a spec, given its path or the name of an example.
 std::string modelFile(const std::string& text);
+std::vector<std::string> exampleNames();  // of run specs, sorted
 // Returns the cluster of --cluster FILE or --local N (--comm KIND), by default one local node.
 Result<ClusterSpecFile> clusterOf(const Globals& globals, const Arguments& arguments);
 // Returns options of a session that asks questions at the terminal, if there is one.

@@ -58,8 +58,13 @@ int debugGdbCommand(const Globals& globals, const Arguments& arguments);
 int debugTerminalCommand(const Globals& globals, const Arguments& arguments);
 
 int optionsCommand(const Globals& globals, const Arguments& arguments);
-// Returns a bash script that completes commands, flags and the paths of --set.
-std::string bashCompletion(std::span<const Command> commands);
+// Returns the paths of all options that have a value: "training.optimizer.kind".
+std::vector<std::string> optionPaths(SpecKind kind);
+
+// `lockstep completion`, given all commands.
+int complete(std::span<const Command> commands, const Globals& globals, const Arguments& arguments);
+// Returns the manual page in the macros of man(7).
+std::string manualPage(std::span<const Command> commands, std::string_view version);
 
 int exportCommand(const Globals& globals, const Arguments& arguments);
 int dataShowCommand(const Globals& globals, const Arguments& arguments);

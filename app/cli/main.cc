@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "app/cli/command_help.h"
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
 #include "app/cli/terminal.h"
@@ -11,7 +12,8 @@
 namespace lockstep::app::cli {
 namespace {
 
-int completionCommand(const Globals&, const Arguments&);
+int completionCommand(const Globals& globals, const Arguments& arguments);
+int manualCommand(const Globals& globals, const Arguments& arguments);
 
 // Names, flags and help of all commands.
 const std::vector<Command> kCommands{
@@ -24,6 +26,7 @@ const std::vector<Command> kCommands{
       "path=value]…\n"
       "             [--detach] [--resume RUN|DIR] [--no-benchmark] [--every N] [--json]"},
      "Trains a run spec on a cluster, or on N agents on this machine (default 1).\n"
+     "  SPEC        a file, or the name of an example\n"
      "  --set       sets an option, as training.max_steps=100; `lockstep options` lists them\n"
      "  --ranks     overrides the number of ranks on a node\n"
      "  --comm      overrides the communicator: shm, gloo or nccl\n"
@@ -430,11 +433,15 @@ const std::vector<Command> kCommands{
      "Lists the options of a run spec with values and defaults; with TEXT those that mention it.\n"
      "  --cluster   the options of a cluster spec",
      optionsCommand},
-    {"completion bash",
-     {{}, 0, 0, "completion bash"},
-     "Prints a script that completes commands, flags and options:  source <(lockstep completion "
-     "bash)",
+    {"completion",
+     {{}, 1, 100000, "completion bash|zsh|fish | words -- [WORD]…"},
+     "Prints a script for a shell that completes commands, flags, options, examples and runs:\n"
+     "  bash  source <(lockstep completion bash)\n"
+     "  zsh   source <(lockstep completion zsh)\n"
+     "  fish  lockstep completion fish | source\n"
+     "The scripts ask for what can follow with `lockstep completion words`.",
      completionCommand},
+    {"manual", {{}, 0, 0, "manual"}, "Prints the manual page lockstep(1).", manualCommand},
     {"data show",
      {{"split=", "from=", "count=", "random", "seed=", "check", "make", "json"},
       1,
@@ -466,16 +473,14 @@ const std::vector<Command> kCommands{
      doctorCommand},
 };
 
-int completionCommand(const Globals&, const Arguments&) {
-  putRaw(stdout, bashCompletion(kCommands));
-  return kSucceeded;
+int completionCommand(const Globals& globals, const Arguments& arguments) {
+  return complete(kCommands, globals, arguments);
 }
 
-constexpr std::string_view kGlobalHelp =
-    "  --home DIR                 folder of the run history and of local agents\n"
-    "  --ssh-config FILE          used instead of ~/.ssh/config\n"
-    "  --accept-host-key SHA256:… trusts a host key; may be given more than once\n"
-    "  --version, --help\n";
+int manualCommand(const Globals&, const Arguments&) {
+  put(stdout, manualPage(kCommands, LOCKSTEP_VERSION));
+  return kSucceeded;
+}
 
 void printUsage(std::FILE* to) {
   std::string text = "lockstep trains neural networks on a cluster.\n\nusage:\n";
@@ -486,19 +491,11 @@ void printUsage(std::FILE* to) {
   put(to, text);
 }
 
-// Returns all commands that begin with a word: "cluster", "history".
-std::vector<const Command*> groupOf(const std::string& word) {
-  std::vector<const Command*> out;
-  for (const Command& command : kCommands)
-    if (command.name.starts_with(word + " ")) out.push_back(&command);
-  return out;
-}
-
 void printGroupUsage(const std::string& word) {
   std::string text = "usage:\n";
   for (const Command& command : kCommands)
     if (command.name == word) text += fmt::format("  lockstep {}\n", command.grammar.usage);
-  for (const Command* command : groupOf(word))
+  for (const Command* command : groupOf(kCommands, word))
     text += fmt::format("  lockstep {}\n", command->grammar.usage);
   put(stdout,
       fmt::format("{}\nalways:\n{}\nlockstep {} COMMAND --help prints the help of a command.\n",
@@ -507,7 +504,7 @@ void printGroupUsage(const std::string& word) {
 
 Error unknownCommand(const std::vector<std::string>& words) {
   const bool alone = words.size() < 2 || words[1].starts_with("-");
-  const std::vector<const Command*> group = groupOf(words[0]);
+  const std::vector<const Command*> group = groupOf(kCommands, words[0]);
   if (group.empty()) {
     Error error = invalidArgument("unknown command {}", words[0]);
     error.next = "lockstep --help lists the commands";
@@ -520,22 +517,6 @@ Error unknownCommand(const std::vector<std::string>& words) {
   error.next =
       message("expected {}; lockstep {} --help says more", fmt::join(names, ", "), words[0]);
   return error;
-}
-
-// Returns the command that the words begin with, and removes its words.
-const Command* findCommand(std::vector<std::string>& words) {
-  const Command* found = nullptr;
-  std::size_t taken = 0;
-  for (const Command& command : kCommands) {
-    const std::size_t space = command.name.find(' ');
-    const bool two = space != std::string_view::npos;
-    if (words.size() < (two ? 2u : 1u) || words[0] != command.name.substr(0, space)) continue;
-    if (two && words[1] != command.name.substr(space + 1)) continue;
-    found = &command;
-    taken = two ? 2 : 1;
-  }
-  words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(taken));
-  return found;
 }
 
 std::string version() {
@@ -624,12 +605,12 @@ int main(const std::vector<std::string>& all) {
   const bool groupAlone =
       std::all_of(line->words.begin() + 1, line->words.end(),
                   [](const std::string& word) { return word.starts_with("-"); });
-  if (line->help && groupAlone && !groupOf(line->words[0]).empty()) {
+  if (line->help && groupAlone && !groupOf(kCommands, line->words[0]).empty()) {
     printGroupUsage(line->words[0]);
     return kSucceeded;
   }
   std::vector<std::string> words = line->words;
-  const Command* command = findCommand(words);
+  const Command* command = findCommand(kCommands, words);
   if (command == nullptr) return refuse(unknownCommand(line->words), line->json, false);
   if (line->help) {
     put(stdout, fmt::format("usage: lockstep {}\n\n{}\n\nalways:\n{}", command->grammar.usage,

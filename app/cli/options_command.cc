@@ -1,11 +1,9 @@
-// `lockstep options`: the option table as text, Markdown, JSON lines or paths; `lockstep
-// completion`.
+// `lockstep options`: the option table as text, Markdown, JSON lines or paths.
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
-#include <map>
 
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
@@ -13,37 +11,6 @@
 
 namespace lockstep::app::cli {
 namespace {
-
-constexpr const char* kBash =
-    R"bash(# Completion of lockstep in bash:  source <(lockstep completion bash)
-_lockstep() {{
-  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} words='' flags='' sub=''
-  if [[ $before == --set ]]; then
-    COMPREPLY=($(compgen -S = -W "$("${{COMP_WORDS[0]}}" options --paths 2>/dev/null)" -- "$word"))
-    compopt -o nospace
-    return
-  fi
-  if ((COMP_CWORD == 1)); then
-    COMPREPLY=($(compgen -W '{firsts} help' -- "$word"))
-    return
-  fi
-  case ${{COMP_WORDS[1]}} in
-{groups}  esac
-  if [[ -n $words ]] && ((COMP_CWORD == 2)); then
-    COMPREPLY=($(compgen -W "$words" -- "$word"))
-    return
-  fi
-  [[ -n $words ]] && sub=" ${{COMP_WORDS[2]}}"
-  case "${{COMP_WORDS[1]}}$sub" in
-{cases}  esac
-  if [[ $word == -* ]]; then
-    COMPREPLY=($(compgen -W "$flags --home --ssh-config --accept-host-key --help" -- "$word"))
-  else
-    COMPREPLY=($(compgen -f -- "$word"))
-  fi
-}}
-complete -o filenames -F _lockstep lockstep
-)bash";
 
 struct Row {
   std::string path;  // "training.optimizer.kind", "model.layers[].dense.units"
@@ -173,25 +140,13 @@ int optionsCommand(const Globals&, const Arguments& arguments) {
   return kSucceeded;
 }
 
-std::string bashCompletion(std::span<const Command> commands) {
-  std::vector<std::string> firsts;
-  std::map<std::string, std::vector<std::string>> groups;  // by first word
-  std::string cases;
-  for (const Command& command : commands) {
-    const std::string name(command.name);
-    const std::string first = name.substr(0, name.find(' '));
-    if (std::find(firsts.begin(), firsts.end(), first) == firsts.end()) firsts.push_back(first);
-    if (first.size() < name.size()) groups[first].push_back(name.substr(first.size() + 1));
-    std::vector<std::string> flags;
-    for (std::string_view flag : command.grammar.flags)
-      flags.push_back(fmt::format("--{}", flag.substr(0, flag.find('='))));
-    cases += fmt::format("    '{}') flags='{}' ;;\n", name, fmt::join(flags, " "));
-  }
-  std::string groupCases;
-  for (const auto& [first, words] : groups)
-    groupCases += fmt::format("    {}) words='{}' ;;\n", first, fmt::join(words, " "));
-  return fmt::format(kBash, fmt::arg("firsts", fmt::join(firsts, " ")),
-                     fmt::arg("groups", groupCases), fmt::arg("cases", cases));
+std::vector<std::string> optionPaths(SpecKind kind) {
+  std::vector<Row> rows;
+  addRows(kind, "", rows);
+  std::vector<std::string> out;
+  for (const Row& row : rows)
+    if (!isMessage(row.field)) out.push_back(row.path);
+  return out;
 }
 
 }  // namespace lockstep::app::cli

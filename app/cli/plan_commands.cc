@@ -26,7 +26,7 @@ namespace {
 Result<Preview> previewOf(const Globals& globals, const Arguments& arguments,
                           const std::string& file, const std::vector<std::string>& sets,
                           passes::PassTrace* trace = nullptr) {
-  LOCKSTEP_ASSIGN(const RunSpecFile spec, loadRunSpec(file, sets));
+  LOCKSTEP_ASSIGN(const RunSpecFile spec, loadRunSpec(modelFile(file), sets));
   LOCKSTEP_TRY(mustHaveModel(spec));
   LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, clusterOf(globals, arguments));
   LaunchRequest request;

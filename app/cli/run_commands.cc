@@ -184,7 +184,8 @@ struct Prepared {
 };
 Result<Prepared> prepare(const Globals& globals, const Arguments& arguments) {
   Prepared out;
-  LOCKSTEP_ASSIGN(const RunSpecFile spec, loadRunSpec(arguments.words()[0], arguments.all("set")));
+  LOCKSTEP_ASSIGN(const RunSpecFile spec,
+                  loadRunSpec(modelFile(arguments.words()[0]), arguments.all("set")));
   LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, clusterOf(globals, arguments));
   Resume resume;
   if (arguments.has("resume")) {

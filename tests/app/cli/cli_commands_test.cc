@@ -287,33 +287,6 @@ class CliCommandsTest : public QObject {
                  path);
   }
 
-  // The script is run by bash itself: commands, groups, flags and options are completed.
-  void bashCompletesCommandsAndOptions() {
-    const Cli cli;
-    const CliResult script = cli.run({"completion", "bash"});
-    QCOMPARE(script.exit, 0);
-    const QString file = cli.write("completion.bash", script.out);
-    const QString program = QString::fromStdString(lockstep::test::buildPath("bin/lockstep"));
-    const auto complete = [&](const QStringList& words) {
-      QStringList quoted;
-      for (const QString& word : words) quoted << "'" + word + "'";
-      QProcess bash;
-      bash.start("bash",
-                 {"-c", QString("source '%1'; compopt() { :; }; COMP_WORDS=('%2' %3); "
-                                "COMP_CWORD=%4; _lockstep; printf '%s\\n' \"${COMPREPLY[@]}\"")
-                            .arg(file, program, quoted.join(' '))
-                            .arg(words.size())});
-      bash.waitForFinished(30000);
-      return QString::fromUtf8(bash.readAllStandardOutput()).split('\n', Qt::SkipEmptyParts);
-    };
-    QVERIFY(complete({"ver"}).contains("verify"));
-    QVERIFY(complete({"history", "ex"}).contains("export"));
-    QVERIFY(complete({"run", "--de"}).contains("--detach"));
-    QVERIFY(complete({"history", "delete", "--f"}).contains("--force"));
-    QCOMPARE(complete({"run", "x.yaml", "--set", "strategy.gat"}),
-             QStringList{"strategy.gather_bytes="});
-  }
-
   void commandLineMistakes() {
     const Cli cli;
     QCOMPARE(cli.run({"frobnicate"}).exit, 2);
