@@ -18,7 +18,9 @@ add_custom_command(OUTPUT ${outputs} ${commands} DEPENDS lockstep
   COMMENT "Writing the manual page and completions" VERBATIM)
 add_custom_target(documents ALL DEPENDS ${outputs})
 
-install(TARGETS lockstep)
+# A program of install(TARGETS) would be built with an empty entry in its DT_RPATH, which is the current folder.
+install(PROGRAMS $<TARGET_FILE:lockstep> TYPE BIN)
+install(CODE "file(RPATH_REMOVE FILE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/lockstep\")")
 install(DIRECTORY ${CMAKE_BINARY_DIR}/bundle DESTINATION lib/lockstep USE_SOURCE_PERMISSIONS)
 # A link, so that the agent finds its libraries and its manifest.
 install(CODE "
