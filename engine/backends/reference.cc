@@ -55,9 +55,9 @@ Result<std::unique_ptr<Kernel>> bindCast(const KernelSpec& spec) {
     case DType::kF64:
       return bindCastFrom<T, double>(spec);
     case DType::kBf16:
-      return bindCastFrom<T, reference::Bf16>(spec);
+      return bindCastFrom<T, Bf16>(spec);
     case DType::kF16:
-      return bindCastFrom<T, reference::F16>(spec);
+      return bindCastFrom<T, F16>(spec);
     case DType::kI32:
       return bindCastFrom<T, std::int32_t>(spec);
     case DType::kI64:
@@ -329,8 +329,8 @@ Result<std::unique_ptr<Kernel>> bindColumns(const KernelSpec& spec) {
 
 template <typename T>
 Result<std::unique_ptr<Kernel>> bindMatmulOrConv(const KernelSpec& spec) {
-  if (spec.inputs[0].type.dtype == DType::kBf16) return bindProduct<reference::Bf16, T>(spec);
-  if (spec.inputs[0].type.dtype == DType::kF16) return bindProduct<reference::F16, T>(spec);
+  if (spec.inputs[0].type.dtype == DType::kBf16) return bindProduct<Bf16, T>(spec);
+  if (spec.inputs[0].type.dtype == DType::kF16) return bindProduct<F16, T>(spec);
   return bindProduct<T, T>(spec);
 }
 
@@ -918,8 +918,8 @@ bool referenceSupports(Op op, DType dtype) {
 
 Result<std::unique_ptr<Kernel>> bindReference(const KernelSpec& spec) {
   if (!referenceSupports(spec.op, computeType(spec))) return unsupported("reference", spec);
-  if (computeType(spec) == DType::kBf16) return bindCast<reference::Bf16>(spec);
-  if (computeType(spec) == DType::kF16) return bindCast<reference::F16>(spec);
+  if (computeType(spec) == DType::kBf16) return bindCast<Bf16>(spec);
+  if (computeType(spec) == DType::kF16) return bindCast<F16>(spec);
   return computeType(spec) == DType::kF64 ? bindAs<double>(spec) : bindAs<float>(spec);
 }
 

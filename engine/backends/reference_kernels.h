@@ -3,13 +3,13 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <numbers>
 
 #include "engine/backends/kernel.h"
+#include "engine/base/float16.h"
 
 namespace lockstep::backends::reference {
 
@@ -67,27 +67,6 @@ void addScaled(std::int64_t n, T x, const T* __restrict row, double* __restrict 
   const double factor = static_cast<double>(x);
   for (std::int64_t i = 0; i < n; ++i) sums[i] += factor * static_cast<double>(row[i]);
 }
-
-// A 16-bit operand: a sign, an exponent and kFraction bits of mantissa.
-template <int kFraction>
-struct Float16 {
-  std::uint16_t bits;
-  explicit operator double() const {
-    constexpr std::uint64_t kExponents = (1u << (15 - kFraction)) - 1, kWide = 0x7ff;
-    const std::uint64_t magnitude = bits & 0x7fffu, exponent = magnitude >> kFraction;
-    const std::uint64_t fraction = magnitude & ((1u << kFraction) - 1), sign = bits & 0x8000u;
-    if (exponent == 0) {
-      constexpr double kStep =
-          std::bit_cast<double>((kWide / 2 - kExponents / 2 + 1 - kFraction) << 52);
-      return (sign != 0 ? -1.0 : 1.0) * static_cast<double>(fraction) * kStep;
-    }
-    const std::uint64_t wide =
-        exponent == kExponents ? kWide : exponent - kExponents / 2 + kWide / 2;
-    return std::bit_cast<double>(sign << 48 | wide << 52 | fraction << (52 - kFraction));
-  }
-};
-using Bf16 = Float16<7>;
-using F16 = Float16<10>;
 
 // y[n,o] = bias[o] + Σ_k a[n,k]·b[k,o], k ascending. X is the operand type, here and in
 // convolutions.

@@ -1,7 +1,8 @@
 #include "engine/weights/layout.h"
 
-#include <bit>
 #include <cstring>
+
+#include "engine/base/float16.h"
 
 namespace lockstep::weights {
 namespace {
@@ -15,24 +16,14 @@ T load(const std::byte* from) {
   return out;
 }
 
-float fromBf16(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
-
-std::uint16_t toBf16(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  if (value != value) return static_cast<std::uint16_t>(bits >> 16 | 0x40);  // stays a NaN
-  return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 double valueAt(DType dtype, const std::byte* from) {
   switch (dtype) {
     case DType::kF64:
       return load<double>(from);
     case DType::kBf16:
-      return static_cast<double>(fromBf16(load<std::uint16_t>(from)));
+      return static_cast<double>(load<Bf16>(from));
     case DType::kF16:
-      return static_cast<double>(load<_Float16>(from));
+      return static_cast<double>(load<F16>(from));
     default:
       return static_cast<double>(load<float>(from));
   }
@@ -48,9 +39,9 @@ void storeAt(DType dtype, std::byte* to, double value) {
     case DType::kF64:
       return store(to, value);
     case DType::kBf16:
-      return store(to, toBf16(static_cast<float>(value)));
+      return store(to, Bf16::of(value));
     case DType::kF16:
-      return store(to, static_cast<_Float16>(value));
+      return store(to, F16::of(value));
     default:
       return store(to, static_cast<float>(value));
   }

@@ -14,6 +14,7 @@
 #include "engine/base/crc32c.h"
 #include "engine/base/dtype.h"
 #include "engine/base/file.h"
+#include "engine/base/float16.h"
 #include "engine/base/hash.h"
 #include "engine/base/hex.h"
 #include "engine/base/random.h"
@@ -37,6 +38,33 @@ Result<int> quarter(int number) {
 Status even(int number) {
   LOCKSTEP_TRY(half(number).status());
   return {};
+}
+
+// Each number and what lies between it and the next one, which is rounded to the nearer of the two
+// and, in the middle, to the even one.
+template <typename Half>
+void roundsToNearest(std::uint16_t infinity) {
+  const auto value = [](int bits) {
+    return static_cast<double>(Half{static_cast<std::uint16_t>(bits)});
+  };
+  QCOMPARE(value(infinity), std::numeric_limits<double>::infinity());
+  for (int bits = 0; bits < infinity; ++bits) {
+    const double low = value(bits);
+    QCOMPARE(Half::of(low).bits, bits);
+    QCOMPARE(Half::of(-low).bits, bits | 0x8000);
+    // What would follow the largest number stands at infinity's place.
+    const double high = bits + 1 < infinity ? value(bits + 1) : low + (low - value(bits - 1));
+    const double middle = low + (high - low) / 2;
+    QVERIFY(low < high);
+    QCOMPARE(Half::of(middle).bits, bits + bits % 2);
+    QCOMPARE(Half::of(std::nextafter(middle, low)).bits, bits);
+    QCOMPARE(Half::of(std::nextafter(middle, high)).bits, bits + 1);
+  }
+  QCOMPARE(Half::of(std::numeric_limits<double>::max()).bits, infinity);
+  QCOMPARE(Half::of(-std::numeric_limits<double>::infinity()).bits, infinity | 0x8000);
+  QCOMPARE(Half::of(std::numeric_limits<double>::denorm_min()).bits, 0);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  QVERIFY(std::isnan(static_cast<double>(Half::of(nan))));
 }
 
 }  // namespace
@@ -170,6 +198,11 @@ class BaseTest : public QObject {
     QCOMPARE(sizeOf(DType::kBf16), std::size_t{2});
     QCOMPARE(shapeText({64, 784}), std::string("64x784"));
     QCOMPARE(elementCount({}), std::int64_t{1});
+  }
+
+  void sixteenBitFloatsRoundToNearest() {
+    roundsToNearest<F16>(0x7c00);
+    roundsToNearest<Bf16>(0x7f80);
   }
 
   void hexadecimalDigits() {
