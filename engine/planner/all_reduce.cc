@@ -10,7 +10,7 @@ namespace lockstep::planner {
 namespace {
 
 // Between ranks of one host, whatever links the hosts.
-constexpr cluster::Link kInside{"", 3e-5, 3e9};
+const cluster::Link kInside{"", 3e-5, 3e9};
 constexpr std::int64_t kFewBytes = 32 << 10;
 // The saving from which on an algorithm replaces the communicator's own.
 constexpr double kWorthwhile = 0.9;

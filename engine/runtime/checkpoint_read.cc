@@ -131,6 +131,8 @@ Mismatch Reading::mismatch() const {
       out.wrong.push_back(message("{} is {}[{}] there, the model has {}[{}]", weightName(name),
                                   dtypeName(found->second.dtype), shapeText(found->second.shape),
                                   dtypeName(tensor.dtype), shapeText(tensor.shape)));
+    else
+      ++out.shared;
   }
   for (const auto& [name, tensor] : manifest_.tensors)
     if (!weightName(name).empty() && !weights.contains(name))
@@ -301,8 +303,8 @@ Result<Standing> Reading::fill() const {
   return Standing();
 }
 
-// Collective.
-Status checkFinite(const std::string& folder, const RankState& state) {
+// Collective. Returns the error, with the first element, if one is not finite.
+Status checkFinite(Error error, const RankState& state) {
   std::optional<Found> mine;
   for (const HeldPiece& held : plan::piecesHeldBy(state.plan, state.rank)) {
     const std::span bytes(state.arena.data() + held.offset,
@@ -317,14 +319,26 @@ Status checkFinite(const std::string& folder, const RankState& state) {
   }
   LOCKSTEP_ASSIGN(const FoundMessage first, firstFound(messageOf(state.rank, mine), state.groups));
   if (first.step == kNotFound) return {};
-  Error error = invalidArgument("the checkpoint {} comes from training that diverged", folder);
   const std::string_view found = first.text.data();  // the element and its tensor
   const std::size_t space = found.find(' ');
   error.why = message("the {} is not finite from element {} on", found.substr(space + 1),
                       found.substr(0, space));
+  return error;
+}
+
+Error divergedCheckpoint(const std::string& folder) {
+  Error error = invalidArgument("the checkpoint {} comes from training that diverged", folder);
   error.next =
       "resume from an earlier checkpoint with a lower training.optimizer.learning_rate, or set "
       "training.on_nonfinite=continue to use this one anyway";
+  return error;
+}
+
+Error nonFiniteWeights(const std::string& source) {
+  Error error = invalidArgument("the weights in {} cannot be trained on", source);
+  error.next =
+      "name other weights in model.init_from, or set training.on_nonfinite=continue to start from "
+      "these anyway";
   return error;
 }
 
@@ -423,7 +437,8 @@ Result<Loaded> readNewest(const std::string& path, const ReadOptions& options, c
 // Checks that a run with this seed and batch can continue from the checkpoint.
 Result<Progress> progressFrom(const Loaded& loaded, const ReadOptions& options,
                               const RankState& state) {
-  if (options.nonFinite == NonFinite::kRefused) LOCKSTEP_TRY(checkFinite(loaded.folder, state));
+  if (options.nonFinite == NonFinite::kRefused)
+    LOCKSTEP_TRY(checkFinite(divergedCheckpoint(loaded.folder), state));
   // Steps count batches: with another batch they would point elsewhere in the data.
   LOCKSTEP_ASSIGN(const std::int64_t batch, integerOf(loaded.metadata, "batch"));
   if (batch != state.plan.globalBatch) {
@@ -496,7 +511,8 @@ Status readWeights(const InitFrom& from, const ReadOptions& options, const RankS
     source = loaded.folder;
     mismatch = loaded.mismatch;
   }
-  if (options.nonFinite == NonFinite::kRefused) LOCKSTEP_TRY(checkFinite(source, state));
+  if (options.nonFinite == NonFinite::kRefused)
+    LOCKSTEP_TRY(checkFinite(nonFiniteWeights(source), state));
   warnOfRest(source, mismatch, options, state);
   return {};
 }

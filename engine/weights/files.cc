@@ -64,14 +64,17 @@ Message Mismatch::text() const {
 }
 
 Status Mismatch::check(const std::string& source, bool partial) const {
-  if (wrong.empty() && (partial || fits())) return {};
+  if (fits() || (partial && wrong.empty() && shared > 0)) return {};
   Error error = invalidArgument("the weights in {} do not fit the model", source);
   error.why = text();
-  error.next =
-      wrong.empty()
-          ? "correct the model or model.init_from.names, or set model.init_from.partial to "
-            "start from what fits"
-          : "correct the model, or rename the layers that are to start from random weights";
+  if (!wrong.empty())
+    error.next = "correct the model, or rename the layers that are to start from random weights";
+  else if (shared == 0)
+    error.next = "correct the model or model.init_from.names";
+  else
+    error.next =
+        "correct the model or model.init_from.names, or set model.init_from.partial to start from "
+        "what fits";
   return error;
 }
 
@@ -88,8 +91,6 @@ Result<WeightsFile> WeightsFile::open(const std::string& path, const Names& name
   out.file_ = std::make_shared<const TensorReader>(std::move(reader));
   out.match(names, wanted);
   LOCKSTEP_TRY(out.mismatch_.check(path, partial));
-  if (out.manifest_.tensors.empty() && !wanted.empty())
-    LOCKSTEP_TRY(out.mismatch_.check(path, false));
   LOCKSTEP_TRY(out.checkCopies(names));
   return out;
 }
@@ -125,6 +126,7 @@ void WeightsFile::take(const TensorInfo& tensor, const std::string& name, const 
                                       typeText(tensor.dtype, expected)));
     return;
   }
+  ++mismatch_.shared;
   manifest_.tensors[tensor.name] = tensor;
   stored_[tensor.name] = stored;
   stored_[tensor.name].name = name;
@@ -290,7 +292,15 @@ Status exportWeights(const ModelWeights& model, const Names& names, std::optiona
           ours.resize(static_cast<std::size_t>(info.bytes()));
           LOCKSTEP_TRY(model.read(info.name, ours));
           theirs.resize(static_cast<std::size_t>(tensors[index].bytes()));
-          toFile(names.of(info.name), info.shape, info.dtype, ours, tensors[index].dtype, theirs);
+          if (const std::int64_t lost = toFile(names.of(info.name), info.shape, info.dtype, ours,
+                                               tensors[index].dtype, theirs);
+              lost > 0) {
+            Error error = invalidArgument("{} of {} values of {} are too large for {}", lost,
+                                          elementCount(info.shape), info.name,
+                                          dtypeName(tensors[index].dtype));
+            error.next = "choose a type of a wider range: bf16 or f32";
+            return error;
+          }
           return std::span<const std::byte>(theirs);
         });
   };

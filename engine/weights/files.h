@@ -23,12 +23,14 @@ std::map<std::string, TensorInfo> weightsOf(const plan::Plan& plan);
 
 // What a file lacks of a model, or the model of a file.
 struct Mismatch {
+  std::size_t shared = 0;                      // tensors that fit
   std::vector<std::string> missing, leftOver;  // names
   std::vector<Message> wrong;                  // shapes and types
   bool fits() const { return missing.empty() && leftOver.empty() && wrong.empty(); }
   // Lists them, the first few of each.
   Message text() const;
-  // OK if they fit, or if `partial` and only names differ. kInvalidArgument: `source` does not fit.
+  // OK if they fit, or if `partial` and only some names differ. kInvalidArgument: `source` does not
+  // fit.
   Status check(const std::string& source, bool partial) const;
 };
 
@@ -83,7 +85,7 @@ class ModelWeights {
 
 // Writes the model to a safetensors file as others read it, tensor by tensor. `type`: of all
 // tensors; nullopt: as they are. Errors: kInvalidArgument where the model has not the parameters
-// that `names` tells; those of reading and writing.
+// that `names` tells, or a value that `type` cannot hold; those of reading and writing.
 Status exportWeights(const ModelWeights& model, const Names& names, std::optional<DType> type,
                      const std::string& to);
 

@@ -1,5 +1,6 @@
 #include "engine/weights/layout.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "engine/base/float16.h"
@@ -182,13 +183,19 @@ Result<Names> gpt2Names(const models::Model& model) {
 
 bool isConvertible(DType dtype) { return isFloat(dtype); }
 
-void convert(DType from, const std::byte* in, DType to, std::byte* out, std::int64_t count) {
+std::int64_t convert(DType from, const std::byte* in, DType to, std::byte* out,
+                     std::int64_t count) {
   if (from == to) {
     std::memcpy(out, in, bytes(count, from));
-    return;
+    return 0;
   }
-  for (std::int64_t i = 0; i < count; ++i)
-    storeAt(to, out + bytes(i, to), valueAt(from, in + bytes(i, from)));
+  std::int64_t lost = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double value = valueAt(from, in + bytes(i, from));
+    storeAt(to, out + bytes(i, to), value);
+    lost += std::isfinite(value) && std::isinf(valueAt(to, out + bytes(i, to))) ? 1 : 0;
+  }
+  return lost;
 }
 
 void fromFile(const Stored& stored, const Shape& shape, DType fileType,
@@ -199,12 +206,14 @@ void fromFile(const Stored& stored, const Shape& shape, DType fileType,
   });
 }
 
-void toFile(const Stored& stored, const Shape& shape, DType type, std::span<const std::byte> in,
-            DType fileType, std::span<std::byte> out) {
+std::int64_t toFile(const Stored& stored, const Shape& shape, DType type,
+                    std::span<const std::byte> in, DType fileType, std::span<std::byte> out) {
+  std::int64_t lost = 0;
   forRuns(stored, shape, [&](std::int64_t here, std::int64_t there, std::int64_t count) {
-    convert(type, in.data() + bytes(here, type), fileType, out.data() + bytes(there, fileType),
-            count);
+    lost += convert(type, in.data() + bytes(here, type), fileType,
+                    out.data() + bytes(there, fileType), count);
   });
+  return lost;
 }
 
 }  // namespace lockstep::weights

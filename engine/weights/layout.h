@@ -60,16 +60,16 @@ struct Names {
 Result<Names> gpt2Names(const models::Model& model);
 
 // Converts elements between floating-point types, to the nearest, ties to even; the same type bit
-// by bit.
-void convert(DType from, const std::byte* in, DType to, std::byte* out, std::int64_t count);
+// by bit. Returns how many finite values became infinite, which `to` cannot hold.
+std::int64_t convert(DType from, const std::byte* in, DType to, std::byte* out, std::int64_t count);
 // Whether convert() takes this type.
 bool isConvertible(DType dtype);
 
 // Copies a parameter of this shape, or whole rows of one, from its layout in a file to the model's,
-// or back.
+// or back; then returns what convert() does.
 void fromFile(const Stored& stored, const Shape& shape, DType fileType,
               std::span<const std::byte> in, DType type, std::span<std::byte> out);
-void toFile(const Stored& stored, const Shape& shape, DType type, std::span<const std::byte> in,
-            DType fileType, std::span<std::byte> out);
+std::int64_t toFile(const Stored& stored, const Shape& shape, DType type,
+                    std::span<const std::byte> in, DType fileType, std::span<std::byte> out);
 
 }  // namespace lockstep::weights

@@ -208,6 +208,53 @@ class InitFromTest : public QObject {
     QVERIFY(trained(less).error().find("left over are lm_head.weight") != std::string::npos);
   }
 
+  // A part that is nothing is refused: of a file, of a model file, and of a checkpoint.
+  void aPartMustShareTensors() {
+    QTemporaryDir kept;
+    RunSettings first = still();
+    first.trainer.initFrom = {};
+    first.trainer.checkpointFolder = kept.path().toStdString();
+    const RunOutcome before = trained(first);
+    QVERIFY2(before.ok(), before.error().c_str());
+    const std::string model = file("shared.safetensors").toStdString();
+    std::filesystem::rename(first.trainer.modelFile, model);
+    models::Model other = smallGpt(kVocabulary);
+    for (models::Layer& layer : other.layers) {
+      layer.name = "my" + layer.name;
+      if (!layer.tied.empty()) layer.tied = "my" + layer.tied;
+    }
+    for (const auto& [from, checkpoint] : {std::pair{file("gpt2.safetensors").toStdString(), false},
+                                           {model, false},
+                                           {first.trainer.checkpointFolder, true}}) {
+      RunSettings settings = still();
+      settings.model = other;
+      settings.ranks = 2;
+      settings.trainer.initFrom = {};
+      settings.trainer.initFrom.partial = true;
+      (checkpoint ? settings.trainer.initFrom.checkpoint : settings.trainer.initFrom.file) = from;
+      const RunOutcome out = trained(settings);
+      QVERIFY2(!out.ok(), from.c_str());
+      QVERIFY2(out.error().find("do not fit the model") != std::string::npos, out.error().c_str());
+    }
+  }
+
+  void weightsThatAreNotFinite() {
+    std::ifstream in(made("gpt2.safetensors").toStdString(), std::ios::binary);
+    std::string content((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    std::memcpy(content.data() + content.size() - sizeof nan, &nan, sizeof nan);
+    RunSettings settings = still();
+    settings.ranks = 2;
+    settings.trainer.initFrom.file = file("nan").toStdString();
+    std::ofstream(settings.trainer.initFrom.file, std::ios::binary) << content;
+    const RunOutcome out = trained(settings);
+    QVERIFY(!out.ok());
+    QVERIFY2(
+        out.error().find("the weights in " + settings.trainer.initFrom.file) != std::string::npos,
+        out.error().c_str());
+    QVERIFY(out.ranks[0].error().next.text().find("model.init_from") != std::string::npos);
+  }
+
   void tensorsOfOtherShapesAreRefused() {
     models::Model model = smallGpt(kVocabulary);
     model.input = {5};
