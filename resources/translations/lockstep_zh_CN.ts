@@ -1663,6 +1663,26 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::Message</name>
         <message>
+            <source>the weights in %1 cannot be trained on</source>
+            <translation>无法在 %1 中的权重上训练</translation>
+        </message>
+        <message>
+            <source>name other weights in model.init_from, or set training.on_nonfinite=continue to start from these anyway</source>
+            <translation>在 model.init_from 中指定其他权重，或设 training.on_nonfinite=continue 以仍从这些权重开始</translation>
+        </message>
+        <message>
+            <source>%1 of %2 values of %3 are too large for %4</source>
+            <translation>%3 的 %2 个值中有 %1 个超出 %4 的范围</translation>
+        </message>
+        <message>
+            <source>correct the model or model.init_from.names</source>
+            <translation>更正模型或 model.init_from.names</translation>
+        </message>
+        <message>
+            <source>choose a type of a wider range: bf16 or f32</source>
+            <translation>选择范围更大的类型：bf16 或 f32</translation>
+        </message>
+        <message>
             <source>nobody has told where the file of weights is</source>
             <translation>未告知权重文件的位置</translation>
         </message>
