@@ -101,9 +101,15 @@ template <int kHalf = kWidth / 2, typename F>
   if constexpr (kHalf == 0) {
     return v[0];
   } else {
+#if __has_builtin(__builtin_shuffle)
     Mask other;
     for (int i = 0; i < kWidth; ++i) other[i] = i ^ kHalf;
-    return folded<kHalf / 2>(f(v, static_cast<Vec>(__builtin_shuffle(v, other))), f);
+    const Vec swapped = __builtin_shuffle(v, other);
+#else
+    Vec swapped;
+    for (int i = 0; i < kWidth; ++i) swapped[i] = v[i ^ kHalf];
+#endif
+    return folded<kHalf / 2>(f(v, swapped), f);
   }
 }
 inline float total(Vec v) {
