@@ -20,6 +20,7 @@
 #include "engine/plan/plan.h"
 #include "engine/planner/planner.h"
 #include "engine/runtime/checkpoint.h"
+#include "engine/specs/data_files.h"
 #include "engine/specs/error_info.h"
 #include "engine/specs/options.h"
 #include "engine/specs/specs.h"
@@ -76,17 +77,6 @@ Progress progressOf(node::v1::DataProgress::Activity activity, const std::string
     progress.set_bytes_total(total);
     return observer(progress);
   };
-}
-
-data::TableFile tableOf(const spec::v1::RunSpec& spec, bool train, const std::string& path) {
-  const auto& part = train ? spec.data().train() : spec.data().evaluate();
-  const auto& input = spec.model().input();
-  data::TableFile table{path, input.shape_size() > 0 ? input.shape(0) : 0, input.columns(),
-                        input.categories()};
-  table.classes = spec.model().loss() == "mse" ? 0 : spec.model().classes();
-  table.from = part.from();
-  table.to = part.to();
-  return table;
 }
 
 namespace {
@@ -149,16 +139,30 @@ Result<data::FileFacts> inspectFile(const specs::DataFile& file, std::string_vie
   return facts;
 }
 
+// Of tokens only samples are read, and no rank holds them.
+Status checkTokens(const specs::DataFile& file, const spec::v1::RunSpec& spec, bool train,
+                   FoundData& found) {
+  const data::TokenFiles tokens = specs::tokenFiles(spec, train, file.path);
+  LOCKSTEP_ASSIGN(const data::FileFacts facts, data::inspectTokens(tokens));
+  LOCKSTEP_TRY(checkHash(file, facts.sha256, found));
+  return data::checkTokens(tokens, facts);
+}
+
+// The kinds of files of a format.
+std::vector<std::string_view> kindsOf(const std::string& format) {
+  if (format == "idx") return {"images", "labels"};
+  return {format};
+}
+
 // The training or the evaluation data; evaluation data may be absent. The bytes of its elements are
 // added to those in `found`.
 Status checkData(const std::map<std::string, std::string>& paths, const std::string& which,
                  const node::v1::PrepareRequest& request, const Shape& sample, DataCache& cache,
                  FoundData& found, const DataObserver& observer) {
   const spec::v1::DataSpec& data = request.spec().data();
-  const bool isText = data.format() == "text", isTable = data.format() == "table";
+  const bool train = which == "train";
   std::vector<specs::DataFile> files;
-  for (const std::string_view kind : {"images", "labels", "text", "table"}) {
-    if (isText != (kind == "text") || isTable != (kind == "table")) continue;
+  for (const std::string_view kind : kindsOf(data.format())) {
     specs::DataFile file{fmt::format("{}.{}", which, kind), "", ""};
     for (const specs::DataFile& given : specs::dataFiles(request.spec()))
       if (given.name == file.name) file.sha256 = given.sha256;
@@ -169,29 +173,31 @@ Status checkData(const std::map<std::string, std::string>& paths, const std::str
       std::find_if(files.begin(), files.end(), [](const auto& file) { return file.path.empty(); });
   const bool any =
       std::any_of(files.begin(), files.end(), [](const auto& file) { return !file.path.empty(); });
-  if (!any && which == "evaluate") return {};
+  if (!any && !train) return {};
   if (missing != files.end()) {
     Error error = invalidArgument("the run has no data.{}", missing->name);
     error.next = "name the file in the run";
     return error;
   }
+  if (data.format() == "tokens") return checkTokens(files[0], request.spec(), train, found);
   std::vector<data::FileFacts> facts;
-  const data::TableFile table = tableOf(request.spec(), which == "train", files[0].path);
+  const data::TableFile table = specs::tableFile(request.spec(), train, files[0].path);
   for (const specs::DataFile& file : files) {
     LOCKSTEP_ASSIGN(data::FileFacts one,
                     inspectFile(file, data.format(), table, cache, found, observer));
     facts.push_back(std::move(one));
   }
-  const auto& part = which == "train" ? data.train() : data.evaluate();
-  const double share = isText || isTable ? part.to() - part.from() : 1;
+  const auto& part = train ? data.train() : data.evaluate();
+  const double share = data.format() == "idx" ? 1 : part.to() - part.from();
   for (std::size_t i = 0; i < files.size(); ++i)
     (found.decoded.contains(files[i].name) ? found.mappedBytes : found.ownBytes) +=
         static_cast<std::int64_t>(share * static_cast<double>(elementCount(facts[i].dimensions)));
-  if (isText) {
-    return data::checkText({files[0].path, sample.empty() ? 1 : sample[0], part.from(), part.to()},
-                           facts[0]);
+  if (data.format() == "text") {
+    data::TextFile text = specs::textFile(request.spec(), train, files[0].path);
+    text.tokens = sample.empty() ? 1 : sample[0];
+    return data::checkText(text, facts[0]);
   }
-  if (isTable) return data::checkTable(table, facts[0]);
+  if (data.format() == "table") return data::checkTable(table, facts[0]);
   const int classes = request.spec().model().classes();
   return data::checkIdx({files[0].path, files[1].path, {}, {}, {}, {}}, facts[0], facts[1], sample,
                         classes > 0 ? classes : 256);

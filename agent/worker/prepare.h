@@ -53,9 +53,6 @@ inline constexpr std::string_view kDecoded = "decoded.";
 std::map<std::string, std::string> dataPaths(
     const spec::v1::RunSpec& spec, const google::protobuf::Map<std::string, std::string>& given);
 
-// Returns the table that a run trains on (`train`) or evaluates on.
-data::TableFile tableOf(const spec::v1::RunSpec& spec, bool train, const std::string& path);
-
 // Returns the private memory of a worker in bytes: its part of the plan, data that is not mapped,
 // threads and libraries. Excludes workspaces of kernels, which are known only once they are bound.
 std::int64_t workerMemory(const plan::Plan& plan, int rank, std::int64_t dataBytes);

@@ -26,6 +26,7 @@
 #include "engine/runtime/evaluate.h"
 #include "engine/runtime/heartbeat.h"
 #include "engine/runtime/trainer.h"
+#include "engine/specs/data_files.h"
 #include "engine/specs/specs.h"
 
 namespace lockstep::agent {
@@ -103,8 +104,8 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
             boundBytes >> 10);
     link.awaitStart(boundBytes);
   };
-  const bool isText = start.spec().data().format() == "text";
-  const auto tokens = static_cast<int>(isText ? start.spec().model().input().shape(0) : 0);
+  const auto& input = start.spec().model().input();
+  const auto tokens = static_cast<int>(input.vocabulary() > 0 ? input.shape(0) : 0);
   Telemetry telemetry(start.rank(), link.channel(), ready, stalls, tokens, &link.profiled());
   auto summary = runtime::train(plan, start.rank(), options, *trainData, *evalData,
                                 *resources.backend, resources.groups, link.stopAsked(), telemetry);
@@ -271,14 +272,18 @@ Result<std::unique_ptr<data::Dataset>> openData(const node::v1::WorkerStart& sta
   const bool evaluation = !train && !path("evaluate.images").empty();
   if (start.spec().data().format() == "text") {
     const bool other = !train && !path("evaluate.text").empty();
-    const auto& part = other ? start.spec().data().evaluate() : start.spec().data().train();
-    return data::openText({path(other ? "evaluate.text" : "train.text"),
-                           start.spec().model().input().shape(0), part.from(), part.to()});
+    return data::openText(
+        specs::textFile(start.spec(), !other, path(other ? "evaluate.text" : "train.text")));
+  }
+  if (start.spec().data().format() == "tokens") {
+    const bool other = !train && !path("evaluate.tokens").empty();
+    return data::openTokens(
+        specs::tokenFiles(start.spec(), !other, path(other ? "evaluate.tokens" : "train.tokens")));
   }
   if (start.spec().data().format() == "table") {
     const bool other = !train && !path("evaluate.table").empty();
     const std::string name = other ? "evaluate.table" : "train.table";
-    data::TableFile table = tableOf(start.spec(), !other, path(name));
+    data::TableFile table = specs::tableFile(start.spec(), !other, path(name));
     table.decoded = decoded(name);
     return data::openTable(table);
   }

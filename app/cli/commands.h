@@ -67,6 +67,7 @@ int complete(std::span<const Command> commands, const Globals& globals, const Ar
 std::string manualPage(std::span<const Command> commands, std::string_view version);
 
 int exportCommand(const Globals& globals, const Arguments& arguments);
+int tokenizeCommand(const Globals& globals, const Arguments& arguments);
 int dataShowCommand(const Globals& globals, const Arguments& arguments);
 int makeDataCommand(const Globals& globals, const Arguments& arguments);
 int openCommand(const Globals& globals, const Arguments& arguments);

@@ -15,7 +15,16 @@
 namespace lockstep::app::cli {
 namespace {
 
-constexpr std::string_view kFormats[] = {"idx", "table", "text"};  // by DataKind
+constexpr std::string_view kFormats[] = {"idx", "table", "text", "tokens"};  // by DataKind
+
+bool isText(DataKind kind) { return kind == DataKind::kText || kind == DataKind::kTokens; }
+
+// "[1,2]" of "1 2".
+std::string tokensOf(const DataSample& sample) {
+  std::string out = sample.text;
+  std::ranges::replace(out, ' ', ',');
+  return fmt::format("[{}]", out);
+}
 
 struct Asked {
   bool evaluate = false, random = false, check = false, make = false, json = false;
@@ -76,8 +85,8 @@ void printSamples(const DataPreview& data, const std::vector<DataSample>& sample
   const auto shape = data.shape();
   for (const DataSample& sample : samples) {
     std::string line = fmt::format("#{}", sample.index);
-    if (data.kind() != DataKind::kText) line += fmt::format("  label {}", printable(sample.label));
-    if (data.kind() == DataKind::kText) line += "  " + oneLine(sample.text);
+    if (!isText(data.kind())) line += fmt::format("  label {}", printable(sample.label));
+    if (isText(data.kind())) line += "  " + oneLine(sample.text);
     if (data.kind() == DataKind::kRows) {
       line += " ";
       for (const std::string& cell : sample.cells)
@@ -130,8 +139,9 @@ void printJson(const DataPreview& data, const std::vector<DataSample>& samples,
   for (const DataSample& sample : samples) {
     JsonLine line("sample");
     line.add("index", sample.index);
-    if (data.kind() != DataKind::kText) line.add("label", sample.label);
+    if (!isText(data.kind())) line.add("label", sample.label);
     if (data.kind() == DataKind::kText) line.add("text", sample.text);
+    if (data.kind() == DataKind::kTokens) line.addRaw("tokens", tokensOf(sample));
     if (data.kind() == DataKind::kRows) line.addRaw("cells", textOf(sample.cells));
     if (data.kind() == DataKind::kImages) {
       std::vector<int> pixels;

@@ -233,6 +233,20 @@ const std::vector<Command> kCommands{
      "Deletes a run from the history.\n"
      "  --force     even if the run has not ended, for example because its nodes are gone",
      historyDeleteCommand},
+    {"tokenize",
+     {{"vocabulary=", "merges=", "to=", "end-of-text=", "json"},
+      1,
+      100000,
+      "tokenize TEXT… --vocabulary FILE --merges FILE --to FILE.npy [--end-of-text TOKEN] "
+      "[--json]"},
+     "Turns texts, plain or gzip, into the tokens of a byte-pair vocabulary, for "
+     "data.train.tokens.\n"
+     "  --vocabulary   tokens and their ids, as GPT-2's vocab.json (encoder.json)\n"
+     "  --merges       pairs, a line each, as GPT-2's merges.txt (vocab.bpe)\n"
+     "  --to           a NumPy file of 2 bytes a token, or 4 if the vocabulary has more than "
+     "65536\n"
+     "  --end-of-text  follows each text, as '<|endoftext|>'",
+     tokenizeCommand},
     {"export",
      {{"to=", "names=", "type=", "model=", "json"},
       1,

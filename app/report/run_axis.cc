@@ -59,8 +59,9 @@ Result<double> sizeOfStep(RunAxis axis, const History& history, const std::strin
   const spec::v1::RunSpec& spec = *file->spec;
   const auto batch = static_cast<double>(spec.training().batch());
   if (axis == RunAxis::kSamples) return batch;
-  const bool text = spec.data().format() == "text" && spec.model().input().shape_size() > 0;
-  return text ? batch * static_cast<double>(spec.model().input().shape(0)) : 0.0;
+  return spec.model().input().vocabulary() > 0 && spec.model().input().shape_size() > 0
+             ? batch * static_cast<double>(spec.model().input().shape(0))
+             : 0.0;
 }
 
 Error cannotPlace(RunAxis axis, const std::string& run) {

@@ -7,6 +7,7 @@
 #include "engine/base/utf8.h"
 #include "engine/data/content.h"
 #include "engine/data/samples.h"
+#include "engine/specs/data_files.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
@@ -22,25 +23,21 @@ namespace {
 using spec::v1::DataFiles;
 using spec::v1::RunSpec;
 
-data::TableFile tableOf(const RunSpec& spec, const DataFiles& files) {
-  const auto& input = spec.model().input();
-  data::TableFile table{files.table(), input.shape_size() > 0 ? input.shape(0) : 0, input.columns(),
-                        input.categories()};
-  table.classes = spec.model().loss() == "mse" ? 0 : spec.model().classes();
-  table.from = files.from();
-  table.to = files.to();
-  return table;
-}
-
-Result<std::unique_ptr<data::SampleReader>> readerOf(const RunSpec& spec, const DataFiles& files,
+Result<std::unique_ptr<data::SampleReader>> readerOf(const RunSpec& spec, bool train,
                                                      DataKind kind) {
-  const auto& shape = spec.model().input().shape();
-  if (kind == DataKind::kText) {
-    const data::TextFile text{files.text(), shape.empty() ? 0 : shape[0], files.from(), files.to()};
-    return data::readTextSamples(text, files.text_sha256());
+  const DataFiles& files = train ? spec.data().train() : spec.data().evaluate();
+  switch (kind) {
+    case DataKind::kText:
+      return data::readTextSamples(specs::textFile(spec, train, files.text()), files.text_sha256());
+    case DataKind::kTokens:
+      return data::readTokenSamples(specs::tokenFiles(spec, train, files.tokens()));
+    case DataKind::kRows:
+      return data::readTableSamples(specs::tableFile(spec, train, files.table()),
+                                    files.table_sha256());
+    case DataKind::kImages:
+      break;
   }
-  if (kind == DataKind::kRows)
-    return data::readTableSamples(tableOf(spec, files), files.table_sha256());
+  const auto& shape = spec.model().input().shape();
   const int classes = spec.model().classes();
   return data::readIdxSamples(
       {files.images(), files.labels(), files.images_sha256(), files.labels_sha256()},
@@ -53,7 +50,7 @@ DataSample sampleOf(DataKind kind, data::StoredSample&& stored) {
   out.label = std::move(stored.label);
   out.cells = std::move(stored.cells);
   out.problem = std::move(stored.problem);
-  (kind == DataKind::kText ? out.text : out.pixels) = std::move(stored.bytes);
+  (kind == DataKind::kImages ? out.pixels : out.text) = std::move(stored.bytes);
   return out;
 }
 
@@ -74,13 +71,12 @@ DataPreview::~DataPreview() = default;
 Result<std::unique_ptr<DataPreview>> DataPreview::open(const RunSpec& spec, bool evaluate) {
   auto state = std::make_unique<State>();
   const std::string& format = spec.data().format();
-  state->kind = format == "text"    ? DataKind::kText
-                : format == "table" ? DataKind::kRows
-                                    : DataKind::kImages;
-  const DataFiles& files = evaluate ? spec.data().evaluate() : spec.data().train();
-  LOCKSTEP_ASSIGN(state->reader, readerOf(spec, files, state->kind));
-  for (const std::string& path : {files.images(), files.labels(), files.text(), files.table()}) {
-    if (path.empty()) continue;
+  state->kind = format == "text"     ? DataKind::kText
+                : format == "tokens" ? DataKind::kTokens
+                : format == "table"  ? DataKind::kRows
+                                     : DataKind::kImages;
+  LOCKSTEP_ASSIGN(state->reader, readerOf(spec, !evaluate, state->kind));
+  for (const std::string& path : state->reader->files()) {
     LOCKSTEP_ASSIGN(const data::FileInfo info, data::inspectFile(path));
     state->files.push_back({path, info.bytes});
   }

@@ -22,11 +22,11 @@ struct DataSample {
   std::string label;               // as written; a text has none
   std::string pixels;              // of an image, a byte each, row by row; empty: no image
   std::vector<std::string> cells;  // of a table's row: numbers, then categories, as written
-  std::string text;                // of a text; any bytes
-  std::optional<Error> problem;    // of a malformed row, or a label out of range
+  std::string text;  // of a text: any bytes; of tokens: numbers with spaces between them
+  std::optional<Error> problem;  // of a malformed row, or a label or token out of range
 };
 
-enum class DataKind : std::uint8_t { kImages, kRows, kText };
+enum class DataKind : std::uint8_t { kImages, kRows, kText, kTokens };
 
 // Threads: one at a time.
 class DataPreview {
@@ -43,7 +43,8 @@ class DataPreview {
   };
   const std::vector<File>& files() const;
   std::int64_t bytes() const;  // of all files, as stored
-  // Returns height and width of images, tokens of a text, or numbers and categories of a row.
+  // Returns height and width of images, the number of tokens of a text, or numbers and categories
+  // of a row.
   std::vector<std::int64_t> shape() const;
   // Returns the number of samples; -1 if it is known only after count().
   std::int64_t size() const;

@@ -9,6 +9,7 @@
 
 #include "app/specs/spec_text.h"
 #include "engine/data/content.h"
+#include "engine/specs/data_files.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
@@ -40,12 +41,16 @@ Size sizeOf(const std::string& path) {
 }
 
 // Samples of the training data on this machine: of text by its bytes, of a table by its lines, of
-// an IDX file, plain or gzip, by its header; 0 where it cannot be read.
+// an IDX file, plain or gzip, by its header, of tokens by their number; 0 where it cannot be read.
 std::int64_t samplesOf(const spec::v1::RunSpec& spec) {
   const spec::v1::DataFiles& files = spec.data().train();
   const auto part = [&](double all) {
     return static_cast<std::int64_t>(all * (files.to() - files.from()));
   };
+  if (spec.data().format() == "tokens") {
+    const auto tokens = data::openTokens(specs::tokenFiles(spec, true, files.tokens()));
+    return tokens.ok() ? (*tokens)->size() : 0;
+  }
   const std::string& data = spec.data().format() == "text"    ? files.text()
                             : spec.data().format() == "table" ? files.table()
                                                               : files.images();

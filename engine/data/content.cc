@@ -110,12 +110,6 @@ Status checkSha256(const std::string& path, std::string expected, const std::str
   return error;
 }
 
-namespace {
-
-struct OpenFile {
-  UniqueFd fd;
-  std::int64_t bytes = 0;
-};
 Result<OpenFile> openRegular(const std::string& path) {
   UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) {
@@ -134,7 +128,6 @@ Result<OpenFile> openRegular(const std::string& path) {
   return OpenFile{std::move(file), info.st_size};
 }
 
-// Reads up to `size` bytes from `offset` on; fewer at the end of the file.
 Result<std::string> readAt(const std::string& path, int fd, std::int64_t offset, std::size_t size) {
   std::string out(size, '\0');
   std::size_t done = 0;
@@ -149,6 +142,8 @@ Result<std::string> readAt(const std::string& path, int fd, std::int64_t offset,
   out.resize(done);
   return out;
 }
+
+namespace {
 
 Error endsEarly(const std::string& path, std::int64_t end, std::int64_t wanted) {
   return dataLoss(path, message("it ends after {} bytes, and a sample ends at {}", end, wanted));

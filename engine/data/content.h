@@ -11,6 +11,7 @@
 
 #include "engine/base/progress.h"
 #include "engine/base/status.h"
+#include "engine/base/unique_fd.h"
 
 namespace lockstep::data {
 
@@ -19,9 +20,19 @@ inline constexpr std::size_t kLargestContent = std::size_t{4} << 30;  // decompr
 // Receives the next bytes; an error ends the reading.
 using Sink = std::function<Status(std::string_view bytes)>;
 
+// A regular file: a FIFO could block for ever. Errors name the file: kNotFound;
+// kFailedPrecondition for what is no regular file.
+struct OpenFile {
+  UniqueFd fd;
+  std::int64_t bytes = 0;
+};
+Result<OpenFile> openRegular(const std::string& path);
+// Reads up to `size` bytes of the open file from `offset` on; fewer at its end.
+Result<std::string> readAt(const std::string& path, int fd, std::int64_t offset, std::size_t size);
+
 // Streams the file's content to `sink`. Returns the SHA-256 of the file as stored (compressed or
-// not) if `hashed`, else "". Rejects anything but regular files: a FIFO could block for ever.
-// `progress` counts the bytes as stored.
+// not) if `hashed`, else "". Errors: as openRegular(); kDataLoss. `progress` counts the bytes as
+// stored.
 Result<std::string> readContent(const std::string& path, bool hashed, const Sink& sink,
                                 const Progress& progress = {});
 

@@ -30,6 +30,8 @@ class Dataset {
   virtual const std::vector<Field>& fields() const = 0;
   // Writes the field of sample `index` to `out` (Field::bytes() bytes).
   virtual void read(std::int64_t index, std::size_t field, std::byte* out) const = 0;
+  // The first error of a read(), whose output is then zeros: of data that is read where it lies.
+  virtual Status problem() const { return {}; }
 };
 
 // Files may be gzip-compressed. IDX files of this node: images u8[N×H×W] and labels u8[N].
@@ -77,6 +79,28 @@ struct TextFile {
 Result<std::unique_ptr<Dataset>> openText(const TextFile& file);
 Result<FileFacts> inspectText(const std::string& path, const Progress& progress = {});
 Status checkText(const TextFile& file, const FileFacts& facts);
+
+// A range of tokenised text, given by fractions of its tokens. Sample i consists of the `tokens`
+// tokens from i·tokens on, across the ends of files; fields as of a text. The samples are read
+// where they lie, so that opening takes no longer for large files. A file is one of
+//   *.npy             a one-dimensional array of integers (numpy.lib.format, versions 1 to 3)
+//   llm.c's .bin      a header of 256 32-bit numbers (https://github.com/karpathy/llm.c, dev/data)
+//   any other         little-endian numbers without a header, as nanoGPT writes them
+// Errors name the file: kNotFound, also where no file has such a name; kDataLoss for a header that
+// does not fit; kInvalidArgument if the range holds no sample. problem() tells kDataLoss of a
+// token that is not below `vocabulary`, and of files that have become shorter.
+struct TokenFiles {
+  std::string path;  // the file's name may have * and ?, as in glob(7): many files, by their names
+  std::int64_t tokens = 0;
+  std::int64_t vocabulary = 0;
+  int bytesPerToken = 0;  // of files without a header: 2 or 4; 0: 2 if the vocabulary fits
+  double from = 0, to = 1;
+};
+Result<std::unique_ptr<Dataset>> openTokens(const TokenFiles& files);
+// Returns the number of tokens, and as SHA-256 that of the files' sizes and of samples of their
+// content, which are few: it tells different files apart, not every changed token.
+Result<FileFacts> inspectTokens(const TokenFiles& files);
+Status checkTokens(const TokenFiles& files, const FileFacts& facts);
 
 // A range of a table, given by fractions of its rows, in the format of Criteo's click logs: one row
 // per line with a label, `numbers` numbers and `columns` categories separated by tabs or commas,

@@ -79,6 +79,7 @@ class IdxSamples final : public SampleReader {
     return checkSampleSize(files_.images, pixels());
   }
   std::int64_t size() const override { return images_.header.dimensions[0]; }
+  std::vector<std::string> files() const override { return {files_.images, files_.labels}; }
   Shape shape() const override {
     return {images_.header.dimensions[1], images_.header.dimensions[2]};
   }
@@ -169,6 +170,7 @@ class TextSamples final : public SampleReader {
   // The number of bytes is that of the file if it is plain.
   Status begin() { return info_.gzip ? Status() : take(info_.bytes); }
   std::int64_t size() const override { return size_; }
+  std::vector<std::string> files() const override { return {file_.path}; }
   Shape shape() const override { return {file_.tokens}; }
   const std::map<int, std::int64_t>& labels() const override { return none_; }
 
@@ -288,6 +290,7 @@ class TableSamples final : public SampleReader {
       : file_(std::move(file)), info_(info), sha256_(std::move(sha256)) {}
 
   std::int64_t size() const override { return size_; }
+  std::vector<std::string> files() const override { return {file_.path}; }
   Shape shape() const override { return {file_.numbers, file_.columns}; }
   const std::map<int, std::int64_t>& labels() const override { return counts_; }
 

@@ -19,17 +19,19 @@ namespace lockstep::data {
 // A sample as it stands in its file.
 struct StoredSample {
   std::int64_t index = 0;  // in the data set
-  // The pixels of an image row by row, the bytes of a text, or the cells of a table's row.
+  // The pixels of an image row by row, the bytes of a text, the cells of a table's row, or tokens
+  // as decimal numbers with spaces between them.
   std::string bytes;
   std::vector<std::string> cells;  // of a table: numbers, then categories
   std::string label;               // as written; a text has none
-  std::optional<Error> problem;    // of a malformed row of a table
+  std::optional<Error> problem;    // of a malformed row of a table, or a token out of range
 };
 
 // Threads: one at a time.
 class SampleReader {
  public:
   virtual ~SampleReader() = default;
+  virtual std::vector<std::string> files() const = 0;  // paths
   // Returns the number of samples; -1 if it is known only after count().
   virtual std::int64_t size() const = 0;
   // Returns the shape of a sample: height and width, tokens, or numbers and categories.
@@ -48,13 +50,14 @@ class SampleReader {
   virtual Status check(const Progress& progress) = 0;
 };
 
-// Each finds what can be found in the beginnings of the files. Errors: as openIdx(), openText() and
-// openTable(). Hashes are those expected; "": any. `sample` as for checkIdx().
+// Each finds what can be found in the beginnings of the files. Errors: as openIdx(), openText(),
+// openTable() and openTokens(). Hashes are those expected; "": any. `sample` as for checkIdx().
 Result<std::unique_ptr<SampleReader>> readIdxSamples(const IdxFiles& files, const Shape& sample,
                                                      int classes);
 Result<std::unique_ptr<SampleReader>> readTextSamples(const TextFile& file,
                                                       const std::string& sha256 = {});
 Result<std::unique_ptr<SampleReader>> readTableSamples(const TableFile& file,
                                                        const std::string& sha256 = {});
+Result<std::unique_ptr<SampleReader>> readTokenSamples(const TokenFiles& files);
 
 }  // namespace lockstep::data

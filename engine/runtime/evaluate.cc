@@ -40,6 +40,7 @@ Result<Evaluation> evaluate(const plan::Plan& plan, Feed& program, const data::D
     if (program.hasMetrics()) addTo(total, program.metrics());  // servers have none
   }
   LOCKSTEP_TRY(program.executor().awaitSent(step));
+  LOCKSTEP_TRY(data.problem());
   if (!program.hasMetrics()) return Evaluation{};
   return Evaluation{total.loss / total.weight,
                     metricValue(plan.metric(), total.metric, total.weight),

@@ -27,7 +27,7 @@ Result<KeptBatches> KeptBatches::make(const data::Dataset& from, const Options& 
           for (std::size_t f = 0; f < out.fields_.size(); ++f)
             out.bytes_[f].insert(out.bytes_[f].end(), batch->fields[f].begin(),
                                  batch->fields[f].end());
-        return {};
+        return from.problem();
       }));
   return out;
 }

@@ -293,6 +293,7 @@ Result<bool> Training::trainEpoch() {
   while (!stopped) {
     const Nanoseconds begin = monotonicNow();
     const data::Batch* const batch = batchOf(progress_.step + 1);
+    LOCKSTEP_TRY(trainData_.problem());
     if (batch == nullptr) break;
     const data::BatchPosition position = batch->position;
     LOCKSTEP_TRY(step(position, begin));

@@ -38,7 +38,7 @@ Status checkHash(const std::string& path, const std::string& hash) {
   return wrongField(path, "not a SHA-256; expected 64 digits of 0-9 and a-f", {{{path, ""}}});
 }
 
-// Checks a text or a table, of which a part may be used.
+// Checks a text, a table or tokens, of which a part may be used.
 Status checkPart(const std::string& path, const char* kind, const std::string& file,
                  const std::string& sha256, DataFiles& files) {
   if (file.empty())
@@ -52,16 +52,17 @@ Status checkPart(const std::string& path, const char* kind, const std::string& f
                       {{{path + ".to", "1"}}});
   return checkHash(fmt::format("{}.{}_sha256", path, kind), sha256);
 }
-Status checkPart(const std::string& path, DataFiles& files, bool isText) {
-  return isText ? checkPart(path, "text", files.text(), files.text_sha256(), files)
-                : checkPart(path, "table", files.table(), files.table_sha256(), files);
+Status checkPart(const std::string& path, DataFiles& files, const std::string& format) {
+  if (format == "tokens") return checkPart(path, "tokens", files.tokens(), "", files);
+  return format == "text" ? checkPart(path, "text", files.text(), files.text_sha256(), files)
+                          : checkPart(path, "table", files.table(), files.table_sha256(), files);
 }
 
 Status checkFiles(const std::string& path, const DataFiles& files) {
   for (const auto& [field, value] : {std::pair("from", files.from()), std::pair("to", files.to())})
     if (value != 0)
       return wrongField(fmt::format("{}.{}", path, field),
-                        "only texts and tables can be used in part; expected it left out",
+                        "only texts, tokens and tables can be used in part; expected it left out",
                         {{{fmt::format("{}.{}", path, field), ""}}});
   if (files.images().empty())
     return wrongField(path + ".images", "images is missing; expected the path of an IDX file");
@@ -160,29 +161,50 @@ Status fillTraining(TrainingSpec& training) {
 
 }  // namespace
 
+namespace {
+
+// The formats that fit the model's input; the first is the default.
+std::vector<std::string> formatsOf(const DataSpec& data, const spec::v1::InputSpec& input) {
+  if (isTable(input)) return {"table"};
+  if (input.vocabulary() == 0) return {"idx"};
+  const bool tokens = !data.train().tokens().empty() && data.train().text().empty();
+  return tokens ? std::vector<std::string>{"tokens", "text"}
+                : std::vector<std::string>{"text", "tokens"};
+}
+
+Status checkTokens(const DataSpec& data) {
+  if (data.format() != "tokens" && !data.token_type().empty())
+    return wrongField("data.token_type", "only tokens have a type; expected it left out",
+                      {{{"data.token_type", ""}}});
+  if (data.format() != "tokens" || !data.copy_to_nodes()) return {};
+  return wrongField("data.copy_to_nodes",
+                    "files of tokens are not copied to nodes; expected them there, or on storage "
+                    "that the nodes share",
+                    {{{"data.copy_to_nodes", ""}}});
+}
+
+}  // namespace
+
 Status fillData(DataSpec& data, const spec::v1::InputSpec& input) {
-  const bool isText = input.vocabulary() > 0, isRows = isTable(input);
-  if (data.format().empty()) data.set_format(isText ? "text" : isRows ? "table" : "idx");
-  const std::vector<Remedy> right{{{"data.format", isText ? "text" : isRows ? "table" : "idx"}}};
-  if (isText != (data.format() == "text"))
+  const std::vector<std::string> formats = formatsOf(data, input);
+  if (data.format().empty()) data.set_format(formats[0]);
+  if (std::ranges::find(formats, data.format()) == formats.end())
     return wrongField(
         "data.format",
-        isText ? "the model takes text; expected format text"
-               : "the model takes no text; expected another format, or model.input.vocabulary",
-        right);
-  if (isRows != (data.format() == "table"))
-    return wrongField(
-        "data.format",
-        isRows
-            ? "the model takes rows of numbers; expected format table"
-            : "the model takes no table; expected another format, or model.input.shape [numbers]",
-        right);
+        formats.size() > 1
+            ? message("the model takes text; expected format {} or {}", formats[0], formats[1])
+        : formats[0] == "table"
+            ? message("the model takes rows of numbers; expected format table")
+            : message("the model takes images; expected format idx, or model.input.vocabulary for "
+                      "text, or model.input.shape [numbers] for a table"),
+        {{{"data.format", formats[0]}}});
   if (data.format() != "idx" && (data.augment().crop() != 0 || data.augment().flip()))
     return wrongField("data.augment", "only images are augmented; expected it left out",
                       {{{"data.augment", ""}}});
-  if (isText || isRows) {
-    LOCKSTEP_TRY(checkPart("data.train", *data.mutable_train(), isText));
-    return checkPart("data.evaluate", *data.mutable_evaluate(), isText);
+  LOCKSTEP_TRY(checkTokens(data));
+  if (data.format() != "idx") {
+    LOCKSTEP_TRY(checkPart("data.train", *data.mutable_train(), data.format()));
+    return checkPart("data.evaluate", *data.mutable_evaluate(), data.format());
   }
   LOCKSTEP_TRY(checkFiles("data.train", data.train()));
   return checkFiles("data.evaluate", data.evaluate());
@@ -200,6 +222,7 @@ std::vector<DataFile> dataFiles(const RunSpec& run) {
     add(part + ".labels", files.labels(), files.labels_sha256());
     add(part + ".text", files.text(), files.text_sha256());
     add(part + ".table", files.table(), files.table_sha256());
+    add(part + ".tokens", files.tokens(), "");
   }
   const auto& init = run.model().init_from();
   add(std::string(kInitFile), init.file(), init.file_sha256());

@@ -1663,6 +1663,118 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::Message</name>
         <message>
+            <source>it is not a JSON object of tokens and their ids</source>
+            <translation>它不是由词元及其编号组成的 JSON 对象</translation>
+        </message>
+        <message>
+            <source>the id of token %1 is %2; expected a number from 0 to %3</source>
+            <translation>词元 %1 的编号为 %2；应为 0 到 %3 之间的数</translation>
+        </message>
+        <message>
+            <source>it has no token for the byte %1</source>
+            <translation>其中没有字节 %1 的词元</translation>
+        </message>
+        <message>
+            <source>line %1 is not two tokens with a space between them</source>
+            <translation>第 %1 行不是以一个空格隔开的两个词元</translation>
+        </message>
+        <message>
+            <source>line %1: the vocabulary has no token %2</source>
+            <translation>第 %1 行：词表中没有词元 %2</translation>
+        </message>
+        <message>
+            <source>a sample of %1 tokens cannot be shown</source>
+            <translation>无法显示含 %1 个词元的样本</translation>
+        </message>
+        <message>
+            <source>its NumPy header is damaged</source>
+            <translation>其 NumPy 文件头已损坏</translation>
+        </message>
+        <message>
+            <source>it is not an array of little-endian integers</source>
+            <translation>它不是小端整数的数组</translation>
+        </message>
+        <message>
+            <source>it is not an array of one dimension</source>
+            <translation>它不是一维数组</translation>
+        </message>
+        <message>
+            <source>it is compressed by gzip</source>
+            <translation>它经过 gzip 压缩</translation>
+        </message>
+        <message>
+            <source>its %1 bytes are not tokens of %2 bytes</source>
+            <translation>其 %1 字节不能分为每个 %2 字节的词元</translation>
+        </message>
+        <message>
+            <source>its header tells of %1 tokens; it holds %2</source>
+            <translation>其文件头称有 %1 个词元；实际有 %2 个</translation>
+        </message>
+        <message>
+            <source>there is no data file %1</source>
+            <translation>没有数据文件 %1</translation>
+        </message>
+        <message>
+            <source>it has become shorter since it was opened</source>
+            <translation>自打开以来它变短了</translation>
+        </message>
+        <message>
+            <source>token %1 of it is %2; the vocabulary has %3</source>
+            <translation>其第 %1 个词元为 %2；词表只有 %3 个</translation>
+        </message>
+        <message>
+            <source>save it as uint16 or uint32</source>
+            <translation>请保存为 uint16 或 uint32</translation>
+        </message>
+        <message>
+            <source>save it flattened</source>
+            <translation>请展平后保存</translation>
+        </message>
+        <message>
+            <source>unpack it: tokens are read at any place of a file</source>
+            <translation>请先解压：词元会从文件的任意位置读取</translation>
+        </message>
+        <message>
+            <source>correct the path, or put the files there</source>
+            <translation>更正路径，或把文件放到该处</translation>
+        </message>
+        <message>
+            <source>raise model.input.vocabulary, or correct data.token_type</source>
+            <translation>增大 model.input.vocabulary，或更正 data.token_type</translation>
+        </message>
+        <message>
+            <source>the tokens in %1 are too few</source>
+            <translation>%1 中的词元太少</translation>
+        </message>
+        <message>
+            <source>from %1 to %2 of them are %3; a sample takes %4</source>
+            <translation>其中 %1 到 %2 的部分有 %3 个；一个样本需要 %4 个</translation>
+        </message>
+        <message>
+            <source>give more of them, or fewer tokens in model.input.shape</source>
+            <translation>提供更多词元，或减少 model.input.shape 中的词元数</translation>
+        </message>
+        <message>
+            <source>only texts, tokens and tables can be used in part; expected it left out</source>
+            <translation>只有文本、词元和表可以只用一部分；应不写</translation>
+        </message>
+        <message>
+            <source>only tokens have a type; expected it left out</source>
+            <translation>只有词元有类型；应不写</translation>
+        </message>
+        <message>
+            <source>files of tokens are not copied to nodes; expected them there, or on storage that the nodes share</source>
+            <translation>词元文件不会复制到节点；它们应在节点上，或在节点共享的存储上</translation>
+        </message>
+        <message>
+            <source>the model takes text; expected format %1 or %2</source>
+            <translation>模型的输入是文本；格式应为 %1 或 %2</translation>
+        </message>
+        <message>
+            <source>the model takes images; expected format idx, or model.input.vocabulary for text, or model.input.shape [numbers] for a table</source>
+            <translation>模型的输入是图像；格式应为 idx，或以 model.input.vocabulary 使用文本，或以 model.input.shape [数值个数] 使用表</translation>
+        </message>
+        <message>
             <source>the weights in %1 cannot be trained on</source>
             <translation>无法在 %1 中的权重上训练</translation>
         </message>
@@ -2201,10 +2313,6 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>%1 is %2 of %3; expected at least 1/%4 of all</source>
             <translation>%1 为 %2，总和为 %3；应至少为总和的 1/%4</translation>
-        </message>
-        <message>
-            <source>only texts and tables can be used in part; expected it left out</source>
-            <translation>图像总是整体使用，文本和表格才可只用一部分；请去掉此项</translation>
         </message>
         <message>
             <source>the warm-up of %1 steps does not end before training.max_steps, %2</source>
@@ -6883,20 +6991,8 @@ its last lines:
             <translation>缺少 labels；应为 IDX 文件的路径</translation>
         </message>
         <message>
-            <source>the model takes text; expected format text</source>
-            <translation>模型的输入是文本；格式应为 text</translation>
-        </message>
-        <message>
-            <source>the model takes no text; expected another format, or model.input.vocabulary</source>
-            <translation>模型的输入不是文本；应为其他格式，或设 model.input.vocabulary</translation>
-        </message>
-        <message>
             <source>the model takes rows of numbers; expected format table</source>
             <translation>模型的输入是数值行；格式应为 table</translation>
-        </message>
-        <message>
-            <source>the model takes no table; expected another format, or model.input.shape [numbers]</source>
-            <translation>模型的输入不是表；应为其他格式，或设 model.input.shape [数值个数]</translation>
         </message>
         <message>
             <source>only images are augmented; expected it left out</source>
@@ -11001,6 +11097,10 @@ its last lines:
     </context>
     <context>
         <name>lockstep::ui::DataTableModel</name>
+        <message>
+            <source>Tokens</source>
+            <translation>词元</translation>
+        </message>
         <message>
             <source>Sample %1, label %2</source>
             <translation>样本 %1，标签 %2</translation>

@@ -58,7 +58,7 @@ int DataTableModel::columnCount(const QModelIndex& parent) const {
 
 QString DataTableModel::cell(const app::DataSample& sample, int column) const {
   if (column == kIndex) return QString("#%1").arg(sample.index);
-  if (kind_ == app::DataKind::kText) return QString::fromStdString(app::oneLine(sample.text));
+  if (isText()) return QString::fromStdString(app::oneLine(sample.text));
   if (column == kLabel) return QString::fromUtf8(sample.label.c_str());
   const auto at = static_cast<std::size_t>(column - 2);
   return at < sample.cells.size() ? QString::fromUtf8(sample.cells[at].c_str()) : QString();
@@ -82,7 +82,7 @@ QVariant DataTableModel::data(const QModelIndex& index, int role) const {
       return cell(sample, index.column());
     case Qt::ToolTipRole:
       if (sample.problem) return toolTipText(messageText(sample.problem->why));
-      if (kind_ == app::DataKind::kText && index.column() == kLabel)
+      if (isText() && index.column() == kLabel)
         return toolTipText(QString::fromStdString(app::oneLine(sample.text)));
       return {};
     case Qt::ForegroundRole:
@@ -99,7 +99,8 @@ QVariant DataTableModel::data(const QModelIndex& index, int role) const {
 QVariant DataTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
   if (orientation != Qt::Horizontal || role != Qt::DisplayRole) return {};
   if (section == kIndex) return tr("Sample");
-  if (section == kLabel) return kind_ == app::DataKind::kText ? tr("Text") : tr("Label");
+  if (section == kLabel)
+    return kind_ == app::DataKind::kTokens ? tr("Tokens") : isText() ? tr("Text") : tr("Label");
   const std::int64_t numbers = shape_.empty() ? 0 : shape_[0];
   const std::int64_t at = section - 2;
   return at < numbers ? tr("n%1", "number of a table").arg(at + 1)

@@ -34,6 +34,7 @@ class DataTableModel : public QAbstractTableModel {
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
  private:
+  bool isText() const { return kind_ == app::DataKind::kText || kind_ == app::DataKind::kTokens; }
   QString cell(const app::DataSample& sample, int column) const;
 
   app::DataKind kind_ = app::DataKind::kImages;

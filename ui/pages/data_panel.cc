@@ -188,11 +188,11 @@ QString DataPanel::signature() const {
   };
   for (const char* path :
        {"model", "model.input.shape", "model.input.vocabulary", "model.input.columns",
-        "model.input.categories", "model.loss", "model.classes", "data.format"})
+        "model.input.categories", "model.loss", "model.classes", "data.format", "data.token_type"})
     add(path);
   for (const char* part : {"data.train.", "data.evaluate."})
-    for (const char* field : {"images", "labels", "text", "table", "from", "to", "images_sha256",
-                              "labels_sha256", "text_sha256", "table_sha256"})
+    for (const char* field : {"images", "labels", "text", "table", "tokens", "from", "to",
+                              "images_sha256", "labels_sha256", "text_sha256", "table_sha256"})
       add(std::string(part) + field);
   return out.join('\n');
 }
@@ -275,7 +275,7 @@ void DataPanel::take(Result<std::vector<app::DataSample>> samples) {
   samples_->setSamples(data_->kind(), data_->shape(), std::move(*samples));
   if (data_->kind() == DataKind::kImages) return;
   // As wide as the first rows need; a text takes the rest.
-  table_->horizontalHeader()->setStretchLastSection(data_->kind() == DataKind::kText);
+  table_->horizontalHeader()->setStretchLastSection(data_->kind() != DataKind::kRows);
   table_->resizeColumnsToContents();
 }
 
@@ -380,6 +380,7 @@ QString DataPanel::factsText() const {
       of = tr("rows (numbers: %1, categories: %2)").arg(shape[0]).arg(shape[1]);
       break;
     case DataKind::kText:
+    case DataKind::kTokens:
       of = tr("texts of %1 tokens").arg(shape[0]);
       break;
   }

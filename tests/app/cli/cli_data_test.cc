@@ -97,6 +97,87 @@ class CliDataTest : public QObject {
     QVERIFY2(shown.exit == 0 && shown.out.contains("#0  one↵two·"), shown.text());
   }
 
+  // The bytes of a text as tokens, in three files, train as the text does: each loss is the same.
+  void tokensTrainAsTheirText() {
+    const Cli cli;
+    const QByteArray text = QByteArray("the quick brown fox jumps over it\n").repeated(30);
+    cli.write("t.txt", text);
+    for (qsizetype part = 0; part < 3; ++part) {
+      QByteArray tokens;
+      for (const char c : text.mid(part * 340, 340)) tokens += QByteArray(1, c) + QByteArray(1, 0);
+      cli.write(QString("t_%1.bin").arg(part), tokens);
+    }
+    const auto spec = [&](const QByteArray& data) {
+      return cli.write("m.yaml",
+                       "version: 1\nmodel:\n  input: {shape: [8], vocabulary: 256}\n  layers:\n"
+                       "    - embedding: {units: 16}\n    - transformer: {heads: 2}\n"
+                       "    - dense: {units: 256}\n  loss: cross-entropy\ndata:\n" +
+                           data +
+                           "training: {batch: 4, max_steps: 12, evaluate_batch: 4}\n"
+                           "strategy: {kind: zero-1}\n");
+    };
+    const auto losses = [&](const QByteArray& data) {
+      const CliResult result =
+          cli.run({"run", spec(data), "--json", "--local", "2", "--no-benchmark"});
+      if (result.exit != 0) qWarning() << result.text();
+      QList<double> out;
+      for (const QJsonObject& step : result.all("step")) out += step["loss"].toDouble();
+      return out += result.last()["eval_loss"].toDouble();
+    };
+    const QList<double> expected =
+        losses("  train: {text: t.txt}\n  evaluate: {text: t.txt, from: 0.5}\n");
+    QVERIFY(expected.size() > 2 && expected.back() > 0);
+    QCOMPARE(losses("  train: {tokens: t_*.bin}\n  evaluate: {tokens: t_*.bin, from: 0.5}\n"),
+             expected);
+
+    const CliResult shown = cli.run(
+        {"data", "show", spec("  train: {tokens: t_*.bin}\n  evaluate: {tokens: t_0.bin}\n"),
+         "--count", "1", "--check"});
+    QVERIFY2(shown.exit == 0 && shown.out.contains("127 samples: 8") &&
+                 shown.out.contains("#0  116 104 101 32 113 117 105 99") &&
+                 shown.out.contains("t_2.bin"),
+             shown.text());
+    const CliResult json = cli.run({"data", "show", cli.path("m.yaml"), "--count", "1", "--json"});
+    QCOMPARE(json.first("sample")["tokens"].toArray().at(1).toInt(), int('h'));
+    QCOMPARE(json.first("data")["format"].toString(), QString("tokens"));
+    QCOMPARE(json.first("data")["files"].toArray().size(), 3);
+  }
+
+  void wrongTokensEndARun() {
+    const Cli cli;
+    QByteArray tokens(400, '\1');
+    cli.write("t.bin", tokens);  // 257, each
+    const auto run = [&](const QByteArray& data, const QStringList& more = {}) {
+      return cli.run(
+          QStringList{
+              "run",
+              cli.write("m.yaml",
+                        "version: 1\nmodel:\n  input: {shape: [8], vocabulary: 300}\n"
+                        "  layers:\n    - embedding: {units: 4}\n    - dense: {units: 300}\n"
+                        "  loss: cross-entropy\ndata: " +
+                            data + "\ntraining: {batch: 4, max_steps: 3, evaluate_batch: 4}\n"),
+              "--local", "2", "--no-benchmark"} +
+          more);
+    };
+    const QByteArray files = "train: {tokens: t.bin}, evaluate: {tokens: t.bin}";
+    QVERIFY2(run("{" + files + "}").exit == 0, "");
+    const CliResult small = run("{" + files + "}", {"--set", "model.input.vocabulary=257", "--set",
+                                                    "model.layers[1].dense.units=257"});
+    QVERIFY2(small.exit != 0 && small.text().contains("the vocabulary has 257"), small.text());
+    const CliResult none = run("{train: {tokens: u-*.bin}, evaluate: {tokens: t.bin}}");
+    QVERIFY2(none.exit != 0 && none.text().contains("u-*.bin"), none.text());
+    for (const auto& [data, says] :
+         {std::pair<QByteArray, QByteArray>("{copy_to_nodes: true, " + files + "}", "not copied"),
+          {"{format: text, " + files + "}", "text is missing"},
+          {"{format: idx, " + files + "}", "expected format tokens or text"},
+          {"{token_type: u8, " + files + "}", "u16"},
+          {"{token_type: u16, train: {text: t.bin}, evaluate: {text: t.bin}}",
+           "only tokens have a type"}}) {
+      const CliResult refused = run(data);
+      QVERIFY2(refused.exit == 2 && refused.text().contains(says), refused.text());
+    }
+  }
+
   void presetsTrain_data() {
     QTest::addColumn<QString>("name");
     for (const char* name :
