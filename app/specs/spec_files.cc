@@ -173,6 +173,7 @@ void absoluteFiles(spec::v1::DataFiles* files, const std::string& folder) {
   files->set_labels(absolutePath(files->labels(), folder));
   files->set_text(absolutePath(files->text(), folder));
   files->set_table(absolutePath(files->table(), folder));
+  files->set_tokens(absolutePath(files->tokens(), folder));
 }
 
 // Makes the paths of files of this machine absolute.

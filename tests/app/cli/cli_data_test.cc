@@ -4,6 +4,7 @@
 #include <QTest>
 
 #include "tests/app/cli/cli_runner.h"
+#include "tests/support/paths.h"
 
 using namespace lockstep::test;
 
@@ -118,7 +119,7 @@ class CliDataTest : public QObject {
     };
     const auto losses = [&](const QByteArray& data) {
       const CliResult result =
-          cli.run({"run", spec(data), "--json", "--local", "2", "--no-benchmark"});
+          cli.run({"run", spec(data), "--json", "--every", "1", "--local", "2", "--no-benchmark"});
       if (result.exit != 0) qWarning() << result.text();
       QList<double> out;
       for (const QJsonObject& step : result.all("step")) out += step["loss"].toDouble();
@@ -143,6 +144,46 @@ class CliDataTest : public QObject {
     QCOMPARE(json.first("data")["files"].toArray().size(), 3);
   }
 
+  void textsAreTokenized() {
+    const Cli cli;
+    const QString vocabulary =
+                      QString::fromStdString(sourcePath("tests/engine/data/bpe/vocab.json")),
+                  merges = QString::fromStdString(sourcePath("tests/engine/data/bpe/merges.txt"));
+    const QString first = cli.write("a.txt", "hello world"), second = cli.write("b.txt", "a");
+    const auto tokenize = [&](const QStringList& texts, const QStringList& more = {}) {
+      return cli.run(
+          QStringList{"tokenize"} + texts +
+          QStringList{"--vocabulary", vocabulary, "--merges", merges, "--to", cli.path("t.npy")} +
+          more);
+    };
+    const CliResult json = tokenize({first, second}, {"--end-of-text", "<|endoftext|>", "--json"});
+    QVERIFY2(json.exit == 0 && json.onlyJson, json.text());
+    QCOMPARE(json.last()["tokens"].toInt(), 10);  // 7 and 1, and the ends of both
+    QCOMPARE(json.last()["bytes_per_token"].toInt(), 2);
+    const QString spec =
+        cli.write("m.yaml",
+                  "version: 1\nmodel:\n  input: {shape: [9], vocabulary: 500}\n  layers:\n"
+                  "    - embedding: {units: 4}\n    - dense: {units: 500}\n  loss: cross-entropy\n"
+                  "data:\n  train: {tokens: t.npy}\n  evaluate: {tokens: t.npy}\n");
+    const CliResult shown = cli.run({"data", "show", spec});
+    QVERIFY2(shown.out.contains("#0  72 369 285 269 270 76 68 0 65"), shown.text());
+    QVERIFY2(tokenize({first}).out.contains("7 tokens of 11 B"), "");
+
+    cli.write("latin.txt", QByteArray("Gr\xf6sse"));
+    for (const auto& [result, says] :
+         {std::pair<CliResult, QByteArray>(tokenize({cli.path("latin.txt")}),
+                                           "byte 2 of it is not UTF-8"),
+          {tokenize({cli.path("none.txt")}), "none.txt"},
+          {tokenize({first}, {"--end-of-text", "<none>"}), "no token <none>"},
+          {cli.run({"tokenize", first, "--merges", merges, "--to", cli.path("u.npy")}),
+           "--vocabulary is missing"},
+          {cli.run({"tokenize", first, "--vocabulary", merges, "--merges", merges, "--to",
+                    cli.path("u.npy")}),
+           "not a JSON object"}})
+      QVERIFY2(result.exit != 0 && result.text().contains(says), result.text());
+    QVERIFY(!QFile::exists(cli.path("u.npy")));
+  }
+
   void wrongTokensEndARun() {
     const Cli cli;
     QByteArray tokens(400, '\1');
@@ -160,7 +201,8 @@ class CliDataTest : public QObject {
           more);
     };
     const QByteArray files = "train: {tokens: t.bin}, evaluate: {tokens: t.bin}";
-    QVERIFY2(run("{" + files + "}").exit == 0, "");
+    const CliResult taken = run("{" + files + "}");
+    QVERIFY2(taken.exit == 0, taken.text());
     const CliResult small = run("{" + files + "}", {"--set", "model.input.vocabulary=257", "--set",
                                                     "model.layers[1].dense.units=257"});
     QVERIFY2(small.exit != 0 && small.text().contains("the vocabulary has 257"), small.text());
