@@ -528,8 +528,8 @@ class SpecsTest : public QObject {
     for (const char* part : {"data.train.from=0.5", "data.train.to=0.01", "data.train.to=-1",
                              "data.evaluate.to=1e308"})
       QVERIFY2(
-          refused("fashion-mlp.yaml", part).find("only texts, tokens and tables can be used in part") !=
-              std::string::npos,
+          refused("fashion-mlp.yaml", part)
+                  .find("only texts, tokens and tables can be used in part") != std::string::npos,
           part);
     for (const char* size : {"-1", "-5", "-2147483649"}) {
       const std::string text =
