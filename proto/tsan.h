@@ -1,5 +1,6 @@
-// Included before all else with the thread sanitizer. Some headers of Protobuf and abseil give their types other members and
-// other calls in such a build; the packaged libraries are built without.
+// Included before all else with the thread sanitizer. Some headers of Protobuf and abseil give
+// their types other members and other calls in such a build; the packaged libraries are built
+// without.
 #pragma once
 
 #include <string>  // the standard library keeps its annotations

@@ -26,8 +26,8 @@ extern char** environ;
 
 namespace lockstep::agent {
 namespace {
-constexpr std::size_t kStateBytes = 32;   // longer than every state's name
-constexpr std::size_t kKeyBytes = 65536;  // what a pipe holds
+constexpr std::size_t kStateBytes = 32;      // longer than every state's name
+constexpr std::size_t kSecretBytes = 65536;  // what a pipe holds
 
 // Returns the reading end of a pipe that holds `bytes` and nothing after them.
 Result<UniqueFd> filledPipe(const std::string& bytes) {
@@ -36,9 +36,11 @@ Result<UniqueFd> filledPipe(const std::string& bytes) {
     return systemError(errno, "cannot create a pipe");
   UniqueFd reading(ends[0]);
   const UniqueFd writing(ends[1]);
-  if (bytes.size() > kKeyBytes ||
+  if (bytes.size() > kSecretBytes ||
       write(writing.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
-    return invalidArgument("the run's keys have {} bytes and do not fit into a pipe", bytes.size());
+    return invalidArgument(
+        "the run's keys and secret variables have {} bytes and do not fit into a pipe",
+        bytes.size());
   return reading;
 }
 }  // namespace
@@ -149,9 +151,9 @@ bool isLocked(const std::string& path) {
 }
 
 Result<int> startSupervisor(const RunFolder& folder, const std::vector<std::string>& options,
-                            const node::v1::TlsIdentity& keys) {
+                            const node::v1::RunSecrets& secrets) {
   unlink(folder.failure().c_str());
-  LOCKSTEP_ASSIGN(const UniqueFd pipe, filledPipe(keys.SerializeAsString()));
+  LOCKSTEP_ASSIGN(const UniqueFd pipe, filledPipe(secrets.SerializeAsString()));
   const std::string path = executablePath();
   std::vector<std::string> words = {path, "supervise", folder.path, "--runtime", folder.runtime};
   words.insert(words.end(), options.begin(), options.end());
@@ -193,13 +195,13 @@ Result<int> startSupervisor(const RunFolder& folder, const std::vector<std::stri
   return pid;
 }
 
-Result<node::v1::TlsIdentity> takeKeys() {
-  std::string bytes(kKeyBytes, '\0');
+Result<node::v1::RunSecrets> takeSecrets() {
+  std::string bytes(kSecretBytes, '\0');
   const ssize_t count = read(STDIN_FILENO, bytes.data(), bytes.size());
   bytes.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
   if (const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC)); null)
     dup2(null.get(), STDIN_FILENO);
-  node::v1::TlsIdentity out;
+  node::v1::RunSecrets out;
   if (!out.ParseFromString(bytes)) return makeError(Code::kDataLoss, "the run's keys are damaged");
   return out;
 }

@@ -60,12 +60,12 @@ std::vector<RunFolder> findRuns(const Workdir& workdir, const std::string& run);
 int tryLock(const std::string& path);
 bool isLocked(const std::string& path);
 
-// Starts `lockstep-agent supervise FOLDER…` in a new session, with the run's keys in a pipe as its
-// standard input. Returns its pid; the caller reaps it.
+// Starts `lockstep-agent supervise FOLDER…` in a new session, with the run's secrets in a pipe as
+// its standard input. Returns its pid; the caller reaps it.
 Result<int> startSupervisor(const RunFolder& folder, const std::vector<std::string>& options,
-                            const node::v1::TlsIdentity& keys);
-// Reads the keys that startSupervisor() gave this process, once. Errors: kDataLoss.
-Result<node::v1::TlsIdentity> takeKeys();
+                            const node::v1::RunSecrets& secrets);
+// Reads the secrets that startSupervisor() gave this process, once. Errors: kDataLoss.
+Result<node::v1::RunSecrets> takeSecrets();
 // Keeps why this supervisor does not start, for whoever awaits it.
 void writeFailure(const RunFolder& folder, const Error& error);
 // Waits until the supervisor serves or exits. The error has the code and the reason of the one that

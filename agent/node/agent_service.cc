@@ -27,6 +27,7 @@
 #include "agent/node/worker_group.h"
 #include "agent/worker/prepare.h"
 #include "agent/workload/code_folder.h"
+#include "agent/workload/versions.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/specs/error_info.h"
@@ -316,8 +317,8 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   }
 
   Result<SupervisorInfo> startFor(const RunFolder& folder, const std::vector<std::string>& options,
-                                  const node::v1::TlsIdentity& keys = {}) {
-    LOCKSTEP_ASSIGN(const int pid, startSupervisor(folder, options, keys));
+                                  const node::v1::RunSecrets& secrets = {}) {
+    LOCKSTEP_ASSIGN(const int pid, startSupervisor(folder, options, secrets));
     auto info = awaitSupervisor(folder, pid, kSupervisorStart);
     if (!info.ok()) kill(pid, SIGKILL);
     std::lock_guard lock(startedMutex_);
@@ -458,6 +459,10 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     if (request.spec().has_workload() && !request.spec().workload().code().disabled())
       LOCKSTEP_TRY(
           writeCode(request.data_paths().at(std::string(specs::kCodeFile)), folder.code()));
+    if (request.spec().has_workload())
+      for (const auto& [name, version] : pythonVersions(
+               request.spec().workload(), programFolder(folder, request.spec().workload())))
+        (*reply.mutable_versions())[name] = version;
     node::v1::PrepareRequest kept = request;
     kept.clear_data_paths();
     for (const auto& [name, path] : dataPaths(request.spec(), request.data_paths()))
@@ -466,13 +471,17 @@ class AgentService::Impl final : public node::v1::Agent::Service {
       (*kept.mutable_data_paths())[fmt::format("{}{}", kDecoded, name)] = path;
     kept.clear_plan();  // in its own file
     kept.clear_tls();
+    kept.clear_secret_env();
     LOCKSTEP_TRY(writeFileAtomically(folder.plan(), request.plan(), 0600));
     LOCKSTEP_TRY(writeFileAtomically(folder.request(), kept.SerializeAsString(), 0600));
     LOCKSTEP_TRY(writeFileAtomically(folder.hashes(), reply.SerializeAsString(), 0600));
     LOCKSTEP_TRY(folder.writeState(run::v1::PREPARED));
+    node::v1::RunSecrets secrets;
+    *secrets.mutable_tls() = request.tls();
+    *secrets.mutable_env() = request.secret_env();
     LOCKSTEP_ASSIGN(
         const SupervisorInfo info,
-        startFor(folder, {"--prepare-seconds", fmt::format("{}", prepareSeconds_)}, request.tls()));
+        startFor(folder, {"--prepare-seconds", fmt::format("{}", prepareSeconds_)}, secrets));
     reply.set_socket(info.socket);
     reply.set_peer_address(info.peerAddress);
     return {};

@@ -10,6 +10,7 @@
 #include "agent/supervisor/run_control.h"
 #include "agent/worker/prepare.h"
 #include "agent/worker/rank_groups.h"
+#include "agent/workload/code_folder.h"
 #include "engine/base/file.h"
 #include "engine/comm/communicator.h"
 #include "engine/plan/plan.h"
@@ -145,6 +146,7 @@ Status RunControl::startWorker(int index, int rank, const specs::RankDevice& dev
   start->set_plan_path(folder_.plan());
   *start->mutable_spec() = request_.spec();
   *start->mutable_data_paths() = request_.data_paths();
+  *start->mutable_secret_env() = request_.secret_env();
   start->set_comm(request_.comm());
   start->set_shared_memory_fd(sharedMemory_ >= 0 ? kWorkerSharedFd : -1);
   if (const spec::v1::NodeSpec* node = ownNode()) {
@@ -162,8 +164,7 @@ Status RunControl::startWorker(int index, int rank, const specs::RankDevice& dev
   start->set_copied(!copiedNodes(request_).empty());
   start->set_events_every(request_.events_every());
   start->set_local_index(index);
-  start->set_code_folder(request_.spec().workload().code().disabled() ? folder_.path
-                                                                      : folder_.code());
+  start->set_code_folder(programFolder(folder_, request_.spec().workload()));
   start->set_evaluated_apart(specs::evaluatorNode(request_.cluster()) != nullptr);
   raw->process->send(message);
   return {};

@@ -278,9 +278,11 @@ void removeRun(const RunFolder& folder) {
   std::filesystem::remove(std::filesystem::path(folder.path).parent_path(), ignored);  // if empty
 }
 
-Result<node::v1::PrepareRequest> requestWithKeys(const RunFolder& folder) {
+Result<node::v1::PrepareRequest> requestWithSecrets(const RunFolder& folder) {
   LOCKSTEP_ASSIGN(node::v1::PrepareRequest request, folder.readRequest());
-  LOCKSTEP_ASSIGN(*request.mutable_tls(), takeKeys());
+  LOCKSTEP_ASSIGN(node::v1::RunSecrets secrets, takeSecrets());
+  request.mutable_tls()->Swap(secrets.mutable_tls());
+  request.mutable_secret_env()->swap(*secrets.mutable_env());
   return request;
 }
 
@@ -323,7 +325,7 @@ Result<int> superviseCommand(const Arguments& arguments) {
   if (!lockFolder(folder))
     return fail(folder,
                 makeError(Code::kAlreadyExists, "{} has a supervisor already", folder.path));
-  auto request = requestWithKeys(folder);
+  auto request = requestWithSecrets(folder);
   if (!request.ok()) return fail(folder, request.error());
 
   EventLoop loop;

@@ -337,6 +337,7 @@ class ProgramRun {
     rank.maxRestarts = start_.spec().recovery().max_restarts();
     rank.threads = start_.threads();
     rank.places = places;
+    rank.secrets = {start_.secret_env().begin(), start_.secret_env().end()};
     if (hooks_) {
       rank.pythonFolder = hooks_->folder();
       rank.pythonPipe = hooks_->pipe();

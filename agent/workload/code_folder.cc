@@ -192,4 +192,8 @@ Status writeCode(const std::string& code, const std::string& to) {
   });
 }
 
+std::string programFolder(const RunFolder& folder, const spec::v1::WorkloadSpec& workload) {
+  return workload.code().disabled() ? folder.path : folder.code();
+}
+
 }  // namespace lockstep::agent

@@ -3,7 +3,9 @@
 
 #include <string>
 
+#include "agent/base/run_folder.h"
 #include "engine/base/status.h"
+#include "lockstep/spec/v1/workload.pb.h"
 
 namespace lockstep::agent {
 
@@ -16,5 +18,7 @@ namespace lockstep::agent {
 // "", "." or ".." or too many parts, comes twice, or is a folder of another; a link that leaves the
 // folder, be it by way of other links; kAlreadyExists, `to`; others of the system.
 Status writeCode(const std::string& code, const std::string& to);
+// Where a run's program runs: in its copy of the code, or in the run's folder if it has none.
+std::string programFolder(const RunFolder& folder, const spec::v1::WorkloadSpec& workload);
 
 }  // namespace lockstep::agent

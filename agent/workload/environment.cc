@@ -126,6 +126,23 @@ void setPython(const spec::v1::PythonSpec& python, const std::string& folder, Va
   if (python.kind() == "conda") out["CONDA_PREFIX"] = path;
 }
 
+Variables startOf(const std::vector<std::string>& inherited) {
+  Variables out = variablesOf(inherited);
+  if (out["PATH"].empty()) out["PATH"] = "/usr/local/bin:/usr/bin:/bin";
+  return out;
+}
+
+void setOwn(const spec::v1::WorkloadSpec& workload, const std::string& folder, Variables& out) {
+  setPython(workload.python(), folder, out);
+  for (const auto& [name, value] : workload.env()) out[name] = value;
+}
+
+std::vector<std::string> entriesOf(const Variables& variables) {
+  std::vector<std::string> out;
+  for (const auto& [name, value] : variables) out.push_back(name + "=" + value);
+  return out;
+}
+
 // First in the path, whatever else a person has there.
 void setHooks(const ProgramRank& of, Variables& out) {
   if (of.pythonFolder.empty()) return;
@@ -139,19 +156,24 @@ void setHooks(const ProgramRank& of, Variables& out) {
 std::vector<std::string> programEnvironment(const spec::v1::WorkloadSpec& workload,
                                             const ProgramRank& rank, const std::string& folder,
                                             const std::vector<std::string>& inherited) {
-  Variables variables = variablesOf(inherited);
-  if (variables["PATH"].empty()) variables["PATH"] = "/usr/local/bin:/usr/bin:/bin";
+  Variables variables = startOf(inherited);
   if (workload.launcher() == "torchrun")
     setTorchrun(workload, rank, variables);
   else if (workload.launcher() == "ranks")
     setRanks(rank, variables);
-  setPython(workload.python(), folder, variables);
-  for (const auto& [name, value] : workload.env()) variables[name] = value;
+  setOwn(workload, folder, variables);
+  for (const auto& [name, value] : rank.secrets) variables[name] = value;
   setInterface(rank, variables);
   setHooks(rank, variables);
-  std::vector<std::string> out;
-  for (const auto& [name, value] : variables) out.push_back(name + "=" + value);
-  return out;
+  return entriesOf(variables);
+}
+
+std::vector<std::string> pythonEnvironment(const spec::v1::WorkloadSpec& workload,
+                                           const std::string& folder,
+                                           const std::vector<std::string>& inherited) {
+  Variables variables = startOf(inherited);
+  setOwn(workload, folder, variables);
+  return entriesOf(variables);
 }
 
 std::string valueIn(const std::vector<std::string>& environment, std::string_view name) {

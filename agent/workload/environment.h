@@ -20,15 +20,20 @@ struct ProgramRank {
   int restarts = 0;  // of the run, before this start
   int maxRestarts = 0;
   int threads = 1;
-  node::v1::ProgramPlaces places;        // of all ranks, by rank
-  std::string pythonFolder, pythonPipe;  // of the hooks; "": there are none
+  node::v1::ProgramPlaces places;              // of all ranks, by rank
+  std::string pythonFolder, pythonPipe;        // of the hooks; "": there are none
+  std::map<std::string, std::string> secrets;  // variables of workload.env_from
 };
 
-// Returns the environment, "NAME=value" each: `inherited`, then Lockstep's, then the spec's, of
-// which later ones replace earlier ones. `folder` is that of the code.
+// Returns the environment, "NAME=value" each: `inherited`, then Lockstep's, then the spec's and the
+// secrets, of which later ones replace earlier ones. `folder` is that of the code.
 std::vector<std::string> programEnvironment(const spec::v1::WorkloadSpec& workload,
                                             const ProgramRank& rank, const std::string& folder,
                                             const std::vector<std::string>& inherited);
+// Likewise what does not depend on the rank: the path of its Python, and the spec's variables.
+std::vector<std::string> pythonEnvironment(const spec::v1::WorkloadSpec& workload,
+                                           const std::string& folder,
+                                           const std::vector<std::string>& inherited);
 // Returns the value of a variable; "" where it is not set.
 std::string valueIn(const std::vector<std::string>& environment, std::string_view name);
 

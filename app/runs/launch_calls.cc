@@ -71,17 +71,19 @@ bool isOver(const Participant& coordinator, const std::string& run) {
 }  // namespace
 
 Status checkAble(const Participants& participants, const spec::v1::RunSpec& spec) {
-  std::string_view feature;
-  if (spec.has_workload()) feature = specs::kPrograms;
-  if (spec.model().has_init_from()) feature = specs::kInitFrom;
-  if (feature.empty()) return {};
-  for (const Participant& participant : participants) {
-    Status able = specs::checkFeature("the agent", participant.inventory.agentSpeaks, feature);
-    if (able.ok()) continue;
-    able.error().node = participant.name;
-    able.error().next = "deploy this version to the node: lockstep cluster deploy";
-    return able;
-  }
+  std::vector<std::string_view> needed;
+  if (spec.has_workload()) needed.push_back(specs::kPrograms);
+  if (!spec.workload().env_from().empty()) needed.push_back(specs::kSecretVariables);
+  if (spec.model().has_init_from()) needed.push_back(specs::kInitFrom);
+  if (spec.data().format() == "tokens") needed.push_back(specs::kTokens);
+  for (const Participant& participant : participants)
+    for (const std::string_view feature : needed) {
+      Status able = specs::checkFeature("the agent", participant.inventory.agentSpeaks, feature);
+      if (able.ok()) continue;
+      able.error().node = participant.name;
+      able.error().next = "deploy this version to the node: lockstep cluster deploy";
+      return able;
+    }
   return {};
 }
 
@@ -101,6 +103,7 @@ Result<std::string> prepareRun(Participant& participant, const node::v1::Prepare
                   callPrepare(*participant.access, request, kNotPrepared, tell, stop));
   participant.socket = reply.socket();
   participant.data = {reply.data_hashes().begin(), reply.data_hashes().end()};
+  participant.versions = {reply.versions().begin(), reply.versions().end()};
   LOCKSTEP_ASSIGN(const auto channel, participant.access->agent());
   const auto stub = node::v1::Agent::NewStub(channel);
   grpc::ClientContext context;

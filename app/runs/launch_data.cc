@@ -156,4 +156,29 @@ Status checkSameData(const Participants& participants, const DataHashes& copied)
   return {};
 }
 
+Status checkSameVersions(const Participants& participants) {
+  const Participant* first = nullptr;
+  for (const Participant& participant : participants) {
+    if (participant.versions.empty()) continue;
+    if (first == nullptr) first = &participant;
+    std::map<std::string, std::string> names = first->versions;
+    names.insert(participant.versions.begin(), participant.versions.end());
+    for (const auto& [name, any] : names) {
+      const auto versionOn = [&](const Participant& node) {
+        const auto found = node.versions.find(name);
+        return found == node.versions.end() ? std::string("none") : found->second;
+      };
+      if (versionOn(participant) == versionOn(*first)) continue;
+      Error error =
+          makeError(Code::kFailedPrecondition, "its {} is not that of {}", name, first->name);
+      error.node = participant.name;
+      error.why =
+          message("the version is {} here, {} there", versionOn(participant), versionOn(*first));
+      error.next = "install the same version on all nodes, or set workload.python.mixed";
+      return error;
+    }
+  }
+  return {};
+}
+
 }  // namespace lockstep::app

@@ -37,5 +37,8 @@ Result<std::string> copyCode(const LaunchRequest& request, const Home& home,
 // Checks that all prepared nodes train on the same files, those that were copied. Error
 // kFailedPrecondition: its node is the one that has another.
 Status checkSameData(const Participants& participants, const DataHashes& copied);
+// Of a program: all nodes that tell versions tell the same ones. Errors: kFailedPrecondition naming
+// what differs.
+Status checkSameVersions(const Participants& participants);
 
 }  // namespace lockstep::app

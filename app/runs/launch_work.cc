@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
@@ -34,7 +35,37 @@ LaunchWork::LaunchWork(LaunchRequest request, ClusterSession& session, const Hom
     access_.push_back(&session.access(i));  // on the inbox's thread: nodes don't come and go
 }
 
+namespace {
+
+using Variables = google::protobuf::Map<std::string, std::string>;
+
+// The values here of the variables that the program asks for.
+Result<Variables> secretsOf(const spec::v1::RunSpec& spec) {
+  constexpr std::size_t kMostBytes = 32768;  // the agent hands them on in a pipe
+  Variables out;
+  std::size_t bytes = 0;
+  for (const std::string& name : spec.workload().env_from()) {
+    const char* const value = std::getenv(name.c_str());
+    if (value == nullptr) {
+      Error error =
+          makeError(Code::kFailedPrecondition, "the environment variable {} is not set", name);
+      error.why = "workload.env_from names it";
+      error.next = message("set it where this program is started: export {}=…", name);
+      return error;
+    }
+    out[name] = value;
+    bytes += name.size() + std::string_view(value).size();
+  }
+  if (bytes <= kMostBytes) return out;
+  return invalidArgument(
+      "the variables of workload.env_from have {} bytes; at most {} are given to a program", bytes,
+      kMostBytes);
+}
+
+}  // namespace
+
 Result<Preview> LaunchWork::preview(std::stop_token stop, Costs costs) {
+  LOCKSTEP_TRY(secretsOf(*request_.spec).status());
   LOCKSTEP_ASSIGN(Preview rough, makePreview(request_, {}, nullptr));
   findParticipants(rough);
   LOCKSTEP_TRY(connectAll(stop));
@@ -208,9 +239,12 @@ Status LaunchWork::prepareAll(const std::string& run, const Preview& preview,
                               std::stop_token stop) {
   LOCKSTEP_ASSIGN(const DataHashes copied, copyData(request_, participants_, progress, stop));
   LOCKSTEP_ASSIGN(code_, copyCode(request_, home_, participants_, progress, stop));
+  LOCKSTEP_ASSIGN(const Variables secrets, secretsOf(*request_.spec));
   std::vector<node::v1::PrepareRequest> requests;
-  for (const Participant& participant : participants_)
+  for (const Participant& participant : participants_) {
     requests.push_back(requestFor(participant, run, preview));
+    *requests.back().mutable_secret_env() = secrets;
+  }
   if (participants_.size() > 1) {
     LOCKSTEP_ASSIGN(const auto identities, makeRunIdentities(run, 1, namesOf(participants_)));
     for (std::size_t i = 0; i < participants_.size(); ++i) {
@@ -236,6 +270,7 @@ Status LaunchWork::prepareAll(const std::string& run, const Preview& preview,
     return {};
   };
   LOCKSTEP_TRY(forAll(participants_.size() - 1, stop, prepare));
+  if (!request_.spec->workload().python().mixed()) LOCKSTEP_TRY(checkSameVersions(participants_));
   return checkSameData(participants_, copied);
 }
 

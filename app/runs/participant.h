@@ -19,7 +19,8 @@ struct Participant {
   std::string address;                       // where the others reach it, of several nodes
   // Once prepared:
   std::string socket, folder;
-  std::map<std::string, std::string> data;  // "train.images" → SHA-256 of what is there
+  std::map<std::string, std::string> data;      // "train.images" → SHA-256 of what is there
+  std::map<std::string, std::string> versions;  // of a program's Python and packages
 };
 // In rank order, the coordinator first, then spares, then the evaluator.
 using Participants = std::vector<Participant>;

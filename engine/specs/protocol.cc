@@ -37,6 +37,10 @@ const std::vector<Feature>& features() {
       {kPrograms, message("run programs of a person's own")},
       // ModelSpec.init_from
       {kInitFrom, message("start from given weights")},
+      // PrepareRequest.secret_env
+      {kSecretVariables, message("keep a program's secret variables")},
+      // DataSpec.format
+      {kTokens, message("read tokens")},
   };
   return all;
 }

@@ -35,6 +35,8 @@ inline constexpr std::string_view kNodeDebugging = "node-debugging";
 inline constexpr std::string_view kRankDebugging = "rank-debugging";
 inline constexpr std::string_view kPrograms = "programs";
 inline constexpr std::string_view kInitFrom = "init-from";
+inline constexpr std::string_view kSecretVariables = "secret-variables";
+inline constexpr std::string_view kTokens = "tokens";
 
 struct Protocols {
   int oldest = 1, newest = 1;  // those before this was told

@@ -67,6 +67,19 @@ Status checkLauncher(const WorkloadSpec& workload) {
 
 }  // namespace
 
+Status checkSecrets(const WorkloadSpec& workload) {
+  for (int i = 0; i < workload.env_from_size(); ++i) {
+    const std::string& name = workload.env_from(i);
+    const std::string path = fmt::format("workload.env_from[{}]", i);
+    if (!isVariable(name))
+      return wrongField(path, message("\"{}\" is not the name of an environment variable", name));
+    if (workload.env().contains(name))
+      return wrongField(path,
+                        message("{} is in workload.env too; expected it in one of them", name));
+  }
+  return {};
+}
+
 Status checkPattern(const std::string& path, const std::string& pattern) {
   const RE2 compiled(pattern, RE2::Quiet);
   if (!compiled.ok())
@@ -91,6 +104,7 @@ Status checkAndFillWorkload(RunSpec& run) {
     if (!isVariable(name))
       return wrongField(fmt::format("workload.env[{}]", name),
                         message("\"{}\" is not the name of an environment variable", name));
+  LOCKSTEP_TRY(checkSecrets(workload));
   LOCKSTEP_TRY(checkPython(workload.python()));
   LOCKSTEP_TRY(checkLauncher(workload));
   const auto& patterns = workload.metrics().stdout();

@@ -1663,6 +1663,50 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::Message</name>
         <message>
+            <source>its %1 is not that of %2</source>
+            <translation>其 %1 与 %2 的不同</translation>
+        </message>
+        <message>
+            <source>the version is %1 here, %2 there</source>
+            <translation>此处版本为 %1，那里为 %2</translation>
+        </message>
+        <message>
+            <source>install the same version on all nodes, or set workload.python.mixed</source>
+            <translation>请在所有节点上安装相同版本，或设置 workload.python.mixed</translation>
+        </message>
+        <message>
+            <source>keep a program&apos;s secret variables</source>
+            <translation>保存程序的机密变量</translation>
+        </message>
+        <message>
+            <source>read tokens</source>
+            <translation>读取词元</translation>
+        </message>
+        <message>
+            <source>%1 is in workload.env too; expected it in one of them</source>
+            <translation>%1 也在 workload.env 中；应只出现在其中之一</translation>
+        </message>
+        <message>
+            <source>the environment variable %1 is not set</source>
+            <translation>环境变量 %1 未设置</translation>
+        </message>
+        <message>
+            <source>workload.env_from names it</source>
+            <translation>workload.env_from 中有它</translation>
+        </message>
+        <message>
+            <source>set it where this program is started: export %1=…</source>
+            <translation>请在启动本程序之处设置：export %1=…</translation>
+        </message>
+        <message>
+            <source>the variables of workload.env_from have %1 bytes; at most %2 are given to a program</source>
+            <translation>workload.env_from 的变量共 %1 字节；最多可给程序 %2 字节</translation>
+        </message>
+        <message>
+            <source>the run&apos;s keys and secret variables have %1 bytes and do not fit into a pipe</source>
+            <translation>运行的密钥与机密变量共 %1 字节，放不进管道</translation>
+        </message>
+        <message>
             <source>it is not a JSON object of tokens and their ids</source>
             <translation>它不是由词元及其编号组成的 JSON 对象</translation>
         </message>
@@ -5937,10 +5981,6 @@ its last lines:
         <message>
             <source>another program, or another rank, answered</source>
             <translation>应答的不是此组的该 rank</translation>
-        </message>
-        <message>
-            <source>the run&apos;s keys have %1 bytes and do not fit into a pipe</source>
-            <translation>运行的密钥有 %1 字节，超出管道容量</translation>
         </message>
         <message>
             <source>the run&apos;s keys are damaged</source>

@@ -1,7 +1,9 @@
 // Runs of programs of the user's own, on real agents.
 #include <signal.h>
 
+#include <QCryptographicHash>
 #include <QDir>
+#include <QDirIterator>
 #include <QElapsedTimer>
 #include <QJsonArray>
 #include <QJsonDocument>
@@ -259,6 +261,63 @@ time.sleep(60)
     }
     QCOMPARE(last, 40);
     QVERIFY(result.last()["lost_seconds"].toDouble() > 0);
+  }
+
+  // Of variables named in workload.env_from the program has the values in each generation, and no
+  // file has them.
+  void secretsComeFromHere() {
+    QVERIFY(cli_.run(program("print('before')", 2)).exit == 0);  // agents that lack the variable
+    const QByteArray name = "LOCKSTEP_TEST_SECRET", value = "correct-horse-battery";
+    const QByteArray from = "  env_from: [" + name + "]\n";
+    const CliResult unset = cli_.run(program("pass", 2, from));
+    QVERIFY2(unset.exit != 0 && unset.text().contains(name + " is not set"), unset.text());
+    qputenv(name.constData(), value);
+    const CliResult result =
+        cli_.run(program("import hashlib\n"
+                         "print('secret', hashlib.sha256(os.environ['" +
+                             name + "'].encode()).hexdigest())\n" +
+                             counting(20, "    if attempt == 0 and step == 10: os._exit(3)\n"),
+                         2, from));
+    qunsetenv(name.constData());
+    QVERIFY2(result.exit == 0, result.text());
+    const QByteArray digest =
+        "secret " + QCryptographicHash::hash(value, QCryptographicHash::Sha256).toHex();
+    for (int rank = 0; rank < 2; ++rank)
+      QVERIFY2(linesOf(result, rank).count(digest) >= 2, result.text());
+    QDirIterator files(cli_.home(), QDir::Files | QDir::Hidden, QDirIterator::Subdirectories);
+    int count = 0;
+    for (; files.hasNext(); ++count) {
+      const QString path = files.next();
+      QVERIFY2(!read(path).contains(value), qPrintable(path));
+    }
+    QVERIFY(count > 20);
+  }
+
+  // The Python of each node is told before anything starts: here a script that has another PyTorch
+  // in the copy of the second node.
+  void versionsAreCompared() {
+    const QStringList arguments = program("print('ran')", 2, "  python: {kind: path, path: bin}\n");
+    const QString code = QDir(folder_).dirName();
+    for (const QString made :
+         {"bin", "packages2.1/torch-2.1.dist-info", "packages2.2/torch-2.2.dist-info"})
+      QDir(folder_).mkpath(made);
+    const QString python =
+        cli_.write(code + "/bin/python3",
+                   "#!/bin/sh\ncase $PWD in */local2/*) v=2.2;; *) v=2.1;; esac\n"
+                   "export PYTHONPATH=$PWD/packages$v\n"
+                   "exec /usr/bin/python3 \"$@\"\n");
+    QFile::setPermissions(python, QFile::ReadOwner | QFile::WriteOwner | QFile::ExeOwner);
+    for (const char* version : {"2.1", "2.2"})
+      cli_.write(QString("%1/packages%2/torch-%2.dist-info/METADATA").arg(code, version),
+                 "Metadata-Version: 2.1\nName: torch\nVersion: " + QByteArray(version) + ".0\n");
+    const CliResult refused = cli_.run(arguments);
+    QVERIFY2(refused.exit != 0 && refused.text().contains("its torch is not that of local1") &&
+                 refused.text().contains("2.2.0 here, 2.1.0 there"),
+             refused.text());
+    QVERIFY2(!refused.text().contains("ran"), refused.text());
+    const CliResult mixed =
+        cli_.run(arguments + QStringList{"--set", "workload.python.mixed=true"});
+    QVERIFY2(mixed.exit == 0 && linesOf(mixed).count("ran") == 2, mixed.text());
   }
 
   void failuresEndTheRunWherePolicySaysSo() {
