@@ -384,11 +384,15 @@ void addNarrowOperands(std::vector<Case>& cases) {
 }
 
 // Repeats ops that read or write 16 bits with all such operands in either type: inputs, the output,
-// and both.
+// and both. Of what is large, bf16 alone.
 void addNarrowStorage(std::vector<Case>& cases) {
+  constexpr std::int64_t kLarge = 20'000;
   for (std::size_t i = 0, all = cases.size(); i < all; ++i) {
     const Case given = cases[i];
     const ir::OpInfo& info = ir::info(given.op);
+    const bool large =
+        std::any_of(given.inputs.begin(), given.inputs.end(),
+                    [](const CaseInput& input) { return elementCount(input.shape) > kLarge; });
     for (const auto& [name, fill] : {std::pair{"bf16", Fill::kBf16}, {"f16", Fill::kF16}}) {
       Case reads = given;
       bool readsAny = false;
@@ -399,7 +403,7 @@ void addNarrowStorage(std::vector<Case>& cases) {
         }
       // Of products only operands in the result's type.
       const bool product = isMatmulOrConv(given.op);
-      if (product && given.inputs[0].fill != fill) continue;
+      if ((product && given.inputs[0].fill != fill) || (large && fill != Fill::kBf16)) continue;
       reads.name += fmt::format(", stored in {}", name);
       if (readsAny) cases.push_back(reads);
       if (!info.narrowOutput) continue;
