@@ -313,6 +313,7 @@ Result<std::vector<std::pair<std::string, double>>> sharedMicroBatch(
   planner::PlanRequest request;
   request.matmulDtype = matmulDtype;
   request.tf32 = tf32;
+  request.activations = spec.training().activations();
   LOCKSTEP_ASSIGN(request.step, models::build(model, batch, compute, models::Use::kTraining));
   LOCKSTEP_ASSIGN(request.evaluate, models::build(model, batch, compute, models::Use::kEvaluation));
   request.training.optimizer = {.kind = "sgd"};

@@ -86,6 +86,8 @@ CaseOutcome runCase(Backend& backend, const Case& one, const CaseOptions& option
   CaseOutcome outcome;
   ir::Attrs attrs = one.attrs;
   if (attrs.contains("dtype")) attrs["dtype"] = std::string(dtypeName(options.compute));
+  if (options.compute == DType::kF64)
+    attrs.erase(std::string(ir::kStored));  // what is rounded then
   const auto past = [&](std::size_t operand) {
     return options.alignment == CaseAlignment::kDifferent ? static_cast<std::int64_t>(operand)
            : options.alignment == CaseAlignment::kSixteen ? 0
@@ -98,7 +100,7 @@ CaseOutcome runCase(Backend& backend, const Case& one, const CaseOptions& option
     inputs.emplace_back(types.back(), past(inputs.size()));
   }
   const ir::OpInfo& info = ir::info(one.op);
-  auto inferred = info.infer(types, attrs);
+  auto inferred = ir::inferTypes(one.op, types, attrs);
   if (!inferred.ok()) return {{}, inferred.error().text()};
   for (const ir::TensorType& type : *inferred)
     outcome.outputs.emplace_back(type, past(inputs.size() + outcome.outputs.size()));
@@ -108,7 +110,12 @@ CaseOutcome runCase(Backend& backend, const Case& one, const CaseOptions& option
   spec.name = one.name;
   spec.attrs = &attrs;
   for (CaseTensor& input : inputs) spec.inputs.push_back(input.operand());
-  auto shared = [&](std::size_t i) { return options.inPlace ? info.inPlace[i] : -1; };
+  auto shared = [&](std::size_t i) {
+    const int input = options.inPlace ? info.inPlace[i] : -1;
+    const bool alike =
+        input >= 0 && types[static_cast<std::size_t>(input)].bytes() == (*inferred)[i].bytes();
+    return alike ? input : -1;
+  };
   for (std::size_t i = 0; i < outcome.outputs.size(); ++i)
     spec.outputs.push_back(shared(i) < 0 ? outcome.outputs[i].operand()
                                          : inputs[static_cast<std::size_t>(shared(i))].operand());
@@ -176,6 +183,18 @@ CaseOutcome expected(const Case& one) {
   return out;
 }
 
+namespace {
+
+// The most that rounding to 16 bits changes x: half the distance of two neighbours, as after an
+// error of f32 that moves it over the middle between them.
+double roundingOf(DType dtype, double x) {
+  if (dtype == DType::kBf16) return std::abs(x) * 0x1p-8;
+  if (dtype == DType::kF16) return std::max(std::abs(x) * 0x1p-11, 0x1p-25);
+  return 0;
+}
+
+}  // namespace
+
 CaseDifference difference(const CaseOutcome& want, const CaseOutcome& got) {
   CaseDifference out;
   for (std::size_t k = 0; k < want.outputs.size(); ++k) {
@@ -192,6 +211,7 @@ CaseDifference difference(const CaseOutcome& want, const CaseOutcome& got) {
       if (!want.conditioning.empty())
         allowed += want.units * want.conditioning[k][static_cast<std::size_t>(i)];
       allowed = std::min(allowed, kCaseTolerance * largest) + got.rounding * largest;
+      allowed += roundingOf(b.type().dtype, a.at(i));
       if (!isFloat(a.type().dtype)) allowed = 0;
       const double share = apart / allowed;
       if (share <= out.share) continue;

@@ -295,8 +295,9 @@ void addLosses(std::vector<Case>& cases) {
     cases.push_back({name,
                      Op::kSoftmaxXentGrad,
                      {},
-                     {{s, Fill::kPositive},
+                     {{s},
                       {column, Fill::kLabels},
+                      {column, Fill::kPositive},
                       {column, Fill::kPositive},
                       {{1}, Fill::kPositive}}});
     const Input weights{column, Fill::kPositive}, one{{1}, Fill::kPositive};
@@ -332,7 +333,7 @@ void addLosses(std::vector<Case>& cases) {
     cases.push_back({name,
                      Op::kSoftmaxXentGrad,
                      {},
-                     {{s, Fill::kPositive}, labels, positive, {{1}, Fill::kPositive}}});
+                     {{s}, labels, positive, positive, {{1}, Fill::kPositive}}});
     cases.push_back({name, Op::kRowMax, {}, {{s}}});
     cases.push_back({name, Op::kXentTerms, {}, {{s}, labels, numbers}});
     cases.push_back({name, Op::kXentTermsGrad, {}, {numbers, numbers, {s}, labels, numbers}});
@@ -382,6 +383,42 @@ void addNarrowOperands(std::vector<Case>& cases) {
   }
 }
 
+// Repeats ops that read or write 16 bits with all such operands in either type: inputs, the output,
+// and both. Of what is large, bf16 alone.
+void addNarrowStorage(std::vector<Case>& cases) {
+  constexpr std::int64_t kLarge = 20'000;
+  for (std::size_t i = 0, all = cases.size(); i < all; ++i) {
+    const Case given = cases[i];
+    const ir::OpInfo& info = ir::info(given.op);
+    const bool large =
+        std::any_of(given.inputs.begin(), given.inputs.end(),
+                    [](const CaseInput& input) { return elementCount(input.shape) > kLarge; });
+    for (const auto& [name, fill] : {std::pair{"bf16", Fill::kBf16}, {"f16", Fill::kF16}}) {
+      Case reads = given;
+      bool readsAny = false;
+      for (std::size_t k = 0; k < reads.inputs.size(); ++k)
+        if (ir::readsNarrow(given.op, k) && reads.inputs[k].fill == Fill::kNormal) {
+          reads.inputs[k].fill = fill;
+          readsAny = true;
+        }
+      // Of products only operands in the result's type.
+      const bool product = isMatmulOrConv(given.op);
+      if ((product && given.inputs[0].fill != fill) || (large && fill != Fill::kBf16)) continue;
+      reads.name += fmt::format(", stored in {}", name);
+      if (readsAny) cases.push_back(reads);
+      if (!info.narrowOutput) continue;
+      for (Case writes : {given, reads}) {
+        writes.name = fmt::format("{}, result in {}", writes.name, name);
+        writes.attrs[std::string(ir::kStored)] = std::string(name);
+        if (product && writes.inputs.size() > 2)  // a GPU may round the bias alike
+          writes.rounding = fill == Fill::kBf16 ? 0x1p-8 : 0x1p-11;
+        cases.push_back(writes);
+        if (!readsAny) break;
+      }
+    }
+  }
+}
+
 // Repeats optimizer updates of steps that are skipped.
 void addSkippedUpdates(std::vector<Case>& cases) {
   for (std::size_t i = 0, all = cases.size(); i < all; ++i) {
@@ -406,7 +443,7 @@ std::vector<Case> allCases() {
   std::vector<Case> cases;
   for (const auto add : {addArrays, addMatmuls, addEmbeddings, addTableRows, addNormsOfGradients,
                          addLayerNorms, addAttention, addManyRows, addImageCases, addLosses,
-                         addCodings, addNarrowOperands, addSkippedUpdates})
+                         addCodings, addNarrowOperands, addNarrowStorage, addSkippedUpdates})
     add(cases);
   return cases;
 }

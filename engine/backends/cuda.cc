@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/backends/cuda/kernel_binder.h"
+#include "engine/backends/narrow_storage.h"
 
 namespace lockstep::backends {
 
@@ -24,9 +25,10 @@ unsigned partsOf(Index rows, Index blocks) {
   return static_cast<unsigned>(
       std::clamp<Index>(rows / kRowsOfPart, 1, std::max<Index>(kSumBlocks / blocks, 1)));
 }
-// Whether groups of four columns are 16-byte aligned in every row.
-bool inFours(Index columns, std::initializer_list<const void*> operands) {
-  return columns % 4 == 0 && onSixteen(operands);
+// Whether groups of four elements of the array are aligned.
+bool onFours(const void* array, Element type) {
+  const std::uintptr_t four = type == Element::kF32 ? 16 : 8;
+  return reinterpret_cast<std::uintptr_t>(array) % four == 0;
 }
 // Number of blocks across columns that a warp's threads share, four at a time with `four`.
 unsigned columnBlocks(Index columns, bool four) {
@@ -57,9 +59,52 @@ std::optional<Element> elementOf(DType dtype) {
 
 }  // namespace
 
+Element KernelBinder::stored(const Operand& operand) {
+  return elementOf(operand.type.dtype).value_or(Element::kF32);
+}
+
+// Binds an op whose kernels are of f32 on copies of what is stored in 16 bits.
+Status KernelBinder::inF32(Bind bind) {
+  if (!storesNarrow(spec_)) return bind(*this);
+  ir::Attrs attrs = attrs_;
+  attrs.erase(std::string(ir::kStored));
+  KernelSpec wide = spec_;
+  wide.attrs = &attrs;
+  const auto copyOf = [&](const Operand& operand) -> Result<Operand> {
+    LOCKSTEP_ASSIGN(float* const copy, kernel_.workspace(operand.type.count()));
+    return Operand{copy, {DType::kF32, operand.type.shape}};
+  };
+  for (std::size_t i = 0; i < wide.inputs.size(); ++i) {
+    if (!ir::readsNarrow(spec_.op, i) || !ir::isNarrow(spec_.inputs[i].type.dtype)) continue;
+    LOCKSTEP_ASSIGN(wide.inputs[i], copyOf(spec_.inputs[i]));
+    LOCKSTEP_TRY(castAll(spec_.inputs[i], wide.inputs[i]));
+  }
+  const bool rounds = ir::isNarrow(spec_.outputs[0].type.dtype);
+  if (rounds) {
+    LOCKSTEP_ASSIGN(wide.outputs[0], copyOf(spec_.outputs[0]));
+  }
+  KernelBinder binder(device_, options_, wide, kernel_);
+  LOCKSTEP_TRY(bind(binder));
+  return rounds ? castAll(wide.outputs[0], spec_.outputs[0]) : Status{};
+}
+Status KernelBinder::castAll(const Operand& from, const Operand& to) {
+  const CastArguments a{*elementOf(from.type.dtype),
+                        *elementOf(to.type.dtype),
+                        to.type.count(),
+                        from.data,
+                        to.data,
+                        1};
+  return kernel_.add("castElements", ceilDivide(a.n, 4 * kCastFours * kThreads), a);
+}
+
 Status KernelBinder::elementwise(Function function) {
-  ElementwiseArguments a{function, count(), nullptr, nullptr, nullptr, nullptr, out(spec_), 0};
-  if (!spec_.inputs.empty()) a.a = in(spec_, 0);
+  ElementwiseArguments a{
+      function, count(), nullptr, nullptr, nullptr, nullptr, spec_.outputs[0].data, 0};
+  a.yType = storedOut();
+  if (!spec_.inputs.empty()) {
+    a.a = spec_.inputs[0].data;
+    a.aType = storedIn(0);
+  }
   if (function == Function::kFill) a.factor = number("value");
   if (function == Function::kScale)
     a.factor = static_cast<float>(ir::floatAttr(attrs_, "factor", 1.0));
@@ -67,12 +112,13 @@ Status KernelBinder::elementwise(Function function) {
     a.part = in(spec_, 1);
     a.total = in(spec_, 2);
   } else if (spec_.inputs.size() == 2) {
-    a.b = in(spec_, 1);
+    a.b = spec_.inputs[1].data;
+    a.bType = storedIn(1);
   }
   return map(a);
 }
 Status KernelBinder::map(const ElementwiseArguments& a) {
-  if (a.n % 4 == 0 && onSixteen({a.a, a.b, a.y}))
+  if (a.n % 4 == 0 && onFours(a.a, a.aType) && onFours(a.b, a.bType) && onFours(a.y, a.yType))
     return kernel_.add("elementwise4", blocksOf(a.n / 4), a);
   return kernel_.add("elementwise", blocksOf(a.n), a);
 }
@@ -85,8 +131,8 @@ Status KernelBinder::addBoth(Index n, const float* a, const float* b, float* y) 
 }
 
 // ReLU is a separate kernel: the NaN behaviour of library epilogues is unspecified.
-Status KernelBinder::rectify(Index n, float* x) {
-  return map({Function::kRelu, n, x, nullptr, nullptr, nullptr, x, 0});
+Status KernelBinder::rectify(Index n, void* x, Element type) {
+  return map({Function::kRelu, n, x, nullptr, nullptr, nullptr, x, 0, type, Element::kF32, type});
 }
 
 Status KernelBinder::random() {
@@ -132,12 +178,33 @@ Status KernelBinder::dropout() {
 
 Status KernelBinder::matmul() {
   const MatmulShape s = matmulShape(spec_);
-  const void* const bias = spec_.inputs.size() > 2 ? spec_.inputs[2].data : nullptr;
   const DType operandDtype = spec_.inputs[0].type.dtype;
-  LOCKSTEP_TRY(kernel_.add(device::Matmul{
-      s.n, s.k, s.o, s.ta, s.tb, operandDtype, spec_.inputs[0].data, spec_.inputs[1].data, bias,
-      out(spec_), operandDtype == DType::kF32 && attr("tf32") != 0}));
-  return s.relu ? rectify(s.n * s.o, out(spec_)) : Status{};
+  const Operand& y = spec_.outputs[0];
+  if (ir::isNarrow(y.type.dtype) && y.type.dtype != operandDtype)
+    return inF32([](KernelBinder& binder) { return binder.matmul(); });
+  device::Matmul product{s.n,
+                         s.k,
+                         s.o,
+                         s.ta,
+                         s.tb,
+                         operandDtype,
+                         spec_.inputs[0].data,
+                         spec_.inputs[1].data,
+                         nullptr,
+                         y.data,
+                         operandDtype == DType::kF32 && attr("tf32") != 0};
+  product.resultDtype = y.type.dtype;
+  if (spec_.inputs.size() > 2) {
+    product.bias = spec_.inputs[2].data;
+    if (ir::isNarrow(y.type.dtype)) {  // libraries take a bias of the result's type
+      product.biasDtype = y.type.dtype;
+      LOCKSTEP_ASSIGN(std::uint16_t* const bias, kernel_.workspace<std::uint16_t>(s.o));
+      LOCKSTEP_TRY(castAll(spec_.inputs[2], {bias, {y.type.dtype, {s.o}}}));
+      product.bias = bias;
+    }
+  }
+  LOCKSTEP_TRY(kernel_.add(product));
+  return s.relu ? rectify(s.n * s.o, y.data, storedOut()) : Status{};
 }
 
 Status KernelBinder::concat() {
@@ -163,18 +230,20 @@ Status KernelBinder::sum(SumArguments whole) {
   return kernel_.add("sums", 1, SumArguments{blocks, false, parts, y});
 }
 
-Status KernelBinder::columnSums(Index rows, Index columns, const float* x, float* y) {
-  const unsigned parts = partsOf(rows, columnBlocks(columns, inFours(columns, {x})));
-  if (parts == 1) return addParts(rows, 1, columns, x, y);
+Status KernelBinder::columnSums(Index rows, Index columns, const void* x, Element type, float* y) {
+  const bool four = columns % 4 == 0 && onFours(x, type);
+  const unsigned parts = partsOf(rows, columnBlocks(columns, four));
+  if (parts == 1) return addParts(rows, 1, columns, x, y, type);
   LOCKSTEP_ASSIGN(float* const between, kernel_.workspace(parts * columns));
-  LOCKSTEP_TRY(addParts(rows, parts, columns, x, between));
+  LOCKSTEP_TRY(addParts(rows, parts, columns, x, between, type));
   return addParts(parts, 1, columns, between, y);
 }
 // Divides the rows into `parts` and sums each.
-Status KernelBinder::addParts(Index rows, Index parts, Index columns, const float* x, float* y) {
-  const bool four = inFours(columns, {x});
+Status KernelBinder::addParts(Index rows, Index parts, Index columns, const void* x, float* y,
+                              Element type) {
+  const bool four = columns % 4 == 0 && onFours(x, type);
   return kernel_.add("columnSums", columnBlocks(columns, four),
-                     ColumnSumArguments{rows, columns, parts, four, x, y},
+                     ColumnSumArguments{rows, columns, parts, four, x, y, type},
                      static_cast<unsigned>(parts));
 }
 
@@ -248,8 +317,7 @@ Status KernelBinder::convolution() {
     }
     if (!isColumns && ofInput) LOCKSTEP_TRY(kernel_.add("columnsToImage", blocks, a));
   }
-  if (s.relu) return rectify(s.b * pixels * s.o, out(spec_));
-  return {};
+  return s.relu ? rectify(s.b * pixels * s.o, out(spec_), Element::kF32) : Status{};
 }
 
 Status KernelBinder::pooling() {
@@ -376,11 +444,12 @@ Status KernelBinder::batchNorm() {
 
 Status KernelBinder::layerNormWeightGrad() {
   const Index rows = shapeIn(0)[0], channels = shapeIn(0)[1];
-  const bool four = inFours(channels, {in(spec_, 0), in(spec_, 1)});
+  const bool four = channels % 4 == 0 && onFours(spec_.inputs[0].data, storedIn(0)) &&
+                    onFours(spec_.inputs[1].data, Element::kF32);
   const unsigned across = columnBlocks(channels, four), parts = partsOf(rows, across);
-  LayerNormWeightGradArguments a{rows,          channels,     parts,        four,
-                                 in(spec_, 0),  in(spec_, 1), in(spec_, 2), in(spec_, 3),
-                                 out(spec_, 0), out(spec_, 1)};
+  LayerNormWeightGradArguments a{
+      rows,         channels,     parts,         four,          spec_.inputs[0].data, in(spec_, 1),
+      in(spec_, 2), in(spec_, 3), out(spec_, 0), out(spec_, 1), storedIn(0)};
   if (parts == 1) return kernel_.add("layerNormWeightGrad", across, a);
   LOCKSTEP_ASSIGN(a.dgain, kernel_.workspace(parts * channels));
   LOCKSTEP_ASSIGN(a.dbias, kernel_.workspace(parts * channels));
@@ -407,6 +476,7 @@ Status KernelBinder::attention() {
   }
   if (kernel_.device().properties().major >= 8 && !ir::textAttr(attrs_, "operand_dtype").empty())
     return attentionByTensors();
+  if (storesNarrow(spec_)) return inF32([](KernelBinder& binder) { return binder.attention(); });
   const bool wide = s.head > kNarrowHead;
   const auto tiles = static_cast<unsigned>(ceilDivide(s.tokens, kQueryTile) * s.samples * s.heads);
   AttentionArguments a{};
@@ -441,7 +511,13 @@ Status KernelBinder::attention() {
 Status KernelBinder::attentionByTensors() {
   const AttentionShape s = attentionShape(spec_);
   const bool forward = spec_.op == Op::kAttention, wide = s.head > kNarrowHead;
-  const std::string_view type = ir::textAttr(attrs_, "operand_dtype") == "bf16" ? "Bf16" : "F16";
+  const bool isBf16 = ir::textAttr(attrs_, "operand_dtype") == "bf16";
+  const std::string_view type = isBf16 ? "Bf16" : "F16";
+  const Element operand = isBf16 ? Element::kBf16 : Element::kF16;
+  const auto isWide = [&](Element stored) { return stored != operand && stored != Element::kF32; };
+  bool mixes = isWide(storedOut());  // what is stored in the other 16-bit type
+  for (std::size_t i = 0; i < spec_.inputs.size(); ++i) mixes = mixes || isWide(storedIn(i));
+  if (mixes) return inF32([](KernelBinder& binder) { return binder.attention(); });
   const std::string form = fmt::format("{}{}", wide ? "Wide" : "", type);
   const Index pitch = wide ? kLargestHead : kNarrowHead, rows = s.samples * s.tokens,
               terms = rows * s.heads;
@@ -455,7 +531,8 @@ Status KernelBinder::attentionByTensors() {
   heads.heads = s.heads;
   heads.head = s.head;
   heads.pitch = static_cast<int>(pitch);
-  heads.x = in(spec_, qkv);
+  heads.x = spec_.inputs[qkv].data;
+  heads.narrowX = storedIn(qkv) != Element::kF32;
   heads.onSixteen = s.head % 8 == 0 && onSixteen({heads.x});
   heads.to = operands;
   // Few threads that iterate over a row are better than many that are mostly idle in the last
@@ -474,16 +551,19 @@ Status KernelBinder::attentionByTensors() {
   a.q = operands;
   a.k = operands + part;
   a.v = operands + 2 * part;
-  a.out = out(spec_);
-  a.paired = s.head % 2 == 0 && reinterpret_cast<std::uintptr_t>(a.out) % 8 == 0;
+  a.out = spec_.outputs[0].data;
+  a.narrow = storedOut() != Element::kF32;
+  a.paired = s.head % 2 == 0 && reinterpret_cast<std::uintptr_t>(a.out) % (a.narrow ? 4 : 8) == 0;
   const unsigned tiles = ceilDivide(s.tokens, wide ? kTensorRowsWide : kTensorRows) *
                          static_cast<unsigned>(s.samples * s.heads);
   if (forward) {
     a.lseOut = out(spec_, 1);
     return kernel_.add("attention" + form, tiles, a, 1, kTensorThreads);
   }
-  heads.x = in(spec_, 0);
-  heads.y = in(spec_, 2);
+  heads.x = spec_.inputs[0].data;
+  heads.y = spec_.inputs[2].data;
+  heads.narrowX = storedIn(0) != Element::kF32;
+  heads.narrowY = storedIn(2) != Element::kF32;
   heads.lse = in(spec_, 3);
   heads.to = operands + 3 * part;
   LOCKSTEP_ASSIGN(heads.terms, kernel_.workspace<RowTerms>(terms));
@@ -497,17 +577,24 @@ Status KernelBinder::attentionByTensors() {
 
 Status KernelBinder::xent() {
   const Index rows = shapeIn(0)[0], classes = shapeIn(0)[1];
-  XentArguments a{rows,    classes,       in(spec_, 0), in(spec_, 2),
-                  nullptr, ids(spec_, 1), nullptr,      nullptr};
+  XentArguments a{};
+  a.rows = rows;
+  a.classes = classes;
+  a.x = spec_.inputs[0].data;
+  a.xType = storedIn(0);
+  a.label = ids(spec_, 1);
+  a.w = in(spec_, 2);
   if (spec_.op == Op::kSoftmaxXentGrad) {
-    a.dloss = in(spec_, 3);
-    a.y = out(spec_);
+    a.lse = in(spec_, 3);
+    a.dloss = in(spec_, 4);
+    a.y = spec_.outputs[0].data;
+    a.yType = storedOut();
     return kernel_.add("softmaxXentGrad", static_cast<unsigned>(rows), a, 1,
                        threadsOf(ceilDivide(classes, 4)));
   }
   LOCKSTEP_ASSIGN(a.losses, kernel_.workspace(rows));
   if (spec_.op == Op::kSoftmaxXent) {
-    a.y = out(spec_, 1);
+    a.lseOut = out(spec_, 1);
     LOCKSTEP_TRY(kernel_.add("softmaxXent", static_cast<unsigned>(rows), a, 1,
                              threadsOf(ceilDivide(classes, 4 * kXentFours), kMostThreads)));
   } else {
@@ -521,7 +608,8 @@ Status KernelBinder::dividedXent() {
   a.first = attr("first");
   a.y = out(spec_);
   const auto logits = [&](std::size_t input) {
-    a.x = in(spec_, input);
+    a.x = spec_.inputs[input].data;
+    a.xType = storedIn(input);
     a.rows = shapeIn(input)[0];
     a.classes = shapeIn(input)[1];
   };
@@ -545,6 +633,8 @@ Status KernelBinder::dividedXent() {
       a.dt = in(spec_, 1);
       a.label = ids(spec_, 3);
       a.m = in(spec_, 4);
+      a.dx = spec_.outputs[0].data;
+      a.dxType = storedOut();
       return rowKernel("xentTermsGrad");
     case Op::kXentLoss: {
       a.rows = countIn(0);
@@ -631,7 +721,7 @@ Status KernelBinder::columns() {
       ColumnsArguments{y[0], y[1], shapeIn(0)[1], y[1], in(spec_, 0) + attr("first"), out(spec_)});
 }
 Status KernelBinder::reduceRows() {
-  return columnSums(countIn(0) / count(), count(), in(spec_, 0), out(spec_));
+  return columnSums(countIn(0) / count(), count(), spec_.inputs[0].data, storedIn(0), out(spec_));
 }
 Status KernelBinder::runningStatistics() {
   return kernel_.add("runningStatistics", blocksOf(countIn(0)),
@@ -639,17 +729,17 @@ Status KernelBinder::runningStatistics() {
                                       in(spec_, 2), out(spec_, 0), out(spec_, 1)});
 }
 Status KernelBinder::layerNorm() {
-  return kernel_.add(
-      "layerNorm", ceilDivide(shapeIn(0)[0] * kWarp, kNormThreads),
-      LayerNormArguments{shapeIn(0)[0], shapeIn(0)[1], number("eps"), in(spec_, 0), in(spec_, 1),
-                         in(spec_, 2), out(spec_, 0), out(spec_, 1), out(spec_, 2)},
-      1, kNormThreads);
+  return kernel_.add("layerNorm", ceilDivide(shapeIn(0)[0] * kWarp, kNormThreads),
+                     LayerNormArguments{shapeIn(0)[0], shapeIn(0)[1], number("eps"), in(spec_, 0),
+                                        in(spec_, 1), in(spec_, 2), spec_.outputs[0].data,
+                                        out(spec_, 1), out(spec_, 2), storedOut()},
+                     1, kNormThreads);
 }
 Status KernelBinder::layerNormGrad() {
   return kernel_.add(
       "layerNormGrad", ceilDivide(shapeIn(0)[0] * kWarp, kNormThreads),
-      LayerNormGradArguments{shapeIn(0)[0], shapeIn(0)[1], in(spec_, 0), in(spec_, 1), in(spec_, 2),
-                             in(spec_, 3), in(spec_, 4), out(spec_)},
+      LayerNormGradArguments{shapeIn(0)[0], shapeIn(0)[1], spec_.inputs[0].data, in(spec_, 1),
+                             in(spec_, 2), in(spec_, 3), in(spec_, 4), out(spec_), storedIn(0)},
       1, kNormThreads);
 }
 Status KernelBinder::repeatRows() {
@@ -705,6 +795,13 @@ template <Status (KernelBinder::*bind)()>
 constexpr Row row(Op op) {
   return {op, [](KernelBinder& binder) { return (binder.*bind)(); }};
 }
+// What is stored in 16 bits is widened first.
+template <Status (KernelBinder::*bind)()>
+constexpr Row inF32(Op op) {
+  return {op, [](KernelBinder& binder) {
+            return binder.inF32([](KernelBinder& wide) { return (wide.*bind)(); });
+          }};
+}
 constexpr std::array kRows{
     elementwise<Function::kFill>(Op::kFill),
     elementwise<Function::kCopy>(Op::kPartialToLocal),
@@ -722,7 +819,7 @@ constexpr std::array kRows{
     row<&KernelBinder::orderedSum>(Op::kOrderedSum),
     row<&KernelBinder::dropout>(Op::kDropout),
     row<&KernelBinder::matmul>(Op::kMatmul),
-    row<&KernelBinder::biasAdd>(Op::kBiasAdd),
+    inF32<&KernelBinder::biasAdd>(Op::kBiasAdd),
     row<&KernelBinder::concat>(Op::kConcat),
     row<&KernelBinder::columns>(Op::kColumns),
     row<&KernelBinder::reduceRows>(Op::kReduceRows),

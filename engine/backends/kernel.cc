@@ -1,7 +1,10 @@
 #include "engine/backends/kernel.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
+
+#include "engine/backends/narrow_storage.h"
 
 namespace lockstep::backends {
 
@@ -116,6 +119,13 @@ std::unique_ptr<Kernel> updateIfFinite(const KernelSpec& spec, std::unique_ptr<K
 }
 
 DType computeType(const KernelSpec& spec) {
+  if (storesNarrow(spec)) {
+    const auto isDouble = [](const Operand& x) { return x.type.dtype == DType::kF64; };
+    return std::any_of(spec.inputs.begin(), spec.inputs.end(), isDouble) ||
+                   std::any_of(spec.outputs.begin(), spec.outputs.end(), isDouble)
+               ? DType::kF64
+               : DType::kF32;
+  }
   const bool floats = !spec.outputs.empty() && isFloat(spec.outputs[0].type.dtype);
   return floats ? spec.outputs[0].type.dtype : DType::kF32;
 }

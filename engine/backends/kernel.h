@@ -76,7 +76,8 @@ AdamOptions adamOptions(const ir::Attrs& attrs);
 // previous values to the outputs.
 std::unique_ptr<Kernel> updateIfFinite(const KernelSpec& spec, std::unique_ptr<Kernel> update);
 
-// Returns the compute dtype of a kernel: that of its first output; f32 if that is not a float.
+// Returns the compute dtype of a kernel: that of its first output; f32 if that is not a float, or
+// is stored in 16 bits, unless an operand is f64.
 DType computeType(const KernelSpec& spec);
 // Returns kFailedPrecondition: `backend` has no kernel for the spec.
 Error unsupported(std::string_view backend, const KernelSpec& spec);

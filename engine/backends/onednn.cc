@@ -9,6 +9,7 @@
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/kernel.h"
 #include "engine/backends/matmul.h"
+#include "engine/backends/narrow_storage.h"
 #include "engine/backends/norms.h"
 #include "engine/backends/onednn_primitives.h"
 #include "engine/backends/parallel.h"
@@ -329,12 +330,13 @@ std::unique_ptr<Kernel> bindSoftmaxXent(const Cpu& cpu, const KernelSpec& spec) 
   const auto* label = static_cast<const std::int32_t*>(spec.inputs[1].data);
   float* y = out(spec);
   if (spec.op == Op::kSoftmaxXentGrad) {
-    const float* dloss = in(spec, 3);
-    return makeKernel([=, &kernels] { kernels.softmaxXentGrad(rows, k, x, label, w, *dloss, y); });
+    const float *lse = in(spec, 3), *dloss = in(spec, 4);
+    return makeKernel(
+        [=, &kernels] { kernels.softmaxXentGrad(rows, k, x, label, w, lse, *dloss, y); });
   }
-  float* probs = out(spec, 1);
+  float* lse = out(spec, 1);
   return makeKernel(
-      [=, &kernels] { *y = static_cast<float>(kernels.softmaxXent(rows, k, x, label, w, probs)); });
+      [=, &kernels] { *y = static_cast<float>(kernels.softmaxXent(rows, k, x, label, w, lse)); });
 }
 
 // Element e has stream index e / block · pitch + first + e mod block.
@@ -384,6 +386,7 @@ class OneDnn final : public Backend {
   }
   Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
     if (!supports(spec.op, computeType(spec))) return unsupported(name(), spec);
+    if (storesNarrow(spec)) return bindInF32(spec);
     switch (spec.op) {
       case Op::kMatmul:
       case Op::kConv2d:
@@ -463,6 +466,10 @@ class OneDnn final : public Backend {
   device::Device* device() override { return nullptr; }
 
  private:
+  Result<std::unique_ptr<Kernel>> bindInF32(const KernelSpec& spec) {
+    const auto bindWide = [this](const KernelSpec& wide) { return bind(wide); };
+    return bindWidened(spec, DType::kF32, bindWide, bindWide);
+  }
   Result<std::unique_ptr<Kernel>> bindMatmulOrConv(const KernelSpec& spec) {
     if (spec.op != Op::kMatmul) return bindConv(cpu_, spec);
     if (const MatmulShape shape = matmulShape(spec); engine_.wantsMatmul(shape)) {

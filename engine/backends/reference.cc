@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "engine/backends/kernel.h"
+#include "engine/backends/narrow_storage.h"
 #include "engine/backends/reference_batch_norm.h"
 #include "engine/backends/reference_compression.h"
 #include "engine/backends/reference_kernels.h"
@@ -574,18 +575,19 @@ Result<std::unique_ptr<Kernel>> bindSoftmaxXent(const KernelSpec& spec) {
   const std::int64_t rows = shape[0], k = shape[1];
   const T *logits = in<T>(spec, 0), *w = in<T>(spec, 2);
   const std::int32_t* label = in<std::int32_t>(spec, 1);
-  T *loss = out<T>(spec, 0), *probs = out<T>(spec, 1);
-  return makeKernel([=] { reference::softmaxXent(rows, k, logits, label, w, loss, probs); });
+  T *loss = out<T>(spec, 0), *lse = out<T>(spec, 1);
+  return makeKernel([=] { reference::softmaxXent(rows, k, logits, label, w, loss, lse); });
 }
 
 template <typename T>
 Result<std::unique_ptr<Kernel>> bindSoftmaxXentGrad(const KernelSpec& spec) {
   const Shape shape = spec.inputs[0].type.shape;
   const std::int64_t rows = shape[0], k = shape[1];
-  const T *probs = in<T>(spec, 0), *w = in<T>(spec, 2), *dloss = in<T>(spec, 3);
+  const T *logits = in<T>(spec, 0), *w = in<T>(spec, 2), *lse = in<T>(spec, 3),
+          *dloss = in<T>(spec, 4);
   const std::int32_t* label = in<std::int32_t>(spec, 1);
   T* dx = out<T>(spec);
-  return makeKernel([=] { reference::softmaxXentGrad(rows, k, probs, label, w, dloss, dx); });
+  return makeKernel([=] { reference::softmaxXentGrad(rows, k, logits, label, w, lse, dloss, dx); });
 }
 
 template <typename T>
@@ -918,6 +920,7 @@ bool referenceSupports(Op op, DType dtype) {
 
 Result<std::unique_ptr<Kernel>> bindReference(const KernelSpec& spec) {
   if (!referenceSupports(spec.op, computeType(spec))) return unsupported("reference", spec);
+  if (storesNarrow(spec)) return bindWidened(spec, wideType(spec), bindReference, bindReference);
   if (computeType(spec) == DType::kBf16) return bindCast<Bf16>(spec);
   if (computeType(spec) == DType::kF16) return bindCast<F16>(spec);
   return computeType(spec) == DType::kF64 ? bindAs<double>(spec) : bindAs<float>(spec);

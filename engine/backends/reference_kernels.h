@@ -225,27 +225,29 @@ void maxPool2dGrad(const PoolShape& s, const T* x, const T* dy, T* dx) {
 
 template <typename T>
 void softmaxXent(std::int64_t rows, std::int64_t k, const T* logits, const std::int32_t* label,
-                 const T* w, T* loss, T* probs) {
+                 const T* w, T* loss, T* lse) {
   double total = 0;
   for (std::int64_t r = 0; r < rows; ++r) {
     const T* x = logits + r * k;
     const double top = static_cast<double>(largest(k, x));
     double sum = 0;
     for (std::int64_t i = 0; i < k; ++i) sum += std::exp(static_cast<double>(x[i]) - top);
-    for (std::int64_t i = 0; i < k; ++i)
-      probs[r * k + i] = static_cast<T>(std::exp(static_cast<double>(x[i]) - top) / sum);
+    lse[r] = static_cast<T>(std::log(sum) + top);
     total += static_cast<double>(w[r]) * (std::log(sum) + top - static_cast<double>(x[label[r]]));
   }
   loss[0] = static_cast<T>(total);
 }
 
 template <typename T>
-void softmaxXentGrad(std::int64_t rows, std::int64_t k, const T* probs, const std::int32_t* label,
-                     const T* w, const T* dloss, T* dx) {
+void softmaxXentGrad(std::int64_t rows, std::int64_t k, const T* logits, const std::int32_t* label,
+                     const T* w, const T* lse, const T* dloss, T* dx) {
   for (std::int64_t r = 0; r < rows; ++r) {
-    const T scale = w[r] * dloss[0];
-    for (std::int64_t i = 0; i < k; ++i)
-      dx[r * k + i] = (probs[r * k + i] - (i == label[r] ? T{1} : T{0})) * scale;
+    const double scale = static_cast<double>(w[r]) * static_cast<double>(dloss[0]);
+    for (std::int64_t i = 0; i < k; ++i) {
+      const double p =
+          std::exp(static_cast<double>(logits[r * k + i]) - static_cast<double>(lse[r]));
+      dx[r * k + i] = static_cast<T>((p - (i == label[r] ? 1.0 : 0.0)) * scale);
+    }
   }
 }
 

@@ -53,7 +53,9 @@ struct Launch {
 };
 
 // y[n×o] = op(a)·op(b) + bias; op(a) is n×k, row-major. Operands in f32, bf16 or f16; accumulation
-// and y in f32. With tf32, f32 operands may be rounded to 10 bits of mantissa.
+// in f32, y in f32 or the type of 16-bit operands. The bias is f32, or where y has 16 bits may be
+// of y's type: then a device need not take another. With tf32, f32 operands may be rounded to 10
+// bits of mantissa.
 struct Matmul {
   std::int64_t n = 0, k = 0, o = 0;
   bool ta = false, tb = false;
@@ -64,6 +66,7 @@ struct Matmul {
   bool tf32 = false;
   std::int64_t pitch = 0;  // leading dimension of a, in elements; 0: the row length
   bool adds = false;       // accumulates into y
+  DType resultDtype = DType::kF32, biasDtype = DType::kF32;
 };
 
 // Work that can be enqueued repeatedly.

@@ -115,12 +115,30 @@ bool isName(std::string_view text) {
   });
 }
 
+std::vector<TensorType> widened(Op op, std::span<const TensorType> inputs) {
+  std::vector<TensorType> wide(inputs.begin(), inputs.end());
+  const bool isDouble = std::any_of(inputs.begin(), inputs.end(), [](const TensorType& type) {
+    return type.dtype == DType::kF64;
+  });
+  for (std::size_t i = 0; i < wide.size(); ++i)
+    if (readsNarrow(op, i) && isNarrow(wide[i].dtype))
+      wide[i].dtype = isDouble ? DType::kF64 : DType::kF32;
+  return wide;
+}
+
 Result<std::vector<TensorType>> inferTypes(Op op, std::span<const TensorType> inputs,
                                            Attrs& attrs) {
   const OpInfo& row = info(op);
   LOCKSTEP_TRY(checkAttrs(row, attrs));
-  LOCKSTEP_ASSIGN(std::vector<TensorType> outputs, row.infer(inputs, attrs));
+  const std::vector<TensorType> wide = widened(op, inputs);
+  LOCKSTEP_ASSIGN(std::vector<TensorType> outputs, row.infer(wide, attrs));
   for (const TensorType& type : outputs) LOCKSTEP_TRY(checkShape(type.shape));
+  if (const std::string_view stored = textAttr(attrs, kStored); !stored.empty()) {
+    const auto dtype = dtypeFromName(stored);
+    if (!dtype || !isNarrow(*dtype))
+      return invalidArgument("{} is {}, expected bf16 or f16", kStored, stored);
+    outputs[0].dtype = *dtype;
+  }
   return outputs;
 }
 

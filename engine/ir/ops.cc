@@ -31,6 +31,7 @@ struct Table {
       LOCKSTEP_CHECK(found[i] != nullptr, "op {} has no row", i);
       rows.push_back(*found[i]);
       rows.back().inPlace.resize(static_cast<std::size_t>(found[i]->outputs), -1);
+      if (found[i]->narrowOutput) rows.back().attrs.push_back({kStored, AttrKind::kText, false});
     }
     for (const OpInfo& row : rows) names[row.name] = row.op;
   }

@@ -20,7 +20,9 @@ namespace lockstep::ir {
 // float operands and outputs of a node unless said otherwise. Attributes marked ? are optional with
 // the given default, all others required. Numbers are of type double, the rest int64. kMatmul and
 // the three of kConv2d accept two operands in bf16 or two in f16; they accumulate, add the bias and
-// return f32.
+// return f32. Inputs named in OpInfo::narrowInputs may be stored in bf16 or f16, whatever f is;
+// with {stored? "bf16"|"f16"} output 0 is, if OpInfo::narrowOutput: rounded as by kCast. The
+// arithmetic is that of f.
 enum class Op : std::uint8_t {
   // Sources and sinks.
   // () {name, dtype, shape} -> any. Written by the trainer before every program run: x, label,
@@ -155,9 +157,11 @@ enum class Op : std::uint8_t {
   // (x[B]) {times} -> f[B·times]: each element `times` times. For data only: no gradient
   kRepeatRows,
   // Losses and metrics: weighted sums over samples. Labels are in [0, K), also in rows with w = 0.
-  // (logits[B×K], label i32[B], w[B]) -> loss f[1], probs f[B×K]: Σ w·−log p_label
+  // (logits[B×K], label i32[B], w[B]) -> loss f[1], lse f[B]: Σ w·−log p_label, and of each row
+  // log Σ exp: p = exp(logits − lse) is not stored
   kSoftmaxXent,
-  kSoftmaxXentGrad,  // (probs, label, w, dloss f[1]) -> dlogits: dloss·w·(p − [k = label])
+  // (logits, label, w, lse, dloss f[1]) -> dlogits: dloss·w·(p − [k = label])
+  kSoftmaxXentGrad,
   // Vocabulary-parallel cross-entropy, where ranks hold different classes (Shoeybi et al.:
   // "Megatron-LM", 2019); k counts from the first of all classes. `m` only shifts: no gradient
   // flows
@@ -368,6 +372,16 @@ struct OpInfo {
                  std::span<const TensorType> outputs);
   // Leading inputs that are operands of a matrix product: autocast casts them, tf32 rounds them.
   int matmulOperands = 0;
+  // Mixed precision. Bit i: input i may be stored in 16 bits.
+  std::uint32_t narrowInputs = 0;
+  bool narrowOutput = false;  // output 0 may be: attribute kStored
+  // Autocast stores output 0 in the operands' type: an activation, or the gradient of one.
+  enum class Stored : std::uint8_t {
+    kWide,      // what is summed over many, or normalised: only a reader's cast is narrow
+    kNarrow,    // linear layers, attention and what is computed element by element from these
+    kAsInputs,  // narrow where all inputs are, as a sum of f32 and bf16 is f32
+  };
+  Stored stored = Stored::kWide;
   // Selective recomputation keeps the result instead of computing it again.
   bool costlyToRecompute = false;
   // Lays out, adds or exchanges values and computes nothing else.
@@ -384,6 +398,16 @@ constexpr std::int64_t rowTable(std::int64_t rows) {
 }
 
 const OpInfo& info(Op op);
+// The attribute of an op whose output 0 is stored in 16 bits: "bf16" or "f16".
+inline constexpr std::string_view kStored = "stored";
+inline bool isNarrow(DType dtype) { return dtype == DType::kBf16 || dtype == DType::kF16; }
+// Returns whether an input may be stored in 16 bits while the op computes in f32.
+inline bool readsNarrow(Op op, std::size_t input) {
+  return input < 32 && (info(op).narrowInputs >> input & 1u) != 0;
+}
+// Returns the types that the op computes with: inputs it may read in 16 bits are f32, or f64 where
+// another is.
+std::vector<TensorType> widened(Op op, std::span<const TensorType> inputs);
 // Returns whether the output is a view of input 0: no copy is made.
 inline bool viewsInput(Op op) { return info(op).isView && info(op).maxInputs == 1; }
 // Returns the output types for these operands. Checks attributes against the op's row and converts

@@ -201,10 +201,11 @@ std::vector<OpInfo> denseOps() {
        .attrs = {{"ta", AttrKind::kInt, false}, {"tb", AttrKind::kInt, false},
                  {"act", AttrKind::kText, false}, {"tf32", AttrKind::kInt, false}},
        .infer = inferMatmul, .gradient = gradMatmul, .place = placeMatmul, .cost = costMatmul,
-       .matmulOperands = 2, .costlyToRecompute = true},
+       .matmulOperands = 2, .narrowOutput = true, .stored = OpInfo::Stored::kNarrow,
+       .costlyToRecompute = true},
       {.op = Op::kBiasAdd, .name = "bias-add", .minInputs = 2, .maxInputs = 2, .inPlace = {0},
        .infer = inferBiasAdd, .gradient = gradBiasAdd, .place = placeBiasAdd,
-       .cost = costElementwise},
+       .cost = costElementwise, .narrowOutput = true, .stored = OpInfo::Stored::kNarrow},
       {.op = Op::kConcat, .name = "concat", .minInputs = 1, .maxInputs = -1, .infer = inferConcat,
        .gradient = gradConcat, .place = placeSideBySide, .cost = costMove},
       {.op = Op::kColumns, .name = "columns", .minInputs = 1, .maxInputs = 1,
@@ -213,7 +214,8 @@ std::vector<OpInfo> denseOps() {
        .cost = [](const Node&, Types, Types outputs) { return OpCost{0, 2 * outputs[0].bytes()}; }},
       {.op = Op::kReduceRows, .name = "reduce-rows", .minInputs = 1, .maxInputs = 1,
        .attrs = {{"period", AttrKind::kInt, false}}, .infer = inferReduceRows,
-       .gradient = gradReduceRows, .place = placeReduceRows, .cost = costElementwise},
+       .gradient = gradReduceRows, .place = placeReduceRows, .cost = costElementwise,
+       .narrowInputs = 0b1},
   };
   // clang-format on
 }

@@ -27,11 +27,12 @@ TensorType one(const TensorType& like) { return {like.dtype, {1}}; }
 
 Inferred inferSoftmaxXent(Types inputs, const Attrs&) {
   LOCKSTEP_TRY(wantClassified(inputs));
-  return std::vector<TensorType>{one(inputs[0]), inputs[0]};
+  return std::vector<TensorType>{one(inputs[0]), inputs[2]};
 }
 Inferred inferSoftmaxXentGrad(Types inputs, const Attrs&) {
   LOCKSTEP_TRY(wantClassified(inputs));
-  LOCKSTEP_TRY(wantType(inputs, 3, one(inputs[0])));
+  LOCKSTEP_TRY(wantType(inputs, 3, inputs[2]));
+  LOCKSTEP_TRY(wantType(inputs, 4, one(inputs[0])));
   return std::vector<TensorType>{inputs[0]};
 }
 Inferred inferMseLoss(Types inputs, const Attrs&) {
@@ -63,7 +64,7 @@ Inferred inferSumAll(Types inputs, const Attrs&) {
 Grads gradSoftmaxXent(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
   if (dy[1] >= 0)
     return invalidArgument(
-        "the probabilities of {} take part in the loss; only its sum can be "
+        "the sums of {} take part in the loss; only its result can be "
         "differentiated",
         node.name);
   if (build.wants(node.inputs[2]))
@@ -71,9 +72,10 @@ Grads gradSoftmaxXent(GradBuilder& build, const Node& node, std::span<const Valu
                            node.name);
   std::vector<ValueId> grads(3, -1);
   if (build.wants(node.inputs[0])) {
-    LOCKSTEP_ASSIGN(grads[0],
-                    build.emit(Op::kSoftmaxXentGrad, "x",
-                               {node.outputs[1], node.inputs[1], node.inputs[2], dy[0]}, {}));
+    LOCKSTEP_ASSIGN(
+        grads[0],
+        build.emit(Op::kSoftmaxXentGrad, "x",
+                   {node.inputs[0], node.inputs[1], node.inputs[2], node.outputs[1], dy[0]}, {}));
   }
   return grads;
 }
@@ -231,6 +233,9 @@ Placing placeLossSum(const Node&, Places inputs, Types, Types) {
   if (placing.input < 0) placing.outputs = {sumOf(placing.outputs[0])};
   return placing;
 }
+Placing placeSoftmaxXentGrad(const Node&, Places inputs, Types, Types) {
+  return placeSamples(inputs, 4);
+}
 Placing placeLossGrad(const Node&, Places inputs, Types, Types) { return placeSamples(inputs, 3); }
 Placing placeSumAll(const Node&, Places inputs, Types, Types) {
   if (isReplicated(inputs[0])) return placedAt({inputs[0]});
@@ -302,18 +307,21 @@ std::vector<OpInfo> lossOps() {
   return {
       {.op = Op::kSoftmaxXent, .name = "softmax-xent", .minInputs = 3, .maxInputs = 3, .outputs = 2,
        .infer = inferSoftmaxXent, .gradient = gradSoftmaxXent, .place = placeSoftmaxXent,
-       .cost = costSoftmax},
-      {.op = Op::kSoftmaxXentGrad, .name = "softmax-xent-grad", .minInputs = 4, .maxInputs = 4,
-       .inPlace = {0}, .infer = inferSoftmaxXentGrad, .place = placeLossGrad, .cost = costTriple},
+       .cost = costSoftmax, .narrowInputs = 0b1},
+      {.op = Op::kSoftmaxXentGrad, .name = "softmax-xent-grad", .minInputs = 5, .maxInputs = 5,
+       .inPlace = {0}, .infer = inferSoftmaxXentGrad, .place = placeSoftmaxXentGrad,
+       .cost = costSoftmax, .narrowInputs = 0b1, .narrowOutput = true,
+       .stored = OpInfo::Stored::kNarrow},
       {.op = Op::kRowMax, .name = "row-max", .minInputs = 1, .maxInputs = 1, .infer = inferRowMax,
-       .place = placeRowMax, .cost = costElementwise},
+       .place = placeRowMax, .cost = costElementwise, .narrowInputs = 0b1},
       {.op = Op::kXentTerms, .name = "xent-terms", .minInputs = 3, .maxInputs = 3, .outputs = 2,
        .attrs = classes, .infer = inferXentTerms, .gradient = gradXentTerms,
-       .place = placeXentTerms, .cost = costSoftmax,
+       .place = placeXentTerms, .cost = costSoftmax, .narrowInputs = 0b1,
        .partOffset = {PartOffset::Unit::kIndices, 0, 1}},
       {.op = Op::kXentTermsGrad, .name = "xent-terms-grad", .minInputs = 5, .maxInputs = 5,
        .attrs = classes, .inPlace = {2}, .infer = inferXentTermsGrad, .place = placeXentTermsGrad,
-       .cost = costTermsGrad, .partOffset = {PartOffset::Unit::kIndices, 2, 1}},
+       .cost = costTermsGrad, .narrowInputs = 0b100, .narrowOutput = true,
+       .stored = OpInfo::Stored::kNarrow, .partOffset = {PartOffset::Unit::kIndices, 2, 1}},
       {.op = Op::kXentLoss, .name = "xent-loss", .minInputs = 3, .maxInputs = 3,
        .infer = inferXentLoss, .gradient = gradXentLoss, .place = placeLossSum, .cost = costTriple},
       {.op = Op::kXentLossGrad, .name = "xent-loss-grad", .minInputs = 3, .maxInputs = 3,
@@ -332,7 +340,8 @@ std::vector<OpInfo> lossOps() {
        .attrs = {{"bins", AttrKind::kInt}}, .infer = inferScoreHistogram, .place = placeLossSum,
        .cost = costSoftmax},
       {.op = Op::kCountCorrect, .name = "count-correct", .minInputs = 3, .maxInputs = 3,
-       .infer = inferCountCorrect, .place = placeLossSum, .cost = costElementwise},
+       .infer = inferCountCorrect, .place = placeLossSum, .cost = costElementwise,
+       .narrowInputs = 0b1},
       {.op = Op::kSumAll, .name = "sum-all", .minInputs = 1, .maxInputs = 1, .infer = inferSumAll,
        .gradient = gradSumAll, .place = placeSumAll, .cost = costElementwise},
       {.op = Op::kSumSquares, .name = "sum-squares", .minInputs = 1, .maxInputs = 2,

@@ -109,13 +109,13 @@ class Recomputer {
     }
   }
 
-  // Whether all that reads it is a bias or an activation, which will be one kernel with its
+  // Whether all that reads it is a bias, an activation or a cast, which will be one kernel with its
   // product.
   bool goesOn(ValueId value) {
     const Fact& known = fact(value);
     if (known.forwardReaders != 1 || known.readBackward) return false;
     const Node& reader = graph_.node(known.lastForward);
-    return (reader.op == Op::kBiasAdd || reader.op == Op::kRelu) &&
+    return (reader.op == Op::kBiasAdd || reader.op == Op::kRelu || reader.op == Op::kCast) &&
            root(reader.inputs[0]) == root(value);
   }
 

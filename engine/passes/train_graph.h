@@ -66,12 +66,18 @@ Result<ir::ModelGraph> divideLoss(const ir::ModelGraph& model, int ranks);
 // value once, where it is made, whoever reads it; sums, parameters, gradients and all else stay as
 // they are. Those of attention, which are within it, a GPU may round alike. Of a graph with
 // gradients.
-Result<ir::Graph> autocast(const ir::Graph& graph, DType operandDtype);
+// With `storesNarrow` activations and their gradients are cast as well, where all their readers can
+// read 16 bits (OpInfo::stored): the residual stream, statistics, losses and gradients of
+// parameters stay f32. Of a value that ranks sum, the sum is cast.
+Result<ir::Graph> autocast(const ir::Graph& graph, DType operandDtype, bool storesNarrow = false);
 // Products of f32 may round their factors to 10 bits of fraction, where a device is faster so.
 Result<ir::Graph> allowTf32(const ir::Graph& graph);
 
 // matmul/conv2d + bias-add + relu with single uses → one node with bias operand and act attribute.
 Result<ir::Graph> fuseEpilogues(const ir::Graph& graph);
+// An op whose result only a cast to 16 bits reads writes that itself (OpInfo::narrowOutput), with
+// the same bits. Of a rank's graph, in which whatever carries values between ranks is a node.
+Result<ir::Graph> foldCasts(const ir::Graph& graph);
 // Nodes that reach no sink (a store, a result, a send) are left out.
 Result<ir::Graph> removeDead(const ir::Graph& graph);
 

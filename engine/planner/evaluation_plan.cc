@@ -9,6 +9,7 @@ Result<plan::Plan> makeEvaluationPlan(const PlanRequest& request, const cluster:
   PlanRequest alone;
   alone.matmulDtype = request.matmulDtype;
   alone.tf32 = request.tf32;
+  alone.activations = request.activations;
   alone.step = request.step;
   alone.evaluate = request.evaluate;
   alone.training.optimizer.kind = "sgd";

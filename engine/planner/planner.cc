@@ -144,7 +144,7 @@ class PlanBuilder {
 
   std::vector<passes::Pass> precisionPasses() const {
     const auto autocast = [this](const ir::Graph& graph) {
-      return passes::autocast(graph, request_.matmulDtype);
+      return passes::autocast(graph, request_.matmulDtype, context_.storesNarrow());
     };
     return {
         {"allow-tf32", passes::allowTf32, request_.tf32},

@@ -42,6 +42,9 @@ struct PlanRequest {
   // Matmul operands are cast to this type, bf16 or f16 (kF32: no cast); accumulation, parameters
   // and all else use `step.compute`.
   DType matmulDtype = DType::kF32;
+  // How activations and their gradients are stored then: "f32"; "operands": in matmulDtype; "auto":
+  // in matmulDtype where every rank is on a GPU.
+  std::string activations = "auto";
   // products of f32 may round their factors to 10 bits of fraction
   bool tf32 = false;
   ir::ModelGraph step;  // of the global batch, or of one of its micro-batches

@@ -55,6 +55,7 @@ std::vector<passes::Pass> ProgramBuilder::rankPasses(int rank) const {
       {"localize", localize},
       {"order-sums", orderSums, ordersSums},
       {"compress", compress, compresses},
+      {"fold-casts", passes::foldCasts, context_.storesNarrow()},
   };
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/backends/narrow_storage.h"
 #include "engine/base/random.h"
 
 namespace lockstep::runtime {
@@ -93,6 +94,13 @@ class NoisyBackend final : public backends::Backend {
   std::string_view name() const override { return inner_->name(); }
   bool supports(Op op, DType dtype) const override { return inner_->supports(op, dtype); }
   Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
+    if (backends::storesNarrow(spec)) {  // what it computes is off before it is rounded
+      const DType wide = backends::wideType(spec);
+      return backends::bindWidened(
+          spec, inner_->supports(spec.op, wide) ? wide : DType::kF32,
+          [this](const KernelSpec& one) { return bind(one); },
+          [this](const KernelSpec& one) { return inner_->bind(one); });
+    }
     LOCKSTEP_ASSIGN(std::unique_ptr<Kernel> kernel, inner_->bind(spec));
     if (isExact(spec.op)) return kernel;
     return std::unique_ptr<Kernel>(std::make_unique<NoisyKernel>(

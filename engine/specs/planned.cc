@@ -34,6 +34,7 @@ Result<planner::PlanRequest> planRequestOf(const spec::v1::RunSpec& spec,
   planner::PlanRequest plan;
   plan.matmulDtype = matmulDtype;
   plan.tf32 = tf32;
+  if (!training.activations().empty()) plan.activations = training.activations();
   LOCKSTEP_ASSIGN(plan.microBatches, microBatches(spec, dataRanks));
   plan.inOrder = strategy.deterministic_parts() > 0;
   LOCKSTEP_ASSIGN(plan.step, models::build(model, training.batch() / plan.microBatches, compute,

@@ -123,11 +123,11 @@ class Step {
     add(Op::kCast, "cast", {"bytes"}, {"x"}, {{"dtype", std::string("f32")}, {"scale", 1.0 / 255}});
   }
   void addLoss() {
-    add(Op::kSoftmaxXent, "softmax-xent", {"logits", "label", "weight"}, {"loss", "probs"});
+    add(Op::kSoftmaxXent, "softmax-xent", {"logits", "label", "weight"}, {"loss", "lse"});
     add(Op::kCountCorrect, "count-correct", {"logits", "label", "weight"}, {"correct"});
-    add(Op::kSoftmaxXentGrad, "softmax-xent-grad", {"probs", "label", "weight", "dloss"},
-        {"probs"});
-    reshape("probs", "dlogits", {batch_, 10});
+    add(Op::kSoftmaxXentGrad, "softmax-xent-grad", {"logits", "label", "weight", "lse", "dloss"},
+        {"logits"});
+    reshape("logits", "dlogits", {batch_, 10});
   }
   void addAdam() {
     add(Op::kAdam, "adam", {"p", "g", "m", "v", "norm", "lr", "t"}, {"p", "m", "v"},

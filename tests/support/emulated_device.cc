@@ -579,14 +579,20 @@ void multiply(const device::Matmul& p) {
       std::transform(operands->begin(), operands->end(), operands->begin(), inTf32);
   for (std::int64_t n = 0; n < p.n; ++n)
     for (std::int64_t o = 0; o < p.o; ++o) {
-      double sum =
-          p.bias != nullptr ? static_cast<double>(static_cast<const float*>(p.bias)[o]) : 0;
+      double sum = p.bias == nullptr            ? 0
+                   : p.biasDtype == DType::kF32 ? operandAt<DType::kF32>(p.bias, o)
+                                                : operandAt<Operand>(p.bias, o);
       const float *a = rows.data() + n * p.k, *b = columns.data() + o * p.k;
-      float& y = static_cast<float*>(p.y)[n * p.o + o];
-      if (p.adds) sum += static_cast<double>(y);
+      const std::int64_t at = n * p.o + o;
+      if (p.adds) sum += static_cast<double>(static_cast<float*>(p.y)[at]);
       for (std::int64_t k = 0; k < p.k; ++k)
         sum += static_cast<double>(a[k]) * static_cast<double>(b[k]);
-      y = static_cast<float>(sum);
+      if (p.resultDtype == DType::kF32)
+        static_cast<float*>(p.y)[at] = static_cast<float>(sum);
+      else
+        static_cast<std::uint16_t*>(p.y)[at] = static_cast<std::uint16_t>(
+            pack(p.resultDtype == DType::kBf16 ? HalfFormat::kBf16 : HalfFormat::kF16,
+                 static_cast<float>(sum), 0));
     }
 }
 

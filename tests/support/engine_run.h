@@ -322,7 +322,8 @@ struct RunSettings {
   // rendezvous of the ranks' devices; null: no groups
   comm::Store* rendezvous = nullptr;
   DType compute = DType::kF64;
-  DType matmulDtype = DType::kF32;  // operand type of matmuls, if narrower
+  DType matmulDtype = DType::kF32;   // operand type of matmuls, if narrower
+  std::string activations = "auto";  // how those are stored then
   bool tf32 = false;
   passes::Optimizer optimizer;
   std::optional<passes::LossScale> lossScale;
@@ -349,6 +350,7 @@ inline Result<planner::PlanRequest> planRequestOf(const RunSettings& settings) {
   LOCKSTEP_ASSIGN(request.evaluate, models::build(settings.model, settings.evaluateBatch,
                                                   settings.compute, models::Use::kEvaluation));
   request.matmulDtype = settings.matmulDtype;
+  request.activations = settings.activations;
   request.tf32 = settings.tf32;
   request.training.optimizer = settings.optimizer;
   request.training.lossScale = settings.lossScale;

@@ -167,9 +167,10 @@ struct Kernels {
   void (*geluGrad)(std::int64_t n, const float* dy, const float* x, float* dx);
   // Returns the weighted sum of the rows' losses; see ops kSoftmaxXent and kSoftmaxXentGrad.
   double (*softmaxXent)(std::int64_t rows, std::int64_t k, const float* logits,
-                        const std::int32_t* label, const float* w, float* probs);
-  void (*softmaxXentGrad)(std::int64_t rows, std::int64_t k, const float* probs,
-                          const std::int32_t* label, const float* w, float dloss, float* dx);
+                        const std::int32_t* label, const float* w, float* lse);
+  void (*softmaxXentGrad)(std::int64_t rows, std::int64_t k, const float* logits,
+                          const std::int32_t* label, const float* w, const float* lse, float dloss,
+                          float* dx);
   double (*sumSquares)(std::int64_t n, const float* x);
   void (*attention)(const Attention&);
   void (*attentionGrad)(const Attention&);

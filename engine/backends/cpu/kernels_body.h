@@ -213,26 +213,41 @@ float expRow(std::int64_t n, const float* x, float scale, float top, float* y) {
   return total(sum);
 }
 
+// Σ e^(x − top).
+float expSum(std::int64_t n, const float* x, float top) {
+  Vec sum{};
+  forVectors(n, [&](std::int64_t i, auto lanes) {
+    const Vec e = exponential(loadPart(x + i, lanes) - top);
+    sum += lanes == kWidth ? e : where(firstLanes(lanes), e, Vec{});
+  });
+  return total(sum);
+}
+
 // ---- losses and sums -----------------------------------------------------------------------
 
 double softmaxXent(std::int64_t rows, std::int64_t k, const float* logits,
-                   const std::int32_t* label, const float* w, float* probs) {
+                   const std::int32_t* label, const float* w, float* lse) {
   double loss = 0;
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* x = logits + r * k;
-    float* p = probs + r * k;
-    const float top = largest(k, x), sum = expRow(k, x, 1, top, p);
-    loss += static_cast<double>(w[r] * (__builtin_logf(sum) + (top - x[label[r]])));
-    scale(k, p, 1 / sum, p);
+    const float top = largest(k, x), size = __builtin_logf(expSum(k, x, top));
+    loss += static_cast<double>(w[r] * (size + (top - x[label[r]])));
+    lse[r] = size + top;
   }
   return loss;
 }
-void softmaxXentGrad(std::int64_t rows, std::int64_t k, const float* probs,
-                     const std::int32_t* label, const float* w, float dloss, float* dx) {
+void softmaxXentGrad(std::int64_t rows, std::int64_t k, const float* logits,
+                     const std::int32_t* label, const float* w, const float* lse, float dloss,
+                     float* dx) {
   for (std::int64_t r = 0; r < rows; ++r) {
-    const float factor = w[r] * dloss, right = probs[r * k + label[r]];
-    scale(k, probs + r * k, factor, dx + r * k);
-    dx[r * k + label[r]] = (right - 1) * factor;
+    const float factor = w[r] * dloss, sum = lse[r];
+    const float* x = logits + r * k;
+    float* y = dx + r * k;
+    const Vec right = exponential(splat(x[label[r]] - sum));
+    forVectors(k, [&](std::int64_t i, auto lanes) {
+      storePart(y + i, exponential(loadPart(x + i, lanes) - sum) * factor, lanes);
+    });
+    y[label[r]] = (right[0] - 1) * factor;
   }
 }
 

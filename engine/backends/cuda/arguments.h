@@ -1,4 +1,5 @@
-// Kernel arguments, filled by KernelBinder. Tensors are f32, row-major, unless noted.
+// Kernel arguments, filled by KernelBinder. Tensors are f32, row-major, unless noted; one that may
+// be stored in 16 bits is void*, beside an Element of the same name.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +33,11 @@ enum class Function : int {
 struct ElementwiseArguments {
   Function function;
   Index n;
-  const float *a, *b;
+  const void *a, *b;
   const float *part, *total;  // of kScaleByRatio: a·part/total
-  float* y;
+  void* y;
   float factor;  // of kFill and kScale
+  Element aType = Element::kF32, bType = Element::kF32, yType = Element::kF32;
 };
 inline constexpr unsigned kCastFours = 4;  // groups of four elements that a thread loads together
 struct CastArguments {
@@ -115,8 +117,9 @@ struct ClipNormArguments {
 struct ColumnSumArguments {
   Index rows, columns, parts;
   bool four;
-  const float* x;
+  const void* x;
   float* y;
+  Element xType = Element::kF32;
 };
 
 // im2col: row (b·oh + oy)·ow + ox holds the pixels of that window, tap by tap, with zeros for
@@ -147,19 +150,25 @@ struct LayerNormArguments {
   Index rows, channels;
   float epsilon;
   const float *x, *gain, *bias;
-  float *y, *mean, *rstd;
+  void* y;
+  float *mean, *rstd;
+  Element yType;
 };
 struct LayerNormGradArguments {
   Index rows, channels;
-  const float *dy, *x, *gain, *mean, *rstd;
+  const void* dy;
+  const float *x, *gain, *mean, *rstd;
   float* dx;
+  Element dyType;
 };
 // As ColumnSumArguments: for each part the sums of dy·x̂ and of dy.
 struct LayerNormWeightGradArguments {
   Index rows, channels, parts;
   bool four;
-  const float *dy, *x, *mean, *rstd;
+  const void* dy;
+  const float *x, *mean, *rstd;
   float *dgain, *dbias;
+  Element dyType;
 };
 
 // As BatchNormShape; fields in use depend on the op. A block has `lanes` columns (of four channels
@@ -183,17 +192,23 @@ struct RunningArguments {
 inline constexpr int kXentFours = 6;  // groups of four logits that a thread holds
 struct XentArguments {
   Index rows, classes;
-  const float *x, *w, *dloss;
+  const void* x;
+  const float *w, *lse, *dloss;
   const std::int32_t* label;
-  float *y, *losses;  // losses: one per row
+  void* y;
+  float *losses, *lseOut;  // one per row
+  Element xType, yType;
 };
 // Vocabulary-parallel cross-entropy over the classes from `first` on: kRowMax, kXentTerms,
 // kXentLoss and their gradients.
 struct DividedXentArguments {
   Index rows, classes, first;
-  const float *x, *m, *s, *t, *ds, *dt, *w, *dloss;
+  const void* x;
+  const float *m, *s, *t, *ds, *dt, *w, *dloss;
   const std::int32_t* label;
   float *y, *second;
+  void* dx;  // of kXentTermsGrad
+  Element xType, dxType;
 };
 struct HistogramArguments {  // bin: one per row
   Index rows, bins;
@@ -314,12 +329,14 @@ struct alignas(8) RowTerms {  // per row of scores: log2 of Σ exp, and Σ dy·y
 struct TensorAttentionArguments {
   Index samples, tokens, heads, head;
   bool causal;
-  // pairs of elements of `out` (the first at an even index) are 8-byte aligned
+  // pairs of elements of `out` (the first at an even index) are aligned to their size
   bool paired;
   float scale;
   const std::uint16_t *q, *k, *v, *dy;
   const RowTerms* terms;  // in the order of the operands' tokens
-  float *out, *lseOut;
+  void* out;
+  float* lseOut;
+  bool narrow;  // out is of the operands' type
 };
 // One row of qkv, or of dy, per block.
 struct CastHeadsArguments {
@@ -327,7 +344,9 @@ struct CastHeadsArguments {
   int pitch;  // elements per token
   // groups of eight elements of x (the first at a multiple of eight) are 16-byte aligned
   bool onSixteen;
-  const float *x, *y, *lse;  // y, lse: only for dy
+  bool narrowX, narrowY;  // these are of the operands' type
+  const void *x, *y;      // y, lse: only for dy
+  const float* lse;
   std::uint16_t* to;
   RowTerms* terms;
 };

@@ -81,19 +81,29 @@ LOCKSTEP_DEVICE void maskScores(float (&scores)[kBands][kColumns][4],
   }
 }
 
-// Writes a row of half `half` of a band: x[c] = factor·sums.
-template <typename T>
-LOCKSTEP_DEVICE void writeRow(const TensorAttentionArguments& a, float* x,
+// Writes a row of half `half` of a band, from element `at` of `out` on: factor·sums.
+template <typename F, typename T>
+LOCKSTEP_DEVICE void writeRow(const TensorAttentionArguments& a, Index at,
                               const float (&sums)[T::kOut][4], int half, float factor) {
+  float* const wide = static_cast<float*>(a.out) + at;
+  std::uint16_t* const narrow = static_cast<std::uint16_t*>(a.out) + at;
   LOCKSTEP_UNROLL
   for (int n = 0; n < T::kOut; ++n) {
     const int c = n * 8 + columnOf(0);
     const float first = factor * sums[n][2 * half], second = factor * sums[n][2 * half + 1];
-    if (a.paired && c < a.head) {
-      *reinterpret_cast<Two*>(x + c) = {first, second};
+    if (a.narrow) {
+      const unsigned low = F::bits(first), high = F::bits(second);
+      if (a.paired && c < a.head) {
+        *reinterpret_cast<unsigned*>(narrow + c) = low | high << 16;
+      } else {
+        if (c < a.head) narrow[c] = static_cast<std::uint16_t>(low);
+        if (c + 1 < a.head) narrow[c + 1] = static_cast<std::uint16_t>(high);
+      }
+    } else if (a.paired && c < a.head) {
+      *reinterpret_cast<Two*>(wide + c) = {first, second};
     } else {
-      if (c < a.head) x[c] = first;
-      if (c + 1 < a.head) x[c + 1] = second;
+      if (c < a.head) wide[c] = first;
+      if (c + 1 < a.head) wide[c + 1] = second;
     }
   }
 }
@@ -224,7 +234,7 @@ LOCKSTEP_DEVICE void attendByTensors(const TensorAttentionArguments& a) {
       const int query = at.warpFirst + i * kFragment + rowOf(2 * half);
       if (query >= at.tokens) continue;
       const Index row = (sample * a.tokens + query) * a.heads + head;
-      writeRow<T>(a, a.out + row * a.head, out[i], half, 1 / whole);
+      writeRow<F, T>(a, row * a.head, out[i], half, 1 / whole);
       if (columnOf(0) == 0) a.lseOut[row] = a.scale * top[i][half] + logf(whole);
     }
   }
@@ -302,7 +312,7 @@ LOCKSTEP_DEVICE void queryGradByTensors(const TensorAttentionArguments& a) {
       const int query = at.warpFirst + i * kFragment + rowOf(2 * half);
       if (query >= at.tokens) continue;
       const Index row = (sample * a.tokens + query) * a.heads + head;
-      writeRow<T>(a, a.out + row * 3 * a.head, dq[i], half, a.scale);
+      writeRow<F, T>(a, row * 3 * a.head, dq[i], half, a.scale);
     }
   }
 }
@@ -418,9 +428,9 @@ LOCKSTEP_DEVICE void keyGradByTensors(const TensorAttentionArguments& a) {
     for (int half = 0; half < 2; ++half) {
       const int key = at.warpFirst + i * kFragment + rowOf(2 * half);
       if (key >= at.tokens) continue;
-      float* const row = a.out + ((sample * a.tokens + key) * a.heads + head) * 3 * a.head;
-      writeRow<T>(a, row + a.head, dk[i], half, a.scale);
-      writeRow<T>(a, row + 2 * a.head, dv[i], half, 1);
+      const Index row = ((sample * a.tokens + key) * a.heads + head) * 3 * a.head;
+      writeRow<F, T>(a, row + a.head, dk[i], half, a.scale);
+      writeRow<F, T>(a, row + 2 * a.head, dv[i], half, 1);
     }
   }
 }
@@ -429,65 +439,109 @@ struct alignas(16) EightHalves {
   unsigned x[4];
 };
 
-// Casts q, k and v of a row of qkv, stored one after another for all tokens and heads.
+// Returns eight elements of x in the operands' type, zeros from element `count` on. All of them are
+// aligned where `onSixteen`.
 template <typename F>
+LOCKSTEP_DEVICE EightHalves eightOf(const float* x, int count, bool onSixteen) {
+  Four four[2] = {};
+  if (onSixteen) {
+    if (count > 0) {
+      four[0] = reinterpret_cast<const Four*>(x)[0];
+      four[1] = reinterpret_cast<const Four*>(x)[1];
+    }
+  } else {
+    LOCKSTEP_UNROLL
+    for (int e = 0; e < 8; ++e)
+      if (e < count) four[e / 4].x[e % 4] = x[e];
+  }
+  EightHalves eight;
+  LOCKSTEP_UNROLL
+  for (int e = 0; e < 4; ++e)
+    eight.x[e] = F::pack(four[e / 2].x[e % 2 * 2], four[e / 2].x[e % 2 * 2 + 1]);
+  return eight;
+}
+template <typename F>
+LOCKSTEP_DEVICE EightHalves eightOf(const std::uint16_t* x, int count, bool onSixteen) {
+  EightHalves eight = {};
+  if (onSixteen) {
+    if (count > 0) eight = *reinterpret_cast<const EightHalves*>(x);
+  } else {
+    LOCKSTEP_UNROLL
+    for (int e = 0; e < 8; ++e)
+      if (e < count) eight.x[e / 2] |= static_cast<unsigned>(x[e]) << e % 2 * 16;
+  }
+  return eight;
+}
+
+// Casts q, k and v of a row of qkv, stored one after another for all tokens and heads.
+template <typename F, typename X>
 LOCKSTEP_DEVICE void castRow(const CastHeadsArguments& a) {
   const Index row = blockIdx.x, sample = row / a.tokens, token = row % a.tokens;
   const int each = a.pitch / 8, head = static_cast<int>(a.head), heads = static_cast<int>(a.heads);
   for (int i = static_cast<int>(threadIdx.x); i < 3 * heads * each;
        i += static_cast<int>(blockDim.x)) {
     const int part = i / each, c = i % each * 8;
-    const float* const x = a.x + (row * 3 * heads + part) * head + c;
-    Four four[2] = {};
-    if (a.onSixteen) {
-      if (c < head) {
-        four[0] = reinterpret_cast<const Four*>(x)[0];
-        four[1] = reinterpret_cast<const Four*>(x)[1];
-      }
-    } else {
-      LOCKSTEP_UNROLL
-      for (int e = 0; e < 8; ++e)
-        if (c + e < head) four[e / 4].x[e % 4] = x[e];
-    }
-    EightHalves eight;
-    LOCKSTEP_UNROLL
-    for (int e = 0; e < 4; ++e)
-      eight.x[e] = F::pack(four[e / 2].x[e % 2 * 2], four[e / 2].x[e % 2 * 2 + 1]);
+    const X* const x = static_cast<const X*>(a.x) + (row * 3 * heads + part) * head + c;
+    const EightHalves eight = eightOf<F>(x, head - c, a.onSixteen);
     const Index to = ((part % 3 * a.samples + sample) * heads + part / 3) * a.tokens + token;
     *reinterpret_cast<EightHalves*>(a.to + to * a.pitch + c) = eight;
   }
 }
 
+template <typename F>
+LOCKSTEP_DEVICE float valueAt(const std::uint16_t* x, Index i) {
+  return F::valueOf(x[i]);
+}
+template <typename F>
+LOCKSTEP_DEVICE float valueAt(const float* x, Index i) {
+  return x[i];
+}
+
 // Casts a row of dy, one warp per head, and computes the row's terms. Σ dy·y uses the rounded dy,
 // so that ds sums to 0.
-template <typename F>
+template <typename F, typename Dy, typename Y>
 LOCKSTEP_DEVICE void castGradientRow(const CastHeadsArguments& a) {
   const Index row = blockIdx.x, sample = row / a.tokens, token = row % a.tokens;
+  const auto* const dy = static_cast<const Dy*>(a.x);
+  const auto* const y = static_cast<const Y*>(a.y);
   const int head = static_cast<int>(a.head), heads = static_cast<int>(a.heads);
   for (int h = warpOf(); h < heads; h += static_cast<int>(blockDim.x / kWarp)) {
     const Index from = (row * heads + h) * head, to = (sample * heads + h) * a.tokens + token;
     float sum = 0;
     for (int c = laneOf() * 2; c < a.pitch; c += static_cast<int>(kWarp) * 2) {
-      const unsigned both =
-          F::pack(c < head ? a.x[from + c] : 0.0f, c + 1 < head ? a.x[from + c + 1] : 0.0f);
+      const unsigned both = F::pack(c < head ? valueAt<F>(dy, from + c) : 0.0f,
+                                    c + 1 < head ? valueAt<F>(dy, from + c + 1) : 0.0f);
       *reinterpret_cast<unsigned*>(a.to + to * a.pitch + c) = both;
-      if (c < head) sum += F::valueOf(both & 0xffffu) * a.y[from + c];
-      if (c + 1 < head) sum += F::valueOf(both >> 16) * a.y[from + c + 1];
+      if (c < head) sum += F::valueOf(both & 0xffffu) * valueAt<F>(y, from + c);
+      if (c + 1 < head) sum += F::valueOf(both >> 16) * valueAt<F>(y, from + c + 1);
     }
     for (int lane = kWarp / 2; lane > 0; lane /= 2) sum += __shfl_xor_sync(~0u, sum, lane);
     if (laneOf() == 0) a.terms[to] = {a.lse[row * heads + h] * kLog2e, sum};
   }
 }
 
+template <typename F>
+LOCKSTEP_DEVICE void castQkv(const CastHeadsArguments& a) {
+  a.narrowX ? castRow<F, std::uint16_t>(a) : castRow<F, float>(a);
+}
+template <typename F>
+LOCKSTEP_DEVICE void castGradient(const CastHeadsArguments& a) {
+  if (a.narrowX)
+    a.narrowY ? castGradientRow<F, std::uint16_t, std::uint16_t>(a)
+              : castGradientRow<F, std::uint16_t, float>(a);
+  else
+    a.narrowY ? castGradientRow<F, float, std::uint16_t>(a) : castGradientRow<F, float, float>(a);
+}
+
 }  // namespace
 
-LOCKSTEP_TENSOR_KERNEL(attentionCastBf16, CastHeadsArguments, kThreads, 4) { castRow<InBf16>(a); }
-LOCKSTEP_TENSOR_KERNEL(attentionCastF16, CastHeadsArguments, kThreads, 4) { castRow<InF16>(a); }
+LOCKSTEP_TENSOR_KERNEL(attentionCastBf16, CastHeadsArguments, kThreads, 4) { castQkv<InBf16>(a); }
+LOCKSTEP_TENSOR_KERNEL(attentionCastF16, CastHeadsArguments, kThreads, 4) { castQkv<InF16>(a); }
 LOCKSTEP_TENSOR_KERNEL(attentionTermsBf16, CastHeadsArguments, kThreads, 4) {
-  castGradientRow<InBf16>(a);
+  castGradient<InBf16>(a);
 }
 LOCKSTEP_TENSOR_KERNEL(attentionTermsF16, CastHeadsArguments, kThreads, 4) {
-  castGradientRow<InF16>(a);
+  castGradient<InF16>(a);
 }
 
 #define LOCKSTEP_ATTENTION(form, F, T)                                                            \

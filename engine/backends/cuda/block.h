@@ -107,63 +107,6 @@ class Fours {
   Index head_ = 0, count_ = 0, singles_;
 };
 
-// Rows of fewer than 2³¹ floats, one of each of kArrays arrays, shared by `threads` threads that
-// pass over their elements several times. A thread loads kHeld fours of each array together and
-// keeps the last ones for the next pass, which goes the other way.
-template <int kArrays, int kHeld>
-class HeldRows {
- public:
-  // `others` are accessed at the same places.
-  template <typename... T>
-  LOCKSTEP_DEVICE HeldRows(Index n, unsigned thread, unsigned threads,
-                           const float* const (&from)[kArrays], const T*... others)
-      : fours_(n, from[0], from[kArrays - 1], others...), thread_(thread), threads_(threads) {
-    static_assert(kArrays <= 2);
-    for (int k = 0; k < kArrays; ++k) from_[k] = from[k];
-  }
-  // Calls each(few, at) with elements [at, at + N) of every array, in Few<N>[kArrays], N 1 or 4.
-  template <typename Each>
-  LOCKSTEP_DEVICE void pass(Each each) {
-    for (unsigned i = thread_; i < singles(); i += threads_) {
-      const auto at = static_cast<unsigned>(fours_.single(i));
-      Few<1> one[kArrays];
-      LOCKSTEP_UNROLL
-      for (int k = 0; k < kArrays; ++k) one[k] = fewAt<1>(from_[k] + at);
-      each(one, at);
-    }
-    const unsigned tile = kHeld * threads_, tiles = (count() + tile - 1) / tile;
-    for (unsigned t = 0; t < tiles; ++t) {
-      const unsigned first = (forward_ ? t : tiles - 1 - t) * tile + thread_;
-      if (first != loaded_) load(first);
-      LOCKSTEP_UNROLL
-      for (int h = 0; h < kHeld; ++h)
-        if (first + h * threads_ < count()) each(held_[h], four(first + h * threads_));
-    }
-    forward_ = !forward_;
-  }
-
- private:
-  LOCKSTEP_DEVICE unsigned count() const { return static_cast<unsigned>(fours_.count()); }
-  LOCKSTEP_DEVICE unsigned singles() const { return static_cast<unsigned>(fours_.singles()); }
-  LOCKSTEP_DEVICE unsigned four(unsigned i) const { return static_cast<unsigned>(fours_.four(i)); }
-  LOCKSTEP_DEVICE void load(unsigned first) {
-    LOCKSTEP_UNROLL
-    for (int h = 0; h < kHeld; ++h)
-      if (first + h * threads_ < count()) {
-        LOCKSTEP_UNROLL
-        for (int k = 0; k < kArrays; ++k)
-          held_[h][k] = fewAt<4>(from_[k] + four(first + h * threads_));
-      }
-    loaded_ = first;
-  }
-  const Fours fours_;
-  const unsigned thread_, threads_;
-  const float* from_[kArrays];
-  Four held_[kHeld][kArrays];
-  unsigned loaded_ = ~0u;
-  bool forward_ = false;
-};
-
 // bf16, rounded to nearest, ties to even.
 struct Bf16 {
   std::uint16_t bits;
@@ -205,5 +148,96 @@ LOCKSTEP_DEVICE Bf16 toBf16(float x) {
     --rounded;
   return {static_cast<std::uint16_t>(rounded)};
 }
+
+// Storage as another type than f32, in which all is computed.
+LOCKSTEP_DEVICE void store(float x, float& y) { y = x; }
+LOCKSTEP_DEVICE void store(float x, Bf16& y) { y = toBf16(x); }
+LOCKSTEP_DEVICE void store(float x, F16& y) { y = toF16(x); }
+template <int N, typename T>
+LOCKSTEP_DEVICE Few<N> valuesAt(const T* x) {
+  const Few<N, T> few = fewAt<N>(x);
+  Few<N> out;
+  LOCKSTEP_UNROLL
+  for (int k = 0; k < N; ++k) out.x[k] = valueOf(few.x[k]);
+  return out;
+}
+template <int N, typename T>
+LOCKSTEP_DEVICE void putValues(T* y, const Few<N>& few) {
+  Few<N, T> out;
+  LOCKSTEP_UNROLL
+  for (int k = 0; k < N; ++k) store(few.x[k], out.x[k]);
+  putFew(y, out);
+}
+// Calls f with a number of the type that a float array is stored in.
+template <typename F>
+LOCKSTEP_DEVICE void forStored(Element type, F f) {
+  if (type == Element::kBf16)
+    f(Bf16{});
+  else if (type == Element::kF16)
+    f(F16{});
+  else
+    f(0.0f);
+}
+
+// Rows of fewer than 2³¹ elements, one of each of two arrays (or of one, given twice), shared by
+// `threads` threads that pass over their elements several times. A thread loads kHeld fours of each
+// array together and keeps the last ones for the next pass, which goes the other way.
+template <int kArrays, int kHeld, typename A = float, typename B = A>
+class HeldRows {
+ public:
+  // `others` are accessed at the same places.
+  template <typename... T>
+  LOCKSTEP_DEVICE HeldRows(Index n, unsigned thread, unsigned threads, const A* first,
+                           const B* second, const T*... others)
+      : fours_(n, first, second, others...),
+        thread_(thread),
+        threads_(threads),
+        first_(first),
+        second_(second) {
+    static_assert(kArrays <= 2);
+  }
+  // Calls each(few, at) with elements [at, at + N) of every array, in Few<N>[kArrays], N 1 or 4.
+  template <typename Each>
+  LOCKSTEP_DEVICE void pass(Each each) {
+    for (unsigned i = thread_; i < singles(); i += threads_) {
+      const auto at = static_cast<unsigned>(fours_.single(i));
+      Few<1> one[kArrays];
+      read(one, at);
+      each(one, at);
+    }
+    const unsigned tile = kHeld * threads_, tiles = (count() + tile - 1) / tile;
+    for (unsigned t = 0; t < tiles; ++t) {
+      const unsigned first = (forward_ ? t : tiles - 1 - t) * tile + thread_;
+      if (first != loaded_) load(first);
+      LOCKSTEP_UNROLL
+      for (int h = 0; h < kHeld; ++h)
+        if (first + h * threads_ < count()) each(held_[h], four(first + h * threads_));
+    }
+    forward_ = !forward_;
+  }
+
+ private:
+  LOCKSTEP_DEVICE unsigned count() const { return static_cast<unsigned>(fours_.count()); }
+  LOCKSTEP_DEVICE unsigned singles() const { return static_cast<unsigned>(fours_.singles()); }
+  LOCKSTEP_DEVICE unsigned four(unsigned i) const { return static_cast<unsigned>(fours_.four(i)); }
+  template <int N>
+  LOCKSTEP_DEVICE void read(Few<N> (&few)[kArrays], unsigned at) const {
+    few[0] = valuesAt<N>(first_ + at);
+    if constexpr (kArrays > 1) few[1] = valuesAt<N>(second_ + at);
+  }
+  LOCKSTEP_DEVICE void load(unsigned first) {
+    LOCKSTEP_UNROLL
+    for (int h = 0; h < kHeld; ++h)
+      if (first + h * threads_ < count()) read(held_[h], four(first + h * threads_));
+    loaded_ = first;
+  }
+  const Fours fours_;
+  const unsigned thread_, threads_;
+  const A* first_;
+  const B* second_;
+  Four held_[kHeld][kArrays];
+  unsigned loaded_ = ~0u;
+  bool forward_ = false;
+};
 
 }  // namespace lockstep::backends::cuda

@@ -52,9 +52,6 @@ LOCKSTEP_DEVICE float weightOf(const ElementwiseArguments& a) {
 using cuda::valueOf;
 LOCKSTEP_DEVICE float valueOf(std::int32_t x) { return static_cast<float>(x); }
 LOCKSTEP_DEVICE float valueOf(std::uint8_t x) { return static_cast<float>(x); }
-LOCKSTEP_DEVICE void store(float x, float& y) { y = x; }
-LOCKSTEP_DEVICE void store(float x, Bf16& y) { y = toBf16(x); }
-LOCKSTEP_DEVICE void store(float x, F16& y) { y = toF16(x); }
 
 // Each block has kCastFours fours per thread.
 template <typename From, typename To>
@@ -90,26 +87,59 @@ LOCKSTEP_DEVICE void castFrom(const CastArguments& a) {
     castAll<From, Bf16>(a);
 }
 
-}  // namespace
-
-LOCKSTEP_KERNEL(elementwise, ElementwiseArguments) {
+// Groups of N elements. A thread loads two groups before it computes: of 16 bits they are small.
+template <int N, typename A, typename B, typename Y>
+LOCKSTEP_DEVICE void mapAll(const ElementwiseArguments& a) {
   const float weight = weightOf(a);
-  for (Index i = firstOf(); i < a.n; i += strideOf())
-    a.y[i] = apply(a, weight, a.a != nullptr ? a.a[i] : 0, a.b != nullptr ? a.b[i] : 0);
-}
-
-LOCKSTEP_KERNEL(elementwise4, ElementwiseArguments) {
-  const float weight = weightOf(a);
-  const auto* first = reinterpret_cast<const Four*>(a.a);
-  const auto* second = reinterpret_cast<const Four*>(a.b);
-  for (Index i = firstOf(); i < a.n / 4; i += strideOf()) {
-    const Four x = first != nullptr ? first[i] : Four{}, y = second != nullptr ? second[i] : Four{};
-    Four out;
+  const auto* first = static_cast<const A*>(a.a);
+  const auto* second = static_cast<const B*>(a.b);
+  auto* out = static_cast<Y*>(a.y);
+  const Index groups = a.n / N;
+  for (Index i = firstOf(); i < groups; i += 2 * strideOf()) {
+    Few<N> x[2] = {}, y[2] = {};
     LOCKSTEP_UNROLL
-    for (int k = 0; k < 4; ++k) out.x[k] = apply(a, weight, x.x[k], y.x[k]);
-    reinterpret_cast<Four*>(a.y)[i] = out;
+    for (int g = 0; g < 2; ++g) {
+      const Index at = i + g * strideOf();
+      if (first != nullptr && at < groups) x[g] = valuesAt<N>(first + at * N);
+      if (second != nullptr && at < groups) y[g] = valuesAt<N>(second + at * N);
+    }
+    LOCKSTEP_UNROLL
+    for (int g = 0; g < 2; ++g) {
+      const Index at = i + g * strideOf();
+      Few<N> few;
+      LOCKSTEP_UNROLL
+      for (int k = 0; k < N; ++k) few.x[k] = apply(a, weight, x[g].x[k], y[g].x[k]);
+      if (at < groups) putValues(out + at * N, few);
+    }
   }
 }
+
+// 16-bit arrays of one op are of one type, T.
+template <int N, typename T>
+LOCKSTEP_DEVICE void mapStored(const ElementwiseArguments& a) {
+  const bool narrowA = a.aType != Element::kF32, narrowB = a.bType != Element::kF32;
+  if (a.yType == Element::kF32) {
+    if (narrowA && narrowB) return mapAll<N, T, T, float>(a);
+    return narrowA ? mapAll<N, T, float, float>(a) : mapAll<N, float, T, float>(a);
+  }
+  if (narrowA && narrowB) return mapAll<N, T, T, T>(a);
+  if (narrowA) return mapAll<N, T, float, T>(a);
+  return narrowB ? mapAll<N, float, T, T>(a) : mapAll<N, float, float, T>(a);
+}
+template <int N>
+LOCKSTEP_DEVICE void mapElements(const ElementwiseArguments& a) {
+  if (a.aType == Element::kBf16 || a.bType == Element::kBf16 || a.yType == Element::kBf16)
+    return mapStored<N, Bf16>(a);
+  if (a.aType == Element::kF16 || a.bType == Element::kF16 || a.yType == Element::kF16)
+    return mapStored<N, F16>(a);
+  mapAll<N, float, float, float>(a);
+}
+
+}  // namespace
+
+LOCKSTEP_KERNEL(elementwise, ElementwiseArguments) { mapElements<1>(a); }
+
+LOCKSTEP_KERNEL(elementwise4, ElementwiseArguments) { mapElements<4>(a); }
 
 LOCKSTEP_KERNEL(castElements, CastArguments) {
   switch (a.from) {

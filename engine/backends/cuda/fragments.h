@@ -11,6 +11,7 @@ struct InBf16 {
   static LOCKSTEP_DEVICE unsigned pack(float first, float second) {
     return packBf16(first, second);
   }
+  static LOCKSTEP_DEVICE unsigned bits(float x) { return toBf16(x).bits; }  // as kCast rounds
   static LOCKSTEP_DEVICE float valueOf(unsigned bits) {
     return cuda::valueOf(Bf16{static_cast<std::uint16_t>(bits)});
   }
@@ -21,6 +22,7 @@ struct InBf16 {
 };
 struct InF16 {
   static LOCKSTEP_DEVICE unsigned pack(float first, float second) { return packF16(first, second); }
+  static LOCKSTEP_DEVICE unsigned bits(float x) { return toF16(x).bits; }
   static LOCKSTEP_DEVICE float valueOf(unsigned bits) {
     return cuda::valueOf(F16{static_cast<std::uint16_t>(bits)});
   }

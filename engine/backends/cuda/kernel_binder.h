@@ -158,12 +158,15 @@ class KernelBinder {
  public:
   KernelBinder(device::Device& device, const CudaOptions& options, const KernelSpec& spec,
                CudaKernel& kernel)
-      : options_(options),
+      : device_(device),
+        options_(options),
         spec_(spec),
         attrs_(*spec.attrs),
         kernel_(kernel),
         mostBlocks_(static_cast<Index>(std::max(1, device.properties().multiprocessors)) * 8) {}
 
+  using Bind = Status (*)(KernelBinder&);
+  Status inF32(Bind bind);
   Status elementwise(Function function);
   Status random();
   Status cast();
@@ -218,6 +221,11 @@ class KernelBinder {
     return static_cast<float>(ir::floatAttr(attrs_, name));
   }
 
+  // How an array is stored that may be in 16 bits.
+  static Element stored(const Operand& operand);
+  Element storedIn(std::size_t input) const { return stored(spec_.inputs[input]); }
+  Element storedOut() const { return stored(spec_.outputs[0]); }
+
   // The same for a kernel that counts to n in 32 bits, with which GPUs divide faster.
   Result<unsigned> blocksOfShort(Index n) const {
     if (n <= std::numeric_limits<std::int32_t>::max()) return blocksOf(n);
@@ -237,16 +245,19 @@ class KernelBinder {
   Status copy(Index n, const float* x, float* y);
   Status addBoth(Index n, const float* a, const float* b, float* y);
   Status map(const ElementwiseArguments& a);
-  Status rectify(Index n, float* x);
+  Status rectify(Index n, void* x, Element type);
+  Status castAll(const Operand& from, const Operand& to);
   // Sorted keys below 2^bits, each with its original position.
   struct Sorted {
     const std::uint32_t *keys, *places;
   };
   Result<Sorted> sort(Index n, const std::uint32_t* keys, unsigned bits);
   Status topK(const CodingShape& s, std::uint8_t* payloads, float* t);
-  Status columnSums(Index rows, Index columns, const float* x, float* y);
-  Status addParts(Index rows, Index parts, Index columns, const float* x, float* y);
+  Status columnSums(Index rows, Index columns, const void* x, Element type, float* y);
+  Status addParts(Index rows, Index parts, Index columns, const void* x, float* y,
+                  Element type = Element::kF32);
 
+  device::Device& device_;
   const CudaOptions& options_;
   const KernelSpec& spec_;
   const ir::Attrs& attrs_;

@@ -6,34 +6,31 @@ namespace lockstep::backends::cuda {
 namespace {
 
 // The block's row of classes, read by all of its threads.
-template <int kHeld, typename... T>
-LOCKSTEP_DEVICE HeldRows<1, kHeld> blockRow(Index classes, const float* x, const T*... others) {
-  return {classes, threadIdx.x, blockDim.x, {x}, others...};
+template <int kHeld, typename X, typename... T>
+LOCKSTEP_DEVICE HeldRows<1, kHeld, X> blockRow(Index classes, const X* x, const T*... others) {
+  return {classes, threadIdx.x, blockDim.x, x, x, others...};
 }
 
 // y[i] = value(x[i], i) for the block's row; y may be x.
-template <typename Value>
-LOCKSTEP_DEVICE void mapRow(Index classes, const float* x, float* y, Value value) {
+template <typename X, typename Y, typename Value>
+LOCKSTEP_DEVICE void mapRow(Index classes, const X* x, Y* y, Value value) {
   blockRow<4>(classes, x, y).pass([&]<int N>(Few<N>(&few)[1], unsigned at) {
     Few<N> out;
     LOCKSTEP_UNROLL
     for (int k = 0; k < N; ++k) out.x[k] = value(few[0].x[k], at + k);
-    putFew(y + at, out);
+    putValues(y + at, out);
   });
 }
 
-}  // namespace
-
-// One block per row: its loss, and its probabilities in y. The first pass finds the maximum and the
-// sum of exponentials together: wherever the maximum rises, the sum so far is scaled down. A thread
-// begins at a finite number, which −∞ is less than. NaN shows in the sum.
-LOCKSTEP_BOUNDED_KERNEL(softmaxXent, XentArguments, kMostThreads, 1) {
+// The first pass finds the maximum and the sum of exponentials together: wherever the maximum
+// rises, the sum so far is scaled down. A thread begins at a finite number, which −∞ is less than.
+// NaN shows in the sum.
+template <typename X>
+LOCKSTEP_DEVICE void lossOfRow(const XentArguments& a) {
   const Index row = blockIdx.x;
-  const float* x = a.x + row * a.classes;
-  float* y = a.y + row * a.classes;
-  auto all = blockRow<kXentFours>(a.classes, x, y);
+  const X* x = static_cast<const X*>(a.x) + row * a.classes;
   float mine = -FLT_MAX, sum = 0;
-  all.pass([&]<int N>(Few<N>(&few)[1], unsigned) {
+  blockRow<kXentFours>(a.classes, x).pass([&]<int N>(Few<N>(&few)[1], unsigned) {
     float top = mine, exponentials = 0;
     LOCKSTEP_UNROLL
     for (int k = 0; k < N; ++k) top = fmaxf(top, few[0].x[k]);
@@ -44,48 +41,45 @@ LOCKSTEP_BOUNDED_KERNEL(softmaxXent, XentArguments, kMostThreads, 1) {
   });
   const float top = blockMax(mine);
   sum = blockSum(sum * expf(mine - top));
-  if (threadIdx.x == 0) a.losses[row] = a.w[row] * (logf(sum) + top - x[a.label[row]]);
-  const float factor = 1 / sum;
-  all.pass([&]<int N>(Few<N>(&few)[1], unsigned at) {
-    Few<N> out;
-    LOCKSTEP_UNROLL
-    for (int k = 0; k < N; ++k) out.x[k] = expf(few[0].x[k] - top) * factor;
-    putFew(y + at, out);
-  });
+  if (threadIdx.x > 0) return;
+  const float size = logf(sum);
+  a.lseOut[row] = size + top;
+  a.losses[row] = a.w[row] * (size + (top - valueOf(x[a.label[row]])));
 }
 
-// One block per row; x holds the probabilities.
-LOCKSTEP_KERNEL(softmaxXentGrad, XentArguments) {
+template <typename X, typename Y>
+LOCKSTEP_DEVICE void lossGradOfRow(const XentArguments& a) {
   const Index row = blockIdx.x, label = a.label[row];
-  const float scale = a.w[row] * *a.dloss;
-  mapRow(a.classes, a.x + row * a.classes, a.y + row * a.classes,
-         [=](float p, unsigned i) { return (p - (i == label ? 1.0f : 0.0f)) * scale; });
+  const float scale = a.w[row] * *a.dloss, lse = a.lse[row];
+  mapRow(a.classes, static_cast<const X*>(a.x) + row * a.classes,
+         static_cast<Y*>(a.y) + row * a.classes,
+         [=](float x, unsigned i) { return (expf(x - lse) - (i == label ? 1.0f : 0.0f)) * scale; });
 }
 
-// One thread per row: its weight if its first maximum is its label.
-LOCKSTEP_KERNEL(correctRows, XentArguments) {
-  for (Index row = firstOf(); row < a.rows; row += strideOf()) {
-    const float* x = a.x + row * a.classes;
-    Index best = 0;
-    for (Index i = 1; i < a.classes; ++i)
-      if (x[i] > x[best]) best = i;
-    a.losses[row] = best == a.label[row] ? a.w[row] : 0.0f;
-  }
+// The first maximum of the block's row.
+template <typename X>
+LOCKSTEP_DEVICE void correctOfRow(const XentArguments& a, Index row) {
+  const X* x = static_cast<const X*>(a.x) + row * a.classes;
+  Index best = 0;
+  for (Index i = 1; i < a.classes; ++i)
+    if (valueOf(x[i]) > valueOf(x[best])) best = i;
+  a.losses[row] = best == a.label[row] ? a.w[row] : 0.0f;
 }
 
-// One block per row.
-LOCKSTEP_KERNEL(rowMax, DividedXentArguments) {
-  const float* x = a.x + blockIdx.x * a.classes;
-  float top = x[0];
+template <typename X>
+LOCKSTEP_DEVICE void maxOfRow(const DividedXentArguments& a) {
+  const X* x = static_cast<const X*>(a.x) + blockIdx.x * a.classes;
+  float top = valueOf(x[0]);
   blockRow<4>(a.classes, x).pass([&](auto& few, unsigned) {
     for (const float one : few[0].x) top = maximum(top, one);
   });
   top = blockMax(top);
   if (threadIdx.x == 0) a.y[blockIdx.x] = top;
 }
-LOCKSTEP_KERNEL(xentTerms, DividedXentArguments) {
+template <typename X>
+LOCKSTEP_DEVICE void termsOfRow(const DividedXentArguments& a) {
   const Index row = blockIdx.x, mine = a.label[row] - a.first;
-  const float* x = a.x + row * a.classes;
+  const X* x = static_cast<const X*>(a.x) + row * a.classes;
   const float m = a.m[row];
   float sum = 0;
   blockRow<4>(a.classes, x).pass([&](auto& few, unsigned) {
@@ -94,13 +88,46 @@ LOCKSTEP_KERNEL(xentTerms, DividedXentArguments) {
   sum = blockSum(sum);
   if (threadIdx.x > 0) return;
   a.y[row] = sum;
-  a.second[row] = mine >= 0 && mine < a.classes ? x[mine] - m : 0.0f;
+  a.second[row] = mine >= 0 && mine < a.classes ? valueOf(x[mine]) - m : 0.0f;
 }
-LOCKSTEP_KERNEL(xentTermsGrad, DividedXentArguments) {
+template <typename X, typename Y>
+LOCKSTEP_DEVICE void termsGradOfRow(const DividedXentArguments& a) {
   const Index row = blockIdx.x, mine = a.label[row] - a.first;
   const float ds = a.ds[row], dt = a.dt[row], m = a.m[row];
-  mapRow(a.classes, a.x + row * a.classes, a.y + row * a.classes,
+  mapRow(a.classes, static_cast<const X*>(a.x) + row * a.classes,
+         static_cast<Y*>(a.dx) + row * a.classes,
          [=](float x, unsigned i) { return ds * expf(x - m) + (i == mine ? dt : 0.0f); });
+}
+
+}  // namespace
+
+// One block per row: its loss, and log Σ exp.
+LOCKSTEP_BOUNDED_KERNEL(softmaxXent, XentArguments, kMostThreads, 1) {
+  forStored(a.xType, [&](auto x) { lossOfRow<decltype(x)>(a); });
+}
+LOCKSTEP_KERNEL(softmaxXentGrad, XentArguments) {
+  forStored(a.xType, [&](auto x) {
+    forStored(a.yType, [&](auto y) { lossGradOfRow<decltype(x), decltype(y)>(a); });
+  });
+}
+// One thread per row: its weight if its first maximum is its label.
+LOCKSTEP_KERNEL(correctRows, XentArguments) {
+  forStored(a.xType, [&](auto x) {
+    for (Index row = firstOf(); row < a.rows; row += strideOf()) correctOfRow<decltype(x)>(a, row);
+  });
+}
+
+// One block per row.
+LOCKSTEP_KERNEL(rowMax, DividedXentArguments) {
+  forStored(a.xType, [&](auto x) { maxOfRow<decltype(x)>(a); });
+}
+LOCKSTEP_KERNEL(xentTerms, DividedXentArguments) {
+  forStored(a.xType, [&](auto x) { termsOfRow<decltype(x)>(a); });
+}
+LOCKSTEP_KERNEL(xentTermsGrad, DividedXentArguments) {
+  forStored(a.xType, [&](auto x) {
+    forStored(a.dxType, [&](auto y) { termsGradOfRow<decltype(x), decltype(y)>(a); });
+  });
 }
 // One loss per row.
 LOCKSTEP_KERNEL(xentLosses, DividedXentArguments) {

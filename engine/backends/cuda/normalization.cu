@@ -1,14 +1,14 @@
 #include "engine/backends/cuda/block.h"
 
 namespace lockstep::backends::cuda {
+namespace {
 
-LOCKSTEP_KERNEL(layerNorm, LayerNormArguments) {
-  const Index row = firstOf() / kWarp;
-  if (row >= a.rows) return;
-  float* y = a.y + row * a.channels;
+template <typename Y>
+LOCKSTEP_DEVICE void normalizeRow(const LayerNormArguments& a, Index row) {
+  Y* y = static_cast<Y*>(a.y) + row * a.channels;
+  const float* x = a.x + row * a.channels;
   const auto n = static_cast<float>(a.channels);
-  HeldRows<1, 8> all(a.channels, threadIdx.x % kWarp, kWarp, {a.x + row * a.channels}, y, a.gain,
-                     a.bias);
+  HeldRows<1, 8> all(a.channels, threadIdx.x % kWarp, kWarp, x, x, y, a.gain, a.bias);
   float sum = 0, squares = 0;
   all.pass([&](auto& few, unsigned) {
     for (const float x : few[0].x) sum += x;
@@ -23,21 +23,21 @@ LOCKSTEP_KERNEL(layerNorm, LayerNormArguments) {
     Few<N> out;
     LOCKSTEP_UNROLL
     for (int k = 0; k < N; ++k) out.x[k] = (few[0].x[k] - mean) * rstd * gain.x[k] + bias.x[k];
-    putFew(y + at, out);
+    putValues(y + at, out);
   });
   if (threadIdx.x % kWarp > 0) return;
   a.mean[row] = mean;
   a.rstd[row] = rstd;
 }
 
-LOCKSTEP_KERNEL(layerNormGrad, LayerNormGradArguments) {
-  const Index row = firstOf() / kWarp;
-  if (row >= a.rows) return;
+template <typename Dy>
+LOCKSTEP_DEVICE void normGradOfRow(const LayerNormGradArguments& a, Index row) {
+  const Dy* dy = static_cast<const Dy*>(a.dy) + row * a.channels;
   float* dx = a.dx + row * a.channels;
   const float mean = a.mean[row], rstd = a.rstd[row];
   const auto n = static_cast<float>(a.channels);
-  HeldRows<2, 8> all(a.channels, threadIdx.x % kWarp, kWarp,
-                     {a.dy + row * a.channels, a.x + row * a.channels}, dx, a.gain);
+  HeldRows<2, 8, Dy, float> all(a.channels, threadIdx.x % kWarp, kWarp, dy, a.x + row * a.channels,
+                                dx, a.gain);
   float sum = 0, product = 0;
   all.pass([&]<int N>(Few<N>(&few)[2], unsigned at) {
     const Few<N> gain = fewAt<N>(a.gain + at);
@@ -60,16 +60,15 @@ LOCKSTEP_KERNEL(layerNormGrad, LayerNormGradArguments) {
   });
 }
 
-namespace {
-
-template <int N>
+template <int N, typename Dy>
 LOCKSTEP_DEVICE void layerNormWeightSums(const LayerNormWeightGradArguments& a) {
+  const auto* dys = static_cast<const Dy*>(a.dy);
   const Index c = (static_cast<Index>(blockIdx.x) * kWarp + threadIdx.x % kWarp) * N,
               part = blockIdx.y, last = a.rows * (part + 1) / a.parts;
   float sums[2 * N] = {};
   for (Index r = a.rows * part / a.parts + threadIdx.x / kWarp; c < a.channels && r < last;
        r += kThreads / kWarp) {
-    const Few<N> dy = fewAt<N>(a.dy + r * a.channels + c), x = fewAt<N>(a.x + r * a.channels + c);
+    const Few<N> dy = valuesAt<N>(dys + r * a.channels + c), x = fewAt<N>(a.x + r * a.channels + c);
     const float mean = a.mean[r], rstd = a.rstd[r];
     for (int k = 0; k < N; ++k) {
       sums[k] += dy.x[k] * (x.x[k] - mean) * rstd;
@@ -86,8 +85,18 @@ LOCKSTEP_DEVICE void layerNormWeightSums(const LayerNormWeightGradArguments& a) 
 
 }  // namespace
 
+LOCKSTEP_KERNEL(layerNorm, LayerNormArguments) {
+  const Index row = firstOf() / kWarp;
+  if (row < a.rows) forStored(a.yType, [&](auto y) { normalizeRow<decltype(y)>(a, row); });
+}
+LOCKSTEP_KERNEL(layerNormGrad, LayerNormGradArguments) {
+  const Index row = firstOf() / kWarp;
+  if (row < a.rows) forStored(a.dyType, [&](auto dy) { normGradOfRow<decltype(dy)>(a, row); });
+}
 LOCKSTEP_KERNEL(layerNormWeightGrad, LayerNormWeightGradArguments) {
-  a.four ? layerNormWeightSums<4>(a) : layerNormWeightSums<1>(a);
+  forStored(a.dyType, [&](auto dy) {
+    a.four ? layerNormWeightSums<4, decltype(dy)>(a) : layerNormWeightSums<1, decltype(dy)>(a);
+  });
 }
 
 namespace {

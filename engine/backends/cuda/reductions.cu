@@ -3,14 +3,15 @@
 namespace lockstep::backends::cuda {
 namespace {
 
-template <int N>
+template <int N, typename T>
 LOCKSTEP_DEVICE void addColumns(const ColumnSumArguments& a) {
+  const auto* all = static_cast<const T*>(a.x);
   const Index c = (static_cast<Index>(blockIdx.x) * kWarp + threadIdx.x % kWarp) * N,
               part = blockIdx.y, last = a.rows * (part + 1) / a.parts;
   float sums[N] = {};
   for (Index r = a.rows * part / a.parts + threadIdx.x / kWarp; c < a.columns && r < last;
        r += kThreads / kWarp) {
-    const Few<N> x = fewAt<N>(a.x + r * a.columns + c);
+    const Few<N> x = valuesAt<N>(all + r * a.columns + c);
     for (int k = 0; k < N; ++k) sums[k] += x.x[k];
   }
   laneSums(sums);
@@ -54,6 +55,10 @@ LOCKSTEP_KERNEL(lossScale, LossScaleArguments) {
   *a.newSkipped = skips ? skipped + 1 : skipped;
 }
 
-LOCKSTEP_KERNEL(columnSums, ColumnSumArguments) { a.four ? addColumns<4>(a) : addColumns<1>(a); }
+LOCKSTEP_KERNEL(columnSums, ColumnSumArguments) {
+  forStored(a.xType, [&](auto x) {
+    a.four ? addColumns<4, decltype(x)>(a) : addColumns<1, decltype(x)>(a);
+  });
+}
 
 }  // namespace lockstep::backends::cuda

@@ -100,9 +100,7 @@ class MatmulWork final : public Work {
   Status prepare(const Matmul& matmul) {
     matmul_ = matmul;
     const Calls& calls = found().calls;
-    const cudaDataType_t type = matmul.operandDtype == DType::kBf16  ? CUDA_R_16BF
-                                : matmul.operandDtype == DType::kF16 ? CUDA_R_16F
-                                                                     : CUDA_R_32F;
+    const cudaDataType_t type = typeOf(matmul.operandDtype);
     LOCKSTEP_TRY(check(calls.cublasLtMatmulDescCreate(
         &description_, matmul.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
         CUDA_R_32F)));
@@ -115,13 +113,13 @@ class MatmulWork final : public Work {
     LOCKSTEP_TRY(set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
     if (matmul.bias != nullptr) {
       LOCKSTEP_TRY(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, matmul.bias));
-      LOCKSTEP_TRY(set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F));
+      LOCKSTEP_TRY(set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, typeOf(matmul.biasDtype)));
     }
     LOCKSTEP_TRY(
         layout(first_, type, matmul.tb ? matmul.k : matmul.o, matmul.tb ? matmul.o : matmul.k));
     LOCKSTEP_TRY(layout(second_, type, matmul.ta ? matmul.n : matmul.k,
                         matmul.ta ? matmul.k : matmul.n, matmul.pitch));
-    LOCKSTEP_TRY(layout(out_, CUDA_R_32F, matmul.o, matmul.n));
+    LOCKSTEP_TRY(layout(out_, typeOf(matmul.resultDtype), matmul.o, matmul.n));
     return choose();
   }
 
@@ -136,6 +134,9 @@ class MatmulWork final : public Work {
   std::int64_t workspaceBytes() const override { return 0; }  // shares the device's workspace
 
  private:
+  static cudaDataType_t typeOf(DType dtype) {
+    return dtype == DType::kBf16 ? CUDA_R_16BF : dtype == DType::kF16 ? CUDA_R_16F : CUDA_R_32F;
+  }
   Status check(cublasStatus_t status) const {
     if (status == CUBLAS_STATUS_SUCCESS) return {};
     Error error = makeError(Code::kFailedPrecondition, "cuBLASLt has no product of {}×{} by {}×{}",

@@ -143,7 +143,7 @@ class GraphTest : public QObject {
     QCOMPARE(says(g.add(Op::kRelu, "a b", {x})),
              "node a b (relu): not a name; expected letters, digits and _./+-");
     QCOMPARE(says(g.add(Op::kRelu, "y", {x}, {{"slope", 0.1}})),
-             "node y (relu): attribute slope is unknown, expected none");
+             "node y (relu): attribute slope is unknown, expected stored");
     QCOMPARE(says(g.add(Op::kScale, "y", {x})),
              "node y (scale): attribute factor is missing, expected a finite number");
     QCOMPARE(

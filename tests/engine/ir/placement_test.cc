@@ -255,11 +255,11 @@ class PlacementTest : public QObject {
          {{"p p", "p"}, {"r r", "r"}, {"r p", "input 1"}, {"p r", "input 0"}, {"r s0", "input 1"}});
     rows(
         "softmax-xent",
-        graphOf({"f32[4x3]", "i32[4]", "f32[4]"}, "softmax-xent", "", {"f32[1]", "f32[4x3]"}),
+        graphOf({"f32[4x3]", "i32[4]", "f32[4]"}, "softmax-xent", "", {"f32[1]", "f32[4]"}),
         {{"s0 s0 s0", "p s0"}, {"r r r", "r r"}, {"s1 r r", "input 0"}, {"s0 r s0", "input 1 s0"}});
-    rows("softmax-xent-grad",
-         graphOf({"f32[4x3]", "i32[4]", "f32[4]", "f32[1]"}, "softmax-xent-grad", "", {"f32[4x3]"}),
-         {{"s0 s0 s0 r", "s0"}, {"s0 s0 s0 p", "input 3"}, {"r r r r", "r"}});
+    const std::vector<std::string> xentGrad{"f32[4x3]", "i32[4]", "f32[4]", "f32[4]", "f32[1]"};
+    rows("softmax-xent-grad", graphOf(xentGrad, "softmax-xent-grad", "", {"f32[4x3]"}),
+         {{"s0 s0 s0 s0 r", "s0"}, {"s0 s0 s0 s0 p", "input 4"}, {"r r r r r", "r"}});
     rows("count-correct",
          graphOf({"f32[4x3]", "i32[4]", "f32[4]"}, "count-correct", "", {"f32[1]"}),
          {{"s0 s0 s0", "p"}, {"r r r", "r"}});
@@ -320,9 +320,10 @@ class PlacementTest : public QObject {
         {graphOf({"f32[4x4]", "f32[4x4]"}, "matmul", "", {"f32[4x4]"}), 2},
         {graphOf({"f32[4x4]", "f32[4x4]", "f32[4]"}, "matmul", " {ta=1, tb=1}", {"f32[4x4]"}), 3},
         {graphOf({"f32[4x4]", "f32[4]"}, "bias-add", "", {"f32[4x4]"}), 2},
-        {graphOf({"f32[4x4]", "i32[4]", "f32[4]", "f32[1]"}, "softmax-xent-grad", "", {"f32[4x4]"}),
-         4},
-        {graphOf({"f32[4x4]", "i32[4]", "f32[4]"}, "softmax-xent", "", {"f32[1]", "f32[4x4]"}), 3},
+        {graphOf({"f32[4x4]", "i32[4]", "f32[4]", "f32[4]", "f32[1]"}, "softmax-xent-grad", "",
+                 {"f32[4x4]"}),
+         5},
+        {graphOf({"f32[4x4]", "i32[4]", "f32[4]"}, "softmax-xent", "", {"f32[1]", "f32[4]"}), 3},
         {graphOf({"f32[4]", "f32[4]", "f32[4]"}, "flatten", "", {"f32[12]"}), 3},
         {graphOf({"f32[4x4x4x4]", "f32[3x3x4x4]", "f32[4]"}, "conv2d", " {pad=0, stride=1}",
                  {"f32[4x2x2x4]"}),

@@ -161,6 +161,45 @@ class GraphPassesTest : public QObject {
     QCOMPARE(fused(other), QString::fromStdString(other));
   }
 
+  // What flows between ops that can read 16 bits is stored so, by whoever makes it; the gradient of
+  // weights, and what else is read, is not.
+  void activationsAreStoredAsOperands() {
+    const std::string head =
+        "graph \"g\"\n"
+        "%0 = input() {dtype=\"f32\", name=\"x\", shape=[2 3]} : f32[2x3] | x, data\n"
+        "%1 = state() {dtype=\"f32\", shape=[3 4], state=\"w\"} : f32[3x4] | w, forward\n"
+        "%2 = state() {dtype=\"f32\", shape=[4], state=\"b\"} : f32[4] | b, forward\n"
+        "%3 = matmul(%0, %1) : f32[2x4] | m, forward\n"
+        "%4 = bias-add(%3, %2) : f32[2x4] | ba, forward\n"
+        "%5 = gelu(%4) : f32[2x4] | g, forward\n"
+        "%6 = gelu-grad(%5, %4) : f32[2x4] | gg, backward\n"
+        "%7 = reduce-rows(%6) : f32[4] | rr, backward\n"
+        "%8 = matmul(%5, %6) {ta=1} : f32[4x4] | wg, backward\n"
+        "result(%7) {name=\"b\"} | rb, backward\n"
+        "result(%8) {name=\"w\"} | rw, backward\n";
+    const auto stored = [](const ir::Graph& graph) {
+      auto cast = passes::autocast(graph, DType::kBf16, true);
+      if (!cast.ok()) qFatal("%s", cast.error().text().c_str());
+      auto folded = passes::foldCasts(*passes::fuseEpilogues(*cast));
+      if (!folded.ok() || !ir::verify(*folded).ok()) qFatal("the graph does not hold");
+      return ir::text(*folded);
+    };
+    const auto has = [](const std::string& text, std::initializer_list<const char*> lines) {
+      for (const char* line : lines)
+        QVERIFY2(text.find(line) != std::string::npos, (text + "has no " + line).c_str());
+    };
+    has(stored(parsed(head)), {"= matmul(%3, %4, %2) {stored=\"bf16\"} : bf16[2x4] | m, forward\n",
+                               "%6 = gelu(%5) {stored=\"bf16\"} : bf16[2x4] | g, forward\n",
+                               "= gelu-grad(%6, %5) {stored=\"bf16\"} : bf16[2x4] | gg, backward\n",
+                               "= reduce-rows(%7) : f32[4] | rr, backward\n",
+                               "= matmul(%6, %7) {ta=1} : f32[4x4] | wg, backward\n"});
+    // What a sum of squares reads is f32, with a cast for others.
+    has(stored(parsed(head + "%9 = sum-squares(%4) : f32[1] | s, forward\n")),
+        {"= matmul(%3, %4, %2) : f32[2x4] | m, forward\n",
+         "%6 = gelu(%5) {stored=\"bf16\"} : bf16[2x4] | g, forward\n",
+         "= gelu-grad(%6, %5) {stored=\"bf16\"} : bf16[2x4] | gg, backward\n"});
+  }
+
   void deadNodesGo() {
     const Result<ir::Graph> live = passes::removeDead(
         parsed("graph \"g\"\n"

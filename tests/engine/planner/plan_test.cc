@@ -571,6 +571,69 @@ class PlanTest : public QObject {
     }
   }
 
+  // GPT-2 124M as tests/gpu/gpt2-124m.yaml has it. Between layers nothing as large as the hidden
+  // units or the logits of all tokens is f32, and no probabilities are kept.
+  void activationsAreOfTheOperandsTypeOnGpus() {
+    constexpr std::int64_t kTokens = 32 * 1024;
+    models::Model model;
+    model.name = "gpt2-124m";
+    model.input = {1024};
+    model.vocabulary = model.classes = 50304;
+    model.layers = {layer(models::Layer::Kind::kEmbedding, "embedding1")};
+    model.layers[0].units = 768;
+    for (int i = 1; i <= 12; ++i) {
+      model.layers.push_back(layer(models::Layer::Kind::kTransformer, fmt::format("block{}", i)));
+      model.layers.back().heads = 12;
+    }
+    model.layers.push_back(layer(models::Layer::Kind::kLayerNorm, "norm1"));
+    model.layers.push_back(dense("dense1", 50304));
+    model.layers.back().tied = "embedding1";
+    model.layers.back().bias = false;
+    auto asked = request(model, 32, 32);
+    asked.matmulDtype = DType::kBf16;
+    cluster::Cluster gpu = clusterOf(1);
+    gpu.devices[0].kind = "cuda";
+    struct Made {
+      std::int64_t memory = 0, moved = 0;
+      double flops = 0;
+    };
+    const auto made = [&](const plan::Plan& plan) {
+      Made out{planner::memory(plan, 0, true).total()};
+      for (const plan::Step& step : body(plan, "step").steps) {
+        out.moved += step.bytes;
+        out.flops += step.flops;
+      }
+      return out;
+    };
+    const auto wideOf = [&](const plan::Plan& plan) {
+      std::int64_t largest = 0;
+      for (const char* program : {"step", "evaluate"})
+        for (const plan::Buffer& buffer : body(plan, program).buffers)
+          if (buffer.kind == plan::BufferKind::kTemp && buffer.type.dtype == DType::kF32 &&
+              buffer.type.shape.size() == 2 && buffer.type.shape[0] == kTokens)
+            largest = std::max(largest, buffer.type.shape[1]);
+      return largest;
+    };
+    asked.activations = "f32";
+    const plan::Plan wide = planOf(asked, gpu);
+    QCOMPARE(wideOf(wide), std::int64_t{50304});
+    asked.activations = "auto";
+    const plan::Plan narrow = planOf(asked, gpu);
+    QCOMPARE(wideOf(narrow), std::int64_t{768});  // the residual stream
+    const Made before = made(wide), after = made(narrow);
+    qInfo("memory %.1f and %.1f MiB, %.1f and %.1f GB moved a step, %.2f and %.2f TFLOP",
+          static_cast<double>(before.memory) / 0x1p20, static_cast<double>(after.memory) / 0x1p20,
+          static_cast<double>(before.moved) / 1e9, static_cast<double>(after.moved) / 1e9,
+          before.flops / 1e12, after.flops / 1e12);
+    QVERIFY(static_cast<double>(after.memory) < 0.65 * static_cast<double>(before.memory));
+    QVERIFY(static_cast<double>(after.moved) < 0.6 * static_cast<double>(before.moved));
+    // Elsewhere activations stay f32, unless it is asked for.
+    gpu.devices[0].kind = "cpu";
+    QCOMPARE(wideOf(planOf(asked, gpu)), std::int64_t{50304});
+    asked.activations = "operands";
+    QCOMPARE(wideOf(planOf(asked, gpu)), std::int64_t{768});
+  }
+
   void productsMayBeInTf32() {
     auto asked = request(fashionCnn(), 64, 64);
     asked.tf32 = true;

@@ -301,6 +301,25 @@ class DeviceTest : public QObject {
             countOf(devices.calls[0], "  launch attentionKeyGradBf16") > 0);
   }
 
+  // Activations stored in the operands' type are so on every backend: losses are as near as where
+  // they are f32.
+  void activationsInBf16AreThoseOfTheHost() {
+    test::RunSettings settings = settingsOf(test::smallGpt(), 6, 6);
+    settings.matmulDtype = DType::kBf16;
+    settings.activations = "operands";
+    const test::RunOutcome host = test::trained(settings);
+    settings.backend = "reference";
+    const test::RunOutcome reference = test::trained(settings);
+    settings.backend = "onednn";
+    Devices devices;
+    const test::RunOutcome there = onDevices(settings, devices);
+    QVERIFY2(there.ok() && host.ok() && reference.ok(), there.error().c_str());
+    for (const test::RunOutcome* other : {&host, &reference}) {
+      const double worst = test::worstRelative(there, *other);
+      QVERIFY2(worst < 1.0 / 256, fmt::format("losses differ by {}", worst).c_str());
+    }
+  }
+
   // Matmuls of fp16 operands; the same steps are skipped.
   void trainsInFp16AsOnTheHost_data() {
     QTest::addColumn<bool>("text");

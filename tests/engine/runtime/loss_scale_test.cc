@@ -360,6 +360,43 @@ class LossScaleTest : public QObject {
     }
   }
 
+  // Activations stored in bf16: several ranks round what one rank does, and track its losses as
+  // those of f32.
+  void activationsAsOperands_data() {
+    QTest::addColumn<const Row*>("row");
+    static constexpr Row kGpts[] = {
+        {"mirrored", [](RunSettings& s) { gpt(s), s.ranks = 2; }},
+        {"zero-3", [](RunSettings& s) { gpt(s), s.ranks = 2, s.strategy = "zero-3"; }},
+        {"recomputed", [](RunSettings& s) { gpt(s), s.ranks = 2, s.recompute = "selective"; }},
+    };
+    for (const Row& row : kGpts) QTest::addRow("%s", row.name) << &row;
+    for (const Row& row : kRows)
+      for (const char* name : {"micro-batches", "tensor", "divided vocabulary", "pipeline",
+                               "pipeline zb-h1", "data, tensor, pipeline", "recomputed"})
+        if (row.name == std::string_view(name)) QTest::addRow("%s", row.name) << &row;
+  }
+  void activationsAsOperands() {
+    QFETCH(const Row*, row);
+    RunSettings settings = settingsOf(true, 65536);
+    settings.lossScale.reset();
+    settings.matmulDtype = DType::kBf16;
+    settings.activations = "operands";
+    row->set(settings);
+    settings.trainer.maxSteps = 24;
+    const RunOutcome one = trained(alone(settings));
+    QVERIFY2(one.ok(), one.error().c_str());
+    const RunOutcome several = trained(settings);
+    QVERIFY2(several.ok(), several.error().c_str());
+    settings.activations = "f32";
+    const RunOutcome wide = trained(alone(settings));
+    QVERIFY2(wide.ok(), wide.error().c_str());
+    const double worst = worstRelative(several, one), rounded = worstRelative(one, wide);
+    qInfo("losses differ by %.2e, and by %.2e from those of f32 activations", worst, rounded);
+    QVERIFY(worst <= 1.0 / 256);
+    QVERIFY(rounded > 0 && rounded <= 1.0 / 256);
+    QVERIFY(one.steps.back().loss < one.steps.front().loss);
+  }
+
   void othersTrainToo_data() {
     addColumns();
     addRows(kOthers, true);

@@ -157,6 +157,7 @@ class RatiosTest : public QObject {
     Kernels::make(memory, "qkv", {DType::kF32, {kTokens, 3 * kHeads * kHead}});
     Kernels::make(memory, "label", {DType::kI32, {kTokens}});
     Kernels::make(memory, "weight", {DType::kF32, {kTokens}});
+    Kernels::make(memory, "one", {DType::kF32, {1}});
     Kernels fused(**backend, memory), parts(**backend, memory);
     fused.add(Op::kAttention, {"qkv"}, {"y", "lse"},
               {{"tokens", kTokens}, {"head", kHead}, {"causal", std::int64_t{1}}});
@@ -167,7 +168,9 @@ class RatiosTest : public QObject {
       parts.add(Op::kMatmul, {named("q"), named("k")}, {named("scores")},
                 {{"tb", std::int64_t{1}}});
       parts.add(Op::kSoftmaxXent, {named("scores"), "label", "weight"},
-                {named("loss"), named("p")});
+                {named("loss"), named("sums")});
+      parts.add(Op::kSoftmaxXentGrad, {named("scores"), "label", "weight", named("sums"), "one"},
+                {named("p")});
       parts.add(Op::kMatmul, {named("p"), named("v")}, {named("y")});
     }
     const double found = gain(fused, parts, kEnough);
