@@ -24,11 +24,14 @@ struct Command {
 const std::vector<Command> kCommands{
     {"serve",
      {{"workdir=", "detach", "find",
-       "idle-exit=", "superseded-exit=", "prepare-seconds=", "allow-root"},
+       "idle-exit=", "superseded-exit=", "prepare-seconds=", "batch=", "allow-root"},
       0,
       0,
-      "serve [--workdir DIR] [--detach | --find] [--idle-exit SECONDS] [--allow-root]"},
-     "runs the agent of this node; --find: says which one serves",
+      "serve [--workdir DIR] [--detach | --find | --batch FILE] [--idle-exit SECONDS] "
+      "[--allow-root]"},
+     "runs the agent of this node; --find: says which one serves; --batch: in a scheduler's job, "
+     "where\n      SIGURG stops its runs, makes FILE, and ends it, and SIGTERM does so without "
+     "FILE",
      serveCommand},
     {"bridge",
      {{"socket="}, 0, 0, "bridge --socket PATH", {"socket"}},
