@@ -30,8 +30,9 @@ const std::vector<Command> kCommands{
       "serve [--workdir DIR] [--detach | --find | --batch FILE] [--idle-exit SECONDS] "
       "[--allow-root]"},
      "runs the agent of this node; --find: says which one serves; --batch: in a scheduler's job, "
-     "where\n      SIGURG stops its runs, makes FILE, and ends it, and SIGTERM does so without "
-     "FILE",
+     "where\n      SIGURG makes FILE, stops the runs and ends it, and SIGTERM makes FILE.term if "
+     "it "
+     "has runs",
      serveCommand},
     {"bridge",
      {{"socket="}, 0, 0, "bridge --socket PATH", {"socket"}},

@@ -87,8 +87,9 @@ class BatchSignals {
 
   void take(int number, const UnixServer& server) {
     if (number == SIGURG)
-      if (const Status kept = writeFileAtomically(file_, "", 0600); !kept.ok())
-        logWarning("{}", kept.error().text());
+      tell(file_);
+    else if (!stopping_.joinable() && service_.hasRuns())
+      tell(file_ + ".term");
     if (stopping_.joinable()) return;
     logInfo("the scheduler ends the job: stopping all runs");
     stopping_ = std::jthread([this] {
@@ -103,6 +104,11 @@ class BatchSignals {
   }
 
  private:
+  static void tell(const std::string& file) {
+    if (const Status kept = writeFileAtomically(file, "", 0600); !kept.ok())
+      logWarning("{}", kept.error().text());
+  }
+
   EventLoop& loop_;
   const Workdir& workdir_;
   AgentService& service_;

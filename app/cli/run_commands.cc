@@ -20,7 +20,6 @@
 #include "app/runs/relaunch.h"
 #include "engine/base/clock.h"
 #include "engine/base/utf8.h"
-#include "engine/specs/placement.h"
 #include "engine/specs/workload.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -391,15 +390,29 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
   return kSucceeded;
 }
 
+// How the scheduler's job of a run stands that did not end well; nothing of other runs.
+std::optional<JobOutlook> outlookAfter(const spec::v1::ClusterSpec& cluster,
+                                       const RunResult& result, const Globals& globals) {
+  if (cluster.placement().job() == 0 || result.status == "succeeded") return {};
+  auto job = outlookOf(cluster, sessionOptions(globals, 0), {});
+  return job.ok() ? std::optional(std::move(*job)) : std::nullopt;
+}
+
+Error endedByScheduler(const spec::v1::ClusterSpec& cluster, const std::string& run,
+                       const JobOutlook& job) {
+  Error error = makeError(Code::kAborted, "Slurm ended job {} while run {} was under way",
+                          cluster.placement().job(), run);
+  error.why = message("its state is {}", job.state);
+  error.next = message("`lockstep resume {}` continues from its checkpoint", run);
+  return error;
+}
+
 // Prepares the continuation of a run whose job the scheduler queues again, after its notice or a
 // preemption; nothing if the run ended for other reasons.
 std::optional<Prepared> continuationOf(const Prepared& ran, const std::string& run,
-                                       const RunResult& result, const Globals& globals) {
-  if (!ran.request.cluster->placement().requeue() || result.status == "succeeded") return {};
-  if (result.status == "failed") {
-    const auto outlook = outlookOf(*ran.request.cluster, sessionOptions(globals, 0), {});
-    if (!outlook.ok() || !outlook->willRestart) return {};
-  }
+                                       const JobOutlook& job, const Globals& globals) {
+  if (!ran.request.cluster->placement().requeue()) return {};
+  if (!job.stoppedRuns && !job.willRestart) return {};
   const auto checkpoints = [&]() -> Result<CheckpointFolders> {
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
     LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(run));
@@ -421,13 +434,13 @@ struct Ran {
 Ran launchOnce(Prepared& prepared, const Globals& globals, bool detach, bool json, Inbox& inbox,
                RunReport& report) {
   const int before = interrupts();
-  const auto ended = [&](const Error& error) {
+  const auto failed = [&](const Error& error) {
     endJobOf(*prepared.request.cluster, globals);
     return Ran{conclude(report, error, false), {}};
   };
   AskingSession asking(prepared.request.cluster, globals, inbox);
   const auto run = launch(prepared, asking, globals, inbox, report, before);
-  if (!run.ok()) return ended(run.error());
+  if (!run.ok()) return failed(run.error());
   const auto context = [&]() -> Result<RunContext> {
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
     return contextOf(*history, *run);
@@ -441,12 +454,17 @@ Ran launchOnce(Prepared& prepared, const Globals& globals, bool detach, bool jso
   if (detach) return {kSucceeded, {}};
   const auto result = follow(*run, asking, globals, inbox, report, before);
   const bool left = !result.ok() && result.error().code == Code::kCancelled;
+  const auto& cluster = *prepared.request.cluster;
+  std::optional<JobOutlook> job;
+  if (result.ok() && interrupts() == before) job = outlookAfter(cluster, *result, globals);
+  const bool ended = job && job->stoppedRuns && !cluster.placement().requeue();
+  if (ended) report.failed(endedByScheduler(cluster, *run, *job));
   const int code = conclude(report, result, !result.ok() && !left);
-  if (result.ok() && interrupts() == before)
-    if (auto next = continuationOf(prepared, *run, *result, globals))
-      return {code, std::move(next)};
-  if (result.ok()) endJobOf(*prepared.request.cluster, globals);
-  return {code, {}};
+  if (!result.ok()) return {code, {}};
+  if (job)
+    if (auto next = continuationOf(prepared, *run, *job, globals)) return {code, std::move(next)};
+  endJobOf(cluster, globals);
+  return {ended ? kNode : code, {}};
 }
 
 template <typename Prepare>
@@ -458,11 +476,11 @@ int launchAndFollow(const Globals& globals, const Arguments& arguments, Prepare 
   if (!every.ok()) return conclude(*reporter, every.error(), false);
   Result<Prepared> prepared = prepare();
   if (!prepared.ok()) return conclude(*reporter, prepared.error(), false);
-  if (const Status able = checkRequeue(prepared->request); !able.ok())
+  if (const Status able = checkRequeue(prepared->request, true); !able.ok())
     return conclude(*reporter, able.error(), false);
 
   Inbox inbox;
-  if (specs::awaitsAllocation(*prepared->request.cluster))
+  if (awaitsAllocation(prepared->request))
     if (const Status got = allocate(*prepared, globals, inbox, *reporter, interrupts()); !got.ok())
       return conclude(*reporter, got.error(), false);
   for (;;) {

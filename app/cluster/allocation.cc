@@ -293,13 +293,19 @@ Result<JobOutlook> outlookOf(const spec::v1::ClusterSpec& cluster,
   const auto login = loginHost(cluster.placement(), linkOptions(options));
   if (Status connected = login->connect(stop); !connected.ok()) return ofLogin(connected.error());
   const auto job = Slurm(*login).job(cluster.placement().job(), stop);
+  const auto notices =
+      login->exec("ls " + shellQuote(fmt::format("{}/slurm/{}", cluster.placement().workdir(),
+                                                 cluster.placement().job())),
+                  {}, stop);
   login->close();
   if (!job.ok()) return ofLogin(job.error());
   JobOutlook out;
   out.state = job->state;
   out.reason = job->reason;
-  out.willRestart =
-      job->phase == SlurmJob::Phase::kQueued || job->restarts > cluster.placement().restarts();
+  out.willRestart = job->phase == SlurmJob::Phase::kQueued ||
+                    job->phase == SlurmJob::Phase::kEnding ||
+                    job->restarts > cluster.placement().restarts();
+  out.stoppedRuns = notices.ok() && notices->output.find("notice") != std::string::npos;
   return out;
 }
 

@@ -69,6 +69,7 @@ Status endJob(const spec::v1::ClusterSpec& cluster, const ClusterSessionOptions&
 // Returns the state of the job of a launched cluster. Blocking.
 struct JobOutlook {
   std::string state, reason;  // the scheduler's words
+  bool stoppedRuns = false;   // its end, or the notice of it, stopped runs that were under way
   bool willRestart = false;   // it is queued, or was restarted, after this cluster was allocated
 };
 Result<JobOutlook> outlookOf(const spec::v1::ClusterSpec& cluster,

@@ -345,6 +345,12 @@ std::string reachedAt(const std::string& output) {
   return {};
 }
 
+std::string serveFlags(const DeployOptions& options) {
+  std::string out = options.allowRoot ? "--allow-root" : "";
+  if (options.leavesIdle) out += std::string(" --idle-exit ") + kLocalIdleSeconds;
+  return out;
+}
+
 Result<AgentInfo> parseAnnouncement(const std::string& output, const std::string& errorOutput,
                                     int exitStatus, const DeployOptions& options) {
   // The last line that is an object: a login shell may have printed something before.
@@ -441,7 +447,7 @@ Result<Deployed> findDeployed(Host& host, const DeployOptions& options) {
 Result<AgentInfo> startAgent(Host& host, const Deployed& deployed, const DeployOptions& options) {
   const std::string script =
       "echo \"" + std::string(kReachedAt) + "$SSH_CONNECTION\"\n" +
-      agentStartScript(deployed.folder, deployed.workdir, options.allowRoot, options.start);
+      agentStartScript(deployed.folder, deployed.workdir, serveFlags(options), options.start);
   ExecOptions exec;
   exec.timeout = kStartLimit;
   auto run = host.script(script, exec, options.stop);

@@ -28,6 +28,7 @@ struct DeployOptions {
   bool copy = true;                 // false: only checks; changes nothing on the node
   bool allowRoot = false;           // the agent may run as root
   std::optional<AgentStart> start;  // absent: as chosen before, at first detached
+  bool leavesIdle = false;          // the agent leaves after ten minutes without client or run
   std::function<void(const DeployProgress&)> onProgress;  // on the calling thread
   std::stop_token stop;
 };

@@ -160,7 +160,9 @@ class NodeLink::Impl {
       return error;
     }
     keep(deployed);
-    auto agent = jobNode_->isOver() ? startAgent(*connection_, deployed, deployOptions)
+    DeployOptions onLogin = deployOptions;
+    onLogin.leavesIdle = true;
+    auto agent = jobNode_->isOver() ? startAgent(*connection_, deployed, onLogin)
                                     : awaitAgent(*connection_, deployed, deployOptions);
     if (agent.ok() || !jobNode_->isOver()) return agent;
     Error error = makeError(Code::kFailedPrecondition, "Slurm job {} is over", job_);

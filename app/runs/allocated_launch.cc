@@ -1,6 +1,7 @@
 #include "app/runs/allocated_launch.h"
 
 #include "app/specs/spec_text.h"
+#include "engine/specs/placement.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
@@ -19,8 +20,19 @@ LaunchRequest onAllocated(LaunchRequest request,
   return request;
 }
 
-Status checkRequeue(const LaunchRequest& request) {
-  if (!request.cluster->placement().requeue() || !request.spec->has_workload()) return {};
+bool awaitsAllocation(const LaunchRequest& request) {
+  return specs::awaitsAllocation(*request.cluster);
+}
+
+Status checkRequeue(const LaunchRequest& request, bool continued) {
+  if (!request.cluster->placement().requeue()) return {};
+  if (!continued) {
+    Error error = makeError(Code::kFailedPrecondition,
+                            "the studio does not continue a job that Slurm queues again");
+    error.next = "leave placement.requeue out, or launch with `lockstep run`";
+    return error;
+  }
+  if (!request.spec->has_workload()) return {};
   Error error = invalidArgument("placement.requeue is not used with a program of your own");
   error.why = "where its checkpoints are is not known, so it cannot continue from them";
   error.next = "leave requeue out, and launch it again after the time limit";

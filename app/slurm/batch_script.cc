@@ -17,7 +17,7 @@ set -u
 job=$PWD/$SLURM_JOB_ID
 start=$job/${SLURM_RESTART_COUNT:-0}
 mkdir -p "$start" && ln -sfn "../../versions/$version" "$job/agent" || exit 1
-rm -f "$job/notice"
+rm -f "$job/notice" "$job/notice.term"
 srun --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 $cpus --no-kill --kill-on-bad-exit=0 \
   --wait=0 --mpi=none --export=ALL --input=none sh -c '
     if ! [ -x "$1/agent/lockstep-agent" ]; then

@@ -19,7 +19,8 @@ struct BatchScriptFacts {
 
 // Returns the script, for `sbatch` in WORKDIR/slurm. The files of job J are in WORKDIR/slurm/J:
 // N/NODE, the work folder of a node's agent after N restarts of the job; `agent`, a link to the
-// version; and after the notice before the time limit the file `notice`.
+// version; and the file `notice` after the
+// notice before the time limit, `notice.term` where runs were under way when the job was ended.
 std::string batchScript(const spec::v1::PlacementSpec& placement, const BatchScriptFacts& facts);
 
 }  // namespace lockstep::app

@@ -8048,6 +8048,14 @@ its last lines:
             <source>leave requeue out, and launch it again after the time limit</source>
             <translation>去掉 requeue，到时间限制后再次启动</translation>
         </message>
+        <message>
+            <source>the studio does not continue a job that Slurm queues again</source>
+            <translation>工作室不会继续被 Slurm 重新排队的作业</translation>
+        </message>
+        <message>
+            <source>leave placement.requeue out, or launch with `lockstep run`</source>
+            <translation>去掉 placement.requeue，或用 `lockstep run` 启动</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>

@@ -50,7 +50,8 @@ std::string configFile(const std::string& folder) { return folder + "/slurm.conf
 }  // namespace
 
 std::string SlurmOnHosts::sshdConfig(const std::string& folder) {
-  return "SetEnv SLURM_CONF=" + configFile(folder);
+  // SHLVL: bash then does not read ~/.bashrc
+  return "SetEnv SHLVL=1 SLURM_CONF=" + configFile(folder);
 }
 
 void SlurmOnHosts::begin(const std::vector<std::string>& argv, const std::string& log) {
