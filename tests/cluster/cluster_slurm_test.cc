@@ -7,6 +7,7 @@
 #include <QFile>
 #include <QJsonArray>
 #include <QTest>
+#include <functional>
 
 #include "tests/app/cli/cli_runner.h"
 #include "tests/cluster/hosts.h"
@@ -181,14 +182,25 @@ class ClusterSlurmTest : public QObject {
     QVERIFY(waitFor([&] { return active().empty(); }));
   }
 
-  // The notice of the time limit leads to a checkpoint; restarted, the job continues from it.
-  void continuesAfterTheNotice_data() {
-    QTest::addColumn<bool>("preempted");
-    QTest::newRow("notice") << false;
-    QTest::newRow("preempted") << true;
-  }
+  // The notice of the time limit leads to a checkpoint. Slurm starts a requeued job after two
+  // minutes; it continues from there.
   void continuesAfterTheNotice() {
-    QFETCH(bool, preempted);
+    continuesAfter([&](const std::string& job) { slurm_->run({"scancel", "--signal=URG", job}); });
+  }
+  void continuesAfterAPreemption() {
+    continuesAfter([&](const std::string&) { occupy("urgent", "5"); });
+  }
+
+  void aNodeIsNotReachedBeforeItsJob() {
+    const CliResult result = lockstep({"cluster", "check", cluster("login: n1, nodes: 1")});
+    QVERIFY(result.exit == 3);
+    QVERIFY2(result.err.contains("has not allocated this node yet"), result.text());
+    const CliResult script = lockstep({"cluster", "script", cluster("login: n1, nodes: 1")});
+    QVERIFY2(script.exit == 0 && script.out.startsWith("#!/bin/sh"), script.text());
+  }
+
+ private:
+  void continuesAfter(const std::function<void(const std::string& job)>& interrupt) {
     const auto process =
         start({"run", example("fashion-mlp"), "--json", "--every", "1", "--no-benchmark",
                "--cluster", cluster("login: n1, nodes: 2, requeue: true"), "--set",
@@ -200,10 +212,7 @@ class ClusterSlurmTest : public QObject {
       return out.contains("\"step\":300,");
     }));
     const std::string job = std::to_string(jobOf(out));
-    if (preempted)
-      occupy("urgent", "5");
-    else
-      QCOMPARE(slurm_->run({"scancel", "--signal=URG", job}), 0);
+    interrupt(job);
     const CliResult result = cli_.finish(*process, out, 300000);
     QVERIFY2(result.exit == 0, result.text());
     const auto started = result.all("started");
@@ -220,15 +229,6 @@ class ClusterSlurmTest : public QObject {
     QVERIFY2(first > 50, QByteArray::number(first));
   }
 
-  void aNodeIsNotReachedBeforeItsJob() {
-    const CliResult result = lockstep({"cluster", "check", cluster("login: n1, nodes: 1")});
-    QVERIFY(result.exit == 3);
-    QVERIFY2(result.err.contains("has not allocated this node yet"), result.text());
-    const CliResult script = lockstep({"cluster", "script", cluster("login: n1, nodes: 1")});
-    QVERIFY2(script.exit == 0 && script.out.startsWith("#!/bin/sh"), script.text());
-  }
-
- private:
   QString cluster(const QString& placement) const {
     return cli_.write("slurm.yaml", "version: 1\nname: hpc\nplacement: {kind: slurm, workdir: " +
                                         QByteArray::fromStdString(folder_ / "shared") + ", " +
