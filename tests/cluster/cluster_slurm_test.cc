@@ -182,6 +182,17 @@ class ClusterSlurmTest : public QObject {
     QVERIFY(waitFor([&] { return active().empty(); }));
   }
 
+  void stopsBeforeTheTimeLimit() {
+    const CliResult result =
+        lockstep({"run", example("fashion-mlp"), "--json", "--no-benchmark", "--cluster",
+                  cluster("login: n1, nodes: 2, time: 2, notice_seconds: 60"), "--set",
+                  "training.epochs=100000"});
+    QVERIFY2(result.exit == 3, result.text());
+    QVERIFY2(result.first("error")["what"].toString().startsWith("Slurm ended job"), result.text());
+    QCOMPARE(result.last()["status"].toString(), QString("stopped"));
+    QVERIFY(result.last()["steps"].toInt() > 0);
+  }
+
   // The notice of the time limit leads to a checkpoint. Slurm starts a requeued job after two
   // minutes; it continues from there.
   void continuesAfterTheNotice() {
