@@ -24,11 +24,15 @@ struct Command {
 const std::vector<Command> kCommands{
     {"serve",
      {{"workdir=", "detach", "find",
-       "idle-exit=", "superseded-exit=", "prepare-seconds=", "allow-root"},
+       "idle-exit=", "superseded-exit=", "prepare-seconds=", "batch=", "allow-root"},
       0,
       0,
-      "serve [--workdir DIR] [--detach | --find] [--idle-exit SECONDS] [--allow-root]"},
-     "runs the agent of this node; --find: says which one serves",
+      "serve [--workdir DIR] [--detach | --find | --batch FILE] [--idle-exit SECONDS] "
+      "[--allow-root]"},
+     "runs the agent of this node; --find: says which one serves; --batch: in a scheduler's job, "
+     "where\n      SIGURG makes FILE, stops the runs and ends it, and SIGTERM makes FILE.term if "
+     "it "
+     "has runs",
      serveCommand},
     {"bridge",
      {{"socket="}, 0, 0, "bridge --socket PATH", {"socket"}},

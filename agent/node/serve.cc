@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -20,6 +21,7 @@
 #include "agent/host/version_lease.h"
 #include "agent/node/agent_service.h"
 #include "agent/node/serving_agents.h"
+#include "agent/node/stop_runs.h"
 #include "agent/node/sweep.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
@@ -69,6 +71,51 @@ struct ServeOptions {
   double idleExit = 0;
   double supersededExit = 60;  // seconds without a client, once another version was started
   double prepareSeconds = 30;
+  // In a scheduler's job: the file that tells of its notice; "": in none.
+  std::string noticeFile;
+};
+
+// How long clients may read the last records after a scheduler's notice has stopped all runs.
+constexpr Nanoseconds kLastReading = 15 * kSecond;
+
+// Takes the signals that a scheduler sends before it ends a job: stops the runs, and leaves once
+// they have ended and no client is connected any more.
+class BatchSignals {
+ public:
+  BatchSignals(EventLoop& loop, const Workdir& workdir, AgentService& service, std::string file)
+      : loop_(loop), workdir_(workdir), service_(service), file_(std::move(file)) {}
+
+  void take(int number, const UnixServer& server) {
+    if (number == SIGURG)
+      tell(file_);
+    else if (!stopping_.joinable() && service_.hasRuns())
+      tell(file_ + ".term");
+    if (stopping_.joinable()) return;
+    logInfo("the scheduler ends the job: stopping all runs");
+    stopping_ = std::jthread([this] {
+      stopRuns(workdir_);
+      asked_ = true;
+    });
+    loop_.every(kSecond / 5, [this, &server] {
+      if (!asked_ || service_.hasRuns()) return;
+      if (ended_ == 0) ended_ = monotonicNow();
+      if (server.connections() == 0 || monotonicNow() - ended_ > kLastReading) loop_.quit();
+    });
+  }
+
+ private:
+  static void tell(const std::string& file) {
+    if (const Status kept = writeFileAtomically(file, "", 0600); !kept.ok())
+      logWarning("{}", kept.error().text());
+  }
+
+  EventLoop& loop_;
+  const Workdir& workdir_;
+  AgentService& service_;
+  const std::string file_;
+  std::atomic<bool> asked_ = false;
+  Nanoseconds ended_ = 0;  // when all runs had
+  std::jthread stopping_;
 };
 
 int serve(const Workdir& workdir, const std::string& version, int lock, const ServeOptions& options,
@@ -79,6 +126,7 @@ int serve(const Workdir& workdir, const std::string& version, int lock, const Se
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  if (!options.noticeFile.empty()) sigaddset(&signals, SIGURG);
   sigprocmask(SIG_BLOCK, &signals, nullptr);  // before any thread is made
   umask(077);
 
@@ -94,7 +142,13 @@ int serve(const Workdir& workdir, const std::string& version, int lock, const Se
   logInfo("agent {} serves {} for {}", version, socket, workdir.path);
 
   const int signalFd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  BatchSignals batch(loop, workdir, service, options.noticeFile);
   loop.watch(signalFd, POLLIN, [&](short) {
+    signalfd_siginfo got{};
+    while (read(signalFd, &got, sizeof got) == sizeof got)
+      if (!options.noticeFile.empty() && got.ssi_signo != SIGINT)
+        batch.take(static_cast<int>(got.ssi_signo), **server);
+    if (!options.noticeFile.empty() && got.ssi_signo != SIGINT) return;
     logInfo("agent leaves: asked by a signal");
     loop.quit();
   });
@@ -196,6 +250,7 @@ Result<int> serveCommand(const Arguments& arguments) {
   LOCKSTEP_ASSIGN(options.idleExit, seconds(arguments, "idle-exit", options.idleExit));
   LOCKSTEP_ASSIGN(options.supersededExit,
                   seconds(arguments, "superseded-exit", options.supersededExit));
+  options.noticeFile = arguments.text("batch");
   LOCKSTEP_ASSIGN(options.prepareSeconds,
                   seconds(arguments, "prepare-seconds", options.prepareSeconds));
   if (geteuid() == 0 && !arguments.has("allow-root")) {

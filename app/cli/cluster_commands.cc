@@ -13,6 +13,7 @@
 #include "app/cli/connecting.h"
 #include "app/cli/json_line.h"
 #include "app/cli/terminal.h"
+#include "app/cluster/allocation.h"
 #include "app/cluster/peer_addresses.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -260,6 +261,18 @@ int clusterCheckCommand(const Globals& globals, const Arguments& arguments) {
 
 int clusterDeployCommand(const Globals& globals, const Arguments& arguments) {
   return connectAll(globals, arguments, true);
+}
+
+int clusterScriptCommand(const Globals&, const Arguments& arguments) {
+  const auto file = loadClusterSpec(arguments.words()[0]);
+  const Result<std::string> script =
+      file.ok() ? batchScriptOf(*file->spec) : Result<std::string>(file.error());
+  if (!script.ok()) {
+    report(script.error(), false);
+    return exitCodeOf(script.error());
+  }
+  put(stdout, *script);
+  return kSucceeded;
 }
 
 }  // namespace lockstep::app::cli

@@ -39,6 +39,7 @@ int historyDeleteCommand(const Globals& globals, const Arguments& arguments);
 
 int clusterCheckCommand(const Globals& globals, const Arguments& arguments);
 int clusterDeployCommand(const Globals& globals, const Arguments& arguments);
+int clusterScriptCommand(const Globals& globals, const Arguments& arguments);
 int clusterPreflightCommand(const Globals& globals, const Arguments& arguments);
 int gcCommand(const Globals& globals, const Arguments& arguments);
 

@@ -276,6 +276,10 @@ const std::vector<Command> kCommands{
      "                unit of the account's systemd, which must linger), or auto (systemd where\n"
      "                that works)",
      clusterDeployCommand},
+    {"cluster script",
+     {{}, 1, 1, "cluster script FILE"},
+     "Prints the batch script that a run on a cluster with a placement submits to Slurm.",
+     clusterScriptCommand},
     {"cluster preflight",
      {{"local=", "seconds=", "json"},
       0,

@@ -11,14 +11,17 @@
 #include "app/cli/run_report.h"
 #include "app/cli/run_view.h"
 #include "app/cli/terminal.h"
+#include "app/cluster/allocation.h"
 #include "app/cluster/run_cleanup.h"
 #include "app/history/history.h"
+#include "app/runs/allocated_launch.h"
 #include "app/runs/launcher.h"
 #include "app/runs/recorder.h"
 #include "app/runs/relaunch.h"
 #include "engine/base/clock.h"
 #include "engine/base/utf8.h"
 #include "engine/specs/workload.h"
+#include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app::cli {
 namespace {
@@ -231,6 +234,41 @@ Result<Prepared> prepareAgain(const Globals& globals, const Arguments& arguments
   return out;
 }
 
+// Has the scheduler of the cluster, if it has one, allocate its nodes. Ctrl-C cancels the job.
+Status allocate(Prepared& prepared, const Globals& globals, Inbox& inbox, RunReport& report,
+                int interruptsBefore) {
+  std::optional<Result<std::shared_ptr<const spec::v1::ClusterSpec>>> done;
+  AllocationObserver observer;
+  observer.onState = [&](const QueueState& state) { report.queued(state); };
+  observer.onDone = [&](const auto& result) { done.emplace(result); };
+  LaunchRequest& request = prepared.request;
+  Allocation allocation(request.cluster, specs::nameOf(*request.spec), sessionOptions(globals, 0),
+                        inbox, observer);
+  const auto over = [&] { return done.has_value(); };
+  if (!drainUntil(inbox, over, interruptsBefore, [&] { report.idle(); })) {
+    report.progress("cancelling the job");
+    allocation.cancel();
+    (void)drainUntil(inbox, over, interruptsBefore + 1, [&] { report.idle(); });
+    if (!done) return makeError(Code::kCancelled, "the launch was cancelled");
+  }
+  if (!done->ok()) return done->error();
+  request = onAllocated(std::move(request), **done);
+  report.allocated(*request.cluster);
+  return {};
+}
+
+// Ends the job of a run that has ended.
+void endJobOf(const spec::v1::ClusterSpec& cluster, const Globals& globals) {
+  if (cluster.placement().job() == 0) return;
+  const Status ended = endJob(cluster, sessionOptions(globals, 0), {});
+  if (!ended.ok()) put(stderr, fmt::format("note: {}\n", ended.error().text()));
+}
+
+RunResult endedOn(const spec::v1::ClusterSpec& cluster, const RunRow& row, const Globals& globals) {
+  endJobOf(cluster, globals);
+  return resultOf(row);
+}
+
 // The run's id once it runs.
 Result<std::string> launch(const Prepared& prepared, AskingSession& asking, const Globals& globals,
                            Inbox& inbox, RunReport& report, int interruptsBefore) {
@@ -310,7 +348,7 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
     const bool interrupted = !drainUntil(
         inbox, [&] { return isOver() || asked || Clock::now() > end; }, interrupts());
     if (interrupted) return makeError(Code::kCancelled, "no longer waiting for run {}", row.run);
-    if (last && isFinal(last->phase)) return resultOf(*last);
+    if (last && isFinal(last->phase)) return endedOn(*cluster, *last, globals);
     if (asked) {
       outOfReach = asked->code == Code::kUnavailable || asked->code == Code::kDeadlineExceeded;
       return *asked;
@@ -352,38 +390,112 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
   return kSucceeded;
 }
 
+// How the scheduler's job of a run stands that did not end well; nothing of other runs.
+std::optional<JobOutlook> outlookAfter(const spec::v1::ClusterSpec& cluster,
+                                       const RunResult& result, const Globals& globals) {
+  if (cluster.placement().job() == 0 || result.status == "succeeded") return {};
+  auto job = outlookOf(cluster, sessionOptions(globals, 0), {});
+  return job.ok() ? std::optional(std::move(*job)) : std::nullopt;
+}
+
+Error endedByScheduler(const spec::v1::ClusterSpec& cluster, const std::string& run,
+                       const JobOutlook& job) {
+  Error error = makeError(Code::kAborted, "Slurm ended job {} while run {} was under way",
+                          cluster.placement().job(), run);
+  error.why = message("its state is {}", job.state);
+  error.next = message("`lockstep resume {}` continues from its checkpoint", run);
+  return error;
+}
+
+// Prepares the continuation of a run whose job the scheduler queues again, after its notice or a
+// preemption; nothing if the run ended for other reasons.
+std::optional<Prepared> continuationOf(const Prepared& ran, const std::string& run,
+                                       const JobOutlook& job, const Globals& globals) {
+  if (!ran.request.cluster->placement().requeue()) return {};
+  if (!job.stoppedRuns && !job.willRestart) return {};
+  const auto checkpoints = [&]() -> Result<CheckpointFolders> {
+    LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+    LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(run));
+    return checkpointFoldersOf(run, documents);
+  }();
+  if (!checkpoints.ok()) return {};
+  Prepared next = ran;
+  next.request.resumeFrom = *checkpoints;
+  next.request.resumedRun = run;
+  return next;
+}
+
+// A launch, with the run that it led to.
+struct Ran {
+  int code = kRunFailed;
+  std::optional<Prepared> next;  // that continues it
+};
+
+Ran launchOnce(Prepared& prepared, const Globals& globals, bool detach, bool json, Inbox& inbox,
+               RunReport& report) {
+  const int before = interrupts();
+  const auto failed = [&](const Error& error) {
+    endJobOf(*prepared.request.cluster, globals);
+    return Ran{conclude(report, error, false), {}};
+  };
+  AskingSession asking(prepared.request.cluster, globals, inbox);
+  const auto run = launch(prepared, asking, globals, inbox, report, before);
+  if (!run.ok()) return failed(run.error());
+  const auto context = [&]() -> Result<RunContext> {
+    LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+    return contextOf(*history, *run);
+  }();
+  if (!context.ok()) return Ran{conclude(report, context.error(), false), {}};
+  if (detach && !json) {
+    put(stdout, *run + "\n");
+    return {kSucceeded, {}};
+  }
+  report.started(*context);
+  if (detach) return {kSucceeded, {}};
+  const auto result = follow(*run, asking, globals, inbox, report, before);
+  const bool left = !result.ok() && result.error().code == Code::kCancelled;
+  const auto& cluster = *prepared.request.cluster;
+  std::optional<JobOutlook> job;
+  if (result.ok() && interrupts() == before) job = outlookAfter(cluster, *result, globals);
+  const bool ended = job && job->stoppedRuns && !cluster.placement().requeue();
+  if (ended) report.failed(endedByScheduler(cluster, *run, *job));
+  const int code = conclude(report, result, !result.ok() && !left);
+  if (!result.ok()) return {code, {}};
+  if (job)
+    if (auto next = continuationOf(prepared, *run, *job, globals)) return {code, std::move(next)};
+  endJobOf(cluster, globals);
+  return {ended ? kNode : code, {}};
+}
+
 template <typename Prepare>
 int launchAndFollow(const Globals& globals, const Arguments& arguments, Prepare prepare) {
   watchInterrupts();
-  const bool json = arguments.has("json");
+  const bool json = arguments.has("json"), detach = arguments.has("detach");
   auto every = arguments.integer("every", 0, 1, 1'000'000'000);
-  const auto reporter = makeReport({json, every.ok() ? *every : 0});
+  auto reporter = makeReport({json, every.ok() ? *every : 0});
   if (!every.ok()) return conclude(*reporter, every.error(), false);
   Result<Prepared> prepared = prepare();
   if (!prepared.ok()) return conclude(*reporter, prepared.error(), false);
+  if (const Status able = checkRequeue(prepared->request, true); !able.ok())
+    return conclude(*reporter, able.error(), false);
 
   Inbox inbox;
-  AskingSession asking(prepared->request.cluster, globals, inbox);
-  const int before = interrupts();
-  const auto run = launch(*prepared, asking, globals, inbox, *reporter, before);
-  if (!run.ok()) return conclude(*reporter, run.error(), false);
-  {
-    const auto context = [&]() -> Result<RunContext> {
-      LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
-      return contextOf(*history, *run);
-    }();
-    if (!context.ok()) return conclude(*reporter, context.error(), false);
-    if (arguments.has("detach")) {
-      if (json)
-        reporter->started(*context);
-      else
-        put(stdout, *run + "\n");
-      return kSucceeded;
+  if (awaitsAllocation(prepared->request))
+    if (const Status got = allocate(*prepared, globals, inbox, *reporter, interrupts()); !got.ok())
+      return conclude(*reporter, got.error(), false);
+  for (;;) {
+    Ran ran = launchOnce(*prepared, globals, detach, json, inbox, *reporter);
+    if (!ran.next) return ran.code;
+    // The job may have been cancelled meanwhile, by whoever stopped the run.
+    reporter = makeReport({json, *every});
+    reporter->progress("waiting until Slurm starts the job again");
+    prepared = std::move(*ran.next);
+    const Status got = allocate(*prepared, globals, inbox, *reporter, interrupts());
+    if (!got.ok()) {
+      reporter->progress(got.error().text());
+      return ran.code;
     }
-    reporter->started(*context);
   }
-  const auto result = follow(*run, asking, globals, inbox, *reporter, before);
-  return conclude(*reporter, result, !result.ok() && result.error().code != Code::kCancelled);
 }
 
 }  // namespace
@@ -427,6 +539,7 @@ int attachCommand(const Globals& globals, const Arguments& arguments) {
   Inbox inbox;
   AskingSession asking(cluster, globals, inbox);
   const auto result = follow(row.run, asking, globals, inbox, *reporter, interrupts());
+  if (result.ok()) endJobOf(*cluster, globals);
   return conclude(*reporter, result, !result.ok() && result.error().code != Code::kCancelled);
 }
 

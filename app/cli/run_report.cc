@@ -45,6 +45,23 @@ class JsonReport final : public RunReport {
       line.print();
     }
   }
+  void queued(const QueueState& state) override {
+    RunReport::queued(state);
+    if (state.state.empty()) return;
+    JsonLine line("queued");
+    line.add("job", state.job).add("state", state.state).add("reason", state.reason);
+    if (state.position) line.add("position", *state.position);
+    if (!state.start.empty()) line.add("expected_start", state.start);
+    line.print();
+  }
+  void allocated(const spec::v1::ClusterSpec& cluster) override {
+    RunReport::allocated(cluster);
+    nlohmann::json nodes = nlohmann::json::array();
+    for (const auto& node : cluster.nodes()) nodes.push_back(node.name());
+    JsonLine line("allocated");
+    line.add("job", std::int64_t{cluster.placement().job()}).addRaw("nodes", nodes.dump());
+    line.add("restarts", cluster.placement().restarts()).print();
+  }
   void started(const RunContext& context) override {
     story_.begin(context);
     metric_ = context.row.figures.metric;
@@ -261,6 +278,13 @@ class PlainReport final : public RunReport {
 };
 
 }  // namespace
+
+void RunReport::allocated(const spec::v1::ClusterSpec& cluster) {
+  std::vector<std::string> names;
+  for (const auto& node : cluster.nodes()) names.push_back(node.name());
+  progress(
+      fmt::format("Slurm job {} runs on {}", cluster.placement().job(), fmt::join(names, ", ")));
+}
 
 Result<RunContext> contextOf(const History& history, const std::string& run) {
   RunContext out;

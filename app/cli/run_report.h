@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "app/alerts/alert_watch.h"
+#include "app/cluster/allocation.h"
 #include "app/history/history.h"
 #include "app/runs/launcher.h"
 #include "app/runs/run_model.h"
@@ -42,6 +43,8 @@ class RunReport {
   virtual ~RunReport() = default;
   virtual void progress(const std::string& text) = 0;  // of the launch, or of stopping
   virtual void launching(const LaunchProgress& state) { progress(state.text()); }
+  virtual void queued(const QueueState& state) { progress(state.text().text()); }
+  virtual void allocated(const spec::v1::ClusterSpec& cluster);  // its nodes are those of a job
   virtual void started(const RunContext& context) = 0;
   virtual void update(const RunUpdate& update) = 0;  // may repeat what was told before
   virtual void idle() = 0;                           // about thirty times a second

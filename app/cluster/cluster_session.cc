@@ -22,7 +22,13 @@ struct OpenQuestion {
   SecretAnswer secret;
 };
 
-std::string targetText(const spec::v1::NodeSpec& node) {
+std::string targetText(const spec::v1::NodeSpec& node, const spec::v1::ClusterSpec& cluster) {
+  if (cluster.has_placement()) {
+    const auto& placement = cluster.placement();
+    const std::string job =
+        placement.job() == 0 ? "Slurm" : fmt::format("Slurm job {}", placement.job());
+    return placement.login().empty() ? job : job + " of " + placement.login();
+  }
   if (!node.has_ssh()) return "this machine";
   const auto& ssh = node.ssh();
   std::string text = ssh.user().empty() ? ssh.host() : ssh.user() + "@" + ssh.host();
@@ -30,11 +36,11 @@ std::string targetText(const spec::v1::NodeSpec& node) {
   return text;
 }
 
-NodeStatus initialStatus(const spec::v1::NodeSpec& node) {
+NodeStatus initialStatus(const spec::v1::NodeSpec& node, const spec::v1::ClusterSpec& cluster) {
   NodeStatus status;
   status.name = node.name();
-  status.local = !node.has_ssh();
-  status.target = targetText(node);
+  status.local = !node.has_ssh() && !cluster.has_placement();
+  status.target = targetText(node, cluster);
   status.address = node.address();
   status.roles.assign(node.roles().begin(), node.roles().end());
   if (status.roles.empty()) status.roles.push_back("worker");
@@ -179,11 +185,13 @@ ClusterSession::ClusterSession(std::shared_ptr<const spec::v1::ClusterSpec> clus
   const std::weak_ptr<void> alive = state->alive;
   for (int i = 0; i < state->cluster->nodes_size(); ++i) {
     const auto& spec = state->cluster->nodes(i);
-    state->status.push_back(initialStatus(spec));
+    state->status.push_back(initialStatus(spec, *state->cluster));
     NodeLinkOptions link;
     link.configFile = state->options.sshConfig;
     link.copy = state->options.copy;
     link.start = state->options.start;
+    if (state->cluster->has_placement())
+      link.placement = {state->cluster, &state->cluster->placement()};
     if (state->options.ask) {
       link.prompter = std::make_shared<SessionPrompter>(
           spec.name(), state->options.acceptedHostKeys, inbox, alive,

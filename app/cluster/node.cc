@@ -221,7 +221,7 @@ void Node::unforward(const std::string& socketOnNode) {
 }
 
 Status Node::awaitLink(NodeLink& link, const std::stop_token& stop) {
-  SshConnection* connection = link.connection();
+  Host* connection = link.connection();
   // After a loss the connection mends itself without asking anything.
   while (connection != nullptr && connection->status().state == LinkState::kReconnecting) {
     Status status = connection->waitConnected(milliseconds(2000), stop);

@@ -72,16 +72,16 @@ Result<AgentStart> parseAgentStart(const std::string& name) {
                          name);
 }
 
-std::string agentStartScript(const std::string& folder, const std::string& workdir, bool allowRoot,
-                             std::optional<AgentStart> choice) {
+std::string agentStartScript(const std::string& folder, const std::string& workdir,
+                             const std::string& flags, std::optional<AgentStart> choice) {
   const std::string version = folder.substr(folder.rfind('/') + 1).substr(0, 12);
   const char* kept = "";
   if (choice == AgentStart::kDetached) kept = "detached";
   if (choice == AgentStart::kSystemd) kept = "systemd";
   if (choice == AgentStart::kAutomatic) kept = "auto";
   return "A=" + shellQuote(folder + "/lockstep-agent") + "\nW=" + shellQuote(workdir) +
-         "\nV=" + shellQuote(version) + "\nR=" + (allowRoot ? "--allow-root" : "") +
-         "\nCHOICE=" + kept + "\n" + kStart;
+         "\nV=" + shellQuote(version) + "\nR=" + shellQuote(flags) + "\nCHOICE=" + kept + "\n" +
+         kStart;
 }
 
 std::optional<Error> systemdError(int exitStatus, const std::string& errorOutput) {

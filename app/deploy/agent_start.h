@@ -21,8 +21,9 @@ Result<AgentStart> parseAgentStart(const std::string& name);
 
 // Returns the POSIX shell script that keeps the choice, if there is one, and starts the agent of
 // the folder as the choice kept says; its last line of output is the agent's announcement.
-std::string agentStartScript(const std::string& folder, const std::string& workdir, bool allowRoot,
-                             std::optional<AgentStart> choice);
+// `flags` are further ones of `serve`.
+std::string agentStartScript(const std::string& folder, const std::string& workdir,
+                             const std::string& flags, std::optional<AgentStart> choice);
 
 // What the script's end means where systemd was to be used and could not; nothing for other ends.
 std::optional<Error> systemdError(int exitStatus, const std::string& errorOutput);

@@ -22,7 +22,7 @@ constexpr int kKeptVersions = 2;
 constexpr int kLeaseMinutes = 3 * 24 * 60;  // renewed each hour
 constexpr std::uint64_t kSpareBytes = std::uint64_t{16} << 20;
 constexpr std::chrono::seconds kScriptLimit{60};
-constexpr std::chrono::seconds kStartLimit{30};
+constexpr std::chrono::seconds kStartLimit{30}, kAwaitLimit{30};
 constexpr const char* kLocalIdleSeconds = "600";
 constexpr std::string_view kReachedAt = "ssh-connection ";
 
@@ -32,11 +32,11 @@ Error onNode(Error error, const DeployOptions& options) {
 }
 
 // Runs a script, and takes a status other than 0 as an error.
-Result<std::string> mustRun(SshConnection& connection, const std::string& script,
-                            const Message& what, const DeployOptions& options) {
+Result<std::string> mustRun(Host& host, const std::string& script, const Message& what,
+                            const DeployOptions& options) {
   ExecOptions exec;
   exec.timeout = kScriptLimit;
-  auto run = connection.script(script, exec, options.stop);
+  auto run = host.script(script, exec, options.stop);
   if (!run.ok()) return onNode(run.error(), options);
   if (run->exitStatus != 0) {
     Error error = makeError(Code::kFailedPrecondition, "{} failed", what);
@@ -68,8 +68,7 @@ struct NodeFacts {
 };
 
 // `version` "": any.
-Result<NodeFacts> lookAtNode(SshConnection& connection, const std::string& version,
-                             const DeployOptions& options) {
+Result<NodeFacts> lookAtNode(Host& host, const std::string& version, const DeployOptions& options) {
   std::string script = workdirLines(options.workdir) + "V=\"$W/versions\"\n";
   if (options.copy)
     script +=
@@ -98,7 +97,7 @@ Result<NodeFacts> lookAtNode(SshConnection& connection, const std::string& versi
               (options.copy ? "touch \"$D\"; " : "") + "fi\n";
   }
   LOCKSTEP_ASSIGN(const std::string output,
-                  mustRun(connection, script + "exit 0\n", "looking at the node", options));
+                  mustRun(host, script + "exit 0\n", "looking at the node", options));
   NodeFacts facts;
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {
@@ -164,13 +163,13 @@ Error noSpace(const NodeFacts& facts, const Bundle& bundle, const DeployOptions&
   return onNode(error, options);
 }
 
-std::optional<std::uint64_t> freeNow(SshConnection& connection, const NodeFacts& facts,
+std::optional<std::uint64_t> freeNow(Host& host, const NodeFacts& facts,
                                      const DeployOptions& options) {
   DeployOptions quiet = options;
   quiet.stop = {};
-  const auto output = mustRun(
-      connection, "set -- $(df -Pk " + shellQuote(facts.workdir) + " | tail -n 1)\necho \"$4\"\n",
-      "df", quiet);
+  const auto output =
+      mustRun(host, "set -- $(df -Pk " + shellQuote(facts.workdir) + " | tail -n 1)\necho \"$4\"\n",
+              "df", quiet);
   std::uint64_t kib = 0;
   if (!output.ok() ||
       std::from_chars(output->data(), output->data() + output->size(), kib).ec != std::errc())
@@ -200,7 +199,23 @@ Status uploadFiles(SftpClient& sftp, const Bundle& bundle, const std::string& fo
   return sftp.upload(bundle.folder + "/manifest", folder + "/manifest", 0644, onBytes);
 }
 
-Status verifyFiles(SshConnection& connection, const Bundle& bundle, const std::string& folder,
+// The same where the host's files are this machine's.
+Status copyFiles(Host& host, const Bundle& bundle, const std::string& folder,
+                 const DeployOptions& options) {
+  const std::string script = "mkdir -m 0755 " + shellQuote(folder) + " && cp -R " +
+                             shellQuote(bundle.folder + "/.") + " " + shellQuote(folder) + "\n";
+  return mustRun(host, script, "copying the agent", options).status();
+}
+
+Status upload(Host& host, const Bundle& bundle, const std::string& folder,
+              const DeployOptions& options) {
+  if (host.here()) return copyFiles(host, bundle, folder, options);
+  LOCKSTEP_ASSIGN(UniqueFd stream, host.openSubsystem("sftp", options.stop));
+  LOCKSTEP_ASSIGN(const auto sftp, SftpClient::start(std::move(stream), options.stop));
+  return uploadFiles(*sftp, bundle, folder, options);
+}
+
+Status verifyFiles(Host& host, const Bundle& bundle, const std::string& folder,
                    const DeployOptions& options) {
   std::string script =
       "command -v sha256sum >/dev/null || { echo 'sha256sum (coreutils) is not "
@@ -208,7 +223,7 @@ Status verifyFiles(SshConnection& connection, const Bundle& bundle, const std::s
       shellQuote(folder) + " || exit 1\nsha256sum manifest";
   for (const BundleFile& file : bundle.files) script += " " + file.path;
   LOCKSTEP_ASSIGN(const std::string output,
-                  mustRun(connection, script + "\n", "checking what was copied", options));
+                  mustRun(host, script + "\n", "checking what was copied", options));
   std::map<std::string, std::string> hashes;
   std::istringstream lines(output);
   for (std::string hash, path; lines >> hash >> path;) hashes[path] = hash;
@@ -330,6 +345,12 @@ std::string reachedAt(const std::string& output) {
   return {};
 }
 
+std::string serveFlags(const DeployOptions& options) {
+  std::string out = options.allowRoot ? "--allow-root" : "";
+  if (options.leavesIdle) out += std::string(" --idle-exit ") + kLocalIdleSeconds;
+  return out;
+}
+
 Result<AgentInfo> parseAnnouncement(const std::string& output, const std::string& errorOutput,
                                     int exitStatus, const DeployOptions& options) {
   // The last line that is an object: a login shell may have printed something before.
@@ -356,9 +377,8 @@ Result<AgentInfo> parseAnnouncement(const std::string& output, const std::string
 
 }  // namespace
 
-Result<Deployed> deploy(SshConnection& connection, const Bundle& bundle,
-                        const DeployOptions& options) {
-  LOCKSTEP_ASSIGN(const NodeFacts facts, lookAtNode(connection, bundle.version, options));
+Result<Deployed> deploy(Host& host, const Bundle& bundle, const DeployOptions& options) {
+  LOCKSTEP_ASSIGN(const NodeFacts facts, lookAtNode(host, bundle.version, options));
   LOCKSTEP_TRY(checkNode(facts, bundle, options));
   Deployed deployed;
   deployed.workdir = facts.workdir;
@@ -384,56 +404,73 @@ Result<Deployed> deploy(SshConnection& connection, const Bundle& bundle,
   std::random_device device;
   const std::string temporary =
       fmt::format("{}/.{}.tmp-{:08x}{:08x}", versions, bundle.version, device(), device());
-  LOCKSTEP_ASSIGN(UniqueFd stream, connection.openSubsystem("sftp", options.stop));
-  auto sftp = SftpClient::start(std::move(stream), options.stop);
-  if (!sftp.ok()) return onNode(sftp.error(), options);
-  Status status = uploadFiles(**sftp, bundle, temporary, options);
-  if (status.ok()) status = verifyFiles(connection, bundle, temporary, options);
+  Status status = upload(host, bundle, temporary, options);
+  if (status.ok()) status = verifyFiles(host, bundle, temporary, options);
   if (status.ok()) {
-    status = (*sftp)->rename(temporary, deployed.folder);
+    status =
+        mustRun(host, "mv -T " + shellQuote(temporary) + " " + shellQuote(deployed.folder) + "\n",
+                "renaming what was copied", options)
+            .status();
     deployed.uploaded = status.ok();
     if (!status.ok()) {
       // Another deploy of the same version was first: its folder is as good.
-      auto again = lookAtNode(connection, bundle.version, options);
+      auto again = lookAtNode(host, bundle.version, options);
       if (again.ok() && again->deployed) {
         status = {};
-        (void)mustRun(connection, "rm -rf " + shellQuote(temporary) + "\n", "cleaning", options);
+        (void)mustRun(host, "rm -rf " + shellQuote(temporary) + "\n", "cleaning", options);
       }
     }
   }
   if (!status.ok()) {
     // For a full disk the server says only "Failure": the free space tells.
     std::optional<std::uint64_t> freeBytes;
-    if (status.code() == Code::kUnavailable) freeBytes = freeNow(connection, facts, options);
+    if (status.code() == Code::kUnavailable) freeBytes = freeNow(host, facts, options);
     DeployOptions cleaning = options;
     cleaning.stop = {};
-    (void)mustRun(connection, "rm -rf " + shellQuote(temporary) + "\n", "cleaning", cleaning);
+    (void)mustRun(host, "rm -rf " + shellQuote(temporary) + "\n", "cleaning", cleaning);
     if (freeBytes && *freeBytes < kSpareBytes) return noSpace(facts, bundle, options, *freeBytes);
     return onNode(status.error(), options);
   }
-  (void)mustRun(connection, cleanScript(facts.workdir), "removing old versions", options);
+  (void)mustRun(host, cleanScript(facts.workdir), "removing old versions", options);
   return deployed;
 }
 
-Result<Deployed> findDeployed(SshConnection& connection, const DeployOptions& options) {
+Result<Deployed> findDeployed(Host& host, const DeployOptions& options) {
   DeployOptions looking = options;
   looking.copy = false;
-  LOCKSTEP_ASSIGN(const NodeFacts facts, lookAtNode(connection, "", looking));
+  LOCKSTEP_ASSIGN(const NodeFacts facts, lookAtNode(host, "", looking));
   if (facts.newest.empty()) return onNode(makeError(Code::kNotFound, "{}", kNoAgentYet), options);
   if (options.onProgress) options.onProgress({});
   return Deployed{facts.workdir, facts.workdir + "/versions/" + facts.newest, false};
 }
 
-Result<AgentInfo> startAgent(SshConnection& connection, const Deployed& deployed,
-                             const DeployOptions& options) {
+Result<AgentInfo> startAgent(Host& host, const Deployed& deployed, const DeployOptions& options) {
   const std::string script =
       "echo \"" + std::string(kReachedAt) + "$SSH_CONNECTION\"\n" +
-      agentStartScript(deployed.folder, deployed.workdir, options.allowRoot, options.start);
+      agentStartScript(deployed.folder, deployed.workdir, serveFlags(options), options.start);
   ExecOptions exec;
   exec.timeout = kStartLimit;
-  auto run = connection.script(script, exec, options.stop);
+  auto run = host.script(script, exec, options.stop);
   if (!run.ok()) return onNode(run.error(), options);
   if (auto error = systemdError(run->exitStatus, run->errorOutput)) return onNode(*error, options);
+  return parseAnnouncement(run->output, run->errorOutput, run->exitStatus, options);
+}
+
+Result<AgentInfo> awaitAgent(Host& host, const Deployed& deployed, const DeployOptions& options) {
+  const std::string script = "A=" + shellQuote(deployed.folder + "/lockstep-agent") +
+                             "\nW=" + shellQuote(deployed.workdir) + "\nfor half in $(seq " +
+                             std::to_string(2 * kAwaitLimit.count()) +
+                             "); do\n"
+                             "  said=$(\"$A\" serve --workdir \"$W\" --find " +
+                             (options.allowRoot ? "--allow-root " : "") +
+                             "</dev/null) && echo \"$said\" && exit\n"
+                             "  sleep 0.5\n"
+                             "done\n"
+                             "echo \"no agent serves $W\" >&2\nexit 1\n";
+  ExecOptions exec;
+  exec.timeout = kAwaitLimit + kStartLimit;
+  auto run = host.script(script, exec, options.stop);
+  if (!run.ok()) return onNode(run.error(), options);
   return parseAnnouncement(run->output, run->errorOutput, run->exitStatus, options);
 }
 

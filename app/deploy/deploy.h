@@ -9,7 +9,7 @@
 
 #include "app/deploy/agent_start.h"
 #include "app/deploy/bundle.h"
-#include "app/ssh/ssh_connection.h"
+#include "app/ssh/host.h"
 #include "engine/base/status.h"
 
 namespace lockstep::app {
@@ -28,6 +28,7 @@ struct DeployOptions {
   bool copy = true;                 // false: only checks; changes nothing on the node
   bool allowRoot = false;           // the agent may run as root
   std::optional<AgentStart> start;  // absent: as chosen before, at first detached
+  bool leavesIdle = false;          // the agent leaves after ten minutes without client or run
   std::function<void(const DeployProgress&)> onProgress;  // on the calling thread
   std::stop_token stop;
 };
@@ -44,10 +45,9 @@ struct Deployed {
 // a deploy an hour later cleans that up. Errors: kFailedPrecondition (CPU, glibc, a tool missing),
 // kResourceExhausted (needed and free bytes), kPermissionDenied, kUnavailable, kDataLoss (hashes),
 // kCancelled; without `copy` kNotFound if the version is not there.
-Result<Deployed> deploy(SshConnection& connection, const Bundle& bundle,
-                        const DeployOptions& options);
+Result<Deployed> deploy(Host& host, const Bundle& bundle, const DeployOptions& options);
 // Returns the version deployed last. kNotFound if there is none.
-Result<Deployed> findDeployed(SshConnection& connection, const DeployOptions& options);
+Result<Deployed> findDeployed(Host& host, const DeployOptions& options);
 
 struct AgentInfo {
   std::string socket;   // unix socket, on the node
@@ -59,8 +59,10 @@ struct AgentInfo {
 // Runs `<folder>/lockstep-agent serve --workdir W --detach`, which prints one JSON line
 // {"socket": "…", "version": "…", "pid": n} for the agent it started or found serving; where that
 // is chosen, in a unit of systemd's user manager. Errors: kFailedPrecondition.
-Result<AgentInfo> startAgent(SshConnection& connection, const Deployed& deployed,
-                             const DeployOptions& options);
+Result<AgentInfo> startAgent(Host& host, const Deployed& deployed, const DeployOptions& options);
+// Waits for the agent that something else starts in the workdir, for at most half a minute. Errors:
+// kFailedPrecondition.
+Result<AgentInfo> awaitAgent(Host& host, const Deployed& deployed, const DeployOptions& options);
 // Starts an agent on this machine without SSH. `executable` is a lockstep-agent of a bundle or a
 // build. It exits after ten idle minutes.
 Result<AgentInfo> startLocalAgent(const std::string& executable, const DeployOptions& options);

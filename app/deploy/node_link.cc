@@ -6,6 +6,10 @@
 #include <mutex>
 #include <optional>
 
+#include "app/slurm/job_node.h"
+#include "app/ssh/ssh_connection.h"
+#include "app/ssh/this_machine.h"
+#include "engine/specs/placement.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
@@ -24,7 +28,24 @@ Result<std::string> findLocalAgent(const NodeLinkOptions& options) {
   return bundle + "/lockstep-agent";
 }
 
+std::unique_ptr<Host> sshHost(const std::string& node, const spec::v1::SshSpec& ssh,
+                              const NodeLinkOptions& options) {
+  SshConnectionOptions settings;
+  settings.node = node;
+  settings.configFile = options.configFile;
+  settings.prompter = options.prompter;
+  settings.onState = options.onState;
+  return std::make_unique<SshConnection>(targetOf(ssh), std::move(settings));
+}
+
 }  // namespace
+
+std::unique_ptr<Host> loginHost(const spec::v1::PlacementSpec& placement,
+                                const NodeLinkOptions& options) {
+  const spec::v1::SshSpec login = specs::loginOf(placement);
+  if (login.host().empty()) return std::make_unique<ThisMachine>("");
+  return sshHost("", login, options);
+}
 
 bool allowsRoot(const spec::v1::NodeSpec& node, bool studioIsRoot) {
   return studioIsRoot || node.ssh().user() == "root";
@@ -37,13 +58,15 @@ class NodeLink::Impl {
         workdir_(node.workdir()),
         allowRoot_(allowsRoot(node, ::geteuid() == 0)),
         options_(std::move(options)) {
-    if (!node.has_ssh()) return;
-    SshConnectionOptions settings;
-    settings.node = name_;
-    settings.configFile = options_.configFile;
-    settings.prompter = options_.prompter;
-    settings.onState = options_.onState;
-    connection_ = std::make_unique<SshConnection>(targetOf(node.ssh()), std::move(settings));
+    if (options_.placement) {
+      job_ = options_.placement->job();
+      auto ofJob = std::make_unique<JobNode>(loginHost(*options_.placement, options_), job_,
+                                             options_.placement->restarts(), name_);
+      jobNode_ = ofJob.get();
+      connection_ = std::move(ofJob);
+    } else if (node.has_ssh()) {
+      connection_ = sshHost(name_, node.ssh(), options_);
+    }
   }
 
   Result<AgentInfo> ensureAgent(std::stop_token stop) {
@@ -57,6 +80,7 @@ class NodeLink::Impl {
       LOCKSTEP_ASSIGN(const std::string agent, findLocalAgent(options_));
       return startLocalAgent(agent, deployOptions);
     }
+    if (jobNode_ != nullptr) return agentOfJob(deployOptions);
     deployOptions.copy = options_.copy;
     deployOptions.start = options_.start;
     const auto bundle = bundleToDeploy();
@@ -71,8 +95,7 @@ class NodeLink::Impl {
     }
     if (!deployed.ok()) return deployed.error();
     auto agent = startAgent(*connection_, *deployed, deployOptions);
-    const std::lock_guard lock(mutex_);
-    deployed_ = std::move(*deployed);
+    keep(*deployed);
     return agent;
   }
 
@@ -101,9 +124,55 @@ class NodeLink::Impl {
   }
 
   const std::string& name() const { return name_; }
-  SshConnection* connection() const { return connection_.get(); }
+  Host* connection() const { return connection_.get(); }
 
  private:
+  void keep(const Deployed& deployed) {
+    const std::lock_guard lock(mutex_);
+    deployed_ = deployed;
+  }
+
+  // The sockets of a job that has ended meanwhile lead nowhere.
+  void dropSockets() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [there, here] : sockets_) connection_->stopForward(here);
+    sockets_.clear();
+  }
+
+  Result<AgentInfo> agentOfJob(const DeployOptions& deployOptions) {
+    if (job_ == 0) {
+      Error error = makeError(Code::kFailedPrecondition, "Slurm has not allocated this node yet");
+      error.next = "launch a run: its nodes are allocated then";
+      error.node = name_;
+      return error;
+    }
+    LOCKSTEP_TRY(connection_->connect(deployOptions.stop));
+    const bool wasOver = jobNode_->isOver();
+    LOCKSTEP_ASSIGN(const SlurmJob job, jobNode_->look(deployOptions.stop));
+    if (jobNode_->isOver() != wasOver) dropSockets();
+    Deployed deployed;
+    deployed.workdir = workdir_;
+    deployed.folder = workdir_ + "/../../agent";
+    if (!jobNode_->isOver() && job.phase != SlurmJob::Phase::kRunning) {
+      Error error = makeError(Code::kUnavailable, "Slurm job {} is not running", job_);
+      error.why = message("its state is {}", job.state);
+      error.node = name_;
+      return error;
+    }
+    keep(deployed);
+    DeployOptions onLogin = deployOptions;
+    onLogin.leavesIdle = true;
+    auto agent = jobNode_->isOver() ? startAgent(*connection_, deployed, onLogin)
+                                    : awaitAgent(*connection_, deployed, deployOptions);
+    if (agent.ok() || !jobNode_->isOver()) return agent;
+    Error error = makeError(Code::kFailedPrecondition, "Slurm job {} is over", job_);
+    error.why = message("{}: {}", job.state.empty() ? "Slurm does not list it any more" : job.state,
+                        agent.error().message());
+    error.next = message("look at {} on the login node", workdir_);
+    error.node = name_;
+    return error;
+  }
+
   Result<Bundle> bundleToDeploy() const {
     if (!options_.bundleFolder.empty()) return readBundle(options_.bundleFolder);
     LOCKSTEP_ASSIGN(const std::string folder, findBundle());
@@ -116,7 +185,9 @@ class NodeLink::Impl {
   std::mutex mutex_;
   std::optional<Deployed> deployed_;
   std::map<std::string, std::string> sockets_;  // on the node → here
-  std::unique_ptr<SshConnection> connection_;
+  std::int64_t job_ = 0;
+  std::unique_ptr<Host> connection_;
+  JobNode* jobNode_ = nullptr;  // the connection, of a node of a job
 };
 
 NodeLink::NodeLink(const spec::v1::NodeSpec& node, NodeLinkOptions options)
@@ -135,7 +206,7 @@ LinkStatus NodeLink::status() const {
   status.state = LinkState::kConnected;
   return status;
 }
-SshConnection* NodeLink::connection() { return impl_->connection(); }
+Host* NodeLink::connection() { return impl_->connection(); }
 void NodeLink::close() {
   if (impl_->connection()) impl_->connection()->close();
 }

@@ -1,5 +1,5 @@
-// Link to one node, over SSH or on this machine: connects, deploys and starts the agent, and
-// provides a local unix socket for gRPC to it.
+// Link to one node, over SSH, on this machine, or of a scheduler's job: connects, deploys and
+// starts the agent, and provides a local unix socket for gRPC to it.
 #pragma once
 
 #include <functional>
@@ -9,12 +9,14 @@
 #include <string>
 
 #include "app/deploy/deploy.h"
-#include "app/ssh/ssh_connection.h"
+#include "app/ssh/host.h"
+#include "app/ssh/prompter.h"
 #include "engine/base/status.h"
 
 namespace lockstep::spec::v1 {
 class NodeSpec;
-}
+class PlacementSpec;
+}  // namespace lockstep::spec::v1
 
 namespace lockstep::app {
 
@@ -24,8 +26,9 @@ struct NodeLinkOptions {
   std::string bundleFolder;               // "": findBundle()
   bool copy = true;                       // false: nothing is copied to the node
   std::optional<AgentStart> start;        // of the agent, over SSH; absent: as chosen before
+  std::shared_ptr<const spec::v1::PlacementSpec> placement;  // of a node of a scheduler's job
   std::string localAgent;  // lockstep-agent for local nodes; "": of the bundle, else beside us
-  std::function<void(const LinkStatus&)> onState;  // SSH nodes; on the link's thread
+  std::function<void(const LinkStatus&)> onState;  // over SSH; on the link's thread
   std::function<void(const DeployProgress&)> onProgress;
 };
 
@@ -33,9 +36,14 @@ struct NodeLinkOptions {
 // if the studio itself runs as root, as in containers.
 bool allowsRoot(const spec::v1::NodeSpec& node, bool studioIsRoot);
 
+// Returns the login node of a scheduler, not connected yet.
+std::unique_ptr<Host> loginHost(const spec::v1::PlacementSpec& placement,
+                                const NodeLinkOptions& options);
+
 class NodeLink {
  public:
-  // A node without `ssh` is this machine.
+  // A node without `ssh` is this machine. With a placement it is a node of a job, whose agent the
+  // job starts; once the job is over, an agent on the login node serves what it left.
   NodeLink(const spec::v1::NodeSpec& node, NodeLinkOptions options);
   ~NodeLink();
   NodeLink(const NodeLink&) = delete;
@@ -53,8 +61,8 @@ class NodeLink {
 
   const std::string& name() const;
   bool local() const;
-  LinkStatus status() const;    // local nodes: connected
-  SshConnection* connection();  // null for local nodes
+  LinkStatus status() const;  // local nodes: connected
+  Host* connection();         // null for local nodes
   void close();
 
  private:

@@ -300,7 +300,8 @@ std::vector<HostFacts> hostsHere(const spec::v1::ClusterSpec& cluster) {
   std::vector<HostFacts> out;
   const std::int64_t memory = memoryHere();
   for (const auto& node : cluster.nodes())
-    if (!node.has_ssh()) out.push_back({node.name(), bootId(), usableCores(), memory});
+    if (!node.has_ssh() && !cluster.has_placement())
+      out.push_back({node.name(), bootId(), usableCores(), memory});
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/specs/spec_text.h"
+#include "engine/specs/placement.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -56,6 +57,9 @@ Result<Relaunch> relaunchOf(const History& history, const std::string& run, Rela
     error.next = "launch it again from the start with `lockstep run SPEC`";
     return error;
   }
+  if (const auto cluster = completeClusterSpec(out.clusterYaml, {});
+      cluster.ok() && cluster->spec->placement().job() != 0)
+    out.clusterYaml = toYaml(specs::withoutAllocation(*cluster->spec));
   out.specYaml = documents.specYaml;
   if (!documents.specResolved.empty()) {
     const auto written = completeRunSpec(documents.specYaml, {});

@@ -14,6 +14,7 @@
 #include "engine/base/file.h"
 #include "engine/models/model.h"
 #include "engine/specs/model_spec.h"
+#include "engine/specs/placement.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -341,9 +342,11 @@ Result<RunSpecFile> loadDataSpec(const std::string& path) {
 Result<ClusterSpecFile> completeClusterSpec(const std::string& yaml, const std::string& file) {
   const SpecText text = SpecText::parse(yaml, file, SpecKind::kCluster);
   if (!text.ok()) return text.problems().front().error();
-  auto spec = std::make_shared<spec::v1::ClusterSpec>(*text.cluster());
+  LOCKSTEP_ASSIGN(spec::v1::ClusterSpec whole, specs::withExpectedNodes(*text.cluster()));
+  auto spec = std::make_shared<spec::v1::ClusterSpec>(std::move(whole));
   for (auto& node : *spec->mutable_nodes()) {
-    if (!node.has_ssh()) node.set_workdir(absolutePath(node.workdir(), folderOf(file)));
+    if (!node.has_ssh() && !spec->has_placement())
+      node.set_workdir(absolutePath(node.workdir(), folderOf(file)));
   }
   return ClusterSpecFile{std::move(spec), yaml, file, yaml};
 }
@@ -391,6 +394,12 @@ ClusterSpecFile localCluster(int nodes, const std::string& localFolder, const st
 
 Result<ClusterSpecFile> withRanks(ClusterSpecFile cluster, const std::vector<std::string>& ranks) {
   if (ranks.empty()) return cluster;
+  if (specs::awaitsAllocation(*cluster.spec)) {
+    Error error =
+        invalidArgument("--ranks {}: the scheduler has not allocated the nodes yet", ranks.front());
+    error.next = "give placement.devices in the cluster instead";
+    return error;
+  }
   auto spec = std::make_shared<spec::v1::ClusterSpec>(*cluster.spec);
   for (const std::string& assignment : ranks) {
     const std::size_t equals = assignment.rfind('=');

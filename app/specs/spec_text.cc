@@ -7,6 +7,7 @@
 #include "app/specs/yaml_style.h"
 #include "engine/models/model.h"
 #include "engine/specs/options.h"
+#include "engine/specs/placement.h"
 #include "engine/specs/specs.h"
 
 namespace lockstep::app {
@@ -124,7 +125,8 @@ void SpecText::State::checkMeaning() {
     if (!tell(specs::checkAndFill(filled))) return fillRest();
     if (filled.has_workload()) return;
   } else if (cluster != nullptr) {
-    tell(specs::toCluster(*cluster, {}, {}).status());
+    const auto whole = specs::withExpectedNodes(*cluster);
+    tell(whole.ok() ? specs::toCluster(*whole, {}, {}).status() : whole.status());
     return;
   }
   const auto built = specs::toModel(*model);

@@ -115,9 +115,13 @@ class SshConnection::Impl {
       LOCKSTEP_ASSIGN(folder, runtimeFolder());
     }
     StreamRequest request;
-    request.kind = StreamRequest::Kind::kUnix;
-    request.what = remote;
-    request.bridge = bridge;
+    if (remote.empty()) {
+      request.what = bridge;  // a command
+    } else {
+      request.kind = StreamRequest::Kind::kUnix;
+      request.what = remote;
+      request.bridge = bridge;
+    }
     return forwards_.listen(folder, std::move(request));
   }
 
@@ -327,7 +331,9 @@ class SshConnection::Impl {
     for (;;) {
       for (const auto& hop : hops_)
         if (auto ended = hop->ended()) return *ended;
-      forwards_.attachCallers(*session);
+      forwards_.attachCallers([&](StreamRequest request, UniqueFd local) {
+        session->attach(std::move(request), std::move(local));
+      });
       if (isClosing()) return makeError(Code::kCancelled, "closed");
       std::vector<pollfd> fds{{wake_.fd(), POLLIN, 0}};
       forwards_.addListeners(fds);
@@ -396,13 +402,6 @@ Result<UniqueFd> SshConnection::openSubsystem(const std::string& name, std::stop
   request.what = name;
   LOCKSTEP_TRY(impl_->attach(std::move(request), std::move(pair.second), {}).status());
   return std::move(pair.first);
-}
-
-Result<ExecResult> SshConnection::script(const std::string& text, ExecOptions options,
-                                         std::stop_token stop) {
-  LOCKSTEP_CHECK(options.input.empty(), "a script is the input");
-  options.input = text;
-  return exec("sh -s", std::move(options), stop);
 }
 
 Result<ExecResult> SshConnection::exec(const std::string& command, ExecOptions options,

@@ -20,9 +20,9 @@
 #include <stop_token>
 #include <string>
 
+#include "app/ssh/host.h"
 #include "app/ssh/link_state.h"
 #include "app/ssh/prompter.h"
-#include "app/ssh/remote_command.h"
 #include "app/ssh/ssh_config.h"
 #include "engine/base/status.h"
 #include "engine/base/unique_fd.h"
@@ -45,45 +45,36 @@ struct SshConnectionOptions {
   std::chrono::milliseconds dialTimeout{2000};
 };
 
-class SshConnection {
+class SshConnection final : public Host {
  public:
   SshConnection(SshTarget target, SshConnectionOptions options);
-  ~SshConnection();  // closes
-  SshConnection(const SshConnection&) = delete;
-  SshConnection& operator=(const SshConnection&) = delete;
+  ~SshConnection() override;  // closes
 
   // Begins to connect, or to connect again after `failed`; while reconnecting, tries at once.
   // Questions may be asked in this attempt. Returns at once; does nothing where connected.
   void start();
   // Until connected. Failure: the reason of `failed`; kDeadlineExceeded, kCancelled (the
   // connection itself goes on trying). Call start() first.
-  Status waitConnected(std::chrono::milliseconds timeout, std::stop_token stop = {});
+  Status waitConnected(std::chrono::milliseconds timeout, std::stop_token stop = {}) override;
   // start() and wait for as long as a person needs to answer. kCancelled ends the attempt.
-  Status connect(std::stop_token stop = {});
-  LinkStatus status() const;
+  Status connect(std::stop_token stop = {}) override;
+  LinkStatus status() const override;
 
-  // Runs a command through the user's login shell. A command that ran is a result, whatever its
-  // exit status. Errors: kUnavailable when not connected or lost meanwhile, kDeadlineExceeded and
-  // kCancelled (the channel is closed), kResourceExhausted past outputLimit.
+  // The user's login shell runs it.
   Result<ExecResult> exec(const std::string& command, ExecOptions options = {},
-                          std::stop_token stop = {});
-  // Runs a POSIX shell script (sh -s), whatever the login shell; `input` must be empty.
-  Result<ExecResult> script(const std::string& text, ExecOptions options = {},
-                            std::stop_token stop = {});
+                          std::stop_token stop = {}) override;
   // The local end of a stream socket wired to a subsystem ("sftp"); closed on loss.
-  Result<UniqueFd> openSubsystem(const std::string& name, std::stop_token stop = {});
+  Result<UniqueFd> openSubsystem(const std::string& name, std::stop_token stop = {}) override;
 
-  // Listens on a new local unix socket (0600, in a 0700 folder, path ≤ 100 bytes) and wires each
-  // connection made to it to the remote unix socket: direct-streamlocal, and where that fails,
-  // `bridgeCommand` ("" for none), run on the host with stdin and stdout as the stream.
-  // The listener stays until stopForward or close, through losses: connections made while the link
-  // is down wait for it, as do those whose channel was not open yet when it was lost; in `failed`
-  // they are closed. Needs no connection yet.
-  Result<std::string> forward(const std::string& remoteSocket, const std::string& bridgeCommand);
-  void stopForward(const std::string& localSocket);
+  // direct-streamlocal, and where that fails, `bridgeCommand`. The listener stays through losses:
+  // connections made while the link is down wait for it, as do those whose channel was not open yet
+  // when it was lost; in `failed` they are closed. Needs no connection yet.
+  Result<std::string> forward(const std::string& remoteSocket,
+                              const std::string& bridgeCommand) override;
+  void stopForward(const std::string& localSocket) override;
 
   // Cancels, disconnects, removes the listeners, joins. Idempotent.
-  void close();
+  void close() override;
 
  private:
   class Impl;

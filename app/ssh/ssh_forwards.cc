@@ -9,8 +9,6 @@
 #include <algorithm>
 #include <random>
 
-#include "app/ssh/ssh_session.h"
-
 namespace lockstep::app {
 namespace {
 
@@ -92,7 +90,7 @@ std::vector<std::pair<SshForwards::Caller, StreamRequest>> SshForwards::takeCall
 
 // The link may be lost before it is known to be: a connection whose channel never opened has
 // lost nothing, and waits for the next link like those in the backlog.
-void SshForwards::attachCallers(SshSession& session) {
+void SshForwards::attachCallers(const Attach& attach) {
   for (auto& [caller, request] : takeCallers()) {
     request.giveBack = [this, path = caller.path, losses = caller.losses + 1](UniqueFd local) {
       const std::lock_guard lock(mutex_);
@@ -100,7 +98,7 @@ void SshForwards::attachCallers(SshSession& session) {
       callers_.push_back({path, std::move(local), losses});
       wake_.notify();
     };
-    session.attach(std::move(request), std::move(caller.local));
+    attach(std::move(request), std::move(caller.local));
   }
 }
 

@@ -1,9 +1,10 @@
-// The forwards of an SSH connection: local unix sockets, and the connections made to them until
+// The forwards of a host: local unix sockets, and the connections made to them until
 // each has a channel to the remote socket. Threads: any.
 #pragma once
 
 #include <poll.h>
 
+#include <functional>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -15,8 +16,6 @@
 #include "engine/base/unique_fd.h"
 
 namespace lockstep::app {
-
-class SshSession;
 
 class SshForwards {
  public:
@@ -33,9 +32,10 @@ class SshForwards {
   void clear();   // removes the sockets and closes the connections
 
   void addListeners(std::vector<pollfd>& fds) const;
-  // Gives each connection that has none a channel of the session. The object must live longer than
-  // the session.
-  void attachCallers(SshSession& session);
+  // Has each connection that has no channel attached to one. The object must live longer than the
+  // session of the channels.
+  using Attach = std::function<void(StreamRequest request, UniqueFd local)>;
+  void attachCallers(const Attach& attach);
   void turnAway();  // closes the connections that have no channel
 
  private:

@@ -8036,6 +8036,182 @@ its last lines:
             <source>remove it, or choose another folder</source>
             <translation>请删除它，或选择另一个文件夹</translation>
         </message>
+        <message>
+            <source>connecting to the login node</source>
+            <translation>正在连接登录节点</translation>
+        </message>
+        <message>
+            <source>cancelling the job</source>
+            <translation>正在取消作业</translation>
+        </message>
+        <message>
+            <source>Slurm job %1 was cancelled</source>
+            <translation>Slurm 作业 %1 已取消</translation>
+        </message>
+        <message>
+            <source>Slurm job %1 could not be cancelled</source>
+            <translation>无法取消 Slurm 作业 %1</translation>
+        </message>
+        <message>
+            <source>run `scancel %1` on the login node</source>
+            <translation>在登录节点上运行 `scancel %1`</translation>
+        </message>
+        <message>
+            <source>deploying to the login node</source>
+            <translation>正在部署到登录节点</translation>
+        </message>
+        <message>
+            <source>submitting the job</source>
+            <translation>正在提交作业</translation>
+        </message>
+        <message>
+            <source>the allocation was cancelled</source>
+            <translation>分配已取消</translation>
+        </message>
+        <message>
+            <source>Slurm job %1 ended before it could be used</source>
+            <translation>Slurm 作业 %1 在可用之前就结束了</translation>
+        </message>
+        <message>
+            <source>its state is %1</source>
+            <translation>其状态为 %1</translation>
+        </message>
+        <message>
+            <source>finding the nodes of the job</source>
+            <translation>正在查找作业的节点</translation>
+        </message>
+        <message>
+            <source>Slurm job %1: %2</source>
+            <translation>Slurm 作业 %1：%2</translation>
+        </message>
+        <message>
+            <source>Slurm job %1 is %2</source>
+            <translation>Slurm 作业 %1 处于 %2</translation>
+        </message>
+        <message>
+            <source>Slurm job %1 is %2 (%3)</source>
+            <translation>Slurm 作业 %1 处于 %2（%3）</translation>
+        </message>
+        <message>
+            <source>%1, position %2 in the queue</source>
+            <translation>%1，队列中第 %2 位</translation>
+        </message>
+        <message>
+            <source>%1, expected to start at %2</source>
+            <translation>%1，预计开始于 %2</translation>
+        </message>
+        <message>
+            <source>this cluster has no placement</source>
+            <translation>此集群没有 placement</translation>
+        </message>
+        <message>
+            <source>its nodes are listed, and no scheduler provides them</source>
+            <translation>其节点已列出，不由调度器提供</translation>
+        </message>
+        <message>
+            <source>give it a placement of kind slurm</source>
+            <translation>给它一个类型为 slurm 的 placement</translation>
+        </message>
+        <message>
+            <source>Slurm has not allocated this node yet</source>
+            <translation>Slurm 尚未分配此节点</translation>
+        </message>
+        <message>
+            <source>Slurm job %1 is not running</source>
+            <translation>Slurm 作业 %1 不在运行</translation>
+        </message>
+        <message>
+            <source>Slurm job %1 is over</source>
+            <translation>Slurm 作业 %1 已结束</translation>
+        </message>
+        <message>
+            <source>look at %1 on the login node</source>
+            <translation>在登录节点上查看 %1</translation>
+        </message>
+        <message>
+            <source>launch a run: its nodes are allocated then</source>
+            <translation>启动一次运行：届时会分配节点</translation>
+        </message>
+        <message>
+            <source>a node of a job has no subsystem %1 of SSH</source>
+            <translation>作业的节点没有 SSH 子系统 %1</translation>
+        </message>
+        <message>
+            <source>the output of %1 is not understood</source>
+            <translation>无法理解 %1 的输出</translation>
+        </message>
+        <message>
+            <source>it printed &quot;%1&quot;</source>
+            <translation>它输出了“%1”</translation>
+        </message>
+        <message>
+            <source>`%1` failed</source>
+            <translation>`%1` 失败</translation>
+        </message>
+        <message>
+            <source>Slurm job %1 has no nodes</source>
+            <translation>Slurm 作业 %1 没有节点</translation>
+        </message>
+        <message>
+            <source>check that the login node has Slurm 22.05 or newer</source>
+            <translation>检查登录节点上的 Slurm 是否为 22.05 或更新版本</translation>
+        </message>
+        <message>
+            <source>name a login node that has Slurm&apos;s commands on the PATH of commands run over SSH</source>
+            <translation>请给出一个登录节点，其通过 SSH 运行的命令的 PATH 中有 Slurm 的命令</translation>
+        </message>
+        <message>
+            <source>give placement.devices in the cluster instead</source>
+            <translation>改为在集群中给出 placement.devices</translation>
+        </message>
+        <message>
+            <source>this machine has no subsystem %1 of SSH</source>
+            <translation>本机没有 SSH 子系统 %1</translation>
+        </message>
+        <message>
+            <source>nodes are given, but the scheduler of placement provides them; expected one of the two</source>
+            <translation>给出了 nodes，但节点由 placement 的调度器提供；应只给出其中之一</translation>
+        </message>
+        <message>
+            <source>%1 is &quot;%2&quot;; expected letters, digits and . _ , : + @ / -</source>
+            <translation>%1 为“%2”；应为字母、数字与 . _ , : + @ / -</translation>
+        </message>
+        <message>
+            <source>time is &quot;%1&quot;; expected MINUTES, HOURS:MINUTES:SECONDS or DAYS-HOURS:MINUTES:SECONDS</source>
+            <translation>time 为“%1”；应为 MINUTES、HOURS:MINUTES:SECONDS 或 DAYS-HOURS:MINUTES:SECONDS</translation>
+        </message>
+        <message>
+            <source>&quot;%1&quot; is not an option of sbatch; expected one like --constraint=a100</source>
+            <translation>“%1”不是 sbatch 的选项；应形如 --constraint=a100</translation>
+        </message>
+        <message>
+            <source>login is &quot;%1&quot;; expected [USER@]HOST[:PORT]</source>
+            <translation>login 为“%1”；应为 [USER@]HOST[:PORT]</translation>
+        </message>
+        <message>
+            <source>workdir is &quot;%1&quot;; expected a path that starts with / or ~/</source>
+            <translation>workdir 为“%1”；应为以 / 或 ~/ 开头的路径</translation>
+        </message>
+        <message>
+            <source>placement.requeue is not used with a program of your own</source>
+            <translation>placement.requeue 不能用于自己的程序</translation>
+        </message>
+        <message>
+            <source>where its checkpoints are is not known, so it cannot continue from them</source>
+            <translation>不知道其检查点在哪里，因此无法从检查点继续</translation>
+        </message>
+        <message>
+            <source>leave requeue out, and launch it again after the time limit</source>
+            <translation>去掉 requeue，到时间限制后再次启动</translation>
+        </message>
+        <message>
+            <source>the studio does not continue a job that Slurm queues again</source>
+            <translation>工作室不会继续被 Slurm 重新排队的作业</translation>
+        </message>
+        <message>
+            <source>leave placement.requeue out, or launch with `lockstep run`</source>
+            <translation>去掉 placement.requeue，或用 `lockstep run` 启动</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>

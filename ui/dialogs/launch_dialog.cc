@@ -9,6 +9,7 @@
 #include <QTabWidget>
 #include <algorithm>
 
+#include "app/runs/allocated_launch.h"
 #include "engine/cluster/strategies.h"
 #include "ui/dialogs/launch_preview.h"
 #include "ui/dialogs/prediction_view.h"
@@ -16,6 +17,7 @@
 #include "ui/dialogs/rank_fields.h"
 #include "ui/dialogs/strategy_fields.h"
 #include "ui/studio/background.h"
+#include "ui/studio/scheduler_job.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
@@ -25,6 +27,10 @@ namespace lockstep::ui {
 
 LaunchDialog::~LaunchDialog() {
   dropMeasuring();
+  if (allocation_) {
+    allocation_->end();
+    destroyAsync(workspace_.teardownPool(), std::move(allocation_));
+  }
   if (launch_) {
     launch_->end();
     destroyAsync(workspace_.teardownPool(), std::move(launch_), cluster_->sessionRef());
@@ -91,7 +97,7 @@ void LaunchDialog::makePreview() {
       this, [in] { return makeLaunchPreview(in); },
       // Not held: what is left of this call may be destroyed after the workspace.
       [this, generation, weak = std::weak_ptr(live)](LaunchPreview made) {
-        if (generation != generation_ || launch_) return;
+        if (generation != generation_ || launch_ || allocation_) return;
         if (!made.preview) {
           showError(made.preview.error());
           return;
@@ -150,7 +156,7 @@ std::shared_ptr<LiveCluster> LaunchDialog::session() {
 }
 
 void LaunchDialog::preflight() {
-  if (!request_ || launch_) return;
+  if (!request_ || launch_ || allocation_) return;
   auto live = session();
   if (!live) return;
   dropMeasuring();
@@ -287,7 +293,8 @@ Status LaunchDialog::saveAll() {
 void LaunchDialog::keyPressEvent(QKeyEvent* event) {
   const bool enter = event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter;
   if (enter && prediction_->choosing()) return;  // it has chosen a strategy
-  if (enter && !preview_ && !launch_ && (delay_.isActive() || !message_->isVisible())) {
+  if (enter && !preview_ && !launch_ && !allocation_ &&
+      (delay_.isActive() || !message_->isVisible())) {
     wanted_ = true;
     setBusy(true, tr("Launching when the prediction is ready"));
     return;
@@ -296,7 +303,7 @@ void LaunchDialog::keyPressEvent(QKeyEvent* event) {
 }
 
 void LaunchDialog::accept() {
-  if (!request_ || launch_) return;
+  if (!request_ || launch_ || allocation_) return;
   wanted_ = false;
   dropMeasuring();
   message_->clear();
@@ -305,12 +312,13 @@ void LaunchDialog::accept() {
     return;
   }
   unsaved_->hide();
+  if (app::awaitsAllocation(*request_)) return allocate(*request_);
   if (auto cluster = session()) launchOn(*request_, std::move(cluster));
 }
 
-void LaunchDialog::launchOn(app::LaunchRequest request, std::shared_ptr<LiveCluster> cluster) {
+QWidgetList LaunchDialog::holdFields() {
   acceptButton()->setEnabled(false);
-  QWidgetList held;  // while it lasts
+  QWidgetList held;
   for (QWidget* field : findChildren<QWidget*>()) {
     if (field->objectName().startsWith("launch") && field->focusPolicy() != Qt::NoFocus &&
         field->isEnabled() && field != rejectButton() && field != acceptButton() &&
@@ -321,6 +329,56 @@ void LaunchDialog::launchOn(app::LaunchRequest request, std::shared_ptr<LiveClus
   }
   setBusy(true, tr("Starting"));
   job_ = workspace_.jobs().start(tr("Launching"), [this] { reject(); });
+  return held;
+}
+
+void LaunchDialog::stopBusy(const QWidgetList& held, const Error& error) {
+  workspace_.jobs().finish(job_);
+  job_ = 0;
+  setBusy(false, {});
+  for (QWidget* field : held) field->setEnabled(true);
+  message_->showError(error);
+  // The object is in the middle of this call: it goes with the next turn of the loop.
+  QTimer::singleShot(0, this, [this] {
+    allocation_.reset();
+    launch_.reset();
+    acceptButton()->setEnabled(request_.has_value());
+  });
+}
+
+void LaunchDialog::allocate(app::LaunchRequest request) {
+  if (const Status able = app::checkRequeue(request, false); !able.ok()) {
+    message_->showError(able.error());
+    return;
+  }
+  const QWidgetList held = holdFields();
+  app::AllocationObserver observer;
+  observer.onState = [this](const app::QueueState& state) {
+    const QString text = messageText(state.text());
+    busyText_->setText(text);
+    workspace_.jobs().progress(job_, -1, text);
+  };
+  auto cluster = request.cluster;
+  const std::string name = app::clusterNameOf(request);
+  observer.onDone = [this, held,
+                     request](const Result<std::shared_ptr<const spec::v1::ClusterSpec>>& done) {
+    if (!done.ok()) return stopBusy(held, done.error());
+    app::LaunchRequest placed = app::onAllocated(request, *done);
+    for (QWidget* field : held) field->setEnabled(true);
+    workspace_.jobs().finish(job_);
+    job_ = 0;
+    QTimer::singleShot(0, this, [this, placed] {
+      allocation_.reset();
+      launchOn(placed, workspace_.makeCluster(placed.cluster));
+    });
+  };
+  allocation_ =
+      std::make_unique<app::Allocation>(std::move(cluster), name, schedulerOptions(workspace_),
+                                        workspace_.inbox(), std::move(observer));
+}
+
+void LaunchDialog::launchOn(app::LaunchRequest request, std::shared_ptr<LiveCluster> cluster) {
+  const QWidgetList held = holdFields();
   app::LaunchObserver observer;
   observer.onProgress = [this](const app::LaunchProgress& progress) {
     const QString text = progressText(progress);
@@ -328,24 +386,18 @@ void LaunchDialog::launchOn(app::LaunchRequest request, std::shared_ptr<LiveClus
     workspace_.jobs().progress(job_, -1, text);
   };
   observer.onDone = [this, held](Result<std::string> done) {
+    if (!done) {
+      endJob(workspace_, *cluster_);
+      return stopBusy(held, done.error());
+    }
     workspace_.jobs().finish(job_);
     job_ = 0;
     setBusy(false, {});
-    if (done) {
-      const QString run = QString::fromStdString(*done);
-      workspace_.keepForRun(run, cluster_);
-      Q_EMIT launched(run);
-      Q_EMIT workspace_.historyChanged();
-      QDialog::accept();
-      return;
-    }
-    for (QWidget* field : held) field->setEnabled(true);
-    message_->showError(done.error());
-    // The launch object is in the middle of this call: it goes with the next turn of the loop.
-    QTimer::singleShot(0, this, [this] {
-      launch_.reset();
-      acceptButton()->setEnabled(request_.has_value());
-    });
+    const QString run = QString::fromStdString(*done);
+    workspace_.keepForRun(run, cluster_);
+    Q_EMIT launched(run);
+    Q_EMIT workspace_.historyChanged();
+    QDialog::accept();
   };
   cluster_ = std::move(cluster);  // not held by the observer, which may be destroyed on any thread
   launch_ =
@@ -354,8 +406,11 @@ void LaunchDialog::launchOn(app::LaunchRequest request, std::shared_ptr<LiveClus
 }
 
 void LaunchDialog::reject() {
-  if (launch_) {
-    launch_->cancel();
+  if (launch_ || allocation_) {
+    if (launch_)
+      launch_->cancel();
+    else
+      allocation_->cancel();
     busyText_->setText(tr("Cancelling"));
     return;
   }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 
+#include "app/cluster/allocation.h"
 #include "app/runs/launcher.h"
 #include "app/runs/relaunch.h"
 #include "ui/dialogs/dialog.h"
@@ -112,6 +113,9 @@ class LaunchDialog : public Dialog {
   void nodesChanged();
   Status saveAll();
   std::shared_ptr<LiveCluster> session();
+  void allocate(app::LaunchRequest request);  // and launch on what a scheduler gives
+  QWidgetList holdFields();                   // returns the fields that it has disabled
+  void stopBusy(const QWidgetList& held, const Error& error);
   void launchOn(app::LaunchRequest request, std::shared_ptr<LiveCluster> cluster);
 
   QVector<LaunchModel> models_;
@@ -160,6 +164,7 @@ class LaunchDialog : public Dialog {
   std::shared_ptr<LiveCluster> cluster_, measuredOn_;
   std::string clusterText_;  // that cluster_ was made of, where this dialog made it
   std::unique_ptr<app::MeasuredPreview> measured_;
+  std::unique_ptr<app::Allocation> allocation_;
   std::unique_ptr<app::Launch> launch_;
   int job_ = 0;
 };

@@ -13,6 +13,7 @@
 #include "engine/base/clock.h"
 #include "ui/studio/background.h"
 #include "ui/studio/metrics.h"
+#include "ui/studio/scheduler_job.h"
 #include "ui/studio/workspace.h"
 
 namespace lockstep::ui {
@@ -365,6 +366,7 @@ void RunDocument::take(const app::RunUpdate& update) {
   if (!update.series.empty() || !update.epochs.empty()) Q_EMIT dataChanged();
   if (update.finished) {
     if (!over) Q_EMIT finished();  // its model may come later
+    if (cluster_ && model_.over()) endJob(workspace_, *cluster_);
     Q_EMIT workspace_.historyChanged();
   }
 }

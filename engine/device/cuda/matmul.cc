@@ -169,8 +169,13 @@ class MatmulWork final : public Work {
       const auto bits = reinterpret_cast<std::uintptr_t>(address);
       return static_cast<std::uint32_t>(std::min<std::uintptr_t>(bits & (~bits + 1), 256));
     };
+    // Partial sums of a result in 16 bits are added in f32, not in 16 bits.
+    const std::uint32_t reductions = matmul_.resultDtype == DType::kF32
+                                         ? CUBLASLT_REDUCTION_SCHEME_MASK
+                                         : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     int count = 0;
-    std::array<cublasStatus_t, 6> asked{
+    std::array<cublasStatus_t, 7> asked{
+        want(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions),
         want(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, library_.workspaceBytes_),
         want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(matmul_.b)),
         want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(matmul_.a)),

@@ -57,7 +57,7 @@ void makeSystemd(const std::string& folder) {
 }
 
 // A node whose PATH has the stand-in with these files.
-struct Host {
+struct SshHost {
   test::TempFolder base;
   std::unique_ptr<test::Sshd> server;
   spec::v1::NodeSpec node;
@@ -111,7 +111,7 @@ std::string startOf(std::int64_t pid) {
   const bool unit = environment.find("UNIT=lockstep-agent-") != std::string::npos;
   return unit ? "unit" : "detached";
 }
-void isRefused(Host& host, const Error& error, const std::string& why) {
+void isRefused(SshHost& host, const Error& error, const std::string& why) {
   QCOMPARE(error.code, Code::kFailedPrecondition);
   QCOMPARE(error.node, std::string("node-1"));
   QVERIFY2(error.why.text().find(why) != std::string::npos, error.text().c_str());
@@ -238,7 +238,7 @@ class AgentOverSshTest : public QObject {
     QFETCH(QByteArray, choice);
     QFETCH(QByteArray, there);
     QFETCH(QByteArray, expected);
-    Host host;
+    SshHost host;
     if (!host.start(there, folder_ / "id", bundle_)) QSKIP(host.why.c_str());
     spec::v1::NodeSpec& node = host.node;
     NodeLinkOptions& options = host.options;
@@ -285,7 +285,7 @@ class AgentOverSshTest : public QObject {
 
   // Whatever has become of systemd: its runs can be watched.
   void aServingAgentIsTakenAsItIs() {
-    Host host;
+    SshHost host;
     if (!host.start("manager", folder_ / "id", bundle_)) QSKIP(host.why.c_str());
     NodeLink link(host.node, host.options);
     const auto agent = link.ensureAgent();

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "app/deploy/node_link.h"
+#include "app/ssh/ssh_connection.h"
 #include "engine/base/hash.h"
 #include "lockstep/spec/v1/spec.pb.h"
 #include "tests/support/paths.h"

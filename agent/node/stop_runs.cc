@@ -1,0 +1,35 @@
+#include "agent/node/stop_runs.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "agent/base/run_folder.h"
+#include "engine/base/log.h"
+#include "lockstep/node/v1/node.grpc.pb.h"
+
+namespace lockstep::agent {
+
+void stopRuns(const Workdir& workdir) {
+  for (const RunFolder& folder : findRuns(workdir, "")) {
+    if (isFinal(folder.readState())) continue;
+    const auto supervisor = findSupervisor(folder);
+    if (!supervisor) continue;
+    const auto channel =
+        grpc::CreateChannel("unix:" + supervisor->socket, grpc::InsecureChannelCredentials());
+    const auto stub = node::v1::Supervisor::NewStub(channel);
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    node::v1::StopRequest request;
+    request.set_run(std::filesystem::path(folder.path).parent_path().filename().string());
+    request.set_generation(1);
+    node::v1::StopReply reply;
+    const grpc::Status asked = stub->Stop(&context, request, &reply);
+    logInfo("run {} was asked to stop: {}", request.run(),
+            asked.ok() ? "it does" : asked.error_message());
+  }
+}
+
+}  // namespace lockstep::agent

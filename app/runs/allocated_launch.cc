@@ -1,0 +1,42 @@
+#include "app/runs/allocated_launch.h"
+
+#include "app/specs/spec_text.h"
+#include "engine/specs/placement.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+
+LaunchRequest onAllocated(LaunchRequest request,
+                          std::shared_ptr<const spec::v1::ClusterSpec> cluster) {
+  request.cluster = std::move(cluster);
+  request.clusterYaml = toYaml(*request.cluster);
+  if (request.spec->has_workload() || !request.spec->training().checkpoint().path().empty())
+    return request;
+  const auto& placement = request.cluster->placement();
+  auto spec = std::make_shared<spec::v1::RunSpec>(*request.spec);
+  spec->mutable_training()->mutable_checkpoint()->set_path(
+      fmt::format("{}/slurm/{}/checkpoints", placement.workdir(), placement.job()));
+  request.spec = std::move(spec);
+  return request;
+}
+
+bool awaitsAllocation(const LaunchRequest& request) {
+  return specs::awaitsAllocation(*request.cluster);
+}
+
+Status checkRequeue(const LaunchRequest& request, bool continued) {
+  if (!request.cluster->placement().requeue()) return {};
+  if (!continued) {
+    Error error = makeError(Code::kFailedPrecondition,
+                            "the studio does not continue a job that Slurm queues again");
+    error.next = "leave placement.requeue out, or launch with `lockstep run`";
+    return error;
+  }
+  if (!request.spec->has_workload()) return {};
+  Error error = invalidArgument("placement.requeue is not used with a program of your own");
+  error.why = "where its checkpoints are is not known, so it cannot continue from them";
+  error.next = "leave requeue out, and launch it again after the time limit";
+  return error;
+}
+
+}  // namespace lockstep::app

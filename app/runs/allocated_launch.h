@@ -1,0 +1,22 @@
+// A launch on nodes that a scheduler has allocated.
+#pragma once
+
+#include <memory>
+
+#include "app/runs/preview.h"
+
+namespace lockstep::app {
+
+// Returns whether a scheduler has yet to allocate the nodes.
+bool awaitsAllocation(const LaunchRequest& request);
+
+// Returns the request on the allocated cluster. Checkpoints go to a folder of the job, which its
+// nodes share, unless the spec names another: they are read on whichever nodes the job has next.
+LaunchRequest onAllocated(LaunchRequest request,
+                          std::shared_ptr<const spec::v1::ClusterSpec> cluster);
+
+// Refuses what cannot continue after the scheduler has queued the job again: a program of the
+// user's own, and a run that nobody continues (`continued`: the launching program does).
+Status checkRequeue(const LaunchRequest& request, bool continued);
+
+}  // namespace lockstep::app

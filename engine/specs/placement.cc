@@ -1,0 +1,154 @@
+#include "engine/specs/placement.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <string_view>
+
+#include "engine/specs/field.h"
+#include "engine/specs/options.h"
+
+namespace lockstep::specs {
+
+namespace {
+
+using spec::v1::ClusterSpec;
+using spec::v1::PlacementSpec;
+
+bool isLetterOrDigit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+// Returns whether the text is one word of an option of sbatch, which no quoting can change.
+bool isWord(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) {
+    return isLetterOrDigit(c) || std::string_view("_.,:+@/=-[]").find(c) != std::string_view::npos;
+  });
+}
+
+bool isNumber(std::string_view text) {
+  return !text.empty() && text.size() <= 6 &&
+         std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// MINUTES, MINUTES:SECONDS, HOURS:MINUTES:SECONDS, and DAYS-HOURS, with minutes and seconds too.
+bool isTimeLimit(std::string_view text) {
+  const std::size_t dash = text.find('-');
+  if (dash != std::string_view::npos) {
+    if (!isNumber(text.substr(0, dash))) return false;
+    text.remove_prefix(dash + 1);
+  }
+  for (int parts = 1;; ++parts) {
+    const std::size_t colon = text.find(':');
+    if (parts > 3 || !isNumber(text.substr(0, colon))) return false;
+    if (colon == std::string_view::npos) return true;
+    text.remove_prefix(colon + 1);
+  }
+}
+
+bool isOption(std::string_view text) {
+  return text.size() > 1 && text.front() == '-' && std::ranges::all_of(text, [](char c) {
+           return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
+         });
+}
+
+}  // namespace
+
+bool awaitsAllocation(const ClusterSpec& spec) {
+  return spec.has_placement() && spec.placement().job() == 0;
+}
+
+Status checkPlacement(const ClusterSpec& spec) {
+  if (!spec.has_placement()) return {};
+  const PlacementSpec& placement = spec.placement();
+  LOCKSTEP_TRY(checkOptions(placement, "placement"));
+  if (awaitsAllocation(spec) && !spec.nodes().empty())
+    return wrongField("nodes",
+                      "nodes are given, but the scheduler of placement provides them; expected one "
+                      "of the two",
+                      {{{"nodes", ""}}, {{"placement", ""}}});
+  for (const auto& [field, value] :
+       {std::pair("partition", placement.partition()), std::pair("account", placement.account()),
+        std::pair("qos", placement.qos())})
+    if (!isWord(value))
+      return wrongField(
+          fmt::format("placement.{}", field),
+          message("{} is \"{}\"; expected letters, digits and . _ , : + @ / -", field, value));
+  if (!placement.time().empty() && !isTimeLimit(placement.time()))
+    return wrongField("placement.time", message("time is \"{}\"; expected MINUTES, "
+                                                "HOURS:MINUTES:SECONDS or "
+                                                "DAYS-HOURS:MINUTES:SECONDS",
+                                                placement.time()));
+  for (int i = 0; i < placement.extra_size(); ++i)
+    if (!isOption(placement.extra(i)))
+      return wrongField(fmt::format("placement.extra[{}]", i),
+                        message("\"{}\" is not an option of sbatch; expected one like "
+                                "--constraint=a100",
+                                placement.extra(i)));
+  const spec::v1::SshSpec login = loginOf(placement);
+  if (!placement.login().empty() && (login.host().empty() || login.host().front() == '-'))
+    return wrongField("placement.login",
+                      message("login is \"{}\"; expected [USER@]HOST[:PORT]", placement.login()));
+  if (!placement.workdir().empty() && placement.workdir().front() != '/' &&
+      placement.workdir() != "~" && !placement.workdir().starts_with("~/"))
+    return wrongField("placement.workdir",
+                      message("workdir is \"{}\"; expected a path that starts with / or ~/",
+                              placement.workdir()));
+  return {};
+}
+
+spec::v1::SshSpec loginOf(const PlacementSpec& placement) {
+  spec::v1::SshSpec out;
+  std::string_view host = placement.login();
+  if (const std::size_t at = host.rfind('@'); at != std::string_view::npos) {
+    out.set_user(std::string(host.substr(0, at)));
+    host.remove_prefix(at + 1);
+  }
+  const std::size_t colon = host.find(':');
+  int port = 0;
+  if (colon != std::string_view::npos && host.find(':', colon + 1) == std::string_view::npos) {
+    const std::string_view digits = host.substr(colon + 1);
+    const char* const end = digits.data() + digits.size();
+    const auto [stop, failure] = std::from_chars(digits.data(), end, port);
+    if (failure != std::errc() || stop != end || port < 1 || port > 65535) return {};
+    host = host.substr(0, colon);
+  }
+  out.set_host(std::string(host));
+  out.set_port(port);
+  return out;
+}
+
+google::protobuf::RepeatedPtrField<spec::v1::DeviceSpec> placedDevices(
+    const PlacementSpec& placement, int cpus) {
+  if (!placement.devices().empty()) return placement.devices();
+  google::protobuf::RepeatedPtrField<spec::v1::DeviceSpec> out;
+  spec::v1::DeviceSpec& device = *out.Add();
+  device.set_kind(placement.gpus_per_node() > 0 ? "cuda" : "cpu");
+  device.set_count(std::max(1, placement.gpus_per_node()));
+  device.set_threads(std::max(1, cpus / device.count()));
+  return out;
+}
+
+Result<ClusterSpec> withExpectedNodes(const ClusterSpec& spec) {
+  LOCKSTEP_TRY(checkPlacement(spec));
+  ClusterSpec out = spec;
+  if (!awaitsAllocation(spec)) return out;
+  const spec::v1::SshSpec login = loginOf(spec.placement());
+  for (int i = 1; i <= std::max(1, spec.placement().nodes()); ++i) {
+    spec::v1::NodeSpec& node = *out.add_nodes();
+    node.set_name(fmt::format("slurm{}", i));
+    if (!login.host().empty()) *node.mutable_ssh() = login;
+    *node.mutable_devices() = placedDevices(spec.placement(), spec.placement().cpus_per_task());
+  }
+  return out;
+}
+
+ClusterSpec withoutAllocation(ClusterSpec spec) {
+  if (!spec.has_placement()) return spec;
+  spec.clear_nodes();
+  spec.mutable_placement()->clear_job();
+  spec.mutable_placement()->clear_restarts();
+  return spec;
+}
+
+}  // namespace lockstep::specs

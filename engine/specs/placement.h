@@ -1,0 +1,30 @@
+// The nodes of a cluster that a scheduler provides (ClusterSpec.placement).
+#pragma once
+
+#include "engine/base/status.h"
+#include "lockstep/spec/v1/cluster.pb.h"
+
+namespace lockstep::specs {
+
+// Checks the placement. Errors: kInvalidArgument with `field`.
+Status checkPlacement(const spec::v1::ClusterSpec& spec);
+
+// Returns how the login node is reached, of "[USER@]HOST[:PORT]". An empty host: this machine.
+spec::v1::SshSpec loginOf(const spec::v1::PlacementSpec& placement);
+
+// Returns whether the scheduler has yet to allocate the nodes.
+bool awaitsAllocation(const spec::v1::ClusterSpec& spec);
+
+// Returns the cluster with stand-ins, named slurm1 …, for nodes that are not allocated yet, so that
+// a run on it can be planned. Other clusters are returned as they are. Errors: as checkPlacement().
+Result<spec::v1::ClusterSpec> withExpectedNodes(const spec::v1::ClusterSpec& spec);
+
+// Returns the cluster as it was before its nodes were allocated: without them and their job.
+spec::v1::ClusterSpec withoutAllocation(spec::v1::ClusterSpec spec);
+
+// Returns the devices that a node brings: those of the placement, else its GPUs, else one CPU
+// device with a thread for each of `cpus`.
+google::protobuf::RepeatedPtrField<spec::v1::DeviceSpec> placedDevices(
+    const spec::v1::PlacementSpec& placement, int cpus);
+
+}  // namespace lockstep::specs

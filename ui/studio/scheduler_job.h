@@ -1,0 +1,24 @@
+// The job of a scheduler that a run is on.
+#pragma once
+
+#include "app/cluster/allocation.h"
+#include "ui/studio/workspace.h"
+
+namespace lockstep::ui {
+
+inline app::ClusterSessionOptions schedulerOptions(const Workspace& workspace) {
+  app::ClusterSessionOptions options;
+  options.home = workspace.home();
+  options.sshConfig = workspace.sshConfig().toStdString();
+  return options;
+}
+
+// Ends the job of the cluster's nodes, if they are of one, in the background.
+inline void endJob(Workspace& workspace, LiveCluster& live) {
+  workspace.teardownPool().start(
+      [cluster = live.session().cluster(), options = schedulerOptions(workspace)] {
+        (void)app::endJob(*cluster, options, {});
+      });
+}
+
+}  // namespace lockstep::ui
