@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 #include <vector>
@@ -35,12 +36,16 @@ except ImportError:
     pass
 )";
 
-// The interpreter that the command names, or one beside it: that of torchrun or accelerate.
+// The interpreter that the command names, or that of a launcher beside it; "": the command starts
+// what it likes.
 std::string interpreterOf(const std::string& program) {
   const std::filesystem::path path(program);
-  if (path.filename().string().starts_with("python")) return program;
-  for (const char* name : {"python3", "python"})
-    if (const std::string beside = path.parent_path() / name; access(beside.c_str(), X_OK) == 0)
+  const std::string name = path.filename();
+  if (name.starts_with("python")) return program;
+  constexpr std::string_view kLaunchers[] = {"torchrun", "accelerate", "deepspeed", "horovodrun"};
+  if (std::ranges::find(kLaunchers, name) == std::end(kLaunchers)) return {};
+  for (const char* python : {"python3", "python"})
+    if (const std::string beside = path.parent_path() / python; access(beside.c_str(), X_OK) == 0)
       return beside;
   return {};
 }

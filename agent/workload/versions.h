@@ -10,7 +10,8 @@ namespace lockstep::agent {
 
 // Returns the versions of Python and of the packages installed for it that have to agree between
 // nodes: "python" → "3.11.2", "torch" → "2.1.0". `folder` is that of the code. Empty where the
-// command is no Python's, and none stands beside it. Takes some 50 ms, at most 10 s.
+// command names neither Python nor a launcher with one beside it, as torchrun. Takes some 50 ms, at
+// most 10 s.
 std::map<std::string, std::string> pythonVersions(const spec::v1::WorkloadSpec& workload,
                                                   const std::string& folder);
 

@@ -15,6 +15,7 @@
 #include "app/cli/terminal.h"
 #include "app/cluster/run_cleanup.h"
 #include "engine/base/clock.h"
+#include "engine/base/list_folder.h"
 
 namespace lockstep::app::cli {
 namespace {
@@ -46,10 +47,8 @@ std::string modelFile(const std::string& text) {
 std::vector<std::string> exampleNames() {
   std::vector<std::string> out;
   for (const std::string& folder : exampleFolders()) {
-    std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
-      if (const std::filesystem::path& path = entry.path();
-          path.extension() == ".yaml" && loadRunSpec(path.string()).ok())
+    for (const std::filesystem::path& path : listFolder(folder))
+      if (path.extension() == ".yaml" && loadRunSpec(path.string()).ok())
         out.push_back(path.stem().string());
   }
   std::ranges::sort(out);

@@ -539,7 +539,9 @@ int attachCommand(const Globals& globals, const Arguments& arguments) {
   Inbox inbox;
   AskingSession asking(cluster, globals, inbox);
   const auto result = follow(row.run, asking, globals, inbox, *reporter, interrupts());
-  if (result.ok()) endJobOf(*cluster, globals);
+  // Whoever launched it waits for the start of a job that is queued again.
+  if (result.ok() && (!cluster->placement().requeue() || result->status == "succeeded"))
+    endJobOf(*cluster, globals);
   return conclude(*reporter, result, !result.ok() && result.error().code != Code::kCancelled);
 }
 

@@ -1,4 +1,5 @@
 // tokenize: texts to a file of tokens.
+#include <filesystem>
 
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
@@ -26,8 +27,7 @@ class Tokenizer {
     const std::size_t end = data::BytePairEncoder::safeEnd(text_);
     if (end > 0) return take(end);
     if (text_.size() < kLongestRun) return {};
-    return makeError(Code::kResourceExhausted, "there is no space in {} MiB of text",
-                     text_.size() >> 20);
+    return makeError(Code::kDataLoss, "{} MiB of it are without a space", text_.size() >> 20);
   }
   Status finish() { return take(text_.size()); }
 
@@ -71,6 +71,9 @@ Result<Done> tokenize(const Arguments& arguments) {
     if (!found) return invalidArgument("the vocabulary has no token {}", token);
     end.push_back(*found);
   }
+  for (const std::string& file : arguments.words())
+    if (std::error_code none; std::filesystem::equivalent(file, arguments.text("to", ""), none))
+      return invalidArgument("--to is {}, which would be replaced", file);
   constexpr std::int32_t kTwoBytesHold = 1 << 16;
   Done out;
   out.bytesPerToken = encoder.size() <= kTwoBytesHold ? 2 : 4;

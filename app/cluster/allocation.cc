@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <sstream>
 #include <thread>
 
 #include "app/deploy/bundle.h"
@@ -22,6 +23,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPause{500}, kLongestPause{5000};  // between looks at the queue
 constexpr milliseconds kReconnectLimit{10000};
+constexpr int kMostRefusals = 20;  // in turn, of a login node that answers
 constexpr const char* kLoginNode = "the login node";
 
 NodeLinkOptions linkOptions(const ClusterSessionOptions& options) {
@@ -77,11 +79,20 @@ class Allocating {
     doing(message("connecting to the login node"));
     LOCKSTEP_TRY(login_->connect(stop));
     if (job_ == 0) LOCKSTEP_TRY(submit(stop));
-    auto running = awaitStart(stop);
-    if (running.ok()) return resolve(stop);
-    if (running.code() != Code::kCancelled) return running.error();
+    const Status running = awaitStart(stop);
+    if (running.ok()) {
+      auto allocated = resolve(stop);
+      if (allocated.ok()) return allocated;
+      return cancelJob(allocated.error());
+    }
+    return over_ ? running.error() : cancelJob(running.error());
+  }
+
+  // Nobody would use the job. Returns the error that led to this, or that it goes on.
+  Error cancelJob(Error error) {
     doing(message("cancelling the job"));
-    Error error = makeError(Code::kCancelled, "Slurm job {} was cancelled", job_);
+    if (error.code == Code::kCancelled)
+      error = makeError(Code::kCancelled, "Slurm job {} was cancelled", job_);
     if (const Status ended = slurm_.cancel(job_, {}); !ended.ok()) {
       error.what = message("Slurm job {} could not be cancelled", job_);
       error.why = ended.error().message();
@@ -116,14 +127,21 @@ class Allocating {
   Status awaitStart(const std::stop_token& stop) {
     const bool again = cluster_.placement().job() != 0;
     milliseconds pause = kFirstPause;
+    int refusals = 0;
     for (;; pause = std::min(2 * pause, kLongestPause)) {
       if (stop.stop_requested()) return makeError(Code::kCancelled, "cancelled");
       auto job = slurm_.job(job_, stop);
       if (stop.stop_requested()) continue;
       if (!job.ok()) {
-        silent(job.error(), stop);
+        // The scheduler may be restarting, and the link be mended; what else goes wrong stays so.
+        const bool passes =
+            job.code() == Code::kUnavailable || job.code() == Code::kDeadlineExceeded;
+        refusals = passes ? 0 : refusals + 1;
+        if (refusals == kMostRefusals) return job.error();
+        silent(job.error(), pause, stop);
         continue;
       }
+      refusals = 0;
       const bool old = again && job->restarts <= cluster_.placement().restarts();
       if (job->phase == SlurmJob::Phase::kOver) return endedEarly(*job, stop);
       if (job->phase == SlurmJob::Phase::kRunning && !old) {
@@ -143,18 +161,18 @@ class Allocating {
     }
   }
 
-  // The scheduler may be restarting, and the link is being mended.
-  void silent(const Error& error, const std::stop_token& stop) {
+  void silent(const Error& error, milliseconds pause, const std::stop_token& stop) {
     QueueState state;
     state.job = job_;
     state.error = error;
     tell(std::move(state));
-    pauseFor(kFirstPause, stop);
+    pauseFor(pause, stop);
     if (login_->status().state == LinkState::kFailed) (void)login_->connect(stop);
     (void)login_->waitConnected(kReconnectLimit, stop);
   }
 
   Error endedEarly(const SlurmJob& job, const std::stop_token& stop) {
+    over_ = true;
     Error error =
         makeError(Code::kFailedPrecondition, "Slurm job {} ended before it could be used", job_);
     error.why = job.state.empty() ? Message("Slurm does not list it any more")
@@ -206,6 +224,7 @@ class Allocating {
   const std::unique_ptr<Host> login_;
   Slurm slurm_;
   std::int64_t job_;
+  bool over_ = false;                                     // the job has ended
   std::string workdir_ = cluster_.placement().workdir();  // absolute, once deployed
   SlurmJob started_;
   std::optional<QueueState> told_;
@@ -305,7 +324,9 @@ Result<JobOutlook> outlookOf(const spec::v1::ClusterSpec& cluster,
   out.willRestart = job->phase == SlurmJob::Phase::kQueued ||
                     job->phase == SlurmJob::Phase::kEnding ||
                     job->restarts > cluster.placement().restarts();
-  out.stoppedRuns = notices.ok() && notices->output.find("notice") != std::string::npos;
+  std::istringstream names(notices.ok() ? notices->output : std::string());
+  for (std::string name; std::getline(names, name);)
+    out.stoppedRuns = out.stoppedRuns || name == "notice" || name == "notice.term";
   return out;
 }
 

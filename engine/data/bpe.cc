@@ -278,11 +278,13 @@ std::string BytePairEncoder::decode(std::span<const std::int32_t> tokens) const 
 }
 
 std::size_t BytePairEncoder::safeEnd(std::string_view text) {
-  const auto isSpace = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
+  static const RE2 space(kSpaces);
+  const auto isAsciiSpace = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
   for (std::size_t at = text.size(); at-- > 1;) {
-    const char before = text[at - 1];
-    // An ASCII letter, digit or sign: no part of a longer letter, and no space.
-    if (isSpace(text[at]) && before > ' ' && before != 0x7f) return at;
+    if (!isAsciiSpace(text[at])) continue;
+    const std::string_view before = text.substr(0, at);
+    const std::string_view letter = before.substr(at - lastLetter(before));
+    if (!RE2::FullMatch(re2::StringPiece(letter.data(), letter.size()), space)) return at;
   }
   return 0;
 }

@@ -15,9 +15,9 @@
 namespace lockstep::data {
 namespace {
 
-constexpr std::size_t kMostOpen = 256;  // shards whose files stay open
+constexpr std::size_t kMostOpen = 64;  // shards whose files stay open
 constexpr std::size_t kLongestNpyHeader = 64 << 10;
-constexpr std::uint16_t kGzipMagic = 0x8b1f;
+constexpr std::uint32_t kGzip = 0x088b1f, kGzipReserved = 0xe0000000;  // RFC 1952
 constexpr std::string_view kNpyMagic{"\x93NUMPY", 6};
 
 template <typename T>
@@ -41,7 +41,7 @@ std::string_view valueOf(std::string_view dict, std::string_view key) {
 }
 
 Status takeNpy(TokenShard& shard, std::string_view head) {
-  const int major = static_cast<unsigned char>(head[6]);
+  const int major = head.size() > 12 ? static_cast<unsigned char>(head[6]) : 0;
   const std::size_t begin = major == 1 ? 10 : 12;
   const std::size_t size =
       major == 1 ? numberAt<std::uint16_t>(head, 8) : numberAt<std::uint32_t>(head, 8);
@@ -60,13 +60,13 @@ Status takeNpy(TokenShard& shard, std::string_view head) {
     error.next = "save it as uint16 or uint32";
     return error;
   }
-  const std::string_view shape = valueOf(dict, "shape");
-  const std::size_t end = shape.find(')');
-  const char* const from = shape.data() + 1;
-  const auto [stop, failed] = shape.starts_with('(') && end != std::string_view::npos
-                                  ? std::from_chars(from, shape.data() + end, shard.count)
-                                  : std::from_chars_result{from, std::errc::invalid_argument};
-  if (failed != std::errc() || std::string_view(stop, shape.data() + end - stop) != "," ||
+  std::string_view shape = valueOf(dict, "shape");
+  const std::size_t end = std::min(shape.find(')'), shape.size());
+  shape = shape.substr(0, end);
+  if (shape.starts_with('(')) shape.remove_prefix(1);
+  const auto [stop, failed] =
+      std::from_chars(shape.data(), shape.data() + shape.size(), shard.count);
+  if (failed != std::errc() || shape.substr(static_cast<std::size_t>(stop - shape.data())) != "," ||
       shard.count < 0) {
     Error error = dataLoss(shard.path, "it is not an array of one dimension");
     error.next = "save it flattened";
@@ -93,12 +93,12 @@ bool takeLlmC(TokenShard& shard, std::string_view head) {
 // What the beginning of a file of this size tells.
 Status describe(TokenShard& shard, std::string_view head, std::int64_t bytes,
                 const TokenFiles& files) {
-  if (numberAt<std::uint16_t>(head, 0) == kGzipMagic) {
+  if ((numberAt<std::uint32_t>(head, 0) & (kGzipReserved | 0xffffff)) == kGzip) {
     Error error = dataLoss(shard.path, "it is compressed by gzip");
     error.next = "unpack it: tokens are read at any place of a file";
     return error;
   }
-  if (head.starts_with(kNpyMagic) && head.size() > 12) {
+  if (head.starts_with(kNpyMagic)) {
     LOCKSTEP_TRY(takeNpy(shard, head));
   } else if (!takeLlmC(shard, head)) {
     constexpr std::int64_t kTwoBytesHold = 1 << 16;

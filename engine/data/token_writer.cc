@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <utility>
 
 namespace lockstep::data {
@@ -31,13 +32,17 @@ Result<TokenWriter> TokenWriter::open(const std::string& path, int bytesPerToken
   TokenWriter out;
   out.path_ = path;
   out.bytesPerToken_ = bytesPerToken;
-  out.temporary_ = path + ".XXXXXX";
+  // Hidden: patterns of names, as train-*, do not stand for it.
+  const std::filesystem::path place(path);
+  out.temporary_ = place.parent_path() / fmt::format(".{}.XXXXXX", place.filename().string());
   out.file_.reset(mkostemp(out.temporary_.data(), O_CLOEXEC));
   if (!out.file_) {
     out.temporary_.clear();
     return systemError(errno, message("cannot write {}", path));
   }
-  fchmod(out.file_.get(), 0644);
+  const mode_t masked = umask(0);
+  umask(masked);
+  fchmod(out.file_.get(), 0666 & ~masked);
   out.end_ = kHeader;
   return out;
 }

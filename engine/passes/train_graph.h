@@ -76,7 +76,8 @@ Result<ir::Graph> allowTf32(const ir::Graph& graph);
 // matmul/conv2d + bias-add + relu with single uses → one node with bias operand and act attribute.
 Result<ir::Graph> fuseEpilogues(const ir::Graph& graph);
 // An op whose result only a cast to 16 bits reads writes that itself (OpInfo::narrowOutput), with
-// the same bits. Of a rank's graph, in which whatever carries values between ranks is a node.
+// the same bits; a GPU rounds a product's bias as well. Of a rank's graph, in which whatever
+// carries values between ranks is a node.
 Result<ir::Graph> foldCasts(const ir::Graph& graph);
 // Nodes that reach no sink (a store, a result, a send) are left out.
 Result<ir::Graph> removeDead(const ir::Graph& graph);

@@ -46,6 +46,19 @@ bool isTimeLimit(std::string_view text) {
   }
 }
 
+// What the batch script sets itself, or what its job would not be with.
+bool isOwnOption(std::string_view text) {
+  constexpr std::string_view kLong[] = {
+      "array",     "chdir",    "nodes", "ntasks",  "ntasks-per-node", "signal",        "output",
+      "error",     "job-name", "wrap",  "requeue", "no-requeue",      "parsable",      "open-mode",
+      "partition", "account",  "qos",   "time",    "gpus-per-node",   "cpus-per-task", "no-kill",
+      "export"};
+  if (!text.starts_with("--"))
+    return text.size() > 1 &&
+           std::string_view("aDNnoeJpAqtck").find(text[1]) != std::string_view::npos;
+  return std::ranges::find(kLong, text.substr(2, text.find_first_of("= ") - 2)) != std::end(kLong);
+}
+
 bool isOption(std::string_view text) {
   return text.size() > 1 && text.front() == '-' && std::ranges::all_of(text, [](char c) {
            return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
@@ -85,6 +98,12 @@ Status checkPlacement(const ClusterSpec& spec) {
                         message("\"{}\" is not an option of sbatch; expected one like "
                                 "--constraint=a100",
                                 placement.extra(i)));
+  for (int i = 0; i < placement.extra_size(); ++i)
+    if (isOwnOption(placement.extra(i)))
+      return wrongField(
+          fmt::format("placement.extra[{}]", i),
+          message("{} is set by Lockstep; expected a field of placement, or another option",
+                  placement.extra(i)));
   const spec::v1::SshSpec login = loginOf(placement);
   if (!placement.login().empty() && (login.host().empty() || login.host().front() == '-'))
     return wrongField("placement.login",

@@ -1663,6 +1663,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::Message</name>
         <message>
+            <source>%1 is set by Lockstep; expected a field of placement, or another option</source>
+            <translation>%1 由 Lockstep 设置；请使用 placement 的字段，或其他选项</translation>
+        </message>
+        <message>
             <source>its %1 is not that of %2</source>
             <translation>其 %1 与 %2 的不同</translation>
         </message>

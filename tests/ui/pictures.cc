@@ -258,6 +258,17 @@ void shootViews(MainWindow* window, ModelPage* model, const QString& prefix) {
   gpt->showView(ModelPage::kDataView);
   (void)QTest::qWaitFor([&] { return gpt->data()->error().has_value(); }, 5000);
   shoot(window, prefix + "-model-data-missing");
+  QFile tokens(QFileInfo(gpt->document()->path()).dir().filePath("tokens.bin"));
+  if (tokens.open(QIODevice::WriteOnly))
+    for (int i = 0; i < 65 * 64; ++i)
+      tokens.write(QByteArray(1, static_cast<char>(i * i % 251)) + '\0');
+  tokens.close();
+  gpt->document()->type(QString(gpt->document()->text())
+                            .replace("format: text", "format: tokens")
+                            .replace("{text: kjv.txt", "{tokens: tokens.bin"));
+  (void)QTest::qWaitFor([&] { return !gpt->data()->error().has_value(); }, 5000);
+  QTest::qWait(500);
+  shoot(window, prefix + "-model-data-tokens");
   auto* ctr = qobject_cast<ModelPage*>(window->openFile(copied("ctr.yaml")));
   ctr->showView(ModelPage::kGraphView);
   waitForPlan(ctr);

@@ -13,8 +13,10 @@ inline app::ClusterSessionOptions schedulerOptions(const Workspace& workspace) {
   return options;
 }
 
-// Ends the job of the cluster's nodes, if they are of one, in the background.
+// Ends the job of the cluster's nodes, if they are of one, in the background. One that may be
+// queued again is whose who waits for that, and ends by itself otherwise.
 inline void endJob(Workspace& workspace, LiveCluster& live) {
+  if (live.session().cluster()->placement().requeue()) return;
   workspace.teardownPool().start(
       [cluster = live.session().cluster(), options = schedulerOptions(workspace)] {
         (void)app::endJob(*cluster, options, {});
