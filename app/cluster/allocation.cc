@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPause{500}, kLongestPause{5000};  // between looks at the queue
 constexpr milliseconds kReconnectLimit{10000};
-constexpr int kMostRefusals = 20;  // in turn, of a login node that answers
+constexpr int kMostRefusals = 5;  // answers in turn that are not understood
 constexpr const char* kLoginNode = "the login node";
 
 NodeLinkOptions linkOptions(const ClusterSessionOptions& options) {
@@ -133,10 +133,8 @@ class Allocating {
       auto job = slurm_.job(job_, stop);
       if (stop.stop_requested()) continue;
       if (!job.ok()) {
-        // The scheduler may be restarting, and the link be mended; what else goes wrong stays so.
-        const bool passes =
-            job.code() == Code::kUnavailable || job.code() == Code::kDeadlineExceeded;
-        refusals = passes ? 0 : refusals + 1;
+        // The scheduler may be restarting, and the link is mended; what it prints stays as it is.
+        refusals = job.error().code == Code::kDataLoss ? refusals + 1 : 0;
         if (refusals == kMostRefusals) return job.error();
         silent(job.error(), pause, stop);
         continue;
