@@ -2,6 +2,7 @@
 #pragma once
 
 #include "app/cluster/allocation.h"
+#include "lockstep/spec/v1/cluster.pb.h"
 #include "ui/studio/workspace.h"
 
 namespace lockstep::ui {
