@@ -540,7 +540,7 @@ int attachCommand(const Globals& globals, const Arguments& arguments) {
   AskingSession asking(cluster, globals, inbox);
   const auto result = follow(row.run, asking, globals, inbox, *reporter, interrupts());
   // Whoever launched it waits for the start of a job that is queued again.
-  if (result.ok() && (!cluster->placement().requeue() || result->status == "succeeded"))
+  if (result.ok() && (!mayBeQueuedAgain(*cluster) || result->status == "succeeded"))
     endJobOf(*cluster, globals);
   return conclude(*reporter, result, !result.ok() && result.error().code != Code::kCancelled);
 }

@@ -292,6 +292,10 @@ Result<std::string> batchScriptOf(const spec::v1::ClusterSpec& cluster) {
   return batchScript(cluster.placement(), facts);
 }
 
+bool mayBeQueuedAgain(const spec::v1::ClusterSpec& cluster) {
+  return cluster.placement().requeue();
+}
+
 Status endJob(const spec::v1::ClusterSpec& cluster, const ClusterSessionOptions& options,
               std::stop_token stop) {
   if (cluster.placement().job() == 0) return {};

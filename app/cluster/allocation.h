@@ -61,6 +61,8 @@ class Allocation {
 // Returns the batch script that an allocation would submit, without connecting.
 Result<std::string> batchScriptOf(const spec::v1::ClusterSpec& cluster);
 
+// Whether the scheduler may queue the cluster's job again: whoever launched its run waits for that.
+bool mayBeQueuedAgain(const spec::v1::ClusterSpec& cluster);
 // Ends the job of a launched cluster, and no other. Does nothing if it has none. Idempotent;
 // blocking, for at most about two minutes. Errors: as Slurm's commands.
 Status endJob(const spec::v1::ClusterSpec& cluster, const ClusterSessionOptions& options,

@@ -113,7 +113,9 @@ class AgentSelftestTest : public QObject {
     QVERIFY2(all.code == 0, qPrintable(all.text));
     QVERIFY(!all.find("device").isEmpty());
     QVERIFY(all.find("kernel", "attention")["ok"].toBool());
-    QVERIFY(all.find("kernel", "attention")["error"].toDouble() < 2e-5 &&
+    // Of f32, and of results that are stored in bf16.
+    QVERIFY(all.find("kernel", "conv2d")["error"].toDouble() < 2e-5 &&
+            all.find("kernel", "attention")["error"].toDouble() < 4e-3 &&
             all.find("kernel", "attention")["cases"].toInt() > 1);
     QVERIFY(all.find("kernels")["absent"].toArray().isEmpty());
     for (const char* product : {"product of 1024³ in bf16", "product of 1024³ in f32"})

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "app/cluster/allocation.h"
-#include "lockstep/spec/v1/cluster.pb.h"
 #include "ui/studio/workspace.h"
 
 namespace lockstep::ui {
@@ -17,7 +16,7 @@ inline app::ClusterSessionOptions schedulerOptions(const Workspace& workspace) {
 // Ends the job of the cluster's nodes, if they are of one, in the background. One that may be
 // queued again is whose who waits for that, and ends by itself otherwise.
 inline void endJob(Workspace& workspace, LiveCluster& live) {
-  if (live.session().cluster()->placement().requeue()) return;
+  if (app::mayBeQueuedAgain(*live.session().cluster())) return;
   workspace.teardownPool().start(
       [cluster = live.session().cluster(), options = schedulerOptions(workspace)] {
         (void)app::endJob(*cluster, options, {});
