@@ -383,8 +383,8 @@ void addNarrowOperands(std::vector<Case>& cases) {
   }
 }
 
-// Repeats ops that read or write 16 bits with all such operands in either type: inputs, the output,
-// and both. Of what is large, bf16 alone.
+// Repeats the cases of ops that read or write 16 bits: with such inputs, with such an output, and
+// with both, in bf16 and in f16. Large cases are repeated in bf16 alone.
 void addNarrowStorage(std::vector<Case>& cases) {
   constexpr std::int64_t kLarge = 20'000;
   for (std::size_t i = 0, all = cases.size(); i < all; ++i) {

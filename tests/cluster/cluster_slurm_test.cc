@@ -183,7 +183,8 @@ class ClusterSlurmTest : public QObject {
     QVERIFY(waitFor([&] { return active().empty(); }));
   }
 
-  // These two wait for Slurm's minutes.
+  // This and the next test take minutes: Slurm counts time limits in minutes, and starts a requeued
+  // job after two.
   void stopsBeforeTheTimeLimit() {
     if (!qEnvironmentVariableIsSet(kMinutes)) QSKIP("run with LOCKSTEP_SLURM_MINUTES=1");
     const CliResult result =
@@ -196,8 +197,7 @@ class ClusterSlurmTest : public QObject {
     QVERIFY(result.last()["steps"].toInt() > 0);
   }
 
-  // The notice of the time limit leads to a checkpoint. Slurm starts a requeued job after two
-  // minutes; it continues from there.
+  // The notice of the time limit leads to a checkpoint, from which the requeued job continues.
   void continuesAfterTheNotice() {
     if (!qEnvironmentVariableIsSet(kMinutes)) QSKIP("run with LOCKSTEP_SLURM_MINUTES=1");
     continuesAfter([&](const std::string& job) { slurm_->run({"scancel", "--signal=URG", job}); });

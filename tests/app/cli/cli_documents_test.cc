@@ -122,7 +122,7 @@ class CliDocumentsTest : public QObject {
     QVERIFY2(out.contains("strategy.gather_bytes=\n"), qPrintable(out));
   }
 
-  // In a terminal of zsh's own, with its completion system.
+  // An interactive zsh in a pseudo-terminal, with its completion system loaded.
   void zshCompletes() {
     if (QStandardPaths::findExecutable("zsh").isEmpty()) QSKIP("zsh is not installed");
     const Cli cli;
