@@ -120,6 +120,9 @@ class CliTroubleTest : public QObject {
     const auto process = cli.start(longRun());
     QByteArray out;
     QVERIFY(cli.awaitEvent(*process, "step", out));
+    QByteArray later;  // until a second is told: both ranks have reported some by then
+    QVERIFY(cli.awaitEvent(*process, "step", later));
+    out += later;
     const QByteArray started = out.split('\n').front();
     const qsizetype at = started.indexOf("\"run\":\"") + 7;
     const QString run = QString::fromUtf8(started.mid(at, started.indexOf('"', at) - at));
@@ -310,6 +313,9 @@ class CliTroubleTest : public QObject {
     const auto process = cli.start(longRun({"--set", "recovery.policy=none"}));
     QByteArray out;
     QVERIFY(cli.awaitEvent(*process, "step", out));
+    QByteArray later;  // until a second is told: both ranks have reported some by then
+    QVERIFY(cli.awaitEvent(*process, "step", later));
+    out += later;
     const QByteArray started = out.split('\n').front();
     const qsizetype at = started.indexOf("\"run\":\"") + 7;
     const QString run = QString::fromUtf8(started.mid(at, started.indexOf('"', at) - at));
@@ -325,7 +331,7 @@ class CliTroubleTest : public QObject {
                  (error["what"].toString() + error["why"].toString()).contains("signal 9"),
              result.text());
     QVERIFY2(error["node"].toString().startsWith("local"), result.text());
-    QVERIFY(error["step"].toInt(-1) > 0);
+    QVERIFY2(error["step"].toInt(-1) > 0, result.text());
     QVERIFY2(error["why"].toString().contains("its last lines:"), result.text());
     QVERIFY(!error["next"].toString().isEmpty());
     checkNothingStays(cli, run);
