@@ -11,8 +11,12 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <filesystem>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "agent/base/commands.h"
@@ -78,6 +82,8 @@ struct ServeOptions {
 // How long clients may read the last records after a scheduler's notice has stopped all runs.
 constexpr Nanoseconds kLastReading = 15 * kSecond;
 
+constexpr std::chrono::seconds kAskAgain{2};
+
 // Takes the signals that a scheduler sends before it ends a job: stops the runs, and leaves once
 // they have ended and no client is connected any more.
 class BatchSignals {
@@ -92,10 +98,7 @@ class BatchSignals {
       tell(file_ + ".term");
     if (stopping_.joinable()) return;
     logInfo("the scheduler ends the job: stopping all runs");
-    stopping_ = std::jthread([this] {
-      stopRuns(workdir_);
-      asked_ = true;
-    });
+    stopping_ = std::jthread([this](const std::stop_token& stop) { stopAll(stop); });
     loop_.every(kSecond / 5, [this, &server] {
       if (!asked_ || service_.hasRuns()) return;
       if (ended_ == 0) ended_ = monotonicNow();
@@ -104,6 +107,17 @@ class BatchSignals {
   }
 
  private:
+  // Again and again: a run may start, or come under this node's coordination, after the notice.
+  void stopAll(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any never;
+    std::unique_lock lock(mutex);
+    std::set<std::string> asked;
+    do {
+      stopRuns(workdir_, asked);
+      asked_ = true;
+    } while (!never.wait_for(lock, stop, kAskAgain, [&] { return stop.stop_requested(); }));
+  }
   static void tell(const std::string& file) {
     if (const Status kept = writeFileAtomically(file, "", 0600); !kept.ok())
       logWarning("{}", kept.error().text());

@@ -12,9 +12,9 @@
 
 namespace lockstep::agent {
 
-void stopRuns(const Workdir& workdir) {
+void stopRuns(const Workdir& workdir, std::set<std::string>& asked) {
   for (const RunFolder& folder : findRuns(workdir, "")) {
-    if (isFinal(folder.readState())) continue;
+    if (asked.contains(folder.path) || isFinal(folder.readState())) continue;
     const auto supervisor = findSupervisor(folder);
     if (!supervisor) continue;
     const auto channel =
@@ -26,9 +26,10 @@ void stopRuns(const Workdir& workdir) {
     request.set_run(std::filesystem::path(folder.path).parent_path().filename().string());
     request.set_generation(1);
     node::v1::StopReply reply;
-    const grpc::Status asked = stub->Stop(&context, request, &reply);
+    const grpc::Status stops = stub->Stop(&context, request, &reply);
     logInfo("run {} was asked to stop: {}", request.run(),
-            asked.ok() ? "it does" : asked.error_message());
+            stops.ok() ? "it does" : stops.error_message());
+    if (stops.ok()) asked.insert(folder.path);
   }
 }
 

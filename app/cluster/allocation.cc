@@ -23,6 +23,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPause{500}, kLongestPause{5000};  // between looks at the queue
 constexpr milliseconds kReconnectLimit{10000};
+constexpr int kLongestQueueDays = 30;
 constexpr int kMostRefusals = 5;  // answers in turn that are not understood
 constexpr const char* kLoginNode = "the login node";
 
@@ -35,6 +36,16 @@ NodeLinkOptions linkOptions(const ClusterSessionOptions& options) {
 
 bool allowRoot(const spec::v1::PlacementSpec& placement) {
   return ::geteuid() == 0 || specs::loginOf(placement).user() == "root";
+}
+
+// A lease of the job on its version of the agent (agent/host/version_lease.h), beside those of its
+// agents: without it a job that is queued while newer versions are deployed would find no agent.
+void leaseVersion(Host& login, const std::string& folder, std::int64_t job) {
+  (void)login.exec(fmt::format("mkdir -p {0}/leases && touch -d '{1} days' {0}/leases/slurm-{2}",
+                               shellQuote(folder), kLongestQueueDays, job));
+}
+void dropLease(Host& login, const std::string& workdir, std::int64_t job) {
+  (void)login.exec(fmt::format("rm -f {}/versions/*/leases/slurm-{}", shellQuote(workdir), job));
 }
 
 Error ofLogin(Error error) {
@@ -91,6 +102,7 @@ class Allocating {
   // Nobody would use the job. Returns the error that led to this, or that it goes on.
   Error cancelJob(Error error) {
     doing(message("cancelling the job"));
+    dropLease(*login_, workdir_, job_);
     if (error.code == Code::kCancelled)
       error = makeError(Code::kCancelled, "Slurm job {} was cancelled", job_);
     if (const Status ended = slurm_.cancel(job_, {}); !ended.ok()) {
@@ -120,6 +132,7 @@ class Allocating {
     // Not cancelled in between: whether the job was submitted would be unknown.
     LOCKSTEP_ASSIGN(
         job_, slurm_.submit(batchScript(cluster_.placement(), facts), workdir_ + "/slurm", {}));
+    leaseVersion(*login_, deployed.folder, job_);
     return {};
   }
 
@@ -301,7 +314,10 @@ Status endJob(const spec::v1::ClusterSpec& cluster, const ClusterSessionOptions&
   if (cluster.placement().job() == 0) return {};
   const auto login = loginHost(cluster.placement(), linkOptions(options));
   Status ended = login->connect(stop);
-  if (ended.ok()) ended = Slurm(*login).cancel(cluster.placement().job(), stop);
+  if (ended.ok()) {
+    ended = Slurm(*login).cancel(cluster.placement().job(), stop);
+    dropLease(*login, cluster.placement().workdir(), cluster.placement().job());
+  }
   login->close();
   if (ended.ok()) return ended;
   Error error = ofLogin(ended.error());

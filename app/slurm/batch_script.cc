@@ -31,7 +31,12 @@ status=$?
 
 constexpr const char* kRequeue = R"sh(
 # The runs have taken a checkpoint and stopped, since the time limit was near.
-[ -e "$job/notice" ] && scontrol requeue "$SLURM_JOB_ID"
+[ -e "$job/notice" ] && scontrol requeue "$SLURM_JOB_ID" && exit $status
+)sh";
+
+constexpr const char* kEnd = R"sh(
+rm -f "$job/agent/leases/slurm-$SLURM_JOB_ID"
+exit $status
 )sh";
 
 // Runs in a job have names of letters, digits, '-' and '_' alone: others are left out.
@@ -84,7 +89,7 @@ std::string batchScript(const spec::v1::PlacementSpec& placement, const BatchScr
   out += std::string("root=") + (facts.allowRoot ? "' --allow-root'" : "") + "\n";
   out += kBody + 1;
   if (placement.requeue()) out += kRequeue + 1;
-  return out + "exit $status\n";
+  return out + (kEnd + 1);
 }
 
 }  // namespace lockstep::app

@@ -22,17 +22,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMostOutput = std::size_t{16} << 20;
-
-// Appends what can be read now, at most what a pipe holds, and drops what is too much. Returns
+// Appends what can be read now, at most what a pipe holds, and drops what is beyond `most`. Returns
 // false at the end of the stream.
-bool drain(int fd, std::string* text) {
+bool drain(int fd, std::size_t most, std::string* text) {
   constexpr int kMostReads = 64;
   char bytes[16384];
   for (int reads = 0; reads < kMostReads; ++reads) {
     const ssize_t n = ::read(fd, bytes, sizeof bytes);
     if (n > 0) {
-      text->append(bytes, std::min(static_cast<std::size_t>(n), kMostOutput - text->size()));
+      text->append(bytes, std::min(static_cast<std::size_t>(n), most - text->size()));
     } else if (n < 0 && errno == EINTR) {
       continue;
     } else {
@@ -116,16 +114,16 @@ Result<ProcessResult> runProcess(const std::vector<std::string>& argv,
                     {errOpen ? errRead.get() : -1, POLLIN, 0},
                     {wake.fd(), POLLIN, 0}};
     ::poll(fds, 4, static_cast<int>(std::min<long long>(left.count() + 1, 60000)));
-    if (fds[1].revents) outOpen = drain(outRead.get(), &result.output);
-    if (fds[2].revents) errOpen = drain(errRead.get(), &result.errorOutput);
+    if (fds[1].revents) outOpen = drain(outRead.get(), options.kept, &result.output);
+    if (fds[2].revents) errOpen = drain(errRead.get(), options.kept, &result.errorOutput);
     if (fds[0].revents) break;
   }
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (failure) return *failure;
-  if (outOpen) drain(outRead.get(), &result.output);
-  if (errOpen) drain(errRead.get(), &result.errorOutput);
+  if (outOpen) drain(outRead.get(), options.kept, &result.output);
+  if (errOpen) drain(errRead.get(), options.kept, &result.errorOutput);
   result.exitStatus = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
 }

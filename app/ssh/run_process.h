@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -21,9 +22,10 @@ struct ProcessOptions {
   std::string_view input = {};  // stdin
   // A process group of its own, which is killed as a whole and gets no Ctrl-C of the terminal.
   bool ownGroup = false;
+  std::size_t kept = std::size_t{16} << 20;  // first bytes of each output; the rest is dropped
 };
 
-// argv[0] is sought on PATH. Of each output the first 16 MiB are kept. Descriptors beyond 2 are not
+// argv[0] is sought on PATH. Descriptors beyond 2 are not
 // inherited if marked so.
 // Done when the program has exited and what it had written by then is read: a child that it leaves
 // behind with an inherited stdout is not waited for. Errors: kNotFound (no such program),

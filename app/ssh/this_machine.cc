@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -49,7 +50,13 @@ std::optional<Bridge> startBridge(const std::string& command, const UniqueFd& st
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) return std::nullopt;
-  return Bridge{pid, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))};
+  UniqueFd exited(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!exited) {  // its end could not be waited for
+    ::kill(-pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    return std::nullopt;
+  }
+  return Bridge{pid, std::move(exited)};
 }
 
 }  // namespace
@@ -131,10 +138,16 @@ Result<ExecResult> ThisMachine::exec(const std::string& command, ExecOptions opt
   ProcessOptions process;
   process.input = options.input;
   process.ownGroup = true;
+  process.kept = options.outputLimit + 1;
   auto ran = runProcess({"/bin/sh", "-c", command}, options.timeout, std::move(stop), process);
   if (!ran.ok()) {
     Error error = makeError(ran.error().code, "`{}` failed", command);
     error.why = ran.error().message();
+    error.node = node_;
+    return error;
+  }
+  if (std::max(ran->output.size(), ran->errorOutput.size()) > options.outputLimit) {
+    Error error = makeError(Code::kResourceExhausted, "`{}` printed more than the limit", command);
     error.node = node_;
     return error;
   }

@@ -128,7 +128,7 @@ Status checkTable(const TableFile& file, const FileFacts& facts);
 // bytes each; beyond, it is computed per position without memory.
 class SampleOrder {
  public:
-  static constexpr std::int64_t kTableSamples = std::int64_t{1} << 26;
+  static constexpr std::int64_t kTableSamples = std::int64_t{1} << 20;
   // Throws std::bad_alloc without memory for the table.
   SampleOrder(std::int64_t size, std::uint64_t seed, bool shuffle,
               std::int64_t tableSamples = kTableSamples);

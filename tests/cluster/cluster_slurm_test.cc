@@ -140,9 +140,11 @@ class ClusterSlurmTest : public QObject {
       out += process->readAllStandardOutput();
       return out.contains("\"position\":1") && out.contains("\"reason\":\"Resources\"");
     }));
+    QCOMPARE(jobLeases(), 1);
     ::kill(static_cast<pid_t>(process->processId()), SIGINT);
     const CliResult result = cli_.finish(*process, out);
     QCOMPARE(result.exit, 130);
+    QCOMPARE(jobLeases(), 0);
     const int job = result.first("queued")["job"].toInt();
     QVERIFY2(slurm_->jobs().find(std::to_string(job) + " CANCELLED") != std::string::npos,
              slurm_->jobs().c_str());
@@ -274,6 +276,14 @@ class ClusterSlurmTest : public QObject {
              0);
     if (partition == "all")
       QVERIFY(waitFor([&] { return slurm_->jobs().find(" RUNNING") != std::string::npos; }));
+  }
+  // Of jobs on versions of the agent.
+  int jobLeases() const {
+    int count = 0;
+    for (const auto& version : QDir(QString::fromStdString(folder_ / "shared/versions"))
+                                   .entryInfoList(QDir::Dirs | QDir::NoDotAndDotDot))
+      count += QDir(version.filePath() + "/leases").entryList({"slurm-*"}, QDir::Files).size();
+    return count;
   }
   // The jobs that Slurm has not ended.
   std::vector<std::string> active() const {

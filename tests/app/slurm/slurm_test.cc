@@ -172,6 +172,10 @@ class SlurmTest : public QObject {
     ExecOptions brief;
     brief.timeout = std::chrono::milliseconds(50);
     QVERIFY(here.exec("sleep 20", brief).status().code() == Code::kDeadlineExceeded);
+    ExecOptions few;
+    few.outputLimit = 1000;
+    QVERIFY(here.exec("head -c 1000 /dev/zero", few).ok());
+    QVERIFY(here.exec("head -c 1001 /dev/zero", few).status().code() == Code::kResourceExhausted);
     std::stop_source stop;
     std::jthread stopper([&] { stop.request_stop(); });
     QVERIFY(here.exec("sleep 20", {}, stop.get_token()).status().code() == Code::kCancelled);
