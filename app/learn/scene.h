@@ -1,0 +1,74 @@
+// Scene: what a lesson shows for a state of its sliders, computed by the planner and the simulator.
+// Thread-safe: scenes are made in the background while a slider moves.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/learn/lesson.h"
+#include "app/runs/preview.h"
+#include "app/runs/step_matrix.h"
+#include "app/runs/step_timeline.h"
+
+namespace lockstep::app {
+
+// A number that a lesson shows and its exercises refer to.
+struct SceneFigure {
+  std::string name;  // "step_ms", "bubble", "memory_mib", "wire_mib", …
+  Words label;
+  std::string unit;  // "ms", "%", "MiB"; may be empty
+  double value = 0;
+};
+
+// A message of a collective. Messages of one round travel at once.
+struct SceneMessage {
+  int round = 0, from = 0, to = 0;
+  std::int64_t begin = 0, end = 0;  // elements
+  bool reduces = false;             // added to the receiver's, else replaces them
+};
+// The all-reduce of a vector, which is drawn as `slices` parts.
+struct MessagesScene {
+  int ranks = 0, rounds = 0, slices = 0;
+  std::int64_t elements = 0;
+  std::vector<SceneMessage> messages;  // by round
+  // For each round (0: before the first), rank and slice: how many ranks' values its sum has.
+  std::vector<std::vector<std::vector<int>>> sums;
+};
+
+struct ChartScene {
+  Words title, x, y;
+  struct Curve {
+    Words name;
+    std::vector<double> x, y;
+    bool dashed = false;  // a formula's, beside what was simulated
+  };
+  std::vector<Curve> curves;
+  std::optional<double> marked;  // x of the state
+  bool logX = false, logY = false;
+};
+
+struct Scene {
+  std::vector<SceneFigure> figures;
+  std::shared_ptr<const Preview> preview;        // null: the scene has no step
+  std::shared_ptr<const StepTimeline> timeline;  // a step in the middle, with the preview
+  std::shared_ptr<StepMatrix> matrix;            // of the simulated steps, for a heat map
+  std::optional<MessagesScene> messages;
+  std::vector<ChartScene> charts;
+  const SceneFigure* figure(std::string_view name) const;  // null: none
+};
+
+// Makes the scene of a state. A scene of one step takes milliseconds; "training" trains a small
+// model on this machine and takes seconds: it ends early with kCancelled once `stop` is set.
+// Errors: kInvalidArgument for a state that cannot be planned, with the reason.
+Result<Scene> makeScene(const Lesson& lesson, const LessonState& state,
+                        const std::atomic<bool>* stop = nullptr);
+
+// True if the exercise is reached. `start` is the scene of the state that the lesson begins with.
+bool isReached(const Exercise& exercise, const Lesson& lesson, const LessonState& state,
+               const Scene& scene, const Scene& start);
+
+}  // namespace lockstep::app
