@@ -227,7 +227,7 @@ Result<Generated> generate(const Question& question, const Arguments& arguments)
     if (json)
       JsonLine("token")
           .add("id", next.token)
-          .add("text", shown(piece))
+          .add("text", piece)
           .add("log_probability", next.logProbability)
           .print();
     else
@@ -253,7 +253,7 @@ int generateCommand(const Globals& globals, const Arguments& arguments) {
   }
   if (json)
     JsonLine("generated")
-        .add("text", shown(done->text))
+        .add("text", done->text)
         .add("tokens", done->tokens)
         .add("log_probability", done->logProbability)
         .print();

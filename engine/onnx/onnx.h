@@ -15,7 +15,8 @@ namespace lockstep::onnx {
 // dimension "batch", goes in at once.
 //
 // Inputs: as the data has them: "x" u8[batch×H×W×C] of images, i32[batch×tokens] of a text,
-// f32[batch×numbers] of a table, and its "categories" i32[batch×columns]. Output: "output"
+// f32[batch×numbers] of a table, as data/dataset.h has them, and its "categories"
+// i32[batch×columns], c·categories + the category in column c. Output: "output"
 // f32[batch×values], of a text f32[batch×tokens×vocabulary]: logits, as the loss takes them.
 // Parameters keep their names, those of convolutions and what batch norm makes of its own apart.
 //

@@ -1,5 +1,6 @@
 // lockstep generate, against plain PyTorch where there is one, and against itself.
 #include <QProcess>
+#include <QStandardPaths>
 #include <QTest>
 #include <cmath>
 
@@ -93,6 +94,22 @@ class CliGenerateTest : public QObject {
     QCOMPARE(last["event"].toString(), "generated");
     QCOMPARE(last["tokens"].toInt(), 60);
     QVERIFY2(last["log_probability"].toDouble() > 0.7 * -std::log(256.0), said.text());
+  }
+
+  // A text of Debian's, which a run makes: words of it are likelier than the letters' frequencies
+  // say, 2.9 a letter.
+  void kingJames() {
+    if (QStandardPaths::findExecutable("bible").isEmpty()) QSKIP("bible-kjv is not installed");
+    const QString run = trained(
+        specOf(32,
+               "data:\n  train: {text: kjv.txt, to: 0.1}\n  evaluate: {text: kjv.txt, from: "
+               "0.999}\n")
+            .replace("max_steps: 80", "max_steps: 200"));
+    const CliResult said = generate(
+        {"--prompt", "And the ", "--tokens", "100", "--temperature", "0.8", "--json"}, run);
+    QVERIFY2(said.exit == 0, said.text());
+    QVERIFY2(said.last()["log_probability"].toDouble() > -2.7, said.text());
+    QVERIFY2(said.last()["text"].toString().contains(' '), said.text());
   }
 
   void samplingFollowsTheSeed() {

@@ -62,6 +62,19 @@ QByteArray textModel(Sizes& sizes) {
          "}\ndata:\n  train: {text: made-up.txt}\n  evaluate: {text: made-up.txt, from: 0.99}\n";
 }
 
+QByteArray clicksModel(Sizes& sizes, int numbers, int columns, int categories) {
+  return "model:\n  input: {shape: [" + QByteArray::number(numbers) +
+         "], columns: " + QByteArray::number(columns) +
+         ", categories: " + QByteArray::number(categories) +
+         "}\n  loss: binary-cross-entropy\n  layers:\n"
+         "    - {name: tables, inputs: [categories], embedding: {units: " +
+         sizes.text(1, 6) +
+         "}}\n    - {name: join, inputs: [input, tables], concat: {}}\n    - dense: {units: " +
+         sizes.text(2, 9) +
+         ", activation: relu}\n    - dense: {units: 1}\n"
+         "data:\n  format: table\n  train: {table: table.tsv}\n  evaluate: {table: table.tsv}\n";
+}
+
 QByteArray tableModel(Sizes& sizes, int numbers) {
   return "model:\n  input: {shape: [" + QByteArray::number(numbers) +
          "]}\n  loss: mse\n  layers:\n    - {name: a, dense: {units: " + sizes.text(2, 9) +
@@ -92,7 +105,7 @@ class CliOnnxTest : public QObject {
   void outputsAreEqual_data() {
     QTest::addColumn<QString>("kind");
     QTest::addColumn<int>("seed");
-    for (const char* kind : {"images", "text", "table"})
+    for (const char* kind : {"images", "text", "table", "clicks"})
       for (int seed = 1; seed <= 4; ++seed) QTest::addRow("%s %d", kind, seed) << kind << seed;
   }
   void outputsAreEqual() {
@@ -101,6 +114,7 @@ class CliOnnxTest : public QObject {
     Sizes sizes(static_cast<std::uint64_t>(seed));
     QByteArray spec;
     QString data;
+    QStringList more;
     if (kind == "images") {
       const int side = sizes.among(6, 13), classes = sizes.among(2, 9);
       data = cli_.path("images");
@@ -112,15 +126,17 @@ class CliOnnxTest : public QObject {
       data = QString::fromStdString(lockstep::testing::madeUpText(cli_.path("").toStdString()));
       spec = textModel(sizes);
     } else {
-      const int numbers = sizes.among(2, 8);
+      const int numbers = sizes.among(2, 8), columns = kind == "clicks" ? sizes.among(1, 5) : 0;
       QByteArray rows;
       for (int row = 0; row < 40; ++row) {
-        rows += sizes.text(0, 100);
+        rows += sizes.text(0, columns > 0 ? 2 : 100);
         for (int i = 0; i < numbers; ++i) rows += "\t" + sizes.text(-50, 50);
+        for (int i = 0; i < columns; ++i) rows += "\tk" + sizes.text(0, 30);
         rows += "\n";
       }
       data = cli_.write("table.tsv", rows);
-      spec = tableModel(sizes, numbers);
+      spec = columns > 0 ? clicksModel(sizes, numbers, columns, 13) : tableModel(sizes, numbers);
+      if (columns > 0) more = {"--categories", "13"};
     }
     const QString run = trained(spec), file = cli_.path("model.onnx"), rows = cli_.path("rows.csv");
     const CliResult exported = cli_.run({"export", run, "--to", file});
@@ -130,8 +146,10 @@ class CliOnnxTest : public QObject {
     QVERIFY2(predicted.exit == 0, predicted.text());
     QProcess oracle;
     oracle.setProcessChannelMode(QProcess::MergedChannels);
-    oracle.start("/usr/bin/python3", {QString::fromStdString(sourcePath("tests/oracle/onnx_model")),
-                                      file, "--rows", rows, "--" + kind, data});
+    oracle.start("/usr/bin/python3",
+                 QStringList{QString::fromStdString(sourcePath("tests/oracle/onnx_model")), file,
+                             "--rows", rows, "--" + (kind == "clicks" ? "table" : kind), data} +
+                     more);
     QVERIFY(oracle.waitForFinished(120000));
     if (oracle.exitCode() == kSkipped) QSKIP("PyTorch or python3-onnx is not installed");
     QVERIFY2(oracle.exitCode() == 0, oracle.readAll());

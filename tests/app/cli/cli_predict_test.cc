@@ -142,6 +142,23 @@ class CliPredictTest : public QObject {
                said.text());
   }
 
+  // Processors have no fp16 and tf32: these are computed in fp32.
+  void precisions_data() {
+    QTest::addColumn<double>("most");
+    for (const char* exact : {"fp64", "bf16", "tf32"}) QTest::newRow(exact) << 0.0;
+    QTest::newRow("fp16") << 1e-2;
+  }
+  void precisions() {
+    QFETCH(double, most);
+    const CliResult run = trained(
+        specOf("images", 7), {"--set", QString("training.precision=") + QTest::currentDataTag()});
+    QVERIFY2(run.exit == 0, run.text());
+    const CliResult said = cli_.run({"predict", runIn(run), "--json"});
+    QVERIFY2(said.exit == 0, said.text());
+    QVERIFY(std::abs(said.last()["loss"].toDouble() - run.first("epoch")["eval_loss"].toDouble()) <=
+            most);
+  }
+
   // A run, its model file, a checkpoint in parts and a folder of checkpoints are one model.
   void sources() {
     const QString kept = cli_.path("kept");
