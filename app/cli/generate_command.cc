@@ -76,7 +76,7 @@ struct Sampling {
 
 struct Choice {
   std::int32_t token = 0;
-  double logProbability = 0;  // by the model, whatever the sampling
+  double logProbability = 0;  // by the model among all tokens, whatever the sampling
 };
 
 // Chooses the `position`-th token that is generated. A token of equal logit and lower id goes

@@ -264,7 +264,10 @@ Result<Question> questionOf(const Globals& globals, const Arguments& arguments) 
 
 Result<Summary> predict(const Question& question, const Arguments& arguments) {
   const auto& training = question.spec.training();
-  LOCKSTEP_ASSIGN(const auto data, openData(question.spec));
+  auto opened = openData(question.spec);
+  if (!opened.ok() && opened.error().code == Code::kNotFound && !arguments.has("data"))
+    opened.error().next = "add --data FILE: the run's own files are not on this machine";
+  LOCKSTEP_ASSIGN(const auto data, std::move(opened));
   // That of the run's own evaluation: sums are made in the same order.
   const std::int64_t batch =
       training.evaluate_batch() > 0 ? training.evaluate_batch() : training.batch();

@@ -100,9 +100,14 @@ Status Forward::spawn() {
   posix_spawn_file_actions_adddup2(&actions, ends[1], 0);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
   posix_spawn_file_actions_adddup2(&actions, errors_, 2);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  // Ctrl-C at the terminal is the command's alone, which then ends the process.
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   std::string words[] = {agent, "forward"};
   char* argv[] = {words[0].data(), words[1].data(), nullptr};
-  const int spawned = ::posix_spawn(&pid_, argv[0], &actions, nullptr, argv, environ);
+  const int spawned = ::posix_spawn(&pid_, argv[0], &actions, &attributes, argv, environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   if (spawned == 0) return {};

@@ -2,6 +2,7 @@
 #include <QFile>
 #include <QTest>
 #include <cmath>
+#include <csignal>
 
 #include "engine/base/random.h"
 #include "tests/app/cli/cli_runner.h"
@@ -244,7 +245,28 @@ class CliPredictTest : public QObject {
     more.replaceInStrings("IMAGES", cli_.path("images"));
     const CliResult result = cli_.run(QStringList{"predict", run} + more);
     QVERIFY2(result.exit != 0 && result.err.contains(text), result.text());
-    QVERIFY(!cli_.run({"predict", "nothing"}).exit == 0);
+    QVERIFY(cli_.run({"predict", "nothing"}).exit != 0);
+  }
+
+  void runsWhoseDataIsGone() {
+    const CliResult run = trained(specOf("numbers", 8));
+    QVERIFY2(run.exit == 0, run.text());
+    QVERIFY(QFile::rename(cli_.path("table.tsv"), cli_.path("moved.tsv")));
+    const CliResult gone = cli_.run({"predict", runIn(run)});
+    QVERIFY2(gone.exit == 2 && gone.err.contains("--data FILE"), gone.text());
+    QCOMPARE(cli_.run({"predict", runIn(run), "--data", cli_.path("moved.tsv")}).exit, 0);
+  }
+
+  // Ctrl-C ends the command and the process that runs the model.
+  void interrupted() {
+    const CliResult run = trained(specOf("text", 9));
+    QVERIFY2(run.exit == 0, run.text());
+    const auto process =
+        cli_.start({"predict", runIn(run), "--data", cli_.path("made-up.txt"), "--json"});
+    QByteArray out;
+    QVERIFY(cli_.awaitEvent(*process, "prediction", out));
+    ::kill(static_cast<pid_t>(process->processId()), SIGINT);
+    QCOMPARE(cli_.finish(*process, out).exit, 130);
   }
 
   void cleanupTestCase() { QVERIFY(cli_.leave()); }
