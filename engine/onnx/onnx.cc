@@ -112,7 +112,7 @@ class Exporter {
   // Likewise; the output is named after the model's node and `part`.
   std::string step(const std::string& op, const std::vector<std::string>& inputs,
                    std::string_view part) {
-    const std::string name = fmt::format("{}.{}", node_->name, part);
+    std::string name = fmt::format("{}.{}", node_->name, part);
     emit(op, inputs, name);
     return name;
   }
@@ -163,12 +163,12 @@ class Exporter {
     emit("Reshape", {input, numbers(output + ".shape", shape)}, output);
   }
   std::string reshaped(const std::string& input, const Shape& shape, std::string_view part) {
-    const std::string name = fmt::format("{}.{}", node_->name, part);
+    std::string name = fmt::format("{}.{}", node_->name, part);
     reshape(input, shape, name);
     return name;
   }
   std::string transposed(const std::string& input, const Shape& order, std::string_view part) {
-    const std::string name = fmt::format("{}.{}", node_->name, part);
+    std::string name = fmt::format("{}.{}", node_->name, part);
     set(emit("Transpose", {input}, name), "perm", order);
     return name;
   }
@@ -413,7 +413,7 @@ class Exporter {
   }
   // 0 where a token may attend to another, else the least number: one for all layers.
   std::string mask(std::int64_t tokens) {
-    const std::string name = "causal-mask";
+    std::string name = "causal-mask";
     if (hasMask_) return name;
     hasMask_ = true;
     Floats values(static_cast<std::size_t>(tokens * tokens), 0);
