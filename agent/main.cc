@@ -59,6 +59,10 @@ const std::vector<Command> kCommands{
       {"runtime"}},
      "started by the agent",
      superviseCommand},
+    {"forward",
+     {{}, 0, 0, "forward"},
+     "started by lockstep predict and generate: runs a model on what it reads from stdin",
+     forwardCommand},
     {"worker", {{"fd="}, 0, 0, "worker --fd N", {"fd"}}, "started by a supervisor", workerCommand},
 };
 

@@ -11,6 +11,7 @@ namespace lockstep::agent {
 Result<int> serveCommand(const Arguments& arguments);
 Result<int> superviseCommand(const Arguments& arguments);
 Result<int> workerCommand(const Arguments& arguments);
+Result<int> forwardCommand(const Arguments& arguments);
 Result<int> bridgeCommand(const Arguments& arguments);
 Result<int> leaveCommand(const Arguments& arguments);
 Result<int> selftestCommand(const Arguments& arguments);

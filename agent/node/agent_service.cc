@@ -30,6 +30,7 @@
 #include "agent/workload/versions.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/specs/data_files.h"
 #include "engine/specs/error_info.h"
 #include "engine/specs/protocol.h"
 #include "engine/specs/workload.h"
@@ -468,7 +469,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     for (const auto& [name, path] : dataPaths(request.spec(), request.data_paths()))
       (*kept.mutable_data_paths())[name] = path;
     for (const auto& [name, path] : data.decoded)
-      (*kept.mutable_data_paths())[fmt::format("{}{}", kDecoded, name)] = path;
+      (*kept.mutable_data_paths())[fmt::format("{}{}", specs::kDecoded, name)] = path;
     kept.clear_plan();  // in its own file
     kept.clear_tls();
     kept.clear_secret_env();

@@ -512,8 +512,9 @@ std::map<std::string, std::string> dataPaths(
   std::map<std::string, std::string> out;
   for (const specs::DataFile& file : specs::dataFiles(spec)) out[file.name] = file.path;
   for (const auto& [name, path] : given) out[name] = path;
-  std::erase_if(
-      out, [](const auto& one) { return one.second.empty() || one.first.starts_with(kDecoded); });
+  std::erase_if(out, [](const auto& one) {
+    return one.second.empty() || one.first.starts_with(specs::kDecoded);
+  });
   return out;
 }
 

@@ -46,9 +46,6 @@ class DataCache {
   data::DecodedFolder decoded_;
 };
 
-// Prefix of the key of a decoded data file: "decoded.train.images" → path.
-inline constexpr std::string_view kDecoded = "decoded.";
-
 // Returns the data files of a run on this node: "train.images" → path, from `given` or the spec.
 std::map<std::string, std::string> dataPaths(
     const spec::v1::RunSpec& spec, const google::protobuf::Map<std::string, std::string>& given);

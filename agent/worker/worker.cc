@@ -35,20 +35,6 @@ namespace {
 // Exit codes: what happened was told as a message before.
 constexpr int kFailedExit = 1, kOrphanExit = 3;
 
-Result<runtime::InitFrom> initOf(const node::v1::WorkerStart& start) {
-  const auto& init = start.spec().model().init_from();
-  runtime::InitFrom out;
-  out.checkpoint = init.checkpoint();
-  out.partial = init.partial();
-  const auto file = start.data_paths().find(std::string(specs::kInitFile));
-  if (init.file().empty()) return out;
-  if (file == start.data_paths().end())
-    return makeError(Code::kInternal, "nobody has told where the file of weights is");
-  out.file = file->second;
-  LOCKSTEP_ASSIGN(out.names, specs::weightNames(start.spec().model(), init.names()));
-  return out;
-}
-
 Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
   LOCKSTEP_ASSIGN(const auto trainData, openData(start, true));
@@ -258,40 +244,30 @@ Result<plan::Plan> readPlan(const node::v1::WorkerStart& start) {
   return plan;
 }
 
+Result<runtime::InitFrom> initOf(const node::v1::WorkerStart& start) {
+  const auto& init = start.spec().model().init_from();
+  runtime::InitFrom out;
+  out.checkpoint = init.checkpoint();
+  out.partial = init.partial();
+  const auto file = start.data_paths().find(std::string(specs::kInitFile));
+  if (init.file().empty()) return out;
+  if (file == start.data_paths().end())
+    return makeError(Code::kInternal, "nobody has told where the file of weights is");
+  out.file = file->second;
+  LOCKSTEP_ASSIGN(out.names, specs::weightNames(start.spec().model(), init.names()));
+  return out;
+}
+
 data::Augment augmentOf(const spec::v1::DataSpec& data) {
   return {data.augment().crop(), data.augment().flip()};
 }
 
+// Hashes were checked by the agent.
 Result<std::unique_ptr<data::Dataset>> openData(const node::v1::WorkerStart& start, bool train) {
-  const auto path = [&](const std::string& name) {
+  return specs::openData(start.spec(), train, [&](const std::string& name) {
     const auto at = start.data_paths().find(name);
     return at == start.data_paths().end() ? std::string() : at->second;
-  };
-  const auto decoded = [&](const std::string& name) { return path(std::string(kDecoded) + name); };
-  // Without evaluation data the training's is evaluated. Hashes were checked by the agent.
-  const bool evaluation = !train && !path("evaluate.images").empty();
-  if (start.spec().data().format() == "text") {
-    const bool other = !train && !path("evaluate.text").empty();
-    return data::openText(
-        specs::textFile(start.spec(), !other, path(other ? "evaluate.text" : "train.text")));
-  }
-  if (start.spec().data().format() == "tokens") {
-    const bool other = !train && !path("evaluate.tokens").empty();
-    return data::openTokens(
-        specs::tokenFiles(start.spec(), !other, path(other ? "evaluate.tokens" : "train.tokens")));
-  }
-  if (start.spec().data().format() == "table") {
-    const bool other = !train && !path("evaluate.table").empty();
-    const std::string name = other ? "evaluate.table" : "train.table";
-    data::TableFile table = specs::tableFile(start.spec(), !other, path(name));
-    table.decoded = decoded(name);
-    return data::openTable(table);
-  }
-  const std::string images = evaluation ? "evaluate.images" : "train.images";
-  const std::string labels = evaluation ? "evaluate.labels" : "train.labels";
-  const data::IdxFiles idx{path(images), path(labels), {}, {}, decoded(images), decoded(labels)};
-  const int classes = start.spec().model().classes();
-  return data::openIdx(idx, classes > 0 ? classes : 256);
+  });
 }
 
 runtime::Schedule scheduleOf(const spec::v1::TrainingSpec& training) {

@@ -75,6 +75,7 @@ std::string backendName(const node::v1::WorkerStart& start);
 backends::BackendOptions backendOptions(const node::v1::WorkerStart& start);
 Result<std::unique_ptr<backends::Backend>> openBackend(const node::v1::WorkerStart& start);
 Result<std::unique_ptr<data::Dataset>> openData(const node::v1::WorkerStart& start, bool train);
+Result<runtime::InitFrom> initOf(const node::v1::WorkerStart& start);
 data::Augment augmentOf(const spec::v1::DataSpec& data);
 runtime::Schedule scheduleOf(const spec::v1::TrainingSpec& training);
 

@@ -67,6 +67,8 @@ int complete(std::span<const Command> commands, const Globals& globals, const Ar
 // Returns the manual page in the macros of man(7).
 std::string manualPage(std::span<const Command> commands, std::string_view version);
 
+int predictCommand(const Globals& globals, const Arguments& arguments);
+int generateCommand(const Globals& globals, const Arguments& arguments);
 int exportCommand(const Globals& globals, const Arguments& arguments);
 int tokenizeCommand(const Globals& globals, const Arguments& arguments);
 int dataShowCommand(const Globals& globals, const Arguments& arguments);

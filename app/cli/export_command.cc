@@ -1,10 +1,9 @@
-// lockstep export: the weights of a model, for other programs.
-#include <filesystem>
-
+// lockstep export: the weights of a model, or its graph with them, for other programs.
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
+#include "app/cli/model_source.h"
 #include "app/cli/terminal.h"
-#include "app/history/history.h"
+#include "engine/onnx/onnx.h"
 #include "engine/specs/field.h"
 #include "engine/specs/options.h"
 #include "engine/specs/specs.h"
@@ -13,39 +12,6 @@
 namespace lockstep::app::cli {
 namespace {
 
-// Where weights are, and the spec of their model; null: not known.
-struct Source {
-  std::string path;
-  std::shared_ptr<const spec::v1::RunSpec> spec;
-};
-
-Result<Source> sourceOf(const Globals& globals, const Arguments& arguments) {
-  Source out;
-  const std::string& given = arguments.words()[0];
-  std::error_code none;
-  if (std::filesystem::exists(given, none)) {
-    out.path = given;
-  } else {
-    LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
-    LOCKSTEP_ASSIGN(const RunRow row, history->find(given));
-    if (row.modelFile.empty()) {
-      Error error = makeError(Code::kNotFound, "run {} has no model file", row.run);
-      error.why = "only a run that has ended has one";
-      error.next = "name a checkpoint of the run, a folder";
-      return error;
-    }
-    out.path = row.modelFile;
-    LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(row.run));
-    LOCKSTEP_ASSIGN(const RunSpecFile spec, completeRunSpec(documents.specResolved, {}));
-    out.spec = spec.spec;
-  }
-  if (const std::string model = arguments.text("model", ""); !model.empty()) {
-    LOCKSTEP_ASSIGN(const RunSpecFile spec, loadRunSpec(modelFile(model)));
-    out.spec = spec.spec;
-  }
-  return out;
-}
-
 Result<std::optional<DType>> typeOf(const Arguments& arguments) {
   const std::string type = arguments.text("type", "");
   if (type.empty()) return std::optional<DType>();
@@ -53,15 +19,28 @@ Result<std::optional<DType>> typeOf(const Arguments& arguments) {
   return dtypeFromName(type);
 }
 
+// Writes the forward graph with its weights. Returns the number of weights.
+Result<std::int64_t> exportOnnx(const std::string& to, const Globals& globals,
+                                const Arguments& arguments) {
+  for (const char* flag : {"names", "type"})
+    if (arguments.has(flag))
+      return invalidArgument("--{} is given, and an ONNX file has names and types of its own",
+                             flag);
+  LOCKSTEP_ASSIGN(const ModelSource source, modelWithSpec(globals, arguments));
+  LOCKSTEP_ASSIGN(const models::Model model, specs::toModel(source.spec->model()));
+  LOCKSTEP_ASSIGN(const weights::ModelWeights weights, weights::ModelWeights::open(source.path));
+  return onnx::exportModel(model, weights, to);
+}
+
 // Returns the number of tensors.
-Result<std::size_t> exportTo(const std::string& to, const Globals& globals,
-                             const Arguments& arguments) {
+Result<std::int64_t> exportTo(const std::string& to, const Globals& globals,
+                              const Arguments& arguments) {
   if (to.empty()) return invalidArgument("--to is missing; expected the file to write");
   const std::string names = arguments.text("names", "lockstep");
   const auto known = specs::valuesOf<spec::v1::InitSpec>("names");
   LOCKSTEP_TRY(specs::checkKind("--names", names, known));
   LOCKSTEP_ASSIGN(const std::optional<DType> type, typeOf(arguments));
-  LOCKSTEP_ASSIGN(const Source source, sourceOf(globals, arguments));
+  LOCKSTEP_ASSIGN(const ModelSource source, modelSource(globals, arguments));
   weights::Names named;
   if (names != "lockstep") {
     if (!source.spec) {
@@ -73,7 +52,7 @@ Result<std::size_t> exportTo(const std::string& to, const Globals& globals,
   }
   LOCKSTEP_ASSIGN(const weights::ModelWeights model, weights::ModelWeights::open(source.path));
   LOCKSTEP_TRY(weights::exportWeights(model, named, type, to));
-  return model.tensors().size();
+  return std::ssize(model.tensors());
 }
 
 }  // namespace
@@ -81,15 +60,18 @@ Result<std::size_t> exportTo(const std::string& to, const Globals& globals,
 int exportCommand(const Globals& globals, const Arguments& arguments) {
   const bool json = arguments.has("json");
   const std::string to = arguments.text("to", "");
-  const auto count = exportTo(to, globals, arguments);
+  const bool graph = to.ends_with(".onnx");
+  const Result<std::int64_t> count =
+      graph ? exportOnnx(to, globals, arguments) : exportTo(to, globals, arguments);
   if (!count.ok()) {
     report(count.error(), json);
     return exitCodeOf(count.error());
   }
+  const char* const what = graph ? "weights" : "tensors";
   if (json)
-    JsonLine("exported").add("file", to).add("tensors", static_cast<std::int64_t>(*count)).print();
+    JsonLine("exported").add("file", to).add(what, *count).print();
   else
-    put(stdout, fmt::format("{} tensors in {}\n", *count, to));
+    put(stdout, fmt::format("{} {} in {}\n", *count, what, to));
   return kSucceeded;
 }
 

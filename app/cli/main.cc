@@ -255,12 +255,50 @@ const std::vector<Command> kCommands{
       "SPEC] [--json]"},
      "Writes the weights of a run's model, of a model file, or of a checkpoint on this machine to "
      "a "
-     "safetensors\nfile.\n"
-     "  --to     the file\n"
+     "safetensors\nfile, or the model with them to an ONNX file, for other runtimes.\n"
+     "  --to     the file; FILE.onnx: the model\n"
      "  --names  lockstep (default), or gpt2: names and layout of Hugging Face's GPT2LMHeadModel\n"
      "  --type   of all weights (default: as they are)\n"
-     "  --model  the spec that a file or checkpoint is of, which other names need",
+     "  --model  the spec that a file or checkpoint is of, which other names and ONNX need",
      exportCommand},
+    {"predict",
+     {{"data=", "limit=", "out=", "outputs", "names=", "model=", "json"},
+      1,
+      1,
+      "predict RUN|FILE|FOLDER [--data FILE…] [--limit N] [--out FILE.csv] [--outputs]\n"
+      "        [--names lockstep|gpt2] [--model SPEC] [--json]"},
+     "Runs a trained model on the samples of a data set, on this machine, and prints a row for "
+     "each:\nclass and probability, or the values; of a text, how well it is predicted. Labels "
+     "that the data have\nare printed beside, loss and metric over all samples at the end.\n"
+     "  RUN…       a run that has ended, a safetensors file, a checkpoint or a folder of them\n"
+     "  --data     files in the format of the run's data (default: what it evaluates on); of "
+     "images twice,\n             for images and labels, or once\n"
+     "  --limit    the first N samples\n"
+     "  --out      the rows go to this file\n"
+     "  --outputs  the model's outputs as they are, too: logits\n"
+     "  --names    of the weights in a file, as for export\n"
+     "  --model    the spec that a file or checkpoint is of",
+     predictCommand},
+    {"generate",
+     {{"prompt=", "tokens=", "temperature=", "top-k=", "top-p=", "seed=", "vocabulary=", "merges=",
+       "end-of-text=", "names=", "model=", "json"},
+      1,
+      1,
+      "generate RUN|FILE|FOLDER --prompt TEXT [--tokens N] [--temperature T] [--top-k K]\n"
+      "         [--top-p P] [--seed S] [--vocabulary FILE --merges FILE] [--end-of-text TOKEN]\n"
+      "         [--names lockstep|gpt2] [--model SPEC] [--json]"},
+     "Prints how a text goes on by a trained language model, on this machine. The same seed prints "
+     "the same\ntext. Of a longer text the model sees as many of the last tokens as its input has; "
+     "each token takes a\nrun of the whole model.\n"
+     "  --prompt       the beginning of the text\n"
+     "  --tokens       how many to generate (default: 100)\n"
+     "  --temperature  0: always the likeliest token (default: 1)\n"
+     "  --top-k        among the K likeliest tokens only\n"
+     "  --top-p        among the likeliest tokens that have probability P together\n"
+     "  --vocabulary, --merges  of a model of tokens, as for tokenize; else tokens are bytes\n"
+     "  --end-of-text  ends the text, as '<|endoftext|>'\n"
+     "  --names, --model  as for predict",
+     generateCommand},
     {"cluster check",
      {{"json"}, 1, 1, "cluster check FILE [--json]"},
      "Connects to every node and prints its hardware and software, and whether the nodes reach "

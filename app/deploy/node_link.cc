@@ -15,17 +15,10 @@
 namespace lockstep::app {
 namespace {
 
-// lockstep-agent of the bundle, else the one beside this executable (a build folder).
-Result<std::string> findLocalAgent(const NodeLinkOptions& options) {
+Result<std::string> agentOf(const NodeLinkOptions& options) {
   if (!options.localAgent.empty()) return options.localAgent;
   if (!options.bundleFolder.empty()) return options.bundleFolder + "/lockstep-agent";
-  std::string self(4096, '\0');
-  const ssize_t size = ::readlink("/proc/self/exe", self.data(), self.size());
-  self.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
-  const std::string beside = self.substr(0, self.rfind('/')) + "/lockstep-agent";
-  if (::access(beside.c_str(), X_OK) == 0) return beside;
-  LOCKSTEP_ASSIGN(const std::string bundle, findBundle());
-  return bundle + "/lockstep-agent";
+  return findLocalAgent();
 }
 
 std::unique_ptr<Host> sshHost(const std::string& node, const spec::v1::SshSpec& ssh,
@@ -39,6 +32,16 @@ std::unique_ptr<Host> sshHost(const std::string& node, const spec::v1::SshSpec& 
 }
 
 }  // namespace
+
+Result<std::string> findLocalAgent() {
+  std::string self(4096, '\0');
+  const ssize_t size = ::readlink("/proc/self/exe", self.data(), self.size());
+  self.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  const std::string beside = self.substr(0, self.rfind('/')) + "/lockstep-agent";
+  if (::access(beside.c_str(), X_OK) == 0) return beside;
+  LOCKSTEP_ASSIGN(const std::string bundle, findBundle());
+  return bundle + "/lockstep-agent";
+}
 
 std::unique_ptr<Host> loginHost(const spec::v1::PlacementSpec& placement,
                                 const NodeLinkOptions& options) {
@@ -77,7 +80,7 @@ class NodeLink::Impl {
     deployOptions.onProgress = options_.onProgress;
     deployOptions.stop = stop;
     if (!connection_) {
-      LOCKSTEP_ASSIGN(const std::string agent, findLocalAgent(options_));
+      LOCKSTEP_ASSIGN(const std::string agent, agentOf(options_));
       return startLocalAgent(agent, deployOptions);
     }
     if (jobNode_ != nullptr) return agentOfJob(deployOptions);

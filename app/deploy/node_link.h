@@ -36,6 +36,10 @@ struct NodeLinkOptions {
 // if the studio itself runs as root, as in containers.
 bool allowsRoot(const spec::v1::NodeSpec& node, bool studioIsRoot);
 
+// Returns the path of the lockstep-agent beside this executable (a build folder), else of that of
+// the bundle.
+Result<std::string> findLocalAgent();
+
 // Returns the login node of a scheduler, not connected yet.
 std::unique_ptr<Host> loginHost(const spec::v1::PlacementSpec& placement,
                                 const NodeLinkOptions& options);

@@ -37,7 +37,7 @@ class Dataset {
 // Files may be gzip-compressed. IDX files of this node: images u8[N×H×W] and labels u8[N].
 struct IdxFiles {
   std::string images;
-  std::string labels;
+  std::string labels;        // "": there are none, and no field "label"
   std::string imagesSha256;  // "": not checked
   std::string labelsSha256;
   // path in DecodedFolder, if cached: mapped instead of reading the file

@@ -132,16 +132,19 @@ class IdxDataset final : public Dataset {
   IdxDataset(IdxArray images, IdxArray labels)
       : images_(std::move(images)),
         labels_(std::move(labels)),
-        fields_{{"x", DType::kU8, {images_.facts.dimensions[1], images_.facts.dimensions[2], 1}},
-                {"label", DType::kI32, {}}},
+        fields_{{"x", DType::kU8, {images_.facts.dimensions[1], images_.facts.dimensions[2], 1}}},
         pixels_(static_cast<std::size_t>(fields_[0].bytes())),
-        image_(images_.elements().data()),
-        label_(labels_.elements().data()) {}
+        image_(images_.elements().data()) {
+    if (labels_.facts.dimensions.empty()) return;
+    fields_.push_back({"label", DType::kI32, {}});
+    label_ = labels_.elements().data();
+  }
 
   std::int64_t size() const override { return images_.facts.dimensions[0]; }
   const std::vector<Field>& fields() const override { return fields_; }
   void read(std::int64_t index, std::size_t field, std::byte* out) const override {
-    LOCKSTEP_CHECK(index >= 0 && index < size() && field < 2, "sample {} field {}", index, field);
+    LOCKSTEP_CHECK(index >= 0 && index < size() && field < fields_.size(), "sample {} field {}",
+                   index, field);
     if (field == 0) {
       std::memcpy(out, image_ + static_cast<std::size_t>(index) * pixels_, pixels_);
     } else {
@@ -155,7 +158,7 @@ class IdxDataset final : public Dataset {
   IdxArray labels_;
   std::vector<Field> fields_;
   std::size_t pixels_;
-  const char *image_, *label_;  // the first elements
+  const char *image_, *label_ = nullptr;  // the first elements
 };
 
 }  // namespace
@@ -201,6 +204,7 @@ Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep,
 
 Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts& labels,
                 const Shape& sample, int classes) {
+  const bool labelled = !files.labels.empty();
   const auto dimensions = [](const std::string& path, const Message& given, const FileFacts& facts,
                              std::size_t rank) -> Status {
     if (facts.dimensions.size() == rank) return {};
@@ -211,8 +215,8 @@ Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts&
     return error;
   };
   LOCKSTEP_TRY(dimensions(files.images, "images", images, 3));
-  LOCKSTEP_TRY(dimensions(files.labels, "labels", labels, 1));
-  if (images.dimensions[0] != labels.dimensions[0])
+  if (labelled) LOCKSTEP_TRY(dimensions(files.labels, "labels", labels, 1));
+  if (labelled && images.dimensions[0] != labels.dimensions[0])
     return dataLoss(files.labels, message("{} labels for the {} images of {}", labels.dimensions[0],
                                           images.dimensions[0], files.images));
   const Shape held = {images.dimensions[1], images.dimensions[2], 1};
@@ -227,7 +231,7 @@ Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts&
     error.next = "give images of that shape, or make it model.input.shape";
     return error;
   }
-  if (labels.highest >= classes) {
+  if (labelled && labels.highest >= classes) {
     Error error = dataLoss(files.labels, message("record {} has label {}; expected 0 to {}",
                                                  labels.highestAt, labels.highest, classes - 1));
     error.next = "give the labels of these images, or correct model.classes";
@@ -239,8 +243,10 @@ Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts&
 Result<std::unique_ptr<Dataset>> openIdx(const IdxFiles& files, int classes) {
   LOCKSTEP_ASSIGN(IdxArray images,
                   openArray(files.images, files.imagesSha256, files.decodedImages));
-  LOCKSTEP_ASSIGN(IdxArray labels,
-                  openArray(files.labels, files.labelsSha256, files.decodedLabels));
+  IdxArray labels;
+  if (!files.labels.empty()) {
+    LOCKSTEP_ASSIGN(labels, openArray(files.labels, files.labelsSha256, files.decodedLabels));
+  }
   LOCKSTEP_TRY(checkIdx(files, images.facts, labels.facts, {}, classes));
   return std::unique_ptr<Dataset>(new IdxDataset(std::move(images), std::move(labels)));
 }

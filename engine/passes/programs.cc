@@ -46,6 +46,10 @@ Result<ir::Graph> evaluateProgram(const ir::Graph& evaluate, const StepProgram& 
                   build.add(ir::Op::kFlatten, "metrics", std::move(metrics), {}));
   build.stage = everywhere;
   LOCKSTEP_TRY(addMetrics(build, step.metric, pack));
+  for (const auto& [name, value] : sinks)  // what else the graph gives
+    if (name != "loss" && name != "weight" && name != step.metric)
+      LOCKSTEP_TRY(build.add(ir::Op::kResult, name + ".result", {rewrite(value)}, {{"name", name}})
+                       .status());
   return rewrite.take();
 }
 

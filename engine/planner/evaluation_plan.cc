@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "engine/planner/planner.h"
+#include "engine/planner/forward_plan.h"
 
 namespace lockstep::planner {
 
@@ -39,6 +39,16 @@ Result<plan::Plan> makeEvaluationPlan(const PlanRequest& request, const cluster:
     return makeError(Code::kInternal, "the plan that evaluates {} does not hold: {}", plan.name,
                      status.error().text());
   return plan;
+}
+
+Result<plan::Plan> makeForwardPlan(PlanRequest request, const cluster::Device& device,
+                                   const CostModel& cost) {
+  ir::Graph& graph = request.evaluate.graph;
+  const ir::ValueId output = graph.node(graph.value(request.evaluate.loss).producer).inputs.front();
+  LOCKSTEP_TRY(
+      graph.add(ir::Op::kResult, "output.result", {output}, {{"name", std::string(kModelOutput)}})
+          .status());
+  return makeEvaluationPlan(request, device, cost);
 }
 
 }  // namespace lockstep::planner

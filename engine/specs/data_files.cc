@@ -34,4 +34,33 @@ data::TokenFiles tokenFiles(const spec::v1::RunSpec& run, bool train, const std:
   return out;
 }
 
+Result<std::unique_ptr<data::Dataset>> openData(
+    const spec::v1::RunSpec& run, bool train,
+    const std::function<std::string(const std::string& name)>& path) {
+  // Without evaluation data the training's is evaluated.
+  const auto name = [&](const std::string& kind) {
+    const bool other = !train && !path("evaluate." + kind).empty();
+    return (other ? "evaluate." : "train.") + kind;
+  };
+  const auto decoded = [&](const std::string& of) { return path(std::string(kDecoded) + of); };
+  const auto isTrain = [](const std::string& of) { return of.starts_with("train."); };
+  const std::string& format = run.data().format();
+  if (format == "text" || format == "tokens") {
+    const std::string file = name(format);
+    if (format == "text") return data::openText(textFile(run, isTrain(file), path(file)));
+    return data::openTokens(tokenFiles(run, isTrain(file), path(file)));
+  }
+  if (format == "table") {
+    const std::string file = name("table");
+    data::TableFile table = tableFile(run, isTrain(file), path(file));
+    table.decoded = decoded(file);
+    return data::openTable(table);
+  }
+  const std::string images = name("images");
+  const std::string labels = isTrain(images) ? "train.labels" : "evaluate.labels";
+  const data::IdxFiles idx{path(images), path(labels), {}, {}, decoded(images), decoded(labels)};
+  const int classes = run.model().classes();
+  return data::openIdx(idx, classes > 0 ? classes : 256);
+}
+
 }  // namespace lockstep::specs

@@ -1,5 +1,6 @@
 #include "engine/specs/planned.h"
 
+#include "engine/planner/forward_plan.h"
 #include "engine/specs/workload.h"
 
 namespace lockstep::specs {
@@ -80,6 +81,22 @@ Result<Planned> makePlanned(const spec::v1::RunSpec& run, const spec::v1::Cluste
   LOCKSTEP_ASSIGN(out.request, planRequestOf(run, out.model, out.cluster.mesh.axisSize("data")));
   LOCKSTEP_ASSIGN(out.plan, planner::makePlan(out.request, out.cluster, cost, trace));
   return out;
+}
+
+Result<plan::Plan> makeForwardPlan(const spec::v1::RunSpec& run, std::int64_t batch, int threads) {
+  if (run.has_workload())
+    return invalidArgument("the run is a program of your own, whose model Lockstep does not know");
+  spec::v1::RunSpec alone = run;
+  alone.mutable_strategy()->Clear();
+  alone.mutable_strategy()->set_kind("mirrored");
+  auto& training = *alone.mutable_training();
+  training.set_evaluate_batch(batch);
+  training.clear_loss_scale();
+  if (training.precision() == "fp16" || training.precision() == "tf32")
+    training.set_precision("fp32");
+  LOCKSTEP_ASSIGN(const models::Model model, toModel(alone.model()));
+  LOCKSTEP_ASSIGN(planner::PlanRequest request, planRequestOf(alone, model, 1));
+  return planner::makeForwardPlan(std::move(request), {"here", "here", "cpu", 0, threads}, {});
 }
 
 }  // namespace lockstep::specs

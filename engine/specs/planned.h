@@ -1,6 +1,7 @@
 // The plan of a run on a cluster, built from their specs.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "engine/cluster/mesh.h"
@@ -22,5 +23,10 @@ struct Planned {
 Result<Planned> makePlanned(const spec::v1::RunSpec& run, const spec::v1::ClusterSpec& cluster,
                             const std::vector<NodeHost>& hosts, const planner::CostModel& cost,
                             passes::PassTrace* trace = nullptr);
+
+// Returns the plan of the model's forward pass for `batch` samples on `threads` processors of one
+// machine (planner/forward_plan.h), in the run's precision where processors have it, else in fp32.
+// Precondition and errors as above; a program of the user's own has no model.
+Result<plan::Plan> makeForwardPlan(const spec::v1::RunSpec& run, std::int64_t batch, int threads);
 
 }  // namespace lockstep::specs

@@ -1663,6 +1663,70 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::Message</name>
         <message>
+            <source>cannot read stdin</source>
+            <translation>无法读取标准输入</translation>
+        </message>
+        <message>
+            <source>stdin ends after %1 of %2 bytes</source>
+            <translation>标准输入在 %2 字节中的第 %1 字节之后结束</translation>
+        </message>
+        <message>
+            <source>cannot write stdout</source>
+            <translation>无法写入标准输出</translation>
+        </message>
+        <message>
+            <source>stdin is not what lockstep predict writes</source>
+            <translation>标准输入不是 lockstep predict 所写的内容</translation>
+        </message>
+        <message>
+            <source>stdin ends before the plan</source>
+            <translation>标准输入在计划之前结束</translation>
+        </message>
+        <message>
+            <source>the plan of %1 gives no output</source>
+            <translation>%1 的计划没有输出</translation>
+        </message>
+        <message>
+            <source>stdin ends amid a batch</source>
+            <translation>标准输入在一个批次中途结束</translation>
+        </message>
+        <message>
+            <source>a forward pass is run by one rank, and the plan is of %1</source>
+            <translation>前向计算由一个 rank 执行，而计划是 %1 个 rank 的</translation>
+        </message>
+        <message>
+            <source>the process that runs the model ended</source>
+            <translation>运行模型的进程已结束</translation>
+        </message>
+        <message>
+            <source>signal %1</source>
+            <translation>信号 %1</translation>
+        </message>
+        <message>
+            <source>%1 is not of this model</source>
+            <translation>%1 不属于此模型</translation>
+        </message>
+        <message>
+            <source>it has no %1</source>
+            <translation>其中没有 %1</translation>
+        </message>
+        <message>
+            <source>its %1 is %2[%3], the model&apos;s f32[%4]</source>
+            <translation>其 %1 为 %2[%3]，模型的为 f32[%4]</translation>
+        </message>
+        <message>
+            <source>the weights are %1 MiB; an ONNX file has at most %2</source>
+            <translation>权重为 %1 MiB；ONNX 文件最多 %2</translation>
+        </message>
+        <message>
+            <source>the model is %1 MiB; an ONNX file has at most %2</source>
+            <translation>模型为 %1 MiB；ONNX 文件最多 %2</translation>
+        </message>
+        <message>
+            <source>the run is a program of your own, whose model Lockstep does not know</source>
+            <translation>此运行是您自己的程序，Lockstep 不了解其模型</translation>
+        </message>
+        <message>
             <source>%1 is set by Lockstep; expected a field of placement, or another option</source>
             <translation>%1 由 Lockstep 设置；请使用 placement 的字段，或其他选项</translation>
         </message>
