@@ -76,7 +76,10 @@ Result<Shown> answers(const Globals& globals, const Arguments& arguments) {
   for (const WhatIfChanges& changes :
        asked.empty() ? usualQuestions(out.run) : std::vector<WhatIfChanges>{asked}) {
     Question question{textOf(changes), changes};
-    LOCKSTEP_ASSIGN(question.answer, whatIf(out.run, out.replayed, changes));
+    auto answer = whatIf(out.run, out.replayed, changes);
+    if (!answer.ok() && asked.empty()) continue;  // of the only server, for instance
+    if (!answer.ok()) return answer.error();
+    question.answer = std::move(*answer);
     out.questions.push_back(std::move(question));
   }
   return out;

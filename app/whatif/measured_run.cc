@@ -220,15 +220,45 @@ class Reader {
       }
       exchange.inStep.push_back(std::max(seconds, 0.0));
     }
+    addMessages(at);
+  }
+
+  // A message that was sent after its receiver had begun to wait took until the end of the receive.
+  // Of one that was sent before, that is the most, and the receive itself the least; between these
+  // it took as long as others of its size. `at` returns when a step of a rank's plan ran.
+  template <typename F>
+  void addMessages(F at) {
+    struct Bounds {
+      double least = 0, most = 0;
+      std::int64_t bytes = 0;
+    };
+    std::vector<Bounds> all;
+    std::map<std::int64_t, std::vector<double>> exact;  // by size
     for (const Receive& receive : receives_) {
       const Interval own = at(receive.rank, receive.at);
-      std::int64_t since = own.begin;
+      std::int64_t sent = std::numeric_limits<std::int64_t>::min();
       for (const int exchange : receive.exchanges) {
         const auto& [rank, id] = out_.exchanges[static_cast<std::size_t>(exchange)].places.front();
-        since = std::max(since, at(rank, id).begin);
+        sent = std::max(sent, at(rank, id).begin);
       }
-      const double seconds = std::max(0.0, static_cast<double>(own.end - since) * 1e-9);
-      for (const int exchange : receive.exchanges) {
+      Bounds& bounds = all.emplace_back();
+      if (receive.exchanges.empty()) continue;
+      const auto until = [&](std::int64_t begin) {
+        return std::max(0.0, static_cast<double>(own.end - begin) * 1e-9);
+      };
+      bounds = {until(std::max(own.begin, sent)), until(sent),
+                out_.ranks[static_cast<std::size_t>(receive.rank)]
+                        .script[static_cast<std::size_t>(receive.at)]
+                        ->bytes /
+                    static_cast<std::int64_t>(receive.exchanges.size())};
+      if (sent >= own.begin) exact[bounds.bytes].push_back(bounds.least);
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto known = exact.find(all[i].bytes);
+      const double seconds =
+          known == exact.end() ? all[i].least
+                               : std::clamp(lowerMedian(known->second), all[i].least, all[i].most);
+      for (const int exchange : receives_[i].exchanges) {
         double& longest = out_.exchanges[static_cast<std::size_t>(exchange)].inStep.back();
         longest = std::max(longest, seconds);
       }

@@ -193,8 +193,8 @@ Result<WhatIfAnswer> whatIf(const MeasuredRun& run, const Replayed& replayed,
   LOCKSTEP_TRY(circumstances.change(changes));
   planner::Replay replay = circumstances.replay(!changes.noBubble);
   WhatIfAnswer out;
-  const double share =
-      replayed.stepSeconds > 0 ? mean(replay.stepSeconds) / replayed.stepSeconds : 1;
+  const double seconds = changes.noBubble ? replay.slowestSeconds : mean(replay.stepSeconds);
+  const double share = replayed.stepSeconds > 0 ? seconds / replayed.stepSeconds : 1;
   out.stepSeconds = replayed.measuredSeconds() * share;
   out.ranks = std::move(replay.ranks);
   if (out.stepSeconds > 0)

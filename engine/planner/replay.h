@@ -19,13 +19,16 @@ using MeasuredSeconds = std::function<double(int rank, int step, plan::StepId pl
 struct ReplayOptions {
   int steps = 1;
   bool waitForStages = true;  // false: messages between the stages of a pipeline are always there
+  bool events = false;
 };
 
 struct Replay {
   // By training step: the time since a rank's previous one ended, its mean over ranks.
   std::vector<double> stepSeconds;
+  double slowestSeconds = 0;  // of a step, the mean of the slowest rank: others may not wait for it
   // Seconds a step, without the first one where there are others.
   std::vector<Simulation::Breakdown> ranks;
+  std::vector<plan::Event> events;  // where wanted, as Simulation::events
 };
 
 // Runs the plan's step. Ranks share no cores: what they shared is part of the measured durations.

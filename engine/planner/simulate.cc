@@ -84,12 +84,16 @@ class Simulator {
   Replay replayed() {
     play();
     Replay out;
-    out.ranks = results().ranks;
+    Simulation simulation = results();
+    out.ranks = std::move(simulation.ranks);
+    out.events = std::move(simulation.events);
     out.stepSeconds.resize(static_cast<std::size_t>(options_.steps));
-    for (const Rank& rank : ranks_)
+    for (const Rank& rank : ranks_) {
+      out.slowestSeconds = std::max(out.slowestSeconds, rank.ends.back() / options_.steps);
       for (std::size_t step = 0; step < rank.ends.size(); ++step)
         out.stepSeconds[step] += (rank.ends[step] - (step > 0 ? rank.ends[step - 1] : 0)) /
                                  static_cast<double>(ranks_.size());
+    }
     return out;
   }
 
@@ -553,7 +557,7 @@ Replay replay(const plan::Plan& plan, const MeasuredSeconds& seconds,
     return {};
   SimulateOptions simulated;
   simulated.steps = options.steps;
-  simulated.events = false;
+  simulated.events = options.events;
   const cluster::Cluster ownCores;  // none known: each rank has a host of its own
   const CostModel unpriced;
   return Simulator(plan, plan.schedule, ownCores, unpriced, simulated, &seconds,
