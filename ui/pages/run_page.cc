@@ -23,6 +23,7 @@
 #include "ui/pages/steps_panel.h"
 #include "ui/pages/straggler_panel.h"
 #include "ui/pages/traffic_panel.h"
+#include "ui/pages/what_if_panel.h"
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"
 #include "ui/studio/step_reader.h"
@@ -142,6 +143,8 @@ void RunPage::buildTabs() {
   addPart("traffic", scrolled(traffic_, this));
   dashboard_ = new DashboardView(*document_, {stepGroup_, timeGroup_, epochGroup_}, this);
   addPart("dashboard", dashboard_);
+  whatIf_ = new WhatIfPanel(document_, this);
+  addPart("whatif", scrolled(whatIf_, this));
   connect(dashboard_, &DashboardView::problem, this,
           [this](const Error& error) { message()->showError(error); });
   connect(tabs_, &QTabWidget::currentChanged, this, [this] {
@@ -544,6 +547,7 @@ void RunPage::retranslate() {
   tabs_->setTabText(4, tr("Stragglers"));
   tabs_->setTabText(5, tr("Traffic"));
   tabs_->setTabText(6, tr("Dashboard"));
+  tabs_->setTabText(7, tr("What if"));
   tabs_->setAccessibleName(tr("Parts of the run"));
   smoothLabel_->setText(tr("Smoothing"));
   smooth_->setAccessibleName(tr("Smoothing"));
@@ -574,6 +578,7 @@ void RunPage::retranslate() {
   logs_->retranslate();
   steps_->retranslate();
   costs_->retranslate();
+  whatIf_->retranslate();
   traffic_->retranslate();
   dashboard_->retranslate();
   placeAllSeries();

@@ -215,7 +215,8 @@ void RunPage::showAsProgram() {
   asProgram_ = true;
   for (Figure* figure : {metricFigure_, throughputFigure_, stepTime_}) figure->hide();
   progress_->hide();
-  tabs_->setTabVisible(static_cast<int>(parts_.indexOf("traffic")), false);
+  for (const char* part : {"traffic", "whatif"})
+    tabs_->setTabVisible(static_cast<int>(parts_.indexOf(part)), false);
   showStepsOfProgram();
   const auto hidden = [this](QWidget* card) {
     overviewGrid_->removeWidget(card);
