@@ -83,11 +83,12 @@ const std::vector<Command> kCommands{
      "beside its peers.",
      stragglersCommand},
     {"whatif",
-     {{"without=", "link=", "ideal-network", "no-bubble", "last=", "json"},
+     {{"without=", "link=", "ideal-network", "no-bubble", "ranks=", "set=", "last=", "json"},
       1,
       1,
       "whatif RUN [--without RANK]… [--link NODE-NODE=RATE]… [--ideal-network] [--no-bubble] "
-      "[--last N] [--json]"},
+      "\n"
+      "            [--ranks N] [--set path=value]… [--last N] [--json]"},
      "Replays the steps of a run as they were measured, had something been otherwise: step time,\n"
      "samples a second, and the error, which a replay of what did happen has. Without a change, "
      "prints\n"
@@ -96,7 +97,11 @@ const std::vector<Command> kCommands{
      "  --link           a link between two nodes has another rate: n1-n2=10Gbit/s, n1-n2=1.2GB/s\n"
      "  --ideal-network  nothing takes time to travel\n"
      "  --no-bubble      the stages of a pipeline do not wait for each other\n"
-     "  --last           replays the last steps alone",
+     "  --ranks          as many ranks; further hosts are copies of those that there are\n"
+     "  --set            another option, as training.precision=bf16: the run is planned anew, with "
+     "costs as\n"
+     "                   it measured them\n"
+     "  --last           counts the last steps alone",
      whatIfCommand},
     {"stop",
      {{"json"}, 1, 1, "stop RUN [--json]"},

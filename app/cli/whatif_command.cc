@@ -4,6 +4,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
 #include "app/cli/terminal.h"
+#include "app/whatif/planned_anew.h"
 #include "app/whatif/what_if.h"
 
 namespace lockstep::app::cli {
@@ -21,7 +22,18 @@ struct Shown {
   MeasuredRun run;
   Replayed replayed;
   std::vector<Question> questions;
+  OtherSettings settings;
+  std::optional<PlannedAnew> anew;  // with the settings
 };
+
+Result<OtherSettings> settingsOf(const Arguments& arguments) {
+  constexpr std::int64_t kMostRanks = 1 << 16;
+  OtherSettings out;
+  LOCKSTEP_ASSIGN(const std::int64_t ranks, arguments.integer("ranks", 0, 1, kMostRanks));
+  out.ranks = static_cast<int>(ranks);
+  out.sets = arguments.all("set");
+  return out;
+}
 
 Result<WhatIfChanges> changesOf(const Arguments& arguments, const MeasuredRun& run) {
   WhatIfChanges out;
@@ -70,9 +82,18 @@ Result<Shown> answers(const Globals& globals, const Arguments& arguments) {
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
   LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
   Shown out;
+  LOCKSTEP_ASSIGN(out.settings, settingsOf(arguments));
   LOCKSTEP_ASSIGN(out.run, readMeasuredRun(*history, row, last));
   LOCKSTEP_ASSIGN(const WhatIfChanges asked, changesOf(arguments, out.run));
+  if (!asked.empty() && !out.settings.empty())
+    return invalidArgument(
+        "--ranks and --set plan the run anew; leave --without, --link, --ideal-network and "
+        "--no-bubble out");
   out.replayed = replayOf(out.run);
+  if (!out.settings.empty()) {
+    LOCKSTEP_ASSIGN(out.anew, plannedAnew(*history, out.run, out.replayed, out.settings));
+    return out;
+  }
   for (const WhatIfChanges& changes :
        asked.empty() ? usualQuestions(out.run) : std::vector<WhatIfChanges>{asked}) {
     Question question{textOf(changes), changes};
@@ -105,6 +126,13 @@ std::string changesJson(const WhatIfChanges& changes) {
       .text();
 }
 
+std::string settingsText(const Shown& shown) {
+  std::vector<std::string> parts = shown.settings.sets;
+  if (shown.settings.ranks > 0)
+    parts.insert(parts.begin(), fmt::format("{} ranks", shown.anew->ranks));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 void printJson(const Shown& shown) {
   const double measured = shown.replayed.measuredSeconds();
   JsonLine("replay")
@@ -127,6 +155,15 @@ void printJson(const Shown& shown) {
         .add("samples_per_second", one.answer.samplesPerSecond)
         .add("error", shown.replayed.error())
         .print();
+  if (shown.anew)
+    JsonLine("whatif")
+        .add("text", settingsText(shown))
+        .add("ranks", shown.anew->ranks)
+        .addRaw("settings", jsonTexts(shown.settings.sets))
+        .add("step_seconds", shown.anew->stepSeconds)
+        .add("samples_per_second", shown.anew->samplesPerSecond)
+        .add("error", shown.anew->error)
+        .print();
 }
 
 void printText(const Shown& shown) {
@@ -134,6 +171,7 @@ void printText(const Shown& shown) {
   put(stdout, fmt::format("steps {} to {} of run {}: {} replayed, with the events of {}\n\n",
                           shown.run.steps.front(), shown.run.steps.back(), shown.run.run,
                           shown.run.steps.size(), shown.run.sampled.size()));
+  const double error = shown.anew ? shown.anew->error : shown.replayed.error();
   Table table{{"", "step", "samples/s", "step time"}, {false, true, true, true}, {}};
   const auto add = [&](const std::string& name, double seconds, bool isChange) {
     table.rows.push_back(
@@ -144,11 +182,21 @@ void printText(const Shown& shown) {
   add("measured", measured, false);
   add("replayed", shown.replayed.stepSeconds, true);
   for (const Question& one : shown.questions) add(one.text, one.answer.stepSeconds, true);
+  if (shown.anew) {
+    add(settingsText(shown), shown.anew->stepSeconds, true);
+    table.rows.back()[2] = fmt::format("{:.0f}", shown.anew->samplesPerSecond);
+  }
   put(stdout, table.text());
+  if (shown.anew)
+    return put(
+        stdout,
+        fmt::format(
+            "\nerror: planned anew with measured costs, what did happen is off by {:+.1f} %\n",
+            100 * error));
   put(stdout,
       fmt::format("\nerror: the replay of what did happen is off by {:+.1f} %, and by {:.1f} % "
                   "in a single step\n",
-                  100 * shown.replayed.error(), 100 * shown.replayed.spread()));
+                  100 * error, 100 * shown.replayed.spread()));
 }
 
 }  // namespace

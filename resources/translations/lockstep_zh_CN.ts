@@ -1663,6 +1663,18 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::Message</name>
         <message>
+            <source>run %1 cannot be planned anew</source>
+            <translation>运行 %1 无法重新规划</translation>
+        </message>
+        <message>
+            <source>the scheduler has not allocated its nodes</source>
+            <translation>调度器尚未分配其节点</translation>
+        </message>
+        <message>
+            <source>node %1 has several kinds of devices</source>
+            <translation>节点 %1 有多种设备</translation>
+        </message>
+        <message>
             <source>its nodes are %1</source>
             <translation>其节点为 %1</translation>
         </message>
@@ -1676,7 +1688,7 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         </message>
         <message>
             <source>it was planned for %1 ranks and went on with %2</source>
-            <translation>它按 %1 个 rank 规划,后来以 %2 个 rank 继续</translation>
+            <translation>它按 %1 个 rank 规划，后来以 %2 个 rank 继续</translation>
         </message>
         <message>
             <source>rank %1 has no other rank to be as fast as</source>
@@ -1684,11 +1696,11 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         </message>
         <message>
             <source>there is no rank %1: the run has ranks 0 to %2</source>
-            <translation>没有 rank %1:该运行的 rank 为 0 到 %2</translation>
+            <translation>没有 rank %1：该运行的 rank 为 0 到 %2</translation>
         </message>
         <message>
             <source>the run has no bubble: its plan is not a pipeline</source>
-            <translation>该运行没有气泡:其计划不是流水线</translation>
+            <translation>该运行没有气泡：其计划不是流水线</translation>
         </message>
         <message>
             <source>the ranks of the run exchange nothing</source>
@@ -1700,11 +1712,11 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         </message>
         <message>
             <source>it is a program of the user&apos;s own, of which there is no plan</source>
-            <translation>它是用户自己的程序,没有计划</translation>
+            <translation>它是用户自己的程序，没有计划</translation>
         </message>
         <message>
             <source>its training is asynchronous: its ranks do not wait for each other</source>
-            <translation>它是异步训练:各 rank 互不等待</translation>
+            <translation>它是异步训练：各 rank 互不等待</translation>
         </message>
         <message>
             <source>the history has the events of none of its steps after the first five</source>
@@ -1712,7 +1724,7 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         </message>
         <message>
             <source>events are recorded of every 50th step, and on request: lockstep profile RUN</source>
-            <translation>每 50 步记录一次事件,也可按需记录:lockstep profile RUN</translation>
+            <translation>每 50 步记录一次事件，也可按需记录：lockstep profile RUN</translation>
         </message>
         <message>
             <source>it has more steps than can be read at once</source>
@@ -1720,7 +1732,7 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         </message>
         <message>
             <source>replay its last ones: --last 1000</source>
-            <translation>请只重放最后若干步:--last 1000</translation>
+            <translation>请只重放最后若干步：--last 1000</translation>
         </message>
         <message>
             <source>no step after the first five has been reported by all ranks</source>
@@ -8758,6 +8770,10 @@ its last lines:
     <context>
         <name>lockstep::ui::RunPage</name>
         <message>
+            <source>Error of the replay</source>
+            <translation>重放误差</translation>
+        </message>
+        <message>
             <source>No rank</source>
             <translation>无 rank</translation>
         </message>
@@ -8771,7 +8787,7 @@ its last lines:
         </message>
         <message>
             <source>Rank %1 (%2)</source>
-            <translation>Rank %1(%2)</translation>
+            <translation>Rank %1（%2）</translation>
         </message>
         <message>
             <source>%1 in a single step</source>
@@ -8779,7 +8795,7 @@ its last lines:
         </message>
         <message>
             <source>Steps %1 to %2, of which %3 were replayed with their measured durations. The error is that of a replay of what did happen.</source>
-            <translation>第 %1 到 %2 步,其中 %3 步以实测时长重放。误差来自对实际发生情况的重放。</translation>
+            <translation>第 %1 到 %2 步，其中 %3 步以实测时长重放。误差来自对实际发生情况的重放。</translation>
         </message>
         <message>
             <source>The run&apos;s steps are being read.</source>
@@ -8791,11 +8807,11 @@ its last lines:
         </message>
         <message>
             <source>As fast as its peers:</source>
-            <translation>与同伴一样快:</translation>
+            <translation>与同伴一样快：</translation>
         </message>
         <message>
             <source>Another rate of link:</source>
-            <translation>改变链路速率:</translation>
+            <translation>改变链路速率：</translation>
         </message>
         <message>
             <source>Rank that is as fast as its peers</source>
@@ -8811,11 +8827,11 @@ its last lines:
         </message>
         <message>
             <source>An ideal network: nothing takes time to travel</source>
-            <translation>理想网络:传输不花时间</translation>
+            <translation>理想网络：传输不花时间</translation>
         </message>
         <message>
             <source>No bubble: the stages of a pipeline do not wait for each other</source>
-            <translation>无气泡:流水线各阶段互不等待</translation>
+            <translation>无气泡：流水线各阶段互不等待</translation>
         </message>
         <message>
             <source>Measured step</source>

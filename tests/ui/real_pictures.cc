@@ -99,7 +99,7 @@ void inEveryLook(MainWindow& window, const std::function<void(const QString& loo
 void shootPages(MainWindow& window, RunPage& run, ClusterPage& cluster, ModelPage& model,
                 const QString& look) {
   for (const char* part :
-       {"overview", "nodes", "logs", "steps", "stragglers", "traffic", "dashboard", "whatif"}) {
+       {"overview", "nodes", "logs", "steps", "stragglers", "traffic", "dashboard"}) {
     const bool ofAMoment = part == QByteArray("steps");
     window.goTo({run.key(), part, ofAMoment ? kSlowRank : -1,
                  ofAMoment ? run.document()->lastStep() - 20 : 0});

@@ -138,13 +138,19 @@ void RunPage::buildTabs() {
   steps_ = new StepsPanel(document_, reader, this);
   addPart("steps", scrolled(steps_, this));
   costs_ = new CostsPanel(document_, this);
-  addPart("stragglers", scrolled(costs_, this));
+  whatIf_ = new WhatIfPanel(document_, this);
+  auto* waits = new QWidget(this);
+  waits->setObjectName("runWaits");
+  auto* waitsColumn = new QVBoxLayout(waits);
+  waitsColumn->setContentsMargins(0, 0, 0, 0);
+  waitsColumn->setSpacing(0);
+  waitsColumn->addWidget(costs_, 1);
+  waitsColumn->addWidget(whatIf_);
+  addPart("stragglers", scrolled(waits, this));
   traffic_ = new TrafficPanel(document_, reader, this);
   addPart("traffic", scrolled(traffic_, this));
   dashboard_ = new DashboardView(*document_, {stepGroup_, timeGroup_, epochGroup_}, this);
   addPart("dashboard", dashboard_);
-  whatIf_ = new WhatIfPanel(document_, this);
-  addPart("whatif", scrolled(whatIf_, this));
   connect(dashboard_, &DashboardView::problem, this,
           [this](const Error& error) { message()->showError(error); });
   connect(tabs_, &QTabWidget::currentChanged, this, [this] {
@@ -547,7 +553,6 @@ void RunPage::retranslate() {
   tabs_->setTabText(4, tr("Stragglers"));
   tabs_->setTabText(5, tr("Traffic"));
   tabs_->setTabText(6, tr("Dashboard"));
-  tabs_->setTabText(7, tr("What if"));
   tabs_->setAccessibleName(tr("Parts of the run"));
   smoothLabel_->setText(tr("Smoothing"));
   smooth_->setAccessibleName(tr("Smoothing"));

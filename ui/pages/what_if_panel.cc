@@ -74,7 +74,6 @@ WhatIfPanel::WhatIfPanel(RunDocument* document, QWidget* parent)
   note_ = makeLabel("whatIfNote", this, "muted");
   note_->setWordWrap(true);
   column->addWidget(note_);
-  column->addStretch(1);
   stack_->addWidget(page);
   card_->body()->addWidget(stack_, 1);
   layout->addWidget(card_, 1);
@@ -275,7 +274,7 @@ void WhatIfPanel::refresh() {
     changedStep_->setValue(
         formatSeconds(seconds),
         answer_->isOfNothing ? QString() : (share > 0 ? "+" : "") + formatPercent(share, 1));
-    throughput_->setValue(formatNumber(answer_->what.samplesPerSecond));
+    throughput_->setValue(formatCount(std::llround(answer_->what.samplesPerSecond)));
   }
   note_->setText(note);
 }
@@ -304,7 +303,7 @@ void WhatIfPanel::retranslate() {
   measured_->setName(tr("Measured step"));
   changedStep_->setName(tr("Step with the change"));
   throughput_->setName(tr("Samples per second"));
-  error_->setName(tr("Error"));
+  error_->setName(tr("Error of the replay"));
   fillChoices();
   rateText_->setText(bitRate(bytesPerSecond()));
   rate_->setEnabled(link_->currentIndex() > 0 && !ideal_->isChecked());

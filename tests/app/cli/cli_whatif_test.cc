@@ -52,6 +52,11 @@ class CliWhatIfTest : public QObject {
     QVERIFY2(asked.exit == 0 && asked.out.contains("as fast as its peers, an ideal network") &&
                  asked.out.contains("error: "),
              asked.text());
+    const CliResult anew =
+        cli.run({"whatif", run, "--ranks", "4", "--set", "training.batch=64", "--json"});
+    QVERIFY2(anew.exit == 0 && anew.onlyJson, anew.text());
+    QCOMPARE(anew.first("whatif")["ranks"].toInt(), 4);
+    QVERIFY(anew.first("whatif")["step_seconds"].toDouble() > 0);
     refusals(cli, run);
   }
 
@@ -77,7 +82,10 @@ class CliWhatIfTest : public QObject {
         {{"--link", "a-b=1GB/s"}, "its nodes are"},
         {{"--link", "10"}, "--link 10"},
         {{"--no-bubble"}, "not a pipeline"},
-        {{"--last", "0"}, "--last"}};
+        {{"--last", "0"}, "--last"},
+        {{"--ranks", "0"}, "--ranks 0"},
+        {{"--ranks", "4", "--ideal-network"}, "plan the run anew"},
+        {{"--set", "training.foo=1"}, "--set training.foo=1"}};
     for (const auto& [words, text] : wrong) {
       const CliResult refused = cli.run(QStringList{"whatif", run} + words);
       QVERIFY2(refused.exit == 2 && refused.err.contains(text), refused.text());

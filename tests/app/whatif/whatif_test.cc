@@ -10,6 +10,7 @@
 #include "app/runs/rank_costs.h"
 #include "app/specs/spec_text.h"
 #include "app/whatif/link_time.h"
+#include "app/whatif/planned_anew.h"
 #include "app/whatif/what_if.h"
 #include "engine/planner/replay.h"
 #include "lockstep/run/v1/telemetry.pb.h"
@@ -24,14 +25,18 @@ namespace {
 constexpr int kSteps = 120, kEvery = 10;
 constexpr double kSlow = 2.5;
 
-Preview previewOf(int nodes, const std::vector<std::string>& changes) {
+LaunchRequest requestOf(int nodes, const std::vector<std::string>& changes) {
   auto spec =
       loadRunSpec(lockstep::test::sourcePath("resources/examples/") + "fashion-mlp.yaml", changes);
   if (!spec.ok()) qFatal("%s", spec.error().text().c_str());
   LaunchRequest request;
   request.spec = spec->spec;
   request.cluster = localCluster(nodes, "/nowhere", "gloo").spec;
-  auto preview = makePreview(request, {});
+  return request;
+}
+
+Preview previewOf(int nodes, const std::vector<std::string>& changes) {
+  auto preview = makePreview(requestOf(nodes, changes), {});
   if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
   return std::move(*preview);
 }
@@ -291,6 +296,42 @@ class WhatIfTest : public QObject {
     QCOMPARE(costs.ranks[0].rank, 2);
     QVERIFY2(near(costs.ranks[0].withoutSeconds, answer->stepSeconds, 0.05),
              said("without it", costs.ranks[0].withoutSeconds, answer->stepSeconds));
+  }
+
+  // A run whose ranks compute and exchange slower than built-in costs say, planned for others.
+  void otherRanksAndSettingsArePlannedAnew() {
+    constexpr double kTimes = 1.7;
+    const std::vector<std::string> changes{"strategy.overlap=never", "training.batch=256"};
+    const LaunchRequest request = requestOf(2, changes);
+    Recorded recorded(previewOf(2, changes), [](int, int) { return kTimes; });
+    RunDocuments documents = *recorded.history->documents(recorded.row.run);
+    documents.specResolved = toYaml(*request.spec);
+    documents.clusterYaml = toYaml(*request.cluster);
+    QVERIFY(recorded.history->setDocuments(recorded.row.run, documents).ok());
+    const MeasuredRun run = recorded.read();
+    const Replayed replayed = replayOf(run);
+    const auto answer = [&](const OtherSettings& settings) {
+      auto out = plannedAnew(*recorded.history, run, replayed, settings);
+      if (!out.ok()) qFatal("%s", out.error().text().c_str());
+      return *out;
+    };
+    const PlannedAnew same = answer({.ranks = 2});
+    QVERIFY2(std::abs(same.error) < 0.02, said("error", same.error, 0));
+    QVERIFY(near(same.stepSeconds, recorded.measured, 1e-6));
+    const PlannedAnew more = answer({.ranks = 4});
+    QCOMPARE(more.ranks, 4);
+    const Recorded truth(previewOf(4, changes), [](int, int) { return kTimes; });
+    QVERIFY2(near(more.stepSeconds, truth.measured, 0.05),
+             said("4 ranks", more.stepSeconds, truth.measured));
+    std::vector<std::string> others = changes;
+    others[1] = "training.batch=1024";
+    const Recorded larger(previewOf(2, others), [](int, int) { return kTimes; });
+    const PlannedAnew batch = answer({.sets = {others[1]}});
+    QVERIFY2(near(batch.stepSeconds, larger.measured, 0.05),
+             said("batch", batch.stepSeconds, larger.measured));
+    QVERIFY(near(batch.samplesPerSecond * batch.stepSeconds, 1024, 1e-6));
+    const auto refused = plannedAnew(*recorded.history, run, replayed, {.sets = {"training.x=1"}});
+    QVERIFY(!refused.ok() && refused.error().text().find("training.x=1") != std::string::npos);
   }
 
   void ratesAreParsed() {
