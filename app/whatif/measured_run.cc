@@ -123,6 +123,7 @@ class Reader {
                                       exchange)
                          .first->second;
         if (exchange == static_cast<int>(out_.exchanges.size())) out_.exchanges.emplace_back();
+        if (isMessage) out_.exchanges.back().receivers = peersOf(r, i);
         out_.exchanges[static_cast<std::size_t>(exchange)].places.emplace_back(
             r, static_cast<plan::StepId>(i));
         rank.exchange[i] = exchange;

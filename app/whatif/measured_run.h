@@ -40,6 +40,7 @@ struct MeasuredRun {
   struct Exchange {
     // Of the plans: of a collective one a rank, of messages the sender's. As plan::Event::planStep.
     std::vector<std::pair<int, plan::StepId>> places;
+    std::vector<int> receivers;  // of messages
     double seconds = 0;          // the mean of `sampled`
     std::vector<double> inStep;  // by sampled step
   };
