@@ -82,6 +82,27 @@ const std::vector<Command> kCommands{
      "first rank\n"
      "beside its peers.",
      stragglersCommand},
+    {"whatif",
+     {{"without=", "link=", "ideal-network", "no-bubble", "ranks=", "set=", "last=", "json"},
+      1,
+      1,
+      "whatif RUN [--without RANK]… [--link NODE-NODE=RATE]… [--ideal-network] [--no-bubble] "
+      "\n"
+      "            [--ranks N] [--set path=value]… [--last N] [--json]"},
+     "Replays the steps of a run as they were measured, had something been otherwise: step time,\n"
+     "samples a second, and the error, which a replay of what did happen has. Without a change, "
+     "prints\n"
+     "those that every run can have.\n"
+     "  --without        a rank is as fast as its peers\n"
+     "  --link           a link between two nodes has another rate: n1-n2=10Gbit/s, n1-n2=1.2GB/s\n"
+     "  --ideal-network  nothing takes time to travel\n"
+     "  --no-bubble      the stages of a pipeline do not wait for each other\n"
+     "  --ranks          as many ranks; further hosts are copies of those that there are\n"
+     "  --set            another option, as training.precision=bf16: the run is planned anew, with "
+     "costs as\n"
+     "                   it measured them\n"
+     "  --last           counts the last steps alone",
+     whatIfCommand},
     {"stop",
      {{"json"}, 1, 1, "stop RUN [--json]"},
      "Stops a run after its current step, with a checkpoint.",

@@ -7,8 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "app/runs/step_events.h"
 #include "engine/planner/planner.h"
-#include "lockstep/run/v1/telemetry.pb.h"
 
 namespace lockstep::app {
 namespace {
@@ -255,28 +255,7 @@ StepTimeline makeTimeline(const plan::Plan& plan, const std::vector<plan::Event>
 
 Result<StepTimeline> readTimeline(const RunStore& store, const plan::Plan& plan,
                                   std::int64_t step) {
-  std::vector<plan::Event> events;
-  for (const SpanEvents& packed : store.events(step, step)) {
-    run::v1::EventChunk chunk;
-    if (!chunk.ParseFromString(packed.packed))
-      return makeError(Code::kDataLoss, "cannot read the events of rank {} in step {}", packed.rank,
-                       step);
-    const int count = std::min({chunk.plan_step_size(), chunk.kind_size(), chunk.phase_size(),
-                                chunk.begin_ns_size(), chunk.end_ns_size()});
-    for (int i = 0; i < count; ++i) {
-      plan::Event event;
-      event.rank = chunk.rank();
-      event.step = step;
-      event.planStep = chunk.plan_step(i);
-      event.kind = static_cast<plan::EventKind>(chunk.kind(i));
-      event.phase = static_cast<ir::Phase>(chunk.phase(i));
-      event.begin = chunk.begin_ns(i);
-      event.end = chunk.end_ns(i);
-      events.push_back(event);
-    }
-  }
-  if (events.empty())
-    return makeError(Code::kNotFound, "the history has no events for step {}", step);
+  LOCKSTEP_ASSIGN(const std::vector<plan::Event> events, readEvents(store, step));
   return makeTimeline(plan, events);
 }
 

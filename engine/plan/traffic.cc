@@ -4,6 +4,7 @@
 #include <map>
 
 #include "engine/plan/all_reduce.h"
+#include "engine/plan/sent_bytes.h"
 
 namespace lockstep::plan {
 namespace {
@@ -86,7 +87,23 @@ void addCollective(const Plan& plan, int rank, const Body& body, const Step& ste
   for (const int peer : group) links.add(rank, peer, toEach);
 }
 
+void addSent(const Plan& plan, int rank, const ScheduleEntry& entry, const Body& body,
+             const Step& step, Links& links) {
+  if (isMessage(step)) {
+    addMessage(plan, rank, entry, step, links);
+  } else if (step.kind == StepKind::kCollective) {
+    addCollective(plan, rank, body, step, links);
+  }
+}
+
 }  // namespace
+
+std::vector<Traffic> sentIn(const Plan& plan, int rank, const ScheduleEntry& entry,
+                            const Body& body, const Step& step) {
+  Links links;
+  addSent(plan, rank, entry, body, step, links);
+  return links.sorted();
+}
 
 std::vector<Traffic> messageTraffic(const Plan& plan) {
   Links links;
@@ -99,11 +116,7 @@ std::vector<Traffic> messageTraffic(const Plan& plan) {
 std::vector<Traffic> stepTraffic(const Plan& plan) {
   Links links;
   forSteps(plan, [&](int rank, const ScheduleEntry& entry, const Body& body, const Step& step) {
-    if (isMessage(step)) {
-      addMessage(plan, rank, entry, step, links);
-    } else if (step.kind == StepKind::kCollective) {
-      addCollective(plan, rank, body, step, links);
-    }
+    addSent(plan, rank, entry, body, step, links);
   });
   return links.sorted();
 }

@@ -14,6 +14,7 @@
 
 #include "engine/planner/planner.h"
 #include "engine/planner/pricing.h"
+#include "engine/planner/replay.h"
 
 namespace lockstep::planner {
 namespace {
@@ -32,10 +33,17 @@ constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
 class Simulator {
  public:
-  // `schedule` holds what the ranks run, by stage.
+  // `schedule` holds what the ranks run, by stage. `measured`, if not null, is in the place of all
+  // prices.
   Simulator(const plan::Plan& plan, const std::vector<std::vector<plan::ScheduleEntry>>& schedule,
-            const cluster::Cluster& cluster, const CostModel& cost, const SimulateOptions& options)
-      : plan_(plan), cost_(cost), prices_(plan, cluster, cost), options_(options) {
+            const cluster::Cluster& cluster, const CostModel& cost, const SimulateOptions& options,
+            const MeasuredSeconds* measured = nullptr, bool waitForStages = true)
+      : plan_(plan),
+        cost_(cost),
+        prices_(plan, cluster, cost),
+        options_(options),
+        measured_(measured),
+        waitForStages_(waitForStages) {
     std::map<std::string, std::size_t> hosts;
     for (const cluster::Host& host : cluster.hosts) {
       hosts.emplace(host.name, hosts_.size());
@@ -70,6 +78,27 @@ class Simulator {
   }
 
   Simulation run() {
+    play();
+    return results();
+  }
+  Replay replayed() {
+    play();
+    Replay out;
+    Simulation simulation = results();
+    out.ranks = std::move(simulation.ranks);
+    out.events = std::move(simulation.events);
+    out.stepSeconds.resize(static_cast<std::size_t>(options_.steps));
+    for (const Rank& rank : ranks_) {
+      out.slowestSeconds = std::max(out.slowestSeconds, rank.ends.back() / options_.steps);
+      for (std::size_t step = 0; step < rank.ends.size(); ++step)
+        out.stepSeconds[step] += (rank.ends[step] - (step > 0 ? rank.ends[step - 1] : 0)) /
+                                 static_cast<double>(ranks_.size());
+    }
+    return out;
+  }
+
+ private:
+  void play() {
     for (std::size_t r = 0; r < ranks_.size(); ++r)
       if (isSimulated(r)) beginStep(r);
     while (!agenda_.empty()) {
@@ -86,10 +115,8 @@ class Simulator {
         finishWork(due.index);
       }
     }
-    return results();
   }
 
- private:
   // All entries of a rank's step, one after another.
   struct Script {
     std::vector<const plan::Step*> steps;
@@ -118,6 +145,7 @@ class Simulator {
         script.awaited.push_back(isAsync ? 0 : awaited);
         script.steps.push_back(&step);
         script.peers.push_back(plan::peersOf(step, entry.copy));
+        if (measured_ != nullptr) continue;
         script.seconds.push_back((step.seconds > 0 ? step.seconds : prices_.of(body, step, rates)) *
                                  shareOf(step, rank, cluster));
       }
@@ -188,6 +216,7 @@ class Simulator {
   // Whether the ranks of a stage cannot be told apart: they run the same, equally fast, and never
   // wait for a core.
   bool areStagesUniform() const {
+    if (measured_ != nullptr) return false;
     const std::vector<cluster::Axis>& axes = plan_.mesh.axes();
     if (plan_.mesh.servers() > 0) return false;
     if (plan_.mesh.stages() > 1 && axes.front().name != cluster::kStageAxis) return false;
@@ -238,6 +267,13 @@ class Simulator {
     const double left = std::max(host.queue.top().first - host.work, 0.0) / host.rate();
     agenda_.push({now_ + left, order_++, Due::Kind::kWork, index, host.version});
   }
+  // Of a step of the rank's script in its current training step.
+  double secondsOf(std::size_t r, int at) const {
+    const Rank& rank = ranks_[r];
+    if (measured_ != nullptr) return (*measured_)(static_cast<int>(r), rank.stepsDone, at);
+    return at < 0 ? cost_.stepOverheadSeconds
+                  : scripts_[rank.script].seconds[static_cast<std::size_t>(at)];
+  }
   void work(std::size_t r, double seconds) {
     Rank& rank = ranks_[r];
     Host& host = hosts_[rank.host];
@@ -252,7 +288,7 @@ class Simulator {
     ranks_[r].at = -1;
     ranks_[r].posted.clear();
     ranks_[r].completed = 0;
-    work(r, cost_.stepOverheadSeconds);
+    work(r, secondsOf(r, -1));
   }
 
   void finishWork(std::size_t index) {
@@ -293,7 +329,9 @@ class Simulator {
       if (rank.posted.size() == rank.completed + 1) issue(r);
       next(r);
     } else if (step.kind == plan::StepKind::kCompute) {
-      work(r, scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)]);
+      work(r, secondsOf(r, rank.at));
+    } else if (!waitForStages_ && plan::isMessage(step) && step.axis == cluster::kStageAxis) {
+      next(r);
     } else if (plan::isSend(step)) {
       send(r, step);
     } else if (plan::isMessage(step)) {
@@ -302,14 +340,14 @@ class Simulator {
       await(r, step);
     } else {
       rank.since = now_;
-      arrive(r, step, scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)]);
+      arrive(r, step, secondsOf(r, rank.at));
     }
   }
   // The oldest that has been posted and is not done.
   void issue(std::size_t r) {
     Rank& rank = ranks_[r];
-    const auto at = static_cast<std::size_t>(rank.posted[rank.completed]);
-    arrive(r, *scripts_[rank.script].steps[at], scripts_[rank.script].seconds[at]);
+    const int at = rank.posted[rank.completed];
+    arrive(r, *scripts_[rank.script].steps[static_cast<std::size_t>(at)], secondsOf(r, at));
   }
 
   // A message travels while its sender goes on; those to one rank travel one after another.
@@ -328,11 +366,11 @@ class Simulator {
   }
   void send(std::size_t r, const plan::Step& step) {
     Rank& rank = ranks_[r];
+    const double seconds = secondsOf(r, rank.at);
     for (std::size_t peer = 0; peer < static_cast<std::size_t>(peersOf(rank).count); ++peer) {
       Channel& channel = channels_[{r, peerOf(r, step, peer)}];
       const double free = channel.there.empty() ? now_ : std::max(now_, channel.there.back());
-      channel.there.push_back(free +
-                              scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)]);
+      channel.there.push_back(free + seconds);
       if (!channel.awaitedBy) continue;
       agenda_.push({channel.there.back(), order_++, Due::Kind::kMessage, *channel.awaitedBy, 0});
       channel.awaitedBy.reset();
@@ -352,13 +390,12 @@ class Simulator {
   }
   void receive(std::size_t r) {
     Rank& rank = ranks_[r];
-    const auto at = static_cast<std::size_t>(rank.at);
-    const plan::Step& step = *scripts_[rank.script].steps[at];
+    const plan::Step& step = *scripts_[rank.script].steps[static_cast<std::size_t>(rank.at)];
     const std::size_t peer = peerOf(r, step, rank.peers);
     Channel& channel = channels_[{peer, r}];
     const double there = channel.there[channel.received++];
     if (++rank.peers < static_cast<std::size_t>(peersOf(rank).count)) return await(r, step);
-    const double began = std::max(rank.since, there - scripts_[rank.script].seconds[at]);
+    const double began = std::max(rank.since, there - secondsOf(r, rank.at));
     if (began > rank.since)
       record(rank, r, EventKind::kWaiting, rank.since, began, static_cast<std::int32_t>(peer));
     record(rank, r, EventKind::kTransfer, began, now_);
@@ -485,6 +522,8 @@ class Simulator {
   const CostModel& cost_;
   const Prices prices_;
   const SimulateOptions& options_;
+  const MeasuredSeconds* const measured_;
+  const bool waitForStages_;
   std::vector<Script> scripts_;
   std::vector<Rank> ranks_;
   std::vector<Host> hosts_;
@@ -509,6 +548,21 @@ Simulation simulate(const plan::Plan& plan, const cluster::Cluster& cluster, con
     return {};
   }
   return Simulator(plan, schedule, cluster, cost, options).run();
+}
+
+Replay replay(const plan::Plan& plan, const MeasuredSeconds& seconds,
+              const ReplayOptions& options) {
+  if (plan.schedule.empty() || plan.schedule[0].empty() || options.steps < 1 ||
+      plan.mesh.size() < 1)
+    return {};
+  SimulateOptions simulated;
+  simulated.steps = options.steps;
+  simulated.events = options.events;
+  const cluster::Cluster ownCores;  // none known: each rank has a host of its own
+  const CostModel unpriced;
+  return Simulator(plan, plan.schedule, ownCores, unpriced, simulated, &seconds,
+                   options.waitForStages)
+      .replayed();
 }
 
 }  // namespace lockstep::planner

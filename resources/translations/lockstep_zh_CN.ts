@@ -1725,6 +1725,88 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>the run is a program of your own, whose model Lockstep does not know</source>
             <translation>此运行是您自己的程序，Lockstep 不了解其模型</translation>
+            <source>run %1 cannot be planned anew</source>
+            <translation>运行 %1 无法重新规划</translation>
+        </message>
+        <message>
+            <source>the scheduler has not allocated its nodes</source>
+            <translation>调度器尚未分配其节点</translation>
+        </message>
+        <message>
+            <source>node %1 has several kinds of devices</source>
+            <translation>节点 %1 有多种设备</translation>
+        </message>
+        <message>
+            <source>its nodes are %1</source>
+            <translation>其节点为 %1</translation>
+        </message>
+        <message>
+            <source>the ranks of %1 and %2 exchange nothing with each other</source>
+            <translation>%1 与 %2 的 rank 之间不交换任何数据</translation>
+        </message>
+        <message>
+            <source>the steps of run %1 cannot be replayed</source>
+            <translation>运行 %1 的步无法重放</translation>
+        </message>
+        <message>
+            <source>it was planned for %1 ranks and went on with %2</source>
+            <translation>它按 %1 个 rank 规划，后来以 %2 个 rank 继续</translation>
+        </message>
+        <message>
+            <source>rank %1 has no other rank to be as fast as</source>
+            <translation>rank %1 没有可以对照的其他 rank</translation>
+        </message>
+        <message>
+            <source>there is no rank %1: the run has ranks 0 to %2</source>
+            <translation>没有 rank %1：该运行的 rank 为 0 到 %2</translation>
+        </message>
+        <message>
+            <source>the run has no bubble: its plan is not a pipeline</source>
+            <translation>该运行没有气泡：其计划不是流水线</translation>
+        </message>
+        <message>
+            <source>the ranks of the run exchange nothing</source>
+            <translation>该运行的 rank 之间不交换任何数据</translation>
+        </message>
+        <message>
+            <source>the history has no plan of it</source>
+            <translation>历史中没有它的计划</translation>
+        </message>
+        <message>
+            <source>it is a program of the user&apos;s own, of which there is no plan</source>
+            <translation>它是用户自己的程序，没有计划</translation>
+        </message>
+        <message>
+            <source>its training is asynchronous: its ranks do not wait for each other</source>
+            <translation>它是异步训练：各 rank 互不等待</translation>
+        </message>
+        <message>
+            <source>the history has the events of none of its steps after the first five</source>
+            <translation>历史中没有它前五步之后任何一步的事件</translation>
+        </message>
+        <message>
+            <source>events are recorded of every 50th step, and on request: lockstep profile RUN</source>
+            <translation>每 50 步记录一次事件，也可按需记录：lockstep profile RUN</translation>
+        </message>
+        <message>
+            <source>it has more steps than can be read at once</source>
+            <translation>其步数超过一次可读取的数量</translation>
+        </message>
+        <message>
+            <source>replay its last ones: --last 1000</source>
+            <translation>请只重放最后若干步：--last 1000</translation>
+        </message>
+        <message>
+            <source>no step after the first five has been reported by all ranks</source>
+            <translation>前五步之后没有任何一步由所有 rank 报告</translation>
+        </message>
+        <message>
+            <source>the history does not know the nodes of its ranks</source>
+            <translation>历史不知道其 rank 所在的节点</translation>
+        </message>
+        <message>
+            <source>the run has one node</source>
+            <translation>该运行只有一个节点</translation>
         </message>
         <message>
             <source>%1 is set by Lockstep; expected a field of placement, or another option</source>
@@ -8749,6 +8831,82 @@ its last lines:
     </context>
     <context>
         <name>lockstep::ui::RunPage</name>
+        <message>
+            <source>Error of the replay</source>
+            <translation>重放误差</translation>
+        </message>
+        <message>
+            <source>No rank</source>
+            <translation>无 rank</translation>
+        </message>
+        <message>
+            <source>No link</source>
+            <translation>无链路</translation>
+        </message>
+        <message>
+            <source>Rank %1</source>
+            <translation>Rank %1</translation>
+        </message>
+        <message>
+            <source>Rank %1 (%2)</source>
+            <translation>Rank %1（%2）</translation>
+        </message>
+        <message>
+            <source>%1 in a single step</source>
+            <translation>单步 %1</translation>
+        </message>
+        <message>
+            <source>Steps %1 to %2, of which %3 were replayed with their measured durations. The error is that of a replay of what did happen.</source>
+            <translation>第 %1 到 %2 步，其中 %3 步以实测时长重放。误差来自对实际发生情况的重放。</translation>
+        </message>
+        <message>
+            <source>The run&apos;s steps are being read.</source>
+            <translation>正在读取该运行的步。</translation>
+        </message>
+        <message>
+            <source>What if</source>
+            <translation>假设分析</translation>
+        </message>
+        <message>
+            <source>As fast as its peers:</source>
+            <translation>与同伴一样快：</translation>
+        </message>
+        <message>
+            <source>Another rate of link:</source>
+            <translation>改变链路速率：</translation>
+        </message>
+        <message>
+            <source>Rank that is as fast as its peers</source>
+            <translation>与同伴一样快的 rank</translation>
+        </message>
+        <message>
+            <source>Link with another rate</source>
+            <translation>改变速率的链路</translation>
+        </message>
+        <message>
+            <source>Rate of the link</source>
+            <translation>链路速率</translation>
+        </message>
+        <message>
+            <source>An ideal network: nothing takes time to travel</source>
+            <translation>理想网络：传输不花时间</translation>
+        </message>
+        <message>
+            <source>No bubble: the stages of a pipeline do not wait for each other</source>
+            <translation>无气泡：流水线各阶段互不等待</translation>
+        </message>
+        <message>
+            <source>Measured step</source>
+            <translation>实测步时</translation>
+        </message>
+        <message>
+            <source>Step with the change</source>
+            <translation>改变后的步时</translation>
+        </message>
+        <message>
+            <source>Samples per second</source>
+            <translation>每秒样本数</translation>
+        </message>
         <message>
             <source>TensorBoard event files</source>
             <translation>TensorBoard 事件文件</translation>

@@ -474,6 +474,14 @@ void shootRun(MainWindow* window, const QString& id, const QString& prefix) {
   shoot(window, prefix + "-run-traffic");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(6);
   shootDashboard(window, run, prefix);
+  run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(4);
+  const auto* ranks = run->findChild<QComboBox*>("whatIfRank");
+  (void)QTest::qWaitFor([&] { return ranks->count() > 1; }, 5000);
+  run->findChild<QComboBox*>("whatIfRank")->setCurrentIndex(2);
+  run->findChild<QComboBox*>("whatIfLink")->setCurrentIndex(1);
+  auto* below = run->findChild<QScrollArea*>("runWaitsScroll")->verticalScrollBar();
+  below->setValue(below->maximum());
+  shoot(window, prefix + "-run-what-if");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(0);
   run->findChild<QToolButton*>("breakdownAsTable")->setChecked(true);
   shoot(window, prefix + "-run-table");

@@ -5,6 +5,7 @@
 #include <QComboBox>
 #include <QLabel>
 #include <QSignalSpy>
+#include <QSlider>
 #include <QTabWidget>
 #include <QTableView>
 #include <QTest>
@@ -24,6 +25,7 @@
 #include "ui/theme/format.h"
 #include "ui/theme/language.h"
 #include "ui/widgets/breakdown_bars.h"
+#include "ui/widgets/widgets.h"
 
 using namespace lockstep;
 using namespace lockstep::ui;
@@ -205,6 +207,34 @@ class StepsTest : public QObject {
     QVERIFY(timeline_->predicted());
     page_->findChild<QCheckBox*>("timelinePredicted")->click();
     QVERIFY(!timeline_->predicted() && timeline_->measured());
+  }
+
+  // The slow rank of the made-up run, as fast as its peers, and a link.
+  void whatIfIsAnswered() {
+    page_->findChild<QTabWidget*>("runTabs")->setCurrentIndex(kStragglersTab);
+    auto* rank = page_->findChild<QComboBox*>("whatIfRank");
+    QVERIFY(wait([&] { return rank->count() == 4; }));
+    const auto figure = [&](const char* name) { return page_->findChild<Figure*>(name)->value(); };
+    QVERIFY(wait([&] {
+      return figure("whatIfError").endsWith("%") &&
+             figure("whatIfStep") == figure("whatIfMeasured");
+    }));
+    rank->setCurrentIndex(2);
+    QVERIFY(wait([&] { return figure("whatIfStep") != figure("whatIfMeasured"); }));
+    const QString without = figure("whatIfStep");
+    auto* rate = page_->findChild<QSlider*>("whatIfRate");
+    QVERIFY(!rate->isEnabled());
+    page_->findChild<QComboBox*>("whatIfLink")->setCurrentIndex(1);
+    QVERIFY(rate->isEnabled());
+    rate->setValue(0);
+    QVERIFY(wait([&] { return figure("whatIfStep") != without; }));
+    page_->findChild<QCheckBox*>("whatIfIdealNetwork")->click();
+    QVERIFY(!rate->isEnabled());
+    QVERIFY(!page_->findChild<QCheckBox*>("whatIfNoBubble")->isEnabled());
+    choose("whatIfRank", 0);
+    page_->findChild<QComboBox*>("whatIfLink")->setCurrentIndex(0);
+    page_->findChild<QCheckBox*>("whatIfIdealNetwork")->click();
+    QVERIFY(wait([&] { return figure("whatIfStep") == figure("whatIfMeasured"); }));
   }
 
   void whatARankCostsIsListed() {

@@ -23,6 +23,7 @@
 #include "ui/pages/steps_panel.h"
 #include "ui/pages/straggler_panel.h"
 #include "ui/pages/traffic_panel.h"
+#include "ui/pages/what_if_panel.h"
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"
 #include "ui/studio/step_reader.h"
@@ -137,7 +138,15 @@ void RunPage::buildTabs() {
   steps_ = new StepsPanel(document_, reader, this);
   addPart("steps", scrolled(steps_, this));
   costs_ = new CostsPanel(document_, this);
-  addPart("stragglers", scrolled(costs_, this));
+  whatIf_ = new WhatIfPanel(document_, this);
+  auto* waits = new QWidget(this);
+  waits->setObjectName("runWaits");
+  auto* waitsColumn = new QVBoxLayout(waits);
+  waitsColumn->setContentsMargins(0, 0, 0, 0);
+  waitsColumn->setSpacing(0);
+  waitsColumn->addWidget(costs_, 1);
+  waitsColumn->addWidget(whatIf_);
+  addPart("stragglers", scrolled(waits, this));
   traffic_ = new TrafficPanel(document_, reader, this);
   addPart("traffic", scrolled(traffic_, this));
   dashboard_ = new DashboardView(*document_, {stepGroup_, timeGroup_, epochGroup_}, this);
@@ -574,6 +583,7 @@ void RunPage::retranslate() {
   logs_->retranslate();
   steps_->retranslate();
   costs_->retranslate();
+  whatIf_->retranslate();
   traffic_->retranslate();
   dashboard_->retranslate();
   placeAllSeries();

@@ -35,6 +35,7 @@ class StateBadge;
 class StepsPanel;
 class StragglerPanel;
 class TrafficPanel;
+class WhatIfPanel;
 
 class RunPage : public Page {
   Q_OBJECT
@@ -172,6 +173,7 @@ class RunPage : public Page {
   RunLogs* logs_ = nullptr;
   StepsPanel* steps_ = nullptr;
   CostsPanel* costs_ = nullptr;
+  WhatIfPanel* whatIf_ = nullptr;
   struct Profiled {
     qint64 first = 0, last = 0;  // steps
     bool isWritten = false;      // the steps after them have come a while ago

@@ -15,6 +15,7 @@
 
 #include "ui/models/breakdown_model.h"
 #include "ui/pages/run_page.h"
+#include "ui/pages/what_if_panel.h"
 #include "ui/plots/picture_file.h"
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"
@@ -216,6 +217,7 @@ void RunPage::showAsProgram() {
   for (Figure* figure : {metricFigure_, throughputFigure_, stepTime_}) figure->hide();
   progress_->hide();
   tabs_->setTabVisible(static_cast<int>(parts_.indexOf("traffic")), false);
+  whatIf_->hide();
   showStepsOfProgram();
   const auto hidden = [this](QWidget* card) {
     overviewGrid_->removeWidget(card);

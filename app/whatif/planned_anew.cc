@@ -1,0 +1,212 @@
+#include "app/whatif/planned_anew.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "app/runs/preview.h"
+#include "app/specs/spec_text.h"
+#include "engine/specs/placement.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+Error notPlanned(const std::string& run, Message why) {
+  Error error = makeError(Code::kFailedPrecondition, "run {} cannot be planned anew", run);
+  error.why = std::move(why);
+  return error;
+}
+
+struct Launched {
+  LaunchRequest request;
+  std::vector<HostFacts> hosts;
+};
+
+Result<Launched> launchOf(const RunRow& row, const RunDocuments& documents,
+                          const std::vector<std::string>& sets) {
+  Launched out;
+  LOCKSTEP_ASSIGN(const RunSpecFile spec,
+                  completeRunSpec(documents.specResolved, "spec of run " + row.run, sets));
+  LOCKSTEP_ASSIGN(const ClusterSpecFile cluster,
+                  completeClusterSpec(documents.clusterYaml, "cluster of run " + row.run));
+  if (specs::awaitsAllocation(*cluster.spec))
+    return notPlanned(row.run, "the scheduler has not allocated its nodes");
+  out.request.spec = spec.spec;
+  out.request.cluster = cluster.spec;
+  out.request.comm = row.comm;
+  LOCKSTEP_ASSIGN(const Preview prediction, parsePrediction(documents.prediction));
+  for (const cluster::Device& device : prediction.cluster.devices) {
+    const bool isKnown = std::any_of(out.hosts.begin(), out.hosts.end(),
+                                     [&](const auto& one) { return one.node == device.node; });
+    if (isKnown) continue;
+    HostFacts facts{device.node, device.host};
+    for (const cluster::Host& host : prediction.cluster.hosts)
+      if (host.name == device.host) facts.cores = host.cores;
+    out.hosts.push_back(std::move(facts));
+  }
+  return out;
+}
+
+// Copies of the cluster's hosts, until there are so many ranks.
+Status changeRanks(Launched& launched, const std::string& run, int ranks) {
+  const spec::v1::ClusterSpec before = *launched.request.cluster;
+  auto after = std::make_shared<spec::v1::ClusterSpec>(before);
+  after->clear_nodes();
+  std::vector<HostFacts> hosts;
+  for (int copy = 1, left = ranks; left > 0; ++copy) {
+    for (int n = 0; n < before.nodes_size() && left > 0; ++n) {
+      const spec::v1::NodeSpec& original = before.nodes(n);
+      if (original.devices_size() > 1)
+        return notPlanned(run, message("node {} has several kinds of devices", original.name()));
+      spec::v1::NodeSpec& node = *after->add_nodes();
+      node = original;
+      const std::string suffix = copy > 1 ? fmt::format(".{}", copy) : std::string();
+      node.set_name(original.name() + suffix);
+      if (copy > 1) node.clear_address();
+      auto* devices = node.devices().empty() ? node.add_devices() : node.mutable_devices(0);
+      devices->set_count(std::min(left, std::max(1, devices->count())));
+      left -= devices->count();
+      for (HostFacts facts : launched.hosts) {
+        if (facts.node != original.name()) continue;
+        facts.node += suffix;
+        facts.host += suffix;
+        hosts.push_back(std::move(facts));
+      }
+    }
+  }
+  if (launched.request.comm == "shm" && after->nodes_size() > 1) {
+    launched.request.comm.clear();
+    after->clear_comm();
+  }
+  launched.request.cluster = std::move(after);
+  launched.hosts = std::move(hosts);
+  return {};
+}
+
+std::string kindOf(const plan::Step& step) {
+  if (step.op == ir::Op::kRecv) return std::string(ir::info(ir::Op::kSend).name);
+  return std::string(ir::info(step.op).name);
+}
+
+// How many times as long as predicted from built-in costs each kind of step took.
+class Ratios {
+ public:
+  Ratios(const MeasuredRun& run, const planner::Simulation& simulated) {
+    std::map<std::string, double> measured, predicted;
+    for (std::size_t r = 0; r < run.ranks.size(); ++r) {
+      const MeasuredRun::Rank& rank = run.ranks[r];
+      data_ += meanOf(rank.parts[0]);
+      for (std::size_t i = 0; i < rank.script.size(); ++i) {
+        if (rank.script[i]->kind != plan::StepKind::kCompute) continue;
+        const auto part = static_cast<std::size_t>(ownPartOf(rank.script[i]->phase));
+        if (rank.usual[part] > 0)
+          measured[kindOf(*rank.script[i])] +=
+              rank.seconds[i] * meanOf(rank.parts[part]) / rank.usual[part];
+      }
+    }
+    data_ /= static_cast<double>(run.ranks.size());
+    const double scale = run.scalesExchanges ? meanOf(run.exchangeScale) : 1;
+    for (const MeasuredRun::Exchange& exchange : run.exchanges) {
+      const auto& [rank, id] = exchange.places.front();
+      measured[kindOf(
+          *run.ranks[static_cast<std::size_t>(rank)].script[static_cast<std::size_t>(id)])] +=
+          exchange.seconds * scale * static_cast<double>(exchange.places.size());
+    }
+    double data = 0;
+    std::set<std::string> exchanged;
+    for (const plan::Event& event : simulated.events) {
+      if (event.step != 2) continue;  // the second is like all others
+      const double seconds = static_cast<double>(event.end - event.begin) * 1e-9;
+      if (event.kind == plan::EventKind::kData) {
+        data += seconds / static_cast<double>(run.ranks.size());
+        continue;
+      }
+      if (event.kind == plan::EventKind::kWaiting) continue;
+      const std::string kind = kindOf(*run.ranks[static_cast<std::size_t>(event.rank)]
+                                           .script[static_cast<std::size_t>(event.planStep)]);
+      predicted[kind] += seconds;
+      if (event.kind == plan::EventKind::kTransfer) exchanged.insert(kind);
+    }
+    dataRatio_ = data > 0 ? data_ / data : 1;
+    std::array<double, 2> allMeasured{}, allPredicted{};  // of what computes, of exchanges
+    for (const auto& [kind, seconds] : predicted) {
+      if (seconds <= 0 || measured[kind] <= 0) continue;
+      ofKind_[kind] = measured[kind] / seconds;
+      allMeasured[exchanged.contains(kind) ? 1 : 0] += measured[kind];
+      allPredicted[exchanged.contains(kind) ? 1 : 0] += seconds;
+    }
+    for (std::size_t i = 0; i < ofOthers_.size(); ++i)
+      if (allPredicted[i] > 0) ofOthers_[i] = allMeasured[i] / allPredicted[i];
+  }
+
+  // Predicts the steps of a plan that has built-in costs.
+  planner::CostModel applyTo(plan::Plan& plan) const {
+    for (plan::Program& program : plan.programs)
+      for (plan::Body& body : program.bodies)
+        for (plan::Step& step : body.steps) {
+          const auto known = ofKind_.find(kindOf(step));
+          step.seconds *= known != ofKind_.end()
+                              ? known->second
+                              : ofOthers_[step.kind == plan::StepKind::kCompute ? 0 : 1];
+        }
+    planner::CostModel cost;
+    cost.stepOverheadSeconds *= dataRatio_;
+    return cost;
+  }
+
+ private:
+  static double meanOf(const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) /
+           static_cast<double>(std::max<std::size_t>(values.size(), 1));
+  }
+
+  std::map<std::string, double> ofKind_;
+  std::array<double, 2> ofOthers_{1, 1};  // of what was not measured: computes, exchanges
+  double data_ = 0, dataRatio_ = 1;
+};
+
+planner::Simulation simulated(const plan::Plan& plan, cluster::Cluster cluster,
+                              const planner::CostModel& cost, bool events) {
+  cluster.mesh = plan.mesh;
+  planner::SimulateOptions options;
+  options.steps = events ? 2 : 4;
+  options.events = events;
+  return planner::simulate(plan, cluster, cost, options);
+}
+
+}  // namespace
+
+Result<PlannedAnew> plannedAnew(const History& history, const MeasuredRun& run,
+                                const Replayed& replayed, const OtherSettings& settings) {
+  LOCKSTEP_ASSIGN(const RunRow row, history.row(run.run));
+  LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run.run));
+  LOCKSTEP_ASSIGN(const Launched before, launchOf(row, documents, {}));
+  LOCKSTEP_ASSIGN(Preview was, makeBriefPreview(before.request, before.hosts));
+  if (was.plan.mesh.size() != run.plan.mesh.size())
+    return notPlanned(run.run, "its cluster has changed");
+  LOCKSTEP_ASSIGN(Launched after, launchOf(row, documents, settings.sets));
+  if (settings.ranks > 0) LOCKSTEP_TRY(changeRanks(after, run.run, settings.ranks));
+  LOCKSTEP_ASSIGN(Preview anew, makeBriefPreview(after.request, after.hosts));
+  if (anew.misfit) return *anew.misfit;
+  plan::Plan plan = run.plan;
+  planner::predict(plan, was.cluster, {});
+  const Ratios ratios(run, simulated(plan, was.cluster, {}, true));
+  const planner::CostModel cost = ratios.applyTo(plan);
+  const double same = simulated(plan, was.cluster, cost, false).stepSeconds;
+  ratios.applyTo(anew.plan);
+  const double other = simulated(anew.plan, anew.cluster, cost, false).stepSeconds;
+  const double measured = replayed.measuredSeconds();
+  PlannedAnew out;
+  out.ranks = anew.plan.mesh.size();
+  out.error = measured > 0 ? same / measured - 1 : 0;
+  out.stepSeconds = same > 0 ? measured * other / same : other;
+  if (out.stepSeconds > 0)
+    out.samplesPerSecond = static_cast<double>(anew.plan.globalBatch) / out.stepSeconds;
+  return out;
+}
+
+}  // namespace lockstep::app

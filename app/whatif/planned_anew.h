@@ -1,0 +1,31 @@
+// How long a step of a run would take with other ranks or other settings. It is planned anew, and
+// each kind of operation and exchange takes as many times its built-in cost as was measured in the
+// run, which the same simulation is held against.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/whatif/what_if.h"
+
+namespace lockstep::app {
+
+struct OtherSettings {
+  // Workers and servers; 0: as many as there were. Where there are more, further hosts are copies
+  // of those that the cluster has; where there are fewer, its last ranks are left out.
+  int ranks = 0;
+  std::vector<std::string> sets;  // "path=value", as of --set
+  bool empty() const { return ranks == 0 && sets.empty(); }
+};
+
+struct PlannedAnew {
+  int ranks = 0;
+  // Measured, times what the settings make of the simulated step.
+  double stepSeconds = 0, samplesPerSecond = 0;
+  double error = 0;  // of the simulation of what did happen: 0.1, it takes 10 % too long
+};
+// Errors: kFailedPrecondition; those of the planner for settings that are not possible.
+Result<PlannedAnew> plannedAnew(const History& history, const MeasuredRun& run,
+                                const Replayed& replayed, const OtherSettings& settings);
+
+}  // namespace lockstep::app

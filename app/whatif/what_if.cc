@@ -1,0 +1,240 @@
+#include "app/whatif/what_if.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "app/whatif/link_time.h"
+#include "engine/planner/replay.h"
+
+namespace lockstep::app {
+namespace {
+
+using Parts = std::array<std::vector<double>, kOwnParts>;
+
+double mean(const std::vector<double>& values) {
+  return values.empty() ? 0
+                        : std::accumulate(values.begin(), values.end(), 0.0) /
+                              static_cast<double>(values.size());
+}
+
+// What the plan predicts of a rank.
+PartSeconds predictedOf(const MeasuredRun::Rank& rank) {
+  PartSeconds out{};
+  for (const plan::Step* step : rank.script)
+    if (step->kind == plan::StepKind::kCompute)
+      out[static_cast<std::size_t>(ownPartOf(step->phase))] += step->seconds;
+  return out;
+}
+
+// The durations of a run with changes to it.
+class Circumstances {
+ public:
+  explicit Circumstances(const MeasuredRun& run) : run_(run) {
+    for (const MeasuredRun::Rank& rank : run.ranks) parts_.push_back(rank.parts);
+    scale_ = run.exchangeScale;
+  }
+
+  Status change(const WhatIfChanges& changes) {
+    ideal_ = changes.idealNetwork;
+    if (!ideal_) {
+      LOCKSTEP_ASSIGN(links_, exchangeLinks(run_, changes.links));
+    }
+    for (std::size_t i = 0; i < changes.without.size(); ++i) {
+      const int rank = changes.without[i];
+      const std::vector<std::size_t> peers = peersOf(rank, changes.without);
+      if (peers.empty()) return invalidArgument("rank {} has no other rank to be as fast as", rank);
+      beAsFastAs(static_cast<std::size_t>(rank), peers, i);
+      doNotStall(static_cast<std::size_t>(rank));
+    }
+    doNotHoldUpMessages(changes.without);
+    return {};
+  }
+
+  planner::Replay replay(bool waitForStages) const {
+    planner::ReplayOptions options;
+    options.steps = static_cast<int>(run_.steps.size());
+    options.waitForStages = waitForStages;
+    return planner::replay(
+        run_.plan,
+        [this](int rank, int step, plan::StepId id) {
+          return seconds(static_cast<std::size_t>(rank), static_cast<std::size_t>(step), id);
+        },
+        options);
+  }
+
+ private:
+  double seconds(std::size_t r, std::size_t step, plan::StepId id) const {
+    if (id < 0) return parts_[r][0][step];
+    const MeasuredRun::Rank& rank = run_.ranks[r];
+    const auto at = static_cast<std::size_t>(id);
+    if (rank.script[at]->kind == plan::StepKind::kCollective)
+      return rank.exchange[at] < 0 ? 0
+                                   : exchange(static_cast<std::size_t>(rank.exchange[at]), step);
+    const auto part = static_cast<std::size_t>(ownPartOf(rank.script[at]->phase));
+    return rank.usual[part] > 0 ? rank.seconds[at] * parts_[r][part][step] / rank.usual[part] : 0;
+  }
+  double exchange(std::size_t index, std::size_t step) const {
+    if (ideal_) return 0;
+    const MeasuredRun::Exchange& one = run_.exchanges[index];
+    const auto unhindered = unhindered_.find(index);
+    const double seconds = run_.scalesExchanges              ? one.seconds * scale_[step]
+                           : unhindered != unhindered_.end() ? unhindered->second
+                                                             : one.inStep[run_.nearestSample[step]];
+    if (links_.empty()) return seconds;
+    const ExchangeLinks& link = links_[index];
+    return std::max(seconds - link.part, 0.0) + link.changed;
+  }
+
+  bool runSame(std::size_t a, std::size_t b) const {
+    return run_.plan.stageOf(static_cast<int>(a)) == run_.plan.stageOf(static_cast<int>(b)) &&
+           run_.ranks[a].script == run_.ranks[b].script;
+  }
+  std::vector<std::size_t> peersOf(int rank, const std::vector<int>& without) const {
+    const auto own = static_cast<std::size_t>(rank);
+    std::vector<std::size_t> same, alike;  // alike: servers, or workers
+    for (std::size_t r = 0; r < run_.ranks.size(); ++r) {
+      if (std::find(without.begin(), without.end(), static_cast<int>(r)) != without.end()) continue;
+      if (runSame(own, r)) same.push_back(r);
+      if (run_.plan.mesh.isServer(rank) == run_.plan.mesh.isServer(static_cast<int>(r)))
+        alike.push_back(r);
+    }
+    return same.empty() ? alike : same;
+  }
+
+  void beAsFastAs(std::size_t rank, const std::vector<std::size_t>& peers, std::size_t shift) {
+    const PartSeconds own = predictedOf(run_.ranks[rank]);
+    const std::size_t steps = run_.steps.size();
+    std::vector<PartSeconds> theirs;
+    for (const std::size_t peer : peers) theirs.push_back(predictedOf(run_.ranks[peer]));
+    for (std::size_t step = 0; step < steps; ++step) {
+      const std::size_t turn = (step + shift) % peers.size();
+      const Parts& peer = run_.ranks[peers[turn]].parts;
+      const std::size_t other = (step + 1 + shift) % steps;
+      double all = 0, allPredicted = 0;
+      for (std::size_t p = 1; p < kOwnParts; ++p) {
+        all += peer[p][other];
+        allPredicted += theirs[turn][p];
+      }
+      for (std::size_t p = 0; p < kOwnParts; ++p) {
+        double& seconds = parts_[rank][p][step];
+        if (p == 0 || own[p] == theirs[turn][p])
+          seconds = peer[p][other];
+        else if (theirs[turn][p] > 0)
+          seconds = peer[p][other] * own[p] / theirs[turn][p];
+        else if (allPredicted > 0)
+          seconds = all * own[p] / allPredicted;
+      }
+    }
+  }
+
+  // What the others had to wait for it within the exchanges.
+  void doNotStall(std::size_t rank) {
+    if (!run_.scalesExchanges) return;
+    double all = 0;
+    for (const int exchange : run_.ranks[rank].exchange)
+      if (exchange >= 0) all += run_.exchanges[static_cast<std::size_t>(exchange)].seconds;
+    if (all <= 0) return;
+    std::vector<double> ordered = run_.exchangeScale;
+    const auto middle = ordered.begin() + static_cast<std::ptrdiff_t>(ordered.size() / 2);
+    std::nth_element(ordered.begin(), middle, ordered.end());
+    for (std::size_t step = 0; step < scale_.size(); ++step)
+      scale_[step] = std::max(scale_[step] - run_.ranks[rank].stalled[step] / all,
+                              std::min(scale_[step], *middle));
+  }
+
+  // A rank that is held up is so while it sends and receives, too. Its messages take as long as in
+  // the fastest quarter of the sampled steps, times what those of others take in the mean beside
+  // their own fastest quarter.
+  void doNotHoldUpMessages(const std::vector<int>& without) {
+    if (run_.scalesExchanges || without.empty()) return;
+    const auto isHeldUp = [&](const MeasuredRun::Exchange& one) {
+      return std::any_of(without.begin(), without.end(), [&](int rank) {
+        return one.places.front().first == rank ||
+               std::find(one.receivers.begin(), one.receivers.end(), rank) != one.receivers.end();
+      });
+    };
+    const auto fastest = [](std::vector<double> values) {
+      const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
+      std::nth_element(values.begin(), at, values.end());
+      return *at;
+    };
+    double usual = 0, fast = 0;
+    for (const MeasuredRun::Exchange& one : run_.exchanges) {
+      if (one.receivers.empty() || isHeldUp(one)) continue;
+      usual += one.seconds;
+      fast += fastest(one.inStep);
+    }
+    const double times = fast > 0 ? std::max(usual / fast, 1.0) : 1;
+    for (std::size_t e = 0; e < run_.exchanges.size(); ++e) {
+      const MeasuredRun::Exchange& one = run_.exchanges[e];
+      if (!one.receivers.empty() && isHeldUp(one))
+        unhindered_[e] = std::min(fastest(one.inStep) * times, one.seconds);
+    }
+  }
+
+  const MeasuredRun& run_;
+  std::vector<Parts> parts_;  // by rank
+  std::vector<double> scale_;
+  std::vector<ExchangeLinks> links_;          // empty: as they were
+  std::map<std::size_t, double> unhindered_;  // seconds of exchanges, in all steps
+  bool ideal_ = false;
+};
+
+Status check(const MeasuredRun& run, const WhatIfChanges& changes) {
+  const int ranks = run.plan.mesh.size();
+  for (const int rank : changes.without)
+    if (rank < 0 || rank >= ranks)
+      return invalidArgument("there is no rank {}: the run has ranks 0 to {}", rank, ranks - 1);
+  if (changes.noBubble && (run.plan.mesh.servers() > 0 || run.plan.mesh.stages() < 2))
+    return invalidArgument("the run has no bubble: its plan is not a pipeline");
+  if ((changes.idealNetwork || !changes.links.empty()) && run.exchanges.empty())
+    return invalidArgument("the ranks of the run exchange nothing");
+  return {};
+}
+
+}  // namespace
+
+double Replayed::measuredSeconds() const { return mean(measured); }
+
+double Replayed::error() const {
+  const double seconds = mean(measured);
+  return seconds > 0 ? mean(replayed) / seconds - 1 : 0;
+}
+
+double Replayed::spread() const {
+  double sum = 0;
+  for (std::size_t s = 0; s < measured.size(); ++s)
+    if (measured[s] > 0) sum += std::abs(replayed[s] / measured[s] - 1);
+  return measured.empty() ? 0 : sum / static_cast<double>(measured.size());
+}
+
+Replayed replayOf(const MeasuredRun& run) {
+  Replayed out;
+  planner::Replay replay = Circumstances(run).replay(true);
+  out.stepSeconds = mean(replay.stepSeconds);
+  out.replayed = std::move(replay.stepSeconds);
+  out.ranks = std::move(replay.ranks);
+  for (std::size_t s = 0; s < run.steps.size(); ++s) out.measured.push_back(run.length(s));
+  return out;
+}
+
+Result<WhatIfAnswer> whatIf(const MeasuredRun& run, const Replayed& replayed,
+                            const WhatIfChanges& changes) {
+  LOCKSTEP_TRY(check(run, changes));
+  Circumstances circumstances(run);
+  LOCKSTEP_TRY(circumstances.change(changes));
+  planner::Replay replay = circumstances.replay(!changes.noBubble);
+  WhatIfAnswer out;
+  const double seconds = changes.noBubble ? replay.slowestSeconds : mean(replay.stepSeconds);
+  const double share = replayed.stepSeconds > 0 ? seconds / replayed.stepSeconds : 1;
+  out.stepSeconds = replayed.measuredSeconds() * share;
+  out.ranks = std::move(replay.ranks);
+  if (out.stepSeconds > 0)
+    out.samplesPerSecond = static_cast<double>(run.plan.globalBatch) / out.stepSeconds;
+  return out;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,97 @@
+// What a real run's measured steps answer.
+#include <signal.h>
+
+#include <QTest>
+
+#include "tests/app/cli/cli_runner.h"
+
+using namespace lockstep;
+using namespace lockstep::test;
+
+class CliWhatIfTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  // A rank that is suspended again and again costs what the run would be faster without it.
+  void aRunIsReplayedWithoutItsSlowRank() {
+    const Cli cli;
+    const auto process = cli.start(training("multi-worker-mirrored", "3", 3000));
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    const auto slow = static_cast<pid_t>(cli.workers(run).value(1));
+    QVERIFY(slow > 0);
+    for (int i = 0; i < 15 && process->state() == QProcess::Running; ++i) {
+      ::kill(slow, SIGSTOP);
+      QTest::qWait(90);
+      ::kill(slow, SIGCONT);
+      QTest::qWait(30);
+    }
+    const CliResult result = cli.finish(*process, out);
+    QVERIFY2(result.exit == 0, result.text());
+    const CliResult shown = cli.run({"whatif", run, "--json"});
+    QVERIFY2(shown.exit == 0 && shown.onlyJson, shown.text());
+    const QJsonObject replay = shown.first("replay");
+    const double measured = replay["measured_seconds"].toDouble();
+    QVERIFY2(measured > 0 && replay["sampled"].toInt() > 0 && replay["steps"].toInt() > 100,
+             shown.text());
+    QVERIFY2(std::abs(replay["error"].toDouble()) < 0.6, shown.text());
+    const auto answers = shown.all("whatif");
+    QCOMPARE(answers.size(), qsizetype{4});  // each rank, and an ideal network
+    const CliResult costs = cli.run({"stragglers", run, "--json"});
+    const int costliest = costs.all("cost").value(0)["rank"].toInt();
+    double least = measured;
+    int best = -1;
+    for (int rank = 0; rank < 3; ++rank) {
+      const double seconds = answers[rank]["step_seconds"].toDouble();
+      if (seconds < least) best = rank;
+      least = std::min(least, seconds);
+    }
+    QVERIFY2(best == costliest, shown.text());
+    const CliResult asked =
+        cli.run({"whatif", run, "--without", QString::number(costliest), "--ideal-network"});
+    QVERIFY2(asked.exit == 0 && asked.out.contains("as fast as its peers, an ideal network") &&
+                 asked.out.contains("error: "),
+             asked.text());
+    const CliResult anew =
+        cli.run({"whatif", run, "--ranks", "4", "--set", "training.batch=64", "--json"});
+    QVERIFY2(anew.exit == 0 && anew.onlyJson, anew.text());
+    QCOMPARE(anew.first("whatif")["ranks"].toInt(), 4);
+    QVERIFY(anew.first("whatif")["step_seconds"].toDouble() > 0);
+    refusals(cli, run);
+  }
+
+  void whatCannotBeReplayedIsSaid() {
+    const Cli cli;
+    const CliResult shortRun =
+        cli.run({"run", example("fashion-mlp"), "--json", "--local", "1", "--set",
+                 "training.max_steps=20", "--set", "training.epochs=1"});
+    QVERIFY2(shortRun.exit == 0, shortRun.text());
+    const QString run = shortRun.first("started")["run"].toString();
+    const CliResult shown = cli.run({"whatif", run});
+    QVERIFY2(shown.exit != 0 && shown.err.contains("lockstep profile"), shown.text());
+    const CliResult unknown = cli.run({"whatif", "nothing"});
+    QVERIFY2(unknown.exit != 0, unknown.text());
+  }
+
+ private:
+  static void refusals(const Cli& cli, const QString& run) {
+    const std::initializer_list<std::pair<QStringList, const char*>> wrong{
+        {{"--without", "3"}, "there is no rank 3"},
+        {{"--without", "x"}, "--without x"},
+        {{"--without", "-1"}, "there is no rank -1"},
+        {{"--link", "a-b=1GB/s"}, "its nodes are"},
+        {{"--link", "10"}, "--link 10"},
+        {{"--no-bubble"}, "not a pipeline"},
+        {{"--last", "0"}, "--last"},
+        {{"--ranks", "0"}, "--ranks 0"},
+        {{"--ranks", "4", "--ideal-network"}, "plan the run anew"},
+        {{"--set", "training.foo=1"}, "--set training.foo=1"}};
+    for (const auto& [words, text] : wrong) {
+      const CliResult refused = cli.run(QStringList{"whatif", run} + words);
+      QVERIFY2(refused.exit == 2 && refused.err.contains(text), refused.text());
+    }
+  }
+};
+
+QTEST_GUILESS_MAIN(CliWhatIfTest)
+#include "cli_whatif_test.moc"

@@ -1,0 +1,388 @@
+// Answers about runs whose truth is known: simulated steps with seeded jitter are written to a
+// history as a recorder writes them, with a slow rank; what they take without it is simulated too.
+#include <QTemporaryDir>
+#include <QTest>
+#include <cmath>
+#include <random>
+
+#include "app/history/history.h"
+#include "app/runs/preview.h"
+#include "app/runs/rank_costs.h"
+#include "app/specs/spec_text.h"
+#include "app/whatif/link_time.h"
+#include "app/whatif/planned_anew.h"
+#include "app/whatif/what_if.h"
+#include "engine/planner/replay.h"
+#include "lockstep/run/v1/telemetry.pb.h"
+#include "lockstep/spec/v1/spec.pb.h"
+#include "tests/support/paths.h"
+
+using namespace lockstep;
+using namespace lockstep::app;
+
+namespace {
+
+constexpr int kSteps = 120, kEvery = 10;
+constexpr double kSlow = 2.5;
+
+LaunchRequest requestOf(int nodes, const std::vector<std::string>& changes) {
+  auto spec =
+      loadRunSpec(lockstep::test::sourcePath("resources/examples/") + "fashion-mlp.yaml", changes);
+  if (!spec.ok()) qFatal("%s", spec.error().text().c_str());
+  LaunchRequest request;
+  request.spec = spec->spec;
+  request.cluster = localCluster(nodes, "/nowhere", "gloo").spec;
+  return request;
+}
+
+Preview previewOf(int nodes, const std::vector<std::string>& changes) {
+  auto preview = makePreview(requestOf(nodes, changes), {});
+  if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
+  return std::move(*preview);
+}
+
+// What a step of a rank's plan takes: as predicted, times `factor(rank, step)` where it computes.
+template <typename F>
+planner::MeasuredSeconds secondsOf(const Preview& preview, F factor) {
+  std::vector<std::vector<const plan::Step*>> scripts;
+  for (int rank = 0; rank < preview.plan.mesh.size(); ++rank) {
+    auto& script = scripts.emplace_back();
+    for (const plan::ScheduleEntry& entry : preview.plan.entriesOf(rank))
+      for (const plan::Step& step : preview.plan.find(entry.program, rank)->steps)
+        script.push_back(&step);
+  }
+  return [scripts, factor, overhead = preview.cost.stepOverheadSeconds](int rank, int step,
+                                                                        plan::StepId id) {
+    if (id < 0) return overhead * factor(rank, step);
+    const plan::Step& one = *scripts[static_cast<std::size_t>(rank)][static_cast<std::size_t>(id)];
+    return one.kind == plan::StepKind::kCompute ? one.seconds * factor(rank, step) : one.seconds;
+  };
+}
+
+// A rank's step, as it is recorded.
+struct OwnStep {
+  run::v1::EventChunk chunk;
+  std::int64_t end = 0;
+  std::map<std::string, double> seconds;
+};
+// What an executor tells of an event: a collective counts from arrival to end.
+void add(OwnStep& to, const plan::Event& event) {
+  const double seconds = static_cast<double>(event.end - event.begin) * 1e-9;
+  to.end = std::max(to.end, event.end);
+  if (event.kind == plan::EventKind::kWaiting) to.seconds["waiting"] += seconds;
+  if (event.kind == plan::EventKind::kData) to.seconds["data"] += seconds;
+  if (event.kind == plan::EventKind::kCompute)
+    to.seconds[event.phase == ir::Phase::kBackward    ? "backward"
+               : event.phase == ir::Phase::kOptimizer ? "optimizer"
+                                                      : "forward"] += seconds;
+  if (event.asynchronous && event.kind == plan::EventKind::kWaiting) return;
+  to.chunk.set_rank(event.rank);
+  to.chunk.set_step(event.step);
+  to.chunk.add_plan_step(event.planStep);
+  to.chunk.add_kind(static_cast<int>(event.kind));
+  to.chunk.add_phase(static_cast<int>(event.phase));
+  to.chunk.add_begin_ns(event.begin);
+  to.chunk.add_end_ns(event.end);
+}
+
+struct Recorded {
+  QTemporaryDir folder;
+  std::unique_ptr<History> history;
+  RunRow row;
+  double measured = 0;  // mean step, without the first ones
+
+  template <typename F>
+  Recorded(const Preview& preview, F factor) {
+    history = std::move(*History::open(folder.path().toStdString()));
+    row.run = "20240501-120010-a1b2c0";
+    row.world = preview.plan.mesh.size();
+    RunDocuments documents;
+    documents.plan = preview.planText;
+    documents.prediction = predictionJson(preview);
+    if (!history->add(row, documents).ok()) qFatal("the history takes no run");
+    const planner::Replay steps = planner::replay(preview.plan, secondsOf(preview, factor),
+                                                  {.steps = kSteps, .events = true});
+    for (int step = 6; step <= kSteps; ++step)
+      measured += steps.stepSeconds[static_cast<std::size_t>(step) - 1] / (kSteps - 5);
+    std::map<std::pair<int, std::int64_t>, OwnStep> own;
+    for (const plan::Event& event : steps.events) add(own[{event.rank, event.step}], event);
+    record(own);
+  }
+
+  void record(std::map<std::pair<int, std::int64_t>, OwnStep>& own) {
+    RunBatch batch;
+    std::map<std::string, std::vector<Point>> series;
+    for (auto& [at, step] : own) {
+      const auto& [rank, number] = at;
+      const std::int64_t begin = number > 1 ? own[{rank, number - 1}].end : 0;
+      const double length = static_cast<double>(step.end - begin) * 1e-9;
+      double rest = length;
+      for (const char* part : {"data", "forward", "backward", "waiting", "optimizer"})
+        rest -= step.seconds[part];
+      step.seconds["transfer"] = std::max(rest, 0.0);
+      step.seconds["step"] = length;
+      for (const auto& [name, seconds] : step.seconds)
+        series[fmt::format("rank/{}/{}", rank, name)].push_back(
+            {static_cast<double>(number), seconds});
+      if (number % kEvery == 0)
+        batch.events.push_back({rank, number, step.chunk.SerializeAsString()});
+    }
+    for (auto& [name, points] : series) batch.series.push_back({name, std::move(points)});
+    auto store = history->openRun(row.run);
+    if (!(*store)->lockForRecording().ok() || !(*store)->append(batch).ok())
+      qFatal("the history takes no steps");
+  }
+  MeasuredRun read() const {
+    auto run = readMeasuredRun(*history, row);
+    if (!run.ok()) qFatal("%s", run.error().text().c_str());
+    return std::move(*run);
+  }
+};
+
+// Between 0.9 and 1.1, by the seed, the rank and the step.
+double jitter(unsigned seed, int rank, int step) {
+  std::mt19937 random(seed * 1'000'003u + static_cast<unsigned>(rank) * 10'007u +
+                      static_cast<unsigned>(step));
+  return 0.9 + 0.2 * static_cast<double>(random()) / static_cast<double>(std::mt19937::max());
+}
+
+bool near(double a, double b, double share) { return std::abs(a - b) <= share * std::abs(b); }
+
+QByteArray said(const char* what, double a, double b) {
+  return fmt::format("{}: {} and {}", what, a, b).c_str();
+}
+
+}  // namespace
+
+class WhatIfTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void theAnswerIsTheRunWithoutTheSlowRank_data() {
+    QTest::addColumn<QStringList>("settings");
+    QTest::addColumn<int>("ranks");
+    QTest::addColumn<int>("slow");
+    QTest::newRow("data parallel") << QStringList{"strategy.overlap=never"} << 4 << 2;
+    QTest::newRow("overlapped") << QStringList{"strategy.overlap=always"} << 4 << 1;
+    QTest::newRow("zero-3") << QStringList{"strategy.kind=zero-3", "strategy.overlap=never"} << 4
+                            << 3;
+    QTest::newRow("tensor parallel")
+        << QStringList{"strategy.kind=tensor-parallel", "strategy.overlap=never"} << 2 << 0;
+    QTest::newRow("pipeline") << QStringList{"strategy.kind=pipeline", "strategy.stages=2",
+                                             "strategy.micro_batches=4"}
+                              << 4 << 3;
+    QTest::newRow("parameter server") << QStringList{"strategy.kind=parameter-server"} << 4 << 1;
+  }
+  void theAnswerIsTheRunWithoutTheSlowRank() {
+    QFETCH(QStringList, settings);
+    QFETCH(int, ranks);
+    QFETCH(int, slow);
+    std::vector<std::string> changes;
+    for (const QString& one : settings) changes.push_back(one.toStdString());
+    const Preview preview = previewOf(ranks, changes);
+    for (unsigned seed = 1; seed <= 3; ++seed) {
+      const auto healthy = [&](int rank, int step) { return jitter(seed, rank, step); };
+      const Recorded recorded(preview, [&](int rank, int step) {
+        return healthy(rank, step) * (rank == slow ? kSlow : 1);
+      });
+      const Recorded truth(preview, healthy);
+      const MeasuredRun run = recorded.read();
+      const Replayed replayed = replayOf(run);
+      QVERIFY2(near(replayed.measuredSeconds(), recorded.measured, 1e-4),
+               said("measured", replayed.measuredSeconds(), recorded.measured));
+      QVERIFY2(std::abs(replayed.error()) < 0.03, said("error", replayed.error(), 0));
+      const auto answer = whatIf(run, replayed, {.without = {slow}});
+      QVERIFY2(answer.ok(), answer.ok() ? "" : answer.error().text().c_str());
+      QVERIFY2(near(answer->stepSeconds, truth.measured, 0.03),
+               said("without it", answer->stepSeconds, truth.measured));
+      QVERIFY(answer->stepSeconds < recorded.measured);
+      QVERIFY(near(answer->samplesPerSecond * answer->stepSeconds,
+                   static_cast<double>(preview.plan.globalBatch), 1e-6));
+    }
+  }
+
+  void aReplayOfEqualStepsIsExact() {
+    const Preview preview = previewOf(3, {"strategy.overlap=never"});
+    const Recorded recorded(preview, [](int rank, int) { return rank == 1 ? kSlow : 1.0; });
+    const Recorded truth(preview, [](int, int) { return 1.0; });
+    const MeasuredRun run = recorded.read();
+    QCOMPARE(run.steps.front(), 6);
+    QCOMPARE(run.steps.back(), kSteps);
+    QCOMPARE(run.sampled.size(), std::size_t{kSteps / kEvery});
+    const Replayed replayed = replayOf(run);
+    const auto answer = whatIf(run, replayed, {.without = {1}});
+    QVERIFY2(near(answer->stepSeconds, truth.measured, 0.005),
+             said("without it", answer->stepSeconds, truth.measured));
+  }
+
+  void anIdealNetworkTakesNoTime() {
+    Preview preview = previewOf(4, {"strategy.overlap=never"});
+    const auto healthy = [](int rank, int step) { return jitter(7, rank, step); };
+    const Recorded recorded(preview, healthy);
+    const MeasuredRun run = recorded.read();
+    const auto answer = whatIf(run, replayOf(run), {.idealNetwork = true});
+    for (plan::Program& program : preview.plan.programs)
+      for (plan::Body& body : program.bodies)
+        for (plan::Step& step : body.steps)
+          if (step.kind == plan::StepKind::kCollective) step.seconds = 1e-12;
+    const Recorded truth(preview, healthy);
+    QVERIFY2(near(answer->stepSeconds, truth.measured, 0.03),
+             said("ideal", answer->stepSeconds, truth.measured));
+  }
+
+  // Its stages are busy all the time: the step takes what the busiest has to do.
+  void withoutABubbleTheBusiestStageCounts() {
+    const Preview preview = previewOf(3, {"strategy.kind=pipeline", "strategy.micro_batches=8"});
+    const Recorded recorded(preview, [](int, int) { return 1.0; });
+    const MeasuredRun run = recorded.read();
+    const Replayed replayed = replayOf(run);
+    const auto answer = whatIf(run, replayed, {.noBubble = true});
+    double busiest = 0;
+    for (const MeasuredRun::Rank& rank : run.ranks) {  // with what all stages exchange together
+      double own = 0;
+      for (const auto& part : rank.parts) own += part.front();
+      for (std::size_t i = 0; i < rank.script.size(); ++i)
+        if (rank.exchange[i] >= 0 && !plan::isMessage(*rank.script[i]))
+          own += run.exchanges[static_cast<std::size_t>(rank.exchange[i])].seconds;
+      busiest = std::max(busiest, own);
+    }
+    QVERIFY2(near(answer->stepSeconds, busiest, 0.05),
+             said("no bubble", answer->stepSeconds, busiest) +
+                 said("; error", replayed.error(), replayed.stepSeconds));
+    QVERIFY(answer->stepSeconds < replayed.measuredSeconds());
+  }
+
+  void linksOfOtherRatesCarryTheSameBytes() {
+    const Preview preview = previewOf(3, {"strategy.overlap=never"});
+    const Recorded recorded(preview, [](int, int) { return 1.0; });
+    const MeasuredRun run = recorded.read();
+    const Replayed replayed = replayOf(run);
+    QCOMPARE(run.nodes.size(), std::size_t{3});
+    const auto slow = parseLinkRate(run.nodes[0] + "-" + run.nodes[1] + "=1Mbit/s", run.nodes);
+    QVERIFY(slow.ok());
+    QCOMPARE(slow->bytesPerSecond, 125000.0);
+    const auto links = exchangeLinks(run, {*slow});
+    double bytes = 0, before = 0, after = 0;  // of all exchanges
+    for (std::size_t e = 0; e < run.exchanges.size(); ++e) {
+      before += (*links)[e].part;
+      after += (*links)[e].changed;
+      QVERIFY((*links)[e].part <= run.exchanges[e].seconds * (1 + 1e-9));
+    }
+    for (const plan::Traffic& sent : plan::stepTraffic(run.plan))
+      if (sent.from + sent.to == 1) bytes = std::max(bytes, static_cast<double>(sent.bytes));
+    QVERIFY2(near(after, bytes / 125000.0, 0.35), said("bytes", after, bytes / 125000.0));
+    const auto answer = whatIf(run, replayed, {.links = {*slow}});
+    QVERIFY2(near(answer->stepSeconds, replayed.measuredSeconds() + after - before, 0.01),
+             said("slow link", answer->stepSeconds, replayed.measuredSeconds() + after - before));
+    // At the rate that it has nothing changes; a faster one of three leaves the others.
+    const auto fast = parseLinkRate(run.nodes[0] + "-" + run.nodes[1] + "=100TB/s", run.nodes);
+    const auto faster = whatIf(run, replayed, {.links = {*fast}});
+    QVERIFY(faster->stepSeconds <= replayed.measuredSeconds() * (1 + 1e-9));
+  }
+
+  // What the stragglers' list says of a step without the rank is another reckoning of the same.
+  void theStragglersCostAgrees() {
+    const Preview preview = previewOf(4, {"strategy.overlap=never"});
+    const Recorded recorded(preview, [](int rank, int step) {
+      return jitter(3, rank, step) * (rank == 2 ? kSlow : 1);
+    });
+    const MeasuredRun run = recorded.read();
+    const auto answer = whatIf(run, replayOf(run), {.without = {2}});
+    auto store = recorded.history->openRun(recorded.row.run);
+    StepMatrix matrix;
+    for (const SeriesInfo& info : (*store)->series())
+      matrix.add({info.name, std::move(*(*store)->readAll(info.name))});
+    const RankCosts costs =
+        rankCosts(StepTimes(matrix, 1, kSteps), recorded.row.world, run.nodes, {});
+    QCOMPARE(costs.ranks[0].rank, 2);
+    QVERIFY2(near(costs.ranks[0].withoutSeconds, answer->stepSeconds, 0.05),
+             said("without it", costs.ranks[0].withoutSeconds, answer->stepSeconds));
+  }
+
+  // A run whose ranks compute and exchange slower than built-in costs say, planned for others.
+  void otherRanksAndSettingsArePlannedAnew() {
+    constexpr double kTimes = 1.7;
+    const std::vector<std::string> changes{"strategy.overlap=never", "training.batch=256"};
+    const LaunchRequest request = requestOf(2, changes);
+    Recorded recorded(previewOf(2, changes), [](int, int) { return kTimes; });
+    RunDocuments documents = *recorded.history->documents(recorded.row.run);
+    documents.specResolved = toYaml(*request.spec);
+    documents.clusterYaml = toYaml(*request.cluster);
+    QVERIFY(recorded.history->setDocuments(recorded.row.run, documents).ok());
+    const MeasuredRun run = recorded.read();
+    const Replayed replayed = replayOf(run);
+    const auto answer = [&](const OtherSettings& settings) {
+      auto out = plannedAnew(*recorded.history, run, replayed, settings);
+      if (!out.ok()) qFatal("%s", out.error().text().c_str());
+      return *out;
+    };
+    const PlannedAnew same = answer({.ranks = 2});
+    QVERIFY2(std::abs(same.error) < 0.02, said("error", same.error, 0));
+    QVERIFY(near(same.stepSeconds, recorded.measured, 1e-6));
+    const PlannedAnew more = answer({.ranks = 4});
+    QCOMPARE(more.ranks, 4);
+    const Recorded truth(previewOf(4, changes), [](int, int) { return kTimes; });
+    QVERIFY2(near(more.stepSeconds, truth.measured, 0.05),
+             said("4 ranks", more.stepSeconds, truth.measured));
+    std::vector<std::string> others = changes;
+    others[1] = "training.batch=1024";
+    const Recorded larger(previewOf(2, others), [](int, int) { return kTimes; });
+    const PlannedAnew batch = answer({.sets = {others[1]}});
+    QVERIFY2(near(batch.stepSeconds, larger.measured, 0.05),
+             said("batch", batch.stepSeconds, larger.measured));
+    QVERIFY(near(batch.samplesPerSecond * batch.stepSeconds, 1024, 1e-6));
+    const auto refused = plannedAnew(*recorded.history, run, replayed, {.sets = {"training.x=1"}});
+    QVERIFY(!refused.ok() && refused.error().text().find("training.x=1") != std::string::npos);
+  }
+
+  void ratesAreParsed() {
+    const std::vector<std::string> nodes{"n1", "n-2", "n-2-3"};
+    for (const auto& [text, rate] :
+         std::initializer_list<std::pair<const char*, double>>{{"n1-n-2=10Gbit/s", 1.25e9},
+                                                               {"n1-n-2=10Gbit", 1.25e9},
+                                                               {"n-2-3-n1=1.2GB/s", 1.2e9},
+                                                               {"n-2-n-2-3=5 MB/s", 5e6},
+                                                               {"n1-n-2=800kbit/s", 1e5},
+                                                               {"n1-n-2=8bit/s", 1}}) {
+      const auto link = parseLinkRate(text, nodes);
+      QVERIFY2(link.ok(), text);
+      QVERIFY2(near(link->bytesPerSecond, rate, 1e-9), text);
+    }
+    for (const char* text :
+         {"", "n1-n-2", "n1-n-2=", "n1-n-2=10", "n1-n-2=0GB/s", "n1-n-2=-1GB/s", "n1-n-2=1Gb/s",
+          "n1-n-2=nanGB/s", "n1-n-2=1e99TB/s", "n1-n1=1GB/s", "n1-n4=1GB/s", "n1=1GB/s"}) {
+      const auto link = parseLinkRate(text, nodes);
+      QVERIFY2(!link.ok() && link.error().text().find("--link") == 0, text);
+    }
+  }
+
+  void whatCannotBeAnsweredIsSaid() {
+    const Preview preview = previewOf(2, {"strategy.overlap=never"});
+    const Recorded recorded(preview, [](int, int) { return 1.0; });
+    const MeasuredRun run = recorded.read();
+    const Replayed replayed = replayOf(run);
+    const auto refused = [&](const WhatIfChanges& changes, const char* text) {
+      const auto answer = whatIf(run, replayed, changes);
+      return !answer.ok() && answer.error().text().find(text) != std::string::npos;
+    };
+    QVERIFY(refused({.without = {2}}, "there is no rank 2"));
+    QVERIFY(refused({.without = {0, 1}}, "no other rank"));
+    QVERIFY(refused({.noBubble = true}, "not a pipeline"));
+    RunRow other = recorded.row;
+    other.world = 3;
+    const auto regrouped = readMeasuredRun(*recorded.history, other);
+    QVERIFY(!regrouped.ok() && regrouped.error().code == Code::kFailedPrecondition);
+    other.run = "20240501-120010-a1b2c1";
+    other.world = 2;
+    RunDocuments documents;
+    documents.plan = preview.planText;
+    QVERIFY(recorded.history->add(other, documents).ok());
+    const auto empty = readMeasuredRun(*recorded.history, other);
+    QVERIFY(!empty.ok() && empty.error().text().find("events") != std::string::npos);
+    QVERIFY(recorded.history->setDocuments(other.run, {}).ok());
+    const auto planless = readMeasuredRun(*recorded.history, other);
+    QVERIFY(!planless.ok() && planless.error().text().find("no plan") != std::string::npos);
+  }
+};
+
+QTEST_GUILESS_MAIN(WhatIfTest)
+#include "whatif_test.moc"
