@@ -234,6 +234,8 @@ Result<Scene> makeStepScene(const Lesson& lesson, const Circumstances& at, bool 
   addTimes(out, made);
   addBytes(out, made);
   addFormulas(out, made);
+  if (at.number("cluster.riddle") > 0)
+    addFigure(out, "riddle", {"Riddle", "谜题"}, "", at.number("cluster.riddle"));
   LOCKSTEP_TRY(addEfficiency(out, plan, at, made, memo));
   if (!whole) return out;
   out.timeline = timelineOf(made);
