@@ -140,7 +140,9 @@ class Training {
     }
     if (staleness_ != 0)
       course_.stale = std::max(course_.stale, static_cast<double>(updates_ - worker.seen));
-    const double scale = rate_ / static_cast<double>(workers_.size());
+    // In lockstep the workers' gradients make one update; else each makes one by itself, as on the
+    // servers of a run.
+    const double scale = staleness_ == 0 ? rate_ / static_cast<double>(workers_.size()) : rate_;
     for (std::size_t i = 0; i < kWeights; ++i) weights_[i] -= scale * gradient[i];
     ++updates_;
     ++worker.steps;
