@@ -26,6 +26,7 @@ int adviseCommand(const Globals& globals, const Arguments& arguments);
 int planCommand(const Globals& globals, const Arguments& arguments);
 int simulateCommand(const Globals& globals, const Arguments& arguments);
 int whatIfCommand(const Globals& globals, const Arguments& arguments);
+int learnCommand(const Globals& globals, const Arguments& arguments);
 
 int verifyCommand(const Globals& globals, const Arguments& arguments);
 
