@@ -275,11 +275,7 @@ void StepsPanel::refreshSpan() {
 }
 
 void StepsPanel::refreshPhases() {
-  QStringList parts;
-  for (int phase = 0; phase < kPhaseCount; ++phase)
-    parts << QString::fromUtf8("<span style=\"color:%1\">■</span> %2")
-                 .arg(Theme::instance().phase(phase).name(), phaseName(phase));
-  phases_->setText(parts.join("&nbsp;&nbsp;&nbsp;"));
+  phases_->setText(phaseLegend());
   phases_->setFont(Theme::instance().small());
 }
 

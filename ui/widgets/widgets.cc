@@ -113,9 +113,13 @@ Figure::Figure(const QString& objectName, QWidget* parent) : QWidget(parent) {
 }
 
 void Figure::restyle() {
-  name_->setFont(Theme::instance().small());
-  value_->setFont(Theme::instance().figure());
-  detail_->setFont(Theme::instance().small());
+  name_->setFont(Theme::instance().small(this));
+  value_->setFont(Theme::instance().figure(this));
+  detail_->setFont(Theme::instance().small(this));
+}
+void Figure::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::FontChange) restyle();
+  QWidget::changeEvent(event);
 }
 void Figure::setName(const QString& name) {
   name_->setText(name);

@@ -61,6 +61,9 @@ class Figure : public QWidget {
   void setValue(const QString& value, const QString& detail = {});
   QString value() const { return value_->text(); }
 
+ protected:
+  void changeEvent(QEvent* event) override;
+
  private:
   void restyle();
   QLabel* name_ = nullptr;
