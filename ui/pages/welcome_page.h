@@ -31,6 +31,7 @@ class WelcomePage : public Page {
   void newClusterWanted();
   void newModelWanted();
   void runHereWanted();  // the example on local agents
+  void learnWanted();
 
  protected:
   void retranslate() override;
@@ -44,10 +45,12 @@ class WelcomePage : public Page {
   QPushButton* newModel_ = nullptr;
   QPushButton* newCluster_ = nullptr;
   QPushButton* open_ = nullptr;
+  QPushButton* learn_ = nullptr;
   QLabel* runHereText_ = nullptr;
   QLabel* newModelText_ = nullptr;
   QLabel* newClusterText_ = nullptr;
   QLabel* openText_ = nullptr;
+  QLabel* learnText_ = nullptr;
   Card* start_ = nullptr;
   Card* examples_ = nullptr;
   Card* recent_ = nullptr;

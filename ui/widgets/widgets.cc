@@ -6,6 +6,7 @@
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QPainter>
+#include <QScrollArea>
 #include <QStyle>
 #include <QToolButton>
 #include <QVBoxLayout>
@@ -59,6 +60,18 @@ void ElidedLabel::paintEvent(QPaintEvent*) {
   const QRect room = contentsRect().adjusted(std::max(0, indent()), 0, 0, 0);
   painter.drawText(room, Qt::AlignVCenter | Qt::AlignLeft,
                    fontMetrics().elidedText(text(), Qt::ElideRight, room.width()));
+}
+
+QScrollArea* scrolled(QWidget* inner, QWidget* parent) {
+  auto* area = new QScrollArea(parent);
+  area->setObjectName(inner->objectName() + "Scroll");
+  area->setWidget(inner);
+  area->setWidgetResizable(true);
+  area->setFrameShape(QFrame::NoFrame);
+  area->setFocusPolicy(Qt::NoFocus);
+  area->viewport()->setAutoFillBackground(false);
+  inner->setAutoFillBackground(false);
+  return area;
 }
 
 void setTexts(QAbstractButton* button, const QString& text, const QString& toolTip) {

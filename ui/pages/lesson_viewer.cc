@@ -1,0 +1,235 @@
+#include "ui/pages/lesson_viewer.h"
+
+#include <QGridLayout>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QProgressBar>
+#include <QPushButton>
+#include <QScrollArea>
+#include <QSplitter>
+#include <QTabWidget>
+#include <QVBoxLayout>
+#include <algorithm>
+
+#include "ui/pages/lesson_exercises.h"
+#include "ui/pages/lesson_pictures.h"
+#include "ui/pages/lesson_sliders.h"
+#include "ui/pages/lesson_text.h"
+#include "ui/studio/lesson_session.h"
+#include "ui/theme/error_text.h"
+#include "ui/theme/format.h"
+#include "ui/theme/language.h"
+#include "ui/theme/theme.h"
+#include "ui/widgets/widgets.h"
+
+namespace lockstep::ui {
+namespace {
+
+constexpr int kSlowMs = 300;
+constexpr int kLeastText = 250, kLeastPicture = 230, kLeastTabs = 260;
+
+QString figureText(const app::SceneFigure& figure) {
+  const QString unit = QString::fromStdString(figure.unit);
+  const QString value = formatNumber(figure.value);
+  return unit.isEmpty() ? value : value + QChar(0xa0) + unit;
+}
+
+}  // namespace
+
+LessonViewer::LessonViewer(LessonSession* session, QWidget* parent)
+    : QWidget(parent), session_(session) {
+  setObjectName("lessonViewer");
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(0, 0, 0, 0);
+  splitter_ = new QSplitter(Qt::Horizontal, this);
+  splitter_->setObjectName("lessonSplitter");
+  splitter_->setChildrenCollapsible(false);
+  splitter_->setHandleWidth(kSpaceL);
+  splitter_->addWidget(buildLeft());
+  splitter_->addWidget(buildRight());
+  splitter_->setStretchFactor(0, 2);
+  splitter_->setStretchFactor(1, 3);
+  layout->addWidget(splitter_);
+  connectSession();
+  retranslate();
+  openPicture();
+  if (session_->scene()) showScene();
+}
+
+QWidget* LessonViewer::buildLeft() {
+  auto* left = new QWidget(this);
+  left->setObjectName("lessonLeft");
+  auto* column = new QVBoxLayout(left);
+  column->setContentsMargins(0, 0, kSpaceS, 0);
+  column->setSpacing(kSpaceL);
+  text_ = new LessonText(session_, left);
+  exercises_ = new LessonExercises(session_, left);
+  column->addWidget(text_);
+  column->addWidget(exercises_);
+  column->addStretch(1);
+  QScrollArea* area = scrolled(left, this);
+  area->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  area->setMinimumWidth(kLeastText);
+  return area;
+}
+
+QWidget* LessonViewer::buildRight() {
+  auto* right = new QWidget(this);
+  right->setObjectName("lessonRight");
+  auto* column = new QVBoxLayout(right);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(kSpaceS);
+  sliders_ = new LessonSliders(session_, right);
+  column->addWidget(sliders_);
+  column->addWidget(buildState());
+  tabs_ = new QTabWidget(right);
+  tabs_->setObjectName("lessonTabs");
+  tabs_->setDocumentMode(true);
+  tabs_->setMinimumHeight(kLeastTabs);
+  for (const app::LessonView view : session_->lesson().views) {
+    pictures_.push_back(makePicture(view, tabs_));
+    tabs_->addTab(pictures_.back(), QString());
+  }
+  column->addWidget(tabs_, 1);
+  figureBox_ = new QWidget(right);
+  figureBox_->setObjectName("lessonFigures");
+  figureGrid_ = new QGridLayout(figureBox_);
+  figureGrid_->setContentsMargins(0, 0, 0, 0);
+  figureGrid_->setHorizontalSpacing(kSpaceL);
+  figureGrid_->setVerticalSpacing(kSpaceXs);
+  column->addWidget(figureBox_);
+  QScrollArea* area = scrolled(right, this);
+  area->setMinimumWidth(kLeastPicture);
+  return area;
+}
+
+QWidget* LessonViewer::buildState() {
+  state_ = new QWidget(this);
+  state_->setObjectName("lessonState");
+  auto* row = new QHBoxLayout(state_);
+  row->setContentsMargins(0, 0, 0, 0);
+  stateText_ = makeLabel("lessonStateText", state_);
+  stateText_->setWordWrap(true);
+  busy_ = new QProgressBar(state_);
+  busy_->setObjectName("lessonBusy");
+  busy_->setRange(0, 0);
+  busy_->setTextVisible(false);
+  busy_->setFixedWidth(90);
+  cancel_ = makeButton("lessonCancel", "stop", state_);
+  again_ = makeButton("lessonAgain", "refresh", state_);
+  row->addWidget(stateText_, 1);
+  row->addWidget(busy_);
+  row->addWidget(cancel_);
+  row->addWidget(again_);
+  state_->hide();
+  connect(cancel_, &QPushButton::clicked, session_, &LessonSession::cancel);
+  connect(again_, &QPushButton::clicked, session_, &LessonSession::make);
+  return state_;
+}
+
+void LessonViewer::connectSession() {
+  slow_.setSingleShot(true);
+  slow_.setInterval(kSlowMs);
+  connect(&slow_, &QTimer::timeout, this, &LessonViewer::showState);
+  connect(session_, &LessonSession::sceneChanged, this, &LessonViewer::showScene);
+  connect(session_, &LessonSession::pageChanged, this, &LessonViewer::openPicture);
+  connect(session_, &LessonSession::makingChanged, this, [this] {
+    if (!session_->isMaking()) return showState();
+    if (!slow_.isActive()) slow_.start();
+  });
+  connect(exercises_, &LessonExercises::runWanted, this, &LessonViewer::runWanted);
+  connect(tabs_, &QTabWidget::currentChanged, this, &LessonViewer::showScene);
+  if (session_->isMaking()) slow_.start();
+}
+
+void LessonViewer::openPicture() {
+  const app::Lesson& lesson = session_->lesson();
+  if (lesson.pages.empty()) return;
+  const auto view = lesson.pages[static_cast<std::size_t>(session_->page())].view;
+  const auto found = std::find(lesson.views.begin(), lesson.views.end(), view);
+  if (found != lesson.views.end())
+    tabs_->setCurrentIndex(static_cast<int>(found - lesson.views.begin()));
+}
+
+// The picture in sight; another when it is looked at.
+void LessonViewer::showScene() {
+  showState();
+  if (!session_->scene()) return;
+  showFigures();
+  const int at = tabs_->currentIndex();
+  if (at >= 0) pictures_[static_cast<std::size_t>(at)]->show(session_->scene(), session_->start());
+}
+
+void LessonViewer::showFigures() {
+  const std::string language = Language::instance().code().toStdString();
+  const auto& now = session_->scene()->figures;
+  const bool more = figures_.size() != now.size();
+  while (figures_.size() < now.size())
+    figures_.push_back(new Figure("lessonFigure" + QString::number(figures_.size()), figureBox_));
+  for (std::size_t i = 0; i < figures_.size(); ++i) {
+    figures_[i]->setVisible(i < now.size());
+    if (i >= now.size()) continue;
+    const app::SceneFigure* was =
+        session_->start() ? session_->start()->figure(now[i].name) : nullptr;
+    figures_[i]->setName(QString::fromStdString(now[i].label.in(language)));
+    figures_[i]->setValue(figureText(now[i]),
+                          was == nullptr ? QString() : tr("start: %1").arg(figureText(*was)));
+  }
+  if (more) arrangeFigures();
+}
+
+void LessonViewer::arrangeFigures() {
+  int widest = 70;
+  for (Figure* figure : figures_) widest = std::max(widest, figure->sizeHint().width());
+  const int room = figureBox_->width() + kSpaceL;
+  const int columns =
+      std::clamp(room / (widest + kSpaceL), 1, std::max(1, static_cast<int>(figures_.size())));
+  for (std::size_t i = 0; i < figures_.size(); ++i)
+    figureGrid_->addWidget(figures_[i], static_cast<int>(i) / columns,
+                           static_cast<int>(i) % columns);
+}
+
+void LessonViewer::resizeEvent(QResizeEvent* event) {
+  QWidget::resizeEvent(event);
+  arrangeFigures();
+}
+
+void LessonViewer::showState() {
+  const bool slow = session_->isMaking() && !slow_.isActive();
+  const auto& error = session_->error();
+  const bool stopped = error && error->code == Code::kCancelled;
+  if (!session_->isMaking()) slow_.stop();
+  state_->setVisible(slow || error);
+  busy_->setVisible(slow);
+  cancel_->setVisible(slow);
+  again_->setVisible(error.has_value());
+  QString text = tr("Making the picture…");
+  if (stopped) {
+    text = tr("Stopped: the picture is of earlier values.");
+  } else if (error) {
+    const ErrorText words = describeError(*error);
+    text = QStringList{words.what, words.why, words.next}.join(' ').simplified();
+  }
+  stateText_->setText(text);
+  stateText_->setProperty("role", error && !stopped ? "error" : "muted");
+  style()->unpolish(stateText_);
+  style()->polish(stateText_);
+}
+
+void LessonViewer::retranslate() {
+  for (std::size_t i = 0; i < pictures_.size(); ++i) {
+    pictures_[i]->retranslate();
+    tabs_->setTabText(static_cast<int>(i), pictures_[i]->title());
+  }
+  tabs_->setAccessibleName(tr("Pictures"));
+  splitter_->setAccessibleName(tr("Lesson"));
+  setTexts(cancel_, tr("Stop"));
+  setTexts(again_, tr("Try again"));
+  text_->retranslate();
+  exercises_->retranslate();
+  sliders_->retranslate();
+  showState();
+  if (session_->scene()) showScene();
+}
+
+}  // namespace lockstep::ui

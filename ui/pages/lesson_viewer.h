@@ -1,0 +1,68 @@
+// LessonViewer: inside a lesson: left the text and the exercises, right what the simulator makes of
+// the sliders.
+#pragma once
+
+#include <QTimer>
+#include <QWidget>
+#include <vector>
+
+class QGridLayout;
+class QLabel;
+class QProgressBar;
+class QPushButton;
+class QSplitter;
+class QTabWidget;
+
+namespace lockstep::ui {
+
+class Figure;
+class LessonExercises;
+class LessonPicture;
+class LessonSession;
+class LessonSliders;
+class LessonText;
+
+class LessonViewer : public QWidget {
+  Q_OBJECT
+
+ public:
+  LessonViewer(LessonSession* session, QWidget* parent);
+
+  void retranslate();
+
+ Q_SIGNALS:
+  void runWanted();
+
+ protected:
+  void resizeEvent(QResizeEvent* event) override;
+
+ private:
+  QWidget* buildLeft();
+  QWidget* buildRight();
+  QWidget* buildState();
+  void connectSession();
+  void openPicture();  // that of the page
+  void showScene();
+  void showFigures();
+  void arrangeFigures();
+  void showState();  // of the making of the scene
+
+  LessonSession* session_;
+  QSplitter* splitter_ = nullptr;
+  LessonText* text_ = nullptr;
+  LessonExercises* exercises_ = nullptr;
+  QTabWidget* tabs_ = nullptr;
+  std::vector<LessonPicture*> pictures_;  // by tab
+  QWidget* figureBox_ = nullptr;
+  QGridLayout* figureGrid_ = nullptr;
+  std::vector<Figure*> figures_;
+  LessonSliders* sliders_ = nullptr;
+  QWidget* state_ = nullptr;
+  QLabel* stateText_ = nullptr;
+  QProgressBar* busy_ = nullptr;
+  QPushButton* cancel_ = nullptr;
+  QPushButton* again_ = nullptr;
+  QTimer slow_;  // what is made in an instant is not announced
+};
+
+}  // namespace lockstep::ui
