@@ -28,6 +28,7 @@ install(CODE "
   file(MAKE_DIRECTORY \"\${bin}\")
   file(CREATE_LINK ../lib/lockstep/bundle/lockstep-agent \"\${bin}/lockstep-agent\" SYMBOLIC)")
 install(DIRECTORY resources/examples DESTINATION ${share}/lockstep FILES_MATCHING PATTERN "*.yaml" PATTERN "*.py")
+install(DIRECTORY resources/lessons DESTINATION ${share}/lockstep)
 install(FILES ${documents}/lockstep.1 packaging/man/lockstep-agent.1 DESTINATION ${man1})
 install(FILES ${documents}/lockstep.bash DESTINATION ${share}/bash-completion/completions RENAME lockstep)
 install(FILES ${documents}/lockstep.zsh DESTINATION ${share}/zsh/vendor-completions RENAME _lockstep)

@@ -25,6 +25,7 @@ int metricsCommand(const Globals& globals, const Arguments& arguments);
 int adviseCommand(const Globals& globals, const Arguments& arguments);
 int planCommand(const Globals& globals, const Arguments& arguments);
 int simulateCommand(const Globals& globals, const Arguments& arguments);
+int learnCommand(const Globals& globals, const Arguments& arguments);
 
 int verifyCommand(const Globals& globals, const Arguments& arguments);
 

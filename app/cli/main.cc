@@ -153,6 +153,23 @@ const std::vector<Command> kCommands{
      "  --top        number of strategies shown (default 10)\n"
      "  --measure    connects to the nodes and benchmarks the best ones there",
      adviseCommand},
+    {"learn",
+     {{"list", "set=", "page=", "state=", "save=", "language=", "check", "spec", "run", "json"},
+      0,
+      1,
+      "learn [LESSON] [--set SLIDER=VALUE]… [--page N] [--state FILE] [--save FILE]\n"
+      "             [--language en|zh] [--list | --check | --spec | --run] [--json]"},
+     "Shows a lesson on distributed training: text, picture, figures and exercises; without one, "
+     "lists them.\n"
+     "  LESSON      its number, its name, or a file; resources/lessons/README.md says how to write "
+     "one\n"
+     "  --set       moves a slider\n"
+     "  --page      shows a page, in the state that it sets\n"
+     "  --state     begins in the state of a file that --save or the studio wrote\n"
+     "  --check     plays the lesson through: every page and the solution of every exercise\n"
+     "  --spec      prints the run spec of the real run\n"
+     "  --run       runs it on agents of this machine, as `lockstep run` does",
+     learnCommand},
     {"verify",
      {{"ranks=", "cluster=", "steps=", "set=", "json"},
       1,

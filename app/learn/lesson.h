@@ -77,10 +77,20 @@ struct Lesson {
   std::string id;  // the file's name without ".yaml"
   Words title, summary, question;
   int minutes = 5;
-  std::string scene;  // what makeScene() makes: "step", "all-reduce", "training", …
-  std::string specYaml, clusterYaml;  // the base that sliders change
+  std::string scene;     // what makeScene() makes: "step", "all-reduce", "training", …
+  std::string specYaml;  // the run spec that sliders change
+  std::map<std::string, std::string> fixed;  // what else is set, as Slider::sets: value
   std::vector<Slider> sliders;
   std::vector<LessonView> views;
+  // Figures over the values of a slider, all else as the state says. Those that end with "_formula"
+  // are drawn dashed.
+  struct Chart {
+    Words title;
+    std::string slider;
+    std::vector<std::string> figures;
+    bool logX = false, logY = false;
+  };
+  std::vector<Chart> charts;
   std::vector<LessonPage> pages;
   std::vector<Term> terms;
   std::vector<Exercise> exercises;

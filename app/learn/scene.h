@@ -67,6 +67,25 @@ struct Scene {
 Result<Scene> makeScene(const Lesson& lesson, const LessonState& state,
                         const std::atomic<bool>* stop = nullptr);
 
+// Plays a lesson through: its start, every page, every exercise, which must not be reached at the
+// start and must be by its solution, and the plan of the real run. Errors: kInvalidArgument saying
+// what does not hold.
+Status checkLesson(const Lesson& lesson);
+
+// What circumstances a slider or `set` can set beside options of the run spec, in English.
+struct CircumstanceInfo {
+  std::string_view name, help, start;  // "cluster.ranks", …, "1"
+  double low = 0, high = 0;            // of a number; equal: one of `choices`
+  std::vector<std::string_view> choices = {};
+};
+const std::vector<CircumstanceInfo>& circumstances();
+
+// The run at the lesson's end, on agents of this machine that have their work folders below
+// `localFolder`. Errors: those of completeRunSpec().
+Result<LaunchRequest> realRunOf(const Lesson& lesson, const std::string& localFolder);
+// `lockstep run …` of the lesson's spec, which is in `file`.
+std::string realRunCommand(const Lesson& lesson, const std::string& file);
+
 // True if the exercise is reached. `start` is the scene of the state that the lesson begins with.
 bool isReached(const Exercise& exercise, const Lesson& lesson, const LessonState& state,
                const Scene& scene, const Scene& start);

@@ -1,0 +1,342 @@
+// learn.
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "app/cli/commands.h"
+#include "app/cli/json_line.h"
+#include "app/cli/terminal.h"
+#include "app/cli/timeline_text.h"
+#include "app/learn/scene.h"
+#include "engine/base/file.h"
+#include "engine/plan/traffic.h"
+
+namespace lockstep::app::cli {
+namespace {
+
+// What is shown: a lesson in a state.
+struct Shown {
+  Lesson lesson;
+  LessonState state;
+  std::size_t page = 0;  // from 1; 0: all
+  std::string language;
+};
+
+std::string languageOf(const Arguments& arguments) {
+  for (const char* name : {"LC_ALL", "LC_MESSAGES", "LANG"})
+    if (const char* value = std::getenv(name); value != nullptr && *value != '\0')
+      return arguments.text("language", value);
+  return arguments.text("language");
+}
+
+std::size_t numberOf(const std::string& id) {
+  std::size_t number = 0;
+  std::from_chars(id.data(), id.data() + id.size(), number);
+  return number;
+}
+
+Result<Lesson> lessonOf(const std::string& word, const std::vector<Lesson>& lessons) {
+  std::error_code failed;
+  if (word.ends_with(".yaml") && std::filesystem::exists(word, failed)) {
+    LOCKSTEP_ASSIGN(const std::string text, readFile(word, std::size_t{1} << 20));
+    return parseLesson(text, word);
+  }
+  std::vector<std::string> names;
+  for (const Lesson& lesson : lessons) {
+    names.push_back(lesson.id);
+    if (lesson.id == word || lesson.id.substr(lesson.id.find('-') + 1) == word) return lesson;
+    if (numberOf(word) > 0 && std::to_string(numberOf(word)) == word &&
+        numberOf(word) == numberOf(lesson.id))
+      return lesson;
+  }
+  Error error = invalidArgument("there is no lesson {}", word);
+  error.next = message("one of {}, or a file", fmt::join(names, ", "));
+  return error;
+}
+
+Result<Shown> shownOf(const Arguments& arguments, const std::vector<Lesson>& lessons) {
+  Shown out;
+  out.language = languageOf(arguments);
+  std::optional<SharedState> shared;
+  if (arguments.has("state")) {
+    const std::string file = arguments.text("state");
+    LOCKSTEP_ASSIGN(const std::string text, readFile(file, std::size_t{1} << 20));
+    LOCKSTEP_ASSIGN(shared, parseLessonState(text, file, lessons));
+  }
+  LOCKSTEP_ASSIGN(
+      out.lesson,
+      lessonOf(arguments.words().empty() ? shared->lesson : arguments.words()[0], lessons));
+  out.state = shared ? shared->state : out.lesson.start();
+  LOCKSTEP_ASSIGN(
+      const std::int64_t page,
+      arguments.integer("page", 0, 1, static_cast<std::int64_t>(out.lesson.pages.size())));
+  out.page = static_cast<std::size_t>(page);
+  for (std::size_t i = 0; i < out.page; ++i)
+    for (const auto& [name, value] : out.lesson.pages[i].state) out.state[name] = value;
+  for (const std::string& set : arguments.all("set")) {
+    const std::size_t equals = set.find('=');
+    if (equals == std::string::npos)
+      return invalidArgument("--set {}: SLIDER=VALUE was expected", set);
+    out.state[set.substr(0, equals)] = set.substr(equals + 1);
+  }
+  return out;
+}
+
+void printList(const std::vector<Lesson>& lessons, const std::string& language, bool json) {
+  Table table{{"lesson", "minutes", "title", "about"}, {false, true, false, false}, {}};
+  for (const Lesson& lesson : lessons) {
+    if (json)
+      JsonLine("lesson")
+          .add("id", lesson.id)
+          .add("title", lesson.title.in(language))
+          .add("summary", lesson.summary.in(language))
+          .add("question", lesson.question.in(language))
+          .add("minutes", lesson.minutes)
+          .add("pages", static_cast<int>(lesson.pages.size()))
+          .print();
+    table.rows.push_back({lesson.id, std::to_string(lesson.minutes), lesson.title.in(language),
+                          lesson.summary.in(language)});
+  }
+  if (!json) put(stdout, table.text());
+}
+
+std::string figuresText(const Scene& scene, const std::string& language) {
+  Table table{{"figure", "", "", ""}, {false, false, true, false}, {}};
+  for (const SceneFigure& figure : scene.figures)
+    table.rows.push_back(
+        {figure.name, figure.label.in(language), fmt::format("{:.4g}", figure.value), figure.unit});
+  return table.text();
+}
+
+std::string memoryText(const Preview& preview) {
+  Table table{{"rank", "parameters", "gradients", "optimizer", "activations", "all"},
+              {true, true, true, true, true, true},
+              {}};
+  for (const RankPreview& rank : preview.ranks)
+    table.rows.push_back({std::to_string(rank.rank),
+                          bytesText(static_cast<double>(rank.parameterBytes)),
+                          bytesText(static_cast<double>(rank.gradientBytes)),
+                          bytesText(static_cast<double>(rank.optimizerBytes)),
+                          bytesText(static_cast<double>(rank.activationBytes)),
+                          bytesText(static_cast<double>(rank.totalBytes()))});
+  return table.text();
+}
+
+std::string trafficText(const Preview& preview) {
+  Table table{{"from", "to", "a step"}, {true, true, true}, {}};
+  for (const plan::Traffic& one : plan::stepTraffic(preview.plan))
+    table.rows.push_back({std::to_string(one.from), std::to_string(one.to),
+                          bytesText(static_cast<double>(one.bytes))});
+  return table.text();
+}
+
+std::string messagesText(const MessagesScene& scene) {
+  Table table{{"round", "from", "to", "elements", ""}, {true, true, true, false, false}, {}};
+  for (const SceneMessage& message : scene.messages)
+    table.rows.push_back({std::to_string(message.round + 1), std::to_string(message.from),
+                          std::to_string(message.to),
+                          fmt::format("{}…{}", message.begin, message.end),
+                          message.reduces ? "added" : "copied"});
+  return table.text();
+}
+
+std::string matrixText(const StepMatrix& matrix) {
+  Table table{{"rank", "step ms", "own ms", "waiting ms", "over the steps: own time"},
+              {true, true, true, true, false},
+              {}};
+  for (int rank = 0; rank < matrix.ranks(); ++rank) {
+    std::vector<double> own;
+    for (std::int64_t step = 1; step <= matrix.steps(); ++step)
+      own.push_back(static_cast<double>(matrix.seconds(StepMeasure::kCompute, rank, step)));
+    table.rows.push_back(
+        {std::to_string(rank), millisecondsText(matrix.mean(StepMeasure::kStep, rank)),
+         millisecondsText(matrix.mean(StepMeasure::kCompute, rank)),
+         millisecondsText(matrix.mean(StepMeasure::kWaiting, rank)), sparkline(own, 24)});
+  }
+  return table.text();
+}
+
+std::string chartText(const ChartScene& chart, const std::string& language) {
+  Table table{{chart.x.in(language)}, {true}, {}};
+  for (const ChartScene::Curve& curve : chart.curves) {
+    table.header.push_back(curve.name.in(language));
+    table.right.push_back(true);
+  }
+  std::size_t points = 0;
+  for (const ChartScene::Curve& curve : chart.curves) points = std::max(points, curve.x.size());
+  const std::size_t every = std::max<std::size_t>(1, points / 16);
+  for (std::size_t i = 0; i < points; i += every) {
+    std::vector<std::string> row{
+        fmt::format("{:.4g}", chart.curves[0].x[std::min(i, chart.curves[0].x.size() - 1)])};
+    for (const ChartScene::Curve& curve : chart.curves)
+      row.push_back(i < curve.y.size() ? fmt::format("{:.4g}", curve.y[i]) : "");
+    table.rows.push_back(std::move(row));
+  }
+  return chart.title.in(language) + "\n" + table.text();
+}
+
+std::string viewText(LessonView view, const Scene& scene, const std::string& language) {
+  std::string out;
+  switch (view) {
+    case LessonView::kTimeline:
+      if (scene.preview)
+        out = timelineText(*scene.preview, Style(wantsColour(STDOUT_FILENO)),
+                           terminalSize(STDOUT_FILENO).columns);
+      break;
+    case LessonView::kHeatMap:
+      if (scene.matrix) out = matrixText(*scene.matrix);
+      break;
+    case LessonView::kTraffic:
+      if (scene.preview) out = trafficText(*scene.preview);
+      break;
+    case LessonView::kMemory:
+      if (scene.preview) out = memoryText(*scene.preview);
+      break;
+    case LessonView::kMessages:
+      if (scene.messages) out = messagesText(*scene.messages);
+      break;
+    case LessonView::kChart:
+      for (const ChartScene& chart : scene.charts)
+        if (!chart.curves.empty()) out += chartText(chart, language);
+  }
+  return out.empty() ? out : "\n" + out;
+}
+
+std::string slidersText(const Shown& shown) {
+  Table table{{"slider", "", "now", "values"}, {false, false, true, false}, {}};
+  for (const Slider& slider : shown.lesson.sliders)
+    table.rows.push_back(
+        {slider.name, slider.label.in(shown.language),
+         shown.state.at(slider.name) + (slider.unit.empty() ? "" : " " + slider.unit),
+         fmt::format("{}", fmt::join(slider.values, " "))});
+  return table.text();
+}
+
+std::string exercisesText(const Shown& shown, const Scene& scene, const Scene& start) {
+  std::string out;
+  for (std::size_t i = 0; i < shown.lesson.exercises.size(); ++i) {
+    const Exercise& exercise = shown.lesson.exercises[i];
+    const bool reached = isReached(exercise, shown.lesson, shown.state, scene, start);
+    out += fmt::format("\n{} {}. {}\n  {}\n", reached ? "[x]" : "[ ]", i + 1,
+                       exercise.task.in(shown.language),
+                       (reached ? exercise.done : exercise.hint).in(shown.language));
+  }
+  return out;
+}
+
+void printText(const Shown& shown, const Scene& scene, const Scene& start) {
+  const Lesson& lesson = shown.lesson;
+  std::string out = fmt::format("{}\n{}\n\n", lesson.title.in(shown.language),
+                                lesson.question.in(shown.language));
+  for (std::size_t i = 0; i < lesson.pages.size(); ++i)
+    if (shown.page == 0 || shown.page == i + 1)
+      out += fmt::format("{}/{}  {}\n\n", i + 1, lesson.pages.size(),
+                         lesson.pages[i].text.in(shown.language));
+  out += slidersText(shown);
+  if (shown.page > 0)
+    out += viewText(lesson.pages[shown.page - 1].view, scene, shown.language);
+  else
+    for (const LessonView view : lesson.views) out += viewText(view, scene, shown.language);
+  out += "\n" + figuresText(scene, shown.language) + exercisesText(shown, scene, start);
+  if (shown.page == 0)
+    for (const Term& term : lesson.terms)
+      out += fmt::format("\n{}: {}", term.name.in(shown.language), term.meaning.in(shown.language));
+  out += fmt::format("\n\n{}\n  lockstep learn {} --spec > lesson.yaml\n  {}\n",
+                     lesson.real.text.in(shown.language), lesson.id,
+                     realRunCommand(lesson, "lesson.yaml"));
+  put(stdout, out);
+}
+
+void printJson(const Shown& shown, const Scene& scene, const Scene& start) {
+  nlohmann::json figures = nlohmann::json::object(), exercises = nlohmann::json::array();
+  nlohmann::json pages = nlohmann::json::array(), charts = nlohmann::json::array();
+  for (const SceneFigure& figure : scene.figures) figures[figure.name] = figure.value;
+  for (const Exercise& exercise : shown.lesson.exercises)
+    exercises.push_back(
+        {{"task", exercise.task.in(shown.language)},
+         {"reached", isReached(exercise, shown.lesson, shown.state, scene, start)}});
+  for (const LessonPage& page : shown.lesson.pages) pages.push_back(page.text.in(shown.language));
+  for (const ChartScene& chart : scene.charts)
+    for (const ChartScene::Curve& curve : chart.curves)
+      charts.push_back({{"chart", chart.title.in(shown.language)},
+                        {"name", curve.name.in(shown.language)},
+                        {"x", curve.x},
+                        {"y", curve.y}});
+  JsonLine("lesson")
+      .add("id", shown.lesson.id)
+      .add("title", shown.lesson.title.in(shown.language))
+      .addRaw("state", nlohmann::json(shown.state).dump())
+      .addRaw("figures", figures.dump())
+      .addRaw("exercises", exercises.dump())
+      .addRaw("pages", pages.dump())
+      .addRaw("curves", charts.dump())
+      .add("run", realRunCommand(shown.lesson, "lesson.yaml"))
+      .print();
+}
+
+// Runs the lesson's spec on local agents, as a file of the home folder.
+Result<int> runReal(const Globals& globals, const Lesson& lesson, bool json) {
+  const std::string folder = globals.home.root + "/lessons";
+  LOCKSTEP_TRY(makeFolders(folder, 0700));
+  const std::string file = folder + "/" + lesson.id + ".yaml";
+  LOCKSTEP_TRY(writeFileAtomically(file, lesson.specYaml));
+  std::vector<std::string> words{file, "--local", std::to_string(lesson.real.ranks)};
+  for (const auto& [path, value] : lesson.real.settings) {
+    words.emplace_back("--set");
+    words.push_back(path + "=" + value);
+  }
+  if (json) words.emplace_back("--json");
+  put(stderr, realRunCommand(lesson, printable(file)) + "\n");
+  LOCKSTEP_ASSIGN(const Arguments asked,
+                  Arguments::parse(words, {{"local=", "set=", "json"}, 1, 1, "run SPEC"}));
+  return runCommand(globals, asked);
+}
+
+Result<int> learn(const Globals& globals, const Arguments& arguments) {
+  const bool json = arguments.has("json");
+  LOCKSTEP_ASSIGN(const std::vector<Lesson> lessons, readLessons(lessonFolder()));
+  if (arguments.has("list") || (arguments.words().empty() && !arguments.has("state"))) {
+    printList(lessons, languageOf(arguments), json);
+    return static_cast<int>(kSucceeded);
+  }
+  LOCKSTEP_ASSIGN(const Shown shown, shownOf(arguments, lessons));
+  if (arguments.has("spec")) {
+    put(stdout, shown.lesson.specYaml);
+    return static_cast<int>(kSucceeded);
+  }
+  if (arguments.has("run")) return runReal(globals, shown.lesson, json);
+  if (arguments.has("check")) {
+    LOCKSTEP_TRY(checkLesson(shown.lesson));
+    if (json)
+      JsonLine("checked").add("id", shown.lesson.id).print();
+    else
+      put(stdout, fmt::format("{}: every page and every solution holds\n", shown.lesson.id));
+    return static_cast<int>(kSucceeded);
+  }
+  LOCKSTEP_ASSIGN(const Scene start, makeScene(shown.lesson, shown.lesson.start()));
+  LOCKSTEP_ASSIGN(const Scene scene, makeScene(shown.lesson, shown.state));
+  if (arguments.has("save"))
+    LOCKSTEP_TRY(
+        writeFileAtomically(arguments.text("save"), lessonStateText(shown.lesson, shown.state)));
+  if (json)
+    printJson(shown, scene, start);
+  else
+    printText(shown, scene, start);
+  return static_cast<int>(kSucceeded);
+}
+
+}  // namespace
+
+int learnCommand(const Globals& globals, const Arguments& arguments) {
+  watchInterrupts();
+  const Result<int> done = learn(globals, arguments);
+  if (done.ok()) return *done;
+  report(done.error(), arguments.has("json"));
+  return exitCodeOf(done.error());
+}
+
+}  // namespace lockstep::app::cli

@@ -1,0 +1,84 @@
+// The scene of failures: work, checkpoints and failures drawn at random, held against Daly.
+#include <algorithm>
+#include <cmath>
+
+#include "app/learn/scene_parts.h"
+#include "app/specs/spec_text.h"
+#include "engine/base/random.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+struct Course {  // seconds
+  double interval = 600, checkpoint = 60, restart = 300, mtbf = 86400;
+};
+
+// Failures are exponential and may strike during checkpoints and restarts too. Returns the mean
+// time that a segment of `interval` takes, over that time.
+double simulatedFactor(const Course& of) {
+  constexpr int kSegments = 4000;
+  const double segment = of.interval + of.checkpoint;
+  double spent = 0;
+  std::uint64_t draw = 0;
+  const auto next = [&] { return -of.mtbf * std::log1p(-randomUniform(17, draw++)); };
+  for (int i = 0; i < kSegments; ++i) {
+    for (int tries = 0; tries < 100; ++tries) {
+      double failure = next();
+      if (failure >= segment) break;
+      spent += failure;
+      for (int again = 0; again < 100 && (failure = next()) < of.restart; ++again) spent += failure;
+      spent += of.restart;
+    }
+    spent += segment;
+  }
+  return spent / (kSegments * of.interval);
+}
+
+// Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", Future
+// Generation Computer Systems 22 (2006), equation 20.
+double dalyFactor(const Course& of) {
+  return of.mtbf / of.interval * std::exp(of.restart / of.mtbf) *
+         std::expm1((of.interval + of.checkpoint) / of.mtbf);
+}
+
+// The same, equation 37.
+double dalyInterval(const Course& of) {
+  const double c = of.checkpoint, m = of.mtbf;
+  if (c >= 2 * m) return m;
+  return std::sqrt(2 * c * m) * (1 + std::sqrt(c / (2 * m)) / 3 + c / (2 * m) / 9) - c;
+}
+
+double lost(double factor) { return 100 * (1 - 1 / factor); }
+
+}  // namespace
+
+Result<Scene> makeFailuresScene(const Lesson& lesson, const Circumstances& at) {
+  LOCKSTEP_ASSIGN(const RunSpecFile run,
+                  completeRunSpec(lesson.specYaml, lesson.id + ".yaml", at.sets()));
+  Course course;
+  course.interval = 60 * run.spec->training().checkpoint().every_minutes();
+  if (course.interval <= 0) course.interval = 600;  // the option's default
+  course.checkpoint = at.number("failures.checkpoint_s");
+  course.restart = at.number("failures.restart_s");
+  course.mtbf = 86400 * at.number("failures.node_mtbf_days") / at.number("failures.nodes");
+  Scene out;
+  const double best = dalyInterval(course);
+  addFigure(out, "lost", {"Lost time", "损失的时间"}, "%", lost(simulatedFactor(course)));
+  addFigure(out, "lost_formula", {"Lost time, by Daly's formula", "损失的时间（Daly 公式）"}, "%",
+            lost(dalyFactor(course)));
+  addFigure(out, "interval_min", {"Interval", "间隔"}, "min", course.interval / 60);
+  // Young, "A first order approximation to the optimum checkpoint interval", CACM 17 (1974)
+  addFigure(out, "young_min", {"Best interval by Young", "Young 的最佳间隔"}, "min",
+            std::sqrt(2 * course.checkpoint * course.mtbf) / 60);
+  addFigure(out, "daly_min", {"Best interval by Daly", "Daly 的最佳间隔"}, "min", best / 60);
+  addFigure(out, "off_factor", {"Interval over Daly's best", "间隔与 Daly 最佳值之比"}, "",
+            course.interval / best);
+  addFigure(out, "mtbf_h", {"Mean time between failures of the cluster", "集群的平均无故障时间"},
+            "h", course.mtbf / 3600);
+  addFigure(out, "checkpoint_share", {"Time spent writing checkpoints", "写检查点所占时间"}, "%",
+            100 * course.checkpoint / (course.interval + course.checkpoint));
+  return out;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,80 @@
+#include "app/learn/lesson.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+
+#include "app/learn/scene.h"
+#include "app/specs/spec_text.h"
+#include "engine/base/file.h"
+#include "engine/base/list_folder.h"
+
+namespace lockstep::app {
+namespace {
+constexpr std::size_t kMostBytes = std::size_t{1} << 18;  // of a lesson
+}
+
+std::string_view lessonViewName(LessonView view) {
+  constexpr std::array<std::string_view, 6> kNames{"timeline", "heat-map", "traffic",
+                                                   "memory",   "messages", "chart"};
+  return kNames[static_cast<std::size_t>(view)];
+}
+
+const Slider* Lesson::slider(std::string_view name) const {
+  const auto found = std::find_if(sliders.begin(), sliders.end(),
+                                  [&](const Slider& one) { return one.name == name; });
+  return found == sliders.end() ? nullptr : &*found;
+}
+
+LessonState Lesson::start() const {
+  LessonState out;
+  for (const Slider& slider : sliders) out[slider.name] = slider.values[slider.start];
+  return out;
+}
+
+Result<std::vector<Lesson>> readLessons(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const std::filesystem::path& path : listFolder(folder))
+    if (path.extension() == ".yaml") files.push_back(path.string());
+  std::sort(files.begin(), files.end());
+  std::vector<Lesson> out;
+  for (const std::string& file : files) {
+    LOCKSTEP_ASSIGN(const std::string text, readFile(file, kMostBytes));
+    LOCKSTEP_ASSIGN(Lesson lesson, parseLesson(text, file));
+    out.push_back(std::move(lesson));
+  }
+  return out;
+}
+
+std::string lessonFolder() {
+  if (const char* given = std::getenv("LOCKSTEP_LESSONS"); given != nullptr && *given != '\0')
+    return given;
+  std::error_code failed;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
+  const std::string source = self / "../../../resources/lessons";  // build/<preset>/bin
+  if (std::filesystem::exists(source, failed)) return source;
+  return self / "../share/lockstep/lessons";
+}
+
+Result<LaunchRequest> realRunOf(const Lesson& lesson, const std::string& localFolder) {
+  std::vector<std::string> sets;
+  for (const auto& [path, value] : lesson.real.settings) sets.push_back(path + "=" + value);
+  LOCKSTEP_ASSIGN(const RunSpecFile run, completeRunSpec(lesson.specYaml, lesson.id, sets));
+  const ClusterSpecFile cluster = localCluster(lesson.real.ranks, localFolder, {});
+  LaunchRequest out;
+  out.spec = run.spec;
+  out.cluster = cluster.spec;
+  out.specYaml = run.yaml;
+  out.clusterYaml = cluster.yaml;
+  return out;
+}
+
+std::string realRunCommand(const Lesson& lesson, const std::string& file) {
+  std::string out = fmt::format("lockstep run {} --local {}", file, lesson.real.ranks);
+  for (const auto& [path, value] : lesson.real.settings)
+    out += fmt::format(" --set {}={}", path, value);
+  return out;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,144 @@
+#include "app/learn/scene.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "app/learn/scene_parts.h"
+
+namespace lockstep::app {
+namespace {
+
+Result<Scene> sceneOf(const Lesson& lesson, const LessonState& state, bool whole, SceneMemo& memo,
+                      const std::atomic<bool>* stop) {
+  LOCKSTEP_ASSIGN(const Circumstances at, Circumstances::of(lesson, state));
+  if (lesson.scene == "all-reduce") return makeAllReduceScene(at);
+  if (lesson.scene == "failures") return makeFailuresScene(lesson, at);
+  if (lesson.scene == "training") return makeTrainingScene(lesson, at, stop);
+  return makeStepScene(lesson, at, whole, memo);
+}
+
+// The state with other values on top.
+LessonState with(LessonState state, const LessonState& moved) {
+  for (const auto& [name, value] : moved) state[name] = value;
+  return state;
+}
+
+ChartScene chartOf(const Lesson& lesson, const Lesson::Chart& chart, const LessonState& state,
+                   SceneMemo& memo, const std::atomic<bool>* stop) {
+  const Slider& slider = *lesson.slider(chart.slider);
+  ChartScene out{chart.title, slider.label, {}, {}, {}, chart.logX, chart.logY};
+  if (!slider.unit.empty()) {
+    out.x.en += " (" + slider.unit + ")";
+    out.x.zh += "（" + slider.unit + "）";
+  }
+  out.curves.resize(chart.figures.size());
+  LessonState moved = with(lesson.start(), state);
+  out.marked = std::strtod(moved[slider.name].c_str(), nullptr);
+  for (const std::string& value : slider.values) {
+    moved[slider.name] = value;
+    const auto scene = sceneOf(lesson, moved, false, memo, stop);
+    if (!scene.ok()) continue;  // a state that cannot be planned has no point
+    for (std::size_t i = 0; i < chart.figures.size(); ++i) {
+      const SceneFigure* figure = scene->figure(chart.figures[i]);
+      if (figure == nullptr) continue;
+      ChartScene::Curve& curve = out.curves[i];
+      curve.name = figure->label;
+      curve.dashed = figure->name.find("formula") != std::string::npos;
+      curve.x.push_back(std::strtod(value.c_str(), nullptr));
+      curve.y.push_back(figure->value);
+      if (out.y.en.empty()) out.y = {figure->unit, figure->unit};
+    }
+  }
+  std::erase_if(out.curves, [](const auto& curve) { return curve.x.empty(); });
+  return out;
+}
+
+Status checkFigures(const Scene& scene) {
+  for (const SceneFigure& figure : scene.figures)
+    if (!std::isfinite(figure.value)) return invalidArgument("figure {} is no number", figure.name);
+  return {};
+}
+
+Status checkExercise(const Lesson& lesson, std::size_t index, const Scene& start) {
+  const Exercise& exercise = lesson.exercises[index];
+  for (const auto& condition : exercise.conditions)
+    for (const std::string& name : {condition.figure, condition.reference})
+      if (!name.empty() && start.figure(name) == nullptr)
+        return invalidArgument("exercise {}: there is no figure '{}'", index + 1, name);
+  if (isReached(exercise, lesson, lesson.start(), start, start))
+    return invalidArgument("exercise {} is reached at the start", index + 1);
+  const LessonState solved = with(lesson.start(), exercise.solution);
+  LOCKSTEP_ASSIGN(const Scene scene, makeScene(lesson, solved));
+  if (!isReached(exercise, lesson, solved, scene, start))
+    return invalidArgument("exercise {} is not reached by its solution", index + 1);
+  return {};
+}
+
+}  // namespace
+
+Status checkLesson(const Lesson& lesson) {
+  LOCKSTEP_ASSIGN(const Scene start, makeScene(lesson, lesson.start()));
+  LOCKSTEP_TRY(checkFigures(start));
+  LessonState state = lesson.start();
+  for (const LessonPage& page : lesson.pages) {
+    state = with(std::move(state), page.state);
+    LOCKSTEP_ASSIGN(const Scene scene, makeScene(lesson, state));
+    LOCKSTEP_TRY(checkFigures(scene));
+  }
+  for (const Lesson::Chart& chart : lesson.charts)
+    for (const std::string& name : chart.figures)
+      if (start.figure(name) == nullptr)
+        return invalidArgument("a chart names figure '{}', which there is not", name);
+  for (std::size_t i = 0; i < lesson.exercises.size(); ++i)
+    LOCKSTEP_TRY(checkExercise(lesson, i, start));
+  LOCKSTEP_ASSIGN(const LaunchRequest real, realRunOf(lesson, "/nowhere"));
+  return makeBriefPreview(real, {}).status();
+}
+
+void addFigure(Scene& scene, std::string name, Words label, std::string unit, double value) {
+  scene.figures.push_back({std::move(name), std::move(label), std::move(unit), value});
+}
+
+const SceneFigure* Scene::figure(std::string_view name) const {
+  const auto found = std::find_if(figures.begin(), figures.end(),
+                                  [&](const SceneFigure& one) { return one.name == name; });
+  return found == figures.end() ? nullptr : &*found;
+}
+
+Result<Scene> makeScene(const Lesson& lesson, const LessonState& state,
+                        const std::atomic<bool>* stop) {
+  SceneMemo memo;
+  LOCKSTEP_ASSIGN(Scene out, sceneOf(lesson, state, true, memo, stop));
+  for (const Lesson::Chart& chart : lesson.charts)
+    out.charts.push_back(chartOf(lesson, chart, state, memo, stop));
+  return out;
+}
+
+bool isReached(const Exercise& exercise, const Lesson& lesson, const LessonState& state,
+               const Scene& scene, const Scene& start) {
+  const LessonState begin = lesson.start();
+  for (const std::string& name : exercise.keep) {
+    const auto now = state.find(name);
+    if (now != state.end() && now->second != begin.at(name)) return false;
+  }
+  return std::all_of(exercise.conditions.begin(), exercise.conditions.end(),
+                     [&](const auto& condition) {
+                       const SceneFigure* figure = scene.figure(condition.figure);
+                       double bound = condition.number;
+                       if (!condition.reference.empty()) {
+                         const SceneFigure* reference = start.figure(condition.reference);
+                         if (reference == nullptr) return false;
+                         bound *= reference->value;
+                       }
+                       if (figure == nullptr) return false;
+                       const double value = figure->value;
+                       if (condition.op == "<") return value < bound;
+                       if (condition.op == "<=") return value <= bound;
+                       if (condition.op == ">") return value > bound;
+                       if (condition.op == ">=") return value >= bound;
+                       return std::abs(value - bound) <= 1e-9 * std::max(1.0, std::abs(bound));
+                     });
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,230 @@
+// Lessons: each is played through; formulas are held against what the simulator says.
+#include <QTest>
+#include <cmath>
+
+#include "app/learn/scene.h"
+#include "engine/base/file.h"
+#include "engine/base/random.h"
+#include "tests/support/paths.h"
+
+using namespace lockstep;
+using namespace lockstep::app;
+
+namespace {
+
+const std::vector<Lesson>& lessons() {
+  static const std::vector<Lesson> kAll = [] {
+    auto read = readLessons(lockstep::test::sourcePath("resources/lessons"));
+    if (!read.ok()) qFatal("%s", read.error().text().c_str());
+    return std::move(*read);
+  }();
+  return kAll;
+}
+
+const Lesson& lesson(const std::string& id) {
+  for (const Lesson& one : lessons())
+    if (one.id == id) return one;
+  qFatal("no lesson %s", id.c_str());
+}
+
+Scene sceneOf(const Lesson& lesson, const LessonState& moved) {
+  LessonState state = lesson.start();
+  for (const auto& [name, value] : moved) state[name] = value;
+  auto scene = makeScene(lesson, state);
+  if (!scene.ok()) qFatal("%s", scene.error().text().c_str());
+  return std::move(*scene);
+}
+
+double figure(const Scene& scene, const char* name) {
+  const SceneFigure* found = scene.figure(name);
+  if (found == nullptr) qFatal("no figure %s", name);
+  return found->value;
+}
+
+bool near(double a, double b, double share) { return std::abs(a - b) <= share * std::abs(b); }
+
+std::string textOf(const std::string& id) {
+  return *readFile(lockstep::test::sourcePath("resources/lessons/") + id + ".yaml");
+}
+
+}  // namespace
+
+class LearnTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void everyLessonPlaysThrough_data() {
+    QTest::addColumn<int>("index");
+    for (std::size_t i = 0; i < lessons().size(); ++i)
+      QTest::newRow(lessons()[i].id.c_str()) << static_cast<int>(i);
+  }
+  void everyLessonPlaysThrough() {
+    QFETCH(int, index);
+    const Lesson& lesson = lessons()[static_cast<std::size_t>(index)];
+    const Status checked = checkLesson(lesson);
+    QVERIFY2(checked.ok(), checked.ok() ? "" : checked.error().text().c_str());
+    QCOMPARE(lesson.exercises.size(), std::size_t(3));
+    QVERIFY(lesson.pages.size() >= 3 && lesson.minutes >= 5 && lesson.minutes <= 10);
+    // Every value of every slider gives a scene, or is refused with a reason.
+    for (const Slider& slider : lesson.sliders) {
+      for (const std::string& value : slider.values) {
+        LessonState state = lesson.start();
+        state[slider.name] = value;
+        const auto scene = makeScene(lesson, state);
+        if (!scene.ok()) {
+          QVERIFY(scene.error().code == Code::kInvalidArgument && !scene.error().what.empty());
+          continue;
+        }
+        for (const SceneFigure& one : scene->figures)
+          QVERIFY2(std::isfinite(one.value), (one.name + " " + value).c_str());
+      }
+    }
+  }
+
+  void thereAreTen() { QCOMPARE(lessons().size(), std::size_t(10)); }
+
+  // Huang et al., "GPipe", 2019: (p − 1) / (m + p − 1) of a step is idle where stages take equal
+  // time. Those of the lesson do but for the first and last layer, and messages take time too.
+  void bubbleIsAsTheFormulaSays() {
+    for (const char* batches : {"2", "4", "8"}) {
+      const Scene scene = sceneOf(lesson("06-pipeline"), {{"micro_batches", batches}});
+      QVERIFY2(near(figure(scene, "bubble"), figure(scene, "bubble_formula"), 0.25),
+               qPrintable(QString("%1: %2 and %3")
+                              .arg(batches)
+                              .arg(figure(scene, "bubble"))
+                              .arg(figure(scene, "bubble_formula"))));
+    }
+  }
+
+  // Patarasuk and Yuan 2009: each rank of a ring sends 2 (n − 1) / n of the vector.
+  void aRingSendsTheLeast() {
+    for (const char* ranks : {"2", "3", "4", "6", "8", "16"}) {
+      const Scene scene = sceneOf(lesson("02-all-reduce"),
+                                  {{"ranks", ranks}, {"algorithm", "ring"}, {"size", "4096"}});
+      QVERIFY(near(figure(scene, "sent_factor"), figure(scene, "sent_formula"), 1e-4));
+    }
+  }
+
+  // Whatever the algorithm, every slice of every rank has all ranks' values in the end, and none
+  // twice on the way.
+  void everySumIsWhole() {
+    for (const char* ranks : {"2", "3", "4", "6", "8", "16"})
+      for (const char* algorithm : {"direct", "ring", "tree", "halving-doubling"}) {
+        const Scene scene =
+            sceneOf(lesson("02-all-reduce"), {{"ranks", ranks}, {"algorithm", algorithm}});
+        const MessagesScene& drawn = *scene.messages;
+        QCOMPARE(drawn.sums.size(), static_cast<std::size_t>(drawn.rounds) + 1);
+        for (const auto& rank : drawn.sums.back())
+          for (const int sum : rank) QCOMPARE(sum, drawn.ranks);
+        for (const auto& round : drawn.sums)
+          for (const auto& rank : round)
+            for (const int sum : rank) QVERIFY(sum >= 1 && sum <= drawn.ranks);
+      }
+  }
+
+  // Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models",
+  // 2020, figure 1: with n ranks ZeRO-1 keeps 1/n of the optimizer state, ZeRO-3 of the parameters
+  // too.
+  void zeroDividesMemory() {
+    const Lesson& zero = lesson("04-zero");
+    const Scene whole = sceneOf(zero, {});
+    for (const char* kind : {"zero-1", "zero-2", "zero-3"}) {
+      const Scene scene = sceneOf(zero, {{"kind", kind}});
+      QVERIFY(near(figure(scene, "optimizer_mib"), figure(whole, "optimizer_mib") / 8, 0.02));
+      const double parts = std::string(kind) == "zero-3" ? 8 : 1;
+      QVERIFY(near(figure(scene, "parameters_mib"), figure(whole, "parameters_mib") / parts, 0.02));
+    }
+  }
+
+  // Young 1974 and Daly 2006, with sources in failures_scene.cc.
+  void failuresAreAsDalySays() {
+    const Lesson& failures = lesson("09-failures");
+    double least = 100, best = 0;
+    for (const std::string& interval : failures.slider("interval")->values) {
+      const Scene scene = sceneOf(failures, {{"interval", interval}});
+      QVERIFY2(std::abs(figure(scene, "lost") - figure(scene, "lost_formula")) < 1.0,
+               interval.c_str());
+      if (figure(scene, "lost") < least) {
+        least = figure(scene, "lost");
+        best = std::stod(interval);
+      }
+    }
+    const Scene scene = sceneOf(failures, {});
+    QVERIFY(best > figure(scene, "daly_min") / 2 && best < 2 * figure(scene, "daly_min"));
+    QVERIFY(near(figure(scene, "young_min"), std::sqrt(2 * 1.0 * 1440), 1e-3));
+  }
+
+  // A step's times do not depend on the machine, and random states are planned or refused.
+  void randomStates() {
+    for (std::uint64_t draw = 0; draw < 40; ++draw) {
+      const Lesson& one = lessons()[randomBits(1, draw) % lessons().size()];
+      if (one.scene == "training") continue;
+      LessonState state;
+      std::uint64_t s = 0;
+      for (const Slider& slider : one.sliders)
+        state[slider.name] = slider.values[randomBits(draw + 2, s++) % slider.values.size()];
+      const auto first = makeScene(one, state), second = makeScene(one, state);
+      QCOMPARE(first.ok(), second.ok());
+      if (!first.ok()) continue;
+      for (std::size_t i = 0; i < first->figures.size(); ++i)
+        QCOMPARE(first->figures[i].value, second->figures[i].value);
+    }
+  }
+
+  void aStateIsShared() {
+    for (const Lesson& one : lessons()) {
+      LessonState state = one.start();
+      state[one.sliders[0].name] = one.sliders[0].values.back();
+      const auto read = parseLessonState(lessonStateText(one, state), "s.yaml", lessons());
+      QVERIFY2(read.ok(), read.ok() ? "" : read.error().text().c_str());
+      QCOMPARE(read->lesson, one.id);
+      QVERIFY(read->state == state);
+    }
+    const auto wrong =
+        parseLessonState("lesson: 04-zero\nstate:\n  ranks: 7\n", "s.yaml", lessons());
+    QVERIFY(!wrong.ok() && wrong.error().text().find("s.yaml:3") != std::string::npos);
+  }
+
+  void mistakesAreNamed_data() {
+    QTest::addColumn<QByteArray>("from");
+    QTest::addColumn<QByteArray>("to");
+    QTest::addColumn<QByteArray>("said");
+    QTest::newRow("scene") << QByteArray("scene: step") << QByteArray("scene: stap")
+                           << QByteArray("step");
+    QTest::newRow("slider") << QByteArray("start: adam") << QByteArray("start: adagram")
+                            << QByteArray("sliders[1].start");
+    QTest::newRow("sets") << QByteArray("sets: training.batch")
+                          << QByteArray("sets: training.batsh") << QByteArray("sliders[0].sets");
+    QTest::newRow("field") << QByteArray("minutes:") << QByteArray("minuets:")
+                           << QByteArray("minuets");
+    QTest::newRow("view") << QByteArray("view: memory") << QByteArray("view: traffic")
+                          << QByteArray("pages[3].view");
+    QTest::newRow("spec") << QByteArray("  max_steps: 200\n") << QByteArray("  max_stops: 200\n")
+                          << QByteArray("max_stops");
+    QTest::newRow("condition") << QByteArray("samples_per_s >") << QByteArray("samples_per_s !")
+                               << QByteArray("exercises[0].when");
+    QTest::newRow("anchor") << QByteArray("title:") << QByteArray("title: &a")
+                            << QByteArray("anchor");
+  }
+  void mistakesAreNamed() {
+    QFETCH(QByteArray, from);
+    QFETCH(QByteArray, to);
+    QFETCH(QByteArray, said);
+    std::string text = textOf("01-gradient-step");
+    const std::size_t at = text.find(from.constData());
+    QVERIFY(at != std::string::npos);
+    const auto line =
+        1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+    text.replace(at, static_cast<std::size_t>(from.size()), to.constData());
+    const auto read = parseLesson(text, "wrong.yaml");
+    QVERIFY(!read.ok());
+    const std::string told = read.error().text();
+    QVERIFY2(told.find(said.constData()) != std::string::npos, told.c_str());
+    QVERIFY2(told.starts_with("wrong.yaml:"), told.c_str());
+    const long named = std::atol(told.c_str() + std::string("wrong.yaml:").size());
+    QVERIFY2(std::abs(named - line) <= 1 || from == "minutes:", told.c_str());
+  }
+};
+
+QTEST_GUILESS_MAIN(LearnTest)
+#include "learn_test.moc"
