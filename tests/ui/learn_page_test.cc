@@ -222,10 +222,10 @@ class LearnPageTest : public QObject {
     auto* next = page->findChild<QPushButton*>("lessonNext");
     const QString english = page->findChild<QLabel*>("lessonQuestion")->text();
     window_->setLanguage("zh_CN");
-    QVERIFY(page->findChild<QLabel*>("lessonQuestion")->text() != english);
+    QTRY_VERIFY(page->findChild<QLabel*>("lessonQuestion")->text() != english);
     QVERIFY(next->text() != "Next");
     window_->setLanguage("en");
-    QCOMPARE(page->findChild<QLabel*>("lessonQuestion")->text(), english);
+    QTRY_COMPARE(page->findChild<QLabel*>("lessonQuestion")->text(), english);
     settle(page);
   }
 

@@ -26,6 +26,19 @@ namespace {
 constexpr double kProjectorScale = 1.5;
 constexpr const char* kProjectorKey = "learn/projector";
 
+// Widgets under a style sheet do not take the font of their parent.
+void scaleType(QWidget* root, double factor) {
+  QList<QWidget*> all = root->findChildren<QWidget*>();
+  all.prepend(root);
+  QList<QFont> fonts;
+  for (const QWidget* widget : all) {
+    QFont font = widget->font();
+    font.setPointSizeF(font.pointSizeF() * factor);
+    fonts << font;
+  }
+  for (int i = 0; i < all.size(); ++i) all[i]->setFont(fonts[i]);
+}
+
 QString reachedKey(const app::Lesson& lesson) {
   return "learn/reached/" + QString::fromStdString(lesson.id);
 }
@@ -54,7 +67,6 @@ LearnPage::LearnPage(const QString& folder, Settings& settings, QWidget* parent)
   connect(list_, &LessonList::chosen, this, &LearnPage::openEntry);
   connect(list_, &LessonList::readAgain, this, &LearnPage::readLessons);
   readLessons();
-  fontSize_ = font().pointSizeF();
   projector_->setChecked(settings_.store().value(kProjectorKey).toBool());
   retranslate();
 }
@@ -122,6 +134,7 @@ void LearnPage::openLesson(const QString& id) {
     const std::shared_ptr<const app::Lesson> lesson = found->lesson;
     session_ = new LessonSession(lesson, readReached(settings_, *lesson), this);
     viewer_ = new LessonViewer(session_, lessonBox_);
+    if (onProjector()) scaleType(viewer_, kProjectorScale);
     static_cast<QVBoxLayout*>(lessonBox_->layout())->addWidget(viewer_, 1);
     connect(session_, &LessonSession::exerciseReached, this, &LearnPage::noteReached);
     connect(session_, &LessonSession::stateChanged, this, &Page::placeChanged);
@@ -163,9 +176,7 @@ void LearnPage::go(const Place& place) {
 bool LearnPage::onProjector() const { return projector_->isChecked(); }
 
 void LearnPage::setProjector(bool on) {
-  QFont large = font();
-  large.setPointSizeF(fontSize_ * (on ? kProjectorScale : 1));
-  setFont(large);
+  scaleType(this, on ? kProjectorScale : 1 / kProjectorScale);
   settings_.store().setValue(kProjectorKey, on);
   Q_EMIT projectorToggled(on);
 }

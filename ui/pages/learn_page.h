@@ -67,7 +67,6 @@ class LearnPage : public Page {
   QToolButton* projector_ = nullptr;
   LessonSession* session_ = nullptr;
   LessonViewer* viewer_ = nullptr;
-  double fontSize_ = 0;  // of the page, without a projector
 };
 
 }  // namespace lockstep::ui

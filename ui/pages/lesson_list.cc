@@ -48,6 +48,8 @@ class LessonDelegate : public QStyledItemDelegate {
     const int line = option.fontMetrics.height();
     const QRect inner = option.rect.adjusted(kSpaceM, kSpaceS, -kSpaceM, -kSpaceS);
     const bool damaged = index.data(kDamagedRole).toBool();
+    painter->save();
+    painter->setFont(option.font);
     const QRect mark(inner.left(), inner.top() + 1, line, line);
     if (damaged || index.data(kDoneRole).toBool()) {
       theme.icon(damaged ? "warning" : "ok", damaged ? Tone::kWarning : Tone::kGood)
@@ -69,6 +71,7 @@ class LessonDelegate : public QStyledItemDelegate {
     painter->setPen(ink);
     drawElided(painter, text.adjusted(0, 0, -beside, 0), index.data(Qt::DisplayRole).toString(),
                bold);
+    painter->restore();
   }
 
  private:

@@ -221,6 +221,8 @@ class ChartPicture : public LessonPicture {
       auto* plot = new PlotView(QString("lessonChart%1").arg(plots_.size()), this);
       plot->setXAxis(PlotView::XAxis::kReal);
       plot->setMinimumHeight(kLeastChart);
+      for (QWidget* part : plot->findChildren<QWidget*>()) part->setFont(font());
+      plot->setFont(font());
       plots_.push_back(plot);
       charts_->addWidget(plot, 1);
     }

@@ -16,7 +16,7 @@ namespace lockstep::ui {
 namespace {
 
 constexpr int kPartsOfARow = 3;  // label, slider, value
-constexpr int kLeastSlider = 90;
+constexpr int kLeastSlider = 90, kSliderHeight = 28;  // a handle and its ticks
 
 bool isNumeric(const app::Slider& slider) {
   return std::all_of(slider.values.begin(), slider.values.end(), [](const std::string& value) {
@@ -52,7 +52,7 @@ LessonSliders::Row LessonSliders::makeRow(const app::Slider& slider) {
     row.number->setPageStep(1);
     row.number->setTickPosition(QSlider::TicksBelow);
     row.number->setTickInterval(1);
-    row.number->setMinimumWidth(kLeastSlider);
+    row.number->setMinimumSize(kLeastSlider, kSliderHeight);
     row.label->setBuddy(row.number);
     connect(row.number, &QSlider::valueChanged, this, [this, row](int at) { choose(row, at); });
   } else {

@@ -164,8 +164,10 @@ void LessonViewer::showFigures() {
   const std::string language = Language::instance().code().toStdString();
   const auto& now = session_->scene()->figures;
   const bool more = figures_.size() != now.size();
-  while (figures_.size() < now.size())
+  while (figures_.size() < now.size()) {
     figures_.push_back(new Figure("lessonFigure" + QString::number(figures_.size()), figureBox_));
+    figures_.back()->setFont(font());
+  }
   for (std::size_t i = 0; i < figures_.size(); ++i) {
     figures_[i]->setVisible(i < now.size());
     if (i >= now.size()) continue;

@@ -1,5 +1,7 @@
 #include "ui/studio/lesson_session.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -59,9 +61,10 @@ Status LessonSession::setState(const app::LessonState& values) {
   for (const auto& [name, value] : values) {
     const app::Slider* slider = lesson_->slider(name);
     if (slider == nullptr)
-      return invalidArgument("the lesson {} has no slider '{}'", lesson_->id, name);
+      return invalidArgument("the lesson has no slider '{}'", name);
     if (std::find(slider->values.begin(), slider->values.end(), value) == slider->values.end())
-      return invalidArgument("the slider '{}' has no value {}", name, value);
+      return invalidArgument("slider {} has no value '{}'; expected one of {}", name, value,
+                             fmt::join(slider->values, ", "));
   }
   app::LessonState next = state_;
   for (const auto& [name, value] : values) next[name] = value;
