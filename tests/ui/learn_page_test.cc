@@ -126,7 +126,12 @@ class LearnPageTest : public QObject {
         QVERIFY(page->findChild<QLabel*>(QString("exerciseHintText%1").arg(e))->isVisibleTo(page));
         page->session()->restart();
         QVERIFY(page->session()->setState(lessons_[i].exercises[e].solution).ok());
-        QTRY_VERIFY_WITH_TIMEOUT(page->session()->reached().contains(static_cast<int>(e)), kLongMs);
+        const bool reached = QTest::qWaitFor(
+            [&] { return page->session()->reached().contains(static_cast<int>(e)); }, kLongMs);
+        QVERIFY2(
+            reached,
+            qPrintable(
+                QString("%1, exercise %2").arg(QString::fromStdString(lessons_[i].id)).arg(e + 1)));
         QVERIFY(page->findChild<QLabel*>(QString("exerciseDone%1").arg(e))->isVisibleTo(page));
       }
       // It is remembered.

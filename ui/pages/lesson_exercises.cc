@@ -31,6 +31,7 @@ LessonExercises::LessonExercises(LessonSession* session, QWidget* parent)
             makeLabel("exerciseHintText" + number, this, "muted"),
             makeLabel("exerciseDone" + number, this)};
     for (QLabel* label : {row.task, row.hint, row.done}) label->setWordWrap(true);
+    row.task->setAlignment(Qt::AlignTop | Qt::AlignLeft);
     row.hintButton->setCheckable(true);
     row.hint->hide();
     connect(row.hintButton, &QPushButton::toggled, row.hint, &QLabel::setVisible);

@@ -15,7 +15,7 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr int kPartsOfARow = 3;  // label, slider, value
+constexpr int kPartsOfARow = 3;                       // label, slider, value
 constexpr int kLeastSlider = 90, kSliderHeight = 28;  // a handle and its ticks
 
 bool isNumeric(const app::Slider& slider) {

@@ -10,6 +10,7 @@
 #include <QTabWidget>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <cmath>
 
 #include "ui/pages/lesson_exercises.h"
 #include "ui/pages/lesson_pictures.h"
@@ -26,11 +27,13 @@ namespace lockstep::ui {
 namespace {
 
 constexpr int kSlowMs = 300;
+constexpr int kFigureParts = 3, kFigureWidth = 84;  // name, value, value at the start
 constexpr int kLeastText = 250, kLeastPicture = 230, kLeastTabs = 260;
 
 QString figureText(const app::SceneFigure& figure) {
   const QString unit = QString::fromStdString(figure.unit);
-  const QString value = formatNumber(figure.value);
+  const QString value = std::abs(figure.value) >= 1000 ? formatCount(std::llround(figure.value))
+                                                       : formatNumber(figure.value, 3);
   return unit.isEmpty() ? value : value + QChar(0xa0) + unit;
 }
 
@@ -95,8 +98,8 @@ QWidget* LessonViewer::buildRight() {
   figureBox_->setObjectName("lessonFigures");
   figureGrid_ = new QGridLayout(figureBox_);
   figureGrid_->setContentsMargins(0, 0, 0, 0);
-  figureGrid_->setHorizontalSpacing(kSpaceL);
-  figureGrid_->setVerticalSpacing(kSpaceXs);
+  figureGrid_->setHorizontalSpacing(kSpaceS);
+  figureGrid_->setVerticalSpacing(2);
   column->addWidget(figureBox_);
   QScrollArea* area = scrolled(right, this);
   area->setMinimumWidth(kLeastPicture);
@@ -163,32 +166,40 @@ void LessonViewer::showScene() {
 void LessonViewer::showFigures() {
   const std::string language = Language::instance().code().toStdString();
   const auto& now = session_->scene()->figures;
-  const bool more = figures_.size() != now.size();
   while (figures_.size() < now.size()) {
-    figures_.push_back(new Figure("lessonFigure" + QString::number(figures_.size()), figureBox_));
-    figures_.back()->setFont(font());
+    const QString number = QString::number(figures_.size());
+    figures_.push_back({makeLabel("figureName" + number, figureBox_, "muted"),
+                        makeLabel("figureValue" + number, figureBox_, "section"),
+                        makeLabel("figureStart" + number, figureBox_, "muted")});
+    for (QLabel* label : figures_.back()) label->setFont(font());
   }
   for (std::size_t i = 0; i < figures_.size(); ++i) {
-    figures_[i]->setVisible(i < now.size());
+    for (QLabel* label : figures_[i]) label->setVisible(i < now.size());
     if (i >= now.size()) continue;
     const app::SceneFigure* was =
         session_->start() ? session_->start()->figure(now[i].name) : nullptr;
-    figures_[i]->setName(QString::fromStdString(now[i].label.in(language)));
-    figures_[i]->setValue(figureText(now[i]),
-                          was == nullptr ? QString() : tr("start: %1").arg(figureText(*was)));
+    const QString value = figureText(now[i]), before = was ? figureText(*was) : value;
+    figures_[i][0]->setText(QString::fromStdString(now[i].label.in(language)));
+    figures_[i][1]->setText(value);
+    figures_[i][2]->setText(value == before ? QString() : tr("start: %1").arg(before));
   }
-  if (more) arrangeFigures();
+  arrangeFigures();
 }
 
+// In as many columns as there is room for.
 void LessonViewer::arrangeFigures() {
-  int widest = 70;
-  for (Figure* figure : figures_) widest = std::max(widest, figure->sizeHint().width());
-  const int room = figureBox_->width() + kSpaceL;
-  const int columns =
-      std::clamp(room / (widest + kSpaceL), 1, std::max(1, static_cast<int>(figures_.size())));
-  for (std::size_t i = 0; i < figures_.size(); ++i)
-    figureGrid_->addWidget(figures_[i], static_cast<int>(i) / columns,
-                           static_cast<int>(i) % columns);
+  int widest = 0;
+  for (const auto& figure : figures_)
+    widest = std::max(widest, figure[0]->sizeHint().width() + 2 * kFigureWidth + 3 * kSpaceS);
+  const int columns = std::clamp(figureBox_->width() / std::max(1, widest), 1, 3);
+  const int count = static_cast<int>(figures_.size());
+  const int rows = (count + columns - 1) / columns;
+  for (int i = 0; i < count; ++i)
+    for (int part = 0; part < kFigureParts; ++part)
+      figureGrid_->addWidget(figures_[static_cast<std::size_t>(i)][static_cast<std::size_t>(part)],
+                             i % rows, i / rows * kFigureParts + part);
+  for (int column = 0; column < 3; ++column)
+    figureGrid_->setColumnStretch(column * kFigureParts + 2, column < columns ? 1 : 0);
 }
 
 void LessonViewer::resizeEvent(QResizeEvent* event) {

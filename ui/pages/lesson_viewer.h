@@ -4,6 +4,7 @@
 
 #include <QTimer>
 #include <QWidget>
+#include <array>
 #include <vector>
 
 class QGridLayout;
@@ -15,7 +16,6 @@ class QTabWidget;
 
 namespace lockstep::ui {
 
-class Figure;
 class LessonExercises;
 class LessonPicture;
 class LessonSession;
@@ -55,7 +55,7 @@ class LessonViewer : public QWidget {
   std::vector<LessonPicture*> pictures_;  // by tab
   QWidget* figureBox_ = nullptr;
   QGridLayout* figureGrid_ = nullptr;
-  std::vector<Figure*> figures_;
+  std::vector<std::array<QLabel*, 3>> figures_;  // name, value, value at the start
   LessonSliders* sliders_ = nullptr;
   QWidget* state_ = nullptr;
   QLabel* stateText_ = nullptr;

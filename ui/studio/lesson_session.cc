@@ -1,7 +1,5 @@
 #include "ui/studio/lesson_session.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <utility>
 
