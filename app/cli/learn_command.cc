@@ -11,6 +11,7 @@
 #include "app/cli/json_line.h"
 #include "app/cli/terminal.h"
 #include "app/cli/timeline_text.h"
+#include "app/history/history.h"
 #include "app/learn/scene.h"
 #include "engine/base/file.h"
 #include "engine/plan/traffic.h"
@@ -278,6 +279,25 @@ void printJson(const Shown& shown, const Scene& scene, const Scene& start) {
       .print();
 }
 
+// Of the newest run: a step as measured beside the prediction.
+Status compareWithPrediction(const Globals& globals, bool json) {
+  LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+  LOCKSTEP_ASSIGN(const std::vector<RunRow> rows, history->list({}, 1));
+  if (rows.empty() || rows[0].measuredStepSeconds <= 0) return {};
+  const RunRow& row = rows[0];
+  if (json)
+    JsonLine("compared")
+        .add("run", row.run)
+        .add("step_seconds", row.measuredStepSeconds)
+        .add("predicted_step_seconds", row.predictedStepSeconds)
+        .print();
+  else
+    put(stdout, fmt::format("a step: {} ms measured, {} ms predicted\n",
+                            millisecondsText(row.measuredStepSeconds),
+                            millisecondsText(row.predictedStepSeconds)));
+  return {};
+}
+
 // Runs the lesson's spec on local agents, as a file of the home folder.
 Result<int> runReal(const Globals& globals, const Lesson& lesson, bool json) {
   const std::string folder = globals.home.root + "/lessons";
@@ -293,7 +313,10 @@ Result<int> runReal(const Globals& globals, const Lesson& lesson, bool json) {
   put(stderr, realRunCommand(lesson, printable(file)) + "\n");
   LOCKSTEP_ASSIGN(const Arguments asked,
                   Arguments::parse(words, {{"local=", "set=", "json"}, 1, 1, "run SPEC"}));
-  return runCommand(globals, asked);
+  const int code = runCommand(globals, asked);
+  if (code != kSucceeded) return code;
+  LOCKSTEP_TRY(compareWithPrediction(globals, json));
+  return code;
 }
 
 Result<int> learn(const Globals& globals, const Arguments& arguments) {

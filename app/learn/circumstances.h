@@ -25,6 +25,7 @@ class Circumstances {
   int whole(std::string_view name) const { return static_cast<int>(number(name)); }
   std::vector<std::string> sets() const;              // options of the run spec, as --set
   std::string option(const std::string& path) const;  // "" if the lesson does not set it
+  const std::map<std::string, std::string>& values() const { return values_; }
 
  private:
   std::map<std::string, std::string> values_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
+#include <mutex>
 
 #include "app/learn/scene_parts.h"
 
@@ -24,6 +26,44 @@ LessonState with(LessonState state, const LessonState& moved) {
   return state;
 }
 
+// Figures of states that were computed before, so that a chart is not computed anew for each value
+// of its own slider. Thread-safe.
+class FigureCache {
+ public:
+  using Figures = std::vector<SceneFigure>;
+  std::optional<Figures> find(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    const auto known = figures_.find(key);
+    return known == figures_.end() ? std::nullopt : std::optional(known->second);
+  }
+  void add(const std::string& key, const Figures& figures) {
+    const std::lock_guard lock(mutex_);
+    if (figures_.size() >= kMost) figures_.clear();
+    figures_[key] = figures;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 1024;
+  std::mutex mutex_;
+  std::map<std::string, Figures> figures_;  // by all that they depend on
+};
+
+Result<Scene> figuresOf(const Lesson& lesson, const LessonState& state, SceneMemo& memo,
+                        const std::atomic<bool>* stop) {
+  static FigureCache cache;
+  LOCKSTEP_ASSIGN(const Circumstances at, Circumstances::of(lesson, state));
+  std::string key = lesson.scene + "\n" + lesson.specYaml;
+  for (const auto& [name, value] : at.values()) key += "\n" + name + "=" + value;
+  Scene out;
+  if (auto known = cache.find(key)) {
+    out.figures = std::move(*known);
+    return out;
+  }
+  LOCKSTEP_ASSIGN(out, sceneOf(lesson, state, false, memo, stop));
+  cache.add(key, out.figures);
+  return out;
+}
+
 ChartScene chartOf(const Lesson& lesson, const Lesson::Chart& chart, const LessonState& state,
                    SceneMemo& memo, const std::atomic<bool>* stop) {
   const Slider& slider = *lesson.slider(chart.slider);
@@ -37,7 +77,7 @@ ChartScene chartOf(const Lesson& lesson, const Lesson::Chart& chart, const Lesso
   out.marked = std::strtod(moved[slider.name].c_str(), nullptr);
   for (const std::string& value : slider.values) {
     moved[slider.name] = value;
-    const auto scene = sceneOf(lesson, moved, false, memo, stop);
+    const auto scene = figuresOf(lesson, moved, memo, stop);
     if (!scene.ok()) continue;  // a state that cannot be planned has no point
     for (std::size_t i = 0; i < chart.figures.size(); ++i) {
       const SceneFigure* figure = scene->figure(chart.figures[i]);

@@ -222,18 +222,20 @@ Result<ScenePlan> scenePlanOf(const Lesson& lesson, const Circumstances& at) {
 Result<Scene> makeStepScene(const Lesson& lesson, const Circumstances& at, bool whole,
                             SceneMemo& memo) {
   LOCKSTEP_ASSIGN(const ScenePlan plan, scenePlanOf(lesson, at));
-  LOCKSTEP_ASSIGN(Preview made, whole ? makePreview(plan.request, plan.hosts)
-                                      : makeBriefPreview(plan.request, plan.hosts));
+  LOCKSTEP_ASSIGN(Preview made, makeBriefPreview(plan.request, plan.hosts));
   planner::SimulateOptions options;
   options.slowdown = plan.slowdown;
   options.events = whole;
   if (!whole) options.steps = 2;
-  if (std::any_of(plan.slowdown.begin(), plan.slowdown.end(), [](double f) { return f != 1; }))
-    simulate(made, options);
+  const bool slowed = std::any_of(plan.slowdown.begin(), plan.slowdown.end(),
+                                  [](double factor) { return factor != 1; });
+  if (whole || slowed) simulate(made, options);
   Scene out;
   addTimes(out, made);
   addBytes(out, made);
   addFormulas(out, made);
+  if (at.number("cluster.riddle") > 0)
+    addFigure(out, "riddle", {"Riddle", "谜题"}, "", at.number("cluster.riddle"));
   LOCKSTEP_TRY(addEfficiency(out, plan, at, made, memo));
   if (!whole) return out;
   out.timeline = timelineOf(made);

@@ -73,7 +73,7 @@ double addGradient(const Weights& w, const PointOf& at, double scale, Weights* g
 
 struct Course {
   std::vector<double> times, losses;
-  double stale = 0, waiting = 0;  // updates that a gradient missed, mean; share of workers' time
+  double stale = 0, waiting = 0;  // updates that a gradient missed, at most; share of workers' time
 };
 
 class Training {
@@ -97,7 +97,6 @@ class Training {
       push();
     }
     note();
-    course_.stale /= static_cast<double>(all);
     course_.waiting = now_ > 0 ? waited_ / (now_ * static_cast<double>(workers_.size())) : 0;
     return std::move(course_);
   }
@@ -139,8 +138,11 @@ class Training {
       addGradient(worker.weights, points_[randomBits(key, draw) % kPoints], 1.0 / kBatch,
                   &gradient);
     }
-    course_.stale += staleness_ == 0 ? 0 : static_cast<double>(updates_ - worker.seen);
-    const double scale = rate_ / static_cast<double>(workers_.size());
+    if (staleness_ != 0)
+      course_.stale = std::max(course_.stale, static_cast<double>(updates_ - worker.seen));
+    // In lockstep the workers' gradients make one update; else each makes one by itself, as on the
+    // servers of a run.
+    const double scale = staleness_ == 0 ? rate_ / static_cast<double>(workers_.size()) : rate_;
     for (std::size_t i = 0; i < kWeights; ++i) weights_[i] -= scale * gradient[i];
     ++updates_;
     ++worker.steps;
@@ -203,8 +205,8 @@ Result<Scene> makeTrainingScene(const Lesson& lesson, const Circumstances& at,
   addFigure(out, "time_s", {"Time for all steps", "完成所有步的时间"}, "s", course.times.back());
   addFigure(out, "speedup", {"Faster than in lockstep", "相对同步的加速比"}, "",
             lockstep.times.back() / course.times.back());
-  addFigure(out, "missed_updates", {"Updates that a gradient missed", "梯度错过的更新数"}, "",
-            course.stale);
+  addFigure(out, "missed_updates",
+            {"Updates that a gradient missed, at most", "梯度最多错过的更新数"}, "", course.stale);
   addFigure(out, "waiting", {"Share of waiting", "等待占比"}, "%", 100 * course.waiting);
   ChartScene chart{
       {"Loss over time", "损失随时间的变化"}, {"seconds", "秒"}, {"loss", "损失"}, {}, {}};

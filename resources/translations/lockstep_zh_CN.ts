@@ -1691,18 +1691,6 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::Message</name>
         <message>
-            <source>the lesson has no slider &apos;%1&apos;</source>
-            <translation>课程没有滑块“%1”</translation>
-        </message>
-        <message>
-            <source>slider %1 has no value &apos;%2&apos;; expected one of %3</source>
-            <translation>滑块 %1 没有值“%2”；应为 %3 之一</translation>
-        </message>
-        <message>
-            <source>there is no lesson %1</source>
-            <translation>没有课程 %1</translation>
-        </message>
-        <message>
             <source>there is no folder %1 with lessons</source>
             <translation>没有放课程的文件夹 %1</translation>
         </message>
@@ -1713,6 +1701,102 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>install Lockstep&apos;s lessons, or start the studio from the source tree</source>
             <translation>请安装 Lockstep 的课程，或从源码目录启动工作室</translation>
+        </message>
+        <message>
+            <source>an all-reduce by %1 has no fixed messages</source>
+            <translation>用 %1 做 all-reduce 没有固定的消息</translation>
+        </message>
+        <message>
+            <source>&apos;%1&apos; is no option of a run spec and no circumstance; expected %2</source>
+            <translation>'%1' 既不是运行规范的选项，也不是情境；应为 %2</translation>
+        </message>
+        <message>
+            <source>%1 is &apos;%2&apos;, expected %3</source>
+            <translation>%1 是 '%2'，应为 %3</translation>
+        </message>
+        <message>
+            <source>%1 is &apos;%2&apos;, expected a number from %3 to %4</source>
+            <translation>%1 是 '%2'，应为 %3 到 %4 之间的数</translation>
+        </message>
+        <message>
+            <source>the lesson has no slider &apos;%1&apos;</source>
+            <translation>课程没有滑块 '%1'</translation>
+        </message>
+        <message>
+            <source>slider %1 has no value &apos;%2&apos;; expected one of %3</source>
+            <translation>滑块 %1 没有值 '%2'；应为 %3 之一</translation>
+        </message>
+        <message>
+            <source>longer than %1 bytes</source>
+            <translation>长度超过 %1 字节</translation>
+        </message>
+        <message>
+            <source>field &apos;%1&apos; is missing</source>
+            <translation>缺少字段 '%1'</translation>
+        </message>
+        <message>
+            <source>expected a number from %1 to %2</source>
+            <translation>应为 %1 到 %2 之间的数</translation>
+        </message>
+        <message>
+            <source>expected %1 to %2 items</source>
+            <translation>应有 %1 到 %2 项</translation>
+        </message>
+        <message>
+            <source>no view &apos;%1&apos;, expected %2</source>
+            <translation>没有视图 '%1'，应为 %2</translation>
+        </message>
+        <message>
+            <source>another slider is named %1</source>
+            <translation>另一个滑块也叫 %1</translation>
+        </message>
+        <message>
+            <source>&apos;%1&apos; is not a value</source>
+            <translation>'%1' 不是其中的值</translation>
+        </message>
+        <message>
+            <source>&apos;%1&apos; is not among views</source>
+            <translation>'%1' 不在 views 之中</translation>
+        </message>
+        <message>
+            <source>there is no option &apos;%1&apos; of a run spec</source>
+            <translation>运行规范没有选项 '%1'</translation>
+        </message>
+        <message>
+            <source>no scene &apos;%1&apos;, expected %2</source>
+            <translation>没有场景 '%1'，应为 %2</translation>
+        </message>
+        <message>
+            <source>there is no lesson %1</source>
+            <translation>没有课程 %1</translation>
+        </message>
+        <message>
+            <source>figure %1 is no number</source>
+            <translation>指标 %1 不是数</translation>
+        </message>
+        <message>
+            <source>exercise %1: there is no figure &apos;%2&apos;</source>
+            <translation>练习 %1：没有指标 '%2'</translation>
+        </message>
+        <message>
+            <source>exercise %1 is reached at the start</source>
+            <translation>练习 %1 在开始时就已达成</translation>
+        </message>
+        <message>
+            <source>exercise %1 is not reached by its solution</source>
+            <translation>练习 %1 的解答没有达成它</translation>
+        </message>
+        <message>
+            <source>a chart names figure &apos;%1&apos;, which there is not</source>
+            <translation>图表用到的指标 '%1' 不存在</translation>
+        </message>
+        <message>
+            <source>%1 ranks cannot be divided among nodes of %2 ranks</source>
+            <translation>%1 个进程无法分给每个有 %2 个进程的节点</translation>
+        </message>
+        <message>
+            <source>training was stopped</source>
+            <translation>训练已停止</translation>
         </message>
         <message>
             <source>%1 is set by Lockstep; expected a field of placement, or another option</source>

@@ -94,23 +94,7 @@ WelcomePage::WelcomePage(QWidget* parent) : Page("welcomePage", "welcome", paren
   start_->body()->addLayout(grid);
   layout->addWidget(start_);
 
-  exampleModel_ = new QStandardItemModel(this);
-  recentModel_ = new QStandardItemModel(this);
-  examples_ = new Card("welcomeExamples", this);
-  exampleList_ = makeList("exampleList", exampleModel_, this);
-  examples_->body()->addWidget(exampleList_);
-  recent_ = new Card("welcomeRecent", this);
-  recentList_ = makeList("recentList", recentModel_, this);
-  noRecent_ = makeLabel("noRecent", this, "muted");
-  noRecent_->setWordWrap(true);
-  noRecent_->setAlignment(Qt::AlignTop);
-  recent_->body()->addWidget(noRecent_);
-  recent_->body()->addWidget(recentList_);
-  auto* lists = new QHBoxLayout;
-  lists->setSpacing(kSpaceL);
-  lists->addWidget(examples_, 1);
-  lists->addWidget(recent_, 1);
-  layout->addLayout(lists, 1);
+  layout->addLayout(makeLists(), 1);
 
   auto* row2 = new QHBoxLayout;
   row2->addStretch(1);
@@ -133,6 +117,26 @@ WelcomePage::WelcomePage(QWidget* parent) : Page("welcomePage", "welcome", paren
   connect(&Theme::instance(), &Theme::changed, this, &WelcomePage::restyle);
   restyle();
   retranslate();
+}
+
+QLayout* WelcomePage::makeLists() {
+  exampleModel_ = new QStandardItemModel(this);
+  recentModel_ = new QStandardItemModel(this);
+  examples_ = new Card("welcomeExamples", this);
+  exampleList_ = makeList("exampleList", exampleModel_, this);
+  examples_->body()->addWidget(exampleList_);
+  recent_ = new Card("welcomeRecent", this);
+  recentList_ = makeList("recentList", recentModel_, this);
+  noRecent_ = makeLabel("noRecent", this, "muted");
+  noRecent_->setWordWrap(true);
+  noRecent_->setAlignment(Qt::AlignTop);
+  recent_->body()->addWidget(noRecent_);
+  recent_->body()->addWidget(recentList_);
+  auto* lists = new QHBoxLayout;
+  lists->setSpacing(kSpaceL);
+  lists->addWidget(examples_, 1);
+  lists->addWidget(recent_, 1);
+  return lists;
 }
 
 void WelcomePage::restyle() { heading_->setFont(Theme::instance().title()); }

@@ -4,6 +4,7 @@
 #include "ui/pages/page.h"
 
 class QLabel;
+class QLayout;
 class QListView;
 class QPushButton;
 class QStandardItemModel;
@@ -37,6 +38,7 @@ class WelcomePage : public Page {
   void retranslate() override;
 
  private:
+  QLayout* makeLists();
   void restyle();
   QString home_;
   QLabel* heading_ = nullptr;

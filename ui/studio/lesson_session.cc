@@ -58,8 +58,7 @@ void LessonSession::setValue(const std::string& slider, const std::string& value
 Status LessonSession::setState(const app::LessonState& values) {
   for (const auto& [name, value] : values) {
     const app::Slider* slider = lesson_->slider(name);
-    if (slider == nullptr)
-      return invalidArgument("the lesson has no slider '{}'", name);
+    if (slider == nullptr) return invalidArgument("the lesson has no slider '{}'", name);
     if (std::find(slider->values.begin(), slider->values.end(), value) == slider->values.end())
       return invalidArgument("slider {} has no value '{}'; expected one of {}", name, value,
                              fmt::join(slider->values, ", "));

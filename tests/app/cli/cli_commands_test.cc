@@ -97,6 +97,27 @@ class CliCommandsTest : public QObject {
     QVERIFY2(refused.err.contains("strategy.compression"), refused.err);
   }
 
+  // Lessons: listed, shown with a slider moved, shared as a file.
+  void lessonsAreShown() {
+    const Cli cli;
+    const CliResult list = cli.run({"learn", "--json"});
+    QVERIFY2(list.exit == 0 && list.events.size() >= 10, list.text());
+    const QString file = cli.write("state.yaml", "");
+    const CliResult moved =
+        cli.run({"learn", "6", "--set", "micro_batches=16", "--save", file, "--json"});
+    QVERIFY2(moved.exit == 0, moved.text());
+    QVERIFY(moved.last()["exercises"].toArray()[0].toObject()["reached"].toBool());
+    QVERIFY(moved.last()["run"].toString().startsWith("lockstep run lesson.yaml --local 2"));
+    const CliResult again = cli.run({"learn", "--state", file, "--json"});
+    QCOMPARE(again.last()["state"], moved.last()["state"]);
+    const CliResult page = cli.run({"learn", "6", "--page", "2", "--language", "zh"});
+    QVERIFY2(page.exit == 0 && page.out.contains("微批") && page.out.contains("│"), page.text());
+    const CliResult refused = cli.run({"learn", "6", "--set", "micro_batches=7"});
+    QCOMPARE(refused.exit, 2);
+    QVERIFY2(refused.err.contains("micro_batches"), refused.err);
+    QCOMPARE(cli.run({"learn", "11"}).exit, 2);
+  }
+
   void ranksOfANode() {
     const Cli cli;
     const CliResult result =

@@ -81,6 +81,19 @@ class LearnTest : public QObject {
     }
   }
 
+  void aSliderMoved_data() { everyLessonPlaysThrough_data(); }
+  void aSliderMoved() {
+    QFETCH(int, index);
+    const Lesson& lesson = lessons()[static_cast<std::size_t>(index)];
+    LessonState state = lesson.start();
+    for (const Slider& slider : lesson.sliders) {
+      LessonState moved = state;
+      moved[slider.name] = slider.values.back();
+      if (makeScene(lesson, moved).ok()) state = moved;
+    }
+    QBENCHMARK { QVERIFY(makeScene(lesson, state).ok()); }
+  }
+
   void thereAreTen() { QCOMPARE(lessons().size(), std::size_t(10)); }
 
   // Huang et al., "GPipe", 2019: (p − 1) / (m + p − 1) of a step is idle where stages take equal
