@@ -133,7 +133,7 @@ void MessagesView::drawPaths(QPainter& painter) const {
   for (const app::SceneMessage& message : scene_->messages) {
     if (message.round != round) continue;
     const QLineF path(boxOf(message.from).center(), boxOf(message.to).center());
-    painter.setPen(QPen(theme.color("shadow"), 1.5, Qt::DashLine));
+    painter.setPen(QPen(theme.color("axis"), 1.2, Qt::DashLine));
     painter.drawLine(path);
     const QPointF tip = path.pointAt(0.56);
     QLineF head(tip, path.p1());
