@@ -6,6 +6,7 @@
 #include <QProgressBar>
 #include <QPushButton>
 #include <QScrollArea>
+#include <QScrollBar>
 #include <QSplitter>
 #include <QTabWidget>
 #include <QVBoxLayout>
@@ -70,10 +71,14 @@ QWidget* LessonViewer::buildLeft() {
   column->addWidget(text_);
   column->addWidget(exercises_);
   column->addStretch(1);
-  QScrollArea* area = scrolled(left, this);
-  area->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  area->setMinimumWidth(kLeastText);
-  return area;
+  left_ = scrolled(left, this);
+  left_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  return left_;
+}
+
+void LessonViewer::fitLeft() {
+  const int bar = left_->verticalScrollBar()->sizeHint().width();
+  left_->setMinimumWidth(std::max(kLeastText, left_->widget()->minimumSizeHint().width() + bar));
 }
 
 QWidget* LessonViewer::buildRight() {
@@ -204,6 +209,7 @@ void LessonViewer::arrangeFigures() {
 
 void LessonViewer::resizeEvent(QResizeEvent* event) {
   QWidget::resizeEvent(event);
+  fitLeft();
   arrangeFigures();
 }
 
@@ -241,6 +247,7 @@ void LessonViewer::retranslate() {
   text_->retranslate();
   exercises_->retranslate();
   sliders_->retranslate();
+  fitLeft();
   showState();
   if (session_->scene()) showScene();
 }

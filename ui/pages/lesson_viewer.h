@@ -11,6 +11,7 @@ class QGridLayout;
 class QLabel;
 class QProgressBar;
 class QPushButton;
+class QScrollArea;
 class QSplitter;
 class QTabWidget;
 
@@ -41,6 +42,7 @@ class LessonViewer : public QWidget {
   QWidget* buildRight();
   QWidget* buildState();
   void connectSession();
+  void fitLeft();      // as wide as its buttons need
   void openPicture();  // that of the page
   void showScene();
   void showFigures();
@@ -49,6 +51,7 @@ class LessonViewer : public QWidget {
 
   LessonSession* session_;
   QSplitter* splitter_ = nullptr;
+  QScrollArea* left_ = nullptr;
   LessonText* text_ = nullptr;
   LessonExercises* exercises_ = nullptr;
   QTabWidget* tabs_ = nullptr;
