@@ -171,16 +171,40 @@ It uses:
     <context>
         <name>lockstep::ui::BreakdownBars</name>
         <message>
-            <source>measured %1
-</source>
-            <translation>实测 %1
-</translation>
+            <source>measured %1</source>
+            <translation>实测 %1</translation>
         </message>
         <message>
-            <source>predicted %1
-</source>
-            <translation>预测 %1
-</translation>
+            <source>predicted %1</source>
+            <translation>预测 %1</translation>
+        </message>
+        <message>
+            <source>parameters</source>
+            <translation>参数</translation>
+        </message>
+        <message>
+            <source>gradients</source>
+            <translation>梯度</translation>
+        </message>
+        <message>
+            <source>optimizer state</source>
+            <translation>优化器状态</translation>
+        </message>
+        <message>
+            <source>activations</source>
+            <translation>激活值</translation>
+        </message>
+        <message>
+            <source>workspace</source>
+            <translation>工作区</translation>
+        </message>
+        <message>
+            <source>now %1</source>
+            <translation>现在 %1</translation>
+        </message>
+        <message>
+            <source>at the start %1</source>
+            <translation>开始时 %1</translation>
         </message>
     </context>
     <context>
@@ -1304,6 +1328,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::MainWindow</name>
         <message>
+            <source>&amp;Learn</source>
+            <translation>学习(&amp;L)</translation>
+        </message>
+        <message>
             <source>%1 (and %2 more)</source>
             <translation>%1（另有 %2 项）</translation>
         </message>
@@ -1807,6 +1835,18 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>the run has one node</source>
             <translation>该运行只有一个节点</translation>
+            <source>there is no folder %1 with lessons</source>
+            <translation>没有放课程的文件夹 %1</translation>
+        </message>
+        <message>
+            <source>the folder %1 has no lessons</source>
+            <translation>文件夹 %1 中没有课程</translation>
+        </message>
+        <message>
+            <source>install Lockstep&apos;s lessons, or start the studio from the source tree</source>
+            <translation>请安装 Lockstep 的课程，或从源码目录启动工作室</translation>
+        </message>
+        <message>
             <source>an all-reduce by %1 has no fixed messages</source>
             <translation>用 %1 做 all-reduce 没有固定的消息</translation>
         </message>
@@ -9759,6 +9799,14 @@ its last lines:
     <context>
         <name>lockstep::ui::WelcomePage</name>
         <message>
+            <source>Learn</source>
+            <translation>学习</translation>
+        </message>
+        <message>
+            <source>Lessons on distributed training, shown by the simulator.</source>
+            <translation>分布式训练的课程，由模拟器演示。</translation>
+        </message>
+        <message>
             <source>Lockstep</source>
             <translation>Lockstep</translation>
         </message>
@@ -12251,6 +12299,396 @@ its last lines:
         <message>
             <source>Cancel</source>
             <translation>取消</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::Player</name>
+        <message>
+            <source>Play</source>
+            <translation>播放</translation>
+        </message>
+        <message>
+            <source>Pause</source>
+            <translation>暂停</translation>
+        </message>
+        <message>
+            <source>One step back</source>
+            <translation>后退一步</translation>
+        </message>
+        <message>
+            <source>One step forward</source>
+            <translation>前进一步</translation>
+        </message>
+        <message>
+            <source>Position</source>
+            <translation>位置</translation>
+        </message>
+        <message>
+            <source>Speed</source>
+            <translation>速度</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::MessagesView</name>
+        <message>
+            <source>rank %1</source>
+            <translation>rank %1</translation>
+        </message>
+        <message>
+            <source>Every rank has the sum of all %1.</source>
+            <translation>每个 rank 都有了全部 %1 个 rank 之和。</translation>
+        </message>
+        <message>
+            <source>Before round 1 of %1: every rank has its own values.</source>
+            <translation>共 %1 轮，第 1 轮之前：每个 rank 只有自己的值。</translation>
+        </message>
+        <message>
+            <source>what arrives is added</source>
+            <translation>到达的值被加上</translation>
+        </message>
+        <message>
+            <source>what arrives replaces what was there</source>
+            <translation>到达的值取代原有的值</translation>
+        </message>
+        <message>
+            <source>what arrives is added or replaces what was there</source>
+            <translation>到达的值被加上，或取代原有的值</translation>
+        </message>
+        <message>
+            <source>Round %1 of %2, messages: %3; %4.</source>
+            <translation>第 %1 轮（共 %2 轮），消息：%3；%4。</translation>
+        </message>
+        <message>
+            <source>After round %1 of %2, messages: %3; %4.</source>
+            <translation>第 %1 轮（共 %2 轮）之后，消息：%3；%4。</translation>
+        </message>
+        <message>
+            <source>rank %1, elements from %2: the sum of %3 of %4 ranks&apos; values</source>
+            <translation>rank %1，从元素 %2 起：%4 个 rank 中 %3 个的值之和</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::MessageModel</name>
+        <message>
+            <source>added</source>
+            <translation>相加</translation>
+        </message>
+        <message>
+            <source>replaces</source>
+            <translation>取代</translation>
+        </message>
+        <message>
+            <source>Round</source>
+            <translation>轮</translation>
+        </message>
+        <message>
+            <source>From rank</source>
+            <translation>发送 rank</translation>
+        </message>
+        <message>
+            <source>To rank</source>
+            <translation>接收 rank</translation>
+        </message>
+        <message>
+            <source>Elements</source>
+            <translation>元素</translation>
+        </message>
+        <message>
+            <source>Effect</source>
+            <translation>作用</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::LessonText</name>
+        <message>
+            <source>Back</source>
+            <translation>上一页</translation>
+        </message>
+        <message>
+            <source>Next</source>
+            <translation>下一页</translation>
+        </message>
+        <message>
+            <source>page %1 of %2</source>
+            <translation>第 %1 页，共 %2 页</translation>
+        </message>
+        <message>
+            <source>Text of the page</source>
+            <translation>本页文字</translation>
+        </message>
+        <message>
+            <source>Question</source>
+            <translation>问题</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::LessonSliders</name>
+        <message>
+            <source>At the start: %1</source>
+            <translation>开始时：%1</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::LessonExercises</name>
+        <message>
+            <source>reached</source>
+            <translation>已完成</translation>
+        </message>
+        <message>
+            <source>not reached yet</source>
+            <translation>尚未完成</translation>
+        </message>
+        <message>
+            <source>Exercises, reached: %1 of %2</source>
+            <translation>练习，已完成 %1 / %2</translation>
+        </message>
+        <message>
+            <source>Hint</source>
+            <translation>提示</translation>
+        </message>
+        <message>
+            <source>Hint for exercise %1</source>
+            <translation>练习 %1 的提示</translation>
+        </message>
+        <message>
+            <source>For real</source>
+            <translation>真实运行</translation>
+        </message>
+        <message>
+            <source>%1 local agents</source>
+            <translation>%1 个本地 agent</translation>
+        </message>
+        <message>
+            <source>Run on this machine…</source>
+            <translation>在本机运行…</translation>
+        </message>
+        <message>
+            <source>Opens the launch dialog with the settings of this lesson</source>
+            <translation>用本课的设置打开启动对话框</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::LessonPicture</name>
+        <message>
+            <source>Timeline</source>
+            <translation>时间线</translation>
+        </message>
+        <message>
+            <source>Timeline of a simulated step</source>
+            <translation>模拟一步的时间线</translation>
+        </message>
+        <message>
+            <source>This lesson has no step to show.</source>
+            <translation>本课没有可显示的步。</translation>
+        </message>
+        <message>
+            <source>rank %1</source>
+            <translation>rank %1</translation>
+        </message>
+        <message>
+            <source>Click a span for its name and length.</source>
+            <translation>点击一个时间段，查看名称和长度。</translation>
+        </message>
+        <message>
+            <source>Messages</source>
+            <translation>消息</translation>
+        </message>
+        <message>
+            <source>All-reduce, message by message</source>
+            <translation>all-reduce，逐条消息</translation>
+        </message>
+        <message>
+            <source>Messages of the all-reduce</source>
+            <translation>all-reduce 的消息</translation>
+        </message>
+        <message>
+            <source>Show the data as a table</source>
+            <translation>以表格显示数据</translation>
+        </message>
+        <message>
+            <source>ranks in the sum of a slice</source>
+            <translation>一个分片之和所含的 rank 数</translation>
+        </message>
+        <message>
+            <source>Rank × step</source>
+            <translation>rank × 步</translation>
+        </message>
+        <message>
+            <source>Measure</source>
+            <translation>度量</translation>
+        </message>
+        <message>
+            <source>Heat map, rank × step</source>
+            <translation>热图，rank × 步</translation>
+        </message>
+        <message>
+            <source>This lesson has no steps to show.</source>
+            <translation>本课没有可显示的步。</translation>
+        </message>
+        <message>
+            <source>seconds</source>
+            <translation>秒</translation>
+        </message>
+        <message>
+            <source>Click a cell for its value.</source>
+            <translation>点击一格，查看数值。</translation>
+        </message>
+        <message>
+            <source>step %1</source>
+            <translation>第 %1 步</translation>
+        </message>
+        <message>
+            <source>Traffic</source>
+            <translation>流量</translation>
+        </message>
+        <message>
+            <source>Bytes that the rank of a row sends to the rank of a column in a step.</source>
+            <translation>一步之中，行所示的 rank 发给列所示的 rank 的字节数。</translation>
+        </message>
+        <message>
+            <source>Planned traffic between ranks, bytes per step</source>
+            <translation>rank 之间的计划流量，每步字节数</translation>
+        </message>
+        <message>
+            <source>Memory</source>
+            <translation>内存</translation>
+        </message>
+        <message>
+            <source>Memory of each rank; thin and pale: at the start of the lesson.</source>
+            <translation>每个 rank 的内存；细而浅的条：本课开始时。</translation>
+        </message>
+        <message>
+            <source>Memory of each rank, by kind</source>
+            <translation>每个 rank 的内存，按种类</translation>
+        </message>
+        <message>
+            <source>Chart</source>
+            <translation>图表</translation>
+        </message>
+        <message>
+            <source>Nothing to show for these values.</source>
+            <translation>对这些值没有可显示的内容。</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::LessonViewer</name>
+        <message>
+            <source>start: %1</source>
+            <translation>开始时：%1</translation>
+        </message>
+        <message>
+            <source>Making the picture…</source>
+            <translation>正在生成图…</translation>
+        </message>
+        <message>
+            <source>Stopped: the picture is of earlier values.</source>
+            <translation>已停止：图来自之前的值。</translation>
+        </message>
+        <message>
+            <source>Pictures</source>
+            <translation>图</translation>
+        </message>
+        <message>
+            <source>Lesson</source>
+            <translation>课程</translation>
+        </message>
+        <message>
+            <source>Stop</source>
+            <translation>停止</translation>
+        </message>
+        <message>
+            <source>Try again</source>
+            <translation>重试</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::LessonList</name>
+        <message>
+            <source>No lessons</source>
+            <translation>没有课程</translation>
+        </message>
+        <message>
+            <source>Look again</source>
+            <translation>再找一次</translation>
+        </message>
+        <message>
+            <source>%1 min</source>
+            <translation>%1 分钟</translation>
+        </message>
+        <message>
+            <source>%1 of %2 exercises · %3 min</source>
+            <translation>练习 %1 / %2 · %3 分钟</translation>
+        </message>
+        <message>
+            <source>cannot be read</source>
+            <translation>无法读取</translation>
+        </message>
+        <message>
+            <source>done</source>
+            <translation>已完成</translation>
+        </message>
+        <message>
+            <source>How distributed training works, shown by the simulator and then run for real on this machine. Done: %1 of %2.</source>
+            <translation>分布式训练如何工作：先由模拟器演示，再在本机真实运行。已完成 %1 / %2。</translation>
+        </message>
+        <message>
+            <source>Learn</source>
+            <translation>学习</translation>
+        </message>
+        <message>
+            <source>Lessons</source>
+            <translation>课程</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::LearnPage</name>
+        <message>
+            <source>Learn</source>
+            <translation>学习</translation>
+        </message>
+        <message>
+            <source>Lessons</source>
+            <translation>课程</translation>
+        </message>
+        <message>
+            <source>All lessons</source>
+            <translation>全部课程</translation>
+        </message>
+        <message>
+            <source>Back to the values at the start</source>
+            <translation>恢复开始时的值</translation>
+        </message>
+        <message>
+            <source>Save the state as a file…</source>
+            <translation>把状态存为文件…</translation>
+        </message>
+        <message>
+            <source>Open a saved state…</source>
+            <translation>打开已存的状态…</translation>
+        </message>
+        <message>
+            <source>Copy a link to this state</source>
+            <translation>复制此状态的链接</translation>
+        </message>
+        <message>
+            <source>Projector: large type</source>
+            <translation>投影仪：大字</translation>
+        </message>
+        <message>
+            <source>Save the state of the lesson</source>
+            <translation>保存课程状态</translation>
+        </message>
+        <message>
+            <source>States of lessons (*.lesson)</source>
+            <translation>课程状态 (*.lesson)</translation>
+        </message>
+        <message>
+            <source>Open the state of a lesson</source>
+            <translation>打开课程状态</translation>
+        </message>
+        <message>
+            <source>States of lessons (*.lesson);;All files (*)</source>
+            <translation>课程状态 (*.lesson);;所有文件 (*)</translation>
         </message>
     </context>
 </TS>

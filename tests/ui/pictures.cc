@@ -1,5 +1,6 @@
-// Pictures of every page and dialog, with made-up runs: ui_pictures FOLDER [LOOK…] [WIDTHxHEIGHT],
-// LOOK one of light, dark, chinese, chinese-dark. QT_SCALE_FACTOR=1.5 for a denser screen.
+// Pictures of every page and dialog, with made-up runs: ui_pictures FOLDER [LOOK…] [WIDTHxHEIGHT]
+// [learn], LOOK one of light, dark, chinese, chinese-dark; learn: of the lessons alone.
+// QT_SCALE_FACTOR=1.5 for a denser screen.
 #include <QApplication>
 #include <QTest>
 #include <QtWidgets>
@@ -28,6 +29,7 @@
 #include "ui/pages/graph_panel.h"
 #include "ui/pages/history_page.h"
 #include "ui/pages/layer_graph_view.h"
+#include "ui/pages/learn_page.h"
 #include "ui/pages/model_page.h"
 #include "ui/pages/run_page.h"
 #include "ui/pages/welcome_page.h"
@@ -35,6 +37,7 @@
 #include "ui/plots/picture_file.h"
 #include "ui/plots/plot_view.h"
 #include "ui/plots/timeline_view.h"
+#include "ui/studio/lesson_session.h"
 #include "ui/theme/message_text.h"
 #include "ui/widgets/widgets.h"
 #include "ui/window/command_palette.h"
@@ -48,6 +51,7 @@ namespace {
 
 QString folder;
 QSize size(1400, 900);
+bool lessonsAlone = false;
 
 // Waits for background work and two frames, then takes the picture.
 void shoot(QWidget* widget, const QString& name) {
@@ -589,6 +593,36 @@ void shootMenus(MainWindow* window, const QString& prefix) {
   }
 }
 
+void awaitScene(LearnPage* page) {
+  (void)QTest::qWaitFor([&] { return !page->session()->isMaking(); }, 60'000);
+}
+
+// The list, each lesson with each of its pictures, and a projector.
+void shootLearn(MainWindow* window, const QString& prefix) {
+  LearnPage* page = window->openLearn();
+  shoot(window, prefix + "-learn");
+  const int lessons = page->findChild<QListView*>("lessons")->model()->rowCount();
+  for (int i = 0; i < lessons; ++i) {
+    page->openLesson({});
+    auto* list = page->findChild<QListView*>("lessons");
+    QTest::mouseClick(list->viewport(), Qt::LeftButton, {},
+                      list->visualRect(list->model()->index(i, 0)).center());
+    if (!page->session()) continue;
+    awaitScene(page);
+    auto* tabs = page->findChild<QTabWidget*>("lessonTabs");
+    for (int tab = 0; tab < tabs->count(); ++tab) {
+      tabs->setCurrentIndex(tab);
+      if (auto* forward = tabs->currentWidget()->findChild<QToolButton*>("messagesPlayerForward"))
+        forward->click();
+      shoot(window, QString("%1-learn-%2-%3").arg(prefix).arg(i + 1).arg(tab + 1));
+    }
+  }
+  if (!page->session()) return;
+  page->findChild<QToolButton*>("lessonProjector")->click();
+  shoot(window, prefix + "-learn-projector");
+  page->findChild<QToolButton*>("lessonProjector")->click();
+}
+
 void shootAll(const QString& prefix, bool dark, const QString& language) {
   StudioHome home;
   qputenv("HOME", home.path("anna").toLocal8Bit());  // whose files are shown as ~/…
@@ -609,6 +643,8 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   window.show();
   window.restoreDefaultLayout();
   shoot(&window, prefix + "-welcome");
+  shootLearn(&window, prefix);
+  if (lessonsAlone) return;
   ModelPage* model = shootModel(&window, prefix);
   shootProgram(&window, program, prefix);
   shootNewModels(&window, prefix);
@@ -635,8 +671,9 @@ int main(int argc, char** argv) {
   QApplication app(argc, argv);
   QApplication::setApplicationVersion("0.1.0");
   if (argc < 2) {
-    fprintf(stderr,
-            "usage: ui_pictures FOLDER [light|dark|chinese|chinese-dark]... [WIDTHxHEIGHT]\n");
+    fprintf(
+        stderr,
+        "usage: ui_pictures FOLDER [light|dark|chinese|chinese-dark]... [WIDTHxHEIGHT] [learn]\n");
     return 2;
   }
   folder = argv[1];
@@ -646,6 +683,8 @@ int main(int argc, char** argv) {
     const QString word = argv[i];
     if (word[0].isDigit()) {
       size = QSize(word.section('x', 0, 0).toInt(), word.section('x', 1, 1).toInt());
+    } else if (word == "learn") {
+      lessonsAlone = true;
     } else {
       looks << word;
     }

@@ -47,6 +47,8 @@ class PlacesTest : public QObject {
       QVERIFY2(back && *back == place, qPrintable(linkOf(place)));
     }
     QVERIFY(linkOf({"history", {}, -1, 0}).isEmpty());
+    const Place lesson{"learn", "06-pipeline", -1, 0, {{"schedule", "1f1b"}, {"a", "b & c=d"}}};
+    QCOMPARE(placeOf(linkOf(lesson)), lesson);
   }
 
   void otherTextIsNoLink() {
@@ -55,7 +57,7 @@ class PlacesTest : public QObject {
           "http:run/a", "lockstep:run/a?rank=1", "lockstep:run/a?rank=-1&step=3",
           "lockstep:run/a?rank=x&step=3", "lockstep:run/a?rank=1&step=0",
           "lockstep:run/a?rank=99999999999&step=1", "lockstep:run/a?part=<b>", "run:a",
-          "lockstep:run/a b", "lockstep:run/a%2Fb"})
+          "lockstep:run/a b", "lockstep:run/a%2Fb", "lockstep:learn/", "lockstep:learn/../x"})
       QVERIFY2(!placeOf(text), text);
   }
 

@@ -64,6 +64,7 @@ class LaunchDialog : public Dialog {
 
   void chooseModel(int index);
   void chooseTarget(int index);  // last: this machine
+  void chooseNodes(int nodes);   // of this machine
   QString command() const;       // `lockstep run …`, the same launch
   bool ready() const { return preview_.has_value(); }
   const app::Preview* preview() const { return preview_ ? &*preview_ : nullptr; }

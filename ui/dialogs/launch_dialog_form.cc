@@ -306,6 +306,7 @@ void LaunchDialog::connectPrediction() {
 
 void LaunchDialog::chooseModel(int index) { model_->setCurrentIndex(index); }
 void LaunchDialog::chooseTarget(int index) { target_->setCurrentIndex(index); }
+void LaunchDialog::chooseNodes(int nodes) { nodes_->setValue(nodes); }
 bool LaunchDialog::local() const { return target_->currentIndex() >= targets_.size(); }
 const LaunchModel& LaunchDialog::model() const {
   return models_[std::max(0, model_->currentIndex())];

@@ -1,11 +1,27 @@
 #include "ui/models/step_table_model.h"
 
+#include <QCoreApplication>
 #include <QLocale>
 #include <cmath>
 
 #include "ui/theme/format.h"
 
 namespace lockstep::ui {
+
+QString measureName(app::StepMeasure measure) {
+  static const char* const names[] = {
+      QT_TRANSLATE_NOOP("lockstep::ui::StepsPanel", "Step time"),
+      QT_TRANSLATE_NOOP("lockstep::ui::StepsPanel", "Data"),
+      QT_TRANSLATE_NOOP("lockstep::ui::StepsPanel", "Forward"),
+      QT_TRANSLATE_NOOP("lockstep::ui::StepsPanel", "Backward"),
+      QT_TRANSLATE_NOOP("lockstep::ui::StepsPanel", "Waiting"),
+      QT_TRANSLATE_NOOP("lockstep::ui::StepsPanel", "Transfer"),
+      QT_TRANSLATE_NOOP("lockstep::ui::StepsPanel", "Optimizer"),
+      QT_TRANSLATE_NOOP("lockstep::ui::StepsPanel", "Compute"),
+      QT_TRANSLATE_NOOP("lockstep::ui::StepsPanel", "Communication")};
+  return QCoreApplication::translate("lockstep::ui::StepsPanel",
+                                     names[static_cast<std::size_t>(measure)]);
+}
 
 StepTableModel::StepTableModel(const app::StepMatrix& steps, QObject* parent)
     : QAbstractTableModel(parent), steps_(steps) {}

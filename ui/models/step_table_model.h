@@ -8,6 +8,8 @@
 
 namespace lockstep::ui {
 
+QString measureName(app::StepMeasure measure);  // "Forward"; of those with a name
+
 class StepTableModel : public QAbstractTableModel {
   Q_OBJECT
 

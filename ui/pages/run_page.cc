@@ -5,7 +5,6 @@
 #include <QLabel>
 #include <QProgressBar>
 #include <QPushButton>
-#include <QScrollArea>
 #include <QSlider>
 #include <QTabWidget>
 #include <QTableView>
@@ -35,17 +34,6 @@
 
 namespace lockstep::ui {
 namespace {
-
-// Allows a window lower than the panel's minimum height.
-QScrollArea* scrolled(QWidget* panel, QWidget* parent) {
-  auto* out = new QScrollArea(parent);
-  out->setObjectName(panel->objectName() + "Scroll");
-  out->setWidget(panel);
-  out->setWidgetResizable(true);
-  out->setFrameShape(QFrame::NoFrame);
-  out->setFocusPolicy(Qt::NoFocus);
-  return out;
-}
 
 constexpr int kNodesTab = 1;
 constexpr int kAtOnceMs = 30'000;  // after a click, what was asked for may take the view

@@ -4,7 +4,6 @@
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QMenu>
-#include <QScrollArea>
 #include <QSlider>
 #include <QStackedWidget>
 #include <QTableView>
@@ -38,17 +37,6 @@ class Overview : public QWidget {
   using QWidget::QWidget;
   int heightForWidth(int) const override { return minimumSizeHint().height(); }
 };
-
-QScrollArea* scrolled(QWidget* inner, QWidget* parent) {
-  auto* area = new QScrollArea(parent);
-  area->setObjectName(inner->objectName() + "Scroll");
-  area->setWidget(inner);
-  area->setWidgetResizable(true);
-  area->setFocusPolicy(Qt::NoFocus);
-  area->viewport()->setAutoFillBackground(false);
-  inner->setAutoFillBackground(false);
-  return area;
-}
 
 }  // namespace
 

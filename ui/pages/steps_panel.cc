@@ -275,11 +275,7 @@ void StepsPanel::refreshSpan() {
 }
 
 void StepsPanel::refreshPhases() {
-  QStringList parts;
-  for (int phase = 0; phase < kPhaseCount; ++phase)
-    parts << QString::fromUtf8("<span style=\"color:%1\">■</span> %2")
-                 .arg(Theme::instance().phase(phase).name(), phaseName(phase));
-  phases_->setText(parts.join("&nbsp;&nbsp;&nbsp;"));
+  phases_->setText(phaseLegend());
   phases_->setFont(Theme::instance().small());
 }
 
@@ -290,12 +286,9 @@ void StepsPanel::retranslate() {
     for (const auto& [name, value] : items) box->addItem(name, value);
     box->setCurrentIndex(now);
   };
-  const QString names[] = {tr("Step time"), tr("Data"),    tr("Forward"),
-                           tr("Backward"),  tr("Waiting"), tr("Transfer"),
-                           tr("Optimizer"), tr("Compute"), tr("Communication")};
   QVector<QPair<QString, int>> measures;
   for (const StepMeasure shown : kShown)
-    measures << QPair(names[static_cast<int>(shown)], static_cast<int>(shown));
+    measures << QPair(lockstep::ui::measureName(shown), static_cast<int>(shown));
   fill(measure_, measures);
   fill(relative_, {{tr("vs. median rank"), 1}, {tr("in seconds"), 0}});
   fill(order_, {{tr("by rank"), static_cast<int>(app::RowOrder::kRank)},

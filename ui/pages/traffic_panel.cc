@@ -17,7 +17,6 @@ namespace lockstep::ui {
 namespace {
 
 constexpr std::size_t kLastSamples = 600;  // that a measured rate is the mean of: five minutes
-constexpr int kCellWidth = 96;
 
 // Returns the mean of the last samples; nullopt: no samples.
 std::optional<double> meanRate(RunDocument& document, const std::string& name) {
@@ -44,12 +43,7 @@ TrafficPanel::TrafficPanel(RunDocument* document, StepReader* reader, QWidget* p
   rankTable_ = new QTableView(this);
   rankTable_->setObjectName("trafficTable");
   rankTable_->setModel(ranks_);
-  applyTableStyle(rankTable_);
-  rankTable_->setSelectionBehavior(QAbstractItemView::SelectItems);
-  rankTable_->verticalHeader()->show();
-  rankTable_->horizontalHeader()->setStretchLastSection(false);
-  rankTable_->horizontalHeader()->setDefaultSectionSize(kCellWidth);
-  paintBackgrounds(rankTable_);
+  applyMatrixStyle(rankTable_);
   empty_ = makeLabel("trafficEmpty", this, "muted");
   empty_->setAlignment(Qt::AlignCenter);
   empty_->setWordWrap(true);

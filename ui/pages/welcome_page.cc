@@ -73,6 +73,8 @@ WelcomePage::WelcomePage(QWidget* parent) : Page("welcomePage", "welcome", paren
   newModel_ = makeButton("newModelButton", "model", this);
   newCluster_ = makeButton("newClusterButton", "cluster", this);
   open_ = makeButton("openButton", "open", this);
+  learn_ = makeButton("learnButton", "learn", this);
+  learnText_ = makeLabel("learnText", this, "muted");
   runHereText_ = makeLabel("runHereText", this, "muted");
   newModelText_ = makeLabel("newModelText", this, "muted");
   newClusterText_ = makeLabel("newClusterText", this, "muted");
@@ -81,7 +83,8 @@ WelcomePage::WelcomePage(QWidget* parent) : Page("welcomePage", "welcome", paren
   for (auto [button, text] : {std::pair{runHere_, runHereText_},
                               {newModel_, newModelText_},
                               {newCluster_, newClusterText_},
-                              {open_, openText_}}) {
+                              {open_, openText_},
+                              {learn_, learnText_}}) {
     text->setWordWrap(true);
     grid->addWidget(button, row, 0);
     grid->addWidget(text, row, 1);
@@ -91,23 +94,7 @@ WelcomePage::WelcomePage(QWidget* parent) : Page("welcomePage", "welcome", paren
   start_->body()->addLayout(grid);
   layout->addWidget(start_);
 
-  exampleModel_ = new QStandardItemModel(this);
-  recentModel_ = new QStandardItemModel(this);
-  examples_ = new Card("welcomeExamples", this);
-  exampleList_ = makeList("exampleList", exampleModel_, this);
-  examples_->body()->addWidget(exampleList_);
-  recent_ = new Card("welcomeRecent", this);
-  recentList_ = makeList("recentList", recentModel_, this);
-  noRecent_ = makeLabel("noRecent", this, "muted");
-  noRecent_->setWordWrap(true);
-  noRecent_->setAlignment(Qt::AlignTop);
-  recent_->body()->addWidget(noRecent_);
-  recent_->body()->addWidget(recentList_);
-  auto* lists = new QHBoxLayout;
-  lists->setSpacing(kSpaceL);
-  lists->addWidget(examples_, 1);
-  lists->addWidget(recent_, 1);
-  layout->addLayout(lists, 1);
+  layout->addLayout(makeLists(), 1);
 
   auto* row2 = new QHBoxLayout;
   row2->addStretch(1);
@@ -126,9 +113,30 @@ WelcomePage::WelcomePage(QWidget* parent) : Page("welcomePage", "welcome", paren
   connect(newModel_, &QPushButton::clicked, this, &WelcomePage::newModelWanted);
   connect(newCluster_, &QPushButton::clicked, this, &WelcomePage::newClusterWanted);
   connect(open_, &QPushButton::clicked, this, &WelcomePage::openWanted);
+  connect(learn_, &QPushButton::clicked, this, &WelcomePage::learnWanted);
   connect(&Theme::instance(), &Theme::changed, this, &WelcomePage::restyle);
   restyle();
   retranslate();
+}
+
+QLayout* WelcomePage::makeLists() {
+  exampleModel_ = new QStandardItemModel(this);
+  recentModel_ = new QStandardItemModel(this);
+  examples_ = new Card("welcomeExamples", this);
+  exampleList_ = makeList("exampleList", exampleModel_, this);
+  examples_->body()->addWidget(exampleList_);
+  recent_ = new Card("welcomeRecent", this);
+  recentList_ = makeList("recentList", recentModel_, this);
+  noRecent_ = makeLabel("noRecent", this, "muted");
+  noRecent_->setWordWrap(true);
+  noRecent_->setAlignment(Qt::AlignTop);
+  recent_->body()->addWidget(noRecent_);
+  recent_->body()->addWidget(recentList_);
+  auto* lists = new QHBoxLayout;
+  lists->setSpacing(kSpaceL);
+  lists->addWidget(examples_, 1);
+  lists->addWidget(recent_, 1);
+  return lists;
 }
 
 void WelcomePage::restyle() { heading_->setFont(Theme::instance().title()); }
@@ -166,6 +174,8 @@ void WelcomePage::retranslate() {
   setTexts(open_, tr("Open a file…"));
   openText_->setText(
       tr("A cluster or a run spec in YAML. Files can also be dropped on the window."));
+  setTexts(learn_, tr("Learn"));
+  learnText_->setText(tr("Lessons on distributed training, shown by the simulator."));
   examples_->setTitle(tr("Examples"));
   recent_->setTitle(tr("Recent files"));
   noRecent_->setText(tr("Files that you open are listed here."));

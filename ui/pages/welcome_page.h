@@ -4,6 +4,7 @@
 #include "ui/pages/page.h"
 
 class QLabel;
+class QLayout;
 class QListView;
 class QPushButton;
 class QStandardItemModel;
@@ -31,11 +32,13 @@ class WelcomePage : public Page {
   void newClusterWanted();
   void newModelWanted();
   void runHereWanted();  // the example on local agents
+  void learnWanted();
 
  protected:
   void retranslate() override;
 
  private:
+  QLayout* makeLists();
   void restyle();
   QString home_;
   QLabel* heading_ = nullptr;
@@ -44,10 +47,12 @@ class WelcomePage : public Page {
   QPushButton* newModel_ = nullptr;
   QPushButton* newCluster_ = nullptr;
   QPushButton* open_ = nullptr;
+  QPushButton* learn_ = nullptr;
   QLabel* runHereText_ = nullptr;
   QLabel* newModelText_ = nullptr;
   QLabel* newClusterText_ = nullptr;
   QLabel* openText_ = nullptr;
+  QLabel* learnText_ = nullptr;
   Card* start_ = nullptr;
   Card* examples_ = nullptr;
   Card* recent_ = nullptr;

@@ -57,7 +57,7 @@ void ColorLegend::setScale(ColorMap::Kind kind, const QString& unit, const QStri
 }
 
 QSize ColorLegend::sizeHint() const {
-  const QFontMetrics metrics(Theme::instance().small());
+  const QFontMetrics metrics(Theme::instance().small(this));
   return {metrics.horizontalAdvance(least_) + metrics.horizontalAdvance(most_) +
               (unit_.isEmpty() ? 0 : metrics.horizontalAdvance(unit_) + 2 * kGap) + kBarWidth +
               2 * kGap,
@@ -67,8 +67,8 @@ QSize ColorLegend::sizeHint() const {
 void ColorLegend::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   const Theme& theme = Theme::instance();
-  painter.setFont(theme.small());
-  const QFontMetrics metrics(theme.small());
+  painter.setFont(theme.small(this));
+  const QFontMetrics metrics(theme.small(this));
   int x = 0;
   const auto text = [&](const QString& words) {
     painter.setPen(theme.color("muted"));

@@ -16,7 +16,7 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr int kTickRoom = 18, kTickDistance = 90, kTickLength = 4, kRight = 10;
+constexpr int kTickDistance = 90, kTickLength = 4, kRight = 10;
 constexpr int kNameRows = 14, kLongestName = 130;  // pixels
 constexpr double kLeastRows = 1;
 constexpr double kWheelZoom = 0.85;
@@ -78,7 +78,7 @@ void GridView::setView(const Range& x, const Range& rows) {
 }
 
 void GridView::namesChanged() {
-  const QFontMetrics metrics(Theme::instance().small());
+  const QFontMetrics metrics(Theme::instance().small(this));
   int width = 24;
   // Names are alike: some of them, and the last, which is often the longest.
   const int stride = std::max(1, rowsAll_ / 50);
@@ -89,9 +89,15 @@ void GridView::namesChanged() {
   markDirty();
 }
 
+// Of the labels below the cells.
+int GridView::tickRoom() const {
+  constexpr int kLeast = 18;
+  return std::max(kLeast, QFontMetrics(Theme::instance().small(this)).height() + 2);
+}
+
 QRect GridView::cellsRect() const {
   return {nameWidth_, 2, std::max(1, width() - nameWidth_ - kRight),
-          std::max(1, height() - kTickRoom - 4)};
+          std::max(1, height() - tickRoom() - 4)};
 }
 
 double GridView::xAt(double pixel) const {
@@ -135,17 +141,18 @@ void GridView::bringIntoView(double x, double width, int row) {
 void GridView::drawAxes(QPainter& painter) const {
   const Theme& theme = Theme::instance();
   const QRect cells = cellsRect();
-  const QFontMetrics metrics(theme.small());
-  painter.setFont(theme.small());
+  const QFontMetrics metrics(theme.small(this));
+  painter.setFont(theme.small(this));
   const double perRow = cells.height() / rows_.span();
-  const int stride = std::max(1, static_cast<int>(std::ceil(kNameRows / perRow)));
+  const int nameHeight = std::max(kNameRows, metrics.height() - 2);
+  const int stride = std::max(1, static_cast<int>(std::ceil(nameHeight / perRow)));
   const int first = static_cast<int>(rows_.begin) / stride * stride;
   for (int row = first; row < std::min<double>(rowsAll_, rows_.end); row += stride) {
     const double top = cells.top() + (row - rows_.begin) * perRow;
     const double middle = top + std::min(perRow, static_cast<double>(cells.height())) / 2;
     if (middle < cells.top() - 1 || middle > cells.bottom() + 1) continue;
     painter.setPen(theme.color(isMarked(row) ? "accent" : "muted"));
-    painter.drawText(QRectF(0, middle - kNameRows, cells.left() - 6, 2 * kNameRows),
+    painter.drawText(QRectF(0, middle - nameHeight, cells.left() - 6, 2 * nameHeight),
                      Qt::AlignVCenter | Qt::AlignRight,
                      metrics.elidedText(rowName(row), Qt::ElideRight, cells.left() - 6));
   }
@@ -162,7 +169,7 @@ void GridView::drawAxes(QPainter& painter) const {
     painter.drawLine(x, cells.bottom() + 1, x, cells.bottom() + kTickLength);
     painter.setPen(theme.color("muted"));
     const int left = std::clamp(x - half, cells.left() - 8, width() - 2 * half);
-    painter.drawText(QRect(left, cells.bottom() + kTickLength, 2 * half, kTickRoom),
+    painter.drawText(QRect(left, cells.bottom() + kTickLength, 2 * half, tickRoom()),
                      Qt::AlignTop | Qt::AlignHCenter, text);
   }
 }
@@ -215,6 +222,7 @@ void GridView::resizeEvent(QResizeEvent* event) {
 }
 
 bool GridView::event(QEvent* event) {
+  if (event->type() == QEvent::FontChange) namesChanged();
   if (event->type() == QEvent::ToolTip) {
     const auto* help = static_cast<QHelpEvent*>(event);
     const double row = rowAt(help->pos().y());

@@ -75,6 +75,7 @@ class GridView : public QWidget {
   double xAt(double pixel) const;
   double rowAt(double pixel) const;
   void zoom(double factor, double x, bool rows, double row);
+  int tickRoom() const;
   void drawAxes(QPainter& painter) const;
 
   Range x_, rows_, xAll_;

@@ -33,7 +33,7 @@ QString LegendBar::entryText(int index) const {
   const QString& name = series_[static_cast<std::size_t>(index)]->name;
   if (index >= values_.size() || values_[index].isEmpty()) return name;
   // If there is not enough room, names are cut and values stay whole.
-  const QFontMetrics metrics(Theme::instance().small());
+  const QFontMetrics metrics(Theme::instance().small(this));
   const QString value = "  " + values_[index];
   const int count = static_cast<int>(series_.size());
   const int room = std::max((width() + kGap) / std::max(1, count) - kGap - kMark, 40);
@@ -50,7 +50,7 @@ QString LegendBar::entryText(int index) const {
 }
 
 int LegendBar::wantedWidth() const {
-  const QFontMetrics metrics(Theme::instance().small());
+  const QFontMetrics metrics(Theme::instance().small(this));
   int width = 0;
   const int value = metrics.horizontalAdvance("  0.0000");
   for (const auto& one : series_)
@@ -58,9 +58,14 @@ int LegendBar::wantedWidth() const {
   return width - (series_.empty() ? 0 : kGap);
 }
 
+QSize LegendBar::minimumSizeHint() const {
+  constexpr int kLeast = 20;
+  return {0, std::max(kLeast, QFontMetrics(Theme::instance().small(this)).height() + 2)};
+}
+
 std::vector<LegendBar::Entry> LegendBar::layoutEntries() const {
   std::vector<Entry> out;
-  const QFontMetrics metrics(Theme::instance().small());
+  const QFontMetrics metrics(Theme::instance().small(this));
   const int count = static_cast<int>(series_.size());
   int x = 0;
   for (int i = 0; i < count; ++i) {
@@ -78,7 +83,7 @@ std::vector<LegendBar::Entry> LegendBar::layoutEntries() const {
 void LegendBar::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   painter.setRenderHint(QPainter::Antialiasing);
-  painter.setFont(Theme::instance().small());
+  painter.setFont(Theme::instance().small(this));
   const Theme& theme = Theme::instance();
   const auto entries = layoutEntries();
   for (const auto& entry : entries) {

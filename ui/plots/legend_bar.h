@@ -19,8 +19,8 @@ class LegendBar : public QWidget {
   void setSeries(std::vector<std::shared_ptr<Series>> series);
   void setValues(const QStringList& values);  // one a series, or none
   int wantedWidth() const;                    // of all names, each with a value
-  QSize sizeHint() const override { return {200, 20}; }
-  QSize minimumSizeHint() const override { return {0, 20}; }
+  QSize sizeHint() const override { return {200, minimumSizeHint().height()}; }
+  QSize minimumSizeHint() const override;
 
  Q_SIGNALS:
   void toggled();

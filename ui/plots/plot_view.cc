@@ -230,9 +230,10 @@ void PlotView::placeTickers() {
   const auto place = [](QCPAxis* axis, QCPAxisTicker* ticker) {
     axis->setTicker(QSharedPointer<QCPAxisTicker>(ticker));
   };
-  place(plot_->xAxis,
-        isScaled() ? new ScaleTicker(*scale_)
-                   : ofUnit(plot_->xAxis, xAxis_ == XAxis::kTime ? Label::kTime : Label::kCount));
+  place(plot_->xAxis, isScaled() ? new ScaleTicker(*scale_)
+                                 : ofUnit(plot_->xAxis, xAxis_ == XAxis::kTime   ? Label::kTime
+                                                        : xAxis_ == XAxis::kReal ? Label::kPlain
+                                                                                 : Label::kCount));
   place(plot_->yAxis, ofUnit(plot_->yAxis, unitKind_ == Unit::kPercent    ? Label::kPercent
                                            : unitKind_ == Unit::kBytes    ? Label::kBytes
                                            : unitKind_ == Unit::kByteRate ? Label::kRate
@@ -324,7 +325,7 @@ void PlotView::fit() {
   if (follow || refit_) {
     refit_ = false;
     QCPRange range = lines_->xRange();
-    if (plot_->xAxis->scaleType() == QCPAxis::stLogarithmic)
+    if (plot_->xAxis->scaleType() == QCPAxis::stLogarithmic && xAxis_ != XAxis::kReal)
       range.lower = std::max(range.lower, 1.0);
     if (range.size() < 1e-9) range.upper = range.lower + 1;
     plot_->xAxis->setRange(range);
@@ -404,8 +405,8 @@ void PlotView::applyColors() {
     axis->setTickLength(0, 4);
     axis->setTickLabelColor(theme.color("muted"));
     axis->setLabelColor(theme.color("muted"));
-    axis->setTickLabelFont(theme.small());
-    axis->setLabelFont(theme.small());
+    axis->setTickLabelFont(theme.small(this));
+    axis->setLabelFont(theme.small(this));
     axis->grid()->setPen(QPen(theme.color("grid"), 1));
     axis->grid()->setZeroLinePen(Qt::NoPen);
     axis->grid()->setSubGridVisible(false);
@@ -419,7 +420,7 @@ void PlotView::restyle() {
   crosshair_->setPen(QPen(theme.color("axis"), 1, Qt::DashLine));
   cursor_->setPen(QPen(theme.color("accent"), 1));
   fitButton_->setIcon(theme.icon("fit"));
-  crosshairText_->setFont(theme.small());
+  crosshairText_->setFont(theme.small(this));
   crosshairText_->setColor(theme.color("text"));
   crosshairText_->setBrush(theme.color("base"));
   plot_->selectionRect()->setPen(QPen(theme.color("accent"), 1));
@@ -447,6 +448,11 @@ void PlotView::retranslate() {
 
 void PlotView::changeEvent(QEvent* event) {
   if (event->type() == QEvent::LanguageChange) retranslate();
+  if (event->type() == QEvent::FontChange) {
+    restyle();
+    placeTitle();
+    placeLegend();
+  }
   QWidget::changeEvent(event);
 }
 

@@ -38,7 +38,8 @@ class PlotView : public QWidget {
   Q_OBJECT
 
  public:
-  enum class XAxis { kNumber, kTime };  // steps; seconds, shown as m:ss
+  // Steps; any number; seconds, shown as m:ss.
+  enum class XAxis { kNumber, kReal, kTime };
   // Of y. kPercent fixes the range to [0, 1]; kBytes and kByteRate have labels with kB, MB, …
   enum class Unit { kNumber, kPercent, kBytes, kByteRate };
 

@@ -196,6 +196,7 @@ QString PlotView::valueText(double value) const {
 
 QString PlotView::xText(double x) const {
   if (xAxis_ == XAxis::kTime) return formatDuration(x);
+  if (xAxis_ == XAxis::kReal) return QString("%1 %2").arg(shownXTitle(), valueText(x));
   const double there = isScaled() ? scale_->at(x) : x;
   return QString("%1 %2").arg(shownXTitle(), formatCount(std::llround(there)));
 }

@@ -123,6 +123,12 @@ void TimelineView::markRank(int rank) {
   update();
 }
 
+void TimelineView::showUntil(std::optional<double> ns) {
+  if (ns == until_) return;
+  until_ = ns;
+  update();
+}
+
 QString TimelineView::rowName(int row) const {
   return static_cast<std::size_t>(row) < names_.size() ? names_[static_cast<std::size_t>(row)]
                                                        : QString();
@@ -205,6 +211,16 @@ const app::TimelineSpan* TimelineView::chosenSpan() const {
 }
 
 void TimelineView::drawOver(QPainter& painter) const {
+  if (until_) {
+    const Theme& theme = Theme::instance();
+    const QRect cells = cellsRect();
+    const int x = std::clamp(pixelOf(*until_, 0).x(), cells.left(), cells.right() + 1);
+    QColor veil = theme.color("base");
+    veil.setAlpha(225);
+    painter.fillRect(QRect(QPoint(x, cells.top()), cells.bottomRight()), veil);
+    painter.setPen(QPen(theme.color("accent"), 1));
+    painter.drawLine(x, cells.top(), x, cells.bottom());
+  }
   const app::TimelineSpan* span = chosenSpan();
   if (span == nullptr) return;
   const Theme& theme = Theme::instance();

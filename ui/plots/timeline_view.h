@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "app/runs/step_timeline.h"
@@ -25,6 +26,8 @@ class TimelineView : public GridView {
   const Timeline& predicted() const { return predicted_; }
   void setNames(std::vector<QString> names);  // by rank
   void markRank(int rank);                    // highlights a rank; -1: none
+  // Hides what comes after `ns`, as the step is played; nullopt: shows all of it.
+  void showUntil(std::optional<double> ns);
   struct Chosen {
     int rank = -1;
     bool asynchronous = false;
@@ -74,6 +77,7 @@ class TimelineView : public GridView {
   Timeline measured_, predicted_;
   std::vector<QString> names_;
   int marked_ = -1;
+  std::optional<double> until_;
   Chosen chosen_;
   bool hasAsynchronous_ = false;
 };

@@ -9,12 +9,7 @@ namespace {
 
 constexpr const char* kScheme = "lockstep";
 
-}  // namespace
-
-QString linkOf(const Place& place) {
-  if (!place.key.startsWith("run:")) return {};
-  QUrl url;
-  url.setScheme(kScheme);
+QString runLink(const Place& place, QUrl url) {
   url.setPath("run/" + place.key.mid(4));
   QUrlQuery query;
   if (!place.part.isEmpty()) query.addQueryItem("part", place.part);
@@ -26,13 +21,18 @@ QString linkOf(const Place& place) {
   return QString::fromLatin1(url.toEncoded());
 }
 
-std::optional<Place> placeOf(const QString& link) {
-  static const QRegularExpression run("^run/([A-Za-z0-9._-]+)$"), part("^[a-z]*$");
-  const QUrl url(link.trimmed(), QUrl::StrictMode);
-  const QRegularExpressionMatch path = run.match(url.path());
-  if (url.scheme() != kScheme || !path.hasMatch()) return std::nullopt;
-  const QUrlQuery query(url);
-  Place out{"run:" + path.captured(1), query.queryItemValue("part"), -1, 0};
+QString lessonLink(const Place& place, QUrl url) {
+  url.setPath("learn/" + place.part);
+  QUrlQuery query;
+  for (auto it = place.values.begin(); it != place.values.end(); ++it)
+    query.addQueryItem(it.key(), it.value());
+  if (!query.isEmpty()) url.setQuery(query);
+  return QString::fromLatin1(url.toEncoded());
+}
+
+std::optional<Place> runPlace(const QString& run, const QUrlQuery& query) {
+  static const QRegularExpression part("^[a-z]*$");
+  Place out{"run:" + run, query.queryItemValue("part"), -1, 0};
   if (!part.match(out.part).hasMatch()) return std::nullopt;
   if (!query.hasQueryItem("rank")) return out;
   bool rankIsNumber = false, stepIsNumber = false;
@@ -40,6 +40,33 @@ std::optional<Place> placeOf(const QString& link) {
   out.step = query.queryItemValue("step").toLongLong(&stepIsNumber);
   if (!rankIsNumber || !stepIsNumber || out.rank < 0 || out.step < 1) return std::nullopt;
   return out;
+}
+
+// Which values its sliders have, the lesson knows.
+Place lessonPlace(const QString& lesson, const QUrlQuery& query) {
+  Place out{"learn", lesson, -1, 0};
+  for (const auto& [name, value] : query.queryItems(QUrl::FullyDecoded)) out.values[name] = value;
+  return out;
+}
+
+}  // namespace
+
+QString linkOf(const Place& place) {
+  QUrl url;
+  url.setScheme(kScheme);
+  if (place.key.startsWith("run:")) return runLink(place, url);
+  if (place.key == "learn" && !place.part.isEmpty()) return lessonLink(place, url);
+  return {};
+}
+
+std::optional<Place> placeOf(const QString& link) {
+  static const QRegularExpression path("^(run|learn)/([A-Za-z0-9._-]+)$");
+  const QUrl url(link.trimmed(), QUrl::StrictMode);
+  const QRegularExpressionMatch parts = path.match(url.path());
+  if (url.scheme() != kScheme || !parts.hasMatch()) return std::nullopt;
+  const QUrlQuery query(url);
+  if (parts.captured(1) == "learn") return lessonPlace(parts.captured(2), query);
+  return runPlace(parts.captured(2), query);
 }
 
 }  // namespace lockstep::ui

@@ -22,6 +22,7 @@ struct StudioOptions {
   app::Home home;
   QString sshConfig;
   QString examples;  // folder; "" : found beside the program or in the source tree
+  QString lessons;   // folder; "": app::lessonFolder()
 };
 
 class Workspace : public QObject {
@@ -39,6 +40,7 @@ class Workspace : public QObject {
   Settings& settings() { return settings_; }
   JobTracker& jobs() { return jobs_; }
   QStringList examples() const;
+  const QString& lessons() const { return options_.lessons; }
   // Returns an editable copy of an example in the home folder; "" if it cannot be made.
   QString copyOfExample(const QString& path);
 

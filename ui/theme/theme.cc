@@ -104,6 +104,12 @@ QFont studioFont() {
   return font;
 }
 
+QFont scaled(const QWidget* of, double factor) {
+  QFont font = of != nullptr ? of->font() : QApplication::font();
+  font.setPointSizeF(font.pointSizeF() * factor);
+  return font;
+}
+
 QString styleSheet(const Theme& theme) {
   QFile file(":/themes/studio.qss");
   LOCKSTEP_CHECK(file.open(QIODevice::ReadOnly), "the style sheet is compiled in");
@@ -229,6 +235,14 @@ QString phaseName(int phase) {
   return QCoreApplication::translate("lockstep::ui::Phase", names[phase]);
 }
 
+QString phaseLegend() {
+  QStringList parts;
+  for (int phase = 0; phase < kPhaseCount; ++phase)
+    parts << QString::fromUtf8("<span style=\"color:%1\">■</span>&nbsp;%2")
+                 .arg(Theme::instance().phase(phase).name(), phaseName(phase));
+  return parts.join("&nbsp;&nbsp; ");
+}
+
 QColor Theme::series(int index) const { return look_.series[index % look_.series.size()]; }
 QColor Theme::phase(int index) const { return look_.phases[index % look_.phases.size()]; }
 
@@ -243,20 +257,14 @@ QFont Theme::monospace() const {
   font.setPointSizeF(QApplication::font().pointSizeF());
   return font;
 }
-QFont Theme::title() const {
-  QFont font = QApplication::font();
-  font.setPointSizeF(font.pointSizeF() * 1.5);
+QFont Theme::title(const QWidget* of) const {
+  QFont font = scaled(of, 1.5);
   font.setWeight(QFont::DemiBold);
   return font;
 }
-QFont Theme::small() const {
-  QFont font = QApplication::font();
-  font.setPointSizeF(font.pointSizeF() * 0.88);
-  return font;
-}
-QFont Theme::figure() const {
-  QFont font = QApplication::font();
-  font.setPointSizeF(font.pointSizeF() * 1.4);
+QFont Theme::small(const QWidget* of) const { return scaled(of, 0.88); }
+QFont Theme::figure(const QWidget* of) const {
+  QFont font = scaled(of, 1.4);
   font.setWeight(QFont::Medium);
   return font;
 }

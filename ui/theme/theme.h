@@ -23,6 +23,7 @@ enum class Tone { kNeutral, kGood, kWarning, kBad, kActive, kOnAccent };
 // Phases of a step: data, forward, backward, waiting, transfer, optimizer.
 inline constexpr int kPhaseCount = 6;
 QString phaseName(int phase);
+QString phaseLegend();  // all of them with their colours, rich text
 
 class ThemeScope;
 
@@ -45,9 +46,10 @@ class Theme : public QObject {
   QColor series(int index) const;  // Okabe-Ito, told apart with every common colour vision
   QColor phase(int index) const;
   QFont monospace() const;
-  QFont title() const;  // of a page
-  QFont small() const;
-  QFont figure() const;  // of a number that stands alone
+  // In proportion to the widget's own font, or to the application's.
+  QFont title(const QWidget* of = nullptr) const;  // of a page
+  QFont small(const QWidget* of = nullptr) const;
+  QFont figure(const QWidget* of = nullptr) const;  // of a number that stands alone
 
   // Returns an icon of resources/icons, coloured by the theme when painted.
   QIcon icon(const char* name, Tone tone = Tone::kNeutral) const;

@@ -42,6 +42,16 @@ void applyTableStyle(QTableView* table) {
 
 void paintBackgrounds(QTableView* table) { table->setItemDelegate(new BackgroundDelegate(table)); }
 
+void applyMatrixStyle(QTableView* table) {
+  constexpr int kCellWidth = 96;
+  applyTableStyle(table);
+  table->setSelectionBehavior(QAbstractItemView::SelectItems);
+  table->verticalHeader()->show();
+  table->horizontalHeader()->setStretchLastSection(false);
+  table->horizontalHeader()->setDefaultSectionSize(kCellWidth);
+  paintBackgrounds(table);
+}
+
 void setColumns(QTableView* table, std::initializer_list<int> widths) {
   int column = 0;
   for (int width : widths) table->setColumnWidth(column++, width);

@@ -9,7 +9,8 @@ class QTableView;
 
 namespace lockstep::ui {
 
-void applyTableStyle(QTableView* table);  // rows, no grid, quiet header
+void applyTableStyle(QTableView* table);   // rows, no grid, quiet header
+void applyMatrixStyle(QTableView* table);  // of rank × rank: names on both sides, cells coloured
 // Paints the model's background of cells, which the style sheet ignores.
 void paintBackgrounds(QTableView* table);
 void setColumns(QTableView* table, std::initializer_list<int> widths);  // the last one stretches

@@ -6,6 +6,7 @@
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QPainter>
+#include <QScrollArea>
 #include <QStyle>
 #include <QToolButton>
 #include <QVBoxLayout>
@@ -61,6 +62,18 @@ void ElidedLabel::paintEvent(QPaintEvent*) {
                    fontMetrics().elidedText(text(), Qt::ElideRight, room.width()));
 }
 
+QScrollArea* scrolled(QWidget* inner, QWidget* parent) {
+  auto* area = new QScrollArea(parent);
+  area->setObjectName(inner->objectName() + "Scroll");
+  area->setWidget(inner);
+  area->setWidgetResizable(true);
+  area->setFrameShape(QFrame::NoFrame);
+  area->setFocusPolicy(Qt::NoFocus);
+  area->viewport()->setAutoFillBackground(false);
+  inner->setAutoFillBackground(false);
+  return area;
+}
+
 void setTexts(QAbstractButton* button, const QString& text, const QString& toolTip) {
   if (!qobject_cast<QToolButton*>(button)) button->setText(text);
   QString plain = text;
@@ -113,9 +126,13 @@ Figure::Figure(const QString& objectName, QWidget* parent) : QWidget(parent) {
 }
 
 void Figure::restyle() {
-  name_->setFont(Theme::instance().small());
-  value_->setFont(Theme::instance().figure());
-  detail_->setFont(Theme::instance().small());
+  name_->setFont(Theme::instance().small(this));
+  value_->setFont(Theme::instance().figure(this));
+  detail_->setFont(Theme::instance().small(this));
+}
+void Figure::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::FontChange) restyle();
+  QWidget::changeEvent(event);
 }
 void Figure::setName(const QString& name) {
   name_->setText(name);

@@ -13,6 +13,7 @@
 
 class QBoxLayout;
 class QHBoxLayout;
+class QScrollArea;
 class QToolButton;
 class QVBoxLayout;
 
@@ -33,6 +34,9 @@ class ElidedLabel : public QLabel {
  protected:
   void paintEvent(QPaintEvent* event) override;
 };
+
+// Allows a window lower than the inner widget's least height.
+QScrollArea* scrolled(QWidget* inner, QWidget* parent);
 
 // Sets text and accessible name.
 void setTexts(QAbstractButton* button, const QString& text, const QString& toolTip = {});
@@ -60,6 +64,9 @@ class Figure : public QWidget {
   void setName(const QString& name);
   void setValue(const QString& value, const QString& detail = {});
   QString value() const { return value_->text(); }
+
+ protected:
+  void changeEvent(QEvent* event) override;
 
  private:
   void restyle();

@@ -228,6 +228,7 @@ void MainWindow::currentChanged() {
   refreshTitles();
   rememberSession();
   notePlace();
+  makeRoom();
 }
 
 void MainWindow::refreshTitles() {
@@ -413,6 +414,7 @@ void MainWindow::closeEvent(QCloseEvent* event) {
   }
   (void)alertModel_->save(alertFile());
   settings.store().setValue("window/geometry", saveGeometry());
+  showHiddenDocks();
   settings.store().setValue("window/state", dockState());
   settings.store().setValue("window/narrow", narrow_);
   settings.store().sync();

@@ -7,6 +7,7 @@
 #include <QTimer>
 #include <memory>
 
+#include "app/learn/lesson.h"
 #include "app/runs/relaunch.h"
 #include "ui/dialogs/command_dialog.h"
 #include "ui/pages/page.h"
@@ -31,6 +32,7 @@ class CommandPalette;
 class HistoryPage;
 class InspectorModel;
 class LaunchDialog;
+class LearnPage;
 struct LaunchModel;
 struct LaunchTarget;
 class ModelPage;
@@ -58,6 +60,9 @@ class MainWindow : public QMainWindow {
   RunPage* openRun(const QString& run);
   HistoryPage* openHistory();
   WelcomePage* openWelcome();
+  LearnPage* openLearn();
+  // Opens the launch dialog for what the lesson runs for real, on local agents.
+  void runLesson(const app::Lesson& lesson);
   ClusterPage* newCluster();
   NewModelDialog* newModel();  // asks for its kind; the file it makes is opened
   // Opens the launch dialog for a model page (null: the current or last one, else any) and a
@@ -151,6 +156,9 @@ class MainWindow : public QMainWindow {
   Page* makeRun(const QString& run);
   Page* makeHistory(const QString&);
   Page* makeWelcome(const QString&);
+  Page* makeLearn(const QString&);
+  void makeRoom();  // hides the docks while a lesson is on a projector
+  void showHiddenDocks();
   ModelPage* addModel(std::unique_ptr<SpecDocument> document);
   LaunchDialog* showLaunch(LaunchDialog* dialog);
   QVector<LaunchModel> launchModels() const;
@@ -197,6 +205,7 @@ class MainWindow : public QMainWindow {
   Alert status_;                     // what the status bar tells
   QSystemTrayIcon* tray_ = nullptr;  // once there was something to notify of
   QString notifiedRun_;              // of the last notification
+  QList<QDockWidget*> hiddenDocks_;  // by makeRoom()
   QTimer alertSave_;
   std::vector<app::RunRow> runs_;
 };

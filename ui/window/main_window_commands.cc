@@ -214,6 +214,8 @@ void MainWindow::openCommand(std::function<CommandDialog::Texts()> texts, QStrin
 void MainWindow::makeWindowActions() {
   command("actionHistory", QT_TR_NOOP("&History"), "history",
           QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_H), [this] { openHistory(); });
+  command("actionLearn", QT_TR_NOOP("&Learn"), "learn",
+          QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E), [this] { openLearn(); });
   command("actionWelcome", QT_TR_NOOP("&Welcome"), "home", {}, [this] { openWelcome(); });
   command("actionRunHere", QT_TR_NOOP("Run the &example on this machine"), "play", {},
           [this] { openReady("fashion-cnn", "local-3"); });
@@ -298,14 +300,14 @@ void MainWindow::makeMenus() {
        {"actionLaunch", "actionRunHere", "-", "actionCheckpoint", "actionStop", "actionKill", "-",
         "actionResume", "actionRerun", "actionClone", "-", "actionReport", "actionHistory"});
   menu("menuTools", {"actionVerify", "actionBench", "actionDoctor"});
-  menu("menuHelp", {"actionWelcome", "actionShortcuts", "actionAbout"});
+  menu("menuHelp", {"actionLearn", "-", "actionWelcome", "actionShortcuts", "actionAbout"});
   menus_ << recentMenu_ << language;
 
   toolBar_ = addToolBar(QString());
   toolBar_->setObjectName("toolBar");
   toolBar_->setMovable(false);
   for (const char* entry : {"actionOpen", "actionSave", "-", "actionUndo", "actionRedo", "-",
-                            "actionLaunch", "actionHistory"}) {
+                            "actionLaunch", "actionHistory", "actionLearn"}) {
     if (*entry == '-') {
       toolBar_->addSeparator();
     } else {

@@ -7,10 +7,12 @@
 #include <QStyle>
 #include <QTableView>
 #include <QTreeView>
+#include <utility>
 
 #include "ui/models/alert_model.h"
 #include "ui/models/inspector_model.h"
 #include "ui/models/navigator_model.h"
+#include "ui/pages/learn_page.h"
 #include "ui/widgets/delegates.h"
 #include "ui/widgets/tables.h"
 #include "ui/window/main_window.h"
@@ -123,6 +125,21 @@ void MainWindow::restoreDefaultLayout() {
   narrow_ = width() < widthForBothSides();
   arrangeDocks();
   resizeDocks({messageDock_}, {110}, Qt::Vertical);
+}
+
+void MainWindow::makeRoom() {
+  const auto* learn = qobject_cast<LearnPage*>(currentPage());
+  const bool wanted = learn != nullptr && learn->onProjector();
+  if (!wanted) return showHiddenDocks();
+  for (QDockWidget* dock : {navigatorDock_, inspectorDock_, messageDock_}) {
+    if (dock->isHidden()) continue;
+    dock->hide();
+    hiddenDocks_ << dock;
+  }
+}
+
+void MainWindow::showHiddenDocks() {
+  for (QDockWidget* dock : std::exchange(hiddenDocks_, {})) dock->show();
 }
 
 QByteArray MainWindow::dockState() const { return saveState(kStateVersion); }

@@ -13,6 +13,7 @@
 #include "ui/pages/cluster_page.h"
 #include "ui/pages/data_panel.h"
 #include "ui/pages/history_page.h"
+#include "ui/pages/learn_page.h"
 #include "ui/pages/model_page.h"
 #include "ui/pages/run_page.h"
 #include "ui/pages/welcome_page.h"
@@ -79,6 +80,7 @@ Page* MainWindow::openPage(const QString& key) {
   using Make = std::function<Page*(MainWindow*, const QString& rest)>;
   static const QHash<QString, Make> makers{{"welcome", &MainWindow::makeWelcome},
                                            {"history", &MainWindow::makeHistory},
+                                           {"learn", &MainWindow::makeLearn},
                                            {"run", &MainWindow::makeRun}};
   const QString rest = key.section(':', 1);
   const Make make = makers.value(key.section(':', 0, 0));
@@ -168,6 +170,7 @@ RunPage* MainWindow::openRun(const QString& run) {
   return qobject_cast<RunPage*>(openPage("run:" + run));
 }
 HistoryPage* MainWindow::openHistory() { return qobject_cast<HistoryPage*>(openPage("history")); }
+LearnPage* MainWindow::openLearn() { return qobject_cast<LearnPage*>(openPage("learn")); }
 WelcomePage* MainWindow::openWelcome() { return qobject_cast<WelcomePage*>(openPage("welcome")); }
 
 Page* MainWindow::openFile(const QString& path) {
@@ -249,11 +252,58 @@ Page* MainWindow::makeWelcome(const QString&) {
   connect(page, &WelcomePage::openWanted, this, &MainWindow::askOpen);
   connect(page, &WelcomePage::newClusterWanted, this, &MainWindow::newCluster);
   connect(page, &WelcomePage::newModelWanted, this, &MainWindow::newModel);
+  connect(page, &WelcomePage::learnWanted, this, &MainWindow::openLearn);
   connect(page, &WelcomePage::runHereWanted, this, [this] { openReady("fashion-cnn", "local-3"); });
   page->setHome(QString::fromStdString(workspace_->home().root));
   page->setExamples(workspace_->examples());
   page->setRecent(workspace_->settings().recentFiles());
   return page;
+}
+
+Page* MainWindow::makeLearn(const QString&) {
+  const QString& folder = workspace_->lessons();
+  auto* page =
+      new LearnPage(folder.isEmpty() ? QString::fromStdString(app::lessonFolder()) : folder,
+                    workspace_->settings());
+  connect(page, &LearnPage::runWanted, this, &MainWindow::runLesson);
+  connect(page, &LearnPage::copyLinkWanted, this, &MainWindow::copyLink);
+  connect(page, &LearnPage::projectorToggled, this, &MainWindow::makeRoom);
+  return page;
+}
+
+void MainWindow::runLesson(const app::Lesson& lesson) {
+  if (launch_) {
+    launch_->raise();
+    return;
+  }
+  const auto write = [&]() -> Result<QString> {
+    auto text = app::SpecText::parse(lesson.specYaml, lesson.id + ".yaml", app::SpecKind::kRun);
+    for (const auto& [path, value] : lesson.real.settings) {
+      const auto edit = text.edit(path, value);
+      if (!edit) return edit.error();
+      text = app::SpecText::parse(edit->applied(text.text()), text.file(), app::SpecKind::kRun);
+    }
+    const QDir folder(QString::fromStdString(workspace_->home().root) + "/lessons");
+    folder.mkpath(".");
+    const QString path = folder.filePath(QString::fromStdString(lesson.id) + ".yaml");
+    SpecDocument document(app::SpecKind::kRun,
+                          QString::fromStdString(workspace_->home().root) + "/recovery");
+    document.start(QString::fromStdString(text.text()), path);
+    if (const Status status = document.save(path); !status.ok()) return status.error();
+    return path;
+  };
+  const auto path = write();
+  if (!path) {
+    if (Page* page = currentPage()) page->message()->showError(path.error());
+    return;
+  }
+  LaunchModel model;
+  model.title = QFileInfo(*path).completeBaseName();
+  model.file = *path;
+  model.text = [file = *path] { return textOf(file); };
+  auto* dialog = new LaunchDialog({model}, {}, *workspace_, this);
+  dialog->chooseNodes(lesson.real.ranks);
+  showLaunch(dialog);
 }
 
 ClusterPage* MainWindow::newCluster() {

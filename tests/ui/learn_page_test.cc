@@ -1,0 +1,377 @@
+// The lessons in the window, as a student goes through them with mouse and keyboard.
+#include <QApplication>
+#include <QClipboard>
+#include <QComboBox>
+#include <QDir>
+#include <QDockWidget>
+#include <QFileDialog>
+#include <QLabel>
+#include <QListView>
+#include <QPushButton>
+#include <QSlider>
+#include <QSpinBox>
+#include <QTabWidget>
+#include <QTableView>
+#include <QTest>
+#include <QToolButton>
+
+#include "app/learn/lesson.h"
+#include "app/learn/scene.h"
+#include "tests/ui/studio_fixture.h"
+#include "ui/dialogs/launch_dialog.h"
+#include "ui/pages/learn_page.h"
+#include "ui/pages/lesson_text.h"
+#include "ui/pages/welcome_page.h"
+#include "ui/plots/messages_view.h"
+#include "ui/studio/lesson_session.h"
+#include "ui/widgets/player.h"
+#include "ui/widgets/widgets.h"
+
+using namespace lockstep;
+using namespace lockstep::ui;
+using tests::StudioHome;
+
+namespace {
+constexpr int kLongMs = 60'000;
+}
+
+class LearnPageTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void initTestCase() {
+    auto lessons = app::readLessons(lessonsPath().toStdString());
+    QVERIFY2(lessons.ok(), lessons.ok() ? "" : lessons.error().text().c_str());
+    lessons_ = std::move(*lessons);
+    QVERIFY(!lessons_.empty());
+  }
+  void init() { start(lessonsPath()); }
+  void cleanup() {
+    tests::closeWindow(window_);
+    home_.reset();
+  }
+
+  // From the welcome page by mouse, into the first lesson by keyboard, and back.
+  void thePlaceIsFound() {
+    QTest::mouseClick(window_->openWelcome()->findChild<QPushButton*>("learnButton"),
+                      Qt::LeftButton);
+    auto* page = qobject_cast<LearnPage*>(window_->currentPage());
+    QVERIFY(page);
+    auto* list = page->findChild<QListView*>("lessons");
+    QCOMPARE(list->model()->rowCount(), static_cast<int>(lessons_.size()));
+    list->setFocus();
+    QTest::keyClick(list, Qt::Key_Return);
+    QVERIFY(page->session());
+    QCOMPARE(page->session()->lesson().id, lessons_[0].id);
+    QTRY_VERIFY_WITH_TIMEOUT(page->session()->scene() != nullptr, kLongMs);
+    QTest::mouseClick(page->findChild<QPushButton*>("toLessons"), Qt::LeftButton);
+    QVERIFY(!page->session());
+    window_->findChild<QAction*>("actionBack")->trigger();
+    QVERIFY(page->session());
+  }
+
+  void pagesAreTurned() {
+    LearnPage* page = open(0);
+    const app::Lesson& lesson = page->session()->lesson();
+    auto* next = page->findChild<QPushButton*>("lessonNext");
+    auto* back = page->findChild<QPushButton*>("lessonBack");
+    auto* tabs = page->findChild<QTabWidget*>("lessonTabs");
+    QCOMPARE(tabs->count(), static_cast<int>(lesson.views.size()));
+    const app::LessonState first = page->session()->state();
+    for (std::size_t i = 1; i < lesson.pages.size(); ++i) {
+      QTest::mouseClick(next, Qt::LeftButton);
+      QCOMPARE(page->session()->page(), static_cast<int>(i));
+      QCOMPARE(lesson.views[static_cast<std::size_t>(tabs->currentIndex())], lesson.pages[i].view);
+      for (const auto& [name, value] : lesson.pages[i].state)
+        QCOMPARE(page->session()->state().at(name), value);
+    }
+    QVERIFY(!next->isEnabled());
+    back->setFocus();
+    for (std::size_t i = 1; i < lesson.pages.size(); ++i) QTest::keyClick(back, Qt::Key_Space);
+    QCOMPARE(page->session()->page(), 0);
+    QCOMPARE(page->session()->state(), first);
+    settle(page);
+  }
+
+  // By keyboard: each value of each slider has a scene.
+  void everySliderMoves() {
+    for (std::size_t i = 0; i < lessons_.size(); ++i) {
+      if (lessons_[i].scene == "training") continue;
+      LearnPage* page = open(i);
+      for (const app::Slider& slider : lessons_[i].sliders) {
+        auto* part = page->findChild<QWidget*>("slider." + QString::fromStdString(slider.name));
+        QVERIFY(part);
+        QVERIFY(!part->accessibleName().isEmpty());
+        part->setFocus();
+        const bool fromEnd = slider.start + 1 == slider.values.size();
+        const auto before = page->session()->scene();
+        QTest::keyClick(part, fromEnd ? Qt::Key_Home : Qt::Key_End);
+        QCOMPARE(page->session()->state().at(slider.name),
+                 fromEnd ? slider.values.front() : slider.values.back());
+        settle(page);
+        QVERIFY(page->session()->scene() != before || page->session()->error());
+      }
+      QTest::mouseClick(page->findChild<QToolButton*>("lessonRestart"), Qt::LeftButton);
+      QCOMPARE(page->session()->state(), lessons_[i].start());
+      settle(page);
+    }
+  }
+
+  void exercisesAreReached() {
+    for (std::size_t i = 0; i < lessons_.size(); ++i) {
+      if (lessons_[i].scene == "training") continue;
+      LearnPage* page = open(i);
+      for (std::size_t e = 0; e < lessons_[i].exercises.size(); ++e) {
+        auto* hint = page->findChild<QPushButton*>(QString("exerciseHint%1").arg(e));
+        hint->click();
+        QVERIFY(page->findChild<QLabel*>(QString("exerciseHintText%1").arg(e))->isVisibleTo(page));
+        page->session()->restart();
+        QVERIFY(page->session()->setState(lessons_[i].exercises[e].solution).ok());
+        const bool reached = QTest::qWaitFor(
+            [&] { return page->session()->reached().contains(static_cast<int>(e)); }, kLongMs);
+        QVERIFY2(
+            reached,
+            qPrintable(
+                QString("%1, exercise %2").arg(QString::fromStdString(lessons_[i].id)).arg(e + 1)));
+        QVERIFY(page->findChild<QLabel*>(QString("exerciseDone%1").arg(e))->isVisibleTo(page));
+      }
+      // It is remembered.
+      page->openLesson({});
+      page->openLesson(QString::fromStdString(lessons_[i].id));
+      QCOMPARE(page->session()->reached().size(), lessons_[i].exercises.size());
+      page->openLesson({});
+      const QString text = page->findChild<QListView*>("lessons")
+                               ->model()
+                               ->index(static_cast<int>(i), 0)
+                               .data(Qt::AccessibleTextRole)
+                               .toString();
+      QVERIFY2(text.contains("done"), qPrintable(text));
+    }
+  }
+
+  void messagesArePlayed() {
+    const std::size_t at = lessonWith(app::LessonView::kMessages);
+    LearnPage* page = open(at);
+    showView(page, at, app::LessonView::kMessages);
+    auto* view = page->findChild<MessagesView*>();
+    QTRY_VERIFY_WITH_TIMEOUT(view->messages() != nullptr, kLongMs);
+    const int rounds = view->messages()->rounds;
+    auto* player = page->findChild<Player*>("messagesPlayer");
+    QTest::keyClick(view, Qt::Key_Home);
+    QCOMPARE(view->round(), 0.0);
+    QTest::mouseClick(player->findChild<QToolButton*>("messagesPlayerForward"), Qt::LeftButton);
+    QCOMPARE(view->round(), 1.0);
+    QTest::keyClick(view, Qt::Key_Right);
+    QCOMPARE(view->round(), std::min(2.0, static_cast<double>(rounds)));
+    QTest::keyClick(view, Qt::Key_Left);
+    QCOMPARE(view->round(), std::min(1.0, rounds - 1.0));
+    const QString before = view->roundText();
+    QTest::keyClick(view, Qt::Key_End);
+    QCOMPARE(view->round(), static_cast<double>(rounds));
+    QVERIFY(view->roundText() != before);
+    QVERIFY(!player->findChild<QToolButton*>("messagesPlayerForward")->isEnabled());
+    // Played at four times the speed, from the beginning, and paused.
+    player->findChild<QComboBox*>("messagesPlayerSpeed")->setCurrentIndex(4);
+    QTest::keyClick(view, Qt::Key_Space);
+    QVERIFY(player->isPlaying());
+    QTRY_VERIFY_WITH_TIMEOUT(view->round() > 0, kLongMs);
+    if (player->isPlaying()) QTest::keyClick(view, Qt::Key_Space);
+    QVERIFY(!player->isPlaying());
+    page->findChild<QToolButton*>("messagesAsTable")->click();
+    QCOMPARE(page->findChild<QTableView*>("messagesTable")->model()->rowCount(),
+             static_cast<int>(view->messages()->messages.size()));
+  }
+
+  void aTermIsExplained() {
+    const std::vector<app::Term> terms{{{"all-reduce", "规约"}, {"sum", "和"}},
+                                       {{"rank", "进程"}, {"worker", "工"}}};
+    QCOMPARE(lessonHtml("The all-reduce of ranks, a Rank.", terms, "en").count("<a href"), 2);
+    QCOMPARE(lessonHtml("A franked <b> letter", terms, "en").count("<a href"), 0);
+    QVERIFY(lessonHtml("A <b> letter", terms, "en").contains("&lt;b&gt;"));
+    QVERIFY(lessonHtml("做规约时", terms, "zh_CN").contains("term:0"));
+    LearnPage* page = open(0);
+    auto* text = page->findChild<QLabel*>("lessonPageText");
+    if (!text->text().contains("term:")) QSKIP("the first page of the first lesson has no term");
+    text->setFocus();
+    QTest::keyClick(text, Qt::Key_Tab);
+    QTest::keyClick(text, Qt::Key_Return);
+    QVERIFY(page->findChild<QWidget*>("lessonTermBox")->isVisibleTo(page));
+    settle(page);
+  }
+
+  void aStateIsSavedAndOpened() {
+    LearnPage* page = open(0);
+    const app::Slider& slider = lessons_[0].sliders[0];
+    const std::string value = slider.start == 0 ? slider.values.back() : slider.values.front();
+    page->session()->setValue(slider.name, value);
+    page->findChild<QToolButton*>("lessonSave")->click();
+    choose("saveLessonDialog", home_->path("mine.lesson"));
+    QVERIFY(QFile::exists(home_->path("mine.lesson")));
+    page->session()->restart();
+    page->findChild<QToolButton*>("lessonOpen")->click();
+    choose("openLessonDialog", home_->path("mine.lesson"));
+    QCOMPARE(page->session()->state().at(slider.name), value);
+    // As a link, to another studio.
+    page->findChild<QToolButton*>("lessonLink")->click();
+    const QString link = QApplication::clipboard()->text();
+    QVERIFY2(link.startsWith("lockstep:learn/"), qPrintable(link));
+    page->openLesson({});
+    window_->openLink(link);
+    QCOMPARE(page->session()->state().at(slider.name), value);
+    window_->openLink("lockstep:learn/" + QString::fromStdString(lessons_[0].id) + "?nothing=1");
+    QVERIFY(page->message()->isVisibleTo(page));
+    settle(page);
+  }
+
+  void theLanguageChanges() {
+    LearnPage* page = open(0);
+    auto* next = page->findChild<QPushButton*>("lessonNext");
+    const QString english = page->findChild<QLabel*>("lessonQuestion")->text();
+    window_->setLanguage("zh_CN");
+    QTRY_VERIFY(page->findChild<QLabel*>("lessonQuestion")->text() != english);
+    QVERIFY(next->text() != "Next");
+    window_->setLanguage("en");
+    QTRY_COMPARE(page->findChild<QLabel*>("lessonQuestion")->text(), english);
+    settle(page);
+  }
+
+  void aProjectorHasLargeType() {
+    LearnPage* page = open(0);
+    auto* text = page->findChild<QLabel*>("lessonPageText");
+    const double before = text->font().pointSizeF();
+    auto* dock = window_->findChildren<QDockWidget*>().first();
+    page->findChild<QToolButton*>("lessonProjector")->click();
+    QVERIFY(text->font().pointSizeF() > 1.3 * before);
+    QVERIFY(dock->isHidden());
+    window_->openWelcome();
+    QVERIFY(!dock->isHidden());
+    window_->openLearn();
+    page = qobject_cast<LearnPage*>(window_->currentPage());
+    page->findChild<QToolButton*>("lessonProjector")->click();
+    QVERIFY(!dock->isHidden());
+    QCOMPARE(text->font().pointSizeF(), before);
+    settle(page);
+  }
+
+  // The launch dialog has the lesson's settings and its agents on this machine.
+  void theRealRunIsOffered() {
+    LearnPage* page = open(0);
+    page->findChild<QPushButton*>("lessonRun")->click();
+    auto* dialog = window_->findChild<LaunchDialog*>();
+    QVERIFY(dialog);
+    QCOMPARE(dialog->findChild<QSpinBox*>("launchNodes")->value(), lessons_[0].real.ranks);
+    QVERIFY2(dialog->command().contains(QString::fromStdString(lessons_[0].id) + ".yaml"),
+             qPrintable(dialog->command()));
+    QTRY_VERIFY_WITH_TIMEOUT(dialog->ready(), kLongMs);
+    dialog->close();
+    settle(page);
+  }
+
+  // The others can still be opened.
+  void aDamagedLessonSaysWhy() {
+    const QString folder = home_->path("lessons");
+    QVERIFY(QDir().mkpath(folder));
+    const QString id = QString::fromStdString(lessons_[0].id);
+    QVERIFY(QFile::copy(lessonsPath() + "/" + id + ".yaml", folder + "/" + id + ".yaml"));
+    QFile damaged(folder + "/zz-damaged.yaml");
+    QVERIFY(damaged.open(QIODevice::WriteOnly));
+    damaged.write("title: [not a lesson\n");
+    damaged.close();
+    tests::closeWindow(window_);
+    open(folder);
+    LearnPage* page = window_->openLearn();
+    auto* list = page->findChild<QListView*>("lessons");
+    QCOMPARE(list->model()->rowCount(), 2);
+    const QRect row = list->visualRect(list->model()->index(1, 0));
+    QTest::mouseClick(list->viewport(), Qt::LeftButton, {}, row.center());
+    QVERIFY(!page->session());
+    QVERIFY2(page->message()->details().contains("zz-damaged.yaml"),
+             qPrintable(page->message()->details()));
+    QTest::mouseClick(list->viewport(), Qt::LeftButton, {},
+                      list->visualRect(list->model()->index(0, 0)).center());
+    QVERIFY(page->session());
+    settle(page);
+  }
+
+  void withoutLessonsThePageSaysSo() {
+    tests::closeWindow(window_);
+    open(home_->path("absent"));
+    LearnPage* page = window_->openLearn();
+    auto* empty = page->findChild<QWidget*>("learnEmpty");
+    QVERIFY(empty->isVisibleTo(page));
+    QVERIFY(QDir().mkpath(home_->path("absent")));
+    const QString id = QString::fromStdString(lessons_[0].id);
+    QVERIFY(QFile::copy(lessonsPath() + "/" + id + ".yaml", home_->path("absent/" + id + ".yaml")));
+    for (auto* button : empty->findChildren<QPushButton*>()) button->click();
+    QVERIFY(!empty->isVisibleTo(page));
+    QCOMPARE(page->findChild<QListView*>("lessons")->model()->rowCount(), 1);
+  }
+
+  // What takes seconds can be stopped, and made again.
+  void whatIsSlowCanBeStopped() {
+    for (std::size_t i = 0; i < lessons_.size(); ++i) {
+      if (lessons_[i].scene != "training") continue;
+      LearnPage* page = open(i, false);
+      auto* cancel = page->findChild<QPushButton*>("lessonCancel");
+      QTRY_VERIFY_WITH_TIMEOUT(cancel->isVisibleTo(page) || !page->session()->isMaking(), kLongMs);
+      if (!page->session()->isMaking()) continue;  // a fast machine
+      QTest::mouseClick(cancel, Qt::LeftButton);
+      settle(page);
+      if (page->session()->scene()) continue;  // it ended at that moment
+      QCOMPARE(page->session()->error()->code, Code::kCancelled);
+      QTest::mouseClick(page->findChild<QPushButton*>("lessonAgain"), Qt::LeftButton);
+      QVERIFY(page->session()->isMaking());
+      page->session()->cancel();
+      settle(page);
+    }
+  }
+
+ private:
+  static QString lessonsPath() {
+    return QString::fromStdString(lockstep::test::sourcePath("resources/lessons"));
+  }
+  void start(const QString& lessons) {
+    home_ = std::make_unique<StudioHome>();
+    open(lessons);
+  }
+  void open(const QString& lessons) {
+    StudioOptions options = home_->options();
+    options.lessons = lessons;
+    window_ = std::make_unique<MainWindow>(options);
+    window_->setLanguage("en");
+    window_->show();
+    QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
+  }
+  LearnPage* open(std::size_t lesson, bool wait = true) {
+    LearnPage* page = window_->openLearn();
+    page->openLesson(QString::fromStdString(lessons_[lesson].id));
+    if (wait) settle(page);
+    return page;
+  }
+  static void settle(LearnPage* page) {
+    QTRY_VERIFY_WITH_TIMEOUT(!page->session()->isMaking(), kLongMs);
+  }
+  std::size_t lessonWith(app::LessonView view) const {
+    for (std::size_t i = 0; i < lessons_.size(); ++i)
+      for (const app::LessonView has : lessons_[i].views)
+        if (has == view) return i;
+    return 0;
+  }
+  void showView(LearnPage* page, std::size_t lesson, app::LessonView view) const {
+    const auto& views = lessons_[lesson].views;
+    const auto at = std::find(views.begin(), views.end(), view) - views.begin();
+    page->findChild<QTabWidget*>("lessonTabs")->setCurrentIndex(static_cast<int>(at));
+  }
+  void choose(const char* dialog, const QString& path) {
+    auto* chooser = window_->findChild<QFileDialog*>(dialog);
+    QVERIFY(chooser);
+    chooser->close();
+    Q_EMIT chooser->fileSelected(path);
+  }
+
+  std::unique_ptr<StudioHome> home_;
+  std::unique_ptr<MainWindow> window_;
+  std::vector<app::Lesson> lessons_;
+};
+
+QTEST_MAIN(LearnPageTest)
+#include "learn_page_test.moc"
