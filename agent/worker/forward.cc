@@ -93,9 +93,7 @@ Status runBatches(runtime::Executor& executor, const plan::Plan& plan) {
   }
 }
 
-}  // namespace
-
-Result<int> forwardCommand(const Arguments&) {
+Result<int> forwardOf() {
   node::v1::WorkerStart start;
   LOCKSTEP_ASSIGN(const std::string startBytes, readText());
   if (!start.ParseFromString(startBytes))
@@ -116,6 +114,18 @@ Result<int> forwardCommand(const Arguments&) {
                   runtime::Executor::bind(plan, "evaluate", 0, *backend, alone, *state));
   LOCKSTEP_TRY(runBatches(*executor, plan));
   return 0;
+}
+
+}  // namespace
+
+Result<int> forwardCommand(const Arguments&) {
+  const auto done = forwardOf();
+  if (done.ok()) return done;
+  // The first word is the code, for the command that started this process.
+  Error error = done.error();
+  error.what = message("{}: {}", codeName(error.code), error.message());
+  error.why = error.next = {};
+  return error;
 }
 
 }  // namespace lockstep::agent

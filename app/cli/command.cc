@@ -82,6 +82,9 @@ void watchInterrupts() {
   sigaction(SIGINT, &action, nullptr);
 }
 int interrupts() { return interruptCount.load(); }
+std::function<bool()> wasInterrupted() {
+  return [before = interrupts()] { return interrupts() > before; };
+}
 
 bool drainUntil(Inbox& inbox, const std::function<bool()>& done, int interruptsSeen,
                 const std::function<void()>& idle) {

@@ -50,6 +50,7 @@ inline constexpr std::string_view kGlobalHelp =
 // interrupts() returns how often Ctrl-C was pressed since watchInterrupts().
 void watchInterrupts();
 int interrupts();
+std::function<bool()> wasInterrupted();  // returns whether Ctrl-C was pressed since this call
 
 // Drains the inbox until `done`. Returns false if Ctrl-C was pressed more than `interruptsSeen`
 // times. Calls `idle` about thirty times a second.

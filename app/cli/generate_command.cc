@@ -195,24 +195,22 @@ Result<Generated> generate(const Question& question, const Arguments& arguments)
     end = tokens.find(token);
     if (!end) return invalidArgument("--end-of-text: the vocabulary has no token {}", token);
   }
-  LOCKSTEP_ASSIGN(const auto model, Forward::start(spec, {question.model.path, question.names}, 1));
+  LOCKSTEP_ASSIGN(const auto model,
+                  Forward::start(spec, {question.model.path, question.names}, 1, wasInterrupted()));
   const bool json = arguments.has("json");
   const std::int64_t window = spec.model().input().shape(0);
   Generated out;
   Stream stream;
-  const int before = interrupts();
   for (; out.tokens < question.count; ++out.tokens) {
     const std::int64_t seen = std::min(window, std::ssize(text));
     const std::span<std::byte> input = model->input("x");
     std::memset(input.data(), 0, input.size());
     std::memcpy(input.data(), text.data() + (std::ssize(text) - seen),
                 static_cast<std::size_t>(seen) * sizeof(std::int32_t));
-    Status status = model->run();
-    if (interrupts() > before) {
+    if (Status ran = model->run(); !ran.ok()) {
       if (!json) stream.finish();
-      return makeError(Code::kCancelled, "the generation was cancelled");
+      return ran.error();
     }
-    LOCKSTEP_TRY(std::move(status));
     std::vector<double> logits = model->row(seen - 1);
     logits.resize(std::min(logits.size(), static_cast<std::size_t>(tokens.size())));
     if (std::any_of(logits.begin(), logits.end(), [](double one) { return !std::isfinite(one); }))

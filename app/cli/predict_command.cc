@@ -3,7 +3,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <numeric>
+#include <utility>
 
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
@@ -156,39 +158,31 @@ class Predictions {
   std::vector<std::string> columns_;
 };
 
-// Where the rows go: to a file, or to stdout.
+// Writes the rows, after a header with the first of them.
 class Sink {
  public:
-  Sink(std::FILE* file, std::vector<std::string> columns, bool json)
-      : file_(file), columns_(std::move(columns)), json_(json) {}
+  Sink(Append append, std::vector<std::string> columns, bool json)
+      : append_(std::move(append)), columns_(std::move(columns)), json_(json) {}
 
-  void header() {
-    if (!json_) write(fmt::format("{}\n", fmt::join(columns_, ",")));
-  }
-  void add(const Row& row) {
+  Status add(const Row& row) {
     if (json_) {
       JsonLine line("prediction");
       line.add(columns_[0], static_cast<std::int64_t>(row[0]));
       for (std::size_t i = 1; i < row.size(); ++i) line.add(columns_[i], row[i]);
       line.print();
-      return;
+      return {};
     }
-    std::string text = fmt::format("{}", static_cast<std::int64_t>(row[0]));
+    std::string text;
+    if (!std::exchange(begun_, true)) text = fmt::format("{}\n", fmt::join(columns_, ","));
+    text += fmt::format("{}", static_cast<std::int64_t>(row[0]));
     for (std::size_t i = 1; i < row.size(); ++i) text += fmt::format(",{:.9g}", row[i]);
-    write(text + '\n');
+    return append_(text + '\n');
   }
 
  private:
-  void write(const std::string& text) {
-    if (file_ == stdout)
-      put(stdout, text);
-    else
-      std::fwrite(text.data(), 1, text.size(), file_);
-  }
-
-  std::FILE* file_;
+  Append append_;
   std::vector<std::string> columns_;
-  bool json_;
+  bool json_, begun_ = false;
 };
 
 // What a batch reads of a set.
@@ -262,6 +256,21 @@ Result<Question> questionOf(const Globals& globals, const Arguments& arguments) 
   return out;
 }
 
+// Each output of a sample is a column, and the data is not what is written.
+Status checkOutput(const Forward& model, std::int64_t batch, const Arguments& arguments) {
+  constexpr std::int64_t kMost = 100'000;
+  const std::int64_t outputs = model.rows() / batch * model.columns();
+  if (arguments.has("outputs") && outputs > kMost)
+    return invalidArgument("--outputs: a sample has {} outputs, and a table at most {} columns",
+                           outputs, kMost);
+  const std::string to = arguments.text("out", "");
+  std::error_code ignored;
+  for (const std::string& file : arguments.all("data"))
+    if (!to.empty() && std::filesystem::equivalent(file, to, ignored))
+      return invalidArgument("--out {}: it has the data", to);
+  return {};
+}
+
 Result<Summary> predict(const Question& question, const Arguments& arguments) {
   const auto& training = question.spec.training();
   auto opened = openData(question.spec);
@@ -272,32 +281,38 @@ Result<Summary> predict(const Question& question, const Arguments& arguments) {
   const std::int64_t batch =
       training.evaluate_batch() > 0 ? training.evaluate_batch() : training.batch();
   LOCKSTEP_ASSIGN(const auto model,
-                  Forward::start(question.spec, {question.model.path, question.names}, batch));
+                  Forward::start(question.spec, {question.model.path, question.names}, batch,
+                                 wasInterrupted()));
   LOCKSTEP_ASSIGN(Batches batches, Batches::make(*data, *model, batch));
   Summary out;
   out.samples = question.limit > 0 ? std::min(question.limit, data->size()) : data->size();
   out.isLabelled = batches.isLabelled();
   out.metricName = model->metricName();
 
+  LOCKSTEP_TRY(checkOutput(*model, batch, arguments));
   const Predictions predictions(question.spec, *model, out.isLabelled, arguments.has("outputs"));
   const std::string to = arguments.text("out", "");
-  std::FILE* const file = to.empty() ? stdout : std::fopen(to.c_str(), "wb");
-  if (file == nullptr) return systemError(errno, message("cannot write {}", to));
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> closing(to.empty() ? nullptr : file,
-                                                                std::fclose);
-  Sink sink(file, predictions.columns(), to.empty() && arguments.has("json"));
-  sink.header();
-  const int before = interrupts();
-  for (std::int64_t first = 0; first < out.samples; first += batch) {
-    if (interrupts() > before) return makeError(Code::kCancelled, "the prediction was cancelled");
-    batches.write(first, out.samples);
-    LOCKSTEP_TRY(data->problem());
-    LOCKSTEP_TRY(model->run());
-    for (std::int64_t i = first; i < std::min(first + batch, out.samples); ++i)
-      sink.add(predictions.row(*model, model->input("label"), i - first, i));
+  const auto writeRows = [&](const Append& append) -> Status {
+    Sink sink(append, predictions.columns(), to.empty() && arguments.has("json"));
+    for (std::int64_t first = 0; first < out.samples; first += batch) {
+      batches.write(first, out.samples);
+      LOCKSTEP_TRY(data->problem());
+      LOCKSTEP_TRY(model->run());
+      for (std::int64_t i = first; i < std::min(first + batch, out.samples); ++i)
+        LOCKSTEP_TRY(sink.add(predictions.row(*model, model->input("label"), i - first, i)));
+    }
+    return {};
+  };
+  if (to.empty()) {
+    LOCKSTEP_TRY(writeRows([](std::string_view text) -> Status {
+      put(stdout, std::string(text));
+      return {};
+    }));
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      return systemError(errno, "cannot write stdout");
+  } else {
+    LOCKSTEP_TRY(writeFileAtomically(to, writeRows));
   }
-  if (std::fflush(file) != 0 || std::ferror(file) != 0)
-    return systemError(errno, message("cannot write {}", to.empty() ? "stdout" : to));
   out.loss = model->loss();
   out.metric = model->metric();
   return out;

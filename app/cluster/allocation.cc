@@ -102,13 +102,14 @@ class Allocating {
   // Nobody would use the job. Returns the error that led to this, or that it goes on.
   Error cancelJob(Error error) {
     doing(message("cancelling the job"));
-    dropLease(*login_, workdir_, job_);
     if (error.code == Code::kCancelled)
       error = makeError(Code::kCancelled, "Slurm job {} was cancelled", job_);
     if (const Status ended = slurm_.cancel(job_, {}); !ended.ok()) {
       error.what = message("Slurm job {} could not be cancelled", job_);
       error.why = ended.error().message();
       error.next = message("run `scancel {}` on the login node", job_);
+    } else {
+      dropLease(*login_, workdir_, job_);
     }
     return error;
   }
@@ -316,7 +317,7 @@ Status endJob(const spec::v1::ClusterSpec& cluster, const ClusterSessionOptions&
   Status ended = login->connect(stop);
   if (ended.ok()) {
     ended = Slurm(*login).cancel(cluster.placement().job(), stop);
-    dropLease(*login, cluster.placement().workdir(), cluster.placement().job());
+    if (ended.ok()) dropLease(*login, cluster.placement().workdir(), cluster.placement().job());
   }
   login->close();
   if (ended.ok()) return ended;

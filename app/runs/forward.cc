@@ -1,5 +1,6 @@
 #include "app/runs/forward.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
@@ -51,13 +52,23 @@ std::string withLength(const std::string& text) {
   return out + text;
 }
 
+// The error that the process wrote: its code, and what it says.
+Error saidBy(std::string_view text) {
+  const std::size_t colon = text.find(": ");
+  const auto code = codeFromName(text.substr(0, colon));
+  if (colon == std::string_view::npos || !code) return makeError(Code::kAborted, "{}", text);
+  return makeError(*code, "{}", text.substr(colon + 2));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Forward>> Forward::start(const spec::v1::RunSpec& spec,
-                                                const ForwardWeights& weights, std::int64_t batch) {
+                                                const ForwardWeights& weights, std::int64_t batch,
+                                                std::function<bool()> isStopped) {
   const node::v1::WorkerStart start = startOf(spec, weights);
   LOCKSTEP_ASSIGN(const plan::Plan plan, specs::makeForwardPlan(spec, batch, start.threads()));
   std::unique_ptr<Forward> out(new Forward);
+  out->isStopped_ = std::move(isStopped);
   const plan::Body& body = plan.programs.front().bodies.front();
   for (const plan::Buffer* input : plan::sampleInputs(body))
     out->inputs_.push_back({input->name, input->type,
@@ -115,11 +126,22 @@ Status Forward::spawn() {
   return systemError(spawned, message("cannot run {}", agent));
 }
 
+Status Forward::await(short events) const {
+  constexpr int kLookMs = 100;
+  for (;;) {
+    if (isStopped_ && isStopped_())
+      return makeError(Code::kCancelled, "the forward pass was cancelled");
+    pollfd ready{socket_, events, 0};
+    if (::poll(&ready, 1, kLookMs) > 0) return {};
+  }
+}
+
 Status Forward::send(const void* from, std::size_t size) {
   for (std::size_t at = 0; at < size;) {
-    const ssize_t count =
-        ::send(socket_, static_cast<const char*>(from) + at, size - at, MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
+    LOCKSTEP_TRY(await(POLLOUT));
+    const ssize_t count = ::send(socket_, static_cast<const char*>(from) + at, size - at,
+                                 MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count <= 0) return ended();
     at += static_cast<std::size_t>(count);
   }
@@ -128,6 +150,7 @@ Status Forward::send(const void* from, std::size_t size) {
 
 Status Forward::receive(void* to, std::size_t size) {
   for (std::size_t at = 0; at < size;) {
+    LOCKSTEP_TRY(await(POLLIN));
     const ssize_t count = ::recv(socket_, static_cast<char*>(to) + at, size - at, 0);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return ended();
@@ -150,7 +173,7 @@ Error Forward::ended() {
   constexpr std::string_view kPrefix = "lockstep-agent forward: ";
   const std::size_t said = text.rfind(kPrefix);
   if (WIFEXITED(status) && said != std::string::npos)
-    return invalidArgument("{}", text.substr(said + kPrefix.size()));
+    return saidBy(text.substr(said + kPrefix.size()));
   Error error = makeError(Code::kAborted, "the process that runs the model ended");
   error.why = WIFSIGNALED(status) ? message("signal {}", WTERMSIG(status)) : message("{}", text);
   return error;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,8 +31,10 @@ class Forward {
  public:
   // `spec` is complete. `batch`: samples of a run. Errors: kInvalidArgument of the spec; kNotFound
   // without an agent. Those of the weights are run()'s.
+  // `isStopped`, if not null, ends start() and run() with kCancelled soon after it returns true.
   static Result<std::unique_ptr<Forward>> start(const spec::v1::RunSpec& spec,
-                                                const ForwardWeights& weights, std::int64_t batch);
+                                                const ForwardWeights& weights, std::int64_t batch,
+                                                std::function<bool()> isStopped = nullptr);
   ~Forward();
 
   // An input's type and its memory, zero at first: "x", "categories", "label" and "weight", as far
@@ -56,7 +59,8 @@ class Forward {
   Status spawn();
   Status send(const void* from, std::size_t size);
   Status receive(void* to, std::size_t size);
-  Error ended();  // why the process ended
+  Status await(short events) const;  // until the socket is ready
+  Error ended();                     // why the process ended
 
   struct Operand {
     std::string name;
@@ -68,6 +72,7 @@ class Forward {
   Operand output_;
   double found_[2] = {};
   std::string metricName_;
+  std::function<bool()> isStopped_;
   int socket_ = -1, errors_ = -1, pid_ = -1;
 };
 

@@ -32,6 +32,9 @@ class Dataset {
   virtual void read(std::int64_t index, std::size_t field, std::byte* out) const = 0;
   // The first error of a read(), whose output is then zeros: of data that is read where it lies.
   virtual Status problem() const { return {}; }
+  // The most samples whose order is a table: SampleOrder::kTableSamples, or fewer where opening
+  // takes no time that grows with the size.
+  virtual std::int64_t tableSamples() const;
 };
 
 // Files may be gzip-compressed. IDX files of this node: images u8[N×H×W] and labels u8[N].
@@ -124,11 +127,11 @@ Result<FileFacts> inspectTable(const TableFile& file, DecodedFolder* keep = null
 Status checkTable(const TableFile& file, const FileFacts& facts);
 
 // The sample order of an epoch: position → sample, a permutation π(seed, epoch) that is independent
-// of the world size; the identity without shuffle. Up to kTableSamples samples it is a table of 4
+// of the world size; the identity without shuffle. Up to `tableSamples` samples it is a table of 4
 // bytes each; beyond, it is computed per position without memory.
 class SampleOrder {
  public:
-  static constexpr std::int64_t kTableSamples = std::int64_t{1} << 20;
+  static constexpr std::int64_t kTableSamples = std::int64_t{1} << 26;
   // Throws std::bad_alloc without memory for the table.
   SampleOrder(std::int64_t size, std::uint64_t seed, bool shuffle,
               std::int64_t tableSamples = kTableSamples);

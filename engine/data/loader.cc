@@ -14,7 +14,7 @@ namespace lockstep::data {
 // ring size.
 struct Loader::State {
   State(const Dataset& data, const Options& chosen)
-      : dataset(data), options(chosen), order(data.size(), chosen.seed, chosen.shuffle) {
+      : dataset(data), options(chosen), order(data.size(), chosen.seed, chosen.shuffle, data.tableSamples()) {
     const std::int64_t share = (options.end - options.begin) * options.microBatches;
     ring.resize(static_cast<std::size_t>(options.depth) + 1);
     for (Batch& batch : ring) {
@@ -122,7 +122,7 @@ Result<std::unique_ptr<Loader>> Loader::make(const Dataset& dataset, const Optio
   for (const Field& field : dataset.fields()) sample += field.bytes();
   const std::int64_t bytes =
       (options.end - options.begin) * options.microBatches * (options.depth + 1) * sample +
-      (options.shuffle && dataset.size() <= SampleOrder::kTableSamples ? 4 * dataset.size() : 0);
+      (options.shuffle && dataset.size() <= dataset.tableSamples() ? 4 * dataset.size() : 0);
   return withMemoryFor(message("{} batches of samples", options.depth + 1), bytes,
                        [&]() -> Result<std::unique_ptr<Loader>> {
                          return std::make_unique<Loader>(dataset, options);

@@ -21,6 +21,8 @@ std::uint32_t randomBelow(std::uint64_t key, std::uint64_t index, std::uint64_t 
 
 }  // namespace
 
+std::int64_t Dataset::tableSamples() const { return SampleOrder::kTableSamples; }
+
 SampleOrder::SampleOrder(std::int64_t size, std::uint64_t seed, bool shuffle,
                          std::int64_t tableSamples)
     : size_(size), seed_(seed), shuffle_(shuffle) {

@@ -36,6 +36,7 @@ class Tokens final : public Dataset {
     const std::lock_guard lock(mutex_);
     return problem_;
   }
+  std::int64_t tableSamples() const override { return std::int64_t{1} << 20; }
 
  private:
   const TokenShards shards_;

@@ -21,6 +21,8 @@ class DoubleFields final : public data::Dataset {
   std::int64_t size() const override { return from_.size(); }
   const std::vector<data::Field>& fields() const override { return fields_; }
   void read(std::int64_t index, std::size_t field, std::byte* out) const override;
+  Status problem() const override { return from_.problem(); }
+  std::int64_t tableSamples() const override { return from_.tableSamples(); }
 
  private:
   const data::Dataset& from_;

@@ -1691,6 +1691,18 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::Message</name>
         <message>
+            <source>the forward pass was cancelled</source>
+            <translation>前向计算已取消</translation>
+        </message>
+        <message>
+            <source>--outputs: a sample has %1 outputs, and a table at most %2 columns</source>
+            <translation>--outputs：每个样本有 %1 个输出，而一个表最多 %2 列</translation>
+        </message>
+        <message>
+            <source>--out %1: it has the data</source>
+            <translation>--out %1：其中是数据</translation>
+        </message>
+        <message>
             <source>cannot read stdin</source>
             <translation>无法读取标准输入</translation>
         </message>

@@ -180,6 +180,15 @@ class CliPredictTest : public QObject {
       QVERIFY2(other.exit == 0, other.text());
       QCOMPARE(other.out, first.out);
     }
+    // Damaged weights are told as such, and what --out names stays as it is.
+    QFile weights(file), rows(cli_.path("rows.csv"));
+    QVERIFY(weights.resize(weights.size() - 4));
+    QVERIFY(rows.open(QIODevice::ReadWrite) && rows.write("earlier\n") > 0 && rows.flush());
+    const CliResult damaged =
+        cli_.run({"predict", file, "--model", model, "--out", rows.fileName()});
+    QVERIFY2(damaged.exit == 3 && damaged.err.contains("model.safetensors"), damaged.text());
+    QVERIFY(rows.seek(0));
+    QCOMPARE(rows.readAll(), "earlier\n");
   }
 
   void dataOfOnesOwn() {
@@ -202,6 +211,9 @@ class CliPredictTest : public QObject {
     for (const QJsonObject& row : some.all("prediction"))
       right += row["class"].toInt() == row["label"].toInt() ? 1 : 0;
     QVERIFY(std::abs(some.last()["value"].toDouble() - right / 7) < 1e-6);
+
+    const CliResult itself = cli_.run({"predict", runIn(run), "--data", images, "--out", images});
+    QVERIFY2(itself.exit == 2 && itself.err.contains("it has the data"), itself.text());
 
     const QString csv = cli_.path("rows.csv");
     const CliResult written = cli_.run({"predict", runIn(run), "--out", csv});
