@@ -388,6 +388,9 @@ Result<plan::Plan> planOf(const RunRow& row, const RunDocuments& documents) {
   if (plan->mesh.size() != row.world)
     return notReplayed(row.run, message("it was planned for {} ranks and went on with {}",
                                         plan->mesh.size(), row.world));
+  if (const Status verified = plan::verify(*plan); !verified.ok())
+    return notReplayed(row.run, message("the plan that the history has of it is damaged: {}",
+                                        verified.error().text()));
   return plan;
 }
 

@@ -1691,6 +1691,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::Message</name>
         <message>
+            <source>the plan that the history has of it is damaged: %1</source>
+            <translation>历史中它的计划已损坏：%1</translation>
+        </message>
+        <message>
             <source>cannot read stdin</source>
             <translation>无法读取标准输入</translation>
         </message>

@@ -382,6 +382,30 @@ class WhatIfTest : public QObject {
     const auto planless = readMeasuredRun(*recorded.history, other);
     QVERIFY(!planless.ok() && planless.error().text().find("no plan") != std::string::npos);
   }
+
+  void aDamagedPlanIsRefused_data() {
+    QTest::addColumn<QString>("was");
+    QTest::addColumn<QString>("is");
+    QTest::newRow("a schedule of an unknown program") << "schedule 0: \"step\""
+                                                      << "schedule 0: \"stap\"";
+    QTest::newRow("a mesh without the axis of collectives") << "mesh \"data\""
+                                                            << "mesh \"dota\"";
+  }
+  void aDamagedPlanIsRefused() {
+    QFETCH(QString, was);
+    QFETCH(QString, is);
+    const Preview preview = previewOf(2, {"strategy.overlap=never"});
+    const Recorded recorded(preview, [](int, int) { return 1.0; });
+    RunDocuments documents = *recorded.history->documents(recorded.row.run);
+    const QString text = QString::fromStdString(documents.plan);
+    QVERIFY2(text.contains(was), qPrintable(text.left(400)));
+    documents.plan = QString(text).replace(was, is).toStdString();
+    QVERIFY(plan::parse(documents.plan).ok());
+    QVERIFY(recorded.history->setDocuments(recorded.row.run, documents).ok());
+    const auto run = readMeasuredRun(*recorded.history, recorded.row);
+    QVERIFY(!run.ok() && run.error().code == Code::kFailedPrecondition);
+    QVERIFY2(run.error().text().find("damaged") != std::string::npos, run.error().text().c_str());
+  }
 };
 
 QTEST_GUILESS_MAIN(WhatIfTest)
