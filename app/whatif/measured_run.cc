@@ -326,6 +326,7 @@ class Reader {
     for (std::size_t p = 0; p < kOwnParts; ++p) rank.parts[p].push_back(parts[p]);
     rank.length.push_back(length);
     rank.stalled.push_back(out_.scalesExchanges ? stalled : 0);
+    rank.stalledAfter.push_back(0);
   }
 
   static double communication(const StepTimes& times, std::size_t rank, std::size_t cell) {
@@ -367,6 +368,22 @@ class Reader {
           leastShare(times, cells_[s],
                      [](const MeasuredRun::Exchange& one) { return one.seconds; }) /
           usual;
+    separateStalls();
+  }
+
+  // Exchanges take the least communication of the ranks. A stall that is longer than what a step's
+  // exchanges took beyond the usual began after the others had left them: they waited for the rank
+  // at the next exchange, as for one that is slow.
+  void separateStalls() {
+    const double usual = median(out_.exchangeScale);
+    for (MeasuredRun::Rank& rank : out_.ranks) {
+      const double all = out_.exchangeSeconds(rank);
+      for (std::size_t s = 0; s < cells_.size(); ++s) {
+        const double within = std::max(out_.exchangeScale[s] - usual, 0.0) * all;
+        rank.stalledAfter[s] = std::max(rank.stalled[s] - within, 0.0);
+        rank.stalled[s] -= rank.stalledAfter[s];
+      }
+    }
   }
 
   const RunStore& store_;
@@ -433,10 +450,11 @@ double MeasuredRun::length(std::size_t step) const {
   return sum / static_cast<double>(ranks.size());
 }
 
-double MeasuredRun::meanLength() const {
+double MeasuredRun::exchangeSeconds(const Rank& rank) const {
   double sum = 0;
-  for (std::size_t s = 0; s < steps.size(); ++s) sum += length(s);
-  return sum / static_cast<double>(steps.size());
+  for (const int exchange : rank.exchange)
+    if (exchange >= 0) sum += exchanges[static_cast<std::size_t>(exchange)].seconds;
+  return sum;
 }
 
 Result<MeasuredRun> readMeasuredRun(const History& history, const RunRow& row, std::int64_t last) {

@@ -85,6 +85,31 @@ void add(OwnStep& to, const plan::Event& event) {
   to.chunk.add_end_ns(event.end);
 }
 
+// Steps in which a rank's process does not run for a time within its exchanges.
+struct Stalls {
+  int rank = -1;
+  double seconds = 0;
+  bool afterOthers = false;  // the others have left: they wait at the next step's first exchange
+  bool isIn(int step) const { return rank >= 0 && step > 5 && step % kEvery == 3; }
+};
+
+// As `seconds`, with stalls.
+planner::MeasuredSeconds stalled(const Preview& preview, planner::MeasuredSeconds seconds,
+                                 const Stalls& stalls) {
+  plan::StepId exchange = 0;  // the first of a step; ranks run equal programs
+  const plan::ScheduleEntry& entry = preview.plan.entriesOf(0).front();
+  for (const plan::Step& step : preview.plan.find(entry.program, 0)->steps) {
+    if (step.kind == plan::StepKind::kCollective) break;
+    ++exchange;
+  }
+  return [=](int rank, int step, plan::StepId id) {  // steps from 0
+    const bool isHere = stalls.afterOthers
+                            ? id < 0 && rank == stalls.rank && stalls.isIn(step)  // the one after
+                            : id == exchange && stalls.isIn(step + 1);
+    return seconds(rank, step, id) + (isHere ? stalls.seconds : 0);
+  };
+}
+
 struct Recorded {
   QTemporaryDir folder;
   std::unique_ptr<History> history;
@@ -92,7 +117,8 @@ struct Recorded {
   double measured = 0;  // mean step, without the first ones
 
   template <typename F>
-  Recorded(const Preview& preview, F factor) {
+  Recorded(const Preview& preview, F factor) : Recorded(preview, secondsOf(preview, factor), {}) {}
+  Recorded(const Preview& preview, const planner::MeasuredSeconds& seconds, const Stalls& stalls) {
     history = std::move(*History::open(folder.path().toStdString()));
     row.run = "20240501-120010-a1b2c0";
     row.world = preview.plan.mesh.size();
@@ -100,13 +126,24 @@ struct Recorded {
     documents.plan = preview.planText;
     documents.prediction = predictionJson(preview);
     if (!history->add(row, documents).ok()) qFatal("the history takes no run");
-    const planner::Replay steps = planner::replay(preview.plan, secondsOf(preview, factor),
+    const planner::Replay steps = planner::replay(preview.plan, stalled(preview, seconds, stalls),
                                                   {.steps = kSteps, .events = true});
     for (int step = 6; step <= kSteps; ++step)
       measured += steps.stepSeconds[static_cast<std::size_t>(step) - 1] / (kSteps - 5);
     std::map<std::pair<int, std::int64_t>, OwnStep> own;
     for (const plan::Event& event : steps.events) add(own[{event.rank, event.step}], event);
+    for (auto& [at, step] : own)
+      if (at.first == stalls.rank && stalls.isIn(static_cast<int>(at.second)))
+        stall(step, own[{at.first, at.second + 1}], stalls);
     record(own);
+  }
+
+  // What was simulated as data of the next step was a stall within this one.
+  static void stall(OwnStep& step, OwnStep& next, const Stalls& stalls) {
+    step.seconds["stalled"] = stalls.seconds;
+    if (!stalls.afterOthers) return;
+    step.end += std::llround(stalls.seconds * 1e9);
+    next.seconds["data"] -= stalls.seconds;
   }
 
   void record(std::map<std::pair<int, std::int64_t>, OwnStep>& own) {
@@ -198,6 +235,33 @@ class WhatIfTest : public QObject {
       QVERIFY(near(answer->samplesPerSecond * answer->stepSeconds,
                    static_cast<double>(preview.plan.globalBatch), 1e-6));
     }
+  }
+
+  void aStallWithinAnExchangeIsReplayed_data() {
+    QTest::addColumn<bool>("afterOthers");
+    QTest::newRow("the others wait in it") << false;
+    QTest::newRow("the others have left it") << true;
+  }
+  void aStallWithinAnExchangeIsReplayed() {
+    QFETCH(bool, afterOthers);
+    constexpr int kStalled = 1;
+    const Preview preview = previewOf(3, {"strategy.overlap=never"});
+    const auto healthy = [](int rank, int step) { return jitter(5, rank, step); };
+    const Recorded truth(preview, healthy);
+    const Recorded recorded(preview, secondsOf(preview, healthy),
+                            {kStalled, 20 * truth.measured, afterOthers});
+    QVERIFY(recorded.measured > 2.5 * truth.measured);
+    const MeasuredRun run = recorded.read();
+    const Replayed replayed = replayOf(run);
+    QVERIFY2(near(replayed.measuredSeconds(), recorded.measured, 1e-4),
+             said("measured", replayed.measuredSeconds(), recorded.measured));
+    QVERIFY2(std::abs(replayed.error()) < 0.03, said("error", replayed.error(), 0));
+    const auto without = whatIf(run, replayed, {.without = {kStalled}});
+    QVERIFY2(near(without->stepSeconds, truth.measured, 0.05),
+             said("without it", without->stepSeconds, truth.measured));
+    const auto other = whatIf(run, replayed, {.without = {0}});
+    QVERIFY2(near(other->stepSeconds, recorded.measured, 0.05),
+             said("without another", other->stepSeconds, recorded.measured));
   }
 
   void aReplayOfEqualStepsIsExact() {
