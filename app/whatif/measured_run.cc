@@ -55,7 +55,7 @@ class Reader {
   Status read(const StepTimes& times) {
     makeScripts();
     findExchanges();
-    LOCKSTEP_TRY(readSampled());
+    LOCKSTEP_TRY(readSampled(times.first()));
     LOCKSTEP_TRY(readSteps(times));
     scaleExchanges(times);
     return {};
@@ -150,19 +150,31 @@ class Reader {
     }
   }
 
-  Status readSampled() {
-    std::vector<std::int64_t> usable;
+  // Of the steps that are replayed; where none of these was sampled, of the last one before them.
+  Status readSampled(std::int64_t first) {
+    std::vector<std::int64_t> before, usable;
     for (const std::int64_t step : store_.eventSteps())
       if (step > analysis::kWarmUpSteps && step > out_.plan.uncompressedWarmupSteps)
-        usable.push_back(step);
-    for (const std::int64_t step : thinned(usable, kMostSampled)) {
-      LOCKSTEP_ASSIGN(const std::vector<plan::Event> events, readEvents(store_, step));
-      if (const auto intervals = intervalsOf(events)) addSample(step, *intervals);
-    }
+        (step < first ? before : usable).push_back(step);
+    for (const std::int64_t step : thinned(usable, kMostSampled)) LOCKSTEP_TRY(addSampleOf(step));
+    for (; out_.sampled.empty() && !before.empty(); before.pop_back())
+      LOCKSTEP_TRY(addSampleOf(before.back()));
     if (out_.sampled.empty())
       return notReplayed(
           out_.run, "the history has the events of none of its steps after the first five",
           "events are recorded of every 50th step, and on request: lockstep profile RUN");
+    averageSamples();
+    return {};
+  }
+
+  // Adds nothing where not all ranks have told their events.
+  Status addSampleOf(std::int64_t step) {
+    LOCKSTEP_ASSIGN(const std::vector<plan::Event> events, readEvents(store_, step));
+    if (const auto intervals = intervalsOf(events)) addSample(step, *intervals);
+    return {};
+  }
+
+  void averageSamples() {
     const auto count = static_cast<double>(out_.sampled.size());
     for (MeasuredRun::Rank& rank : out_.ranks)
       for (std::size_t i = 0; i < rank.script.size(); ++i) {
@@ -173,7 +185,6 @@ class Reader {
     for (MeasuredRun::Exchange& exchange : out_.exchanges) {
       for (const double seconds : exchange.inStep) exchange.seconds += seconds / count;
     }
-    return {};
   }
 
   // None where they are not those of all ranks.

@@ -75,8 +75,9 @@ struct MeasuredRun {
 };
 
 // Of many steps, evenly distributed ones are replayed, so that a replay takes about a second; the
-// first of a run, which warm up, are not. `last`: of its last steps alone; 0: of all.
-// Errors: kFailedPrecondition for what cannot be replayed, saying why.
+// first of a run, which warm up, are not. `last`: so many last steps alone, with the events of
+// those that were sampled, or of the last sampled step before them; 0: all. Errors:
+// kFailedPrecondition for what cannot be replayed, saying why.
 Result<MeasuredRun> readMeasuredRun(const History& history, const RunRow& row,
                                     std::int64_t last = 0);
 

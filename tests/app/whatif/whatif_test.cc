@@ -22,7 +22,7 @@ using namespace lockstep::app;
 
 namespace {
 
-constexpr int kSteps = 120, kEvery = 10;
+constexpr int kSteps = 124, kEvery = 10;
 constexpr double kSlow = 2.5;
 
 LaunchRequest requestOf(int nodes, const std::vector<std::string>& changes) {
@@ -169,8 +169,8 @@ struct Recorded {
     if (!(*store)->lockForRecording().ok() || !(*store)->append(batch).ok())
       qFatal("the history takes no steps");
   }
-  MeasuredRun read() const {
-    auto run = readMeasuredRun(*history, row);
+  MeasuredRun read(std::int64_t last = 0) const {
+    auto run = readMeasuredRun(*history, row, last);
     if (!run.ok()) qFatal("%s", run.error().text().c_str());
     return std::move(*run);
   }
@@ -276,6 +276,24 @@ class WhatIfTest : public QObject {
     const auto answer = whatIf(run, replayed, {.without = {1}});
     QVERIFY2(near(answer->stepSeconds, truth.measured, 0.005),
              said("without it", answer->stepSeconds, truth.measured));
+  }
+
+  // Steps became slower in the second half, of which alone the last ones tell.
+  void lastStepsAreReplayedByTheirOwnEvents() {
+    const Preview preview = previewOf(3, {"strategy.overlap=never"});
+    const Recorded recorded(preview, [](int, int step) { return step < kSteps / 2 ? 1.0 : 3.0; });
+    const MeasuredRun all = recorded.read(), run = recorded.read(25), few = recorded.read(4);
+    QCOMPARE(all.sampled.size(), std::size_t{kSteps / kEvery});
+    QCOMPARE(run.steps.front(), kSteps - 24);
+    QCOMPARE(run.sampled, (std::vector<std::int64_t>{100, 110, 120}));
+    const auto own = [](const MeasuredRun& of) {
+      return of.ranks[0].usual[static_cast<std::size_t>(OwnPart::kBackward)];
+    };
+    QVERIFY2(near(own(run), 3 * own(all) / 2, 0.1), said("backward", own(run), own(all)));
+    QCOMPARE(few.steps.front(), kSteps - 3);
+    QCOMPARE(few.sampled, (std::vector<std::int64_t>{120}));  // the last one before them
+    for (const MeasuredRun* one : {&run, &few})
+      QVERIFY2(std::abs(replayOf(*one).error()) < 0.01, said("error", replayOf(*one).error(), 0));
   }
 
   void anIdealNetworkTakesNoTime() {
