@@ -379,20 +379,24 @@ class Reader {
           leastShare(times, cells_[s],
                      [](const MeasuredRun::Exchange& one) { return one.seconds; }) /
           usual;
-    separateStalls();
+    separateStalls(times);
   }
 
   // Exchanges take the least communication of the ranks. A stall that is longer than what a step's
-  // exchanges took beyond the usual began after the others had left them: they waited for the rank
-  // at the next exchange, as for one that is slow.
-  void separateStalls() {
+  // exchanges took beyond the usual went on after the others had left them: they waited for the
+  // rank at the next exchange, as long as its transfer took more. Process samples tell less
+  // exactly.
+  void separateStalls(const StepTimes& times) {
     const double usual = median(out_.exchangeScale);
-    for (MeasuredRun::Rank& rank : out_.ranks) {
+    for (std::size_t r = 0; r < out_.ranks.size(); ++r) {
+      MeasuredRun::Rank& rank = out_.ranks[r];
       const double all = out_.exchangeSeconds(rank);
       for (std::size_t s = 0; s < cells_.size(); ++s) {
-        const double within = std::max(out_.exchangeScale[s] - usual, 0.0) * all;
-        rank.stalledAfter[s] = std::max(rank.stalled[s] - within, 0.0);
-        rank.stalled[s] -= rank.stalledAfter[s];
+        const double scale = out_.exchangeScale[s], within = std::max(scale - usual, 0.0) * all;
+        if (rank.stalled[s] <= within) continue;
+        const double transfer = times.of(StepMeasure::kTransfer, r)[cells_[s]];
+        rank.stalledAfter[s] = std::max(transfer - scale * all, 0.0);
+        rank.stalled[s] = within;
       }
     }
   }
