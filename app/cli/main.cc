@@ -101,7 +101,9 @@ const std::vector<Command> kCommands{
      "  --set            another option, as training.precision=bf16: the run is planned anew, with "
      "costs as\n"
      "                   it measured them\n"
-     "  --last           counts the last steps alone",
+     "  --last           the last N steps alone, with the events of those that were sampled, or of "
+     "the\n"
+     "                   last sampled step before them",
      whatIfCommand},
     {"stop",
      {{"json"}, 1, 1, "stop RUN [--json]"},

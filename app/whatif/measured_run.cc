@@ -55,7 +55,7 @@ class Reader {
   Status read(const StepTimes& times) {
     makeScripts();
     findExchanges();
-    LOCKSTEP_TRY(readSampled());
+    LOCKSTEP_TRY(readSampled(times.first()));
     LOCKSTEP_TRY(readSteps(times));
     scaleExchanges(times);
     return {};
@@ -150,19 +150,31 @@ class Reader {
     }
   }
 
-  Status readSampled() {
-    std::vector<std::int64_t> usable;
+  // Of the steps that are replayed; where none of these was sampled, of the last one before them.
+  Status readSampled(std::int64_t first) {
+    std::vector<std::int64_t> before, usable;
     for (const std::int64_t step : store_.eventSteps())
       if (step > analysis::kWarmUpSteps && step > out_.plan.uncompressedWarmupSteps)
-        usable.push_back(step);
-    for (const std::int64_t step : thinned(usable, kMostSampled)) {
-      LOCKSTEP_ASSIGN(const std::vector<plan::Event> events, readEvents(store_, step));
-      if (const auto intervals = intervalsOf(events)) addSample(step, *intervals);
-    }
+        (step < first ? before : usable).push_back(step);
+    for (const std::int64_t step : thinned(usable, kMostSampled)) LOCKSTEP_TRY(addSampleOf(step));
+    for (; out_.sampled.empty() && !before.empty(); before.pop_back())
+      LOCKSTEP_TRY(addSampleOf(before.back()));
     if (out_.sampled.empty())
       return notReplayed(
           out_.run, "the history has the events of none of its steps after the first five",
           "events are recorded of every 50th step, and on request: lockstep profile RUN");
+    averageSamples();
+    return {};
+  }
+
+  // Adds nothing where not all ranks have told their events.
+  Status addSampleOf(std::int64_t step) {
+    LOCKSTEP_ASSIGN(const std::vector<plan::Event> events, readEvents(store_, step));
+    if (const auto intervals = intervalsOf(events)) addSample(step, *intervals);
+    return {};
+  }
+
+  void averageSamples() {
     const auto count = static_cast<double>(out_.sampled.size());
     for (MeasuredRun::Rank& rank : out_.ranks)
       for (std::size_t i = 0; i < rank.script.size(); ++i) {
@@ -173,7 +185,6 @@ class Reader {
     for (MeasuredRun::Exchange& exchange : out_.exchanges) {
       for (const double seconds : exchange.inStep) exchange.seconds += seconds / count;
     }
-    return {};
   }
 
   // None where they are not those of all ranks.
@@ -326,6 +337,7 @@ class Reader {
     for (std::size_t p = 0; p < kOwnParts; ++p) rank.parts[p].push_back(parts[p]);
     rank.length.push_back(length);
     rank.stalled.push_back(out_.scalesExchanges ? stalled : 0);
+    rank.stalledAfter.push_back(0);
   }
 
   static double communication(const StepTimes& times, std::size_t rank, std::size_t cell) {
@@ -367,6 +379,26 @@ class Reader {
           leastShare(times, cells_[s],
                      [](const MeasuredRun::Exchange& one) { return one.seconds; }) /
           usual;
+    separateStalls(times);
+  }
+
+  // Exchanges take the least communication of the ranks. A stall that is longer than what a step's
+  // exchanges took beyond the usual went on after the others had left them: they waited for the
+  // rank at the next exchange, as long as its transfer took more. Process samples tell less
+  // exactly.
+  void separateStalls(const StepTimes& times) {
+    const double usual = median(out_.exchangeScale);
+    for (std::size_t r = 0; r < out_.ranks.size(); ++r) {
+      MeasuredRun::Rank& rank = out_.ranks[r];
+      const double all = out_.exchangeSeconds(rank);
+      for (std::size_t s = 0; s < cells_.size(); ++s) {
+        const double scale = out_.exchangeScale[s], within = std::max(scale - usual, 0.0) * all;
+        if (rank.stalled[s] <= within) continue;
+        const double transfer = times.of(StepMeasure::kTransfer, r)[cells_[s]];
+        rank.stalledAfter[s] = std::max(transfer - scale * all, 0.0);
+        rank.stalled[s] = within;
+      }
+    }
   }
 
   const RunStore& store_;
@@ -388,6 +420,9 @@ Result<plan::Plan> planOf(const RunRow& row, const RunDocuments& documents) {
   if (plan->mesh.size() != row.world)
     return notReplayed(row.run, message("it was planned for {} ranks and went on with {}",
                                         plan->mesh.size(), row.world));
+  if (const Status verified = plan::verify(*plan); !verified.ok())
+    return notReplayed(row.run, message("the plan that the history has of it is damaged: {}",
+                                        verified.error().text()));
   return plan;
 }
 
@@ -430,10 +465,11 @@ double MeasuredRun::length(std::size_t step) const {
   return sum / static_cast<double>(ranks.size());
 }
 
-double MeasuredRun::meanLength() const {
+double MeasuredRun::exchangeSeconds(const Rank& rank) const {
   double sum = 0;
-  for (std::size_t s = 0; s < steps.size(); ++s) sum += length(s);
-  return sum / static_cast<double>(steps.size());
+  for (const int exchange : rank.exchange)
+    if (exchange >= 0) sum += exchanges[static_cast<std::size_t>(exchange)].seconds;
+  return sum;
 }
 
 Result<MeasuredRun> readMeasuredRun(const History& history, const RunRow& row, std::int64_t last) {

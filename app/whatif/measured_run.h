@@ -61,20 +61,23 @@ struct MeasuredRun {
     PartSeconds usual{};                    // their sums
     std::array<std::vector<double>, kOwnParts> parts;  // by replayed step
     std::vector<double> length;                        // by replayed step
-    // Within the exchanges, its process did not run. By replayed step; 0 where exchanges are not
-    // scaled: it is part of kOther then.
-    std::vector<double> stalled;
+    // By replayed step: how long its process did not run within its exchanges, while the others
+    // waited in them, and after they had left them. 0 where exchanges are not scaled: it is part of
+    // kOther then.
+    std::vector<double> stalled, stalledAfter;
   };
   std::vector<Rank> ranks;
 
   // The mean of the ranks.
   double length(std::size_t step) const;
-  double meanLength() const;
+  // Of the exchanges that a rank takes part in, and of the messages that it sends.
+  double exchangeSeconds(const Rank& rank) const;
 };
 
 // Of many steps, evenly distributed ones are replayed, so that a replay takes about a second; the
-// first of a run, which warm up, are not. `last`: of its last steps alone; 0: of all.
-// Errors: kFailedPrecondition for what cannot be replayed, saying why.
+// first of a run, which warm up, are not. `last`: so many last steps alone, with the events of
+// those that were sampled, or of the last sampled step before them; 0: all. Errors:
+// kFailedPrecondition for what cannot be replayed, saying why.
 Result<MeasuredRun> readMeasuredRun(const History& history, const RunRow& row,
                                     std::int64_t last = 0);
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "app/whatif/link_time.h"
+#include "engine/base/statistics.h"
 #include "engine/planner/replay.h"
 
 namespace lockstep::app {
@@ -33,7 +34,10 @@ PartSeconds predictedOf(const MeasuredRun::Rank& rank) {
 class Circumstances {
  public:
   explicit Circumstances(const MeasuredRun& run) : run_(run) {
-    for (const MeasuredRun::Rank& rank : run.ranks) parts_.push_back(rank.parts);
+    for (const MeasuredRun::Rank& rank : run.ranks) {
+      parts_.push_back(rank.parts);
+      stalledAfter_.push_back(rank.stalledAfter);
+    }
     scale_ = run.exchangeScale;
   }
 
@@ -67,7 +71,7 @@ class Circumstances {
 
  private:
   double seconds(std::size_t r, std::size_t step, plan::StepId id) const {
-    if (id < 0) return parts_[r][0][step];
+    if (id < 0) return parts_[r][0][step] + stalledAfter_[r][step];
     const MeasuredRun::Rank& rank = run_.ranks[r];
     const auto at = static_cast<std::size_t>(id);
     if (rank.script[at]->kind == plan::StepKind::kCollective)
@@ -130,19 +134,16 @@ class Circumstances {
     }
   }
 
-  // What the others had to wait for it within the exchanges.
+  // What the others had to wait for it within the exchanges, and after them.
   void doNotStall(std::size_t rank) {
+    stalledAfter_[rank].assign(run_.steps.size(), 0);
     if (!run_.scalesExchanges) return;
-    double all = 0;
-    for (const int exchange : run_.ranks[rank].exchange)
-      if (exchange >= 0) all += run_.exchanges[static_cast<std::size_t>(exchange)].seconds;
+    const double all = run_.exchangeSeconds(run_.ranks[rank]);
     if (all <= 0) return;
-    std::vector<double> ordered = run_.exchangeScale;
-    const auto middle = ordered.begin() + static_cast<std::ptrdiff_t>(ordered.size() / 2);
-    std::nth_element(ordered.begin(), middle, ordered.end());
+    const double usual = median(run_.exchangeScale);
     for (std::size_t step = 0; step < scale_.size(); ++step)
       scale_[step] = std::max(scale_[step] - run_.ranks[rank].stalled[step] / all,
-                              std::min(scale_[step], *middle));
+                              std::min(scale_[step], usual));
   }
 
   // A rank that is held up is so while it sends and receives, too. Its messages take as long as in
@@ -176,7 +177,8 @@ class Circumstances {
   }
 
   const MeasuredRun& run_;
-  std::vector<Parts> parts_;  // by rank
+  std::vector<Parts> parts_;                       // by rank
+  std::vector<std::vector<double>> stalledAfter_;  // by rank
   std::vector<double> scale_;
   std::vector<ExchangeLinks> links_;          // empty: as they were
   std::map<std::size_t, double> unhindered_;  // seconds of exchanges, in all steps

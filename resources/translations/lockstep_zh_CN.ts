@@ -1701,6 +1701,12 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>--out %1: it has the data</source>
             <translation>--out %1：其中是数据</translation>
+            <source>`%1` printed more than the limit</source>
+            <translation>`%1` 的输出超过了限制</translation>
+        </message>
+        <message>
+            <source>the plan that the history has of it is damaged: %1</source>
+            <translation>历史中它的计划已损坏：%1</translation>
         </message>
         <message>
             <source>cannot read stdin</source>
@@ -1765,6 +1771,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>the run is a program of your own, whose model Lockstep does not know</source>
             <translation>此运行是您自己的程序，Lockstep 不了解其模型</translation>
+        </message>
+        <message>
             <source>run %1 cannot be planned anew</source>
             <translation>运行 %1 无法重新规划</translation>
         </message>
@@ -1847,6 +1855,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>the run has one node</source>
             <translation>该运行只有一个节点</translation>
+        </message>
+        <message>
             <source>there is no folder %1 with lessons</source>
             <translation>没有放课程的文件夹 %1</translation>
         </message>

@@ -173,9 +173,7 @@ void WhatIfPanel::take(std::shared_ptr<const Studied> studied) {
 
 void WhatIfPanel::fillChoices() {
   filling_ = true;
-  const int rank = rank_->count() > 0  ? rank_->currentIndex()
-                   : document_->slow() ? document_->slow()->rank + 1
-                                       : 0;
+  const int rank = std::max(rank_->currentIndex(), 0);
   const int link = std::max(link_->currentIndex(), 0);
   rank_->clear();
   link_->clear();

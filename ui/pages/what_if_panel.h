@@ -30,7 +30,6 @@ class WhatIfPanel : public QWidget {
   ~WhatIfPanel() override;
 
   void retranslate();
-  bool isAnswering() const { return reading_ || answering_; }
 
  protected:
   void showEvent(QShowEvent* event) override;

@@ -22,7 +22,7 @@ using namespace lockstep::app;
 
 namespace {
 
-constexpr int kSteps = 120, kEvery = 10;
+constexpr int kSteps = 124, kEvery = 10;
 constexpr double kSlow = 2.5;
 
 LaunchRequest requestOf(int nodes, const std::vector<std::string>& changes) {
@@ -85,6 +85,31 @@ void add(OwnStep& to, const plan::Event& event) {
   to.chunk.add_end_ns(event.end);
 }
 
+// Steps in which a rank's process does not run for a time within its exchanges.
+struct Stalls {
+  int rank = -1;
+  double seconds = 0;
+  bool afterOthers = false;  // the others have left: they wait at the next step's first exchange
+  bool isIn(int step) const { return rank >= 0 && step > 5 && step % kEvery == 3; }
+};
+
+// As `seconds`, with stalls.
+planner::MeasuredSeconds stalled(const Preview& preview, planner::MeasuredSeconds seconds,
+                                 const Stalls& stalls) {
+  plan::StepId exchange = 0;  // the first of a step; ranks run equal programs
+  const plan::ScheduleEntry& entry = preview.plan.entriesOf(0).front();
+  for (const plan::Step& step : preview.plan.find(entry.program, 0)->steps) {
+    if (step.kind == plan::StepKind::kCollective) break;
+    ++exchange;
+  }
+  return [=](int rank, int step, plan::StepId id) {  // steps from 0
+    const bool isHere = stalls.afterOthers
+                            ? id < 0 && rank == stalls.rank && stalls.isIn(step)  // the one after
+                            : id == exchange && stalls.isIn(step + 1);
+    return seconds(rank, step, id) + (isHere ? stalls.seconds : 0);
+  };
+}
+
 struct Recorded {
   QTemporaryDir folder;
   std::unique_ptr<History> history;
@@ -92,7 +117,8 @@ struct Recorded {
   double measured = 0;  // mean step, without the first ones
 
   template <typename F>
-  Recorded(const Preview& preview, F factor) {
+  Recorded(const Preview& preview, F factor) : Recorded(preview, secondsOf(preview, factor), {}) {}
+  Recorded(const Preview& preview, const planner::MeasuredSeconds& seconds, const Stalls& stalls) {
     history = std::move(*History::open(folder.path().toStdString()));
     row.run = "20240501-120010-a1b2c0";
     row.world = preview.plan.mesh.size();
@@ -100,13 +126,24 @@ struct Recorded {
     documents.plan = preview.planText;
     documents.prediction = predictionJson(preview);
     if (!history->add(row, documents).ok()) qFatal("the history takes no run");
-    const planner::Replay steps = planner::replay(preview.plan, secondsOf(preview, factor),
+    const planner::Replay steps = planner::replay(preview.plan, stalled(preview, seconds, stalls),
                                                   {.steps = kSteps, .events = true});
     for (int step = 6; step <= kSteps; ++step)
       measured += steps.stepSeconds[static_cast<std::size_t>(step) - 1] / (kSteps - 5);
     std::map<std::pair<int, std::int64_t>, OwnStep> own;
     for (const plan::Event& event : steps.events) add(own[{event.rank, event.step}], event);
+    for (auto& [at, step] : own)
+      if (at.first == stalls.rank && stalls.isIn(static_cast<int>(at.second)))
+        stall(step, own[{at.first, at.second + 1}], stalls);
     record(own);
+  }
+
+  // What was simulated as data of the next step was a stall within this one.
+  static void stall(OwnStep& step, OwnStep& next, const Stalls& stalls) {
+    step.seconds["stalled"] = stalls.seconds;
+    if (!stalls.afterOthers) return;
+    step.end += std::llround(stalls.seconds * 1e9);
+    next.seconds["data"] -= stalls.seconds;
   }
 
   void record(std::map<std::pair<int, std::int64_t>, OwnStep>& own) {
@@ -132,8 +169,8 @@ struct Recorded {
     if (!(*store)->lockForRecording().ok() || !(*store)->append(batch).ok())
       qFatal("the history takes no steps");
   }
-  MeasuredRun read() const {
-    auto run = readMeasuredRun(*history, row);
+  MeasuredRun read(std::int64_t last = 0) const {
+    auto run = readMeasuredRun(*history, row, last);
     if (!run.ok()) qFatal("%s", run.error().text().c_str());
     return std::move(*run);
   }
@@ -200,6 +237,33 @@ class WhatIfTest : public QObject {
     }
   }
 
+  void aStallWithinAnExchangeIsReplayed_data() {
+    QTest::addColumn<bool>("afterOthers");
+    QTest::newRow("the others wait in it") << false;
+    QTest::newRow("the others have left it") << true;
+  }
+  void aStallWithinAnExchangeIsReplayed() {
+    QFETCH(bool, afterOthers);
+    constexpr int kStalled = 1;
+    const Preview preview = previewOf(3, {"strategy.overlap=never"});
+    const auto healthy = [](int rank, int step) { return jitter(5, rank, step); };
+    const Recorded truth(preview, healthy);
+    const Recorded recorded(preview, secondsOf(preview, healthy),
+                            {kStalled, 20 * truth.measured, afterOthers});
+    QVERIFY(recorded.measured > 2.5 * truth.measured);
+    const MeasuredRun run = recorded.read();
+    const Replayed replayed = replayOf(run);
+    QVERIFY2(near(replayed.measuredSeconds(), recorded.measured, 1e-4),
+             said("measured", replayed.measuredSeconds(), recorded.measured));
+    QVERIFY2(std::abs(replayed.error()) < 0.03, said("error", replayed.error(), 0));
+    const auto without = whatIf(run, replayed, {.without = {kStalled}});
+    QVERIFY2(near(without->stepSeconds, truth.measured, 0.05),
+             said("without it", without->stepSeconds, truth.measured));
+    const auto other = whatIf(run, replayed, {.without = {0}});
+    QVERIFY2(near(other->stepSeconds, recorded.measured, 0.05),
+             said("without another", other->stepSeconds, recorded.measured));
+  }
+
   void aReplayOfEqualStepsIsExact() {
     const Preview preview = previewOf(3, {"strategy.overlap=never"});
     const Recorded recorded(preview, [](int rank, int) { return rank == 1 ? kSlow : 1.0; });
@@ -212,6 +276,24 @@ class WhatIfTest : public QObject {
     const auto answer = whatIf(run, replayed, {.without = {1}});
     QVERIFY2(near(answer->stepSeconds, truth.measured, 0.005),
              said("without it", answer->stepSeconds, truth.measured));
+  }
+
+  // Steps became slower in the second half, of which alone the last ones tell.
+  void lastStepsAreReplayedByTheirOwnEvents() {
+    const Preview preview = previewOf(3, {"strategy.overlap=never"});
+    const Recorded recorded(preview, [](int, int step) { return step < kSteps / 2 ? 1.0 : 3.0; });
+    const MeasuredRun all = recorded.read(), run = recorded.read(25), few = recorded.read(4);
+    QCOMPARE(all.sampled.size(), std::size_t{kSteps / kEvery});
+    QCOMPARE(run.steps.front(), kSteps - 24);
+    QCOMPARE(run.sampled, (std::vector<std::int64_t>{100, 110, 120}));
+    const auto own = [](const MeasuredRun& of) {
+      return of.ranks[0].usual[static_cast<std::size_t>(OwnPart::kBackward)];
+    };
+    QVERIFY2(near(own(run), 3 * own(all) / 2, 0.1), said("backward", own(run), own(all)));
+    QCOMPARE(few.steps.front(), kSteps - 3);
+    QCOMPARE(few.sampled, (std::vector<std::int64_t>{120}));  // the last one before them
+    for (const MeasuredRun* one : {&run, &few})
+      QVERIFY2(std::abs(replayOf(*one).error()) < 0.01, said("error", replayOf(*one).error(), 0));
   }
 
   void anIdealNetworkTakesNoTime() {
@@ -381,6 +463,30 @@ class WhatIfTest : public QObject {
     QVERIFY(recorded.history->setDocuments(other.run, {}).ok());
     const auto planless = readMeasuredRun(*recorded.history, other);
     QVERIFY(!planless.ok() && planless.error().text().find("no plan") != std::string::npos);
+  }
+
+  void aDamagedPlanIsRefused_data() {
+    QTest::addColumn<QString>("was");
+    QTest::addColumn<QString>("is");
+    QTest::newRow("a schedule of an unknown program") << "schedule 0: \"step\""
+                                                      << "schedule 0: \"stap\"";
+    QTest::newRow("a mesh without the axis of collectives") << "mesh \"data\""
+                                                            << "mesh \"dota\"";
+  }
+  void aDamagedPlanIsRefused() {
+    QFETCH(QString, was);
+    QFETCH(QString, is);
+    const Preview preview = previewOf(2, {"strategy.overlap=never"});
+    const Recorded recorded(preview, [](int, int) { return 1.0; });
+    RunDocuments documents = *recorded.history->documents(recorded.row.run);
+    const QString text = QString::fromStdString(documents.plan);
+    QVERIFY2(text.contains(was), qPrintable(text.left(400)));
+    documents.plan = QString(text).replace(was, is).toStdString();
+    QVERIFY(plan::parse(documents.plan).ok());
+    QVERIFY(recorded.history->setDocuments(recorded.row.run, documents).ok());
+    const auto run = readMeasuredRun(*recorded.history, recorded.row);
+    QVERIFY(!run.ok() && run.error().code == Code::kFailedPrecondition);
+    QVERIFY2(run.error().text().find("damaged") != std::string::npos, run.error().text().c_str());
   }
 };
 
