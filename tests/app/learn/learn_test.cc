@@ -167,6 +167,36 @@ class LearnTest : public QObject {
     QVERIFY(near(figure(scene, "young_min"), std::sqrt(2 * 1.0 * 1440), 1e-3));
   }
 
+  // However many failures there are, to the ends of the sliders.
+  void failuresOfAllStatesAreAsDalySays() {
+    const Lesson& failures = lesson("09-failures");
+    for (const std::string& nodes : failures.slider("nodes")->values)
+      for (const std::string& cost : failures.slider("cost")->values)
+        for (const std::string& mtbf : failures.slider("mtbf")->values)
+          for (const ChartScene& chart :
+               sceneOf(failures, {{"nodes", nodes}, {"cost", cost}, {"mtbf", mtbf}}).charts)
+            for (std::size_t i = 0; i < chart.curves[0].x.size(); ++i)
+              QVERIFY2(std::abs(chart.curves[0].y[i] - chart.curves[1].y[i]) < 1.0,
+                       qPrintable(QString("%1 nodes, %2 s, %3 d, %4 min: %5 and %6")
+                                      .arg(nodes.c_str(), cost.c_str(), mtbf.c_str())
+                                      .arg(chart.curves[0].x[i])
+                                      .arg(chart.curves[0].y[i])
+                                      .arg(chart.curves[1].y[i])));
+  }
+
+  // A failure every millisecond: no scene is drawn failure by failure, and all time is lost.
+  void failuresAtTheLimits() {
+    std::string text = textOf("09-failures");
+    const std::string nodes = "values: [10, 100, 1000, 10000]", days = "values: [100, 1000, 5000]";
+    QVERIFY(text.find(nodes) != std::string::npos && text.find(days) != std::string::npos);
+    text.replace(text.find(nodes), nodes.size(), "values: [10, 1000, 1000000]");
+    text.replace(text.find(days), days.size(), "values: [0.01, 1000]");
+    const auto read = parseLesson(text, "limits.yaml");
+    QVERIFY2(read.ok(), read.ok() ? "" : read.error().text().c_str());
+    const Scene scene = sceneOf(*read, {{"nodes", "1000000"}, {"mtbf", "0.01"}});
+    QCOMPARE(figure(scene, "lost"), 100.0);
+  }
+
   // A step's times do not depend on the machine, and random states are planned or refused.
   void randomStates() {
     for (std::uint64_t draw = 0; draw < 40; ++draw) {
