@@ -12,7 +12,9 @@ minutes: 5
 scene: step
 spec: |
   version: 1
-  model: {name: m, input: {shape: [4]}, layers: [{dense: {units: 2}}], loss: cross-entropy, classes: 2}
+  model: {name: m, input: {shape: [2, 2, 1]}, layers: [{flatten: {}}, {dense: {units: 2}}], loss: cross-entropy, classes: 2}
+  data: {format: idx, train: {images: a, labels: b}, evaluate: {images: a, labels: b}}
+  training: {batch: 8, max_steps: 1, optimizer: {kind: sgd, learning_rate: 0.1}}
 sliders:
   - {name: ranks, label: {en: a, zh: b}, values: [1, 2], start: 1, sets: cluster.ranks}
 views: [timeline]
