@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "app/cli/commands.h"
@@ -167,16 +168,18 @@ std::string chartText(const ChartScene& chart, const std::string& language) {
     table.header.push_back(curve.name.in(language));
     table.right.push_back(true);
   }
-  std::size_t points = 0;
-  for (const ChartScene::Curve& curve : chart.curves) points = std::max(points, curve.x.size());
-  const std::size_t every = std::max<std::size_t>(1, points / 16);
-  for (std::size_t i = 0; i < points; i += every) {
-    std::vector<std::string> row{
-        fmt::format("{:.4g}", chart.curves[0].x[std::min(i, chart.curves[0].x.size() - 1)])};
-    for (const ChartScene::Curve& curve : chart.curves)
-      row.push_back(i < curve.y.size() ? fmt::format("{:.4g}", curve.y[i]) : "");
-    table.rows.push_back(std::move(row));
+  std::map<double, std::vector<std::string>> rows;  // by x; curves need not have the same
+  for (std::size_t c = 0; c < chart.curves.size(); ++c) {
+    const ChartScene::Curve& curve = chart.curves[c];
+    for (std::size_t i = 0; i < curve.x.size();
+         i += std::max<std::size_t>(1, curve.x.size() / 16)) {
+      std::vector<std::string>& row = rows[curve.x[i]];
+      row.resize(chart.curves.size() + 1);
+      row[0] = fmt::format("{:.4g}", curve.x[i]);
+      row[c + 1] = fmt::format("{:.4g}", curve.y[i]);
+    }
   }
+  for (auto& [x, row] : rows) table.rows.push_back(std::move(row));
   return chart.title.in(language) + "\n" + table.text();
 }
 
@@ -303,23 +306,51 @@ Result<int> runReal(const Globals& globals, const Lesson& lesson, bool json) {
   const std::string folder = globals.home.root + "/lessons";
   LOCKSTEP_TRY(makeFolders(folder, 0700));
   const std::string file = folder + "/" + lesson.id + ".yaml";
-  LOCKSTEP_TRY(writeFileAtomically(file, lesson.specYaml));
+  LOCKSTEP_ASSIGN(const std::string spec, realSpecText(lesson));
+  LOCKSTEP_TRY(writeFileAtomically(file, spec));
   std::vector<std::string> words{file, "--local", std::to_string(lesson.real.ranks)};
-  for (const auto& [path, value] : lesson.real.settings) {
-    words.emplace_back("--set");
-    words.push_back(path + "=" + value);
-  }
   if (json) words.emplace_back("--json");
   put(stderr, realRunCommand(lesson, printable(file)) + "\n");
   LOCKSTEP_ASSIGN(const Arguments asked,
-                  Arguments::parse(words, {{"local=", "set=", "json"}, 1, 1, "run SPEC"}));
+                  Arguments::parse(words, {{"local=", "json"}, 1, 1, "run SPEC"}));
   const int code = runCommand(globals, asked);
   if (code != kSucceeded) return code;
   LOCKSTEP_TRY(compareWithPrediction(globals, json));
   return code;
 }
 
+// Refuses options that what is asked for has no use of.
+Status checkOptions(const Arguments& arguments) {
+  const std::string language = arguments.text("language", "en");
+  if (language != "en" && language != "zh")
+    return invalidArgument("--language {}: expected en or zh", language);
+  static const std::map<std::string_view, std::vector<std::string_view>> kUseless{
+      {"list", {"check", "spec", "run", "set", "page", "state", "save"}},
+      {"check", {"spec", "run", "set", "page", "state", "save", "language"}},
+      {"spec", {"run", "page", "save", "language", "json"}},
+      {"run", {"page", "save", "language"}}};
+  for (const auto& [asked, useless] : kUseless)
+    for (const std::string_view other : useless)
+      if (arguments.has(asked) && arguments.has(other))
+        return invalidArgument("--{} does not go with --{}", other, asked);
+  if (arguments.words().empty() == arguments.has("list") || arguments.has("state")) return {};
+  if (arguments.has("list")) return invalidArgument("--list lists all lessons: it takes none");
+  for (const std::string_view flag : {"check", "spec", "run", "set", "page", "save"})
+    if (arguments.has(flag)) return invalidArgument("--{} is of a lesson: name one", flag);
+  return {};
+}
+
+// The real run, with what --set and --state move.
+Result<int> learnForReal(const Globals& globals, const Arguments& arguments, Shown shown) {
+  LOCKSTEP_ASSIGN(shown.lesson.real, realRunIn(shown.lesson, shown.state));
+  if (arguments.has("run")) return runReal(globals, shown.lesson, arguments.has("json"));
+  LOCKSTEP_ASSIGN(const std::string spec, realSpecText(shown.lesson));
+  put(stdout, spec);
+  return static_cast<int>(kSucceeded);
+}
+
 Result<int> learn(const Globals& globals, const Arguments& arguments) {
+  LOCKSTEP_TRY(checkOptions(arguments));
   const bool json = arguments.has("json");
   LOCKSTEP_ASSIGN(const std::vector<Lesson> lessons, readLessons(lessonFolder()));
   if (arguments.has("list") || (arguments.words().empty() && !arguments.has("state"))) {
@@ -327,11 +358,7 @@ Result<int> learn(const Globals& globals, const Arguments& arguments) {
     return static_cast<int>(kSucceeded);
   }
   LOCKSTEP_ASSIGN(const Shown shown, shownOf(arguments, lessons));
-  if (arguments.has("spec")) {
-    put(stdout, shown.lesson.specYaml);
-    return static_cast<int>(kSucceeded);
-  }
-  if (arguments.has("run")) return runReal(globals, shown.lesson, json);
+  if (arguments.has("spec") || arguments.has("run")) return learnForReal(globals, arguments, shown);
   if (arguments.has("check")) {
     LOCKSTEP_TRY(checkLesson(shown.lesson));
     if (json)
@@ -355,7 +382,6 @@ Result<int> learn(const Globals& globals, const Arguments& arguments) {
 }  // namespace
 
 int learnCommand(const Globals& globals, const Arguments& arguments) {
-  watchInterrupts();
   const Result<int> done = learn(globals, arguments);
   if (done.ok()) return *done;
   report(done.error(), arguments.has("json"));

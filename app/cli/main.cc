@@ -190,7 +190,7 @@ const std::vector<Command> kCommands{
      "  --page      shows a page, in the state that it sets\n"
      "  --state     begins in the state of a file that --save or the studio wrote\n"
      "  --check     plays the lesson through: every page and the solution of every exercise\n"
-     "  --spec      prints the run spec of the real run\n"
+     "  --spec      prints the run spec of the real run, with the sliders that were moved\n"
      "  --run       runs it on agents of this machine, as `lockstep run` does",
      learnCommand},
     {"verify",

@@ -128,9 +128,9 @@ void addFigures(Scene& scene, const MessagesScene& drawn, double bytes) {
   addFigure(scene, "rounds", {"Rounds", "轮数"}, "", drawn.rounds);
   addFigure(scene, "messages", {"Messages", "消息数"}, "",
             static_cast<double>(drawn.messages.size()));
-  addFigure(scene, "sent_kib", {"Sent by the rank that sends most", "发送最多的进程的发送量"},
+  addFigure(scene, "sent_kib", {"Sent by the rank that sends most", "发送最多的 rank 的发送量"},
             "KiB", most / 1024);
-  addFigure(scene, "sent_all_kib", {"Sent by all ranks", "所有进程的发送量"}, "KiB", all / 1024);
+  addFigure(scene, "sent_all_kib", {"Sent by all ranks", "所有 rank 的发送量"}, "KiB", all / 1024);
   addFigure(scene, "sent_factor", {"Sent, in vectors", "发送量（以向量计）"}, "", most / bytes);
   // Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
   // 2009
@@ -156,12 +156,16 @@ Result<Scene> makeAllReduceScene(const Circumstances& at) {
   const auto time = [&](ir::Algorithm one) {
     return 1e3 * planner::allReduceSeconds(one, ranks, bytes, hosts, link);
   };
+  addFigure(out, "ranks", {"Ranks", "rank 数"}, "", ranks);
   addFigure(out, "time_ms", {"Time", "时间"}, "ms", time(*how));
   addFigures(out, *out.messages, static_cast<double>(bytes));
   addFigure(out, "ring_ms", {"Ring", "环"}, "ms", time(ir::Algorithm::kRing));
   addFigure(out, "tree_ms", {"Tree", "树"}, "ms", time(ir::Algorithm::kTree));
   addFigure(out, "halving_doubling_ms", {"Halving-doubling", "减半加倍"}, "ms",
             time(ir::Algorithm::kHalvingDoubling));
+  if (ranks > 1)
+    addFigure(out, "ring_over_tree", {"Ring over tree", "环与树之比"}, "",
+              time(ir::Algorithm::kRing) / time(ir::Algorithm::kTree));
   return out;
 }
 

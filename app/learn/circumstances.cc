@@ -21,16 +21,22 @@ std::optional<double> numberOf(const std::string& text) {
 
 const std::vector<CircumstanceInfo>& circumstances() {
   static const std::vector<CircumstanceInfo> kAll{
-      {"cluster.ranks", "number of ranks", "1", 1, 256},
-      {"cluster.ranks_per_node", "ranks of a node; must divide the ranks", "1", 1, 64},
+      {"cluster.ranks", "number of ranks", "1", 1, 256, {}, true},
+      {"cluster.ranks_per_node", "ranks of a node; must divide the ranks", "1", 1, 64, {}, true},
       {"cluster.device", "what a rank computes on", "cpu", 0, 0, {"cpu", "cuda"}},
       {"cluster.bandwidth_mbit", "of every link between nodes, Mbit/s", "10000", 1, 1e7},
       {"cluster.latency_us", "of every link between nodes, µs", "100", 1, 1e6},
       {"cluster.slow_link_mbit", "bandwidth of one link, Mbit/s; 0: as the others", "0", 0, 1e7},
-      {"cluster.slow_rank", "the slow rank; -1: none", "-1", -1, 255},
+      {"cluster.slow_rank", "the slow rank; -1: none", "-1", -1, 255, {}, true},
       {"cluster.slow_factor", "how many times as long it computes", "2", 1, 100},
-      {"cluster.riddle", "a slow rank drawn by this number; 0: none", "0", 0, 1e6},
-      {"cluster.repaired", "a rank that is made as fast as the others; -1: none", "-1", -1, 255},
+      {"cluster.riddle", "a slow rank drawn by this number; 0: none", "0", 0, 1e6, {}, true},
+      {"cluster.repaired",
+       "a rank that is made as fast as the others; -1: none",
+       "-1",
+       -1,
+       255,
+       {},
+       true},
       {"cluster.jitter", "random part of each rank's compute time, a fraction", "0.02", 0, 1},
       {"step.scaling",
        "strong: the batch stays; weak: it grows with the ranks",
@@ -39,7 +45,7 @@ const std::vector<CircumstanceInfo>& circumstances() {
        0,
        {"strong", "weak"}},
       {"all_reduce.kib", "size of the vector that is summed, KiB", "1024", 1, 1e7},
-      {"failures.nodes", "number of nodes", "1000", 1, 1e6},
+      {"failures.nodes", "number of nodes", "1000", 1, 1e6, {}, true},
       {"failures.node_mtbf_days", "mean time between two failures of a node, days", "1000", 0.01,
        1e6},
       {"failures.checkpoint_s", "time to write a checkpoint, s", "60", 0.1, 1e5},
@@ -74,6 +80,8 @@ Status checkSetting(const std::string& name, const std::string& value) {
   if (!number || *number < info->low || *number > info->high)
     return invalidArgument("{} is '{}', expected a number from {} to {}", name, value, info->low,
                            info->high);
+  if (info->whole && *number != std::floor(*number))
+    return invalidArgument("{} is '{}', expected a whole number", name, value);
   return {};
 }
 

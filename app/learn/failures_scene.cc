@@ -14,27 +14,6 @@ struct Course {  // seconds
   double interval = 600, checkpoint = 60, restart = 300, mtbf = 86400;
 };
 
-// Failures are exponential and may strike during checkpoints and restarts too. Returns the mean
-// time that a segment of `interval` takes, over that time.
-double simulatedFactor(const Course& of) {
-  constexpr int kSegments = 4000;
-  const double segment = of.interval + of.checkpoint;
-  double spent = 0;
-  std::uint64_t draw = 0;
-  const auto next = [&] { return -of.mtbf * std::log1p(-randomUniform(17, draw++)); };
-  for (int i = 0; i < kSegments; ++i) {
-    for (int tries = 0; tries < 100; ++tries) {
-      double failure = next();
-      if (failure >= segment) break;
-      spent += failure;
-      for (int again = 0; again < 100 && (failure = next()) < of.restart; ++again) spent += failure;
-      spent += of.restart;
-    }
-    spent += segment;
-  }
-  return spent / (kSegments * of.interval);
-}
-
 // Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", Future
 // Generation Computer Systems 22 (2006), equation 20.
 double dalyFactor(const Course& of) {
@@ -42,7 +21,30 @@ double dalyFactor(const Course& of) {
          std::expm1((of.interval + of.checkpoint) / of.mtbf);
 }
 
-// The same, equation 37.
+// Failures are exponential and may strike during checkpoints and restarts too. Returns the mean
+// time that a segment of `interval` takes, over that time. A segment needs e^(segment / mtbf) tries
+// and each restart e^(restart / mtbf): where that is many, the formula of the mean is taken.
+double simulatedFactor(const Course& of) {
+  constexpr int kFewest = 4000, kMost = 400000;  // segments
+  constexpr int kFailures = 40000;
+  const double segment = of.interval + of.checkpoint;
+  if (segment + of.restart > 5 * of.mtbf) return dalyFactor(of);
+  double spent = 0;
+  std::uint64_t draw = 0;
+  const auto next = [&] { return -of.mtbf * std::log1p(-randomUniform(17, draw++)); };
+  int segments = 0, failures = 0;
+  for (; segments < kFewest || (failures < kFailures && segments < kMost); ++segments) {
+    for (double failure = 0; (failure = next()) < segment; ++failures) {
+      spent += failure;
+      while ((failure = next()) < of.restart) spent += failure;
+      spent += of.restart;
+    }
+    spent += segment;
+  }
+  return spent / (segments * of.interval);
+}
+
+// Daly 2006, equation 37.
 double dalyInterval(const Course& of) {
   const double c = of.checkpoint, m = of.mtbf;
   if (c >= 2 * m) return m;

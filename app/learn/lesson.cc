@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "app/learn/scene.h"
+#include "app/learn/circumstances.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/file.h"
 #include "engine/base/list_folder.h"
@@ -57,10 +57,34 @@ std::string lessonFolder() {
   return self / "../share/lockstep/lessons";
 }
 
+Result<Lesson::RealRun> realRunIn(const Lesson& lesson, const LessonState& state) {
+  Lesson::RealRun out = lesson.real;
+  for (const Slider& slider : lesson.sliders) {
+    const auto now = state.find(slider.name);
+    if (now == state.end() || now->second == slider.values[slider.start]) continue;
+    if (slider.sets == "cluster.ranks")
+      out.ranks = std::atoi(now->second.c_str());
+    else if (circumstance(slider.sets) == nullptr)
+      out.settings[slider.sets] = now->second;
+    else
+      return invalidArgument("slider {} is of the simulation: a real run cannot set it",
+                             slider.name);
+  }
+  return out;
+}
+
+Result<std::string> realSpecText(const Lesson& lesson) {
+  SpecText text = SpecText::parse(lesson.specYaml, lesson.id + ".yaml", SpecKind::kRun);
+  for (const auto& [path, value] : lesson.real.settings) {
+    LOCKSTEP_ASSIGN(const TextEdit edit, text.edit(path, value));
+    text = SpecText::parse(edit.applied(text.text()), text.file(), SpecKind::kRun);
+  }
+  return text.text();
+}
+
 Result<LaunchRequest> realRunOf(const Lesson& lesson, const std::string& localFolder) {
-  std::vector<std::string> sets;
-  for (const auto& [path, value] : lesson.real.settings) sets.push_back(path + "=" + value);
-  LOCKSTEP_ASSIGN(const RunSpecFile run, completeRunSpec(lesson.specYaml, lesson.id, sets));
+  LOCKSTEP_ASSIGN(const std::string spec, realSpecText(lesson));
+  LOCKSTEP_ASSIGN(const RunSpecFile run, completeRunSpec(spec, lesson.id));
   const ClusterSpecFile cluster = localCluster(lesson.real.ranks, localFolder, {});
   LaunchRequest out;
   out.spec = run.spec;
@@ -71,10 +95,7 @@ Result<LaunchRequest> realRunOf(const Lesson& lesson, const std::string& localFo
 }
 
 std::string realRunCommand(const Lesson& lesson, const std::string& file) {
-  std::string out = fmt::format("lockstep run {} --local {}", file, lesson.real.ranks);
-  for (const auto& [path, value] : lesson.real.settings)
-    out += fmt::format(" --set {}={}", path, value);
-  return out;
+  return fmt::format("lockstep run {} --local {}", file, lesson.real.ranks);
 }
 
 }  // namespace lockstep::app

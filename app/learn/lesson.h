@@ -52,6 +52,7 @@ struct LessonPage {
   Words text;
   LessonState state;
   LessonView view = LessonView::kTimeline;
+  std::string place;  // "FILE:LINE:COLUMN: pages[0]", for messages
 };
 
 struct Term {  // a word that is explained where it stands in a text
@@ -71,12 +72,14 @@ struct Exercise {
   };
   std::vector<Condition> conditions;
   LessonState solution;  // reaches it; a test plays it
+  std::string place;     // as LessonPage::place
 };
 
 struct Lesson {
   std::string id;  // the file's name without ".yaml"
   Words title, summary, question;
   int minutes = 5;
+  std::string place;     // as LessonPage::place, of the scene
   std::string scene;     // what makeScene() makes: "step", "all-reduce", "training", …
   std::string specYaml;  // the run spec that sliders change
   std::map<std::string, std::string> fixed;  // what else is set, as Slider::sets: value
@@ -89,6 +92,7 @@ struct Lesson {
     std::string slider;
     std::vector<std::string> figures;
     bool logX = false, logY = false;
+    std::string place;  // as LessonPage::place
   };
   std::vector<Chart> charts;
   std::vector<LessonPage> pages;
@@ -99,6 +103,7 @@ struct Lesson {
     Words text;  // what to compare
     int ranks = 2;
     std::map<std::string, std::string> settings;  // as --set
+    std::string place;                            // as LessonPage::place
   } real;
 
   const Slider* slider(std::string_view name) const;  // null: none

@@ -22,10 +22,12 @@ class Reader {
   explicit Reader(std::string file) : file_(std::move(file)) {}
 
   Error error(const YamlNode& node, const std::string& field, const Message& what) const {
-    Error out = invalidArgument("{}:{}:{}: {}", file_, std::max(1, node.line),
-                                std::max(1, node.column), message("{}: {}", field, what));
+    Error out = invalidArgument("{}: {}", place(node), what);
     out.field = field;
     return out;
+  }
+  std::string place(const YamlNode& node) const {
+    return fmt::format("{}:{}:{}", file_, std::max(1, node.line), std::max(1, node.column));
   }
 
   Result<YamlNode> root(std::string_view text) const {
@@ -74,6 +76,11 @@ class Reader {
     if (failed != std::errc() || end != from.data() + from.size() || !(out >= low && out <= high))
       return error(node, at, message("expected a number from {} to {}", low, high));
     return out;
+  }
+  Result<int> whole(const YamlNode& node, const std::string& at, int low, int high) const {
+    LOCKSTEP_ASSIGN(const double out, number(node, at, low, high));
+    if (out != std::floor(out)) return error(node, at, "expected a whole number");
+    return static_cast<int>(out);
   }
   Result<Words> words(const YamlNode& node, const std::string& at) const {
     LOCKSTEP_TRY(fields(node, at, {"en", "zh"}));
@@ -207,6 +214,7 @@ Status readExercise(const Reader& in, const YamlNode& node, const std::string& a
     out.conditions.push_back(std::move(condition));
   }
   LOCKSTEP_ASSIGN(out.solution, in.state(child(node, "solution"), at + ".solution", lesson));
+  out.place = in.place(node) + ": " + at;
   lesson.exercises.push_back(std::move(out));
   return {};
 }
@@ -222,6 +230,7 @@ Status readPage(const Reader& in, const YamlNode& node, const std::string& at, L
     if (std::find(lesson.views.begin(), lesson.views.end(), out.view) == lesson.views.end())
       return in.error(*view, at + ".view", message("'{}' is not among views", view->value));
   }
+  out.place = in.place(node) + ": " + at;
   lesson.pages.push_back(std::move(out));
   return {};
 }
@@ -243,6 +252,7 @@ Status readChart(const Reader& in, const YamlNode& node, const std::string& at, 
   LOCKSTEP_ASSIGN(out.figures, in.texts(child(node, "figures"), at + ".figures", 1, 8));
   out.logX = child(node, "log_x") != nullptr && child(node, "log_x")->value == "true";
   out.logY = child(node, "log_y") != nullptr && child(node, "log_y")->value == "true";
+  out.place = in.place(node) + ": " + at;
   lesson.charts.push_back(std::move(out));
   return {};
 }
@@ -269,8 +279,8 @@ Status readList(const Reader& in, const YamlNode& root, const char* name, std::s
 Status readReal(const Reader& in, const YamlNode& node, Lesson& lesson) {
   LOCKSTEP_TRY(in.fields(node, "real", {"text", "ranks", "settings?"}));
   LOCKSTEP_ASSIGN(lesson.real.text, in.words(*child(node, "text"), "real.text"));
-  LOCKSTEP_ASSIGN(const double ranks, in.number(*child(node, "ranks"), "real.ranks", 1, 64));
-  lesson.real.ranks = static_cast<int>(ranks);
+  LOCKSTEP_ASSIGN(lesson.real.ranks, in.whole(*child(node, "ranks"), "real.ranks", 1, 64));
+  lesson.real.place = in.place(node) + ": real";
   LOCKSTEP_ASSIGN(lesson.real.settings, in.map(child(node, "settings"), "real.settings"));
   for (const auto& [path, value] : lesson.real.settings)
     if (!SpecText::field(SpecKind::kRun, path))
@@ -294,14 +304,14 @@ Status readHead(const Reader& in, const YamlNode& root, const std::string& file,
   LOCKSTEP_ASSIGN(out.title, in.words(*child(root, "title"), "title"));
   LOCKSTEP_ASSIGN(out.summary, in.words(*child(root, "summary"), "summary"));
   LOCKSTEP_ASSIGN(out.question, in.words(*child(root, "question"), "question"));
-  LOCKSTEP_ASSIGN(const double minutes, in.number(*child(root, "minutes"), "minutes", 1, 600));
-  out.minutes = static_cast<int>(minutes);
+  LOCKSTEP_ASSIGN(out.minutes, in.whole(*child(root, "minutes"), "minutes", 1, 600));
   LOCKSTEP_ASSIGN(out.scene, in.text(*child(root, "scene"), "scene"));
   constexpr std::array<std::string_view, 4> kScenes{"step", "all-reduce", "training", "failures"};
   if (std::find(kScenes.begin(), kScenes.end(), out.scene) == kScenes.end())
     return in.error(
         *child(root, "scene"), "scene",
         message("no scene '{}', expected {}", out.scene, expectedOneOf(out.scene, kScenes)));
+  out.place = in.place(*child(root, "scene")) + ": scene";
   LOCKSTEP_ASSIGN(out.specYaml, in.text(*child(root, "spec"), "spec"));
   LOCKSTEP_TRY(checkSpec(in, *child(root, "spec"), file, out));
   LOCKSTEP_ASSIGN(out.fixed, in.map(child(root, "set"), "set"));

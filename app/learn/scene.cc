@@ -100,40 +100,46 @@ Status checkFigures(const Scene& scene) {
   return {};
 }
 
-Status checkExercise(const Lesson& lesson, std::size_t index, const Scene& start) {
-  const Exercise& exercise = lesson.exercises[index];
+// What does not hold, at its place in the file.
+Status at(const std::string& place, const Status& status) {
+  return status.ok() ? status : Status(invalidArgument("{}: {}", place, status.error().message()));
+}
+
+Status checkExercise(const Lesson& lesson, const Exercise& exercise, const Scene& start) {
   for (const auto& condition : exercise.conditions)
     for (const std::string& name : {condition.figure, condition.reference})
       if (!name.empty() && start.figure(name) == nullptr)
-        return invalidArgument("exercise {}: there is no figure '{}'", index + 1, name);
+        return invalidArgument("there is no figure '{}'", name);
   if (isReached(exercise, lesson, lesson.start(), start, start))
-    return invalidArgument("exercise {} is reached at the start", index + 1);
+    return invalidArgument("it is reached at the start");
   const LessonState solved = with(lesson.start(), exercise.solution);
   LOCKSTEP_ASSIGN(const Scene scene, makeScene(lesson, solved));
   if (!isReached(exercise, lesson, solved, scene, start))
-    return invalidArgument("exercise {} is not reached by its solution", index + 1);
+    return invalidArgument("its solution does not reach it");
   return {};
 }
 
 }  // namespace
 
 Status checkLesson(const Lesson& lesson) {
-  LOCKSTEP_ASSIGN(const Scene start, makeScene(lesson, lesson.start()));
-  LOCKSTEP_TRY(checkFigures(start));
+  const auto made = makeScene(lesson, lesson.start());
+  if (!made.ok()) return at(lesson.place, made.status());
+  const Scene& start = *made;
+  LOCKSTEP_TRY(at(lesson.place, checkFigures(start)));
   LessonState state = lesson.start();
   for (const LessonPage& page : lesson.pages) {
     state = with(std::move(state), page.state);
-    LOCKSTEP_ASSIGN(const Scene scene, makeScene(lesson, state));
-    LOCKSTEP_TRY(checkFigures(scene));
+    const auto scene = makeScene(lesson, state);
+    LOCKSTEP_TRY(at(page.place, scene.ok() ? checkFigures(*scene) : scene.status()));
   }
   for (const Lesson::Chart& chart : lesson.charts)
     for (const std::string& name : chart.figures)
       if (start.figure(name) == nullptr)
-        return invalidArgument("a chart names figure '{}', which there is not", name);
-  for (std::size_t i = 0; i < lesson.exercises.size(); ++i)
-    LOCKSTEP_TRY(checkExercise(lesson, i, start));
-  LOCKSTEP_ASSIGN(const LaunchRequest real, realRunOf(lesson, "/nowhere"));
-  return makeBriefPreview(real, {}).status();
+        return at(chart.place, invalidArgument("there is no figure '{}'", name));
+  for (const Exercise& exercise : lesson.exercises)
+    LOCKSTEP_TRY(at(exercise.place, checkExercise(lesson, exercise, start)));
+  const auto real = realRunOf(lesson, "/nowhere");
+  return at(lesson.real.place, real.ok() ? makeBriefPreview(*real, {}).status() : real.status());
 }
 
 void addFigure(Scene& scene, std::string name, Words label, std::string unit, double value) {

@@ -68,8 +68,8 @@ Result<Scene> makeScene(const Lesson& lesson, const LessonState& state,
                         const std::atomic<bool>* stop = nullptr);
 
 // Plays a lesson through: its start, every page, every exercise, which must not be reached at the
-// start and must be by its solution, and the plan of the real run. Errors: kInvalidArgument saying
-// what does not hold.
+// start and must be by its solution, and the plan of the real run. Errors: kInvalidArgument naming
+// file, line and field, and what does not hold.
 Status checkLesson(const Lesson& lesson);
 
 // What circumstances a slider or `set` can set beside options of the run spec, in English.
@@ -77,13 +77,19 @@ struct CircumstanceInfo {
   std::string_view name, help, start;  // "cluster.ranks", …, "1"
   double low = 0, high = 0;            // of a number; equal: one of `choices`
   std::vector<std::string_view> choices = {};
+  bool whole = false;  // a whole number
 };
 const std::vector<CircumstanceInfo>& circumstances();
 
+// The real run with what `state` has moved: options of the run spec and the number of ranks.
+// Errors: kInvalidArgument naming a slider that only a simulation has.
+Result<Lesson::RealRun> realRunIn(const Lesson& lesson, const LessonState& state);
+// The run spec of the lesson's real run, with its settings. Errors: those of SpecText::edit().
+Result<std::string> realSpecText(const Lesson& lesson);
 // The run at the lesson's end, on agents of this machine that have their work folders below
-// `localFolder`. Errors: those of completeRunSpec().
+// `localFolder`. Errors: those of realSpecText() and completeRunSpec().
 Result<LaunchRequest> realRunOf(const Lesson& lesson, const std::string& localFolder);
-// `lockstep run …` of the lesson's spec, which is in `file`.
+// `lockstep run …` of that spec, which is in `file`.
 std::string realRunCommand(const Lesson& lesson, const std::string& file);
 
 // True if the exercise is reached. `start` is the scene of the state that the lesson begins with.

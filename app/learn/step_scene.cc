@@ -138,16 +138,16 @@ void addBytes(Scene& scene, const Preview& preview) {
     all += static_cast<double>(one.bytes);
   }
   for (const auto& [rank, bytes] : sent) most = std::max(most, bytes);
-  addFigure(scene, "sent_mib", {"Sent by the rank that sends most", "发送最多的进程的发送量"},
+  addFigure(scene, "sent_mib", {"Sent by the rank that sends most", "发送最多的 rank 的发送量"},
             "MiB", most / kMebi);
-  addFigure(scene, "traffic_mib", {"Sent by all ranks", "所有进程的发送量"}, "MiB", all / kMebi);
+  addFigure(scene, "traffic_mib", {"Sent by all ranks", "所有 rank 的发送量"}, "MiB", all / kMebi);
   const auto& rank = *std::max_element(
       preview.ranks.begin(), preview.ranks.end(),
       [](const auto& a, const auto& b) { return a.totalBytes() < b.totalBytes(); });
   const auto add = [&](const char* name, Words label, std::int64_t bytes) {
     addFigure(scene, name, std::move(label), "MiB", static_cast<double>(bytes) / kMebi);
   };
-  add("memory_mib", {"Memory of a rank", "每个进程的内存"}, rank.totalBytes());
+  add("memory_mib", {"Memory of a rank", "每个 rank 的内存"}, rank.totalBytes());
   add("parameters_mib", {"of it parameters", "其中参数"}, rank.parameterBytes);
   add("gradients_mib", {"of it gradients", "其中梯度"}, rank.gradientBytes);
   add("optimizer_mib", {"of it optimizer state", "其中优化器状态"}, rank.optimizerBytes);
@@ -183,8 +183,8 @@ Status addEfficiency(Scene& scene, const ScenePlan& plan, const Circumstances& a
                                  : plan.request.spec->training().batch();
   LOCKSTEP_ASSIGN(const double alone, aloneOf(plan, batch, memo));
   const double speedup = alone > 0 ? preview.samplesPerSecond / alone : 0;
-  addFigure(scene, "ranks", {"Ranks", "进程数"}, "", ranks);
-  addFigure(scene, "speedup", {"Speed-up over one rank", "相对单进程的加速比"}, "", speedup);
+  addFigure(scene, "ranks", {"Ranks", "rank 数"}, "", ranks);
+  addFigure(scene, "speedup", {"Speed-up over one rank", "相对单个 rank 的加速比"}, "", speedup);
   addFigure(scene, "ideal_formula", {"Ideal speed-up", "理想加速比"}, "", ranks);
   addFigure(scene, "efficiency", {"Efficiency", "并行效率"}, "%", 100 * speedup / ranks);
   return {};

@@ -1701,12 +1701,34 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>--out %1: it has the data</source>
             <translation>--out %1：其中是数据</translation>
+        </message>
+        <message>
             <source>`%1` printed more than the limit</source>
             <translation>`%1` 的输出超过了限制</translation>
         </message>
         <message>
             <source>the plan that the history has of it is damaged: %1</source>
             <translation>历史中它的计划已损坏：%1</translation>
+        </message>
+        <message>
+            <source>%1 is &apos;%2&apos;, expected a whole number</source>
+            <translation>%1 是 '%2'，应为整数</translation>
+        </message>
+        <message>
+            <source>slider %1 is of the simulation: a real run cannot set it</source>
+            <translation>滑块 %1 属于模拟：真实运行无法设置它</translation>
+        </message>
+        <message>
+            <source>there is no figure &apos;%1&apos;</source>
+            <translation>没有名为 '%1' 的数值</translation>
+        </message>
+        <message>
+            <source>it is reached at the start</source>
+            <translation>一开始就已经达到</translation>
+        </message>
+        <message>
+            <source>its solution does not reach it</source>
+            <translation>它的解答达不到</translation>
         </message>
         <message>
             <source>cannot read stdin</source>
@@ -1939,22 +1961,6 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>figure %1 is no number</source>
             <translation>指标 %1 不是数</translation>
-        </message>
-        <message>
-            <source>exercise %1: there is no figure &apos;%2&apos;</source>
-            <translation>练习 %1：没有指标 '%2'</translation>
-        </message>
-        <message>
-            <source>exercise %1 is reached at the start</source>
-            <translation>练习 %1 在开始时就已达成</translation>
-        </message>
-        <message>
-            <source>exercise %1 is not reached by its solution</source>
-            <translation>练习 %1 的解答没有达成它</translation>
-        </message>
-        <message>
-            <source>a chart names figure &apos;%1&apos;, which there is not</source>
-            <translation>图表用到的指标 '%1' 不存在</translation>
         </message>
         <message>
             <source>%1 ranks cannot be divided among nodes of %2 ranks</source>

@@ -12,7 +12,9 @@ minutes: 5
 scene: step
 spec: |
   version: 1
-  model: {name: m, input: {shape: [4]}, layers: [{dense: {units: 2}}], loss: cross-entropy, classes: 2}
+  model: {name: m, input: {shape: [2, 2, 1]}, layers: [{flatten: {}}, {dense: {units: 2}}], loss: cross-entropy, classes: 2}
+  data: {format: idx, train: {images: a, labels: b}, evaluate: {images: a, labels: b}}
+  training: {batch: 8, max_steps: 1, optimizer: {kind: sgd, learning_rate: 0.1}}
 sliders:
   - {name: ranks, label: {en: a, zh: b}, values: [1, 2], start: 1, sets: cluster.ranks}
 views: [timeline]
@@ -30,7 +32,15 @@ real: {text: {en: a, zh: b}, ranks: 2, settings: {training.batch: 8}}
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace lockstep;
-  const auto lesson = app::parseLesson(fuzz::textOf(bytes, size), "f.yaml");
+  static const auto known = app::parseLesson(fuzz::seeds()[0], "f.yaml");
+  LOCKSTEP_CHECK(known.ok(), "{}", known.error().text());
+  const std::string_view text = fuzz::textOf(bytes, size);
+  if (const auto given = app::parseLessonState(text, "s.yaml", {*known}); given.ok())
+    LOCKSTEP_CHECK(
+        app::parseLessonState(app::lessonStateText(*known, given->state), "s.yaml", {*known})
+                ->state == given->state,
+        "{}", text);
+  const auto lesson = app::parseLesson(text, "f.yaml");
   if (!lesson.ok()) return 0;
   const std::string state = app::lessonStateText(*lesson, lesson->start());
   const auto read = app::parseLessonState(state, "s.yaml", {*lesson});

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "app/history/history.h"
+#include "app/learn/scene.h"
 #include "ui/dialogs/export_runs.h"
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/new_model_dialog.h"
@@ -277,18 +278,13 @@ void MainWindow::runLesson(const app::Lesson& lesson) {
     return;
   }
   const auto write = [&]() -> Result<QString> {
-    auto text = app::SpecText::parse(lesson.specYaml, lesson.id + ".yaml", app::SpecKind::kRun);
-    for (const auto& [path, value] : lesson.real.settings) {
-      const auto edit = text.edit(path, value);
-      if (!edit) return edit.error();
-      text = app::SpecText::parse(edit->applied(text.text()), text.file(), app::SpecKind::kRun);
-    }
+    LOCKSTEP_ASSIGN(const std::string text, app::realSpecText(lesson));
     const QDir folder(QString::fromStdString(workspace_->home().root) + "/lessons");
     folder.mkpath(".");
     const QString path = folder.filePath(QString::fromStdString(lesson.id) + ".yaml");
     SpecDocument document(app::SpecKind::kRun,
                           QString::fromStdString(workspace_->home().root) + "/recovery");
-    document.start(QString::fromStdString(text.text()), path);
+    document.start(QString::fromStdString(text), path);
     if (const Status status = document.save(path); !status.ok()) return status.error();
     return path;
   };

@@ -116,6 +116,14 @@ class CliCommandsTest : public QObject {
     QCOMPARE(refused.exit, 2);
     QVERIFY2(refused.err.contains("micro_batches"), refused.err);
     QCOMPARE(cli.run({"learn", "11"}).exit, 2);
+    const CliResult spec = cli.run({"learn", "6", "--spec", "--set", "micro_batches=16"});
+    QVERIFY2(spec.exit == 0 && spec.out.contains("micro_batches: 16"), spec.text());
+    for (const QStringList& useless :
+         {QStringList{"--list", "--check"}, QStringList{"6", "--run", "--page", "2"},
+          QStringList{"6", "--check", "--set", "micro_batches=16"}, QStringList{"6", "--list"},
+          QStringList{"--run"}, QStringList{"6", "--language", "fr"},
+          QStringList{"4", "--run", "--set", "bandwidth=1000"}})
+      QCOMPARE(cli.run(QStringList{"learn"} + useless).exit, 2);
   }
 
   void ranksOfANode() {

@@ -5,6 +5,7 @@
 #include "app/learn/scene.h"
 #include "engine/base/file.h"
 #include "engine/base/random.h"
+#include "lockstep/spec/v1/spec.pb.h"
 #include "tests/support/paths.h"
 
 using namespace lockstep;
@@ -146,7 +147,78 @@ class LearnTest : public QObject {
       QVERIFY(near(figure(scene, "optimizer_mib"), figure(whole, "optimizer_mib") / 8, 0.02));
       const double parts = std::string(kind) == "zero-3" ? 8 : 1;
       QVERIFY(near(figure(scene, "parameters_mib"), figure(whole, "parameters_mib") / parts, 0.02));
+      // A rank keeps the sum of its own part alone, with ZeRO-1 too.
+      QVERIFY(near(figure(scene, "gradients_mib"), figure(whole, "gradients_mib") / 8, 0.02));
     }
+  }
+
+  // ZeRO-3 gathers the parameters twice a step instead of once, but those of the first layer, whose
+  // input needs no gradient.
+  void zeroThreeSendsMore() {
+    const Lesson& zero = lesson("04-zero");
+    const double whole = figure(sceneOf(zero, {}), "traffic_mib");
+    const double first = 784 * 1024, rest = 2 * 1024 * 1024 + 1024 * 10;
+    QVERIFY(near(figure(sceneOf(zero, {{"kind", "zero-1"}}), "traffic_mib"), whole, 0.01));
+    QVERIFY(near(figure(sceneOf(zero, {{"kind", "zero-3"}}), "traffic_mib"),
+                 whole * (1 + rest / (first + rest) / 2), 0.01));
+  }
+
+  // Exercises that a wrong state must not reach, and a right one must, whichever it is.
+  void exercisesMeanWhatTheySay_data() {
+    QTest::addColumn<QString>("id");
+    QTest::addColumn<int>("exercise");
+    QTest::addColumn<QString>("state");
+    QTest::addColumn<bool>("reached");
+    QTest::newRow("16 ranks") << "02-all-reduce" << 1 << "ranks=16 size=1 algorithm=tree" << true;
+    QTest::newRow("halving") << "02-all-reduce" << 1 << "ranks=16 size=1 algorithm=halving-doubling"
+                             << true;
+    QTest::newRow("4 ranks") << "02-all-reduce" << 1 << "ranks=4 size=1 algorithm=ring" << false;
+    QTest::newRow("slow links") << "02-all-reduce" << 2 << "ranks=16 size=1 latency=1000" << true;
+    QTest::newRow("8 ranks") << "02-all-reduce" << 2 << "ranks=8 size=1 latency=1000" << false;
+    QTest::newRow("bytes") << "02-all-reduce" << 2 << "ranks=16 size=65536" << false;
+    QTest::newRow("no overlap") << "03-overlap" << 1 << "latency=2000 bucket=262144" << false;
+    QTest::newRow("one bucket") << "03-overlap" << 1 << "overlap=always latency=2000" << false;
+    QTest::newRow("few buckets") << "03-overlap" << 1
+                                 << "overlap=always latency=2000 bucket=2097152" << true;
+  }
+  void exercisesMeanWhatTheySay() {
+    QFETCH(QString, id);
+    QFETCH(int, exercise);
+    QFETCH(QString, state);
+    QFETCH(bool, reached);
+    const Lesson& one = lesson(id.toStdString());
+    LessonState moved = one.start();
+    for (const QString& set : state.split(' '))
+      moved[set.section('=', 0, 0).toStdString()] = set.section('=', 1).toStdString();
+    QCOMPARE(isReached(one.exercises[static_cast<std::size_t>(exercise)], one, moved,
+                       sceneOf(one, moved), sceneOf(one, {})),
+             reached);
+  }
+
+  void theRealRunTakesWhatIsMoved() {
+    Lesson pipeline = lesson("06-pipeline");
+    const auto real = realRunIn(pipeline, {{"micro_batches", "16"}});
+    QVERIFY2(real.ok(), real.ok() ? "" : real.error().text().c_str());
+    pipeline.real = *real;
+    const auto run = realRunOf(pipeline, "/nowhere");
+    QVERIFY2(run.ok(), run.ok() ? "" : run.error().text().c_str());
+    QCOMPARE(run->spec->strategy().micro_batches(), 16);
+    const auto refused = realRunIn(lesson("04-zero"), {{"bandwidth", "1000"}});
+    QVERIFY(!refused.ok() && refused.error().text().find("bandwidth") != std::string::npos);
+  }
+
+  void whatDoesNotHoldIsPlaced() {
+    std::string text = textOf("01-gradient-step");
+    const std::string when = "optimizer_mib < 0.6 * start";
+    QVERIFY(text.find(when) != std::string::npos);
+    text.replace(text.find(when), when.size(), "optimizer_mib < 0.1 * start");
+    const auto read = parseLesson(text, "wrong.yaml");
+    QVERIFY(read.ok());
+    const Status checked = checkLesson(*read);
+    QVERIFY(!checked.ok());
+    const std::string told = checked.error().text();
+    QVERIFY2(told.starts_with("wrong.yaml:") && told.find("exercises[1]") != std::string::npos,
+             told.c_str());
   }
 
   // Young 1974 and Daly 2006, with sources in failures_scene.cc.
@@ -165,6 +237,36 @@ class LearnTest : public QObject {
     const Scene scene = sceneOf(failures, {});
     QVERIFY(best > figure(scene, "daly_min") / 2 && best < 2 * figure(scene, "daly_min"));
     QVERIFY(near(figure(scene, "young_min"), std::sqrt(2 * 1.0 * 1440), 1e-3));
+  }
+
+  // However many failures there are, to the ends of the sliders.
+  void failuresOfAllStatesAreAsDalySays() {
+    const Lesson& failures = lesson("09-failures");
+    for (const std::string& nodes : failures.slider("nodes")->values)
+      for (const std::string& cost : failures.slider("cost")->values)
+        for (const std::string& mtbf : failures.slider("mtbf")->values)
+          for (const ChartScene& chart :
+               sceneOf(failures, {{"nodes", nodes}, {"cost", cost}, {"mtbf", mtbf}}).charts)
+            for (std::size_t i = 0; i < chart.curves[0].x.size(); ++i)
+              QVERIFY2(std::abs(chart.curves[0].y[i] - chart.curves[1].y[i]) < 1.0,
+                       qPrintable(QString("%1 nodes, %2 s, %3 d, %4 min: %5 and %6")
+                                      .arg(nodes.c_str(), cost.c_str(), mtbf.c_str())
+                                      .arg(chart.curves[0].x[i])
+                                      .arg(chart.curves[0].y[i])
+                                      .arg(chart.curves[1].y[i])));
+  }
+
+  // A failure every millisecond: no scene is drawn failure by failure, and all time is lost.
+  void failuresAtTheLimits() {
+    std::string text = textOf("09-failures");
+    const std::string nodes = "values: [10, 100, 1000, 10000]", days = "values: [100, 1000, 5000]";
+    QVERIFY(text.find(nodes) != std::string::npos && text.find(days) != std::string::npos);
+    text.replace(text.find(nodes), nodes.size(), "values: [10, 1000, 10000, 1000000]");
+    text.replace(text.find(days), days.size(), "values: [0.01, 1000]");
+    const auto read = parseLesson(text, "limits.yaml");
+    QVERIFY2(read.ok(), read.ok() ? "" : read.error().text().c_str());
+    const Scene scene = sceneOf(*read, {{"nodes", "1000000"}, {"mtbf", "0.01"}});
+    QCOMPARE(figure(scene, "lost"), 100.0);
   }
 
   // A step's times do not depend on the machine, and random states are planned or refused.
@@ -216,6 +318,11 @@ class LearnTest : public QObject {
                           << QByteArray("max_stops");
     QTest::newRow("condition") << QByteArray("samples_per_s >") << QByteArray("samples_per_s !")
                                << QByteArray("exercises[0].when");
+    QTest::newRow("real") << QByteArray("  ranks: 1\n") << QByteArray("  ranks: 1.5\n")
+                          << QByteArray("whole number: real.ranks");
+    QTest::newRow("set") << QByteArray("sliders:\n")
+                         << QByteArray("set: {cluster.ranks: 1.5}\nsliders:\n")
+                         << QByteArray("whole number: set.cluster.ranks");
     QTest::newRow("anchor") << QByteArray("title:") << QByteArray("title: &a")
                             << QByteArray("anchor");
   }
@@ -234,6 +341,9 @@ class LearnTest : public QObject {
     const std::string told = read.error().text();
     QVERIFY2(told.find(said.constData()) != std::string::npos, told.c_str());
     QVERIFY2(told.starts_with("wrong.yaml:"), told.c_str());
+    const std::string& field = read.error().field;
+    QVERIFY2(field.find('[') == std::string::npos || told.find(field) == told.rfind(field),
+             told.c_str());
     const long named = std::atol(told.c_str() + std::string("wrong.yaml:").size());
     QVERIFY2(std::abs(named - line) <= 1 || from == "minutes:", told.c_str());
   }
