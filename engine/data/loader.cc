@@ -14,7 +14,9 @@ namespace lockstep::data {
 // ring size.
 struct Loader::State {
   State(const Dataset& data, const Options& chosen)
-      : dataset(data), options(chosen), order(data.size(), chosen.seed, chosen.shuffle, data.tableSamples()) {
+      : dataset(data),
+        options(chosen),
+        order(data.size(), chosen.seed, chosen.shuffle, data.tableSamples()) {
     const std::int64_t share = (options.end - options.begin) * options.microBatches;
     ring.resize(static_cast<std::size_t>(options.depth) + 1);
     for (Batch& batch : ring) {
