@@ -5,7 +5,7 @@
 // any number of times the inputs that plan::sampleInputs() names, one after another.
 // stdout: after each of these the model's output, then loss and metric over all samples so far as
 // two f64, which are NaN without weighted samples.
-// An error is a text on stderr.
+// An error is its code and a text on stderr.
 #include <unistd.h>
 
 #include <bit>

@@ -71,7 +71,7 @@ struct Exercise {
     std::string reference;
   };
   std::vector<Condition> conditions;
-  LessonState solution;  // reaches it; a test plays it
+  LessonState solution;  // values with which it is reached; checkLesson() tries them
   std::string place;     // as LessonPage::place
 };
 

@@ -78,7 +78,7 @@ ChartScene chartOf(const Lesson& lesson, const Lesson::Chart& chart, const Lesso
   for (const std::string& value : slider.values) {
     moved[slider.name] = value;
     const auto scene = figuresOf(lesson, moved, memo, stop);
-    if (!scene.ok()) continue;  // a state that cannot be planned has no point
+    if (!scene.ok()) continue;  // cannot be planned: no point in the chart
     for (std::size_t i = 0; i < chart.figures.size(); ++i) {
       const SceneFigure* figure = scene->figure(chart.figures[i]);
       if (figure == nullptr) continue;

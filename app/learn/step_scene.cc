@@ -154,7 +154,7 @@ void addBytes(Scene& scene, const Preview& preview) {
   add("activations_mib", {"of it activations", "其中激活值"}, rank.activationBytes);
 }
 
-// Samples a second of one rank that has the run by itself.
+// Samples per second of the same training on one rank alone.
 Result<double> aloneOf(const ScenePlan& plan, std::int64_t batch, SceneMemo& memo) {
   LaunchRequest request = plan.request;
   auto spec = std::make_shared<spec::v1::RunSpec>(*request.spec);

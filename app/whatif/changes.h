@@ -23,7 +23,7 @@ struct WhatIfChanges {
 };
 
 // Parses "n1-n2=10Gbit/s"; names of nodes may contain dashes. Units are bit/s and B/s with K, M, G
-// or T, of which "/s" may be left out. Errors: kInvalidArgument.
+// or T; "/s" is optional. Errors: kInvalidArgument.
 Result<LinkRate> parseLinkRate(const std::string& text, const std::vector<std::string>& nodes);
 
 }  // namespace lockstep::app

@@ -33,8 +33,8 @@ struct MeasuredRun {
   plan::Plan plan;
   std::string run;
   std::vector<std::string> nodes;     // of the ranks; empty: not known
-  std::vector<std::int64_t> steps;    // that are replayed, in order
-  std::vector<std::int64_t> sampled;  // of which events are read
+  std::vector<std::int64_t> steps;    // replayed, ascending
+  std::vector<std::int64_t> sampled;  // whose events are read
 
   // A collective of a group of ranks, or the messages that a rank sends in one step of its plan.
   struct Exchange {

@@ -12,8 +12,8 @@ namespace lockstep::planner {
 
 // Returns the seconds of a step of a rank's plan (numbered as plan::Event::planStep; -1: data) in a
 // training step, from 0: how long it computes, or a transfer takes once all ranks of a collective
-// have arrived or a message has been sent. Equal for the ranks of a collective; of a message the
-// sender's counts.
+// have arrived or a message has been sent. Equal for all ranks of a collective. A message takes as
+// long as it takes its sender.
 using MeasuredSeconds = std::function<double(int rank, int step, plan::StepId planStep)>;
 
 struct ReplayOptions {

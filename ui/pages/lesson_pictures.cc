@@ -176,7 +176,7 @@ class MemoryPicture : public LessonPicture {
       bar.name = tr("rank %1").arg(rank);
       bar.measured = partsOf(scene->preview->ranks[rank]);
       bar.hasMeasured = true;
-      // Beside it what it was, where there is a difference to see.
+      // The value at the start stands beside it where the two differ.
       if (start && start != scene && start->preview && rank < start->preview->ranks.size()) {
         bar.predicted = partsOf(start->preview->ranks[rank]);
         bar.hasPredicted = bar.predicted != bar.measured;

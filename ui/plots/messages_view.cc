@@ -59,7 +59,7 @@ QString MessagesView::roundText() const {
   if (round >= scene_->rounds) return tr("Every rank has the sum of all %1.").arg(scene_->ranks);
   if (round == 0 && !flying)
     return tr("Before round 1 of %1: every rank has its own values.").arg(scene_->rounds);
-  const int shown = flying ? round : round - 1;  // what happens, or what happened
+  const int shown = flying ? round : round - 1;  // the round under way, else the last one
   int count = 0, adds = 0;
   for (const app::SceneMessage& message : scene_->messages) {
     if (message.round != shown) continue;
