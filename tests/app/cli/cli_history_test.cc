@@ -5,6 +5,7 @@
 #include <QTest>
 
 #include "app/history/history.h"
+#include "engine/storage/database.h"
 #include "tests/app/cli/cli_runner.h"
 
 using namespace lockstep;
@@ -42,6 +43,9 @@ class CliHistoryTest : public QObject {
     node_ = cli_->path("home/local/1/runs/" + run_);
     QVERIFY(QDir(node_).exists() && cli_->leave());
     QVERIFY(copyFolder(node_, cli_->path("kept")));
+    // One file: what the write-ahead log has is merged into it when the last connection closes.
+    QVERIFY(storage::Database::check(kept("spool.db").toStdString()).ok());
+    QVERIFY(!QFile::exists(kept("spool.db-wal")) && QFile(kept("spool.db")).size() > 6000);
   }
   void cleanupTestCase() { cli_.reset(); }
 
