@@ -26,6 +26,8 @@ struct Shown {
   LessonState state;
   std::size_t page = 0;  // from 1; 0: all
   std::string language;
+  // `lockstep learn …` that prints the run spec of lesson.real.
+  std::string specCommand = {};
 };
 
 std::string languageOf(const Arguments& arguments) {
@@ -249,9 +251,8 @@ void printText(const Shown& shown, const Scene& scene, const Scene& start) {
   if (shown.page == 0)
     for (const Term& term : lesson.terms)
       out += fmt::format("\n{}: {}", term.name.in(shown.language), term.meaning.in(shown.language));
-  out += fmt::format("\n\n{}\n  lockstep learn {} --spec > lesson.yaml\n  {}\n",
-                     lesson.real.text.in(shown.language), lesson.id,
-                     realRunCommand(lesson, "lesson.yaml"));
+  out += fmt::format("\n\n{}\n  {} > lesson.yaml\n  {}\n", lesson.real.text.in(shown.language),
+                     shown.specCommand, realRunCommand(lesson, "lesson.yaml"));
   put(stdout, out);
 }
 
@@ -340,6 +341,17 @@ Status checkOptions(const Arguments& arguments) {
   return {};
 }
 
+// The real run as moved, or the lesson's own where only a simulation can move so.
+void moveRealRun(Shown& shown) {
+  shown.specCommand = fmt::format("lockstep learn {} --spec", shown.lesson.id);
+  auto moved = realRunIn(shown.lesson, shown.state);
+  if (!moved.ok()) return;
+  shown.lesson.real = std::move(*moved);
+  for (const Slider& slider : shown.lesson.sliders)
+    if (const std::string& now = shown.state.at(slider.name); now != slider.values[slider.start])
+      shown.specCommand += fmt::format(" --set {}={}", slider.name, now);
+}
+
 // The real run, with what --set and --state move.
 Result<int> learnForReal(const Globals& globals, const Arguments& arguments, Shown shown) {
   LOCKSTEP_ASSIGN(shown.lesson.real, realRunIn(shown.lesson, shown.state));
@@ -357,7 +369,7 @@ Result<int> learn(const Globals& globals, const Arguments& arguments) {
     printList(lessons, languageOf(arguments), json);
     return static_cast<int>(kSucceeded);
   }
-  LOCKSTEP_ASSIGN(const Shown shown, shownOf(arguments, lessons));
+  LOCKSTEP_ASSIGN(Shown shown, shownOf(arguments, lessons));
   if (arguments.has("spec") || arguments.has("run")) return learnForReal(globals, arguments, shown);
   if (arguments.has("check")) {
     LOCKSTEP_TRY(checkLesson(shown.lesson));
@@ -372,6 +384,7 @@ Result<int> learn(const Globals& globals, const Arguments& arguments) {
   if (arguments.has("save"))
     LOCKSTEP_TRY(
         writeFileAtomically(arguments.text("save"), lessonStateText(shown.lesson, shown.state)));
+  moveRealRun(shown);
   if (json)
     printJson(shown, scene, start);
   else

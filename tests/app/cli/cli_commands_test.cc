@@ -112,6 +112,8 @@ class CliCommandsTest : public QObject {
     QCOMPARE(again.last()["state"], moved.last()["state"]);
     const CliResult page = cli.run({"learn", "6", "--page", "2", "--language", "zh"});
     QVERIFY2(page.exit == 0 && page.out.contains("微批") && page.out.contains("│"), page.text());
+    const CliResult text = cli.run({"learn", "6", "--set", "micro_batches=16"});
+    QVERIFY2(text.out.contains(" --spec --set micro_batches=16 > lesson.yaml"), text.text());
     const CliResult refused = cli.run({"learn", "6", "--set", "micro_batches=7"});
     QCOMPARE(refused.exit, 2);
     QVERIFY2(refused.err.contains("micro_batches"), refused.err);
