@@ -311,8 +311,8 @@ double NodeSampler::Process::throttledSeconds() {
   return most;
 }
 
-NodeSampler::NodeSampler(std::string workdir, GpuMonitor& gpus)
-    : workdir_(std::move(workdir)), gpus_(gpus) {
+NodeSampler::NodeSampler(std::string workdir, GpuMonitor& gpus, PackagePower power)
+    : workdir_(std::move(workdir)), gpus_(gpus), power_(std::move(power)) {
   (void)gpus_.look(std::chrono::milliseconds(0));
 }
 
@@ -322,6 +322,7 @@ run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
   const double seconds = before_ == 0 ? 0 : static_cast<double>(now - before_) * 1e-9;
   before_ = now;
   sampleCores(seconds, out);
+  if (const auto watts = power_.watts(now)) out.set_package_w(*watts);
   sampleMemory(out);
   sampleNetwork(seconds, out);
   sampleDisks(seconds, out);

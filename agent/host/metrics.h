@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "agent/host/gpus.h"
+#include "agent/host/package_power.h"
 #include "engine/base/clock.h"
 #include "lockstep/node/v1/node.pb.h"
 #include "lockstep/run/v1/telemetry.pb.h"
@@ -42,7 +43,8 @@ class CachedProcFile {
 // readings are one sample old, since nothing waits for their driver. Not thread-safe.
 class NodeSampler {
  public:
-  explicit NodeSampler(std::string workdir, GpuMonitor& gpus = gpuMonitor());
+  explicit NodeSampler(std::string workdir, GpuMonitor& gpus = gpuMonitor(),
+                       PackagePower power = PackagePower());
   // `ranks`: rank → process.
   run::v1::NodeSample sample(const std::map<int, int>& ranks);
 
@@ -76,6 +78,7 @@ class NodeSampler {
 
   std::string workdir_;
   GpuMonitor& gpus_;
+  PackagePower power_;
   CachedProcFile stat_{"/proc/stat"}, memory_{"/proc/meminfo"}, network_{"/proc/net/dev"},
       disks_{"/proc/diskstats"}, load_{"/proc/loadavg"};
   Nanoseconds before_ = 0;

@@ -296,6 +296,8 @@ void noteFigures(AdvisedStrategy& one, const Preview& preview) {
   one.stepSeconds = preview.stepSeconds;
   one.wireBytes = wireBytes(preview.plan);
   one.memoryBytes = peakMemory(preview);
+  if (const Energy energy = predictedEnergy(preview); energy.uncountedGpus == 0)
+    one.joules = energy.joules();
   const RankPreview mean = meanOfWorkers(preview);
   one.computing = mean.forward + mean.backward + mean.optimizer;
   one.waiting = mean.waiting;

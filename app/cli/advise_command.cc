@@ -204,6 +204,7 @@ void printJson(const Globals& globals, const Arguments& arguments, const Advice&
              static_cast<double>(asked.spec.spec->training().batch()) / one.stepSeconds)
         .add("memory", one.memoryBytes)
         .add("wire", one.wireBytes)
+        .add("step_joules", one.joules > 0 ? one.joules : std::nan(""))
         .add("computing", one.computing)
         .add("waiting", one.waiting)
         .add("exchanging", one.exchanging)
@@ -228,15 +229,16 @@ void printJson(const Globals& globals, const Arguments& arguments, const Advice&
 void printText(const Globals& globals, const Arguments& arguments, const Advice& advice,
                const Asked& asked) {
   const double batch = static_cast<double>(asked.spec.spec->training().batch());
-  Table table{{"", "strategy", "step", "samples/s", "memory", "wire", "why"},
-              {true, false, true, true, true, true, false},
+  Table table{{"", "strategy", "step", "samples/s", "memory", "wire", "energy", "why"},
+              {true, false, true, true, true, true, true, false},
               {}};
   const auto row = [&](const std::string& number, const AdvisedStrategy& one) {
     table.rows.push_back({number, strategyText(one.choice),
                           millisecondsText(one.stepSeconds) + " ms",
                           fmt::format("{:.0f}", batch / one.stepSeconds),
                           bytesText(static_cast<double>(one.memoryBytes)),
-                          bytesText(static_cast<double>(one.wireBytes)), one.why.text()});
+                          bytesText(static_cast<double>(one.wireBytes)),
+                          one.joules > 0 ? joulesText(one.joules) : "", one.why.text()});
   };
   for (std::size_t i = 0; i < advice.best.size(); ++i)
     row(fmt::format("{}", i + 1), advice.best[i]);

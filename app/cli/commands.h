@@ -76,6 +76,7 @@ int tokenizeCommand(const Globals& globals, const Arguments& arguments);
 int dataShowCommand(const Globals& globals, const Arguments& arguments);
 int makeDataCommand(const Globals& globals, const Arguments& arguments);
 int openCommand(const Globals& globals, const Arguments& arguments);
+int energyCommand(const Globals& globals, const Arguments& arguments);
 int doctorCommand(const Globals& globals, const Arguments& arguments);
 
 }  // namespace lockstep::app::cli

@@ -9,6 +9,7 @@
 #include "app/cli/terminal.h"
 #include "app/cluster/run_cleanup.h"
 #include "app/history/history.h"
+#include "app/runs/energy.h"
 #include "app/runs/recorder.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
@@ -72,6 +73,7 @@ void showText(const RunRow& row, const RunDocuments& documents, const Recorded& 
   if (isFinal(row.phase)) field("result", resultText(resultOf(row)));
   if (row.figures.lostSeconds > 0)
     field("lost", durationText(row.figures.lostSeconds) + " to failures");
+  field("energy", energyText(row.figures));
   field("weights", row.figures.weightsSha256);
   field("model file", row.modelFile);
   field("error", row.error);

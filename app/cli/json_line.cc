@@ -41,6 +41,9 @@ JsonLine& JsonLine::add(const RunFigures& figures) {
   if (!figures.metric.empty()) add("eval_" + figures.metric, known(evaluated, figures.evalMetric));
   add("samples_per_second", known(figures.samplesPerSecond > 0, figures.samplesPerSecond));
   add("lost_seconds", figures.lostSeconds);
+  add("joules", known(figures.joules > 0, figures.joules));
+  if (figures.cost > 0) add("cost", figures.cost).add("currency", figures.currency);
+  if (figures.carbonGrams > 0) add("carbon_grams", figures.carbonGrams);
   return add("weights_sha256", figures.weightsSha256);
 }
 JsonLine& JsonLine::addRaw(std::string_view name, std::string_view json) {

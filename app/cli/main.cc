@@ -105,6 +105,12 @@ const std::vector<Command> kCommands{
      "the\n"
      "                   last sampled step before them",
      whatIfCommand},
+    {"energy",
+     {{"json"}, 1, 1, "energy RUN [--json]"},
+     "Says what a run drew in all, and for computing, communication and waiting, and what that "
+     "cost, by the\n"
+     "prices in its cluster spec (energy). Measured where the nodes have counters, else modelled.",
+     energyCommand},
     {"stop",
      {{"json"}, 1, 1, "stop RUN [--json]"},
      "Stops a run after its current step, with a checkpoint.",

@@ -73,6 +73,8 @@ std::string figureText(PlanFigure::Unit unit, double value) {
       return bytesText(value);
     case PlanFigure::Unit::kFlops:
       return fmt::format("{:.3g} GFLOP", value * 1e-9);
+    case PlanFigure::Unit::kJoules:
+      return joulesText(value);
     case PlanFigure::Unit::kPerSecond:
       return fmt::format("{:.0f}/s", value);
     case PlanFigure::Unit::kCount:
@@ -82,7 +84,8 @@ std::string figureText(PlanFigure::Unit unit, double value) {
 }
 
 std::string_view unitName(PlanFigure::Unit unit) {
-  constexpr std::array<std::string_view, 5> kNames{"", "seconds", "bytes", "flops", "per second"};
+  constexpr std::array<std::string_view, 6> kNames{"",      "seconds",    "bytes",
+                                                   "flops", "per second", "joules"};
   return kNames[static_cast<std::size_t>(unit)];
 }
 

@@ -26,12 +26,7 @@ Result<Shown> readCosts(const Globals& globals, const Arguments& arguments) {
   LOCKSTEP_ASSIGN(out.row, history->find(arguments.words()[0]));
   LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(out.row.run));
   LOCKSTEP_ASSIGN(out.store, history->openRun(out.row.run));
-  StepMatrix matrix;
-  for (const SeriesInfo& info : out.store->series()) {
-    if (!StepMatrix::takes(info.name)) continue;
-    LOCKSTEP_ASSIGN(std::vector<Point> points, out.store->readAll(info.name));
-    matrix.add({info.name, std::move(points)});
-  }
+  LOCKSTEP_ASSIGN(const StepMatrix matrix, storedSteps(*out.store, last));
   const PlanFacts plan = planFactsOf(documents);
   if (plan.isAsynchronous) {
     Error error =

@@ -29,6 +29,10 @@ struct RunFigures {  // 0 where not known
   double samplesPerSecond = 0;
   // from each failure until the run trained again, and of the steps trained again
   double lostSeconds = 0;
+  // Of an ended run, with the building's overhead, see app/runs/energy.h. Cost and carbon are 0
+  // also where the cluster spec has no prices.
+  double joules = 0, cost = 0, carbonGrams = 0;
+  std::string currency;  // of the cost
   std::string weightsSha256;
 };
 

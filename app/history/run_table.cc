@@ -33,6 +33,12 @@ constexpr std::string_view kMessageSchema =
     "ALTER TABLE run ADD COLUMN error_message TEXT NOT NULL DEFAULT '';";
 constexpr std::string_view kLostSchema =
     "ALTER TABLE run ADD COLUMN lost_seconds REAL NOT NULL DEFAULT 0;";
+constexpr std::string_view kEnergySchema = R"(
+ALTER TABLE run ADD COLUMN joules REAL NOT NULL DEFAULT 0;
+ALTER TABLE run ADD COLUMN cost REAL NOT NULL DEFAULT 0;
+ALTER TABLE run ADD COLUMN carbon REAL NOT NULL DEFAULT 0;
+ALTER TABLE run ADD COLUMN currency TEXT NOT NULL DEFAULT '';
+)";
 constexpr std::string_view kTagSchema = R"(
 CREATE TABLE tag(run TEXT NOT NULL, tag TEXT NOT NULL COLLATE NOCASE, PRIMARY KEY(run, tag))
   WITHOUT ROWID;
@@ -43,7 +49,7 @@ CREATE TABLE filter(name TEXT PRIMARY KEY COLLATE NOCASE, text TEXT NOT NULL);
 
 std::vector<std::string_view> historySchemas() {
   return {kSchema,        kMetricSchema, kDeletedSchema, kUnreachableSchema,
-          kMessageSchema, kLostSchema,   kTagSchema};
+          kMessageSchema, kLostSchema,   kTagSchema,     kEnergySchema};
 }
 
 RunRow readRow(const Statement& row) {
@@ -85,6 +91,10 @@ RunRow readRow(const Statement& row) {
   out.resumedFrom = text();
   out.unreachableNs = integer();
   out.figures.lostSeconds = number();
+  out.figures.joules = number();
+  out.figures.cost = number();
+  out.figures.carbonGrams = number();
+  out.figures.currency = text();
   const std::string tags = text();
   for (std::size_t at = 0; at < tags.size();) {
     const std::size_t end = std::min(tags.find('\n', at), tags.size());
@@ -111,7 +121,8 @@ std::string updates() {
 
 Status writeRow(Database& database, RowWrite write, const RunRow& row) {
   const std::string sql = fmt::format(
-      "INSERT INTO run({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?){}{}",
+      "INSERT INTO run({}) "
+      "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?){}{}",
       kRunColumns, write == RowWrite::kUpdate ? " ON CONFLICT(run) DO UPDATE SET " : "",
       write == RowWrite::kUpdate ? updates() : "");
   const auto text = [](const std::string& s) { return std::string_view(s); };
@@ -146,6 +157,10 @@ Status writeRow(Database& database, RowWrite write, const RunRow& row) {
       .bind(text(row.resumedFrom))
       .bind(row.unreachableNs)
       .bind(row.figures.lostSeconds)
+      .bind(row.figures.joules)
+      .bind(row.figures.cost)
+      .bind(row.figures.carbonGrams)
+      .bind(text(row.figures.currency))
       .run();
 }
 

@@ -10,7 +10,7 @@
 namespace lockstep::app {
 
 struct PlanFigure {
-  enum class Unit : std::uint8_t { kCount, kSeconds, kBytes, kFlops, kPerSecond };
+  enum class Unit : std::uint8_t { kCount, kSeconds, kBytes, kFlops, kPerSecond, kJoules };
   std::string name;  // unique: "step", "memory/activations", "sent/all-reduce data"
   Unit unit = Unit::kCount;
   double value = 0;

@@ -130,6 +130,7 @@ Result<std::pair<Preview, planner::PlanRequest>> makePlanned(const LaunchRequest
   if (!request.comm.empty()) clusterSpec.set_comm(request.comm);
   const std::vector<specs::NodeHost> nodeHosts = nodeHostsOf(hosts);
   Preview out;
+  out.power = powerAndPrices(clusterSpec);
   if (measured != nullptr) out.cost = *measured;
   out.measured = measured != nullptr;
   LOCKSTEP_ASSIGN(specs::Planned planned,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "app/runs/energy.h"
 #include "engine/base/status.h"
 #include "engine/cluster/mesh.h"
 #include "engine/plan/plan.h"
@@ -79,6 +80,7 @@ struct Preview {
   std::string planText, planHash;
   cluster::Cluster cluster;
   planner::CostModel cost;
+  PowerAndPrices power;
   planner::Simulation simulation;  // of some steps, with events
   // "gloo", or "nccl" if requested
   std::string comm;

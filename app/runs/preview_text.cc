@@ -33,6 +33,7 @@ std::string predictionJson(const Preview& preview) {
               {"step_overhead_seconds", preview.cost.stepOverheadSeconds},
               {"hosts", json::array()},
               {"ranks", json::array()}};
+  if (!preview.ofProgram()) out["energy"] = json::parse(energyJson(predictedEnergy(preview)));
   for (const cluster::Host& host : preview.cluster.hosts)
     out["hosts"].push_back({{"name", host.name}, {"cores", host.cores}});
   for (const Message& remark : preview.remarks) {
@@ -163,6 +164,7 @@ std::string previewText(const Preview& preview) {
         rank.isServer() ? "server" : fmt::format("{}", rank.samples), mebibytes(rank.totalBytes()),
         rank.data * 1e3, rank.forward * 1e3, rank.backward * 1e3, rank.waiting * 1e3,
         rank.transfer * 1e3, rank.optimizer * 1e3);
+  if (!preview.ofProgram()) out += "\n" + energyText(predictedEnergy(preview)) + " a step\n";
   for (const Message& remark : preview.remarks) out += "\nnote: " + remark.text() + "\n";
   return out;
 }

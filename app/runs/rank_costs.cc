@@ -223,6 +223,18 @@ RankCosts rankCosts(const StepTimes& times, int world, std::span<const std::stri
   return out;
 }
 
+Result<StepMatrix> storedSteps(const RunStore& store, std::int64_t last) {
+  StepMatrix out;
+  for (const SeriesInfo& info : store.series()) {
+    if (!StepMatrix::takes(info.name)) continue;
+    LOCKSTEP_ASSIGN(
+        std::vector<Point> points,
+        store.readAfter(info.name, last > 0 ? info.lastX - static_cast<double>(last) : 0));
+    out.add({info.name, std::move(points)});
+  }
+  return out;
+}
+
 PlanFacts planFactsOf(const RunDocuments& documents) {
   const auto plan = plan::parse(documents.plan);
   return plan.ok() ? PlanFacts{plan::BatchShares(*plan), plan->isAsynchronous()} : PlanFacts();

@@ -47,6 +47,9 @@ class StepTimes {
   std::array<std::vector<float>, 8> values_;  // by measure: rank, cell
 };
 
+// The steps that the history has of a run, of its last `last` ones alone unless it is 0.
+Result<StepMatrix> storedSteps(const RunStore& store, std::int64_t last = 0);
+
 struct RankCost {
   int rank = -1;  // -1: of a node
   std::string node;

@@ -12,6 +12,7 @@
 #include "app/cluster/run_cleanup.h"
 #include "app/core/idle_timeout.h"
 #include "app/core/rpc.h"
+#include "app/runs/energy.h"
 #include "app/runs/live_preview.h"
 #include "app/runs/node_records.h"
 #include "app/runs/rank_costs.h"
@@ -150,6 +151,21 @@ void Recorder::State::follow(const RunNode& node, std::uint64_t after,
 }
 
 // With its model where that can be had; without it the run has ended all the same.
+namespace {
+// Of a run whose nodes told enough.
+void addEnergy(const History& history, RunRow& row) {
+  const auto documents = history.documents(row.run);
+  const auto store = history.openRun(row.run);
+  if (!documents.ok() || !store.ok()) return;
+  const auto energy = measuredEnergy(**store, row, *documents);
+  if (!energy.ok()) return;
+  row.figures.joules = energy->joules();
+  row.figures.cost = energy->cost.value_or(0);
+  row.figures.carbonGrams = energy->carbonGrams.value_or(0);
+  row.figures.currency = energy->cost ? energy->currency : "";
+}
+}  // namespace
+
 void Recorder::State::finish(History& history, RunRow row, bool kept, const RunNode& coordinator,
                              const std::stop_token& stop, std::vector<Error> missing) {
   if (lacksModel(row)) {
@@ -162,6 +178,7 @@ void Recorder::State::finish(History& history, RunRow row, bool kept, const RunN
       post(std::move(update));
     }
   }
+  addEnergy(history, row);
   // A run whose end stands in the history is not asked for again, but for its model.
   if (kept) (void)history.update(row);
   RunUpdate update;

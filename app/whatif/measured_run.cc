@@ -484,14 +484,7 @@ Result<MeasuredRun> readMeasuredRun(const History& history, const RunRow& row, s
     for (const RankPreview& rank : prediction->ranks) out.nodes.push_back(rank.node);
   const std::set<std::string> nodes(out.nodes.begin(), out.nodes.end());
   out.linkRates = linkRatesOf(*store, {nodes.begin(), nodes.end()});
-  StepMatrix matrix;
-  for (const SeriesInfo& info : store->series()) {
-    if (!StepMatrix::takes(info.name)) continue;
-    LOCKSTEP_ASSIGN(
-        std::vector<Point> points,
-        store->readAfter(info.name, last > 0 ? info.lastX - static_cast<double>(last) : 0));
-    matrix.add({info.name, std::move(points)});
-  }
+  LOCKSTEP_ASSIGN(const StepMatrix matrix, storedSteps(*store, last));
   const StepTimes times(matrix, last > 0 ? matrix.steps() - last + 1 : 1, matrix.steps());
   LOCKSTEP_TRY(Reader(*store, out).read(times));
   return out;

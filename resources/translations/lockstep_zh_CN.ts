@@ -945,6 +945,26 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::PredictionView</name>
         <message>
+            <source>Energy</source>
+            <translation>能耗</translation>
+        </message>
+        <message>
+            <source>GPU power unknown</source>
+            <translation>GPU 功率未知</translation>
+        </message>
+        <message>
+            <source>per step</source>
+            <translation>每步</translation>
+        </message>
+        <message>
+            <source>per step, %1 an hour</source>
+            <translation>每步，每小时 %1</translation>
+        </message>
+        <message>
+            <source>per step, %1 W</source>
+            <translation>每步，%1 W</translation>
+        </message>
+        <message>
             <source>What the program computes and exchanges is not known before.</source>
             <translation>程序的计算与通信无法事先得知。</translation>
         </message>
@@ -1690,6 +1710,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     </context>
     <context>
         <name>lockstep::ui::Message</name>
+        <message>
+            <source>the energy of run %1 is not known: no node has reported a load</source>
+            <translation>运行 %1 的能耗未知：没有节点报告过负载</translation>
+        </message>
         <message>
             <source>the forward pass was cancelled</source>
             <translation>前向计算已取消</translation>
@@ -9684,6 +9708,10 @@ its last lines:
     <context>
         <name>lockstep::ui::RunTableModel</name>
         <message>
+            <source>Energy</source>
+            <translation>能耗</translation>
+        </message>
+        <message>
             <source>%1/s</source>
             <translation>%1/秒</translation>
         </message>
@@ -12717,6 +12745,21 @@ its last lines:
         <message>
             <source>States of lessons (*.lesson);;All files (*)</source>
             <translation>课程状态 (*.lesson);;所有文件 (*)</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::InspectorModel</name>
+        <message>
+            <source>Energy</source>
+            <translation>能耗</translation>
+        </message>
+        <message>
+            <source>Cost</source>
+            <translation>费用</translation>
+        </message>
+        <message>
+            <source>CO2 equivalent</source>
+            <translation>二氧化碳当量</translation>
         </message>
     </context>
 </TS>

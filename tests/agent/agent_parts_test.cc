@@ -1,4 +1,6 @@
 // The agent's parts without processes: lines, step packing, names, samples.
+#include <QDir>
+#include <QFile>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -278,6 +280,40 @@ class AgentPartsTest : public QObject {
     QVERIFY(workdir->agentSocket(std::string(64, 'a')).size() <= kMaxSocketPath);
     QVERIFY(isLocalFilesystem(workdir->runtime));
     QDir(QString::fromStdString(workdir->runtime)).removeRecursively();
+  }
+
+  // Counters as Linux's powercap shows them: parts of a package count once, and a counter begins
+  // again at its range.
+  void processorsTellTheirPower() {
+    const auto zone = [&](const char* folder, const char* name, std::uint64_t microjoules) {
+      const std::string place = path("powercap") + "/" + folder;
+      QVERIFY(QDir().mkpath(QString::fromStdString(place)));
+      for (const auto& [file, text] :
+           {std::pair<std::string, std::string>("name", name),
+            std::pair<std::string, std::string>("energy_uj", std::to_string(microjoules)),
+            std::pair<std::string, std::string>("max_energy_range_uj", "9000000")})
+        QVERIFY(writeFileAtomically(place + "/" + file, text + "\n").ok());
+    };
+    const auto zones = [&](std::uint64_t package, std::uint64_t memory) {
+      zone("intel-rapl:0", "package-0", package);
+      zone("intel-rapl:0:0", "core", package / 2);
+      zone("intel-rapl:0:1", "dram", memory);
+      zone("intel-rapl:1", "psys", package + memory);
+      zone("intel-rapl-mmio:0", "package-0", package);
+    };
+    zones(8'000'000, 100);
+    PackagePower power(path("powercap"));
+    QVERIFY(!power.watts(5'000'000'000));
+    zones(1'000'000, 1'000'100);  // 2 J, and 1 J
+    QCOMPARE(power.watts(7'000'000'000), std::optional(1.5));
+    QVERIFY(QFile::remove(QString::fromStdString(path("powercap/intel-rapl:0/energy_uj"))));
+    QVERIFY(!power.watts(8'000'000'000));
+    zones(2'000'000, 2'000'000);
+    QVERIFY(!power.watts(9'000'000'000));  // the first again
+    zones(2'500'000, 2'000'000);
+    QCOMPARE(power.watts(10'000'000'000), std::optional(0.5));
+    PackagePower none(path("nowhere"));
+    QVERIFY(!none.watts(1) && !none.watts(2));
   }
 
   void samplesAreOfThisMachine() {

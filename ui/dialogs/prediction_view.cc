@@ -38,8 +38,9 @@ PredictionView::PredictionView(QWidget* parent) : QWidget(parent) {
   throughput_ = new Figure("launchThroughput", this);
   memory_ = new Figure("launchMemory", this);
   wire_ = new Figure("launchWire", this);
+  energy_ = new Figure("launchEnergy", this);
   ranks_ = new Figure("launchRanks", this);
-  for (Figure* figure : {stepTime_, throughput_, memory_, wire_, ranks_})
+  for (Figure* figure : {stepTime_, throughput_, memory_, wire_, energy_, ranks_})
     figures->addWidget(figure, 1);
   column->addLayout(figures);
   auto* sourceRow = new QHBoxLayout;
@@ -174,11 +175,25 @@ void PredictionView::clear() {
   bars_->setBars({});
   plan_->clear();
   candidateModel_->setCandidates({});
-  for (Figure* figure : {stepTime_, throughput_, memory_, wire_, ranks_}) {
+  for (Figure* figure : {stepTime_, throughput_, memory_, wire_, energy_, ranks_}) {
     figure->setValue(QString(QChar(0x2014)), QString(QChar(0xa0)));  // nothing below moves
   }
   source_->clear();
   remarksArea_->hide();
+}
+
+void PredictionView::showEnergy(const app::Preview& preview, bool told) {
+  constexpr double kSecondsPerHour = 3600;
+  const app::Energy energy = app::predictedEnergy(preview);
+  if (!told || energy.seconds <= 0 || energy.uncountedGpus > 0)
+    return energy_->setValue(QString(QChar(0x2014)),
+                             energy.uncountedGpus > 0 ? tr("GPU power unknown") : tr("per step"));
+  energy_->setValue(
+      formatEnergy(energy.joules()),
+      energy.cost
+          ? tr("per step, %1 an hour")
+                .arg(formatMoney(*energy.cost / energy.seconds * kSecondsPerHour, energy.currency))
+          : tr("per step, %1 W").arg(formatNumber(energy.watts(), 3)));
 }
 
 void PredictionView::show(const app::Preview& preview, bool told) {
@@ -194,6 +209,7 @@ void PredictionView::show(const app::Preview& preview, bool told) {
                     tr("peak per rank"));
   wire_->setValue(formatBytes(static_cast<double>(app::wireBytes(preview.plan))),
                   tr("per rank per step"));
+  showEnergy(preview, told);
   ranks_->setValue(QString::number(preview.ranks.size()), QString::fromStdString(preview.comm));
   source_->setText(
       preview.ofProgram() ? tr("What the program computes and exchanges is not known before.")
@@ -233,6 +249,7 @@ void PredictionView::retranslate() {
   throughput_->setName(tr("Throughput"));
   memory_->setName(tr("Memory"));
   wire_->setName(tr("Traffic"));
+  energy_->setName(tr("Energy"));
   ranks_->setName(tr("Ranks"));
   tabs_->setTabText(0, tr("Placement"));
   tabs_->setTabText(1, tr("Step time"));

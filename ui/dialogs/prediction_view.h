@@ -50,6 +50,7 @@ class PredictionView : public QWidget {
   void strategyChosen(const std::string& strategy);
 
  private:
+  void showEnergy(const app::Preview& preview, bool told);
   QWidget* buildPlacement();
   QWidget* buildBars();
   QWidget* buildCandidates();
@@ -58,6 +59,7 @@ class PredictionView : public QWidget {
   Figure* throughput_ = nullptr;
   Figure* memory_ = nullptr;
   Figure* wire_ = nullptr;
+  Figure* energy_ = nullptr;
   Figure* ranks_ = nullptr;
   QLabel* source_ = nullptr;
   QPushButton* benchmark_ = nullptr;

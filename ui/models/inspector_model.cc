@@ -2,9 +2,25 @@
 
 #include <QFont>
 
+#include "app/history/run_row.h"
+#include "ui/theme/format.h"
 #include "ui/theme/theme.h"
 
 namespace lockstep::ui {
+
+QVector<InspectorRow> energyRows(const app::RunFigures& figures) {
+  QVector<InspectorRow> out;
+  if (figures.joules > 0)
+    out << InspectorRow{InspectorModel::tr("Energy"), formatEnergy(figures.joules)};
+  if (figures.cost > 0)
+    out << InspectorRow{InspectorModel::tr("Cost"), formatMoney(figures.cost, figures.currency)};
+  if (figures.carbonGrams > 0)
+    out << InspectorRow{InspectorModel::tr("CO2 equivalent"),
+                        figures.carbonGrams < 1000
+                            ? formatNumber(figures.carbonGrams, 3) + " g"
+                            : formatNumber(figures.carbonGrams / 1000, 3) + " kg"};
+  return out;
+}
 
 void InspectorModel::setRows(QVector<InspectorRow> given) {
   constexpr int kLong = 60;  // characters

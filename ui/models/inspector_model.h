@@ -6,6 +6,10 @@
 #include <QString>
 #include <QVector>
 
+namespace lockstep::app {
+struct RunFigures;
+}
+
 namespace lockstep::ui {
 
 struct InspectorRow {
@@ -13,6 +17,9 @@ struct InspectorRow {
   bool heading = false;
   bool operator==(const InspectorRow&) const = default;
 };
+
+// Energy, cost and carbon of a run, as far as they are known.
+QVector<InspectorRow> energyRows(const app::RunFigures& figures);
 
 class InspectorModel : public QAbstractTableModel {
   Q_OBJECT

@@ -85,6 +85,8 @@ QVariant RunTableModel::data(const QModelIndex& index, int role) const {
                      : dash;
         case kStepTime:
           return run.measuredStepSeconds > 0 ? formatSeconds(run.measuredStepSeconds) : dash;
+        case kEnergy:
+          return run.figures.joules > 0 ? formatEnergy(run.figures.joules) : dash;
         case kTags:
           return tagsOf(run).join(' ');
         case kNotes:
@@ -103,7 +105,7 @@ QVariant RunTableModel::data(const QModelIndex& index, int role) const {
       }
       return {};
     case Qt::TextAlignmentRole:
-      if (index.column() >= kRanks && index.column() <= kStepTime)
+      if (index.column() >= kRanks && index.column() <= kEnergy)
         return int(Qt::AlignRight | Qt::AlignVCenter);
       return {};
     case kToneRole:
@@ -133,7 +135,7 @@ bool RunTableModel::setData(const QModelIndex& index, const QVariant& value, int
 QVariant RunTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
   if (orientation != Qt::Horizontal) return {};
   if (role == Qt::TextAlignmentRole) {
-    return int((section >= kRanks && section <= kStepTime ? Qt::AlignRight : Qt::AlignLeft) |
+    return int((section >= kRanks && section <= kEnergy ? Qt::AlignRight : Qt::AlignLeft) |
                Qt::AlignVCenter);
   }
   if (role != Qt::DisplayRole) return {};
@@ -160,6 +162,8 @@ QVariant RunTableModel::headerData(int section, Qt::Orientation orientation, int
       return tr("Samples");
     case kStepTime:
       return tr("Step time");
+    case kEnergy:
+      return tr("Energy");
     case kTags:
       return tr("Tags");
     case kNotes:

@@ -23,6 +23,7 @@ class RunTableModel : public QAbstractTableModel {
     kMetric,
     kThroughput,
     kStepTime,
+    kEnergy,
     kTags,
     kNotes,
     kColumns

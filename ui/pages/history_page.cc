@@ -26,8 +26,8 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr int kColumnWidths[RunTableModel::kNotes] = {124, 100, 150, 160, 84, 62,
-                                                      64,  68,  92,  92,  84, 120};
+constexpr int kColumnWidths[RunTableModel::kNotes] = {124, 100, 150, 160, 84, 62, 64,
+                                                      68,  92,  92,  84,  84, 120};
 constexpr int kLeastNotes = 90;
 
 }  // namespace
@@ -128,8 +128,8 @@ void HistoryPage::buildTable() {
   // Columns that do not fit beside a run's name and results are left to the inspector.
   new ColumnFitter(table_,
                    {RunTableModel::kRanks, RunTableModel::kCluster, RunTableModel::kSteps,
-                    RunTableModel::kThroughput, RunTableModel::kStepTime, RunTableModel::kStrategy,
-                    RunTableModel::kTags},
+                    RunTableModel::kEnergy, RunTableModel::kThroughput, RunTableModel::kStepTime,
+                    RunTableModel::kStrategy, RunTableModel::kTags},
                    kLeastNotes);
   empty_ = new EmptyState("historyEmpty", "history", this);
   stack_->addWidget(table_);
@@ -288,6 +288,7 @@ QVector<InspectorRow> HistoryPage::inspectorRows() const {
       row.measuredStepSeconds > 0 ? formatSeconds(row.measuredStepSeconds) : QString());
   add(tr("Lost to failures"),
       row.figures.lostSeconds > 0 ? formatSeconds(row.figures.lostSeconds) : QString());
+  out << energyRows(row.figures);
   add(tr("Evaluation loss"),
       row.figures.evalLoss != 0 ? formatNumber(row.figures.evalLoss) : QString());
   add(tr("Plan"), QString::fromStdString(row.planHash).left(16));

@@ -488,6 +488,7 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
   add(tr("Restarts"), row.generation > 1 ? QString::number(row.generation - 1) : QString());
   add(tr("Lost to failures"),
       row.figures.lostSeconds > 0 ? formatSeconds(row.figures.lostSeconds) : QString());
+  out << energyRows(row.figures);
   add(tr("Error"), messageText(row.error));
   out << InspectorRow{tr("Configuration"), {}, true};
   add(document_->ofProgram() ? tr("Program") : tr("Model"), QString::fromStdString(row.name));

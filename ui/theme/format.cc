@@ -31,6 +31,19 @@ QString formatBytes(double bytes) { return scaled(bytes, "B"); }
 QString formatRate(double bytesPerSecond) { return scaled(bytesPerSecond, "B/s"); }
 QString formatFlops(double flops) { return scaled(flops, "FLOP"); }
 
+QString formatEnergy(double joules) {
+  constexpr double kKilowattHour = 3.6e6;
+  if (joules >= kKilowattHour / 10) return formatNumber(joules / kKilowattHour, 3) + " kWh";
+  if (joules >= 1000) return scaled(joules, "J");
+  return joules >= 1 || joules == 0 ? formatNumber(joules, 3) + " J"
+                                    : formatNumber(joules * 1e3, 3) + " mJ";
+}
+
+QString formatMoney(double amount, const std::string& currency) {
+  const QString number = amount < 1 ? formatNumber(amount, 2) : QLocale().toString(amount, 'f', 2);
+  return number + ' ' + QString::fromStdString(currency);
+}
+
 QString formatSeconds(double seconds) {
   const QLocale locale;
   const double size = std::abs(seconds);

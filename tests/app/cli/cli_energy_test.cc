@@ -1,0 +1,74 @@
+// `lockstep energy` of real runs.
+#include <QTest>
+
+#include "tests/app/cli/cli_runner.h"
+
+using namespace lockstep;
+using namespace lockstep::test;
+
+class CliEnergyTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void initTestCase() {
+    const QString cluster = cli_.write(
+        "cluster.yaml",
+        "version: 1\nnodes:\n  - {name: a}\n  - {name: b}\n"
+        "energy: {idle_watts: 50, busy_watts: 150, price_per_kwh: 0.3, price_per_node_hour: 1.5, "
+        "currency: CHF, carbon_per_kwh: 400}\n");
+    plan_ = cli_.run({"plan", example("fashion-mlp"), "--cluster", cluster, "--json"});
+    const CliResult ran =
+        cli_.run({"run", example("fashion-mlp"), "--cluster", cluster, "--json", "--no-benchmark",
+                  "--set", "training.max_steps=2000", "--set", "training.epochs=100"});
+    QVERIFY2(ran.exit == 0, ran.text());
+    joules_ = ran.last()["joules"].toDouble();
+    run_ = ran.first("started")["run"].toString();
+  }
+
+  void thePlanTellsOfAStep() {
+    QVERIFY2(plan_.exit == 0, plan_.text());
+    const QJsonObject energy = plan_.last()["prediction"].toObject()["energy"].toObject();
+    const double watts = energy["watts"].toDouble();
+    QVERIFY2(watts >= 50 && watts <= 150, plan_.text());
+    QCOMPARE(energy["currency"].toString(), QString("CHF"));
+    QVERIFY(energy["cost"].toDouble() > 0 && energy["carbon_grams"].toDouble() > 0);
+  }
+
+  void aRunTellsWhatItDrew() {
+    const CliResult shown = cli_.run({"energy", run_, "--json"});
+    QVERIFY2(shown.exit == 0 && shown.onlyJson, shown.text());
+    const QJsonObject line = shown.last();
+    QCOMPARE(line["steps"].toInt(), 2000);
+    QVERIFY(line["predicted_joules"].toDouble() > 0);
+    const QJsonObject energy = line["energy"].toObject();
+    const double seconds = energy["seconds"].toDouble(), joules = energy["joules"].toDouble();
+    QCOMPARE(energy["hosts"].toArray().size(), qsizetype{1});  // both nodes are this machine
+    if (!energy["measured"].toBool())
+      QVERIFY2(joules >= 50 * seconds && joules <= 150 * seconds, shown.text());
+    QVERIFY2(std::abs(joules_ - joules) < 0.02 * joules, shown.text());  // as the run's end told
+    double parts = 0;
+    for (const char* part : {"compute", "transfer", "waiting", "other"})
+      parts += energy[QString(part) + "_joules"].toDouble();
+    QVERIFY2(std::abs(parts - joules) < 1e-6 * joules, shown.text());
+    QVERIFY(energy["compute_joules"].toDouble() > 0);
+    const double cost = joules / 3.6e6 * 0.3 + seconds / 3600 * 1.5;
+    QVERIFY2(std::abs(energy["cost"].toDouble() - cost) < 1e-6 * cost, shown.text());
+    const CliResult text = cli_.run({"energy", run_});
+    QVERIFY2(text.exit == 0 && text.out.contains(" CHF, ") && text.out.contains("a step"),
+             text.text());
+  }
+
+  void whatIsNoRunIsRefused() {
+    QCOMPARE(cli_.run({"energy", "no-such-run"}).exit, 2);
+    QCOMPARE(cli_.run({"energy"}).exit, 2);
+  }
+
+ private:
+  const Cli cli_;
+  CliResult plan_;
+  double joules_ = 0;
+  QString run_;
+};
+
+QTEST_GUILESS_MAIN(CliEnergyTest)
+#include "cli_energy_test.moc"
