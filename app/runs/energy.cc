@@ -177,7 +177,8 @@ EnergyPhases phasesOf(const StepMatrix& matrix, const RanksOfHost& host, double&
       const double seconds = matrix.mean(measure, rank.rank);
       return std::isfinite(seconds) ? seconds : 0;
     };
-    out.compute += mean(StepMeasure::kCompute);
+    for (const auto part : {StepMeasure::kForward, StepMeasure::kBackward, StepMeasure::kOptimizer})
+      out.compute += mean(part);
     out.transfer += mean(StepMeasure::kTransfer);
     out.waiting += mean(StepMeasure::kWaiting);
     stepSeconds += mean(StepMeasure::kStep);
@@ -309,14 +310,28 @@ std::string energyText(const RunFigures& figures) {
          pricesText(figures.cost, figures.currency, figures.carbonGrams);
 }
 
-std::string energyText(const Energy& energy) {
-  std::string out = fmt::format("{} ({:.3g} W, {})", joulesText(energy.joules()), energy.watts(),
-                                energy.isMeasured() ? "measured" : "modelled");
-  out += pricesText(energy.cost.value_or(0), energy.currency, energy.carbonGrams.value_or(0));
+namespace {
+std::string powerText(const Energy& energy) {
+  std::string out =
+      fmt::format("({:.3g} W, {}", energy.watts(), energy.isMeasured() ? "measured" : "modelled");
   if (energy.uncountedGpus > 0)
     out += fmt::format(", without {} {} of unknown power", energy.uncountedGpus,
                        energy.uncountedGpus == 1 ? "GPU" : "GPUs");
-  return out;
+  return out + ")";
+}
+}  // namespace
+
+std::string energyText(const Energy& energy) {
+  return joulesText(energy.joules()) + " " + powerText(energy) +
+         pricesText(energy.cost.value_or(0), energy.currency, energy.carbonGrams.value_or(0));
+}
+
+std::string energyOfStepText(const Energy& step) {
+  const std::string out = joulesText(step.joules()) + " a step " + powerText(step);
+  const double steps = step.seconds > 0 ? kSecondsPerHour / step.seconds : 0;
+  const std::string prices = pricesText(steps * step.cost.value_or(0), step.currency,
+                                        steps * step.carbonGrams.value_or(0));
+  return prices.empty() ? out : out + "; an hour costs " + prices.substr(2);
 }
 
 std::string energyJson(const Energy& energy) {

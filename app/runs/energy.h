@@ -81,8 +81,10 @@ double predictedStepJoules(const std::string& prediction);
 std::string joulesText(double joules);
 std::string costText(double cost, const std::string& currency);
 std::string carbonText(double grams);
-// "12.3 kJ (41 W, modelled), 0.42 EUR, 310 g CO2e, without 8 GPUs".
+// "12.3 kJ (41 W, modelled), 0.42 EUR, 310 g CO2e, without 8 GPUs of unknown power".
 std::string energyText(const Energy& energy);
+// "1.2 J a step (41 W, modelled); an hour costs 0.42 EUR, 310 g CO2e".
+std::string energyOfStepText(const Energy& step);
 std::string energyJson(const Energy& energy);
 // "12.3 kJ, 0.42 EUR, 310 g CO2e"; "" where it is not known.
 std::string energyText(const RunFigures& figures);

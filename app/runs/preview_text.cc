@@ -164,7 +164,7 @@ std::string previewText(const Preview& preview) {
         rank.isServer() ? "server" : fmt::format("{}", rank.samples), mebibytes(rank.totalBytes()),
         rank.data * 1e3, rank.forward * 1e3, rank.backward * 1e3, rank.waiting * 1e3,
         rank.transfer * 1e3, rank.optimizer * 1e3);
-  if (!preview.ofProgram()) out += "\n" + energyText(predictedEnergy(preview)) + " a step\n";
+  if (!preview.ofProgram()) out += "\n" + energyOfStepText(predictedEnergy(preview)) + "\n";
   for (const Message& remark : preview.remarks) out += "\nnote: " + remark.text() + "\n";
   return out;
 }

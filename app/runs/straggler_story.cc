@@ -7,11 +7,16 @@
 
 namespace lockstep::app {
 
+namespace {
+double lostPerStep(const Straggler& slow) {
+  return std::max(slow.stepSeconds - slow.withoutSeconds, 0.0);
+}
+}  // namespace
+
 StragglerChange StragglerStory::close(std::int64_t step) {
   Straggler was = *std::exchange(slow_, std::nullopt);
-  const double lost = std::exchange(lost_, 0);
-  return {StragglerChange::Kind::kOver, std::move(was), step,
-          was.halted ? was.haltedSeconds : lost};
+  const double lost = was.halted ? was.haltedSeconds : was.link ? lostToLink_ : was.lostSeconds;
+  return {StragglerChange::Kind::kOver, std::move(was), step, lost};
 }
 
 std::vector<StragglerChange> StragglerStory::take(const std::optional<Straggler>& now,
@@ -21,15 +26,14 @@ std::vector<StragglerChange> StragglerStory::take(const std::optional<Straggler>
   if (over_) return out;
   over_ = ended;
   const std::int64_t fresh = step - std::exchange(counted_, step);
-  const bool goes =
-      slow_ && (ended || !now || !isSame(*slow_, *now) || slow_->halted != now->halted);
-  if (slow_ && fresh > 0)
-    lost_ += static_cast<double>(fresh) * std::max(slow_->stepSeconds - slow_->withoutSeconds, 0.0);
-  if (goes) out.push_back(close(step));
+  const bool same = slow_ && now && isSame(*slow_, *now) && slow_->halted == now->halted;
+  if (slow_ && fresh > 0) lostToLink_ += static_cast<double>(fresh) * lostPerStep(*slow_);
+  if (same) slow_->lostSeconds = now->lostSeconds;
+  if (slow_ && (ended || !same)) out.push_back(close(step));
   if (!now || ended) return out;
   if (!slow_) {
-    lost_ = static_cast<double>(std::max<std::int64_t>(step - now->sinceStep + 1, 0)) *
-            std::max(now->stepSeconds - now->withoutSeconds, 0.0);
+    lostToLink_ = static_cast<double>(std::max<std::int64_t>(step - now->sinceStep + 1, 0)) *
+                  lostPerStep(*now);
     out.push_back({Kind::kBegins, *now});
   } else if (slow_->evidence.cause == SlowCause::kUnknown &&
              now->evidence.cause != SlowCause::kUnknown) {

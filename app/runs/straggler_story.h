@@ -32,8 +32,8 @@ class StragglerStory {
 
   std::optional<Straggler> slow_;
   bool over_ = false;         // the run
-  std::int64_t counted_ = 0;  // steps up to this one are in lost_
-  double lost_ = 0;           // seconds
+  std::int64_t counted_ = 0;  // steps up to this one are in lostToLink_
+  double lostToLink_ = 0;     // seconds
 };
 
 // As the history keeps it; `wallNs`: when it changed.

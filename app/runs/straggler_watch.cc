@@ -56,6 +56,7 @@ std::vector<StragglerChange> StragglerWatch::look(const analysis::StepAnalyzer& 
     now->factor = worst->factor;
     now->stepSeconds = worst->stepSeconds;
     now->withoutSeconds = worst->withoutSeconds;
+    now->lostSeconds = worst->lostSeconds;
     now->sinceStep = worst->since;
     now->phase = analysis::slowPhaseName(worst->phase);
     now->evidence = ranks_.evidence(*worst, gpus);

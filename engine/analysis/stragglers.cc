@@ -264,6 +264,8 @@ void StragglerFinder::add(const std::vector<StepSample>& samples) {
     covered_ -= steps_.front().seconds;
     steps_.pop_front();
   }
+  for (Straggler& known : current_)
+    known.lostSeconds += steps_.back().ranks[static_cast<std::size_t>(known.rank)].excess;
   unseenSeconds_ += steps_.back().seconds;
   if (unseenSeconds_ < kEverySeconds) return;
   unseenSeconds_ = 0;
@@ -282,12 +284,20 @@ void StragglerFinder::look() {
       Straggler still = describe(0, rank);
       if (still.lostShare < kClearedShare) continue;
       still.since = known->since;
+      still.lostSeconds = known->lostSeconds;
       still.phase = known->phase;
       named.push_back(still);
       continue;
     }
     Straggler straggler = describe(slowNow ? shortBegin : 0, rank);
-    if (known != current_.end()) straggler.since = known->since;
+    if (known != current_.end()) {
+      straggler.since = known->since;
+      straggler.lostSeconds = known->lostSeconds;
+    } else {
+      for (const Step& step : steps_)
+        if (step.step >= straggler.since)
+          straggler.lostSeconds += step.ranks[static_cast<std::size_t>(rank)].excess;
+    }
     named.push_back(straggler);
   }
   // Without them, a step is shorter by the gap between the slowest of them and the slowest other

@@ -1,4 +1,5 @@
 // `lockstep energy` of real runs.
+#include <QJsonArray>
 #include <QTest>
 
 #include "tests/app/cli/cli_runner.h"

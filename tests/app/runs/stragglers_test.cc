@@ -157,6 +157,7 @@ class StragglersTest : public QObject {
     QVERIFY(known[0].kind == StragglerChange::Kind::kCauseKnown);
     QVERIFY(texts(known)[0].contains("a CPU quota held it back 40 % of the time"));
     slow.evidence.share = 0.5;
+    slow.lostSeconds = 4.2;  // measured, not of a step now times their number
     QVERIFY(story.take(slow, 70, false).empty());
     // Another one instead.
     const auto changes = story.take(slowRank(0, 75), 80, false);
@@ -168,10 +169,12 @@ class StragglersTest : public QObject {
     QCOMPARE(kept.cause, std::string("a CPU quota held it back 50 % of the time"));
     QCOMPARE(rowOf(changes[1], 7).endNs, std::int64_t{0});
     QCOMPARE(both.size(), 2);
-    QCOMPARE(both[0], QString("rank 2 (n3) was slow in steps 31 to 80: it cost 5.0 s"));
+    QCOMPARE(both[0], QString("rank 2 (n3) was slow in steps 31 to 80: it cost 4.2 s"));
     QVERIFY(both[1].startsWith("rank 0 (n1) is slow"));
     // The run ends.
-    QCOMPARE(texts(story.take(slowRank(0, 75), 90, true)),
+    Straggler other = slowRank(0, 75);
+    other.lostSeconds = 1.6;
+    QCOMPARE(texts(story.take(other, 90, true)),
              QStringList{"rank 0 (n1) was slow in steps 75 to 90: it cost 1.6 s"});
     QVERIFY(story.take(slowRank(0, 75), 90, true).empty());
   }

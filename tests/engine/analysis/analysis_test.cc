@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <numeric>
 
 #include "engine/analysis/analysis.h"
 #include "engine/base/random.h"
@@ -418,6 +419,31 @@ class AnalysisTest : public QObject {
     const double without = work + kTransfer + kOptimizer;
     QVERIFY(settled.withoutSeconds > 0.95 * without && settled.withoutSeconds < 1.35 * without);
     QVERIFY(settled.stepSeconds > 1.2 * settled.withoutSeconds);
+  }
+
+  // What a slow rank has cost is summed step by step: a hiccup in the last window is no measure of
+  // the thousands of steps before it.
+  void costIsOfTheStepsThatThereWere() {
+    for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+      const int slow = static_cast<int>(seed % 3);
+      const double late = 0.0005 + 0.004 * randomUniform(seed, 1);
+      std::vector<double> lost;  // by step
+      Run run(3, [&](int rank, std::int64_t step, double) {
+        if (rank != slow) return 0.002;
+        const double here = late + (step % 97 == 0 ? 0.3 * randomUniform(seed, 2) : 0);
+        lost.resize(static_cast<std::size_t>(step) + 1);
+        lost.back() = here;
+        return 0.002 + here;
+      });
+      run.advance(500 + static_cast<int>(1000 * randomUniform(seed, 3)));
+      QCOMPARE(run.stragglers().size(), std::size_t{1});
+      const Straggler& named = run.stragglers().front();
+      QCOMPARE(named.rank, slow);
+      const double expected = std::accumulate(lost.begin() + named.since, lost.end(), 0.0);
+      QVERIFY2(named.lostSeconds > 0.99 * expected && named.lostSeconds < 1.01 * expected,
+               qPrintable(
+                   QString("seed %1: %2 s of %3").arg(seed).arg(named.lostSeconds).arg(expected)));
+    }
   }
 
   void burstsAreNamed_data() {
