@@ -957,8 +957,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>每步</translation>
         </message>
         <message>
-            <source>per step, %1 an hour</source>
-            <translation>每步，每小时 %1</translation>
+            <source>per step, %1/h</source>
+            <translation>每步，%1/小时</translation>
         </message>
         <message>
             <source>per step, %1 W</source>

@@ -76,6 +76,32 @@ class HistoryPageTest : public QObject {
     Theme::instance().apply(Theme::Mode::kLight);
   }
 
+  // The table's column and the inspector.
+  void energyIsShown() {
+    const auto history = app::History::open(home_->home().historyFolder());
+    app::RunRow row = *(*history)->row(runs_[2].toStdString());
+    row.figures.joules = 7.2e6;
+    row.figures.cost = 1.5;
+    row.figures.currency = "CHF";
+    row.figures.carbonGrams = 1250;
+    QVERIFY((*history)->update(row).ok());
+    page_->reload();
+    const auto cell = [&](const QString& run) {
+      return page_->runs()
+          ->index(page_->runs()->find(run), RunTableModel::kEnergy)
+          .data()
+          .toString();
+    };
+    QVERIFY(wait([&] { return cell(runs_[2]) == "2 kWh"; }));
+    QCOMPARE(cell(runs_[1]), QString(QChar(0x2014)));
+    page_->selectRun(runs_[2]);
+    const auto rows = page_->inspectorRows();
+    for (const InspectorRow& wanted :
+         {InspectorRow{"Energy", "2 kWh"}, InspectorRow{"Cost", "1.50 CHF"},
+          InspectorRow{"CO2 equivalent", "1.25 kg"}})
+      QVERIFY2(rows.contains(wanted), qPrintable(wanted.name));
+  }
+
   void aFilterIsTyped() {
     type("state:failed");
     QVERIFY(wait([&] { return ids() == QStringList{runs_[1]}; }));

@@ -344,6 +344,26 @@ class LaunchTest : public QObject {
     QCOMPARE(dialog->findChild<QSpinBox*>("launchBatch")->value(), 32);
   }
 
+  // The energy of a step, and with prices in the cluster spec what an hour costs.
+  void energyIsPredicted() {
+    QFile file(home_->path("priced.yaml"));
+    QVERIFY(file.open(QFile::WriteOnly));
+    file.write(
+        "version: 1\nname: priced\nnodes: [{name: a}, {name: b}]\n"
+        "energy: {idle_watts: 100, busy_watts: 100, price_per_node_hour: 2, currency: CHF}\n");
+    file.close();
+    ModelPage* model = newModel("mlp");
+    LaunchDialog* dialog = window_->openLaunch(model, nullptr);
+    const auto text = [&](const char* name) { return dialog->findChild<QLabel*>(name)->text(); };
+    QVERIFY(wait([&] { return text("launchEnergyDetail").endsWith(" W"); }));
+    QVERIFY(text("launchEnergyValue").endsWith("J"));
+    dialog->reject();
+    QVERIFY(wait([&] { return window_->findChild<LaunchDialog*>() == nullptr; }));
+    window_->openFile(home_->path("priced.yaml"));
+    dialog = window_->openLaunch(model, qobject_cast<ClusterPage*>(window_->currentPage()));
+    QVERIFY(wait([&] { return text("launchEnergyDetail") == "per step, 2.00 CHF/h"; }));
+  }
+
   // Unsaved text is saved when it is launched; where that fails nothing is launched.
   void unsavedTextIsSavedAtLaunch() {
     ModelPage* page = newModel("mlp");

@@ -191,7 +191,7 @@ void PredictionView::showEnergy(const app::Preview& preview, bool told) {
   energy_->setValue(
       formatEnergy(energy.joules()),
       energy.cost
-          ? tr("per step, %1 an hour")
+          ? tr("per step, %1/h")
                 .arg(formatMoney(*energy.cost / energy.seconds * kSecondsPerHour, energy.currency))
           : tr("per step, %1 W").arg(formatNumber(energy.watts(), 3)));
 }
