@@ -219,7 +219,7 @@ class CliExcludeTest : public QObject {
     const auto recovering = result.all("recovering"), recovered = result.all("recovered");
     QCOMPARE(recovering.size(), qsizetype{1});
     QCOMPARE(recovering[0]["cause"].toString(), QString("a restart of all ranks was requested"));
-    QVERIFY(recovered[0]["seconds"].toDouble() < 60);
+    QVERIFY(recovered[0]["seconds"].toDouble() < 10);
     const CliResult late = cli.run({"restart", run});
     QVERIFY2(late.exit != 0 && late.err.contains("has ended"), late.text());
   }

@@ -108,7 +108,7 @@ class CliRecoveryTest : public QObject {
       QVERIFY2(recovering[i]["cause"].toString().contains("SIGKILL"), result.text());
       QVERIFY(recovering[i]["node"].toString().startsWith("local"));
       QVERIFY(recovering[i]["rank"].toInt(-1) >= 0);
-      QVERIFY2(recovered[i]["seconds"].toDouble() < 60, result.text());
+      QVERIFY2(recovered[i]["seconds"].toDouble() < 10, result.text());
       QVERIFY(recovered[i]["lost_steps"].toInt(-1) >= 0);
     }
     QVERIFY(cli.leave());
