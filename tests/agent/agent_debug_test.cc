@@ -67,7 +67,7 @@ struct Run {
   }
   bool goesOn(std::int64_t steps = 20) {
     const std::int64_t now = step();
-    return eventually([&] { return step() >= now + steps; }, 30);
+    return eventually([&] { return step() >= now + steps; });
   }
   grpc::Status stacks(int rank, node::v1::ReadRankStacksReply& reply) {
     node::v1::ReadRankStacksRequest request;
@@ -133,7 +133,7 @@ class Debugging {
     const std::lock_guard lock(mutex_);
     return replies_;
   }
-  bool says(node::v1::DebugRankReply::State state, double seconds = 10) const {
+  bool says(node::v1::DebugRankReply::State state, double seconds = 60) const {
     return eventually(
         [&] {
           const auto all = replies();
@@ -173,7 +173,7 @@ class Debugger {
   void raw(const std::string& bytes) {
     ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  // The next packet, within ten seconds.
+  // The next packet, within a minute.
   std::string receive() {
     for (;;) {
       const std::size_t begin = got_.find('$'), end = got_.find('#', begin);
@@ -183,7 +183,7 @@ class Debugger {
         raw("+");
         return body;
       }
-      const timeval limit{10, 0};
+      const timeval limit{60, 0};
       setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
       std::array<char, 4096> block{};
       const ssize_t count = recv(socket_.get(), block.data(), block.size(), 0);
@@ -304,7 +304,7 @@ class AgentDebugTest : public QObject {
     const std::string name = "busy) R 1\n\x1b]0;owned\x07\xff caf\xc3\xa9 ";
     const BusyShell shell(name);
     node::v1::ListProcessesRequest request;
-    request.set_seconds(0.7);
+    request.set_seconds(3);  // a while beside which the call itself is short
     request.set_most(500);
     node::v1::ListProcessesReply reply;
     const auto used = [&] {
@@ -318,7 +318,7 @@ class AgentDebugTest : public QObject {
     const double share =
         (used() - usedBefore) / (static_cast<double>(monotonicNow() - begun) * 1e-9);
     QVERIFY2(status.ok(), status.error_message().c_str());
-    QVERIFY(reply.seconds() >= 0.7 && reply.seconds() < 5);
+    QVERIFY(reply.seconds() >= 3 && reply.seconds() < 30);
     QVERIFY(reply.total() >= reply.processes_size());
     const node::v1::NodeProcess* found = nullptr;
     const node::v1::NodeProcess* own = nullptr;
@@ -554,9 +554,11 @@ class AgentDebugTest : public QObject {
     QVERIFY(debugger.ask("?").starts_with("T"));
     QVERIFY(debugging.says(node::v1::DebugRankReply::ATTACHED));
     QVERIFY(eventually([&] { return stateOf(pid) == 't'; }));
-    const std::int64_t before = run.step();
-    QTest::qWait(500);
-    QVERIFY(run.step() <= before + 1);  // it stands still
+    QVERIFY(eventually([&] {  // it stands still, once all that it did is told
+      const std::int64_t before = run.step();
+      QTest::qWait(500);
+      return run.step() == before;
+    }));
     node::v1::ReadRankStacksReply stacks;
     const Error busy = errorOf(run.stacks(0, stacks));
     QCOMPARE(busy.code, Code::kFailedPrecondition);
@@ -666,7 +668,7 @@ class AgentDebugTest : public QObject {
       to.sun_family = AF_UNIX;
       socket.string().copy(to.sun_path, sizeof to.sun_path - 1);
       const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
-      alarm(20);
+      alarm(60);
       if (setuid(kNobody) != 0 || ::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0)
         _exit(2);
       char byte = 0;

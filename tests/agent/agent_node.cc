@@ -121,10 +121,10 @@ Output runAgent(const std::vector<std::string>& arguments, const std::string& in
   for (const std::string& word : arguments) words << QString::fromStdString(word);
   process.start(QString::fromStdString(program()), words);
   Output output;
-  if (!process.waitForStarted(10000)) return output;
+  if (!process.waitForStarted(60000)) return output;
   process.write(input.data(), static_cast<qint64>(input.size()));
   process.closeWriteChannel();
-  if (!process.waitForFinished(60000)) {
+  if (!process.waitForFinished(120000)) {
     process.kill();
     process.waitForFinished(5000);
     return output;

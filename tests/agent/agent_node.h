@@ -15,17 +15,17 @@
 namespace lockstep::agent_test {
 
 // Polls until `condition` holds; false after `seconds`.
-bool eventually(const std::function<bool()>& condition, double seconds = 20);
+bool eventually(const std::function<bool()>& condition, double seconds = 60);
 std::vector<int> processesOfRun(const std::string& run);  // LOCKSTEP_RUN in their environment
 // A process that was killed lives until its last thread has ended: its first one may be a zombie
 // while the process still holds its locks and sockets.
 bool alive(int pid);
 std::shared_ptr<grpc::Channel> channelTo(const std::string& socket);
-std::unique_ptr<grpc::ClientContext> deadline(double seconds = 20);
+std::unique_ptr<grpc::ClientContext> deadline(double seconds = 60);
 
 // Calls that tell their progress before the result. `onProgress` returns false to cancel.
 struct ProgressCall {
-  double seconds = 20;
+  double seconds = 60;
   std::function<bool(const node::v1::DataProgress&)> onProgress = {};
 };
 grpc::Status prepare(node::v1::Agent::Stub& agent, const node::v1::PrepareRequest& request,
@@ -68,8 +68,8 @@ class Follower {
   Follower(const std::string& socket, std::uint64_t after = 0);
   ~Follower();
   std::vector<run::v1::Record> records() const;
-  bool waitFor(const std::function<bool(const run::v1::Record&)>& condition, double seconds = 30);
-  bool waitFinished(double seconds = 60);
+  bool waitFor(const std::function<bool(const run::v1::Record&)>& condition, double seconds = 60);
+  bool waitFinished(double seconds = 120);
   run::v1::RunState state() const;  // of `finished`, or unspecified
   std::string error() const;        // what and why of the first error
   std::string ended() const;        // how the stream ended, or that it has not

@@ -291,7 +291,7 @@ class AgentPeersTest : public QObject {
     nodes.prepare(0, nodes.request(0));
     auto stub = node::v1::Peers::NewStub(
         grpc::CreateChannel(nodes.prepared[0].peer_address(), grpc::InsecureChannelCredentials()));
-    auto context = deadline(3);
+    auto context = deadline();
     auto stream = stub->Join(context.get());
     stream->WritesDone();
     QVERIFY(!stream->Finish().ok());
@@ -370,14 +370,14 @@ class AgentPeersTest : public QObject {
     TwoNodes nodes(kEndless);
     nodes.prepare(0, nodes.request(0));
     const std::uint16_t port = portOf(nodes.prepared[0].peer_address());
+    QElapsedTimer clock;
+    clock.start();
     const int http = test::connectAndSay(port, "GET / HTTP/1.0\r\n\r\n");
     const int silent = test::connectAndSay(port, "");
     const int half = test::connectAndSay(port, test::beginOfHandshake());
-    QVERIFY(test::isClosed(http, 1));
-    QElapsedTimer clock;
-    clock.start();
-    QVERIFY(test::isClosed(silent, 8));
-    QVERIFY(test::isClosed(half, 8));
+    QVERIFY(test::isClosed(http, 60));
+    QVERIFY(test::isClosed(silent, 60));
+    QVERIFY(test::isClosed(half, 60));
     QVERIFY2(clock.elapsed() > 3000, std::to_string(clock.elapsed()).c_str());
     for (const int fd : {http, silent, half}) ::close(fd);
   }

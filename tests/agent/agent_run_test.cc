@@ -403,7 +403,7 @@ class AgentRunTest : public QObject {
     kill(node.pid(), SIGTERM);
     const int pid = node.pid();
     QVERIFY(eventually([&] { return !alive(pid); }));
-    QVERIFY(eventually([&] { return processesOfRun(ended.request.run()).empty(); }, 10));
+    QVERIFY(eventually([&] { return processesOfRun(ended.request.run()).empty(); }));
     const std::int64_t before = goesOn.records->lastStep(0);
     QVERIFY(eventually([&] { return goesOn.records->lastStep(0) > before; }));
     node.start();
@@ -474,7 +474,7 @@ class AgentRunTest : public QObject {
     request.set_generation(1);
     node::v1::KillReply reply;
     QVERIFY(run.supervisor->Kill(deadline().get(), request, &reply).ok());
-    QVERIFY(run.records->waitFinished(5));
+    QVERIFY(run.records->waitFinished(20));
     QCOMPARE(run.records->state(), run::v1::STOPPED);
     QVERIFY(run.noneLeft());
   }
@@ -577,7 +577,7 @@ class AgentRunTest : public QObject {
     // Its supervisor gives the disk a while to take the last records, but leaves.
     const int supervisor = supervisorOf(run.request.run());
     kill(supervisor, SIGTERM);
-    QVERIFY(eventually([&] { return !alive(supervisor); }, 30));
+    QVERIFY(eventually([&] { return !alive(supervisor); }));
     // What was kept has an end that says so, once there is space again.
     QVERIFY(filler.remove());
     node::v1::FindRunRequest find;

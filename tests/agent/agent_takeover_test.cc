@@ -26,7 +26,7 @@ namespace {
 
 constexpr Nanoseconds kMs = 1'000'000;
 constexpr Nanoseconds kLost = 1500 * kMs;  // RunLimits::lostPeer
-constexpr Nanoseconds kLimit = 40'000 * kMs;
+constexpr Nanoseconds kLimit = 50'000 * kMs;
 constexpr int kHeartbeatMs = 60;
 
 void must(const Status& status) {

@@ -77,26 +77,33 @@ class LinksTest : public QObject {
   void init() { sampler_ = {}; }
 
   void whatIsSentIsMeasured() {
+    Nanoseconds before = monotonicNow();
     QVERIFY(sample().empty());  // the first
+    Nanoseconds after = monotonicNow();
     Connection connection(true);
     QVERIFY(connection.ok());
     // The kernel counts the time of sending in its ticks, of up to 10 ms each: a transfer may begin
     // and end within one.
     double sending = 0;
     for (int i = 0; i < 20 && sending == 0; ++i) {
-      const Nanoseconds begin = monotonicNow();
       QCOMPARE(connection.send(20'000'000), std::size_t{20'000'000});
       QTest::qWait(600);
+      // The time between the samples was at least `least` and at most `most` seconds.
+      const Nanoseconds asked = monotonicNow();
       const auto links = sample();
-      const double seconds = static_cast<double>(monotonicNow() - begin) * 1e-9;
+      const Nanoseconds told = monotonicNow();
+      const double least = static_cast<double>(asked - after) * 1e-9,
+                   most = static_cast<double>(told - before) * 1e-9;
+      before = asked;
+      after = told;
       if (links.empty()) QSKIP("the kernel does not list connections");
       QCOMPARE(links.size(), std::size_t{1});
       QCOMPARE(links[0].node(), std::string("n2"));
-      QVERIFY2(std::abs(links[0].sent() * seconds - 2e7) < 2e6,
-               qPrintable(QString::number(links[0].sent() * seconds)));
+      QVERIFY2(links[0].sent() * least < 2.2e7 && links[0].sent() * most > 1.8e7,
+               qPrintable(QString("%1 in %2 to %3 s").arg(links[0].sent()).arg(least).arg(most)));
       QVERIFY(links[0].sending() < 0.9);  // most of the time nothing was under way
       QVERIFY(links[0].round_trip() > 0);
-      QVERIFY(links[0].round_trip() < 0.1);
+      QVERIFY(links[0].round_trip() < 1);
       QVERIFY2(links[0].resent() < 0.05, qPrintable(QString::number(links[0].resent())));
       sending = links[0].sending();
     }

@@ -513,7 +513,7 @@ class ProgramTest : public QObject {
     while (output.find("ready") == std::string::npos) QVERIFY(program->wait(kSecond, take));
     program->signal(SIGTERM);
     const Nanoseconds began = monotonicNow();
-    while (program->wait(kSecond, take)) QVERIFY(monotonicNow() - began < 10 * kSecond);
+    while (program->wait(kSecond, take)) QVERIFY(monotonicNow() - began < 60 * kSecond);
     QCOMPARE(output, std::string("ready\nsaved\n"));
     QCOMPARE(WEXITSTATUS(program->status()), 3);
     program->signal(SIGTERM);  // to none
@@ -532,7 +532,7 @@ class ProgramTest : public QObject {
     QVERIFY(WIFEXITED(ended.status));
     QCOMPARE(WEXITSTATUS(ended.status), 4);
     QVERIFY(ended.output.find("last\n") != std::string::npos);
-    QVERIFY2(ended.took < 5 * kSecond, std::to_string(ended.took).c_str());
+    QVERIFY2(ended.took < 15 * kSecond, std::to_string(ended.took).c_str());
     QByteArray first = QByteArray::fromStdString(ended.output);
     for (const QByteArray& line : first.split('\n'))
       if (const int pid = line.toInt(); pid > 0) kill(pid, SIGKILL);
@@ -555,7 +555,7 @@ class ProgramTest : public QObject {
     QVERIFY(pid > 0 && isThere(pid));
     kill(parent, SIGKILL);
     waitpid(parent, nullptr, 0);
-    QTRY_VERIFY_WITH_TIMEOUT(!isThere(pid), 5000);
+    QTRY_VERIFY_WITH_TIMEOUT(!isThere(pid), 60000);
     for (const int fd : tell) close(fd);
   }
   void itDiesWithItsObject() {

@@ -296,7 +296,7 @@ class SpoolTest : public QObject {
       }
     }
     QTRY_VERIFY_WITH_TIMEOUT(sizeOnDisk(path("m.db")) > 0 && !(*spool)->read(0, 1, 0)->empty(),
-                             1000);
+                             30000);
     for (const auto& record : readAll(**spool, after)) QVERIFY(!record.has_lost());
   }
 
@@ -387,7 +387,7 @@ class SpoolTest : public QObject {
     QVERIFY(spool.ok());
     const std::string text(1000, 'x');
     for (int i = 0; i < 12000; ++i) (*spool)->append(logRecord(text));
-    QTRY_VERIFY_WITH_TIMEOUT(troubles.load() > 0, 10000);
+    QTRY_VERIFY_WITH_TIMEOUT(troubles.load() > 0, 60000);
     const auto records = readAll(**spool, 0);
     QCOMPARE(records.back().sequence(), std::uint64_t{12000});
     std::uint64_t expected = 1;

@@ -153,12 +153,17 @@ class ClusterProgramTest : public QObject {
   }
   // The losses of the same program, started as torch.distributed's documentation says.
   static QStringList byHand(const QString& spec) {
+    QProcess free;
+    free.start("/usr/bin/python3",
+               {"-c", "import socket; print(socket.create_server(('', 0)).getsockname()[1])"});
+    if (!free.waitForFinished(60000)) return {};
+    const QString port = free.readAllStandardOutput().trimmed();
     std::vector<std::unique_ptr<QProcess>> ranks;
     for (int rank = 0; rank < 3; ++rank) {
       auto process = std::make_unique<QProcess>();
       QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
       environment.insert("MASTER_ADDR", "127.0.0.1");
-      environment.insert("MASTER_PORT", "29471");
+      environment.insert("MASTER_PORT", port);
       environment.insert("RANK", QString::number(rank));
       environment.insert("WORLD_SIZE", "3");
       environment.insert("GLOO_SOCKET_IFNAME", "lo");
@@ -168,7 +173,7 @@ class ClusterProgramTest : public QObject {
       ranks.push_back(std::move(process));
     }
     for (const auto& process : ranks)
-      if (!process->waitForFinished(60000)) process->kill();
+      if (!process->waitForFinished(120000)) process->kill();
     return lossesIn(ranks[0]->readAllStandardOutput());
   }
 

@@ -27,7 +27,7 @@ class TempFolder {
 };
 
 // Polls a condition, without a fixed sleep before it is true; false after the limit.
-bool waitFor(const std::function<bool()>& condition, int milliseconds = 30000);
+bool waitFor(const std::function<bool()>& condition, int milliseconds = 60000);
 // Runs a program to its end; its exit status, output through `output`. Aborts the test after 60 s.
 int runCommand(const std::vector<std::string>& argv, std::string* output = nullptr);
 std::string readText(const std::string& path);

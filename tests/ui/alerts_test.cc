@@ -22,7 +22,7 @@ using lockstep::tests::StudioHome;
 
 namespace {
 
-bool wait(const std::function<bool()>& done, int limitMs = 10'000) {
+bool wait(const std::function<bool()>& done, int limitMs = 60'000) {
   return QTest::qWaitFor(done, limitMs);
 }
 
@@ -237,7 +237,7 @@ class AlertsTest : public QObject {
     QVERIFY(!dialog->findChild<QPushButton*>("alertCommandTest")->isEnabled());
     click(dialog, "alertRulesDialogReject");
     QVERIFY(wait([&] { return !window_->findChild<AlertRulesDialog*>(); }));
-    QVERIFY(QThreadPool::globalInstance()->waitForDone(5000));
+    QVERIFY(QThreadPool::globalInstance()->waitForDone(60'000));
   }
 
   void theDialogFollowsTheLanguage() {

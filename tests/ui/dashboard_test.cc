@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kDashboardTab = 6;
 
-bool wait(const std::function<bool()>& done, int limitMs = 10'000) {
+bool wait(const std::function<bool()>& done, int limitMs = 60'000) {
   return QTest::qWaitFor(done, limitMs);
 }
 
@@ -335,7 +335,7 @@ class DashboardTest : public QObject {
     QCOMPARE(made->title(), QString("Exchange"));
     QCOMPARE(made->view()->series().size(), std::size_t{6});
     QVERIFY(handle(view, before)->hasFocus());
-    QTRY_COMPARE(made->view()->series()[0]->raw().size(), std::size_t{200});
+    QTRY_COMPARE_WITH_TIMEOUT(made->view()->series()[0]->raw().size(), std::size_t{200}, 60'000);
     // It is edited, and what it was comes back.
     QTest::mouseClick(made->findChild<QToolButton*>("dashboardMenu"), Qt::LeftButton);
     QVERIFY(choose(made, "dashboardPlotMenu", "dashboardEdit"));

@@ -22,7 +22,7 @@ using namespace lockstep::ui;
 
 namespace {
 
-bool wait(const std::function<bool()>& done, int limitMs = 20'000) {
+bool wait(const std::function<bool()>& done, int limitMs = 60'000) {
   return QTest::qWaitFor(done, limitMs);
 }
 

@@ -28,7 +28,7 @@ using lockstep::tests::StudioHome;
 
 namespace {
 
-bool wait(const std::function<bool()>& done, int limitMs = 10'000) {
+bool wait(const std::function<bool()>& done, int limitMs = 60'000) {
   return QTest::qWaitFor(done, limitMs);
 }
 
@@ -243,7 +243,7 @@ class HistoryPageTest : public QObject {
                               table_->viewport()->mapToGlobal(row.center()));
       QApplication::sendEvent(table_->viewport(), &event);
       auto* menu = page_->findChild<QMenu*>("runMenu");
-      if (!wait([&] { return menu->isVisible(); }, 2000)) return false;
+      if (!wait([&] { return menu->isVisible(); })) return false;
       for (QAction* action : menu->actions())
         if (action->objectName() == name) {
           QTest::mouseClick(menu, Qt::LeftButton, {}, menu->actionGeometry(action).center());

@@ -34,7 +34,7 @@ using lockstep::tests::StudioHome;
 
 namespace {
 
-bool wait(const std::function<bool()>& done, int limitMs = 15'000) {
+bool wait(const std::function<bool()>& done, int limitMs = 60'000) {
   return QTest::qWaitFor(done, limitMs);
 }
 
@@ -727,7 +727,7 @@ class LaunchTest : public QObject {
     if (auto* page = qobject_cast<Page*>(root))
       window_->findChild<QTabWidget*>("documents")->setCurrentWidget(page);
     QString wrong;
-    QVERIFY2(wait([&] { return (wrong = wrongWith(root)).isEmpty(); }, 10000), qPrintable(wrong));
+    QVERIFY2(wait([&] { return (wrong = wrongWith(root)).isEmpty(); }), qPrintable(wrong));
   }
 
   // Labels, buttons and fields below `root` that are seen have the room their texts need, and lie

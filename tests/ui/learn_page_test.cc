@@ -227,10 +227,10 @@ class LearnPageTest : public QObject {
     auto* next = page->findChild<QPushButton*>("lessonNext");
     const QString english = page->findChild<QLabel*>("lessonQuestion")->text();
     window_->setLanguage("zh_CN");
-    QTRY_VERIFY(page->findChild<QLabel*>("lessonQuestion")->text() != english);
+    QTRY_VERIFY_WITH_TIMEOUT(page->findChild<QLabel*>("lessonQuestion")->text() != english, 60'000);
     QVERIFY(next->text() != "Next");
     window_->setLanguage("en");
-    QTRY_COMPARE(page->findChild<QLabel*>("lessonQuestion")->text(), english);
+    QTRY_COMPARE_WITH_TIMEOUT(page->findChild<QLabel*>("lessonQuestion")->text(), english, 60'000);
     settle(page);
   }
 

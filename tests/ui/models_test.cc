@@ -382,7 +382,7 @@ class ModelsTest : public QObject {
     QAbstractItemModelTester tester(&layers);
     QCOMPARE(layers.rowCount(), 3);
     QCOMPARE(layers.index(1, LayerTableModel::kKind).data().toString(), QString("dense"));
-    QVERIFY(QTest::qWaitFor([&] { return layers.described(); }, 5000));
+    QVERIFY(QTest::qWaitFor([&] { return layers.described(); }, 30'000));
     QCOMPARE(layers.parameters(), 784 * 16 + 16 + 16 * 10 + 10);
     QVERIFY(document.insertItem("model.layers", 2, "dense: {units: 12}", "add").ok());
     QCOMPARE(layers.rowCount(), 4);

@@ -83,7 +83,7 @@ class PlacesTest : public QObject {
     page = qobject_cast<RunPage*>(window_->currentPage());
     QVERIFY(page);
     map = page->findChild<HeatMapView*>();
-    QTRY_COMPARE(map->chosenStep(), step);
+    QTRY_COMPARE_WITH_TIMEOUT(map->chosenStep(), step, 60'000);
     QCOMPARE(map->chosenRank(), 1);
     QCOMPARE(page->findChild<QTabWidget*>("runTabs")->currentIndex(), 3);
   }
@@ -93,7 +93,7 @@ class PlacesTest : public QObject {
     auto* page = qobject_cast<RunPage*>(window_->currentPage());
     QVERIFY(page);
     auto* map = page->findChild<HeatMapView*>();
-    QTRY_COMPARE(map->chosenRank(), 0);
+    QTRY_COMPARE_WITH_TIMEOUT(map->chosenRank(), 0, 60'000);
     QCOMPARE(map->chosenStep(), page->document()->steps().steps());
     window_->openLink(linkOf({"run:" + run_, "steps", 77, 3}));  // there is no such rank
     QTest::qWait(100);
@@ -108,7 +108,7 @@ class PlacesTest : public QObject {
     auto* map = page->findChild<HeatMapView*>();
     auto* tabs = page->findChild<QTabWidget*>("runTabs");
     QCOMPARE(tabs->currentIndex(), 2);
-    QTRY_COMPARE(map->chosenStep(), qint64{37});
+    QTRY_COMPARE_WITH_TIMEOUT(map->chosenStep(), qint64{37}, 60'000);
     QCOMPARE(map->chosenRank(), 1);
     QCOMPARE(tabs->currentIndex(), 2);
     // A run that goes on: a step that is to come is awaited until another is chosen.
@@ -116,7 +116,7 @@ class PlacesTest : public QObject {
     window_->openLink(linkOf({"run:" + live, "steps", 1, 5000}));
     page = qobject_cast<RunPage*>(window_->currentPage());
     QVERIFY(page && page->document()->run() == live);
-    QTRY_VERIFY(page->document()->loaded());
+    QTRY_VERIFY_WITH_TIMEOUT(page->document()->loaded(), 60'000);
     QTest::qWait(300);
     map = page->findChild<HeatMapView*>();
     QCOMPARE(map->chosenRank(), -1);
@@ -129,7 +129,7 @@ class PlacesTest : public QObject {
     for (int step = 401; step <= 5010; ++step)
       update.series[0].points.push_back({static_cast<double>(step), 0.1});
     page->document()->take(update);
-    QTRY_COMPARE(page->document()->steps().steps(), std::int64_t{5010});
+    QTRY_COMPARE_WITH_TIMEOUT(page->document()->steps().steps(), std::int64_t{5010}, 60'000);
     QTest::qWait(500);
     QCOMPARE(map->chosenRank(), 0);
     QCOMPARE(map->chosenStep(), chosen);
@@ -163,9 +163,9 @@ class PlacesTest : public QObject {
       QVERIFY((*files)->remove(second.toStdString()).ok());
     }
     QTest::keyClick(window_.get(), Qt::Key_Left, Qt::AltModifier);
-    QTRY_COMPARE(window_->currentPage(), page);
+    QTRY_COMPARE_WITH_TIMEOUT(window_->currentPage(), page, 60'000);
     QTest::keyClick(window_.get(), Qt::Key_Right, Qt::AltModifier);
-    QTRY_COMPARE(window_->currentPage(), history);
+    QTRY_COMPARE_WITH_TIMEOUT(window_->currentPage(), history, 60'000);
   }
 
   void aBadLinkIsTold() {

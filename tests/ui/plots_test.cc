@@ -108,7 +108,7 @@ class PlotsTest : public QObject {
     view.resize(600, 300);
     view.show();
     auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
-    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().upper > 99; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().upper > 99; }, 30'000));
     canvas->replot(QCustomPlot::rpImmediateRefresh);
     const QImage image = canvas->toPixmap().toImage();
     const QColor wanted = Theme::instance().series(1);
@@ -173,7 +173,7 @@ class PlotsTest : public QObject {
     view.resize(1600, 900);
     view.show();
     auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
-    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 9e4; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 9e4; }, 30'000));
     std::vector<qint64> times;
     for (int i = 0; i < 9; ++i) {
       QElapsedTimer timer;
@@ -209,7 +209,7 @@ class PlotsTest : public QObject {
     QCOMPARE(canvasB->xAxis->range().lower, 10.0);
     QCOMPARE(canvasB->xAxis->range().upper, 20.0);
     group->follow();
-    QVERIFY(QTest::qWaitFor([&] { return canvasA->xAxis->range().upper > 90; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return canvasA->xAxis->range().upper > 90; }, 30'000));
     // Paused, the picture stands still while data go on arriving; zoom is shared all the same.
     group->setPaused(true);
     a.series()[0]->append(500, 1);
@@ -219,11 +219,11 @@ class PlotsTest : public QObject {
     QSignalSpy painted(canvasB, &QCustomPlot::afterReplot);
     canvasA->xAxis->setRange(30, 50);
     QCOMPARE(canvasB->xAxis->range().lower, 30.0);
-    QVERIFY(QTest::qWaitFor([&] { return painted.size() > 0; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return painted.size() > 0; }, 30'000));
     group->follow();  // asked for: with what has come meanwhile
-    QVERIFY(QTest::qWaitFor([&] { return canvasB->xAxis->range().upper > 90; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return canvasB->xAxis->range().upper > 90; }, 30'000));
     group->setPaused(false);
-    QVERIFY(QTest::qWaitFor([&] { return canvasA->xAxis->range().upper > 400; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return canvasA->xAxis->range().upper > 400; }, 30'000));
   }
 
   // Added twice, a view is one; added to another group, it is in that alone; and a view that comes
@@ -244,7 +244,7 @@ class PlotsTest : public QObject {
     auto* other = b.findChild<QCustomPlot*>("plotCanvas");
     steps->add(&a);
     steps->setLogX(true);
-    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 90; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 90; }, 30'000));
     canvas->xAxis->setRange(10, 20);
     QVERIFY(!steps->following());
     steps->add(&b);
@@ -254,7 +254,7 @@ class PlotsTest : public QObject {
     QCOMPARE(other->xAxis->scaleType(), QCPAxis::stLogarithmic);
     time->add(&b);
     QCOMPARE(other->xAxis->scaleType(), QCPAxis::stLinear);
-    QVERIFY(QTest::qWaitFor([&] { return other->xAxis->range().upper > 90; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return other->xAxis->range().upper > 90; }, 30'000));
     steps->setXRange(30, 40, nullptr);
     QCOMPARE(canvas->xAxis->range().upper, 40.0);
     QVERIFY(other->xAxis->range().upper > 90);
@@ -272,7 +272,7 @@ class PlotsTest : public QObject {
     view.setUnit(PlotView::Unit::kBytes);
     view.show();
     auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
-    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().upper > 9e10; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().upper > 9e10; }, 30'000));
     const auto labels = [&] {
       canvas->replot(QCustomPlot::rpImmediateRefresh);
       const QVector<QString> all = canvas->yAxis->tickVectorLabels();
@@ -281,12 +281,12 @@ class PlotsTest : public QObject {
     QVERIFY2(labels().contains("10 GB"), qPrintable(labels().join("|")));
     QVERIFY(canvas->yAxis->range().lower > 0);
     view.setLogY(false);
-    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().lower <= 0; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().lower <= 0; }, 30'000));
     QVERIFY2(labels().filter("GB").size() > 1, qPrintable(labels().join("|")));
     view.setUnit(PlotView::Unit::kPercent);
-    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().upper < 2; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().upper < 2; }, 30'000));
     view.setUnit(PlotView::Unit::kNumber);
-    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().upper > 9e10; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().upper > 9e10; }, 30'000));
     QVERIFY(labels().filter("B").isEmpty() && labels().filter("%").isEmpty());
   }
 
@@ -317,11 +317,11 @@ class PlotsTest : public QObject {
     for (PlotView* view : views)
       for (int x = 0; x < 50; ++x) view->series()[0]->append(x, x);
     for (PlotView* view : views) view->markDirty();
-    QVERIFY(QTest::qWaitFor([&] { return near.size() > 0; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return near.size() > 0; }, 30'000));
     QTest::qWait(80);
     QCOMPARE(far.size(), 0);
     area.ensureWidgetVisible(views[5]);
-    QVERIFY(QTest::qWaitFor([&] { return canvasOf(views[5])->xAxis->range().upper > 40; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return canvasOf(views[5])->xAxis->range().upper > 40; }, 30'000));
   }
 
   // However long the legend of a picture is, the plot keeps its room.
@@ -431,7 +431,7 @@ class PlotsTest : public QObject {
     QVERIFY(canvas->xAxis->range().upper < 510);
     QVERIFY(canvas->yAxis->range().lower < -9);
     group->follow();
-    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 990; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 990; }, 30'000));
     QTest::mouseClick(canvas, Qt::LeftButton, {}, canvas->rect().center());
     QVERIFY(group->following());
     // By keys: out of all there is nothing to see.
@@ -453,7 +453,7 @@ class PlotsTest : public QObject {
     view.resize(400, 240);
     view.show();
     auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
-    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 1900; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 1900; }, 30'000));
     view.showCrosshair(1240.3, true);
     const auto texts = [&] {
       QStringList out;
@@ -499,7 +499,7 @@ class PlotsTest : public QObject {
         series->append(i * most / (kind == 4 ? 20 : 1), most * (0.5 + 0.5 * std::sin(i)));
       QSignalSpy painted(canvas, &QCustomPlot::afterReplot);
       view.resetZoom();
-      QVERIFY(QTest::qWaitFor([&] { return painted.size() > 0; }, 3000));
+      QVERIFY(QTest::qWaitFor([&] { return painted.size() > 0; }, 30'000));
       canvas->replot(QCustomPlot::rpImmediateRefresh);
       for (QCPAxis* axis : {canvas->xAxis, canvas->yAxis}) {
         const QVector<QString> labels = axis->tickVectorLabels();
@@ -526,7 +526,7 @@ class PlotsTest : public QObject {
     view.resize(600, 300);
     view.show();
     auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
-    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 19'000; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 19'000; }, 30'000));
     canvas->replot(QCustomPlot::rpImmediateRefresh);
     const QImage image = canvas->toPixmap().toImage();
     const QColor wanted = Theme::instance().series(1);
@@ -581,7 +581,7 @@ class PlotsTest : public QObject {
     view.resize(300, 200);
     view.show();
     auto* empty = view.findChild<QLabel*>("plotEmpty");
-    QVERIFY(QTest::qWaitFor([&] { return empty->isVisible() && empty->width() > 100; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return empty->isVisible() && empty->width() > 100; }, 30'000));
     QCOMPARE(empty->text(), QString("No data yet."));
   }
 };

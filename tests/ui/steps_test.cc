@@ -38,7 +38,7 @@ constexpr int kStepsTab = 3, kStragglersTab = 4, kTrafficTab = 5;
 
 template <typename F>
 bool wait(F condition) {
-  return QTest::qWaitFor(condition, 10'000);
+  return QTest::qWaitFor(condition, 60'000);
 }
 
 }  // namespace
@@ -299,7 +299,7 @@ class StepsTest : public QObject {
     QCOMPARE(nodes->rowCount(), 3);
     QCOMPARE(nodes->index(0, 0).data().toString(), QString("local1"));
     for (const int column : {NodeTrafficModel::kPlannedOut, NodeTrafficModel::kMeasuredOut})
-      QTRY_VERIFY(nodes->index(0, column).data().toString().endsWith("B"));
+      QTRY_VERIFY_WITH_TIMEOUT(nodes->index(0, column).data().toString().endsWith("B"), 60'000);
   }
 
   void theMapIsATableToo() {

@@ -131,7 +131,7 @@ class StudioDebugTest : public QObject {
     return dialog_->findChild<QLabel*>(QString("debug%1EmptyText").arg(tab))->text();
   }
   bool done(ui::DebugDialog::Tab tab) const {
-    return tests::wait([&] { return !dialog_->isReading(tab); }, 40'000);
+    return tests::wait([&] { return !dialog_->isReading(tab); });
   }
   void showTab(ui::DebugDialog::Tab tab) const {
     auto* bar = dialog_->findChild<QTabWidget*>("debugTabs")->tabBar();
@@ -225,7 +225,7 @@ class StudioDebugTest : public QObject {
     qputenv("SHELL", "/bin/sh");
     QTest::mouseClick(dialog_->findChild<QPushButton*>("debugTerminal"), Qt::LeftButton);
     qunsetenv("TERMINAL");
-    QVERIFY(tests::wait([&] { return QFile::exists(mark); }, 10'000));
+    QVERIFY(tests::wait([&] { return QFile::exists(mark); }));
     QFile said(mark);
     QVERIFY(said.open(QIODevice::ReadOnly));
     const QByteArrayList words = said.readAll().trimmed().split('\n');
@@ -257,22 +257,22 @@ class StudioDebugTest : public QObject {
       QVERIFY2(error->text().contains("apt install gdbserver"), qPrintable(error->text()));
       return;
     }
-    QVERIFY(tests::wait([&] { return command->isVisible(); }, 20'000));
+    QVERIFY(tests::wait([&] { return command->isVisible(); }));
     picture("debugger");
     const QString socket = command->text().section('\'', 1, 1).section(' ', -1);
     const int debugger = connectTo(socket);
     QVERIFY2(debugger >= 0, qPrintable(command->text()));
     QCOMPARE(::send(debugger, "$?#3f", 5, MSG_NOSIGNAL), ssize_t{5});
     auto* state = dialog_->findChild<QLabel*>("debuggerState");
-    QVERIFY(tests::wait([&] { return state->text().contains("attached"); }, 10'000));
+    QVERIFY(tests::wait([&] { return state->text().contains("attached"); }));
     picture("attached");
     ::close(debugger);
-    QVERIFY(tests::wait([&] { return state->text().contains("Waiting"); }, 10'000));
+    QVERIFY(tests::wait([&] { return state->text().contains("Waiting"); }));
     const std::int64_t before = road_->page()->document()->lastStep();
     QVERIFY(tests::wait([&] { return road_->page()->document()->lastStep() > before + 5; }));
     QCOMPARE(accept()->text(), "Detach");
     QTest::mouseClick(accept(), Qt::LeftButton);
-    QVERIFY(tests::wait([&] { return !QFile::exists(socket); }, 10'000));
+    QVERIFY(tests::wait([&] { return !QFile::exists(socket); }));
     QVERIFY(!command->isVisible());
   }
 
@@ -293,7 +293,7 @@ class StudioDebugTest : public QObject {
     const qint64 took = clock.elapsed();
     for (const int pid : supervisors) ::kill(pid, SIGCONT);
     QVERIFY(reading && cancelled);
-    QVERIFY2(took < 200, "the window's thread was held up");
+    QVERIFY2(took < 3000, "the window's thread was held up");
     QTest::mouseClick(accept(), Qt::LeftButton);
     QVERIFY(done(ui::DebugDialog::kStacks));
     QVERIFY2(dialog_->findChild<QTreeView*>("debugStacks")->isVisible(),

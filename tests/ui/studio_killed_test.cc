@@ -7,7 +7,7 @@ using namespace lockstep;
 namespace {
 
 // Steps that take long enough for a run to be in its middle for seconds.
-constexpr int kRanks = 2, kSteps = 3000, kBatch = 512, kKilledAfter = 200;
+constexpr int kRanks = 2, kSteps = 4500, kBatch = 512, kKilledAfter = 200;
 
 // Whether the history has points of the run's loss.
 bool isKept(const app::Home& home, const QString& run) {
@@ -22,14 +22,14 @@ bool isKept(const app::Home& home, const QString& run) {
 }
 
 // Launches a run, says its name once it is well under way, and follows it until killed.
-int studioToBeKilled(const QString& home) {
+int studioToBeKilled(const QString& home, const QString& steps) {
   app::Home own;
   own.root = home.toStdString();
   tests::StudioRoad road(own);
   road.open();
   road.launch("fashion-mlp.yaml",
               {{"batch: 32 ", QString("batch: %1 ").arg(kBatch)},
-               {"epochs: 5", QString("epochs: 40\n  max_steps: %1").arg(kSteps)}},
+               {"epochs: 5", QString("epochs: 1000000\n  max_steps: %1").arg(steps)}},
               nullptr, kRanks);
   if (!road.page() ||
       !tests::wait([&] { return road.page()->document()->lastStep() >= kKilledAfter; }))
@@ -44,12 +44,12 @@ class Studio : public QObject {
   Q_OBJECT
 
  public:
-  static QString home;  // of the studio that is to be killed; none in a test
+  static QString home, steps;  // of the studio that is to be killed; none in a test
 
  private Q_SLOTS:
-  void studio() { QCOMPARE(studioToBeKilled(home), 0); }
+  void studio() { QCOMPARE(studioToBeKilled(home, steps), 0); }
 };
-QString Studio::home;
+QString Studio::home, Studio::steps;
 
 }  // namespace
 
@@ -62,6 +62,8 @@ class StudioKilledTest : public QObject {
   }
   void cleanup() {
     if (!road_) return;
+    if (!run_.isEmpty()) (void)lockstep({"kill", run_});
+    run_.clear();
     road_->close();
     road_->endAgents();
     road_.reset();
@@ -80,7 +82,8 @@ class StudioKilledTest : public QObject {
     QProcess studio;
     studio.setProcessChannelMode(QProcess::MergedChannels);
     studio.start(QCoreApplication::applicationFilePath(),
-                 {"--studio", QString::fromStdString(home_->home().root)});
+                 {"--studio", QString::fromStdString(home_->home().root),
+                  QString::number(afterTheEnd ? kSteps : 1'000'000'000)});
     QByteArray said;
     QVERIFY2(tests::wait(
                  [&] {
@@ -91,11 +94,11 @@ class StudioKilledTest : public QObject {
              said);
     const auto at = said.indexOf("\nrun ");
     QVERIFY2(at >= 0, said);
-    const QString run = QString::fromUtf8(said.mid(at + 5).split('\n')[0].trimmed());
+    const QString run = run_ = QString::fromUtf8(said.mid(at + 5).split('\n')[0].trimmed());
     QCOMPARE(road_->processes("worker", run).size(), std::size_t{kRanks});
 
     QVERIFY(::kill(static_cast<pid_t>(studio.processId()), SIGKILL) == 0);
-    QVERIFY(studio.waitForFinished(10'000));
+    QVERIFY(studio.waitForFinished(60'000));
     QCOMPARE(studio.exitStatus(), QProcess::CrashExit);
     QCOMPARE(road_->processes("worker", run).size(), std::size_t{kRanks});  // it goes on
     if (afterTheEnd) QVERIFY(tests::wait([&] { return road_->processes("worker", run).empty(); }));
@@ -112,14 +115,23 @@ class StudioKilledTest : public QObject {
     }));
     qInfo("reopened with %lld steps in the history",
           static_cast<long long>(page->document()->lastStep()));
-    QVERIFY(page->document()->lastStep() > 0);
-    QVERIFY2(tests::wait([&] { return page->document()->row().phase == app::RunState::SUCCEEDED; }),
+    const std::int64_t before = page->document()->lastStep();
+    QVERIFY(before > 0);
+    if (!afterTheEnd) {
+      QVERIFY2(tests::wait([&] { return page->document()->lastStep() > before; }),
+               qPrintable(page->message()->details()));
+      page->document()->ask(app::RunRequest::kStop);
+    }
+    const auto end = afterTheEnd ? app::RunState::SUCCEEDED : app::RunState::STOPPED;
+    QVERIFY2(tests::wait([&] { return page->document()->row().phase == end; }),
              qPrintable(page->message()->details()));
+    const auto steps = static_cast<std::size_t>(page->document()->row().figures.steps);
+    if (afterTheEnd) QCOMPARE(steps, std::size_t{kSteps});
     const auto line = page->document()->series("loss");
-    QVERIFY(tests::wait([&] { return line->raw().size() >= kSteps; }));
-    checkSteps(line->raw());
+    QVERIFY(tests::wait([&] { return line->raw().size() >= steps; }));
+    checkSteps(line->raw(), steps);
 
-    checkHistory(run);
+    checkHistory(run, steps);
   }
 
   // The program itself. The run was launched by the command line, which does not record it.
@@ -136,9 +148,9 @@ class StudioKilledTest : public QObject {
         bin + "/lockstep",
         {"--home", home, "run", QString::fromStdString(tests::examplePath("fashion-mlp.yaml")),
          "--local", "2", "--detach", "--set", QString("training.max_steps=%1").arg(kSteps), "--set",
-         QString("training.batch=%1").arg(kBatch), "--set", "training.epochs=40"});
-    QVERIFY(launch.waitForFinished(60'000));
-    const QString run = QString::fromUtf8(launch.readAllStandardOutput()).trimmed();
+         QString("training.batch=%1").arg(kBatch), "--set", "training.epochs=1000000"});
+    QVERIFY(launch.waitForFinished(120'000));
+    const QString run = run_ = QString::fromUtf8(launch.readAllStandardOutput()).trimmed();
     QVERIFY2(launch.exitCode() == 0 && !run.isEmpty(), launch.readAllStandardError());
 
     QProcess studio, again;
@@ -147,7 +159,7 @@ class StudioKilledTest : public QObject {
     const auto workers = road_->processes("worker", run);
     QCOMPARE(workers.size(), std::size_t{kRanks});
     QVERIFY(::kill(static_cast<pid_t>(studio.processId()), SIGKILL) == 0);
-    QVERIFY(studio.waitForFinished(10'000));
+    QVERIFY(studio.waitForFinished(60'000));
     QVERIFY(recorded(run) < kSteps);
     QVERIFY(road_->processes("worker", run) == workers);  // it goes on
 
@@ -159,8 +171,8 @@ class StudioKilledTest : public QObject {
       return row.ok() && row->phase == app::RunState::SUCCEEDED;
     }));
     again.kill();
-    QVERIFY(again.waitForFinished(10'000));
-    checkHistory(run);
+    QVERIFY(again.waitForFinished(60'000));
+    checkHistory(run, kSteps);
   }
 
  private:
@@ -173,7 +185,14 @@ class StudioKilledTest : public QObject {
     return points.ok() ? points->size() : 0;
   }
 
-  void checkHistory(const QString& run) {
+  // The command's exit status.
+  int lockstep(const QStringList& words) const {
+    return QProcess::execute(
+        qEnvironmentVariable("LOCKSTEP_BIN") + "/lockstep",
+        QStringList{"--home", QString::fromStdString(home_->home().root)} + words);
+  }
+
+  void checkHistory(const QString& run, std::size_t steps) {
     auto history = app::History::open(home_->home().historyFolder());
     QVERIFY(history.ok());
     auto store = (*history)->openRun(run.toStdString());
@@ -188,25 +207,27 @@ class StudioKilledTest : public QObject {
       QVERIFY(points.ok());
       ui::Pyramid line;
       for (const app::Point& point : *points) line.append(point.x, point.y);
-      checkSteps(line);
+      checkSteps(line, steps);
     }
     QVERIFY(curves >= 2);
   }
 
-  static void checkSteps(const ui::Pyramid& line) {
-    QCOMPARE(line.size(), std::size_t{kSteps});
+  static void checkSteps(const ui::Pyramid& line, std::size_t steps) {
+    QCOMPARE(line.size(), steps);
     for (std::size_t i = 0; i < line.size(); ++i) QCOMPARE(line.x(i), static_cast<double>(i + 1));
   }
 
   std::unique_ptr<tests::StudioHome> home_;
   std::unique_ptr<tests::StudioRoad> road_;
+  QString run_;
 };
 
 int main(int argc, char** argv) {
   QApplication app(argc, argv);
   const QStringList arguments = QApplication::arguments();
-  if (arguments.size() == 3 && arguments[1] == "--studio") {
+  if (arguments.size() == 4 && arguments[1] == "--studio") {
     Studio::home = arguments[2];
+    Studio::steps = arguments[3];
     Studio once;
     return QTest::qExec(&once);
   }

@@ -17,7 +17,7 @@ if rank == 0:
     server = socket.create_server(place)
     peers = [server.accept()[0] for _ in range(world - 1)]
 else:
-    for _ in range(200):
+    for _ in range(2000):
         try:
             peer = socket.create_connection(place)
             break
@@ -43,7 +43,7 @@ dist.init_process_group("gloo")
 rank = dist.get_rank()
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 8))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for step in range(1, 101):
+for step in range(1, 100001):
     time.sleep(0.1 if rank == 1 and step >= 20 else 0.02)
     loss = model(torch.randn(32, 64)).square().mean()
     optimizer.zero_grad(); loss.backward(); optimizer.step()
@@ -110,8 +110,11 @@ class StudioProgramTest : public QObject {
     if (QTest::currentTestFailed()) return;
     auto* run = qobject_cast<ui::RunPage*>(road_->window()->currentPage());
     QVERIFY(run);
-    QVERIFY(tests::wait([&] { return run->document()->slow().has_value(); }));
-    QCOMPARE(run->document()->slow()->rank, 1);
+    // Another one may be slow for a while, where other work has the cores.
+    QVERIFY(tests::wait([&] {
+      const auto& slow = run->document()->slow();
+      return slow && slow->rank == 1 && run->document()->lastStep() > 30;
+    }));
     auto* tabs = run->findChild<QTabWidget*>("runTabs");
     const auto shown = [tabs] {
       QStringList out;
@@ -119,7 +122,8 @@ class StudioProgramTest : public QObject {
         if (tabs->isTabVisible(tab)) out << tabs->tabText(tab);
       return out.join(' ');
     };
-    QTRY_COMPARE(shown(), QString("Overview Nodes Logs Steps Stragglers Dashboard"));
+    QTRY_COMPARE_WITH_TIMEOUT(shown(), QString("Overview Nodes Logs Steps Stragglers Dashboard"),
+                              60'000);
     for (int tab = 0; tab < tabs->count(); ++tab) {
       if (!tabs->isTabVisible(tab)) continue;
       tabs->setCurrentIndex(tab);
@@ -132,8 +136,9 @@ class StudioProgramTest : public QObject {
     QCOMPARE(rows.value("Output"), "1 of 3 ranks");
     for (const char* library : {"PyTorch DDP", "torch.distributed", "torch.optim"})
       QVERIFY2(rows.value(library).endsWith(", all ranks"), qPrintable(rows.value(library)));
+    run->document()->ask(app::RunRequest::kStop);
     QVERIFY(tests::wait([&] { return app::isFinal(run->document()->row().phase); }));
-    QCOMPARE(run->document()->row().figures.steps, 100);
+    QCOMPARE(run->document()->row().phase, app::RunState::STOPPED);
   }
 
   // The form becomes that of a program, or of a model, with the text.

@@ -28,7 +28,7 @@
 
 namespace lockstep::tests {
 
-inline bool wait(const std::function<bool()>& done, int limitMs = 60'000) {
+inline bool wait(const std::function<bool()>& done, int limitMs = 120'000) {
   return QTest::qWaitFor(done, limitMs);
 }
 
@@ -76,9 +76,9 @@ class StudioRoad {
                         {"leave", "--workdir", workdir});
     }
     for (const int pid : agents_) ::kill(pid, SIGTERM);
-    for (const int pid : agents_) QVERIFY(wait([&] { return ::kill(pid, 0) != 0; }, 15'000));
+    for (const int pid : agents_) QVERIFY(wait([&] { return ::kill(pid, 0) != 0; }));
     agents_.clear();
-    QVERIFY(wait([&] { return processes("supervise").empty(); }, 15'000));
+    QVERIFY(wait([&] { return processes("supervise").empty(); }));
   }
 
   // One to end with the others.
@@ -141,7 +141,7 @@ class StudioRoad {
     QObject::connect(dialog.data(), &ui::LaunchDialog::launched, window_.get(),
                      [this](const QString& id) { run_ = id; });
     dialog->findChild<QPushButton*>("launchDialogAccept")->click();
-    QVERIFY2(wait([&] { return !run_.isEmpty() || !refused().isEmpty(); }, 90'000),
+    QVERIFY2(wait([&] { return !run_.isEmpty() || !refused().isEmpty(); }, 120'000),
              "the launch did not end");
     *refusal = run_.isEmpty() ? refused() : QString();
     collectLocal();
@@ -158,12 +158,26 @@ class StudioRoad {
 
   // To the end of a run of that many steps.
   void finish(int steps, int ranks) {
-    QVERIFY2(wait([&] { return app::isFinal(page_->document()->row().phase); }, 90'000),
+    QVERIFY2(wait([&] { return app::isFinal(page_->document()->row().phase); }, 120'000),
              qPrintable(page_->message()->details()));
     collectLocal();
     QCOMPARE(page_->document()->row().phase, app::RunState::SUCCEEDED);
     QCOMPARE(page_->document()->row().figures.steps, steps);
     QCOMPARE(page_->document()->series("loss")->raw().size(), static_cast<std::size_t>(steps));
+    QCOMPARE(page_->document()->breakdown().size(), static_cast<std::size_t>(ranks));
+  }
+
+  // The end of a run that would go on: each of its curves has every step.
+  void stop(int ranks) {
+    page_->document()->ask(app::RunRequest::kStop);
+    QVERIFY2(wait([&] { return app::isFinal(page_->document()->row().phase); }),
+             qPrintable(page_->message()->details()));
+    collectLocal();
+    QCOMPARE(page_->document()->row().phase, app::RunState::STOPPED);
+    const auto& line = page_->document()->series("loss")->raw();
+    QCOMPARE(static_cast<std::int64_t>(line.size()),
+             static_cast<std::int64_t>(page_->document()->row().figures.steps));
+    for (std::size_t i = 0; i < line.size(); ++i) QCOMPARE(line.x(i), static_cast<double>(i + 1));
     QCOMPARE(page_->document()->breakdown().size(), static_cast<std::size_t>(ranks));
   }
 

@@ -98,7 +98,7 @@ class ToolsTest : public QObject {
       QVERIFY(tests::wait([&] { return !dialog->running(); }));
       QVERIFY2(outcome(dialog).startsWith("Ended"), qPrintable(outcome(dialog)));
     }
-    QVERIFY(tests::wait([&] { return ::kill(pid, 0) != 0; }, 15'000));
+    QVERIFY(tests::wait([&] { return ::kill(pid, 0) != 0; }));
   }
 
   void aLaunchHasItsPreflight() {

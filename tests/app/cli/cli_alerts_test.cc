@@ -99,16 +99,17 @@ class CliAlertsTest : public QObject {
     for (const QJsonObject& alert : alerts) {
       QCOMPARE(alert["run"], run.first("started")["run"]);
       QVERIFY(!alert["text"].toString().isEmpty());
-      story << alert["rule"].toString() + ' ' + alert["state"].toString() + ' ' +
-                   alert["subject"].toString();
+      const QString rule = alert["rule"].toString();
+      if (rule != "disk-free" && rule != "run-ended") continue;  // the machine is busy
+      story << rule + ' ' + alert["state"].toString() + ' ' + alert["subject"].toString();
+      if (story.size() == 1) QVERIFY(alert["text"].toString().contains("GiB of free disk space"));
     }
     QCOMPARE(story, QStringList(
                         {"disk-free raised local1", "disk-free over local1", "run-ended raised "}));
-    QVERIFY(alerts[0]["text"].toString().contains("GiB of free disk space"));
     QCOMPARE(run.last()["event"].toString(), QString("finished"));
     QFile told(cli.path("told"));
     QVERIFY(told.open(QIODevice::ReadOnly));
-    QCOMPARE(told.readAll().count('\n'), 3);
+    QCOMPARE(told.readAll().count('\n'), alerts.size());
     const CliResult text = cli.run(mlp());
     QVERIFY2(text.exit == 0 && text.err.contains("alert: local1 has ") &&
                  text.err.contains("(disk-free)") && text.err.contains("alert over: "),
@@ -164,7 +165,6 @@ class CliAlertsTest : public QObject {
       if (rule["rule"].toString() == name) return rule;
     return {};
   }
-  // Long enough for samples of the node.
   // Long enough for some samples of its node.
   static QStringList mlp() {
     return {"run",
@@ -173,9 +173,9 @@ class CliAlertsTest : public QObject {
             "1",
             "--no-benchmark",
             "--set",
-            "training.epochs=20",
+            "training.epochs=100",
             "--set",
-            "training.max_steps=6000"};
+            "training.max_steps=20000"};
   }
 };
 

@@ -141,7 +141,8 @@ class CliGcTest : public QObject {
     const QString cluster = clusterOf({"n1", "n2"});
     const CliResult started =
         cli_->run({"run", example("fashion-mlp"), "--cluster", clusterOf({"n1"}), "--no-benchmark",
-                   "--detach", "--json", "--set", "training.epochs=100000"});
+                   "--detach", "--json", "--set", "training.epochs=100000", "--set",
+                   "training.checkpoint.every_minutes=600"});  // nothing goes while it is copied
     QVERIFY2(started.exit == 0, started.text());
     const QString run = started.first("started")["run"].toString();
     QVERIFY(QDir().mkpath(workdir("n2") + "/runs/" + run));

@@ -55,7 +55,7 @@ class CliMetricsTest : public QObject {
     QByteArray told;
     QVERIFY2(cli.awaitEvent(*run, "step", told), told.constData());
     const auto metrics = cli.start({"metrics", "--listen", "0"});
-    QVERIFY(metrics->waitForReadyRead(30'000));
+    QVERIFY(metrics->waitForReadyRead(60'000));
     const QByteArray line = metrics->readAllStandardOutput();
     const QRegularExpression url(R"(^http://127\.0\.0\.1:(\d+)/metrics\n$)");
     const auto match = url.match(QString::fromUtf8(line));
@@ -86,7 +86,7 @@ class CliMetricsTest : public QObject {
     QVERIFY2(cli.finish(*run, told).last()["status"].toString() == "stopped", told.constData());
     QVERIFY(fetched(port).endsWith("\r\n\r\n"));  // no run is under way
     ::kill(static_cast<pid_t>(metrics->processId()), SIGINT);
-    QVERIFY(metrics->waitForFinished(20'000) && metrics->exitCode() == 0);
+    QVERIFY(metrics->waitForFinished(60'000) && metrics->exitCode() == 0);
 
     const QString out = cli.path("logs");
     const CliResult written =

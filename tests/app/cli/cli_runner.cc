@@ -57,7 +57,10 @@ Cli::Cli() {
   QDir(folder_.path()).mkpath("home");
   bundle_ = path("none");  // the agent beside the command
 }
-Cli::~Cli() { leave(); }
+Cli::~Cli() {
+  leave();
+  for (const QString& process : processes()) ::kill(process.section(' ', 0, 0).toInt(), SIGKILL);
+}
 
 QString Cli::write(const QString& name, const QByteArray& text) const {
   QFile file(path(name));
@@ -99,6 +102,13 @@ bool Cli::awaitEvent(QProcess& process, const QString& event, QByteArray& out, i
   }
 }
 
+bool Cli::awaitNext(QProcess& process, const QString& event, QByteArray& out, int limitMs) const {
+  QByteArray next;
+  const bool came = awaitEvent(process, event, next, limitMs);
+  out += next;
+  return came;
+}
+
 bool Cli::awaitError(QProcess& process, const QByteArray& text, int limitMs) const {
   QElapsedTimer timer;
   timer.start();
@@ -122,6 +132,12 @@ CliResult Cli::finish(QProcess& process, QByteArray out, int limitMs) const {
   out += process.readAllStandardOutput();
   return parsed(ended && process.exitStatus() == QProcess::NormalExit ? process.exitCode() : -1,
                 out, process.readAllStandardError());
+}
+
+CliResult Cli::stop(QProcess& process, QByteArray out) const {
+  const CliResult asked = run({"stop", runOf(out)});
+  if (asked.exit != 0) qWarning("%s", asked.text().constData());
+  return finish(process, std::move(out));
 }
 
 bool Cli::leave() const {
@@ -252,7 +268,7 @@ QStringList training(const QString& kind, const QString& ranks, int steps) {
           "--set",
           "strategy.kind=" + kind,
           "--set",
-          "training.epochs=100",
+          "training.epochs=1000000",
           "--set",
           "training.max_steps=" + QString::number(steps),
           "--set",

@@ -23,7 +23,7 @@ struct CliResult {
 class Cli {
  public:
   Cli();
-  ~Cli();  // ends the agents
+  ~Cli();  // ends the agents, and what a test that failed has left
   QString home() const { return folder_.path() + "/home"; }
   QString path(const QString& name) const { return folder_.path() + "/" + name; }
   QString write(const QString& name, const QByteArray& text) const;  // returns its path
@@ -37,10 +37,15 @@ class Cli {
   std::unique_ptr<QProcess> start(const QStringList& arguments) const;
   // Until stdout has a line with this event; false after the limit. Appends what was read to `out`.
   bool awaitEvent(QProcess& process, const QString& event, QByteArray& out,
-                  int limitMs = 60000) const;
+                  int limitMs = 120000) const;
+  // The same for one that comes after what is in `out`.
+  bool awaitNext(QProcess& process, const QString& event, QByteArray& out,
+                 int limitMs = 120000) const;
   // Until stderr has the text, or the process has ended.
-  bool awaitError(QProcess& process, const QByteArray& text, int limitMs = 30000) const;
+  bool awaitError(QProcess& process, const QByteArray& text, int limitMs = 60000) const;
   CliResult finish(QProcess& process, QByteArray out, int limitMs = 120000) const;
+  // Asks the run that the process follows to stop after a step, and waits for the end of both.
+  CliResult stop(QProcess& process, QByteArray out) const;
 
   // lockstep-agent leave, in every local workdir; false where one could not.
   bool leave() const;
@@ -65,7 +70,7 @@ class Terminal {
   Terminal& operator=(const Terminal&) = delete;
   // Until the text has been shown after all that was awaited before; false after the limit or at
   // the end.
-  bool await(const QByteArray& text, int limitMs = 30000);
+  bool await(const QByteArray& text, int limitMs = 60000);
   void type(const QByteArray& line);
   int finish(int limitMs = 60000);  // exit status; -1 after the limit
   const QByteArray& shown() const { return shown_; }
@@ -80,7 +85,9 @@ class Terminal {
 QString example(const QString& name);  // resources/examples/<name>.yaml
 // The run's id, of what --json has written so far.
 QString runOf(const QByteArray& out);
-// The arguments to train fashion-mlp for so many steps, with a checkpoint every 100.
+// The arguments to train fashion-mlp for so many steps, with a checkpoint every 100. A run that is
+// to be in its middle when something happens to it has kEndless steps, and is stopped.
+constexpr int kEndless = 1'000'000'000;
 QStringList training(const QString& kind, const QString& ranks, int steps);
 
 }  // namespace lockstep::test

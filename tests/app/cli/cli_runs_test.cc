@@ -129,7 +129,7 @@ training: {batch: 8, max_steps: 3}
 
     QVERIFY(cli.leave());
     QTRY_VERIFY2_WITH_TIMEOUT(cli.processes(run).isEmpty(),
-                              qPrintable(cli.processes(run).join("\n")), 10000);
+                              qPrintable(cli.processes(run).join("\n")), 60000);
   }
 
   void equalRunsAndResumeEndEqual() {
@@ -211,7 +211,7 @@ training: {batch: 8, max_steps: 3}
     QVERIFY2(fetched.exit == 0 && !fetched.out.contains("not saved"), fetched.text());
 
     const QStringList longer{"run",   example("fashion-mlp"),   "--no-benchmark", "--json",
-                             "--set", "training.max_steps=1500"};
+                             "--set", "training.max_steps=9000"};
     for (const QString& gone :
          {QString("history"), QString("history/history.db"), QString("history/runs")}) {
       const auto process = cli.start(longer);
@@ -404,7 +404,7 @@ training: {batch: 8, max_steps: 3}
     QVERIFY(logs.onlyJson);
     QVERIFY(cli.leave());
     QTRY_VERIFY2_WITH_TIMEOUT(cli.processes(run).isEmpty(),
-                              qPrintable(cli.processes(run).join("\n")), 10000);
+                              qPrintable(cli.processes(run).join("\n")), 60000);
   }
 
   // Of a run that nobody followed to its end, `runs` asks its nodes.
@@ -415,7 +415,7 @@ training: {batch: 8, max_steps: 3}
     QVERIFY2(started.exit == 0, started.text());
     const QString run = started.first("started")["run"].toString();
     QTRY_VERIFY2_WITH_TIMEOUT(cli.run({"runs", "--json"}).events.isEmpty(), "the run has not ended",
-                              30000);
+                              60000);
     const CliResult stored = cli.run({"history", "show", run, "--json"});
     QCOMPARE(stored.last()["state"].toString(), QString("succeeded"));
     QCOMPARE(stored.last()["steps"].toInt(), 30);

@@ -14,6 +14,17 @@ using namespace lockstep::test;
 
 class CliStragglersTest : public QObject {
   Q_OBJECT
+
+ private:
+  // Until a step with this number or a later one is told.
+  static bool awaitStep(const Cli& cli, QProcess& process, QByteArray& out, std::int64_t step) {
+    for (;;) {
+      const qsizetype at = out.lastIndexOf("\"step\":");
+      if (at >= 0 && out.mid(at + 7, 20).split(',')[0].toLongLong() >= step) return true;
+      if (!cli.awaitNext(process, "step", out)) return false;
+    }
+  }
+
  private Q_SLOTS:
   void stepsAreProfiledOnRequest_data() {
     QTest::addColumn<QString>("kind");
@@ -25,7 +36,7 @@ class CliStragglersTest : public QObject {
   void stepsAreProfiledOnRequest() {
     QFETCH(QString, kind);
     const Cli cli;
-    const auto process = cli.start(training(kind, "3", 6000));
+    const auto process = cli.start(training(kind, "3", kEndless));
     QByteArray out;
     QVERIFY(cli.awaitEvent(*process, "step", out));
     const QString run = runOf(out);
@@ -39,8 +50,9 @@ class CliStragglersTest : public QObject {
     QCOMPARE(told["steps"].toInt(), 7);
     const auto first = static_cast<std::int64_t>(told["first_step"].toInteger());
     QVERIFY(first > 1);
-    const CliResult result = cli.finish(*process, out);
-    QVERIFY2(result.exit == 0, result.text());
+    QVERIFY(awaitStep(cli, *process, out, first + 8));
+    const CliResult result = cli.stop(*process, out);
+    QVERIFY2(result.exit == 130, result.text());
     QVERIFY2(result.last()["steps"].toInt() > first + 7, asked.text());
     const auto history = app::History::open((cli.home() + "/history").toStdString());
     QVERIFY(history.ok());
@@ -61,7 +73,7 @@ class CliStragglersTest : public QObject {
   // A rank that is suspended again and again is the costliest, and its node.
   void theCostliestRankIsFirst() {
     const Cli cli;
-    const auto process = cli.start(training("multi-worker-mirrored", "3", 3000));
+    const auto process = cli.start(training("multi-worker-mirrored", "3", kEndless));
     QByteArray out;
     QVERIFY(cli.awaitEvent(*process, "step", out));
     const QString run = runOf(out);
@@ -71,16 +83,18 @@ class CliStragglersTest : public QObject {
     const QString folder = QFileInfo("/proc/" + QString::number(slow) + "/cwd").symLinkTarget();
     double paused = 0;
     QElapsedTimer clock;
-    for (int i = 0; i < 15 && process->state() == QProcess::Running; ++i) {
+    // For most of the run: what other work on this machine costs the other ranks is little of it.
+    for (int i = 0; i < 15; ++i) {
       clock.start();
       ::kill(slow, SIGSTOP);
-      QTest::qWait(90);
+      QTest::qWait(300);
       ::kill(slow, SIGCONT);
       paused += static_cast<double>(clock.elapsed()) * 1e-3;
-      QTest::qWait(30);
+      QTest::qWait(60);
     }
-    const CliResult result = cli.finish(*process, out);
-    QVERIFY2(result.exit == 0, result.text());
+    QVERIFY(awaitStep(cli, *process, out, 100));
+    const CliResult result = cli.stop(*process, out);
+    QVERIFY2(result.exit == 130, result.text());
     const CliResult shown = cli.run({"stragglers", run, "--json"});
     QVERIFY2(shown.exit == 0 && shown.onlyJson, shown.text());
     QVERIFY(shown.first("costs")["step_seconds"].toDouble() > 0);
@@ -106,7 +120,9 @@ class CliStragglersTest : public QObject {
     QVERIFY(!nodes.all("cost")[0].contains("rank"));
     const CliResult text = cli.run({"stragglers", run, "--last", "50"});
     QVERIFY2(text.exit == 0 && text.out.contains("median of the others"), text.text());
-    QVERIFY2(text.out.contains("steps 2951 to 3000"), text.text());
+    const int last = result.last()["steps"].toInt();
+    const QString shownSteps = QString("steps %1 to %2").arg(last - 49).arg(last);
+    QVERIFY2(text.out.contains(shownSteps.toUtf8()), text.text());
   }
 
   void whatCannotBeComparedIsSaid() {

@@ -19,7 +19,7 @@ using namespace lockstep::app;
 
 namespace {
 
-constexpr int kLimitMs = 30000;
+constexpr int kLimitMs = 60000;
 
 // Drains until `done`, or the limit.
 template <typename Done>
@@ -56,7 +56,7 @@ class ClusterTest : public QObject {
   }
   void cleanup() {
     for (const int pid : pids_) ::kill(pid, SIGTERM);
-    for (const int pid : pids_) QTRY_VERIFY_WITH_TIMEOUT(!alive(pid), 10000);
+    for (const int pid : pids_) QTRY_VERIFY_WITH_TIMEOUT(!alive(pid), 60000);
     folder_.reset();
   }
 

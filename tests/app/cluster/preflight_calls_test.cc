@@ -172,7 +172,7 @@ class PreflightCallsTest : public QObject {
     clock.start();
     const auto result = cluster.run();
     QVERIFY(result.ok());
-    QVERIFY2(clock.elapsed() < 20'000, qPrintable(QString::number(clock.elapsed())));
+    QVERIFY2(clock.elapsed() < 60'000, qPrintable(QString::number(clock.elapsed())));
     std::string said;
     for (const Error& error : result->errors) said += error.text() + "\n";
     QVERIFY2(result->errors.size() == 1, said.c_str());  // told once
@@ -192,7 +192,7 @@ class PreflightCallsTest : public QObject {
     const auto result = cluster.run(stop.get_token());
     QVERIFY(!result.ok());
     QCOMPARE(result.error().code, Code::kCancelled);
-    QVERIFY2(clock.elapsed() < 3000, qPrintable(QString::number(clock.elapsed())));
+    QVERIFY2(clock.elapsed() < 8000, qPrintable(QString::number(clock.elapsed())));
   }
 };
 

@@ -182,7 +182,7 @@ class AgentOverSshTest : public QObject {
         grpc::CreateChannel("unix:" + *path, grpc::InsecureChannelCredentials()));
     const auto shake = [&] {
       grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
       context.set_wait_for_ready(true);
       node::v1::HandshakeRequest request;
       request.set_protocol(specs::kNewestProtocol);
@@ -199,7 +199,7 @@ class AgentOverSshTest : public QObject {
     std::string answer;
     QVERIFY2(test::waitFor([&] { return (answer = shake()) == agent->version; }), answer.c_str());
     qInfo("healed in %lld ms", static_cast<long long>(timer.elapsed()));
-    VERIFY_OK(link.connection()->waitConnected(std::chrono::seconds(10)));
+    VERIFY_OK(link.connection()->waitConnected(std::chrono::seconds(60)));
     timer.start();
     auto again = link.ensureAgent();
     VERIFY_OK(again);

@@ -349,7 +349,7 @@ class DeployTest : public QObject {
     QVERIFY(!cut.ok());
     QCOMPARE(cut.error().code, Code::kUnavailable);
     QVERIFY(!fs::exists(workdir + "/versions/" + big.version));
-    VERIFY_OK(connection.waitConnected(std::chrono::seconds(10)));
+    VERIFY_OK(connection.waitConnected(std::chrono::seconds(60)));
     auto again = deploy(connection, big, to(workdir));
     VERIFY_OK(again);
     QVERIFY(fs::exists(workdir + "/versions/" + big.version + "/lockstep-agent"));

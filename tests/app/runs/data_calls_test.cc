@@ -32,6 +32,7 @@ class MadeUpAgent final : public node::v1::Agent::Service {
   ~MadeUpAgent() override { server_->Shutdown(std::chrono::system_clock::now()); }
   grpc::Status Prepare(grpc::ServerContext* context, const node::v1::PrepareRequest* request,
                        grpc::ServerWriter<node::v1::PrepareReply>* writer) override {
+    ++begun_;
     node::v1::PrepareReply progress, result;
     progress.mutable_progress()->set_activity(node::v1::DataProgress::DECODING);
     progress.mutable_progress()->set_file("/data/images.gz");
@@ -52,11 +53,12 @@ class MadeUpAgent final : public node::v1::Agent::Service {
     ++cancelled_;
     return grpc::Status::CANCELLED;
   }
+  int begun() const { return begun_; }
   int cancelled() const { return cancelled_; }
 
  private:
   std::unique_ptr<grpc::Server> server_;
-  std::atomic<int> said_ = 0, cancelled_ = 0;
+  std::atomic<int> said_ = 0, begun_ = 0, cancelled_ = 0;
 };
 
 struct MadeUpNode final : NodeAccess {
@@ -107,7 +109,7 @@ class DataCallsTest : public QObject {
     std::stop_source stop;
     Called slow(node, "slow"), silent(node, "silent"), mute(node, "mute"),
         cancelled(node, "silent", stop.get_token());
-    QTest::qWait(500);
+    QTRY_COMPARE_WITH_TIMEOUT(agent.begun(), 4, 60000);
     stop.request_stop();
     for (Called* one : {&mute, &cancelled, &silent, &slow}) one->thread.join();
     QVERIFY2(slow.status.ok(), slow.status.ok() ? "" : slow.status.error().text().c_str());
@@ -116,13 +118,13 @@ class DataCallsTest : public QObject {
     QCOMPARE(slow.told.size(), std::size_t{4});
     QCOMPARE(slow.told[0].text(), std::string("decoding images.gz on n1: 12 of 40 MB"));
     QCOMPARE(silent.status.code(), Code::kDeadlineExceeded);
-    QVERIFY(silent.seconds > 19 && silent.seconds < 23);
+    QVERIFY(silent.seconds > 19 && silent.seconds < 40);
     QCOMPARE(silent.status.error().node, std::string("n1"));
     QCOMPARE(silent.status.error().why.text(), std::string("the node has been silent for 20 s"));
     QCOMPARE(cancelled.status.code(), Code::kCancelled);
-    QVERIFY(cancelled.seconds < 3);
+    QVERIFY(cancelled.seconds < 15);
     QCOMPARE(mute.status.code(), Code::kUnavailable);
-    QTRY_COMPARE(agent.cancelled(), 2);  // both were ended at the node, too
+    QTRY_COMPARE_WITH_TIMEOUT(agent.cancelled(), 2, 30000);  // both were ended at the node, too
   }
 };
 

@@ -179,7 +179,7 @@ class LaunchTroubleTest : public QObject {
   void aLaunchIsCancelledWhileANodeDoesNotAnswer() {
     HalfFrozen half;
     QVERIFY(half.begin());
-    QVERIFY2(half.bench.until([&] { return half.awaitsTheSecondOnly() || half.outcome; }, 15000),
+    QVERIFY2(half.bench.until([&] { return half.awaitsTheSecondOnly() || half.outcome; }, 60000),
              half.progress.empty() ? "nothing told" : half.progress.back().c_str());
     QVERIFY(!half.outcome);
     QCOMPARE(half.row().phase, RunState::LAUNCHING);
@@ -194,7 +194,7 @@ class LaunchTroubleTest : public QObject {
   void aNodeThatDoesNotAnswerIsNamed() {
     HalfFrozen half;
     QVERIFY(half.begin());
-    QVERIFY(half.bench.until([&] { return half.outcome.has_value(); }, 30000));
+    QVERIFY(half.bench.until([&] { return half.outcome.has_value(); }, 60000));
     QVERIFY(!half.outcome->ok());
     const Error& error = half.outcome->error();
     QCOMPARE(error.node, std::string("local2"));
@@ -207,7 +207,7 @@ class LaunchTroubleTest : public QObject {
   void aCommitWhoseAnswerIsLostLeavesNoRun() {
     HalfFrozen half;
     QVERIFY(half.begin(HalfFrozen::When::kAsTheFirstIsPrepared));
-    QVERIFY(half.bench.until([&] { return half.awaitsTheSecondOnly() || half.outcome; }, 15000));
+    QVERIFY(half.bench.until([&] { return half.awaitsTheSecondOnly() || half.outcome; }, 60000));
     QVERIFY(!half.outcome);
     const std::string folder = half.folder(1);
     const auto state = [folder]() -> std::string {  // its first line; "" once the folder has gone
@@ -224,21 +224,21 @@ class LaunchTroubleTest : public QObject {
     QVERIFY(between.lost());
     QVERIFY2(!half.outcome->ok(), half.outcome->ok() ? (*half.outcome)->c_str() : "");
     QVERIFY2(half.row().phase == RunState::FAILED, half.outcome->error().text().c_str());
-    QVERIFY(half.bench.until([&] { return state().empty() || state() == "STOPPED"; }, 10000));
+    QVERIFY(half.bench.until([&] { return state().empty() || state() == "STOPPED"; }, 60000));
   }
 
   // What was prepared expired before it was committed: it did not begin, and is told so.
   void aRunThatExpiredBeforeItsCommitHasFailed() {
     HalfFrozen half;
     QVERIFY(half.begin(HalfFrozen::When::kAsTheFirstIsPrepared));
-    QVERIFY(half.bench.until([&] { return half.awaitsTheSecondOnly() || half.outcome; }, 15000));
+    QVERIFY(half.bench.until([&] { return half.awaitsTheSecondOnly() || half.outcome; }, 60000));
     QVERIFY(!half.outcome);
     const auto supervisor = readFile(half.folder(1) + "/supervisor", 4096);
     QVERIFY(supervisor.ok());
     const int pid = QString::fromStdString(*supervisor).split('\n').value(0).toInt();
     QVERIFY(pid > 1);
     ::kill(pid, SIGTERM);  // gives up what is not committed, as its time limit does
-    QVERIFY(half.bench.until([&] { return !fs::exists(half.folder(1)); }, 10000));
+    QVERIFY(half.bench.until([&] { return !fs::exists(half.folder(1)); }, 60000));
     ::kill(half.frozen, SIGCONT);
     QVERIFY(half.bench.until([&] { return half.outcome.has_value(); }, 60000));
     QVERIFY(!half.outcome->ok());
@@ -270,7 +270,7 @@ class LaunchTroubleTest : public QObject {
     QVERIFY(bench.until([&] { return connectionsTo(socket) > before; }));  // the agent has found it
     QVERIFY(!told);
     ::kill(pid, SIGKILL);
-    QVERIFY(bench.until([&] { return told.has_value() && seen.finished; }, 30000));
+    QVERIFY(bench.until([&] { return told.has_value() && seen.finished; }, 60000));
     QVERIFY2(told->ok(), told->ok() ? "" : told->error().text().c_str());
     QCOMPARE(seen.row.phase, RunState::FAILED);
     QVERIFY2(seen.row.error.text().find("unexpectedly") != std::string::npos,
@@ -292,7 +292,7 @@ class LaunchTroubleTest : public QObject {
       QVERIFY2(other.ok(), other.ok() ? "" : other.error().text().c_str());
       const storage::Transaction held(**other);
       QVERIFY2(held.status().ok(), held.status().ok() ? "" : held.status().error().text().c_str());
-      QVERIFY(bench.until([&] { return !seen.errors.empty(); }, 20000));
+      QVERIFY(bench.until([&] { return !seen.errors.empty(); }, 60000));
       before = seen.loss.size();
     }
     QVERIFY(bench.until([&] { return seen.loss.size() > before + 20; }));
@@ -332,10 +332,10 @@ class LaunchTroubleTest : public QObject {
       for (const LogRow& line : update.logs) lines.push_back(line.text);
       finished = finished || update.finished;
     });
-    QVERIFY(bench.until([&] { return lines.size() >= kLines; }, 20000));
+    QVERIFY(bench.until([&] { return lines.size() >= kLines; }, 60000));
     row.phase = RunState::SUCCEEDED;
     QVERIFY((*history)->update(row).ok());
-    QVERIFY(bench.until([&] { return finished; }, 20000));
+    QVERIFY(bench.until([&] { return finished; }, 60000));
     QCOMPARE(lines.size(), std::size_t{kLines});
     for (int i = 0; i < kLines; ++i)
       QCOMPARE(lines[static_cast<std::size_t>(i)], std::to_string(i));

@@ -55,7 +55,7 @@ struct Running {
   Status ask(Recorder& recorder, const RunRequest& what) {
     std::optional<Status> answer;
     recorder.ask(what, [&](const Result<RunAnswer>& one) { answer = one.status(); });
-    if (!bench.until([&] { return answer.has_value(); }, 20000))
+    if (!bench.until([&] { return answer.has_value(); }, 60000))
       return makeError(Code::kDeadlineExceeded, "no answer");
     return *answer;
   }
@@ -149,7 +149,7 @@ class ProtocolTest : public QObject {
       Seen seen;
       Recorder recorder(running.run, *running.bench.session, running.bench.home,
                         running.bench.inbox, seen.observer());
-      QVERIFY(running.bench.until([&] { return seen.finished; }, 20000));
+      QVERIFY(running.bench.until([&] { return seen.finished; }, 60000));
       QCOMPARE(seen.errors.size(), std::size_t{1});
       QCOMPARE(seen.errors[0].code, Code::kFailedPrecondition);
       QVERIFY2(seen.errors[0].what.text().starts_with("the run's supervisor speaks protocol"),
@@ -163,7 +163,7 @@ class ProtocolTest : public QObject {
     Seen seen;
     Recorder recorder(running.run, *running.bench.session, running.bench.home, running.bench.inbox,
                       seen.observer());
-    QVERIFY(running.bench.until([&] { return !seen.loss.empty(); }, 20000));
+    QVERIFY(running.bench.until([&] { return !seen.loss.empty(); }, 60000));
     const Status lacks = running.ask(recorder, RunRequest::kCheckpoint);
     QCOMPARE(lacks.code(), Code::kFailedPrecondition);
     QCOMPARE(lacks.error().what.text(),

@@ -176,7 +176,7 @@ class RunsTest : public QObject {
     Bench bench(1);
     const auto run = bench.launch({"training.epochs=1000", "training.batch=48"});
     QVERIFY2(run.ok(), run.ok() ? "" : run.error().text().c_str());
-    QTest::qWait(2000);
+    QTest::qWait(5000);  // it makes some steps, of which nobody hears
     Seen seen;
     {
       auto held = storage::Database::open(bench.home.historyFolder() + "/runs/" + *run + ".db",

@@ -204,7 +204,7 @@ class StagingTest : public QObject {
     QVERIFY(row.ok());
     QCOMPARE(row->phase, RunState::STOPPED);
     other.giveUp();
-    QVERIFY(bench.until([&] { return filesIn(folder).empty(); }, 10000));
+    QVERIFY(bench.until([&] { return filesIn(folder).empty(); }, 60000));
   }
 
   // The file is written to while the launch waits to send it.
@@ -239,7 +239,7 @@ class StagingTest : public QObject {
     QVERIFY2(error.what.text().find("images.gz") != std::string::npos, error.text().c_str());
     QVERIFY2(error.next.text().starts_with("check whether something writes to it"),
              error.text().c_str());
-    QVERIFY(bench.until([&] { return filesIn(folder).empty(); }, 10000));
+    QVERIFY(bench.until([&] { return filesIn(folder).empty(); }, 60000));
   }
 
   // The same road leads through SSH.

@@ -156,7 +156,7 @@ class SlurmTest : public QObject {
     for (const std::string& text : {script, plain}) {
       ProcessOptions options;
       options.input = text;
-      const auto checked = runProcess({"sh", "-n"}, std::chrono::seconds(10), {}, options);
+      const auto checked = runProcess({"sh", "-n"}, std::chrono::seconds(60), {}, options);
       QVERIFY(checked.ok() && checked->exitStatus == 0);
     }
   }
@@ -187,7 +187,7 @@ class SlurmTest : public QObject {
         "threading.Thread(target=lambda:(s.sendall(data),s.shutdown(socket.SHUT_WR))).start()\n"
         "got=b''\nwhile True:\n  part=s.recv(65536)\n  if not part: break\n  got+=part\n"
         "sys.exit(got!=data+b'end\\n')\n";
-    const auto echoed = runProcess({"python3", "-c", text}, std::chrono::seconds(30));
+    const auto echoed = runProcess({"python3", "-c", text}, std::chrono::seconds(60));
     QVERIFY(echoed.ok());
     QCOMPARE(echoed->exitStatus, 0);
     here.close();

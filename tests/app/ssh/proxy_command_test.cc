@@ -79,14 +79,14 @@ class ProxyCommandTest : public QObject {
   }
   // All of the test's objects are gone by now.
   void cleanup() {
-    QVERIFY(test::waitFor([&] { return childProcesses() == childrenBefore_; }, 5000));
+    QVERIFY(test::waitFor([&] { return childProcesses() == childrenBefore_; }));
     const auto leaked = [&] {
       std::string list;
       for (const auto& [fd, what] : openDescriptors())
         if (!descriptorsBefore_.contains(fd)) list += fd + " " + what + ", ";
       return list;
     };
-    QVERIFY2(test::waitFor([&] { return leaked().empty(); }, 5000), leaked().c_str());
+    QVERIFY2(test::waitFor([&] { return leaked().empty(); }), leaked().c_str());
   }
 
   void carriesASession_data() {
@@ -177,12 +177,12 @@ class ProxyCommandTest : public QObject {
     timer.start();
     const Status status = connection.connect();
     QCOMPARE(status.code(), Code::kUnavailable);
-    QVERIFY2(timer.elapsed() < 5000, std::to_string(timer.elapsed()).c_str());
+    QVERIFY2(timer.elapsed() < 30000, std::to_string(timer.elapsed()).c_str());
     QVERIFY2(has(status.error().what, "ProxyCommand of n1"), status.error().text().c_str());
     QVERIFY2(has(status.error().why, why.toStdString()), status.error().text().c_str());
     QVERIFY2(has(status.error().next, "ssh n1"), status.error().text().c_str());
     QCOMPARE(connection.status().state, LinkState::kFailed);
-    QVERIFY(test::waitFor([] { return processesWith("1234.5").empty(); }, 2000));
+    QVERIFY(test::waitFor([] { return processesWith("1234.5").empty(); }));
     QCOMPARE(childProcesses().size(), childrenBefore_.size() + 1);
   }
 
@@ -207,9 +207,9 @@ class ProxyCommandTest : public QObject {
     timer.start();
     const Status status = late.connect();
     QCOMPARE(status.code(), Code::kDeadlineExceeded);
-    QVERIFY2(timer.elapsed() < 4000, std::to_string(timer.elapsed()).c_str());
+    QVERIFY2(timer.elapsed() < 30000, std::to_string(timer.elapsed()).c_str());
     QVERIFY2(has(status.error().what, "in time"), status.error().text().c_str());
-    QVERIFY(test::waitFor([] { return processesWith("1234.5").empty(); }, 2000));
+    QVERIFY(test::waitFor([] { return processesWith("1234.5").empty(); }));
     QCOMPARE(childProcesses().size(), childrenBefore_.size() + 1);
     // Cancelled, and closed, while it hangs.
     options.connectTimeout = std::chrono::minutes(10);
@@ -226,8 +226,8 @@ class ProxyCommandTest : public QObject {
         waiting.close();
       }
       QVERIFY(test::waitFor([&] { return childProcesses().size() == childrenBefore_.size() + 1; }));
-      QVERIFY2(timer.elapsed() < 4000, std::to_string(timer.elapsed()).c_str());
-      QVERIFY(test::waitFor([] { return processesWith("1234.5").empty(); }, 2000));
+      QVERIFY2(timer.elapsed() < 30000, std::to_string(timer.elapsed()).c_str());
+      QVERIFY(test::waitFor([] { return processesWith("1234.5").empty(); }));
     }
   }
 
@@ -244,7 +244,7 @@ class ProxyCommandTest : public QObject {
     auto options = world.options();
     options.firstPause = milliseconds(10);
     options.keepaliveInterval = milliseconds(200);
-    options.keepaliveLimit = milliseconds(800);
+    options.keepaliveLimit = milliseconds(3000);
     const unsigned seed = std::random_device{}();
     qInfo("seed %u", seed);
     std::mt19937 random(seed);
@@ -261,7 +261,7 @@ class ProxyCommandTest : public QObject {
           return connection.status().state == LinkState::kConnected && commandPid() != command &&
                  commandPid() > 0;
         }));
-        VERIFY_OK(connection.waitConnected(std::chrono::seconds(20)));
+        VERIFY_OK(connection.waitConnected(std::chrono::seconds(60)));
         auto result = connection.exec("echo here");
         VERIFY_OK(result);
         QCOMPARE(result->output, std::string("here\n"));

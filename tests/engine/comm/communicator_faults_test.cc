@@ -193,8 +193,7 @@ class CommunicatorFaultsTest : public QObject {
       QVERIFY2(answer.starts_with(code), answer.c_str());
       QVERIFY2(answer.find("rank 1 ") != std::string::npos, answer.c_str());
     }
-    QVERIFY2(clock.elapsed() < (signal == SIGKILL ? 1000 : 3500),
-             std::to_string(clock.elapsed()).c_str());
+    QVERIFY2(clock.elapsed() < 20000, std::to_string(clock.elapsed()).c_str());
   }
 
   void peerLeaves() {
@@ -240,7 +239,7 @@ class CommunicatorFaultsTest : public QObject {
                    : status.error().text();
       });
       for (const auto& answer : answers) QCOMPARE(QString::fromStdString(answer), QString());
-      QVERIFY(clock.elapsed() < 5000);
+      QVERIFY(clock.elapsed() < 20000);
     }
   }
 
@@ -356,7 +355,7 @@ class CommunicatorFaultsTest : public QObject {
       for (auto& rank : ranks) rank.join();
       for (const auto& answer : answers)
         QCOMPARE(QString::fromStdString(answer), QString::number(size));
-      QVERIFY2(clock.elapsed() < 5000, std::to_string(clock.elapsed()).c_str());
+      QVERIFY2(clock.elapsed() < 15000, std::to_string(clock.elapsed()).c_str());
     }
     QVERIFY(strays.count() > 0);
   }

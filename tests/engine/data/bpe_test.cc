@@ -105,7 +105,7 @@ class BpeTest : public QObject {
     QElapsedTimer timer;
     timer.start();
     QCOMPARE(encoder.decode(tokensOf(encoder, word)), word);
-    QVERIFY2(timer.elapsed() < 5000, qPrintable(QString::number(timer.elapsed())));
+    QVERIFY2(timer.elapsed() < 30000, qPrintable(QString::number(timer.elapsed())));
   }
 
   void damagedFilesAreRefused_data() {

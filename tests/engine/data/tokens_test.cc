@@ -216,7 +216,7 @@ with open(f"{sys.argv[1]}/v2.npy", "wb") as out:
     timer.start();
     const auto facts = data::inspectTokens(files(large, 1024));
     const auto set = data::openTokens(files(large, 1024));
-    QVERIFY2(timer.elapsed() < 200, qPrintable(QString::number(timer.elapsed())));
+    QVERIFY2(timer.elapsed() < 2000, qPrintable(QString::number(timer.elapsed())));
     QCOMPARE(facts->dimensions, Shape{5'000'000'000});
     QCOMPARE((*set)->size(), std::int64_t{4882812});
     std::vector<std::int32_t> one(1024, 7);

@@ -102,7 +102,7 @@ class NcclTest : public QObject {
       return std::any_of(aborts.begin(), aborts.end(),
                          [&](const QString& one) { return !calls.contains(one); });
     };
-    for (int i = 0; i < 2000 && missing(); ++i) {
+    for (int i = 0; i < 6000 && missing(); ++i) {
       QTest::qWait(10);
       for (const auto& [gpu, more] : asked()) calls << more;
     }

@@ -926,7 +926,7 @@ class ParityTest : public QObject {
           return;
         }
         // All threads but the server's exist by then.
-        for (int i = 0; i < 1000 && *ready < 3; ++i)
+        for (int i = 0; i < 6000 && *ready < 3; ++i)
           std::this_thread::sleep_for(std::chrono::milliseconds(10));
         pthread_attr_t attributes;
         pthread_attr_init(&attributes);

@@ -445,7 +445,7 @@ class PipelineTest : public QObject {
     const qint64 elapsed = timer.elapsed();
     qInfo("%lld ms, %zu bytes of text", static_cast<long long>(elapsed), written.size());
     QVERIFY(written.size() <= 1'000'000);
-    QVERIFY(elapsed <= 1000 || kSanitized);
+    QVERIFY(elapsed <= 8000 || kSanitized);
     const auto parsed = plan::parse(written);
     QVERIFY(parsed.ok() && *parsed == *plan);
   }

@@ -187,17 +187,17 @@ class SlowDiskTest : public QObject {
     settings.trainer.checkpointSteps = 2;
     std::vector<std::string> warnings;
     settings.trainer.warn = [&](const Error& error) { warnings.push_back(error.text()); };
-    syncMs = 2000;
+    syncMs = 4000;
     const auto begin = std::chrono::steady_clock::now();
     const RunOutcome out = trained(settings);
     const auto took = std::chrono::steady_clock::now() - begin;
     syncMs = 0;
     QVERIFY2(out.ok(), out.error().c_str());
-    QVERIFY(took > 2s);
+    QVERIFY(took > 4s);
     QCOMPARE(out.steps.size(), std::size_t{20});
     for (std::size_t i = 1; i < out.steps.size(); ++i) {
       const Nanoseconds gap = out.steps[i].end - out.steps[i - 1].end;
-      QVERIFY2(gap < 1'000'000'000, std::to_string(gap).c_str());
+      QVERIFY2(gap < 3'000'000'000, std::to_string(gap).c_str());
     }
     QCOMPARE(out.checkpoints.size(), std::size_t{2});
     QVERIFY(out.checkpoints.front().ends_with("step-000000002"));
@@ -266,17 +266,17 @@ class SlowDiskTest : public QObject {
     const auto came =
         onRanks(groups ? &*groups : nullptr, ranks, [](const runtime::Groups& mine, int rank) {
           return doAt(0, mine, rank, []() -> Status {
-            std::this_thread::sleep_for(6s);
+            std::this_thread::sleep_for(10s);
             return {};
           });
         });
     QVERIFY(told);
     QVERIFY2(text.find("rank 0 has waited 2 s for its disk") != std::string::npos, text.c_str());
     QVERIFY2(text.find("reading a file") != std::string::npos, text.c_str());
-    QVERIFY(toldAfter >= 2s && toldAfter < 4s);
+    QVERIFY(toldAfter >= 2s && toldAfter < 8s);
     for (std::size_t rank = 0; rank < came.size(); ++rank) {
       QCOMPARE(came[rank].status.code(), Code::kDeadlineExceeded);
-      QVERIFY(rank == 0 || came[rank].after < 4s);
+      QVERIFY(rank == 0 || came[rank].after < 8s);
     }
   }
 };
