@@ -296,7 +296,7 @@ void noteFigures(AdvisedStrategy& one, const Preview& preview) {
   one.stepSeconds = preview.stepSeconds;
   one.wireBytes = wireBytes(preview.plan);
   one.memoryBytes = peakMemory(preview);
-  if (const Energy energy = predictedEnergy(preview); energy.uncountedGpus == 0)
+  if (const Energy energy = predictedEnergy(preview); energy.isComplete())
     one.joules = energy.joules();
   const RankPreview mean = meanOfWorkers(preview);
   one.computing = mean.forward + mean.backward + mean.optimizer;

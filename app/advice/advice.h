@@ -22,7 +22,7 @@ struct AdvisedStrategy {
   Remedy settings;                              // to make in the spec; none: it is the spec's own
   double stepSeconds = 0;                       // simulated
   std::int64_t memoryBytes = 0, wireBytes = 0;  // of the rank that needs most; of rank 0, a step
-  double joules = 0;                            // of a step; 0: of GPUs whose power is not known
+  double joules = 0;                            // of a step; 0: GPUs have no known power
   // Seconds of a step, the mean of the ranks that compute. Exchanges that computation hides are in
   // `hidden` alone.
   double computing = 0, waiting = 0, exchanging = 0, hidden = 0;

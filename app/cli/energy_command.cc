@@ -1,4 +1,7 @@
 // `lockstep energy`: what a run drew, what that cost, beside the prediction.
+#include <cmath>
+#include <optional>
+
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
 #include "app/cli/terminal.h"
@@ -11,7 +14,9 @@ namespace {
 struct Shown {
   RunRow row;
   Energy energy;
-  double predictedJoules = 0;  // of as many steps; 0: not known
+  EnergyPhases phases;
+  std::int64_t steps = 0;                 // that the history has
+  std::optional<double> predictedJoules;  // of as many steps
 };
 
 Result<Shown> readEnergy(const Globals& globals, const Arguments& arguments) {
@@ -20,9 +25,12 @@ Result<Shown> readEnergy(const Globals& globals, const Arguments& arguments) {
   LOCKSTEP_ASSIGN(out.row, history->find(arguments.words()[0]));
   LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(out.row.run));
   LOCKSTEP_ASSIGN(const auto store, history->openRun(out.row.run));
-  LOCKSTEP_ASSIGN(out.energy, measuredEnergy(*store, out.row, documents));
-  out.predictedJoules =
-      predictedStepJoules(documents.prediction) * static_cast<double>(out.row.figures.steps);
+  LOCKSTEP_ASSIGN(out.energy, measuredEnergy(*store, documents));
+  LOCKSTEP_ASSIGN(out.phases, measuredPhases(*store, documents, out.energy));
+  out.steps = recordedSteps(*store);
+  if (const auto step = predictedEnergy(documents);
+      step.ok() && step->isComplete() && step->seconds > 0 && out.steps > 0)
+    out.predictedJoules = step->joules() * static_cast<double>(out.steps);
   return out;
 }
 
@@ -31,27 +39,34 @@ void printText(const Shown& shown) {
   put(stdout,
       fmt::format("run {}: {} in {:.1f} s\n", shown.row.run, energyText(energy), energy.seconds));
   const auto line = [](const std::string& name, const std::string& value) {
-    put(stdout, fmt::format("  {:<18} {}\n", name, value));
+    put(stdout, fmt::format("  {:<20} {}\n", name, value));
   };
   const double all = energy.joules();
   const auto part = [&](const char* name, double joules) {
     line(name, fmt::format("{} ({:.0f} %)", joulesText(joules), all > 0 ? 100 * joules / all : 0));
   };
-  part("compute", energy.phases.compute);
-  part("communication", energy.phases.transfer);
-  part("waiting", energy.phases.waiting);
-  part("other", energy.phases.other);
+  part("compute", shown.phases.compute);
+  part("communication", shown.phases.transfer);
+  part("waiting", shown.phases.waiting);
+  part("other", shown.phases.other);
   const RunFigures& figures = shown.row.figures;
-  if (figures.steps > 0) line("a step", joulesText(all / static_cast<double>(figures.steps)));
-  if (figures.epochs > 0) line("an epoch", joulesText(all / static_cast<double>(figures.epochs)));
-  if (figures.metric == "accuracy" && figures.evalMetric > 0)
+  if (shown.steps > 0) line("a step", joulesText(all / static_cast<double>(shown.steps)));
+  const bool whole = shown.row.resumedFrom.empty();
+  if (whole && figures.epochs > 0)
+    line("an epoch", joulesText(all / static_cast<double>(figures.epochs)));
+  if (whole && figures.metric == "accuracy" && figures.evalMetric > 0)
     line("a point of accuracy", joulesText(all / (100 * figures.evalMetric)));
-  if (shown.predictedJoules > 0) line("predicted steps", joulesText(shown.predictedJoules));
+  if (shown.predictedJoules) line("predicted, of steps", joulesText(*shown.predictedJoules));
   put(stdout, "\n");
-  Table table{{"host", "without GPUs", "GPUs", "of GPUs"}, {false, true, true, true}, {}};
+  Table table{{"host", "time", "without GPUs", "", "GPUs", "of GPUs"},
+              {false, true, true, false, true, true},
+              {}};
   for (const HostEnergy& host : energy.hosts)
-    table.rows.push_back({host.host,
-                          joulesText(host.hostJoules) + (host.isMeasured ? "" : " (modelled)"),
+    table.rows.push_back({host.host, fmt::format("{:.1f} s", host.seconds),
+                          joulesText(host.hostJoules),
+                          !host.isKnown     ? "not known"
+                          : host.isMeasured ? "measured: processors, memory"
+                                            : "modelled",
                           std::to_string(host.gpus), joulesText(host.gpuJoules)});
   put(stdout, table.text());
 }
@@ -71,9 +86,9 @@ int energyCommand(const Globals& globals, const Arguments& arguments) {
   }
   JsonLine("energy")
       .add("run", shown->row.run)
-      .add("steps", shown->row.figures.steps)
-      .addRaw("energy", energyJson(shown->energy))
-      .add("predicted_joules", shown->predictedJoules)
+      .add("steps", shown->steps)
+      .addRaw("energy", energyJson(shown->energy, shown->phases))
+      .add("predicted_joules", shown->predictedJoules.value_or(std::nan("")))
       .print();
   return kSucceeded;
 }

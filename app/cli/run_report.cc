@@ -11,6 +11,7 @@
 #include "app/cli/json_line.h"
 #include "app/cli/run_view.h"
 #include "app/cli/terminal.h"
+#include "app/runs/energy.h"
 #include "app/runs/recorder.h"
 #include "engine/base/clock.h"
 #include "engine/specs/workload.h"
@@ -321,6 +322,7 @@ std::string resultText(const RunResult& result) {
   if (trained) out += fmt::format("; {:.0f} samples/s", figures.samplesPerSecond);
   if (figures.lostSeconds > 0)
     out += fmt::format("; {:.1f} s lost to failures", figures.lostSeconds);
+  if (figures.joules > 0) out += "; " + energyText(figures);
   if (!figures.weightsSha256.empty()) out += "; weights " + figures.weightsSha256.substr(0, 12);
   if (!result.missing.empty()) out += "; " + result.missing;
   return out;

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 
 #include "app/history/history.h"
 #include "app/history/run_store.h"
 #include "app/runs/preview.h"
-#include "app/runs/rank_costs.h"
 #include "app/specs/spec_text.h"
 #include "lockstep/spec/v1/cluster.pb.h"
 
@@ -17,176 +18,240 @@ namespace lockstep::app {
 namespace {
 
 constexpr double kIdleWatts = 0.74, kBusyWatts = 3.5;  // of a core, see energy.h
-constexpr int kMostPoints = 50'000;  // of longer series, the middles of as many spans
 constexpr double kSecondsPerHour = 3600, kJoulesPerKwh = 3.6e6;
+// Of a sample, which stands for the time since the one before it: the coarsest that nodes keep, so
+// that the time between two jobs of a run does not count.
+constexpr double kLongestGap = 300;
+constexpr double kMostWatts = 1e6;  // more is no power, but damage
 
-// A host and the ranks that it has in the prediction.
+// A host, and the ranks that it has in the prediction.
 struct RanksOfHost {
   std::string host;
-  std::vector<std::string> nodes;  // in rank order, each once
+  std::vector<std::string> nodes;  // each once
   std::vector<RankPreview> ranks;
   int cores = 0;  // 0: not known
 };
 
+RanksOfHost& hostNamed(std::vector<RanksOfHost>& hosts, const std::string& name) {
+  const auto known = std::find_if(hosts.begin(), hosts.end(),
+                                  [&](const RanksOfHost& one) { return one.host == name; });
+  return known == hosts.end() ? *hosts.insert(hosts.end(), RanksOfHost{.host = name}) : *known;
+}
+
+void addNode(RanksOfHost& host, const std::string& node) {
+  if (std::find(host.nodes.begin(), host.nodes.end(), node) == host.nodes.end())
+    host.nodes.push_back(node);
+}
+
 std::vector<RanksOfHost> hostsOf(const Preview& preview) {
   std::vector<RanksOfHost> out;
   for (std::size_t i = 0; i < preview.ranks.size(); ++i) {
-    const std::string& name = preview.cluster.devices[i].host;
-    auto host =
-        std::find_if(out.begin(), out.end(), [&](const auto& one) { return one.host == name; });
-    if (host == out.end()) {
-      host = out.insert(out.end(), {.host = name});
-      for (const cluster::Host& known : preview.cluster.hosts)
-        if (known.name == name) host->cores = known.cores;
-    }
-    const std::string& node = preview.ranks[i].node;
-    if (std::find(host->nodes.begin(), host->nodes.end(), node) == host->nodes.end())
-      host->nodes.push_back(node);
-    host->ranks.push_back(preview.ranks[i]);
+    RanksOfHost& host = hostNamed(out, preview.cluster.devices[i].host);
+    for (const cluster::Host& known : preview.cluster.hosts)
+      if (known.name == host.host) host.cores = known.cores;
+    addNode(host, preview.ranks[i].node);
+    host.ranks.push_back(preview.ranks[i]);
   }
   return out;
 }
 
-double hostWatts(const PowerAndPrices& power, int cores, double busyShare) {
-  const double idle = power.idleWatts > 0 ? power.idleWatts : kIdleWatts * cores;
-  const double busy = power.busyWatts > 0 ? power.busyWatts : kBusyWatts * cores;
-  return idle + std::max(0.0, busy - idle) * std::clamp(busyShare, 0.0, 1.0);
+// Node and number of the GPUs that ranks have, each once.
+std::set<std::pair<std::string, std::string>> gpusOf(const RanksOfHost& host) {
+  std::set<std::pair<std::string, std::string>> out;
+  for (const RankPreview& rank : host.ranks)
+    if (!rank.inHostMemory()) out.emplace(rank.node, rank.device.substr(rank.device.find(' ') + 1));
+  return out;
 }
 
-double computeOf(const RankPreview& rank) { return rank.forward + rank.backward + rank.optimizer; }
+bool hasPowers(const PowerAndPrices& power) { return power.busyWatts > 0; }
 
-// Adds the host's joules to the phases, by the seconds of a step that each rank spends on them and
-// the part of the run's time that is steps.
-void addPhases(double joules, double partOfSteps, const EnergyPhases& seconds, double stepSeconds,
-               EnergyPhases& out) {
-  const double perSecond = stepSeconds > 0 ? joules * partOfSteps / stepSeconds : 0;
-  out.compute += seconds.compute * perSecond;
-  out.transfer += seconds.transfer * perSecond;
-  out.waiting += seconds.waiting * perSecond;
-  const double named = (seconds.compute + seconds.transfer + seconds.waiting) * perSecond;
-  out.other += std::max(0.0, joules - named);
+double idleWatts(const PowerAndPrices& power, int cores) {
+  return hasPowers(power) ? power.idleWatts : kIdleWatts * cores;
+}
+double busyWatts(const PowerAndPrices& power, int cores) {
+  return hasPowers(power) ? power.busyWatts : kBusyWatts * cores;
 }
 
 void setPrices(const PowerAndPrices& prices, Energy& energy) {
   energy.currency = prices.currency;
   const double kwh = energy.joules() / kJoulesPerKwh;
+  double hours = 0;
+  for (const HostEnergy& host : energy.hosts) hours += host.seconds / kSecondsPerHour;
   if (prices.perKwh > 0 || prices.perNodeHour > 0)
-    energy.cost = kwh * prices.perKwh + static_cast<double>(energy.hosts.size()) * energy.seconds /
-                                            kSecondsPerHour * prices.perNodeHour;
+    energy.cost = kwh * prices.perKwh + hours * prices.perNodeHour;
   if (prices.carbonPerKwh > 0) energy.carbonGrams = kwh * prices.carbonPerKwh;
 }
 
-// The mean of a rate that nodes sample, from `from` to `to`; each value is the mean since the one
-// before it. Nothing if no value is within.
-std::optional<double> meanBetween(const std::vector<Point>& points, double from, double to) {
-  double sum = 0, time = 0, before = from;
-  for (const Point& point : points) {
-    const double x = std::min(point.x, to);
-    if (point.x > from && x > before && std::isfinite(point.y)) {
-      sum += point.y * (x - before);
-      time += x - before;
-      before = x;
-    }
+struct Integral {
+  double seconds = 0;
+  double sum = 0;  // of the value times seconds
+};
+
+// Of values that each are the mean since the one before.
+Integral integralOf(const std::vector<Point>& points, double most) {
+  Integral out;
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const double gap = std::min(points[i].x - points[i - 1].x, kLongestGap);
+    if (!(gap > 0) || !(points[i].y >= 0) || points[i].y > most) continue;
+    out.seconds += gap;
+    out.sum += gap * points[i].y;
   }
-  if (time <= 0) return {};
-  return sum / time;
+  return out;
 }
 
-class Meter {
+// What a run's nodes told of their load.
+class Loads {
  public:
-  Meter(const RunStore& store, const RunRow& row, const PowerAndPrices& power)
-      : store_(store), power_(power), from_(static_cast<double>(row.startedNs) * 1e-9) {
-    to_ = from_;
-    for (const SeriesInfo& info : store.series()) {
-      points_[info.name] = info.points;
-      if (info.name.starts_with("node/")) to_ = std::max(to_, info.lastX);
-    }
-    if (row.finishedNs > 0) to_ = static_cast<double>(row.finishedNs) * 1e-9;
+  explicit Loads(const RunStore& store) : store_(store) {
+    for (const SeriesInfo& info : store.series()) names_.insert(info.name);
   }
 
-  double seconds() const { return to_ - from_; }
-
-  Result<HostEnergy> energyOf(const RanksOfHost& host) {
-    HostEnergy out{.host = host.nodes.front()};
-    for (const std::string& node : host.nodes) {
-      const std::string prefix = "node/" + node + "/";
-      LOCKSTEP_ASSIGN(const auto measured, mean(prefix + "package_power"));
-      LOCKSTEP_ASSIGN(const auto busy, mean(prefix + "cpu"));
-      if (!measured && !busy) continue;
-      known_ = true;
-      out.isMeasured = measured.has_value();
-      out.hostJoules = (measured ? *measured : hostWatts(power_, host.cores, *busy)) * seconds();
-      LOCKSTEP_TRY(addGpus(prefix + "gpu/", gpusOf(host, node), out));
-      if (out.gpus >= gpuCount(host)) break;
-    }
+  std::set<std::string> nodes() const {
+    std::set<std::string> out;
+    for (const std::string& name : names_)
+      if (name.starts_with("node/") && name.ends_with("/cpu"))
+        out.insert(name.substr(5, name.size() - 9));
     return out;
   }
-  bool known() const { return known_; }  // whether any host has reported
 
-  static int gpuCount(const RanksOfHost& host) {
-    return static_cast<int>(std::count_if(host.ranks.begin(), host.ranks.end(),
-                                          [](const auto& rank) { return !rank.inHostMemory(); }));
+  // Of a host with several nodes, as the one told that told longest.
+  Result<HostEnergy> energyOf(const RanksOfHost& host, const PowerAndPrices& power) const {
+    HostEnergy out{.host = host.nodes.front()};
+    std::string best;
+    Integral busy;
+    for (const std::string& node : host.nodes) {
+      LOCKSTEP_ASSIGN(const Integral one, integral("node/" + node + "/cpu", 1));
+      if (one.seconds <= busy.seconds) continue;
+      busy = one;
+      best = node;
+    }
+    LOCKSTEP_TRY(addGpus(host, out));
+    if (best.empty()) return out;
+    out.seconds = busy.seconds;
+    LOCKSTEP_ASSIGN(const Integral measured,
+                    integral("node/" + best + "/package_power", kMostWatts));
+    out.isMeasured = !hasPowers(power) && measured.seconds > 0;
+    if (out.isMeasured) {
+      out.isKnown = true;
+      out.hostJoules = measured.sum / measured.seconds * busy.seconds;
+      return out;
+    }
+    LOCKSTEP_ASSIGN(const int cores, coresOf(host, best));
+    out.isKnown = hasPowers(power) || cores > 0;
+    const double idle = idleWatts(power, cores);
+    out.hostJoules = idle * busy.seconds + (busyWatts(power, cores) - idle) * busy.sum;
+    return out;
   }
 
  private:
-  // Names of the devices of GPUs: "cuda 3".
-  static std::set<std::string> gpusOf(const RanksOfHost& host, const std::string& node) {
-    std::set<std::string> out;
-    for (const RankPreview& rank : host.ranks)
-      if (rank.node == node && !rank.inHostMemory())
-        out.insert(rank.device.substr(rank.device.find(' ') + 1));
-    return out;
+  Result<Integral> integral(const std::string& series, double most) const {
+    if (!names_.contains(series)) return Integral();
+    LOCKSTEP_ASSIGN(const std::vector<Point> points, store_.readAll(series));
+    return integralOf(points, most);
   }
-  Status addGpus(const std::string& prefix, const std::set<std::string>& numbers, HostEnergy& out) {
-    for (const std::string& number : numbers) {
-      LOCKSTEP_ASSIGN(const auto watts, mean(prefix + number + "/power"));
-      if (!watts) continue;
-      out.gpuJoules += *watts * seconds();
+  Result<int> coresOf(const RanksOfHost& host, const std::string& node) const {
+    if (host.cores > 0 || !names_.contains("node/" + node + "/cores")) return host.cores;
+    LOCKSTEP_ASSIGN(const std::vector<Point> points, store_.readAll("node/" + node + "/cores"));
+    constexpr double kMostCores = 1e5;
+    return points.empty() ? 0 : static_cast<int>(std::clamp(points.back().y, 0.0, kMostCores));
+  }
+  // Those of the ranks; of a node without ranks in the prediction, which may have got some, all.
+  Status addGpus(const RanksOfHost& host, HostEnergy& out) const {
+    std::set<std::string> series;
+    for (const auto& [node, number] : gpusOf(host))
+      series.insert("node/" + node + "/gpu/" + number + "/power");
+    if (host.ranks.empty()) {
+      const std::string prefix = "node/" + host.nodes.front() + "/gpu/";
+      for (const std::string& name : names_)
+        if (name.starts_with(prefix) && name.ends_with("/power")) series.insert(name);
+    }
+    for (const std::string& one : series) {
+      LOCKSTEP_ASSIGN(const Integral watts, integral(one, kMostWatts));
       ++out.gpus;
+      if (watts.seconds <= 0) ++out.silent;
+      out.gpuJoules += watts.sum;
     }
     return {};
   }
-  Result<std::optional<double>> mean(const std::string& series) {
-    const auto known = points_.find(series);
-    if (known == points_.end()) return std::optional<double>();
-    std::vector<Point> points;
-    if (known->second <= kMostPoints) {
-      LOCKSTEP_ASSIGN(points, store_.readAll(series));
-    } else {
-      LOCKSTEP_ASSIGN(const std::vector<Span> spans, store_.read(series, from_, to_, kMostPoints));
-      for (const Span& span : spans) points.push_back({span.x, (span.low + span.high) / 2});
-    }
-    return meanBetween(points, from_, to_);
-  }
 
   const RunStore& store_;
-  const PowerAndPrices& power_;
-  std::map<std::string, std::int64_t> points_;  // how many, by series
-  double from_, to_;                            // wall clock, seconds
-  bool known_ = false;
+  std::set<std::string> names_;
 };
 
-// Means over the steps of the host's ranks, in seconds.
-EnergyPhases phasesOf(const StepMatrix& matrix, const RanksOfHost& host, double& stepSeconds) {
-  EnergyPhases out;
-  double ranks = 0;
-  stepSeconds = 0;
-  for (const RankPreview& rank : host.ranks) {
-    if (rank.rank >= matrix.ranks()) continue;
-    const auto mean = [&](StepMeasure measure) {
-      const double seconds = matrix.mean(measure, rank.rank);
-      return std::isfinite(seconds) ? seconds : 0;
-    };
-    for (const auto part : {StepMeasure::kForward, StepMeasure::kBackward, StepMeasure::kOptimizer})
-      out.compute += mean(part);
-    out.transfer += mean(StepMeasure::kTransfer);
-    out.waiting += mean(StepMeasure::kWaiting);
-    stepSeconds += mean(StepMeasure::kStep);
-    ++ranks;
-  }
-  if (ranks == 0) return out;
-  for (double* value : {&out.compute, &out.transfer, &out.waiting, &stepSeconds}) *value /= ranks;
+// The host's name of each node, as the launch wrote it.
+std::map<std::string, std::string> hostNames(const std::string& nodes) {
+  std::map<std::string, std::string> out;
+  const auto in = nlohmann::json::parse(nodes, nullptr, false);
+  if (!in.is_array()) return out;
+  for (const auto& one : in)
+    if (one.is_object() && one.contains("node") && one["node"].is_string() &&
+        one.contains("host") && one["host"].is_string())
+      out[one["node"].get<std::string>()] = one["host"].get<std::string>();
   return out;
+}
+
+// The prediction's hosts, and those of spares, evaluators and nodes that came later.
+std::vector<RanksOfHost> hostsOf(const Preview& prediction, const std::string& nodes,
+                                 const std::set<std::string>& told) {
+  std::vector<RanksOfHost> out = hostsOf(prediction);
+  const std::map<std::string, std::string> names = hostNames(nodes);
+  const auto nameOf = [&](const std::string& node) {
+    const auto name = names.find(node);
+    return name == names.end() ? std::string() : name->second;
+  };
+  for (const std::string& node : told) {
+    const auto isOn = [&](const RanksOfHost& host, bool same) {
+      return std::any_of(host.nodes.begin(), host.nodes.end(), [&](const std::string& other) {
+        return same ? other == node : !nameOf(node).empty() && nameOf(other) == nameOf(node);
+      });
+    };
+    if (std::any_of(out.begin(), out.end(), [&](const auto& host) { return isOn(host, true); }))
+      continue;
+    const auto host =
+        std::find_if(out.begin(), out.end(), [&](const auto& one) { return isOn(one, false); });
+    if (host != out.end())
+      host->nodes.push_back(node);
+    else
+      out.push_back({.host = node, .nodes = {node}});
+  }
+  return out;
+}
+
+struct PhaseSeconds {
+  double compute = 0, transfer = 0, waiting = 0;
+  double sum() const { return compute + transfer + waiting; }
+};
+
+// `spent`: of all ranks of the host.
+void addPhases(double joules, PhaseSeconds spent, double rankSeconds, EnergyPhases& out) {
+  const double of = std::max(rankSeconds, spent.sum());
+  const double perSecond = of > 0 ? joules / of : 0;
+  out.compute += spent.compute * perSecond;
+  out.transfer += spent.transfer * perSecond;
+  out.waiting += spent.waiting * perSecond;
+  out.other += joules - spent.sum() * perSecond;
+}
+
+double computeOf(const RankPreview& rank) { return rank.forward + rank.backward + rank.optimizer; }
+
+std::string pricesText(double cost, const std::string& currency, double grams) {
+  std::string out;
+  if (cost > 0) out += ", " + costText(cost, currency);
+  if (grams > 0) out += ", " + carbonText(grams) + " CO2e";
+  return out;
+}
+
+std::string powerText(const Energy& energy) {
+  std::string out =
+      fmt::format("({:.3g} W, {}", energy.watts(), energy.isMeasured() ? "measured" : "modelled");
+  int silent = 0;
+  for (const HostEnergy& host : energy.hosts) {
+    silent += host.silent;
+    if (!host.isKnown) out += ", without " + host.host;
+  }
+  if (silent > 0)
+    out += fmt::format(", without {} {} of unknown power", silent, silent == 1 ? "GPU" : "GPUs");
+  return out + ")";
 }
 
 }  // namespace
@@ -205,79 +270,132 @@ PowerAndPrices powerAndPrices(const spec::v1::ClusterSpec& cluster) {
 }
 
 double Energy::joules() const {
-  double sum = 0;
-  for (const HostEnergy& host : hosts) sum += host.joules();
-  return sum * overhead;
+  return overhead *
+         std::accumulate(hosts.begin(), hosts.end(), 0.0,
+                         [](double sum, const HostEnergy& host) { return sum + host.joules(); });
+}
+
+bool Energy::isComplete() const {
+  return std::all_of(hosts.begin(), hosts.end(),
+                     [](const HostEnergy& host) { return host.isKnown && host.silent == 0; });
 }
 
 bool Energy::isMeasured() const {
-  return uncountedGpus == 0 && !hosts.empty() &&
+  return isComplete() &&
          std::all_of(hosts.begin(), hosts.end(), [](const auto& host) { return host.isMeasured; });
 }
 
 Energy predictedEnergy(const Preview& preview) {
   Energy out{.seconds = preview.stepSeconds, .overhead = preview.power.overhead};
   for (const RanksOfHost& host : hostsOf(preview)) {
-    HostEnergy energy{.host = host.nodes.front()};
+    HostEnergy energy{.host = host.nodes.front(), .seconds = out.seconds};
     double busyCores = 0;  // times seconds
-    EnergyPhases phases;
-    for (const RankPreview& rank : host.ranks) {
-      phases.compute += computeOf(rank);
-      phases.transfer += rank.transfer;
-      phases.waiting += rank.waiting;
-      if (rank.inHostMemory()) {
+    for (const RankPreview& rank : host.ranks)
+      if (rank.inHostMemory())
         busyCores += rank.threads * computeOf(rank) + rank.data + rank.transfer;
-      } else if (preview.power.gpuWatts > 0) {
-        energy.gpuJoules += preview.power.gpuWatts * out.seconds;
-        ++energy.gpus;
-      } else {
-        ++out.uncountedGpus;
-      }
-    }
-    const double ranks = static_cast<double>(host.ranks.size());
-    for (double* value : {&phases.compute, &phases.transfer, &phases.waiting}) *value /= ranks;
-    const double busy =
-        out.seconds > 0 && host.cores > 0 ? busyCores / (out.seconds * host.cores) : 0;
-    energy.hostJoules = hostWatts(preview.power, host.cores, busy) * out.seconds;
-    addPhases(energy.joules() * out.overhead, 1, phases, out.seconds, out.phases);
-    out.hosts.push_back(energy);
+    const double idle = idleWatts(preview.power, host.cores);
+    const double busy = host.cores > 0 ? std::min(busyCores / host.cores, out.seconds) : 0;
+    energy.isKnown = hasPowers(preview.power) || host.cores > 0;
+    energy.hostJoules = idle * out.seconds + (busyWatts(preview.power, host.cores) - idle) * busy;
+    energy.gpus = static_cast<int>(gpusOf(host).size());
+    energy.gpuJoules = energy.gpus * preview.power.gpuWatts * out.seconds;
+    if (preview.power.gpuWatts <= 0) energy.silent = energy.gpus;
+    out.hosts.push_back(std::move(energy));
   }
   setPrices(preview.power, out);
   return out;
 }
 
-Result<Energy> measuredEnergy(const RunStore& store, const RunRow& row,
-                              const RunDocuments& documents) {
+Result<Energy> measuredEnergy(const RunStore& store, const RunDocuments& documents) {
   LOCKSTEP_ASSIGN(const Preview prediction, parsePrediction(documents.prediction));
   LOCKSTEP_ASSIGN(const ClusterSpecFile cluster,
-                  completeClusterSpec(documents.clusterYaml, "cluster of run " + row.run));
+                  completeClusterSpec(documents.clusterYaml, "cluster.yaml"));
   const PowerAndPrices power = powerAndPrices(*cluster.spec);
-  Meter meter(store, row, power);
-  Energy out{.seconds = meter.seconds(), .overhead = power.overhead};
-  LOCKSTEP_ASSIGN(const StepMatrix matrix, storedSteps(store));
-  for (const RanksOfHost& host : hostsOf(prediction)) {
-    LOCKSTEP_ASSIGN(HostEnergy energy, meter.energyOf(host));
-    out.uncountedGpus += Meter::gpuCount(host) - energy.gpus;
-    double stepSeconds = 0;
-    const EnergyPhases phases = phasesOf(matrix, host, stepSeconds);
-    const double inSteps = stepSeconds * static_cast<double>(row.figures.steps);
-    addPhases(energy.joules() * out.overhead,
-              out.seconds > 0 ? std::min(1.0, inSteps / out.seconds) : 0, phases, stepSeconds,
-              out.phases);
+  const Loads loads(store);
+  Energy out{.overhead = power.overhead};
+  for (const RanksOfHost& host : hostsOf(prediction, documents.nodes, loads.nodes())) {
+    LOCKSTEP_ASSIGN(HostEnergy energy, loads.energyOf(host, power));
+    out.seconds = std::max(out.seconds, energy.seconds);
     out.hosts.push_back(std::move(energy));
   }
-  if (!meter.known() || out.seconds <= 0)
+  if (out.seconds <= 0)
     return makeError(Code::kFailedPrecondition,
-                     "the energy of run {} is not known: no node has reported a load", row.run);
+                     "the energy of the run is not known: no node has told of its load");
   setPrices(power, out);
   return out;
 }
 
-double predictedStepJoules(const std::string& prediction) {
-  const auto in = nlohmann::json::parse(prediction, nullptr, false);
-  const auto joules = nlohmann::json::json_pointer("/energy/joules");
-  return in.is_object() && in.contains(joules) && in[joules].is_number() ? in[joules].get<double>()
-                                                                         : 0;
+EnergyPhases predictedPhases(const Preview& preview, const Energy& energy) {
+  EnergyPhases out;
+  const std::vector<RanksOfHost> hosts = hostsOf(preview);
+  for (std::size_t i = 0; i < hosts.size() && i < energy.hosts.size(); ++i) {
+    PhaseSeconds spent;
+    for (const RankPreview& rank : hosts[i].ranks) {
+      spent.compute += computeOf(rank);
+      spent.transfer += rank.transfer;
+      spent.waiting += rank.waiting;
+    }
+    addPhases(energy.hosts[i].joules() * energy.overhead, spent,
+              energy.seconds * static_cast<double>(hosts[i].ranks.size()), out);
+  }
+  return out;
+}
+
+Result<EnergyPhases> measuredPhases(const RunStore& store, const RunDocuments& documents,
+                                    const Energy& energy) {
+  LOCKSTEP_ASSIGN(const Preview prediction, parsePrediction(documents.prediction));
+  std::map<int, PhaseSeconds> ranks;
+  for (const SeriesInfo& info : store.series()) {
+    int rank = -1;
+    char phase[16];
+    if (std::sscanf(info.name.c_str(), "rank/%d/%15s", &rank, phase) != 2) continue;
+    PhaseSeconds& spent = ranks[rank];
+    double* const sum = std::string_view(phase) == "transfer"  ? &spent.transfer
+                        : std::string_view(phase) == "waiting" ? &spent.waiting
+                        : std::string_view(phase) == "forward" ||
+                                std::string_view(phase) == "backward" ||
+                                std::string_view(phase) == "optimizer"
+                            ? &spent.compute
+                            : nullptr;
+    if (sum == nullptr) continue;
+    LOCKSTEP_ASSIGN(const std::vector<Point> points, store.readAll(info.name));
+    for (const Point& point : points)
+      if (point.y >= 0 && std::isfinite(point.y)) *sum += point.y;
+  }
+  EnergyPhases out;
+  const std::vector<RanksOfHost> hosts = hostsOf(prediction);
+  for (std::size_t i = 0; i < energy.hosts.size(); ++i) {
+    const HostEnergy& host = energy.hosts[i];
+    PhaseSeconds spent;
+    const std::size_t count = i < hosts.size() ? hosts[i].ranks.size() : 0;
+    for (std::size_t r = 0; r < count; ++r) {
+      const PhaseSeconds& own = ranks[hosts[i].ranks[r].rank];
+      spent.compute += own.compute;
+      spent.transfer += own.transfer;
+      spent.waiting += own.waiting;
+    }
+    addPhases(host.joules() * energy.overhead, spent, host.seconds * static_cast<double>(count),
+              out);
+  }
+  return out;
+}
+
+std::int64_t recordedSteps(const RunStore& store) {
+  double first = 0, last = 0;
+  for (const SeriesInfo& info : store.series())
+    if (info.name.starts_with("rank/") && info.name.ends_with("/step") && info.points > 0) {
+      first = first == 0 ? info.firstX : std::min(first, info.firstX);
+      last = std::max(last, info.lastX);
+    }
+  return last >= first && first > 0 ? static_cast<std::int64_t>(last - first) + 1 : 0;
+}
+
+Result<Energy> predictedEnergy(const RunDocuments& documents) {
+  LOCKSTEP_ASSIGN(Preview prediction, parsePrediction(documents.prediction));
+  LOCKSTEP_ASSIGN(const ClusterSpecFile cluster,
+                  completeClusterSpec(documents.clusterYaml, "cluster.yaml"));
+  prediction.power = powerAndPrices(*cluster.spec);
+  return predictedEnergy(prediction);
 }
 
 std::string joulesText(double joules) {
@@ -295,31 +413,11 @@ std::string carbonText(double grams) {
   return grams < 1000 ? fmt::format("{:.3g} g", grams) : fmt::format("{:.3g} kg", grams / 1000);
 }
 
-namespace {
-std::string pricesText(double cost, const std::string& currency, double grams) {
-  std::string out;
-  if (cost > 0) out += ", " + costText(cost, currency);
-  if (grams > 0) out += ", " + carbonText(grams) + " CO2e";
-  return out;
-}
-}  // namespace
-
 std::string energyText(const RunFigures& figures) {
   if (figures.joules <= 0) return {};
   return joulesText(figures.joules) +
          pricesText(figures.cost, figures.currency, figures.carbonGrams);
 }
-
-namespace {
-std::string powerText(const Energy& energy) {
-  std::string out =
-      fmt::format("({:.3g} W, {}", energy.watts(), energy.isMeasured() ? "measured" : "modelled");
-  if (energy.uncountedGpus > 0)
-    out += fmt::format(", without {} {} of unknown power", energy.uncountedGpus,
-                       energy.uncountedGpus == 1 ? "GPU" : "GPUs");
-  return out + ")";
-}
-}  // namespace
 
 std::string energyText(const Energy& energy) {
   return joulesText(energy.joules()) + " " + powerText(energy) +
@@ -334,17 +432,12 @@ std::string energyOfStepText(const Energy& step) {
   return prices.empty() ? out : out + "; an hour costs " + prices.substr(2);
 }
 
-std::string energyJson(const Energy& energy) {
-  nlohmann::json out = {{"seconds", energy.seconds},
-                        {"joules", energy.joules()},
-                        {"watts", energy.watts()},
-                        {"measured", energy.isMeasured()},
-                        {"overhead", energy.overhead},
-                        {"uncounted_gpus", energy.uncountedGpus},
-                        {"compute_joules", energy.phases.compute},
-                        {"transfer_joules", energy.phases.transfer},
-                        {"waiting_joules", energy.phases.waiting},
-                        {"other_joules", energy.phases.other},
+std::string energyJson(const Energy& energy, const EnergyPhases& phases) {
+  nlohmann::json out = {{"seconds", energy.seconds},        {"joules", energy.joules()},
+                        {"watts", energy.watts()},          {"complete", energy.isComplete()},
+                        {"measured", energy.isMeasured()},  {"overhead", energy.overhead},
+                        {"compute_joules", phases.compute}, {"transfer_joules", phases.transfer},
+                        {"waiting_joules", phases.waiting}, {"other_joules", phases.other},
                         {"hosts", nlohmann::json::array()}};
   if (energy.cost) {
     out["cost"] = *energy.cost;
@@ -353,10 +446,13 @@ std::string energyJson(const Energy& energy) {
   if (energy.carbonGrams) out["carbon_grams"] = *energy.carbonGrams;
   for (const HostEnergy& host : energy.hosts)
     out["hosts"].push_back({{"host", host.host},
+                            {"seconds", host.seconds},
                             {"host_joules", host.hostJoules},
+                            {"known", host.isKnown},
+                            {"measured", host.isMeasured},
                             {"gpu_joules", host.gpuJoules},
                             {"gpus", host.gpus},
-                            {"measured", host.isMeasured}});
+                            {"silent_gpus", host.silent}});
   return out.dump();
 }
 

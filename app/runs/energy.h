@@ -1,14 +1,16 @@
-// Energy and cost of runs: predicted for a plan, or from what the nodes measured while a run
-// trained.
+// Energy and cost of runs: predicted for a plan, or of what the nodes told while a run trained.
 //
-// Processors and memory of a node are measured by their own counters (node/<n>/package_power); else
-// they are modelled: the power of an idle node, and in proportion to its busy cores up to that of a
-// busy one. Unless the cluster spec tells them, these are 0.74 W and 3.5 W a core, the means that
-// Cloud Carbon Footprint gives for AWS: https://www.cloudcarbonfootprint.org/docs/methodology. GPUs
-// are measured by their driver; in predictions each has `energy.gpu_watts` at work. A host counts
-// whole, and once, also where it does other work or has several nodes. No threads.
+// A host's power is that of the model below; where the cluster spec has no powers and the host has
+// counters of its processors and memory (node/<n>/package_power), what these measure. The model: an
+// idle host draws `energy.idle_watts`, one with all cores busy `energy.busy_watts`, and others
+// between them by the share of busy cores. Without a spec these are 0.74 W and 3.5 W a core, the
+// means that Cloud Carbon Footprint gives for AWS:
+// https://www.cloudcarbonfootprint.org/docs/methodology. GPUs are measured by their driver; in
+// predictions each has `energy.gpu_watts`. A host counts once, also with several nodes, and whole,
+// also where it does other work; of its GPUs, those of the run. No threads.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,52 +42,59 @@ PowerAndPrices powerAndPrices(const spec::v1::ClusterSpec& cluster);
 
 struct HostEnergy {
   std::string host;       // name of its first node
+  double seconds = 0;     // in which it told of its load
   double hostJoules = 0;  // without GPUs
   double gpuJoules = 0;
-  bool isMeasured = false;  // hostJoules
-  int gpus = 0;             // that gpuJoules counts
+  bool isKnown = false;      // hostJoules
+  bool isMeasured = false;   // hostJoules: by counters of its processors and memory
+  int gpus = 0, silent = 0;  // that the run uses; those of them whose power is not known
   double joules() const { return hostJoules + gpuJoules; }
-};
-
-// Joules by what ranks do, in proportion to the time that those of a host spend on it.
-struct EnergyPhases {
-  double compute = 0, transfer = 0, waiting = 0, other = 0;
 };
 
 struct Energy {
   double seconds = 0;
-  std::vector<HostEnergy> hosts;
-  double overhead = 1;    // of the building, as a factor
-  EnergyPhases phases;    // with the overhead
-  int uncountedGpus = 0;  // whose power is not known
-  double joules() const;  // with the overhead
+  std::vector<HostEnergy> hosts;  // in predictions those with ranks
+  double overhead = 1;            // of the building, as a factor
+  double joules() const;          // with the overhead
   double watts() const { return seconds > 0 ? joules() / seconds : 0; }
-  bool isMeasured() const;  // all of it
+  bool isComplete() const;  // nothing is left out
+  bool isMeasured() const;
 
-  std::optional<double> cost;  // of energy and node-hours; none: no price is known
+  std::optional<double> cost;  // of energy and machine-hours; none: no price is known
   std::string currency;
   std::optional<double> carbonGrams;  // CO2 equivalent; none: not known
 };
 
-Energy predictedEnergy(const Preview& preview);  // of one step
-// From the start of the run to its end, or to what the history has of it so far, at powers and
-// prices of the cluster spec that it was launched with. Errors: kFailedPrecondition if no node has
-// reported its load; those of the store.
-Result<Energy> measuredEnergy(const RunStore& store, const RunRow& row,
-                              const RunDocuments& documents);
+// Joules by what ranks do, in proportion to the time that those of a host spend on it. They add up
+// to Energy::joules().
+struct EnergyPhases {
+  double compute = 0, transfer = 0, waiting = 0, other = 0;
+};
 
-// Of a step, as RunDocuments::prediction has it; 0: not known.
-double predictedStepJoules(const std::string& prediction);
+// Of one step.
+Energy predictedEnergy(const Preview& preview);
+Result<Energy> predictedEnergy(const RunDocuments& documents);
+// Of a run, or of what the history has of it so far, at powers and prices of the cluster spec that
+// it was launched with. Errors: kFailedPrecondition if no node has told of its load; those of the
+// store and of documents that are damaged.
+Result<Energy> measuredEnergy(const RunStore& store, const RunDocuments& documents);
+
+EnergyPhases predictedPhases(const Preview& preview, const Energy& energy);
+// Reads the times of all steps of all ranks.
+Result<EnergyPhases> measuredPhases(const RunStore& store, const RunDocuments& documents,
+                                    const Energy& energy);
+// How many steps the history has of the run; one that was resumed has no earlier ones.
+std::int64_t recordedSteps(const RunStore& store);
 
 // "12.3 kJ", "1.24 kWh"; "0.42 EUR"; "310 g".
 std::string joulesText(double joules);
 std::string costText(double cost, const std::string& currency);
 std::string carbonText(double grams);
-// "12.3 kJ (41 W, modelled), 0.42 EUR, 310 g CO2e, without 8 GPUs of unknown power".
+// "12.3 kJ (41 W, modelled), 0.42 EUR, 310 g CO2e"; what is left out is named.
 std::string energyText(const Energy& energy);
 // "1.2 J a step (41 W, modelled); an hour costs 0.42 EUR, 310 g CO2e".
 std::string energyOfStepText(const Energy& step);
-std::string energyJson(const Energy& energy);
+std::string energyJson(const Energy& energy, const EnergyPhases& phases);
 // "12.3 kJ, 0.42 EUR, 310 g CO2e"; "" where it is not known.
 std::string energyText(const RunFigures& figures);
 

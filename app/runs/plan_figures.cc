@@ -77,7 +77,7 @@ std::vector<PlanFigure> planFigures(const Preview& preview) {
   out.push_back({"samples", Unit::kPerSecond, preview.samplesPerSecond});
   out.push_back({"ranks", Unit::kCount, static_cast<double>(preview.ranks.size())});
   addTimes(preview, out);
-  if (const Energy energy = predictedEnergy(preview); energy.uncountedGpus == 0)
+  if (const Energy energy = predictedEnergy(preview); energy.isComplete())
     out.push_back({"energy", Unit::kJoules, energy.joules()});
   addMemory(preview, out);
   addWork(preview.plan, out);

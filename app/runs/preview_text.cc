@@ -33,7 +33,10 @@ std::string predictionJson(const Preview& preview) {
               {"step_overhead_seconds", preview.cost.stepOverheadSeconds},
               {"hosts", json::array()},
               {"ranks", json::array()}};
-  if (!preview.ofProgram()) out["energy"] = json::parse(energyJson(predictedEnergy(preview)));
+  if (!preview.ofProgram()) {
+    const Energy energy = predictedEnergy(preview);
+    out["energy"] = json::parse(energyJson(energy, predictedPhases(preview, energy)));
+  }
   for (const cluster::Host& host : preview.cluster.hosts)
     out["hosts"].push_back({{"name", host.name}, {"cores", host.cores}});
   for (const Message& remark : preview.remarks) {

@@ -3,6 +3,7 @@
 #include <grpcpp/channel.h>
 
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
 #include <iterator>
 #include <map>
@@ -150,22 +151,23 @@ void Recorder::State::follow(const RunNode& node, std::uint64_t after,
   filled.notify_one();
 }
 
-// With its model where that can be had; without it the run has ended all the same.
 namespace {
-// Of a run whose nodes told enough.
-void addEnergy(const History& history, RunRow& row) {
+// If it is known whole.
+bool addEnergy(const History& history, RunRow& row) {
   const auto documents = history.documents(row.run);
   const auto store = history.openRun(row.run);
-  if (!documents.ok() || !store.ok()) return;
-  const auto energy = measuredEnergy(**store, row, *documents);
-  if (!energy.ok()) return;
+  if (!documents.ok() || !store.ok()) return false;
+  const auto energy = measuredEnergy(**store, *documents);
+  if (!energy.ok() || !energy->isComplete() || !std::isfinite(energy->joules())) return false;
   row.figures.joules = energy->joules();
   row.figures.cost = energy->cost.value_or(0);
   row.figures.carbonGrams = energy->carbonGrams.value_or(0);
-  row.figures.currency = energy->cost ? energy->currency : "";
+  if (energy->cost) row.figures.currency = energy->currency;
+  return true;
 }
 }  // namespace
 
+// With its model where that can be had; without it the run has ended all the same.
 void Recorder::State::finish(History& history, RunRow row, bool kept, const RunNode& coordinator,
                              const std::stop_token& stop, std::vector<Error> missing) {
   if (lacksModel(row)) {
@@ -178,9 +180,10 @@ void Recorder::State::finish(History& history, RunRow row, bool kept, const RunN
       post(std::move(update));
     }
   }
-  addEnergy(history, row);
   // A run whose end stands in the history is not asked for again, but for its model.
   if (kept) (void)history.update(row);
+  if (kept && row.figures.joules == 0 && missing.empty() && addEnergy(history, row))
+    (void)history.update(row);
   RunUpdate update;
   update.row = std::move(row);
   update.errors = std::move(missing);

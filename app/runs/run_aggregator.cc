@@ -548,6 +548,8 @@ void RunAggregator::addSample(const std::string& name, Node& node, const run::v1
                                                    {"disk_free", sample.disk_free()},
                                                    {"memory_total", sample.memory_total()}};
   for (const auto& [key, value] : values) points(prefix + key).push_back({x, value});
+  if (std::exchange(node.cores, sample.core_size()) != sample.core_size())
+    points(prefix + "cores").push_back({x, static_cast<double>(sample.core_size())});
   if (sample.has_package_w()) points(prefix + "package_power").push_back({x, sample.package_w()});
   for (const auto& gpu : sample.gpu())
     gpus_.take(name, gpuLoad(gpu), [&](const std::string& series, double value) {

@@ -69,6 +69,7 @@ class RunAggregator {
     bool finished = false;
     std::uint64_t sequence = 0, cursor = 0;
     double lastSample = 0;
+    int cores = 0;  // as the last sample had them
   };
 
   void addTrained(const run::v1::EpochInfo& epoch);

@@ -11,8 +11,8 @@
 // "…/stalled" (the part of the transfer in which its process did not run), and "…/began" (when the
 // step began, by the wall clock of the rank's node). Series over time (x = wall clock, seconds):
 // "node/<n>/cpu" (0…1), "…/memory", "…/memory_total", "…/disk_free" (bytes), "…/net_in",
-// "…/net_out", "…/loopback", "…/disk_read", "…/disk_write" (bytes/s), where it is measured
-// "…/package_power" (W, of processors and memory), of its links to other nodes
+// "…/net_out", "…/loopback", "…/disk_read", "…/disk_write" (bytes/s), when it changes "…/cores",
+// where it is measured "…/package_power" (W, of processors and memory), of its links to other nodes
 // "node/<n>/to/<m>/sent", "…/rate" (bytes/s), "…/sending" (0…1) and "…/round_trip" (seconds),
 // "rank/<r>/cpu" (cores),
 // "rank/<r>/memory", "node/<n>/clock_offset" and "…/clock_uncertainty" (seconds, to the

@@ -50,7 +50,8 @@ struct Straggler {
   bool halted = false;
   double haltedSeconds = 0;
   std::optional<SlowLink> link;
-  double lostSeconds = 0;  // to a rank, since it became slow
+  // To this rank since `sinceStep`, also while another one was the worst.
+  double lostSeconds = 0;
 };
 // Whether so many of its packets are sent again that a fault of the link is likely.
 inline bool losesPackets(const SlowLink& link) { return link.resent >= 0.005; }

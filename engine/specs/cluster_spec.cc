@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -117,6 +118,26 @@ void addHost(const std::string& name, int cores, cluster::Cluster& out) {
 const std::vector<Remedy> kChosen{{{"comm", ""}}};  // the default communicator
 
 // NCCL needs one GPU for each rank, and no parameter servers.
+Status checkEnergy(const spec::v1::EnergySpec& energy) {
+  if (energy.busy_watts() <= 0 && energy.idle_watts() > 0)
+    return wrongField("energy.idle_watts",
+                      message("idle_watts is given without busy_watts; expected both"));
+  if (energy.busy_watts() < energy.idle_watts())
+    return wrongField(
+        "energy.busy_watts",
+        message("busy_watts is less than idle_watts; expected at least {}", energy.idle_watts()));
+  const std::string& currency = energy.currency();
+  const bool isPlain = std::all_of(currency.begin(), currency.end(), [](unsigned char c) {
+    return c < 0x80 && std::isalpha(c) != 0;
+  });
+  constexpr std::size_t kLongest = 8;
+  if (!isPlain || currency.size() > kLongest)
+    return wrongField(
+        "energy.currency",
+        message("the currency is no code; expected up to {} letters, as EUR", kLongest));
+  return {};
+}
+
 Status checkNccl(const spec::v1::StrategySpec& strategy, const cluster::Cluster& cluster) {
   if (hasServers(strategy))
     return wrongField(
@@ -206,6 +227,7 @@ Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<No
                                    const spec::v1::StrategySpec& strategy,
                                    const spec::v1::TrainingSpec& training) {
   LOCKSTEP_TRY(checkOptions(spec, ""));
+  LOCKSTEP_TRY(checkEnergy(spec.energy()));
   if (spec.nodes().empty()) return wrongField("nodes", "there are no nodes; expected at least one");
   cluster::Cluster out;
   std::set<std::string, std::less<>> names;

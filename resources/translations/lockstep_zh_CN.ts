@@ -1711,8 +1711,20 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::Message</name>
         <message>
-            <source>the energy of run %1 is not known: no node has reported a load</source>
-            <translation>运行 %1 的能耗未知：没有节点报告过负载</translation>
+            <source>the energy of the run is not known: no node has told of its load</source>
+            <translation>运行的能耗未知：没有节点报告过负载</translation>
+        </message>
+        <message>
+            <source>idle_watts is given without busy_watts; expected both</source>
+            <translation>给出了 idle_watts 而没有 busy_watts；应同时给出</translation>
+        </message>
+        <message>
+            <source>busy_watts is less than idle_watts; expected at least %1</source>
+            <translation>busy_watts 小于 idle_watts；应至少为 %1</translation>
+        </message>
+        <message>
+            <source>the currency is no code; expected up to %1 letters, as EUR</source>
+            <translation>货币不是代码；应为最多 %1 个字母，如 EUR</translation>
         </message>
         <message>
             <source>the forward pass was cancelled</source>

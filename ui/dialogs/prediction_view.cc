@@ -185,9 +185,9 @@ void PredictionView::clear() {
 void PredictionView::showEnergy(const app::Preview& preview, bool told) {
   constexpr double kSecondsPerHour = 3600;
   const app::Energy energy = app::predictedEnergy(preview);
-  if (!told || energy.seconds <= 0 || energy.uncountedGpus > 0)
+  if (!told || energy.seconds <= 0 || !energy.isComplete())
     return energy_->setValue(QString(QChar(0x2014)),
-                             energy.uncountedGpus > 0 ? tr("GPU power unknown") : tr("per step"));
+                             !energy.isComplete() ? tr("GPU power unknown") : tr("per step"));
   energy_->setValue(
       formatEnergy(energy.joules()),
       energy.cost
