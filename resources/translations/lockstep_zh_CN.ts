@@ -8979,6 +8979,22 @@ its last lines:
     <context>
         <name>lockstep::ui::PlotView</name>
         <message>
+            <source>median</source>
+            <translation>中位数</translation>
+        </message>
+        <message>
+            <source>half of the lines</source>
+            <translation>一半的曲线</translation>
+        </message>
+        <message>
+            <source>all %1 lines</source>
+            <translation>全部 %1 条曲线</translation>
+        </message>
+        <message>
+            <source>%1 lines are drawn as their spread. The pale band reaches from the lowest to the highest value; at least half of the lines stay within the dark one. Point at the plot for the nearest line, click to keep it.</source>
+            <translation>%1 条曲线以其分布显示：浅色带从最低值到最高值，至少一半的曲线始终在深色带之内。将指针移到图上可查看最近的曲线，点击可将其保留。</translation>
+        </message>
+        <message>
             <source>%1 (%2)</source>
             <translation>%1（%2）</translation>
         </message>

@@ -509,6 +509,27 @@ RunPage* shootGpuRun(MainWindow* window, const QString& id, const QString& prefi
   return run;
 }
 
+// More GPUs than there are lines that can be told apart: their spread, one kept, one pointed at.
+void shootManyGpus(MainWindow* window, const QString& id, const QString& prefix) {
+  RunPage* run = window->openRun(id);
+  (void)QTest::qWaitFor([&] { return run->document()->loaded(); }, 5000);
+  run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
+  shoot(window, prefix + "-run-many-gpus");
+  auto* plot = run->findChild<PlotView*>("temperaturePlot");
+  auto* scroll = run->findChild<QScrollArea*>("runNodesScroll");
+  scroll->ensureWidgetVisible(plot);
+  shoot(window, prefix + "-run-many-gpus-below");
+  auto* canvas = plot->findChild<QWidget*>("plotCanvas");
+  const auto at = [&](double x, double y) {
+    return QPoint(static_cast<int>(x * canvas->width()), static_cast<int>(y * canvas->height()));
+  };
+  QTest::mouseClick(canvas, Qt::LeftButton, Qt::NoModifier, at(0.9, 0.15));
+  QTest::mouseMove(canvas, at(0.6, 0.5));
+  QTest::qWait(100);
+  QTest::mouseMove(canvas, at(0.6, 0.7));
+  shoot(window, prefix + "-run-many-gpus-pointed");
+}
+
 // One whose coordinating node does not answer.
 void shootUnreachable(MainWindow* window, RunPage* run, const QString& prefix) {
   app::RunUpdate away;
@@ -652,6 +673,7 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   shootDialogs(&window, prefix);
   shootLaunch(window.openLaunch(model, nullptr), prefix);
   shootRun(&window, done, prefix);
+  shootManyGpus(&window, addRun(6, app::RunState::SUCCEEDED, 600, 40), prefix);
   RunPage* gpuRun = shootGpuRun(&window, withGpus, prefix);
   window.openRun(failed);
   shoot(&window, prefix + "-run-failed");

@@ -5,6 +5,7 @@
 #include <QPainter>
 #include <QToolTip>
 
+#include "ui/plots/series_plottable.h"
 #include "ui/theme/theme.h"
 
 namespace lockstep::ui {
@@ -17,7 +18,11 @@ LegendBar::LegendBar(QWidget* parent) : QWidget(parent) {
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
 }
 
-void LegendBar::setSeries(std::vector<std::shared_ptr<Series>> series) {
+void LegendBar::setEntries(const QStringList& spreadParts, const QString& about,
+                           std::vector<std::shared_ptr<Series>> series) {
+  parts_ = spreadParts;
+  about_ = about;
+  setAccessibleDescription(about);
   series_ = std::move(series);
   values_.clear();
   update();
@@ -29,17 +34,27 @@ void LegendBar::setValues(const QStringList& values) {
   update();
 }
 
+const Series* LegendBar::seriesOf(int index) const {
+  if (index < parts_.size()) return nullptr;
+  return series_[static_cast<std::size_t>(index - parts_.size())].get();
+}
+
+const QString& LegendBar::entryName(int index) const {
+  const Series* series = seriesOf(index);
+  return series != nullptr ? series->name : parts_[index];
+}
+
 QString LegendBar::entryText(int index) const {
-  const QString& name = series_[static_cast<std::size_t>(index)]->name;
+  const QString& name = entryName(index);
   if (index >= values_.size() || values_[index].isEmpty()) return name;
   // If there is not enough room, names are cut and values stay whole.
   const QFontMetrics metrics(Theme::instance().small(this));
   const QString value = "  " + values_[index];
-  const int count = static_cast<int>(series_.size());
+  const int count = this->count();
   const int room = std::max((width() + kGap) / std::max(1, count) - kGap - kMark, 40);
   int whole = 0;
   for (int i = 0; i < count; ++i) {
-    whole += metrics.horizontalAdvance(series_[static_cast<std::size_t>(i)]->name) + kMark + kGap;
+    whole += metrics.horizontalAdvance(entryName(i)) + kMark + kGap;
     if (i < values_.size() && !values_[i].isEmpty())
       whole += metrics.horizontalAdvance("  " + values_[i]);
   }
@@ -53,9 +68,9 @@ int LegendBar::wantedWidth() const {
   const QFontMetrics metrics(Theme::instance().small(this));
   int width = 0;
   const int value = metrics.horizontalAdvance("  0.0000");
-  for (const auto& one : series_)
-    width += metrics.horizontalAdvance(one->name) + kMark + kGap + value;
-  return width - (series_.empty() ? 0 : kGap);
+  for (int i = 0; i < count(); ++i)
+    width += metrics.horizontalAdvance(entryName(i)) + kMark + kGap + value;
+  return width - (count() == 0 ? 0 : kGap);
 }
 
 QSize LegendBar::minimumSizeHint() const {
@@ -66,7 +81,7 @@ QSize LegendBar::minimumSizeHint() const {
 std::vector<LegendBar::Entry> LegendBar::layoutEntries() const {
   std::vector<Entry> out;
   const QFontMetrics metrics(Theme::instance().small(this));
-  const int count = static_cast<int>(series_.size());
+  const int count = this->count();
   int x = 0;
   for (int i = 0; i < count; ++i) {
     const int width = metrics.horizontalAdvance(entryText(i)) + kMark;
@@ -80,6 +95,23 @@ std::vector<LegendBar::Entry> LegendBar::layoutEntries() const {
   return out;
 }
 
+void LegendBar::paintMark(QPainter& painter, const Entry& entry) const {
+  const Theme& theme = Theme::instance();
+  const Series* series = seriesOf(entry.index);
+  const int middle = entry.rect.center().y();
+  const QColor color = series == nullptr ? spreadColor(static_cast<SpreadPart>(entry.index))
+                       : series->visible ? theme.series(series->colorIndex)
+                                         : theme.color("border");
+  if (series != nullptr && series->dashed) {
+    painter.setPen(QPen(color, 2, Qt::DotLine));
+    painter.drawLine(entry.rect.x(), middle, entry.rect.x() + 9, middle);
+  } else {
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(color);
+    painter.drawRoundedRect(QRectF(entry.rect.x(), middle - 3.5, 8, 8), 2, 2);
+  }
+}
+
 void LegendBar::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   painter.setRenderHint(QPainter::Antialiasing);
@@ -87,22 +119,14 @@ void LegendBar::paintEvent(QPaintEvent*) {
   const Theme& theme = Theme::instance();
   const auto entries = layoutEntries();
   for (const auto& entry : entries) {
-    const Series& series = *series_[static_cast<std::size_t>(entry.index)];
-    const QColor color = series.visible ? theme.series(series.colorIndex) : theme.color("border");
-    const int middle = entry.rect.center().y();
-    if (series.dashed) {
-      painter.setPen(QPen(color, 2, Qt::DotLine));
-      painter.drawLine(entry.rect.x(), middle, entry.rect.x() + 9, middle);
-    } else {
-      painter.setPen(Qt::NoPen);
-      painter.setBrush(color);
-      painter.drawRoundedRect(QRectF(entry.rect.x(), middle - 3.5, 8, 8), 2, 2);
-    }
-    painter.setPen(series.visible ? theme.color("muted") : theme.color("disabled"));
+    paintMark(painter, entry);
+    const Series* series = seriesOf(entry.index);
+    painter.setPen(series == nullptr || series->visible ? theme.color("muted")
+                                                        : theme.color("disabled"));
     painter.drawText(entry.rect.adjusted(13, 0, 0, 0), Qt::AlignVCenter | Qt::AlignLeft,
                      entryText(entry.index));
   }
-  const auto hidden = series_.size() - entries.size();
+  const auto hidden = count() - std::ssize(entries);
   if (hidden > 0 && !entries.empty()) {
     painter.setPen(theme.color("muted"));
     painter.drawText(rect().adjusted(entries.back().rect.right() + 8, 0, 40, 0),
@@ -113,10 +137,8 @@ void LegendBar::paintEvent(QPaintEvent*) {
 void LegendBar::mousePressEvent(QMouseEvent* event) {
   for (const auto& entry : layoutEntries()) {
     if (!entry.rect.contains(event->position().toPoint())) continue;
-    auto& series = *series_[static_cast<std::size_t>(entry.index)];
-    series.visible = !series.visible;
-    update();
-    Q_EMIT toggled();
+    if (entry.index >= parts_.size())
+      Q_EMIT clicked(series_[static_cast<std::size_t>(entry.index - parts_.size())]);
     return;
   }
 }
@@ -124,6 +146,7 @@ void LegendBar::mousePressEvent(QMouseEvent* event) {
 bool LegendBar::event(QEvent* event) {
   if (event->type() == QEvent::ToolTip) {
     QStringList names;
+    if (!about_.isEmpty()) names << about_;
     for (const auto& series : series_) names << series->name;
     QToolTip::showText(static_cast<QHelpEvent*>(event)->globalPos(), names.join('\n'), this);
     return true;

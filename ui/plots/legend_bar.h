@@ -1,5 +1,5 @@
-// LegendBar: the names of a plot's series with their colours and the value under the crosshair; a
-// click hides or shows a series.
+// LegendBar: the names of a plot's series with their colours and the value under the crosshair.
+// Before them the parts of a spread.
 #pragma once
 
 #include <QWidget>
@@ -16,14 +16,16 @@ class LegendBar : public QWidget {
  public:
   explicit LegendBar(QWidget* parent = nullptr);
 
-  void setSeries(std::vector<std::shared_ptr<Series>> series);
-  void setValues(const QStringList& values);  // one a series, or none
+  // `spreadParts` has texts for the parts of a spread, or none; `about` says what it shows.
+  void setEntries(const QStringList& spreadParts, const QString& about,
+                  std::vector<std::shared_ptr<Series>> series);
+  void setValues(const QStringList& values);  // one an entry, or none
   int wantedWidth() const;                    // of all names, each with a value
   QSize sizeHint() const override { return {200, minimumSizeHint().height()}; }
   QSize minimumSizeHint() const override;
 
  Q_SIGNALS:
-  void toggled();
+  void clicked(const std::shared_ptr<lockstep::ui::Series>& series);
 
  protected:
   void paintEvent(QPaintEvent*) override;
@@ -36,8 +38,14 @@ class LegendBar : public QWidget {
     QRect rect;
   };
   std::vector<Entry> layoutEntries() const;
+  int count() const { return static_cast<int>(parts_.size() + std::ssize(series_)); }
+  const Series* seriesOf(int index) const;  // nullptr: a part of a spread
+  const QString& entryName(int index) const;
   QString entryText(int index) const;
+  void paintMark(QPainter& painter, const Entry& entry) const;
 
+  QStringList parts_;
+  QString about_;
   std::vector<std::shared_ptr<Series>> series_;
   QStringList values_;
 };

@@ -54,10 +54,15 @@ void PlotGroup::extent(double* lower, double* upper) const {
   *upper = all.empty() ? 1 : all.max;
 }
 
-void PlotGroup::setCrosshair(double x, bool visible) {
+void PlotGroup::setCrosshair(double x, bool visible, const QString& line) {
   for (const auto& view : views_) {
-    if (view) view->showCrosshair(x, visible);
+    if (view) view->showCrosshair(x, visible, line);
   }
+}
+
+void PlotGroup::toggleKept(const QString& line) {
+  for (const auto& view : views_)
+    if (view) view->toggleKept(line);
 }
 
 void PlotGroup::setCursor(double x) {

@@ -27,7 +27,8 @@ class PlotGroup : public QObject {
   // Returns the x range of all plots together, which bounds zoom and pan.
   void extent(double* lower, double* upper) const;
   bool following() const { return following_; }
-  void setCrosshair(double x, bool visible);
+  void setCrosshair(double x, bool visible, const QString& line = {});
+  void toggleKept(const QString& line);  // see PlotView
   // Shows a permanent vertical line at the time selected in another view.
   void setCursor(double x);
   void clearCursor();

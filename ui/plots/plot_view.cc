@@ -111,6 +111,9 @@ void PlotView::makeCanvas(QWidget* body) {
   plot_->addLayer("crosshair", plot_->layer("overlay"), QCustomPlot::limBelow);
   crosshairLayer_ = plot_->layer("crosshair");
   crosshairLayer_->setMode(QCPLayer::lmBuffered);
+  marks_ = new SeriesPlottable(plot_->xAxis, plot_->yAxis);
+  marks_->setLayer(crosshairLayer_);
+  marks_->setEdged(true);
   crosshair_ = new QCPItemStraightLine(plot_);
   crosshair_->setLayer(crosshairLayer_);
   crosshair_->setSelectable(false);
@@ -159,7 +162,7 @@ void PlotView::connectParts() {
   connect(logButton_, &QToolButton::toggled, this, &PlotView::setLogY);
   connect(logButton_, &QToolButton::toggled, this, &PlotView::logYChanged);
   connect(fitButton_, &QToolButton::clicked, this, &PlotView::showAll);
-  connect(legend_, &LegendBar::toggled, this, &PlotView::markDirty);
+  connect(legend_, &LegendBar::clicked, this, &PlotView::clickedLegend);
   connect(plot_->xAxis, QOverload<const QCPRange&>::of(&QCPAxis::rangeChanged), this,
           [this](const QCPRange& range) {
             if (!fitting_) rangeChosen(range.lower, range.upper);
@@ -172,14 +175,8 @@ void PlotView::connectParts() {
     if (isVisible()) Q_EMIT rangeShown(range.lower, range.upper, plot_->axisRect()->width());
   });
   connect(plot_, &QCustomPlot::mouseDoubleClick, this, &PlotView::showAll);
-  connect(plot_, &QCustomPlot::mouseMove, this, [this](QMouseEvent* event) {
-    const double x = plot_->xAxis->pixelToCoord(event->position().x());
-    if (group_) {
-      group_->setCrosshair(x, true);
-    } else {
-      showCrosshair(x, true);
-    }
-  });
+  connect(plot_, &QCustomPlot::mouseMove, this,
+          [this](QMouseEvent* event) { pointAt(event->position()); });
   connect(&FrameClock::instance(), &FrameClock::paint, this, &PlotView::frame);
   connect(&Theme::instance(), &Theme::changed, this, &PlotView::restyle);
 }
@@ -256,13 +253,6 @@ void PlotView::addSeries(std::shared_ptr<Series> series) {
   markDirty();
 }
 
-void PlotView::refreshLegend() {
-  linesChanged_ = false;
-  legend_->setSeries(lines_->series());
-  tableModel_->setSeries(lines_->series());
-  placeLegend();
-}
-
 void PlotView::clearSeries() {
   lines_->series().clear();
   linesChanged_ = true;
@@ -294,7 +284,7 @@ void PlotView::frame() {
 void PlotView::paintAgain() {
   if (!dirty_ || !isSeen()) return;
   dirty_ = false;
-  if (linesChanged_) refreshLegend();
+  if (linesChanged_ || isSpread_ != (lines_->spreadLines() > 0)) refreshLegend();
   refreshEmpty();
   if (stack_->currentWidget() == table_) {
     tableModel_->refresh();

@@ -76,7 +76,10 @@ class PlotView : public QWidget {
   void setGroup(PlotGroup* group) { group_ = group; }
   PlotGroup* group() const { return group_; }
   void showXRange(double lower, double upper);
-  void showCrosshair(double x, bool visible);
+  // Names the line there of which is told, where many lines are drawn as their spread.
+  void showCrosshair(double x, bool visible, const QString& line = {});
+  // Draws a line of a spread by itself until it is called again. Nothing: there is no such line.
+  void toggleKept(const QString& line);
   void showCursor(double x, bool visible);
   void setSmoothing(double weight);
   void resetZoom();  // all data with the next frame, even while paused
@@ -115,11 +118,24 @@ class PlotView : public QWidget {
   void drawPicture(QCPPainter& painter, QSize size);
   int drawLegend(QPainter* painter, int width) const;  // below the title; returns its height
   void placeLegend();  // beside the title where it has room, else in a line of its own
+  // Where many lines are drawn as their spread.
+  std::shared_ptr<Series> spreadLine(const QString& name) const;
+  void refreshMarks();  // the lines that are kept, and the one under the pointer
+  std::vector<std::shared_ptr<Series>> namedLines() const;  // in the legend
+  QStringList spreadTexts() const;
+  QStringList spreadValues(double x) const;
+  void pointAt(QPointF pixel);
+  void clickedAt(QPointF pixel);
+  void clickedLegend(const std::shared_ptr<Series>& series);
   QString valueText(double value) const;
   QString xText(double x) const;
 
   QCustomPlot* plot_ = nullptr;
   SeriesPlottable* lines_ = nullptr;
+  SeriesPlottable* marks_ = nullptr;  // lines of a spread that are drawn by themselves
+  std::vector<std::shared_ptr<Series>> kept_;
+  std::shared_ptr<Series> hovered_;
+  QPointF pressedAt_;
   QCPLayer* crosshairLayer_ = nullptr;
   QCPItemStraightLine* crosshair_ = nullptr;
   QCPItemText* crosshairText_ = nullptr;
@@ -148,6 +164,7 @@ class PlotView : public QWidget {
   bool sorted_ = false, chosen_ = false, refit_ = true;  // chosen_: an x range, without a group
   bool linesChanged_ = false;  // legend and table do not have all of them yet
   bool awaitsTurn_ = false;    // of the frame clock
+  bool isSpread_ = false;      // as the legend says
   bool dirty_ = true, fromZero_ = false, fitting_ = false;
 };
 

@@ -21,6 +21,7 @@ namespace lockstep::ui {
 namespace {
 
 constexpr int kLeastBox = 5, kLowBox = 14;  // pixels: less is a click; lower is along x alone
+constexpr int kFar = 1 << 20;               // pixels, beyond any click
 
 // A line from bottom to top.
 void placeUpright(QCPItemStraightLine* line, double x) {
@@ -110,7 +111,13 @@ bool PlotView::eventFilter(QObject* watched, QEvent* event) {
       const auto* mouse = static_cast<QMouseEvent*>(event);
       const bool box = mouse->button() == Qt::LeftButton &&
                        !(mouse->modifiers() & Qt::ShiftModifier) && sampleCount() > 0;
+      pressedAt_ = mouse->button() == Qt::LeftButton ? mouse->position() : QPointF(-kFar, -kFar);
       plot_->setSelectionRectMode(box ? QCP::srmCustom : QCP::srmNone);
+      break;
+    }
+    case QEvent::MouseButtonRelease: {
+      const QPointF at = static_cast<QMouseEvent*>(event)->position();
+      if ((at - pressedAt_).manhattanLength() < kLeastBox) clickedAt(at);
       break;
     }
     case QEvent::KeyPress:
@@ -156,9 +163,11 @@ void PlotView::showCursor(double x, bool visible) {
   if (isVisible()) crosshairLayer_->replot();
 }
 
-void PlotView::showCrosshair(double x, bool visible) {
+void PlotView::showCrosshair(double x, bool visible, const QString& line) {
   if (visible && !isSeen()) return;
   visible = visible && sampleCount() > 0;
+  hovered_ = visible && isSpread_ ? spreadLine(line) : nullptr;
+  refreshMarks();
   crosshair_->setVisible(visible);
   crosshairText_->setVisible(visible);
   QStringList values;
@@ -166,7 +175,8 @@ void PlotView::showCrosshair(double x, bool visible) {
   if (visible) {
     placeUpright(crosshair_, x);
     std::size_t most = 0;
-    for (const auto& series : lines_->series()) {
+    if (isSpread_) values = spreadValues(x);
+    for (const auto& series : namedLines()) {
       const Pyramid& samples = series->shown(x, x);
       const auto at = samples.nearest(x);
       if (at >= 0 && series->raw().size() > most) {
@@ -177,9 +187,18 @@ void PlotView::showCrosshair(double x, bool visible) {
     }
   }
   legend_->setValues(values);
+  QString ofLine;
+  if (hovered_) {
+    const Pyramid& samples = hovered_->shown(x, x);
+    if (const auto at = samples.nearest(x); at >= 0) {
+      sampleX = samples.x(static_cast<std::size_t>(at));
+      ofLine = QString(" · %1  %2")
+                   .arg(hovered_->name, valueText(samples.y(static_cast<std::size_t>(at))));
+    }
+  }
   const QCPRange range = plot_->xAxis->range();
   const bool left = x > range.center();
-  crosshairText_->setText(xText(sampleX));
+  crosshairText_->setText(xText(sampleX) + ofLine);
   crosshairText_->position->setCoords(x, 0);
   crosshairText_->setPositionAlignment(Qt::AlignTop | (left ? Qt::AlignRight : Qt::AlignLeft));
   if (isVisible()) crosshairLayer_->replot();

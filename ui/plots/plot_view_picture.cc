@@ -16,6 +16,7 @@ constexpr int kRowsInside = 3;  // of the legend; for more rows the picture is h
 }  // namespace
 
 Picture PlotView::picture() {
+  if (linesChanged_) refreshLegend();
   Picture out;
   out.name = titleText_;
   out.size = plot_->size().expandedTo(kLeastPicture);
@@ -33,9 +34,8 @@ int PlotView::drawLegend(QPainter* painter, int width) const {
   const QFontMetrics metrics(theme.small());
   int x = kSpaceM, row = 0;
   bool any = false;
-  for (const auto& series : lines_->series()) {
-    if (!series->visible) continue;
-    const int wide = kMark + metrics.horizontalAdvance(series->name);
+  const auto add = [&](const QString& name, const QColor& color, bool dashed) {
+    const int wide = kMark + metrics.horizontalAdvance(name);
     if (any && x + wide > width - kSpaceM) {
       x = kSpaceM;
       ++row;
@@ -43,14 +43,19 @@ int PlotView::drawLegend(QPainter* painter, int width) const {
     any = true;
     const QRect at(x, kPictureTitle + row * kLegendRow, wide, kLegendRow);
     x += wide + kGap;
-    if (painter == nullptr) continue;
-    painter->setPen(
-        QPen(theme.series(series->colorIndex), 2, series->dashed ? Qt::DashLine : Qt::SolidLine));
+    if (painter == nullptr) return;
+    painter->setPen(QPen(color, 2, dashed ? Qt::DashLine : Qt::SolidLine));
     painter->drawLine(at.x(), at.center().y(), at.x() + 10, at.center().y());
     painter->setPen(theme.color("text"));
-    painter->drawText(at.adjusted(kMark, 0, kMark, 0), Qt::AlignLeft | Qt::AlignVCenter,
-                      series->name);
+    painter->drawText(at.adjusted(kMark, 0, kMark, 0), Qt::AlignLeft | Qt::AlignVCenter, name);
+  };
+  if (isSpread_) {
+    const QStringList parts = spreadTexts();
+    for (int i = 0; i < kSpreadParts; ++i)
+      add(parts[i], spreadColor(static_cast<SpreadPart>(i)), false);
   }
+  for (const auto& series : namedLines())
+    if (series->visible) add(series->name, theme.series(series->colorIndex), series->dashed);
   return any ? (row + 1) * kLegendRow : 0;
 }
 
@@ -71,6 +76,8 @@ void PlotView::drawPicture(QCPPainter& painter, QSize size) {
   for (QCPLayerable* one :
        {static_cast<QCPLayerable*>(crosshair_), static_cast<QCPLayerable*>(crosshairText_)})
     one->setVisible(false);
+  hovered_ = nullptr;
+  refreshMarks();
   applyColors();
   plot_->xAxis->setLabel(shownXTitle());
   plot_->xAxis->ticker()->setTickCount(std::clamp(size.width() / 90, 2, 8));

@@ -49,6 +49,19 @@ void Pyramid::keep(const std::vector<std::size_t>& samples) {
 std::size_t Pyramid::lower(double at) const {
   return static_cast<std::size_t>(std::lower_bound(x_.begin(), x_.end(), at) - x_.begin());
 }
+std::size_t Pyramid::lower(double at, std::size_t from) const {
+  std::size_t step = 1, end = from;
+  while (end < x_.size() && x_[end] < at) {
+    from = end + 1;
+    end += step;
+    step *= 2;
+  }
+  const auto begin = x_.begin();
+  return static_cast<std::size_t>(
+      std::lower_bound(begin + static_cast<std::ptrdiff_t>(from),
+                       begin + static_cast<std::ptrdiff_t>(std::min(end, x_.size())), at) -
+      begin);
+}
 std::size_t Pyramid::upper(double at) const {
   return static_cast<std::size_t>(std::upper_bound(x_.begin(), x_.end(), at) - x_.begin());
 }

@@ -25,6 +25,7 @@ void Series::appendAhead(double x, double y) {
 
 void Series::dropAhead() {
   if (!ahead_) return;
+  ++revision_;
   raw_.truncate(ahead_->size);
   smooth_.truncate(ahead_->size);
   average_ = ahead_->average;
@@ -32,6 +33,7 @@ void Series::dropAhead() {
 }
 
 void Series::clear() {
+  ++revision_;
   ahead_.reset();
   detail_.reset();
   raw_.clear();
@@ -42,34 +44,39 @@ void Series::clear() {
 
 void Series::setLimit(std::size_t samples) {
   limit_ = samples;
-  while (!ahead_ && raw_.size() > limit_) thin();
+  if (!ahead_ && raw_.size() > limit_) thin();
 }
 
-// The last quarter stays; of the others every four samples become their least and their greatest,
-// in their order. Then there is room for as many again as were left out.
+// Of every stretch of x the least and the greatest sample, in their order. Stretches are a power of
+// two wide, so that what was thinned before stays as it is until they grow: a long run is thinned
+// evenly, not again and again where it began.
 void Series::thin() {
-  constexpr std::size_t kTogether = 4;
-  const std::size_t size = raw_.size(), old = size - size / 4;
+  const std::size_t size = raw_.size();
+  const double most = std::max(static_cast<double>(limit_) / 4, 1.0);  // stretches
+  const double length = raw_.x(size - 1) - raw_.x(0);
+  const double width = length > 0 ? std::exp2(std::ceil(std::log2(length / most))) : 1;
+  const auto stretch = [&](std::size_t i) { return std::floor(raw_.x(i) / width); };
   std::vector<std::size_t> kept;
   kept.reserve(size);
-  for (std::size_t begin = 0; begin < old; begin += kTogether) {
+  for (std::size_t begin = 0, end = 0; begin < size; begin = end) {
     std::size_t least = begin, greatest = begin;
-    for (std::size_t i = begin + 1; i < std::min(begin + kTogether, old); ++i) {
+    for (end = begin + 1; end < size && stretch(end) == stretch(begin); ++end) {
       // A comparison with not-a-number is false; a number replaces it.
-      if (raw_.y(i) < raw_.y(least) || std::isnan(raw_.y(least))) least = i;
-      if (raw_.y(i) > raw_.y(greatest) || std::isnan(raw_.y(greatest))) greatest = i;
+      if (raw_.y(end) < raw_.y(least) || std::isnan(raw_.y(least))) least = end;
+      if (raw_.y(end) > raw_.y(greatest) || std::isnan(raw_.y(greatest))) greatest = end;
     }
     kept.push_back(std::min(least, greatest));
     if (least != greatest) kept.push_back(std::max(least, greatest));
   }
-  for (std::size_t i = old; i < size; ++i) kept.push_back(i);
   raw_.keep(kept);
   if (smoothed()) smooth_.keep(kept);
   thinned_ = true;
+  ++revision_;
 }
 
 void Series::setDetail(double from, double to, Pyramid samples, bool exact) {
   detail_ = Detail{from, to, std::move(samples), exact};
+  ++revision_;
 }
 
 bool Series::wantsDetail(double from, double to, int pixels) const {
@@ -94,6 +101,7 @@ void Series::appendSmooth(double x, double y) {
 
 void Series::setSmoothing(double weight) {
   weight_ = weight;
+  ++revision_;
   smooth_.clear();
   average_ = {};
   if (!smoothed()) return;

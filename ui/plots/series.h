@@ -3,6 +3,7 @@
 
 #include <QColor>
 #include <QString>
+#include <cstdint>
 #include <limits>
 #include <optional>
 
@@ -23,11 +24,13 @@ class Series {
   void clear();
   void setSmoothing(double weight);  // 0…<1, of the past; smoothed anew
   bool smoothed() const { return smoothable_ && weight_ > 0; }
+  // Another one after every change but a sample that was appended.
+  std::uint64_t revision() const { return revision_; }
   const Pyramid& raw() const { return raw_; }
   const Pyramid& shown() const { return smoothed() ? smooth_ : raw_; }
 
-  // Keeps about as many samples as that: of earlier ones the least and the greatest of every few,
-  // so that no peak is lost.
+  // Keeps at most about as many samples as that, evenly over x: the least and the greatest of each
+  // stretch, so that no peak is lost.
   void setLimit(std::size_t samples);
   void setThinned() { thinned_ = true; }  // the samples given are not all
   // More samples of [from, to], drawn where no more than that is in sight; exact: all of them.
@@ -65,6 +68,7 @@ class Series {
     Average average;
   };
   std::optional<Ahead> ahead_;
+  std::uint64_t revision_ = 0;
   std::size_t limit_ = std::numeric_limits<std::size_t>::max();
   bool thinned_ = false;
   struct Detail {

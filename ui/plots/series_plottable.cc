@@ -57,10 +57,28 @@ QVector<QPolygonF> clipped(const QPolygonF& line, const QRectF& area) {
   return out;
 }
 
-constexpr double kHalo = 4.5;                // pixels, the width of a line's edge
-constexpr std::size_t kLinePoints = 20'000;  // more than this, all series together: runs
+// Their shares of the line's colour, on the ground.
+constexpr double kSpreadShade[kSpreadParts] = {1, 0.42, 0.17};
+
+bool isOfSpread(const Series& line) { return line.visible && !line.dots && !line.dashed; }
+
+constexpr double kHalo = 4.5;  // pixels, the width of a line's edge
+// Pixels of antialiased line, all series together, that are drawn quickly enough; a corner costs as
+// much as some of them.
+constexpr double kLineLength = 60'000, kCorner = 5;
 
 }  // namespace
+
+QColor spreadColor(SpreadPart part) {
+  const Theme& theme = Theme::instance();
+  const QColor line = theme.series(0), ground = theme.color("base");
+  const double share = kSpreadShade[static_cast<int>(part)];
+  const auto mix = [&](double a, double b) {
+    return static_cast<float>(share * a + (1 - share) * b);
+  };
+  return QColor::fromRgbF(mix(line.redF(), ground.redF()), mix(line.greenF(), ground.greenF()),
+                          mix(line.blueF(), ground.blueF()));
+}
 
 SeriesPlottable::SeriesPlottable(QCPAxis* keyAxis, QCPAxis* valueAxis)
     : QCPAbstractPlottable(keyAxis, valueAxis) {
@@ -99,10 +117,134 @@ QCPRange SeriesPlottable::getValueRange(bool& found, QCP::SignDomain, const QCPR
   return yRange(mKeyAxis->range());
 }
 
+std::size_t SeriesPlottable::spreadLines() const {
+  const auto count = static_cast<std::size_t>(std::count_if(
+      series_.begin(), series_.end(), [](const auto& line) { return isOfSpread(*line); }));
+  return count > kMostLines ? count : 0;
+}
+
+std::shared_ptr<Series> SeriesPlottable::nearest(QPointF pixel) const {
+  const double x = mKeyAxis->pixelToCoord(pixel.x());
+  std::shared_ptr<Series> found;
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& line : series_) {
+    if (!isOfSpread(*line)) continue;
+    const Pyramid& samples = line->shown(x, x);
+    const auto at = samples.nearest(x);
+    if (at < 0) continue;
+    const double away =
+        std::abs(mValueAxis->coordToPixel(samples.y(static_cast<std::size_t>(at))) - pixel.y());
+    if (away >= least) continue;
+    least = away;
+    found = line;
+  }
+  return found;
+}
+
+// Those that the spread is of, or the others.
+SeriesPlottable::Lines SeriesPlottable::visible(bool ofSpread) const {
+  Lines out;
+  for (const auto& line : series_)
+    if (line->visible && isOfSpread(*line) == ofSpread) out.push_back(line);
+  return out;
+}
+
 void SeriesPlottable::draw(QCPPainter* painter) {
+  if (mKeyAxis->axisRect()->rect().isEmpty()) return;
+  const bool spread = spreadLines() > 0;
+  if (spread)
+    drawSpread(*painter);
+  else
+    spread_.clear();
+  const Lines lines = spread ? visible(false) : series_;
+  if (lines.empty()) return;
+  if (painter->modes().testFlag(QCPPainter::pmVectorized))
+    drawVector(*painter, lines);
+  else
+    drawImage(*painter, lines);
+}
+
+// A stretch reaches to the next one; the median is at least a line.
+void SeriesPlottable::drawSpread(QPainter& painter) {
+  const QRectF area = mKeyAxis->axisRect()->rect();
+  const QCPRange keys = mKeyAxis->range();
+  const bool logX = mKeyAxis->scaleType() == QCPAxis::stLogarithmic;
+  const bool logY = mValueAxis->scaleType() == QCPAxis::stLogarithmic;
+  const double pixels = std::max(1.0, area.width());
+  spread_.update(visible(true),
+                 {keys.lower, keys.upper,
+                  (logX ? std::log10(keys.upper / keys.lower) : keys.size()) / pixels, logX});
+  const auto toX = [&](double x) {
+    return std::clamp(mKeyAxis->coordToPixel(x), area.left(), area.right());
+  };
+  const auto toY = [&](double y) {
+    if (logY && y <= 0) return area.bottom();
+    return std::clamp(mValueAxis->coordToPixel(y), area.top(), area.bottom());
+  };
+  const auto& all = spread_.stretches();
+  const auto fill = [&](SpreadPart which, MinMax Spread::Stretch::*values, double more) {
+    painter.setBrush(spreadColor(which));
+    QPolygonF upper, lower;
+    double lastTop = area.bottom(), lastBottom = area.top();
+    const auto flush = [&] {
+      std::reverse(lower.begin(), lower.end());
+      painter.drawPolygon(upper + lower);
+      upper.clear();
+      lower.clear();
+    };
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const bool ends = i + 1 == all.size() || spread_.isGap(all[i], all[i + 1]);
+      const double left = toX(spread_.begin(all[i]));
+      const double right = toX(ends ? spread_.end(all[i]) : spread_.begin(all[i + 1]));
+      if (right > area.left() && left < area.right()) {
+        double top = toY((all[i].*values).max) - more;
+        double bottom = toY((all[i].*values).min) + more;
+        const double ownTop = top, ownBottom = bottom;
+        if (!upper.isEmpty()) {  // no step is apart from the one before
+          top = std::min(top, lastBottom);
+          bottom = std::max(bottom, lastTop);
+        }
+        lastTop = ownTop;
+        lastBottom = ownBottom;
+        upper << QPointF(left, top) << QPointF(right, top);
+        lower << QPointF(left, bottom) << QPointF(right, bottom);
+      }
+      if (ends) flush();
+    }
+  };
+  painter.save();
+  painter.setPen(Qt::NoPen);
+  painter.setRenderHint(QPainter::Antialiasing);
+  fill(SpreadPart::kAll, &Spread::Stretch::all, 0);
+  fill(SpreadPart::kMiddle, &Spread::Stretch::middle, 0);
+  fill(SpreadPart::kMedian, &Spread::Stretch::median, 1);
+  painter.restore();
+}
+
+bool SeriesPlottable::isShort(const Lines& lines) const {
+  const QCPRange keys = mKeyAxis->range();
+  const auto columns = static_cast<std::size_t>(mKeyAxis->axisRect()->width());
+  const double ratio = mParentPlot->bufferDevicePixelRatio();
+  double length = 0;
+  for (const auto& line : lines) {
+    if (!line->visible) continue;
+    const Pyramid& data = line->raw(keys.lower, keys.upper);
+    const std::size_t begin = data.lower(keys.lower), end = data.upper(keys.upper);
+    if (end - begin >= 2 * columns) continue;  // runs
+    length += static_cast<double>(columns);
+    double last = std::nan("");
+    for (std::size_t i = begin; i < end && length * ratio <= kLineLength; ++i) {
+      const double y = mValueAxis->coordToPixel(data.y(i));
+      length += kCorner + (std::isfinite(y - last) ? std::abs(y - last) : 0);
+      last = y;
+    }
+    if (length * ratio > kLineLength) return false;
+  }
+  return true;
+}
+
+void SeriesPlottable::drawImage(QCPPainter& painter, const Lines& lines) {
   const QRect area = mKeyAxis->axisRect()->rect();
-  if (area.isEmpty()) return;
-  if (painter->modes().testFlag(QCPPainter::pmVectorized)) return drawVector(*painter);
   const double ratio = mParentPlot->bufferDevicePixelRatio();
   const QSize size = area.size() * ratio;
   if (image_.size() != size) image_ = QImage(size, QImage::Format_ARGB32_Premultiplied);
@@ -110,16 +252,11 @@ void SeriesPlottable::draw(QCPPainter* painter) {
   image_.fill(Qt::transparent);
 
   const QCPRange keys = mKeyAxis->range();
-  std::size_t points = 0;
-  for (const auto& s : series_) {
-    const Pyramid& raw = s->raw(keys.lower, keys.upper);
-    if (s->visible) points += raw.upper(keys.upper) - raw.lower(keys.lower);
-  }
-  const bool lines = points <= kLinePoints;
+  const bool few = isShort(lines);
   const Theme& theme = Theme::instance();
   const auto one = [&](const Series& s, const Pyramid& data, QColor color, double width) {
     const std::size_t visible = data.upper(keys.upper) - data.lower(keys.lower);
-    if (s.dots || (lines && visible < static_cast<std::size_t>(2 * area.width()))) {
+    if (s.dots || ((few || s.dashed) && visible < static_cast<std::size_t>(2 * area.width()))) {
       QPainter brush(&image_);
       brush.setRenderHint(QPainter::Antialiasing);
       drawLines(brush, data, color, width, s.dashed, s.dots, area.topLeft());
@@ -127,7 +264,7 @@ void SeriesPlottable::draw(QCPPainter* painter) {
       drawRuns(image_, data, color, width, area.topLeft(), ratio);
     }
   };
-  for (const auto& s : series_) {
+  for (const auto& s : lines) {
     if (!s->visible || !s->smoothed()) continue;
     QColor shadow = theme.series(s->colorIndex);
     shadow.setAlpha(theme.isDark() ? 85 : 70);
@@ -135,17 +272,17 @@ void SeriesPlottable::draw(QCPPainter* painter) {
   }
   // Few samples among many are seen: they come last, with an edge in the colour of the ground.
   for (const bool dots : {false, true}) {
-    for (const auto& s : series_) {
+    for (const auto& s : lines) {
       if (!s->visible || s->dots != dots) continue;
-      if (dots) one(*s, s->shown(keys.lower, keys.upper), theme.color("base"), kHalo);
+      if (dots || edged_) one(*s, s->shown(keys.lower, keys.upper), theme.color("base"), kHalo);
       one(*s, s->shown(keys.lower, keys.upper), theme.series(s->colorIndex), 1.7);
     }
   }
-  painter->drawImage(area.topLeft(), image_);
+  painter.drawImage(area.topLeft(), image_);
 }
 
 // Of samples that are denser than half pixels, the lowest and the highest in each.
-void SeriesPlottable::drawVector(QPainter& painter) const {
+void SeriesPlottable::drawVector(QPainter& painter, const Lines& lines) const {
   const QRectF area = mKeyAxis->axisRect()->rect();
   const QCPRange keys = mKeyAxis->range();
   const bool logY = mValueAxis->scaleType() == QCPAxis::stLogarithmic;
@@ -186,14 +323,14 @@ void SeriesPlottable::drawVector(QPainter& painter) const {
       if (area.adjusted(-1, -1, 1, 1).contains(mark)) painter.drawEllipse(mark, 3, 3);
     painter.setBrush(Qt::NoBrush);
   };
-  for (const auto& s : series_) {
+  for (const auto& s : lines) {
     if (!s->visible || !s->smoothed()) continue;
     QColor shadow = theme.series(s->colorIndex);
     shadow.setAlpha(70);
     one(*s, s->raw(keys.lower, keys.upper), shadow, 0.8);
   }
   for (const bool dots : {false, true})
-    for (const auto& s : series_)
+    for (const auto& s : lines)
       if (s->visible && s->dots == dots)
         one(*s, s->shown(keys.lower, keys.upper), theme.series(s->colorIndex), 1.5);
 }
@@ -244,19 +381,33 @@ void SeriesPlottable::drawRuns(QImage& image, const Pyramid& data, const QColor&
     return std::clamp((mValueAxis->coordToPixel(y) - origin.y()) * ratio, -4.0, rows + 4.0);
   };
   std::size_t at = data.lower(mKeyAxis->range().lower);
+  // Of a column between two samples, the row on the line from one to the other.
+  const auto between = [&](std::size_t before, double column) {
+    const auto place = [&](std::size_t i) {
+      return QPointF((mKeyAxis->coordToPixel(data.x(i)) - origin.x()) * ratio, toRow(data.y(i)));
+    };
+    const QPointF a = place(before), b = place(before + 1);
+    return a.y() + (b.y() - a.y()) * std::clamp((column - a.x()) / (b.x() - a.x()), 0.0, 1.0);
+  };
   double lastTop = 0, lastBottom = 0;
   bool joined = false;
   const int stride = static_cast<int>(image.bytesPerLine() / sizeof(QRgb));
   auto* pixels = reinterpret_cast<QRgb*>(image.bits());
   for (int column = 0; column < columns && at < data.size(); ++column) {
     const double right = mKeyAxis->pixelToCoord(origin.x() + (column + 1) / ratio);
-    std::size_t end = at;
     // Denser than pixels: a few steps or a binary search, whichever is shorter.
-    if (end < data.size() && data.x(end) < right) end = data.lower(right);
-    const MinMax values = data.range(at, end);
-    at = end;
-    if (values.empty() || !std::isfinite(values.min) || !std::isfinite(values.max)) continue;
-    double top = toRow(values.max), bottom = toRow(values.min);
+    const std::size_t end = data.lower(right, at);
+    double top = 0, bottom = 0;
+    if (end == at) {
+      if (at == 0 || !std::isfinite(data.y(at - 1)) || !std::isfinite(data.y(at))) continue;
+      top = bottom = between(at - 1, column + 0.5);
+    } else {
+      const MinMax values = data.range(at, end);
+      at = end;
+      if (values.empty() || !std::isfinite(values.min) || !std::isfinite(values.max)) continue;
+      top = toRow(values.max);
+      bottom = toRow(values.min);
+    }
     const double ownTop = top, ownBottom = bottom;
     if (joined) {  // no gap to the column before
       if (lastBottom < top) top = lastBottom;

@@ -143,16 +143,17 @@ std::shared_ptr<Series> RunCurves::series(const std::string& name) {
 }
 
 void RunCurves::append(const app::RunBatch::Series& points) {
-  const auto known = used_.find(points.name);
-  if (known == used_.end()) {
-    std::deque<Recent>& recent = recent_[points.name];
-    recent.push_back({clock_.elapsed(), points.points});
-    for (; clock_.elapsed() - recent.front().ms > kRecentMs; recent.pop_front())
-      stored_.insert(points.name);
-  } else {
+  if (const auto known = used_.find(points.name); known != used_.end()) {
     addFresh(points.name, known->second, points.points);
+    if (!std::exchange(known->second.noted, true)) note(points.name);
+    return;
   }
-  note(points.name);  // a view may ask for it now
+  const auto [found, isNew] = recent_.try_emplace(points.name);
+  std::deque<Recent>& recent = found->second;
+  recent.push_back({clock_.elapsed(), points.points});
+  for (; clock_.elapsed() - recent.front().ms > kRecentMs; recent.pop_front())
+    stored_.insert(points.name);
+  if (isNew) note(points.name);  // a view may ask for it now
 }
 
 void RunCurves::addFresh(const std::string& name, Use& curve,
@@ -179,13 +180,15 @@ void RunCurves::preview(const app::RunBatch::Series& points) {
 // If history and recorder overlap, the known points stay.
 void RunCurves::extend(const std::string& name, Use& curve, const std::vector<app::Point>& points) {
   const double origin = originOf(name), before = curve.lastX;
-  const auto lines = curve.lines();
+  const auto pins = curve.pins.empty() ? std::vector<std::shared_ptr<Series>>{} : curve.lines();
   for (const app::Point& point : points) {
     if (point.x < curve.lastX || (point.x == curve.lastX && before == curve.lastX)) continue;
     curve.lastX = point.x;
-    for (const auto& line : lines) line->append(point.x - origin, point.y);
+    if (pins.empty()) curve.line->append(point.x - origin, point.y);
+    for (const auto& line : pins) line->append(point.x - origin, point.y);
   }
   if (curve.ahead.empty() || curve.lastX == before) return;
+  const auto lines = curve.lines();
   std::erase_if(curve.ahead, [&](const app::Point& point) { return point.x <= curve.lastX; });
   for (const app::Point& point : curve.ahead)
     for (const auto& line : lines) line->appendAhead(point.x - origin, point.y);

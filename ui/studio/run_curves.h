@@ -9,10 +9,10 @@
 #include <QElapsedTimer>
 #include <QObject>
 #include <deque>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "app/history/run_data.h"
@@ -70,6 +70,7 @@ class RunCurves : public QObject {
     std::shared_ptr<Series> line;
     std::vector<std::weak_ptr<Series>> pins;
     double lastX = -std::numeric_limits<double>::infinity();
+    bool noted = false;  // among names_
     bool reading = false;
     bool unread = false;              // the history could not be read; what came since is there
     std::vector<app::Point> waiting;  // came while it is read
@@ -104,12 +105,12 @@ class RunCurves : public QObject {
   double origin_ = 0;
   std::set<std::string> names_;
   std::set<std::string> stored_;  // of which the history has points that are not in recent_
-  std::map<std::string, Use> used_;
+  std::unordered_map<std::string, Use> used_;
   struct Recent {
     qint64 ms;
     std::vector<app::Point> points;
   };
-  std::map<std::string, std::deque<Recent>> recent_;  // of curves that are not used
+  std::unordered_map<std::string, std::deque<Recent>> recent_;  // of curves that are not used
   QElapsedTimer clock_;
   bool reading_ = false;
   std::vector<std::string> wanted_;

@@ -1,0 +1,73 @@
+// Spread: what many lines do together, for plots with more lines than can be told apart. x is cut
+// into stretches; for each it holds the range of all values and quartiles over the lines. When
+// samples are appended only the last stretches are made again, so that the cost of a live plot
+// follows what is new. Threads: one.
+#pragma once
+
+#include <QColor>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ui/plots/series.h"
+
+namespace lockstep::ui {
+
+class Spread {
+ public:
+  struct Stretch {
+    std::int64_t index = 0;  // of width(): [index, index + 1) · width
+    MinMax all;              // of every sample
+    // From the lower quartile of the lines' lowest values to the upper quartile of their highest:
+    // at least half of the lines stay within.
+    MinMax middle;
+    MinMax median;  // of the lines' lowest values, and of their highest
+  };
+  // How x is seen: so many units of x, or of its decimal logarithm, to a pixel.
+  struct View {
+    double lower = 0, upper = 1;  // x
+    double pixel = 1;
+    bool log = false;
+  };
+
+  // Stretches are one to two pixels wide, wider where the lines have less than two samples in one.
+  void update(const std::vector<std::shared_ptr<Series>>& lines, const View& view);
+  void clear() { *this = {}; }
+
+  const std::vector<Stretch>& stretches() const { return stretches_; }  // those with samples
+  // The last one that does not begin after x; nullptr: there is none.
+  const Stretch* at(double x) const;
+  double begin(const Stretch& one) const { return xOf(one.index); }  // x
+  double end(const Stretch& one) const { return xOf(one.index + 1); }
+  // Whether there is no sample for longer than lines usually have none.
+  bool isGap(const Stretch& one, const Stretch& next) const;
+  std::size_t lines() const { return lines_.size(); }
+  std::size_t made() const { return made_; }  // stretches, all updates together; for tests
+
+ private:
+  struct Line {
+    const Series* series = nullptr;
+    const Pyramid* shown = nullptr;
+    std::uint64_t revision = 0;
+    std::size_t seen = 0;  // samples
+    std::size_t at = 0;    // while stretches are made
+  };
+  double xOf(std::int64_t index) const;
+  std::int64_t indexOf(double x) const;
+  double widthFor(const View& view) const;
+  // Whether the lines are the same and have only got more samples.
+  bool takeLines(const std::vector<std::shared_ptr<Series>>& lines, const View& view);
+  std::int64_t firstChanged();
+  void make(std::int64_t from, std::int64_t to);
+  void makeOne(std::int64_t index);
+
+  std::vector<Line> lines_;
+  double width_ = 0;
+  bool log_ = false;
+  std::int64_t first_ = 0, last_ = -1;  // stretches made, with those that have no samples
+  std::vector<Stretch> stretches_;
+  std::vector<double> lows_, highs_;  // of one stretch
+  std::size_t made_ = 0;
+};
+
+}  // namespace lockstep::ui
