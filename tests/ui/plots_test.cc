@@ -308,7 +308,7 @@ class PlotsTest : public QObject {
     view.resize(600, 400);
     view.show();
     auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
-    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().upper > 299; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().upper > 299; }, 30'000));
     canvas->replot(QCustomPlot::rpImmediateRefresh);
     const auto pixel = [&](double x, double y) {
       return QPoint(static_cast<int>(canvas->xAxis->coordToPixel(x)),
@@ -380,7 +380,7 @@ class PlotsTest : public QObject {
     view.resize(800, 500);
     view.show();
     auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
-    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().upper > 199; }, 3000));
+    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().upper > 199; }, 30'000));
     canvas->replot(QCustomPlot::rpImmediateRefresh);
     const QImage image = canvas->toPixmap().toImage();
     const int row = static_cast<int>(canvas->yAxis->coordToPixel(200));
