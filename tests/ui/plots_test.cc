@@ -216,34 +216,70 @@ class PlotsTest : public QObject {
     QFETCH(bool, log);
     const auto lines = manyLines(90, 700);
     Spread spread;
-    spread.update(lines, {20, 600, log ? std::log10(30.0) / 200 : 580.0 / 200, log});
-    QCOMPARE(spread.lines(), lines.size());
-    QVERIFY(spread.stretches().size() > 80 && spread.stretches().size() <= 220);
-    for (const Spread::Stretch& one : spread.stretches()) {
-      MinMax all;
-      std::vector<double> lows, highs;
-      for (const auto& line : lines) {
-        MinMax own;
-        for (std::size_t i = 0; i < line->raw().size(); ++i)
-          if (line->raw().x(i) >= spread.begin(one) && line->raw().x(i) < spread.end(one))
-            own.add(line->raw().y(i));
-        if (own.empty()) continue;
-        all.add(own);
-        lows.push_back(own.min);
-        highs.push_back(own.max);
+    // Stretches of several samples, and several stretches of a sample.
+    for (const int pixels : {200, 3000}) {
+      spread.update(lines, {20, 600, (log ? std::log10(30.0) : 580.0) / pixels, log});
+      QCOMPARE(spread.lines(), lines.size());
+      const auto count = static_cast<int>(spread.stretches().size());
+      QVERIFY2(count > pixels / 3 && count <= pixels + 20, qPrintable(QString::number(count)));
+      for (const Spread::Stretch& one : spread.stretches()) {
+        MinMax all;
+        std::vector<double> lows, highs;
+        for (const auto& line : lines) {
+          MinMax own;
+          for (std::size_t i = 0; i < line->raw().size(); ++i)
+            if (line->raw().x(i) >= spread.begin(one) && line->raw().x(i) < spread.end(one))
+              own.add(line->raw().y(i));
+          if (own.empty()) {  // between the samples around it
+            const double middle = (spread.begin(one) + spread.end(one)) / 2;
+            const auto& raw = line->raw();
+            const std::size_t after = raw.lower(middle);
+            if (after == 0 || after == raw.size()) continue;
+            const double part = (middle - raw.x(after - 1)) / (raw.x(after) - raw.x(after - 1));
+            own.add(raw.y(after - 1) + part * (raw.y(after) - raw.y(after - 1)));
+          }
+          all.add(own);
+          lows.push_back(own.min);
+          highs.push_back(own.max);
+        }
+        std::sort(lows.begin(), lows.end());
+        std::sort(highs.begin(), highs.end());
+        const auto at = [&](double part) {
+          return static_cast<std::size_t>(std::lround(part * static_cast<double>(lows.size() - 1)));
+        };
+        QCOMPARE(one.all.min, all.min);
+        QCOMPARE(one.all.max, all.max);
+        QCOMPARE(one.middle.min, lows[at(0.25)]);
+        QCOMPARE(one.middle.max, highs[at(0.75)]);
+        QCOMPARE(one.median.min, lows[at(0.5)]);
+        QCOMPARE(one.median.max, highs[at(0.5)]);
       }
-      std::sort(lows.begin(), lows.end());
-      std::sort(highs.begin(), highs.end());
-      const auto at = [&](double part) {
-        return static_cast<std::size_t>(std::lround(part * static_cast<double>(lows.size() - 1)));
-      };
-      QCOMPARE(one.all.min, all.min);
-      QCOMPARE(one.all.max, all.max);
-      QCOMPARE(one.middle.min, lows[at(0.25)]);
-      QCOMPARE(one.middle.max, highs[at(0.75)]);
-      QCOMPARE(one.median.min, lows[at(0.5)]);
-      QCOMPARE(one.median.max, highs[at(0.5)]);
     }
+  }
+
+  // A line that has no samples for a while is there all the same, but not where it is no number,
+  // and not beyond its end.
+  void spreadHasEveryLineEverywhere() {
+    std::vector<std::shared_ptr<Series>> lines = manyLines(80, 1000);
+    auto sparse = std::make_shared<Series>("sparse", 0);
+    for (const auto& [x, y] :
+         {std::pair(0.0, 500.0), std::pair(300.0, 500.0), std::pair(400.0, std::nan("")),
+          std::pair(500.0, 500.0), std::pair(700.0, 500.0)})
+      sparse->append(x, y);
+    lines.push_back(sparse);
+    Spread spread;
+    spread.update(lines, {0, 1000, 1, false});
+    for (const Spread::Stretch& one : spread.stretches()) {
+      const double x = (spread.begin(one) + spread.end(one)) / 2;
+      const bool there = (x > 1 && x < 299) || (x > 501 && x < 699);
+      if (x > 2 && std::abs(x - 300) > 2 && std::abs(x - 500) > 2 && std::abs(x - 700) > 2)
+        QVERIFY2((one.all.max == 500) == there, qPrintable(QString::number(x)));
+    }
+    // Of what cannot be seen there is nothing.
+    spread.update(lines, {-100, -1, 1, true});
+    QVERIFY(spread.stretches().empty());
+    spread.update(lines, {0, 0, 0, false});
+    QVERIFY(spread.stretches().empty());
   }
 
   // New samples, some late, cost a few stretches and give what all samples at once would.

@@ -434,6 +434,8 @@ void PlotView::retranslate() {
   set(tableButton_, tr("Show the data as a table"));
   legend_->setAccessibleName(tr("Legend"));
   plot_->setLocale(QLocale());
+  linesChanged_ = true;  // the legend's texts
+  markDirty();
 }
 
 void PlotView::changeEvent(QEvent* event) {

@@ -125,6 +125,7 @@ class PlotView : public QWidget {
   QStringList spreadTexts() const;
   QStringList spreadValues(double x) const;
   void pointAt(QPointF pixel);
+  void keep(const QString& name);
   void clickedAt(QPointF pixel);
   void clickedLegend(const std::shared_ptr<Series>& series);
   QString valueText(double value) const;
@@ -133,9 +134,11 @@ class PlotView : public QWidget {
   QCustomPlot* plot_ = nullptr;
   SeriesPlottable* lines_ = nullptr;
   SeriesPlottable* marks_ = nullptr;  // lines of a spread that are drawn by themselves
-  std::vector<std::shared_ptr<Series>> kept_;
+  QStringList keptNames_;  // in the order of the clicks; the same in all plots of the group
+  std::vector<std::shared_ptr<Series>> kept_;  // those of them that are here
   std::shared_ptr<Series> hovered_;
   QPointF pressedAt_;
+  QString clicked_;  // the line that the last click kept or let go
   QCPLayer* crosshairLayer_ = nullptr;
   QCPItemStraightLine* crosshair_ = nullptr;
   QCPItemText* crosshairText_ = nullptr;

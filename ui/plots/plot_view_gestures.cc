@@ -115,6 +115,10 @@ bool PlotView::eventFilter(QObject* watched, QEvent* event) {
       plot_->setSelectionRectMode(box ? QCP::srmCustom : QCP::srmNone);
       break;
     }
+    case QEvent::MouseButtonDblClick:  // shows all: what its first click kept or let go is undone
+      pressedAt_ = {-kFar, -kFar};
+      if (!clicked_.isEmpty()) keep(std::exchange(clicked_, {}));
+      break;
     case QEvent::MouseButtonRelease: {
       const QPointF at = static_cast<QMouseEvent*>(event)->position();
       if ((at - pressedAt_).manhattanLength() < kLeastBox) clickedAt(at);

@@ -43,12 +43,12 @@ QStringList PlotView::spreadValues(double x) const {
 
 void PlotView::refreshMarks() {
   const auto& all = lines_->series();
-  std::erase_if(kept_, [&](const auto& line) {
-    return !isSpread_ || std::find(all.begin(), all.end(), line) == all.end();
-  });
+  kept_.clear();
+  for (const QString& name : keptNames_)
+    if (const auto line = isSpread_ ? spreadLine(name) : nullptr) kept_.push_back(line);
   for (std::size_t i = 0; i < kept_.size(); ++i)
     kept_[i]->colorIndex = kMarkColors[i % std::size(kMarkColors)];
-  if (!isSpread_) hovered_ = nullptr;
+  if (!isSpread_ || std::find(all.begin(), all.end(), hovered_) == all.end()) hovered_ = nullptr;
   marks_->series() = kept_;
   if (hovered_ && std::find(kept_.begin(), kept_.end(), hovered_) == kept_.end()) {
     hovered_->colorIndex = kMarkColors[kept_.size() % std::size(kMarkColors)];
@@ -84,9 +84,7 @@ void PlotView::refreshLegend() {
 }
 
 void PlotView::toggleKept(const QString& name) {
-  const auto line = isSpread_ ? spreadLine(name) : nullptr;
-  if (!line) return;
-  if (std::erase(kept_, line) == 0) kept_.push_back(line);
+  if (!keptNames_.removeOne(name)) keptNames_ << name;
   refreshLegend();
   markDirty();
 }
@@ -102,21 +100,22 @@ void PlotView::pointAt(QPointF pixel) {
   }
 }
 
+// Of all plots of the group.
+void PlotView::keep(const QString& name) {
+  if (group_) return group_->toggleKept(name);
+  toggleKept(name);
+}
+
 void PlotView::clickedAt(QPointF pixel) {
+  clicked_.clear();
   const auto line = isSpread_ ? lines_->nearest(pixel) : nullptr;
   if (!line || !plot_->axisRect()->rect().contains(pixel.toPoint())) return;
-  if (group_) {
-    group_->toggleKept(line->name);
-  } else {
-    toggleKept(line->name);
-  }
+  clicked_ = line->name;
+  keep(clicked_);
 }
 
 void PlotView::clickedLegend(const std::shared_ptr<Series>& series) {
-  if (std::find(kept_.begin(), kept_.end(), series) != kept_.end()) {
-    if (group_) return group_->toggleKept(series->name);
-    return toggleKept(series->name);
-  }
+  if (std::find(kept_.begin(), kept_.end(), series) != kept_.end()) return keep(series->name);
   series->visible = !series->visible;
   legend_->update();
   markDirty();

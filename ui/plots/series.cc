@@ -47,9 +47,10 @@ void Series::setLimit(std::size_t samples) {
   if (!ahead_ && raw_.size() > limit_) thin();
 }
 
-// Of every stretch of x the least and the greatest sample, in their order. Stretches are a power of
-// two wide, so that what was thinned before stays as it is until they grow: a long run is thinned
-// evenly, not again and again where it began.
+// Of every stretch of x the least and the greatest sample, in their order; of the first one the
+// first sample too, and the last eighth whole. Stretches are a power of two wide, so that what was
+// thinned before stays as it is until they grow: a long run is thinned evenly, not again and again
+// where it began.
 void Series::thin() {
   const std::size_t size = raw_.size();
   const double most = std::max(static_cast<double>(limit_) / 4, 1.0);  // stretches
@@ -58,9 +59,11 @@ void Series::thin() {
   const auto stretch = [&](std::size_t i) { return std::floor(raw_.x(i) / width); };
   std::vector<std::size_t> kept;
   kept.reserve(size);
-  for (std::size_t begin = 0, end = 0; begin < size; begin = end) {
+  const std::size_t tail = size - std::min(size, std::max<std::size_t>(limit_ / 8, 1));
+  if (tail > 0) kept.push_back(0);
+  for (std::size_t begin = 1, end = 1; begin < tail; begin = end) {
     std::size_t least = begin, greatest = begin;
-    for (end = begin + 1; end < size && stretch(end) == stretch(begin); ++end) {
+    for (end = begin + 1; end < tail && stretch(end) == stretch(begin); ++end) {
       // A comparison with not-a-number is false; a number replaces it.
       if (raw_.y(end) < raw_.y(least) || std::isnan(raw_.y(least))) least = end;
       if (raw_.y(end) > raw_.y(greatest) || std::isnan(raw_.y(greatest))) greatest = end;
@@ -68,6 +71,7 @@ void Series::thin() {
     kept.push_back(std::min(least, greatest));
     if (least != greatest) kept.push_back(std::max(least, greatest));
   }
+  for (std::size_t i = tail; i < size; ++i) kept.push_back(i);
   raw_.keep(kept);
   if (smoothed()) smooth_.keep(kept);
   thinned_ = true;

@@ -134,7 +134,7 @@ std::shared_ptr<Series> SeriesPlottable::nearest(QPointF pixel) const {
     if (at < 0) continue;
     const double away =
         std::abs(mValueAxis->coordToPixel(samples.y(static_cast<std::size_t>(at))) - pixel.y());
-    if (away >= least) continue;
+    if (!(away < least)) continue;  // also what is no number
     least = away;
     found = line;
   }
@@ -177,15 +177,16 @@ void SeriesPlottable::drawSpread(QPainter& painter) {
   const auto toX = [&](double x) {
     return std::clamp(mKeyAxis->coordToPixel(x), area.left(), area.right());
   };
-  const auto toY = [&](double y) {
+  // Out of sight it has no height.
+  const auto toY = [&](double y, double shift) {
     if (logY && y <= 0) return area.bottom();
-    return std::clamp(mValueAxis->coordToPixel(y), area.top(), area.bottom());
+    return std::clamp(mValueAxis->coordToPixel(y) + shift, area.top(), area.bottom());
   };
   const auto& all = spread_.stretches();
   const auto fill = [&](SpreadPart which, MinMax Spread::Stretch::*values, double more) {
     painter.setBrush(spreadColor(which));
     QPolygonF upper, lower;
-    double lastTop = area.bottom(), lastBottom = area.top();
+    double lastTop = 0, lastBottom = 0;
     const auto flush = [&] {
       std::reverse(lower.begin(), lower.end());
       painter.drawPolygon(upper + lower);
@@ -193,12 +194,12 @@ void SeriesPlottable::drawSpread(QPainter& painter) {
       lower.clear();
     };
     for (std::size_t i = 0; i < all.size(); ++i) {
-      const bool ends = i + 1 == all.size() || spread_.isGap(all[i], all[i + 1]);
+      const bool ends = i + 1 == all.size() || all[i + 1].index > all[i].index + 1;
       const double left = toX(spread_.begin(all[i]));
       const double right = toX(ends ? spread_.end(all[i]) : spread_.begin(all[i + 1]));
       if (right > area.left() && left < area.right()) {
-        double top = toY((all[i].*values).max) - more;
-        double bottom = toY((all[i].*values).min) + more;
+        double top = toY((all[i].*values).max, -more);
+        double bottom = toY((all[i].*values).min, more);
         const double ownTop = top, ownBottom = bottom;
         if (!upper.isEmpty()) {  // no step is apart from the one before
           top = std::min(top, lastBottom);
@@ -399,12 +400,18 @@ void SeriesPlottable::drawRuns(QImage& image, const Pyramid& data, const QColor&
     const std::size_t end = data.lower(right, at);
     double top = 0, bottom = 0;
     if (end == at) {
-      if (at == 0 || !std::isfinite(data.y(at - 1)) || !std::isfinite(data.y(at))) continue;
+      if (at == 0 || !std::isfinite(data.y(at - 1)) || !std::isfinite(data.y(at))) {
+        joined = false;
+        continue;
+      }
       top = bottom = between(at - 1, column + 0.5);
     } else {
       const MinMax values = data.range(at, end);
       at = end;
-      if (values.empty() || !std::isfinite(values.min) || !std::isfinite(values.max)) continue;
+      if (values.empty() || !std::isfinite(values.min) || !std::isfinite(values.max)) {
+        joined = false;
+        continue;
+      }
       top = toRow(values.max);
       bottom = toRow(values.min);
     }

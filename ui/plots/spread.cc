@@ -6,7 +6,6 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr std::int64_t kGap = 4;  // stretches
 constexpr double kLeastOfLog = 1e-300, kMostIndex = 1e15;
 
 double part(std::vector<double>& values, double fraction) {
@@ -29,16 +28,8 @@ std::int64_t Spread::indexOf(double x) const {
 
 // A power of two, and kept where it is nearly right: stretches stay the same while the view grows.
 double Spread::widthFor(const View& view) const {
-  double least = view.pixel;
-  if (!view.log && !lines_.empty()) {
-    std::size_t samples = 0;
-    for (const Line& line : lines_)
-      samples += line.shown->upper(view.upper) - line.shown->lower(view.lower);
-    const double each = static_cast<double>(samples) / static_cast<double>(lines_.size());
-    least = std::max(least, 2 * (view.upper - view.lower) / std::max(each, 1.0));
-  }
-  if (view.log == log_ && width_ > 0.9 * least && width_ < 2.2 * least) return width_;
-  return std::exp2(std::ceil(std::log2(least)));
+  if (view.log == log_ && width_ > 0.9 * view.pixel && width_ < 2.2 * view.pixel) return width_;
+  return std::exp2(std::ceil(std::log2(view.pixel)));
 }
 
 bool Spread::takeLines(const std::vector<std::shared_ptr<Series>>& lines, const View& view) {
@@ -51,35 +42,41 @@ bool Spread::takeLines(const std::vector<std::shared_ptr<Series>>& lines, const 
         line.revision == lines[i]->revision())
       continue;
     same = false;
-    line = {lines[i].get(), shown, lines[i]->revision(), 0, 0};
+    const Pyramid* raw = &lines[i]->raw(view.lower, view.upper);
+    line = {lines[i].get(), shown, raw != shown ? raw : nullptr, lines[i]->revision(), 0, 0};
   }
   return same;
 }
 
-// Of the stretches made.
+// Of the stretches made: the one with a line's last sample before the new ones, from which it goes
+// on to them.
 std::int64_t Spread::firstChanged() {
   std::int64_t first = last_ + 1;
   for (Line& line : lines_) {
     const std::size_t size = line.shown->size();
-    if (size > line.seen) first = std::min(first, indexOf(line.shown->x(line.seen)));
+    if (size > line.seen)
+      first = std::min(first, indexOf(line.shown->x(line.seen > 0 ? line.seen - 1 : 0)));
     line.seen = size;
   }
   return std::max(first, first_);
 }
 
 void Spread::update(const std::vector<std::shared_ptr<Series>>& lines, const View& view) {
+  if (!(view.pixel > 0) || !std::isfinite(view.pixel) || (view.log && view.lower <= 0))
+    return clear();
   const bool same = takeLines(lines, view);
   const double width = widthFor(view);
-  const bool begins = !same || width != width_ || view.log != log_ ||
-                      indexOf(view.lower) < first_ || indexOf(view.lower) > last_;
+  const bool isOther = !same || width != width_ || view.log != log_;
   width_ = width;
   log_ = view.log;
-  if (begins) {
-    first_ = indexOf(view.lower);
+  const std::int64_t lower = indexOf(view.lower), upper = indexOf(view.upper);
+  constexpr std::int64_t kMostViews = 4;  // that are kept to the left of this one
+  if (isOther || lower < first_ || lower > last_ ||
+      lower - first_ > kMostViews * (upper - lower + 1)) {
+    first_ = lower;
     last_ = first_ - 1;
   }
-  const std::int64_t from = firstChanged();
-  make(from, std::max(last_, indexOf(view.upper)));
+  make(firstChanged(), std::max(last_, upper));
 }
 
 void Spread::make(std::int64_t from, std::int64_t to) {
@@ -91,18 +88,23 @@ void Spread::make(std::int64_t from, std::int64_t to) {
   if (from > to) return;
   for (Line& line : lines_) line.at = line.shown->lower(xOf(from));
   for (std::int64_t index = from; index <= to; ++index) makeOne(index);
-  for (const Line& line : lines_) {
-    if (!line.series->smoothed()) continue;
-    const Pyramid& raw = line.series->raw();
-    std::size_t at = raw.lower(xOf(from));
-    for (Stretch& one : stretches_) {
-      if (one.index < from) continue;
-      const std::size_t end = raw.lower(xOf(one.index + 1), at);
-      one.all.add(raw.range(at, end));
-      at = end;
-    }
-  }
 }
+
+namespace {
+// Between the sample and the one before it; empty where there is none, or a gap.
+MinMax between(const Pyramid& samples, std::size_t after, double x) {
+  if (after == 0 || after >= samples.size()) return {};
+  const double left = samples.x(after - 1), right = samples.x(after);
+  const double part = right > left ? std::clamp((x - left) / (right - left), 0.0, 1.0) : 1;
+  const double y = samples.y(after - 1) + part * (samples.y(after) - samples.y(after - 1));
+  MinMax out;
+  if (std::isfinite(y)) out.add(y);
+  return out;
+}
+bool isFinite(const MinMax& values) {
+  return !values.empty() && std::isfinite(values.min) && std::isfinite(values.max);
+}
+}  // namespace
 
 void Spread::makeOne(std::int64_t index) {
   ++made_;
@@ -110,13 +112,16 @@ void Spread::makeOne(std::int64_t index) {
   highs_.clear();
   Stretch one;
   one.index = index;
-  const double end = xOf(index + 1);
+  const double end = xOf(index + 1), middle = (xOf(index) + end) / 2;
   for (Line& line : lines_) {
-    const std::size_t next = line.shown->lower(end, line.at);
-    const MinMax values = line.shown->range(line.at, next);
+    const std::size_t at = line.at, next = line.shown->lower(end, at);
     line.at = next;
-    if (values.empty() || !std::isfinite(values.min) || !std::isfinite(values.max)) continue;
+    const MinMax values =
+        next > at ? line.shown->range(at, next) : between(*line.shown, at, middle);
+    if (!isFinite(values)) continue;
     one.all.add(values);
+    if (line.raw != nullptr && next > at && next <= line.raw->size())
+      if (const MinMax raw = line.raw->range(at, next); isFinite(raw)) one.all.add(raw);
     lows_.push_back(values.min);
     highs_.push_back(values.max);
   }
@@ -128,14 +133,11 @@ void Spread::makeOne(std::int64_t index) {
 
 const Spread::Stretch* Spread::at(double x) const {
   if (width_ <= 0 || (log_ && x <= 0)) return nullptr;
-  const auto after =
-      std::upper_bound(stretches_.begin(), stretches_.end(), indexOf(x),
-                       [](std::int64_t index, const Stretch& one) { return index < one.index; });
-  return after == stretches_.begin() ? nullptr : &*(after - 1);
-}
-
-bool Spread::isGap(const Stretch& one, const Stretch& next) const {
-  return !log_ && next.index - one.index > kGap;
+  const std::int64_t index = indexOf(x);
+  const auto there =
+      std::lower_bound(stretches_.begin(), stretches_.end(), index,
+                       [](const Stretch& one, std::int64_t i) { return one.index < i; });
+  return there != stretches_.end() && there->index == index ? &*there : nullptr;
 }
 
 }  // namespace lockstep::ui

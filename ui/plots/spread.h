@@ -1,10 +1,10 @@
 // Spread: what many lines do together, for plots with more lines than can be told apart. x is cut
-// into stretches; for each it holds the range of all values and quartiles over the lines. When
+// into stretches; for each it holds the range of all values and quartiles over the lines. A line
+// without a sample in a stretch takes part with its value between the samples around it. When
 // samples are appended only the last stretches are made again, so that the cost of a live plot
 // follows what is new. Threads: one.
 #pragma once
 
-#include <QColor>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -30,17 +30,15 @@ class Spread {
     bool log = false;
   };
 
-  // Stretches are one to two pixels wide, wider where the lines have less than two samples in one.
+  // Stretches are one to two pixels wide.
   void update(const std::vector<std::shared_ptr<Series>>& lines, const View& view);
   void clear() { *this = {}; }
 
-  const std::vector<Stretch>& stretches() const { return stretches_; }  // those with samples
-  // The last one that does not begin after x; nullptr: there is none.
+  const std::vector<Stretch>& stretches() const { return stretches_; }  // those with lines
+  // nullptr: no line is there.
   const Stretch* at(double x) const;
   double begin(const Stretch& one) const { return xOf(one.index); }  // x
   double end(const Stretch& one) const { return xOf(one.index + 1); }
-  // Whether there is no sample for longer than lines usually have none.
-  bool isGap(const Stretch& one, const Stretch& next) const;
   std::size_t lines() const { return lines_.size(); }
   std::size_t made() const { return made_; }  // stretches, all updates together; for tests
 
@@ -48,6 +46,7 @@ class Spread {
   struct Line {
     const Series* series = nullptr;
     const Pyramid* shown = nullptr;
+    const Pyramid* raw = nullptr;  // of the same samples, if `shown` is smoothed
     std::uint64_t revision = 0;
     std::size_t seen = 0;  // samples
     std::size_t at = 0;    // while stretches are made
