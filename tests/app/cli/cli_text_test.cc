@@ -65,7 +65,8 @@ class CliTextTest : public QObject {
         JsonLine().add(figures).text(),
         std::string(
             "{\"steps\":0,\"epochs\":0,\"train_loss\":null,\"eval_loss\":null,\"eval_auc\":null,"
-            "\"samples_per_second\":null,\"lost_seconds\":0,\"weights_sha256\":\"\"}"));
+            "\"samples_per_second\":null,\"lost_seconds\":0,\"joules\":null,\"weights_sha256\":"
+            "\"\"}"));
     figures.steps = 7;
     figures.evalLoss = 0.5;
     figures.evalMetric = -NAN;  // of one class alone
@@ -73,7 +74,8 @@ class CliTextTest : public QObject {
         JsonLine().add(figures).text(),
         std::string(
             "{\"steps\":7,\"epochs\":0,\"train_loss\":null,\"eval_loss\":0.5,\"eval_auc\":null,"
-            "\"samples_per_second\":null,\"lost_seconds\":0,\"weights_sha256\":\"\"}"));
+            "\"samples_per_second\":null,\"lost_seconds\":0,\"joules\":null,\"weights_sha256\":"
+            "\"\"}"));
     for (const std::string metric : {"accuracy", "auc", "perplexity"})
       for (const double value : {NAN, -NAN}) QVERIFY(metricText(metric, value).ends_with(" –"));
     QCOMPARE(lossText(-NAN), std::string("–"));

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "app/history/history.h"
+#include "app/history/run_table.h"
 #include "engine/base/clock.h"
 #include "engine/storage/database.h"
 
@@ -604,8 +605,8 @@ class RunFilterTest : public QObject {
     history_.reset();
     {
       // Straight into the table: the files of ten thousand runs are of no use here.
-      auto database = storage::Database::open(dir_->path().toStdString() + "/history.db",
-                                              {"", "", "", "", "", "", ""});
+      auto database =
+          storage::Database::open(dir_->path().toStdString() + "/history.db", historySchemas());
       QVERIFY2(database.ok(), database.ok() ? "" : database.error().text().c_str());
       storage::Transaction transaction(**database);
       storage::Statement add(**database,
