@@ -19,8 +19,8 @@ namespace {
 
 constexpr double kIdleWatts = 0.74, kBusyWatts = 3.5;  // of a core, see energy.h
 constexpr double kSecondsPerHour = 3600, kJoulesPerKwh = 3.6e6;
-// Of a sample, which stands for the time since the one before it: the coarsest that nodes keep, so
-// that the time between two jobs of a run does not count.
+// Seconds. A sample stands for the time since the previous one, but for no more than this: nodes
+// keep no coarser samples, and hours between two jobs of a run are not its energy.
 constexpr double kLongestGap = 300;
 constexpr double kMostWatts = 1e6;  // more is no power, but damage
 
@@ -32,24 +32,19 @@ struct RanksOfHost {
   int cores = 0;  // 0: not known
 };
 
-RanksOfHost& hostNamed(std::vector<RanksOfHost>& hosts, const std::string& name) {
-  const auto known = std::find_if(hosts.begin(), hosts.end(),
-                                  [&](const RanksOfHost& one) { return one.host == name; });
-  return known == hosts.end() ? *hosts.insert(hosts.end(), RanksOfHost{.host = name}) : *known;
-}
-
-void addNode(RanksOfHost& host, const std::string& node) {
-  if (std::find(host.nodes.begin(), host.nodes.end(), node) == host.nodes.end())
-    host.nodes.push_back(node);
-}
-
 std::vector<RanksOfHost> hostsOf(const Preview& preview) {
+  std::map<std::string, int> cores;
+  for (const cluster::Host& host : preview.cluster.hosts) cores[host.name] = host.cores;
+  std::map<std::string, std::size_t> places;  // in `out`, by host
   std::vector<RanksOfHost> out;
   for (std::size_t i = 0; i < preview.ranks.size(); ++i) {
-    RanksOfHost& host = hostNamed(out, preview.cluster.devices[i].host);
-    for (const cluster::Host& known : preview.cluster.hosts)
-      if (known.name == host.host) host.cores = known.cores;
-    addNode(host, preview.ranks[i].node);
+    const std::string& name = preview.cluster.devices[i].host;
+    const auto [place, isNew] = places.try_emplace(name, out.size());
+    if (isNew) out.push_back({.host = name, .cores = cores[name]});
+    RanksOfHost& host = out[place->second];
+    const std::string& node = preview.ranks[i].node;
+    if (std::find(host.nodes.begin(), host.nodes.end(), node) == host.nodes.end())
+      host.nodes.push_back(node);
     host.ranks.push_back(preview.ranks[i]);
   }
   return out;
@@ -114,7 +109,7 @@ class Loads {
     return out;
   }
 
-  // Of a host with several nodes, as the one told that told longest.
+  // Of a host with several nodes the node with the longest record tells.
   Result<HostEnergy> energyOf(const RanksOfHost& host, const PowerAndPrices& power) const {
     HostEnergy out{.host = host.nodes.front()};
     std::string best;
@@ -155,7 +150,7 @@ class Loads {
     constexpr double kMostCores = 1e5;
     return points.empty() ? 0 : static_cast<int>(std::clamp(points.back().y, 0.0, kMostCores));
   }
-  // Those of the ranks; of a node without ranks in the prediction, which may have got some, all.
+  // The GPUs of the ranks. A node without ranks in the prediction may have got some: all its GPUs.
   Status addGpus(const RanksOfHost& host, HostEnergy& out) const {
     std::set<std::string> series;
     for (const auto& [node, number] : gpusOf(host))

@@ -27,7 +27,6 @@ class RunStore;
 struct Preview;
 struct RunDocuments;
 struct RunFigures;
-struct RunRow;
 
 // Of a cluster spec; 0: not known.
 struct PowerAndPrices {

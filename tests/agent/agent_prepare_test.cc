@@ -38,7 +38,7 @@ std::int64_t bytesRead(const Node& node) {
   return std::atoll(text.c_str() + text.find("rchar:") + 6);
 }
 
-// Whether the agent soon stops reading data.
+// Waits until the agent reads no more data; false: it still does.
 bool stopsReading(const Node& node) {
   std::int64_t before = bytesRead(node);
   for (const auto begin = Clock::now(); secondsSince(begin) < 4;) {

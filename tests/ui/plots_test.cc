@@ -405,7 +405,7 @@ class PlotsTest : public QObject {
     QTRY_VERIFY2(tellsNoLine(), qPrintable(texts()));
   }
 
-  // Lines that are long together are drawn quickly, and without gaps between their samples.
+  // Lines that are many pixels long in all are drawn quickly, without gaps between their samples.
   void longLinesHaveNoGaps() {
     PlotView view("plot");
     for (int s = 0; s < 40; ++s) {

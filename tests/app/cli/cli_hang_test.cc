@@ -52,7 +52,7 @@ class CliHangTest : public QObject {
     clock.start();
     ::kill(static_cast<pid_t>(hung), SIGUSR1);
     QByteArray rest;
-    do {  // others may come: of a slow disk
+    do {  // other warnings may come first, as of a slow disk
       QVERIFY2(cli.awaitNext(*process, "warning", rest, 60000), (out + rest).right(3000));
     } while (!rest.contains("holds up") && clock.elapsed() < 30000);
     qInfo("told after %lld ms: %s", clock.elapsed(), rest.right(600).constData());

@@ -193,7 +193,7 @@ class OverlapTest : public QObject {
       real[overlaps] = steps[steps.size() / 2];
     };
     const auto hidden = [&] { return real[0] - real[1] >= 0.7 * (simulated[0] - simulated[1]); };
-    // Of real time, on a machine that may do other things meanwhile: once of ten times is enough.
+    // Measured in real time, on a machine that may be busy: one of ten attempts has to succeed.
     for (int attempt = 0; attempt < 10 && (attempt == 0 || !hidden()); ++attempt) {
       measure(0);
       measure(1);
