@@ -177,7 +177,8 @@ class CommunicatorFaultsTest : public QObject {
     if (kind == "gloo" && !kForkedThreadsWork)
       QSKIP("the thread sanitizer does not stand threads in a forked process");
     const QTemporaryDir folder;
-    const GroupOptions options{kind.toStdString(), size, kSecond};
+    // Also the limit of joining, which takes its time on a busy machine.
+    const GroupOptions options{kind.toStdString(), size, 4 * kSecond};
     ProcessGroup group(options, folder.path().toStdString(),
                        [count](Communicator& own, const ProcessGroup::Say& say) {
                          return reduceUntilError(own, count, say);
