@@ -61,20 +61,27 @@ Progress progressLine() {
   };
 }
 
+// Its brightness, of 255: red, green and blue by ITU-R BT.601, else the first channel.
+int greyOf(const DataSample& sample, std::size_t pixel, std::size_t channels) {
+  const auto at = [&](std::size_t channel) {
+    return static_cast<int>(static_cast<unsigned char>(sample.pixels[pixel * channels + channel]));
+  };
+  return channels < 3 ? at(0) : (299 * at(0) + 587 * at(1) + 114 * at(2)) / 1000;
+}
+
 std::string imageText(const DataSample& sample, const std::vector<std::int64_t>& shape) {
   constexpr std::string_view kInk[] = {"  ", "░░", "▒▒", "▓▓", "██"};
   constexpr int kLevels = std::size(kInk);
   const std::int64_t height = shape[0], width = shape[1];
+  const auto channels = static_cast<std::size_t>(shape.size() > 2 ? shape[2] : 1);
   // Two columns a pixel; a picture too wide is shown with every n-th pixel.
   const std::int64_t room = std::max<std::int64_t>(1, terminalSize(1).columns / 2);
   const std::int64_t stride = (width + room - 1) / room;
   std::string out;
   for (std::int64_t y = 0; y < height; y += stride) {
-    for (std::int64_t x = 0; x < width; x += stride) {
-      const auto grey =
-          static_cast<unsigned char>(sample.pixels[static_cast<std::size_t>(y * width + x)]);
-      out += kInk[(grey * kLevels) / 256];
-    }
+    for (std::int64_t x = 0; x < width; x += stride)
+      out +=
+          kInk[greyOf(sample, static_cast<std::size_t>(y * width + x), channels) * kLevels / 256];
     while (out.ends_with(' ')) out.pop_back();
     out += '\n';
   }

@@ -569,6 +569,23 @@ const std::vector<Command> kCommands{
      "  --skew      exponent of the category frequencies, 1/rank^skew (default 1.5)\n"
      "  --out       file to write (default ctr.tsv)",
      makeDataCommand},
+    {"make-data images",
+     {{"size=", "grey", "classes=", "skip-damaged", "to=", "json"},
+      1,
+      1,
+      "make-data images SOURCE --size HEIGHTxWIDTH --to PREFIX [--grey] [--classes FILE]\n"
+      "                 [--skip-damaged] [--json]"},
+     "Makes the IDX files PREFIX-images.idx and PREFIX-labels.idx of JPEG and PNG pictures, and\n"
+     "PREFIX-classes.txt with the names of the classes by label. A picture is scaled to cover the\n"
+     "size, and what is beyond it at two sides is cut off.\n"
+     "  SOURCE          a folder, each folder in which is a class; or a file whose lines have a\n"
+     "                  path, relative to that file, a tab or a space, and a class\n"
+     "  --size          of all images: 32x32\n"
+     "  --grey          one channel in place of red, green and blue\n"
+     "  --classes       numbers the classes as this file: that of the training data, for those\n"
+     "                  that are evaluated\n"
+     "  --skip-damaged  leaves out what cannot be decoded, and names it; reads everything twice",
+     makeImagesCommand},
     {"doctor",
      {{"json"}, 0, 0, "doctor [--json]"},
      "Checks this machine for what Lockstep needs, and says how to fix what is missing.",

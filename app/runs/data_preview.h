@@ -20,7 +20,7 @@ namespace lockstep::app {
 struct DataSample {
   std::int64_t index = 0;          // in the data set
   std::string label;               // as written; a text has none
-  std::string pixels;              // of an image, a byte each, row by row; empty: no image
+  std::string pixels;  // of an image, a byte a channel, row by row; empty: no image
   std::vector<std::string> cells;  // of a table's row: numbers, then categories, as written
   std::string text;  // of a text: any bytes; of tokens: numbers with spaces between them
   std::optional<Error> problem;  // of a malformed row, or a label or token out of range
@@ -43,8 +43,8 @@ class DataPreview {
   };
   const std::vector<File>& files() const;
   std::int64_t bytes() const;  // of all files, as stored
-  // Returns height and width of images, the number of tokens of a text, or numbers and categories
-  // of a row.
+  // Returns height and width of images, and channels where the file has them; the number of tokens
+  // of a text; or numbers and categories of a row.
   std::vector<std::int64_t> shape() const;
   // Returns the number of samples; -1 if it is known only after count().
   std::int64_t size() const;

@@ -37,7 +37,8 @@ class Dataset {
   virtual std::int64_t tableSamples() const;
 };
 
-// Files may be gzip-compressed. IDX files of this node: images u8[N×H×W] and labels u8[N].
+// Files may be gzip-compressed. IDX files of this node: images u8[N×H×W] or, with C channels,
+// u8[N×H×W×C], and labels u8[N] or i32[N].
 struct IdxFiles {
   std::string images;
   std::string labels;        // "": there are none, and no field "label"
@@ -47,7 +48,7 @@ struct IdxFiles {
   std::string decodedImages{};
   std::string decodedLabels{};
 };
-// Fields "x" u8[H×W×1] and "label" i32[]. Errors name the file: kNotFound; kDataLoss (truncated or
+// Fields "x" u8[H×W×C] and "label" i32[]. Errors name the file: kNotFound; kDataLoss (truncated or
 // corrupt gzip, wrong magic, images given as labels, unequal counts, label ≥ classes with its
 // record); kFailedPrecondition for a hash mismatch, with both hashes.
 Result<std::unique_ptr<Dataset>> openIdx(const IdxFiles& files, int classes);

@@ -48,12 +48,13 @@ std::string pageText(std::string_view decoding, const FileFacts& facts, std::int
   return out + sha256Hex(out);
 }
 
-// Returns whether one-byte elements of these dimensions take `size` bytes.
+// Returns whether elements of these dimensions take `size` bytes: one each, or labels four.
 bool hasSize(const Shape& dimensions, std::int64_t size) {
   std::int64_t count = 1;
   for (const std::int64_t extent : dimensions)
     if (extent < 0 || __builtin_mul_overflow(count, extent, &count)) return false;
-  return count == size;
+  const bool labels = dimensions.size() == 1;
+  return count > 0 && (count == size || (labels && size % 4 == 0 && count == size / 4));
 }
 
 bool readPage(const std::string& page, std::string_view decoding, Decoded& out) {

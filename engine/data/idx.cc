@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <limits>
+#include <optional>
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
@@ -12,20 +14,27 @@
 #include "engine/data/idx_header.h"
 
 namespace lockstep::data {
+namespace {
+
+constexpr unsigned char kUnsignedByte = 0x08, kInt32 = 0x0c;  // types of elements
+
+}  // namespace
 
 Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, std::uint64_t size,
                               bool whole) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(head[i]); };
-  constexpr unsigned char kUnsignedByte = 0x08;
   if (head.size() < 4) return dataLoss(path, "it is too short for an IDX header");
-  if (at(0) != 0 || at(1) != 0 || at(2) != kUnsignedByte || at(3) == 0)
+  const std::size_t rank = at(3);
+  // Images with numbers of 4 bytes would be read as four times as many.
+  if (at(0) != 0 || at(1) != 0 || rank == 0 ||
+      !(at(2) == kUnsignedByte || (at(2) == kInt32 && rank == 1)))
     return dataLoss(path,
                     message("it is neither an IDX file of bytes nor gzip of one: it begins with "
                             "{:02x}{:02x}{:02x}{:02x}, expected 0000{:02x} and the number of "
-                            "dimensions",
+                            "dimensions, or 00000c01 of labels",
                             at(0), at(1), at(2), at(3), kUnsignedByte));
-  const std::size_t rank = at(3);
   IdxHeader header;
+  header.elementBytes = at(2) == kInt32 ? 4 : 1;
   header.offset = 4 + 4 * rank;
   if (head.size() < header.offset) return dataLoss(path, "it is too short for an IDX header");
   std::uint64_t elements = 1;
@@ -34,15 +43,31 @@ Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, st
     const std::uint64_t extent = std::uint64_t{at(i)} << 24 | std::uint64_t{at(i + 1)} << 16 |
                                  std::uint64_t{at(i + 2)} << 8 | at(i + 3);
     if (extent == 0) return dataLoss(path, message("dimension {} is 0", d));
-    if (elements > kLargestContent / extent)
+    if (elements > kLargestContent / extent / static_cast<unsigned>(header.elementBytes))
       return dataLoss(path, "its header declares more elements than a file can hold");
     elements *= extent;
     header.dimensions.push_back(static_cast<std::int64_t>(extent));
   }
-  if (whole && size - header.offset != elements)
-    return dataLoss(path, message("its header declares {} bytes of elements, {} follow", elements,
-                                  size - header.offset));
+  if (whole && size - header.offset != header.bytes())
+    return dataLoss(path, message("its header declares {} bytes of elements, {} follow",
+                                  header.bytes(), size - header.offset));
   return header;
+}
+
+std::string idxHeader(const std::vector<std::int64_t>& dimensions, int elementBytes) {
+  std::string out{'\0', '\0', static_cast<char>(elementBytes == 4 ? kInt32 : kUnsignedByte),
+                  static_cast<char>(dimensions.size())};
+  for (const std::int64_t extent : dimensions)
+    for (const int shift : {24, 16, 8, 0}) out += static_cast<char>(extent >> shift & 0xff);
+  return out;
+}
+
+int idxLabel(const char* labels, int elementBytes, std::int64_t i) {
+  std::uint32_t out = 0;
+  for (int byte = 0; byte < elementBytes; ++byte)
+    out = out << 8 | static_cast<unsigned char>(labels[i * elementBytes + byte]);
+  return static_cast<int>(
+      std::min<std::uint32_t>(out, static_cast<std::uint32_t>(std::numeric_limits<int>::max())));
 }
 
 namespace {
@@ -51,9 +76,8 @@ struct IdxArray {
   FileFacts facts;
   Bytes bytes;             // contains the elements
   std::size_t offset = 0;  // offset of the first element
-  std::string_view elements() const {
-    return bytes.view().substr(offset, static_cast<std::size_t>(elementCount(facts.dimensions)));
-  }
+  int elementBytes = 1;
+  const char* elements() const { return bytes.view().data() + offset; }
 };
 
 // Rejects early what cannot be an IDX file, from its first bytes (`size` known so far), so that the
@@ -61,9 +85,9 @@ struct IdxArray {
 Status checkBegin(const std::string& path, std::string_view head, std::uint64_t size) {
   if (head.size() < kLongestHeader) return {};
   LOCKSTEP_ASSIGN(const IdxHeader header, parseHeader(path, head, 0, false));
-  const auto elements = static_cast<std::uint64_t>(elementCount(header.dimensions));
-  if (size - header.offset <= elements) return {};
-  return dataLoss(path, message("its header declares {} bytes of elements, more follow", elements));
+  if (size - header.offset <= header.bytes()) return {};
+  return dataLoss(path,
+                  message("its header declares {} bytes of elements, more follow", header.bytes()));
 }
 
 // Returns the size that the header implies, which may be wrong, but no more than the file can hold;
@@ -76,24 +100,44 @@ std::size_t likelySize(const std::string& path, std::string_view head) {
       failed ? 0
              : std::min(std::uint64_t{1} << 30, std::min(stored, kLargestContent) * kHighestRatio);
   const auto header = parseHeader(path, head, 0, false);
-  return header.ok()
-             ? std::min(most,
-                        header->offset + static_cast<std::size_t>(elementCount(header->dimensions)))
-             : 0;
+  return header.ok() ? std::min(most, header->offset + static_cast<std::size_t>(header->bytes()))
+                     : 0;
 }
 
-// Updates the largest byte and its first position.
-void findHighest(std::string_view bytes, std::int64_t place, FileFacts& facts) {
-  const auto less = [](char a, char b) {
-    return static_cast<unsigned char>(a) < static_cast<unsigned char>(b);
-  };
-  const auto found = std::max_element(bytes.begin(), bytes.end(), less);
-  if (found == bytes.end()) return;
-  const int value = static_cast<unsigned char>(*found);
-  if (value <= facts.highest) return;
-  facts.highest = value;
-  facts.highestAt = place + (found - bytes.begin());
-}
+// Finds the highest of labels that come in pieces, and its first position.
+class HighestLabel {
+ public:
+  void add(std::string_view bytes, int elementBytes) {
+    const auto whole = static_cast<std::size_t>(elementBytes);
+    while (!begun_.empty() && !bytes.empty()) {
+      begun_ += bytes[0];
+      bytes.remove_prefix(1);
+      if (begun_.size() < whole) continue;
+      take(idxLabel(begun_.data(), elementBytes, 0));
+      begun_.clear();
+    }
+    const auto count = static_cast<std::int64_t>(bytes.size() / whole);
+    for (std::int64_t i = 0; i < count; ++i) take(idxLabel(bytes.data(), elementBytes, i));
+    begun_ += bytes.substr(static_cast<std::size_t>(count) * whole);
+  }
+  void tell(FileFacts& facts) const {
+    facts.highest = highest_;
+    facts.highestAt = highestAt_;
+  }
+
+ private:
+  void take(int label) {
+    if (label > highest_) {
+      highest_ = label;
+      highestAt_ = count_;
+    }
+    ++count_;
+  }
+
+  std::string begun_;  // the beginning of a label
+  std::int64_t count_ = 0, highestAt_ = 0;
+  int highest_ = 0;
+};
 
 Result<IdxArray> readIdx(const std::string& path, const std::string& sha256) {
   IdxArray array;
@@ -111,7 +155,12 @@ Result<IdxArray> readIdx(const std::string& path, const std::string& sha256) {
   array.facts.dimensions = std::move(header.dimensions);
   array.bytes = Bytes(std::move(bytes));
   array.offset = header.offset;
-  if (array.facts.dimensions.size() == 1) findHighest(array.elements(), 0, array.facts);
+  array.elementBytes = header.elementBytes;
+  if (array.facts.dimensions.size() == 1) {
+    HighestLabel highest;
+    highest.add(array.bytes.view().substr(header.offset), header.elementBytes);
+    highest.tell(array.facts);
+  }
   return array;
 }
 
@@ -120,11 +169,20 @@ Result<IdxArray> openArray(const std::string& path, const std::string& sha256,
                            const std::string& decoded) {
   if (decoded.empty()) return readIdx(path, sha256);
   auto opened = openDecoded(decoded, idxDecoding());
-  if (opened.ok() && (sha256.empty() || sha256 == opened->facts.sha256))
-    return IdxArray{std::move(opened->facts), std::move(opened->bytes)};
+  if (opened.ok() && (sha256.empty() || sha256 == opened->facts.sha256)) {
+    const std::int64_t count = elementCount(opened->facts.dimensions);
+    return IdxArray{std::move(opened->facts), std::move(opened->bytes), 0,
+                    static_cast<int>(opened->size / count)};
+  }
   logInfo("the data file is read anew: {}",
           opened.ok() ? decoded + " is of another" : opened.error().text());
   return readIdx(path, sha256);
+}
+
+// Height, width and channels.
+Shape imageShape(const FileFacts& images) {
+  const auto& of = images.dimensions;
+  return {of[1], of[2], of.size() == 4 ? of[3] : 1};
 }
 
 class IdxDataset final : public Dataset {
@@ -132,12 +190,12 @@ class IdxDataset final : public Dataset {
   IdxDataset(IdxArray images, IdxArray labels)
       : images_(std::move(images)),
         labels_(std::move(labels)),
-        fields_{{"x", DType::kU8, {images_.facts.dimensions[1], images_.facts.dimensions[2], 1}}},
+        fields_{{"x", DType::kU8, imageShape(images_.facts)}},
         pixels_(static_cast<std::size_t>(fields_[0].bytes())),
-        image_(images_.elements().data()) {
+        image_(images_.elements()) {
     if (labels_.facts.dimensions.empty()) return;
     fields_.push_back({"label", DType::kI32, {}});
-    label_ = labels_.elements().data();
+    label_ = labels_.elements();
   }
 
   std::int64_t size() const override { return images_.facts.dimensions[0]; }
@@ -148,7 +206,7 @@ class IdxDataset final : public Dataset {
     if (field == 0) {
       std::memcpy(out, image_ + static_cast<std::size_t>(index) * pixels_, pixels_);
     } else {
-      const std::int32_t label = static_cast<unsigned char>(label_[index]);
+      const std::int32_t label = idxLabel(label_, labels_.elementBytes, index);
       std::memcpy(out, &label, sizeof label);
     }
   }
@@ -165,25 +223,26 @@ class IdxDataset final : public Dataset {
 
 Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep,
                              const Progress& progress) {
-  FileFacts facts, later;  // of the elements in `head`, and of the rest
+  FileFacts facts;
+  HighestLabel highest;
   DecodedFolder::Writer writer(keep, idxDecoding());
   std::string head;
   std::uint64_t size = 0;
-  bool begun = false;  // whether elements of a valid header are being written
+  std::optional<IdxHeader> begun;  // a valid one, whose elements are being written
   const auto sink = [&](std::string_view piece) -> Status {
-    const std::size_t part = std::min(piece.size(), kLongestHeader - head.size());
-    head += piece.substr(0, part);
-    const bool labels = head.size() > 3 && head[3] == 1;
-    if (labels) findHighest(piece.substr(part), static_cast<std::int64_t>(size + part) - 8, later);
+    head += piece.substr(0, kLongestHeader - head.size());
     if (head.size() > 3) {
       const std::uint64_t offset = 4 + 4 * std::uint64_t{static_cast<unsigned char>(head[3])};
       if (size < offset && size + piece.size() >= offset)
-        if (const auto header = parseHeader(path, head, 0, false); header.ok()) {
-          writer.expect(elementCount(header->dimensions));
-          begun = true;
+        if (auto header = parseHeader(path, head, 0, false); header.ok()) {
+          writer.expect(static_cast<std::int64_t>(header->bytes()));
+          begun = std::move(*header);
         }
-      if (begun && size + piece.size() > offset)
-        writer.add(piece.substr(offset > size ? offset - size : 0));
+      if (begun && size + piece.size() > offset) {
+        const std::string_view elements = piece.substr(offset > size ? offset - size : 0);
+        writer.add(elements);
+        if (begun->dimensions.size() == 1) highest.add(elements, begun->elementBytes);
+      }
     }
     size += piece.size();
     return checkBegin(path, head, size);
@@ -191,13 +250,7 @@ Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep,
   LOCKSTEP_ASSIGN(facts.sha256, readContent(path, true, sink, progress));
   LOCKSTEP_ASSIGN(IdxHeader header, parseHeader(path, head, size));
   facts.dimensions = std::move(header.dimensions);
-  if (facts.dimensions.size() == 1) {
-    findHighest(std::string_view(head).substr(header.offset), 0, facts);
-    if (later.highest > facts.highest) {
-      facts.highest = later.highest;
-      facts.highestAt = later.highestAt;
-    }
-  }
+  highest.tell(facts);
   writer.keep(facts);
   return facts;
 }
@@ -206,20 +259,21 @@ Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts&
                 const Shape& sample, int classes) {
   const bool labelled = !files.labels.empty();
   const auto dimensions = [](const std::string& path, const Message& given, const FileFacts& facts,
-                             std::size_t rank) -> Status {
-    if (facts.dimensions.size() == rank) return {};
+                             std::size_t least, std::size_t most) -> Status {
+    const std::size_t rank = facts.dimensions.size();
+    if (least <= rank && rank <= most) return {};
     Error error = makeError(Code::kDataLoss, "data file {}", path);
-    error.why = message("it holds {} bytes and is used as {}, which have {} dimension(s)",
-                        shapeText(facts.dimensions), given, rank);
+    error.why = message("it holds {} elements and is used as {}, which have {} dimension(s)",
+                        shapeText(facts.dimensions), given, least);
     error.next = "check that images and labels are not swapped";
     return error;
   };
-  LOCKSTEP_TRY(dimensions(files.images, "images", images, 3));
-  if (labelled) LOCKSTEP_TRY(dimensions(files.labels, "labels", labels, 1));
+  LOCKSTEP_TRY(dimensions(files.images, "images", images, 3, 4));
+  if (labelled) LOCKSTEP_TRY(dimensions(files.labels, "labels", labels, 1, 1));
   if (labelled && images.dimensions[0] != labels.dimensions[0])
     return dataLoss(files.labels, message("{} labels for the {} images of {}", labels.dimensions[0],
                                           images.dimensions[0], files.images));
-  const Shape held = {images.dimensions[1], images.dimensions[2], 1};
+  const Shape held = imageShape(images);
   // A model without image input takes the pixels flattened.
   const bool fits = sample.size() == held.size()
                         ? sample == held

@@ -76,12 +76,13 @@ class IdxSamples final : public SampleReader {
     images.dimensions = images_.header.dimensions;
     labels.dimensions = labels_.header.dimensions;
     LOCKSTEP_TRY(checkIdx(files_, images, labels, sample_, classes_));
-    return checkSampleSize(files_.images, pixels());
+    return checkSampleSize(files_.images, imageBytes());
   }
   std::int64_t size() const override { return images_.header.dimensions[0]; }
   std::vector<std::string> files() const override { return {files_.images, files_.labels}; }
   Shape shape() const override {
-    return {images_.header.dimensions[1], images_.header.dimensions[2]};
+    const auto& of = images_.header.dimensions;
+    return {of.begin() + 1, of.end()};
   }
   const std::map<int, std::int64_t>& labels() const override { return counts_; }
 
@@ -90,19 +91,25 @@ class IdxSamples final : public SampleReader {
     std::map<int, std::int64_t> counts;
     std::int64_t at = 0;
     const auto offset = static_cast<std::int64_t>(labels_.header.offset);
+    const int labelBytes = labels_.header.elementBytes;
+    std::string element;
     const auto take = [&](std::string_view bytes) -> Status {
-      for (const char c : bytes)
-        if (at++ >= offset) {
-          const int label = static_cast<unsigned char>(c);
-          ++counts[label];
-          if (label >= classes_) return wrongLabel(at - 1 - offset, label);
-        }
+      for (const char c : bytes) {
+        if (at++ < offset) continue;
+        element += c;
+        if (std::ssize(element) < labelBytes) continue;
+        const int label = idxLabel(element.data(), labelBytes, 0);
+        element.clear();
+        ++counts[label];
+        if (label >= classes_) return wrongLabel((at - offset) / labelBytes - 1, label);
+      }
       return {};
     };
     LOCKSTEP_TRY(readContent(files_.labels, false, take, progress).status());
-    if (at - offset != size())
-      return dataLoss(files_.labels, message("its header declares {} bytes of elements, {} follow",
-                                             size(), std::max<std::int64_t>(at - offset, 0)));
+    if (at - offset != size() * labelBytes)
+      return dataLoss(files_.labels,
+                      message("its header declares {} bytes of elements, {} follow",
+                              size() * labelBytes, std::max<std::int64_t>(at - offset, 0)));
     counts_ = std::move(counts);
     counted_ = true;
     return {};
@@ -117,14 +124,16 @@ class IdxSamples final : public SampleReader {
         out.push_back({static_cast<std::int64_t>(part.header.offset) + index * bytes, bytes});
       return out;
     };
-    LOCKSTEP_ASSIGN(const auto labels, readPieces(files_.labels, piecesOf(labels_, 1)));
-    LOCKSTEP_ASSIGN(auto images, readPieces(files_.images, piecesOf(images_, pixels()), progress));
+    const int labelBytes = labels_.header.elementBytes;
+    LOCKSTEP_ASSIGN(const auto labels, readPieces(files_.labels, piecesOf(labels_, labelBytes)));
+    LOCKSTEP_ASSIGN(auto images,
+                    readPieces(files_.images, piecesOf(images_, imageBytes()), progress));
     std::vector<StoredSample> out;
     for (std::size_t i = 0; i < indices.size(); ++i) {
       StoredSample sample;
       sample.index = indices[i];
       sample.bytes = std::move(images[i]);
-      const int label = static_cast<unsigned char>(labels[i][0]);
+      const int label = idxLabel(labels[i].data(), labelBytes, 0);
       sample.label = std::to_string(label);
       if (label >= classes_) sample.problem = wrongLabel(indices[i], label);
       out.push_back(std::move(sample));
@@ -142,9 +151,7 @@ class IdxSamples final : public SampleReader {
   }
 
  private:
-  std::int64_t pixels() const {
-    return images_.header.dimensions[1] * images_.header.dimensions[2];
-  }
+  std::int64_t imageBytes() const { return elementCount(shape()); }
   Error wrongLabel(std::int64_t record, int label) const {
     FileFacts images, labels;
     images.dimensions = images_.header.dimensions;

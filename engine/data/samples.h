@@ -19,8 +19,8 @@ namespace lockstep::data {
 // A sample as it stands in its file.
 struct StoredSample {
   std::int64_t index = 0;  // in the data set
-  // The pixels of an image row by row, the bytes of a text, the cells of a table's row, or tokens
-  // as decimal numbers with spaces between them.
+  // The pixels of an image row by row, of a pixel its channels, the bytes of a text, the cells of a
+  // table's row, or tokens as decimal numbers with spaces between them.
   std::string bytes;
   std::vector<std::string> cells;  // of a table: numbers, then categories
   std::string label;               // as written; a text has none
@@ -34,7 +34,8 @@ class SampleReader {
   virtual std::vector<std::string> files() const = 0;  // paths
   // Returns the number of samples; -1 if it is known only after count().
   virtual std::int64_t size() const = 0;
-  // Returns the shape of a sample: height and width, tokens, or numbers and categories.
+  // Returns the shape of a sample: height and width, and channels where the file has them; tokens;
+  // or numbers and categories.
   virtual Shape shape() const = 0;
   // Reads what has to be read to know the number of samples and of those of each label. Idempotent.
   // Errors: as the set's open function; kCancelled.

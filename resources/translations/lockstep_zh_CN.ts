@@ -6655,8 +6655,8 @@ its last lines:
             <translation>它太短，不足以包含 IDX 头</translation>
         </message>
         <message>
-            <source>it is neither an IDX file of bytes nor gzip of one: it begins with %1%2%3%4, expected 0000%5 and the number of dimensions</source>
-            <translation>它既不是字节型 IDX 文件，也不是其 gzip：它以 %1%2%3%4 开头，应为 0000%5 加维数</translation>
+            <source>it is neither an IDX file of bytes nor gzip of one: it begins with %1%2%3%4, expected 0000%5 and the number of dimensions, or 00000c01 of labels</source>
+            <translation>它既不是字节型 IDX 文件，也不是其 gzip：它以 %1%2%3%4 开头，应为 0000%5 加维数，标签也可为 00000c01</translation>
         </message>
         <message>
             <source>dimension %1 is 0</source>
@@ -6675,8 +6675,8 @@ its last lines:
             <translation>其文件头声明有 %1 字节的元素，其后更多</translation>
         </message>
         <message>
-            <source>it holds %1 bytes and is used as %2, which have %3 dimension(s)</source>
-            <translation>它含 %1 字节，被指定为 %2，应有 %3 维</translation>
+            <source>it holds %1 elements and is used as %2, which have %3 dimension(s)</source>
+            <translation>它含 %1 个元素，被指定为 %2，应有 %3 维</translation>
         </message>
         <message>
             <source>%1 labels for the %2 images of %3</source>

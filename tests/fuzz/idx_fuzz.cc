@@ -47,7 +47,15 @@ void open(const std::string& imageFile, const std::string& labelFile) {
 }  // namespace
 
 std::vector<std::string> seeds() {
-  return {images(), labels(), gzipOf(images()), gzipOf(labels()), gzipOf("\0") + gzipOf(images())};
+  std::string wide = idx({kSamples}, 4 * kSamples);  // labels of 32 bits, most of them too high
+  wide[2] = '\x0c';
+  return {images(),
+          labels(),
+          idx({kSamples, 2, 2, 3}, kSamples * 12),
+          gzipOf(images()),
+          gzipOf(labels()),
+          gzipOf("\0") + gzipOf(images()),
+          wide};
 }
 
 }  // namespace lockstep::fuzz

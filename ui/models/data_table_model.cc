@@ -12,12 +12,29 @@
 namespace lockstep::ui {
 namespace {
 
+// Three channels are red, green and blue, four have an opacity too; of others the first is shown.
+QImage imageOf(const app::DataSample& sample, const std::vector<std::int64_t>& shape) {
+  const int height = static_cast<int>(shape[0]), width = static_cast<int>(shape[1]);
+  const std::int64_t channels = shape.size() > 2 ? shape[2] : 1;
+  if (static_cast<std::int64_t>(sample.pixels.size()) < height * width * channels) return {};
+  const auto* pixels = reinterpret_cast<const uchar*>(sample.pixels.data());
+  if (channels == 1 || channels == 3 || channels == 4)
+    return QImage(pixels, width, height, width * channels,
+                  channels == 1   ? QImage::Format_Grayscale8
+                  : channels == 3 ? QImage::Format_RGB888
+                                  : QImage::Format_RGBA8888);
+  QImage out(width, height, QImage::Format_Grayscale8);
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x)
+      out.scanLine(y)[x] = pixels[(static_cast<std::int64_t>(y) * width + x) * channels];
+  return out;
+}
+
 // Small images with square pixels, large ones smaller.
 QPixmap pictureOf(const app::DataSample& sample, const std::vector<std::int64_t>& shape) {
-  const int height = static_cast<int>(shape[0]), width = static_cast<int>(shape[1]);
-  if (static_cast<std::int64_t>(sample.pixels.size()) < shape[0] * shape[1]) return {};
-  const QImage image(reinterpret_cast<const uchar*>(sample.pixels.data()), width, height, width,
-                     QImage::Format_Grayscale8);
+  const QImage image = imageOf(sample, shape);
+  if (image.isNull()) return {};
+  const int height = image.height(), width = image.width();
   const int side = std::max(width, height);
   const int factor = (DataTableModel::kLeastSide + side - 1) / side;
   if (factor > 1) return QPixmap::fromImage(image.scaled(image.size() * factor));

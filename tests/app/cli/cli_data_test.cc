@@ -1,12 +1,18 @@
 // The command data show, and a few steps of training of every kind of model that is offered.
+#include <QDir>
 #include <QFile>
 #include <QJsonArray>
 #include <QTest>
 
+#include <random>
+
 #include "tests/app/cli/cli_runner.h"
 #include "tests/support/paths.h"
+#include "tests/support/pictures.h"
 
 using namespace lockstep::test;
+using lockstep::tests::jpegOf;
+using lockstep::tests::pngOf;
 
 namespace {
 
@@ -38,6 +44,75 @@ class CliDataTest : public QObject {
   Q_OBJECT
 
  private Q_SLOTS:
+  // Folders of pictures, each a class, become the files of a run that learns to tell them apart.
+  void picturesBecomeImages() {
+    const Cli cli;
+    std::mt19937 random(5);
+    const char* const names[] = {"blue", "green", "red"};
+    for (const char* part : {"train", "val"})
+      for (int label = 0; label < 3; ++label)
+        for (int i = 0; i < 24; ++i) {
+          const int height = 8 + static_cast<int>(random() % 30),
+                    width = 8 + static_cast<int>(random() % 30);
+          std::string pixels;
+          for (int pixel = 0; pixel < height * width; ++pixel)
+            for (int channel = 0; channel < 3; ++channel)
+              pixels += static_cast<char>(random() % 100 + (channel == 2 - label ? 120 : 0));
+          const std::string bytes = i % 2 == 0 ? jpegOf(height, width, pixels, 95)
+                                               : pngOf(height, width, PNG_FORMAT_RGB, pixels);
+          const QString folder = QString("%1/%2").arg(part, names[label]);
+          QDir(cli.path("")).mkpath(folder);
+          cli.write(QString("%1/%2.%3").arg(folder).arg(i).arg(i % 2 == 0 ? "jpg" : "png"),
+                    QByteArray::fromStdString(bytes));
+        }
+    const auto make = [&](const QString& part, const QStringList& more) {
+      return cli.run(QStringList{"make-data", "images", cli.path(part), "--size", "8x6", "--to",
+                                 cli.path(part)} +
+                     more);
+    };
+    const CliResult made = make("train", {"--json"});
+    QVERIFY2(made.exit == 0 && made.onlyJson, made.text());
+    QCOMPARE(made.first("images")["count"].toInt(), 72);
+    QCOMPARE(made.first("images")["names"].toArray(), (QJsonArray{"blue", "green", "red"}));
+    const CliResult other = make("val", {"--classes", cli.path("train-classes.txt")});
+    QVERIFY2(other.exit == 0 && other.out.contains("72 images of 3 classes"), other.text());
+    const QString spec =
+        cli.write("m.yaml",
+                  "version: 1\nmodel:\n  classes: 3\n  input: {shape: [8, 6, 3]}\n  layers:\n"
+                  "    - conv2d: {filters: 4, kernel: 3, activation: relu}\n    - flatten\n"
+                  "    - {dense: {units: 3}}\n"
+                  "data:\n  train: {images: train-images.idx, labels: train-labels.idx}\n"
+                  "  evaluate: {images: val-images.idx, labels: val-labels.idx}\n"
+                  "training: {batch: 12, epochs: 8}\n");
+    const CliResult shown = cli.run({"data", "show", spec, "--count", "1", "--check"});
+    QVERIFY2(shown.exit == 0 && shown.out.contains("72 samples: 8x6x3") &&
+                 shown.out.contains("labels: 0×24 1×24 2×24"),
+             shown.text());
+    const CliResult run =
+        cli.run({"run", spec, "--local", "1", "--ranks", "n1=2", "--comm", "shm", "--json"});
+    QVERIFY2(run.exit == 0, run.text());
+    QVERIFY2(run.all("epoch").last()["accuracy"].toDouble() > 0.95, run.text());
+
+    for (const QStringList& wrong : {QStringList{"--size", "8"},
+                                     {"--size", "0x8"},
+                                     {"--size", "8x8x8"},
+                                     {"--size", ""},
+                                     {"--size", "9999x9"},
+                                     {"--size", "8x8", "--classes", cli.path("none")}})
+      QVERIFY(cli.run(QStringList{"make-data", "images", cli.path("train"), "--to", cli.path("x")} +
+                      wrong)
+                  .exit == 2);
+    cli.write("val/red/bad.png", "\x89PNG");
+    const CliResult damaged = make("val", {});
+    QVERIFY2(damaged.exit != 0 && damaged.text().contains("val/red/bad.png") &&
+                 damaged.text().contains("--skip-damaged"),
+             damaged.text());
+    const CliResult skipped = make("val", {"--skip-damaged"});
+    QVERIFY2(skipped.exit == 0 && skipped.err.contains("left out: ") &&
+                 skipped.out.contains("72 images"),
+             skipped.text());
+  }
+
   void imagesAreShown() {
     const Cli cli;
     cli.write("images", idx({3, 2, 2}, QByteArray("\0\xff\xff\0\x80\x80\x80\x80\0\0\0\xff", 12)));

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <random>
 #include <set>
 #include <thread>
 
@@ -158,6 +159,70 @@ class DatasetTest : public QObject {
   }
 
  private Q_SLOTS:
+  // Images with channels, labels of a byte or of four; from the file, gzip, and decoded.
+  void channelsAndManyClasses() {
+    std::mt19937 random(11);
+    data::DecodedFolder decoded(folder_.filePath("channels").toStdString(), {64 << 20, 0});
+    for (int i = 0; i < 20; ++i) {
+      const auto extent = [&](std::uint32_t most) {
+        return 1 + static_cast<std::uint32_t>(random()) % most;
+      };
+      const std::uint32_t count = extent(i == 0 ? 200'000 : 50), height = extent(4),
+                          width = extent(4), channels = extent(4);
+      const bool wide = i % 2 == 0;
+      std::string pixels, labels;
+      for (std::uint32_t k = 0; k < count * height * width * channels; ++k)
+        pixels += static_cast<char>(random());
+      std::vector<std::int32_t> expected;
+      for (std::uint32_t k = 0; k < count; ++k) {
+        expected.push_back(static_cast<std::int32_t>(random() % (wide ? 70'000 : 256)));
+        for (int shift = wide ? 24 : 0; shift >= 0; shift -= 8)
+          labels += static_cast<char>(expected.back() >> shift & 0xff);
+      }
+      const auto packed = [&](const std::string& bytes) {
+        return i % 3 == 0 ? gzip(bytes) : bytes;
+      };
+      std::string labelFile = idx({count}, labels);
+      if (wide) labelFile[2] = '\x0c';
+      IdxFiles files{file("images", packed(idx({count, height, width, channels}, pixels))),
+                     file("labels", packed(labelFile)), "", ""};
+      const int classes = 1 + *std::max_element(expected.begin(), expected.end());
+      const auto images = data::inspectIdx(files.images, &decoded),
+                 names = data::inspectIdx(files.labels, &decoded);
+      QVERIFY2(images.ok() && names.ok(), "not inspected");
+      QCOMPARE(names->highest, classes - 1);
+      QCOMPARE(expected[static_cast<std::size_t>(names->highestAt)], classes - 1);
+      const Shape shape{height, width, channels};
+      QVERIFY(data::checkIdx(files, *images, *names, shape, classes).ok());
+      QVERIFY(!data::checkIdx(files, *images, *names, {height, width, channels + 1}, classes).ok());
+      if (classes > 1) QVERIFY(!data::openIdx(files, classes - 1).ok());
+      for (int pass = 0; pass < 2; ++pass) {
+        const auto opened = data::openIdx(files, classes);
+        QVERIFY2(opened.ok(), opened.ok() ? "" : opened.error().text().c_str());
+        QCOMPARE((*opened)->fields()[0].shape, shape);
+        const auto bytes = static_cast<std::size_t>(elementCount(shape));
+        for (std::uint32_t k = 0; k < count; k += 1 + count / 100) {
+          std::int32_t label = -1;
+          std::string image(bytes, '\0');
+          (*opened)->read(k, 0, reinterpret_cast<std::byte*>(image.data()));
+          (*opened)->read(k, 1, reinterpret_cast<std::byte*>(&label));
+          QCOMPARE(label, expected[k]);
+          QCOMPARE(image, pixels.substr(k * bytes, bytes));
+        }
+        files.decodedImages = decoded.find(data::idxDecoding(), images->sha256);
+        files.decodedLabels = decoded.find(data::idxDecoding(), names->sha256);
+        QVERIFY(!files.decodedImages.empty() && !files.decodedLabels.empty());
+      }
+    }
+    // Numbers of 32 bits are labels alone; negative ones are no labels.
+    std::string images = idx({1, 2, 2}, std::string(16, '\0'));
+    images[2] = '\x0c';
+    QCOMPARE(errorOf(images, idx({1}, "\1")).code, Code::kDataLoss);
+    std::string negative = idx({1}, "\xff\xff\xff\xfe");
+    negative[2] = '\x0c';
+    QCOMPARE(errorOf(idx({1, 1, 1}, "a"), negative, 1000).code, Code::kDataLoss);
+  }
+
   // Every byte is a token, labelled with the next byte; ranges share no byte.
   void textInParts() {
     const std::string path = file("text", "abcdefghij\xff");

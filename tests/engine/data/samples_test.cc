@@ -107,18 +107,27 @@ class SamplesTest : public QObject {
                width = static_cast<std::uint32_t>(pick(random, 1, 40));
     const int classes = pick(random, 1, 256);
     const std::string labels = randomBytes(random, count, classes);
-    const bool packed = seed % 2 == 0;
+    const bool packed = seed % 2 == 0, wide = seed % 3 == 0;
+    std::vector<std::uint32_t> dimensions{count, height, width};
+    if (seed % 4 > 1) dimensions.push_back(static_cast<std::uint32_t>(pick(random, 1, 4)));
+    const std::int64_t channels = dimensions.size() > 3 ? dimensions[3] : 1;
+    std::string labelFile = idx({count}, labels);
+    if (wide) {  // numbers of 32 bits
+      labelFile = idx({count}, {});
+      labelFile[2] = '\x0c';
+      for (const char label : labels) labelFile += std::string(3, '\0') + label;
+    }
     const auto stored = [&](const std::string& bytes) { return packed ? gzip(bytes) : bytes; };
     const std::string images =
-        idx({count, height, width}, randomBytes(random, std::size_t{count} * height * width));
-    data::IdxFiles files{write("images", stored(images)),
-                         write("labels", stored(idx({count}, labels)))};
+        idx(dimensions, randomBytes(random, std::size_t{count} * height * width *
+                                                static_cast<std::size_t>(channels)));
+    data::IdxFiles files{write("images", stored(images)), write("labels", stored(labelFile))};
     files.imagesSha256 = sha256Hex(stored(images));
-    auto opened = data::readIdxSamples(files, {height, width, 1}, classes);
+    auto opened = data::readIdxSamples(files, {height, width, channels}, classes);
     QVERIFY2(opened.ok(), opened.ok() ? "" : textOf(opened.error()).c_str());
     SampleReader& reader = **opened;
     QCOMPARE(reader.size(), std::int64_t{count});
-    QCOMPARE(reader.shape(), (Shape{height, width}));
+    QCOMPARE(reader.shape(), Shape(dimensions.begin() + 1, dimensions.end()));
     const auto set = data::openIdx(files, classes);
     QVERIFY(set.ok());
     const auto indices = someIndices(random, count);
