@@ -58,9 +58,12 @@ Result<Made> make(const Arguments& arguments) {
     LOCKSTEP_ASSIGN(out.damaged, pictures::removeDamaged(out.set, progress));
   }
   auto written = pictures::writeImages(out.set, form, to, progress);
-  if (!written.ok() && written.error().code == Code::kDataLoss && written.error().next.empty())
-    written.error().next = "repair or remove it, or add --skip-damaged";
-  LOCKSTEP_ASSIGN(out.files, std::move(written));
+  if (!written.ok()) {
+    Error error = written.error();
+    if (error.code == Code::kDataLoss) error.next = "repair or remove it, or add --skip-damaged";
+    return error;
+  }
+  out.files = *written;
   return out;
 }
 

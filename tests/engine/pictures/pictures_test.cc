@@ -25,6 +25,11 @@ std::string noise(std::mt19937& random, std::int64_t bytes) {
   return out;
 }
 
+template <typename T>
+std::string why(const Result<T>& result) {
+  return result.ok() ? "" : result.error().text();
+}
+
 int at(const Picture& picture, std::int64_t y, std::int64_t x, std::int64_t channel) {
   const std::int64_t i = (y * picture.width + x) * picture.channels + channel;
   return static_cast<unsigned char>(picture.pixels[static_cast<std::size_t>(i)]);
@@ -89,7 +94,7 @@ class PicturesTest : public QObject {
       const std::int64_t channels = PNG_IMAGE_PIXEL_CHANNELS(format);
       const std::string pixels = noise(random, height * width * channels);
       const auto picture = pictures::decodePicture(pngOf(height, width, format, pixels));
-      QVERIFY2(picture.ok(), picture.error().text().c_str());
+      QVERIFY2(picture.ok(), why(picture).c_str());
       QVERIFY(picture->height == height && picture->width == width && picture->channels == 3);
       for (std::int64_t pixel = 0; pixel < height * width; ++pixel)
         for (std::int64_t c = 0; c < 3; ++c)
@@ -162,7 +167,7 @@ class PicturesTest : public QObject {
     write("set/cat/notes.txt", "not a picture");
     write("set/README", "nor a class");
     const auto set = pictures::findImages(path("set"), {});
-    QVERIFY2(set.ok(), set.error().text().c_str());
+    QVERIFY2(set.ok(), why(set).c_str());
     QCOMPARE(set->classes, (std::vector<std::string>{"cat", "dog"}));
     QCOMPARE(set->images.size(), std::size_t{3});
     QCOMPARE(set->images[0].path, path("set/cat/c.jpeg"));
@@ -181,7 +186,7 @@ class PicturesTest : public QObject {
     plain("list/c.png", 4, 5, 6);
     const auto set =
         pictures::findImages(write("list/l.tsv", "a b.png\t10\r\n\nc.png   9\na b.png\t9"), {});
-    QVERIFY2(set.ok(), set.error().text().c_str());
+    QVERIFY2(set.ok(), why(set).c_str());
     QCOMPARE(set->classes, (std::vector<std::string>{"9", "10"}));
     QCOMPARE(set->images.size(), std::size_t{3});
     QCOMPARE(set->images[0].path, path("list/a b.png"));
@@ -189,7 +194,7 @@ class PicturesTest : public QObject {
     for (const char* wrong : {"c.png 1\nc.png\n", "c.png 1\n  2\n", "c.png 1\n\t2\n"}) {
       const auto bad = pictures::findImages(write("list/bad", wrong), {});
       QVERIFY(!bad.ok());
-      QVERIFY2(bad.error().text().find("line 2") != std::string::npos, bad.error().text().c_str());
+      QVERIFY2(bad.error().text().find("line 2") != std::string::npos, why(bad).c_str());
     }
   }
 
@@ -215,10 +220,10 @@ class PicturesTest : public QObject {
       plain(fmt::format("{}/{}/x.png", source, i), i % 256, 2 * i % 256, 7);
     const auto set = pictures::findImages(path(source), {});
     const auto files = pictures::writeImages(*set, {5, 6, grey}, path("out"));
-    QVERIFY2(files.ok(), files.error().text().c_str());
+    QVERIFY2(files.ok(), why(files).c_str());
     QCOMPARE(*pictures::readClasses(files->classes), set->classes);
     const auto opened = data::openIdx({files->images, files->labels, "", ""}, classes);
-    QVERIFY2(opened.ok(), opened.error().text().c_str());
+    QVERIFY2(opened.ok(), why(opened).c_str());
     QCOMPARE((*opened)->size(), std::int64_t{classes});
     QCOMPARE((*opened)->fields()[0].shape, (Shape{5, 6, grey ? 1 : 3}));
     for (int i = 0; i < classes; ++i) {
