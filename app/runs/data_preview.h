@@ -20,7 +20,7 @@ namespace lockstep::app {
 struct DataSample {
   std::int64_t index = 0;          // in the data set
   std::string label;               // as written; a text has none
-  std::string pixels;  // of an image, a byte a channel, row by row; empty: no image
+  std::string pixels;              // of an image, a byte a channel, row by row; empty: no image
   std::vector<std::string> cells;  // of a table's row: numbers, then categories, as written
   std::string text;  // of a text: any bytes; of tokens: numbers with spaces between them
   std::optional<Error> problem;  // of a malformed row, or a label or token out of range

@@ -1711,6 +1711,90 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::Message</name>
         <message>
+            <source>the picture %1</source>
+            <translation>图片 %1</translation>
+        </message>
+        <message>
+            <source>there are no pictures</source>
+            <translation>没有图片</translation>
+        </message>
+        <message>
+            <source>the images are too large for one file</source>
+            <translation>图像对于一个文件而言太大</translation>
+        </message>
+        <message>
+            <source>%1 of %2x%3x%4 bytes are %5 GiB; a file has at most %6</source>
+            <translation>%1 幅 %2x%3x%4 字节的图像共 %5 GiB；一个文件最多 %6 GiB</translation>
+        </message>
+        <message>
+            <source>%1 does not exist</source>
+            <translation>%1 不存在</translation>
+        </message>
+        <message>
+            <source>the name of a class was expected</source>
+            <translation>此处应为类别名</translation>
+        </message>
+        <message>
+            <source>the class %1 stands there twice</source>
+            <translation>类别 %1 出现了两次</translation>
+        </message>
+        <message>
+            <source>choose a smaller size, or fewer pictures</source>
+            <translation>请选择更小的尺寸，或减少图片</translation>
+        </message>
+        <message>
+            <source>it is %1x%2; at most %3 million pixels are read</source>
+            <translation>它是 %1x%2；最多读取 %3 百万像素</translation>
+        </message>
+        <message>
+            <source>no memory for the JPEG decoder</source>
+            <translation>没有内存用于 JPEG 解码器</translation>
+        </message>
+        <message>
+            <source>as a JPEG file it is damaged: %1</source>
+            <translation>作为 JPEG 文件，它已损坏：%1</translation>
+        </message>
+        <message>
+            <source>its colours are CMYK; expected RGB or grey</source>
+            <translation>它的颜色是 CMYK；应为 RGB 或灰度</translation>
+        </message>
+        <message>
+            <source>as a PNG file it is damaged: %1</source>
+            <translation>作为 PNG 文件，它已损坏：%1</translation>
+        </message>
+        <message>
+            <source>it is neither a JPEG nor a PNG file</source>
+            <translation>它既不是 JPEG 也不是 PNG 文件</translation>
+        </message>
+        <message>
+            <source>%1 has the class %2</source>
+            <translation>%1 含有类别 %2</translation>
+        </message>
+        <message>
+            <source>the given classes are %1</source>
+            <translation>给定的类别为 %1</translation>
+        </message>
+        <message>
+            <source>%1 has no folders</source>
+            <translation>%1 中没有文件夹</translation>
+        </message>
+        <message>
+            <source>each folder in it is a class of pictures</source>
+            <translation>其中每个文件夹是一类图片</translation>
+        </message>
+        <message>
+            <source>%1, line %2</source>
+            <translation>%1，第 %2 行</translation>
+        </message>
+        <message>
+            <source>a path and a class were expected, with a tab or a space between them</source>
+            <translation>此处应为路径和类别，以制表符或空格分隔</translation>
+        </message>
+        <message>
+            <source>the class is missing</source>
+            <translation>缺少类别</translation>
+        </message>
+        <message>
             <source>the energy of the run is not known: no node has told of its load</source>
             <translation>运行的能耗未知：没有节点报告过负载</translation>
         </message>

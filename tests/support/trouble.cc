@@ -177,7 +177,8 @@ std::unique_ptr<RunTrouble> RunTrouble::make(const std::string& name, const std:
     says = {own, "the gzip stream is corrupt", "fetch the file again"};
   } else if (name == "labels given as images") {
     own = labels;
-    says = {labels, "it holds 60000 elements and is used as images", "check that images and labels"};
+    says = {labels, "it holds 60000 elements and is used as images",
+            "check that images and labels"};
   } else if (name == "no space") {
     if (::geteuid() != 0) return *why = "mounting a small tmpfs needs root", nullptr;
     own = images;
