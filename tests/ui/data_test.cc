@@ -191,6 +191,36 @@ class DataTest : public QObject {
     QCOMPARE(part<LabelBars>("dataLabels")->text(), bars.join("; "));
   }
 
+  // Red, green and blue in their colours; of two channels the first, in grey.
+  void imagesWithChannels_data() {
+    QTest::addColumn<int>("channels");
+    for (const int channels : {2, 3, 4}) QTest::addRow("%d", channels) << channels;
+  }
+  void imagesWithChannels() {
+    QFETCH(int, channels);
+    std::mt19937 random(static_cast<unsigned>(channels));
+    QByteArray pixels;
+    for (int i = 0; i < 800; ++i)
+      for (int channel = 0; channel < channels; ++channel)
+        pixels += channel == 3 ? '\xff' : static_cast<char>(random() & 0xff);  // not see-through
+    for (const char* name : {"images", "test-images"})
+      write(name, idx({40, 5, 4, static_cast<quint32>(channels)}, pixels));
+    open(imageSpec("images", "labels").replace("[5, 4, 1]", QString("[5, 4, %1]").arg(channels)));
+    QCOMPARE(wrong(), QString());
+    const QModelIndex at = panel_->samples()->index(3, DataTableModel::kIndex);
+    const QImage image = at.data(Qt::DecorationRole).value<QPixmap>().toImage();
+    const int factor = image.height() / 5;
+    for (int y = 0; y < 5; ++y)
+      for (int x = 0; x < 4; ++x) {
+        const auto value = [&](int channel) {
+          return int(static_cast<unsigned char>(
+              pixels[((3 * 5 + y) * 4 + x) * channels + (channels < 3 ? 0 : channel)]));
+        };
+        QCOMPARE(image.pixelColor(x * factor + factor / 2, y * factor + factor / 2),
+                 QColor(value(0), value(1), value(2)));
+      }
+  }
+
   // Random ones are in the set, different, and others each time; the first come back.
   void randomSamplesAndTheFirst() {
     open(imageSpec("images", "labels"));
