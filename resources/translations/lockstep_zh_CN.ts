@@ -1348,6 +1348,18 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::MainWindow</name>
         <message>
+            <source>&amp;Pictures to a data set…</source>
+            <translation>图片转换为数据集(&amp;P)…</translation>
+        </message>
+        <message>
+            <source>Pictures to a data set</source>
+            <translation>图片转换为数据集</translation>
+        </message>
+        <message>
+            <source>Makes files of images and labels of a folder of JPEG and PNG pictures, with one folder in it for each class. Write the folder, the size of the images and the beginning of the files&apos; names into the command.</source>
+            <translation>把一个装有 JPEG 和 PNG 图片的文件夹（其中每个文件夹为一类）转换为图像和标签文件。请在命令中填写该文件夹、图像的尺寸以及文件名的开头。</translation>
+        </message>
+        <message>
             <source>&amp;Learn</source>
             <translation>学习(&amp;L)</translation>
         </message>

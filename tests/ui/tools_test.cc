@@ -4,12 +4,15 @@
 
 #include <QAction>
 #include <QComboBox>
+#include <QDir>
+#include <QImage>
 #include <QLabel>
 #include <QLineEdit>
 #include <QPlainTextEdit>
 #include <QPointer>
 #include <QProcess>
 #include <QPushButton>
+#include <QTemporaryDir>
 #include <QTest>
 
 #include "tests/ui/studio_road.h"
@@ -62,6 +65,30 @@ class ToolsTest : public QObject {
     run(dialog);
     QVERIFY2(outcome(dialog).startsWith("Ended with status"), qPrintable(outcome(dialog)));
     QVERIFY2(output(dialog).contains("nowhere.yaml"), qPrintable(output(dialog)));
+  }
+
+  void picturesBecomeADataSet() {
+    const QTemporaryDir folder;
+    for (const char* name : {"cat", "dog"}) {
+      QDir(folder.path()).mkpath(name);
+      for (int i = 0; i < 3; ++i) {
+        QImage picture(20 + i, 10, QImage::Format_RGB32);
+        picture.fill(QColor(40 * i, 90, 200));
+        QVERIFY(picture.save(QString("%1/%2/%3.png").arg(folder.path(), name).arg(i)));
+      }
+    }
+    ui::CommandDialog* dialog = open("actionPictures");
+    QVERIFY(dialog);
+    QCOMPARE(line(dialog)->text(), QString("lockstep make-data images pictures/train --size 64x64 "
+                                           "--to pictures/train"));
+    line(dialog)->setText(
+        line(dialog)->text().replace("pictures/train", '"' + folder.path() + '"'));
+    run(dialog);
+    QVERIFY2(outcome(dialog).startsWith("Finished"), qPrintable(output(dialog)));
+    QVERIFY2(output(dialog).contains("6 images of 2 classes"), qPrintable(output(dialog)));
+    QVERIFY(QFile::exists(folder.path() + "-images.idx"));
+    for (const char* end : {"-images.idx", "-labels.idx", "-classes.txt"})
+      QFile::remove(folder.path() + end);
   }
 
   void onlyLockstepIsRun() {

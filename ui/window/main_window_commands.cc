@@ -191,6 +191,17 @@ void MainWindow::makeToolActions() {
         },
         "doctor");
   });
+  command("actionPictures", QT_TR_NOOP("&Pictures to a data set…"), "table", {}, [this] {
+    openCommand(
+        [] {
+          return CommandDialog::Texts{
+              tr("Pictures to a data set"),
+              tr("Makes files of images and labels of a folder of JPEG and PNG pictures, with one "
+                 "folder in it for each class. Write the folder, the size of the images and the "
+                 "beginning of the files' names into the command.")};
+        },
+        "make-data images pictures/train --size 64x64 --to pictures/train");
+  });
 }
 
 // `command`: %1 is the model shown, or an example.
@@ -299,7 +310,7 @@ void MainWindow::makeMenus() {
   menu("menuRun",
        {"actionLaunch", "actionRunHere", "-", "actionCheckpoint", "actionStop", "actionKill", "-",
         "actionResume", "actionRerun", "actionClone", "-", "actionReport", "actionHistory"});
-  menu("menuTools", {"actionVerify", "actionBench", "actionDoctor"});
+  menu("menuTools", {"actionVerify", "actionBench", "actionDoctor", "actionPictures"});
   menu("menuHelp", {"actionLearn", "-", "actionWelcome", "actionShortcuts", "actionAbout"});
   menus_ << recentMenu_ << language;
 
