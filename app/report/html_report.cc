@@ -10,6 +10,7 @@
 
 #include "app/history/run_csv.h"
 #include "app/report/markup.h"
+#include "app/runs/energy.h"
 #include "app/runs/preview.h"
 #include "engine/base/suggest.h"
 
@@ -125,6 +126,7 @@ std::string figuresOf(const RunRow& row) {
   if (row.predictedStepSeconds > 0 && row.measuredStepSeconds > 0)
     out.add("Measured / predicted", row.measuredStepSeconds / row.predictedStepSeconds);
   out.add("Lost to failures", figures.lostSeconds, Chart::Unit::kSeconds);
+  out.add("Energy", energyText(figures));
   out.add("Weights, SHA-256", figures.weightsSha256);
   out.add("Resumed from", row.resumedFrom);
   out.add("Tags", fmt::format("{}", fmt::join(row.tags, ", ")));

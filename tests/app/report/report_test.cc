@@ -13,6 +13,7 @@
 #include "app/report/html_report.h"
 #include "app/report/markup.h"
 #include "app/report/run_axis.h"
+#include "app/runs/energy.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -217,6 +218,9 @@ class ReportTest : public QObject {
     row.figures.metric = "perplexity";
     row.figures.samplesPerSecond = number() * 1e4;
     row.figures.lostSeconds = number();
+    row.figures.joules = 1000 * (1 + random() % 900);
+    row.figures.cost = 2.5;
+    row.figures.currency = "EUR";
     row.figures.steps = static_cast<std::int64_t>(random() % 1'000'000);
     row.predictedStepSeconds = number();
     row.measuredStepSeconds = number();
@@ -261,6 +265,8 @@ class ReportTest : public QObject {
           row.measuredStepSeconds, static_cast<double>(row.figures.steps),
           row.measuredStepSeconds / row.predictedStepSeconds})
       QVERIFY2(figures.contains(value), QByteArray::number(value, 'g', 17));
+    const QString energy = QString::fromStdString(energyText(row.figures));
+    QVERIFY2(energy.contains("2.50 EUR") && document.text.contains(energy), qPrintable(energy));
     QVERIFY(document.values["prediction"].contains(predicted));
     QVERIFY(document.values["prediction"].contains(sum / 50));
     QVERIFY(document.values["prediction"].contains(123457));
