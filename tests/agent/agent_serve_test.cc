@@ -496,7 +496,7 @@ class AgentServeTest : public QObject {
     const Output left = runAgent({"leave", "--workdir", node.workdir()});
     QVERIFY2(left.code == 0 && left.err.find("has not begun; waiting") != std::string::npos,
              left.err.c_str());
-    QVERIFY(processesOfRun(request.run()).empty());
+    QVERIFY(eventually([&] { return processesOfRun(request.run()).empty(); }));
   }
 
   // The same Prepare again, while its checks go on and after them, has one answer: checks are made
