@@ -227,6 +227,12 @@ SearchSpace spaceOf(const LaunchRequest& request, const cluster::Cluster& cluste
       std::all_of(cluster.devices.begin(), cluster.devices.end(),
                   [&](const auto& device) { return device.node == cluster.devices[0].node; });
   space.precisions = options.precisions;
+  for (const cluster::Device& device : cluster.devices)
+    space.speeds.push_back(
+        cluster::assumedRates(device, request.spec->training().precision()).flopsPerSecond);
+  if (std::ranges::count(space.speeds, space.speeds.front()) ==
+      static_cast<std::ptrdiff_t>(space.speeds.size()))
+    space.speeds.clear();
   return space;
 }
 
@@ -245,14 +251,21 @@ Result<cluster::Cluster> workersOf(const LaunchRequest& request,
 // Bytes that a rank can have; 0: unknown.
 double memoryOfARank(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
                      const cluster::Cluster& cluster) {
-  const cluster::Device& device = cluster.devices.front();
+  // of unequal ones that with the least memory
+  const auto memoryOf = [&](const cluster::Device& one) {
+    return cluster::assumedRates(one, request.spec->training().precision()).memoryBytes -
+           cluster::reservedBytes(one);
+  };
+  const cluster::Device& device =
+      *std::min_element(cluster.devices.begin(), cluster.devices.end(),
+                        [&](const auto& a, const auto& b) { return memoryOf(a) < memoryOf(b); });
   const auto facts = std::find_if(hosts.begin(), hosts.end(),
                                   [&](const auto& one) { return one.node == device.node; });
   const bool isKnown = facts != hosts.end();
   if (device.kind == "cuda") {
-    if (isKnown && !facts->gpuMemory.empty()) return static_cast<double>(facts->gpuMemory.front());
-    return static_cast<double>(
-        cluster::assumedRates("cuda", request.spec->training().precision()).memoryBytes);
+    if (isKnown && !facts->gpuMemory.empty())
+      return static_cast<double>(facts->gpuMemory.front() - cluster::reservedBytes(device));
+    return static_cast<double>(memoryOf(device));
   }
   const auto ranks = std::count_if(cluster.devices.begin(), cluster.devices.end(),
                                    [&](const auto& one) { return one.host == device.host; });

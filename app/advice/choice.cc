@@ -139,6 +139,21 @@ void addServers(const SearchSpace& space, const Choice& current, std::vector<Cho
   }
 }
 
+// Of the batch, by the slowest of the ranks that share each part.
+std::string sharesText(const Choice& choice, const SearchSpace& space) {
+  std::vector<double> slowest;
+  for (std::size_t rank = 0; rank < space.speeds.size(); ++rank) {
+    const std::size_t part = rank / static_cast<std::size_t>(choice.tensor);
+    if (part == slowest.size()) slowest.push_back(space.speeds[rank]);
+    slowest[part] = std::min(slowest[part], space.speeds[rank]);
+  }
+  const double least = *std::min_element(slowest.begin(), slowest.end());
+  std::string out;
+  for (const double speed : slowest)
+    out += fmt::format("{}{:.4g}", out.empty() ? "" : ", ", speed / least);
+  return fmt::format("[{}]", out);
+}
+
 bool writesShares(const spec::v1::RunSpec& spec, const Choice& current, const Choice& choice,
                   const SearchSpace& space) {
   return spec.strategy().shares_size() > 0 &&
@@ -186,14 +201,19 @@ Result<Remedy> settingsFor(const spec::v1::RunSpec& spec, const Choice& current,
   const bool otherKind = choice.kind != current.kind;
   if (strategy.pins_size() > 0 && (otherKind || choice.stages != current.stages))
     out.push_back({"strategy.pins", ""});
-  if (writesShares(spec, current, choice, space)) out.push_back({"strategy.shares", ""});
+  if (choice.balanced)
+    out.push_back({"strategy.shares", sharesText(choice, space)});
+  else if (writesShares(spec, current, choice, space))
+    out.push_back({"strategy.shares", ""});
   if (otherKind && strategy.local_steps() != 0) out.push_back({"strategy.local_steps", "0"});
   if (otherKind && strategy.staleness() != 0) out.push_back({"strategy.staleness", "0"});
   if (otherKind && strategy.dense() != "servers") out.push_back({"strategy.dense", "servers"});
   // What is left out in the spec follows from the rest, so that it may be another number now.
   LOCKSTEP_ASSIGN(const auto made, specWith(out));
   const auto mesh = space.meshOf(*made);
-  if (mesh.ok() && choiceOf(*made, *mesh) == choice) return out;
+  Choice plain = choice;
+  plain.balanced = false;  // which follows from the shares
+  if (mesh.ok() && choiceOf(*made, *mesh) == plain) return out;
   for (const char* const path : {kTensor, kStages})
     if (before.at(path) == values.at(path)) out.push_back({path, values.at(path)});
   return out;
@@ -293,6 +313,10 @@ std::vector<Choice> refinementsOf(const Choice& choice, const SearchSpace& space
     out.push_back(choice);
     out.back().bucketBytes = bytes;
   }
+  if (!space.speeds.empty() && choice.stages == 1 && space.dataRanks(choice) > 1) {
+    out.push_back(choice);
+    out.back().balanced = true;
+  }
   std::erase_if(out, [&](const Choice& one) { return one == choice || !isAllowed(one, space); });
   return out;
 }
@@ -303,7 +327,7 @@ int complexityOf(const Choice& choice) {
          (choice.stages != plain.stages) + (choice.servers != plain.servers) +
          (choice.microBatches != plain.microBatches) + (choice.schedule != plain.schedule) +
          (choice.recompute != plain.recompute) + (choice.overlap != plain.overlap) +
-         (choice.bucketBytes != plain.bucketBytes);
+         (choice.bucketBytes != plain.bucketBytes) + (choice.balanced != plain.balanced);
 }
 
 }  // namespace lockstep::app

@@ -24,6 +24,7 @@ struct Choice {
   // These change little, and are tried with the best strategies alone.
   std::string overlap = "auto";
   std::int64_t bucketBytes = 0;
+  bool balanced = false;  // the batch is shared by the speeds of the ranks' devices
   bool operator==(const Choice&) const = default;
 
   bool hasServers() const { return servers > 0; }
@@ -40,6 +41,7 @@ struct SearchSpace {
   int layers = 1;
   std::int64_t batch = 1;
   bool oneNode = true;
+  std::vector<double> speeds;                 // of the workers' devices, where they differ
   std::map<std::string, std::string> pinned;  // options that keep their value, by path
   std::vector<std::string> precisions;        // besides the spec's own
 
@@ -64,7 +66,8 @@ bool isAllowed(const Choice& choice, const SearchSpace& space);  // by what is p
 
 // Returns all choices, the simplest first. The planner refuses those that the model cannot have.
 std::vector<Choice> choicesIn(const SearchSpace& space, const Choice& current);
-// Returns choices that differ from this one in what is tried with the best alone.
+// Returns choices that differ from this one in what is tried with the best alone: overlap, buckets,
+// and on unequal devices shares of the batch.
 std::vector<Choice> refinementsOf(const Choice& choice, const SearchSpace& space);
 
 // Returns the number of settings that differ from the plainest strategy's.

@@ -8,6 +8,7 @@
 
 #include "engine/cluster/assumed.h"
 #include "engine/cluster/strategies.h"
+#include "engine/specs/links.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -49,14 +50,6 @@ spec::v1::ClusterSpec firstRanks(const spec::v1::ClusterSpec& cluster, int ranks
       *kept.add_devices() = device;
     }
   }
-  // Links to nodes that are left out are no longer of this cluster.
-  const auto isKept = [&](const std::string& name) {
-    return std::any_of(out.nodes().begin(), out.nodes().end(),
-                       [&](const auto& node) { return node.name() == name; });
-  };
-  out.clear_links();
-  for (const spec::v1::LinkSpec& link : cluster.links())
-    if (isKept(link.from()) && isKept(link.to())) *out.add_links() = link;
   return out;
 }
 
@@ -93,6 +86,7 @@ Estimator::Estimator(const LaunchRequest& request, const std::vector<HostFacts>&
                      const cluster::Cluster& cluster, const SearchSpace& space)
     : request_(request),
       hosts_(hosts),
+      cluster_(cluster),
       between_(cluster.link),
       within_(withinHost(cluster)),
       repeated_(repeatedLayers(request.spec->model()).count),
@@ -204,6 +198,22 @@ double Estimator::fullestStage(const Choice& choice, const Costs& costs) const {
   return std::max(even, least);
 }
 
+// The link between ranks that have the same parameters.
+cluster::Link Estimator::exchangeLink(const Choice& choice) const {
+  const int dataRanks = space_.dataRanks(choice);
+  if (cluster_.links.empty()) return dataRanks * choice.tensor > perHost_ ? between_ : within_;
+  const auto [known, isNew] = exchangeLinks_.try_emplace({choice.tensor, choice.stages});
+  if (isNew) {
+    cluster::Cluster meshed = cluster_;
+    meshed.mesh = cluster::Mesh({{std::string(cluster::kStageAxis), choice.stages},
+                                 {std::string(cluster::kDataAxis), dataRanks},
+                                 {std::string(cluster::kModelAxis), choice.tensor}});
+    specs::resolveLinks(*request_.cluster, meshed);
+    known->second = meshed.links[std::string(cluster::kDataAxis)];
+  }
+  return known->second;
+}
+
 // Seconds by which the exchange of gradients, and of what is sharded, prolongs a step.
 double Estimator::exchangeSeconds(const Choice& choice, double parameterBytes,
                                   double computing) const {
@@ -211,7 +221,7 @@ double Estimator::exchangeSeconds(const Choice& choice, double parameterBytes,
   if (dataRanks == 1) return 0;
   const cluster::Strategy& kind = *cluster::findStrategy(choice.kind);
   const bool spans = dataRanks * choice.tensor > perHost_;
-  const cluster::Link& link = spans ? between_ : within_;
+  const cluster::Link link = exchangeLink(choice);
   const double allReduce = link.latency + parameterBytes / link.bytesPerSecond;
   const int parts = choice.microBatches;
   const double times = kind.splitParameters  ? 1.5 * parts

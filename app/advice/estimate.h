@@ -65,16 +65,19 @@ class Estimator {
   Probe probeFor(const Choice& choice, std::int64_t samples) const;
   std::optional<Costs> costsOf(const Choice& choice) const;
   double fullestStage(const Choice& choice, const Costs& costs) const;
+  cluster::Link exchangeLink(const Choice& choice) const;
   double exchangeSeconds(const Choice& choice, double parameterBytes, double computing) const;
 
   const LaunchRequest& request_;
   const std::vector<HostFacts> hosts_;
+  const cluster::Cluster cluster_;
   const cluster::Link between_, within_;  // hosts
   const int repeated_;                    // layers in a row that are equal
   const SearchSpace space_;
   int perHost_ = 1;
   std::mutex mutex_;
   std::map<Probe, Costs> costs_;  // of the probes that could be planned
+  mutable std::map<std::pair<int, int>, cluster::Link> exchangeLinks_;  // by tensor and stages
 };
 
 }  // namespace lockstep::app

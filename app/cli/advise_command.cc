@@ -72,6 +72,7 @@ std::string strategyText(const Choice& choice) {
   if (choice.overlap != "auto") out += ", overlap " + choice.overlap;
   if (choice.bucketBytes > 0)
     out += ", buckets " + bytesText(static_cast<double>(choice.bucketBytes));
+  if (choice.balanced) out += ", shares by speed";
   return out;
 }
 
@@ -198,6 +199,7 @@ void printJson(const Globals& globals, const Arguments& arguments, const Advice&
         .add("precision", choice.precision)
         .add("overlap", choice.overlap)
         .add("bucket_bytes", choice.bucketBytes)
+        .add("shares_by_speed", choice.balanced)
         .addRaw("settings", settingsJson(one.settings))
         .add("step_seconds", one.stepSeconds)
         .add("samples_per_second",

@@ -142,19 +142,22 @@ const std::vector<Command> kCommands{
      metricsCommand},
     {"plan",
      {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "passes",
-       "dump-after=", "diff=", "json"},
+       "dump-after=", "diff=", "whole", "json"},
       1,
       1,
       "plan SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
       "path=value]…\n"
-      "             [--measure | --passes | --dump-after PASS] [--diff SPEC] [--json]"},
+      "             [--measure | --passes | --dump-after PASS] [--diff SPEC] [--whole] [--json]"},
      "Prints the plan of a run, and its predicted cost to stderr.\n"
      "  --diff        prints its figures beside those of another spec on the same cluster; --set "
      "holds for the\n"
      "                first alone\n"
      "  --measure     connects to the nodes and benchmarks them instead of using built-in costs\n"
      "  --passes      lists the passes of the planner, with time and node counts\n"
-     "  --dump-after  prints the graph of each program after a pass",
+     "  --dump-after  prints the graph of each program after a pass\n"
+     "  --whole       prints stages in full that differ from others in the numbers of their layers "
+     "alone; plans\n"
+     "                of less than a mebibyte always are",
      planCommand},
     {"simulate",
      {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "slow=", "json"},

@@ -26,7 +26,7 @@ namespace {
 
 Result<Preview> previewOf(const Globals& globals, const Arguments& arguments,
                           const std::string& file, const std::vector<std::string>& sets,
-                          passes::PassTrace* trace = nullptr) {
+                          bool events, passes::PassTrace* trace = nullptr) {
   LOCKSTEP_ASSIGN(const RunSpecFile spec, loadRunSpec(modelFile(file), sets));
   LOCKSTEP_TRY(mustHaveModel(spec));
   LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, clusterOf(globals, arguments));
@@ -38,7 +38,7 @@ Result<Preview> previewOf(const Globals& globals, const Arguments& arguments,
   request.comm = arguments.text("comm");
   auto preview = [&]() -> Result<Preview> {
     if (!arguments.has("measure"))
-      return makePreview(request, hostsHere(*cluster.spec), nullptr, trace);
+      return makePreview(request, hostsHere(*cluster.spec), nullptr, trace, events);
     Inbox inbox;
     ClusterSession* asked = nullptr;
     ClusterObserver observer;
@@ -60,9 +60,9 @@ Result<Preview> previewOf(const Globals& globals, const Arguments& arguments,
   return preview;
 }
 
-Result<Preview> previewOf(const Globals& globals, const Arguments& arguments,
+Result<Preview> previewOf(const Globals& globals, const Arguments& arguments, bool events,
                           passes::PassTrace* trace = nullptr) {
-  return previewOf(globals, arguments, arguments.words()[0], arguments.all("set"), trace);
+  return previewOf(globals, arguments, arguments.words()[0], arguments.all("set"), events, trace);
 }
 
 std::string figureText(PlanFigure::Unit unit, double value) {
@@ -164,6 +164,9 @@ std::string eventColumns(const Preview& preview) {
   return out.dump();
 }
 
+// Bytes from which on a plan is printed without what is alike in its stages.
+constexpr std::size_t kLongPlan = std::size_t{1} << 20;
+
 // Exit code for a plan that does not fit, so that a script does not launch it.
 int exitCodeFor(const Preview& preview) {
   return preview.misfit ? exitCodeOf(*preview.misfit) : kSucceeded;
@@ -224,7 +227,7 @@ int planCommand(const Globals& globals, const Arguments& arguments) {
           "leave --measure out");
     if (traces && arguments.has("diff"))
       return invalidArgument("--diff compares plans; leave --passes and --dump-after out");
-    LOCKSTEP_ASSIGN(Preview made, previewOf(globals, arguments, &trace));
+    LOCKSTEP_ASSIGN(Preview made, previewOf(globals, arguments, false, &trace));
     if (arguments.has("dump-after") && trace.dump().empty())
       return unknownPass(arguments.text("dump-after"), trace);
     return made;
@@ -238,7 +241,7 @@ int planCommand(const Globals& globals, const Arguments& arguments) {
     return exitCodeFor(*preview);
   }
   if (arguments.has("diff")) {
-    const auto other = previewOf(globals, arguments, arguments.text("diff"), {});
+    const auto other = previewOf(globals, arguments, arguments.text("diff"), {}, false);
     if (!other.ok()) {
       report(other.error(), json);
       return exitCodeOf(other.error());
@@ -255,14 +258,15 @@ int planCommand(const Globals& globals, const Arguments& arguments) {
     return exitCodeFor(*preview);
   }
   put(stderr, (preview->misfit ? "error: " : "") + previewText(*preview));
-  put(stdout, preview->planText);
+  const bool isLong = preview->planText.size() > kLongPlan && !arguments.has("whole");
+  put(stdout, isLong ? plan::briefText(preview->plan) : preview->planText);
   return exitCodeFor(*preview);
 }
 
 int simulateCommand(const Globals& globals, const Arguments& arguments) {
   watchInterrupts();
   const bool json = arguments.has("json");
-  auto preview = previewOf(globals, arguments);
+  auto preview = previewOf(globals, arguments, true);
   if (preview.ok() && arguments.has("slow")) {
     auto slowdown = slowdownOf(arguments.all("slow"), preview->ranks.size());
     if (!slowdown.ok()) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 
 #include "app/runs/preview_memory.h"
 #include "app/runs/preview_remarks.h"
@@ -90,14 +91,30 @@ std::int64_t snapshotBytes(const Preview& preview, int rank) {
   return plan::bytesWrittenBy(preview.plan, rank, folders);
 }
 
+// What ranks need that run the same: a plan has few kinds of them.
+class Memories {
+ public:
+  const planner::RankMemory& of(const plan::Plan& plan, int rank, bool onDevice) {
+    std::vector<int> kind{plan.stageOf(rank), onDevice ? 1 : 0};
+    for (const plan::Program& program : plan.programs)
+      kind.push_back(program.bodyOfRank[static_cast<std::size_t>(rank)]);
+    const auto [known, isNew] = known_.try_emplace(std::move(kind));
+    if (isNew) known->second = planner::memory(plan, rank, onDevice);
+    return known->second;
+  }
+
+ private:
+  std::map<std::vector<int>, planner::RankMemory> known_;  // by stage, device and bodies
+};
+
 // A rank's share of the batch and its memory.
-RankPreview rankOf(const Preview& preview, int rank, bool checkpoints) {
+RankPreview rankOf(const Preview& preview, int rank, bool checkpoints, Memories& memories) {
   const auto index = static_cast<std::size_t>(rank);
   const cluster::Device& device = preview.cluster.devices[index];
   const bool server = preview.plan.mesh.isServer(rank);
   const auto share =
       static_cast<std::size_t>(server ? 0 : preview.plan.mesh.coordinate(rank, "data"));
-  const planner::RankMemory memory = planner::memory(preview.plan, rank, device.kind == "cuda");
+  const planner::RankMemory& memory = memories.of(preview.plan, rank, device.kind == "cuda");
   RankPreview row;
   row.rank = rank;
   row.node = device.node;
@@ -139,8 +156,9 @@ Result<std::pair<Preview, planner::PlanRequest>> makePlanned(const LaunchRequest
   out.plan = std::move(planned.plan);
   chooseComm(clusterSpec, out);
   const bool checkpoints = !request.spec->training().checkpoint().disabled();
+  Memories memories;
   for (int rank = 0; rank < out.plan.mesh.size(); ++rank)
-    out.ranks.push_back(rankOf(out, rank, checkpoints));
+    out.ranks.push_back(rankOf(out, rank, checkpoints, memories));
   for (const auto* node : specs::spareNodes(clusterSpec)) {
     out.spares.push_back(node->name());
     out.remarks.push_back(message("node {} is a spare: it replaces a lost node", node->name()));
@@ -195,14 +213,19 @@ RankPreview meanOfWorkers(const Preview& preview) {
   return out;
 }
 
+// For figures alone.
+static void simulateBriefly(Preview& preview) {
+  planner::SimulateOptions options;
+  options.steps = 2;  // the second is like all others
+  options.events = false;
+  simulate(preview, options);
+}
+
 Result<Preview> makeBriefPreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
                                  const planner::CostModel* measured) {
   LOCKSTEP_ASSIGN(auto made, makePlanned(request, hosts, measured));
   Preview& out = made.first;
-  planner::SimulateOptions options;
-  options.steps = 2;  // the second is like all others
-  options.events = false;
-  simulate(out, options);
+  simulateBriefly(out);
   out.misfit = misfitOf(out, hosts);
   return std::move(out);
 }
@@ -242,7 +265,8 @@ Result<Preview> makeProgramPreview(const LaunchRequest& request,
 bool Preview::ofProgram() const { return plan.strategy == specs::kProgramStrategy; }
 
 Result<Preview> makePreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
-                            const planner::CostModel* measured, passes::PassTrace* trace) {
+                            const planner::CostModel* measured, passes::PassTrace* trace,
+                            bool events) {
   if (request.spec->has_workload()) return makeProgramPreview(request, nodeHostsOf(hosts));
   LOCKSTEP_ASSIGN(auto made, makePlanned(request, hosts, measured, trace));
   auto& [out, plan] = made;
@@ -250,11 +274,14 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   out.planHash = plan::hash(out.plan);
   out.encoded = planner::encodedGradients(out.plan, 0);
   out.tables = plan::servedTables(out.plan, 0);
-  simulate(out, {});
+  planner::SimulateOptions options;
+  options.events = events;
+  simulate(out, options);
   const auto replan = [&](const std::shared_ptr<const spec::v1::RunSpec>& spec) -> Result<Preview> {
     LaunchRequest other = request;
     other.spec = spec;
     LOCKSTEP_ASSIGN(auto planned, makePlanned(other, hosts, nullptr));
+    simulateBriefly(planned.first);
     return std::move(planned.first);
   };
   out.misfit = misfitOf(out, hosts);

@@ -106,11 +106,12 @@ int usableCores();  // of this machine, for this process
 // Returns the hosts known without a connection: local nodes of the cluster share this machine.
 std::vector<HostFacts> hostsHere(const spec::v1::ClusterSpec& cluster);
 
-// `trace`, if not null, receives the passes that made the plan.
-// Errors: kInvalidArgument, with `field` if one is at fault.
+// `trace`, if not null, receives the passes that made the plan. Without `events`, of which a large
+// plan has gigabytes, the simulation has none. Errors: kInvalidArgument, with `field` if one is at
+// fault.
 Result<Preview> makePreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
                             const planner::CostModel* measured = nullptr,
-                            passes::PassTrace* trace = nullptr);
+                            passes::PassTrace* trace = nullptr, bool events = true);
 // For a search among many plans: figures alone. The plan has no text and no hash, the simulation
 // no events; there are no remarks, and no remedies of a misfit.
 Result<Preview> makeBriefPreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,

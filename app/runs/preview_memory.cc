@@ -13,6 +13,7 @@ namespace lockstep::app {
 namespace {
 
 constexpr int kReliefsTried = 8;  // making a plan for each takes time
+constexpr std::size_t kReliefsTold = 3;
 
 std::string sizeText(std::int64_t bytes) {
   const auto amount = static_cast<double>(bytes);
@@ -26,7 +27,8 @@ struct Room {
   Message where;
   std::int64_t needed = 0, available = 0;
   int ranks = 0;
-  bool assumed = false;
+  std::int64_t reserved = 0;  // of what is needed: for contexts, workspaces and NCCL
+  std::string assumed;        // the model by whose data sheet it has so much
 };
 
 // All of which something is known, or of GPUs assumed.
@@ -52,16 +54,19 @@ std::vector<Room> roomsOf(const Preview& preview, const std::vector<HostFacts>& 
       continue;
     }
     const HostFacts* facts = factsOf(rank.node);
-    const auto number = static_cast<std::size_t>(
-        preview.cluster.devices[static_cast<std::size_t>(rank.rank)].index);
+    const cluster::Device& device = preview.cluster.devices[static_cast<std::size_t>(rank.rank)];
+    const auto number = static_cast<std::size_t>(device.index);
     Room& room = rooms[{rank.node, rank.device}];
     room.where = message("GPU {} of node {}", number, rank.node);
-    room.assumed =
-        facts == nullptr || number >= facts->gpuMemory.size() || facts->gpuMemory[number] <= 0;
-    room.available = room.assumed
-                         ? cluster::assumedRates("cuda", preview.plan.precision).memoryBytes
-                         : facts->gpuMemory[number];
-    room.needed += rank.totalBytes();
+    if (facts != nullptr && number < facts->gpuMemory.size() && facts->gpuMemory[number] > 0) {
+      room.available = facts->gpuMemory[number];
+    } else {
+      room.available = cluster::assumedRates(device, preview.plan.precision).memoryBytes;
+      room.assumed =
+          device.figures.model.empty() ? std::string(cluster::kAssumedGpu) : device.figures.model;
+    }
+    room.reserved += cluster::reservedBytes(device);
+    room.needed += rank.totalBytes() + cluster::reservedBytes(device);
     ++room.ranks;
   }
   if (preview.evaluator) onHost(preview.evaluator->node, preview.evaluator->totalBytes);
@@ -137,13 +142,16 @@ std::optional<Error> misfitOf(const Preview& preview, const std::vector<HostFact
       sizeText(room->available),
       room->ranks == 1 ? message("its rank needs {}", sizeText(room->needed))
                        : message("its {} ranks need {}", room->ranks, sizeText(room->needed)));
-  if (room->assumed)
+  if (room->reserved > 0)
     error.why =
-        message("it is assumed to be an {} until its node is connected", cluster::kAssumedGpu);
+        message("of it, CUDA contexts, workspaces and NCCL take {}", sizeText(room->reserved));
+  if (!room->assumed.empty())
+    error.why =
+        message("{}; it is taken for an {} until its node is connected", error.why, room->assumed);
   return error;
 }
 
-// Of what people do about a misfit, the first settings with which it fits.
+// Of what people do about a misfit, the settings with which it fits and is fastest.
 Error withRelief(Error misfit, const Preview& preview, const spec::v1::RunSpec& spec,
                  const std::vector<HostFacts>& hosts, const Replan& replan) {
   const std::vector<Room> rooms = roomsOf(preview, hosts);
@@ -164,9 +172,10 @@ Error withRelief(Error misfit, const Preview& preview, const spec::v1::RunSpec& 
           state, rank.parameterBytes + rank.optimizerBytes * mesh.axisSize(cluster::kDataAxis));
   state *= division;
   int tries = 0;
+  std::vector<std::pair<double, Remedy>> found;  // seconds of a sample
   for (const Relief& relief : reliefs(spec, mesh, division)) {
-    if (room->ranks * state / relief.division > room->available) continue;
-    if (++tries > kReliefsTried) break;
+    if (room->ranks * state / relief.division + room->reserved > room->available) continue;
+    if (++tries > kReliefsTried || found.size() == kReliefsTold) break;
     auto other = std::make_shared<spec::v1::RunSpec>(spec);
     Status applied;
     for (const auto& [field, value] : relief.remedy)
@@ -176,7 +185,13 @@ Error withRelief(Error misfit, const Preview& preview, const spec::v1::RunSpec& 
     const auto made = replan(other);
     if (!made.ok()) continue;
     const std::vector<Room> needs = roomsOf(*made, hosts);
-    if (fullest(needs) == nullptr) return withRemedies(std::move(misfit), {relief.remedy});
+    if (fullest(needs) == nullptr) found.emplace_back(1 / made->samplesPerSecond, relief.remedy);
+  }
+  if (!found.empty()) {
+    std::ranges::stable_sort(found, {}, &std::pair<double, Remedy>::first);
+    std::vector<Remedy> remedies;
+    for (auto& [seconds, remedy] : found) remedies.push_back(std::move(remedy));
+    return withRemedies(std::move(misfit), std::move(remedies));
   }
   misfit.next = message(
       "use more ranks, a smaller batch or a smaller model, whose parameters and optimizer state "

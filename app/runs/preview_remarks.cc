@@ -100,14 +100,31 @@ void remarkOnPrices(Preview& preview) {
   const auto onGpu = [](const cluster::Device& device) { return device.kind == "cuda"; };
   const auto& devices = preview.cluster.devices;
   if (!preview.measured && std::any_of(devices.begin(), devices.end(), onGpu)) {
-    const cluster::DeviceRates rates = cluster::assumedRates("cuda", preview.plan.precision);
-    preview.remarks.push_back(
-        message("GPUs are priced as {} at {:.0f} % of its data sheet: {:.1f} TFLOP/s in {}, "
-                "{:.0f} GB/s of memory; connect "
-                "the nodes to measure",
-                cluster::kAssumedGpu, 100 * cluster::kReachedShare, rates.flopsPerSecond / 1e12,
-                preview.plan.precision, rates.bytesPerSecond / 1e9));
-    if (devices.size() > 1)
+    std::set<std::string> told;
+    for (const cluster::Device& device : devices) {
+      if (!onGpu(device)) continue;
+      const cluster::DeviceRates rates = cluster::assumedRates(device, preview.plan.precision);
+      const bool isGiven = device.figures.peakFlops > 0 || device.figures.peakBytesPerSecond > 0;
+      const std::string figures =
+          fmt::format("{:.1f} TFLOP/s {} {:.0f} GB/s", rates.flopsPerSecond / 1e12,
+                      preview.plan.precision, rates.bytesPerSecond / 1e9);
+      const std::string model =
+          device.figures.model.empty() ? std::string(cluster::kAssumedGpu) : device.figures.model;
+      if (!told.insert(model + figures).second) continue;
+      preview.remarks.push_back(
+          isGiven ? message("GPUs are priced at {:.0f} % of the peaks in the cluster: {:.1f} "
+                            "TFLOP/s in {}, {:.0f} GB/s of memory; connect the nodes to measure",
+                            100 * cluster::kReachedShare, rates.flopsPerSecond / 1e12,
+                            preview.plan.precision, rates.bytesPerSecond / 1e9)
+                  : message("GPUs are priced as {} at {:.0f} % of its data sheet: {:.1f} TFLOP/s "
+                            "in {}, {:.0f} GB/s of memory; connect the nodes to measure",
+                            model, 100 * cluster::kReachedShare, rates.flopsPerSecond / 1e12,
+                            preview.plan.precision, rates.bytesPerSecond / 1e9));
+    }
+    for (const auto& [axis, link] : preview.cluster.links)
+      preview.remarks.push_back(message("communication along axis {} is priced at {:.1f} GB/s",
+                                        axis, link.bytesPerSecond / 1e9));
+    if (devices.size() > 1 && preview.cluster.links.empty())
       preview.remarks.push_back(message(
           "communication is priced at {:.1f} GB/s{}", preview.cluster.link.bytesPerSecond / 1e9,
           preview.cluster.hosts.size() < 2 ? ""

@@ -32,6 +32,7 @@ std::string predictionJson(const Preview& preview) {
               {"remark_messages", json::array()},
               {"step_overhead_seconds", preview.cost.stepOverheadSeconds},
               {"hosts", json::array()},
+              {"links", json::array()},
               {"ranks", json::array()}};
   if (!preview.ofProgram()) {
     const Energy energy = predictedEnergy(preview);
@@ -39,6 +40,10 @@ std::string predictionJson(const Preview& preview) {
   }
   for (const cluster::Host& host : preview.cluster.hosts)
     out["hosts"].push_back({{"name", host.name}, {"cores", host.cores}});
+  for (const auto& [axis, link] : preview.cluster.links)
+    out["links"].push_back({{"axis", axis},
+                            {"bytes_per_second", link.bytesPerSecond},
+                            {"latency_seconds", link.latency}});
   for (const Message& remark : preview.remarks) {
     out["remarks"].push_back(remark.text());
     out["remark_messages"].push_back(json::parse(specs::toJson(remark)));
@@ -52,6 +57,7 @@ std::string predictionJson(const Preview& preview) {
          {"node", rank.node},
          {"host", preview.cluster.devices[static_cast<std::size_t>(rank.rank)].host},
          {"device", rank.device},
+         {"model", preview.cluster.devices[static_cast<std::size_t>(rank.rank)].figures.model},
          {"threads", rank.threads},
          {"samples", rank.samples},
          {"parameter_bytes", rank.parameterBytes},

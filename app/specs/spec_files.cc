@@ -14,6 +14,7 @@
 #include "engine/base/file.h"
 #include "engine/models/model.h"
 #include "engine/specs/model_spec.h"
+#include "engine/specs/node_names.h"
 #include "engine/specs/placement.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -410,20 +411,23 @@ Result<ClusterSpecFile> withRanks(ClusterSpecFile cluster, const std::vector<std
     if (wrong != std::errc() || end != number.data() + number.size() || count < 1 || count > 4096) {
       return invalidArgument("--ranks {}: NODE=N was expected, N from 1 to 4096", assignment);
     }
-    auto& nodes = *spec->mutable_nodes();
-    const auto node = std::find_if(nodes.begin(), nodes.end(),
-                                   [&](const auto& one) { return one.name() == name; });
-    if (node == nodes.end())
-      return invalidArgument("--ranks {}: the cluster has no node {}", assignment, name);
-    if (node->devices_size() > 1) {
-      Error error =
-          invalidArgument("--ranks {}: node {} has several kinds of devices", assignment, name);
-      error.next = "change their counts in the cluster";
-      return error;
+    const specs::NamePattern wanted(name);
+    bool isKnown = false;
+    for (spec::v1::NodeSpec& node : *spec->mutable_nodes()) {
+      if (!wanted.matches(node.name())) continue;
+      isKnown = true;
+      if (node.devices_size() > 1) {
+        Error error = invalidArgument("--ranks {}: node {} has several kinds of devices",
+                                      assignment, node.name());
+        error.next = "change their counts in the cluster";
+        return error;
+      }
+      auto* device = node.devices().empty() ? node.add_devices() : node.mutable_devices(0);
+      if (device->kind().empty()) device->set_kind("cpu");
+      device->set_count(count);
     }
-    auto* device = node->devices().empty() ? node->add_devices() : node->mutable_devices(0);
-    if (device->kind().empty()) device->set_kind("cpu");
-    device->set_count(count);
+    if (!isKnown)
+      return invalidArgument("--ranks {}: the cluster has no node {}", assignment, name);
   }
   cluster.yaml = toYaml(*spec);
   cluster.spec = std::move(spec);

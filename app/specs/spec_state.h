@@ -40,6 +40,8 @@ struct SpecText::State {
   spec::v1::RunSpec filled;  // a run, or of a model its part of one, as far as defaults are known
 
   SpecProblem at(const Error& error) const;
+  // Of an error about a cluster whose nodes are expanded.
+  SpecProblem atExpanded(Error error) const;
   void checkMeaning();
   void fillRest();
   Result<TextEdit> add(const Found& found, const std::vector<std::string>& parts,

@@ -6,6 +6,8 @@
 #include "app/specs/spec_state.h"
 #include "app/specs/yaml_style.h"
 #include "engine/models/model.h"
+#include "engine/specs/links.h"
+#include "engine/specs/node_names.h"
 #include "engine/specs/options.h"
 #include "engine/specs/placement.h"
 #include "engine/specs/specs.h"
@@ -126,7 +128,10 @@ void SpecText::State::checkMeaning() {
     if (filled.has_workload()) return;
   } else if (cluster != nullptr) {
     const auto whole = specs::withExpectedNodes(*cluster);
-    tell(whole.ok() ? specs::toCluster(*whole, {}, {}).status() : whole.status());
+    if (!tell(whole.status())) return;
+    Status meant = specs::toCluster(*whole, {}, {}).status();
+    if (meant.ok()) meant = specs::checkLinks(*whole);
+    if (!meant.ok()) problems.push_back(atExpanded(meant.error()));
     return;
   }
   const auto built = specs::toModel(*model);
@@ -191,6 +196,15 @@ SpecProblem SpecText::State::at(const Error& error) const {
   return problem;
 }
 
+SpecProblem SpecText::State::atExpanded(Error error) const {
+  if (cluster != nullptr) {
+    error.field = specs::writtenField(*cluster, error.field);
+    for (Remedy& remedy : error.remedies)
+      for (Setting& setting : remedy) setting.field = specs::writtenField(*cluster, setting.field);
+  }
+  return at(error);
+}
+
 const std::string& SpecText::text() const { return state_->text; }
 const std::string& SpecText::file() const { return state_->file; }
 SpecKind SpecText::kind() const { return state_->kind; }
@@ -200,7 +214,7 @@ const std::vector<SpecProblem>& SpecText::problems() const { return state_->prob
 std::shared_ptr<const spec::v1::RunSpec> SpecText::run() const { return state_->run; }
 std::shared_ptr<const spec::v1::ClusterSpec> SpecText::cluster() const { return state_->cluster; }
 std::shared_ptr<const spec::v1::ModelSpec> SpecText::model() const { return state_->model; }
-SpecProblem SpecText::locate(const Error& error) const { return state_->at(error); }
+SpecProblem SpecText::locate(const Error& error) const { return state_->atExpanded(error); }
 
 std::optional<TextMark> SpecText::mark(std::string_view path) const {
   const auto parts = splitPath(path);
@@ -248,6 +262,13 @@ std::optional<std::string> SpecText::defaultOf(std::string_view path) const {
     }
   }
   return std::nullopt;
+}
+
+std::vector<std::string> SpecText::nodeNames(std::string_view path) const {
+  const auto written = value(path);
+  if (!written) return {};
+  auto names = specs::expandRanges(*written);
+  return names.ok() ? *std::move(names) : std::vector{*written};
 }
 
 std::vector<std::string> SpecText::layerNames() const {

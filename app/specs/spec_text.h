@@ -118,6 +118,9 @@ class SpecText {
   std::vector<std::string> keys(std::string_view path) const;  // of a map as written, in order
   // Returns the kind of a layer: "conv2d" of "model.layers[1]"; "" if there is none.
   std::string layerKind(std::string_view path) const;
+  // Returns the names of nodes, or of their hosts, that a value stands for: of "n[1-3]" three. Of
+  // ranges that are wrong, as they are written. Empty: there is no value.
+  std::vector<std::string> nodeNames(std::string_view path) const;
   // Returns the names of the model's layers, including generated names.
   std::vector<std::string> layerNames() const;
   // Returns the stage of each layer by strategy.pins.
@@ -198,8 +201,9 @@ Result<std::string> importHostfile(std::string_view text, std::string_view name)
 // since two nodes cannot share memory.
 ClusterSpecFile localCluster(int nodes, const std::string& localFolder, const std::string& comm);
 
-// The same cluster with other numbers of ranks on some nodes: "NODE=N" each. Errors:
-// kInvalidArgument where there is no such node, N is no number of at least 1, or the node has
+// The same cluster with other numbers of ranks on some nodes: "NODE=N" each, where NODE may be a
+// range or a pattern of names (engine/specs/node_names.h). Errors: kInvalidArgument where there is
+// no such node, N is no number of at least 1, or the node has
 // devices of several kinds.
 Result<ClusterSpecFile> withRanks(ClusterSpecFile cluster, const std::vector<std::string>& ranks);
 

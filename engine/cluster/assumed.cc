@@ -1,31 +1,66 @@
 #include "engine/cluster/assumed.h"
 
+#include <algorithm>
+
+#include "engine/cluster/data_sheets.h"
+
 namespace lockstep::cluster {
 namespace {
 
-// NVIDIA A100 Tensor Core GPU data sheet (2021), A100 80GB SXM: dense matmul without sparsity.
-constexpr double kFp32 = 19.5e12, kTf32 = 156e12, kHalf = 312e12;
-constexpr double kMemory = 2.039e12;  // bytes per second
-constexpr double kNvlink = 300e9;     // per direction, 600 GB/s in total
 // DGX A100 data sheet: one 200 Gbit/s HDR adapter per GPU
 constexpr double kInfiniband = 25e9;
-constexpr std::int64_t kMemoryBytes = 80'000'000'000;
 constexpr double kKernelSeconds = 3e-6;  // launch overhead in a captured graph
+
+// A CUDA context with the kernels that training loads, and the workspace of matrix products that
+// cuBLAS recommends for Hopper (cuBLAS library user's guide, 2024).
+constexpr std::int64_t kContextBytes = 576 << 20, kWorkspaceBytes = 32 << 20;
+// A communicator of NCCL has 4 MiB of buffer (NCCL_BUFFSIZE) for each of up to 32 channels, in
+// which it receives (NCCL user guide, "Environment Variables").
+constexpr std::int64_t kCommunicatorBytes = 128 << 20;
+constexpr int kCommunicators = 3;  // one for each axis
+
+const DeviceSheet& sheetOf(const DeviceFigures& figures) {
+  const DeviceSheet* known = findDeviceSheet(figures.model);
+  return known == nullptr ? *findDeviceSheet(kAssumedGpu) : *known;
+}
+
+double peakOf(const DeviceSheet& sheet, std::string_view precision) {
+  if (precision == "bf16") return sheet.bf16;
+  if (precision == "fp16") return sheet.fp16;
+  return precision == "tf32" ? sheet.tf32 : sheet.fp32;
+}
 
 }  // namespace
 
-DeviceRates assumedRates(std::string_view deviceKind, std::string_view precision) {
-  if (deviceKind != "cuda") return {};
-  const double flops = precision == "bf16" || precision == "fp16" ? kHalf
-                       : precision == "tf32"                      ? kTf32
-                                                                  : kFp32;
-  return {kReachedShare * flops, kReachedShare * kMemory, kKernelSeconds, kMemoryBytes};
+DeviceRates assumedRates(const Device& device, std::string_view precision) {
+  const DeviceFigures& known = device.figures;
+  DeviceRates rates;
+  if (device.kind == "cuda") {
+    const DeviceSheet& sheet = sheetOf(known);
+    rates = {kReachedShare * peakOf(sheet, precision), kReachedShare * sheet.memoryBytesPerSecond,
+             kKernelSeconds, known.memoryBytes > 0 ? known.memoryBytes : sheet.memoryBytes};
+  }
+  if (known.peakFlops > 0) rates.flopsPerSecond = kReachedShare * known.peakFlops;
+  if (known.peakBytesPerSecond > 0) rates.bytesPerSecond = kReachedShare * known.peakBytesPerSecond;
+  return rates;
+}
+
+std::int64_t reservedBytes(const Device& device) {
+  if (device.kind != "cuda") return 0;
+  if (device.figures.reservedBytes > 0) return device.figures.reservedBytes;
+  return kContextBytes + kWorkspaceBytes + kCommunicators * kCommunicatorBytes;
 }
 
 Link assumedLink(std::string_view comm, bool betweenHosts) {
-  if (comm == "gloo") return {"gloo", 1e-4, 2e9};  // loopback, or a 16 Gbit/s network
-  if (comm == "nccl") return {"nccl", 2e-5, kReachedShare * (betweenHosts ? kInfiniband : kNvlink)};
-  return {std::string(comm), 5e-6, 5e9};  // host memory
+  if (comm == "gloo") return {"gloo", 1e-4, 2e9};             // loopback, or a 16 Gbit/s network
+  if (comm != "nccl") return {std::string(comm), 5e-6, 5e9};  // host memory
+  if (!betweenHosts) return assumedLinkInside(comm, {});
+  return {"nccl", 2e-5, kReachedShare * kInfiniband};
+}
+
+Link assumedLinkInside(std::string_view comm, const DeviceFigures& device) {
+  if (comm != "nccl") return assumedLink(comm, false);
+  return {"nccl", 2e-5, kReachedShare * sheetOf(device).linkBytesPerSecond};
 }
 
 }  // namespace lockstep::cluster

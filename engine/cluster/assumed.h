@@ -1,5 +1,10 @@
-// Assumed rates of devices and links before they are measured: a GPU by its data sheet, a CPU core,
-// and links of either.
+// Assumed rates of devices and links before they are measured: of a GPU by its data sheet, of a CPU
+// core, and of links of either.
+//
+// Efficiency: of every peak on a data sheet training reaches the same share, kReachedShare; a step
+// then takes as long as its operations or its memory traffic, whichever is longer (Williams,
+// Waterman, Patterson: "Roofline: An Insightful Visual Performance Model for Multicore
+// Architectures", 2009).
 #pragma once
 
 #include <cstdint>
@@ -9,20 +14,26 @@
 
 namespace lockstep::cluster {
 
-// The reference GPU: its data sheet's peak rates times the fraction that training achieves.
-inline constexpr std::string_view kAssumedGpu = "NVIDIA A100 SXM 80 GB";
+// The model of a GPU whose model is not known.
+inline constexpr std::string_view kAssumedGpu = "A100-SXM-80GB";
 inline constexpr double kReachedShare = 0.6;
 
 struct DeviceRates {
   double flopsPerSecond = 5e10;
   double bytesPerSecond = 1.5e10;
-  double launchSeconds = 5e-7;   // overhead of a kernel launch
-  std::int64_t memoryBytes = 0;  // device memory; 0: uses host memory
+  double launchSeconds = 5e-7;  // overhead of a kernel launch
+  std::int64_t memoryBytes =
+      0;  // device memory that a rank alone on it can have; 0: uses host memory
+  auto operator<=>(const DeviceRates&) const = default;
 };
-// Returns the rates of a device kind with matmul operands of a precision ("fp32", "tf32", "bf16",
+// Returns the rates of a device with matmul operands of a precision ("fp32", "tf32", "bf16",
 // "fp16", "fp64").
-DeviceRates assumedRates(std::string_view deviceKind, std::string_view precision);
+DeviceRates assumedRates(const Device& device, std::string_view precision);
+// Returns what a rank's context, kernels' workspaces and NCCL take of a GPU's memory.
+std::int64_t reservedBytes(const Device& device);
 // Returns the link of a communicator kind, within a host or between hosts.
 Link assumedLink(std::string_view comm, bool betweenHosts);
+// Returns the link between the GPUs of one host, of which each is such a device.
+Link assumedLinkInside(std::string_view comm, const DeviceFigures& device);
 
 }  // namespace lockstep::cluster

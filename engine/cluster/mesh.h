@@ -1,7 +1,9 @@
 // Cluster and Mesh: devices, links and named mesh axes. Data only.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +12,15 @@
 
 namespace lockstep::cluster {
 
+// What is known of a device before it is measured. 0: as the data sheet of its model says.
+struct DeviceFigures {
+  std::string model{};                           // of data_sheets.h; "": assumed
+  double peakFlops = 0, peakBytesPerSecond = 0;  // of matrix products; of memory
+  std::int64_t memoryBytes = 0;                  // of a GPU
+  std::int64_t reservedBytes = 0;  // of it, what a rank's context, workspaces and NCCL take
+  auto operator<=>(const DeviceFigures&) const = default;
+};
+
 struct Device {
   std::string node;  // node name in the cluster spec
   std::string host;  // physical host (boot id, or the node's name if unknown): its ranks share
@@ -17,6 +28,7 @@ struct Device {
   std::string kind;  // "cpu"; "cuda", which uses no host cores
   int index = 0;     // among the node's devices of its kind
   int threads = 1;   // compute threads of the rank
+  DeviceFigures figures{};
 };
 
 struct Host {
@@ -79,7 +91,9 @@ struct Cluster {
   std::vector<Host> hosts;
   std::vector<Device> devices;  // by rank
   Mesh mesh;
-  Link link;  // of the data axis
+  Link link;  // between hosts where there are several, else within the one
+  // Of groups along an axis, where the cluster's spec says something of links or devices.
+  std::map<std::string, Link, std::less<>> links{};
 };
 
 }  // namespace lockstep::cluster

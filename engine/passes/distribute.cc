@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -53,14 +54,16 @@ class Placer {
     }
   }
 
-  // One round derives placements up to the first group that must be reduced as a whole; that
-  // reduction is noted and the rounds repeat, so there are as many as there are such groups, plus
-  // one.
+  // Derives placements node by node. Where a group must be reduced as a whole, that reduction is
+  // noted, and all from the group's producer on is derived anew.
   Result<ir::Graph> run() {
-    while (true) {
-      LOCKSTEP_ASSIGN(const bool done, derive());
-      if (done) return build();
+    placements_.assign(graph_.values().size(), {});
+    for (ir::NodeId at = 0; static_cast<std::size_t>(at) < graph_.nodes().size();) {
+      LOCKSTEP_ASSIGN(const std::optional<ir::NodeId> group, derive(at));
+      if (group) forget(*group, at);
+      at = group.value_or(at + 1);
     }
+    return build();
   }
 
  private:
@@ -76,44 +79,49 @@ class Placer {
     return atProducer == convertedAtProducer_.end() ? placement(value) : atProducer->second;
   }
 
-  Result<bool> derive() {
-    placements_.assign(graph_.values().size(), {});
-    wanted_.clear();
-    for (std::size_t id = 0; id < graph_.nodes().size(); ++id) {
-      const ir::Node& node = graph_.nodes()[id];
-      if (node.inputs.empty()) {
-        const auto source = sources_.find(node.name);
-        if (source == sources_.end()) continue;
-        for (const ValueId output : node.outputs) placement(output) = source->second;
-        continue;
-      }
-      std::vector<AxisPlacement> inputs;
-      std::vector<ir::TensorType> inputTypes, outputTypes;
-      for (const ValueId input : node.inputs) {
-        inputs.push_back(isCollected(node, input) ? AxisPlacement{} : natural(input));
-        inputTypes.push_back(graph_.value(input).type);
-      }
-      for (const ValueId output : node.outputs) outputTypes.push_back(graph_.value(output).type);
-      if (node.op == ir::Op::kFlatten) zerosJoinPartial(node, inputs);
-      while (true) {
-        ir::Placing placing = place(static_cast<ir::NodeId>(id), inputs, inputTypes, outputTypes);
-        if (placing.input < 0) {
-          for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-            placement(node.outputs[i]) = placing.outputs[i];
-            // What was to be reduced is whole where what it is made of is reduced before it.
-            if (!isPartial(placing.outputs[i])) convertedAtProducer_.erase(node.outputs[i]);
-          }
-          LOCKSTEP_TRY(settle(node));
-          break;
-        }
-        const auto operand = static_cast<std::size_t>(placing.input);
-        if (reducesGroup(node.inputs[operand], placing.wanted)) return false;
-        LOCKSTEP_TRY(convertible(node, node.inputs[operand], inputs[operand], placing.wanted));
-        inputs[operand] = placing.wanted;
-        wanted_[{static_cast<ir::NodeId>(id), operand}] = std::move(placing.wanted);
-      }
+  // Returns the producer of a group whose reduction it has noted.
+  Result<std::optional<ir::NodeId>> derive(ir::NodeId id) {
+    const ir::Node& node = graph_.node(id);
+    if (node.inputs.empty()) {
+      const auto source = sources_.find(node.name);
+      if (source == sources_.end()) return std::optional<ir::NodeId>();
+      for (const ValueId output : node.outputs) placement(output) = source->second;
+      return std::optional<ir::NodeId>();
     }
-    return true;
+    std::vector<AxisPlacement> inputs;
+    std::vector<ir::TensorType> inputTypes, outputTypes;
+    for (const ValueId input : node.inputs) {
+      inputs.push_back(isCollected(node, input) ? AxisPlacement{} : natural(input));
+      inputTypes.push_back(graph_.value(input).type);
+    }
+    for (const ValueId output : node.outputs) outputTypes.push_back(graph_.value(output).type);
+    if (node.op == ir::Op::kFlatten) zerosJoinPartial(id, inputs);
+    while (true) {
+      ir::Placing placing = place(id, inputs, inputTypes, outputTypes);
+      if (placing.input < 0) {
+        for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+          placement(node.outputs[i]) = placing.outputs[i];
+          // What was to be reduced is whole where what it is made of is reduced before it.
+          if (!isPartial(placing.outputs[i])) convertedAtProducer_.erase(node.outputs[i]);
+        }
+        LOCKSTEP_TRY(settle(node));
+        return std::optional<ir::NodeId>();
+      }
+      const auto operand = static_cast<std::size_t>(placing.input);
+      if (const auto group = reducedGroup(node.inputs[operand], placing.wanted)) return group;
+      LOCKSTEP_TRY(convertible(node, node.inputs[operand], inputs[operand], placing.wanted));
+      inputs[operand] = placing.wanted;
+      wanted_[{id, operand}] = std::move(placing.wanted);
+    }
+  }
+
+  // What was derived of these nodes, the last ones.
+  void forget(ir::NodeId first, ir::NodeId last) {
+    for (ir::NodeId id = first; id <= last; ++id)
+      for (const ValueId output : graph_.node(id).outputs) placement(output) = {};
+    wanted_.erase(wanted_.lower_bound({first, 0}), wanted_.end());
+    for (; !joined_.empty() && joined_.back().first >= first; joined_.pop_back())
+      placement(joined_.back().second) = {};
   }
 
   // A server adds up what its workers send.
@@ -156,7 +164,8 @@ class Placer {
   }
 
   // Zeros are the sum of zeros: as a member of a partial group a constant zero is partial too.
-  void zerosJoinPartial(const ir::Node& node, std::vector<AxisPlacement>& inputs) {
+  void zerosJoinPartial(ir::NodeId id, std::vector<AxisPlacement>& inputs) {
+    const ir::Node& node = graph_.node(id);
     const bool partial = std::any_of(inputs.begin(), inputs.end(), [](const AxisPlacement& input) {
       return input.kind == Kind::kPartialSum;
     });
@@ -167,19 +176,22 @@ class Placer {
           ir::floatAttr(producer.attrs, "value") == 0) {
         inputs[i].kind = Kind::kPartialSum;
         placement(node.inputs[i]) = inputs[i];
+        joined_.emplace_back(id, node.inputs[i]);
       }
     }
   }
 
-  // Of a view of a partial group, what is reduced is the group, once and whole.
-  bool reducesGroup(ValueId value, const AxisPlacement& wanted) {
-    if (wanted.kind != Kind::kReplicated || !isPartial(placement(value))) return false;
+  // Of a view of a partial group, what is reduced is the group, once and whole. Returns its
+  // producer where that is new.
+  std::optional<ir::NodeId> reducedGroup(ValueId value, const AxisPlacement& wanted) {
+    if (wanted.kind != Kind::kReplicated || !isPartial(placement(value))) return std::nullopt;
     while (true) {
       const ir::Node& producer = graph_.node(graph_.value(value).producer);
       if (producer.op != ir::Op::kFlatView && producer.op != ir::Op::kReshape) break;
       value = producer.inputs[0];
     }
-    return convertedAtProducer_.emplace(value, AxisPlacement{}).second;
+    if (!convertedAtProducer_.emplace(value, AxisPlacement{}).second) return std::nullopt;
+    return graph_.value(value).producer;
   }
 
   Status convertible(const ir::Node& node, ValueId value, const AxisPlacement& from,
@@ -205,6 +217,9 @@ class Placer {
   // nobody holds it in between (Rajbhandari et al.: "ZeRO", 2020, stage 3).
   Result<ir::Graph> build() {
     Rewrite rewrite(graph_);
+    std::map<ValueId, std::vector<const AxisPlacement*>> wantedOf;  // in the readers' order
+    for (const auto& [operand, wanted] : wanted_)
+      wantedOf[graph_.node(operand.first).inputs[operand.second]].push_back(&wanted);
     for (std::size_t id = 0; id < graph_.nodes().size(); ++id) {
       const ir::Node& node = graph_.nodes()[id];
       std::vector<ValueId> inputs = rewrite.inputs(node);
@@ -230,10 +245,8 @@ class Placer {
                                                       atProducer->second, node.phase));
           rewrite.replace(output, made);
         } else if (isPartial(placement(output))) {
-          for (const auto& [operand, wanted] : wanted_) {
-            if (graph_.node(operand.first).inputs[operand.second] != output) continue;
-            LOCKSTEP_TRY(converted(rewrite, output, wanted, node.phase).status());
-          }
+          for (const AxisPlacement* wanted : wantedOf[output])
+            LOCKSTEP_TRY(converted(rewrite, output, *wanted, node.phase).status());
         }
       }
     }
@@ -360,6 +373,7 @@ class Placer {
   std::map<ir::NodeId, AxisPlacement> tableRows_;  // of gradients of tables divided by rows
   std::vector<AxisPlacement> placements_;
   std::map<Operand, AxisPlacement> wanted_;
+  std::vector<std::pair<ir::NodeId, ValueId>> joined_;    // zerosJoinPartial: reader and constant
   std::map<ValueId, AxisPlacement> convertedAtProducer_;  // what is converted where it is made
   std::map<std::tuple<ValueId, std::tuple<int, int, std::vector<std::int64_t>>, bool>, ValueId>
       conversions_;

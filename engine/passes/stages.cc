@@ -343,14 +343,18 @@ void assignStages(ir::ModelGraph& model, const std::vector<int>& stageOfLayer) {
 }
 
 std::vector<int> balanceStages(const std::vector<double>& layerCosts, int stages) {
+  return balanceStages(std::vector(static_cast<std::size_t>(stages), layerCosts));
+}
+
+std::vector<int> balanceStages(const std::vector<std::vector<double>>& costs) {
   // least[s][i]: the largest sum of the best division of the first i layers into s stages.
-  const std::size_t layers = layerCosts.size(), count = static_cast<std::size_t>(stages);
-  std::vector<double> before{0};
-  for (const double cost : layerCosts) before.push_back(before.back() + cost);
+  const std::size_t layers = costs.front().size(), count = costs.size();
   std::vector<std::vector<double>> least(count + 1, std::vector<double>(layers + 1, -1));
   std::vector<std::vector<std::size_t>> cut(count + 1, std::vector<std::size_t>(layers + 1, 0));
   least[0][0] = 0;
   for (std::size_t s = 1; s <= count; ++s) {
+    std::vector<double> before{0};
+    for (const double cost : costs[s - 1]) before.push_back(before.back() + cost);
     for (std::size_t i = s; i <= layers; ++i) {
       for (std::size_t j = s - 1; j < i; ++j) {
         if (least[s - 1][j] < 0) continue;

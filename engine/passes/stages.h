@@ -19,6 +19,8 @@ void assignStages(ir::ModelGraph& model, const std::vector<int>& stageOfLayer);
 // Consecutive layers to `stages` stages, none of them empty, so that the largest sum of costs is as
 // small as it can be. Precondition: no fewer layers than stages.
 std::vector<int> balanceStages(const std::vector<double>& layerCosts, int stages);
+// The same where a layer costs each stage something else: costs[stage][layer].
+std::vector<int> balanceStages(const std::vector<std::vector<double>>& costs);
 
 // One graph a stage: its own nodes and those of every stage, in the order they had. What another
 // stage reads is sent where it is made, and received at the same point of the order; so between two

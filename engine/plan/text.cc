@@ -17,6 +17,7 @@
 // Names are quoted; floats are in shortest form with a point or an exponent.
 #include <cmath>
 #include <iterator>
+#include <map>
 
 #include "engine/base/hash.h"
 #include "engine/plan/plan.h"
@@ -126,10 +127,28 @@ void putStep(Out& out, std::size_t index, const Step& step, bool withSeconds) {
   put(out, "\n");
 }
 
+bool isDigit(char c) { return c >= '0' && c <= '9'; }
+
+// Returns the text without the numbers in names, of peers and of random numbers' keys.
+std::string withoutNumbers(std::string_view text) {
+  std::string out;
+  bool inName = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string_view before = text.substr(0, i);
+    const bool isOther = before.ends_with("key ") || before.ends_with("peer ");
+    if (text[i] == '"' && (i == 0 || text[i - 1] != '\\')) inName = !inName;
+    if ((inName && isDigit(text[i])) || (isOther && (isDigit(text[i]) || text[i] == '-'))) {
+      out += '#';
+      while (i + 1 < text.size() && isDigit(text[i + 1])) ++i;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
 void putBody(Out& out, const Program& program, std::size_t index, bool withSeconds) {
   const Body& body = program.bodies[index];
-  put(out, "  body {} ranks {} {{\n", quoted(body.role),
-      ranksText(program.bodyOfRank, static_cast<int>(index)));
   put(out, "    arena {} bytes\n", body.arenaBytes);
   for (std::size_t i = 0; i < body.buffers.size(); ++i) {
     const Buffer& buffer = body.buffers[i];
@@ -146,10 +165,27 @@ void putBody(Out& out, const Program& program, std::size_t index, bool withSecon
   for (const ResultSlot& slot : body.results) {
     put(out, "    result {} %{}\n", quoted(slot.name), slot.buffer);
   }
-  put(out, "  }}\n");
 }
 
-std::string write(const Plan& plan, bool withSeconds) {
+void putProgram(Out& out, const Program& program, bool withSeconds, bool brief) {
+  std::map<std::string, std::string> roles;  // of the first bodies, by text without numbers
+  for (std::size_t i = 0; i < program.bodies.size(); ++i) {
+    const std::string role = quoted(program.bodies[i].role);
+    put(out, "  body {} ranks {} ", role, ranksText(program.bodyOfRank, static_cast<int>(i)));
+    Out body;
+    putBody(body, program, i, withSeconds);
+    if (brief) {
+      const auto [known, isNew] = roles.emplace(withoutNumbers(fmt::to_string(body)), role);
+      if (!isNew) {
+        put(out, "like {}\n", known->second);
+        continue;
+      }
+    }
+    put(out, "{{\n{}  }}\n", fmt::to_string(body));
+  }
+}
+
+std::string write(const Plan& plan, bool withSeconds, bool brief = false) {
   Out out;
   put(out, "plan {} version {}\n", quoted(plan.name), Plan::kVersion);
   put(out, "strategy {}\n", quoted(plan.strategy));
@@ -197,7 +233,7 @@ std::string write(const Plan& plan, bool withSeconds) {
   }
   for (const Program& program : plan.programs) {
     put(out, "\nprogram {} {{\n", quoted(program.name));
-    for (std::size_t i = 0; i < program.bodies.size(); ++i) putBody(out, program, i, withSeconds);
+    putProgram(out, program, withSeconds, brief);
     put(out, "}}\n");
   }
   return fmt::to_string(out);
@@ -206,6 +242,8 @@ std::string write(const Plan& plan, bool withSeconds) {
 }  // namespace
 
 std::string text(const Plan& plan) { return write(plan, true); }
+
+std::string briefText(const Plan& plan) { return write(plan, true, true); }
 
 std::string hash(const Plan& plan) { return sha256Hex(write(plan, false)); }
 

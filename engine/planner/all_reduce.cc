@@ -126,6 +126,7 @@ Status chooseAllReduces(plan::Plan& plan, const cluster::Cluster& cluster,
       std::any_of(cluster.devices.begin(), cluster.devices.end(),
                   [&](const auto& device) { return device.host != cluster.devices[0].host; });
   std::map<std::string, std::vector<std::int64_t>, std::less<>> hostsOf;
+  std::map<std::string, cluster::Link, std::less<>> linkOf;
   for (plan::Program& program : plan.programs) {
     for (plan::Body& body : program.bodies) {
       for (plan::Step& step : body.steps) {
@@ -138,8 +139,10 @@ Status chooseAllReduces(plan::Plan& plan, const cluster::Cluster& cluster,
           best = *asked;
         } else if (links) {
           const int ranks = plan.mesh.axisSize(step.axis);
+          const auto [link, isFirst] = linkOf.try_emplace(step.axis);
+          if (isFirst) link->second = linkAlong(plan.mesh, cluster, step.axis);
           const auto seconds = [&](ir::Algorithm how) {
-            return allReduceSeconds(how, ranks, step.bytes, hosts, cluster.link);
+            return allReduceSeconds(how, ranks, step.bytes, hosts, link->second);
           };
           double least = kWorthwhile * seconds(ir::Algorithm::kDirect);
           for (const ir::Algorithm how : ir::kAlgorithms) {

@@ -56,8 +56,15 @@ std::map<std::string, std::size_t, std::less<>> layersOfStates(const ir::ModelGr
 Result<std::vector<int>> stagesOfLayers(const PlanContext& context, std::string_view precision) {
   const PlanRequest& request = context.request;
   if (!request.pins.empty()) return pinnedStages(request, context.stages());
-  const cluster::DeviceRates rates = workerRates(context.cluster, precision, context.cost);
-  return passes::balanceStages(layerCosts(request.step, rates), context.stages());
+  std::vector<std::vector<double>> costs;  // by stage, which waits for its slowest rank
+  for (int stage = 0; stage < context.stages(); ++stage) {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < context.mesh().workers(); ++rank)
+      if (context.mesh().stageOf(rank) == stage) ranks.push_back(rank);
+    const cluster::DeviceRates rates = ratesOf(ranks, context.cluster, precision, context.cost);
+    costs.push_back(layerCosts(request.step, rates));
+  }
+  return passes::balanceStages(costs);
 }
 
 Result<std::vector<LayerPlacement>> layerPlacements(const PlanRequest& request,

@@ -261,7 +261,7 @@ class PlanBuilder {
   // How the training step is laid out in groups.
   void layOut() {
     const int ranks = context_.ranks();
-    const cluster::Link& link = context_.cluster.link;
+    const cluster::Link link = linkAlong(context_.mesh(), context_.cluster, cluster::kDataAxis);
     layout_.update = updateKind();
     layout_.bucketBytes = request_.bucketBytes > 0
                               ? request_.bucketBytes

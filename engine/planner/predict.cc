@@ -2,6 +2,7 @@
 #include <charconv>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "engine/passes/programs.h"
@@ -95,13 +96,8 @@ std::string costKind(std::string_view link, const plan::Step& step) {
 
 Prices::Prices(const plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost)
     : plan_(plan), cluster_(cluster), cost_(cost) {
-  const bool hosts =
-      std::any_of(cluster.devices.begin(), cluster.devices.end(),
-                  [&](const auto& device) { return device.host != cluster.devices[0].host; });
-  for (const cluster::Axis& axis : plan.mesh.groupAxes()) {
-    const bool inside = hosts && !spansHosts(plan.mesh, cluster, axis.name);
-    links_[axis.name] = inside ? cluster::assumedLink(cluster.link.kind, false) : cluster.link;
-  }
+  for (const cluster::Axis& axis : plan.mesh.groupAxes())
+    links_[axis.name] = linkAlong(plan.mesh, cluster, axis.name);
 }
 
 double Prices::collective(const plan::Step& step, const cluster::Link& link) const {
@@ -131,20 +127,45 @@ double Prices::of(const plan::Body& body, const plan::Step& step,
     return link.latency + static_cast<double>(step.bytes) / count / link.bytesPerSecond;
   }
   if (step.kind == plan::StepKind::kCollective) return collective(step, link);
-  const auto measured = cost_.stepSeconds.find(signature(body, step));
-  if (measured != cost_.stepSeconds.end()) return measured->second;
+  if (!cost_.stepSeconds.empty()) {
+    const auto measured = cost_.stepSeconds.find(signature(body, step));
+    if (measured != cost_.stepSeconds.end()) return measured->second;
+  }
   return std::max(step.flops / rates.flopsPerSecond,
                   static_cast<double>(step.bytes) / rates.bytesPerSecond) +
          rates.launchSeconds;
 }
 
+cluster::Link linkAlong(const cluster::Mesh& mesh, const cluster::Cluster& cluster,
+                        std::string_view axis) {
+  if (const auto known = cluster.links.find(axis); known != cluster.links.end())
+    return known->second;
+  const bool hosts =
+      std::any_of(cluster.devices.begin(), cluster.devices.end(),
+                  [&](const auto& device) { return device.host != cluster.devices[0].host; });
+  const bool inside = hosts && !spansHosts(mesh, cluster, axis);
+  return inside ? cluster::assumedLink(cluster.link.kind, false) : cluster.link;
+}
+
 cluster::DeviceRates ratesOf(std::span<const int> ranks, const cluster::Cluster& cluster,
                              std::string_view precision, const CostModel& cost) {
-  const bool gpus = !ranks.empty() && std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
-    const auto device = static_cast<std::size_t>(rank);
-    return device < cluster.devices.size() && cluster.devices[device].kind == "cuda";
-  });
-  cluster::DeviceRates rates = cluster::assumedRates(gpus ? "cuda" : "cpu", precision);
+  std::optional<cluster::DeviceRates> slowest;
+  const cluster::Device* before = nullptr;  // most are alike
+  for (const int rank : ranks) {
+    static const cluster::Device kUnknown{"", "", "cpu"};
+    const auto index = static_cast<std::size_t>(rank);
+    const cluster::Device& device =
+        index < cluster.devices.size() ? cluster.devices[index] : kUnknown;
+    if (before != nullptr && before->kind == device.kind && before->figures == device.figures)
+      continue;
+    before = &device;
+    const cluster::DeviceRates one = cluster::assumedRates(device, precision);
+    if (!slowest) slowest = one;
+    slowest->flopsPerSecond = std::min(slowest->flopsPerSecond, one.flopsPerSecond);
+    slowest->bytesPerSecond = std::min(slowest->bytesPerSecond, one.bytesPerSecond);
+    slowest->launchSeconds = std::max(slowest->launchSeconds, one.launchSeconds);
+  }
+  cluster::DeviceRates rates = slowest.value_or(cluster::DeviceRates());
   if (cost.flopsPerSecond > 0) rates.flopsPerSecond = cost.flopsPerSecond;
   return rates;
 }

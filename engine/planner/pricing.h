@@ -29,7 +29,11 @@ class Prices {
   std::map<std::string, cluster::Link, std::less<>> links_;  // along each axis
 };
 
-// Prices for the slowest device kind of the ranks: they run the same body and wait for the slowest.
+// Returns the link of groups along an axis of the mesh.
+cluster::Link linkAlong(const cluster::Mesh& mesh, const cluster::Cluster& cluster,
+                        std::string_view axis);
+
+// Prices for the slowest device of the ranks: they run the same body and wait for the slowest.
 cluster::DeviceRates ratesOf(std::span<const int> ranks, const cluster::Cluster& cluster,
                              std::string_view precision, const CostModel& cost);
 cluster::DeviceRates workerRates(const cluster::Cluster& cluster, std::string_view precision,

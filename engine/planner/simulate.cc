@@ -50,12 +50,19 @@ class Simulator {
       hosts_.push_back({static_cast<double>(std::max(host.cores, 1))});
     }
     ranks_.resize(static_cast<std::size_t>(plan.mesh.size()));
-    std::map<std::vector<int>, std::size_t> scripts;  // by stage and the bodies of the entries
+    std::map<cluster::DeviceRates, int> speeds;
+    std::map<std::vector<int>, std::size_t> scripts;  // by stage, speed, bodies of the entries
+    rates_.reserve(ranks_.size());
+    for (int r = 0; r < plan.mesh.size(); ++r) {
+      rates_.push_back(ratesOf(std::span(&r, 1), cluster, plan.precision, cost));
+      speeds.try_emplace(rates_.back(), static_cast<int>(speeds.size()));
+    }
+    isMixed_ = speeds.size() > 1;
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       Rank& rank = ranks_[r];
       rank.stage = plan.stageOf(static_cast<int>(r));
       const auto& entries = schedule[static_cast<std::size_t>(rank.stage)];
-      std::vector<int> bodies{rank.stage};
+      std::vector<int> bodies{rank.stage, speeds.at(rates_[r])};
       for (const plan::ScheduleEntry& entry : entries) {
         bodies.push_back(plan.find(entry.program)->bodyOfRank[r]);
       }
@@ -132,8 +139,9 @@ class Simulator {
     int asynchronous = 0;
     for (const plan::ScheduleEntry& entry : entries) {
       const plan::Body& body = *plan_.find(entry.program, rank);
-      const cluster::DeviceRates rates =
-          ratesOf(std::span(&rank, 1), cluster, plan_.precision, cost_);
+      const cluster::DeviceRates& rates = rates_[static_cast<std::size_t>(rank)];
+      const cluster::DeviceRates slowest =
+          isMixed_ && measured_ == nullptr ? slowestOf(entry.program, rank, cluster) : rates;
       const int before = asynchronous;  // an entry ends when all of it has ended
       std::vector<int> numbers;         // of the asynchronous ones, from 1
       for (const plan::Step& step : body.steps) {
@@ -146,12 +154,24 @@ class Simulator {
         script.steps.push_back(&step);
         script.peers.push_back(plan::peersOf(step, entry.copy));
         if (measured_ != nullptr) continue;
-        script.seconds.push_back((step.seconds > 0 ? step.seconds : prices_.of(body, step, rates)) *
-                                 shareOf(step, rank, cluster));
+        double seconds = step.seconds > 0 ? step.seconds : prices_.of(body, step, rates);
+        if (step.seconds > 0 && step.kind == plan::StepKind::kCompute && rates != slowest)
+          seconds *= prices_.of(body, step, rates) / prices_.of(body, step, slowest);
+        script.seconds.push_back(seconds * shareOf(step, rank, cluster));
       }
     }
     script.awaited.push_back(asynchronous);
     return script;
+  }
+
+  // The rates by which the steps of a rank's body are predicted: those of its slowest rank.
+  cluster::DeviceRates slowestOf(std::string_view program, int rank,
+                                 const cluster::Cluster& cluster) const {
+    const std::vector<int>& bodies = plan_.find(program)->bodyOfRank;
+    std::vector<int> alike;
+    for (std::size_t r = 0; r < bodies.size(); ++r)
+      if (bodies[r] == bodies[static_cast<std::size_t>(rank)]) alike.push_back(static_cast<int>(r));
+    return ratesOf(alike, cluster, plan_.precision, cost_);
   }
 
   // What is watched takes its time in one of so many steps, on a device in each: every step of the
@@ -524,6 +544,8 @@ class Simulator {
   const SimulateOptions& options_;
   const MeasuredSeconds* const measured_;
   const bool waitForStages_;
+  std::vector<cluster::DeviceRates> rates_;  // by rank
+  bool isMixed_ = false;                     // they differ
   std::vector<Script> scripts_;
   std::vector<Rank> ranks_;
   std::vector<Host> hosts_;

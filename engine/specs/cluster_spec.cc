@@ -1,13 +1,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cmath>
-#include <limits>
 #include <set>
 
 #include "engine/cluster/assumed.h"
 #include "engine/ir/graph.h"
 #include "engine/specs/field.h"
+#include "engine/specs/links.h"
 #include "engine/specs/options.h"
 #include "engine/specs/specs.h"
 
@@ -37,6 +36,24 @@ bool isNodeName(std::string_view name) {
          });
 }
 
+Status checkDeviceFields(const google::protobuf::RepeatedPtrField<spec::v1::DeviceSpec>& devices,
+                         const std::string& path) {
+  for (int i = 0; i < devices.size(); ++i) {
+    const auto& device = devices[i];
+    const std::string at = fmt::format("{}.devices[{}]", path, i);
+    for (const auto& [field, isGiven] :
+         {std::pair("gpus", device.gpus() > 0), std::pair("model", !device.model().empty()),
+          std::pair("memory_gib", device.memory_gib() > 0),
+          std::pair("reserved_gib", device.reserved_gib() > 0)})
+      if (isGiven && device.kind() != "cuda")
+        return wrongField(
+            fmt::format("{}.{}", at, field),
+            message("{} is given for a device of kind cpu; expected kind: cuda", field),
+            {{{fmt::format("{}.{}", at, field), ""}}});
+  }
+  return {};
+}
+
 Status checkNode(const NodeSpec& node, const std::string& path,
                  std::set<std::string, std::less<>>& names) {
   if (!isNodeName(node.name()))
@@ -55,14 +72,7 @@ Status checkNode(const NodeSpec& node, const std::string& path,
   if (!node.address().empty() && !node.interface().empty())
     return wrongField(path + ".interface", "address and interface are both given; expected one",
                       {{{path + ".interface", ""}}});
-  for (int i = 0; i < node.devices_size(); ++i) {
-    const auto& device = node.devices(i);
-    const std::string at = fmt::format("{}.devices[{}]", path, i);
-    if (device.gpus() > 0 && device.kind() != "cuda")
-      return wrongField(at + ".gpus", "gpus is given for a device of kind cpu; expected kind: cuda",
-                        {{{at + ".gpus", ""}}});
-  }
-  return {};
+  return checkDeviceFields(node.devices(), path);
 }
 
 bool isLoopback(std::string_view address) {
@@ -106,7 +116,8 @@ Status checkAddresses(const ClusterSpec& spec) {
 void addDevices(const NodeSpec& node, const spec::v1::TrainingSpec& training,
                 const std::string& host, cluster::Cluster& out) {
   for (const RankDevice& device : rankDevices(node, training))
-    out.devices.push_back({node.name(), host, device.kind, device.number, device.threads});
+    out.devices.push_back(
+        {node.name(), host, device.kind, device.number, device.threads, device.figures});
 }
 
 void addHost(const std::string& name, int cores, cluster::Cluster& out) {
@@ -179,22 +190,7 @@ Status chooseLink(const ClusterSpec& spec, const spec::v1::StrategySpec& strateg
                       kChosen);
   out.link = cluster::assumedLink(kind, out.hosts.size() > 1);
   if (kind == "nccl") LOCKSTEP_TRY(checkNccl(strategy, out));
-  double slowest = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < spec.links_size(); ++i) {
-    const auto& link = spec.links(i);
-    const std::string path = fmt::format("links[{}]", i);
-    for (const auto& [field, name] : {std::pair("from", link.from()), std::pair("to", link.to())})
-      if (std::none_of(spec.nodes().begin(), spec.nodes().end(),
-                       [&, &wanted = name](const NodeSpec& node) { return node.name() == wanted; }))
-        return wrongField(fmt::format("{}.{}", path, field),
-                          message("there is no node {}; expected the name of one", name));
-    // the slowest link limits the group
-    if (link.bandwidth_mbit() > 0) slowest = std::min(slowest, link.bandwidth_mbit() * 1e6 / 8);
-    out.link.latency = std::max(out.link.latency, link.latency_us() * 1e-6);
-  }
-  // Gloo transfers are CPU-bound, however fast the link.
-  if (std::isfinite(slowest))
-    out.link.bytesPerSecond = kind == "nccl" ? slowest : std::min(out.link.bytesPerSecond, slowest);
+  resolveLinks(spec, out);
   return {};
 }
 
@@ -229,6 +225,7 @@ Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<No
   LOCKSTEP_TRY(checkOptions(spec, ""));
   LOCKSTEP_TRY(checkEnergy(spec.energy()));
   if (spec.nodes().empty()) return wrongField("nodes", "there are no nodes; expected at least one");
+  LOCKSTEP_TRY(checkDeviceFields(spec.placement().devices(), "placement"));
   cluster::Cluster out;
   std::set<std::string, std::less<>> names;
   for (int i = 0; i < spec.nodes_size(); ++i)

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "engine/specs/field.h"
@@ -9,6 +10,16 @@ namespace lockstep::specs {
 
 using spec::v1::NodeSpec;
 using spec::v1::TrainingSpec;
+
+namespace {
+
+cluster::DeviceFigures figuresOf(const spec::v1::DeviceSpec& device) {
+  constexpr double kGibi = 1 << 30;
+  return {device.model(), device.tflops() * 1e12, device.memory_gb_per_s() * 1e9,
+          std::llround(device.memory_gib() * kGibi), std::llround(device.reserved_gib() * kGibi)};
+}
+
+}  // namespace
 
 int deviceCount(const NodeSpec& node) {
   std::int64_t count = 0;
@@ -26,14 +37,15 @@ std::string backendOn(std::string_view deviceKind, const TrainingSpec& training)
 std::vector<RankDevice> rankDevices(const NodeSpec& node, const TrainingSpec& training) {
   std::vector<RankDevice> out;
   std::array<int, 2> numbers{};  // next index of cpu and cuda devices
-  const auto add = [&](const std::string& kind, int ranks, int gpus, int threads) {
+  const auto add = [&](const spec::v1::DeviceSpec& device) {
     RankDevice one;
-    one.backend = backendOn(kind, training);
+    one.backend = backendOn(device.kind(), training);
     const bool onGpu = one.backend == "cuda";
     one.kind = onGpu ? "cuda" : "cpu";
-    one.threads = std::max(1, threads);
-    const int count = std::max(1, ranks),
-              devices = onGpu && gpus > 0 ? std::min(gpus, count) : count;
+    one.threads = std::max(1, device.threads());
+    one.figures = figuresOf(device);
+    const int count = std::max(1, device.count()),
+              devices = onGpu && device.gpus() > 0 ? std::min(device.gpus(), count) : count;
     int& number = numbers[onGpu ? 1 : 0];
     for (int i = 0; i < count; ++i) {
       one.number = number + i * devices / count;
@@ -41,9 +53,8 @@ std::vector<RankDevice> rankDevices(const NodeSpec& node, const TrainingSpec& tr
     }
     number += devices;
   };
-  if (node.devices().empty()) add("", 1, 0, 1);
-  for (const auto& device : node.devices())
-    add(device.kind(), device.count(), device.gpus(), device.threads());
+  if (node.devices().empty()) add({});
+  for (const auto& device : node.devices()) add(device);
   return out;
 }
 

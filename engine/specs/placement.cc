@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "engine/specs/field.h"
+#include "engine/specs/node_names.h"
 #include "engine/specs/options.h"
 
 namespace lockstep::specs {
@@ -150,7 +151,7 @@ google::protobuf::RepeatedPtrField<spec::v1::DeviceSpec> placedDevices(
 
 Result<ClusterSpec> withExpectedNodes(const ClusterSpec& spec) {
   LOCKSTEP_TRY(checkPlacement(spec));
-  ClusterSpec out = spec;
+  LOCKSTEP_ASSIGN(ClusterSpec out, withExpandedNodes(spec));
   if (!awaitsAllocation(spec)) return out;
   const spec::v1::SshSpec login = loginOf(spec.placement());
   for (int i = 1; i <= std::max(1, spec.placement().nodes()); ++i) {

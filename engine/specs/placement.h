@@ -15,8 +15,9 @@ spec::v1::SshSpec loginOf(const spec::v1::PlacementSpec& placement);
 // Returns whether the scheduler has yet to allocate the nodes.
 bool awaitsAllocation(const spec::v1::ClusterSpec& spec);
 
-// Returns the cluster with stand-ins, named slurm1 …, for nodes that are not allocated yet, so that
-// a run on it can be planned. Other clusters are returned as they are. Errors: as checkPlacement().
+// Returns the cluster with all its nodes: those that a range of names stands for, and stand-ins,
+// named slurm1 …, for those that are not allocated yet, so that a run on it can be planned. Errors:
+// as checkPlacement() and withExpandedNodes().
 Result<spec::v1::ClusterSpec> withExpectedNodes(const spec::v1::ClusterSpec& spec);
 
 // Returns the cluster as it was before its nodes were allocated: without them and their job.

@@ -32,6 +32,7 @@ struct RankDevice {
   std::string kind;     // as in DeviceSpec.kind
   int number = 0;       // among the node's devices of this kind; several ranks may share a GPU
   int threads = 1;
+  cluster::DeviceFigures figures{};
 };
 // Returns the devices of a node's ranks, in rank order. Precondition: deviceCount() is at most
 // kMaxRanks.

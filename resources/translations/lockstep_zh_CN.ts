@@ -1805,6 +1805,76 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>the class is missing</source>
             <translation>缺少类别</translation>
+            <source>of it, CUDA contexts, workspaces and NCCL take %1</source>
+            <translation>其中 CUDA 上下文、工作区与 NCCL 占 %1</translation>
+        </message>
+        <message>
+            <source>%1; it is taken for an %2 until its node is connected</source>
+            <translation>%1；在其节点连接之前，按 %2 计</translation>
+        </message>
+        <message>
+            <source>GPUs are priced at %1 % of the peaks in the cluster: %2 TFLOP/s in %3, %4 GB/s of memory; connect the nodes to measure</source>
+            <translation>GPU 按集群中所写峰值的 %1 % 估价：%3 下 %2 TFLOP/s，显存 %4 GB/s；连接节点即可测量</translation>
+        </message>
+        <message>
+            <source>communication along axis %1 is priced at %2 GB/s</source>
+            <translation>沿轴 %1 的通信按 %2 GB/s 估价</translation>
+        </message>
+        <message>
+            <source>%1 is given for a device of kind cpu; expected kind: cuda</source>
+            <translation>为类型 cpu 的设备给出了 %1；应为 kind: cuda</translation>
+        </message>
+        <message>
+            <source>%1 and inside are both given; expected from and to, or inside</source>
+            <translation>同时给出了 %1 与 inside；应为 from 与 to，或 inside</translation>
+        </message>
+        <message>
+            <source>%1 is missing; expected from and to, or inside</source>
+            <translation>缺少 %1；应为 from 与 to，或 inside</translation>
+        </message>
+        <message>
+            <source>rails are adapters between nodes; expected it left out</source>
+            <translation>rails 是节点之间的网卡；应不写</translation>
+        </message>
+        <message>
+            <source>%1 links nodes; expected nvlink or pcie</source>
+            <translation>%1 连接的是节点；应为 nvlink 或 pcie</translation>
+        </message>
+        <message>
+            <source>%1 links the devices of a node; expected it with inside, or a kind of network</source>
+            <translation>%1 连接的是节点内的设备；应与 inside 一起使用，或改为一种网络</translation>
+        </message>
+        <message>
+            <source>no node has a name like %1</source>
+            <translation>没有名称形如 %1 的节点</translation>
+        </message>
+        <message>
+            <source>both ends are node %1; expected inside: %2, or another node</source>
+            <translation>两端都是节点 %1；应为 inside: %2，或另一个节点</translation>
+        </message>
+        <message>
+            <source>it never applies: earlier entries match the same nodes; expected it before them, or left out</source>
+            <translation>它从不适用：前面的条目匹配同样的节点；应放在它们之前，或不写</translation>
+        </message>
+        <message>
+            <source>[%1] is no range; expected numbers as [1-8] or [1,3,5-8]</source>
+            <translation>[%1] 不是范围；应为 [1-8] 或 [1,3,5-8] 这样的数字</translation>
+        </message>
+        <message>
+            <source>[%1] stands for more than %2 names</source>
+            <translation>[%1] 表示的名称多于 %2 个</translation>
+        </message>
+        <message>
+            <source>%1 stands for %2, and the node&apos;s name %3 for %4; expected as many</source>
+            <translation>%1 表示 %2 个，而节点名称 %3 表示 %4 个；应一样多</translation>
+        </message>
+        <message>
+            <source>there are more than %1 nodes</source>
+            <translation>节点多于 %1 个</translation>
+        </message>
+        <message>
+            <source>%1 stands for more than %2 names</source>
+            <translation>%1 表示的名称多于 %2 个</translation>
         </message>
         <message>
             <source>the energy of the run is not known: no node has told of its load</source>
@@ -4919,10 +4989,6 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>节点 %2 的 GPU %1</translation>
         </message>
         <message>
-            <source>it is assumed to be an %1 until its node is connected</source>
-            <translation>在连接其节点之前，按一块 %1 估计</translation>
-        </message>
-        <message>
             <source>use more ranks, a smaller batch or a smaller model, whose parameters and optimizer state are %1</source>
             <translation>请增加 rank、减小批次或缩小模型；模型的参数和优化器状态共 %1</translation>
         </message>
@@ -7381,10 +7447,6 @@ its last lines:
         <message>
             <source>address and interface are both given; expected one</source>
             <translation>同时给出了 address 和 interface；应只有一个</translation>
-        </message>
-        <message>
-            <source>gpus is given for a device of kind cpu; expected kind: cuda</source>
-            <translation>kind 为 cpu 的设备指定了 gpus；应为 kind: cuda</translation>
         </message>
         <message>
             <source>comm is nccl but parameter servers exchange through the host; expected shm or gloo</source>

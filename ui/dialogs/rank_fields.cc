@@ -59,7 +59,8 @@ void RankFields::setCluster(const std::optional<app::SpecText>& cluster) {
     form->addRow(label, ranks);
     if (nodes_.size() < kSeen) height += ranks->sizeHint().height() + kSpaceXs;
     connect(ranks, &QSpinBox::valueChanged, this, &RankFields::changed);
-    nodes_ << Node{name, ranks, written};
+    nodes_ << Node{name, ranks, written,
+                   static_cast<int>(cluster->nodeNames(path + ".name").size())};
   }
   setWidget(holder);  // deletes the one before
   setFixedHeight(std::max(1, height));
@@ -83,7 +84,7 @@ QStringList RankFields::changes() const {
 
 int RankFields::count() const {
   int out = 0;
-  for (const Node& one : nodes_) out += one.ranks->value();
+  for (const Node& one : nodes_) out += one.ranks->value() * one.count;
   return out;
 }
 

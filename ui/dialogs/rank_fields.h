@@ -33,6 +33,7 @@ class RankFields : public QScrollArea {
     QString name;
     QSpinBox* ranks;
     int written;
+    int count;  // nodes that the name stands for
   };
   QVector<Node> nodes_;
 };

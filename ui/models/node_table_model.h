@@ -12,6 +12,7 @@
 namespace lockstep::ui {
 
 struct NodeRow {
+  int item = 0;  // of the spec's nodes, which may stand for several
   QString name;
   QString target;  // "user@host:port", or "this machine"
   app::NodeState phase = app::NodeState::DISCONNECTED;

@@ -192,7 +192,8 @@ Status ClusterPage::addNode(const QString& yaml) {
 void ClusterPage::removeSelected() {
   const QModelIndexList chosen = table_->selectionModel()->selectedRows();
   if (chosen.isEmpty()) return;
-  showStatus(document()->removeItem("nodes", chosen.first().row(), tr("Remove host")));
+  showStatus(document()->removeItem("nodes", nodes_->rows()[chosen.first().row()].item,
+                                    tr("Remove host")));
 }
 
 void ClusterPage::preflight() {
@@ -242,6 +243,23 @@ void ClusterPage::documentChanged() {
   rebuildRows();
 }
 
+// A row for each name that an entry of the spec's nodes stands for.
+void ClusterPage::addRows(NodeRow row, const std::string& path, QVector<NodeRow>& rows) const {
+  const app::SpecText& spec = document()->spec();
+  std::vector<std::string> names = spec.nodeNames(path + ".name");
+  if (names.empty()) names.emplace_back();
+  const std::vector<std::string> hosts = spec.nodeNames(path + ".ssh.host");
+  const auto user = spec.value(path + ".ssh.user");
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    row.name = QString::fromStdString(names[i]);
+    row.target = tr("this machine");
+    if (!hosts.empty())
+      row.target = QString::fromStdString((user ? *user + "@" : std::string()) +
+                                          hosts[std::min(i, hosts.size() - 1)]);
+    rows << row;
+  }
+}
+
 void ClusterPage::rebuildRows() {
   const app::SpecText& spec = document()->spec();
   QVector<NodeRow> rows;
@@ -249,15 +267,7 @@ void ClusterPage::rebuildRows() {
   for (int i = 0; i < count; ++i) {
     const std::string path = "nodes[" + std::to_string(i) + "]";
     NodeRow row;
-    row.name = QString::fromStdString(spec.value(path + ".name").value_or(""));
-    const auto host = spec.value(path + ".ssh.host");
-    if (host) {
-      const auto user = spec.value(path + ".ssh.user");
-      row.target =
-          user ? QString::fromStdString(*user + "@" + *host) : QString::fromStdString(*host);
-    } else {
-      row.target = tr("this machine");
-    }
+    row.item = i;
     int ranks = 0;
     const int devices = spec.count(path + ".devices");
     for (int d = 0; d < devices; ++d) {
@@ -265,7 +275,7 @@ void ClusterPage::rebuildRows() {
       ranks += each ? std::max(1, atoi(each->c_str())) : 1;
     }
     row.ranks = std::max(1, ranks);
-    rows << row;
+    addRows(row, path, rows);
   }
   const QModelIndexList chosen = table_->selectionModel()->selectedRows();
   const QString chosenName =

@@ -69,6 +69,7 @@ class ClusterPage : public SpecPage {
   void placeParts();
   void connectParts();
   void rebuildRows();
+  void addRows(NodeRow row, const std::string& path, QVector<NodeRow>& rows) const;
   void takeStatus(int node);
   void takeLoad(int node);
   void addSeries();

@@ -326,6 +326,39 @@ class AdviceTest : public QObject {
     }
   }
 
+  // Unequal GPUs: a batch that is shared by their speed takes less time than equal shares.
+  void unequalGpusShareTheBatchBySpeed() {
+    for (const auto& [slow, fast, most] : {std::tuple{"A10", "A10", 1.0},
+                                           {"A10", "A100-SXM-80GB", 0.8},
+                                           {"V100-SXM-32GB", "H100-SXM-80GB", 0.8}}) {
+      const std::string cluster = fmt::format(
+          "name: drawn\nnodes:\n"
+          "  - {{name: 'a[1-2]', ssh: {{host: 'a[1-2]'}}, devices: [{{kind: cuda, count: 2, model: "
+          "{}}}]}}\n"
+          "  - {{name: 'b[1-2]', ssh: {{host: 'b[1-2]'}}, devices: [{{kind: cuda, count: 2, model: "
+          "{}}}]}}\n"
+          "links:\n  - {{from: '*', to: '*', kind: ndr, rails: 2}}\n",
+          slow, fast);
+      const Asked asked = ask(gptOf(6, 1024, 256, 256), cluster, fmt::format("{} {}", slow, fast));
+      AdviceOptions options;
+      options.mostPlans = 64;
+      options.precisions = {"fp16"};
+      options.pinned = {{"training.precision", "fp16"}, {"strategy.stages", "1"}};
+      const Advice advice = adviceOf(asked, options);
+      double even = 0, shared = 0;
+      for (const AdvisedStrategy& one : advice.best) {
+        double& least = one.choice.balanced ? shared : even;
+        if (least == 0) least = one.stepSeconds;
+        const auto preview = asked.previewWith(one.settings);
+        QVERIFY2(preview.ok(), asked.text.c_str());
+        QVERIFY(std::abs(preview->stepSeconds / one.stepSeconds - 1) < 0.01);
+      }
+      QVERIFY(even > 0);
+      QVERIFY2(most == 1 ? shared == 0 : shared > 0 && shared < most * even,
+               fmt::format("{}: {} and {}", asked.text, shared, even).c_str());
+    }
+  }
+
   void otherPrecisionsAreTriedWhereAsked() {
     const Asked asked = ask(gptOf(4, 1024, 128, 32), clusterOf(1, 4, "cuda"));
     AdviceOptions options;

@@ -3,6 +3,7 @@
 #include <QTest>
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "app/specs/spec_text.h"
 #include "engine/cluster/strategies.h"
@@ -168,14 +169,20 @@ class PreviewTest : public QObject {
       const auto tight = makePreview(requestFor(example, 2, "shm", given),
                                      {{needs->ranks[0].node, "h", 8, needed * 9 / 10}});
       QVERIFY(tight.ok());
-      QVERIFY2(tight->misfit && tight->misfit->remedies.size() == 1, example);
-      std::vector<std::string> sets = given;
-      for (const auto& [field, value] : tight->misfit->remedies[0])
-        sets.push_back(field + "=" + value);
-      const auto mended = makePreview(requestFor(example, 2, "shm", sets),
-                                      {{needs->ranks[0].node, "h", 8, needed * 9 / 10}});
-      QVERIFY(mended.ok());
-      QVERIFY2(!mended->misfit, tight->misfit->text().c_str());
+      QVERIFY2(
+          tight->misfit && !tight->misfit->remedies.empty() && tight->misfit->remedies.size() <= 3,
+          example);
+      double before = std::numeric_limits<double>::infinity();
+      for (const Remedy& remedy : tight->misfit->remedies) {
+        std::vector<std::string> sets = given;
+        for (const auto& [field, value] : remedy) sets.push_back(field + "=" + value);
+        const auto mended = makePreview(requestFor(example, 2, "shm", sets),
+                                        {{needs->ranks[0].node, "h", 8, needed * 9 / 10}});
+        QVERIFY(mended.ok());
+        QVERIFY2(!mended->misfit, tight->misfit->text().c_str());
+        QVERIFY2(mended->samplesPerSecond <= 1.001 * before, tight->misfit->text().c_str());
+        before = mended->samplesPerSecond;  // the fastest first
+      }
     }
   }
 
@@ -188,7 +195,8 @@ class PreviewTest : public QObject {
     for (const RankPreview& rank : needs->ranks) needed += rank.totalBytes();
     const auto tight = makePreview(request, {{needs->ranks[0].node, "h", 8, needed * 2 / 3}});
     QVERIFY(tight.ok() && tight->misfit);
-    QCOMPARE(tight->misfit->next.text(), std::string("set training.batch to 3999999"));
+    QVERIFY2(tight->misfit->next.text().starts_with("set training.batch to 3999999"),
+             tight->misfit->text().c_str());
   }
 
   // By the data sheet of a GPU until nodes are connected, and by precision; what cannot fit says
@@ -223,7 +231,7 @@ class PreviewTest : public QObject {
         return remark.text().find(words) != std::string::npos;
       });
     };
-    QVERIFY(says(narrow, "priced as NVIDIA A100 SXM 80 GB"));
+    QVERIFY(says(narrow, "priced as A100-SXM-80GB"));
     QVERIFY(says(narrow, "connect the nodes to measure"));
     QVERIFY(says(narrow, "50048 of the 50304 tokens of model.input.vocabulary never occur"));
     QVERIFY(!narrow.misfit);
@@ -244,6 +252,71 @@ class PreviewTest : public QObject {
     const Preview large = on({blocks(32, 32), "training.precision=fp32"}, 8);  // 6.6 billion
     QVERIFY(large.misfit.has_value());
     QVERIFY2(!large.misfit->remedies.empty(), large.misfit->text().c_str());
+  }
+
+  // The model of GPUs, or figures in its place, and the kind of links set the prices; what a rank's
+  // context takes counts.
+  void devicesByTheirModel() {
+    const auto on = [](const std::string& device, const std::string& links = "",
+                       std::vector<std::string> sets = {}) {
+      sets.insert(sets.begin(), {"training.batch=64", "training.evaluate_batch=64"});
+      LaunchRequest request;
+      request.spec =
+          loadRunSpec(lockstep::test::sourcePath("tests/gpu/gpt2-124m.yaml"), sets)->spec;
+      const auto cluster = completeClusterSpec(
+          "comm: nccl\nnodes:\n  - name: n[1-2]\n    ssh: {host: 'n[1-2]'}\n    devices: [{kind: "
+          "cuda, count: 4" +
+              device + "}]\n" + links,
+          "c.yaml");
+      if (!cluster.ok()) qFatal("%s", cluster.error().text().c_str());
+      request.cluster = cluster->spec;
+      auto made = makePreview(request, {});
+      if (!made.ok()) qFatal("%s", made.error().text().c_str());
+      return std::move(*made);
+    };
+    const auto computes = [](const Preview& preview) {
+      const RankPreview& rank = preview.ranks[0];
+      return rank.forward + rank.backward + rank.optimizer;
+    };
+    double before = std::numeric_limits<double>::infinity();
+    for (const char* model : {"T4", "A10", "A100-SXM-80GB", "H100-SXM-80GB", "B200-SXM-180GB"}) {
+      const double now = computes(on(fmt::format(", model: {}", model)));
+      QVERIFY2(now < before, model);
+      before = now;
+    }
+    // Without a model it is the assumed one, and its figures may be given.
+    const Preview plain = on("");
+    QCOMPARE(computes(on(", model: A100-SXM-80GB")), computes(plain));
+    QCOMPARE(computes(on(", tflops: 312, memory_gb_per_s: 2039")), computes(plain));
+    QVERIFY(computes(on(", model: H100-SXM-80GB, tflops: 156")) > computes(plain));
+    // Networks are slower than what is inside nodes.
+    double transfer = std::numeric_limits<double>::infinity();
+    for (const char* kind : {"10gbe", "100gbe", "ndr"}) {
+      const Preview made =
+          on(", model: A100-SXM-80GB",
+             fmt::format("links:\n  - {{from: 'n*', to: 'n*', kind: {}}}\n", kind));
+      const double now = made.ranks[0].transfer + made.ranks[0].hidden;
+      QVERIFY2(now < transfer, kind);
+      transfer = now;
+    }
+    // A GPU's memory is what tensors, context, workspaces and NCCL share.
+    std::int64_t needed = 0;
+    for (const RankPreview& rank : plain.ranks) needed = std::max(needed, rank.totalBytes());
+    const double gib = static_cast<double>(needed) / (1 << 30);
+    const auto fits = [&](double memory, double reserved) {
+      const Preview made =
+          on(fmt::format(", memory_gib: {:.6f}, reserved_gib: {:.6f}", memory, reserved));
+      if (made.misfit && !previewText(made).starts_with(made.misfit->text()))
+        qFatal("it is not said first");
+      return !made.misfit;
+    };
+    QVERIFY(fits(gib + 2.001, 2) && !fits(gib + 1.999, 2) && !fits(gib + 0.01, 0.5));
+    const Preview tight = on(fmt::format(", memory_gib: {:.6f}", gib + 0.1));
+    QVERIFY(tight.misfit.has_value());
+    QVERIFY2(tight.misfit->why.text().find("CUDA contexts, workspaces and NCCL take 1.0 GB") !=
+                 std::string::npos,
+             tight.misfit->text().c_str());
+    QVERIFY(!tight.misfit->remedies.empty() && tight.misfit->remedies.size() <= 3);
   }
 
   // What a spec can ask for, the planner knows; and a plan travels as its text.

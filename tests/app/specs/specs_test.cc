@@ -574,6 +574,68 @@ class SpecsTest : public QObject {
     }
   }
 
+  // A cluster of 128 nodes in ten lines; what is wrong stands where it is written.
+  void clustersByPattern() {
+    const std::string text =
+        "version: 1\n"
+        "name: big\n"
+        "nodes:\n"
+        "  - {name: login, roles: [evaluator]}\n"
+        "  - name: n[001-128]\n"
+        "    ssh: {host: 'n[001-128].big'}\n"
+        "    devices: [{kind: cuda, count: 8, model: H100-SXM-80GB}]\n"
+        "links:\n"
+        "  - {inside: 'n*', kind: nvlink-4}\n"
+        "  - {from: 'n*', to: 'n*', kind: ndr, rails: 8}\n";
+    const auto whole = completeClusterSpec(text, "big.yaml");
+    QVERIFY2(whole.ok(), whole.ok() ? "" : whole.error().text().c_str());
+    QCOMPARE(whole->spec->nodes_size(), 129);
+    QCOMPARE(whole->spec->nodes(17).name(), std::string("n017"));
+    QCOMPARE(whole->spec->nodes(17).ssh().host(), std::string("n017.big"));
+    QCOMPARE(specs::toCluster(*whole->spec, {}, {})->devices.size(), std::size_t{1024});
+    // As all its nodes it is the same.
+    const auto again = completeClusterSpec(toYaml(*whole->spec), "again.yaml");
+    QVERIFY2(again.ok(), again.ok() ? "" : again.error().text().c_str());
+    QCOMPARE(again->spec->SerializeAsString(), whole->spec->SerializeAsString());
+    const SpecText written = SpecText::parse(text, "big.yaml", SpecKind::kCluster);
+    QCOMPARE(written.cluster()->nodes_size(), 2);
+    QCOMPARE(written.nodeNames("nodes[1].name").size(), std::size_t{128});
+    QCOMPARE(written.nodeNames("nodes[1].ssh.host").back(), std::string("n128.big"));
+    QVERIFY(written.nodeNames("nodes[0].ssh.host").empty());
+    // An error about one of the nodes names the line of all of them.
+    const auto located =
+        written.locate(withRemedies(Error{.what = "x", .field = "nodes[77].devices[0].kind"},
+                                    {{{"nodes[77].devices[0].kind", "cpu"}}}));
+    QCOMPARE(located.path, std::string("nodes[1].devices[0].kind"));
+    QCOMPARE(located.line, 7);
+    QCOMPARE(located.remedies[0][0].field, std::string("nodes[1].devices[0].kind"));
+    for (const auto& [from, to, place, what] :
+         std::vector<std::tuple<std::string, std::string, std::string, std::string>>{
+             {"n[001-128]\n", "n[128-1]\n", "big.yaml:5:11: ", "[128-1] is no range"},
+             {"n[001-128].big", "n[001-127].big", "big.yaml:6:17: ", "stands for 127"},
+             {"n[001-128]\n", "login\n", "big.yaml:", "n[001-128].big stands for 128"},
+             {"inside: 'n*'", "inside: 'm*'", "big.yaml:9:14: ", "no node has a name like m*"},
+             {"kind: nvlink-4", "kind: nvlink-9", "big.yaml:9:28: ", "nvlink-9"},
+             {"kind: nvlink-4", "kind: hdr", "big.yaml:9:28: ", "hdr links nodes"},
+             {"to: 'n*', kind", "to: 'n129', kind", "big.yaml:10:", "there is no node n129"},
+             {"rails: 8}\n", "rails: 8}\n  - {from: n001, to: n002}\n",
+              "big.yaml:11:", "it never applies"},
+             {"model: H100-SXM-80GB", "model: H100", "big.yaml:7:", "H100"},
+             {"kind: cuda, count: 8", "kind: cpu, count: 8", "big.yaml:7:", "model is given"},
+             {"kind: cuda, count: 8", "kind: cuda, count: 64", "big.yaml:", "4096 ranks"}}) {
+      const auto wrong = completeClusterSpec(replaced(text, from, to), "big.yaml");
+      QVERIFY2(!wrong.ok(), to.c_str());
+      const std::string told = wrong.error().text();
+      QVERIFY2(told.starts_with(place) && told.find(what) != std::string::npos, told.c_str());
+    }
+    const auto fewer = withRanks(*whole, {"n[001-064]=4", "n1*=2"});
+    QVERIFY2(fewer.ok(), fewer.ok() ? "" : fewer.error().text().c_str());
+    QCOMPARE(fewer->spec->nodes(64).devices(0).count(), 4);
+    QCOMPARE(fewer->spec->nodes(65).devices(0).count(), 8);
+    QCOMPARE(fewer->spec->nodes(100).devices(0).count(), 2);
+    QVERIFY(!withRanks(*whole, {"m*=2"}).ok());
+  }
+
   void filesAndSets() {
     QTemporaryDir folder;
     const std::string root = folder.path().toStdString();

@@ -20,6 +20,26 @@ class PlanTextTest : public QObject {
     QVERIFY(verify(*parsed).ok());
   }
 
+  // What differs in numbers of names alone is told once.
+  void likeBodiesAreToldOnce() {
+    Plan plan = samplePlan();
+    plan::Program& program = plan.programs[0];
+    const std::string whole = text(plan);
+    QCOMPARE(briefText(plan), whole);  // its bodies differ in shapes
+    program.bodies[0].steps[0].name = "block1.norm2";
+    program.bodies[0].steps[2].attrs["key"] = std::int64_t{-17};
+    program.bodies[1] = program.bodies[0];
+    program.bodies[1].role = "other";
+    program.bodies[1].steps[0].name = "block13.norm2";
+    program.bodies[1].steps[2].attrs["key"] = std::int64_t{42};
+    const std::string brief = briefText(plan);
+    QVERIFY2(brief.find(fmt::format("like \"{}\"", program.bodies[0].role)) != std::string::npos,
+             brief.c_str());
+    QVERIFY(brief.find("block13") == std::string::npos);
+    program.bodies[1].steps[0].bytes += 1;
+    QVERIFY(briefText(plan).find("block13") != std::string::npos);
+  }
+
   void everyKindOfAttributeIsKept() {
     Plan plan = samplePlan();
     ir::Attrs& attrs = plan.programs[0].bodies[0].steps[2].attrs;

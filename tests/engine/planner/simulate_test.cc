@@ -1,6 +1,7 @@
 #include <QElapsedTimer>
 #include <QTest>
 
+#include "engine/cluster/assumed.h"
 #include "tests/engine/planner/random_requests.h"
 #include "tests/support/sanitizers.h"
 
@@ -89,6 +90,41 @@ class SimulateTest : public QObject {
     QCOMPARE(simulation.ranks[1].waiting, 0.0);
     for (const plan::Event& event : simulation.events) {
       if (event.kind == plan::EventKind::kWaiting) QCOMPARE(event.peer, 1);
+    }
+  }
+
+  // Ranks that run the same body compute at the rates of their own devices, until they are
+  // measured.
+  void othersWaitForASlowDevice() {
+    const auto fast = clusterOf(2);
+    const plan::Plan planned = planOf(request(fashionCnn(), 64, 64), fast);
+    const cluster::DeviceRates rates = cluster::assumedRates(fast.devices[0], "fp32");
+    for (const double slower : {1.0, 1.5, 4.0, 20.0}) {
+      cluster::Cluster unequal = fast;
+      unequal.devices[1].figures.peakFlops = rates.flopsPerSecond / slower / cluster::kReachedShare;
+      unequal.devices[1].figures.peakBytesPerSecond =
+          rates.bytesPerSecond / slower / cluster::kReachedShare;
+      planner::CostModel cost;
+      const plan::Plan plan = planOf(request(fashionCnn(), 64, 64), unequal);
+      QCOMPARE(plan.find("step")->bodies.size(), std::size_t{1});
+      const auto simulation = planner::simulate(plan, unequal, cost);
+      const Sums sums = sumsOf(plan);
+      QVERIFY(
+          close(simulation.stepSeconds, sums.compute + sums.collective + cost.stepOverheadSeconds));
+      const auto computes = [&](std::size_t rank) {
+        const auto& spent = simulation.ranks[rank];
+        return spent.forward + spent.backward + spent.optimizer;
+      };
+      QVERIFY(std::abs(computes(0) - sumsOf(planned).compute) <= 1e-3 * computes(0));
+      QVERIFY(close(computes(1), sums.compute));
+      QVERIFY(close(simulation.ranks[0].waiting, computes(1) - computes(0)));
+      const plan::Body& body = plan.find("step")->bodies[0];
+      for (const plan::Step& step : body.steps)
+        if (step.kind == plan::StepKind::kCompute)
+          cost.stepSeconds.emplace(planner::signature(body, step), 1e-3);
+      plan::Plan measured = plan;
+      planner::predict(measured, unequal, cost);
+      QCOMPARE(planner::simulate(measured, unequal, cost).ranks[0].waiting, 0.0);
     }
   }
 

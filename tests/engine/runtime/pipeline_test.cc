@@ -191,10 +191,16 @@ class PipelineTest : public QObject {
       std::vector<double> costs;
       for (std::uint64_t i = 0; i < 7; ++i)
         costs.push_back(static_cast<double>(randomBits(seed, i) % 20));
+      // of stages that are slower than others by so much
+      std::vector<double> slowness;
+      for (std::uint64_t s = 0; s < 3; ++s)
+        slowness.push_back(seed % 2 == 0 ? 1.0
+                                         : static_cast<double>(1 + randomBits(seed, 7 + s) % 4));
       const auto worst = [&](const Stages& stages) {
         std::vector<double> sums(3, 0);
         for (std::size_t i = 0; i < costs.size(); ++i)
-          sums[static_cast<std::size_t>(stages[i])] += costs[i];
+          sums[static_cast<std::size_t>(stages[i])] +=
+              costs[i] * slowness[static_cast<std::size_t>(stages[i])];
         return *std::max_element(sums.begin(), sums.end());
       };
       double best = 1e9;
@@ -204,7 +210,11 @@ class PipelineTest : public QObject {
           for (std::size_t i = a; i < 7; ++i) stages[i] = i < b ? 1 : 2;
           best = std::min(best, worst(stages));
         }
-      QCOMPARE(worst(passes::balanceStages(costs, 3)), best);
+      std::vector<std::vector<double>> ofStages(3, costs);
+      for (std::size_t s = 0; s < 3; ++s)
+        for (double& cost : ofStages[s]) cost *= slowness[s];
+      QCOMPARE(worst(passes::balanceStages(ofStages)), best);
+      if (seed % 2 == 0) QCOMPARE(worst(passes::balanceStages(costs, 3)), best);
     }
   }
 
