@@ -112,14 +112,16 @@ void remarkOnPrices(Preview& preview) {
           device.figures.model.empty() ? std::string(cluster::kAssumedGpu) : device.figures.model;
       if (!told.insert(model + figures).second) continue;
       preview.remarks.push_back(
-          isGiven ? message("GPUs are priced at {:.0f} % of the peaks in the cluster: {:.1f} "
-                            "TFLOP/s in {}, {:.0f} GB/s of memory; connect the nodes to measure",
-                            100 * cluster::kReachedShare, rates.flopsPerSecond / 1e12,
-                            preview.plan.precision, rates.bytesPerSecond / 1e9)
-                  : message("GPUs are priced as {} at {:.0f} % of its data sheet: {:.1f} TFLOP/s "
-                            "in {}, {:.0f} GB/s of memory; connect the nodes to measure",
-                            model, 100 * cluster::kReachedShare, rates.flopsPerSecond / 1e12,
-                            preview.plan.precision, rates.bytesPerSecond / 1e9));
+          isGiven ? message("GPUs are priced by the peaks in the cluster and what is reached of "
+                            "such: {:.1f} TFLOP/s in {}, {:.0f} GB/s of memory; connect the nodes "
+                            "to measure",
+                            rates.flopsPerSecond / 1e12, preview.plan.precision,
+                            rates.bytesPerSecond / 1e9)
+                  : message("GPUs are priced as {} by its data sheet and what is reached of such: "
+                            "{:.1f} TFLOP/s in {}, {:.0f} GB/s of memory; connect the nodes to "
+                            "measure",
+                            model, rates.flopsPerSecond / 1e12, preview.plan.precision,
+                            rates.bytesPerSecond / 1e9));
     }
     for (const auto& [axis, link] : preview.cluster.links)
       preview.remarks.push_back(message("communication along axis {} is priced at {:.1f} GB/s",

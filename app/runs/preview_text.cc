@@ -154,6 +154,49 @@ Result<Preview> parsePrediction(const std::string& text) {
   return out;
 }
 
+namespace {
+
+constexpr std::size_t kManyRanks = 64;
+
+std::string figuresText(const RankPreview& rank) {
+  return fmt::format(
+      "{:>7} {:>11} {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms\n",
+      rank.isServer() ? "server" : fmt::format("{}", rank.samples), mebibytes(rank.totalBytes()),
+      rank.data * 1e3, rank.forward * 1e3, rank.backward * 1e3, rank.waiting * 1e3,
+      rank.transfer * 1e3, rank.optimizer * 1e3);
+}
+
+// A row for each rank; where there are many, one for those that follow each other with the same
+// figures.
+std::string ranksText(const std::vector<RankPreview>& ranks) {
+  const bool isMany = ranks.size() > kManyRanks;
+  const auto row = [&](std::string_view rank, std::string_view node, std::string_view device) {
+    return isMany ? fmt::format("{:>9}  {:<18} {:<10} ", rank, node, device)
+                  : fmt::format("{:>4}  {:<12} {:<8} ", rank, node, device);
+  };
+  std::string out =
+      row("rank", "node", "device") +
+      fmt::format("{:>7} {:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "samples", "memory", "data",
+                  "forward", "backward", "waiting", "transfer", "optimizer");
+  for (std::size_t first = 0, end = 1; first < ranks.size(); first = end++) {
+    const RankPreview& rank = ranks[first];
+    const std::string figures = figuresText(rank);
+    while (isMany && end < ranks.size() && figuresText(ranks[end]) == figures) ++end;
+    const RankPreview& last = ranks[end - 1];
+    const std::string_view kind = std::string_view(rank.device).substr(0, rank.device.find(' '));
+    out += (end == first + 1
+                ? row(fmt::format("{}", rank.rank), rank.node, rank.device)
+                : row(fmt::format("{}-{}", rank.rank, last.rank),
+                      rank.node == last.node ? rank.node
+                                             : fmt::format("{} … {}", rank.node, last.node),
+                      kind)) +
+           figures;
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string previewText(const Preview& preview) {
   std::string out = preview.misfit ? preview.misfit->text() + "\n\n" : "";
   out += fmt::format(
@@ -161,18 +204,7 @@ std::string previewText(const Preview& preview) {
       preview.ranks.size(), preview.ranks.size() == 1 ? "rank" : "ranks", preview.comm,
       preview.plan.globalBatch, milliseconds(preview.stepSeconds), preview.samplesPerSecond,
       preview.measured ? "from costs measured on the nodes" : "from built-in costs, not measured");
-  out += fmt::format("{:>4}  {:<12} {:<8} {:>7} {:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
-                     "rank", "node", "device", "samples", "memory", "data", "forward", "backward",
-                     "waiting", "transfer", "optimizer");
-  for (const RankPreview& rank : preview.ranks)
-    out += fmt::format(
-        "{:>4}  {:<12} {:<8} {:>7} {:>11} {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms {:>6.3f} "
-        "ms "
-        "{:>6.3f} ms\n",
-        rank.rank, rank.node, rank.device,
-        rank.isServer() ? "server" : fmt::format("{}", rank.samples), mebibytes(rank.totalBytes()),
-        rank.data * 1e3, rank.forward * 1e3, rank.backward * 1e3, rank.waiting * 1e3,
-        rank.transfer * 1e3, rank.optimizer * 1e3);
+  out += ranksText(preview.ranks);
   if (!preview.ofProgram()) out += "\n" + energyOfStepText(predictedEnergy(preview)) + "\n";
   for (const Message& remark : preview.remarks) out += "\nnote: " + remark.text() + "\n";
   return out;

@@ -37,11 +37,13 @@ DeviceRates assumedRates(const Device& device, std::string_view precision) {
   DeviceRates rates;
   if (device.kind == "cuda") {
     const DeviceSheet& sheet = sheetOf(known);
-    rates = {kReachedShare * peakOf(sheet, precision), kReachedShare * sheet.memoryBytesPerSecond,
-             kKernelSeconds, known.memoryBytes > 0 ? known.memoryBytes : sheet.memoryBytes};
+    rates = {kReachedOfProducts * peakOf(sheet, precision),
+             kReachedOfMemory * sheet.memoryBytesPerSecond, kKernelSeconds,
+             known.memoryBytes > 0 ? known.memoryBytes : sheet.memoryBytes};
   }
-  if (known.peakFlops > 0) rates.flopsPerSecond = kReachedShare * known.peakFlops;
-  if (known.peakBytesPerSecond > 0) rates.bytesPerSecond = kReachedShare * known.peakBytesPerSecond;
+  if (known.peakFlops > 0) rates.flopsPerSecond = kReachedOfProducts * known.peakFlops;
+  if (known.peakBytesPerSecond > 0)
+    rates.bytesPerSecond = kReachedOfMemory * known.peakBytesPerSecond;
   return rates;
 }
 
@@ -55,12 +57,12 @@ Link assumedLink(std::string_view comm, bool betweenHosts) {
   if (comm == "gloo") return {"gloo", 1e-4, 2e9};             // loopback, or a 16 Gbit/s network
   if (comm != "nccl") return {std::string(comm), 5e-6, 5e9};  // host memory
   if (!betweenHosts) return assumedLinkInside(comm, {});
-  return {"nccl", 2e-5, kReachedShare * kInfiniband};
+  return {"nccl", 2e-5, kReachedOfLinks * kInfiniband};
 }
 
 Link assumedLinkInside(std::string_view comm, const DeviceFigures& device) {
   if (comm != "nccl") return assumedLink(comm, false);
-  return {"nccl", 2e-5, kReachedShare * sheetOf(device).linkBytesPerSecond};
+  return {"nccl", 2e-5, kReachedOfLinks * sheetOf(device).linkBytesPerSecond};
 }
 
 }  // namespace lockstep::cluster

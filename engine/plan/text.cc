@@ -129,13 +129,15 @@ void putStep(Out& out, std::size_t index, const Step& step, bool withSeconds) {
 
 bool isDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Returns the text without the numbers in names, of peers and of random numbers' keys.
+// Returns the text without the numbers in names, of peers, of random numbers' keys and of places in
+// the state arena.
 std::string withoutNumbers(std::string_view text) {
   std::string out;
   bool inName = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const std::string_view before = text.substr(0, i);
-    const bool isOther = before.ends_with("key ") || before.ends_with("peer ");
+    const bool isOther =
+        before.ends_with("key ") || before.ends_with("peer ") || before.ends_with(" state at ");
     if (text[i] == '"' && (i == 0 || text[i - 1] != '\\')) inName = !inName;
     if ((inName && isDigit(text[i])) || (isOther && (isDigit(text[i]) || text[i] == '-'))) {
       out += '#';
@@ -146,6 +148,19 @@ std::string withoutNumbers(std::string_view text) {
   }
   return out;
 }
+
+// In brief text: what a text is like that differs in numbers alone.
+class Alike {
+ public:
+  // Returns the name of the first such text; where this is it, "".
+  std::string firstLike(std::string_view text, std::string_view name) {
+    const auto [known, isNew] = names_.emplace(withoutNumbers(text), name);
+    return isNew ? std::string() : known->second;
+  }
+
+ private:
+  std::map<std::string, std::string> names_;
+};
 
 void putBody(Out& out, const Program& program, std::size_t index, bool withSeconds) {
   const Body& body = program.bodies[index];
@@ -168,21 +183,46 @@ void putBody(Out& out, const Program& program, std::size_t index, bool withSecon
 }
 
 void putProgram(Out& out, const Program& program, bool withSeconds, bool brief) {
-  std::map<std::string, std::string> roles;  // of the first bodies, by text without numbers
+  Alike alike;
   for (std::size_t i = 0; i < program.bodies.size(); ++i) {
     const std::string role = quoted(program.bodies[i].role);
     put(out, "  body {} ranks {} ", role, ranksText(program.bodyOfRank, static_cast<int>(i)));
     Out body;
     putBody(body, program, i, withSeconds);
-    if (brief) {
-      const auto [known, isNew] = roles.emplace(withoutNumbers(fmt::to_string(body)), role);
-      if (!isNew) {
-        put(out, "like {}\n", known->second);
-        continue;
-      }
-    }
-    put(out, "{{\n{}  }}\n", fmt::to_string(body));
+    const std::string like = brief ? alike.firstLike({body.data(), body.size()}, role) : "";
+    if (like.empty())
+      put(out, "{{\n{}  }}\n", fmt::to_string(body));
+    else
+      put(out, "like {}\n", like);
   }
+}
+
+void putState(Out& out, const Plan& plan, bool brief) {
+  Alike alike;
+  put(out, "state {} bytes {{\n", plan.stateBytes);
+  for (const StateSlot& slot : plan.state) {
+    put(out, "  {} {} {} at {}", quoted(slot.name), stateRoleName(slot.role), typeText(slot.type),
+        slot.offset);
+    if (slot.stage != 0) put(out, " stage {}", slot.stage);
+    if (slot.copies != 1) put(out, " copies {}", slot.copies);
+    if (!slot.axis.empty()) put(out, " along {}", quoted(slot.axis));
+    Out members;
+    for (const StateSlot::Member& member : slot.members) {
+      put(members, "    {} [{}] from {}", quoted(member.name), shapeText(member.shape),
+          member.element);
+      if (member.rows != 0) put(members, " rows {} {}", member.firstRow, member.rows);
+      if (!member.axis.empty()) put(members, " along {} dim {}", quoted(member.axis), member.dim);
+      put(members, "\n");
+    }
+    const std::string like = brief && members.size() > 0
+                                 ? alike.firstLike({members.data(), members.size()}, slot.name)
+                                 : "";
+    if (like.empty())
+      put(out, " {{\n{}  }}\n", fmt::to_string(members));
+    else
+      put(out, " like {}\n", quoted(like));
+  }
+  put(out, "}}\n");
 }
 
 std::string write(const Plan& plan, bool withSeconds, bool brief = false) {
@@ -204,23 +244,7 @@ std::string write(const Plan& plan, bool withSeconds, bool brief = false) {
   if (plan.isAsynchronous()) put(out, " staleness {}", plan.staleness);
   put(out, " cuts {}\n", listText(plan.batchCuts));
   put(out, "evaluate cuts {}\n", listText(plan.evaluateCuts));
-  put(out, "state {} bytes {{\n", plan.stateBytes);
-  for (const StateSlot& slot : plan.state) {
-    put(out, "  {} {} {} at {}", quoted(slot.name), stateRoleName(slot.role), typeText(slot.type),
-        slot.offset);
-    if (slot.stage != 0) put(out, " stage {}", slot.stage);
-    if (slot.copies != 1) put(out, " copies {}", slot.copies);
-    if (!slot.axis.empty()) put(out, " along {}", quoted(slot.axis));
-    put(out, " {{\n");
-    for (const StateSlot::Member& member : slot.members) {
-      put(out, "    {} [{}] from {}", quoted(member.name), shapeText(member.shape), member.element);
-      if (member.rows != 0) put(out, " rows {} {}", member.firstRow, member.rows);
-      if (!member.axis.empty()) put(out, " along {} dim {}", quoted(member.axis), member.dim);
-      put(out, "\n");
-    }
-    put(out, "  }}\n");
-  }
-  put(out, "}}\n");
+  putState(out, plan, brief);
   for (std::size_t stage = 0; stage < plan.schedule.size(); ++stage) {
     put(out, "schedule {}:", stage);
     bool begun = false;

@@ -109,7 +109,7 @@ class LinkRules {
 double bandwidthOf(const LinkSpec& link) {
   if (link.bandwidth_mbit() > 0) return link.bandwidth_mbit() * 1e6 / 8;
   const cluster::LinkSheet* sheet = cluster::findLinkSheet(link.kind());
-  return sheet == nullptr ? 0 : cluster::kReachedShare * sheet->bytesPerSecond;
+  return sheet == nullptr ? 0 : cluster::kReachedOfLinks * sheet->bytesPerSecond;
 }
 
 Status checkFields(const LinkSpec& link, const std::string& path) {

@@ -1805,16 +1805,20 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>the class is missing</source>
             <translation>缺少类别</translation>
+            <source>GPUs are priced by the peaks in the cluster and what is reached of such: %1 TFLOP/s in %2, %3 GB/s of memory; connect the nodes to measure</source>
+            <translation>GPU 按集群中所写峰值及其可达比例估价：%2 下 %1 TFLOP/s，显存 %3 GB/s；连接节点即可测量</translation>
+        </message>
+        <message>
+            <source>GPUs are priced as %1 by its data sheet and what is reached of such: %2 TFLOP/s in %3, %4 GB/s of memory; connect the nodes to measure</source>
+            <translation>GPU 按 %1 的数据手册及其可达比例估价：%3 下 %2 TFLOP/s，显存 %4 GB/s；连接节点即可测量</translation>
+        </message>
+        <message>
             <source>of it, CUDA contexts, workspaces and NCCL take %1</source>
             <translation>其中 CUDA 上下文、工作区与 NCCL 占 %1</translation>
         </message>
         <message>
             <source>%1; it is taken for an %2 until its node is connected</source>
             <translation>%1；在其节点连接之前，按 %2 计</translation>
-        </message>
-        <message>
-            <source>GPUs are priced at %1 % of the peaks in the cluster: %2 TFLOP/s in %3, %4 GB/s of memory; connect the nodes to measure</source>
-            <translation>GPU 按集群中所写峰值的 %1 % 估价：%3 下 %2 TFLOP/s，显存 %4 GB/s；连接节点即可测量</translation>
         </message>
         <message>
             <source>communication along axis %1 is priced at %2 GB/s</source>
@@ -5023,10 +5027,6 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>Gloo used a connection that was not made for it</source>
             <translation>Gloo 使用了另一个连接</translation>
-        </message>
-        <message>
-            <source>GPUs are priced as %1 at %2 % of its data sheet: %3 TFLOP/s in %4, %5 GB/s of memory; connect the nodes to measure</source>
-            <translation>GPU 按 %1 数据手册的 %2 % 计价：%4 下 %3 TFLOP/s，显存 %5 GB/s；连接节点后可实测</translation>
         </message>
         <message>
             <source>communication is priced at %1 GB/s%2</source>

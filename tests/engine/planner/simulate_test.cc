@@ -101,9 +101,10 @@ class SimulateTest : public QObject {
     const cluster::DeviceRates rates = cluster::assumedRates(fast.devices[0], "fp32");
     for (const double slower : {1.0, 1.5, 4.0, 20.0}) {
       cluster::Cluster unequal = fast;
-      unequal.devices[1].figures.peakFlops = rates.flopsPerSecond / slower / cluster::kReachedShare;
+      unequal.devices[1].figures.peakFlops =
+          rates.flopsPerSecond / slower / cluster::kReachedOfProducts;
       unequal.devices[1].figures.peakBytesPerSecond =
-          rates.bytesPerSecond / slower / cluster::kReachedShare;
+          rates.bytesPerSecond / slower / cluster::kReachedOfMemory;
       planner::CostModel cost;
       const plan::Plan plan = planOf(request(fashionCnn(), 64, 64), unequal);
       QCOMPARE(plan.find("step")->bodies.size(), std::size_t{1});

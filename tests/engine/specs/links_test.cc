@@ -299,7 +299,7 @@ class LinksTest : public QObject {
         const auto made = toCluster(spec, {}, strategy);
         QVERIFY2(made.ok(), messageOf(made.status()).toUtf8());
         const double adapter = 50e9, groups = tensor, ranks = 8.0 / tensor;
-        const double nvlink = cluster::kReachedShare * 450e9;
+        const double nvlink = cluster::kReachedOfLinks * 450e9;
         const double network = std::min(rails / groups, ranks) * adapter;
         QCOMPARE(made->links.at("data").bytesPerSecond,
                  tensor < 8 ? std::min(network, nvlink) : network);
@@ -324,7 +324,7 @@ class LinksTest : public QObject {
     strategy.set_stages(16);
     const auto made = toCluster(spec, {}, strategy);
     QVERIFY2(made.ok(), messageOf(made.status()).toUtf8());
-    const double share = cluster::kReachedShare;
+    const double share = cluster::kReachedOfLinks;
     QCOMPARE(made->links.at("model").bytesPerSecond, share * 31.5e9);  // the slower nodes
     QCOMPARE(made->links.at("data").bytesPerSecond, share * 25e9);
     QCOMPARE(made->links.at("stage").bytesPerSecond, share * 25e9);
