@@ -233,16 +233,6 @@ Result<std::optional<SpecText>> insertModel(YamlNode& root, const std::string& f
   return std::optional(std::move(model));
 }
 
-Status checkMeaning(spec::v1::RunSpec& spec) {
-  LOCKSTEP_TRY(specs::checkAndFill(spec));
-  if (spec.has_workload()) return {};
-  LOCKSTEP_ASSIGN(const models::Model model, specs::toModel(spec.model()));
-  Status described = models::describe(model).status();
-  if (!described.ok() && described.error().field.starts_with("layers"))
-    described.error().field = "model." + described.error().field;
-  return described;
-}
-
 // Locates an error, in the model's own file if it has one.
 SpecProblem locate(Error error, const SpecText& run, const std::optional<SpecText>& model) {
   if (!model || !error.field.starts_with("model")) return run.locate(error);
@@ -287,7 +277,7 @@ Result<RunSpecFile> completeRunSpec(const std::string& yaml, const std::string& 
     decode(root, file, *spec, nullptr, problems);
   }
   absoluteData(*spec, folderOf(file));
-  if (const Status status = checkMeaning(*spec); !status.ok())
+  if (const Status status = specs::checkAndFill(*spec); !status.ok())
     return errorOf(locate(status.error(), text, model), status.error().field, sets);
   return RunSpecFile{std::move(spec), yaml, file, sets};
 }

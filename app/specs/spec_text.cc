@@ -124,9 +124,10 @@ void SpecText::State::checkMeaning() {
   };
   if (run != nullptr) {
     filled = *run;
-    if (!tell(specs::checkAndFill(filled))) return fillRest();
-    if (filled.has_workload()) return;
-  } else if (cluster != nullptr) {
+    if (!tell(specs::checkAndFill(filled))) fillRest();
+    return;
+  }
+  if (cluster != nullptr) {
     const auto whole = specs::withExpectedNodes(*cluster);
     if (!tell(whole.status())) return;
     Status meant = specs::toCluster(*whole, {}, {}).status();
@@ -134,24 +135,13 @@ void SpecText::State::checkMeaning() {
     if (!meant.ok()) problems.push_back(atExpanded(meant.error()));
     return;
   }
+  *filled.mutable_model() = *model;
+  (void)specs::checkAndFill(filled);  // of a run with this model; its data are not of interest
   const auto built = specs::toModel(*model);
-  if (kind == SpecKind::kModel) {
-    *filled.mutable_model() = *model;
-    (void)specs::checkAndFill(filled);  // of a run with this model; its data are not of interest
-  }
-  if (!built.ok()) {
-    Error error = built.error();
-    if (kind == SpecKind::kModel && error.field.rfind("model.", 0) == 0) error.field.erase(0, 6);
-    tell(error);
-    return;
-  }
-  if (const auto described = models::describe(*built); !described.ok()) {
-    Error error = described.error();
-    if (kind == SpecKind::kRun && error.field.rfind("layers", 0) == 0) {
-      error.field = "model." + error.field;
-    }
-    tell(error);
-  }
+  if (built.ok()) return;
+  Error error = built.error();
+  if (error.field.starts_with("model.")) error.field.erase(0, 6);
+  tell(error);
 }
 
 // Defaults of training, strategy and recovery do not depend on a model and data that are not

@@ -11,15 +11,14 @@ Message makeMessage(fmt::string_view pattern, fmt::format_args arguments,
   std::string text, id;
   std::vector<Message> found;
   std::size_t next = 0;  // argument of the next "{}"
-  for (std::size_t at = 0; at < rest.size(); ++at) {
-    const char c = rest[at];
-    const bool twice = at + 1 < rest.size() && rest[at + 1] == c;
-    if ((c != '{' && c != '}') || twice) {
-      text += c;
-      id += c;
-      at += (c == '{' || c == '}') ? 1 : 0;
-      continue;
-    }
+  for (std::size_t at = 0; at < rest.size();) {
+    const std::size_t brace = std::min(rest.find_first_of("{}", at), rest.size());
+    const bool twice = brace + 1 < rest.size() && rest[brace + 1] == rest[brace];
+    const std::string_view plain = rest.substr(at, brace + (twice ? 1 : 0) - at);
+    text += plain;
+    id += plain;
+    at = brace + (twice ? 2 : 0);
+    if (twice || at == rest.size()) continue;
     const std::size_t end = rest.find('}', at);  // the pattern was checked when it was compiled
     const std::string_view place = rest.substr(at + 1, end - at - 1);
     const std::size_t colon = std::min(place.find(':'), place.size());
@@ -37,7 +36,7 @@ Message makeMessage(fmt::string_view pattern, fmt::format_args arguments,
     }
     text += found.back().text();
     id += fmt::format("%{}", found.size());
-    at = end;
+    at = end + 1;
   }
   if (found.empty()) return Message(std::move(text));
   return {std::move(text), std::move(id), std::move(found)};

@@ -19,15 +19,16 @@ namespace {
 // Decompresses a file piece by piece: plain, or all members of gzip.
 class Unpacker {
  public:
-  Unpacker(const std::string& path, const Sink& sink)
-      : path_(path), sink_(sink), piece_(kPiece, '\0') {}
+  // `largest`: of the pieces that the sink receives.
+  Unpacker(const std::string& path, const Sink& sink, std::size_t largest)
+      : path_(path), sink_(sink), largest_(largest) {}
   ~Unpacker() {
     if (gzip_) inflateEnd(&stream_);
   }
   Unpacker(const Unpacker&) = delete;
   Unpacker& operator=(const Unpacker&) = delete;
 
-  // Adds the next bytes of the file, at most kPiece; the first ones determine the format.
+  // Adds the next bytes of the file; the first ones determine the format.
   Status add(std::string_view packed) {
     if (!begun_) {
       begun_ = true;
@@ -36,6 +37,7 @@ class Unpacker {
         gzip_ = false;
         return makeError(Code::kResourceExhausted, "unpacking {}", path_);
       }
+      if (gzip_) piece_.resize(largest_);
     }
     if (!gzip_) return take(packed);
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
@@ -63,7 +65,6 @@ class Unpacker {
     if (gzip_ && !ended_) return dataLoss(path_, "the gzip stream is truncated");
     return {};
   }
-  static constexpr std::size_t kPiece = std::size_t{1} << 18;
 
  private:
   Status take(std::string_view bytes) {
@@ -79,12 +80,18 @@ class Unpacker {
   }
   const std::string& path_;
   const Sink& sink_;
-  std::string piece_;
+  const std::size_t largest_;
+  std::string piece_;  // of what gzip unpacks to
   z_stream stream_{};
   std::size_t size_ = 0;
   bool begun_ = false, gzip_ = false;
   bool ended_ = false;  // a member has ended and no other has begun
 };
+
+// How much of a file of that size is read at once: a small one needs no large buffer.
+std::size_t pieceOf(std::int64_t bytes) {
+  return static_cast<std::size_t>(std::clamp<std::int64_t>(bytes, 1 << 12, 1 << 18));
+}
 
 std::string_view kindOf(mode_t mode) {
   return S_ISFIFO(mode) ? "FIFO" : S_ISSOCK(mode) ? "socket" : S_ISDIR(mode) ? "folder" : "device";
@@ -154,9 +161,9 @@ Error endsEarly(const std::string& path, std::int64_t end, std::int64_t wanted) 
 Result<std::string> readContent(const std::string& path, bool hashed, const Sink& sink,
                                 const Progress& progress) {
   LOCKSTEP_ASSIGN(const OpenFile file, openRegular(path));
-  Unpacker unpacker(path, sink);
+  std::string piece(pieceOf(file.bytes), '\0');
+  Unpacker unpacker(path, sink, piece.size());
   Sha256 hash;
-  std::string piece(Unpacker::kPiece, '\0');
   for (std::int64_t done = 0;;) {
     const ssize_t count = read(file.fd.get(), piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;

@@ -35,8 +35,9 @@ std::string scratchFolder() {
 std::string scratchFile(std::string_view name, std::string_view bytes) {
   const std::string path = scratchFolder() + "/" + std::string(name);
   unlink(path.c_str());  // a file that is truncated may be written to the disk at once
-  std::ofstream(path, std::ios::binary | std::ios::trunc)
-      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  LOCKSTEP_CHECK(fd >= 0 && write(fd, bytes.data(), bytes.size()) == std::ssize(bytes), "{}", path);
+  close(fd);
   return path;
 }
 
@@ -63,6 +64,11 @@ std::string gzipOf(std::string_view bytes) {
 }  // namespace lockstep::fuzz
 
 #ifdef LOCKSTEP_FUZZ
+// Freed memory is kept from reuse up to 4 MB, more than an execution frees, instead of 256 MB,
+// which no cache holds: a third quicker.
+extern "C" const char* __asan_default_options() {
+  return "quarantine_size_mb=4:thread_local_quarantine_size_kb=64";
+}
 // With LOCKSTEP_FUZZ_SEEDS=FOLDER the fuzzer writes its seeds there and exits.
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
   lockstep::setLogLevel(lockstep::LogLevel::kError);

@@ -1,4 +1,6 @@
 // Messages and errors in their forms on the wire and in the history, and lines of logs.
+#include <nlohmann/json.hpp>
+
 #include "agent/base/line_collector.h"
 #include "app/runs/log_line.h"
 #include "app/runs/preview.h"
@@ -40,9 +42,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   if (nested.ParseFromString(text)) (void)specs::toJson(specs::fromText(nested));
   if (const auto preview = app::parsePrediction(text); preview.ok())
     (void)app::previewText(*preview);
-  app::RunDocuments documents;
-  documents.nodes = text;
-  (void)app::checkpointFoldersOf("r", documents);
+  if (nlohmann::json::accept(text)) {  // else it only says so, after the check of an empty spec
+    app::RunDocuments documents;
+    documents.nodes = text;
+    (void)app::checkpointFoldersOf("r", documents);
+  }
 
   agent::LineCollector lines;
   std::uint64_t dropped = 0;

@@ -10,10 +10,6 @@
 namespace lockstep::fuzz {
 namespace {
 
-// Most strings are not UTF-8 here, which protobuf would report each time.
-[[maybe_unused]] google::protobuf::LogHandler* const quiet =
-    google::protobuf::SetLogHandler(nullptr);
-
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;

@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "app/specs/spec_text.h"
-#include "engine/models/model.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 #include "tests/fuzz/fuzz.h"
@@ -55,8 +54,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   (void)specs::nodesWithRanks(cluster, run.strategy());
   (void)specs::checkDevices(cluster, run.training());
   if (!specs::checkAndFill(run).ok()) return 0;
-  const auto model = specs::toModel(run.model());
-  if (model.ok()) (void)models::describe(*model);
   const auto made = specs::toCluster(cluster, {}, run.strategy(), run.training());
   if (!made.ok()) return 0;
   (void)specs::allOnGpus(cluster, run);

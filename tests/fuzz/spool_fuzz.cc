@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/small_pages.h"
 
 namespace lockstep::fuzz {
 
@@ -22,7 +23,7 @@ std::vector<std::string> seeds() {
     last.mutable_finished();
     (*spool)->append(last);
   }
-  return {fileBytes(path), ""};
+  return {withSmallPages(path), ""};
 }
 
 }  // namespace lockstep::fuzz
