@@ -17,27 +17,6 @@ constexpr std::int64_t kWithinSteps = 20;
 const std::vector<std::pair<QString, QString>> kLongSteps = {{"batch: 64", "batch: 3072"},
                                                              {"epochs: 10", "epochs: 100"}};
 
-// Stops a process 150 ms of every 400 ms. At its end the process goes on.
-class Bursts : public QObject {
- public:
-  explicit Bursts(int pid) : pid_(pid) {
-    timer_.setTimerType(Qt::PreciseTimer);
-    timer_.callOnTimeout(this, [this] { next(); });
-    next();
-  }
-  ~Bursts() override { ::kill(pid_, SIGCONT); }
-
- private:
-  void next() {
-    stopped_ = !stopped_;
-    ::kill(pid_, stopped_ ? SIGSTOP : SIGCONT);
-    timer_.start(stopped_ ? 150 : 250);
-  }
-  int pid_;
-  bool stopped_ = false;
-  QTimer timer_;
-};
-
 }  // namespace
 
 class StudioSlowTest : public QObject {
@@ -87,17 +66,10 @@ class StudioSlowTest : public QObject {
     const auto named = watchNames();
     QVERIFY2(tests::wait([&] { return run->lastStep() >= 40; }), qPrintable(stateText()));
     QVERIFY2(named->isEmpty(), qPrintable(named->join('\n')));
-    int victim = 0;
-    for (const int pid : road_->processes("worker", road_->run())) {
-      QFile environment(QString("/proc/%1/environ").arg(pid));
-      if (environment.open(QIODevice::ReadOnly) &&
-          environment.readAll().split('\0').contains("LOCKSTEP_RANK=" + QByteArray::number(rank))) {
-        victim = pid;
-      }
-    }
+    const int victim = road_->workerOf(rank, road_->run());
     QVERIFY(victim > 0);
     const std::int64_t before = run->lastStep();
-    const Bursts bursts(victim);
+    const tests::Bursts bursts(victim);
     QVERIFY2(tests::wait([&] { return run->slow().has_value(); }, 30'000), qPrintable(stateText()));
     const std::int64_t steps = run->lastStep() - before;
     qInfo("named after %lld steps: %s; %s", static_cast<long long>(steps),
