@@ -83,6 +83,10 @@ class StudioSlowTest : public QObject {
         tests::wait([&] { return evidence->text().contains("Its process was suspended"); }, 10'000),
         qPrintable(evidence->text()));
     QVERIFY2(evidence->text().contains("Without this rank"), qPrintable(evidence->text()));
+    // By a replay, as soon as the history has its steps.
+    QVERIFY2(tests::wait([&] { return evidence->text().contains("replayed, with an error of"); }),
+             qPrintable(evidence->text()));
+    qInfo("%s", qPrintable(evidence->text()));
     profileIt(rank);
     findInCosts(rank);
     excludeIt(rank);
@@ -150,6 +154,8 @@ class StudioSlowTest : public QObject {
     QVERIFY2(tests::wait([&] { return cell(0, 0) == QString("rank %1").arg(rank); }),
              qPrintable(cell(0, 0)));
     QCOMPARE(cell(0, 1), QString("local%1").arg(rank + 1));
+    QTest::mouseClick(table->viewport(), Qt::LeftButton, {},  // another was the first before
+                      table->visualRect(table->model()->index(0, 0)).center());
     const auto* peers = page->findChild<QTableView*>("peerTable");
     QVERIFY(tests::wait([&] { return peers->model()->rowCount() > 7; }));
     // What can be done about it stands beside it.
