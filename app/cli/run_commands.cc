@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "app/cli/commands.h"
@@ -77,6 +78,39 @@ Status keptInHistory(const Globals& globals, const RunRow& row,
   return error;
 }
 
+// What a step would have taken without each rank that was slow, where its steps can be replayed.
+Status tellStragglerCosts(const Globals& globals, const RunRow& row, RunReport& report) {
+  constexpr std::size_t kMost = 4;  // a replay of a large plan takes about a second
+  LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+  LOCKSTEP_ASSIGN(const auto store, history->openRun(row.run));
+  std::vector<StragglerRow> slow;
+  for (const StragglerRow& one : store->stragglers()) {
+    if (one.rank < 0 || one.halted) continue;
+    const auto same = std::find_if(slow.begin(), slow.end(),
+                                   [&](const StragglerRow& it) { return it.rank == one.rank; });
+    if (same == slow.end())
+      slow.push_back(one);
+    else
+      same->lostSeconds += one.lostSeconds;
+  }
+  std::sort(slow.begin(), slow.end(), [](const StragglerRow& a, const StragglerRow& b) {
+    return a.lostSeconds > b.lostSeconds;
+  });
+  slow.resize(std::min(slow.size(), kMost));
+  std::vector<SlowRanks> ranks;
+  std::int64_t since = row.figures.steps;
+  for (const StragglerRow& one : slow) {
+    ranks.push_back({one.rank});
+    since = std::min(since, one.sinceStep);
+  }
+  if (ranks.empty()) return {};
+  LOCKSTEP_ASSIGN(const StepsWithout steps,
+                  stepsWithout(*history, row, ranks, row.figures.steps - since + 1));
+  for (const StragglerRow& one : slow)
+    if (!std::isnan(steps.without({one.rank}))) report.without(one, steps);
+  return {};
+}
+
 // Follows a run to its end. The first Ctrl-C stops it, the second kills it, or leaves it where it
 // is out of reach, the third leaves it.
 Result<RunResult> follow(const std::string& run, AskingSession& asking, const Globals& globals,
@@ -137,6 +171,7 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
       report.failed(kept.error());
       result.missing = "the history has not kept it";
     }
+    (void)tellStragglerCosts(globals, *row, report);  // not every run can be replayed
     return result;
   }
   if (!over) {

@@ -92,6 +92,19 @@ class JsonReport final : public RunReport {
     tellHeld();
     errorLine(error).print();
   }
+  void without(const StragglerRow& slow, const StepsWithout& steps) override {
+    tellHeld();
+    JsonLine("straggler_cost")
+        .add("rank", slow.rank)
+        .add("node", slow.node)
+        .add("first_step", steps.first)
+        .add("last_step", steps.last)
+        .add("step_seconds", steps.measuredSeconds)
+        .add("without_seconds", steps.without({slow.rank}))
+        .add("error", steps.error)
+        .add("text", withoutText(steps, slow.rank, slow.node))
+        .print();
+  }
   void finished(const RunResult& result) override {
     tell(story_.rest());
     tellHeld();
@@ -227,6 +240,9 @@ class PlainReport final : public RunReport {
     if (const std::string text = alertText(event); !text.empty()) progress(text);
   }
   void failed(const Error& error) override { put(stderr, "error: " + error.text() + "\n"); }
+  void without(const StragglerRow& slow, const StepsWithout& steps) override {
+    progress(withoutText(steps, slow.rank, slow.node));
+  }
   void finished(const RunResult& result) override {
     tell(story_.rest());
     if (!model().row().run.empty()) print(resultText(result));  // else the error says it all

@@ -18,6 +18,7 @@
 #include "app/runs/run_model.h"
 #include "app/runs/run_progress.h"
 #include "app/runs/run_update.h"
+#include "app/whatif/steps_without.h"
 
 namespace lockstep::app::cli {
 
@@ -50,6 +51,8 @@ class RunReport {
   virtual void idle() = 0;                           // about thirty times a second
   virtual void alert(const AlertEvent& event) = 0;   // after the update that raised or ended it
   virtual void failed(const Error& error) = 0;
+  // At the end, of a rank that was slow.
+  virtual void without(const StragglerRow& slow, const StepsWithout& steps) = 0;
   virtual void finished(const RunResult& result) = 0;  // last
   virtual const RunModel& model() const = 0;           // what has been told of the run
 };

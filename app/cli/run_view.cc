@@ -112,6 +112,11 @@ class LiveView final : public RunReport {
     put(stderr, style_.red("error:") + " " + error.text() + "\n");
   }
 
+  void without(const StragglerRow& slow, const StepsWithout& steps) override {
+    erase();
+    put(stderr, style_.yellow(withoutText(steps, slow.rank, slow.node)) + "\n");
+  }
+
   void finished(const RunResult& result) override {
     (void)story_.rest();
     progress_.clear();

@@ -1,5 +1,7 @@
 // `lockstep stragglers`: the ranks and nodes of a run by the time that the others waited for them.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
@@ -7,25 +9,34 @@
 #include "app/history/history.h"
 #include "app/runs/preview.h"
 #include "app/runs/rank_costs.h"
+#include "app/whatif/steps_without.h"
 
 namespace lockstep::app::cli {
 namespace {
 
+constexpr std::int64_t kMostSteps = std::numeric_limits<std::int64_t>::max();
+
 struct Shown {
+  std::unique_ptr<History> history;
   RunRow row;
   std::unique_ptr<RunStore> store;
   RankCosts costs;
-  std::vector<PeerFigure> figures;  // of the first rank
+  std::vector<PeerFigure> figures;       // of the first rank
+  std::optional<StepsWithout> replayed;  // none: the run cannot be replayed, or no rank was late
 };
 
+// What a step takes without the rank or node, by the replay; NaN: not known.
+double replayedSeconds(const Shown& run, const RankCost& cost) {
+  return run.replayed ? run.replayed->without(ranksOf(run.costs, cost)) : std::nan("");
+}
+
 Result<Shown> readCosts(const Globals& globals, const Arguments& arguments) {
-  LOCKSTEP_ASSIGN(const std::int64_t last,
-                  arguments.integer("last", 0, 1, std::numeric_limits<std::int64_t>::max()));
+  LOCKSTEP_ASSIGN(const std::int64_t last, arguments.integer("last", 0, 1, kMostSteps));
   Shown out;
-  LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
-  LOCKSTEP_ASSIGN(out.row, history->find(arguments.words()[0]));
-  LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(out.row.run));
-  LOCKSTEP_ASSIGN(out.store, history->openRun(out.row.run));
+  LOCKSTEP_ASSIGN(out.history, History::open(globals.home.historyFolder()));
+  LOCKSTEP_ASSIGN(out.row, out.history->find(arguments.words()[0]));
+  LOCKSTEP_ASSIGN(const RunDocuments documents, out.history->documents(out.row.run));
+  LOCKSTEP_ASSIGN(out.store, out.history->openRun(out.row.run));
   LOCKSTEP_ASSIGN(const StepMatrix matrix, storedSteps(*out.store, last));
   const PlanFacts plan = planFactsOf(documents);
   if (plan.isAsynchronous) {
@@ -78,7 +89,17 @@ void printJson(const Shown& run, const std::vector<RankCost>& costs) {
       .add("step_seconds", run.costs.stepSeconds)
       .add("at_most", run.costs.atMost)
       .print();
+  if (run.replayed)
+    JsonLine("replay")
+        .add("run", run.row.run)
+        .add("first_step", run.replayed->first)
+        .add("last_step", run.replayed->last)
+        .add("measured_seconds", run.replayed->measuredSeconds)
+        .add("error", run.replayed->error)
+        .add("spread", run.replayed->spread)
+        .print();
   for (const RankCost& cost : costs) {
+    const double replayed = replayedSeconds(run, cost);
     JsonLine line("cost");
     if (cost.rank >= 0) line.add("rank", cost.rank);
     line.add("node", cost.node)
@@ -88,7 +109,8 @@ void printJson(const Shown& run, const std::vector<RankCost>& costs) {
         .add("late_steps", cost.lateSteps)
         .add("first_late", cost.firstLate)
         .add("last_late", cost.lastLate)
-        .add("without_seconds", cost.withoutSeconds)
+        .add("without_seconds", std::isnan(replayed) ? cost.withoutSeconds : replayed)
+        .add("replayed", !std::isnan(replayed))
         .print();
   }
   for (const PeerFigure& figure : run.figures)
@@ -115,15 +137,25 @@ void printText(const Shown& run, const std::vector<RankCost>& costs) {
                   "steps",
                   "a step without it"};
   table.right = {!byNode, false, true, true, false, true, false, true};
-  for (const RankCost& cost : costs)
+  for (const RankCost& cost : costs) {
+    const double replayed = replayedSeconds(run, cost);
+    const bool isReplayed = !std::isnan(replayed);
     table.rows.push_back(
         {byNode ? printable(cost.node) : fmt::format("{}", cost.rank),
          byNode ? "" : printable(cost.node), durationText(cost.seconds),
          fmt::format("{:.1f} %", 100 * cost.share), std::string(phaseOf(cost)),
          fmt::format("{}", cost.lateSteps),
          cost.lateSteps > 0 ? fmt::format("{} to {}", cost.firstLate, cost.lastLate) : "",
-         millisecondsText(cost.withoutSeconds) + " ms"});
+         fmt::format("{}{} ms", run.replayed && !isReplayed ? "≈ " : "",
+                     millisecondsText(isReplayed ? replayed : cost.withoutSeconds))});
+  }
   put(stdout, table.text());
+  if (run.replayed)
+    put(stdout,
+        fmt::format("\na step without it: by a replay of steps {} to {}, {} ms each, with an error "
+                    "of {:+.1f} %; ≈ by the time that the others waited\n",
+                    run.replayed->first, run.replayed->last,
+                    millisecondsText(run.replayed->measuredSeconds), 100 * run.replayed->error));
   Table peers;
   peers.header = {"", fmt::format("rank {}", run.costs.ranks.front().rank), "median of the others"};
   peers.right = {false, true, true};
@@ -141,13 +173,19 @@ void printText(const Shown& run, const std::vector<RankCost>& costs) {
 
 int stragglersCommand(const Globals& globals, const Arguments& arguments) {
   const bool json = arguments.has("json");
-  const auto run = readCosts(globals, arguments);
+  auto run = readCosts(globals, arguments);
   if (!run.ok()) {
     report(run.error(), json);
     return exitCodeOf(run.error());
   }
   const bool byNode = arguments.has("nodes") && !run->costs.nodes.empty();
-  (json ? printJson : printText)(*run, byNode ? run->costs.nodes : run->costs.ranks);
+  const std::vector<RankCost>& costs = byNode ? run->costs.nodes : run->costs.ranks;
+  if (const std::vector<SlowRanks> late = lateRanks(run->costs, costs); !late.empty()) {
+    auto replayed =
+        stepsWithout(*run->history, run->row, late, *arguments.integer("last", 0, 1, kMostSteps));
+    if (replayed.ok()) run->replayed = std::move(*replayed);
+  }
+  (json ? printJson : printText)(*run, costs);
   return 0;
 }
 

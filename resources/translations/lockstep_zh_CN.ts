@@ -9204,6 +9204,10 @@ its last lines:
     <context>
         <name>lockstep::ui::RunPage</name>
         <message>
+            <source>Without this rank a step would take %1 instead of %2 (steps %3 to %4 replayed, with an error of %5).</source>
+            <translation>没有这个 rank，每步只需 %1，而不是 %2（重放第 %3 步到第 %4 步，误差 %5）。</translation>
+        </message>
+        <message>
             <source>Error of the replay</source>
             <translation>重放误差</translation>
         </message>
@@ -12322,6 +12326,10 @@ its last lines:
     <context>
         <name>lockstep::ui::CostsPanel</name>
         <message>
+            <source>Steps %1 to %2 replayed: %3, with an error of %4.</source>
+            <translation>重放第 %1 步到第 %2 步：%3，误差 %4。</translation>
+        </message>
+        <message>
             <source>Time that the others waited</source>
             <translation>其他 rank 等待的时间</translation>
         </message>
@@ -12396,6 +12404,10 @@ its last lines:
     </context>
     <context>
         <name>lockstep::ui::CostModel</name>
+        <message>
+            <source>The mean step, were it as fast as the others: by a replay of the measured steps, or (≈) by the time that the others waited</source>
+            <translation>如果它和其他 rank 一样快，每步的平均用时：由实测步骤的重放得出，或（≈）由其他 rank 等待的时间估计</translation>
+        </message>
         <message>
             <source>rank %1</source>
             <translation>rank %1</translation>

@@ -457,8 +457,8 @@ void shootRun(MainWindow* window, const QString& id, const QString& prefix) {
   RunPage* run = window->openRun(id);
   (void)QTest::qWaitFor([&] { return run->lossPlot()->sampleCount() > 0; }, 5000);
   shoot(window, prefix + "-run");
-  const app::Straggler slow{2,       "local3", 1.83,       0.00387,
-                            0.00213, 1240,     "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
+  const app::Straggler slow{1,       "local2", 1.83,       0.00387,
+                            0.00213, 1501,     "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
   showStraggler(run, slow);
   shoot(window, prefix + "-run-straggler");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);

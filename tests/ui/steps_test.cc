@@ -253,6 +253,13 @@ class StepsTest : public QObject {
     const auto* summary = page_->findChild<QLabel*>("costSummary");
     QVERIFY2(summary->text().startsWith(QString("Steps 6 to %1:").arg(kSteps)),
              qPrintable(summary->text()));
+    // The late one by a replay of its steps, with the error; the others as an estimate.
+    QVERIFY(wait([&] { return summary->text().contains("replayed"); }));
+    QVERIFY2(summary->text().contains(QString("Steps 6 to %1 replayed: ").arg(kSteps)) &&
+                 summary->text().endsWith("%."),
+             qPrintable(summary->text()));
+    QVERIFY(!cell(0, CostModel::kWithout).contains(QChar(0x2248)));
+    QVERIFY(cell(1, CostModel::kWithout).startsWith(QChar(0x2248)));
     // Its figures beside the others'; of another rank, when that is chosen.
     auto* peers = page_->findChild<QTableView*>("peerTable");
     const auto peersOf = [&] {

@@ -178,6 +178,10 @@ class StudioHome {
       figures.evalMetric = batch.epochs.back().evalMetric;
     }
     figures.samplesPerSecond = predicted.samplesPerSecond * 0.93;
+    figures.joules = 6.2 * steps;
+    figures.cost = figures.joules / 3.6e6 * 0.28;
+    figures.carbonGrams = figures.joules / 3.6e6 * 350;
+    figures.currency = "EUR";
     figures.weightsSha256 = "9b74c9897bac770ffc029102a200c5de41ad3f1e2b1f0e6c3a54d2d7f1e0aa11";
     return figures;
   }

@@ -41,6 +41,27 @@ inline const char* whyNoRuns() {
   return nullptr;
 }
 
+// Stops a process 150 ms of every 400 ms. At its end the process goes on.
+class Bursts : public QObject {
+ public:
+  explicit Bursts(int pid) : pid_(pid) {
+    timer_.setTimerType(Qt::PreciseTimer);
+    timer_.callOnTimeout(this, [this] { next(); });
+    next();
+  }
+  ~Bursts() override { ::kill(pid_, SIGCONT); }
+
+ private:
+  void next() {
+    stopped_ = !stopped_;
+    ::kill(pid_, stopped_ ? SIGSTOP : SIGCONT);
+    timer_.start(stopped_ ? 150 : 250);
+  }
+  int pid_;
+  bool stopped_ = false;
+  QTimer timer_;
+};
+
 class StudioRoad {
  public:
   explicit StudioRoad(app::Home home) { options_.home = std::move(home); }
@@ -221,6 +242,17 @@ class StudioRoad {
       }
     }
     return found;
+  }
+
+  // The worker of a rank; 0: there is none.
+  int workerOf(int rank, const QString& run) const {
+    for (const int pid : processes("worker", run)) {
+      QFile environment(QString("/proc/%1/environ").arg(pid));
+      if (environment.open(QIODevice::ReadOnly) &&
+          environment.readAll().split('\0').contains("LOCKSTEP_RANK=" + QByteArray::number(rank)))
+        return pid;
+    }
+    return 0;
   }
 
  private:

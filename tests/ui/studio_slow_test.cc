@@ -17,27 +17,6 @@ constexpr std::int64_t kWithinSteps = 20;
 const std::vector<std::pair<QString, QString>> kLongSteps = {{"batch: 64", "batch: 3072"},
                                                              {"epochs: 10", "epochs: 100"}};
 
-// Stops a process 150 ms of every 400 ms. At its end the process goes on.
-class Bursts : public QObject {
- public:
-  explicit Bursts(int pid) : pid_(pid) {
-    timer_.setTimerType(Qt::PreciseTimer);
-    timer_.callOnTimeout(this, [this] { next(); });
-    next();
-  }
-  ~Bursts() override { ::kill(pid_, SIGCONT); }
-
- private:
-  void next() {
-    stopped_ = !stopped_;
-    ::kill(pid_, stopped_ ? SIGSTOP : SIGCONT);
-    timer_.start(stopped_ ? 150 : 250);
-  }
-  int pid_;
-  bool stopped_ = false;
-  QTimer timer_;
-};
-
 }  // namespace
 
 class StudioSlowTest : public QObject {
@@ -87,17 +66,10 @@ class StudioSlowTest : public QObject {
     const auto named = watchNames();
     QVERIFY2(tests::wait([&] { return run->lastStep() >= 40; }), qPrintable(stateText()));
     QVERIFY2(named->isEmpty(), qPrintable(named->join('\n')));
-    int victim = 0;
-    for (const int pid : road_->processes("worker", road_->run())) {
-      QFile environment(QString("/proc/%1/environ").arg(pid));
-      if (environment.open(QIODevice::ReadOnly) &&
-          environment.readAll().split('\0').contains("LOCKSTEP_RANK=" + QByteArray::number(rank))) {
-        victim = pid;
-      }
-    }
+    const int victim = road_->workerOf(rank, road_->run());
     QVERIFY(victim > 0);
     const std::int64_t before = run->lastStep();
-    const Bursts bursts(victim);
+    const tests::Bursts bursts(victim);
     QVERIFY2(tests::wait([&] { return run->slow().has_value(); }, 30'000), qPrintable(stateText()));
     const std::int64_t steps = run->lastStep() - before;
     qInfo("named after %lld steps: %s; %s", static_cast<long long>(steps),
@@ -111,6 +83,10 @@ class StudioSlowTest : public QObject {
         tests::wait([&] { return evidence->text().contains("Its process was suspended"); }, 10'000),
         qPrintable(evidence->text()));
     QVERIFY2(evidence->text().contains("Without this rank"), qPrintable(evidence->text()));
+    // By a replay, as soon as the history has its steps.
+    QVERIFY2(tests::wait([&] { return evidence->text().contains("replayed, with an error of"); }),
+             qPrintable(evidence->text()));
+    qInfo("%s", qPrintable(evidence->text()));
     profileIt(rank);
     findInCosts(rank);
     excludeIt(rank);
@@ -178,6 +154,8 @@ class StudioSlowTest : public QObject {
     QVERIFY2(tests::wait([&] { return cell(0, 0) == QString("rank %1").arg(rank); }),
              qPrintable(cell(0, 0)));
     QCOMPARE(cell(0, 1), QString("local%1").arg(rank + 1));
+    QTest::mouseClick(table->viewport(), Qt::LeftButton, {},  // another was the first before
+                      table->visualRect(table->model()->index(0, 0)).center());
     const auto* peers = page->findChild<QTableView*>("peerTable");
     QVERIFY(tests::wait([&] { return peers->model()->rowCount() > 7; }));
     // What can be done about it stands beside it.

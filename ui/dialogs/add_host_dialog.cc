@@ -34,7 +34,7 @@ AddHostDialog::AddHostDialog(const QStringList& knownHosts, const QStringList& t
   host_->setObjectName("addHostHost");
   host_->setEditable(true);
   host_->addItems(knownHosts);
-  host_->setCurrentText({});
+  host_->setCurrentIndex(-1);  // Down: the first of them
   host_->setMinimumWidth(300);
   name_ = new QLineEdit(this);
   name_->setObjectName("addHostName");

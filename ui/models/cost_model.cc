@@ -67,19 +67,27 @@ QVariant alignment(bool right) {
 
 }  // namespace
 
-void CostModel::setCosts(std::vector<app::RankCost> costs) {
+void CostModel::setCosts(std::vector<app::RankCost> costs, std::vector<double> replayed) {
   const bool sameRows =
       costs.size() == costs_.size() &&
       std::equal(costs.begin(), costs.end(), costs_.begin(),
                  [](const auto& a, const auto& b) { return a.rank == b.rank && a.node == b.node; });
   if (!sameRows) beginResetModel();
   costs_ = std::move(costs);
+  replayed_ = std::move(replayed);
   if (!sameRows) return endResetModel();
   if (!costs_.empty()) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, kColumns - 1));
 }
 
 const app::RankCost* CostModel::at(int row) const {
   return row >= 0 && row < rowCount() ? &costs_[static_cast<std::size_t>(row)] : nullptr;
+}
+
+QString CostModel::withoutText(int row) const {
+  const auto at = static_cast<std::size_t>(row);
+  const bool isReplayed = at < replayed_.size() && !std::isnan(replayed_[at]);
+  const QString text = formatSeconds(isReplayed ? replayed_[at] : costs_[at].withoutSeconds);
+  return isReplayed || replayed_.empty() ? text : QString::fromUtf8("≈ %1").arg(text);
 }
 
 int CostModel::rowOf(int rank) const {
@@ -124,7 +132,7 @@ QVariant CostModel::data(const QModelIndex& index, int role) const {
                        .arg(formatCount(cost->lateSteps), formatCount(cost->firstLate),
                             formatCount(cost->lastLate));
     default:
-      return formatSeconds(cost->withoutSeconds);
+      return withoutText(index.row());
   }
 }
 
@@ -148,7 +156,11 @@ QVariant CostModel::headerData(int section, Qt::Orientation orientation, int rol
       return tip ? tr("Steps that it made longer by a quarter, with the first and the last")
                  : tr("Late in steps");
     default:
-      return tip ? tr("The mean step, were it as fast as the others") : tr("Step without it");
+      return !tip ? tr("Step without it")
+             : replayed_.empty()
+                 ? tr("The mean step, were it as fast as the others")
+                 : tr("The mean step, were it as fast as the others: by a replay of the measured "
+                      "steps, or (≈) by the time that the others waited");
   }
 }
 

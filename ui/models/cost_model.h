@@ -16,7 +16,9 @@ class CostModel : public QAbstractTableModel {
   enum Column { kName, kNode, kSeconds, kShare, kPhase, kLate, kWithout, kColumns };
   using QAbstractTableModel::QAbstractTableModel;
 
-  void setCosts(std::vector<app::RankCost> costs);
+  // `replayed`: by row what a replay says of a step without it, NaN: nothing; or empty.
+  void setCosts(std::vector<app::RankCost> costs, std::vector<double> replayed = {});
+  bool isReplayed() const { return !replayed_.empty(); }
   const app::RankCost* at(int row) const;  // null: there is none
   int rowOf(int rank) const;               // −1: there is none
   void retranslate();
@@ -27,7 +29,10 @@ class CostModel : public QAbstractTableModel {
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
  private:
+  QString withoutText(int row) const;
+
   std::vector<app::RankCost> costs_;
+  std::vector<double> replayed_;
 };
 
 class PeerModel : public QAbstractTableModel {

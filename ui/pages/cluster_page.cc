@@ -176,9 +176,14 @@ void ClusterPage::disconnectAll() {
 }
 
 void ClusterPage::addHost() {
-  QStringList taken;
-  for (const auto& row : nodes_->rows()) taken << row.name;
-  auto* dialog = new AddHostDialog(sshConfigHosts(workspace_.sshConfig()), taken, this);
+  QStringList taken, hosts = sshConfigHosts(workspace_.sshConfig());
+  const app::SpecText& spec = document()->spec();
+  for (int n = 0; n < spec.count("nodes"); ++n) {
+    const std::string path = "nodes[" + std::to_string(n) + "]";
+    taken << QString::fromStdString(spec.value(path + ".name").value_or(""));
+    hosts.removeAll(QString::fromStdString(spec.value(path + ".ssh.host").value_or("")));
+  }
+  auto* dialog = new AddHostDialog(hosts, taken, this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   connect(dialog, &QDialog::accepted, this,
           [this, dialog] { showStatus(addNode(dialog->nodeYaml())); });

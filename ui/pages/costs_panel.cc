@@ -9,6 +9,7 @@
 #include <QToolButton>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "app/history/history.h"
@@ -16,6 +17,7 @@
 #include "ui/models/cost_model.h"
 #include "ui/studio/background.h"
 #include "ui/studio/run_document.h"
+#include "ui/studio/without_reader.h"
 #include "ui/theme/format.h"
 #include "ui/widgets/tables.h"
 #include "ui/widgets/widgets.h"
@@ -45,7 +47,9 @@ struct CostsPanel::Answer {
 };
 
 CostsPanel::CostsPanel(RunDocument* document, QWidget* parent)
-    : QWidget(parent), document_(document) {
+    : QWidget(parent),
+      document_(document),
+      without_(new WithoutReader(document->historyFolder(), document->run().toStdString(), this)) {
   setObjectName("costsPanel");
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(0, kSpaceM, 0, 0);
@@ -104,7 +108,14 @@ CostsPanel::CostsPanel(RunDocument* document, QWidget* parent)
     if (answer_) take(Answer(*answer_));
     choose();
   });
-  connect(span_, &QComboBox::currentIndexChanged, this, &CostsPanel::read);
+  connect(span_, &QComboBox::currentIndexChanged, this, [this] {
+    without_->forget();
+    read();
+  });
+  connect(without_, &WithoutReader::changed, this, [this] {
+    showCosts();
+    showSummary();
+  });
   connect(costTable_->selectionModel(), &QItemSelectionModel::selectionChanged, this,
           &CostsPanel::choose);
   const auto showInMap = [this] {
@@ -180,8 +191,10 @@ void CostsPanel::take(Answer answer) {
   const int rank = chosenRank();
   const bool byNode = rows_->currentIndex() == 1;
   answer_ = std::make_unique<Answer>(std::move(answer));
+  without_->ask({app::lateRanks(answer_->costs, shownCosts()), span_->currentData().toInt(),
+                 document_->steps().steps()});
   taking_ = true;
-  costs_->setCosts(byNode ? answer_->costs.nodes : answer_->costs.ranks);
+  showCosts();
   int row = byNode ? 0 : std::max(0, costs_->rowOf(rank));
   if (byNode)
     for (const app::RankCost& one : answer_->costs.ranks)
@@ -194,6 +207,21 @@ void CostsPanel::take(Answer answer) {
   peers_->setFigures(answer_->figures, std::max(answer_->rank, 0));
   showSummary();
   showEmpty();
+}
+
+const std::vector<app::RankCost>& CostsPanel::shownCosts() const {
+  return rows_->currentIndex() == 1 ? answer_->costs.nodes : answer_->costs.ranks;
+}
+
+void CostsPanel::showCosts() {
+  if (!answer_) return;
+  std::vector<double> replayed;
+  if (const app::StepsWithout* steps = without_->answer())
+    for (const app::RankCost& cost : shownCosts())
+      replayed.push_back(steps->without(app::ranksOf(answer_->costs, cost)));
+  if (std::all_of(replayed.begin(), replayed.end(), [](double one) { return std::isnan(one); }))
+    replayed.clear();
+  costs_->setCosts(shownCosts(), std::move(replayed));
 }
 
 void CostsPanel::showEmpty() {
@@ -218,10 +246,16 @@ void CostsPanel::showSummary() {
   summary_->clear();
   if (!answer_ || answer_->costs.steps == 0) return;
   const app::RankCosts& all = answer_->costs;
-  summary_->setText(
+  QString text =
       (all.atMost ? tr("Steps %1 to %2: a step takes at most %3.")
                   : tr("Steps %1 to %2: a step takes %3."))
-          .arg(formatCount(all.first), formatCount(all.last), formatSeconds(all.stepSeconds)));
+          .arg(formatCount(all.first), formatCount(all.last), formatSeconds(all.stepSeconds));
+  if (const app::StepsWithout* replayed = costs_->isReplayed() ? without_->answer() : nullptr)
+    text +=
+        ' ' + tr("Steps %1 to %2 replayed: %3, with an error of %4.")
+                  .arg(formatCount(replayed->first), formatCount(replayed->last),
+                       formatSeconds(replayed->measuredSeconds), formatPercent(replayed->error, 1));
+  summary_->setText(text);
 }
 
 void CostsPanel::retranslate() {

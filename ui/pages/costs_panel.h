@@ -1,11 +1,15 @@
-// CostsPanel: the ranks and nodes of a run by the time that the others waited for them, and one of
-// them beside its peers. Reads in the background while it is in sight.
+// CostsPanel: the ranks and nodes of a run by the time that the others waited for them, with what a
+// step would take without the late ones, and one of them beside its peers. Reads and replays in the
+// background while it is in sight.
 #pragma once
 
 #include <QElapsedTimer>
 #include <QTimer>
 #include <QWidget>
 #include <memory>
+#include <vector>
+
+#include "app/runs/rank_costs.h"
 
 class QComboBox;
 class QLabel;
@@ -19,6 +23,7 @@ class Card;
 class CostModel;
 class PeerModel;
 class RunDocument;
+class WithoutReader;
 
 class CostsPanel : public QWidget {
   Q_OBJECT
@@ -43,11 +48,14 @@ class CostsPanel : public QWidget {
   struct Answer;
   void read();
   void take(Answer answer);
+  const std::vector<app::RankCost>& shownCosts() const;  // of ranks or nodes
+  void showCosts();
   void showSummary();
   void showEmpty();
   void choose();
 
   RunDocument* document_;
+  WithoutReader* without_;
   QTimer again_;  // while data arrive
   QElapsedTimer took_;
   bool reading_ = false, readAgain_ = false, changed_ = true, taking_ = false;

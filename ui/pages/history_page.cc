@@ -27,8 +27,9 @@ namespace lockstep::ui {
 namespace {
 
 constexpr int kColumnWidths[RunTableModel::kNotes] = {124, 100, 150, 160, 84, 62, 64,
-                                                      68,  92,  92,  84,  84, 120};
+                                                      80,  92,  92,  84,  84, 120};
 constexpr int kLeastNotes = 90;
+constexpr int kLeastTable = 150, kLeastPlot = 270;
 
 }  // namespace
 
@@ -44,7 +45,9 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   splitter->addWidget(plotCard_);
   splitter->setChildrenCollapsible(false);
   splitter->setSizes({360, 320});
-  body()->addWidget(splitter, 1);
+  tableCard_->setMinimumHeight(kLeastTable);
+  plotCard_->setMinimumHeight(kLeastPlot);
+  body()->addWidget(scrolled(splitter, this), 1);  // in a low window
   connectParts();
   retranslate();
   reload();

@@ -9,6 +9,7 @@
 #include <QScrollBar>
 #include <QSplitter>
 #include <QTabWidget>
+#include <QTimer>
 #include <QVBoxLayout>
 #include <algorithm>
 #include <cmath>
@@ -106,9 +107,17 @@ QWidget* LessonViewer::buildRight() {
   figureGrid_->setHorizontalSpacing(kSpaceS);
   figureGrid_->setVerticalSpacing(2);
   column->addWidget(figureBox_);
-  QScrollArea* area = scrolled(right, this);
-  area->setMinimumWidth(kLeastPicture);
-  return area;
+  right_ = scrolled(right, this);
+  right_->setMinimumWidth(kLeastPicture);
+  return right_;
+}
+
+void LessonViewer::fitRight() {
+  const int wanted =
+      right_->widget()->minimumSizeHint().width() + right_->verticalScrollBar()->sizeHint().width();
+  const QList<int> sizes = splitter_->sizes();
+  const int more = std::min(wanted - sizes[1], sizes[0] - left_->minimumWidth());
+  if (more > 0) splitter_->setSizes({sizes[0] - more, sizes[1] + more});
 }
 
 QWidget* LessonViewer::buildState() {
@@ -211,6 +220,7 @@ void LessonViewer::resizeEvent(QResizeEvent* event) {
   QWidget::resizeEvent(event);
   fitLeft();
   arrangeFigures();
+  QTimer::singleShot(0, this, &LessonViewer::fitRight);  // the splitter has its size then
 }
 
 void LessonViewer::showState() {

@@ -43,6 +43,7 @@ class LessonViewer : public QWidget {
   QWidget* buildState();
   void connectSession();
   void fitLeft();      // as wide as its buttons need
+  void fitRight();     // as wide as its sliders and picture need, where the text can give way
   void openPicture();  // that of the page
   void showScene();
   void showFigures();
@@ -52,6 +53,7 @@ class LessonViewer : public QWidget {
   LessonSession* session_;
   QSplitter* splitter_ = nullptr;
   QScrollArea* left_ = nullptr;
+  QScrollArea* right_ = nullptr;
   LessonText* text_ = nullptr;
   LessonExercises* exercises_ = nullptr;
   QTabWidget* tabs_ = nullptr;

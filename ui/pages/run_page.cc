@@ -6,6 +6,7 @@
 #include <QProgressBar>
 #include <QPushButton>
 #include <QSlider>
+#include <QTabBar>
 #include <QTabWidget>
 #include <QTableView>
 #include <QToolButton>
@@ -116,7 +117,7 @@ void RunPage::buildTabs() {
   column->setContentsMargins(0, 0, 0, 0);
   column->setSpacing(kSpaceM);
   column->addWidget(buildOverview(), 1);
-  straggler_ = new StragglerPanel(this);
+  straggler_ = new StragglerPanel(document_, this);
   column->addWidget(straggler_);  // in sight however low the window
   addPart("overview", overview);
   addPart("nodes", buildNodes());
@@ -224,6 +225,14 @@ void RunPage::resizeEvent(QResizeEvent* event) {
   constexpr int kRoomForId = 940;
   Page::resizeEvent(event);
   runId_->setVisible(width() >= kRoomForId);
+  fitTools();
+}
+
+// All tabs are in sight: the label of the slider gives way.
+void RunPage::fitTools() {
+  const int label = smoothLabel_->sizeHint().width() + kSpaceXs;
+  const int tools = tools_->layout()->sizeHint().width() + (smoothLabel_->isHidden() ? label : 0);
+  smoothLabel_->setVisible(tabs_->tabBar()->sizeHint().width() + tools <= width() - 2 * kSpaceL);
 }
 
 QUndoStack* RunPage::undoStack() {
@@ -462,7 +471,7 @@ void RunPage::restartRanks() {
 }
 
 void RunPage::refreshSlow() {
-  straggler_->refresh(*document_);
+  straggler_->refresh();
   refreshBreakdown();
 }
 
@@ -545,6 +554,8 @@ void RunPage::retranslate() {
   tabs_->setAccessibleName(tr("Parts of the run"));
   smoothLabel_->setText(tr("Smoothing"));
   smooth_->setAccessibleName(tr("Smoothing"));
+  smooth_->setToolTip(tr("Smoothing"));
+  fitTools();
   setTexts(pause_, tr("Pause the plots; data keep arriving"));
   setTexts(logX_, tr("Logarithmic x axis"));
   setTexts(xAxis_, tr("Label the x axis in steps, samples or tokens"));

@@ -72,6 +72,7 @@ class RunPage : public Page {
  private:
   void buildHead();
   void buildPlotTools();
+  void fitTools();
   void buildTabs();
   QWidget* buildOverview();
   QWidget* buildBreakdown(QWidget* page);

@@ -3,15 +3,25 @@
 #include <QHBoxLayout>
 #include <QToolButton>
 #include <QVBoxLayout>
+#include <cmath>
 
 #include "ui/studio/run_document.h"
+#include "ui/studio/without_reader.h"
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
 #include "ui/widgets/breakdown_bars.h"
 
 namespace lockstep::ui {
+namespace {
 
-StragglerPanel::StragglerPanel(QWidget* parent) : Card("stragglerPanel", parent) {
+constexpr std::int64_t kLeastSteps = 10;  // of a straggler, for a replay
+
+}  // namespace
+
+StragglerPanel::StragglerPanel(RunDocument* document, QWidget* parent)
+    : Card("stragglerPanel", parent),
+      document_(document),
+      without_(new WithoutReader(document->historyFolder(), document->run().toStdString(), this)) {
   who_ = makeLabel("stragglerWho", this);
   evidence_ = makeLabel("stragglerEvidence", this, "muted");
   for (QLabel* label : {who_, evidence_}) {
@@ -35,6 +45,7 @@ StragglerPanel::StragglerPanel(QWidget* parent) : Card("stragglerPanel", parent)
   who_->setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Maximum);
   evidence_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
   evidence_->setMinimumHeight(2 * evidence_->fontMetrics().lineSpacing());
+  QObject::connect(without_, &WithoutReader::changed, this, &StragglerPanel::refresh);
 }
 
 QString StragglerPanel::evidenceText(const app::SlowEvidence& evidence) const {
@@ -76,7 +87,31 @@ void StragglerPanel::retranslate() {
   setTexts(debug_, tr("Debug a rank: stacks, processes, kernel messages, a debugger"));
 }
 
-void StragglerPanel::refresh(const RunDocument& run) {
+void StragglerPanel::askWithout(const app::Straggler& slow) {
+  const std::int64_t step = document_->lastStep(), steps = step - slow.sinceStep + 1;
+  if (isVisible() && steps >= kLeastSteps) without_->ask({{{slow.rank}}, steps, step});
+}
+
+// By a replay of its steps, where there is one.
+QString StragglerPanel::withoutText(const app::Straggler& slow) const {
+  if (slow.link)
+    return tr("At its usual rate a step would take %1 instead of %2.")
+        .arg(formatSeconds(slow.withoutSeconds), formatSeconds(slow.stepSeconds));
+  const app::StepsWithout* replayed = without_->answer();
+  const double seconds = replayed ? replayed->without({slow.rank}) : std::nan("");
+  if (std::isnan(seconds) || replayed->last < slow.sinceStep)  // of an earlier time
+    return tr("Without this rank a step would take %1 instead of %2.")
+        .arg(formatSeconds(slow.withoutSeconds), formatSeconds(slow.stepSeconds));
+  return tr("Without this rank a step would take %1 instead of %2 (steps %3 to %4 replayed, with "
+            "an "
+            "error of %5).")
+      .arg(formatSeconds(seconds), formatSeconds(replayed->measuredSeconds),
+           formatCount(replayed->first), formatCount(replayed->last),
+           formatPercent(replayed->error, 1));
+}
+
+void StragglerPanel::refresh() {
+  const RunDocument& run = *document_;
   debug_->setEnabled(run.canDebug());
   exclude_->setEnabled(run.canExclude());
   for (QToolButton* button : {profile_, restart_}) button->setEnabled(run.canProfile());
@@ -118,9 +153,8 @@ void StragglerPanel::refresh(const RunDocument& run) {
     if (const QString why = evidenceText(slow->evidence); !why.isEmpty()) lines << why;
   }
   if (slow->withoutSeconds > 0) {
-    const QString text = slow->link ? tr("At its usual rate a step would take %1 instead of %2.")
-                                    : tr("Without this rank a step would take %1 instead of %2.");
-    lines << text.arg(formatSeconds(slow->withoutSeconds), formatSeconds(slow->stepSeconds));
+    if (!slow->link) askWithout(*slow);
+    lines << withoutText(*slow);
   }
   evidence_->setText(lines.join(' '));
 }

@@ -1,4 +1,5 @@
-// StragglerPanel: which rank or link of a run slows the others, and the evidence for it.
+// StragglerPanel: which rank or link of a run slows the others, the evidence for it, and what a
+// step would take without it.
 #pragma once
 
 #include <QCoreApplication>
@@ -7,18 +8,20 @@
 
 namespace lockstep::app {
 struct SlowEvidence;
-}
+struct Straggler;
+}  // namespace lockstep::app
 
 namespace lockstep::ui {
 
 class RunDocument;
+class WithoutReader;
 
 class StragglerPanel : public Card {
   Q_DECLARE_TR_FUNCTIONS(lockstep::ui::RunPage)
 
  public:
-  explicit StragglerPanel(QWidget* parent);
-  void refresh(const RunDocument& run);
+  StragglerPanel(RunDocument* document, QWidget* parent);
+  void refresh();
   QString who() const { return who_->text(); }
   QToolButton* profileButton() const { return profile_; }
   QToolButton* restartButton() const { return restart_; }
@@ -29,7 +32,11 @@ class StragglerPanel : public Card {
 
  private:
   QString evidenceText(const app::SlowEvidence& evidence) const;
+  QString withoutText(const app::Straggler& slow) const;
+  void askWithout(const app::Straggler& slow);
 
+  RunDocument* document_;
+  WithoutReader* without_;
   QLabel* who_ = nullptr;
   QLabel* evidence_ = nullptr;
   QToolButton* profile_ = nullptr;

@@ -2,6 +2,7 @@
 
 #include <QApplication>
 #include <QPainter>
+#include <QTableView>
 #include <algorithm>
 
 #include "ui/theme/theme.h"
@@ -195,6 +196,10 @@ QSize DetailDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelI
 
 QSize WrapDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const {
   QStyleOptionViewItem narrower = option;
+  if (const auto* table =
+          qobject_cast<const QTableView*>(option.widget))  // which forgets its spans
+    for (int i = 1; i < table->columnSpan(index.row(), index.column()); ++i)
+      narrower.rect.adjust(0, 0, table->columnWidth(index.column() + i), 0);
   narrower.rect.adjust(0, 0, -2 * kSpaceS, 0);
   return QStyledItemDelegate::sizeHint(narrower, index);
 }

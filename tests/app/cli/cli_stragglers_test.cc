@@ -106,6 +106,26 @@ class CliStragglersTest : public QObject {
     QVERIFY(costs[0]["late_steps"].toInt() > 0);
     QVERIFY(costs[0]["without_seconds"].toDouble() <
             shown.first("costs")["step_seconds"].toDouble());
+    // Told at the end of the run, of each that was named while it went on.
+    std::set<int> named, told;
+    for (const QJsonObject& over : result.all("straggler_over"))
+      if (!over["stopped"].toBool() && over["rank"].toInt() >= 0)
+        named.insert(over["rank"].toInt());
+    for (const QJsonObject& cost : result.all("straggler_cost")) {
+      told.insert(cost["rank"].toInt());
+      QVERIFY2(cost["without_seconds"].toDouble() > 0 && cost["step_seconds"].toDouble() > 0 &&
+                   cost["text"].toString().contains("replayed, with an error of"),
+               result.text());
+    }
+    QVERIFY2(told == named, result.text());
+    // Replayed, as whatif replays it.
+    QVERIFY2(costs[0]["replayed"].toBool(), shown.text());
+    const CliResult asked =
+        cli.run({"whatif", run, "--without", QString::number(costs[0]["rank"].toInt()), "--json"});
+    QCOMPARE(costs[0]["without_seconds"], asked.first("whatif")["step_seconds"]);
+    QCOMPARE(shown.first("replay")["error"], asked.first("replay")["error"]);
+    const CliResult text = cli.run({"stragglers", run});
+    QVERIFY2(text.out.contains("by a replay of steps"), text.text());
     const QString node = costs[0]["node"].toString();
     QVERIFY2(!node.isEmpty() && folder.endsWith("/" + node), qPrintable(folder + " " + node));
     std::set<QString> figures;
@@ -118,11 +138,11 @@ class CliStragglersTest : public QObject {
     const CliResult nodes = cli.run({"stragglers", run, "--nodes", "--json"});
     QCOMPARE(nodes.all("cost")[0]["node"].toString(), node);
     QVERIFY(!nodes.all("cost")[0].contains("rank"));
-    const CliResult text = cli.run({"stragglers", run, "--last", "50"});
-    QVERIFY2(text.exit == 0 && text.out.contains("median of the others"), text.text());
+    const CliResult last50 = cli.run({"stragglers", run, "--last", "50"});
+    QVERIFY2(last50.exit == 0 && last50.out.contains("median of the others"), last50.text());
     const int last = result.last()["steps"].toInt();
     const QString shownSteps = QString("steps %1 to %2").arg(last - 49).arg(last);
-    QVERIFY2(text.out.contains(shownSteps.toUtf8()), text.text());
+    QVERIFY2(last50.out.contains(shownSteps.toUtf8()), last50.text());
   }
 
   void whatCannotBeComparedIsSaid() {

@@ -11,6 +11,7 @@
 #include "app/specs/spec_text.h"
 #include "app/whatif/link_time.h"
 #include "app/whatif/planned_anew.h"
+#include "app/whatif/steps_without.h"
 #include "app/whatif/what_if.h"
 #include "engine/planner/replay.h"
 #include "lockstep/run/v1/telemetry.pb.h"
@@ -378,6 +379,25 @@ class WhatIfTest : public QObject {
     QCOMPARE(costs.ranks[0].rank, 2);
     QVERIFY2(near(costs.ranks[0].withoutSeconds, answer->stepSeconds, 0.05),
              said("without it", costs.ranks[0].withoutSeconds, answer->stepSeconds));
+    // What is shown of it is that answer, of its node too, with the error.
+    QCOMPARE(lateRanks(costs, costs.ranks), (std::vector<SlowRanks>{{2}}));
+    QCOMPARE(lateRanks(costs, costs.nodes), (std::vector<SlowRanks>{{2}}));
+    const auto shown = stepsWithout(*recorded.history, recorded.row, {{2}, {0, 1}, {9}});
+    QVERIFY2(shown.ok(), shown.ok() ? "" : shown.error().text().c_str());
+    QCOMPARE(shown->without({2}), answer->stepSeconds);
+    QVERIFY(shown->without({0, 1}) > answer->stepSeconds);
+    QVERIFY(std::isnan(shown->without({9})) && std::isnan(shown->without({1})));
+    QCOMPARE(shown->error, replayOf(run).error());
+    QCOMPARE(shown->first, run.steps.front());
+    QCOMPARE(shown->last, std::int64_t{kSteps});
+    const auto last = stepsWithout(*recorded.history, recorded.row, {{2}}, 40);
+    QVERIFY(last.ok());
+    QCOMPARE(last->first, std::int64_t{kSteps - 39});
+    const std::string text = withoutText(*last, 2, "n3");
+    QVERIFY2(text.starts_with("without rank 2 (n3) a step takes ") &&
+                 text.find(fmt::format("(steps {} to {} replayed", kSteps - 39, kSteps)) !=
+                     std::string::npos,
+             text.c_str());
   }
 
   // A run whose ranks compute and exchange slower than built-in costs say, planned for others.
