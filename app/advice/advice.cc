@@ -227,12 +227,7 @@ SearchSpace spaceOf(const LaunchRequest& request, const cluster::Cluster& cluste
       std::all_of(cluster.devices.begin(), cluster.devices.end(),
                   [&](const auto& device) { return device.node == cluster.devices[0].node; });
   space.precisions = options.precisions;
-  for (const cluster::Device& device : cluster.devices)
-    space.speeds.push_back(
-        cluster::assumedRates(device, request.spec->training().precision()).flopsPerSecond);
-  if (std::ranges::count(space.speeds, space.speeds.front()) ==
-      static_cast<std::ptrdiff_t>(space.speeds.size()))
-    space.speeds.clear();
+  space.devices = cluster.devices;
   return space;
 }
 

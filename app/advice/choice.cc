@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/cluster/assumed.h"
 #include "engine/cluster/strategies.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -139,18 +140,21 @@ void addServers(const SearchSpace& space, const Choice& current, std::vector<Cho
   }
 }
 
-// Of the batch, by the slowest of the ranks that share each part.
-std::string sharesText(const Choice& choice, const SearchSpace& space) {
+// The shares of the batch by the slowest of the ranks that have each; equal ones are none.
+std::string sharesBySpeed(const Choice& choice, const SearchSpace& space) {
   std::vector<double> slowest;
-  for (std::size_t rank = 0; rank < space.speeds.size(); ++rank) {
+  for (std::size_t rank = 0; rank < space.devices.size(); ++rank) {
     const std::size_t part = rank / static_cast<std::size_t>(choice.tensor);
-    if (part == slowest.size()) slowest.push_back(space.speeds[rank]);
-    slowest[part] = std::min(slowest[part], space.speeds[rank]);
+    const double speed =
+        cluster::assumedRates(space.devices[rank], choice.precision).flopsPerSecond;
+    if (part == slowest.size()) slowest.push_back(speed);
+    slowest[part] = std::min(slowest[part], speed);
   }
-  const double least = *std::min_element(slowest.begin(), slowest.end());
+  const auto [least, most] = std::minmax_element(slowest.begin(), slowest.end());
+  if (slowest.empty() || *least == *most) return {};
   std::string out;
   for (const double speed : slowest)
-    out += fmt::format("{}{:.4g}", out.empty() ? "" : ", ", speed / least);
+    out += fmt::format("{}{:.4g}", out.empty() ? "" : ", ", speed / *least);
   return fmt::format("[{}]", out);
 }
 
@@ -202,7 +206,7 @@ Result<Remedy> settingsFor(const spec::v1::RunSpec& spec, const Choice& current,
   if (strategy.pins_size() > 0 && (otherKind || choice.stages != current.stages))
     out.push_back({"strategy.pins", ""});
   if (choice.balanced)
-    out.push_back({"strategy.shares", sharesText(choice, space)});
+    out.push_back({"strategy.shares", sharesBySpeed(choice, space)});
   else if (writesShares(spec, current, choice, space))
     out.push_back({"strategy.shares", ""});
   if (otherKind && strategy.local_steps() != 0) out.push_back({"strategy.local_steps", "0"});
@@ -313,7 +317,7 @@ std::vector<Choice> refinementsOf(const Choice& choice, const SearchSpace& space
     out.push_back(choice);
     out.back().bucketBytes = bytes;
   }
-  if (!space.speeds.empty() && choice.stages == 1 && space.dataRanks(choice) > 1) {
+  if (choice.stages == 1 && !sharesBySpeed(choice, space).empty()) {
     out.push_back(choice);
     out.back().balanced = true;
   }

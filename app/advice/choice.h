@@ -41,7 +41,7 @@ struct SearchSpace {
   int layers = 1;
   std::int64_t batch = 1;
   bool oneNode = true;
-  std::vector<double> speeds;                 // of the workers' devices, where they differ
+  std::vector<cluster::Device> devices;       // of the workers
   std::map<std::string, std::string> pinned;  // options that keep their value, by path
   std::vector<std::string> precisions;        // besides the spec's own
 

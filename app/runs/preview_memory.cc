@@ -175,6 +175,9 @@ Error withRelief(Error misfit, const Preview& preview, const spec::v1::RunSpec& 
   std::vector<std::pair<double, Remedy>> found;  // seconds of a sample
   for (const Relief& relief : reliefs(spec, mesh, division)) {
     if (room->ranks * state / relief.division + room->reserved > room->available) continue;
+    const bool isTried =
+        std::ranges::any_of(found, [&](const auto& one) { return one.second == relief.remedy; });
+    if (isTried) continue;
     if (++tries > kReliefsTried || found.size() == kReliefsTold) break;
     auto other = std::make_shared<spec::v1::RunSpec>(spec);
     Status applied;

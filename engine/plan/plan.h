@@ -235,7 +235,8 @@ Result<Plan> parse(std::string_view text, std::string_view file = "plan");
 std::string hash(const Plan& plan);  // SHA-256 of the text without predicted seconds
 // Returns the text for people, without what is like something before it: a body that differs from
 // an earlier one of its program, or a slot's members from those of an earlier slot, in nothing but
-// numbers in names, as of layers, seeds and the stages it exchanges with. It says which one; parse() does not take it.
+// numbers in names, as of layers, seeds and the stages it exchanges with. It says which one;
+// parse() does not take it.
 std::string briefText(const Plan& plan);
 
 // Verifies that views lie in their base and buffers in the arena; that the uses of two overlapping

@@ -259,7 +259,8 @@ class PreviewTest : public QObject {
   void devicesByTheirModel() {
     const auto on = [](const std::string& device, const std::string& links = "",
                        std::vector<std::string> sets = {}) {
-      sets.insert(sets.begin(), {"training.batch=64", "training.evaluate_batch=64"});
+      sets.insert(sets.begin(), {"training.batch=64", "training.evaluate_batch=64",
+                                 "strategy.kind=multi-worker-mirrored"});
       LaunchRequest request;
       request.spec =
           loadRunSpec(lockstep::test::sourcePath("tests/gpu/gpt2-124m.yaml"), sets)->spec;
