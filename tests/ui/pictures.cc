@@ -51,7 +51,7 @@ namespace {
 
 QString folder;
 QSize size(1400, 900);
-bool lessonsAlone = false;
+bool lessonsAlone = false, withoutLessons = false;
 
 // Waits for background work and two frames, then takes the picture.
 void shoot(QWidget* widget, const QString& name) {
@@ -664,7 +664,7 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   window.show();
   window.restoreDefaultLayout();
   shoot(&window, prefix + "-welcome");
-  shootLearn(&window, prefix);
+  if (!withoutLessons) shootLearn(&window, prefix);
   if (lessonsAlone) return;
   ModelPage* model = shootModel(&window, prefix);
   shootProgram(&window, program, prefix);
@@ -693,9 +693,9 @@ int main(int argc, char** argv) {
   QApplication app(argc, argv);
   QApplication::setApplicationVersion("0.1.0");
   if (argc < 2) {
-    fprintf(
-        stderr,
-        "usage: ui_pictures FOLDER [light|dark|chinese|chinese-dark]... [WIDTHxHEIGHT] [learn]\n");
+    fprintf(stderr,
+            "usage: ui_pictures FOLDER [light|dark|chinese|chinese-dark]... [WIDTHxHEIGHT] "
+            "[learn|pages]\n");
     return 2;
   }
   folder = argv[1];
@@ -707,6 +707,8 @@ int main(int argc, char** argv) {
       size = QSize(word.section('x', 0, 0).toInt(), word.section('x', 1, 1).toInt());
     } else if (word == "learn") {
       lessonsAlone = true;
+    } else if (word == "pages") {
+      withoutLessons = true;
     } else {
       looks << word;
     }

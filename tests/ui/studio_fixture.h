@@ -77,6 +77,12 @@ class StudioHome {
     curves.addLoad(row.startedNs, gpus);
     curves.addLogs(row.startedNs);
     row.figures = figuresOf(curves.batch(), steps, predicted);
+    if (index == 0) {  // of the others it is not known
+      row.figures.joules = 6.2 * steps;
+      row.figures.cost = row.figures.joules / 3.6e6 * 0.28;
+      row.figures.carbonGrams = row.figures.joules / 3.6e6 * 350;
+      row.figures.currency = "EUR";
+    }
     store(row, documentsOf(example, row, predicted), curves.batch());
     return row.run;
   }
@@ -178,10 +184,6 @@ class StudioHome {
       figures.evalMetric = batch.epochs.back().evalMetric;
     }
     figures.samplesPerSecond = predicted.samplesPerSecond * 0.93;
-    figures.joules = 6.2 * steps;
-    figures.cost = figures.joules / 3.6e6 * 0.28;
-    figures.carbonGrams = figures.joules / 3.6e6 * 350;
-    figures.currency = "EUR";
     figures.weightsSha256 = "9b74c9897bac770ffc029102a200c5de41ad3f1e2b1f0e6c3a54d2d7f1e0aa11";
     return figures;
   }

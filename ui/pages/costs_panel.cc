@@ -98,6 +98,13 @@ CostsPanel::CostsPanel(RunDocument* document, QWidget* parent)
   fitColumns(peerTable_, PeerModel::kFigure, 9);
   peerCard_->body()->addWidget(peerTable_, 1);
   layout->addWidget(peerCard_, 1);
+  connectParts();
+  retranslate();
+}
+
+CostsPanel::~CostsPanel() = default;
+
+void CostsPanel::connectParts() {
   again_.setInterval(kEveryMs);
   connect(&again_, &QTimer::timeout, this, [this] {
     if (isVisible() && std::exchange(changed_, false)) read();
@@ -132,10 +139,7 @@ CostsPanel::CostsPanel(RunDocument* document, QWidget* parent)
   });
   connect(document_, &RunDocument::rowChanged, this, &CostsPanel::showSummary);
   connect(costTable_, &QTableView::activated, this, showInMap);
-  retranslate();
 }
-
-CostsPanel::~CostsPanel() = default;
 
 int CostsPanel::chosenRank() const {
   const app::RankCost* cost = costs_->at(costTable_->currentIndex().row());

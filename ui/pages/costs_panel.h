@@ -46,6 +46,7 @@ class CostsPanel : public QWidget {
 
  private:
   struct Answer;
+  void connectParts();
   void read();
   void take(Answer answer);
   const std::vector<app::RankCost>& shownCosts() const;  // of ranks or nodes

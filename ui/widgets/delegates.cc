@@ -196,10 +196,12 @@ QSize DetailDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelI
 
 QSize WrapDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const {
   QStyleOptionViewItem narrower = option;
-  if (const auto* table =
-          qobject_cast<const QTableView*>(option.widget))  // which forgets its spans
-    for (int i = 1; i < table->columnSpan(index.row(), index.column()); ++i)
-      narrower.rect.adjust(0, 0, table->columnWidth(index.column() + i), 0);
+  if (const auto* table = qobject_cast<const QTableView*>(option.widget)) {
+    const int spanned = table->columnSpan(index.row(), 0);  // which the table forgets
+    if (index.column() > 0 && index.column() < spanned) return {0, 0};
+    for (int column = 1; column < spanned; ++column)
+      narrower.rect.adjust(0, 0, table->columnWidth(column), 0);
+  }
   narrower.rect.adjust(0, 0, -2 * kSpaceS, 0);
   return QStyledItemDelegate::sizeHint(narrower, index);
 }
