@@ -1805,6 +1805,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>the class is missing</source>
             <translation>缺少类别</translation>
+        </message>
+        <message>
             <source>GPUs are priced by the peaks in the cluster and what is reached of such: %1 TFLOP/s in %2, %3 GB/s of memory; connect the nodes to measure</source>
             <translation>GPU 按集群中所写峰值及其可达比例估价：%2 下 %1 TFLOP/s，显存 %3 GB/s；连接节点即可测量</translation>
         </message>
