@@ -9,6 +9,7 @@
 #include "agent/supervisor/peers.h"
 #include "tests/agent/agent_node.h"
 #include "tests/agent/run_keys.h"
+#include "tests/support/sanitizers.h"
 
 using namespace lockstep;
 using namespace lockstep::agent_test;
@@ -16,6 +17,9 @@ using namespace lockstep::agent_test;
 namespace {
 
 using run::v1::Record;
+
+// Seconds; a step takes half a minute under a sanitizer.
+constexpr int kEnds = lockstep::test::kSanitized ? 1500 : 200;
 
 struct WithEvaluator {
   Node ranks{"n1"}, evaluator{"n2"};
@@ -61,7 +65,7 @@ struct WithEvaluator {
   // Ended well on both nodes.
   void expectSuccess() {
     for (auto& one : records) {
-      QVERIFY2(one->waitFinished(200), one->ended().c_str());
+      QVERIFY2(one->waitFinished(kEnds), one->ended().c_str());
       QVERIFY2(one->state() == run::v1::SUCCEEDED, one->error().c_str());
     }
     QCOMPARE(records[0]->lastStep(0), options.maxSteps);
@@ -131,7 +135,7 @@ class AgentEvaluationTest : public QObject {
     QVERIFY(node::v1::Supervisor::NewStub(channelTo(prepared.socket()))
                 ->Commit(deadline().get(), commit, &reply)
                 .ok());
-    QVERIFY2(alone.waitFinished(200), alone.ended().c_str());
+    QVERIFY2(alone.waitFinished(kEnds), alone.ended().c_str());
     const auto expected = alone.records().back().finished();
     QCOMPARE(expected.weights_sha256(), finished.weights_sha256());
     QVERIFY2(std::abs(expected.eval_loss() - finished.eval_loss()) <= 1e-6 * expected.eval_loss(),
@@ -145,7 +149,7 @@ class AgentEvaluationTest : public QObject {
     int pid = -1;
     QVERIFY(eventually(
         [&] { return (pid = evaluatingAt(nodes.options.run, nodes.evaluator.workdir())) > 0; },
-        100));
+        kEnds));
     kill(pid, SIGKILL);
     nodes.expectSuccess();
     const auto warnings = nodes.warnings();
