@@ -144,6 +144,8 @@ class CodeFilesTest : public QObject {
     fs::create_directories(at("home"));
     qputenv("HOME", at("home").c_str());
     qunsetenv("XDG_CONFIG_HOME");
+    // The test's own git must not write to a repository that the environment names.
+    for (const char* name : {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"}) qunsetenv(name);
   }
   void cleanup() {  // which Qt cannot with names that are not UTF-8
     for (const char* part : {"code", "copy"}) fs::remove_all(at(part));
