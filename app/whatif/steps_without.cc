@@ -60,9 +60,8 @@ std::vector<SlowRanks> lateRanks(const RankCosts& costs, const std::vector<RankC
 
 std::string withoutText(const StepsWithout& steps, int rank, const std::string& node) {
   return fmt::format(
-      "without rank {} ({}) a step takes {:.1f} ms instead of {:.1f} (steps {} to {} replayed, "
-      "with "
-      "an error of {:+.1f} %)",
+      "without rank {} ({}) a step takes {:.1f} ms instead of {:.1f} "
+      "(steps {} to {} replayed, with an error of {:+.1f} %)",
       rank, node, 1e3 * steps.without({rank}), 1e3 * steps.measuredSeconds, steps.first, steps.last,
       100 * steps.error);
 }

@@ -79,7 +79,8 @@ class Placer {
     return atProducer == convertedAtProducer_.end() ? placement(value) : atProducer->second;
   }
 
-  // Returns the producer of a group whose reduction it has noted.
+  // Places a node's values. Where they need a group to be reduced at its producer, notes that and
+  // returns the producer, from which placement is to go on again.
   Result<std::optional<ir::NodeId>> derive(ir::NodeId id) {
     const ir::Node& node = graph_.node(id);
     if (node.inputs.empty()) {

@@ -152,7 +152,7 @@ std::string withoutNumbers(std::string_view text) {
 // In brief text: what a text is like that differs in numbers alone.
 class Alike {
  public:
-  // Returns the name of the first such text; where this is it, "".
+  // Returns the name of an earlier text that is alike; "": there is none.
   std::string firstLike(std::string_view text, std::string_view name) {
     const auto [known, isNew] = names_.emplace(withoutNumbers(text), name);
     return isNew ? std::string() : known->second;

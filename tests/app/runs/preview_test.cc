@@ -285,7 +285,7 @@ class PreviewTest : public QObject {
       QVERIFY2(now < before, model);
       before = now;
     }
-    // Without a model it is the assumed one, and its figures may be given.
+    // A GPU without a model counts as the assumed one; figures in the spec replace its own.
     const Preview plain = on("");
     QCOMPARE(computes(on(", model: A100-SXM-80GB")), computes(plain));
     QCOMPARE(computes(on(", tflops: 312, memory_gb_per_s: 2039")), computes(plain));
