@@ -8720,6 +8720,58 @@ its last lines:
             <source>leave placement.requeue out, or launch with `lockstep run`</source>
             <translation>去掉 placement.requeue，或用 `lockstep run` 启动</translation>
         </message>
+        <message>
+            <source>the batch of run %1 cannot be divided anew now</source>
+            <translation>现在无法重新划分运行 %1 的批次</translation>
+        </message>
+        <message>
+            <source>a share of the batch is a number above 0</source>
+            <translation>批次的份额须为大于 0 的数</translation>
+        </message>
+        <message>
+            <source>the batch is divided anew, as was requested</source>
+            <translation>已按请求重新划分批次</translation>
+        </message>
+        <message>
+            <source>its program divides its batches itself</source>
+            <translation>其程序自行划分批次</translation>
+        </message>
+        <message>
+            <source>the batch cannot be divided by speed</source>
+            <translation>无法按速度划分批次</translation>
+        </message>
+        <message>
+            <source>%1 shares were given, and the batch is divided into %2</source>
+            <translation>给出了 %1 个份额，而批次分为 %2 份</translation>
+        </message>
+        <message>
+            <source>share %1 of %2 is less than one sample of %3</source>
+            <translation>第 %1 个份额（共 %2 个）不足 %3 个样本中的一个</translation>
+        </message>
+        <message>
+            <source>its batch was divided anew after step %1</source>
+            <translation>其批次在第 %1 步之后被重新划分</translation>
+        </message>
+        <message>
+            <source>divide a run's batch anew on request</source>
+            <translation>按请求重新划分运行的批次</translation>
+        </message>
+        <message>
+            <source>the batch could not be divided anew</source>
+            <translation>未能重新划分批次</translation>
+        </message>
+        <message>
+            <source>not all ranks have reported steps</source>
+            <translation>并非所有 rank 都报告了步</translation>
+        </message>
+        <message>
+            <source>all ranks have reported fewer than five steps with this division</source>
+            <translation>在此划分下，所有 rank 都报告过的步不足五个</translation>
+        </message>
+        <message>
+            <source>its ranks do not divide it</source>
+            <translation>它的各 rank 并不分担批次</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -9848,6 +9900,10 @@ its last lines:
         <message>
             <source>Select one of them in the heat map.</source>
             <translation>请在热力图中选择其中一步。</translation>
+        </message>
+        <message>
+            <source>Divide the batch by the speed of the ranks (lockstep rebalance)</source>
+            <translation>按各 rank 的速度划分批次（lockstep rebalance）</translation>
         </message>
     </context>
     <context>
@@ -12960,6 +13016,72 @@ its last lines:
         <message>
             <source>CO2 equivalent</source>
             <translation>二氧化碳当量</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::RebalanceDialog</name>
+        <message>
+            <source>Computing …</source>
+            <translation>正在计算…</translation>
+        </message>
+        <message>
+            <source>By steps %1 to %2 the batch is divided well: the ranks compute about equally long.</source>
+            <translation>依据第 %1 至 %2 步，批次划分得当：各 rank 的计算时间大致相等。</translation>
+        </message>
+        <message>
+            <source>By steps %1 to %2 a step takes %3, and would take about %4.</source>
+            <translation>依据第 %1 至 %2 步，每步耗时 %3，划分后约为 %4。</translation>
+        </message>
+        <message>
+            <source>Divide the batch by speed</source>
+            <translation>按速度划分批次</translation>
+        </message>
+        <message>
+            <source>Ranks that compute a sample faster get more of the batch. The run takes a checkpoint and continues from it so.</source>
+            <translation>计算样本较快的 rank 分得批次中较多的样本。该运行会先保存检查点，然后按此划分继续。</translation>
+        </message>
+        <message>
+            <source>Divide</source>
+            <translation>划分</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
+        <message>
+            <source>Samples of each rank</source>
+            <translation>各 rank 的样本数</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::RebalanceModel</name>
+        <message>
+            <source>Rank</source>
+            <translation>Rank</translation>
+        </message>
+        <message>
+            <source>Node</source>
+            <translation>节点</translation>
+        </message>
+        <message>
+            <source>A sample</source>
+            <translation>每样本</translation>
+        </message>
+        <message>
+            <source>Samples</source>
+            <translation>样本数</translation>
+        </message>
+        <message>
+            <source>Computes</source>
+            <translation>计算时间</translation>
+        </message>
+        <message>
+            <source>Proposed</source>
+            <translation>建议样本数</translation>
+        </message>
+        <message>
+            <source>Would compute</source>
+            <translation>建议的计算时间</translation>
         </message>
     </context>
 </TS>
