@@ -148,7 +148,8 @@ Status checkSameData(const Participants& participants, const DataHashes& copied)
       error.why =
           message("{} has SHA-256 {} here, {} there",
                   path == participants[i].paths.end() ? "" : path->second,
-                  at == participants[i].data.end() ? "none" : at->second, usual->data.at(name));
+                  at == participants[i].data.end() ? message("none") : Message(at->second),
+                  usual->data.at(name));
       error.next = "copy the same file to every node, or set data.copy_to_nodes";
       return error;
     }

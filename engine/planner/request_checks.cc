@@ -190,9 +190,9 @@ Status checkShares(const PlanRequest& request, int ranks, bool pipeline) {
       return refusal(
           message("strategy.shares[{}], {} of {}, leaves rank {} no sample of {}", rank,
                   request.shares[rank], fmt::join(request.shares, ", "), rank, samples),
-          message("every rank needs a sample of each {}", evaluation ? "evaluation step"
-                                                          : request.microBatches > 1 ? "micro-batch"
-                                                                                     : "step"),
+          evaluation                 ? message("every rank needs a sample of each evaluation step")
+          : request.microBatches > 1 ? message("every rank needs a sample of each micro-batch")
+                                     : message("every rank needs a sample of each step"),
           std::move(remedies));
     }
   }
