@@ -1859,6 +1859,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>[%1] 不是范围；应为 [1-8] 或 [1,3,5-8] 这样的数字</translation>
         </message>
         <message>
+            <source>%1 has several ranges; write what is left of it as several nodes</source>
+            <translation>%1 有多个范围；请把余下的节点分成几项书写</translation>
+        </message>
+        <message>
             <source>[%1] stands for more than %2 names</source>
             <translation>[%1] 表示的名称多于 %2 个</translation>
         </message>
@@ -12008,6 +12012,14 @@ its last lines:
         <message>
             <source>images of %1 × %2</source>
             <translation>%1 × %2 的图像</translation>
+        </message>
+        <message>
+            <source>images of %1 × %2 in color</source>
+            <translation>%1 × %2 的彩色图像</translation>
+        </message>
+        <message>
+            <source>images of %1 × %2 with %3 channels</source>
+            <translation>%1 × %2 的图像，%3 个通道</translation>
         </message>
         <message>
             <source>rows (numbers: %1, categories: %2)</source>

@@ -197,7 +197,8 @@ class SpreadTest : public QObject {
     std::vector<std::shared_ptr<Series>> lines;
     for (const auto& line : all) {
       lines.push_back(std::make_shared<Series>(line->name, 0));
-      for (std::size_t i = 0; i < 900; ++i) lines.back()->append(line->raw().x(i), line->raw().y(i));
+      for (std::size_t i = 0; i < 900; ++i)
+        lines.back()->append(line->raw().x(i), line->raw().y(i));
     }
     const auto goAhead = [&](std::size_t from) {
       for (std::size_t s = 0; s < lines.size(); ++s)
@@ -412,9 +413,8 @@ class SpreadTest : public QObject {
     addLines(view, "loopback", 3, 120, "loopback");
     QCustomPlot* canvas = shown(view);
     auto* legend = view.findChild<LegendBar*>("plotLegend");
-    QTRY_COMPARE(legend->entryNames(),
-                 (QStringList{"in, median of 50", "out, median of 50", "loopback0", "loopback1",
-                              "loopback2"}));
+    QTRY_COMPARE(legend->entryNames(), (QStringList{"in, median of 50", "out, median of 50",
+                                                    "loopback0", "loopback1", "loopback2"}));
     canvas->replot(QCustomPlot::rpImmediateRefresh);
     const QImage image = canvas->toPixmap().toImage();
     const auto at = [&](double y) { return image.pixelColor(pixelOf(canvas, 210, y)); };

@@ -102,8 +102,9 @@ class ToolsTest : public QObject {
                           pictures, "--skip-damaged"}));
     run(dialog);
     QVERIFY2(outcome(dialog).startsWith("Finished"), qPrintable(output(dialog)));
-    QVERIFY2(output(dialog).contains("left out") && output(dialog).contains("6 images of 2 classes"),
-             qPrintable(output(dialog)));
+    QVERIFY2(
+        output(dialog).contains("left out") && output(dialog).contains("6 images of 2 classes"),
+        qPrintable(output(dialog)));
     QVERIFY(QFile::exists(pictures + "-images.idx"));
     // Another beginning of the names stays while the folder changes.
     to->clear();

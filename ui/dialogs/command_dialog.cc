@@ -119,8 +119,8 @@ void CommandDialog::interrupt() {
 }
 
 QString CommandDialog::quoted(const QString& word) {
-  const bool isPlain = std::none_of(word.begin(), word.end(),
-                                    [](QChar c) { return c.isSpace() || c == u'"'; });
+  const bool isPlain =
+      std::none_of(word.begin(), word.end(), [](QChar c) { return c.isSpace() || c == u'"'; });
   return isPlain ? word : '"' + QString(word).replace('"', "\"\"\"") + '"';
 }
 

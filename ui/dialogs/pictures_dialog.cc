@@ -150,8 +150,7 @@ void PicturesDialog::browseFolder() {
 }
 
 void PicturesDialog::browseFile(QLineEdit* edit, bool save) {
-  auto* dialog =
-      new QFileDialog(this, save ? tr("Save as") : tr("Choose a file"), pathIn(edit));
+  auto* dialog = new QFileDialog(this, save ? tr("Save as") : tr("Choose a file"), pathIn(edit));
   dialog->setObjectName("picturesFileDialog");
   dialog->setAcceptMode(save ? QFileDialog::AcceptSave : QFileDialog::AcceptOpen);
   dialog->setAttribute(Qt::WA_DeleteOnClose);

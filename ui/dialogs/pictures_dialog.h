@@ -1,5 +1,5 @@
-// PicturesDialog: `lockstep make-data images` with a field for each of its options. The fields write
-// the command; it can be edited before it runs.
+// PicturesDialog: `lockstep make-data images` with a field for each of its options. The fields
+// write the command; it can be edited before it runs.
 #pragma once
 
 #include "ui/dialogs/command_dialog.h"

@@ -68,10 +68,10 @@ QStringList PlotView::spreadValues(double x) const {
     const auto at = static_cast<std::size_t>(part.spread);
     const Spread::Stretch* there =
         at < lines_->spreads().size() ? lines_->spreads()[at].spread.at(x) : nullptr;
-    out << (there == nullptr                     ? QString()
-            : part.part == SpreadPart::kMedian   ? range(there->median)
-            : part.part == SpreadPart::kMiddle   ? range(there->middle)
-                                                 : range(there->all));
+    out << (there == nullptr                   ? QString()
+            : part.part == SpreadPart::kMedian ? range(there->median)
+            : part.part == SpreadPart::kMiddle ? range(there->middle)
+                                               : range(there->all));
   }
   return out;
 }
@@ -81,8 +81,8 @@ void PlotView::refreshMarks() {
   for (const QString& name : keptNames_)
     if (const auto line = spreadLine(name)) kept_.push_back(line);
   const auto& all = lines_->series();
-  if (hovered_ && (!lines_->isOfSpread(*hovered_) ||
-                   std::find(all.begin(), all.end(), hovered_) == all.end()))
+  if (hovered_ &&
+      (!lines_->isOfSpread(*hovered_) || std::find(all.begin(), all.end(), hovered_) == all.end()))
     hovered_ = nullptr;
   for (const auto& line : marked_) line->markColor.reset();
   marked_ = kept_;

@@ -217,7 +217,8 @@ void SeriesPlottable::drawSpreads(QPainter& painter) {
   painter.restore();
 }
 
-// A stretch reaches to the next one; the median is at least a line, `more` pixels around its values.
+// A stretch reaches to the next one; the median is at least a line, `more` pixels around its
+// values.
 void SeriesPlottable::drawSpreadPart(QPainter& painter, const Spread& spread, const QColor& color,
                                      MinMax Spread::Stretch::*values, double more) const {
   const QRectF area = mKeyAxis->axisRect()->rect();

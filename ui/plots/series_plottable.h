@@ -41,7 +41,7 @@ class SeriesPlottable : public QCPAbstractPlottable {
   // Decides what is drawn as a spread, after lines have come, gone, or been shown or hidden.
   void regroup();
   const std::vector<SpreadLines>& spreads() const { return spreads_; }  // none: each line is drawn
-  bool isOfSpread(const Series& line) const;  // if it is visible
+  bool isOfSpread(const Series& line) const;                            // if it is visible
   // The line of a spread whose sample is nearest to a pixel; nullptr: there is none.
   std::shared_ptr<Series> nearest(QPointF pixel) const;
   void setEdged(bool on) { edged_ = on; }  // each line with an edge in the colour of the ground
@@ -72,7 +72,7 @@ class SeriesPlottable : public QCPAbstractPlottable {
   Lines series_;
   std::vector<SpreadLines> spreads_;
   bool isOne_ = false;  // spread, of all quantities
-  Lines alone_;  // those of no spread
+  Lines alone_;         // those of no spread
   QImage image_;
   bool edged_ = false;
 };

@@ -1,8 +1,8 @@
 // Spread: what many lines do together, for plots with more lines than can be told apart. x is cut
 // into stretches; for each it holds the range of all values and quartiles over the lines. A line
 // without a sample in a stretch takes part with its value between the samples around it. When
-// samples are appended or the last ones replaced, only the stretches from there on are made again, so
-// that the cost of a live plot follows what is new. Threads: one.
+// samples are appended or the last ones replaced, only the stretches from there on are made again,
+// so that the cost of a live plot follows what is new. Threads: one.
 #pragma once
 
 #include <cstdint>

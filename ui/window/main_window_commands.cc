@@ -205,8 +205,8 @@ void MainWindow::openCommand(std::function<CommandDialog::Texts()> texts, QStrin
   if (command.contains("%1")) {
     model = qobject_cast<ModelPage*>(currentPage());
     if (model && model->filePath().isEmpty()) model.clear();
-    command = command.arg(model ? CommandDialog::quoted(model->filePath())
-                                : QString("fashion-mlp"));
+    command =
+        command.arg(model ? CommandDialog::quoted(model->filePath()) : QString("fashion-mlp"));
   }
   auto* dialog = new CommandDialog(
       std::move(texts), "lockstep " + command, commandGlobals(),
