@@ -448,7 +448,7 @@ Status checkGpus(const node::v1::GpuSurvey& node, const std::vector<specs::RankD
     const auto [count, total] = load;
     if (total <= gpu.memory_bytes()) continue;
     Error error = makeError(Code::kResourceExhausted, "not enough memory on GPU {} for its {}",
-                            number, count == 1 ? "rank" : message("{} ranks", count));
+                            number, count == 1 ? message("rank") : message("{} ranks", count));
     error.why = message("{} {} MiB, {} has {} MiB", count == 1 ? "the rank needs" : "they need",
                         total >> 20, gpu.name(), gpu.memory_bytes() >> 20);
     error.next = "use a smaller batch, more micro-batches, strategy.recompute, or more ranks";

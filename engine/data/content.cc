@@ -93,8 +93,11 @@ std::size_t pieceOf(std::int64_t bytes) {
   return static_cast<std::size_t>(std::clamp<std::int64_t>(bytes, 1 << 12, 1 << 18));
 }
 
-std::string_view kindOf(mode_t mode) {
-  return S_ISFIFO(mode) ? "FIFO" : S_ISSOCK(mode) ? "socket" : S_ISDIR(mode) ? "folder" : "device";
+Message isOfKind(mode_t mode) {
+  return S_ISFIFO(mode)   ? message("it is a FIFO")
+         : S_ISSOCK(mode) ? message("it is a socket")
+         : S_ISDIR(mode)  ? message("it is a folder")
+                          : message("it is a device");
 }
 
 }  // namespace
@@ -128,7 +131,7 @@ Result<OpenFile> openRegular(const std::string& path) {
   if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     Error error =
         makeError(Code::kFailedPrecondition, "the data file {} is not a regular file", path);
-    error.why = message("it is a {}", kindOf(info.st_mode));
+    error.why = isOfKind(info.st_mode);
     error.next = "write its output to a file, and name that file in the run";
     return error;
   }

@@ -95,7 +95,7 @@ class Reader {
           message("line {}: it has {} columns, expected {}: a label, {} numbers and {} "
                   "categories, between {}",
                   number_, found, wanted, file_.numbers, file_.columns,
-                  separator_ == '\t' ? "tabs" : "commas"));
+                  separator_ == '\t' ? message("tabs") : message("commas")));
     LOCKSTEP_TRY(readLabel(rows));
     for (std::int64_t i = 0; i < file_.numbers; ++i) {
       const std::string_view text = cell();

@@ -1352,14 +1352,6 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>图片转换为数据集(&amp;P)…</translation>
         </message>
         <message>
-            <source>Pictures to a data set</source>
-            <translation>图片转换为数据集</translation>
-        </message>
-        <message>
-            <source>Makes files of images and labels of a folder of JPEG and PNG pictures, with one folder in it for each class. Write the folder, the size of the images and the beginning of the files&apos; names into the command.</source>
-            <translation>把一个装有 JPEG 和 PNG 图片的文件夹（其中每个文件夹为一类）转换为图像和标签文件。请在命令中填写该文件夹、图像的尺寸以及文件名的开头。</translation>
-        </message>
-        <message>
             <source>&amp;Learn</source>
             <translation>学习(&amp;L)</translation>
         </message>
@@ -1865,6 +1857,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>[%1] is no range; expected numbers as [1-8] or [1,3,5-8]</source>
             <translation>[%1] 不是范围；应为 [1-8] 或 [1,3,5-8] 这样的数字</translation>
+        </message>
+        <message>
+            <source>%1 has several ranges; write what is left of it as several nodes</source>
+            <translation>%1 有多个范围；请把余下的节点分成几项书写</translation>
         </message>
         <message>
             <source>[%1] stands for more than %2 names</source>
@@ -3355,6 +3351,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1 上没有空间放置代理：需要 %2 字节，%4 中剩余 %3 字节</translation>
         </message>
         <message>
+            <source>the node</source>
+            <translation>该节点</translation>
+        </message>
+        <message>
             <source>the node could not prepare the run</source>
             <translation>节点未能准备运行</translation>
         </message>
@@ -3679,8 +3679,16 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>该节点上的运行文件夹已被删除，或节点现在使用另一个工作文件夹</translation>
         </message>
         <message>
-            <source>it is a %1</source>
-            <translation>它是 %1</translation>
+            <source>it is a FIFO</source>
+            <translation>它是一个命名管道</translation>
+        </message>
+        <message>
+            <source>it is a socket</source>
+            <translation>它是一个套接字</translation>
+        </message>
+        <message>
+            <source>it is a device</source>
+            <translation>它是一个设备</translation>
         </message>
         <message>
             <source>its addresses: %1</source>
@@ -4355,6 +4363,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>第 %1 行：有 %2 列，应为 %3 列：一个标签、%4 个数值和 %5 个类别，分隔符为 %6</translation>
         </message>
         <message>
+            <source>tabs</source>
+            <translation>制表符</translation>
+        </message>
+        <message>
+            <source>commas</source>
+            <translation>逗号</translation>
+        </message>
+        <message>
             <source>line %1: column %2 is &quot;%3&quot;, expected a finite number or nothing</source>
             <translation>第 %1 行：第 %2 列为“%3”，应为有限的数或空</translation>
         </message>
@@ -4867,8 +4883,16 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>流水线同一阶段的各 rank 份额相等</translation>
         </message>
         <message>
-            <source>every rank needs a sample of each %1</source>
-            <translation>每个 rank 在每个 %1 中都需要一个样本</translation>
+            <source>every rank needs a sample of each step</source>
+            <translation>每个 rank 在每一步中都需要一个样本</translation>
+        </message>
+        <message>
+            <source>every rank needs a sample of each micro-batch</source>
+            <translation>每个 rank 在每个微批次中都需要一个样本</translation>
+        </message>
+        <message>
+            <source>every rank needs a sample of each evaluation step</source>
+            <translation>每个 rank 在每个评估步中都需要一个样本</translation>
         </message>
         <message>
             <source>strategy.shares has %1 numbers, and the batch is divided over %2 ranks</source>
@@ -4949,6 +4973,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>strategy.deterministic_parts is %1, but %2%3 cannot add up gradients in one order; expected 0</source>
             <translation>strategy.deterministic_parts 为 %1，但 %2%3 不能按同一顺序累加梯度；应为 0</translation>
+        </message>
+        <message>
+            <source> with stages</source>
+            <translation>（分阶段）</translation>
         </message>
         <message>
             <source>strategy.shares and strategy.deterministic_parts exclude each other; expected one of them</source>
@@ -5379,6 +5407,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>strategy.servers 为 %1，rank 总数不足（%2）；应更少，使至少一个 rank 参与计算</translation>
         </message>
         <message>
+            <source>is 1 rank</source>
+            <translation>只有 1 个 rank</translation>
+        </message>
+        <message>
             <source>cannot resolve %1</source>
             <translation>无法解析路径 %1</translation>
         </message>
@@ -5689,6 +5721,10 @@ its last lines:
         <message>
             <source>the node cannot compute on a GPU: %1</source>
             <translation>节点无法用 GPU 计算：%1</translation>
+        </message>
+        <message>
+            <source>see lockstep-agent selftest --device cuda there</source>
+            <translation>请在该节点上运行 lockstep-agent selftest --device cuda 查看</translation>
         </message>
         <message>
             <source>%1, or give the node devices of kind cpu</source>
@@ -6239,6 +6275,14 @@ its last lines:
             <translation>它出示 %1%2</translation>
         </message>
         <message>
+            <source>, and StrictHostKeyChecking is yes</source>
+            <translation>，而 StrictHostKeyChecking 为 yes</translation>
+        </message>
+        <message>
+            <source>, which was not accepted</source>
+            <translation>，未被接受</translation>
+        </message>
+        <message>
             <source>compare it with the host&apos;s own (ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub there), then accept it: --accept-host-key %1</source>
             <translation>请与该主机自己的密钥比对（在其上运行 ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub），然后接受：--accept-host-key %1</translation>
         </message>
@@ -6361,6 +6405,10 @@ its last lines:
         <message>
             <source>rank %1 takes part with %2%3</source>
             <translation>rank %1 参与的是 %2%3</translation>
+        </message>
+        <message>
+            <source> of another type or root</source>
+            <translation>（类型或根不同）</translation>
         </message>
         <message>
             <source>rank %1 takes no messages: %2</source>
@@ -6587,6 +6635,10 @@ its last lines:
             <translation>应为至少 %1 字节的已封印 memfd，实为 %2 字节%3</translation>
         </message>
         <message>
+            <source>, no memfd</source>
+            <translation>，不是 memfd</translation>
+        </message>
+        <message>
             <source>mapping the group&apos;s shared memory</source>
             <translation>映射组的共享内存</translation>
         </message>
@@ -6605,6 +6657,10 @@ its last lines:
         <message>
             <source>the gzip stream is corrupt (%1)</source>
             <translation>gzip 数据流已损坏（%1）</translation>
+        </message>
+        <message>
+            <source>no reason given</source>
+            <translation>未给出原因</translation>
         </message>
         <message>
             <source>the gzip stream is truncated</source>
@@ -6867,8 +6923,12 @@ its last lines:
             <translation>请给出更长的文本、使用其更多部分，或减少 model.input.shape 中的 token 数</translation>
         </message>
         <message>
-            <source>cannot allocate %1 MiB of %2 memory</source>
-            <translation>无法获得 %1 MiB 的%2内存</translation>
+            <source>cannot allocate %1 MiB of GPU memory</source>
+            <translation>无法获得 %1 MiB 的 GPU 内存</translation>
+        </message>
+        <message>
+            <source>cannot allocate %1 MiB of pinned memory</source>
+            <translation>无法获得 %1 MiB 的锁页内存</translation>
         </message>
         <message>
             <source>%1; %2 of %3 MiB of the GPU are free</source>
@@ -7175,8 +7235,12 @@ its last lines:
             <translation>另一层或输入已用此名称；应使用自己的名称</translation>
         </message>
         <message>
-            <source>%1 input%2; %3 expects %4</source>
-            <translation>%1 个输入%2；%3 需要 %4 个</translation>
+            <source>%1 takes one input, not %2</source>
+            <translation>%1 只接受一个输入，而不是 %2 个</translation>
+        </message>
+        <message>
+            <source>%1 takes two inputs, not %2</source>
+            <translation>%1 需要两个输入，而不是 %2 个</translation>
         </message>
         <message>
             <source>no later layer takes its output; expected it among the inputs of one, or the layer left out</source>
@@ -7671,6 +7735,26 @@ its last lines:
         <message>
             <source>%1 (not used: others can read it; chmod 600)</source>
             <translation>%1（未使用：他人可读；请 chmod 600）</translation>
+        </message>
+        <message>
+            <source>agent (no answer)</source>
+            <translation>代理（无应答）</translation>
+        </message>
+        <message>
+            <source>agent (1 key)</source>
+            <translation>代理（1 个密钥）</translation>
+        </message>
+        <message>
+            <source>agent (%1 keys)</source>
+            <translation>代理（%1 个密钥）</translation>
+        </message>
+        <message>
+            <source>keyboard-interactive (no answer)</source>
+            <translation>键盘交互（无应答）</translation>
+        </message>
+        <message>
+            <source>password (not given)</source>
+            <translation>密码（未提供）</translation>
         </message>
         <message>
             <source>%1 (cannot be read as a private key)</source>
@@ -8169,8 +8253,16 @@ its last lines:
             <translation>是否指 %1？</translation>
         </message>
         <message>
-            <source>run %1 cannot be shown over %2</source>
-            <translation>运行 %1 无法以 %2 为横轴显示</translation>
+            <source>run %1 cannot be shown over time</source>
+            <translation>运行 %1 无法以时间为横轴显示</translation>
+        </message>
+        <message>
+            <source>run %1 cannot be shown over samples</source>
+            <translation>运行 %1 无法以样本数为横轴显示</translation>
+        </message>
+        <message>
+            <source>run %1 cannot be shown over tokens</source>
+            <translation>运行 %1 无法以 token 数为横轴显示</translation>
         </message>
         <message>
             <source>the times of its steps are not recorded</source>
@@ -8555,6 +8647,10 @@ its last lines:
         <message>
             <source>Slurm job %1 was cancelled</source>
             <translation>Slurm 作业 %1 已取消</translation>
+        </message>
+        <message>
+            <source>Slurm does not list it any more</source>
+            <translation>Slurm 已不再列出它</translation>
         </message>
         <message>
             <source>Slurm job %1 could not be cancelled</source>
@@ -9190,6 +9286,14 @@ its last lines:
     </context>
     <context>
         <name>lockstep::ui::PlotView</name>
+        <message>
+            <source>%1, median of %2</source>
+            <translation>%1，%2 条线的中位数</translation>
+        </message>
+        <message>
+            <source>median of %1 others</source>
+            <translation>其余 %1 条线的中位数</translation>
+        </message>
         <message>
             <source>median</source>
             <translation>中位数</translation>
@@ -10345,6 +10449,89 @@ its last lines:
         <message>
             <source>Field</source>
             <translation>字段</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::PicturesDialog</name>
+        <message>
+            <source>Pictures to a data set</source>
+            <translation>图片转换为数据集</translation>
+        </message>
+        <message>
+            <source>Makes a file of images and one of labels from JPEG and PNG pictures. The folder has a folder of pictures for each class.</source>
+            <translation>把 JPEG 和 PNG 图片转换为一个图像文件和一个标签文件。该文件夹中，每个子文件夹为一类图片。</translation>
+        </message>
+        <message>
+            <source>Folder of the pictures</source>
+            <translation>图片文件夹</translation>
+        </message>
+        <message>
+            <source>Choose the folder of the pictures</source>
+            <translation>选择图片文件夹</translation>
+        </message>
+        <message>
+            <source>Choose the folder of the pictures.</source>
+            <translation>请选择图片文件夹。</translation>
+        </message>
+        <message>
+            <source>Choose a folder</source>
+            <translation>选择文件夹</translation>
+        </message>
+        <message>
+            <source>Files&apos; names begin with</source>
+            <translation>文件名开头</translation>
+        </message>
+        <message>
+            <source>Choose how the files&apos; names begin</source>
+            <translation>选择文件名开头</translation>
+        </message>
+        <message>
+            <source>Say how the files&apos; names begin.</source>
+            <translation>请填写文件名的开头。</translation>
+        </message>
+        <message>
+            <source>Classes as in</source>
+            <translation>类别沿用</translation>
+        </message>
+        <message>
+            <source>Choose the file of classes</source>
+            <translation>选择类别文件</translation>
+        </message>
+        <message>
+            <source>The -classes.txt of another set; empty: by name</source>
+            <translation>另一数据集的 -classes.txt；留空：按名称排列</translation>
+        </message>
+        <message>
+            <source>Height and width</source>
+            <translation>高和宽</translation>
+        </message>
+        <message>
+            <source>Height</source>
+            <translation>高</translation>
+        </message>
+        <message>
+            <source>Width</source>
+            <translation>宽</translation>
+        </message>
+        <message>
+            <source>Grey</source>
+            <translation>灰度</translation>
+        </message>
+        <message>
+            <source>Leave out damaged pictures</source>
+            <translation>跳过损坏的图片</translation>
+        </message>
+        <message>
+            <source>Browse…</source>
+            <translation>浏览…</translation>
+        </message>
+        <message>
+            <source>Save as</source>
+            <translation>另存为</translation>
+        </message>
+        <message>
+            <source>Choose a file</source>
+            <translation>选择文件</translation>
         </message>
     </context>
     <context>
@@ -11881,6 +12068,14 @@ its last lines:
         <message>
             <source>images of %1 × %2</source>
             <translation>%1 × %2 的图像</translation>
+        </message>
+        <message>
+            <source>images of %1 × %2 in color</source>
+            <translation>%1 × %2 的彩色图像</translation>
+        </message>
+        <message>
+            <source>images of %1 × %2 with %3 channels</source>
+            <translation>%1 × %2 的图像，%3 个通道</translation>
         </message>
         <message>
             <source>rows (numbers: %1, categories: %2)</source>

@@ -366,6 +366,14 @@ void DataPanel::cancel() {
 
 // ---- What is shown.
 
+// `shape`: height, width and, where the file has them, channels.
+QString DataPanel::imagesText(const std::vector<std::int64_t>& shape) {
+  const std::int64_t channels = shape.size() > 2 ? shape[2] : 1;
+  if (channels == 1) return tr("images of %1 × %2").arg(shape[0]).arg(shape[1]);
+  if (channels == 3) return tr("images of %1 × %2 in color").arg(shape[0]).arg(shape[1]);
+  return tr("images of %1 × %2 with %3 channels").arg(shape[0]).arg(shape[1]).arg(channels);
+}
+
 QString DataPanel::factsText() const {
   if (document_->kind() != app::SpecKind::kRun)
     return tr("A model in a file of its own names no data.");
@@ -374,7 +382,7 @@ QString DataPanel::factsText() const {
   QString of;
   switch (data_->kind()) {
     case DataKind::kImages:
-      of = tr("images of %1 × %2").arg(shape[0]).arg(shape[1]);
+      of = imagesText(shape);
       break;
     case DataKind::kRows:
       of = tr("rows (numbers: %1, categories: %2)").arg(shape[0]).arg(shape[1]);
