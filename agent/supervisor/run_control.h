@@ -136,6 +136,7 @@ class RunControl {
 
   // Workers
   void committed();
+  void tellSetup();
   void form();
   Nanoseconds formationLimit() const;
   Status startWorkers();

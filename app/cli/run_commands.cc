@@ -313,6 +313,7 @@ Result<std::string> launch(const Prepared& prepared, AskingSession& asking, cons
   observer.onAddresses = [&](const std::string& text) {
     report.progress("nodes reach each other: " + text);
   };
+  observer.onSetup = [&](const SetupOutput& output) { report.settingUp(output); };
   observer.onDone = [&](Result<std::string> result) { done.emplace(std::move(result)); };
   Launch launch(prepared.request, asking.session, globals.home, inbox, observer);
   const auto over = [&] { return done.has_value(); };

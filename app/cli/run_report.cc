@@ -46,6 +46,14 @@ class JsonReport final : public RunReport {
       line.print();
     }
   }
+  void settingUp(const SetupOutput& output) override {
+    for (const std::string& line : output.lines)
+      JsonLine("setup")
+          .add("node", output.node)
+          .add("command", output.command)
+          .add("text", line)
+          .print();
+  }
   void queued(const QueueState& state) override {
     RunReport::queued(state);
     if (state.state.empty()) return;
@@ -295,6 +303,11 @@ class PlainReport final : public RunReport {
 };
 
 }  // namespace
+
+void RunReport::settingUp(const SetupOutput& output) {
+  for (const std::string& line : output.lines)
+    progress(fmt::format("{} setup | {}", output.node, printable(line)));
+}
 
 void RunReport::allocated(const spec::v1::ClusterSpec& cluster) {
   std::vector<std::string> names;

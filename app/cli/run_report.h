@@ -44,6 +44,7 @@ class RunReport {
   virtual ~RunReport() = default;
   virtual void progress(const std::string& text) = 0;  // of the launch, or of stopping
   virtual void launching(const LaunchProgress& state) { progress(state.text()); }
+  virtual void settingUp(const SetupOutput& output);
   virtual void queued(const QueueState& state) { progress(state.text().text()); }
   virtual void allocated(const spec::v1::ClusterSpec& cluster);  // its nodes are those of a job
   virtual void started(const RunContext& context) = 0;
