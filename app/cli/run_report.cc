@@ -14,6 +14,7 @@
 #include "app/runs/energy.h"
 #include "app/runs/recorder.h"
 #include "engine/base/clock.h"
+#include "engine/base/utf8.h"
 #include "engine/specs/workload.h"
 
 namespace lockstep::app::cli {
@@ -31,6 +32,25 @@ JsonLine finishedLine(const RunResult& result) {
   line.add("status", result.status).add(result.figures);
   return line;
 }
+
+}  // namespace
+
+void printArtifacts(const ArtifactsUpdate& update) {
+  for (const ArtifactFile& file : update.files) {
+    JsonLine line("artifact");
+    line.add("node", file.node).add("path", validUtf8(file.path)).add("bytes", file.bytes);
+    line.add("sha256", file.sha256).print();
+  }
+  if (update.error) errorLine(*update.error, "artifacts_failed").print();
+  if (!update.found) return;
+  std::vector<std::string> problems;
+  for (const Message& one : update.found->problems) problems.push_back(one.text());
+  JsonLine line("artifacts");
+  line.add("folder", update.found->folder).add("files", update.found->files);
+  line.add("bytes", update.found->bytes).addRaw("problems", jsonTexts(problems)).print();
+}
+
+namespace {
 
 class JsonReport final : public RunReport {
  public:
@@ -99,6 +119,10 @@ class JsonReport final : public RunReport {
   void failed(const Error& error) override {
     tellHeld();
     errorLine(error).print();
+  }
+  void files(const ArtifactsUpdate& update) override {
+    tellHeld();
+    printArtifacts(update);
   }
   void without(const StragglerRow& slow, const StepsWithout& steps) override {
     tellHeld();
@@ -309,6 +333,25 @@ class PlainReport final : public RunReport {
 void RunReport::settingUp(const SetupOutput& output) {
   for (const std::string& line : output.lines)
     progress(fmt::format("{} setup | {}", output.node, printable(line)));
+}
+
+void RunReport::files(const ArtifactsUpdate& update) {
+  for (const std::string& line : artifactLines(update)) progress(line);
+}
+
+std::string artifactsText(const Artifacts& artifacts) {
+  const std::string count =
+      artifacts.files == 1 ? "1 file" : fmt::format("{} files", artifacts.files);
+  if (artifacts.files == 0) return count;
+  return fmt::format("{}, {} bytes, in {}", count, artifacts.bytes, artifacts.folder);
+}
+
+std::vector<std::string> artifactLines(const ArtifactsUpdate& update) {
+  if (update.error) return {"the program's files were not fetched: " + update.error->text()};
+  if (!update.found) return {};
+  std::vector<std::string> out{"fetched " + artifactsText(*update.found)};
+  for (const Message& one : update.found->problems) out.push_back("not fetched: " + one.text());
+  return out;
 }
 
 void RunReport::allocated(const spec::v1::ClusterSpec& cluster) {

@@ -403,14 +403,15 @@ Result<std::int64_t> artifactsLimit(const RunDocuments& documents) {
   return file.spec->workload().artifacts().max_bytes();
 }
 
-std::optional<Result<Artifacts>> fetchWanted(const std::string& run, const History& history,
-                                             const std::vector<RunNode>& nodes, const Home& home,
-                                             const ArtifactsObserver& observer,
-                                             const std::stop_token& stop) {
-  const auto store = history.openRun(run);
-  if (!store.ok()) return std::nullopt;
-  const KnownArtifacts known = artifactsIn(**store);
-  if (!known.wanted || known.found) return std::nullopt;
+bool lacksArtifacts(const RunStore& store, const RunRow& row) {
+  if (!isFinal(row.phase) || row.startedNs == 0) return false;
+  const KnownArtifacts known = artifactsIn(store);
+  return known.wanted && !known.found;
+}
+
+Result<Artifacts> fetchWanted(const std::string& run, const History& history, RunStore& store,
+                              const std::vector<RunNode>& nodes, const Home& home,
+                              const ArtifactsObserver& observer, const std::stop_token& stop) {
   Result<Artifacts> fetched = [&]() -> Result<Artifacts> {
     LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run));
     LOCKSTEP_ASSIGN(const std::int64_t most, artifactsLimit(documents));
@@ -423,7 +424,7 @@ std::optional<Result<Artifacts>> fetchWanted(const std::string& run, const Histo
     noted = *fetched;
   else
     noted.problems.push_back(fetched.error().message());
-  if (Status kept = noteArtifacts(**store, noted); !kept.ok() && fetched.ok()) return kept.error();
+  if (Status kept = noteArtifacts(store, noted); !kept.ok() && fetched.ok()) return kept.error();
   return fetched;
 }
 

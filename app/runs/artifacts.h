@@ -12,24 +12,11 @@
 
 #include "app/core/home.h"
 #include "app/history/history.h"
+#include "app/runs/artifact_files.h"
 #include "app/runs/run_nodes.h"
 #include "engine/base/status.h"
 
 namespace lockstep::app {
-
-struct ArtifactFile {
-  std::string node;
-  std::string path;  // below the program's folder there; any bytes
-  std::int64_t bytes = 0;
-  std::string sha256;
-};
-
-// What was fetched.
-struct Artifacts {
-  std::string folder;
-  std::int64_t files = 0, bytes = 0;
-  std::vector<Message> problems;  // what is not here, and why
-};
 
 struct ArtifactsObserver {
   std::function<void(std::int64_t bytesDone, std::int64_t bytesTotal)> onBytes;
@@ -59,11 +46,11 @@ Status noteArtifacts(RunStore& store, const Artifacts& artifacts);
 // Returns workload.artifacts.max_bytes of a recorded run.
 Result<std::int64_t> artifactsLimit(const RunDocuments& documents);
 
-// Likewise for a run that has ended, where they are wanted and were not fetched; nullopt where not.
-// What it comes to is noted, except kUnavailable and kCancelled.
-std::optional<Result<Artifacts>> fetchWanted(const std::string& run, const History& history,
-                                             const std::vector<RunNode>& nodes, const Home& home,
-                                             const ArtifactsObserver& observer,
-                                             const std::stop_token& stop);
+// Whether a run has ended whose files are wanted and were not fetched.
+bool lacksArtifacts(const RunStore& store, const RunRow& row);
+// Fetches them, for a recorder. What it comes to is noted, except kUnavailable and kCancelled.
+Result<Artifacts> fetchWanted(const std::string& run, const History& history, RunStore& store,
+                              const std::vector<RunNode>& nodes, const Home& home,
+                              const ArtifactsObserver& observer, const std::stop_token& stop);
 
 }  // namespace lockstep::app

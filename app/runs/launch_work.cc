@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "app/cluster/peer_addresses.h"
+#include "app/runs/artifacts.h"
 #include "app/runs/for_all.h"
 #include "app/runs/launch_calls.h"
 #include "app/runs/launch_data.h"
@@ -122,6 +123,8 @@ Result<std::string> LaunchWork::launch(const std::string& run, std::stop_token s
     documents.nodes = nodesJson();
     if (!code_.empty()) documents.specResolved = "# code: " + code_ + "\n" + documents.specResolved;
     started = history->setDocuments(run, documents);
+    if (started.ok() && !request_.spec->workload().artifacts().collect().empty())
+      started = noteArtifactsWanted(*held);
   }
   if (started.ok()) {
     started = commit(run, stop);
