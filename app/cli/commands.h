@@ -19,6 +19,7 @@ int profileCommand(const Globals& globals, const Arguments& arguments);
 int stragglersCommand(const Globals& globals, const Arguments& arguments);
 int stopCommand(const Globals& globals, const Arguments& arguments);
 int killCommand(const Globals& globals, const Arguments& arguments);
+int artifactsCommand(const Globals& globals, const Arguments& arguments);
 int logsCommand(const Globals& globals, const Arguments& arguments);
 int runsCommand(const Globals& globals, const Arguments& arguments);
 int metricsCommand(const Globals& globals, const Arguments& arguments);

@@ -134,6 +134,14 @@ const std::vector<Command> kCommands{
      "nodes "
      "that answer",
      killCommand},
+    {"artifacts",
+     {{"max-bytes=", "json"}, 1, 1, "artifacts RUN [--max-bytes N] [--json]"},
+     "Fetches the files that workload.artifacts names from the nodes of an ended run, to "
+     "HOME/runs/RUN/artifacts.\n"
+     "Those that are there already are kept. `lockstep run` and the studio do this when a run "
+     "ends.\n"
+     "  --max-bytes  instead of workload.artifacts.max_bytes",
+     artifactsCommand},
     {"logs",
      {{"follow", "rank=", "contains=", "json"},
       1,
