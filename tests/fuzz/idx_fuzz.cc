@@ -54,6 +54,7 @@ std::vector<std::string> seeds() {
           idx({kSamples, 2, 2, 3}, kSamples * 12),
           gzipOf(images()),
           gzipOf(labels()),
+          zstdOf(images()),
           gzipOf("\0") + gzipOf(images()),
           wide};
 }
