@@ -1,6 +1,7 @@
 #include "agent/supervisor/members.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "agent/worker/prepare.h"
 #include "engine/plan/plan.h"
@@ -19,6 +20,33 @@ std::string commOf(const ClusterSpec& cluster, const spec::v1::StrategySpec& str
   if (nodes.size() > 1) return comm == "nccl" ? comm : "gloo";
   if (comm != "gloo") return comm;
   return specs::deviceCount(*nodes.front()) > 1 ? "shm" : "in-process";
+}
+
+int worldOf(const std::map<std::string, std::vector<int>>& ranks) {
+  int world = 0;
+  for (const auto& [node, own] : ranks) world += static_cast<int>(own.size());
+  return world;
+}
+
+// The shares that the ranks of this cluster have: each node's are as they were, and those of a node
+// without any are the mean. Empty: even ones, where they are not each rank's.
+std::vector<double> sharesIn(const ClusterSpec& cluster, const node::v1::PrepareRequest& request) {
+  const auto& strategy = request.spec().strategy();
+  const std::vector<double> all(strategy.shares().begin(), strategy.shares().end());
+  const auto before = ranksByNode(request);
+  if (all.empty() || worldOf(before) != static_cast<int>(all.size())) return {};
+  const double mean =
+      std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+  std::vector<double> out;
+  for (const NodeSpec* node : specs::nodesWithRanks(cluster, strategy)) {
+    const auto own = before.find(node->name());
+    for (int i = 0; i < specs::deviceCount(*node); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const bool has = own != before.end() && at < own->second.size();
+      out.push_back(has ? all[static_cast<std::size_t>(own->second[at])] : mean);
+    }
+  }
+  return out;
 }
 
 // The members of a generation in which this cluster trains; the request's node comes first.
@@ -44,7 +72,22 @@ Result<node::v1::Members> planFor(ClusterSpec cluster, const node::v1::PrepareRe
   LOCKSTEP_ASSIGN(const specs::Planned made,
                   specs::makePlanned(request.spec(), cluster, hosts, planner::CostModel()));
   out.set_plan(plan::text(made.plan));
+  *out.mutable_shares() = strategy.shares();
   return out;
+}
+
+// Likewise, of ranks that need not be those of the request.
+Result<node::v1::Members> planForOthers(ClusterSpec cluster,
+                                        const node::v1::PrepareRequest& request) {
+  if (request.spec().strategy().shares().empty()) return planFor(std::move(cluster), request);
+  const std::vector<double> shares = sharesIn(cluster, request);
+  node::v1::PrepareRequest with = request;
+  auto& own = *with.mutable_spec()->mutable_strategy()->mutable_shares();
+  own.Assign(shares.begin(), shares.end());
+  auto members = planFor(cluster, with);
+  if (members.ok() || shares.empty()) return members;
+  own.Clear();  // a small batch, of which a rank would have no sample
+  return planFor(std::move(cluster), with);
 }
 
 bool isSpareRole(const NodeSpec& node) {
@@ -103,7 +146,7 @@ Result<node::v1::Members> membersWithout(const std::vector<std::string>& lost,
                                                                      node.name()) != taken.end();
                              }),
               nodes.end());
-  return planFor(std::move(cluster), request);
+  return planForOthers(std::move(cluster), request);
 }
 
 Result<node::v1::Members> membersWithSpares(
@@ -135,13 +178,22 @@ Result<node::v1::Members> membersWithSpares(
   }
   for (NodeSpec& node : *cluster.mutable_nodes())
     if (usable(node) && !lost.empty()) place(node, *lost.front());
-  return planFor(std::move(cluster), request);
+  return planForOthers(std::move(cluster), request);
+}
+
+Result<node::v1::Members> membersSharing(const std::vector<double>& shares,
+                                         const node::v1::PrepareRequest& request) {
+  node::v1::PrepareRequest with = request;
+  with.mutable_spec()->mutable_strategy()->mutable_shares()->Assign(shares.begin(), shares.end());
+  return planFor(request.cluster(), with);
 }
 
 void apply(const node::v1::Members& members, node::v1::PrepareRequest& request) {
   *request.mutable_cluster() = members.cluster();
   request.set_plan(members.plan());
   request.set_comm(members.comm());
+  if (!request.spec().has_workload())
+    *request.mutable_spec()->mutable_strategy()->mutable_shares() = members.shares();
   request.clear_ranks();
   const auto ranks = ranksByNode(request);
   if (const auto own = ranks.find(request.node()); own != ranks.end())

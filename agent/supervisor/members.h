@@ -1,4 +1,4 @@
-// Members: the nodes of a run's generation after a node was lost.
+// Members: the nodes of a run's generation after a node was lost, or its batch was divided anew.
 #pragma once
 
 #include <functional>
@@ -29,8 +29,9 @@ inline bool isQuorum(std::size_t present, std::size_t nodes, bool withCoordinato
 
 // Returns the members without the nodes `lost`; the request's node coordinates them. A spare that
 // `answers` replaces each of them; if there is none and recovery.policy is shrink, the run is
-// planned again for the remaining nodes, which divide the same global batch. Errors: kUnavailable
-// if neither is possible; those of the planner.
+// planned again for the remaining nodes, which divide the same global batch: in the proportions
+// that they had, as far as that is possible. Errors: kUnavailable if neither is possible; those of
+// the planner.
 Result<node::v1::Members> membersWithout(const std::vector<std::string>& lost,
                                          const node::v1::PrepareRequest& request,
                                          const std::function<bool(const std::string&)>& answers);
@@ -41,6 +42,10 @@ Result<node::v1::Members> membersWithout(const std::vector<std::string>& lost,
 Result<node::v1::Members> membersWithSpares(const spec::v1::ClusterSpec& launched,
                                             const node::v1::PrepareRequest& request,
                                             const std::function<bool(const std::string&)>& answers);
+
+// Returns the same members, which divide the batch by these shares. Errors: those of the planner.
+Result<node::v1::Members> membersSharing(const std::vector<double>& shares,
+                                         const node::v1::PrepareRequest& request);
 
 // Changes the request to these members.
 void apply(const node::v1::Members& members, node::v1::PrepareRequest& request);

@@ -78,6 +78,8 @@ class RunControl {
   Status exclude(const std::string& run, int generation, const std::string& node);
   // Takes a checkpoint soon, and then restarts all ranks from it.
   Status restart(const std::string& run, int generation);
+  // Takes a checkpoint soon, and then divides the batch by these shares.
+  Status rebalance(const std::string& run, int generation, const std::vector<double>& shares);
   // All ranks record the events of so many steps. Returns which: those that are being recorded, if
   // there are some.
   Result<node::v1::ProfiledSteps> profile(const std::string& run, int generation, int steps);
@@ -207,10 +209,12 @@ class RunControl {
   void grow();
   void checkpointNow();
   void regroupSoon();
-  bool awaitsCheckpoint() const { return canGrow() || !excluding_.empty() || restartFrom_; }
+  bool awaitsCheckpoint() const {
+    return canGrow() || !excluding_.empty() || restartFrom_ || rebalancing_;
+  }
   void regroup(std::int64_t step);  // of a checkpoint
 
-  // Excluding nodes and restarting ranks on request, at the coordinator
+  // Excluding nodes, restarting ranks and dividing the batch anew on request, at the coordinator
   Status mustTrain(Error refusal) const;
   Status mayExclude(const std::string& node) const;
   Result<node::v1::Members> membersExcluding(const std::vector<std::string>& nodes) const;
@@ -219,6 +223,8 @@ class RunControl {
   bool excludeNow(const Error& cause);
   bool excludeAfter(Error failure);
   void cannotExclude(const Message& why);
+  void rebalanceNow(std::int64_t step);
+  void cannotRebalance(const Message& why);
   void dropRequests(const Message& why);
 
   // Copies of checkpoints
@@ -335,6 +341,11 @@ class RunControl {
   std::vector<std::string> excluding_;  // after a checkpoint of excludeFrom_ or later
   std::int64_t excludeFrom_ = 0;
   std::optional<std::int64_t> restartFrom_;  // after a checkpoint of this step or later
+  struct Rebalancing {
+    std::vector<double> shares;
+    std::int64_t from = 0;  // after a checkpoint of this step or later
+  };
+  std::optional<Rebalancing> rebalancing_;
   std::set<std::string> excluded_;           // not taken back
   node::v1::ProfiledSteps profiled_;         // the last that were asked for in this generation
   // At the other nodes, until one of them takes over:

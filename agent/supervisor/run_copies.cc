@@ -82,6 +82,7 @@ void RunControl::noteCopied(const std::string& node, const node::v1::CheckpointC
     if (leaving_) return;
   } else {
     cannotExclude("the checkpoint could not be copied");
+    cannotRebalance("the checkpoint could not be copied");
     if (restartFrom_) regroup(copying_);  // it needs no copies
     if (leaving_) return;
   }

@@ -1,13 +1,14 @@
-// RunControl: excludes nodes on request, for example one that makes the others wait, and restarts
-// all ranks on request.
+// RunControl: excludes nodes on request, for example one that makes the others wait; divides the
+// batch anew on request, so that slow ranks have less of it; and restarts all ranks on request.
 //
 // The run takes a checkpoint first, and copies of it, so that no step before it is lost. Then the
 // next generation begins without the nodes, as if they had been lost. They are told to end their
 // part, and again if they ask to be taken back. If the run fails before that checkpoint, it
 // restarts without them only where the others have all parts of an earlier one. A restart of all
-// ranks is the same with the nodes that the run has. A program of the user's own restarts at once,
-// from what it has saved itself.
+// ranks, and a division of the batch, are the same with the nodes that the run has. A program of
+// the user's own restarts at once, from what it has saved itself.
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "agent/supervisor/run_control.h"
@@ -83,6 +84,29 @@ Status RunControl::restart(const std::string& run, int generation) {
   restartFrom_ = furthest_;
   say(ofProgram() ? "all ranks are restarted, on request"
                   : "all ranks are restarted after the next checkpoint, on request");
+  regroupSoon();
+  return {};
+}
+
+Status RunControl::rebalance(const std::string& run, int generation,
+                             const std::vector<double>& shares) {
+  LOCKSTEP_TRY(check(run, generation));
+  LOCKSTEP_TRY(checkCoordinates());
+  Error refusal = makeError(Code::kFailedPrecondition,
+                            "the batch of run {} cannot be divided anew now", request_.run());
+  if (ofProgram()) {
+    refusal.why = "its program divides its batches itself";
+    return refusal;
+  }
+  LOCKSTEP_TRY(checkTakesCheckpoints());
+  LOCKSTEP_TRY(mustTrain(std::move(refusal)));
+  for (const double share : shares)
+    if (!std::isfinite(share) || share <= 0)
+      return makeError(Code::kInvalidArgument, "a share of the batch is a number above 0");
+  LOCKSTEP_TRY(membersSharing(shares, request_).status());
+  rebalancing_ = Rebalancing{shares, furthest_};
+  say(fmt::format("the batch is divided as {} after the next checkpoint, on request",
+                  fmt::join(shares, ", ")));
   regroupSoon();
   return {};
 }
@@ -172,8 +196,18 @@ void RunControl::cannotExclude(const Message& why) {
   }
 }
 
+void RunControl::cannotRebalance(const Message& why) {
+  if (!rebalancing_) return;
+  rebalancing_.reset();
+  Error warning = makeError(Code::kUnavailable, "the batch of run {} cannot be divided anew now",
+                            request_.run());
+  warning.why = why;
+  warn(std::move(warning));
+}
+
 void RunControl::dropRequests(const Message& why) {
   cannotExclude(why);
+  cannotRebalance(why);
   if (!restartFrom_) return;
   restartFrom_.reset();
   Error warning =
@@ -184,11 +218,12 @@ void RunControl::dropRequests(const Message& why) {
 
 // All nodes have published a checkpoint, and have copied it where they keep copies.
 void RunControl::regroup(std::int64_t step) {
-  if (excluding_.empty() && !restartFrom_) return grow();
+  if (excluding_.empty() && !restartFrom_ && !rebalancing_) return grow();
   if (leaving_ || !gone_ || outcome_) return;
   const bool excludes = !excluding_.empty() && step >= excludeFrom_;
   const bool restarts = restartFrom_ && step >= *restartFrom_;
-  if (!excludes && !restarts) return;
+  const bool rebalances = rebalancing_ && step >= rebalancing_->from;
+  if (!excludes && !restarts && !rebalances) return;
   if (stopping_ || isEnding()) return dropRequests("the run is ending");
   Error cause = makeError(Code::kAborted, "a restart of all ranks was requested");
   cause.node = request_.node();
@@ -198,9 +233,21 @@ void RunControl::regroup(std::int64_t step) {
     excluded.node = excluding_.front();
     if (excludeNow(excluded)) return;
   }
+  if (rebalances) return rebalanceNow(step);
   if (!restarts) return;
   failedAt_ = monotonicNow();
   recover(cause);
+}
+
+void RunControl::rebalanceNow(std::int64_t step) {
+  const auto members = membersSharing(rebalancing_->shares, request_);
+  if (!members.ok()) return cannotRebalance(members.error().text());
+  rebalancing_.reset();
+  Error cause = makeError(Code::kAborted, "the batch is divided anew, as was requested");
+  cause.node = request_.node();
+  cause.step = step;
+  failedAt_ = monotonicNow();
+  recover(cause, *members);
 }
 
 }  // namespace lockstep::agent

@@ -7,10 +7,24 @@
 #include "agent/supervisor/run_control.h"
 #include "agent/worker/prepare.h"
 #include "engine/base/file.h"
+#include "engine/plan/batch_shares.h"
+#include "engine/plan/plan.h"
 
 namespace lockstep::agent {
 
 using node::v1::ToPeer;
+
+namespace {
+
+// How the plan divides the batch; nothing of a program of the user's own.
+void addSamples(const std::string& planText, int world, run::v1::Recovering& recovering) {
+  const auto plan = plan::parse(planText);
+  if (!plan.ok()) return;
+  for (const double samples : plan::BatchShares(*plan).of(world))
+    recovering.add_samples(static_cast<std::int64_t>(samples));
+}
+
+}  // namespace
 
 bool RunControl::hasRanks(const std::string& node) const {
   const auto nodes = specs::nodesWithRanks(request_.cluster(), request_.spec().strategy());
@@ -142,13 +156,15 @@ void RunControl::recover(const Error& cause, const std::optional<node::v1::Membe
   if (members) {
     node::v1::PrepareRequest next = request_;
     apply(*members, next);
+    const auto ranks = ranksByNode(next);
     int world = 0;
-    for (const auto& [node, ranks] : ranksByNode(next)) {
-      recovering.add_nodes(node);
-      world += static_cast<int>(ranks.size());
+    for (const auto& [node, own] : ranks) world += static_cast<int>(own.size());
+    if (ranks != ranksByNode(request_)) {
+      for (const auto& [node, own] : ranks) recovering.add_nodes(node);
+      recovering.set_world(world);
     }
     if (nodesOf(request_).front() != request_.node()) recovering.set_coordinator(request_.node());
-    recovering.set_world(world);
+    addSamples(members->plan(), world, recovering);
   }
   spool_.append(std::move(record));
   say(fmt::format("restarts as generation {}: {}", generation_ + 1, cause.text()));
@@ -179,6 +195,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   returned_.clear();
   excludeFrom_ = 0;
   restartFrom_.reset();
+  cannotRebalance("the run has restarted before that");
   profiled_.Clear();
   copiedHere_ = false;
   hangs_.clear();

@@ -65,6 +65,13 @@ class SupervisorService : public node::v1::Supervisor::Service {
                        node::v1::RestartReply*) override {
     return whileItTrains([&] { return control_->restart(request->run(), request->generation()); });
   }
+  grpc::Status Rebalance(grpc::ServerContext*, const node::v1::RebalanceRequest* request,
+                         node::v1::RebalanceReply*) override {
+    return whileItTrains([&] {
+      return control_->rebalance(request->run(), request->generation(),
+                                 {request->shares().begin(), request->shares().end()});
+    });
+  }
   grpc::Status Profile(grpc::ServerContext*, const node::v1::ProfileRequest* request,
                        node::v1::ProfileReply* reply) override {
     return whileItTrains([&]() -> lockstep::Status {

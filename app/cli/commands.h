@@ -13,6 +13,7 @@ int resumeCommand(const Globals& globals, const Arguments& arguments);
 int attachCommand(const Globals& globals, const Arguments& arguments);
 int checkpointCommand(const Globals& globals, const Arguments& arguments);
 int excludeCommand(const Globals& globals, const Arguments& arguments);
+int rebalanceCommand(const Globals& globals, const Arguments& arguments);
 int restartCommand(const Globals& globals, const Arguments& arguments);
 int profileCommand(const Globals& globals, const Arguments& arguments);
 int stragglersCommand(const Globals& globals, const Arguments& arguments);

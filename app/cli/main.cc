@@ -68,6 +68,18 @@ const std::vector<Command> kCommands{
      "replaces\n"
      "it; if there is none, the remaining nodes divide the batch.",
      excludeCommand},
+    {"rebalance",
+     {{"shares=", "last=", "apply", "json"},
+      1,
+      1,
+      "rebalance RUN [--shares N,N…] [--last N] [--apply] [--json]"},
+     "Shows with which division of the batch the ranks of a run would compute equally long, by its "
+     "last\n"
+     "steps (--last 50), and what a step would take. --shares: with those, one for each rank that "
+     "the\n"
+     "batch is divided among. --apply: asks the run to take a checkpoint now, and to continue from "
+     "it so.",
+     rebalanceCommand},
     {"restart",
      {{"json"}, 1, 1, "restart RUN [--json]"},
      "Asks a run to take a checkpoint now, and to restart all its ranks from it.",

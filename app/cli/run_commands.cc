@@ -1,4 +1,4 @@
-// run, rerun, resume, attach, checkpoint, exclude, stop, kill.
+// run, rerun, resume, attach, stop, kill.
 #include <unistd.h>
 
 #include <algorithm>
@@ -580,87 +580,6 @@ int attachCommand(const Globals& globals, const Arguments& arguments) {
   return conclude(*reporter, result, !result.ok() && result.error().code != Code::kCancelled);
 }
 
-namespace {
-
-// Asks a run that goes on, and tells `done` if the request arrived.
-using Done = std::function<std::string(const RunRow&, const RunAnswer&)>;
-int askCommand(const Globals& globals, const Arguments& arguments, const RunRequest& what,
-               const Done& done) {
-  const bool json = arguments.has("json");
-  watchInterrupts();
-  const Status asked = [&]() -> Status {
-    LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
-    LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
-    if (isFinal(row.phase))
-      return makeError(Code::kFailedPrecondition, "run {} has ended", row.run);
-    LOCKSTEP_ASSIGN(const auto cluster, clusterOfRun(*history, row.run));
-    Inbox inbox;
-    AskingSession asking(cluster, globals, inbox);
-    std::optional<Result<RunAnswer>> answer;
-    Recorder recorder(row.run, asking.session, globals.home, inbox, [](const RunUpdate&) {});
-    recorder.ask(what, [&](Result<RunAnswer> one) { answer = std::move(one); });
-    if (!drainUntil(
-            inbox, [&] { return answer.has_value(); }, interrupts()))
-      return makeError(Code::kCancelled, "no longer waiting for run {}", row.run);
-    if (!answer->ok()) return answer->status();
-    const std::string text = done(row, **answer);
-    if (!json)
-      std::printf("run %s %s\n", row.run.c_str(), text.c_str());
-    else if (what.kind == RunRequest::kProfile)
-      JsonLine("profiled")
-          .add("run", row.run)
-          .add("first_step", (*answer)->firstStep)
-          .add("steps", (*answer)->steps)
-          .print();
-    return {};
-  }();
-  if (asked.ok()) return 0;
-  report(asked.error(), json);
-  return exitCodeOf(asked.error());
-}
-
-}  // namespace
-
-int checkpointCommand(const Globals& globals, const Arguments& arguments) {
-  return askCommand(globals, arguments, RunRequest::kCheckpoint,
-                    [](const RunRow&, const RunAnswer&) { return "takes a checkpoint"; });
-}
-int excludeCommand(const Globals& globals, const Arguments& arguments) {
-  const std::string& node = arguments.words()[1];
-  if (node.empty() || node.size() > 255 || firstNotUtf8(node) != std::string_view::npos) {
-    const Error error = invalidArgument("NODE is not the name of a node");
-    report(error, arguments.has("json"));
-    return exitCodeOf(error);
-  }
-  return askCommand(globals, arguments, {RunRequest::kExclude, node},
-                    [&](const RunRow& row, const RunAnswer&) {
-                      return (row.strategy == specs::kProgramStrategy
-                                  ? "starts its program again without node "
-                                  : "takes a checkpoint, and continues from it without node ") +
-                             node;
-                    });
-}
-int restartCommand(const Globals& globals, const Arguments& arguments) {
-  return askCommand(globals, arguments, RunRequest::kRestart,
-                    [](const RunRow& row, const RunAnswer&) {
-                      return row.strategy == specs::kProgramStrategy
-                                 ? "starts its program again on all ranks"
-                                 : "takes a checkpoint, and restarts all ranks from it";
-                    });
-}
-int profileCommand(const Globals& globals, const Arguments& arguments) {
-  RunRequest what = RunRequest::kProfile;
-  const auto steps = arguments.integer("steps", what.steps, 1, 200);
-  if (!steps.ok()) {
-    report(steps.error(), arguments.has("json"));
-    return exitCodeOf(steps.error());
-  }
-  what.steps = static_cast<int>(*steps);
-  return askCommand(globals, arguments, what, [](const RunRow&, const RunAnswer& answer) {
-    return fmt::format("records all events of steps {} to {}", answer.firstStep,
-                       answer.firstStep + answer.steps - 1);
-  });
-}
 int stopCommand(const Globals& globals, const Arguments& arguments) {
   return stopOrKill(globals, arguments, false);
 }

@@ -171,6 +171,8 @@ class JsonReport final : public RunReport {
       line.add("node", cause.node).add("rank", cause.rank).add("step", cause.step);
       if (!restart.nodes.empty())
         line.add("world", restart.world).addRaw("nodes", nlohmann::json(restart.nodes).dump());
+      if (!restart.samples.empty())
+        line.addRaw("samples", fmt::format("[{}]", fmt::join(restart.samples, ",")));
       if (!restart.coordinator.empty()) line.add("coordinator", restart.coordinator);
     } else {
       line.add("lost_steps", restart.lostSteps).add("seconds", restart.seconds);

@@ -38,7 +38,7 @@ Result<Shown> readCosts(const Globals& globals, const Arguments& arguments) {
   LOCKSTEP_ASSIGN(const RunDocuments documents, out.history->documents(out.row.run));
   LOCKSTEP_ASSIGN(out.store, out.history->openRun(out.row.run));
   LOCKSTEP_ASSIGN(const StepMatrix matrix, storedSteps(*out.store, last));
-  const PlanFacts plan = planFactsOf(documents);
+  const PlanFacts plan = planFactsOf(documents, *out.store);
   if (plan.isAsynchronous) {
     Error error =
         makeError(Code::kFailedPrecondition, "no rank of run {} can be compared", out.row.run);
@@ -49,7 +49,8 @@ Result<Shown> readCosts(const Globals& globals, const Arguments& arguments) {
   if (const auto prediction = parsePrediction(documents.prediction);
       prediction.ok() && !regrouped(*out.store))
     for (const RankPreview& rank : prediction->ranks) nodes.push_back(rank.node);
-  const StepTimes times(matrix, last > 0 ? matrix.steps() - last + 1 : 1, matrix.steps());
+  const std::int64_t first = last > 0 ? matrix.steps() - last + 1 : 1;
+  const StepTimes times(matrix, std::max(first, plan.sharesFrom), matrix.steps());
   out.costs = rankCosts(times, out.row.world, nodes, plan.shares);
   if (out.costs.steps > 0) {
     out.figures =

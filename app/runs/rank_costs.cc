@@ -1,6 +1,7 @@
 #include "app/runs/rank_costs.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +11,7 @@
 #include "engine/analysis/analysis.h"
 #include "engine/base/statistics.h"
 #include "engine/plan/plan.h"
+#include "lockstep/run/v1/telemetry.pb.h"
 
 namespace lockstep::app {
 namespace {
@@ -235,15 +237,35 @@ Result<StepMatrix> storedSteps(const RunStore& store, std::int64_t last) {
   return out;
 }
 
-PlanFacts planFactsOf(const RunDocuments& documents) {
+PlanFacts planFactsOf(const RunDocuments& documents, const RunStore& store) {
   const auto plan = plan::parse(documents.plan);
-  return plan.ok() ? PlanFacts{plan::BatchShares(*plan), plan->isAsynchronous()} : PlanFacts();
+  if (!plan.ok()) return {};
+  PlanFacts out{plan::BatchShares(*plan), 1, plan->isAsynchronous()};
+  std::map<int, run::v1::Recovering> divisions;  // by generation
+  for (const RunBatch::Fact& fact : store.facts()) {
+    if (fact.key != "recovering" && fact.key != "divided") continue;
+    run::v1::Record record;
+    const std::size_t node = fact.text.find('\n');
+    if (node != std::string::npos &&
+        google::protobuf::util::JsonStringToMessage(fact.text.substr(node + 1), &record).ok())
+      divisions[record.recovering().generation()] = record.recovering();
+  }
+  for (const auto& [generation, recovering] : divisions)
+    divideAnew(out, {recovering.samples().begin(), recovering.samples().end()},
+               recovering.cause().step());
+  return out;
+}
+
+void divideAnew(PlanFacts& plan, std::vector<double> samples, std::int64_t afterStep) {
+  if (samples.empty() || samples == plan.shares.of(static_cast<int>(samples.size()))) return;
+  plan.shares.divideAnew(std::move(samples));
+  plan.sharesFrom = std::max<std::int64_t>(plan.sharesFrom, afterStep + 1);
 }
 
 bool regrouped(const RunStore& store) {
   const std::vector<RunBatch::Fact> facts = store.facts();
   return std::any_of(facts.begin(), facts.end(),
-                     [](const RunBatch::Fact& fact) { return fact.key.starts_with("recovering"); });
+                     [](const RunBatch::Fact& fact) { return fact.key == "recovering"; });
 }
 
 MeanOf storedMeans(const RunStore& store, const StepTimes& times) {

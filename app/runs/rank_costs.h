@@ -83,9 +83,12 @@ RankCosts rankCosts(const StepTimes& times, int world, std::span<const std::stri
 // What a run's plan says of its ranks; nothing where there is no plan.
 struct PlanFacts {
   plan::BatchShares shares;
+  std::int64_t sharesFrom = 1;  // the first step that is divided so: the batch may be divided anew
   bool isAsynchronous = false;  // its ranks do not wait for each other
 };
-PlanFacts planFactsOf(const RunDocuments& documents);
+PlanFacts planFactsOf(const RunDocuments& documents, const RunStore& store);
+// Takes note of a division that a generation begins with.
+void divideAnew(PlanFacts& plan, std::vector<double> samples, std::int64_t afterStep);
 
 // Whether other nodes have got ranks since the launch.
 bool regrouped(const RunStore& store);

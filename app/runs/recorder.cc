@@ -219,7 +219,8 @@ class Recorder::State::Recording {
 
   plan::BatchShares sharesOf(const History& history) const {
     const auto documents = history.documents(state_.run);
-    return documents.ok() ? planFactsOf(*documents).shares : plan::BatchShares();
+    const auto plan = plan::parse(documents.ok() ? documents->plan : "");
+    return plan.ok() ? plan::BatchShares(*plan) : plan::BatchShares();
   }
 
   void run() {

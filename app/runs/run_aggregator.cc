@@ -49,7 +49,7 @@ RunAggregator::RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes,
       phaseBefore_(row_.phase),
       coordinator_(nodes.front().node),
       shares_(std::move(shares)),
-      analyzer_(std::max(row_.world, 1), shares_.of(std::max(row_.world, 1))) {
+      analyzer_(std::max(row_.world, 1)) {
   for (const NodeCursor& node : nodes) nodes_[node.node].cursor = node.sequence;
   std::vector<std::pair<std::string, run::v1::Record>> known;
   for (const RunBatch::Fact& fact : facts) {
@@ -60,10 +60,18 @@ RunAggregator::RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes,
       continue;
     known.emplace_back(fact.text.substr(0, node), std::move(record));
   }
-  // Ranks may have moved since their nodes started.
-  std::stable_partition(known.begin(), known.end(),
-                        [](const auto& one) { return one.second.has_started(); });
+  // Ranks may have moved since their nodes started, and once more in a later generation.
+  const auto order = [](const run::v1::Record& record) {
+    return record.has_started()      ? -1
+           : record.has_recovering() ? record.recovering().generation()
+                                     : 0;
+  };
+  std::stable_sort(known.begin(), known.end(), [&](const auto& a, const auto& b) {
+    return order(a.second) < order(b.second);
+  });
   for (const auto& [node, record] : known) know(node, record);
+  const int world = std::max(row_.world, 1);
+  analyzer_ = analysis::StepAnalyzer(world, shares_.of(world));
 }
 
 // Takes from a record what later ones refer to: ranks, members, boot id and clock.
@@ -248,6 +256,8 @@ void RunAggregator::addClock(const std::string& name, const run::v1::Record& rec
 
 // Returns whether the record names the members of the new generation.
 bool RunAggregator::noteMembers(const run::v1::Recovering& recovering) {
+  if (recovering.samples_size() > 0)
+    shares_.divideAnew({recovering.samples().begin(), recovering.samples().end()});
   const int world = recovering.world();
   if (recovering.nodes().empty() || world < 1 || world > kMostRanks) return false;
   members_ = {recovering.nodes().begin(), recovering.nodes().end()};
@@ -255,16 +265,25 @@ bool RunAggregator::noteMembers(const run::v1::Recovering& recovering) {
   return true;
 }
 
-// Updates the run after nodes were replaced or removed.
-bool RunAggregator::setMembers(const run::v1::Recovering& recovering, RunRestart& restart) {
-  if (!noteMembers(recovering)) return false;
-  restart.nodes.assign(recovering.nodes().begin(), recovering.nodes().end());
-  restart.world = recovering.world();
-  row_.world = restart.world;
-  analyzer_ = analysis::StepAnalyzer(restart.world, shares_.of(restart.world));
+// Updates the run after nodes were replaced or removed, or the batch was divided anew.
+void RunAggregator::setMembers(const std::string& name, const run::v1::Record& record,
+                               RunRestart& restart) {
+  const run::v1::Recovering& recovering = record.recovering();
+  const bool others = noteMembers(recovering);
+  if (others) {
+    restart.nodes.assign(recovering.nodes().begin(), recovering.nodes().end());
+    restart.world = row_.world = recovering.world();
+    if (isLeftOut(errorNode_)) row_.error = {};
+    noteFact("recovering", name, record);
+  } else if (recovering.samples_size() > 0) {
+    noteFact("divided", name, record);
+  } else {
+    return;
+  }
+  restart.samples.assign(recovering.samples().begin(), recovering.samples().end());
+  const int world = std::max(row_.world, 1);
+  analyzer_ = analysis::StepAnalyzer(world, shares_.of(world));
   stragglers_.clear();
-  if (isLeftOut(errorNode_)) row_.error = {};
-  return true;
 }
 
 void RunAggregator::noteRank(int rank, const std::string& node) {
@@ -304,7 +323,7 @@ void RunAggregator::addRestart(const std::string& name, const run::v1::Record& r
 
 void RunAggregator::beginRestart(const std::string& name, const run::v1::Record& record,
                                  RunRestart& restart) {
-  if (setMembers(record.recovering(), restart)) noteFact("recovering", name, record);
+  setMembers(name, record, restart);
   if (nodes_.contains(record.recovering().coordinator())) {
     restart.coordinator = coordinator_ = record.recovering().coordinator();
     alone_ = false;

@@ -78,7 +78,7 @@ class RunAggregator {
   void addClock(const std::string& name, const run::v1::Record& record);
   void addRestart(const std::string& node, const run::v1::Record& record);
   void beginRestart(const std::string& node, const run::v1::Record& record, RunRestart& restart);
-  bool setMembers(const run::v1::Recovering& recovering, RunRestart& restart);
+  void setMembers(const std::string& node, const run::v1::Record& record, RunRestart& restart);
   bool noteMembers(const run::v1::Recovering& recovering);
   void noteFact(std::string key, const std::string& node, const run::v1::Record& record);
   void know(const std::string& node, const run::v1::Record& record);

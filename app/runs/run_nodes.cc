@@ -145,6 +145,8 @@ const char* refusalOf(RunRequest::Kind kind) {
       return "the ranks could not be restarted";
     case RunRequest::kProfile:
       return "no steps could be recorded";
+    case RunRequest::kRebalance:
+      return "the batch could not be divided anew";
     case RunRequest::kKill:
       break;
   }
@@ -164,6 +166,8 @@ std::string_view featureOf(RunRequest::Kind kind) {
       return specs::kRestartRanks;
     case RunRequest::kProfile:
       return specs::kProfileSteps;
+    case RunRequest::kRebalance:
+      return specs::kRebalance;
     case RunRequest::kStop:
     case RunRequest::kKill:
       break;
@@ -211,6 +215,11 @@ Result<RunAnswer> askRun(const RunRequest& what, const std::string& run, const R
       node::v1::ProfileRequest request;
       request.set_steps(what.steps);
       return send(std::move(request), node::v1::ProfileReply(), &Stub::Profile);
+    }
+    case RunRequest::kRebalance: {
+      node::v1::RebalanceRequest request;
+      request.mutable_shares()->Assign(what.shares.begin(), what.shares.end());
+      return send(std::move(request), node::v1::RebalanceReply(), &Stub::Rebalance);
     }
     case RunRequest::kKill:
       break;

@@ -47,11 +47,13 @@ struct RunRequest {
     kExclude,  // takes a checkpoint, and continues without `node`
     kRestart,  // takes a checkpoint, and restarts all ranks from it
     kProfile,  // records all events of `steps` steps of all ranks
+    kRebalance,  // takes a checkpoint, and divides the batch by `shares`
   };
   RunRequest(Kind k, std::string of = {}) : kind(k), node(std::move(of)) {}
   Kind kind;
   std::string node;
   int steps = 20;
+  std::vector<double> shares{};
 };
 struct RunAnswer {
   std::int64_t firstStep = 0;  // of kProfile: those that are recorded

@@ -17,6 +17,7 @@ struct RunRestart {
   // Set if nodes were replaced or removed: the nodes that now have ranks, and the number of ranks.
   std::vector<std::string> nodes;
   int world = 0;
+  std::vector<double> samples;  // that each rank has of a step from now on; empty: as before
   std::string coordinator;     // the node that coordinates the run from now on; "": the same
   std::int64_t lostSteps = 0;  // trained before the failure, and again after it
   double seconds = 0;          // from the failure until the first step

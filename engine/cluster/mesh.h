@@ -84,14 +84,14 @@ struct Link {
   // communicator: "in-process", "shm", "gloo"; "nccl": between devices
   std::string kind = "shm";
   double latency = 5e-6;        // seconds, the least time of a collective
-  double bytesPerSecond = 5e9;  // algorithm bandwidth of an all-reduce
+  double bytesPerSecond = 5e9;  // in one direction: the bus bandwidth of a collective
 };
 
 struct Cluster {
   std::vector<Host> hosts;
   std::vector<Device> devices;  // by rank
   Mesh mesh;
-  Link link;  // between hosts where there are several, else within the one
+  Link link;  // of the slowest axis: between hosts where there are several, else within the one
   // Of groups along an axis, where the cluster's spec says something of links or devices.
   std::map<std::string, Link, std::less<>> links{};
 };

@@ -27,6 +27,8 @@ const std::vector<Feature>& features() {
       {kExcludeNode, message("exclude a node on request")},
       // Supervisor.Restart
       {kRestartRanks, message("restart a run's ranks on request")},
+      // Supervisor.Rebalance
+      {kRebalance, message("divide a run's batch anew on request")},
       // Supervisor.Profile
       {kProfileSteps, message("record the events of steps on request")},
       // ListProcesses, ReadKernelLog

@@ -30,6 +30,7 @@ inline constexpr std::string_view kWorkdirItems = "workdir-items";
 inline constexpr std::string_view kCheckpointOnRequest = "checkpoint-on-request";
 inline constexpr std::string_view kExcludeNode = "exclude-node";
 inline constexpr std::string_view kRestartRanks = "restart-ranks";
+inline constexpr std::string_view kRebalance = "rebalance";
 inline constexpr std::string_view kProfileSteps = "profile-steps";
 inline constexpr std::string_view kNodeDebugging = "node-debugging";
 inline constexpr std::string_view kRankDebugging = "rank-debugging";

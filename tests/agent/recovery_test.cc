@@ -2,6 +2,7 @@
 #include <QTest>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <random>
 #include <set>
@@ -9,6 +10,7 @@
 #include "agent/supervisor/checkpoint_copies.h"
 #include "agent/supervisor/members.h"
 #include "agent/supervisor/recovery.h"
+#include "engine/plan/batch_shares.h"
 #include "engine/plan/plan.h"
 #include "engine/specs/planned.h"
 #include "engine/specs/specs.h"
@@ -295,13 +297,54 @@ class RecoveryTest : public QObject {
   void whatCannotBePlannedIsSaid() {
     node::v1::PrepareRequest request = onNodes({1, 1, 1}, 0, "shrink");
     request.set_node("n0");
-    for (const double share : {1.0, 2.0, 1.0})
-      request.mutable_spec()->mutable_strategy()->add_shares(share);
+    request.mutable_spec()->mutable_training()->set_batch(63);
+    request.mutable_spec()->mutable_strategy()->set_deterministic_parts(3);
     const auto members =
         agent::membersWithout({"n2"}, request, [](const std::string&) { return true; });
     QVERIFY(!members.ok());
-    QVERIFY2(members.error().text().find("shares") != std::string::npos,
+    QVERIFY2(members.error().text().find("deterministic_parts") != std::string::npos,
              members.error().text().c_str());
+  }
+
+  // The nodes that remain keep their proportions; one that takes a place has the mean.
+  void sharesStayWithTheirNodes() {
+    const auto samplesOf = [](const node::v1::PrepareRequest& request) {
+      const auto plan = plan::parse(request.plan());
+      return plan.ok() ? plan::BatchShares(*plan).of(plan->mesh.size()) : std::vector<double>();
+    };
+    const auto always = [](const std::string&) { return true; };
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+      std::minstd_rand random(seed);
+      const int spares = static_cast<int>(random() % 2);
+      node::v1::PrepareRequest request = onNodes({1, 1, 1, 1}, spares, "shrink");
+      request.set_node("n0");
+      std::map<std::string, double> shareOf;
+      std::vector<double> shares;
+      double sum = 0;
+      for (const auto& [node, ranks] : agent::ranksByNode(request)) {
+        shares.push_back(1 + static_cast<double>(random() % 4));
+        sum += shareOf[node] = shares.back();
+      }
+      const auto divided = agent::membersSharing(shares, request);
+      QVERIFY2(divided.ok(), divided.ok() ? "" : divided.error().text().c_str());
+      agent::apply(*divided, request);
+      const auto before = agent::ranksByNode(request);
+      const std::vector<double> now = samplesOf(request);
+      for (const auto& [node, ranks] : before)
+        QVERIFY(std::abs(now[static_cast<std::size_t>(ranks[0])] - 64 * shareOf[node] / sum) < 1.01);
+      const std::string lost = fmt::format("n{}", 1 + random() % 3);
+      const auto members = agent::membersWithout({lost}, request, always);
+      QVERIFY2(members.ok(), members.ok() ? "" : members.error().text().c_str());
+      agent::apply(*members, request);
+      const std::vector<double> then = samplesOf(request);
+      double left = 0;
+      for (const auto& [node, ranks] : agent::ranksByNode(request))
+        left += shareOf.contains(node) ? shareOf[node] : sum / 4;
+      for (const auto& [node, ranks] : agent::ranksByNode(request)) {
+        const double share = shareOf.contains(node) ? shareOf[node] : sum / 4;
+        QVERIFY(std::abs(then[static_cast<std::size_t>(ranks[0])] - 64 * share / left) < 1.01);
+      }
+    }
   }
 
   // Each restart waits longer than the one before. Then the run ends, and says what was tried.

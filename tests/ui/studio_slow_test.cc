@@ -30,7 +30,11 @@ class StudioSlowTest : public QObject {
     home_ = std::make_unique<tests::StudioHome>();
     road_ = std::make_unique<tests::StudioRoad>(home_->home());
     road_->open();
-    road_->launch("fashion-cnn.yaml", kLongSteps, nullptr, kRanks);
+    auto edits = kLongSteps;
+    if (QTest::currentTestFunction() == QByteArray("theBatchIsDividedBySpeed"))
+      edits.emplace_back("kind: multi-worker-mirrored",
+                         "kind: multi-worker-mirrored\n  shares: [4, 1, 1]");
+    road_->launch("fashion-cnn.yaml", edits, nullptr, kRanks);
   }
   void cleanup() {
     if (!road_) return;
@@ -91,6 +95,42 @@ class StudioSlowTest : public QObject {
     findInCosts(rank);
     excludeIt(rank);
     if (rank == 0) restartAll();
+  }
+
+  // Of equal ranks the first has most of the batch, until it is divided evenly.
+  void theBatchIsDividedBySpeed() {
+    QVERIFY(!QTest::currentTestFailed());
+    ui::RunPage* page = road_->page();
+    ui::RunDocument* run = page->document();
+    QVERIFY2(tests::wait([&] { return run->lastStep() >= 20; }), qPrintable(stateText()));
+    auto* button = page->findChild<QToolButton*>("rebalanceButton");
+    QVERIFY(button->isEnabled());
+    QTest::mouseClick(button, Qt::LeftButton);
+    QPointer<QDialog> dialog = page->findChild<QDialog*>("rebalanceDialog");
+    QVERIFY(dialog && tests::wait([&] { return dialog->isVisible(); }));
+    const auto* outcome = dialog->findChild<QLabel*>("rebalanceOutcome");
+    QVERIFY2(tests::wait([&] { return outcome->text().contains("would take about"); }),
+             qPrintable(outcome->text()));
+    const auto* table = dialog->findChild<QTableView*>("rebalanceTable");
+    QCOMPARE(table->model()->rowCount(), kRanks);
+    const auto cell = [&](int row, int column) {
+      return table->model()->index(row, column).data().toString().remove(',').toInt();
+    };
+    QCOMPARE(cell(0, 3), 4 * cell(1, 3));
+    QVERIFY(cell(0, 5) < cell(0, 3));
+    QCOMPARE(cell(0, 5) + cell(1, 5) + cell(2, 5), cell(0, 3) + cell(1, 3) + cell(2, 3));
+    QCOMPARE(dialog->findChild<QLabel*>("rebalanceCommand")->text(),
+             "lockstep rebalance " + run->run() + " --apply");
+    const double proposed = cell(0, 5);
+    QTest::keyClick(dialog, Qt::Key_Return);
+    QVERIFY(tests::wait([&] { return dialog.isNull(); }));
+    QVERIFY2(tests::wait([&] { return run->plan().sharesFrom > 1; }, 60'000),
+             qPrintable(stateText()));
+    QCOMPARE(run->plan().shares.of(kRanks)[0], proposed);
+    const std::int64_t before = run->lastStep();
+    QVERIFY2(tests::wait([&] { return run->lastStep() >= before + 10; }, 60'000),
+             qPrintable(stateText()));
+    QVERIFY2(page->message()->details().contains("divided anew"), qPrintable(stateText()));
   }
 
  private:

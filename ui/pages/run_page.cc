@@ -16,6 +16,7 @@
 
 #include "ui/dialogs/debug_dialog.h"
 #include "ui/dialogs/exclude_dialog.h"
+#include "ui/dialogs/rebalance_dialog.h"
 #include "ui/dialogs/restart_dialog.h"
 #include "ui/pages/costs_panel.h"
 #include "ui/pages/dashboard_view.h"
@@ -188,6 +189,7 @@ void RunPage::connectButtons() {
   connect(straggler_->restartButton(), &QToolButton::clicked, this, &RunPage::restartRanks);
   connect(straggler_->debugButton(), &QToolButton::clicked, this, [this] { debugRank(); });
   connect(straggler_->excludeButton(), &QToolButton::clicked, this, [this] { excludeNode(); });
+  connect(straggler_->rebalanceButton(), &QToolButton::clicked, this, &RunPage::rebalance);
   connect(message(), &MessagePanel::actionTriggered, this, [this] {
     if (unreachableNs_ != 0) document_->giveUp();
   });
@@ -457,6 +459,18 @@ void RunPage::excludeNode(const QString& wanted, const QString& why) {
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   connect(dialog, &QDialog::accepted, document_, [this, dialog] {
     document_->ask({app::RunRequest::kExclude, dialog->node().toStdString()});
+  });
+  dialog->open();
+}
+
+void RunPage::rebalance() {
+  if (!document_->canRebalance()) return;
+  auto* dialog = new RebalanceDialog(*document_, this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  connect(dialog, &QDialog::accepted, document_, [this, dialog] {
+    app::RunRequest what = app::RunRequest::kRebalance;
+    what.shares = dialog->shares();
+    document_->ask(what);
   });
   dialog->open();
 }

@@ -59,6 +59,7 @@ class RunPage : public Page {
   void debugRank(int rank = -1);  // −1: the straggler, or the first
   // Asks whether; "": the straggler's node, and why it is slow.
   void excludeNode(const QString& node = {}, const QString& why = {});
+  void rebalance();
   void restartRanks();
 
  Q_SIGNALS:

@@ -32,10 +32,11 @@ StragglerPanel::StragglerPanel(RunDocument* document, QWidget* parent)
   restart_ = makeToolButton("restartRanksButton", "refresh", this);
   debug_ = makeToolButton("debugRankButton", "debug", this);
   exclude_ = makeToolButton("excludeNodeButton", "disconnect", this);
+  rebalance_ = makeToolButton("rebalanceButton", "balance", this);
   auto* first = new QHBoxLayout;
   first->setSpacing(kSpaceS);
   first->addWidget(who_, 1);
-  for (QToolButton* button : {profile_, restart_, exclude_, debug_})
+  for (QToolButton* button : {profile_, restart_, rebalance_, exclude_, debug_})
     first->addWidget(button, 0, Qt::AlignTop);
   body()->addLayout(first);
   body()->addWidget(evidence_);
@@ -84,6 +85,7 @@ void StragglerPanel::retranslate() {
   setTexts(profile_, tr("Record all events of the next 20 steps (lockstep profile)"));
   setTexts(restart_, tr("Take a checkpoint and restart all ranks from it (lockstep restart)"));
   setTexts(exclude_, tr("Exclude a node from the run"));
+  setTexts(rebalance_, tr("Divide the batch by the speed of the ranks (lockstep rebalance)"));
   setTexts(debug_, tr("Debug a rank: stacks, processes, kernel messages, a debugger"));
 }
 
@@ -115,7 +117,8 @@ void StragglerPanel::refresh() {
   debug_->setEnabled(run.canDebug());
   exclude_->setEnabled(run.canExclude());
   for (QToolButton* button : {profile_, restart_}) button->setEnabled(run.canProfile());
-  profile_->setVisible(!run.ofProgram());
+  rebalance_->setEnabled(run.canRebalance());
+  for (QToolButton* button : {profile_, rebalance_}) button->setVisible(!run.ofProgram());
   const auto& slow = run.slow();
   wasLive_ = wasLive_ || (run.loaded() && !app::isFinal(run.row().phase));
   evidence_->setVisible(slow || wasLive_);

@@ -27,6 +27,7 @@ class StragglerPanel : public Card {
   QToolButton* restartButton() const { return restart_; }
   QToolButton* debugButton() const { return debug_; }
   QToolButton* excludeButton() const { return exclude_; }
+  QToolButton* rebalanceButton() const { return rebalance_; }
   QString evidence() const { return evidence_->text(); }
   void retranslate();
 
@@ -43,6 +44,7 @@ class StragglerPanel : public Card {
   QToolButton* restart_ = nullptr;
   QToolButton* debug_ = nullptr;
   QToolButton* exclude_ = nullptr;
+  QToolButton* rebalance_ = nullptr;
   bool wasLive_ = false;  // keeps the room of a straggler's evidence
 };
 

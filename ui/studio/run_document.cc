@@ -92,7 +92,6 @@ RunDocument::Loaded RunDocument::readRun(const std::string& folder, const std::s
   out.row = *row;
   if (auto documents = (*history)->documents(run)) {
     out.documents = std::move(*documents);
-    out.plan = app::planFactsOf(out.documents);
     out.scope = app::scopeOf(**history, out.row, out.documents);
     if (auto prediction = app::parsePrediction(out.documents.prediction)) {
       out.prediction = std::move(*prediction);
@@ -110,6 +109,7 @@ RunDocument::Loaded RunDocument::readRun(const std::string& folder, const std::s
       if (kProgress.contains(info.name)) out.series.push_back(std::move(series));
     }
     if (auto logs = (*store)->logs({}, 0, LogModel::kKept)) out.logs = logRows(*logs);
+    out.plan = app::planFactsOf(out.documents, **store);
     out.isAsLaunched = !app::regrouped(**store);
     out.epochs = (*store)->epochs();
     out.errors = (*store)->errors();
@@ -358,6 +358,7 @@ void RunDocument::take(const app::RunUpdate& update) {
       members_ = restart.nodes;
       isAsLaunched_ = false;
     }
+    app::divideAnew(plan_, restart.samples, restart.cause->step);
     Q_EMIT warned(app::restartWarning(restart));
   }
   for (const auto& error : update.errors) Q_EMIT failed(error);
@@ -387,6 +388,10 @@ bool RunDocument::canStop() const {
 
 bool RunDocument::canExclude() const { return canStop() && members().size() > 1; }
 bool RunDocument::canProfile() const { return canStop() && row().phase == app::RunState::RUNNING; }
+
+bool RunDocument::canRebalance() const {
+  return canProfile() && !ofProgram() && row().world > 1 && !plan_.isAsynchronous;
+}
 
 void RunDocument::ask(const app::RunRequest& what) {
   if (!recorder_) return;

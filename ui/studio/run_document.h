@@ -84,6 +84,7 @@ class RunDocument : public QObject {
   bool canDebug() const { return loaded_ && cluster_ && app::isUnderWay(model_.row().phase); }
   bool canExclude() const;  // a node
   bool canProfile() const;  // and restart its ranks
+  bool canRebalance() const;
   bool canStop() const;
   bool canKill() const;
   bool canRelaunch() const { return loaded_ && model_.over() && !documents_.specYaml.empty(); }

@@ -4,6 +4,7 @@
 
 #include <QDir>
 #include <QElapsedTimer>
+#include <QJsonArray>
 #include <QTest>
 #include <random>
 
@@ -133,6 +134,54 @@ class CliRecoveryTest : public QObject {
     QCOMPARE(result.last()["status"].toString(), QString("failed"));
     QVERIFY2(result.first("error")["why"].toString().contains("restarts led to no step after step"),
              result.text());
+    QVERIFY(cli.leave());
+  }
+
+  // Uneven shares of equal ranks are proposed to be even. What the run ends with is what it ends
+  // with undisturbed, as nearly as sums in another order are.
+  void theBatchIsDividedAnew() {
+    const Cli cli;
+    const QStringList uneven{"--set", "strategy.shares=3,1"};
+    const auto process = cli.start(training("multi-worker-mirrored", "2", kEndless) + uneven);
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    CliResult asked;
+    QTRY_VERIFY2_WITH_TIMEOUT(
+        (asked = cli.run({"rebalance", run, "--json"})).exit == 0 &&
+            asked.first("rebalance")["last_step"].toInt() > 20,
+        asked.text(), 60000);
+    const QJsonObject proposal = asked.first("rebalance");
+    QVERIFY2(proposal["changes"].toBool(), asked.text());
+    QVERIFY(proposal["proposed_step_seconds"].toDouble() < proposal["step_seconds"].toDouble());
+    const auto speeds = asked.all("speed");
+    QCOMPARE(speeds.size(), qsizetype{2});
+    QCOMPARE(speeds[0]["samples"].toInt(), 3 * speeds[1]["samples"].toInt());
+    QVERIFY2(speeds[0]["proposed_samples"].toInt() < speeds[0]["samples"].toInt(), asked.text());
+    QCOMPARE(out.count("\"event\":\"recovering\""), qsizetype{0});
+    const int batch = speeds[0]["samples"].toInt() + speeds[1]["samples"].toInt();
+    const CliResult refused = cli.run({"rebalance", run, "--apply", "--shares", "1,2,3"});
+    QVERIFY2(refused.exit == 2 && refused.err.contains("3 shares"), refused.text());
+    const CliResult applied = cli.run({"rebalance", run, "--shares", "1,3", "--apply"});
+    QVERIFY2(applied.exit == 0 && applied.out.contains("divides its batch so"), applied.text());
+    QVERIFY2(cli.awaitNext(*process, "recovered", out), out.right(3000));
+    QVERIFY(cli.awaitNext(*process, "step", out));
+    const CliResult again = cli.run({"rebalance", run, "--json"});
+    if (again.exit == 0) QCOMPARE(again.all("speed")[0]["samples"].toInt(), batch / 4);
+    QVERIFY(cli.awaitNext(*process, "step", out));
+    const CliResult result = cli.stop(*process, out);
+    const QJsonObject recovering = result.first("recovering");
+    QCOMPARE(recovering["samples"].toArray(), (QJsonArray{batch / 4, 3 * batch / 4}));
+    QVERIFY(!recovering.contains("nodes"));
+    QVERIFY2(recovering["cause"].toString().contains("divided anew"), result.text());
+    QCOMPARE(result.first("recovered")["lost_steps"].toInt(-1), 0);
+    const CliResult whole =
+        cli.run(training("multi-worker-mirrored", "2", result.last()["steps"].toInt()) + uneven);
+    QVERIFY2(whole.exit == 0, whole.text());
+    const double loss = whole.last()["train_loss"].toDouble();
+    QVERIFY2(std::abs(result.last()["train_loss"].toDouble() - loss) < 1e-3 * loss, result.text());
+    const CliResult late = cli.run({"rebalance", run, "--shares", "2,2", "--apply"});
+    QVERIFY2(late.exit == 3 && late.err.contains("has ended"), late.text());
     QVERIFY(cli.leave());
   }
 

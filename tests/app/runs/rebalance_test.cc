@@ -1,0 +1,234 @@
+// Divisions of the batch by speed: made-up steps of ranks whose speeds a seed chooses.
+#include <QTest>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "app/runs/rebalance.h"
+#include "engine/plan/plan.h"
+
+using namespace lockstep;
+using namespace lockstep::app;
+
+namespace {
+
+struct Rank {
+  double sampleSeconds = 0, fixedSeconds = 0;
+  std::int64_t samples = 0;
+  double seconds(std::int64_t n) const {
+    return fixedSeconds + static_cast<double>(n) * sampleSeconds;
+  }
+};
+
+plan::BatchShares sharesOf(const std::vector<std::int64_t>& samples, int modelRanks = 1,
+                           int servers = 0) {
+  plan::Plan plan;
+  plan.mesh = cluster::Mesh({{std::string(cluster::kDataAxis), static_cast<int>(samples.size())},
+                             {std::string(cluster::kModelAxis), modelRanks}},
+                            servers);
+  plan.batchCuts = {0};
+  for (const std::int64_t n : samples) plan.batchCuts.push_back(plan.batchCuts.back() + n);
+  return plan::BatchShares(plan);
+}
+
+// Steps 1 to `steps`, of which a third of the compute is forward; all wait for the last.
+StepMatrix matrixOf(const std::vector<Rank>& ranks, std::int64_t steps, std::mt19937& random,
+                    double noise) {
+  StepMatrix out;
+  std::uniform_real_distribution<> around(1 - noise, 1 + noise);
+  double slowest = 0;
+  for (const Rank& rank : ranks) slowest = std::max(slowest, rank.seconds(rank.samples));
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    std::map<std::string, RunBatch::Series> parts;
+    for (std::int64_t s = 1; s <= steps; ++s) {
+      const auto x = static_cast<double>(s);
+      const auto add = [&](const char* part, double seconds) {
+        parts[part].points.push_back({x, seconds});
+      };
+      const double compute = static_cast<double>(ranks[r].samples) * ranks[r].sampleSeconds;
+      add("forward", compute / 3 * around(random));
+      add("backward", compute * 2 / 3 * around(random));
+      add("data", ranks[r].fixedSeconds / 4);
+      add("optimizer", ranks[r].fixedSeconds * 3 / 4);
+      add("waiting", slowest - ranks[r].seconds(ranks[r].samples));
+      add("transfer", 1e-3);
+      add("step", slowest + 1e-3);
+      add("began", 1000 + 0.01 * x);
+    }
+    for (auto& [part, series] : parts) {
+      series.name = fmt::format("rank/{}/{}", r, part);
+      out.add(series);
+    }
+  }
+  return out;
+}
+
+Result<Rebalance> rebalanceOf(const StepMatrix& matrix, int world, const PlanFacts& plan,
+                              const std::vector<double>& asked = {}) {
+  return app::rebalanceOf(StepTimes(matrix, plan.sharesFrom, matrix.steps()), world, {}, plan,
+                          asked);
+}
+
+double longest(const std::vector<Rank>& ranks, const std::vector<double>& samples) {
+  double out = 0;
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    out = std::max(out, ranks[r].seconds(static_cast<std::int64_t>(samples[r])));
+  return out;
+}
+
+}  // namespace
+
+class RebalanceTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  // No sample can be moved from one rank to another so that the slowest rank is sooner ready.
+  void noOtherDivisionIsFaster() {
+    for (unsigned seed = 1; seed <= 60; ++seed) {
+      std::mt19937 random(seed);
+      const auto pick = [&](double low, double high) {
+        return std::uniform_real_distribution<>(low, high)(random);
+      };
+      std::vector<Rank> ranks(2 + random() % 7);
+      PlanFacts plan;
+      std::vector<std::int64_t> samples;
+      for (Rank& rank : ranks) {
+        rank = {pick(1e-4, 1e-2), pick(0, 5e-2), 1 + static_cast<std::int64_t>(random() % 200)};
+        samples.push_back(rank.samples);
+      }
+      plan.shares = sharesOf(samples);
+      const int world = static_cast<int>(ranks.size());
+      const auto out = rebalanceOf(matrixOf(ranks, 40, random, 0), world, plan);
+      QVERIFY2(out.ok(), out.ok() ? "" : out.error().text().c_str());
+      const std::int64_t batch = std::accumulate(samples.begin(), samples.end(), std::int64_t{0});
+      QCOMPARE(std::accumulate(out->shares.begin(), out->shares.end(), 0.0),
+               static_cast<double>(batch));
+      const std::vector<double> now(samples.begin(), samples.end());
+      const double before = longest(ranks, now), after = longest(ranks, out->shares);
+      const QByteArray where =
+          fmt::format("seed {}: {} to {}", seed, before, after).c_str();
+      QVERIFY2(std::abs(out->stepSeconds - before - 1e-3) < 1e-3 * before, where);
+      QVERIFY2(std::abs(out->proposedSeconds - after - 1e-3) < 1e-3 * before, where);
+      if (!out->changes()) {
+        QCOMPARE(out->shares, now);
+        continue;
+      }
+      QVERIFY2(after < before, where);
+      for (std::size_t a = 0; a < ranks.size(); ++a)
+        for (std::size_t b = 0; b < ranks.size(); ++b) {
+          std::vector<double> other = out->shares;
+          if (a == b || other[a] < 2) continue;
+          --other[a];
+          ++other[b];
+          QVERIFY2(longest(ranks, other) > after * (1 - 1e-6), where);
+        }
+    }
+  }
+
+  // A rank at half the speed gets half of what its peers have, whatever the noise.
+  void halfTheSpeedIsHalfTheSamples() {
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+      std::mt19937 random(seed);
+      std::vector<Rank> ranks(2 + random() % 6, Rank{1e-3, 1e-3, 64});
+      const std::size_t slow = random() % ranks.size();
+      ranks[slow].sampleSeconds *= 2;
+      PlanFacts plan;
+      plan.shares = sharesOf(std::vector<std::int64_t>(ranks.size(), 64));
+      const auto out = rebalanceOf(matrixOf(ranks, 50, random, 0.05),
+                                   static_cast<int>(ranks.size()), plan);
+      QVERIFY(out.ok() && out->changes());
+      for (std::size_t r = 0; r < ranks.size(); ++r) {
+        if (r == slow) continue;
+        const double ratio = out->shares[slow] / out->shares[r];
+        QVERIFY2(std::abs(ratio - 0.5) < 0.05, fmt::format("seed {}: {}", seed, ratio).c_str());
+      }
+    }
+  }
+
+  // Equal ranks are left alone, and so is a batch of which each has one sample.
+  void whatIsWellDividedStays() {
+    std::mt19937 random(1);
+    for (const std::int64_t samples : {1, 32}) {
+      const std::vector<Rank> ranks(4, Rank{1e-3, 1e-3, samples});
+      PlanFacts plan;
+      plan.shares = sharesOf(std::vector<std::int64_t>(4, samples));
+      const auto out = rebalanceOf(matrixOf(ranks, 50, random, 0.02), 4, plan);
+      QVERIFY(out.ok());
+      QVERIFY(!out->changes());
+      QCOMPARE(out->proposedSeconds, out->stepSeconds);
+    }
+  }
+
+  // Ranks that share a part of the batch are as fast as the slowest of them.
+  void tensorParallelRanksHaveOneShare() {
+    std::mt19937 random(2);
+    std::vector<Rank> ranks(4, Rank{1e-3, 0, 30});
+    ranks[3].sampleSeconds = 2e-3;
+    PlanFacts plan;
+    plan.shares = sharesOf({30, 30}, 2);
+    const auto out = rebalanceOf(matrixOf(ranks, 20, random, 0), 4, plan);
+    QVERIFY(out.ok());
+    QCOMPARE(out->shares, (std::vector<double>{40, 20}));
+    QCOMPARE(out->ranks[1].proposed, std::int64_t{40});
+    QCOMPARE(out->ranks[2].proposed, std::int64_t{20});
+  }
+
+  // Steps of before a division do not count, and its samples do.
+  void itStartsFromTheLastDivision() {
+    std::mt19937 random(3);
+    const std::vector<Rank> ranks{{1e-3, 0, 48}, {3e-3, 0, 16}};
+    PlanFacts plan;
+    plan.shares = sharesOf({32, 32});
+    divideAnew(plan, {48, 16}, 20);
+    QCOMPARE(plan.sharesFrom, std::int64_t{21});
+    const auto out = rebalanceOf(matrixOf(ranks, 60, random, 0), 2, plan);
+    QVERIFY(out.ok());
+    QCOMPARE(out->first, std::int64_t{21});
+    QVERIFY(!out->changes());
+    divideAnew(plan, {48, 16}, 40);  // the same, as after a failure
+    QCOMPARE(plan.sharesFrom, std::int64_t{21});
+  }
+
+  void sharesThatAreAskedForAreTaken() {
+    std::mt19937 random(4);
+    const std::vector<Rank> ranks(2, Rank{1e-3, 0, 32});
+    PlanFacts plan;
+    plan.shares = sharesOf({32, 32});
+    const StepMatrix matrix = matrixOf(ranks, 20, random, 0);
+    const auto out = rebalanceOf(matrix, 2, plan, {3, 1});
+    QVERIFY(out.ok() && out->changes());
+    QCOMPARE(out->shares, (std::vector<double>{48, 16}));
+    QVERIFY(std::abs(out->proposedSeconds - 0.049) < 1e-6);
+    for (const std::vector<double>& wrong :
+         {std::vector<double>{1}, {1, 1, 1}, {0, 1}, {-1, 2}, {std::nan(""), 1}, {1e9, 1}}) {
+      const auto refused = rebalanceOf(matrix, 2, plan, wrong);
+      QVERIFY(!refused.ok());
+      QCOMPARE(refused.error().code, Code::kInvalidArgument);
+    }
+  }
+
+  void whatCannotBeDividedSaysWhy() {
+    std::mt19937 random(5);
+    const std::vector<Rank> ranks(2, Rank{1e-3, 0, 32});
+    PlanFacts plan, asynchronous;
+    plan.shares = sharesOf({32, 32});
+    asynchronous.shares = plan.shares;
+    asynchronous.isAsynchronous = true;
+    const StepMatrix many = matrixOf(ranks, 20, random, 0), few = matrixOf(ranks, 4, random, 0);
+    const auto why = [](const Result<Rebalance>& out) {
+      return out.ok() ? std::string() : out.error().text();
+    };
+    QVERIFY(why(rebalanceOf(many, 2, asynchronous)).find("asynchronous") != std::string::npos);
+    QVERIFY(why(rebalanceOf(many, 2, {})).find("no plan") != std::string::npos);
+    QVERIFY(why(rebalanceOf(few, 2, plan)).find("fewer than five") != std::string::npos);
+    QVERIFY(why(rebalanceOf(StepMatrix(), 2, plan)).find("reported") != std::string::npos);
+    PlanFacts alone;
+    alone.shares = sharesOf({64}, 2);  // tensor parallel
+    QVERIFY(why(rebalanceOf(many, 2, alone)).find("do not divide") != std::string::npos);
+  }
+};
+
+QTEST_GUILESS_MAIN(RebalanceTest)
+#include "rebalance_test.moc"

@@ -1,0 +1,95 @@
+#include "ui/dialogs/rebalance_dialog.h"
+
+#include <QLabel>
+#include <QPushButton>
+#include <QTableView>
+#include <QVBoxLayout>
+#include <utility>
+
+#include "ui/models/rebalance_model.h"
+#include "ui/studio/background.h"
+#include "ui/studio/run_document.h"
+#include "ui/theme/format.h"
+#include "ui/theme/message_text.h"
+#include "ui/widgets/tables.h"
+#include "ui/widgets/widgets.h"
+
+namespace lockstep::ui {
+namespace {
+
+constexpr std::int64_t kSteps = 50;  // the last ones, by which speeds are told
+
+}  // namespace
+
+RebalanceDialog::RebalanceDialog(const RunDocument& document, QWidget* parent)
+    : Dialog("rebalanceDialog", parent), run_(document.run()) {
+  outcome_ = makeLabel("rebalanceOutcome", this);
+  outcome_->setWordWrap(true);
+  outcome_->setTextFormat(Qt::PlainText);
+  model_ = new RebalanceModel(this);
+  table_ = new QTableView(this);
+  table_->setObjectName("rebalanceTable");
+  table_->setModel(model_);
+  applyTableStyle(table_);
+  table_->setSelectionMode(QAbstractItemView::NoSelection);
+  setColumns(table_, {60, 130, 100, 90, 100, 100, 130});
+  table_->setMinimumSize(740, 220);
+  command_ = makeLabel("rebalanceCommand", this, "muted");
+  command_->setTextFormat(Qt::PlainText);
+  command_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  content()->addWidget(outcome_);
+  content()->addWidget(table_, 1);
+  content()->addWidget(command_);
+  acceptButton()->setEnabled(false);
+  const app::PlanFacts& plan = document.plan();
+  const app::StepMatrix& steps = document.steps();
+  auto times = std::make_shared<app::StepTimes>(
+      steps, std::max(steps.steps() - kSteps + 1, plan.sharesFrom), steps.steps());
+  runInBackground(
+      this,
+      [times, world = document.row().world, nodes = document.nodesOfRanks(), plan] {
+        return app::rebalanceOf(*times, world, nodes, plan);
+      },
+      [this](Result<app::Rebalance> answer) { take(std::move(answer)); });
+  retranslate();
+}
+
+void RebalanceDialog::take(Result<app::Rebalance> answer) {
+  answer_ = std::make_unique<Result<app::Rebalance>>(std::move(answer));
+  if (answer_->ok()) {
+    model_->setRanks((*answer_)->ranks);
+    shares_ = (*answer_)->shares;
+    acceptButton()->setEnabled((*answer_)->changes());
+  }
+  showOutcome();
+}
+
+void RebalanceDialog::showOutcome() {
+  QString text;
+  if (!answer_)
+    text = tr("Computing …");
+  else if (!answer_->ok())
+    text = messageText(answer_->error().message());
+  else if (!(*answer_)->changes())
+    text = tr("By steps %1 to %2 the batch is divided well: the ranks compute about equally long.")
+               .arg(formatCount((*answer_)->first), formatCount((*answer_)->last));
+  else
+    text = tr("By steps %1 to %2 a step takes %3, and would take about %4.")
+               .arg(formatCount((*answer_)->first), formatCount((*answer_)->last),
+                    formatSeconds((*answer_)->stepSeconds),
+                    formatSeconds((*answer_)->proposedSeconds));
+  outcome_->setText(text);
+}
+
+void RebalanceDialog::retranslate() {
+  setHeading(tr("Divide the batch by speed"),
+             tr("Ranks that compute a sample faster get more of the batch. The run takes a "
+                "checkpoint and continues from it so."));
+  setButtons(tr("Divide"), tr("Cancel"));
+  table_->setAccessibleName(tr("Samples of each rank"));
+  command_->setText(QString("lockstep rebalance %1 --apply").arg(run_));
+  model_->retranslate();
+  showOutcome();
+}
+
+}  // namespace lockstep::ui

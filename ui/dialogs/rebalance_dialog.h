@@ -1,0 +1,42 @@
+// RebalanceDialog: a division of a run's batch by which its ranks would compute equally long, and
+// whether the run is to continue with it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "app/runs/rebalance.h"
+#include "ui/dialogs/dialog.h"
+
+class QLabel;
+class QTableView;
+
+namespace lockstep::ui {
+
+class RebalanceModel;
+class RunDocument;
+
+class RebalanceDialog : public Dialog {
+  Q_OBJECT
+
+ public:
+  RebalanceDialog(const RunDocument& document, QWidget* parent);
+  const std::vector<double>& shares() const { return shares_; }
+
+ protected:
+  void retranslate() override;
+
+ private:
+  void take(Result<app::Rebalance> answer);
+  void showOutcome();
+
+  const QString run_;
+  RebalanceModel* model_ = nullptr;
+  QLabel* outcome_ = nullptr;
+  QTableView* table_ = nullptr;
+  QLabel* command_ = nullptr;
+  std::unique_ptr<Result<app::Rebalance>> answer_;  // null: it is computed
+  std::vector<double> shares_;
+};
+
+}  // namespace lockstep::ui
