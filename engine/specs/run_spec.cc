@@ -7,6 +7,7 @@
 #include "engine/cluster/strategies.h"
 #include "engine/cluster/strategy_options.h"
 #include "engine/specs/field.h"
+#include "engine/specs/freeze.h"
 #include "engine/specs/model_spec.h"
 #include "engine/specs/options.h"
 #include "engine/specs/specs.h"
@@ -480,7 +481,8 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(checkStrategy(spec.strategy()));
   LOCKSTEP_TRY(checkCheckpoints(spec));
   LOCKSTEP_TRY(checkStatisticsGroups(spec));
-  return checkParts(spec);
+  LOCKSTEP_TRY(checkParts(spec));
+  return checkFreeze(spec);
 }
 
 namespace {
