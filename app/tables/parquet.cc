@@ -32,8 +32,8 @@ Error noPython(const std::string& python, Message why) {
 }
 
 Error failed(const std::string& python, const ProcessResult& process) {
-  Error error = makeError(Code::kUnavailable, "{} ended with exit code {}", python,
-                          process.exitStatus);
+  Error error =
+      makeError(Code::kUnavailable, "{} ended with exit code {}", python, process.exitStatus);
   error.why = lastLine(process.errorOutput);
   return error;
 }
@@ -52,9 +52,9 @@ Error wrong(const json& said) {
 
 Result<TableMade> parquetToCsv(const std::vector<std::string>& files, const TableChoice& choice,
                                const std::string& to) {
-  std::vector<std::string> command{choice.python, "-c", kParquetScript, to,
-                                   json(choice.columns).dump(-1, ' ', true,
-                                                             json::error_handler_t::replace)};
+  std::vector<std::string> command{
+      choice.python, "-c", kParquetScript, to,
+      json(choice.columns).dump(-1, ' ', true, json::error_handler_t::replace)};
   command.insert(command.end(), files.begin(), files.end());
   const auto process = runProcess(command, kLongest);
   if (!process.ok()) {

@@ -129,8 +129,8 @@ class Features {
                                    validUtf8(name), length, known->second));
       for (const std::string& text : feature.bytes_list().value())
         if (firstNotUtf8(text) != std::string_view::npos)
-          return wrong(path, message("record {}: feature \"{}\" is not a text", record,
-                                     validUtf8(name)));
+          return wrong(path,
+                       message("record {}: feature \"{}\" is not a text", record, validUtf8(name)));
     }
     return {};
   }
@@ -186,20 +186,18 @@ class Features {
 }  // namespace
 
 bool isTfRecord(std::string_view head) {
-  return head.size() >= kTfRecordHeader &&
-         maskedCrc32c(head.substr(0, sizeof(std::uint64_t))) ==
-             numberAt<std::uint32_t>(head, sizeof(std::uint64_t));
+  return head.size() >= kTfRecordHeader && maskedCrc32c(head.substr(0, sizeof(std::uint64_t))) ==
+                                               numberAt<std::uint32_t>(head, sizeof(std::uint64_t));
 }
 
 Result<TableMade> tfExamplesToCsv(const std::vector<std::string>& files, const TableChoice& choice,
                                   const AppendText& append, const Progress& progress) {
   constexpr std::size_t kPiece = std::size_t{1} << 18;
   Features features(choice.columns);
-  LOCKSTEP_TRY(eachExample(files, progress,
-                           [&](const TfExample& example, const std::string& path,
-                               std::int64_t record) {
-                             return features.add(example, path, record);
-                           }));
+  LOCKSTEP_TRY(eachExample(
+      files, progress, [&](const TfExample& example, const std::string& path, std::int64_t record) {
+        return features.add(example, path, record);
+      }));
   LOCKSTEP_TRY(features.finish(files.back()));
   TableMade out;
   out.columns = features.columns();
@@ -207,16 +205,15 @@ Result<TableMade> tfExamplesToCsv(const std::vector<std::string>& files, const T
   for (const std::string& column : out.columns)
     text += (text.empty() ? "" : ",") + textCell(column);
   text += '\n';
-  LOCKSTEP_TRY(eachExample(files, progress,
-                           [&](const TfExample& example, const std::string&,
-                               std::int64_t) -> Status {
-                             features.addRow(example, text);
-                             ++out.rows;
-                             if (text.size() < kPiece) return {};
-                             LOCKSTEP_TRY(append(text));
-                             text.clear();
-                             return {};
-                           }));
+  LOCKSTEP_TRY(eachExample(
+      files, progress, [&](const TfExample& example, const std::string&, std::int64_t) -> Status {
+        features.addRow(example, text);
+        ++out.rows;
+        if (text.size() < kPiece) return {};
+        LOCKSTEP_TRY(append(text));
+        text.clear();
+        return {};
+      }));
   LOCKSTEP_TRY(append(text));
   return out;
 }

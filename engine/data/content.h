@@ -49,8 +49,8 @@ struct Piece {
   std::int64_t offset = 0, size = 0;
 };
 // Reads pieces of the content, which are in ascending order and do not overlap. A plain file is
-// read there alone, a packed one from its beginning to the last piece. Errors: as readContent(), kDataLoss
-// if the content ends before a piece does.
+// read there alone, a packed one from its beginning to the last piece. Errors: as readContent(),
+// kDataLoss if the content ends before a piece does.
 Result<std::vector<std::string>> readPieces(const std::string& path, std::span<const Piece> pieces,
                                             const Progress& progress = {});
 

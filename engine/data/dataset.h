@@ -38,8 +38,8 @@ class Dataset {
   virtual std::int64_t tableSamples() const;
 };
 
-// Files may be compressed by gzip or zstd. IDX files of this node: images u8[N×H×W] or, with C channels,
-// u8[N×H×W×C], and labels u8[N] or i32[N].
+// Files may be compressed by gzip or zstd. IDX files of this node: images u8[N×H×W] or, with C
+// channels, u8[N×H×W×C], and labels u8[N] or i32[N].
 struct IdxFiles {
   std::string images;
   std::string labels;        // "": there are none, and no field "label"
@@ -50,8 +50,8 @@ struct IdxFiles {
   std::string decodedLabels{};
 };
 // Fields "x" u8[H×W×C] and "label" i32[]. Errors name the file: kNotFound; kDataLoss (truncated or
-// corrupt compression, wrong magic, images given as labels, unequal counts, label ≥ classes with its
-// record); kFailedPrecondition for a hash mismatch, with both hashes.
+// corrupt compression, wrong magic, images given as labels, unequal counts, label ≥ classes with
+// its record); kFailedPrecondition for a hash mismatch, with both hashes.
 Result<std::unique_ptr<Dataset>> openIdx(const IdxFiles& files, int classes);
 
 // Facts about a data file, found by reading it once.
@@ -114,7 +114,7 @@ struct CsvColumns {
   std::string label;
   std::vector<std::string> numbers, categories;
   std::vector<std::string> classes;  // texts of the label by class; empty: it is a number
-  char separator = '\0';  // '\0': a tab, a comma or a semicolon, as the first row has
+  char separator = '\0';             // '\0': a tab, a comma or a semicolon, as the first row has
   bool header = true;
   bool logarithm = true;  // of numbers, as in other tables; false: as they are
 };

@@ -116,10 +116,9 @@ Result<FileFacts> inspectTable(const TableFile& file, DecodedFolder* keep,
     writer.add(decoded);
     decoded.clear();
     const double share = static_cast<double>(row.offset) / static_cast<double>(size);
-    LOCKSTEP_TRY(report(progress,
-                        stored / 2 + static_cast<std::int64_t>(
-                                         share * static_cast<double>(stored / 2)),
-                        stored));
+    LOCKSTEP_TRY(report(
+        progress, stored / 2 + static_cast<std::int64_t>(share * static_cast<double>(stored / 2)),
+        stored));
     return true;
   };
   LOCKSTEP_TRY(eachRow(file, content.bytes, decode));

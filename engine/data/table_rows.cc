@@ -139,10 +139,10 @@ Result<bool> RowSplitter::emit(std::string_view row) {
 }
 
 Error RowSplitter::tooLong() const {
-  Error error =
-      dataLoss(path_, quoted_ ? message("line {}: its quotes are not closed within {} bytes", line_,
-                                        longest_)
-                              : message("line {} is longer than {} bytes", line_, longest_));
+  Error error = dataLoss(
+      path_, quoted_
+                 ? message("line {}: its quotes are not closed within {} bytes", line_, longest_)
+                 : message("line {} is longer than {} bytes", line_, longest_));
   error.next = quoted_ ? "correct the line" : "give a table: a row a line";
   return error;
 }
@@ -164,9 +164,8 @@ class TableRows::CsvCells {
       static_cast<CsvCells*>(self)->add(static_cast<const char*>(bytes), size);
     };
     const auto end = [](int, void* self) { ++static_cast<CsvCells*>(self)->rows_; };
-    const bool good =
-        csv_parse(&parser_, row.data(), row.size(), add, end, this) == row.size() &&
-        csv_fini(&parser_, add, end, this) == 0;
+    const bool good = csv_parse(&parser_, row.data(), row.size(), add, end, this) == row.size() &&
+                      csv_fini(&parser_, add, end, this) == 0;
     if (!good) {
       if (csv_error(&parser_) == CSV_ENOMEM) throw std::bad_alloc();
       csv_free(&parser_);
@@ -249,9 +248,10 @@ Result<std::size_t> TableRows::placeOf(const std::string& column) const {
   const auto found = std::find(all_.begin(), all_.end(), column);
   if (found != all_.end() && std::find(found + 1, all_.end(), column) == all_.end())
     return static_cast<std::size_t>(found - all_.begin());
-  error.why = found == all_.end()
-                  ? message("its header has no column \"{}\"; it has {}", shown(column), listOf(all_))
-                  : message("its header has the column \"{}\" twice", shown(column));
+  error.why =
+      found == all_.end()
+          ? message("its header has no column \"{}\"; it has {}", shown(column), listOf(all_))
+          : message("its header has the column \"{}\" twice", shown(column));
   error.next = "correct data.csv, or the header";
   return error;
 }
@@ -268,8 +268,8 @@ const TableRows::Cells& TableRows::split(const RowText& row) {
 
 void TableRows::splitPlain(const RowText& row) {
   const auto wanted = static_cast<std::size_t>(1 + file_.numbers + file_.columns);
-  const auto found = static_cast<std::size_t>(
-      1 + std::count(row.text.begin(), row.text.end(), separator_));
+  const auto found =
+      static_cast<std::size_t>(1 + std::count(row.text.begin(), row.text.end(), separator_));
   for (std::string_view rest = row.text; cells_.cells.size() <= wanted;) {  // one more at most
     const std::size_t end = rest.find(separator_);
     cells_.cells.push_back(rest.substr(0, end));
@@ -295,8 +295,8 @@ void TableRows::splitCsv(const RowText& row) {
     cells_.problem =
         wrong(message("line {}: it has a carriage return without a line feed", row.line));
   else if (all_.size() != width_)
-    cells_.problem = wrong(message("line {}: it has {} columns, the first row has {}", row.line,
-                                   all_.size(), width_));
+    cells_.problem = wrong(
+        message("line {}: it has {} columns, the first row has {}", row.line, all_.size(), width_));
 }
 
 Status TableRows::read(const RowText& row, std::string& out) {
@@ -339,9 +339,8 @@ bool TableRows::parseLabel(std::string_view text, double& label) const {
     if (found != classes_.end()) label = found->second;
     return found != classes_.end();
   }
-  return parseNumber(text, label) &&
-         (file_.classes <= 0 ||
-          (label >= 0 && label < file_.classes && label == std::floor(label)));
+  return parseNumber(text, label) && (file_.classes <= 0 || (label >= 0 && label < file_.classes &&
+                                                             label == std::floor(label)));
 }
 
 Error TableRows::wrongLabel(const RowText& row, std::string_view text) const {

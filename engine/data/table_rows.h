@@ -90,7 +90,7 @@ class TableRows {
 
   TableFile file_;
   char separator_;
-  std::unique_ptr<CsvCells> csv_;   // null: plain
+  std::unique_ptr<CsvCells> csv_;    // null: plain
   std::vector<std::size_t> places_;  // of CSV: of the cells among the file's columns
   std::size_t width_ = 0;            // of CSV: columns of the file
   std::map<std::string, int, std::less<>> classes_;

@@ -79,8 +79,8 @@ class TableSamples final : public SampleReader {
       return out;
     }
     Wanted rows{*this, indices, out, firstRow()};
-    LOCKSTEP_TRY(eachRow(progress,
-                         [&](const RowText& row) -> Result<bool> { return rows.take(row); }));
+    LOCKSTEP_TRY(
+        eachRow(progress, [&](const RowText& row) -> Result<bool> { return rows.take(row); }));
     return out;
   }
 
@@ -137,9 +137,8 @@ class TableSamples final : public SampleReader {
       const Piece piece{from.offset, end - from.offset};
       LOCKSTEP_ASSIGN(const auto bytes, readPieces(file_.path, {&piece, 1}));
       Wanted rows{*this, indices, out, from.row};
-      RowSplitter splitter(
-          file_, {from.offset, from.line, {}}, kLongestRow,
-          [&](const RowText& text) -> Result<bool> { return rows.take(text); });
+      RowSplitter splitter(file_, {from.offset, from.line, {}}, kLongestRow,
+                           [&](const RowText& text) -> Result<bool> { return rows.take(text); });
       const std::size_t before = out.size();
       LOCKSTEP_ASSIGN(const bool more, splitter.add(bytes[0]));
       if (more) LOCKSTEP_TRY(splitter.finish());

@@ -100,9 +100,8 @@ class Zstd final : public Unpacker {
   Zstd(Output output, std::size_t largest) : output_(output), piece_(largest, '\0') {}
   Status begin() {
     stream_.reset(ZSTD_createDCtx());
-    const bool ready =
-        stream_ && ZSTD_isError(ZSTD_DCtx_setParameter(stream_.get(), ZSTD_d_windowLogMax,
-                                                       kZstdWindowLog)) == 0;
+    const bool ready = stream_ && ZSTD_isError(ZSTD_DCtx_setParameter(
+                                      stream_.get(), ZSTD_d_windowLogMax, kZstdWindowLog)) == 0;
     return ready ? Status() : makeError(Code::kResourceExhausted, "unpacking {}", output_.path());
   }
 

@@ -117,14 +117,13 @@ Result<GroupStates> copyWithGroups(const ir::Graph& from, DType dtype, const Ste
       states.push_back(state);
       ValueId read = state;
       if (const std::optional<DType> type = groups[k].kind.castTo) {
-        LOCKSTEP_ASSIGN(
-            read, build.add(Op::kCast, fmt::format("{}.{}", name, dtypeName(*type)), {state},
-                            {{"dtype", std::string(dtypeName(*type))}, {"scale", 1.0}}));
+        LOCKSTEP_ASSIGN(read,
+                        build.add(Op::kCast, fmt::format("{}.{}", name, dtypeName(*type)), {state},
+                                  {{"dtype", std::string(dtypeName(*type))}, {"scale", 1.0}}));
       } else if (snapshot &&
                  !groups[k]
                       .kind.rowSharded) {  // of a table's rows those that are asked for are copies
-        LOCKSTEP_ASSIGN(
-            read, build.add(Op::kScale, name + ".copy", {state}, {{"factor", 1.0}}));
+        LOCKSTEP_ASSIGN(read, build.add(Op::kScale, name + ".copy", {state}, {{"factor", 1.0}}));
       }
       for (const Group::Member& member : groups[k].members) {
         places.emplace(member.name, Place{read, &member});

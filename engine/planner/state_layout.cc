@@ -70,10 +70,10 @@ plan::StateSlot StateLayout::slotOf(plan::StateRole role, std::string name,
   return slot;
 }
 
-void StateLayout::addGroups(
-    plan::StateRole role, const std::string& kind, bool split,
-    const std::vector<passes::Group>& groups, const passes::Sources& splits,
-    const std::map<std::string, ir::Parameter::PartOf, std::less<>>& parts, std::size_t first) {
+void StateLayout::addGroups(plan::StateRole role, const std::string& kind, bool split,
+                            const std::vector<passes::Group>& groups, const passes::Sources& splits,
+                            const std::map<std::string, ir::Parameter::PartOf, std::less<>>& parts,
+                            std::size_t first) {
   const int ranks = context_.ranks();
   for (std::size_t k = 0; k < groups.size(); ++k) {
     plan::StateSlot slot = slotOf(role, fmt::format("{}.{}", kind, first + k), groups[k]);

@@ -23,8 +23,7 @@ std::string someOf(const std::vector<ir::Parameter>& parameters) {
   std::vector<std::string> names;
   for (const ir::Parameter& parameter : parameters)
     if (names.size() < kShownNames) names.push_back(parameter.name);
-  return fmt::format("{}{}", fmt::join(names, ", "),
-                     names.size() < parameters.size() ? ", …" : "");
+  return fmt::format("{}{}", fmt::join(names, ", "), names.size() < parameters.size() ? ", …" : "");
 }
 
 }  // namespace

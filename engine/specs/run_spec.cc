@@ -188,10 +188,10 @@ Status checkTokens(const DataSpec& data) {
 Status checkColumns(const std::string& path, int named, const std::string& field,
                     const std::string& works, std::int64_t taken) {
   if (named == taken) return {};
-  return wrongField(path,
-                    message("{} names {} columns, and {} is {}; expected as many", path, named,
-                            field, taken),
-                    {{{field, works}}});
+  return wrongField(
+      path,
+      message("{} names {} columns, and {} is {}; expected as many", path, named, field, taken),
+      {{{field, works}}});
 }
 
 Status checkClasses(const spec::v1::CsvSpec& csv, const spec::v1::ModelSpec& model) {

@@ -6,7 +6,8 @@ namespace lockstep::fuzz {
 
 std::vector<std::string> seeds() {
   const std::string text = "In the beginning God created the heaven and the earth.\n";
-  return {text, gzipOf(text), gzipOf(text) + gzipOf(text), zstdOf(text), zstdOf(text) + zstdOf(text)};
+  return {text, gzipOf(text), gzipOf(text) + gzipOf(text), zstdOf(text),
+          zstdOf(text) + zstdOf(text)};
 }
 
 }  // namespace lockstep::fuzz

@@ -49,8 +49,9 @@ static void read(const std::string& path) {
   const auto samples = (*reader)->read(some);
   LOCKSTEP_CHECK(samples.ok());
   for (const data::StoredSample& sample : *samples)
-    LOCKSTEP_CHECK(!sample.problem || sample.problem->text().find("first row has") == std::string::npos,
-                   "{}", sample.problem->text());
+    LOCKSTEP_CHECK(
+        !sample.problem || sample.problem->text().find("first row has") == std::string::npos, "{}",
+        sample.problem->text());
 }
 
 }  // namespace lockstep::fuzz

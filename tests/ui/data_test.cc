@@ -288,9 +288,10 @@ class DataTest : public QObject {
     for (int i = 0; i < 50; ++i)
       rows += QString("%1,%2,\"red, %3\"\n").arg(i).arg(i % 2 ? "dog" : "cat").arg(i).toUtf8();
     write("rows.tsv", rows);
-    const QString spec = tableSpec("").replace(
-        "shape: [2]", "shape: [1]").replace("training:", "%1training:");
-    const char* const csv = "  csv: {label: kind, numbers: [size], categories: [%1], classes: [cat, dog]}\n";
+    const QString spec =
+        tableSpec("").replace("shape: [2]", "shape: [1]").replace("training:", "%1training:");
+    const char* const csv =
+        "  csv: {label: kind, numbers: [size], categories: [%1], classes: [cat, dog]}\n";
     open(spec.arg(QString(csv).arg("colour")));
     QCOMPARE(wrong(), QString());
     const auto* samples = panel_->samples();

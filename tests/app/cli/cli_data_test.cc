@@ -178,7 +178,8 @@ class CliDataTest : public QObject {
              skipped.text());
   }
 
-  // A CSV file with names, quotes and an own separator is shown and trained on; with zstd as without.
+  // A CSV file with names, quotes and an own separator is shown and trained on; with zstd as
+  // without.
   void csvIsTrainedOn() {
     const Cli cli;
     QByteArray rows = "\"id\";kind;size;\"weight, kg\";colour\n";
@@ -191,7 +192,8 @@ class CliDataTest : public QObject {
                   .arg(i % 4)
                   .toUtf8();
     cli.write("pets.csv", rows);
-    QCOMPARE(QProcess::execute("zstd", {"-q", cli.path("pets.csv"), "-o", cli.path("pets.zst")}), 0);
+    QCOMPARE(QProcess::execute("zstd", {"-q", cli.path("pets.csv"), "-o", cli.path("pets.zst")}),
+             0);
     const QString spec = cli.write(
         "m.yaml",
         "version: 1\nmodel:\n  classes: 2\n  input: {shape: [2], columns: 1, categories: 20}\n"
@@ -209,8 +211,7 @@ class CliDataTest : public QObject {
                  shown.out.contains("#1  label dog, big  101 1 c\"1\""),
              shown.text());
     const CliResult json = cli.run({"data", "show", spec, "--json"});
-    QCOMPARE(json.first("data")["columns"].toArray(),
-             (QJsonArray{"size", "weight, kg", "colour"}));
+    QCOMPARE(json.first("data")["columns"].toArray(), (QJsonArray{"size", "weight, kg", "colour"}));
     const auto losses = [&](const QStringList& more) {
       const CliResult run =
           cli.run(QStringList{"run", spec, "--local", "2", "--no-benchmark", "--json"} + more);
@@ -223,8 +224,9 @@ class CliDataTest : public QObject {
     };
     const QList<double> plain = losses({});
     QVERIFY(plain.size() == 15 && plain.back() > 0.95);
-    QCOMPARE(losses({"--set", "data.train.table=pets.zst", "--set", "data.evaluate.table=pets.zst"}),
-             plain);
+    QCOMPARE(
+        losses({"--set", "data.train.table=pets.zst", "--set", "data.evaluate.table=pets.zst"}),
+        plain);
 
     const auto refused = [&](const QString& set, const char* says) {
       const CliResult result = cli.run({"data", "show", spec, "--set", set});

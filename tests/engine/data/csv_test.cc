@@ -95,7 +95,8 @@ class CsvTest : public QObject {
   }
   std::string troubleOf(const data::TableFile& file) const {
     const std::string opened = errorText(data::openTable(file).status());
-    return errorText(data::inspectTable(file).status()) == opened ? opened : "they differ: " + opened;
+    return errorText(data::inspectTable(file).status()) == opened ? opened
+                                                                  : "they differ: " + opened;
   }
   Written writtenBy(int seed) const {
     QProcess python;
@@ -214,14 +215,14 @@ class CsvTest : public QObject {
          {"y,a,b,c\n1,2,3,red", "c,b,y,a\r\nred,3,1,2\r\n", "\xef\xbb\xbfy;a;b;c\n1;2;3;red\n",
           "y\ta\tb\tc\td\n1\t2\t3\tred\t\n", "\n\r\n y , a , b , c \n\n 1 , 2 , 3 , red \n  \n\n",
           "\"y\",\"a\",\"b\",\"c\"\n\"1\",\"2\",\"3\",\"red\"\n"}) {
-        const auto reader = data::readTableSamples(table(good));
-        QVERIFY2(reader.ok(), errorText(reader.status()).c_str());
-        const std::int64_t all[] = {0, 1};
-        const auto samples = (*reader)->read(all);
-        QVERIFY2(samples.ok() && samples->size() == 1, good);
-        QCOMPARE(samples->front().label, std::string("1"));
-        QVERIFY((samples->front().cells == std::vector<std::string>{"2", "3", "red"}));
-        QCOMPARE(troubleOf(table(good)), std::string());
+      const auto reader = data::readTableSamples(table(good));
+      QVERIFY2(reader.ok(), errorText(reader.status()).c_str());
+      const std::int64_t all[] = {0, 1};
+      const auto samples = (*reader)->read(all);
+      QVERIFY2(samples.ok() && samples->size() == 1, good);
+      QCOMPARE(samples->front().label, std::string("1"));
+      QVERIFY((samples->front().cells == std::vector<std::string>{"2", "3", "red"}));
+      QCOMPARE(troubleOf(table(good)), std::string());
     }
   }
 
@@ -240,8 +241,8 @@ class CsvTest : public QObject {
                           << QByteArray("line 5: it has 5 columns, the first row has 4");
     QTest::newRow("number") << head + "1,2,\"3\n\",red\n"
                             << QByteArray("line 2: column b is \"3?\", expected a finite number");
-    QTest::newRow("after two lines")
-        << head + "1,2,3,\"re\nd\"\n1,x,3,red\n" << QByteArray("line 4: column a is \"x\"");
+    QTest::newRow("after two lines") << head + "1,2,3,\"re\nd\"\n1,x,3,red\n"
+                                     << QByteArray("line 4: column a is \"x\"");
     QTest::newRow("nan") << head + "1,nan,3,red\n" << QByteArray("line 2: column a is \"nan\"");
     QTest::newRow("label") << head + row + "2,2,3,red\n"
                            << QByteArray("line 3: the label is \"2\", expected 0 to 1");

@@ -101,8 +101,7 @@ class UnpackTest : public QObject {
     for (std::int64_t at = 0; at < std::ssize(all); at += pick(random, 1, 200'000))
       pieces.push_back({at, std::min<std::int64_t>(pick(random, 0, 9), std::ssize(all) - at)});
     for (std::size_t i = 1; i < pieces.size(); ++i)
-      pieces[i].offset =
-          std::max(pieces[i].offset, pieces[i - 1].offset + pieces[i - 1].size);
+      pieces[i].offset = std::max(pieces[i].offset, pieces[i - 1].offset + pieces[i - 1].size);
     std::erase_if(pieces, [&](const auto& one) { return one.offset + one.size > std::ssize(all); });
     const auto read = data::readPieces(path, pieces);
     QVERIFY2(read.ok(), read.ok() ? "" : read.error().text().c_str());
@@ -155,8 +154,9 @@ class UnpackTest : public QObject {
       bytes[static_cast<std::size_t>(pick(random, 4, static_cast<int>(bytes.size()) - 1))] ^=
           static_cast<char>(1 << pick(random, 0, 7));
       const auto read = contentOf(write("bad", bytes));
-      QVERIFY(read.ok() ? *read == text : read.error().code == Code::kDataLoss ||
-                                              read.error().code == Code::kResourceExhausted);
+      QVERIFY(read.ok() ? *read == text
+                        : read.error().code == Code::kDataLoss ||
+                              read.error().code == Code::kResourceExhausted);
     }
     QCOMPARE(contentOf(write("longer", whole + "x")).status().code(), Code::kDataLoss);
   }

@@ -73,8 +73,9 @@ class FreezeTest : public QObject {
       out.clear();
       for (std::size_t i = 0; i < all.size(); ++i) {
         // At random, or all before a place, as in fine-tuning the last layers.
-        const bool taken = seed % 2 == 0 ? random() % 2 == 0
-                                         : i < all.size() * (static_cast<unsigned>(seed) % 3 + 1) / 4;
+        const bool taken = seed % 2 == 0
+                               ? random() % 2 == 0
+                               : i < all.size() * (static_cast<unsigned>(seed) % 3 + 1) / 4;
         if (taken) out.push_back(all[i]);
       }
     }
