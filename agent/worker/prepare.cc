@@ -101,10 +101,7 @@ Result<data::FileFacts> inspectFile(const specs::DataFile& file, std::string_vie
                                     FoundData& found, const DataObserver& observer) {
   const bool isText = format == "text", isTable = format == "table";
   // The facts of a table depend on the expected columns.
-  const std::string kind =
-      isText    ? "text"
-      : isTable ? fmt::format("table.{}.{}.{}", table.numbers, table.columns, table.classes)
-                : "";
+  const std::string kind = isText ? "text" : isTable ? data::tableDecoding(table) : "";
   bool wasRead = false;
   const auto read = [&] {
     wasRead = true;

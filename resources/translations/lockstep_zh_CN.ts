@@ -6875,8 +6875,8 @@ its last lines:
             <translation>它太短，不足以包含 IDX 头</translation>
         </message>
         <message>
-            <source>it is neither an IDX file of bytes nor gzip of one: it begins with %1%2%3%4, expected 0000%5 and the number of dimensions, or 00000c01 of labels</source>
-            <translation>它既不是字节型 IDX 文件，也不是其 gzip：它以 %1%2%3%4 开头，应为 0000%5 加维数，标签也可为 00000c01</translation>
+            <source>it is neither an IDX file of bytes nor gzip or zstd of one: it begins with %1%2%3%4, expected 0000%5 and the number of dimensions, or 00000c01 of labels</source>
+            <translation>它既不是字节型 IDX 文件，也不是其 gzip 或 zstd：它以 %1%2%3%4 开头，应为 0000%5 加维数，标签也可为 00000c01</translation>
         </message>
         <message>
             <source>dimension %1 is 0</source>
@@ -8867,6 +8867,134 @@ its last lines:
         <message>
             <source>its ranks do not divide it</source>
             <translation>它的各 rank 并不分担批次</translation>
+        </message>
+        <message>
+            <source>%1 of %2 parameters are frozen: they have no gradient and no optimizer state</source>
+            <translation>%2 个参数中有 %1 个被冻结：它们没有梯度，也没有优化器状态</translation>
+        </message>
+        <message>
+            <source>a table of %1 numbers and %2 categories names %3 and %4 columns</source>
+            <translation>表有 %1 个数值和 %2 个类别，却指定了 %3 和 %4 列</translation>
+        </message>
+        <message>
+            <source>it is UTF-16</source>
+            <translation>它是 UTF-16 编码</translation>
+        </message>
+        <message>
+            <source>line %1: its quotes are not closed within %2 bytes</source>
+            <translation>第 %1 行：引号在 %2 字节内没有结束</translation>
+        </message>
+        <message>
+            <source>its first row has quotes that are not closed, or within other text</source>
+            <translation>首行中有未结束的引号，或夹在其他文字中的引号</translation>
+        </message>
+        <message>
+            <source>it has %1 columns, and none is &quot;%2&quot;</source>
+            <translation>它有 %1 列，没有“%2”</translation>
+        </message>
+        <message>
+            <source>its header has no column &quot;%1&quot;; it has %2</source>
+            <translation>表头中没有“%1”列；有 %2</translation>
+        </message>
+        <message>
+            <source>its header has the column &quot;%1&quot; twice</source>
+            <translation>表头中有两个“%1”列</translation>
+        </message>
+        <message>
+            <source>line %1: it has quotes that are not closed, or within other text</source>
+            <translation>第 %1 行：有未结束的引号，或夹在其他文字中的引号</translation>
+        </message>
+        <message>
+            <source>line %1: it has a carriage return without a line feed</source>
+            <translation>第 %1 行：有回车符而没有换行符</translation>
+        </message>
+        <message>
+            <source>line %1: it has %2 columns, the first row has %3</source>
+            <translation>第 %1 行：有 %2 列，而首行有 %3 列</translation>
+        </message>
+        <message>
+            <source>line %1: the label is &quot;%2&quot;, expected one of %3</source>
+            <translation>第 %1 行：标签是“%2”，应为 %3 之一</translation>
+        </message>
+        <message>
+            <source>save it as UTF-8</source>
+            <translation>请另存为 UTF-8</translation>
+        </message>
+        <message>
+            <source>correct the line</source>
+            <translation>请更正该行</translation>
+        </message>
+        <message>
+            <source>without a header, columns in data.csv are numbers from 1</source>
+            <translation>没有表头时，data.csv 中的列是从 1 起的编号</translation>
+        </message>
+        <message>
+            <source>correct data.csv, or the header</source>
+            <translation>请更正 data.csv 或表头</translation>
+        </message>
+        <message>
+            <source>correct the line, or data.csv</source>
+            <translation>请更正该行或 data.csv</translation>
+        </message>
+        <message>
+            <source>it is compressed by zstd</source>
+            <translation>它经过 zstd 压缩</translation>
+        </message>
+        <message>
+            <source>the zstd stream is truncated</source>
+            <translation>zstd 数据流被截断</translation>
+        </message>
+        <message>
+            <source>the zstd stream is corrupt (%1)</source>
+            <translation>zstd 数据流已损坏（%1）</translation>
+        </message>
+        <message>
+            <source>its zstd window is larger than %1 MiB</source>
+            <translation>其 zstd 窗口大于 %1 MiB</translation>
+        </message>
+        <message>
+            <source>compress it again, with zstd --long=27 at most</source>
+            <translation>请重新压缩，最多用 zstd --long=27</translation>
+        </message>
+        <message>
+            <source>&quot;%1&quot; is the name of no layer or parameter; expected one of %2, or a pattern with *</source>
+            <translation>没有名为“%1”的层或参数；应为 %2 之一，或带 * 的模式</translation>
+        </message>
+        <message>
+            <source>training.freeze names all parameters; expected some to be left to train</source>
+            <translation>training.freeze 包含了所有参数；应留下一些用于训练</translation>
+        </message>
+        <message>
+            <source>%1 names %2 columns, and %3 is %4; expected as many</source>
+            <translation>%1 指定了 %2 列，而 %3 为 %4；两者应相等</translation>
+        </message>
+        <message>
+            <source>the labels of loss mse are numbers; expected it left out</source>
+            <translation>损失 mse 的标签是数值；应省略此项</translation>
+        </message>
+        <message>
+            <source>&quot;%1&quot; is listed twice</source>
+            <translation>“%1”出现了两次</translation>
+        </message>
+        <message>
+            <source>data.csv.classes has %1 texts, and the model has %2 classes; expected as many</source>
+            <translation>data.csv.classes 有 %1 个文本，而模型有 %2 个类别；两者应相等</translation>
+        </message>
+        <message>
+            <source>a separator is one ASCII character other than a quote; expected one, as ;</source>
+            <translation>分隔符是引号以外的单个 ASCII 字符；应为一个，如 ;</translation>
+        </message>
+        <message>
+            <source>only tables are CSV; expected it left out</source>
+            <translation>只有表格才是 CSV；应省略此项</translation>
+        </message>
+        <message>
+            <source>label is missing; expected the name of a column</source>
+            <translation>缺少 label；应为一列的名称</translation>
+        </message>
+        <message>
+            <source>&quot;%1&quot; is the label; expected another column</source>
+            <translation>“%1”是标签；应为另一列</translation>
         </message>
     </context>
     <context>

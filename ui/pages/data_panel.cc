@@ -188,7 +188,9 @@ QString DataPanel::signature() const {
   };
   for (const char* path :
        {"model", "model.input.shape", "model.input.vocabulary", "model.input.columns",
-        "model.input.categories", "model.loss", "model.classes", "data.format", "data.token_type"})
+        "model.input.categories", "model.loss", "model.classes", "data.format", "data.token_type",
+        "data.csv.label", "data.csv.numbers", "data.csv.categories", "data.csv.classes",
+        "data.csv.separator", "data.csv.no_header", "data.csv.transform"})
     add(path);
   for (const char* part : {"data.train.", "data.evaluate."})
     for (const char* field : {"images", "labels", "text", "table", "tokens", "from", "to",
@@ -272,7 +274,7 @@ void DataPanel::take(Result<std::vector<app::DataSample>> samples) {
   error_.reset();
   for (const app::DataSample& sample : *samples)
     if (sample.problem && !error_) error_ = sample.problem;
-  samples_->setSamples(data_->kind(), data_->shape(), std::move(*samples));
+  samples_->setSamples(data_->kind(), data_->shape(), std::move(*samples), data_->columns());
   if (data_->kind() == DataKind::kImages) return;
   // As wide as the first rows need; a text takes the rest.
   table_->horizontalHeader()->setStretchLastSection(data_->kind() != DataKind::kRows);
