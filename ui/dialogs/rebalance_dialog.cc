@@ -15,7 +15,7 @@
 #include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
-RebalanceDialog::RebalanceDialog(const RunDocument& document, QWidget* parent)
+RebalanceDialog::RebalanceDialog(RunDocument& document, QWidget* parent)
     : Dialog("rebalanceDialog", parent), run_(document.run()) {
   outcome_ = makeLabel("rebalanceOutcome", this);
   outcome_->setWordWrap(true);
