@@ -14,6 +14,7 @@
 #include "agent/base/grpc_status.h"
 #include "agent/worker/worker_link.h"
 #include "agent/worker/worker_process.h"
+#include "agent/workload/command_line.h"
 #include "agent/workload/environment.h"
 #include "agent/workload/event_files.h"
 #include "agent/workload/output_metrics.h"
@@ -347,10 +348,11 @@ class ProgramRun {
     Program::Options options;
     options.folder = start_.code_folder();
     options.environment = programEnvironment(workload, rank, options.folder, inherited);
-    options.words.assign(workload.command().begin(), workload.command().end());
-    LOCKSTEP_ASSIGN(
-        options.path,
-        findProgram(options.words.front(), valueIn(options.environment, "PATH"), options.folder));
+    CommandPlace place{options.folder, options.environment, {}, hasNvidiaGpus()};
+    if (hooks_) place.folders.push_back(hooks_->folder());
+    LOCKSTEP_ASSIGN(CommandLine line, commandLine(workload, place));
+    options.path = std::move(line.path);
+    options.words = std::move(line.words);
     LOCKSTEP_ASSIGN(Program program, Program::start(options));
     node::v1::FromWorker message;
     message.mutable_program()->set_pid(program.pid());

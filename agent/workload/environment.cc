@@ -117,7 +117,10 @@ void setInterface(const ProgramRank& of, Variables& out) {
 
 void setPython(const spec::v1::PythonSpec& python, const std::string& folder, Variables& out) {
   out.emplace("PYTHONUNBUFFERED", "1");  // lines come as they are printed
-  if (python.kind() == "none" || python.path().empty()) return;
+  if (python.kind() == "uv") out.erase("VIRTUAL_ENV");  // it has its project's
+  const bool isFolder =
+      python.kind() == "path" || python.kind() == "venv" || python.kind() == "conda";
+  if (!isFolder || python.path().empty()) return;
   const std::string path =
       python.path().front() == '/' ? python.path() : folder + "/" + python.path();
   out["PATH"] = (python.kind() == "path" ? path : path + "/bin") + ":" + out["PATH"];
