@@ -77,6 +77,7 @@ int exportCommand(const Globals& globals, const Arguments& arguments);
 int tokenizeCommand(const Globals& globals, const Arguments& arguments);
 int dataShowCommand(const Globals& globals, const Arguments& arguments);
 int makeDataCommand(const Globals& globals, const Arguments& arguments);
+int makeTableCommand(const Globals& globals, const Arguments& arguments);
 int makeImagesCommand(const Globals& globals, const Arguments& arguments);
 int openCommand(const Globals& globals, const Arguments& arguments);
 int energyCommand(const Globals& globals, const Arguments& arguments);

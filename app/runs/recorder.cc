@@ -24,6 +24,7 @@
 #include "app/runs/stored_run.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
+#include "engine/plan/plan.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
 namespace lockstep::app {
