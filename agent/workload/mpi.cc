@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <thread>
 
 #include "agent/base/paths.h"
 #include "engine/base/file.h"
@@ -140,7 +141,13 @@ Status MpiRank::begin(const std::vector<std::string>& environment, const std::st
     const auto& places = rank_.places;
     awaits_ = isFirstOf(rank_.rank) &&
               places.places(rank_.rank).address() != places.places(0).address();
-    if (awaits_) std::thread([this] { awaitRequest(); }).detach();  // ends with the process
+    if (!awaits_) return {};
+    // mpirun asks for it once. The thread ends with the process.
+    std::thread([asked = asked_, &store = store_, key = startKey(places.places(rank_.rank).address())] {
+      auto command = store.get(key, kForever);
+      const std::lock_guard lock(asked->mutex);
+      if (command.ok()) asked->command = std::move(*command);
+    }).detach();
     return {};
   }
   if (geteuid() == 0) {  // the agent has checked that
@@ -176,13 +183,6 @@ Status MpiRank::start(std::vector<std::string> words) {
   return {};
 }
 
-// On a thread: mpirun asks for a daemon on another node once.
-void MpiRank::awaitRequest() {
-  auto asked = store_.get(startKey(rank_.places.places(rank_.rank).address()), kForever);
-  const std::lock_guard lock(mutex_);
-  if (asked.ok()) asked_ = std::move(*asked);
-}
-
 void MpiRank::passRequests() {
   for (const fs::path& path : listFolder(folder_)) {
     if (path.extension() != ".asked") continue;
@@ -199,8 +199,8 @@ Status MpiRank::pump(const std::function<void(std::string_view)>& onOutput) {
   if (awaits_) {
     std::string command;
     {
-      const std::lock_guard lock(mutex_);
-      command.swap(asked_);
+      const std::lock_guard lock(asked_->mutex);
+      command.swap(asked_->command);
     }
     if (!command.empty()) {
       awaits_ = false;
@@ -217,6 +217,7 @@ Status MpiRank::pump(const std::function<void(std::string_view)>& onOutput) {
       WIFEXITED(status)
           ? makeError(Code::kAborted, "{} exited with code {}", starterName_, WEXITSTATUS(status))
           : makeError(Code::kAborted, "{} was killed by signal {}", starterName_, WTERMSIG(status));
+  error.field = "workload.command";
   error.next = "see the run's log for what it said";
   return error;
 }

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "agent/workload/environment.h"
@@ -51,7 +50,6 @@ class MpiRank {
   Status writeScripts() const;
   Status start(std::vector<std::string> words);
   void passRequests();
-  void awaitRequest();
   std::string file(const char* kind) const;
   std::string hostsText() const;
 
@@ -64,8 +62,11 @@ class MpiRank {
   std::optional<Program> starter_;  // mpirun, or a daemon
   std::string starterName_;
   bool awaits_ = false;  // a daemon that mpirun has not asked for
-  std::mutex mutex_;
-  std::string asked_;  // mutex_; the daemon's command
+  struct Asked {
+    std::mutex mutex;
+    std::string command;  // mutex; of the daemon
+  };
+  const std::shared_ptr<Asked> asked_ = std::make_shared<Asked>();
 };
 
 }  // namespace lockstep::agent
