@@ -176,7 +176,7 @@ Status MpiRank::start(std::vector<std::string> words) {
     return path.status();
   }
   options.path = std::move(*path);
-  starterName_ = words.size() == 3 ? "the daemon of mpirun" : "mpirun";
+  starterName_ = words.front() == "mpirun" ? "mpirun" : "orted";
   options.words = std::move(words);
   LOCKSTEP_ASSIGN(Program program, Program::start(options));
   starter_.emplace(std::move(program));
