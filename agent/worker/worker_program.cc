@@ -36,7 +36,7 @@ constexpr Nanoseconds kTell = kSecond / 10;       // between two messages with v
 constexpr Nanoseconds kEventFiles = kSecond / 2;  // between two looks at event files
 constexpr Nanoseconds kStacks = 2 * kSecond;      // until all threads have printed theirs
 constexpr std::chrono::milliseconds kMpiTick{20};
-constexpr std::size_t kMostPending = 4096;        // values in a message
+constexpr std::size_t kMostPending = 4096;  // values in a message
 constexpr std::size_t kLongestLine = 1 << 16;
 constexpr std::size_t kTail = 4096;  // of its output, bytes
 
@@ -419,8 +419,8 @@ class ProgramRun {
     const spec::v1::WorkloadSpec& workload = start_.spec().workload();
     Program::Options options;
     options.folder = start_.code_folder();
-    options.environment = programEnvironment(workload, rankOf(places), options.folder,
-                                             inheritedEnvironment());
+    options.environment =
+        programEnvironment(workload, rankOf(places), options.folder, inheritedEnvironment());
     if (mpi_ != nullptr) {
       const auto given = mpi_->variables();
       if (given) options.environment = merged(*given, options.environment);

@@ -16,10 +16,10 @@ Result<CommandLine> toolLine(const std::string& tool, Words words, const Command
   CommandLine out;
   auto path = findProgram(tool, valueIn(place.environment, "PATH"), place.folder);
   if (!path.ok()) {
-    path.error().next =
-        message("install {} on the node, add its folder to workload.env.PATH, or choose another "
-                "workload.python.kind",
-                tool);
+    path.error().next = message(
+        "install {} on the node, add its folder to workload.env.PATH, or choose another "
+        "workload.python.kind",
+        tool);
     return path.error();
   }
   out.path = std::move(*path);
@@ -69,8 +69,8 @@ Result<CommandLine> commandLine(const spec::v1::WorkloadSpec& workload, const Co
   if (workload.python().kind() == "apptainer") return apptainerLine(workload, place);
   CommandLine out;
   out.words.assign(workload.command().begin(), workload.command().end());
-  LOCKSTEP_ASSIGN(out.path, findProgram(out.words.front(), valueIn(place.environment, "PATH"),
-                                        place.folder));
+  LOCKSTEP_ASSIGN(out.path,
+                  findProgram(out.words.front(), valueIn(place.environment, "PATH"), place.folder));
   return out;
 }
 

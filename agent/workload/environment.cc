@@ -126,7 +126,7 @@ void setInterface(const ProgramRank& of, Variables& out) {
 }
 
 void setPython(const spec::v1::PythonSpec& python, const std::string& folder, Variables& out) {
-  out.emplace("PYTHONUNBUFFERED", "1");  // lines come as they are printed
+  out.emplace("PYTHONUNBUFFERED", "1");                 // lines come as they are printed
   if (python.kind() == "uv") out.erase("VIRTUAL_ENV");  // it has its project's
   const bool isFolder =
       python.kind() == "path" || python.kind() == "venv" || python.kind() == "conda";

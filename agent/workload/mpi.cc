@@ -128,8 +128,8 @@ Status MpiRank::writeScripts() const {
 std::string MpiRank::hostsText() const {
   std::string out;
   for (const auto& place : rank_.places.places())
-    out += (place.address() == rank_.places.places(0).address() ? hostName() : place.address()) +
-           "\n";
+    out +=
+        (place.address() == rank_.places.places(0).address() ? hostName() : place.address()) + "\n";
   return out;
 }
 
@@ -139,11 +139,12 @@ Status MpiRank::begin(const std::vector<std::string>& environment, const std::st
   codeFolder_ = codeFolder;
   if (rank_.rank > 0) {
     const auto& places = rank_.places;
-    awaits_ = isFirstOf(rank_.rank) &&
-              places.places(rank_.rank).address() != places.places(0).address();
+    awaits_ =
+        isFirstOf(rank_.rank) && places.places(rank_.rank).address() != places.places(0).address();
     if (!awaits_) return {};
     // mpirun asks for it once. The thread ends with the process.
-    std::thread([asked = asked_, &store = store_, key = startKey(places.places(rank_.rank).address())] {
+    std::thread([asked = asked_, &store = store_,
+                 key = startKey(places.places(rank_.rank).address())] {
       auto command = store.get(key, kForever);
       const std::lock_guard lock(asked->mutex);
       if (command.ok()) asked->command = std::move(*command);
@@ -154,12 +155,23 @@ Status MpiRank::begin(const std::vector<std::string>& environment, const std::st
     environment_.emplace_back("OMPI_ALLOW_RUN_AS_ROOT=1");
     environment_.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
   }
-  std::vector<std::string> words{"mpirun",     "-np",        std::to_string(rank_.places.places_size()),
-                                 "--mca",      "rmaps",      "seq",
-                                 "--hostfile", folder_ + "/hosts",
-                                 "--bind-to",  "none",       "--leave-session-attached",
-                                 "--mca",      "plm_rsh_agent", folder_ + "/start",
-                                 "--mca",      "plm_rsh_no_tree_spawn", "1"};
+  std::vector<std::string> words{"mpirun",
+                                 "-np",
+                                 std::to_string(rank_.places.places_size()),
+                                 "--mca",
+                                 "rmaps",
+                                 "seq",
+                                 "--hostfile",
+                                 folder_ + "/hosts",
+                                 "--bind-to",
+                                 "none",
+                                 "--leave-session-attached",
+                                 "--mca",
+                                 "plm_rsh_agent",
+                                 folder_ + "/start",
+                                 "--mca",
+                                 "plm_rsh_no_tree_spawn",
+                                 "1"};
   if (const std::string network = commonNetwork(rank_.places); !network.empty())
     words.insert(words.end(), {"--mca", "oob_tcp_if_include", network});
   words.insert(words.end(), {"/bin/sh", "-c", "exec \"$LOCKSTEP_MPI/rank\""});
@@ -238,8 +250,8 @@ std::optional<std::vector<std::string>> MpiRank::variables() const {
 
 void MpiRank::finish(int status) {
   constexpr int kSignalled = 128;
-  const std::string text = fmt::format(
-      "{}\n", WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status));
+  const std::string text =
+      fmt::format("{}\n", WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status));
   (void)!write(end_.get(), text.data(), text.size());
 }
 

@@ -9156,6 +9156,26 @@ its last lines:
             <source>"%1" is not a pattern of files below the folder of the code: %2</source>
             <translation>“%1” 不是代码文件夹之下的文件的模式：%2</translation>
         </message>
+        <message>
+            <source>the node could not set the program up</source>
+            <translation>该节点无法准备程序</translation>
+        </message>
+        <message>
+            <source>cannot list the program's files</source>
+            <translation>无法列出程序的文件</translation>
+        </message>
+        <message>
+            <source>cannot fetch a file of the program</source>
+            <translation>无法取回程序的文件</translation>
+        </message>
+        <message>
+            <source>its path has a part that is no name</source>
+            <translation>其路径中有不是名称的部分</translation>
+        </message>
+        <message>
+            <source>its path is too long</source>
+            <translation>其路径过长</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>

@@ -131,11 +131,16 @@ class ArtifactsTest : public QObject {
     const std::string outside = other.path().toStdString();
     write(outside + "/x", "secret");
     write(root + "/in/x", "mine");
-    const std::pair<const char*, std::string> links[] = {
-        {"file", outside + "/x"},   {"folder", outside},     {"up", ".."},
-        {"beside", "../../" + outside}, {"inner", "in"},     {"innerfile", "in/x"},
-        {"absolute", root + "/in/x"}, {"self", "self"},      {"broken", "nowhere"},
-        {"chain", "file"}};
+    const std::pair<const char*, std::string> links[] = {{"file", outside + "/x"},
+                                                         {"folder", outside},
+                                                         {"up", ".."},
+                                                         {"beside", "../../" + outside},
+                                                         {"inner", "in"},
+                                                         {"innerfile", "in/x"},
+                                                         {"absolute", root + "/in/x"},
+                                                         {"self", "self"},
+                                                         {"broken", "nowhere"},
+                                                         {"chain", "file"}};
     for (const auto& [name, target] : links) fs::create_symlink(target, root + "/" + name);
     const auto files =
         findArtifacts(root, {"*", "folder/*", "up/*", "inner/*", "**/x", "folder/x", "self/x"});

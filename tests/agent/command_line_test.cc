@@ -37,7 +37,9 @@ class CommandLineTest : public QObject {
 
   QTemporaryDir folder_;
   std::string bin_;
-  CommandPlace place() const { return {"/code", {"PATH=/nowhere:" + bin_}, {"/run/python"}, false}; }
+  CommandPlace place() const {
+    return {"/code", {"PATH=/nowhere:" + bin_}, {"/run/python"}, false};
+  }
 
  private Q_SLOTS:
   void initTestCase() {
@@ -59,9 +61,12 @@ class CommandLineTest : public QObject {
   void byUv_data() {
     QTest::addColumn<QString>("path");
     QTest::addColumn<QString>("project");
-    QTest::newRow("the code's project") << "" << "";
-    QTest::newRow("one in the code") << "sub" << "/code/sub";
-    QTest::newRow("another") << "/opt/project" << "/opt/project";
+    QTest::newRow("the code's project") << ""
+                                        << "";
+    QTest::newRow("one in the code") << "sub"
+                                     << "/code/sub";
+    QTest::newRow("another") << "/opt/project"
+                             << "/opt/project";
   }
   void byUv() {
     QFETCH(QString, path);
@@ -82,9 +87,8 @@ class CommandLineTest : public QObject {
     const auto line = commandLine(workload, here);
     QVERIFY(line.ok());
     QCOMPARE(line->path, bin_ + "/apptainer");
-    QCOMPARE(line->words,
-             joined({"apptainer", "exec", "--bind", "/code", "--bind", "/run/python", "--bind",
-                     "/data", "--pwd", "/code", "/code/image.sif"}));
+    QCOMPARE(line->words, joined({"apptainer", "exec", "--bind", "/code", "--bind", "/run/python",
+                                  "--bind", "/data", "--pwd", "/code", "/code/image.sif"}));
     here.gpus = true;
     workload.mutable_python()->set_path("docker://python:3.12");
     const auto other = commandLine(workload, here);

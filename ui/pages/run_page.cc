@@ -505,17 +505,19 @@ QVector<InspectorRow> RunPage::fileRows() const {
   if (!artifacts.wanted && !document_->fetching()) return out;
   out << InspectorRow{tr("Files"), {}, true};
   if (const auto& now = document_->fetching()) {
-    out << InspectorRow{tr("Fetching"), tr("%1 of %2")
-                                            .arg(formatBytes(static_cast<double>(now->bytesDone)),
-                                                 formatBytes(static_cast<double>(now->bytesTotal)))};
+    out << InspectorRow{tr("Fetching"),
+                        tr("%1 of %2")
+                            .arg(formatBytes(static_cast<double>(now->bytesDone)),
+                                 formatBytes(static_cast<double>(now->bytesTotal)))};
   } else if (!artifacts.found) {
     out << InspectorRow{tr("Fetched"), tr("not yet")};
   } else {
-    out << InspectorRow{tr("Fetched"), tr("%1, %2")
-                                           .arg(formatCount(artifacts.found->files),
-                                                formatBytes(static_cast<double>(artifacts.found->bytes)))};
+    out << InspectorRow{tr("Fetched"),
+                        tr("%1, %2").arg(formatCount(artifacts.found->files),
+                                         formatBytes(static_cast<double>(artifacts.found->bytes)))};
     if (artifacts.found->files > 0)
-      out << InspectorRow{tr("Folder"), formatPath(QString::fromStdString(artifacts.found->folder))};
+      out << InspectorRow{tr("Folder"),
+                          formatPath(QString::fromStdString(artifacts.found->folder))};
     for (const Message& problem : artifacts.found->problems)
       out << InspectorRow{tr("Not fetched"), messageText(problem)};
   }

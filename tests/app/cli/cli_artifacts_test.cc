@@ -151,8 +151,8 @@ class CliArtifactsTest : public QObject {
   }
 
   void tooMuchIsNotFetched() {
-    const CliResult result = cli_.run(
-        program(kFiles, 2, "  artifacts: {collect: ['ckpt/*.pt', 'out/**'], max_bytes: 40002006}\n"));
+    const CliResult result = cli_.run(program(
+        kFiles, 2, "  artifacts: {collect: ['ckpt/*.pt', 'out/**'], max_bytes: 40002006}\n"));
     QVERIFY2(result.exit == 0, result.text());  // the run has succeeded
     const QString run = result.first("started")["run"].toString();
     const QJsonObject failed = result.first("artifacts_failed");
@@ -214,7 +214,8 @@ os.symlink("nowhere", "out/broken"); os.mkfifo("out/pipe")
     for (const char* pattern : {"/etc/*", "../*", "a/../../b", "''", "a//b", "./a"}) {
       const CliResult wrong =
           cli_.run(program("", 1, QByteArray("  artifacts: {collect: [ok, ") + pattern + "]}\n"));
-      QVERIFY2(wrong.exit == 2 && wrong.out.contains("workload.artifacts.collect[1]"), wrong.text());
+      QVERIFY2(wrong.exit == 2 && wrong.out.contains("workload.artifacts.collect[1]"),
+               wrong.text());
     }
     const CliResult nothing =
         cli_.run(program("print('ran')\n", 1, "  artifacts: {collect: [absent/*]}\n"));

@@ -91,7 +91,8 @@ class CliProgramSetupTest : public QObject {
     for (const QJsonObject& line : changed.all("output"))
       QCOMPARE(line["text"].toString(), QString("built ['made']"));
     const CliResult longer =
-        cli_.run(arguments + QStringList{"--set", "workload.setup=[mkdir -p built, echo made >> built/times]"});
+        cli_.run(arguments +
+                 QStringList{"--set", "workload.setup=[mkdir -p built, echo made >> built/times]"});
     QVERIFY2(longer.exit == 0, longer.text());
     QCOMPARE(setUpOn(1).size(), qsizetype{3});
     QCOMPARE(setUpOn(2).size(), qsizetype{3});
@@ -105,7 +106,8 @@ class CliProgramSetupTest : public QObject {
         "print('found', sorted(os.listdir('made')), int(os.stat('made/old').st_mtime))\n"
         "open('made/by-a-run', 'w').write('x'); open('tool', 'a').write('more')\n",
         1,
-        "  setup: ['mkdir made; touch -d @1000000000 made/old; echo x > tool; chmod 750 tool; ln -s "
+        "  setup: ['mkdir made; touch -d @1000000000 made/old; echo x > tool; chmod 750 tool; ln "
+        "-s "
         "made/old link']\n");
     for (int round = 0; round < 2; ++round) {
       const CliResult result = cli_.run(arguments);
@@ -190,10 +192,11 @@ class CliProgramSetupTest : public QObject {
   void itIsCancelledOrKilled() {
     QFETCH(bool, killed);
     const QByteArray quick = cli_.path(killed ? "quick-killed" : "quick").toUtf8();
-    const QStringList arguments = program(
-        "print('half', os.path.exists('half'))\n", 1,
-        "  setup: ['[ -e " + quick + " ] && exit 0; touch half; sleep 1000 & setsid sleep 1000 & "
-        "echo pids=$PPID=$$=$!=; wait']\n");
+    const QStringList arguments =
+        program("print('half', os.path.exists('half'))\n", 1,
+                "  setup: ['[ -e " + quick +
+                    " ] && exit 0; touch half; sleep 1000 & setsid sleep 1000 & "
+                    "echo pids=$PPID=$$=$!=; wait']\n");
     const auto process = cli_.start(arguments);
     QByteArray out;
     static const QRegularExpression said("pids=(\\d+)=(\\d+)=(\\d+)=\"");

@@ -23,9 +23,7 @@ QStringList linesOf(const CliResult& result, int rank) {
 }
 
 bool hasMpi() { return !QStandardPaths::findExecutable("mpirun").isEmpty(); }
-bool hasMpi4py() {
-  return QProcess::execute("/usr/bin/python3", {"-c", "import mpi4py"}) == 0;
-}
+bool hasMpi4py() { return QProcess::execute("/usr/bin/python3", {"-c", "import mpi4py"}) == 0; }
 
 }  // namespace
 
@@ -111,12 +109,12 @@ time.sleep(100)
 
   void aKilledRankIsStartedAgainAndTheRunStopped() {
     if (!hasMpi()) QSKIP("openmpi-bin is not installed");
-    const auto process = cli_.start(program(
-        "print(f'own={os.getpid()}=')\n"
-        "for step in range(1, 100000):\n"
-        "    if os.environ['OMPI_COMM_WORLD_RANK'] == '0': print(f'step {step} loss 1')\n"
-        "    time.sleep(0.05)\n",
-        2, "  launcher: mpi\n"));
+    const auto process = cli_.start(
+        program("print(f'own={os.getpid()}=')\n"
+                "for step in range(1, 100000):\n"
+                "    if os.environ['OMPI_COMM_WORLD_RANK'] == '0': print(f'step {step} loss 1')\n"
+                "    time.sleep(0.05)\n",
+                2, "  launcher: mpi\n"));
     QByteArray out;
     QVERIFY2(cli_.awaitEvent(*process, "step", out), out);
     QTRY_VERIFY_WITH_TIMEOUT((out += process->readAllStandardOutput(), out.count("own=") == 2),
@@ -131,8 +129,8 @@ time.sleep(100)
   }
 
   void aNodeWithoutMpirun() {
-    const CliResult result = cli_.run(
-        program("print('ran')\n", 1, "  launcher: mpi\n  env: {PATH: /nowhere}\n"));
+    const CliResult result =
+        cli_.run(program("print('ran')\n", 1, "  launcher: mpi\n  env: {PATH: /nowhere}\n"));
     QVERIFY2(result.exit != 0, result.text());
     QVERIFY2(result.first("error")["what"].toString().contains("there is no program mpirun"),
              result.text());
@@ -141,16 +139,19 @@ time.sleep(100)
 
   // A stand-in for apptainer, which runs the command as the container would.
   void inAContainer() {
-    const QByteArray path = pathWith("apptainer",
-                                     "#!/bin/sh\n"
-                                     "echo \"called with $*\"\n"
-                                     "while [ \"$1\" != image.sif ]; do case \"$1\" in *.sif) break;; "
-                                     "esac; shift; done; shift\n"
-                                     "exec \"$@\"\n");
-    const CliResult result = cli_.run(
-        program("import lockstep\nprint('in', sys.argv, os.getcwd())\nlockstep.log({'loss': 0.25}, step=1)\n", 2,
-                path + "  python: {kind: apptainer, path: image.sif, binds: [/tmp]}\n"
-                       "  command: [python3, main.py, 'a b']\n"));
+    const QByteArray path =
+        pathWith("apptainer",
+                 "#!/bin/sh\n"
+                 "echo \"called with $*\"\n"
+                 "while [ \"$1\" != image.sif ]; do case \"$1\" in *.sif) break;; "
+                 "esac; shift; done; shift\n"
+                 "exec \"$@\"\n");
+    const CliResult result =
+        cli_.run(program("import lockstep\nprint('in', sys.argv, "
+                         "os.getcwd())\nlockstep.log({'loss': 0.25}, step=1)\n",
+                         2,
+                         path + "  python: {kind: apptainer, path: image.sif, binds: [/tmp]}\n"
+                                "  command: [python3, main.py, 'a b']\n"));
     QVERIFY2(result.exit == 0, result.text());
     for (int rank = 0; rank < 2; ++rank) {
       const QString said = linesOf(result, rank).join('\n');
@@ -169,9 +170,8 @@ time.sleep(100)
     const QByteArray more = "  env: {PATH: '" + QFileInfo(uv).path().toUtf8() +
                             ":/usr/bin:/bin', UV_OFFLINE: '1', UV_PYTHON: /usr/bin/python3}\n"
                             "  python: {kind: uv}\n";
-    const QStringList arguments =
-        program("print('prefix', sys.prefix, sys.argv)\n", 2,
-                more + "  command: [python, main.py, 'a b']\n");
+    const QStringList arguments = program("print('prefix', sys.prefix, sys.argv)\n", 2,
+                                          more + "  command: [python, main.py, 'a b']\n");
     const QString name = QDir(folder_).dirName() + "/";
     cli_.write(name + "pyproject.toml",
                "[project]\nname = 'own'\nversion = '1'\nrequires-python = '>=3.9'\n"
@@ -201,8 +201,8 @@ time.sleep(100)
   void aNodeWithoutTheTool() {
     QFETCH(QByteArray, python);
     QFETCH(QString, text);
-    const CliResult result = cli_.run(
-        program("", 1, "  env: {PATH: /nowhere}\n  python: " + python + "\n"));
+    const CliResult result =
+        cli_.run(program("", 1, "  env: {PATH: /nowhere}\n  python: " + python + "\n"));
     QVERIFY2(result.exit == 1, result.text());
     QVERIFY2(result.first("error")["what"].toString().contains(text), result.text());
     QVERIFY2(result.first("error")["next"].toString().contains("workload.env.PATH"), result.text());

@@ -40,9 +40,8 @@ class Node final : public node::v1::Agent::Service, public node::v1::Supervisor:
     *reply->mutable_speaks() = specs::toProto(specs::ownProtocols());
     return grpc::Status::OK;
   }
-  grpc::Status ListArtifacts(
-      grpc::ServerContext*, const node::v1::ListArtifactsRequest*,
-      grpc::ServerWriter<node::v1::ListArtifactsReply>* writer) override {
+  grpc::Status ListArtifacts(grpc::ServerContext*, const node::v1::ListArtifactsRequest*,
+                             grpc::ServerWriter<node::v1::ListArtifactsReply>* writer) override {
     node::v1::ListArtifactsReply reply;
     for (const File& file : files) {
       auto& one = *reply.add_files();
@@ -61,10 +60,9 @@ class Node final : public node::v1::Agent::Service, public node::v1::Supervisor:
       offsets.push_back(request->offset());
       if (failures > 0 && request->offset() > 0 && failures-- > 0)
         return {grpc::StatusCode::UNAVAILABLE, "gone"};
-      const std::string part = file.content.substr(static_cast<std::size_t>(request->offset()),
-                                                   file.listedBytes == -2
-                                                       ? static_cast<std::size_t>(request->bytes())
-                                                       : std::string::npos);
+      const std::string part = file.content.substr(
+          static_cast<std::size_t>(request->offset()),
+          file.listedBytes == -2 ? static_cast<std::size_t>(request->bytes()) : std::string::npos);
       node::v1::FetchChunk chunk;
       chunk.set_data(part.substr(0, part.size() / 2));
       writer->Write(chunk);
@@ -143,8 +141,8 @@ class ArtifactsTest : public QObject {
  private Q_SLOTS:
   void nothingIsWrittenOutside_data() {
     QTest::addColumn<QByteArray>("path");
-    for (const char* path : {"../x", "../../x", "a/../../x", "/tmp/lockstep-artifact", "", ".", "..",
-                             "a//b", "./a", "a/.", "a/", "/"})
+    for (const char* path : {"../x", "../../x", "a/../../x", "/tmp/lockstep-artifact", "", ".",
+                             "..", "a//b", "./a", "a/.", "a/", "/"})
       QTest::newRow(path) << QByteArray(path);
     QTest::newRow("zero byte") << QByteArray("a\0b", 3);
     QTest::newRow("long") << QByteArray(5000, 'x');

@@ -127,9 +127,7 @@ const Wrong kWrong[] = {
      },
      "workload.artifacts.collect[0] | "},
     {"no size of files",
-     [](RunSpec&, WorkloadSpec& workload) {
-       workload.mutable_artifacts()->set_max_bytes(-1);
-     },
+     [](RunSpec&, WorkloadSpec& workload) { workload.mutable_artifacts()->set_max_bytes(-1); },
      "workload.artifacts.max_bytes | "},
     {"ranks", [](RunSpec&, WorkloadSpec& workload) { workload.set_ranks_per_node(-1); },
      "workload.ranks_per_node | "},
