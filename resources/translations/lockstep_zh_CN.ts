@@ -2935,8 +2935,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>无法删除 %1</translation>
         </message>
         <message>
-            <source>the history lacks its end or model: run lockstep attach %1 first</source>
-            <translation>历史中缺少它的结束记录或模型：请先运行 lockstep attach %1</translation>
+            <source>the history lacks its end, model or files: run lockstep attach %1 first</source>
+            <translation>历史中缺少它的结束记录、模型或文件：请先运行 lockstep attach %1</translation>
         </message>
         <message>
             <source>the node does not list what it keeps</source>
