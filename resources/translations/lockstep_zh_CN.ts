@@ -233,6 +233,34 @@ It uses:
     <context>
         <name>lockstep::ui::ClusterPage</name>
         <message>
+            <source>Nodes of a Slurm job</source>
+            <translation>Slurm 作业的节点</translation>
+        </message>
+        <message>
+            <source>Each run gets a job of its own. Its nodes are known when it starts.</source>
+            <translation>每次运行都有自己的作业，作业开始时才知道其节点。</translation>
+        </message>
+        <message>
+            <source>Each run gets a job of its own by %1. Its nodes are known when it starts.</source>
+            <translation>每次运行都通过 %1 得到自己的作业，作业开始时才知道其节点。</translation>
+        </message>
+        <message>
+            <source>Login node</source>
+            <translation>登录节点</translation>
+        </message>
+        <message>
+            <source>Partition</source>
+            <translation>分区</translation>
+        </message>
+        <message>
+            <source>GPUs per node</source>
+            <translation>每节点 GPU 数</translation>
+        </message>
+        <message>
+            <source>Time limit</source>
+            <translation>时间上限</translation>
+        </message>
+        <message>
             <source>Pre-flight: measure nodes and links</source>
             <translation>运行前检查：测量节点和链路</translation>
         </message>

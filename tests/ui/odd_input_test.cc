@@ -107,6 +107,26 @@ class OddInputTest : public QObject {
     picture("many-nodes-refused");
   }
 
+  // A cluster without nodes that asks Slurm for them is a cluster, and can be launched on.
+  void aClusterOfAScheduler() {
+    auto* page = openCluster(
+        "version: 1\nname: hpc\nplacement: {kind: slurm, login: hpc, partition: gpu, nodes: 4, "
+        "gpus_per_node: 8, cpus_per_task: 64, time: \"8:00:00\"}\n");
+    QVERIFY(page);
+    QVERIFY(page->document()->spec().ok());
+    QVERIFY(page->findChild<QPushButton*>("clusterLaunchButton")->isEnabled());
+    QVERIFY(!page->findChild<QPushButton*>("addHostButton")->isEnabled());
+    QVERIFY(!page->findChild<QPushButton*>("connectButton")->isEnabled());
+    QStringList texts;
+    for (const auto* label : page->findChild<QWidget*>("clusterEmpty")->findChildren<QLabel*>())
+      texts << label->text();
+    QVERIFY2(texts.join('\n').contains("Slurm"), qPrintable(texts.join('\n')));
+    QStringList rows;
+    for (const InspectorRow& row : page->inspectorRows()) rows << row.name + '=' + row.value;
+    QVERIFY2(rows.contains("Partition=gpu"), qPrintable(rows.join(' ')));
+    picture("slurm");
+  }
+
   void aLaunchOnAHundredNodes() {
     auto* cluster = openCluster(kManyNodes);
     auto* model = qobject_cast<ModelPage*>(
