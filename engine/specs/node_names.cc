@@ -63,6 +63,23 @@ Result<std::vector<std::string>> numbersOf(std::string_view range) {
   return out;
 }
 
+// "1-4,9" of the numbers 1, 2, 3, 4 and 9.
+std::string rangesOf(const std::vector<std::string>& numbers) {
+  std::string out;
+  for (std::size_t begin = 0, end = 0; begin < numbers.size(); begin = end) {
+    const int first = numberOf(numbers[begin]);
+    const auto follows = [&](std::size_t at) {
+      return numbers[at] ==
+             fmt::format("{:0{}}", first + static_cast<int>(at - begin), numbers[begin].size());
+    };
+    for (end = begin + 1; end < numbers.size() && follows(end);) ++end;
+    if (!out.empty()) out += ',';
+    out += numbers[begin];
+    if (end > begin + 1) out += '-' + numbers[end - 1];
+  }
+  return out;
+}
+
 // * and ? only.
 bool matchesGlob(std::string_view pattern, std::string_view name) {
   std::size_t p = 0, n = 0, star = std::string_view::npos, from = 0;
@@ -130,6 +147,20 @@ Result<std::vector<std::string>> expandRanges(std::string_view text) {
     for (const std::string& rest : rests)
       out.push_back(std::string(text.substr(0, range.begin)) + number + rest);
   return out;
+}
+
+Result<std::string> withoutText(std::string_view text, std::size_t index) {
+  const Brackets range = firstRange(text);
+  if (range.begin == std::string_view::npos) return std::string(text);
+  const std::string_view rest = text.substr(range.end);
+  if (firstRange(rest).begin != std::string_view::npos)
+    return invalidArgument("{} has several ranges; write what is left of it as several nodes",
+                           text);
+  LOCKSTEP_ASSIGN(std::vector<std::string> numbers, numbersOf(range.inside));
+  if (index < numbers.size()) numbers.erase(numbers.begin() + static_cast<std::ptrdiff_t>(index));
+  const std::string_view begin = text.substr(0, range.begin);
+  if (numbers.size() == 1) return fmt::format("{}{}{}", begin, numbers[0], rest);
+  return fmt::format("{}[{}]{}", begin, rangesOf(numbers), rest);
 }
 
 NamePattern::NamePattern(std::string_view pattern) {

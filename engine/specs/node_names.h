@@ -18,6 +18,11 @@ namespace lockstep::specs {
 // Errors: kInvalidArgument for an empty or descending range, and for more than kMaxRanks texts.
 Result<std::vector<std::string>> expandRanges(std::string_view text);
 
+// Returns the text that stands for the same texts but the one at `index`: "n[1-3,5-8]" of "n[1-8]"
+// and 3. A text without ranges stands for one and stays. Errors: kInvalidArgument for several
+// ranges, which no one text is left of.
+Result<std::string> withoutText(std::string_view text, std::size_t index);
+
 // A pattern of names, which may have ranges too. One whose ranges are wrong is their text.
 class NamePattern {
  public:

@@ -8,7 +8,9 @@
 #include <QStackedWidget>
 #include <QTableView>
 #include <QToolButton>
+#include <QUndoStack>
 #include <limits>
+#include <utility>
 
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/debug_dialog.h"
@@ -42,7 +44,7 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
 void ClusterPage::buildHead() {
   auto* head = new QHBoxLayout;
   head->setSpacing(kSpaceXs);
-  heading_ = makeLabel("clusterHeading", this);
+  heading_ = new ElidedLabel("clusterHeading", this);
   heading_->setFont(Theme::instance().title());
   badge_ = new StateBadge("clusterState", this);
   connect_ = makeButton("connectButton", "connect", this, "primary");
@@ -197,8 +199,27 @@ Status ClusterPage::addNode(const QString& yaml) {
 void ClusterPage::removeSelected() {
   const QModelIndexList chosen = table_->selectionModel()->selectedRows();
   if (chosen.isEmpty()) return;
-  showStatus(document()->removeItem("nodes", nodes_->rows()[chosen.first().row()].item,
-                                    tr("Remove host")));
+  const NodeRow& row = nodes_->rows()[chosen.first().row()];
+  const std::string path = "nodes[" + std::to_string(row.item) + "]";
+  if (document()->spec().nodeNames(path + ".name").size() <= 1)
+    return showStatus(document()->removeItem("nodes", row.item, tr("Remove host")));
+  showStatus(leaveOut(path, static_cast<std::size_t>(row.part)));
+}
+
+// One of several nodes that an entry stands for. All fields are changed, or none.
+Status ClusterPage::leaveOut(const std::string& path, std::size_t part) {
+  std::vector<std::pair<std::string, QString>> fields;
+  for (const char* field : {".name", ".ssh.host", ".address"}) {
+    const auto before = document()->spec().value(path + field);
+    LOCKSTEP_ASSIGN(const std::string left, document()->spec().withoutNode(path + field, part));
+    if (before && left != *before) fields.emplace_back(path + field, QString::fromStdString(left));
+  }
+  document()->undoStack()->beginMacro(tr("Remove host"));
+  Status status;
+  for (const auto& [field, left] : fields)
+    if (status.ok()) status = document()->setField(field, left, tr("Remove host"));
+  document()->undoStack()->endMacro();
+  return status;
 }
 
 void ClusterPage::preflight() {
@@ -256,6 +277,7 @@ void ClusterPage::addRows(NodeRow row, const std::string& path, QVector<NodeRow>
   const std::vector<std::string> hosts = spec.nodeNames(path + ".ssh.host");
   const auto user = spec.value(path + ".ssh.user");
   for (std::size_t i = 0; i < names.size(); ++i) {
+    row.part = static_cast<int>(i);
     row.name = QString::fromStdString(names[i]);
     row.target = tr("this machine");
     if (!hosts.empty())

@@ -49,6 +49,7 @@ class ClusterPage : public SpecPage {
   void addHost();  // asks
   Status addNode(const QString& yaml);
   void removeSelected();
+  Status leaveOut(const std::string& path, std::size_t part);
   void preflight();  // measures the connected nodes
   void debugNode();  // the selected one
   // Returns the state of a node from its session.
