@@ -231,7 +231,9 @@ double Estimator::exchangeSeconds(const Choice& choice, double parameterBytes,
                        : kind.splitGradients ? 0.5 * (1 + parts)
                                              : 1;
   const double total = times * allReduce;
-  return spans ? std::max(0.0, total - computing) : total;
+  // Between hosts it is waiting, and GPUs have a queue for it.
+  const bool isHidden = spans || link.kind == "nccl";
+  return isHidden ? std::max(0.0, total - computing) : total;
 }
 
 std::optional<Estimate> Estimator::of(const Choice& choice) const {
