@@ -1847,12 +1847,12 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>其中 CUDA 上下文、工作区与 NCCL 占 %1</translation>
         </message>
         <message>
-            <source>%1; it is taken for an %2 until its node is connected</source>
+            <source>%1; it is priced as %2 until its node is connected</source>
             <translation>%1；在其节点连接之前，按 %2 计</translation>
         </message>
         <message>
-            <source>communication along axis %1 is priced at %2 GB/s</source>
-            <translation>沿轴 %1 的通信按 %2 GB/s 估价</translation>
+            <source>communication along axis %1 is priced at %2 of a rank in each direction</source>
+            <translation>沿轴 %1 的通信按每个 rank 每个方向 %2 估价</translation>
         </message>
         <message>
             <source>%1 is given for a device of kind cpu; expected kind: cuda</source>
@@ -5091,12 +5091,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>Gloo 使用了另一个连接</translation>
         </message>
         <message>
-            <source>communication is priced at %1 GB/s%2</source>
-            <translation>rank 之间的通信按 %1 GB/s 计价%2</translation>
-        </message>
-        <message>
-            <source> between hosts, %1 GB/s within one</source>
-            <translation>（主机之间），主机之内 %1 GB/s</translation>
+            <source>communication is priced at %1 of a rank in each direction%2</source>
+            <translation>rank 之间的通信按每个 rank 每个方向 %1 计价%2</translation>
         </message>
         <message>
             <source> between hosts</source>
