@@ -8,6 +8,7 @@
 #include <QStackedWidget>
 #include <QTableView>
 #include <QToolButton>
+#include <algorithm>
 #include <limits>
 
 #include "ui/dialogs/add_host_dialog.h"
@@ -27,6 +28,12 @@
 #include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
+namespace {
+
+// A cluster has no more nodes, but a text that is wrong may.
+constexpr int kMostRows = 4096;
+
+}  // namespace
 
 ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& workspace,
                          QWidget* parent)
@@ -178,10 +185,13 @@ void ClusterPage::disconnectAll() {
 void ClusterPage::addHost() {
   QStringList taken, hosts = sshConfigHosts(workspace_.sshConfig());
   const app::SpecText& spec = document()->spec();
-  for (int n = 0; n < spec.count("nodes"); ++n) {
+  const int nodes = spec.count("nodes");
+  for (int n = 0; n < nodes && taken.size() < kMostRows; ++n) {
     const std::string path = "nodes[" + std::to_string(n) + "]";
-    taken << QString::fromStdString(spec.value(path + ".name").value_or(""));
-    hosts.removeAll(QString::fromStdString(spec.value(path + ".ssh.host").value_or("")));
+    for (const std::string& name : spec.nodeNames(path + ".name"))
+      taken << QString::fromStdString(name);
+    for (const std::string& host : spec.nodeNames(path + ".ssh.host"))
+      hosts.removeAll(QString::fromStdString(host));
   }
   auto* dialog = new AddHostDialog(hosts, taken, this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
@@ -197,8 +207,38 @@ Status ClusterPage::addNode(const QString& yaml) {
 void ClusterPage::removeSelected() {
   const QModelIndexList chosen = table_->selectionModel()->selectedRows();
   if (chosen.isEmpty()) return;
-  showStatus(document()->removeItem("nodes", nodes_->rows()[chosen.first().row()].item,
-                                    tr("Remove host")));
+  const int item = nodes_->rows()[chosen.first().row()].item;
+  showStatus(document()->removeItem("nodes", item, removalText(item)));
+}
+
+// A row may be one of many that are written as one entry.
+int ClusterPage::hostsOf(int item) const {
+  return static_cast<int>(std::ranges::count(nodes_->rows(), item, &NodeRow::item));
+}
+
+QString ClusterPage::writtenName(int item) const {
+  const auto name = document()->spec().value("nodes[" + std::to_string(item) + "].name");
+  return QString::fromStdString(name.value_or(""));
+}
+
+QString ClusterPage::removalText(int item) const {
+  const int hosts = hostsOf(item);
+  return hosts < 2 ? tr("Remove host")
+                   : tr("Remove %1 hosts, %2").arg(hosts).arg(writtenName(item));
+}
+
+// Tells that a row of a range is not removed alone.
+void ClusterPage::nameRemoval() {
+  const QModelIndexList chosen = table_->selectionModel()->selectedRows();
+  const int item = chosen.isEmpty() ? -1 : nodes_->rows()[chosen.first().row()].item;
+  const int hosts = hostsOf(item);
+  if (hosts < 2)
+    setTexts(remove_, tr("Remove"), tr("Remove the selected host from the cluster"));
+  else
+    setTexts(remove_, tr("Remove %1 hosts").arg(hosts),
+             tr("Remove all hosts of %1, which are one entry of the cluster; to remove some, "
+                "change the range in the text")
+                 .arg(writtenName(item)));
 }
 
 void ClusterPage::preflight() {
@@ -269,17 +309,18 @@ void ClusterPage::rebuildRows() {
   const app::SpecText& spec = document()->spec();
   QVector<NodeRow> rows;
   const int count = spec.count("nodes");
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < count && rows.size() < kMostRows; ++i) {
     const std::string path = "nodes[" + std::to_string(i) + "]";
     NodeRow row;
     row.item = i;
-    int ranks = 0;
+    std::int64_t ranks = 0;
     const int devices = spec.count(path + ".devices");
     for (int d = 0; d < devices; ++d) {
       const auto each = spec.value(path + ".devices[" + std::to_string(d) + "].count");
       ranks += each ? std::max(1, atoi(each->c_str())) : 1;
     }
-    row.ranks = std::max(1, ranks);
+    row.ranks = static_cast<int>(
+        std::clamp<std::int64_t>(ranks, 1, std::numeric_limits<std::int32_t>::max()));
     addRows(row, path, rows);
   }
   const QModelIndexList chosen = table_->selectionModel()->selectedRows();
@@ -382,6 +423,7 @@ void ClusterPage::refreshState() {
                    tone);
   connect_->setEnabled(total > 0 && connected < total && document()->spec().ok());
   disconnect_->setEnabled(live_ && (connected > 0 || busy));
+  nameRemoval();
   remove_->setEnabled(table_->selectionModel()->hasSelection() && document()->spec().readable());
   preflight_->setEnabled(live_ && connected > 0);
   debug_->setEnabled(!nodeToDebug().isEmpty());
@@ -393,7 +435,7 @@ QVector<InspectorRow> ClusterPage::inspectorRows() const {
   QVector<InspectorRow> out;
   const QModelIndexList chosen = table_->selectionModel()->selectedRows();
   if (chosen.isEmpty()) {
-    int ranks = 0;
+    qint64 ranks = 0;
     for (const auto& row : nodes_->rows()) ranks += row.ranks;
     out << InspectorRow{tr("Cluster"), {}, true};
     out << InspectorRow{tr("Nodes"), QString::number(nodes_->rows().size())};
@@ -443,7 +485,7 @@ void ClusterPage::retranslate() {
            tr("Connect every node; the agent is deployed where it is missing"));
   setTexts(disconnect_, tr("Disconnect"), tr("Disconnect all nodes; runs continue"));
   setTexts(add_, tr("Add host"));
-  setTexts(remove_, tr("Remove"), tr("Remove the selected host from the cluster"));
+  nameRemoval();
   setTexts(preflight_, tr("Pre-flight: measure nodes and links"));
   setTexts(debug_, tr("Debug the selected node: processes, kernel messages, a terminal"));
   setTexts(launch_, tr("Launch here…"));

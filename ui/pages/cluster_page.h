@@ -69,6 +69,10 @@ class ClusterPage : public SpecPage {
   void placeParts();
   void connectParts();
   void rebuildRows();
+  int hostsOf(int item) const;  // of the spec's nodes
+  QString writtenName(int item) const;
+  QString removalText(int item) const;
+  void nameRemoval();
   void addRows(NodeRow row, const std::string& path, QVector<NodeRow>& rows) const;
   void takeStatus(int node);
   void takeLoad(int node);
