@@ -1,5 +1,10 @@
 #include "agent/base/file_stream.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 
@@ -31,6 +36,38 @@ Status sendFile(const std::string& path, const grpc::ServerContext& context,
     if (sent >= total) chunk.set_sha256(hash.hex());
     if (!writer.Write(chunk) || context.IsCancelled()) return {};
   } while (sent < total);
+  return {};
+}
+
+Status sendPart(int fd, std::int64_t offset, std::int64_t bytes,
+                const grpc::ServerContext& context,
+                grpc::ServerWriter<node::v1::FetchChunk>& writer) {
+  constexpr std::int64_t kChunk = std::int64_t{1} << 20;
+  struct stat info {};
+  if (fstat(fd, &info) != 0) return systemError(errno, "cannot read the file");
+  if (offset < 0 || bytes < 0 || offset > info.st_size)
+    return invalidArgument("the file has {} bytes: there is no part of {} from {} on", info.st_size,
+                           bytes, offset);
+  std::int64_t left = std::min<std::int64_t>(bytes, info.st_size - offset);
+  Sha256 hash;
+  std::string buffer(static_cast<std::size_t>(std::min(kChunk, std::max<std::int64_t>(left, 1))),
+                     '\0');
+  do {
+    const auto size = static_cast<std::size_t>(std::min(kChunk, left));
+    const ssize_t count = pread(fd, buffer.data(), size, offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return systemError(errno, "cannot read the file");
+    if (count == 0 && left > 0)
+      return makeError(Code::kDataLoss, "the file became shorter while it was read");
+    node::v1::FetchChunk chunk;
+    chunk.set_data(buffer.data(), static_cast<std::size_t>(count));
+    chunk.set_total(info.st_size);
+    hash.update(chunk.data());
+    offset += count;
+    left -= count;
+    if (left == 0) chunk.set_sha256(hash.hex());
+    if (!writer.Write(chunk) || context.IsCancelled()) return {};
+  } while (left > 0);
   return {};
 }
 

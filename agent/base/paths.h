@@ -21,6 +21,7 @@ struct Workdir {
     return fmt::format("{}/agent-{}.{}", runtime, version.substr(0, 12), kind);
   }
   std::string runs() const { return path + "/runs"; }
+  std::string programs() const { return path + "/programs"; }  // that were set up
 };
 
 // Longest socket path; sun_path has 108 bytes, and some tools need a margin.

@@ -20,6 +20,7 @@
 #include "agent/host/metrics.h"
 #include "agent/host/processes.h"
 #include "agent/node/link_measure.h"
+#include "agent/node/program_setup_task.h"
 #include "agent/node/reachability.h"
 #include "agent/node/staging.h"
 #include "agent/node/watched_task.h"
@@ -27,8 +28,10 @@
 #include "agent/node/worker_group.h"
 #include "agent/worker/prepare.h"
 #include "agent/workload/code_folder.h"
+#include "agent/workload/program_setup.h"
 #include "agent/workload/versions.h"
 #include "engine/base/file.h"
+#include "engine/base/hash.h"
 #include "engine/base/log.h"
 #include "engine/specs/data_files.h"
 #include "engine/specs/error_info.h"
@@ -60,6 +63,30 @@ void removeFolder(const RunFolder& folder) {
   std::filesystem::remove_all(setAside(folder), failed);
   std::filesystem::remove(std::filesystem::path(folder.path).parent_path(), failed);
 }
+
+// A folder that is removed unless it has been moved away.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (path_.empty()) return;
+    std::filesystem::remove_all(path_, ignored);
+    std::filesystem::remove(std::filesystem::path(path_).parent_path(), ignored);  // if empty now
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }  // "": there is none
+  Status moveTo(const std::string& path) {
+    if (rename(path_.c_str(), path.c_str()) != 0)
+      return systemError(errno, message("cannot rename to {}", path));
+    path_.clear();
+    return {};
+  }
+
+ private:
+  std::string path_;
+};
 
 }  // namespace
 
@@ -146,6 +173,19 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     if (!staged.ok()) return toGrpc(staged.status());
     *reply = std::move(*staged);
     return grpc::Status::OK;
+  }
+
+  grpc::Status SetUp(grpc::ServerContext* context, const node::v1::SetUpRequest* request,
+                     grpc::ServerWriter<node::v1::SetUpReply>* writer) override {
+    SetupClient client;
+    client.tell = [&](const node::v1::SetUpReply& reply) { return writer->Write(reply); };
+    client.gone = [&] { return context->IsCancelled() || isLeaving(); };
+    Status status = setUp(*request, client);
+    if (!status.ok() && status.error().node.empty()) status.error().node = request->node();
+    node::v1::SetUpReply last;
+    last.set_done(true);
+    if (status.ok()) writer->Write(last);
+    return toGrpc(status);
   }
 
   grpc::Status ListenForPeers(grpc::ServerContext* context,
@@ -396,6 +436,45 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     return {};
   }
 
+  // Where a program with this code is set up.
+  Result<SetupFolder> setupFolderOf(const spec::v1::WorkloadSpec& workload,
+                                    const std::string& code) {
+    LOCKSTEP_ASSIGN(const data::FileFacts facts,
+                    data_.inspect(code, "code", [&]() -> Result<data::FileFacts> {
+                      data::FileFacts out;
+                      out.dimensions = {1};
+                      LOCKSTEP_ASSIGN(out.sha256, sha256File(code));
+                      return out;
+                    }));
+    return SetupFolder{workdir_.programs() + "/" + setupKey(workload, facts.sha256)};
+  }
+
+  Status setUp(const node::v1::SetUpRequest& request, const SetupClient& client) {
+    spec::v1::RunSpec spec = request.spec();
+    LOCKSTEP_TRY(specs::checkAndFill(spec));
+    if (!spec.has_workload() || spec.workload().setup().empty())
+      return invalidArgument("the run has no workload.setup");
+    LOCKSTEP_ASSIGN(const SetupFolder folder, setupFolderOf(spec.workload(), request.code()));
+    node::v1::SetUpRequest filled = request;
+    *filled.mutable_spec() = std::move(spec);
+    return setProgramUp(loop_, filled, folder, client);
+  }
+
+  // Copies what was set up beside the run's folder, "" where nothing was: it may be large.
+  Result<std::string> copyOfSetup(const node::v1::PrepareRequest& request, const RunFolder& folder,
+                                  const DataObserver& observer) {
+    if (request.spec().workload().setup().empty()) return std::string();
+    LOCKSTEP_ASSIGN(const SetupFolder from, setupFolderOf(request.spec().workload(), codeOf(request)));
+    const std::string to = fmt::format("{}.code-{}", folder.path, monotonicNow());
+    LOCKSTEP_TRY(makeFolders(std::filesystem::path(to).parent_path()));
+    LOCKSTEP_TRY(copySetup(from, to, [&] { return !observer({}); }));
+    return to;
+  }
+
+  static const std::string& codeOf(const node::v1::PrepareRequest& request) {
+    return request.data_paths().at(std::string(specs::kCodeFile));
+  }
+
   Status prepare(const node::v1::PrepareRequest& request, node::v1::PrepareReply& reply,
                  const DataObserver& observer) {
     LOCKSTEP_TRY(named(checkNames(request), request));
@@ -407,11 +486,14 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     }
     FoundData data;
     LOCKSTEP_TRY(check(request, data, observer));
+    auto copied = copyOfSetup(request, folder, observer);
+    if (!copied.ok()) return named(copied.status(), request);
+    TemporaryFolder code(std::move(*copied));
     std::lock_guard lock(prepareMutex_);
     LOCKSTEP_ASSIGN(const bool before, preparedBefore(folder, request, reply));
     if (before) return {};
     for (const auto& [name, hash] : data.hashes) (*reply.mutable_data_hashes())[name] = hash;
-    Status status = begin(folder, request, data, reply);
+    Status status = begin(folder, request, data, code, reply);
     if (status.ok() && !observer({})) {
       LOCKSTEP_TRY(named(endSupervisor(folder), request));
       status = makeError(Code::kCancelled, "the launch was cancelled");
@@ -453,13 +535,23 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     return true;
   }
 
+  // Puts the code into the run's folder: a copy of what was set up, with what the commands printed,
+  // or the files as they came.
+  Status placeCode(const RunFolder& folder, const node::v1::PrepareRequest& request,
+                   TemporaryFolder& copy) {
+    if (copy.path().empty()) return writeCode(codeOf(request), folder.code());
+    LOCKSTEP_TRY(copy.moveTo(folder.code()));
+    LOCKSTEP_ASSIGN(const SetupFolder from,
+                    setupFolderOf(request.spec().workload(), codeOf(request)));
+    return writeFileAtomically(folder.setupLog(), setupStory(from, request.run()), 0600);
+  }
+
   // With the hashes in `reply`; the rest of it is filled.
   Status begin(const RunFolder& folder, const node::v1::PrepareRequest& request,
-               const FoundData& data, node::v1::PrepareReply& reply) {
+               const FoundData& data, TemporaryFolder& code, node::v1::PrepareReply& reply) {
     LOCKSTEP_TRY(makeFolders(folder.logs()));
     if (request.spec().has_workload() && !request.spec().workload().code().disabled())
-      LOCKSTEP_TRY(
-          writeCode(request.data_paths().at(std::string(specs::kCodeFile)), folder.code()));
+      LOCKSTEP_TRY(placeCode(folder, request, code));
     if (request.spec().has_workload())
       for (const auto& [name, version] : pythonVersions(
                request.spec().workload(), programFolder(folder, request.spec().workload())))

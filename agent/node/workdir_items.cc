@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "agent/workload/program_setup.h"
 #include "engine/base/list_folder.h"
 #include "engine/specs/error_info.h"
 
@@ -177,6 +178,7 @@ std::vector<WorkdirItem> WorkdirItems::list() const {
   listData(out);
   listDecoded(out);
   listVersions(out);
+  listPrograms(out);
   return out;
 }
 
@@ -316,14 +318,45 @@ void WorkdirItems::listVersions(Items& out) const {
   }
 }
 
+void WorkdirItems::listPrograms(Items& out) const {
+  for (const std::string& key : entriesOf("programs", out)) {
+    const std::string name = "programs/" + key;
+    const std::string path = workdir_.path + "/" + name;
+    if (key.starts_with(".removed-") || !isFolder(path)) {
+      out.push_back(itemOf(WorkdirItem::REMAINS, name));
+      continue;
+    }
+    const SetupFolder folder{path};
+    WorkdirItem item = itemOf(WorkdirItem::PROGRAM, name);
+    const Nanoseconds used = std::max(modifiedAt(folder.done()), modifiedAt(path));
+    item.set_idle_seconds(std::max<Nanoseconds>(0, now_ - used) / kSecond);
+    if (isLocked(folder.lock())) setInUse(item, "a launch sets it up, or copies it");
+    out.push_back(std::move(item));
+  }
+}
+
 void WorkdirItems::measure(WorkdirItem& item, Nanoseconds end,
                            const std::function<bool()>& cancelled) const {
   if (item.has_problem()) return;  // it cannot be read
   Measurement(item, end, cancelled).add(workdir_.path + "/" + item.name());
 }
 
+// Renamed first: whoever waits for it makes a new one.
+Message WorkdirItems::removeProgram(const std::string& name) const {
+  const SetupFolder folder{workdir_.path + "/" + name};
+  const auto held = tryHoldSetup(folder);
+  if (!held.ok()) return held.error().message();
+  const std::string aside = fmt::format("{}/.removed-{}", workdir_.programs(), monotonicNow());
+  std::error_code failed;
+  fs::rename(folder.path, aside, failed);
+  if (!failed) fs::remove_all(aside, failed);
+  return failed ? systemError(failed.value(), message("cannot remove {}", folder.path)).message()
+                : Message();
+}
+
 Message WorkdirItems::remove(const WorkdirItem& item, const fs::path& aside) const {
   const fs::path path = workdir_.path + "/" + item.name();
+  if (item.kind() == WorkdirItem::PROGRAM && aside.empty()) return removeProgram(item.name());
   std::error_code failed;
   // A file may have come into an empty folder of a data file meanwhile.
   if (item.kind() == WorkdirItem::REMAINS && path.parent_path().filename() == "data")

@@ -1,6 +1,6 @@
 // WorkdirItems: what this node keeps in its workdir and may forget. Lists runs, uploaded data
-// files, decoded copies, deployed versions and remains of killed processes, with size and idle
-// time, and decides what may be removed.
+// files, decoded copies, programs that were set up, deployed versions and remains of killed
+// processes, with size and idle time, and decides what may be removed.
 //
 // The workdir may be on a shared file system and hold anything: symbolic links are not followed,
 // and folders that cannot be read are reported. Blocks on the disk; not for the event loop's
@@ -57,9 +57,11 @@ class WorkdirItems {
   void listData(Items& out) const;
   void listDecoded(Items& out) const;
   void listVersions(Items& out) const;
+  void listPrograms(Items& out) const;
   // Returns the names of a folder's entries, sorted. Adds an item that says so if the folder is a
   // link or cannot be read.
   std::vector<std::string> entriesOf(const std::string& folder, Items& out) const;
+  Message removeProgram(const std::string& name) const;
   node::v1::WorkdirItem itemOf(node::v1::WorkdirItem::Kind kind, const std::string& name) const;
   node::v1::WorkdirItem runItem(const std::string& name) const;
   node::v1::WorkdirItem fileItem(node::v1::WorkdirItem::Kind kind, const std::string& name) const;

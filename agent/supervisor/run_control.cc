@@ -6,11 +6,16 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
+#include <sstream>
 
 #include "agent/base/grpc_status.h"
+#include "agent/base/line_collector.h"
 #include "agent/worker/prepare.h"
+#include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/base/utf8.h"
 #include "engine/specs/specs.h"
 
 namespace lockstep::agent {
@@ -179,6 +184,7 @@ void RunControl::committed() {
   started->set_plan_hash(request_.plan_hash());
   started->set_coordinator(coordinates());
   spool_.append(std::move(record));
+  tellSetup();
   ToPeer message;
   message.mutable_committed();
   tellPeers(message);
@@ -188,6 +194,28 @@ void RunControl::committed() {
     return;
   }
   form();
+}
+
+// What setting the program up has printed, before the run.
+void RunControl::tellSetup() {
+  constexpr std::size_t kMost = 2000;  // lines
+  const auto text = readFile(folder_.setupLog(), std::size_t{8} << 20);
+  if (!text.ok()) return;
+  std::deque<std::string> lines;
+  std::istringstream stream(*text);
+  for (std::string line; std::getline(stream, line);) {
+    lines.push_back("setup: " + validUtf8(line.substr(0, LineCollector::kMaxLine)));
+    if (lines.size() > kMost) lines.pop_front();
+  }
+  run::v1::Record record;
+  record.mutable_log()->set_rank(-1);
+  for (std::string& line : lines) {
+    record.mutable_log()->add_lines(std::move(line));
+    if (record.log().lines_size() < 100) continue;
+    spool_.append(record);
+    record.mutable_log()->clear_lines();
+  }
+  if (record.log().lines_size() > 0) spool_.append(std::move(record));
 }
 
 // ---- the rendezvous store: held by the coordinator, asked by everyone

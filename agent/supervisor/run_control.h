@@ -138,6 +138,7 @@ class RunControl {
 
   // Workers
   void committed();
+  void tellSetup();
   void form();
   Nanoseconds formationLimit() const;
   Status startWorkers();

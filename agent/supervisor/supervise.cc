@@ -23,8 +23,11 @@
 #include "agent/supervisor/run_control.h"
 #include "agent/supervisor/spool.h"
 #include "agent/worker/prepare.h"
+#include "agent/workload/artifacts.h"
+#include "agent/workload/code_folder.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/specs/error_info.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
 namespace lockstep::agent {
@@ -39,6 +42,7 @@ class SupervisorService : public node::v1::Supervisor::Service {
         folder_(std::move(folder)),
         run_(request.run()),
         node_(request.node()),
+        workload_(request.spec().workload()),
         coordinator_(request.coordinator()),
         spool_(spool),
         control_(control),
@@ -130,6 +134,39 @@ class SupervisorService : public node::v1::Supervisor::Service {
     return toGrpc(sent);
   }
 
+  grpc::Status ListArtifacts(
+      grpc::ServerContext*, const node::v1::ListArtifactsRequest*,
+      grpc::ServerWriter<node::v1::ListArtifactsReply>* writer) override {
+    constexpr int kTogether = 500;
+    const auto files = findArtifacts(programFolder(folder_, workload_),
+                                     {workload_.artifacts().collect().begin(),
+                                      workload_.artifacts().collect().end()});
+    if (!files.ok()) return toGrpc(files.status());
+    node::v1::ListArtifactsReply reply;
+    for (const ArtifactFile& file : *files) {
+      node::v1::Artifact& one = *reply.add_files();
+      one.set_path(file.path);
+      one.set_bytes(file.bytes);
+      one.set_modified_ns(file.modified);
+      if (!file.problem.empty()) *one.mutable_problem() = specs::toText(file.problem);
+      if (reply.files_size() < kTogether) continue;
+      if (!writer->Write(reply)) return grpc::Status::OK;
+      reply.clear_files();
+    }
+    if (!reply.files().empty()) writer->Write(reply);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status FetchArtifact(grpc::ServerContext* context,
+                             const node::v1::FetchArtifactRequest* request,
+                             grpc::ServerWriter<node::v1::FetchChunk>* writer) override {
+    const auto file = openArtifact(programFolder(folder_, workload_), request->path(),
+                                   request->modified_ns());
+    if (!file.ok()) return toGrpc(file.status());
+    return toGrpc(
+        sendPart(file->get(), request->offset(), request->bytes(), *context, *writer));
+  }
+
   grpc::Status ReadRankStacks(grpc::ServerContext* context,
                               const node::v1::ReadRankStacksRequest* request,
                               node::v1::ReadRankStacksReply* reply) override {
@@ -171,6 +208,7 @@ class SupervisorService : public node::v1::Supervisor::Service {
   EventLoop& loop_;
   const RunFolder folder_;
   const std::string run_, node_;
+  const spec::v1::WorkloadSpec workload_;
   const bool coordinator_;
   Spool& spool_;
   RunControl* control_;

@@ -101,10 +101,7 @@ Result<data::FileFacts> inspectFile(const specs::DataFile& file, std::string_vie
                                     FoundData& found, const DataObserver& observer) {
   const bool isText = format == "text", isTable = format == "table";
   // The facts of a table depend on the expected columns.
-  const std::string kind =
-      isText    ? "text"
-      : isTable ? fmt::format("table.{}.{}.{}", table.numbers, table.columns, table.classes)
-                : "";
+  const std::string kind = isText ? "text" : isTable ? data::tableDecoding(table) : "";
   bool wasRead = false;
   const auto read = [&] {
     wasRead = true;
@@ -448,7 +445,7 @@ Status checkGpus(const node::v1::GpuSurvey& node, const std::vector<specs::RankD
     const auto [count, total] = load;
     if (total <= gpu.memory_bytes()) continue;
     Error error = makeError(Code::kResourceExhausted, "not enough memory on GPU {} for its {}",
-                            number, count == 1 ? "rank" : message("{} ranks", count));
+                            number, count == 1 ? message("rank") : message("{} ranks", count));
     error.why = message("{} {} MiB, {} has {} MiB", count == 1 ? "the rank needs" : "they need",
                         total >> 20, gpu.name(), gpu.memory_bytes() >> 20);
     error.next = "use a smaller batch, more micro-batches, strategy.recompute, or more ranks";

@@ -349,6 +349,8 @@ Result<int> workerCommand(const Arguments& arguments) {
     status = runVerify(start, *link);
   else if (start.mode() == "survey")
     status = surveyDevices(*link);
+  else if (start.mode() == "setup")
+    status = runProgramSetup(start, *link);
   else if (start.spec().has_workload())
     status = runProgram(start, *link);
   else

@@ -59,6 +59,9 @@ class WorkerLink final : public comm::Store {
 // Runs a program of the user's own (RunSpec.workload) as a rank.
 Status runProgram(const node::v1::WorkerStart& start, WorkerLink& link);
 
+// Runs workload.setup of a program, in the folder that `start` names.
+Status runProgramSetup(const node::v1::WorkerStart& start, WorkerLink& link);
+
 // Runs a benchmark of the agent instead of a run.
 Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link);
 Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link);

@@ -160,7 +160,7 @@ Result<std::unique_ptr<WorkerProcess>> WorkerProcess::spawn(EventLoop& loop,
       [raw](std::string_view frame) {
         node::v1::FromWorker message;
         if (message.ParseFromArray(frame.data(), static_cast<int>(frame.size()))) {
-          raw->hasProgram_ = raw->hasProgram_ || message.has_program();
+          raw->hasProgram_ = raw->hasProgram_ || message.has_program() || message.has_setting_up();
           raw->handlers_.onMessage(message);
         }
       },

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/below.h"
 #include "engine/base/memory.h"
 #include "engine/base/unique_fd.h"
 #include "engine/base/utf8.h"
@@ -24,20 +25,6 @@ namespace {
 
 using spec::v1::CodeFile;
 using spec::v1::CodeFiles;
-
-// No program has more folders in each other; a folder of more could not be removed with few
-// descriptors.
-constexpr std::size_t kMostParts = 128;
-
-std::vector<std::string_view> partsOf(std::string_view path) {
-  std::vector<std::string_view> out;
-  for (;;) {
-    const std::size_t slash = path.find('/');
-    out.push_back(path.substr(0, slash));
-    if (slash == std::string_view::npos) return out;
-    path.remove_prefix(slash + 1);
-  }
-}
 
 Error wrongPath(std::string_view path, Message why) {
   Error error = invalidArgument("the code has a file {} that cannot be written",
@@ -59,13 +46,8 @@ Result<CodeFiles> readMessage(const std::string& path) {
 }
 
 Status checkPath(std::string_view path) {
-  const std::vector<std::string_view> parts = partsOf(path);
-  for (const std::string_view part : parts)
-    if (part.empty() || part == "." || part == ".." || part.find('\0') != part.npos)
-      return wrongPath(path, "its path has a part that is no name");
-  if (path.size() >= PATH_MAX || parts.size() > kMostParts)
-    return wrongPath(path, "its path is too long");
-  return {};
+  Message why = whyNotBelow(path);
+  return why.empty() ? Status() : wrongPath(path, std::move(why));
 }
 
 using FilesByPath = std::map<std::string_view, const CodeFile*>;
@@ -120,27 +102,12 @@ Result<FilesByPath> check(const CodeFiles& code) {
   return out;
 }
 
-// Opens the folder that the file is in, and makes it if it is missing.
-Result<UniqueFd> openFolderOf(int root, const std::vector<std::string_view>& parts) {
-  constexpr int kFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  UniqueFd at(openat(root, ".", kFolder));
-  for (std::size_t i = 0; at && i + 1 < parts.size(); ++i) {
-    const std::string name(parts[i]);
-    if (mkdirat(at.get(), name.c_str(), 0700) != 0 && errno != EEXIST)
-      return systemError(errno, message("cannot create {}", validUtf8(name)));
-    at = UniqueFd(openat(at.get(), name.c_str(), kFolder));
-  }
-  if (!at) return systemError(errno, "cannot open a folder of the code");
-  return at;
-}
-
 Status writeEntry(int root, const CodeFile& file) {
-  const std::vector<std::string_view> parts = partsOf(file.path());
-  const std::string name(parts.back());
+  const std::string name(partsOf(file.path()).back());
   const auto failed = [&] {
     return systemError(errno, message("cannot write {}", validUtf8(file.path())));
   };
-  LOCKSTEP_ASSIGN(const UniqueFd folder, openFolderOf(root, parts));
+  LOCKSTEP_ASSIGN(const UniqueFd folder, openFolderOf(root, file.path()));
   if (!file.link().empty()) {
     if (symlinkat(file.link().c_str(), folder.get(), name.c_str()) != 0) return failed();
     return {};

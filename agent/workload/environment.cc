@@ -176,6 +176,16 @@ std::vector<std::string> pythonEnvironment(const spec::v1::WorkloadSpec& workloa
   return entriesOf(variables);
 }
 
+std::vector<std::string> setupEnvironment(const spec::v1::WorkloadSpec& workload,
+                                          const std::map<std::string, std::string>& secrets,
+                                          const std::string& folder,
+                                          const std::vector<std::string>& inherited) {
+  Variables variables = startOf(inherited);
+  setOwn(workload, folder, variables);
+  for (const auto& [name, value] : secrets) variables[name] = value;
+  return entriesOf(variables);
+}
+
 std::string valueIn(const std::vector<std::string>& environment, std::string_view name) {
   for (const std::string& entry : environment)
     if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')

@@ -5,6 +5,7 @@
 // torchrun itself, torchrun reads PET_…; TensorFlow reads TF_CONFIG, JAX JAX_COORDINATOR_ADDRESS.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,11 @@ std::vector<std::string> programEnvironment(const spec::v1::WorkloadSpec& worklo
 std::vector<std::string> pythonEnvironment(const spec::v1::WorkloadSpec& workload,
                                            const std::string& folder,
                                            const std::vector<std::string>& inherited);
+// Likewise, with the secrets: for the commands of workload.setup.
+std::vector<std::string> setupEnvironment(const spec::v1::WorkloadSpec& workload,
+                                          const std::map<std::string, std::string>& secrets,
+                                          const std::string& folder,
+                                          const std::vector<std::string>& inherited);
 // Returns the value of a variable; "" where it is not set.
 std::string valueIn(const std::vector<std::string>& environment, std::string_view name);
 

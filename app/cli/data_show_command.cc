@@ -117,6 +117,8 @@ void printFacts(const DataPreview& data, const Asked& asked) {
                   data.kind() == DataKind::kRows ? fmt::format("rows (numbers: {}, categories: {})",
                                                                data.shape()[0], data.shape()[1])
                                                  : shapeText(data.shape())));
+  if (!data.columns().empty())
+    put(stdout, printable(fmt::format("columns: {}", fmt::join(data.columns(), ", "))) + "\n");
   for (const DataPreview::File& file : data.files())
     put(stdout, fmt::format("  {} ({})\n", printable(file.path),
                             bytesText(static_cast<double>(file.bytes))));
@@ -129,6 +131,7 @@ void printFacts(const DataPreview& data, const Asked& asked) {
 void printJson(const DataPreview& data, const std::vector<DataSample>& samples,
                const Asked& asked) {
   nlohmann::json files = nlohmann::json::array(), labels = nlohmann::json::object();
+  const nlohmann::json columns = data.columns();
   const auto textOf = [](const nlohmann::json& json) {
     return json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   };
@@ -142,6 +145,7 @@ void printJson(const DataPreview& data, const std::vector<DataSample>& samples,
       .addRaw("shape", textOf(data.shape()))
       .addRaw("files", textOf(files))
       .addRaw("labels", textOf(labels))
+      .addRaw("columns", textOf(columns))
       .print();
   for (const DataSample& sample : samples) {
     JsonLine line("sample");

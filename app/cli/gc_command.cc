@@ -124,6 +124,8 @@ std::string kindText(KeptKind kind) {
       return "version";
     case KeptKind::kRemains:
       return "remains";
+    case KeptKind::kProgram:
+      return "program";
   }
   return {};
 }

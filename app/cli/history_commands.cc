@@ -1,5 +1,6 @@
 // history list, tag, note, filter, show, delete.
 #include <cstdio>
+#include <filesystem>
 
 #include "app/cli/commands.h"
 #include "app/cli/history_json.h"
@@ -52,6 +53,15 @@ void showIncidents(const Recorded& recorded) {
   if (!text.empty()) put(stdout, "\nrestarts\n" + text);
 }
 
+void showArtifacts(const RunRow& row, const KnownArtifacts& artifacts) {
+  if (!artifacts.wanted || !isFinal(row.phase)) return;
+  if (!artifacts.found)
+    return field("files", fmt::format("not fetched: lockstep artifacts {}", row.run));
+  field("files", printable(artifactsText(*artifacts.found)));
+  for (const Message& one : artifacts.found->problems)
+    field("", "not fetched: " + printable(one.text()));
+}
+
 void showText(const RunRow& row, const RunDocuments& documents, const Recorded& recorded) {
   field("run", row.run);
   field(row.strategy == specs::kProgramStrategy ? "program" : "model", printable(row.name));
@@ -76,6 +86,7 @@ void showText(const RunRow& row, const RunDocuments& documents, const Recorded& 
   field("energy", energyText(row.figures));
   field("weights", row.figures.weightsSha256);
   field("model file", row.modelFile);
+  showArtifacts(row, recorded.artifacts);
   field("error", row.error);
   field("tags", fmt::format("{}", fmt::join(row.tags, " ")));
   field("notes", row.notes);
@@ -256,6 +267,9 @@ int historyDeleteCommand(const Globals& globals, const Arguments& arguments) {
       put(stderr, fmt::format("note: the checkpoints in {} stay\n", checkpoints));
     if (!row.modelFile.empty())
       put(stderr, fmt::format("note: the model file {} stays\n", row.modelFile));
+    const std::string files = globals.home.artifactsFolder(row.run);
+    if (std::error_code ignored; std::filesystem::exists(files, ignored))
+      put(stderr, fmt::format("note: the files in {} stay\n", files));
     std::fprintf(stderr, "deleted run %s\n", row.run.c_str());
     return {};
   });

@@ -37,10 +37,19 @@ std::string numberOf(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : std::string("null");
 }
 
+std::string jsonOf(const KnownArtifacts& artifacts) {
+  if (!artifacts.found) return "null";
+  std::vector<std::string> problems;
+  for (const Message& one : artifacts.found->problems) problems.push_back(one.text());
+  JsonLine out;
+  out.add("folder", artifacts.found->folder).add("files", artifacts.found->files);
+  return out.add("bytes", artifacts.found->bytes).addRaw("problems", jsonTexts(problems)).text();
+}
+
 }  // namespace
 
 Recorded recordedIn(const RunStore& store) {
-  return {store.epochs(), store.stragglers(), store.restarts(), store.series()};
+  return {store.epochs(), store.stragglers(), store.restarts(), store.series(), artifactsIn(store)};
 }
 
 JsonLine jsonLineOf(const RunRow& row, const RunDocuments& documents, const Recorded& recorded) {
@@ -58,6 +67,7 @@ JsonLine jsonLineOf(const RunRow& row, const RunDocuments& documents, const Reco
   line.add(row.figures).add("model_file", row.modelFile);
   const std::string metric = row.figures.metric.empty() ? "" : "eval_" + row.figures.metric;
   line.add("error", row.error).add("notes", row.notes).addRaw("tags", jsonTexts(row.tags));
+  if (recorded.artifacts.wanted) line.addRaw("artifacts", jsonOf(recorded.artifacts));
   line.addRaw("stragglers", listOf(recorded.stragglers));
   line.addRaw("restarts", listOf(recorded.restarts));
   line.add("spec", documents.specYaml).add("spec_resolved", documents.specResolved);

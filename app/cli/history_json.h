@@ -6,6 +6,7 @@
 
 #include "app/cli/json_line.h"
 #include "app/history/history.h"
+#include "app/runs/artifacts.h"
 
 namespace lockstep::app::cli {
 
@@ -14,6 +15,7 @@ struct Recorded {  // in a run's file
   std::vector<StragglerRow> stragglers;
   std::vector<RestartRow> restarts;
   std::vector<SeriesInfo> series;
+  KnownArtifacts artifacts;
 };
 Recorded recordedIn(const RunStore& store);
 

@@ -134,6 +134,14 @@ const std::vector<Command> kCommands{
      "nodes "
      "that answer",
      killCommand},
+    {"artifacts",
+     {{"max-bytes=", "json"}, 1, 1, "artifacts RUN [--max-bytes N] [--json]"},
+     "Fetches the files that workload.artifacts names from the nodes of an ended run, to "
+     "HOME/runs/RUN/artifacts.\n"
+     "Those that are there already are kept. `lockstep run` and the studio do this when a run "
+     "ends.\n"
+     "  --max-bytes  instead of workload.artifacts.max_bytes",
+     artifactsCommand},
     {"logs",
      {{"follow", "rank=", "contains=", "json"},
       1,
@@ -300,7 +308,7 @@ const std::vector<Command> kCommands{
       100000,
       "tokenize TEXT… --vocabulary FILE --merges FILE --to FILE.npy [--end-of-text TOKEN] "
       "[--json]"},
-     "Turns texts, plain or gzip, into the tokens of a byte-pair vocabulary, for "
+     "Turns texts, plain, gzip or zstd, into the tokens of a byte-pair vocabulary, for "
      "data.train.tokens.\n"
      "  --vocabulary   tokens and their ids, as GPT-2's vocab.json (encoder.json)\n"
      "  --merges       pairs, a line each, as GPT-2's merges.txt (vocab.bpe)\n"
@@ -601,6 +609,17 @@ const std::vector<Command> kCommands{
      "                  that are evaluated\n"
      "  --skip-damaged  leaves out what cannot be decoded, and names it; reads everything twice",
      makeImagesCommand},
+    {"make-data table",
+     {{"to=", "columns=", "python=", "json"},
+      1,
+      100000,
+      "make-data table FILE… --to FILE.csv [--columns NAME,…] [--python PROGRAM] [--json]"},
+     "Writes the rows of Parquet or TFRecord files (of tf.train.Example) to a CSV file, whose "
+     "columns\n"
+     "data.csv names. Lists of one length become columns NAME.0, NAME.1, …\n"
+     "  --columns  which, in this order (default: all)\n"
+     "  --python   has pyarrow, which reads Parquet (default python3): pip install pyarrow",
+     makeTableCommand},
     {"doctor",
      {{"json"}, 0, 0, "doctor [--json]"},
      "Checks this machine for what Lockstep needs, and says how to fix what is missing.",

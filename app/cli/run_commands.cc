@@ -18,6 +18,7 @@
 #include "app/cluster/run_cleanup.h"
 #include "app/history/history.h"
 #include "app/runs/allocated_launch.h"
+#include "app/runs/artifacts.h"
 #include "app/runs/launcher.h"
 #include "app/runs/recorder.h"
 #include "app/runs/relaunch.h"
@@ -134,16 +135,27 @@ void tellStragglerCosts(const Globals& globals, const RunRow& row, Inbox& inbox,
     if (!std::isnan(known->steps.without({one.rank}))) report.without(one, known->steps);
 }
 
+// The result of an ended run whose files are no longer waited for.
+Result<RunResult> leftFiles(const Globals& globals, const std::string& run, RunReport& report) {
+  report.progress(
+      fmt::format("the program's files are not all here: lockstep artifacts {} fetches them", run));
+  LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+  LOCKSTEP_ASSIGN(const RunRow row, history->row(run));
+  return resultOf(row);
+}
+
 // Follows a run to its end. The first Ctrl-C stops it, the second kills it, or leaves it where it
 // is out of reach, the third leaves it.
 Result<RunResult> follow(const std::string& run, AskingSession& asking, const Globals& globals,
                          Inbox& inbox, RunReport& report, int interruptsBefore) {
   std::optional<RunRow> row;
   std::optional<Error> error, full;
-  bool over = false;
+  bool over = false, fetching = false;
   RunAlerts alerts(globals, inbox, report);
   RunObserver observer = [&](const RunUpdate& update) {
     if (!update.preview) report.update(update);  // lines come in their order
+    if (update.artifacts) report.files(*update.artifacts);
+    fetching = update.artifacts && !update.artifacts->over();
     alerts.take(update);
     if (update.preview) return;
     if (update.row) row = *update.row;
@@ -168,6 +180,7 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
              alerts.tick();
            });) {
     const int times = ++seen - interruptsBefore;
+    if (fetching) return leftFiles(globals, run, report);
     if (times == 1) {
       report.progress(outOfReach() ? "the run is out of reach and cannot be stopped (Ctrl-C again "
                                      "leaves it)"
@@ -336,6 +349,7 @@ Result<std::string> launch(const Prepared& prepared, AskingSession& asking, cons
   observer.onAddresses = [&](const std::string& text) {
     report.progress("nodes reach each other: " + text);
   };
+  observer.onSetup = [&](const SetupOutput& output) { report.settingUp(output); };
   observer.onDone = [&](Result<std::string> result) { done.emplace(std::move(result)); };
   Launch launch(prepared.request, asking.session, globals.home, inbox, observer);
   const auto over = [&] { return done.has_value(); };
@@ -390,9 +404,11 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
     std::optional<Error> error;
     std::optional<Error> asked;
     bool over = false, told = false;
+    auto end = Clock::now() + std::chrono::seconds(60);
     Recorder recorder(row.run, asking.session, globals.home, inbox, [&](const RunUpdate& update) {
       if (update.row) last = *update.row;
       if (!update.errors.empty()) error = update.errors.front();
+      if (update.artifacts) end = Clock::now() + std::chrono::seconds(60);  // it ends after them
       over = over || update.finished;
     });
     const auto answered = [&](const Result<RunAnswer>& answer) {
@@ -400,7 +416,6 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
       if (!answer.ok()) asked = answer.error();
     };
     recorder.ask(kill ? RunRequest::kKill : RunRequest::kStop, answered);
-    const auto end = Clock::now() + std::chrono::seconds(60);
     // A recorder that cannot read the run's history ends at once; the request still has to arrive.
     const auto isOver = [&] { return over && (told || !error); };
     const bool interrupted = !drainUntil(
@@ -582,7 +597,9 @@ int attachCommand(const Globals& globals, const Arguments& arguments) {
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
     LOCKSTEP_ASSIGN(row, history->find(arguments.words()[0]));
     LOCKSTEP_ASSIGN(const RunContext context, contextOf(*history, row.run));
-    if (!isFinal(row.phase) || lacksModel(row)) {
+    const auto store = history->openRun(row.run);
+    const bool lacksFiles = store.ok() && lacksArtifacts(**store, row);
+    if (!isFinal(row.phase) || lacksModel(row) || lacksFiles) {
       LOCKSTEP_ASSIGN(cluster, clusterOfRun(*history, row.run));
     }
     reporter->started(context);

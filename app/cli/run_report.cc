@@ -14,6 +14,7 @@
 #include "app/runs/energy.h"
 #include "app/runs/recorder.h"
 #include "engine/base/clock.h"
+#include "engine/base/utf8.h"
 #include "engine/specs/workload.h"
 
 namespace lockstep::app::cli {
@@ -32,6 +33,25 @@ JsonLine finishedLine(const RunResult& result) {
   return line;
 }
 
+}  // namespace
+
+void printArtifacts(const ArtifactsUpdate& update) {
+  for (const ArtifactFile& file : update.files) {
+    JsonLine line("artifact");
+    line.add("node", file.node).add("path", validUtf8(file.path)).add("bytes", file.bytes);
+    line.add("sha256", file.sha256).print();
+  }
+  if (update.error) errorLine(*update.error, "artifacts_failed").print();
+  if (!update.found) return;
+  std::vector<std::string> problems;
+  for (const Message& one : update.found->problems) problems.push_back(one.text());
+  JsonLine line("artifacts");
+  line.add("folder", update.found->folder).add("files", update.found->files);
+  line.add("bytes", update.found->bytes).addRaw("problems", jsonTexts(problems)).print();
+}
+
+namespace {
+
 class JsonReport final : public RunReport {
  public:
   explicit JsonReport(std::int64_t every) : every_(every) {}
@@ -45,6 +65,14 @@ class JsonReport final : public RunReport {
       line.add("done", activity.bytesDone).add("total", activity.bytesTotal);
       line.print();
     }
+  }
+  void settingUp(const SetupOutput& output) override {
+    for (const std::string& line : output.lines)
+      JsonLine("setup")
+          .add("node", output.node)
+          .add("command", output.command)
+          .add("text", line)
+          .print();
   }
   void queued(const QueueState& state) override {
     RunReport::queued(state);
@@ -91,6 +119,10 @@ class JsonReport final : public RunReport {
   void failed(const Error& error) override {
     tellHeld();
     errorLine(error).print();
+  }
+  void files(const ArtifactsUpdate& update) override {
+    tellHeld();
+    printArtifacts(update);
   }
   void without(const StragglerRow& slow, const StepsWithout& steps) override {
     tellHeld();
@@ -297,6 +329,30 @@ class PlainReport final : public RunReport {
 };
 
 }  // namespace
+
+void RunReport::settingUp(const SetupOutput& output) {
+  for (const std::string& line : output.lines)
+    progress(fmt::format("{} setup | {}", output.node, printable(line)));
+}
+
+void RunReport::files(const ArtifactsUpdate& update) {
+  for (const std::string& line : artifactLines(update)) progress(line);
+}
+
+std::string artifactsText(const Artifacts& artifacts) {
+  const std::string count =
+      artifacts.files == 1 ? "1 file" : fmt::format("{} files", artifacts.files);
+  if (artifacts.files == 0) return count;
+  return fmt::format("{}, {} bytes, in {}", count, artifacts.bytes, artifacts.folder);
+}
+
+std::vector<std::string> artifactLines(const ArtifactsUpdate& update) {
+  if (update.error) return {"the program's files were not fetched: " + update.error->text()};
+  if (!update.found) return {};
+  std::vector<std::string> out{"fetched " + artifactsText(*update.found)};
+  for (const Message& one : update.found->problems) out.push_back("not fetched: " + one.text());
+  return out;
+}
 
 void RunReport::allocated(const spec::v1::ClusterSpec& cluster) {
   std::vector<std::string> names;

@@ -44,6 +44,7 @@ class RunReport {
   virtual ~RunReport() = default;
   virtual void progress(const std::string& text) = 0;  // of the launch, or of stopping
   virtual void launching(const LaunchProgress& state) { progress(state.text()); }
+  virtual void settingUp(const SetupOutput& output);
   virtual void queued(const QueueState& state) { progress(state.text().text()); }
   virtual void allocated(const spec::v1::ClusterSpec& cluster);  // its nodes are those of a job
   virtual void started(const RunContext& context) = 0;
@@ -53,6 +54,7 @@ class RunReport {
   virtual void failed(const Error& error) = 0;
   // At the end, of a rank that was slow.
   virtual void without(const StragglerRow& slow, const StepsWithout& steps) = 0;
+  virtual void files(const ArtifactsUpdate& update);   // of a program, after its end
   virtual void finished(const RunResult& result) = 0;  // last
   virtual const RunModel& model() const = 0;           // what has been told of the run
 };
@@ -108,6 +110,11 @@ class EventSequencer {
   std::map<std::int64_t, std::vector<std::pair<std::string_view, double>>> watched_;
   int begun_ = 0, restarted_ = 0;  // generations told
 };
+
+void printArtifacts(const ArtifactsUpdate& update);  // as JSON, also while it goes on
+// What has come of fetching a program's files, in lines; none while that goes on.
+std::vector<std::string> artifactLines(const ArtifactsUpdate& update);
+std::string artifactsText(const Artifacts& artifacts);  // "3 files, 12 MB in FOLDER"
 
 // "alert: … (loss-spike)", or "alert over: …"; "" for what is told anyhow: ends and stragglers.
 std::string alertText(const AlertEvent& event);

@@ -66,6 +66,23 @@ class LiveView final : public RunReport {
     draw(true);
   }
 
+  void settingUp(const SetupOutput& output) override {
+    erase();
+    for (const std::string& line : output.lines)
+      put(stdout, fmt::format("{} setup | {}\n", output.node, printable(line)));
+    draw(true);
+  }
+
+  void files(const ArtifactsUpdate& update) override {
+    if (update.bytesTotal > 0)
+      progress_ = fmt::format("fetching the program's files: {} of {} MB",
+                              update.bytesDone / 1000000, update.bytesTotal / 1000000);
+    if (update.over()) progress_.clear();
+    erase();
+    for (const std::string& line : artifactLines(update)) put(stdout, line + "\n");
+    draw(true);
+  }
+
   void started(const RunContext& context) override {
     story_.begin(context);
     if (auto prediction = parsePrediction(context.documents.prediction); prediction.ok())

@@ -35,6 +35,8 @@ KeptKind kindOf(WorkdirItem::Kind kind) {
       return KeptKind::kDecoded;
     case WorkdirItem::VERSION:
       return KeptKind::kVersion;
+    case WorkdirItem::PROGRAM:
+      return KeptKind::kProgram;
     default:
       return KeptKind::kRemains;
   }

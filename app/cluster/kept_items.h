@@ -16,7 +16,7 @@
 
 namespace lockstep::app {
 
-enum class KeptKind : std::uint8_t { kRun, kData, kDecoded, kVersion, kRemains };
+enum class KeptKind : std::uint8_t { kRun, kData, kDecoded, kVersion, kRemains, kProgram };
 // Whether this history knows a run. A node does not know who launched it: a run that is in no
 // history here may be of another computer or person with the same account.
 enum class KnownHere : std::uint8_t { kNoRun, kListed, kDeleted, kUnknown };

@@ -84,6 +84,8 @@ inline constexpr std::string_view kAboutRow = "row", kAboutDocuments = "document
                                   kAboutTags = "tags";
 // Not empty: the file replaces a damaged one and must be filled from the nodes.
 inline constexpr std::string_view kAboutRefill = "refill";
+// JSON: the program's files that are to be fetched, or what was (app/runs/artifacts.h).
+inline constexpr std::string_view kAboutArtifacts = "artifacts";
 // Takes the recorder lock of a run's file. Returns an open descriptor, or kAlreadyExists.
 Result<int> lockRunStore(const std::string& path);
 

@@ -65,12 +65,24 @@ Result<double> sizeOfStep(RunAxis axis, const History& history, const std::strin
 }
 
 Error cannotPlace(RunAxis axis, const std::string& run) {
-  Error error =
-      makeError(Code::kFailedPrecondition, "run {} cannot be shown over {}", run, axisName(axis));
-  error.why = axis == RunAxis::kTime     ? message("the times of its steps are not recorded")
-              : axis == RunAxis::kTokens ? message("its data is not text")
-                                         : message("its batch is not known");
-  return error;
+  Error error;
+  error.code = Code::kFailedPrecondition;
+  const auto say = [&](Message what, Message why) {
+    error.what = std::move(what);
+    error.why = std::move(why);
+    return error;
+  };
+  switch (axis) {
+    case RunAxis::kTime:
+      return say(message("run {} cannot be shown over time", run),
+                 message("the times of its steps are not recorded"));
+    case RunAxis::kTokens:
+      return say(message("run {} cannot be shown over tokens", run),
+                 message("its data is not text"));
+    default:
+      return say(message("run {} cannot be shown over samples", run),
+                 message("its batch is not known"));
+  }
 }
 
 }  // namespace

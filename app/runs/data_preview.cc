@@ -16,6 +16,7 @@ struct DataPreview::State {
   DataKind kind{};
   std::unique_ptr<data::SampleReader> reader;
   std::vector<File> files;
+  std::vector<std::string> columns;
 };
 
 namespace {
@@ -80,6 +81,9 @@ Result<std::unique_ptr<DataPreview>> DataPreview::open(const RunSpec& spec, bool
     LOCKSTEP_ASSIGN(const data::FileInfo info, data::inspectFile(path));
     state->files.push_back({path, info.bytes});
   }
+  const auto& csv = spec.data().csv();
+  state->columns = {csv.numbers().begin(), csv.numbers().end()};
+  state->columns.insert(state->columns.end(), csv.categories().begin(), csv.categories().end());
   return std::unique_ptr<DataPreview>(new DataPreview(std::move(state)));
 }
 
@@ -91,6 +95,7 @@ std::int64_t DataPreview::bytes() const {
   return sum;
 }
 std::vector<std::int64_t> DataPreview::shape() const { return state_->reader->shape(); }
+const std::vector<std::string>& DataPreview::columns() const { return state_->columns; }
 std::int64_t DataPreview::size() const { return state_->reader->size(); }
 std::vector<std::pair<int, std::int64_t>> DataPreview::labels() const {
   return {state_->reader->labels().begin(), state_->reader->labels().end()};

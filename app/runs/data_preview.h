@@ -46,6 +46,8 @@ class DataPreview {
   // Returns height and width of images, and channels where the file has them; the number of tokens
   // of a text; or numbers and categories of a row.
   std::vector<std::int64_t> shape() const;
+  // Returns the names of a row's numbers and categories in CSV; empty: they have none.
+  const std::vector<std::string>& columns() const;
   // Returns the number of samples; -1 if it is known only after count().
   std::int64_t size() const;
   // Labels and the number of samples of each, after count(); empty if they are not counted.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/core/idle_timeout.h"
 #include "app/core/rpc.h"
 #include "engine/specs/protocol.h"
 #include "engine/specs/states.h"
@@ -17,6 +18,8 @@ namespace lockstep::app {
 namespace {
 
 constexpr const char* kNotPrepared = "the node could not prepare the run";
+constexpr const char* kNotSetUp = "the node could not set the program up";
+constexpr std::chrono::seconds kSilence{20};  // of a node that sets a program up
 constexpr std::chrono::seconds kCommitLimit{20};
 constexpr std::chrono::seconds kKillLimit{10};
 constexpr std::chrono::seconds kFindLimit{5};
@@ -70,12 +73,31 @@ bool isOver(const Participant& coordinator, const std::string& run) {
 
 }  // namespace
 
+namespace {
+
+// What agents have to be able to do for the run.
+std::vector<std::string_view> featuresOf(const spec::v1::RunSpec& spec) {
+  const spec::v1::WorkloadSpec& workload = spec.workload();
+  const std::string& python = workload.python().kind();
+  const std::pair<std::string_view, bool> all[] = {
+      {specs::kPrograms, spec.has_workload()},
+      {specs::kSecretVariables, !workload.env_from().empty()},
+      {specs::kProgramSetup, !workload.setup().empty()},
+      {specs::kArtifacts, !workload.artifacts().collect().empty()},
+      {specs::kPythonTools, python == "uv" || python == "apptainer"},
+      {specs::kInitFrom, spec.model().has_init_from()},
+      {specs::kTokens, spec.data().format() == "tokens"},
+  };
+  std::vector<std::string_view> out;
+  for (const auto& [feature, isNeeded] : all)
+    if (isNeeded) out.push_back(feature);
+  return out;
+}
+
+}  // namespace
+
 Status checkAble(const Participants& participants, const spec::v1::RunSpec& spec) {
-  std::vector<std::string_view> needed;
-  if (spec.has_workload()) needed.push_back(specs::kPrograms);
-  if (!spec.workload().env_from().empty()) needed.push_back(specs::kSecretVariables);
-  if (spec.model().has_init_from()) needed.push_back(specs::kInitFrom);
-  if (spec.data().format() == "tokens") needed.push_back(specs::kTokens);
+  const std::vector<std::string_view> needed = featuresOf(spec);
   for (const Participant& participant : participants)
     for (const std::string_view feature : needed) {
       Status able = specs::checkFeature("the agent", participant.inventory.agentSpeaks, feature);
@@ -85,6 +107,36 @@ Status checkAble(const Participants& participants, const spec::v1::RunSpec& spec
       return able;
     }
   return {};
+}
+
+Status setProgramUp(const Participant& participant, const node::v1::SetUpRequest& request,
+                    const TellSetup& tell, const std::stop_token& stop) {
+  LOCKSTEP_ASSIGN(const auto channel, participant.access->agent());
+  const auto stub = node::v1::Agent::NewStub(channel);
+  IdleTimeout silence(stop, kSilence);
+  grpc::ClientContext context;
+  const CancelOnStop cancel(context, silence.stop());
+  const auto reader = stub->SetUp(&context, request);
+  bool done = false;
+  for (node::v1::SetUpReply reply; reader->Read(&reply);) {
+    silence.moved();
+    done = done || reply.done();
+    tell({participant.name,
+          reply.command(),
+          {reply.lines().begin(), reply.lines().end()},
+          reply.dropped()});
+  }
+  const grpc::Status status = reader->Finish();
+  if (stop.stop_requested()) return makeError(Code::kCancelled, "the launch was cancelled");
+  if (!status.ok() && silence.ended()) {
+    Error error =
+        rpcError({grpc::StatusCode::DEADLINE_EXCEEDED, {}}, kNotSetUp, participant.name);
+    error.why = message("the node has been silent for {} s", kSilence.count());
+    return error;
+  }
+  LOCKSTEP_TRY(rpcStatus(status, kNotSetUp, participant.name));
+  if (done) return {};
+  return rpcError({grpc::StatusCode::UNAVAILABLE, {}}, kNotSetUp, participant.name);
 }
 
 Status checkRun(Participant& participant, const node::v1::PrepareRequest& request,

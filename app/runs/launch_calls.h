@@ -6,8 +6,12 @@
 
 #include "app/runs/data_calls.h"
 #include "app/runs/participant.h"
+#include "app/runs/setup_output.h"
 #include "engine/base/status.h"
 
+namespace lockstep::node::v1 {
+class SetUpRequest;
+}  // namespace lockstep::node::v1
 namespace lockstep::spec::v1 {
 class RunSpec;
 }  // namespace lockstep::spec::v1
@@ -17,6 +21,11 @@ namespace lockstep::app {
 // Checks that the agents can run what is asked for. Error kFailedPrecondition: names the node, and
 // what its agent lacks.
 Status checkAble(const Participants& participants, const spec::v1::RunSpec& spec);
+
+// Runs workload.setup on the node; `tell` gets what it prints. Errors: those of the commands;
+// kDeadlineExceeded after 20 s without a sign of life; kCancelled by `stop`, which ends them there.
+Status setProgramUp(const Participant& participant, const node::v1::SetUpRequest& request,
+                    const TellSetup& tell, const std::stop_token& stop);
 
 // Checks whether the node can run its part, and fills in the hashes of its data.
 Status checkRun(Participant& participant, const node::v1::PrepareRequest& request,

@@ -145,10 +145,10 @@ Status checkSameData(const Participants& participants, const DataHashes& copied)
       Error error = makeError(Code::kFailedPrecondition, "its file for {} is not that of {}",
                               specs::fieldOf(name), usual->name);
       error.node = participants[i].name;
-      error.why =
-          message("{} has SHA-256 {} here, {} there",
-                  path == participants[i].paths.end() ? "" : path->second,
-                  at == participants[i].data.end() ? "none" : at->second, usual->data.at(name));
+      error.why = message("{} has SHA-256 {} here, {} there",
+                          path == participants[i].paths.end() ? "" : path->second,
+                          at == participants[i].data.end() ? message("none") : Message(at->second),
+                          usual->data.at(name));
       error.next = "copy the same file to every node, or set data.copy_to_nodes";
       return error;
     }

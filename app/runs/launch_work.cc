@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "app/cluster/peer_addresses.h"
+#include "app/runs/artifacts.h"
 #include "app/runs/for_all.h"
 #include "app/runs/launch_calls.h"
 #include "app/runs/launch_data.h"
@@ -37,7 +38,7 @@ LaunchWork::LaunchWork(LaunchRequest request, ClusterSession& session, const Hom
 
 namespace {
 
-using Variables = google::protobuf::Map<std::string, std::string>;
+using Variables = SecretVariables;
 
 // The values here of the variables that the program asks for.
 Result<Variables> secretsOf(const spec::v1::RunSpec& spec) {
@@ -122,6 +123,8 @@ Result<std::string> LaunchWork::launch(const std::string& run, std::stop_token s
     documents.nodes = nodesJson();
     if (!code_.empty()) documents.specResolved = "# code: " + code_ + "\n" + documents.specResolved;
     started = history->setDocuments(run, documents);
+    if (started.ok() && !request_.spec->workload().artifacts().collect().empty())
+      started = noteArtifactsWanted(*held);
   }
   if (started.ok()) {
     started = commit(run, stop);
@@ -135,6 +138,9 @@ Result<std::string> LaunchWork::launch(const std::string& run, std::stop_token s
   }
   if (!started.ok()) {
     removePrepared(participants_, run);
+    RunBatch said;
+    said.logs = std::move(setupLog_);
+    if (!said.logs.empty()) (void)held->append(said);
     LOCKSTEP_TRY(
         setState(row, started.code() == Code::kCancelled ? RunState::STOPPED : RunState::FAILED));
     row.error = started.error().message();
@@ -240,6 +246,7 @@ Status LaunchWork::prepareAll(const std::string& run, const Preview& preview,
   LOCKSTEP_ASSIGN(const DataHashes copied, copyData(request_, participants_, progress, stop));
   LOCKSTEP_ASSIGN(code_, copyCode(request_, home_, participants_, progress, stop));
   LOCKSTEP_ASSIGN(const Variables secrets, secretsOf(*request_.spec));
+  LOCKSTEP_TRY(setUpAll(run, secrets, stop));
   std::vector<node::v1::PrepareRequest> requests;
   for (const Participant& participant : participants_) {
     requests.push_back(requestFor(participant, run, preview));
@@ -272,6 +279,38 @@ Status LaunchWork::prepareAll(const std::string& run, const Preview& preview,
   LOCKSTEP_TRY(forAll(participants_.size() - 1, stop, prepare));
   if (!request_.spec->workload().python().mixed()) LOCKSTEP_TRY(checkSameVersions(participants_));
   return checkSameData(participants_, copied);
+}
+
+Status LaunchWork::setUpAll(const std::string& run, const SecretVariables& secrets,
+                            const std::stop_token& stop) {
+  if (request_.spec->workload().setup().empty()) return {};
+  StageProgress awaiting(Stage::kSettingUp, namesOf(participants_), progress);
+  const auto tell = [&](const SetupOutput& output) {
+    awaiting.runs(output.node, output.command);
+    if (output.lines.empty() && output.dropped == 0) return;
+    noteSetup(output);
+    tellSetup(output);
+  };
+  return forAll(participants_.size(), stop, [&](std::size_t at, const std::stop_token& others) {
+    const Participant& participant = participants_[at];
+    node::v1::SetUpRequest request;
+    request.set_run(run);
+    request.set_node(participant.name);
+    *request.mutable_spec() = *request_.spec;
+    request.set_code(participant.paths.at(std::string(specs::kCodeFile)));
+    *request.mutable_secret_env() = secrets;
+    const Status done = setProgramUp(participant, request, tell, others);
+    if (done.ok()) awaiting.came(participant.name);
+    return done;
+  });
+}
+
+void LaunchWork::noteSetup(const SetupOutput& output) {
+  constexpr std::size_t kMost = 20000;  // lines of all nodes
+  const std::lock_guard lock(setupMutex_);
+  for (const std::string& line : output.lines)
+    if (setupLog_.size() < kMost)
+      setupLog_.push_back({0, wallNow(), output.node, -1, "setup: " + line});
 }
 
 Status LaunchWork::checkAll(const std::vector<node::v1::PrepareRequest>& requests,

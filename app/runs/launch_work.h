@@ -1,11 +1,15 @@
 // What Launch and MeasuredPreview do on their threads.
 #pragma once
 
+#include <google/protobuf/map.h>
+
 #include <functional>
+#include <mutex>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include "app/history/run_data.h"
 #include "app/runs/launch_data.h"
 #include "app/runs/launcher.h"
 #include "app/runs/participant.h"
@@ -17,12 +21,15 @@ class PrepareRequest;
 
 namespace lockstep::app {
 
+using SecretVariables = google::protobuf::Map<std::string, std::string>;
+
 class LaunchWork {
  public:
   // On the inbox's thread; preview() and launch() on another.
   LaunchWork(LaunchRequest request, ClusterSession& session, const Home& home);
   Tell progress = [](const LaunchProgress&) {};
   std::function<void(const std::string&)> tellAddresses = [](const std::string&) {};
+  TellSetup tellSetup = [](const SetupOutput&) {};
 
   // Connects the nodes that have ranks and predicts, measured where asked.
   Result<Preview> preview(std::stop_token stop, Costs costs = Costs::kBenchmark);
@@ -41,6 +48,11 @@ class LaunchWork {
   // Copies data where asked. Then all nodes check their data, the coordinator's node prepares the
   // run, and after it all others do so concurrently.
   Status prepareAll(const std::string& run, const Preview& preview, std::stop_token stop);
+  // Runs workload.setup on all nodes at once. What it prints is in the log of a launch that fails;
+  // later the nodes tell it.
+  Status setUpAll(const std::string& run, const SecretVariables& secrets,
+                  const std::stop_token& stop);
+  void noteSetup(const SetupOutput& output);
   // Reading data may take longer than a prepared node waits for the others.
   Status checkAll(const std::vector<node::v1::PrepareRequest>& requests, const DataHashes& copied,
                   const std::stop_token& stop);
@@ -59,6 +71,8 @@ class LaunchWork {
   std::vector<NodeAccess*> access_;  // of all nodes of the session
   Participants participants_;
   std::string code_;  // of a program: what was copied, in words
+  std::mutex setupMutex_;
+  std::vector<LogRow> setupLog_;  // setupMutex_
 };
 
 }  // namespace lockstep::app

@@ -22,11 +22,12 @@ std::string newRunId() {
 }  // namespace
 
 std::string LaunchProgress::text() const {
-  constexpr std::array<std::string_view, 8> kStages = {"making data (some seconds)",
+  constexpr std::array<std::string_view, 9> kStages = {"making data (some seconds)",
                                                        "connecting",
                                                        "measuring",
                                                        "copying data",
                                                        "checking data",
+                                                       "setting up",
                                                        "preparing",
                                                        "starting",
                                                        "cleaning up"};
@@ -37,6 +38,7 @@ std::string LaunchProgress::text() const {
   if (bytesTotal > 0)
     out += fmt::format(", {} of {} MB", bytesDone / 1000000, bytesTotal / 1000000);
   for (const DataActivity& activity : data) out += "; " + activity.text().text();
+  for (const auto& [node, command] : commands) out += fmt::format("; {} runs {}", node, command);
   return out;
 }
 
@@ -61,6 +63,9 @@ Launch::Launch(LaunchRequest request, ClusterSession& session, const Home& home,
   state_->work.tellAddresses = [&inbox, owner,
                                 tell = observer.onAddresses](const std::string& addresses) {
     if (tell) inbox.post(owner, [tell, addresses] { tell(addresses); });
+  };
+  state_->work.tellSetup = [&inbox, owner, tell = observer.onSetup](const SetupOutput& output) {
+    if (tell) inbox.post(owner, [tell, output] { tell(output); });
   };
   state_->thread = std::jthread(
       [state = state_.get(), &inbox, owner, done = observer.onDone](std::stop_token stop) {

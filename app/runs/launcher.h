@@ -1,12 +1,13 @@
 // Launch: starts a run in the background. Connects nodes, benchmarks them (cached in the home
 // folder), plans, checks that the nodes reach each other, copies data to nodes that lack it if the
-// run asks for that, checks the data on all of several nodes before any of them starts something,
-// prepares every node and commits at the coordinator. On failure or cancel,
+// run asks for that, sets a program up on all of them, checks the data on all of several nodes before
+// any of them starts something, prepares every node and commits at the coordinator. On failure or cancel,
 // prepared nodes are cleaned up or expire.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "app/runs/data_calls.h"
 #include "app/runs/measure.h"
 #include "app/runs/preview.h"
+#include "app/runs/setup_output.h"
 #include "engine/base/status.h"
 
 namespace lockstep::app {
@@ -28,6 +30,7 @@ struct LaunchProgress {
     kMeasuring,
     kCopying,
     kCheckingData,
+    kSettingUp,
     kPreparing,
     kStarting,
     kEnding
@@ -38,6 +41,7 @@ struct LaunchProgress {
   // kCopying: bytes of data files; total 0: nothing to copy
   std::int64_t bytesDone = 0, bytesTotal = 0;
   std::vector<DataActivity> data;  // at most one of each node
+  std::map<std::string, std::string> commands;  // kSettingUp: under way, by node
   std::string text() const;        // "preparing: waiting for n2, n3 since 5 s"
 };
 
@@ -46,6 +50,7 @@ struct LaunchObserver {
   std::function<void(Result<std::string>)> onDone;  // run id, or why not. Once.
   // Checked addresses of the nodes of a run of several: "n1 at 10.0.0.1, n2 at 10.0.0.2".
   std::function<void(const std::string&)> onAddresses;
+  TellSetup onSetup;  // what setting a program up prints, as it comes
 };
 
 // Used on the inbox's thread. The session must outlive it. The destructor cancels and joins, which

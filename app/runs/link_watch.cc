@@ -9,7 +9,7 @@ namespace {
 constexpr double kFade = 0.6;           // of older samples, at each new one
 constexpr double kLeastSending = 0.02;  // share of the time
 constexpr double kLeastSeen = 1.9;      // three samples
-constexpr double kNoticed = 0.5e-3;     // seconds
+constexpr double kNoticed = 0.5e-3, kLongTrip = 2e-3;  // seconds
 constexpr double kSilent = 3;           // seconds without a sample
 constexpr double kUnrated = 10;         // seconds after which a rate is forgotten
 
@@ -44,6 +44,12 @@ SlowLink LinkWatch::compared(const Ends& ends, const Link& link) const {
   return out;
 }
 
+bool LinkWatch::isVerySlow(const run::v1::LinkSample& sample, const SlowLink& link) {
+  return sample.rate() > 0 && sample.rate() < kVerySlow * link.usualRate &&
+         sample.round_trip() > std::max(link.usualTrip / kSlow, kLongTrip) &&
+         sample.sending() * (1 - sample.rate() / link.usualRate) >= kCost;
+}
+
 void LinkWatch::take(const std::string& node, double seconds, const run::v1::NodeSample& sample) {
   latest_[node] = seconds;
   for (const run::v1::LinkSample& one : sample.link()) {
@@ -66,12 +72,14 @@ void LinkWatch::take(const std::string& node, double seconds, const run::v1::Nod
       link.bestTrip = link.bestTrip > 0 ? std::min(link.bestTrip, link.trip()) : link.trip();
     if (!link.hasTrip() || !link.hasRate()) {
       link.slow = false;
-      link.slowInRow = 0;
+      link.slowInRow = link.verySlowInRow = 0;
       continue;
     }
-    const double cost = compared(ends, link).lostShare;
-    link.slowInRow = cost >= kCost ? link.slowInRow + 1 : 0;
-    link.slow = link.slowInRow >= kSamples || (link.slow && cost >= kCost / 2);
+    const SlowLink now = compared(ends, link);
+    link.slowInRow = now.lostShare >= kCost ? link.slowInRow + 1 : 0;
+    link.verySlowInRow = isVerySlow(one, now) ? link.verySlowInRow + 1 : 0;
+    link.slow = std::max(link.slowInRow, link.verySlowInRow) >= kSamples ||
+                (link.slow && now.lostShare >= kCost / 2);
   }
 }
 

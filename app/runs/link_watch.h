@@ -3,7 +3,9 @@
 //
 // A link is slow if the rate at which it delivers is below kSlow of the usual one, its round trip
 // is longer than the usual one by the same factor and than 0.5 ms, and that costs kCost of the time
-// in kSamples samples in a row. It is over when it costs less than half of that. Links that never
+// in kSamples samples in a row. All this is of fading means over samples; a link is slow at once if
+// kSamples samples in a row show a rate below kVerySlow of the usual one, each by itself, and a
+// round trip of more than 2 ms. It is over when it costs less than half of kCost. Links that never
 // have more to send than is under way have no rate, and are not slow. Usual is the better of the
 // link's own best and the quartile of the other links.
 #pragma once
@@ -20,7 +22,7 @@ namespace lockstep::app {
 
 class LinkWatch {
  public:
-  static constexpr double kSlow = 0.3, kCost = 0.15;
+  static constexpr double kSlow = 0.3, kVerySlow = 0.1, kCost = 0.15;
   static constexpr int kSamples = 3;
 
   // `seconds`: when, by any clock that all nodes' samples share.
@@ -38,7 +40,7 @@ class LinkWatch {
     double sending = 0, roundTrip = 0, resent = 0, seen = 0, rates = 0, rated = 0;
     double bestRate = 0, bestTrip = 0;  // so far; 0: none yet
     double at = 0, ratedAt = 0;         // of the last sample, and the last with a rate
-    int slowInRow = 0;
+    int slowInRow = 0, verySlowInRow = 0;
     bool slow = false;
     bool hasRate() const { return rated > 0; }
     double rate() const { return rates / rated; }
@@ -47,6 +49,7 @@ class LinkWatch {
   };
   using Ends = std::pair<std::string, std::string>;
   SlowLink compared(const Ends& ends, const Link& link) const;
+  static bool isVerySlow(const run::v1::LinkSample& sample, const SlowLink& link);
 
   std::map<Ends, Link> links_;
   std::map<std::string, double> latest_;  // sample of each node: a clock may be corrected

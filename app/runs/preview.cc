@@ -138,6 +138,18 @@ std::vector<specs::NodeHost> nodeHostsOf(const std::vector<HostFacts>& hosts) {
   return out;
 }
 
+void remarkOnFrozen(const std::vector<ir::Parameter>& parameters, Preview& out) {
+  std::int64_t all = 0, frozen = 0;
+  for (const ir::Parameter& parameter : parameters) {
+    all += elementCount(parameter.shape);
+    frozen += parameter.frozen ? elementCount(parameter.shape) : 0;
+  }
+  if (frozen > 0)
+    out.remarks.push_back(
+        message("{} of {} parameters are frozen: they have no gradient and no optimizer state",
+                frozen, all));
+}
+
 // All of a preview but the plan's text, its simulation, remarks and what to do about a misfit.
 Result<std::pair<Preview, planner::PlanRequest>> makePlanned(const LaunchRequest& request,
                                                              const std::vector<HostFacts>& hosts,
@@ -154,6 +166,7 @@ Result<std::pair<Preview, planner::PlanRequest>> makePlanned(const LaunchRequest
                   specs::makePlanned(*request.spec, clusterSpec, nodeHosts, out.cost, trace));
   out.cluster = std::move(planned.cluster);
   out.plan = std::move(planned.plan);
+  remarkOnFrozen(planned.request.step.parameters, out);
   chooseComm(clusterSpec, out);
   const bool checkpoints = !request.spec->training().checkpoint().disabled();
   Memories memories;

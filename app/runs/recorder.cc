@@ -13,6 +13,7 @@
 #include "app/cluster/run_cleanup.h"
 #include "app/core/idle_timeout.h"
 #include "app/core/rpc.h"
+#include "app/runs/artifacts.h"
 #include "app/runs/energy.h"
 #include "app/runs/live_preview.h"
 #include "app/runs/node_records.h"
@@ -23,6 +24,7 @@
 #include "app/runs/stored_run.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
+#include "engine/plan/plan.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
 namespace lockstep::app {
@@ -125,6 +127,7 @@ struct Recorder::State {
   // `missing`: why the file of an ended run could not be filled again.
   void finish(History& history, RunRow row, bool kept, const RunNode& coordinator,
               const std::stop_token& stop, std::vector<Error> missing = {});
+  void fetchFiles(const History& history, const RunRow& row, const std::stop_token& stop);
   // Of the run's nodes, the one that coordinates it.
   const RunNode& coordinatorOf(const std::vector<RunNode>& all);
   void call(const RunRequest& what, std::function<void(Result<RunAnswer>)> done);
@@ -167,6 +170,31 @@ bool addEnergy(const History& history, RunRow& row) {
 }
 }  // namespace
 
+// Those of a program, which are told as they come.
+void Recorder::State::fetchFiles(const History& history, const RunRow& row,
+                                 const std::stop_token& stop) {
+  const auto store = history.openRun(run);
+  if (!store.ok() || !lacksArtifacts(**store, row)) return;
+  const auto tell = [this](ArtifactsUpdate what) {
+    RunUpdate update;
+    update.ending = true;
+    update.artifacts = std::move(what);
+    post(std::move(update));
+  };
+  ArtifactsObserver observer;
+  observer.onBytes = [&](std::int64_t done, std::int64_t total) {
+    tell({.bytesDone = done, .bytesTotal = total});
+  };
+  observer.onFile = [&](const ArtifactFile& file) { tell({.files = {file}}); };
+  const auto fetched = fetchWanted(run, history, **store, nodes, home, observer, stop);
+  ArtifactsUpdate last;
+  if (fetched.ok())
+    last.found = *fetched;
+  else
+    last.error = fetched.error();
+  if (!stop.stop_requested()) tell(std::move(last));
+}
+
 // With its model where that can be had; without it the run has ended all the same.
 void Recorder::State::finish(History& history, RunRow row, bool kept, const RunNode& coordinator,
                              const std::stop_token& stop, std::vector<Error> missing) {
@@ -184,6 +212,7 @@ void Recorder::State::finish(History& history, RunRow row, bool kept, const RunN
   if (kept) (void)history.update(row);
   if (kept && row.figures.joules == 0 && missing.empty() && addEnergy(history, row))
     (void)history.update(row);
+  if (kept) fetchFiles(history, row, stop);
   RunUpdate update;
   update.row = std::move(row);
   update.errors = std::move(missing);
@@ -506,7 +535,7 @@ void Recorder::State::write(std::stop_token stop) {
   const bool refill = !(*store)->about(kAboutRefill).empty();
   const bool over = isFinal(row->phase) && !refill;
   const Status locked = (*store)->lockForRecording();
-  if (locked.ok() && !refill && lacksModel(*row))
+  if (locked.ok() && !refill && (lacksModel(*row) || lacksArtifacts(**store, *row)))
     return finish(**history, std::move(*row), true, nodes.front(), stop);
   if (over || !locked.ok()) {
     if (!over && locked.code() != Code::kAlreadyExists) return failed(locked.error());

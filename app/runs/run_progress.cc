@@ -1,7 +1,5 @@
 #include "app/runs/run_progress.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -9,6 +7,7 @@
 
 #include "app/specs/spec_text.h"
 #include "engine/data/content.h"
+#include "engine/data/samples.h"
 #include "engine/specs/data_files.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -21,27 +20,31 @@ constexpr std::size_t kPaceSteps = 8;    // or that many steps, where they take 
 constexpr double kLeastStall = 3;        // seconds
 constexpr double kStallSteps = 8;        // steps' time without one
 
-struct Size {
-  std::int64_t bytes = 0, lines = 0;  // the last line counts whether or not it has an end
-};
-// Returns the unpacked size of a file; nothing if it cannot be read.
-Size sizeOf(const std::string& path) {
-  Size out;
-  char last = '\n';
+// Returns the unpacked size of a file; 0 if it cannot be read.
+std::int64_t bytesOf(const std::string& path) {
+  std::int64_t out = 0;
   const auto read = data::readContent(path, false, [&](std::string_view piece) -> Status {
-    if (piece.empty()) return {};
-    out.bytes += std::ssize(piece);
-    out.lines += std::count(piece.begin(), piece.end(), '\n');
-    last = piece.back();
+    out += std::ssize(piece);
     return {};
   });
-  if (!read.ok()) return {};
-  out.lines += last == '\n' ? 0 : 1;
+  return read.ok() ? out : 0;
+}
+
+// Returns the number of images by the header of an IDX file; 0 if it cannot be read.
+std::int64_t imagesOf(const std::string& path) {
+  std::string head;
+  const Status read = data::readBeginning(path, [&](std::string_view bytes) -> Result<bool> {
+    head += bytes.substr(0, 8 - head.size());
+    return head.size() < 8;
+  });
+  if (!read.ok() || head.size() < 8 || head[0] != 0 || head[1] != 0 || head[3] == 0) return 0;
+  std::int64_t out = 0;
+  for (std::size_t i = 4; i < 8; ++i) out = out << 8 | static_cast<unsigned char>(head[i]);
   return out;
 }
 
-// Samples of the training data on this machine: of text by its bytes, of a table by its lines, of
-// an IDX file, plain or gzip, by its header, of tokens by their number; 0 where it cannot be read.
+// Samples of the training data on this machine: of text by its bytes, of a table by its rows, of
+// an IDX file by its header, of tokens by their number; 0 where it cannot be read.
 std::int64_t samplesOf(const spec::v1::RunSpec& spec) {
   const spec::v1::DataFiles& files = spec.data().train();
   const auto part = [&](double all) {
@@ -59,20 +62,13 @@ std::int64_t samplesOf(const spec::v1::RunSpec& spec) {
   if (spec.data().format() == "text") {
     const std::int64_t tokens =
         spec.model().input().shape_size() > 0 ? spec.model().input().shape(0) : 0;
-    return tokens <= 0 ? 0 : part(static_cast<double>(sizeOf(files.text()).bytes)) / tokens;
+    return tokens <= 0 ? 0 : part(static_cast<double>(bytesOf(files.text()))) / tokens;
   }
   if (spec.data().format() == "table") {
-    const auto rows = static_cast<double>(sizeOf(files.table()).lines);
-    return static_cast<std::int64_t>(files.to() * rows) -
-           static_cast<std::int64_t>(files.from() * rows);
+    const auto rows = data::readTableSamples(specs::tableFile(spec, true, files.table()));
+    return rows.ok() && (*rows)->count({}).ok() ? (*rows)->size() : 0;
   }
-  gzFile file = gzopen(files.images().c_str(), "rb");
-  if (file == nullptr) return 0;
-  unsigned char head[8] = {};
-  const bool whole = gzread(file, head, sizeof head) == static_cast<int>(sizeof head);
-  gzclose(file);
-  if (!whole || head[0] != 0 || head[1] != 0 || head[3] == 0) return 0;
-  return (std::int64_t{head[4]} << 24) | (head[5] << 16) | (head[6] << 8) | head[7];
+  return imagesOf(files.images());
 }
 
 }  // namespace

@@ -37,6 +37,7 @@
 
 #include "app/history/run_data.h"
 #include "app/history/run_row.h"
+#include "app/runs/artifact_files.h"
 #include "app/runs/run_restart.h"
 #include "app/runs/straggler_story.h"
 #include "engine/base/status.h"
@@ -83,6 +84,7 @@ struct RunUpdate {
     Message detail;
   };
   std::vector<Node> nodes;  // where it changed; live: back-fill has ended
+  std::optional<ArtifactsUpdate> artifacts;  // while a program's files are fetched, after its end
   bool ending = false;      // how it ended is known; last records are read
   bool finished = false;    // last update of the run; row has the figures
 };

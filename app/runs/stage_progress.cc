@@ -16,6 +16,7 @@ void StageProgress::came(const std::string& node) {
   const std::lock_guard lock(mutex_);
   std::erase(progress_.awaited, node);
   std::erase_if(progress_.data, [&](const DataActivity& one) { return one.node == node; });
+  progress_.commands.erase(node);
 }
 
 void StageProgress::moved(std::int64_t bytes, std::int64_t total) {
@@ -28,6 +29,11 @@ void StageProgress::reads(const DataActivity& activity) {
   const std::lock_guard lock(mutex_);
   std::erase_if(progress_.data, [&](const DataActivity& one) { return one.node == activity.node; });
   if (activity.kind != DataActivity::Kind::kNone) progress_.data.push_back(activity);
+}
+
+void StageProgress::runs(const std::string& node, const std::string& command) {
+  const std::lock_guard lock(mutex_);
+  if (!command.empty()) progress_.commands[node] = command;
 }
 
 void StageProgress::run(const std::stop_token& stop) {

@@ -26,6 +26,7 @@ class StageProgress {
   void came(const std::string& node);
   void moved(std::int64_t bytes, std::int64_t total);
   void reads(const DataActivity& activity);
+  void runs(const std::string& node, const std::string& command);  // of workload.setup
 
  private:
   void run(const std::stop_token& stop);

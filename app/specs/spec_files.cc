@@ -295,7 +295,7 @@ Result<RunSpecFile> completeDataSpec(const std::string& yaml, const std::string&
   model.set_classes(written.classes());
   if (model.loss() == "binary-cross-entropy") model.set_classes(2);
   absoluteData(*spec, folderOf(file));
-  const Status status = specs::fillData(*spec->mutable_data(), model.input());
+  const Status status = specs::fillData(*spec->mutable_data(), model);
   if (!status.ok()) return text.locate(status.error()).error();
   return RunSpecFile{std::move(spec), yaml, file, {}};
 }

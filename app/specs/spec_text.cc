@@ -261,6 +261,10 @@ std::vector<std::string> SpecText::nodeNames(std::string_view path) const {
   return names.ok() ? *std::move(names) : std::vector{*written};
 }
 
+Result<std::string> SpecText::withoutNode(std::string_view path, std::size_t index) const {
+  return specs::withoutText(value(path).value_or(""), index);
+}
+
 std::vector<std::string> SpecText::layerNames() const {
   std::vector<std::string> names;
   for (const auto& layer : state_->filled.model().layers()) names.push_back(layer.name());

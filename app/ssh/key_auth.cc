@@ -135,7 +135,7 @@ void KeyAuth::tryAgent() {
   if (config_.identityAgent.empty()) return;
   UniqueFd agent = connectToAgent(config_.identityAgent);
   if (!agent) {
-    attempt_.note("agent (no answer)");
+    attempt_.note(message("agent (no answer)"));
     return;
   }
   const std::vector<std::string> keys = agentKeys(agent.get());
@@ -156,7 +156,8 @@ void KeyAuth::tryAgent() {
     shown.push_back({key, key});
     if (auto certificate = parseCertificate(key)) offered.push_back(std::move(*certificate));
   }
-  attempt_.note(fmt::format("agent ({} {})", shown.size(), shown.size() == 1 ? "key" : "keys"));
+  attempt_.note(shown.size() == 1 ? message("agent (1 key)")
+                                  : message("agent ({} keys)", shown.size()));
   if (shown.empty()) return;
   std::unique_ptr<AgentFilter> filter;
   if (filtered) {

@@ -143,7 +143,7 @@ class Authentication {
       int answer = context_.drive([&] { return ssh_userauth_kbdint(session_, nullptr, nullptr); });
       for (int round = 0; answer == SSH_AUTH_INFO && round < kMostRounds; ++round) {
         if (!answerRound(tries, exchange)) {
-          attempt_.note("keyboard-interactive (no answer)");
+          attempt_.note(message("keyboard-interactive (no answer)"));
           return;
         }
         answer = context_.drive([&] { return ssh_userauth_kbdint(session_, nullptr, nullptr); });
@@ -185,7 +185,7 @@ class Authentication {
     for (question.attempt = 1; question.attempt <= kMostTries; ++question.attempt) {
       const std::optional<Secret> secret = ask(question, &turn);
       if (!secret) {
-        if (question.attempt == 1) attempt_.note("password (not given)");
+        if (question.attempt == 1) attempt_.note(message("password (not given)"));
         return;
       }
       if (question.attempt == 1) attempt_.note("password");

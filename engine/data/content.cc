@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,85 +15,16 @@
 namespace lockstep::data {
 namespace {
 
-// Decompresses a file piece by piece: plain, or all members of gzip.
-class Unpacker {
- public:
-  // `largest`: of the pieces that the sink receives.
-  Unpacker(const std::string& path, const Sink& sink, std::size_t largest)
-      : path_(path), sink_(sink), largest_(largest) {}
-  ~Unpacker() {
-    if (gzip_) inflateEnd(&stream_);
-  }
-  Unpacker(const Unpacker&) = delete;
-  Unpacker& operator=(const Unpacker&) = delete;
-
-  // Adds the next bytes of the file; the first ones determine the format.
-  Status add(std::string_view packed) {
-    if (!begun_) {
-      begun_ = true;
-      gzip_ = packed.starts_with("\x1f\x8b");
-      if (gzip_ && inflateInit2(&stream_, 16 + MAX_WBITS) != Z_OK) {
-        gzip_ = false;
-        return makeError(Code::kResourceExhausted, "unpacking {}", path_);
-      }
-      if (gzip_) piece_.resize(largest_);
-    }
-    if (!gzip_) return take(packed);
-    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
-    stream_.avail_in = static_cast<uInt>(packed.size());
-    for (;;) {
-      if (ended_) {
-        if (stream_.avail_in == 0) return {};
-        inflateReset(&stream_);
-        ended_ = false;
-      }
-      stream_.next_out = reinterpret_cast<Bytef*>(piece_.data());
-      stream_.avail_out = static_cast<uInt>(piece_.size());
-      const int code = inflate(&stream_, Z_NO_FLUSH);
-      LOCKSTEP_TRY(take(std::string_view(piece_).substr(0, piece_.size() - stream_.avail_out)));
-      ended_ = code == Z_STREAM_END;
-      if (ended_) continue;
-      if (code == Z_BUF_ERROR || (code == Z_OK && stream_.avail_in == 0 && stream_.avail_out != 0))
-        return {};  // needs more input
-      if (code != Z_OK)
-        return dataLoss(path_, message("the gzip stream is corrupt ({})",
-                                       stream_.msg != nullptr ? stream_.msg : "no reason given"));
-    }
-  }
-  Status end() const {
-    if (gzip_ && !ended_) return dataLoss(path_, "the gzip stream is truncated");
-    return {};
-  }
-
- private:
-  Status take(std::string_view bytes) {
-    size_ += bytes.size();
-    if (size_ > kLargestContent) {
-      Error error = makeError(Code::kResourceExhausted, "the data file {} is too large", path_);
-      error.why = gzip_ ? message("it unpacks to more than {} GiB", kLargestContent >> 30)
-                        : message("it holds more than {} GiB", kLargestContent >> 30);
-      error.next = "split it";
-      return error;
-    }
-    return sink_(bytes);
-  }
-  const std::string& path_;
-  const Sink& sink_;
-  const std::size_t largest_;
-  std::string piece_;  // of what gzip unpacks to
-  z_stream stream_{};
-  std::size_t size_ = 0;
-  bool begun_ = false, gzip_ = false;
-  bool ended_ = false;  // a member has ended and no other has begun
-};
-
 // How much of a file of that size is read at once: a small one needs no large buffer.
 std::size_t pieceOf(std::int64_t bytes) {
   return static_cast<std::size_t>(std::clamp<std::int64_t>(bytes, 1 << 12, 1 << 18));
 }
 
-std::string_view kindOf(mode_t mode) {
-  return S_ISFIFO(mode) ? "FIFO" : S_ISSOCK(mode) ? "socket" : S_ISDIR(mode) ? "folder" : "device";
+Message isOfKind(mode_t mode) {
+  return S_ISFIFO(mode)   ? message("it is a FIFO")
+         : S_ISSOCK(mode) ? message("it is a socket")
+         : S_ISDIR(mode)  ? message("it is a folder")
+                          : message("it is a device");
 }
 
 }  // namespace
@@ -128,7 +58,7 @@ Result<OpenFile> openRegular(const std::string& path) {
   if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     Error error =
         makeError(Code::kFailedPrecondition, "the data file {} is not a regular file", path);
-    error.why = message("it is a {}", kindOf(info.st_mode));
+    error.why = isOfKind(info.st_mode);
     error.next = "write its output to a file, and name that file in the run";
     return error;
   }
@@ -162,7 +92,8 @@ Result<std::string> readContent(const std::string& path, bool hashed, const Sink
                                 const Progress& progress) {
   LOCKSTEP_ASSIGN(const OpenFile file, openRegular(path));
   std::string piece(pieceOf(file.bytes), '\0');
-  Unpacker unpacker(path, sink, piece.size());
+  LOCKSTEP_ASSIGN(const std::string head, readAt(path, file.fd.get(), 0, kPackedHead));
+  LOCKSTEP_ASSIGN(const auto unpacker, makeUnpacker(packingOf(head), path, sink, piece.size()));
   Sha256 hash;
   for (std::int64_t done = 0;;) {
     const ssize_t count = read(file.fd.get(), piece.data(), piece.size());
@@ -171,10 +102,10 @@ Result<std::string> readContent(const std::string& path, bool hashed, const Sink
     if (count == 0) break;
     const auto bytes = std::string_view(piece).substr(0, static_cast<std::size_t>(count));
     if (hashed) hash.update(bytes);
-    LOCKSTEP_TRY(unpacker.add(bytes));
+    LOCKSTEP_TRY(unpacker->add(bytes));
     LOCKSTEP_TRY(report(progress, done += count, file.bytes));
   }
-  LOCKSTEP_TRY(unpacker.end());
+  LOCKSTEP_TRY(unpacker->end());
   return hashed ? hash.hex() : std::string();
 }
 
@@ -192,15 +123,15 @@ Status readBeginning(const std::string& path, const Take& take, const Progress& 
 
 Result<FileInfo> inspectFile(const std::string& path) {
   LOCKSTEP_ASSIGN(const OpenFile file, openRegular(path));
-  LOCKSTEP_ASSIGN(const std::string head, readAt(path, file.fd.get(), 0, 2));
-  return FileInfo{file.bytes, head.starts_with("\x1f\x8b")};
+  LOCKSTEP_ASSIGN(const std::string head, readAt(path, file.fd.get(), 0, kPackedHead));
+  return FileInfo{file.bytes, packingOf(head) != Packing::kNone};
 }
 
 Result<std::vector<std::string>> readPieces(const std::string& path, std::span<const Piece> pieces,
                                             const Progress& progress) {
   std::vector<std::string> out;
   LOCKSTEP_ASSIGN(const FileInfo info, inspectFile(path));
-  if (!info.gzip) {
+  if (!info.packed) {
     LOCKSTEP_ASSIGN(const OpenFile file, openRegular(path));
     for (const Piece& piece : pieces) {
       LOCKSTEP_ASSIGN(std::string bytes, readAt(path, file.fd.get(), piece.offset,

@@ -1,4 +1,4 @@
-// Reads data files, plain or gzip, piece by piece.
+// Reads data files, plain, gzip or zstd, piece by piece.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,9 @@
 #include "engine/base/progress.h"
 #include "engine/base/status.h"
 #include "engine/base/unique_fd.h"
+#include "engine/data/unpack.h"
 
 namespace lockstep::data {
-
-inline constexpr std::size_t kLargestContent = std::size_t{4} << 30;  // decompressed bytes
-
-// Receives the next bytes; an error ends the reading.
-using Sink = std::function<Status(std::string_view bytes)>;
 
 // A regular file: a FIFO could block for ever. Errors name the file: kNotFound;
 // kFailedPrecondition for what is no regular file.
@@ -44,7 +40,7 @@ Status readBeginning(const std::string& path, const Take& take, const Progress& 
 // What is known of a file before its content is read. Errors: as readContent().
 struct FileInfo {
   std::int64_t bytes = 0;  // as stored
-  bool gzip = false;
+  bool packed = false;     // gzip or zstd
 };
 Result<FileInfo> inspectFile(const std::string& path);
 
@@ -53,8 +49,8 @@ struct Piece {
   std::int64_t offset = 0, size = 0;
 };
 // Reads pieces of the content, which are in ascending order and do not overlap. A plain file is
-// read there alone, gzip from its beginning to the last piece. Errors: as readContent(), kDataLoss
-// if the content ends before a piece does.
+// read there alone, a packed one from its beginning to the last piece. Errors: as readContent(),
+// kDataLoss if the content ends before a piece does.
 Result<std::vector<std::string>> readPieces(const std::string& path, std::span<const Piece> pieces,
                                             const Progress& progress = {});
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,8 +38,8 @@ class Dataset {
   virtual std::int64_t tableSamples() const;
 };
 
-// Files may be gzip-compressed. IDX files of this node: images u8[N×H×W] or, with C channels,
-// u8[N×H×W×C], and labels u8[N] or i32[N].
+// Files may be compressed by gzip or zstd. IDX files of this node: images u8[N×H×W] or, with C
+// channels, u8[N×H×W×C], and labels u8[N] or i32[N].
 struct IdxFiles {
   std::string images;
   std::string labels;        // "": there are none, and no field "label"
@@ -49,8 +50,8 @@ struct IdxFiles {
   std::string decodedLabels{};
 };
 // Fields "x" u8[H×W×C] and "label" i32[]. Errors name the file: kNotFound; kDataLoss (truncated or
-// corrupt gzip, wrong magic, images given as labels, unequal counts, label ≥ classes with its
-// record); kFailedPrecondition for a hash mismatch, with both hashes.
+// corrupt compression, wrong magic, images given as labels, unequal counts, label ≥ classes with
+// its record); kFailedPrecondition for a hash mismatch, with both hashes.
 Result<std::unique_ptr<Dataset>> openIdx(const IdxFiles& files, int classes);
 
 // Facts about a data file, found by reading it once.
@@ -71,7 +72,7 @@ Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep = null
 Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts& labels,
                 const Shape& sample, int classes);
 
-// A range of a plain text, given by fractions of its bytes; each byte is a token. Sample i consists
+// A range of a text, given by fractions of its bytes; each byte is a token. Sample i consists
 // of the `tokens` tokens from i·tokens on. Fields "x" i32[tokens] and "label" i32[tokens], the
 // token following each. Errors name the file: kNotFound; kInvalidArgument if the range holds no
 // sample.
@@ -106,20 +107,34 @@ Result<std::unique_ptr<Dataset>> openTokens(const TokenFiles& files);
 Result<FileFacts> inspectTokens(const TokenFiles& files);
 Status checkTokens(const TokenFiles& files, const FileFacts& facts);
 
-// A range of a table, given by fractions of its rows, in the format of Criteo's click logs: one row
-// per line with a label, `numbers` numbers and `columns` categories separated by tabs or commas,
-// without quotes or header. A number x becomes sign(x)·log(1 + |x|), a missing one 0. A category of
-// column c is any text, including the empty one, and becomes c·categories + its hash below
-// `categories`. Fields "x" f32[numbers], "categories" i32[columns] if there are any, and "label"
-// i32[] below `classes` or, with classes 0, f32[1]. Errors name the file: kNotFound; kDataLoss with
-// the line of a malformed row, of a number that is not finite or of a label out of range;
-// kInvalidArgument if the range holds no row.
+// The columns of a CSV file (RFC 4180), by their names in its first row, or without such a header
+// by their numbers from 1. Spaces around a cell without quotes are not part of it; lines with
+// nothing in them are left out.
+struct CsvColumns {
+  std::string label;
+  std::vector<std::string> numbers, categories;
+  std::vector<std::string> classes;  // texts of the label by class; empty: it is a number
+  char separator = '\0';             // '\0': a tab, a comma or a semicolon, as the first row has
+  bool header = true;
+  bool logarithm = true;  // of numbers, as in other tables; false: as they are
+};
+
+// A range of a table, given by fractions of its rows: CSV where its columns are named, else in the
+// format of Criteo's click logs: one row per line with a label, `numbers` numbers and `columns`
+// categories separated by tabs or commas, without quotes or header. A number x becomes
+// sign(x)·log(1 + |x|), a missing one 0. A category of column c is any text, including the empty
+// one, and becomes c·categories + its hash below `categories`. Fields "x" f32[numbers],
+// "categories" i32[columns] if there are any, and "label" i32[] below `classes` or, with classes 0,
+// f32[1]. Errors name the file: kNotFound; kDataLoss with the line of a malformed row, of a number
+// that is not finite or of a label out of range; kInvalidArgument if the range holds no row, or a
+// header lacks a column.
 struct TableFile {
   std::string path;
   std::int64_t numbers = 0, columns = 0, categories = 0;
   int classes = 0;
   double from = 0, to = 1;
   std::string decoded{};  // see IdxFiles
+  std::optional<CsvColumns> csv{};
 };
 Result<std::unique_ptr<Dataset>> openTable(const TableFile& file);
 // Inspects the whole file, regardless of the range.

@@ -122,8 +122,19 @@ Result<Bytes> Bytes::map(int fd, std::size_t size) {
 
 std::string idxDecoding() { return "idx"; }
 std::string tableDecoding(const TableFile& table) {
-  return fmt::format("table.{}.{}.{}.{}", table.numbers, table.columns, table.categories,
-                     table.classes);
+  std::string out = fmt::format("table.{}.{}.{}.{}", table.numbers, table.columns, table.categories,
+                                table.classes);
+  if (!table.csv) return out;
+  const CsvColumns& csv = *table.csv;
+  std::string names =
+      fmt::format("{} {} {}", static_cast<int>(csv.separator), csv.header, csv.logarithm);
+  const auto add = [&](const std::vector<std::string>& list) {
+    names += fmt::format(" {}", list.size());
+    for (const std::string& name : list) names += fmt::format(" {}:{}", name.size(), name);
+  };
+  add({csv.label});
+  for (const auto* list : {&csv.numbers, &csv.categories, &csv.classes}) add(*list);
+  return out + ".csv-" + sha256Hex(names);
 }
 
 Result<Decoded> openDecoded(const std::string& path, std::string_view decoding) {

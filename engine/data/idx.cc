@@ -28,11 +28,11 @@ Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, st
   // Images with numbers of 4 bytes would be read as four times as many.
   if (at(0) != 0 || at(1) != 0 || rank == 0 ||
       !(at(2) == kUnsignedByte || (at(2) == kInt32 && rank == 1)))
-    return dataLoss(path,
-                    message("it is neither an IDX file of bytes nor gzip of one: it begins with "
-                            "{:02x}{:02x}{:02x}{:02x}, expected 0000{:02x} and the number of "
-                            "dimensions, or 00000c01 of labels",
-                            at(0), at(1), at(2), at(3), kUnsignedByte));
+    return dataLoss(
+        path, message("it is neither an IDX file of bytes nor gzip or zstd of one: it begins with "
+                      "{:02x}{:02x}{:02x}{:02x}, expected 0000{:02x} and the number of "
+                      "dimensions, or 00000c01 of labels",
+                      at(0), at(1), at(2), at(3), kUnsignedByte));
   IdxHeader header;
   header.elementBytes = at(2) == kInt32 ? 4 : 1;
   header.offset = 4 + 4 * rank;
@@ -93,7 +93,7 @@ Status checkBegin(const std::string& path, std::string_view head, std::uint64_t 
 // Returns the size that the header implies, which may be wrong, but no more than the file can hold;
 // 0 if there is no valid header.
 std::size_t likelySize(const std::string& path, std::string_view head) {
-  constexpr std::uint64_t kHighestRatio = 1032;  // of deflate
+  constexpr std::uint64_t kHighestRatio = 1032;  // of deflate; beyond, it grows
   std::error_code failed;
   const std::uint64_t stored = std::filesystem::file_size(path, failed);
   const std::size_t most =

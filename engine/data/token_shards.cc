@@ -98,6 +98,11 @@ Status describe(TokenShard& shard, std::string_view head, std::int64_t bytes,
     error.next = "unpack it: tokens are read at any place of a file";
     return error;
   }
+  if (packingOf(head.substr(0, kPackedHead)) == Packing::kZstd) {
+    Error error = dataLoss(shard.path, "it is compressed by zstd");
+    error.next = "unpack it: tokens are read at any place of a file";
+    return error;
+  }
   if (head.starts_with(kNpyMagic)) {
     LOCKSTEP_TRY(takeNpy(shard, head));
   } else if (!takeLlmC(shard, head)) {

@@ -27,6 +27,7 @@ struct Parameter {
     std::int64_t first = 0, rows = 0;
   };
   PartOf partOf;
+  bool frozen = false;   // stays as it is: no gradient, no optimizer state
   bool orWhole = false;  // replicated where the parts do not divide evenly among ranks
   bool isDivided(int ranks) const {
     return ranks > 1 && splitDim >= 0 && (!orWhole || splitParts % ranks == 0);

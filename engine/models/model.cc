@@ -243,9 +243,10 @@ Status Builder::addLayer() {
   LOCKSTEP_ASSIGN(const std::vector<ValueId> in, inputs());
   const std::size_t expected = current.kind == Layer::Kind::kAdd ? 2 : 1;
   if (in.size() != expected && current.kind != Layer::Kind::kConcat)
-    return failLayer("inputs",
-                     message("{} input{}; {} expects {}", in.size(), in.size() == 1 ? "" : "s",
-                             kindName(current.kind), expected == 1 ? "one" : "two layers"));
+    return failLayer(
+        "inputs", expected == 1
+                      ? message("{} takes one input, not {}", kindName(current.kind), in.size())
+                      : message("{} takes two inputs, not {}", kindName(current.kind), in.size()));
   layers_.push_back({current.name, std::string(kindName(current.kind)), {}, 0, 0, 0});
   const std::size_t firstNode = out_.graph.nodes().size();
   Result<ValueId> value = addOps(in);

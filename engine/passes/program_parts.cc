@@ -107,23 +107,23 @@ Result<GroupStates> copyWithGroups(const ir::Graph& from, DType dtype, const Ste
     LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id)).status());
     LOCKSTEP_TRY(copied(static_cast<ir::NodeId>(id)));
   }
-  const auto addStates = [&](std::string_view kind,
-                             const std::vector<Group>& groups) -> Result<std::vector<ValueId>> {
+  const auto addStates = [&](std::string_view kind, const std::vector<Group>& groups,
+                             std::size_t first = 0) -> Result<std::vector<ValueId>> {
     std::vector<ValueId> states;
     for (std::size_t k = 0; k < groups.size(); ++k) {
+      const std::string name = indexed(kind, first + k);
       build.stage = groups[k].kind.stage;
-      LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(kind, k), groups[k].count));
+      LOCKSTEP_ASSIGN(const ValueId state, build.state(name, groups[k].count));
       states.push_back(state);
       ValueId read = state;
       if (const std::optional<DType> type = groups[k].kind.castTo) {
-        LOCKSTEP_ASSIGN(
-            read, build.add(Op::kCast, fmt::format("{}.{}.{}", kind, k, dtypeName(*type)), {state},
-                            {{"dtype", std::string(dtypeName(*type))}, {"scale", 1.0}}));
+        LOCKSTEP_ASSIGN(read,
+                        build.add(Op::kCast, fmt::format("{}.{}", name, dtypeName(*type)), {state},
+                                  {{"dtype", std::string(dtypeName(*type))}, {"scale", 1.0}}));
       } else if (snapshot &&
                  !groups[k]
                       .kind.rowSharded) {  // of a table's rows those that are asked for are copies
-        LOCKSTEP_ASSIGN(
-            read, build.add(Op::kScale, indexed(kind, k) + ".copy", {state}, {{"factor", 1.0}}));
+        LOCKSTEP_ASSIGN(read, build.add(Op::kScale, name + ".copy", {state}, {{"factor", 1.0}}));
       }
       for (const Group::Member& member : groups[k].members) {
         places.emplace(member.name, Place{read, &member});
@@ -133,6 +133,7 @@ Result<GroupStates> copyWithGroups(const ir::Graph& from, DType dtype, const Ste
   };
   GroupStates states;
   LOCKSTEP_ASSIGN(states.parameters, addStates("params", program.groups));
+  LOCKSTEP_TRY(addStates("params", program.frozen, program.groups.size()).status());
   LOCKSTEP_ASSIGN(states.statistics, addStates("stats", program.statistics));
   for (std::size_t id = 0; id < from.nodes().size(); ++id) {
     const ir::Node& node = from.nodes()[id];

@@ -12,7 +12,9 @@ Result<ir::Graph> trainGraph(const ir::ModelGraph& model) {
     return invalidArgument("the model has no parameters to train");
   }
   std::vector<std::string> names;
-  for (const ir::Parameter& parameter : model.parameters) names.push_back(parameter.name);
+  for (const ir::Parameter& parameter : model.parameters)
+    if (!parameter.frozen) names.push_back(parameter.name);
+  if (names.empty()) return invalidArgument("all parameters of the model are frozen");
   LOCKSTEP_ASSIGN(Differentiated full, autodiff(model.graph, model.loss, names));
   GraphBuilder build{full.graph, model.compute, Phase::kBackward};
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -20,6 +22,8 @@ Result<ir::Graph> trainGraph(const ir::ModelGraph& model) {
     LOCKSTEP_TRY(build.store(std::string(kGradient) + names[i], full.gradients[i]));
   }
   LOCKSTEP_TRY(addResults(build, model));
+  // Gradient rules may make more than was asked for.
+  if (names.size() < model.parameters.size()) return removeDead(full.graph);
   return std::move(full.graph);
 }
 
@@ -84,6 +88,10 @@ Result<ir::Graph> initProgram(const ir::Graph& init, const StepProgram& step,
       LOCKSTEP_ASSIGN(const ValueId zeros, build.fill(indexed(prefix, k), {groups[k].count}, 0.0));
       LOCKSTEP_TRY(build.store(indexed(prefix, k), zeros));
     }
+  }
+  for (std::size_t k = 0; k < step.frozen.size(); ++k) {
+    build.stage = step.frozen[k].kind.stage;
+    LOCKSTEP_TRY(storeGroup(indexed("params", groups.size() + k), step.frozen[k]));
   }
   LOCKSTEP_TRY(storeZeros(build, step));
   if (step.scaling) LOCKSTEP_TRY(storeInitialScaling(build, *step.scaling));

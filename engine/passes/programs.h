@@ -1,6 +1,7 @@
 // The programs of a run as graphs of the whole batch, before placement over the data axis.
 //
-// State "params.K" is the flat group K; optimizer state has one flat group beside each; "stats.S"
+// State "params.K" is the flat group K; optimizer state has one flat group beside each, but none
+// beside those of frozen parameters, which follow the others and which no step replaces; "stats.S"
 // holds running statistics, of a stage each, which a step replaces and no gradient reaches;
 // "scaling.0" is loss_scale.h's. Every program that computes a loss has the result
 // "metrics.<metric>" f[3+K], "metrics" where the model has none: Σ w·loss, Σ w, the K sums of the
@@ -103,6 +104,7 @@ struct StepProgram {
   // "lr" and "t" where it updates.
   std::optional<ir::Graph> last;
   std::vector<Group> groups;  // in the order their gradients are filled
+  std::vector<Group> frozen;  // parameters without a gradient, in the order of the graph
   // Nodes of `graph` and `last` with a group's full gradient, to be all-reduced.
   GradientNodes gradients;
   std::vector<Group> statistics;  // one a stage that has running statistics

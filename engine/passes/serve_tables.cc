@@ -150,12 +150,17 @@ std::vector<std::string> tablesOf(const ir::ModelGraph& model, std::int64_t samp
       state->second = looksUp ? state->second + model.graph.value(node.inputs[1]).type.count() : -1;
     }
   }
+  const auto isFrozen = [&](std::string_view name) {
+    return std::any_of(model.parameters.begin(), model.parameters.end(),
+                       [&](const auto& one) { return one.name == name && one.frozen; });
+  };
   std::vector<std::string> tables;
   for (const auto& [value, ids] : lookups) {
     const std::int64_t rows = model.graph.value(value).type.shape[0];
-    if (ids > 0 && ids / model.batch * samples < rows && rows >= servers)
-      tables.emplace_back(
-          ir::textAttr(model.graph.node(model.graph.value(value).producer).attrs, "state"));
+    const std::string_view name =
+        ir::textAttr(model.graph.node(model.graph.value(value).producer).attrs, "state");
+    if (ids > 0 && ids / model.batch * samples < rows && rows >= servers && !isFrozen(name))
+      tables.emplace_back(name);
   }
   return tables;
 }

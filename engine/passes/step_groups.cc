@@ -65,6 +65,18 @@ std::vector<ir::Parameter> gradientOrder(const ir::Graph& train, const Sinks& si
   return order;
 }
 
+// Returns the parameters without a gradient: states that the graph reads and no sink names.
+std::vector<ir::Parameter> frozenIn(const ir::Graph& train, const Sinks& sinks) {
+  std::vector<ir::Parameter> out;
+  for (const ir::Node& node : train.nodes()) {
+    if (node.op != Op::kState) continue;
+    const std::string name(ir::textAttr(node.attrs, "state"));
+    if (!sinks.contains(std::string(kGradient) + name) && !sinks.contains(name))
+      out.push_back({name, train.value(node.outputs[0]).type.shape, "", 0, 0});
+  }
+  return out;
+}
+
 // Divides groups among the parameter servers by size: the largest first, each to the server that
 // has least. Rows of tables are on their servers already.
 void assignServers(std::vector<Group>& groups, int servers) {
@@ -157,6 +169,13 @@ StepProgram formStepGroups(const ir::Graph& train, const Sinks& sinks, const Opt
   if (!program.metric.empty())
     program.metricSums = train.value(sinks.at(program.metric)).type.count();
   program.groups = formGroups(order, dtype, bucketBytes, layout.parts, kinds);
+  const std::vector<ir::Parameter> frozen = frozenIn(train, sinks);
+  std::vector<GroupKind> frozenKinds;
+  for (const ir::Parameter& parameter : frozen)
+    frozenKinds.push_back({.stage = train.find(parameter.name)->stage,
+                           .divided = layout.divided.contains(parameter.name),
+                           .castTo = commonCast(train, parameter.name)});
+  program.frozen = formGroups(frozen, dtype, bucketBytes, layout.parts, frozenKinds);
   assignServers(program.groups, layout.servers);
   program.statistics =
       formGroups(statistics, dtype, std::numeric_limits<std::int64_t>::max(), 1, statisticKinds);

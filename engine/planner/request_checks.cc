@@ -187,13 +187,13 @@ Status checkShares(const PlanRequest& request, int ranks, bool pipeline) {
       auto remedies = setNumber(evaluation ? "training.evaluate_batch" : "training.batch",
                                 dividedBatch(request, ranks, pipeline, evaluation));
       remedies.push_back({{"strategy.shares", ""}});
-      return refusal(
-          message("strategy.shares[{}], {} of {}, leaves rank {} no sample of {}", rank,
-                  request.shares[rank], fmt::join(request.shares, ", "), rank, samples),
-          message("every rank needs a sample of each {}", evaluation ? "evaluation step"
-                                                          : request.microBatches > 1 ? "micro-batch"
-                                                                                     : "step"),
-          std::move(remedies));
+      return refusal(message("strategy.shares[{}], {} of {}, leaves rank {} no sample of {}", rank,
+                             request.shares[rank], fmt::join(request.shares, ", "), rank, samples),
+                     evaluation ? message("every rank needs a sample of each evaluation step")
+                     : request.microBatches > 1
+                         ? message("every rank needs a sample of each micro-batch")
+                         : message("every rank needs a sample of each step"),
+                     std::move(remedies));
     }
   }
   return {};

@@ -41,9 +41,13 @@ Status StateLayout::add(const passes::StepProgram& step, const passes::Sources& 
   LOCKSTEP_ASSIGN(const std::vector<std::string> optimizer,
                   passes::optimizerStates(context_.request.training.optimizer));
   const Strategy& strategy = context_.strategy;
-  addGroups(plan::StateRole::kParameters, "params", strategy.splitParameters, step, splits, parts);
+  const auto parameters = plan::StateRole::kParameters;
+  addGroups(parameters, "params", strategy.splitParameters, step.groups, splits, parts);
+  addGroups(parameters, "params", strategy.splitParameters, step.frozen, splits, parts,
+            step.groups.size());
   for (const std::string& kind : optimizer)
-    addGroups(plan::StateRole::kOptimizer, kind, strategy.splitOptimizer, step, splits, parts);
+    addGroups(plan::StateRole::kOptimizer, kind, strategy.splitOptimizer, step.groups, splits,
+              parts);
   for (std::size_t k = 0; k < step.statistics.size(); ++k)
     addSlot(slotOf(plan::StateRole::kStatistics, fmt::format("stats.{}", k), step.statistics[k]));
   if (step.scaling)
@@ -66,16 +70,16 @@ plan::StateSlot StateLayout::slotOf(plan::StateRole role, std::string name,
   return slot;
 }
 
-void StateLayout::addGroups(
-    plan::StateRole role, const std::string& kind, bool split, const passes::StepProgram& step,
-    const passes::Sources& splits,
-    const std::map<std::string, ir::Parameter::PartOf, std::less<>>& parts) {
+void StateLayout::addGroups(plan::StateRole role, const std::string& kind, bool split,
+                            const std::vector<passes::Group>& groups, const passes::Sources& splits,
+                            const std::map<std::string, ir::Parameter::PartOf, std::less<>>& parts,
+                            std::size_t first) {
   const int ranks = context_.ranks();
-  for (std::size_t k = 0; k < step.groups.size(); ++k) {
-    plan::StateSlot slot = slotOf(role, fmt::format("{}.{}", kind, k), step.groups[k]);
+  for (std::size_t k = 0; k < groups.size(); ++k) {
+    plan::StateSlot slot = slotOf(role, fmt::format("{}.{}", kind, first + k), groups[k]);
     if (split && ranks > 1) {
       slot.axis = kDataAxis;
-      slot.type.shape = {step.groups[k].count / ranks};
+      slot.type.shape = {groups[k].count / ranks};
     }
     for (plan::StateSlot::Member& member : slot.members) {
       const std::string parameter = member.name;

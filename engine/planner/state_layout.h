@@ -38,10 +38,12 @@ class StateLayout {
 
  private:
   plan::StateSlot slotOf(plan::StateRole role, std::string name, const passes::Group& group) const;
-  // Adds a slot of `kind` for each group; `split`: each rank along axis "data" holds a part.
+  // Adds a slot of `kind` for each group, numbered from `first` on; `split`: each rank along axis
+  // "data" holds a part.
   void addGroups(plan::StateRole role, const std::string& kind, bool split,
-                 const passes::StepProgram& step, const passes::Sources& splits,
-                 const std::map<std::string, ir::Parameter::PartOf, std::less<>>& parts);
+                 const std::vector<passes::Group>& groups, const passes::Sources& splits,
+                 const std::map<std::string, ir::Parameter::PartOf, std::less<>>& parts,
+                 std::size_t first = 0);
   void addResiduals(const passes::StepProgram& step);
   void addSums(const passes::StepProgram& step);
 

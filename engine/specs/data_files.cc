@@ -10,6 +10,18 @@ std::int64_t sampleOf(const spec::v1::RunSpec& run) {
   return run.model().input().shape().empty() ? 0 : run.model().input().shape(0);
 }
 
+data::CsvColumns csvColumns(const spec::v1::CsvSpec& spec) {
+  data::CsvColumns out;
+  out.label = spec.label();
+  out.numbers = {spec.numbers().begin(), spec.numbers().end()};
+  out.categories = {spec.categories().begin(), spec.categories().end()};
+  out.classes = {spec.classes().begin(), spec.classes().end()};
+  if (!spec.separator().empty()) out.separator = spec.separator()[0];
+  out.header = !spec.no_header();
+  out.logarithm = spec.transform() != "none";
+  return out;
+}
+
 }  // namespace
 
 data::TextFile textFile(const spec::v1::RunSpec& run, bool train, const std::string& path) {
@@ -22,6 +34,7 @@ data::TableFile tableFile(const spec::v1::RunSpec& run, bool train, const std::s
   out.classes = run.model().loss() == "mse" ? 0 : run.model().classes();
   out.from = filesOf(run, train).from();
   out.to = filesOf(run, train).to();
+  if (run.data().has_csv()) out.csv = csvColumns(run.data().csv());
   return out;
 }
 

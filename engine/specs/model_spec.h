@@ -7,9 +7,10 @@
 namespace lockstep::specs {
 
 bool isTable(const spec::v1::InputSpec& input);  // table rows: a shape of one number, no text
-// Fills in the format of the data of a model with this input, and checks that the files of that
-// format are named. Error paths start at "data".
-Status fillData(spec::v1::DataSpec& data, const spec::v1::InputSpec& input);
+// Fills in the format of the data of this model, of which input, loss and classes are looked at,
+// and checks that the files of that format, and the columns of CSV, are named. Error paths start at
+// "data".
+Status fillData(spec::v1::DataSpec& data, const spec::v1::ModelSpec& model);
 // Names the layers without a name by kind and number: "dense1", "conv2". The number counts the
 // layers of the kind, named or not; names in use are skipped.
 void nameLayers(spec::v1::ModelSpec& spec);

@@ -203,6 +203,33 @@ Result<std::vector<std::string>> expandRanges(std::string_view text) {
   return out;
 }
 
+Result<std::string> withoutText(std::string_view text, std::size_t index) {
+  LOCKSTEP_ASSIGN(const RangedText ranged, RangedText::parse(text));
+  if (!ranged.hasRanges()) return std::string(text);
+  if (ranged.parts().size() > 2)
+    return invalidArgument("{} has several ranges; write what is left of it as several nodes",
+                           text);
+  std::vector<std::string> left;
+  std::size_t before = 0, count = 0;
+  const auto keep = [&](int first, int last, std::size_t width) {
+    if (first > last) return;
+    count += static_cast<std::size_t>(last - first) + 1;
+    left.push_back(first == last ? fmt::format("{:0{}}", first, width)
+                                 : fmt::format("{:0{}}-{:0{}}", first, width, last, width));
+  };
+  for (const RangedText::Interval& one : ranged.parts()[0].numbers) {
+    const bool isHere = index >= before && index - before < one.count();
+    const int number = isHere ? one.first + static_cast<int>(index - before) : one.last + 1;
+    keep(one.first, number - 1, one.width);
+    keep(number + 1, one.last, one.width);
+    before += one.count();
+  }
+  const std::string numbers = fmt::format("{}", fmt::join(left, ","));
+  const std::string &begin = ranged.parts()[0].text, &rest = ranged.parts()[1].text;
+  if (count == 1) return begin + numbers + rest;
+  return fmt::format("{}[{}]{}", begin, numbers, rest);
+}
+
 Result<NamePattern> NamePattern::parse(std::string_view pattern) {
   NamePattern out;
   LOCKSTEP_ASSIGN(out.text_, RangedText::parse(pattern));

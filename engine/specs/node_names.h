@@ -46,6 +46,11 @@ class RangedText {
 // Returns the texts that a text with ranges stands for. Errors: those of RangedText.
 Result<std::vector<std::string>> expandRanges(std::string_view text);
 
+// Returns the text that stands for the same texts but the one at `index`: "n[1-3,5-8]" of "n[1-8]"
+// and 3. A text without ranges stands for one and stays. Errors: those of RangedText;
+// kInvalidArgument for several ranges, which no one text is left of.
+Result<std::string> withoutText(std::string_view text, std::size_t index);
+
 // A pattern of names, which may have ranges too.
 class NamePattern {
  public:

@@ -1,6 +1,7 @@
 #include "engine/specs/planned.h"
 
 #include "engine/planner/forward_plan.h"
+#include "engine/specs/freeze.h"
 #include "engine/specs/workload.h"
 
 namespace lockstep::specs {
@@ -40,6 +41,7 @@ Result<planner::PlanRequest> planRequestOf(const spec::v1::RunSpec& spec,
   plan.inOrder = strategy.deterministic_parts() > 0;
   LOCKSTEP_ASSIGN(plan.step, models::build(model, training.batch() / plan.microBatches, compute,
                                            models::Use::kTraining, plan.microBatches));
+  markFrozen(training, plan.step.parameters);
   // By default evaluation uses the training batch: the ranks have memory for it, and it has a
   // sample for each of them.
   LOCKSTEP_ASSIGN(
@@ -92,6 +94,7 @@ Result<plan::Plan> makeForwardPlan(const spec::v1::RunSpec& run, std::int64_t ba
   auto& training = *alone.mutable_training();
   training.set_evaluate_batch(batch);
   training.clear_loss_scale();
+  training.clear_freeze();
   if (training.precision() == "fp16" || training.precision() == "tf32")
     training.set_precision("fp32");
   LOCKSTEP_ASSIGN(const models::Model model, toModel(alone.model()));

@@ -43,6 +43,12 @@ const std::vector<Feature>& features() {
       {kSecretVariables, message("keep a program's secret variables")},
       // DataSpec.format
       {kTokens, message("read tokens")},
+      // Agent.SetUp
+      {kProgramSetup, message("run workload.setup")},
+      // Supervisor.ListArtifacts, Supervisor.FetchArtifact
+      {kArtifacts, message("send a program's files")},
+      // PythonSpec.kind
+      {kPythonTools, message("run programs by uv or apptainer")},
   };
   return all;
 }

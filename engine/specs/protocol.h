@@ -38,6 +38,9 @@ inline constexpr std::string_view kPrograms = "programs";
 inline constexpr std::string_view kInitFrom = "init-from";
 inline constexpr std::string_view kSecretVariables = "secret-variables";
 inline constexpr std::string_view kTokens = "tokens";
+inline constexpr std::string_view kProgramSetup = "program-setup";
+inline constexpr std::string_view kArtifacts = "artifacts";
+inline constexpr std::string_view kPythonTools = "python-tools";
 
 struct Protocols {
   int oldest = 1, newest = 1;  // those before this was told

@@ -7,6 +7,7 @@
 #include "engine/cluster/strategies.h"
 #include "engine/cluster/strategy_options.h"
 #include "engine/specs/field.h"
+#include "engine/specs/freeze.h"
 #include "engine/specs/model_spec.h"
 #include "engine/specs/options.h"
 #include "engine/specs/specs.h"
@@ -183,10 +184,67 @@ Status checkTokens(const DataSpec& data) {
                     {{{"data.copy_to_nodes", ""}}});
 }
 
+// As many columns are named as the model takes.
+Status checkColumns(const std::string& path, int named, const std::string& field,
+                    const std::string& works, std::int64_t taken) {
+  if (named == taken) return {};
+  return wrongField(
+      path,
+      message("{} names {} columns, and {} is {}; expected as many", path, named, field, taken),
+      {{{field, works}}});
+}
+
+Status checkClasses(const spec::v1::CsvSpec& csv, const spec::v1::ModelSpec& model) {
+  const std::string path = "data.csv.classes";
+  if (csv.classes().empty()) return {};
+  if (model.loss() == "mse")
+    return wrongField(path, "the labels of loss mse are numbers; expected it left out",
+                      {{{path, ""}}});
+  for (int i = 0; i < csv.classes_size(); ++i)
+    if (std::find(csv.classes().begin(), csv.classes().begin() + i, csv.classes(i)) !=
+        csv.classes().begin() + i)
+      return wrongField(fmt::format("{}[{}]", path, i),
+                        message("\"{}\" is listed twice", csv.classes(i)));
+  if (model.classes() == 0 || csv.classes_size() == model.classes()) return {};
+  return wrongField(path, message("data.csv.classes has {} texts, and the model has {} classes; "
+                                  "expected as many",
+                                  csv.classes_size(), model.classes()));
+}
+
+Status checkSeparator(const std::string& separator) {
+  const auto first = separator.empty() ? ',' : separator[0];
+  const bool printable = first >= 0x20 && first < 0x7f && first != '"';
+  if (separator.size() <= 1 && (printable || first == '\t')) return {};
+  return wrongField("data.csv.separator",
+                    "a separator is one ASCII character other than a quote; expected one, as ;",
+                    {{{"data.csv.separator", ""}}});
+}
+
+Status checkCsv(const DataSpec& data, const spec::v1::ModelSpec& model) {
+  const auto& csv = data.csv();
+  if (data.format() != "table")
+    return wrongField("data.csv", "only tables are CSV; expected it left out",
+                      {{{"data.csv", ""}}});
+  if (csv.label().empty())
+    return wrongField("data.csv.label", "label is missing; expected the name of a column");
+  LOCKSTEP_TRY(checkColumns("data.csv.numbers", csv.numbers_size(), "model.input.shape",
+                            fmt::format("[{}]", csv.numbers_size()), model.input().shape(0)));
+  LOCKSTEP_TRY(checkColumns("data.csv.categories", csv.categories_size(), "model.input.columns",
+                            fmt::format("{}", csv.categories_size()), model.input().columns()));
+  for (const auto& [field, names] :
+       {std::pair("numbers", &csv.numbers()), std::pair("categories", &csv.categories())})
+    for (int i = 0; i < names->size(); ++i)
+      if (names->Get(i) == csv.label())
+        return wrongField(fmt::format("data.csv.{}[{}]", field, i),
+                          message("\"{}\" is the label; expected another column", csv.label()));
+  LOCKSTEP_TRY(checkClasses(csv, model));
+  return checkSeparator(csv.separator());
+}
+
 }  // namespace
 
-Status fillData(DataSpec& data, const spec::v1::InputSpec& input) {
-  const std::vector<std::string> formats = formatsOf(data, input);
+Status fillData(DataSpec& data, const spec::v1::ModelSpec& model) {
+  const std::vector<std::string> formats = formatsOf(data, model.input());
   if (data.format().empty()) data.set_format(formats[0]);
   if (std::ranges::find(formats, data.format()) == formats.end())
     return wrongField(
@@ -202,6 +260,7 @@ Status fillData(DataSpec& data, const spec::v1::InputSpec& input) {
     return wrongField("data.augment", "only images are augmented; expected it left out",
                       {{{"data.augment", ""}}});
   LOCKSTEP_TRY(checkTokens(data));
+  if (data.has_csv()) LOCKSTEP_TRY(checkCsv(data, model));
   if (data.format() != "idx") {
     LOCKSTEP_TRY(checkPart("data.train", *data.mutable_train(), data.format()));
     return checkPart("data.evaluate", *data.mutable_evaluate(), data.format());
@@ -412,7 +471,7 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(fillModel(*spec.mutable_model()));
   LOCKSTEP_TRY(toModel(spec.model()).status());
   LOCKSTEP_TRY(checkInit(spec.model()));
-  LOCKSTEP_TRY(fillData(*spec.mutable_data(), spec.model().input()));
+  LOCKSTEP_TRY(fillData(*spec.mutable_data(), spec.model()));
   if (spec.model().loss() == "mse" && spec.data().format() == "idx")
     return wrongField("model.loss",
                       "model.loss is mse but the labels of idx are classes; expected cross-entropy",
@@ -422,7 +481,8 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(checkStrategy(spec.strategy()));
   LOCKSTEP_TRY(checkCheckpoints(spec));
   LOCKSTEP_TRY(checkStatisticsGroups(spec));
-  return checkParts(spec);
+  LOCKSTEP_TRY(checkParts(spec));
+  return checkFreeze(spec);
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "engine/base/below.h"
 #include "engine/specs/field.h"
 #include "engine/specs/options.h"
 #include "engine/specs/specs.h"
@@ -48,7 +49,12 @@ Status checkAlone(const RunSpec& run) {
 }
 
 Status checkPython(const spec::v1::PythonSpec& python) {
-  if (python.kind() == "none" || !python.path().empty()) return {};
+  for (int i = 0; i < python.binds_size(); ++i)
+    if (!python.binds(i).starts_with('/') || python.binds(i).find_first_of(":,") != std::string::npos)
+      return wrongField(fmt::format("workload.python.binds[{}]", i),
+                        message("\"{}\" is not the absolute path of a folder, without : and ,",
+                                python.binds(i)));
+  if (python.kind() == "none" || python.kind() == "uv" || !python.path().empty()) return {};
   return wrongField("workload.python.path",
                     message("workload.python.kind is {}, and its folder is missing; expected "
                             "workload.python.path",
@@ -63,6 +69,31 @@ Status checkLauncher(const WorkloadSpec& workload) {
                             "process; expected it left out",
                             workload.ranks_per_node()),
                     {{{"workload.ranks_per_node", ""}}, {{"workload.launcher", "ranks"}}});
+}
+
+// Commands run in a copy of the code.
+Status checkSetup(const WorkloadSpec& workload) {
+  if (workload.setup().empty()) return {};
+  if (workload.code().disabled())
+    return wrongField("workload.setup",
+                      "setup runs in the program's copy of the code, and code.disabled makes none; "
+                      "expected one of them left out",
+                      {{{"workload.setup", ""}}, {{"workload.code.disabled", ""}}});
+  for (int i = 0; i < workload.setup_size(); ++i)
+    if (workload.setup(i).empty() || workload.setup(i).find('\0') != std::string::npos)
+      return wrongField(fmt::format("workload.setup[{}]", i), "it is no command of a shell");
+  return {};
+}
+
+Status checkArtifacts(const spec::v1::ArtifactsSpec& artifacts) {
+  for (int i = 0; i < artifacts.collect_size(); ++i) {
+    const Message why = whyNotBelow(artifacts.collect(i));
+    if (why.empty()) continue;
+    return wrongField(fmt::format("workload.artifacts.collect[{}]", i),
+                      message("\"{}\" is not a pattern of files below the folder of the code: {}",
+                              artifacts.collect(i), why));
+  }
+  return {};
 }
 
 }  // namespace
@@ -107,6 +138,8 @@ Status checkAndFillWorkload(RunSpec& run) {
   LOCKSTEP_TRY(checkSecrets(workload));
   LOCKSTEP_TRY(checkPython(workload.python()));
   LOCKSTEP_TRY(checkLauncher(workload));
+  LOCKSTEP_TRY(checkSetup(workload));
+  LOCKSTEP_TRY(checkArtifacts(workload.artifacts()));
   const auto& patterns = workload.metrics().stdout();
   for (int i = 0; i < patterns.size(); ++i)
     LOCKSTEP_TRY(checkPattern(fmt::format("workload.metrics.stdout[{}]", i), patterns.Get(i)));
@@ -134,7 +167,8 @@ ClusterSpec placed(const RunSpec& run, const ClusterSpec& cluster) {
   const WorkloadSpec& workload = run.workload();
   ClusterSpec out = cluster;
   const bool single = workload.launcher() == "single";
-  const int count = workload.launcher() == "ranks" ? workload.ranks_per_node() : 1;
+  const bool each = workload.launcher() == "ranks" || workload.launcher() == "mpi";
+  const int count = each ? workload.ranks_per_node() : 1;
   std::vector<std::string> working;
   for (const auto* node : nodesWithRanks(cluster, {})) working.push_back(node->name());
   auto& nodes = *out.mutable_nodes();

@@ -1352,14 +1352,6 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>图片转换为数据集(&amp;P)…</translation>
         </message>
         <message>
-            <source>Pictures to a data set</source>
-            <translation>图片转换为数据集</translation>
-        </message>
-        <message>
-            <source>Makes files of images and labels of a folder of JPEG and PNG pictures, with one folder in it for each class. Write the folder, the size of the images and the beginning of the files&apos; names into the command.</source>
-            <translation>把一个装有 JPEG 和 PNG 图片的文件夹（其中每个文件夹为一类）转换为图像和标签文件。请在命令中填写该文件夹、图像的尺寸以及文件名的开头。</translation>
-        </message>
-        <message>
             <source>&amp;Learn</source>
             <translation>学习(&amp;L)</translation>
         </message>
@@ -1865,6 +1857,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>[%1] is no range; expected numbers as [1-8] or [1,3,5-8]</source>
             <translation>[%1] 不是范围；应为 [1-8] 或 [1,3,5-8] 这样的数字</translation>
+        </message>
+        <message>
+            <source>%1 has several ranges; write what is left of it as several nodes</source>
+            <translation>%1 有多个范围；请把余下的节点分成几项书写</translation>
         </message>
         <message>
             <source>[%1] stands for more than %2 names</source>
@@ -3355,6 +3351,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1 上没有空间放置代理：需要 %2 字节，%4 中剩余 %3 字节</translation>
         </message>
         <message>
+            <source>the node</source>
+            <translation>该节点</translation>
+        </message>
+        <message>
             <source>the node could not prepare the run</source>
             <translation>节点未能准备运行</translation>
         </message>
@@ -3679,8 +3679,16 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>该节点上的运行文件夹已被删除，或节点现在使用另一个工作文件夹</translation>
         </message>
         <message>
-            <source>it is a %1</source>
-            <translation>它是 %1</translation>
+            <source>it is a FIFO</source>
+            <translation>它是一个命名管道</translation>
+        </message>
+        <message>
+            <source>it is a socket</source>
+            <translation>它是一个套接字</translation>
+        </message>
+        <message>
+            <source>it is a device</source>
+            <translation>它是一个设备</translation>
         </message>
         <message>
             <source>its addresses: %1</source>
@@ -4355,6 +4363,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>第 %1 行：有 %2 列，应为 %3 列：一个标签、%4 个数值和 %5 个类别，分隔符为 %6</translation>
         </message>
         <message>
+            <source>tabs</source>
+            <translation>制表符</translation>
+        </message>
+        <message>
+            <source>commas</source>
+            <translation>逗号</translation>
+        </message>
+        <message>
             <source>line %1: column %2 is &quot;%3&quot;, expected a finite number or nothing</source>
             <translation>第 %1 行：第 %2 列为“%3”，应为有限的数或空</translation>
         </message>
@@ -4867,8 +4883,16 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>流水线同一阶段的各 rank 份额相等</translation>
         </message>
         <message>
-            <source>every rank needs a sample of each %1</source>
-            <translation>每个 rank 在每个 %1 中都需要一个样本</translation>
+            <source>every rank needs a sample of each step</source>
+            <translation>每个 rank 在每一步中都需要一个样本</translation>
+        </message>
+        <message>
+            <source>every rank needs a sample of each micro-batch</source>
+            <translation>每个 rank 在每个微批次中都需要一个样本</translation>
+        </message>
+        <message>
+            <source>every rank needs a sample of each evaluation step</source>
+            <translation>每个 rank 在每个评估步中都需要一个样本</translation>
         </message>
         <message>
             <source>strategy.shares has %1 numbers, and the batch is divided over %2 ranks</source>
@@ -4949,6 +4973,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>strategy.deterministic_parts is %1, but %2%3 cannot add up gradients in one order; expected 0</source>
             <translation>strategy.deterministic_parts 为 %1，但 %2%3 不能按同一顺序累加梯度；应为 0</translation>
+        </message>
+        <message>
+            <source> with stages</source>
+            <translation>（分阶段）</translation>
         </message>
         <message>
             <source>strategy.shares and strategy.deterministic_parts exclude each other; expected one of them</source>
@@ -5379,6 +5407,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>strategy.servers 为 %1，rank 总数不足（%2）；应更少，使至少一个 rank 参与计算</translation>
         </message>
         <message>
+            <source>is 1 rank</source>
+            <translation>只有 1 个 rank</translation>
+        </message>
+        <message>
             <source>cannot resolve %1</source>
             <translation>无法解析路径 %1</translation>
         </message>
@@ -5689,6 +5721,10 @@ its last lines:
         <message>
             <source>the node cannot compute on a GPU: %1</source>
             <translation>节点无法用 GPU 计算：%1</translation>
+        </message>
+        <message>
+            <source>see lockstep-agent selftest --device cuda there</source>
+            <translation>请在该节点上运行 lockstep-agent selftest --device cuda 查看</translation>
         </message>
         <message>
             <source>%1, or give the node devices of kind cpu</source>
@@ -6239,6 +6275,14 @@ its last lines:
             <translation>它出示 %1%2</translation>
         </message>
         <message>
+            <source>, and StrictHostKeyChecking is yes</source>
+            <translation>，而 StrictHostKeyChecking 为 yes</translation>
+        </message>
+        <message>
+            <source>, which was not accepted</source>
+            <translation>，未被接受</translation>
+        </message>
+        <message>
             <source>compare it with the host&apos;s own (ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub there), then accept it: --accept-host-key %1</source>
             <translation>请与该主机自己的密钥比对（在其上运行 ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub），然后接受：--accept-host-key %1</translation>
         </message>
@@ -6361,6 +6405,10 @@ its last lines:
         <message>
             <source>rank %1 takes part with %2%3</source>
             <translation>rank %1 参与的是 %2%3</translation>
+        </message>
+        <message>
+            <source> of another type or root</source>
+            <translation>（类型或根不同）</translation>
         </message>
         <message>
             <source>rank %1 takes no messages: %2</source>
@@ -6587,6 +6635,10 @@ its last lines:
             <translation>应为至少 %1 字节的已封印 memfd，实为 %2 字节%3</translation>
         </message>
         <message>
+            <source>, no memfd</source>
+            <translation>，不是 memfd</translation>
+        </message>
+        <message>
             <source>mapping the group&apos;s shared memory</source>
             <translation>映射组的共享内存</translation>
         </message>
@@ -6605,6 +6657,10 @@ its last lines:
         <message>
             <source>the gzip stream is corrupt (%1)</source>
             <translation>gzip 数据流已损坏（%1）</translation>
+        </message>
+        <message>
+            <source>no reason given</source>
+            <translation>未给出原因</translation>
         </message>
         <message>
             <source>the gzip stream is truncated</source>
@@ -6819,8 +6875,8 @@ its last lines:
             <translation>它太短，不足以包含 IDX 头</translation>
         </message>
         <message>
-            <source>it is neither an IDX file of bytes nor gzip of one: it begins with %1%2%3%4, expected 0000%5 and the number of dimensions, or 00000c01 of labels</source>
-            <translation>它既不是字节型 IDX 文件，也不是其 gzip：它以 %1%2%3%4 开头，应为 0000%5 加维数，标签也可为 00000c01</translation>
+            <source>it is neither an IDX file of bytes nor gzip or zstd of one: it begins with %1%2%3%4, expected 0000%5 and the number of dimensions, or 00000c01 of labels</source>
+            <translation>它既不是字节型 IDX 文件，也不是其 gzip 或 zstd：它以 %1%2%3%4 开头，应为 0000%5 加维数，标签也可为 00000c01</translation>
         </message>
         <message>
             <source>dimension %1 is 0</source>
@@ -6867,8 +6923,12 @@ its last lines:
             <translation>请给出更长的文本、使用其更多部分，或减少 model.input.shape 中的 token 数</translation>
         </message>
         <message>
-            <source>cannot allocate %1 MiB of %2 memory</source>
-            <translation>无法获得 %1 MiB 的%2内存</translation>
+            <source>cannot allocate %1 MiB of GPU memory</source>
+            <translation>无法获得 %1 MiB 的 GPU 内存</translation>
+        </message>
+        <message>
+            <source>cannot allocate %1 MiB of pinned memory</source>
+            <translation>无法获得 %1 MiB 的锁页内存</translation>
         </message>
         <message>
             <source>%1; %2 of %3 MiB of the GPU are free</source>
@@ -7175,8 +7235,12 @@ its last lines:
             <translation>另一层或输入已用此名称；应使用自己的名称</translation>
         </message>
         <message>
-            <source>%1 input%2; %3 expects %4</source>
-            <translation>%1 个输入%2；%3 需要 %4 个</translation>
+            <source>%1 takes one input, not %2</source>
+            <translation>%1 只接受一个输入，而不是 %2 个</translation>
+        </message>
+        <message>
+            <source>%1 takes two inputs, not %2</source>
+            <translation>%1 需要两个输入，而不是 %2 个</translation>
         </message>
         <message>
             <source>no later layer takes its output; expected it among the inputs of one, or the layer left out</source>
@@ -7671,6 +7735,26 @@ its last lines:
         <message>
             <source>%1 (not used: others can read it; chmod 600)</source>
             <translation>%1（未使用：他人可读；请 chmod 600）</translation>
+        </message>
+        <message>
+            <source>agent (no answer)</source>
+            <translation>代理（无应答）</translation>
+        </message>
+        <message>
+            <source>agent (1 key)</source>
+            <translation>代理（1 个密钥）</translation>
+        </message>
+        <message>
+            <source>agent (%1 keys)</source>
+            <translation>代理（%1 个密钥）</translation>
+        </message>
+        <message>
+            <source>keyboard-interactive (no answer)</source>
+            <translation>键盘交互（无应答）</translation>
+        </message>
+        <message>
+            <source>password (not given)</source>
+            <translation>密码（未提供）</translation>
         </message>
         <message>
             <source>%1 (cannot be read as a private key)</source>
@@ -8169,8 +8253,16 @@ its last lines:
             <translation>是否指 %1？</translation>
         </message>
         <message>
-            <source>run %1 cannot be shown over %2</source>
-            <translation>运行 %1 无法以 %2 为横轴显示</translation>
+            <source>run %1 cannot be shown over time</source>
+            <translation>运行 %1 无法以时间为横轴显示</translation>
+        </message>
+        <message>
+            <source>run %1 cannot be shown over samples</source>
+            <translation>运行 %1 无法以样本数为横轴显示</translation>
+        </message>
+        <message>
+            <source>run %1 cannot be shown over tokens</source>
+            <translation>运行 %1 无法以 token 数为横轴显示</translation>
         </message>
         <message>
             <source>the times of its steps are not recorded</source>
@@ -8557,6 +8649,10 @@ its last lines:
             <translation>Slurm 作业 %1 已取消</translation>
         </message>
         <message>
+            <source>Slurm does not list it any more</source>
+            <translation>Slurm 已不再列出它</translation>
+        </message>
+        <message>
             <source>Slurm job %1 could not be cancelled</source>
             <translation>无法取消 Slurm 作业 %1</translation>
         </message>
@@ -8719,6 +8815,186 @@ its last lines:
         <message>
             <source>leave placement.requeue out, or launch with `lockstep run`</source>
             <translation>去掉 placement.requeue，或用 `lockstep run` 启动</translation>
+        </message>
+        <message>
+            <source>the batch of run %1 cannot be divided anew now</source>
+            <translation>现在无法重新划分运行 %1 的批次</translation>
+        </message>
+        <message>
+            <source>a share of the batch is a number above 0</source>
+            <translation>批次的份额须为大于 0 的数</translation>
+        </message>
+        <message>
+            <source>the batch is divided anew, as was requested</source>
+            <translation>已按请求重新划分批次</translation>
+        </message>
+        <message>
+            <source>its program divides its batches itself</source>
+            <translation>其程序自行划分批次</translation>
+        </message>
+        <message>
+            <source>the batch cannot be divided by speed</source>
+            <translation>无法按速度划分批次</translation>
+        </message>
+        <message>
+            <source>%1 shares were given, and the batch is divided into %2</source>
+            <translation>给出了 %1 个份额，而批次分为 %2 份</translation>
+        </message>
+        <message>
+            <source>share %1 of %2 is less than one sample of %3</source>
+            <translation>第 %1 个份额（共 %2 个）不足 %3 个样本中的一个</translation>
+        </message>
+        <message>
+            <source>its batch was divided anew after step %1</source>
+            <translation>其批次在第 %1 步之后被重新划分</translation>
+        </message>
+        <message>
+            <source>divide a run's batch anew on request</source>
+            <translation>按请求重新划分运行的批次</translation>
+        </message>
+        <message>
+            <source>the batch could not be divided anew</source>
+            <translation>未能重新划分批次</translation>
+        </message>
+        <message>
+            <source>not all ranks have reported steps</source>
+            <translation>并非所有 rank 都报告了步</translation>
+        </message>
+        <message>
+            <source>all ranks have reported fewer than five steps with this division</source>
+            <translation>在此划分下，所有 rank 都报告过的步不足五个</translation>
+        </message>
+        <message>
+            <source>its ranks do not divide it</source>
+            <translation>它的各 rank 并不分担批次</translation>
+        </message>
+        <message>
+            <source>%1 of %2 parameters are frozen: they have no gradient and no optimizer state</source>
+            <translation>%2 个参数中有 %1 个被冻结：它们没有梯度，也没有优化器状态</translation>
+        </message>
+        <message>
+            <source>a table of %1 numbers and %2 categories names %3 and %4 columns</source>
+            <translation>表有 %1 个数值和 %2 个类别，却指定了 %3 和 %4 列</translation>
+        </message>
+        <message>
+            <source>it is UTF-16</source>
+            <translation>它是 UTF-16 编码</translation>
+        </message>
+        <message>
+            <source>line %1: its quotes are not closed within %2 bytes</source>
+            <translation>第 %1 行：引号在 %2 字节内没有结束</translation>
+        </message>
+        <message>
+            <source>its first row has quotes that are not closed, or within other text</source>
+            <translation>首行中有未结束的引号，或夹在其他文字中的引号</translation>
+        </message>
+        <message>
+            <source>it has %1 columns, and none is &quot;%2&quot;</source>
+            <translation>它有 %1 列，没有“%2”</translation>
+        </message>
+        <message>
+            <source>its header has no column &quot;%1&quot;; it has %2</source>
+            <translation>表头中没有“%1”列；有 %2</translation>
+        </message>
+        <message>
+            <source>its header has the column &quot;%1&quot; twice</source>
+            <translation>表头中有两个“%1”列</translation>
+        </message>
+        <message>
+            <source>line %1: it has quotes that are not closed, or within other text</source>
+            <translation>第 %1 行：有未结束的引号，或夹在其他文字中的引号</translation>
+        </message>
+        <message>
+            <source>line %1: it has a carriage return without a line feed</source>
+            <translation>第 %1 行：有回车符而没有换行符</translation>
+        </message>
+        <message>
+            <source>line %1: it has %2 columns, the first row has %3</source>
+            <translation>第 %1 行：有 %2 列，而首行有 %3 列</translation>
+        </message>
+        <message>
+            <source>line %1: the label is &quot;%2&quot;, expected one of %3</source>
+            <translation>第 %1 行：标签是“%2”，应为 %3 之一</translation>
+        </message>
+        <message>
+            <source>save it as UTF-8</source>
+            <translation>请另存为 UTF-8</translation>
+        </message>
+        <message>
+            <source>correct the line</source>
+            <translation>请更正该行</translation>
+        </message>
+        <message>
+            <source>without a header, columns in data.csv are numbers from 1</source>
+            <translation>没有表头时，data.csv 中的列是从 1 起的编号</translation>
+        </message>
+        <message>
+            <source>correct data.csv, or the header</source>
+            <translation>请更正 data.csv 或表头</translation>
+        </message>
+        <message>
+            <source>correct the line, or data.csv</source>
+            <translation>请更正该行或 data.csv</translation>
+        </message>
+        <message>
+            <source>it is compressed by zstd</source>
+            <translation>它经过 zstd 压缩</translation>
+        </message>
+        <message>
+            <source>the zstd stream is truncated</source>
+            <translation>zstd 数据流被截断</translation>
+        </message>
+        <message>
+            <source>the zstd stream is corrupt (%1)</source>
+            <translation>zstd 数据流已损坏（%1）</translation>
+        </message>
+        <message>
+            <source>its zstd window is larger than %1 MiB</source>
+            <translation>其 zstd 窗口大于 %1 MiB</translation>
+        </message>
+        <message>
+            <source>compress it again, with zstd --long=27 at most</source>
+            <translation>请重新压缩，最多用 zstd --long=27</translation>
+        </message>
+        <message>
+            <source>&quot;%1&quot; is the name of no layer or parameter; expected one of %2, or a pattern with *</source>
+            <translation>没有名为“%1”的层或参数；应为 %2 之一，或带 * 的模式</translation>
+        </message>
+        <message>
+            <source>training.freeze names all parameters; expected some to be left to train</source>
+            <translation>training.freeze 包含了所有参数；应留下一些用于训练</translation>
+        </message>
+        <message>
+            <source>%1 names %2 columns, and %3 is %4; expected as many</source>
+            <translation>%1 指定了 %2 列，而 %3 为 %4；两者应相等</translation>
+        </message>
+        <message>
+            <source>the labels of loss mse are numbers; expected it left out</source>
+            <translation>损失 mse 的标签是数值；应省略此项</translation>
+        </message>
+        <message>
+            <source>&quot;%1&quot; is listed twice</source>
+            <translation>“%1”出现了两次</translation>
+        </message>
+        <message>
+            <source>data.csv.classes has %1 texts, and the model has %2 classes; expected as many</source>
+            <translation>data.csv.classes 有 %1 个文本，而模型有 %2 个类别；两者应相等</translation>
+        </message>
+        <message>
+            <source>a separator is one ASCII character other than a quote; expected one, as ;</source>
+            <translation>分隔符是引号以外的单个 ASCII 字符；应为一个，如 ;</translation>
+        </message>
+        <message>
+            <source>only tables are CSV; expected it left out</source>
+            <translation>只有表格才是 CSV；应省略此项</translation>
+        </message>
+        <message>
+            <source>label is missing; expected the name of a column</source>
+            <translation>缺少 label；应为一列的名称</translation>
+        </message>
+        <message>
+            <source>&quot;%1&quot; is the label; expected another column</source>
+            <translation>“%1”是标签；应为另一列</translation>
         </message>
     </context>
     <context>
@@ -9138,6 +9414,14 @@ its last lines:
     </context>
     <context>
         <name>lockstep::ui::PlotView</name>
+        <message>
+            <source>%1, median of %2</source>
+            <translation>%1，%2 条线的中位数</translation>
+        </message>
+        <message>
+            <source>median of %1 others</source>
+            <translation>其余 %1 条线的中位数</translation>
+        </message>
         <message>
             <source>median</source>
             <translation>中位数</translation>
@@ -9849,6 +10133,10 @@ its last lines:
             <source>Select one of them in the heat map.</source>
             <translation>请在热力图中选择其中一步。</translation>
         </message>
+        <message>
+            <source>Divide the batch by the speed of the ranks (lockstep rebalance)</source>
+            <translation>按各 rank 的速度划分批次（lockstep rebalance）</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::RunPhase</name>
@@ -10289,6 +10577,89 @@ its last lines:
         <message>
             <source>Field</source>
             <translation>字段</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::PicturesDialog</name>
+        <message>
+            <source>Pictures to a data set</source>
+            <translation>图片转换为数据集</translation>
+        </message>
+        <message>
+            <source>Makes a file of images and one of labels from JPEG and PNG pictures. The folder has a folder of pictures for each class.</source>
+            <translation>把 JPEG 和 PNG 图片转换为一个图像文件和一个标签文件。该文件夹中，每个子文件夹为一类图片。</translation>
+        </message>
+        <message>
+            <source>Folder of the pictures</source>
+            <translation>图片文件夹</translation>
+        </message>
+        <message>
+            <source>Choose the folder of the pictures</source>
+            <translation>选择图片文件夹</translation>
+        </message>
+        <message>
+            <source>Choose the folder of the pictures.</source>
+            <translation>请选择图片文件夹。</translation>
+        </message>
+        <message>
+            <source>Choose a folder</source>
+            <translation>选择文件夹</translation>
+        </message>
+        <message>
+            <source>Files&apos; names begin with</source>
+            <translation>文件名开头</translation>
+        </message>
+        <message>
+            <source>Choose how the files&apos; names begin</source>
+            <translation>选择文件名开头</translation>
+        </message>
+        <message>
+            <source>Say how the files&apos; names begin.</source>
+            <translation>请填写文件名的开头。</translation>
+        </message>
+        <message>
+            <source>Classes as in</source>
+            <translation>类别沿用</translation>
+        </message>
+        <message>
+            <source>Choose the file of classes</source>
+            <translation>选择类别文件</translation>
+        </message>
+        <message>
+            <source>The -classes.txt of another set; empty: by name</source>
+            <translation>另一数据集的 -classes.txt；留空：按名称排列</translation>
+        </message>
+        <message>
+            <source>Height and width</source>
+            <translation>高和宽</translation>
+        </message>
+        <message>
+            <source>Height</source>
+            <translation>高</translation>
+        </message>
+        <message>
+            <source>Width</source>
+            <translation>宽</translation>
+        </message>
+        <message>
+            <source>Grey</source>
+            <translation>灰度</translation>
+        </message>
+        <message>
+            <source>Leave out damaged pictures</source>
+            <translation>跳过损坏的图片</translation>
+        </message>
+        <message>
+            <source>Browse…</source>
+            <translation>浏览…</translation>
+        </message>
+        <message>
+            <source>Save as</source>
+            <translation>另存为</translation>
+        </message>
+        <message>
+            <source>Choose a file</source>
+            <translation>选择文件</translation>
         </message>
     </context>
     <context>
@@ -11827,6 +12198,14 @@ its last lines:
             <translation>%1 × %2 的图像</translation>
         </message>
         <message>
+            <source>images of %1 × %2 in color</source>
+            <translation>%1 × %2 的彩色图像</translation>
+        </message>
+        <message>
+            <source>images of %1 × %2 with %3 channels</source>
+            <translation>%1 × %2 的图像，%3 个通道</translation>
+        </message>
+        <message>
             <source>rows (numbers: %1, categories: %2)</source>
             <translation>表格行（数值：%1，类别：%2）</translation>
         </message>
@@ -12960,6 +13339,72 @@ its last lines:
         <message>
             <source>CO2 equivalent</source>
             <translation>二氧化碳当量</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::RebalanceDialog</name>
+        <message>
+            <source>Computing …</source>
+            <translation>正在计算…</translation>
+        </message>
+        <message>
+            <source>By steps %1 to %2 the batch is divided well: the ranks compute about equally long.</source>
+            <translation>依据第 %1 至 %2 步，批次划分得当：各 rank 的计算时间大致相等。</translation>
+        </message>
+        <message>
+            <source>By steps %1 to %2 a step takes %3, and would take about %4.</source>
+            <translation>依据第 %1 至 %2 步，每步耗时 %3，划分后约为 %4。</translation>
+        </message>
+        <message>
+            <source>Divide the batch by speed</source>
+            <translation>按速度划分批次</translation>
+        </message>
+        <message>
+            <source>Ranks that compute a sample faster get more of the batch. The run takes a checkpoint and continues from it so.</source>
+            <translation>计算样本较快的 rank 分得批次中较多的样本。该运行会先保存检查点，然后按此划分继续。</translation>
+        </message>
+        <message>
+            <source>Divide</source>
+            <translation>划分</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
+        <message>
+            <source>Samples of each rank</source>
+            <translation>各 rank 的样本数</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::RebalanceModel</name>
+        <message>
+            <source>Rank</source>
+            <translation>Rank</translation>
+        </message>
+        <message>
+            <source>Node</source>
+            <translation>节点</translation>
+        </message>
+        <message>
+            <source>A sample</source>
+            <translation>每样本</translation>
+        </message>
+        <message>
+            <source>Samples</source>
+            <translation>样本数</translation>
+        </message>
+        <message>
+            <source>Computes</source>
+            <translation>计算时间</translation>
+        </message>
+        <message>
+            <source>Proposed</source>
+            <translation>建议样本数</translation>
+        </message>
+        <message>
+            <source>Would compute</source>
+            <translation>建议的计算时间</translation>
         </message>
     </context>
 </TS>

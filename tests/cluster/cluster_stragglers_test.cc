@@ -124,12 +124,13 @@ class ClusterStragglersTest : public QObject {
   }
   template <typename Plant>
   void planted(QProcess& process, QByteArray& out, const QString& node, const Plant& plant) {
+    const int before = lastStep(out);
     QVERIFY(plant(true));
     QElapsedTimer clock;
     clock.start();
     const QJsonObject slow = next(process, out, "straggler", true);
     qInfo("%s", QJsonDocument(slow).toJson(QJsonDocument::Compact).constData());
-    qInfo("named after %lld ms", clock.elapsed());
+    qInfo("named after %lld ms, %d steps", clock.elapsed(), slow["seen_step"].toInt() - before);
     QVERIFY2(slow["node"] == node || slow["to"] == node, out.right(2000));
     QVERIFY(!slow["to"].toString().isEmpty());
     QVERIFY(slow["bytes_per_second"].toDouble() < 0.3 * slow["usual_bytes_per_second"].toDouble());

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -58,6 +59,14 @@ std::string gzipOf(std::string_view bytes) {
   LOCKSTEP_CHECK(deflate(&stream, Z_FINISH) == Z_STREAM_END);
   out.resize(stream.total_out);
   deflateEnd(&stream);
+  return out;
+}
+
+std::string zstdOf(std::string_view bytes) {
+  std::string out(ZSTD_compressBound(bytes.size()), '\0');
+  const std::size_t size = ZSTD_compress(out.data(), out.size(), bytes.data(), bytes.size(), 3);
+  LOCKSTEP_CHECK(ZSTD_isError(size) == 0);
+  out.resize(size);
   return out;
 }
 

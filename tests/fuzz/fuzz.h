@@ -29,5 +29,6 @@ std::string scratchFolder();
 std::string scratchFile(std::string_view name, std::string_view bytes);
 std::string fileBytes(const std::string& path);
 std::string gzipOf(std::string_view bytes);
+std::string zstdOf(std::string_view bytes);
 
 }  // namespace lockstep::fuzz

@@ -49,13 +49,9 @@ void open(const std::string& imageFile, const std::string& labelFile) {
 std::vector<std::string> seeds() {
   std::string wide = idx({kSamples}, 4 * kSamples);  // labels of 32 bits, most of them too high
   wide[2] = '\x0c';
-  return {images(),
-          labels(),
-          idx({kSamples, 2, 2, 3}, kSamples * 12),
-          gzipOf(images()),
-          gzipOf(labels()),
-          gzipOf("\0") + gzipOf(images()),
-          wide};
+  return {
+      images(),         labels(),         idx({kSamples, 2, 2, 3}, kSamples * 12), gzipOf(images()),
+      gzipOf(labels()), zstdOf(images()), gzipOf("\0") + gzipOf(images()),         wide};
 }
 
 }  // namespace lockstep::fuzz

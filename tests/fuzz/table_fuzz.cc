@@ -14,7 +14,7 @@ std::vector<std::string> seeds() {
   log.rows = 3;
   LOCKSTEP_CHECK(data::writeClickLog(log, path).ok());
   const std::string small = "1\t0.5\t-3\tred\tsmall\n0\t\t1e3\t\tlarge\n1\t-0\t2\tblue\t\n";
-  return {small, "0,1,2,a,b\r\n1,,,,\r\n", gzipOf(small), fileBytes(path)};
+  return {small, "0,1,2,a,b\r\n1,,,,\r\n", gzipOf(small), zstdOf(small), fileBytes(path)};
 }
 
 // Row by row: what a run reads is shown without a problem.

@@ -1,4 +1,4 @@
-// Plain texts, plain and gzip: tokens are bytes, and every sample is within the file.
+// Plain texts, plain, gzip and zstd: tokens are bytes, and every sample is within the file.
 #include "engine/data/dataset.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -6,7 +6,8 @@ namespace lockstep::fuzz {
 
 std::vector<std::string> seeds() {
   const std::string text = "In the beginning God created the heaven and the earth.\n";
-  return {text, gzipOf(text), gzipOf(text) + gzipOf(text)};
+  return {text, gzipOf(text), gzipOf(text) + gzipOf(text), zstdOf(text),
+          zstdOf(text) + zstdOf(text)};
 }
 
 }  // namespace lockstep::fuzz

@@ -326,6 +326,7 @@ struct RunSettings {
   std::string activations = "auto";  // how those are stored then
   bool tf32 = false;
   passes::Optimizer optimizer;
+  std::vector<std::string> frozen;  // parameters
   std::optional<passes::LossScale> lossScale;
   passes::Watch watch;
   std::int64_t bucketBytes = 0;
@@ -347,6 +348,8 @@ inline Result<planner::PlanRequest> planRequestOf(const RunSettings& settings) {
   LOCKSTEP_ASSIGN(request.step,
                   models::build(settings.model, settings.batch / settings.microBatches,
                                 settings.compute, models::Use::kTraining, settings.microBatches));
+  for (ir::Parameter& parameter : request.step.parameters)
+    parameter.frozen = std::ranges::find(settings.frozen, parameter.name) != settings.frozen.end();
   LOCKSTEP_ASSIGN(request.evaluate, models::build(settings.model, settings.evaluateBatch,
                                                   settings.compute, models::Use::kEvaluation));
   request.matmulDtype = settings.matmulDtype;

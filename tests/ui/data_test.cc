@@ -282,6 +282,38 @@ class DataTest : public QObject {
     QCOMPARE(cell(0, 2), QString("0"));
   }
 
+  // The columns of CSV have their names; another choice in the spec shows others.
+  void columnsOfCsv() {
+    QByteArray rows = "size,kind,colour\n";
+    for (int i = 0; i < 50; ++i)
+      rows += QString("%1,%2,\"red, %3\"\n").arg(i).arg(i % 2 ? "dog" : "cat").arg(i).toUtf8();
+    write("rows.tsv", rows);
+    const QString spec =
+        tableSpec("").replace("shape: [2]", "shape: [1]").replace("training:", "%1training:");
+    const char* const csv =
+        "  csv: {label: kind, numbers: [size], categories: [%1], classes: [cat, dog]}\n";
+    open(spec.arg(QString(csv).arg("colour")));
+    QCOMPARE(wrong(), QString());
+    const auto* samples = panel_->samples();
+    const auto header = [&](int column) {
+      return samples->headerData(column, Qt::Horizontal, Qt::DisplayRole).toString();
+    };
+    QCOMPARE(samples->columnCount(), 4);
+    QCOMPARE(header(2), QString("size"));
+    QCOMPARE(header(3), QString("colour"));
+    QCOMPARE(samples->index(3, 3).data().toString(), QString("red, 3"));
+    QCOMPARE(samples->index(3, DataTableModel::kLabel).data().toString(), QString("dog"));
+    QCOMPARE(part<LabelBars>("dataLabels")->text(), QString("0: 25; 1: 25"));
+    type(spec.arg(QString(csv).arg("colours")));
+    QVERIFY2(wrong().contains("its header has no column \"colours\"; it has size, kind, colour"),
+             qPrintable(wrong()));
+    type(spec.arg(QString(csv).arg("kind")));
+    QVERIFY2(wrong().contains("is the label"), qPrintable(wrong()));
+    type(spec.arg(QString(csv).arg("size")));
+    QCOMPARE(wrong(), QString());
+    QCOMPARE(header(3), QString("size"));
+  }
+
   void textsAndBytes() {
     QByteArray text;
     for (int i = 0; i < 100; ++i) text += QString("line %1\n").arg(i).toUtf8();

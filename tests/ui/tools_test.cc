@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <QAction>
+#include <QCheckBox>
 #include <QComboBox>
 #include <QDir>
 #include <QImage>
@@ -12,6 +13,7 @@
 #include <QPointer>
 #include <QProcess>
 #include <QPushButton>
+#include <QSpinBox>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -69,26 +71,50 @@ class ToolsTest : public QObject {
 
   void picturesBecomeADataSet() {
     const QTemporaryDir folder;
+    const QString pictures = folder.filePath("two \"words\" 图");
     for (const char* name : {"cat", "dog"}) {
-      QDir(folder.path()).mkpath(name);
+      QDir(pictures).mkpath(name);
       for (int i = 0; i < 3; ++i) {
         QImage picture(20 + i, 10, QImage::Format_RGB32);
         picture.fill(QColor(40 * i, 90, 200));
-        QVERIFY(picture.save(QString("%1/%2/%3.png").arg(folder.path(), name).arg(i)));
+        QVERIFY(picture.save(QString("%1/%2/%3.png").arg(pictures, name).arg(i)));
       }
     }
+    QFile damaged(pictures + "/cat/damaged.png");
+    QVERIFY(damaged.open(QIODevice::WriteOnly) && damaged.write("no picture") > 0);
+    damaged.close();
     ui::CommandDialog* dialog = open("actionPictures");
     QVERIFY(dialog);
-    QCOMPARE(line(dialog)->text(), QString("lockstep make-data images pictures/train --size 64x64 "
-                                           "--to pictures/train"));
-    line(dialog)->setText(
-        line(dialog)->text().replace("pictures/train", '"' + folder.path() + '"'));
+    // Without a folder nothing runs, and it says what is missing.
+    QTest::mouseClick(button(dialog), Qt::LeftButton);
+    QVERIFY(!dialog->running());
+    QVERIFY2(outcome(dialog).contains("folder"), qPrintable(outcome(dialog)));
+    auto* field = dialog->findChild<QLineEdit*>("picturesFolder");
+    QVERIFY(field->hasFocus());
+    field->setText(pictures);
+    auto* to = dialog->findChild<QLineEdit*>("picturesTo");
+    QCOMPARE(to->text(), pictures);  // beside the folder
+    dialog->findChild<QSpinBox*>("picturesHeight")->setValue(10);
+    dialog->findChild<QSpinBox*>("picturesWidth")->setValue(20);
+    dialog->findChild<QCheckBox*>("picturesSkip")->click();
+    QCOMPARE(QProcess::splitCommand(line(dialog)->text()),
+             (QStringList{"lockstep", "make-data", "images", pictures, "--size", "10x20", "--to",
+                          pictures, "--skip-damaged"}));
     run(dialog);
     QVERIFY2(outcome(dialog).startsWith("Finished"), qPrintable(output(dialog)));
-    QVERIFY2(output(dialog).contains("6 images of 2 classes"), qPrintable(output(dialog)));
-    QVERIFY(QFile::exists(folder.path() + "-images.idx"));
-    for (const char* end : {"-images.idx", "-labels.idx", "-classes.txt"})
-      QFile::remove(folder.path() + end);
+    QVERIFY2(
+        output(dialog).contains("left out") && output(dialog).contains("6 images of 2 classes"),
+        qPrintable(output(dialog)));
+    QVERIFY(QFile::exists(pictures + "-images.idx"));
+    // Another beginning of the names stays while the folder changes.
+    to->clear();
+    QTest::keyClicks(to, folder.filePath("val"));
+    dialog->findChild<QLineEdit*>("picturesClasses")->setText(pictures + "-classes.txt");
+    field->setText(pictures + "/");
+    QCOMPARE(to->text(), folder.filePath("val"));
+    run(dialog);
+    QVERIFY2(outcome(dialog).startsWith("Finished"), qPrintable(output(dialog)));
+    QVERIFY(QFile::exists(folder.filePath("val-labels.idx")));
   }
 
   void onlyLockstepIsRun() {

@@ -9,8 +9,11 @@
 #include <QProcess>
 #include <QProgressBar>
 #include <QPushButton>
+#include <QScrollBar>
+#include <QTextCursor>
 #include <QTimer>
 #include <QVBoxLayout>
+#include <algorithm>
 #include <utility>
 
 #include "ui/theme/theme.h"
@@ -46,7 +49,7 @@ CommandDialog::CommandDialog(std::function<Texts()> texts, const QString& comman
   output_->setReadOnly(true);
   output_->setLineWrapMode(QPlainTextEdit::NoWrap);
   output_->setMaximumBlockCount(kMostLines);
-  output_->setMinimumSize(760, 320);
+  output_->setMinimumSize(760, 200);
   const QFont fixed = Theme::instance().monospace();
   command_->setFont(fixed);
   output_->setFont(fixed);
@@ -62,6 +65,7 @@ CommandDialog::CommandDialog(std::function<Texts()> texts, const QString& comman
   retranslate();
   command_->setCursorPosition(0);
   acceptButton()->setFocus();
+  resize(800, 560);
 }
 
 CommandDialog::~CommandDialog() {
@@ -83,13 +87,8 @@ void CommandDialog::run() {
   process_ = new QProcess(this);
   process_->setProcessChannelMode(QProcess::MergedChannels);
   process_->setStandardInputFile(QProcess::nullDevice());
-  connect(process_, &QProcess::readyRead, this, [this] {
-    // One call for what has come: appending a block each would scroll for every line.
-    QTextCursor end(output_->document());
-    end.movePosition(QTextCursor::End);
-    end.insertText(QString::fromUtf8(process_->readAll()));
-    output_->setTextCursor(end);
-  });
+  decoder_ = QStringDecoder(QStringDecoder::Utf8);
+  connect(process_, &QProcess::readyRead, this, [this] { print(process_->readAll()); });
   connect(process_, &QProcess::errorOccurred, this, [this](QProcess::ProcessError error) {
     if (error == QProcess::FailedToStart) ended(Outcome::kNoStart, 0);
   });
@@ -102,11 +101,37 @@ void CommandDialog::run() {
   process_->start(QCoreApplication::applicationDirPath() + "/lockstep", globals_ + words);
 }
 
+// One call for what has come: appending a block each would scroll for every line. A person who has
+// scrolled up, or chosen a text, is not disturbed.
+void CommandDialog::print(const QByteArray& output) {
+  QScrollBar* bar = output_->verticalScrollBar();
+  const bool follows = bar->value() == bar->maximum();
+  QTextCursor end(output_->document());
+  end.movePosition(QTextCursor::End);
+  end.insertText(decoder_(output));
+  if (follows) bar->setValue(bar->maximum());
+}
+
 void CommandDialog::interrupt() {
   ::kill(static_cast<pid_t>(process_->processId()), SIGINT);
   QTimer::singleShot(kPatienceMs, process_, &QProcess::kill);
   acceptButton()->setEnabled(false);
 }
+
+QString CommandDialog::quoted(const QString& word) {
+  const bool isPlain =
+      std::none_of(word.begin(), word.end(), [](QChar c) { return c.isSpace() || c == u'"'; });
+  return isPlain ? word : '"' + QString(word).replace('"', "\"\"\"") + '"';
+}
+
+QString CommandDialog::command() const { return command_->text(); }
+
+void CommandDialog::setCommand(const QString& command) {
+  command_->setText(command);
+  command_->setCursorPosition(0);
+}
+
+void CommandDialog::tell(const QString& text) { outcomeText_->setText(text); }
 
 void CommandDialog::ended(Outcome outcome, int status) {
   if (process_) process_->deleteLater();

@@ -2,6 +2,7 @@
 // can be edited before it runs. Closing the dialog interrupts it.
 #pragma once
 
+#include <QStringDecoder>
 #include <QStringList>
 #include <functional>
 
@@ -28,11 +29,17 @@ class CommandDialog : public Dialog {
                 std::function<bool()> before, QWidget* parent);
   ~CommandDialog() override;
 
+  // As a word of a command.
+  static QString quoted(const QString& word);
+
   bool running() const { return process_ != nullptr; }
   void accept() override;  // runs the command, or cancels it
 
  protected:
   void retranslate() override;
+  QString command() const;
+  void setCommand(const QString& command);
+  void tell(const QString& text);  // below the output
 
  private:
   enum class Outcome : std::uint8_t {
@@ -45,6 +52,7 @@ class CommandDialog : public Dialog {
   };
 
   void run();
+  void print(const QByteArray& output);
   void interrupt();
   void ended(Outcome outcome, int status);
   void showOutcome();
@@ -57,6 +65,7 @@ class CommandDialog : public Dialog {
   QProgressBar* progress_ = nullptr;
   QLabel* outcomeText_ = nullptr;
   QProcess* process_ = nullptr;  // while it runs
+  QStringDecoder decoder_;       // a character may come in parts
   Outcome outcome_ = Outcome::kNone;
   int status_ = 0;
 };

@@ -252,6 +252,8 @@ QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {
         return tr("Copying data");
       case app::LaunchProgress::Stage::kCheckingData:
         return tr("Checking data");
+      case app::LaunchProgress::Stage::kSettingUp:
+        return tr("Setting up");
       case app::LaunchProgress::Stage::kPreparing:
         return tr("Preparing");
       case app::LaunchProgress::Stage::kStarting:
@@ -274,6 +276,8 @@ QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {
           : tr("%1: waiting for %2 (%3 s)").arg(stage, nodes.join(", ")).arg(progress.seconds);
   for (const app::DataActivity& activity : progress.data)
     text += "; " + messageText(activity.text());
+  for (const auto& [node, command] : progress.commands)
+    text += "; " + tr("%1 runs %2").arg(QString::fromStdString(node), QString::fromStdString(command));
   return text;
 }
 

@@ -46,9 +46,11 @@ QPixmap pictureOf(const app::DataSample& sample, const std::vector<std::int64_t>
 }  // namespace
 
 void DataTableModel::setSamples(app::DataKind kind, std::vector<std::int64_t> shape,
-                                std::vector<app::DataSample> samples) {
+                                std::vector<app::DataSample> samples,
+                                std::vector<std::string> columns) {
   beginResetModel();
   kind_ = kind;
+  columns_ = std::move(columns);
   shape_ = std::move(shape);
   samples_ = std::move(samples);
   endResetModel();
@@ -120,6 +122,8 @@ QVariant DataTableModel::headerData(int section, Qt::Orientation orientation, in
     return kind_ == app::DataKind::kTokens ? tr("Tokens") : isText() ? tr("Text") : tr("Label");
   const std::int64_t numbers = shape_.empty() ? 0 : shape_[0];
   const std::int64_t at = section - 2;
+  if (at < std::ssize(columns_))
+    return QString::fromStdString(columns_[static_cast<std::size_t>(at)]);
   return at < numbers ? tr("n%1", "number of a table").arg(at + 1)
                       : tr("c%1", "category of a table").arg(at - numbers + 1);
 }

@@ -3,6 +3,7 @@
 
 #include <QAbstractTableModel>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "app/runs/data_preview.h"
@@ -20,9 +21,9 @@ class DataTableModel : public QAbstractTableModel {
 
   using QAbstractTableModel::QAbstractTableModel;
 
-  // `shape` is DataPreview::shape().
+  // `shape` and `columns` are those of DataPreview.
   void setSamples(app::DataKind kind, std::vector<std::int64_t> shape,
-                  std::vector<app::DataSample> samples);
+                  std::vector<app::DataSample> samples, std::vector<std::string> columns = {});
   void clear();
   app::DataKind kind() const { return kind_; }
   const std::vector<app::DataSample>& samples() const { return samples_; }
@@ -39,6 +40,7 @@ class DataTableModel : public QAbstractTableModel {
 
   app::DataKind kind_ = app::DataKind::kImages;
   std::vector<std::int64_t> shape_;
+  std::vector<std::string> columns_;
   std::vector<app::DataSample> samples_;
 };
 

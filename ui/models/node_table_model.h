@@ -13,6 +13,7 @@ namespace lockstep::ui {
 
 struct NodeRow {
   int item = 0;  // of the spec's nodes, which may stand for several
+  int part = 0;  // of those
   QString name;
   QString target;  // "user@host:port", or "this machine"
   app::NodeState phase = app::NodeState::DISCONNECTED;

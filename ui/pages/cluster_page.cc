@@ -8,8 +8,10 @@
 #include <QStackedWidget>
 #include <QTableView>
 #include <QToolButton>
+#include <QUndoStack>
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/debug_dialog.h"
@@ -49,7 +51,7 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
 void ClusterPage::buildHead() {
   auto* head = new QHBoxLayout;
   head->setSpacing(kSpaceXs);
-  heading_ = makeLabel("clusterHeading", this);
+  heading_ = new ElidedLabel("clusterHeading", this);
   heading_->setFont(Theme::instance().title());
   badge_ = new StateBadge("clusterState", this);
   connect_ = makeButton("connectButton", "connect", this, "primary");
@@ -207,38 +209,27 @@ Status ClusterPage::addNode(const QString& yaml) {
 void ClusterPage::removeSelected() {
   const QModelIndexList chosen = table_->selectionModel()->selectedRows();
   if (chosen.isEmpty()) return;
-  const int item = nodes_->rows()[chosen.first().row()].item;
-  showStatus(document()->removeItem("nodes", item, removalText(item)));
+  const NodeRow& row = nodes_->rows()[chosen.first().row()];
+  const std::string path = "nodes[" + std::to_string(row.item) + "]";
+  if (document()->spec().nodeNames(path + ".name").size() <= 1)
+    return showStatus(document()->removeItem("nodes", row.item, tr("Remove host")));
+  showStatus(leaveOut(path, static_cast<std::size_t>(row.part)));
 }
 
-// A row may be one of many that are written as one entry.
-int ClusterPage::hostsOf(int item) const {
-  return static_cast<int>(std::ranges::count(nodes_->rows(), item, &NodeRow::item));
-}
-
-QString ClusterPage::writtenName(int item) const {
-  const auto name = document()->spec().value("nodes[" + std::to_string(item) + "].name");
-  return QString::fromStdString(name.value_or(""));
-}
-
-QString ClusterPage::removalText(int item) const {
-  const int hosts = hostsOf(item);
-  return hosts < 2 ? tr("Remove host")
-                   : tr("Remove %1 hosts, %2").arg(hosts).arg(writtenName(item));
-}
-
-// Tells that a row of a range is not removed alone.
-void ClusterPage::nameRemoval() {
-  const QModelIndexList chosen = table_->selectionModel()->selectedRows();
-  const int item = chosen.isEmpty() ? -1 : nodes_->rows()[chosen.first().row()].item;
-  const int hosts = hostsOf(item);
-  if (hosts < 2)
-    setTexts(remove_, tr("Remove"), tr("Remove the selected host from the cluster"));
-  else
-    setTexts(remove_, tr("Remove %1 hosts").arg(hosts),
-             tr("Remove all hosts of %1, which are one entry of the cluster; to remove some, "
-                "change the range in the text")
-                 .arg(writtenName(item)));
+// One of several nodes that an entry stands for. All fields are changed, or none.
+Status ClusterPage::leaveOut(const std::string& path, std::size_t part) {
+  std::vector<std::pair<std::string, QString>> fields;
+  for (const char* field : {".name", ".ssh.host", ".address"}) {
+    const auto before = document()->spec().value(path + field);
+    LOCKSTEP_ASSIGN(const std::string left, document()->spec().withoutNode(path + field, part));
+    if (before && left != *before) fields.emplace_back(path + field, QString::fromStdString(left));
+  }
+  document()->undoStack()->beginMacro(tr("Remove host"));
+  Status status;
+  for (const auto& [field, left] : fields)
+    if (status.ok()) status = document()->setField(field, left, tr("Remove host"));
+  document()->undoStack()->endMacro();
+  return status;
 }
 
 void ClusterPage::preflight() {
@@ -296,6 +287,7 @@ void ClusterPage::addRows(NodeRow row, const std::string& path, QVector<NodeRow>
   const std::vector<std::string> hosts = spec.nodeNames(path + ".ssh.host");
   const auto user = spec.value(path + ".ssh.user");
   for (std::size_t i = 0; i < names.size(); ++i) {
+    row.part = static_cast<int>(i);
     row.name = QString::fromStdString(names[i]);
     row.target = tr("this machine");
     if (!hosts.empty())
@@ -423,7 +415,6 @@ void ClusterPage::refreshState() {
                    tone);
   connect_->setEnabled(total > 0 && connected < total && document()->spec().ok());
   disconnect_->setEnabled(live_ && (connected > 0 || busy));
-  nameRemoval();
   remove_->setEnabled(table_->selectionModel()->hasSelection() && document()->spec().readable());
   preflight_->setEnabled(live_ && connected > 0);
   debug_->setEnabled(!nodeToDebug().isEmpty());
@@ -485,7 +476,7 @@ void ClusterPage::retranslate() {
            tr("Connect every node; the agent is deployed where it is missing"));
   setTexts(disconnect_, tr("Disconnect"), tr("Disconnect all nodes; runs continue"));
   setTexts(add_, tr("Add host"));
-  nameRemoval();
+  setTexts(remove_, tr("Remove"), tr("Remove the selected host from the cluster"));
   setTexts(preflight_, tr("Pre-flight: measure nodes and links"));
   setTexts(debug_, tr("Debug the selected node: processes, kernel messages, a terminal"));
   setTexts(launch_, tr("Launch here…"));

@@ -49,6 +49,7 @@ class ClusterPage : public SpecPage {
   void addHost();  // asks
   Status addNode(const QString& yaml);
   void removeSelected();
+  Status leaveOut(const std::string& path, std::size_t part);
   void preflight();  // measures the connected nodes
   void debugNode();  // the selected one
   // Returns the state of a node from its session.
@@ -69,10 +70,6 @@ class ClusterPage : public SpecPage {
   void placeParts();
   void connectParts();
   void rebuildRows();
-  int hostsOf(int item) const;  // of the spec's nodes
-  QString writtenName(int item) const;
-  QString removalText(int item) const;
-  void nameRemoval();
   void addRows(NodeRow row, const std::string& path, QVector<NodeRow>& rows) const;
   void takeStatus(int node);
   void takeLoad(int node);

@@ -165,8 +165,8 @@ void CostsPanel::read() {
   took_.start();
   const app::StepMatrix& matrix = document_->steps();
   const int span = span_->currentData().toInt();
-  const std::int64_t first = std::max(span == kAllSteps ? 1 : matrix.steps() - span + 1,
-                                      document_->plan().sharesFrom);
+  const std::int64_t first =
+      std::max(span == kAllSteps ? 1 : matrix.steps() - span + 1, document_->plan().sharesFrom);
   auto times = std::make_shared<app::StepTimes>(matrix, first, matrix.steps());
   runInBackground(
       this,

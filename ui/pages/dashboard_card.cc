@@ -143,6 +143,7 @@ void DashboardCard::nameSeries() {
     one.line->name = isShort               ? one.whose
                      : one.whose.isEmpty() ? one.what
                                            : one.whose + kBetween + one.what;
+    if (!one.whose.isEmpty()) one.line->quantity = one.what;
   }
   const MetricInfo info = axesInfo();
   const QString xTitle = info.axis == MetricAxis::kTime    ? tr("time")

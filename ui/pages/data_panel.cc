@@ -188,7 +188,9 @@ QString DataPanel::signature() const {
   };
   for (const char* path :
        {"model", "model.input.shape", "model.input.vocabulary", "model.input.columns",
-        "model.input.categories", "model.loss", "model.classes", "data.format", "data.token_type"})
+        "model.input.categories", "model.loss", "model.classes", "data.format", "data.token_type",
+        "data.csv.label", "data.csv.numbers", "data.csv.categories", "data.csv.classes",
+        "data.csv.separator", "data.csv.no_header", "data.csv.transform"})
     add(path);
   for (const char* part : {"data.train.", "data.evaluate."})
     for (const char* field : {"images", "labels", "text", "table", "tokens", "from", "to",
@@ -272,7 +274,7 @@ void DataPanel::take(Result<std::vector<app::DataSample>> samples) {
   error_.reset();
   for (const app::DataSample& sample : *samples)
     if (sample.problem && !error_) error_ = sample.problem;
-  samples_->setSamples(data_->kind(), data_->shape(), std::move(*samples));
+  samples_->setSamples(data_->kind(), data_->shape(), std::move(*samples), data_->columns());
   if (data_->kind() == DataKind::kImages) return;
   // As wide as the first rows need; a text takes the rest.
   table_->horizontalHeader()->setStretchLastSection(data_->kind() != DataKind::kRows);
@@ -366,6 +368,14 @@ void DataPanel::cancel() {
 
 // ---- What is shown.
 
+// `shape`: height, width and, where the file has them, channels.
+QString DataPanel::imagesText(const std::vector<std::int64_t>& shape) {
+  const std::int64_t channels = shape.size() > 2 ? shape[2] : 1;
+  if (channels == 1) return tr("images of %1 × %2").arg(shape[0]).arg(shape[1]);
+  if (channels == 3) return tr("images of %1 × %2 in color").arg(shape[0]).arg(shape[1]);
+  return tr("images of %1 × %2 with %3 channels").arg(shape[0]).arg(shape[1]).arg(channels);
+}
+
 QString DataPanel::factsText() const {
   if (document_->kind() != app::SpecKind::kRun)
     return tr("A model in a file of its own names no data.");
@@ -374,7 +384,7 @@ QString DataPanel::factsText() const {
   QString of;
   switch (data_->kind()) {
     case DataKind::kImages:
-      of = tr("images of %1 × %2").arg(shape[0]).arg(shape[1]);
+      of = imagesText(shape);
       break;
     case DataKind::kRows:
       of = tr("rows (numbers: %1, categories: %2)").arg(shape[0]).arg(shape[1]);

@@ -82,6 +82,7 @@ class DataPanel : public QWidget {
   void fail(const Error& error);
   void refresh();
   void showProgress();
+  static QString imagesText(const std::vector<std::int64_t>& shape);
   QString factsText() const;
 
   SpecDocument* document_;

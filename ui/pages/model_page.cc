@@ -64,7 +64,7 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
 
 void ModelPage::buildHead() {
   auto* head = new QHBoxLayout;
-  heading_ = makeLabel("modelHeading", this);
+  heading_ = new ElidedLabel("modelHeading", this);
   heading_->setFont(Theme::instance().title());
   launch_ = makeButton("modelLaunchButton", "play", this, "primary");
   head->addWidget(heading_);

@@ -76,7 +76,7 @@ RunPage::~RunPage() {
 void RunPage::buildHead() {
   auto* head = new QHBoxLayout;
   head->setSpacing(kSpaceS);
-  heading_ = makeLabel("runHeading", this);
+  heading_ = new ElidedLabel("runHeading", this);
   badge_ = new StateBadge("runState", this);
   runId_ = new ElidedLabel("runId", this, "muted");
   stop_ = makeButton("stopButton", "stop", this);

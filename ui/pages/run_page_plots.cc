@@ -270,9 +270,11 @@ void RunPage::placeSeries(const QString& qname) {
   if (document_->ofProgram() && name != "loss" && !qname.startsWith("node/") &&
       !qname.startsWith("rank/"))
     return placeValue(name);
-  const auto add = [&](PlotView* plot, const QString& shown, int color) {
+  const auto add = [&](PlotView* plot, const QString& shown, int color,
+                       const QString& quantity = {}) {
     const auto line = document_->series(name);
     line->name = shown;
+    line->quantity = quantity;
     if (color >= 0) line->colorIndex = color;  // else the plot's
     if (std::find(plot->series().begin(), plot->series().end(), line) == plot->series().end()) {
       plot->addSeries(line);
@@ -310,15 +312,14 @@ void RunPage::placeSeries(const QString& qname) {
              (qname.endsWith("/net_in") || qname.endsWith("/net_out") ||
               qname.endsWith("/loopback"))) {
     const QString what = qname.section('/', 2, 2);
-    add(network_,
-        nodeOf() + " " +
-            (what == "net_in"    ? tr("in")
-             : what == "net_out" ? tr("out")
-                                 : tr("loopback")),
-        -1);
+    const QString quantity = what == "net_in"    ? tr("in")
+                             : what == "net_out" ? tr("out")
+                                                 : tr("loopback");
+    add(network_, nodeOf() + " " + quantity, -1, quantity);
   } else if (qname.startsWith("node/") &&
              (qname.endsWith("/disk_read") || qname.endsWith("/disk_write"))) {
-    add(disk_, nodeOf() + " " + (qname.endsWith("read") ? tr("read") : tr("written")), -1);
+    const QString quantity = qname.endsWith("read") ? tr("read") : tr("written");
+    add(disk_, nodeOf() + " " + quantity, -1, quantity);
   }
 }
 
@@ -397,7 +398,8 @@ void RunPage::placeGpuSeries(const QString& name) {
         figure == QString(one.figure) + "_in" || figure == QString(one.figure) + "_out";
     if (figure != one.figure && !traffic) continue;
     const auto line = document_->series(name.toStdString());
-    line->name = !traffic ? gpu : gpu + ' ' + (figure.endsWith("_in") ? tr("in") : tr("out"));
+    if (traffic) line->quantity = figure.endsWith("_in") ? tr("in") : tr("out");
+    line->name = traffic ? gpu + ' ' + line->quantity : gpu;
     const auto& there = one.plot->series();
     if (std::find(there.begin(), there.end(), line) == there.end()) one.plot->addSeries(line);
     if (!one.card->isHidden()) return;

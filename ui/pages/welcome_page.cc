@@ -65,6 +65,25 @@ WelcomePage::WelcomePage(QWidget* parent) : Page("welcomePage", "welcome", paren
   layout->addWidget(heading_);
   layout->addWidget(text_);
 
+  makeStart();
+  // Beside each other, so that a low window has room for several rows of each list.
+  auto* parts = new QHBoxLayout;
+  parts->setSpacing(kSpaceL);
+  parts->addWidget(start_, 7);
+  parts->addLayout(makeLists(), 5);
+  layout->addLayout(parts, 1);
+
+  auto* row2 = new QHBoxLayout;
+  row2->addStretch(1);
+  row2->addWidget(centre, 100);
+  row2->addStretch(1);
+  body()->addLayout(row2, 1);
+  connectParts();
+  restyle();
+  retranslate();
+}
+
+void WelcomePage::makeStart() {
   start_ = new Card("welcomeStart", this);
   auto* grid = new QGridLayout;
   grid->setHorizontalSpacing(kSpaceL);
@@ -92,16 +111,10 @@ WelcomePage::WelcomePage(QWidget* parent) : Page("welcomePage", "welcome", paren
   }
   grid->setColumnStretch(1, 1);
   start_->body()->addLayout(grid);
-  layout->addWidget(start_);
+  start_->body()->addStretch(1);
+}
 
-  layout->addLayout(makeLists(), 1);
-
-  auto* row2 = new QHBoxLayout;
-  row2->addStretch(1);
-  row2->addWidget(centre, 100);
-  row2->addStretch(1);
-  body()->addLayout(row2, 1);
-
+void WelcomePage::connectParts() {
   for (QListView* list : {exampleList_, recentList_}) {
     const auto openIndex = [this](const QModelIndex& index) {
       Q_EMIT openFile(index.data(kPathRole).toString());
@@ -115,8 +128,6 @@ WelcomePage::WelcomePage(QWidget* parent) : Page("welcomePage", "welcome", paren
   connect(open_, &QPushButton::clicked, this, &WelcomePage::openWanted);
   connect(learn_, &QPushButton::clicked, this, &WelcomePage::learnWanted);
   connect(&Theme::instance(), &Theme::changed, this, &WelcomePage::restyle);
-  restyle();
-  retranslate();
 }
 
 QLayout* WelcomePage::makeLists() {
@@ -132,10 +143,10 @@ QLayout* WelcomePage::makeLists() {
   noRecent_->setAlignment(Qt::AlignTop);
   recent_->body()->addWidget(noRecent_);
   recent_->body()->addWidget(recentList_);
-  auto* lists = new QHBoxLayout;
+  auto* lists = new QVBoxLayout;
   lists->setSpacing(kSpaceL);
-  lists->addWidget(examples_, 1);
-  lists->addWidget(recent_, 1);
+  lists->addWidget(examples_, 3);
+  lists->addWidget(recent_, 2);
   return lists;
 }
 

@@ -38,7 +38,9 @@ class WelcomePage : public Page {
   void retranslate() override;
 
  private:
+  void makeStart();
   QLayout* makeLists();
+  void connectParts();
   void restyle();
   QString home_;
   QLabel* heading_ = nullptr;

@@ -18,9 +18,9 @@ LegendBar::LegendBar(QWidget* parent) : QWidget(parent) {
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
 }
 
-void LegendBar::setEntries(const QStringList& spreadParts, const QString& about,
+void LegendBar::setEntries(std::vector<Part> parts, const QString& about,
                            std::vector<std::shared_ptr<Series>> series) {
-  parts_ = spreadParts;
+  parts_ = std::move(parts);
   about_ = about;
   setAccessibleDescription(about);
   series_ = std::move(series);
@@ -35,13 +35,19 @@ void LegendBar::setValues(const QStringList& values) {
 }
 
 const Series* LegendBar::seriesOf(int index) const {
-  if (index < parts_.size()) return nullptr;
-  return series_[static_cast<std::size_t>(index - parts_.size())].get();
+  const auto at = static_cast<std::size_t>(index);
+  return at < parts_.size() ? nullptr : series_[at - parts_.size()].get();
 }
 
 const QString& LegendBar::entryName(int index) const {
   const Series* series = seriesOf(index);
-  return series != nullptr ? series->name : parts_[index];
+  return series != nullptr ? series->name : parts_[static_cast<std::size_t>(index)].name;
+}
+
+QStringList LegendBar::entryNames() const {
+  QStringList out;
+  for (int i = 0; i < count(); ++i) out << entryName(i);
+  return out;
 }
 
 QString LegendBar::entryText(int index) const {
@@ -99,8 +105,12 @@ void LegendBar::paintMark(QPainter& painter, const Entry& entry) const {
   const Theme& theme = Theme::instance();
   const Series* series = seriesOf(entry.index);
   const int middle = entry.rect.center().y();
-  const QColor color = series == nullptr ? spreadColor(static_cast<SpreadPart>(entry.index))
-                       : series->visible ? theme.series(series->colorIndex)
+  const auto partColor = [&] {
+    const Part& part = parts_[static_cast<std::size_t>(entry.index)];
+    return spreadColor(part.part, part.spread);
+  };
+  const QColor color = series == nullptr ? partColor()
+                       : series->visible ? theme.series(series->shownColor())
                                          : theme.color("border");
   if (series != nullptr && series->dashed) {
     painter.setPen(QPen(color, 2, Qt::DotLine));
@@ -137,8 +147,8 @@ void LegendBar::paintEvent(QPaintEvent*) {
 void LegendBar::mousePressEvent(QMouseEvent* event) {
   for (const auto& entry : layoutEntries()) {
     if (!entry.rect.contains(event->position().toPoint())) continue;
-    if (entry.index >= parts_.size())
-      Q_EMIT clicked(series_[static_cast<std::size_t>(entry.index - parts_.size())]);
+    const auto at = static_cast<std::size_t>(entry.index);
+    if (at >= parts_.size()) Q_EMIT clicked(series_[at - parts_.size()]);
     return;
   }
 }

@@ -1,5 +1,5 @@
 // LegendBar: the names of a plot's series with their colours and the value under the crosshair.
-// Before them the parts of a spread.
+// Before them the parts of a spread, or several spreads.
 #pragma once
 
 #include <QWidget>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ui/plots/series.h"
+#include "ui/plots/spread.h"
 
 namespace lockstep::ui {
 
@@ -14,11 +15,20 @@ class LegendBar : public QWidget {
   Q_OBJECT
 
  public:
+  struct Part {
+    QString name;
+    int spread = 0;  // of the plot
+    SpreadPart part = SpreadPart::kMedian;
+    bool operator==(const Part&) const = default;
+  };
+
   explicit LegendBar(QWidget* parent = nullptr);
 
-  // `spreadParts` has texts for the parts of a spread, or none; `about` says what it shows.
-  void setEntries(const QStringList& spreadParts, const QString& about,
+  // `about` says what spreads show.
+  void setEntries(std::vector<Part> parts, const QString& about,
                   std::vector<std::shared_ptr<Series>> series);
+  const std::vector<Part>& parts() const { return parts_; }
+  QStringList entryNames() const;
   void setValues(const QStringList& values);  // one an entry, or none
   int wantedWidth() const;                    // of all names, each with a value
   QSize sizeHint() const override { return {200, minimumSizeHint().height()}; }
@@ -38,13 +48,13 @@ class LegendBar : public QWidget {
     QRect rect;
   };
   std::vector<Entry> layoutEntries() const;
-  int count() const { return static_cast<int>(parts_.size() + std::ssize(series_)); }
+  int count() const { return static_cast<int>(parts_.size() + series_.size()); }
   const Series* seriesOf(int index) const;  // nullptr: a part of a spread
   const QString& entryName(int index) const;
   QString entryText(int index) const;
   void paintMark(QPainter& painter, const Entry& entry) const;
 
-  QStringList parts_;
+  std::vector<Part> parts_;
   QString about_;
   std::vector<std::shared_ptr<Series>> series_;
   QStringList values_;

@@ -284,7 +284,9 @@ void PlotView::frame() {
 void PlotView::paintAgain() {
   if (!dirty_ || !isSeen()) return;
   dirty_ = false;
-  if (linesChanged_ || isSpread_ != (lines_->spreadLines() > 0)) refreshLegend();
+  if (linesChanged_) refreshLegend();
+  lines_->regroup();
+  if (spreadParts() != legend_->parts()) nameLines();  // lines were hidden or shown
   refreshEmpty();
   if (stack_->currentWidget() == table_) {
     tableModel_->refresh();

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "ui/plots/legend_bar.h"
 #include "ui/plots/picture_file.h"
 #include "ui/plots/plot_group.h"
 #include "ui/plots/pyramid.h"
@@ -30,7 +31,6 @@ class QToolButton;
 
 namespace lockstep::ui {
 
-class LegendBar;
 class SeriesPlottable;
 class SeriesTableModel;
 
@@ -120,9 +120,11 @@ class PlotView : public QWidget {
   void placeLegend();  // beside the title where it has room, else in a line of its own
   // Where many lines are drawn as their spread.
   std::shared_ptr<Series> spreadLine(const QString& name) const;
+  void nameLines();
   void refreshMarks();  // the lines that are kept, and the one under the pointer
   std::vector<std::shared_ptr<Series>> namedLines() const;  // in the legend
-  QStringList spreadTexts() const;
+  std::vector<LegendBar::Part> spreadParts() const;
+  QString spreadAbout() const;
   QStringList spreadValues(double x) const;
   void pointAt(QPointF pixel);
   void keep(const QString& name);
@@ -137,6 +139,7 @@ class PlotView : public QWidget {
   QStringList keptNames_;  // in the order of the clicks; the same in all plots of the group
   std::vector<std::shared_ptr<Series>> kept_;  // those of them that are here
   std::shared_ptr<Series> hovered_;
+  std::vector<std::shared_ptr<Series>> marked_;  // all of those, while they have a colour for it
   QPointF pressedAt_;
   QString clicked_;  // the line that the last click kept or let go
   QCPLayer* crosshairLayer_ = nullptr;
@@ -167,7 +170,6 @@ class PlotView : public QWidget {
   bool sorted_ = false, chosen_ = false, refit_ = true;  // chosen_: an x range, without a group
   bool linesChanged_ = false;  // legend and table do not have all of them yet
   bool awaitsTurn_ = false;    // of the frame clock
-  bool isSpread_ = false;      // as the legend says
   bool dirty_ = true, fromZero_ = false, fitting_ = false;
 };
 

@@ -170,16 +170,15 @@ void PlotView::showCursor(double x, bool visible) {
 void PlotView::showCrosshair(double x, bool visible, const QString& line) {
   if (visible && !isSeen()) return;
   visible = visible && sampleCount() > 0;
-  hovered_ = visible && isSpread_ ? spreadLine(line) : nullptr;
+  hovered_ = visible ? spreadLine(line) : nullptr;
   refreshMarks();
   crosshair_->setVisible(visible);
   crosshairText_->setVisible(visible);
-  QStringList values;
+  QStringList values = spreadValues(x);
   double sampleX = x;  // of the sample the values are of
   if (visible) {
     placeUpright(crosshair_, x);
     std::size_t most = 0;
-    if (isSpread_) values = spreadValues(x);
     for (const auto& series : namedLines()) {
       const Pyramid& samples = series->shown(x, x);
       const auto at = samples.nearest(x);
@@ -190,7 +189,7 @@ void PlotView::showCrosshair(double x, bool visible, const QString& line) {
       values << (at < 0 ? QString() : valueText(samples.y(static_cast<std::size_t>(at))));
     }
   }
-  legend_->setValues(values);
+  legend_->setValues(visible ? values : QStringList());
   QString ofLine;
   if (hovered_) {
     const Pyramid& samples = hovered_->shown(x, x);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ui/plots/legend_bar.h"
 #include "ui/plots/plot_view.h"
 #include "ui/plots/series_plottable.h"
 
@@ -49,13 +50,10 @@ int PlotView::drawLegend(QPainter* painter, int width) const {
     painter->setPen(theme.color("text"));
     painter->drawText(at.adjusted(kMark, 0, kMark, 0), Qt::AlignLeft | Qt::AlignVCenter, name);
   };
-  if (isSpread_) {
-    const QStringList parts = spreadTexts();
-    for (int i = 0; i < kSpreadParts; ++i)
-      add(parts[i], spreadColor(static_cast<SpreadPart>(i)), false);
-  }
+  for (const LegendBar::Part& one : legend_->parts())
+    add(one.name, spreadColor(one.part, one.spread), false);
   for (const auto& series : namedLines())
-    if (series->visible) add(series->name, theme.series(series->colorIndex), series->dashed);
+    if (series->visible) add(series->name, theme.series(series->shownColor()), series->dashed);
   return any ? (row + 1) * kLegendRow : 0;
 }
 

@@ -25,7 +25,7 @@ void Series::appendAhead(double x, double y) {
 
 void Series::dropAhead() {
   if (!ahead_) return;
-  ++revision_;
+  ++replaced_;
   raw_.truncate(ahead_->size);
   smooth_.truncate(ahead_->size);
   average_ = ahead_->average;
@@ -33,7 +33,7 @@ void Series::dropAhead() {
 }
 
 void Series::clear() {
-  ++revision_;
+  revision_.change();
   ahead_.reset();
   detail_.reset();
   raw_.clear();
@@ -75,12 +75,12 @@ void Series::thin() {
   raw_.keep(kept);
   if (smoothed()) smooth_.keep(kept);
   thinned_ = true;
-  ++revision_;
+  revision_.change();
 }
 
 void Series::setDetail(double from, double to, Pyramid samples, bool exact) {
   detail_ = Detail{from, to, std::move(samples), exact};
-  ++revision_;
+  revision_.change();
 }
 
 bool Series::wantsDetail(double from, double to, int pixels) const {
@@ -105,7 +105,7 @@ void Series::appendSmooth(double x, double y) {
 
 void Series::setSmoothing(double weight) {
   weight_ = weight;
-  ++revision_;
+  revision_.change();
   smooth_.clear();
   average_ = {};
   if (!smoothed()) return;

@@ -3,6 +3,7 @@
 
 #include <QColor>
 #include <QString>
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -10,6 +11,24 @@
 #include "ui/plots/pyramid.h"
 
 namespace lockstep::ui {
+
+// A number that no other revision has, not even of a copy: what is cached by it is never taken for
+// something else. Threads: any.
+class Revision {
+ public:
+  Revision() = default;
+  Revision(const Revision&) : Revision() {}
+  Revision& operator=(const Revision&) {
+    change();
+    return *this;
+  }
+  void change() { value_ = ++last_; }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  inline static std::atomic<std::uint64_t> last_ = 0;
+  std::uint64_t value_ = ++last_;
+};
 
 class Series {
  public:
@@ -24,8 +43,13 @@ class Series {
   void clear();
   void setSmoothing(double weight);  // 0…<1, of the past; smoothed anew
   bool smoothed() const { return smoothable_ && weight_ > 0; }
-  // Another one after every change but a sample that was appended.
-  std::uint64_t revision() const { return revision_; }
+  // Another one after every change but that of samples after the first settled() ones. No other
+  // series has or had it.
+  std::uint64_t revision() const { return revision_.value(); }
+  // Samples that stay: all but those of appendAhead().
+  std::size_t settled() const { return ahead_ ? ahead_->size : raw_.size(); }
+  // How often samples of appendAhead() were replaced.
+  std::uint64_t replaced() const { return replaced_; }
   const Pyramid& raw() const { return raw_; }
   const Pyramid& shown() const { return smoothed() ? smooth_ : raw_; }
 
@@ -45,8 +69,12 @@ class Series {
     return smoothed() ? smooth_ : raw(from, to);
   }
 
+  int shownColor() const { return markColor.value_or(colorIndex); }
+
   QString name;
+  QString quantity;  // "sent", where a plot has several: many lines of each are a spread of its own
   int colorIndex = 0;
+  std::optional<int> markColor;  // while it is drawn by itself on a spread
   bool visible = true;
   bool dashed = false;  // a prediction beside its measurement
   bool dots = false;    // few samples: marks too
@@ -68,7 +96,8 @@ class Series {
     Average average;
   };
   std::optional<Ahead> ahead_;
-  std::uint64_t revision_ = 0;
+  Revision revision_;
+  std::uint64_t replaced_ = 0;
   std::size_t limit_ = std::numeric_limits<std::size_t>::max();
   bool thinned_ = false;
   struct Detail {

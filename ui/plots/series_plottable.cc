@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <utility>
 
 #include "ui/theme/theme.h"
 
@@ -59,8 +61,12 @@ QVector<QPolygonF> clipped(const QPolygonF& line, const QRectF& area) {
 
 // Their shares of the line's colour, on the ground.
 constexpr double kSpreadShade[kSpreadParts] = {1, 0.42, 0.17};
+// Of a part that lies on the one before it: both are seen together as above.
+constexpr double kSpreadAlpha[kSpreadParts] = {1, 1 - (1 - 0.42) / (1 - 0.17), 0.17};
+constexpr int kSpreadColors[SeriesPlottable::kMostSpreads] = {0, 5, 2};
 
-bool isOfSpread(const Series& line) { return line.visible && !line.dots && !line.dashed; }
+bool isSpreadable(const Series& line) { return !line.dots && !line.dashed; }
+bool isSeen(const Series& line) { return line.visible && isSpreadable(line); }
 
 constexpr double kHalo = 4.5;  // pixels, the width of a line's edge
 // Pixels of antialiased line, all series together, that are drawn quickly enough; a corner costs as
@@ -69,9 +75,11 @@ constexpr double kLineLength = 60'000, kCorner = 5;
 
 }  // namespace
 
-QColor spreadColor(SpreadPart part) {
+int spreadLineColor(int spread) { return kSpreadColors[spread]; }
+
+QColor spreadColor(SpreadPart part, int spread) {
   const Theme& theme = Theme::instance();
-  const QColor line = theme.series(0), ground = theme.color("base");
+  const QColor line = theme.series(spreadLineColor(spread)), ground = theme.color("base");
   const double share = kSpreadShade[static_cast<int>(part)];
   const auto mix = [&](double a, double b) {
     return static_cast<float>(share * a + (1 - share) * b);
@@ -117,10 +125,42 @@ QCPRange SeriesPlottable::getValueRange(bool& found, QCP::SignDomain, const QCPR
   return yRange(mKeyAxis->range());
 }
 
-std::size_t SeriesPlottable::spreadLines() const {
-  const auto count = static_cast<std::size_t>(std::count_if(
-      series_.begin(), series_.end(), [](const auto& line) { return isOfSpread(*line); }));
-  return count > kMostLines ? count : 0;
+void SeriesPlottable::regroup() {
+  std::vector<SpreadLines> now;
+  std::size_t count = 0;
+  const auto ofQuantity = [&](const QString& quantity) -> SpreadLines& {
+    for (SpreadLines& one : now)
+      if (one.quantity == quantity) return one;
+    return now.emplace_back(SpreadLines{quantity, {}, {}});
+  };
+  for (const auto& line : series_) {
+    if (!isSeen(*line)) continue;
+    ofQuantity(line->quantity).lines.push_back(line);
+    ++count;
+  }
+  if (count <= kMostLines) now.clear();
+  isOne_ = now.size() > kMostSpreads;
+  if (isOne_) {
+    now = {SpreadLines{}};
+    std::copy_if(series_.begin(), series_.end(), std::back_inserter(now[0].lines),
+                 [](const auto& line) { return isSeen(*line); });
+  }
+  const std::size_t share = kMostLines / std::max<std::size_t>(now.size(), 1);
+  std::erase_if(now, [&](const SpreadLines& one) { return one.lines.size() <= share; });
+  for (SpreadLines& one : now)
+    for (SpreadLines& before : spreads_)
+      if (before.quantity == one.quantity) one.spread = std::move(before.spread);
+  spreads_ = std::move(now);
+  alone_.clear();
+  std::copy_if(series_.begin(), series_.end(), std::back_inserter(alone_),
+               [&](const auto& line) { return !isOfSpread(*line); });
+}
+
+bool SeriesPlottable::isOfSpread(const Series& line) const {
+  if (spreads_.empty() || !isSpreadable(line)) return false;
+  return std::any_of(spreads_.begin(), spreads_.end(), [&](const SpreadLines& one) {
+    return isOne_ || one.quantity == line.quantity;
+  });
 }
 
 std::shared_ptr<Series> SeriesPlottable::nearest(QPointF pixel) const {
@@ -128,7 +168,7 @@ std::shared_ptr<Series> SeriesPlottable::nearest(QPointF pixel) const {
   std::shared_ptr<Series> found;
   double least = std::numeric_limits<double>::infinity();
   for (const auto& line : series_) {
-    if (!isOfSpread(*line)) continue;
+    if (!line->visible || !isOfSpread(*line)) continue;
     const Pyramid& samples = line->shown(x, x);
     const auto at = samples.nearest(x);
     if (at < 0) continue;
@@ -141,76 +181,31 @@ std::shared_ptr<Series> SeriesPlottable::nearest(QPointF pixel) const {
   return found;
 }
 
-// Those that the spread is of, or the others.
-SeriesPlottable::Lines SeriesPlottable::visible(bool ofSpread) const {
-  Lines out;
-  for (const auto& line : series_)
-    if (line->visible && isOfSpread(*line) == ofSpread) out.push_back(line);
-  return out;
-}
-
 void SeriesPlottable::draw(QCPPainter* painter) {
   if (mKeyAxis->axisRect()->rect().isEmpty()) return;
-  const bool spread = spreadLines() > 0;
-  if (spread)
-    drawSpread(*painter);
-  else
-    spread_.clear();
-  const Lines lines = spread ? visible(false) : series_;
-  if (lines.empty()) return;
+  regroup();
+  drawSpreads(*painter);
+  if (alone_.empty()) return;
   if (painter->modes().testFlag(QCPPainter::pmVectorized))
-    drawVector(*painter, lines);
+    drawVector(*painter, alone_);
   else
-    drawImage(*painter, lines);
+    drawImage(*painter, alone_);
 }
 
-// A stretch reaches to the next one; the median is at least a line.
-void SeriesPlottable::drawSpread(QPainter& painter) {
-  const QRectF area = mKeyAxis->axisRect()->rect();
+// Of several, the medians lie on all bands.
+void SeriesPlottable::drawSpreads(QPainter& painter) {
+  if (spreads_.empty()) return;
   const QCPRange keys = mKeyAxis->range();
-  const bool logX = mKeyAxis->scaleType() == QCPAxis::stLogarithmic;
-  const bool logY = mValueAxis->scaleType() == QCPAxis::stLogarithmic;
-  const double pixels = std::max(1.0, area.width());
-  spread_.update(visible(true),
-                 {keys.lower, keys.upper,
-                  (logX ? std::log10(keys.upper / keys.lower) : keys.size()) / pixels, logX});
-  const auto toX = [&](double x) {
-    return std::clamp(mKeyAxis->coordToPixel(x), area.left(), area.right());
-  };
-  // Out of sight it has no height.
-  const auto toY = [&](double y, double shift) {
-    if (logY && y <= 0) return area.bottom();
-    return std::clamp(mValueAxis->coordToPixel(y) + shift, area.top(), area.bottom());
-  };
-  const auto& all = spread_.stretches();
-  const auto fill = [&](SpreadPart which, MinMax Spread::Stretch::*values, double more) {
-    painter.setBrush(spreadColor(which));
-    QPolygonF upper, lower;
-    double lastTop = 0, lastBottom = 0;
-    const auto flush = [&] {
-      std::reverse(lower.begin(), lower.end());
-      painter.drawPolygon(upper + lower);
-      upper.clear();
-      lower.clear();
-    };
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const bool ends = i + 1 == all.size() || all[i + 1].index > all[i].index + 1;
-      const double left = toX(spread_.begin(all[i]));
-      const double right = toX(ends ? spread_.end(all[i]) : spread_.begin(all[i + 1]));
-      if (right > area.left() && left < area.right()) {
-        double top = toY((all[i].*values).max, -more);
-        double bottom = toY((all[i].*values).min, more);
-        const double ownTop = top, ownBottom = bottom;
-        if (!upper.isEmpty()) {  // no step is apart from the one before
-          top = std::min(top, lastBottom);
-          bottom = std::max(bottom, lastTop);
-        }
-        lastTop = ownTop;
-        lastBottom = ownBottom;
-        upper << QPointF(left, top) << QPointF(right, top);
-        lower << QPointF(left, bottom) << QPointF(right, bottom);
-      }
-      if (ends) flush();
+  const bool log = mKeyAxis->scaleType() == QCPAxis::stLogarithmic;
+  const double pixels = std::max<double>(1, mKeyAxis->axisRect()->width());
+  const double pixel = (log ? std::log10(keys.upper / keys.lower) : keys.size()) / pixels;
+  for (SpreadLines& one : spreads_)
+    one.spread.update(one.lines, {keys.lower, keys.upper, pixel, log});
+  const auto fill = [&](SpreadPart part, MinMax Spread::Stretch::*values, double more) {
+    for (std::size_t i = 0; i < spreads_.size(); ++i) {
+      QColor color = Theme::instance().series(spreadLineColor(static_cast<int>(i)));
+      color.setAlphaF(static_cast<float>(kSpreadAlpha[static_cast<int>(part)]));
+      drawSpreadPart(painter, spreads_[i].spread, color, values, more);
     }
   };
   painter.save();
@@ -220,6 +215,51 @@ void SeriesPlottable::drawSpread(QPainter& painter) {
   fill(SpreadPart::kMiddle, &Spread::Stretch::middle, 0);
   fill(SpreadPart::kMedian, &Spread::Stretch::median, 1);
   painter.restore();
+}
+
+// A stretch reaches to the next one; the median is at least a line, `more` pixels around its
+// values.
+void SeriesPlottable::drawSpreadPart(QPainter& painter, const Spread& spread, const QColor& color,
+                                     MinMax Spread::Stretch::*values, double more) const {
+  const QRectF area = mKeyAxis->axisRect()->rect();
+  const bool logY = mValueAxis->scaleType() == QCPAxis::stLogarithmic;
+  const auto toX = [&](double x) {
+    return std::clamp(mKeyAxis->coordToPixel(x), area.left(), area.right());
+  };
+  // Out of sight it has no height.
+  const auto toY = [&](double y, double shift) {
+    if (logY && y <= 0) return area.bottom();
+    return std::clamp(mValueAxis->coordToPixel(y) + shift, area.top(), area.bottom());
+  };
+  painter.setBrush(color);
+  QPolygonF upper, lower;
+  double lastTop = 0, lastBottom = 0;
+  const auto flush = [&] {
+    std::reverse(lower.begin(), lower.end());
+    painter.drawPolygon(upper + lower);
+    upper.clear();
+    lower.clear();
+  };
+  const auto& all = spread.stretches();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool ends = i + 1 == all.size() || all[i + 1].index > all[i].index + 1;
+    const double left = toX(spread.begin(all[i]));
+    const double right = toX(ends ? spread.end(all[i]) : spread.begin(all[i + 1]));
+    if (right > area.left() && left < area.right()) {
+      double top = toY((all[i].*values).max, -more);
+      double bottom = toY((all[i].*values).min, more);
+      const double ownTop = top, ownBottom = bottom;
+      if (!upper.isEmpty()) {  // no step is apart from the one before
+        top = std::min(top, lastBottom);
+        bottom = std::max(bottom, lastTop);
+      }
+      lastTop = ownTop;
+      lastBottom = ownBottom;
+      upper << QPointF(left, top) << QPointF(right, top);
+      lower << QPointF(left, bottom) << QPointF(right, bottom);
+    }
+    if (ends) flush();
+  }
 }
 
 bool SeriesPlottable::isShort(const Lines& lines) const {
@@ -267,7 +307,7 @@ void SeriesPlottable::drawImage(QCPPainter& painter, const Lines& lines) {
   };
   for (const auto& s : lines) {
     if (!s->visible || !s->smoothed()) continue;
-    QColor shadow = theme.series(s->colorIndex);
+    QColor shadow = theme.series(s->shownColor());
     shadow.setAlpha(theme.isDark() ? 85 : 70);
     one(*s, s->raw(keys.lower, keys.upper), shadow, 1.0);
   }
@@ -276,7 +316,7 @@ void SeriesPlottable::drawImage(QCPPainter& painter, const Lines& lines) {
     for (const auto& s : lines) {
       if (!s->visible || s->dots != dots) continue;
       if (dots || edged_) one(*s, s->shown(keys.lower, keys.upper), theme.color("base"), kHalo);
-      one(*s, s->shown(keys.lower, keys.upper), theme.series(s->colorIndex), 1.7);
+      one(*s, s->shown(keys.lower, keys.upper), theme.series(s->shownColor()), 1.7);
     }
   }
   painter.drawImage(area.topLeft(), image_);
@@ -326,14 +366,14 @@ void SeriesPlottable::drawVector(QPainter& painter, const Lines& lines) const {
   };
   for (const auto& s : lines) {
     if (!s->visible || !s->smoothed()) continue;
-    QColor shadow = theme.series(s->colorIndex);
+    QColor shadow = theme.series(s->shownColor());
     shadow.setAlpha(70);
     one(*s, s->raw(keys.lower, keys.upper), shadow, 0.8);
   }
   for (const bool dots : {false, true})
     for (const auto& s : lines)
       if (s->visible && s->dots == dots)
-        one(*s, s->shown(keys.lower, keys.upper), theme.series(s->colorIndex), 1.5);
+        one(*s, s->shown(keys.lower, keys.upper), theme.series(s->shownColor()), 1.5);
 }
 
 void SeriesPlottable::drawLines(QPainter& painter, const Pyramid& data, const QColor& color,

@@ -3,7 +3,7 @@
 // lost and the cost follows the width of the plot; where they are sparse, antialiased lines, unless
 // they are very long. In a
 // vector picture all are lines, within the axes. More lines than can be told apart are drawn as
-// their spread.
+// their spread, those of each quantity as one.
 #pragma once
 
 #include "ui/plots/custom_plot.h"
@@ -16,10 +16,15 @@
 
 namespace lockstep::ui {
 
-// Of a spread, from what is drawn last to what is drawn first.
-enum class SpreadPart { kMedian, kMiddle, kAll };
-inline constexpr int kSpreadParts = 3;
-QColor spreadColor(SpreadPart part);  // as it is seen
+QColor spreadColor(SpreadPart part, int spread = 0);  // of that one in a plot, as it is seen
+int spreadLineColor(int spread);                      // index of the theme's series
+
+// The lines of one quantity that are drawn as their spread.
+struct SpreadLines {
+  QString quantity;
+  std::vector<std::shared_ptr<Series>> lines;
+  Spread spread;  // as last drawn
+};
 
 class SeriesPlottable : public QCPAbstractPlottable {
   Q_OBJECT
@@ -27,13 +32,16 @@ class SeriesPlottable : public QCPAbstractPlottable {
  public:
   SeriesPlottable(QCPAxis* keyAxis, QCPAxis* valueAxis);
 
-  // With more visible lines than that they are drawn as their spread. Predictions and series of few
-  // samples are not among them: they are always drawn each by itself.
-  static constexpr std::size_t kMostLines = 64;
+  // With more visible lines than that each quantity with more than its share of them is drawn as a
+  // spread; with many quantities, all lines as one. Predictions and series of few samples are not
+  // among them: they are always drawn each by itself.
+  static constexpr std::size_t kMostLines = 64, kMostSpreads = 3;
 
   std::vector<std::shared_ptr<Series>>& series() { return series_; }
-  std::size_t spreadLines() const;                  // 0: each line is drawn
-  const Spread& spread() const { return spread_; }  // as last drawn
+  // Decides what is drawn as a spread, after lines have come, gone, or been shown or hidden.
+  void regroup();
+  const std::vector<SpreadLines>& spreads() const { return spreads_; }  // none: each line is drawn
+  bool isOfSpread(const Series& line) const;                            // if it is visible
   // The line of a spread whose sample is nearest to a pixel; nullptr: there is none.
   std::shared_ptr<Series> nearest(QPointF pixel) const;
   void setEdged(bool on) { edged_ = on; }  // each line with an edge in the colour of the ground
@@ -50,10 +58,11 @@ class SeriesPlottable : public QCPAbstractPlottable {
 
  private:
   using Lines = std::vector<std::shared_ptr<Series>>;
-  Lines visible(bool ofSpread) const;
   bool isShort(const Lines& lines) const;
   void drawImage(QCPPainter& painter, const Lines& lines);
-  void drawSpread(QPainter& painter);
+  void drawSpreads(QPainter& painter);
+  void drawSpreadPart(QPainter& painter, const Spread& spread, const QColor& color,
+                      MinMax Spread::Stretch::*values, double more) const;
   void drawLines(QPainter& painter, const Pyramid& data, const QColor& color, double width,
                  bool dashed, bool dots, QPointF origin) const;
   void drawVector(QPainter& painter, const Lines& lines) const;
@@ -61,7 +70,9 @@ class SeriesPlottable : public QCPAbstractPlottable {
                 QPointF origin, double ratio) const;
 
   Lines series_;
-  Spread spread_;
+  std::vector<SpreadLines> spreads_;
+  bool isOne_ = false;  // spread, of all quantities
+  Lines alone_;         // those of no spread
   QImage image_;
   bool edged_ = false;
 };

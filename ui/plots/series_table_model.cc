@@ -7,11 +7,39 @@
 namespace lockstep::ui {
 
 void SeriesTableModel::setSeries(std::vector<std::shared_ptr<Series>> series) {
-  beginResetModel();
-  series_ = std::move(series);
-  const Series* base = longest();
-  rows_ = base ? static_cast<int>(base->raw().size()) : 0;
-  endResetModel();
+  std::size_t there = 0;  // of those before, in their order
+  for (const auto& one : series)
+    if (there < series_.size() && series_[there] == one) ++there;
+  if (there == 0 || there < series_.size()) {
+    beginResetModel();
+    series_ = std::move(series);
+    const Series* base = longest();
+    rows_ = base ? static_cast<int>(base->raw().size()) : 0;
+    endResetModel();
+    return;
+  }
+  const Series* before = longest();
+  insertSeries(series);
+  refresh();
+  Q_EMIT headerDataChanged(Qt::Horizontal, 1, columnCount() - 1);
+  if (rows_ > 0 && longest() != before)
+    Q_EMIT dataChanged(index(0, 0), index(rows_ - 1, columnCount() - 1));
+}
+
+// `series`: those that are here, in their order, with new ones between them.
+void SeriesTableModel::insertSeries(const std::vector<std::shared_ptr<Series>>& series) {
+  for (std::size_t begin = 0, end = 0; begin < series.size(); begin = end + 1) {
+    const std::shared_ptr<Series> next = begin < series_.size() ? series_[begin] : nullptr;
+    end = begin;
+    while (end < series.size() && series[end] != next) ++end;
+    if (begin == end) continue;
+    beginInsertColumns({}, static_cast<int>(begin) + 1, static_cast<int>(end));
+    const auto from = series.begin();
+    series_.insert(series_.begin() + static_cast<std::ptrdiff_t>(begin),
+                   from + static_cast<std::ptrdiff_t>(begin),
+                   from + static_cast<std::ptrdiff_t>(end));
+    endInsertColumns();
+  }
 }
 
 void SeriesTableModel::setXTitle(const QString& title) {

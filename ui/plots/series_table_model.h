@@ -16,6 +16,7 @@ class SeriesTableModel : public QAbstractTableModel {
  public:
   using QAbstractTableModel::QAbstractTableModel;
 
+  // Series that were there keep their columns, selected or scrolled to, if their order is the same.
   void setSeries(std::vector<std::shared_ptr<Series>> series);
   void setXTitle(const QString& title);
   void refresh();  // takes up what was appended since
@@ -27,6 +28,7 @@ class SeriesTableModel : public QAbstractTableModel {
 
  private:
   const Series* longest() const;
+  void insertSeries(const std::vector<std::shared_ptr<Series>>& series);
 
   std::vector<std::shared_ptr<Series>> series_;
   QString xTitle_;

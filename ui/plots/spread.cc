@@ -38,25 +38,28 @@ bool Spread::takeLines(const std::vector<std::shared_ptr<Series>>& lines, const 
   for (std::size_t i = 0; i < lines.size(); ++i) {
     Line& line = lines_[i];
     const Pyramid* shown = &lines[i]->shown(view.lower, view.upper);
-    if (line.series == lines[i].get() && line.shown == shown &&
-        line.revision == lines[i]->revision())
-      continue;
+    if (line.shown == shown && line.revision == lines[i]->revision()) continue;
     same = false;
     const Pyramid* raw = &lines[i]->raw(view.lower, view.upper);
-    line = {lines[i].get(), shown, raw != shown ? raw : nullptr, lines[i]->revision(), 0, 0};
+    line = {shown, raw != shown ? raw : nullptr, lines[i]->revision()};
   }
   return same;
 }
 
 // Of the stretches made: the one with a line's last sample before the new ones, from which it goes
 // on to them.
-std::int64_t Spread::firstChanged() {
+std::int64_t Spread::firstChanged(const std::vector<std::shared_ptr<Series>>& lines) {
   std::int64_t first = last_ + 1;
-  for (Line& line : lines_) {
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    Line& line = lines_[i];
     const std::size_t size = line.shown->size();
-    if (size > line.seen)
-      first = std::min(first, indexOf(line.shown->x(line.seen > 0 ? line.seen - 1 : 0)));
+    const bool replaced = line.replaced != lines[i]->replaced();
+    const std::size_t same = std::min(replaced ? line.settled : line.seen, size);
+    if (size > 0 && (replaced || size > same))
+      first = std::min(first, indexOf(line.shown->x(same > 0 ? same - 1 : 0)));
     line.seen = size;
+    line.settled = lines[i]->settled();
+    line.replaced = lines[i]->replaced();
   }
   return std::max(first, first_);
 }
@@ -76,7 +79,7 @@ void Spread::update(const std::vector<std::shared_ptr<Series>>& lines, const Vie
     first_ = lower;
     last_ = first_ - 1;
   }
-  make(firstChanged(), std::max(last_, upper));
+  make(firstChanged(lines), std::max(last_, upper));
 }
 
 void Spread::make(std::int64_t from, std::int64_t to) {

@@ -1,8 +1,8 @@
 // Spread: what many lines do together, for plots with more lines than can be told apart. x is cut
 // into stretches; for each it holds the range of all values and quartiles over the lines. A line
 // without a sample in a stretch takes part with its value between the samples around it. When
-// samples are appended only the last stretches are made again, so that the cost of a live plot
-// follows what is new. Threads: one.
+// samples are appended or the last ones replaced, only the stretches from there on are made again,
+// so that the cost of a live plot follows what is new. Threads: one.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,10 @@
 #include "ui/plots/series.h"
 
 namespace lockstep::ui {
+
+// From what is drawn last to what is drawn first.
+enum class SpreadPart { kMedian, kMiddle, kAll };
+inline constexpr int kSpreadParts = 3;
 
 class Spread {
  public:
@@ -44,19 +48,20 @@ class Spread {
 
  private:
   struct Line {
-    const Series* series = nullptr;
     const Pyramid* shown = nullptr;
     const Pyramid* raw = nullptr;  // of the same samples, if `shown` is smoothed
     std::uint64_t revision = 0;
-    std::size_t seen = 0;  // samples
-    std::size_t at = 0;    // while stretches are made
+    // As last seen: samples, those of them that stay, and how often others were replaced.
+    std::size_t seen = 0, settled = 0;
+    std::uint64_t replaced = 0;
+    std::size_t at = 0;  // while stretches are made
   };
   double xOf(std::int64_t index) const;
   std::int64_t indexOf(double x) const;
   double widthFor(const View& view) const;
   // Whether the lines are the same and have only got more samples.
   bool takeLines(const std::vector<std::shared_ptr<Series>>& lines, const View& view);
-  std::int64_t firstChanged();
+  std::int64_t firstChanged(const std::vector<std::shared_ptr<Series>>& lines);
   void make(std::int64_t from, std::int64_t to);
   void makeOne(std::int64_t index);
 

@@ -5,14 +5,17 @@
 #include <QCursor>
 #include <QEvent>
 #include <QHBoxLayout>
+#include <QHelpEvent>
 #include <QPainter>
 #include <QScrollArea>
 #include <QStyle>
 #include <QToolButton>
+#include <QToolTip>
 #include <QVBoxLayout>
 #include <algorithm>
 
 #include "ui/theme/error_text.h"
+#include "ui/theme/tool_tip.h"
 
 namespace lockstep::ui {
 
@@ -54,12 +57,20 @@ ElidedLabel::ElidedLabel(const QString& objectName, QWidget* parent, const char*
   if (role) setProperty("role", role);
 }
 QSize ElidedLabel::minimumSizeHint() const { return {0, QLabel::minimumSizeHint().height()}; }
+QRect ElidedLabel::room() const { return contentsRect().adjusted(std::max(0, indent()), 0, 0, 0); }
 void ElidedLabel::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   painter.setPen(palette().color(foregroundRole()));
-  const QRect room = contentsRect().adjusted(std::max(0, indent()), 0, 0, 0);
-  painter.drawText(room, Qt::AlignVCenter | Qt::AlignLeft,
-                   fontMetrics().elidedText(text(), Qt::ElideRight, room.width()));
+  painter.drawText(room(), Qt::AlignVCenter | Qt::AlignLeft,
+                   fontMetrics().elidedText(text(), Qt::ElideRight, room().width()));
+}
+bool ElidedLabel::event(QEvent* event) {
+  if (event->type() == QEvent::ToolTip && toolTip().isEmpty() &&
+      fontMetrics().horizontalAdvance(text()) > room().width()) {
+    QToolTip::showText(static_cast<QHelpEvent*>(event)->globalPos(), toolTipText(text()), this);
+    return true;
+  }
+  return QLabel::event(event);
 }
 
 QScrollArea* scrolled(QWidget* inner, QWidget* parent) {

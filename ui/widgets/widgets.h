@@ -24,7 +24,8 @@ QPushButton* makeButton(const QString& objectName, const char* icon, QWidget* pa
                         const char* role = nullptr);
 QToolButton* makeToolButton(const QString& objectName, const char* icon, QWidget* parent);
 QLabel* makeLabel(const QString& objectName, QWidget* parent, const char* role = nullptr);
-// A label of one line that elides its text, so that it does not widen the window.
+// A label of one line that elides its text, so that it does not widen the window. Where it does,
+// the tool tip has all of it.
 class ElidedLabel : public QLabel {
   Q_OBJECT
  public:
@@ -33,6 +34,10 @@ class ElidedLabel : public QLabel {
 
  protected:
   void paintEvent(QPaintEvent* event) override;
+  bool event(QEvent* event) override;
+
+ private:
+  QRect room() const;
 };
 
 // Allows a window lower than the inner widget's least height.

@@ -31,6 +31,7 @@
 #include "ui/theme/format.h"
 #include "ui/theme/language.h"
 #include "ui/theme/message_text.h"
+#include "ui/theme/tool_tip.h"
 #include "ui/widgets/widgets.h"
 #include "ui/window/command_palette.h"
 
@@ -39,6 +40,7 @@ namespace {
 
 constexpr int kRunsInNavigator = 60;
 constexpr int kDocumentsLeast = 340;
+constexpr int kWidestTab = 280;  // pixels, of its text
 
 }  // namespace
 
@@ -60,7 +62,7 @@ MainWindow::MainWindow(StudioOptions options)
   tabs_->setDocumentMode(true);
   tabs_->setTabsClosable(true);
   tabs_->setMovable(true);
-  tabs_->setElideMode(Qt::ElideNone);  // names stay whole; more than fit are scrolled
+  tabs_->setElideMode(Qt::ElideNone);  // more than fit are scrolled
   tabs_->setUsesScrollButtons(true);
   // A page with a message on it may ask for more than a low window has: its tables give way, not
   // the status bar.
@@ -239,10 +241,13 @@ void MainWindow::refreshTitles() {
     const auto same = std::count_if(all.begin(), all.end(),
                                     [&](Page* other) { return other->title() == page->title(); });
     const QString detail = page->titleDetail();
-    tabs_->setTabText(i, same > 1 && !detail.isEmpty()
+    const QString text = same > 1 && !detail.isEmpty()
                              ? QString::fromUtf8("%1 — %2").arg(page->title(), detail)
-                             : page->title());
-    tabs_->setTabToolTip(i, page->filePath().isEmpty() ? detail : page->filePath());
+                             : page->title();
+    const QString shown = tabs_->fontMetrics().elidedText(text, Qt::ElideMiddle, kWidestTab);
+    tabs_->setTabText(i, QString(shown).replace('&', "&&"));  // no shortcut
+    const QString place = page->filePath().isEmpty() ? detail : page->filePath();
+    tabs_->setTabToolTip(i, toolTipText(shown == text ? place : text + '\n' + place));
   }
   Page* page = currentPage();
   setWindowTitle(page ? tr("%1 – Lockstep").arg(page->title()) : tr("Lockstep"));

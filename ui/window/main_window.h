@@ -111,6 +111,7 @@ class MainWindow : public QMainWindow {
   void makeToolActions();
   void makeWindowActions();
   void openCommand(std::function<CommandDialog::Texts()> texts, QString command);
+  QStringList commandGlobals() const;
   void makeMenus();
   void makeDocks();
   void makeStatusBar();

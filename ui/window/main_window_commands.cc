@@ -22,6 +22,7 @@
 #include "ui/dialogs/about_dialog.h"
 #include "ui/dialogs/alert_rules_dialog.h"
 #include "ui/dialogs/command_dialog.h"
+#include "ui/dialogs/pictures_dialog.h"
 #include "ui/dialogs/preferences_dialog.h"
 #include "ui/models/alert_model.h"
 #include "ui/models/navigator_model.h"
@@ -192,15 +193,9 @@ void MainWindow::makeToolActions() {
         "doctor");
   });
   command("actionPictures", QT_TR_NOOP("&Pictures to a data set…"), "table", {}, [this] {
-    openCommand(
-        [] {
-          return CommandDialog::Texts{
-              tr("Pictures to a data set"),
-              tr("Makes files of images and labels of a folder of JPEG and PNG pictures, with one "
-                 "folder in it for each class. Write the folder, the size of the images and the "
-                 "beginning of the files' names into the command.")};
-        },
-        "make-data images pictures/train --size 64x64 --to pictures/train");
+    auto* dialog = new PicturesDialog(commandGlobals(), this);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->open();
   });
 }
 
@@ -210,16 +205,18 @@ void MainWindow::openCommand(std::function<CommandDialog::Texts()> texts, QStrin
   if (command.contains("%1")) {
     model = qobject_cast<ModelPage*>(currentPage());
     if (model && model->filePath().isEmpty()) model.clear();
-    command = command.arg(!model                            ? QString("fashion-mlp")
-                          : model->filePath().contains(' ') ? '"' + model->filePath() + '"'
-                                                            : model->filePath());
+    command =
+        command.arg(model ? CommandDialog::quoted(model->filePath()) : QString("fashion-mlp"));
   }
   auto* dialog = new CommandDialog(
-      std::move(texts), "lockstep " + command,
-      {"--home", QString::fromStdString(workspace_->home().root)},
+      std::move(texts), "lockstep " + command, commandGlobals(),
       [model] { return !model || !model->isModified() || model->save(); }, this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->open();
+}
+
+QStringList MainWindow::commandGlobals() const {
+  return {"--home", QString::fromStdString(workspace_->home().root)};
 }
 
 void MainWindow::makeWindowActions() {

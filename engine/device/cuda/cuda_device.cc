@@ -88,8 +88,11 @@ class CudaDevice final : public Device {
     if (result != CUDA_SUCCESS) {
       std::size_t free = 0, total = 0;
       driver_.cuMemGetInfo(&free, &total);
-      Error error = makeError(Code::kResourceExhausted, "cannot allocate {} MiB of {} memory",
-                              size >> 20, where == Where::kDevice ? "GPU" : "pinned");
+      Error error;
+      error.code = Code::kResourceExhausted;
+      error.what = where == Where::kDevice
+                       ? message("cannot allocate {} MiB of GPU memory", size >> 20)
+                       : message("cannot allocate {} MiB of pinned memory", size >> 20);
       error.why = message("{}; {} of {} MiB of the GPU are free", driver_.text(result), free >> 20,
                           total >> 20);
       error.next =

@@ -2,6 +2,7 @@
 #include <QDir>
 #include <QFile>
 #include <QJsonArray>
+#include <QProcess>
 #include <QTest>
 
 #include <random>
@@ -37,6 +38,71 @@ QStringList imageFiles(const Cli& cli) {
         << QString("data.%1.labels=%2").arg(part, names);
   return out;
 }
+
+// Writes records of tf.train.Example into a folder, by Python's protobuf.
+constexpr const char* kRecordWriter = R"python(
+import gzip, struct, sys
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="t", syntax="proto3")
+def message(name, *fields):
+    one = file.message_type.add(name=name)
+    for number, (field, kind, label) in enumerate(fields, 1):
+        added = one.field.add(name=field, number=number, label=label)
+        if isinstance(kind, str):
+            added.type, added.type_name = 11, kind
+        else:
+            added.type = kind
+    return one
+message("BytesList", ("value", 12, 3))
+message("FloatList", ("value", 2, 3))
+message("Int64List", ("value", 3, 3))
+feature = message("Feature", ("bytes_list", ".t.BytesList", 1), ("float_list", ".t.FloatList", 1),
+                  ("int64_list", ".t.Int64List", 1))
+features = message("Features", ("feature", ".t.Features.FeatureEntry", 3))
+entry = features.nested_type.add(name="FeatureEntry")
+entry.options.map_entry = True
+entry.field.add(name="key", number=1, type=9, label=1)
+entry.field.add(name="value", number=2, type=11, type_name=".t.Feature", label=1)
+message("Example", ("features", ".t.Features", 1))
+pool = descriptor_pool.DescriptorPool()
+pool.Add(file)
+Example = message_factory.MessageFactory(pool).GetPrototype(pool.FindMessageTypeByName("t.Example"))
+table = []
+for i in range(256):
+    for _ in range(8):
+        i = i >> 1 ^ (0x82f63b78 if i & 1 else 0)
+    table.append(i)
+def masked(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc = table[(crc ^ byte) & 255] ^ crc >> 8
+    crc ^= 0xffffffff
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xa282ead8) & 0xffffffff)
+def write(name, opened, examples):
+    with opened(sys.argv[1] + "/" + name, "wb") as out:
+        for features in examples:
+            example = Example()
+            for key, values in features.items():
+                one = example.features.feature[key]
+                if isinstance(values[0], bytes):
+                    one.bytes_list.value.extend(values)
+                elif isinstance(values[0], float):
+                    one.float_list.value.extend(values)
+                else:
+                    one.int64_list.value.extend(values)
+            data = example.SerializeToString()
+            length = struct.pack("<Q", len(data))
+            out.write(length + masked(length) + data + masked(data))
+def row(i):
+    out = {"y": [i % 2], "x": [float(i), i % 2 - .5]}
+    if i % 2 == 0:
+        out["kind"] = [b'k "%d"' % (i % 5)]
+    return out
+write("a.tfrecord", open, map(row, range(60)))
+write("b.tfrecord.gz", gzip.open, map(row, range(60, 100)))
+write("pictures.tfrecord", open, [{"y": [1], "image": [b"\xff\xd8\xff"]}, {"y": [0]}])
+write("uneven.tfrecord", open, [{"x": [1, 2]}, {"x": [1]}])
+)python";
 
 }  // namespace
 
@@ -110,6 +176,139 @@ class CliDataTest : public QObject {
     QVERIFY2(skipped.exit == 0 && skipped.err.contains("left out: ") &&
                  skipped.out.contains("72 images"),
              skipped.text());
+  }
+
+  // A CSV file with names, quotes and an own separator is shown and trained on; with zstd as
+  // without.
+  void csvIsTrainedOn() {
+    const Cli cli;
+    QByteArray rows = "\"id\";kind;size;\"weight, kg\";colour\n";
+    for (int i = 0; i < 160; ++i)
+      rows += QString("%1;%2;%3;%4;\"c\"\"%5\"\"\"\n")
+                  .arg(i)
+                  .arg(i % 2 == 0 ? "cat" : "\"dog, big\"")
+                  .arg(i % 2 == 0 ? 10 + i % 5 : 100 + i % 9)
+                  .arg(i % 7 == 0 ? QString() : QString::number(i % 3))
+                  .arg(i % 4)
+                  .toUtf8();
+    cli.write("pets.csv", rows);
+    QCOMPARE(QProcess::execute("zstd", {"-q", cli.path("pets.csv"), "-o", cli.path("pets.zst")}),
+             0);
+    const QString spec = cli.write(
+        "m.yaml",
+        "version: 1\nmodel:\n  classes: 2\n  input: {shape: [2], columns: 1, categories: 20}\n"
+        "  layers:\n    - {name: t, inputs: [categories], embedding: {units: 2}}\n"
+        "    - {name: j, inputs: [input, t], concat: {}}\n    - dense: {units: 2}\n"
+        "  loss: cross-entropy\ndata:\n  train: {table: pets.csv, to: 0.75}\n"
+        "  evaluate: {table: pets.csv, from: 0.75}\n"
+        "  csv: {label: kind, numbers: [size, \"weight, kg\"], categories: [colour],\n"
+        "        classes: [cat, \"dog, big\"], separator: \";\"}\n"
+        "training: {batch: 10, epochs: 5, optimizer: {kind: adam, learning_rate: 0.05}}\n");
+    const CliResult shown = cli.run({"data", "show", spec, "--count", "2", "--check"});
+    QVERIFY2(shown.exit == 0 && shown.out.contains("120 samples: rows") &&
+                 shown.out.contains("columns: size, weight, kg, colour") &&
+                 shown.out.contains("labels: 0×60 1×60") &&
+                 shown.out.contains("#1  label dog, big  101 1 c\"1\""),
+             shown.text());
+    const CliResult json = cli.run({"data", "show", spec, "--json"});
+    QCOMPARE(json.first("data")["columns"].toArray(), (QJsonArray{"size", "weight, kg", "colour"}));
+    const auto losses = [&](const QStringList& more) {
+      const CliResult run =
+          cli.run(QStringList{"run", spec, "--local", "2", "--no-benchmark", "--json"} + more);
+      if (run.exit != 0) qWarning() << run.text();
+      QList<double> out;
+      for (const QJsonObject& epoch : run.all("epoch"))
+        out << epoch["loss"].toDouble() << epoch["eval_loss"].toDouble()
+            << epoch["eval_accuracy"].toDouble();
+      return out;
+    };
+    const QList<double> plain = losses({});
+    QVERIFY(plain.size() == 15 && plain.back() > 0.95);
+    QCOMPARE(
+        losses({"--set", "data.train.table=pets.zst", "--set", "data.evaluate.table=pets.zst"}),
+        plain);
+
+    const auto refused = [&](const QString& set, const char* says) {
+      const CliResult result = cli.run({"data", "show", spec, "--set", set});
+      const CliResult run = cli.run({"plan", spec, "--set", set});
+      QVERIFY2(run.exit == 2 && run.text().contains(says), run.text());
+    };
+    refused("data.csv.numbers=[size]", "data.csv.numbers names 1 columns");
+    refused("data.csv.categories=[]", "data.csv.categories names 0 columns");
+    refused("data.csv.label=size", "is the label");
+    refused("data.csv.label=", "label is missing");
+    refused("data.csv.classes=[cat]", "has 1 texts");
+    refused("data.csv.classes=[cat, cat]", "listed twice");
+    refused("data.csv.separator=;;", "one ASCII character");
+    refused("data.csv.transform=sqrt", "log");
+    cli.write("pets.csv", rows + "160;cat;5;1;red;6\n");
+    const CliResult line = cli.run({"run", spec, "--local", "1", "--no-benchmark"});
+    QVERIFY2(line.exit != 0 && line.text().contains("pets.csv") &&
+                 line.text().contains("line 162: it has 6 columns, the first row has 5"),
+             line.text());
+  }
+
+  // Records as Python's protobuf writes them become a table; Parquet needs pyarrow, and says so.
+  void tablesOfOtherFormats() {
+    const Cli cli;
+    QProcess python;
+    python.start("/usr/bin/python3", {"-c", kRecordWriter, cli.path("")});
+    QVERIFY(python.waitForFinished(-1));
+    QVERIFY2(python.exitCode() == 0, python.readAllStandardError().constData());
+    const auto make = [&](const QStringList& files, const QStringList& more = {}) {
+      QStringList words{"make-data", "table"};
+      for (const QString& file : files) words << cli.path(file);
+      return cli.run(words + QStringList{"--to", cli.path("t.csv")} + more);
+    };
+    const CliResult made = make({"a.tfrecord", "b.tfrecord.gz"}, {"--json"});
+    QVERIFY2(made.exit == 0 && made.onlyJson, made.text());
+    QCOMPARE(made.first("table")["rows"].toInt(), 100);
+    QCOMPARE(made.first("table")["columns"].toArray(), (QJsonArray{"kind", "x.0", "x.1", "y"}));
+    QFile csv(cli.path("t.csv"));
+    QVERIFY(csv.open(QIODevice::ReadOnly));
+    QCOMPARE(csv.readLine(), QByteArray("kind,x.0,x.1,y\n"));
+    QCOMPARE(csv.readLine(), QByteArray("\"k \"\"0\"\"\",0,-0.5,0\n"));
+    QCOMPARE(csv.readLine(), QByteArray(",1,0.5,1\n"));
+    const QString spec = cli.write(
+        "m.yaml",
+        "version: 1\nmodel:\n  classes: 2\n  input: {shape: [2], columns: 1, categories: 9}\n"
+        "  layers:\n    - {name: t, inputs: [categories], embedding: {units: 2}}\n"
+        "    - {name: j, inputs: [input, t], concat: {}}\n    - dense: {units: 2}\n"
+        "data:\n  train: {table: t.csv}\n  evaluate: {table: t.csv}\n"
+        "  csv: {label: y, numbers: [x.0, x.1], categories: [kind]}\ntraining: {batch: 10}\n");
+    const CliResult run = cli.run({"run", spec, "--local", "1", "--no-benchmark"});
+    QVERIFY2(run.exit == 0, run.text());
+    const CliResult two = make({"a.tfrecord"}, {"--columns", "y,kind"});
+    QVERIFY2(two.out.contains("60 rows in ") && two.out.contains("columns: y, kind"), two.text());
+
+    QFile records(cli.path("a.tfrecord"));
+    QVERIFY(records.open(QIODevice::ReadOnly));
+    const QByteArray all = records.readAll();
+    cli.write("cut", all.chopped(3));
+    cli.write("bad", all.left(20) + "x" + all.mid(21));
+    cli.write("text", "y,a\n1,2\n3,4\n");
+    cli.write("a.parquet", "PAR1, it says");
+    const QString bare = cli.write("python", "#!/bin/sh\nexec /usr/bin/python3 -S -I \"$@\"\n");
+    QFile::setPermissions(bare, QFile::ReadOwner | QFile::ExeOwner);
+    for (const auto& [result, says] :
+         {std::pair<CliResult, QByteArray>(make({"cut"}), "record 59: the file ends within it"),
+          {make({"bad"}), "record 0: its content does not fit its checksum"},
+          {make({"text"}), "neither Parquet nor TFRecord"},
+          {make({"none"}), "none"},
+          {make({"a.tfrecord", "a.parquet"}), "different formats"},
+          {make({"pictures.tfrecord"}), "\"image\" is not a text"},
+          {make({"uneven.tfrecord"}), "\"x\" has 1 values, and 2 before"},
+          {make({"a.tfrecord"}, {"--columns", "y,z"}), "no record has a feature \"z\""},
+          {make({"a.parquet"}, {"--python", bare}), "No module named 'pyarrow'"},
+          {make({"a.parquet"}, {"--python", bare}), "pip install pyarrow"},
+          {make({"a.parquet"}, {"--python", "/nowhere/python"}), "there is no program"},
+          {cli.run({"make-data", "table", cli.path("a.tfrecord")}), "--to is missing"},
+          {cli.run({"make-data", "table", cli.path("a.tfrecord"), "--to", cli.path("a.tfrecord")}),
+           "would be replaced"}})
+      QVERIFY2(result.exit != 0 && result.text().contains(says), result.text());
+    for (const QString& left : QDir(cli.path("")).entryList(QDir::Files))
+      QVERIFY2(!left.contains(".part"), qPrintable(left));
+    QVERIFY(make({"pictures.tfrecord"}, {"--columns", "y"}).exit == 0);
   }
 
   void imagesAreShown() {

@@ -116,6 +116,40 @@ class StragglersTest : public QObject {
     }
   }
 
+  // A link at a fraction of its rate needs no long look: a second and a half.
+  void aVerySlowLinkIsNamedSoon() {
+    for (unsigned seed = 1; seed <= 200; ++seed) {
+      Network network(2 + static_cast<int>(seed % 7), seed);
+      LinkWatch watch;
+      for (int i = 0; i < 10; ++i) network.pass(watch);
+      const int from = network.any(), to = network.next(from);
+      network.slow(from, to, 0.01 + 0.04 * network.uniform());
+      int named = 0;
+      for (; named < 12 && !watch.slowest(); ++named) network.pass(watch);
+      QVERIFY2(named <= LinkWatch::kSamples, qPrintable(QString("%1: %2").arg(seed).arg(named)));
+      QVERIFY(watch.slowest()->from == nameOf(from) && watch.slowest()->to == nameOf(to));
+    }
+  }
+
+  // What is slow for a second, as when other work has the cores, is no slow link.
+  void aLinkThatIsSlowForAMomentIsNotNamed() {
+    for (unsigned seed = 1; seed <= 200; ++seed) {
+      Network network(2 + static_cast<int>(seed % 7), seed);
+      LinkWatch watch;
+      for (int i = 0; i < 10; ++i) network.pass(watch);
+      for (int moment = 0; moment < 20; ++moment) {
+        const int from = network.any();
+        network.slow(from, network.next(from), 0.01 + 0.04 * network.uniform());
+        for (int i = 0; i < LinkWatch::kSamples - 1; ++i) network.pass(watch);
+        network.heal();
+        for (int i = 0; i < 8; ++i) {
+          QVERIFY2(!watch.slowest(), qPrintable(QString("%1, %2").arg(seed).arg(moment)));
+          network.pass(watch);
+        }
+      }
+    }
+  }
+
   // From the first sample on, with the other links alone to compare it with.
   void aNodeWhoseLinksAreAllSlowIsNamed() {
     for (unsigned seed = 1; seed <= 50; ++seed) {

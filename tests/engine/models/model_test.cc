@@ -168,7 +168,7 @@ class ModelTest : public QObject {
     row("twice", 8,
         "layers[1].name | layer conv1: another layer or the input has this name; "
         "expected a name of its own");
-    row("one input", 9, "layers[2].inputs | layer sum: 1 input; add expects two layers");
+    row("one input", 9, "layers[2].inputs | layer sum: add takes two inputs, not 1");
     row("loss", 10,
         "loss | unknown loss crossentropy; expected cross-entropy, binary-cross-entropy or mse; "
         "did you mean "

@@ -2,6 +2,7 @@
 // them. Equal seeds draw equal ones.
 #pragma once
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
@@ -84,14 +85,18 @@ class Draw {
     cluster.mesh = cluster::Mesh(std::move(axes), servers);
     cluster.link =
         of<cluster::Link>({{"shm", 5e-6, 5e9}, {"gloo", 1e-4, 1e9}, {"nccl", 1e-5, 1e11}});
+    if (chance(4))  // all but the last, or some
+      for (std::size_t i = 0; i + 1 < asked.step.parameters.size(); ++i)
+        asked.step.parameters[i].frozen = stages > 1 || chance(2);
+    const auto frozen = std::ranges::count(asked.step.parameters, true, &ir::Parameter::frozen);
     drawn.text = fmt::format(
         "{} batch {} x {} {} data {} stages {} model {} servers {} {} {} buckets {} overlap {} "
         "gather {} recompute {} "
-        "schedule {} compression {} staleness {} dense {} inOrder {} link {} clip {}",
+        "schedule {} compression {} staleness {} dense {} inOrder {} link {} clip {} frozen {}",
         modelText_, batch, asked.microBatches, strategy.name, data, stages, modelRanks, servers,
         dtypeName(compute), dtypeName(asked.matmulDtype), asked.bucketBytes, asked.overlap,
         asked.gatherBytes, asked.recompute, asked.schedule, asked.compression, asked.staleness,
-        asked.dense, asked.inOrder, cluster.link.kind, asked.training.optimizer.clipNorm);
+        asked.dense, asked.inOrder, cluster.link.kind, asked.training.optimizer.clipNorm, frozen);
     return drawn;
   }
 

@@ -140,6 +140,32 @@ class LinksTest : public QObject {
     }
   }
 
+  // What is left stands for the same names but one, in the fewest ranges.
+  void oneOfARangeIsLeftOut() {
+    QCOMPARE(*withoutText("n[1-8]", 3), std::string("n[1-3,5-8]"));
+    QCOMPARE(*withoutText("n[08-11].lab", 0), std::string("n[09-11].lab"));
+    QCOMPARE(*withoutText("n[1,5]", 1), std::string("n1"));
+    QCOMPARE(*withoutText("head", 0), std::string("head"));
+    const auto several = withoutText("r[1-2]n[1-2]", 1);
+    QVERIFY(!several.ok() && several.error().text().find("several ranges") != std::string::npos);
+    std::minstd_rand random(11);
+    for (int trial = 0; trial < 500; ++trial) {
+      std::string text = "a[";
+      for (unsigned part = 0; part <= random() % 4; ++part) {
+        const unsigned from = random() % 120, width = random() % 4;
+        text += fmt::format("{}{:0{}}-{}", part == 0 ? "" : ",", from, width, from + random() % 9);
+      }
+      text += "]b";
+      const auto names = expandRanges(text);
+      if (!names.ok() || names->size() < 2) continue;
+      auto expected = *names;
+      const std::size_t index = random() % expected.size();
+      expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(index));
+      const auto left = withoutText(text, index);
+      QVERIFY2(left.ok() && *expandRanges(*left) == expected, text.c_str());
+    }
+  }
+
   void patternsOfNames() {
     for (std::uint64_t seed = 0; seed < 5000; ++seed) {
       Dice dice(seed);

@@ -1,0 +1,431 @@
+#include "app/runs/artifacts.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "app/core/idle_timeout.h"
+#include "app/core/rpc.h"
+#include "app/runs/node_records.h"
+#include "app/specs/spec_text.h"
+#include "engine/base/below.h"
+#include "engine/base/file.h"
+#include "engine/base/hash.h"
+#include "engine/base/part_file.h"
+#include "engine/base/unique_fd.h"
+#include "engine/base/utf8.h"
+#include "engine/specs/error_info.h"
+#include "lockstep/node/v1/node.grpc.pb.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+constexpr std::chrono::seconds kSilence{30};
+constexpr std::chrono::milliseconds kAgain{200}, kTell{100};
+constexpr std::int64_t kPart = std::int64_t{8} << 20;
+constexpr std::size_t kMostFiles = 200'000;  // of a node, which lists at most half as many
+constexpr unsigned kMostAtOnce = 8;          // nodes
+constexpr const char* kNotListed = "cannot list the program's files";
+constexpr const char* kNotFetched = "cannot fetch a file of the program";
+
+struct Listed {
+  std::string path;
+  std::int64_t bytes = 0, modified = 0;
+};
+
+// Problems and progress of all nodes.
+class Log {
+ public:
+  Log(const ArtifactsObserver& observer) : observer_(observer) {}
+  void expect(std::int64_t bytes) { total_ = bytes; }
+  void moved(std::int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    done_ += bytes;
+    const auto now = std::chrono::steady_clock::now();
+    if (now - told_ < kTell && done_ < total_) return;
+    told_ = now;
+    if (observer_.onBytes) observer_.onBytes(done_, total_);
+  }
+  void problem(Message what) {
+    const std::lock_guard lock(mutex_);
+    out_.problems.push_back(std::move(what));
+  }
+  void fetched(ArtifactFile file) {
+    const std::lock_guard lock(mutex_);
+    ++out_.files;
+    out_.bytes += file.bytes;
+    if (observer_.onFile) observer_.onFile(file);
+    files_.push_back(std::move(file));
+  }
+  Artifacts& result() { return out_; }
+  std::vector<ArtifactFile>& files() { return files_; }
+
+ private:
+  const ArtifactsObserver& observer_;
+  std::mutex mutex_;
+  Artifacts out_;
+  std::vector<ArtifactFile> files_;
+  std::int64_t done_ = 0, total_ = 0;
+  std::chrono::steady_clock::time_point told_{};
+};
+
+// The files of one node.
+class NodeFiles {
+ public:
+  NodeFiles(const std::string& run, const RunNode& node, Log& log)
+      : run_(run), node_(node), log_(log) {}
+
+  const std::string& node() const { return node_.name; }
+  const std::vector<Listed>& listed() const { return listed_; }
+  std::int64_t bytes() const {
+    std::int64_t out = 0;
+    for (const Listed& file : listed_) out += file.bytes;
+    return out;
+  }
+
+  // What cannot be fetched is a problem, as is a node that does not answer.
+  void list(const std::stop_token& stop) {
+    IdleTimeout timeout(stop, kSilence);
+    Status listed = connect(timeout.stop());
+    if (listed.ok()) listed = readList(timeout);
+    if (listed.ok() || stop.stop_requested()) return;
+    listed_.clear();
+    log_.problem(withNode(timeout.ended() ? silent(kNotListed) : listed.error()));
+  }
+
+  // Into the folder, which is the node's own; `part` is for the file that is being written.
+  void fetch(int folder, int partFolder, const std::string& part, const std::stop_token& stop) {
+    for (const Listed& file : listed_) {
+      if (stop.stop_requested()) return;
+      IdleTimeout timeout(stop, kSilence);
+      auto sha256 = fetchFile(file, folder, partFolder, part, timeout);
+      if (sha256.ok()) {
+        log_.fetched({node_.name, file.path, file.bytes, std::move(*sha256)});
+        continue;
+      }
+      unlinkat(partFolder, part.c_str(), 0);
+      if (stop.stop_requested()) return;
+      Error error = timeout.ended() ? silent(kNotFetched) : sha256.error();
+      log_.problem(message("{}: {}", validUtf8(file.path), withNode(error)));
+      if (timeout.ended() || error.code == Code::kResourceExhausted) return;  // nor are the others
+    }
+  }
+
+ private:
+  Message withNode(Error error) const {
+    if (error.node.empty()) error.node = node_.name;
+    return error.message();
+  }
+  Error silent(const char* what) const {
+    return rpcError({grpc::StatusCode::DEADLINE_EXCEEDED, {}}, what, node_.name);
+  }
+
+  Status connect(const std::stop_token& stop) {
+    LOCKSTEP_ASSIGN(const RunSupervisor supervisor, supervisorOf(run_, node_, stop));
+    LOCKSTEP_TRY(supervisor.checkProtocol(node_));
+    LOCKSTEP_TRY(specs::checkFeature("the run's supervisor", supervisor.speaks, specs::kArtifacts));
+    stub_ = node::v1::Supervisor::NewStub(supervisor.channel);
+    return {};
+  }
+
+  Status readList(IdleTimeout& timeout) {
+    grpc::ClientContext context;
+    const CancelOnStop cancel(context, timeout.stop());
+    const auto reader = stub_->ListArtifacts(&context, {});
+    for (node::v1::ListArtifactsReply reply; reader->Read(&reply);) {
+      timeout.moved();
+      for (const node::v1::Artifact& file : reply.files()) note(file);
+      if (listed_.size() > kMostFiles)
+        return makeError(Code::kResourceExhausted, "the node lists more than {} files", kMostFiles);
+    }
+    return rpcStatus(reader->Finish(), kNotListed, node_.name);
+  }
+
+  void note(const node::v1::Artifact& file) {
+    Message why = specs::fromText(file.problem());
+    if (why.empty()) why = whyNotBelow(file.path());
+    if (why.empty() && file.bytes() < 0) why = "its size is below 0";
+    if (why.empty())
+      listed_.push_back({file.path(), file.bytes(), file.modified_ns()});
+    else
+      log_.problem(message("{} on node {} is left out: {}",
+                           validUtf8(std::string_view(file.path()).substr(0, 4096)), node_.name,
+                           why));
+  }
+
+  static timespec timeOf(const Listed& file) {
+    constexpr std::int64_t kSecond = 1'000'000'000;
+    return {file.modified / kSecond, file.modified % kSecond};
+  }
+
+  // Whether the file is here already.
+  static bool isHere(int folder, const std::string& name, const Listed& file) {
+    struct stat info {};
+    const timespec time = timeOf(file);
+    return fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISREG(info.st_mode) && info.st_size == file.bytes &&
+           info.st_mtim.tv_sec == time.tv_sec && info.st_mtim.tv_nsec == time.tv_nsec;
+  }
+
+  // Returns its SHA-256.
+  Result<std::string> fetchFile(const Listed& file, int folder, int partFolder,
+                                const std::string& part, IdleTimeout& timeout) {
+    const std::string name(partsOf(file.path).back());
+    LOCKSTEP_ASSIGN(const UniqueFd parent, openFolderOf(folder, file.path));
+    if (isHere(parent.get(), name, file)) {
+      log_.moved(file.bytes);
+      return sha256File(fmt::format("/proc/self/fd/{}/{}", parent.get(), name));
+    }
+    unlinkat(partFolder, part.c_str(), 0);
+    const UniqueFd out(openat(partFolder, part.c_str(),
+                              O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!out) return systemError(errno, message("cannot create {}", validUtf8(name)));
+    Sha256 hash;
+    for (std::int64_t at = 0; at < file.bytes;) {
+      LOCKSTEP_ASSIGN(const std::string bytes, fetchPart(file, at, timeout));
+      hash.update(std::string_view(bytes));
+      LOCKSTEP_TRY(writeAll(out.get(), bytes, name));
+      at += static_cast<std::int64_t>(bytes.size());
+      log_.moved(static_cast<std::int64_t>(bytes.size()));
+    }
+    const timespec times[2] = {timeOf(file), timeOf(file)};
+    if (futimens(out.get(), times) != 0 || fsync(out.get()) != 0 ||
+        renameat(partFolder, part.c_str(), parent.get(), name.c_str()) != 0)
+      return systemError(errno, message("cannot write {}", validUtf8(name)));
+    return hash.hex();
+  }
+
+  static Status writeAll(int fd, std::string_view bytes, const std::string& name) {
+    while (!bytes.empty()) {
+      const ssize_t count = write(fd, bytes.data(), bytes.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) return systemError(errno, message("cannot write {}", validUtf8(name)));
+      bytes.remove_prefix(static_cast<std::size_t>(count));
+    }
+    return {};
+  }
+
+  // Asks again after a connection was lost.
+  Result<std::string> fetchPart(const Listed& file, std::int64_t at, IdleTimeout& timeout) {
+    for (;;) {
+      auto part = askPart(file, at, timeout);
+      if (part.ok() || part.error().code != Code::kUnavailable || timeout.ended()) return part;
+      if (!sleepFor(kAgain, timeout.stop())) return part;
+      (void)connect(timeout.stop());
+    }
+  }
+
+  Result<std::string> askPart(const Listed& file, std::int64_t at, IdleTimeout& timeout) {
+    node::v1::FetchArtifactRequest request;
+    request.set_path(file.path);
+    request.set_offset(at);
+    request.set_bytes(std::min(kPart, file.bytes - at));
+    request.set_modified_ns(file.modified);
+    grpc::ClientContext context;
+    const CancelOnStop cancel(context, timeout.stop());
+    const auto reader = stub_->FetchArtifact(&context, request);
+    std::string out, expected;
+    for (node::v1::FetchChunk chunk; reader->Read(&chunk);) {
+      timeout.moved();
+      out += chunk.data();
+      if (static_cast<std::int64_t>(out.size()) > request.bytes()) context.TryCancel();
+      if (!chunk.sha256().empty()) expected = chunk.sha256();
+    }
+    const bool isWhole = static_cast<std::int64_t>(out.size()) == request.bytes();
+    LOCKSTEP_TRY(rpcStatus(reader->Finish(), kNotFetched, node_.name));
+    if (isWhole && sha256Hex(out) == expected) return out;
+    return makeError(Code::kDataLoss, "the file was damaged on its way from {}", node_.name);
+  }
+
+  const std::string run_;
+  const RunNode node_;
+  Log& log_;
+  std::unique_ptr<node::v1::Supervisor::Stub> stub_;
+  std::vector<Listed> listed_;
+};
+
+using AllFiles = std::vector<std::unique_ptr<NodeFiles>>;
+
+// Calls `work` for every node, some at once.
+void onEach(AllFiles& nodes, const std::function<void(std::size_t)>& work) {
+  std::atomic<std::size_t> next = 0;
+  std::vector<std::jthread> threads;
+  for (unsigned i = 0; i < std::min<std::size_t>(kMostAtOnce, nodes.size()); ++i)
+    threads.emplace_back([&] {
+      for (std::size_t at = next++; at < nodes.size(); at = next++) work(at);
+    });
+}
+
+Error tooLarge(const AllFiles& nodes, std::int64_t total, std::int64_t most) {
+  constexpr std::size_t kShown = 3;
+  struct Large {
+    std::int64_t bytes;
+    std::string text;
+  };
+  std::vector<Large> all;
+  for (const auto& node : nodes)
+    for (const Listed& file : node->listed())
+      all.push_back({file.bytes, fmt::format("{} on {} has {}", validUtf8(file.path), node->node(),
+                                             file.bytes)});
+  std::sort(all.begin(), all.end(),
+            [](const Large& a, const Large& b) { return a.bytes > b.bytes; });
+  all.resize(std::min(all.size(), kShown));
+  std::vector<std::string> shown;
+  for (const Large& one : all) shown.push_back(one.text);
+  Error error = makeError(Code::kResourceExhausted,
+                          "the program's files have {} bytes, more than the {} that may be fetched",
+                          total, most);
+  error.why = message("the largest: {}", fmt::format("{}", fmt::join(shown, ", ")));
+  error.next =
+      "narrow workload.artifacts.collect or raise max_bytes; for this run: lockstep artifacts RUN "
+      "--max-bytes N";
+  return error;
+}
+
+// As sha256sum writes a line; it begins with a backslash where the name has one, or a line end.
+std::string sumLine(const ArtifactFile& file) {
+  const std::string path = fmt::format("artifacts/{}/{}", file.node, file.path);
+  std::string shown;
+  for (const char c : path)
+    shown += c == '\n' ? "\\n" : c == '\r' ? "\\r" : c == '\\' ? "\\\\" : std::string(1, c);
+  return fmt::format("{}{}  {}\n", shown == path ? "" : "\\", file.sha256, shown);
+}
+
+Status writeSums(const std::string& folder, std::vector<ArtifactFile>& files) {
+  std::sort(files.begin(), files.end(), [](const ArtifactFile& a, const ArtifactFile& b) {
+    return std::tie(a.node, a.path) < std::tie(b.node, b.path);
+  });
+  std::string text;
+  for (const ArtifactFile& file : files) text += sumLine(file);
+  return writeFileAtomically(folder + "/SHA256SUMS", text, 0600);
+}
+
+Result<UniqueFd> openFolder(const std::string& path) {
+  LOCKSTEP_TRY(makeFolders(path, 0700));
+  UniqueFd out(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!out) return systemError(errno, message("cannot open {}", path));
+  return out;
+}
+
+Status fetchAll(AllFiles& nodes, const std::string& run, const Home& home,
+                const std::stop_token& stop, Log& log) {
+  LOCKSTEP_ASSIGN(const UniqueFd own, openFolder(home.runFolder(run)));
+  const UniqueFd lock(openat(own.get(), ".fetching", O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock || !holdPart(lock.get()))
+    return makeError(Code::kUnavailable, "another program fetches the files of run {}", run);
+  LOCKSTEP_ASSIGN(const UniqueFd folder, openFolder(home.artifactsFolder(run)));
+  onEach(nodes, [&](std::size_t at) {
+    NodeFiles& node = *nodes[at];
+    if (node.listed().empty()) return;
+    auto target = openFolderOf(folder.get(), node.node() + "/x");
+    if (target.ok())
+      node.fetch(target->get(), own.get(), fmt::format(".part-{}", at), stop);
+    else
+      log.problem(target.error().message());
+  });
+  if (stop.stop_requested()) return makeError(Code::kCancelled, "the fetching was cancelled");
+  return writeSums(home.runFolder(run), log.files());
+}
+
+}  // namespace
+
+Result<Artifacts> fetchArtifacts(const std::string& run, const std::vector<RunNode>& nodes,
+                                 std::int64_t maxBytes, const Home& home,
+                                 const ArtifactsObserver& observer, const std::stop_token& stop) {
+  Log log(observer);
+  AllFiles all;
+  for (const RunNode& node : nodes)
+    if (whyNotBelow(node.name).empty() && node.name.find('/') == std::string::npos)
+      all.push_back(std::make_unique<NodeFiles>(run, node, log));
+  onEach(all, [&](std::size_t at) { all[at]->list(stop); });
+  if (stop.stop_requested()) return makeError(Code::kCancelled, "the fetching was cancelled");
+  std::int64_t total = 0;
+  for (const auto& node : all)
+    if (__builtin_add_overflow(total, node->bytes(), &total)) total = maxBytes + 1;
+  if (total > maxBytes) return tooLarge(all, total, maxBytes);
+  log.expect(total);
+  LOCKSTEP_TRY(fetchAll(all, run, home, stop, log));
+  log.result().folder = home.artifactsFolder(run);
+  return std::move(log.result());
+}
+
+KnownArtifacts artifactsIn(const RunStore& store) {
+  const std::string text = store.about(kAboutArtifacts);
+  KnownArtifacts out;
+  if (text.empty()) return out;
+  out.wanted = true;
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("folder")) return out;
+  const auto number = [&](const char* name) {
+    const auto at = json.find(name);
+    return at != json.end() && at->is_number_integer() ? at->get<std::int64_t>() : 0;
+  };
+  const auto textOf = [](const nlohmann::json& one) {
+    return one.is_string() ? one.get<std::string>() : std::string();
+  };
+  Artifacts& found = out.found.emplace();
+  found.folder = textOf(json["folder"]);
+  found.files = number("files");
+  found.bytes = number("bytes");
+  if (const auto at = json.find("problems"); at != json.end() && at->is_array())
+    for (const auto& one : *at) found.problems.emplace_back(textOf(one));
+  return out;
+}
+
+Status noteArtifactsWanted(RunStore& store) { return store.setAbout({{kAboutArtifacts, "{}"}}); }
+
+Status noteArtifacts(RunStore& store, const Artifacts& artifacts) {
+  constexpr std::size_t kMost = 50;  // problems
+  nlohmann::json problems = nlohmann::json::array();
+  for (const Message& one : artifacts.problems)
+    if (problems.size() < kMost) problems.push_back(one.text());
+  const nlohmann::json json = {{"folder", artifacts.folder},
+                               {"files", artifacts.files},
+                               {"bytes", artifacts.bytes},
+                               {"problems", problems}};
+  return store.setAbout(
+      {{kAboutArtifacts, json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}});
+}
+
+Result<std::int64_t> artifactsLimit(const RunDocuments& documents) {
+  LOCKSTEP_ASSIGN(const RunSpecFile file, completeRunSpec(documents.specResolved, {}));
+  return file.spec->workload().artifacts().max_bytes();
+}
+
+bool lacksArtifacts(const RunStore& store, const RunRow& row) {
+  if (!isFinal(row.phase) || row.startedNs == 0) return false;
+  const KnownArtifacts known = artifactsIn(store);
+  return known.wanted && !known.found;
+}
+
+Result<Artifacts> fetchWanted(const std::string& run, const History& history, RunStore& store,
+                              const std::vector<RunNode>& nodes, const Home& home,
+                              const ArtifactsObserver& observer, const std::stop_token& stop) {
+  Result<Artifacts> fetched = [&]() -> Result<Artifacts> {
+    LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run));
+    LOCKSTEP_ASSIGN(const std::int64_t most, artifactsLimit(documents));
+    return fetchArtifacts(run, nodes, most, home, observer, stop);
+  }();
+  const Code code = fetched.status().code();
+  if (code == Code::kUnavailable || code == Code::kCancelled) return fetched;
+  Artifacts noted;
+  if (fetched.ok())
+    noted = *fetched;
+  else
+    noted.problems.push_back(fetched.error().message());
+  if (Status kept = noteArtifacts(store, noted); !kept.ok() && fetched.ok()) return kept.error();
+  return fetched;
+}
+
+}  // namespace lockstep::app

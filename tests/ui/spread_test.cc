@@ -1,0 +1,474 @@
+// Spreads: what many lines do together, in one plot and in a group, cheaply while they grow.
+#include <QAbstractItemModelTester>
+#include <QImage>
+#include <QItemSelectionModel>
+#include <QScrollBar>
+#include <QSignalSpy>
+#include <QTableView>
+#include <QTest>
+#include <QToolButton>
+#include <cmath>
+#include <memory>
+#include <new>
+#include <random>
+
+#include "ui/plots/custom_plot.h"
+#include "ui/plots/legend_bar.h"
+#include "ui/plots/plot_group.h"
+#include "ui/plots/plot_view.h"
+#include "ui/plots/series.h"
+#include "ui/plots/series_plottable.h"
+#include "ui/plots/series_table_model.h"
+#include "ui/plots/spread.h"
+#include "ui/theme/theme.h"
+
+using namespace lockstep::ui;
+
+class SpreadTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void initTestCase() { Theme::instance().apply(Theme::Mode::kLight); }
+
+  // Lines that are no clean sines, whose samples do not lie at the same x.
+  static std::vector<std::shared_ptr<Series>> manyLines(int count, int samples) {
+    std::mt19937 random(3);
+    std::uniform_real_distribution<double> noise(0, 1);
+    std::vector<std::shared_ptr<Series>> out;
+    for (int s = 0; s < count; ++s) {
+      out.push_back(std::make_shared<Series>(QString("n%1").arg(s), s));
+      for (int i = 0; i < samples; ++i)
+        out.back()->append(1 + i + noise(random), s + noise(random));
+    }
+    return out;
+  }
+
+  void spreadEqualsBruteForce_data() {
+    QTest::addColumn<bool>("log");
+    QTest::newRow("linear") << false;
+    QTest::newRow("logarithmic") << true;
+  }
+  void spreadEqualsBruteForce() {
+    QFETCH(bool, log);
+    const auto lines = manyLines(90, 700);
+    Spread spread;
+    // Stretches of several samples, and several stretches of a sample.
+    for (const int pixels : {200, 3000}) {
+      spread.update(lines, {20, 600, (log ? std::log10(30.0) : 580.0) / pixels, log});
+      QCOMPARE(spread.lines(), lines.size());
+      const auto count = static_cast<int>(spread.stretches().size());
+      QVERIFY2(count > pixels / 3 && count <= pixels + 20, qPrintable(QString::number(count)));
+      for (const Spread::Stretch& one : spread.stretches()) {
+        MinMax all;
+        std::vector<double> lows, highs;
+        for (const auto& line : lines) {
+          MinMax own;
+          for (std::size_t i = 0; i < line->raw().size(); ++i)
+            if (line->raw().x(i) >= spread.begin(one) && line->raw().x(i) < spread.end(one))
+              own.add(line->raw().y(i));
+          if (own.empty()) {  // between the samples around it
+            const double middle = (spread.begin(one) + spread.end(one)) / 2;
+            const auto& raw = line->raw();
+            const std::size_t after = raw.lower(middle);
+            if (after == 0 || after == raw.size()) continue;
+            const double part = (middle - raw.x(after - 1)) / (raw.x(after) - raw.x(after - 1));
+            own.add(raw.y(after - 1) + part * (raw.y(after) - raw.y(after - 1)));
+          }
+          all.add(own);
+          lows.push_back(own.min);
+          highs.push_back(own.max);
+        }
+        std::sort(lows.begin(), lows.end());
+        std::sort(highs.begin(), highs.end());
+        const auto at = [&](double part) {
+          return static_cast<std::size_t>(std::lround(part * static_cast<double>(lows.size() - 1)));
+        };
+        QCOMPARE(one.all.min, all.min);
+        QCOMPARE(one.all.max, all.max);
+        QCOMPARE(one.middle.min, lows[at(0.25)]);
+        QCOMPARE(one.middle.max, highs[at(0.75)]);
+        QCOMPARE(one.median.min, lows[at(0.5)]);
+        QCOMPARE(one.median.max, highs[at(0.5)]);
+      }
+    }
+  }
+
+  // A line that has no samples for a while is there all the same, but not where it is no number,
+  // and not beyond its end.
+  void spreadHasEveryLineEverywhere() {
+    std::vector<std::shared_ptr<Series>> lines = manyLines(80, 1000);
+    auto sparse = std::make_shared<Series>("sparse", 0);
+    for (const auto& [x, y] :
+         {std::pair(0.0, 500.0), std::pair(300.0, 500.0), std::pair(400.0, std::nan("")),
+          std::pair(500.0, 500.0), std::pair(700.0, 500.0)})
+      sparse->append(x, y);
+    lines.push_back(sparse);
+    Spread spread;
+    spread.update(lines, {0, 1000, 1, false});
+    for (const Spread::Stretch& one : spread.stretches()) {
+      const double x = (spread.begin(one) + spread.end(one)) / 2;
+      const bool there = (x > 1 && x < 299) || (x > 501 && x < 699);
+      if (x > 2 && std::abs(x - 300) > 2 && std::abs(x - 500) > 2 && std::abs(x - 700) > 2)
+        QVERIFY2((one.all.max == 500) == there, qPrintable(QString::number(x)));
+    }
+    // Of what cannot be seen there is nothing.
+    spread.update(lines, {-100, -1, 1, true});
+    QVERIFY(spread.stretches().empty());
+    spread.update(lines, {0, 0, 0, false});
+    QVERIFY(spread.stretches().empty());
+  }
+
+  static bool isAsMadeAtOnce(const Spread& grown, const std::vector<std::shared_ptr<Series>>& lines,
+                             const Spread::View& view) {
+    Spread atOnce;
+    atOnce.update(lines, view);
+    if (grown.stretches().size() != atOnce.stretches().size()) return false;
+    for (std::size_t i = 0; i < grown.stretches().size(); ++i) {
+      const Spread::Stretch &a = grown.stretches()[i], &b = atOnce.stretches()[i];
+      if (a.index != b.index || a.all.min != b.all.min || a.all.max != b.all.max ||
+          a.middle.min != b.middle.min || a.median.max != b.median.max)
+        return false;
+    }
+    return true;
+  }
+
+  // New samples, some late, cost a few stretches and give what all samples at once would.
+  void spreadGrowsWithItsLines() {
+    const auto all = manyLines(80, 1000);
+    std::vector<std::shared_ptr<Series>> lines;
+    for (const auto& line : all) lines.push_back(std::make_shared<Series>(line->name, 0));
+    Spread grown;
+    std::size_t firstTime = 0;
+    for (std::size_t until = 900; until <= 1000; ++until) {
+      for (std::size_t s = 0; s < lines.size(); ++s) {
+        const std::size_t late = s % 7;
+        for (std::size_t i = lines[s]->raw().size(); i < until - late; ++i)
+          lines[s]->append(all[s]->raw().x(i), all[s]->raw().y(i));
+      }
+      grown.update(lines, {0, static_cast<double>(until), 3, false});
+      if (until == 900) firstTime = grown.made();
+    }
+    QVERIFY(firstTime > 150);
+    QVERIFY2(grown.made() - firstTime < 600, qPrintable(QString::number(grown.made())));
+    const auto same = [&] { return isAsMadeAtOnce(grown, lines, {0, 1000, 3, false}); };
+    grown.update(lines, {0, 1000, 3, false});
+    QVERIFY(same());
+    // Samples that are replaced are seen too.
+    lines[5]->appendAhead(995, 1e6);
+    grown.update(lines, {0, 1000, 3, false});
+    QVERIFY(same());
+    lines[5]->append(1000.5, 5);
+    grown.update(lines, {0, 1000, 3, false});
+    QVERIFY(same());
+    lines[6]->clear();
+    grown.update(lines, {0, 1000, 3, false});
+    QVERIFY(same());
+  }
+
+  // A series that lies where another one was is not taken for it, nor a copy for its original.
+  void anotherSeriesIsNotTakenForTheOneBefore() {
+    alignas(Series) std::byte room[sizeof(Series)];
+    const auto made = [&](double y) {
+      auto* series = new (room) Series("reused", 0);
+      for (int i = 0; i < 100; ++i) series->append(i, y);
+      return std::shared_ptr<Series>(series, [](Series* one) { one->~Series(); });
+    };
+    Spread spread;
+    const Spread::View view{0, 100, 1, false};
+    {
+      const auto first = made(1);
+      spread.update({first}, view);
+      QCOMPARE(spread.at(50)->all.max, 1.0);
+    }
+    const auto second = made(2);
+    spread.update({second}, view);
+    QCOMPARE(spread.at(50)->all.max, 2.0);
+    const Series copy(*second);
+    QVERIFY(copy.revision() != second->revision());
+    const auto before = second->revision();
+    *second = copy;
+    QVERIFY(before != second->revision() && copy.revision() != second->revision());
+  }
+
+  // While earlier samples are read, each of them replaces all that came ahead; what was there
+  // before stays as it was made.
+  void spreadIsCheapWhileSamplesAreAhead() {
+    const auto all = manyLines(80, 1000);
+    std::vector<std::shared_ptr<Series>> lines;
+    for (const auto& line : all) {
+      lines.push_back(std::make_shared<Series>(line->name, 0));
+      for (std::size_t i = 0; i < 900; ++i)
+        lines.back()->append(line->raw().x(i), line->raw().y(i));
+    }
+    const auto goAhead = [&](std::size_t from) {
+      for (std::size_t s = 0; s < lines.size(); ++s)
+        for (std::size_t i = from; i < 1000; ++i)
+          lines[s]->appendAhead(all[s]->raw().x(i), all[s]->raw().y(i));
+    };
+    const Spread::View view{0, 1000, 1, false};
+    goAhead(990);
+    Spread grown;
+    grown.update(lines, view);
+    const std::size_t firstTime = grown.made();
+    QVERIFY(firstTime > 900);
+    for (std::size_t at = 900; at < 950; ++at) {
+      for (std::size_t s = 0; s < lines.size(); ++s)
+        lines[s]->append(all[s]->raw().x(at), all[s]->raw().y(at));
+      goAhead(990);
+      grown.update(lines, view);
+    }
+    const std::size_t made = (grown.made() - firstTime) / 50;  // each time
+    QVERIFY2(made <= 110, qPrintable(QString::number(made)));
+    QVERIFY(isAsMadeAtOnce(grown, lines, view));
+    // The rest is known at once.
+    for (std::size_t s = 0; s < lines.size(); ++s)
+      for (std::size_t i = 950; i < 1000; ++i)
+        lines[s]->append(all[s]->raw().x(i), all[s]->raw().y(i));
+    grown.update(lines, view);
+    QVERIFY(isAsMadeAtOnce(grown, lines, view));
+  }
+
+  static bool alike(const QColor& a, const QColor& b) {
+    return std::abs(a.red() - b.red()) + std::abs(a.green() - b.green()) +
+               std::abs(a.blue() - b.blue()) <
+           24;
+  }
+
+  // Too many lines are bands, which nothing falls out of; each is found by the pointer.
+  void manyLinesAreTheirSpread() {
+    PlotView view("plot");
+    for (int s = 0; s < 101; ++s) {
+      auto series = std::make_shared<Series>(QString("n%1").arg(s), s);
+      for (int i = 0; i <= 400; ++i) series->append(i, s == 100 && i >= 100 && i <= 300 ? 300 : s);
+      view.addSeries(series);
+    }
+    view.setTexts("Heat", "step", {}, {});
+    view.resize(600, 400);
+    view.show();
+    auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
+    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().upper > 299; }, 30'000));
+    canvas->replot(QCustomPlot::rpImmediateRefresh);
+    const auto pixel = [&](double x, double y) {
+      return QPoint(static_cast<int>(canvas->xAxis->coordToPixel(x)),
+                    static_cast<int>(canvas->yAxis->coordToPixel(y)));
+    };
+    const QImage image = canvas->toPixmap().toImage();
+    const auto is = [&](double x, double y, SpreadPart part) {
+      return alike(image.pixelColor(pixel(x, y)), spreadColor(part));
+    };
+    bool median = false;  // a line; it may lie between rows
+    for (double y = 48; y <= 52; y += 0.5) median = median || is(210, y, SpreadPart::kMedian);
+    QVERIFY(median);
+    QVERIFY(is(210, 65, SpreadPart::kMiddle));
+    QVERIFY(is(210, 35, SpreadPart::kMiddle));
+    QVERIFY(is(210, 90, SpreadPart::kAll));
+    QVERIFY(is(210, 290, SpreadPart::kAll));  // as far as a single line goes
+    QVERIFY(!is(50, 290, SpreadPart::kAll));
+    const auto texts = [&] {
+      QStringList out;
+      for (int i = 0; i < canvas->itemCount(); ++i)
+        if (auto* text = qobject_cast<QCPItemText*>(canvas->item(i)); text && text->visible())
+          out << text->text();
+      return out.join(' ');
+    };
+    QTest::mouseMove(canvas, pixel(200, 299));
+    QTRY_VERIFY2(texts().contains("n100") && texts().contains("300"), qPrintable(texts()));
+    const QPoint low = pixel(200, 20);
+    const int nearest = qRound(canvas->yAxis->pixelToCoord(low.y()));
+    QTest::mouseMove(canvas, low);
+    QTRY_VERIFY2(texts().contains(QString("n%1 ").arg(nearest)), qPrintable(texts()));
+    // A click keeps the line, another on it lets it go.
+    const auto seen = [&](double x, double y) {
+      canvas->replot(QCustomPlot::rpImmediateRefresh);
+      const QImage now = canvas->toPixmap().toImage();
+      bool found = false;
+      for (int row = -2; row <= 2; ++row)
+        found = found ||
+                alike(now.pixelColor(pixel(x, y) + QPoint(0, row)), Theme::instance().series(1));
+      return found;
+    };
+    QVERIFY(!seen(250, 300));
+    QTest::mouseClick(canvas, Qt::LeftButton, Qt::NoModifier, pixel(200, 300));
+    view.showCrosshair(0, false);
+    QVERIFY(seen(250, 300));
+    QTest::mouseClick(canvas, Qt::LeftButton, Qt::NoModifier, pixel(200, 300));
+    view.showCrosshair(0, false);
+    QVERIFY(!seen(250, 300));
+    // Where most are hidden the others are lines again.
+    for (int s = 0; s < 60; ++s) view.series()[static_cast<std::size_t>(s)]->visible = false;
+    view.markDirty();
+    QTRY_VERIFY(!alike(canvas->toPixmap().toImage().pixelColor(pixel(200, 290)),
+                       spreadColor(SpreadPart::kAll)));
+    int moved = 0;
+    const auto tellsNoLine = [&] {  // from the next frame on
+      QTest::mouseMove(canvas, pixel(250 + moved++ % 2, 20));
+      return !texts().isEmpty() && !texts().contains('n');
+    };
+    QTRY_VERIFY2(tellsNoLine(), qPrintable(texts()));
+  }
+
+  // A line's own colour is that of a plot with few lines.
+  void aKeptLineHasItsOwnColourAgain() {
+    PlotView view("plot");
+    addLines(view, "", 101, 0);
+    QCustomPlot* canvas = shown(view);
+    QTest::mouseClick(canvas, Qt::LeftButton, Qt::NoModifier, pixelOf(canvas, 200, 100));
+    QTest::mouseMove(canvas, pixelOf(canvas, 200, 80));
+    const auto colored = [&] {
+      int out = 0;
+      for (const auto& line : view.series()) out += line->shownColor() != line->colorIndex ? 1 : 0;
+      return out;
+    };
+    QTRY_COMPARE(colored(), 2);
+    for (std::size_t s = 0; s < 60; ++s) view.series()[s]->visible = false;
+    view.markDirty();
+    QTRY_COMPARE(colored(), 0);
+    for (std::size_t s = 0; s < 101; ++s)
+      QCOMPARE(view.series()[s]->shownColor(), static_cast<int>(s));
+    canvas->replot(QCustomPlot::rpImmediateRefresh);
+    const QImage image = canvas->toPixmap().toImage();
+    bool own = false;
+    for (int row = -2; row <= 2; ++row)
+      own = own || alike(image.pixelColor(pixelOf(canvas, 300, 100) + QPoint(0, row)),
+                         Theme::instance().series(100));
+    QVERIFY(own);
+  }
+
+  // What is chosen and in sight in the tables of a group stays while lines are kept and let go, and
+  // while lines come.
+  void tablesStayAsTheyAre() {
+    QObject owner;
+    auto* group = new PlotGroup(&owner);
+    PlotView plot("plot"), other("other");
+    other.setSorted(true);
+    for (PlotView* view : {&plot, &other}) {
+      addLines(*view, "", 80, 0);
+      group->add(view);
+    }
+    QCustomPlot* canvas = shown(plot);
+    shown(other);
+    other.findChild<QToolButton*>("plotTable")->click();
+    auto* table = other.findChild<QTableView*>("plotData");
+    QTRY_VERIFY(table->isVisible() && table->model()->rowCount() == 401);
+    table->selectRow(200);
+    table->scrollTo(table->model()->index(200, 40));
+    const int scrolled = table->verticalScrollBar()->value();
+    QVERIFY(scrolled > 0);
+    QSignalSpy reset(table->model(), &QAbstractItemModel::modelReset);
+    const auto isAsBefore = [&] {
+      const auto chosen = table->selectionModel()->selectedIndexes();
+      return reset.isEmpty() && chosen.size() == 81 && chosen.front().row() == 200 &&
+             chosen.back().row() == 200 && table->verticalScrollBar()->value() == scrolled;
+    };
+    auto* legend = plot.findChild<LegendBar*>("plotLegend");
+    const qsizetype named = legend->entryNames().size();
+    QTest::mouseClick(canvas, Qt::LeftButton, Qt::NoModifier, pixelOf(canvas, 200, 40));
+    QTRY_COMPARE(legend->entryNames().size(), named + 1);
+    QVERIFY(isAsBefore());
+    addLines(other, "a", 3, 90);
+    QTRY_COMPARE(table->model()->columnCount(), 84);
+    QVERIFY(isAsBefore());
+    QCOMPARE(table->model()->headerData(1, Qt::Horizontal).toString(), QString("a0"));
+    QCOMPARE(table->model()->headerData(4, Qt::Horizontal).toString(), QString("n0"));
+  }
+
+  void seriesComeInTheirPlaces() {
+    std::minstd_rand random(5);
+    for (int trial = 0; trial < 200; ++trial) {
+      SeriesTableModel model;
+      const QAbstractItemModelTester tester(&model);
+      QSignalSpy reset(&model, &QAbstractItemModel::modelReset);
+      std::vector<std::shared_ptr<Series>> lines;
+      for (int round = 0; round < 5; ++round) {
+        const auto some = random() % 4 + (round == 0 ? 1 : 0);
+        for (unsigned i = 0; i < some; ++i) {
+          auto line = std::make_shared<Series>(QString("s%1").arg(random() % 1000), 0);
+          for (unsigned sample = 0; sample < random() % 20; ++sample) line->append(sample, sample);
+          const auto at = static_cast<std::ptrdiff_t>(random() % (lines.size() + 1));
+          lines.insert(lines.begin() + at, line);
+        }
+        model.setSeries(lines);
+        QCOMPARE(model.columnCount(), static_cast<int>(lines.size()) + 1);
+        std::size_t most = 0;
+        for (std::size_t i = 0; i < lines.size(); ++i) {
+          most = std::max(most, lines[i]->raw().size());
+          const auto head =
+              model.headerData(static_cast<int>(i) + 1, Qt::Horizontal, Qt::DisplayRole);
+          QCOMPARE(head.toString(), lines[i]->name);
+        }
+        QCOMPARE(model.rowCount(), static_cast<int>(most));
+      }
+      QCOMPARE(reset.size(), 1);
+      lines.erase(lines.begin());
+      model.setSeries(lines);
+      QCOMPARE(reset.size(), 2);
+    }
+  }
+
+  // What is sent and what is received are not one thing: between two spreads there is nothing.
+  void eachQuantityHasItsSpread() {
+    PlotView view("plot");
+    addLines(view, "in", 50, 0, "in");
+    addLines(view, "out", 50, 200, "out");
+    addLines(view, "loopback", 3, 120, "loopback");
+    QCustomPlot* canvas = shown(view);
+    auto* legend = view.findChild<LegendBar*>("plotLegend");
+    QTRY_COMPARE(legend->entryNames(), (QStringList{"in, median of 50", "out, median of 50",
+                                                    "loopback0", "loopback1", "loopback2"}));
+    canvas->replot(QCustomPlot::rpImmediateRefresh);
+    const QImage image = canvas->toPixmap().toImage();
+    const auto at = [&](double y) { return image.pixelColor(pixelOf(canvas, 210, y)); };
+    QVERIFY(alike(at(2), spreadColor(SpreadPart::kAll, 0)));
+    QVERIFY(alike(at(30), spreadColor(SpreadPart::kMiddle, 0)));
+    QVERIFY(alike(at(202), spreadColor(SpreadPart::kAll, 1)));
+    QVERIFY(alike(at(230), spreadColor(SpreadPart::kMiddle, 1)));
+    for (const double y : {83.0, 141.0}) QVERIFY(alike(at(y), Theme::instance().color("base")));
+    // A line alone is no part of them, and is not kept by a click near it.
+    QTest::mouseClick(canvas, Qt::LeftButton, Qt::NoModifier, pixelOf(canvas, 200, 10));
+    QTRY_VERIFY(legend->entryNames().contains("in10"));
+    QCOMPARE(legend->entryNames().size(), 6);
+    // Of a few lines in all, each is drawn.
+    for (std::size_t s = 0; s < 60; ++s) view.series()[s]->visible = false;
+    view.markDirty();
+    QTRY_COMPARE(legend->entryNames().size(), 103);
+  }
+
+  // More quantities than can be told apart are one spread.
+  void manyQuantitiesAreOneSpread() {
+    PlotView view("plot");
+    for (int s = 0; s < 70; ++s) addLines(view, QString("q%1-").arg(s), 1, s, QString::number(s));
+    shown(view);
+    auto* legend = view.findChild<LegendBar*>("plotLegend");
+    QTRY_COMPARE(legend->entryNames(),
+                 (QStringList{"median", "half of the lines", "all 70 lines"}));
+  }
+
+ private:
+  // `count` lines, each at a height of its own.
+  static void addLines(PlotView& view, const QString& name, int count, double from,
+                       const QString& quantity = {}) {
+    for (int s = 0; s < count; ++s) {
+      const QString own = name.isEmpty() ? QString("n%1").arg(s) : QString("%1%2").arg(name).arg(s);
+      auto series = std::make_shared<Series>(own, s);
+      series->quantity = quantity;
+      for (int i = 0; i <= 400; ++i) series->append(i, from + s);
+      view.addSeries(series);
+    }
+  }
+  static QCustomPlot* shown(PlotView& view) {
+    view.setTexts("Heat", "step", {}, {});
+    view.resize(900, 400);
+    view.show();
+    auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
+    const auto isPainted = [&] { return canvas->xAxis->range().upper > 399; };
+    [&] { QTRY_VERIFY_WITH_TIMEOUT(isPainted(), 30'000); }();
+    return canvas;
+  }
+  static QPoint pixelOf(QCustomPlot* canvas, double x, double y) {
+    return {static_cast<int>(canvas->xAxis->coordToPixel(x)),
+            static_cast<int>(canvas->yAxis->coordToPixel(y))};
+  }
+};
+
+QTEST_MAIN(SpreadTest)
+#include "spread_test.moc"
