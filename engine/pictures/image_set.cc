@@ -23,7 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kLargestFile = std::size_t{256} << 20, kLargestList = std::size_t{1} << 30;
+constexpr std::size_t kLargestFile = std::size_t{256} << 20, kLargestList = std::size_t{256} << 20,
+                      kLargestClasses = std::size_t{16} << 20;
 constexpr std::int64_t kMostNarrowClasses = 256;  // whose labels are a byte each
 
 std::string textOf(const fs::path& path) { return path.string(); }
@@ -92,12 +93,15 @@ class Numbers {
     out.classes_ = given.empty() ? inOrder(names) : given;
     for (int label = 0; label < static_cast<int>(out.classes_.size()); ++label)
       out.labels_[out.classes_[static_cast<std::size_t>(label)]] = label;
-    for (const std::string& name : names)
+    for (const std::string& name : names) {
+      if (name.find_first_of("\r\n") != std::string::npos)  // they become lines of a file
+        return invalidArgument("{} has a class with a line break in its name", source);
       if (!out.labels_.contains(name)) {
         Error error = invalidArgument("{} has the class {}", source, name);
         error.why = message("the given classes are {}", fmt::format("{}", fmt::join(given, ", ")));
         return error;
       }
+    }
     return out;
   }
   int operator[](const std::string& name) const { return labels_.at(name); }
@@ -253,7 +257,7 @@ Result<ImageSet> findImages(const std::string& source, const std::vector<std::st
 }
 
 Result<std::vector<std::string>> readClasses(const std::string& path) {
-  LOCKSTEP_ASSIGN(const std::string text, readFile(path, kLargestList));
+  LOCKSTEP_ASSIGN(const std::string text, readFile(path, kLargestClasses));
   std::vector<std::string> out;
   std::set<std::string> known;
   for (std::string_view rest = text; !rest.empty();) {

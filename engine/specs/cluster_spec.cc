@@ -260,7 +260,8 @@ Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<No
     const NodeSpec& node = *one;
     const int ranks = deviceCount(node);
     if (ranks > kMaxRanks - static_cast<int>(out.devices.size()))
-      return wrongField("nodes", message("there are more than {} ranks", kMaxRanks));
+      return wrongField(spec.has_placement() ? "placement.nodes" : "nodes",
+                        message("there are more than {} ranks", kMaxRanks));
     if (has(node, "ps")) servers += ranks;
     const auto known = std::find_if(hosts.begin(), hosts.end(),
                                     [&](const NodeHost& host) { return host.node == node.name(); });

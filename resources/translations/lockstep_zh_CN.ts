@@ -1903,6 +1903,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>无法列出 %1</translation>
         </message>
         <message>
+            <source>%1 has a class with a line break in its name</source>
+            <translation>%1 有一个名称中含换行符的类别</translation>
+        </message>
+        <message>
+            <source>its features have %1 values, each of which would be a column; at most %2 are written</source>
+            <translation>其特征共有 %1 个值，每个值为一列；最多写入 %2 列</translation>
+        </message>
+        <message>
             <source>[%1] is no range; expected numbers as [1-8] or [1,3,5-8]</source>
             <translation>[%1] 不是范围；应为 [1-8] 或 [1,3,5-8] 这样的数字</translation>
         </message>

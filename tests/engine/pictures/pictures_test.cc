@@ -294,6 +294,10 @@ class PicturesTest : public QObject {
             std::string::npos);
     QVERIFY(!pictures::findImages(path("set/dog/far"), {}).ok());
     QCOMPARE(pictures::findImages(path("none"), {}).error().code, Code::kNotFound);
+    // A class is a line of the file of classes.
+    plain("set/two\nlines/d.png", 1, 2, 3);
+    QVERIFY(pictures::findImages(path("set"), {}).error().text().find("line break") !=
+            std::string::npos);
   }
 
   void listsHaveClasses() {
