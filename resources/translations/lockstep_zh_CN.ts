@@ -1891,6 +1891,62 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>它从不适用：前面的条目匹配同样的节点；应放在它们之前，或不写</translation>
         </message>
         <message>
+            <source>[%1] is no range: %2 has more than %3 digits</source>
+            <translation>[%1] 不是范围：%2 多于 %3 位数字</translation>
+        </message>
+        <message>
+            <source>[%1] is no range: %2 is after %3</source>
+            <translation>[%1] 不是范围：%2 在 %3 之后</translation>
+        </message>
+        <message>
+            <source>a name with ranges has %1 characters; expected %2 at most</source>
+            <translation>带范围的名称有 %1 个字符；最多应为 %2 个</translation>
+        </message>
+        <message>
+            <source>%1 has more than %2 ranges</source>
+            <translation>%1 的范围多于 %2 个</translation>
+        </message>
+        <message>
+            <source>%1 nodes of %2 KiB each are too large; at most %3 MiB of nodes are read</source>
+            <translation>%1 个节点各 %2 KiB，过大；最多读取 %3 MiB 的节点</translation>
+        </message>
+        <message>
+            <source>%1 has a range beside *, which matches digits too; expected a character between them, as n[1-4]-*</source>
+            <translation>%1 中范围与 * 相邻，而 * 也匹配数字；两者之间应有一个字符，如 n[1-4]-*</translation>
+        </message>
+        <message>
+            <source>%1 stands for %2, and there is no such node</source>
+            <translation>%1 包含 %2，而没有这个节点</translation>
+        </message>
+        <message>
+            <source>name has %1 characters; expected %2 at most</source>
+            <translation>name 有 %1 个字符；最多应为 %2 个</translation>
+        </message>
+        <message>
+            <source>there are more than %1 links</source>
+            <translation>链路多于 %1 条</translation>
+        </message>
+        <message>
+            <source>the replay was cancelled</source>
+            <translation>重放已取消</translation>
+        </message>
+        <message>
+            <source>no memory for the PNG decoder</source>
+            <translation>没有内存可供 PNG 解码器使用</translation>
+        </message>
+        <message>
+            <source>cannot list %1</source>
+            <translation>无法列出 %1</translation>
+        </message>
+        <message>
+            <source>%1 has a class with a line break in its name</source>
+            <translation>%1 有一个名称中含换行符的类别</translation>
+        </message>
+        <message>
+            <source>its features have %1 values, each of which would be a column; at most %2 are written</source>
+            <translation>其特征共有 %1 个值，每个值为一列；最多写入 %2 列</translation>
+        </message>
+        <message>
             <source>[%1] is no range; expected numbers as [1-8] or [1,3,5-8]</source>
             <translation>[%1] 不是范围；应为 [1-8] 或 [1,3,5-8] 这样的数字</translation>
         </message>

@@ -9,6 +9,7 @@
 #include <QTableView>
 #include <QToolButton>
 #include <QUndoStack>
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -29,6 +30,12 @@
 #include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
+namespace {
+
+// A cluster has no more nodes, but a text that is wrong may.
+constexpr int kMostRows = 4096;
+
+}  // namespace
 
 ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& workspace,
                          QWidget* parent)
@@ -186,10 +193,13 @@ void ClusterPage::addHost() {
   if (!add_->isEnabled()) return;
   QStringList taken, hosts = sshConfigHosts(workspace_.sshConfig());
   const app::SpecText& spec = document()->spec();
-  for (int n = 0; n < spec.count("nodes"); ++n) {
+  const int nodes = spec.count("nodes");
+  for (int n = 0; n < nodes && taken.size() < kMostRows; ++n) {
     const std::string path = "nodes[" + std::to_string(n) + "]";
-    taken << QString::fromStdString(spec.value(path + ".name").value_or(""));
-    hosts.removeAll(QString::fromStdString(spec.value(path + ".ssh.host").value_or("")));
+    for (const std::string& name : spec.nodeNames(path + ".name"))
+      taken << QString::fromStdString(name);
+    for (const std::string& host : spec.nodeNames(path + ".ssh.host"))
+      hosts.removeAll(QString::fromStdString(host));
   }
   auto* dialog = new AddHostDialog(hosts, taken, this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
@@ -297,17 +307,18 @@ void ClusterPage::rebuildRows() {
   const app::SpecText& spec = document()->spec();
   QVector<NodeRow> rows;
   const int count = spec.count("nodes");
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < count && rows.size() < kMostRows; ++i) {
     const std::string path = "nodes[" + std::to_string(i) + "]";
     NodeRow row;
     row.item = i;
-    int ranks = 0;
+    std::int64_t ranks = 0;
     const int devices = spec.count(path + ".devices");
     for (int d = 0; d < devices; ++d) {
       const auto each = spec.value(path + ".devices[" + std::to_string(d) + "].count");
       ranks += each ? std::max(1, atoi(each->c_str())) : 1;
     }
-    row.ranks = std::max(1, ranks);
+    row.ranks = static_cast<int>(
+        std::clamp<std::int64_t>(ranks, 1, std::numeric_limits<std::int32_t>::max()));
     addRows(row, path, rows);
   }
   const QModelIndexList chosen = table_->selectionModel()->selectedRows();
@@ -423,7 +434,7 @@ QVector<InspectorRow> ClusterPage::inspectorRows() const {
   QVector<InspectorRow> out;
   const QModelIndexList chosen = table_->selectionModel()->selectedRows();
   if (chosen.isEmpty()) {
-    int ranks = 0;
+    qint64 ranks = 0;
     for (const auto& row : nodes_->rows()) ranks += row.ranks;
     out << InspectorRow{tr("Cluster"), {}, true};
     if (isScheduled()) {
