@@ -3,7 +3,7 @@
 
 #include <QDir>
 #include <QFile>
-#include <QJsonArray>
+#include <QJsonDocument>
 #include <QProcess>
 #include <QStandardPaths>
 #include <QTest>
