@@ -18,7 +18,7 @@
 namespace lockstep::agent {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{50};    // whether the client is there
+constexpr std::chrono::milliseconds kLook{50};   // whether the client is there
 constexpr Nanoseconds kTellEvery = 400'000'000;  // where there is nothing new
 
 class Setup {
