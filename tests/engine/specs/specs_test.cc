@@ -519,8 +519,9 @@ class SpecsTest : public QObject {
              }),
              "data.csv.classes[2] | \"no\" is listed twice");
     for (const char* separator : {"\"", ",,", "\n", "é"})
-      QVERIFY(said([&](Csv& csv) { csv.set_separator(separator); })
-                  .startsWith("data.csv.separator | a separator is one ASCII character"));
+      QVERIFY(said([&](Csv& csv) {
+                csv.set_separator(separator);
+              }).startsWith("data.csv.separator | a separator is one ASCII character"));
     for (const char* separator : {"", ";", "\t", "|", " "})
       QCOMPARE(said([&](Csv& csv) { csv.set_separator(separator); }), "no error");
   }
