@@ -223,9 +223,8 @@ double Estimator::exchangeSeconds(const Choice& choice, double parameterBytes,
   const cluster::Strategy& kind = *cluster::findStrategy(choice.kind);
   const bool spans = dataRanks * choice.tensor > perHost_;
   const cluster::Link link = exchangeLink(choice);
-  const double allReduce =
-      planner::collectiveSeconds(ir::Op::kAllReduce, dataRanks, std::llround(parameterBytes), {},
-                                 link);
+  const double allReduce = planner::collectiveSeconds(ir::Op::kAllReduce, dataRanks,
+                                                      std::llround(parameterBytes), {}, link);
   const int parts = choice.microBatches;
   const double times = kind.splitParameters  ? 1.5 * parts
                        : kind.splitGradients ? 0.5 * (1 + parts)

@@ -108,8 +108,7 @@ std::vector<Relief> reliefs(const spec::v1::RunSpec& spec, const cluster::Mesh& 
   for (const std::int64_t part : {batch / 2, batch / 8, least})
     if (const std::int64_t smaller = part - part % least; smaller >= least && smaller < batch)
       out.push_back({{{"training.batch", fmt::format("{}", smaller)}}});
-  if (least < batch)
-    out.push_back({{{"training.batch", fmt::format("{}", least)}, recompute}});
+  if (least < batch) out.push_back({{{"training.batch", fmt::format("{}", least)}, recompute}});
   if (kind->local || kind->servers || !strategy.pins().empty()) return out;
   if (!kind->splitParameters && dataRanks > 1) {
     out.push_back({{{"strategy.kind", "zero-3"}}, workers});
@@ -146,9 +145,9 @@ State stateOf(const Preview& preview, const cluster::Strategy& kind) {
   State out;
   for (const RankPreview& rank : preview.ranks) {
     out.ofRank = std::max(out.ofRank, rank.parameterBytes + rank.optimizerBytes);
-    out.whole = std::max(
-        out.whole, others * (rank.parameterBytes * (kind.splitParameters ? data : 1) +
-                             rank.optimizerBytes * (kind.splitOptimizer ? data : 1)));
+    out.whole =
+        std::max(out.whole, others * (rank.parameterBytes * (kind.splitParameters ? data : 1) +
+                                      rank.optimizerBytes * (kind.splitOptimizer ? data : 1)));
   }
   return out;
 }
@@ -184,8 +183,7 @@ Error withRelief(Error misfit, const Preview& preview, const spec::v1::RunSpec& 
   std::vector<std::pair<double, Remedy>> found;  // seconds of a sample
   for (const Relief& relief : reliefs(spec, preview.cluster.mesh)) {
     if (plans == kReliefsTried || found.size() == kReliefsTold) break;
-    const std::int64_t least =
-        relief.division == 0 ? state.ofRank : state.whole / relief.division;
+    const std::int64_t least = relief.division == 0 ? state.ofRank : state.whole / relief.division;
     if (room->ranks * least + room->reserved > room->available) continue;
     auto other = std::make_shared<spec::v1::RunSpec>(spec);
     Status applied;

@@ -134,8 +134,7 @@ double allReduceSeconds(ir::Algorithm how, int ranks, std::int64_t bytes,
       const double inside =
           std::min(round, kInside.latency) +
           static_cast<double>(bytes) / std::max(link.bytesPerSecond, kInside.bytesPerSecond);
-      return 2 * (h - 1) * round + 2 * (h - 1) / h * message +
-             2 * rounds(most) * inside;
+      return 2 * (h - 1) * round + 2 * (h - 1) / h * message + 2 * rounds(most) * inside;
     }
   }
   return 0;

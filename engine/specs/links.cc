@@ -212,7 +212,8 @@ class AxisLinks {
     }
     if (group.size() == 1) return out;
     Link assumed = cluster::assumedLink(out.kind, hosts.size() > 1);
-    if (out.kind == "nccl" && hosts.size() > 1) assumed.bytesPerSecond *= members;  // an adapter each
+    if (out.kind == "nccl" && hosts.size() > 1)
+      assumed.bytesPerSecond *= members;  // an adapter each
     for (const auto& [from, nodes] : classes) {
       for (const auto& [to, others] : classes) {
         if (from == to && nodes < 2) continue;

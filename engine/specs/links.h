@@ -24,7 +24,8 @@ Status checkLinks(const spec::v1::ClusterSpec& spec);
 //
 // Between nodes, groups along an axis share what a node's adapters carry: each has the adapters'
 // bandwidth over the number of such groups on the node, and at most an adapter for each of its
-// ranks there, which is what each has where nothing is said. A group is as fast as its slowest link, and an axis as its slowest group.
+// ranks there, which is what each has where nothing is said. A group is as fast as its slowest
+// link, and an axis as its slowest group.
 void resolveLinks(const spec::v1::ClusterSpec& spec, cluster::Cluster& out);
 
 }  // namespace lockstep::specs

@@ -156,9 +156,8 @@ class AdviceTest : public QObject {
   void estimatesExchangeAsPlansDo() {
     for (const int ranks : {1, 4}) {
       const Asked asked =
-          ask(gptOf(2, 512, 32, 16),
-              clusterOf(2, ranks, "cuda") +
-                  "links:\n  - {from: n0, to: n1, bandwidth_mbit: 1000}\n");
+          ask(gptOf(2, 512, 32, 16), clusterOf(2, ranks, "cuda") +
+                                         "links:\n  - {from: n0, to: n1, bandwidth_mbit: 1000}\n");
       spec::v1::StrategySpec plain;
       plain.set_kind("multi-worker-mirrored");
       const auto cluster = specs::toCluster(*asked.request.cluster, {}, plain);

@@ -248,9 +248,9 @@ class PreviewTest : public QObject {
         text.find("does not fit in memory: GPU 0 of node n1 has 84.9 GB, and its rank needs ") !=
             std::string::npos,
         text.c_str());
-    QVERIFY2(text.find("it is priced as A100-SXM-80GB until its node is connected") !=
-                 std::string::npos,
-             text.c_str());
+    QVERIFY2(
+        text.find("it is priced as A100-SXM-80GB until its node is connected") != std::string::npos,
+        text.c_str());
     QVERIFY2(text.find("use more ranks, a smaller batch or a smaller model") != std::string::npos,
              text.c_str());
     const Preview large = on({blocks(32, 32), "training.precision=fp32"}, 8);  // 6.6 billion
@@ -347,9 +347,10 @@ class PreviewTest : public QObject {
                          ->spec;
       request.cluster =
           completeClusterSpec(
-              fmt::format("nodes:\n  - name: n1\n    devices: [{{kind: cuda, count: 8, reserved_gib: "
-                          "0.5, memory_gib: {:.6f}}}]\n",
-                          gib),
+              fmt::format(
+                  "nodes:\n  - name: n1\n    devices: [{{kind: cuda, count: 8, reserved_gib: "
+                  "0.5, memory_gib: {:.6f}}}]\n",
+                  gib),
               "c.yaml")
               ->spec;
       auto made = makePreview(request, {});
@@ -367,8 +368,7 @@ class PreviewTest : public QObject {
       QVERIFY2(with < 0.95 * without, kind);
       const Preview tight = on(kind, "none", (with + without) / 2);
       QVERIFY2(tight.misfit.has_value(), kind);
-      QVERIFY2(std::ranges::find(tight.misfit->remedies, recompute) !=
-                   tight.misfit->remedies.end(),
+      QVERIFY2(std::ranges::find(tight.misfit->remedies, recompute) != tight.misfit->remedies.end(),
                tight.misfit->text().c_str());
     }
   }

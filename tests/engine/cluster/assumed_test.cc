@@ -71,8 +71,10 @@ class AssumedTest : public QObject {
   // In each direction: NVLinks of a GPU, lanes of PCI Express with 128 bits in 130, bits a second.
   void linksAreThoseOfTheirLanes() {
     const auto bytes = [](std::string_view kind) { return findLinkSheet(kind)->bytesPerSecond; };
-    for (const auto& [kind, links, each] : {std::tuple("nvlink-2", 6, 25e9), {"nvlink-3", 12, 25e9},
-                                            {"nvlink-4", 18, 25e9}, {"nvlink-5", 18, 50e9}})
+    for (const auto& [kind, links, each] : {std::tuple("nvlink-2", 6, 25e9),
+                                            {"nvlink-3", 12, 25e9},
+                                            {"nvlink-4", 18, 25e9},
+                                            {"nvlink-5", 18, 50e9}})
       QCOMPARE(bytes(kind), links * each);
     for (const auto& [kind, transfers] :
          {std::pair("pcie-3", 8e9), {"pcie-4", 16e9}, {"pcie-5", 32e9}})
@@ -89,8 +91,8 @@ class AssumedTest : public QObject {
   void sharesAreThoseOfTheReport() {
     QFile file(QString::fromStdString(test::sourcePath("tests/gpu/reports/report.json")));
     QVERIFY(file.open(QIODevice::ReadOnly));
-    const QJsonArray speeds = QJsonDocument::fromJson(file.readAll())["parts"]["selftest"]["speeds"]
-                                  .toArray();
+    const QJsonArray speeds =
+        QJsonDocument::fromJson(file.readAll())["parts"]["selftest"]["speeds"].toArray();
     const auto reported = [&](const QString& word) {
       double sum = 0;
       int count = 0;

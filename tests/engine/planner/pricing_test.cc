@@ -69,8 +69,7 @@ class PricingTest : public QObject {
       const auto seconds = [&](Op op) {
         return planner::collectiveSeconds(op, ranks, bytes, cuts, link);
       };
-      const double whole =
-          planner::allReduceSeconds(Algorithm::kDirect, ranks, bytes, cuts, link);
+      const double whole = planner::allReduceSeconds(Algorithm::kDirect, ranks, bytes, cuts, link);
       QVERIFY(close(seconds(Op::kAllReduce), whole));
       QVERIFY(close(seconds(Op::kReduceScatter) + seconds(Op::kAllGather), whole));
     }
