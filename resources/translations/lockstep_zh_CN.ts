@@ -9229,8 +9229,8 @@ its last lines:
             <translation>setup 在程序的代码副本中运行，而 code.disabled 不生成副本；应省略其中之一</translation>
         </message>
         <message>
-            <source>it is no command of a shell</source>
-            <translation>它不是 shell 命令</translation>
+            <source>a command of setup is empty, or has a zero byte</source>
+            <translation>setup 的某个命令为空，或含有零字节</translation>
         </message>
         <message>
             <source>"%1" is not a pattern of files below the folder of the code: %2</source>
@@ -9249,8 +9249,8 @@ its last lines:
             <translation>无法取回程序的文件</translation>
         </message>
         <message>
-            <source>its path has a part that is no name</source>
-            <translation>其路径中有不是名称的部分</translation>
+            <source>its path is absolute, or has a part that is empty, . or ..</source>
+            <translation>其路径是绝对路径，或其中有为空、. 或 .. 的部分</translation>
         </message>
         <message>
             <source>its path is too long</source>

@@ -232,8 +232,8 @@ class CliProgramSetupTest : public QObject {
     QTest::addColumn<QByteArray>("more");
     QTest::addColumn<QString>("text");
     QTest::newRow("no copy of the code")
-        << QByteArray("  code: {disabled: true}\n  setup: [make]\n") << "workload.setup";
-    QTest::newRow("no command") << QByteArray("  setup: [make, '']\n") << "workload.setup[1]";
+        << QByteArray("  code: {disabled: true}\n  setup: [make]\n") << "code.disabled";
+    QTest::newRow("no command") << QByteArray("  setup: [make, '']\n") << "a command of setup";
   }
   void mistakes() {
     QFETCH(QByteArray, more);
