@@ -116,9 +116,9 @@ class CodeFolderTest : public QObject {
       spec::v1::CodeFiles code;
       addFile(code, "before");
       addFile(code, path);
-      refuses(code, "a part that is no name");
+      refuses(code, "a part that is empty, . or ..");
       code.mutable_files(1)->set_link("before");
-      refuses(code, "a part that is no name");
+      refuses(code, "a part that is empty, . or ..");
     }
     std::string deep = "a";
     for (int i = 0; i < 200; ++i) deep += "/a";
