@@ -233,6 +233,34 @@ It uses:
     <context>
         <name>lockstep::ui::ClusterPage</name>
         <message>
+            <source>Nodes of a Slurm job</source>
+            <translation>Slurm 作业的节点</translation>
+        </message>
+        <message>
+            <source>Each run gets a job of its own. Its nodes are known when it starts.</source>
+            <translation>每次运行都有自己的作业，作业开始时才知道其节点。</translation>
+        </message>
+        <message>
+            <source>Each run gets a job of its own by %1. Its nodes are known when it starts.</source>
+            <translation>每次运行都通过 %1 得到自己的作业，作业开始时才知道其节点。</translation>
+        </message>
+        <message>
+            <source>Login node</source>
+            <translation>登录节点</translation>
+        </message>
+        <message>
+            <source>Partition</source>
+            <translation>分区</translation>
+        </message>
+        <message>
+            <source>GPUs per node</source>
+            <translation>每节点 GPU 数</translation>
+        </message>
+        <message>
+            <source>Time limit</source>
+            <translation>时间上限</translation>
+        </message>
+        <message>
             <source>Pre-flight: measure nodes and links</source>
             <translation>运行前检查：测量节点和链路</translation>
         </message>
@@ -1819,12 +1847,12 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>其中 CUDA 上下文、工作区与 NCCL 占 %1</translation>
         </message>
         <message>
-            <source>%1; it is taken for an %2 until its node is connected</source>
+            <source>%1; it is priced as %2 until its node is connected</source>
             <translation>%1；在其节点连接之前，按 %2 计</translation>
         </message>
         <message>
-            <source>communication along axis %1 is priced at %2 GB/s</source>
-            <translation>沿轴 %1 的通信按 %2 GB/s 估价</translation>
+            <source>communication along axis %1 is priced at %2 of a rank in each direction</source>
+            <translation>沿轴 %1 的通信按每个 rank 每个方向 %2 估价</translation>
         </message>
         <message>
             <source>%1 is given for a device of kind cpu; expected kind: cuda</source>
@@ -1861,6 +1889,62 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>it never applies: earlier entries match the same nodes; expected it before them, or left out</source>
             <translation>它从不适用：前面的条目匹配同样的节点；应放在它们之前，或不写</translation>
+        </message>
+        <message>
+            <source>[%1] is no range: %2 has more than %3 digits</source>
+            <translation>[%1] 不是范围：%2 多于 %3 位数字</translation>
+        </message>
+        <message>
+            <source>[%1] is no range: %2 is after %3</source>
+            <translation>[%1] 不是范围：%2 在 %3 之后</translation>
+        </message>
+        <message>
+            <source>a name with ranges has %1 characters; expected %2 at most</source>
+            <translation>带范围的名称有 %1 个字符；最多应为 %2 个</translation>
+        </message>
+        <message>
+            <source>%1 has more than %2 ranges</source>
+            <translation>%1 的范围多于 %2 个</translation>
+        </message>
+        <message>
+            <source>%1 nodes of %2 KiB each are too large; at most %3 MiB of nodes are read</source>
+            <translation>%1 个节点各 %2 KiB，过大；最多读取 %3 MiB 的节点</translation>
+        </message>
+        <message>
+            <source>%1 has a range beside *, which matches digits too; expected a character between them, as n[1-4]-*</source>
+            <translation>%1 中范围与 * 相邻，而 * 也匹配数字；两者之间应有一个字符，如 n[1-4]-*</translation>
+        </message>
+        <message>
+            <source>%1 stands for %2, and there is no such node</source>
+            <translation>%1 包含 %2，而没有这个节点</translation>
+        </message>
+        <message>
+            <source>name has %1 characters; expected %2 at most</source>
+            <translation>name 有 %1 个字符；最多应为 %2 个</translation>
+        </message>
+        <message>
+            <source>there are more than %1 links</source>
+            <translation>链路多于 %1 条</translation>
+        </message>
+        <message>
+            <source>the replay was cancelled</source>
+            <translation>重放已取消</translation>
+        </message>
+        <message>
+            <source>no memory for the PNG decoder</source>
+            <translation>没有内存可供 PNG 解码器使用</translation>
+        </message>
+        <message>
+            <source>cannot list %1</source>
+            <translation>无法列出 %1</translation>
+        </message>
+        <message>
+            <source>%1 has a class with a line break in its name</source>
+            <translation>%1 有一个名称中含换行符的类别</translation>
+        </message>
+        <message>
+            <source>its features have %1 values, each of which would be a column; at most %2 are written</source>
+            <translation>其特征共有 %1 个值，每个值为一列；最多写入 %2 列</translation>
         </message>
         <message>
             <source>[%1] is no range; expected numbers as [1-8] or [1,3,5-8]</source>
@@ -5063,12 +5147,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>Gloo 使用了另一个连接</translation>
         </message>
         <message>
-            <source>communication is priced at %1 GB/s%2</source>
-            <translation>rank 之间的通信按 %1 GB/s 计价%2</translation>
-        </message>
-        <message>
-            <source> between hosts, %1 GB/s within one</source>
-            <translation>（主机之间），主机之内 %1 GB/s</translation>
+            <source>communication is priced at %1 of a rank in each direction%2</source>
+            <translation>rank 之间的通信按每个 rank 每个方向 %1 计价%2</translation>
         </message>
         <message>
             <source> between hosts</source>
