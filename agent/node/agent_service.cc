@@ -70,9 +70,7 @@ class TemporaryFolder {
   explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
   ~TemporaryFolder() {
     std::error_code ignored;
-    if (path_.empty()) return;
-    std::filesystem::remove_all(path_, ignored);
-    std::filesystem::remove(std::filesystem::path(path_).parent_path(), ignored);  // if empty now
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
@@ -460,14 +458,14 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     return setProgramUp(loop_, filled, folder, client);
   }
 
-  // Copies what was set up beside the run's folder, "" where nothing was: it may be large.
-  Result<std::string> copyOfSetup(const node::v1::PrepareRequest& request, const RunFolder& folder,
+  // Returns a copy of what was set up, which may be large; "" where nothing was.
+  Result<std::string> copyOfSetup(const node::v1::PrepareRequest& request,
                                   const DataObserver& observer) {
     if (request.spec().workload().setup().empty()) return std::string();
     LOCKSTEP_ASSIGN(const SetupFolder from,
                     setupFolderOf(request.spec().workload(), codeOf(request)));
-    const std::string to = fmt::format("{}.code-{}", folder.path, monotonicNow());
-    LOCKSTEP_TRY(makeFolders(std::filesystem::path(to).parent_path()));
+    const std::string to =
+        fmt::format("{}/.copy-{}-{}", workdir_.programs(), getpid(), monotonicNow());
     LOCKSTEP_TRY(copySetup(from, to, [&] { return !observer({}); }));
     return to;
   }
@@ -487,7 +485,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     }
     FoundData data;
     LOCKSTEP_TRY(check(request, data, observer));
-    auto copied = copyOfSetup(request, folder, observer);
+    auto copied = copyOfSetup(request, observer);
     if (!copied.ok()) return named(copied.status(), request);
     TemporaryFolder code(std::move(*copied));
     std::lock_guard lock(prepareMutex_);

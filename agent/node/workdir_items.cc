@@ -322,7 +322,7 @@ void WorkdirItems::listPrograms(Items& out) const {
   for (const std::string& key : entriesOf("programs", out)) {
     const std::string name = "programs/" + key;
     const std::string path = workdir_.path + "/" + name;
-    if (key.starts_with(".removed-") || !isFolder(path)) {
+    if (key.starts_with('.') || !isFolder(path)) {
       out.push_back(itemOf(WorkdirItem::REMAINS, name));
       continue;
     }

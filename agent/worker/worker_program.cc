@@ -388,11 +388,12 @@ class ProgramRun {
     return {};
   }
 
-  // mpirun ends once all ranks have, and its daemons with it.
+  // mpirun ends once all ranks have, and its daemons with it. It hears of one that has failed when
+  // this process ends, and so after the supervisor.
   Status leaveMpi(int status) {
-    mpi_->finish(status);
-    const bool failed = !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    while (!failed && !mpi_->over()) {
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return {};
+    mpi_->finish();
+    while (!mpi_->over()) {
       LOCKSTEP_TRY(pumpMpi());
       heard_ = monotonicNow();
       std::this_thread::sleep_for(kMpiTick);

@@ -38,8 +38,8 @@ class MpiRank {
   Status pump(const std::function<void(std::string_view)>& onOutput);
   // The variables of Open MPI, once mpirun has started this rank; nullopt before.
   std::optional<std::vector<std::string>> variables() const;
-  // The program has ended, with a status as from waitpid.
-  void finish(int status);
+  // The program has succeeded. One that has failed is told when this process ends.
+  void finish();
   bool over() const { return !starter_ && !awaits_; }  // mpirun, or its daemon here, has ended
 
  private:

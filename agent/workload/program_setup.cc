@@ -212,6 +212,9 @@ Status runSetup(const spec::v1::WorkloadSpec& workload, const SetupFolder& folde
       }
     }
   }
+  // What they have made is on the disk before that is said.
+  if (const UniqueFd all(open(folder.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)); all)
+    syncfs(all.get());
   return writeFileAtomically(folder.done(), commands.run, 0600);
 }
 

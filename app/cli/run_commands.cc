@@ -135,6 +135,17 @@ void tellStragglerCosts(const Globals& globals, const RunRow& row, Inbox& inbox,
     if (!std::isnan(known->steps.without({one.rank}))) report.without(one, known->steps);
 }
 
+// With how far it is, now and then.
+void tellFiles(const ArtifactsUpdate& update, RunReport& report, Clock::time_point& told) {
+  constexpr auto kPause = std::chrono::seconds(1);
+  if (update.bytesTotal > 0 && Clock::now() - told > kPause) {
+    told = Clock::now();
+    report.progress(fmt::format("fetching the program's files: {} of {} MB",
+                                update.bytesDone / 1000000, update.bytesTotal / 1000000));
+  }
+  report.files(update);
+}
+
 // The result of an ended run whose files are no longer waited for.
 Result<RunResult> leftFiles(const Globals& globals, const std::string& run, RunReport& report) {
   report.progress(
@@ -151,10 +162,11 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
   std::optional<RunRow> row;
   std::optional<Error> error, full;
   bool over = false, fetching = false;
+  Clock::time_point filesTold;
   RunAlerts alerts(globals, inbox, report);
   RunObserver observer = [&](const RunUpdate& update) {
     if (!update.preview) report.update(update);  // lines come in their order
-    if (update.artifacts) report.files(*update.artifacts);
+    if (update.artifacts) tellFiles(*update.artifacts, report, filesTold);
     fetching = update.artifacts && !update.artifacts->over();
     alerts.take(update);
     if (update.preview) return;

@@ -74,10 +74,8 @@ class LiveView final : public RunReport {
   }
 
   void files(const ArtifactsUpdate& update) override {
-    if (update.bytesTotal > 0)
-      progress_ = fmt::format("fetching the program's files: {} of {} MB",
-                              update.bytesDone / 1000000, update.bytesTotal / 1000000);
-    if (update.over()) progress_.clear();
+    if (!update.over()) return;
+    progress_.clear();
     erase();
     for (const std::string& line : artifactLines(update)) put(stdout, line + "\n");
     draw(true);
