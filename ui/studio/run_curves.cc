@@ -118,6 +118,7 @@ std::vector<std::shared_ptr<Series>> RunCurves::Use::lines() const {
 std::shared_ptr<Series> RunCurves::pin(const std::string& name) {
   const auto line = std::make_shared<Series>(*series(name));
   line->visible = true;
+  line->markColor.reset();
   room_.add(line);
   auto& pins = used_[name].pins;
   std::erase_if(pins, [](const auto& pin) { return pin.expired(); });
