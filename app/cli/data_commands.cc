@@ -18,7 +18,8 @@ int makeDataCommand(const Globals&, const Arguments& arguments) {
   const bool json = arguments.has("json");
   const auto made = [&]() -> Result<data::ClickLogFacts> {
     data::ClickLog log;
-    LOCKSTEP_ASSIGN(log.rows, arguments.integer("rows", 1'000'000, 1, std::int64_t{1} << 32));
+    constexpr std::int64_t kMostRows = 16'000'000;  // of a file that can be read as data, 4 GiB
+    LOCKSTEP_ASSIGN(log.rows, arguments.integer("rows", 1'000'000, 1, kMostRows));
     LOCKSTEP_ASSIGN(const std::int64_t seed,
                     arguments.integer("seed", 1, 0, std::int64_t{1} << 62));
     LOCKSTEP_ASSIGN(log.skew, arguments.number("skew", log.skew, 0, 10));

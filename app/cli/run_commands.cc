@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <future>
+#include <stop_token>
 
 #include "app/cli/commands.h"
 #include "app/cli/connecting.h"
@@ -79,8 +81,13 @@ Status keptInHistory(const Globals& globals, const RunRow& row,
   return error;
 }
 
-// What a step would have taken without each rank that was slow, where its steps can be replayed.
-Status tellStragglerCosts(const Globals& globals, const RunRow& row, RunReport& report) {
+// What a step would have taken without each rank that was slow.
+struct StragglerCosts {
+  std::vector<StragglerRow> slow;
+  StepsWithout steps;
+};
+Result<StragglerCosts> stragglerCosts(const Globals& globals, const RunRow& row,
+                                      std::stop_token stop) {
   constexpr std::size_t kMost = 4;  // a replay of a large plan takes about a second
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
   LOCKSTEP_ASSIGN(const auto store, history->openRun(row.run));
@@ -104,12 +111,28 @@ Status tellStragglerCosts(const Globals& globals, const RunRow& row, RunReport& 
     ranks.push_back({one.rank});
     since = std::min(since, one.sinceStep);
   }
-  if (ranks.empty()) return {};
-  LOCKSTEP_ASSIGN(const StepsWithout steps,
-                  stepsWithout(*history, row, ranks, row.figures.steps - since + 1));
-  for (const StragglerRow& one : slow)
-    if (!std::isnan(steps.without({one.rank}))) report.without(one, steps);
-  return {};
+  if (ranks.empty()) return StragglerCosts{};
+  LOCKSTEP_ASSIGN(StepsWithout steps,
+                  stepsWithout(*history, row, ranks, row.figures.steps - since + 1, stop));
+  return StragglerCosts{std::move(slow), std::move(steps)};
+}
+
+// Tells them where the run's steps can be replayed, and Ctrl-C is not pressed meanwhile.
+void tellStragglerCosts(const Globals& globals, const RunRow& row, Inbox& inbox,
+                        RunReport& report) {
+  const int seen = interrupts();
+  std::stop_source stop;
+  auto costs = std::async(std::launch::async, [&] {
+    auto out = stragglerCosts(globals, row, stop.get_token());
+    inbox.post([] {});  // wakes the loop below
+    return out;
+  });
+  const auto isDone = [&] { return costs.wait_for(std::chrono::seconds(0)) == std::future_status::ready; };
+  if (!drainUntil(inbox, isDone, seen, [&] { report.idle(); })) stop.request_stop();
+  const Result<StragglerCosts> known = costs.get();
+  if (!known.ok()) return;
+  for (const StragglerRow& one : known->slow)
+    if (!std::isnan(known->steps.without({one.rank}))) report.without(one, known->steps);
 }
 
 // The result of an ended run whose files are no longer waited for.
@@ -184,7 +207,7 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
       report.failed(kept.error());
       result.missing = "the history has not kept it";
     }
-    (void)tellStragglerCosts(globals, *row, report);  // not every run can be replayed
+    tellStragglerCosts(globals, *row, inbox, report);
     return result;
   }
   if (!over) {

@@ -26,7 +26,10 @@ struct Decoder {
   std::vector<SpecProblem>& problems;
   std::string* modelPath;
 
+  // Of a text that has nothing right the first thousand are told.
   void problem(const YamlNode& at, const std::string& path, Message what, Message expected) const {
+    constexpr std::size_t kMost = 1000;
+    if (problems.size() >= kMost) return;
     problems.push_back({file, at.line, at.column, std::move(what), std::move(expected), path});
   }
 

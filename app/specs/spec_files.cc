@@ -41,7 +41,6 @@ Result<std::string> readSpec(const std::string& path, const char* what) {
   return text;
 }
 
-// The document with the assignment merged in, as a tree. Without a value the field is left out.
 // The error of a path that leaves the known fields.
 Error unknownField(const std::string& assignment, const std::vector<std::string>& parts) {
   const auto* type = rootOf(SpecKind::kRun);
@@ -118,6 +117,7 @@ Status checkPath(const std::string& assignment, const std::string& path,
   return error;
 }
 
+// Merges the assignment into the document; without a value the field is left out.
 Status merge(YamlNode& root, const std::string& assignment) {
   const auto equals = assignment.find('=');
   const std::string path = assignment.substr(0, equals);
@@ -401,10 +401,11 @@ Result<ClusterSpecFile> withRanks(ClusterSpecFile cluster, const std::vector<std
     if (wrong != std::errc() || end != number.data() + number.size() || count < 1 || count > 4096) {
       return invalidArgument("--ranks {}: NODE=N was expected, N from 1 to 4096", assignment);
     }
-    const specs::NamePattern wanted(name);
+    const auto wanted = specs::NamePattern::parse(name);
+    if (!wanted.ok()) return invalidArgument("--ranks {}: {}", assignment, wanted.error().what);
     bool isKnown = false;
     for (spec::v1::NodeSpec& node : *spec->mutable_nodes()) {
-      if (!wanted.matches(node.name())) continue;
+      if (!wanted->matches(node.name())) continue;
       isKnown = true;
       if (node.devices_size() > 1) {
         Error error = invalidArgument("--ranks {}: node {} has several kinds of devices",

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <sstream>
+#include <unordered_map>
 
 #include "engine/base/utf8.h"
 
@@ -69,6 +70,7 @@ class Builder : public YAML::EventHandler {
     YamlNode node;
     bool haveKey = false;
     YamlNode key;
+    std::unordered_map<std::string, int> lines;  // by key
   };
 
   static YamlNode at(const YAML::Mark& mark) {
@@ -117,11 +119,10 @@ class Builder : public YAML::EventHandler {
         throw Refusal{
             {node.line, node.column, "a field name that is not a word", "expected 'name: value'"}};
       }
-      for (const auto& entry : level.node.entries) {
-        if (entry.key.value == node.value) {
-          throw Refusal{{node.line, node.column, message("'{}' is given twice", node.value),
-                         message("expected it once (first in line {})", entry.key.line)}};
-        }
+      const auto [first, isNew] = level.lines.try_emplace(node.value, node.line);
+      if (!isNew) {
+        throw Refusal{{node.line, node.column, message("'{}' is given twice", node.value),
+                       message("expected it once (first in line {})", first->second)}};
       }
       level.key = std::move(node);
       level.haveKey = true;
@@ -170,7 +171,8 @@ void findScalarEnd(const std::string& text, YamlNode& node) {
       }
     }
     node.end = clamped(text, at + 1);
-    node.simple = text.find('\n', node.offset) >= node.end;
+    node.simple = std::string_view(text).substr(node.offset, node.end - node.offset).find('\n') ==
+                  std::string_view::npos;
   } else if (text.compare(at, node.value.size(), node.value) == 0) {
     node.end = at + node.value.size();
     node.simple = node.value.find('\n') == std::string::npos;

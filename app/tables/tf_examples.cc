@@ -20,7 +20,7 @@ using lockstep::data::v1::TfExample;
 using lockstep::data::v1::TfFeature;
 
 constexpr std::uint64_t kLongestRecord = std::uint64_t{256} << 20;
-constexpr std::size_t kShownColumns = 20;
+constexpr std::int64_t kMostColumns = 1'000'000;
 
 template <typename T>
 T numberAt(std::string_view bytes, std::size_t at) {
@@ -143,6 +143,12 @@ class Features {
       if (!lengths_.contains(name))
         return wrong(path, message("no record has a feature \"{}\"", validUtf8(name)));
     if (lengths_.empty()) return wrong(path, "no record has a feature");
+    std::int64_t columns = 0;
+    for (const auto& [name, length] : lengths_) columns += length;
+    if (columns > kMostColumns)
+      return wrong(path, message("its features have {} values, each of which would be a column; at "
+                                 "most {} are written",
+                                 columns, kMostColumns));
     if (wanted_.empty()) wanted_ = std::move(all);
     return {};
   }

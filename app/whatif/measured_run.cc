@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -50,12 +51,14 @@ std::vector<T> thinned(const std::vector<T>& all, std::size_t most) {
 
 class Reader {
  public:
-  Reader(const RunStore& store, MeasuredRun& out) : store_(store), out_(out) {}
+  Reader(const RunStore& store, std::stop_token stop, MeasuredRun& out)
+      : store_(store), stop_(std::move(stop)), out_(out) {}
 
   Status read(const StepTimes& times) {
     makeScripts();
     findExchanges();
     LOCKSTEP_TRY(readSampled(times.first()));
+    LOCKSTEP_TRY(unlessStopped(stop_));
     LOCKSTEP_TRY(readSteps(times));
     scaleExchanges(times);
     return {};
@@ -169,6 +172,7 @@ class Reader {
 
   // Adds nothing where not all ranks have told their events.
   Status addSampleOf(std::int64_t step) {
+    LOCKSTEP_TRY(unlessStopped(stop_));
     LOCKSTEP_ASSIGN(const std::vector<plan::Event> events, readEvents(store_, step));
     if (const auto intervals = intervalsOf(events)) addSample(step, *intervals);
     return {};
@@ -402,6 +406,7 @@ class Reader {
   }
 
   const RunStore& store_;
+  std::stop_token stop_;
   MeasuredRun& out_;
   std::map<std::pair<int, std::string>, std::vector<int>> groups_;
   std::vector<Receive> receives_;
@@ -472,7 +477,13 @@ double MeasuredRun::exchangeSeconds(const Rank& rank) const {
   return sum;
 }
 
-Result<MeasuredRun> readMeasuredRun(const History& history, const RunRow& row, std::int64_t last) {
+Status unlessStopped(const std::stop_token& stop) {
+  if (stop.stop_requested()) return makeError(Code::kCancelled, "the replay was cancelled");
+  return {};
+}
+
+Result<MeasuredRun> readMeasuredRun(const History& history, const RunRow& row, std::int64_t last,
+                                    std::stop_token stop) {
   MeasuredRun out;
   out.run = row.run;
   LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(row.run));
@@ -487,9 +498,10 @@ Result<MeasuredRun> readMeasuredRun(const History& history, const RunRow& row, s
     for (const RankPreview& rank : prediction->ranks) out.nodes.push_back(rank.node);
   const std::set<std::string> nodes(out.nodes.begin(), out.nodes.end());
   out.linkRates = linkRatesOf(*store, {nodes.begin(), nodes.end()});
+  LOCKSTEP_TRY(unlessStopped(stop));
   LOCKSTEP_ASSIGN(const StepMatrix matrix, storedSteps(*store, last));
   const StepTimes times(matrix, last > 0 ? matrix.steps() - last + 1 : 1, matrix.steps());
-  LOCKSTEP_TRY(Reader(*store, out).read(times));
+  LOCKSTEP_TRY(Reader(*store, std::move(stop), out).read(times));
   return out;
 }
 

@@ -23,9 +23,11 @@ double StepsWithout::without(const SlowRanks& slow) const {
 }
 
 Result<StepsWithout> stepsWithout(const History& history, const RunRow& row,
-                                  std::vector<SlowRanks> ranks, std::int64_t last) {
-  LOCKSTEP_ASSIGN(const MeasuredRun run, readMeasuredRun(history, row, last));
-  const Replayed replayed = replayOf(run);
+                                  std::vector<SlowRanks> ranks, std::int64_t last,
+                                  std::stop_token stop) {
+  LOCKSTEP_ASSIGN(const MeasuredRun run, readMeasuredRun(history, row, last, stop));
+  const Replayed replayed = replayOf(run, stop);
+  LOCKSTEP_TRY(unlessStopped(stop));
   StepsWithout out;
   out.first = run.steps.front();
   out.last = run.steps.back();
@@ -33,7 +35,8 @@ Result<StepsWithout> stepsWithout(const History& history, const RunRow& row,
   out.error = replayed.error();
   out.spread = replayed.spread();
   for (const SlowRanks& slow : ranks) {
-    const auto answer = whatIf(run, replayed, {.without = slow});
+    const auto answer = whatIf(run, replayed, {.without = slow}, stop);
+    LOCKSTEP_TRY(unlessStopped(stop));
     out.seconds.push_back(answer.ok() ? answer->stepSeconds : kUnknown);
   }
   out.ranks = std::move(ranks);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -25,9 +26,10 @@ struct StepsWithout {
   double without(const SlowRanks& slow) const;  // NaN: not known
 };
 // Replays the run's last `last` steps, or all for 0; of a large plan about a second for each of
-// `ranks`. Errors: those of readMeasuredRun.
+// `ranks`. Errors: those of readMeasuredRun; kCancelled soon after `stop` is requested.
 Result<StepsWithout> stepsWithout(const History& history, const RunRow& row,
-                                  std::vector<SlowRanks> ranks, std::int64_t last = 0);
+                                  std::vector<SlowRanks> ranks, std::int64_t last = 0,
+                                  std::stop_token stop = {});
 
 // The ranks of a row of `costs`, of a rank or a node.
 SlowRanks ranksOf(const RankCosts& costs, const RankCost& row);

@@ -57,10 +57,11 @@ class Circumstances {
     return {};
   }
 
-  planner::Replay replay(bool waitForStages) const {
+  planner::Replay replay(bool waitForStages, std::stop_token stop) const {
     planner::ReplayOptions options;
     options.steps = static_cast<int>(run_.steps.size());
     options.waitForStages = waitForStages;
+    options.stop = std::move(stop);
     return planner::replay(
         run_.plan,
         [this](int rank, int step, plan::StepId id) {
@@ -213,9 +214,10 @@ double Replayed::spread() const {
   return measured.empty() ? 0 : sum / static_cast<double>(measured.size());
 }
 
-Replayed replayOf(const MeasuredRun& run) {
+Replayed replayOf(const MeasuredRun& run, std::stop_token stop) {
   Replayed out;
-  planner::Replay replay = Circumstances(run).replay(true);
+  planner::Replay replay = Circumstances(run).replay(true, stop);
+  if (stop.stop_requested()) return out;
   out.stepSeconds = mean(replay.stepSeconds);
   out.replayed = std::move(replay.stepSeconds);
   out.ranks = std::move(replay.ranks);
@@ -224,11 +226,12 @@ Replayed replayOf(const MeasuredRun& run) {
 }
 
 Result<WhatIfAnswer> whatIf(const MeasuredRun& run, const Replayed& replayed,
-                            const WhatIfChanges& changes) {
+                            const WhatIfChanges& changes, std::stop_token stop) {
   LOCKSTEP_TRY(check(run, changes));
   Circumstances circumstances(run);
   LOCKSTEP_TRY(circumstances.change(changes));
-  planner::Replay replay = circumstances.replay(!changes.noBubble);
+  planner::Replay replay = circumstances.replay(!changes.noBubble, stop);
+  LOCKSTEP_TRY(unlessStopped(stop));
   WhatIfAnswer out;
   const double seconds = changes.noBubble ? replay.slowestSeconds : mean(replay.stepSeconds);
   const double share = replayed.stepSeconds > 0 ? seconds / replayed.stepSeconds : 1;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 #include <vector>
 
 #include "app/whatif/changes.h"
@@ -26,8 +27,8 @@ struct Replayed {
   double error() const;   // of the mean: 0.02, the replay takes 2 % longer than was measured
   double spread() const;  // mean deviation of single steps from what was measured
 };
-// Replays what did happen.
-Replayed replayOf(const MeasuredRun& run);
+// Replays what did happen. Empty where `stop` was requested.
+Replayed replayOf(const MeasuredRun& run, std::stop_token stop = {});
 
 struct WhatIfAnswer {
   // Measured, times what the change makes of the replay.
@@ -38,8 +39,9 @@ struct WhatIfAnswer {
 // A rank that is as fast as its peers takes in each step what one of them, by turns, took in
 // another: its steps vary as theirs do. Peers run an equal program; where there is none, others
 // count, in proportion to what the plan predicts of both.
-// Errors: kInvalidArgument for a change that the run cannot have.
+// Errors: kInvalidArgument for a change that the run cannot have; kCancelled where `stop` was
+// requested.
 Result<WhatIfAnswer> whatIf(const MeasuredRun& run, const Replayed& replayed,
-                            const WhatIfChanges& changes);
+                            const WhatIfChanges& changes, std::stop_token stop = {});
 
 }  // namespace lockstep::app

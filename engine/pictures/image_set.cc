@@ -1,5 +1,7 @@
 #include "engine/pictures/image_set.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -11,7 +13,6 @@
 #include <string_view>
 
 #include "engine/base/file.h"
-#include "engine/base/list_folder.h"
 #include "engine/base/threads.h"
 #include "engine/data/content.h"
 #include "engine/data/idx_header.h"
@@ -22,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kLargestFile = std::size_t{256} << 20, kLargestList = std::size_t{1} << 30;
-constexpr int kDeepest = 32;                      // folders below a class
+constexpr std::size_t kLargestFile = std::size_t{256} << 20, kLargestList = std::size_t{256} << 20,
+                      kLargestClasses = std::size_t{16} << 20;
 constexpr std::int64_t kMostNarrowClasses = 256;  // whose labels are a byte each
 
 std::string textOf(const fs::path& path) { return path.string(); }
@@ -41,15 +42,46 @@ bool isFolder(const fs::path& path) {
   return fs::is_directory(path, failed);
 }
 
-void addPictures(const fs::path& folder, int depth, std::vector<std::string>& out) {
-  for (const fs::path& path : listFolder(folder)) {
-    if (isHidden(path)) continue;
-    if (isFolder(path)) {
-      if (depth < kDeepest) addPictures(path, depth + 1, out);
-    } else if (isPicture(path)) {
-      out.push_back(textOf(path));
+// Device and inode of a folder, links followed.
+using FolderId = std::pair<dev_t, ino_t>;
+std::optional<FolderId> idOf(const fs::path& folder) {
+  struct stat info {};
+  if (stat(folder.c_str(), &info) != 0) return std::nullopt;
+  return FolderId{info.st_dev, info.st_ino};
+}
+
+Result<std::vector<fs::path>> entriesOf(const fs::path& folder) {
+  std::vector<fs::path> out;
+  std::error_code failed;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end;
+       entry.increment(failed))
+    out.push_back(entry->path());
+  if (failed) return systemError(failed.value(), message("cannot list {}", textOf(folder)));
+  return out;
+}
+
+// The pictures of a class, of each folder once, however many links lead there. `root` is not one of
+// its folders.
+Result<std::vector<std::string>> picturesIn(const fs::path& folder, const FolderId& root) {
+  std::vector<std::string> out;
+  std::set<FolderId> visited{root};
+  std::vector<fs::path> left{folder};
+  while (!left.empty()) {
+    const fs::path next = std::move(left.back());
+    left.pop_back();
+    const auto id = idOf(next);
+    if (id && !visited.insert(*id).second) continue;
+    LOCKSTEP_ASSIGN(const std::vector<fs::path> entries, entriesOf(next));
+    for (const fs::path& path : entries) {
+      if (isHidden(path)) continue;
+      if (isFolder(path))
+        left.push_back(path);
+      else if (isPicture(path))
+        out.push_back(textOf(path));
     }
   }
+  std::ranges::sort(out);
+  return out;
 }
 
 // Numbers the classes that occur: as given, or in their order.
@@ -61,12 +93,15 @@ class Numbers {
     out.classes_ = given.empty() ? inOrder(names) : given;
     for (int label = 0; label < static_cast<int>(out.classes_.size()); ++label)
       out.labels_[out.classes_[static_cast<std::size_t>(label)]] = label;
-    for (const std::string& name : names)
+    for (const std::string& name : names) {
+      if (name.find_first_of("\r\n") != std::string::npos)  // they become lines of a file
+        return invalidArgument("{} has a class with a line break in its name", source);
       if (!out.labels_.contains(name)) {
         Error error = invalidArgument("{} has the class {}", source, name);
         error.why = message("the given classes are {}", fmt::format("{}", fmt::join(given, ", ")));
         return error;
       }
+    }
     return out;
   }
   int operator[](const std::string& name) const { return labels_.at(name); }
@@ -92,12 +127,12 @@ class Numbers {
 
 Result<ImageSet> findInFolder(const fs::path& folder, const std::vector<std::string>& given) {
   std::map<std::string, std::vector<std::string>> found;  // by class
-  for (const fs::path& path : listFolder(folder))
-    if (isFolder(path) && !isHidden(path)) {
-      auto& pictures = found[textOf(path.filename())];
-      addPictures(path, 0, pictures);
-      std::ranges::sort(pictures);
-    }
+  LOCKSTEP_ASSIGN(const std::vector<fs::path> entries, entriesOf(folder));
+  const FolderId root = idOf(folder).value_or(FolderId{});
+  for (const fs::path& path : entries) {
+    if (!isFolder(path) || isHidden(path) || idOf(path) == root) continue;
+    LOCKSTEP_ASSIGN(found[textOf(path.filename())], picturesIn(path, root));
+  }
   if (found.empty()) {
     Error error = invalidArgument("{} has no folders", folder.string());
     error.why = message("each folder in it is a class of pictures");
@@ -163,19 +198,21 @@ Result<Picture> readPicture(const std::string& path) {
   return error;
 }
 
-// Calls `each` for all images, on all cores, and `take` with the results in the order of the
-// images.
+// Calls `each` for all images, on all cores, and `take` with the results, of so many bytes each, in
+// the order of the images.
 template <typename Each, typename Take>
-Status forAll(const ImageSet& set, const Each& each, const Take& take, const Progress& progress) {
+Status forAll(const ImageSet& set, std::size_t bytes, const Each& each, const Take& take,
+              const Progress& progress) {
   using Out = std::invoke_result_t<Each, const std::string&>;
-  constexpr std::size_t kAtOnce = 16;  // images of a thread
+  constexpr std::size_t kMost = 16, kMostBytes = std::size_t{16} << 20;  // of a thread
+  const std::size_t atOnce = std::clamp<std::size_t>(kMostBytes / std::max<std::size_t>(bytes, 1), 1, kMost);
   const std::size_t threads = std::max<std::size_t>(1, givenCores().size());
   const std::vector<ImageSet::Image>& images = set.images;
-  for (std::size_t begin = 0; begin < images.size(); begin += threads * kAtOnce) {
+  for (std::size_t begin = 0; begin < images.size(); begin += threads * atOnce) {
     std::vector<std::future<std::vector<Out>>> parts;
     for (std::size_t t = 0; t < threads; ++t) {
-      const std::size_t from = std::min(images.size(), begin + t * kAtOnce);
-      const std::size_t to = std::min(images.size(), from + kAtOnce);
+      const std::size_t from = std::min(images.size(), begin + t * atOnce);
+      const std::size_t to = std::min(images.size(), from + atOnce);
       parts.push_back(std::async(std::launch::async, [&images, &each, from, to] {
         std::vector<Out> out;
         for (std::size_t i = from; i < to; ++i) out.push_back(each(images[i].path));
@@ -220,7 +257,7 @@ Result<ImageSet> findImages(const std::string& source, const std::vector<std::st
 }
 
 Result<std::vector<std::string>> readClasses(const std::string& path) {
-  LOCKSTEP_ASSIGN(const std::string text, readFile(path, kLargestList));
+  LOCKSTEP_ASSIGN(const std::string text, readFile(path, kLargestClasses));
   std::vector<std::string> out;
   std::set<std::string> known;
   for (std::string_view rest = text; !rest.empty();) {
@@ -241,7 +278,7 @@ Result<std::vector<Error>> removeDamaged(ImageSet& set, const Progress& progress
   std::vector<Error> out;
   std::vector<ImageSet::Image> whole;
   LOCKSTEP_TRY(forAll(
-      set, [](const std::string& path) { return readPicture(path).status(); },
+      set, sizeof(Error), [](const std::string& path) { return readPicture(path).status(); },
       [&](std::size_t i, Status status) -> Status {
         if (status.ok())
           whole.push_back(set.images[i]);
@@ -269,7 +306,7 @@ Result<ImageFiles> writeImages(const ImageSet& set, const ImageForm& form,
     if (channels > 1) dimensions.push_back(channels);
     LOCKSTEP_TRY(append(data::idxHeader(dimensions, 1)));
     return forAll(
-        set, made,
+        set, static_cast<std::size_t>(form.height * form.width * channels), made,
         [&](std::size_t, Result<std::string> pixels) -> Status {
           LOCKSTEP_TRY(pixels.status());
           return append(*pixels);

@@ -20,12 +20,13 @@ struct ImageSet {
 };
 
 // Finds the pictures (*.jpg, *.jpeg, *.png, in any case) of
-//   a folder: each of its subfolders is a class, at any depth, as for torchvision's ImageFolder
+//   a folder: each of its subfolders is a class, at any depth, as for torchvision's ImageFolder; of
+//   a class each folder counts once, however many symbolic links lead to it
 //   any other file: lines of a path, relative to that file's folder, a tab or spaces, and a class
 // Classes are numbered in the order of their names; of a list, in that of their values where all
 // are whole numbers. `classes`, if any, gives their numbers: those of the training data, say; it is
 // an error if a picture has another. Hidden files and folders are left out. Images are in the
-// order of class and path, of a list in its own order. Errors name the file and line.
+// order of class and path, of a list in its own order. Errors name the folder, or the file and line.
 Result<ImageSet> findImages(const std::string& source, const std::vector<std::string>& classes);
 
 // The lines of a file of classes, as writeImages() writes it.

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csetjmp>
+#include <cstdio>
 #include <memory>
 #include <vector>
 
@@ -47,23 +49,88 @@ Result<Picture> decodeJpeg(std::string_view file) {
   return out;
 }
 
+// What libpng reads from, and writes to; libpng jumps over frames where it fails, so that these hold
+// nothing that has a destructor.
+struct PngSource {
+  std::string_view left;
+  char why[128] = "";
+};
+
+void readPng(png_structp png, png_bytep out, std::size_t bytes) {
+  auto& source = *static_cast<PngSource*>(png_get_io_ptr(png));
+  if (source.left.size() < bytes) png_error(png, "it ends early");
+  std::copy_n(source.left.data(), bytes, reinterpret_cast<char*>(out));
+  source.left.remove_prefix(bytes);
+}
+
+[[noreturn]] void failPng(png_structp png, png_const_charp why) {
+  auto& source = *static_cast<PngSource*>(png_get_error_ptr(png));
+  std::snprintf(source.why, sizeof source.why, "%s", why);
+  png_longjmp(png, 1);
+}
+
+void warnPng(png_structp, png_const_charp) {}
+
+class PngReader {
+ public:
+  explicit PngReader(std::string_view file)
+      : source_{file},
+        png_(png_create_read_struct(PNG_LIBPNG_VER_STRING, &source_, failPng, warnPng)) {
+    if (png_ == nullptr) return;
+    info_ = png_create_info_struct(png_);
+    png_set_read_fn(png_, &source_, readPng);
+  }
+  ~PngReader() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  PngReader(const PngReader&) = delete;
+  PngReader& operator=(const PngReader&) = delete;
+
+  bool isMade() const { return info_ != nullptr; }
+  std::string why() const { return source_.why; }
+  std::int64_t height() const { return png_get_image_height(png_, info_); }
+  std::int64_t width() const { return png_get_image_width(png_, info_); }
+
+  // Both return false where the file is damaged.
+  bool readHeader() {
+    if (setjmp(png_jmpbuf(png_)) != 0) return false;
+    // Neither texts, which may be large once unpacked, nor the profile of colours are read.
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+    png_read_info(png_, info_);
+    png_set_expand(png_);
+    png_set_strip_16(png_);
+    png_set_strip_alpha(png_);
+    png_set_gray_to_rgb(png_);
+    passes_ = png_set_interlace_handling(png_);
+    png_read_update_info(png_, info_);
+    return true;
+  }
+  bool readPixels(char* pixels) {
+    if (setjmp(png_jmpbuf(png_)) != 0) return false;
+    const std::size_t row = png_get_rowbytes(png_, info_);
+    if (row != 3 * static_cast<std::size_t>(width())) png_error(png_, "its rows are too long");
+    for (int pass = 0; pass < passes_; ++pass)
+      for (png_uint_32 y = 0; y < png_get_image_height(png_, info_); ++y)
+        png_read_row(png_, reinterpret_cast<png_bytep>(pixels + y * row), nullptr);
+    return true;
+  }
+
+ private:
+  PngSource source_;
+  png_structp png_;
+  png_infop info_ = nullptr;
+  int passes_ = 1;
+};
+
 Result<Picture> decodePng(std::string_view file) {
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  const std::unique_ptr<png_image, void (*)(png_imagep)> freed(&image, png_image_free);
+  PngReader png(file);
+  if (!png.isMade()) return makeError(Code::kResourceExhausted, "no memory for the PNG decoder");
   const auto damaged = [&] {
-    return makeError(Code::kDataLoss, "as a PNG file it is damaged: {}",
-                     std::string(image.message));
+    return makeError(Code::kDataLoss, "as a PNG file it is damaged: {}", png.why());
   };
-  if (png_image_begin_read_from_memory(&image, file.data(), file.size()) == 0) return damaged();
-  LOCKSTEP_TRY(checkSize(image.height, image.width));
-  Picture out{image.height, image.width, 3, {}};
-  image.format = PNG_FORMAT_RGBA;  // not mixed with a background, as without opacity
-  std::string pixels = room(out, 4);
-  if (png_image_finish_read(&image, nullptr, pixels.data(), 0, nullptr) == 0) return damaged();
+  if (!png.readHeader()) return damaged();
+  LOCKSTEP_TRY(checkSize(png.height(), png.width()));
+  Picture out{png.height(), png.width(), 3, {}};
   out.pixels = room(out, 3);
-  for (std::size_t i = 0; 4 * i < pixels.size(); ++i)
-    std::copy_n(pixels.data() + 4 * i, 3, out.pixels.data() + 3 * i);
+  if (!png.readPixels(out.pixels.data())) return damaged();
   return out;
 }
 
@@ -98,7 +165,7 @@ std::vector<Weights> triangle(std::int64_t from, double begin, double length, st
 struct Axis {
   std::int64_t outer = 0, from = 0, step = 0;
 };
-std::string scaled(const std::string& pixels, const Axis& axis,
+std::string scaled(std::string_view pixels, const Axis& axis,
                    const std::vector<Weights>& weights) {
   const auto to = std::ssize(weights);
   std::string out(static_cast<std::size_t>(axis.outer * to * axis.step), '\0');
@@ -140,15 +207,23 @@ Picture grey(const Picture& picture) {
   return out;
 }
 
+// Scales the width of the rows that the second pass reads alone: a tall picture has many others.
 Picture fit(const Picture& picture, std::int64_t height, std::int64_t width) {
   const auto h = static_cast<double>(picture.height), w = static_cast<double>(picture.width);
   const double ratio = static_cast<double>(width) / static_cast<double>(height);
   const double cutWidth = std::min(w, h * ratio), cutHeight = std::min(h, w / ratio);
+  const std::vector<Weights> across =
+      triangle(picture.width, (w - cutWidth) / 2, cutWidth, width);
+  std::vector<Weights> down = triangle(picture.height, (h - cutHeight) / 2, cutHeight, height);
+  const std::int64_t first = down.front().first,
+                     rows = down.back().first + std::ssize(down.back().factors) - first,
+                     row = picture.width * picture.channels;
+  for (Weights& one : down) one.first -= first;
   Picture out{height, width, picture.channels, {}};
-  out.pixels = scaled(picture.pixels, {picture.height, picture.width, picture.channels},
-                      triangle(picture.width, (w - cutWidth) / 2, cutWidth, width));
-  out.pixels = scaled(out.pixels, {1, picture.height, width * picture.channels},
-                      triangle(picture.height, (h - cutHeight) / 2, cutHeight, height));
+  const std::string_view read(picture.pixels.data() + first * row,
+                              static_cast<std::size_t>(rows * row));
+  out.pixels = scaled(read, {rows, picture.width, picture.channels}, across);
+  out.pixels = scaled(out.pixels, {1, rows, width * picture.channels}, down);
   return out;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <stop_token>
 #include <vector>
 
 #include "engine/plan/plan.h"
@@ -20,6 +21,7 @@ struct ReplayOptions {
   int steps = 1;
   bool waitForStages = true;  // false: messages between the stages of a pipeline are always there
   bool events = false;
+  std::stop_token stop = {};  // ends it early
 };
 
 struct Replay {
@@ -32,7 +34,7 @@ struct Replay {
 };
 
 // Runs the plan's step. Ranks share no cores: what they shared is part of the measured durations.
-// Empty for a plan without a schedule.
+// Empty for a plan without a schedule, and where `stop` was requested.
 Replay replay(const plan::Plan& plan, const MeasuredSeconds& seconds, const ReplayOptions& options);
 
 }  // namespace lockstep::planner

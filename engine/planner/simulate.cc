@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <queue>
+#include <stop_token>
 #include <tuple>
 #include <utility>
 
@@ -37,13 +38,15 @@ class Simulator {
   // prices.
   Simulator(const plan::Plan& plan, const std::vector<std::vector<plan::ScheduleEntry>>& schedule,
             const cluster::Cluster& cluster, const CostModel& cost, const SimulateOptions& options,
-            const MeasuredSeconds* measured = nullptr, bool waitForStages = true)
+            const MeasuredSeconds* measured = nullptr, bool waitForStages = true,
+            std::stop_token stop = {})
       : plan_(plan),
         cost_(cost),
         prices_(plan, cluster, cost),
         options_(options),
         measured_(measured),
-        waitForStages_(waitForStages) {
+        waitForStages_(waitForStages),
+        stop_(std::move(stop)) {
     std::map<std::string, std::size_t> hosts;
     for (const cluster::Host& host : cluster.hosts) {
       hosts.emplace(host.name, hosts_.size());
@@ -91,6 +94,7 @@ class Simulator {
   Replay replayed() {
     play();
     Replay out;
+    if (stop_.stop_requested()) return out;
     Simulation simulation = results();
     out.ranks = std::move(simulation.ranks);
     out.events = std::move(simulation.events);
@@ -108,7 +112,7 @@ class Simulator {
   void play() {
     for (std::size_t r = 0; r < ranks_.size(); ++r)
       if (isSimulated(r)) beginStep(r);
-    while (!agenda_.empty()) {
+    while (!agenda_.empty() && !stop_.stop_requested()) {
       const Due due = agenda_.top();
       agenda_.pop();
       if (due.kind == Due::Kind::kCollective) {
@@ -544,6 +548,7 @@ class Simulator {
   const SimulateOptions& options_;
   const MeasuredSeconds* const measured_;
   const bool waitForStages_;
+  const std::stop_token stop_;
   std::vector<cluster::DeviceRates> rates_;  // by rank
   bool isMixed_ = false;                     // they differ
   std::vector<Script> scripts_;
@@ -583,7 +588,7 @@ Replay replay(const plan::Plan& plan, const MeasuredSeconds& seconds,
   const cluster::Cluster ownCores;  // none known: each rank has a host of its own
   const CostModel unpriced;
   return Simulator(plan, plan.schedule, ownCores, unpriced, simulated, &seconds,
-                   options.waitForStages)
+                   options.waitForStages, options.stop)
       .replayed();
 }
 

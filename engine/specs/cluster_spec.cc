@@ -27,9 +27,11 @@ bool works(const NodeSpec& node) {
   return node.roles().empty() || has(node, "worker") || has(node, "chief");
 }
 
+constexpr std::size_t kLongestName = 128;
+
 // Checks that a node name is usable as a folder name.
 bool isNodeName(std::string_view name) {
-  return !name.empty() && name.size() <= 128 && name.front() != '.' &&
+  return !name.empty() && name.front() != '.' &&
          std::all_of(name.begin(), name.end(), [](char c) {
            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                   c == '.' || c == '_' || c == '-';
@@ -56,6 +58,9 @@ Status checkDeviceFields(const google::protobuf::RepeatedPtrField<spec::v1::Devi
 
 Status checkNode(const NodeSpec& node, const std::string& path,
                  std::set<std::string, std::less<>>& names) {
+  if (node.name().size() > kLongestName)
+    return wrongField(path + ".name", message("name has {} characters; expected {} at most",
+                                              node.name().size(), kLongestName));
   if (!isNodeName(node.name()))
     return wrongField(path + ".name", message("name is \"{}\"; expected letters, digits, '.', "
                                               "'_' and '-', not '.' first, 128 at most",
@@ -91,6 +96,10 @@ std::string hostOf(const NodeSpec& node) {
 // Checks that node addresses are not loopback or wildcard addresses where nodes are on several
 // hosts.
 Status checkAddresses(const ClusterSpec& spec) {
+  std::vector<std::string> hosts;
+  for (const NodeSpec& node : spec.nodes()) hosts.push_back(hostOf(node));
+  const auto second = std::find_if(hosts.begin(), hosts.end(),
+                                   [&](const std::string& host) { return host != hosts.front(); });
   for (int i = 0; i < spec.nodes_size(); ++i) {
     const NodeSpec& node = spec.nodes(i);
     const std::string path = fmt::format("nodes[{}].address", i);
@@ -100,15 +109,16 @@ Status checkAddresses(const ClusterSpec& spec) {
                                 "node's, or none, to have one chosen",
                                 node.address()),
                         {{{path, ""}}});
-    if (!isLoopback(node.address())) continue;
-    for (const NodeSpec& other : spec.nodes())
-      if (hostOf(other) != hostOf(node))
-        return wrongField(
-            path,
-            message("address is {}, loopback, and node {} is on another host; expected an address "
-                    "that {} reaches, or none, to have one chosen",
-                    node.address(), other.name(), other.name()),
-            {{{path, ""}}});
+    if (!isLoopback(node.address()) || second == hosts.end()) continue;
+    const bool isOnFirst = hosts[static_cast<std::size_t>(i)] == hosts.front();
+    const NodeSpec& other =
+        spec.nodes(isOnFirst ? static_cast<int>(second - hosts.begin()) : 0);
+    return wrongField(
+        path,
+        message("address is {}, loopback, and node {} is on another host; expected an address "
+                "that {} reaches, or none, to have one chosen",
+                node.address(), other.name(), other.name()),
+        {{{path, ""}}});
   }
   return {};
 }
@@ -128,7 +138,6 @@ void addHost(const std::string& name, int cores, cluster::Cluster& out) {
 
 const std::vector<Remedy> kChosen{{{"comm", ""}}};  // the default communicator
 
-// NCCL needs one GPU for each rank, and no parameter servers.
 Status checkEnergy(const spec::v1::EnergySpec& energy) {
   if (energy.busy_watts() <= 0 && energy.idle_watts() > 0)
     return wrongField("energy.idle_watts",
@@ -149,6 +158,7 @@ Status checkEnergy(const spec::v1::EnergySpec& energy) {
   return {};
 }
 
+// NCCL needs one GPU for each rank, and no parameter servers.
 Status checkNccl(const spec::v1::StrategySpec& strategy, const cluster::Cluster& cluster) {
   if (hasServers(strategy))
     return wrongField(
@@ -226,6 +236,10 @@ Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<No
   LOCKSTEP_TRY(checkEnergy(spec.energy()));
   if (spec.nodes().empty()) return wrongField("nodes", "there are no nodes; expected at least one");
   LOCKSTEP_TRY(checkDeviceFields(spec.placement().devices(), "placement"));
+  if (spec.nodes_size() > kMaxRanks)
+    return wrongField("nodes", message("there are more than {} nodes", kMaxRanks));
+  if (spec.links_size() > kMaxRanks)
+    return wrongField("links", message("there are more than {} links", kMaxRanks));
   cluster::Cluster out;
   std::set<std::string, std::less<>> names;
   for (int i = 0; i < spec.nodes_size(); ++i)
@@ -246,7 +260,8 @@ Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<No
     const NodeSpec& node = *one;
     const int ranks = deviceCount(node);
     if (ranks > kMaxRanks - static_cast<int>(out.devices.size()))
-      return wrongField("nodes", message("there are more than {} ranks", kMaxRanks));
+      return wrongField(spec.has_placement() ? "placement.nodes" : "nodes",
+                        message("there are more than {} ranks", kMaxRanks));
     if (has(node, "ps")) servers += ranks;
     const auto known = std::find_if(hosts.begin(), hosts.end(),
                                     [&](const NodeHost& host) { return host.node == node.name(); });

@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "engine/cluster/assumed.h"
 #include "engine/cluster/data_sheets.h"
 #include "engine/specs/field.h"
+#include "engine/specs/link_rules.h"
 #include "engine/specs/node_names.h"
 #include "engine/specs/placement.h"
 
@@ -21,89 +23,6 @@ namespace {
 using cluster::Link;
 using spec::v1::ClusterSpec;
 using spec::v1::LinkSpec;
-
-constexpr int kNoEntry = -1;
-
-// Which entry applies to which nodes. Nodes that no pattern tells apart are one class.
-class LinkRules {
- public:
-  explicit LinkRules(const ClusterSpec& spec) {
-    std::map<std::string, NamePattern, std::less<>> patterns;
-    for (const LinkSpec& link : spec.links())
-      for (const std::string* text : {&link.from(), &link.to(), &link.inside()})
-        if (!text->empty()) patterns.try_emplace(*text, *text);
-    std::map<std::string_view, std::size_t> numbers;
-    for (const auto& [text, pattern] : patterns) numbers.emplace(text, numbers.size());
-    const auto numberOf = [&](const std::string& text) {
-      return text.empty() ? patterns.size() : numbers.at(text);
-    };
-    for (const LinkSpec& link : spec.links())
-      entries_.push_back({numberOf(link.from()), numberOf(link.to()), numberOf(link.inside())});
-    std::map<std::vector<bool>, std::size_t> known;
-    for (const auto& node : spec.nodes()) {
-      std::vector<bool> matched;
-      for (const auto& [text, pattern] : patterns) matched.push_back(pattern.matches(node.name()));
-      matched.push_back(false);  // what is left out
-      const auto [at, isNew] = known.try_emplace(std::move(matched), classes_.size());
-      if (isNew) classes_.push_back({at->first, 0});
-      ++classes_[at->second].nodes;
-      classOf_[node.name()] = at->second;
-    }
-  }
-
-  std::size_t classes() const { return classes_.size(); }
-  std::size_t classOf(const std::string& node) const { return classOf_.at(node); }
-  int nodesIn(std::size_t one) const { return classes_[one].nodes; }
-
-  // Returns the entry of nodes of two classes from one to the other.
-  int between(std::size_t from, std::size_t to) const {
-    const auto [known, isNew] = between_.try_emplace({from, to}, kNoEntry);
-    if (!isNew) return known->second;
-    int& entry = known->second;
-    entry = firstOf([&](const Entry& e) { return isIn(from, e.from) && isIn(to, e.to); });
-    if (entry == kNoEntry)
-      entry = firstOf([&](const Entry& e) { return isIn(to, e.from) && isIn(from, e.to); });
-    return entry;
-  }
-  int inside(std::size_t one) const {
-    return firstOf([&](const Entry& e) { return isIn(one, e.inside); });
-  }
-  // Returns whether any node matches the ends, and whether two different ones do.
-  bool matchesFrom(std::size_t entry) const { return matchesAny(entries_[entry].from); }
-  bool matchesTo(std::size_t entry) const { return matchesAny(entries_[entry].to); }
-  bool matchesInside(std::size_t entry) const { return matchesAny(entries_[entry].inside); }
-  bool matchesTwo(std::size_t entry) const {
-    const Entry& e = entries_[entry];
-    for (std::size_t a = 0; a < classes_.size(); ++a)
-      for (std::size_t b = 0; b < classes_.size(); ++b)
-        if ((a != b || classes_[a].nodes > 1) && isIn(a, e.from) && isIn(b, e.to)) return true;
-    return false;
-  }
-
- private:
-  struct Entry {  // numbers of patterns
-    std::size_t from = 0, to = 0, inside = 0;
-  };
-  struct Class {
-    std::vector<bool> matched;  // by pattern
-    int nodes = 0;
-  };
-  template <typename Matches>
-  int firstOf(Matches matches) const {
-    for (std::size_t i = 0; i < entries_.size(); ++i)
-      if (matches(entries_[i])) return static_cast<int>(i);
-    return kNoEntry;
-  }
-  bool isIn(std::size_t one, std::size_t pattern) const { return classes_[one].matched[pattern]; }
-  bool matchesAny(std::size_t pattern) const {
-    return std::ranges::any_of(classes_, [&](const Class& one) { return one.matched[pattern]; });
-  }
-
-  std::vector<Entry> entries_;
-  std::vector<Class> classes_;
-  std::unordered_map<std::string, std::size_t> classOf_;
-  mutable std::map<std::pair<std::size_t, std::size_t>, int> between_;
-};
 
 // Bytes per second of one adapter or device; 0: not known.
 double bandwidthOf(const LinkSpec& link) {
@@ -126,8 +45,8 @@ Status checkFields(const LinkSpec& link, const std::string& path) {
   }
   for (const auto& [field, text] : {std::pair("from", link.from()), std::pair("to", link.to()),
                                     std::pair("inside", link.inside())})
-    if (const auto ranges = expandRanges(text); !ranges.ok())
-      return wrongField(fmt::format("{}.{}", path, field), ranges.error().what);
+    if (const auto pattern = NamePattern::parse(text); !pattern.ok())
+      return wrongField(fmt::format("{}.{}", path, field), pattern.error().what);
   if (isInside && link.rails() > 0)
     return wrongField(path + ".rails", "rails are adapters between nodes; expected it left out",
                       {{{path + ".rails", ""}}});
@@ -141,23 +60,46 @@ Status checkFields(const LinkSpec& link, const std::string& path) {
   return {};
 }
 
-Status checkMatches(const LinkRules& rules, const LinkSpec& link, int index) {
+// The error of an end that stands for a node that is not there.
+std::optional<Message> missingIn(const LinkRules::Matched& end, const std::string& text,
+                                 const ClusterSpec& spec) {
+  const RangedText& names = end.pattern.names();
+  if (!end.pattern.hasNamesOnly()) {
+    if (end.nodes.empty()) return message("no node has a name like {}", text);
+    return std::nullopt;
+  }
+  if (end.nodes.count() == names.count()) return std::nullopt;
+  std::set<std::string_view> known;
+  for (const auto& node : spec.nodes()) known.insert(node.name());
+  for (std::size_t i = 0; i < names.count(); ++i) {
+    const std::string name = names.at(i);
+    if (known.contains(name)) continue;
+    return names.hasRanges() ? message("{} stands for {}, and there is no such node", text, name)
+                             : message("there is no node {}; expected the name of one", text);
+  }
+  return std::nullopt;
+}
+
+Status checkMatches(const LinkRules& rules, const ClusterSpec& spec, int index) {
+  const LinkSpec& link = spec.links(index);
   const std::string path = fmt::format("links[{}]", index);
-  const auto entry = static_cast<std::size_t>(index);
-  const auto missing = [&](const char* field, const std::string& text) {
-    return wrongField(fmt::format("{}.{}", path, field),
-                      NamePattern(text).isName()
-                          ? message("there is no node {}; expected the name of one", text)
-                          : message("no node has a name like {}", text));
+  const auto check = [&](const char* field, const LinkRules::Matched& end,
+                         const std::string& text) -> Status {
+    if (text.empty()) return {};
+    const auto missing = missingIn(end, text, spec);
+    return missing ? Status(wrongField(fmt::format("{}.{}", path, field), *missing)) : Status();
   };
-  if (!link.inside().empty())
-    return rules.matchesInside(entry) ? Status() : Status(missing("inside", link.inside()));
-  if (!rules.matchesFrom(entry)) return missing("from", link.from());
-  if (!rules.matchesTo(entry)) return missing("to", link.to());
-  if (link.from() == link.to() && NamePattern(link.to()).isName())
+  LOCKSTEP_TRY(check("inside", rules.within(index), link.inside()));
+  LOCKSTEP_TRY(check("from", rules.from(index), link.from()));
+  LOCKSTEP_TRY(check("to", rules.to(index), link.to()));
+  const bool areNames =
+      rules.from(index).pattern.isName() && rules.to(index).pattern.isName();
+  if (link.inside().empty() && areNames && !rules.matchesTwo(index)) {
+    const std::string name = rules.to(index).pattern.names().at(0);
     return wrongField(path + ".to", message("both ends are node {}; expected inside: {}, or "
                                             "another node",
-                                            link.to(), link.to()));
+                                            name, name));
+  }
   return {};
 }
 
@@ -168,17 +110,11 @@ Status checkLinks(const ClusterSpec& spec) {
     LOCKSTEP_TRY(checkFields(spec.links(i), fmt::format("links[{}]", i)));
   if (awaitsAllocation(spec)) return {};  // names are not known yet
   const LinkRules rules(spec);
-  std::set<int> applied;
-  for (std::size_t a = 0; a < rules.classes(); ++a) {
-    applied.insert(rules.inside(a));
-    for (std::size_t b = 0; b < rules.classes(); ++b)
-      if (a != b || rules.nodesIn(a) > 1) applied.insert(rules.between(a, b));
-  }
+  const std::vector<bool> applied = rules.applied();
   for (int i = 0; i < spec.links_size(); ++i) {
-    LOCKSTEP_TRY(checkMatches(rules, spec.links(i), i));
-    const bool couldApply =
-        !spec.links(i).inside().empty() || rules.matchesTwo(static_cast<std::size_t>(i));
-    if (couldApply && !applied.contains(i))
+    LOCKSTEP_TRY(checkMatches(rules, spec, i));
+    const bool couldApply = !spec.links(i).inside().empty() || rules.matchesTwo(i);
+    if (couldApply && !applied[static_cast<std::size_t>(i)])
       return wrongField(fmt::format("links[{}]", i),
                         message("it never applies: earlier entries match the same nodes; expected "
                                 "it before them, or left out"),
@@ -236,20 +172,21 @@ class AxisLinks {
     return cluster::assumedLinkInside(cluster_.link.kind, device.figures).bytesPerSecond;
   }
 
-  // What an entry says, in the place of what is assumed. Gloo's transfers are bound by the
-  // processor, however fast the link.
+  // What an entry says, in the place of what is assumed. What is sent by the processor is bound by
+  // it, however fast the link.
   Link with(Link assumed, const LinkSpec& entry, double bytesPerSecond) const {
-    assumed.latency = std::max(assumed.latency, entry.latency_us() * 1e-6);
+    const bool isBound = assumed.kind != "nccl";
+    if (const double latency = entry.latency_us() * 1e-6; latency > 0)
+      assumed.latency = isBound ? std::max(assumed.latency, latency) : latency;
     if (bytesPerSecond > 0)
-      assumed.bytesPerSecond = assumed.kind == "nccl"
-                                   ? bytesPerSecond
-                                   : std::min(assumed.bytesPerSecond, bytesPerSecond);
+      assumed.bytesPerSecond =
+          isBound ? std::min(assumed.bytesPerSecond, bytesPerSecond) : bytesPerSecond;
     return assumed;
   }
 
   Link inside(const std::string& node, const cluster::Device& device) const {
     const Link assumed = cluster::assumedLinkInside(cluster_.link.kind, device.figures);
-    const int entry = rules_.inside(rules_.classOf(node));
+    const int entry = rules_.inside(node);
     if (entry == kNoEntry) return assumed;
     return with(assumed, spec_.links(entry), bandwidthOf(spec_.links(entry)));
   }
@@ -267,14 +204,16 @@ class AxisLinks {
       hosts.insert(here.slowest->host);
       ++classes[rules_.classOf(node)];
       members = std::min(members, here.ranks);
-      // across nodes the processor's transfers are of one kind
+      // Of groups across nodes, only those of NCCL use what links the devices of a node.
       if (group.size() == 1 || (here.ranks > 1 && out.kind == "nccl"))
         limit(inside(node, *here.slowest));
       if (const auto found = crossing.find(node); found != crossing.end())
         sharing = std::max(sharing, found->second);
     }
     if (group.size() == 1) return out;
-    const Link assumed = cluster::assumedLink(out.kind, hosts.size() > 1);
+    Link assumed = cluster::assumedLink(out.kind, hosts.size() > 1);
+    if (out.kind == "nccl" && hosts.size() > 1)
+      assumed.bytesPerSecond *= members;  // an adapter each
     for (const auto& [from, nodes] : classes) {
       for (const auto& [to, others] : classes) {
         if (from == to && nodes < 2) continue;
@@ -299,9 +238,7 @@ class AxisLinks {
 }  // namespace
 
 void resolveLinks(const ClusterSpec& spec, cluster::Cluster& out) {
-  const bool modelled = std::ranges::any_of(
-      out.devices, [](const cluster::Device& device) { return !device.figures.model.empty(); });
-  if (spec.links().empty() && !modelled) return;
+  if (spec.links().empty() && out.link.kind != "nccl") return;
   const AxisLinks links(spec, out);
   Link slowest = out.link;
   slowest.bytesPerSecond = std::numeric_limits<double>::infinity();

@@ -43,6 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
           : std::vector<std::string>{"training.batch", "model.layers[1].dense.units",
                                      "layers[0].conv2d.filters", "data.train.images"};
   for (const std::string& path : paths) {
+    (void)spec.nodeNames(path);
     if (const auto mark = spec.mark(path)) {
       LOCKSTEP_CHECK(mark->offset <= text.size() && mark->length <= text.size() - mark->offset,
                      "{}", path);

@@ -208,6 +208,24 @@ class WindowTest : public QObject {
     QCOMPARE(page->nodes()->rowCount(), 0);
   }
 
+  // Names and hosts that a range stands for are taken, each of them.
+  void hostsOfARangeAreTaken() {
+    ClusterPage* page = window_->newCluster();
+    QVERIFY(page->addNode("{name: \"n[1-8]\", ssh: {host: \"n[1-8].lab\"}}").ok());
+    page->addHost();
+    auto* dialog = page->findChild<AddHostDialog*>();
+    QVERIFY(dialog);
+    auto* host = dialog->findChild<QComboBox*>("addHostHost");
+    auto* accept = dialog->findChild<QPushButton*>("addHostDialogAccept");
+    host->setEditText("n5.lab");
+    QVERIFY(!accept->isEnabled());
+    QCOMPARE(dialog->findChild<QLabel*>("addHostWrong")->text(),
+             QString("The cluster already has a node n5."));
+    host->setEditText("n9.lab");
+    QVERIFY(accept->isEnabled());
+    dialog->reject();
+  }
+
   // Columns, plots and alerts of GPUs are there where a node has one, and only there.
   void gpusShowWhereThereAreAny() {
     auto* page = qobject_cast<ClusterPage*>(

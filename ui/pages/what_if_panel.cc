@@ -84,7 +84,7 @@ WhatIfPanel::WhatIfPanel(RunDocument* document, QWidget* parent)
   retranslate();
 }
 
-WhatIfPanel::~WhatIfPanel() = default;
+WhatIfPanel::~WhatIfPanel() { stop_.request_stop(); }
 
 QWidget* WhatIfPanel::buildChanges() {
   auto* box = new QWidget(this);
@@ -138,12 +138,14 @@ void WhatIfPanel::read() {
   runInBackground(
       this,
       [folder = document_->historyFolder(),
-       run = document_->run().toStdString()]() -> Result<std::shared_ptr<const Studied>> {
+       run = document_->run().toStdString(),
+       stop = stop_.get_token()]() -> Result<std::shared_ptr<const Studied>> {
         LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
         LOCKSTEP_ASSIGN(const app::RunRow row, history->row(run));
         auto out = std::make_shared<Studied>();
-        LOCKSTEP_ASSIGN(out->run, app::readMeasuredRun(*history, row));
-        out->replayed = app::replayOf(out->run);
+        LOCKSTEP_ASSIGN(out->run, app::readMeasuredRun(*history, row, 0, stop));
+        out->replayed = app::replayOf(out->run, stop);
+        LOCKSTEP_TRY(app::unlessStopped(stop));
         std::set<std::pair<std::string, std::string>> links;
         if (!out->run.nodes.empty())
           for (const plan::Traffic& sent : plan::stepTraffic(out->run.plan)) {
@@ -229,9 +231,9 @@ void WhatIfPanel::ask() {
   answering_ = true;
   runInBackground(
       this,
-      [studied = studied_, changes = changes()] {
+      [studied = studied_, changes = changes(), stop = stop_.get_token()] {
         Answer out{changes.empty(), {}, {}};
-        auto answer = app::whatIf(studied->run, studied->replayed, changes);
+        auto answer = app::whatIf(studied->run, studied->replayed, changes, stop);
         if (answer.ok())
           out.what = std::move(*answer);
         else

@@ -6,6 +6,7 @@
 #include <QWidget>
 #include <memory>
 #include <optional>
+#include <stop_token>
 
 #include "app/whatif/changes.h"
 #include "engine/base/status.h"
@@ -52,6 +53,7 @@ class WhatIfPanel : public QWidget {
   std::shared_ptr<const Studied> studied_;  // null: not yet, or it cannot be replayed
   std::unique_ptr<Answer> answer_;          // null: none
   std::optional<Error> problem_;
+  std::stop_source stop_;  // of what is read and replayed, when the panel goes
   bool changed_ = true, reading_ = false, answering_ = false, askAgain_ = false, filling_ = false;
   Card* card_ = nullptr;
   QStackedWidget* stack_ = nullptr;

@@ -21,6 +21,8 @@ WithoutReader::WithoutReader(std::string historyFolder, std::string run, QObject
   });
 }
 
+WithoutReader::~WithoutReader() { stop_.request_stop(); }
+
 void WithoutReader::ask(Question question) {
   if (question.ranks.empty()) return;
   if (question == (next_ ? next_ : asked_)) return;
@@ -33,19 +35,21 @@ void WithoutReader::forget() {
   asked_.reset();
   next_.reset();
   forgotten_ = reading_;
+  stop_.request_stop();
   rest_.stop();
 }
 
 void WithoutReader::start() {
   asked_ = std::exchange(next_, std::nullopt);
   reading_ = true;
+  stop_ = {};
   took_.start();
   runInBackground(
       this,
-      [folder = folder_, run = run_, question = *asked_]() -> Result<app::StepsWithout> {
+      [folder = folder_, run = run_, question = *asked_, stop = stop_.get_token()]() -> Result<app::StepsWithout> {
         LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
         LOCKSTEP_ASSIGN(const app::RunRow row, history->row(run));
-        return app::stepsWithout(*history, row, question.ranks, question.last);
+        return app::stepsWithout(*history, row, question.ranks, question.last, stop);
       },
       [this](const Result<app::StepsWithout>& answer) { take(answer); });
 }

@@ -6,6 +6,7 @@
 #include <QObject>
 #include <QTimer>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ class WithoutReader : public QObject {
 
  public:
   WithoutReader(std::string historyFolder, std::string run, QObject* parent = nullptr);
+  ~WithoutReader() override;  // a replay under way ends within a step of it
 
   struct Question {
     std::vector<app::SlowRanks> ranks;
@@ -42,6 +44,7 @@ class WithoutReader : public QObject {
   std::string folder_, run_;
   std::optional<Question> asked_, next_;  // the one that is answered, or has been
   bool reading_ = false, forgotten_ = false;
+  std::stop_source stop_;  // of the replay under way
   QElapsedTimer took_;
   QTimer rest_;
   std::optional<app::StepsWithout> answer_;

@@ -74,7 +74,7 @@ class SpecsTest : public QObject {
     row("unknown field", "batch: 64", "batch: 64\n  colour: red",
         "f.yaml:18:3: unknown field 'colour' in training, expected the fields batch, epochs, "
         "max_steps, seed, optimizer, precision, schedule, checkpoint, no_shuffle, backend, "
-        "evaluate_batch, unpinned, loss_scale, on_nonfinite, watch, activations");
+        "evaluate_batch, unpinned, loss_scale, on_nonfinite, watch, activations, freeze");
     row("wrong type", "batch: 64", "batch: many",
         "f.yaml:17:10: 'batch' is 'many', expected a whole number, at least 1");
     row("zero", "batch: 64", "batch: 0",

@@ -362,6 +362,31 @@ class WhatIfTest : public QObject {
     QVERIFY(faster->stepSeconds <= replayed.measuredSeconds() * (1 + 1e-9));
   }
 
+  // Soon after it is asked to: a window that closes waits for it.
+  void aReplayIsCancelled() {
+    const Preview preview = previewOf(4, {"strategy.overlap=never"});
+    const Recorded recorded(preview, [](int, int) { return 1.0; });
+    std::stop_source stop;
+    int calls = 0;
+    const planner::Replay replay = planner::replay(
+        preview.plan,
+        [&](int, int, plan::StepId) {
+          if (++calls == 100) stop.request_stop();
+          return 0.001;
+        },
+        {.steps = 1000, .stop = stop.get_token()});
+    QVERIFY(replay.stepSeconds.empty());
+    QVERIFY2(calls < 200, QByteArray::number(calls));
+    const std::stop_token stopped = stop.get_token();
+    const MeasuredRun run = recorded.read();
+    QVERIFY(replayOf(run, stopped).measured.empty());
+    QCOMPARE(readMeasuredRun(*recorded.history, recorded.row, 0, stopped).error().code,
+             Code::kCancelled);
+    QCOMPARE(whatIf(run, replayOf(run), {.without = {2}}, stopped).error().code, Code::kCancelled);
+    QCOMPARE(stepsWithout(*recorded.history, recorded.row, {{2}}, 0, stopped).error().code,
+             Code::kCancelled);
+  }
+
   // What the stragglers' list says of a step without the rank is another reckoning of the same.
   void theStragglersCostAgrees() {
     const Preview preview = previewOf(4, {"strategy.overlap=never"});

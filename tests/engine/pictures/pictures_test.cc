@@ -1,6 +1,9 @@
 // JPEG and PNG files as pixels, scaled, and as IDX files of labelled images.
 #include "tests/support/pictures.h"
 
+#include <sys/resource.h>
+#include <zlib.h>
+
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -8,6 +11,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <random>
 
 #include "engine/data/dataset.h"
@@ -33,6 +37,26 @@ std::string why(const Result<T>& result) {
 int at(const Picture& picture, std::int64_t y, std::int64_t x, std::int64_t channel) {
   const std::int64_t i = (y * picture.width + x) * picture.channels + channel;
   return static_cast<unsigned char>(picture.pixels[static_cast<std::size_t>(i)]);
+}
+
+std::string bigEndian(std::uint32_t number) {
+  std::string out;
+  for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(number >> shift & 0xff);
+  return out;
+}
+
+// A PNG file with a chunk behind its header.
+std::string withChunk(std::string png, const std::string& type, const std::string& data) {
+  constexpr std::size_t kHeader = 33;  // signature and IHDR
+  const std::string checked = type + data;
+  const auto sum = crc32(0, reinterpret_cast<const Bytef*>(checked.data()),
+                         static_cast<uInt>(checked.size()));
+  return png.insert(kHeader, bigEndian(static_cast<std::uint32_t>(data.size())) + checked +
+                                 bigEndian(static_cast<std::uint32_t>(sum)));
+}
+
+std::string bytesOf(const std::vector<std::uint16_t>& values) {
+  return {reinterpret_cast<const char*>(values.data()), 2 * values.size()};
 }
 
 // The definition: a pixel is the mean of those around its middle, weighted by distance.
@@ -103,6 +127,50 @@ class PicturesTest : public QObject {
     }
   }
 
+  // What Pillow 13.0.0 reads of the same files, as RGB; of grey alone it cuts 16 bits off at 255.
+  void sixteenBitsAreCut() {
+    const std::vector<std::uint16_t> values{0,      1,      0x80,   0xff,   0x100,  0x17f,
+                                            0x7fff, 0x8000, 0x80ff, 0x8100, 0xff00, 0xffff};
+    const std::string expected = {0,    0,          0,          0,          1,          1,
+                                  0x7f, char(0x80), char(0x80), char(0x81), char(0xff), char(0xff)};
+    const int width = static_cast<int>(values.size());
+    // Their gAMA chunk says that they are linear.
+    const auto grey =
+        pictures::decodePicture(pngOf(1, width, PNG_FORMAT_LINEAR_Y, bytesOf(values)));
+    QVERIFY2(grey.ok(), why(grey).c_str());
+    std::vector<std::uint16_t> colours;
+    for (const std::uint16_t value : values)
+      colours.insert(colours.end(), {value, static_cast<std::uint16_t>(~value), 0x8000});
+    const auto colour =
+        pictures::decodePicture(pngOf(1, width, PNG_FORMAT_LINEAR_RGB, bytesOf(colours)));
+    QVERIFY2(colour.ok(), why(colour).c_str());
+    for (int x = 0; x < width; ++x) {
+      const int value = static_cast<unsigned char>(expected[static_cast<std::size_t>(x)]);
+      for (int c = 0; c < 3; ++c) QCOMPARE(at(*grey, 0, x, c), value);
+      QCOMPARE(at(*colour, 0, x, 0), value);
+      QCOMPARE(at(*colour, 0, x, 1), 255 - value);
+      QCOMPARE(at(*colour, 0, x, 2), 128);
+    }
+  }
+
+  // As Pillow does.
+  void gammaIsLeftOut() {
+    const std::string pixels{1, char(128), char(254)};
+    for (const std::uint32_t gamma : {100'000u, 45'455u, 220'000u}) {
+      const auto picture = pictures::decodePicture(
+          withChunk(pngOf(1, 3, PNG_FORMAT_GRAY, pixels), "gAMA", bigEndian(gamma)));
+      QVERIFY2(picture.ok(), why(picture).c_str());
+      QCOMPARE(picture->pixels, (std::string{1, 1, 1, char(128), char(128), char(128), char(254),
+                                             char(254), char(254)}));
+    }
+    // Neither a transparent colour nor a text has a part in the picture.
+    const auto marked = pictures::decodePicture(
+        withChunk(withChunk(pngOf(1, 3, PNG_FORMAT_GRAY, pixels), "tRNS", {0, char(128)}), "tEXt",
+                  std::string("a\0b", 3)));
+    QVERIFY2(marked.ok(), why(marked).c_str());
+    QCOMPARE(at(*marked, 0, 1, 0), 128);
+  }
+
   void jpegIsNear() {
     std::string pixels;
     for (int y = 0; y < 32; ++y)
@@ -159,6 +227,53 @@ class PicturesTest : public QObject {
     }
   }
 
+  // Of a picture of other proportions few rows are in the part that is scaled.
+  void tallAndWidePicturesFit() {
+    std::mt19937 random(4);
+    for (const bool isTall : {true, false}) {
+      const std::int64_t length = 3'000'000;
+      Picture from{isTall ? length : 1, isTall ? 1 : length, 3, {}};
+      from.pixels = noise(random, 3 * length);
+      struct rusage before {}, after {};
+      getrusage(RUSAGE_SELF, &before);
+      const Picture to = pictures::fit(from, 512, 512);
+      getrusage(RUSAGE_SELF, &after);
+      QVERIFY2(after.ru_maxrss - before.ru_maxrss < 100 << 10, "more than 100 MiB");  // in KiB
+      const std::int64_t middle = length / 2;
+      const Picture alone = pictures::fit(
+          {isTall ? 4 : 1, isTall ? 1 : 4, 3,
+           from.pixels.substr(static_cast<std::size_t>(3 * (middle - 2)), 12)},
+          512, 512);
+      QCOMPARE(to.pixels.size(), std::size_t{3} * 512 * 512);
+      QVERIFY(to.pixels == alone.pixels);
+    }
+  }
+
+  // Each folder once, at any depth.
+  void linksBetweenFoldersEnd() {
+    namespace fs = std::filesystem;
+    plain("linked/cat/a.png", 1, 2, 3);
+    plain("linked/dog/near/b.png", 1, 2, 3);
+    plain("elsewhere/c.png", 1, 2, 3);
+    std::string deep = "linked/dog";
+    for (int i = 0; i < 100; ++i) deep += "/d";
+    plain(deep + "/deep.png", 1, 2, 3);
+    fs::create_directory_symlink(".", path("linked/cat/self"));
+    fs::create_directory_symlink("../cat", path("linked/cat/again"));
+    fs::create_directory_symlink("..", path("linked/cat/above"));
+    fs::create_directory_symlink(".", path("linked/whole"));
+    fs::create_directory_symlink("near", path("linked/dog/twice"));
+    fs::create_directory_symlink("../../elsewhere", path("linked/dog/other"));
+    fs::create_symlink("nowhere.png", path("linked/cat/broken.txt"));
+    const auto set = pictures::findImages(path("linked"), {});
+    QVERIFY2(set.ok(), why(set).c_str());
+    QCOMPARE(set->classes, (std::vector<std::string>{"cat", "dog"}));
+    std::map<std::string, int> names;
+    for (const auto& image : set->images) ++names[fs::path(image.path).filename().string()];
+    QCOMPARE(names, (std::map<std::string, int>{
+                        {"a.png", 1}, {"b.png", 1}, {"c.png", 1}, {"deep.png", 1}}));
+  }
+
   void foldersAreClasses() {
     plain("set/dog/a.png", 1, 2, 3);
     plain("set/dog/far/b.JPG", 10, 20, 30);
@@ -179,6 +294,10 @@ class PicturesTest : public QObject {
             std::string::npos);
     QVERIFY(!pictures::findImages(path("set/dog/far"), {}).ok());
     QCOMPARE(pictures::findImages(path("none"), {}).error().code, Code::kNotFound);
+    // A class is a line of the file of classes.
+    plain("set/two\nlines/d.png", 1, 2, 3);
+    QVERIFY(pictures::findImages(path("set"), {}).error().text().find("line break") !=
+            std::string::npos);
   }
 
   void listsHaveClasses() {
