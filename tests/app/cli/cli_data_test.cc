@@ -164,6 +164,11 @@ class CliDataTest : public QObject {
                      "data.evaluate.table=" + cli.path("pets.zst")}),
         plain);
 
+    const CliResult frozen = cli.run({"plan", spec, "--set", "training.freeze=[t]"});
+    QVERIFY2(frozen.exit == 0 && frozen.out.contains("40 of 50 parameters are frozen"),
+             frozen.text());
+    QVERIFY(losses({"--set", "training.freeze=[t]"}) != plain);
+
     const auto refused = [&](const QString& set, const char* says) {
       const CliResult run = cli.run({"plan", spec, "--set", set});
       QVERIFY2(run.exit == 2 && run.text().contains(says), run.text());
