@@ -138,7 +138,7 @@ class CliDataTest : public QObject {
         "  evaluate: {table: pets.csv, from: 0.75}\n"
         "  csv: {label: kind, numbers: [size, \"weight, kg\"], categories: [colour],\n"
         "        classes: [cat, \"dog, big\"], separator: \";\"}\n"
-        "training: {batch: 10, epochs: 5, optimizer: {kind: adam, learning_rate: 0.05}}\n");
+        "training: {batch: 10, epochs: 20, optimizer: {kind: adam, learning_rate: 0.05}}\n");
     const CliResult shown = cli.run({"data", "show", spec, "--count", "2", "--check"});
     QVERIFY2(shown.exit == 0 && shown.out.contains("120 samples: rows") &&
                  shown.out.contains("columns: size, weight, kg, colour") &&
@@ -153,18 +153,23 @@ class CliDataTest : public QObject {
       if (run.exit != 0) qWarning() << run.text();
       QList<double> out;
       for (const QJsonObject& epoch : run.all("epoch"))
-        out << epoch["loss"].toDouble() << epoch["eval_loss"].toDouble()
+        out << epoch["train_loss"].toDouble() << epoch["eval_loss"].toDouble()
             << epoch["eval_accuracy"].toDouble();
       return out;
     };
     const QList<double> plain = losses({});
-    QVERIFY(plain.size() == 15 && plain.back() > 0.95);
+    QVERIFY(plain.size() == 60 && plain.back() > 0.95);
     QCOMPARE(
-        losses({"--set", "data.train.table=pets.zst", "--set", "data.evaluate.table=pets.zst"}),
+        losses({"--set", "data.train.table=" + cli.path("pets.zst"), "--set",
+                     "data.evaluate.table=" + cli.path("pets.zst")}),
         plain);
 
+    const CliResult frozen = cli.run({"plan", spec, "--set", "training.freeze=[t]"});
+    QVERIFY2(frozen.exit == 0 && frozen.out.contains("40 of 50 parameters are frozen"),
+             frozen.text());
+    QVERIFY(losses({"--set", "training.freeze=[t]"}) != plain);
+
     const auto refused = [&](const QString& set, const char* says) {
-      const CliResult result = cli.run({"data", "show", spec, "--set", set});
       const CliResult run = cli.run({"plan", spec, "--set", set});
       QVERIFY2(run.exit == 2 && run.text().contains(says), run.text());
     };

@@ -89,6 +89,8 @@ class Draw {
       for (std::size_t i = 0; i + 1 < asked.step.parameters.size(); ++i)
         asked.step.parameters[i].frozen = stages > 1 || chance(2);
     const auto frozen = std::ranges::count(asked.step.parameters, true, &ir::Parameter::frozen);
+    // A step without gradients may need less memory than an evaluation.
+    drawn.evaluatesLikeSteps = drawn.evaluatesLikeSteps && frozen == 0;
     drawn.text = fmt::format(
         "{} batch {} x {} {} data {} stages {} model {} servers {} {} {} buckets {} overlap {} "
         "gather {} recompute {} "
