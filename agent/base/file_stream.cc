@@ -39,8 +39,7 @@ Status sendFile(const std::string& path, const grpc::ServerContext& context,
   return {};
 }
 
-Status sendPart(int fd, std::int64_t offset, std::int64_t bytes,
-                const grpc::ServerContext& context,
+Status sendPart(int fd, std::int64_t offset, std::int64_t bytes, const grpc::ServerContext& context,
                 grpc::ServerWriter<node::v1::FetchChunk>& writer) {
   constexpr std::int64_t kChunk = std::int64_t{1} << 20;
   struct stat info {};

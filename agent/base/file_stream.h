@@ -17,8 +17,7 @@ Status sendFile(const std::string& path, const grpc::ServerContext& context,
 
 // Sends at most `bytes` from `offset` on of an open file; the hash is of these. A file of no bytes,
 // or an offset at its end, is one empty chunk.
-Status sendPart(int fd, std::int64_t offset, std::int64_t bytes,
-                const grpc::ServerContext& context,
+Status sendPart(int fd, std::int64_t offset, std::int64_t bytes, const grpc::ServerContext& context,
                 grpc::ServerWriter<node::v1::FetchChunk>& writer);
 
 }  // namespace lockstep::agent

@@ -33,7 +33,7 @@ struct RunFolder {
   std::string failure() const { return path + "/failure.pb"; }
   std::string lock() const { return path + "/lock"; }  // held by the supervisor
   std::string checkpoints() const { return path + "/checkpoints"; }
-  std::string code() const { return path + "/code"; }  // of a program of the user's own
+  std::string code() const { return path + "/code"; }           // of a program of the user's own
   std::string setupLog() const { return path + "/setup.log"; }  // what its setup printed
   std::string logs() const { return path + "/logs"; }
   std::string socket() const;  // derived from the path

@@ -464,7 +464,8 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   Result<std::string> copyOfSetup(const node::v1::PrepareRequest& request, const RunFolder& folder,
                                   const DataObserver& observer) {
     if (request.spec().workload().setup().empty()) return std::string();
-    LOCKSTEP_ASSIGN(const SetupFolder from, setupFolderOf(request.spec().workload(), codeOf(request)));
+    LOCKSTEP_ASSIGN(const SetupFolder from,
+                    setupFolderOf(request.spec().workload(), codeOf(request)));
     const std::string to = fmt::format("{}.code-{}", folder.path, monotonicNow());
     LOCKSTEP_TRY(makeFolders(std::filesystem::path(to).parent_path()));
     LOCKSTEP_TRY(copySetup(from, to, [&] { return !observer({}); }));

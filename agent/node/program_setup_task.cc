@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,7 +19,7 @@
 namespace lockstep::agent {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{50};    // whether the client is there
+constexpr std::chrono::milliseconds kLook{50};   // whether the client is there
 constexpr Nanoseconds kTellEvery = 400'000'000;  // where there is nothing new
 
 class Setup {
@@ -53,10 +54,9 @@ class Setup {
         return makeError(Code::kUnavailable, "the agent is leaving");
       lock.lock();
     }
-    const node::v1::SetUpReply last = take();
-    lock.unlock();
     if (gone) return makeError(Code::kCancelled, "the launch was cancelled");
-    (void)client.tell(last);
+    for (isNew_ = true; isNew_;)
+      if (!client.tell(take())) break;
     return failed_ ? Status(*failed_) : Status();
   }
 
@@ -68,7 +68,7 @@ class Setup {
     handlers.onMessage = [this](node::v1::FromWorker& message) { onMessage(message); };
     handlers.onLines = [this](std::vector<std::string> lines, std::uint64_t dropped) {
       const std::lock_guard lock(mutex_);
-      for (std::string& line : lines) now_.add_lines(std::move(line));
+      for (std::string& line : lines) lines_.push_back(std::move(line));
       now_.set_dropped(now_.dropped() + dropped);
       isNew_ = true;
     };
@@ -107,12 +107,16 @@ class Setup {
     changed_.notify_all();
   }
 
-  // What is new. The command stays.
+  // What is new, as much as a message holds. The command stays.
   node::v1::SetUpReply take() {
-    isNew_ = false;
+    constexpr std::size_t kMost = std::size_t{1} << 20;
     node::v1::SetUpReply out = now_;
-    now_.clear_lines();
     now_.clear_dropped();
+    for (std::size_t bytes = 0; !lines_.empty() && bytes < kMost; lines_.pop_front()) {
+      bytes += lines_.front().size();
+      out.add_lines(std::move(lines_.front()));
+    }
+    isNew_ = !lines_.empty();
     return out;
   }
 
@@ -122,6 +126,7 @@ class Setup {
   std::mutex mutex_;
   std::condition_variable changed_;
   node::v1::SetUpReply now_;  // mutex_, as those below
+  std::deque<std::string> lines_;
   bool isNew_ = false, over_ = false;
   std::optional<Error> failed_;
 };

@@ -347,8 +347,8 @@ class RunControl {
     std::int64_t from = 0;  // after a checkpoint of this step or later
   };
   std::optional<Rebalancing> rebalancing_;
-  std::set<std::string> excluded_;           // not taken back
-  node::v1::ProfiledSteps profiled_;         // the last that were asked for in this generation
+  std::set<std::string> excluded_;    // not taken back
+  node::v1::ProfiledSteps profiled_;  // the last that were asked for in this generation
   // At the other nodes, until one of them takes over:
   std::string coordinator_, coordinatorAddress_;
   std::vector<node::v1::Listener> listeners_;        // those that may succeed it come in this order

@@ -134,13 +134,12 @@ class SupervisorService : public node::v1::Supervisor::Service {
     return toGrpc(sent);
   }
 
-  grpc::Status ListArtifacts(
-      grpc::ServerContext*, const node::v1::ListArtifactsRequest*,
-      grpc::ServerWriter<node::v1::ListArtifactsReply>* writer) override {
+  grpc::Status ListArtifacts(grpc::ServerContext*, const node::v1::ListArtifactsRequest*,
+                             grpc::ServerWriter<node::v1::ListArtifactsReply>* writer) override {
     constexpr int kTogether = 500;
-    const auto files = findArtifacts(programFolder(folder_, workload_),
-                                     {workload_.artifacts().collect().begin(),
-                                      workload_.artifacts().collect().end()});
+    const auto files = findArtifacts(
+        programFolder(folder_, workload_),
+        {workload_.artifacts().collect().begin(), workload_.artifacts().collect().end()});
     if (!files.ok()) return toGrpc(files.status());
     node::v1::ListArtifactsReply reply;
     for (const ArtifactFile& file : *files) {
@@ -160,11 +159,10 @@ class SupervisorService : public node::v1::Supervisor::Service {
   grpc::Status FetchArtifact(grpc::ServerContext* context,
                              const node::v1::FetchArtifactRequest* request,
                              grpc::ServerWriter<node::v1::FetchChunk>* writer) override {
-    const auto file = openArtifact(programFolder(folder_, workload_), request->path(),
-                                   request->modified_ns());
+    const auto file =
+        openArtifact(programFolder(folder_, workload_), request->path(), request->modified_ns());
     if (!file.ok()) return toGrpc(file.status());
-    return toGrpc(
-        sendPart(file->get(), request->offset(), request->bytes(), *context, *writer));
+    return toGrpc(sendPart(file->get(), request->offset(), request->bytes(), *context, *writer));
   }
 
   grpc::Status ReadRankStacks(grpc::ServerContext* context,

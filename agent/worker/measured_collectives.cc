@@ -22,14 +22,14 @@ namespace {
 
 double since(Nanoseconds begin) { return static_cast<double>(monotonicNow() - begin) * 1e-9; }
 
-// An all-reduce, all-gather or all-to-all of a plan, on memory of its own.
+// A collective of a plan, on memory of its own.
 class Collective {
  public:
   Collective(comm::Communicator& group, const plan::Body& body, const plan::Step& step)
       : group_(group),
         op_(step.op),
         dtype_(body.buffers[static_cast<std::size_t>(step.outputs[0])].type.dtype),
-        count_(body.buffers[static_cast<std::size_t>(step.outputs[0])].type.count()),
+        count_(step.bytes / static_cast<std::int64_t>(sizeOf(dtype_))),
         cuts_(ir::listAttr(step.attrs, "cuts")),
         exchanges_(
             plan::exchanges(*ir::algorithmFromName(ir::textAttr(step.attrs, "algorithm", "direct")),
@@ -37,13 +37,15 @@ class Collective {
         staging_(static_cast<std::size_t>(runtime::stagingBytes(exchanges_, dtype_))) {}
   Status allocate() {
     LOCKSTEP_ASSIGN(memory_, runtime::allocateAligned(bytes(), "collectives"));
-    LOCKSTEP_ASSIGN(
-        other_, runtime::allocateAligned(op_ == ir::Op::kAllToAll ? bytes() : 0, "collectives"));
+    const bool needsOther = op_ == ir::Op::kAllToAll || op_ == ir::Op::kReduceScatter;
+    LOCKSTEP_ASSIGN(other_, runtime::allocateAligned(needsOther ? bytes() : 0, "collectives"));
     return {};
   }
   Status run() {
     if (op_ == ir::Op::kAllToAll)
       return group_.allToAll(memory_.get(), other_.get(), bytes() / group_.size());
+    if (op_ == ir::Op::kReduceScatter)
+      return group_.reduceScatter(memory_.get(), other_.get(), cuts_, dtype_, comm::ReduceOp::kMax);
     if (op_ == ir::Op::kAllGather) {
       const std::int64_t own = cuts_[static_cast<std::size_t>(group_.rank())];
       return group_.allGather(memory_.get() + own * static_cast<std::int64_t>(sizeOf(dtype_)),
@@ -160,8 +162,9 @@ Status collect(const plan::Plan& plan, const std::string& link, const runtime::G
           ofDevices.emplace(name, std::move(one));
           continue;
         }
-        const bool isMeasured = step.op == ir::Op::kAllReduce || step.op == ir::Op::kAllGather ||
-                                step.op == ir::Op::kAllToAll;
+        const bool isMeasured = step.op == ir::Op::kAllReduce ||
+                                step.op == ir::Op::kReduceScatter ||
+                                step.op == ir::Op::kAllGather || step.op == ir::Op::kAllToAll;
         if (!isMeasured || group == nullptr || step.axis == plan.mesh.messageAxis()) continue;
         const auto [at, isNew] = collectives.try_emplace(
             {step.axis, planner::costKind(link, step), step.bytes}, *group, body, step);

@@ -5,17 +5,21 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
+#include <thread>
 
 #include "agent/base/grpc_status.h"
 #include "agent/worker/worker_link.h"
 #include "agent/worker/worker_process.h"
+#include "agent/workload/command_line.h"
 #include "agent/workload/environment.h"
 #include "agent/workload/event_files.h"
+#include "agent/workload/mpi.h"
 #include "agent/workload/output_metrics.h"
 #include "agent/workload/program.h"
 #include "agent/workload/python_hooks.h"
@@ -31,7 +35,8 @@ constexpr Nanoseconds kAllPlaces = 60 * kSecond;  // until all ranks have told t
 constexpr Nanoseconds kTell = kSecond / 10;       // between two messages with values
 constexpr Nanoseconds kEventFiles = kSecond / 2;  // between two looks at event files
 constexpr Nanoseconds kStacks = 2 * kSecond;      // until all threads have printed theirs
-constexpr std::size_t kMostPending = 4096;        // values in a message
+constexpr std::chrono::milliseconds kMpiTick{20};
+constexpr std::size_t kMostPending = 4096;  // values in a message
 constexpr std::size_t kLongestLine = 1 << 16;
 constexpr std::size_t kTail = 4096;  // of its output, bytes
 
@@ -227,16 +232,21 @@ class Steps {
   Nanoseconds lastBegin_ = 0;  // of its last step
 };
 
+// To the log.
+void print(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = write(STDOUT_FILENO, bytes.data(), bytes.size());
+    if (count <= 0 && errno != EINTR) break;
+    if (count > 0) bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+}
+
 // The program's output: passed on as it is, and searched for values line by line.
 class Output {
  public:
   Output(OutputMetrics metrics, Values& values) : metrics_(std::move(metrics)), values_(values) {}
   void take(std::string_view bytes) {
-    for (std::string_view rest = bytes; !rest.empty();) {
-      const ssize_t count = write(STDOUT_FILENO, rest.data(), rest.size());
-      if (count <= 0 && errno != EINTR) break;
-      if (count > 0) rest.remove_prefix(static_cast<std::size_t>(count));
-    }
+    print(bytes);
     tail_.append(bytes);
     if (tail_.size() > kTail) tail_.erase(0, tail_.size() - kTail);
     for (std::size_t at = 0; at < bytes.size();) {  // a progress bar returns to its beginning
@@ -287,6 +297,30 @@ std::vector<std::string> eventFolders(const node::v1::WorkerStart& start) {
   return out;
 }
 
+ProgramRank rankOfProgram(const node::v1::WorkerStart& start,
+                          const node::v1::ProgramPlaces& places) {
+  ProgramRank rank;
+  rank.rank = start.rank();
+  rank.run = start.run();
+  rank.restarts = start.generation() - 1;
+  rank.maxRestarts = start.spec().recovery().max_restarts();
+  rank.threads = start.threads();
+  rank.places = places;
+  rank.secrets = {start.secret_env().begin(), start.secret_env().end()};
+  return rank;
+}
+
+// The variables of both; of one that both have, that of `over`.
+std::vector<std::string> merged(const std::vector<std::string>& under,
+                                const std::vector<std::string>& over) {
+  std::map<std::string, std::string> all;
+  for (const auto* entries : {&under, &over})
+    for (const std::string& entry : *entries) all[entry.substr(0, entry.find('='))] = entry;
+  std::vector<std::string> out;
+  for (auto& [name, entry] : all) out.push_back(std::move(entry));
+  return out;
+}
+
 // The program of a rank, from its start to its end.
 class ProgramRun {
  public:
@@ -299,7 +333,9 @@ class ProgramRun {
         events_(eventFolders(start), true),
         limit_(start.spec().workload().hang_seconds() * kSecond) {}
 
-  Status run(const node::v1::ProgramPlaces& places) {
+  // `mpi`, where mpirun starts the ranks, is kept until the end.
+  Status run(const node::v1::ProgramPlaces& places, MpiRank* mpi) {
+    mpi_ = mpi;
     if (!start_.spec().workload().no_hooks()) {
       LOCKSTEP_ASSIGN(
           hooks_,
@@ -307,12 +343,15 @@ class ProgramRun {
     }
     (void)events_.poll(0);  // what is there before is not the program's
     heard_ = monotonicNow();
+    if (mpi_ != nullptr) LOCKSTEP_TRY(awaitMpi(places));
+    if (mpi_ != nullptr && link_.stopAsked()) return tellEnd(true);
     LOCKSTEP_ASSIGN(Program program, startProgram(places));
     const auto take = [this](std::string_view bytes) {
       heard_ = monotonicNow();
       output_.take(bytes);
     };
     while (program.wait(kTell, take)) {
+      if (mpi_ != nullptr) LOCKSTEP_TRY(pumpMpi());
       if (link_.stopAsked()) stop(program);
       if (monotonicNow() - looked_ > kEventFiles) readFiles();
       readHooks();
@@ -324,33 +363,73 @@ class ProgramRun {
     readHooks();
     steps_.finish();
     values_.tell();
+    if (mpi_ != nullptr) LOCKSTEP_TRY(leaveMpi(program.status()));
     return conclude(program.status());
   }
 
  private:
-  Result<Program> startProgram(const node::v1::ProgramPlaces& places) {
-    const spec::v1::WorkloadSpec& workload = start_.spec().workload();
-    ProgramRank rank;
-    rank.rank = start_.rank();
-    rank.run = start_.run();
-    rank.restarts = start_.generation() - 1;
-    rank.maxRestarts = start_.spec().recovery().max_restarts();
-    rank.threads = start_.threads();
-    rank.places = places;
-    rank.secrets = {start_.secret_env().begin(), start_.secret_env().end()};
+  // What mpirun says is in the log, and is no output of the program.
+  Status pumpMpi() {
+    const Status pumped = mpi_->pump(print);
+    return stopping_ || link_.stopAsked() ? Status() : pumped;
+  }
+
+  // Until mpirun has started this rank, or the run is stopped.
+  Status awaitMpi(const node::v1::ProgramPlaces& places) {
+    LOCKSTEP_TRY(mpi_->begin(programEnvironment(start_.spec().workload(), rankOf(places),
+                                                start_.code_folder(), inheritedEnvironment()),
+                             start_.code_folder()));
+    while (!mpi_->variables() && !link_.stopAsked()) {
+      LOCKSTEP_TRY(pumpMpi());
+      if (start_.rank() == 0 && mpi_->over())
+        return makeError(Code::kAborted, "mpirun ended before it had started the ranks");
+      std::this_thread::sleep_for(kMpiTick);
+    }
+    return {};
+  }
+
+  // mpirun ends once all ranks have, and its daemons with it.
+  Status leaveMpi(int status) {
+    mpi_->finish(status);
+    const bool failed = !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    while (!failed && !mpi_->over()) {
+      LOCKSTEP_TRY(pumpMpi());
+      heard_ = monotonicNow();
+      std::this_thread::sleep_for(kMpiTick);
+    }
+    return {};
+  }
+
+  static std::vector<std::string> inheritedEnvironment() {
+    std::vector<std::string> out;
+    for (char** at = environ; *at != nullptr; ++at) out.emplace_back(*at);
+    return out;
+  }
+
+  ProgramRank rankOf(const node::v1::ProgramPlaces& places) const {
+    ProgramRank rank = rankOfProgram(start_, places);
     if (hooks_) {
       rank.pythonFolder = hooks_->folder();
       rank.pythonPipe = hooks_->pipe();
     }
-    std::vector<std::string> inherited;
-    for (char** at = environ; *at != nullptr; ++at) inherited.emplace_back(*at);
+    return rank;
+  }
+
+  Result<Program> startProgram(const node::v1::ProgramPlaces& places) {
+    const spec::v1::WorkloadSpec& workload = start_.spec().workload();
     Program::Options options;
     options.folder = start_.code_folder();
-    options.environment = programEnvironment(workload, rank, options.folder, inherited);
-    options.words.assign(workload.command().begin(), workload.command().end());
-    LOCKSTEP_ASSIGN(
-        options.path,
-        findProgram(options.words.front(), valueIn(options.environment, "PATH"), options.folder));
+    options.environment =
+        programEnvironment(workload, rankOf(places), options.folder, inheritedEnvironment());
+    if (mpi_ != nullptr) {
+      const auto given = mpi_->variables();
+      if (given) options.environment = merged(*given, options.environment);
+    }
+    CommandPlace place{options.folder, options.environment, {}, hasNvidiaGpus()};
+    if (hooks_) place.folders.push_back(hooks_->folder());
+    LOCKSTEP_ASSIGN(CommandLine line, commandLine(workload, place));
+    options.path = std::move(line.path);
+    options.words = std::move(line.words);
     LOCKSTEP_ASSIGN(Program program, Program::start(options));
     node::v1::FromWorker message;
     message.mutable_program()->set_pid(program.pid());
@@ -433,9 +512,13 @@ class ProgramRun {
   Status conclude(int status) {
     const bool succeeded = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (!succeeded && !stopping_) return failureOf(status, output_.tail());
+    return tellEnd(stopping_);
+  }
+
+  Status tellEnd(bool stopped) {
     node::v1::FromWorker message;
     run::v1::Finished* finished = message.mutable_finished();
-    finished->set_state(stopping_ ? run::v1::STOPPED : run::v1::SUCCEEDED);
+    finished->set_state(stopped ? run::v1::STOPPED : run::v1::SUCCEEDED);
     finished->set_steps(values_.lastStep());
     link_.channel().send(message);
     return {};
@@ -448,6 +531,7 @@ class ProgramRun {
   Output output_;
   EventFiles events_;
   std::unique_ptr<PythonHooks> hooks_;
+  MpiRank* mpi_ = nullptr;
   const Nanoseconds limit_;  // of silence; 0: none
   Nanoseconds heard_ = 0, looked_ = 0, stacksUntil_ = 0;
   bool stopping_ = false, toldRest_ = false, silent_ = false;
@@ -460,10 +544,15 @@ Status runProgram(const node::v1::WorkerStart& start, WorkerLink& link) {
   const auto& given = start.spec().workload().metrics().stdout();
   LOCKSTEP_ASSIGN(OutputMetrics metrics, OutputMetrics::make({given.begin(), given.end()}));
   LOCKSTEP_ASSIGN(const auto places, exchangePlaces(start, plan.mesh.size(), link));
+  std::unique_ptr<MpiRank> mpi;
+  if (start.spec().workload().launcher() == "mpi") {
+    const std::string folder = std::filesystem::current_path().string() + "/mpi";
+    LOCKSTEP_ASSIGN(mpi, MpiRank::make(folder, rankOfProgram(start, places), link));
+  }
   link.awaitStart();
   ::signal(SIGTERM, SIG_IGN);  // it leaves when the program has ended
   link.endGroupWithSupervisor();
-  return ProgramRun(start, link, std::move(metrics)).run(places);
+  return ProgramRun(start, link, std::move(metrics)).run(places, mpi.get());
 }
 
 }  // namespace lockstep::agent

@@ -97,8 +97,7 @@ class Search {
   void take(const std::string& path, bool withFolders) {
     struct stat info {};
     if (isTooMuch() || stat((root_ + "/" + path).c_str(), &info) != 0) return;
-    if (S_ISDIR(info.st_mode) && withFolders && staysBelow(path))
-      expand(path + "/", {"**"}, 0);
+    if (S_ISDIR(info.st_mode) && withFolders && staysBelow(path)) expand(path + "/", {"**"}, 0);
     if (S_ISREG(info.st_mode) && staysBelow(path))
       found_[path] = {path, info.st_size, modifiedAt(info), {}};
   }

@@ -25,8 +25,8 @@ struct ArtifactFile {
 Result<std::vector<ArtifactFile>> findArtifacts(const std::string& folder,
                                                 const std::vector<std::string>& patterns);
 
-// Opens a file below `folder` for reading. Errors: kInvalidArgument, it is not below, also by way of
-// links; kNotFound; kFailedPrecondition, it was modified at another time.
+// Opens a file below `folder` for reading. Errors: kInvalidArgument, it is not below, also by way
+// of links; kNotFound; kFailedPrecondition, it was modified at another time.
 Result<UniqueFd> openArtifact(const std::string& folder, const std::string& path,
                               Nanoseconds modified);
 

@@ -107,6 +107,16 @@ void setTorchrun(const spec::v1::WorkloadSpec& workload, const ProgramRank& of, 
     out["PET_NPROC_PER_NODE"] = std::to_string(workload.ranks_per_node());
 }
 
+// The rest comes from mpirun.
+void setMpi(const ProgramRank& of, Variables& out) {
+  out["MASTER_ADDR"] = of.places.places(0).address();
+  out["MASTER_PORT"] = std::to_string(of.places.places(0).port());
+  if (localOf(of).world > 1 || of.threads > 1) out["OMP_NUM_THREADS"] = std::to_string(of.threads);
+  const std::string name = comm::interfaceOf(of.places.places(of.rank).address());
+  if (!name.empty() && of.places.places_size() > 1)
+    out.emplace("OMPI_MCA_btl_tcp_if_include", name);
+}
+
 // Gloo takes one name, NCCL exactly this one where it follows '='. A person's own choice stays.
 void setInterface(const ProgramRank& of, Variables& out) {
   const std::string name = comm::interfaceOf(of.places.places(of.rank).address());
@@ -116,8 +126,11 @@ void setInterface(const ProgramRank& of, Variables& out) {
 }
 
 void setPython(const spec::v1::PythonSpec& python, const std::string& folder, Variables& out) {
-  out.emplace("PYTHONUNBUFFERED", "1");  // lines come as they are printed
-  if (python.kind() == "none" || python.path().empty()) return;
+  out.emplace("PYTHONUNBUFFERED", "1");                 // lines come as they are printed
+  if (python.kind() == "uv") out.erase("VIRTUAL_ENV");  // it has its project's
+  const bool isFolder =
+      python.kind() == "path" || python.kind() == "venv" || python.kind() == "conda";
+  if (!isFolder || python.path().empty()) return;
   const std::string path =
       python.path().front() == '/' ? python.path() : folder + "/" + python.path();
   out["PATH"] = (python.kind() == "path" ? path : path + "/bin") + ":" + out["PATH"];
@@ -161,6 +174,8 @@ std::vector<std::string> programEnvironment(const spec::v1::WorkloadSpec& worklo
     setTorchrun(workload, rank, variables);
   else if (workload.launcher() == "ranks")
     setRanks(rank, variables);
+  else if (workload.launcher() == "mpi")
+    setMpi(rank, variables);
   setOwn(workload, folder, variables);
   for (const auto& [name, value] : rank.secrets) variables[name] = value;
   setInterface(rank, variables);

@@ -45,8 +45,7 @@ Result<UniqueFd> hold(const SetupFolder& folder, int operation) {
     if (!file && errno == ENOENT) continue;  // it is being removed
     if (!file) return systemError(errno, message("cannot open {}", folder.lock()));
     while (flock(file.get(), operation) != 0) {
-      if (errno == EWOULDBLOCK)
-        return makeError(Code::kUnavailable, "{} is in use", folder.path);
+      if (errno == EWOULDBLOCK) return makeError(Code::kUnavailable, "{} is in use", folder.path);
       if (errno != EINTR) return systemError(errno, message("cannot lock {}", folder.lock()));
     }
     if (isAt(file.get(), folder.lock())) return file;
@@ -60,7 +59,8 @@ Message endText(int status) {
 
 // One command, to its end.
 Status runCommand(const std::string& command, const std::vector<std::string>& environment,
-                  const std::string& folder, const std::function<void(std::string_view)>& onOutput) {
+                  const std::string& folder,
+                  const std::function<void(std::string_view)>& onOutput) {
   Program::Options options;
   options.path = "/bin/sh";
   options.words = {"sh", "-c", command};
@@ -180,9 +180,7 @@ Result<UniqueFd> holdSetup(const SetupFolder& folder, bool alone) {
   return hold(folder, alone ? LOCK_EX : LOCK_SH);
 }
 
-Result<UniqueFd> tryHoldSetup(const SetupFolder& folder) {
-  return hold(folder, LOCK_EX | LOCK_NB);
-}
+Result<UniqueFd> tryHoldSetup(const SetupFolder& folder) { return hold(folder, LOCK_EX | LOCK_NB); }
 
 Status runSetup(const spec::v1::WorkloadSpec& workload, const SetupFolder& folder,
                 const SetupCommands& commands) {

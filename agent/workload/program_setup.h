@@ -15,9 +15,11 @@ namespace lockstep::agent {
 struct SetupFolder {
   std::string path;
   std::string code() const { return path + "/code"; }
-  std::string log() const { return path + "/log"; }    // what the commands have printed
-  std::string done() const { return path + "/done"; }  // there once all commands have succeeded:
-                                                       // the run they ran for; its time: last use
+  std::string log() const { return path + "/log"; }  // what the commands have printed
+  std::string done() const {
+    return path + "/done";
+  }  // there once all commands have succeeded:
+     // the run they ran for; its time: last use
   std::string lock() const { return path + "/lock"; }
   bool isDone() const;
 };
@@ -34,8 +36,8 @@ Result<UniqueFd> tryHoldSetup(const SetupFolder& folder);
 // Runs the commands in the code, one after the other. `folder` is held alone. What an unfinished
 // call has left is removed first.
 struct SetupCommands {
-  std::string run;        // that is being launched
-  std::string codeFile;   // spec.v1.CodeFiles
+  std::string run;       // that is being launched
+  std::string codeFile;  // spec.v1.CodeFiles
   std::map<std::string, std::string> secrets;
   std::function<void(int index, const std::string& command)> onCommand;  // index from 1
   std::function<void(std::string_view bytes)> onOutput;

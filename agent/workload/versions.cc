@@ -50,6 +50,20 @@ std::string interpreterOf(const std::string& program) {
   return {};
 }
 
+// Of uv's project only where it is made already, which may take long; of none in a container.
+std::string pythonOf(const spec::v1::WorkloadSpec& workload, const std::string& folder,
+                     const std::string& path) {
+  const spec::v1::PythonSpec& python = workload.python();
+  if (python.kind() == "apptainer") return {};
+  if (python.kind() == "uv") {
+    const std::filesystem::path project = std::filesystem::path(folder) / python.path();
+    const std::string made = project / ".venv/bin/python";
+    return access(made.c_str(), X_OK) == 0 ? made : std::string();
+  }
+  const auto program = findProgram(workload.command(0), path, folder);
+  return program.ok() ? interpreterOf(*program) : std::string();
+}
+
 }  // namespace
 
 std::map<std::string, std::string> pythonVersions(const spec::v1::WorkloadSpec& workload,
@@ -59,9 +73,7 @@ std::map<std::string, std::string> pythonVersions(const spec::v1::WorkloadSpec& 
   Program::Options options;
   options.folder = folder;
   options.environment = pythonEnvironment(workload, folder, inherited);
-  const auto program =
-      findProgram(workload.command(0), valueIn(options.environment, "PATH"), folder);
-  if (program.ok()) options.path = interpreterOf(*program);
+  options.path = pythonOf(workload, folder, valueIn(options.environment, "PATH"));
   if (options.path.empty()) return {};
   options.words = {options.path, "-c", kScript};
   auto started = Program::start(options);

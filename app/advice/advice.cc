@@ -249,7 +249,7 @@ double memoryOfARank(const LaunchRequest& request, const std::vector<HostFacts>&
   // of unequal ones that with the least memory
   const auto memoryOf = [&](const cluster::Device& one) {
     return cluster::assumedRates(one, request.spec->training().precision()).memoryBytes -
-           cluster::reservedBytes(one);
+           cluster::reservedBytes(cluster, one);
   };
   const cluster::Device& device =
       *std::min_element(cluster.devices.begin(), cluster.devices.end(),
@@ -259,7 +259,8 @@ double memoryOfARank(const LaunchRequest& request, const std::vector<HostFacts>&
   const bool isKnown = facts != hosts.end();
   if (device.kind == "cuda") {
     if (isKnown && !facts->gpuMemory.empty())
-      return static_cast<double>(facts->gpuMemory.front() - cluster::reservedBytes(device));
+      return static_cast<double>(facts->gpuMemory.front() -
+                                 cluster::reservedBytes(cluster, device));
     return static_cast<double>(memoryOf(device));
   }
   const auto ranks = std::count_if(cluster.devices.begin(), cluster.devices.end(),

@@ -140,7 +140,8 @@ void addServers(const SearchSpace& space, const Choice& current, std::vector<Cho
   }
 }
 
-// The shares of the batch by the slowest of the ranks that have each; equal ones are none.
+// Returns what strategy.shares is set to: the ranks that hold one part of the batch are as fast as
+// their slowest device. "" where all parts are equally fast.
 std::string sharesBySpeed(const Choice& choice, const SearchSpace& space) {
   std::vector<double> slowest;
   for (std::size_t rank = 0; rank < space.devices.size(); ++rank) {

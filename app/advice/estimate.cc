@@ -8,6 +8,7 @@
 
 #include "engine/cluster/assumed.h"
 #include "engine/cluster/strategies.h"
+#include "engine/planner/pricing.h"
 #include "engine/specs/links.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -222,13 +223,16 @@ double Estimator::exchangeSeconds(const Choice& choice, double parameterBytes,
   const cluster::Strategy& kind = *cluster::findStrategy(choice.kind);
   const bool spans = dataRanks * choice.tensor > perHost_;
   const cluster::Link link = exchangeLink(choice);
-  const double allReduce = link.latency + parameterBytes / link.bytesPerSecond;
+  const double allReduce = planner::collectiveSeconds(ir::Op::kAllReduce, dataRanks,
+                                                      std::llround(parameterBytes), {}, link);
   const int parts = choice.microBatches;
   const double times = kind.splitParameters  ? 1.5 * parts
                        : kind.splitGradients ? 0.5 * (1 + parts)
                                              : 1;
   const double total = times * allReduce;
-  return spans ? std::max(0.0, total - computing) : total;
+  // Between hosts it is waiting, and GPUs have a queue for it.
+  const bool isHidden = spans || link.kind == "nccl";
+  return isHidden ? std::max(0.0, total - computing) : total;
 }
 
 std::optional<Estimate> Estimator::of(const Choice& choice) const {

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
@@ -18,6 +19,7 @@
 #include "app/runs/preview.h"
 #include "engine/base/file.h"
 #include "engine/base/statistics.h"
+#include "engine/planner/pricing.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -220,20 +222,15 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
 
 namespace {
 
-// A collective in the terms of nccl-tests: `bus` is what each link carries of a byte of the size,
-// the larger of what a rank gives and what it gets.
 struct CollectiveTerms {
   std::string_view name;
-  double (*bus)(double ranks);
+  std::optional<ir::Op> op;  // none: nothing is sent
 };
 constexpr CollectiveTerms kCollectives[] = {
-    {"all-reduce", [](double n) { return 2 * (n - 1) / n; }},
-    {"reduce-scatter", [](double n) { return (n - 1) / n; }},
-    {"all-gather", [](double n) { return (n - 1) / n; }},
-    {"broadcast", [](double) { return 1.0; }},
-    {"all-to-all", [](double n) { return (n - 1) / n; }},
-    {"send-recv", [](double) { return 1.0; }},
-    {"barrier", [](double) { return 0.0; }},
+    {"all-reduce", ir::Op::kAllReduce}, {"reduce-scatter", ir::Op::kReduceScatter},
+    {"all-gather", ir::Op::kAllGather}, {"broadcast", ir::Op::kBroadcast},
+    {"all-to-all", ir::Op::kAllToAll},  {"send-recv", ir::Op::kSend},
+    {"barrier", std::nullopt},
 };
 
 const CollectiveTerms* collectiveNamed(std::string_view name) {
@@ -297,7 +294,8 @@ int benchCollectiveCommand(const Globals& globals, const Arguments& arguments) {
         for (const auto& one : reply.collectives()) {
           const double algorithmic =
               one.seconds() > 0 ? static_cast<double>(one.bytes()) / one.seconds() : 0;
-          const double bus = algorithmic * collectiveNamed(one.kind())->bus(one.ranks());
+          const std::optional<ir::Op> op = collectiveNamed(one.kind())->op;
+          const double bus = op ? algorithmic * planner::sentShare(*op, one.ranks()) : 0;
           const bool sized = one.bytes() > 0;
           if (json) {
             JsonLine line("bench");

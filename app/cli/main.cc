@@ -175,9 +175,9 @@ const std::vector<Command> kCommands{
      "  --measure     connects to the nodes and benchmarks them instead of using built-in costs\n"
      "  --passes      lists the passes of the planner, with time and node counts\n"
      "  --dump-after  prints the graph of each program after a pass\n"
-     "  --whole       prints stages in full that differ from others in the numbers of their layers "
-     "alone; plans\n"
-     "                of less than a mebibyte always are",
+     "  --whole       prints plans of more than a mebibyte in full, with stages that differ from "
+     "others in the\n"
+     "                numbers of their layers alone",
      planCommand},
     {"simulate",
      {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "slow=", "json"},

@@ -81,23 +81,24 @@ Result<std::vector<double>> sharesOf(const std::string& text) {
   return out;
 }
 
-constexpr std::int64_t kUsualSteps = 50, kMostSteps = 1'000'000;
+constexpr std::int64_t kMostSteps = 1'000'000;
 
 Result<Rebalance> proposalOf(const History& history, const RunRow& row,
                              const Arguments& arguments) {
-  LOCKSTEP_ASSIGN(const std::int64_t last, arguments.integer("last", kUsualSteps, 5, kMostSteps));
+  LOCKSTEP_ASSIGN(const std::int64_t last, arguments.integer("last", kRebalanceSteps, 5, kMostSteps));
   LOCKSTEP_ASSIGN(const std::vector<double> asked, sharesOf(arguments.text("shares")));
   LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(row.run));
   LOCKSTEP_ASSIGN(const auto store, history.openRun(row.run));
-  LOCKSTEP_ASSIGN(const StepMatrix matrix, storedSteps(*store, last));
+  const std::int64_t window = std::max(last, kRebalanceWindow);
+  LOCKSTEP_ASSIGN(const StepMatrix matrix, storedSteps(*store, window));
   const PlanFacts plan = planFactsOf(documents, *store);
   std::vector<std::string> nodes;
   if (const auto prediction = parsePrediction(documents.prediction);
       prediction.ok() && !regrouped(*store))
     for (const RankPreview& rank : prediction->ranks) nodes.push_back(rank.node);
-  const StepTimes times(matrix, std::max(matrix.steps() - last + 1, plan.sharesFrom),
+  const StepTimes times(matrix, std::max(matrix.steps() - window + 1, plan.sharesFrom),
                         matrix.steps());
-  return rebalanceOf(times, row.world, nodes, plan, asked);
+  return rebalanceOf(times, row.world, nodes, plan, last, asked);
 }
 
 void printJson(const RunRow& row, const Rebalance& rebalance) {

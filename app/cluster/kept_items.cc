@@ -65,10 +65,13 @@ class KnownRuns {
         deleted != deleted_.end() && std::ranges::count(deleted->second, item.node) > 0;
     return isDeleted ? KnownHere::kDeleted : KnownHere::kUnknown;
   }
-  // Whether the history has the run's end and its model.
+  // Whether the history has the run's end, its model, and its program's files.
   bool isRecorded(const std::string& run) const {
     const auto row = history_->row(run);
-    return row.ok() && isFinal(row->phase) && !lacksModel(*row);
+    if (!row.ok() || !isFinal(row->phase) || lacksModel(*row)) return false;
+    const auto store = history_->openRun(run);
+    return row->startedNs == 0 || !store.ok() ||
+           (*store)->about(kAboutArtifacts) != kArtifactsWanted;
   }
 
  private:
@@ -86,7 +89,7 @@ Message whyItStays(const KeptItem& item, const Message& inUse, const KnownRuns& 
   if (item.idleSeconds < *options.olderThanDays * kDay)
     return item.kind == KeptKind::kRun ? "it ended more recently" : "it was used more recently";
   if (item.known == KnownHere::kListed && !known.isRecorded(item.run))
-    return message("the history lacks its end or model: run lockstep attach {} first", item.run);
+    return message("the history lacks its end, model or files: run lockstep attach {} first", item.run);
   return {};
 }
 

@@ -13,7 +13,9 @@ struct Home {
   std::string modelsFolder() const { return root + "/models"; }
   // Returns the folder of what a run has left here besides its history and model.
   std::string runFolder(const std::string& run) const { return root + "/runs/" + run; }
-  std::string artifactsFolder(const std::string& run) const { return runFolder(run) + "/artifacts"; }
+  std::string artifactsFolder(const std::string& run) const {
+    return runFolder(run) + "/artifacts";
+  }
   // Returns the work folder of the i-th local agent, from 1.
   std::string localFolder(int index) const { return root + "/local/" + std::to_string(index); }
 };

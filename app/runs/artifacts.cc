@@ -383,7 +383,9 @@ KnownArtifacts artifactsIn(const RunStore& store) {
   return out;
 }
 
-Status noteArtifactsWanted(RunStore& store) { return store.setAbout({{kAboutArtifacts, "{}"}}); }
+Status noteArtifactsWanted(RunStore& store) {
+  return store.setAbout({{kAboutArtifacts, std::string(kArtifactsWanted)}});
+}
 
 Status noteArtifacts(RunStore& store, const Artifacts& artifacts) {
   constexpr std::size_t kMost = 50;  // problems

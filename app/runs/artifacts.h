@@ -1,6 +1,6 @@
 // The files of a run's program that workload.artifacts names: fetched from the run's nodes to
-// Home::artifactsFolder(run)/NODE/PATH, with the hashes of all in SHA256SUMS beside it, as sha256sum
-// writes them.
+// Home::artifactsFolder(run)/NODE/PATH, with the hashes of all in SHA256SUMS beside it, as
+// sha256sum writes them.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ struct ArtifactsObserver {
 
 // Fetches the files of an ended run, in parts of some MB, from several nodes at once; the observer
 // is called by one thread at a time. A file is there whole or not at all; one that is there
-// already, of the same size and time, is kept. Nodes name the files: what is not below the folder is
-// refused, and nothing is written through a link. A node that does not answer for 30 s, and a file
-// that cannot be fetched, is among the problems. Errors: kResourceExhausted, they have more than
-// `maxBytes`: none is fetched; kUnavailable, another program fetches them; kCancelled.
+// already, of the same size and time, is kept. Nodes name the files: what is not below the folder
+// is refused, and nothing is written through a link. A node that does not answer for 30 s, and a
+// file that cannot be fetched, is among the problems. Errors: kResourceExhausted, they have more
+// than `maxBytes`: none is fetched; kUnavailable, another program fetches them; kCancelled.
 Result<Artifacts> fetchArtifacts(const std::string& run, const std::vector<RunNode>& nodes,
                                  std::int64_t maxBytes, const Home& home,
                                  const ArtifactsObserver& observer, const std::stop_token& stop);

@@ -129,8 +129,7 @@ Status setProgramUp(const Participant& participant, const node::v1::SetUpRequest
   const grpc::Status status = reader->Finish();
   if (stop.stop_requested()) return makeError(Code::kCancelled, "the launch was cancelled");
   if (!status.ok() && silence.ended()) {
-    Error error =
-        rpcError({grpc::StatusCode::DEADLINE_EXCEEDED, {}}, kNotSetUp, participant.name);
+    Error error = rpcError({grpc::StatusCode::DEADLINE_EXCEEDED, {}}, kNotSetUp, participant.name);
     error.why = message("the node has been silent for {} s", kSilence.count());
     return error;
   }

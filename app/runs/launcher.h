@@ -1,8 +1,8 @@
 // Launch: starts a run in the background. Connects nodes, benchmarks them (cached in the home
 // folder), plans, checks that the nodes reach each other, copies data to nodes that lack it if the
-// run asks for that, sets a program up on all of them, checks the data on all of several nodes before
-// any of them starts something, prepares every node and commits at the coordinator. On failure or cancel,
-// prepared nodes are cleaned up or expire.
+// run asks for that, sets a program up on all of them, checks the data on all of several nodes
+// before any of them starts something, prepares every node and commits at the coordinator. On
+// failure or cancel, prepared nodes are cleaned up or expire.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +40,9 @@ struct LaunchProgress {
   int seconds = 0;                   // since when
   // kCopying: bytes of data files; total 0: nothing to copy
   std::int64_t bytesDone = 0, bytesTotal = 0;
-  std::vector<DataActivity> data;  // at most one of each node
+  std::vector<DataActivity> data;               // at most one of each node
   std::map<std::string, std::string> commands;  // kSettingUp: under way, by node
-  std::string text() const;        // "preparing: waiting for n2, n3 since 5 s"
+  std::string text() const;                     // "preparing: waiting for n2, n3 since 5 s"
 };
 
 struct LaunchObserver {

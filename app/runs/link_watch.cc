@@ -6,12 +6,12 @@
 namespace lockstep::app {
 namespace {
 
-constexpr double kFade = 0.6;           // of older samples, at each new one
-constexpr double kLeastSending = 0.02;  // share of the time
-constexpr double kLeastSeen = 1.9;      // three samples
+constexpr double kFade = 0.6;                          // of older samples, at each new one
+constexpr double kLeastSending = 0.02;                 // share of the time
+constexpr double kLeastSeen = 1.9;                     // three samples
 constexpr double kNoticed = 0.5e-3, kLongTrip = 2e-3;  // seconds
-constexpr double kSilent = 3;           // seconds without a sample
-constexpr double kUnrated = 10;         // seconds after which a rate is forgotten
+constexpr double kSilent = 3;                          // seconds without a sample
+constexpr double kUnrated = 10;                        // seconds after which a rate is forgotten
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "app/specs/spec_text.h"
 #include "engine/cluster/assumed.h"
@@ -28,7 +29,7 @@ struct Room {
   std::int64_t needed = 0, available = 0;
   int ranks = 0;
   std::int64_t reserved = 0;  // of what is needed: for contexts, workspaces and NCCL
-  std::string assumed;        // the model by whose data sheet it has so much
+  std::string assumed;        // by the data sheet of this model; "": known
 };
 
 // All of which something is known, or of GPUs assumed.
@@ -62,11 +63,13 @@ std::vector<Room> roomsOf(const Preview& preview, const std::vector<HostFacts>& 
       room.available = facts->gpuMemory[number];
     } else {
       room.available = cluster::assumedRates(device, preview.plan.precision).memoryBytes;
-      room.assumed =
-          device.figures.model.empty() ? std::string(cluster::kAssumedGpu) : device.figures.model;
+      if (device.figures.memoryBytes == 0)
+        room.assumed =
+            device.figures.model.empty() ? std::string(cluster::kAssumedGpu) : device.figures.model;
     }
-    room.reserved += cluster::reservedBytes(device);
-    room.needed += rank.totalBytes() + cluster::reservedBytes(device);
+    const std::int64_t reserved = cluster::reservedBytes(preview.cluster, device);
+    room.reserved += reserved;
+    room.needed += rank.totalBytes() + reserved;
     ++room.ranks;
   }
   if (preview.evaluator) onHost(preview.evaluator->node, preview.evaluator->totalBytes);
@@ -84,15 +87,14 @@ const Room* fullest(const std::vector<Room>& rooms) {
 }
 
 // Settings that make a rank need less, and among how many ranks they divide parameters and
-// optimizer state.
+// optimizer state; 0: as now.
 struct Relief {
   Remedy remedy;
-  std::int64_t division = 1;
+  std::int64_t division = 0;
 };
 
 // The least change first; what does not apply to the run is refused when it is tried.
-std::vector<Relief> reliefs(const spec::v1::RunSpec& spec, const cluster::Mesh& mesh,
-                            std::int64_t division) {
+std::vector<Relief> reliefs(const spec::v1::RunSpec& spec, const cluster::Mesh& mesh) {
   std::vector<Relief> out;
   const auto& strategy = spec.strategy();
   const cluster::Strategy* kind = cluster::findStrategy(strategy.kind());
@@ -101,13 +103,12 @@ std::vector<Relief> reliefs(const spec::v1::RunSpec& spec, const cluster::Mesh& 
   const std::int64_t least =
       static_cast<std::int64_t>(std::max(1, strategy.micro_batches())) * dataRanks;
   const Setting recompute{"strategy.recompute", "full"};
-  out.push_back({{recompute}, division});
+  out.push_back({{recompute}});
   // Smaller batches, in which each rank still has one sample or more in each micro-batch.
   for (const std::int64_t part : {batch / 2, batch / 8, least})
     if (const std::int64_t smaller = part - part % least; smaller >= least && smaller < batch)
-      out.push_back({{{"training.batch", fmt::format("{}", smaller)}}, division});
-  if (least < batch)
-    out.push_back({{{"training.batch", fmt::format("{}", least)}, recompute}, division});
+      out.push_back({{{"training.batch", fmt::format("{}", smaller)}}});
+  if (least < batch) out.push_back({{{"training.batch", fmt::format("{}", least)}, recompute}});
   if (kind->local || kind->servers || !strategy.pins().empty()) return out;
   if (!kind->splitParameters && dataRanks > 1) {
     out.push_back({{{"strategy.kind", "zero-3"}}, workers});
@@ -131,6 +132,26 @@ std::vector<Relief> reliefs(const spec::v1::RunSpec& spec, const cluster::Mesh& 
   return out;
 }
 
+// Bytes of parameters and optimizer state: of the rank that has most, and of all that share them.
+struct State {
+  std::int64_t ofRank = 0, whole = 0;
+};
+
+State stateOf(const Preview& preview, const cluster::Strategy& kind) {
+  const cluster::Mesh& mesh = preview.cluster.mesh;
+  const std::int64_t data = mesh.axisSize(cluster::kDataAxis),
+                     others = std::int64_t{mesh.axisSize(cluster::kModelAxis)} *
+                              mesh.axisSize(cluster::kStageAxis);
+  State out;
+  for (const RankPreview& rank : preview.ranks) {
+    out.ofRank = std::max(out.ofRank, rank.parameterBytes + rank.optimizerBytes);
+    out.whole =
+        std::max(out.whole, others * (rank.parameterBytes * (kind.splitParameters ? data : 1) +
+                                      rank.optimizerBytes * (kind.splitOptimizer ? data : 1)));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<Error> misfitOf(const Preview& preview, const std::vector<HostFacts>& hosts) {
@@ -147,44 +168,30 @@ std::optional<Error> misfitOf(const Preview& preview, const std::vector<HostFact
         message("of it, CUDA contexts, workspaces and NCCL take {}", sizeText(room->reserved));
   if (!room->assumed.empty())
     error.why =
-        message("{}; it is taken for an {} until its node is connected", error.why, room->assumed);
+        message("{}; it is priced as {} until its node is connected", error.why, room->assumed);
   return error;
 }
 
-// Of what people do about a misfit, the settings with which it fits and is fastest.
 Error withRelief(Error misfit, const Preview& preview, const spec::v1::RunSpec& spec,
                  const std::vector<HostFacts>& hosts, const Replan& replan) {
   const std::vector<Room> rooms = roomsOf(preview, hosts);
   const Room* room = fullest(rooms);
   if (room == nullptr) return misfit;
-  // The state that each rank needs if it is divided as a relief divides it.
-  const cluster::Mesh& mesh = preview.cluster.mesh;
-  const cluster::Strategy& kind = *cluster::findStrategy(spec.strategy().kind());
-  const std::int64_t division = std::int64_t{mesh.axisSize(cluster::kModelAxis)} *
-                                mesh.axisSize(cluster::kStageAxis) *
-                                (kind.splitParameters ? mesh.axisSize(cluster::kDataAxis) : 1);
-  std::int64_t state = 0;
-  for (const RankPreview& rank : preview.ranks)
-    state = std::max(state, rank.parameterBytes + rank.optimizerBytes);
-  if (kind.splitOptimizer && !kind.splitParameters)
-    for (const RankPreview& rank : preview.ranks)
-      state = std::max(
-          state, rank.parameterBytes + rank.optimizerBytes * mesh.axisSize(cluster::kDataAxis));
-  state *= division;
-  int tries = 0;
+  const State state = stateOf(preview, *cluster::findStrategy(spec.strategy().kind()));
+  std::set<std::string> tried{spec.SerializeAsString()};
+  int plans = 0;
   std::vector<std::pair<double, Remedy>> found;  // seconds of a sample
-  for (const Relief& relief : reliefs(spec, mesh, division)) {
-    if (room->ranks * state / relief.division + room->reserved > room->available) continue;
-    const bool isTried =
-        std::ranges::any_of(found, [&](const auto& one) { return one.second == relief.remedy; });
-    if (isTried) continue;
-    if (++tries > kReliefsTried || found.size() == kReliefsTold) break;
+  for (const Relief& relief : reliefs(spec, preview.cluster.mesh)) {
+    if (plans == kReliefsTried || found.size() == kReliefsTold) break;
+    const std::int64_t least = relief.division == 0 ? state.ofRank : state.whole / relief.division;
+    if (room->ranks * least + room->reserved > room->available) continue;
     auto other = std::make_shared<spec::v1::RunSpec>(spec);
     Status applied;
     for (const auto& [field, value] : relief.remedy)
       if (applied.ok()) applied = applySet(*other, field + "=" + value);
     if (applied.ok()) applied = specs::checkAndFill(*other);
-    if (!applied.ok()) continue;
+    if (!applied.ok() || !tried.insert(other->SerializeAsString()).second) continue;
+    ++plans;
     const auto made = replan(other);
     if (!made.ok()) continue;
     const std::vector<Room> needs = roomsOf(*made, hosts);
@@ -199,7 +206,7 @@ Error withRelief(Error misfit, const Preview& preview, const spec::v1::RunSpec& 
   misfit.next = message(
       "use more ranks, a smaller batch or a smaller model, whose parameters and optimizer state "
       "are {}",
-      sizeText(state));
+      sizeText(state.whole));
   return misfit;
 }
 

@@ -124,16 +124,14 @@ void remarkOnPrices(Preview& preview) {
                             rates.bytesPerSecond / 1e9));
     }
     for (const auto& [axis, link] : preview.cluster.links)
-      preview.remarks.push_back(message("communication along axis {} is priced at {:.1f} GB/s",
-                                        axis, link.bytesPerSecond / 1e9));
+      preview.remarks.push_back(
+          message("communication along axis {} is priced at {} of a rank in each direction", axis,
+                  perSecond(link.bytesPerSecond)));
     if (devices.size() > 1 && preview.cluster.links.empty())
-      preview.remarks.push_back(message(
-          "communication is priced at {:.1f} GB/s{}", preview.cluster.link.bytesPerSecond / 1e9,
-          preview.cluster.hosts.size() < 2 ? ""
-          : preview.cluster.link.kind == "nccl"
-              ? message(" between hosts, {:.1f} GB/s within one",
-                        cluster::assumedLink("nccl", false).bytesPerSecond / 1e9)
-              : " between hosts"));
+      preview.remarks.push_back(
+          message("communication is priced at {} of a rank in each direction{}",
+                  perSecond(preview.cluster.link.bytesPerSecond),
+                  preview.cluster.hosts.size() < 2 ? "" : " between hosts"));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "app/runs/preview.h"
 #include "app/runs/quantity_text.h"
+#include "engine/cluster/assumed.h"
 #include "engine/specs/error_info.h"
 
 namespace lockstep::app {
@@ -65,6 +66,9 @@ std::string predictionJson(const Preview& preview) {
          {"gradient_bytes", rank.gradientBytes},
          {"activation_bytes", rank.activationBytes},
          {"workspace_bytes", rank.workspaceBytes},
+         {"reserved_bytes",
+          cluster::reservedBytes(preview.cluster,
+                                 preview.cluster.devices[static_cast<std::size_t>(rank.rank)])},
          {"data", rank.data},
          {"forward", rank.forward},
          {"backward", rank.backward},

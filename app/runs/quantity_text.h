@@ -14,6 +14,12 @@ inline std::string mebibytes(std::int64_t bytes) {
 inline std::string kibibytes(std::int64_t bytes) {
   return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / (1 << 10));
 }
+// Bytes per second.
+inline std::string perSecond(double rate) {
+  if (rate >= 1e9) return fmt::format("{:.1f} GB/s", rate / 1e9);
+  return rate >= 1e6 ? fmt::format("{:.1f} MB/s", rate / 1e6)
+                     : fmt::format("{:.1f} kB/s", rate / 1e3);
+}
 inline std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", seconds * 1e3); }
 
 }  // namespace lockstep::app

@@ -132,7 +132,8 @@ bool Rebalance::changes() const {
 }
 
 Result<Rebalance> rebalanceOf(const StepTimes& times, int world, std::span<const std::string> nodes,
-                              const PlanFacts& plan, const std::vector<double>& asked) {
+                              const PlanFacts& plan, std::int64_t last,
+                              const std::vector<double>& asked) {
   if (plan.isAsynchronous)
     return notRebalanced("its training is asynchronous: its ranks do not wait for each other");
   const std::vector<double> samples = plan.shares.of(world);
@@ -140,7 +141,8 @@ Result<Rebalance> rebalanceOf(const StepTimes& times, int world, std::span<const
   if (samples.empty() || shareOf.empty()) return notRebalanced("the history has no plan of it");
   const auto ranks = static_cast<std::size_t>(world);
   if (times.ranks() < ranks) return notRebalanced("not all ranks have reported steps");
-  const std::vector<std::size_t> cells = knownCells(times, ranks);
+  std::vector<std::size_t> cells = knownCells(times, ranks);
+  if (std::ssize(cells) > last) cells.erase(cells.begin(), cells.end() - last);
   if (cells.size() < kLeastSteps)
     return notRebalanced("all ranks have reported fewer than five steps with this division");
   Rebalance out;

@@ -83,10 +83,10 @@ struct RunUpdate {
     bool live = false;
     Message detail;
   };
-  std::vector<Node> nodes;  // where it changed; live: back-fill has ended
+  std::vector<Node> nodes;                   // where it changed; live: back-fill has ended
   std::optional<ArtifactsUpdate> artifacts;  // while a program's files are fetched, after its end
-  bool ending = false;      // how it ended is known; last records are read
-  bool finished = false;    // last update of the run; row has the figures
+  bool ending = false;                       // how it ended is known; last records are read
+  bool finished = false;                     // last update of the run; row has the figures
 };
 
 using RunObserver = std::function<void(const RunUpdate&)>;

@@ -14,10 +14,10 @@ constexpr double kKernelSeconds = 3e-6;  // launch overhead in a captured graph
 // A CUDA context with the kernels that training loads, and the workspace of matrix products that
 // cuBLAS recommends for Hopper (cuBLAS library user's guide, 2024).
 constexpr std::int64_t kContextBytes = 576 << 20, kWorkspaceBytes = 32 << 20;
-// A communicator of NCCL has 4 MiB of buffer (NCCL_BUFFSIZE) for each of up to 32 channels, in
-// which it receives (NCCL user guide, "Environment Variables").
+// A communicator of NCCL, of which an axis of several ranks has one, has 4 MiB of buffer
+// (NCCL_BUFFSIZE) for each of up to 32 channels, in which it receives (NCCL user guide,
+// "Environment Variables").
 constexpr std::int64_t kCommunicatorBytes = 128 << 20;
-constexpr int kCommunicators = 3;  // one for each axis
 
 const DeviceSheet& sheetOf(const DeviceFigures& figures) {
   const DeviceSheet* known = findDeviceSheet(figures.model);
@@ -32,25 +32,35 @@ double peakOf(const DeviceSheet& sheet, std::string_view precision) {
 
 }  // namespace
 
+double reachedOfProducts(std::string_view precision) {
+  if (precision == "fp16") return 0.66;
+  return precision == "bf16" || precision == "tf32" ? 0.72 : 0.77;
+}
+
 DeviceRates assumedRates(const Device& device, std::string_view precision) {
   const DeviceFigures& known = device.figures;
   DeviceRates rates;
   if (device.kind == "cuda") {
     const DeviceSheet& sheet = sheetOf(known);
-    rates = {kReachedOfProducts * peakOf(sheet, precision),
+    rates = {reachedOfProducts(precision) * peakOf(sheet, precision),
              kReachedOfMemory * sheet.memoryBytesPerSecond, kKernelSeconds,
              known.memoryBytes > 0 ? known.memoryBytes : sheet.memoryBytes};
   }
-  if (known.peakFlops > 0) rates.flopsPerSecond = kReachedOfProducts * known.peakFlops;
+  if (known.peakFlops > 0) rates.flopsPerSecond = reachedOfProducts(precision) * known.peakFlops;
   if (known.peakBytesPerSecond > 0)
     rates.bytesPerSecond = kReachedOfMemory * known.peakBytesPerSecond;
   return rates;
 }
 
-std::int64_t reservedBytes(const Device& device) {
+std::int64_t reservedBytes(const Cluster& cluster, const Device& device) {
   if (device.kind != "cuda") return 0;
   if (device.figures.reservedBytes > 0) return device.figures.reservedBytes;
-  return kContextBytes + kWorkspaceBytes + kCommunicators * kCommunicatorBytes;
+  const std::vector<Axis> axes = cluster.mesh.groupAxes();
+  const auto communicators =
+      cluster.link.kind == "nccl"
+          ? std::ranges::count_if(axes, [](const Axis& axis) { return axis.size > 1; })
+          : 0;
+  return kContextBytes + kWorkspaceBytes + communicators * kCommunicatorBytes;
 }
 
 Link assumedLink(std::string_view comm, bool betweenHosts) {

@@ -2,10 +2,10 @@
 // core, and of links of either.
 //
 // Efficiency: of the peaks of a data sheet the shares are reached that the agent's self-test
-// measured on an H100 SXM (tests/gpu/reports/report.json): of large products in bf16, of a copy in
-// memory, and of a copy over PCI Express, which stands for all links. A step then takes as long as
-// its operations or its memory traffic, whichever is longer (Williams, Waterman, Patterson:
-// "Roofline: An Insightful Visual Performance Model for Multicore Architectures", 2009).
+// measured on an H100 SXM (tests/gpu/reports/report.json): of large products in each precision, of
+// a copy in memory, and of a copy over PCI Express, which stands for all links. A step then takes
+// as long as its operations or its memory traffic, whichever is longer (Williams, Waterman,
+// Patterson: "Roofline: An Insightful Visual Performance Model for Multicore Architectures", 2009).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,9 @@ namespace lockstep::cluster {
 
 // The model of a GPU whose model is not known.
 inline constexpr std::string_view kAssumedGpu = "A100-SXM-80GB";
-inline constexpr double kReachedOfProducts = 0.72, kReachedOfMemory = 0.89, kReachedOfLinks = 0.87;
+inline constexpr double kReachedOfMemory = 0.89, kReachedOfLinks = 0.87;
+// Of products in a precision; tf32, which was not measured, as bf16.
+double reachedOfProducts(std::string_view precision);
 
 struct DeviceRates {
   double flopsPerSecond = 5e10;
@@ -30,9 +32,11 @@ struct DeviceRates {
 // Returns the rates of a device with matmul operands of a precision ("fp32", "tf32", "bf16",
 // "fp16", "fp64").
 DeviceRates assumedRates(const Device& device, std::string_view precision);
-// Returns what a rank's context, kernels' workspaces and NCCL take of a GPU's memory.
-std::int64_t reservedBytes(const Device& device);
-// Returns the link of a communicator kind, within a host or between hosts.
+// Returns what the context, kernels' workspaces and NCCL of a rank of the cluster take of its GPU's
+// memory.
+std::int64_t reservedBytes(const Cluster& cluster, const Device& device);
+// Returns the link of a communicator kind, within a host or between hosts, where each GPU has an
+// adapter.
 Link assumedLink(std::string_view comm, bool betweenHosts);
 // Returns the link between the GPUs of one host, of which each is such a device.
 Link assumedLinkInside(std::string_view comm, const DeviceFigures& device);

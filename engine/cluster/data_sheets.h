@@ -12,7 +12,7 @@ namespace lockstep::cluster {
 struct DeviceSheet {
   std::string_view model;
   double fp32 = 0, tf32 = 0, bf16 = 0, fp16 = 0;
-  std::int64_t memoryBytes = 0;  // the sheet's GB; drivers show up to 7 % more
+  std::int64_t memoryBytes = 0;  // as drivers show it
   double memoryBytesPerSecond = 0;
   double linkBytesPerSecond = 0;  // to other GPUs of the host, in each direction
 };

@@ -83,8 +83,8 @@ class Mesh {
 struct Link {
   // communicator: "in-process", "shm", "gloo"; "nccl": between devices
   std::string kind = "shm";
-  double latency = 5e-6;        // seconds, the least time of a collective
-  double bytesPerSecond = 5e9;  // in one direction: the bus bandwidth of a collective
+  double latency = 5e-6;        // seconds, there and back: the least time of an all-reduce
+  double bytesPerSecond = 5e9;  // of a rank in one direction ("bus bandwidth")
 };
 
 struct Cluster {
@@ -92,7 +92,7 @@ struct Cluster {
   std::vector<Device> devices;  // by rank
   Mesh mesh;
   Link link;  // of the slowest axis: between hosts where there are several, else within the one
-  // Of groups along an axis, where the cluster's spec says something of links or devices.
+  // Of groups along an axis: those of NCCL, and where the cluster's spec says something of links.
   std::map<std::string, Link, std::less<>> links{};
 };
 

@@ -1,4 +1,4 @@
-// Which messages an all-reduce is made of, and what that costs.
+// Which messages an all-reduce is made of, and what collectives cost.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -25,6 +25,20 @@ Error cannot(Message what, Message why) {
 
 bool isHierarchy(const std::vector<std::int64_t>& hosts) {
   return hosts.size() > 2 && hosts.back() > static_cast<std::int64_t>(hosts.size()) - 1;
+}
+
+// Ranks of a host that send to other hosts at once share its link: how much longer that takes.
+double sharing(int ranks, int mostOnAHost) {
+  const double n = ranks, most = mostOnAHost;
+  return ranks < 2 ? 1 : std::max(1.0, most * (n - most) / (n - 1));
+}
+
+// Without cuts all ranks are on one.
+int mostOnAHost(int ranks, const std::vector<std::int64_t>& hosts) {
+  if (hosts.size() < 3) return ranks;
+  std::int64_t most = 1;
+  for (std::size_t i = 1; i < hosts.size(); ++i) most = std::max(most, hosts[i] - hosts[i - 1]);
+  return static_cast<int>(most);
 }
 
 std::string hostOfRank(const cluster::Cluster& cluster, int rank) {
@@ -67,27 +81,46 @@ std::vector<std::int64_t> hostCuts(const cluster::Mesh& mesh, const cluster::Clu
   return common;
 }
 
+double sentShare(ir::Op op, int ranks) {
+  const double n = ranks;
+  switch (op) {
+    case ir::Op::kAllReduce:
+      return 2 * (n - 1) / n;
+    case ir::Op::kReduceScatter:
+    case ir::Op::kAllGather:
+    case ir::Op::kAllToAll:
+      return (n - 1) / n;
+    default:
+      return 1;
+  }
+}
+
+double collectiveSeconds(ir::Op op, int ranks, std::int64_t bytes,
+                         const std::vector<std::int64_t>& hosts, const cluster::Link& link) {
+  if (ranks < 2) return 0;
+  // Of two ranks, or all at once, an all-reduce has two. Gloo sends to one rank after another.
+  const double rounds = link.kind == "gloo" ? ranks : 2;
+  const double shared = sharing(ranks, mostOnAHost(ranks, hosts));
+  return (op == ir::Op::kAllReduce ? rounds : rounds / 2) * link.latency / 2 +
+         sentShare(op, ranks) * shared * static_cast<double>(bytes) / link.bytesPerSecond;
+}
+
 double allReduceSeconds(ir::Algorithm how, int ranks, std::int64_t bytes,
                         const std::vector<std::int64_t>& hosts, const cluster::Link& link) {
   if (ranks < 2) return 0;
-  const double n = ranks, all = static_cast<double>(bytes) / link.bytesPerSecond;
-  const double message = all * n / (2 * (n - 1));  // of everything, to one rank
-  const double round = link.latency / 2;           // an all-reduce of two ranks has two
-  double h = 1, most = n;
-  if (hosts.size() > 2) {
-    h = static_cast<double>(hosts.size()) - 1;
-    most = 1;
-    for (std::size_t i = 1; i < hosts.size(); ++i)
-      most = std::max(most, static_cast<double>(hosts[i] - hosts[i - 1]));
-  }
-  // Ranks of a host that send to other hosts at once share its link.
-  const double shared = h > 1 ? std::max(1.0, most * (n - most) / (n - 1)) : 1;
+  const double n = ranks;
+  const double message = static_cast<double>(bytes) / link.bytesPerSecond;  // of all, to one rank
+  const double all = sentShare(ir::Op::kAllReduce, ranks) * message;
+  const double round = link.latency / 2;
+  const double h = std::max(1.0, static_cast<double>(hosts.size()) - 1);
+  const int most = mostOnAHost(ranks, hosts);
+  const double shared = sharing(ranks, most);
   switch (how) {
     case ir::Algorithm::kDirect:
-      // A few bytes go to everybody at once, many to one rank after another.
-      if (link.kind != "gloo" || ranks == 2) return link.latency + all * shared;
-      return bytes <= kFewBytes ? link.latency + (n - 1) * message * shared
-                                : n * round + all * shared;
+      // Of a few bytes Gloo sends all to everybody at once.
+      if (link.kind == "gloo" && ranks > 2 && bytes <= kFewBytes)
+        return link.latency + (n - 1) * message * shared;
+      return collectiveSeconds(ir::Op::kAllReduce, ranks, bytes, hosts, link);
     case ir::Algorithm::kRing:
       return 2 * (n - 1) * round + all;
     case ir::Algorithm::kHalvingDoubling: {
@@ -101,8 +134,7 @@ double allReduceSeconds(ir::Algorithm how, int ranks, std::int64_t bytes,
       const double inside =
           std::min(round, kInside.latency) +
           static_cast<double>(bytes) / std::max(link.bytesPerSecond, kInside.bytesPerSecond);
-      return 2 * (h - 1) * round + 2 * (h - 1) / h * message +
-             2 * rounds(static_cast<int>(most)) * inside;
+      return 2 * (h - 1) * round + 2 * (h - 1) / h * message + 2 * rounds(most) * inside;
     }
   }
   return 0;

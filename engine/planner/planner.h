@@ -91,8 +91,8 @@ Result<plan::Plan> makePlan(const PlanRequest& request, const cluster::Cluster& 
 Result<plan::Plan> makeEvaluationPlan(const PlanRequest& request, const cluster::Device& device,
                                       const CostModel& cost);
 // Writes Step::seconds of every body from the cost model. A collective costs what was measured for
-// its kind and number of ranks, linear in bytes between measurements; else latency +
-// bytes/bandwidth of the cluster's link.
+// its kind and number of ranks, linear in bytes between measurements; else its share of what was
+// measured of all-reduces; else what pricing.h says of its link.
 void predict(plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost);
 
 // Adjusts collective costs so that the simulated step takes `stepSeconds`, as measured with all

@@ -105,16 +105,17 @@ double Prices::collective(const plan::Step& step, const cluster::Link& link) con
   if (const auto own = measured(cost_, costKind(link.kind, step), ranks); !own.empty())
     return interpolate(own, step.bytes);
   const auto algorithm = ir::algorithmFromName(ir::textAttr(step.attrs, "algorithm", "direct"));
-  if (*algorithm == ir::Algorithm::kDirect) {
+  const bool isDirect = *algorithm == ir::Algorithm::kDirect;
+  const bool isAllReduce = step.op == ir::Op::kAllReduce;
+  if (!isAllReduce)
     if (const auto others = measured(cost_, link.kind, ranks); !others.empty())
-      return interpolate(others, step.bytes);
-  }
-  if (step.op != ir::Op::kAllReduce)
-    return link.latency + static_cast<double>(step.bytes) / link.bytesPerSecond;
-  const bool hosts = link.kind == "gloo" || *algorithm != ir::Algorithm::kDirect;
-  return allReduceSeconds(
-      *algorithm, ranks, step.bytes,
-      hosts ? hostCuts(plan_.mesh, cluster_, step.axis) : std::vector<std::int64_t>(), link);
+      return interpolate(others, step.bytes) * sentShare(step.op, ranks) /
+             sentShare(ir::Op::kAllReduce, ranks);
+  const bool byHosts = link.kind == "gloo" || !isDirect;
+  const std::vector<std::int64_t> hosts =
+      byHosts ? hostCuts(plan_.mesh, cluster_, step.axis) : std::vector<std::int64_t>();
+  return isAllReduce ? allReduceSeconds(*algorithm, ranks, step.bytes, hosts, link)
+                     : collectiveSeconds(step.op, ranks, step.bytes, hosts, link);
 }
 
 double Prices::of(const plan::Body& body, const plan::Step& step,

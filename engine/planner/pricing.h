@@ -50,8 +50,17 @@ bool spansHosts(const cluster::Mesh& mesh, const cluster::Cluster& cluster, std:
 bool crossesHosts(const cluster::Mesh& mesh, const cluster::Cluster& cluster,
                   std::string_view axis);
 
-// Returns the cost of an unmeasured all-reduce: latencies of its rounds, and bytes over the busiest
-// host's link.
+// Returns how much of a collective's payload, the larger of what a rank has before and after, each
+// rank sends, and receives as well: of an all-reduce 2 (n - 1) / n, of a reduce-scatter, an
+// all-gather and an all-to-all half of that, of all else all of it (nccl-tests, doc/PERFORMANCE.md,
+// where it is bus bandwidth over algorithm bandwidth).
+double sentShare(ir::Op op, int ranks);
+
+// Return the cost of an unmeasured collective: latencies of its rounds, and what is sent over the
+// busiest host's link. A reduce-scatter and an all-gather take together what the communicator's own
+// all-reduce takes.
+double collectiveSeconds(ir::Op op, int ranks, std::int64_t bytes,
+                         const std::vector<std::int64_t>& hosts, const cluster::Link& link);
 double allReduceSeconds(ir::Algorithm how, int ranks, std::int64_t bytes,
                         const std::vector<std::int64_t>& hosts, const cluster::Link& link);
 

@@ -138,7 +138,6 @@ void addHost(const std::string& name, int cores, cluster::Cluster& out) {
 
 const std::vector<Remedy> kChosen{{{"comm", ""}}};  // the default communicator
 
-// NCCL needs one GPU for each rank, and no parameter servers.
 Status checkEnergy(const spec::v1::EnergySpec& energy) {
   if (energy.busy_watts() <= 0 && energy.idle_watts() > 0)
     return wrongField("energy.idle_watts",
@@ -159,6 +158,7 @@ Status checkEnergy(const spec::v1::EnergySpec& energy) {
   return {};
 }
 
+// NCCL needs one GPU for each rank, and no parameter servers.
 Status checkNccl(const spec::v1::StrategySpec& strategy, const cluster::Cluster& cluster) {
   if (hasServers(strategy))
     return wrongField(

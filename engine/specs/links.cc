@@ -172,14 +172,15 @@ class AxisLinks {
     return cluster::assumedLinkInside(cluster_.link.kind, device.figures).bytesPerSecond;
   }
 
-  // What an entry says, in the place of what is assumed. Gloo's transfers are bound by the
-  // processor, however fast the link.
+  // What an entry says, in the place of what is assumed. What is sent by the processor is bound by
+  // it, however fast the link.
   Link with(Link assumed, const LinkSpec& entry, double bytesPerSecond) const {
-    assumed.latency = std::max(assumed.latency, entry.latency_us() * 1e-6);
+    const bool isBound = assumed.kind != "nccl";
+    if (const double latency = entry.latency_us() * 1e-6; latency > 0)
+      assumed.latency = isBound ? std::max(assumed.latency, latency) : latency;
     if (bytesPerSecond > 0)
-      assumed.bytesPerSecond = assumed.kind == "nccl"
-                                   ? bytesPerSecond
-                                   : std::min(assumed.bytesPerSecond, bytesPerSecond);
+      assumed.bytesPerSecond =
+          isBound ? std::min(assumed.bytesPerSecond, bytesPerSecond) : bytesPerSecond;
     return assumed;
   }
 
@@ -203,14 +204,16 @@ class AxisLinks {
       hosts.insert(here.slowest->host);
       ++classes[rules_.classOf(node)];
       members = std::min(members, here.ranks);
-      // across nodes the processor's transfers are of one kind
+      // Of groups across nodes, only those of NCCL use what links the devices of a node.
       if (group.size() == 1 || (here.ranks > 1 && out.kind == "nccl"))
         limit(inside(node, *here.slowest));
       if (const auto found = crossing.find(node); found != crossing.end())
         sharing = std::max(sharing, found->second);
     }
     if (group.size() == 1) return out;
-    const Link assumed = cluster::assumedLink(out.kind, hosts.size() > 1);
+    Link assumed = cluster::assumedLink(out.kind, hosts.size() > 1);
+    if (out.kind == "nccl" && hosts.size() > 1)
+      assumed.bytesPerSecond *= members;  // an adapter each
     for (const auto& [from, nodes] : classes) {
       for (const auto& [to, others] : classes) {
         if (from == to && nodes < 2) continue;
@@ -235,9 +238,7 @@ class AxisLinks {
 }  // namespace
 
 void resolveLinks(const ClusterSpec& spec, cluster::Cluster& out) {
-  const bool modelled = std::ranges::any_of(
-      out.devices, [](const cluster::Device& device) { return !device.figures.model.empty(); });
-  if (spec.links().empty() && !modelled) return;
+  if (spec.links().empty() && out.link.kind != "nccl") return;
   const AxisLinks links(spec, out);
   Link slowest = out.link;
   slowest.bytesPerSecond = std::numeric_limits<double>::infinity();

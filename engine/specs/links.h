@@ -18,13 +18,14 @@ namespace lockstep::specs {
 // them, and entries that never apply. Errors: kInvalidArgument with `field`.
 Status checkLinks(const spec::v1::ClusterSpec& spec);
 
-// Writes the links along the axes of the cluster's mesh, and of them the slowest as its link, where
-// the spec says something of links or models of devices. Precondition: its devices, hosts, mesh and
+// Writes the links along the axes of the cluster's mesh, and of them the slowest as its link, with
+// NCCL and where the spec says something of links. Precondition: its devices, hosts, mesh and
 // assumed link are there.
 //
 // Between nodes, groups along an axis share what a node's adapters carry: each has the adapters'
 // bandwidth over the number of such groups on the node, and at most an adapter for each of its
-// ranks there. A group is as fast as its slowest link, and an axis as its slowest group.
+// ranks there, which is what each has where nothing is said. A group is as fast as its slowest
+// link, and an axis as its slowest group.
 void resolveLinks(const spec::v1::ClusterSpec& spec, cluster::Cluster& out);
 
 }  // namespace lockstep::specs

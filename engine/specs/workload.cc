@@ -50,10 +50,11 @@ Status checkAlone(const RunSpec& run) {
 
 Status checkPython(const spec::v1::PythonSpec& python) {
   for (int i = 0; i < python.binds_size(); ++i)
-    if (!python.binds(i).starts_with('/') || python.binds(i).find_first_of(":,") != std::string::npos)
-      return wrongField(fmt::format("workload.python.binds[{}]", i),
-                        message("\"{}\" is not the absolute path of a folder, without : and ,",
-                                python.binds(i)));
+    if (!python.binds(i).starts_with('/') ||
+        python.binds(i).find_first_of(":,") != std::string::npos)
+      return wrongField(
+          fmt::format("workload.python.binds[{}]", i),
+          message("\"{}\" is not the absolute path of a folder, without : and ,", python.binds(i)));
   if (python.kind() == "none" || python.kind() == "uv" || !python.path().empty()) return {};
   return wrongField("workload.python.path",
                     message("workload.python.kind is {}, and its folder is missing; expected "

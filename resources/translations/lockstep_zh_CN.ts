@@ -233,6 +233,34 @@ It uses:
     <context>
         <name>lockstep::ui::ClusterPage</name>
         <message>
+            <source>Nodes of a Slurm job</source>
+            <translation>Slurm 作业的节点</translation>
+        </message>
+        <message>
+            <source>Each run gets a job of its own. Its nodes are known when it starts.</source>
+            <translation>每次运行都有自己的作业，作业开始时才知道其节点。</translation>
+        </message>
+        <message>
+            <source>Each run gets a job of its own by %1. Its nodes are known when it starts.</source>
+            <translation>每次运行都通过 %1 得到自己的作业，作业开始时才知道其节点。</translation>
+        </message>
+        <message>
+            <source>Login node</source>
+            <translation>登录节点</translation>
+        </message>
+        <message>
+            <source>Partition</source>
+            <translation>分区</translation>
+        </message>
+        <message>
+            <source>GPUs per node</source>
+            <translation>每节点 GPU 数</translation>
+        </message>
+        <message>
+            <source>Time limit</source>
+            <translation>时间上限</translation>
+        </message>
+        <message>
             <source>Pre-flight: measure nodes and links</source>
             <translation>运行前检查：测量节点和链路</translation>
         </message>
@@ -1286,6 +1314,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>Command that launches the same run from a terminal</source>
             <translation>在终端中启动同样的运行</translation>
         </message>
+        <message>
+            <source>Setting up</source>
+            <translation>正在准备程序</translation>
+        </message>
+        <message>
+            <source>%1 runs %2</source>
+            <translation>%1 正在运行 %2</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::LayerTableModel</name>
@@ -1811,12 +1847,12 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>其中 CUDA 上下文、工作区与 NCCL 占 %1</translation>
         </message>
         <message>
-            <source>%1; it is taken for an %2 until its node is connected</source>
+            <source>%1; it is priced as %2 until its node is connected</source>
             <translation>%1；在其节点连接之前，按 %2 计</translation>
         </message>
         <message>
-            <source>communication along axis %1 is priced at %2 GB/s</source>
-            <translation>沿轴 %1 的通信按 %2 GB/s 估价</translation>
+            <source>communication along axis %1 is priced at %2 of a rank in each direction</source>
+            <translation>沿轴 %1 的通信按每个 rank 每个方向 %2 估价</translation>
         </message>
         <message>
             <source>%1 is given for a device of kind cpu; expected kind: cuda</source>
@@ -2623,10 +2659,6 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1 不是程序文件的打包</translation>
         </message>
         <message>
-            <source>cannot open a folder of the code</source>
-            <translation>无法打开代码的文件夹</translation>
-        </message>
-        <message>
             <source>%1 exists already</source>
             <translation>%1 已存在</translation>
         </message>
@@ -2987,8 +3019,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>无法删除 %1</translation>
         </message>
         <message>
-            <source>the history lacks its end or model: run lockstep attach %1 first</source>
-            <translation>历史中缺少它的结束记录或模型：请先运行 lockstep attach %1</translation>
+            <source>the history lacks its end, model or files: run lockstep attach %1 first</source>
+            <translation>历史中缺少它的结束记录、模型或文件：请先运行 lockstep attach %1</translation>
         </message>
         <message>
             <source>the node does not list what it keeps</source>
@@ -5115,12 +5147,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>Gloo 使用了另一个连接</translation>
         </message>
         <message>
-            <source>communication is priced at %1 GB/s%2</source>
-            <translation>rank 之间的通信按 %1 GB/s 计价%2</translation>
-        </message>
-        <message>
-            <source> between hosts, %1 GB/s within one</source>
-            <translation>（主机之间），主机之内 %1 GB/s</translation>
+            <source>communication is priced at %1 of a rank in each direction%2</source>
+            <translation>rank 之间的通信按每个 rank 每个方向 %1 计价%2</translation>
         </message>
         <message>
             <source> between hosts</source>
@@ -9052,6 +9080,182 @@ its last lines:
             <source>&quot;%1&quot; is the label; expected another column</source>
             <translation>“%1”是标签；应为另一列</translation>
         </message>
+        <message>
+            <source>cannot read the file</source>
+            <translation>无法读取该文件</translation>
+        </message>
+        <message>
+            <source>the file has %1 bytes: there is no part of %2 from %3 on</source>
+            <translation>该文件有 %1 字节：从 %3 起没有 %2 字节的部分</translation>
+        </message>
+        <message>
+            <source>the file became shorter while it was read</source>
+            <translation>该文件在读取过程中变短了</translation>
+        </message>
+        <message>
+            <source>the run has no workload.setup</source>
+            <translation>该运行没有 workload.setup</translation>
+        </message>
+        <message>
+            <source>the process that sets the program up %1</source>
+            <translation>准备程序的进程%1</translation>
+        </message>
+        <message>
+            <source>mpirun ended before it had started the ranks</source>
+            <translation>mpirun 在启动各 rank 之前就结束了</translation>
+        </message>
+        <message>
+            <source>more than %1 files match workload.artifacts.collect</source>
+            <translation>匹配 workload.artifacts.collect 的文件超过 %1 个</translation>
+        </message>
+        <message>
+            <source>the file %1 cannot be fetched</source>
+            <translation>无法取回文件 %1</translation>
+        </message>
+        <message>
+            <source>the file %1 has changed</source>
+            <translation>文件 %1 已改变</translation>
+        </message>
+        <message>
+            <source>name fewer, or have the program pack them into an archive</source>
+            <translation>请减少文件，或让程序将其打包</translation>
+        </message>
+        <message>
+            <source>it is a link that leaves the folder of the code</source>
+            <translation>它是指向代码文件夹之外的链接</translation>
+        </message>
+        <message>
+            <source>wait until nothing writes to it, and fetch it again</source>
+            <translation>请等到没有程序写入它，再重新取回</translation>
+        </message>
+        <message>
+            <source>install %1 on the node, add its folder to workload.env.PATH, or choose another workload.python.kind</source>
+            <translation>请在节点上安装 %1，将其文件夹加入 workload.env.PATH，或选择其他 workload.python.kind</translation>
+        </message>
+        <message>
+            <source>the container cannot see the folder %1, whose path has a colon or a comma</source>
+            <translation>容器无法看到文件夹 %1，其路径含有冒号或逗号</translation>
+        </message>
+        <message>
+            <source>%1 exited with code %2</source>
+            <translation>%1 以代码 %2 退出</translation>
+        </message>
+        <message>
+            <source>%1 was killed by signal %2</source>
+            <translation>%1 被信号 %2 终止</translation>
+        </message>
+        <message>
+            <source>install Open MPI on all nodes, or add its folder to workload.env.PATH</source>
+            <translation>请在所有节点上安装 Open MPI，或将其文件夹加入 workload.env.PATH</translation>
+        </message>
+        <message>
+            <source>see the run's log for what it said</source>
+            <translation>其输出见运行的日志</translation>
+        </message>
+        <message>
+            <source>%1 is in use</source>
+            <translation>%1 正在使用</translation>
+        </message>
+        <message>
+            <source>the setup command `%1` %2</source>
+            <translation>准备命令 `%1` %2</translation>
+        </message>
+        <message>
+            <source>the program is not set up on the node</source>
+            <translation>该节点上的程序尚未准备</translation>
+        </message>
+        <message>
+            <source>launch again, which runs workload.setup</source>
+            <translation>请重新启动，这会运行 workload.setup</translation>
+        </message>
+        <message>
+            <source>the node lists more than %1 files</source>
+            <translation>该节点列出的文件超过 %1 个</translation>
+        </message>
+        <message>
+            <source>%1 on node %2 is left out: %3</source>
+            <translation>节点 %2 上的 %1 未取回：%3</translation>
+        </message>
+        <message>
+            <source>the file was damaged on its way from %1</source>
+            <translation>文件在从 %1 传来的途中损坏</translation>
+        </message>
+        <message>
+            <source>the program's files have %1 bytes, more than the %2 that may be fetched</source>
+            <translation>程序的文件共 %1 字节，超过可取回的 %2 字节</translation>
+        </message>
+        <message>
+            <source>the largest: %1</source>
+            <translation>最大的：%1</translation>
+        </message>
+        <message>
+            <source>another program fetches the files of run %1</source>
+            <translation>另一个程序正在取回运行 %1 的文件</translation>
+        </message>
+        <message>
+            <source>the fetching was cancelled</source>
+            <translation>取回已取消</translation>
+        </message>
+        <message>
+            <source>its size is below 0</source>
+            <translation>其大小小于 0</translation>
+        </message>
+        <message>
+            <source>narrow workload.artifacts.collect or raise max_bytes; for this run: lockstep artifacts RUN --max-bytes N</source>
+            <translation>请缩小 workload.artifacts.collect 或提高 max_bytes；对于此运行：lockstep artifacts RUN --max-bytes N</translation>
+        </message>
+        <message>
+            <source>cannot open the folder of %1</source>
+            <translation>无法打开 %1 所在的文件夹</translation>
+        </message>
+        <message>
+            <source>run workload.setup</source>
+            <translation>运行 workload.setup</translation>
+        </message>
+        <message>
+            <source>send a program's files</source>
+            <translation>发送程序的文件</translation>
+        </message>
+        <message>
+            <source>run programs by uv or apptainer</source>
+            <translation>通过 uv 或 apptainer 运行程序</translation>
+        </message>
+        <message>
+            <source>"%1" is not the absolute path of a folder, without : and ,</source>
+            <translation>“%1” 不是文件夹的绝对路径（不得含 : 和 ,）</translation>
+        </message>
+        <message>
+            <source>setup runs in the program's copy of the code, and code.disabled makes none; expected one of them left out</source>
+            <translation>setup 在程序的代码副本中运行，而 code.disabled 不生成副本；应省略其中之一</translation>
+        </message>
+        <message>
+            <source>it is no command of a shell</source>
+            <translation>它不是 shell 命令</translation>
+        </message>
+        <message>
+            <source>"%1" is not a pattern of files below the folder of the code: %2</source>
+            <translation>“%1” 不是代码文件夹之下的文件的模式：%2</translation>
+        </message>
+        <message>
+            <source>the node could not set the program up</source>
+            <translation>该节点无法准备程序</translation>
+        </message>
+        <message>
+            <source>cannot list the program's files</source>
+            <translation>无法列出程序的文件</translation>
+        </message>
+        <message>
+            <source>cannot fetch a file of the program</source>
+            <translation>无法取回程序的文件</translation>
+        </message>
+        <message>
+            <source>its path has a part that is no name</source>
+            <translation>其路径中有不是名称的部分</translation>
+        </message>
+        <message>
+            <source>its path is too long</source>
+            <translation>其路径过长</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -9257,6 +9461,10 @@ its last lines:
         <message>
             <source>Views of the spec</source>
             <translation>规格的视图</translation>
+        </message>
+        <message>
+            <source>Artifacts</source>
+            <translation>产物</translation>
         </message>
     </context>
     <context>
@@ -10192,6 +10400,38 @@ its last lines:
         <message>
             <source>Divide the batch by the speed of the ranks (lockstep rebalance)</source>
             <translation>按各 rank 的速度划分批次（lockstep rebalance）</translation>
+        </message>
+        <message>
+            <source>Files</source>
+            <translation>文件</translation>
+        </message>
+        <message>
+            <source>Fetching</source>
+            <translation>正在取回</translation>
+        </message>
+        <message>
+            <source>Fetched</source>
+            <translation>已取回</translation>
+        </message>
+        <message>
+            <source>not yet</source>
+            <translation>尚未</translation>
+        </message>
+        <message>
+            <source>%1 of %2</source>
+            <translation>%1 / %2</translation>
+        </message>
+        <message>
+            <source>%1, %2</source>
+            <translation>%1 个，%2</translation>
+        </message>
+        <message>
+            <source>Folder</source>
+            <translation>文件夹</translation>
+        </message>
+        <message>
+            <source>Not fetched</source>
+            <translation>未取回</translation>
         </message>
     </context>
     <context>

@@ -1,6 +1,7 @@
 // Programs of the user's own on hosts of their own, over SSH: PyTorch's ranks find each other, and
 // a lost host does not end the run.
 #include <QCoreApplication>
+#include <QStandardPaths>
 #include <QTest>
 
 #include "tests/cluster/runs_on_hosts.h"
@@ -109,6 +110,31 @@ class ClusterProgramTest : public QObject {
     QCOMPARE(result.all("scalar").size(), qsizetype{60});
   }
 
+  // mpirun of the first host starts its daemons on the others, which have no SSH keys for each
+  // other. The hosts of this test share a name: ranks must not take each other's memory for theirs.
+  void mpirunReachesAllHosts() {
+    if (QProcess::execute("/usr/bin/python3", {"-c", "import mpi4py"}) != 0 ||
+        QStandardPaths::findExecutable("mpirun").isEmpty())
+      QSKIP("openmpi-bin and python3-mpi4py are not installed");
+    const QString spec = write("mpi",
+                               "from mpi4py import MPI\n"
+                               "world = MPI.COMM_WORLD\n"
+                               "for step in range(1, 21):\n"
+                               "    total = world.allreduce(world.Get_rank() * step)\n"
+                               "    print(f'step {step} loss {total}', flush=True)\n",
+                               "", "  launcher: mpi\n  env: {OMPI_MCA_btl: 'self,tcp'}\n");
+    const CliResult result = on_.lockstep({"run", spec, "--json", "--cluster", on_.all()});
+    QVERIFY2(result.exit == 0, result.text());
+    for (int rank = 0; rank < 3; ++rank) {
+      QStringList losses, expected;
+      for (int step = 1; step <= 20; ++step) expected << QString::number(3 * step);
+      for (const QJsonObject& line : result.all("output"))
+        if (line["rank"].toInt() == rank) losses += lossesIn(line["text"].toString().toUtf8());
+      QCOMPARE(losses, expected);
+    }
+    on_.endsEverywhere(result.first("started")["run"].toString());
+  }
+
   void aLostHost_data() {
     QTest::addColumn<int>("host");
     QTest::addColumn<bool>("spare");
@@ -143,13 +169,14 @@ class ClusterProgramTest : public QObject {
   }
 
  private:
-  QString write(const QString& name, const QByteArray& program, const QByteArray& more) {
+  QString write(const QString& name, const QByteArray& program, const QByteArray& more,
+                const QByteArray& workload = {}) {
     const QString folder = on_.cli().path(name);
     QDir().mkpath(folder);
     on_.cli().write(name + "/train.py", program);
     return on_.cli().write(
         name + "/run.yaml",
-        "version: 1\n" + more + "workload:\n  command: [/usr/bin/python3, train.py]\n");
+        "version: 1\n" + more + "workload:\n  command: [/usr/bin/python3, train.py]\n" + workload);
   }
   // The losses of the same program, started as torch.distributed's documentation says.
   static QStringList byHand(const QString& spec) {

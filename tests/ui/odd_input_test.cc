@@ -13,6 +13,7 @@
 #include "ui/pages/cluster_page.h"
 #include "ui/pages/data_panel.h"
 #include "ui/pages/history_page.h"
+#include "ui/pages/learn_page.h"
 #include "ui/pages/model_page.h"
 #include "ui/pages/run_page.h"
 #include "ui/pages/welcome_page.h"
@@ -105,6 +106,26 @@ class OddInputTest : public QObject {
     QVERIFY(
         window_->currentPage()->findChild<MessagePanel*>()->details().contains("several ranges"));
     picture("many-nodes-refused");
+  }
+
+  // A cluster without nodes that asks Slurm for them is a cluster, and can be launched on.
+  void aClusterOfAScheduler() {
+    auto* page = openCluster(
+        "version: 1\nname: hpc\nplacement: {kind: slurm, login: hpc, partition: gpu, nodes: 4, "
+        "gpus_per_node: 8, cpus_per_task: 64, time: \"8:00:00\"}\n");
+    QVERIFY(page);
+    QVERIFY(page->document()->spec().ok());
+    QVERIFY(page->findChild<QPushButton*>("clusterLaunchButton")->isEnabled());
+    QVERIFY(!page->findChild<QPushButton*>("addHostButton")->isEnabled());
+    QVERIFY(!page->findChild<QPushButton*>("connectButton")->isEnabled());
+    QStringList texts;
+    for (const auto* label : page->findChild<QWidget*>("clusterEmpty")->findChildren<QLabel*>())
+      texts << label->text();
+    QVERIFY2(texts.join('\n').contains("Slurm"), qPrintable(texts.join('\n')));
+    QStringList rows;
+    for (const InspectorRow& row : page->inspectorRows()) rows << row.name + '=' + row.value;
+    QVERIFY2(rows.contains("Partition=gpu"), qPrintable(rows.join(' ')));
+    picture("slurm");
   }
 
   void aLaunchOnAHundredNodes() {

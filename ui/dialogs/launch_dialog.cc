@@ -277,7 +277,8 @@ QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {
   for (const app::DataActivity& activity : progress.data)
     text += "; " + messageText(activity.text());
   for (const auto& [node, command] : progress.commands)
-    text += "; " + tr("%1 runs %2").arg(QString::fromStdString(node), QString::fromStdString(command));
+    text +=
+        "; " + tr("%1 runs %2").arg(QString::fromStdString(node), QString::fromStdString(command));
   return text;
 }
 

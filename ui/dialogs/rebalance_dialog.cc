@@ -15,13 +15,7 @@
 #include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
-namespace {
-
-constexpr std::int64_t kSteps = 50;  // the last ones, by which speeds are told
-
-}  // namespace
-
-RebalanceDialog::RebalanceDialog(const RunDocument& document, QWidget* parent)
+RebalanceDialog::RebalanceDialog(RunDocument& document, QWidget* parent)
     : Dialog("rebalanceDialog", parent), run_(document.run()) {
   outcome_ = makeLabel("rebalanceOutcome", this);
   outcome_->setWordWrap(true);
@@ -44,11 +38,11 @@ RebalanceDialog::RebalanceDialog(const RunDocument& document, QWidget* parent)
   const app::PlanFacts& plan = document.plan();
   const app::StepMatrix& steps = document.steps();
   auto times = std::make_shared<app::StepTimes>(
-      steps, std::max(steps.steps() - kSteps + 1, plan.sharesFrom), steps.steps());
+      steps, std::max(steps.steps() - app::kRebalanceWindow + 1, plan.sharesFrom), steps.steps());
   runInBackground(
       this,
       [times, world = document.row().world, nodes = document.nodesOfRanks(), plan] {
-        return app::rebalanceOf(*times, world, nodes, plan);
+        return app::rebalanceOf(*times, world, nodes, plan, app::kRebalanceSteps);
       },
       [this](Result<app::Rebalance> answer) { take(std::move(answer)); });
   retranslate();

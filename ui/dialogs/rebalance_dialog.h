@@ -20,7 +20,7 @@ class RebalanceDialog : public Dialog {
   Q_OBJECT
 
  public:
-  RebalanceDialog(const RunDocument& document, QWidget* parent);
+  RebalanceDialog(RunDocument& document, QWidget* parent);
   const std::vector<double>& shares() const { return shares_; }
 
  protected:

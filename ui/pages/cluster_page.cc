@@ -169,6 +169,11 @@ std::shared_ptr<LiveCluster> ClusterPage::live() {
   return live_;
 }
 
+// Whether each run asks a scheduler for nodes.
+bool ClusterPage::isScheduled() const {
+  return document()->spec().value("placement.kind").has_value();
+}
+
 int ClusterPage::connectedCount() const {
   int count = 0;
   for (const auto& row : nodes_->rows()) count += row.phase == app::NodeState::CONNECTED;
@@ -185,6 +190,7 @@ void ClusterPage::disconnectAll() {
 }
 
 void ClusterPage::addHost() {
+  if (!add_->isEnabled()) return;
   QStringList taken, hosts = sshConfigHosts(workspace_.sshConfig());
   const app::SpecText& spec = document()->spec();
   const int nodes = spec.count("nodes");
@@ -333,6 +339,7 @@ void ClusterPage::rebuildRows() {
     }
   }
   stack_->setCurrentWidget(count == 0 ? static_cast<QWidget*>(empty_) : table_);
+  nameEmpty();
   refreshState();
   Q_EMIT inspectorChanged();
 }
@@ -418,7 +425,8 @@ void ClusterPage::refreshState() {
   remove_->setEnabled(table_->selectionModel()->hasSelection() && document()->spec().readable());
   preflight_->setEnabled(live_ && connected > 0);
   debug_->setEnabled(!nodeToDebug().isEmpty());
-  launch_->setEnabled(total > 0);
+  launch_->setEnabled(total > 0 || isScheduled());
+  add_->setEnabled(!isScheduled() && document()->spec().readable());
   Q_EMIT stateChanged();
 }
 
@@ -429,9 +437,13 @@ QVector<InspectorRow> ClusterPage::inspectorRows() const {
     qint64 ranks = 0;
     for (const auto& row : nodes_->rows()) ranks += row.ranks;
     out << InspectorRow{tr("Cluster"), {}, true};
-    out << InspectorRow{tr("Nodes"), QString::number(nodes_->rows().size())};
-    out << InspectorRow{tr("Connected"), QString::number(connectedCount())};
-    out << InspectorRow{tr("Ranks"), QString::number(ranks)};
+    if (isScheduled()) {
+      addPlacement(out);
+    } else {
+      out << InspectorRow{tr("Nodes"), QString::number(nodes_->rows().size())};
+      out << InspectorRow{tr("Connected"), QString::number(connectedCount())};
+      out << InspectorRow{tr("Ranks"), QString::number(ranks)};
+    }
     out << InspectorRow{tr("File"), formatPath(document()->path())};
     return out;
   }
@@ -468,6 +480,34 @@ QVector<InspectorRow> ClusterPage::inspectorRows() const {
   return out;
 }
 
+void ClusterPage::nameEmpty() {
+  if (!isScheduled())
+    return empty_->setTexts(
+        tr("No hosts yet"),
+        tr("Add the machines to train on. Hosts from your SSH config are listed."), tr("Add host"));
+  const QString login =
+      QString::fromStdString(document()->spec().value("placement.login").value_or(""));
+  empty_->setTexts(tr("Nodes of a Slurm job"),
+                   login.isEmpty()
+                       ? tr("Each run gets a job of its own. Its nodes are known when it starts.")
+                       : tr("Each run gets a job of its own by %1. Its nodes are known when it "
+                            "starts.")
+                             .arg(login));
+}
+
+// Of what each run asks the scheduler for.
+void ClusterPage::addPlacement(QVector<InspectorRow>& rows) const {
+  const auto add = [&](const QString& name, const char* path) {
+    if (const auto value = document()->spec().value(path))
+      rows << InspectorRow{name, QString::fromStdString(*value)};
+  };
+  add(tr("Login node"), "placement.login");
+  add(tr("Partition"), "placement.partition");
+  add(tr("Nodes"), "placement.nodes");
+  add(tr("GPUs per node"), "placement.gpus_per_node");
+  add(tr("Time limit"), "placement.time");
+}
+
 void ClusterPage::retranslate() {
   SpecPage::retranslate();
   const QString name = QString::fromStdString(document()->spec().value("name").value_or(""));
@@ -482,9 +522,6 @@ void ClusterPage::retranslate() {
   setTexts(launch_, tr("Launch here…"));
   nodeCard_->setTitle(tr("Nodes"));
   loadCard_->setTitle(tr("Load"));
-  empty_->setTexts(tr("No hosts yet"),
-                   tr("Add the machines to train on. Hosts from your SSH config are listed."),
-                   tr("Add host"));
   table_->setAccessibleName(tr("Nodes"));
   nodes_->retranslate();
   const QString empty = tr("No data yet. Connect the nodes.");

@@ -49,6 +49,9 @@ class ClusterPage : public SpecPage {
   void addHost();  // asks
   Status addNode(const QString& yaml);
   void removeSelected();
+  bool isScheduled() const;
+  void nameEmpty();
+  void addPlacement(QVector<InspectorRow>& rows) const;
   Status leaveOut(const std::string& path, std::size_t part);
   void preflight();  // measures the connected nodes
   void debugNode();  // the selected one

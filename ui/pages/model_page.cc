@@ -382,6 +382,7 @@ void ModelPage::showSection() {
                             {"workload.code", tr("Code")},
                             {"workload.python", tr("Python")},
                             {"workload.metrics", tr("Metrics")},
+                            {"workload.artifacts", tr("Artifacts")},
                             {"recovery", tr("Recovery")}});
       break;
     default:

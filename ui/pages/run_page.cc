@@ -498,6 +498,32 @@ QString RunPage::sourceName(const std::string& name) {
   return QString::fromStdString(name);
 }
 
+// The files that the program has left.
+QVector<InspectorRow> RunPage::fileRows() const {
+  QVector<InspectorRow> out;
+  const app::KnownArtifacts& artifacts = document_->artifacts();
+  if (!artifacts.wanted && !document_->fetching()) return out;
+  out << InspectorRow{tr("Files"), {}, true};
+  if (const auto& now = document_->fetching()) {
+    out << InspectorRow{tr("Fetching"),
+                        tr("%1 of %2")
+                            .arg(formatBytes(static_cast<double>(now->bytesDone)),
+                                 formatBytes(static_cast<double>(now->bytesTotal)))};
+  } else if (!artifacts.found) {
+    out << InspectorRow{tr("Fetched"), tr("not yet")};
+  } else {
+    out << InspectorRow{tr("Fetched"),
+                        tr("%1, %2").arg(formatCount(artifacts.found->files),
+                                         formatBytes(static_cast<double>(artifacts.found->bytes)))};
+    if (artifacts.found->files > 0)
+      out << InspectorRow{tr("Folder"),
+                          formatPath(QString::fromStdString(artifacts.found->folder))};
+    for (const Message& problem : artifacts.found->problems)
+      out << InspectorRow{tr("Not fetched"), messageText(problem)};
+  }
+  return out;
+}
+
 QVector<InspectorRow> RunPage::inspectorRows() const {
   const app::RunRow& row = document_->row();
   QVector<InspectorRow> out;
@@ -531,6 +557,7 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
       parts << tr("not read: %1").arg(QString::fromStdString(source.problem));
     add(sourceName(source.name), parts.join(QStringLiteral(", ")));
   }
+  out << fileRows();
   out << InspectorRow{tr("Identity"), {}, true};
   add(tr("Run"), document_->run());
   add(tr("Plan"), QString::fromStdString(row.planHash).left(16));

@@ -73,6 +73,8 @@ struct RunDocument::Loaded {
   std::vector<app::EpochRow> epochs;
   std::vector<Error> errors;
   app::ProgramSources sources;
+  app::KnownArtifacts artifacts;
+  bool lacksFiles = false;
   std::shared_ptr<const spec::v1::ClusterSpec> cluster;
   std::size_t seriesAt = 0, pointAt = 0;
 };
@@ -114,8 +116,10 @@ RunDocument::Loaded RunDocument::readRun(const std::string& folder, const std::s
     out.epochs = (*store)->epochs();
     out.errors = (*store)->errors();
     out.sources = app::programSources((*store)->facts());
+    out.artifacts = app::artifactsIn(**store);
+    out.lacksFiles = app::lacksArtifacts(**store, out.row);
   }
-  if (!app::isFinal(out.row.phase) || app::lacksModel(out.row)) {
+  if (!app::isFinal(out.row.phase) || app::lacksModel(out.row) || out.lacksFiles) {
     if (auto cluster = app::clusterOfRun(**history, run)) out.cluster = *cluster;
   }
   return out;
@@ -220,6 +224,7 @@ void RunDocument::load() {
         plan_ = loaded->plan;
         isAsLaunched_ = isAsLaunched_ && loaded->isAsLaunched;
         sources_ = std::move(loaded->sources);
+        artifacts_ = std::move(loaded->artifacts);
         model_.begin(loaded->row, std::move(loaded->scope));
         for (const auto& epoch : loaded->epochs) model_.addEpoch(epoch);
         alerts_.begin(loaded->row, model_.progress(), monotonicNow());
@@ -266,7 +271,7 @@ void RunDocument::takeOver(const std::shared_ptr<Loaded>& loaded) {
   Q_EMIT rowChanged();
   Q_EMIT breakdownChanged();
   for (const auto& error : loaded->errors) Q_EMIT failed(error);
-  if (model_.over() && !app::lacksModel(row())) return;
+  if (model_.over() && !app::lacksModel(row()) && !loaded->lacksFiles) return;
   if (!cluster_) cluster_ = workspace_.clusterForRun(run_);
   if (!cluster_ && loaded->cluster) {
     cluster_ = workspace_.makeCluster(loaded->cluster);
@@ -341,6 +346,14 @@ void RunDocument::tell(const std::vector<app::AlertEvent>& events) {
   }
 }
 
+void RunDocument::takeFiles(const app::ArtifactsUpdate& update) {
+  if (update.bytesTotal > 0) fetching_ = update;
+  if (!update.over()) return;
+  fetching_.reset();
+  if (update.found) artifacts_.found = update.found;
+  if (update.error) Q_EMIT failed(*update.error);
+}
+
 void RunDocument::take(const app::RunUpdate& update) {
   const bool over = model_.over();
   model_.add(update, monotonicNow());
@@ -362,7 +375,8 @@ void RunDocument::take(const app::RunUpdate& update) {
     Q_EMIT warned(app::restartWarning(restart));
   }
   for (const auto& error : update.errors) Q_EMIT failed(error);
-  if (update.row) Q_EMIT rowChanged();
+  if (update.artifacts) takeFiles(*update.artifacts);
+  if (update.row || update.artifacts) Q_EMIT rowChanged();
   tell(alerts_.take(update, monotonicNow(), wallNow()));
   if (!update.series.empty() || !update.epochs.empty()) Q_EMIT dataChanged();
   if (update.finished) {

@@ -11,6 +11,7 @@
 
 #include "app/alerts/alert_watch.h"
 #include "app/history/history.h"
+#include "app/runs/artifacts.h"
 #include "app/runs/preview.h"
 #include "app/runs/program_sources.h"
 #include "app/runs/rank_costs.h"
@@ -41,6 +42,9 @@ class RunDocument : public QObject {
   // Whether the steps of its ranks are known: of a program, where its libraries tell them.
   bool measuresSteps() const { return !ofProgram() || steps_.ranks() > 0; }
   const std::vector<app::ProgramSource>& sources() const { return sources_.all(); }
+  // The files that its program has left; while they are fetched, how far that is.
+  const app::KnownArtifacts& artifacts() const { return artifacts_; }
+  const std::optional<app::ArtifactsUpdate>& fetching() const { return fetching_; }
   bool loaded() const { return loaded_; }
   bool ending() const { return ending_; }  // its last records are being read
   const app::RunDocuments& documents() const { return documents_; }
@@ -118,12 +122,15 @@ class RunDocument : public QObject {
   void follow();
   void add(const app::RunBatch::Series& series, bool preview);
   void tell(const std::vector<app::AlertEvent>& events);
+  void takeFiles(const app::ArtifactsUpdate& update);
   void noteMetric(const std::string& name);
 
   QString run_;
   Workspace& workspace_;
   app::RunModel model_;
   app::ProgramSources sources_;
+  app::KnownArtifacts artifacts_;
+  std::optional<app::ArtifactsUpdate> fetching_;
   app::RunDocuments documents_;
   std::optional<app::Preview> prediction_;
   app::PlanFacts plan_;

@@ -50,7 +50,8 @@ app::SpecKind specKindOf(const QString& path) {
   QFile file(path);
   if (QFileInfo(file).isFile() && file.open(QIODevice::ReadOnly)) {
     for (const QByteArray& line : file.read(1 << 16).split('\n')) {
-      if (line.startsWith("nodes:")) return app::SpecKind::kCluster;
+      if (line.startsWith("nodes:") || line.startsWith("placement:"))
+        return app::SpecKind::kCluster;
       if (line.startsWith("layers:")) return app::SpecKind::kModel;
     }
   }

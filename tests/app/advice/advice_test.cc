@@ -8,8 +8,10 @@
 #include <set>
 #include <tuple>
 
+#include "app/advice/estimate.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/file.h"
+#include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 #include "tests/support/paths.h"
 
@@ -146,6 +148,40 @@ class AdviceTest : public QObject {
       qInfo("%s: %zu of %zu planned, %.2f %% from the best", asked.text.c_str(), few.planned,
             all.judged, 100 * distance);
       QVERIFY2(distance <= 0.02, asked.text.c_str());
+    }
+  }
+
+  // Over slow links, where a step is its exchange: estimates of all kinds are near their plans, and
+  // as far from each other.
+  void estimatesExchangeAsPlansDo() {
+    for (const int ranks : {1, 4}) {
+      const Asked asked =
+          ask(gptOf(2, 512, 32, 16), clusterOf(2, ranks, "cuda") +
+                                         "links:\n  - {from: n0, to: n1, bandwidth_mbit: 1000}\n");
+      spec::v1::StrategySpec plain;
+      plain.set_kind("multi-worker-mirrored");
+      const auto cluster = specs::toCluster(*asked.request.cluster, {}, plain);
+      QVERIFY(cluster.ok());
+      SearchSpace space;
+      space.workers = 2 * ranks;
+      space.batch = 16;
+      space.oneNode = false;
+      Estimator estimator(asked.request, {}, *cluster, space);
+      std::vector<Choice> choices;
+      for (const char* kind : {"multi-worker-mirrored", "zero-1", "zero-3"}) {
+        choices.emplace_back();
+        choices.back().kind = kind;
+      }
+      for (const Estimator::Probe& probe : estimator.probesFor(choices)) estimator.plan(probe);
+      for (const Choice& choice : choices) {
+        const auto estimate = estimator.of(choice);
+        const auto planned = asked.previewWith({{"strategy.kind", choice.kind}});
+        QVERIFY(estimate && planned.ok());
+        QVERIFY2(std::abs(estimate->seconds / planned->stepSeconds - 1) < 0.15,
+                 fmt::format("{} x {}: {} and {}", choice.kind, 2 * ranks, estimate->seconds,
+                             planned->stepSeconds)
+                     .c_str());
+      }
     }
   }
 

@@ -39,71 +39,6 @@ QStringList imageFiles(const Cli& cli) {
   return out;
 }
 
-// Writes records of tf.train.Example into a folder, by Python's protobuf.
-constexpr const char* kRecordWriter = R"python(
-import gzip, struct, sys
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="t", syntax="proto3")
-def message(name, *fields):
-    one = file.message_type.add(name=name)
-    for number, (field, kind, label) in enumerate(fields, 1):
-        added = one.field.add(name=field, number=number, label=label)
-        if isinstance(kind, str):
-            added.type, added.type_name = 11, kind
-        else:
-            added.type = kind
-    return one
-message("BytesList", ("value", 12, 3))
-message("FloatList", ("value", 2, 3))
-message("Int64List", ("value", 3, 3))
-feature = message("Feature", ("bytes_list", ".t.BytesList", 1), ("float_list", ".t.FloatList", 1),
-                  ("int64_list", ".t.Int64List", 1))
-features = message("Features", ("feature", ".t.Features.FeatureEntry", 3))
-entry = features.nested_type.add(name="FeatureEntry")
-entry.options.map_entry = True
-entry.field.add(name="key", number=1, type=9, label=1)
-entry.field.add(name="value", number=2, type=11, type_name=".t.Feature", label=1)
-message("Example", ("features", ".t.Features", 1))
-pool = descriptor_pool.DescriptorPool()
-pool.Add(file)
-Example = message_factory.MessageFactory(pool).GetPrototype(pool.FindMessageTypeByName("t.Example"))
-table = []
-for i in range(256):
-    for _ in range(8):
-        i = i >> 1 ^ (0x82f63b78 if i & 1 else 0)
-    table.append(i)
-def masked(data):
-    crc = 0xffffffff
-    for byte in data:
-        crc = table[(crc ^ byte) & 255] ^ crc >> 8
-    crc ^= 0xffffffff
-    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xa282ead8) & 0xffffffff)
-def write(name, opened, examples):
-    with opened(sys.argv[1] + "/" + name, "wb") as out:
-        for features in examples:
-            example = Example()
-            for key, values in features.items():
-                one = example.features.feature[key]
-                if isinstance(values[0], bytes):
-                    one.bytes_list.value.extend(values)
-                elif isinstance(values[0], float):
-                    one.float_list.value.extend(values)
-                else:
-                    one.int64_list.value.extend(values)
-            data = example.SerializeToString()
-            length = struct.pack("<Q", len(data))
-            out.write(length + masked(length) + data + masked(data))
-def row(i):
-    out = {"y": [i % 2], "x": [float(i), i % 2 - .5]}
-    if i % 2 == 0:
-        out["kind"] = [b'k "%d"' % (i % 5)]
-    return out
-write("a.tfrecord", open, map(row, range(60)))
-write("b.tfrecord.gz", gzip.open, map(row, range(60, 100)))
-write("pictures.tfrecord", open, [{"y": [1], "image": [b"\xff\xd8\xff"]}, {"y": [0]}])
-write("uneven.tfrecord", open, [{"x": [1, 2]}, {"x": [1]}])
-)python";
-
 }  // namespace
 
 class CliDataTest : public QObject {
@@ -252,7 +187,8 @@ class CliDataTest : public QObject {
   void tablesOfOtherFormats() {
     const Cli cli;
     QProcess python;
-    python.start("/usr/bin/python3", {"-c", kRecordWriter, cli.path("")});
+    python.start("/usr/bin/python3",
+                 {QString::fromStdString(sourcePath("tests/app/cli/write_records")), cli.path("")});
     QVERIFY(python.waitForFinished(-1));
     QVERIFY2(python.exitCode() == 0, python.readAllStandardError().constData());
     const auto make = [&](const QStringList& files, const QStringList& more = {}) {

@@ -141,7 +141,7 @@ class CliRecoveryTest : public QObject {
   // with undisturbed, as nearly as sums in another order are.
   void theBatchIsDividedAnew() {
     const Cli cli;
-    const QStringList uneven{"--set", "strategy.shares=3,1"};
+    const QStringList uneven{"--set", "strategy.shares=[3, 1]"};
     const auto process = cli.start(training("multi-worker-mirrored", "2", kEndless) + uneven);
     QByteArray out;
     QVERIFY(cli.awaitEvent(*process, "step", out));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "app/runs/preview_memory.h"
 #include "app/specs/spec_text.h"
 #include "engine/cluster/strategies.h"
 #include "engine/plan/plan.h"
@@ -244,8 +245,11 @@ class PreviewTest : public QObject {
     QVERIFY(huge.misfit.has_value());
     const std::string text = huge.misfit->text();
     QVERIFY2(
-        text.find("does not fit in memory: GPU 0 of node n1 has 80.0 GB, and its rank needs ") !=
+        text.find("does not fit in memory: GPU 0 of node n1 has 84.9 GB, and its rank needs ") !=
             std::string::npos,
+        text.c_str());
+    QVERIFY2(
+        text.find("it is priced as A100-SXM-80GB until its node is connected") != std::string::npos,
         text.c_str());
     QVERIFY2(text.find("use more ranks, a smaller batch or a smaller model") != std::string::npos,
              text.c_str());
@@ -314,10 +318,86 @@ class PreviewTest : public QObject {
     QVERIFY(fits(gib + 2.001, 2) && !fits(gib + 1.999, 2) && !fits(gib + 0.01, 0.5));
     const Preview tight = on(fmt::format(", memory_gib: {:.6f}", gib + 0.1));
     QVERIFY(tight.misfit.has_value());
-    QVERIFY2(tight.misfit->why.text().find("CUDA contexts, workspaces and NCCL take 1.0 GB") !=
-                 std::string::npos,
-             tight.misfit->text().c_str());
+    QCOMPARE(QString::fromStdString(tight.misfit->why.text()),
+             "of it, CUDA contexts, workspaces and NCCL take 771.8 MB");
     QVERIFY(!tight.misfit->remedies.empty() && tight.misfit->remedies.size() <= 3);
+    // A slow link is no link of 0.0 GB/s.
+    const Preview slow =
+        on(", model: T4", "links:\n  - {from: 'n*', to: 'n*', bandwidth_mbit: 100, rails: 4}\n");
+    QVERIFY2(std::ranges::any_of(slow.remarks,
+                                 [](const auto& remark) {
+                                   return remark.text() ==
+                                          "communication along axis data is priced at 50.0 MB/s of "
+                                          "a rank in each direction";
+                                 }),
+             previewText(slow).c_str());
+  }
+
+  // A setting that divides nothing anew needs what it divides now, and is offered where that fits.
+  void reliefOfWhatIsDivided() {
+    std::string blocks = "model.layers=[{embedding: {units: 1024}}";
+    for (int i = 0; i < 12; ++i) blocks += ", {transformer: {heads: 16}}";
+    blocks += ", {layer_norm: {}}, {dense: {units: 50304, tied: embedding1}}]";
+    const auto on = [&](const char* kind, const char* recompute, double gib) {
+      LaunchRequest request;
+      request.spec = loadRunSpec(lockstep::test::sourcePath("tests/gpu/gpt2-124m.yaml"),
+                                 {"training.batch=8", "training.evaluate_batch=8",
+                                  fmt::format("strategy.kind={}", kind),
+                                  fmt::format("strategy.recompute={}", recompute), blocks})
+                         ->spec;
+      request.cluster =
+          completeClusterSpec(
+              fmt::format(
+                  "nodes:\n  - name: n1\n    devices: [{{kind: cuda, count: 8, reserved_gib: "
+                  "0.5, memory_gib: {:.6f}}}]\n",
+                  gib),
+              "c.yaml")
+              ->spec;
+      auto made = makePreview(request, {});
+      if (!made.ok()) qFatal("%s", made.error().text().c_str());
+      return std::move(*made);
+    };
+    const auto gibOf = [](const Preview& preview) {
+      std::int64_t most = 0;
+      for (const RankPreview& rank : preview.ranks) most = std::max(most, rank.totalBytes());
+      return static_cast<double>(most) / (1 << 30) + 0.5;
+    };
+    const Remedy recompute{{"strategy.recompute", "full"}};
+    for (const char* kind : {"zero-1", "zero-2", "zero-3", "multi-worker-mirrored"}) {
+      const double with = gibOf(on(kind, "full", 100)), without = gibOf(on(kind, "none", 100));
+      QVERIFY2(with < 0.95 * without, kind);
+      const Preview tight = on(kind, "none", (with + without) / 2);
+      QVERIFY2(tight.misfit.has_value(), kind);
+      QVERIFY2(std::ranges::find(tight.misfit->remedies, recompute) != tight.misfit->remedies.end(),
+               tight.misfit->text().c_str());
+    }
+  }
+
+  // What was tried once, or is what the run has now, is not planned again.
+  void noReliefIsPlannedTwice() {
+    for (const char* recompute : {"none", "full"}) {
+      for (const int batch : {3, 6, 12, 24, 48}) {
+        const auto request = requestFor("gpt-tiny.yaml", 3, "shm",
+                                        {fmt::format("training.batch={}", batch),
+                                         fmt::format("strategy.recompute={}", recompute)});
+        const auto needs = makePreview(request, {});
+        QVERIFY(needs.ok());
+        std::int64_t needed = 0;
+        for (const RankPreview& rank : needs->ranks) needed += rank.totalBytes();
+        const std::vector<HostFacts> hosts{{"local1", "h", 8, needed - 1}};
+        const auto misfit = misfitOf(*needs, hosts);
+        QVERIFY(misfit.has_value());
+        std::vector<std::string> planned{request.spec->SerializeAsString()};
+        (void)withRelief(*misfit, *needs, *request.spec, hosts,
+                         [&](const auto& spec) -> Result<Preview> {
+                           planned.push_back(spec->SerializeAsString());
+                           return *needs;  // none fits
+                         });
+        QVERIFY(planned.size() > 1 && planned.size() <= 9);
+        std::ranges::sort(planned);
+        QVERIFY(std::ranges::adjacent_find(planned) == planned.end());
+      }
+    }
   }
 
   // What a spec can ask for, the planner knows; and a plan travels as its text.

@@ -69,7 +69,7 @@ StepMatrix matrixOf(const std::vector<Rank>& ranks, std::int64_t steps, std::mt1
 Result<Rebalance> rebalanceOf(const StepMatrix& matrix, int world, const PlanFacts& plan,
                               const std::vector<double>& asked = {}) {
   return app::rebalanceOf(StepTimes(matrix, plan.sharesFrom, matrix.steps()), world, {}, plan,
-                          asked);
+                          kRebalanceSteps, asked);
 }
 
 double longest(const std::vector<Rank>& ranks, const std::vector<double>& samples) {

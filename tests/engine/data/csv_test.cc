@@ -15,53 +15,10 @@
 #include "engine/data/dataset.h"
 #include "engine/data/decoded.h"
 #include "engine/data/samples.h"
+#include "tests/support/paths.h"
 
 namespace lockstep::tests {
 namespace {
-
-// Writes FOLDER/t.csv as seed and dialect have it, plain, gzip or zstd, and prints as JSON what it
-// holds: names, separator, and the cells of the columns in `label`, `numbers` and `categories`.
-constexpr const char* kWriter = R"python(
-import csv, gzip, json, random, subprocess, sys
-folder, seed = sys.argv[1], int(sys.argv[2])
-r = random.Random(seed)
-separator, end = r.choice(",;\t|"), r.choice(["\n", "\r\n"])
-quoting = r.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
-header, rows, spare = r.random() < .8, r.choice([1, 7, 300, 20000]), r.randint(0, 3)
-numbers, categories = r.randint(1, 4), r.randint(0, 3)
-classes = r.choice([[], ["no", "yes, \"really\"", "größer"], ["False", "True"]])
-pieces = ["red", "b,lue", ";", "\"", "x y", "|", "\t", "漢字", "0.5", end + "end", "n\nn" if end == "\r\n" else "n", "''"]
-def text():
-    return "".join(r.choice(pieces) for _ in range(r.randint(0, 3))).strip()
-def number():
-    return r.choice(["", str(r.randint(-9999, 9999)), repr(r.uniform(-5, 5)), "1e-3"])
-columns = ([("label", lambda: r.choice(classes) if classes else str(r.randint(0, 2)))] +
-           [(f"n {i} \"%\"", number) for i in range(numbers)] + [(f"c,{i}", text) for i in range(categories)] +
-           [(f"spare{i}", text) for i in range(spare)])
-order = r.sample(columns, len(columns))
-names = [name for name, _ in order] if header else [str(i + 1) for i in range(len(order))]
-chosen = [order.index(column) for column in columns[:1 + numbers + categories]]
-kept, path = [], folder + "/t.csv"
-with open(path, "w", newline="", encoding=r.choice(["utf-8", "utf-8-sig"])) as file:
-    writer = csv.writer(file, delimiter=separator, lineterminator=end, quoting=quoting)
-    if header:
-        writer.writerow(names)
-    for _ in range(rows):
-        row = [make() for _, make in order]
-        writer.writerow(row)
-        kept.append([row[i] for i in chosen])
-        if r.random() < .05:
-            file.write(end)
-pack = r.choice(["plain", "gzip", "zstd"])
-if pack == "gzip":
-    data = open(path, "rb").read()
-    open(path, "wb").write(gzip.compress(data))
-if pack == "zstd":
-    subprocess.run(["zstd", "-q", f"-{r.randint(1, 9)}", "--rm", path, "-o", path + ".zst"], check=True)
-    subprocess.run(["mv", path + ".zst", path], check=True)
-print(json.dumps({"header": header, "separator": r.choice(["", separator]) if separator in ",\t" and header else separator,
-                  "names": [names[i] for i in chosen], "numbers": numbers, "classes": classes, "rows": kept, "pack": pack}))
-)python";
 
 std::vector<std::string> textsOf(const QJsonValue& list) {
   std::vector<std::string> out;
@@ -93,14 +50,17 @@ class CsvTest : public QObject {
     out.csv = data::CsvColumns{"y", {"a", "b"}, {"c"}, {}};
     return out;
   }
-  std::string troubleOf(const data::TableFile& file) const {
+  static std::string troubleOf(const data::TableFile& file) {
     const std::string opened = errorText(data::openTable(file).status());
-    return errorText(data::inspectTable(file).status()) == opened ? opened
-                                                                  : "they differ: " + opened;
+    const auto facts = data::inspectTable(file);
+    const Status checked = facts.ok() ? data::checkTable(file, *facts) : facts.status();
+    return errorText(checked) == opened ? opened : "they differ: " + opened;
   }
   Written writtenBy(int seed) const {
     QProcess python;
-    python.start("/usr/bin/python3", {"-c", kWriter, folder_.path(), QString::number(seed)});
+    python.start("/usr/bin/python3",
+                 {QString::fromStdString(test::sourcePath("tests/engine/data/write_csv")),
+                  folder_.path(), QString::number(seed)});
     python.waitForFinished(-1);
     if (python.exitCode() != 0) qFatal("%s", python.readAllStandardError().constData());
     const QJsonObject said = QJsonDocument::fromJson(python.readAllStandardOutput()).object();

@@ -102,7 +102,7 @@ class SimulateTest : public QObject {
     for (const double slower : {1.0, 1.5, 4.0, 20.0}) {
       cluster::Cluster unequal = fast;
       unequal.devices[1].figures.peakFlops =
-          rates.flopsPerSecond / slower / cluster::kReachedOfProducts;
+          rates.flopsPerSecond / slower / cluster::reachedOfProducts("fp32");
       unequal.devices[1].figures.peakBytesPerSecond =
           rates.bytesPerSecond / slower / cluster::kReachedOfMemory;
       planner::CostModel cost;

@@ -34,7 +34,7 @@ std::map<std::string, std::string> tensorsIn(const std::string& path) {
   return out;
 }
 
-// Bytes that rank 0 sends for gradients in a step: those of collectives in the backward pass.
+// Elements of the buffers that hold groups of gradients.
 std::int64_t gradientElements(const plan::Plan& plan) {
   std::int64_t out = 0;
   for (const plan::Program& program : plan.programs)
@@ -113,14 +113,17 @@ class FreezeTest : public QObject {
     QTest::addColumn<QString>("schedule");
     QTest::addColumn<int>("servers");
     QTest::addColumn<int>("staleness");
-    const auto row = [](const char* strategy, const char* model, int ranks, int modelRanks = 1,
-                        int microBatches = 1, int stages = 1, const char* schedule = "1f1b",
-                        int servers = 0, int staleness = 0) {
+    QTest::addColumn<int>("first");
+    int seed = 0;
+    const auto row = [&](const char* strategy, const char* model, int ranks, int modelRanks = 1,
+                         int microBatches = 1, int stages = 1, const char* schedule = "1f1b",
+                         int servers = 0, int staleness = 0) {
       QTest::addRow("%s %s, %d ranks, tensor %d, %d micro-batches, %d stages %s, %d servers%s",
                     strategy, model, ranks, modelRanks, microBatches, stages, schedule, servers,
                     staleness != 0 ? " without waiting" : "")
           << strategy << model << ranks << modelRanks << microBatches << stages << schedule
-          << servers << staleness;
+          << servers << staleness << seed;
+      seed += 2;
     };
     for (const char* model : {"mlp", "gpt"}) {
       for (const char* strategy : {"multi-worker-mirrored", "zero-1", "zero-2", "zero-3"}) {
@@ -152,7 +155,8 @@ class FreezeTest : public QObject {
     QFETCH(QString, schedule);
     QFETCH(int, servers);
     QFETCH(int, staleness);
-    for (int seed = 0; seed < 4; ++seed) {
+    QFETCH(int, first);
+    for (const int seed : {first, first + 1}) {
       RunSettings settings = settingsOf(model);
       if (strategy == "local-sgd") {  // after each update the mean of Adam's state is another's
         settings.optimizer.kind = "sgd";

@@ -190,7 +190,44 @@ const WrongRun kWrongRuns[] = {
      },
      "strategy.shares[1] | strategy.shares[1] is 1e-07 of 2.0000001; expected at least "
      "1/1000000 of all"},
+    {[](RunSpec& s) { s.mutable_data()->mutable_csv()->set_label("y"); },
+     "data.csv | only tables are CSV; expected it left out"},
+    {[](RunSpec& s) {
+       s.mutable_training()->add_freeze("conv2d*"), s.mutable_training()->add_freeze("dense2");
+     },
+     "training.freeze[1] | \"dense2\" is the name of no layer or parameter; expected one of "
+     "conv2d1.weight, conv2d1.bias, dense1.weight, dense1.bias, or a pattern with *"},
+    {[](RunSpec& s) {
+       s.mutable_training()->add_freeze("conv2d1"), s.mutable_training()->add_freeze("dense?.*");
+     },
+     "training.freeze | training.freeze names all parameters; expected some to be left to train"},
 };
+
+RunSpec table() {
+  RunSpec spec;
+  auto& model = *spec.mutable_model();
+  model.set_classes(3);
+  model.mutable_input()->add_shape(2);
+  model.mutable_input()->set_columns(1);
+  model.mutable_input()->set_categories(50);
+  auto& tables = *model.add_layers();
+  tables.set_name("t");
+  tables.add_inputs("categories");
+  tables.mutable_embedding()->set_units(2);
+  auto& join = *model.add_layers();
+  join.add_inputs("input");
+  join.add_inputs("t");
+  join.mutable_concat();
+  model.add_layers()->mutable_dense()->set_units(3);
+  spec.mutable_data()->mutable_train()->set_table("train.csv");
+  spec.mutable_data()->mutable_evaluate()->set_table("test.csv");
+  auto& csv = *spec.mutable_data()->mutable_csv();
+  csv.set_label("y");
+  csv.add_numbers("a");
+  csv.add_numbers("b");
+  csv.add_categories("c");
+  return spec;
+}
 
 }  // namespace
 
@@ -449,6 +486,44 @@ class SpecsTest : public QObject {
     QCOMPARE(messageOf(checkAndFill(s)),
              QString::fromStdString(wrong.message)
                  .replace("{strategies}", QString::fromStdString(strategies)));
+  }
+
+  void columnsOfCsv() {
+    const auto said = [](const std::function<void(spec::v1::CsvSpec&)>& change,
+                         const char* loss = "cross-entropy") {
+      RunSpec spec = table();
+      spec.mutable_model()->set_loss(loss);
+      change(*spec.mutable_data()->mutable_csv());
+      return messageOf(checkAndFill(spec));
+    };
+    using Csv = spec::v1::CsvSpec;
+    RunSpec good = table();
+    QCOMPARE(messageOf(checkAndFill(good)), "no error");
+    QCOMPARE(good.data().format(), std::string("table"));
+    QCOMPARE(good.data().csv().transform(), std::string("log"));
+    QCOMPARE(said([](Csv& csv) { csv.clear_label(); }),
+             "data.csv.label | label is missing; expected the name of a column");
+    QCOMPARE(said([](Csv& csv) { csv.add_numbers("d"); }),
+             "data.csv.numbers | data.csv.numbers names 3 columns, and model.input.shape is 2; "
+             "expected as many");
+    QCOMPARE(said([](Csv& csv) { csv.clear_categories(); }),
+             "data.csv.categories | data.csv.categories names 0 columns, and model.input.columns "
+             "is 1; expected as many");
+    QCOMPARE(said([](Csv& csv) { csv.set_numbers(1, "y"); }),
+             "data.csv.numbers[1] | \"y\" is the label; expected another column");
+    QCOMPARE(said([](Csv& csv) { csv.add_classes("no"); }),
+             "data.csv.classes | data.csv.classes has 1 texts, and the model has 3 classes; "
+             "expected as many");
+    QCOMPARE(said([](Csv& csv) {
+               for (const char* one : {"no", "yes", "no"}) csv.add_classes(one);
+             }),
+             "data.csv.classes[2] | \"no\" is listed twice");
+    for (const char* separator : {"\"", ",,", "\n", "é"})
+      QVERIFY(said([&](Csv& csv) {
+                csv.set_separator(separator);
+              }).startsWith("data.csv.separator | a separator is one ASCII character"));
+    for (const char* separator : {"", ";", "\t", "|", " "})
+      QCOMPARE(said([&](Csv& csv) { csv.set_separator(separator); }), "no error");
   }
 
   void halfPrecisionHasALossScale() {

@@ -81,7 +81,7 @@ const Wrong kWrong[] = {
     {"folder of no python",
      [](RunSpec&, WorkloadSpec& workload) { workload.mutable_python()->set_path("/usr/bin"); },
      "workload.python.path | "},
-    {"launcher", [](RunSpec&, WorkloadSpec& workload) { workload.set_launcher("mpi"); },
+    {"launcher", [](RunSpec&, WorkloadSpec& workload) { workload.set_launcher("srun"); },
      "workload.launcher | "},
     {"several of a single one",
      [](RunSpec&, WorkloadSpec& workload) {
@@ -89,6 +89,46 @@ const Wrong kWrong[] = {
        workload.set_ranks_per_node(2);
      },
      "workload.ranks_per_node | workload.ranks_per_node is 2, but launcher single starts one"},
+    {"image of a container",
+     [](RunSpec&, WorkloadSpec& workload) { workload.mutable_python()->set_kind("apptainer"); },
+     "workload.python.path | workload.python.kind is apptainer"},
+    {"bound folder",
+     [](RunSpec&, WorkloadSpec& workload) {
+       workload.mutable_python()->set_kind("apptainer");
+       workload.mutable_python()->set_path("a.sif");
+       workload.mutable_python()->add_binds("/data");
+       workload.mutable_python()->add_binds("data");
+     },
+     "workload.python.binds[1] | \"data\" is not the absolute path"},
+    {"bound folders of no container",
+     [](RunSpec&, WorkloadSpec& workload) { workload.mutable_python()->add_binds("/data"); },
+     "workload.python.binds | "},
+    {"setup without code",
+     [](RunSpec&, WorkloadSpec& workload) {
+       workload.add_setup("make");
+       workload.mutable_code()->set_disabled(true);
+     },
+     "workload.setup | setup runs in the program's copy of the code"},
+    {"no command of setup",
+     [](RunSpec&, WorkloadSpec& workload) {
+       workload.add_setup("make");
+       workload.add_setup("");
+     },
+     "workload.setup[1] | it is no command"},
+    {"files of any folder",
+     [](RunSpec&, WorkloadSpec& workload) {
+       workload.mutable_artifacts()->add_collect("*.pt");
+       workload.mutable_artifacts()->add_collect("/data/*.pt");
+     },
+     "workload.artifacts.collect[1] | \"/data/*.pt\" is not a pattern of files below"},
+    {"files above",
+     [](RunSpec&, WorkloadSpec& workload) {
+       workload.mutable_artifacts()->add_collect("a/../../*");
+     },
+     "workload.artifacts.collect[0] | "},
+    {"no size of files",
+     [](RunSpec&, WorkloadSpec& workload) { workload.mutable_artifacts()->set_max_bytes(-1); },
+     "workload.artifacts.max_bytes | "},
     {"ranks", [](RunSpec&, WorkloadSpec& workload) { workload.set_ranks_per_node(-1); },
      "workload.ranks_per_node | "},
     {"many ranks", [](RunSpec&, WorkloadSpec& workload) { workload.set_ranks_per_node(4097); },
@@ -102,7 +142,7 @@ const Wrong kWrong[] = {
      "recovery.policy | "},
 };
 
-constexpr const char* kLaunchers[] = {"ranks", "torchrun", "single"};
+constexpr const char* kLaunchers[] = {"ranks", "torchrun", "mpi", "single"};
 
 // Nodes of all roles and kinds of devices, one of them a worker.
 ClusterSpec randomCluster(std::mt19937& random) {
@@ -168,6 +208,7 @@ class WorkloadTest : public QObject {
     QCOMPARE(workload.code().max_bytes(), std::int64_t{256} << 20);
     QCOMPARE(workload.python().kind(), std::string("none"));
     QVERIFY(workload.has_metrics());
+    QCOMPARE(workload.artifacts().max_bytes(), std::int64_t{10} << 30);
     QVERIFY(!run.recovery().policy().empty());
     QVERIFY(run.recovery().max_restarts() > 0);
     for (const bool has : {run.has_model(), run.has_data(), run.has_training(), run.has_strategy()})
@@ -238,7 +279,7 @@ class WorkloadTest : public QObject {
     for (int round = 0; round < 2000; ++round) {
       RunSpec run = programOf({"a"});
       WorkloadSpec& workload = *run.mutable_workload();
-      workload.set_launcher(kLaunchers[random() % 3]);
+      workload.set_launcher(kLaunchers[random() % 4]);
       if (workload.launcher() != "single")
         workload.set_ranks_per_node(static_cast<int>(random() % 6));
       QCOMPARE(messageOf(checkAndFill(run)), QString("no error"));
