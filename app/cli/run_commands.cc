@@ -127,7 +127,9 @@ void tellStragglerCosts(const Globals& globals, const RunRow& row, Inbox& inbox,
     inbox.post([] {});  // wakes the loop below
     return out;
   });
-  const auto isDone = [&] { return costs.wait_for(std::chrono::seconds(0)) == std::future_status::ready; };
+  const auto isDone = [&] {
+    return costs.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  };
   if (!drainUntil(inbox, isDone, seen, [&] { report.idle(); })) stop.request_stop();
   const Result<StragglerCosts> known = costs.get();
   if (!known.ok()) return;

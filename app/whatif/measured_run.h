@@ -81,7 +81,8 @@ Status unlessStopped(const std::stop_token& stop);
 // Of many steps, evenly distributed ones are replayed, so that a replay takes about a second; the
 // first of a run, which warm up, are not. `last`: so many last steps alone, with the events of
 // those that were sampled, or of the last sampled step before them; 0: all. Errors:
-// kFailedPrecondition for what cannot be replayed, saying why; kCancelled where `stop` was requested.
+// kFailedPrecondition for what cannot be replayed, saying why; kCancelled where `stop` was
+// requested.
 Result<MeasuredRun> readMeasuredRun(const History& history, const RunRow& row,
                                     std::int64_t last = 0, std::stop_token stop = {});
 

@@ -205,7 +205,8 @@ Status forAll(const ImageSet& set, std::size_t bytes, const Each& each, const Ta
               const Progress& progress) {
   using Out = std::invoke_result_t<Each, const std::string&>;
   constexpr std::size_t kMost = 16, kMostBytes = std::size_t{16} << 20;  // of a thread
-  const std::size_t atOnce = std::clamp<std::size_t>(kMostBytes / std::max<std::size_t>(bytes, 1), 1, kMost);
+  const std::size_t atOnce =
+      std::clamp<std::size_t>(kMostBytes / std::max<std::size_t>(bytes, 1), 1, kMost);
   const std::size_t threads = std::max<std::size_t>(1, givenCores().size());
   const std::vector<ImageSet::Image>& images = set.images;
   for (std::size_t begin = 0; begin < images.size(); begin += threads * atOnce) {

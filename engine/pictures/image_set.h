@@ -26,7 +26,8 @@ struct ImageSet {
 // Classes are numbered in the order of their names; of a list, in that of their values where all
 // are whole numbers. `classes`, if any, gives their numbers: those of the training data, say; it is
 // an error if a picture has another. Hidden files and folders are left out. Images are in the
-// order of class and path, of a list in its own order. Errors name the folder, or the file and line.
+// order of class and path, of a list in its own order. Errors name the folder, or the file and
+// line.
 Result<ImageSet> findImages(const std::string& source, const std::vector<std::string>& classes);
 
 // The lines of a file of classes, as writeImages() writes it.

@@ -49,8 +49,8 @@ Result<Picture> decodeJpeg(std::string_view file) {
   return out;
 }
 
-// What libpng reads from, and writes to; libpng jumps over frames where it fails, so that these hold
-// nothing that has a destructor.
+// What libpng reads from, and why it failed. Where it fails it jumps over frames, so that those
+// hold nothing that has a destructor.
 struct PngSource {
   std::string_view left;
   char why[128] = "";

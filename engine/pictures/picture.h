@@ -29,8 +29,8 @@ Picture grey(const Picture& picture);
 
 // The largest part in the middle of the picture that has the proportions height : width, scaled to
 // that size. The filter is a triangle, as wide as two pixels of the larger of the two sizes:
-// Pillow's ImageOps.fit with BILINEAR. Beside the result it needs memory for the rows of that part at
-// the new width. Precondition: no extent is 0.
+// Pillow's ImageOps.fit with BILINEAR. Beside the result it needs memory for the rows of that part
+// at the new width. Precondition: no extent is 0.
 Picture fit(const Picture& picture, std::int64_t height, std::int64_t width);
 
 }  // namespace lockstep::pictures

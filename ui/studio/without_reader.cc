@@ -46,7 +46,8 @@ void WithoutReader::start() {
   took_.start();
   runInBackground(
       this,
-      [folder = folder_, run = run_, question = *asked_, stop = stop_.get_token()]() -> Result<app::StepsWithout> {
+      [folder = folder_, run = run_, question = *asked_,
+       stop = stop_.get_token()]() -> Result<app::StepsWithout> {
         LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
         LOCKSTEP_ASSIGN(const app::RunRow row, history->row(run));
         return app::stepsWithout(*history, row, question.ranks, question.last, stop);

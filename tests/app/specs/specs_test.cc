@@ -572,6 +572,8 @@ class SpecsTest : public QObject {
     for (const char* wrong : {"local2", "local2=0", "local2=x", "=2", "local9=1"}) {
       QVERIFY2(!withRanks(*cluster, {wrong}).ok(), wrong);
     }
+    QCOMPARE(QString::fromStdString(withRanks(*cluster, {"local[3-1]=2"}).error().text()),
+             "--ranks local[3-1]=2: [3-1] is no range: 3 is after 1");
   }
 
   // A cluster of 128 nodes in ten lines; what is wrong stands where it is written.
