@@ -22,8 +22,7 @@ namespace {
 Result<RunAnswer> ask(const Globals& globals, const History& history, const RunRow& row,
                       const RunRequest& what) {
   watchInterrupts();
-  if (isFinal(row.phase))
-    return makeError(Code::kFailedPrecondition, "run {} has ended", row.run);
+  if (isFinal(row.phase)) return makeError(Code::kFailedPrecondition, "run {} has ended", row.run);
   LOCKSTEP_ASSIGN(const auto cluster, clusterOfRun(history, row.run));
   Inbox inbox;
   AskingSession asking(cluster, globals, inbox);
@@ -85,7 +84,8 @@ constexpr std::int64_t kMostSteps = 1'000'000;
 
 Result<Rebalance> proposalOf(const History& history, const RunRow& row,
                              const Arguments& arguments) {
-  LOCKSTEP_ASSIGN(const std::int64_t last, arguments.integer("last", kRebalanceSteps, 5, kMostSteps));
+  LOCKSTEP_ASSIGN(const std::int64_t last,
+                  arguments.integer("last", kRebalanceSteps, 5, kMostSteps));
   LOCKSTEP_ASSIGN(const std::vector<double> asked, sharesOf(arguments.text("shares")));
   LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(row.run));
   LOCKSTEP_ASSIGN(const auto store, history.openRun(row.run));

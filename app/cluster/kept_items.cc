@@ -89,7 +89,8 @@ Message whyItStays(const KeptItem& item, const Message& inUse, const KnownRuns& 
   if (item.idleSeconds < *options.olderThanDays * kDay)
     return item.kind == KeptKind::kRun ? "it ended more recently" : "it was used more recently";
   if (item.known == KnownHere::kListed && !known.isRecorded(item.run))
-    return message("the history lacks its end, model or files: run lockstep attach {} first", item.run);
+    return message("the history lacks its end, model or files: run lockstep attach {} first",
+                   item.run);
   return {};
 }
 

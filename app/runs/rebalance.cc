@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t kLeastSteps = 5;
 constexpr double kLeastGain = 0.01;  // of the slowest rank's time
-constexpr std::array kMeasured{StepMeasure::kStep,     StepMeasure::kData,
-                               StepMeasure::kForward,  StepMeasure::kBackward,
+constexpr std::array kMeasured{StepMeasure::kStep,      StepMeasure::kData,
+                               StepMeasure::kForward,   StepMeasure::kBackward,
                                StepMeasure::kOptimizer, StepMeasure::kStalled};
 
 // The ranks that have one share of the batch take as long as the slowest of them.
@@ -102,8 +102,8 @@ std::vector<std::int64_t> divided(std::int64_t batch, const std::vector<ShareSpe
 double longest(const std::vector<ShareSpeed>& shares, const std::vector<std::int64_t>& samples) {
   double out = 0;
   for (std::size_t i = 0; i < shares.size(); ++i)
-    out = std::max(out, shares[i].fixedSeconds +
-                            static_cast<double>(samples[i]) * shares[i].sampleSeconds);
+    out = std::max(
+        out, shares[i].fixedSeconds + static_cast<double>(samples[i]) * shares[i].sampleSeconds);
   return out;
 }
 
@@ -119,8 +119,8 @@ Result<std::vector<std::int64_t>> samplesBy(const std::vector<double>& asked, st
   std::vector<std::int64_t> out;
   for (std::size_t i = 0; i < shares; ++i) out.push_back(cuts[i + 1] - cuts[i]);
   if (const auto none = std::find(out.begin(), out.end(), 0); none != out.end())
-    return invalidArgument("share {} of {} is less than one sample of {}",
-                           none - out.begin() + 1, shares, batch);
+    return invalidArgument("share {} of {} is less than one sample of {}", none - out.begin() + 1,
+                           shares, batch);
   return out;
 }
 

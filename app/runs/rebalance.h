@@ -29,10 +29,10 @@ struct RankSpeed {
 struct Rebalance {
   std::int64_t first = 0, last = 0;  // the measured steps
   double stepSeconds = 0;            // the median step, of the rank that took longest
-  double proposedSeconds = 0;        // likewise: it is shorter by as much as the slowest rank's time
-  std::vector<RankSpeed> ranks;      // without servers; ascending
-  std::vector<double> shares;        // as strategy.shares: the proposed samples
-  bool changes() const;              // any rank's samples
+  double proposedSeconds = 0;    // likewise: it is shorter by as much as the slowest rank's time
+  std::vector<RankSpeed> ranks;  // without servers; ascending
+  std::vector<double> shares;    // as strategy.shares: the proposed samples
+  bool changes() const;          // any rank's samples
 };
 
 // How many steps are counted, and among how many of the newest: those of several ranks do not come

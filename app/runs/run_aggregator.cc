@@ -66,9 +66,8 @@ RunAggregator::RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes,
            : record.has_recovering() ? record.recovering().generation()
                                      : 0;
   };
-  std::stable_sort(known.begin(), known.end(), [&](const auto& a, const auto& b) {
-    return order(a.second) < order(b.second);
-  });
+  std::stable_sort(known.begin(), known.end(),
+                   [&](const auto& a, const auto& b) { return order(a.second) < order(b.second); });
   for (const auto& [node, record] : known) know(node, record);
   const int world = std::max(row_.world, 1);
   analyzer_ = analysis::StepAnalyzer(world, shares_.of(world));

@@ -44,9 +44,9 @@ struct RunRequest {
     kCheckpoint,  // all ranks take one after a step that they agree on
     kStop,        // likewise, and exit
     kKill,
-    kExclude,  // takes a checkpoint, and continues without `node`
-    kRestart,  // takes a checkpoint, and restarts all ranks from it
-    kProfile,  // records all events of `steps` steps of all ranks
+    kExclude,    // takes a checkpoint, and continues without `node`
+    kRestart,    // takes a checkpoint, and restarts all ranks from it
+    kProfile,    // records all events of `steps` steps of all ranks
     kRebalance,  // takes a checkpoint, and divides the batch by `shares`
   };
   RunRequest(Kind k, std::string of = {}) : kind(k), node(std::move(of)) {}

@@ -18,9 +18,9 @@ struct RunRestart {
   std::vector<std::string> nodes;
   int world = 0;
   std::vector<double> samples;  // that each rank has of a step from now on; empty: as before
-  std::string coordinator;     // the node that coordinates the run from now on; "": the same
-  std::int64_t lostSteps = 0;  // trained before the failure, and again after it
-  double seconds = 0;          // from the failure until the first step
+  std::string coordinator;      // the node that coordinates the run from now on; "": the same
+  std::int64_t lostSteps = 0;   // trained before the failure, and again after it
+  double seconds = 0;           // from the failure until the first step
   bool begins() const { return cause.has_value(); }
 };
 

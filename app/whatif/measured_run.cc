@@ -490,8 +490,8 @@ Result<MeasuredRun> readMeasuredRun(const History& history, const RunRow& row, s
   LOCKSTEP_ASSIGN(out.plan, planOf(row, documents));
   LOCKSTEP_ASSIGN(const auto store, history.openRun(row.run));
   if (const PlanFacts facts = planFactsOf(documents, *store); facts.sharesFrom > 1)
-    return notReplayed(row.run, message("its batch was divided anew after step {}",
-                                        facts.sharesFrom - 1));
+    return notReplayed(row.run,
+                       message("its batch was divided anew after step {}", facts.sharesFrom - 1));
   if (const auto prediction = parsePrediction(documents.prediction);
       prediction.ok() && !regrouped(*store) &&
       prediction->ranks.size() == static_cast<std::size_t>(row.world))

@@ -165,8 +165,7 @@ std::vector<Weights> triangle(std::int64_t from, double begin, double length, st
 struct Axis {
   std::int64_t outer = 0, from = 0, step = 0;
 };
-std::string scaled(std::string_view pixels, const Axis& axis,
-                   const std::vector<Weights>& weights) {
+std::string scaled(std::string_view pixels, const Axis& axis, const std::vector<Weights>& weights) {
   const auto to = std::ssize(weights);
   std::string out(static_cast<std::size_t>(axis.outer * to * axis.step), '\0');
   for (std::int64_t group = 0; group < axis.outer; ++group)
@@ -212,8 +211,7 @@ Picture fit(const Picture& picture, std::int64_t height, std::int64_t width) {
   const auto h = static_cast<double>(picture.height), w = static_cast<double>(picture.width);
   const double ratio = static_cast<double>(width) / static_cast<double>(height);
   const double cutWidth = std::min(w, h * ratio), cutHeight = std::min(h, w / ratio);
-  const std::vector<Weights> across =
-      triangle(picture.width, (w - cutWidth) / 2, cutWidth, width);
+  const std::vector<Weights> across = triangle(picture.width, (w - cutWidth) / 2, cutWidth, width);
   std::vector<Weights> down = triangle(picture.height, (h - cutHeight) / 2, cutHeight, height);
   const std::int64_t first = down.front().first,
                      rows = down.back().first + std::ssize(down.back().factors) - first,

@@ -31,11 +31,10 @@ constexpr std::size_t kLongestName = 128;
 
 // Checks that a node name is usable as a folder name.
 bool isNodeName(std::string_view name) {
-  return !name.empty() && name.front() != '.' &&
-         std::all_of(name.begin(), name.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  c == '.' || c == '_' || c == '-';
-         });
+  return !name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  });
 }
 
 Status checkDeviceFields(const google::protobuf::RepeatedPtrField<spec::v1::DeviceSpec>& devices,
@@ -111,8 +110,7 @@ Status checkAddresses(const ClusterSpec& spec) {
                         {{{path, ""}}});
     if (!isLoopback(node.address()) || second == hosts.end()) continue;
     const bool isOnFirst = hosts[static_cast<std::size_t>(i)] == hosts.front();
-    const NodeSpec& other =
-        spec.nodes(isOnFirst ? static_cast<int>(second - hosts.begin()) : 0);
+    const NodeSpec& other = spec.nodes(isOnFirst ? static_cast<int>(second - hosts.begin()) : 0);
     return wrongField(
         path,
         message("address is {}, loopback, and node {} is on another host; expected an address "

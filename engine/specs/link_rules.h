@@ -54,9 +54,9 @@ class LinkRules {
   std::unordered_map<std::string, std::size_t> numbers_;  // of nodes, by name
   std::vector<Matched> patterns_;                         // 0: of what is left out
   std::vector<Entry> entries_;
-  std::vector<int> insideOf_;                  // by node
-  std::vector<std::size_t> classOf_;           // by node
-  std::vector<NumberSet> fromOf_, toOf_;       // by class: entries
+  std::vector<int> insideOf_;             // by node
+  std::vector<std::size_t> classOf_;      // by node
+  std::vector<NumberSet> fromOf_, toOf_;  // by class: entries
 };
 
 }  // namespace lockstep::specs

@@ -92,8 +92,7 @@ Status checkMatches(const LinkRules& rules, const ClusterSpec& spec, int index) 
   LOCKSTEP_TRY(check("inside", rules.within(index), link.inside()));
   LOCKSTEP_TRY(check("from", rules.from(index), link.from()));
   LOCKSTEP_TRY(check("to", rules.to(index), link.to()));
-  const bool areNames =
-      rules.from(index).pattern.isName() && rules.to(index).pattern.isName();
+  const bool areNames = rules.from(index).pattern.isName() && rules.to(index).pattern.isName();
   if (link.inside().empty() && areNames && !rules.matchesTwo(index)) {
     const std::string name = rules.to(index).pattern.names().at(0);
     return wrongField(path + ".to", message("both ends are node {}; expected inside: {}, or "

@@ -237,8 +237,8 @@ Result<NamePattern> NamePattern::parse(std::string_view pattern) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::string& text = parts[i].text;
     if (text.find_first_of("*?") != std::string::npos) out.hasNamesOnly_ = false;
-    const bool isBeside = (i > 0 && text.starts_with('*')) ||
-                          (!parts[i].numbers.empty() && text.ends_with('*'));
+    const bool isBeside =
+        (i > 0 && text.starts_with('*')) || (!parts[i].numbers.empty() && text.ends_with('*'));
     if (isBeside)
       return invalidArgument(
           "{} has a range beside *, which matches digits too; expected a character between them, "

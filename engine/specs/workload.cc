@@ -82,7 +82,8 @@ Status checkSetup(const WorkloadSpec& workload) {
                       {{{"workload.setup", ""}}, {{"workload.code.disabled", ""}}});
   for (int i = 0; i < workload.setup_size(); ++i)
     if (workload.setup(i).empty() || workload.setup(i).find('\0') != std::string::npos)
-      return wrongField(fmt::format("workload.setup[{}]", i), "a command of setup is empty, or has a zero byte");
+      return wrongField(fmt::format("workload.setup[{}]", i),
+                        "a command of setup is empty, or has a zero byte");
   return {};
 }
 

@@ -331,7 +331,8 @@ class RecoveryTest : public QObject {
       const auto before = agent::ranksByNode(request);
       const std::vector<double> now = samplesOf(request);
       for (const auto& [node, ranks] : before)
-        QVERIFY(std::abs(now[static_cast<std::size_t>(ranks[0])] - 64 * shareOf[node] / sum) < 1.01);
+        QVERIFY(std::abs(now[static_cast<std::size_t>(ranks[0])] - 64 * shareOf[node] / sum) <
+                1.01);
       const std::string lost = fmt::format("n{}", 1 + random() % 3);
       const auto members = agent::membersWithout({lost}, request, always);
       QVERIFY2(members.ok(), members.ok() ? "" : members.error().text().c_str());

@@ -10,7 +10,8 @@ namespace lockstep::fuzz {
 std::vector<std::string> seeds() {
   std::string pixels;
   for (int i = 0; i < 9 * 10 * 3; ++i) pixels += static_cast<char>(37 * i);
-  return {"p" + tests::jpegOf(9, 10, pixels, 80), "p" + tests::pngOf(9, 10, PNG_FORMAT_RGB, pixels),
+  return {"p" + tests::jpegOf(9, 10, pixels, 80),
+          "p" + tests::pngOf(9, 10, PNG_FORMAT_RGB, pixels),
           "p" + tests::pngOf(9, 10, PNG_FORMAT_GRAY, pixels),
           "p" + tests::pngOf(20000, 1, PNG_FORMAT_GRAY, std::string(20000, '\x55')),
           "la.png\t1\nb c.jpg 2\n",

@@ -137,8 +137,7 @@ void WhatIfPanel::read() {
   showProblem();
   runInBackground(
       this,
-      [folder = document_->historyFolder(),
-       run = document_->run().toStdString(),
+      [folder = document_->historyFolder(), run = document_->run().toStdString(),
        stop = stop_.get_token()]() -> Result<std::shared_ptr<const Studied>> {
         LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
         LOCKSTEP_ASSIGN(const app::RunRow row, history->row(run));

@@ -159,10 +159,9 @@ class CliDataTest : public QObject {
     };
     const QList<double> plain = losses({});
     QVERIFY(plain.size() == 60 && plain.back() > 0.95);
-    QCOMPARE(
-        losses({"--set", "data.train.table=" + cli.path("pets.zst"), "--set",
+    QCOMPARE(losses({"--set", "data.train.table=" + cli.path("pets.zst"), "--set",
                      "data.evaluate.table=" + cli.path("pets.zst")}),
-        plain);
+             plain);
 
     const CliResult frozen = cli.run({"plan", spec, "--set", "training.freeze=[t]"});
     QVERIFY2(frozen.exit == 0 && frozen.out.contains("40 of 50 parameters are frozen"),

@@ -147,10 +147,9 @@ class CliRecoveryTest : public QObject {
     QVERIFY(cli.awaitEvent(*process, "step", out));
     const QString run = runOf(out);
     CliResult asked;
-    QTRY_VERIFY2_WITH_TIMEOUT(
-        (asked = cli.run({"rebalance", run, "--json"})).exit == 0 &&
-            asked.first("rebalance")["last_step"].toInt() > 20,
-        asked.text(), 60000);
+    QTRY_VERIFY2_WITH_TIMEOUT((asked = cli.run({"rebalance", run, "--json"})).exit == 0 &&
+                                  asked.first("rebalance")["last_step"].toInt() > 20,
+                              asked.text(), 60000);
     const QJsonObject proposal = asked.first("rebalance");
     QVERIFY2(proposal["changes"].toBool(), asked.text());
     QVERIFY(proposal["proposed_step_seconds"].toDouble() < proposal["step_seconds"].toDouble());

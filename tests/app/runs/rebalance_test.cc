@@ -107,8 +107,7 @@ class RebalanceTest : public QObject {
                static_cast<double>(batch));
       const std::vector<double> now(samples.begin(), samples.end());
       const double before = longest(ranks, now), after = longest(ranks, out->shares);
-      const QByteArray where =
-          fmt::format("seed {}: {} to {}", seed, before, after).c_str();
+      const QByteArray where = fmt::format("seed {}: {} to {}", seed, before, after).c_str();
       QVERIFY2(std::abs(out->stepSeconds - before - 1e-3) < 1e-3 * before, where);
       QVERIFY2(std::abs(out->proposedSeconds - after - 1e-3) < 1e-3 * before, where);
       if (!out->changes()) {
@@ -136,8 +135,8 @@ class RebalanceTest : public QObject {
       ranks[slow].sampleSeconds *= 2;
       PlanFacts plan;
       plan.shares = sharesOf(std::vector<std::int64_t>(ranks.size(), 64));
-      const auto out = rebalanceOf(matrixOf(ranks, 50, random, 0.05),
-                                   static_cast<int>(ranks.size()), plan);
+      const auto out =
+          rebalanceOf(matrixOf(ranks, 50, random, 0.05), static_cast<int>(ranks.size()), plan);
       QVERIFY(out.ok() && out->changes());
       for (std::size_t r = 0; r < ranks.size(); ++r) {
         if (r == slow) continue;

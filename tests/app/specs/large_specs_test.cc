@@ -46,9 +46,11 @@ class LargeSpecsTest : public QObject {
         "4:11: a name with ranges has 1000008 characters; expected 256 at most");
     row("a long name", kHead + "  - name: " + always("a") + "\n",
         "4:11: nodes[0].name: name has 1000000 characters; expected 128 at most");
-    row("a long host for many", kHead + "  - name: n[1-4096]\n    ssh: {host: " + always("a") + "}\n",
+    row("a long host for many",
+        kHead + "  - name: n[1-4096]\n    ssh: {host: " + always("a") + "}\n",
         "4:5: 4096 nodes of ");
-    row("many devices for many", kHead + "  - name: n[1-4096]\n    devices: [" + always("{}, ") + "]\n",
+    row("many devices for many",
+        kHead + "  - name: n[1-4096]\n    devices: [" + always("{}, ") + "]\n",
         "4:5: 4096 nodes of ");
     row("many devices", kHead + "  - name: n\n    devices: [" + always("{}, ") + "]\n",
         "3:1: there are more than 4096 ranks");
@@ -56,10 +58,13 @@ class LargeSpecsTest : public QObject {
         "5:11: there are more than 4096 nodes");
     row("many nodes", kHead + repeated([](int i) { return fmt::format("  - {{name: n{}}}\n", i); }),
         "4100:12: there are more than 4096 nodes");
-    row("nodes without names", kHead + always("  - {}\n"), "4100:5: there are more than 4096 nodes");
+    row("nodes without names", kHead + always("  - {}\n"),
+        "4100:5: there are more than 4096 nodes");
     row("loopback addresses",
-        kHead + repeated([](int i) { return fmt::format("  - {{name: n{}, address: 127.0.0.1}}\n", i); },
-                         4096) +
+        kHead +
+            repeated(
+                [](int i) { return fmt::format("  - {{name: n{}, address: 127.0.0.1}}\n", i); },
+                4096) +
             "training: 3\n",
         "4100:1: unknown field 'training'");
     row("many links", kHead + "  - name: n[1-4096]\nlinks:\n" + always("  - {inside: n1}\n"),
@@ -70,23 +75,29 @@ class LargeSpecsTest : public QObject {
         "");
     row("links of ranges",
         kHead + "  - name: n[1-4096]\nlinks:\n" +
-            repeated([](int i) { return fmt::format("  - {{from: \"n[1-{}]\", to: \"n[{}-4096]\"}}\n", i + 1, i + 1); },
-                     4095),
+            repeated(
+                [](int i) {
+                  return fmt::format("  - {{from: \"n[1-{}]\", to: \"n[{}-4096]\"}}\n", i + 1,
+                                     i + 1);
+                },
+                4095),
         "");
     row("fields that are unknown", repeated([](int i) { return fmt::format("a{}: 1\n", i); }),
         "1:1: unknown field 'a0'");
-    row("keys of a map",
-        kHead + "  - name: n\n    data: {" + repeated([](int i) { return fmt::format("a{}: b, ", i); }) +
-            "}\n",
+    row("keys of a map", kHead + "  - name: n\n    data: {" + repeated([](int i) {
+                           return fmt::format("a{}: b, ", i);
+                         }) + "}\n",
         "");
-    row("quoted texts in a line", kHead + "  - name: n\n    roles: [" + always("\"worker\", ") + "]\n", "");
+    row("quoted texts in a line",
+        kHead + "  - name: n\n    roles: [" + always("\"worker\", ") + "]\n", "");
     row("one line of brackets", always("[]"), "");
     row("words over lines", "name: " + always("a\n "), "");
   }
   void clustersAreRead() {
     QFETCH(QString, text);
     QFETCH(QString, problem);
-    struct rusage before {}, after {};
+    struct rusage before {
+    }, after{};
     getrusage(RUSAGE_SELF, &before);
     QElapsedTimer time;
     time.start();

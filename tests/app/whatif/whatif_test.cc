@@ -368,13 +368,12 @@ class WhatIfTest : public QObject {
     const Recorded recorded(preview, [](int, int) { return 1.0; });
     std::stop_source stop;
     int calls = 0;
-    const planner::Replay replay = planner::replay(
-        preview.plan,
-        [&](int, int, plan::StepId) {
-          if (++calls == 100) stop.request_stop();
-          return 0.001;
-        },
-        {.steps = 1000, .stop = stop.get_token()});
+    const planner::Replay replay = planner::replay(preview.plan,
+                                                   [&](int, int, plan::StepId) {
+                                                     if (++calls == 100) stop.request_stop();
+                                                     return 0.001;
+                                                   },
+                                                   {.steps = 1000, .stop = stop.get_token()});
     QVERIFY(replay.stepSeconds.empty());
     QVERIFY2(calls < 200, QByteArray::number(calls));
     const std::stop_token stopped = stop.get_token();

@@ -193,7 +193,8 @@ class CsvTest : public QObject {
     const QByteArray head = "y,a,b,c\n", row = "1,2,3,red\n";
     QTest::newRow("empty") << QByteArray() << QByteArray("it has 0 rows");
     QTest::newRow("header alone") << head << QByteArray("it has 0 rows");
-    QTest::newRow("column") << QByteArray("y,a,c\n1,2,red\n") << QByteArray("no column \"b\"; it has y, a, c");
+    QTest::newRow("column") << QByteArray("y,a,c\n1,2,red\n")
+                            << QByteArray("no column \"b\"; it has y, a, c");
     QTest::newRow("twice") << "y,a,b,c,a\n" + row << QByteArray("column \"a\" twice");
     QTest::newRow("few") << head + row + "1,2,3\n"
                          << QByteArray("line 3: it has 3 columns, the first row has 4");

@@ -49,8 +49,8 @@ std::string bigEndian(std::uint32_t number) {
 std::string withChunk(std::string png, const std::string& type, const std::string& data) {
   constexpr std::size_t kHeader = 33;  // signature and IHDR
   const std::string checked = type + data;
-  const auto sum = crc32(0, reinterpret_cast<const Bytef*>(checked.data()),
-                         static_cast<uInt>(checked.size()));
+  const auto sum =
+      crc32(0, reinterpret_cast<const Bytef*>(checked.data()), static_cast<uInt>(checked.size()));
   return png.insert(kHeader, bigEndian(static_cast<std::uint32_t>(data.size())) + checked +
                                  bigEndian(static_cast<std::uint32_t>(sum)));
 }
@@ -234,16 +234,17 @@ class PicturesTest : public QObject {
       const std::int64_t length = 3'000'000;
       Picture from{isTall ? length : 1, isTall ? 1 : length, 3, {}};
       from.pixels = noise(random, 3 * length);
-      struct rusage before {}, after {};
+      struct rusage before {
+      }, after{};
       getrusage(RUSAGE_SELF, &before);
       const Picture to = pictures::fit(from, 512, 512);
       getrusage(RUSAGE_SELF, &after);
       QVERIFY2(after.ru_maxrss - before.ru_maxrss < 100 << 10, "more than 100 MiB");  // in KiB
       const std::int64_t middle = length / 2;
-      const Picture alone = pictures::fit(
-          {isTall ? 4 : 1, isTall ? 1 : 4, 3,
-           from.pixels.substr(static_cast<std::size_t>(3 * (middle - 2)), 12)},
-          512, 512);
+      const Picture alone =
+          pictures::fit({isTall ? 4 : 1, isTall ? 1 : 4, 3,
+                         from.pixels.substr(static_cast<std::size_t>(3 * (middle - 2)), 12)},
+                        512, 512);
       QCOMPARE(to.pixels.size(), std::size_t{3} * 512 * 512);
       QVERIFY(to.pixels == alone.pixels);
     }

@@ -149,7 +149,8 @@ class LinksTest : public QObject {
     const auto of = [](const std::string& text) {
       return QString::fromStdString(expandRanges(text).error().what.text());
     };
-    QCOMPARE(of("n[1-1000000000]"), "[1-1000000000] is no range: 1000000000 has more than 9 digits");
+    QCOMPARE(of("n[1-1000000000]"),
+             "[1-1000000000] is no range: 1000000000 has more than 9 digits");
     QCOMPARE(of("n[128-1]"), "[128-1] is no range: 128 is after 1");
     QCOMPARE(of("n[1-]"), "[1-] is no range; expected numbers as [1-8] or [1,3,5-8]");
     QCOMPARE(of("[1][1][1][1][1][1][1][1][1]"),
@@ -175,20 +176,23 @@ class LinksTest : public QObject {
     };
     const std::string large(std::size_t{1} << 20, 'a');
     QCOMPARE(of([](auto& node) { node.mutable_ssh()->set_host("n[1-4096].lab"); }), "no error");
-    QVERIFY(of([&](auto& node) { node.mutable_ssh()->set_host(large); })
-                .startsWith("nodes[0] | 4096 nodes of 1024 KiB each are too large; at most 64 MiB"));
-    for (const QString& wrong : {of([&](auto& node) { node.set_workdir(large); }),
-                                 of([](auto& node) {
-                                   for (int i = 0; i < 100'000; ++i) node.add_devices();
-                                 })})
-      QVERIFY2(wrong.contains("are too large; at most 64 MiB of nodes are read"), qPrintable(wrong));
+    QVERIFY(of([&](auto& node) {
+              node.mutable_ssh()->set_host(large);
+            }).startsWith("nodes[0] | 4096 nodes of 1024 KiB each are too large; at most 64 MiB"));
+    for (const QString& wrong :
+         {of([&](auto& node) { node.set_workdir(large); }), of([](auto& node) {
+            for (int i = 0; i < 100'000; ++i) node.add_devices();
+          })})
+      QVERIFY2(wrong.contains("are too large; at most 64 MiB of nodes are read"),
+               qPrintable(wrong));
     // Together, too.
     ClusterSpec spec;
     for (int i = 0; i < 8; ++i) {
       spec.add_nodes()->set_name(fmt::format("{}-[1-512]", i));
       spec.mutable_nodes(i)->set_workdir(std::string(std::size_t{30} << 10, 'a'));
     }
-    QVERIFY(messageOf(withExpandedNodes(spec).status()).startsWith("nodes[4] | 512 nodes of 30 KiB"));
+    QVERIFY(
+        messageOf(withExpandedNodes(spec).status()).startsWith("nodes[4] | 512 nodes of 30 KiB"));
   }
 
   // What is left stands for the same names but one, in the fewest ranges.
@@ -326,8 +330,9 @@ class LinksTest : public QObject {
     QCOMPARE(of([](ClusterSpec& spec) { addLink(spec, "rack0-n1", "rack0-n[1]"); }),
              "links[0].to | both ends are node rack0-n1; expected inside: rack0-n1, or another "
              "node");
-    QVERIFY(of([](ClusterSpec& spec) { addLink(spec, "rack[0-1]*", "*"); })
-                .startsWith("links[0].from | rack[0-1]* has a range beside *"));
+    QVERIFY(of([](ClusterSpec& spec) {
+              addLink(spec, "rack[0-1]*", "*");
+            }).startsWith("links[0].from | rack[0-1]* has a range beside *"));
     // Both directions of a link may be given.
     QCOMPARE(of([](ClusterSpec& spec) {
                addLink(spec, "rack0-n0", "rack1-n0");
@@ -347,9 +352,8 @@ class LinksTest : public QObject {
   void manyLinksAreChecked_data() {
     using Entry = std::function<void(LinkSpec&, int)>;
     QTest::addColumn<Entry>("entry");
-    QTest::addRow("inside") << Entry([](LinkSpec& link, int i) {
-      link.set_inside(fmt::format("n{}", i));
-    });
+    QTest::addRow("inside") << Entry(
+        [](LinkSpec& link, int i) { link.set_inside(fmt::format("n{}", i)); });
     QTest::addRow("ring") << Entry([](LinkSpec& link, int i) {
       link.set_from(fmt::format("n{}", i));
       link.set_to(fmt::format("n{}", i % kMaxRanks + 1));
