@@ -193,12 +193,12 @@ const WrongRun kWrongRuns[] = {
     {[](RunSpec& s) { s.mutable_data()->mutable_csv()->set_label("y"); },
      "data.csv | only tables are CSV; expected it left out"},
     {[](RunSpec& s) {
-       s.mutable_training()->add_freeze("conv2d*"), s.mutable_training()->add_freeze("dense2");
+       s.mutable_training()->add_freeze("conv*"), s.mutable_training()->add_freeze("dense2");
      },
      "training.freeze[1] | \"dense2\" is the name of no layer or parameter; expected one of "
-     "conv2d1.weight, conv2d1.bias, dense1.weight, dense1.bias, or a pattern with *"},
+     "conv1.weight, conv1.bias, dense1.weight, dense1.bias, or a pattern with *"},
     {[](RunSpec& s) {
-       s.mutable_training()->add_freeze("conv2d1"), s.mutable_training()->add_freeze("dense?.*");
+       s.mutable_training()->add_freeze("conv1"), s.mutable_training()->add_freeze("dense?.*");
      },
      "training.freeze | training.freeze names all parameters; expected some to be left to train"},
 };
