@@ -363,7 +363,7 @@ class PreviewTest : public QObject {
       return static_cast<double>(most) / (1 << 30) + 0.5;
     };
     const Remedy recompute{{"strategy.recompute", "full"}};
-    for (const char* kind : {"zero-1", "zero-2", "zero-3", "multi-worker-mirrored"}) {
+    for (const char* kind : {"zero-1", "zero-2", "zero-3"}) {
       const double with = gibOf(on(kind, "full", 100)), without = gibOf(on(kind, "none", 100));
       QVERIFY2(with < 0.95 * without, kind);
       const Preview tight = on(kind, "none", (with + without) / 2);
