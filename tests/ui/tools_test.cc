@@ -90,7 +90,7 @@ class ToolsTest : public QObject {
     QVERIFY(!dialog->running());
     QVERIFY2(outcome(dialog).contains("folder"), qPrintable(outcome(dialog)));
     auto* field = dialog->findChild<QLineEdit*>("picturesFolder");
-    QVERIFY(field->hasFocus());
+    QCOMPARE(dialog->focusWidget(), field);
     field->setText(pictures);
     auto* to = dialog->findChild<QLineEdit*>("picturesTo");
     QCOMPARE(to->text(), pictures);  // beside the folder
