@@ -334,8 +334,10 @@ class OddInputTest : public QObject {
   int nonsense(const QString& command) {
     QCoreApplication::processEvents();
     int out = 0;
-    for (QWidget* top : QApplication::topLevelWidgets()) {
-      auto* dialog = qobject_cast<QDialog*>(top);
+    QList<QPointer<QWidget>> tops;  // one may close others
+    for (QWidget* top : QApplication::topLevelWidgets()) tops << top;
+    for (const QPointer<QWidget>& top : tops) {
+      auto* dialog = qobject_cast<QDialog*>(top.data());
       if (dialog == nullptr || !dialog->isVisible()) continue;
       ++out;
       const QPointer<QDialog> open = dialog;

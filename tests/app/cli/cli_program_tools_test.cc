@@ -104,6 +104,7 @@ time.sleep(100)
     QCOMPARE(error["rank"].toInt(), 1);
     QVERIFY2(error["why"].toString().contains("it is this one"), result.text());
     const QString run = result.first("started")["run"].toString();
+    QVERIFY(cli_.leave());
     QTRY_VERIFY_WITH_TIMEOUT(cli_.processes(run).isEmpty(), 60000);
   }
 
@@ -125,6 +126,7 @@ time.sleep(100)
     const QString run = runOf(out);
     const CliResult result = cli_.stop(*process, out);
     QCOMPARE(result.last()["status"].toString(), QString("stopped"));
+    QVERIFY(cli_.leave());
     QTRY_VERIFY_WITH_TIMEOUT(cli_.processes(run).isEmpty(), 60000);
   }
 
