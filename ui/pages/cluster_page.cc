@@ -51,7 +51,9 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
 void ClusterPage::buildHead() {
   auto* head = new QHBoxLayout;
   head->setSpacing(kSpaceXs);
-  heading_ = new ElidedLabel("clusterHeading", this);
+  auto* heading = new ElidedLabel("clusterHeading", this);
+  heading->setLeast(120);
+  heading_ = heading;
   heading_->setFont(Theme::instance().title());
   badge_ = new StateBadge("clusterState", this);
   connect_ = makeButton("connectButton", "connect", this, "primary");

@@ -64,7 +64,9 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
 
 void ModelPage::buildHead() {
   auto* head = new QHBoxLayout;
-  heading_ = new ElidedLabel("modelHeading", this);
+  auto* heading = new ElidedLabel("modelHeading", this);
+  heading->setLeast(120);
+  heading_ = heading;
   heading_->setFont(Theme::instance().title());
   launch_ = makeButton("modelLaunchButton", "play", this, "primary");
   head->addWidget(heading_);

@@ -76,7 +76,9 @@ RunPage::~RunPage() {
 void RunPage::buildHead() {
   auto* head = new QHBoxLayout;
   head->setSpacing(kSpaceS);
-  heading_ = new ElidedLabel("runHeading", this);
+  auto* heading = new ElidedLabel("runHeading", this);
+  heading->setLeast(120);
+  heading_ = heading;
   badge_ = new StateBadge("runState", this);
   runId_ = new ElidedLabel("runId", this, "muted");
   stop_ = makeButton("stopButton", "stop", this);

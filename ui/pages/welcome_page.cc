@@ -66,12 +66,12 @@ WelcomePage::WelcomePage(QWidget* parent) : Page("welcomePage", "welcome", paren
   layout->addWidget(text_);
 
   makeStart();
-  // Beside each other, so that a low window has room for several rows of each list.
-  auto* parts = new QHBoxLayout;
-  parts->setSpacing(kSpaceL);
-  parts->addWidget(start_, 7);
-  parts->addLayout(makeLists(), 5);
-  layout->addLayout(parts, 1);
+  makeLists();
+  parts_ = new QBoxLayout(QBoxLayout::TopToBottom);
+  parts_->setSpacing(kSpaceL);
+  parts_->addWidget(start_);
+  parts_->addLayout(lists_);
+  layout->addLayout(parts_, 1);
 
   auto* row2 = new QHBoxLayout;
   row2->addStretch(1);
@@ -79,8 +79,27 @@ WelcomePage::WelcomePage(QWidget* parent) : Page("welcomePage", "welcome", paren
   row2->addStretch(1);
   body()->addLayout(row2, 1);
   connectParts();
+  placeParts();
   restyle();
   retranslate();
+}
+
+// Beside each other where there is room for the texts, so that a low window has several rows of
+// each list.
+void WelcomePage::placeParts() {
+  constexpr int kWide = 820;
+  const bool isWide = width() >= kWide;
+  parts_->setDirection(isWide ? QBoxLayout::LeftToRight : QBoxLayout::TopToBottom);
+  parts_->setStretch(0, isWide ? 7 : 0);
+  parts_->setStretch(1, isWide ? 5 : 1);
+  lists_->setDirection(isWide ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight);
+  lists_->setStretch(0, isWide ? 3 : 1);
+  lists_->setStretch(1, isWide ? 2 : 1);
+}
+
+void WelcomePage::resizeEvent(QResizeEvent* event) {
+  Page::resizeEvent(event);
+  placeParts();
 }
 
 void WelcomePage::makeStart() {
@@ -130,7 +149,7 @@ void WelcomePage::connectParts() {
   connect(&Theme::instance(), &Theme::changed, this, &WelcomePage::restyle);
 }
 
-QLayout* WelcomePage::makeLists() {
+void WelcomePage::makeLists() {
   exampleModel_ = new QStandardItemModel(this);
   recentModel_ = new QStandardItemModel(this);
   examples_ = new Card("welcomeExamples", this);
@@ -143,11 +162,10 @@ QLayout* WelcomePage::makeLists() {
   noRecent_->setAlignment(Qt::AlignTop);
   recent_->body()->addWidget(noRecent_);
   recent_->body()->addWidget(recentList_);
-  auto* lists = new QVBoxLayout;
-  lists->setSpacing(kSpaceL);
-  lists->addWidget(examples_, 3);
-  lists->addWidget(recent_, 2);
-  return lists;
+  lists_ = new QBoxLayout(QBoxLayout::LeftToRight);
+  lists_->setSpacing(kSpaceL);
+  lists_->addWidget(examples_);
+  lists_->addWidget(recent_);
 }
 
 void WelcomePage::restyle() { heading_->setFont(Theme::instance().title()); }

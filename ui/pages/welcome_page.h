@@ -3,8 +3,8 @@
 
 #include "ui/pages/page.h"
 
+class QBoxLayout;
 class QLabel;
-class QLayout;
 class QListView;
 class QPushButton;
 class QStandardItemModel;
@@ -36,10 +36,12 @@ class WelcomePage : public Page {
 
  protected:
   void retranslate() override;
+  void resizeEvent(QResizeEvent* event) override;
 
  private:
   void makeStart();
-  QLayout* makeLists();
+  void makeLists();
+  void placeParts();
   void connectParts();
   void restyle();
   QString home_;
@@ -55,6 +57,8 @@ class WelcomePage : public Page {
   QLabel* newClusterText_ = nullptr;
   QLabel* openText_ = nullptr;
   QLabel* learnText_ = nullptr;
+  QBoxLayout* parts_ = nullptr;
+  QBoxLayout* lists_ = nullptr;
   Card* start_ = nullptr;
   Card* examples_ = nullptr;
   Card* recent_ = nullptr;

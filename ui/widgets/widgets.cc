@@ -56,7 +56,10 @@ ElidedLabel::ElidedLabel(const QString& objectName, QWidget* parent, const char*
   setTextFormat(Qt::PlainText);
   if (role) setProperty("role", role);
 }
-QSize ElidedLabel::minimumSizeHint() const { return {0, QLabel::minimumSizeHint().height()}; }
+QSize ElidedLabel::minimumSizeHint() const {
+  const QSize whole = QLabel::minimumSizeHint();
+  return {std::min(whole.width(), least_), whole.height()};
+}
 QRect ElidedLabel::room() const { return contentsRect().adjusted(std::max(0, indent()), 0, 0, 0); }
 void ElidedLabel::paintEvent(QPaintEvent*) {
   QPainter painter(this);

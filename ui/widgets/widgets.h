@@ -31,6 +31,8 @@ class ElidedLabel : public QLabel {
  public:
   ElidedLabel(const QString& objectName, QWidget* parent, const char* role = nullptr);
   QSize minimumSizeHint() const override;
+  // A text that needs no more than so many pixels is shown whole.
+  void setLeast(int pixels) { least_ = pixels; }
 
  protected:
   void paintEvent(QPaintEvent* event) override;
@@ -38,6 +40,8 @@ class ElidedLabel : public QLabel {
 
  private:
   QRect room() const;
+
+  int least_ = 0;
 };
 
 // Allows a window lower than the inner widget's least height.
