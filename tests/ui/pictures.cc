@@ -17,6 +17,7 @@
 #include "ui/dialogs/metric_dialog.h"
 #include "ui/dialogs/name_dialog.h"
 #include "ui/dialogs/new_model_dialog.h"
+#include "ui/dialogs/rebalance_dialog.h"
 #include "ui/dialogs/restart_dialog.h"
 #include "ui/dialogs/ssh_questions.h"
 #include "ui/dialogs/tags_dialog.h"
@@ -461,6 +462,12 @@ void shootRun(MainWindow* window, const QString& id, const QString& prefix) {
                             0.00213, 1501,     "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
   showStraggler(run, slow);
   shoot(window, prefix + "-run-straggler");
+  RebalanceDialog rebalance(*run->document(), window);
+  rebalance.show();
+  const auto* speeds = rebalance.findChild<QTableView*>("rebalanceTable")->model();
+  (void)QTest::qWaitFor([&] { return speeds->rowCount() > 0; }, 5000);
+  shoot(&rebalance, prefix + "-dialog-rebalance");
+  rebalance.close();
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
   shoot(window, prefix + "-run-nodes");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(2);
