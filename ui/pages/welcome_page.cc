@@ -66,12 +66,8 @@ WelcomePage::WelcomePage(QWidget* parent) : Page("welcomePage", "welcome", paren
   layout->addWidget(text_);
 
   makeStart();
-  makeLists();
-  parts_ = new QBoxLayout(QBoxLayout::TopToBottom);
-  parts_->setSpacing(kSpaceL);
-  parts_->addWidget(start_);
-  parts_->addLayout(lists_);
-  layout->addLayout(parts_, 1);
+  layout->addWidget(start_);
+  layout->addLayout(makeLists(), 1);
 
   auto* row2 = new QHBoxLayout;
   row2->addStretch(1);
@@ -79,34 +75,52 @@ WelcomePage::WelcomePage(QWidget* parent) : Page("welcomePage", "welcome", paren
   row2->addStretch(1);
   body()->addLayout(row2, 1);
   connectParts();
-  placeParts();
+  placeStart();
   restyle();
   retranslate();
 }
 
-// Beside each other where there is room for the texts, so that a low window has several rows of
-// each list.
-void WelcomePage::placeParts() {
-  constexpr int kWide = 820;
-  const bool isWide = width() >= kWide;
-  parts_->setDirection(isWide ? QBoxLayout::LeftToRight : QBoxLayout::TopToBottom);
-  parts_->setStretch(0, isWide ? 7 : 0);
-  parts_->setStretch(1, isWide ? 5 : 1);
-  lists_->setDirection(isWide ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight);
-  lists_->setStretch(0, isWide ? 3 : 1);
-  lists_->setStretch(1, isWide ? 2 : 1);
+// On a low page the commands stand without their texts, so that several rows of each list have
+// room.
+void WelcomePage::placeStart() {
+  constexpr int kLow = 560, kInARow = 3;
+  const bool isLow = height() < kLow;
+  if (grid_->count() > 0 && isLow == isLow_) return;
+  isLow_ = isLow;
+  const auto commands = this->commands();
+  for (int i = 0; i < static_cast<int>(commands.size()); ++i) {
+    const auto [button, text] = commands[static_cast<std::size_t>(i)];
+    for (QWidget* one : {static_cast<QWidget*>(button), static_cast<QWidget*>(text)})
+      grid_->removeWidget(one);
+    text->setVisible(!isLow);
+    if (isLow) {
+      grid_->addWidget(button, i / kInARow, i % kInARow);
+    } else {
+      grid_->addWidget(button, i, 0);
+      grid_->addWidget(text, i, 1);
+    }
+  }
+  grid_->setColumnStretch(1, isLow ? 0 : 1);
+}
+
+std::array<std::pair<QPushButton*, QLabel*>, 5> WelcomePage::commands() const {
+  return {{{runHere_, runHereText_},
+           {newModel_, newModelText_},
+           {newCluster_, newClusterText_},
+           {open_, openText_},
+           {learn_, learnText_}}};
 }
 
 void WelcomePage::resizeEvent(QResizeEvent* event) {
   Page::resizeEvent(event);
-  placeParts();
+  placeStart();
 }
 
 void WelcomePage::makeStart() {
   start_ = new Card("welcomeStart", this);
-  auto* grid = new QGridLayout;
-  grid->setHorizontalSpacing(kSpaceL);
-  grid->setVerticalSpacing(kSpaceS);
+  grid_ = new QGridLayout;
+  grid_->setHorizontalSpacing(kSpaceL);
+  grid_->setVerticalSpacing(kSpaceS);
   runHere_ = makeButton("runHereButton", "play", this, "primary");
   newModel_ = makeButton("newModelButton", "model", this);
   newCluster_ = makeButton("newClusterButton", "cluster", this);
@@ -117,20 +131,8 @@ void WelcomePage::makeStart() {
   newModelText_ = makeLabel("newModelText", this, "muted");
   newClusterText_ = makeLabel("newClusterText", this, "muted");
   openText_ = makeLabel("openText", this, "muted");
-  int row = 0;
-  for (auto [button, text] : {std::pair{runHere_, runHereText_},
-                              {newModel_, newModelText_},
-                              {newCluster_, newClusterText_},
-                              {open_, openText_},
-                              {learn_, learnText_}}) {
-    text->setWordWrap(true);
-    grid->addWidget(button, row, 0);
-    grid->addWidget(text, row, 1);
-    ++row;
-  }
-  grid->setColumnStretch(1, 1);
-  start_->body()->addLayout(grid);
-  start_->body()->addStretch(1);
+  for (const auto& [button, text] : commands()) text->setWordWrap(true);
+  start_->body()->addLayout(grid_);
 }
 
 void WelcomePage::connectParts() {
@@ -149,7 +151,7 @@ void WelcomePage::connectParts() {
   connect(&Theme::instance(), &Theme::changed, this, &WelcomePage::restyle);
 }
 
-void WelcomePage::makeLists() {
+QLayout* WelcomePage::makeLists() {
   exampleModel_ = new QStandardItemModel(this);
   recentModel_ = new QStandardItemModel(this);
   examples_ = new Card("welcomeExamples", this);
@@ -162,10 +164,11 @@ void WelcomePage::makeLists() {
   noRecent_->setAlignment(Qt::AlignTop);
   recent_->body()->addWidget(noRecent_);
   recent_->body()->addWidget(recentList_);
-  lists_ = new QBoxLayout(QBoxLayout::LeftToRight);
-  lists_->setSpacing(kSpaceL);
-  lists_->addWidget(examples_);
-  lists_->addWidget(recent_);
+  auto* lists = new QHBoxLayout;
+  lists->setSpacing(kSpaceL);
+  lists->addWidget(examples_, 1);
+  lists->addWidget(recent_, 1);
+  return lists;
 }
 
 void WelcomePage::restyle() { heading_->setFont(Theme::instance().title()); }
@@ -205,6 +208,7 @@ void WelcomePage::retranslate() {
       tr("A cluster or a run spec in YAML. Files can also be dropped on the window."));
   setTexts(learn_, tr("Learn"));
   learnText_->setText(tr("Lessons on distributed training, shown by the simulator."));
+  for (const auto& [button, text] : commands()) button->setToolTip(text->text());
   examples_->setTitle(tr("Examples"));
   recent_->setTitle(tr("Recent files"));
   noRecent_->setText(tr("Files that you open are listed here."));

@@ -1,10 +1,14 @@
 // WelcomePage: examples, recent files, and a run on this machine.
 #pragma once
 
+#include <array>
+#include <utility>
+
 #include "ui/pages/page.h"
 
-class QBoxLayout;
+class QGridLayout;
 class QLabel;
+class QLayout;
 class QListView;
 class QPushButton;
 class QStandardItemModel;
@@ -40,8 +44,10 @@ class WelcomePage : public Page {
 
  private:
   void makeStart();
-  void makeLists();
-  void placeParts();
+  QLayout* makeLists();
+  void placeStart();
+  // The commands, and what each does.
+  std::array<std::pair<QPushButton*, QLabel*>, 5> commands() const;
   void connectParts();
   void restyle();
   QString home_;
@@ -57,8 +63,8 @@ class WelcomePage : public Page {
   QLabel* newClusterText_ = nullptr;
   QLabel* openText_ = nullptr;
   QLabel* learnText_ = nullptr;
-  QBoxLayout* parts_ = nullptr;
-  QBoxLayout* lists_ = nullptr;
+  QGridLayout* grid_ = nullptr;
+  bool isLow_ = false;
   Card* start_ = nullptr;
   Card* examples_ = nullptr;
   Card* recent_ = nullptr;
