@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -80,6 +81,12 @@ class Log {
   std::chrono::steady_clock::time_point told_{};
 };
 
+// Sizes that a node tells; of too much the largest number.
+std::int64_t sumOf(std::int64_t a, std::int64_t b) {
+  std::int64_t out = 0;
+  return __builtin_add_overflow(a, b, &out) ? std::numeric_limits<std::int64_t>::max() : out;
+}
+
 // The files of one node.
 class NodeFiles {
  public:
@@ -90,7 +97,7 @@ class NodeFiles {
   const std::vector<Listed>& listed() const { return listed_; }
   std::int64_t bytes() const {
     std::int64_t out = 0;
-    for (const Listed& file : listed_) out += file.bytes;
+    for (const Listed& file : listed_) out = sumOf(out, file.bytes);
     return out;
   }
 
@@ -351,8 +358,7 @@ Result<Artifacts> fetchArtifacts(const std::string& run, const std::vector<RunNo
   onEach(all, [&](std::size_t at) { all[at]->list(stop); });
   if (stop.stop_requested()) return makeError(Code::kCancelled, "the fetching was cancelled");
   std::int64_t total = 0;
-  for (const auto& node : all)
-    if (__builtin_add_overflow(total, node->bytes(), &total)) total = maxBytes + 1;
+  for (const auto& node : all) total = sumOf(total, node->bytes());
   if (total > maxBytes) return tooLarge(all, total, maxBytes);
   log.expect(total);
   LOCKSTEP_TRY(fetchAll(all, run, home, stop, log));

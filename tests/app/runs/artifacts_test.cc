@@ -64,9 +64,12 @@ class Node final : public node::v1::Agent::Service, public node::v1::Supervisor:
           static_cast<std::size_t>(request->offset()),
           file.listedBytes == -2 ? static_cast<std::size_t>(request->bytes()) : std::string::npos);
       node::v1::FetchChunk chunk;
-      chunk.set_data(part.substr(0, part.size() / 2));
-      writer->Write(chunk);
-      chunk.set_data(part.substr(part.size() / 2));
+      const std::size_t piece = std::max<std::size_t>(1, part.size() / 9);
+      for (std::size_t at = 0; at < part.size(); at += piece) {
+        chunk.set_data(part.substr(at, piece));
+        writer->Write(chunk);
+      }
+      chunk.clear_data();
       chunk.set_sha256(file.wrongHash ? sha256Hex("other") : sha256Hex(part));
       writer->Write(chunk);
       return grpc::Status::OK;

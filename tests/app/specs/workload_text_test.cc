@@ -169,8 +169,8 @@ class WorkloadTextTest : public QObject {
     };
     QVERIFY2(refusal("workload.ranks_per_nod=2").contains("did you mean 'ranks_per_node'?"),
              qPrintable(refusal("workload.ranks_per_nod=2")));
-    QVERIFY2(refusal("workload.launcher=mpi").contains("expected one of ranks, torchrun, single"),
-             qPrintable(refusal("workload.launcher=mpi")));
+    QVERIFY2(refusal("workload.launcher=pmi").contains("expected one of ranks, torchrun, mpi, single"),
+             qPrintable(refusal("workload.launcher=pmi")));
     QVERIFY2(refusal("training.batch=8").contains("training is not used with workload"),
              qPrintable(refusal("training.batch=8")));
 

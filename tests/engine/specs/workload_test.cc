@@ -114,7 +114,7 @@ const Wrong kWrong[] = {
        workload.add_setup("make");
        workload.add_setup("");
      },
-     "workload.setup[1] | it is no command"},
+     "workload.setup[1] | a command of setup is empty"},
     {"files of any folder",
      [](RunSpec&, WorkloadSpec& workload) {
        workload.mutable_artifacts()->add_collect("*.pt");
