@@ -125,7 +125,7 @@ class WorkloadTextTest : public QObject {
     row("field of the code",
         "exclude:", "excludes:", "f.yaml:7:32: unknown field 'excludes' in workload.code");
     row("choice", "torchrun", "torchrn",
-        "f.yaml:5:13: 'launcher' is 'torchrn', expected one of ranks, torchrun, single");
+        "f.yaml:5:13: 'launcher' is 'torchrn', expected one of ranks, torchrun, mpi, single");
     row("number", "node: 2", "node: two", "f.yaml:6:19: 'ranks_per_node' is 'two', expected a");
     row("text for a list", "[runs, /var/tb]", "runs", "f.yaml:16:18: 'tensorboard' is 'runs'");
     row("list for a map", "env:\n    WANDB_MODE: offline", "env:\n    - WANDB_MODE", "f.yaml:");
@@ -169,8 +169,9 @@ class WorkloadTextTest : public QObject {
     };
     QVERIFY2(refusal("workload.ranks_per_nod=2").contains("did you mean 'ranks_per_node'?"),
              qPrintable(refusal("workload.ranks_per_nod=2")));
-    QVERIFY2(refusal("workload.launcher=pmi").contains("expected one of ranks, torchrun, mpi, single"),
-             qPrintable(refusal("workload.launcher=pmi")));
+    QVERIFY2(
+        refusal("workload.launcher=pmi").contains("expected one of ranks, torchrun, mpi, single"),
+        qPrintable(refusal("workload.launcher=pmi")));
     QVERIFY2(refusal("training.batch=8").contains("training is not used with workload"),
              qPrintable(refusal("training.batch=8")));
 
