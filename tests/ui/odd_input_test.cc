@@ -12,7 +12,6 @@
 #include "ui/models/node_table_model.h"
 #include "ui/pages/cluster_page.h"
 #include "ui/pages/data_panel.h"
-#include "ui/pages/history_page.h"
 #include "ui/pages/learn_page.h"
 #include "ui/pages/model_page.h"
 #include "ui/pages/run_page.h"
@@ -204,31 +203,6 @@ class OddInputTest : public QObject {
         QVERIFY2(fits(), qPrintable(name + ": " + sizes()));
       }
     QVERIFY2(dialogs > 20, qPrintable(QString::number(dialogs)));
-  }
-
-  // The studio starts all the same, and says what is wrong.
-  void aHistoryThatIsNoDatabase_data() {
-    QTest::addColumn<QByteArray>("bytes");
-    QTest::newRow("text") << QByteArray("this is no database\n").repeated(500);
-    QTest::newRow("cut") << QByteArray("SQLite format 3\0\x10", 17);
-    QTest::newRow("zeros") << QByteArray(1 << 16, '\0');
-  }
-  void aHistoryThatIsNoDatabase() {
-    QFETCH(QByteArray, bytes);
-    const QString run = QString::fromStdString(home_->addRun(0, app::RunState::SUCCEEDED, 300));
-    const QString folder = QString::fromStdString(home_->home().historyFolder());
-    for (const char* end : {"-wal", "-shm"}) QFile::remove(folder + "/history.db" + end);
-    write(folder + "/history.db", bytes);
-    openWindow();
-    HistoryPage* page = window_->openHistory();
-    QVERIFY(page);
-    const auto* message = page->findChild<MessagePanel*>();
-    QTRY_VERIFY_WITH_TIMEOUT(message->isVisible(), 60'000);
-    QVERIFY2(message->details().contains("history.db"), qPrintable(message->details()));
-    picture("damaged-history");
-    QVERIFY(window_->openRun(run));
-    QVERIFY2(fits(), qPrintable(sizes()));
-    picture("damaged-history-run");
   }
 
   // Images in colour are shown in it, and called so.
