@@ -12,6 +12,7 @@
 #include "ui/models/node_table_model.h"
 #include "ui/pages/cluster_page.h"
 #include "ui/pages/data_panel.h"
+#include "ui/pages/history_page.h"
 #include "ui/pages/learn_page.h"
 #include "ui/pages/model_page.h"
 #include "ui/pages/run_page.h"
