@@ -164,7 +164,7 @@ class CliDataTest : public QObject {
              plain);
 
     const CliResult frozen = cli.run({"plan", spec, "--set", "training.freeze=[t]"});
-    QVERIFY2(frozen.exit == 0 && frozen.out.contains("40 of 50 parameters are frozen"),
+    QVERIFY2(frozen.exit == 0 && frozen.err.contains("40 of 50 parameters are frozen"),
              frozen.text());
     QVERIFY(losses({"--set", "training.freeze=[t]"}) != plain);
 
