@@ -23,7 +23,7 @@ struct ArtifactsObserver {
   std::function<void(const ArtifactFile&)> onFile;  // it is here
 };
 
-// Fetches the files of an ended run, in parts of some MB, from several nodes at once; the observer
+// Fetches the files of an ended run, in parts of 8 MiB, from several nodes at once; the observer
 // is called by one thread at a time. A file is there whole or not at all; one that is there
 // already, of the same size and time, is kept. Nodes name the files: what is not below the folder
 // is refused, and nothing is written through a link. A node that does not answer for 30 s, and a

@@ -132,7 +132,7 @@ std::vector<Relief> reliefs(const spec::v1::RunSpec& spec, const cluster::Mesh& 
   return out;
 }
 
-// Bytes of parameters and optimizer state: of the rank that has most, and of all that share them.
+// Bytes of parameters and optimizer state: of the rank with the most, and of the whole model.
 struct State {
   std::int64_t ofRank = 0, whole = 0;
 };

@@ -60,8 +60,8 @@ Result<std::vector<fs::path>> entriesOf(const fs::path& folder) {
   return out;
 }
 
-// The pictures of a class, of each folder once, however many links lead there. `root` is not one of
-// its folders.
+// Returns the pictures in the folder of a class and below. A folder that several links lead to is
+// read once, and `root`, the folder of all classes, is not read.
 Result<std::vector<std::string>> picturesIn(const fs::path& folder, const FolderId& root) {
   std::vector<std::string> out;
   std::set<FolderId> visited{root};

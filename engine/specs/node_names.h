@@ -73,7 +73,7 @@ class NamePattern {
 
 // Returns the cluster with a node for each name that the names of its nodes stand for. `ssh.host`
 // and `address` are expanded alike; those without ranges are the same for all. Errors:
-// kInvalidArgument with `field`, before anything is copied that would need more than 64 MiB.
+// kInvalidArgument with `field`; also where all nodes together would take more than 64 MiB.
 Result<spec::v1::ClusterSpec> withExpandedNodes(const spec::v1::ClusterSpec& spec);
 
 // Returns the field of a cluster as it is written, of its field in withExpandedNodes():

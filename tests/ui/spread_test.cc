@@ -334,8 +334,8 @@ class SpreadTest : public QObject {
     QVERIFY(own);
   }
 
-  // What is chosen and in sight in the tables of a group stays while lines are kept and let go, and
-  // while lines come.
+  // The tables of a group keep their selection and scroll position when a click marks a line, and
+  // when lines are added.
   void tablesStayAsTheyAre() {
     QObject owner;
     auto* group = new PlotGroup(&owner);

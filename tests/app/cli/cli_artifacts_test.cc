@@ -22,7 +22,7 @@ QByteArray read(const QString& path) {
   return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
 }
 
-// Some files, of which one takes several parts.
+// Writes files, one of which is larger than a part.
 const QByteArray kFiles = R"(
 import random
 random.seed(rank)

@@ -227,7 +227,7 @@ class PicturesTest : public QObject {
     }
   }
 
-  // Of a picture of other proportions few rows are in the part that is scaled.
+  // Of a picture much taller or wider than the result, only the middle is scaled.
   void tallAndWidePicturesFit() {
     std::mt19937 random(4);
     for (const bool isTall : {true, false}) {

@@ -188,7 +188,7 @@ class FreezeTest : public QObject {
     }
   }
 
-  // Neither optimizer state nor gradients; all that is left is as many elements smaller.
+  // Frozen parameters have no optimizer state and no gradients: both are smaller by their elements.
   void nothingIsHeldForThem_data() {
     QTest::addColumn<QString>("strategy");
     for (const char* strategy : {"multi-worker-mirrored", "zero-1", "zero-2", "zero-3"})

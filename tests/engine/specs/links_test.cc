@@ -246,7 +246,7 @@ class LinksTest : public QObject {
         matches = matches || matchesPlainly(one, name);
       QVERIFY2(parsed->matches(name) == matches, (pattern + " " + name).c_str());
     }
-    // A number would end anywhere.
+    // A * beside a range could match digits of the number.
     for (const char* wrong : {"n[1-4]*", "*[1-4]", "r[1-2]*[3-4]"})
       QVERIFY2(!NamePattern::parse(wrong).ok(), wrong);
     QCOMPARE(QString::fromStdString(NamePattern::parse("n[1-4]*").error().what.text()),
@@ -485,8 +485,8 @@ class LinksTest : public QObject {
     QCOMPARE(made->devices[5].figures.model, std::string("A100-SXM-80GB"));
   }
 
-  // Where nothing is said of links, what is assumed is what a DGX A100 has: said in words, or GPUs
-  // without a model, it is the same network.
+  // A spec without links is planned with the links of a DGX A100: as a spec that gives these links,
+  // and as one whose GPUs have no model.
   void anAdapterForEachGpuIsAssumed() {
     for (const int tensor : {1, 2, 4, 8, 16}) {
       for (const char* kind : {"multi-worker-mirrored", "pipeline"}) {
