@@ -53,8 +53,9 @@ Status sendPart(int fd, std::int64_t offset, std::int64_t bytes, const grpc::Ser
                      '\0');
   do {
     const auto size = static_cast<std::size_t>(std::min(kChunk, left));
-    const ssize_t count = pread(fd, buffer.data(), size, offset);
-    if (count < 0 && errno == EINTR) continue;
+    ssize_t count = 0;
+    do count = pread(fd, buffer.data(), size, offset);
+    while (count < 0 && errno == EINTR);
     if (count < 0) return systemError(errno, "cannot read the file");
     if (count == 0 && left > 0)
       return makeError(Code::kDataLoss, "the file became shorter while it was read");

@@ -49,13 +49,16 @@ std::vector<double> sharesIn(const ClusterSpec& cluster, const node::v1::Prepare
   return out;
 }
 
+void putFirst(const std::string& name, ClusterSpec& cluster) {
+  auto& nodes = *cluster.mutable_nodes();
+  const auto own = std::find_if(nodes.begin(), nodes.end(),
+                                [&](const NodeSpec& node) { return node.name() == name; });
+  if (own != nodes.end()) std::rotate(nodes.begin(), own, own + 1);
+}
+
 // The members of a generation in which this cluster trains; the request's node comes first.
 Result<node::v1::Members> planFor(ClusterSpec cluster, const node::v1::PrepareRequest& request) {
-  auto& nodes = *cluster.mutable_nodes();
-  const auto own = std::find_if(nodes.begin(), nodes.end(), [&](const NodeSpec& node) {
-    return node.name() == request.node();
-  });
-  if (own != nodes.end()) std::rotate(nodes.begin(), own, own + 1);
+  putFirst(request.node(), cluster);
   const spec::v1::StrategySpec& strategy = request.spec().strategy();
   const auto withRanks = specs::nodesWithRanks(cluster, strategy);
   if (withRanks.empty())
@@ -80,6 +83,7 @@ Result<node::v1::Members> planFor(ClusterSpec cluster, const node::v1::PrepareRe
 Result<node::v1::Members> planForOthers(ClusterSpec cluster,
                                         const node::v1::PrepareRequest& request) {
   if (request.spec().strategy().shares().empty()) return planFor(std::move(cluster), request);
+  putFirst(request.node(), cluster);  // as the ranks are numbered
   const std::vector<double> shares = sharesIn(cluster, request);
   node::v1::PrepareRequest with = request;
   auto& own = *with.mutable_spec()->mutable_strategy()->mutable_shares();

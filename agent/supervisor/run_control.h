@@ -224,7 +224,7 @@ class RunControl {
   bool excludeNow(const Error& cause);
   bool excludeAfter(Error failure);
   void cannotExclude(const Message& why);
-  void rebalanceNow(std::int64_t step);
+  bool rebalanceNow(std::int64_t step);
   void cannotRebalance(const Message& why);
   void dropRequests(const Message& why);
 

@@ -233,21 +233,26 @@ void RunControl::regroup(std::int64_t step) {
     excluded.node = excluding_.front();
     if (excludeNow(excluded)) return;
   }
-  if (rebalances) return rebalanceNow(step);
+  if (rebalances && rebalanceNow(step)) return;
   if (!restarts) return;
   failedAt_ = monotonicNow();
   recover(cause);
 }
 
-void RunControl::rebalanceNow(std::int64_t step) {
+// Returns false if the batch cannot be divided so.
+bool RunControl::rebalanceNow(std::int64_t step) {
   const auto members = membersSharing(rebalancing_->shares, request_);
-  if (!members.ok()) return cannotRebalance(members.error().text());
+  if (!members.ok()) {
+    cannotRebalance(members.error().text());
+    return false;
+  }
   rebalancing_.reset();
   Error cause = makeError(Code::kAborted, "the batch is divided anew, as was requested");
   cause.node = request_.node();
   cause.step = step;
   failedAt_ = monotonicNow();
   recover(cause, *members);
+  return true;
 }
 
 }  // namespace lockstep::agent

@@ -25,8 +25,6 @@
 #include "agent/workload/python_hooks.h"
 #include "engine/comm/network_address.h"
 
-extern char** environ;
-
 namespace lockstep::agent {
 namespace {
 
@@ -399,12 +397,6 @@ class ProgramRun {
       std::this_thread::sleep_for(kMpiTick);
     }
     return {};
-  }
-
-  static std::vector<std::string> inheritedEnvironment() {
-    std::vector<std::string> out;
-    for (char** at = environ; *at != nullptr; ++at) out.emplace_back(*at);
-    return out;
   }
 
   ProgramRank rankOf(const node::v1::ProgramPlaces& places) const {

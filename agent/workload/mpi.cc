@@ -147,7 +147,7 @@ Status MpiRank::begin(const std::vector<std::string>& environment, const std::st
                  key = startKey(places.places(rank_.rank).address())] {
       auto command = store.get(key, kForever);
       const std::lock_guard lock(asked->mutex);
-      if (command.ok()) asked->command = std::move(*command);
+      asked->command = std::move(command);
     }).detach();
     return {};
   }
@@ -195,7 +195,7 @@ Status MpiRank::start(std::vector<std::string> words) {
   return {};
 }
 
-void MpiRank::passRequests() {
+Status MpiRank::passRequests() {
   for (const fs::path& path : listFolder(folder_)) {
     if (path.extension() != ".asked") continue;
     const auto text = readFile(path, 1 << 20);
@@ -203,32 +203,31 @@ void MpiRank::passRequests() {
     fs::remove(path, ignored);
     const std::size_t line = text.ok() ? text->find('\n') : std::string::npos;
     if (line != std::string::npos)
-      (void)store_.set(startKey(text->substr(0, line)), text->substr(line + 1));
+      LOCKSTEP_TRY(store_.set(startKey(text->substr(0, line)), text->substr(line + 1)));
   }
+  return {};
 }
 
 Status MpiRank::pump(const std::function<void(std::string_view)>& onOutput) {
   if (awaits_) {
-    std::string command;
+    std::optional<Result<std::string>> command;
     {
       const std::lock_guard lock(asked_->mutex);
       command.swap(asked_->command);
     }
-    if (!command.empty()) {
+    if (command) {
       awaits_ = false;
-      LOCKSTEP_TRY(start({"sh", "-c", command}));
+      LOCKSTEP_TRY(command->status());
+      LOCKSTEP_TRY(start({"sh", "-c", **command}));
     }
   }
   if (!starter_) return {};
-  if (rank_.rank == 0) passRequests();
+  if (rank_.rank == 0) LOCKSTEP_TRY(passRequests());
   if (starter_->wait(0, onOutput)) return {};
   const int status = starter_->status();
   starter_.reset();
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  Error error =
-      WIFEXITED(status)
-          ? makeError(Code::kAborted, "{} exited with code {}", starterName_, WEXITSTATUS(status))
-          : makeError(Code::kAborted, "{} was killed by signal {}", starterName_, WTERMSIG(status));
+  Error error = makeError(Code::kAborted, "{} {}", starterName_, endText(status));
   error.field = "workload.command";
   error.next = "see the run's log for what it said";
   return error;

@@ -49,7 +49,7 @@ class MpiRank {
   Status share(const std::string& folder);
   Status writeScripts() const;
   Status start(std::vector<std::string> words);
-  void passRequests();
+  Status passRequests();
   std::string file(const char* kind) const;
   std::string hostsText() const;
 
@@ -64,7 +64,7 @@ class MpiRank {
   bool awaits_ = false;  // a daemon that mpirun has not asked for
   struct Asked {
     std::mutex mutex;
-    std::string command;  // mutex; of the daemon
+    std::optional<Result<std::string>> command;  // mutex; of the daemon
   };
   const std::shared_ptr<Asked> asked_ = std::make_shared<Asked>();
 };

@@ -16,6 +16,8 @@
 
 #include "engine/base/unique_fd.h"
 
+extern char** environ;
+
 namespace lockstep::agent {
 namespace {
 
@@ -120,6 +122,17 @@ Result<std::string> findProgram(const std::string& name, const std::string& path
   error.why = message("it was looked for in {}", path);
   error.next = "install it there, give its whole path, or set workload.python";
   return error;
+}
+
+Message endText(int status) {
+  if (WIFEXITED(status)) return message("exited with code {}", WEXITSTATUS(status));
+  return message("was killed by signal {}", WTERMSIG(status));
+}
+
+std::vector<std::string> inheritedEnvironment() {
+  std::vector<std::string> out;
+  for (char** at = environ; *at != nullptr; ++at) out.emplace_back(*at);
+  return out;
 }
 
 Result<Program> Program::start(const Options& options) {

@@ -20,6 +20,11 @@ namespace lockstep::agent {
 Result<std::string> findProgram(const std::string& name, const std::string& path,
                                 const std::string& folder);
 
+// Describes an end, as from waitpid: "exited with code 3", "was killed by signal 9".
+Message endText(int status);
+// The variables of this process, "NAME=value".
+std::vector<std::string> inheritedEnvironment();
+
 class Program {
  public:
   struct Options {

@@ -20,8 +20,6 @@
 #include "engine/base/hash.h"
 #include "engine/base/list_folder.h"
 
-extern char** environ;
-
 namespace lockstep::agent {
 namespace {
 
@@ -50,11 +48,6 @@ Result<UniqueFd> hold(const SetupFolder& folder, int operation) {
     }
     if (isAt(file.get(), folder.lock())) return file;
   }
-}
-
-Message endText(int status) {
-  if (WIFEXITED(status)) return message("exited with code {}", WEXITSTATUS(status));
-  return message("was killed by signal {}", WTERMSIG(status));
 }
 
 // One command, to its end.
@@ -192,10 +185,8 @@ Status runSetup(const spec::v1::WorkloadSpec& workload, const SetupFolder& folde
   for (const fs::path& left : listFolder(folder.path))
     if (left != folder.lock()) fs::remove_all(left, ignored);
   LOCKSTEP_TRY(writeCode(commands.codeFile, folder.code()));
-  std::vector<std::string> inherited;
-  for (char** at = environ; *at != nullptr; ++at) inherited.emplace_back(*at);
   const std::vector<std::string> environment =
-      setupEnvironment(workload, commands.secrets, folder.code(), inherited);
+      setupEnvironment(workload, commands.secrets, folder.code(), inheritedEnvironment());
   {
     BoundedFile log(folder.log(), kLogBytes);
     const auto tell = [&](std::string_view bytes) {

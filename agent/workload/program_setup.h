@@ -16,10 +16,9 @@ struct SetupFolder {
   std::string path;
   std::string code() const { return path + "/code"; }
   std::string log() const { return path + "/log"; }  // what the commands have printed
-  std::string done() const {
-    return path + "/done";
-  }  // there once all commands have succeeded:
-     // the run they ran for; its time: last use
+  // Exists once all commands have succeeded. Holds the run that they ran for; its time is the last
+  // use.
+  std::string done() const { return path + "/done"; }
   std::string lock() const { return path + "/lock"; }
   bool isDone() const;
 };
@@ -33,8 +32,6 @@ Result<UniqueFd> holdSetup(const SetupFolder& folder, bool alone);
 // Likewise alone, without waiting; kUnavailable if somebody holds it.
 Result<UniqueFd> tryHoldSetup(const SetupFolder& folder);
 
-// Runs the commands in the code, one after the other. `folder` is held alone. What an unfinished
-// call has left is removed first.
 struct SetupCommands {
   std::string run;       // that is being launched
   std::string codeFile;  // spec.v1.CodeFiles
@@ -42,8 +39,9 @@ struct SetupCommands {
   std::function<void(int index, const std::string& command)> onCommand;  // index from 1
   std::function<void(std::string_view bytes)> onOutput;
 };
-// Errors: of a command, kFailedPrecondition with its last lines and field workload.setup[…]; those
-// of writeCode().
+// Runs the commands in the code, one after the other. `folder` is held alone. What an unfinished
+// call has left is removed first. Errors: of a command, kFailedPrecondition with its last lines and
+// field workload.setup[…]; those of writeCode().
 Status runSetup(const spec::v1::WorkloadSpec& workload, const SetupFolder& folder,
                 const SetupCommands& commands);
 

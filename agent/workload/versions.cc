@@ -68,11 +68,9 @@ std::string pythonOf(const spec::v1::WorkloadSpec& workload, const std::string& 
 
 std::map<std::string, std::string> pythonVersions(const spec::v1::WorkloadSpec& workload,
                                                   const std::string& folder) {
-  std::vector<std::string> inherited;
-  for (char** at = environ; *at != nullptr; ++at) inherited.emplace_back(*at);
   Program::Options options;
   options.folder = folder;
-  options.environment = pythonEnvironment(workload, folder, inherited);
+  options.environment = pythonEnvironment(workload, folder, inheritedEnvironment());
   options.path = pythonOf(workload, folder, valueIn(options.environment, "PATH"));
   if (options.path.empty()) return {};
   options.words = {options.path, "-c", kScript};

@@ -117,7 +117,8 @@ std::vector<Estimator::Probe> Estimator::probesFor(const std::vector<Choice>& ch
 
 void Estimator::plan(const Probe& probe) {
   std::optional<Costs> costs;
-  if (repeated_ > kFewLayers + 1) {
+  // Few layers stand for all of a row, unless some of them are frozen.
+  if (repeated_ > kFewLayers + 1 && request_.spec->training().freeze().empty()) {
     costs = planned(probe, kFewLayers);
     const std::optional<Costs> more = planned(probe, kFewLayers + 1);
     if (costs && more) {

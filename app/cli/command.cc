@@ -246,4 +246,13 @@ void report(const Error& error, bool json) {
     put(stderr, "error: " + error.text() + "\n");
 }
 
+std::vector<std::string> splitList(const std::string& text) {
+  std::vector<std::string> out;
+  for (std::size_t from = 0, end = 0; end < text.size() || out.empty(); from = end + 1) {
+    end = std::min(text.find(',', from), text.size());
+    out.push_back(text.substr(from, end - from));
+  }
+  return out;
+}
+
 }  // namespace lockstep::app::cli

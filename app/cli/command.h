@@ -84,6 +84,9 @@ std::string stateText(const RunRow& row);
 // Prints a table, or one line {"event":"run",…} per run.
 void printRuns(const std::vector<RunRow>& rows, bool json);
 
+// "a,b" → a, b; an empty text has one empty part.
+std::vector<std::string> splitList(const std::string& text);
+
 // Prints "error: …" to stderr, or an error line with --json.
 void report(const Error& error, bool json);
 

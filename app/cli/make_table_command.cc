@@ -5,19 +5,6 @@
 #include "app/tables/table_files.h"
 
 namespace lockstep::app::cli {
-namespace {
-
-std::vector<std::string> listOf(const std::string& text) {
-  std::vector<std::string> out;
-  for (std::size_t from = 0; from < text.size();) {
-    const std::size_t end = std::min(text.find(',', from), text.size());
-    out.push_back(text.substr(from, end - from));
-    from = end + 1;
-  }
-  return out;
-}
-
-}  // namespace
 
 int makeTableCommand(const Globals&, const Arguments& arguments) {
   watchInterrupts();
@@ -26,7 +13,7 @@ int makeTableCommand(const Globals&, const Arguments& arguments) {
   const auto made = [&]() -> Result<TableMade> {
     if (to.empty()) return invalidArgument("--to is missing; expected the CSV file to write");
     TableChoice choice;
-    choice.columns = listOf(arguments.text("columns", ""));
+    if (arguments.has("columns")) choice.columns = splitList(arguments.text("columns"));
     choice.python = arguments.text("python", choice.python);
     const Progress progress = [before = interrupts()](std::int64_t, std::int64_t) {
       return interrupts() == before;

@@ -1,4 +1,5 @@
 // checkpoint, exclude, rebalance, restart, profile: what a run that goes on is asked for.
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 
@@ -64,18 +65,18 @@ int askCommand(const Globals& globals, const Arguments& arguments, const RunRequ
   return exitCodeFor(asked, json);
 }
 
-// "3,1".
-Result<std::vector<double>> sharesOf(const std::string& text) {
+// "3,1"; none were given: empty.
+Result<std::vector<double>> sharesOf(const Arguments& arguments) {
   std::vector<double> out;
-  for (std::size_t from = 0; from < text.size();) {
-    const std::size_t comma = std::min(text.find(',', from), text.size());
-    const std::string part = text.substr(from, comma - from);
-    char* end = nullptr;
-    const double share = std::strtod(part.c_str(), &end);
-    if (part.empty() || *end != '\0' || !std::isfinite(share) || share <= 0)
+  if (!arguments.has("shares")) return out;
+  const std::string text = arguments.text("shares");
+  for (const std::string& part : splitList(text)) {
+    double share = 0;
+    const char* end = part.data() + part.size();
+    const auto [at, error] = std::from_chars(part.data(), end, share);
+    if (error != std::errc() || at != end || !std::isfinite(share) || share <= 0)
       return invalidArgument("--shares {}: numbers above 0 were expected, as in 3,1", text);
     out.push_back(share);
-    from = comma + 1;
   }
   return out;
 }
@@ -86,7 +87,7 @@ Result<Rebalance> proposalOf(const History& history, const RunRow& row,
                              const Arguments& arguments) {
   LOCKSTEP_ASSIGN(const std::int64_t last,
                   arguments.integer("last", kRebalanceSteps, 5, kMostSteps));
-  LOCKSTEP_ASSIGN(const std::vector<double> asked, sharesOf(arguments.text("shares")));
+  LOCKSTEP_ASSIGN(const std::vector<double> asked, sharesOf(arguments));
   LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(row.run));
   LOCKSTEP_ASSIGN(const auto store, history.openRun(row.run));
   const std::int64_t window = std::max(last, kRebalanceWindow);

@@ -169,7 +169,7 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
   RunObserver observer = [&](const RunUpdate& update) {
     if (!update.preview) report.update(update);  // lines come in their order
     if (update.artifacts) tellFiles(*update.artifacts, report, filesTold);
-    fetching = update.artifacts && !update.artifacts->over();
+    if (update.artifacts) fetching = !update.artifacts->over();
     alerts.take(update);
     if (update.preview) return;
     if (update.row) row = *update.row;

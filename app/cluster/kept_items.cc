@@ -70,8 +70,7 @@ class KnownRuns {
     const auto row = history_->row(run);
     if (!row.ok() || !isFinal(row->phase) || lacksModel(*row)) return false;
     const auto store = history_->openRun(run);
-    return row->startedNs == 0 || !store.ok() ||
-           (*store)->about(kAboutArtifacts) != kArtifactsWanted;
+    return row->startedNs == 0 || !store.ok() || !lacksFiles(**store);
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 
@@ -299,6 +300,12 @@ std::vector<std::int64_t> RunStore::eventSteps() const {
   std::vector<std::int64_t> out;
   while (rows.step()) out.push_back(rows.integer(0));
   return out;
+}
+
+bool lacksFiles(const RunStore& store) {
+  const std::string text = store.about(kAboutArtifacts);
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  return text == kArtifactsWanted || (json.is_object() && json.value("missing", false));
 }
 
 }  // namespace lockstep::app

@@ -22,6 +22,7 @@ struct Artifacts {
   std::string folder;
   std::int64_t files = 0, bytes = 0;
   std::vector<Message> problems;  // what is not here, and why
+  bool missing = false;           // a node did not answer, or a file could not be fetched
 };
 
 // What has come of fetching them, since the update before.

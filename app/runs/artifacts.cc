@@ -58,9 +58,16 @@ class Log {
     told_ = now;
     if (observer_.onBytes) observer_.onBytes(done_, total_);
   }
+  // Of very many the first.
   void problem(Message what) {
+    constexpr std::size_t kMost = 1000;
     const std::lock_guard lock(mutex_);
-    out_.problems.push_back(std::move(what));
+    if (out_.problems.size() < kMost) out_.problems.push_back(std::move(what));
+  }
+  // Likewise, of something that the node may still have.
+  void missing(Message what) {
+    problem(std::move(what));
+    out_.missing = true;
   }
   void fetched(ArtifactFile file) {
     const std::lock_guard lock(mutex_);
@@ -108,12 +115,13 @@ class NodeFiles {
     if (listed.ok()) listed = readList(timeout);
     if (listed.ok() || stop.stop_requested()) return;
     listed_.clear();
-    log_.problem(withNode(timeout.ended() ? silent(kNotListed) : listed.error()));
+    log_.missing(withNode(timeout.ended() ? silent(kNotListed) : listed.error()));
   }
 
   // Into the folder, which is the node's own; `part` is for the file that is being written.
   void fetch(int folder, int partFolder, const std::string& part, const std::stop_token& stop) {
-    for (const Listed& file : listed_) {
+    for (std::size_t at = 0; at < listed_.size(); ++at) {
+      const Listed& file = listed_[at];
       if (stop.stop_requested()) return;
       IdleTimeout timeout(stop, kSilence);
       auto sha256 = fetchFile(file, folder, partFolder, part, timeout);
@@ -124,8 +132,11 @@ class NodeFiles {
       unlinkat(partFolder, part.c_str(), 0);
       if (stop.stop_requested()) return;
       Error error = timeout.ended() ? silent(kNotFetched) : sha256.error();
-      log_.problem(message("{}: {}", validUtf8(file.path), withNode(error)));
-      if (timeout.ended() || error.code == Code::kResourceExhausted) return;  // nor are the others
+      log_.missing(message("{}: {}", validUtf8(file.path), withNode(error)));
+      if (!timeout.ended() && error.code != Code::kResourceExhausted) continue;
+      if (const std::size_t more = listed_.size() - at - 1; more > 0)
+        log_.missing(message("{} more files of node {} were not fetched", more, node_.name));
+      return;
     }
   }
 
@@ -150,10 +161,12 @@ class NodeFiles {
     grpc::ClientContext context;
     const CancelOnStop cancel(context, timeout.stop());
     const auto reader = stub_->ListArtifacts(&context, {});
+    std::size_t told = 0;
     for (node::v1::ListArtifactsReply reply; reader->Read(&reply);) {
       timeout.moved();
+      told += static_cast<std::size_t>(reply.files_size());
       for (const node::v1::Artifact& file : reply.files()) note(file);
-      if (listed_.size() > kMostFiles)
+      if (told > kMostFiles)
         return makeError(Code::kResourceExhausted, "the node lists more than {} files", kMostFiles);
     }
     return rpcStatus(reader->Finish(), kNotListed, node_.name);
@@ -283,8 +296,8 @@ Error tooLarge(const AllFiles& nodes, std::int64_t total, std::int64_t most) {
   std::vector<Large> all;
   for (const auto& node : nodes)
     for (const Listed& file : node->listed())
-      all.push_back({file.bytes, fmt::format("{} on {} has {}", validUtf8(file.path), node->node(),
-                                             file.bytes)});
+      all.push_back({file.bytes, fmt::format("{} on {} has {} bytes", validUtf8(file.path),
+                                             node->node(), file.bytes)});
   std::sort(all.begin(), all.end(),
             [](const Large& a, const Large& b) { return a.bytes > b.bytes; });
   all.resize(std::min(all.size(), kShown));
@@ -339,7 +352,7 @@ Status fetchAll(AllFiles& nodes, const std::string& run, const Home& home,
     if (target.ok())
       node.fetch(target->get(), own.get(), fmt::format(".part-{}", at), stop);
     else
-      log.problem(target.error().message());
+      log.missing(target.error().message());
   });
   if (stop.stop_requested()) return makeError(Code::kCancelled, "the fetching was cancelled");
   return writeSums(home.runFolder(run), log.files());
@@ -401,7 +414,8 @@ Status noteArtifacts(RunStore& store, const Artifacts& artifacts) {
   const nlohmann::json json = {{"folder", artifacts.folder},
                                {"files", artifacts.files},
                                {"bytes", artifacts.bytes},
-                               {"problems", problems}};
+                               {"problems", problems},
+                               {"missing", artifacts.missing}};
   return store.setAbout(
       {{kAboutArtifacts, json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}});
 }
@@ -431,7 +445,7 @@ Result<Artifacts> fetchWanted(const std::string& run, const History& history, Ru
   if (fetched.ok())
     noted = *fetched;
   else
-    noted.problems.push_back(fetched.error().message());
+    noted = {.problems = {fetched.error().message()}, .missing = true};
   if (Status kept = noteArtifacts(store, noted); !kept.ok() && fetched.ok()) return kept.error();
   return fetched;
 }

@@ -71,10 +71,6 @@ bool isOver(const Participant& coordinator, const std::string& run) {
   return found.ok() ? specs::isFinal(found->state()) : found.error().code == Code::kNotFound;
 }
 
-}  // namespace
-
-namespace {
-
 // What agents have to be able to do for the run.
 std::vector<std::string_view> featuresOf(const spec::v1::RunSpec& spec) {
   const spec::v1::WorkloadSpec& workload = spec.workload();

@@ -285,9 +285,11 @@ Status LaunchWork::setUpAll(const std::string& run, const SecretVariables& secre
                             const std::stop_token& stop) {
   if (request_.spec->workload().setup().empty()) return {};
   StageProgress awaiting(Stage::kSettingUp, namesOf(participants_), progress);
-  const auto tell = [&](const SetupOutput& output) {
+  const auto tell = [&](SetupOutput output) {
     awaiting.runs(output.node, output.command);
-    if (output.lines.empty() && output.dropped == 0) return;
+    if (output.dropped > 0)
+      output.lines.insert(output.lines.begin(), fmt::format("… {} lines dropped", output.dropped));
+    if (output.lines.empty()) return;
     noteSetup(output);
     tellSetup(output);
   };

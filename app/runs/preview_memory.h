@@ -15,8 +15,8 @@ using Replan = std::function<Result<Preview>(const std::shared_ptr<const spec::v
 
 // Returns kResourceExhausted; none where all ranks fit or their memory is unknown.
 std::optional<Error> misfitOf(const Preview& preview, const std::vector<HostFacts>& hosts);
-// Adds to a misfit up to three remedies with which the run was planned and fits, the fastest first:
-// of what people do about one, the least change first, those that are found in eight plans.
+// Adds up to three remedies with which the run was planned and fits, the fastest first. Candidates
+// are tried from the smallest change on, in at most eight plans.
 Error withRelief(Error misfit, const Preview& preview, const spec::v1::RunSpec& spec,
                  const std::vector<HostFacts>& hosts, const Replan& replan);
 

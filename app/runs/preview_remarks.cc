@@ -125,13 +125,12 @@ void remarkOnPrices(Preview& preview) {
     }
     for (const auto& [axis, link] : preview.cluster.links)
       preview.remarks.push_back(
-          message("communication along axis {} is priced at {} of a rank in each direction", axis,
+          message("communication along axis {} is priced at {} per rank and direction", axis,
                   perSecond(link.bytesPerSecond)));
     if (devices.size() > 1 && preview.cluster.links.empty())
-      preview.remarks.push_back(
-          message("communication is priced at {} of a rank in each direction{}",
-                  perSecond(preview.cluster.link.bytesPerSecond),
-                  preview.cluster.hosts.size() < 2 ? "" : " between hosts"));
+      preview.remarks.push_back(message("communication is priced at {} per rank and direction{}",
+                                        perSecond(preview.cluster.link.bytesPerSecond),
+                                        preview.cluster.hosts.size() < 2 ? "" : " between hosts"));
   }
 }
 

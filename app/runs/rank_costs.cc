@@ -243,7 +243,7 @@ PlanFacts planFactsOf(const RunDocuments& documents, const RunStore& store) {
   PlanFacts out{plan::BatchShares(*plan), 1, plan->isAsynchronous()};
   std::map<int, run::v1::Recovering> divisions;  // by generation
   for (const RunBatch::Fact& fact : store.facts()) {
-    if (fact.key != "recovering" && fact.key != "divided") continue;
+    if (!fact.key.starts_with("recovering") && !fact.key.starts_with("divided")) continue;
     run::v1::Record record;
     const std::size_t node = fact.text.find('\n');
     if (node != std::string::npos &&
@@ -265,7 +265,7 @@ void divideAnew(PlanFacts& plan, std::vector<double> samples, std::int64_t after
 bool regrouped(const RunStore& store) {
   const std::vector<RunBatch::Fact> facts = store.facts();
   return std::any_of(facts.begin(), facts.end(),
-                     [](const RunBatch::Fact& fact) { return fact.key == "recovering"; });
+                     [](const RunBatch::Fact& fact) { return fact.key.starts_with("recovering"); });
 }
 
 MeanOf storedMeans(const RunStore& store, const StepTimes& times) {

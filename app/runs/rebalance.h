@@ -35,15 +35,14 @@ struct Rebalance {
   bool changes() const;          // any rank's samples
 };
 
-// How many steps are counted, and among how many of the newest: those of several ranks do not come
-// together.
+// The steps by which speeds are told: so many of the last ones that all ranks reported, which are
+// searched among so many of the newest.
 inline constexpr std::int64_t kRebalanceSteps = 50, kRebalanceWindow = 5000;
 
-// Proposes the shares, by the last steps that all ranks have reported, or says what a step would
+// Proposes the shares by the `last` steps that all ranks have reported, or says what a step would
 // take with those `asked` for, in any unit. `nodes` are of the ranks; shorter if some are not
-// known. Errors: kFailedPrecondition where the run's
-// batch cannot be divided otherwise, or too few steps were measured; kInvalidArgument for shares
-// that it cannot have.
+// known. Errors: kFailedPrecondition where the run's batch cannot be divided otherwise, or too few
+// steps were measured; kInvalidArgument for shares that it cannot have.
 Result<Rebalance> rebalanceOf(const StepTimes& times, int world, std::span<const std::string> nodes,
                               const PlanFacts& plan, std::int64_t last,
                               const std::vector<double>& asked = {});

@@ -186,6 +186,7 @@ void Recorder::State::fetchFiles(const History& history, const RunRow& row,
     tell({.bytesDone = done, .bytesTotal = total});
   };
   observer.onFile = [&](const ArtifactFile& file) { tell({.files = {file}}); };
+  tell({});  // it begins: nodes list their files first
   const auto fetched = fetchWanted(run, history, **store, nodes, home, observer, stop);
   ArtifactsUpdate last;
   if (fetched.ok())

@@ -273,9 +273,9 @@ void RunAggregator::setMembers(const std::string& name, const run::v1::Record& r
     restart.nodes.assign(recovering.nodes().begin(), recovering.nodes().end());
     restart.world = row_.world = recovering.world();
     if (isLeftOut(errorNode_)) row_.error = {};
-    noteFact("recovering", name, record);
+    noteFact(fmt::format("recovering/{}", restart.generation), name, record);
   } else if (recovering.samples_size() > 0) {
-    noteFact("divided", name, record);
+    noteFact(fmt::format("divided/{}", restart.generation), name, record);
   } else {
     return;
   }

@@ -30,7 +30,7 @@ Message whyNotBelow(std::string_view path) {
   const std::vector<std::string_view> parts = partsOf(path);
   for (const std::string_view part : parts)
     if (part.empty() || part == "." || part == ".." || part.find('\0') != part.npos)
-      return "its path is absolute, or has a part that is empty, . or ..";
+      return "its path is absolute, or has a part that is empty, . or .., or a zero byte";
   if (path.size() >= PATH_MAX || parts.size() > kMostParts) return "its path is too long";
   return {};
 }

@@ -19,7 +19,13 @@ constexpr std::size_t kShownCell = 40, kShownColumns = 20;
 
 // A tab if the first row has one, else a comma; in CSV a semicolon if it has no comma.
 char separatorOf(const TableFile& file, std::string_view first) {
-  const auto has = [&](char c) { return first.find(c) != std::string_view::npos; };
+  std::string unquoted;
+  bool isQuoted = false;
+  for (const char c : first) {
+    if (file.csv && c == '"') isQuoted = !isQuoted;
+    if (!isQuoted) unquoted += c;
+  }
+  const auto has = [&](char c) { return unquoted.find(c) != std::string::npos; };
   if (file.csv && file.csv->separator != '\0') return file.csv->separator;
   if (has('\t')) return '\t';
   return file.csv && !has(',') && has(';') ? ';' : ',';

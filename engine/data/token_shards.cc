@@ -93,13 +93,10 @@ bool takeLlmC(TokenShard& shard, std::string_view head) {
 // What the beginning of a file of this size tells.
 Status describe(TokenShard& shard, std::string_view head, std::int64_t bytes,
                 const TokenFiles& files) {
-  if ((numberAt<std::uint32_t>(head, 0) & (kGzipReserved | 0xffffff)) == kGzip) {
-    Error error = dataLoss(shard.path, "it is compressed by gzip");
-    error.next = "unpack it: tokens are read at any place of a file";
-    return error;
-  }
-  if (packingOf(head.substr(0, kPackedHead)) == Packing::kZstd) {
-    Error error = dataLoss(shard.path, "it is compressed by zstd");
+  const bool isGzip = (numberAt<std::uint32_t>(head, 0) & (kGzipReserved | 0xffffff)) == kGzip;
+  if (isGzip || packingOf(head.substr(0, kPackedHead)) == Packing::kZstd) {
+    Error error = dataLoss(shard.path, isGzip ? message("it is compressed by gzip")
+                                              : message("it is compressed by zstd"));
     error.next = "unpack it: tokens are read at any place of a file";
     return error;
   }

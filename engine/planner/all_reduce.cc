@@ -27,9 +27,10 @@ bool isHierarchy(const std::vector<std::int64_t>& hosts) {
   return hosts.size() > 2 && hosts.back() > static_cast<std::int64_t>(hosts.size()) - 1;
 }
 
-// Ranks of a host that send to other hosts at once share its link: how much longer that takes.
-double sharing(int ranks, int mostOnAHost) {
-  const double n = ranks, most = mostOnAHost;
+// Ranks of a host that send to other hosts at once share its link. Returns how much longer that
+// takes where a host has at most so many of the ranks.
+double linkSharing(int ranks, int mostOfAHost) {
+  const double n = ranks, most = mostOfAHost;
   return ranks < 2 ? 1 : std::max(1.0, most * (n - most) / (n - 1));
 }
 
@@ -100,7 +101,7 @@ double collectiveSeconds(ir::Op op, int ranks, std::int64_t bytes,
   if (ranks < 2) return 0;
   // Of two ranks, or all at once, an all-reduce has two. Gloo sends to one rank after another.
   const double rounds = link.kind == "gloo" ? ranks : 2;
-  const double shared = sharing(ranks, mostOnAHost(ranks, hosts));
+  const double shared = linkSharing(ranks, mostOnAHost(ranks, hosts));
   return (op == ir::Op::kAllReduce ? rounds : rounds / 2) * link.latency / 2 +
          sentShare(op, ranks) * shared * static_cast<double>(bytes) / link.bytesPerSecond;
 }
@@ -114,7 +115,7 @@ double allReduceSeconds(ir::Algorithm how, int ranks, std::int64_t bytes,
   const double round = link.latency / 2;
   const double h = std::max(1.0, static_cast<double>(hosts.size()) - 1);
   const int most = mostOnAHost(ranks, hosts);
-  const double shared = sharing(ranks, most);
+  const double shared = linkSharing(ranks, most);
   switch (how) {
     case ir::Algorithm::kDirect:
       // Of a few bytes Gloo sends all to everybody at once.

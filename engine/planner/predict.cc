@@ -102,6 +102,7 @@ Prices::Prices(const plan::Plan& plan, const cluster::Cluster& cluster, const Co
 
 double Prices::collective(const plan::Step& step, const cluster::Link& link) const {
   const int ranks = plan_.mesh.axisSize(step.axis);
+  if (ranks < 2) return 0;
   if (const auto own = measured(cost_, costKind(link.kind, step), ranks); !own.empty())
     return interpolate(own, step.bytes);
   const auto algorithm = ir::algorithmFromName(ir::textAttr(step.attrs, "algorithm", "direct"));

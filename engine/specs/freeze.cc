@@ -1,11 +1,10 @@
 #include "engine/specs/freeze.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 
 #include "engine/models/model.h"
 #include "engine/specs/field.h"
+#include "engine/specs/node_names.h"
 #include "engine/specs/specs.h"
 
 namespace lockstep::specs {
@@ -13,10 +12,19 @@ namespace {
 
 constexpr std::size_t kShownNames = 20;
 
-// "block0.qkv.weight" is matched by itself, by "block0" and by "block*.qkv".
-bool matches(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0 ||
-         fnmatch((pattern + ".*").c_str(), name.c_str(), 0) == 0;
+// "block0.qkv.weight" is matched by itself, by "block0", by "block*.qkv" and by "block[0-3]".
+struct FrozenNames {
+  NamePattern whole, ofLayer;
+  bool matches(const std::string& name) const {
+    return whole.matches(name) || ofLayer.matches(name);
+  }
+};
+
+Result<FrozenNames> frozenNames(const std::string& text) {
+  FrozenNames out;
+  LOCKSTEP_ASSIGN(out.whole, NamePattern::parse(text));
+  LOCKSTEP_ASSIGN(out.ofLayer, NamePattern::parse(text + ".*"));
+  return out;
 }
 
 std::string someOf(const std::vector<ir::Parameter>& parameters) {
@@ -29,10 +37,12 @@ std::string someOf(const std::vector<ir::Parameter>& parameters) {
 }  // namespace
 
 void markFrozen(const spec::v1::TrainingSpec& training, std::vector<ir::Parameter>& parameters) {
-  for (ir::Parameter& parameter : parameters)
-    parameter.frozen = std::ranges::any_of(training.freeze(), [&](const std::string& pattern) {
-      return matches(pattern, parameter.name);
-    });
+  for (const std::string& text : training.freeze()) {
+    const auto names = frozenNames(text);
+    if (!names.ok()) continue;  // see checkFreeze()
+    for (ir::Parameter& parameter : parameters)
+      parameter.frozen = parameter.frozen || names->matches(parameter.name);
+  }
 }
 
 Status checkFreeze(const spec::v1::RunSpec& run) {
@@ -42,15 +52,17 @@ Status checkFreeze(const spec::v1::RunSpec& run) {
   auto built = models::build(model, training.batch(), DType::kF32, models::Use::kTraining, 1);
   if (!built.ok()) return {};  // the plan says why
   std::vector<ir::Parameter>& parameters = built->parameters;
-  for (int i = 0; i < training.freeze_size(); ++i)
+  for (int i = 0; i < training.freeze_size(); ++i) {
+    const std::string path = fmt::format("training.freeze[{}]", i);
+    const auto names = frozenNames(training.freeze(i));
+    if (!names.ok()) return wrongField(path, names.error().what);
     if (std::ranges::none_of(parameters, [&](const ir::Parameter& parameter) {
-          return matches(training.freeze(i), parameter.name);
-        })) {
-      const std::string path = fmt::format("training.freeze[{}]", i);
-      return wrongField(path, message("\"{}\" is the name of no layer or parameter; expected one "
-                                      "of {}, or a pattern with *",
+          return names->matches(parameter.name);
+        }))
+      return wrongField(path, message("\"{}\" matches no parameter; expected one of {}, or a "
+                                      "pattern with *",
                                       training.freeze(i), someOf(parameters)));
-    }
+  }
   markFrozen(training, parameters);
   if (std::ranges::any_of(parameters, [](const auto& one) { return !one.frozen; })) return {};
   return wrongField("training.freeze",

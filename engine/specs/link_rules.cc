@@ -105,9 +105,7 @@ std::vector<bool> LinkRules::applied() const {
   for (int entry = 0; entry < std::ssize(entries_); ++entry) {
     const NumberSet& tos = to(entry).nodes;
     from(entry).nodes.forEach([&](std::size_t node) {
-      NumberSet left = tos;
-      left.remove(taken[node]);
-      if (left.empty()) return;
+      if (tos.isWithin(taken[node])) return;
       out[static_cast<std::size_t>(entry)] = true;
       taken[node].add(tos);
     });

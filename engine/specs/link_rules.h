@@ -22,7 +22,8 @@ class LinkRules {
 
   // Returns the class of a node: nodes that no `from` and no `to` tells apart are of one.
   std::size_t classOf(const std::string& node) const { return classOf_[numbers_.at(node)]; }
-  // Returns the entry of two different nodes of two classes, or of one, from one to the other.
+  // Returns the entry that applies from a node of class `from` to another node of class `to`; the
+  // classes may be equal.
   int between(std::size_t from, std::size_t to) const;
   // Returns the entry of the devices in a node.
   int inside(const std::string& node) const { return insideOf_[numbers_.at(node)]; }

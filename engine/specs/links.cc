@@ -136,9 +136,10 @@ class AxisLinks {
     for (const Group& group : groups)
       for (const auto& [node, members] : group)
         if (group.size() > 1) ++crossing[node];
+    const bool isOfMessages = cluster_.mesh.stages() > 1 && axis == cluster_.mesh.messageAxis();
     Link out{cluster_.link.kind, 0, std::numeric_limits<double>::infinity()};
     for (const Group& group : groups) {
-      const Link link = ofGroup(group, crossing);
+      const Link link = ofGroup(group, crossing, isOfMessages);
       out.latency = std::max(out.latency, link.latency);
       out.bytesPerSecond = std::min(out.bytesPerSecond, link.bytesPerSecond);
     }
@@ -171,8 +172,8 @@ class AxisLinks {
     return cluster::assumedLinkInside(cluster_.link.kind, device.figures).bytesPerSecond;
   }
 
-  // What an entry says, in the place of what is assumed. What is sent by the processor is bound by
-  // it, however fast the link.
+  // What an entry says, in the place of what is assumed. Without NCCL the processor copies
+  // the data, so a faster link does not help.
   Link with(Link assumed, const LinkSpec& entry, double bytesPerSecond) const {
     const bool isBound = assumed.kind != "nccl";
     if (const double latency = entry.latency_us() * 1e-6; latency > 0)
@@ -190,7 +191,9 @@ class AxisLinks {
     return with(assumed, spec_.links(entry), bandwidthOf(spec_.links(entry)));
   }
 
-  Link ofGroup(const Group& group, const std::map<std::string, int>& crossing) const {
+  // A message is sent by one rank, over its own adapter; a ring uses those of all its ranks.
+  Link ofGroup(const Group& group, const std::map<std::string, int>& crossing,
+               bool isOfMessages) const {
     Link out{cluster_.link.kind, 0, std::numeric_limits<double>::infinity()};
     const auto limit = [&](const Link& link) {
       out.latency = std::max(out.latency, link.latency);
@@ -210,6 +213,7 @@ class AxisLinks {
         sharing = std::max(sharing, found->second);
     }
     if (group.size() == 1) return out;
+    if (isOfMessages) members = 1;
     Link assumed = cluster::assumedLink(out.kind, hosts.size() > 1);
     if (out.kind == "nccl" && hosts.size() > 1)
       assumed.bytesPerSecond *= members;  // an adapter each

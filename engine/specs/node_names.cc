@@ -226,6 +226,7 @@ Result<std::string> withoutText(std::string_view text, std::size_t index) {
   }
   const std::string numbers = fmt::format("{}", fmt::join(left, ","));
   const std::string &begin = ranged.parts()[0].text, &rest = ranged.parts()[1].text;
+  if (count == 0) return invalidArgument("{} stands for one name", text);
   if (count == 1) return begin + numbers + rest;
   return fmt::format("{}[{}]{}", begin, numbers, rest);
 }

@@ -48,7 +48,7 @@ Result<std::vector<std::string>> expandRanges(std::string_view text);
 
 // Returns the text that stands for the same texts but the one at `index`: "n[1-3,5-8]" of "n[1-8]"
 // and 3. A text without ranges stands for one and stays. Errors: those of RangedText;
-// kInvalidArgument for several ranges, which no one text is left of.
+// kInvalidArgument for several ranges, which no one text is left of, and for a range of one name.
 Result<std::string> withoutText(std::string_view text, std::size_t index);
 
 // A pattern of names, which may have ranges too.

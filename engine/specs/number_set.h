@@ -15,7 +15,6 @@ class NumberSet {
   explicit NumberSet(std::size_t size) : words_((size + kBits - 1) / kBits) {}
 
   void insert(std::size_t number) { words_[number / kBits] |= bit(number); }
-  void erase(std::size_t number) { words_[number / kBits] &= ~bit(number); }
   bool contains(std::size_t number) const { return (words_[number / kBits] & bit(number)) != 0; }
   bool empty() const {
     return std::ranges::all_of(words_, [](std::uint64_t word) { return word == 0; });
@@ -31,8 +30,10 @@ class NumberSet {
   void add(const NumberSet& other) {
     for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
   }
-  void remove(const NumberSet& other) {
-    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= ~other.words_[i];
+  bool isWithin(const NumberSet& other) const {
+    for (std::size_t i = 0; i < words_.size(); ++i)
+      if ((words_[i] & ~other.words_[i]) != 0) return false;
+    return true;
   }
   // Returns the least number that is in both.
   std::optional<std::size_t> firstCommon(const NumberSet& other) const {

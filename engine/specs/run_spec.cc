@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 #include "engine/cluster/cuts.h"
@@ -200,9 +201,9 @@ Status checkClasses(const spec::v1::CsvSpec& csv, const spec::v1::ModelSpec& mod
   if (model.loss() == "mse")
     return wrongField(path, "the labels of loss mse are numbers; expected it left out",
                       {{{path, ""}}});
+  std::set<std::string_view> known;
   for (int i = 0; i < csv.classes_size(); ++i)
-    if (std::find(csv.classes().begin(), csv.classes().begin() + i, csv.classes(i)) !=
-        csv.classes().begin() + i)
+    if (!known.insert(csv.classes(i)).second)
       return wrongField(fmt::format("{}[{}]", path, i),
                         message("\"{}\" is listed twice", csv.classes(i)));
   if (model.classes() == 0 || csv.classes_size() == model.classes()) return {};

@@ -21,7 +21,11 @@ BATCH = 1 << 16  # rows
 
 
 class Wrong(Exception):
-    pass
+    column = True  # another choice of columns may help
+
+
+class NoRows(Wrong):
+    column = False
 
 
 def is_number(kind):
@@ -56,8 +60,6 @@ def plain(name, values):
 def of_lists(name, values):
     if not is_number(values.type.value_type):
         raise Wrong(f'column "{name}" is of lists of {values.type.value_type}; those of numbers are taken')
-    if len(values) == 0:
-        raise Wrong(f'column "{name}" is of lists, and there are none')
     lengths = pc.unique(pc.list_value_length(values)).to_pylist()
     if len(lengths) != 1 or lengths[0] is None:
         raise Wrong(f'column "{name}" has lists of different lengths')
@@ -89,7 +91,7 @@ def write(out, wanted, files, at):
             writer.write(made.cast(schema))
             rows += made.num_rows
     if writer is None:
-        raise Wrong("it has no rows")
+        raise NoRows("it has no rows")
     writer.close()
     print(json.dumps({"rows": rows, "columns": schema.names}))
 
@@ -100,7 +102,7 @@ def main():
     try:
         write(out, json.loads(wanted), files, at)
     except Wrong as why:
-        print(json.dumps({"error": str(why), "column": True, **at}))
+        print(json.dumps({"error": str(why), "column": why.column, **at}))
     except (pa.ArrowException, OSError) as why:
         print(json.dumps({"error": str(why), **at}))
 

@@ -1851,7 +1851,7 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1；在其节点连接之前，按 %2 计</translation>
         </message>
         <message>
-            <source>communication along axis %1 is priced at %2 of a rank in each direction</source>
+            <source>communication along axis %1 is priced at %2 per rank and direction</source>
             <translation>沿轴 %1 的通信按每个 rank 每个方向 %2 估价</translation>
         </message>
         <message>
@@ -5147,7 +5147,7 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>Gloo 使用了另一个连接</translation>
         </message>
         <message>
-            <source>communication is priced at %1 of a rank in each direction%2</source>
+            <source>communication is priced at %1 per rank and direction%2</source>
             <translation>rank 之间的通信按每个 rank 每个方向 %1 计价%2</translation>
         </message>
         <message>
@@ -9041,8 +9041,8 @@ its last lines:
             <translation>请重新压缩，最多用 zstd --long=27</translation>
         </message>
         <message>
-            <source>&quot;%1&quot; is the name of no layer or parameter; expected one of %2, or a pattern with *</source>
-            <translation>没有名为“%1”的层或参数；应为 %2 之一，或带 * 的模式</translation>
+            <source>&quot;%1&quot; matches no parameter; expected one of %2, or a pattern with *</source>
+            <translation>“%1”不匹配任何参数；应为 %2 之一，或带 * 的模式</translation>
         </message>
         <message>
             <source>training.freeze names all parameters; expected some to be left to train</source>
@@ -9135,14 +9135,6 @@ its last lines:
         <message>
             <source>the container cannot see the folder %1, whose path has a colon or a comma</source>
             <translation>容器无法看到文件夹 %1，其路径含有冒号或逗号</translation>
-        </message>
-        <message>
-            <source>%1 exited with code %2</source>
-            <translation>%1 以代码 %2 退出</translation>
-        </message>
-        <message>
-            <source>%1 was killed by signal %2</source>
-            <translation>%1 被信号 %2 终止</translation>
         </message>
         <message>
             <source>install Open MPI on all nodes, or add its folder to workload.env.PATH</source>
@@ -9249,12 +9241,20 @@ its last lines:
             <translation>无法取回程序的文件</translation>
         </message>
         <message>
-            <source>its path is absolute, or has a part that is empty, . or ..</source>
-            <translation>其路径是绝对路径，或其中有为空、. 或 .. 的部分</translation>
+            <source>its path is absolute, or has a part that is empty, . or .., or a zero byte</source>
+            <translation>其路径是绝对路径，或其中有为空、. 或 .. 的部分，或含有零字节</translation>
         </message>
         <message>
             <source>its path is too long</source>
             <translation>其路径过长</translation>
+        </message>
+        <message>
+            <source>%1 more files of node %2 were not fetched</source>
+            <translation>节点 %2 另有 %1 个文件未取回</translation>
+        </message>
+        <message>
+            <source>%1 stands for one name</source>
+            <translation>%1 只代表一个名称</translation>
         </message>
     </context>
     <context>
@@ -13640,15 +13640,15 @@ its last lines:
     <context>
         <name>lockstep::ui::RebalanceDialog</name>
         <message>
-            <source>Computing …</source>
+            <source>Computing…</source>
             <translation>正在计算…</translation>
         </message>
         <message>
-            <source>By steps %1 to %2 the batch is divided well: the ranks compute about equally long.</source>
+            <source>Steps %1 to %2 show a good division: all ranks compute for about the same time.</source>
             <translation>依据第 %1 至 %2 步，批次划分得当：各 rank 的计算时间大致相等。</translation>
         </message>
         <message>
-            <source>By steps %1 to %2 a step takes %3, and would take about %4.</source>
+            <source>Over steps %1 to %2 a step took %3. With this division it would take about %4.</source>
             <translation>依据第 %1 至 %2 步，每步耗时 %3，划分后约为 %4。</translation>
         </message>
         <message>
@@ -13656,7 +13656,7 @@ its last lines:
             <translation>按速度划分批次</translation>
         </message>
         <message>
-            <source>Ranks that compute a sample faster get more of the batch. The run takes a checkpoint and continues from it so.</source>
+            <source>Ranks that compute a sample faster get more of the batch. The run saves a checkpoint and continues from it with this division.</source>
             <translation>计算样本较快的 rank 分得批次中较多的样本。该运行会先保存检查点，然后按此划分继续。</translation>
         </message>
         <message>
@@ -13683,23 +13683,23 @@ its last lines:
             <translation>节点</translation>
         </message>
         <message>
-            <source>A sample</source>
-            <translation>每样本</translation>
+            <source>Time per sample</source>
+            <translation>每样本耗时</translation>
         </message>
         <message>
-            <source>Samples</source>
-            <translation>样本数</translation>
+            <source>Samples now</source>
+            <translation>当前样本数</translation>
         </message>
         <message>
-            <source>Computes</source>
+            <source>Compute time</source>
             <translation>计算时间</translation>
         </message>
         <message>
-            <source>Proposed</source>
+            <source>Proposed samples</source>
             <translation>建议样本数</translation>
         </message>
         <message>
-            <source>Would compute</source>
+            <source>Proposed compute time</source>
             <translation>建议的计算时间</translation>
         </message>
     </context>

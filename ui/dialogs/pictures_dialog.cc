@@ -35,7 +35,9 @@ PicturesDialog::PicturesDialog(QStringList globals, QWidget* parent)
                             "The folder has a folder of pictures for each class.")};
           },
           {}, std::move(globals), {}, parent) {
-  form_ = new QFormLayout;
+  fields_ = new QWidget(this);
+  form_ = new QFormLayout(fields_);
+  form_->setContentsMargins(0, 0, 0, 0);
   form_->setHorizontalSpacing(kSpaceL);
   form_->setVerticalSpacing(kSpaceS);
   form_->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
@@ -43,7 +45,7 @@ PicturesDialog::PicturesDialog(QStringList globals, QWidget* parent)
   addSize();
   to_ = addPath("picturesTo");
   classes_ = addPath("picturesClasses");
-  content()->insertLayout(0, form_);
+  content()->insertWidget(0, fields_);
   connectFields();
   write();
   retranslate();
@@ -74,7 +76,11 @@ void PicturesDialog::addSize() {
     (*box)->setObjectName(name);
     (*box)->setRange(1, kMostSide);
     (*box)->setValue(kUsualSide);
-    if (box == &width_) row->addWidget(makeLabel("picturesTimes", this));
+    if (box == &width_) {
+      auto* times = makeLabel("picturesTimes", this);
+      times->setText(QString::fromUtf8("×"));
+      row->addWidget(times);
+    }
     row->addWidget(*box);
   }
   grey_ = new QCheckBox(this);
@@ -125,7 +131,8 @@ QString PicturesDialog::written() const {
 }
 
 void PicturesDialog::write() {
-  if (!running()) setCommand(written());
+  setCommand(written());
+  tell({});
 }
 
 void PicturesDialog::accept() {
@@ -175,7 +182,7 @@ void PicturesDialog::retranslate() {
   sizeLabel_->setText(tr("Height and width"));
   height_->setAccessibleName(tr("Height"));
   width_->setAccessibleName(tr("Width"));
-  if (auto* times = findChild<QLabel*>("picturesTimes")) times->setText(QString::fromUtf8("×"));
+  fields_->setEnabled(!running());
   grey_->setText(tr("Grey"));
   skip_->setText(tr("Leave out damaged pictures"));
   CommandDialog::retranslate();

@@ -37,6 +37,7 @@ class PicturesDialog : public CommandDialog {
   void browseFolder();
   void browseFile(QLineEdit* edit, bool save);
 
+  QWidget* fields_ = nullptr;
   QFormLayout* form_ = nullptr;
   PathField folder_, to_, classes_;
   QLabel* sizeLabel_ = nullptr;

@@ -4,6 +4,7 @@
 #include <QPushButton>
 #include <QTableView>
 #include <QVBoxLayout>
+#include <memory>
 #include <utility>
 
 #include "ui/models/rebalance_model.h"
@@ -26,8 +27,8 @@ RebalanceDialog::RebalanceDialog(RunDocument& document, QWidget* parent)
   table_->setModel(model_);
   applyTableStyle(table_);
   table_->setSelectionMode(QAbstractItemView::NoSelection);
-  setColumns(table_, {60, 130, 100, 90, 100, 100, 130});
-  table_->setMinimumSize(740, 220);
+  setColumns(table_, {60, 120, 120, 110, 110, 130, 160});
+  table_->setMinimumSize(820, 220);
   command_ = makeLabel("rebalanceCommand", this, "muted");
   command_->setTextFormat(Qt::PlainText);
   command_->setTextInteractionFlags(Qt::TextSelectableByMouse);
@@ -49,10 +50,9 @@ RebalanceDialog::RebalanceDialog(RunDocument& document, QWidget* parent)
 }
 
 void RebalanceDialog::take(Result<app::Rebalance> answer) {
-  answer_ = std::make_unique<Result<app::Rebalance>>(std::move(answer));
+  answer_.emplace(std::move(answer));
   if (answer_->ok()) {
     model_->setRanks((*answer_)->ranks);
-    shares_ = (*answer_)->shares;
     acceptButton()->setEnabled((*answer_)->changes());
   }
   showOutcome();
@@ -61,14 +61,14 @@ void RebalanceDialog::take(Result<app::Rebalance> answer) {
 void RebalanceDialog::showOutcome() {
   QString text;
   if (!answer_)
-    text = tr("Computing …");
+    text = tr("Computing…");
   else if (!answer_->ok())
     text = messageText(answer_->error().message());
   else if (!(*answer_)->changes())
-    text = tr("By steps %1 to %2 the batch is divided well: the ranks compute about equally long.")
+    text = tr("Steps %1 to %2 show a good division: all ranks compute for about the same time.")
                .arg(formatCount((*answer_)->first), formatCount((*answer_)->last));
   else
-    text = tr("By steps %1 to %2 a step takes %3, and would take about %4.")
+    text = tr("Over steps %1 to %2 a step took %3. With this division it would take about %4.")
                .arg(formatCount((*answer_)->first), formatCount((*answer_)->last),
                     formatSeconds((*answer_)->stepSeconds),
                     formatSeconds((*answer_)->proposedSeconds));
@@ -77,8 +77,8 @@ void RebalanceDialog::showOutcome() {
 
 void RebalanceDialog::retranslate() {
   setHeading(tr("Divide the batch by speed"),
-             tr("Ranks that compute a sample faster get more of the batch. The run takes a "
-                "checkpoint and continues from it so."));
+             tr("Ranks that compute a sample faster get more of the batch. The run saves a "
+                "checkpoint and continues from it with this division."));
   setButtons(tr("Divide"), tr("Cancel"));
   table_->setAccessibleName(tr("Samples of each rank"));
   command_->setText(QString("lockstep rebalance %1 --apply").arg(run_));

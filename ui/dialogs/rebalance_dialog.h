@@ -2,7 +2,7 @@
 // whether the run is to continue with it.
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "app/runs/rebalance.h"
@@ -21,7 +21,8 @@ class RebalanceDialog : public Dialog {
 
  public:
   RebalanceDialog(RunDocument& document, QWidget* parent);
-  const std::vector<double>& shares() const { return shares_; }
+  // Precondition: accepted.
+  const std::vector<double>& shares() const { return (*answer_)->shares; }
 
  protected:
   void retranslate() override;
@@ -35,8 +36,7 @@ class RebalanceDialog : public Dialog {
   QLabel* outcome_ = nullptr;
   QTableView* table_ = nullptr;
   QLabel* command_ = nullptr;
-  std::unique_ptr<Result<app::Rebalance>> answer_;  // null: it is computed
-  std::vector<double> shares_;
+  std::optional<Result<app::Rebalance>> answer_;  // none: it is computed
 };
 
 }  // namespace lockstep::ui

@@ -12,7 +12,10 @@ void RebalanceModel::setRanks(std::vector<app::RankSpeed> ranks) {
   endResetModel();
 }
 
-void RebalanceModel::retranslate() { Q_EMIT headerDataChanged(Qt::Horizontal, 0, kColumns - 1); }
+void RebalanceModel::retranslate() {
+  Q_EMIT headerDataChanged(Qt::Horizontal, 0, kColumns - 1);
+  if (!ranks_.empty()) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, kColumns - 1));
+}
 
 int RebalanceModel::rowCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : static_cast<int>(ranks_.size());
@@ -58,15 +61,15 @@ QVariant RebalanceModel::headerData(int section, Qt::Orientation orientation, in
     case kNode:
       return tr("Node");
     case kSample:
-      return tr("A sample");
+      return tr("Time per sample");
     case kSamples:
-      return tr("Samples");
+      return tr("Samples now");
     case kSeconds:
-      return tr("Computes");
+      return tr("Compute time");
     case kProposed:
-      return tr("Proposed");
+      return tr("Proposed samples");
     default:
-      return tr("Would compute");
+      return tr("Proposed compute time");
   }
 }
 

@@ -32,7 +32,7 @@
 namespace lockstep::ui {
 namespace {
 
-// A cluster has no more nodes, but a text that is wrong may.
+// Limits the rows of a text with wrong, huge ranges; no valid cluster has more nodes.
 constexpr int kMostRows = 4096;
 
 }  // namespace
@@ -51,10 +51,7 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
 void ClusterPage::buildHead() {
   auto* head = new QHBoxLayout;
   head->setSpacing(kSpaceXs);
-  auto* heading = new ElidedLabel("clusterHeading", this);
-  heading->setLeast(120);
-  heading_ = heading;
-  heading_->setFont(Theme::instance().title());
+  heading_ = makeHeading("clusterHeading", this);
   badge_ = new StateBadge("clusterState", this);
   connect_ = makeButton("connectButton", "connect", this, "primary");
   disconnect_ = makeButton("disconnectButton", "disconnect", this);
@@ -232,11 +229,13 @@ Status ClusterPage::leaveOut(const std::string& path, std::size_t part) {
     LOCKSTEP_ASSIGN(const std::string left, document()->spec().withoutNode(path + field, part));
     if (before && left != *before) fields.emplace_back(path + field, QString::fromStdString(left));
   }
+  if (fields.empty()) return {};
   document()->undoStack()->beginMacro(tr("Remove host"));
   Status status;
   for (const auto& [field, left] : fields)
     if (status.ok()) status = document()->setField(field, left, tr("Remove host"));
   document()->undoStack()->endMacro();
+  if (!status.ok()) document()->undoStack()->undo();
   return status;
 }
 
@@ -486,7 +485,8 @@ void ClusterPage::nameEmpty() {
   if (!isScheduled())
     return empty_->setTexts(
         tr("No hosts yet"),
-        tr("Add the machines to train on. Hosts from your SSH config are listed."), tr("Add host"));
+        tr("Add the machines to train on. Hosts from your SSH config are listed."),
+        document()->spec().readable() ? tr("Add host") : QString());
   const QString login =
       QString::fromStdString(document()->spec().value("placement.login").value_or(""));
   empty_->setTexts(tr("Nodes of a Slurm job"),

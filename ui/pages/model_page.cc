@@ -64,10 +64,7 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
 
 void ModelPage::buildHead() {
   auto* head = new QHBoxLayout;
-  auto* heading = new ElidedLabel("modelHeading", this);
-  heading->setLeast(120);
-  heading_ = heading;
-  heading_->setFont(Theme::instance().title());
+  heading_ = makeHeading("modelHeading", this);
   launch_ = makeButton("modelLaunchButton", "play", this, "primary");
   head->addWidget(heading_);
   head->addStretch(1);

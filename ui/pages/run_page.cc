@@ -76,9 +76,7 @@ RunPage::~RunPage() {
 void RunPage::buildHead() {
   auto* head = new QHBoxLayout;
   head->setSpacing(kSpaceS);
-  auto* heading = new ElidedLabel("runHeading", this);
-  heading->setLeast(120);
-  heading_ = heading;
+  heading_ = makeHeading("runHeading", this);
   badge_ = new StateBadge("runState", this);
   runId_ = new ElidedLabel("runId", this, "muted");
   stop_ = makeButton("stopButton", "stop", this);

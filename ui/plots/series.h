@@ -43,8 +43,7 @@ class Series {
   void clear();
   void setSmoothing(double weight);  // 0…<1, of the past; smoothed anew
   bool smoothed() const { return smoothable_ && weight_ > 0; }
-  // Another one after every change but that of samples after the first settled() ones. No other
-  // series has or had it.
+  // Changes with every change except to samples after settled(). Unique among all series.
   std::uint64_t revision() const { return revision_.value(); }
   // Samples that stay: all but those of appendAhead().
   std::size_t settled() const { return ahead_ ? ahead_->size : raw_.size(); }

@@ -32,16 +32,16 @@ class SeriesPlottable : public QCPAbstractPlottable {
  public:
   SeriesPlottable(QCPAxis* keyAxis, QCPAxis* valueAxis);
 
-  // With more visible lines than that each quantity with more than its share of them is drawn as a
-  // spread; with many quantities, all lines as one. Predictions and series of few samples are not
-  // among them: they are always drawn each by itself.
+  // Up to kMostLines visible lines are drawn one by one. Of more, each quantity with more than
+  // kMostLines / quantities lines is drawn as a spread; more than kMostSpreads quantities are one
+  // spread. Predictions and series of few samples are always drawn one by one.
   static constexpr std::size_t kMostLines = 64, kMostSpreads = 3;
 
   std::vector<std::shared_ptr<Series>>& series() { return series_; }
   // Decides what is drawn as a spread, after lines have come, gone, or been shown or hidden.
   void regroup();
   const std::vector<SpreadLines>& spreads() const { return spreads_; }  // none: each line is drawn
-  bool isOfSpread(const Series& line) const;                            // if it is visible
+  bool isOfSpread(const Series& line) const;  // whether or not it is visible
   // The line of a spread whose sample is nearest to a pixel; nullptr: there is none.
   std::shared_ptr<Series> nearest(QPointF pixel) const;
   void setEdged(bool on) { edged_ = on; }  // each line with an edge in the colour of the ground

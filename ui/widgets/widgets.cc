@@ -76,6 +76,13 @@ bool ElidedLabel::event(QEvent* event) {
   return QLabel::event(event);
 }
 
+QLabel* makeHeading(const QString& objectName, QWidget* parent) {
+  auto* heading = new ElidedLabel(objectName, parent);
+  heading->setLeast(120);
+  heading->setFont(Theme::instance().title());
+  return heading;
+}
+
 QScrollArea* scrolled(QWidget* inner, QWidget* parent) {
   auto* area = new QScrollArea(parent);
   area->setObjectName(inner->objectName() + "Scroll");

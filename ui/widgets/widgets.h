@@ -44,6 +44,9 @@ class ElidedLabel : public QLabel {
   int least_ = 0;
 };
 
+// A page's title, which is elided below 120 pixels.
+QLabel* makeHeading(const QString& objectName, QWidget* parent);
+
 // Allows a window lower than the inner widget's least height.
 QScrollArea* scrolled(QWidget* inner, QWidget* parent);
 

@@ -247,7 +247,11 @@ void MainWindow::refreshTitles() {
     const QString shown = tabs_->fontMetrics().elidedText(text, Qt::ElideMiddle, kWidestTab);
     tabs_->setTabText(i, QString(shown).replace('&', "&&"));  // no shortcut
     const QString place = page->filePath().isEmpty() ? detail : page->filePath();
-    tabs_->setTabToolTip(i, toolTipText(shown == text ? place : text + '\n' + place));
+    QStringList tip;
+    if (shown != text) tip << text;
+    if (!place.isEmpty()) tip << place;
+    tabs_->setTabToolTip(i, toolTipText(tip.join('\n')));
+    tabs_->tabBar()->setAccessibleTabName(i, text);
   }
   Page* page = currentPage();
   setWindowTitle(page ? tr("%1 – Lockstep").arg(page->title()) : tr("Lockstep"));

@@ -327,8 +327,8 @@ class PreviewTest : public QObject {
     QVERIFY2(std::ranges::any_of(slow.remarks,
                                  [](const auto& remark) {
                                    return remark.text() ==
-                                          "communication along axis data is priced at 50.0 MB/s of "
-                                          "a rank in each direction";
+                                          "communication along axis data is priced at 50.0 MB/s "
+                                          "per rank and direction";
                                  }),
              previewText(slow).c_str());
   }

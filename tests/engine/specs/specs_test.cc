@@ -195,7 +195,7 @@ const WrongRun kWrongRuns[] = {
     {[](RunSpec& s) {
        s.mutable_training()->add_freeze("conv*"), s.mutable_training()->add_freeze("dense2");
      },
-     "training.freeze[1] | \"dense2\" is the name of no layer or parameter; expected one of "
+     "training.freeze[1] | \"dense2\" matches no parameter; expected one of "
      "conv1.weight, conv1.bias, dense1.weight, dense1.bias, or a pattern with *"},
     {[](RunSpec& s) {
        s.mutable_training()->add_freeze("conv1"), s.mutable_training()->add_freeze("dense?.*");
