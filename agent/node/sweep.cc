@@ -64,8 +64,9 @@ void sweepWorkdir(const Workdir& workdir) {
   sweepSockets(workdir, findRuns(workdir, ""));
   removeDeadLeases();
   std::error_code ignored;
-  for (const fs::path& path : listFolder(workdir.runs()))
-    if (path.filename().string().starts_with(".removed-")) fs::remove_all(path, ignored);
+  for (const std::string& folder : {workdir.runs(), workdir.programs()})
+    for (const fs::path& path : listFolder(folder))
+      if (path.filename().string().starts_with(".removed-")) fs::remove_all(path, ignored);
 }
 
 void keepSwept(const Workdir& workdir, const std::stop_token& stop) {

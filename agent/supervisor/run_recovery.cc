@@ -165,7 +165,8 @@ void RunControl::recover(const Error& cause, const std::optional<node::v1::Membe
     }
     if (nodesOf(request_).front() != request_.node()) recovering.set_coordinator(request_.node());
     addSamples(members->plan(), world, recovering);
-    if (recovering.cause().step() < 0) recovering.mutable_cause()->set_step(furthest_);
+    if (recovering.cause().step() < 0 && furthest_ > 0)
+      recovering.mutable_cause()->set_step(furthest_);
   }
   spool_.append(std::move(record));
   say(fmt::format("restarts as generation {}: {}", generation_ + 1, cause.text()));

@@ -259,8 +259,11 @@ Status pin(SearchSpace& space, const Choice& current, const std::vector<Setting>
       return error;
     }
     // Whether the option can have the value at all; with other settings it may not apply.
-    if (path == kPrecision || path == kRecompute || path == kOverlap || path == kBucketBytes)
-      if (const auto made = specWith({{path, kept}}); !made.ok()) return made.error();
+    if (path == kPrecision || path == kRecompute || path == kOverlap || path == kBucketBytes) {
+      LOCKSTEP_ASSIGN(const auto made, specWith({{path, kept}}));
+      if (path == kBucketBytes)  // which may have been given with a unit
+        space.pinned[path] = fmt::format("{}", made->strategy().bucket_bytes());
+    }
   }
   return {};
 }

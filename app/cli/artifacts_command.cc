@@ -37,8 +37,8 @@ Result<Asked> askedFor(const History& history, const Arguments& arguments) {
   if (!isFinal(out.row.phase))
     return makeError(Code::kFailedPrecondition, "run {} has not ended", out.row.run);
   LOCKSTEP_ASSIGN(const std::int64_t limit, artifactsLimit(out.documents));
-  LOCKSTEP_ASSIGN(
-      out.most, arguments.integer("max-bytes", limit, 1, std::numeric_limits<std::int64_t>::max()));
+  LOCKSTEP_ASSIGN(out.most, arguments.byteSize("max-bytes", limit, 1,
+                                               std::numeric_limits<std::int64_t>::max()));
   return out;
 }
 

@@ -253,9 +253,9 @@ Result<node::v1::CollectiveBench> collectivesAsked(const Arguments& arguments) {
   }
   if (out.kinds().empty())
     for (const CollectiveTerms& one : kCollectives) out.add_kinds(std::string(one.name));
-  LOCKSTEP_ASSIGN(const std::int64_t least, arguments.integer("min", 4 << 10, 4, kMost));
+  LOCKSTEP_ASSIGN(const std::int64_t least, arguments.byteSize("min", 4 << 10, 4, kMost));
   LOCKSTEP_ASSIGN(const std::int64_t most,
-                  arguments.integer("max", std::max<std::int64_t>(least, 64 << 20), least, kMost));
+                  arguments.byteSize("max", std::max<std::int64_t>(least, 64 << 20), least, kMost));
   out.set_min_bytes(least);
   out.set_max_bytes(most);
   out.set_algorithm(arguments.text("algorithm", "direct"));
@@ -335,8 +335,12 @@ int benchSpeed(const Globals& globals, const Arguments& arguments,
         node::v1::BenchRequest request;
         node::v1::SpeedBench& speed = *request.mutable_speed();
         speed = asked;
-        LOCKSTEP_ASSIGN(least, arguments.integer("min", least, 4, limit));
-        LOCKSTEP_ASSIGN(most, arguments.integer("max", std::max(least, most), least, limit));
+        const auto size = [&](const char* flag, std::int64_t fallback, std::int64_t low) {
+          return products ? arguments.integer(flag, fallback, low, limit)
+                          : arguments.byteSize(flag, fallback, low, limit);
+        };
+        LOCKSTEP_ASSIGN(least, size("min", least, 4));
+        LOCKSTEP_ASSIGN(most, size("max", std::max(least, most), least));
         constexpr std::array<std::string_view, 4> kPrecisions{"fp32", "tf32", "bf16", "fp16"};
         for (const std::string& one : speed.precisions())
           if (std::find(kPrecisions.begin(), kPrecisions.end(), one) == kPrecisions.end())

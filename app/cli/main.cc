@@ -135,12 +135,12 @@ const std::vector<Command> kCommands{
      "that answer",
      killCommand},
     {"artifacts",
-     {{"max-bytes=", "json"}, 1, 1, "artifacts RUN [--max-bytes N] [--json]"},
+     {{"max-bytes=", "json"}, 1, 1, "artifacts RUN [--max-bytes BYTES] [--json]"},
      "Fetches the files that workload.artifacts names from the nodes of an ended run, to "
      "HOME/runs/RUN/artifacts.\n"
      "Those that are there already are kept. `lockstep run` and the studio do this when a run "
      "ends.\n"
-     "  --max-bytes  instead of workload.artifacts.max_bytes",
+     "  --max-bytes  instead of workload.artifacts.max_bytes, as 20GiB",
      artifactsCommand},
     {"logs",
      {{"follow", "rank=", "contains=", "json"},
@@ -521,7 +521,7 @@ const std::vector<Command> kCommands{
      "barrier;\n"
      "               default: all\n"
      "  --comm       shm or gloo\n"
-     "  --min --max  smallest and largest size, from 4096 to 67108864 in factors of 4\n"
+     "  --min --max  smallest and largest size, from 4KiB to 64MiB in factors of 4\n"
      "  --seconds    total time (default 5)\n"
      "  --algorithm  all-reduce algorithm: direct, ring, halving-doubling or tree",
      benchCollectiveCommand},
@@ -547,7 +547,7 @@ const std::vector<Command> kCommands{
      "by "
      "size.\n"
      "  --backend    onednn, reference or cuda\n"
-     "  --min --max  smallest and largest size, from 16384 to 67108864 in factors of 2\n"
+     "  --min --max  smallest and largest size, from 16KiB to 64MiB in factors of 2\n"
      "  --seconds    total time (default 5)",
      benchMemoryCommand},
     {"options",

@@ -114,7 +114,7 @@ class EventSequencer {
 void printArtifacts(const ArtifactsUpdate& update);  // as JSON, also while it goes on
 // What has come of fetching a program's files, in lines; none while that goes on.
 std::vector<std::string> artifactLines(const ArtifactsUpdate& update);
-std::string artifactsText(const Artifacts& artifacts);  // "3 files, 12 MiB in FOLDER"
+std::string artifactsText(const Artifacts& artifacts);  // "3 files, 120 bytes, in FOLDER"
 
 // "alert: … (loss-spike)", or "alert over: …"; "" for what is told anyhow: ends and stragglers.
 std::string alertText(const AlertEvent& event);

@@ -65,12 +65,15 @@ class KnownRuns {
         deleted != deleted_.end() && std::ranges::count(deleted->second, item.node) > 0;
     return isDeleted ? KnownHere::kDeleted : KnownHere::kUnknown;
   }
-  // Whether the history has the run's end, its model, and its program's files.
-  bool isRecorded(const std::string& run) const {
+  // What the history lacks of what a node has of a run; empty: nothing.
+  Message lacks(const std::string& run, const std::string& node) const {
     const auto row = history_->row(run);
-    if (!row.ok() || !isFinal(row->phase) || lacksModel(*row)) return false;
+    if (!row.ok() || !isFinal(row->phase) || lacksModel(*row))
+      return message("the history lacks its end or model: run lockstep attach {} first", run);
     const auto store = history_->openRun(run);
-    return row->startedNs == 0 || !store.ok() || !lacksFiles(**store);
+    if (row->startedNs != 0 && store.ok() && lacksFiles(**store, node))
+      return message("files of its program are not here: run lockstep artifacts {} first", run);
+    return {};
   }
 
  private:
@@ -87,10 +90,7 @@ Message whyItStays(const KeptItem& item, const Message& inUse, const KnownRuns& 
   if (!options.olderThanDays) return "no age limit was given";
   if (item.idleSeconds < *options.olderThanDays * kDay)
     return item.kind == KeptKind::kRun ? "it ended more recently" : "it was used more recently";
-  if (item.known == KnownHere::kListed && !known.isRecorded(item.run))
-    return message("the history lacks its end, model or files: run lockstep attach {} first",
-                   item.run);
-  return {};
+  return item.known == KnownHere::kListed ? known.lacks(item.run, item.node) : Message();
 }
 
 KeptItem toItem(const WorkdirItem& from, const KnownRuns& known, const GarbageOptions& options) {

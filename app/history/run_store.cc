@@ -302,10 +302,13 @@ std::vector<std::int64_t> RunStore::eventSteps() const {
   return out;
 }
 
-bool lacksFiles(const RunStore& store) {
+bool lacksFiles(const RunStore& store, const std::string& node) {
   const std::string text = store.about(kAboutArtifacts);
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  return text == kArtifactsWanted || (json.is_object() && json.value("missing", false));
+  if (text == kArtifactsWanted) return true;
+  const auto missing = json.is_object() ? json.find("missing") : json.end();
+  return missing != json.end() &&
+         std::find(missing->begin(), missing->end(), node) != missing->end();
 }
 
 }  // namespace lockstep::app

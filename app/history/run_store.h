@@ -87,8 +87,8 @@ inline constexpr std::string_view kAboutRefill = "refill";
 // JSON: the program's files that are to be fetched, or what was (app/runs/artifacts.h).
 inline constexpr std::string_view kAboutArtifacts = "artifacts";
 inline constexpr std::string_view kArtifactsWanted = "{}";  // nothing was fetched yet
-// Whether files of the run's program are not here that its nodes may still have.
-bool lacksFiles(const RunStore& store);
+// Whether the node may still have files of the run's program that are not here.
+bool lacksFiles(const RunStore& store, const std::string& node);
 // Takes the recorder lock of a run's file. Returns an open descriptor, or kAlreadyExists.
 Result<int> lockRunStore(const std::string& path);
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ struct Artifacts {
   std::string folder;
   std::int64_t files = 0, bytes = 0;
   std::vector<Message> problems;  // what is not here, and why
-  bool missing = false;           // a node did not answer, or a file could not be fetched
+  std::set<std::string> missing;  // nodes that may still have files
 };
 
 // What has come of fetching them, since the update before.

@@ -58,16 +58,15 @@ class Log {
     told_ = now;
     if (observer_.onBytes) observer_.onBytes(done_, total_);
   }
-  // Of very many the first.
   void problem(Message what) {
-    constexpr std::size_t kMost = 1000;
     const std::lock_guard lock(mutex_);
-    if (out_.problems.size() < kMost) out_.problems.push_back(std::move(what));
+    add(std::move(what));
   }
-  // Likewise, of something that the node may still have.
-  void missing(Message what) {
-    problem(std::move(what));
-    out_.missing = true;
+  // A problem with something that the node may still have.
+  void missing(const std::string& node, Message what) {
+    const std::lock_guard lock(mutex_);
+    add(std::move(what));
+    out_.missing.insert(node);
   }
   void fetched(ArtifactFile file) {
     const std::lock_guard lock(mutex_);
@@ -80,6 +79,12 @@ class Log {
   std::vector<ArtifactFile>& files() { return files_; }
 
  private:
+  // Of very many problems the first.
+  void add(Message what) {
+    constexpr std::size_t kMost = 1000;
+    if (out_.problems.size() < kMost) out_.problems.push_back(std::move(what));
+  }
+
   const ArtifactsObserver& observer_;
   std::mutex mutex_;
   Artifacts out_;
@@ -115,7 +120,7 @@ class NodeFiles {
     if (listed.ok()) listed = readList(timeout);
     if (listed.ok() || stop.stop_requested()) return;
     listed_.clear();
-    log_.missing(withNode(timeout.ended() ? silent(kNotListed) : listed.error()));
+    log_.missing(node_.name, withNode(timeout.ended() ? silent(kNotListed) : listed.error()));
   }
 
   // Into the folder, which is the node's own; `part` is for the file that is being written.
@@ -132,10 +137,13 @@ class NodeFiles {
       unlinkat(partFolder, part.c_str(), 0);
       if (stop.stop_requested()) return;
       Error error = timeout.ended() ? silent(kNotFetched) : sha256.error();
-      log_.missing(message("{}: {}", validUtf8(file.path), withNode(error)));
+      log_.missing(node_.name, message("{}: {}", validUtf8(file.path), withNode(error)));
       if (!timeout.ended() && error.code != Code::kResourceExhausted) continue;
       if (const std::size_t more = listed_.size() - at - 1; more > 0)
-        log_.missing(message("{} more files of node {} were not fetched", more, node_.name));
+        log_.missing(node_.name,
+                     more == 1
+                         ? message("another file of node {} was not fetched", node_.name)
+                         : message("{} more files of node {} were not fetched", more, node_.name));
       return;
     }
   }
@@ -309,7 +317,7 @@ Error tooLarge(const AllFiles& nodes, std::int64_t total, std::int64_t most) {
   error.why = message("the largest: {}", fmt::format("{}", fmt::join(shown, ", ")));
   error.next =
       "narrow workload.artifacts.collect or raise max_bytes; for this run: lockstep artifacts RUN "
-      "--max-bytes N";
+      "--max-bytes BYTES";
   return error;
 }
 
@@ -352,7 +360,7 @@ Status fetchAll(AllFiles& nodes, const std::string& run, const Home& home,
     if (target.ok())
       node.fetch(target->get(), own.get(), fmt::format(".part-{}", at), stop);
     else
-      log.missing(target.error().message());
+      log.missing(node.node(), target.error().message());
   });
   if (stop.stop_requested()) return makeError(Code::kCancelled, "the fetching was cancelled");
   return writeSums(home.runFolder(run), log.files());
@@ -445,7 +453,9 @@ Result<Artifacts> fetchWanted(const std::string& run, const History& history, Ru
   if (fetched.ok())
     noted = *fetched;
   else
-    noted = {.problems = {fetched.error().message()}, .missing = true};
+    noted.problems = {fetched.error().message()};
+  if (!fetched.ok())
+    for (const RunNode& node : nodes) noted.missing.insert(node.name);
   if (Status kept = noteArtifacts(store, noted); !kept.ok() && fetched.ok()) return kept.error();
   return fetched;
 }

@@ -68,7 +68,16 @@ RunAggregator::RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes,
   };
   std::stable_sort(known.begin(), known.end(),
                    [&](const auto& a, const auto& b) { return order(a.second) < order(b.second); });
-  for (const auto& [node, record] : known) know(node, record);
+  // Who was left out by one generation may be back in a later one.
+  int newest = 0;
+  for (const auto& [node, record] : known)
+    if (!record.recovering().nodes().empty())
+      newest = std::max(newest, record.recovering().generation());
+  for (auto& [node, record] : known) {
+    if (record.has_recovering() && record.recovering().generation() < newest)
+      record.mutable_recovering()->clear_nodes();
+    know(node, record);
+  }
   const int world = std::max(row_.world, 1);
   analyzer_ = analysis::StepAnalyzer(world, shares_.of(world));
 }

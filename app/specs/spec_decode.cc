@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/base/byte_size.h"
 #include "engine/base/suggest.h"
 #include "engine/specs/options.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -205,6 +206,7 @@ struct Decoder {
     if (!option.values().empty())
       return lockstep::message("expected one of {}",
                                join({option.values().begin(), option.values().end()}));
+    if (specs::isByteSize(field)) return "expected bytes, as 65536 or 256MiB";
     const double min = option.has_min() ? option.min() : -1;
     switch (field.cpp_type()) {
       case FieldDescriptor::CPPTYPE_INT32:
@@ -225,8 +227,9 @@ struct Decoder {
   // A message without presence takes 0 as left out: where the least is above it, 0 is refused here.
   static bool isZeroRefused(const FieldDescriptor& field, std::string_view text) {
     const auto& option = specs::optionOf(field);
-    return !field.has_presence() && option.min() > 0 &&
-           (text == "0" || text == "+0" || text == "-0");
+    const bool isZero = text == "0" || text == "+0" || text == "-0" ||
+                        (specs::isByteSize(field) && parseByteSize(text) == 0);
+    return !field.has_presence() && option.min() > 0 && isZero;
   }
 
   void scalar(const YamlNode& node, const std::string& path, const FieldDescriptor& field,

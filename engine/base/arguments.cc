@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "engine/base/byte_size.h"
 #include "engine/base/suggest.h"
 
 namespace lockstep {
@@ -98,6 +99,16 @@ Result<std::int64_t> Arguments::integer(std::string_view flag, std::int64_t fall
                                         std::int64_t low, std::int64_t high) const {
   if (!has(flag)) return fallback;
   return parseNumber(flag, text(flag), low, high);
+}
+Result<std::int64_t> Arguments::byteSize(std::string_view flag, std::int64_t fallback,
+                                         std::int64_t low, std::int64_t high) const {
+  if (!has(flag)) return fallback;
+  const std::string given = text(flag);
+  const auto size = parseByteSize(given);
+  if (!size || *size < low || *size > high)
+    return invalidArgument("--{} {}: bytes from {} to {} were expected, as 65536 or 64MiB", flag,
+                           given, low, high);
+  return *size;
 }
 Result<double> Arguments::number(std::string_view flag, double fallback, double low,
                                  double high) const {

@@ -33,6 +33,9 @@ class Arguments {
   // kInvalidArgument if it is not a number in [low, high].
   Result<std::int64_t> integer(std::string_view flag, std::int64_t fallback, std::int64_t low,
                                std::int64_t high) const;
+  // kInvalidArgument if it is not a size of parseByteSize() in [low, high].
+  Result<std::int64_t> byteSize(std::string_view flag, std::int64_t fallback, std::int64_t low,
+                                std::int64_t high) const;
   Result<double> number(std::string_view flag, double fallback, double low, double high) const;
   const std::vector<std::string>& words() const { return words_; }
 

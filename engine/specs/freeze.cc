@@ -60,7 +60,7 @@ Status checkFreeze(const spec::v1::RunSpec& run) {
           return names->matches(parameter.name);
         }))
       return wrongField(path, message("\"{}\" matches no parameter; expected one of {}, or a "
-                                      "pattern with *",
+                                      "pattern, as block* or block[0-3]",
                                       training.freeze(i), someOf(parameters)));
   }
   markFrozen(training, parameters);

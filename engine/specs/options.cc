@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "engine/base/byte_size.h"
 #include "engine/cluster/strategies.h"
 #include "engine/specs/field.h"
 #include "engine/specs/specs.h"
@@ -128,6 +129,10 @@ const Option& optionOf(const FieldDescriptor& field) {
   return field.options().GetExtension(spec::v1::option);
 }
 
+bool isByteSize(const FieldDescriptor& field) {
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_INT64 && optionOf(field).unit() == "bytes";
+}
+
 bool isAllowed(const Message& message, const FieldDescriptor& field) {
   const Option& option = optionOf(field);
   if (!option.has_used_with()) return true;
@@ -181,7 +186,11 @@ bool setField(Message& message, const FieldDescriptor& field, std::string_view t
     }
     case FieldDescriptor::CPPTYPE_INT64: {
       std::int64_t value = 0;
-      if (!parseNumber(text, value)) return false;
+      if (!parseNumber(text, value)) {
+        const auto size = isByteSize(field) ? parseByteSize(text) : std::nullopt;
+        if (!size) return false;
+        value = *size;
+      }
       add ? r.AddInt64(&message, &field, value) : r.SetInt64(&message, &field, value);
       return true;
     }

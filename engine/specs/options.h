@@ -23,6 +23,9 @@ std::vector<std::string_view> valuesOf(const std::string& field) {
   return {values.begin(), values.end()};
 }
 
+// Returns whether the field's values may have units, as "256MiB" (engine/base/byte_size.h).
+bool isByteSize(const google::protobuf::FieldDescriptor& field);
+
 // Returns whether the other fields of `message` let this one be written: Option.used_with.
 bool isAllowed(const google::protobuf::Message& message,
                const google::protobuf::FieldDescriptor& field);

@@ -3019,8 +3019,12 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>无法删除 %1</translation>
         </message>
         <message>
-            <source>the history lacks its end, model or files: run lockstep attach %1 first</source>
-            <translation>历史中缺少它的结束记录、模型或文件：请先运行 lockstep attach %1</translation>
+            <source>the history lacks its end or model: run lockstep attach %1 first</source>
+            <translation>历史中缺少它的结束记录或模型：请先运行 lockstep attach %1</translation>
+        </message>
+        <message>
+            <source>files of its program are not here: run lockstep artifacts %1 first</source>
+            <translation>其程序的文件不在此处：请先运行 lockstep artifacts %1</translation>
         </message>
         <message>
             <source>the node does not list what it keeps</source>
@@ -4129,6 +4133,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>expected a whole number</source>
             <translation>应为整数</translation>
+        </message>
+        <message>
+            <source>expected bytes, as 65536 or 256MiB</source>
+            <translation>应为字节数，如 65536 或 256MiB</translation>
         </message>
         <message>
             <source>expected a number</source>
@@ -9041,8 +9049,8 @@ its last lines:
             <translation>请重新压缩，最多用 zstd --long=27</translation>
         </message>
         <message>
-            <source>&quot;%1&quot; matches no parameter; expected one of %2, or a pattern with *</source>
-            <translation>“%1”不匹配任何参数；应为 %2 之一，或带 * 的模式</translation>
+            <source>&quot;%1&quot; matches no parameter; expected one of %2, or a pattern, as block* or block[0-3]</source>
+            <translation>“%1”不匹配任何参数；应为 %2 之一，或模式，如 block* 或 block[0-3]</translation>
         </message>
         <message>
             <source>training.freeze names all parameters; expected some to be left to train</source>
@@ -9193,8 +9201,8 @@ its last lines:
             <translation>其大小小于 0</translation>
         </message>
         <message>
-            <source>narrow workload.artifacts.collect or raise max_bytes; for this run: lockstep artifacts RUN --max-bytes N</source>
-            <translation>请缩小 workload.artifacts.collect 或提高 max_bytes；对于此运行：lockstep artifacts RUN --max-bytes N</translation>
+            <source>narrow workload.artifacts.collect or raise max_bytes; for this run: lockstep artifacts RUN --max-bytes BYTES</source>
+            <translation>请缩小 workload.artifacts.collect 或提高 max_bytes；对于此运行：lockstep artifacts RUN --max-bytes BYTES</translation>
         </message>
         <message>
             <source>cannot open the folder of %1</source>
@@ -9247,6 +9255,10 @@ its last lines:
         <message>
             <source>its path is too long</source>
             <translation>其路径过长</translation>
+        </message>
+        <message>
+            <source>another file of node %1 was not fetched</source>
+            <translation>节点 %1 另有一个文件未取回</translation>
         </message>
         <message>
             <source>%1 more files of node %2 were not fetched</source>

@@ -44,7 +44,7 @@ class ElidedLabel : public QLabel {
   int least_ = 0;
 };
 
-// A page's title, which is elided below 120 pixels.
+// A page's title; elided where it has not the room for all of it.
 QLabel* makeHeading(const QString& objectName, QWidget* parent);
 
 // Allows a window lower than the inner widget's least height.

@@ -106,6 +106,40 @@ class RestartsTest : public QObject {
     QCOMPARE(taken.update.slow->node, std::string("n2"));
   }
 
+  // Ranks that one generation left out and a later one has again.
+  void takingOverAfterTheRunGrewAgain() {
+    RunAggregator before(rowOf(3), {{"n1", 0}, {"n2", 0}, {"n3", 0}});
+    std::uint64_t sequence = 0;
+    for (const auto& [node, rank] : {std::pair{"n1", 0}, {"n2", 1}, {"n3", 2}}) {
+      run::v1::Record started;
+      started.set_sequence(++sequence);
+      started.mutable_started()->add_ranks(rank);
+      before.add(node, started);
+    }
+    for (const int world : {2, 3}) {
+      run::v1::Record recovering;
+      recovering.set_sequence(++sequence);
+      recovering.mutable_recovering()->set_generation(world);
+      recovering.mutable_recovering()->set_world(world);
+      for (int node = 1; node <= world; ++node)
+        recovering.mutable_recovering()->add_nodes(fmt::format("n{}", node));
+      before.add("n1", recovering);
+      if (world < 3) continue;
+      run::v1::Record back;
+      back.set_sequence(++sequence);
+      back.mutable_rank()->set_rank(2);
+      before.add("n3", back);
+    }
+    RunAggregator later(before.row(), {{"n1", 100}, {"n2", 100}, {"n3", 100}}, {},
+                        before.take().batch.facts);
+    for (const auto& [node, rank] : {std::pair{"n1", 0}, {"n2", 1}, {"n3", 2}})
+      later.add(node, stepsRecord(101 + static_cast<std::uint64_t>(rank), rank, 1, 30,
+                                  rank == 2 ? 0.012 : 0.002));
+    const auto taken = later.take();
+    QVERIFY(taken.update.slow.has_value());
+    QCOMPARE(taken.update.slow->node, std::string("n3"));
+  }
+
   // A recorder that takes over: what the history has is not told twice, but for steps.
   void takingOver() {
     RunAggregator book(rowOf(1), {{"n1", 5}});

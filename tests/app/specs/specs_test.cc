@@ -90,6 +90,10 @@ class SpecsTest : public QObject {
     row("choice", "kind: adam", "kind: adma",
         "f.yaml:18:21: 'kind' is 'adma', expected one of sgd, adam, adagrad (did you mean "
         "'adam'?)");
+    row("byte size", "version: 1", "version: 1\nstrategy: {bucket_bytes: 4 Mb}",
+        "f.yaml:2:26: 'bucket_bytes' is '4 Mb', expected bytes, as 65536 or 256MiB");
+    row("byte size of zero", "version: 1", "version: 1\nworkload: {code: {max_bytes: 0MiB}}",
+        "f.yaml:2:30: 'max_bytes' is '0MiB', expected bytes, as 65536 or 256MiB");
     row("boolean", "batch: 64", "no_shuffle: yes",
         "f.yaml:17:15: 'no_shuffle' is 'yes', expected true or false");
     row("list item", "[28, 28, 1]", "[28, x, 1]",

@@ -21,7 +21,7 @@ const std::string kRun =
     "\"true\"]\n"
     "  launcher: torchrun  # it calls it itself\n"
     "  ranks_per_node: 2\n"
-    "  code: {from: ../code/./sub/, exclude: .mine, max_bytes: 1000000}\n"
+    "  code: {from: ../code/./sub/, exclude: .mine, max_bytes: 1.5 MiB}\n"
     "  python: {kind: venv, path: venv}\n"
     "  env:\n"
     "    WANDB_MODE: offline\n"
@@ -58,7 +58,9 @@ class WorkloadTextTest : public QObject {
                                               "", "训练", "7", "true"}));
     QCOMPARE(workload.code().from(), std::string("/home/ann/code/sub"));
     QCOMPARE(workload.code().exclude(), std::string(".mine"));
-    QCOMPARE(workload.python().path(), std::string("venv"));  // on the nodes
+    QCOMPARE(workload.code().max_bytes(), 3 << 19);
+    QCOMPARE(workload.artifacts().max_bytes(), std::int64_t{10} << 30);  // its default
+    QCOMPARE(workload.python().path(), std::string("venv"));             // on the nodes
     QCOMPARE(workload.env_size(), 4);
     QCOMPARE(workload.env().at("NUMBER"), std::string("1e5"));
     QCOMPARE(workload.env().at("ODD"), std::string("a: b # c"));

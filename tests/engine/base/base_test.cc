@@ -11,6 +11,7 @@
 #include <numbers>
 #include <thread>
 
+#include "engine/base/byte_size.h"
 #include "engine/base/crc32c.h"
 #include "engine/base/dtype.h"
 #include "engine/base/file.h"
@@ -72,6 +73,33 @@ void roundsToNearest(std::uint16_t infinity) {
 class BaseTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
+  void byteSizes() {
+    const std::pair<std::string_view, std::int64_t> good[] = {
+        {"0", 0},
+        {"65536", 65536},
+        {"7B", 7},
+        {"256MiB", 256 << 20},
+        {"256 MiB", 256 << 20},
+        {"1.5GiB", std::int64_t{3} << 29},
+        {"0.3kB", 300},
+        {"10GB", 10'000'000'000},
+        {"9223372036854775807", std::numeric_limits<std::int64_t>::max()},
+        {"8388607TiB", std::int64_t{8388607} << 40},
+    };
+    for (const auto& [text, size] : good) {
+      QVERIFY2(parseByteSize(text).has_value(), std::string(text).c_str());
+      QCOMPARE(*parseByteSize(text), size);
+    }
+    for (const std::string_view wrong :
+         {"",           "MiB",          ".",        ".MiB",
+          "-1",         "+1",           "1e3",      "1mib",
+          "1 ",         "1  MiB",       "1.2.3",    "1.5",
+          "1.5B",       "1MiBx",        "0x10",     "9223372036854775808",
+          "8388608TiB", "9999999.5TiB", "1 TiBTiB", "inf",
+          "nan"})
+      QVERIFY2(!parseByteSize(wrong), std::string(wrong).c_str());
+  }
+
   void errorsPassThrough() {
     QCOMPARE(*quarter(12), 3);
     QCOMPARE(quarter(6).error().what, std::string("3 is odd"));

@@ -201,6 +201,7 @@ class LinksTest : public QObject {
     QCOMPARE(*withoutText("n[08-11].lab", 0), std::string("n[09-11].lab"));
     QCOMPARE(*withoutText("n[1,5]", 1), std::string("n1"));
     QCOMPARE(*withoutText("head", 0), std::string("head"));
+    QCOMPARE(withoutText("n[5]", 0).error().what.text(), std::string("n[5] stands for one name"));
     const auto several = withoutText("r[1-2]n[1-2]", 1);
     QVERIFY(!several.ok() && several.error().text().find("several ranges") != std::string::npos);
     std::minstd_rand random(11);

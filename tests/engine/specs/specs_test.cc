@@ -11,6 +11,7 @@
 #include "engine/base/suggest.h"
 #include "engine/cluster/strategies.h"
 #include "engine/models/model.h"
+#include "engine/specs/freeze.h"
 #include "engine/specs/links.h"
 #include "engine/specs/options.h"
 #include "engine/specs/states.h"
@@ -196,7 +197,8 @@ const WrongRun kWrongRuns[] = {
        s.mutable_training()->add_freeze("conv*"), s.mutable_training()->add_freeze("dense2");
      },
      "training.freeze[1] | \"dense2\" matches no parameter; expected one of "
-     "conv1.weight, conv1.bias, dense1.weight, dense1.bias, or a pattern with *"},
+     "conv1.weight, conv1.bias, dense1.weight, dense1.bias, or a pattern, as block* or "
+     "block[0-3]"},
     {[](RunSpec& s) {
        s.mutable_training()->add_freeze("conv1"), s.mutable_training()->add_freeze("dense?.*");
      },
@@ -234,6 +236,19 @@ RunSpec table() {
 class SpecsTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
+  // A range is of numbers, not of characters.
+  void rangesOfFrozenLayers() {
+    spec::v1::TrainingSpec training;
+    training.add_freeze("block[0-11].qkv");
+    std::vector<ir::Parameter> parameters(24);
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      parameters[i].name = fmt::format("block{}.{}.weight", i / 2, i % 2 == 0 ? "qkv" : "out");
+    parameters.emplace_back().name = "block12.qkv.weight";
+    markFrozen(training, parameters);
+    for (std::size_t i = 0; i < 24; ++i) QCOMPARE(parameters[i].frozen, i % 2 == 0);
+    QVERIFY(!parameters.back().frozen);
+  }
+
   void everyBackendCanBeAskedFor() {
     const auto kinds = valuesOf<TrainingSpec>("backend");
     const std::vector<std::string> names = backends::backendNames();
