@@ -108,13 +108,14 @@ std::map<std::string, std::vector<int>> ranksByNode(const node::v1::PrepareReque
   return out;
 }
 
-bool replacesNodes(const spec::v1::RunSpec& spec, const ClusterSpec& cluster) {
+bool replacesNodes(const spec::v1::RunSpec& spec, const ClusterSpec& launched) {
   const std::string& policy = spec.recovery().policy();
-  return policy == "shrink" || (policy == "restart" && !specs::spareNodes(cluster).empty());
+  return policy == "shrink" || (policy == "restart" && !specs::spareNodes(launched).empty());
 }
 
-bool continuesWithoutAny(const node::v1::PrepareRequest& request, std::size_t nodes) {
-  return nodes > 2 && replacesNodes(request.spec(), request.cluster());
+bool continuesWithoutAny(const spec::v1::RunSpec& spec, const ClusterSpec& launched,
+                         std::size_t nodes) {
+  return nodes > 2 && replacesNodes(spec, launched);
 }
 
 Result<node::v1::Members> membersWithout(const std::vector<std::string>& lost,

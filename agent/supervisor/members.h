@@ -14,12 +14,14 @@ namespace lockstep::agent {
 // Returns the ranks of each node that has ranks, numbered as in a plan for the request's cluster.
 std::map<std::string, std::vector<int>> ranksByNode(const node::v1::PrepareRequest& request);
 
-// Whether a run replaces nodes that are lost, or continues without them.
-bool replacesNodes(const spec::v1::RunSpec& spec, const spec::v1::ClusterSpec& cluster);
+// Whether a run replaces nodes that are lost, or continues without them. `launched` has its spares:
+// once all have ranks, a node that was lost may be back as one.
+bool replacesNodes(const spec::v1::RunSpec& spec, const spec::v1::ClusterSpec& launched);
 
 // Whether a run of so many nodes continues without any one of them, the coordinator included: it
 // replaces nodes, and the others are a majority.
-bool continuesWithoutAny(const node::v1::PrepareRequest& request, std::size_t nodes);
+bool continuesWithoutAny(const spec::v1::RunSpec& spec, const spec::v1::ClusterSpec& launched,
+                         std::size_t nodes);
 
 // Whether `present` of a run's `nodes` decide what becomes of it. Of two halves, the coordinator's
 // does.

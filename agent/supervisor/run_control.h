@@ -205,6 +205,7 @@ class RunControl {
   void endAlone(const Error& error);
   void seekCoordinator();  // while it is absent
   void takeCluster(spec::v1::ClusterSpec cluster);
+  bool addSpare(const std::string& node);
   bool takeBack(const std::string& node);  // at the coordinator, like the next three
   bool canGrow() const;
   void grow();

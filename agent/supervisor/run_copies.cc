@@ -12,7 +12,7 @@ namespace lockstep::agent {
 
 bool RunControl::listens() const {
   return nodesOf(request_).size() > 1 && !evaluates() &&
-         (agent::continuesWithoutAny(request_, nodesOf(request_).size()) ||
+         (agent::continuesWithoutAny(request_.spec(), launched_, nodesOf(request_).size()) ||
           !copiedNodes(request_).empty());
 }
 

@@ -61,20 +61,26 @@ void RunControl::seekCoordinator() {
     candidate_ = connect(next.node(), next.address());
 }
 
-// At the coordinator: makes a node that was left out, and has joined again, a spare. Returns false
-// if the run does not take it back.
-bool RunControl::takeBack(const std::string& node) {
+// Makes a node that was left out a spare. Returns false if the run was launched without it.
+bool RunControl::addSpare(const std::string& node) {
   const auto& all = launched_.nodes();
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name() == node; });
-  if (outcome_ || stopping_ || found == all.end() || !recover_.has_members() ||
-      excluded_.contains(node))
-    return false;
+  if (found == all.end()) return false;
   spec::v1::NodeSpec& spare = *request_.mutable_cluster()->add_nodes();
   spare = *found;
   spare.clear_roles();
   spare.add_roles("spare");
   takeCluster(request_.cluster());
+  return true;
+}
+
+// At the coordinator: a node that was left out has joined again. Returns false if the run does not
+// take it back.
+bool RunControl::takeBack(const std::string& node) {
+  if (outcome_ || stopping_ || !recover_.has_members() || excluded_.contains(node) ||
+      !addSpare(node))
+    return false;
   peers_[node].heard.last = monotonicNow();
   returned_.insert(node);
   keptOut_.clear();

@@ -44,7 +44,7 @@ bool RunControl::hasQuorum() const {
 }
 
 bool RunControl::continuesWithoutAny() const {
-  return agent::continuesWithoutAny(request_, electorate_.size());
+  return agent::continuesWithoutAny(request_.spec(), launched_, electorate_.size());
 }
 
 node::v1::Go RunControl::goMessage() const {
@@ -234,14 +234,19 @@ void RunControl::countVotes() {
   const Nanoseconds stood = monotonicNow() - standsSince_;
   const bool waits = present + 1 < all && stood < kWaits * heartbeat_;
   if (!isQuorum(present, all, false) || waits) return;
-  const auto members = membersWithout(
-      lost, request_, [this](const std::string& name) { return votes_.contains(name); });
+  const auto votes = [this](const std::string& name) { return votes_.contains(name); };
+  // Nodes that were left out, and that the lost coordinator had not yet taken back.
+  const std::vector<std::string> known = nodesOf(request_);
+  for (const auto& [name, vote] : votes_)
+    if (recover_.has_members() && std::find(known.begin(), known.end(), name) == known.end())
+      addSpare(name);
+  const auto members = membersWithout(lost, request_, votes);
   if (members.ok()) return takeOver(lost, *members);
-  // The vote of a spare may be on its way.
-  const auto spares = specs::spareNodes(request_.cluster());
+  // The vote of a spare, or of a node that was left out, may be on its way.
   if (stood < kStands * heartbeat_ &&
-      std::any_of(spares.begin(), spares.end(), [&](const auto* spare) {
-        return spare->name() != request_.node() && !votes_.contains(spare->name());
+      std::any_of(launched_.nodes().begin(), launched_.nodes().end(), [&](const auto& node) {
+        return node.name() != request_.node() && !votes(node.name()) &&
+               std::find(lost.begin(), lost.end(), node.name()) == lost.end();
       }))
     return;
   say(fmt::format("the run cannot continue without {}: {}", fmt::join(lost, ", "),

@@ -229,7 +229,8 @@ void repair(const RunFolder& folder, const node::v1::PrepareRequest& request, Sp
                                  : "those not yet written when the supervisor ended");
     const bool coordinates = request.coordinator();
     const bool othersMayContinue =
-        !isFinal(state) && (coordinates ? continuesWithoutAny(request, nodesOf(request).size())
+        !isFinal(state) && (coordinates ? continuesWithoutAny(request.spec(), request.cluster(),
+                                                              nodesOf(request).size())
                                         : replacesNodes(request.spec(), request.cluster()));
     run::v1::Record record;
     if (!isFinal(state) || state == run::v1::FAILED) {

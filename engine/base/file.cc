@@ -4,11 +4,16 @@
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <atomic>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <memory>
+#include <utility>
 
 #include "engine/base/memory.h"
 #include "engine/base/unique_fd.h"
@@ -25,6 +30,58 @@ Status writeAll(int fd, std::string_view bytes, const std::string& path) {
   }
   return {};
 }
+
+// Appends to a file around the page cache; through it where the file system has no other way.
+class UncachedFile {
+ public:
+  UncachedFile(int fd, const std::string& path) : fd_(fd), path_(path) { setDirect(true); }
+
+  Status append(std::string_view bytes) {
+    if (!buffer_) return outOfMemory(message("writing {}", path_), kBuffer);
+    while (!bytes.empty()) {
+      const std::size_t count = std::min(bytes.size(), kBuffer - filled_);
+      std::memcpy(buffer_.get() + filled_, bytes.data(), count);
+      filled_ += count;
+      bytes.remove_prefix(count);
+      if (filled_ == kBuffer) LOCKSTEP_TRY(flush());
+    }
+    return {};
+  }
+  // Writes the rest, which may end within a block of the disk.
+  Status finish() {
+    setDirect(false);
+    return flush();
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 4096, kBuffer = std::size_t{4} << 20;
+
+  void setDirect(bool direct) {
+    const int flags = fcntl(fd_, F_GETFL);
+    isDirect_ = fcntl(fd_, F_SETFL, direct ? flags | O_DIRECT : flags & ~O_DIRECT) == 0 && direct;
+  }
+  Status flush() {
+    std::string_view left(buffer_.get(), std::exchange(filled_, 0));
+    while (!left.empty()) {
+      const ssize_t count = write(fd_, left.data(), left.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0 && errno == EINVAL && isDirect_) {
+        setDirect(false);
+        continue;
+      }
+      if (count < 0) return systemError(errno, message("cannot write {}", path_));
+      left.remove_prefix(static_cast<std::size_t>(count));
+    }
+    return {};
+  }
+
+  const int fd_;
+  const std::string& path_;
+  bool isDirect_ = false;
+  std::unique_ptr<char, decltype(&std::free)> buffer_{
+      static_cast<char*>(std::aligned_alloc(kBlock, kBuffer)), &std::free};
+  std::size_t filled_ = 0;
+};
 
 // Resolves symbolic links, whether the final target exists or not.
 std::string withoutLinks(const std::string& given) {
@@ -91,7 +148,8 @@ Status writeFileAtomically(const std::string& path, std::string_view bytes, int 
 }
 
 Status writeFileAtomically(const std::string& given,
-                           const std::function<Status(const Append&)>& fill, int mode) {
+                           const std::function<Status(const Append&)>& fill, int mode,
+                           PageCache cache) {
   const std::string path = withoutLinks(given);
   struct stat info {};
   if (lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
@@ -104,8 +162,14 @@ Status writeFileAtomically(const std::string& given,
   {
     UniqueFd file{open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)};
     if (!file) return systemError(errno, message("cannot create {}", temporary));
-    Status status =
-        fill([&](std::string_view bytes) { return writeAll(file.get(), bytes, temporary); });
+    Status status;
+    if (cache == PageCache::kAvoid) {
+      UncachedFile uncached(file.get(), temporary);
+      status = fill([&](std::string_view bytes) { return uncached.append(bytes); });
+      if (status.ok()) status = uncached.finish();
+    } else {
+      status = fill([&](std::string_view bytes) { return writeAll(file.get(), bytes, temporary); });
+    }
     if (status.ok() && fsync(file.get()) != 0)
       status = systemError(errno, message("cannot sync {}", temporary));
     if (!status.ok()) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -17,10 +18,14 @@ Result<std::string> readFile(const std::string& path, std::size_t limit = std::s
 // Writes a temporary file in the same folder, syncs it, renames it over `path` and syncs the
 // folder. A device or a pipe is written to in place; of a symbolic link, the target is replaced.
 Status writeFileAtomically(const std::string& path, std::string_view bytes, int mode = 0644);
+// Whether a file that is written stays in memory for whoever reads it next. Without it, a large
+// file takes no memory and less processor time (O_DIRECT, where the file system has it).
+enum class PageCache : std::uint8_t { kUse, kAvoid };
 // Streaming variant: `fill` receives a function that appends to the file. On error no file is left
 // behind.
 using Append = std::function<Status(std::string_view bytes)>;
 Status writeFileAtomically(const std::string& path,
-                           const std::function<Status(const Append&)>& fill, int mode = 0644);
+                           const std::function<Status(const Append&)>& fill, int mode = 0644,
+                           PageCache cache = PageCache::kUse);
 
 }  // namespace lockstep

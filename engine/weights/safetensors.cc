@@ -126,7 +126,9 @@ Status writeTensors(const std::string& path, const std::vector<TensorInfo>& tens
   const std::uint64_t length = text.size();
   std::memcpy(head.data(), &length, sizeof length);
   head += text;
-  return writeFileAtomically(path, [&](const Append& append) -> Status {
+  // Small ones are often read again soon: by another host for its copy, or after a failure.
+  constexpr std::int64_t kLarge = 256 << 20;
+  const auto fill = [&](const Append& append) -> Status {
     std::vector<Crc> crcs{hasChecksums ? crc32c(bytesOf(head)) : 0};
     LOCKSTEP_TRY(append(head));
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -137,7 +139,9 @@ Status writeTensors(const std::string& path, const std::vector<TensorInfo>& tens
     }
     if (hasChecksums) LOCKSTEP_TRY(append(checksumText(std::move(crcs))));
     return {};
-  });
+  };
+  return writeFileAtomically(path, fill, 0644,
+                             offset < kLarge ? PageCache::kUse : PageCache::kAvoid);
 }
 
 Status TensorReader::readAt(std::size_t offset, std::span<std::byte> out) const {

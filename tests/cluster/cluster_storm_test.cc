@@ -58,6 +58,9 @@ class ClusterStormTest : public QObject {
       qInfo("%d faults in %d runs: same weights", faults, runs + 1);
     }
   }
+  // A node comes back in the moment in which the coordinator is lost, which so has not taken it
+  // back: it replaces the coordinator's node.
+  void aNodeIsBackAsTheCoordinatorGoes() { play(2, 1500, true); }
   void cleanup() {
     if (client_ && QTest::currentTestFailed()) qWarning("%s", told().constData());
     client_.reset();
@@ -72,7 +75,7 @@ class ClusterStormTest : public QObject {
   static QString name(int host) { return "n" + QString::number(host); }
 
   // A run, and what its client has told.
-  int play(unsigned seed, int steps) {
+  int play(unsigned seed, int steps, bool swaps = false) {
     random_.seed(seed * 2654435761u + 1);
     spare_ = seed % 2 == 0;
     gone_.clear();
@@ -106,7 +109,10 @@ class ClusterStormTest : public QObject {
     out_.clear();
     client_ = on_.train(more, nodes);
     int faults = 0;
-    disturb(steps, faults);
+    if (swaps)
+      swapHosts();
+    else
+      disturb(steps, faults);
     if (!QTest::currentTestFailed()) atTheEnd(undisturbed_[key]);
     return faults;
   }
@@ -140,6 +146,22 @@ class ClusterStormTest : public QObject {
       QVERIFY2(whole, qPrintable("the run is not whole again: " + QString::fromUtf8(told())));
       if (clock.elapsed() > 1000) qInfo("    whole again %lld ms later", clock.elapsed());
     }
+  }
+
+  void swapHosts() {
+    run_.clear();
+    QVERIFY2(on_.awaitSteps(*client_, 30, out_, run_), told());
+    const int host = 2 + upTo(2);
+    QVERIFY(on_.hosts().cut(host));
+    QVERIFY2(waitFor([&] { return !last("\"recovered\"").isEmpty() || ended(); }, kWholeMs),
+             told());
+    pause(1000);
+    QVERIFY(on_.hosts().cut(1));
+    on_.hosts().kill(1);
+    QVERIFY(on_.hosts().heal(host));
+    gone_.insert(1);
+    qInfo("  step %lld: n1 goes, n%d is back", static_cast<long long>(lastStep()), host);
+    QVERIFY2(waitFor([&] { return isWhole() || ended(); }, kWholeMs), told());
   }
 
   void atTheEnd(const QString& weights) {

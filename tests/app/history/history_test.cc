@@ -232,6 +232,22 @@ class HistoryTest : public QObject {
     QCOMPARE((*second)->readAll("loss")->size(), std::size_t{12});
   }
 
+  void filesThatNodesMayStillHave() {
+    QVERIFY(history_->add(rowOf("r"), {}).ok());
+    auto store = std::move(history_->openRun("r")).value();
+    const auto lacking = [&](const char* about) {
+      if (!store->setAbout({{std::string(kAboutArtifacts), about}}).ok()) qFatal("not kept");
+      return std::pair(lacksFiles(*store, "n1"), lacksFiles(*store, "n2"));
+    };
+    QVERIFY(!lacksFiles(*store, "n1"));  // none are wanted
+    QCOMPARE(lacking("{}"), std::pair(true, true));
+    QCOMPARE(lacking(R"({"folder": "", "missing": ["n2"]})"), std::pair(false, true));
+    QCOMPARE(lacking(R"({"folder": "", "missing": []})"), std::pair(false, false));
+    for (const char* damaged :
+         {"", "[", "7", "[1]", R"({"missing": true})", R"({"missing": "n1"})"})
+      (void)lacking(damaged);
+  }
+
   void curvesAreExactWhenCloseAndBoundedWhenFar() {
     QVERIFY(history_->add(rowOf("r"), {}).ok());
     auto store = std::move(history_->openRun("r")).value();

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <random>
 #include <thread>
 
 #include "engine/base/byte_size.h"
@@ -324,6 +325,32 @@ class BaseTest : public QObject {
     QCOMPARE(cosine(0.5), -1.0);
     QCOMPARE(std::abs(cosine(0.25)) + std::abs(cosine(0.75)), 0.0);
     QVERIFY(std::isfinite(log(0x1p-53)) && cosine(1 - 0x1p-53) > 0.999);
+  }
+
+  // In pieces of any size, to a file system with O_DIRECT and to one without.
+  void filesAroundThePageCache() {
+    constexpr std::size_t kBuffer = std::size_t{4} << 20;
+    QTemporaryDir disk, memory("/dev/shm/XXXXXX");
+    std::mt19937 random(7);
+    std::string whole(3 * kBuffer, '\0');
+    for (char& c : whole) c = static_cast<char>(random());
+    std::vector<std::size_t> sizes{0,           1,       4095,        4096,
+                                   kBuffer - 1, kBuffer, kBuffer + 1, 2 * kBuffer};
+    for (int i = 0; i < 8; ++i) sizes.push_back(random() % whole.size());
+    for (const QTemporaryDir* folder : {&disk, &memory})
+      for (const std::size_t size : sizes) {
+        const std::string path = folder->filePath("f").toStdString();
+        const auto fill = [&](const Append& append) -> Status {
+          for (std::size_t at = 0; at < size;) {
+            const std::size_t count = std::min<std::size_t>(size - at, random() % (2 * kBuffer));
+            LOCKSTEP_TRY(append(std::string_view(whole).substr(at, count)));
+            at += count;
+          }
+          return {};
+        };
+        QVERIFY(writeFileAtomically(path, fill, 0600, PageCache::kAvoid).ok());
+        QVERIFY(*readFile(path) == std::string_view(whole).substr(0, size));
+      }
   }
 
   void filesAreReplacedWhole() {
