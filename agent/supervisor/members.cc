@@ -151,7 +151,11 @@ Result<node::v1::Members> membersWithout(const std::vector<std::string>& lost,
                                                                      node.name()) != taken.end();
                              }),
               nodes.end());
-  return planForOthers(std::move(cluster), request);
+  auto members = planForOthers(std::move(cluster), request);
+  // What is divided by the ranks may be divided by fewer of them.
+  if (!members.ok() && !taken.empty() && request.spec().recovery().policy() == "shrink")
+    return membersWithout(lost, request, [](const std::string&) { return false; });
+  return members;
 }
 
 Result<node::v1::Members> membersWithSpares(

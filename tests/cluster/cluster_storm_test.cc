@@ -14,6 +14,8 @@
 
 #include <QCoreApplication>
 #include <QElapsedTimer>
+#include <QFile>
+#include <QJsonArray>
 #include <QJsonDocument>
 #include <QJsonObject>
 #include <QProcess>
@@ -62,7 +64,15 @@ class ClusterStormTest : public QObject {
   // back: it replaces the coordinator's node.
   void aNodeIsBackAsTheCoordinatorGoes() { play(2, 1500, true); }
   void cleanup() {
-    if (client_ && QTest::currentTestFailed()) qWarning("%s", told().constData());
+    if (client_ && QTest::currentTestFailed()) {
+      qWarning("%s", told().constData());
+      for (int host = 1; host <= kHosts; ++host) {
+        QFile log(QString("%1/local/%2/runs/%3/%2/logs/supervisor.log")
+                      .arg(on_.cli().home(), name(host), run_));
+        if (log.open(QIODevice::ReadOnly))
+          qWarning("n%d:\n%s", host, log.readAll().right(6000).constData());
+      }
+    }
     client_.reset();
     if (QTest::currentTestFailed()) on_.restore();
   }
@@ -156,12 +166,18 @@ class ClusterStormTest : public QObject {
     QVERIFY2(waitFor([&] { return !last("\"recovered\"").isEmpty() || ended(); }, kWholeMs),
              told());
     pause(1000);
+    QVERIFY2(!ended(), told());
     QVERIFY(on_.hosts().cut(1));
     on_.hosts().kill(1);
     QVERIFY(on_.hosts().heal(host));
     gone_.insert(1);
     qInfo("  step %lld: n1 goes, n%d is back", static_cast<long long>(lastStep()), host);
-    QVERIFY2(waitFor([&] { return isWhole() || ended(); }, kWholeMs), told());
+    const auto isBack = [&] {
+      const QJsonObject newest = last("\"coordinator\":");
+      return newest["coordinator"].toString() != "n1" &&
+             newest["nodes"].toArray().contains(name(host));
+    };
+    QVERIFY2(waitFor([&] { return isBack() || ended(); }, kWholeMs) && isBack(), told());
   }
 
   void atTheEnd(const QString& weights) {
