@@ -68,7 +68,7 @@ RunAggregator::RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes,
   };
   std::stable_sort(known.begin(), known.end(),
                    [&](const auto& a, const auto& b) { return order(a.second) < order(b.second); });
-  // Who was left out by one generation may be back in a later one.
+  // A node that one generation leaves out may have ranks again in a later one.
   int newest = 0;
   for (const auto& [node, record] : known)
     if (!record.recovering().nodes().empty())

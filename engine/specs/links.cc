@@ -191,7 +191,8 @@ class AxisLinks {
     return with(assumed, spec_.links(entry), bandwidthOf(spec_.links(entry)));
   }
 
-  // A message is sent by one rank, over its own adapter; a ring uses those of all its ranks.
+  // A message between stages uses the adapter of the rank that sends it; a ring uses those of all its
+  // ranks in the node.
   Link ofGroup(const Group& group, const std::map<std::string, int>& crossing,
                bool isOfMessages) const {
     Link out{cluster_.link.kind, 0, std::numeric_limits<double>::infinity()};

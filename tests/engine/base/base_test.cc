@@ -327,7 +327,7 @@ class BaseTest : public QObject {
     QVERIFY(std::isfinite(log(0x1p-53)) && cosine(1 - 0x1p-53) > 0.999);
   }
 
-  // In pieces of any size, to a file system with O_DIRECT and to one without.
+  // In pieces of any size, to a disk and to memory; kernels before 6.6 have no O_DIRECT in memory.
   void filesAroundThePageCache() {
     constexpr std::size_t kBuffer = std::size_t{4} << 20;
     QTemporaryDir disk, memory("/dev/shm/XXXXXX");
