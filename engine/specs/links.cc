@@ -191,8 +191,7 @@ class AxisLinks {
     return with(assumed, spec_.links(entry), bandwidthOf(spec_.links(entry)));
   }
 
-  // A message between stages uses the adapter of the rank that sends it; a ring uses those of all its
-  // ranks in the node.
+  // A message between stages uses the adapter of its sender; a ring uses those of all its ranks.
   Link ofGroup(const Group& group, const std::map<std::string, int>& crossing,
                bool isOfMessages) const {
     Link out{cluster_.link.kind, 0, std::numeric_limits<double>::infinity()};
