@@ -91,6 +91,7 @@ Status measure(const Globals& globals, const Asked& asked, AskingSession& asking
   }
   if (!done->ok()) return done->error();
   if ((*done)->misfit) return *(*done)->misfit;
+  if ((*done)->unmeasured) return *(*done)->unmeasured;
   if (!(*done)->measured) return makeError(Code::kUnavailable, "its costs could not be measured");
   noteFigures(one, **done);
   return {};

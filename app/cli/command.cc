@@ -215,7 +215,7 @@ void printRuns(const std::vector<RunRow>& rows, bool json) {
       if (row.unreachableNs != 0) line.add("unreachable_since", isoTime(row.unreachableNs));
       line.add("created", isoTime(row.createdNs)).add("world", row.world);
       line.add("strategy", row.strategy).add("comm", row.comm).add("cluster", row.clusterName);
-      line.add(row.figures).add("error", row.error);
+      line.add("effective_time", effectiveTime(row)).add(row.figures).add("error", row.error);
       line.addRaw("tags", jsonTexts(row.tags)).add("notes", row.notes);
       line.print();
     }

@@ -64,6 +64,7 @@ JsonLine jsonLineOf(const RunRow& row, const RunDocuments& documents, const Reco
   line.add("resumed_from", row.resumedFrom);
   line.add("predicted_step_seconds", row.predictedStepSeconds);
   line.add("measured_step_seconds", row.measuredStepSeconds);
+  line.add("effective_time", effectiveTime(row));
   line.add(row.figures).add("model_file", row.modelFile);
   const std::string metric = row.figures.metric.empty() ? "" : "eval_" + row.figures.metric;
   line.add("error", row.error).add("notes", row.notes).addRaw("tags", jsonTexts(row.tags));

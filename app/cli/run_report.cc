@@ -29,7 +29,8 @@ std::string testText(std::string_view before, std::string_view metric, double va
 
 JsonLine finishedLine(const RunResult& result) {
   JsonLine line("finished");
-  line.add("status", result.status).add(result.figures);
+  line.add("status", result.status).add("effective_time", result.effectiveTime);
+  line.add(result.figures);
   return line;
 }
 
@@ -370,7 +371,8 @@ Result<RunContext> contextOf(const History& history, const std::string& run) {
 }
 
 RunResult resultOf(const RunRow& row) {
-  RunResult out{"failed", row.figures, {}, row.strategy == specs::kProgramStrategy};
+  RunResult out{"failed", row.figures, {}, row.strategy == specs::kProgramStrategy,
+                effectiveTime(row)};
   if (row.phase == RunState::SUCCEEDED) out.status = "succeeded";
   if (row.phase == RunState::STOPPED) out.status = "stopped";
   if (lacksModel(row)) out.missing = "the trained model is not saved here";
@@ -395,7 +397,8 @@ std::string resultText(const RunResult& result) {
                        testText(", ", figures.metric, figures.evalMetric));
   if (trained) out += fmt::format("; {:.0f} samples/s", figures.samplesPerSecond);
   if (figures.lostSeconds > 0)
-    out += fmt::format("; {:.1f} s lost to failures", figures.lostSeconds);
+    out += fmt::format("; {:.1f} s lost to failures, {:.1f} % effective", figures.lostSeconds,
+                       100 * result.effectiveTime);
   if (figures.joules > 0) out += "; " + energyText(figures);
   if (!figures.weightsSha256.empty()) out += "; weights " + figures.weightsSha256.substr(0, 12);
   if (!result.missing.empty()) out += "; " + result.missing;

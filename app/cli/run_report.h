@@ -35,6 +35,7 @@ struct RunResult {
   RunFigures figures;
   std::string missing;     // what of a run that ended well is not here, as its model; "": nothing
   bool ofProgram = false;  // of the user's own
+  double effectiveTime = std::numeric_limits<double>::quiet_NaN();  // see app/history/run_row.h
 };
 // Result of an ended run, from its row; a run that has not ended counts as failed.
 RunResult resultOf(const RunRow& row);

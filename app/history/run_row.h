@@ -63,6 +63,9 @@ inline bool isUnderWay(RunState state) {
 // Returns whether an ended run has a model to download from its node; its recorder downloads it and
 // reports only the end.
 bool lacksModel(const RunRow& row);
+// Effective training time: the part of the time since a run began, or of all its time, that was not
+// lost to failures. NaN before it begins.
+double effectiveTime(const RunRow& row);
 // Changes the state of a run; refuses a transition that is not allowed (specs::checkTransition).
 Status setState(RunRow& row, RunState state);
 

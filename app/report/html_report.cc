@@ -126,6 +126,7 @@ std::string figuresOf(const RunRow& row) {
   if (row.predictedStepSeconds > 0 && row.measuredStepSeconds > 0)
     out.add("Measured / predicted", row.measuredStepSeconds / row.predictedStepSeconds);
   out.add("Lost to failures", figures.lostSeconds, Chart::Unit::kSeconds);
+  out.add("Effective training time", effectiveTime(row), Chart::Unit::kPercent);
   out.add("Energy", energyText(figures));
   out.add("Weights, SHA-256", figures.weightsSha256);
   out.add("Resumed from", row.resumedFrom);

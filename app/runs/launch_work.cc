@@ -95,6 +95,7 @@ Result<Preview> LaunchWork::preview(std::stop_token stop, Costs costs) {
     if (cost.error().code == Code::kCancelled || cost.error().code == Code::kUnavailable)
       return cost.error();
     plain.remarks.push_back(message("the costs could not be measured: {}", cost.error().message()));
+    plain.unmeasured = cost.error();
     return withClocks(std::move(plain));
   }
   LOCKSTEP_ASSIGN(Preview measured, makePreview(request_, hosts, &*cost));

@@ -87,6 +87,7 @@ struct Preview {
   double stepSeconds = 0;
   double samplesPerSecond = 0;
   bool measured = false;              // cost model from the nodes, else the built-in one
+  std::optional<Error> unmeasured;    // why it is not, where the nodes were asked
   planner::EncodedGradients encoded;  // of a rank
   plan::ServedTables tables;          // of the first worker
   std::vector<RankPreview> ranks;

@@ -55,6 +55,7 @@ class StateArena {
   // The copy that the host accesses: the same memory, or a pinned mirror, which fetch() fills from
   // the device and put() writes back.
   std::byte* data() { return device_ != nullptr ? pinned_.data() : memory_.get(); }
+  bool isMirrored() const { return device_ != nullptr; }
   Status fetch() { return copy(data(), operands()); }
   Status put() { return copy(operands(), data()); }
   std::int64_t bytes() const { return bytes_; }

@@ -14,6 +14,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/threads.h"
 #include "engine/base/unique_fd.h"
+#include "engine/runtime/finite.h"
 #include "engine/runtime/gather.h"
 #include "engine/runtime/heartbeat.h"
 #include "engine/runtime/whole_tensors.h"
@@ -146,21 +147,28 @@ Status CheckpointWriter::findFolders() {
 }
 
 void CheckpointWriter::listParts() {
-  std::vector<TensorInfo> tensors;
-  if (to_.gathered) {
-    if (state_.rank == 0)
-      for (const Place& place : placesOf(state_.plan, [](const plan::StateSlot&) { return true; }))
-        tensors.push_back({tensorName(*place.slot, place.member()), place.slot->type.dtype,
-                           place.member().shape});
-  } else {
-    pieces_ = plan::piecesWrittenBy(state_.plan, state_.rank, folders_);
-    for (const HeldPiece& held : pieces_) tensors.push_back(held.piece.stored());
-  }
-  for (TensorInfo& tensor : tensors) {
+  const auto add = [this](TensorInfo tensor, const NonFiniteTensor& name) {
     const auto size = static_cast<std::size_t>(tensor.bytes());
-    parts_.push_back({std::move(tensor), bytes_});
+    parts_.push_back({std::move(tensor), bytes_, name});
     bytes_ += size;
+  };
+  if (to_.gathered) {
+    if (state_.rank != 0) return;
+    for (const Place& place : placesOf(state_.plan, [](const plan::StateSlot&) { return true; }))
+      add({tensorName(*place.slot, place.member()), place.slot->type.dtype, place.member().shape},
+          {std::ssize(parts_), stateTensorText(*place.slot, place.member().name)});
+    return;
   }
+  pieces_ = plan::piecesWrittenBy(state_.plan, state_.rank, folders_);
+  for (const HeldPiece& held : pieces_) {
+    add(held.piece.stored(), {held.number, stateTensorText(*held.slot, held.member->name)});
+    if (isMirror()) parts_.back().offset = static_cast<std::size_t>(held.offset);
+  }
+}
+
+std::span<std::byte> CheckpointWriter::snapshotOf(const Part& part) const {
+  std::byte* const all = isMirror() ? state_.arena.data() : snapshot_.get();
+  return {all + part.offset, static_cast<std::size_t>(part.tensor.bytes())};
 }
 
 Result<bool> CheckpointWriter::hasNews() {
@@ -223,33 +231,38 @@ void CheckpointWriter::startJob(Phase job) {
   changed_.notify_all();
 }
 
-Status CheckpointWriter::begin(const Progress& progress) {
+Result<std::optional<Found>> CheckpointWriter::takeSnapshot(const Progress& progress) {
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return isDone_; });  // the first time, for the allocation
   }
-  if (!snapshot_) return outOfMemory(kSnapshot, static_cast<std::int64_t>(bytes_));
-  LOCKSTEP_TRY(fillSnapshot());
+  if (!isMirror() && !snapshot_) return outOfMemory(kSnapshot, static_cast<std::int64_t>(bytes_));
+  std::optional<Found> first;
+  const auto take = [&](const Part& part, std::span<const std::byte> from) {
+    if (firstNonFinite(from, part.tensor.dtype) >= 0 &&
+        (!first || part.name.order < first->tensor.order))
+      first = Found{progress.step, part.name};
+    if (const auto to = snapshotOf(part); to.data() != from.data())
+      std::memcpy(to.data(), from.data(), from.size());
+  };
+  if (to_.gathered) {
+    Status none;
+    LOCKSTEP_TRY(gather(
+        state_, placesOf(state_.plan, [](const plan::StateSlot&) { return true; }), kSnapshot,
+        [&](std::size_t index, std::span<const std::byte> tensor) { take(parts_[index], tensor); },
+        {}, none));
+  } else {
+    for (std::size_t i = 0; i < pieces_.size(); ++i)
+      take(parts_[i], {state_.arena.data() + pieces_[i].offset,
+                       static_cast<std::size_t>(pieces_[i].piece.bytes())});
+  }
   progress_ = progress;
-  published_ = false;
-  start(Phase::kWriting);
-  return {};
+  return first;
 }
 
-Status CheckpointWriter::fillSnapshot() {
-  if (!to_.gathered) {
-    for (std::size_t i = 0; i < pieces_.size(); ++i)
-      std::memcpy(snapshot_.get() + parts_[i].offset, state_.arena.data() + pieces_[i].offset,
-                  static_cast<std::size_t>(pieces_[i].piece.bytes()));
-    return {};
-  }
-  Status none;
-  return gather(
-      state_, placesOf(state_.plan, [](const plan::StateSlot&) { return true; }), kSnapshot,
-      [this](std::size_t index, std::span<const std::byte> tensor) {
-        std::memcpy(snapshot_.get() + parts_[index].offset, tensor.data(), tensor.size());
-      },
-      {}, none);
+void CheckpointWriter::begin() {
+  published_ = false;
+  start(Phase::kWriting);
 }
 
 Status CheckpointWriter::finish() {
@@ -289,9 +302,10 @@ Status CheckpointWriter::run(Phase job) {
     case Phase::kIdle:
       return {};
     case Phase::kAllocating: {
+      if (isMirror()) return {};
       auto memory = allocateAligned(static_cast<std::int64_t>(bytes_), kSnapshot);
       if (memory.ok()) snapshot_ = std::move(*memory);
-      return {};  // begin() returns the error
+      return {};  // takeSnapshot() returns the error
     }
     case Phase::kWriting:
       return write();
@@ -316,8 +330,7 @@ Status CheckpointWriter::write() {
     const std::lock_guard lock(mutex_);
     if (leaves_) return makeError(Code::kAborted, "the training ended while it was written");
     lastProgress_ = monotonicNow();
-    return std::span<const std::byte>(snapshot_.get() + parts_[index].offset,
-                                      static_cast<std::size_t>(parts_[index].tensor.bytes()));
+    return std::span<const std::byte>(snapshotOf(parts_[index]));
   };
   Metadata metadata{{"format", "lockstep-checkpoint-2"}, {"id", nonce_}};
   if (folders_.size() == 1 || to_.gathered) {
@@ -344,10 +357,7 @@ Status CheckpointWriter::publish() {
     LOCKSTEP_TRY(writeFileAtomically(folder / kManifestFile, textOf(manifest)));
   }
   syncFolder(folder);
-  std::error_code error;
-  fs::remove_all(target(), error);
-  fs::rename(folder, target(), error);
-  if (error) return systemError(error.value(), message("cannot rename to {}", target()));
+  LOCKSTEP_TRY(publishCheckpoint(folder, target()));
   published_ = true;
   syncFolder(root);
   return {};

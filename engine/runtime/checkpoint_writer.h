@@ -20,6 +20,7 @@
 #include "engine/runtime/agree.h"
 #include "engine/runtime/aligned_memory.h"
 #include "engine/runtime/checkpoint.h"
+#include "engine/runtime/divergence.h"
 
 namespace lockstep::runtime {
 
@@ -38,7 +39,7 @@ class CheckpointWriter {
   ~CheckpointWriter();  // waits for the disk
 
   // Collective. Finds out which ranks share a folder, and removes leftovers of killed processes.
-  // Allocates the snapshot's memory asynchronously.
+  // Allocates the snapshot's memory asynchronously; on a device, the arena's mirror is the snapshot.
   Status open();
   // The same on all ranks: true while a checkpoint is written or published, or old ones are
   // removed.
@@ -50,8 +51,11 @@ class CheckpointWriter {
   // a rank requests a checkpoint. A checkpoint that a rank cannot write or publish is given up by
   // all: see failed().
   Result<bool> attend(bool asks);
-  // Collective. Precondition: not busy. Takes a snapshot and starts to write it.
-  Status begin(const Progress& progress);
+  // Collective. Precondition: not busy, and the arena was fetched. Takes a snapshot, and returns the
+  // first tensor that is not finite of those that this rank writes.
+  Result<std::optional<Found>> takeSnapshot(const Progress& progress);
+  // Collective. Starts to write the snapshot. Until it is written, the arena is not fetched again.
+  void begin();
   // Collective. Waits until everything is written and published, or given up.
   Status finish();
 
@@ -70,11 +74,13 @@ class CheckpointWriter {
   struct Part {  // of the snapshot, in the order of the file
     TensorInfo tensor;
     std::size_t offset = 0;  // in the snapshot
+    NonFiniteTensor name;    // should it not be finite
   };
 
   Status findFolders();
   void listParts();
-  Status fillSnapshot();
+  bool isMirror() const { return !to_.gathered && state_.arena.isMirrored(); }
+  std::span<std::byte> snapshotOf(const Part& part) const;
   void start(Phase phase);
   void startJob(Phase job);
   void work();
@@ -99,7 +105,7 @@ class CheckpointWriter {
 
   // Used by the thread while `job_` is not kIdle, by other threads while it is, like failed_.
   bool published_ = false;  // by this rank
-  AlignedMemory snapshot_;  // of bytes_
+  AlignedMemory snapshot_;  // of bytes_; none where the arena's mirror is it
   Progress progress_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -251,11 +251,10 @@ Status Training::endDiverged(const Message& what) {
   return diverged(message("{} is not finite in step {}", what, step), where, step);
 }
 
-// Collective. Checks the state before it is written, independently of the disk.
-Status Training::checkState() {
+// Collective. The error of the first tensor of the state that is not finite; `mine` is this rank's.
+Status Training::endIfNotFinite(const std::optional<Found>& mine) {
   if (!endsWhereNotFinite()) return {};
-  LOCKSTEP_ASSIGN(const FoundMessage first,
-                  firstFound(messageOf(rank_, stateNotFinite(progress_.step)), groups_));
+  LOCKSTEP_ASSIGN(const FoundMessage first, firstFound(messageOf(rank_, mine), groups_));
   if (first.step == kNotFound) return {};
   return diverged(message("the {} is not finite after step {}", first.text.data(), progress_.step),
                   {}, progress_.step);
@@ -425,7 +424,7 @@ Result<TrainerSummary> Training::run() {
   summary_.samplesPerSecond = trainedSeconds_ > 0 ? trainedSamples_ / trainedSeconds_ : 0;
   LOCKSTEP_TRY(state_->fetch());
   if (options_.hashReplica) summary_.replicaSha256 = replicaHash(plan_, rank_, *state_);
-  LOCKSTEP_TRY(checkState());
+  if (endsWhereNotFinite()) LOCKSTEP_TRY(endIfNotFinite(stateNotFinite(progress_.step)));
   LOCKSTEP_ASSIGN(summary_.weightsSha256,
                   exportModel(options_.modelFile, rankState(), options_.onTensor));
   return summary_;

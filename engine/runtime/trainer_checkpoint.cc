@@ -43,11 +43,16 @@ Status Training::checkpoint() {
   }
   if (options_.checkpointAsked != nullptr) *options_.checkpointAsked = false;
   LOCKSTEP_TRY(state_->fetch());
-  LOCKSTEP_TRY(checkState());
+  const auto notFinite = checkpoints_->takeSnapshot(progress_);
+  if (!notFinite.ok()) {
+    Status failed = ofThisRank(notFinite.status());
+    failed.error().step = progress_.step;
+    return failed;
+  }
+  LOCKSTEP_TRY(endIfNotFinite(*notFinite));
   observer_.flush();
-  Status begun = ofThisRank(checkpoints_->begin(progress_));
-  if (!begun.ok()) begun.error().step = progress_.step;
-  return begun;
+  checkpoints_->begin();
+  return {};
 }
 
 void Training::tellLeftOut() {

@@ -60,7 +60,7 @@ class Training {
   std::optional<Found> stateNotFinite(std::int64_t step) const {
     return runtime::stateNotFinite(plan_, rank_, *state_, step);
   }
-  Status checkState();
+  Status endIfNotFinite(const std::optional<Found>& mine);
   bool endsWhereNotFinite() const { return options_.nonFinite == NonFinite::kRefused; }
   Status step(const data::BatchPosition& position, Nanoseconds begin);
   bool isCheckpointAsked() const;

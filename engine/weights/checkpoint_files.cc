@@ -164,6 +164,24 @@ Result<std::string> newestCheckpoint(const std::string& folder) {
   return all.back().second.string();
 }
 
+Status publishCheckpoint(const fs::path& temporary, const fs::path& checkpoint) {
+  const fs::path earlier = checkpoint.parent_path() / ("." + checkpoint.filename().string() + ".old");
+  std::error_code error, ignored;
+  fs::rename(temporary, checkpoint, error);
+  if (error == std::errc::directory_not_empty || error == std::errc::file_exists) {
+    fs::remove_all(earlier, ignored);
+    fs::rename(checkpoint, earlier, error);
+    if (!error) fs::rename(temporary, checkpoint, error);
+    if (error)
+      fs::rename(earlier, checkpoint, ignored);
+    else
+      fs::remove_all(earlier, ignored);
+  }
+  if (error)
+    return systemError(error.value(), message("cannot rename to {}", checkpoint.string()));
+  return {};
+}
+
 Metadata metadataOf(const plan::Plan& plan, const Progress& progress) {
   return {{"model", plan.name},
           {"batch", fmt::format("{}", plan.globalBatch)},

@@ -55,6 +55,11 @@ std::string stateFile(const std::string& checkpoint);
 // The newest checkpoint in a folder of checkpoints, or the folder itself if it is one. kNotFound.
 Result<std::string> newestCheckpoint(const std::string& folder);
 
+// Renames `temporary` to `checkpoint`, in place of an earlier one, which stays where that fails: a
+// process of an earlier generation finds its temporary folder removed. Both are in one folder.
+Status publishCheckpoint(const std::filesystem::path& temporary,
+                         const std::filesystem::path& checkpoint);
+
 using Metadata = std::map<std::string, std::string>;
 Metadata metadataOf(const plan::Plan& plan, const Progress& progress);
 

@@ -938,6 +938,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>Replaces the filter of this name.</source>
             <translation>将替换同名的筛选条件。</translation>
         </message>
+        <message>
+            <source>Effective training time</source>
+            <translation>有效训练时间</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::HostKeyDialog</name>
@@ -10444,6 +10448,10 @@ its last lines:
         <message>
             <source>Not fetched</source>
             <translation>未取回</translation>
+        </message>
+        <message>
+            <source>Effective training time</source>
+            <translation>有效训练时间</translation>
         </message>
     </context>
     <context>

@@ -194,11 +194,8 @@ void LaunchDialog::benchmark(app::Costs costs) {
         if (!measured || !measured->measured) {
           if (earlier) return;  // the estimate stays
           asked_ = false;
-          Error error = !measured
-                            ? measured.error()
-                            : makeError(Code::kUnavailable, "the costs could not be measured");
-          if (measured && !measured->remarks.empty()) error.why = measured->remarks.back();
-          message_->showError(error);
+          const Error unknown = makeError(Code::kUnavailable, "the costs could not be measured");
+          message_->showError(measured ? measured->unmeasured.value_or(unknown) : measured.error());
           return;
         }
         measuredShown_ = true;

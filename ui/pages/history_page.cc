@@ -291,6 +291,8 @@ QVector<InspectorRow> HistoryPage::inspectorRows() const {
       row.measuredStepSeconds > 0 ? formatSeconds(row.measuredStepSeconds) : QString());
   add(tr("Lost to failures"),
       row.figures.lostSeconds > 0 ? formatSeconds(row.figures.lostSeconds) : QString());
+  add(tr("Effective training time"),
+      row.startedNs > 0 ? formatPercent(app::effectiveTime(row), 1) : QString());
   out << energyRows(row.figures);
   add(tr("Evaluation loss"),
       row.figures.evalLoss != 0 ? formatNumber(row.figures.evalLoss) : QString());

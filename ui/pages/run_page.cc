@@ -537,6 +537,8 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
   add(tr("Restarts"), row.generation > 1 ? QString::number(row.generation - 1) : QString());
   add(tr("Lost to failures"),
       row.figures.lostSeconds > 0 ? formatSeconds(row.figures.lostSeconds) : QString());
+  add(tr("Effective training time"),
+      row.startedNs > 0 ? formatPercent(app::effectiveTime(row), 1) : QString());
   out << energyRows(row.figures);
   add(tr("Error"), messageText(row.error));
   out << InspectorRow{tr("Configuration"), {}, true};

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "engine/base/file.h"
+#include "engine/base/list_folder.h"
 #include "engine/base/random.h"
 #include "engine/runtime/checkpoint.h"
 #include "engine/runtime/evaluate.h"
@@ -455,6 +456,26 @@ class CheckpointTest : public QObject {
   }
 
   // Of more or fewer ranks, with or without: nothing that has not been sent is lost.
+  // As by a rank 0 that was stopped while it published, and goes on after another took its place.
+  void anEarlierGenerationDamagesNothing() {
+    const QTemporaryDir folder;
+    const std::filesystem::path root = folder.path().toStdString();
+    const auto checkpoint = weights::checkpointAt(root, 40);
+    const auto make = [](const std::filesystem::path& at, const std::string& text) {
+      std::filesystem::create_directories(at);
+      QVERIFY(writeFileAtomically(at / "state.safetensors", text).ok());
+    };
+    make(root / ".step-40-a.tmp", "first");
+    QVERIFY(weights::publishCheckpoint(root / ".step-40-a.tmp", checkpoint).ok());
+    make(root / ".step-40-b.tmp", "second");
+    QVERIFY(weights::publishCheckpoint(root / ".step-40-b.tmp", checkpoint).ok());
+    QCOMPARE(*readFile(checkpoint / "state.safetensors"), std::string("second"));
+    const Status late = weights::publishCheckpoint(root / ".step-40-a.tmp", checkpoint);
+    QCOMPARE(late.code(), Code::kNotFound);
+    QCOMPARE(*readFile(checkpoint / "state.safetensors"), std::string("second"));
+    QCOMPARE(listFolder(root).size(), std::size_t{1});
+  }
+
   void residualsOfOtherRanks() {
     QTemporaryDir dir;
     RunSettings settings = small();

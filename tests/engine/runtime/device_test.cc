@@ -755,6 +755,32 @@ class DeviceTest : public QObject {
     QCOMPARE(rest.ranks[0]->weightsSha256, whole.ranks[0]->weightsSha256);
   }
 
+  // The mirror of the state is the snapshot, and training goes on while it is written.
+  void checkpointsAreTakenWhileItTrains() {
+    for (const int ranks : {1, 2}) {
+      const QTemporaryDir folder;
+      test::RunSettings settings = settingsOf(test::fashionMlp(), 8, 24);
+      settings.ranks = ranks;
+      settings.strategy = ranks > 1 ? "zero-1" : "mirrored";
+      Devices devices;
+      const test::RunOutcome without = onDevices(settings, devices);
+      QVERIFY2(without.ok(), without.error().c_str());
+      test::RunSettings with = settings;
+      with.trainer.checkpointFolder = folder.path().toStdString();
+      with.trainer.checkpointSteps = 2;
+      with.trainer.keepCheckpoints = 100;
+      const test::RunOutcome whole = onDevices(with, devices);
+      QVERIFY2(whole.ok() && whole.checkpoints.size() > 1, whole.error().c_str());
+      QCOMPARE(whole.ranks[0]->weightsSha256, without.ranks[0]->weightsSha256);
+      for (const std::string& checkpoint : whole.checkpoints) {
+        settings.trainer.resumeFrom = checkpoint;
+        const test::RunOutcome rest = onDevices(settings, devices);
+        QVERIFY2(rest.ok(), rest.error().c_str());
+        QCOMPARE(rest.ranks[0]->weightsSha256, without.ranks[0]->weightsSha256);
+      }
+    }
+  }
+
   void refusesByName() {
     Devices devices;
     models::Model model = test::smallGpt();
