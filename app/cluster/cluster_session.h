@@ -58,7 +58,8 @@ struct NodeLoad {               // the latest of WatchNode; rates in bytes/s
   std::vector<GpuLoad> gpus;
 };
 
-// A question to the user, asked once; the node waits for the answer without a limit.
+// A question to the user. The node waits for the answer without a limit, and so do all nodes that
+// need the same: it is asked once, for the first of them.
 struct NodeQuestion {
   std::uint64_t id = 0;
   enum class Kind : std::uint8_t { kHostKey, kSecret } kind = Kind::kHostKey;

@@ -3,10 +3,13 @@
 
 #include <libssh/libssh.h>
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "app/ssh/question_turn.h"
 #include "app/ssh/ssh_auth.h"
 
 namespace lockstep::app {
@@ -28,6 +31,13 @@ struct AuthAttempt {
   }
   bool done() const { return over || partial; }
   void note(Message text) { tried.push_back(std::move(text)); }
+
+  // Waits for the turn to ask. Null where nobody may be asked, or the connection is over.
+  std::unique_ptr<QuestionTurn> takeTurn(const std::string& line);
+  // Tries the secret that is known by this name, then what a person answers in the turn of `line`,
+  // until `accept` returns true: it was right, or nothing more can be tried.
+  bool trySecrets(const std::string& name, const std::string& line, SecretQuestion question,
+                  const std::function<bool(const Secret&)>& accept);
 
   const AuthContext& context;
   bool over = false;  // nothing more can be tried

@@ -87,10 +87,20 @@ std::optional<Error> certificateOnlyHost(const std::string& why, const SshConfig
   return error;
 }
 
-Status checkHostKey(ssh_session session, const SshConfig& config, const AskHostKey& ask) {
+Status checkHostKey(ssh_session session, const SshConfig& config, const HostKeyPrompt& prompt) {
   LOCKSTEP_ASSIGN(const HostKey key, serverKey(session, config));
   const std::string name = config.knownHostsName();
-  LOCKSTEP_ASSIGN(const KnownHostsAnswer answer, lookUpHostKey(knownHostsFiles(config), name, key));
+  const std::vector<std::string> files = knownHostsFiles(config);
+  const std::string file = config.userKnownHosts.empty() ? "" : config.userKnownHosts.front();
+  const std::string& strict = config.strictHostKeyChecking;
+  const bool asks = strict != "yes" && strict != "accept-new" && strict != "no";
+  LOCKSTEP_ASSIGN(KnownHostsAnswer answer, lookUpHostKey(files, name, key));
+  const HostKeyQuestion question{name, key.type, key.fingerprint, file, answer.authority};
+  if (asks && answer.verdict == HostKeyVerdict::kUnknown) {
+    LOCKSTEP_TRY(prompt.awaitTurn(question));
+    // Another connection may have added it meanwhile.
+    LOCKSTEP_ASSIGN(answer, lookUpHostKey(files, name, key));
+  }
   const std::string shown = fmt::format("{} {}", key.type, key.fingerprint);
   Error error = makeError(Code::kPermissionDenied, "");
   switch (answer.verdict) {
@@ -113,11 +123,9 @@ Status checkHostKey(ssh_session session, const SshConfig& config, const AskHostK
     case HostKeyVerdict::kUnknown:
       break;
   }
-  const std::string file = config.userKnownHosts.empty() ? "" : config.userKnownHosts.front();
-  const std::string& strict = config.strictHostKeyChecking;
   bool accepted = strict == "accept-new" || strict == "no";
-  if (!accepted && strict != "yes") {
-    LOCKSTEP_ASSIGN(accepted, ask({name, key.type, key.fingerprint, file, answer.authority}));
+  if (asks) {
+    LOCKSTEP_ASSIGN(accepted, prompt.ask(question));
   }
   if (!accepted) {
     error.what = message("the host key of {} is not known", name);

@@ -18,13 +18,17 @@ namespace lockstep::app {
 // is supported), as knownKeyTypes().
 Result<std::string> hostKeyAlgorithms(const SshConfig& config);
 
-// Whether a person accepts the key; an error ends the check.
-using AskHostKey = std::function<Result<bool>(const HostKeyQuestion&)>;
+// How a person is asked; an error ends the check.
+struct HostKeyPrompt {
+  // Waits until no other connection asks about the key.
+  std::function<Status(const HostKeyQuestion&)> awaitTurn;
+  std::function<Result<bool>(const HostKeyQuestion&)> ask;  // whether it is accepted
+};
 
 // Checks the key that the server has shown against known_hosts. Where it is unknown, asks, unless
 // StrictHostKeyChecking decides, and adds an accepted key. Errors: kPermissionDenied (revoked,
-// changed, not accepted), kUnavailable (no key was shown), of known_hosts files, and from `ask`.
-Status checkHostKey(ssh_session session, const SshConfig& config, const AskHostKey& ask);
+// changed, not accepted), kUnavailable (no key was shown), of known_hosts files, and from `prompt`.
+Status checkHostKey(ssh_session session, const SshConfig& config, const HostKeyPrompt& prompt);
 
 // What to say of a failed key exchange with a host that shows nothing but certificates; nothing
 // where `why`, in libssh's words, is another reason.

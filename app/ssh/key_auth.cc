@@ -48,7 +48,6 @@ std::uint64_t secondsNow() { return static_cast<std::uint64_t>(wallNow() / 10000
 // The private key, unlocked; null: passed over, with the reason noted.
 KeyPtr loadKey(const std::string& file, AuthAttempt& attempt) {
   const AuthContext& context = attempt.context;
-  const std::string secretName = "passphrase " + file;
   bool locked = false;
   const auto noteLocked = [](const char*, char*, size_t, int, int, void* data) {
     *static_cast<bool*>(data) = true;
@@ -68,29 +67,23 @@ KeyPtr loadKey(const std::string& file, AuthAttempt& attempt) {
       opened = nullptr;
     return KeyPtr(opened);
   };
-  if (const auto known = context.secrets.find(secretName)) {
-    if (KeyPtr opened = unlock(*known)) return opened;
-    context.secrets.drop(secretName);
-  }
   SecretQuestion question;
   question.kind = SecretQuestion::Kind::kPassphrase;
   question.account = context.config.account();
   question.keyFile = file;
-  for (int tries = 1; tries <= kMostTries; ++tries) {
-    question.attempt = tries;
-    const std::optional<Secret> secret = context.ask(question);
-    if (!secret) {
-      attempt.note(tries == 1 ? message("{} (needs its passphrase)", file)
-                              : message("{} (wrong passphrase)", file));
-      return nullptr;
-    }
-    if (KeyPtr opened = unlock(*secret)) {
-      context.secrets.put(secretName, *secret);
-      return opened;
-    }
-  }
-  attempt.note(message("{} (wrong passphrase)", file));
-  return nullptr;
+  const std::string name = "passphrase " + file;
+  KeyPtr opened;
+  bool given = false;
+  const auto accept = [&](const Secret& secret) {
+    given = true;
+    opened = unlock(secret);
+    if (opened) context.answers.put(name, secret);
+    return opened != nullptr;
+  };
+  if (!attempt.trySecrets(name, name, question, accept))
+    attempt.note(given ? message("{} (wrong passphrase)", file)
+                       : message("{} (needs its passphrase)", file));
+  return opened;
 }
 
 }  // namespace

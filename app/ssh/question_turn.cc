@@ -11,7 +11,7 @@ namespace {
 
 struct Lines {
   std::mutex mutex;
-  std::map<std::string, std::deque<const Wake*>> of;  // an account; the first has its turn
+  std::map<std::string, std::deque<const Wake*>> of;  // the first has its turn
 };
 Lines& lines() {
   static Lines all;
@@ -20,16 +20,16 @@ Lines& lines() {
 
 }  // namespace
 
-QuestionTurn::QuestionTurn(std::string account) : account_(std::move(account)) {
+QuestionTurn::QuestionTurn(std::string name) : name_(std::move(name)) {
   const std::lock_guard lock(lines().mutex);
-  auto& line = lines().of[account_];
+  auto& line = lines().of[name_];
   line.push_back(&wake_);
   if (line.size() == 1) wake_.notify();
 }
 
 QuestionTurn::~QuestionTurn() {
   const std::lock_guard lock(lines().mutex);
-  const auto found = lines().of.find(account_);
+  const auto found = lines().of.find(name_);
   auto& line = found->second;
   line.erase(std::find(line.begin(), line.end(), &wake_));
   if (line.empty())

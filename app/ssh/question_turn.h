@@ -1,8 +1,9 @@
-// Lets one connection of this process at a time ask a person about an account. Nodes behind one
-// gate each log in there: their questions come one after another, each after the answer before it
-// was accepted or refused, since a one-time code serves once.
+// Lets one connection of this process at a time ask a person about a key, a host or an account. The
+// others wait for the answer, and ask only where it does not serve them: a one-time code serves
+// once, so that nodes behind one gate ask for theirs one after another.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "app/ssh/wake.h"
@@ -11,14 +12,18 @@ namespace lockstep::app {
 
 class QuestionTurn {
  public:
-  explicit QuestionTurn(std::string account);  // takes a place in line
-  ~QuestionTurn();                             // the next in line has its turn
+  using Clock = std::chrono::steady_clock;
+
+  explicit QuestionTurn(std::string name);  // takes the last place in its line
+  ~QuestionTurn();                          // the next in line has its turn
   QuestionTurn(const QuestionTurn&) = delete;
   QuestionTurn& operator=(const QuestionTurn&) = delete;
-  int fd() const { return wake_.fd(); }  // readable from this one's turn on
+  int fd() const { return wake_.fd(); }               // readable from this one's turn on
+  Clock::time_point since() const { return since_; }  // when it took its place
 
  private:
-  const std::string account_;
+  const std::string name_;
+  const Clock::time_point since_ = Clock::now();
   const Wake wake_;
 };
 

@@ -32,6 +32,7 @@ class Secret {
   }
   const char* c_str() const { return text_.c_str(); }
   bool empty() const { return text_.empty(); }
+  bool operator==(const Secret& other) const { return text_ == other.text_; }
 
  private:
   static constexpr std::size_t kCapacity = 128;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "app/ssh/auth_attempt.h"
@@ -84,19 +85,18 @@ class Authentication {
   // One exchange of keyboard-interactive: the server asks, perhaps in several rounds, and decides.
   struct Exchange {
     struct Given {
-      std::string name;  // of the secret
+      std::string name;  // of the secret; "": it serves once
       Secret secret;
-      bool lasting = false, remembered = false;
+      bool remembered = false;
     };
     std::vector<Given> given;
-    std::shared_ptr<void> turn;  // held until the server has decided
     bool asked() const {
       return std::any_of(given.begin(), given.end(), [](const Given& g) { return !g.remembered; });
     }
   };
 
   // Answers the prompts of a round; false where one stays unanswered.
-  bool answerRound(int tries, Exchange& exchange) {
+  bool answerRound(int tries, Exchange& exchange, std::unique_ptr<QuestionTurn>& turn) {
     const char* instruction = ssh_userauth_kbdint_getinstruction(session_);
     std::string before = instruction ? instruction : "";
     while (before.ends_with('\n')) before.pop_back();
@@ -112,52 +112,57 @@ class Authentication {
       question.echo = echo != 0;
       question.attempt = tries;
       before.clear();
-      const std::string name = "answer " + config_.account() + " " + prompt;
-      std::optional<Secret> secret = context_.secrets.find(name);
+      const std::string name =
+          isLasting(prompt, echo != 0) ? fmt::format("answer {} {}", context_.route, prompt) : "";
+      std::optional<Secret> secret = context_.answers.find(name);
+      if (!secret && !turn) {
+        turn = attempt_.takeTurn(line_);
+        if (!turn) return false;
+        secret = context_.answers.find(name);  // another connection may have been given it
+      }
       const bool remembered = secret.has_value();
-      if (!secret) secret = ask(question, &exchange.turn);
+      if (!remembered)
+        secret = context_.ask(question, name, *turn);
+      else if (tries == 1 && !exchange.asked())
+        turn.reset();  // the next in line finds it, too
       if (!secret) return false;
       ssh_userauth_kbdint_setanswer(session_, static_cast<unsigned>(i), secret->c_str());
-      exchange.given.push_back(
-          {name, std::move(*secret), isLasting(prompt, echo != 0), remembered});
+      exchange.given.push_back({name, std::move(*secret), remembered});
     }
     return true;
   }
 
-  std::optional<Secret> ask(const SecretQuestion& question, std::shared_ptr<void>* turn) {
-    if (!context_.mayAsk) {
-      attempt_.wantsPerson = true;
-      return std::nullopt;
+  // Keeps the answers that were right, and drops the others.
+  void judge(const Exchange& exchange, int answer, bool last) {
+    const bool accepted = answer == SSH_AUTH_SUCCESS || answer == SSH_AUTH_PARTIAL;
+    if (answer == SSH_AUTH_ERROR && !tooMany()) return;  // lost before the server decided
+    for (const auto& [name, secret, remembered] : exchange.given) {
+      if (name.empty()) continue;
+      if (accepted)
+        context_.answers.put(name, secret);
+      else if (remembered && !exchange.asked())
+        context_.answers.forbid(name, secret);
+      else
+        context_.answers.drop(name, secret);
+      if (!accepted && last) context_.answers.refuse(name);
     }
-    if (!*turn) *turn = context_.takeTurn();
-    if (!*turn) {
-      attempt_.over = true;
-      return std::nullopt;
-    }
-    return context_.ask(question);
   }
 
   void tryKeyboard() {
+    std::unique_ptr<QuestionTurn> turn;  // held until the server has decided
     for (int tries = 1; tries <= kMostTries; ++tries) {
       Exchange exchange;
       int answer = context_.drive([&] { return ssh_userauth_kbdint(session_, nullptr, nullptr); });
       for (int round = 0; answer == SSH_AUTH_INFO && round < kMostRounds; ++round) {
-        if (!answerRound(tries, exchange)) {
+        if (!answerRound(tries, exchange, turn)) {
           attempt_.note(message("keyboard-interactive (no answer)"));
+          attempt_.wantsPerson = attempt_.wantsPerson || !context_.mayAsk;
           return;
         }
         answer = context_.drive([&] { return ssh_userauth_kbdint(session_, nullptr, nullptr); });
       }
       const bool done = attempt_.take(answer);
-      const bool accepted = answer == SSH_AUTH_SUCCESS || answer == SSH_AUTH_PARTIAL;
-      for (auto& given : exchange.given) {
-        if (accepted && given.lasting)
-          context_.secrets.put(given.name, std::move(given.secret));
-        else if (!accepted && given.remembered && !exchange.asked())
-          context_.secrets.forbid(given.name);  // it served once, whatever the prompt says
-        else if (!accepted)
-          context_.secrets.drop(given.name);
-      }
+      judge(exchange, answer, tries == kMostTries && exchange.asked());
       if (done || exchange.given.empty()) break;
       if (!exchange.asked()) --tries;  // what was remembered is gone by now: no endless loop
     }
@@ -165,39 +170,33 @@ class Authentication {
   }
 
   void tryPassword() {
-    const std::string name = "password " + config_.account();
-    const auto offer = [&](const Secret& secret) {
-      const int answer =
-          context_.drive([&] { return ssh_userauth_password(session_, nullptr, secret.c_str()); });
-      if (answer == SSH_AUTH_SUCCESS || answer == SSH_AUTH_PARTIAL)
-        context_.secrets.put(name, secret);
-      return attempt_.take(answer);
-    };
-    if (const auto known = context_.secrets.find(name)) {
-      attempt_.note("password");
-      if (offer(*known)) return;
-      context_.secrets.drop(name);
-    }
-    std::shared_ptr<void> turn;
+    const std::string name = "password " + context_.route;
     SecretQuestion question;
     question.kind = SecretQuestion::Kind::kPassword;
     question.account = config_.account();
-    for (question.attempt = 1; question.attempt <= kMostTries; ++question.attempt) {
-      const std::optional<Secret> secret = ask(question, &turn);
-      if (!secret) {
-        if (question.attempt == 1) attempt_.note(message("password (not given)"));
-        return;
-      }
-      if (question.attempt == 1) attempt_.note("password");
-      if (offer(*secret)) return;
-    }
+    bool given = false;
+    const auto offer = [&](const Secret& secret) {
+      if (!std::exchange(given, true)) attempt_.note("password");
+      const int answer =
+          context_.drive([&] { return ssh_userauth_password(session_, nullptr, secret.c_str()); });
+      if (answer == SSH_AUTH_SUCCESS || answer == SSH_AUTH_PARTIAL)
+        context_.answers.put(name, secret);
+      return attempt_.take(answer);
+    };
+    if (attempt_.trySecrets(name, line_, question, offer)) return;
+    if (!given) attempt_.note(message("password (not given)"));
+    attempt_.wantsPerson = attempt_.wantsPerson || !context_.mayAsk;
+  }
+
+  bool tooMany() const {
+    const std::string_view words = ssh_get_error(session_);
+    return words.find("Too many authentication failures") != std::string_view::npos;
   }
 
   Status finish() {
     if (attempt_.succeeded) return {};
     const std::string words = ssh_get_error(session_);
-    const bool tooMany = words.find("Too many authentication failures") != std::string::npos;
-    if (attempt_.over && !tooMany) {
+    if (attempt_.over && !tooMany()) {
       Error error =
           makeError(Code::kUnavailable, "{} went away during authentication", config_.account());
       error.why = words;
@@ -212,7 +211,7 @@ class Authentication {
       list = attempt_.absent.empty() ? Message("nothing")
                                      : message("nothing ({} is absent)", attempt_.absent.front());
     error.why = message("tried {}; server offers {}", list, offered(methods_));
-    if (tooMany)
+    if (tooMany())
       error.next = "the server cut the attempts short: set IdentitiesOnly and IdentityFile for it";
     else if (attempt_.wantsPerson)
       error.next = "connect again: the server's question is asked then";
@@ -227,6 +226,7 @@ class Authentication {
   const AuthContext& context_;
   const SshConfig& config_;
   const ssh_session session_;
+  const std::string line_ = "account " + context_.route;  // of its questions
   AuthAttempt attempt_;
   KeyAuth keys_;
   int methods_ = 0;

@@ -7,9 +7,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
+#include "app/ssh/answer_store.h"
 #include "app/ssh/prompter.h"
-#include "app/ssh/secret_store.h"
+#include "app/ssh/question_turn.h"
 #include "app/ssh/ssh_config.h"
 #include "engine/base/status.h"
 
@@ -19,16 +21,20 @@ namespace lockstep::app {
 struct AuthContext {
   ssh_session session = nullptr;
   const SshConfig& config;
-  SecretStore& secrets;
+  const std::string& route;  // the account, and the hops to it: names its secrets
+  AnswerStore& answers;
   // Repeats a call that answers `SSH_AUTH_AGAIN` until it is done; SSH_AUTH_ERROR on loss,
   // cancelling and time-out.
   std::function<int(const std::function<int()>&)> drive;
   bool mayAsk = false;  // there is a person to ask
-  // Puts a question to the person; nothing where there is none to ask, or no answer.
-  std::function<std::optional<Secret>(const SecretQuestion&)> ask;
-  // Waits until no other connection asks about this account, for as long as the value is held; null
-  // where the server went away meanwhile, or on cancelling.
-  std::function<std::shared_ptr<void>()> takeTurn;
+  // Puts a question to the person; nothing where there is no answer, or the secret of this name was
+  // refused while the connection waited for its turn. No name: the answer serves once.
+  std::function<std::optional<Secret>(const SecretQuestion&, const std::string& name,
+                                      const QuestionTurn&)>
+      ask;
+  // Waits until no other connection asks in this line, for as long as the value is held; null where
+  // the server went away meanwhile, or on cancelling.
+  std::function<std::unique_ptr<QuestionTurn>(const std::string& line)> takeTurn;
   // See app/ssh/kerberos.h.
   std::function<Status()> fetchTicket;
 };

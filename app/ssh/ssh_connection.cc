@@ -37,7 +37,7 @@ class SshConnection::Impl {
   Impl(SshTarget target, SshConnectionOptions options)
       : target_(std::move(target)),
         options_(std::move(options)),
-        secrets_(std::make_shared<SecretStore>()),
+        answers_(options_.answers ? options_.answers : std::make_shared<AnswerStore>()),
         forwards_(target_.host, wake_),
         random_(std::random_device{}()) {
     thread_ = std::thread([this] { run(); });
@@ -253,15 +253,15 @@ class SshConnection::Impl {
   }
 
   Status connect(bool personal) {
-    for (int late = 0;; ++late) {
+    for (int late = 0;;) {
       bool asked = false;
       Status status = connectOnce(personal, &asked);
       if (status.ok()) return status;
       status.error().node = options_.node;
-      // The server hung up while a person thought: what they answered is known by now.
-      const bool again =
-          asked && late < kMostLateAnswers && status.code() == Code::kUnavailable && !interrupted();
-      if (!again) return status;
+      if (!asked || status.code() != Code::kUnavailable || interrupted()) return status;
+      // The server hung up while a person thought: what they answered is known by now. Another
+      // connection may ask for as long as it likes.
+      if (!hops_.back()->hungUpInLine() && ++late > kMostLateAnswers) return status;
       drop();
     }
   }
@@ -271,12 +271,16 @@ class SshConnection::Impl {
       LOCKSTEP_ASSIGN(route_, effectiveRoute(target_, options_.configFile, stop_));
     }
     std::shared_ptr<SshSession> before;
+    std::string route;
     for (const SshConfig& hop : route_) {
+      // Behind different gates, one address may be two hosts.
+      route += fmt::format("{}@{}:{} {} ", hop.user, hop.hostname, hop.port, hop.proxyCommand);
       SshSessionParams params;
       params.config = hop;
       params.node = options_.node;
       if (personal) params.prompter = options_.prompter;
-      params.secrets = secrets_;
+      params.answers = answers_;
+      params.route = route;
       params.connectTimeout = options_.connectTimeout;
       if (params.connectTimeout.count() == 0)
         params.connectTimeout = hop.connectTimeoutSeconds > 0
@@ -353,7 +357,7 @@ class SshConnection::Impl {
 
   const SshTarget target_;
   const SshConnectionOptions options_;
-  const std::shared_ptr<SecretStore> secrets_;
+  const std::shared_ptr<AnswerStore> answers_;
   Wake wake_;
   SshForwards forwards_;
   mutable std::mutex mutex_;

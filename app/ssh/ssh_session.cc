@@ -65,6 +65,10 @@ struct Responder {
   std::shared_ptr<AnswerBox<T>> box;
 };
 
+std::string hostKeyName(const HostKeyQuestion& question) {
+  return fmt::format("host key {} {}", question.host, question.fingerprint);
+}
+
 // OpenSSH's default list has no preference for what is fastest; among the allowed, AES-GCM is.
 std::string cipherList(const std::vector<std::string>& allowed) {
   std::string list;
@@ -115,6 +119,7 @@ class SshSession::Impl {
     return ended_;
   }
   bool asked() const { return asked_; }
+  bool hungUpInLine() const { return hungUpInLine_; }
 
  private:
   void run() {
@@ -194,38 +199,63 @@ class SshSession::Impl {
     }
   }
   bool mayAsk() const { return params_.prompter && !config_.batchMode; }
-  std::shared_ptr<void> takeTurn() {
-    auto turn = std::make_shared<QuestionTurn>(
-        fmt::format("{}@{}:{}", config_.user, config_.hostname, config_.port));
-    for (;;) {
-      pollfd fds[] = {{turn->fd(), POLLIN, 0},
-                      {wake_.fd(), POLLIN, 0},
-                      {ssh_get_fd(session_.get()), POLLRDHUP, 0}};
-      ::poll(fds, 3, -1);
-      if (fds[0].revents) return turn;
-      asked_ = true;  // it waits for a person, too
+  std::unique_ptr<QuestionTurn> takeTurn(const std::string& line) {
+    auto turn = std::make_unique<QuestionTurn>(line);
+    bool waited = false;
+    for (int limit = 0;; limit = -1) {
+      pollfd fds[] = {{turn->fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}};
+      ::poll(fds, 2, limit);
       if (fds[1].revents) wake_.clear();
-      if (closing_ || fds[2].revents) return nullptr;
+      if (closing_) return nullptr;
+      if (fds[0].revents) break;
+      waited = asked_ = true;  // for a person, too
     }
+    pollfd link{ssh_get_fd(session_.get()), POLLRDHUP, 0};
+    if (::poll(&link, 1, 0) <= 0) return turn;
+    hungUpInLine_ = waited;
+    return nullptr;
   }
-  std::optional<Secret> askSecret(const SecretQuestion& question) {
-    if (!mayAsk()) return std::nullopt;
-    auto box = std::make_shared<AnswerBox<Secret>>();
-    auto responder = std::make_shared<Responder<Secret>>(box);
-    params_.prompter->askSecret(question, [responder](std::optional<Secret> secret) {
-      responder->box->set(std::move(secret));
+  // A refusal counts for all who wait for the answer; an answer function that is dropped refuses
+  // this connection alone.
+  std::optional<Secret> askSecret(const SecretQuestion& question, const std::string& name,
+                                  const QuestionTurn& turn) {
+    if (!name.empty() && params_.answers->refusedSince(name, turn.since())) return std::nullopt;
+    using Given = std::optional<Secret>;
+    auto box = std::make_shared<AnswerBox<Given>>();
+    auto responder = std::make_shared<Responder<Given>>(box);
+    params_.prompter->askSecret(question, [responder](Given given) {
+      responder->box->set(std::optional<Given>(std::in_place, std::move(given)));
     });
     responder.reset();
-    return await(box);
+    std::optional<Given> answer = await(box);
+    if (!answer) return std::nullopt;
+    if (!*answer && !name.empty()) params_.answers->refuse(name);
+    return std::move(*answer);
   }
-  Result<bool> askHostKey(const HostKeyQuestion& question) {
-    if (!mayAsk()) return false;
+  // Waits until no other connection asks about the key.
+  Status awaitHostKeyTurn(const HostKeyQuestion& question, std::unique_ptr<QuestionTurn>& turn) {
+    if (!mayAsk()) return {};
+    turn = takeTurn(hostKeyName(question));
+    if (turn) return {};
+    if (closing_) return makeError(Code::kCancelled, "connecting was cancelled");
+    return lost(Code::kUnavailable, message("the connection to {} was lost", config_.alias));
+  }
+  Result<bool> askHostKey(const HostKeyQuestion& question, const QuestionTurn* turn) {
+    if (turn == nullptr) return false;
+    const std::string name = hostKeyName(question);
+    if (params_.answers->isHostKeyAccepted(name)) return true;
+    if (params_.answers->refusedSince(name, turn->since())) return false;
     auto box = std::make_shared<AnswerBox<bool>>();
     auto responder = std::make_shared<Responder<bool>>(box);
     params_.prompter->askHostKey(question,
                                  [responder](bool accept) { responder->box->set(accept); });
     responder.reset();
-    const bool accepted = await(box).value_or(false);
+    const std::optional<bool> answer = await(box);
+    const bool accepted = answer.value_or(false);
+    if (accepted)
+      params_.answers->acceptHostKey(name);
+    else if (answer)
+      params_.answers->refuse(name);
     if (!accepted && closing_) return makeError(Code::kCancelled, "connecting was cancelled");
     return accepted;
   }
@@ -279,19 +309,20 @@ class SshSession::Impl {
     if (drive([&] { return ssh_connect(session_.get()); }, SSH_AGAIN, SSH_ERROR) != SSH_OK)
       return notReached();
     keyExchanged_ = true;
-    LOCKSTEP_TRY(checkHostKey(session_.get(), config_, [this](const HostKeyQuestion& question) {
-      return askHostKey(question);
-    }));
+    LOCKSTEP_TRY(checkServer());
     const AuthContext context{
         session_.get(),
         config_,
-        *params_.secrets,
+        params_.route,
+        *params_.answers,
         [this](const std::function<int()>& call) {
           return drive(call, SSH_AUTH_AGAIN, SSH_AUTH_ERROR);
         },
         mayAsk(),
-        [this](const SecretQuestion& question) { return askSecret(question); },
-        [this] { return takeTurn(); },
+        [this](const SecretQuestion& question, const std::string& name, const QuestionTurn& turn) {
+          return askSecret(question, name, turn);
+        },
+        [this](const std::string& line) { return takeTurn(line); },
         [this] {
           return fetchHostTicket(config_.hostname, std::min(kTicketLimit, params_.connectTimeout),
                                  wake_, [this] { return closing_.load(); });
@@ -302,6 +333,14 @@ class SshSession::Impl {
       return makeError(Code::kDeadlineExceeded, "{} does not answer during authentication",
                        config_.account());
     return status;
+  }
+
+  Status checkServer() {
+    std::unique_ptr<QuestionTurn> turn;  // held until an accepted key is written
+    const HostKeyPrompt prompt{
+        [&](const HostKeyQuestion& question) { return awaitHostKeyTurn(question, turn); },
+        [&](const HostKeyQuestion& question) { return askHostKey(question, turn.get()); }};
+    return checkHostKey(session_.get(), config_, prompt);
   }
 
   Status setOptions() {
@@ -406,6 +445,7 @@ class SshSession::Impl {
   Wake wake_;
   std::atomic<bool> closing_{false};
   std::atomic<bool> asked_{false};
+  std::atomic<bool> hungUpInLine_{false};
   mutable std::mutex mutex_;
   bool opened_ = false;
   std::optional<Error> ended_;
@@ -428,6 +468,7 @@ SshSession::~SshSession() = default;
 bool SshSession::opened() const { return impl_->opened(); }
 std::optional<Error> SshSession::ended() const { return impl_->ended(); }
 bool SshSession::asked() const { return impl_->asked(); }
+bool SshSession::hungUpInLine() const { return impl_->hungUpInLine(); }
 std::shared_ptr<StreamOutcome> SshSession::attach(StreamRequest request, UniqueFd local,
                                                   UniqueFd localError) {
   return impl_->attach(std::move(request), std::move(local), std::move(localError));

@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
+#include "app/ssh/answer_store.h"
 #include "app/ssh/prompter.h"
-#include "app/ssh/secret_store.h"
 #include "app/ssh/ssh_config.h"
 #include "app/ssh/stream_outcome.h"
 #include "app/ssh/stream_request.h"
@@ -24,7 +24,8 @@ struct SshSessionParams {
   SshConfig config;
   std::string node;
   std::shared_ptr<SshPrompter> prompter;  // null: nothing is asked
-  std::shared_ptr<SecretStore> secrets;
+  std::shared_ptr<AnswerStore> answers;   // of the person, to any connection
+  std::string route;   // the account, and the hops to it: names its secrets in `answers`
   UniqueFd transport;  // a jump host's channel; absent: ProxyCommand, else TCP
   std::chrono::milliseconds connectTimeout{10000};
   std::chrono::milliseconds dialTimeout{10000};  // for an address to accept
@@ -42,7 +43,8 @@ class SshSession {
 
   bool opened() const;
   std::optional<Error> ended() const;
-  bool asked() const;  // a question was put to a person
+  bool asked() const;         // it waited for a person: for an answer, or to ask
+  bool hungUpInLine() const;  // the server did, while another connection asked
 
   // Wires `local` (a stream socket) to a new channel, and the channel's stderr to `localError`,
   // without which it is dropped. Half-closes pass through both ways; the outcome ends when the

@@ -31,12 +31,10 @@ class ScriptedPrompter : public app::SshPrompter {
                  std::function<void(std::optional<app::Secret>)> answer) override {
     const std::lock_guard lock(mutex_);
     secrets_.push_back(question);
-    if (answers.empty()) {
-      answer(std::nullopt);
-      return;
-    }
-    answer(app::Secret(answers.front()));
-    answers.pop_front();
+    if (holdSecrets)
+      heldSecrets_.push_back(std::move(answer));
+    else
+      give(answer);
   }
   std::vector<app::HostKeyQuestion> hostKeys() const {
     const std::lock_guard lock(mutex_);
@@ -49,17 +47,35 @@ class ScriptedPrompter : public app::SshPrompter {
   void dropHeld() {
     const std::lock_guard lock(mutex_);
     held_.clear();
+    heldSecrets_.clear();
+  }
+  // Answers what is held, and from now on at once.
+  void release() {
+    const std::lock_guard lock(mutex_);
+    holdHostKeys = holdSecrets = false;
+    for (const auto& answer : held_) answer(acceptHostKeys);
+    for (const auto& answer : heldSecrets_) give(answer);
+    held_.clear();
+    heldSecrets_.clear();
   }
 
   bool acceptHostKeys = true;
-  bool holdHostKeys = false;  // keep the answer functions until dropHeld
+  bool holdHostKeys = false;  // keep the answer functions until dropHeld or release
+  bool holdSecrets = false;
   std::deque<std::string> answers;
 
  private:
+  using SecretAnswer = std::function<void(std::optional<app::Secret>)>;
+  void give(const SecretAnswer& answer) {
+    if (answers.empty()) return answer(std::nullopt);
+    answer(app::Secret(answers.front()));
+    answers.pop_front();
+  }
   mutable std::mutex mutex_;
   std::vector<app::HostKeyQuestion> hostKeys_;
   std::vector<app::SecretQuestion> secrets_;
   std::vector<std::function<void(bool)>> held_;
+  std::vector<SecretAnswer> heldSecrets_;
   std::vector<std::thread> threads_;
 };
 

@@ -331,6 +331,21 @@ class CliSshTest : public QObject {
     QVERIFY(cli.leave());
     QTRY_VERIFY_WITH_TIMEOUT(cli.processes().isEmpty(), 60000);
   }
+
+  void asksOnceForAllNodes() {
+    Cli cli;
+    cli.useBuiltBundle();
+    Servers servers;
+    if (!servers.start(cli, {"", "", ""}, "sesame")) QSKIP(servers.why.c_str());
+    Terminal terminal(cli, QStringList{"--ssh-config", servers.config} + servers.accepted() +
+                               QStringList{"cluster", "deploy", servers.cluster});
+    QVERIFY2(terminal.await("Passphrase of"), terminal.shown());
+    terminal.type("sesame");
+    QVERIFY2(terminal.finish() == 0, terminal.shown());
+    QCOMPARE(terminal.shown().count("Passphrase of"), qsizetype{1});
+    QVERIFY(cli.leave());
+    QTRY_VERIFY_WITH_TIMEOUT(cli.processes().isEmpty(), 60000);
+  }
 };
 
 QTEST_GUILESS_MAIN(CliSshTest)

@@ -1,0 +1,52 @@
+#include "app/ssh/answer_store.h"
+
+namespace lockstep::app {
+
+std::optional<Secret> AnswerStore::find(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = secrets_.find(name);
+  if (found == secrets_.end()) return std::nullopt;
+  return found->second.secret;
+}
+void AnswerStore::put(const std::string& name, const Secret& secret) {
+  const std::lock_guard lock(mutex_);
+  if (forbidden_.contains(name)) return;
+  const auto found = secrets_.find(name);
+  if (found != secrets_.end() && found->second.secret == secret)
+    found->second.reused = true;
+  else
+    secrets_.insert_or_assign(name, Kept{secret});
+}
+void AnswerStore::drop(const std::string& name, const Secret& secret) {
+  const std::lock_guard lock(mutex_);
+  const auto found = secrets_.find(name);
+  if (found != secrets_.end() && found->second.secret == secret) secrets_.erase(found);
+}
+void AnswerStore::forbid(const std::string& name, const Secret& secret) {
+  const std::lock_guard lock(mutex_);
+  const auto found = secrets_.find(name);
+  if (found == secrets_.end() || !(found->second.secret == secret)) return;
+  if (!found->second.reused) forbidden_.insert(name);
+  secrets_.erase(found);
+}
+
+void AnswerStore::acceptHostKey(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  hostKeys_.insert(name);
+}
+bool AnswerStore::isHostKeyAccepted(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  return hostKeys_.contains(name);
+}
+
+void AnswerStore::refuse(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  refused_[name] = Clock::now();
+}
+bool AnswerStore::refusedSince(const std::string& name, Clock::time_point begin) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = refused_.find(name);
+  return found != refused_.end() && found->second >= begin;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,47 @@
+// What a person answered to the connections of one session.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "app/ssh/secret.h"
+
+namespace lockstep::app {
+
+// Kept in memory for as long as the session lives; secrets are wiped when they go. A name stands
+// for one question: "passphrase /home/ann/.ssh/id". Thread-safe.
+class AnswerStore {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  std::optional<Secret> find(const std::string& name) const;
+  void put(const std::string& name, const Secret& secret);  // it was right
+  // It was wrong: drops it, unless another has replaced it meanwhile.
+  void drop(const std::string& name, const Secret& secret);
+  // As drop(); one that had been right only once serves once, and no other is kept for the name.
+  void forbid(const std::string& name, const Secret& secret);
+
+  void acceptHostKey(const std::string& name);
+  bool isHostKeyAccepted(const std::string& name) const;
+
+  // Refuses the question for all that wait to ask it.
+  void refuse(const std::string& name);
+  bool refusedSince(const std::string& name, Clock::time_point begin) const;
+
+ private:
+  struct Kept {
+    Secret secret;
+    bool reused = false;  // was right more than once
+  };
+  mutable std::mutex mutex_;
+  std::map<std::string, Kept> secrets_;
+  std::set<std::string> forbidden_;
+  std::set<std::string> hostKeys_;
+  std::map<std::string, Clock::time_point> refused_;
+};
+
+}  // namespace lockstep::app
