@@ -1,6 +1,7 @@
 #include "agent/supervisor/recovery.h"
 
 #include <algorithm>
+#include <set>
 
 namespace lockstep::agent {
 bool restartMayHelp(Code code) {
@@ -18,8 +19,11 @@ Error lostError(const std::vector<std::string>& nodes) {
   return error;
 }
 
-std::optional<Error> Recovery::ends(const Error& failure, std::int64_t steps) {
+std::optional<Error> Recovery::ends(const Error& failure, std::int64_t steps,
+                                    const std::vector<std::string>& nodes) {
   if (spec_.policy() == "none" || !restartMayHelp(failure.code)) return failure;
+  last_.push_back({nodes, failure.what});
+  if (last_.size() > kWindow) last_.pop_front();
   withoutProgress_ = steps > steps_ ? 0 : withoutProgress_ + 1;
   steps_ = std::max(steps_, steps);
   Message tried;
@@ -29,12 +33,50 @@ std::optional<Error> Recovery::ends(const Error& failure, std::int64_t steps) {
     tried =
         message("the run was restarted {} times, which recovery.max_restarts allows", restarts_);
   if (!tried.empty()) {
+    if (const Message again = evidence(); !again.empty()) tried = message("{}\n{}", tried, again);
     Error error = failure;
+    if (error.step < 0 && steps > 0) error.step = steps;
     error.why = error.why.empty() ? tried : message("{}\n{}", tried, error.why);
     return error;
   }
   ++restarts_;
   return std::nullopt;
+}
+
+bool Recovery::Failure::isOf(const std::string& node) const {
+  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+}
+
+int Recovery::failuresOf(const std::string& node) const {
+  return static_cast<int>(std::count_if(last_.begin(), last_.end(),
+                                        [&](const Failure& one) { return one.isOf(node); }));
+}
+
+Message Recovery::failuresText(const std::string& node) const {
+  return message("node {} caused {} of the last {} failures", node, failuresOf(node), last_.size());
+}
+
+Message Recovery::lastFailureOf(const std::string& node) const {
+  const auto found = std::find_if(last_.rbegin(), last_.rend(),
+                                  [&](const Failure& one) { return one.isOf(node); });
+  return found == last_.rend() ? Message() : found->what;
+}
+
+// Of the nodes that caused several of the last failures.
+Message Recovery::evidence() const {
+  std::set<std::string> nodes;
+  for (const Failure& one : last_) nodes.insert(one.nodes.begin(), one.nodes.end());
+  Message out;
+  for (const std::string& node : nodes) {
+    if (failuresOf(node) < 2) continue;
+    out = out.empty() ? failuresText(node) : message("{}; {}", out, failuresText(node));
+  }
+  return out;
+}
+
+void Recovery::noteExcluded(const std::string& node) {
+  for (Failure& one : last_)
+    if (std::erase(one.nodes, node) > 0) withoutProgress_ = 0;
 }
 
 Nanoseconds Recovery::pause() const {

@@ -1,11 +1,12 @@
-// Recovery: whether a run restarts after a failure. Counts failures; has neither processes nor
-// timers.
+// Recovery: whether a run restarts after a failure, and whether with the node that caused it.
+// Counts failures; has neither processes nor timers.
 //
 // A run is a sequence of generations. A restart ends all workers of one generation and starts those
 // of the next from the last checkpoint. Messages carry their generation; older ones are dropped.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,20 +31,40 @@ class Recovery {
 
   // The run has made progress since the last failure, whatever its steps say.
   void noteProgress() { steps_ = -1; }
-  // Notes a failure after `steps` completed steps. Returns the error that ends the run: the failure
-  // itself where a restart cannot help or is not wanted, else with the restarts that were tried;
-  // nothing if the run restarts.
-  std::optional<Error> ends(const Error& failure, std::int64_t steps);
+  // Notes a failure after `steps` completed steps. `nodes` caused it: a worker of theirs ended by
+  // itself, or they fell silent; empty: not known. Returns the error that ends the run: the failure
+  // itself where a restart cannot help or is not wanted, else with the restarts that were tried and
+  // the nodes that failed again and again; nothing if the run restarts.
+  std::optional<Error> ends(const Error& failure, std::int64_t steps,
+                            const std::vector<std::string>& nodes = {});
+
+  // Whether the node caused three of the last five failures: the run continues without it if it
+  // can.
+  bool failsRepeatedly(const std::string& node) const { return failuresOf(node) >= kRepeated; }
+  Message failuresText(const std::string& node) const;  // how many
+  Message lastFailureOf(const std::string& node) const;
+  // The run continues without the node: its failures do not count any more.
+  void noteExcluded(const std::string& node);
 
   int restarts() const { return restarts_; }
   // The wait before the workers start: 0 at first, longer after each failure without progress.
   Nanoseconds pause() const;
 
  private:
-  static constexpr int kMostWithoutProgress = 3;
+  static constexpr int kMostWithoutProgress = 3, kRepeated = 3;
+  static constexpr std::size_t kWindow = 5;  // failures
+  struct Failure {
+    std::vector<std::string> nodes;
+    Message what;
+    bool isOf(const std::string& node) const;
+  };
+  int failuresOf(const std::string& node) const;
+  Message evidence() const;
+
   spec::v1::RecoverySpec spec_;
   int restarts_, withoutProgress_ = 0;
-  std::int64_t steps_ = -1;  // at the last failure
+  std::int64_t steps_ = -1;   // at the last failure
+  std::deque<Failure> last_;  // oldest first
 };
 
 }  // namespace lockstep::agent

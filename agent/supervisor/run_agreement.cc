@@ -253,7 +253,7 @@ void RunControl::noteFailure(Error error, bool cascading) {
   if (outcome_) return;
   if (failedAt_ == 0) failedAt_ = monotonicNow();
   if (!cascading) {
-    failed(error);
+    failed(error, !isTimeout(error) && !error.node.empty());
     return;
   }
   // A rank that timed out is nearer to the cause than one that heard of another's failure.
@@ -275,7 +275,7 @@ void RunControl::noteFailure(Error error, bool cascading) {
       hang.why = message("{}\n{}", hang.why, first.what);
       first = std::move(hang);
     }
-    failed(first);
+    failed(first, false);
   });
 }
 

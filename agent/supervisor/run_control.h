@@ -182,7 +182,8 @@ class RunControl {
 
   // Restarts
   // Coordinator only, like the next four: restarts the run, or ends it.
-  void failed(const Error& error);
+  // `byNode`: the error's node caused it.
+  void failed(const Error& error, bool byNode);
   bool failsAtOnce(const Error& error) const;
   void noteProgramProgress();
   bool trained() const { return gone_ || generation_ > request_.generation(); }
@@ -216,11 +217,14 @@ class RunControl {
   }
   void regroup(std::int64_t step);  // of a checkpoint
 
-  // Excluding nodes, restarting ranks and dividing the batch anew on request, at the coordinator
+  // Excluding nodes, restarting ranks and dividing the batch anew, at the coordinator
   Status mustTrain(Error refusal) const;
   Status mayExclude(const std::string& node) const;
   Result<node::v1::Members> membersExcluding(const std::vector<std::string>& nodes) const;
   bool mayExcludeNow() const;
+  void noteFailing(const std::string& node);
+  Message failingText(const std::string& node) const;
+  void excludeFailing(const std::string& node);
   Message excludedText() const;
   bool excludeNow(const Error& cause);
   bool excludeAfter(Error failure);
@@ -321,7 +325,7 @@ class RunControl {
   bool isTrained_ = false;      // its last epoch or step is done; at the coordinator
   bool hasCheckpoint_ = false;  // all ranks of a generation have completed one; at every node
   bool hasCopies_ = false;      // and other nodes have copies of it; likewise
-  bool copiedHere_ = false;     // those are of this generation; at the coordinator
+  bool copiedHere_ = false;     // by this generation's nodes; at the coordinator
   std::int64_t published_ = 0, copying_ = 0;  // steps of checkpoints; 0: none
   std::set<std::string> awaitedCopies_;       // nodes that have not copied `copying_`
   bool copyFailed_ = false, warnedOfCopies_ = false;
@@ -339,8 +343,9 @@ class RunControl {
   // Nodes that the last generation that trained had begun with. Those that came back during this
   // one are not among them.
   std::vector<std::string> electorate_;
-  std::set<std::string> returned_;      // at the coordinator, like the next three
+  std::set<std::string> returned_;      // at the coordinator, like the next four
   std::vector<std::string> excluding_;  // after a checkpoint of excludeFrom_ or later
+  std::set<std::string> failing_;       // those of them that nobody asked to exclude
   std::int64_t excludeFrom_ = 0;
   std::optional<std::int64_t> restartFrom_;  // after a checkpoint of this step or later
   struct Rebalancing {

@@ -1,5 +1,6 @@
-// RunControl: excludes nodes on request, for example one that makes the others wait; divides the
-// batch anew on request, so that slow ranks have less of it; and restarts all ranks on request.
+// RunControl: excludes nodes on request, for example one that makes the others wait, or because
+// they fail again and again; divides the batch anew on request, so that slow ranks have less of it;
+// and restarts all ranks on request.
 //
 // The run takes a checkpoint first, and copies of it, so that no step before it is lost. Then the
 // next generation begins without the nodes, as if they had been lost. They are told to end their
@@ -111,7 +112,7 @@ Status RunControl::rebalance(const std::string& run, int generation,
   return {};
 }
 
-// As if the nodes were lost, whatever recovery.policy is: a person has asked.
+// As if the nodes were lost; if a person has asked, whatever recovery.policy is.
 Result<node::v1::Members> RunControl::membersExcluding(
     const std::vector<std::string>& nodes) const {
   Error error =
@@ -127,7 +128,7 @@ Result<node::v1::Members> RunControl::membersExcluding(
     return error;
   }
   node::v1::PrepareRequest request = request_;
-  request.mutable_spec()->mutable_recovery()->set_policy("shrink");
+  if (failing_.empty()) request.mutable_spec()->mutable_recovery()->set_policy("shrink");
   auto members =
       membersWithout(nodes, request, [this](const std::string& one) { return answers(one); });
   if (members.ok()) return members;
@@ -160,16 +161,50 @@ void RunControl::regroupSoon() {
   loop_.post([this] { regroup(furthest_); });
 }
 
+void RunControl::noteFailing(const std::string& node) {
+  if (std::find(excluding_.begin(), excluding_.end(), node) != excluding_.end()) return;
+  excluding_.push_back(node);
+  failing_.insert(node);
+}
+
+Message RunControl::failingText(const std::string& node) const {
+  return message("{}, and is excluded", recovery_.failuresText(node));
+}
+
+// At a failure: excludes the node, now or after the next checkpoint, if a spare can replace it or
+// recovery.policy is shrink. Else it stays.
+void RunControl::excludeFailing(const std::string& node) {
+  if (node == request_.node() || !hasRanks(node) || !excluding_.empty()) return;
+  noteFailing(node);
+  if (const auto members = membersExcluding(excluding_); !members.ok()) {
+    excluding_.clear();
+    failing_.clear();
+    say(fmt::format("{}, and stays: {}", recovery_.failuresText(node), members.error().text()));
+  } else if (!mayExcludeNow()) {
+    say(fmt::format("{}, and is excluded after the next checkpoint", recovery_.failuresText(node)));
+  }
+}
+
 Message RunControl::excludedText() const {
-  return excluding_.size() == 1
-             ? message("node {} was excluded on request", excluding_.front())
-             : message("nodes {} were excluded on request", fmt::join(excluding_, ", "));
+  Message out;
+  std::vector<std::string> asked;
+  for (const std::string& node : excluding_) {
+    if (!failing_.contains(node))
+      asked.push_back(node);
+    else
+      out = out.empty() ? failingText(node) : message("{}; {}", out, failingText(node));
+  }
+  if (asked.empty()) return out;
+  const Message request =
+      asked.size() == 1 ? message("node {} was excluded on request", asked.front())
+                        : message("nodes {} were excluded on request", fmt::join(asked, ", "));
+  return out.empty() ? request : message("{}; {}", out, request);
 }
 
 // After a failure.
 bool RunControl::excludeAfter(Error failure) {
   failure.why =
-      failure.why.empty() ? excludedText() : message("{}; {}", failure.why, excludedText());
+      failure.why.empty() ? excludedText() : message("{}\n{}", excludedText(), failure.why);
   return excludeNow(failure);
 }
 
@@ -178,6 +213,7 @@ bool RunControl::excludeNow(const Error& cause) {
   const auto members = membersExcluding(excluding_);
   if (!members.ok()) {
     excluding_.clear();
+    failing_.clear();
     warn(members.error());
     return false;
   }
@@ -188,6 +224,7 @@ bool RunControl::excludeNow(const Error& cause) {
 }
 
 void RunControl::cannotExclude(const Message& why) {
+  failing_.clear();
   for (const std::string& node : std::exchange(excluding_, {})) {
     Error warning = makeError(Code::kUnavailable, "node {} cannot be excluded now", node);
     warning.node = node;
@@ -231,6 +268,7 @@ void RunControl::regroup(std::int64_t step) {
     Error excluded = cause;
     excluded.what = excludedText();
     excluded.node = excluding_.front();
+    if (failing_.contains(excluded.node)) excluded.why = recovery_.lastFailureOf(excluded.node);
     if (excludeNow(excluded)) return;
   }
   if (rebalances && rebalanceNow(step)) return;

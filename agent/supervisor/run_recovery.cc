@@ -50,7 +50,7 @@ void RunControl::noteProgramProgress() {
   if (ofProgram() && gone_ && monotonicNow() - programBegan_ > kLong) recovery_.noteProgress();
 }
 
-void RunControl::failed(const Error& error) {
+void RunControl::failed(const Error& error, bool byNode) {
   if (outcome_) return;
   if (!trained() || stopping_ || !restartMayHelp(error.code)) {
     abort(error);
@@ -61,18 +61,18 @@ void RunControl::failed(const Error& error) {
   const bool isMinority = continuesWithoutAny() && !hasQuorum();
   if (isMinority && monotonicNow() - failedAt_ > limits_.lostPeer) return abort(error);
   if (anyLate() || isMinority) {
-    loop_.after(heartbeat_, [this, error, generation = generation_] {
-      if (generation == generation_) failed(error);
+    loop_.after(heartbeat_, [this, error, byNode, generation = generation_] {
+      if (generation == generation_) failed(error, byNode);
     });
     return;
   }
   noteProgramProgress();
-  if (failsAtOnce(error))
-    abort(error);
-  else if (const auto end = recovery_.ends(error, furthest_))
-    abort(*end);
-  else if (!mayExcludeNow() || !excludeAfter(error))
-    recover(error);
+  if (failsAtOnce(error)) return abort(error);
+  std::vector<std::string> nodes;
+  if (byNode) nodes.push_back(error.node);
+  if (const auto end = recovery_.ends(error, furthest_, nodes)) return abort(*end);
+  if (byNode && recovery_.failsRepeatedly(error.node)) excludeFailing(error.node);
+  if (!mayExcludeNow() || !excludeAfter(error)) recover(error);
 }
 
 bool RunControl::replaceLost(const std::vector<std::string>& lost) {
@@ -103,13 +103,19 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
     return false;
   }
   if (failedAt_ == 0) failedAt_ = peers_[lost.front()].heard.last;
-  const Error error = lostError(lost);
+  Error error = lostError(lost);
   noteProgramProgress();
-  if (const auto end = recovery_.ends(error, furthest_)) {
+  if (const auto end = recovery_.ends(error, furthest_, lost)) {
     abort(*end);
     return true;
   }
-  for (const std::string& node : lost) leaveOut(node);
+  for (const std::string& node : lost) {
+    if (recovery_.failsRepeatedly(node)) {
+      noteFailing(node);
+      error.why = message("{}; {}", error.why, failingText(node));
+    }
+    leaveOut(node);
+  }
   recover(error, *members);
   return true;
 }
@@ -117,7 +123,9 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
 // The node joins again if it answers later. One that is excluded is told to end its part.
 void RunControl::leaveOut(const std::string& node) {
   if (std::erase(excluding_, node) > 0) {
+    failing_.erase(node);
     excluded_.insert(node);
+    recovery_.noteExcluded(node);
     refuse(node);
     loop_.after(heartbeat_, [this, node] { server_->drop(node); });
   } else {
@@ -137,6 +145,7 @@ void RunControl::refuse(const std::string& node) {
 
 void RunControl::recover(const Error& cause, const std::optional<node::v1::Members>& members) {
   restarting_ = true;
+  if (members) copiedHere_ = false;
   ToPeer message;
   node::v1::Recover& recover = *message.mutable_recover();
   // Of a checkpoint without copies, a lost node may have had what no other has.
@@ -199,7 +208,6 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   restartFrom_.reset();
   cannotRebalance("the run has restarted before that");
   profiled_.Clear();
-  copiedHere_ = false;
   hangs_.clear();
   programHang_.clear();
   stalled_.clear();

@@ -284,7 +284,7 @@ void RunControl::takeOver(const std::vector<std::string>& lost, const node::v1::
   }
   recovery_ = Recovery(request_.spec().recovery(), recover_.failures());
   const Error error = lostError(lost);
-  if (const auto end = recovery_.ends(error, furthest_)) return abort(*end);
+  if (const auto end = recovery_.ends(error, furthest_, lost)) return abort(*end);
   ++generation_;  // the lost coordinator may have begun one that no voter has heard of
   recover(error, members);
   coordinator_ = request_.node();

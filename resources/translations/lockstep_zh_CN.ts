@@ -6831,6 +6831,10 @@ its last lines:
             <translation>运行已重启 %1 次，达到 recovery.max_restarts 的上限</translation>
         </message>
         <message>
+            <source>node %1 caused %2 of the last %3 failures</source>
+            <translation>最近 %3 次故障中有 %2 次由节点 %1 引起</translation>
+        </message>
+        <message>
             <source>stopped while it recovered</source>
             <translation>在恢复期间停止</translation>
         </message>
@@ -8659,6 +8663,10 @@ its last lines:
         <message>
             <source>ask again when it trains</source>
             <translation>请在它训练时再试</translation>
+        </message>
+        <message>
+            <source>%1, and is excluded</source>
+            <translation>%1，因此被排除</translation>
         </message>
         <message>
             <source>node %1 was excluded on request</source>

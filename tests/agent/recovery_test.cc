@@ -380,6 +380,55 @@ class RecoveryTest : public QObject {
     QVERIFY(end);
     QVERIFY2(end->why.text().starts_with("the run was restarted 2 times"), end->why.text().c_str());
   }
+
+  void threeOfTheLastFiveFailuresExcludeANode() {
+    agent::Recovery recovery(restarting());
+    std::int64_t step = 0;
+    const auto fails = [&](const std::vector<std::string>& nodes) {
+      QVERIFY(!recovery.ends(failure(), step += 50, nodes));
+    };
+    fails({"n2"});
+    fails({"n1"});
+    fails({"n2", "n3"});
+    fails({});
+    QVERIFY(!recovery.failsRepeatedly("n2"));
+    fails({"n2"});
+    QVERIFY(recovery.failsRepeatedly("n2"));
+    QVERIFY(!recovery.failsRepeatedly("n3"));
+    QCOMPARE(recovery.failuresText("n2").text(),
+             std::string("node n2 caused 3 of the last 5 failures"));
+    QCOMPARE(recovery.lastFailureOf("n2").text(), failure().what.text());
+    fails({"n3"});  // the first is forgotten
+    QVERIFY(!recovery.failsRepeatedly("n2"));
+    QVERIFY(!recovery.failsRepeatedly("n3"));
+  }
+
+  // What follows is not the failure of the node any more.
+  void anExcludedNodeIsForgotten() {
+    agent::Recovery recovery(restarting());
+    for (int i = 0; i < 3; ++i) QVERIFY(!recovery.ends(failure(), 7, {"n2", "n3"}));
+    QVERIFY(recovery.pause() > 0);
+    recovery.noteExcluded("n2");
+    QCOMPARE(recovery.pause(), Nanoseconds{0});
+    QVERIFY(!recovery.failsRepeatedly("n2"));
+    QVERIFY(recovery.failsRepeatedly("n3"));
+    QVERIFY(!recovery.ends(failure(), 7, {"n1"}));
+  }
+
+  // A run that ends says which nodes failed, where and how often.
+  void theEndNamesNodesThatFailedRepeatedly() {
+    agent::Recovery recovery(restarting(3));
+    Error error = failure();
+    error.node = "n2";
+    error.rank = 1;
+    for (const std::int64_t step : {10, 20, 30}) QVERIFY(!recovery.ends(error, step, {"n2"}));
+    const auto end = recovery.ends(error, 40, {"n2"});
+    QVERIFY(end);
+    QCOMPARE(end->step, std::int64_t{40});
+    QCOMPARE(end->text(), std::string("node n2, rank 1, step 40: the worker of rank 1 was killed: "
+                                      "the run was restarted 3 times, which recovery.max_restarts "
+                                      "allows\nnode n2 caused 4 of the last 4 failures"));
+  }
 };
 
 QTEST_GUILESS_MAIN(RecoveryTest)

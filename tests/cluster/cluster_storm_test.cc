@@ -5,7 +5,8 @@
 // of it stays.
 //
 // With `shrink`, four hosts have ranks, and those that come back have them again; with `restart`,
-// the fourth is a spare, and checkpoints have copies.
+// the fourth is a spare, and checkpoints have copies. No host causes so many failures that the run
+// excludes it.
 //
 // Faults and moments are chosen by a seed, which is printed. tests/cluster/storm repeats them until
 // there were as many as wanted: LOCKSTEP_STORM_SEED is the first run's, LOCKSTEP_STORM_FAULTS says
@@ -200,7 +201,7 @@ class ClusterStormTest : public QObject {
   int strike(const QString& kind) {
     const int host = victim();
     qInfo("  step %lld: %s", static_cast<long long>(lastStep()), qPrintable(kind));
-    if (kind == "worker" || kind == "again") {
+    if (host == 0 || kind == "worker" || kind == "again") {
       killWorker();
       if (kind == "worker") return 1;
       read(upTo(2500));  // while the run recovers
@@ -247,10 +248,31 @@ class ClusterStormTest : public QObject {
     return 1;
   }
 
+  // The coordinator's host is never excluded.
   void killWorker() {
-    const auto workers = on_.cli().workers(run_);
-    if (!workers.isEmpty())
-      ::kill(static_cast<pid_t>(workers[upTo(static_cast<int>(workers.size()))]), SIGKILL);
+    QList<pid_t> workers;
+    for (int host = 1; host <= kHosts; ++host) {
+      const pid_t worker = on_.workerOn(host, run_);
+      if (worker > 0 && (host == coordinator_ || mayFail(host))) workers += worker;
+    }
+    if (!workers.isEmpty()) ::kill(workers[upTo(static_cast<int>(workers.size()))], SIGKILL);
+  }
+  // Whether the host caused none of the last four failures. A fault may be up to two, and the run
+  // excludes a host at three of five.
+  bool mayFail(int host) {
+    read(0);
+    std::map<int, QString> failures;  // by generation, since a new client tells all of them again
+    for (const QByteArray& line : out_.split('\n')) {
+      if (!line.startsWith("{\"event\":\"recovering\"")) continue;
+      const QJsonObject one = QJsonDocument::fromJson(line).object();
+      const QString cause = one["cause"].toString();
+      if (!cause.contains("ranks again"))
+        failures[one["generation"].toInt()] = one["node"].toString() + " " + cause;
+    }
+    auto left = std::min<std::size_t>(4, failures.size());
+    for (auto one = failures.rbegin(); left > 0; ++one, --left)
+      if (one->second.contains(name(host))) return false;
+    return true;
   }
   void freezeFor(int host, int other) {
     check(on_.hosts().freeze(host, true) > 0);
@@ -266,7 +288,8 @@ class ClusterStormTest : public QObject {
   // One of the hosts, the coordinator's among them, is lost as where its power is, where it is
   // frozen, or where its supervisor is killed.
   void goesForGood() {
-    const int host = upTo(2) == 0 ? coordinator_ : victim();
+    const int other = upTo(2) == 0 ? 0 : victim();
+    const int host = other == 0 ? coordinator_ : other;
     const int how = upTo(3);
     qInfo("  step %lld: n%d goes for good: %s", static_cast<long long>(lastStep()), host,
           how == 0   ? "power"
@@ -285,14 +308,15 @@ class ClusterStormTest : public QObject {
       ::kill(supervisor, SIGKILL);
     }
   }
-  // A host that is there and does not coordinate the run.
+  // A host that is there, does not coordinate the run and may fail; 0: none.
   int victim(int but = 0) {
     const QString other = last("\"coordinator\":")["coordinator"].toString();
     if (!other.isEmpty()) coordinator_ = other.mid(1).toInt();
     QList<int> hosts;
     for (int host = 1; host <= kHosts; ++host)
-      if (host != coordinator_ && host != but && !gone_.contains(host)) hosts += host;
-    return hosts[upTo(static_cast<int>(hosts.size()))];
+      if (host != coordinator_ && host != but && !gone_.contains(host) && mayFail(host))
+        hosts += host;
+    return hosts.isEmpty() ? 0 : hosts[upTo(static_cast<int>(hosts.size()))];
   }
 
   // Whether each host that should has a worker, and steps are told.

@@ -1,7 +1,9 @@
-// Nodes that are excluded from a run, and ranks that are restarted, on request.
+// Nodes that are excluded from a run, on request or because they fail repeatedly, and ranks that
+// are restarted on request.
 #include <signal.h>
 
 #include <QDir>
+#include <QJsonArray>
 #include <QTest>
 
 #include "tests/app/cli/cli_runner.h"
@@ -13,6 +15,14 @@ namespace {
 QByteArray read(const QString& path) {
   QFile file(path);
   return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+}
+
+// The process of the node's worker; 0: none.
+pid_t workerOf(const Cli& cli, const QString& run, const QString& node) {
+  for (const qint64 worker : cli.workers(run))
+    if (QFile::symLinkTarget("/proc/" + QString::number(worker) + "/cwd").endsWith("/" + node))
+      return static_cast<pid_t>(worker);
+  return 0;
 }
 
 }  // namespace
@@ -108,10 +118,7 @@ class CliExcludeTest : public QObject {
       };
       QTRY_VERIFY_WITH_TIMEOUT(holders() >= 5, 60000);
     }
-    int victim = 0;
-    for (const qint64 worker : cli.workers(run))
-      if (QFile::symLinkTarget("/proc/" + QString::number(worker) + "/cwd").endsWith("/local2"))
-        victim = static_cast<int>(worker);
+    const pid_t victim = workerOf(cli, run, "local2");
     QVERIFY(victim > 0);
     ::kill(victim, SIGSTOP);
     const CliResult asked = cli.run({"exclude", run, "local3"});
@@ -138,6 +145,88 @@ class CliExcludeTest : public QObject {
     QCOMPARE(last["world"].toInt(), 2);
     const CliResult shown = cli.run({"history", "show", run});
     QVERIFY2(shown.out.contains("node local3 was excluded on request"), shown.text());
+  }
+
+  // The worker of one node is killed again and again. The run continues without the node if a spare
+  // takes its place or the others go on; else it ends, with what failed and how often.
+  void aNodeThatFailsRepeatedlyIsExcluded_data() {
+    QTest::addColumn<QString>("role");  // of the third node
+    QTest::addColumn<QString>("policy");
+    QTest::addColumn<bool>("excluded");
+    QTest::newRow("a spare takes its place") << "spare"
+                                             << "restart" << true;
+    QTest::newRow("the others go on") << ""
+                                      << "shrink" << true;
+    QTest::newRow("nothing replaces it") << ""
+                                         << "restart" << false;
+  }
+  void aNodeThatFailsRepeatedlyIsExcluded() {
+    QFETCH(QString, role);
+    QFETCH(QString, policy);
+    QFETCH(bool, excluded);
+    const Cli cli;
+    QByteArray nodes;
+    for (const char* number : {"1", "2", "3"})
+      nodes += QByteArray("  - name: n") + number +
+               "\n    address: 127.0.0.1\n    workdir: " + cli.home().toUtf8() + "/local/" +
+               number + "\n" +
+               (*number == '3' && !role.isEmpty() ? "    roles: [" + role.toUtf8() + "]\n" : "");
+    QStringList arguments = training("multi-worker-mirrored", "3", kEndless);
+    const qsizetype local = arguments.indexOf("--local");
+    arguments[local] = "--cluster";
+    arguments[local + 1] = cli.write("three.yaml", "version: 1\nname: three\nnodes:\n" + nodes);
+    const auto process = cli.start(arguments + QStringList{"--set", "recovery.policy=" + policy,
+                                                           "--set", "recovery.max_restarts=3"});
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    const auto killOne = [&] {
+      const pid_t victim = workerOf(cli, run, "n2");
+      QVERIFY(victim > 0);
+      ::kill(victim, SIGKILL);
+    };
+    for (int i = 0; i < 3; ++i) {
+      killOne();
+      if (QTest::currentTestFailed()) return;
+      QVERIFY2(cli.awaitNext(*process, "recovered", out), out.right(3000));
+      QVERIFY2(cli.awaitNext(*process, "step", out), out.right(3000));
+    }
+    if (!excluded) killOne();
+    if (QTest::currentTestFailed()) return;
+    const CliResult result = excluded ? cli.stop(*process, out) : cli.finish(*process, out);
+    const auto recovering = result.all("recovering");
+    QCOMPARE(recovering.size(), qsizetype{3});
+    for (int i = 0; i < 2; ++i) QVERIFY2(!recovering[i].contains("world"), result.text());
+    for (const QJsonObject& one : recovering) {
+      QVERIFY2(one["cause"].toString().contains("SIGKILL"), result.text());
+      QCOMPARE(one["node"].toString(), QString("n2"));
+    }
+    if (!excluded) {
+      QVERIFY2(result.exit == 1, result.text());
+      const QJsonObject error = result.first("error");
+      QCOMPARE(error["node"].toString(), QString("n2"));
+      QCOMPARE(error["rank"].toInt(), 1);
+      QVERIFY2(error["step"].toInt() > 0, result.text());
+      QVERIFY2(error["why"].toString().contains("node n2 caused 4 of the last 4 failures"),
+               result.text());
+      return;
+    }
+    QVERIFY2(result.exit == 130, result.text());
+    QVERIFY(result.all("error").isEmpty());
+    const QJsonObject& last = recovering.back();
+    QVERIFY2(
+        last["why"].toString().contains("node n2 caused 3 of the last 3 failures, and is excluded"),
+        result.text());
+    QCOMPARE(last["world"].toInt(), 2);
+    QCOMPARE(last["nodes"].toArray(), (QJsonArray{"n1", "n3"}));
+    const QString log = cli.home() + "/local/2/runs/" + run + "/n2/logs/supervisor.log";
+    QTRY_VERIFY_WITH_TIMEOUT(read(log).contains("the run continues without node n2"), 60000);
+    if (role.isEmpty()) return;
+    const CliResult whole =
+        cli.run(training("multi-worker-mirrored", "2", result.last()["steps"].toInt()));
+    QVERIFY2(whole.exit == 0, whole.text());
+    QCOMPARE(result.last()["weights_sha256"].toString().size(), qsizetype{64});
+    QCOMPARE(result.last()["weights_sha256"], whole.last()["weights_sha256"]);
   }
 
   void aNodeWithTheOnlyCopyStays() {
