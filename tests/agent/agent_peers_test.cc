@@ -7,6 +7,7 @@
 #include <QRegularExpression>
 #include <QTest>
 
+#include <cerrno>
 #include <filesystem>
 
 #include "agent/supervisor/peers.h"
@@ -365,6 +366,18 @@ class AgentPeersTest : public QObject {
     nodes.commit();
     QVERIFY(nodes.records[0]->waitFinished(120));
     QVERIFY2(nodes.records[0]->state() == run::v1::SUCCEEDED, nodes.records[0]->error().c_str());
+  }
+
+  // The port is at the node's address, and at no other of this host.
+  void thePortIsAtOneAddress() {
+    TwoNodes nodes(50);
+    nodes.prepare(0, nodes.request(0));
+    const std::string& address = nodes.prepared[0].peer_address();
+    QVERIFY2(address.starts_with("127.0.0.1:"), address.c_str());
+    QVERIFY(UniqueFd(test::connectAndSay(portOf(address), "")));
+    const UniqueFd other(test::connectAndSay(portOf(address), "", 2));
+    QCOMPARE(errno, ECONNREFUSED);
+    QVERIFY(!other);
   }
 
   void whoDoesNotAuthenticateIsCutOff() {
