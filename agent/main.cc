@@ -52,7 +52,7 @@ const std::vector<Command> kCommands{
      stacksCommand},
     {"supervise",
      {{"runtime=", "serve-only", "prepare-seconds=", "lost-seconds=", "absence-seconds=",
-       "evaluation-seconds=", "linger-seconds="},
+       "evaluation-seconds=", "linger-seconds=", "open-files="},
       1,
       1,
       "supervise RUNFOLDER --runtime DIR [--serve-only]",

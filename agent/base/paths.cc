@@ -2,7 +2,6 @@
 
 #include <pwd.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -12,6 +11,7 @@
 #include <filesystem>
 
 #include "engine/base/file.h"
+#include "engine/base/file_system.h"
 #include "engine/base/hash.h"
 
 namespace lockstep::agent {
@@ -40,26 +40,6 @@ bool isPlainName(std::string_view name) {
     if (!plain) return false;
   }
   return true;
-}
-
-bool isLocalFilesystem(const std::string& path) {
-  struct statfs info {};
-  if (statfs(path.c_str(), &info) != 0) return false;
-  switch (static_cast<unsigned long>(info.f_type)) {
-    case 0x6969:      // NFS
-    case 0x517b:      // SMB
-    case 0xff534d42:  // CIFS
-    case 0xfe534d42:  // SMB2
-    case 0x65735546:  // FUSE: sshfs and the like
-    case 0x0bd00bd0:  // Lustre
-    case 0x47504653:  // GPFS
-    case 0x00c36400:  // Ceph
-    case 0x01021997:  // 9P
-    case 0x5346414f:  // AFS
-      return false;
-    default:
-      return true;
-  }
 }
 
 Status makeFolders(const std::string& path) {

@@ -34,7 +34,6 @@ Result<Workdir> openWorkdir(std::string_view path);
 // or its mode cannot be restricted.
 Status makePrivateFolder(const std::string& path);
 Status makeFolders(const std::string& path);  // mkdir -p, 0700 for what is made
-bool isLocalFilesystem(const std::string& path);
 // Returns whether it is usable as a file name: letters, digits, '.', '_', '-', not starting with
 // '.', at most 128 characters.
 bool isPlainName(std::string_view name);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "agent/base/open_files.h"
 #include "agent/base/unix_server.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
@@ -157,6 +159,8 @@ Result<int> startSupervisor(const RunFolder& folder, const std::vector<std::stri
   const std::string path = executablePath();
   std::vector<std::string> words = {path, "supervise", folder.path, "--runtime", folder.runtime};
   words.insert(words.end(), options.begin(), options.end());
+  if (const std::uint64_t limit = originalOpenFiles(); limit > 0 && limit < RLIM_INFINITY)
+    words.insert(words.end(), {"--open-files", std::to_string(limit)});
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);

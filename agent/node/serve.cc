@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "agent/base/commands.h"
+#include "agent/base/open_files.h"
 #include "agent/base/run_folder.h"
 #include "agent/base/unix_server.h"
 #include "agent/host/version_lease.h"
@@ -143,6 +144,7 @@ int serve(const Workdir& workdir, const std::string& version, int lock, const Se
   if (!options.noticeFile.empty()) sigaddset(&signals, SIGURG);
   sigprocmask(SIG_BLOCK, &signals, nullptr);  // before any thread is made
   umask(077);
+  raiseOpenFiles();
 
   EventLoop loop;
   const VersionLease lease(loop);

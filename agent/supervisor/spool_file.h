@@ -1,4 +1,4 @@
-// SpoolFile: the SQLite file (WAL) of a spool, bounded in size and age.
+// SpoolFile: the SQLite file of a spool, bounded in size and age.
 //
 // Records are written unchanged, at level 0. When the file exceeds its limit, old records are
 // replaced by their outline (agent/supervisor/outline.h), window by window, oldest first: a window

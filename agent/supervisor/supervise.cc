@@ -11,10 +11,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 
 #include "agent/base/commands.h"
 #include "agent/base/file_stream.h"
 #include "agent/base/grpc_status.h"
+#include "agent/base/open_files.h"
 #include "agent/base/run_folder.h"
 #include "agent/base/unix_server.h"
 #include "agent/host/version_lease.h"
@@ -364,8 +366,11 @@ Result<int> superviseCommand(const Arguments& arguments) {
   bool serveOnly = arguments.has("serve-only");
   LOCKSTEP_ASSIGN(const RunLimits limits, limitsOf(arguments));
   LOCKSTEP_ASSIGN(const Nanoseconds linger, duration(arguments, "linger-seconds", 60));
+  LOCKSTEP_ASSIGN(const std::int64_t openFiles,
+                  arguments.integer("open-files", 0, 0, std::numeric_limits<std::int64_t>::max()));
 
   const sigset_t signals = prepareProcess();
+  raiseOpenFiles(static_cast<std::uint64_t>(openFiles));
   if (!lockFolder(folder))
     return fail(folder,
                 makeError(Code::kAlreadyExists, "{} has a supervisor already", folder.path));

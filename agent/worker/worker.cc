@@ -13,6 +13,7 @@
 
 #include "agent/base/commands.h"
 #include "agent/base/grpc_status.h"
+#include "agent/base/open_files.h"
 #include "agent/host/stacks.h"
 #include "agent/worker/consistency.h"
 #include "agent/worker/prepare.h"
@@ -318,6 +319,7 @@ void leaveStuckDisks(const node::v1::WorkerStart& start, WorkerLink& link) {
 Result<int> workerCommand(const Arguments& arguments) {
   LOCKSTEP_ASSIGN(const std::int64_t fd,
                   arguments.integer("fd", -1, 0, std::numeric_limits<int>::max()));
+  raiseOpenFiles();
   // Large blocks go back when they are freed, also those after a larger one: what binding needs is
   // not kept.
   mallopt(M_MMAP_THRESHOLD, 256 << 10);

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "agent/base/open_files.h"
 #include "agent/base/paths.h"
 #include "agent/host/metrics.h"
 #include "agent/host/processes.h"
@@ -79,6 +80,7 @@ std::vector<std::string> childEnvironment(const WorkerOptions& options) {
   if (syscall(SYS_close_range, first, ~0U, 0) != 0)
     for (int fd = first; fd < 1024; ++fd) close(fd);
   if (chdir(folder) != 0) _exit(127);
+  restoreOpenFiles();
   execve(path, arguments, environment);
   _exit(127);
 }

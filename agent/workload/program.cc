@@ -14,6 +14,7 @@
 #include <sstream>
 #include <utility>
 
+#include "agent/base/open_files.h"
 #include "engine/base/unique_fd.h"
 
 extern char** environ;
@@ -49,6 +50,7 @@ struct Failure {
   if (syscall(SYS_close_range, kFailedFd + 1, ~0U, 0) != 0)
     for (int fd = kFailedFd + 1; fd < 1024; ++fd) close(fd);
   Failure failure;
+  restoreOpenFiles();
   failure.folder = chdir(folder) != 0;
   if (!failure.folder) execve(path, words, environment);
   failure.number = errno;

@@ -464,7 +464,8 @@ Status History::remove(const std::string& run, bool evenUnderWay) {
     return transaction.commit();
   }();
   if (done.ok())
-    for (const char* ending : {"", "-wal", "-shm", ".lock"}) unlink((path + ending).c_str());
+    for (const char* ending : {"", "-wal", "-shm", "-journal", ".lock"})
+      unlink((path + ending).c_str());
   close(*lock);
   return state_->changed(done);
 }

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <iterator>
 
 #include "engine/base/list_folder.h"
 
@@ -18,6 +19,7 @@ namespace lockstep::app {
 namespace {
 
 constexpr std::string_view kMark = ".damaged-";
+constexpr const char* kLogs[] = {"-wal", "-journal"};
 
 std::string dateAndTime() {
   const std::time_t now = std::time(nullptr);
@@ -40,8 +42,10 @@ Result<std::unique_ptr<storage::Database>> openDatabase(const std::string& path,
 }
 
 bool hasLog(const std::string& path) {
-  struct stat info {};
-  return stat((path + "-wal").c_str(), &info) == 0 && info.st_size > 0;
+  return std::any_of(std::begin(kLogs), std::end(kLogs), [&](const char* ending) {
+    struct stat info {};
+    return stat((path + ending).c_str(), &info) == 0 && info.st_size > 0;
+  });
 }
 
 Result<std::string> setAside(const std::string& path) {
@@ -50,8 +54,9 @@ Result<std::string> setAside(const std::string& path) {
   for (int more = 2; stat(name.c_str(), &info) == 0; ++more)
     name = fmt::format("{}{}{}.{}", path, kMark, dateAndTime(), more);
   // The log is renamed first: a new database must not find the old log.
-  if (std::rename((path + "-wal").c_str(), (name + "-wal").c_str()) != 0 && errno != ENOENT)
-    return systemError(errno, message("cannot rename {}-wal", path));
+  for (const char* ending : kLogs)
+    if (std::rename((path + ending).c_str(), (name + ending).c_str()) != 0 && errno != ENOENT)
+      return systemError(errno, message("cannot rename {}{}", path, ending));
   unlink((path + "-shm").c_str());
   if (std::rename(path.c_str(), name.c_str()) != 0)
     return systemError(errno, message("cannot rename {}", path));
@@ -63,7 +68,9 @@ std::vector<std::string> filesSetAside(const std::string& folder) {
   for (const std::string& in : {folder, folder + "/runs"})
     for (const std::filesystem::path& path : listFolder(in))
       if (const std::string name = path.filename().string();
-          name.find(kMark) != std::string::npos && !name.ends_with("-wal"))
+          name.find(kMark) != std::string::npos &&
+          std::none_of(std::begin(kLogs), std::end(kLogs),
+                       [&](const char* ending) { return name.ends_with(ending); }))
         out.push_back(path.string());
   std::sort(out.begin(), out.end());
   return out;

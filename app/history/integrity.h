@@ -15,7 +15,8 @@ namespace lockstep::app {
 Result<std::unique_ptr<storage::Database>> openDatabase(const std::string& path,
                                                         const std::vector<std::string_view>& schema,
                                                         bool create);
-// Returns whether a process that wrote `path` ended without closing it, or still has it open.
+// Returns whether a process that wrote `path` ended without closing it, or still has it open; with
+// a rollback journal, within a transaction.
 bool hasLog(const std::string& path);
 // Renames a database and its log to "<path>.damaged-<date>-<time>" and returns that name.
 // Precondition: no other process has it open.

@@ -32,7 +32,7 @@ Result<std::string> exportModel(const std::string& path, const RankState& state,
                           {{"format", "lockstep"},
                            {"model", state.plan.name},
                            {"layout", std::string(kWeightLayout)}},
-                          bytes);
+                          bytes, Checksums::kNone, 0600);
     };
   Status written;
   LOCKSTEP_TRY(gather(state, places, "writing " + path, note, write, written));

@@ -41,6 +41,7 @@ Status makeFolder(const fs::path& folder) {
   return createdFolder(folder, error);
 }
 
+constexpr int kMode = 0600;  // of every file
 constexpr const char* kSnapshot = "the checkpoint's snapshot";
 constexpr std::size_t kUncopied = 8;  // checkpoints that are kept where copies are slow or fail
 
@@ -117,7 +118,7 @@ Status CheckpointWriter::findFolders() {
   };
   LOCKSTEP_TRY(here([&]() -> Status {
     LOCKSTEP_TRY(makeFolder(to_.folder));
-    return writeFileAtomically(markOf(to_.folder, nonce_, state_.rank), "");
+    return writeFileAtomically(markOf(to_.folder, nonce_, state_.rank), "", kMode);
   }));
   int first = state_.rank;
   LOCKSTEP_TRY(here([&]() -> Status {
@@ -339,7 +340,7 @@ Status CheckpointWriter::write() {
   }
   const bool isWhole = metadata.contains("batch");
   return writeTensors(folder / (isWhole ? std::string(kStateFile) : shardFile(state_.rank)),
-                      tensors, metadata, bytes, Checksums::kCrc32c);
+                      tensors, metadata, bytes, Checksums::kCrc32c, kMode);
 }
 
 Status CheckpointWriter::publish() {
@@ -354,7 +355,7 @@ Status CheckpointWriter::publish() {
         manifest.tensors.emplace(held.piece.tensor.name, held.piece.tensor);
         manifest.contents[shardFile(rank)].push_back(held.piece);
       }
-    LOCKSTEP_TRY(writeFileAtomically(folder / kManifestFile, textOf(manifest)));
+    LOCKSTEP_TRY(writeFileAtomically(folder / kManifestFile, textOf(manifest), kMode));
   }
   syncFolder(folder);
   LOCKSTEP_TRY(publishCheckpoint(folder, target()));

@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <limits>
 
+#include "engine/base/file_system.h"
+
 namespace lockstep::storage {
 
 Statement::Statement(Database& database, std::string_view sql) : database_(database) {
@@ -108,9 +110,10 @@ struct TemporaryFolder {
   }
 };
 
-// Copies a database and its write-ahead log, which an immutable database would ignore, and merges
+// Copies a database and its log or journal, which an immutable database would ignore, and merges
 // them. Returns the copy's path.
-Result<std::string> mergedCopy(const std::string& path, TemporaryFolder& folder) {
+Result<std::string> mergedCopy(const std::string& path, const std::string& ending,
+                               TemporaryFolder& folder) {
   namespace fs = std::filesystem;
   std::error_code error;
   std::string name = fs::temp_directory_path(error).string() + "/lockstep-database-XXXXXX";
@@ -120,18 +123,19 @@ Result<std::string> mergedCopy(const std::string& path, TemporaryFolder& folder)
   folder.path = name;
   std::string copy = name + "/copy.db";
   fs::copy_file(path, copy, error);
-  if (!error) fs::copy_file(path + "-wal", copy + "-wal", error);
+  if (!error) fs::copy_file(path + ending, copy + ending, error);
   if (error) return systemError(error.value(), message("cannot copy {} and its log", path));
   fs::permissions(copy, fs::perms::owner_read | fs::perms::owner_write, error);
-  fs::permissions(copy + "-wal", fs::perms::owner_read | fs::perms::owner_write, error);
+  fs::permissions(copy + ending, fs::perms::owner_read | fs::perms::owner_write, error);
   sqlite3* handle = nullptr;
   int merged = sqlite3_open_v2(copy.c_str(), &handle, SQLITE_OPEN_READWRITE, nullptr);
   if (merged == SQLITE_OK)
-    merged = sqlite3_exec(handle, "PRAGMA wal_checkpoint(TRUNCATE)", nullptr, nullptr, nullptr);
+    merged = sqlite3_exec(handle, "PRAGMA user_version; PRAGMA wal_checkpoint(TRUNCATE)", nullptr,
+                          nullptr, nullptr);  // reading rolls a journal back
   sqlite3_close(handle);
   if (merged == SQLITE_OK) return copy;
   Error failed = makeError(Code::kDataLoss, "cannot use {}", path);
-  failed.why = message("its write-ahead log cannot be merged: {}", sqlite3_errstr(merged));
+  failed.why = message("its log cannot be merged: {}", sqlite3_errstr(merged));
   return failed;
 }
 
@@ -152,15 +156,16 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path,
   LOCKSTEP_TRY(database->checkKind());
   TemporaryFolder copies;  // an open file outlives its name
   if (onReadOnlyFileSystem(path)) {
-    struct stat log {};
-    if (stat((path + "-wal").c_str(), &log) == 0 && log.st_size > 0) {
-      LOCKSTEP_ASSIGN(file, mergedCopy(path, copies));
-    }
+    for (const char* ending : {"-wal", "-journal"})
+      if (struct stat log{}; stat((path + ending).c_str(), &log) == 0 && log.st_size > 0) {
+        LOCKSTEP_ASSIGN(file, mergedCopy(path, ending, copies));
+        break;
+      }
     LOCKSTEP_TRY(database->connect(immutableUri(file), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI));
   } else {
     const int create = database->options_.create ? SQLITE_OPEN_CREATE : 0;
     LOCKSTEP_TRY(database->connect(file, SQLITE_OPEN_READWRITE | create));
-    LOCKSTEP_TRY(database->execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"));
+    LOCKSTEP_TRY(database->setJournal());
     if (const std::int64_t limit = database->options_.maxPages; limit > 0)
       LOCKSTEP_TRY(database->execute(fmt::format("PRAGMA max_page_count={}", limit)));
   }
@@ -191,6 +196,14 @@ Status Database::connect(const std::string& file, int flags) {
   }
   sqlite3_busy_timeout(handle_, 5000);
   return {};
+}
+
+Status Database::setJournal() {
+  const Journal journal = options_.journal.value_or(isLocalFilesystem(path_) ? Journal::kWriteAhead
+                                                                             : Journal::kRollback);
+  return execute(journal == Journal::kWriteAhead
+                     ? "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"
+                     : "PRAGMA journal_mode=DELETE; PRAGMA synchronous=FULL");
 }
 
 // Returns kDataLoss if the file ends within a page.

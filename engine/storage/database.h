@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,10 @@ struct sqlite3_stmt;
 
 namespace lockstep::storage {
 
+// A write-ahead log lets readers and a writer work at the same time, on one host. With a rollback
+// journal they wait for each other, also those of several hosts.
+enum class Journal : std::uint8_t { kWriteAhead, kRollback };
+
 struct DatabaseOptions {
   // Whether open() makes a database where there is none. Otherwise a missing file is kNotFound and
   // an empty one kDataLoss.
@@ -23,6 +28,8 @@ struct DatabaseOptions {
   std::int64_t maxPages = 0;  // size limit of the file; 0: unlimited
   // Whether a file that ends within a page is kDataLoss. SQLite reads what is missing as zeros.
   bool rejectTruncated = true;
+  // A write-ahead log on a local file system, a rollback journal on a network's, unless given.
+  std::optional<Journal> journal;
   Code ioError = Code::kDataLoss;  // code of reads and writes that the operating system fails
   Message what;                    // Error::what; "cannot use PATH" if empty
   // Error::next where the disk is full, the file cannot be written, a newer version wrote it.
@@ -32,10 +39,10 @@ struct DatabaseOptions {
 // A connection to a database. Not thread-safe.
 class Database {
  public:
-  // Opens a database in WAL mode, with a busy timeout of five seconds. Each entry of `schema`
-  // migrates the file from one user_version to the next, starting at 0. kFailedPrecondition if a
-  // newer version wrote it, kDataLoss if it is damaged or no file. On a read-only file system,
-  // opens it for reading.
+  // Opens a database with a busy timeout of five seconds. Each entry of `schema` migrates the file
+  // from one user_version to the next, starting at 0. kFailedPrecondition if a newer version wrote
+  // it, kDataLoss if it is damaged or no file, kUnavailable if another process has it open with
+  // another journal. On a read-only file system, opens it for reading.
   static Result<std::unique_ptr<Database>> open(const std::string& path,
                                                 const std::vector<std::string_view>& schema,
                                                 DatabaseOptions options = {});
@@ -55,6 +62,7 @@ class Database {
   Database(std::string path, DatabaseOptions options);
   Status checkKind() const;
   Status connect(const std::string& file, int flags);
+  Status setJournal();
   Status checkSize(const std::string& file);
   Status migrate(const std::vector<std::string_view>& schema);
   Result<std::int64_t> number(std::string_view pragma);

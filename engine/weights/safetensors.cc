@@ -99,7 +99,7 @@ Status readEntry(const json& value, std::size_t dataSize, TensorReader::Entry& e
 
 Status writeTensors(const std::string& path, const std::vector<TensorInfo>& tensors,
                     const std::map<std::string, std::string>& metadata, const TensorBytes& bytes,
-                    Checksums checksums) {
+                    Checksums checksums, int mode) {
   const bool hasChecksums = checksums == Checksums::kCrc32c;
   nlohmann::ordered_json header;
   if (!metadata.empty()) header["__metadata__"] = metadata;
@@ -140,7 +140,7 @@ Status writeTensors(const std::string& path, const std::vector<TensorInfo>& tens
     if (hasChecksums) LOCKSTEP_TRY(append(checksumText(std::move(crcs))));
     return {};
   };
-  return writeFileAtomically(path, fill, 0644,
+  return writeFileAtomically(path, fill, mode,
                              offset < kLarge ? PageCache::kUse : PageCache::kAvoid);
 }
 

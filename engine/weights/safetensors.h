@@ -82,7 +82,7 @@ enum class Checksums : std::uint8_t { kNone, kCrc32c };
 using TensorBytes = std::function<Result<std::span<const std::byte>>(std::size_t index)>;
 Status writeTensors(const std::string& path, const std::vector<TensorInfo>& tensors,
                     const std::map<std::string, std::string>& metadata, const TensorBytes& bytes,
-                    Checksums checksums = Checksums::kNone);
+                    Checksums checksums = Checksums::kNone, int mode = 0644);
 // Errors: as for TensorReader; kResourceExhausted.
 Result<TensorFile> readTensors(const std::string& path);
 

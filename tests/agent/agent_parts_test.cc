@@ -31,6 +31,7 @@
 #include "agent/worker/rank_groups.h"
 #include "agent/worker/telemetry.h"
 #include "engine/base/file.h"
+#include "engine/base/file_system.h"
 #include "engine/base/threads.h"
 #include "engine/base/unique_fd.h"
 #include "lockstep/node/v1/worker.pb.h"

@@ -7,11 +7,13 @@
 #include <QRegularExpression>
 #include <QTest>
 
+#include <cerrno>
 #include <filesystem>
 
 #include "agent/supervisor/peers.h"
 #include "engine/base/file.h"
 #include "engine/base/list_folder.h"
+#include "engine/base/unique_fd.h"
 #include "tests/agent/agent_node.h"
 #include "tests/agent/run_keys.h"
 #include "tests/support/strangers.h"
@@ -366,6 +368,18 @@ class AgentPeersTest : public QObject {
     QVERIFY2(nodes.records[0]->state() == run::v1::SUCCEEDED, nodes.records[0]->error().c_str());
   }
 
+  // The port is at the node's address, and at no other of this host.
+  void thePortIsAtOneAddress() {
+    TwoNodes nodes(50);
+    nodes.prepare(0, nodes.request(0));
+    const std::string& address = nodes.prepared[0].peer_address();
+    QVERIFY2(address.starts_with("127.0.0.1:"), address.c_str());
+    QVERIFY(UniqueFd(test::connectAndSay(portOf(address), "")));
+    const UniqueFd other(test::connectAndSay(portOf(address), "", 2));
+    QCOMPARE(errno, ECONNREFUSED);
+    QVERIFY(!other);
+  }
+
   void whoDoesNotAuthenticateIsCutOff() {
     TwoNodes nodes(kEndless);
     nodes.prepare(0, nodes.request(0));
@@ -380,6 +394,29 @@ class AgentPeersTest : public QObject {
     QVERIFY(test::isClosed(half, 60));
     QVERIFY2(clock.elapsed() > 3000, std::to_string(clock.elapsed()).c_str());
     for (const int fd : {http, silent, half}) ::close(fd);
+  }
+
+  // The others have time left, and a member gets in at once.
+  void ofTooManyTheOldestAreClosed() {
+    TwoNodes nodes(50);
+    nodes.prepare(0, nodes.request(0));
+    const std::string& address = nodes.prepared[0].peer_address();
+    constexpr std::size_t kMost = 128 + 2, kMore = 20;
+    QElapsedTimer clock;
+    clock.start();
+    std::vector<UniqueFd> quiet;
+    for (std::size_t i = 0; i < kMost + kMore; ++i) {
+      quiet.emplace_back(test::connectAndSay(portOf(address), ""));
+      QVERIFY(quiet.back());
+    }
+    for (std::size_t i = 0; i < kMore; ++i)
+      QVERIFY2(test::isClosed(quiet[i].get(), 20), std::to_string(i).c_str());
+    RawMember member(address,
+                     nodes.authority.identity(agent::peerIdentity(nodes.options.run, "n2", 1)));
+    QCOMPARE(member.fetch(nodes.options.run, "n2", 1, "state.safetensors"),
+             grpc::StatusCode::NOT_FOUND);
+    QVERIFY(!test::isClosed(quiet.back().get(), 0.05));
+    QVERIFY2(clock.elapsed() < 5000, std::to_string(clock.elapsed()).c_str());
   }
 
   // Nodes join, and a run goes on for longer than the limit of a greeting, while strangers come.

@@ -15,17 +15,23 @@
 #include <QJsonDocument>
 #include <QJsonObject>
 #include <QProcess>
+#include <QScopeGuard>
 #include <QTemporaryDir>
 #include <QTest>
 #include <array>
+#include <atomic>
 #include <filesystem>
+#include <future>
 #include <thread>
 
+#include "agent/node/reachability.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
+#include "engine/base/unique_fd.h"
 #include "engine/specs/protocol.h"
 #include "tests/agent/agent_node.h"
 #include "tests/support/sanitizers.h"
+#include "tests/support/strangers.h"
 
 using namespace lockstep;
 using namespace lockstep::agent_test;
@@ -216,6 +222,44 @@ class AgentServeTest : public QObject {
     QVERIFY(leases().isEmpty());
     for (const auto& entry : std::filesystem::directory_iterator(node.workdir() + "/sock"))
       QVERIFY2(entry.path().extension() != ".sock", entry.path().c_str());
+  }
+
+  // The port by which nodes prove that they reach each other sends a number to whoever connects,
+  // reads nothing, and is at one address.
+  void thePortThatProvesReachabilitySendsANumber() {
+    node::v1::ListenForPeersRequest request;
+    request.add_addresses("127.0.0.1");
+    std::atomic<bool> cancelled = false;
+    std::promise<node::v1::ListenForPeersReply> ready;
+    std::thread listening([&] {
+      agent::listenForPeers(
+          request,
+          [&](const node::v1::ListenForPeersReply& reply) {
+            ready.set_value(reply);
+            return true;
+          },
+          [&] { return cancelled.load(); });
+    });
+    auto end = qScopeGuard([&] {
+      cancelled = true;
+      listening.join();
+    });
+    const node::v1::ListenForPeersReply reply = ready.get_future().get();
+    QCOMPARE(reply.listeners_size(), 1);
+    const auto port = static_cast<std::uint16_t>(reply.listeners(0).port());
+    QCOMPARE(reply.greeting().size(), std::size_t{32});
+    for (int time = 0; time < 2; ++time) {
+      const UniqueFd stranger(test::connectAndSay(port, ""));
+      QVERIFY(stranger);
+      std::string heard(100, '\0');
+      const ssize_t count = recv(stranger.get(), heard.data(), heard.size(), MSG_WAITALL);
+      QCOMPARE(heard.substr(0, count > 0 ? static_cast<std::size_t>(count) : 0), reply.greeting());
+    }
+    QVERIFY(!UniqueFd(test::connectAndSay(port, "", 2)));
+    end.dismiss();
+    cancelled = true;
+    listening.join();
+    QVERIFY(!UniqueFd(test::connectAndSay(port, "")));
   }
 
   // The folder is closed to them; where it is not, the agent hangs up.

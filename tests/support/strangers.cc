@@ -13,12 +13,12 @@
 
 namespace lockstep::test {
 
-int connectAndSay(std::uint16_t port, const std::string& words) {
+int connectAndSay(std::uint16_t port, const std::string& words, std::uint8_t host) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(port);
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  to.sin_addr.s_addr = htonl((INADDR_LOOPBACK & ~0xffu) | host);
   if (::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0) {
     ::close(fd);
     return -1;

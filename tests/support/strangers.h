@@ -29,8 +29,8 @@ class Strangers {
   std::thread thread_;
 };
 
-// Connects to a loopback port and sends the text; -1 on failure.
-int connectAndSay(std::uint16_t port, const std::string& words);
+// Connects to a port of 127.0.0.<host> and sends the text; -1 and errno on failure.
+int connectAndSay(std::uint16_t port, const std::string& words, std::uint8_t host = 1);
 // The start of a TLS handshake: an incomplete record of 16384 bytes.
 std::string beginOfHandshake();
 // Returns whether the other end closes the connection within `seconds`; discards what it sends.

@@ -1,5 +1,6 @@
 // Runs of programs of the user's own, on real agents.
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <QCryptographicHash>
 #include <QDir>
@@ -8,7 +9,9 @@
 #include <QJsonArray>
 #include <QJsonDocument>
 #include <QRegularExpression>
+#include <QScopeGuard>
 #include <QTest>
+#include <algorithm>
 #include <functional>
 
 #include "tests/app/cli/cli_runner.h"
@@ -663,6 +666,29 @@ for _ in range(1000): time.sleep(0.1)
     for (const auto& word : QJsonDocument::fromJson(linesOf(result).value(0)).array())
       told << word.toString();
     QCOMPARE(told, odd);
+  }
+
+  // What agent, supervisor and worker may have open is raised, for them alone.
+  void programsKeepTheirLimitOfOpenFiles() {
+    rlimit before{};
+    QCOMPARE(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const auto restore = qScopeGuard([&] { setrlimit(RLIMIT_NOFILE, &before); });
+    const rlimit low{1000, before.rlim_max};
+    QCOMPARE(setrlimit(RLIMIT_NOFILE, &low), 0);
+    Cli cli;
+    const CliResult result = cli.run(programCommand(cli, cli.path("code"), R"(
+pid, limits = os.getpid(), []
+for _ in range(4):
+    for line in open(f"/proc/{pid}/limits"):
+        if line.startswith("Max open files"): limits.append(line.split()[3])
+    pid = int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1])
+print(*limits)
+)",
+                                                    1));
+    QVERIFY2(result.exit == 0, result.text());
+    const QByteArray raised =
+        QByteArray::number(static_cast<qulonglong>(std::min<rlim_t>(before.rlim_max, 65536)));
+    QCOMPARE(linesOf(result).value(0), "1000 " + raised + " " + raised + " " + raised);
   }
 
   void anyOutput_data() {

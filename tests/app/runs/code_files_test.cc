@@ -578,6 +578,24 @@ class CodeFilesTest : public QObject {
     QVERIFY(!fs::exists(ran));
   }
 
+  // Those of a folder of one's own neither, which git itself would run.
+  void hooksAndMonitorsAreNotRun() {
+    git({"init", "--quiet"});
+    write("a.py");
+    commitAll();
+    const std::string hook = at("hook"), monitor = at("monitor");
+    std::ofstream(code_ + "/.git/hooks/post-index-change") << "#!/bin/sh\ntouch " << hook << "\n";
+    fs::permissions(code_ + "/.git/hooks/post-index-change", fs::perms::all);
+    git({"config", "core.fsmonitor", "touch " + monitor});
+    write("a.py", "DATA");
+    const auto collected = collect();
+    QCOMPARE(printed(namesIn(collected)), printed({"a.py"}));
+    QVERIFY(collected->changed);
+    QVERIFY(!fs::exists(hook) && !fs::exists(monitor));
+    git({"status"});
+    QVERIFY(fs::exists(hook) && fs::exists(monitor));
+  }
+
   // git would fetch what a partial clone lacks, by a program that its configuration names.
   void nothingIsFetched() {
     git({"init", "--quiet"});

@@ -16,6 +16,7 @@
 #include "engine/base/crc32c.h"
 #include "engine/base/dtype.h"
 #include "engine/base/file.h"
+#include "engine/base/file_system.h"
 #include "engine/base/float16.h"
 #include "engine/base/hash.h"
 #include "engine/base/hex.h"
@@ -351,6 +352,15 @@ class BaseTest : public QObject {
         QVERIFY(writeFileAtomically(path, fill, 0600, PageCache::kAvoid).ok());
         QVERIFY(*readFile(path) == std::string_view(whole).substr(0, size));
       }
+  }
+
+  void fileSystemsOfANetworkAreKnown() {
+    for (const std::uint32_t type : {0x6969u, 0xff534d42u, 0xfe534d42u, 0x65735546u, 0x0bd00bd0u})
+      QVERIFY(isNetworkFilesystem(type));
+    for (const std::uint32_t type : {0xef53u, 0x58465342u, 0x9123683eu, 0x01021994u, 0x794c7630u})
+      QVERIFY(!isNetworkFilesystem(type));  // ext4, XFS, Btrfs, tmpfs, overlay
+    QVERIFY(isLocalFilesystem("/proc"));
+    QVERIFY(!isLocalFilesystem("/not/there"));
   }
 
   void filesAreReplacedWhole() {

@@ -10,7 +10,9 @@
 #include <QElapsedTimer>
 #include <QTest>
 
+#include <memory>
 #include <sstream>
+#include <vector>
 
 #include "engine/base/hex.h"
 #include "engine/base/unique_fd.h"
@@ -279,6 +281,29 @@ class RendezvousTest : public QObject {
     QCOMPARE(slow.answer(), std::string());
     QVERIFY2(clock.elapsed() > 3000 && clock.elapsed() < 14000,
              std::to_string(clock.elapsed()).c_str());
+  }
+
+  // The others have time left, and who knows the key is let in at once.
+  void ofTooManyTheOldestAreClosed() {
+    MemoryStore store;
+    const std::string group = uniquePrefix() + "/2/data/0";
+    announce(store, group, 0);
+    Rank rank(1, 2, group, store);
+    const Announced announced = Announced::read(store, group, 1);
+    constexpr int kMost = 256 + 1, kMore = 20;
+    QElapsedTimer clock;
+    clock.start();
+    {
+      std::vector<std::unique_ptr<Caller>> quiet;
+      for (int i = 0; i < kMost + kMore; ++i)
+        quiet.push_back(std::make_unique<Caller>(announced.port));
+      for (int i = 0; i < kMore; ++i)
+        QCOMPARE(quiet[static_cast<std::size_t>(i)]->answer(), std::string());
+      const Caller caller(announced.port);
+      QCOMPARE(caller.greet(announced.key, group, 2, 1), std::string("+"));
+      QVERIFY2(clock.elapsed() < 5000, std::to_string(clock.elapsed()).c_str());
+    }
+    QVERIFY(rank.outcome().find("rank 0") != std::string::npos);  // which leaves at once
   }
 
   // The port is at the address that the rank was given, and at no other of this host.

@@ -1,4 +1,5 @@
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "engine/base/file.h"
 #include "engine/base/list_folder.h"
@@ -437,6 +439,34 @@ class CheckpointTest : public QObject {
         QCOMPARE(without.ranks[0]->weightsSha256, whole.ranks[0]->weightsSha256);
       }
     }
+  }
+
+  void otherAccountsCannotReadFiles() {
+    const auto before = umask(0);
+    const auto restore = qScopeGuard([&] { umask(before); });
+    QTemporaryDir dir;
+    const std::string root = dir.path().toStdString();
+    RunSettings settings = small();
+    settings.strategy = "zero-3";
+    settings.ranks = 2;
+    settings.trainer.maxSteps = 3;
+    for (const bool isShared : {true, false}) {
+      settings.adapt = [&](int rank, runtime::TrainerOptions& options) {
+        options.checkpointFolder = root + (isShared ? "/shared" : fmt::format("/host{}", rank));
+        if (rank == 0) options.modelFile = root + "/model.safetensors";
+      };
+      const RunOutcome out = trained(settings);
+      QVERIFY2(out.ok(), out.error().c_str());
+    }
+    std::set<std::string> names;
+    for (const auto& file : fs::recursive_directory_iterator(root)) {
+      if (!file.is_regular_file()) continue;
+      names.insert(file.path().filename().string());
+      QVERIFY2(file.status().permissions() == (fs::perms::owner_read | fs::perms::owner_write),
+               file.path().c_str());
+    }
+    for (const char* name : {"model.safetensors", "manifest.json", "shard-00000.safetensors"})
+      QVERIFY2(names.contains(name), name);
   }
 
   // A process that was killed in the middle leaves half a checkpoint, or one half removed.

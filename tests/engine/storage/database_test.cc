@@ -1,12 +1,17 @@
 // SQLite connections, statements and transactions: values, migrations, and the codes of errors.
+#include <QDeadlineTimer>
 #include <QDir>
 #include <QFile>
+#include <QScopeGuard>
 #include <QTemporaryDir>
 #include <QTest>
 
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <thread>
 
 #include "engine/storage/database.h"
 
@@ -22,6 +27,11 @@ std::string textOf(const Status& status) { return status.ok() ? "" : status.erro
 std::int64_t count(Database& database) {
   Statement rows(database, "SELECT count(*) FROM t");
   return rows.step() ? rows.integer(0) : -1;
+}
+
+std::string modeOf(Database& database) {
+  Statement mode(database, "PRAGMA journal_mode");
+  return mode.step() ? mode.text(0) : "";
 }
 
 }  // namespace
@@ -152,6 +162,86 @@ class DatabaseTest : public QObject {
     QVERIFY(Database::open(path(), {kTable}, options).ok());
   }
 
+  // With a rollback journal, as on a network file system, they wait for each other.
+  void aReaderAndAWriterShareAFile_data() {
+    QTest::addColumn<int>("journal");
+    QTest::newRow("write-ahead log") << static_cast<int>(Journal::kWriteAhead);
+    QTest::newRow("rollback journal") << static_cast<int>(Journal::kRollback);
+  }
+  void aReaderAndAWriterShareAFile() {
+    QFETCH(int, journal);
+    DatabaseOptions options;
+    options.journal = static_cast<Journal>(journal);
+    const auto writer = make(options), reader = make(options);
+    const bool hasLog = options.journal == Journal::kWriteAhead;
+    QCOMPARE(modeOf(*reader), std::string(hasLog ? "wal" : "delete"));
+    QCOMPARE(QFile::exists(QString::fromStdString(path() + "-wal")), hasLog);
+    constexpr int kRows = 20;
+    Status written;
+    std::thread thread([&] {
+      for (int i = 0; i < kRows && written.ok(); ++i) {
+        Transaction transaction(*writer);
+        written = transaction.status();
+        for (int half = 0; half < 2 && written.ok(); ++half)
+          written = writer->execute("INSERT INTO t(a) VALUES(1)");
+        if (written.ok()) written = transaction.commit();
+      }
+    });
+    const QDeadlineTimer limit(60'000);
+    bool whole = true;
+    std::int64_t rows = 0;
+    while (rows >= 0 && rows < 2 * kRows && !limit.hasExpired()) {
+      rows = count(*reader);
+      whole = whole && rows % 2 == 0;
+    }
+    thread.join();
+    QVERIFY2(written.ok(), textOf(written).c_str());
+    QVERIFY(whole);
+    QCOMPARE(rows, 2 * kRows);
+  }
+
+  void theJournalIsChangedWhileNobodyHasItOpen() {
+    DatabaseOptions log, rollback;
+    log.journal = Journal::kWriteAhead;
+    rollback.journal = Journal::kRollback;
+    {
+      const auto database = make(log);
+      QVERIFY(database->execute("INSERT INTO t(a) VALUES(1)").ok());
+      QCOMPARE(Database::open(path(), {kTable}, rollback).error().code, Code::kUnavailable);
+    }
+    for (const DatabaseOptions& options : {rollback, log}) {
+      const auto database = make(options);
+      QCOMPARE(modeOf(*database), std::string(options.journal == log.journal ? "wal" : "delete"));
+      QCOMPARE(count(*database), 1);
+    }
+  }
+
+  // What a writer that was killed left half done is undone where nothing can be written.
+  void aReadOnlyFileWithAJournalIsRolledBack() {
+    if (::geteuid() != 0) QSKIP("mounting needs root");
+    DatabaseOptions options;
+    options.journal = Journal::kRollback;
+    const QByteArray copy = folder_->filePath("copy").toUtf8();
+    {
+      const auto database = make(options);
+      QVERIFY(database->execute("INSERT INTO t(d) VALUES(zeroblob(100000))").ok());
+      // A small cache: what is not committed is already in the file.
+      QVERIFY(database->execute("PRAGMA cache_size=2").ok());
+      Transaction transaction(*database);
+      QVERIFY(database->execute("UPDATE t SET d=randomblob(200000)").ok());
+      QVERIFY(QDir().mkpath(copy));
+      for (const char* file : {"a.db", "a.db-journal"})
+        QVERIFY(QFile::copy(folder_->filePath(file), copy + "/" + file));
+    }
+    if (::mount(copy, copy, nullptr, MS_BIND, nullptr) != 0) QSKIP("nothing can be mounted here");
+    const auto unmount = qScopeGuard([&] { ::umount2(copy, MNT_DETACH); });
+    QCOMPARE(::mount(nullptr, copy, nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr), 0);
+    const auto opened = Database::open(copy.toStdString() + "/a.db", {kTable});
+    QVERIFY2(opened.ok(), textOf(opened.status()).c_str());
+    Statement row(**opened, "SELECT d = zeroblob(100000) FROM t");
+    QVERIFY(row.step() && row.integer(0) == 1);
+  }
+
   void aFileThatIsNotThereCannotBeChecked() {
     const Status checked = Database::check(path());
     QCOMPARE(checked.code(), Code::kUnavailable);
@@ -163,8 +253,8 @@ class DatabaseTest : public QObject {
 
  private:
   std::string path() const { return folder_->filePath("a.db").toStdString(); }
-  std::unique_ptr<Database> make() {
-    auto database = Database::open(path(), {kTable});
+  std::unique_ptr<Database> make(DatabaseOptions options = {}) {
+    auto database = Database::open(path(), {kTable}, std::move(options));
     if (!database.ok()) qFatal("%s", database.error().text().c_str());
     return std::move(*database);
   }
