@@ -681,7 +681,7 @@ pid, limits = os.getpid(), []
 for _ in range(4):
     for line in open(f"/proc/{pid}/limits"):
         if line.startswith("Max open files"): limits.append(line.split()[3])
-    pid = int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1])
+    pid = int(open(f"/proc/{pid}/stat").read().rsplit(') ', 1)[1].split()[1])
 print(*limits)
 )",
                                                     1));
