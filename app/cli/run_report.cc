@@ -371,8 +371,8 @@ Result<RunContext> contextOf(const History& history, const std::string& run) {
 }
 
 RunResult resultOf(const RunRow& row) {
-  RunResult out{"failed", row.figures, {}, row.strategy == specs::kProgramStrategy,
-                effectiveTime(row)};
+  RunResult out{
+      "failed", row.figures, {}, row.strategy == specs::kProgramStrategy, effectiveTime(row)};
   if (row.phase == RunState::SUCCEEDED) out.status = "succeeded";
   if (row.phase == RunState::STOPPED) out.status = "stopped";
   if (lacksModel(row)) out.missing = "the trained model is not saved here";

@@ -39,7 +39,8 @@ class CheckpointWriter {
   ~CheckpointWriter();  // waits for the disk
 
   // Collective. Finds out which ranks share a folder, and removes leftovers of killed processes.
-  // Allocates the snapshot's memory asynchronously; on a device, the arena's mirror is the snapshot.
+  // Allocates the snapshot's memory asynchronously; on a device, the arena's mirror is the
+  // snapshot.
   Status open();
   // The same on all ranks: true while a checkpoint is written or published, or old ones are
   // removed.
@@ -51,8 +52,8 @@ class CheckpointWriter {
   // a rank requests a checkpoint. A checkpoint that a rank cannot write or publish is given up by
   // all: see failed().
   Result<bool> attend(bool asks);
-  // Collective. Precondition: not busy, and the arena was fetched. Takes a snapshot, and returns the
-  // first tensor that is not finite of those that this rank writes.
+  // Collective. Precondition: not busy, and the arena was fetched. Takes a snapshot, and returns
+  // the first tensor that is not finite of those that this rank writes.
   Result<std::optional<Found>> takeSnapshot(const Progress& progress);
   // Collective. Starts to write the snapshot. Until it is written, the arena is not fetched again.
   void begin();

@@ -165,7 +165,8 @@ Result<std::string> newestCheckpoint(const std::string& folder) {
 }
 
 Status publishCheckpoint(const fs::path& temporary, const fs::path& checkpoint) {
-  const fs::path earlier = checkpoint.parent_path() / ("." + checkpoint.filename().string() + ".old");
+  const fs::path earlier =
+      checkpoint.parent_path() / ("." + checkpoint.filename().string() + ".old");
   std::error_code error, ignored;
   fs::rename(temporary, checkpoint, error);
   if (error == std::errc::directory_not_empty || error == std::errc::file_exists) {
@@ -177,8 +178,7 @@ Status publishCheckpoint(const fs::path& temporary, const fs::path& checkpoint) 
     else
       fs::remove_all(earlier, ignored);
   }
-  if (error)
-    return systemError(error.value(), message("cannot rename to {}", checkpoint.string()));
+  if (error) return systemError(error.value(), message("cannot rename to {}", checkpoint.string()));
   return {};
 }
 

@@ -5247,8 +5247,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>无法检查 %1</translation>
         </message>
         <message>
-            <source>cannot rename %1-wal</source>
-            <translation>无法重命名 %1-wal</translation>
+            <source>cannot rename %1%2</source>
+            <translation>无法重命名 %1%2</translation>
         </message>
         <message>
             <source>cannot rename %1</source>
@@ -6075,8 +6075,8 @@ its last lines:
             <translation>无法复制 %1 及其日志</translation>
         </message>
         <message>
-            <source>its write-ahead log cannot be merged: %1</source>
-            <translation>其预写日志无法合并：%1</translation>
+            <source>its log cannot be merged: %1</source>
+            <translation>其日志无法合并：%1</translation>
         </message>
         <message>
             <source>the data file %1 does not exist and cannot be made</source>
