@@ -22,7 +22,7 @@ Error lostError(const std::vector<std::string>& nodes) {
 std::optional<Error> Recovery::ends(const Error& failure, std::int64_t steps,
                                     const std::vector<std::string>& nodes) {
   if (spec_.policy() == "none" || !restartMayHelp(failure.code)) return failure;
-  last_.push_back({nodes, failure.what});
+  last_.push_back({nodes, failure.what, monotonicNow()});
   if (last_.size() > kWindow) last_.pop_front();
   withoutProgress_ = steps > steps_ ? 0 : withoutProgress_ + 1;
   steps_ = std::max(steps_, steps);
@@ -44,7 +44,8 @@ std::optional<Error> Recovery::ends(const Error& failure, std::int64_t steps,
 }
 
 bool Recovery::Failure::isOf(const std::string& node) const {
-  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+  return monotonicNow() - at < kCounts &&
+         std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
 
 int Recovery::failuresOf(const std::string& node) const {

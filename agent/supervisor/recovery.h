@@ -38,8 +38,8 @@ class Recovery {
   std::optional<Error> ends(const Error& failure, std::int64_t steps,
                             const std::vector<std::string>& nodes = {});
 
-  // Whether the node caused three of the last five failures: the run continues without it if it
-  // can.
+  // Whether the node caused three of the last five failures, within a day: the run continues
+  // without it if it can.
   bool failsRepeatedly(const std::string& node) const { return failuresOf(node) >= kRepeated; }
   Message failuresText(const std::string& node) const;  // how many
   Message lastFailureOf(const std::string& node) const;
@@ -53,9 +53,11 @@ class Recovery {
  private:
   static constexpr int kMostWithoutProgress = 3, kRepeated = 3;
   static constexpr std::size_t kWindow = 5;  // failures
+  static constexpr Nanoseconds kCounts = 86400 * 1'000'000'000LL;
   struct Failure {
     std::vector<std::string> nodes;
     Message what;
+    Nanoseconds at = 0;
     bool isOf(const std::string& node) const;
   };
   int failuresOf(const std::string& node) const;

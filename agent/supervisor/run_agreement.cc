@@ -419,6 +419,7 @@ void RunControl::go() {
   ToWorker message;
   message.mutable_go();
   sendAll(message);
+  if (copied_ > 0) tellCopied();
   // The checkpoint that a generation began from has no copies on its own nodes.
   const bool isUncopied = recover_.has_members() && !copiedNodes(request_).empty();
   if (awaitsCheckpoint() || (coordinates() && isUncopied)) regroupSoon();

@@ -242,6 +242,7 @@ class RunControl {
   void onCopied(std::int64_t step, const Status& copied);
   void noteCopied(const std::string& node, const node::v1::CheckpointCopied& copied);
   void onAllCopied(std::int64_t step);
+  void tellCopied();
 
   // Takeover
   bool hasQuorum() const;  // at the coordinator
@@ -326,6 +327,7 @@ class RunControl {
   bool hasCheckpoint_ = false;  // all ranks of a generation have completed one; at every node
   bool hasCopies_ = false;      // and other nodes have copies of it; likewise
   bool copiedHere_ = false;     // by this generation's nodes; at the coordinator
+  std::int64_t copied_ = 0;     // step of the last that others have copies of; at every node
   std::int64_t published_ = 0, copying_ = 0;  // steps of checkpoints; 0: none
   std::set<std::string> awaitedCopies_;       // nodes that have not copied `copying_`
   bool copyFailed_ = false, warnedOfCopies_ = false;

@@ -93,8 +93,14 @@ void RunControl::noteCopied(const std::string& node, const node::v1::CheckpointC
 // At every node.
 void RunControl::onAllCopied(std::int64_t step) {
   hasCopies_ = copiedHere_ = true;
+  copied_ = step;
+  tellCopied();
+}
+
+// Workers keep this checkpoint, also when later ones are not copied.
+void RunControl::tellCopied() {
   node::v1::ToWorker message;
-  message.mutable_copied()->set_step(step);
+  message.mutable_copied()->set_step(copied_);
   sendAll(message);
 }
 

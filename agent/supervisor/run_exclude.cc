@@ -25,6 +25,7 @@ Result<bool> othersHaveAll(const node::v1::PrepareRequest& request, const std::s
                            const std::vector<std::string>& nodes) {
   if (request.spec().has_workload() || !request.spec().training().checkpoint().path().empty())
     return true;
+  if (!specs::takesCheckpoints(request.spec())) return true;  // it starts anew in any case
   const auto isOne = [&](const std::string& name) {
     return std::find(nodes.begin(), nodes.end(), name) != nodes.end();
   };
@@ -128,7 +129,8 @@ Result<node::v1::Members> RunControl::membersExcluding(
     return error;
   }
   node::v1::PrepareRequest request = request_;
-  if (failing_.empty()) request.mutable_spec()->mutable_recovery()->set_policy("shrink");
+  if (failing_.size() < nodes.size())
+    request.mutable_spec()->mutable_recovery()->set_policy("shrink");
   auto members =
       membersWithout(nodes, request, [this](const std::string& one) { return answers(one); });
   if (members.ok()) return members;
@@ -138,7 +140,11 @@ Result<node::v1::Members> RunControl::membersExcluding(
 
 // Whether the others have all of the checkpoint that the run would restart from now.
 bool RunControl::mayExcludeNow() const {
-  return !excluding_.empty() && (copiedNodes(request_).empty() || copiedHere_);
+  if (excluding_.empty()) return false;
+  if (!copiedNodes(request_).empty()) return copiedHere_;
+  // Without copies, a node that took another's place may not have what that one wrote.
+  return !recover_.has_members() || ofProgram() ||
+         !request_.spec().training().checkpoint().path().empty();
 }
 
 Status RunControl::exclude(const std::string& run, int generation, const std::string& node) {
@@ -148,6 +154,7 @@ Status RunControl::exclude(const std::string& run, int generation, const std::st
   if (std::find(all.begin(), all.end(), node) == all.end()) all.push_back(node);
   LOCKSTEP_TRY(membersExcluding(all).status());
   excluding_ = std::move(all);
+  failing_.erase(node);
   excludeFrom_ = furthest_;
   say(ofProgram() ? fmt::format("node {} is excluded, on request", node)
                   : fmt::format("node {} is excluded after the next checkpoint, on request", node));

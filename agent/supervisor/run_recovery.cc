@@ -105,7 +105,10 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
   if (failedAt_ == 0) failedAt_ = peers_[lost.front()].heard.last;
   Error error = lostError(lost);
   noteProgramProgress();
-  if (const auto end = recovery_.ends(error, furthest_, lost)) {
+  // Where half of them fall silent, the network of this half may be the cause.
+  const bool byThem = 2 * lost.size() < electorate_.size();
+  if (const auto end =
+          recovery_.ends(error, furthest_, byThem ? lost : std::vector<std::string>())) {
     abort(*end);
     return true;
   }

@@ -272,13 +272,17 @@ bool portWasTaken(const std::string& output) {
          output.find("errno: 98") != std::string::npos;
 }
 
-// The error of a program that has ended with this status. One that exits may have failed because
-// it lost another rank (kAborted); one that was killed has not (kInternal). The field is set where
-// the program exited, other than for a port that was taken.
+// The error of a program that has ended with this status. One that exits, or aborts as by a
+// watchdog of NCCL, may have failed because it lost another rank (kAborted); one that was killed
+// has not (kInternal). The field is set where the program exited, other than for a port that was
+// taken.
 Error failureOf(int status, const std::string& output) {
   const bool exited = WIFEXITED(status);
+  const bool aborted = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
   const bool taken = portWasTaken(output);
-  const Code code = taken ? Code::kUnavailable : exited ? Code::kAborted : Code::kInternal;
+  const Code code = taken               ? Code::kUnavailable
+                    : exited || aborted ? Code::kAborted
+                                        : Code::kInternal;
   constexpr int kNotFound = 127;  // of a shell
   Error error = exited && WEXITSTATUS(status) == kNotFound
                     ? makeError(code, "the program exited with code {}", kNotFound)

@@ -1,4 +1,5 @@
 // history list, tag, note, filter, show, delete.
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
@@ -83,7 +84,8 @@ void showText(const RunRow& row, const RunDocuments& documents, const Recorded& 
   if (isFinal(row.phase)) field("result", resultText(resultOf(row)));
   if (row.figures.lostSeconds > 0)
     field("lost", durationText(row.figures.lostSeconds) + " to failures");
-  if (row.startedNs > 0) field("effective time", fmt::format("{:.1f} %", 100 * effectiveTime(row)));
+  if (const double share = effectiveTime(row); std::isfinite(share))
+    field("effective time", fmt::format("{:.1f} %", 100 * share));
   field("energy", energyText(row.figures));
   field("weights", row.figures.weightsSha256);
   field("model file", row.modelFile);

@@ -150,6 +150,8 @@ void RunAggregator::end(RunState phase, std::int64_t wallNs) {
     return;
   }
   if (!isFinal(before)) phaseBefore_ = before;
+  if (before == RunState::RECOVERING && recoveringNs_ > 0)
+    row_.figures.lostSeconds += std::max(0.0, static_cast<double>(wallNs - recoveringNs_) * 1e-9);
   row_.finishedNs = wallNs;
   rowChanged_ = true;
 }
@@ -337,6 +339,7 @@ void RunAggregator::beginRestart(const std::string& name, const run::v1::Record&
     alone_ = false;
     row_.unreachableNs = 0;
   }
+  if (row_.phase != RunState::RECOVERING) recoveringNs_ = bounded(record.wall_ns());
   if (!isFinal(row_.phase)) (void)setState(row_, RunState::RECOVERING);
 }
 

@@ -108,6 +108,7 @@ class RunAggregator {
   std::int64_t toldSteps_;  // those that the row had
   RunState phaseBefore_;    // the last one that was not final
   bool rowChanged_ = false;
+  std::int64_t recoveringNs_ = 0;  // when the last recovery began, by the coordinator's clock
   std::string coordinator_;
   bool alone_ = false;  // the coordinator has ended without the others, which may continue
   std::map<std::string, Node> nodes_;

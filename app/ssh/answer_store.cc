@@ -8,6 +8,11 @@ std::optional<Secret> AnswerStore::find(const std::string& name) const {
   if (found == secrets_.end()) return std::nullopt;
   return found->second.secret;
 }
+bool AnswerStore::isReused(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = secrets_.find(name);
+  return found != secrets_.end() && found->second.reused;
+}
 void AnswerStore::put(const std::string& name, const Secret& secret) {
   const std::lock_guard lock(mutex_);
   if (forbidden_.contains(name)) return;

@@ -19,6 +19,8 @@ class AnswerStore {
   using Clock = std::chrono::steady_clock;
 
   std::optional<Secret> find(const std::string& name) const;
+  // Whether it was right more than once: no one-time code.
+  bool isReused(const std::string& name) const;
   void put(const std::string& name, const Secret& secret);  // it was right
   // It was wrong: drops it, unless another has replaced it meanwhile.
   void drop(const std::string& name, const Secret& secret);

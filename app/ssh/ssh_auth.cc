@@ -90,6 +90,10 @@ class Authentication {
       bool remembered = false;
     };
     std::vector<Given> given;
+    bool has(const std::string& name) const {
+      return std::any_of(given.begin(), given.end(),
+                         [&](const Given& g) { return g.name == name; });
+    }
     bool asked() const {
       return std::any_of(given.begin(), given.end(), [](const Given& g) { return !g.remembered; });
     }
@@ -112,19 +116,18 @@ class Authentication {
       question.echo = echo != 0;
       question.attempt = tries;
       before.clear();
-      const std::string name =
+      std::string name =
           isLasting(prompt, echo != 0) ? fmt::format("answer {} {}", context_.route, prompt) : "";
+      if (exchange.has(name)) name.clear();  // a second prompt of the same words
       std::optional<Secret> secret = context_.answers.find(name);
-      if (!secret && !turn) {
+      // What was right only once may be a one-time code: one connection at a time tries it.
+      if (!turn && (!secret || (context_.mayAsk && !context_.answers.isReused(name)))) {
         turn = attempt_.takeTurn(line_);
         if (!turn) return false;
         secret = context_.answers.find(name);  // another connection may have been given it
       }
       const bool remembered = secret.has_value();
-      if (!remembered)
-        secret = context_.ask(question, name, *turn);
-      else if (tries == 1 && !exchange.asked())
-        turn.reset();  // the next in line finds it, too
+      if (!remembered) secret = context_.ask(question, name, *turn);
       if (!secret) return false;
       ssh_userauth_kbdint_setanswer(session_, static_cast<unsigned>(i), secret->c_str());
       exchange.given.push_back({name, std::move(*secret), remembered});
@@ -136,15 +139,17 @@ class Authentication {
   void judge(const Exchange& exchange, int answer, bool last) {
     const bool accepted = answer == SSH_AUTH_SUCCESS || answer == SSH_AUTH_PARTIAL;
     if (answer == SSH_AUTH_ERROR && !tooMany()) return;  // lost before the server decided
+    const bool withCode = exchange.has("");
     for (const auto& [name, secret, remembered] : exchange.given) {
       if (name.empty()) continue;
+      if (!accepted && withCode && remembered && !last) continue;  // the code may be what is wrong
       if (accepted)
         context_.answers.put(name, secret);
       else if (remembered && !exchange.asked())
         context_.answers.forbid(name, secret);
       else
         context_.answers.drop(name, secret);
-      if (!accepted && last) context_.answers.refuse(name);
+      if (!accepted && last && !remembered) context_.answers.refuse(name);
     }
   }
 
@@ -163,7 +168,7 @@ class Authentication {
       }
       const bool done = attempt_.take(answer);
       judge(exchange, answer, tries == kMostTries && exchange.asked());
-      if (done || exchange.given.empty()) break;
+      if (done || answer == SSH_AUTH_ERROR || exchange.given.empty()) break;
       if (!exchange.asked()) --tries;  // what was remembered is gone by now: no endless loop
     }
     attempt_.note("keyboard-interactive");
@@ -181,7 +186,9 @@ class Authentication {
           context_.drive([&] { return ssh_userauth_password(session_, nullptr, secret.c_str()); });
       if (answer == SSH_AUTH_SUCCESS || answer == SSH_AUTH_PARTIAL)
         context_.answers.put(name, secret);
-      return attempt_.take(answer);
+      if (tooMany()) context_.answers.drop(name, secret);
+      return attempt_.take(answer) ||
+             answer == SSH_AUTH_ERROR;  // which does not say that it is wrong
     };
     if (attempt_.trySecrets(name, line_, question, offer)) return;
     if (!given) attempt_.note(message("password (not given)"));

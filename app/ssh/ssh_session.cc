@@ -241,9 +241,9 @@ class SshSession::Impl {
     return lost(Code::kUnavailable, message("the connection to {} was lost", config_.alias));
   }
   Result<bool> askHostKey(const HostKeyQuestion& question, const QuestionTurn* turn) {
-    if (turn == nullptr) return false;
     const std::string name = hostKeyName(question);
     if (params_.answers->isHostKeyAccepted(name)) return true;
+    if (turn == nullptr) return false;
     if (params_.answers->refusedSince(name, turn->since())) return false;
     auto box = std::make_shared<AnswerBox<bool>>();
     auto responder = std::make_shared<Responder<bool>>(box);

@@ -5,6 +5,7 @@
 #include <QDir>
 #include <QElapsedTimer>
 #include <QJsonArray>
+#include <QJsonDocument>
 #include <QTest>
 #include <random>
 
@@ -178,7 +179,9 @@ class CliRecoveryTest : public QObject {
         cli.run(training("multi-worker-mirrored", "2", result.last()["steps"].toInt()) + uneven);
     QVERIFY2(whole.exit == 0, whole.text());
     const double loss = whole.last()["train_loss"].toDouble();
-    QVERIFY2(std::abs(result.last()["train_loss"].toDouble() - loss) < 1e-3 * loss, result.text());
+    QVERIFY2(std::abs(result.last()["train_loss"].toDouble() - loss) < 1e-3 * loss,
+             (QJsonDocument(result.last()).toJson(QJsonDocument::Compact) + " and undisturbed " +
+              QJsonDocument(whole.last()).toJson(QJsonDocument::Compact)));
     const CliResult late = cli.run({"rebalance", run, "--shares", "2,2", "--apply"});
     QVERIFY2(late.exit == 3 && late.err.contains("has ended"), late.text());
     QVERIFY(cli.leave());

@@ -129,9 +129,11 @@ struct OneTimeWorld : World {
     if (!service) return false;
     const std::string keys = account->home() + "/authorized_keys";
     test::writeText(keys, test::readText(folder / "id.pub"));
-    return serve("UsePAM yes\nKbdInteractiveAuthentication yes\nAuthenticationMethods " + methods +
-                     "\nAuthorizedKeysFile " + keys,
-                 service->sshd());
+    return serve(
+        "UsePAM yes\nPasswordAuthentication yes\nKbdInteractiveAuthentication yes\n"
+        "AuthenticationMethods " +
+            methods + "\nAuthorizedKeysFile " + keys,
+        service->sshd());
   }
   SshConnectionOptions asPerson() {
     auto settings = options();
@@ -254,6 +256,43 @@ class SecondFactorTest : public QObject {
       QCOMPARE(world.prompter->secrets().size(), asked);
     }
     QCOMPARE(test::readText(list), std::string());
+  }
+
+  // Connections that share answers find out once that one is a code: no series of failed logins.
+  void codesThatAreCalledPasswordsOfSeveral_data() {
+    QTest::addColumn<QString>("method");
+    QTest::newRow("keyboard-interactive") << "keyboard-interactive";
+    QTest::newRow("password") << "password";
+  }
+  void codesThatAreCalledPasswordsOfSeveral() {
+    QFETCH(QString, method);
+    OneTimeWorld world;
+    const std::string check = world.folder / "check", list = world.folder / "codes",
+                      failed = world.folder / "failed";
+    test::writeText(list, "one\ntwo\nthree\nfour\n", 0600);
+    test::writeText(failed, "", 0600);
+    test::writeText(check,
+                    "#!/bin/sh\ncode=$(tr -d '\\0')\ngrep -qx \"$code\" " + list + " || { echo >>" +
+                        failed + "; exit 1; }\nsed -i \"/^$code\\$/d\" " + list + "\n",
+                    0755);
+    if (!world.serveWith("auth required pam_exec.so expose_authtok quiet " + check +
+                             "\nauth required pam_permit.so\n",
+                         method.toStdString()))
+      QSKIP(world.why.c_str());
+    world.user = world.account->name();
+    world.trustAll();
+    auto options = world.options();
+    options.answers = std::make_shared<AnswerStore>();
+    world.prompter->answers = {"one", "two", "three", "four"};
+    std::vector<std::unique_ptr<SshConnection>> connections;
+    for (int i = 0; i < 4; ++i)
+      connections.push_back(std::make_unique<SshConnection>(SshTarget{.host = "n1"}, options));
+    for (auto& connection : connections) connection->start();
+    for (auto& connection : connections)
+      VERIFY_OK(connection->waitConnected(std::chrono::seconds(60)));
+    QCOMPARE(world.prompter->secrets().size(), connections.size());
+    QCOMPARE(test::readText(list), std::string());
+    QCOMPARE(test::readText(failed), std::string("\n"));
   }
 
   // Connections to one host, or to hosts behind one gate, ask one after another, once each.
