@@ -142,7 +142,9 @@ class CliRecoveryTest : public QObject {
   // with undisturbed, as nearly as sums in another order are.
   void theBatchIsDividedAnew() {
     const Cli cli;
-    const QStringList uneven{"--set", "strategy.shares=[3, 1]"};
+    // Slowly, so that sums in another order stay close.
+    const QStringList uneven{"--set", "strategy.shares=[3, 1]", "--set",
+                             "training.optimizer.learning_rate=0.00001"};
     const auto process = cli.start(training("multi-worker-mirrored", "2", kEndless) + uneven);
     QByteArray out;
     QVERIFY(cli.awaitEvent(*process, "step", out));
@@ -166,8 +168,10 @@ class CliRecoveryTest : public QObject {
     QVERIFY2(applied.exit == 0 && applied.out.contains("divides its batch so"), applied.text());
     QVERIFY2(cli.awaitNext(*process, "recovered", out), out.right(3000));
     QVERIFY(cli.awaitNext(*process, "step", out));
-    const CliResult again = cli.run({"rebalance", run, "--json"});
-    if (again.exit == 0) QCOMPARE(again.all("speed")[0]["samples"].toInt(), batch / 4);
+    CliResult again;  // as soon as the history has it
+    QTRY_VERIFY2((again = cli.run({"rebalance", run, "--json"})).exit != 0 ||
+                     again.all("speed")[0]["samples"].toInt() == batch / 4,
+                 again.text());
     QVERIFY(cli.awaitNext(*process, "step", out));
     const CliResult result = cli.stop(*process, out);
     const QJsonObject recovering = result.first("recovering");
@@ -179,7 +183,7 @@ class CliRecoveryTest : public QObject {
         cli.run(training("multi-worker-mirrored", "2", result.last()["steps"].toInt()) + uneven);
     QVERIFY2(whole.exit == 0, whole.text());
     const double loss = whole.last()["train_loss"].toDouble();
-    QVERIFY2(std::abs(result.last()["train_loss"].toDouble() - loss) < 1e-3 * loss,
+    QVERIFY2(std::abs(result.last()["train_loss"].toDouble() - loss) < 1e-5 * loss,
              (QJsonDocument(result.last()).toJson(QJsonDocument::Compact) + " and undisturbed " +
               QJsonDocument(whole.last()).toJson(QJsonDocument::Compact)));
     const CliResult late = cli.run({"rebalance", run, "--shares", "2,2", "--apply"});
