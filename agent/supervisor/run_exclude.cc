@@ -25,7 +25,8 @@ Result<bool> othersHaveAll(const node::v1::PrepareRequest& request, const std::s
                            const std::vector<std::string>& nodes) {
   if (request.spec().has_workload() || !request.spec().training().checkpoint().path().empty())
     return true;
-  if (!specs::takesCheckpoints(request.spec())) return true;  // it starts anew in any case
+  if (!specs::takesCheckpoints(request.spec()))
+    return true;  // without checkpoints, a restart begins at step 0
   const auto isOne = [&](const std::string& name) {
     return std::find(nodes.begin(), nodes.end(), name) != nodes.end();
   };

@@ -105,7 +105,8 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
   if (failedAt_ == 0) failedAt_ = peers_[lost.front()].heard.last;
   Error error = lostError(lost);
   noteProgramProgress();
-  // Where half of them fall silent, the network of this half may be the cause.
+  // If half of the nodes fall silent at once, the fault may be in this half's own network: no node
+  // is blamed.
   const bool byThem = 2 * lost.size() < electorate_.size();
   if (const auto end =
           recovery_.ends(error, furthest_, byThem ? lost : std::vector<std::string>())) {

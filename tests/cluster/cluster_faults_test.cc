@@ -4,10 +4,10 @@
 // restart (recovery.policy=none), but where workers are killed. Each case ends within a stated
 // time, with words that say what happened, and leaves nothing behind.
 //
-// Victims and moments are chosen by a seed, which is printed. tests/cluster/faults repeats them
-// and again: LOCKSTEP_FAULTS_SEED is the first round's, LOCKSTEP_FAULTS_ROUNDS says how many, and
-// the medians of the times in which runs recover have to be within limits; without it, one of the
-// faults of a worker's node runs, and none of those that take a minute.
+// Victims and moments are chosen by a seed, which is printed. tests/cluster/faults runs all faults
+// for several rounds (LOCKSTEP_FAULTS_SEED: the first round's seed, LOCKSTEP_FAULTS_ROUNDS: their
+// number) and requires that the medians of the recovery times are within limits. Without it, faults
+// that take a minute are left out, and of those that end a worker only one is tried.
 #include <arpa/inet.h>
 #include <signal.h>
 #include <sys/mount.h>

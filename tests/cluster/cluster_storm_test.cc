@@ -257,8 +257,8 @@ class ClusterStormTest : public QObject {
     }
     if (!workers.isEmpty()) ::kill(workers[upTo(static_cast<int>(workers.size()))], SIGKILL);
   }
-  // Whether the host caused none of the last four failures. A fault may be up to two, and the run
-  // excludes a host at three of five.
+  // Whether the host caused none of the last four failures: one fault can count as two, and three
+  // of five failures would exclude the host for good.
   bool mayFail(int host) {
     read(0);
     std::map<int, QString> failures;  // by generation, since a new client tells all of them again

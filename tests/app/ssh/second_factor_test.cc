@@ -375,8 +375,8 @@ class SecondFactorTest : public QObject {
     QCOMPARE(world.person->codes(), std::size_t{1});
   }
 
-  // The server hangs up on a connection that waits for its turn: it comes again then, and asks
-  // once.
+  // The server closes a connection that waits for its turn to ask: it reconnects when its turn
+  // comes, and asks once.
   void serverHangsUpOnOneThatWaits() {
     OneTimeWorld world;
     if (!world.serveOneTime("", "publickey,keyboard-interactive\nLoginGraceTime 2"))
