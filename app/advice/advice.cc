@@ -234,7 +234,8 @@ SearchSpace spaceOf(const LaunchRequest& request, const cluster::Cluster& cluste
 // The ranks where none is a server.
 Result<cluster::Cluster> workersOf(const LaunchRequest& request,
                                    const std::vector<HostFacts>& hosts) {
-  spec::v1::ClusterSpec clusterSpec = *request.cluster;
+  LOCKSTEP_ASSIGN(spec::v1::ClusterSpec clusterSpec,
+                  specs::withSpares(request.spec->recovery(), *request.cluster));
   if (!request.comm.empty()) clusterSpec.set_comm(request.comm);
   std::vector<specs::NodeHost> nodeHosts;
   for (const HostFacts& facts : hosts) nodeHosts.push_back({facts.node, facts.host, facts.cores});

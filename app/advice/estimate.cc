@@ -144,6 +144,7 @@ std::optional<Estimator::Costs> Estimator::planned(const Probe& probe, int keptL
   strategy.set_recompute(probe.recompute);
   const int parts = probe.accumulates ? 2 : 1;
   strategy.set_micro_batches(parts);
+  spec->mutable_recovery()->clear_spares();
   const Repeated repeated = repeatedLayers(spec->model());
   spec->mutable_model()->mutable_layers()->DeleteSubrange(repeated.first + keptLayers,
                                                           repeated.count - keptLayers);

@@ -29,9 +29,11 @@ constexpr Nanoseconds kDay = Nanoseconds{86400} * 1'000'000'000;
 
 LaunchWork::LaunchWork(LaunchRequest request, ClusterSession& session, const Home& home)
     : request_(std::move(request)), home_(home) {
-  if (request_.spec->has_workload())
+  // Where these spares cannot be, preview() fails.
+  if (const auto spared = specs::withSpares(request_.spec->recovery(), *request_.cluster);
+      spared.ok())
     request_.cluster = std::make_shared<const spec::v1::ClusterSpec>(
-        specs::placed(*request_.spec, *request_.cluster));
+        specs::placed(*request_.spec, *spared));
   for (int i = 0; i < session.size(); ++i)
     access_.push_back(&session.access(i));  // on the inbox's thread: nodes don't come and go
 }

@@ -155,7 +155,8 @@ Result<std::pair<Preview, planner::PlanRequest>> makePlanned(const LaunchRequest
                                                              const std::vector<HostFacts>& hosts,
                                                              const planner::CostModel* measured,
                                                              passes::PassTrace* trace = nullptr) {
-  spec::v1::ClusterSpec clusterSpec = *request.cluster;
+  LOCKSTEP_ASSIGN(spec::v1::ClusterSpec clusterSpec,
+                  specs::withSpares(request.spec->recovery(), *request.cluster));
   if (!request.comm.empty()) clusterSpec.set_comm(request.comm);
   const std::vector<specs::NodeHost> nodeHosts = nodeHostsOf(hosts);
   Preview out;
@@ -248,8 +249,10 @@ namespace {
 Result<Preview> makeProgramPreview(const LaunchRequest& request,
                                    const std::vector<specs::NodeHost>& hosts) {
   Preview out;
+  LOCKSTEP_ASSIGN(const spec::v1::ClusterSpec cluster,
+                  specs::withSpares(request.spec->recovery(), *request.cluster));
   LOCKSTEP_ASSIGN(specs::Planned planned,
-                  specs::makePlanned(*request.spec, *request.cluster, hosts, out.cost));
+                  specs::makePlanned(*request.spec, cluster, hosts, out.cost));
   out.cluster = std::move(planned.cluster);
   out.plan = std::move(planned.plan);
   out.planText = plan::text(out.plan);
@@ -262,12 +265,12 @@ Result<Preview> makeProgramPreview(const LaunchRequest& request,
     row.device = fmt::format("{} {}", device.kind, device.index);
     row.threads = device.threads;
   }
-  const spec::v1::ClusterSpec placed = specs::placed(*request.spec, *request.cluster);
+  const spec::v1::ClusterSpec placed = specs::placed(*request.spec, cluster);
   for (const auto* node : specs::spareNodes(placed)) {
     out.spares.push_back(node->name());
     out.remarks.push_back(message("node {} is a spare: it replaces a lost node", node->name()));
   }
-  if (const auto* node = specs::evaluatorNode(*request.cluster))
+  if (const auto* node = specs::evaluatorNode(cluster))
     out.remarks.push_back(
         message("node {} has no ranks: a program evaluates by itself", node->name()));
   return out;

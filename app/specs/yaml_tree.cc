@@ -52,6 +52,12 @@ class Builder : public YAML::EventHandler {
     node.kind = YamlNode::Kind::kScalar;
     node.quoted = tag == "!";
     node.value = value;
+    // yaml-cpp reads the escapes \N and \_ as single bytes of Latin-1.
+    for (std::size_t bad; (bad = firstNotUtf8(node.value)) != std::string::npos;) {
+      if (node.value[bad] != '\x85' && node.value[bad] != '\xa0')
+        refuse(mark, "an escape that is no character", "expected text");
+      node.value.insert(bad, 1, '\xc2');
+    }
     add(std::move(node));
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -274,21 +280,6 @@ bool parseYaml(const std::string& text, YamlNode& root, YamlFailure& failure) {
     failure = {line, column, bad == zero ? "a zero byte" : "a byte that is not UTF-8",
                bad == zero ? "expected text" : "expected text in UTF-8"};
     return false;
-  }
-  // Brackets are counted beforehand: what the scanner makes of very deep nesting is slow.
-  int depth = 0, line = 1, column = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    ++column;
-    if (c == '\n') {
-      ++line;
-      column = 0;
-    } else if ((c == '[' || c == '{') && ++depth > 4 * kMaxDepth) {
-      failure = {line, column, "nested too deeply", "expected at most 32 levels"};
-      return false;
-    } else if ((c == ']' || c == '}') && depth > 0) {
-      --depth;
-    }
   }
   try {
     std::istringstream stream(text);

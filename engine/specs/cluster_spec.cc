@@ -221,6 +221,27 @@ std::vector<const NodeSpec*> spareNodes(const ClusterSpec& spec) {
   return out;
 }
 
+Result<ClusterSpec> withSpares(const spec::v1::RecoverySpec& recovery, const ClusterSpec& cluster) {
+  const auto working = std::count_if(cluster.nodes().begin(), cluster.nodes().end(), works);
+  const auto most = working + std::ssize(spareNodes(cluster)) - 1;
+  if (!cluster.nodes().empty() && recovery.spares() > most)
+    return wrongField(
+        "recovery.spares",
+        message("{} nodes are to wait as spares, and the cluster has {} that train; expected at "
+                "most {}",
+                recovery.spares(), working, std::max<std::ptrdiff_t>(most, 0)));
+  ClusterSpec out = cluster;
+  auto missing = recovery.spares() - std::ssize(spareNodes(cluster));
+  for (int i = out.nodes_size() - 1; i >= 0 && missing > 0; --i) {
+    NodeSpec& node = *out.mutable_nodes(i);
+    if (!works(node)) continue;
+    node.clear_roles();
+    node.add_roles("spare");
+    --missing;
+  }
+  return out;
+}
+
 const NodeSpec* evaluatorNode(const ClusterSpec& spec) {
   for (const NodeSpec& node : spec.nodes())
     if (has(node, "evaluator")) return &node;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -49,14 +50,26 @@ Result<T> parsed(const Metadata& metadata, const std::string& key) {
   return makeError(Code::kDataLoss, "the checkpoint's metadata has no valid \"{}\"", key);
 }
 
+std::int64_t countOf(const json& value) {
+  if (!value.is_number_integer() || value < 0 || value > std::numeric_limits<std::int64_t>::max())
+    throw std::out_of_range(fmt::format("{} is not a count", value.dump()));
+  return value.get<std::int64_t>();
+}
+
+int smallCountOf(const json& value) {
+  const std::int64_t count = countOf(value);
+  if (count > kMostParts) throw std::out_of_range(fmt::format("{} parts are too many", count));
+  return static_cast<int>(count);
+}
+
 Piece pieceOf(const json& row, const Manifest& manifest) {
   Piece piece;
   piece.tensor = manifest.tensors.at(row.at(0).get<std::string>());
-  piece.dim = row.at(1).get<int>();
-  piece.part = row.at(2).get<int>();
-  piece.parts = row.at(3).get<int>();
-  piece.begin = row.at(4).get<std::int64_t>();
-  piece.end = row.at(5).get<std::int64_t>();
+  piece.dim = smallCountOf(row.at(1));
+  piece.part = smallCountOf(row.at(2));
+  piece.parts = smallCountOf(row.at(3));
+  piece.begin = countOf(row.at(4));
+  piece.end = countOf(row.at(5));
   const Shape& shape = piece.tensor.shape;
   const bool isCut = piece.parts > 1;
   bool fits = piece.parts >= 1 && piece.parts <= kMostParts && piece.part >= 0 &&
@@ -79,8 +92,8 @@ Manifest read(const json& root) {
     TensorInfo& tensor = out.tensors[name] = {name, *dtype, {}};
     std::int64_t count = 1;
     for (const json& extent : value.at("shape")) {
-      const auto n = extent.get<std::int64_t>();
-      if (n < 0 || (n > 0 && count > (std::int64_t{1} << 50) / n))
+      const std::int64_t n = countOf(extent);
+      if (n > 0 && count > (std::int64_t{1} << 50) / n)
         throw std::out_of_range("it lists a tensor with an invalid shape");
       count *= std::max<std::int64_t>(1, n);
       tensor.shape.push_back(n);

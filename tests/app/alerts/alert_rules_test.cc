@@ -486,6 +486,24 @@ class AlertRulesTest : public QObject {
     }
   }
 
+  // Whatever escapes a text is written with.
+  void escapesAreKept() {
+    static constexpr const char* kEscapes[] = {"\\0", "\\a", "\\b", "\\t", "\\n", "\\v", "\\f",
+                                               "\\r", "\\e", "\\\"", "\\\\", "\\N", "\\_", "\\L",
+                                               "\\P", "\\x85", "\\u00e9", "\\U0001F600", "é", "["};
+    for (std::uint64_t seed = 0; seed < 300; ++seed) {
+      std::string text = "actions: {command: \"";
+      for (std::uint64_t i = 0; i < 1 + seed % 9; ++i)
+        text += kEscapes[randomBits(seed, i) % std::size(kEscapes)];
+      text += "\"}";
+      const auto parsed = parseAlertSettings(text, "f.yaml");
+      QVERIFY2(parsed.ok(), text.c_str());
+      const auto again = parseAlertSettings(alertYaml(*parsed), "f.yaml");
+      QVERIFY2(again.ok() && *again == *parsed, text.c_str());
+    }
+    QCOMPARE(parseAlertSettings("actions: {command: \"a\\Nb\"}", "f")->command, "a\u0085b");
+  }
+
   void commandsAreSplitIntoWords() {
     using Words = std::vector<std::string>;
     QCOMPARE(*commandWords("  a  b\tc "), (Words{"a", "b", "c"}));

@@ -701,6 +701,8 @@ class SpecsTest : public QObject {
     cluster = SpecText::parse(*hosts, "h.yaml", SpecKind::kCluster);
     QCOMPARE(cluster.cluster()->nodes_size(), 2);
     QCOMPARE(cluster.cluster()->nodes(0).devices(0).count(), 3);
+    const auto brackets = importHostfile(std::string(100, '[') + "\n", "h");
+    QVERIFY(SpecText::parse(*brackets, "h.yaml", SpecKind::kCluster).readable());
     QVERIFY(!importHostfile("n1 slots=x\n", "h").ok());
     QVERIFY(!importTfConfig("{}", "t").ok());
   }

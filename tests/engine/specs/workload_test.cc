@@ -316,6 +316,39 @@ class WorkloadTest : public QObject {
     }
   }
 
+  void theLastNodesAreTheSpares() {
+    std::mt19937 random(14);
+    int refused = 0, kept = 0;
+    for (int round = 0; round < 300; ++round) {
+      const ClusterSpec cluster = randomCluster(random);
+      spec::v1::RecoverySpec recovery;
+      recovery.set_spares(static_cast<int>(random() % 5));
+      const std::string shown = fmt::format("{}{}", cluster.DebugString(), recovery.spares());
+      const std::size_t before = spareNodes(cluster).size();
+      const auto wanted = std::max(before, static_cast<std::size_t>(recovery.spares()));
+      const std::size_t working = nodesWithRanks(cluster, {}).size();
+      const auto out = withSpares(recovery, cluster);
+      if (wanted - before >= working) {
+        ++refused;
+        QVERIFY2(!out.ok() && out.error().field == "recovery.spares", shown.c_str());
+        continue;
+      }
+      QVERIFY2(out.ok(), shown.c_str());
+      QVERIFY2(spareNodes(*out).size() == wanted, shown.c_str());
+      QCOMPARE(withSpares(recovery, *out)->SerializeAsString(), out->SerializeAsString());
+      if (wanted == before) {
+        ++kept;
+        QCOMPARE(out->SerializeAsString(), cluster.SerializeAsString());
+      }
+      // The first nodes with ranks still have theirs, and the rest is as it was.
+      const auto left = nodesWithRanks(*out, {}), all = nodesWithRanks(cluster, {});
+      for (std::size_t i = 0; i < left.size(); ++i) QCOMPARE(left[i]->name(), all[i]->name());
+      QCOMPARE(left.size(), working - (wanted - before));
+      QCOMPARE(out->nodes_size(), cluster.nodes_size());
+    }
+    QVERIFY(refused > 20 && kept > 20);
+  }
+
   void otherRunsStayWhereTheyAre() {
     std::mt19937 random(12);
     RunSpec run;
