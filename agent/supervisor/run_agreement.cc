@@ -148,16 +148,9 @@ void RunControl::onPeerMessage(const std::string& node, const FromPeer& message)
   if (message.generation() != generation_ && !isEvaluator(node) && !message.has_ping()) return;
   switch (message.body_case()) {
     case FromPeer::kKvSet:
-      kvSet(message.kv_set().key(), message.kv_set().value());
+    case FromPeer::kKvGet:
+      rendezvous_.onPeerMessage(node, message);
       break;
-    case FromPeer::kKvGet: {
-      const std::uint64_t id = message.kv_get().id();
-      const std::string key = message.kv_get().key();
-      kvGet(key, [this, node, id, key](const std::string& value) {
-        if (server_) server_->send(node, keyValueReply<ToPeer>(id, key, value));
-      });
-      break;
-    }
     case FromPeer::kReady:
       peer.ready = true;
       checkReady();
@@ -284,17 +277,8 @@ void RunControl::noteFailure(Error error, bool cascading) {
 void RunControl::onCoordinatorJoin() {
   loop_.cancel(lostTimer_);
   lostTimer_ = 0;
+  rendezvous_.onCoordinatorJoin();
   FromPeer message;
-  for (const auto& [key, value] : kvTold_) {
-    message.mutable_kv_set()->set_key(key);
-    message.mutable_kv_set()->set_value(value);
-    client_->send(message);
-  }
-  for (const auto& [id, asked] : kvAsked_) {
-    message.mutable_kv_get()->set_id(id);
-    message.mutable_kv_get()->set_key(asked.first);
-    client_->send(message);
-  }
   if (ready_) {
     message.mutable_ready();
     client_->send(message);
@@ -377,8 +361,7 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       finishWhenGone();
       break;
     case ToPeer::kKvValue:
-      if (auto asked = kvAsked_.extract(message.kv_value().id()); !asked.empty())
-        asked.mapped().second(message.kv_value().value());
+      rendezvous_.onValue(message.kv_value());
       break;
     case ToPeer::kPong: {
       const Nanoseconds now = monotonicNow();
@@ -418,7 +401,7 @@ void RunControl::go() {
   if (state_ == run::v1::RECOVERING) setState(run::v1::RUNNING);
   ToWorker message;
   message.mutable_go();
-  sendAll(message);
+  workers_.sendAll(message);
   if (copied_ > 0) tellCopied();
   // The checkpoint that a generation began from has no copies on its own nodes.
   const bool isUncopied = recover_.has_members() && !copiedNodes(request_).empty();
@@ -451,21 +434,21 @@ void RunControl::beginStop() {
   setState(run::v1::STOPPING);
   ToWorker message;
   message.mutable_stop();
-  sendAll(message);
+  workers_.sendAll(message);
   if (coordinates()) checkDone();  // it may wait for the last evaluation alone
   if (outcome_) return;
   const RunLimits::Stop limits = ofProgram() ? limits_.stopProgram : limits_.stop;
   loop_.after(limits.term, [this] {
-    if (outcome_ || workersGone()) return;
+    if (outcome_ || workers_.gone()) return;
     say("the workers did not leave in time after the stop: asking them with SIGTERM");
     forced_ = true;
-    signalAll(SIGTERM);
+    workers_.signalAll(SIGTERM);
   });
   loop_.after(limits.kill, [this] {
-    if (outcome_ || workersGone()) return;
+    if (outcome_ || workers_.gone()) return;
     say("the workers did not leave after SIGTERM: SIGKILL");
     forced_ = true;
-    signalAll(SIGKILL);
+    workers_.signalAll(SIGKILL);
   });
 }
 
@@ -482,9 +465,7 @@ Status RunControl::kill(const std::string& run, int generation, const Message& w
 }
 
 void RunControl::localDone() {
-  doneStatus_ = "succeeded";
-  for (const auto& worker : workers_)
-    if (worker->finished->state() == run::v1::STOPPED) doneStatus_ = "stopped";
+  doneStatus_ = workers_.anyStopped() ? "stopped" : "succeeded";
   if (coordinates()) {
     checkDone();
     return;
@@ -533,26 +514,22 @@ void RunControl::abort(const Error& error) {
   *message.mutable_abort()->mutable_error() = toInfo(error);
   tellPeers(message);
   if (wanted)
-    signalAll(SIGKILL);
+    workers_.signalAll(SIGKILL);
   else
     endWorkers();
   finishWhenGone();
 }
 
 void RunControl::finishWhenGone() {
-  if (over_ || !outcome_ || !workersGone()) return;
+  if (over_ || !outcome_ || !workers_.gone()) return;
   over_ = true;
-  cores_ = CoreClaims();
+  workers_.freeCores();
   evaluator_.reset();
   loop_.post([this] { finish(); });  // not from within a worker's own handler
 }
 
 void RunControl::finish() {
-  run::v1::Finished finished;
-  for (const auto& worker : workers_) {
-    if (!worker->finished) continue;
-    if (finished.steps() == 0 || worker->rank == 0) finished = *worker->finished;
-  }
+  run::v1::Finished finished = workers_.finished();
   finished.set_state(*outcome_);
   finished.set_alone(*outcome_ == run::v1::FAILED && coordinates() && trained() &&
                      continuesWithoutAny() && !hasQuorum());
@@ -561,17 +538,13 @@ void RunControl::finish() {
     finished.set_eval_loss(evaluations_->last()->eval_loss());
     finished.set_eval_metric(evaluations_->last()->eval_metric());
   }
-  if (finished.steps() == 0)
-    for (const auto& worker : workers_)
-      finished.set_steps(std::max({finished.steps(), worker->lastStep, furthest_}));
-  if (workers_.empty()) finished.set_steps(furthest_);  // between two generations
+  if (finished.steps() == 0) finished.set_steps(std::max(workers_.lastStep(), furthest_));
   run::v1::Record record;
   *record.mutable_finished() = std::move(finished);
   setState(*outcome_);  // before anyone can read of the end and act on it
   spool_.append(std::move(record));
   if (Status status = spool_.flush(); !status.ok()) logWarning("{}", status.error().text());
-  kv_.dropWaiting();
-  kvAsked_.clear();
+  rendezvous_.dropWaiting();
   workers_.clear();
   // Kept for a moment, so that what was said last goes out.
   loop_.after(1'000'000'000, [this] {

@@ -23,7 +23,6 @@ namespace {
 
 using node::v1::FromPeer;
 using node::v1::ToPeer;
-using node::v1::ToWorker;
 
 constexpr Nanoseconds kShortestHeartbeatMs = 50;
 
@@ -45,17 +44,15 @@ RunControl::RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareReque
                                                    kShortestHeartbeatMs)),
       recovery_(request_.spec().recovery()),
       coordinator_(nodesOf(request_).empty() ? request_.node() : nodesOf(request_).front()),
+      workers_(loop_, folder_, workersHandlers()),
       sampler_(folder_.path),
+      rendezvous_(rendezvousHandlers()),
       stacks_(loop) {
   if (coordinates())
     for (const std::string& node : nodesOf(request_))
       if (node != request_.node()) peers_[node];
   if (const auto* node = specs::evaluatorNode(request_.cluster()); node != nullptr && coordinates())
     evaluations_ = std::make_unique<Evaluations>(node->name());
-}
-
-RunControl::~RunControl() {
-  if (sharedMemory_ >= 0) close(sharedMemory_);
 }
 
 const spec::v1::NodeSpec* RunControl::ownNode() const {
@@ -218,38 +215,16 @@ void RunControl::tellSetup() {
   if (record.log().lines_size() > 0) spool_.append(std::move(record));
 }
 
-// ---- the rendezvous store: held by the coordinator, asked by everyone
-
-void RunControl::kvSet(const std::string& key, const std::string& value) {
-  if (coordinates()) {
-    kv_.set(key, value);
-    return;
-  }
-  kvTold_.emplace_back(key, value);
-  FromPeer message;
-  message.mutable_kv_set()->set_key(key);
-  message.mutable_kv_set()->set_value(value);
-  if (client_) client_->send(std::move(message));
-}
-
-void RunControl::kvGet(const std::string& key, KeyValueStore::Answer answer) {
-  if (coordinates()) {
-    kv_.get(key, std::move(answer));
-    return;
-  }
-  const std::uint64_t id = nextGet_++;
-  kvAsked_[id] = {key, std::move(answer)};
-  FromPeer message;
-  message.mutable_kv_get()->set_id(id);
-  message.mutable_kv_get()->set_key(key);
-  if (client_) client_->send(std::move(message));
-}
-
-void RunControl::localKvGet(Worker& worker, std::uint64_t id, const std::string& key) {
-  kvGet(key, [&worker, id, key](const std::string& value) {
-    if (worker.exited) return;
-    worker.process->send(keyValueReply<ToWorker>(id, key, value));
-  });
+Rendezvous::Handlers RunControl::rendezvousHandlers() {
+  Rendezvous::Handlers handlers;
+  handlers.holds = [this] { return coordinates(); };
+  handlers.ask = [this](FromPeer message) {
+    if (client_) client_->send(std::move(message));
+  };
+  handlers.answer = [this](const std::string& node, ToPeer message) {
+    if (server_) server_->send(node, std::move(message));
+  };
+  return handlers;
 }
 
 }  // namespace lockstep::agent

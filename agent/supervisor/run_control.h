@@ -23,9 +23,7 @@
 #include <vector>
 
 #include "agent/base/event_loop.h"
-#include "agent/base/key_value_store.h"
 #include "agent/base/run_folder.h"
-#include "agent/host/cores.h"
 #include "agent/host/links.h"
 #include "agent/host/metrics.h"
 #include "agent/host/stacks.h"
@@ -37,8 +35,9 @@
 #include "agent/supervisor/peers.h"
 #include "agent/supervisor/program_hang.h"
 #include "agent/supervisor/recovery.h"
+#include "agent/supervisor/rendezvous.h"
 #include "agent/supervisor/spool.h"
-#include "agent/worker/worker_process.h"
+#include "agent/supervisor/workers.h"
 #include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
 
@@ -67,7 +66,6 @@ class RunControl {
   // `onOver` is called once, when the last record is written.
   RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareRequest request, Spool& spool,
              std::string version, RunLimits limits, std::function<void()> onOver);
-  ~RunControl();
 
   // Listens for peers if this node coordinates several. Returns the address, or "".
   Result<std::string> start();
@@ -91,17 +89,7 @@ class RunControl {
   void readStacks(int pid, StackReader::Done done) { stacks_.read(pid, std::move(done)); }
 
  private:
-  struct Worker {
-    int rank = 0;
-    Nanoseconds started = 0;
-    std::unique_ptr<WorkerProcess> process;
-    int program = 0;  // the process of a program of the user's own; 0: none yet
-    int pid() const { return program > 0 ? program : process->pid(); }
-    bool ready = false, exited = false;
-    std::optional<run::v1::Finished> finished;
-    std::optional<Error> failed;
-    std::int64_t lastStep = -1;
-  };
+  using Worker = Workers::Worker;
   struct Heard {           // of another node
     Nanoseconds last = 0;  // 0: nothing yet
     bool silent = false;
@@ -135,27 +123,25 @@ class RunControl {
   void setState(run::v1::RunState state);
   void join(const std::string& address);
   std::unique_ptr<PeerClient> connect(const std::string& node, const std::string& address);
+  Rendezvous::Handlers rendezvousHandlers();
 
   // Workers
   void committed();
   void tellSetup();
   void form();
   Nanoseconds formationLimit() const;
-  Status startWorkers();
-  Status startWorker(int index, int rank, const specs::RankDevice& device, bool oversubscribed);
+  Workers::Handlers workersHandlers();
   void onSteps(Worker& worker, const run::v1::StepChunk& steps);
   void onWorkerMessage(Worker& worker, node::v1::FromWorker& message);
   void onReady(Worker& worker, std::int64_t boundBytes);
+  void onKvGet(Worker& worker, const node::v1::KvGet& asked);
   void onProgram(Worker& worker, int pid);
   void onProgramStacks(const Worker& worker, const node::v1::Stacks& stacks);
   void onWorkerStalled(int rank, node::v1::Stalled& stalled);
   void noteTrained(std::int64_t step);  // a checkpoint's
   void profileHere(const node::v1::ProfiledSteps& steps);
   void onWorkerExit(Worker& worker, int status);
-  void sendAll(const node::v1::ToWorker& message);
-  void signalAll(int number);
   void endWorkers();
-  bool workersGone() const;
   std::map<std::string, std::string> nodesByAddress() const;  // the other nodes
   void sample();
 
@@ -178,7 +164,6 @@ class RunControl {
   void tellStacks(int rank, const std::vector<std::string>& lines);
   void onProgramStalled(const node::v1::Stalled& stalled);  // at the coordinator, as the next
   void askStacks(HangWatch::Verdict verdict);
-  const Worker* workerOf(int rank) const;  // of this node; null: none runs
 
   // Restarts
   // Coordinator only, like the next four: restarts the run, or ends it.
@@ -272,11 +257,6 @@ class RunControl {
   void onEvaluated(const node::v1::Evaluated& evaluated);
   void evaluatorLost(const Message& why);
   void warn(Error warning);
-
-  // Rendezvous key/value store
-  void kvSet(const std::string& key, const std::string& value);
-  void kvGet(const std::string& key, KeyValueStore::Answer answer);
-  void localKvGet(Worker& worker, std::uint64_t id, const std::string& key);
 
   // Agreement between nodes
   void onPeerJoin(const std::string& node, const node::v1::PeerHello& hello);
@@ -372,9 +352,7 @@ class RunControl {
   };
   std::map<std::string, Vote> votes_;             // by node, like the next
   std::map<std::string, std::string> addresses_;  // at which those that joined listen
-  std::vector<std::unique_ptr<Worker>> workers_;
-  int sharedMemory_ = -1;
-  CoreClaims cores_;  // while workers run
+  Workers workers_;
   NodeSampler sampler_;
   LinkSampler links_;
   std::unique_ptr<PeerServer> server_;
@@ -384,12 +362,8 @@ class RunControl {
   std::unique_ptr<Evaluator> evaluator_;      // at the node of that role
   std::unique_ptr<CheckpointCopies> copies_;  // where this node keeps copies
   std::vector<std::unique_ptr<CheckpointCopies>>
-      endedCopies_;   // that may still be in a disk's call
-  KeyValueStore kv_;  // at the coordinator
-  std::uint64_t nextGet_ = 1;
-  std::map<std::uint64_t, std::pair<std::string, KeyValueStore::Answer>> kvAsked_;
-  // sent again after a reconnect
-  std::vector<std::pair<std::string, std::string>> kvTold_;
+      endedCopies_;  // that may still be in a disk's call
+  Rendezvous rendezvous_;
 
   bool committed_ = false, ready_ = false, gone_ = false, stopping_ = false, forced_ = false;
   bool aborted_ = false, over_ = false;

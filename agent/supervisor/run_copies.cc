@@ -101,7 +101,7 @@ void RunControl::onAllCopied(std::int64_t step) {
 void RunControl::tellCopied() {
   node::v1::ToWorker message;
   message.mutable_copied()->set_step(copied_);
-  sendAll(message);
+  workers_.sendAll(message);
 }
 
 // A new generation begins.

@@ -89,7 +89,7 @@ void RunControl::tellHang() {
 }
 
 void RunControl::readStacks(int rank) {
-  const Worker* worker = workerOf(rank);
+  const Worker* worker = workers_.of(rank);
   if (worker == nullptr) return;
   if (!ofProgram()) return readStacksOf(*worker);
   node::v1::ToWorker message;  // of its Python, if that can be
@@ -121,15 +121,8 @@ void RunControl::tellStacks(int rank, const std::vector<std::string>& lines) {
     client_->send(std::move(news));
 }
 
-const RunControl::Worker* RunControl::workerOf(int rank) const {
-  const auto worker = std::find_if(workers_.begin(), workers_.end(), [rank](const auto& one) {
-    return one->rank == rank && !one->exited;
-  });
-  return worker == workers_.end() ? nullptr : worker->get();
-}
-
 Result<int> RunControl::processOf(int rank) const {
-  if (const Worker* worker = workerOf(rank)) return worker->pid();
+  if (const Worker* worker = workers_.of(rank)) return worker->pid();
   Error error = makeError(Code::kNotFound, "rank {} has no worker on this node", rank);
   error.why = over_ ? "the run has ended" : workers_.empty() ? "its ranks are not running" : "";
   error.node = request_.node();

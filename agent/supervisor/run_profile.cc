@@ -38,7 +38,7 @@ Result<node::v1::ProfiledSteps> RunControl::profile(const std::string& run, int 
 void RunControl::profileHere(const node::v1::ProfiledSteps& steps) {
   node::v1::ToWorker message;
   *message.mutable_profile() = steps;
-  sendAll(message);
+  workers_.sendAll(message);
 }
 
 }  // namespace lockstep::agent

@@ -222,9 +222,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
     loop_.cancel(*timer);
     *timer = 0;
   }
-  kv_ = {};
-  kvAsked_.clear();
-  kvTold_.clear();
+  rendezvous_.clear();
   for (auto& [name, peer] : peers_) {
     peer.ready = false;
     peer.done.clear();
@@ -235,13 +233,13 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   }
   leaving_ = true;
   endWorkers();
-  if (workersGone()) loop_.post([this] { startGeneration(); });
+  if (workers_.gone()) loop_.post([this] { startGeneration(); });
 }
 
 // The workers of the generation before are gone.
 void RunControl::startGeneration() {
-  if (outcome_ || !leaving_ || !workersGone()) return;
-  cores_ = CoreClaims();
+  if (outcome_ || !leaving_ || !workers_.gone()) return;
+  workers_.freeCores();
   if (absent_) return;
   workers_.clear();
   if (recover_.has_members()) {

@@ -37,7 +37,7 @@ void RunControl::endAlone(const Error& error) {
       limits_.absence / 1'000'000'000));
   absent_ = leaving_ = true;
   if (state_ != run::v1::RECOVERING) setState(run::v1::RECOVERING);
-  signalAll(SIGKILL);
+  workers_.signalAll(SIGKILL);
   stands_ = voted_ = false;
   candidate_.reset();
   // Where this node has voted, the successor counts its vote until then.
@@ -175,7 +175,7 @@ Status RunControl::checkpoint(const std::string& run, int generation) {
 void RunControl::checkpointNow() {
   node::v1::ToWorker message;
   message.mutable_checkpoint();
-  sendAll(message);
+  workers_.sendAll(message);
 }
 
 }  // namespace lockstep::agent

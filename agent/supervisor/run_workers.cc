@@ -1,21 +1,13 @@
-// RunControl: the workers of a node.
+// RunControl: what the messages and exits of this node's workers mean for the run.
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "agent/base/grpc_status.h"
 #include "agent/supervisor/run_control.h"
-#include "agent/worker/prepare.h"
-#include "agent/worker/rank_groups.h"
-#include "agent/workload/code_folder.h"
-#include "engine/base/file.h"
-#include "engine/comm/communicator.h"
-#include "engine/plan/plan.h"
 #include "engine/runtime/heartbeat.h"
-#include "engine/specs/specs.h"
 
 namespace lockstep::agent {
 namespace {
@@ -55,7 +47,8 @@ Nanoseconds RunControl::formationLimit() const {
 // Starts the workers. The coordinator gives them a limited time until all of them are bound.
 void RunControl::form() {
   if (request_.ranks().empty()) return localReady();  // a spare
-  if (Status status = startWorkers(); !status.ok()) {
+  const Status status = workers_.start(request_, generation_, recover_.from_checkpoints());
+  if (!status.ok()) {
     localFailure(status.error(), false);
     return;
   }
@@ -75,125 +68,34 @@ void RunControl::form() {
   });
 }
 
-Status RunControl::startWorkers() {
-  const std::string& kind = request_.comm();
-  const int ranks = request_.ranks_size();
-  const std::vector<specs::RankDevice> devices = devicesOf(request_);
-  int threads = 0;
-  std::vector<int> each;
-  for (int i = 0; i < ranks; ++i)
-    threads += each.emplace_back(devices[static_cast<std::size_t>(i)].threads);
-  cores_ = CoreClaims();  // those of the generation before are free
-  cores_ = request_.spec().training().unpinned() ? CoreClaims("training.unpinned")
-           : request_.spec().has_workload()      ? CoreClaims("a program of its own")
-                                                 : CoreClaims::claim(each);
-  if ((kind == "shm" || kind == "nccl") && ranks > 1) {
-    LOCKSTEP_ASSIGN(const std::string text, readFile(folder_.plan()));
-    LOCKSTEP_ASSIGN(const plan::Plan plan, plan::parse(text, folder_.plan()));
-    // what GPUs do not exchange goes through memory here, by Gloo where there are other nodes
-    if (plan.mesh.size() == ranks) {
-      LOCKSTEP_ASSIGN(const std::int64_t bytes, sharedMemoryBytes(plan.mesh));
-      if (sharedMemory_ >= 0) close(std::exchange(sharedMemory_, -1));
-      LOCKSTEP_ASSIGN(sharedMemory_, comm::makeSharedMemory(bytes));
-    }
-  }
-  for (int i = 0; i < ranks; ++i)
-    LOCKSTEP_TRY(startWorker(i, request_.ranks(i), devices[static_cast<std::size_t>(i)],
-                             threads > usableCores()));
-  return {};
-}
-
-Status RunControl::startWorker(int index, int rank, const specs::RankDevice& device,
-                               bool oversubscribed) {
-  auto worker = std::make_unique<Worker>();
-  Worker* raw = worker.get();
-  raw->rank = rank;
-  raw->started = monotonicNow();
-  WorkerOptions options;
-  options.run = request_.run();
-  options.rank = rank;
-  options.threads = device.threads;
-  options.ownCores = cores_.pinned();
-  options.sharedMemoryFd = sharedMemory_;
-  options.logPath = fmt::format("{}/rank-{}.log", folder_.logs(), rank);
-  options.folder = folder_.path;
-  WorkerProcess::Handlers handlers;
-  handlers.onMessage = [this, raw](FromWorker& message) { onWorkerMessage(*raw, message); };
-  handlers.onLines = [this, rank](std::vector<std::string> lines, std::uint64_t dropped) {
-    run::v1::Record record;
-    record.mutable_log()->set_rank(rank);
-    record.mutable_log()->set_dropped(dropped);
-    for (std::string& line : lines) record.mutable_log()->add_lines(std::move(line));
+Workers::Handlers RunControl::workersHandlers() {
+  Workers::Handlers handlers;
+  handlers.onMessage = [this](Worker& worker, FromWorker& message) {
+    onWorkerMessage(worker, message);
+  };
+  handlers.onExit = [this](Worker& worker, int status) { onWorkerExit(worker, status); };
+  handlers.append = [this](run::v1::Record record) {
     if (!over_) spool_.append(std::move(record));
   };
-  handlers.onExit = [this, raw](int status) { onWorkerExit(*raw, status); };
-  LOCKSTEP_ASSIGN(raw->process, WorkerProcess::spawn(loop_, options, std::move(handlers)));
-  workers_.push_back(std::move(worker));
-
-  run::v1::Record record;
-  record.mutable_rank()->set_rank(rank);
-  record.mutable_rank()->set_state("started");
-  record.mutable_rank()->set_pid(raw->process->pid());
-  spool_.append(std::move(record));
-
-  ToWorker message;
-  node::v1::WorkerStart* start = message.mutable_start();
-  start->set_run(request_.run());
-  start->set_generation(generation_);
-  start->set_node(request_.node());
-  start->set_rank(rank);
-  start->set_world(request_.ranks_size());  // of the node; the plan's mesh has that of the run
-  start->set_plan_path(folder_.plan());
-  *start->mutable_spec() = request_.spec();
-  *start->mutable_data_paths() = request_.data_paths();
-  *start->mutable_secret_env() = request_.secret_env();
-  start->set_comm(request_.comm());
-  start->set_shared_memory_fd(sharedMemory_ >= 0 ? kWorkerSharedFd : -1);
-  if (const spec::v1::NodeSpec* node = ownNode()) {
-    start->set_address(node->address());
-    start->set_interface(node->interface());
-  }
-  start->set_oversubscribed(oversubscribed);
-  start->set_threads(device.threads);
-  start->set_backend(device.backend);
-  start->set_device(device.number);
-  start->set_all_on_gpus(specs::allOnGpus(request_.cluster(), request_.spec()));
-  setCores(cores_, static_cast<std::size_t>(index), *start);
-  start->set_checkpoint_folder(checkpointFolder());
-  start->set_resume_from(recover_.from_checkpoints() ? checkpointFolder() : request_.resume_from());
-  start->set_copied(!copiedNodes(request_).empty());
-  start->set_events_every(request_.events_every());
-  start->set_local_index(index);
-  start->set_code_folder(programFolder(folder_, request_.spec().workload()));
-  start->set_evaluated_apart(specs::evaluatorNode(request_.cluster()) != nullptr);
-  raw->process->send(message);
-  return {};
+  handlers.say = [this](std::string line) { say(std::move(line)); };
+  return handlers;
 }
 
 void RunControl::onReady(Worker& worker, std::int64_t boundBytes) {
-  worker.ready = true;
-  run::v1::Record record;
-  record.mutable_rank()->set_rank(worker.rank);
-  record.mutable_rank()->set_state("ready");
-  record.mutable_rank()->set_pid(worker.process->pid());
-  record.mutable_rank()->set_bound_bytes(boundBytes);
-  spool_.append(std::move(record));
-  say(fmt::format("rank {} is ready {:.3f} s after its start", worker.rank,
-                  static_cast<double>(monotonicNow() - worker.started) * 1e-9));
-  const bool all =
-      static_cast<int>(workers_.size()) == request_.ranks_size() &&
-      std::all_of(workers_.begin(), workers_.end(), [](const auto& one) { return one->ready; });
-  if (all && !outcome_) localReady();
+  workers_.noteReady(worker, boundBytes);
+  if (workers_.allReady() && !outcome_) localReady();
+}
+
+void RunControl::onKvGet(Worker& worker, const node::v1::KvGet& asked) {
+  rendezvous_.get(asked.key(),
+                  [&worker, id = asked.id(), key = asked.key()](const std::string& value) {
+                    if (worker.exited) return;
+                    worker.process->send(keyValueReply<ToWorker>(id, key, value));
+                  });
 }
 
 void RunControl::onProgram(Worker& worker, int pid) {
-  worker.program = pid;
-  run::v1::Record record;
-  record.mutable_rank()->set_rank(worker.rank);
-  record.mutable_rank()->set_state("program");
-  record.mutable_rank()->set_pid(pid);
-  if (!over_) spool_.append(std::move(record));
-  say(fmt::format("rank {} runs the program, process {}", worker.rank, pid));
+  workers_.noteProgram(worker, pid);
   noteRecovered(0);
 }
 
@@ -223,10 +125,10 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       onReady(worker, message.ready().bound_bytes());
       return;
     case FromWorker::kKvSet:
-      kvSet(message.kv_set().key(), message.kv_set().value());
+      rendezvous_.set(message.kv_set().key(), message.kv_set().value());
       return;
     case FromWorker::kKvGet:
-      localKvGet(worker, message.kv_get().id(), message.kv_get().key());
+      onKvGet(worker, message.kv_get());
       return;
     case FromWorker::kSteps:
       onSteps(worker, message.steps());
@@ -311,21 +213,12 @@ void RunControl::noteTrained(std::int64_t step) {
 }
 
 void RunControl::onWorkerExit(Worker& worker, int status) {
-  worker.exited = true;
-  run::v1::Record record;
-  run::v1::RankState* rank = record.mutable_rank();
-  rank->set_rank(worker.rank);
-  rank->set_state("exited");
-  rank->set_pid(worker.process->pid());
-  if (WIFEXITED(status)) rank->set_exit_code(WEXITSTATUS(status));
-  if (WIFSIGNALED(status)) rank->set_signal(WTERMSIG(status));
-  if (!over_) spool_.append(std::move(record));
   if (outcome_) {
     finishWhenGone();
     return;
   }
   if (leaving_) {
-    if (workersGone()) loop_.post([this] { startGeneration(); });
+    if (workers_.gone()) loop_.post([this] { startGeneration(); });
     return;
   }
   const bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -335,10 +228,7 @@ void RunControl::onWorkerExit(Worker& worker, int status) {
       ended.set_rank(worker.rank);
       onWorkerStalled(worker.rank, ended);
     }
-    if (static_cast<int>(workers_.size()) == request_.ranks_size() &&
-        std::all_of(workers_.begin(), workers_.end(),
-                    [](const auto& one) { return one->exited && one->finished; }))
-      localDone();
+    if (workers_.allFinished()) localDone();
     return;
   }
   if (forced_) {
@@ -368,38 +258,11 @@ void RunControl::onWorkerExit(Worker& worker, int status) {
   localFailure(std::move(error), cascading);
 }
 
-void RunControl::sendAll(const ToWorker& message) {
-  for (auto& worker : workers_)
-    if (!worker->exited) worker->process->send(message);
-}
-
-void RunControl::signalAll(int number) {
-  for (auto& worker : workers_)
-    if (!worker->exited) worker->process->signal(number);
-}
-
-// A program may save something before it leaves.
 void RunControl::endWorkers() {
-  constexpr Nanoseconds kToLeave = 5'000'000'000;
-  if (!ofProgram()) return signalAll(SIGKILL);
-  ToWorker stop;
-  stop.mutable_stop();
-  for (auto& worker : workers_) {
-    if (worker->exited) continue;
-    if (worker->program > 0)
-      worker->process->send(stop);
-    else
-      worker->process->signal(SIGKILL);
-  }
-  loop_.after(kToLeave, [this, generation = generation_] {
-    if (generation != generation_ || !(leaving_ || outcome_) || workersGone()) return;
-    say("the program has not left after SIGTERM: SIGKILL");
-    signalAll(SIGKILL);
+  if (!ofProgram()) return workers_.signalAll(SIGKILL);
+  workers_.endPrograms([this, generation = generation_] {
+    return generation == generation_ && (leaving_ || outcome_);
   });
-}
-
-bool RunControl::workersGone() const {
-  return std::all_of(workers_.begin(), workers_.end(), [](const auto& one) { return one->exited; });
 }
 
 // Without those that share an address, as nodes on one host do.
@@ -416,21 +279,15 @@ std::map<std::string, std::string> RunControl::nodesByAddress() const {
 
 void RunControl::sample() {
   if (over_) return;
-  std::map<int, int> ranks;
+  const std::map<int, int> ranks = workers_.processes();
   std::vector<int> processes;
-  for (auto& worker : workers_) {
-    if (worker->exited) continue;
-    ranks[worker->rank] = worker->pid();
-    processes.push_back(worker->pid());
-  }
+  for (const auto& [rank, process] : ranks) processes.push_back(process);
   run::v1::Record record;
   *record.mutable_node_sample() = sampler_.sample(ranks);
   for (run::v1::LinkSample& link : links_.sample(processes, nodesByAddress()))
     *record.mutable_node_sample()->add_link() = std::move(link);
   for (const auto& one : record.node_sample().rank())
-    for (auto& worker : workers_)
-      if (worker->rank == one.rank())
-        worker->process->noteMemory(static_cast<std::int64_t>(one.memory()));
+    workers_.noteMemory(one.rank(), static_cast<std::int64_t>(one.memory()));
   if (committed_) spool_.append(std::move(record));
 }
 
