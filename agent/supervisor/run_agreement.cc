@@ -66,10 +66,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
   peer.address = hello.address();
   const auto ranks = ranksByNode(request_);
   if (const auto own = ranks.find(node); own != ranks.end())
-    for (const int rank : own->second) {
-      hangs_.forget(rank);  // it tells them again
-      programHang_.forget(rank);
-    }
+    for (const int rank : own->second) hangs_.forget(rank);  // it tells them again
   loop_.cancel(peer.lost);
   peer.lost = 0;
   if (hello.plan_hash() != request_.plan_hash()) {
@@ -180,13 +177,13 @@ void RunControl::onPeerMessage(const std::string& node, const FromPeer& message)
       if (isEvaluator(node)) onEvaluated(message.evaluated());
       break;
     case FromPeer::kStalled:
-      onStalled(message.stalled());
+      hangs_.onStalled(message.stalled());
       break;
     case FromPeer::kCopied:
       noteCopied(node, message.copied());
       break;
     case FromPeer::kStacks:
-      onStacks(message.stacks());
+      hangs_.onStacks(message.stacks());
       break;
     case FromPeer::kPing: {
       ToPeer pong;
@@ -263,8 +260,8 @@ void RunControl::noteFailure(Error error, bool cascading) {
       first.rank = -1;
       break;
     }
-    if (hang_ && isTimeout(first)) {  // its cause
-      Error hang = *hang_;
+    if (hangs_.found() && isTimeout(first)) {  // its cause
+      Error hang = *hangs_.found();
       hang.why = message("{}\n{}", hang.why, first.what);
       first = std::move(hang);
     }

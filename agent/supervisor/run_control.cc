@@ -43,6 +43,7 @@ RunControl::RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareReque
       heartbeat_(1'000'000 * std::max<Nanoseconds>(request_.spec().recovery().heartbeat_ms(),
                                                    kShortestHeartbeatMs)),
       recovery_(request_.spec().recovery()),
+      hangs_(loop, ofProgram(), hangHandlers()),
       coordinator_(nodesOf(request_).empty() ? request_.node() : nodesOf(request_).front()),
       workers_(loop_, folder_, workersHandlers()),
       sampler_(folder_.path),

@@ -30,12 +30,12 @@
 #include "agent/supervisor/checkpoint_copies.h"
 #include "agent/supervisor/evaluations.h"
 #include "agent/supervisor/evaluator.h"
-#include "agent/supervisor/hang_watch.h"
+#include "agent/supervisor/hangs.h"
 #include "agent/supervisor/members.h"
 #include "agent/supervisor/peers.h"
-#include "agent/supervisor/program_hang.h"
 #include "agent/supervisor/recovery.h"
 #include "agent/supervisor/rendezvous.h"
+#include "agent/supervisor/requests.h"
 #include "agent/supervisor/spool.h"
 #include "agent/supervisor/workers.h"
 #include "engine/specs/specs.h"
@@ -154,16 +154,11 @@ class RunControl {
   void warnOfSilence(const std::string& node);
 
   // Hangs
-  void onStalled(const node::v1::Stalled& stalled);  // at the coordinator
-  void judgeHang();                                  // likewise, as the next three
-  void readStacksAnywhere(const std::vector<int>& ranks);
-  void onStacks(const node::v1::Stacks& stacks);
-  void tellHang();
-  void readStacks(int rank);  // of this node, for the log and the coordinator
+  Hangs::Handlers hangHandlers();
+  void readStacksAnywhere(int rank);  // at the coordinator
+  void readStacks(int rank);          // of this node, for the log and the coordinator
   void readStacksOf(const Worker& worker);
   void tellStacks(int rank, const std::vector<std::string>& lines);
-  void onProgramStalled(const node::v1::Stalled& stalled);  // at the coordinator, as the next
-  void askStacks(HangWatch::Verdict verdict);
 
   // Restarts
   // Coordinator only, like the next four: restarts the run, or ends it.
@@ -197,9 +192,7 @@ class RunControl {
   void grow();
   void checkpointNow();
   void regroupSoon();
-  bool awaitsCheckpoint() const {
-    return canGrow() || !excluding_.empty() || restartFrom_ || rebalancing_;
-  }
+  bool awaitsCheckpoint() const { return canGrow() || requests_.any(); }
   void regroup(std::int64_t step);  // of a checkpoint
 
   // Excluding nodes, restarting ranks and dividing the batch anew, at the coordinator
@@ -207,10 +200,7 @@ class RunControl {
   Status mayExclude(const std::string& node) const;
   Result<node::v1::Members> membersExcluding(const std::vector<std::string>& nodes) const;
   bool mayExcludeNow() const;
-  void noteFailing(const std::string& node);
-  Message failingText(const std::string& node) const;
   void excludeFailing(const std::string& node);
-  Message excludedText() const;
   bool excludeNow(const Error& cause);
   bool excludeAfter(Error failure);
   void cannotExclude(const Message& why);
@@ -312,30 +302,12 @@ class RunControl {
   std::set<std::string> awaitedCopies_;       // nodes that have not copied `copying_`
   bool copyFailed_ = false, warnedOfCopies_ = false;
   std::map<int, node::v1::Stalled> stalled_;  // this node's ranks that stand still
-  HangWatch hangs_;                           // at the coordinator, as the next two
-  ProgramHang programHang_;
-  struct PendingHang {  // until the stacks have come
-    HangWatch::Verdict verdict;
-    std::map<int, std::vector<std::string>> stacks;
-    int id = 0;
-  };
-  std::optional<PendingHang> pendingHang_;
-  int hangCount_ = 0;
-  std::optional<Error> hang_;  // of a certain verdict, or the last one told; until the run goes on
+  Hangs hangs_;                               // at the coordinator
   // Nodes that the last generation that trained had begun with. Those that came back during this
   // one are not among them.
   std::vector<std::string> electorate_;
-  std::set<std::string> returned_;      // at the coordinator, like the next four
-  std::vector<std::string> excluding_;  // after a checkpoint of excludeFrom_ or later
-  std::set<std::string> failing_;       // those of them that nobody asked to exclude
-  std::int64_t excludeFrom_ = 0;
-  std::optional<std::int64_t> restartFrom_;  // after a checkpoint of this step or later
-  struct Rebalancing {
-    std::vector<double> shares;
-    std::int64_t from = 0;  // after a checkpoint of this step or later
-  };
-  std::optional<Rebalancing> rebalancing_;
-  std::set<std::string> excluded_;    // not taken back
+  std::set<std::string> returned_;  // at the coordinator, like the next
+  Requests requests_;
   node::v1::ProfiledSteps profiled_;  // the last that were asked for in this generation
   // At the other nodes, until one of them takes over:
   std::string coordinator_, coordinatorAddress_;

@@ -83,7 +83,7 @@ void RunControl::noteCopied(const std::string& node, const node::v1::CheckpointC
   } else {
     cannotExclude("the checkpoint could not be copied");
     cannotRebalance("the checkpoint could not be copied");
-    if (restartFrom_) regroup(copying_);  // it needs no copies
+    if (requests_.restarts()) regroup(copying_);  // it needs no copies
     if (leaving_) return;
   }
   const bool next = published_ > std::exchange(copying_, 0);

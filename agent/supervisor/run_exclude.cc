@@ -84,7 +84,7 @@ Status RunControl::restart(const std::string& run, int generation) {
   if (!ofProgram()) LOCKSTEP_TRY(checkTakesCheckpoints());
   LOCKSTEP_TRY(mustTrain(
       makeError(Code::kFailedPrecondition, "the ranks of run {} cannot be restarted now", run)));
-  restartFrom_ = furthest_;
+  requests_.restart(furthest_);
   say(ofProgram() ? "all ranks are restarted, on request"
                   : "all ranks are restarted after the next checkpoint, on request");
   regroupSoon();
@@ -107,7 +107,7 @@ Status RunControl::rebalance(const std::string& run, int generation,
     if (!std::isfinite(share) || share <= 0)
       return makeError(Code::kInvalidArgument, "a share of the batch is a number above 0");
   LOCKSTEP_TRY(membersSharing(shares, request_).status());
-  rebalancing_ = Rebalancing{shares, furthest_};
+  requests_.rebalance(shares, furthest_);
   say(fmt::format("the batch is divided as {} after the next checkpoint, on request",
                   fmt::join(shares, ", ")));
   regroupSoon();
@@ -130,7 +130,8 @@ Result<node::v1::Members> RunControl::membersExcluding(
     return error;
   }
   node::v1::PrepareRequest request = request_;
-  if (failing_.size() < nodes.size())
+  if (!std::all_of(nodes.begin(), nodes.end(),
+                   [this](const std::string& node) { return requests_.isFailing(node); }))
     request.mutable_spec()->mutable_recovery()->set_policy("shrink");
   auto members =
       membersWithout(nodes, request, [this](const std::string& one) { return answers(one); });
@@ -141,7 +142,7 @@ Result<node::v1::Members> RunControl::membersExcluding(
 
 // Whether the others have all of the checkpoint that the run would restart from now.
 bool RunControl::mayExcludeNow() const {
-  if (excluding_.empty()) return false;
+  if (requests_.excluding().empty()) return false;
   if (!copiedNodes(request_).empty()) return copiedHere_;
   // Without copies, a node that took another's place may not have what that one wrote.
   return !recover_.has_members() || ofProgram() ||
@@ -151,12 +152,10 @@ bool RunControl::mayExcludeNow() const {
 Status RunControl::exclude(const std::string& run, int generation, const std::string& node) {
   LOCKSTEP_TRY(check(run, generation));
   LOCKSTEP_TRY(mayExclude(node));
-  std::vector<std::string> all = excluding_;
-  if (std::find(all.begin(), all.end(), node) == all.end()) all.push_back(node);
+  std::vector<std::string> all = requests_.excluding();
+  if (!requests_.isExcluding(node)) all.push_back(node);
   LOCKSTEP_TRY(membersExcluding(all).status());
-  excluding_ = std::move(all);
-  failing_.erase(node);
-  excludeFrom_ = furthest_;
+  requests_.exclude(node, furthest_);
   say(ofProgram() ? fmt::format("node {} is excluded, on request", node)
                   : fmt::format("node {} is excluded after the next checkpoint, on request", node));
   regroupSoon();
@@ -169,71 +168,42 @@ void RunControl::regroupSoon() {
   loop_.post([this] { regroup(furthest_); });
 }
 
-void RunControl::noteFailing(const std::string& node) {
-  if (std::find(excluding_.begin(), excluding_.end(), node) != excluding_.end()) return;
-  excluding_.push_back(node);
-  failing_.insert(node);
-}
-
-Message RunControl::failingText(const std::string& node) const {
-  return message("{}, and is excluded", recovery_.failuresText(node));
-}
-
 // At a failure: excludes the node, now or after the next checkpoint, if a spare can replace it or
 // recovery.policy is shrink. Else it stays.
 void RunControl::excludeFailing(const std::string& node) {
-  if (node == request_.node() || !hasRanks(node) || !excluding_.empty()) return;
-  noteFailing(node);
-  if (const auto members = membersExcluding(excluding_); !members.ok()) {
-    excluding_.clear();
-    failing_.clear();
+  if (node == request_.node() || !hasRanks(node) || !requests_.excluding().empty()) return;
+  requests_.excludeFailing(node);
+  if (const auto members = membersExcluding(requests_.excluding()); !members.ok()) {
+    requests_.dropExclusions();
     say(fmt::format("{}, and stays: {}", recovery_.failuresText(node), members.error().text()));
   } else if (!mayExcludeNow()) {
     say(fmt::format("{}, and is excluded after the next checkpoint", recovery_.failuresText(node)));
   }
 }
 
-Message RunControl::excludedText() const {
-  Message out;
-  std::vector<std::string> asked;
-  for (const std::string& node : excluding_) {
-    if (!failing_.contains(node))
-      asked.push_back(node);
-    else
-      out = out.empty() ? failingText(node) : message("{}; {}", out, failingText(node));
-  }
-  if (asked.empty()) return out;
-  const Message request =
-      asked.size() == 1 ? message("node {} was excluded on request", asked.front())
-                        : message("nodes {} were excluded on request", fmt::join(asked, ", "));
-  return out.empty() ? request : message("{}; {}", out, request);
-}
-
 // After a failure.
 bool RunControl::excludeAfter(Error failure) {
-  failure.why =
-      failure.why.empty() ? excludedText() : message("{}\n{}", excludedText(), failure.why);
+  const Message excluded = requests_.excludedText(recovery_);
+  failure.why = failure.why.empty() ? excluded : message("{}\n{}", excluded, failure.why);
   return excludeNow(failure);
 }
 
 // Returns false if the run does not continue without the nodes.
 bool RunControl::excludeNow(const Error& cause) {
-  const auto members = membersExcluding(excluding_);
+  const auto members = membersExcluding(requests_.excluding());
   if (!members.ok()) {
-    excluding_.clear();
-    failing_.clear();
+    requests_.dropExclusions();
     warn(members.error());
     return false;
   }
-  for (const std::string& node : std::vector(excluding_)) leaveOut(node);
+  for (const std::string& node : std::vector(requests_.excluding())) leaveOut(node);
   if (failedAt_ == 0) failedAt_ = monotonicNow();
   recover(cause, *members);
   return true;
 }
 
 void RunControl::cannotExclude(const Message& why) {
-  failing_.clear();
-  for (const std::string& node : std::exchange(excluding_, {})) {
+  for (const std::string& node : requests_.dropExclusions()) {
     Error warning = makeError(Code::kUnavailable, "node {} cannot be excluded now", node);
     warning.node = node;
     warning.why = why;
@@ -242,8 +212,7 @@ void RunControl::cannotExclude(const Message& why) {
 }
 
 void RunControl::cannotRebalance(const Message& why) {
-  if (!rebalancing_) return;
-  rebalancing_.reset();
+  if (!requests_.dropRebalancing()) return;
   Error warning = makeError(Code::kUnavailable, "the batch of run {} cannot be divided anew now",
                             request_.run());
   warning.why = why;
@@ -253,8 +222,7 @@ void RunControl::cannotRebalance(const Message& why) {
 void RunControl::dropRequests(const Message& why) {
   cannotExclude(why);
   cannotRebalance(why);
-  if (!restartFrom_) return;
-  restartFrom_.reset();
+  if (!requests_.dropRestart()) return;
   Error warning =
       makeError(Code::kUnavailable, "the ranks of run {} cannot be restarted now", request_.run());
   warning.why = why;
@@ -263,36 +231,34 @@ void RunControl::dropRequests(const Message& why) {
 
 // All nodes have published a checkpoint, and have copied it where they keep copies.
 void RunControl::regroup(std::int64_t step) {
-  if (excluding_.empty() && !restartFrom_ && !rebalancing_) return grow();
+  if (!requests_.any()) return grow();
   if (leaving_ || !gone_ || outcome_) return;
-  const bool excludes = !excluding_.empty() && step >= excludeFrom_;
-  const bool restarts = restartFrom_ && step >= *restartFrom_;
-  const bool rebalances = rebalancing_ && step >= rebalancing_->from;
-  if (!excludes && !restarts && !rebalances) return;
+  const Requests::Due due = requests_.due(step);
+  if (!due.any()) return;
   if (stopping_ || isEnding()) return dropRequests("the run is ending");
   Error cause = makeError(Code::kAborted, "a restart of all ranks was requested");
   cause.node = request_.node();
-  if (excludes) {
+  if (due.exclusion) {
     Error excluded = cause;
-    excluded.what = excludedText();
-    excluded.node = excluding_.front();
-    if (failing_.contains(excluded.node)) excluded.why = recovery_.lastFailureOf(excluded.node);
+    excluded.what = requests_.excludedText(recovery_);
+    excluded.node = requests_.excluding().front();
+    if (requests_.isFailing(excluded.node)) excluded.why = recovery_.lastFailureOf(excluded.node);
     if (excludeNow(excluded)) return;
   }
-  if (rebalances && rebalanceNow(step)) return;
-  if (!restarts) return;
+  if (due.rebalancing && rebalanceNow(step)) return;
+  if (!due.restart) return;
   failedAt_ = monotonicNow();
   recover(cause);
 }
 
 // Returns false if the batch cannot be divided so.
 bool RunControl::rebalanceNow(std::int64_t step) {
-  const auto members = membersSharing(rebalancing_->shares, request_);
+  const auto members = membersSharing(requests_.shares(), request_);
   if (!members.ok()) {
     cannotRebalance(members.error().text());
     return false;
   }
-  rebalancing_.reset();
+  requests_.dropRebalancing();
   Error cause = makeError(Code::kAborted, "the batch is divided anew, as was requested");
   cause.node = request_.node();
   cause.step = step;

@@ -5,87 +5,27 @@
 #include "agent/supervisor/run_control.h"
 
 namespace lockstep::agent {
-namespace {
 
-constexpr std::size_t kMostStacks = 64;  // ranks whose stacks are read for one hang
-constexpr Nanoseconds kStacksLimit = 5'000'000'000;
-
-}  // namespace
-
-void RunControl::onStalled(const node::v1::Stalled& stalled) {
-  if (ofProgram()) return onProgramStalled(stalled);
-  const bool hung = hangs_.hangs();
-  hangs_.note(stalled, monotonicNow());
-  if (!hung || hangs_.hangs()) return;
-  pendingHang_.reset();
-  hang_.reset();
-  say(fmt::format("rank {} goes on", stalled.rank()));
+Hangs::Handlers RunControl::hangHandlers() {
+  Hangs::Handlers out;
+  out.ranksByNode = [this] { return ranksByNode(request_); };
+  out.ending = [this] {
+    // Once the outcome is known, an error changes nothing. Warnings are told until the workers
+    // have left.
+    return over_ || leaving_ || stopping_ || (ofProgram() && outcome_);
+  };
+  out.readStacks = [this](int rank) { readStacksAnywhere(rank); };
+  out.say = [this](std::string line) { say(std::move(line)); };
+  out.warn = [this](Error warning) { warn(std::move(warning)); };
+  out.fail = [this](Error error) { noteFailure(std::move(error), false); };
+  return out;
 }
 
-void RunControl::judgeHang() {
-  if (!coordinates() || leaving_ || stopping_) return;
-  auto verdict = hangs_.judge(monotonicNow());
-  if (!verdict) return;
-  if (verdict->certain) hang_ = verdict->warning;
-  askStacks(std::move(*verdict));
-}
-
-// All ranks of a program are silent, or one of them is not any more.
-void RunControl::onProgramStalled(const node::v1::Stalled& stalled) {
-  programHang_.note(stalled);
-  if (!programHang_.hangs()) pendingHang_.reset();
-  if (leaving_ || stopping_ || outcome_) return;
-  std::size_t world = 0;
-  for (const auto& [node, ranks] : ranksByNode(request_)) world += ranks.size();
-  if (!programHang_.begins(static_cast<int>(world))) return;
-  say("the program is silent on all ranks: their stacks are read");
-  HangWatch::Verdict all;
-  all.ranks = programHang_.ranks();
-  askStacks(std::move(all));
-}
-
-void RunControl::askStacks(HangWatch::Verdict verdict) {
-  std::vector<int> asked = verdict.ranks;
-  asked.resize(std::min(asked.size(), kMostStacks));
-  const int id = pendingHang_.emplace(PendingHang{std::move(verdict), {}, ++hangCount_}).id;
-  loop_.after(kStacksLimit, [this, id] {
-    if (pendingHang_ && pendingHang_->id == id) tellHang();  // of the stacks that have come
-  });
-  readStacksAnywhere(asked);
-}
-
-void RunControl::readStacksAnywhere(const std::vector<int>& ranks) {
-  for (const int rank : ranks) {
-    readStacks(rank);
-    node::v1::ToPeer message;
-    message.mutable_read_stacks()->set_rank(rank);
-    tellPeers(message);
-  }
-}
-
-void RunControl::onStacks(const node::v1::Stacks& stacks) {
-  if (!pendingHang_) return;
-  const std::vector<int>& ranks = pendingHang_->verdict.ranks;
-  if (std::find(ranks.begin(), ranks.end(), stacks.rank()) == ranks.end()) return;
-  pendingHang_->stacks[stacks.rank()].assign(stacks.lines().begin(), stacks.lines().end());
-  if (pendingHang_->stacks.size() == std::min(ranks.size(), kMostStacks)) tellHang();
-}
-
-void RunControl::tellHang() {
-  const PendingHang pending = *std::exchange(pendingHang_, std::nullopt);
-  if (over_ || leaving_ || stopping_) return;
-  if (ofProgram()) {
-    Error error = programHang_.verdict(pending.stacks);
-    for (const auto& [node, ranks] : ranksByNode(request_))
-      if (std::find(ranks.begin(), ranks.end(), error.rank) != ranks.end()) error.node = node;
-    return noteFailure(std::move(error), false);
-  }
-  HangWatch::Verdict verdict = hangs_.refine(pending.verdict, pending.stacks);
-  for (const auto& [node, ranks] : ranksByNode(request_))
-    if (std::find(ranks.begin(), ranks.end(), verdict.warning.rank) != ranks.end())
-      verdict.warning.node = node;
-  hang_ = verdict.warning;
-  warn(std::move(verdict.warning));
+void RunControl::readStacksAnywhere(int rank) {
+  readStacks(rank);
+  node::v1::ToPeer message;
+  message.mutable_read_stacks()->set_rank(rank);
+  tellPeers(message);
 }
 
 void RunControl::readStacks(int rank) {
@@ -116,7 +56,7 @@ void RunControl::tellStacks(int rank, const std::vector<std::string>& lines) {
   news.mutable_stacks()->set_rank(rank);
   news.mutable_stacks()->mutable_lines()->Assign(lines.begin(), lines.end());
   if (coordinates())
-    onStacks(news.stacks());
+    hangs_.onStacks(news.stacks());
   else if (client_)
     client_->send(std::move(news));
 }

@@ -45,7 +45,7 @@ void RunControl::beat() {
   // Nodes that fall silent together are replaced together.
   if (!lost.empty() && !anyLate() && replaceLost(lost)) return;
   for (const std::string& name : silent) warnOfSilence(name);
-  judgeHang();
+  if (coordinates()) hangs_.judge();
   if (!coordinates()) {
     (void)changed(coordinator_, coordinatorHeard_);
     seekSuccessor();

@@ -78,7 +78,7 @@ void RunControl::failed(const Error& error, bool byNode) {
 bool RunControl::replaceLost(const std::vector<std::string>& lost) {
   const bool isWanted =
       mayExcludeNow() && std::all_of(lost.begin(), lost.end(), [&](const std::string& node) {
-        return std::find(excluding_.begin(), excluding_.end(), node) != excluding_.end();
+        return requests_.isExcluding(node);
       });
   if (!trained() || stopping_) return false;
   if (isWanted && hasQuorum()) return excludeAfter(lostError(lost));
@@ -115,8 +115,8 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
   }
   for (const std::string& node : lost) {
     if (recovery_.failsRepeatedly(node)) {
-      noteFailing(node);
-      error.why = message("{}; {}", error.why, failingText(node));
+      requests_.excludeFailing(node);
+      error.why = message("{}; {}", error.why, failingText(recovery_, node));
     }
     leaveOut(node);
   }
@@ -126,9 +126,7 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
 
 // The node joins again if it answers later. One that is excluded is told to end its part.
 void RunControl::leaveOut(const std::string& node) {
-  if (std::erase(excluding_, node) > 0) {
-    failing_.erase(node);
-    excluded_.insert(node);
+  if (requests_.onLeftOut(node)) {
     recovery_.noteExcluded(node);
     refuse(node);
     loop_.after(heartbeat_, [this, node] { server_->drop(node); });
@@ -208,16 +206,12 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   votes_.clear();
   candidate_.reset();
   returned_.clear();
-  excludeFrom_ = 0;
-  restartFrom_.reset();
+  requests_.onRestart();
   cannotRebalance("the run has restarted before that");
   profiled_.Clear();
   hangs_.clear();
-  programHang_.clear();
   stalled_.clear();
   endCopies();
-  pendingHang_.reset();
-  hang_.reset();
   for (EventLoop::TimerId* timer : {&graceTimer_, &formation_, &absence_, &lostTimer_}) {
     loop_.cancel(*timer);
     *timer = 0;

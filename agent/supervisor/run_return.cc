@@ -78,7 +78,7 @@ bool RunControl::addSpare(const std::string& node) {
 // At the coordinator: a node that was left out has joined again. Returns false if the run does not
 // take it back.
 bool RunControl::takeBack(const std::string& node) {
-  if (outcome_ || stopping_ || !recover_.has_members() || excluded_.contains(node) ||
+  if (outcome_ || stopping_ || !recover_.has_members() || requests_.isExcluded(node) ||
       !addSpare(node))
     return false;
   peers_[node].heard.last = monotonicNow();
