@@ -90,8 +90,8 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     *message.mutable_go() = goMessage();
     server_->send(node, message);
   }
-  if (awaitedCopies_.contains(node)) {
-    message.mutable_copy_checkpoint()->set_step(copying_);
+  if (checkpoints_.awaits(node)) {
+    message.mutable_copy_checkpoint()->set_step(checkpoints_.step());
     server_->send(node, message);
   }
   if (profiled_.count() > 0) {
@@ -399,7 +399,7 @@ void RunControl::go() {
   ToWorker message;
   message.mutable_go();
   workers_.sendAll(message);
-  if (copied_ > 0) tellCopied();
+  if (checkpoints_.copied() > 0) tellCopied();
   // The checkpoint that a generation began from has no copies on its own nodes.
   const bool isUncopied = recover_.has_members() && !copiedNodes(request_).empty();
   if (awaitsCheckpoint() || (coordinates() && isUncopied)) regroupSoon();

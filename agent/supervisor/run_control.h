@@ -28,6 +28,7 @@
 #include "agent/host/metrics.h"
 #include "agent/host/stacks.h"
 #include "agent/supervisor/checkpoint_copies.h"
+#include "agent/supervisor/copy_rounds.h"
 #include "agent/supervisor/evaluations.h"
 #include "agent/supervisor/evaluator.h"
 #include "agent/supervisor/hangs.h"
@@ -294,13 +295,8 @@ class RunControl {
   std::int64_t furthest_ = 0;   // the last step completed in any generation; at every node
   std::int64_t epochs_ = 0;     // done; at the node of rank 0
   bool isTrained_ = false;      // its last epoch or step is done; at the coordinator
-  bool hasCheckpoint_ = false;  // all ranks of a generation have completed one; at every node
-  bool hasCopies_ = false;      // and other nodes have copies of it; likewise
-  bool copiedHere_ = false;     // by this generation's nodes; at the coordinator
-  std::int64_t copied_ = 0;     // step of the last that others have copies of; at every node
-  std::int64_t published_ = 0, copying_ = 0;  // steps of checkpoints; 0: none
-  std::set<std::string> awaitedCopies_;       // nodes that have not copied `copying_`
-  bool copyFailed_ = false, warnedOfCopies_ = false;
+  CopyRounds checkpoints_;
+  bool warnedOfCopies_ = false;
   std::map<int, node::v1::Stalled> stalled_;  // this node's ranks that stand still
   Hangs hangs_;                               // at the coordinator
   // Nodes that the last generation that trained had begun with. Those that came back during this

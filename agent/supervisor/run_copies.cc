@@ -39,21 +39,20 @@ void RunControl::setCopySources() {
 }
 
 void RunControl::onPublished(std::int64_t step) {
-  hasCheckpoint_ = true;
-  if (!coordinates() || copiedNodes(request_).empty()) return;
-  published_ = std::max(published_, step);
-  if (copying_ == 0) beginCopies();
+  checkpoints_.onPublished(step);
+  if (coordinates()) beginCopies();
 }
 
 // At the coordinator.
 void RunControl::beginCopies() {
-  copying_ = published_;
-  awaitedCopies_.clear();
-  for (const auto& [node, of] : copiedNodes(request_)) awaitedCopies_.insert(node);
+  std::set<std::string> by;
+  for (const auto& [node, of] : copiedNodes(request_)) by.insert(node);
+  const std::int64_t step = checkpoints_.begin(std::move(by));
+  if (step == 0) return;
   node::v1::ToPeer message;
-  message.mutable_copy_checkpoint()->set_step(copying_);
+  message.mutable_copy_checkpoint()->set_step(step);
   tellPeers(message);
-  if (copies_) copies_->copy(copying_);
+  if (copies_) copies_->copy(step);
 }
 
 void RunControl::onCopied(std::int64_t step, const Status& copied) {
@@ -68,47 +67,41 @@ void RunControl::onCopied(std::int64_t step, const Status& copied) {
     client_->send(std::move(message));
 }
 
-// At the coordinator. Without one of its copies a checkpoint counts as not copied.
+// At the coordinator.
 void RunControl::noteCopied(const std::string& node, const node::v1::CheckpointCopied& copied) {
-  if (copied.step() != copying_ || awaitedCopies_.erase(node) == 0) return;
-  copyFailed_ = copyFailed_ || copied.failed();
-  if (!awaitedCopies_.empty()) return;
-  if (!std::exchange(copyFailed_, false)) {
+  const auto answer = checkpoints_.onAnswer(node, copied.step(), copied.failed());
+  if (answer == CopyRounds::Answer::kAwaitsOthers) return;
+  if (answer == CopyRounds::Answer::kAllCopied) {
     node::v1::ToPeer message;
-    message.mutable_copied()->set_step(copying_);
+    message.mutable_copied()->set_step(copied.step());
     tellPeers(message);
-    onAllCopied(copying_);
-    regroup(copying_);
-    if (leaving_) return;
+    onAllCopied(copied.step());
+    regroup(copied.step());
   } else {
     cannotExclude("the checkpoint could not be copied");
     cannotRebalance("the checkpoint could not be copied");
-    if (requests_.restarts()) regroup(copying_);  // it needs no copies
-    if (leaving_) return;
+    if (requests_.restarts()) regroup(copied.step());  // it needs no copies
   }
-  const bool next = published_ > std::exchange(copying_, 0);
-  if (next) beginCopies();
+  if (leaving_) return;
+  checkpoints_.end();
+  beginCopies();
 }
 
 // At every node.
 void RunControl::onAllCopied(std::int64_t step) {
-  hasCopies_ = copiedHere_ = true;
-  copied_ = step;
+  checkpoints_.onCopied(step);
   tellCopied();
 }
 
 // Workers keep this checkpoint, also when later ones are not copied.
 void RunControl::tellCopied() {
   node::v1::ToWorker message;
-  message.mutable_copied()->set_step(copied_);
+  message.mutable_copied()->set_step(checkpoints_.copied());
   workers_.sendAll(message);
 }
 
 // A new generation begins.
 void RunControl::endCopies() {
-  published_ = copying_ = 0;
-  copyFailed_ = false;
-  awaitedCopies_.clear();
   std::erase_if(endedCopies_, [](const auto& one) { return one->isOver(); });
   if (!copies_) return;
   copies_->end();

@@ -143,7 +143,7 @@ Result<node::v1::Members> RunControl::membersExcluding(
 // Whether the others have all of the checkpoint that the run would restart from now.
 bool RunControl::mayExcludeNow() const {
   if (requests_.excluding().empty()) return false;
-  if (!copiedNodes(request_).empty()) return copiedHere_;
+  if (!copiedNodes(request_).empty()) return checkpoints_.isCopiedHere();
   // Without copies, a node that took another's place may not have what that one wrote.
   return !recover_.has_members() || ofProgram() ||
          !request_.spec().training().checkpoint().path().empty();

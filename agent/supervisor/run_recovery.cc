@@ -147,13 +147,13 @@ void RunControl::refuse(const std::string& node) {
 
 void RunControl::recover(const Error& cause, const std::optional<node::v1::Members>& members) {
   restarting_ = true;
-  if (members) copiedHere_ = false;
+  if (members) checkpoints_.onMembersChange();
   ToPeer message;
   node::v1::Recover& recover = *message.mutable_recover();
   // Of a checkpoint without copies, a lost node may have had what no other has.
-  recover.set_from_checkpoints(members && !copiedNodes(request_).empty() ? hasCopies_
-                                                                         : hasCheckpoint_);
-  recover.set_copied(hasCopies_ && recover.from_checkpoints());
+  recover.set_from_checkpoints(members && !copiedNodes(request_).empty() ? checkpoints_.isCopied()
+                                                                         : checkpoints_.exists());
+  recover.set_copied(checkpoints_.isCopied() && recover.from_checkpoints());
   recover.set_pause_ns(recovery_.pause());
   recover.set_failures(recovery_.restarts());
   if (members)
@@ -190,8 +190,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   if (outcome_) return;
   generation_ = generation;
   recover_ = recover;
-  hasCheckpoint_ = recover.from_checkpoints();
-  hasCopies_ = recover.copied();
+  checkpoints_.beginGeneration(recover.from_checkpoints(), recover.copied());
   if (recover.has_members()) apply(recover.members(), request_);
   if (state_ != run::v1::RECOVERING) setState(run::v1::RECOVERING);
   if (server_) server_->setGeneration(generation);

@@ -1,0 +1,39 @@
+#include "agent/supervisor/copy_rounds.h"
+
+#include <utility>
+
+namespace lockstep::agent {
+
+void CopyRounds::beginGeneration(bool fromCheckpoint, bool isCopied) {
+  exists_ = fromCheckpoint;
+  isCopied_ = isCopied;
+  published_ = step_ = last_ = 0;
+  awaited_.clear();
+  failed_ = false;
+}
+
+void CopyRounds::onPublished(std::int64_t step) {
+  exists_ = true;
+  published_ = std::max(published_, step);
+}
+
+void CopyRounds::onCopied(std::int64_t step) {
+  isCopied_ = isCopiedHere_ = true;
+  copied_ = step;
+}
+
+std::int64_t CopyRounds::begin(std::set<std::string> by) {
+  if (step_ != 0 || published_ <= last_ || by.empty()) return 0;
+  step_ = last_ = published_;
+  awaited_ = std::move(by);
+  return step_;
+}
+
+CopyRounds::Answer CopyRounds::onAnswer(const std::string& node, std::int64_t step, bool failed) {
+  if (step != step_ || awaited_.erase(node) == 0) return Answer::kAwaitsOthers;
+  failed_ = failed_ || failed;
+  if (!awaited_.empty()) return Answer::kAwaitsOthers;
+  return std::exchange(failed_, false) ? Answer::kFailed : Answer::kAllCopied;
+}
+
+}  // namespace lockstep::agent

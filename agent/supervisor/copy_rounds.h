@@ -1,0 +1,48 @@
+// CopyRounds: which checkpoints of a run exist, and of which other nodes have copies. The
+// coordinator has one checkpoint at a time copied; of those that are published meanwhile, the
+// newest has its turn afterwards. Has neither messages nor timers.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
+
+namespace lockstep::agent {
+
+class CopyRounds {
+ public:
+  // A new generation begins, from a checkpoint or not, and from one that others have copies of.
+  void beginGeneration(bool fromCheckpoint, bool isCopied);
+  // The next generation has other nodes.
+  void onMembersChange() { isCopiedHere_ = false; }
+  // All ranks have completed a checkpoint.
+  void onPublished(std::int64_t step);
+  // All copies of a checkpoint are there.
+  void onCopied(std::int64_t step);
+
+  bool exists() const { return exists_; }              // a checkpoint
+  bool isCopied() const { return isCopied_; }          // and other nodes have copies of one
+  bool isCopiedHere() const { return isCopiedHere_; }  // nodes of this generation have them
+  std::int64_t copied() const { return copied_; }      // step of the last with copies; 0: none
+
+  // At the coordinator: begins a round of copies by these nodes. Returns the checkpoint's step; 0
+  // if a round is under way, or no checkpoint came after the last one.
+  std::int64_t begin(std::set<std::string> by);
+  std::int64_t step() const { return step_; }  // of the round; 0: none is under way
+  bool awaits(const std::string& node) const { return awaited_.contains(node); }
+  enum class Answer { kAwaitsOthers, kAllCopied, kFailed };
+  // A node has copied the checkpoint of this step, or could not. Without one of its copies a
+  // checkpoint counts as not copied. After the last answer, end() ends the round.
+  Answer onAnswer(const std::string& node, std::int64_t step, bool failed);
+  void end() { step_ = 0; }
+
+ private:
+  bool exists_ = false, isCopied_ = false, isCopiedHere_ = false;
+  std::int64_t copied_ = 0, published_ = 0;
+  std::int64_t step_ = 0, last_ = 0;  // of this round, and of the last that has begun
+  std::set<std::string> awaited_;
+  bool failed_ = false;
+};
+
+}  // namespace lockstep::agent
