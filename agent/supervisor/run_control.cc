@@ -27,6 +27,12 @@ using node::v1::ToWorker;
 
 constexpr Nanoseconds kShortestHeartbeatMs = 50;
 
+std::vector<std::string> namesOf(const spec::v1::ClusterSpec& cluster) {
+  std::vector<std::string> out;
+  for (const auto& node : cluster.nodes()) out.push_back(node.name());
+  return out;
+}
+
 }  // namespace
 
 RunControl::RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareRequest request,
@@ -45,6 +51,7 @@ RunControl::RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareReque
                                                    kShortestHeartbeatMs)),
       recovery_(request_.spec().recovery()),
       coordinator_(nodesOf(request_).empty() ? request_.node() : nodesOf(request_).front()),
+      succession_(request_.node(), namesOf(launched_), heartbeat_, successionHandlers()),
       sampler_(folder_.path),
       stacks_(loop) {
   if (coordinates())

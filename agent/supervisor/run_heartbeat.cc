@@ -48,7 +48,7 @@ void RunControl::beat() {
   judgeHang();
   if (!coordinates()) {
     (void)changed(coordinator_, coordinatorHeard_);
-    seekSuccessor();
+    if (!outcome_ && !stopping_) succession_.beat(monotonicNow());
   }
   if (!client_) return;
   node::v1::FromPeer ping;
