@@ -35,10 +35,12 @@ void RunControl::join(const std::string& address) {
 std::unique_ptr<PeerClient> RunControl::connect(const std::string& node,
                                                 const std::string& address) {
   PeerClient::Handlers handlers;
-  handlers.onJoin = [this, node] { node == coordinator_ ? onCoordinatorJoin() : vote(node); };
+  handlers.onJoin = [this, node] {
+    node == coordinator_ ? onCoordinatorJoin() : succession_.onReached(node);
+  };
   handlers.onLost = [this, node](const std::string& why) {
     if (node == coordinator_) return onCoordinatorLost(why);
-    if (voted_ && node == candidateNode_) candidateLost_ = monotonicNow();
+    succession_.onUnreached(node, monotonicNow());
   };
   handlers.onRefused = [this, node](const Error& error) {
     if (node != coordinator_) return;
@@ -57,7 +59,7 @@ std::unique_ptr<PeerClient> RunControl::connect(const std::string& node,
 
 void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& hello) {
   if (!coordinates()) {
-    addresses_[node] = hello.address();
+    succession_.onJoin(node, hello.address());
     return;
   }
   if (!peers_.contains(node) && !takeBack(node)) return refuse(node);
@@ -137,7 +139,8 @@ void RunControl::onPeerLeave(const std::string& node) {
 }
 
 void RunControl::onPeerMessage(const std::string& node, const FromPeer& message) {
-  if (!coordinates() && message.has_vote()) onVote(node, message.generation());
+  if (!coordinates() && message.has_vote())
+    succession_.onVote(node, message.generation(), monotonicNow());
   if (!peers_.contains(node)) return;
   Peer& peer = peers_[node];
   peer.heard.last = monotonicNow();
@@ -322,7 +325,7 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       committed();
       break;
     case ToPeer::kGo:
-      listeners_.assign(message.go().listeners().begin(), message.go().listeners().end());
+      succession_.setListeners({message.go().listeners().begin(), message.go().listeners().end()});
       electorate_.assign(message.go().electorate().begin(), message.go().electorate().end());
       takeCluster(message.go().cluster());
       go();

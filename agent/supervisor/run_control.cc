@@ -25,6 +25,13 @@ using node::v1::FromPeer;
 using node::v1::ToPeer;
 
 constexpr Nanoseconds kShortestHeartbeatMs = 50;
+constexpr int kLost = 20;  // heartbeats: a successor has taken over by then
+
+std::vector<std::string> namesOf(const spec::v1::ClusterSpec& cluster) {
+  std::vector<std::string> out;
+  for (const auto& node : cluster.nodes()) out.push_back(node.name());
+  return out;
+}
 
 }  // namespace
 
@@ -45,10 +52,12 @@ RunControl::RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareReque
       recovery_(request_.spec().recovery()),
       hangs_(loop, ofProgram(), hangHandlers()),
       coordinator_(nodesOf(request_).empty() ? request_.node() : nodesOf(request_).front()),
+      succession_(request_.node(), namesOf(launched_), heartbeat_, successionHandlers()),
       workers_(loop_, folder_, workersHandlers()),
       sampler_(folder_.path),
       rendezvous_(rendezvousHandlers()),
       stacks_(loop) {
+  limits_.lostPeer = std::max(limits_.lostPeer, kLost * heartbeat_);
   if (coordinates())
     for (const std::string& node : nodesOf(request_))
       if (node != request_.node()) peers_[node];
@@ -182,6 +191,7 @@ void RunControl::committed() {
   started->set_plan_hash(request_.plan_hash());
   started->set_coordinator(coordinates());
   spool_.append(std::move(record));
+  if (!peers_.empty()) tellLimits();
   tellSetup();
   ToPeer message;
   message.mutable_committed();

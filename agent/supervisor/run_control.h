@@ -6,7 +6,7 @@
 // them begin. The run ends when all workers have succeeded, or with an error: the coordinator
 // collects errors for a moment, prefers a root cause to cascading failures, and then either aborts
 // all nodes or restarts the run (recovery.h): all nodes end their workers and start those of the
-// next generation. If the coordinator is lost, another node can take over (run_takeover.cc).
+// next generation. If the coordinator is lost, another node can take over (succession.h).
 //
 // The evaluator node has no ranks. Its failures are warnings. After the ranks have ended, the
 // coordinator waits a limited time for its evaluation of the last epoch.
@@ -38,6 +38,7 @@
 #include "agent/supervisor/rendezvous.h"
 #include "agent/supervisor/requests.h"
 #include "agent/supervisor/spool.h"
+#include "agent/supervisor/succession.h"
 #include "agent/supervisor/workers.h"
 #include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
@@ -47,7 +48,8 @@ namespace lockstep::agent {
 struct RunLimits {
   Nanoseconds prepared = 30'000'000'000;   // until Commit
   Nanoseconds formation = 60'000'000'000;  // from Commit until every worker is bound
-  Nanoseconds lostPeer = 30'000'000'000;   // without a stream to the coordinator, or from a node
+  // Without a stream to the coordinator, or from a node; at least 20 heartbeats.
+  Nanoseconds lostPeer = 30'000'000'000;
   Nanoseconds absence = 3600'000'000'000;  // after that, of a node that may come back
   struct Stop {
     Nanoseconds term = 10'000'000'000;  // from Stop to SIGTERM
@@ -153,6 +155,7 @@ class RunControl {
   bool isLate(const Heard& heard) const;  // but not yet silent
   bool anyLate() const;                   // of the nodes with ranks
   void warnOfSilence(const std::string& node);
+  void tellLimits();
 
   // Hangs
   Hangs::Handlers hangHandlers();
@@ -185,7 +188,6 @@ class RunControl {
   // Nodes that come back
   bool mayReturn() const;
   void endAlone(const Error& error);
-  void seekCoordinator();  // while it is absent
   void takeCluster(spec::v1::ClusterSpec cluster);
   bool addSpare(const std::string& node);
   bool takeBack(const std::string& node);  // at the coordinator, like the next three
@@ -224,21 +226,13 @@ class RunControl {
   bool hasQuorum() const;  // at the coordinator
   bool continuesWithoutAny() const;
   node::v1::Go goMessage() const;
-  void seekSuccessor();              // while the coordinator is silent
-  void seek(std::size_t successor);  // it has its turn
-  void stand();
-  void vote(const std::string& successor);  // again at each heartbeat
+  Succession::Handlers successionHandlers();
+  Succession::Situation situation() const;
   void onCandidateMessage(const std::string& node, const node::v1::ToPeer& message);
-  void onVote(const std::string& node, int generation);
-  void dropLapsed();  // votes that were not repeated
-  void countVotes();
-  void answerVotes();  // while this node does not stand
-  void declineVotes(Nanoseconds until, const node::v1::Decline& decline = {});
-  void onDecline(const node::v1::Decline& decline);
-  void takeOver(const std::vector<std::string>& lost, const node::v1::Members& members);
-  // The coordinator, after a vote that led to nothing; for so many heartbeats at least.
-  void followAgain(int heartbeats);
-  void leaveCoordinator();
+  // Without the nodes `lost`. Returns why the run cannot continue so.
+  Status takeOverWithout(const std::vector<std::string>& lost, const Succession::Voters& voters);
+  void takeOver(const std::vector<std::string>& lost, const Succession::Voters& voters,
+                const node::v1::Members& members);
 
   // Evaluator node
   void startEvaluator();
@@ -307,19 +301,8 @@ class RunControl {
   node::v1::ProfiledSteps profiled_;  // the last that were asked for in this generation
   // At the other nodes, until one of them takes over:
   std::string coordinator_, coordinatorAddress_;
-  std::vector<node::v1::Listener> listeners_;        // those that may succeed it come in this order
-  std::size_t turn_ = 0;                             // the next successor to try
-  Nanoseconds seekUntil_ = 0;                        // end of a successor's turn, or of a pause
-  std::unique_ptr<PeerClient> candidate_;            // to the successor that this node votes for
-  bool voted_ = false, stands_ = false;              // for another node; for this one
-  std::string candidateNode_;                        // that it has voted for
-  Nanoseconds candidateLost_ = 0, standsSince_ = 0;  // 0: it is connected
-  struct Vote {
-    Nanoseconds since = 0, last = 0;  // the first and the last time that it came
-    int generation = 0;
-  };
-  std::map<std::string, Vote> votes_;             // by node, like the next
-  std::map<std::string, std::string> addresses_;  // at which those that joined listen
+  Succession succession_;
+  std::unique_ptr<PeerClient> candidate_;  // to the successor that this node votes for
   Workers workers_;
   NodeSampler sampler_;
   LinkSampler links_;

@@ -22,7 +22,7 @@ void RunControl::setCopySources() {
   if (own == copied.end()) return;
   std::map<std::string, std::string> addresses;
   for (const auto& [name, peer] : peers_) addresses[name] = peer.address;
-  for (const node::v1::Listener& listener : listeners_)
+  for (const node::v1::Listener& listener : succession_.listeners())
     addresses[listener.node()] = listener.address();
   if (!coordinates()) addresses[coordinator_] = coordinatorAddress_;
   const auto ranks = ranksByNode(request_);

@@ -48,12 +48,20 @@ void RunControl::beat() {
   if (coordinates()) hangs_.judge();
   if (!coordinates()) {
     (void)changed(coordinator_, coordinatorHeard_);
-    seekSuccessor();
+    if (!outcome_ && !stopping_) succession_.beat(monotonicNow());
   }
   if (!client_) return;
   node::v1::FromPeer ping;
   ping.mutable_ping()->set_sent_ns(monotonicNow());
   client_->send(std::move(ping));
+}
+
+void RunControl::tellLimits() {
+  const auto seconds = [](Nanoseconds time) { return static_cast<double>(time) * 1e-9; };
+  say(fmt::format("a heartbeat every {:.2f} s: a node is silent after {:.1f} s, a successor has "
+                  "{:.1f} s to be reached, a node that is not replaced is lost after {:.0f} s",
+                  seconds(heartbeat_), seconds(kMissed * heartbeat_),
+                  seconds(Succession::kTurn * heartbeat_), seconds(limits_.lostPeer)));
 }
 
 void RunControl::warnOfSilence(const std::string& node) {

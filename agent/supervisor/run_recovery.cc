@@ -199,11 +199,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   doneStatus_.clear();
   told_.reset();
   pendingCause_.reset();
-  seekUntil_ = candidateLost_ = 0;
-  voted_ = stands_ = false;
-  if (!coordinates()) declineVotes(monotonicNow());  // of nodes that are left out
-  votes_.clear();
-  candidate_.reset();
+  succession_.clear(monotonicNow());
   returned_.clear();
   requests_.onRestart();
   cannotRebalance("the run has restarted before that");

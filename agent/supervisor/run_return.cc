@@ -16,11 +16,6 @@
 #include "agent/worker/prepare.h"
 
 namespace lockstep::agent {
-namespace {
-
-constexpr int kTurn = 4;  // heartbeats in which a node is asked
-
-}  // namespace
 
 // Whether the run may have continued without this node, and take it back.
 bool RunControl::mayReturn() const {
@@ -38,27 +33,15 @@ void RunControl::endAlone(const Error& error) {
   absent_ = leaving_ = true;
   if (state_ != run::v1::RECOVERING) setState(run::v1::RECOVERING);
   workers_.signalAll(SIGKILL);
-  stands_ = voted_ = false;
-  candidate_.reset();
+  succession_.withdraw();
   // Where this node has voted, the successor counts its vote until then.
   if (!client_)
-    loop_.after(2 * kTurn * heartbeat_, [this] {
+    loop_.after(2 * Succession::kTurn * heartbeat_, [this] {
       if (absent_ && !client_) client_ = connect(coordinator_, coordinatorAddress_);
     });
   absence_ = loop_.after(limits_.absence, [this, error] {
     if (absent_) abort(error);
   });
-}
-
-// Asks the nodes one after another that may have taken over; the connection to the coordinator
-// stays.
-void RunControl::seekCoordinator() {
-  const Nanoseconds now = monotonicNow();
-  if (candidate_ && now < seekUntil_) return;
-  seekUntil_ = now + kTurn * heartbeat_;
-  const node::v1::Listener& next = listeners_[turn_++ % listeners_.size()];
-  if (next.node() != request_.node() && next.node() != coordinator_)
-    candidate_ = connect(next.node(), next.address());
 }
 
 // Makes a node that was left out a spare. Returns false if the run was launched without it.
