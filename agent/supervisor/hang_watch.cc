@@ -126,7 +126,7 @@ Nanoseconds HangWatch::limit() const {
 
 void HangWatch::note(const node::v1::Stalled& stalled, Nanoseconds now) {
   if (!stalled.moves()) {
-    positions_[stalled.rank()] = {stalled, now - stalled.for_ns()};
+    positions_[stalled.rank()] = {stalled, now - std::clamp<Nanoseconds>(stalled.for_ns(), 0, now)};
     return;
   }
   positions_.erase(stalled.rank());

@@ -1,12 +1,21 @@
-// RunControl: one run on one node. Owns the workers and their records. One node is the coordinator;
-// the others follow it. Runs on the loop's thread.
+// RunControl: one run on one node. One node is the coordinator; the others follow it. Runs on the
+// loop's thread. Conducts what the run consists of, a part each:
+//
+//   Workers        the processes of this node's ranks
+//   Rendezvous     the store by which the ranks find each other
+//   Recovery       whether the run restarts after a failure
+//   Hangs          which ranks hold up the others
+//   Requests       what a person has asked for, to be done after the next checkpoint
+//   CopyRounds     which checkpoints other nodes have copies of
+//   Succession     who takes over from a lost coordinator
+//   Evaluations    of the evaluator node
 //
 // Two-phase start: a run is PREPARED until the client's Commit reaches the coordinator, which
 // forwards it. Each node then starts its workers. When all workers are bound, the coordinator lets
 // them begin. The run ends when all workers have succeeded, or with an error: the coordinator
 // collects errors for a moment, prefers a root cause to cascading failures, and then either aborts
-// all nodes or restarts the run (recovery.h): all nodes end their workers and start those of the
-// next generation. If the coordinator is lost, another node can take over (succession.h).
+// all nodes or restarts the run: all nodes end their workers and start those of the next
+// generation.
 //
 // The evaluator node has no ranks. Its failures are warnings. After the ranks have ended, the
 // coordinator waits a limited time for its evaluation of the last epoch.
@@ -285,10 +294,10 @@ class RunControl {
   Nanoseconds failedAt_ = 0;  // when the first error came; 0: it trains
   bool restarting_ = false;   // until the first steps of this generation
   bool toldMinority_ = false, cannotGrow_ = false;
-  std::string keptOut_;         // silent nodes that could not be replaced, and the spares tried
-  std::int64_t furthest_ = 0;   // the last step completed in any generation; at every node
-  std::int64_t epochs_ = 0;     // done; at the node of rank 0
-  bool isTrained_ = false;      // its last epoch or step is done; at the coordinator
+  std::string keptOut_;        // silent nodes that could not be replaced, and the spares tried
+  std::int64_t furthest_ = 0;  // the last step completed in any generation; at every node
+  std::int64_t epochs_ = 0;    // done; at the node of rank 0
+  bool isTrained_ = false;     // its last epoch or step is done; at the coordinator
   CopyRounds checkpoints_;
   bool warnedOfCopies_ = false;
   std::map<int, node::v1::Stalled> stalled_;  // this node's ranks that stand still

@@ -58,7 +58,8 @@ void RunControl::beat() {
 
 void RunControl::tellLimits() {
   const auto seconds = [](Nanoseconds time) { return static_cast<double>(time) * 1e-9; };
-  say(fmt::format("a heartbeat every {:.2f} s: a node is silent after {:.1f} s, a successor has "
+  say(
+      fmt::format("a heartbeat every {:.2f} s: a node is silent after {:.1f} s, a successor has "
                   "{:.1f} s to be reached, a node that is not replaced is lost after {:.0f} s",
                   seconds(heartbeat_), seconds(kMissed * heartbeat_),
                   seconds(Succession::kTurn * heartbeat_), seconds(limits_.lostPeer)));

@@ -32,8 +32,8 @@ LaunchWork::LaunchWork(LaunchRequest request, ClusterSession& session, const Hom
   // Where these spares cannot be, preview() fails.
   if (const auto spared = specs::withSpares(request_.spec->recovery(), *request_.cluster);
       spared.ok())
-    request_.cluster = std::make_shared<const spec::v1::ClusterSpec>(
-        specs::placed(*request_.spec, *spared));
+    request_.cluster =
+        std::make_shared<const spec::v1::ClusterSpec>(specs::placed(*request_.spec, *spared));
   for (int i = 0; i < session.size(); ++i)
     access_.push_back(&session.access(i));  // on the inbox's thread: nodes don't come and go
 }

@@ -1,0 +1,228 @@
+// RunControl: how a run ends: done, stopped, killed, or with an error; and how the errors of its
+// nodes become one.
+#include <signal.h>
+
+#include <algorithm>
+
+#include "agent/base/grpc_status.h"
+#include "agent/supervisor/run_control.h"
+#include "engine/base/log.h"
+
+namespace lockstep::agent {
+namespace {
+
+using node::v1::FromPeer;
+using node::v1::ToPeer;
+using node::v1::ToWorker;
+
+bool isCancelled(const Error& error) { return error.code == Code::kCancelled; }
+bool isTimeout(const Error& error) { return error.code == Code::kDeadlineExceeded; }
+
+}  // namespace
+
+// ---- at the coordinator
+
+void RunControl::checkDone() {
+  if (!coordinates() || doneStatus_.empty() || outcome_) return;
+  bool stopped = stopping_ || doneStatus_ == "stopped";
+  for (const auto& [name, peer] : peers_) {
+    if (!hasRanks(name)) continue;
+    if (peer.done.empty()) return;
+    stopped = stopped || peer.done == "stopped";
+  }
+  if (!stopped && evaluations_ && evaluations_->awaited()) {
+    if (lastEvaluation_ != 0) return;
+    say(fmt::format("waits for node {} to evaluate the last epoch", evaluations_->node()));
+    lastEvaluation_ = loop_.after(limits_.lastEvaluation, [this] {
+      if (!outcome_)
+        evaluatorLost(message("the last epoch was not evaluated within {} s of the training's end",
+                              limits_.lastEvaluation / 1'000'000'000));
+    });
+    return;
+  }
+  outcome_ = stopped ? run::v1::STOPPED : run::v1::SUCCEEDED;
+  ToPeer message;
+  message.mutable_all_done()->set_state(*outcome_);
+  tellPeers(message);
+  finishWhenGone();
+}
+
+void RunControl::noteFailure(Error error, bool cascading) {
+  if (outcome_) return;
+  if (failedAt_ == 0) failedAt_ = monotonicNow();
+  if (!cascading) {
+    failed(error, !isTimeout(error) && !error.node.empty());
+    return;
+  }
+  // A rank that timed out is nearer to the cause than one that heard of another's failure.
+  if (!pendingCause_ || (isTimeout(error) && !isTimeout(*pendingCause_)))
+    pendingCause_ = std::move(error);
+  if (graceTimer_ != 0) return;
+  graceTimer_ = loop_.after(limits_.grace, [this] {
+    if (outcome_) return;
+    Error first = *pendingCause_;
+    for (const auto& [name, peer] : peers_) {
+      if (peer.joined || !peer.done.empty() || !hasRanks(name)) continue;
+      first.why = message("node {} was lost: its supervisor does not answer\n{}", name, first.why);
+      first.node = name;
+      first.rank = -1;
+      break;
+    }
+    if (hangs_.found() && isTimeout(first)) {  // its cause
+      Error hang = *hangs_.found();
+      hang.why = message("{}\n{}", hang.why, first.what);
+      first = std::move(hang);
+    }
+    failed(first, false);
+  });
+}
+
+// ---- at every node
+
+Status RunControl::stop(const std::string& run, int generation) {
+  LOCKSTEP_TRY(check(run, generation));
+  if (outcome_) return {};
+  if (!coordinates()) {
+    Error error = makeError(Code::kFailedPrecondition, "node {} does not coordinate the run",
+                            request_.node());
+    error.next = "stop the run at its first node";
+    return error;
+  }
+  if (!gone_)
+    return kill(run, generation,
+                generation_ > request_.generation() ? "stopped while it recovered"
+                                                    : "stopped before it began");
+  ToPeer message;
+  message.mutable_stop();
+  tellPeers(message);
+  beginStop();
+  return {};
+}
+
+void RunControl::beginStop() {
+  if (stopping_ || outcome_) return;
+  stopping_ = true;
+  setState(run::v1::STOPPING);
+  ToWorker message;
+  message.mutable_stop();
+  workers_.sendAll(message);
+  if (coordinates()) checkDone();  // it may wait for the last evaluation alone
+  if (outcome_) return;
+  const RunLimits::Stop limits = ofProgram() ? limits_.stopProgram : limits_.stop;
+  loop_.after(limits.term, [this] {
+    if (outcome_ || workers_.gone()) return;
+    say("the workers did not leave in time after the stop: asking them with SIGTERM");
+    forced_ = true;
+    workers_.signalAll(SIGTERM);
+  });
+  loop_.after(limits.kill, [this] {
+    if (outcome_ || workers_.gone()) return;
+    say("the workers did not leave after SIGTERM: SIGKILL");
+    forced_ = true;
+    workers_.signalAll(SIGKILL);
+  });
+}
+
+Status RunControl::kill(const std::string& run, int generation, const Message& why) {
+  LOCKSTEP_TRY(check(run, generation));
+  if (outcome_) return {};
+  say("the run is ended at once: " + why.text());
+  Error error = makeError(Code::kCancelled, "the run was killed");
+  error.why = why;
+  error.node = request_.node();
+  if (!evaluates()) localFailure(error, false);  // without it the others go on
+  if (!coordinates()) abort(error);              // without the coordinator's answer
+  return {};
+}
+
+void RunControl::localDone() {
+  doneStatus_ = workers_.anyStopped() ? "stopped" : "succeeded";
+  if (coordinates()) {
+    checkDone();
+    return;
+  }
+  FromPeer message;
+  message.mutable_done()->set_status(doneStatus_);
+  if (client_) client_->send(std::move(message));
+}
+
+void RunControl::localFailure(Error error, bool cascading) {
+  if (outcome_) return;
+  if (error.node.empty()) error.node = request_.node();
+  if (coordinates()) {
+    noteFailure(std::move(error), cascading);
+    return;
+  }
+  // A cause that comes after its cascading failure is sent too.
+  if (told_ && (cascading || !sentCascading_)) return;
+  told_ = error;
+  sentCascading_ = cascading;
+  FromPeer message;
+  *message.mutable_failed() = toInfo(error);
+  message.set_cascading(cascading);
+  if (client_) client_->send(std::move(message));
+  // The coordinator answers with the run's error. Where it cannot, this one is it.
+  loop_.after(limits_.lostPeer, [this, generation = generation_] {
+    if (!outcome_ && generation == generation_) endAlone(*told_);
+  });
+}
+
+void RunControl::abort(const Error& error) {
+  if (outcome_) return;
+  aborted_ = true;
+  abortedWith_ = error;
+  const bool wanted = isCancelled(error);
+  const bool expired = !committed_ && wanted;
+  outcome_ = expired ? run::v1::EXPIRED : wanted ? run::v1::STOPPED : run::v1::FAILED;
+  if (committed_ && expired) outcome_ = run::v1::STOPPED;
+  if (!wanted) {
+    run::v1::Record record;
+    *record.mutable_error() = toInfo(error);
+    spool_.append(std::move(record));
+    logError("{}", error.text());
+  }
+  ToPeer message;
+  *message.mutable_abort()->mutable_error() = toInfo(error);
+  tellPeers(message);
+  if (wanted)
+    workers_.signalAll(SIGKILL);
+  else
+    endWorkers();
+  finishWhenGone();
+}
+
+void RunControl::finishWhenGone() {
+  if (over_ || !outcome_ || !workers_.gone()) return;
+  over_ = true;
+  workers_.freeCores();
+  evaluator_.reset();
+  loop_.post([this] { finish(); });  // not from within a worker's own handler
+}
+
+void RunControl::finish() {
+  run::v1::Finished finished = workers_.finished();
+  finished.set_state(*outcome_);
+  finished.set_alone(*outcome_ == run::v1::FAILED && coordinates() && trained() &&
+                     continuesWithoutAny() && !hasQuorum());
+  if (evaluations_ && evaluations_->last() &&
+      (evaluations_->complete() || *outcome_ != run::v1::SUCCEEDED)) {
+    finished.set_eval_loss(evaluations_->last()->eval_loss());
+    finished.set_eval_metric(evaluations_->last()->eval_metric());
+  }
+  if (finished.steps() == 0) finished.set_steps(std::max(workers_.lastStep(), furthest_));
+  run::v1::Record record;
+  *record.mutable_finished() = std::move(finished);
+  setState(*outcome_);  // before anyone can read of the end and act on it
+  spool_.append(std::move(record));
+  if (Status status = spool_.flush(); !status.ok()) logWarning("{}", status.error().text());
+  rendezvous_.dropWaiting();
+  workers_.clear();
+  // Kept for a moment, so that what was said last goes out.
+  loop_.after(1'000'000'000, [this] {
+    client_.reset();
+    candidate_.reset();
+  });
+  onOver_();
+}
+
+}  // namespace lockstep::agent

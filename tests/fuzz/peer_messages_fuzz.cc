@@ -1,0 +1,222 @@
+// What the supervisors of a run tell each other: votes, copies, keys and ranks that stand still. A
+// frame of an even number is a message of the coordinator, the next one of another node; half a
+// heartbeat passes before each.
+#include <memory>
+
+#include "agent/supervisor/copy_rounds.h"
+#include "agent/supervisor/hangs.h"
+#include "agent/supervisor/rendezvous.h"
+#include "agent/supervisor/succession.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/proto_mutator.h"
+
+namespace lockstep::fuzz {
+namespace {
+
+using namespace agent;
+using node::v1::FromPeer;
+using node::v1::ToPeer;
+
+constexpr Nanoseconds kBeat = 500'000'000;
+constexpr int kSilent = 4;  // heartbeats
+const std::vector<std::string> kNodes{"n1", "n2", "n3", "n4"};
+
+// Node n2 of a run that n1 coordinates.
+class Node {
+ public:
+  explicit Node(bool ofProgram) : hangs_(loop_, ofProgram, hangHandlers()) {
+    std::vector<node::v1::Listener> listeners;
+    for (const char* name : {"n2", "n3", "n4"}) listeners.emplace_back().set_node(name);
+    succession_.setListeners(std::move(listeners));
+  }
+
+  void pass() {
+    now_ += kBeat / 2;
+    succession_.beat(now_);
+    hangs_.judge();
+    rounds_.begin({kNodes.begin(), kNodes.end()});
+  }
+
+  void take(const ToPeer& message) {
+    heard_ = now_;
+    if (message.has_decline()) succession_.onDecline(message.decline(), now_);
+    if (message.has_kv_value()) rendezvous_.onValue(message.kv_value());
+    if (message.has_copied()) rounds_.onCopied(message.copied().step());
+    if (message.has_recover()) {
+      succession_.clear(now_);
+      rounds_.beginGeneration(message.recover().from_checkpoints(), message.recover().copied());
+      hangs_.clear();
+      rendezvous_.clear();
+      coordinates_ = false;
+    }
+    if (message.has_go()) {
+      succession_.setListeners({message.go().listeners().begin(), message.go().listeners().end()});
+      electorate_.assign(message.go().electorate().begin(), message.go().electorate().end());
+    }
+    if (message.has_abort()) succession_.withdraw();
+  }
+
+  void take(const std::string& node, const FromPeer& message) {
+    if (message.has_hello()) succession_.onJoin(node, message.hello().address());
+    if (message.has_ready()) succession_.onReached(node);
+    if (message.has_done()) succession_.onUnreached(node, now_);
+    if (message.has_vote()) {
+      succession_.onVote(node, message.generation(), now_);
+      votes_.insert(node);
+    }
+    rendezvous_.onPeerMessage(node, message);
+    if (message.has_stalled()) hangs_.onStalled(message.stalled());
+    if (message.has_stacks()) hangs_.onStacks(message.stacks());
+    if (message.has_copied()) answer(node, message.copied());
+    rounds_.onPublished(message.checkpoint_get().step());
+  }
+
+ private:
+  void answer(const std::string& node, const node::v1::CheckpointCopied& copied) {
+    if (rounds_.onAnswer(node, copied.step(), copied.failed()) == CopyRounds::Answer::kAwaitsOthers)
+      return;
+    LOCKSTEP_CHECK(copied.step() == rounds_.step());
+    for (const std::string& one : kNodes) LOCKSTEP_CHECK(!rounds_.awaits(one));
+    rounds_.end();
+  }
+
+  Hangs::Handlers hangHandlers() {
+    Hangs::Handlers out;
+    out.ranksByNode = [] {
+      return std::map<std::string, std::vector<int>>{{"n1", {0, 1}}, {"n2", {2}}, {"n3", {3}}};
+    };
+    out.ending = [] { return false; };
+    out.readStacks = [](int) {};
+    out.say = [](const std::string&) {};
+    out.warn = [](const Error& error) { (void)error.text(); };
+    out.fail = [](const Error& error) { (void)error.text(); };
+    return out;
+  }
+
+  Succession::Handlers successionHandlers() {
+    Succession::Handlers out;
+    out.say = [](const std::string&) {};
+    out.situation = [this] {
+      Succession::Situation now;
+      now.follows = !coordinates_;
+      now.continues = true;
+      now.coordinator = "n1";
+      now.heard = heard_;
+      now.silent = now_ - heard_ > kSilent * kBeat;
+      now.electorate = electorate_;
+      return now;
+    };
+    out.nodesWithRanks = [] { return kNodes; };
+    out.connect = [](const node::v1::Listener& to) { LOCKSTEP_CHECK(to.node() != "n2"); };
+    out.disconnect = [] {};
+    out.sendVote = [] {};
+    out.sendDecline = [this](const std::string& node, const node::v1::Decline&) {
+      LOCKSTEP_CHECK(votes_.contains(node));
+    };
+    out.leaveCoordinator = [] {};
+    out.followCoordinator = [] {};
+    out.takeOver = [this](const std::vector<std::string>& lost, const Succession::Voters& voters) {
+      std::size_t present = 0;
+      for (const std::string& one : electorate_) present += one == "n2" || voters.contains(one);
+      LOCKSTEP_CHECK(2 * present > electorate_.size(), "a minority takes over");
+      for (const std::string& one : lost)
+        LOCKSTEP_CHECK(one != "n2" && !voters.contains(one), "{} has voted", one);
+      for (const auto& [one, voter] : voters) LOCKSTEP_CHECK(votes_.contains(one));
+      coordinates_ = true;
+      succession_.clear(now_);
+      return Status();
+    };
+    return out;
+  }
+
+  EventLoop loop_;
+  Nanoseconds now_ = kBeat, heard_ = kBeat;
+  bool coordinates_ = false;
+  std::vector<std::string> electorate_ = kNodes;
+  std::set<std::string> votes_;
+  Succession succession_{"n2", kNodes, kBeat, successionHandlers()};
+  CopyRounds rounds_;
+  Hangs hangs_;
+  Rendezvous rendezvous_{
+      {[this] { return coordinates_; }, [](const FromPeer&) {}, [](const std::string&, ToPeer) {}}};
+};
+
+FromPeer vote() {
+  FromPeer out;
+  out.set_generation(1);
+  out.mutable_vote();
+  return out;
+}
+
+FromPeer stalled(int rank, std::initializer_list<int> awaits) {
+  FromPeer out;
+  node::v1::Stalled& one = *out.mutable_stalled();
+  one.set_rank(rank);
+  one.set_for_ns(30'000'000'000);
+  one.set_step(7);
+  one.set_name("grads.1");
+  one.set_op("all-reduce");
+  for (const int other : awaits) one.add_awaits(other);
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> seeds() {
+  const std::string none;
+  std::vector<std::string> takeover(16, none), hang, copies;
+  for (int i = 0; i < 12; ++i) {
+    takeover.push_back(none);
+    takeover.push_back(vote().SerializeAsString());
+  }
+  FromPeer stacks;
+  stacks.mutable_stacks()->set_rank(3);
+  stacks.mutable_stacks()->add_lines("thread 1 training");
+  stacks.mutable_stacks()->add_lines("  matmul (kernels.cc:7)");
+  for (const FromPeer& one : {stalled(0, {2}), stalled(2, {3}), stalled(3, {}), stacks}) {
+    ToPeer value;
+    value.mutable_kv_value()->set_id(1);
+    hang.push_back(value.SerializeAsString());
+    hang.push_back(one.SerializeAsString());
+  }
+  FromPeer published, copied;
+  published.mutable_checkpoint_get()->set_step(10);
+  copied.mutable_copied()->set_step(10);
+  ToPeer recover, decline;
+  recover.mutable_recover()->set_from_checkpoints(true);
+  decline.mutable_decline()->set_successor("n3");
+  for (int i = 0; i < 5; ++i) {
+    copies.push_back((i % 2 == 0 ? recover : decline).SerializeAsString());
+    copies.push_back((i == 0 ? published : copied).SerializeAsString());
+  }
+  return {framesOf(takeover), framesOf(hang), framesOf(copies)};
+}
+
+}  // namespace lockstep::fuzz
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* bytes, std::size_t size,
+                                               std::size_t most, unsigned int seed) {
+  using namespace lockstep::node::v1;
+  return lockstep::fuzz::mutateFrames(
+      bytes, size, most, seed, [](std::size_t frame) -> std::unique_ptr<google::protobuf::Message> {
+        if (frame % 2 == 0) return std::make_unique<ToPeer>();
+        return std::make_unique<FromPeer>();
+      });
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  using namespace lockstep;
+  const std::vector<std::string> frames = fuzz::splitFrames(fuzz::textOf(bytes, size));
+  fuzz::Node node(size % 2 == 0);
+  for (std::size_t i = 0; i < frames.size() && i < 200; ++i) {
+    node.pass();
+    node::v1::ToPeer to;
+    node::v1::FromPeer from;
+    if (i % 2 == 0) {
+      if (!frames[i].empty() && to.ParseFromString(frames[i])) node.take(to);
+    } else if (from.ParseFromString(frames[i])) {
+      node.take(i % 4 == 1 ? "n3" : "n4", from);
+    }
+  }
+  return 0;
+}
