@@ -16,6 +16,7 @@
 #include "app/runs/tls.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
+#include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
 #include "lockstep/node/v1/node.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
