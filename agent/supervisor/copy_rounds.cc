@@ -1,5 +1,6 @@
 #include "agent/supervisor/copy_rounds.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace lockstep::agent {
@@ -30,9 +31,10 @@ std::int64_t CopyRounds::begin(std::set<std::string> by) {
 }
 
 CopyRounds::Answer CopyRounds::onAnswer(const std::string& node, std::int64_t step, bool failed) {
-  if (step != step_ || awaited_.erase(node) == 0) return Answer::kAwaitsOthers;
+  if (step != step_ || awaited_.erase(node) == 0) return Answer::kNotOver;
   failed_ = failed_ || failed;
-  if (!awaited_.empty()) return Answer::kAwaitsOthers;
+  if (!awaited_.empty()) return Answer::kNotOver;
+  step_ = 0;
   return std::exchange(failed_, false) ? Answer::kFailed : Answer::kAllCopied;
 }
 

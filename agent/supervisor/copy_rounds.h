@@ -3,7 +3,6 @@
 // newest has its turn afterwards. Has neither messages nor timers.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -27,15 +26,14 @@ class CopyRounds {
   std::int64_t copied() const { return copied_; }      // step of the last with copies; 0: none
 
   // At the coordinator: begins a round of copies by these nodes. Returns the checkpoint's step; 0
-  // if a round is under way, or no checkpoint came after the last one.
+  // if a round is under way, no checkpoint came after the last one, or there are no nodes.
   std::int64_t begin(std::set<std::string> by);
   std::int64_t step() const { return step_; }  // of the round; 0: none is under way
   bool awaits(const std::string& node) const { return awaited_.contains(node); }
-  enum class Answer { kAwaitsOthers, kAllCopied, kFailed };
-  // A node has copied the checkpoint of this step, or could not. Without one of its copies a
-  // checkpoint counts as not copied. After the last answer, end() ends the round.
+  enum class Answer { kNotOver, kAllCopied, kFailed };
+  // A node has copied the checkpoint of this step, or could not. The last answer of a round ends
+  // it. Without one of its copies a checkpoint counts as not copied.
   Answer onAnswer(const std::string& node, std::int64_t step, bool failed);
-  void end() { step_ = 0; }
 
  private:
   bool exists_ = false, isCopied_ = false, isCopiedHere_ = false;

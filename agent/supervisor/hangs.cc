@@ -23,19 +23,19 @@ void Hangs::forget(int rank) {
   program_.forget(rank);
 }
 
-void Hangs::onStalled(const node::v1::Stalled& stalled) {
+void Hangs::onStalled(const node::v1::Stalled& stalled, Nanoseconds now) {
   if (ofProgram_) return onProgramStalled(stalled);
   const bool hung = watch_.hangs();
-  watch_.note(stalled, monotonicNow());
+  watch_.note(stalled, now);
   if (!hung || watch_.hangs()) return;
   pending_.reset();
   found_.reset();
   handlers_.say(fmt::format("rank {} goes on", stalled.rank()));
 }
 
-void Hangs::judge() {
+void Hangs::judge(Nanoseconds now) {
   if (handlers_.ending()) return;
-  auto verdict = watch_.judge(monotonicNow());
+  auto verdict = watch_.judge(now);
   if (!verdict) return;
   if (verdict->certain) found_ = verdict->warning;
   askStacks(std::move(*verdict));

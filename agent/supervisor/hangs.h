@@ -1,8 +1,8 @@
 // Hangs: what the coordinator knows of ranks that stand still. Once some hold up the others, it
 // asks for the stacks of those that may be the cause, and tells what it has found when they have
-// come, or after a while without the missing ones. That is a warning, and the error that ends this
-// generation where the run has a program of the user's own. Runs on the loop's thread, and lives
-// as long as the loop runs.
+// come, or after a while without the missing ones. That is a warning; where the run has a program
+// of the user's own, it is the error that ends this generation. Runs on the loop's thread, and
+// lives as long as the loop runs.
 #pragma once
 
 #include <functional>
@@ -42,10 +42,10 @@ class Hangs {
   void noteStep(Nanoseconds duration) { watch_.noteStep(duration); }
   Nanoseconds usualStep() const { return watch_.usualStep(); }
 
-  void onStalled(const node::v1::Stalled& stalled);  // or moves again
+  void onStalled(const node::v1::Stalled& stalled, Nanoseconds now);  // or moves again
   void onStacks(const node::v1::Stacks& stacks);
   // Looks whether ranks have waited too long. To be called again and again.
-  void judge();
+  void judge(Nanoseconds now);
   // What holds the ranks up, until they go on: a certain verdict, or the last one told. Always
   // empty where the run has a program of the user's own.
   const std::optional<Error>& found() const { return found_; }

@@ -2,7 +2,6 @@
 #include "agent/base/grpc_status.h"
 #include "agent/supervisor/run_control.h"
 #include "agent/worker/prepare.h"
-#include "engine/base/log.h"
 
 namespace lockstep::agent {
 namespace {
@@ -175,7 +174,7 @@ void RunControl::onPeerMessage(const std::string& node, const FromPeer& message)
       if (isEvaluator(node)) onEvaluated(message.evaluated());
       break;
     case FromPeer::kStalled:
-      hangs_.onStalled(message.stalled());
+      hangs_.onStalled(message.stalled(), monotonicNow());
       break;
     case FromPeer::kCopied:
       noteCopied(node, message.copied());

@@ -25,7 +25,7 @@ using node::v1::FromPeer;
 using node::v1::ToPeer;
 
 constexpr Nanoseconds kShortestHeartbeatMs = 50;
-constexpr int kLost = 20;  // heartbeats: a successor has taken over by then
+constexpr int kLost = 20;  // heartbeats: time for silence to be noticed, and for a vote
 
 std::vector<std::string> namesOf(const spec::v1::ClusterSpec& cluster) {
   std::vector<std::string> out;

@@ -7,8 +7,9 @@
 //   Hangs          which ranks hold up the others
 //   Requests       what a person has asked for, to be done after the next checkpoint
 //   CopyRounds     which checkpoints other nodes have copies of
+//   CheckpointCopies  the copies that this node keeps
 //   Succession     who takes over from a lost coordinator
-//   Evaluations    of the evaluator node
+//   Evaluations    what the evaluator node has to do; Evaluator does it there
 //
 // Two-phase start: a run is PREPARED until the client's Commit reaches the coordinator, which
 // forwards it. Each node then starts its workers. When all workers are bound, the coordinator lets

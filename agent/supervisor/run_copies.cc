@@ -3,7 +3,7 @@
 // When a checkpoint is published on all nodes, the coordinator asks the nodes that keep copies to
 // copy it. Once all have done so, the ranks may remove older ones, and the run can continue from it
 // without any one of its nodes. A checkpoint that is published meanwhile waits for its turn.
-#include <algorithm>
+#include <utility>
 
 #include "agent/supervisor/run_control.h"
 #include "agent/worker/prepare.h"
@@ -70,7 +70,7 @@ void RunControl::onCopied(std::int64_t step, const Status& copied) {
 // At the coordinator.
 void RunControl::noteCopied(const std::string& node, const node::v1::CheckpointCopied& copied) {
   const auto answer = checkpoints_.onAnswer(node, copied.step(), copied.failed());
-  if (answer == CopyRounds::Answer::kAwaitsOthers) return;
+  if (answer == CopyRounds::Answer::kNotOver) return;
   if (answer == CopyRounds::Answer::kAllCopied) {
     node::v1::ToPeer message;
     message.mutable_copied()->set_step(copied.step());
@@ -82,8 +82,6 @@ void RunControl::noteCopied(const std::string& node, const node::v1::CheckpointC
     cannotRebalance("the checkpoint could not be copied");
     if (requests_.restarts()) regroup(copied.step());  // it needs no copies
   }
-  if (leaving_) return;
-  checkpoints_.end();
   beginCopies();
 }
 

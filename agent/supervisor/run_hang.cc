@@ -1,5 +1,4 @@
 // RunControl: ranks that stand still.
-#include <algorithm>
 #include <utility>
 
 #include "agent/supervisor/run_control.h"

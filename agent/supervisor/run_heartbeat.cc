@@ -45,10 +45,11 @@ void RunControl::beat() {
   // Nodes that fall silent together are replaced together.
   if (!lost.empty() && !anyLate() && replaceLost(lost)) return;
   for (const std::string& name : silent) warnOfSilence(name);
-  if (coordinates()) hangs_.judge();
-  if (!coordinates()) {
+  if (coordinates()) {
+    hangs_.judge(monotonicNow());
+  } else {
     (void)changed(coordinator_, coordinatorHeard_);
-    if (!outcome_ && !stopping_) succession_.beat(monotonicNow());
+    if (!stopping_) succession_.beat(monotonicNow());
   }
   if (!client_) return;
   node::v1::FromPeer ping;
@@ -59,10 +60,9 @@ void RunControl::beat() {
 void RunControl::tellLimits() {
   const auto seconds = [](Nanoseconds time) { return static_cast<double>(time) * 1e-9; };
   say(
-      fmt::format("a heartbeat every {:.2f} s: a node is silent after {:.1f} s, a successor has "
-                  "{:.1f} s to be reached, a node that is not replaced is lost after {:.0f} s",
-                  seconds(heartbeat_), seconds(kMissed * heartbeat_),
-                  seconds(Succession::kTurn * heartbeat_), seconds(limits_.lostPeer)));
+      fmt::format("a heartbeat every {:.2f} s: a node is silent after {:.1f} s; one that is not "
+                  "replaced is lost after {:.0f} s",
+                  seconds(heartbeat_), seconds(kMissed * heartbeat_), seconds(limits_.lostPeer)));
 }
 
 void RunControl::warnOfSilence(const std::string& node) {

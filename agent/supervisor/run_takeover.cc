@@ -62,7 +62,7 @@ Succession::Handlers RunControl::successionHandlers() {
   out.sendVote = [this] {
     node::v1::FromPeer message;
     message.mutable_vote();
-    candidate_->send(std::move(message));
+    if (candidate_) candidate_->send(std::move(message));
   };
   out.sendDecline = [this](const std::string& node, const node::v1::Decline& decline) {
     node::v1::ToPeer message;

@@ -193,7 +193,7 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
 
 void RunControl::onWorkerStalled(int rank, node::v1::Stalled& stalled) {
   if (coordinates()) {
-    hangs_.onStalled(stalled);
+    hangs_.onStalled(stalled, monotonicNow());
     return;
   }
   if (stalled.moves())

@@ -1,7 +1,7 @@
 #include "agent/supervisor/succession.h"
 
 #include <algorithm>
-#include <random>
+#include <functional>
 #include <utility>
 
 #include "agent/supervisor/members.h"
@@ -13,11 +13,6 @@ namespace {
 constexpr int kStands = 8;  // a node asks for votes so long, and up to kTurn more
 constexpr int kWaits = 2;   // a majority waits so long for the others' votes
 
-int atRandom(int below) {
-  static std::minstd_rand random{std::random_device{}()};
-  return static_cast<int>(random() % static_cast<unsigned>(below));
-}
-
 }  // namespace
 
 Succession::Succession(std::string node, std::vector<std::string> launched, Nanoseconds heartbeat,
@@ -25,7 +20,12 @@ Succession::Succession(std::string node, std::vector<std::string> launched, Nano
     : node_(std::move(node)),
       launched_(std::move(launched)),
       heartbeat_(heartbeat),
-      handlers_(std::move(handlers)) {}
+      handlers_(std::move(handlers)),
+      random_(static_cast<unsigned>(std::hash<std::string>()(node_))) {}
+
+int Succession::atRandom(int below) {
+  return static_cast<int>(random_() % static_cast<unsigned>(below));
+}
 
 void Succession::setListeners(std::vector<node::v1::Listener> listeners) {
   listeners_ = std::move(listeners);

@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -101,20 +102,23 @@ class Succession {
   // The coordinator, after a vote that led to nothing; for so many heartbeats at least.
   void followAgain(int heartbeats, Nanoseconds now);
   void disconnect();
+  int atRandom(int below);
 
   const std::string node_;
   const std::vector<std::string> launched_;
   const Nanoseconds heartbeat_;
   const Handlers handlers_;
+  std::minstd_rand random_;  // of its own for each node
   std::vector<node::v1::Listener> listeners_;
-  std::size_t turn_ = 0;                             // the next successor to try
-  Nanoseconds seekUntil_ = 0;                        // end of a successor's turn, or of a pause
-  bool connects_ = false;                            // to a successor
-  bool voted_ = false, stands_ = false;              // for another node; for this one
-  std::string candidateNode_;                        // that it has voted for
-  Nanoseconds candidateLost_ = 0, standsSince_ = 0;  // 0: it is connected
-  std::map<std::string, Vote> votes_;                // by node, like the next
-  std::map<std::string, std::string> addresses_;     // at which those that joined listen
+  std::size_t turn_ = 0;                 // the next successor to try
+  Nanoseconds seekUntil_ = 0;            // end of a successor's turn, or of a pause
+  bool connects_ = false;                // to a successor
+  bool voted_ = false, stands_ = false;  // for another node; for this one
+  std::string candidateNode_;            // that it has voted for
+  Nanoseconds candidateLost_ = 0;        // 0: it is connected
+  Nanoseconds standsSince_ = 0;
+  std::map<std::string, Vote> votes_;             // by node, like the next
+  std::map<std::string, std::string> addresses_;  // at which those that joined listen
 };
 
 }  // namespace lockstep::agent

@@ -72,7 +72,7 @@ class Workers {
   bool anyStopped() const;   // has finished because it was asked to stop
   // What rank 0 has said at its end, or another; empty if none has.
   run::v1::Finished finished() const;
-  std::int64_t lastStep() const;  // of any of them; -1: none
+  std::int64_t lastStep() const;  // the greatest of any of them; -1: none
   // Returns the processes of those that run, by rank.
   std::map<int, int> processes() const;
   const Worker* of(int rank) const;  // null: none runs

@@ -24,17 +24,15 @@ class CopyRoundsTest : public QObject {
     rounds.onPublished(30);
     QCOMPARE(rounds.begin({"a", "b"}), 0);
     QVERIFY(rounds.awaits("a") && !rounds.awaits("c"));
-    QVERIFY(rounds.onAnswer("a", 10, false) == CopyRounds::Answer::kAwaitsOthers);
-    QVERIFY(rounds.onAnswer("a", 10, false) == CopyRounds::Answer::kAwaitsOthers);
-    QVERIFY(rounds.onAnswer("b", 20, false) == CopyRounds::Answer::kAwaitsOthers);
+    QVERIFY(rounds.onAnswer("a", 10, false) == CopyRounds::Answer::kNotOver);
+    QVERIFY(rounds.onAnswer("a", 10, false) == CopyRounds::Answer::kNotOver);
+    QVERIFY(rounds.onAnswer("b", 20, false) == CopyRounds::Answer::kNotOver);
     QVERIFY(rounds.onAnswer("b", 10, false) == CopyRounds::Answer::kAllCopied);
     rounds.onCopied(10);
-    rounds.end();
     QCOMPARE(rounds.copied(), 10);
     QCOMPARE(rounds.begin({"a", "b"}), 30);
-    QVERIFY(rounds.onAnswer("a", 30, true) == CopyRounds::Answer::kAwaitsOthers);
+    QVERIFY(rounds.onAnswer("a", 30, true) == CopyRounds::Answer::kNotOver);
     QVERIFY(rounds.onAnswer("b", 30, false) == CopyRounds::Answer::kFailed);
-    rounds.end();
     QCOMPARE(rounds.begin({"a", "b"}), 0);  // not again
   }
 
@@ -52,7 +50,7 @@ class CopyRoundsTest : public QObject {
     QCOMPARE(rounds.begin({"a"}), 3);
     rounds.beginGeneration(true, true);
     QVERIFY(rounds.exists() && rounds.isCopied() && !rounds.awaits("a"));
-    QVERIFY(rounds.onAnswer("a", 3, false) == CopyRounds::Answer::kAwaitsOthers);
+    QVERIFY(rounds.onAnswer("a", 3, false) == CopyRounds::Answer::kNotOver);
   }
 
   // Whatever comes in whatever order: a round ends once, with the answers of all its nodes to its
@@ -84,10 +82,9 @@ class CopyRoundsTest : public QObject {
           failed = failed || fails;
           isOver = missing.empty();
         }
-        QCOMPARE(answer != CopyRounds::Answer::kAwaitsOthers, isOver);
+        QCOMPARE(answer != CopyRounds::Answer::kNotOver, isOver);
         if (!isOver) continue;
         QCOMPARE(answer == CopyRounds::Answer::kFailed, failed);
-        rounds.end();
         current = 0;
       }
     }

@@ -54,7 +54,8 @@ class Node {
 
   Nanoseconds now = 1000 * kBeat;
   Succession::Situation situation;
-  Status takesOver;  // whether the run can continue
+  Status takesOver;       // whether the run can continue
+  std::string connected;  // the successor
   std::unique_ptr<Succession> succession;
 
  private:
@@ -63,8 +64,11 @@ class Node {
     out.say = [](const std::string&) {};
     out.situation = [this] { return situation; };
     out.nodesWithRanks = [this] { return names_; };
-    out.connect = [this](const node::v1::Listener& to) { told_.push_back("connect " + to.node()); };
-    out.disconnect = [] {};
+    out.connect = [this](const node::v1::Listener& to) {
+      told_.push_back("connect " + to.node());
+      connected = to.node();
+    };
+    out.disconnect = [this] { connected.clear(); };
     out.sendVote = [this] { told_.emplace_back("vote"); };
     out.sendDecline = [this](const std::string& node, const node::v1::Decline& decline) {
       told_.push_back("decline " + node + (decline.hears() ? " hears" : "") +
@@ -148,6 +152,7 @@ class SuccessionTest : public QObject {
     QCOMPARE(node.told(), std::string("leave"));
     node.vote("n2");
     QCOMPARE(node.told(), std::string("without n1"));
+    QCOMPARE(node.connected, std::string());  // it would have this vote too
   }
 
   void theSecondOfThemKeepsItsVote() {

@@ -170,6 +170,7 @@ class ClusterFaultsTest : public QObject {
                              "shrink",
                              "spare for the coordinator",
                              "shrink, coordinator",
+                             "shrink, coordinator, unattended",
                              "spare and copies",
                              "spare and copies in memory",
                              "comes back",
@@ -197,7 +198,8 @@ class ClusterFaultsTest : public QObject {
       workersKilled();
     else if (fault.startsWith("spare") || fault.startsWith("shrink"))
       goesOnWithout(fault.startsWith("spare"), fault.contains("coordinator"),
-                    fault.contains("copies"), fault.contains("memory"));
+                    fault.contains("copies"), fault.contains("memory"),
+                    fault.contains("unattended"));
     else if (fault == "comes back")
       comesBack();
     else if (fault == "all apart")
@@ -643,8 +645,11 @@ class ClusterFaultsTest : public QObject {
   // The sums over parts are in a fixed order, so that the run ends with the bits of an undisturbed
   // one in either case.
   // What only that host had of the checkpoint comes from its copy.
-  void goesOnWithout(bool spare, bool coordinator, bool copies, bool inMemory) {
-    const QString nodes = on_.cluster(spare ? "with-spare" : "shrinking", {1, 2, 3}, spare);
+  // Unattended: no client is there when it happens; one attaches afterwards.
+  void goesOnWithout(bool spare, bool coordinator, bool copies, bool inMemory, bool unattended) {
+    // By its role, or as the last node.
+    const bool byRole = spare && upTo(2) == 0;
+    const QString nodes = on_.cluster(spare ? "with-spare" : "shrinking", {1, 2, 3}, byRole);
     const QString strategy = copies ? pick({"zero-1", "zero-3", "pipeline", "tensor-parallel"})
                                     : "multi-worker-mirrored";
     if (copies) coordinator = upTo(2) == 1;
@@ -656,6 +661,7 @@ class ClusterFaultsTest : public QObject {
         "--set", "training.max_steps=600",
         "--set", "training.checkpoint.every_steps=50",
         "--set", spare ? "recovery.policy=restart" : "recovery.policy=shrink"};
+    if (spare && !byRole) more << QStringList{"--set", "recovery.spares=1"};
     if (inMemory)
       more << "--set"
            << "training.checkpoint.path=/dev/shm/checkpoints";
@@ -664,10 +670,14 @@ class ClusterFaultsTest : public QObject {
     QVERIFY2(whole.exit == 0, whole.text());
     const int victim = coordinator ? 1 : spare ? 2 : 2 + upTo(2);
     const QString how = pick({"silent", "frozen", "gone"});
-    const auto process = on_.train(more, nodes);
+    auto process = on_.train(more, nodes);
     QByteArray out;
     QString run;
     QVERIFY2(on_.awaitSteps(*process, 60 + upTo(200), out, run), out.right(2000));
+    if (unattended) {
+      ::kill(static_cast<pid_t>(process->processId()), SIGKILL);
+      QVERIFY(process->waitForFinished());
+    }
     QElapsedTimer clock;
     clock.start();
     if (how == "frozen")
@@ -676,8 +686,14 @@ class ClusterFaultsTest : public QObject {
       QVERIFY(on_.hosts().cut(victim));
     if (how == "gone") on_.hosts().kill(victim);
     qInfo("%s, n%d %s", qPrintable(strategy), victim, qPrintable(how));
-    const bool again = awaitRecovery(
-        *process, coordinator ? Recovered::kCoordinator : Recovered::kHost, clock, out);
+    if (unattended) {
+      process = on_.start({"attach", run, "--json"});
+      out.clear();
+    }
+    const bool again =
+        unattended ||
+        awaitRecovery(*process, coordinator ? Recovered::kCoordinator : Recovered::kHost, clock,
+                      out);
     const CliResult result = on_.cli().finish(*process, out);
     if (how == "frozen") QVERIFY(on_.hosts().freeze(victim, false) > 0);
     if (how == "gone") QVERIFY(on_.hosts().boot(victim));
@@ -689,6 +705,12 @@ class ClusterFaultsTest : public QObject {
     const QJsonObject recovering = result.first("recovering");
     QCOMPARE(recovering["node"].toString(), "n" + QString::number(victim));
     QCOMPARE(recovering["world"].toInt(), 2);
+    if (unattended) {
+      const double seconds = result.first("recovered")["seconds"].toDouble();
+      qInfo("trained again after %.2f s", seconds);
+      times_[Recovered::kCoordinator].again.push_back(seconds);
+      QVERIFY2(seconds > 0, result.text());
+    }
     QVERIFY2(!recovering["nodes"].toArray().contains("n" + QString::number(victim)), result.text());
     QCOMPARE(recovering["coordinator"].toString(), QString(coordinator ? "n2" : ""));
     QVERIFY(result.all("error").empty());

@@ -1,5 +1,5 @@
 // What the supervisors of a run tell each other: votes, copies, keys and ranks that stand still. A
-// frame of an even number is a message of the coordinator, the next one of another node; half a
+// frame of an even number is a message of the coordinator, the next one of n3 or n4 in turn; half a
 // heartbeat passes before each.
 #include <memory>
 
@@ -33,8 +33,8 @@ class Node {
   void pass() {
     now_ += kBeat / 2;
     succession_.beat(now_);
-    hangs_.judge();
-    rounds_.begin({kNodes.begin(), kNodes.end()});
+    hangs_.judge(now_);
+    rounds_.begin({"n3", "n4"});
   }
 
   void take(const ToPeer& message) {
@@ -65,7 +65,7 @@ class Node {
       votes_.insert(node);
     }
     rendezvous_.onPeerMessage(node, message);
-    if (message.has_stalled()) hangs_.onStalled(message.stalled());
+    if (message.has_stalled()) hangs_.onStalled(message.stalled(), now_);
     if (message.has_stacks()) hangs_.onStacks(message.stacks());
     if (message.has_copied()) answer(node, message.copied());
     rounds_.onPublished(message.checkpoint_get().step());
@@ -73,11 +73,11 @@ class Node {
 
  private:
   void answer(const std::string& node, const node::v1::CheckpointCopied& copied) {
-    if (rounds_.onAnswer(node, copied.step(), copied.failed()) == CopyRounds::Answer::kAwaitsOthers)
+    const std::int64_t step = rounds_.step();
+    if (rounds_.onAnswer(node, copied.step(), copied.failed()) == CopyRounds::Answer::kNotOver)
       return;
-    LOCKSTEP_CHECK(copied.step() == rounds_.step());
+    LOCKSTEP_CHECK(copied.step() == step && rounds_.step() == 0);
     for (const std::string& one : kNodes) LOCKSTEP_CHECK(!rounds_.awaits(one));
-    rounds_.end();
   }
 
   Hangs::Handlers hangHandlers() {
@@ -162,34 +162,46 @@ FromPeer stalled(int rank, std::initializer_list<int> awaits) {
 
 }  // namespace
 
-std::vector<std::string> seeds() {
-  const std::string none;
-  std::vector<std::string> takeover(16, none), hang, copies;
-  for (int i = 0; i < 12; ++i) {
-    takeover.push_back(none);
-    takeover.push_back(vote().SerializeAsString());
+// Both lengths of a file, odd and even: runs of the product's engine and of a program.
+void addBoth(std::vector<std::string> frames, std::vector<std::string>& out) {
+  out.push_back(framesOf(frames));
+  frames.push_back("x");
+  out.push_back(framesOf(frames));
+}
+
+std::vector<std::string> framesWith(const std::vector<FromPeer>& messages) {
+  std::vector<std::string> out;
+  for (const FromPeer& one : messages) {
+    out.emplace_back();
+    out.push_back(one.SerializeAsString());
   }
+  return out;
+}
+
+std::vector<std::string> seeds() {
+  std::vector<std::string> out;
+  // The coordinator is silent after 8 frames.
+  std::vector<std::string> takeover(10);
+  for (const std::string& one : framesWith(std::vector<FromPeer>(12, vote())))
+    takeover.push_back(one);
+  addBoth(takeover, out);
   FromPeer stacks;
   stacks.mutable_stacks()->set_rank(3);
   stacks.mutable_stacks()->add_lines("thread 1 training");
   stacks.mutable_stacks()->add_lines("  matmul (kernels.cc:7)");
-  for (const FromPeer& one : {stalled(0, {2}), stalled(2, {3}), stalled(3, {}), stacks}) {
-    ToPeer value;
-    value.mutable_kv_value()->set_id(1);
-    hang.push_back(value.SerializeAsString());
-    hang.push_back(one.SerializeAsString());
-  }
+  addBoth(framesWith({stalled(3, {}), stalled(2, {3}), stalled(0, {2}), stalled(1, {0}), stacks}),
+          out);
   FromPeer published, copied;
   published.mutable_checkpoint_get()->set_step(10);
   copied.mutable_copied()->set_step(10);
+  std::vector<std::string> copies = framesWith({published, copied, copied, copied});
   ToPeer recover, decline;
   recover.mutable_recover()->set_from_checkpoints(true);
   decline.mutable_decline()->set_successor("n3");
-  for (int i = 0; i < 5; ++i) {
-    copies.push_back((i % 2 == 0 ? recover : decline).SerializeAsString());
-    copies.push_back((i == 0 ? published : copied).SerializeAsString());
-  }
-  return {framesOf(takeover), framesOf(hang), framesOf(copies)};
+  copies[0] = recover.SerializeAsString();
+  copies.push_back(decline.SerializeAsString());
+  addBoth(copies, out);
+  return out;
 }
 
 }  // namespace lockstep::fuzz
