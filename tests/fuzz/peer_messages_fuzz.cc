@@ -61,8 +61,8 @@ class Node {
     if (message.has_ready()) succession_.onReached(node);
     if (message.has_done()) succession_.onUnreached(node, now_);
     if (message.has_vote()) {
-      succession_.onVote(node, message.generation(), now_);
       votes_.insert(node);
+      succession_.onVote(node, message.generation(), now_);
     }
     rendezvous_.onPeerMessage(node, message);
     if (message.has_stalled()) hangs_.onStalled(message.stalled(), now_);
