@@ -6799,10 +6799,6 @@ its last lines:
             <translation>请增大 training.checkpoint.every_steps</translation>
         </message>
         <message>
-            <source>training.checkpoint.every_steps is %1, but asynchronous workers meet at the ends of epochs alone; expected it left out</source>
-            <translation>training.checkpoint.every_steps 为 %1，但异步的 worker 只在每轮结束时会合；应当省略该项</translation>
-        </message>
-        <message>
             <source>the training ended while it was written</source>
             <translation>写入期间训练已结束</translation>
         </message>
