@@ -90,7 +90,8 @@ class AsyncCheckpointTest : public QObject {
           QCOMPARE(rest.ranks[0]->weightsSha256, without.ranks[0]->weightsSha256);
           QCOMPARE(loss, before);
         }
-        QVERIFY2(std::abs(loss - before) < 0.1 * before, fmt::format("{} {}", loss, before).c_str());
+        QVERIFY2(std::abs(loss - before) < 0.1 * before,
+                 fmt::format("{} {}", loss, before).c_str());
       }
     }
   }
