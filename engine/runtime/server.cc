@@ -69,6 +69,8 @@ Result<std::int64_t> Server::serve(std::int64_t first, std::int64_t last, const 
   finiteOnly_ = finiteOnly;
   updates_ = std::max(updates_, (first - 1) * plan_.mesh.workers());
   ended_ = 0;
+  endedEarly_ = false;
+  if (stopAfter_ < first) stopAfter_ = 0;
   for (auto& with : sessions_) with->done = first - 1;
   // The first failure ends the other sessions.
   const auto end = [&](Status status, bool inSession) {
@@ -155,14 +157,14 @@ Result<bool> Server::step(Session& with, std::int64_t number, double rate,
   if (with.pushed.data != nullptr) {
     all.sums.metric.resize(metricSums(with.pushed));
     addTo(all.sums, with.pushed);
-    const bool isOver = requested(with.pushed) == Request::kStop ||
+    const bool isOver = requested(with.pushed) != Request::kNone ||
                         (finiteOnly_ && !std::isfinite(readFloat(with.pushed, 0)));
     if (isOver && stopAfter_ == 0) stopAfter_ = begun_ + 1;
   }
   with.done = number;
   const bool wasLast =
       readFloat(with.relayed.data != nullptr ? with.relayed : with.control, 0) == 1;
-  stopped_ = stopped_ || wasLast;
+  endedEarly_ = endedEarly_ || wasLast;
   changed_.notify_all();
   return wasLast;
 }

@@ -41,13 +41,14 @@ class Server {
   ~Server();
 
   // Serves steps first … last of every worker. If `stop` is set on the first server, or a worker
-  // was asked to stop, all workers end soon, after the same step; likewise with `finiteOnly` when a
-  // worker's loss is not finite. `done` is called on this thread, in step order. Returns the last
-  // step completed. Errors: the first of any session; the group is then unusable.
+  // asks for a stop or a checkpoint, all workers end soon, after the same step; likewise with
+  // `finiteOnly` when a worker's loss is not finite. `done` is called on this thread, in step
+  // order. Returns the last step completed. Errors: the first of any session; the group is then
+  // unusable.
   Result<std::int64_t> serve(std::int64_t first, std::int64_t last, const Schedule& rates,
                              const std::atomic<bool>& stop, bool finiteOnly,
                              const std::function<void(const Done&)>& done);
-  bool stopped() const { return stopped_; }  // whether serve() ended because of a stop
+  bool endedEarly() const { return endedEarly_; }  // whether serve() ended for one of these
   std::int64_t boundBytes() const;
 
  private:
@@ -55,7 +56,7 @@ class Server {
   Server(const plan::Plan& plan, int rank, const Groups& groups);
   Status talk(Session& with, std::int64_t first, std::int64_t last, const Schedule& rates,
               const std::atomic<bool>& stop);
-  // Returns whether it was the last before a stop.
+  // Returns whether it was the last, ahead of time.
   Result<bool> step(Session& with, std::int64_t number, double rate, const std::atomic<bool>& stop);
   std::int64_t slowest() const;
 
@@ -68,11 +69,11 @@ class Server {
   std::condition_variable changed_;
   std::int64_t updates_ = 0;    // applied since the run began
   std::int64_t begun_ = 0;      // the latest step started by any worker
-  std::int64_t stopAfter_ = 0;  // 0: none
+  std::int64_t stopAfter_ = 0;  // where workers end ahead of time; 0: they do not
   // steps not yet completed by all workers, or not yet reported
   std::map<std::int64_t, Done> done_;
   std::size_t ended_ = 0;  // number of ended sessions
-  bool stopped_ = false;
+  bool endedEarly_ = false;
   bool finiteOnly_ = false;
   Status failure_;
 };

@@ -6,6 +6,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/cluster/mesh.h"
+#include "engine/runtime/agree.h"
 #include "engine/runtime/evaluate.h"
 #include "engine/runtime/finite.h"
 #include "engine/runtime/training.h"
@@ -71,8 +72,7 @@ Status Training::startOrResume() {
   }
   LOCKSTEP_ASSIGN(progress_, readCheckpoint(options_.resumeFrom, reading, rankState()));
   LOCKSTEP_TRY(state_->put());
-  // Sums are per worker: the first one keeps the initial value.
-  if (plan_.isAsynchronous() && rank_ > 0) progress_.lossSum = progress_.weightSum = 0;
+  keepSums();
   return {};
 }
 
@@ -169,10 +169,8 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
     progress_.lossSum += sums_.loss;
     progress_.weightSum += sums_.weight;
   }
-  if (plan_.isAsynchronous())
-    agreed_ = last.stopAfter() == 1 ? Request::kStop : Request::kNone;
-  else
-    agreed_ = requested(last.metrics());
+  endsEarly_ = plan_.isAsynchronous() && last.stopAfter() == 1;
+  agreed_ = plan_.isAsynchronous() ? Request::kNone : requested(last.metrics());
 
   record.step = number;
   record.epoch = position.epoch + 1;
@@ -267,7 +265,6 @@ Status Training::endIfDiverged() {
 }
 
 Status Training::load() {
-  const std::int64_t epoch = progress_.step / epochSteps();
   data::Loader::Options options;
   options.globalBatch = plan_.globalBatch;
   options.microBatches = plan_.microBatches;
@@ -280,7 +277,7 @@ Status Training::load() {
   options.shuffle = options_.shuffle;
   options.augment = options_.augment;
   options.firstStep = progress_.step;
-  options.lastStep = std::min(lastStep(), (epoch + 1) * epochSteps());
+  options.lastStep = epochEnd();
   LOCKSTEP_ASSIGN(loader_, data::Loader::make(trainData_, options));
   return {};
 }
@@ -289,6 +286,8 @@ Result<bool> Training::trainEpoch() {
   if (!loader_) LOCKSTEP_TRY(load());
   batchStep_ = 0;
   bool stopped = false;
+  const std::int64_t end = epochEnd();
+  std::int64_t meeting = plan_.isAsynchronous() ? nextMeeting() : 0;
   while (!stopped) {
     const Nanoseconds begin = monotonicNow();
     const data::Batch* const batch = batchOf(progress_.step + 1);
@@ -296,6 +295,10 @@ Result<bool> Training::trainEpoch() {
     if (batch == nullptr) break;
     const data::BatchPosition position = batch->position;
     LOCKSTEP_TRY(step(position, begin));
+    if (endsEarly_ || (progress_.step == meeting && meeting < end)) {
+      LOCKSTEP_TRY(meet());
+      meeting = nextMeeting();
+    }
     stopped = agreed_ == Request::kStop;
     if (!stopped) LOCKSTEP_TRY(checkpointIfDue());
   }
@@ -304,16 +307,26 @@ Result<bool> Training::trainEpoch() {
 }
 
 Result<bool> Training::serveEpoch() {
-  const std::int64_t epoch = progress_.step / epochSteps();
-  const std::int64_t last = std::min(lastStep(), (epoch + 1) * epochSteps());
+  const std::int64_t end = epochEnd();
+  while (progress_.step < end) {
+    LOCKSTEP_TRY(serveUntil(nextMeeting()));
+    if (!server_->endedEarly() && progress_.step == end) break;
+    LOCKSTEP_TRY(meet());
+    if (agreed_ == Request::kStop) return true;
+    LOCKSTEP_TRY(checkpointIfDue());
+  }
+  return false;
+}
+
+Status Training::serveUntil(std::int64_t last) {
   Nanoseconds begin = monotonicNow();
   LOCKSTEP_ASSIGN(
-      const std::int64_t reached,
+      progress_.step,
       server_->serve(progress_.step + 1, last, options_.schedule, stop_, endsWhereNotFinite(),
                      [&](const Server::Done& done) {
                        StepRecord record;
                        record.step = done.step;
-                       record.epoch = epoch + 1;
+                       record.epoch = (done.step - 1) / epochSteps() + 1;
                        record.begin = begin;
                        record.end = begin = monotonicNow();
                        record.loss = done.sums.loss / done.sums.weight;
@@ -327,8 +340,23 @@ Result<bool> Training::serveEpoch() {
                        record.staleness = static_cast<float>(done.staleness);
                        observer_.onStep(record);
                      }));
-  progress_.step = reached;
-  return server_->stopped();
+  return {};
+}
+
+std::int64_t Training::nextMeeting() const {
+  if (!checkpoints_ || options_.checkpointSteps == 0) return epochEnd();
+  const std::int64_t every = options_.checkpointSteps;
+  return std::min(epochEnd(), (progress_.step / every + 1) * every);
+}
+
+// Collective, after the same step on all ranks.
+Status Training::meet() {
+  LOCKSTEP_TRY(endIfDiverged());
+  Standing mine;
+  mine.asks = stop_.load(std::memory_order_relaxed) ? 1 : 0;
+  LOCKSTEP_ASSIGN(const Standing all, standingOf(mine, groups_));
+  agreed_ = all.asks != 0 ? Request::kStop : Request::kCheckpoint;
+  return {};
 }
 
 // Adds up the sums of asynchronous workers.
@@ -340,6 +368,11 @@ Status Training::addSums() {
   progress_.lossSum = sums[0];
   progress_.weightSum = sums[1];
   return {};
+}
+
+// So that they can be added up again, the first worker alone keeps them.
+void Training::keepSums() {
+  if (plan_.isAsynchronous() && rank_ > 0) progress_.lossSum = progress_.weightSum = 0;
 }
 
 Status Training::evaluate() {

@@ -11,8 +11,8 @@
 //
 // A non-finite loss, of a step that updates or of an evaluation, ends the run on all ranks with the
 // same error: the step, and the first non-finite tensor in plan order (see
-// TrainerOptions::nonFinite). Ranks search for that tensor only then. Asynchronous workers end as
-// after a stop.
+// TrainerOptions::nonFinite). Ranks search for that tensor only then. Asynchronous workers meet
+// as for a stop.
 #pragma once
 
 #include <atomic>
@@ -54,8 +54,8 @@ struct TrainerOptions {
   bool shuffle = true;
   data::Augment augment;  // of the training images
   Schedule schedule;
-  // "": no checkpoints. Rank 0 writes one after each epoch, at the end, and as often as these say
-  // (0: no more). Synchronous training alone has those within epochs.
+  // "": no checkpoints. There is one after each epoch, at the end, and as often as these say (0: no
+  // more). Asynchronous ranks meet for each.
   std::string checkpointFolder;
   std::int64_t checkpointSteps = 0;
   double checkpointSeconds = 0;

@@ -28,10 +28,11 @@ bool Training::isCheckpointDue() const {
          static_cast<double>(monotonicNow() - lastCheckpoint_) * 1e-9 >= options_.checkpointSeconds;
 }
 
+// Asynchronous ranks meet for a request: of one that is being written, rank 0 has all the news.
 Request Training::requestNow() const {
   if (stop_.load(std::memory_order_relaxed)) return Request::kStop;
-  return checkpoints_ && (checkpointHasNews_ || isCheckpointDue()) ? Request::kCheckpoint
-                                                                   : Request::kNone;
+  const bool hasNews = checkpointHasNews_ && (!plan_.isAsynchronous() || rank_ == 0);
+  return checkpoints_ && (hasNews || isCheckpointDue()) ? Request::kCheckpoint : Request::kNone;
 }
 
 Status Training::checkpoint() {
@@ -66,9 +67,9 @@ void Training::tellLeftOut() {
   options_.warn(warning);
 }
 
-// Within an epoch. Asynchronous workers synchronize only between epochs.
+// Within an epoch.
 Status Training::checkpointIfDue() {
-  if (!checkpoints_ || plan_.isAsynchronous()) return {};
+  if (!checkpoints_) return {};
   bool asked = false;
   if (agreed_ == Request::kCheckpoint) {
     const auto attended = checkpoints_->attend(isCheckpointDue());
@@ -84,6 +85,8 @@ Status Training::checkpointIfDue() {
       options_.checkpointSteps > 0 && progress_.step % options_.checkpointSteps == 0;
   const bool endsEpoch = progress_.step % epochSteps() == 0 || progress_.step == lastStep();
   if ((!isTurn && !asked) || endsEpoch) return {};
+  LOCKSTEP_TRY(addSums());
+  keepSums();
   return checkpoint();
 }
 

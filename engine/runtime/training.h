@@ -52,7 +52,13 @@ class Training {
   Status ofThisRank(Status status) const;  // adds this rank to an error
   Status finishEpoch();
   Result<bool> serveEpoch();  // as trainEpoch()
+  // Asynchronous ranks: the step after which they meet next, for a checkpoint or at the end of the
+  // epoch; and what they do then.
+  std::int64_t nextMeeting() const;
+  Status meet();
+  Status serveUntil(std::int64_t last);
   Status addSums();
+  void keepSums();
   Status checkScale(std::int64_t step, double scale) const;
   void noteNonFinite(std::int64_t step);
   Status endIfDiverged();
@@ -78,6 +84,9 @@ class Training {
   }
   std::int64_t samplesUntil(std::int64_t step) const {  // of all epochs
     return step / epochSteps() * trainData_.size() + step % epochSteps() * plan_.globalBatch;
+  }
+  std::int64_t epochEnd() const {  // of the epoch in which the next step is
+    return std::min(lastStep(), (progress_.step / epochSteps() + 1) * epochSteps());
   }
   std::int64_t lastStep() const {
     if (options_.epochs == 0) return options_.maxSteps;
@@ -128,7 +137,8 @@ class Training {
   Nanoseconds lastCheckpoint_ = 0;                 // when the last one was begun
   bool checkpointHasNews_ = false;                 // see CheckpointWriter::hasNews()
   bool toldSlowDisk_ = false, toldGivenUp_ = false;
-  Request agreed_ = Request::kNone;             // by all ranks, in the last step
+  Request agreed_ = Request::kNone;  // by all ranks, in the last step
+  bool endsEarly_ = false;  // asynchronous workers meet after this step, before nextMeeting()
   std::int64_t skippedInARow_ = 0, tried_ = 0;  // numbers of updates
   // This rank's finding if its loss was not finite: the step, and the first non-finite tensor.
   std::optional<Found> nonFinite_;

@@ -436,7 +436,6 @@ Status checkStrategy(const StrategySpec& strategy) {
 }
 
 Status checkCheckpoints(const RunSpec& spec) {
-  const StrategySpec& strategy = spec.strategy();
   const std::string& path = spec.training().checkpoint().path();
   if (!path.empty() && !path.starts_with('/'))
     return wrongField("training.checkpoint.path",
@@ -444,15 +443,7 @@ Status checkCheckpoints(const RunSpec& spec) {
                               "the same on all nodes",
                               path),
                       {{{"training.checkpoint.path", ""}}});
-  const std::int64_t steps = spec.training().checkpoint().every_steps();
-  const bool asynchronous =
-      cluster::findStrategy(strategy.kind())->staleness && strategy.staleness() != 0;
-  if (steps == 0 || !asynchronous) return {};
-  return wrongField("training.checkpoint.every_steps",
-                    message("training.checkpoint.every_steps is {}, but asynchronous workers meet "
-                            "at the ends of epochs alone; expected it left out",
-                            steps),
-                    {{{"training.checkpoint.every_steps", ""}}, {{"strategy.staleness", "0"}}});
+  return {};
 }
 
 }  // namespace

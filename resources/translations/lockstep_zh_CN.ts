@@ -6799,10 +6799,6 @@ its last lines:
             <translation>请增大 training.checkpoint.every_steps</translation>
         </message>
         <message>
-            <source>training.checkpoint.every_steps is %1, but asynchronous workers meet at the ends of epochs alone; expected it left out</source>
-            <translation>training.checkpoint.every_steps 为 %1，但异步的 worker 只在每轮结束时会合；应当省略该项</translation>
-        </message>
-        <message>
             <source>the training ended while it was written</source>
             <translation>写入期间训练已结束</translation>
         </message>
@@ -9279,6 +9275,10 @@ its last lines:
         <message>
             <source>%1 stands for one name</source>
             <translation>%1 只代表一个名称</translation>
+        </message>
+        <message>
+            <source>%1 nodes are to wait as spares, and the cluster has %2 that train; expected at most %3</source>
+            <translation>要有 %1 个备用节点，而集群有 %2 个参与训练的节点；最多 %3 个</translation>
         </message>
     </context>
     <context>

@@ -342,8 +342,11 @@ class NcclGroup final : public Group {
       if (result == ncclInProgress) rest(begin);
     }
     if (result == ncclSuccess) return {};
-    const bool ofPeer = result == ncclRemoteError;
-    Error error = makeError(ofPeer ? Code::kAborted : Code::kInternal, "{}", what);
+    // A system error may be a connection's: it does not tell on which side the fault is.
+    const Code code = result == ncclRemoteError   ? Code::kAborted
+                      : result == ncclSystemError ? Code::kUnavailable
+                                                  : Code::kInternal;
+    Error error = makeError(code, "{}", what);
     error.why = message("NCCL says: {}", calls().ncclGetErrorString(result));
     return error;
   }
