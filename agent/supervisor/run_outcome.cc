@@ -18,6 +18,12 @@ using node::v1::ToWorker;
 bool isCancelled(const Error& error) { return error.code == Code::kCancelled; }
 bool isTimeout(const Error& error) { return error.code == Code::kDeadlineExceeded; }
 
+// How near a cascading failure is to the cause: a rank that timed out is nearer than one that lost
+// a connection, and that one nearer than one that heard of another's failure.
+int nearness(const Error& error) {
+  return isTimeout(error) ? 2 : error.code == Code::kUnavailable ? 1 : 0;
+}
+
 }  // namespace
 
 // ---- at the coordinator
@@ -54,8 +60,7 @@ void RunControl::noteFailure(Error error, bool cascading) {
     failed(error, !isTimeout(error) && !error.node.empty());
     return;
   }
-  // A rank that timed out is nearer to the cause than one that heard of another's failure.
-  if (!pendingCause_ || (isTimeout(error) && !isTimeout(*pendingCause_)))
+  if (!pendingCause_ || nearness(error) > nearness(*pendingCause_))
     pendingCause_ = std::move(error);
   if (graceTimer_ != 0) return;
   graceTimer_ = loop_.after(limits_.grace, [this] {

@@ -36,7 +36,8 @@ std::optional<planner::CostModel> read(const std::string& path) {
     cost.stepOverheadSeconds = in.at("step_overhead").get<double>();
     cost.stepSeconds = in.at("steps").get<std::map<std::string, double>>();
     for (const json& one : in.at("collectives")) {
-      if (!one.at(1).is_number_integer() || !one.at(2).is_number_integer()) return std::nullopt;
+      const bool areCounts = one.at(1).is_number_integer() && one.at(2).is_number_integer();
+      if (!areCounts || one.at(1) < 1 || one.at(1) > specs::kMaxRanks) return std::nullopt;
       cost.collectives.push_back({one.at(0).get<std::string>(), one.at(1).get<int>(),
                                   one.at(2).get<std::int64_t>(), one.at(3).get<double>()});
     }

@@ -70,7 +70,8 @@ Result<std::int64_t> Server::serve(std::int64_t first, std::int64_t last, const 
   updates_ = std::max(updates_, (first - 1) * plan_.mesh.workers());
   ended_ = 0;
   endedEarly_ = false;
-  if (stopAfter_ < first) stopAfter_ = 0;
+  stopAfter_ = 0;  // who asked for it has been heard, or asks again
+  begun_ = std::max(begun_, first - 1);
   for (auto& with : sessions_) with->done = first - 1;
   // The first failure ends the other sessions.
   const auto end = [&](Status status, bool inSession) {

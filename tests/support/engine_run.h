@@ -336,8 +336,9 @@ struct RunSettings {
   int failingRank = -1, failingCall = 0;
   Nanoseconds linkRest = 0;  // before each collective
   Nanoseconds collectiveLimit = 30'000'000'000;
-  int slowRank = -1;        // sleeps for some milliseconds after each step
-  std::int64_t stopAt = 0;  // rank 0 asks for a stop after this step; 0: never
+  int slowRank = -1;  // sleeps for some milliseconds after each step
+  // Rank 0 asks for a stop after this step; 0: never; -1: before the first step.
+  std::int64_t stopAt = 0;
   std::function<void(std::int64_t step)> onCheckpoint;  // rank 0 published one; may be null
 };
 
@@ -429,7 +430,9 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
     const RunSettings* settings = nullptr;
     std::atomic<bool>* stop = nullptr;
     std::vector<std::atomic<std::int64_t>>* done = nullptr;  // steps completed by the workers
-    void onReady(std::int64_t) override {}
+    void onReady(std::int64_t) override {
+      if (rank == 0 && settings->stopAt < 0) stop->store(true);
+    }
     void onStep(const runtime::StepRecord& record) override {
       if (rank == 0) out->steps.push_back(record);
       if (rank == 0 && record.step == settings->stopAt) stop->store(true);
