@@ -128,20 +128,14 @@ Status writeTensors(const std::string& path, const std::vector<TensorInfo>& tens
   head += text;
   // Small ones are often read again soon: by another host for its copy, or after a failure.
   constexpr std::int64_t kLarge = 256 << 20;
-  constexpr std::size_t kChunk = 256 << 10;  // is in the cache when it is written
   const auto fill = [&](const Append& append) -> Status {
     std::vector<Crc> crcs{hasChecksums ? crc32c(bytesOf(head)) : 0};
     LOCKSTEP_TRY(append(head));
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       LOCKSTEP_ASSIGN(const std::span<const std::byte> data, bytes(i));
       LOCKSTEP_CHECK(static_cast<std::int64_t>(data.size()) == tensors[i].bytes());
-      Crc crc = 0;
-      for (std::size_t at = 0; at < data.size(); at += kChunk) {
-        const auto chunk = data.subspan(at, std::min(kChunk, data.size() - at));
-        if (hasChecksums) crc = crc32c(chunk, crc);
-        LOCKSTEP_TRY(append({reinterpret_cast<const char*>(chunk.data()), chunk.size()}));
-      }
-      if (hasChecksums) crcs.push_back(crc);
+      if (hasChecksums) crcs.push_back(crc32c(data));
+      LOCKSTEP_TRY(append({reinterpret_cast<const char*>(data.data()), data.size()}));
     }
     if (hasChecksums) LOCKSTEP_TRY(append(checksumText(std::move(crcs))));
     return {};
