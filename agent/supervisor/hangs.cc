@@ -60,7 +60,7 @@ void Hangs::askStacks(HangWatch::Verdict verdict) {
   asked.resize(std::min(asked.size(), kMostStacks));
   const int id = pending_.emplace(Pending{std::move(verdict), {}, ++count_}).id;
   loop_.after(kStacksLimit, [this, id] {
-    if (pending_ && pending_->id == id) tell();  // of the stacks that have come
+    if (pending_ && pending_->id == id) tell();  // without the stacks that are missing
   });
   for (const int rank : asked) handlers_.readStacks(rank);
 }

@@ -18,8 +18,8 @@ using node::v1::ToWorker;
 bool isCancelled(const Error& error) { return error.code == Code::kCancelled; }
 bool isTimeout(const Error& error) { return error.code == Code::kDeadlineExceeded; }
 
-// How near a cascading failure is to the cause: a rank that timed out is nearer than one that lost
-// a connection, and that one nearer than one that heard of another's failure.
+// Orders cascading failures by how much they tell about the cause: most a timeout, then a lost
+// connection, least that another rank has failed.
 int nearness(const Error& error) {
   return isTimeout(error) ? 2 : error.code == Code::kUnavailable ? 1 : 0;
 }
@@ -73,7 +73,7 @@ void RunControl::noteFailure(Error error, bool cascading) {
       first.rank = -1;
       break;
     }
-    if (hangs_.found() && isTimeout(first)) {  // its cause
+    if (hangs_.found() && isTimeout(first)) {  // the ranks timed out because one hangs
       Error hang = *hangs_.found();
       hang.why = message("{}\n{}", hang.why, first.what);
       first = std::move(hang);

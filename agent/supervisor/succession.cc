@@ -34,7 +34,7 @@ void Succession::setListeners(std::vector<node::v1::Listener> listeners) {
 void Succession::beat(Nanoseconds now) {
   if (!stands_) answerVotes(now);
   const Situation run = handlers_.situation();
-  if (!run.follows) return;  // these votes were enough
+  if (!run.follows) return;  // it has just taken over
   if (listeners_.empty()) return;
   if (run.absent) return seekCoordinator(now);
   if (!run.continues) return;

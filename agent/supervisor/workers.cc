@@ -71,8 +71,8 @@ void Workers::claimCores(const node::v1::PrepareRequest& request,
                                                 : CoreClaims::claim(each);
 }
 
-// For the ranks of one node. What GPUs do not exchange goes through memory here, by Gloo where
-// there are other nodes.
+// Through which the ranks of a run on one node communicate. With NCCL it carries the collectives
+// that the GPUs do not run.
 Status Workers::makeSharedMemory(const node::v1::PrepareRequest& request) {
   const std::string& kind = request.comm();
   if ((kind != "shm" && kind != "nccl") || request.ranks_size() <= 1) return {};

@@ -70,7 +70,7 @@ Result<std::int64_t> Server::serve(std::int64_t first, std::int64_t last, const 
   updates_ = std::max(updates_, (first - 1) * plan_.mesh.workers());
   ended_ = 0;
   endedEarly_ = false;
-  stopAfter_ = 0;  // who asked for it has been heard, or asks again
+  stopAfter_ = 0;  // requests that were not yet answered are made again
   begun_ = std::max(begun_, first - 1);
   for (auto& with : sessions_) with->done = first - 1;
   // The first failure ends the other sessions.

@@ -46,8 +46,8 @@ Status checkDevices(const spec::v1::ClusterSpec& cluster, const spec::v1::Traini
 // Returns the nodes of role spare, which have no ranks until they replace a lost node.
 std::vector<const spec::v1::NodeSpec*> spareNodes(const spec::v1::ClusterSpec& spec);
 // Returns the cluster with as many spares as recovery.spares asks for: the nodes of role spare,
-// then the last of those with role worker or chief. Errors: kInvalidArgument if no other of these
-// is left.
+// then the last of those with role worker or chief. Errors: kInvalidArgument if no node would be
+// left to train.
 Result<spec::v1::ClusterSpec> withSpares(const spec::v1::RecoverySpec& recovery,
                                          const spec::v1::ClusterSpec& cluster);
 // Returns the node of role evaluator, which evaluates after each epoch instead of the ranks; null

@@ -1,6 +1,6 @@
-// What the supervisors of a run tell each other: votes, copies, keys and ranks that stand still. A
-// frame of an even number is a message of the coordinator, the next one of n3 or n4 in turn; half a
-// heartbeat passes before each.
+// Messages between the supervisors of a run: votes, copies of checkpoints, keys of the rendezvous,
+// and reports of ranks that make no progress. Frames with even numbers are messages of the
+// coordinator; the others come from n3 and n4 in turn. Half a heartbeat passes before each.
 #include <memory>
 
 #include "agent/supervisor/copy_rounds.h"
