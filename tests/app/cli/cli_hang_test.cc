@@ -76,7 +76,7 @@ class CliHangTest : public QObject {
     QCOMPARE(warning["rank"].toInt(-1), rank);
     QVERIFY2(warning["why"].toString().contains("hangHere"), all.constData());
     // The collective that the others wait in.
-    QVERIFY2(QRegularExpression("(all-reduce|reduce-scatter|all-gather|receive) ")
+    QVERIFY2(QRegularExpression("(all-reduce|reduce-scatter|all-gather|recv|send) ")
                  .match(warning["why"].toString())
                  .hasMatch(),
              all.constData());
