@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -46,20 +47,37 @@ std::string peerText(const sockaddr_storage& address) {
   return fmt::format("%5B{}{}%5D:{}", host.data(), scope, ntohs(in.sin6_port));
 }
 
-// Whether the first bytes of the connection are those of a TLS handshake.
-bool beginsTls(int fd) {
-  std::array<unsigned char, 3> first{};
-  const ssize_t count = recv(fd, first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
+constexpr int kRecordHeader = 5;  // of a TLS record: type, version, length
+
+// The bytes of the connection's first TLS record, with its header; 0 if it is not that of a
+// handshake (RFC 8446, 5.1), or if the peer has left. Precondition: `expected` bytes have come,
+// of which the first are the header.
+int firstRecord(int fd, int expected) {
   constexpr unsigned char kHandshake = 0x16, kVersion = 0x03;
-  return count == static_cast<ssize_t>(first.size()) && first[0] == kHandshake &&
-         first[1] == kVersion;
+  constexpr int kMost = 1 << 14;
+  std::array<unsigned char, kRecordHeader> header{};
+  int waiting = 0;
+  if (ioctl(fd, FIONREAD, &waiting) != 0 || waiting < expected ||
+      recv(fd, header.data(), header.size(), MSG_PEEK | MSG_DONTWAIT) != kRecordHeader)
+    return 0;
+  const int length = header[3] << 8 | header[4];
+  const bool isHandshake =
+      header[0] == kHandshake && header[1] == kVersion && length > 0 && length <= kMost;
+  return isHandshake ? kRecordHeader + length : 0;
+}
+
+// From now on, poll() reports the connection when this many bytes have come, or the peer has left.
+bool awaitBytes(int fd, int count) {
+  return setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &count, sizeof count) == 0;
 }
 
 struct Guest {
-  // The connection until it begins a handshake; then a duplicate, by which it can be shut down.
+  // The connection until it has sent the first record of a handshake; then a duplicate, by which it
+  // can be shut down.
   UniqueFd connection;
   std::string peer;
   Nanoseconds since = 0;
+  int expected = kRecordHeader;  // bytes
   bool handedOver = false, authenticated = false;
 };
 
@@ -117,15 +135,24 @@ struct PeerListener::State {
       const bool ready = events[slot].revents != 0;
       if (at->authenticated)
         at = guests.erase(at);
-      else if (late || (ready && (at->handedOver || !handOver(*at))))
+      else if (late || (ready && (at->handedOver || !advance(*at))))
         at = refuse(at);
       else
         ++at;
     }
   }
 
+  // Called when the expected bytes have come. Returns whether the connection may go on.
+  bool advance(Guest& guest) {
+    const int fd = guest.connection.get();
+    const int record = firstRecord(fd, guest.expected);
+    if (record == 0) return false;
+    if (record == guest.expected) return awaitBytes(fd, 1) && handOver(guest);
+    guest.expected = record;
+    return awaitBytes(fd, record);
+  }
+
   bool handOver(Guest& guest) {
-    if (!beginsTls(guest.connection.get())) return false;
     UniqueFd watched(fcntl(guest.connection.get(), F_DUPFD_CLOEXEC, 0));
     if (!watched) return false;
     guest.handedOver = true;
@@ -150,7 +177,8 @@ struct PeerListener::State {
         if (errno != EAGAIN && errno != EINTR) acceptAfter = monotonicNow() + kPause;
         break;
       }
-      guests.push_back({std::move(connection), peerText(from), monotonicNow()});
+      if (awaitBytes(connection.get(), kRecordHeader))
+        guests.push_back({std::move(connection), peerText(from), monotonicNow()});
     }
     while (guests.size() > limits.unauthenticated) {
       // Idle connections are closed before those in a handshake.

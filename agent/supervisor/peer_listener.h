@@ -1,6 +1,7 @@
 // PeerListener: the port at which a run's other nodes reach the coordinator. A new connection has
 // limited time to begin a TLS handshake and to authenticate, and the number of unauthenticated
-// connections is limited. Connections without a TLS handshake never reach gRPC.
+// connections is limited. Connections that do not send the whole first record of a TLS handshake
+// never reach gRPC.
 #pragma once
 
 #include <functional>
@@ -21,8 +22,8 @@ struct PeerListenerLimits {
 
 class PeerListener {
  public:
-  // Receives a connection that has begun a TLS handshake: a non-blocking socket, from which nothing
-  // has been read. Called on the listener's thread.
+  // Receives a connection that has sent the first record of a TLS handshake: a non-blocking socket,
+  // from which nothing has been read. Called on the listener's thread.
   using Accepted = std::function<void(UniqueFd connection)>;
 
   // Listens on a free port of a numeric address. Connections wait until begin(). Errors: system

@@ -266,14 +266,26 @@ void CheckpointWriter::begin() {
   start(Phase::kWriting);
 }
 
+Result<bool> CheckpointWriter::awaitPhase() {
+  const Phase before = phase_;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(1), [this] { return isDone_; });
+  }
+  LOCKSTEP_TRY(hasNews().status());
+  LOCKSTEP_TRY(attend(false).status());
+  return phase_ != before;
+}
+
 Status CheckpointWriter::finish() {
-  while (isBusy()) {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, std::chrono::seconds(1), [this] { return isDone_; });
-    }
-    LOCKSTEP_TRY(hasNews().status());
-    LOCKSTEP_TRY(attend(false).status());
+  while (isBusy()) LOCKSTEP_TRY(awaitPhase().status());
+  return {};
+}
+
+Status CheckpointWriter::finishSoon() {
+  bool moves = true;
+  while (isBusy() && moves) {
+    LOCKSTEP_ASSIGN(moves, awaitPhase());
   }
   return {};
 }

@@ -59,6 +59,8 @@ class CheckpointWriter {
   void begin();
   // Collective. Waits until everything is written and published, or given up.
   Status finish();
+  // Likewise, but leaves a disk to its work for which a second is too short: see isBusy().
+  Status finishSoon();
 
   struct Written {
     std::int64_t step = 0;
@@ -83,6 +85,8 @@ class CheckpointWriter {
   bool isMirror() const { return !to_.gathered && state_.arena.isMirrored(); }
   std::span<std::byte> snapshotOf(const Part& part) const;
   void start(Phase phase);
+  // Collective. Waits for the current phase, for a second at most. Returns whether it has ended.
+  Result<bool> awaitPhase();
   void startJob(Phase job);
   void work();
   Status run(Phase job);

@@ -397,7 +397,7 @@ Status Training::evaluate() {
 Status Training::finishEpoch() {
   LOCKSTEP_TRY(addSums());
   LOCKSTEP_TRY(evaluate());
-  LOCKSTEP_TRY(finishCheckpoint());  // told before the next epoch's end
+  LOCKSTEP_TRY(finishEarlierCheckpoint());  // told before this epoch's end
   if (checkpoints_) tellGivenUp();
   EpochRecord record;
   record.epoch = (progress_.step + epochSteps() - 1) / epochSteps();

@@ -23,7 +23,7 @@ bool Training::isCheckpointAsked() const {
 }
 
 bool Training::isCheckpointDue() const {
-  if (isCheckpointAsked()) return true;
+  if (isCheckpointAsked() || (checkpointIsLate_ && !checkpoints_->isBusy())) return true;
   return options_.checkpointSeconds > 0 &&
          static_cast<double>(monotonicNow() - lastCheckpoint_) * 1e-9 >= options_.checkpointSeconds;
 }
@@ -42,6 +42,7 @@ Status Training::checkpoint() {
     tellLeftOut();
     return {};
   }
+  checkpointIsLate_ = false;
   if (options_.checkpointAsked != nullptr) *options_.checkpointAsked = false;
   LOCKSTEP_TRY(state_->fetch());
   const auto notFinite = checkpoints_->takeSnapshot(progress_);
@@ -62,8 +63,9 @@ void Training::tellLeftOut() {
   Error warning =
       makeError(Code::kDeadlineExceeded, "the checkpoint at step {} was skipped", progress_.step);
   warning.why = "the previous checkpoint is still being written";
-  warning.next = options_.checkpointSteps > 0 ? "increase training.checkpoint.every_steps"
-                                              : "increase training.checkpoint.every_minutes";
+  warning.next = options_.checkpointSteps > 0     ? "increase training.checkpoint.every_steps"
+                 : options_.checkpointSeconds > 0 ? "increase training.checkpoint.every_minutes"
+                                                  : "use a faster disk";
   options_.warn(warning);
 }
 
@@ -94,6 +96,17 @@ Status Training::finishCheckpoint() {
   if (!checkpoints_) return {};
   LOCKSTEP_TRY(ofThisRank(checkpoints_->finish()));
   checkpointHasNews_ = false;
+  tellWritten();
+  return {};
+}
+
+// At the end of an epoch. A slow disk does not hold up the next one: this epoch's checkpoint is
+// then taken as soon as the earlier one is written. An evaluator needs one of every epoch.
+Status Training::finishEarlierCheckpoint() {
+  if (!options_.evaluate || progress_.step >= lastStep()) return finishCheckpoint();
+  if (!checkpoints_) return {};
+  LOCKSTEP_TRY(ofThisRank(checkpoints_->finishSoon()));
+  checkpointIsLate_ = checkpoints_->isBusy();
   tellWritten();
   return {};
 }

@@ -47,6 +47,7 @@ class Training {
   bool isCheckpointDue() const;  // by elapsed time
   Status checkpointIfDue();
   Status finishCheckpoint();  // waits until it is written
+  Status finishEarlierCheckpoint();
   void tellWritten();
   void tellGivenUp();
   Status ofThisRank(Status status) const;  // adds this rank to an error
@@ -136,6 +137,7 @@ class Training {
   std::unique_ptr<CheckpointWriter> checkpoints_;  // null: none are written
   Nanoseconds lastCheckpoint_ = 0;                 // when the last one was begun
   bool checkpointHasNews_ = false;                 // see CheckpointWriter::hasNews()
+  bool checkpointIsLate_ = false;                  // that of the last epoch's end
   bool toldSlowDisk_ = false, toldGivenUp_ = false;
   Request agreed_ = Request::kNone;  // by all ranks, in the last step
   bool endsEarly_ = false;  // asynchronous workers meet after this step, before nextMeeting()

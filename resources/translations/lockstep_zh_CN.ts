@@ -9280,6 +9280,10 @@ its last lines:
             <source>%1 nodes are to wait as spares, and the cluster has %2 that train; expected at most %3</source>
             <translation>要有 %1 个备用节点，而集群有 %2 个参与训练的节点；最多 %3 个</translation>
         </message>
+        <message>
+            <source>use a faster disk</source>
+            <translation>使用更快的磁盘</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>

@@ -336,7 +336,8 @@ struct RunSettings {
   int failingRank = -1, failingCall = 0;
   Nanoseconds linkRest = 0;  // before each collective
   Nanoseconds collectiveLimit = 30'000'000'000;
-  int slowRank = -1;  // sleeps for some milliseconds after each step
+  int slowRank = -1;  // sleeps after each step
+  std::chrono::milliseconds slowness{20};
   // Rank 0 asks for a stop after this step; 0: never; -1: before the first step.
   std::int64_t stopAt = 0;
   std::function<void(std::int64_t step)> onCheckpoint;  // rank 0 published one; may be null
@@ -440,7 +441,7 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
       (*done)[static_cast<std::size_t>(rank)] = record.step;
       for (const auto& other : *done)
         if (rank == 0) out->spread = std::max(out->spread, record.step - other);
-      if (rank == settings->slowRank) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      if (rank == settings->slowRank) std::this_thread::sleep_for(settings->slowness);
     }
     void onEvents(const std::vector<plan::Event>& events) override {
       auto& mine = out->events[static_cast<std::size_t>(rank)];

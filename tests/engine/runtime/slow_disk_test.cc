@@ -207,6 +207,51 @@ class SlowDiskTest : public QObject {
              warnings.front().c_str());
   }
 
+  // Nor does it at the end of an epoch: the checkpoint of that epoch is taken when the disk is
+  // done.
+  void aSlowDiskHoldsUpNoEpoch_data() {
+    QTest::addColumn<QString>("strategy");
+    QTest::addColumn<int>("ranks");
+    QTest::newRow("one rank") << "mirrored" << 1;
+    QTest::newRow("zero-3") << "zero-3" << 2;
+  }
+  void aSlowDiskHoldsUpNoEpoch() {
+    QFETCH(QString, strategy);
+    QFETCH(int, ranks);
+    QTemporaryDir dir;
+    RunSettings settings;
+    settings.backend = "onednn";
+    settings.compute = DType::kF32;
+    settings.strategy = strategy.toStdString();
+    settings.ranks = ranks;
+    settings.batch = 64;
+    settings.samples = 640;
+    settings.trainer.epochs = 4;
+    settings.trainer.checkpointFolder = dir.path().toStdString();
+    settings.slowRank = ranks - 1;
+    settings.slowness = 250ms;
+    std::vector<std::string> warnings;
+    settings.trainer.warn = [&](const Error& error) { warnings.push_back(error.text()); };
+    syncMs = 5000;
+    const RunOutcome out = trained(settings);
+    syncMs = 0;
+    QVERIFY2(out.ok(), out.error().c_str());
+    QCOMPARE(out.steps.size(), std::size_t{40});
+    for (std::size_t i = 1; i < out.steps.size(); ++i) {
+      const Nanoseconds gap = out.steps[i].end - out.steps[i - 1].end;
+      QVERIFY2(gap < 3'000'000'000, std::to_string(gap).c_str());
+    }
+    // That of the second epoch is late, and the last is waited for.
+    QVERIFY(out.checkpoints.size() >= 3);
+    QVERIFY(out.checkpoints.front().ends_with("step-000000010"));
+    const std::string late = out.checkpoints[1].substr(out.checkpoints[1].rfind('-') + 1);
+    QVERIFY2(std::stoi(late) > 20 && std::stoi(late) < 40, late.c_str());
+    QVERIFY(out.checkpoints.back().ends_with("step-000000040"));
+    QCOMPARE(warnings.size(), std::size_t{1});
+    QVERIFY2(warnings.front().starts_with("the checkpoint at step 20 was skipped"),
+             warnings.front().c_str());
+  }
+
   // Heartbeats keep the others waiting for longer than a silent rank is waited for; its error is
   // its own, and the others learn of it. A rank that is silent is noticed by the limit of
   // collectives.
