@@ -184,15 +184,15 @@ class RawMember {
   std::unique_ptr<grpc::ClientReaderWriter<node::v1::FromPeer, node::v1::ToPeer>> stream_;
 };
 
-// Returns the key of the group of ranks, in hexadecimal, as rank 0 has announced it: joins as n2,
-// which joins again soon after.
+// Returns the key by which rank 0 connects to rank 1, in hexadecimal, as rank 1 has announced it.
+// Joins as n2 for that, which joins again soon after.
 std::string groupKey(TwoNodes& nodes) {
   const auto identity = nodes.authority.identity(agent::peerIdentity(nodes.options.run, "n2", 1));
   const node::v1::FromPeer hello = nodes.hello("n2");
   std::string announced;
   eventually([&] {
     RawMember member(nodes.prepared[0].peer_address(), identity);
-    if (member.say(hello)) announced = member.valueOf(nodes.options.run + "/1/data/0/0", hello);
+    if (member.say(hello)) announced = member.valueOf(nodes.options.run + "/1/data/0/1", hello);
     return !announced.empty();
   });
   return announced.substr(announced.rfind(' ') + 1);
