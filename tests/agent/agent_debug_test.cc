@@ -2,14 +2,18 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <QElapsedTimer>
+#include <QScopeGuard>
 #include <QStandardPaths>
 #include <QTest>
 #include <algorithm>
@@ -500,6 +504,28 @@ class AgentDebugTest : public QObject {
     run.kill();
   }
 
+  // A thread cannot be stopped while it waits for its child as after vfork().
+  void whatCannotBeStoppedIsGivenUp() {
+    const pid_t waiting = fork();
+    if (waiting == 0) {
+      setpgid(0, 0);
+      agent::allowStacks();
+      if (syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0L, 0L, 0L, 0L) == 0)
+        for (;;) pause();
+      _exit(0);
+    }
+    const auto end = qScopeGuard([waiting] {
+      ::kill(-waiting, SIGKILL);
+      waitpid(waiting, nullptr, 0);
+    });
+    QVERIFY(eventually([&] { return stateOf(waiting) == 'D'; }));
+    QElapsedTimer clock;
+    clock.start();
+    QCOMPARE(runAgent({"stacks", std::to_string(waiting)}).code, -2);  // killed by its alarm
+    QVERIFY2(clock.elapsed() > 9000 && clock.elapsed() < 20000,
+             std::to_string(clock.elapsed()).c_str());
+  }
+
   void whatADebuggerHasChangedIsFollowed() {
     agent::DebuggerWatch watch;
     const auto asked = [&](const std::string& body, const std::string& answer) {
@@ -654,6 +680,11 @@ class AgentDebugTest : public QObject {
     Debugging debugging(run, 0);
     QVERIFY(debugging.says(node::v1::DebugRankReply::WAITING));
     const std::filesystem::path socket = debugging.replies().back().socket();
+    struct stat info {};
+    QCOMPARE(stat(socket.c_str(), &info), 0);
+    QCOMPARE(info.st_mode & 0777, mode_t{0600});
+    QCOMPARE(stat(socket.parent_path().c_str(), &info), 0);
+    QCOMPARE(info.st_mode & 0777, mode_t{0700});
     // Let in by folders and modes, the other account is still refused.
     for (auto folder = socket.parent_path(); folder.string().starts_with(node.workdir());
          folder = folder.parent_path())

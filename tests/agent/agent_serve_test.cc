@@ -49,6 +49,33 @@ bool nothingKept(const Node& node) {
   return !std::filesystem::exists(runs) || std::filesystem::is_empty(runs);
 }
 
+mode_t modeOf(const std::filesystem::path& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 ? info.st_mode & 0777 : 0;
+}
+
+// What a process of this user gets from a socket at which gRPC is served.
+enum Greeting { kUnreachable, kClosed, kAnswered };
+int greetAs(uid_t user, const std::string& path) {
+  const pid_t child = fork();
+  if (child == 0) {
+    sockaddr_un to{};
+    to.sun_family = AF_UNIX;
+    path.copy(to.sun_path, sizeof to.sun_path - 1);
+    const std::string preface("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", 33);
+    char byte = 0;
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    alarm(20);
+    if (setuid(user) != 0 || ::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0)
+      _exit(kUnreachable);
+    send(fd, preface.data(), preface.size(), MSG_NOSIGNAL);
+    _exit(recv(fd, &byte, 1, 0) == 1 ? kAnswered : kClosed);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 }  // namespace
 
 class AgentServeTest : public QObject {
@@ -262,41 +289,29 @@ class AgentServeTest : public QObject {
     QVERIFY(!UniqueFd(test::connectAndSay(port, "")));
   }
 
-  // The folder is closed to them; where it is not, the agent hangs up.
+  // The folder is closed to them; where it is not, the agent hangs up, and so does a supervisor.
   void processesOfOtherUsersAreRefused() {
     if (geteuid() != 0) QSKIP("needs root");
     Node node("n1");
     node.start();
-    enum { kUnreachable, kClosed, kAnswered };
-    const auto greetAs = [&](uid_t user) {
-      const pid_t child = fork();
-      if (child == 0) {
-        sockaddr_un to{};
-        to.sun_family = AF_UNIX;
-        node.socket().copy(to.sun_path, sizeof to.sun_path - 1);
-        const std::string preface("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", 33);
-        char byte = 0;
-        const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-        alarm(20);
-        if (setuid(user) != 0 || ::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0)
-          _exit(kUnreachable);
-        send(fd, preface.data(), preface.size(), MSG_NOSIGNAL);
-        _exit(recv(fd, &byte, 1, 0) == 1 ? kAnswered : kClosed);
-      }
-      int status = 0;
-      waitpid(child, &status, 0);
-      return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    };
+    node::v1::PrepareReply prepared;
+    QVERIFY(prepare(node.agent(), prepareRequest({.run = newRunId()}), &prepared).ok());
     constexpr uid_t kNobody = 65534;
-    QCOMPARE(greetAs(geteuid()), int{kAnswered});
-    QCOMPARE(greetAs(kNobody), int{kUnreachable});
-    const std::filesystem::path socket = node.socket();
-    for (auto folder = socket.parent_path(); folder.string().starts_with(node.workdir());
-         folder = folder.parent_path())
-      QCOMPARE(chmod(folder.c_str(), 0755), 0);
-    QCOMPARE(chmod(socket.c_str(), 0666), 0);
-    QCOMPARE(greetAs(kNobody), int{kClosed});
-    QCOMPARE(greetAs(geteuid()), int{kAnswered});
+    const std::vector<std::filesystem::path> sockets = {node.socket(), prepared.socket()};
+    for (const auto& socket : sockets) {
+      QCOMPARE(modeOf(socket), mode_t{0600});
+      QCOMPARE(modeOf(socket.parent_path()), mode_t{0700});
+      QCOMPARE(greetAs(geteuid(), socket), int{kAnswered});
+      QCOMPARE(greetAs(kNobody, socket), int{kUnreachable});
+    }
+    for (const auto& socket : sockets) {
+      for (auto folder = socket.parent_path(); folder.string().starts_with(node.workdir());
+           folder = folder.parent_path())
+        QCOMPARE(chmod(folder.c_str(), 0755), 0);
+      QCOMPARE(chmod(socket.c_str(), 0666), 0);
+      QCOMPARE(greetAs(kNobody, socket), int{kClosed});
+      QCOMPARE(greetAs(geteuid(), socket), int{kAnswered});
+    }
   }
 
   void rootIsRefusedUnlessAllowed() {
@@ -420,6 +435,8 @@ class AgentServeTest : public QObject {
                                   << "neither an IDX file of bytes nor gzip";
     QTest::newRow("run id with a path") << 5 << "invalid-argument"
                                         << "is not a run's id";
+    QTest::newRow("node with a path") << 18 << "invalid-argument"
+                                      << "is not a node's name";
     QTest::newRow("rank out of range") << 6 << "invalid-argument"
                                        << "rank 9";
     QTest::newRow("corrupt gzip") << 7 << "data-loss"
@@ -465,6 +482,7 @@ class AgentServeTest : public QObject {
           std::string(64, 'a'));
     if (which == 4) (*request.mutable_data_paths())["train.labels"] = "/etc/passwd";
     if (which == 5) request.set_run("../escape");
+    if (which == 18) request.set_node("../escape");
     if (which == 6) request.add_ranks(9);
     auto& paths = *request.mutable_data_paths();
     const auto& given = request.spec().data();
@@ -504,7 +522,7 @@ class AgentServeTest : public QObject {
     QVERIFY2((info.what().text() + info.why().text()).find(text.toStdString()) != std::string::npos,
              status.error_message().c_str());
     QCOMPARE(info.node(), request.node());
-    QVERIFY(!info.next().text().empty() || which < 7);
+    QVERIFY(!info.next().text().empty() || which < 7 || which == 18);
     QVERIFY(nothingKept(*node));
     QVERIFY(processesOfRun(request.run()).empty());
     if (which == 15) {

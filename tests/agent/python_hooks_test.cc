@@ -144,6 +144,18 @@ train([outer], 1)
     QVERIFY(told.sources[0].problem().find("Run") != std::string::npos);
   }
 
+  void linesAndStacksHaveASize() {
+    const auto value = [](std::size_t length) {
+      return R"({"tag": "a", "value": 1, "source": ")" + std::string(length, 's') + "\"}\n";
+    };
+    QCOMPARE(told(value(8000)).values.size(), std::size_t{1});
+    QVERIFY(told(value(9000)).empty());
+    for (int line = 0; line < 100; ++line) (void)told(std::string(8000, 'f') + "\n");
+    std::size_t bytes = 0;
+    for (const std::string& line : hooks_->takeStacks()) bytes += line.size();
+    QCOMPARE(bytes, std::size_t{(256 << 10) / 8000 * 8000});
+  }
+
   // Any line of a program that writes to the pipe itself.
   void strangeLines() {
     const std::string whole =

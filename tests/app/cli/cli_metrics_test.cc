@@ -87,6 +87,7 @@ class CliMetricsTest : public QObject {
     QVERIFY(fetched(port).endsWith("\r\n\r\n"));  // no run is under way
     ::kill(static_cast<pid_t>(metrics->processId()), SIGINT);
     QVERIFY(metrics->waitForFinished(60'000) && metrics->exitCode() == 0);
+    QVERIFY(!metrics->readAllStandardError().contains("can reach this address"));
 
     const QString out = cli.path("logs");
     const CliResult written =
@@ -99,6 +100,15 @@ class CliMetricsTest : public QObject {
     const CliResult again =
         cli.run({"history", "export", "last", "--format", "tensorboard", "--out", out});
     QVERIFY2(again.exit == 2 && again.err.contains("is there already"), again.text());
+  }
+
+  void otherAddressesAreWarnedOf() {
+    const Cli cli;
+    const auto metrics = cli.start({"metrics", "--listen", "0.0.0.0:0"});
+    QVERIFY(cli.awaitError(*metrics, "whoever can reach this address can read the values"));
+    QCOMPARE(metrics->state(), QProcess::Running);
+    ::kill(static_cast<pid_t>(metrics->processId()), SIGINT);
+    QVERIFY(metrics->waitForFinished(60'000) && metrics->exitCode() == 0);
   }
 
   void wrongArguments() {

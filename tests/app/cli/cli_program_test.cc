@@ -731,6 +731,22 @@ print("\r5/5 [=====] - 0s 2ms/step - loss: 0.5")
     if (!line.isEmpty()) QVERIFY2(linesOf(result, 1).contains(line), result.text());
   }
 
+  // Of 256,000 values at once, most are left out.
+  void valuesHaveARate() {
+    QElapsedTimer timer;
+    timer.start();
+    const CliResult result = cli_.run(program("for _ in range(1000): print('v=1 ' * 256)", 1,
+                                              "  metrics:\n    stdout: ['v=(?P<v>\\S+)']\n"));
+    const double seconds = static_cast<double>(timer.elapsed()) / 1000;
+    QVERIFY2(result.exit == 0, result.err.constData());
+    const auto told = static_cast<double>(result.all("scalar").size());
+    QVERIFY2(told <= 50'000 + 2000 * seconds, result.err.constData());
+    const QList<QJsonObject> warnings = result.all("warning");
+    QVERIFY(std::any_of(warnings.begin(), warnings.end(), [](const QJsonObject& warning) {
+      return warning["what"].toString() == "the program reports too many values";
+    }));
+  }
+
   void manyRanksOfANode() {
     const CliResult result =
         cli_.run(program(R"(print(rank, world, os.environ["LOCAL_RANK"], os.environ["TF_CONFIG"]))",

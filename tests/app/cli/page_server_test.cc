@@ -109,6 +109,24 @@ class PageServerTest : public QObject {
     for (const UniqueFd& one : silent) QVERIFY(rest(one).empty());
   }
 
+  // While 64 are served, one more has to wait until the first of them is cut off.
+  void atMost64AreServedAtATime() {
+    const auto isOpen = [](const UniqueFd& fd) {
+      char byte = 0;
+      return ::recv(fd.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
+    };
+    std::vector<UniqueFd> silent;
+    for (int i = 0; i < 63; ++i) {
+      if (i % 8 == 0) (void)ask("GET / HTTP/1.1\r\n\r\n");  // those before have been accepted
+      silent.push_back(connected(port_));
+    }
+    QVERIFY(ask("GET /metrics HTTP/1.1\r\n\r\n").ends_with(page_));
+    QVERIFY(isOpen(silent.front()));
+    silent.push_back(connected(port_));
+    QVERIFY(ask("GET /metrics HTTP/1.1\r\n\r\n").ends_with(page_));
+    QVERIFY(!isOpen(silent.front()));
+  }
+
   void addresses() {
     for (const char* wrong : {"", "x", "99999", "-1", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x",
                               "localhost:0", "::1:0", "[127.0.0.1]:0", "[::1:0", "0x10", "1 "}) {
