@@ -146,7 +146,7 @@ train([outer], 1)
 
   void linesAndStacksHaveASize() {
     const auto value = [](std::size_t length) {
-      return R"({"tag": "a", "value": 1, "source": ")" + std::string(length, 's') + "\"}\n";
+      return "{\"tag\": \"a\", \"value\": 1, \"source\": \"" + std::string(length, 's') + "\"}\n";
     };
     QCOMPARE(told(value(8000)).values.size(), std::size_t{1});
     QVERIFY(told(value(9000)).empty());
