@@ -3,6 +3,7 @@
 
 #include "agent/supervisor/run_control.h"
 #include "agent/worker/prepare.h"
+#include "agent/worker/rank_groups.h"
 
 namespace lockstep::agent {
 
@@ -61,8 +62,12 @@ void RunControl::tellLimits() {
   const auto seconds = [](Nanoseconds time) { return static_cast<double>(time) * 1e-9; };
   say(
       fmt::format("a heartbeat every {:.2f} s: a node is silent after {:.1f} s; one that is not "
-                  "replaced is lost after {:.0f} s",
-                  seconds(heartbeat_), seconds(kMissed * heartbeat_), seconds(limits_.lostPeer)));
+                  "replaced is lost after {:.0f} s, and may come back within {:.0f} s",
+                  seconds(heartbeat_), seconds(kMissed * heartbeat_), seconds(limits_.lostPeer),
+                  seconds(limits_.absence)));
+  say(fmt::format(
+      "ranks have {:.0f} s to form their groups; a collective waits {:.0f} s for a rank",
+      seconds(limits_.formation), seconds(kCollectiveLimit)));
 }
 
 void RunControl::warnOfSilence(const std::string& node) {

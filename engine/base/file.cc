@@ -185,7 +185,8 @@ Status writeFileAtomically(const std::string& given,
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   UniqueFd parent{open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (parent) fsync(parent.get());
+  if (parent && fsync(parent.get()) != 0 && errno == EIO)
+    return systemError(errno, message("cannot sync {}", folder));
   return {};
 }
 

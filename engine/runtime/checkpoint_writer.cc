@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -24,9 +25,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void syncFolder(const fs::path& folder) {
-  if (const UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)); fd)
-    fsync(fd.get());
+// Some file systems cannot sync a folder: that is no error.
+Status syncFolder(const fs::path& folder) {
+  const UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd && (fsync(fd.get()) == 0 || errno == EINVAL || errno == ENOTSUP)) return {};
+  return systemError(errno, message("cannot sync {}", folder.string()));
 }
 
 Status createdFolder(const fs::path& folder, const std::error_code& error) {
@@ -369,11 +372,10 @@ Status CheckpointWriter::publish() {
       }
     LOCKSTEP_TRY(writeFileAtomically(folder / kManifestFile, textOf(manifest), kMode));
   }
-  syncFolder(folder);
+  LOCKSTEP_TRY(syncFolder(folder));
   LOCKSTEP_TRY(publishCheckpoint(folder, target()));
   published_ = true;
-  syncFolder(root);
-  return {};
+  return syncFolder(root);
 }
 
 // Removes what was given up, and all but the newest. Each is renamed first, so that no reader finds

@@ -195,6 +195,7 @@ class ClusterStormTest : public QObject {
     on_.restore();
     on_.endsEverywhere(run_);
     if (!QTest::currentTestFailed()) on_.nothingStays();
+    if (!QTest::currentTestFailed()) on_.agentsDoNotGrow();
   }
 
   // How many faults it was.

@@ -11,6 +11,7 @@
 #include <QTest>
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 namespace fs = std::filesystem;
 
@@ -159,6 +160,27 @@ void RunsOnHosts::nothingStays() const {
   const bool swept = waitFor([&] { return left_->all().isEmpty(); }, kSweptMs);
   qInfo("keys were gone after %lld ms, the rest after %lld ms", keysGone, clock.elapsed());
   QVERIFY2(swept, qPrintable(left_->all().join("\n")));
+}
+
+void RunsOnHosts::agentsDoNotGrow() {
+  constexpr std::size_t kDescriptors = 8, kMegabytes = 32;
+  Uses now;
+  for (const qint64 agent : cli_.agents()) {
+    const fs::path process = "/proc/" + std::to_string(agent);
+    std::error_code none;
+    const auto descriptors = std::distance(fs::directory_iterator(process / "fd", none), {});
+    now.descriptors = std::max(now.descriptors, static_cast<std::size_t>(descriptors));
+    std::istringstream pages(readText(process / "statm"));  // all, resident, …
+    std::size_t all = 0, resident = 0;
+    pages >> all >> resident;
+    now.megabytes = std::max(now.megabytes, resident * 4096 >> 20);
+  }
+  QVERIFY(now.descriptors > 0);
+  if (!atFirst_) atFirst_ = now;
+  qInfo("agents have up to %zu MB and %zu descriptors; at first %zu MB and %zu", now.megabytes,
+        now.descriptors, atFirst_->megabytes, atFirst_->descriptors);
+  QVERIFY(now.descriptors <= atFirst_->descriptors + kDescriptors);
+  QVERIFY(now.megabytes <= atFirst_->megabytes + kMegabytes);
 }
 
 void RunsOnHosts::endsEverywhere(const QString& run) const {

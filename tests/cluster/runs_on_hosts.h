@@ -6,6 +6,7 @@
 #include <QString>
 #include <QStringList>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tests/app/cli/cli_runner.h"
@@ -58,6 +59,8 @@ class RunsOnHosts {
   void contact(const QString& cluster) const;
   // Ended runs have no keys; once they are deleted nothing of them stays on any host.
   void nothingStays() const;
+  // Agents have hardly more memory and descriptors than after the first call.
+  void agentsDoNotGrow();
   // A run's workers, on whichever host, end by themselves.
   void endsEverywhere(const QString& run) const;
   // Hosts as they were: what a case that failed may have left.
@@ -77,6 +80,10 @@ class RunsOnHosts {
   std::unique_ptr<LeftBehind> left_;
   bool mounted_ = false;
   QString cluster_;
+  struct Uses {  // the most of any agent
+    std::size_t descriptors = 0, megabytes = 0;
+  };
+  std::optional<Uses> atFirst_;
 };
 
 }  // namespace lockstep::test

@@ -1,4 +1,5 @@
 // Ranks wait for each other's disks, however slow they are, and only for ranks that are alive.
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <QTest>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -26,6 +28,7 @@ namespace {
 
 constexpr Nanoseconds kLimit = 3'000'000'000;  // for one silent peer
 std::atomic<int> syncMs{0}, readMs{0}, writeMs{0};
+std::atomic<bool> foldersFail{false};
 
 // Checkpoints and models.
 bool isTensorFile(int fd) {
@@ -73,6 +76,11 @@ std::vector<Outcome> onRanks(
 
 // In place of the C library's.
 extern "C" int fsync(int fd) {
+  struct stat info {};
+  if (foldersFail && ::fstat(fd, &info) == 0 && S_ISDIR(info.st_mode)) {
+    errno = EIO;
+    return -1;
+  }
   restOn(fd, syncMs);
   return static_cast<int>(::syscall(SYS_fsync, fd));
 }
@@ -282,6 +290,30 @@ class SlowDiskTest : public QObject {
     QVERIFY(silent.code() == Code::kDeadlineExceeded || silent.code() == Code::kAborted);
     const auto waited = std::chrono::steady_clock::now() - begin;
     QVERIFY(waited < 2 * std::chrono::nanoseconds(kLimit));
+  }
+
+  // A checkpoint that may be gone after a loss of power is none: the ones before it are kept.
+  void aFolderThatCannotBeSyncedIsNoCheckpoint() {
+    QTemporaryDir dir;
+    RunSettings settings;
+    settings.ranks = 2;
+    settings.trainer.epochs = 1;
+    settings.trainer.checkpointFolder = dir.path().toStdString();
+    const RunOutcome first = trained(settings);
+    QVERIFY2(first.ok(), first.error().c_str());
+    settings.trainer.epochs = 2;
+    settings.trainer.keepCheckpoints = 1;
+    settings.trainer.resumeFrom = settings.trainer.checkpointFolder;
+    foldersFail = true;
+    const RunOutcome second = trained(settings);
+    foldersFail = false;
+    QVERIFY(!second.ok());
+    QVERIFY2(second.error().find("cannot sync") != std::string::npos, second.error().c_str());
+    QCOMPARE(runtime::checkpointsIn(dir.path().toStdString()).size(), std::size_t{1});
+    QVERIFY(second.checkpoints.empty());
+    settings.trainer.epochs = 2;
+    const RunOutcome third = trained(settings);
+    QVERIFY2(third.ok(), third.error().c_str());
   }
 
   // A disk on which nothing moves: the other ranks end at the limit, rank 0 as soon as it can.
