@@ -61,6 +61,8 @@ QHBoxLayout* RunLogs::makeFilters() {
   search_->setClearButtonEnabled(true);
   rank_ = new QComboBox(this);
   rank_->setObjectName("logRank");
+  rank_->setMinimumContentsLength(14);  // a node may have a long name
+  rank_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
   level_ = new QComboBox(this);
   level_->setObjectName("logLevel");
   firstError_ = makeButton("logFirstError", "error", this);
