@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -228,13 +229,13 @@ Result<std::vector<LogRow>> RunStore::logs(const LogFilter& filter, std::int64_t
       *state_->database,
       fmt::format("SELECT id, wall, node, rank, text FROM log WHERE (?1='' OR node=?1) AND "
                   "(?2<-1 OR rank=?2) AND (?3='' OR instr(lower(text), lower(?3))>0) AND "
-                  "id>?4 AND (?5=0 OR id<?5) ORDER BY id {} LIMIT ?6",
+                  "id>?4 AND id<?5 ORDER BY id {} LIMIT ?6",
                   filter.oldestFirst ? "ASC" : "DESC"));
   rows.bind(std::string_view(filter.node))
       .bind(filter.rank)
       .bind(std::string_view(filter.contains))
       .bind(filter.after)
-      .bind(before)
+      .bind(before > 0 ? before : std::numeric_limits<std::int64_t>::max())
       .bind(limit);
   std::vector<LogRow> out;
   while (rows.step())

@@ -11482,10 +11482,6 @@ its last lines:
             <translation>在日志中查找</translation>
         </message>
         <message>
-            <source>Rank</source>
-            <translation>rank</translation>
-        </message>
-        <message>
             <source>Level</source>
             <translation>级别</translation>
         </message>
@@ -11504,6 +11500,62 @@ its last lines:
         <message>
             <source>Log lines</source>
             <translation>日志行</translation>
+        </message>
+        <message>
+            <source>node %1</source>
+            <translation>节点 %1</translation>
+        </message>
+        <message>
+            <source>Rank or node</source>
+            <translation>rank 或节点</translation>
+        </message>
+        <message>
+            <source>Reading the log of the whole run…</source>
+            <translation>正在读取整个运行的日志…</translation>
+        </message>
+        <message>
+            <source>No error in the lines of %1</source>
+            <translation>%1 的日志行中没有错误</translation>
+        </message>
+        <message>
+            <source>No error in the log of the run</source>
+            <translation>此运行的日志中没有错误</translation>
+        </message>
+        <message>
+            <source>All lines of the run</source>
+            <translation>此运行的所有日志行</translation>
+        </message>
+        <message>
+            <source>The newest %1 lines of the run</source>
+            <translation>此运行最新的 %1 行日志</translation>
+        </message>
+        <message>
+            <source>Lines around %1, from the run's history</source>
+            <translation>%1 前后的日志行，来自此运行的历史记录</translation>
+        </message>
+        <message>
+            <source>Search of the whole run: the newest %1 matching lines; older ones are not shown</source>
+            <translation>搜索整个运行：最新的 %1 行匹配；更早的不显示</translation>
+        </message>
+        <message>
+            <source>Search of the whole run: matching lines: %1</source>
+            <translation>搜索整个运行：匹配行数：%1</translation>
+        </message>
+        <message>
+            <source>First error</source>
+            <translation>首个错误</translation>
+        </message>
+        <message>
+            <source>Go to the first error in the log of the run, or of the chosen rank or node</source>
+            <translation>转到此运行（或所选 rank 或节点）日志中的首个错误</translation>
+        </message>
+        <message>
+            <source>Newest lines</source>
+            <translation>最新日志行</translation>
+        </message>
+        <message>
+            <source>Show the newest lines, and new ones as they arrive</source>
+            <translation>显示最新的日志行，并随新行到来而更新</translation>
         </message>
     </context>
     <context>

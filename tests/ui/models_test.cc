@@ -102,23 +102,26 @@ class ModelsTest : public QObject {
     LogModel model;
     QAbstractItemModelTester tester(&model);
     LogFilter filter;
-    filter.setSourceModel(&model);
+    filter.setLines(&model);
     QAbstractItemModelTester filterTester(&filter);
     model.append(
         {{1, "n1", 0, 1, "epoch 1"}, {2, "n2", 1, 3, "error: nan"}, {3, "n1", -1, 1, "started"}});
-    filter.setRank(1);
+    filter.setQuery({.rank = 1});
     QCOMPARE(filter.rowCount(), 1);
-    filter.setRank(-2);
-    filter.setLowestLevel(3);
+    filter.setQuery({.node = "n1"});
+    QCOMPARE(filter.rowCount(), 2);
+    filter.setQuery({.level = LogQuery::kErrors});
     QCOMPARE(filter.rowCount(), 1);
-    filter.setLowestLevel(0);
-    filter.setText("EPOCH");
+    filter.setQuery({.text = "EPOCH"});
     QCOMPARE(filter.rowCount(), 1);
-    filter.setText({});
+    filter.setQuery({});
+    QVERIFY(model.isComplete());
     QVector<LogRow> many;
     for (int i = 0; i < LogModel::kKept; ++i) many << LogRow{i, "n", 0, 1, QString::number(i)};
     model.append(many);
     QVERIFY(model.rowCount() <= LogModel::kKept);
+    QVERIFY(!model.isComplete());  // the first three were the oldest
+    QCOMPARE(model.missingUntil(), qint64{3});
     QCOMPARE(model.index(model.rowCount() - 1, LogModel::kText).data().toString(),
              QString::number(LogModel::kKept - 1));
     model.clear();

@@ -122,8 +122,11 @@ void RunPage::buildTabs() {
   column->addWidget(straggler_);  // in sight however low the window
   addPart("overview", overview);
   addPart("nodes", buildNodes());
-  logs_ = new RunLogs(document_->logs(), this);
+  logs_ = new RunLogs(document_->logs(), document_->historyFolder(), document_->run().toStdString(),
+                      this);
   addPart("logs", logs_);
+  connect(logs_, &RunLogs::failed, this,
+          [this](const Error& error) { message()->showError(error); });
   auto* reader = new StepReader(document_->historyFolder(), document_->run().toStdString(), this);
   steps_ = new StepsPanel(document_, reader, this);
   addPart("steps", scrolled(steps_, this));
@@ -365,7 +368,7 @@ void RunPage::refreshRow() {
   clone_->setEnabled(document_->canRelaunch());
   rerun_->setEnabled(document_->canRelaunch());
   resume_->setEnabled(document_->canResume());
-  logs_->setRanks(row.world);
+  logs_->setRanks(row.world, document_->members());
   refreshFigures();
   refreshSlow();
   setAccessibleName(tr("Run %1").arg(title()));

@@ -7,9 +7,20 @@
 
 namespace lockstep::ui {
 
+bool LogQuery::accepts(const LogRow& line) const {
+  return (rank == kAllRanks || line.rank == rank) && (node.isEmpty() || line.node == node) &&
+         line.level >= level && (text.isEmpty() || line.text.contains(text, Qt::CaseInsensitive));
+}
+
+void LogModel::setMissingUntil(qint64 wallNs) { missingUntil_ = std::max(missingUntil_, wallNs); }
+
 void LogModel::append(const QVector<LogRow>& added) {
   if (added.isEmpty()) return;
-  QVector<LogRow> rows = added.size() > kKept ? added.mid(added.size() - kKept) : added;
+  QVector<LogRow> rows = added;
+  if (const qsizetype cut = added.size() - kKept; cut > 0) {
+    setMissingUntil(added[cut - 1].wallNs);
+    rows = added.mid(cut);
+  }
   qint64 last = rows_.empty() ? 0 : rows_.back().wallNs;
   for (LogRow& row : rows) {
     if (row.wallNs <= 0) row.wallNs = last;
@@ -21,6 +32,7 @@ void LogModel::append(const QVector<LogRow>& added) {
   if (over > 0) {
     const int drop = std::min(static_cast<int>(rows_.size()), over + kKept / 10);
     if (drop > 0) {
+      setMissingUntil(line(drop - 1).wallNs);
       beginRemoveRows({}, 0, drop - 1);
       rows_.erase(rows_.begin(), rows_.begin() + drop);
       endRemoveRows();
@@ -48,6 +60,7 @@ void LogModel::append(const QVector<LogRow>& added) {
 void LogModel::clear() {
   beginResetModel();
   rows_.clear();
+  missingUntil_ = 0;
   endResetModel();
 }
 
@@ -112,25 +125,22 @@ QVariant LogModel::headerData(int section, Qt::Orientation orientation, int role
   }
 }
 
-void LogFilter::setText(const QString& text) {
-  text_ = text;
-  invalidateFilter();
+void LogFilter::setLines(LogModel* lines) {
+  if (lines != sourceModel()) setSourceModel(lines);
 }
-void LogFilter::setRank(int rank) {
-  rank_ = rank;
-  invalidateFilter();
-}
-void LogFilter::setLowestLevel(int level) {
-  level_ = level;
+
+void LogFilter::setQuery(const LogQuery& query) {
+  if (query == query_) return;
+  query_ = query;
   invalidateFilter();
 }
 
-bool LogFilter::filterAcceptsRow(int row, const QModelIndex& parent) const {
-  const QAbstractItemModel* lines = sourceModel();
-  const QModelIndex at = lines->index(row, LogModel::kText, parent);
-  if (rank_ != -2 && at.data(LogModel::kRankRole).toInt() != rank_) return false;
-  if (at.data(LogModel::kLevelRole).toInt() < level_) return false;
-  return text_.isEmpty() || at.data().toString().contains(text_, Qt::CaseInsensitive);
+const LogRow& LogFilter::line(int row) const {
+  return lines()->line(mapToSource(index(row, 0)).row());
+}
+
+bool LogFilter::filterAcceptsRow(int row, const QModelIndex&) const {
+  return query_.accepts(lines()->line(row));
 }
 
 }  // namespace lockstep::ui

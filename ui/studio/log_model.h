@@ -1,5 +1,5 @@
-// LogModel: the log lines of all ranks merged by time, at most kKept, with a filter by text, rank
-// and level.
+// LogModel: the log lines of all ranks merged by time, at most kKept, with a filter by text, rank,
+// node and level.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -14,6 +14,20 @@ struct LogRow {
   int rank = -1;  // -1: the supervisor
   int level = 1;  // 0 debug, 1 info, 2 warning, 3 error
   QString text;
+  bool operator==(const LogRow&) const = default;
+};
+
+struct LogQuery {
+  static constexpr int kAllRanks = -2;
+  static constexpr int kErrors = 3;  // a level
+
+  QString text;  // case-insensitive; empty: any
+  int rank = kAllRanks;
+  QString node;   // empty: all
+  int level = 0;  // the lowest
+
+  bool accepts(const LogRow& line) const;
+  bool operator==(const LogQuery&) const = default;
 };
 
 class LogModel : public QAbstractTableModel {
@@ -31,6 +45,11 @@ class LogModel : public QAbstractTableModel {
   // Lines without a time follow the previous line; late lines are inserted in order.
   void append(const QVector<LogRow>& rows);
   void clear();
+  const LogRow& line(int row) const { return rows_[static_cast<std::size_t>(row)]; }
+  // Up to this wall clock time, in ns, lines of the run may be missing here. 0: none is missing.
+  qint64 missingUntil() const { return missingUntil_; }
+  bool isComplete() const { return missingUntil_ == 0; }
+  void setMissingUntil(qint64 wallNs);
   void retranslate();
 
   int rowCount(const QModelIndex& parent = {}) const override;
@@ -40,6 +59,7 @@ class LogModel : public QAbstractTableModel {
 
  private:
   std::deque<LogRow> rows_;
+  qint64 missingUntil_ = 0;
 };
 
 class LogFilter : public QSortFilterProxyModel {
@@ -47,17 +67,16 @@ class LogFilter : public QSortFilterProxyModel {
 
  public:
   using QSortFilterProxyModel::QSortFilterProxyModel;
-  void setText(const QString& text);
-  void setRank(int rank);  // -2: all
-  void setLowestLevel(int level);
+  void setLines(LogModel* lines);
+  LogModel* lines() const { return static_cast<LogModel*>(sourceModel()); }
+  void setQuery(const LogQuery& query);
+  const LogRow& line(int row) const;
 
  protected:
   bool filterAcceptsRow(int row, const QModelIndex& parent) const override;
 
  private:
-  QString text_;
-  int rank_ = -2;
-  int level_ = 0;
+  LogQuery query_;
 };
 
 }  // namespace lockstep::ui

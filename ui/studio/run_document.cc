@@ -8,10 +8,10 @@
 #include <cmath>
 #include <set>
 
-#include "app/runs/log_line.h"
 #include "app/runs/relaunch.h"
 #include "engine/base/clock.h"
 #include "ui/studio/background.h"
+#include "ui/studio/log_reader.h"
 #include "ui/studio/metrics.h"
 #include "ui/studio/scheduler_job.h"
 #include "ui/studio/workspace.h"
@@ -26,33 +26,6 @@ constexpr std::size_t kSlicePoints = 20'000;
 // What progress and scales of the x axis are made of, besides measures of steps.
 const std::set<std::string> kProgress{"loss", "rank/0/step", "samples_per_second", "samples",
                                       "tokens"};
-
-// Words that make a line stand out in a log of programs that know no levels.
-int levelOf(const QString& text) {
-  static const char* const bad[] = {" E ", "error", "fatal", "Traceback", "abort"};
-  static const char* const warning[] = {" W ", "warning"};
-  for (const char* word : bad)
-    if (text.contains(QLatin1String(word), Qt::CaseInsensitive)) return 3;
-  for (const char* word : warning)
-    if (text.contains(QLatin1String(word), Qt::CaseInsensitive)) return 2;
-  return 1;
-}
-
-QVector<LogRow> logRows(const std::vector<app::LogRow>& rows) {
-  QVector<LogRow> out;
-  out.reserve(static_cast<qsizetype>(rows.size()));
-  for (const auto& row : rows) {
-    const app::LogLine line = app::parseLogLine(row.text);
-    const QString text =
-        QString::fromUtf8(line.text.data(), static_cast<qsizetype>(line.text.size()));
-    static const QString levels("DIWE");
-    out << LogRow{
-        line.wallNs > 0 ? line.wallNs : row.wallNs, QString::fromStdString(row.node), row.rank,
-        line.level != 0 ? static_cast<int>(levels.indexOf(QLatin1Char(line.level))) : levelOf(text),
-        text};
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -228,6 +201,8 @@ void RunDocument::load() {
         model_.begin(loaded->row, std::move(loaded->scope));
         for (const auto& epoch : loaded->epochs) model_.addEpoch(epoch);
         alerts_.begin(loaded->row, model_.progress(), monotonicNow());
+        if (loaded->logs.size() >= LogModel::kKept)  // older ones are in the store alone
+          logs_->setMissingUntil(loaded->logs.front().wallNs);
         logs_->append(loaded->logs);
         curves_.setOrigin(-secondsIntoRun(0));
         std::set<std::string> given;

@@ -122,6 +122,13 @@ class HistoryTest : public QObject {
     }
     QCOMPARE(read.size(), std::size_t{25});
     for (std::size_t i = 0; i < read.size(); ++i) QCOMPARE(read[i], std::to_string(i));
+    // From a range of ids.
+    filter = {};
+    filter.after = 5;
+    const auto range = (*store)->logs(filter, 10, 100);
+    QVERIFY(range.ok());
+    QCOMPARE(range->size(), std::size_t{4});
+    QCOMPARE(range->front().id, std::int64_t{6});
   }
 
   void rowsAreFoundListedAndRemoved() {
