@@ -11386,6 +11386,26 @@ its last lines:
             <source>predicted</source>
             <translation>预测</translation>
         </message>
+        <message>
+            <source>to %1 (%2) in %3</source>
+            <translation>发往 %1（%2），用时 %3</translation>
+        </message>
+        <message>
+            <source>from %1 (%2) in %3</source>
+            <translation>来自 %1（%2），用时 %3</translation>
+        </message>
+        <message>
+            <source>, the receiver waited %1</source>
+            <translation>，接收方等待 %1</translation>
+        </message>
+        <message>
+            <source>, sent %1 before the receive</source>
+            <translation>，在接收开始前 %1 发出</translation>
+        </message>
+        <message>
+            <source>%1 more messages</source>
+            <translation>另有 %1 条消息</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::StepTableModel</name>

@@ -2,6 +2,7 @@
 
 #include <QAccessible>
 #include <QPainter>
+#include <QPolygonF>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,6 +17,9 @@ namespace {
 
 constexpr double kGap = 0.12;        // of a lane, to the next
 constexpr double kLeastCover = 0.3;  // of a colour where little of a pixel is busy
+constexpr int kFlowRoom = 16;        // pixels along x for each message, if all are drawn
+constexpr int kLeastLane = 10;       // pixels of a lane, likewise
+constexpr int kMostFlowTexts = 2;
 
 using Spans = std::vector<app::TimelineSpan>;
 
@@ -36,6 +40,29 @@ QRgb blended(QRgb below, QRgb above, float share) {
   };
   return qRgb(mix(qRed(below), qRed(above)), mix(qGreen(below), qGreen(above)),
               mix(qBlue(below), qBlue(above)));
+}
+
+using Flow = app::StepTimeline::Flow;
+
+bool sends(const Flow& flow, int rank, const app::TimelineSpan& span) {
+  return flow.from == rank && flow.send == span.name;
+}
+bool receives(const Flow& flow, int rank, const app::TimelineSpan& span) {
+  return flow.to == rank && flow.receive == span.name;
+}
+bool isAtEnd(const Flow& flow, int rank, const app::TimelineSpan& span) {
+  return sends(flow, rank, span) || receives(flow, rank, span);
+}
+
+void drawArrow(QPainter& painter, QPointF from, QPointF to) {
+  constexpr double kHead = 7, kHalfHead = 3;  // pixels
+  painter.drawLine(from, to);
+  const QPointF along = to - from;
+  const double length = std::hypot(along.x(), along.y());
+  if (length < kHead) return;
+  const QPointF back = along * (kHead / length),
+                side = QPointF(-back.y(), back.x()) * (kHalfHead / kHead);
+  painter.drawPolygon(QPolygonF({to, to - back + side, to - back - side}));
 }
 
 // How much of each pixel every kind takes.
@@ -210,39 +237,78 @@ const app::TimelineSpan* TimelineView::chosenSpan() const {
   return chosen_.index < spans.size() ? &spans[chosen_.index] : nullptr;
 }
 
-void TimelineView::drawOver(QPainter& painter) const {
-  if (until_) {
-    const Theme& theme = Theme::instance();
-    const QRect cells = cellsRect();
-    const int x = std::clamp(pixelOf(*until_, 0).x(), cells.left(), cells.right() + 1);
-    QColor veil = theme.color("base");
-    veil.setAlpha(225);
-    painter.fillRect(QRect(QPoint(x, cells.top()), cells.bottomRight()), veil);
-    painter.setPen(QPen(theme.color("accent"), 1));
-    painter.drawLine(x, cells.top(), x, cells.bottom());
-  }
+bool TimelineView::isInView(const Flow& flow) const {
+  const auto [upper, lower] = std::minmax(flow.from, flow.to);
+  return static_cast<double>(flow.sent)<xRange().end&& static_cast<double>(flow.received)> xRange()
+             .begin &&
+         upper < rowRange().end && lower + 1 > rowRange().begin;
+}
+
+TimelineView::Flows TimelineView::shownFlows() const {
+  Flows chosen, others;
+  if (!measured_) return chosen;
   const app::TimelineSpan* span = chosenSpan();
-  if (span == nullptr) return;
-  const Theme& theme = Theme::instance();
-  if (span->collective >= 0) {
-    const auto& collective = measured_->collectives[static_cast<std::size_t>(span->collective)];
-    const auto mark = [&](const app::StepTimeline::Arrival& arrival, int width) {
-      const QPoint top = pixelOf(static_cast<double>(arrival.at), arrival.rank);
-      const int bottom = pixelOf(0, arrival.rank + 1).y();
-      painter.fillRect(QRect(top.x() - width / 2, top.y(), width, std::max(1, bottom - top.y())),
-                       theme.color("text"));
-    };
-    for (const auto& arrival : collective.arrivals) mark(arrival, 2);
-    mark(collective.last, 4);
-    painter.setPen(QPen(theme.color("text"), 1, Qt::DashLine));
-    const int x = pixelOf(static_cast<double>(collective.last.at), 0).x();
-    painter.drawLine(x, cellsRect().top(), x, cellsRect().bottom());
+  for (const Flow& flow : measured_->flows) {
+    if (span != nullptr && isAtEnd(flow, chosen_.rank, *span))
+      chosen.push_back(&flow);
+    else if (isInView(flow))
+      others.push_back(&flow);
   }
+  const bool isRoom = static_cast<int>(others.size()) * kFlowRoom <= cellsRect().width() &&
+                      rowRange().span() * kLeastLane <= cellsRect().height();
+  if (isRoom) chosen.insert(chosen.begin(), others.begin(), others.end());
+  return chosen;
+}
+
+void TimelineView::drawFlows(QPainter& painter) const {
+  const app::TimelineSpan* span = chosenSpan();
+  const double middle = parts().measured / 2;
+  painter.setRenderHint(QPainter::Antialiasing);
+  for (const Flow* flow : shownFlows()) {
+    const bool isChosen = span != nullptr && isAtEnd(*flow, chosen_.rank, *span);
+    QColor color = Theme::instance().color("text");
+    color.setAlpha(isChosen ? 255 : 130);
+    painter.setPen(QPen(color, isChosen ? 2 : 1));
+    painter.setBrush(color);
+    drawArrow(painter, pixelOf(static_cast<double>(flow->sent), flow->from + middle),
+              pixelOf(static_cast<double>(flow->received), flow->to + middle));
+  }
+  painter.setRenderHint(QPainter::Antialiasing, false);
+}
+
+void TimelineView::drawVeil(QPainter& painter) const {
+  const Theme& theme = Theme::instance();
+  const QRect cells = cellsRect();
+  const int x = std::clamp(pixelOf(*until_, 0).x(), cells.left(), cells.right() + 1);
+  QColor veil = theme.color("base");
+  veil.setAlpha(225);
+  painter.fillRect(QRect(QPoint(x, cells.top()), cells.bottomRight()), veil);
+  painter.setPen(QPen(theme.color("accent"), 1));
+  painter.drawLine(x, cells.top(), x, cells.bottom());
+}
+
+void TimelineView::drawArrivals(QPainter& painter,
+                                const app::StepTimeline::Collective& collective) const {
+  const Theme& theme = Theme::instance();
+  const auto mark = [&](const app::StepTimeline::Arrival& arrival, int width) {
+    const QPoint top = pixelOf(static_cast<double>(arrival.at), arrival.rank);
+    const int bottom = pixelOf(0, arrival.rank + 1).y();
+    painter.fillRect(QRect(top.x() - width / 2, top.y(), width, std::max(1, bottom - top.y())),
+                     theme.color("text"));
+  };
+  for (const auto& arrival : collective.arrivals) mark(arrival, 2);
+  mark(collective.last, 4);
+  painter.setPen(QPen(theme.color("text"), 1, Qt::DashLine));
+  const int x = pixelOf(static_cast<double>(collective.last.at), 0).x();
+  painter.drawLine(x, cellsRect().top(), x, cellsRect().bottom());
+}
+
+void TimelineView::drawChosen(QPainter& painter, const app::TimelineSpan& span) const {
   const Parts ends = parts();
   const double from = chosen_.rank + (chosen_.asynchronous ? ends.measured : 0);
   const double to = chosen_.rank + (chosen_.asynchronous ? ends.asynchronous : ends.measured);
-  QRect box(pixelOf(static_cast<double>(span->begin), from),
-            pixelOf(static_cast<double>(span->end), to) - QPoint(1, 1));
+  QRect box(pixelOf(static_cast<double>(span.begin), from),
+            pixelOf(static_cast<double>(span.end), to) - QPoint(1, 1));
   if (box.width() < 3) box.setWidth(3);
   if (box.height() < 3) box.setHeight(3);
   painter.setBrush(Qt::NoBrush);
@@ -250,6 +316,16 @@ void TimelineView::drawOver(QPainter& painter) const {
   painter.drawRect(box);
   painter.setPen(QPen(Qt::white, 1));
   painter.drawRect(box);
+}
+
+void TimelineView::drawOver(QPainter& painter) const {
+  drawFlows(painter);
+  if (until_) drawVeil(painter);
+  const app::TimelineSpan* span = chosenSpan();
+  if (span == nullptr) return;
+  if (span->collective >= 0)
+    drawArrivals(painter, measured_->collectives[static_cast<std::size_t>(span->collective)]);
+  drawChosen(painter, *span);
 }
 
 TimelineView::Hit TimelineView::spanAt(double x, double row, double slack) const {
@@ -329,6 +405,35 @@ double TimelineView::chosenX() const {
                          : static_cast<double>(span->begin + span->end) / 2;
 }
 
+// Returns the peers of the span's messages, and how long each message took.
+QStringList TimelineView::flowTexts(const app::StepTimeline& timeline, int rank,
+                                    const app::TimelineSpan& span) const {
+  const auto duration = [](std::int64_t begin, std::int64_t end) {
+    return formatSeconds(static_cast<double>(std::max<std::int64_t>(0, end - begin)) * 1e-9);
+  };
+  QStringList out;
+  int more = 0;
+  for (const Flow& flow : timeline.flows) {
+    const bool toPeer = sends(flow, rank, span);
+    if (!isAtEnd(flow, rank, span)) continue;
+    if (out.size() == kMostFlowTexts) {
+      ++more;
+      continue;
+    }
+    const std::int32_t peerSpan = toPeer ? flow.receive : flow.send;
+    const QString text =
+        (toPeer ? tr("to %1 (%2) in %3") : tr("from %1 (%2) in %3"))
+            .arg(rowName(toPeer ? flow.to : flow.from),
+                 QString::fromStdString(timeline.names[static_cast<std::size_t>(peerSpan)]),
+                 duration(std::max(flow.sent, flow.awaited), flow.received));
+    out << text + (flow.awaited < flow.sent
+                       ? tr(", the receiver waited %1").arg(duration(flow.awaited, flow.sent))
+                       : tr(", sent %1 before the receive").arg(duration(flow.sent, flow.awaited)));
+  }
+  if (more > 0) out << tr("%1 more messages").arg(more);
+  return out;
+}
+
 QString TimelineView::spanText(int rank, const app::TimelineSpan& span, bool predicted) const {
   const app::StepTimeline& timeline = predicted ? *predicted_ : *measured_;
   QStringList parts{rowName(rank), phaseName(static_cast<int>(span.kind))};
@@ -340,6 +445,7 @@ QString TimelineView::spanText(int rank, const app::TimelineSpan& span, bool pre
     parts << (last.rank == rank ? tr("the last to arrive")
                                 : tr("last to arrive: %1").arg(rowName(last.rank)));
   }
+  parts << flowTexts(timeline, rank, span);
   if (predicted) parts << tr("predicted");
   return parts.join(QString::fromUtf8(" · "));
 }

@@ -1,6 +1,6 @@
 // TimelineView: what each rank did in one step, one lane per rank: measured, and optionally
 // predicted below it. Zoomed out, a pixel has the colour of the phase that takes most of it. A span
-// can be selected; the arrivals of all ranks at its collective are then marked.
+// can be selected; the arrivals of all ranks at its collective, or its messages, are then marked.
 #pragma once
 
 #include <functional>
@@ -36,6 +36,10 @@ class TimelineView : public GridView {
   const app::TimelineSpan* chosenSpan() const;  // null: none
   const Chosen& chosen() const { return chosen_; }
   QString spanText(int rank, const app::TimelineSpan& span, bool predicted) const;
+  using Flows = std::vector<const app::StepTimeline::Flow*>;
+  // Returns the measured messages that are drawn: those of the chosen span, and all in view if
+  // there is room to tell them apart.
+  Flows shownFlows() const;
 
  Q_SIGNALS:
   void spanChosen();
@@ -70,6 +74,13 @@ class TimelineView : public GridView {
     double measured = 1, asynchronous = 1, predicted = 1;  // where each ends, of the lane
   };
   Parts parts() const;
+  bool isInView(const app::StepTimeline::Flow& flow) const;
+  void drawFlows(QPainter& painter) const;
+  void drawVeil(QPainter& painter) const;
+  void drawArrivals(QPainter& painter, const app::StepTimeline::Collective& collective) const;
+  void drawChosen(QPainter& painter, const app::TimelineSpan& span) const;
+  QStringList flowTexts(const app::StepTimeline& timeline, int rank,
+                        const app::TimelineSpan& span) const;
   Hit spanAt(double x, double row, double slack) const;
   Hit nearestAt(int rank, double x) const;
   void setChosen(const Chosen& chosen);
