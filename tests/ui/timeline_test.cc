@@ -85,7 +85,6 @@ class TimelineTest : public QObject {
       }
       return best;
     };
-
     const int row = view_->pixelOf(0, 0.95).y();
     const double share = static_cast<double>(row - begin.y()) / (end.y() - begin.y());
     const double expected = begin.x() + share * (end.x() - begin.x());
