@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "app/runs/median_rank.h"
 #include "app/runs/step_events.h"
 #include "engine/planner/planner.h"
 
@@ -51,6 +52,8 @@ class Builder {
       if (lanes_[rank].events.empty()) continue;
       lanes_[rank].script = scriptOf(static_cast<int>(rank));
       if (lanes_[rank].script == nullptr) return {};  // not a plan of these ranks
+      out_.lanes[rank].stage = plan_.stageOf(static_cast<int>(rank));
+      out_.lanes[rank].firstName = lanes_[rank].script->firstName;
       noteArrivals(static_cast<int>(rank));
     }
     pairMessages();
@@ -61,6 +64,7 @@ class Builder {
     }
     for (std::size_t rank = 0; rank < lanes_.size(); ++rank) addSpans(static_cast<int>(rank));
     shift();
+    out_.medians = medianRanks(out_);
     return std::move(out_);
   }
 

@@ -30,8 +30,11 @@ struct StepTimeline {
   struct Lane {
     std::vector<TimelineSpan> spans;          // in order; none overlaps another
     std::vector<TimelineSpan> communication;  // asynchronous, beside them
+    int stage = 0;                            // of the pipeline
+    std::int32_t firstName = 0;               // in `names`: of the first plan step of the rank
   };
   std::vector<Lane> lanes;         // by rank; no spans if the rank has no events
+  std::vector<Lane> medians;       // the median rank of each stage that has several, by stage
   std::vector<std::string> names;  // of the plan's steps
   struct Arrival {
     int rank = 0;

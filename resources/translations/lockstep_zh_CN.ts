@@ -11371,6 +11371,10 @@ its last lines:
             <source>No step has been sampled yet. By default, every 50th step is sampled.</source>
             <translation>尚无采样步。默认每 50 步采样一次。</translation>
         </message>
+        <message>
+            <source>Show median rank</source>
+            <translation>显示中位数 rank</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::TimelineView</name>
@@ -11405,6 +11409,14 @@ its last lines:
         <message>
             <source>%1 more messages</source>
             <translation>另有 %1 条消息</translation>
+        </message>
+        <message>
+            <source>median rank</source>
+            <translation>中位数 rank</translation>
+        </message>
+        <message>
+            <source>median, stage %1</source>
+            <translation>中位数，阶段 %1</translation>
         </message>
     </context>
     <context>

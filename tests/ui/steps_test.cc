@@ -191,7 +191,8 @@ class StepsTest : public QObject {
         });
     QVERIFY(waiting != lanes[0].spans.end());
     const auto middle = static_cast<double>(waiting->begin + waiting->end) / 2;
-    QTest::mouseClick(timeline_, Qt::LeftButton, {}, timeline_->pixelOf(middle, 0.15));
+    QTest::mouseClick(timeline_, Qt::LeftButton, {},
+                      timeline_->pixelOf(middle, timeline_->rowOf(0) + 0.15));
     QVERIFY(timeline_->chosenSpan() == &*waiting);
     const QString text = page_->findChild<QLabel*>("timelineSpan")->text();
     QVERIFY2(text.startsWith("rank 0 · waiting · ") && text.endsWith("last to arrive: rank 1"),
@@ -207,6 +208,12 @@ class StepsTest : public QObject {
     QVERIFY(timeline_->predicted());
     page_->findChild<QCheckBox*>("timelinePredicted")->click();
     QVERIFY(!timeline_->predicted() && timeline_->measured());
+    // So can the median rank above it.
+    QCOMPARE(timeline_->medianRows(), 1);
+    QCOMPARE(timeline_->rowRange().end, 4.0);
+    page_->findChild<QCheckBox*>("timelineMedian")->click();
+    QCOMPARE(timeline_->medianRows(), 0);
+    QCOMPARE(timeline_->rowRange().end, 3.0);
   }
 
   // The slow rank of the made-up run, as fast as its peers, and a link.

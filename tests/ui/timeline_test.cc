@@ -1,4 +1,4 @@
-// The timeline of a step as it is drawn: messages between the stages of a pipeline.
+// The timeline of a step as it is drawn: messages between ranks, and the median rank above them.
 #include <QTest>
 #include <algorithm>
 #include <cmath>
@@ -123,6 +123,34 @@ class TimelineTest : public QObject {
     QCOMPARE(view_->shownFlows().front()->sent, 74'000);
     QTest::keyClick(view_.get(), Qt::Key_Escape);
     QVERIFY(view_->shownFlows().empty());
+  }
+
+  void theMedianRankIsAboveTheOthers() {
+    StepTimeline step = *rounds(1);
+    StepTimeline::Lane median;
+    step.names.push_back("dense");
+    median.spans.push_back({1'000, 9'000, 2, -1, SpanKind::kForward});
+    step.medians.push_back(median);
+    const auto timeline = std::make_shared<const StepTimeline>(std::move(step));
+    view_->setTimelines(timeline, nullptr, true);
+    QCOMPARE(view_->medianRows(), 1);
+    QCOMPARE(view_->rowOf(0), 1);
+    QCOMPARE(view_->rowRange().end, 3.0);
+    QCOMPARE(view_->spanText(-1, median.spans[0], false),
+             QString::fromUtf8("median rank · forward · dense · 8.0 µs"));
+    const auto colorAt = [&](double row) {
+      const QImage image = view_->grab().toImage();
+      return image.pixelColor(view_->pixelOf(2'000, row) * image.devicePixelRatio()).rgb();
+    };
+    QCOMPARE(colorAt(0.4), Theme::instance().phase(static_cast<int>(SpanKind::kForward)).rgb());
+    QCOMPARE(colorAt(2.2), Theme::instance().phase(static_cast<int>(SpanKind::kWaiting)).rgb());
+    // Ranks are chosen in their own rows, and the median rank is not chosen.
+    QTest::mouseClick(view_.get(), Qt::LeftButton, {}, view_->pixelOf(2'000, 2.4));
+    QCOMPARE(view_->chosen().rank, 1);
+    QTest::mouseClick(view_.get(), Qt::LeftButton, {}, view_->pixelOf(2'000, 0.4));
+    QVERIFY(view_->chosenSpan() == nullptr);
+    view_->setTimelines(timeline, nullptr);
+    QCOMPARE(view_->rowRange().end, 2.0);
   }
 
   void stagesOfAPipelineExchangeMessages() {

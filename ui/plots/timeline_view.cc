@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "ui/theme/format.h"
@@ -119,21 +120,25 @@ class Cover {
 TimelineView::TimelineView(const QString& objectName, QWidget* parent)
     : GridView(objectName, parent) {}
 
-void TimelineView::setTimelines(Timeline measured, Timeline predicted) {
+void TimelineView::setTimelines(Timeline measured, Timeline predicted, bool withMedians) {
   chosen_ = {};
   measured_ = std::move(measured);
   predicted_ = std::move(predicted);
   double length = 0;
   int lanes = 0;
   hasAsynchronous_ = false;
+  std::set<int> stages;
   for (const Timeline* one : {&measured_, &predicted_}) {
     if (!*one || (*one)->empty()) continue;
     length = std::max(length, static_cast<double>((*one)->length));
     lanes = std::max(lanes, static_cast<int>((*one)->lanes.size()));
     for (const auto& lane : (*one)->lanes)
       hasAsynchronous_ = hasAsynchronous_ || !lane.communication.empty();
+    if (!withMedians) continue;
+    for (const auto& median : (*one)->medians) stages.insert(median.stage);
   }
-  setExtent({0, std::max(length, 1.0)}, lanes);
+  medianStages_.assign(stages.begin(), stages.end());
+  setExtent({0, std::max(length, 1.0)}, lanes > 0 ? rowOf(lanes) : 0);
   if (lanes > 0) setView(xRange(), rowRange());
   Q_EMIT spanChosen();
 }
@@ -146,7 +151,7 @@ void TimelineView::setNames(std::vector<QString> names) {
 void TimelineView::markRank(int rank) {
   if (rank == marked_) return;
   marked_ = rank;
-  if (rank >= 0 && rank < rowCount()) bringIntoView(xRange().begin, 0, rank);
+  if (rank >= 0 && rowOf(rank) < rowCount()) bringIntoView(xRange().begin, 0, rowOf(rank));
   update();
 }
 
@@ -156,10 +161,29 @@ void TimelineView::showUntil(std::optional<double> ns) {
   update();
 }
 
-QString TimelineView::rowName(int row) const {
-  return static_cast<std::size_t>(row) < names_.size() ? names_[static_cast<std::size_t>(row)]
-                                                       : QString();
+QString TimelineView::rowName(int row) const { return nameOf(row - medianRows()); }
+
+QString TimelineView::nameOf(int rank) const {
+  if (rank < 0 && medianRows() == 1) return tr("median rank");
+  if (rank < 0)
+    return tr("median, stage %1").arg(medianStages_[static_cast<std::size_t>(rowOf(rank))]);
+  return static_cast<std::size_t>(rank) < names_.size() ? names_[static_cast<std::size_t>(rank)]
+                                                        : QString();
 }
+
+const app::StepTimeline::Lane* TimelineView::laneOf(const app::StepTimeline& timeline,
+                                                    int row) const {
+  if (row < 0) return nullptr;
+  if (row < medianRows()) {
+    const int stage = medianStages_[static_cast<std::size_t>(row)];
+    const auto found = std::find_if(timeline.medians.begin(), timeline.medians.end(),
+                                    [stage](const auto& lane) { return lane.stage == stage; });
+    return found == timeline.medians.end() ? nullptr : &*found;
+  }
+  const auto rank = static_cast<std::size_t>(row - medianRows());
+  return rank < timeline.lanes.size() ? &timeline.lanes[rank] : nullptr;
+}
+
 QString TimelineView::tickText(double x, double largest, double step) const {
   return formatTick(x * 1e-9, largest * 1e-9, step * 1e-9);
 }
@@ -179,10 +203,10 @@ void TimelineView::drawBand(QImage& image, const Band& band, const app::StepTime
   if (band.bottom <= band.top) return;
   const double perPixel = xRange().span() / image.width();
   Cover cover(image.width());
-  const int last = std::min(band.last, static_cast<int>(timeline.lanes.size()));
-  for (int lane = band.first; lane < last; ++lane)
-    cover.add(spansOf(timeline.lanes[static_cast<std::size_t>(lane)], asynchronous), xRange().begin,
-              perPixel);
+  const int last = std::min(band.last, rowCount());
+  for (int row = band.first; row < last; ++row)
+    if (const auto* lane = laneOf(timeline, row))
+      cover.add(spansOf(*lane, asynchronous), xRange().begin, perPixel);
   const QRgb base = Theme::instance().color("base").rgb();
   std::array<QRgb, kPhaseCount> colors;
   for (int kind = 0; kind < kPhaseCount; ++kind) {
@@ -270,8 +294,8 @@ void TimelineView::drawFlows(QPainter& painter) const {
     color.setAlpha(isChosen ? 255 : 130);
     painter.setPen(QPen(color, isChosen ? 2 : 1));
     painter.setBrush(color);
-    drawArrow(painter, pixelOf(static_cast<double>(flow->sent), flow->from + middle),
-              pixelOf(static_cast<double>(flow->received), flow->to + middle));
+    drawArrow(painter, pixelOf(static_cast<double>(flow->sent), rowOf(flow->from) + middle),
+              pixelOf(static_cast<double>(flow->received), rowOf(flow->to) + middle));
   }
   painter.setRenderHint(QPainter::Antialiasing, false);
 }
@@ -291,8 +315,8 @@ void TimelineView::drawArrivals(QPainter& painter,
                                 const app::StepTimeline::Collective& collective) const {
   const Theme& theme = Theme::instance();
   const auto mark = [&](const app::StepTimeline::Arrival& arrival, int width) {
-    const QPoint top = pixelOf(static_cast<double>(arrival.at), arrival.rank);
-    const int bottom = pixelOf(0, arrival.rank + 1).y();
+    const QPoint top = pixelOf(static_cast<double>(arrival.at), rowOf(arrival.rank));
+    const int bottom = pixelOf(0, rowOf(arrival.rank) + 1).y();
     painter.fillRect(QRect(top.x() - width / 2, top.y(), width, std::max(1, bottom - top.y())),
                      theme.color("text"));
   };
@@ -305,8 +329,9 @@ void TimelineView::drawArrivals(QPainter& painter,
 
 void TimelineView::drawChosen(QPainter& painter, const app::TimelineSpan& span) const {
   const Parts ends = parts();
-  const double from = chosen_.rank + (chosen_.asynchronous ? ends.measured : 0);
-  const double to = chosen_.rank + (chosen_.asynchronous ? ends.asynchronous : ends.measured);
+  const int row = rowOf(chosen_.rank);
+  const double from = row + (chosen_.asynchronous ? ends.measured : 0);
+  const double to = row + (chosen_.asynchronous ? ends.asynchronous : ends.measured);
   QRect box(pixelOf(static_cast<double>(span.begin), from),
             pixelOf(static_cast<double>(span.end), to) - QPoint(1, 1));
   if (box.width() < 3) box.setWidth(3);
@@ -319,6 +344,11 @@ void TimelineView::drawChosen(QPainter& painter, const app::TimelineSpan& span) 
 }
 
 void TimelineView::drawOver(QPainter& painter) const {
+  if (medianRows() > 0) {
+    painter.setPen(Theme::instance().color("axis"));
+    const int y = pixelOf(0, medianRows()).y() - 1;
+    painter.drawLine(cellsRect().left(), y, cellsRect().right(), y);
+  }
   drawFlows(painter);
   if (until_) drawVeil(painter);
   const app::TimelineSpan* span = chosenSpan();
@@ -329,22 +359,24 @@ void TimelineView::drawOver(QPainter& painter) const {
 }
 
 TimelineView::Hit TimelineView::spanAt(double x, double row, double slack) const {
-  const auto rank = static_cast<int>(row);
+  const auto at = static_cast<int>(row);
   const Parts ends = parts();
-  const double in = row - rank;
+  const double in = row - at;
   const bool inMeasured = measured_ && (in < ends.asynchronous || !predicted_);
   const Timeline& timeline = inMeasured ? measured_ : predicted_;
-  if (!timeline || rank < 0 || rank >= static_cast<int>(timeline->lanes.size())) return {};
+  const auto* lane = timeline ? laneOf(*timeline, at) : nullptr;
+  if (lane == nullptr) return {};
   const double share = hasAsynchronous_ ? 0.65 : 1;
   const bool asynchronous =
       hasAsynchronous_ &&
       (inMeasured ? in >= ends.measured
                   : in >= ends.asynchronous + share * (ends.predicted - ends.asynchronous));
-  const Spans& spans = spansOf(timeline->lanes[static_cast<std::size_t>(rank)], asynchronous);
+  const Spans& spans = spansOf(*lane, asynchronous);
   const auto found = firstAfter(spans, x - slack);
   if (found == spans.end() || static_cast<double>(found->begin) > x + slack) return {};
-  return {
-      &*found, {rank, asynchronous, static_cast<std::size_t>(found - spans.begin())}, !inMeasured};
+  return {&*found,
+          {at - medianRows(), asynchronous, static_cast<std::size_t>(found - spans.begin())},
+          !inMeasured};
 }
 
 // Returns the span of the measured lane at x, or the next one.
@@ -361,7 +393,7 @@ void TimelineView::setChosen(const Chosen& chosen) {
   const app::TimelineSpan* span = chosenSpan();
   if (span != nullptr)
     bringIntoView(static_cast<double>(span->begin), static_cast<double>(span->length()),
-                  chosen.rank);
+                  rowOf(chosen.rank));
   setAccessibleDescription(span == nullptr ? QString() : spanText(chosen.rank, *span, false));
   QAccessibleEvent changed(this, QAccessible::DescriptionChanged);
   QAccessible::updateAccessibility(&changed);
@@ -423,7 +455,7 @@ QStringList TimelineView::flowTexts(const app::StepTimeline& timeline, int rank,
     const std::int32_t peerSpan = toPeer ? flow.receive : flow.send;
     const QString text =
         (toPeer ? tr("to %1 (%2) in %3") : tr("from %1 (%2) in %3"))
-            .arg(rowName(toPeer ? flow.to : flow.from),
+            .arg(nameOf(toPeer ? flow.to : flow.from),
                  QString::fromStdString(timeline.names[static_cast<std::size_t>(peerSpan)]),
                  duration(std::max(flow.sent, flow.awaited), flow.received));
     out << text + (flow.awaited < flow.sent
@@ -436,14 +468,14 @@ QStringList TimelineView::flowTexts(const app::StepTimeline& timeline, int rank,
 
 QString TimelineView::spanText(int rank, const app::TimelineSpan& span, bool predicted) const {
   const app::StepTimeline& timeline = predicted ? *predicted_ : *measured_;
-  QStringList parts{rowName(rank), phaseName(static_cast<int>(span.kind))};
+  QStringList parts{nameOf(rank), phaseName(static_cast<int>(span.kind))};
   if (span.name >= 0)
     parts << QString::fromStdString(timeline.names[static_cast<std::size_t>(span.name)]);
   parts << formatSeconds(static_cast<double>(span.length()) * 1e-9);
   if (span.collective >= 0) {
     const auto& last = timeline.collectives[static_cast<std::size_t>(span.collective)].last;
     parts << (last.rank == rank ? tr("the last to arrive")
-                                : tr("last to arrive: %1").arg(rowName(last.rank)));
+                                : tr("last to arrive: %1").arg(nameOf(last.rank)));
   }
   parts << flowTexts(timeline, rank, span);
   if (predicted) parts << tr("predicted");
@@ -452,8 +484,7 @@ QString TimelineView::spanText(int rank, const app::TimelineSpan& span, bool pre
 
 QString TimelineView::tipAt(double x, double row) const {
   const Hit hit = spanAt(x, row, 2 * xRange().span() / cellsRect().width());
-  return hit.span == nullptr ? QString()
-                             : spanText(static_cast<int>(row), *hit.span, hit.predicted);
+  return hit.span == nullptr ? QString() : spanText(hit.place.rank, *hit.span, hit.predicted);
 }
 
 }  // namespace lockstep::ui

@@ -196,6 +196,38 @@ class StepTimelineTest : public QObject {
     QVERIFY(waited);
   }
 
+  // What most ranks do: one slow rank does not show in it, and one that waits alone does not
+  // either.
+  void theMedianRankIsAsMostAre() {
+    const Preview preview = previewOf("fashion-cnn.yaml", 3, {"strategy.overlap=never"});
+    const auto stepWith = [&](const std::vector<double>& slowdown) {
+      planner::SimulateOptions options;
+      options.slowdown = slowdown;
+      return makeTimeline(
+          preview.plan,
+          asExecuted(
+              stepOf(planner::simulate(preview.plan, preview.cluster, preview.cost, options), 2)));
+    };
+    const StepTimeline oneIsSlow = stepWith({1, 3, 1});
+    QCOMPARE(oneIsSlow.medians.size(), std::size_t{1});
+    auto median = totals(oneIsSlow.medians[0]), usual = totals(oneIsSlow.lanes[0]);
+    for (const SpanKind kind : {SpanKind::kForward, SpanKind::kBackward, SpanKind::kWaiting})
+      QVERIFY2(usual[kind] > 0 && std::abs(median[kind] - usual[kind]) <= usual[kind] / 50,
+               qPrintable(QString("%1 %2").arg(median[kind]).arg(usual[kind])));
+    QVERIFY(totals(oneIsSlow.lanes[1])[SpanKind::kForward] > 2 * median[SpanKind::kForward]);
+    const StepTimeline oneIsFast = stepWith({3, 3, 1});
+    QVERIFY(totals(oneIsFast.lanes[2])[SpanKind::kWaiting] >
+            2 * totals(oneIsFast.medians[0])[SpanKind::kWaiting]);
+    std::int64_t end = 0;
+    for (const TimelineSpan& span : oneIsFast.medians[0].spans) {
+      QVERIFY(span.begin >= end && span.end > span.begin);
+      end = span.end;
+    }
+    // Stages of one rank have no median rank.
+    const Preview stages = previewOf("fashion-mlp.yaml", 3, {"strategy.kind=pipeline"});
+    QVERIFY(makeTimeline(stages.plan, stepOf(stages.simulation, 2)).medians.empty());
+  }
+
   // A receive without events leaves out its message alone.
   void aLostReceiveShiftsNoOthers() {
     const Preview preview = previewOf("fashion-mlp.yaml", 3, {"strategy.kind=pipeline"});
