@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "app/runs/median_rank.h"
 #include "app/runs/step_events.h"
 #include "engine/planner/planner.h"
 
@@ -51,8 +52,11 @@ class Builder {
       if (lanes_[rank].events.empty()) continue;
       lanes_[rank].script = scriptOf(static_cast<int>(rank));
       if (lanes_[rank].script == nullptr) return {};  // not a plan of these ranks
+      out_.lanes[rank].stage = plan_.stageOf(static_cast<int>(rank));
+      out_.lanes[rank].firstName = lanes_[rank].script->firstName;
       noteArrivals(static_cast<int>(rank));
     }
+    pairMessages();
     for (auto& collective : out_.collectives) {
       const auto last = std::max_element(collective.arrivals.begin(), collective.arrivals.end(),
                                          [](const auto& a, const auto& b) { return a.at < b.at; });
@@ -60,6 +64,7 @@ class Builder {
     }
     for (std::size_t rank = 0; rank < lanes_.size(); ++rank) addSpans(static_cast<int>(rank));
     shift();
+    out_.medians = medianRanks(out_);
     return std::move(out_);
   }
 
@@ -73,6 +78,18 @@ class Builder {
     std::vector<const plan::Event*> events;
     const Script* script = nullptr;
     std::vector<std::int32_t> collective;  // by plan step; -1: it is none
+    // When the last message that the step receives was sent, by plan step; kAbsent: not known.
+    std::vector<std::int64_t> sent;
+  };
+  struct Extent {  // of the events of a plan step
+    std::int64_t begin = kAbsent, end = kAbsent;
+  };
+  struct MessageEnd {
+    std::size_t at = 0;  // the plan step
+    Extent extent;
+  };
+  struct Channel {
+    std::vector<MessageEnd> sends, receives;  // in order
   };
 
   const Script* scriptOf(int rank) {
@@ -101,51 +118,79 @@ class Builder {
     return known->second;
   }
 
-  // When the rank arrived at each of its collectives, and sent each of its messages.
+  static std::vector<Extent> extentsOf(const Lane& lane) {
+    std::vector<Extent> out(lane.script->steps.size());
+    for (const plan::Event* event : lane.events) {
+      if (event->planStep < 0 || static_cast<std::size_t>(event->planStep) >= out.size()) continue;
+      Extent& extent = out[static_cast<std::size_t>(event->planStep)];
+      extent.begin = extent.begin == kAbsent ? event->begin : std::min(extent.begin, event->begin);
+      extent.end = std::max(extent.end, event->end);
+    }
+    return out;
+  }
+
+  // When the rank arrived at each of its collectives, and sent and received each of its messages.
   void noteArrivals(int rank) {
     Lane& lane = lanes_[static_cast<std::size_t>(rank)];
     const Script& script = *lane.script;
-    std::vector<std::int64_t> begins(script.steps.size(), kAbsent);
-    for (const plan::Event* event : lane.events) {
-      if (event->planStep < 0 || static_cast<std::size_t>(event->planStep) >= begins.size())
-        continue;
-      std::int64_t& begin = begins[static_cast<std::size_t>(event->planStep)];
-      begin = begin == kAbsent ? event->begin : std::min(begin, event->begin);
-    }
-    lane.collective.assign(begins.size(), -1);
+    const std::vector<Extent> extents = extentsOf(lane);
+    lane.collective.assign(extents.size(), -1);
+    lane.sent.assign(extents.size(), kAbsent);
     std::map<std::string_view, int> ordinals;  // by axis: all ranks run them in one order
-    for (std::size_t i = 0; i < begins.size(); ++i) {
+    for (std::size_t i = 0; i < extents.size(); ++i) {
       const plan::Step& step = *script.steps[i];
       if (step.kind != plan::StepKind::kCollective) continue;
-      if (plan::isSend(step)) {
-        const plan::Peers peers = plan::peersOf(step, script.copies[i]);
-        const std::vector<int>& group = groupOf(rank, step.axis);
-        for (int peer = peers.first; peer < peers.first + peers.count; ++peer)
-          channels_[{rank, group[static_cast<std::size_t>(peer)]}].sent.push_back(begins[i]);
-      } else if (!plan::isMessage(step)) {
-        const int ordinal = ordinals[step.axis]++;
-        const auto [known, isNew] = collectives_.try_emplace(
-            {step.axis, groupOf(rank, step.axis)[0], ordinal}, out_.collectives.size());
-        if (isNew)
-          out_.collectives.push_back({script.firstName + static_cast<std::int32_t>(i), {}, {}});
-        lane.collective[i] = static_cast<std::int32_t>(known->second);
-        if (begins[i] != kAbsent)
-          out_.collectives[known->second].arrivals.push_back({rank, begins[i]});
+      if (plan::isMessage(step)) {
+        noteMessage(rank, i, extents[i]);
+        continue;
       }
+      const int ordinal = ordinals[step.axis]++;
+      const auto [known, isNew] = collectives_.try_emplace(
+          {step.axis, groupOf(rank, step.axis)[0], ordinal}, out_.collectives.size());
+      if (isNew)
+        out_.collectives.push_back({script.firstName + static_cast<std::int32_t>(i), {}, {}});
+      lane.collective[i] = static_cast<std::int32_t>(known->second);
+      if (extents[i].begin != kAbsent)
+        out_.collectives[known->second].arrivals.push_back({rank, extents[i].begin});
     }
   }
 
-  // When the last message that the step receives was sent; the begin of the step if not known.
-  std::int64_t sentFor(int rank, const plan::Step& step, int copy, std::int64_t begin) {
-    const plan::Peers peers = plan::peersOf(step, copy);
+  void noteMessage(int rank, std::size_t at, const Extent& extent) {
+    if (plan_.isAsynchronous()) return;  // a server receives in the order of arrival
+    const Script& script = *lanes_[static_cast<std::size_t>(rank)].script;
+    const plan::Step& step = *script.steps[at];
+    const plan::Peers peers = plan::peersOf(step, script.copies[at]);
     const std::vector<int>& group = groupOf(rank, step.axis);
-    std::int64_t last = begin;
-    for (int peer = peers.first; peer < peers.first + peers.count; ++peer) {
-      Channel& channel = channels_[{group[static_cast<std::size_t>(peer)], rank}];
-      if (channel.received < channel.sent.size())
-        last = std::max(last, channel.sent[channel.received++]);
+    for (int i = peers.first; i < peers.first + peers.count; ++i) {
+      const int peer = group[static_cast<std::size_t>(i)];
+      if (plan::isSend(step))
+        channels_[{rank, peer}].sends.push_back({at, extent});
+      else
+        channels_[{peer, rank}].receives.push_back({at, extent});
     }
-    return last;
+  }
+
+  // Messages from one rank to another are received in the order in which they are sent.
+  void pairMessages() {
+    for (const auto& [ranks, channel] : channels_) {
+      const auto [from, to] = ranks;
+      const std::size_t count = std::min(channel.sends.size(), channel.receives.size());
+      for (std::size_t i = 0; i < count; ++i)
+        addFlow(from, to, channel.sends[i], channel.receives[i]);
+    }
+  }
+
+  void addFlow(int from, int to, const MessageEnd& send, const MessageEnd& receive) {
+    if (send.extent.begin == kAbsent || receive.extent.begin == kAbsent) return;
+    Lane& receiver = lanes_[static_cast<std::size_t>(to)];
+    std::int64_t& sent = receiver.sent[receive.at];
+    sent = std::max(sent, send.extent.begin);
+    const auto nameOf = [](const Lane& lane, std::size_t at) {
+      return lane.script->firstName + static_cast<std::int32_t>(at);
+    };
+    out_.flows.push_back({from, to, nameOf(lanes_[static_cast<std::size_t>(from)], send.at),
+                          nameOf(receiver, receive.at), send.extent.begin, receive.extent.begin,
+                          receive.extent.end});
   }
 
   void addSpans(int rank) {
@@ -165,9 +210,8 @@ class Builder {
             step.stream == plan::kCommunicationStream && span.kind == SpanKind::kTransfer;
         if (span.collective >= 0)
           ready = out_.collectives[static_cast<std::size_t>(span.collective)].last.at;
-        else if (plan::isMessage(step) && !plan::isSend(step) && !plan_.isAsynchronous() &&
-                 span.kind == SpanKind::kTransfer)
-          ready = sentFor(rank, step, lane.script->copies[at], span.begin);
+        else
+          ready = std::max(ready, lane.sent[at]);
       }
       auto& to = asynchronous ? out.communication : out.spans;
       if (span.kind == SpanKind::kTransfer && ready > span.begin) {
@@ -229,13 +273,10 @@ class Builder {
       for (auto& arrival : collective.arrivals) arrival.at -= first;
       collective.last.at -= first;
     }
+    for (auto& flow : out_.flows)
+      for (std::int64_t* at : {&flow.sent, &flow.awaited, &flow.received}) *at -= first;
     out_.length = last - first;
   }
-
-  struct Channel {
-    std::vector<std::int64_t> sent;  // when each message was, in order
-    std::size_t received = 0;
-  };
 
   const plan::Plan& plan_;
   std::vector<std::vector<plan::ScheduleEntry>> schedule_;

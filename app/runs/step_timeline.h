@@ -1,4 +1,5 @@
-// StepTimeline: what each rank did in one step, as spans, with the arrivals at every collective.
+// StepTimeline: what each rank did in one step, as spans, with the arrivals at every collective
+// and the messages between ranks.
 // Built from the stored events of a sampled step, or from the simulator's prediction. No threads.
 #pragma once
 
@@ -29,8 +30,11 @@ struct StepTimeline {
   struct Lane {
     std::vector<TimelineSpan> spans;          // in order; none overlaps another
     std::vector<TimelineSpan> communication;  // asynchronous, beside them
+    int stage = 0;                            // of the pipeline
+    std::int32_t firstName = 0;               // in `names`: of the first plan step of the rank
   };
   std::vector<Lane> lanes;         // by rank; no spans if the rank has no events
+  std::vector<Lane> medians;       // the median rank of each stage that has several, by stage
   std::vector<std::string> names;  // of the plan's steps
   struct Arrival {
     int rank = 0;
@@ -42,6 +46,14 @@ struct StepTimeline {
     Arrival last;                   // the rank that the others wait for
   };
   std::vector<Collective> collectives;
+  struct Flow {                            // a message from one rank to another
+    int from = 0, to = 0;                  // ranks
+    std::int32_t send = -1, receive = -1;  // names of the spans at both ends
+    std::int64_t sent = 0;                 // when the send began
+    std::int64_t awaited = 0;              // when the receive began
+    std::int64_t received = 0;             // when the receive ended
+  };
+  std::vector<Flow> flows;  // by sender and receiver, in the order of their messages
   bool empty() const { return length == 0; }
 };
 

@@ -11371,6 +11371,10 @@ its last lines:
             <source>No step has been sampled yet. By default, every 50th step is sampled.</source>
             <translation>尚无采样步。默认每 50 步采样一次。</translation>
         </message>
+        <message>
+            <source>Show median rank</source>
+            <translation>显示中位数 rank</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::TimelineView</name>
@@ -11386,6 +11390,34 @@ its last lines:
             <source>predicted</source>
             <translation>预测</translation>
         </message>
+        <message>
+            <source>to %1 (%2) in %3</source>
+            <translation>发往 %1（%2），用时 %3</translation>
+        </message>
+        <message>
+            <source>from %1 (%2) in %3</source>
+            <translation>来自 %1（%2），用时 %3</translation>
+        </message>
+        <message>
+            <source>, the receiver waited %1</source>
+            <translation>，接收方等待 %1</translation>
+        </message>
+        <message>
+            <source>, sent %1 before the receive</source>
+            <translation>，在接收开始前 %1 发出</translation>
+        </message>
+        <message>
+            <source>%1 more messages</source>
+            <translation>另有 %1 条消息</translation>
+        </message>
+        <message>
+            <source>median rank</source>
+            <translation>中位数 rank</translation>
+        </message>
+        <message>
+            <source>median, stage %1</source>
+            <translation>中位数，阶段 %1</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::StepTableModel</name>
@@ -11397,20 +11429,28 @@ its last lines:
     <context>
         <name>lockstep::ui::TrafficModel</name>
         <message>
-            <source>rank %1 sends %2 to rank %3 per step</source>
-            <translation>rank %1 每步向 rank %3 发送 %2</translation>
+            <source>rank %1</source>
+            <translation>rank %1</translation>
         </message>
         <message>
-            <source>rank %1 sends nothing to rank %2</source>
-            <translation>rank %1 不向 rank %2 发送数据</translation>
+            <source>%1 sends %2 to %3 per step</source>
+            <translation>%1 每步向 %3 发送 %2</translation>
         </message>
         <message>
-            <source>to rank %1</source>
-            <translation>到 rank %1</translation>
+            <source>%1 sends nothing to %2</source>
+            <translation>%1 不向 %2 发送数据</translation>
         </message>
         <message>
-            <source>from rank %1</source>
-            <translation>从 rank %1</translation>
+            <source>; planned: %1</source>
+            <translation>；计划：%1</translation>
+        </message>
+        <message>
+            <source>to %1</source>
+            <translation>到 %1</translation>
+        </message>
+        <message>
+            <source>from %1</source>
+            <translation>从 %1</translation>
         </message>
     </context>
     <context>
@@ -11461,6 +11501,22 @@ its last lines:
         <message>
             <source>Measured: the mean rate over all network interfaces of the node in the last five minutes, times the step time. Nodes on the same machine use the loopback interface or shared memory; traffic in shared memory is not counted.</source>
             <translation>实测：节点所有网络接口最近五分钟的平均速率乘以步时。同一台机器上的节点使用回环接口或共享内存；共享内存中的通信不计入。</translation>
+        </message>
+        <message>
+            <source>The run has one node: it has no other to send to.</source>
+            <translation>该运行只有一个节点，没有可发送的对象。</translation>
+        </message>
+        <message>
+            <source>The measured traffic appears after the first steps.</source>
+            <translation>前几步之后将显示实测通信量。</translation>
+        </message>
+        <message>
+            <source>No traffic between nodes was recorded. TCP connections are counted; shared memory and RDMA are not.</source>
+            <translation>没有记录到节点之间的通信。只统计 TCP 连接；共享内存和 RDMA 不计入。</translation>
+        </message>
+        <message>
+            <source>Measured traffic between nodes, bytes per step</source>
+            <translation>节点之间每步的实测字节数</translation>
         </message>
     </context>
     <context>

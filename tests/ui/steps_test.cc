@@ -191,7 +191,8 @@ class StepsTest : public QObject {
         });
     QVERIFY(waiting != lanes[0].spans.end());
     const auto middle = static_cast<double>(waiting->begin + waiting->end) / 2;
-    QTest::mouseClick(timeline_, Qt::LeftButton, {}, timeline_->pixelOf(middle, 0.15));
+    QTest::mouseClick(timeline_, Qt::LeftButton, {},
+                      timeline_->pixelOf(middle, timeline_->rowOf(0) + 0.15));
     QVERIFY(timeline_->chosenSpan() == &*waiting);
     const QString text = page_->findChild<QLabel*>("timelineSpan")->text();
     QVERIFY2(text.startsWith("rank 0 · waiting · ") && text.endsWith("last to arrive: rank 1"),
@@ -207,6 +208,12 @@ class StepsTest : public QObject {
     QVERIFY(timeline_->predicted());
     page_->findChild<QCheckBox*>("timelinePredicted")->click();
     QVERIFY(!timeline_->predicted() && timeline_->measured());
+    // So can the median rank above it.
+    QCOMPARE(timeline_->medianRows(), 1);
+    QCOMPARE(timeline_->rowRange().end, 4.0);
+    page_->findChild<QCheckBox*>("timelineMedian")->click();
+    QCOMPARE(timeline_->medianRows(), 0);
+    QCOMPARE(timeline_->rowRange().end, 3.0);
   }
 
   // The slow rank of the made-up run, as fast as its peers, and a link.
@@ -307,6 +314,38 @@ class StepsTest : public QObject {
     QCOMPARE(nodes->index(0, 0).data().toString(), QString("local1"));
     for (const int column : {NodeTrafficModel::kPlannedOut, NodeTrafficModel::kMeasuredOut})
       QTRY_VERIFY_WITH_TIMEOUT(nodes->index(0, column).data().toString().endsWith("B"), 60'000);
+  }
+
+  // Links as the agents count them, beside the plan; of a run without them the matrix says why.
+  void trafficBetweenNodesIsMeasured() {
+    auto* tabs = page_->findChild<QTabWidget*>("runTabs");
+    tabs->setCurrentIndex(kTrafficTab);
+    const auto* why = page_->findChild<QLabel*>("linkTrafficEmpty");
+    QVERIFY(wait([&] { return why->isVisible() && why->text().contains("TCP"); }));
+    const std::string run = home_->addRun(2, app::RunState::SUCCEEDED, 100);
+    const double stepSeconds = addLinks(run);
+    RunPage* page = window_->openRun(QString::fromStdString(run));
+    QVERIFY(wait([&] { return page->document()->loaded(); }));
+    page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(kTrafficTab);
+    const auto* table = page->findChild<QTableView*>("linkTrafficTable");
+    QVERIFY(wait([&] { return table->isVisible(); }));
+    const auto* links = table->model();
+    const auto* planned = page->findChild<QTableView*>("trafficTable")->model();
+    QVERIFY(wait([&] { return planned->rowCount() == 3; }));
+    const auto cell = [&](int from, int to) { return links->index(from, to); };
+    QCOMPARE(links->rowCount(), 3);
+    QCOMPARE(links->headerData(0, Qt::Vertical).toString(), QString("from local1"));
+    QCOMPARE(links->headerData(1, Qt::Horizontal).toString(), QString("to local2"));
+    const QString sent = formatBytes(std::round(3e6 * stepSeconds));
+    QVERIFY(wait([&] { return cell(0, 1).data().toString() == sent; }));
+    QCOMPARE(cell(1, 0).data().toString(), formatBytes(std::round(5e6 * stepSeconds)));
+    QCOMPARE(cell(0, 2).data().toString(), QString());
+    QVERIFY(!cell(0, 2).data(Qt::BackgroundRole).isValid());
+    // One rank a node: what the plan says of ranks is true of nodes.
+    QTRY_COMPARE_WITH_TIMEOUT(cell(0, 1).data(Qt::ToolTipRole).toString(),
+                              QString("local1 sends %1 to local2 per step; planned: %2")
+                                  .arg(sent, planned->index(0, 1).data().toString()),
+                              60'000);
   }
 
   void theMapIsATableToo() {
@@ -423,6 +462,13 @@ class StepsTest : public QObject {
     traffic.setTraffic({{0, 1, 1000, false}, {1, 0, 500, true}, {7, 0, 9, false}}, 2);
     QCOMPARE(traffic.index(1, 0).data().toString(), QString::fromUtf8("≤ 500 B"));
     QCOMPARE(traffic.most(), 1000);
+    traffic.setNodeTraffic({{0, 1, 700, false}}, {{0, 1, 400, false}, {0, 1, 200, false}},
+                           {"a", "b"});
+    QCOMPARE(traffic.index(0, 1).data(Qt::AccessibleTextRole).toString(),
+             QString("a sends 700 B to b per step; planned: 600 B"));
+    traffic.setNodeTraffic({{0, 1, 900, false}}, {}, {"a", "b"});
+    QCOMPARE(traffic.index(0, 1).data().toString(), QString("900 B"));
+    QCOMPARE(traffic.headerData(1, Qt::Vertical, Qt::DisplayRole).toString(), QString("from b"));
     traffic.setTraffic({}, 0);
     nodes.setRows({{"n1", 10, 20, 5.0, {}, {}}});
     nodes.setRows({{"n1", 10, 20, 6.0, {}, {}}});
@@ -468,6 +514,26 @@ class StepsTest : public QObject {
     choices->setFocus();
     choices->setCurrentIndex(index);
     Q_EMIT choices->activated(index);
+  }
+
+  // Adds a minute of traffic of two links to the store of a run, in bytes/s. Returns the run's step
+  // time.
+  double addLinks(const std::string& run) const {
+    auto history = app::History::open(home_->home().historyFolder());
+    LOCKSTEP_CHECK(history.ok(), "{}", history.error().text());
+    const auto row = (*history)->find(run);
+    LOCKSTEP_CHECK(row.ok(), "{}", row.error().text());
+    app::RunBatch batch;
+    batch.series = {{"node/local1/to/local2/sent", {}}, {"node/local2/to/local1/sent", {}}};
+    for (int i = 0; i < 120; ++i) {
+      const double x = static_cast<double>(row->startedNs) * 1e-9 + i * 0.5;
+      batch.series[0].points.push_back({x, i % 2 == 0 ? 2e6 : 4e6});
+      batch.series[1].points.push_back({x, 5e6});
+    }
+    auto store = (*history)->openRun(run);
+    LOCKSTEP_CHECK(store.ok() && (*store)->lockForRecording().ok());
+    LOCKSTEP_CHECK((*store)->append(batch).ok());
+    return row->measuredStepSeconds;
   }
 
   // Where the plot shows the moment; NaN: nowhere.

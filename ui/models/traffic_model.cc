@@ -10,34 +10,73 @@ namespace lockstep::ui {
 
 void TrafficModel::setTraffic(const std::vector<plan::Traffic>& traffic, int ranks) {
   beginResetModel();
-  ranks_ = ranks;
-  most_ = 0;
-  cells_.assign(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks), {});
-  for (const plan::Traffic& link : traffic) {
-    if (link.from >= ranks || link.to >= ranks) continue;
-    cells_[static_cast<std::size_t>(link.from) * static_cast<std::size_t>(ranks) +
-           static_cast<std::size_t>(link.to)] = {link.bytes, link.atMost};
-    most_ = std::max(most_, link.bytes);
-  }
+  nodes_.clear();
+  fill(traffic, ranks);
   endResetModel();
 }
 
+void TrafficModel::setNodeTraffic(const std::vector<plan::Traffic>& measured,
+                                  const std::vector<plan::Traffic>& planned,
+                                  std::vector<QString> nodes) {
+  const bool isAlike = nodes == nodes_;  // the selection stays
+  if (!isAlike) beginResetModel();
+  nodes_ = std::move(nodes);
+  fill(measured, static_cast<int>(nodes_.size()));
+  for (const plan::Traffic& link : planned)
+    if (Cell* cell = cellOf(link)) cell->planned += link.bytes;
+  if (!isAlike)
+    endResetModel();
+  else if (size_ > 0)
+    Q_EMIT dataChanged(index(0, 0), index(size_ - 1, size_ - 1));
+}
+
+void TrafficModel::fill(const std::vector<plan::Traffic>& traffic, int size) {
+  size_ = size;
+  most_ = 0;
+  cells_.assign(static_cast<std::size_t>(size) * static_cast<std::size_t>(size), {});
+  for (const plan::Traffic& link : traffic) {
+    Cell* cell = cellOf(link);
+    if (cell == nullptr) continue;
+    *cell = {link.bytes, link.atMost, 0};
+    most_ = std::max(most_, link.bytes);
+  }
+}
+
+TrafficModel::Cell* TrafficModel::cellOf(const plan::Traffic& link) {
+  if (link.from >= size_ || link.to >= size_) return nullptr;
+  return &cells_[static_cast<std::size_t>(link.from) * static_cast<std::size_t>(size_) +
+                 static_cast<std::size_t>(link.to)];
+}
+
 void TrafficModel::retranslate() {
-  if (ranks_ == 0) return;
+  if (size_ == 0) return;
   for (const auto side : {Qt::Horizontal, Qt::Vertical})
-    Q_EMIT headerDataChanged(side, 0, ranks_ - 1);
+    Q_EMIT headerDataChanged(side, 0, size_ - 1);
 }
 
 const TrafficModel::Cell& TrafficModel::at(const QModelIndex& index) const {
-  return cells_[static_cast<std::size_t>(index.row()) * static_cast<std::size_t>(ranks_) +
+  return cells_[static_cast<std::size_t>(index.row()) * static_cast<std::size_t>(size_) +
                 static_cast<std::size_t>(index.column())];
 }
 
-int TrafficModel::rowCount(const QModelIndex& parent) const {
-  return parent.isValid() ? 0 : ranks_;
-}
+int TrafficModel::rowCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : size_; }
 int TrafficModel::columnCount(const QModelIndex& parent) const {
-  return parent.isValid() ? 0 : ranks_;
+  return parent.isValid() ? 0 : size_;
+}
+
+QString TrafficModel::name(int index) const {
+  return nodes_.empty() ? tr("rank %1").arg(index) : nodes_[static_cast<std::size_t>(index)];
+}
+
+QString TrafficModel::sentence(const QModelIndex& index) const {
+  const Cell& cell = at(index);
+  const QString from = name(index.row()), to = name(index.column());
+  const QString sent =
+      cell.bytes > 0
+          ? tr("%1 sends %2 to %3 per step").arg(from, data(index, Qt::DisplayRole).toString(), to)
+          : tr("%1 sends nothing to %2").arg(from, to);
+  if (nodes_.empty()) return sent;
+  return sent + tr("; planned: %1").arg(formatBytes(static_cast<double>(cell.planned)));
 }
 
 // The accent colour, stronger for more; text stays readable on it.
@@ -64,11 +103,7 @@ QVariant TrafficModel::data(const QModelIndex& index, int role) const {
       return any ? QVariant(shade(cell.bytes)) : QVariant();
     case Qt::ToolTipRole:
     case Qt::AccessibleTextRole:
-      return any ? tr("rank %1 sends %2 to rank %3 per step")
-                       .arg(index.row())
-                       .arg(data(index, Qt::DisplayRole).toString())
-                       .arg(index.column())
-                 : tr("rank %1 sends nothing to rank %2").arg(index.row()).arg(index.column());
+      return sentence(index);
     default:
       return {};
   }
@@ -77,8 +112,8 @@ QVariant TrafficModel::data(const QModelIndex& index, int role) const {
 QVariant TrafficModel::headerData(int section, Qt::Orientation orientation, int role) const {
   if (role == Qt::TextAlignmentRole) return int(Qt::AlignRight | Qt::AlignVCenter);
   if (role != Qt::DisplayRole) return {};
-  return orientation == Qt::Horizontal ? tr("to rank %1").arg(section)
-                                       : tr("from rank %1").arg(section);
+  return orientation == Qt::Horizontal ? tr("to %1").arg(name(section))
+                                       : tr("from %1").arg(name(section));
 }
 
 void NodeTrafficModel::setRows(std::vector<NodeTraffic> rows) {

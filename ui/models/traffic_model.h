@@ -1,10 +1,11 @@
-// Traffic of ranks and nodes in a step. TrafficModel: the planned bytes from the rank of a row to
-// the rank of a column. NodeTrafficModel: the bytes that each node sends to and receives from other
+// Traffic of ranks and nodes in a step. TrafficModel: the bytes from the rank or node of a row to
+// that of a column. NodeTrafficModel: the bytes that each node sends to and receives from other
 // nodes, planned and measured.
 #pragma once
 
 #include <QAbstractTableModel>
 #include <QColor>
+#include <QString>
 #include <optional>
 #include <vector>
 
@@ -19,6 +20,9 @@ class TrafficModel : public QAbstractTableModel {
   using QAbstractTableModel::QAbstractTableModel;
 
   void setTraffic(const std::vector<plan::Traffic>& traffic, int ranks);
+  // Between nodes, by their index in `nodes`, with what was planned beside it.
+  void setNodeTraffic(const std::vector<plan::Traffic>& measured,
+                      const std::vector<plan::Traffic>& planned, std::vector<QString> nodes);
   std::int64_t most() const { return most_; }  // maximum of all cells, bytes
   void retranslate();
 
@@ -31,12 +35,18 @@ class TrafficModel : public QAbstractTableModel {
   struct Cell {
     std::int64_t bytes = 0;
     bool atMost = false;
+    std::int64_t planned = 0;  // of nodes
   };
+  void fill(const std::vector<plan::Traffic>& traffic, int size);
+  Cell* cellOf(const plan::Traffic& link);  // null: outside
   const Cell& at(const QModelIndex& index) const;
+  QString name(int index) const;
+  QString sentence(const QModelIndex& index) const;
   QColor shade(std::int64_t bytes) const;
 
-  int ranks_ = 0;
-  std::vector<Cell> cells_;  // by sender, receiver
+  int size_ = 0;
+  std::vector<QString> nodes_;  // empty: between ranks
+  std::vector<Cell> cells_;     // by sender, receiver
   std::int64_t most_ = 0;
 };
 

@@ -100,10 +100,14 @@ Card* StepsPanel::buildTimeline() {
   timelineCard_ = new Card("timelineCard", this);
   phases_ = makeLabel("timelinePhases", this);
   phases_->setTextFormat(Qt::RichText);
+  withMedian_ = new QCheckBox(this);
+  withMedian_->setObjectName("timelineMedian");
+  withMedian_->setChecked(true);
   withPrediction_ = new QCheckBox(this);
   withPrediction_->setObjectName("timelinePredicted");
   withPrediction_->setChecked(true);
   timelineFit_ = makeToolButton("timelineFit", "fit", this);
+  timelineCard_->head()->addWidget(withMedian_);
   timelineCard_->head()->addWidget(withPrediction_);
   timelineCard_->head()->addWidget(timelineFit_);
   timeline_ = new TimelineView("timeline", this);
@@ -140,6 +144,7 @@ void StepsPanel::connectParts() {
             if (now.isValid()) view_->chooseCell(now.column(), tableModel_->firstStep(now.row()));
           });
   connect(reader_, &StepReader::changed, this, &StepsPanel::refreshTimeline);
+  connect(withMedian_, &QCheckBox::toggled, this, &StepsPanel::refreshTimeline);
   connect(withPrediction_, &QCheckBox::toggled, this, &StepsPanel::refreshTimeline);
   connect(timelineFit_, &QToolButton::clicked, timeline_, &GridView::showAll);
   connect(timeline_, &TimelineView::spanChosen, this, &StepsPanel::refreshSpan);
@@ -252,7 +257,12 @@ void StepsPanel::refreshTimeline() {
   const auto& measured = reader_->measured();
   const auto& predicted = reader_->predicted();
   withPrediction_->setEnabled(predicted != nullptr);
-  timeline_->setTimelines(measured, withPrediction_->isChecked() ? predicted : nullptr);
+  const auto hasMedian = [](const auto& timeline) {
+    return timeline && !timeline->medians.empty();
+  };
+  withMedian_->setEnabled(hasMedian(measured) || hasMedian(predicted));
+  timeline_->setTimelines(measured, withPrediction_->isChecked() ? predicted : nullptr,
+                          withMedian_->isChecked());
   timeline_->markRank(view_->chosenRank());
   const std::int64_t wanted = reader_->wanted();
   QString title = tr("Timeline");
@@ -303,6 +313,7 @@ void StepsPanel::retranslate() {
   view_->setAccessibleName(tr("Heat map, rank × step"));
   view_->setEmptyText(tr("The heat map appears after the first steps."));
   table_->setAccessibleName(tr("Seconds per rank and step"));
+  withMedian_->setText(tr("Show median rank"));
   withPrediction_->setText(tr("Show prediction"));
   setTexts(timelineFit_, tr("Show the whole step"));
   timeline_->setAccessibleName(tr("Timeline of a step"));

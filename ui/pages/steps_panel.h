@@ -86,6 +86,7 @@ class StepsPanel : public QWidget {
   ElidedLabel* cell_ = nullptr;
   Card* timelineCard_ = nullptr;
   QLabel* phases_ = nullptr;
+  QCheckBox* withMedian_ = nullptr;
   QCheckBox* withPrediction_ = nullptr;
   QToolButton* timelineFit_ = nullptr;
   TimelineView* timeline_ = nullptr;

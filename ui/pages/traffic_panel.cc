@@ -1,11 +1,14 @@
 #include "ui/pages/traffic_panel.h"
 
+#include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
 #include <QStackedWidget>
 #include <QTableView>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <cmath>
+#include <map>
 
 #include "ui/models/traffic_model.h"
 #include "ui/studio/run_document.h"
@@ -17,6 +20,7 @@ namespace lockstep::ui {
 namespace {
 
 constexpr std::size_t kLastSamples = 600;  // that a measured rate is the mean of: five minutes
+constexpr int kRefreshMs = 500;
 
 // Returns the mean of the last samples; nullopt: no samples.
 std::optional<double> meanRate(RunDocument& document, const std::string& name) {
@@ -30,6 +34,21 @@ std::optional<double> meanRate(RunDocument& document, const std::string& name) {
   return sum / static_cast<double>(count);
 }
 
+QTableView* makeMatrix(const char* objectName, TrafficModel* model, QWidget* parent) {
+  auto* table = new QTableView(parent);
+  table->setObjectName(objectName);
+  table->setModel(model);
+  applyMatrixStyle(table);
+  return table;
+}
+
+QLabel* makeEmptyText(const char* objectName, QWidget* parent) {
+  QLabel* label = makeLabel(objectName, parent, "muted");
+  label->setAlignment(Qt::AlignCenter);
+  label->setWordWrap(true);
+  return label;
+}
+
 }  // namespace
 
 TrafficPanel::TrafficPanel(RunDocument* document, StepReader* reader, QWidget* parent)
@@ -38,20 +57,48 @@ TrafficPanel::TrafficPanel(RunDocument* document, StepReader* reader, QWidget* p
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(0, kSpaceM, 0, 0);
   layout->setSpacing(kSpaceM);
+  auto* matrices = new QHBoxLayout;
+  matrices->setSpacing(kSpaceM);
+  matrices->addWidget(buildRanks(), 1);
+  matrices->addWidget(buildLinks(), 1);
+  layout->addLayout(matrices, 3);
+  layout->addWidget(buildNodes(), 2);
+  refresh_.setSingleShot(true);
+  refresh_.setInterval(kRefreshMs);
+  const auto refreshSoon = [this] {
+    if (!refresh_.isActive()) refresh_.start();
+  };
+  connect(&refresh_, &QTimer::timeout, this, &TrafficPanel::refreshMeasured);
+  connect(reader_, &StepReader::changed, this, &TrafficPanel::refreshPlan);
+  connect(document_, &RunDocument::breakdownChanged, this, refreshSoon);
+  connect(&document_->curves(), &RunCurves::changed, this, refreshSoon);
+}
+
+Card* TrafficPanel::buildRanks() {
   ranksCard_ = new Card("trafficCard", this);
   ranks_ = new TrafficModel(this);
-  rankTable_ = new QTableView(this);
-  rankTable_->setObjectName("trafficTable");
-  rankTable_->setModel(ranks_);
-  applyMatrixStyle(rankTable_);
-  empty_ = makeLabel("trafficEmpty", this, "muted");
-  empty_->setAlignment(Qt::AlignCenter);
-  empty_->setWordWrap(true);
+  rankTable_ = makeMatrix("trafficTable", ranks_, this);
+  empty_ = makeEmptyText("trafficEmpty", this);
   stack_ = new QStackedWidget(this);
   stack_->addWidget(empty_);
   stack_->addWidget(rankTable_);
   ranksCard_->body()->addWidget(stack_, 1);
-  layout->addWidget(ranksCard_, 3);
+  return ranksCard_;
+}
+
+Card* TrafficPanel::buildLinks() {
+  linksCard_ = new Card("linkTrafficCard", this);
+  links_ = new TrafficModel(this);
+  linkTable_ = makeMatrix("linkTrafficTable", links_, this);
+  linksEmpty_ = makeEmptyText("linkTrafficEmpty", this);
+  linkStack_ = new QStackedWidget(this);
+  linkStack_->addWidget(linksEmpty_);
+  linkStack_->addWidget(linkTable_);
+  linksCard_->body()->addWidget(linkStack_, 1);
+  return linksCard_;
+}
+
+Card* TrafficPanel::buildNodes() {
   nodesCard_ = new Card("nodeTrafficCard", this);
   nodes_ = new NodeTrafficModel(this);
   nodeTable_ = new QTableView(this);
@@ -63,16 +110,13 @@ TrafficPanel::TrafficPanel(RunDocument* document, StepReader* reader, QWidget* p
   note_ = makeLabel("trafficNote", this, "muted");
   note_->setWordWrap(true);
   nodesCard_->body()->addWidget(note_);
-  layout->addWidget(nodesCard_, 2);
-  connect(reader_, &StepReader::changed, this, &TrafficPanel::refreshPlan);
-  connect(document_, &RunDocument::breakdownChanged, this, &TrafficPanel::refreshNodes);
-  connect(&document_->curves(), &RunCurves::changed, this, &TrafficPanel::refreshNodes);
+  return nodesCard_;
 }
 
 void TrafficPanel::showEvent(QShowEvent* event) {
   QWidget::showEvent(event);
   if (!reader_->planRead() && !reader_->reading()) reader_->read(0);
-  refreshNodes();
+  refreshMeasured();
 }
 
 void TrafficPanel::refreshPlan() {
@@ -84,11 +128,67 @@ void TrafficPanel::refreshPlan() {
   ranks_->setTraffic(reader_->traffic(), ranks);
   stack_->setCurrentIndex(ranks_->most() > 0 ? 1 : 0);
   retranslate();
+  refreshMeasured();
+}
+
+void TrafficPanel::refreshMeasured() {
+  if (!isVisible()) return;
+  refreshLinks();
   refreshNodes();
 }
 
+// Returns the planned bytes between nodes; a plan knows nothing of those that joined later.
+std::vector<plan::Traffic> TrafficPanel::plannedLinks(const std::vector<std::string>& nodes) const {
+  std::map<std::string, int> indexOf;
+  for (std::size_t i = 0; i < nodes.size(); ++i) indexOf[nodes[i]] = static_cast<int>(i);
+  const std::vector<std::string> nodeOf = document_->nodesOfRanks();
+  const auto nodeIndex = [&](int rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    const auto found = at < nodeOf.size() ? indexOf.find(nodeOf[at]) : indexOf.end();
+    return found == indexOf.end() ? -1 : found->second;
+  };
+  std::vector<plan::Traffic> out;
+  for (const plan::Traffic& link : reader_->traffic()) {
+    const int from = nodeIndex(link.from), to = nodeIndex(link.to);
+    if (from >= 0 && to >= 0 && from != to) out.push_back({from, to, link.bytes, link.atMost});
+  }
+  return out;
+}
+
+std::vector<plan::Traffic> TrafficPanel::measuredLinks(
+    const std::vector<std::string>& nodes) const {
+  const double step = document_->row().measuredStepSeconds;
+  std::vector<plan::Traffic> out;
+  for (std::size_t from = 0; from < nodes.size(); ++from) {
+    for (std::size_t to = 0; to < nodes.size(); ++to) {
+      const auto rate = meanRate(*document_, "node/" + nodes[from] + "/to/" + nodes[to] + "/sent");
+      if (rate)
+        out.push_back({static_cast<int>(from), static_cast<int>(to), std::llround(*rate * step)});
+    }
+  }
+  return out;
+}
+
+void TrafficPanel::refreshLinks() {
+  const std::vector<std::string> nodes = document_->members();
+  std::vector<QString> names;
+  for (const std::string& node : nodes) names.push_back(QString::fromStdString(node));
+  links_->setNodeTraffic(measuredLinks(nodes), plannedLinks(nodes), std::move(names));
+  linkStack_->setCurrentIndex(links_->most() > 0 ? 1 : 0);
+  linksEmpty_->setText(whyNoLinks());
+}
+
+QString TrafficPanel::whyNoLinks() const {
+  if (document_->members().size() < 2)
+    return tr("The run has one node: it has no other to send to.");
+  if (document_->row().measuredStepSeconds <= 0)
+    return tr("The measured traffic appears after the first steps.");
+  return tr(
+      "No traffic between nodes was recorded. TCP connections are counted; shared memory and "
+      "RDMA are not.");
+}
+
 void TrafficPanel::refreshNodes() {
-  if (!isVisible()) return;
   const std::vector<std::string> nodeOf = document_->nodesOfRanks();
   std::vector<NodeTraffic> rows;
   const auto rowOf = [&](int rank) -> NodeTraffic* {
@@ -123,6 +223,8 @@ void TrafficPanel::refreshNodes() {
 void TrafficPanel::retranslate() {
   ranksCard_->setTitle(tr("Planned traffic between ranks, bytes per step"));
   nodesCard_->setTitle(tr("Traffic with other nodes, bytes per step"));
+  linksCard_->setTitle(tr("Measured traffic between nodes, bytes per step"));
+  linksEmpty_->setText(whyNoLinks());
   empty_->setText(planShown_
                       ? tr("No traffic: the plan has one rank, or its ranks exchange nothing.")
                       : tr("The history does not have the plan of this run yet."));
@@ -131,8 +233,10 @@ void TrafficPanel::retranslate() {
          "minutes, times the step time. Nodes on the same machine use the loopback interface or "
          "shared memory; traffic in shared memory is not counted."));
   rankTable_->setAccessibleName(tr("Planned traffic between ranks, bytes per step"));
+  linkTable_->setAccessibleName(tr("Measured traffic between nodes, bytes per step"));
   nodeTable_->setAccessibleName(tr("Traffic with other nodes, bytes per step"));
   ranks_->retranslate();
+  links_->retranslate();
   nodes_->retranslate();
 }
 

@@ -2,10 +2,12 @@
 
 #include <QAccessible>
 #include <QPainter>
+#include <QPolygonF>
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "ui/theme/format.h"
@@ -16,6 +18,9 @@ namespace {
 
 constexpr double kGap = 0.12;        // of a lane, to the next
 constexpr double kLeastCover = 0.3;  // of a colour where little of a pixel is busy
+constexpr int kFlowRoom = 16;        // pixels along x for each message, if all are drawn
+constexpr int kLeastLane = 10;       // pixels of a lane, likewise
+constexpr int kMostFlowTexts = 2;
 
 using Spans = std::vector<app::TimelineSpan>;
 
@@ -36,6 +41,29 @@ QRgb blended(QRgb below, QRgb above, float share) {
   };
   return qRgb(mix(qRed(below), qRed(above)), mix(qGreen(below), qGreen(above)),
               mix(qBlue(below), qBlue(above)));
+}
+
+using Flow = app::StepTimeline::Flow;
+
+bool sends(const Flow& flow, int rank, const app::TimelineSpan& span) {
+  return flow.from == rank && flow.send == span.name;
+}
+bool receives(const Flow& flow, int rank, const app::TimelineSpan& span) {
+  return flow.to == rank && flow.receive == span.name;
+}
+bool isAtEnd(const Flow& flow, int rank, const app::TimelineSpan& span) {
+  return sends(flow, rank, span) || receives(flow, rank, span);
+}
+
+void drawArrow(QPainter& painter, QPointF from, QPointF to) {
+  constexpr double kHead = 7, kHalfHead = 3;  // pixels
+  painter.drawLine(from, to);
+  const QPointF along = to - from;
+  const double length = std::hypot(along.x(), along.y());
+  if (length < kHead) return;
+  const QPointF back = along * (kHead / length),
+                side = QPointF(-back.y(), back.x()) * (kHalfHead / kHead);
+  painter.drawPolygon(QPolygonF({to, to - back + side, to - back - side}));
 }
 
 // How much of each pixel every kind takes.
@@ -92,21 +120,25 @@ class Cover {
 TimelineView::TimelineView(const QString& objectName, QWidget* parent)
     : GridView(objectName, parent) {}
 
-void TimelineView::setTimelines(Timeline measured, Timeline predicted) {
+void TimelineView::setTimelines(Timeline measured, Timeline predicted, bool withMedians) {
   chosen_ = {};
   measured_ = std::move(measured);
   predicted_ = std::move(predicted);
   double length = 0;
   int lanes = 0;
   hasAsynchronous_ = false;
+  std::set<int> stages;
   for (const Timeline* one : {&measured_, &predicted_}) {
     if (!*one || (*one)->empty()) continue;
     length = std::max(length, static_cast<double>((*one)->length));
     lanes = std::max(lanes, static_cast<int>((*one)->lanes.size()));
     for (const auto& lane : (*one)->lanes)
       hasAsynchronous_ = hasAsynchronous_ || !lane.communication.empty();
+    if (!withMedians) continue;
+    for (const auto& median : (*one)->medians) stages.insert(median.stage);
   }
-  setExtent({0, std::max(length, 1.0)}, lanes);
+  medianStages_.assign(stages.begin(), stages.end());
+  setExtent({0, std::max(length, 1.0)}, lanes > 0 ? rowOf(lanes) : 0);
   if (lanes > 0) setView(xRange(), rowRange());
   Q_EMIT spanChosen();
 }
@@ -119,7 +151,7 @@ void TimelineView::setNames(std::vector<QString> names) {
 void TimelineView::markRank(int rank) {
   if (rank == marked_) return;
   marked_ = rank;
-  if (rank >= 0 && rank < rowCount()) bringIntoView(xRange().begin, 0, rank);
+  if (rank >= 0 && rowOf(rank) < rowCount()) bringIntoView(xRange().begin, 0, rowOf(rank));
   update();
 }
 
@@ -129,10 +161,29 @@ void TimelineView::showUntil(std::optional<double> ns) {
   update();
 }
 
-QString TimelineView::rowName(int row) const {
-  return static_cast<std::size_t>(row) < names_.size() ? names_[static_cast<std::size_t>(row)]
-                                                       : QString();
+QString TimelineView::rowName(int row) const { return nameOf(row - medianRows()); }
+
+QString TimelineView::nameOf(int rank) const {
+  if (rank < 0 && medianRows() == 1) return tr("median rank");
+  if (rank < 0)
+    return tr("median, stage %1").arg(medianStages_[static_cast<std::size_t>(rowOf(rank))]);
+  return static_cast<std::size_t>(rank) < names_.size() ? names_[static_cast<std::size_t>(rank)]
+                                                        : QString();
 }
+
+const app::StepTimeline::Lane* TimelineView::laneOf(const app::StepTimeline& timeline,
+                                                    int row) const {
+  if (row < 0) return nullptr;
+  if (row < medianRows()) {
+    const int stage = medianStages_[static_cast<std::size_t>(row)];
+    const auto found = std::find_if(timeline.medians.begin(), timeline.medians.end(),
+                                    [stage](const auto& lane) { return lane.stage == stage; });
+    return found == timeline.medians.end() ? nullptr : &*found;
+  }
+  const auto rank = static_cast<std::size_t>(row - medianRows());
+  return rank < timeline.lanes.size() ? &timeline.lanes[rank] : nullptr;
+}
+
 QString TimelineView::tickText(double x, double largest, double step) const {
   return formatTick(x * 1e-9, largest * 1e-9, step * 1e-9);
 }
@@ -152,10 +203,10 @@ void TimelineView::drawBand(QImage& image, const Band& band, const app::StepTime
   if (band.bottom <= band.top) return;
   const double perPixel = xRange().span() / image.width();
   Cover cover(image.width());
-  const int last = std::min(band.last, static_cast<int>(timeline.lanes.size()));
-  for (int lane = band.first; lane < last; ++lane)
-    cover.add(spansOf(timeline.lanes[static_cast<std::size_t>(lane)], asynchronous), xRange().begin,
-              perPixel);
+  const int last = std::min(band.last, rowCount());
+  for (int row = band.first; row < last; ++row)
+    if (const auto* lane = laneOf(timeline, row))
+      cover.add(spansOf(*lane, asynchronous), xRange().begin, perPixel);
   const QRgb base = Theme::instance().color("base").rgb();
   std::array<QRgb, kPhaseCount> colors;
   for (int kind = 0; kind < kPhaseCount; ++kind) {
@@ -210,39 +261,79 @@ const app::TimelineSpan* TimelineView::chosenSpan() const {
   return chosen_.index < spans.size() ? &spans[chosen_.index] : nullptr;
 }
 
-void TimelineView::drawOver(QPainter& painter) const {
-  if (until_) {
-    const Theme& theme = Theme::instance();
-    const QRect cells = cellsRect();
-    const int x = std::clamp(pixelOf(*until_, 0).x(), cells.left(), cells.right() + 1);
-    QColor veil = theme.color("base");
-    veil.setAlpha(225);
-    painter.fillRect(QRect(QPoint(x, cells.top()), cells.bottomRight()), veil);
-    painter.setPen(QPen(theme.color("accent"), 1));
-    painter.drawLine(x, cells.top(), x, cells.bottom());
-  }
+bool TimelineView::isInView(const Flow& flow) const {
+  const auto [upper, lower] = std::minmax(flow.from, flow.to);
+  return static_cast<double>(flow.sent)<xRange().end&& static_cast<double>(flow.received)> xRange()
+             .begin &&
+         upper < rowRange().end && lower + 1 > rowRange().begin;
+}
+
+TimelineView::Flows TimelineView::shownFlows() const {
+  Flows chosen, others;
+  if (!measured_) return chosen;
   const app::TimelineSpan* span = chosenSpan();
-  if (span == nullptr) return;
-  const Theme& theme = Theme::instance();
-  if (span->collective >= 0) {
-    const auto& collective = measured_->collectives[static_cast<std::size_t>(span->collective)];
-    const auto mark = [&](const app::StepTimeline::Arrival& arrival, int width) {
-      const QPoint top = pixelOf(static_cast<double>(arrival.at), arrival.rank);
-      const int bottom = pixelOf(0, arrival.rank + 1).y();
-      painter.fillRect(QRect(top.x() - width / 2, top.y(), width, std::max(1, bottom - top.y())),
-                       theme.color("text"));
-    };
-    for (const auto& arrival : collective.arrivals) mark(arrival, 2);
-    mark(collective.last, 4);
-    painter.setPen(QPen(theme.color("text"), 1, Qt::DashLine));
-    const int x = pixelOf(static_cast<double>(collective.last.at), 0).x();
-    painter.drawLine(x, cellsRect().top(), x, cellsRect().bottom());
+  for (const Flow& flow : measured_->flows) {
+    if (span != nullptr && isAtEnd(flow, chosen_.rank, *span))
+      chosen.push_back(&flow);
+    else if (isInView(flow))
+      others.push_back(&flow);
   }
+  const bool isRoom = static_cast<int>(others.size()) * kFlowRoom <= cellsRect().width() &&
+                      rowRange().span() * kLeastLane <= cellsRect().height();
+  if (isRoom) chosen.insert(chosen.begin(), others.begin(), others.end());
+  return chosen;
+}
+
+void TimelineView::drawFlows(QPainter& painter) const {
+  const app::TimelineSpan* span = chosenSpan();
+  const double middle = parts().measured / 2;
+  painter.setRenderHint(QPainter::Antialiasing);
+  for (const Flow* flow : shownFlows()) {
+    const bool isChosen = span != nullptr && isAtEnd(*flow, chosen_.rank, *span);
+    QColor color = Theme::instance().color("text");
+    color.setAlpha(isChosen ? 255 : 130);
+    painter.setPen(QPen(color, isChosen ? 2 : 1));
+    painter.setBrush(color);
+    drawArrow(painter, pixelOf(static_cast<double>(flow->sent), rowOf(flow->from) + middle),
+              pixelOf(static_cast<double>(flow->received), rowOf(flow->to) + middle));
+  }
+  painter.setRenderHint(QPainter::Antialiasing, false);
+}
+
+void TimelineView::drawVeil(QPainter& painter) const {
+  const Theme& theme = Theme::instance();
+  const QRect cells = cellsRect();
+  const int x = std::clamp(pixelOf(*until_, 0).x(), cells.left(), cells.right() + 1);
+  QColor veil = theme.color("base");
+  veil.setAlpha(225);
+  painter.fillRect(QRect(QPoint(x, cells.top()), cells.bottomRight()), veil);
+  painter.setPen(QPen(theme.color("accent"), 1));
+  painter.drawLine(x, cells.top(), x, cells.bottom());
+}
+
+void TimelineView::drawArrivals(QPainter& painter,
+                                const app::StepTimeline::Collective& collective) const {
+  const Theme& theme = Theme::instance();
+  const auto mark = [&](const app::StepTimeline::Arrival& arrival, int width) {
+    const QPoint top = pixelOf(static_cast<double>(arrival.at), rowOf(arrival.rank));
+    const int bottom = pixelOf(0, rowOf(arrival.rank) + 1).y();
+    painter.fillRect(QRect(top.x() - width / 2, top.y(), width, std::max(1, bottom - top.y())),
+                     theme.color("text"));
+  };
+  for (const auto& arrival : collective.arrivals) mark(arrival, 2);
+  mark(collective.last, 4);
+  painter.setPen(QPen(theme.color("text"), 1, Qt::DashLine));
+  const int x = pixelOf(static_cast<double>(collective.last.at), 0).x();
+  painter.drawLine(x, cellsRect().top(), x, cellsRect().bottom());
+}
+
+void TimelineView::drawChosen(QPainter& painter, const app::TimelineSpan& span) const {
   const Parts ends = parts();
-  const double from = chosen_.rank + (chosen_.asynchronous ? ends.measured : 0);
-  const double to = chosen_.rank + (chosen_.asynchronous ? ends.asynchronous : ends.measured);
-  QRect box(pixelOf(static_cast<double>(span->begin), from),
-            pixelOf(static_cast<double>(span->end), to) - QPoint(1, 1));
+  const int row = rowOf(chosen_.rank);
+  const double from = row + (chosen_.asynchronous ? ends.measured : 0);
+  const double to = row + (chosen_.asynchronous ? ends.asynchronous : ends.measured);
+  QRect box(pixelOf(static_cast<double>(span.begin), from),
+            pixelOf(static_cast<double>(span.end), to) - QPoint(1, 1));
   if (box.width() < 3) box.setWidth(3);
   if (box.height() < 3) box.setHeight(3);
   painter.setBrush(Qt::NoBrush);
@@ -252,23 +343,40 @@ void TimelineView::drawOver(QPainter& painter) const {
   painter.drawRect(box);
 }
 
+void TimelineView::drawOver(QPainter& painter) const {
+  if (medianRows() > 0) {
+    painter.setPen(Theme::instance().color("axis"));
+    const int y = pixelOf(0, medianRows()).y() - 1;
+    painter.drawLine(cellsRect().left(), y, cellsRect().right(), y);
+  }
+  drawFlows(painter);
+  if (until_) drawVeil(painter);
+  const app::TimelineSpan* span = chosenSpan();
+  if (span == nullptr) return;
+  if (span->collective >= 0)
+    drawArrivals(painter, measured_->collectives[static_cast<std::size_t>(span->collective)]);
+  drawChosen(painter, *span);
+}
+
 TimelineView::Hit TimelineView::spanAt(double x, double row, double slack) const {
-  const auto rank = static_cast<int>(row);
+  const auto at = static_cast<int>(row);
   const Parts ends = parts();
-  const double in = row - rank;
+  const double in = row - at;
   const bool inMeasured = measured_ && (in < ends.asynchronous || !predicted_);
   const Timeline& timeline = inMeasured ? measured_ : predicted_;
-  if (!timeline || rank < 0 || rank >= static_cast<int>(timeline->lanes.size())) return {};
+  const auto* lane = timeline ? laneOf(*timeline, at) : nullptr;
+  if (lane == nullptr) return {};
   const double share = hasAsynchronous_ ? 0.65 : 1;
   const bool asynchronous =
       hasAsynchronous_ &&
       (inMeasured ? in >= ends.measured
                   : in >= ends.asynchronous + share * (ends.predicted - ends.asynchronous));
-  const Spans& spans = spansOf(timeline->lanes[static_cast<std::size_t>(rank)], asynchronous);
+  const Spans& spans = spansOf(*lane, asynchronous);
   const auto found = firstAfter(spans, x - slack);
   if (found == spans.end() || static_cast<double>(found->begin) > x + slack) return {};
-  return {
-      &*found, {rank, asynchronous, static_cast<std::size_t>(found - spans.begin())}, !inMeasured};
+  return {&*found,
+          {at - medianRows(), asynchronous, static_cast<std::size_t>(found - spans.begin())},
+          !inMeasured};
 }
 
 // Returns the span of the measured lane at x, or the next one.
@@ -285,7 +393,7 @@ void TimelineView::setChosen(const Chosen& chosen) {
   const app::TimelineSpan* span = chosenSpan();
   if (span != nullptr)
     bringIntoView(static_cast<double>(span->begin), static_cast<double>(span->length()),
-                  chosen.rank);
+                  rowOf(chosen.rank));
   setAccessibleDescription(span == nullptr ? QString() : spanText(chosen.rank, *span, false));
   QAccessibleEvent changed(this, QAccessible::DescriptionChanged);
   QAccessible::updateAccessibility(&changed);
@@ -329,25 +437,54 @@ double TimelineView::chosenX() const {
                          : static_cast<double>(span->begin + span->end) / 2;
 }
 
+// Returns the peers of the span's messages, and how long each message took.
+QStringList TimelineView::flowTexts(const app::StepTimeline& timeline, int rank,
+                                    const app::TimelineSpan& span) const {
+  const auto duration = [](std::int64_t begin, std::int64_t end) {
+    return formatSeconds(static_cast<double>(std::max<std::int64_t>(0, end - begin)) * 1e-9);
+  };
+  QStringList out;
+  int more = 0;
+  for (const Flow& flow : timeline.flows) {
+    const bool toPeer = sends(flow, rank, span);
+    if (!isAtEnd(flow, rank, span)) continue;
+    if (out.size() == kMostFlowTexts) {
+      ++more;
+      continue;
+    }
+    const std::int32_t peerSpan = toPeer ? flow.receive : flow.send;
+    const QString text =
+        (toPeer ? tr("to %1 (%2) in %3") : tr("from %1 (%2) in %3"))
+            .arg(nameOf(toPeer ? flow.to : flow.from),
+                 QString::fromStdString(timeline.names[static_cast<std::size_t>(peerSpan)]),
+                 duration(std::max(flow.sent, flow.awaited), flow.received));
+    out << text + (flow.awaited < flow.sent
+                       ? tr(", the receiver waited %1").arg(duration(flow.awaited, flow.sent))
+                       : tr(", sent %1 before the receive").arg(duration(flow.sent, flow.awaited)));
+  }
+  if (more > 0) out << tr("%1 more messages").arg(more);
+  return out;
+}
+
 QString TimelineView::spanText(int rank, const app::TimelineSpan& span, bool predicted) const {
   const app::StepTimeline& timeline = predicted ? *predicted_ : *measured_;
-  QStringList parts{rowName(rank), phaseName(static_cast<int>(span.kind))};
+  QStringList parts{nameOf(rank), phaseName(static_cast<int>(span.kind))};
   if (span.name >= 0)
     parts << QString::fromStdString(timeline.names[static_cast<std::size_t>(span.name)]);
   parts << formatSeconds(static_cast<double>(span.length()) * 1e-9);
   if (span.collective >= 0) {
     const auto& last = timeline.collectives[static_cast<std::size_t>(span.collective)].last;
     parts << (last.rank == rank ? tr("the last to arrive")
-                                : tr("last to arrive: %1").arg(rowName(last.rank)));
+                                : tr("last to arrive: %1").arg(nameOf(last.rank)));
   }
+  parts << flowTexts(timeline, rank, span);
   if (predicted) parts << tr("predicted");
   return parts.join(QString::fromUtf8(" · "));
 }
 
 QString TimelineView::tipAt(double x, double row) const {
   const Hit hit = spanAt(x, row, 2 * xRange().span() / cellsRect().width());
-  return hit.span == nullptr ? QString()
-                             : spanText(static_cast<int>(row), *hit.span, hit.predicted);
+  return hit.span == nullptr ? QString() : spanText(hit.place.rank, *hit.span, hit.predicted);
 }
 
 }  // namespace lockstep::ui

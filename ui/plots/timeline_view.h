@@ -1,6 +1,7 @@
 // TimelineView: what each rank did in one step, one lane per rank: measured, and optionally
-// predicted below it. Zoomed out, a pixel has the colour of the phase that takes most of it. A span
-// can be selected; the arrivals of all ranks at its collective are then marked.
+// predicted below it; above them, optionally, the median rank of each stage. Zoomed out, a pixel
+// has the colour of the phase that takes most of it. A span can be selected; the arrivals of all
+// ranks at its collective, or its messages, are then marked.
 #pragma once
 
 #include <functional>
@@ -21,11 +22,13 @@ class TimelineView : public GridView {
 
   using Timeline = std::shared_ptr<const app::StepTimeline>;
   // Null: none. Keeps the zoom if the new timeline has the same length.
-  void setTimelines(Timeline measured, Timeline predicted);
+  void setTimelines(Timeline measured, Timeline predicted, bool withMedians = false);
   const Timeline& measured() const { return measured_; }
   const Timeline& predicted() const { return predicted_; }
   void setNames(std::vector<QString> names);  // by rank
-  void markRank(int rank);                    // highlights a rank; -1: none
+  int rowOf(int rank) const { return rank + medianRows(); }
+  int medianRows() const { return static_cast<int>(medianStages_.size()); }
+  void markRank(int rank);  // highlights a rank; -1: none
   // Hides what comes after `ns`, as the step is played; nullopt: shows all of it.
   void showUntil(std::optional<double> ns);
   struct Chosen {
@@ -36,6 +39,10 @@ class TimelineView : public GridView {
   const app::TimelineSpan* chosenSpan() const;  // null: none
   const Chosen& chosen() const { return chosen_; }
   QString spanText(int rank, const app::TimelineSpan& span, bool predicted) const;
+  using Flows = std::vector<const app::StepTimeline::Flow*>;
+  // Returns the measured messages that are drawn: those of the chosen span, and all in view if
+  // there is room to tell them apart.
+  Flows shownFlows() const;
 
  Q_SIGNALS:
   void spanChosen();
@@ -43,7 +50,7 @@ class TimelineView : public GridView {
  protected:
   double leastSpan() const override { return 1000; }  // ns
   QString rowName(int row) const override;
-  bool isMarked(int row) const override { return row == marked_; }
+  bool isMarked(int row) const override { return marked_ >= 0 && row == rowOf(marked_); }
   QString tickText(double x, double largest, double step) const override;
   void drawCells(QImage& image) const override;
   void drawOver(QPainter& painter) const override;
@@ -54,7 +61,7 @@ class TimelineView : public GridView {
   QString tipAt(double x, double row) const override;
 
  private:
-  // Lines of pixels that show spans of lanes [first, last).
+  // Lines of pixels that show spans of rows [first, last).
   struct Band {
     int top = 0, bottom = 0, first = 0, last = 0;
   };
@@ -70,12 +77,23 @@ class TimelineView : public GridView {
     double measured = 1, asynchronous = 1, predicted = 1;  // where each ends, of the lane
   };
   Parts parts() const;
+  bool isInView(const app::StepTimeline::Flow& flow) const;
+  void drawFlows(QPainter& painter) const;
+  void drawVeil(QPainter& painter) const;
+  void drawArrivals(QPainter& painter, const app::StepTimeline::Collective& collective) const;
+  void drawChosen(QPainter& painter, const app::TimelineSpan& span) const;
+  QStringList flowTexts(const app::StepTimeline& timeline, int rank,
+                        const app::TimelineSpan& span) const;
+  // Null: the timeline has none for this row.
+  const app::StepTimeline::Lane* laneOf(const app::StepTimeline& timeline, int row) const;
+  QString nameOf(int rank) const;  // below 0: a median rank
   Hit spanAt(double x, double row, double slack) const;
   Hit nearestAt(int rank, double x) const;
   void setChosen(const Chosen& chosen);
 
   Timeline measured_, predicted_;
   std::vector<QString> names_;
+  std::vector<int> medianStages_;  // of the first rows
   int marked_ = -1;
   std::optional<double> until_;
   Chosen chosen_;

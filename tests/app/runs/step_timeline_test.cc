@@ -3,6 +3,7 @@
 #include <QTest>
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "app/history/history.h"
 #include "app/runs/preview.h"
@@ -69,6 +70,17 @@ std::vector<plan::Event> asExecuted(const std::vector<plan::Event>& events) {
       out.push_back(event);
   }
   return out;
+}
+
+// The plan step of the rank's first receive; -1: it has none.
+std::int32_t firstReceive(const plan::Plan& plan, int rank) {
+  std::int32_t at = 0;
+  for (const plan::ScheduleEntry& entry : plan.entriesOf(rank))
+    for (const plan::Step& step : plan.find(entry.program, rank)->steps) {
+      if (plan::isMessage(step) && !plan::isSend(step)) return at;
+      ++at;
+    }
+  return -1;
 }
 
 std::map<SpanKind, std::int64_t> totals(const StepTimeline::Lane& lane) {
@@ -147,6 +159,93 @@ class StepTimelineTest : public QObject {
     QVERIFY(totals(timeline.lanes[0])[SpanKind::kWaiting] >
             totals(timeline.lanes[2])[SpanKind::kWaiting]);
     for (const auto& arrival : first.arrivals) QVERIFY(arrival.at <= first.last.at);
+  }
+
+  // Every message of a pipeline, from the stage that sends it to the one that waits for it.
+  void messagesArePaired() {
+    const Preview preview = previewOf("fashion-mlp.yaml", 3, {"strategy.kind=pipeline"});
+    const auto events =
+        asExecuted(stepOf(planner::simulate(preview.plan, preview.cluster, preview.cost), 2));
+    const StepTimeline timeline = makeTimeline(preview.plan, events);
+    std::size_t sends = 0;
+    for (int rank = 0; rank < 3; ++rank)
+      for (const plan::ScheduleEntry& entry : preview.plan.entriesOf(rank))
+        for (const plan::Step& step : preview.plan.find(entry.program, rank)->steps)
+          if (plan::isSend(step))
+            sends += static_cast<std::size_t>(plan::peersOf(step, entry.copy).count);
+    QVERIFY(sends > 0);
+    QCOMPARE(timeline.flows.size(), sends);
+    bool waited = false;
+    std::map<std::pair<int, int>, std::int64_t> lastSent;
+    for (const StepTimeline::Flow& flow : timeline.flows) {
+      QVERIFY(flow.from != flow.to);
+      QVERIFY(flow.received >= std::max(flow.sent, flow.awaited));
+      std::int64_t& last = lastSent[{flow.from, flow.to}];
+      QVERIFY(flow.sent >= last);
+      last = flow.sent;
+      // The receive's spans end with it, and wait until the message is sent.
+      const auto& spans = timeline.lanes[static_cast<std::size_t>(flow.to)].spans;
+      for (const TimelineSpan& span : spans) {
+        if (span.name != flow.receive) continue;
+        QVERIFY(span.begin >= flow.awaited && span.end <= flow.received);
+        if (span.kind != SpanKind::kWaiting) continue;
+        QCOMPARE(span.end, flow.sent);
+        waited = true;
+      }
+    }
+    QVERIFY(waited);
+  }
+
+  // What most ranks do: one slow rank does not show in it, and one that waits alone does not
+  // either.
+  void theMedianRankIsAsMostAre() {
+    const Preview preview = previewOf("fashion-cnn.yaml", 3, {"strategy.overlap=never"});
+    const auto stepWith = [&](const std::vector<double>& slowdown) {
+      planner::SimulateOptions options;
+      options.slowdown = slowdown;
+      return makeTimeline(
+          preview.plan,
+          asExecuted(
+              stepOf(planner::simulate(preview.plan, preview.cluster, preview.cost, options), 2)));
+    };
+    const StepTimeline oneIsSlow = stepWith({1, 3, 1});
+    QCOMPARE(oneIsSlow.medians.size(), std::size_t{1});
+    auto median = totals(oneIsSlow.medians[0]), usual = totals(oneIsSlow.lanes[0]);
+    for (const SpanKind kind : {SpanKind::kForward, SpanKind::kBackward, SpanKind::kWaiting})
+      QVERIFY2(usual[kind] > 0 && std::abs(median[kind] - usual[kind]) <= usual[kind] / 50,
+               qPrintable(QString("%1 %2").arg(median[kind]).arg(usual[kind])));
+    QVERIFY(totals(oneIsSlow.lanes[1])[SpanKind::kForward] > 2 * median[SpanKind::kForward]);
+    const StepTimeline oneIsFast = stepWith({3, 3, 1});
+    QVERIFY(totals(oneIsFast.lanes[2])[SpanKind::kWaiting] >
+            2 * totals(oneIsFast.medians[0])[SpanKind::kWaiting]);
+    std::int64_t end = 0;
+    for (const TimelineSpan& span : oneIsFast.medians[0].spans) {
+      QVERIFY(span.begin >= end && span.end > span.begin);
+      end = span.end;
+    }
+    // Stages of one rank have no median rank.
+    const Preview stages = previewOf("fashion-mlp.yaml", 3, {"strategy.kind=pipeline"});
+    QVERIFY(makeTimeline(stages.plan, stepOf(stages.simulation, 2)).medians.empty());
+  }
+
+  // A receive without events leaves out its message alone.
+  void aLostReceiveShiftsNoOthers() {
+    const Preview preview = previewOf("fashion-mlp.yaml", 3, {"strategy.kind=pipeline"});
+    auto events =
+        asExecuted(stepOf(planner::simulate(preview.plan, preview.cluster, preview.cost), 2));
+    const StepTimeline whole = makeTimeline(preview.plan, events);
+    QVERIFY(whole.flows.size() > 1);
+    const auto spanOf = [](const StepTimeline::Flow& flow) {
+      return std::tuple(flow.from, flow.to, flow.send, flow.receive);
+    };
+    QCOMPARE(whole.flows.front().to, 1);
+    std::erase_if(events, [first = firstReceive(preview.plan, 1)](const plan::Event& event) {
+      return event.rank == 1 && event.planStep == first;
+    });
+    const StepTimeline rest = makeTimeline(preview.plan, events);
+    QCOMPARE(rest.flows.size(), whole.flows.size() - 1);
+    for (std::size_t i = 0; i < rest.flows.size(); ++i)
+      QCOMPARE(spanOf(rest.flows[i]), spanOf(whole.flows[i + 1]));
   }
 
   // A rank that has nothing to do until an asynchronous transfer ends, waits.
