@@ -9284,6 +9284,26 @@ its last lines:
             <source>use a faster disk</source>
             <translation>使用更快的磁盘</translation>
         </message>
+        <message>
+            <source>no checkpoints are written, so that after a failure recovery.policy %1 trains all steps again: set training.checkpoint.disabled to false</source>
+            <translation>不写检查点，因此发生故障后 recovery.policy %1 会重新训练所有步：请把 training.checkpoint.disabled 设为 false</translation>
+        </message>
+        <message>
+            <source>a failure costs up to %1 steps, %2 min at the predicted step time: set training.checkpoint.every_minutes to less</source>
+            <translation>一次故障最多损失 %1 步，按预测的每步时间为 %2 分钟：请减小 training.checkpoint.every_minutes</translation>
+        </message>
+        <message>
+            <source>parts of a checkpoint are on one host alone, so that a run that loses this host loses its checkpoints too: set training.checkpoint.copies to 1, or training.checkpoint.path to storage that all nodes share</source>
+            <translation>检查点的一部分只在一台主机上，运行失去这台主机时也会失去检查点：请把 training.checkpoint.copies 设为 1，或把 training.checkpoint.path 设为所有节点共享的存储</translation>
+        </message>
+        <message>
+            <source>a step is predicted to take %1 s, and a collective fails after %2 s without progress: use fewer ranks per host</source>
+            <translation>预测每步需要 %1 秒，而集合通信在 %2 秒没有进展后失败：请减少每台主机上的 rank</translation>
+        </message>
+        <message>
+            <source>a collective fails after %1 min without progress, %2 times the predicted step or evaluation: so long do ranks wait for one that is frozen</source>
+            <translation>集合通信在 %1 分钟没有进展后失败，即预测的一步或一次评估时间的 %2 倍：各 rank 会等待一个冻结的 rank 这么久</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
