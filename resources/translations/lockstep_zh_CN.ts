@@ -1108,6 +1108,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>Connects the nodes, measures them and the links between them, and shows what is weak</source>
             <translation>连接节点，测量节点及其之间的链路，并指出薄弱之处</translation>
         </message>
+        <message>
+            <source>Timeline</source>
+            <translation>时间线</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::RankFields</name>
@@ -13753,6 +13757,33 @@ its last lines:
         <message>
             <source>Proposed compute time</source>
             <translation>建议的计算时间</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::PlanTimeline</name>
+        <message>
+            <source>rank %1</source>
+            <translation>rank %1</translation>
+        </message>
+        <message>
+            <source>bubble: %1 of the step</source>
+            <translation>气泡：占每步 %1</translation>
+        </message>
+        <message>
+            <source>%1 of the communication is hidden</source>
+            <translation>通信的 %1 被计算掩盖</translation>
+        </message>
+        <message>
+            <source>click a span for its details</source>
+            <translation>点击一段可查看详情</translation>
+        </message>
+        <message>
+            <source>Timeline of the predicted step</source>
+            <translation>预测的一步的时间线</translation>
+        </message>
+        <message>
+            <source>No step is predicted for these settings.</source>
+            <translation>没有这些设置的预测步。</translation>
         </message>
     </context>
 </TS>
