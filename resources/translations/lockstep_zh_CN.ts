@@ -942,6 +942,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>Effective training time</source>
             <translation>有效训练时间</translation>
         </message>
+        <message>
+            <source>Export to TensorBoard…</source>
+            <translation>导出到 TensorBoard…</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::HostKeyDialog</name>
@@ -12352,6 +12356,10 @@ its last lines:
         <message>
             <source>HTML (*.html)</source>
             <translation>HTML (*.html)</translation>
+        </message>
+        <message>
+            <source>Folder for TensorBoard (--logdir)</source>
+            <translation>TensorBoard 的文件夹（--logdir）</translation>
         </message>
     </context>
     <context>

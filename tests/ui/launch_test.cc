@@ -459,8 +459,9 @@ class LaunchTest : public QObject {
     const double seconds = static_cast<double>(timeline->measured()->length) * 1e-9;
     QVERIFY(seconds > 0.5 * dialog->preview()->stepSeconds &&
             seconds < 2 * dialog->preview()->stepSeconds);
-    QVERIFY2(said->text().startsWith("bubble: ") && said->text().contains("communication is hidden"),
-             qPrintable(said->text()));
+    QVERIFY2(
+        said->text().startsWith("bubble: ") && said->text().contains("communication is hidden"),
+        qPrintable(said->text()));
     const auto& spans = timeline->measured()->lanes[0].spans;
     const auto longest = std::ranges::max_element(spans, {}, &app::TimelineSpan::length);
     QVERIFY(longest != spans.end());

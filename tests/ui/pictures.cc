@@ -209,7 +209,8 @@ void shootLaunch(LaunchDialog* launch, const QString& prefix) {
   shoot(launch, prefix + "-launch-time");
   launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(2);
   (void)QTest::qWaitFor(
-      [&] { return launch->findChild<TimelineView*>("planTimeline")->measured() != nullptr; }, 5000);
+      [&] { return launch->findChild<TimelineView*>("planTimeline")->measured() != nullptr; },
+      5000);
   shoot(launch, prefix + "-launch-timeline");
   launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(3);
   shoot(launch, prefix + "-launch-plan");

@@ -65,7 +65,8 @@ void PlanTimeline::refreshText() {
   if (span != nullptr)
     return text_->setText(timeline_->spanText(timeline_->chosen().rank, *span, false));
   if (!preview_ || !timeline_->measured()) return text_->clear();
-  QStringList parts{tr("bubble: %1 of the step").arg(formatPercent(app::bubbleShare(*preview_), 0))};
+  QStringList parts{
+      tr("bubble: %1 of the step").arg(formatPercent(app::bubbleShare(*preview_), 0))};
   const app::RankPreview mean = app::meanOfWorkers(*preview_);
   if (const double all = mean.transfer + mean.hidden; all > 0)
     parts << tr("%1 of the communication is hidden").arg(formatPercent(mean.hidden / all, 0));

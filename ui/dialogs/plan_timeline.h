@@ -1,6 +1,6 @@
-// PlanTimeline: the predicted step of a plan, one lane per rank, with its bubble and how much of the
-// communication is hidden. Built in the background while it is looked at; of an earlier plan nothing
-// is shown. Threads: GUI.
+// PlanTimeline: the predicted step of a plan, one lane per rank, with its bubble and how much of
+// the communication is hidden. Built in the background while it is looked at; of an earlier plan
+// nothing is shown. Threads: GUI.
 #pragma once
 
 #include <QWidget>
