@@ -11173,6 +11173,22 @@ its last lines:
             <source>Traffic per rank per step</source>
             <translation>每个 rank 每步的通信量</translation>
         </message>
+        <message>
+            <source>Bubble</source>
+            <translation>气泡</translation>
+        </message>
+        <message>
+            <source>Energy</source>
+            <translation>能耗</translation>
+        </message>
+        <message>
+            <source>Bubble: the part of a step in which ranks wait for each other, their mean</source>
+            <translation>气泡：每步中各 rank 互相等待的时间占比的平均值</translation>
+        </message>
+        <message>
+            <source>Energy per step of all hosts</source>
+            <translation>所有主机每步的能耗</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::NewModel</name>

@@ -491,10 +491,27 @@ class LaunchTest : public QObject {
     for (const Candidate& one : model->candidates()) {
       QVERIFY2((one.stepSeconds > 0) == !one.refusal, one.strategy.c_str());
       possible += !one.refusal;
-      if (one.strategy == "multi-worker-mirrored")
+      QCOMPARE(one.joules.value_or(0) > 0, !one.refusal);
+      if (one.strategy == "multi-worker-mirrored") {
         QCOMPARE(one.stepSeconds, dialog->preview()->stepSeconds);
+        QCOMPARE(one.bubbleShare, app::bubbleShare(*dialog->preview()));
+        QCOMPARE(*one.joules, app::predictedEnergy(*dialog->preview()).joules());
+      }
     }
+    const auto text = [&](int at, CandidateModel::Column column) {
+      return model->index(at, column).data().toString();
+    };
+    for (int at = 0; at < model->rowCount(); ++at) {
+      QCOMPARE(text(at, CandidateModel::kBubble).endsWith(" %"), !model->refused(at));
+      QCOMPARE(text(at, CandidateModel::kEnergy).endsWith("J"), !model->refused(at));
+    }
+    QVERIFY(std::ranges::any_of(model->candidates(), [](const Candidate& one) {
+      return one.bubbleShare > 0.05 && one.bubbleShare < 1;
+    }));
     QVERIFY(possible >= 6);
+    // Where there is room, all figures are seen.
+    dialog->resize(1400, 760);
+    QVERIFY(wait([&] { return !table->isColumnHidden(CandidateModel::kEnergy); }));
     const int row = static_cast<int>(
         std::find_if(model->candidates().begin(), model->candidates().end(),
                      [](const Candidate& one) { return one.strategy == "zero-1"; }) -

@@ -129,6 +129,7 @@ QWidget* PredictionView::buildCandidates() {
   for (int column = CandidateModel::kEstimate; column < CandidateModel::kColumns; ++column) {
     candidates_->horizontalHeader()->setSectionResizeMode(column, QHeaderView::Stretch);
   }
+  new ColumnFitter(candidates_, {CandidateModel::kEnergy, CandidateModel::kBubble});
   // Why a strategy is refused stands whole across the figures that it has none of.
   candidates_->setWordWrap(true);
   candidates_->setItemDelegate(new WrapDelegate(candidates_));
@@ -138,7 +139,8 @@ QWidget* PredictionView::buildCandidates() {
     candidates_->clearSpans();
     for (int row = 0; row < candidateModel_->rowCount(); ++row) {
       if (candidateModel_->refused(row))
-        candidates_->setSpan(row, CandidateModel::kEstimate, 1, CandidateModel::kWire);
+        candidates_->setSpan(row, CandidateModel::kEstimate, 1,
+                             CandidateModel::kColumns - CandidateModel::kEstimate);
     }
   });
   connect(candidates_->horizontalHeader(), &QHeaderView::sectionResized, candidates_,
