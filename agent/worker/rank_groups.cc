@@ -11,34 +11,6 @@
 namespace lockstep::agent {
 namespace {
 
-constexpr Nanoseconds kDeviceLimit = 120'000'000'000;  // GPUs do not tell computing from waiting
-
-// Returns how long a rank may make no progress before it counts as frozen: 20 times the predicted
-// time of the slowest rank's training step or other program, at least `least`. A pipeline stage may
-// wait for all others, so its step counts once for each stage.
-Nanoseconds limitOf(const plan::Plan& plan, Nanoseconds least) {
-  constexpr double kTimesPredicted = 20;
-  std::map<const plan::Body*, double> known;
-  const auto seconds = [&](std::string_view program, int rank) {
-    const plan::Body* const body = plan.find(program, rank);
-    if (body == nullptr) return 0.0;
-    const auto [entry, isNew] = known.try_emplace(body, 0);
-    if (isNew)
-      for (const plan::Step& step : body->steps) entry->second += std::max(0.0, step.seconds);
-    return entry->second;
-  };
-  double predicted = 0;
-  for (int rank = 0; rank < plan.mesh.size(); ++rank) {
-    double step = 0;
-    for (const plan::ScheduleEntry& entry : plan.entriesOf(rank))
-      step += seconds(entry.program, rank);
-    predicted = std::max(predicted, step * plan.mesh.stages());
-    for (const plan::Program& program : plan.programs)
-      predicted = std::max(predicted, seconds(program.name, rank));
-  }
-  return std::max(least, static_cast<Nanoseconds>(kTimesPredicted * predicted * 1e9));
-}
-
 // Calls visit(axis, ranks of the group, offset of the group's memory) for all groups of the mesh,
 // in an order that every process agrees on. Returns the end of the memory.
 template <typename Visit>
@@ -65,8 +37,6 @@ Result<std::int64_t> sharedMemoryBytes(const cluster::Mesh& mesh) {
   }
   return forGroups(mesh, [](const auto&, const auto&, std::int64_t) {});
 }
-
-Nanoseconds collectiveLimit(const plan::Plan& plan) { return limitOf(plan, kCollectiveLimit); }
 
 cluster::Mesh meshFor(const plan::Plan& plan, int ranks) {
   return plan.mesh.size() == ranks ? plan.mesh : cluster::Mesh({{"data", ranks}});
@@ -143,7 +113,7 @@ Result<runtime::DeviceGroups> joinDevices(const node::v1::WorkerStart& start,
       runtime::DeviceGroups::form(plan.mesh, *backend.device(), link,
                                   {.rank = start.rank(),
                                    .prefix = fmt::format("{}/{}", start.run(), start.generation()),
-                                   .limit = limitOf(plan, kDeviceLimit)}));
+                                   .limit = deviceLimit(plan)}));
   if (!devices.whyNot().empty() && start.comm() == "nccl") {
     Error error = makeError(Code::kFailedPrecondition,
                             "comm is nccl, and the ranks' GPUs cannot exchange among themselves");

@@ -10,6 +10,7 @@
 #include "engine/cluster/mesh.h"
 #include "engine/comm/communicator.h"
 #include "engine/plan/plan.h"
+#include "engine/plan/wait_limit.h"
 #include "engine/runtime/device_groups.h"
 #include "engine/runtime/groups.h"
 
@@ -17,11 +18,6 @@ namespace lockstep::agent {
 
 // Returns the bytes of shared memory for all groups of a mesh on one node; 0 if there are none.
 Result<std::int64_t> sharedMemoryBytes(const cluster::Mesh& mesh);
-
-// Returns how long a rank waits for a peer without progress, after which a frozen peer is detected.
-// Equal on all ranks, and longer than their slowest step.
-inline constexpr Nanoseconds kCollectiveLimit = 30'000'000'000;
-Nanoseconds collectiveLimit(const plan::Plan& plan);
 
 // Returns the plan's mesh if it has this many ranks, else a mesh with one axis data.
 cluster::Mesh meshFor(const plan::Plan& plan, int ranks);
@@ -31,7 +27,7 @@ class RankGroups {
  public:
   // Errors: those of the first communicator that cannot be formed.
   static Result<RankGroups> form(const node::v1::WorkerStart& start, const cluster::Mesh& mesh,
-                                 WorkerLink& link, Nanoseconds limit = kCollectiveLimit);
+                                 WorkerLink& link, Nanoseconds limit = plan::kCollectiveLimit);
   const runtime::Groups& groups() const { return groups_; }
 
  private:

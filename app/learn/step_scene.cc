@@ -84,15 +84,6 @@ std::shared_ptr<StepMatrix> matrixOf(Preview preview, const Circumstances& at,
   return out;
 }
 
-std::shared_ptr<const StepTimeline> timelineOf(const Preview& preview) {
-  std::int64_t last = 0;
-  for (const plan::Event& event : preview.simulation.events) last = std::max(last, event.step);
-  std::vector<plan::Event> events;  // of a step in the middle: the first has nothing before it
-  for (const plan::Event& event : preview.simulation.events)
-    if (event.step == std::max<std::int64_t>(1, last - 1)) events.push_back(event);
-  return std::make_shared<StepTimeline>(makeTimeline(preview.plan, events));
-}
-
 void addTimes(Scene& scene, const Preview& preview) {
   const RankPreview mean = meanOfWorkers(preview);
   const double step = preview.stepSeconds;
@@ -238,7 +229,7 @@ Result<Scene> makeStepScene(const Lesson& lesson, const Circumstances& at, bool 
     addFigure(out, "riddle", {"Riddle", "谜题"}, "", at.number("cluster.riddle"));
   LOCKSTEP_TRY(addEfficiency(out, plan, at, made, memo));
   if (!whole) return out;
-  out.timeline = timelineOf(made);
+  out.timeline = std::make_shared<const StepTimeline>(simulatedStep(made));
   const auto preview = std::make_shared<const Preview>(std::move(made));
   if (std::find(lesson.views.begin(), lesson.views.end(), LessonView::kHeatMap) !=
       lesson.views.end())

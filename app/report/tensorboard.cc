@@ -150,7 +150,8 @@ Status writeFile(const RunRow& row, const RunStore& store, const File& file,
       fill);
 }
 
-Status writeRun(const RunRow& row, const RunStore& store, const std::string& folder) {
+Status writeRun(const RunRow& row, const RunStore& store, const std::string& folder,
+                const std::stop_token& stop) {
   std::map<std::string, File> files{{"", {}}};  // by the folder below
   for (const SeriesInfo& info : store.series()) {
     const SeriesName name = parseSeriesName(info.name);
@@ -160,8 +161,10 @@ Status writeRun(const RunRow& row, const RunStore& store, const std::string& fol
     file.rank = std::max(name.rank, 0);
     file.series.emplace_back(info.name, std::move(place.tag));
   }
-  for (const auto& [below, file] : files)
+  for (const auto& [below, file] : files) {
+    if (stop.stop_requested()) return makeError(Code::kCancelled, "the export was cancelled");
     LOCKSTEP_TRY(writeFile(row, store, file, below.empty() ? folder : folder + "/" + below));
+  }
   return {};
 }
 
@@ -170,13 +173,14 @@ Error cannotMake(const std::string& path, const std::error_code& why) {
 }
 
 // In a folder beside the final one, which is renamed when it is complete.
-Status writeWhole(const RunRow& row, const RunStore& store, const std::string& folder) {
+Status writeWhole(const RunRow& row, const RunStore& store, const std::string& folder,
+                  const std::stop_token& stop) {
   std::string part = fmt::format("{}/.{}.XXXXXX", folder, row.run);
   const std::string path = folder + "/" + row.run;
   if (::mkdtemp(part.data()) == nullptr)
     return systemError(errno, message("cannot create {}", part));
   std::error_code failed;
-  Status written = writeRun(row, store, part);
+  Status written = writeRun(row, store, part, stop);
   if (written.ok()) {
     fs::permissions(part,
                     fs::perms::owner_all | fs::perms::group_read | fs::perms::group_exec |
@@ -193,7 +197,7 @@ Status writeWhole(const RunRow& row, const RunStore& store, const std::string& f
 }  // namespace
 
 Status writeTensorBoard(const History& history, const std::vector<std::string>& runs,
-                        const std::string& folder) {
+                        const std::string& folder, const std::stop_token& stop) {
   const std::set<std::string> once(runs.begin(), runs.end());
   for (const std::string& run : once) {
     std::error_code unknown;
@@ -206,7 +210,7 @@ Status writeTensorBoard(const History& history, const std::vector<std::string>& 
   for (const std::string& run : once) {
     LOCKSTEP_ASSIGN(const RunRow row, history.row(run));
     LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
-    LOCKSTEP_TRY(writeWhole(row, *store, folder));
+    LOCKSTEP_TRY(writeWhole(row, *store, folder, stop));
   }
   return {};
 }

@@ -1,6 +1,7 @@
 // A run's curves as event files of TensorBoard (engine/base/tf_record.h).
 #pragma once
 
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,8 @@ namespace lockstep::app {
 // Numbers are rounded to floats: TensorBoard does that too, and shows no doubles.
 //
 // A run's folder appears when it is complete. Errors: kAlreadyExists, before anything is written,
-// if the folder of a run is there; those of the history and of the file system.
+// if the folder of a run is there; kCancelled; those of the history and of the file system.
 Status writeTensorBoard(const History& history, const std::vector<std::string>& runs,
-                        const std::string& folder);
+                        const std::string& folder, const std::stop_token& stop = {});
 
 }  // namespace lockstep::app

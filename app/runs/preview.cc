@@ -227,6 +227,10 @@ RankPreview meanOfWorkers(const Preview& preview) {
   return out;
 }
 
+double bubbleShare(const Preview& preview) {
+  return preview.stepSeconds > 0 ? meanOfWorkers(preview).waiting / preview.stepSeconds : 0;
+}
+
 // For figures alone.
 static void simulateBriefly(Preview& preview) {
   planner::SimulateOptions options;

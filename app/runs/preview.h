@@ -121,6 +121,8 @@ Result<Preview> makeBriefPreview(const LaunchRequest& request, const std::vector
 void simulate(Preview& preview, const planner::SimulateOptions& options);
 // Returns the seconds of a step that the ranks which compute spend, their mean.
 RankPreview meanOfWorkers(const Preview& preview);
+// Returns the part of a step that they wait for each other, their mean.
+double bubbleShare(const Preview& preview);
 // Returns the bytes that rank 0 sends and receives per training step.
 std::int64_t wireBytes(const plan::Plan& plan);
 std::int64_t peakMemory(const Preview& preview);  // of the rank that needs most

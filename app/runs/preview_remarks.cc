@@ -1,12 +1,16 @@
 #include "app/runs/preview_remarks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "app/runs/quantity_text.h"
 #include "engine/cluster/assumed.h"
 #include "engine/cluster/strategies.h"
+#include "engine/plan/pieces.h"
+#include "engine/plan/wait_limit.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -190,6 +194,81 @@ void remarkOnSamples(Preview& preview, const spec::v1::RunSpec& spec, bool chose
                 *shares.begin()));
 }
 
+// Whether another host holds all that a host writes to its own disk. Where a node gathers
+// checkpoints, it alone has them.
+bool survivesLossOfDisk(const Preview& preview) {
+  if (preview.plan.mesh.servers() > 0 || preview.evaluator) return false;
+  using Key = std::tuple<std::int64_t, int, std::int64_t, std::int64_t>;  // a piece of a member
+  std::map<Key, std::set<std::string>> hostsOf;
+  for (int rank = 0; rank < preview.plan.mesh.size(); ++rank)
+    for (const plan::HeldPiece& held : plan::piecesHeldBy(preview.plan, rank))
+      hostsOf[{held.number, held.piece.part, held.piece.begin, held.piece.end}].insert(
+          preview.cluster.devices[static_cast<std::size_t>(rank)].host);
+  return std::ranges::all_of(hostsOf, [](const auto& piece) { return piece.second.size() > 1; });
+}
+
+// Where checkpoints are kept, as the agents do it: see agent/supervisor/checkpoint_copies.cc.
+void remarkOnCopies(Preview& preview, const spec::v1::CheckpointSpec& checkpoint) {
+  const bool isOwnDisk = checkpoint.path().empty(),
+             isMemory = checkpoint.path().starts_with("/dev/shm/");
+  const bool isCopied = checkpoint.has_copies() ? checkpoint.copies() > 0 : isOwnDisk;
+  std::set<std::string> hosts;
+  for (const cluster::Device& device : preview.cluster.devices) hosts.insert(device.host);
+  if (isCopied || !(isOwnDisk || isMemory) || hosts.size() < 2 || survivesLossOfDisk(preview))
+    return;
+  preview.remarks.push_back(
+      "parts of a checkpoint are on one host alone, so that a run that loses this host loses its "
+      "checkpoints too: set training.checkpoint.copies to 1, or training.checkpoint.path to "
+      "storage that all nodes share");
+}
+
+// Checkpoints at the ends of epochs are not counted: how long an epoch is, its data tell.
+void remarkOnLostSteps(Preview& preview, const spec::v1::TrainingSpec& training) {
+  constexpr double kMostMinutes = 15;
+  if (preview.stepSeconds <= 0) return;
+  const auto& checkpoint = training.checkpoint();
+  double steps = std::ceil(checkpoint.every_minutes() * 60 / preview.stepSeconds);
+  for (const std::int64_t limit : {checkpoint.every_steps(), training.max_steps()})
+    if (limit > 0) steps = std::min(steps, static_cast<double>(limit));
+  const double minutes = steps * preview.stepSeconds / 60;
+  if (minutes < kMostMinutes || steps < 2) return;
+  preview.remarks.push_back(
+      message("a failure costs up to {:.0f} steps, {:.0f} min at the predicted step time: "
+              "set training.checkpoint.every_minutes to less",
+              steps, minutes));
+}
+
+void remarkOnCheckpoints(Preview& preview, const spec::v1::RunSpec& spec) {
+  const auto& checkpoint = spec.training().checkpoint();
+  if (!checkpoint.disabled()) {
+    remarkOnLostSteps(preview, spec.training());
+    remarkOnCopies(preview, checkpoint);
+  } else if (spec.recovery().policy() != "none") {
+    preview.remarks.push_back(
+        message("no checkpoints are written, so that after a failure recovery.policy {} trains "
+                "all steps again: set training.checkpoint.disabled to false",
+                spec.recovery().policy()));
+  }
+}
+
+void remarkOnWaitLimit(Preview& preview) {
+  constexpr double kLateSeconds = 300;
+  if (preview.plan.mesh.size() < 2) return;
+  const Nanoseconds limit = preview.comm == "nccl" ? plan::deviceLimit(preview.plan)
+                                                   : plan::collectiveLimit(preview.plan);
+  const double seconds = static_cast<double>(limit) * 1e-9;
+  if (preview.stepSeconds > seconds / 2)
+    preview.remarks.push_back(message(
+        "a step is predicted to take {:.0f} s, and a collective fails after {:.0f} s without "
+        "progress: use fewer ranks per host",
+        preview.stepSeconds, seconds));
+  else if (seconds >= kLateSeconds)
+    preview.remarks.push_back(
+        message("a collective fails after {:.0f} min without progress, {:.0f} times the predicted "
+                "step or evaluation: so long do ranks wait for one that is frozen",
+                seconds / 60, plan::kTimesPredicted));
+}
+
 }  // namespace
 
 void addRemarks(Preview& preview, const LaunchRequest& request, const planner::PlanRequest& plan) {
@@ -200,6 +279,8 @@ void addRemarks(Preview& preview, const LaunchRequest& request, const planner::P
   remarkOnSamples(preview, *request.spec, !plan.shares.empty());
   remarkOnRoles(preview, *request.cluster);
   remarkOnChoices(preview, *request.spec, plan);
+  remarkOnCheckpoints(preview, *request.spec);
+  remarkOnWaitLimit(preview);
 }
 
 }  // namespace lockstep::app

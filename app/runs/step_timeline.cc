@@ -317,6 +317,15 @@ Result<StepTimeline> predictTimeline(const plan::Plan& plan, const Preview& pred
   return makeTimeline(plan, events);
 }
 
+StepTimeline simulatedStep(const Preview& preview) {
+  std::int64_t last = 0;
+  for (const plan::Event& event : preview.simulation.events) last = std::max(last, event.step);
+  std::vector<plan::Event> events;
+  for (const plan::Event& event : preview.simulation.events)
+    if (event.step == std::max<std::int64_t>(1, last - 1)) events.push_back(event);
+  return makeTimeline(preview.plan, events);
+}
+
 std::int64_t nearestSampled(const std::vector<std::int64_t>& sampled, std::int64_t step) {
   if (sampled.empty()) return 0;
   const auto after = std::lower_bound(sampled.begin(), sampled.end(), step);

@@ -70,6 +70,10 @@ Result<StepTimeline> readTimeline(const RunStore& store, const plan::Plan& plan,
 // different numbers of ranks.
 Result<StepTimeline> predictTimeline(const plan::Plan& plan, const Preview& prediction);
 
+// Returns a step in the middle of the preview's simulation: the first one has nothing before it.
+// Empty if the simulation has no events.
+StepTimeline simulatedStep(const Preview& preview);
+
 // Returns the step of `sampled`, in order, that is nearest to `step`; 0 if there is none.
 std::int64_t nearestSampled(const std::vector<std::int64_t>& sampled, std::int64_t step);
 

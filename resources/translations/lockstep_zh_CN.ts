@@ -942,6 +942,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>Effective training time</source>
             <translation>有效训练时间</translation>
         </message>
+        <message>
+            <source>Export to TensorBoard…</source>
+            <translation>导出到 TensorBoard…</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::HostKeyDialog</name>
@@ -1107,6 +1111,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>Connects the nodes, measures them and the links between them, and shows what is weak</source>
             <translation>连接节点，测量节点及其之间的链路，并指出薄弱之处</translation>
+        </message>
+        <message>
+            <source>Timeline</source>
+            <translation>时间线</translation>
         </message>
     </context>
     <context>
@@ -9284,6 +9292,26 @@ its last lines:
             <source>use a faster disk</source>
             <translation>使用更快的磁盘</translation>
         </message>
+        <message>
+            <source>no checkpoints are written, so that after a failure recovery.policy %1 trains all steps again: set training.checkpoint.disabled to false</source>
+            <translation>不写检查点，因此发生故障后 recovery.policy %1 会重新训练所有步：请把 training.checkpoint.disabled 设为 false</translation>
+        </message>
+        <message>
+            <source>a failure costs up to %1 steps, %2 min at the predicted step time: set training.checkpoint.every_minutes to less</source>
+            <translation>一次故障最多损失 %1 步，按预测的每步时间为 %2 分钟：请减小 training.checkpoint.every_minutes</translation>
+        </message>
+        <message>
+            <source>parts of a checkpoint are on one host alone, so that a run that loses this host loses its checkpoints too: set training.checkpoint.copies to 1, or training.checkpoint.path to storage that all nodes share</source>
+            <translation>检查点的一部分只在一台主机上，运行失去这台主机时也会失去检查点：请把 training.checkpoint.copies 设为 1，或把 training.checkpoint.path 设为所有节点共享的存储</translation>
+        </message>
+        <message>
+            <source>a step is predicted to take %1 s, and a collective fails after %2 s without progress: use fewer ranks per host</source>
+            <translation>预测每步需要 %1 秒，而集合通信在 %2 秒没有进展后失败：请减少每台主机上的 rank</translation>
+        </message>
+        <message>
+            <source>a collective fails after %1 min without progress, %2 times the predicted step or evaluation: so long do ranks wait for one that is frozen</source>
+            <translation>集合通信在 %1 分钟没有进展后失败，即预测的一步或一次评估时间的 %2 倍：各 rank 会等待一个冻结的 rank 这么久</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -11145,6 +11173,22 @@ its last lines:
             <source>Traffic per rank per step</source>
             <translation>每个 rank 每步的通信量</translation>
         </message>
+        <message>
+            <source>Bubble</source>
+            <translation>气泡</translation>
+        </message>
+        <message>
+            <source>Energy</source>
+            <translation>能耗</translation>
+        </message>
+        <message>
+            <source>Bubble: the part of a step in which ranks wait for each other, their mean</source>
+            <translation>气泡：每步中各 rank 互相等待的时间占比的平均值</translation>
+        </message>
+        <message>
+            <source>Energy per step of all hosts</source>
+            <translation>所有主机每步的能耗</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::NewModel</name>
@@ -12436,6 +12480,10 @@ its last lines:
         <message>
             <source>HTML (*.html)</source>
             <translation>HTML (*.html)</translation>
+        </message>
+        <message>
+            <source>Folder for TensorBoard (--logdir)</source>
+            <translation>TensorBoard 的文件夹（--logdir）</translation>
         </message>
     </context>
     <context>
@@ -13841,6 +13889,33 @@ its last lines:
         <message>
             <source>Proposed compute time</source>
             <translation>建议的计算时间</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::PlanTimeline</name>
+        <message>
+            <source>rank %1</source>
+            <translation>rank %1</translation>
+        </message>
+        <message>
+            <source>bubble: %1 of the step</source>
+            <translation>气泡：占每步 %1</translation>
+        </message>
+        <message>
+            <source>%1 of the communication is hidden</source>
+            <translation>通信的 %1 被计算掩盖</translation>
+        </message>
+        <message>
+            <source>click a span for its details</source>
+            <translation>点击一段可查看详情</translation>
+        </message>
+        <message>
+            <source>Timeline of the predicted step</source>
+            <translation>预测的一步的时间线</translation>
+        </message>
+        <message>
+            <source>No step is predicted for these settings.</source>
+            <translation>没有这些设置的预测步。</translation>
         </message>
     </context>
 </TS>

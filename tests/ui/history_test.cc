@@ -364,6 +364,43 @@ class HistoryPageTest : public QObject {
     QVERIFY(!page_->message()->what().isEmpty());
   }
 
+  // Event files in a folder for each run, as a job; what is there already is not overwritten.
+  void runsAreExportedToTensorBoard() {
+    table_->selectAll();
+    menuOf("exportButton", "historyExportTensorBoard");
+    const QString folder = home_->path("board");
+    QVERIFY(QDir().mkpath(folder));
+    const auto choose = [&] {
+      auto* dialog = page_->findChild<QFileDialog*>("exportTensorBoardDialog");
+      QVERIFY(dialog && wait([&] { return dialog->isVisible(); }));
+      QCOMPARE(dialog->fileMode(), QFileDialog::Directory);
+      Q_EMIT dialog->fileSelected(folder);
+      dialog->reject();
+    };
+    choose();
+    JobTracker& jobs = window_->workspace().jobs();
+    QVERIFY(jobs.rowCount() == 1 && jobs.cancellable(0));
+    QVERIFY(wait([&] { return jobs.rowCount() == 0; }));
+    QVERIFY2(page_->message()->what().contains(folder), qPrintable(page_->message()->what()));
+    const auto events = [&](const QString& run) {
+      const QDir of(folder + "/" + run);
+      const QStringList files = of.entryList({"events.out.tfevents.*"}, QDir::Files);
+      return files.size() == 1 ? readAll(of.filePath(files.front())) : QByteArray();
+    };
+    for (const QString& run : runs_)
+      QVERIFY2(events(run).contains("brain.Event:2") && events(run).contains("loss"),
+               qPrintable(run));
+    // One run goes to a folder of its own too.
+    page_->selectRun(runs_[0]);
+    QVERIFY(
+        wait([&] { return page_->findChild<QFileDialog*>("exportTensorBoardDialog") == nullptr; }));
+    const QByteArray before = events(runs_[0]);
+    menuOf("exportButton", "historyExportTensorBoard");
+    choose();
+    QVERIFY(wait([&] { return page_->message()->what().contains("is there already"); }));
+    QCOMPARE(events(runs_[0]), before);
+  }
+
   void aPlotIsSavedAsAPicture_data() {
     QTest::addColumn<QByteArray>("action");
     QTest::addColumn<bool>("light");

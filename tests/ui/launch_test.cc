@@ -20,6 +20,7 @@
 #include "ui/pages/history_page.h"
 #include "ui/pages/model_page.h"
 #include "ui/pages/welcome_page.h"
+#include "ui/plots/timeline_view.h"
 #include "ui/studio/new_model.h"
 #include "ui/theme/language.h"
 #include "ui/theme/message_text.h"
@@ -441,11 +442,47 @@ class LaunchTest : public QObject {
     QVERIFY2(planned > 4, qPrintable(QString("%1 planned, %2 refused").arg(planned).arg(refused)));
   }
 
+  // The predicted step is drawn where it is looked at, with a lane for each rank; a span tells what
+  // it is. It follows the settings, and nothing is drawn of settings that cannot be.
+  void thePlanIsDrawn() {
+    LaunchDialog* dialog = window_->openLaunch(newModel("mlp"), nullptr);
+    auto* timeline = dialog->findChild<TimelineView*>("planTimeline");
+    auto* said = dialog->findChild<QLabel*>("planSpan");
+    const auto lanes = [&] {
+      return timeline->measured() ? timeline->measured()->lanes.size() : std::size_t{0};
+    };
+    dialog->chooseNodes(2);
+    QVERIFY(wait([&] { return dialog->ready() && dialog->preview()->ranks.size() == 2; }));
+    QCOMPARE(lanes(), std::size_t{0});
+    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(2);
+    QVERIFY(wait([&] { return lanes() == 2; }));
+    const double seconds = static_cast<double>(timeline->measured()->length) * 1e-9;
+    QVERIFY(seconds > 0.5 * dialog->preview()->stepSeconds &&
+            seconds < 2 * dialog->preview()->stepSeconds);
+    QVERIFY2(
+        said->text().startsWith("bubble: ") && said->text().contains("communication is hidden"),
+        qPrintable(said->text()));
+    const auto& spans = timeline->measured()->lanes[0].spans;
+    const auto longest = std::ranges::max_element(spans, {}, &app::TimelineSpan::length);
+    QVERIFY(longest != spans.end());
+    const auto middle = static_cast<double>(longest->begin + longest->end) / 2;
+    QTest::mouseClick(timeline, Qt::LeftButton, {}, timeline->pixelOf(middle, 0.15));
+    QVERIFY(timeline->chosenSpan() == &*longest);
+    QVERIFY2(said->text().startsWith("rank 0"), qPrintable(said->text()));
+
+    dialog->chooseNodes(3);
+    QVERIFY(wait([&] { return lanes() == 3; }));
+    dialog->findChild<QSpinBox*>("launchBatch")->setValue(2);  // of three ranks
+    QVERIFY(wait([&] { return dialog->findChild<MessagePanel*>()->isVisible(); }));
+    QCOMPARE(lanes(), std::size_t{0});
+    QVERIFY(said->text().isEmpty());
+  }
+
   // Strategies side by side, all from the same costs; a double click chooses one.
   void strategiesAreCompared() {
     LaunchDialog* dialog = window_->openLaunch(newModel("gpt"), nullptr);
     QVERIFY(wait([&] { return dialog->ready(); }));
-    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(3);
+    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(4);
     auto* table = dialog->findChild<QTableView*>("candidateTable");
     auto* model = qobject_cast<CandidateModel*>(table->model());
     QVERIFY(
@@ -454,10 +491,27 @@ class LaunchTest : public QObject {
     for (const Candidate& one : model->candidates()) {
       QVERIFY2((one.stepSeconds > 0) == !one.refusal, one.strategy.c_str());
       possible += !one.refusal;
-      if (one.strategy == "multi-worker-mirrored")
+      QCOMPARE(one.joules.value_or(0) > 0, !one.refusal);
+      if (one.strategy == "multi-worker-mirrored") {
         QCOMPARE(one.stepSeconds, dialog->preview()->stepSeconds);
+        QCOMPARE(one.bubbleShare, app::bubbleShare(*dialog->preview()));
+        QCOMPARE(*one.joules, app::predictedEnergy(*dialog->preview()).joules());
+      }
     }
+    const auto text = [&](int at, CandidateModel::Column column) {
+      return model->index(at, column).data().toString();
+    };
+    for (int at = 0; at < model->rowCount(); ++at) {
+      QCOMPARE(text(at, CandidateModel::kBubble).endsWith(" %"), !model->refused(at));
+      QCOMPARE(text(at, CandidateModel::kEnergy).endsWith("J"), !model->refused(at));
+    }
+    QVERIFY(std::ranges::any_of(model->candidates(), [](const Candidate& one) {
+      return one.bubbleShare > 0.05 && one.bubbleShare < 1;
+    }));
     QVERIFY(possible >= 6);
+    // Where there is room, all figures are seen.
+    dialog->resize(1400, 760);
+    QVERIFY(wait([&] { return !table->isColumnHidden(CandidateModel::kEnergy); }));
     const int row = static_cast<int>(
         std::find_if(model->candidates().begin(), model->candidates().end(),
                      [](const Candidate& one) { return one.strategy == "zero-1"; }) -

@@ -208,6 +208,11 @@ void shootLaunch(LaunchDialog* launch, const QString& prefix) {
   launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(1);
   shoot(launch, prefix + "-launch-time");
   launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(2);
+  (void)QTest::qWaitFor(
+      [&] { return launch->findChild<TimelineView*>("planTimeline")->measured() != nullptr; },
+      5000);
+  shoot(launch, prefix + "-launch-timeline");
+  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(3);
   shoot(launch, prefix + "-launch-plan");
   // What a strategy wants to know besides.
   launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(0);
@@ -312,7 +317,7 @@ void shootPlacement(MainWindow* window, ModelPage* made, const QString& prefix) 
   (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
   shoot(launch, prefix + "-launch-placement");
   launch->findChild<QToolButton*>("launchMore")->setChecked(true);
-  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(3);
+  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(4);
   (void)QTest::qWaitFor(
       [&] { return launch->findChild<QTableView*>("candidateTable")->model()->rowCount() > 0; },
       20000);

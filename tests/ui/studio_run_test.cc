@@ -116,7 +116,7 @@ class StudioRunTest : public QObject {
       }));
       QVERIFY2(others.isEmpty(), qPrintable(others.join(", ")));
     }
-    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(3);
+    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(4);
     auto* table = dialog->findChild<QTableView*>("candidateTable")->model();
     QVERIFY(tests::wait([&] { return table->rowCount() > 6; }));
     int benchmarked = 0;

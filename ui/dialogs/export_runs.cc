@@ -4,11 +4,15 @@
 #include <QDir>
 #include <QFileDialog>
 #include <QPointer>
+#include <array>
 #include <stop_token>
+#include <string>
+#include <vector>
 
 #include "app/history/history.h"
 #include "app/history/run_csv.h"
 #include "app/report/html_report.h"
+#include "app/report/tensorboard.h"
 #include "engine/base/file.h"
 #include "ui/studio/background.h"
 #include "ui/studio/workspace.h"
@@ -18,13 +22,53 @@ namespace {
 
 QString say(const char* text) { return QCoreApplication::translate("lockstep::ui::Export", text); }
 
+struct Format {  // by ExportKind
+  const char* dialog;
+  const char* ending;  // of a file; "": a folder
+  const char* filter;
+  const char* title;
+  const char* folderTitle;  // of several runs
+};
+constexpr std::array<Format, 3> kFormats{
+    {{"exportCsvDialog", ".csv", QT_TRANSLATE_NOOP("lockstep::ui::Export", "CSV (*.csv)"),
+      QT_TRANSLATE_NOOP("lockstep::ui::Export", "Export as CSV"),
+      QT_TRANSLATE_NOOP("lockstep::ui::Export", "Folder for the CSV files")},
+     {"exportReportDialog", ".html", QT_TRANSLATE_NOOP("lockstep::ui::Export", "HTML (*.html)"),
+      QT_TRANSLATE_NOOP("lockstep::ui::Export", "Export report"),
+      QT_TRANSLATE_NOOP("lockstep::ui::Export", "Folder for the reports")},
+     {"exportTensorBoardDialog", "", "", "",
+      QT_TRANSLATE_NOOP("lockstep::ui::Export", "Folder for TensorBoard (--logdir)")}}};
+const Format& formatOf(ExportKind kind) { return kFormats[static_cast<std::size_t>(kind)]; }
+
+bool isInFolder(const QStringList& runs, ExportKind kind) {
+  return runs.size() > 1 || kind == ExportKind::kTensorBoard;
+}
+
 Status writeRun(app::History& history, const std::string& run, const std::string& file,
                 ExportKind kind, const std::stop_token& stop) {
   const auto text = kind == ExportKind::kCsv ? history.csv(run) : app::htmlReport(history, run);
   if (!text.ok()) return text.status();
   if (stop.stop_requested()) return makeError(Code::kCancelled, "the export was cancelled");
-  LOCKSTEP_TRY(writeFileAtomically(file, *text));
-  return app::checkExported(history, run);
+  return writeFileAtomically(file, *text);
+}
+
+Status writeRuns(const std::string& historyFolder, const QStringList& runs, const QString& path,
+                 ExportKind kind, const std::stop_token& stop) {
+  LOCKSTEP_ASSIGN(const auto history, app::History::open(historyFolder));
+  std::vector<std::string> names;
+  for (const QString& run : runs) names.push_back(run.toStdString());
+  if (kind == ExportKind::kTensorBoard)
+    LOCKSTEP_TRY(app::writeTensorBoard(*history, names, path.toStdString(), stop));
+  for (const std::string& run : names) {
+    if (kind != ExportKind::kTensorBoard) {
+      const QString file = QString::fromStdString(run) + formatOf(kind).ending;
+      LOCKSTEP_TRY(writeRun(
+          *history, run, (isInFolder(runs, kind) ? QDir(path).filePath(file) : path).toStdString(),
+          kind, stop));
+    }
+    LOCKSTEP_TRY(app::checkExported(*history, run));
+  }
+  return {};
 }
 
 }  // namespace
@@ -39,15 +83,8 @@ void exportRuns(Workspace& workspace, const QStringList& runs, const QString& pa
                  [stop]() mutable { stop.request_stop(); });
   runInBackground(
       &jobs,
-      [folder = workspace.home().historyFolder(), runs, path, kind, stop]() -> Status {
-        LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
-        const QString ending = kind == ExportKind::kCsv ? ".csv" : ".html";
-        for (const QString& run : runs) {
-          const QString file = runs.size() == 1 ? path : QDir(path).filePath(run + ending);
-          LOCKSTEP_TRY(
-              writeRun(*history, run.toStdString(), file.toStdString(), kind, stop.get_token()));
-        }
-        return {};
+      [folder = workspace.home().historyFolder(), runs, path, kind, stop] {
+        return writeRuns(folder, runs, path, kind, stop.get_token());
       },
       [&jobs, job, path, done = std::move(done)](const Status& status) {
         jobs.finish(job);
@@ -58,23 +95,18 @@ void exportRuns(Workspace& workspace, const QStringList& runs, const QString& pa
 void askExport(Workspace& workspace, const QStringList& runs, ExportKind kind, QWidget* parent,
                ExportDone done) {
   if (runs.isEmpty()) return;
-  const bool csv = kind == ExportKind::kCsv, several = runs.size() > 1;
-  const QString title =
-      several ? (csv ? say(QT_TRANSLATE_NOOP("lockstep::ui::Export", "Folder for the CSV files"))
-                     : say(QT_TRANSLATE_NOOP("lockstep::ui::Export", "Folder for the reports")))
-      : csv   ? say(QT_TRANSLATE_NOOP("lockstep::ui::Export", "Export as CSV"))
-              : say(QT_TRANSLATE_NOOP("lockstep::ui::Export", "Export report"));
-  auto* dialog = new QFileDialog(parent, title);
-  dialog->setObjectName(csv ? "exportCsvDialog" : "exportReportDialog");
+  const Format& format = formatOf(kind);
+  const bool inFolder = isInFolder(runs, kind);
+  auto* dialog = new QFileDialog(parent, say(inFolder ? format.folderTitle : format.title));
+  dialog->setObjectName(format.dialog);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
-  if (several) {
+  if (inFolder) {
     dialog->setFileMode(QFileDialog::Directory);
   } else {
-    dialog->setNameFilter(csv ? say(QT_TRANSLATE_NOOP("lockstep::ui::Export", "CSV (*.csv)"))
-                              : say(QT_TRANSLATE_NOOP("lockstep::ui::Export", "HTML (*.html)")));
+    dialog->setNameFilter(say(format.filter));
     dialog->setAcceptMode(QFileDialog::AcceptSave);
-    dialog->setDefaultSuffix(csv ? "csv" : "html");
-    dialog->selectFile(runs.first() + (csv ? ".csv" : ".html"));
+    dialog->setDefaultSuffix(format.ending + 1);
+    dialog->selectFile(runs.first() + format.ending);
   }
   QObject::connect(
       dialog, &QFileDialog::fileSelected, parent,

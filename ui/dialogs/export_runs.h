@@ -1,5 +1,6 @@
-// Export of runs: one to a file, several to a folder with a file each. In the background, as a job
-// that can be cancelled; it goes on when the page that asked for it is closed. Threads: GUI.
+// Export of runs: one to a file, several to a folder with a file each; for TensorBoard to a folder
+// with a folder each. In the background, as a job that can be cancelled; it goes on when the page
+// that asked for it is closed. Threads: GUI.
 #pragma once
 
 #include <QStringList>
@@ -13,7 +14,7 @@ namespace lockstep::ui {
 
 class Workspace;
 
-enum class ExportKind { kCsv, kReport };
+enum class ExportKind { kCsv, kReport, kTensorBoard };
 // Called at the end, with the path that was written to, or kCancelled.
 using ExportDone = std::function<void(const QString& path, const Status& status)>;
 

@@ -116,7 +116,7 @@ void LaunchDialog::makePreview() {
           cluster_.reset();  // of other nodes
           clusterText_.clear();
         }
-        preview_ = std::move(*made.preview);
+        preview_ = std::make_shared<const app::Preview>(std::move(*made.preview));
         QStringList settings = sets("multi-worker-mirrored") + ranks_->changes();
         const LaunchTarget* where = target();
         settings << model().file << (where ? where->file : nodes_->text())
@@ -125,7 +125,7 @@ void LaunchDialog::makePreview() {
           benchmarks_.clear();
           benchmarkedSettings_ = settings;
         }
-        show(*preview_);
+        showPrediction();
         prediction_->benchmarkButton()->setEnabled(true);
         prediction_->preflightButton()->setEnabled(true);
         acceptButton()->setEnabled(true);
@@ -199,10 +199,10 @@ void LaunchDialog::benchmark(app::Costs costs) {
           return;
         }
         measuredShown_ = true;
-        preview_ = std::move(*measured);
+        preview_ = std::make_shared<const app::Preview>(std::move(*measured));
         benchmarks_[strategy_->kind()] = preview_->stepSeconds;
         prediction_->setChosen(strategy_->kind(), benchmarks_);
-        show(*preview_);
+        showPrediction();
       },
       costs);
 }
@@ -232,8 +232,8 @@ void LaunchDialog::showError(const Error& error) {
 
 // Beside a benchmark, an estimate would look like a gain or a loss: it stands in the comparison
 // alone.
-void LaunchDialog::show(const app::Preview& preview) {
-  prediction_->show(preview, preview.measured || !measuredShown_);
+void LaunchDialog::showPrediction() {
+  prediction_->show(preview_, preview_->measured || !measuredShown_);
 }
 
 QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {

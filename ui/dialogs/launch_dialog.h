@@ -66,8 +66,8 @@ class LaunchDialog : public Dialog {
   void chooseTarget(int index);  // last: this machine
   void chooseNodes(int nodes);   // of this machine
   QString command() const;       // `lockstep run …`, the same launch
-  bool ready() const { return preview_.has_value(); }
-  const app::Preview* preview() const { return preview_ ? &*preview_ : nullptr; }
+  bool ready() const { return preview_ != nullptr; }
+  const app::Preview* preview() const { return preview_.get(); }
   bool benchmarking() const { return measured_ != nullptr; }
 
  public:
@@ -97,7 +97,7 @@ class LaunchDialog : public Dialog {
   void schedule();
   void makePreview();
   void compare();  // strategies side by side, where they are looked at
-  void show(const app::Preview& preview);
+  void showPrediction();
   void showError(const Error& error);
   QStringList sets(const std::string& strategy = {}) const;
   void fillRanks();  // a number for every node of the chosen cluster
@@ -160,7 +160,7 @@ class LaunchDialog : public Dialog {
   bool measuredShown_ = false, asked_ = false;
   std::map<std::string, double> benchmarks_;  // by strategy, of the settings at hand
   QStringList benchmarkedSettings_;           // what these are, the strategy's kind aside
-  std::optional<app::Preview> preview_;
+  std::shared_ptr<const app::Preview> preview_;
   std::optional<app::LaunchRequest> request_;
   std::shared_ptr<LiveCluster> cluster_, measuredOn_;
   std::string clusterText_;  // that cluster_ was made of, where this dialog made it

@@ -496,7 +496,7 @@ void LaunchDialog::retranslate() {
   setTexts(copy_, tr("Copy"), tr("Copy the command"));
   setButtons(tr("Launch"), tr("Cancel"));
   showDetails();
-  if (preview_) show(*preview_);
+  if (preview_) showPrediction();
 }
 
 }  // namespace lockstep::ui

@@ -47,8 +47,11 @@ std::vector<Candidate> compareStrategies(
     one.strategy = name;
     if (made.preview) {
       one.stepSeconds = made.preview->stepSeconds;
+      one.bubbleShare = app::bubbleShare(*made.preview);
       one.memoryBytes = app::peakMemory(*made.preview);
       one.wireBytes = app::wireBytes(made.preview->plan);
+      const app::Energy energy = app::predictedEnergy(*made.preview);
+      if (energy.seconds > 0 && energy.isComplete()) one.joules = energy.joules();
     } else {
       one.refusal = made.preview.error();
     }

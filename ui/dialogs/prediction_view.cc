@@ -12,6 +12,7 @@
 #include <cmath>
 
 #include "ui/dialogs/launch_preview.h"
+#include "ui/dialogs/plan_timeline.h"
 #include "ui/models/placement_model.h"
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
@@ -57,6 +58,8 @@ PredictionView::PredictionView(QWidget* parent) : QWidget(parent) {
   tabs_->setDocumentMode(true);
   tabs_->addTab(buildPlacement(), {});
   tabs_->addTab(buildBars(), {});
+  timeline_ = new PlanTimeline(this);
+  tabs_->addTab(timeline_, {});
   plan_ = new QPlainTextEdit(this);
   plan_->setObjectName("planText");
   plan_->setReadOnly(true);
@@ -126,6 +129,7 @@ QWidget* PredictionView::buildCandidates() {
   for (int column = CandidateModel::kEstimate; column < CandidateModel::kColumns; ++column) {
     candidates_->horizontalHeader()->setSectionResizeMode(column, QHeaderView::Stretch);
   }
+  new ColumnFitter(candidates_, {CandidateModel::kEnergy, CandidateModel::kBubble});
   // Why a strategy is refused stands whole across the figures that it has none of.
   candidates_->setWordWrap(true);
   candidates_->setItemDelegate(new WrapDelegate(candidates_));
@@ -135,7 +139,8 @@ QWidget* PredictionView::buildCandidates() {
     candidates_->clearSpans();
     for (int row = 0; row < candidateModel_->rowCount(); ++row) {
       if (candidateModel_->refused(row))
-        candidates_->setSpan(row, CandidateModel::kEstimate, 1, CandidateModel::kWire);
+        candidates_->setSpan(row, CandidateModel::kEstimate, 1,
+                             CandidateModel::kColumns - CandidateModel::kEstimate);
     }
   });
   connect(candidates_->horizontalHeader(), &QHeaderView::sectionResized, candidates_,
@@ -173,6 +178,7 @@ void PredictionView::showKind(bool ofProgram) {
 void PredictionView::clear() {
   placementModel_->setRanks({});
   bars_->setBars({});
+  timeline_->setPreview(nullptr);
   plan_->clear();
   candidateModel_->setCandidates({});
   for (Figure* figure : {stepTime_, throughput_, memory_, wire_, energy_, ranks_}) {
@@ -196,7 +202,8 @@ void PredictionView::showEnergy(const app::Preview& preview, bool told) {
           : tr("per step, %1 W").arg(formatNumber(energy.watts(), 3)));
 }
 
-void PredictionView::show(const app::Preview& preview, bool told) {
+void PredictionView::show(const std::shared_ptr<const app::Preview>& shown, bool told) {
+  const app::Preview& preview = *shown;
   const QString dash(QChar(0x2014));
   const QString kind = !told              ? tr("not benchmarked")
                        : preview.measured ? tr("benchmarked")
@@ -231,6 +238,7 @@ void PredictionView::show(const app::Preview& preview, bool told) {
     bars.push_back(std::move(bar));
   }
   bars_->setBars(std::move(bars));
+  timeline_->setPreview(told ? shown : nullptr);
   plan_->setPlainText(QString::fromStdString(preview.planText));
   QStringList remarks;
   for (const auto& remark : preview.remarks)
@@ -253,14 +261,16 @@ void PredictionView::retranslate() {
   ranks_->setName(tr("Ranks"));
   tabs_->setTabText(0, tr("Placement"));
   tabs_->setTabText(1, tr("Step time"));
-  tabs_->setTabText(2, tr("Plan"));
-  tabs_->setTabText(3, tr("Compare strategies"));
+  tabs_->setTabText(2, tr("Timeline"));
+  tabs_->setTabText(3, tr("Plan"));
+  tabs_->setTabText(4, tr("Compare strategies"));
   tabs_->setAccessibleName(tr("Prediction"));
   placement_->setAccessibleName(tr("Placement"));
   bars_->setAccessibleName(tr("Predicted step time of each rank"));
   candidates_->setAccessibleName(tr("Compare strategies"));
   candidates_->setToolTip(tr("Double-click a strategy to choose it"));
   candidateModel_->retranslate();
+  timeline_->retranslate();
   plan_->setAccessibleName(tr("Text of the plan"));
 }
 

@@ -1,9 +1,10 @@
-// PredictionView: the prediction of a launch: key figures, placement, step time, the plan's text,
-// and a comparison of strategies.
+// PredictionView: the prediction of a launch: key figures, placement, step time, the predicted step
+// as a timeline, the plan's text, and a comparison of strategies.
 #pragma once
 
 #include <QWidget>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ class BreakdownBars;
 class ColumnFitter;
 class Figure;
 class PlacementModel;
+class PlanTimeline;
 
 class PredictionView : public QWidget {
   Q_OBJECT
@@ -31,7 +33,7 @@ class PredictionView : public QWidget {
   explicit PredictionView(QWidget* parent);
 
   // `told` is false if the step time is an estimate that would stand beside measured ones.
-  void show(const app::Preview& preview, bool told);
+  void show(const std::shared_ptr<const app::Preview>& shown, bool told);
   // Of a program of the user's own the placement alone is shown: nothing else is known before.
   void showKind(bool ofProgram);
   void clear();
@@ -71,6 +73,7 @@ class PredictionView : public QWidget {
   QLabel* remarks_ = nullptr;
   QScrollArea* remarksArea_ = nullptr;
   BreakdownBars* bars_ = nullptr;
+  PlanTimeline* timeline_ = nullptr;
   QPlainTextEdit* plan_ = nullptr;
   QTableView* candidates_ = nullptr;
   CandidateModel* candidateModel_ = nullptr;

@@ -75,10 +75,15 @@ QVariant CandidateModel::data(const QModelIndex& index, int role) const {
       const auto found = benchmarks_.find(one.strategy);
       return found == benchmarks_.end() ? dash : formatSeconds(found->second);
     }
+    case kBubble:
+      return possible ? formatPercent(one.bubbleShare, 0) : QString();
     case kMemory:
       return possible ? formatBytes(static_cast<double>(one.memoryBytes)) : QString();
     case kWire:
       return possible ? formatBytes(static_cast<double>(one.wireBytes)) : QString();
+    case kEnergy:
+      if (!possible) return {};
+      return one.joules ? formatEnergy(*one.joules) : dash;
     default:
       return {};
   }
@@ -94,10 +99,14 @@ QVariant CandidateModel::headerData(int section, Qt::Orientation orientation, in
         return tr("Step time: rough estimate from built-in costs");
       case kBenchmark:
         return tr("Step time: from a benchmark of the nodes");
+      case kBubble:
+        return tr("Bubble: the part of a step in which ranks wait for each other, their mean");
       case kMemory:
         return tr("Peak memory per rank");
       case kWire:
         return tr("Traffic per rank per step");
+      case kEnergy:
+        return tr("Energy per step of all hosts");
       default:
         return {};
     }
@@ -110,10 +119,14 @@ QVariant CandidateModel::headerData(int section, Qt::Orientation orientation, in
       return tr("Estimate");
     case kBenchmark:
       return tr("Measured");
+    case kBubble:
+      return tr("Bubble");
     case kMemory:
       return tr("Memory");
     case kWire:
       return tr("Traffic");
+    case kEnergy:
+      return tr("Energy");
     default:
       return {};
   }

@@ -1,5 +1,5 @@
-// CandidateModel: the predicted time, memory and traffic of each strategy with the current
-// settings, one row per strategy. All estimates of a column come from the same costs.
+// CandidateModel: the predicted time, bubble, memory, traffic and energy of each strategy with the
+// current settings, one row per strategy. All estimates of a column come from the same costs.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -15,8 +15,10 @@ namespace lockstep::ui {
 struct Candidate {
   std::string strategy;
   double stepSeconds = 0;        // from built-in costs
+  double bubbleShare = 0;        // of the step, in which ranks wait for each other
   std::int64_t memoryBytes = 0;  // of the rank that needs most
   std::int64_t wireBytes = 0;    // of rank 0, a step
+  std::optional<double> joules;  // a step; none: a GPU's power is unknown
   std::optional<Error> refusal;  // why it cannot be
 };
 
@@ -24,7 +26,7 @@ class CandidateModel : public QAbstractTableModel {
   Q_OBJECT
 
  public:
-  enum Column { kStrategy, kEstimate, kBenchmark, kMemory, kWire, kColumns };
+  enum Column { kStrategy, kEstimate, kBenchmark, kBubble, kMemory, kWire, kEnergy, kColumns };
   using QAbstractTableModel::QAbstractTableModel;
 
   void setCandidates(std::vector<Candidate> candidates);

@@ -89,6 +89,8 @@ void HistoryPage::buildMenus() {
   exportCsv_ = action("historyExportCsv", "table", [this] { askWhereTo(ExportKind::kCsv); });
   exportReport_ =
       action("historyExportReport", "export", [this] { askWhereTo(ExportKind::kReport); });
+  exportTensorBoard_ =
+      action("historyExportTensorBoard", "chart", [this] { askWhereTo(ExportKind::kTensorBoard); });
   const auto menu = [&](const char* name, const QList<QAction*>& actions) {
     auto* out = new QMenu(this);
     out->setObjectName(name);
@@ -100,9 +102,10 @@ void HistoryPage::buildMenus() {
     return out;
   };
   againMenu_ = menu("relaunchMenu", {resume_, rerun_, clone_});
-  exportMenu_ = menu("exportMenu", {exportCsv_, exportReport_});
-  contextMenu_ = menu("runMenu", {openAction_, nullptr, resume_, rerun_, clone_, nullptr,
-                                  tagsAction_, nullptr, exportCsv_, exportReport_});
+  exportMenu_ = menu("exportMenu", {exportCsv_, exportReport_, exportTensorBoard_});
+  contextMenu_ =
+      menu("runMenu", {openAction_, nullptr, resume_, rerun_, clone_, nullptr, tagsAction_, nullptr,
+                       exportCsv_, exportReport_, exportTensorBoard_});
   again_->setMenu(againMenu_);
   export_->setMenu(exportMenu_);
 }
@@ -321,6 +324,7 @@ void HistoryPage::retranslateMenus() {
   tagsAction_->setText(tr("Tags…"));
   exportCsv_->setText(tr("Export CSV…"));
   exportReport_->setText(tr("Export report (HTML)…"));
+  exportTensorBoard_->setText(tr("Export to TensorBoard…"));
   fillFilters();
   if (wrong_) readFilter();
 }

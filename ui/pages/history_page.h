@@ -109,6 +109,7 @@ class HistoryPage : public Page {
   QAction* tagsAction_ = nullptr;
   QAction* exportCsv_ = nullptr;
   QAction* exportReport_ = nullptr;
+  QAction* exportTensorBoard_ = nullptr;
   QAction* resume_ = nullptr;
   QAction* rerun_ = nullptr;
   QAction* clone_ = nullptr;

@@ -76,7 +76,10 @@ void ColumnFitter::fit() {
     int sum = 0, end = header->count() - 1;
     while (end >= 0 && header->isSectionHidden(end)) --end;
     for (int column = 0; column <= end; ++column) {
-      sum += column == end && last_ > 0 ? last_ : header->sectionSize(column);
+      const bool shares = header->sectionResizeMode(column) == QHeaderView::Stretch;
+      sum += column == end && last_ > 0 ? last_
+             : shares                   ? header->sectionSizeHint(column)
+                                        : header->sectionSize(column);
     }
     return sum;
   };

@@ -16,7 +16,8 @@ void paintBackgrounds(QTableView* table);
 void setColumns(QTableView* table, std::initializer_list<int> widths);  // the last one stretches
 
 // Hides columns of `spare` in order until the others fit without scrolling; hides none if that is
-// not enough. The last visible column stretches and needs `last` pixels; 0: its width.
+// not enough. Columns that share what is left (QHeaderView::Stretch) need the room of their titles.
+// The last visible column stretches and needs `last` pixels; 0: its width.
 class ColumnFitter : public QObject {
  public:
   ColumnFitter(QTableView* table, QVector<int> spare, int last = 0);

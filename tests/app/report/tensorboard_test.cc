@@ -236,6 +236,17 @@ class TensorBoardTest : public QObject {
     QVERIFY(!writeTensorBoard(*history_, {"absent"}, out_).ok());
   }
 
+  void nothingIsLeftOfACancelledExport() {
+    RunBatch batch;
+    batch.series = {{"loss", {{1, 0.5}}}};
+    add("a", batch);
+    std::stop_source stop;
+    stop.request_stop();
+    const Status written = writeTensorBoard(*history_, {"a"}, out_, stop.get_token());
+    QVERIFY(!written.ok() && written.code() == Code::kCancelled);
+    QVERIFY(fs::is_empty(out_));
+  }
+
   void aRunWithoutCurves() {
     add("a", {});
     QVERIFY(writeTensorBoard(*history_, {"a"}, out_).ok());

@@ -9,6 +9,7 @@
 #include "app/specs/spec_text.h"
 #include "engine/cluster/strategies.h"
 #include "engine/plan/plan.h"
+#include "engine/plan/wait_limit.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 #include "tests/support/paths.h"
@@ -26,6 +27,13 @@ LaunchRequest requestFor(const char* example, int nodes, const std::string& comm
   request.spec = spec->spec;
   request.cluster = localCluster(nodes, "/nowhere", comm).spec;
   return request;
+}
+
+// The first remark with these words; "": none.
+std::string remarkWith(const Preview& preview, const std::string& words) {
+  for (const auto& remark : preview.remarks)
+    if (const std::string text = remark.text(); text.find(words) != std::string::npos) return text;
+  return {};
 }
 
 }  // namespace
@@ -132,6 +140,105 @@ class PreviewTest : public QObject {
     const std::string fine = remarks("gpt-tiny.yaml", 2, 12, 12);
     QVERIFY2(fine.find("strategy.micro_batches") == std::string::npos, fine.c_str());
     QVERIFY2(fine.find("has no parameters") == std::string::npos, fine.c_str());
+  }
+
+  // The learning rate that will be used is said where it is scaled.
+  void aScaledLearningRateIsRemarked() {
+    const std::string words = "the learning rate is ";
+    const auto scaled =
+        makePreview(requestFor("fashion-mlp.yaml", 2, "",
+                               {"training.batch=64", "training.optimizer.for_batch=32"}),
+                    {});
+    QVERIFY(scaled.ok());
+    QCOMPARE(remarkWith(*scaled, words),
+             std::string("the learning rate is 0.002: 0.001 for a batch of 32, in proportion to "
+                         "this one of 64"));
+    for (const char* base : {"training.optimizer.for_batch=0", "training.optimizer.for_batch=64"}) {
+      const auto plain =
+          makePreview(requestFor("fashion-mlp.yaml", 2, "", {"training.batch=64", base}), {});
+      QVERIFY(plain.ok());
+      QCOMPARE(remarkWith(*plain, words), std::string());
+    }
+  }
+
+  // What a failure costs, where it is all or much.
+  void costlyFailuresAreRemarked() {
+    planner::CostModel slow;
+    slow.flopsPerSecond = 1e5;  // a step takes many seconds
+    const auto made = [&](const std::vector<std::string>& sets) {
+      auto preview = makePreview(requestFor("fashion-mlp.yaml", 2, "", sets), {}, &slow);
+      if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
+      return std::move(*preview);
+    };
+    const std::string none = "no checkpoints are written", much = "a failure costs up to ";
+    const Preview usual = made({});
+    QVERIFY(usual.stepSeconds > 1);
+    QCOMPARE(remarkWith(usual, none), std::string());
+    QCOMPARE(remarkWith(usual, much), std::string());  // ten minutes at most
+    const std::string never = "training.checkpoint.disabled=true";
+    QVERIFY(
+        remarkWith(made({never}), none).find("recovery.policy restart trains all steps again") !=
+        std::string::npos);
+    QCOMPARE(remarkWith(made({never, "recovery.policy=none"}), none), std::string());
+    QCOMPARE(remarkWith(made({never, "training.checkpoint.every_minutes=60"}), much),
+             std::string());
+
+    const std::string hour = "training.checkpoint.every_minutes=60";
+    const double steps = std::ceil(3600 / usual.stepSeconds);
+    QVERIFY(remarkWith(made({hour}), much)
+                .starts_with(fmt::format("a failure costs up to {:.0f} steps, {:.0f} min", steps,
+                                         steps * usual.stepSeconds / 60)));
+    // The sooner one counts, and a run that is over sooner.
+    QCOMPARE(remarkWith(made({hour, "training.checkpoint.every_steps=2"}), much), std::string());
+    QCOMPARE(remarkWith(made({hour, "training.max_steps=2"}), much), std::string());
+    QVERIFY(!remarkWith(made({hour, "training.checkpoint.every_steps=1000000"}), much).empty());
+  }
+
+  // Each host has all of a replicated state; of a sharded one each has a part.
+  void checkpointsOnOneHostAreRemarked() {
+    const auto said = [](const char* strategy, std::vector<std::string> sets,
+                         bool oneHost = false) {
+      sets.push_back(fmt::format("strategy.kind={}", strategy));
+      std::vector<HostFacts> hosts{{"local1", "a"}, {"local2", oneHost ? "a" : "b"}};
+      const auto preview = makePreview(requestFor("fashion-mlp.yaml", 2, "", sets), hosts);
+      if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
+      return !remarkWith(*preview, "parts of a checkpoint are on one host alone").empty();
+    };
+    const std::string none = "training.checkpoint.copies=0";
+    QVERIFY(said("zero-3", {none}));
+    QVERIFY(!said("zero-3", {none}, true));
+    QVERIFY(!said("zero-3", {}));  // one copy
+    QVERIFY(!said("zero-3", {"training.checkpoint.copies=1"}));
+    QVERIFY(!said("zero-3", {none, "training.checkpoint.path=/shared"}));
+    QVERIFY(said("zero-3", {"training.checkpoint.path=/dev/shm/here"}));
+    QVERIFY(!said("zero-3", {none, "training.checkpoint.disabled=true"}));
+    QVERIFY(!said("multi-worker-mirrored", {none}));
+  }
+
+  // The time limit of collectives: that ranks come near to it, and that it is long.
+  void theLimitOfCollectivesIsRemarked() {
+    planner::CostModel slow;
+    slow.flopsPerSecond = 1e5;
+    const std::string words = " fails after ";
+    const auto made = [&](int ranks, int cores, const planner::CostModel* cost) {
+      std::vector<HostFacts> hosts;
+      for (int i = 1; i <= ranks; ++i) hosts.push_back({fmt::format("local{}", i), "h", cores});
+      auto preview = makePreview(
+          requestFor("fashion-mlp.yaml", ranks, "", {fmt::format("training.batch={}", 32 * ranks)}),
+          hosts, cost);
+      if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
+      return std::move(*preview);
+    };
+    QCOMPARE(remarkWith(made(2, 2, nullptr), words), std::string());
+    const Preview late = made(2, 2, &slow);
+    const double limit = static_cast<double>(plan::collectiveLimit(late.plan)) * 1e-9;
+    QVERIFY(limit > late.stepSeconds * 10 && limit > 300);
+    QVERIFY(remarkWith(late, words)
+                .starts_with(fmt::format("a collective fails after {:.0f} min", limit / 60)));
+    const Preview crowded = made(32, 1, &slow);  // each computes 32 times as long as alone
+    QVERIFY2(remarkWith(crowded, words).ends_with("use fewer ranks per host"),
+             fmt::format("{}", fmt::join(crowded.remarks, "\n")).c_str());
+    QCOMPARE(remarkWith(made(1, 1, &slow), words), std::string());  // waits for none
   }
 
   // Nodes of one host share its memory.

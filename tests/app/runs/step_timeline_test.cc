@@ -305,6 +305,22 @@ class StepTimelineTest : public QObject {
     QCOMPARE(predictTimeline(*plan, Preview()).error().code, Code::kFailedPrecondition);
   }
 
+  // A preview's own step: one that has a step before it, where there is one.
+  void aPreviewHasItsStep() {
+    Preview preview = previewOf("fashion-cnn.yaml", 3, {"strategy.overlap=never"});
+    std::int64_t last = 0;
+    for (const plan::Event& event : preview.simulation.events) last = std::max(last, event.step);
+    QVERIFY(last > 2);
+    const StepTimeline timeline = simulatedStep(preview);
+    QCOMPARE(timeline.step, last - 1);
+    QCOMPARE(timeline.lanes.size(), std::size_t{3});
+    const auto waiting = totals(timeline.lanes[0])[SpanKind::kWaiting];
+    QVERIFY(std::abs(static_cast<double>(waiting) * 1e-9 - preview.ranks[0].waiting) <=
+            0.1 * preview.stepSeconds);
+    preview.simulation.events.clear();
+    QVERIFY(simulatedStep(preview).empty());
+  }
+
   void eventsThatAreNoneOfThePlanAreHarmless() {
     const Preview preview = previewOf("fashion-cnn.yaml", 2);
     std::vector<plan::Event> events;
