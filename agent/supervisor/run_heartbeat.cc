@@ -3,7 +3,7 @@
 
 #include "agent/supervisor/run_control.h"
 #include "agent/worker/prepare.h"
-#include "agent/worker/rank_groups.h"
+#include "engine/plan/wait_limit.h"
 
 namespace lockstep::agent {
 
@@ -67,7 +67,7 @@ void RunControl::tellLimits() {
                   seconds(limits_.absence)));
   say(fmt::format(
       "ranks have {:.0f} s to form their groups; a collective waits {:.0f} s for a rank",
-      seconds(limits_.formation), seconds(kCollectiveLimit)));
+      seconds(limits_.formation), seconds(plan::kCollectiveLimit)));
 }
 
 void RunControl::warnOfSilence(const std::string& node) {
