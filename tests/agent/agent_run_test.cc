@@ -8,6 +8,7 @@
 #include <QScopeGuard>
 #include <QTest>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <set>
 #include <sstream>
@@ -386,6 +387,36 @@ class AgentRunTest : public QObject {
     QVERIFY(node.agent().RemoveRun(deadline().get(), remove, &removed).ok());
     QVERIFY(!std::filesystem::exists(found.folder()));
     QVERIFY(eventually([&] { return processesOfRun(run.request.run()).empty(); }));
+  }
+
+  // A client that attaches late has two streams: new records come at once on the one, while almost
+  // all of the stored ones have not been read from the other.
+  void newRecordsComeBeforeStoredOnesAreRead() {
+    Node node("n1");
+    node.start();
+    Run run(node, {.run = newRunId(), .ranks = 1, .maxSteps = kEndless});
+    QVERIFY(run.commit().ok());
+    QVERIFY(eventually([&] { return run.records->lastStep(0) > 500; }));
+    const std::uint64_t stored = run.records->records().back().sequence();
+    const auto context = deadline();
+    node::v1::RecordsRequest request;
+    request.set_follow(true);
+    const auto backFill = run.supervisor->Records(context.get(), request);
+    run::v1::Record record;
+    QVERIFY(backFill->Read(&record));
+    QCOMPARE(record.sequence(), std::uint64_t{1});
+    Follower live(run.prepared.socket(), std::numeric_limits<std::uint64_t>::max());
+    QVERIFY2(live.waitFor([](const auto& one) { return one.has_steps(); }, 10),
+             live.ended().c_str());
+    const std::uint64_t first = live.records().front().sequence();
+    QVERIFY2(first > stored, fmt::format("{} after {} stored", first, stored).c_str());
+    // Together they are all records.
+    for (std::uint64_t next = 2; next <= first; ++next) {
+      QVERIFY(backFill->Read(&record));
+      QCOMPARE(record.sequence(), next);
+    }
+    context->TryCancel();
+    backFill->Finish();
   }
 
   // An agent that is asked to leave takes the supervisors of ended runs with it, and only those;

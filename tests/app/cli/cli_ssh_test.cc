@@ -1,6 +1,7 @@
-// The command line over real sshd: runs, lost links, questions at a terminal, and everything that
-// can be wrong with a node or its data.
+// The command line over real sshd: runs, lost links, updates, questions at a terminal, and
+// everything that can be wrong with a node or its data.
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -9,8 +10,11 @@
 #include <QJsonDocument>
 #include <QStandardPaths>
 #include <QTest>
+#include <filesystem>
 
+#include "engine/base/hash.h"
 #include "tests/app/cli/cli_runner.h"
+#include "tests/support/paths.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/trouble.h"
 
@@ -71,6 +75,45 @@ void checkError(const CliResult& result, const QString& node,
     QVERIFY2(all.contains(QString::fromStdString(part)),
              qPrintable(QString::fromStdString(part) + " in\n" + all));
   QVERIFY2(!error["next"].toString().isEmpty(), result.text());
+}
+
+// The built bundle with one more file, which makes it another version.
+QString otherVersion(const Cli& cli, const std::string& name) {
+  const std::string folder = cli.path("bundle-").toStdString() + name;
+  std::filesystem::copy(buildPath("bundle"), folder, std::filesystem::copy_options::recursive);
+  writeText(folder + "/extra", name);
+  writeText(folder + "/manifest", readText(folder + "/manifest") + "file " + sha256Hex(name) + " " +
+                                      std::to_string(name.size()) + " 644 extra\n");
+  return QString::fromStdString(folder);
+}
+
+// The workdir of a node of Servers.
+struct Workdir {
+  QString path;
+  Workdir(const Cli& cli, const QString& node) : path(cli.home() + "/local/" + node) {}
+  QStringList versions() const {
+    return QDir(path + "/versions").entryList(QDir::Dirs | QDir::NoDotAndDotDot);
+  }
+  // Processes that hold the version, by their ids.
+  QStringList leases(const QString& version) const {
+    QStringList out;
+    for (const QString& lease :
+         QDir(path + "/versions/" + version + "/leases").entryList(QDir::Files))
+      out << lease.section('.', -1);
+    return out;
+  }
+  QString supervisor(const QString& run) const {
+    const QString node = path.section('/', -1);
+    return QString::fromStdString(
+               readText((path + "/runs/" + run + "/" + node + "/supervisor").toStdString()))
+        .section('\n', 0, 0);
+  }
+};
+
+// Whether `process` tells steps beyond those that it has told already.
+bool stillTells(const Cli& cli, QProcess& process, QByteArray& out) {
+  while (process.waitForReadyRead(0)) out += process.readAllStandardOutput();
+  return cli.awaitNext(process, "step", out) && cli.awaitNext(process, "step", out);
 }
 
 }  // namespace
@@ -161,6 +204,68 @@ class CliSshTest : public QObject {
     QVERIFY(cli.leave());
     QTRY_VERIFY_WITH_TIMEOUT(cli.processes(result.first("started")["run"].toString()).isEmpty(),
                              60000);
+  }
+
+  // Agents are updated in the middle of a run. It goes on in the same processes, for the client
+  // that was there and for one of a newer version. A deployment keeps two versions, and the run's
+  // own as a third; the first one after the run removes that.
+  void anUpdateTouchesNoRun() {
+    Cli cli;
+    cli.useBuiltBundle();
+    Servers servers;
+    if (!servers.start(cli, {"", ""})) QSKIP(servers.why.c_str());
+    const std::vector<Workdir> nodes{{cli, "n1"}, {cli, "n2"}};
+    const QStringList ssh = QStringList{"--ssh-config", servers.config} + servers.accepted();
+    const auto process =
+        cli.start(ssh + QStringList{"run", example("fashion-mlp"), "--json", "--every", "20",
+                                    "--cluster", servers.cluster, "--no-benchmark", "--set",
+                                    "training.batch=600", "--set", "training.epochs=100000"});
+    QByteArray out;
+    QVERIFY2(cli.awaitEvent(*process, "step", out), out + process->readAllStandardError());
+    const QString run = runOf(out);
+    QCOMPARE(nodes[0].versions().size(), 1);
+    const QString own = nodes[0].versions()[0];
+    const auto workers = cli.workers(run);
+    QCOMPARE(workers.size(), 2);
+    QStringList supervisors;
+    for (const Workdir& node : nodes) supervisors << node.supervisor(run);
+
+    update(cli, ssh, servers.cluster, "second");
+    if (QTest::currentTestFailed()) return;
+    QTRY_COMPARE(cli.agents().size(), 4);  // each version has its own
+    QVERIFY2(stillTells(cli, *process, out), out.right(2000));
+    process->kill();
+    QVERIFY(process->waitForFinished());
+    // Without agents nothing but the run holds its version.
+    for (const qint64 agent : cli.agents()) ::kill(static_cast<pid_t>(agent), SIGTERM);
+    QTRY_VERIFY_WITH_TIMEOUT(cli.agents().isEmpty(), 60000);
+    for (int i = 0; i < 2; ++i) QCOMPARE(nodes[i].leases(own), supervisors.mid(i, 1));
+    update(cli, ssh, servers.cluster, "third");
+    if (QTest::currentTestFailed()) return;
+    for (const Workdir& node : nodes) QCOMPARE(node.versions().size(), 3);
+
+    const auto later = cli.start(ssh + QStringList{"attach", run, "--json", "--every", "1"});
+    QByteArray told;
+    QVERIFY2(cli.awaitEvent(*later, "step", told), told + later->readAllStandardError());
+    checkKept(cli.run(ssh + QStringList{"gc", servers.cluster, "--json"}), own);
+    if (QTest::currentTestFailed()) return;
+    QVERIFY2(stillTells(cli, *later, told), told.right(2000));
+    QCOMPARE(cli.workers(run), workers);
+    for (int i = 0; i < 2; ++i) QCOMPARE(nodes[i].supervisor(run), supervisors[i]);
+    const CliResult stop = cli.run(ssh + QStringList{"stop", run});
+    QVERIFY2(stop.exit == 0, stop.text());
+    checkWhole(cli.finish(*later, told), "stopped");
+    if (QTest::currentTestFailed()) return;
+
+    QVERIFY(cli.leave());
+    QTRY_VERIFY_WITH_TIMEOUT(cli.processes(run).isEmpty(), 60000);
+    update(cli, ssh, servers.cluster, "fourth");
+    for (const Workdir& node : nodes) {
+      QCOMPARE(node.versions().size(), 2);
+      QVERIFY(!node.versions().contains(own));
+    }
+    QVERIFY(cli.leave());
+    QTRY_VERIFY_WITH_TIMEOUT(cli.processes().isEmpty(), 60000);
   }
 
   // The debugger's socket on the node is forwarded to this machine, by SSH itself or by the agent.
@@ -345,6 +450,35 @@ class CliSshTest : public QObject {
     QCOMPARE(terminal.shown().count("Passphrase of"), qsizetype{1});
     QVERIFY(cli.leave());
     QTRY_VERIFY_WITH_TIMEOUT(cli.processes().isEmpty(), 60000);
+  }
+
+ private:
+  // Deploys another version, which later commands are of as well.
+  static void update(Cli& cli, const QStringList& ssh, const QString& cluster,
+                     const std::string& name) {
+    cli.useBundle(otherVersion(cli, name));
+    const CliResult deployed = cli.run(ssh + QStringList{"cluster", "deploy", cluster, "--json"});
+    QVERIFY2(deployed.exit == 0, deployed.text());
+  }
+  static void checkKept(const CliResult& gc, const QString& version) {
+    QVERIFY2(gc.exit == 0, gc.text());
+    int found = 0;
+    for (const QJsonObject& item : gc.all("item")) {
+      if (!item["name"].toString().endsWith(version)) continue;
+      ++found;
+      QVERIFY2(!item["removed"].toBool(true), gc.text());
+      QCOMPARE(item["why"].toString(), QString("an agent or a run of this version is under way"));
+    }
+    QCOMPARE(found, 2);
+  }
+  // Every step once, without a failure.
+  static void checkWhole(const CliResult& result, const QString& status) {
+    QCOMPARE(result.last()["status"].toString(), status);
+    const auto steps = result.all("step");
+    QCOMPARE(steps.size(), result.last()["steps"].toInt());
+    for (int i = 0; i < steps.size(); ++i) QCOMPARE(steps[i]["step"].toInt(), i + 1);
+    QVERIFY2(result.first("recovering").isEmpty() && result.first("error").isEmpty(),
+             result.text());
   }
 };
 

@@ -30,6 +30,34 @@ class CliTroubleTest : public QObject {
     QTRY_VERIFY2_WITH_TIMEOUT(cli.processes(run).isEmpty(),
                               qPrintable(cli.processes(run).join("\n")), 60000);
   }
+  // A run of 900 steps whose client is killed in the first of them; "": it was not launched.
+  static QString leftEarly(const Cli& cli) {
+    const auto process = cli.start({"run", example("fashion-mlp"), "--json", "--local", "2",
+                                    "--set", "training.batch=200", "--set", "training.epochs=3"});
+    QByteArray out;
+    if (!cli.awaitEvent(*process, "step", out)) return {};
+    process->kill();
+    return cli.finish(*process, out).first("started")["run"].toString();
+  }
+  // Every step of that run once, in its output and in the history.
+  static void checkComplete(const Cli& cli, const QString& run) {
+    const CliResult result = cli.run({"attach", run, "--json", "--every", "1"});
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.last()["status"].toString(), QString("succeeded"));
+    const auto steps = result.all("step");
+    QCOMPARE(steps.size(), 900);
+    for (int i = 0; i < steps.size(); ++i) QCOMPARE(steps[i]["step"].toInt(), i + 1);
+    QCOMPARE(result.all("epoch").size(), 3);
+    // And once more from the history alone.
+    const CliResult again = cli.run({"attach", run, "--json", "--every", "1"});
+    QCOMPARE(again.exit, 0);
+    QCOMPARE(again.all("step"), steps);
+    for (const char* curve : {"loss", "rank/0/step", "rank/1/step"}) {
+      const CliResult points =
+          cli.run({"history", "export", run, "--format", "csv", "--curve", curve});
+      QCOMPARE(points.out.count('\n'), 901);  // with the names of the columns
+    }
+  }
 
  private Q_SLOTS:
   void missingDataFileIsTheNodes() {
@@ -221,25 +249,24 @@ class CliTroubleTest : public QObject {
 
   void clientKilledRunGoesOn() {
     const Cli cli;
-    const auto process = cli.start({"run", example("fashion-mlp"), "--json", "--local", "2",
-                                    "--set", "training.batch=200", "--set", "training.epochs=3"});
-    QByteArray out;
-    QVERIFY(cli.awaitEvent(*process, "step", out));
-    process->kill();
-    const CliResult cut = cli.finish(*process, out);
-    const QString run = cut.first("started")["run"].toString();
+    const QString run = leftEarly(cli);
     QVERIFY(!run.isEmpty());
-    const CliResult result = cli.run({"attach", run, "--json", "--every", "1"});
-    QVERIFY2(result.exit == 0, result.text());
-    QCOMPARE(result.last()["status"].toString(), QString("succeeded"));
-    const auto steps = result.all("step");
-    QCOMPARE(steps.size(), 900);
-    for (int i = 0; i < steps.size(); ++i) QCOMPARE(steps[i]["step"].toInt(), i + 1);
-    QCOMPARE(result.all("epoch").size(), 3);
-    // And once more from the history alone.
-    const CliResult again = cli.run({"attach", run, "--json", "--every", "1"});
-    QCOMPARE(again.exit, 0);
-    QCOMPARE(again.all("step"), steps);
+    checkComplete(cli, run);
+    checkNothingStays(cli, run);
+  }
+
+  // The client comes back when the run is long over: its agents and supervisors have left.
+  void clientKilledAndBackAfterTheEnd() {
+    const Cli cli;
+    const QString run = leftEarly(cli);
+    QVERIFY(!run.isEmpty());
+    QTRY_VERIFY_WITH_TIMEOUT(cli.workers(run).isEmpty(), 60000);
+    QTRY_VERIFY_WITH_TIMEOUT(cli.leave(), 60000);  // not before the end is recorded
+    QTRY_VERIFY_WITH_TIMEOUT(cli.processes(run).isEmpty(), 60000);
+    const CliResult before =
+        cli.run({"history", "export", run, "--format", "csv", "--curve", "loss"});
+    QVERIFY2(before.out.count('\n') < 900, before.text());
+    checkComplete(cli, run);
     checkNothingStays(cli, run);
   }
 

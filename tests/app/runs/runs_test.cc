@@ -7,6 +7,7 @@
 #include <set>
 
 #include "app/cluster/node_access.h"
+#include "app/runs/node_records.h"
 #include "app/runs/run_nodes.h"
 #include "engine/storage/database.h"
 #include "tests/app/runs/runs_bench.h"
@@ -35,6 +36,26 @@ struct LostNode final : NodeAccess {
   Result<std::string> forward(const std::string& socketOnNode) override { return socketOnNode; }
   void unforward(const std::string&) override {}
 };
+
+constexpr int kLongHistory = 1000;  // steps
+
+// Waits until the run's node has so many steps, of which no recorder has heard.
+bool hasSteps(Bench& bench, const std::string& run, int steps) {
+  const auto history = History::open(bench.home.historyFolder());
+  if (!history.ok()) return false;
+  const auto documents = (*history)->documents(run);
+  if (!documents.ok()) return false;
+  const auto nodes = runNodes(documents->nodes, *bench.session);
+  if (!nodes.ok()) return false;
+  bool found = false;
+  RecordSink sink;
+  sink.reach = [](bool, const Message&) {};
+  sink.record = [&](const run::v1::Record& record) {
+    found = record.has_steps() && record.steps().first_step() > steps;
+    return !found;
+  };
+  return readRecords(run, nodes->front(), 0, sink, {}).ok() && found;
+}
 
 }  // namespace
 
@@ -176,7 +197,7 @@ class RunsTest : public QObject {
     Bench bench(1);
     const auto run = bench.launch({"training.epochs=1000", "training.batch=48"});
     QVERIFY2(run.ok(), run.ok() ? "" : run.error().text().c_str());
-    QTest::qWait(5000);  // it makes some steps, of which nobody hears
+    QVERIFY(hasSteps(bench, *run, kLongHistory));
     Seen seen;
     {
       auto held = storage::Database::open(bench.home.historyFolder() + "/runs/" + *run + ".db",
@@ -187,7 +208,7 @@ class RunsTest : public QObject {
       Recorder recorder(*run, *bench.session, bench.home, bench.inbox, seen.observer());
       QVERIFY(bench.until([&] { return seen.preview.size() > 20; }, 4500));
       QVERIFY(seen.loss.empty());
-      QVERIFY(seen.preview.front() > 20);  // not from the beginning
+      QVERIFY(seen.preview.front() > kLongHistory);
       for (std::size_t i = 1; i < seen.preview.size(); ++i)
         QCOMPARE(seen.preview[i], seen.preview[i - 1] + 1);
     }
@@ -204,6 +225,33 @@ class RunsTest : public QObject {
     for (const auto& point : *points) steps.push_back(point.x);
     QVERIFY(steps.size() > seen.preview.size());
     QVERIFY(consecutive(steps, static_cast<std::size_t>(seen.row.figures.steps)));
+  }
+
+  // What came before is there once it can be taken, and goes on where the preview ends.
+  void thePreviewEndsWhereTheHistoryArrives() {
+    Bench bench(1);
+    const auto run = bench.launch({"training.epochs=1000", "training.batch=48"});
+    QVERIFY2(run.ok(), run.ok() ? "" : run.error().text().c_str());
+    QVERIFY(hasSteps(bench, *run, kLongHistory));
+    auto held = storage::Database::open(bench.home.historyFolder() + "/runs/" + *run + ".db",
+                                        {"", "", "", "", ""});
+    QVERIFY2(held.ok(), held.ok() ? "" : held.error().text().c_str());
+    std::optional<storage::Transaction> transaction(std::in_place, **held);
+    QVERIFY(transaction->status().ok());
+    Seen seen;
+    Recorder recorder(*run, *bench.session, bench.home, bench.inbox, seen.observer());
+    QVERIFY(bench.until([&] { return !seen.preview.empty(); }, 4500));
+    QVERIFY(seen.loss.empty());
+    QVERIFY(seen.preview.front() > kLongHistory);
+    transaction.reset();
+    // A preview that did not end would be as far as the history.
+    QVERIFY(bench.until([&] {
+      return !seen.loss.empty() && seen.loss.back() > seen.preview.back() + kLongHistory;
+    }));
+    QVERIFY2(seen.errors.empty(), seen.errors.empty() ? "" : seen.errors[0].text().c_str());
+    QVERIFY(consecutive(seen.loss, seen.loss.size()));
+    recorder.ask(RunRequest::kKill);
+    QVERIFY(bench.until([&] { return seen.finished; }));
   }
 
   void stopAndKill_data() {
