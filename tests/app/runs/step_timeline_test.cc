@@ -212,7 +212,7 @@ class StepTimelineTest : public QObject {
     QCOMPARE(oneIsSlow.medians.size(), std::size_t{1});
     auto median = totals(oneIsSlow.medians[0]), usual = totals(oneIsSlow.lanes[0]);
     for (const SpanKind kind : {SpanKind::kForward, SpanKind::kBackward, SpanKind::kWaiting})
-      QVERIFY2(usual[kind] > 0 && std::abs(median[kind] - usual[kind]) <= usual[kind] / 50,
+      QVERIFY2(usual[kind] > 0 && std::abs(median[kind] - usual[kind]) <= usual[kind] / 20,
                qPrintable(QString("%1 %2").arg(median[kind]).arg(usual[kind])));
     QVERIFY(totals(oneIsSlow.lanes[1])[SpanKind::kForward] > 2 * median[SpanKind::kForward]);
     const StepTimeline oneIsFast = stepWith({3, 3, 1});
