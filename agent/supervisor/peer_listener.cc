@@ -50,16 +50,12 @@ std::string peerText(const sockaddr_storage& address) {
 constexpr int kRecordHeader = 5;  // of a TLS record: type, version, length
 
 // The bytes of the connection's first TLS record, with its header; 0 if it is not that of a
-// handshake (RFC 8446, 5.1), or if the peer has left. Precondition: `expected` bytes have come,
-// of which the first are the header.
-int firstRecord(int fd, int expected) {
+// handshake (RFC 8446, 5.1). Precondition: its header has come.
+int firstRecord(int fd) {
   constexpr unsigned char kHandshake = 0x16, kVersion = 0x03;
   constexpr int kMost = 1 << 14;
   std::array<unsigned char, kRecordHeader> header{};
-  int waiting = 0;
-  if (ioctl(fd, FIONREAD, &waiting) != 0 || waiting < expected ||
-      recv(fd, header.data(), header.size(), MSG_PEEK | MSG_DONTWAIT) != kRecordHeader)
-    return 0;
+  if (recv(fd, header.data(), header.size(), MSG_PEEK | MSG_DONTWAIT) != kRecordHeader) return 0;
   const int length = header[3] << 8 | header[4];
   const bool isHandshake =
       header[0] == kHandshake && header[1] == kVersion && length > 0 && length <= kMost;
@@ -67,6 +63,7 @@ int firstRecord(int fd, int expected) {
 }
 
 // From now on, poll() reports the connection when this many bytes have come, or the peer has left.
+// Where the kernel is short of memory, it may report it earlier.
 bool awaitBytes(int fd, int count) {
   return setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &count, sizeof count) == 0;
 }
@@ -103,8 +100,9 @@ struct PeerListener::State {
           {paused ? -1 : listener.socket.get(), POLLIN, 0},
       };
       for (const Guest& guest : guests)
-        events.push_back(
-            {guest.connection.get(), static_cast<short>(guest.handedOver ? POLLRDHUP : POLLIN), 0});
+        events.push_back({guest.connection.get(),
+                          static_cast<short>(guest.handedOver ? POLLRDHUP : POLLIN | POLLRDHUP),
+                          0});
       poll(events.data(), events.size(), timeoutMs(now, paused));
       if (events[0].revents != 0 && stopping()) return;
       const std::lock_guard lock(mutex);
@@ -132,20 +130,23 @@ struct PeerListener::State {
     std::size_t slot = 2;
     for (auto at = guests.begin(); at != guests.end(); ++slot) {
       const bool late = now - at->since >= limits.greetingMs * kMillisecond;
-      const bool ready = events[slot].revents != 0;
+      const short found = events[slot].revents;
       if (at->authenticated)
         at = guests.erase(at);
-      else if (late || (ready && (at->handedOver || !advance(*at))))
+      else if (late || (found != 0 && (at->handedOver || !advance(*at, (found & ~POLLIN) != 0))))
         at = refuse(at);
       else
         ++at;
     }
   }
 
-  // Called when the expected bytes have come. Returns whether the connection may go on.
-  bool advance(Guest& guest) {
+  // Returns whether the connection, which poll() has reported, may go on.
+  bool advance(Guest& guest, bool hasLeft) {
     const int fd = guest.connection.get();
-    const int record = firstRecord(fd, guest.expected);
+    int waiting = 0;
+    if (ioctl(fd, FIONREAD, &waiting) != 0) return false;
+    if (waiting < guest.expected) return !hasLeft;
+    const int record = firstRecord(fd);
     if (record == 0) return false;
     if (record == guest.expected) return awaitBytes(fd, 1) && handOver(guest);
     guest.expected = record;

@@ -65,9 +65,10 @@ void RunControl::tellLimits() {
                   "replaced is lost after {:.0f} s, and may come back within {:.0f} s",
                   seconds(heartbeat_), seconds(kMissed * heartbeat_), seconds(limits_.lostPeer),
                   seconds(limits_.absence)));
-  say(fmt::format(
-      "ranks have {:.0f} s to form their groups; a collective waits {:.0f} s for a rank",
-      seconds(limits_.formation), seconds(plan::kCollectiveLimit)));
+  say(
+      fmt::format("ranks have {:.0f} s to form their groups; a collective waits at least "
+                  "{:.0f} s for a rank",
+                  seconds(limits_.formation), seconds(plan::kCollectiveLimit)));
 }
 
 void RunControl::warnOfSilence(const std::string& node) {

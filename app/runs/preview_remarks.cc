@@ -232,10 +232,10 @@ void remarkOnLostSteps(Preview& preview, const spec::v1::TrainingSpec& training)
     if (limit > 0) steps = std::min(steps, static_cast<double>(limit));
   const double minutes = steps * preview.stepSeconds / 60;
   if (minutes < kMostMinutes || steps < 2) return;
-  preview.remarks.push_back(
-      message("a failure costs up to {:.0f} steps, {:.0f} min at the predicted step time: "
-              "set training.checkpoint.every_minutes to less",
-              steps, minutes));
+  preview.remarks.push_back(message(
+      "within an epoch, a failure costs up to {:.0f} steps, {:.0f} min at the predicted step time: "
+      "set training.checkpoint.every_minutes to less",
+      steps, minutes));
 }
 
 void remarkOnCheckpoints(Preview& preview, const spec::v1::RunSpec& spec) {

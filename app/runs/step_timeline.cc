@@ -37,10 +37,10 @@ SpanKind kindOf(const plan::Event& event) {
 class Builder {
  public:
   Builder(const plan::Plan& plan, const std::vector<plan::Event>& events)
-      : plan_(plan), lanes_(static_cast<std::size_t>(plan.mesh.size())) {
+      : plan_(plan),
+        schedule_(plan.schedule),  // no events are of steps before compression begins
+        lanes_(static_cast<std::size_t>(plan.mesh.size())) {
     if (!events.empty()) out_.step = events.front().step;
-    const bool warmup = out_.step > 0 && out_.step <= plan.uncompressedWarmupSteps;
-    schedule_ = warmup ? plan.uncompressedSchedule() : plan.schedule;
     for (const plan::Event& event : events)
       if (event.rank >= 0 && event.rank < plan.mesh.size() && event.end >= event.begin)
         lanes_[static_cast<std::size_t>(event.rank)].events.push_back(&event);

@@ -25,10 +25,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Some file systems cannot sync a folder: that is no error.
+// Some file systems cannot sync a folder: that is no error, but a disk that fails is one.
 Status syncFolder(const fs::path& folder) {
   const UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd && (fsync(fd.get()) == 0 || errno == EINVAL || errno == ENOTSUP)) return {};
+  if (!fd || fsync(fd.get()) == 0 || errno != EIO) return {};
   return systemError(errno, message("cannot sync {}", folder.string()));
 }
 

@@ -61,11 +61,14 @@ void Training::tellLeftOut() {
   if (rank_ != 0 || !options_.warn || toldSlowDisk_) return;
   toldSlowDisk_ = true;
   Error warning =
-      makeError(Code::kDeadlineExceeded, "the checkpoint at step {} was skipped", progress_.step);
+      checkpointIsLate_
+          ? makeError(Code::kDeadlineExceeded, "the checkpoint at step {} is late", progress_.step)
+          : makeError(Code::kDeadlineExceeded, "the checkpoint at step {} was skipped",
+                      progress_.step);
   warning.why = "the previous checkpoint is still being written";
-  warning.next = options_.checkpointSteps > 0     ? "increase training.checkpoint.every_steps"
-                 : options_.checkpointSeconds > 0 ? "increase training.checkpoint.every_minutes"
-                                                  : "use a faster disk";
+  warning.next = checkpointIsLate_              ? "use a faster disk"
+                 : options_.checkpointSteps > 0 ? "increase training.checkpoint.every_steps"
+                                                : "increase training.checkpoint.every_minutes";
   options_.warn(warning);
 }
 
@@ -107,6 +110,7 @@ Status Training::finishEarlierCheckpoint() {
   if (!checkpoints_) return {};
   LOCKSTEP_TRY(ofThisRank(checkpoints_->finishSoon()));
   checkpointIsLate_ = checkpoints_->isBusy();
+  if (!checkpointIsLate_) checkpointHasNews_ = false;
   tellWritten();
   return {};
 }

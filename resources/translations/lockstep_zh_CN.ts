@@ -9297,8 +9297,8 @@ its last lines:
             <translation>不写检查点，因此发生故障后 recovery.policy %1 会重新训练所有步：请把 training.checkpoint.disabled 设为 false</translation>
         </message>
         <message>
-            <source>a failure costs up to %1 steps, %2 min at the predicted step time: set training.checkpoint.every_minutes to less</source>
-            <translation>一次故障最多损失 %1 步，按预测的每步时间为 %2 分钟：请减小 training.checkpoint.every_minutes</translation>
+            <source>within an epoch, a failure costs up to %1 steps, %2 min at the predicted step time: set training.checkpoint.every_minutes to less</source>
+            <translation>在一轮内，一次故障最多损失 %1 步，按预测的每步时间为 %2 分钟：请减小 training.checkpoint.every_minutes</translation>
         </message>
         <message>
             <source>parts of a checkpoint are on one host alone, so that a run that loses this host loses its checkpoints too: set training.checkpoint.copies to 1, or training.checkpoint.path to storage that all nodes share</source>
@@ -9311,6 +9311,10 @@ its last lines:
         <message>
             <source>a collective fails after %1 min without progress, %2 times the predicted step or evaluation: so long do ranks wait for one that is frozen</source>
             <translation>集合通信在 %1 分钟没有进展后失败，即预测的一步或一次评估时间的 %2 倍：各 rank 会等待一个冻结的 rank 这么久</translation>
+        </message>
+        <message>
+            <source>the checkpoint at step %1 is late</source>
+            <translation>第 %1 步的检查点推迟</translation>
         </message>
     </context>
     <context>
@@ -11561,6 +11565,10 @@ its last lines:
         <message>
             <source>Measured traffic between nodes, bytes per step</source>
             <translation>节点之间每步的实测字节数</translation>
+        </message>
+        <message>
+            <source>The matrix is shown for up to %1 nodes.</source>
+            <translation>最多为 %1 个节点显示此矩阵。</translation>
         </message>
     </context>
     <context>

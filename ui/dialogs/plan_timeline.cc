@@ -52,12 +52,17 @@ void PlanTimeline::build() {
       },
       [this, of = std::weak_ptr(preview_)](TimelineView::Timeline timeline) {
         if (!preview_ || of.lock() != preview_) return;
-        std::vector<QString> names;
-        for (std::size_t rank = 0; rank < timeline->lanes.size(); ++rank)
-          names.push_back(tr("rank %1").arg(rank));
         timeline_->setTimelines(std::move(timeline), nullptr);
-        timeline_->setNames(std::move(names));
+        nameRanks();
       });
+}
+
+void PlanTimeline::nameRanks() {
+  if (!timeline_->measured()) return;
+  std::vector<QString> names;
+  for (std::size_t rank = 0; rank < timeline_->measured()->lanes.size(); ++rank)
+    names.push_back(tr("rank %1").arg(rank));
+  timeline_->setNames(std::move(names));
 }
 
 void PlanTimeline::refreshText() {
@@ -82,6 +87,7 @@ void PlanTimeline::refreshPhases() {
 void PlanTimeline::retranslate() {
   timeline_->setAccessibleName(tr("Timeline of the predicted step"));
   timeline_->setEmptyText(tr("No step is predicted for these settings."));
+  nameRanks();
   refreshPhases();
   refreshText();
 }

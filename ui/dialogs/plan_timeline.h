@@ -1,6 +1,5 @@
 // PlanTimeline: the predicted step of a plan, one lane per rank, with its bubble and how much of
-// the communication is hidden. Built in the background while it is looked at; of an earlier plan
-// nothing is shown. Threads: GUI.
+// the communication is hidden. Built in the background while it is looked at. Threads: GUI.
 #pragma once
 
 #include <QWidget>
@@ -30,6 +29,7 @@ class PlanTimeline : public QWidget {
 
  private:
   void build();
+  void nameRanks();
   void refreshText();
   void refreshPhases();
 

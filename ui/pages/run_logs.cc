@@ -51,7 +51,10 @@ RunLogs::RunLogs(LogModel* tail, std::string historyFolder, std::string run, QWi
     if (filter_->lines() == tail_ && bar->value() >= bar->maximum() - 2)
       QTimer::singleShot(0, table_, &QTableView::scrollToBottom);
   });
-  connect(tail_, &QAbstractItemModel::rowsInserted, this, &RunLogs::refreshState);
+  connect(tail_, &QAbstractItemModel::rowsInserted, this, [this] {
+    hasNoError_ = false;
+    refreshState();
+  });
 }
 
 QHBoxLayout* RunLogs::makeFilters() {

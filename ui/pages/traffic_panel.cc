@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t kLastSamples = 600;  // that a measured rate is the mean of: five minutes
 constexpr int kRefreshMs = 500;
+constexpr std::size_t kMostNodes = 16;  // whose links, each a curve, are read
 
 // Returns the mean of the last samples; nullopt: no samples.
 std::optional<double> meanRate(RunDocument& document, const std::string& name) {
@@ -173,7 +174,9 @@ void TrafficPanel::refreshLinks() {
   const std::vector<std::string> nodes = document_->members();
   std::vector<QString> names;
   for (const std::string& node : nodes) names.push_back(QString::fromStdString(node));
-  links_->setNodeTraffic(measuredLinks(nodes), plannedLinks(nodes), std::move(names));
+  const bool isRead = nodes.size() <= kMostNodes;
+  links_->setNodeTraffic(isRead ? measuredLinks(nodes) : std::vector<plan::Traffic>(),
+                         plannedLinks(nodes), std::move(names));
   linkStack_->setCurrentIndex(links_->most() > 0 ? 1 : 0);
   linksEmpty_->setText(whyNoLinks());
 }
@@ -181,6 +184,8 @@ void TrafficPanel::refreshLinks() {
 QString TrafficPanel::whyNoLinks() const {
   if (document_->members().size() < 2)
     return tr("The run has one node: it has no other to send to.");
+  if (document_->members().size() > kMostNodes)
+    return tr("The matrix is shown for up to %1 nodes.").arg(kMostNodes);
   if (document_->row().measuredStepSeconds <= 0)
     return tr("The measured traffic appears after the first steps.");
   return tr(

@@ -262,10 +262,12 @@ const app::TimelineSpan* TimelineView::chosenSpan() const {
 }
 
 bool TimelineView::isInView(const Flow& flow) const {
-  const auto [upper, lower] = std::minmax(flow.from, flow.to);
-  return static_cast<double>(flow.sent)<xRange().end&& static_cast<double>(flow.received)> xRange()
-             .begin &&
-         upper < rowRange().end && lower + 1 > rowRange().begin;
+  const int upper = rowOf(std::min(flow.from, flow.to)),
+            lower = rowOf(std::max(flow.from, flow.to));
+  const bool isInTime =
+      static_cast<double>(flow.sent)<xRange().end&& static_cast<double>(flow.received)> xRange()
+          .begin;
+  return isInTime && upper < rowRange().end && lower + 1 > rowRange().begin;
 }
 
 TimelineView::Flows TimelineView::shownFlows() const {

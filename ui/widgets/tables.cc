@@ -43,7 +43,7 @@ void applyTableStyle(QTableView* table) {
 void paintBackgrounds(QTableView* table) { table->setItemDelegate(new BackgroundDelegate(table)); }
 
 void applyMatrixStyle(QTableView* table) {
-  constexpr int kCellWidth = 96;
+  constexpr int kCellWidth = 84;
   applyTableStyle(table);
   table->setSelectionBehavior(QAbstractItemView::SelectItems);
   table->verticalHeader()->show();

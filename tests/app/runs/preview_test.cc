@@ -170,7 +170,8 @@ class PreviewTest : public QObject {
       if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
       return std::move(*preview);
     };
-    const std::string none = "no checkpoints are written", much = "a failure costs up to ";
+    const std::string none = "no checkpoints are written",
+                      much = "within an epoch, a failure costs up to ";
     const Preview usual = made({});
     QVERIFY(usual.stepSeconds > 1);
     QCOMPARE(remarkWith(usual, none), std::string());
@@ -186,8 +187,9 @@ class PreviewTest : public QObject {
     const std::string hour = "training.checkpoint.every_minutes=60";
     const double steps = std::ceil(3600 / usual.stepSeconds);
     QVERIFY(remarkWith(made({hour}), much)
-                .starts_with(fmt::format("a failure costs up to {:.0f} steps, {:.0f} min", steps,
-                                         steps * usual.stepSeconds / 60)));
+                .starts_with(
+                    fmt::format("within an epoch, a failure costs up to {:.0f} steps, {:.0f} min",
+                                steps, steps * usual.stepSeconds / 60)));
     // The sooner one counts, and a run that is over sooner.
     QCOMPARE(remarkWith(made({hour, "training.checkpoint.every_steps=2"}), much), std::string());
     QCOMPARE(remarkWith(made({hour, "training.max_steps=2"}), much), std::string());
