@@ -14,6 +14,7 @@ namespace lockstep::app::cli {
 
 int metricsCommand(const Globals& globals, const Arguments& arguments) {
   watchInterrupts();
+  const int before = interrupts();
   const Status status = [&]() -> Status {
     if (arguments.has("once") && arguments.has("listen"))
       return invalidArgument("--once prints and does not listen: leave out --listen");
@@ -35,7 +36,6 @@ int metricsCommand(const Globals& globals, const Arguments& arguments) {
     put(stdout, fmt::format("http://{}/metrics\n", server.address()));
     if (!server.loopback())
       put(stderr, "note: whoever can reach this address can read the values\n");
-    const int before = interrupts();
     server.serve(
         "/metrics", "text/plain; version=0.0.4; charset=utf-8",
         [&] { return text.read(run, wallNow()); }, [&] { return interrupts() > before; });
