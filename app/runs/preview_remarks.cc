@@ -194,8 +194,9 @@ void remarkOnSamples(Preview& preview, const spec::v1::RunSpec& spec, bool chose
                 *shares.begin()));
 }
 
-// Whether another host holds all that a host writes to its own disk. Where a node gathers
-// checkpoints, it alone has them.
+// Whether the state is on another host too when a host loses its disk with its part of each
+// checkpoint. With servers or an evaluator, one node writes whole checkpoints, and no other has
+// them.
 bool survivesLossOfDisk(const Preview& preview) {
   if (preview.plan.mesh.servers() > 0 || preview.evaluator) return false;
   using Key = std::tuple<std::int64_t, int, std::int64_t, std::int64_t>;  // a piece of a member

@@ -59,7 +59,7 @@ class RunsOnHosts {
   void contact(const QString& cluster) const;
   // Ended runs have no keys; once they are deleted nothing of them stays on any host.
   void nothingStays() const;
-  // Agents have hardly more memory and descriptors than after the first call.
+  // No agent has notably more memory or open files than the largest had at the first call.
   void agentsDoNotGrow();
   // A run's workers, on whichever host, end by themselves.
   void endsEverywhere(const QString& run) const;

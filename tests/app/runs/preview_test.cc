@@ -161,7 +161,7 @@ class PreviewTest : public QObject {
     }
   }
 
-  // What a failure costs, where it is all or much.
+  // Warns where a failure costs all steps of the run, or more than 15 minutes of them.
   void costlyFailuresAreRemarked() {
     planner::CostModel slow;
     slow.flopsPerSecond = 1e5;  // a step takes many seconds
@@ -175,7 +175,7 @@ class PreviewTest : public QObject {
     const Preview usual = made({});
     QVERIFY(usual.stepSeconds > 1);
     QCOMPARE(remarkWith(usual, none), std::string());
-    QCOMPARE(remarkWith(usual, much), std::string());  // ten minutes at most
+    QCOMPARE(remarkWith(usual, much), std::string());  // as usual, ten minutes at most
     const std::string never = "training.checkpoint.disabled=true";
     QVERIFY(
         remarkWith(made({never}), none).find("recovery.policy restart trains all steps again") !=

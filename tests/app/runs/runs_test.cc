@@ -227,7 +227,7 @@ class RunsTest : public QObject {
     QVERIFY(consecutive(steps, static_cast<std::size_t>(seen.row.figures.steps)));
   }
 
-  // What came before is there once it can be taken, and goes on where the preview ends.
+  // Once the earlier records can be stored, the preview ends and every step is there once.
   void thePreviewEndsWhereTheHistoryArrives() {
     Bench bench(1);
     const auto run = bench.launch({"training.epochs=1000", "training.batch=48"});

@@ -6,6 +6,7 @@
 #include <QScopeGuard>
 #include <QTemporaryDir>
 #include <QTest>
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -49,6 +50,28 @@ Status doAt(int one, const runtime::Groups& groups, int rank, const std::functio
                     return rank == one ? work() : Status();
                   }));
   return done.result();
+}
+
+// Of a run whose checkpoints go to `folder`.
+RunSettings settingsOf(const QString& strategy, int ranks, const QTemporaryDir& folder,
+                       std::vector<std::string>& warnings) {
+  RunSettings out;
+  out.backend = "onednn";
+  out.compute = DType::kF32;
+  out.strategy = strategy.toStdString();
+  out.ranks = ranks;
+  out.batch = 64;
+  out.trainer.checkpointFolder = folder.path().toStdString();
+  out.trainer.warn = [&](const Error& error) { warnings.push_back(error.text()); };
+  return out;
+}
+
+// The longest time from the end of a step to that of the next.
+Nanoseconds longestGap(const RunOutcome& run) {
+  Nanoseconds out = 0;
+  for (std::size_t i = 1; i < run.steps.size(); ++i)
+    out = std::max(out, run.steps[i].end - run.steps[i - 1].end);
+  return out;
 }
 
 // Ranks in threads of this process, each with `body`; what each returned, and after how long.
@@ -183,18 +206,11 @@ class SlowDiskTest : public QObject {
     QFETCH(QString, strategy);
     QFETCH(int, ranks);
     QTemporaryDir dir;
-    RunSettings settings;
-    settings.backend = "onednn";
-    settings.compute = DType::kF32;
-    settings.strategy = strategy.toStdString();
-    settings.ranks = ranks;
-    settings.batch = 64;
+    std::vector<std::string> warnings;
+    RunSettings settings = settingsOf(strategy, ranks, dir, warnings);
     settings.samples = 1280;
     settings.trainer.epochs = 1;
-    settings.trainer.checkpointFolder = dir.path().toStdString();
     settings.trainer.checkpointSteps = 2;
-    std::vector<std::string> warnings;
-    settings.trainer.warn = [&](const Error& error) { warnings.push_back(error.text()); };
     syncMs = 4000;
     const auto begin = std::chrono::steady_clock::now();
     const RunOutcome out = trained(settings);
@@ -203,10 +219,7 @@ class SlowDiskTest : public QObject {
     QVERIFY2(out.ok(), out.error().c_str());
     QVERIFY(took > 4s);
     QCOMPARE(out.steps.size(), std::size_t{20});
-    for (std::size_t i = 1; i < out.steps.size(); ++i) {
-      const Nanoseconds gap = out.steps[i].end - out.steps[i - 1].end;
-      QVERIFY2(gap < 3'000'000'000, std::to_string(gap).c_str());
-    }
+    QVERIFY(longestGap(out) < 3'000'000'000);
     QCOMPARE(out.checkpoints.size(), std::size_t{2});
     QVERIFY(out.checkpoints.front().ends_with("step-000000002"));
     QVERIFY(out.checkpoints.back().ends_with("step-000000020"));
@@ -227,28 +240,18 @@ class SlowDiskTest : public QObject {
     QFETCH(QString, strategy);
     QFETCH(int, ranks);
     QTemporaryDir dir;
-    RunSettings settings;
-    settings.backend = "onednn";
-    settings.compute = DType::kF32;
-    settings.strategy = strategy.toStdString();
-    settings.ranks = ranks;
-    settings.batch = 64;
+    std::vector<std::string> warnings;
+    RunSettings settings = settingsOf(strategy, ranks, dir, warnings);
     settings.samples = 640;
     settings.trainer.epochs = 4;
-    settings.trainer.checkpointFolder = dir.path().toStdString();
     settings.slowRank = ranks - 1;
     settings.slowness = 250ms;
-    std::vector<std::string> warnings;
-    settings.trainer.warn = [&](const Error& error) { warnings.push_back(error.text()); };
     syncMs = 5000;
     const RunOutcome out = trained(settings);
     syncMs = 0;
     QVERIFY2(out.ok(), out.error().c_str());
     QCOMPARE(out.steps.size(), std::size_t{40});
-    for (std::size_t i = 1; i < out.steps.size(); ++i) {
-      const Nanoseconds gap = out.steps[i].end - out.steps[i - 1].end;
-      QVERIFY2(gap < 3'000'000'000, std::to_string(gap).c_str());
-    }
+    QVERIFY(longestGap(out) < 3'000'000'000);
     // That of the second epoch is late, and the last is waited for.
     QVERIFY(out.checkpoints.size() >= 3);
     QVERIFY(out.checkpoints.front().ends_with("step-000000010"));
