@@ -1,28 +1,34 @@
 #include "engine/runtime/finite.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstring>
 
 namespace lockstep::runtime {
 namespace {
 
-// A number is finite unless all bits of its exponent are set.
+// A number is finite unless all bits of its exponent are set. `data` may be unaligned.
+template <typename Word>
+bool isFinite(const std::byte* data, Word exponent) {
+  Word word;
+  std::memcpy(&word, data, sizeof word);
+  return (word & exponent) != exponent;
+}
+
 template <typename Word>
 std::int64_t firstWith(std::span<const std::byte> data, Word exponent) {
-  constexpr std::size_t kAtOnce = 1024;
-  std::array<Word, kAtOnce> words{};
+  constexpr std::size_t kAtOnce = 1024;  // a constant, so that the compiler vectorizes the loop
   const std::size_t count = data.size() / sizeof(Word);
   for (std::size_t at = 0; at < count; at += kAtOnce) {
-    const std::size_t here = std::min(kAtOnce, count - at);
-    std::memcpy(words.data(), data.data() + at * sizeof(Word), here * sizeof(Word));
-    Word any = 0;
-    for (std::size_t i = 0; i < here; ++i)
-      any |= static_cast<Word>((words[i] & exponent) == exponent ? 1 : 0);
-    if (any == 0) continue;
-    for (std::size_t i = 0; i < here; ++i)
-      if ((words[i] & exponent) == exponent) return static_cast<std::int64_t>(at + i);
+    const std::byte* const block = data.data() + at * sizeof(Word);
+    if (count - at >= kAtOnce) {
+      Word any = 0;
+      for (std::size_t i = 0; i < kAtOnce; ++i)
+        any |= static_cast<Word>(isFinite(block + i * sizeof(Word), exponent) ? 0 : 1);
+      if (any == 0) continue;
+    }
+    for (std::size_t i = 0; i < std::min(kAtOnce, count - at); ++i)
+      if (!isFinite(block + i * sizeof(Word), exponent)) return static_cast<std::int64_t>(at + i);
   }
   return -1;
 }
