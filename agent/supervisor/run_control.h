@@ -185,6 +185,7 @@ class RunControl {
   // Returns true if the run continues without them or ends.
   bool replaceLost(const std::vector<std::string>& lost);
   void leaveOut(const std::string& node);
+  void leaveOutLost(const std::vector<std::string>& lost, Error& error);
   void refuse(const std::string& node);
   bool hasRanks(const std::string& node) const;
   bool awaited(const std::string& node) const { return hasRanks(node) || evaluatorAwaited(node); }
