@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/specs/error_info.h"
+
 namespace lockstep::agent {
 bool restartMayHelp(Code code) {
   return code == Code::kAborted || code == Code::kUnavailable || code == Code::kDeadlineExceeded ||
@@ -17,6 +19,32 @@ Error lostError(const std::vector<std::string>& nodes) {
   error.next = "check the node and its network";
   error.node = nodes.front();
   return error;
+}
+
+node::v1::PastFailures Recovery::past() const {
+  node::v1::PastFailures out;
+  out.set_restarts(restarts_);
+  out.set_without_progress(withoutProgress_);
+  out.set_step(steps_);
+  for (const Failure& one : last_) {
+    node::v1::PastFailures::Failure& failure = *out.add_last();
+    for (const std::string& node : one.nodes) failure.add_nodes(node);
+    *failure.mutable_what() = specs::toText(one.what);
+    failure.set_age_ns(monotonicNow() - one.at);
+  }
+  return out;
+}
+
+void Recovery::continueFrom(const node::v1::PastFailures& past) {
+  restarts_ = std::max(0, past.restarts());
+  withoutProgress_ = std::clamp(past.without_progress(), 0, kMostWithoutProgress);
+  steps_ = past.step();
+  last_.clear();
+  for (const auto& one : past.last())
+    last_.push_back({{one.nodes().begin(), one.nodes().end()},
+                     specs::fromText(one.what()),
+                     monotonicNow() - std::clamp<Nanoseconds>(one.age_ns(), 0, kCounts)});
+  while (last_.size() > kWindow) last_.pop_front();
 }
 
 std::optional<Error> Recovery::ends(const Error& failure, std::int64_t steps,

@@ -1,5 +1,6 @@
 // Recovery: whether a run restarts after a failure, and whether with the node that caused it.
-// Counts failures; has neither processes nor timers.
+// Counts failures; has neither processes nor timers. Each generation begins with the count, so that
+// a node that takes over from the coordinator continues it.
 //
 // A run is a sequence of generations. A restart ends all workers of one generation and starts those
 // of the next from the last checkpoint. Messages carry their generation; older ones are dropped.
@@ -13,7 +14,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
-#include "lockstep/spec/v1/spec.pb.h"
+#include "lockstep/node/v1/node.pb.h"
 
 namespace lockstep::agent {
 
@@ -26,8 +27,11 @@ bool restartMayHelp(Code code);
 
 class Recovery {
  public:
-  explicit Recovery(const spec::v1::RecoverySpec& spec, int restarts = 0)
-      : spec_(spec), restarts_(restarts) {}
+  explicit Recovery(const spec::v1::RecoverySpec& spec) : spec_(spec) {}
+
+  // What another Recovery continues from. Its own count is replaced.
+  node::v1::PastFailures past() const;
+  void continueFrom(const node::v1::PastFailures& past);
 
   // The run has made progress since the last failure, whatever its steps say.
   void noteProgress() { steps_ = -1; }
@@ -46,7 +50,6 @@ class Recovery {
   // The run continues without the node: its failures do not count any more.
   void noteExcluded(const std::string& node);
 
-  int restarts() const { return restarts_; }
   // The wait before the workers start: 0 at first, longer after each failure without progress.
   Nanoseconds pause() const;
 
@@ -64,7 +67,7 @@ class Recovery {
   Message evidence() const;
 
   spec::v1::RecoverySpec spec_;
-  int restarts_, withoutProgress_ = 0;
+  int restarts_ = 0, withoutProgress_ = 0;
   std::int64_t steps_ = -1;   // at the last failure
   std::deque<Failure> last_;  // oldest first
 };

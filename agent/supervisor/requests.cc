@@ -29,7 +29,8 @@ std::vector<std::string> Requests::dropExclusions() {
   return std::exchange(excluding_, {});
 }
 
-void Requests::onRestart() {
+void Requests::onRestart(std::set<std::string> excluded) {
+  excluded_ = std::move(excluded);
   excludeFrom_ = 0;
   restartFrom_.reset();
 }

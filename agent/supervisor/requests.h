@@ -33,8 +33,8 @@ class Requests {
   bool dropRestart() { return std::exchange(restartFrom_, std::nullopt).has_value(); }
   bool dropRebalancing() { return std::exchange(rebalancing_, std::nullopt).has_value(); }
   std::vector<std::string> dropExclusions();  // returns the nodes
-  // All ranks restart. Nodes that are still to be excluded are so after any checkpoint.
-  void onRestart();
+  // All ranks restart. Nodes that are still to be excluded are so after any checkpoint; these were.
+  void onRestart(std::set<std::string> excluded);
   // The run goes on without the node. Returns whether it was to be excluded: then it stays so.
   bool onLeftOut(const std::string& node);
 
@@ -53,6 +53,7 @@ class Requests {
   bool isFailing(const std::string& node) const { return failing_.contains(node); }
   // Whether the run has gone on without the node, and does not take it back.
   bool isExcluded(const std::string& node) const { return excluded_.contains(node); }
+  const std::set<std::string>& excluded() const { return excluded_; }
   Message excludedText(const Recovery& recovery) const;  // why the nodes are excluded
 
  private:

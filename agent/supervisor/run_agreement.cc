@@ -76,6 +76,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
   ToPeer message;
   if (generation_ > request_.generation()) {
     *message.mutable_recover() = recover_;
+    *message.mutable_recover()->mutable_failures() = recovery_.past();  // as old as they are now
     server_->send(node, message);
   }
   if (committed_) {

@@ -25,7 +25,6 @@ using node::v1::FromPeer;
 using node::v1::ToPeer;
 
 constexpr Nanoseconds kShortestHeartbeatMs = 50;
-constexpr int kLost = 20;  // heartbeats: time for silence to be noticed, and for a vote
 
 std::vector<std::string> namesOf(const spec::v1::ClusterSpec& cluster) {
   std::vector<std::string> out;
@@ -57,7 +56,7 @@ RunControl::RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareReque
       sampler_(folder_.path),
       rendezvous_(rendezvousHandlers()),
       stacks_(loop) {
-  limits_.lostPeer = std::max(limits_.lostPeer, kLost * heartbeat_);
+  if (nodesOf(request_).size() > 1) limits_ = limits.withHeartbeat(heartbeat_);
   if (coordinates())
     for (const std::string& node : nodesOf(request_))
       if (node != request_.node()) peers_[node];

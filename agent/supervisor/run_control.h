@@ -47,6 +47,7 @@
 #include "agent/supervisor/recovery.h"
 #include "agent/supervisor/rendezvous.h"
 #include "agent/supervisor/requests.h"
+#include "agent/supervisor/run_limits.h"
 #include "agent/supervisor/spool.h"
 #include "agent/supervisor/succession.h"
 #include "agent/supervisor/workers.h"
@@ -54,25 +55,6 @@
 #include "engine/specs/workload.h"
 
 namespace lockstep::agent {
-
-struct RunLimits {
-  Nanoseconds prepared = 30'000'000'000;   // until Commit
-  Nanoseconds formation = 60'000'000'000;  // from Commit until every worker is bound
-  // Without a stream to the coordinator, or from a node; at least 20 heartbeats.
-  Nanoseconds lostPeer = 30'000'000'000;
-  Nanoseconds absence = 3600'000'000'000;  // after that, of a node that may come back
-  struct Stop {
-    Nanoseconds term = 10'000'000'000;  // from Stop to SIGTERM
-    Nanoseconds kill = 15'000'000'000;  // from Stop to SIGKILL
-  };
-  Stop stop;
-  // A program of the user's own gets SIGTERM at once, and again.
-  Stop stopProgram = {30'000'000'000, 45'000'000'000};
-  Nanoseconds lastEvaluation = 600'000'000'000;  // from the ranks' end
-  // How long a cascading failure waits for its root cause. After a timeout, a rank first waits up
-  // to 1 s for the silent peer's last error.
-  Nanoseconds grace = 2'000'000'000;
-};
 
 class RunControl {
  public:
@@ -185,6 +167,7 @@ class RunControl {
   // Returns true if the run continues without them or ends.
   bool replaceLost(const std::vector<std::string>& lost);
   void leaveOut(const std::string& node);
+  void leaveOutLost(const std::vector<std::string>& lost, Error& error);
   void refuse(const std::string& node);
   bool hasRanks(const std::string& node) const;
   bool awaited(const std::string& node) const { return hasRanks(node) || evaluatorAwaited(node); }

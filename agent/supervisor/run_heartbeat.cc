@@ -3,20 +3,12 @@
 
 #include "agent/supervisor/run_control.h"
 #include "agent/worker/prepare.h"
-#include "engine/plan/wait_limit.h"
 
 namespace lockstep::agent {
 
-namespace {
-
-// Number of missed heartbeats after which a node is late, and silent.
-constexpr int kLate = 2, kMissed = 4;
-
-}  // namespace
-
 bool RunControl::changed(const std::string& node, Heard& heard) {
   const Nanoseconds since = monotonicNow() - heard.last;
-  const bool silent = heard.last != 0 && since > kMissed * heartbeat_;
+  const bool silent = heard.last != 0 && since > kSilentHeartbeats * heartbeat_;
   if (silent == heard.silent) return false;
   heard.silent = silent;
   say(silent ? fmt::format("nothing has come from node {} for {:.1f} s", node,
@@ -26,7 +18,8 @@ bool RunControl::changed(const std::string& node, Heard& heard) {
 }
 
 bool RunControl::isLate(const Heard& heard) const {
-  return heard.last != 0 && !heard.silent && monotonicNow() - heard.last > kLate * heartbeat_;
+  return heard.last != 0 && !heard.silent &&
+         monotonicNow() - heard.last > kLateHeartbeats * heartbeat_;
 }
 
 bool RunControl::anyLate() const {
@@ -59,16 +52,7 @@ void RunControl::beat() {
 }
 
 void RunControl::tellLimits() {
-  const auto seconds = [](Nanoseconds time) { return static_cast<double>(time) * 1e-9; };
-  say(
-      fmt::format("a heartbeat every {:.2f} s: a node is silent after {:.1f} s; one that is not "
-                  "replaced is lost after {:.0f} s, and may come back within {:.0f} s",
-                  seconds(heartbeat_), seconds(kMissed * heartbeat_), seconds(limits_.lostPeer),
-                  seconds(limits_.absence)));
-  say(
-      fmt::format("ranks have {:.0f} s to form their groups; a collective waits at least "
-                  "{:.0f} s for a rank",
-                  seconds(limits_.formation), seconds(plan::kCollectiveLimit)));
+  for (std::string& line : limits_.lines(heartbeat_, ofProgram())) say(std::move(line));
 }
 
 void RunControl::warnOfSilence(const std::string& node) {

@@ -113,6 +113,13 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
     abort(*end);
     return true;
   }
+  leaveOutLost(lost, error);
+  recover(error, *members);
+  return true;
+}
+
+// Excludes those of them that fail again and again, which is added to the error.
+void RunControl::leaveOutLost(const std::vector<std::string>& lost, Error& error) {
   for (const std::string& node : lost) {
     if (recovery_.failsRepeatedly(node)) {
       requests_.excludeFailing(node);
@@ -120,8 +127,6 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
     }
     leaveOut(node);
   }
-  recover(error, *members);
-  return true;
 }
 
 // The node joins again if it answers later. One that is excluded is told to end its part.
@@ -155,7 +160,8 @@ void RunControl::recover(const Error& cause, const std::optional<node::v1::Membe
                                                                          : checkpoints_.exists());
   recover.set_copied(checkpoints_.isCopied() && recover.from_checkpoints());
   recover.set_pause_ns(recovery_.pause());
-  recover.set_failures(recovery_.restarts());
+  *recover.mutable_failures() = recovery_.past();
+  for (const std::string& node : requests_.excluded()) recover.add_excluded(node);
   if (members)
     *recover.mutable_members() = *members;
   else if (recover_.has_members())
@@ -201,7 +207,8 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   pendingCause_.reset();
   succession_.clear(monotonicNow());
   returned_.clear();
-  requests_.onRestart();
+  requests_.onRestart({recover.excluded().begin(), recover.excluded().end()});
+  recovery_.continueFrom(recover.failures());
   cannotRebalance("the run has restarted before that");
   profiled_.Clear();
   hangs_.clear();

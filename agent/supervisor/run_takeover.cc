@@ -104,7 +104,8 @@ Status RunControl::takeOverWithout(const std::vector<std::string>& lost,
   // Nodes that were left out, and that the lost coordinator had not yet taken back.
   const std::vector<std::string> known = nodesOf(request_);
   for (const auto& [name, voter] : voters)
-    if (recover_.has_members() && std::find(known.begin(), known.end(), name) == known.end())
+    if (recover_.has_members() && !requests_.isExcluded(name) &&
+        std::find(known.begin(), known.end(), name) == known.end())
       addSpare(name);
   const auto votes = [&](const std::string& name) { return voters.contains(name); };
   LOCKSTEP_ASSIGN(const node::v1::Members members, membersWithout(lost, request_, votes));
@@ -141,11 +142,14 @@ void RunControl::takeOver(const std::vector<std::string>& lost, const Succession
         writeFileAtomically(folder_.request(), stored->SerializeAsString(), 0600);
     if (!written.ok()) logWarning("{}", written.error().text());
   }
-  recovery_ = Recovery(request_.spec().recovery(), recover_.failures());
-  const Error error = lostError(lost);
+  Error error = lostError(lost);
   if (const auto end = recovery_.ends(error, furthest_, lost)) return abort(*end);
+  leaveOutLost(lost, error);
+  for (const auto& [node, ranks] : ranksByNode(request_))
+    if (answers(node) && recovery_.failsRepeatedly(node)) excludeFailing(node);
   ++generation_;  // the lost coordinator may have begun one that no voter has heard of
   recover(error, members);
+  for (const std::string& name : requests_.excluded()) refuse(name);
   coordinator_ = request_.node();
 }
 

@@ -1,5 +1,6 @@
 // A node takes over from a coordinator that is lost. Node n2 is real; the run's other nodes are
-// played here: n1 coordinates and falls silent, n3 votes when n2 has voted for it.
+// played here: n1 coordinates and falls silent, n3 votes when n2 has voted for it. In some runs n1
+// has left out n4 before, which comes back.
 #include <unistd.h>
 
 #include <QCoreApplication>
@@ -12,10 +13,13 @@
 #include <vector>
 
 #include "agent/base/event_loop.h"
+#include "agent/supervisor/members.h"
 #include "agent/supervisor/peers.h"
+#include "agent/supervisor/recovery.h"
 #include "agent/supervisor/run_control.h"
 #include "agent/supervisor/spool.h"
 #include "engine/base/file.h"
+#include "engine/specs/error_info.h"
 #include "tests/agent/agent_node.h"
 #include "tests/agent/run_keys.h"
 
@@ -38,15 +42,22 @@ T must(Result<T> result) {
   return std::move(*result);
 }
 
+struct Story {
+  std::vector<int> votes = {1};  // n3 votes once for each of these generations, at once
+  int failures = 0;              // of n4. After them the run is in generation 2, without n4
+  bool excluded = false;         // n4 is
+  bool votes4 = false;  // n4 votes for n2 as well; else it joins n2 when that has taken over
+};
+
 class Takeover {
  public:
-  // n3 votes once for each of these generations, at once.
-  explicit Takeover(std::vector<int> generations) : generations_(std::move(generations)) {
+  explicit Takeover(Story story) : story_(std::move(story)) {
     options_ = {.run = newRunId(),
                 .nodes = {"n1", "n2", "n3"},
                 .ranks = 1,
                 .comm = "gloo",
                 .recovery = "shrink"};
+    if (story_.failures > 0) options_.nodes.push_back("n4");
     folder_.path = home_.filePath("run").toStdString();
     folder_.runtime = home_.path().toStdString();
     must(agent::makeFolders(folder_.logs()));
@@ -78,6 +89,8 @@ class Takeover {
       if (condition(record)) return record;
     return std::nullopt;
   }
+  // With what n4 was refused; "": it was not.
+  const std::string& refusal() const { return refusal_; }
   // The lines that the node has logged.
   std::string log() const {
     std::string out;
@@ -108,9 +121,16 @@ class Takeover {
       node::v1::ToPeer message;
       message.mutable_committed();
       coordinator_->send(node, message);
+      spec::v1::ClusterSpec cluster = request(1).cluster();
+      if (story_.failures > 0) {
+        coordinator_->setGeneration(2);
+        *message.mutable_recover() = recoverWithoutN4();
+        cluster = message.recover().members().cluster();
+        coordinator_->send(node, message);
+      }
       node::v1::Go& go = *message.mutable_go();
-      *go.mutable_cluster() = request(1).cluster();
-      for (const std::string& name : options_.nodes) go.add_electorate(name);
+      *go.mutable_cluster() = cluster;
+      for (const auto& one : cluster.nodes()) go.add_electorate(one.name());
       for (const auto& [name, address] : {std::pair("n2", address_), {"n3", voter_->address()}}) {
         go.add_listeners()->set_node(name);
         go.mutable_listeners()->rbegin()->set_address(address);
@@ -122,6 +142,18 @@ class Takeover {
     coordinator_ =
         must(agent::PeerServer::start(loop_, "127.0.0.1", request(0), "", std::move(handlers)));
   }
+  node::v1::Recover recoverWithoutN4() const {
+    const node::v1::PrepareRequest own = request(0);
+    agent::Recovery recovery(own.spec().recovery());
+    for (int i = 0; i < story_.failures; ++i)
+      (void)recovery.ends(agent::lostError({"n4"}), i, {"n4"});
+    node::v1::Recover out;
+    *out.mutable_failures() = recovery.past();
+    *out.mutable_members() =
+        must(agent::membersWithout({"n4"}, own, [](const std::string&) { return true; }));
+    if (story_.excluded) out.add_excluded("n4");
+    return out;
+  }
   void playVoter() {
     agent::PeerServer::Handlers handlers;
     handlers.onJoin = [](const std::string&, const node::v1::PeerHello&) {};
@@ -130,7 +162,7 @@ class Takeover {
       if (!message.has_vote() || std::exchange(voted_, true)) return;
       node::v1::FromPeer vote;
       vote.mutable_vote();
-      for (const int generation : generations_) {
+      for (const int generation : story_.votes) {
         votes_->setGeneration(generation);
         votes_->send(vote);
       }
@@ -155,17 +187,32 @@ class Takeover {
       if (!message.has_recover()) return;
       votes_->setGeneration(message.generation());
       follows_ = true;
+      if (story_.failures > 0 && !n4_) joinN4();
     };
     votes_ = std::make_unique<agent::PeerClient>(loop_, "n2", address_, voter_->address(),
                                                  request(2), 1, std::move(handlers));
+    if (story_.votes4) joinN4();
     loop_.every(kHeartbeatMs * kMs, [this] {
-      node::v1::FromPeer ping;
+      node::v1::FromPeer ping, vote;
       ping.mutable_ping()->set_sent_ns(monotonicNow());
       if (follows_) votes_->send(ping);
+      vote.mutable_vote();
+      if (story_.votes4 && !follows_) n4_->send(vote);
     });
   }
+  void joinN4() {
+    agent::PeerClient::Handlers handlers;
+    handlers.onJoin = [] {};
+    handlers.onLost = [](const std::string&) {};
+    handlers.onRefused = [](const Error&) {};
+    handlers.onMessage = [this](const node::v1::ToPeer& message) {
+      if (message.has_abort()) refusal_ = specs::fromInfo(message.abort().error()).what.text();
+    };
+    n4_ = std::make_unique<agent::PeerClient>(loop_, "n2", address_, "", request(3), 1,
+                                              std::move(handlers));
+  }
 
-  const std::vector<int> generations_;
+  const Story story_;
   RunOptions options_;
   RunAuthority authority_;
   QTemporaryDir home_;
@@ -175,7 +222,8 @@ class Takeover {
   std::unique_ptr<agent::PeerServer> coordinator_, voter_;
   std::string address_;  // of n2
   std::unique_ptr<agent::RunControl> control_;
-  std::unique_ptr<agent::PeerClient> votes_;
+  std::unique_ptr<agent::PeerClient> votes_, n4_;
+  std::string refusal_;
   bool spoke_ = false, voted_ = false, follows_ = false;
   Nanoseconds end_ = 0;
 };
@@ -198,7 +246,7 @@ class AgentTakeoverTest : public QObject {
   void whoHasTakenOverSeeksNobody() {
     QFETCH(std::vector<int>, generations);
     QFETCH(int, next);
-    Takeover takeover(generations);
+    Takeover takeover({.votes = generations});
     takeover.run();
     const std::string log = takeover.log();
     const auto recovering = takeover.first([](const auto& one) { return one.has_recovering(); });
@@ -210,6 +258,41 @@ class AgentTakeoverTest : public QObject {
     const std::size_t since = log.find("coordinates the run from now on");
     QVERIFY2(since != std::string::npos, log.c_str());
     QVERIFY2(log.find("votes", since) == std::string::npos, log.c_str());
+  }
+
+  // What the lost coordinator has excluded does not come back; what it has only left out does.
+  void anExcludedNodeStaysOut_data() {
+    QTest::addColumn<bool>("excluded");
+    QTest::addColumn<bool>("votes");
+    QTest::newRow("it was left out, and joins again") << false << false;
+    QTest::newRow("it was excluded, and joins again") << true << false;
+    QTest::newRow("it was excluded, and votes") << true << true;
+  }
+  void anExcludedNodeStaysOut() {
+    QFETCH(bool, excluded);
+    QFETCH(bool, votes);
+    Takeover takeover({.failures = 1, .excluded = excluded, .votes4 = votes});
+    takeover.run();
+    const std::string log = takeover.log();
+    const auto recovering = takeover.first([](const auto& one) { return one.has_recovering(); });
+    QVERIFY2(recovering, log.c_str());
+    QCOMPARE(recovering->recovering().generation(), 4);
+    QCOMPARE(recovering->recovering().world(), 2);
+    QVERIFY2((log.find("node n4 is back, as a spare") == std::string::npos) == excluded,
+             log.c_str());
+    QCOMPARE(takeover.refusal(), std::string(excluded ? "the run continues without node n4" : ""));
+  }
+
+  // The restarts that the lost coordinator has begun count, and so does what it knew of n4.
+  void theCountOfFailuresGoesOn() {
+    Takeover takeover({.failures = 10});  // recovery.max_restarts
+    takeover.run();
+    const auto error = takeover.first([](const auto& one) { return one.has_error(); });
+    QVERIFY2(error, takeover.log().c_str());
+    QCOMPARE(error->error().what().text(), std::string("node n1 was lost"));
+    QCOMPARE(error->error().why().text(),
+             std::string("the run was restarted 10 times, which recovery.max_restarts allows\n"
+                         "node n4 caused 4 of the last 5 failures\nheartbeats have stopped"));
   }
 };
 

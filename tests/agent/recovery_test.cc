@@ -10,6 +10,7 @@
 #include "agent/supervisor/checkpoint_copies.h"
 #include "agent/supervisor/members.h"
 #include "agent/supervisor/recovery.h"
+#include "agent/supervisor/requests.h"
 #include "engine/plan/batch_shares.h"
 #include "engine/plan/plan.h"
 #include "engine/specs/planned.h"
@@ -413,6 +414,93 @@ class RecoveryTest : public QObject {
     QVERIFY(!recovery.failsRepeatedly("n2"));
     QVERIFY(recovery.failsRepeatedly("n3"));
     QVERIFY(!recovery.ends(failure(), 7, {"n1"}));
+  }
+
+  // The count of failures is the same whether one node coordinates the run, or one after another.
+  void successorsContinueTheCount() {
+    std::minstd_rand random(11);
+    const auto upTo = [&](int most) {
+      return static_cast<int>(random() % static_cast<unsigned>(most));
+    };
+    const std::vector<std::string> names{"n1", "n2", "n3"};
+    for (int round = 0; round < 500; ++round) {
+      const spec::v1::RecoverySpec spec = restarting(1 + upTo(15));
+      agent::Recovery one(spec), successor(spec);
+      std::int64_t step = 0;
+      for (int i = 0; i < 20; ++i) {
+        Error error = failure();
+        error.what = message("worker {} was killed", i);
+        std::vector<std::string> nodes = names;
+        std::erase_if(nodes, [&](const std::string&) { return upTo(3) > 0; });
+        step += upTo(3);
+        const bool progress = upTo(8) == 0;
+        const std::string excluded = upTo(6) == 0 ? names[static_cast<std::size_t>(upTo(3))] : "";
+        std::vector<std::string> ends;
+        for (agent::Recovery* recovery : {&one, &successor}) {
+          if (progress) recovery->noteProgress();
+          const auto end = recovery->ends(error, step, nodes);
+          ends.push_back(end ? end->text() : "");
+          recovery->noteExcluded(excluded);
+        }
+        QCOMPARE(ends[0], ends[1]);
+        QCOMPARE(one.pause(), successor.pause());
+        for (const std::string& name : names) {
+          QCOMPARE(one.failsRepeatedly(name), successor.failsRepeatedly(name));
+          QCOMPARE(one.failuresText(name).text(), successor.failuresText(name).text());
+          QCOMPARE(one.lastFailureOf(name).text(), successor.lastFailureOf(name).text());
+        }
+        if (!ends[0].empty()) break;
+        if (upTo(3) > 0) continue;
+        node::v1::PastFailures past;
+        QVERIFY(past.ParseFromString(successor.past().SerializeAsString()));
+        successor = agent::Recovery(spec);
+        successor.continueFrom(past);
+      }
+    }
+  }
+
+  void failuresOfADayAgoDoNotCount() {
+    constexpr std::int64_t kMinute = 60'000'000'000, kDay = 24 * 60 * kMinute;
+    for (const std::int64_t age : {-kDay, kMinute, kDay - kMinute, kDay, kDay + kMinute}) {
+      node::v1::PastFailures past;
+      for (int i = 0; i < 3; ++i) {
+        past.add_last()->add_nodes("n2");
+        past.mutable_last(i)->set_age_ns(age);
+      }
+      agent::Recovery recovery(restarting());
+      recovery.continueFrom(past);
+      QCOMPARE(recovery.failsRepeatedly("n2"), age < kDay);
+    }
+  }
+
+  // A node is excluded once the run goes on without it, whoever coordinates the run after that.
+  void successorsTakeNoExcludedNodeBack() {
+    std::minstd_rand random(13);
+    for (int round = 0; round < 200; ++round) {
+      agent::Requests requests;
+      std::set<std::string> excluded;
+      for (int i = 0; i < 30; ++i) {
+        const std::string node = fmt::format("n{}", random() % 4);
+        switch (random() % 4) {
+          case 0:
+            requests.exclude(node, i);
+            break;
+          case 1:
+            requests.excludeFailing(node);
+            break;
+          case 2:
+            if (requests.isExcluding(node)) excluded.insert(node);
+            requests.onLeftOut(node);
+            break;
+          default: {
+            agent::Requests successor;
+            successor.onRestart(requests.excluded());
+            requests = successor;
+          }
+        }
+        QCOMPARE(requests.excluded(), excluded);
+      }
+    }
   }
 
   // A run that ends says which nodes failed, where and how often.

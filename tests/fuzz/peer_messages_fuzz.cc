@@ -5,6 +5,7 @@
 
 #include "agent/supervisor/copy_rounds.h"
 #include "agent/supervisor/hangs.h"
+#include "agent/supervisor/recovery.h"
 #include "agent/supervisor/rendezvous.h"
 #include "agent/supervisor/succession.h"
 #include "tests/fuzz/fuzz.h"
@@ -47,6 +48,8 @@ class Node {
       rounds_.beginGeneration(message.recover().from_checkpoints(), message.recover().copied());
       hangs_.clear();
       rendezvous_.clear();
+      recovery_.continueFrom(message.recover().failures());
+      LOCKSTEP_CHECK(recovery_.pause() >= 0 && recovery_.past().last_size() <= 5);
       coordinates_ = false;
     }
     if (message.has_go()) {
@@ -136,6 +139,7 @@ class Node {
   std::set<std::string> votes_;
   Succession succession_{"n2", kNodes, kBeat, successionHandlers()};
   CopyRounds rounds_;
+  Recovery recovery_{spec::v1::RecoverySpec()};
   Hangs hangs_;
   Rendezvous rendezvous_{
       {[this] { return coordinates_; }, [](const FromPeer&) {}, [](const std::string&, ToPeer) {}}};
@@ -197,6 +201,7 @@ std::vector<std::string> seeds() {
   std::vector<std::string> copies = framesWith({published, copied, copied, copied});
   ToPeer recover, decline;
   recover.mutable_recover()->set_from_checkpoints(true);
+  recover.mutable_recover()->mutable_failures()->add_last()->add_nodes("n3");
   decline.mutable_decline()->set_successor("n3");
   copies[0] = recover.SerializeAsString();
   copies.push_back(decline.SerializeAsString());

@@ -1,0 +1,47 @@
+// RunLimits: how long a run waits, for what.
+//
+// What is waited for other nodes follows from the heartbeat, as so many of them, and is not less
+// than the time given here. So a run with long heartbeats blames and gives up nobody before a node
+// can be found silent. How long a node may be away, and how long a stop and an evaluation may take,
+// are choices, which no heartbeat changes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+
+namespace lockstep::agent {
+
+// Heartbeats without a message after which a node is late, and silent.
+inline constexpr int kLateHeartbeats = 2, kSilentHeartbeats = 4;
+
+struct RunLimits {
+  Nanoseconds prepared = 30'000'000'000;  // until Commit
+  // From Commit until every worker is bound; 40 heartbeats: a node that is lost meanwhile is found
+  // first.
+  Nanoseconds formation = 60'000'000'000;
+  // Without a stream to the coordinator, or from a node; 20 heartbeats: time for silence to be
+  // noticed, and for a vote.
+  Nanoseconds lostPeer = 30'000'000'000;
+  // How long a cascading failure waits for its root cause; 4 heartbeats, after which the node is
+  // silent that may be it. After a timeout, a rank first waits up to 1 s for the silent peer's last
+  // error.
+  Nanoseconds grace = 2'000'000'000;
+  Nanoseconds absence = 3600'000'000'000;  // of a lost node that may come back
+  struct Stop {
+    Nanoseconds term = 10'000'000'000;  // from Stop to SIGTERM
+    Nanoseconds kill = 15'000'000'000;  // from Stop to SIGKILL
+  };
+  Stop stop;
+  // A program of the user's own gets SIGTERM at once, and again.
+  Stop stopProgram = {30'000'000'000, 45'000'000'000};
+  Nanoseconds lastEvaluation = 600'000'000'000;  // from the ranks' end
+
+  // Those of a run on several nodes.
+  RunLimits withHeartbeat(Nanoseconds heartbeat) const;
+  // Lines that tell them, for the log of such a run.
+  std::vector<std::string> lines(Nanoseconds heartbeat, bool ofProgram) const;
+};
+
+}  // namespace lockstep::agent

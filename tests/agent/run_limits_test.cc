@@ -1,0 +1,66 @@
+// How long a run waits, by its heartbeat.
+#include <QTest>
+
+#include <random>
+
+#include "agent/supervisor/run_limits.h"
+
+using namespace lockstep;
+
+namespace {
+
+constexpr Nanoseconds kMs = 1'000'000, kSecond = 1'000'000'000;
+
+}  // namespace
+
+class RunLimitsTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void theDefaultHeartbeatChangesNothing() {
+    const agent::RunLimits own;
+    for (const Nanoseconds heartbeat : {50 * kMs, 500 * kMs}) {
+      const agent::RunLimits limits = own.withHeartbeat(heartbeat);
+      QCOMPARE(limits.formation, 60 * kSecond);
+      QCOMPARE(limits.lostPeer, 30 * kSecond);
+      QCOMPARE(limits.grace, 2 * kSecond);
+    }
+  }
+
+  // Whatever the limits given and the heartbeat, silence is noticed before anybody gives up.
+  void noLimitEndsBeforeANodeIsSilent() {
+    std::minstd_rand random(3);
+    for (int round = 0; round < 1000; ++round) {
+      agent::RunLimits own;
+      own.lostPeer = static_cast<Nanoseconds>(random() % 60'000) * kMs;
+      own.formation = static_cast<Nanoseconds>(random() % 60'000) * kMs;
+      const Nanoseconds heartbeat = (50 + static_cast<Nanoseconds>(random() % 60'000)) * kMs;
+      const agent::RunLimits limits = own.withHeartbeat(heartbeat);
+      const Nanoseconds silent = agent::kSilentHeartbeats * heartbeat;
+      QVERIFY(limits.grace >= silent && limits.grace >= own.grace);
+      QVERIFY(limits.lostPeer > silent && limits.lostPeer >= own.lostPeer);
+      QVERIFY(limits.formation > silent && limits.formation >= own.formation);
+      QCOMPARE(limits.absence, own.absence);
+      QCOMPARE(limits.stop.kill, own.stop.kill);
+      const agent::RunLimits longer = own.withHeartbeat(heartbeat + kMs);
+      QVERIFY(longer.grace >= limits.grace && longer.lostPeer >= limits.lostPeer &&
+              longer.formation >= limits.formation);
+    }
+  }
+
+  void theLogTellsThem() {
+    const std::vector<std::string> lines =
+        agent::RunLimits().withHeartbeat(2 * kSecond).lines(2 * kSecond, true);
+    QCOMPARE(lines.size(), std::size_t{3});
+    QCOMPARE(lines[0],
+             std::string("a heartbeat every 2.00 s: a node is silent after 8.0 s; one that is not "
+                         "replaced is lost after 40 s, and may come back within 3600 s"));
+    QCOMPARE(lines[1], std::string("ranks have 80 s to form their groups; a collective waits at "
+                                   "least 30 s for a rank; an error that may follow from another "
+                                   "waits 8 s for that"));
+    QCOMPARE(lines[2], std::string("at a stop, ranks get SIGTERM after 30 s and are killed after "
+                                   "45 s; the last evaluation is awaited for 600 s"));
+  }
+};
+
+QTEST_GUILESS_MAIN(RunLimitsTest)
+#include "run_limits_test.moc"
