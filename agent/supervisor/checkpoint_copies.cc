@@ -79,9 +79,10 @@ std::map<std::string, std::vector<std::string>> copiedNodes(
 }
 
 CheckpointCopies::CheckpointCopies(EventLoop& loop, const node::v1::PrepareRequest& request,
-                                   std::string folder, int keep, Handlers handlers)
+                                   int generation, std::string folder, int keep, Handlers handlers)
     : loop_(loop),
       request_(request),
+      generation_(generation),
       folder_(std::move(folder)),
       keep_(std::max(keep, 1)),
       handlers_(std::move(handlers)),
@@ -193,6 +194,7 @@ Result<std::int64_t> CheckpointCopies::fetch(const std::shared_ptr<grpc::Channel
   request.set_node(request_.node());
   request.set_step(step);
   request.set_file(file);
+  request.set_generation(generation_);
   const auto reader = stub->FetchShard(&context, request);
   std::int64_t bytes = 0;
   const auto receive = [&](const Append& append) -> Status {

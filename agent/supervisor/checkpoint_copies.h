@@ -39,10 +39,10 @@ class CheckpointCopies {
     std::function<void(std::string line)> say;
     std::function<void(std::int64_t step, const Status&)> onCopied;
   };
-  // `folder` has this node's checkpoints, of which the newest `keep` are kept. Handlers are called
-  // on the loop's thread, and not after destruction has begun.
-  CheckpointCopies(EventLoop& loop, const node::v1::PrepareRequest& request, std::string folder,
-                   int keep, Handlers handlers);
+  // Of one generation. `folder` has this node's checkpoints, of which the newest `keep` are kept.
+  // Handlers are called on the loop's thread, and not after destruction has begun.
+  CheckpointCopies(EventLoop& loop, const node::v1::PrepareRequest& request, int generation,
+                   std::string folder, int keep, Handlers handlers);
   ~CheckpointCopies();  // waits for a call to the disk
   void end();           // cancels a fetch; no handler is called any more
   bool isOver() const { return over_; }
@@ -73,6 +73,7 @@ class CheckpointCopies {
 
   EventLoop& loop_;
   const node::v1::PrepareRequest request_;
+  const int generation_;
   const std::string folder_;
   const int keep_;
   const Handlers handlers_;

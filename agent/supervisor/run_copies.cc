@@ -31,7 +31,8 @@ void RunControl::setCopySources() {
     sources.push_back({name, addresses[name], ranks.at(name)});
   if (!copies_)
     copies_ = std::make_unique<CheckpointCopies>(
-        loop_, request_, checkpointFolder(), request_.spec().training().checkpoint().keep(),
+        loop_, request_, generation_, checkpointFolder(),
+        request_.spec().training().checkpoint().keep(),
         CheckpointCopies::Handlers{
             [this](std::string line) { say(std::move(line)); },
             [this](std::int64_t step, const Status& copied) { onCopied(step, copied); }});
