@@ -9,6 +9,7 @@
 #include <set>
 
 #include "agent/base/grpc_status.h"
+#include "agent/supervisor/copy_pace.h"
 #include "agent/supervisor/members.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
@@ -79,9 +80,10 @@ std::map<std::string, std::vector<std::string>> copiedNodes(
 }
 
 CheckpointCopies::CheckpointCopies(EventLoop& loop, const node::v1::PrepareRequest& request,
-                                   std::string folder, int keep, Handlers handlers)
+                                   int generation, std::string folder, int keep, Handlers handlers)
     : loop_(loop),
       request_(request),
+      generation_(generation),
       folder_(std::move(folder)),
       keep_(std::max(keep, 1)),
       handlers_(std::move(handlers)),
@@ -102,10 +104,16 @@ void CheckpointCopies::setSources(std::vector<Source> sources) {
   sources_ = std::move(sources);
 }
 
-void CheckpointCopies::copy(std::int64_t step) {
+void CheckpointCopies::copy(std::int64_t step, bool atOnce) {
   const std::lock_guard lock(mutex_);
-  next_ = Task{step, sources_};
+  atOnce_ = atOnce;
+  if (step != current_) next_ = Task{step, sources_};
   changed_.notify_one();
+}
+
+void CheckpointCopies::pause(Nanoseconds duration, const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, stop, std::chrono::nanoseconds(duration), [this] { return atOnce_; });
 }
 
 void CheckpointCopies::post(std::function<void()> work) {
@@ -121,8 +129,13 @@ void CheckpointCopies::work(const std::stop_token& stop) {
       std::unique_lock lock(mutex_);
       if (!changed_.wait(lock, stop, [this] { return next_.has_value(); })) return;
       task = *std::exchange(next_, std::nullopt);
+      current_ = task.step;
     }
     const Status copied = run(task, stop);
+    {
+      const std::lock_guard lock(mutex_);
+      current_ = 0;  // asked for again from here on, it is answered again
+    }
     if (stop.stop_requested()) return;
     post([this, step = task.step, copied] { handlers_.onCopied(step, copied); });
   }
@@ -173,16 +186,21 @@ Result<CheckpointCopies::Copied> CheckpointCopies::copyFrom(const Source& source
   if (files.empty()) return out;
   const auto channel = peerChannel(request_, source.node, source.address);
   for (const std::string& file : files) {
-    LOCKSTEP_ASSIGN(const std::int64_t bytes, fetch(channel, source, step, file, stop));
+    CopyPace pace(source.link, runtime::diskWait().limit.count());
+    const auto onChunk = [&](const node::v1::FetchChunk& chunk) {
+      pause(pace.after(std::ssize(chunk.data()), chunk.total(), monotonicNow()), stop);
+    };
+    LOCKSTEP_ASSIGN(const std::int64_t bytes, fetch(channel, source, step, file, onChunk, stop));
     ++out.files;
     out.bytes += bytes;
   }
   return out;
 }
 
-Result<std::int64_t> CheckpointCopies::fetch(const std::shared_ptr<grpc::Channel>& channel,
-                                             const Source& source, std::int64_t step,
-                                             const std::string& file, const std::stop_token& stop) {
+Result<std::int64_t> CheckpointCopies::fetch(
+    const std::shared_ptr<grpc::Channel>& channel, const Source& source, std::int64_t step,
+    const std::string& file, const std::function<void(const node::v1::FetchChunk&)>& onChunk,
+    const std::stop_token& stop) {
   const fs::path target = weights::checkpointAt(folder_, step) / file;
   const auto stub = node::v1::Peers::NewStub(channel);
   grpc::ClientContext context;
@@ -193,6 +211,7 @@ Result<std::int64_t> CheckpointCopies::fetch(const std::shared_ptr<grpc::Channel
   request.set_node(request_.node());
   request.set_step(step);
   request.set_file(file);
+  request.set_generation(generation_);
   const auto reader = stub->FetchShard(&context, request);
   std::int64_t bytes = 0;
   const auto receive = [&](const Append& append) -> Status {
@@ -205,6 +224,7 @@ Result<std::int64_t> CheckpointCopies::fetch(const std::shared_ptr<grpc::Channel
       hash.update(std::string_view(chunk.data()));
       bytes += static_cast<std::int64_t>(chunk.data().size());
       expected = chunk.sha256();
+      onChunk(chunk);
     }
     if (!written.ok()) context.TryCancel();
     const grpc::Status ended = reader->Finish();
