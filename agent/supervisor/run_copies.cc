@@ -7,13 +7,14 @@
 
 #include "agent/supervisor/run_control.h"
 #include "agent/worker/prepare.h"
+#include "engine/specs/specs.h"
 
 namespace lockstep::agent {
 
 bool RunControl::listens() const {
   return nodesOf(request_).size() > 1 && !evaluates() &&
          (agent::continuesWithoutAny(request_.spec(), launched_, nodesOf(request_).size()) ||
-          !copiedNodes(request_).empty());
+          !copiedNodes(request_).empty() || specs::evaluatorNode(request_.cluster()) != nullptr);
 }
 
 void RunControl::setCopySources() {

@@ -118,7 +118,7 @@ Manifest read(const json& root) {
 std::string shardFile(int rank) { return fmt::format("shard-{:05}.safetensors", rank); }
 
 bool isDataFile(std::string_view name) {
-  if (name == kStateFile) return true;
+  if (name == kStateFile || name == kManifestFile) return true;
   int rank = 0;
   constexpr std::string_view kPrefix = "shard-";
   if (!name.starts_with(kPrefix)) return false;
