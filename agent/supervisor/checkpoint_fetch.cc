@@ -81,10 +81,10 @@ Status fetchWeights(const node::v1::PrepareRequest& request, const node::v1::Eva
   std::map<std::string, const node::v1::FileSource*> sources;  // by file
   for (const node::v1::FileSource& source : checkpoint.sources())
     for (const int rank : source.ranks()) sources[weights::shardFile(rank)] = &source;
-  if (sources.empty()) return makeError(Code::kNotFound, "no node has files of the checkpoint");
+  const fs::path path = folder / weights::kManifestFile;
+  if (sources.empty()) return makeError(Code::kNotFound, "there is no file {}", path.string());
   // A run of one rank writes one file, without a manifest.
   if (sources.size() == 1) return fetch(std::string(weights::kStateFile), *sources.begin()->second);
-  const fs::path path = folder / weights::kManifestFile;
   LOCKSTEP_TRY(fetch(std::string(weights::kManifestFile), *sources.begin()->second));
   LOCKSTEP_ASSIGN(const std::string text, readFile(path));
   LOCKSTEP_ASSIGN(const weights::Manifest manifest, weights::parseManifest(text, path));

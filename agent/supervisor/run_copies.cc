@@ -7,7 +7,6 @@
 
 #include "agent/supervisor/run_control.h"
 #include "agent/worker/prepare.h"
-#include "engine/specs/specs.h"
 
 namespace lockstep::agent {
 

@@ -162,8 +162,6 @@ bool isCheckpoint(const fs::path& folder) {
   return fs::exists(folder / kManifestFile, none) || fs::exists(folder / kStateFile, none);
 }
 
-std::string stateFile(const std::string& checkpoint) { return fs::path(checkpoint) / kStateFile; }
-
 Result<std::string> newestCheckpoint(const std::string& folder) {
   std::error_code none;
   if (isCheckpoint(folder)) return folder;
