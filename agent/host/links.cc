@@ -20,6 +20,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "engine/base/file.h"
+#include "engine/comm/network_address.h"
+
 namespace lockstep::agent {
 namespace {
 
@@ -117,6 +120,14 @@ void forConnections(int family, const std::function<void(const Connection&)>& vi
 }
 
 }  // namespace
+
+double adapterSpeed(const std::string& address) {
+  const auto text = readFile("/sys/class/net/" + comm::interfaceOf(address) + "/speed");
+  if (!text.ok()) return 0;
+  double megabits = 0;  // -1: not known
+  std::from_chars(text->data(), text->data() + text->size(), megabits);
+  return std::max(0.0, megabits * 1e6 / 8);
+}
 
 std::vector<run::v1::LinkSample> LinkSampler::sample(
     const std::vector<int>& processes, const std::map<std::string, std::string>& nodes) {

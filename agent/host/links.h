@@ -1,6 +1,6 @@
-// LinkSampler: how fast the processes of a run send to other nodes, by the kernel's account of
-// their TCP connections (sock_diag, tcp_info). Any program's connections count, whatever library
-// opened them; RDMA does not.
+// Links of this node to others. LinkSampler: how fast the processes of a run send to other nodes,
+// by the kernel's account of their TCP connections (sock_diag, tcp_info). Any program's connections
+// count, whatever library opened them; RDMA does not.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,10 @@
 #include "lockstep/run/v1/telemetry.pb.h"
 
 namespace lockstep::agent {
+
+// Returns the speed that the driver tells of the adapter with this numeric address, in bytes per
+// second; 0: it tells none, as those of the loopback and of many virtual machines.
+double adapterSpeed(const std::string& address);
 
 class LinkSampler {
  public:

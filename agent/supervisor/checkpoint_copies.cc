@@ -6,9 +6,11 @@
 #include <set>
 
 #include "agent/supervisor/checkpoint_fetch.h"
+#include "agent/supervisor/copy_pace.h"
 #include "agent/supervisor/members.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
+#include "engine/runtime/heartbeat.h"
 #include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
 #include "engine/weights/checkpoint_files.h"
@@ -64,9 +66,10 @@ std::map<std::string, std::vector<std::string>> copiedNodes(
 }
 
 CheckpointCopies::CheckpointCopies(EventLoop& loop, const node::v1::PrepareRequest& request,
-                                   std::string folder, int keep, Handlers handlers)
+                                   int generation, std::string folder, int keep, Handlers handlers)
     : loop_(loop),
       request_(request),
+      generation_(generation),
       folder_(std::move(folder)),
       keep_(std::max(keep, 1)),
       handlers_(std::move(handlers)),
@@ -87,10 +90,16 @@ void CheckpointCopies::setSources(std::vector<Source> sources) {
   sources_ = std::move(sources);
 }
 
-void CheckpointCopies::copy(std::int64_t step) {
+void CheckpointCopies::copy(std::int64_t step, bool atOnce) {
   const std::lock_guard lock(mutex_);
-  next_ = Task{step, sources_};
+  atOnce_ = atOnce;
+  if (step != current_) next_ = Task{step, sources_};
   changed_.notify_one();
+}
+
+void CheckpointCopies::pause(Nanoseconds duration, const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, stop, std::chrono::nanoseconds(duration), [this] { return atOnce_; });
 }
 
 void CheckpointCopies::post(std::function<void()> work) {
@@ -106,8 +115,13 @@ void CheckpointCopies::work(const std::stop_token& stop) {
       std::unique_lock lock(mutex_);
       if (!changed_.wait(lock, stop, [this] { return next_.has_value(); })) return;
       task = *std::exchange(next_, std::nullopt);
+      current_ = task.step;
     }
     const Status copied = run(task, stop);
+    {
+      const std::lock_guard lock(mutex_);
+      current_ = 0;  // asked for again from here on, it is answered again
+    }
     if (stop.stop_requested()) return;
     post([this, step = task.step, copied] { handlers_.onCopied(step, copied); });
   }
@@ -157,10 +171,15 @@ Result<CheckpointCopies::Copied> CheckpointCopies::copyFrom(const Source& source
   asked.set_run(request_.run());
   asked.set_node(request_.node());
   asked.set_step(step);
+  asked.set_generation(generation_);
   for (const std::string& file : files) {
     asked.set_file(file);
+    CopyPace pace(source.link, runtime::diskWait().limit.count());
+    const auto onChunk = [&](const node::v1::FetchChunk& chunk) {
+      pause(pace.after(std::ssize(chunk.data()), chunk.total(), monotonicNow()), stop);
+    };
     LOCKSTEP_ASSIGN(const std::int64_t bytes,
-                    fetchCheckpointFile(channel, source.node, asked, folder / file, stop));
+                    fetchCheckpointFile(channel, source.node, asked, folder / file, stop, onChunk));
     ++out.files;
     out.bytes += bytes;
   }

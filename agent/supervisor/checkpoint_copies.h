@@ -1,7 +1,8 @@
 // CheckpointCopies: copies of other nodes' checkpoint files on this node's disk, so that a run can
 // continue after the loss of a node and its disk. Each node copies those files of its sources that
 // have something no other node has. A thread fetches them from the sources' supervisors after a
-// checkpoint is published; the training does not wait.
+// checkpoint is published; the training does not wait. They are paced (copy_pace.h) unless
+// something waits for them.
 #pragma once
 
 #include <atomic>
@@ -19,6 +20,7 @@
 
 #include "agent/base/event_loop.h"
 #include "agent/supervisor/peers.h"
+#include "engine/base/clock.h"
 #include "engine/base/status.h"
 #include "lockstep/node/v1/node.pb.h"
 
@@ -34,23 +36,25 @@ class CheckpointCopies {
   struct Source {
     std::string node, address;  // host:port of its PeerServer
     std::vector<int> ranks;     // on it
+    double link = 0;            // bytes per second from there to here; 0: not known
   };
   struct Handlers {
     std::function<void(std::string line)> say;
     std::function<void(std::int64_t step, const Status&)> onCopied;
   };
-  // `folder` has this node's checkpoints, of which the newest `keep` are kept. Handlers are called
-  // on the loop's thread, and not after destruction has begun.
-  CheckpointCopies(EventLoop& loop, const node::v1::PrepareRequest& request, std::string folder,
-                   int keep, Handlers handlers);
+  // Of one generation. `folder` has this node's checkpoints, of which the newest `keep` are kept.
+  // Handlers are called on the loop's thread, and not after destruction has begun.
+  CheckpointCopies(EventLoop& loop, const node::v1::PrepareRequest& request, int generation,
+                   std::string folder, int keep, Handlers handlers);
   ~CheckpointCopies();  // waits for a call to the disk
   void end();           // cancels a fetch; no handler is called any more
   bool isOver() const { return over_; }
 
   // The sources of the current generation; none: nothing is copied.
   void setSources(std::vector<Source> sources);
-  // Copies a checkpoint that all nodes have published, then calls onCopied.
-  void copy(std::int64_t step);
+  // Copies a checkpoint that all nodes have published, then calls onCopied. If it is under way, it
+  // goes on with or without its pace.
+  void copy(std::int64_t step, bool atOnce);
 
  private:
   struct Task {
@@ -64,11 +68,13 @@ class CheckpointCopies {
   void work(const std::stop_token& stop);
   Status run(const Task& task, const std::stop_token& stop);
   Result<Copied> copyFrom(const Source& source, std::int64_t step, const std::stop_token& stop);
+  void pause(Nanoseconds duration, const std::stop_token& stop);
   void removeOld() const;
   void post(std::function<void()> work);
 
   EventLoop& loop_;
   const node::v1::PrepareRequest request_;
+  const int generation_;
   const std::string folder_;
   const int keep_;
   const Handlers handlers_;
@@ -77,6 +83,8 @@ class CheckpointCopies {
   std::condition_variable_any changed_;
   std::vector<Source> sources_;  // mutex_, as the next
   std::optional<Task> next_;
+  std::int64_t current_ = 0;  // step of what is copied; 0: nothing is
+  bool atOnce_ = false;
   std::atomic<bool> over_{false};  // the thread has nothing left to do
   std::jthread thread_;
 };

@@ -32,7 +32,8 @@ Error errorOf(const grpc::Status& status, const std::string& node) {
 Result<std::int64_t> fetchCheckpointFile(const std::shared_ptr<grpc::Channel>& channel,
                                          const std::string& node,
                                          const node::v1::FetchShardRequest& asked,
-                                         const fs::path& target, const std::stop_token& stop) {
+                                         const fs::path& target, const std::stop_token& stop,
+                                         const OnChunk& onChunk) {
   const auto stub = node::v1::Peers::NewStub(channel);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + runtime::diskWait().limit);
@@ -49,6 +50,7 @@ Result<std::int64_t> fetchCheckpointFile(const std::shared_ptr<grpc::Channel>& c
       hash.update(std::string_view(chunk.data()));
       bytes += static_cast<std::int64_t>(chunk.data().size());
       expected = chunk.sha256();
+      if (onChunk) onChunk(chunk);
     }
     if (!written.ok()) context.TryCancel();
     const grpc::Status ended = reader->Finish();
@@ -63,14 +65,16 @@ Result<std::int64_t> fetchCheckpointFile(const std::shared_ptr<grpc::Channel>& c
   return bytes;
 }
 
-Status fetchWeights(const node::v1::PrepareRequest& request, const node::v1::Evaluate& checkpoint,
-                    const fs::path& folder, const std::stop_token& stop) {
+Status fetchWeights(const node::v1::PrepareRequest& request, int generation,
+                    const node::v1::Evaluate& checkpoint, const fs::path& folder,
+                    const std::stop_token& stop) {
   std::error_code ignored;
   fs::remove_all(folder, ignored);
   node::v1::FetchShardRequest asked;
   asked.set_run(request.run());
   asked.set_node(request.node());
   asked.set_step(checkpoint.epoch().step());
+  asked.set_generation(generation);
   std::map<std::string, std::shared_ptr<grpc::Channel>> channels;  // by node
   const auto fetch = [&](const std::string& file, const node::v1::FileSource& from) -> Status {
     std::shared_ptr<grpc::Channel>& channel = channels[from.node()];

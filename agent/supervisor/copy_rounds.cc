@@ -26,6 +26,7 @@ void CopyRounds::onCopied(std::int64_t step) {
 std::int64_t CopyRounds::begin(std::set<std::string> by) {
   if (step_ != 0 || published_ <= last_ || by.empty()) return 0;
   step_ = last_ = published_;
+  isHurried_ = false;
   awaited_ = std::move(by);
   return step_;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace lockstep::agent {
 
@@ -30,6 +31,11 @@ class CopyRounds {
   std::int64_t begin(std::set<std::string> by);
   std::int64_t step() const { return step_; }  // of the round; 0: none is under way
   bool awaits(const std::string& node) const { return awaited_.contains(node); }
+  // A later checkpoint waits for its end.
+  bool isLate() const { return step_ != 0 && published_ > step_; }
+  // Something waits for its end. Returns false if it is known already, or no round is under way.
+  bool hurry() { return step_ != 0 && !std::exchange(isHurried_, true); }
+  bool isHurried() const { return isHurried_; }
   enum class Answer { kNotOver, kAllCopied, kFailed };
   // A node has copied the checkpoint of this step, or could not. The last answer of a round ends
   // it. Without one of its copies a checkpoint counts as not copied.
@@ -40,7 +46,7 @@ class CopyRounds {
   std::int64_t copied_ = 0, published_ = 0;
   std::int64_t step_ = 0, last_ = 0;  // of this round, and of the last that has begun
   std::set<std::string> awaited_;
-  bool failed_ = false;
+  bool failed_ = false, isHurried_ = false;
 };
 
 }  // namespace lockstep::agent

@@ -72,13 +72,14 @@ void Evaluator::next() {
 
 void Evaluator::fetch() {
   ++tries_;
-  fetching_ = std::jthread([this, alive = alive_, request = request_, at = *at_,
-                            folder = checkpoint()](const std::stop_token& stop) {
-    const Status fetched = fetchWeights(request, at, folder, stop);
-    loop_.post([this, alive, fetched] {
-      if (*alive) onFetched(fetched);
-    });
-  });
+  fetching_ =
+      std::jthread([this, alive = alive_, request = request_, generation = handlers_.generation(),
+                    at = *at_, folder = checkpoint()](const std::stop_token& stop) {
+        const Status fetched = fetchWeights(request, generation, at, folder, stop);
+        loop_.post([this, alive, fetched] {
+          if (*alive) onFetched(fetched);
+        });
+      });
 }
 
 void Evaluator::onFetched(const Status& fetched) {

@@ -23,6 +23,7 @@ namespace lockstep::agent {
 class Evaluator {
  public:
   struct Handlers {
+    std::function<int()> generation;                       // returns the one that this node is in
     std::function<void(const node::v1::Evaluated&)> tell;  // what came of a checkpoint
     std::function<void(std::string line)> say;
   };

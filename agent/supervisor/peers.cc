@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "agent/base/file_stream.h"
@@ -154,6 +155,7 @@ struct PeerServer::State : node::v1::Peers::Service,
   std::unique_ptr<PeerListener> listener;
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<Stream>> streams;
+  std::set<std::string> members;  // mutex; of the generation
   std::atomic<bool> closed{false};
 
   void post(std::function<void()> work) {
@@ -190,11 +192,24 @@ struct PeerServer::State : node::v1::Peers::Service,
     return grpc::Status::OK;
   }
 
+  // Whether a node of the run asks for what its present generation has. One that the run goes on
+  // without may not have heard of that.
+  grpc::Status checkMember(const grpc::ServerContext& context,
+                           const node::v1::FetchShardRequest& request) {
+    const std::lock_guard lock(mutex);
+    if (request.generation() == generation && members.contains(request.node()))
+      return grpc::Status::OK;
+    return refuse(context,
+                  lockstep::message("node {}, in generation {}, is not part of generation {}",
+                                    request.node(), request.generation(), generation.load()));
+  }
+
   grpc::Status FetchShard(grpc::ServerContext* context, const node::v1::FetchShardRequest* request,
                           grpc::ServerWriter<node::v1::FetchChunk>* writer) override {
     if (request->run() != run)
       return refuse(*context, lockstep::message("run {} is not served here", request->run()));
     if (grpc::Status known = identify(*context, request->node()); !known.ok()) return known;
+    if (grpc::Status current = checkMember(*context, *request); !current.ok()) return current;
     if (!weights::isDataFile(request->file()) || request->step() < 0)
       return refuse(*context,
                     lockstep::message("\"{}\" is no file of a checkpoint", request->file()));
@@ -261,6 +276,7 @@ Result<std::unique_ptr<PeerServer>> PeerServer::start(EventLoop& loop, const std
   state->first = state->generation = request.generation();
   state->coordinates = request.coordinator();
   state->nodes = nodesOf(request);
+  state->members = {state->nodes.begin(), state->nodes.end()};
   state->checkpoints = std::move(checkpoints);
   state->handlers = std::move(handlers);
   PeerListenerLimits limits;
@@ -315,7 +331,11 @@ PeerServer::~PeerServer() {
   state_->listener.reset();
 }
 
-void PeerServer::setGeneration(int generation) { state_->generation = generation; }
+void PeerServer::setGeneration(int generation, const std::vector<std::string>& members) {
+  const std::lock_guard lock(state_->mutex);
+  state_->generation = generation;
+  state_->members = {members.begin(), members.end()};
+}
 
 void PeerServer::send(const std::string& node, ToPeer message) {
   message.set_run(state_->run);

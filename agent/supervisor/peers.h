@@ -37,13 +37,16 @@ class PeerServer {
     std::function<void(const std::string& node)> onLeave;
     std::function<void(const std::string& node, const node::v1::FromPeer&)> onMessage;
   };
-  // Listens on a free port of `address`. Sends files of the checkpoints in `checkpoints`.
+  // Listens on a free port of `address`. Sends files of the checkpoints in `checkpoints`. The
+  // generation is the request's, with all of its nodes.
   static Result<std::unique_ptr<PeerServer>> start(EventLoop& loop, const std::string& address,
                                                    const node::v1::PrepareRequest& request,
                                                    std::string checkpoints, Handlers handlers);
   ~PeerServer();
   const std::string& address() const { return address_; }  // host:port
-  void setGeneration(int generation);                      // of what is sent from here on
+  // Of what is sent from here on. Only these nodes are sent files of checkpoints, and only if they
+  // ask in this generation. Thread-safe.
+  void setGeneration(int generation, const std::vector<std::string>& members);
   // Sends to a node, if it has joined. Sets run and generation. Thread-safe.
   void send(const std::string& node, node::v1::ToPeer message);
   void drop(const std::string& node);  // ends its stream, so that it has to join again

@@ -86,10 +86,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     *message.mutable_go() = goMessage();
     server_->send(node, message);
   }
-  if (checkpoints_.awaits(node)) {
-    message.mutable_copy_checkpoint()->set_step(checkpoints_.step());
-    server_->send(node, message);
-  }
+  if (checkpoints_.awaits(node)) server_->send(node, copyMessage());
   if (profiled_.count() > 0) {
     *message.mutable_profile() = profiled_;
     server_->send(node, message);
@@ -266,7 +263,7 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       if (evaluator_ && !outcome_) evaluator_->onNewest(message.evaluate());
       break;
     case ToPeer::kCopyCheckpoint:
-      if (copies_) copies_->copy(message.copy_checkpoint().step());
+      copyHere(message.copy_checkpoint());
       break;
     case ToPeer::kCopied:
       onAllCopied(message.copied().step());

@@ -227,6 +227,11 @@ class RunControl {
   void endCopies();
   void onPublished(std::int64_t step);  // a checkpoint, on all nodes
   void beginCopies();
+  bool areCopiesAwaited() const;
+  void hurryCopies();
+  node::v1::ToPeer copyMessage() const;
+  void askForCopies();
+  void copyHere(const node::v1::CopyCheckpoint& asked);
   void onCopied(std::int64_t step, const Status& copied);
   void noteCopied(const std::string& node, const node::v1::CheckpointCopied& copied);
   void onAllCopied(std::int64_t step);

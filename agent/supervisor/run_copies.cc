@@ -2,13 +2,28 @@
 //
 // When a checkpoint is published on all nodes, the coordinator asks the nodes that keep copies to
 // copy it. Once all have done so, the ranks may remove older ones, and the run can continue from it
-// without any one of its nodes. A checkpoint that is published meanwhile waits for its turn.
+// without any one of its nodes. A checkpoint that is published meanwhile waits for its turn. Copies
+// have a tenth of the link (copy_pace.h) until something waits for them.
 #include <utility>
 
 #include "agent/supervisor/run_control.h"
 #include "agent/worker/prepare.h"
+#include "engine/specs/links.h"
 
 namespace lockstep::agent {
+namespace {
+
+// Returns the speed of the link from a node to this one, in bytes per second: what the cluster's
+// spec says, else that of this node's adapter; 0: neither is known.
+double linkFrom(const std::string& node, const node::v1::PrepareRequest& request,
+                const spec::v1::NodeSpec& own) {
+  const double link = specs::bandwidthBetween(request.cluster(), node, own.name());
+  if (link > 0) return link;
+  const auto address = peerAddress(own);
+  return address.ok() ? adapterSpeed(*address) : 0;
+}
+
+}  // namespace
 
 bool RunControl::listens() const {
   return nodesOf(request_).size() > 1 && !evaluates() &&
@@ -28,10 +43,12 @@ void RunControl::setCopySources() {
   const auto ranks = ranksByNode(request_);
   std::vector<CheckpointCopies::Source> sources;
   for (const std::string& name : own->second)
-    sources.push_back({name, addresses[name], ranks.at(name)});
+    sources.push_back(
+        {name, addresses[name], ranks.at(name), linkFrom(name, request_, *ownNode())});
   if (!copies_)
     copies_ = std::make_unique<CheckpointCopies>(
-        loop_, request_, checkpointFolder(), request_.spec().training().checkpoint().keep(),
+        loop_, request_, generation_, checkpointFolder(),
+        request_.spec().training().checkpoint().keep(),
         CheckpointCopies::Handlers{
             [this](std::string line) { say(std::move(line)); },
             [this](std::int64_t step, const Status& copied) { onCopied(step, copied); }});
@@ -40,19 +57,47 @@ void RunControl::setCopySources() {
 
 void RunControl::onPublished(std::int64_t step) {
   checkpoints_.onPublished(step);
-  if (coordinates()) beginCopies();
+  if (!coordinates()) return;
+  beginCopies();
+  hurryCopies();
 }
 
 // At the coordinator.
 void RunControl::beginCopies() {
   std::set<std::string> by;
   for (const auto& [node, of] : copiedNodes(request_)) by.insert(node);
-  const std::int64_t step = checkpoints_.begin(std::move(by));
-  if (step == 0) return;
-  node::v1::ToPeer message;
-  message.mutable_copy_checkpoint()->set_step(step);
+  if (checkpoints_.begin(std::move(by)) == 0) return;
+  if (areCopiesAwaited()) checkpoints_.hurry();
+  askForCopies();
+}
+
+// By a later checkpoint, a request, the end of the run, or since the run has lost a node and must
+// not lose another one before.
+bool RunControl::areCopiesAwaited() const {
+  return checkpoints_.isLate() || awaitsCheckpoint() || stopping_ || isEnding() ||
+         (recover_.has_members() && !checkpoints_.isCopiedHere());
+}
+
+// Those under way have the whole link from now on, if something waits for them.
+void RunControl::hurryCopies() {
+  if (areCopiesAwaited() && checkpoints_.hurry()) askForCopies();
+}
+
+node::v1::ToPeer RunControl::copyMessage() const {
+  node::v1::ToPeer out;
+  out.mutable_copy_checkpoint()->set_step(checkpoints_.step());
+  out.mutable_copy_checkpoint()->set_at_once(checkpoints_.isHurried());
+  return out;
+}
+
+void RunControl::askForCopies() {
+  const node::v1::ToPeer message = copyMessage();
   tellPeers(message);
-  if (copies_) copies_->copy(step);
+  copyHere(message.copy_checkpoint());
+}
+
+void RunControl::copyHere(const node::v1::CopyCheckpoint& asked) {
+  if (copies_) copies_->copy(asked.step(), asked.at_once());
 }
 
 void RunControl::onCopied(std::int64_t step, const Status& copied) {

@@ -89,6 +89,7 @@ void RunControl::warn(Error warning) {
 
 void RunControl::startEvaluator() {
   Evaluator::Handlers handlers;
+  handlers.generation = [this] { return generation_; };
   handlers.tell = [this](const node::v1::Evaluated& evaluated) {
     FromPeer message;
     *message.mutable_evaluated() = evaluated;

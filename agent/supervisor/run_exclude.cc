@@ -162,6 +162,7 @@ Status RunControl::exclude(const std::string& run, int generation, const std::st
 
 // After a checkpoint; at once where a program of the user's own has to do with its own.
 void RunControl::regroupSoon() {
+  hurryCopies();
   if (!ofProgram()) return checkpointNow();
   loop_.post([this] { regroup(furthest_); });
 }

@@ -29,7 +29,9 @@ int nearness(const Error& error) {
 // ---- at the coordinator
 
 void RunControl::checkDone() {
-  if (!coordinates() || doneStatus_.empty() || outcome_) return;
+  if (!coordinates() || outcome_) return;
+  hurryCopies();
+  if (doneStatus_.empty()) return;
   bool stopped = stopping_ || doneStatus_ == "stopped";
   for (const auto& [name, peer] : peers_) {
     if (!hasRanks(name)) continue;
@@ -111,7 +113,7 @@ void RunControl::beginStop() {
   ToWorker message;
   message.mutable_stop();
   workers_.sendAll(message);
-  if (coordinates()) checkDone();  // it may wait for the last evaluation alone
+  checkDone();  // it may wait for the last evaluation alone
   if (outcome_) return;
   const RunLimits::Stop limits = ofProgram() ? limits_.stopProgram : limits_.stop;
   loop_.after(limits.term, [this] {

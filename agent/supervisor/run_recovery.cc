@@ -193,7 +193,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   checkpoints_.beginGeneration(recover.from_checkpoints(), recover.copied());
   if (recover.has_members()) apply(recover.members(), request_);
   if (state_ != run::v1::RECOVERING) setState(run::v1::RECOVERING);
-  if (server_) server_->setGeneration(generation);
+  if (server_) server_->setGeneration(generation, nodesOf(request_));
   if (client_) client_->setGeneration(generation);
   ready_ = gone_ = sentCascading_ = absent_ = false;
   doneStatus_.clear();

@@ -1,5 +1,5 @@
 // Reads checkpoints: the newest complete one, on any number of ranks. Each rank reads its own
-// parts; parts that it does not have are sent by a rank that does.
+// parts; parts that it does not have are sent by a rank that does, to those that need them.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -9,6 +9,7 @@
 #include "engine/runtime/checkpoint_inventory.h"
 #include "engine/runtime/divergence.h"
 #include "engine/runtime/finite.h"
+#include "engine/runtime/multicast.h"
 #include "engine/weights/files.h"
 
 namespace lockstep::runtime {
@@ -16,10 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Pieces of one tensor, and the file of each.
+// Pieces of one tensor, the file of each, and its number among those of the checkpoint.
 struct Pieces {
   std::vector<Piece> pieces;
   std::vector<std::string> files;
+  std::vector<std::size_t> numbers;
 };
 
 template <typename T>
@@ -58,6 +60,7 @@ class Reading {
       files_.push_back(file);
       for (const Piece& piece : pieces) {
         Pieces& stored = stored_[piece.tensor.name];
+        stored.numbers.push_back(stored.pieces.size());
         stored.pieces.push_back(piece);
         stored.files.push_back(file);
       }
@@ -96,11 +99,13 @@ class Reading {
   }
   // Returns the part of a stored tensor that a rank needs; nullopt: nothing.
   std::optional<Piece> neededFor(const HeldPiece& held) const;
-  const Pieces& storedOf(const std::string& tensor) const { return stored_.at(tensor); }
+  bool isHeldBy(int rank, const std::string& file) const { return holders(file).contains(rank); }
   // Returns those of them that a rank has; -1: that any rank has.
   Pieces visible(const std::string& tensor, int rank) const;
   const std::set<int>& holders(const std::string& file) const;
-  bool allSeeTheirs(const std::string& tensor) const;
+  // Returns the numbers of the stored pieces that a rank needs: those that it has itself if they
+  // are enough, else of those that any rank has. Precondition: checkComplete().
+  std::vector<std::size_t> sourcesOf(const HeldPiece& held, int rank, const Pieces& anywhere) const;
   Status readOwn(std::int64_t& part) const;
   Result<Standing> receive(const std::string& tensor) const;
   Result<std::vector<std::byte>> read(const std::string& file, const Piece& piece) const;
@@ -198,6 +203,7 @@ Pieces Reading::visible(const std::string& tensor, int rank) const {
     if (rank < 0 ? seenBy.empty() : !seenBy.contains(rank)) continue;
     out.pieces.push_back(found->second.pieces[i]);
     out.files.push_back(found->second.files[i]);
+    out.numbers.push_back(i);
   }
   return out;
 }
@@ -212,12 +218,17 @@ std::optional<Piece> Reading::neededFor(const HeldPiece& held) const {
   return takes ? std::optional(wholeOf(stored->second)) : std::nullopt;
 }
 
-bool Reading::allSeeTheirs(const std::string& tensor) const {
-  for (const auto& [rank, held] : held_.at(tensor))
-    if (const auto needed = neededFor(held);
-        needed && !plan::coverOf(visible(tensor, rank).pieces, *needed))
-      return false;
-  return true;
+std::vector<std::size_t> Reading::sourcesOf(const HeldPiece& held, int rank,
+                                            const Pieces& anywhere) const {
+  std::vector<std::size_t> out;
+  const auto needed = neededFor(held);
+  if (!needed) return out;
+  const Pieces own = visible(held.piece.tensor.name, rank);
+  const auto ofOwn = plan::coverOf(own.pieces, *needed);
+  const auto cover = ofOwn ? ofOwn : plan::coverOf(anywhere.pieces, *needed);
+  LOCKSTEP_CHECK(cover, "nobody has all of {}", held.piece.tensor.name);
+  for (const std::size_t i : *cover) out.push_back((ofOwn ? own : anywhere).numbers[i]);
+  return out;
 }
 
 Result<std::vector<std::byte>> Reading::read(const std::string& file, const Piece& piece) const {
@@ -248,13 +259,12 @@ void Reading::put(const HeldPiece& held, const Piece& piece,
 
 Status Reading::readOwn(std::int64_t& part) const {
   for (const auto& [tensor, all] : held_) {
-    if (!allSeeTheirs(tensor)) continue;
+    const Pieces anywhere = visible(tensor, -1);
     for (const auto& [rank, held] : all) {
-      const auto needed = rank == state_.rank ? neededFor(held) : std::nullopt;
-      if (!needed) continue;
-      const Pieces stored = visible(tensor, rank);
-      const auto cover = plan::coverOf(stored.pieces, *needed);
-      for (const std::size_t i : *cover) {
+      if (rank != state_.rank) continue;
+      for (const std::size_t i : sourcesOf(held, rank, anywhere)) {
+        const Pieces& stored = stored_.at(tensor);
+        if (!isHeldBy(rank, stored.files[i])) continue;
         part = numberOf(stored.files[i]);
         LOCKSTEP_ASSIGN(const auto bytes, read(stored.files[i], stored.pieces[i]));
         put(held, stored.pieces[i], bytes);
@@ -264,25 +274,35 @@ Status Reading::readOwn(std::int64_t& part) const {
   return {};
 }
 
-// A tensor of which some rank lacks its part: all ranks receive the full tensor.
+// The stored pieces of a tensor that some ranks lack are sent to these.
 Result<Standing> Reading::receive(const std::string& tensor) const {
-  const Pieces stored = visible(tensor, -1);
-  const auto cover = plan::coverOf(stored.pieces, wholeOf(manifest_.tensors.at(tensor)));
-  for (const std::size_t i : *cover) {
-    const int from = *holders(stored.files[i]).begin();
-    std::vector<std::byte> bytes(static_cast<std::size_t>(stored.pieces[i].bytes()));
+  const Pieces anywhere = visible(tensor, -1);
+  std::map<std::size_t, std::vector<const std::pair<int, HeldPiece>*>> lacking;
+  for (const auto& one : held_.at(tensor))
+    for (const std::size_t i : sourcesOf(one.second, one.first, anywhere))
+      if (!isHeldBy(one.first, stored_.at(tensor).files[i])) lacking[i].push_back(&one);
+  for (const auto& [i, all] : lacking) {
+    const Piece& piece = stored_.at(tensor).pieces[i];
+    const std::string& file = stored_.at(tensor).files[i];
+    const int from = *holders(file).begin();
+    std::set<int> to;
+    for (const auto* one : all) to.insert(one->first);
+    const Multicast multicast(state_.plan.mesh, from, to);
+    std::vector<std::byte> bytes;
     LOCKSTEP_ASSIGN(Together done,
                     doTogether(state_.groups, state_.rank, "reading " + known_.folder,
                                [&](std::int64_t& part) -> Status {
-                                 part = numberOf(stored.files[i]);
+                                 part = numberOf(file);
+                                 if (multicast.reaches(state_.rank))
+                                   bytes.resize(static_cast<std::size_t>(piece.bytes()));
                                  if (state_.rank != from) return {};
-                                 LOCKSTEP_ASSIGN(bytes, read(stored.files[i], stored.pieces[i]));
+                                 LOCKSTEP_ASSIGN(bytes, read(file, piece));
                                  return {};
                                }));
     if (done.all.failed != Standing::kNone) return done.all;
-    LOCKSTEP_TRY(state_.groups.broadcast(bytes.data(), std::ssize(bytes), state_.plan.mesh, from));
-    for (const auto& [rank, held] : held_.at(tensor))
-      if (rank == state_.rank && neededFor(held)) put(held, stored.pieces[i], bytes);
+    LOCKSTEP_TRY(multicast.send(state_.groups, state_.rank, bytes.data(), piece.bytes()));
+    for (const auto* one : all)
+      if (one->first == state_.rank) put(one->second, piece, bytes);
   }
   return Standing();
 }
@@ -296,7 +316,6 @@ Result<Standing> Reading::fill() const {
                                            [&](std::int64_t& part) { return readOwn(part); }));
   if (own.all.failed != Standing::kNone) return own.all;
   for (const auto& [tensor, held] : held_) {
-    if (allSeeTheirs(tensor)) continue;
     LOCKSTEP_ASSIGN(const Standing received, receive(tensor));
     if (received.failed != Standing::kNone) return received;
   }

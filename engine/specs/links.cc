@@ -254,4 +254,11 @@ void resolveLinks(const ClusterSpec& spec, cluster::Cluster& out) {
   if (!out.links.empty()) out.link = slowest;
 }
 
+double bandwidthBetween(const ClusterSpec& spec, const std::string& from, const std::string& to) {
+  if (spec.links().empty()) return 0;
+  const LinkRules rules(spec);
+  const int entry = rules.between(rules.classOf(from), rules.classOf(to));
+  return entry == kNoEntry ? 0 : bandwidthOf(spec.links(entry));
+}
+
 }  // namespace lockstep::specs

@@ -6,6 +6,7 @@
 // matches it.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "engine/base/status.h"
@@ -27,5 +28,10 @@ Status checkLinks(const spec::v1::ClusterSpec& spec);
 // ranks there, which is what each has where nothing is said. A group is as fast as its slowest
 // link, and an axis as its slowest group.
 void resolveLinks(const spec::v1::ClusterSpec& spec, cluster::Cluster& out);
+
+// Returns what the spec says of the link from one of its nodes to another: bytes per second of one
+// adapter; 0: nothing.
+double bandwidthBetween(const spec::v1::ClusterSpec& spec, const std::string& from,
+                        const std::string& to);
 
 }  // namespace lockstep::specs

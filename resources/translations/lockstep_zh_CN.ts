@@ -6899,6 +6899,10 @@ its last lines:
             <translation>此处不提供运行 %1</translation>
         </message>
         <message>
+            <source>node %1, in generation %2, is not part of generation %3</source>
+            <translation>位于第 %2 代的节点 %1 不属于第 %3 代</translation>
+        </message>
+        <message>
             <source>&quot;%1&quot; is no file of a checkpoint</source>
             <translation>“%1”不是检查点的文件</translation>
         </message>

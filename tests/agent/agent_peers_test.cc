@@ -15,6 +15,7 @@
 #include "engine/base/hex.h"
 #include "engine/base/list_folder.h"
 #include "engine/base/unique_fd.h"
+#include "engine/weights/checkpoint_files.h"
 #include "tests/agent/agent_node.h"
 #include "tests/agent/run_keys.h"
 #include "tests/support/strangers.h"
@@ -123,12 +124,14 @@ int descriptorsOf(int pid) {
 
 // Asks for a file of a checkpoint.
 grpc::StatusCode fetchFrom(node::v1::Peers::Stub& stub, const std::string& run,
-                           const std::string& node, std::int64_t step, const std::string& file) {
+                           const std::string& node, std::int64_t step, const std::string& file,
+                           int generation = 1) {
   node::v1::FetchShardRequest request;
   request.set_run(run);
   request.set_node(node);
   request.set_step(step);
   request.set_file(file);
+  request.set_generation(generation);
   const auto context = deadline();
   const auto reader = stub.FetchShard(context.get(), request);
   node::v1::FetchChunk chunk;
@@ -451,6 +454,41 @@ class AgentPeersTest : public QObject {
     for (const char* file : {"state.safetensors", "manifest.json", "shard-00000.safetensors",
                              "shard-123456.safetensors"})
       QVERIFY2(member.fetch(run, "n2", 1, file) == StatusCode::NOT_FOUND, file);
+  }
+
+  // A node that the run goes on without may not have heard of that.
+  void onlyMembersOfTheGenerationAreSentFiles() {
+    const RunOptions options{
+        .run = newRunId(), .nodes = {"n1", "n2", "n3"}, .ranks = 1, .comm = "gloo"};
+    const RunAuthority authority;
+    const auto requestOf = [&](int node) {
+      auto out = prepareRequest(options, node);
+      *out.mutable_tls() = authority.identity(agent::peerIdentity(options.run, out.node(), 1));
+      return out;
+    };
+    QTemporaryDir folder;
+    const auto checkpoint = weights::checkpointAt(folder.path().toStdString(), 5);
+    std::filesystem::create_directories(checkpoint);
+    QVERIFY(writeFileAtomically(checkpoint / "state.safetensors", "weights").ok());
+    agent::EventLoop loop;
+    const auto server =
+        agent::PeerServer::start(loop, "127.0.0.1", requestOf(0), folder.path().toStdString(), {});
+    QVERIFY2(server.ok(), server.ok() ? "" : server.error().text().c_str());
+    const auto ask = [&](int node, int generation) {
+      const auto request = requestOf(node);
+      const auto stub =
+          node::v1::Peers::NewStub(agent::peerChannel(request, "n1", (*server)->address()));
+      return fetchFrom(*stub, options.run, request.node(), 5, "state.safetensors", generation);
+    };
+    using grpc::StatusCode;
+    for (const int node : {1, 2}) QCOMPARE(ask(node, 1), StatusCode::OK);
+    QCOMPARE(ask(1, 2), StatusCode::PERMISSION_DENIED);
+    (*server)->setGeneration(2, {"n1", "n3"});
+    for (const int generation : {1, 2}) QCOMPARE(ask(1, generation), StatusCode::PERMISSION_DENIED);
+    QCOMPARE(ask(2, 1), StatusCode::PERMISSION_DENIED);
+    QCOMPARE(ask(2, 2), StatusCode::OK);
+    (*server)->setGeneration(3, {"n1", "n2", "n3"});  // n2 is back
+    QCOMPARE(ask(1, 3), StatusCode::OK);
   }
 
   // A size beyond the limit is not believed: the stream ends, and the run's other member joins.

@@ -53,6 +53,23 @@ class CopyRoundsTest : public QObject {
     QVERIFY(rounds.onAnswer("a", 3, false) == CopyRounds::Answer::kNotOver);
   }
 
+  // What waits for a round is of that round alone.
+  void whatIsAwaitedHurries() {
+    CopyRounds rounds;
+    QVERIFY(!rounds.hurry());  // nothing is under way
+    rounds.onPublished(10);
+    rounds.begin({"a"});
+    QVERIFY(!rounds.isLate() && !rounds.isHurried());
+    rounds.onPublished(20);
+    QVERIFY(rounds.isLate());
+    QVERIFY(rounds.hurry() && rounds.isHurried());
+    QVERIFY(!rounds.hurry());  // told once
+    rounds.onAnswer("a", 10, false);
+    QVERIFY(!rounds.isLate() && !rounds.hurry());
+    QCOMPARE(rounds.begin({"a"}), 20);
+    QVERIFY(!rounds.isLate() && !rounds.isHurried());
+  }
+
   // Whatever comes in whatever order: a round ends once, with the answers of all its nodes to its
   // own step, and counts as copied only if none has failed.
   void seededSeries() {

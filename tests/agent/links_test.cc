@@ -74,6 +74,12 @@ class Connection {
 class LinksTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
+  // The loopback has no speed; what is no adapter's has none either.
+  void adaptersWithoutASpeed() {
+    for (const char* address : {"127.0.0.1", "192.0.2.1", "", "no address"})
+      QCOMPARE(agent::adapterSpeed(address), 0.0);
+  }
+
   void init() { sampler_ = {}; }
 
   void whatIsSentIsMeasured() {

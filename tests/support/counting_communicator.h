@@ -16,6 +16,8 @@ class CountingCommunicator final : public comm::Communicator {
       : inner_(std::move(inner)) {}
 
   std::int64_t bytes() const { return bytes_; }
+  // Of messages and broadcasts, what has come to this rank.
+  std::int64_t received() const { return received_; }
 
   std::string_view kind() const override { return inner_->kind(); }
   int rank() const override { return inner_->rank(); }
@@ -36,6 +38,7 @@ class CountingCommunicator final : public comm::Communicator {
   }
   Status broadcast(void* data, std::int64_t bytes, int root) override {
     bytes_ += bytes;
+    if (root != rank()) received_ += bytes;
     return inner_->broadcast(data, bytes, root);
   }
   Status allToAll(const void* in, void* out, std::int64_t bytes) override {
@@ -48,11 +51,13 @@ class CountingCommunicator final : public comm::Communicator {
   }
   Status recv(void* data, std::int64_t bytes, int peer, int tag) override {
     bytes_ += bytes;
+    received_ += bytes;
     return inner_->recv(data, bytes, peer, tag);
   }
   Status exchange(const void* out, std::int64_t outBytes, int to, void* in, std::int64_t inBytes,
                   int from, int tag) override {
     bytes_ += outBytes + inBytes;
+    received_ += inBytes;
     return inner_->exchange(out, outBytes, to, in, inBytes, from, tag);
   }
   Status barrier() override { return inner_->barrier(); }
@@ -61,7 +66,7 @@ class CountingCommunicator final : public comm::Communicator {
  private:
   static std::int64_t width(DType dtype) { return static_cast<std::int64_t>(sizeOf(dtype)); }
   std::unique_ptr<comm::Communicator> inner_;
-  std::int64_t bytes_ = 0;
+  std::int64_t bytes_ = 0, received_ = 0;
 };
 
 }  // namespace lockstep::tests

@@ -420,6 +420,8 @@ class LinksTest : public QObject {
               able.insert(i);
           const int entry = entryOf(spec, a.name(), b.name());
           applied.insert(entry);
+          QCOMPARE(bandwidthBetween(spec, a.name(), b.name()),
+                   entry < 0 ? 0 : spec.links(entry).bandwidth_mbit() * 1e6 / 8);
           if (entry >= 0) slowest = std::min(slowest, spec.links(entry).bandwidth_mbit() * 1e6 / 8);
         }
       }
