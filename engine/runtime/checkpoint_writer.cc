@@ -44,6 +44,8 @@ Status makeFolder(const fs::path& folder) {
 
 constexpr int kMode = 0600;  // of every file
 constexpr const char* kSnapshot = "the checkpoint's snapshot";
+// See hasNews(). Asynchronous workers wait for each other at each call.
+constexpr Nanoseconds kLongestPause = 1'000'000'000, kLongestPauseOfAsynchronous = 10'000'000'000;
 constexpr std::size_t kUncopied = 8;  // checkpoints that are kept where copies are slow or fail
 
 // What a process that was killed while it wrote or removed a checkpoint has left.
@@ -188,7 +190,9 @@ Result<bool> CheckpointWriter::attend(bool asks) {
   LOCKSTEP_ASSIGN(const Standing all, standingOf(mine, state_.groups));
   if (all.pending != 0) {
     const Nanoseconds now = monotonicNow();
-    if (mine.pending == 0) nextNews_ = now + (now - phaseBegin_);
+    const Nanoseconds pause =
+        state_.plan.isAsynchronous() ? kLongestPauseOfAsynchronous : kLongestPause;
+    if (mine.pending == 0) nextNews_ = now + std::min(now - phaseBegin_, pause);
     return all.asks != 0;
   }
   Status failed = own.ok() ? all.result() : own;

@@ -42,10 +42,10 @@ class CheckpointWriter {
   // The same on all ranks: true while a checkpoint is written or published, or old ones are
   // removed.
   bool isBusy() const { return phase_ != Phase::kIdle; }
-  // Whether this rank needs all ranks to call attend(): its part of the phase is done. If it then
-  // has to wait for others, it is true again each time the phase has lasted twice as long: ranks
-  // that cannot ask, such as servers, are waited for in few calls. kDeadlineExceeded if its disk
-  // has not responded for DiskWait::limit.
+  // Whether this rank needs all ranks to call attend(): its part of the phase is done. If others
+  // are not done then, it is true again after pauses of twice the length each, up to a limit: not
+  // every rank can ask for attend() itself; servers cannot. kDeadlineExceeded if its disk has not
+  // responded for DiskWait::limit.
   Result<bool> hasNews();
   // Collective. Starts the next phase when all ranks have finished the current one. Returns whether
   // a rank requests a checkpoint. A checkpoint that a rank cannot write or publish is given up by
