@@ -1,24 +1,19 @@
 #include "agent/supervisor/checkpoint_copies.h"
 
-#include <grpcpp/grpcpp.h>
-
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <map>
 #include <set>
 
-#include "agent/base/grpc_status.h"
+#include "agent/supervisor/checkpoint_fetch.h"
 #include "agent/supervisor/copy_pace.h"
 #include "agent/supervisor/members.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/base/hash.h"
 #include "engine/runtime/heartbeat.h"
 #include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
 #include "engine/weights/checkpoint_files.h"
-#include "lockstep/node/v1/node.grpc.pb.h"
 
 namespace lockstep::agent {
 namespace {
@@ -55,15 +50,6 @@ std::vector<std::string> holdersOf(std::size_t index, const std::vector<Place>& 
     if (oneHost || other.host != places[index].host) out.push_back(other.node);
   }
   return out;
-}
-
-Error errorOf(const grpc::Status& status, const std::string& node) {
-  run::v1::ErrorInfo info;
-  if (!status.error_details().empty() && info.ParseFromString(status.error_details()))
-    return fromInfo(info);
-  Error error = makeError(Code::kUnavailable, "node {} does not send its files", node);
-  error.why = status.error_message();
-  return error;
 }
 
 }  // namespace
@@ -172,74 +158,35 @@ Result<CheckpointCopies::Copied> CheckpointCopies::copyFrom(const Source& source
                                                             const std::stop_token& stop) {
   const fs::path folder = weights::checkpointAt(folder_, step);
   const fs::path path = folder / weights::kManifestFile;
-  std::vector<std::string> files;
+  LOCKSTEP_ASSIGN(const std::string text, readFile(path));
+  LOCKSTEP_ASSIGN(const weights::Manifest manifest, weights::parseManifest(text, path));
+  std::vector<std::string> files =
+      weights::filesOnlyOf(manifest, {source.ranks.begin(), source.ranks.end()});
   std::error_code none;
-  if (fs::exists(path, none)) {
-    LOCKSTEP_ASSIGN(const std::string text, readFile(path));
-    LOCKSTEP_ASSIGN(const weights::Manifest manifest, weights::parseManifest(text, path));
-    files = weights::filesOnlyOf(manifest, {source.ranks.begin(), source.ranks.end()});
-  } else if (std::find(source.ranks.begin(), source.ranks.end(), 0) != source.ranks.end()) {
-    files.emplace_back(weights::kStateFile);  // rank 0 writes the state of all ranks
-  }
   std::erase_if(files, [&](const std::string& file) { return fs::exists(folder / file, none); });
   Copied out;
   if (files.empty()) return out;
   const auto channel = peerChannel(request_, source.node, source.address);
+  node::v1::FetchShardRequest asked;
+  asked.set_run(request_.run());
+  asked.set_node(request_.node());
+  asked.set_step(step);
+  asked.set_generation(generation_);
   for (const std::string& file : files) {
+    asked.set_file(file);
     CopyPace pace(source.link, runtime::diskWait().limit.count());
     const auto onChunk = [&](const node::v1::FetchChunk& chunk) {
       pause(pace.after(std::ssize(chunk.data()), chunk.total(), monotonicNow()), stop);
     };
-    LOCKSTEP_ASSIGN(const std::int64_t bytes, fetch(channel, source, step, file, onChunk, stop));
+    LOCKSTEP_ASSIGN(const std::int64_t bytes,
+                    fetchCheckpointFile(channel, source.node, asked, folder / file, stop, onChunk));
     ++out.files;
     out.bytes += bytes;
   }
   return out;
 }
 
-Result<std::int64_t> CheckpointCopies::fetch(
-    const std::shared_ptr<grpc::Channel>& channel, const Source& source, std::int64_t step,
-    const std::string& file, const std::function<void(const node::v1::FetchChunk&)>& onChunk,
-    const std::stop_token& stop) {
-  const fs::path target = weights::checkpointAt(folder_, step) / file;
-  const auto stub = node::v1::Peers::NewStub(channel);
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + runtime::diskWait().limit);
-  const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
-  node::v1::FetchShardRequest request;
-  request.set_run(request_.run());
-  request.set_node(request_.node());
-  request.set_step(step);
-  request.set_file(file);
-  request.set_generation(generation_);
-  const auto reader = stub->FetchShard(&context, request);
-  std::int64_t bytes = 0;
-  const auto receive = [&](const Append& append) -> Status {
-    Sha256 hash;
-    std::string expected;
-    node::v1::FetchChunk chunk;
-    Status written;
-    while (written.ok() && reader->Read(&chunk)) {
-      written = append(chunk.data());
-      hash.update(std::string_view(chunk.data()));
-      bytes += static_cast<std::int64_t>(chunk.data().size());
-      expected = chunk.sha256();
-      onChunk(chunk);
-    }
-    if (!written.ok()) context.TryCancel();
-    const grpc::Status ended = reader->Finish();
-    LOCKSTEP_TRY(written);
-    if (!ended.ok()) return errorOf(ended, source.node);
-    if (hash.hex() == expected) return {};
-    return makeError(Code::kDataLoss, "{} was damaged on its way from node {}", file, source.node);
-  };
-  std::error_code ignored;
-  fs::create_directories(target.parent_path(), ignored);
-  LOCKSTEP_TRY(writeFileAtomically(target, receive, 0600));
-  return bytes;
-}
-
-// Where the ranks of this node write no checkpoints themselves, nobody else removes old ones.
+// A checkpoint that the ranks removed while a file of it was copied: nobody else removes the copy.
 void CheckpointCopies::removeOld() const {
   const auto all = weights::checkpointsIn(folder_);
   std::error_code ignored;

@@ -68,11 +68,6 @@ class CheckpointCopies {
   void work(const std::stop_token& stop);
   Status run(const Task& task, const std::stop_token& stop);
   Result<Copied> copyFrom(const Source& source, std::int64_t step, const std::stop_token& stop);
-  // Returns the file's size in bytes.
-  Result<std::int64_t> fetch(const std::shared_ptr<grpc::Channel>& channel, const Source& source,
-                             std::int64_t step, const std::string& file,
-                             const std::function<void(const node::v1::FetchChunk&)>& onChunk,
-                             const std::stop_token& stop);
   void pause(Nanoseconds duration, const std::stop_token& stop);
   void removeOld() const;
   void post(std::function<void()> work);

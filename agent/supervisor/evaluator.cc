@@ -1,19 +1,21 @@
 #include "agent/supervisor/evaluator.h"
 
-#include <fcntl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <filesystem>
 #include <utility>
 
 #include "agent/base/grpc_status.h"
+#include "agent/supervisor/checkpoint_fetch.h"
 #include "engine/base/file.h"
-#include "engine/runtime/checkpoint.h"
+#include "engine/weights/checkpoint_files.h"
 
 namespace lockstep::agent {
 namespace {
+
+// A node that cannot be reached for a moment.
+constexpr int kMostTries = 10;
+constexpr Nanoseconds kTryAgain = 1'000'000'000;
 
 std::string stepList(const std::vector<std::int64_t>& steps) {
   return fmt::format("{} {}", steps.size() == 1 ? "step" : "steps", fmt::join(steps, ", "));
@@ -31,8 +33,10 @@ Evaluator::Evaluator(EventLoop& loop, const RunFolder& folder,
       handlers_(std::move(handlers)) {}
 
 Evaluator::~Evaluator() {
+  *alive_ = false;
+  loop_.cancel(nextTry_);
+  fetching_ = {};
   worker_.reset();
-  if (file_ >= 0) close(file_);
   std::error_code ignored;
   std::filesystem::remove_all(folder_.checkpoints(), ignored);
 }
@@ -42,7 +46,7 @@ Status Evaluator::start() {
 }
 
 std::string Evaluator::checkpoint() const {
-  return fmt::format("{}/step-{:09}", folder_.checkpoints(), step());
+  return weights::checkpointAt(folder_.checkpoints(), step());
 }
 
 void Evaluator::onNewest(const node::v1::Evaluate& newest) {
@@ -62,67 +66,55 @@ void Evaluator::next() {
         "evaluates the weights after step {}; those after {} were passed over: it was still "
         "at work",
         step(), stepList(std::exchange(passed_, {}))));
-  std::error_code error;
-  std::filesystem::create_directories(checkpoint(), error);
-  file_ = open(weights::stateFile(checkpoint()).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-               0600);
-  fetched_ = 0;
-  if (file_ < 0) {
-    end(systemError(errno, message("cannot write the checkpoint to {}", checkpoint())));
-    return;
-  }
-  ask();
+  tries_ = 0;
+  fetch();
 }
 
-void Evaluator::ask() {
-  node::v1::CheckpointGet get;
-  get.set_step(step());
-  get.set_offset(fetched_);
-  handlers_.ask(get);
+void Evaluator::fetch() {
+  ++tries_;
+  fetching_ =
+      std::jthread([this, alive = alive_, request = request_, generation = handlers_.generation(),
+                    at = *at_, folder = checkpoint()](const std::stop_token& stop) {
+        const Status fetched = fetchWeights(request, generation, at, folder, stop);
+        loop_.post([this, alive, fetched] {
+          if (*alive) onFetched(fetched);
+        });
+      });
+}
+
+void Evaluator::onFetched(const Status& fetched) {
+  if (fetched.ok()) {
+    if (Status status = evaluate(); !status.ok()) end(status.error());
+    return;
+  }
+  const bool isGone = fetched.code() == Code::kNotFound;
+  const bool isUnavailable = fetched.code() == Code::kUnavailable;
+  if (waiting_ && (isGone || isUnavailable)) return passOver();
+  if (isUnavailable && tries_ < kMostTries) {
+    nextTry_ = loop_.after(kTryAgain, [this] {
+      nextTry_ = 0;
+      fetch();
+    });
+    return;
+  }
+  Error error = fetched.error();
+  if (isGone) {
+    error = makeError(Code::kNotFound, "the checkpoint of step {} is not there any more", step());
+    error.why = fetched.error().what;
+  }
+  end(std::move(error));
+}
+
+void Evaluator::passOver() {
+  passed_.push_back(step());
+  std::error_code ignored;
+  std::filesystem::remove_all(checkpoint(), ignored);
+  at_.reset();
+  next();
 }
 
 void Evaluator::onJoin() {
   if (told_) handlers_.tell(*told_);
-  if (at_ && file_ >= 0) ask();
-}
-
-void Evaluator::onPart(const node::v1::CheckpointPart& part) {
-  if (!at_ || file_ < 0 || part.step() != step() || part.offset() != fetched_) return;
-  if (part.data().empty()) {
-    if (waiting_) {  // a newer one took its place before it could be fetched
-      passed_.push_back(step());
-      close(std::exchange(file_, -1));
-      std::error_code ignored;
-      std::filesystem::remove_all(checkpoint(), ignored);
-      at_.reset();
-      next();
-      return;
-    }
-    end(makeError(Code::kNotFound, "the checkpoint of step {} is not there any more", step()));
-    return;
-  }
-  if (Status status = write(part.data()); !status.ok()) {
-    end(status.error());
-    return;
-  }
-  if (fetched_ < at_->bytes()) {
-    ask();
-    return;
-  }
-  close(std::exchange(file_, -1));
-  if (Status status = evaluate(); !status.ok()) end(status.error());
-}
-
-Status Evaluator::write(const std::string& data) {
-  for (std::size_t at = 0; at < data.size();) {
-    const ssize_t count = ::write(file_, data.data() + at, data.size() - at);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0)
-      return systemError(errno, message("cannot write the checkpoint to {}", checkpoint()));
-    at += static_cast<std::size_t>(count);
-  }
-  fetched_ += static_cast<std::int64_t>(data.size());
-  return {};
 }
 
 Status Evaluator::evaluate() {
@@ -186,7 +178,6 @@ void Evaluator::end(std::optional<Error> error) {
     epoch->set_eval_metric(result_->eval_metric());
   }
   worker_.reset();
-  if (file_ >= 0) close(std::exchange(file_, -1));
   std::error_code ignored;
   std::filesystem::remove_all(checkpoint(), ignored);
   at_.reset();

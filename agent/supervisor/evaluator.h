@@ -1,6 +1,7 @@
 // Evaluator: evaluates checkpoints on a node of role evaluator. Takes the newest checkpoint
-// announced, fetches it from the coordinator in chunks and evaluates it in a new worker, one at a
-// time; a failure does not affect the next. Runs on the loop's thread.
+// announced, fetches its weights from the nodes that wrote them and evaluates it in a new worker,
+// one at a time; a failure does not affect the next. Runs on the loop's thread, and fetches on a
+// thread of its own.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "agent/base/event_loop.h"
@@ -21,18 +23,17 @@ namespace lockstep::agent {
 class Evaluator {
  public:
   struct Handlers {
-    std::function<void(const node::v1::CheckpointGet&)> ask;
+    std::function<int()> generation;                       // returns the one that this node is in
     std::function<void(const node::v1::Evaluated&)> tell;  // what came of a checkpoint
     std::function<void(std::string line)> say;
   };
   Evaluator(EventLoop& loop, const RunFolder& folder, const node::v1::PrepareRequest& request,
             const specs::RankDevice& device, Handlers handlers);
-  ~Evaluator();  // ends the worker and removes what was fetched
+  ~Evaluator();  // ends worker and fetch, and removes what was fetched
   Status start();
 
   void onNewest(const node::v1::Evaluate& newest);
-  void onPart(const node::v1::CheckpointPart& part);
-  void onJoin();  // what was said and asked before may be lost
+  void onJoin();  // what was said before may be lost
   // the worker's; -1: none
   int pid() const { return worker_ ? worker_->pid() : -1; }
 
@@ -41,8 +42,9 @@ class Evaluator {
   std::string planPath() const { return folder_.path + "/evaluation-plan.txt"; }
   std::string checkpoint() const;  // the folder of the one at work on
   void next();
-  void ask();
-  Status write(const std::string& data);
+  void fetch();
+  void onFetched(const Status& fetched);
+  void passOver();  // the one at work on, for a newer one
   Status evaluate();
   void onMessage(const node::v1::FromWorker& message);
   void onExit(int status);
@@ -55,12 +57,14 @@ class Evaluator {
   const Handlers handlers_;
   std::optional<node::v1::Evaluate> waiting_, at_;  // the newest; the one at work on
   std::vector<std::int64_t> passed_;                // steps passed over meanwhile
-  int file_ = -1;                                   // while it is fetched
-  std::int64_t fetched_ = 0;                        // bytes
+  int tries_ = 0;                                   // to fetch it
+  EventLoop::TimerId nextTry_ = 0;
   std::unique_ptr<WorkerProcess> worker_;
   std::optional<run::v1::EpochInfo> result_;
   std::optional<Error> failed_;
-  std::optional<node::v1::Evaluated> told_;  // the last
+  std::optional<node::v1::Evaluated> told_;                           // the last
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // of the loop's thread
+  std::jthread fetching_;
 };
 
 }  // namespace lockstep::agent

@@ -1,7 +1,7 @@
 // Peers: communication between the supervisors of a run, over mutual TLS with keys made for the
 // run. The coordinator is the server; every other node keeps one stream to it and reconnects when
 // it breaks. Nodes that may take over from it, or whose checkpoints are
-// copied, are servers too. The identity is the URI in the
+// copied or evaluated, are servers too. The identity is the URI in the
 // certificate's subject alternative names, lockstep://run/<run>/node/<node>/generation/<g>, where g
 // is the first generation. Both sides check it, and the run of every message; a client drops those
 // of earlier generations. Handlers are called on the loop's thread, and not after destruction has

@@ -161,13 +161,6 @@ void RunControl::onPeerMessage(const std::string& node, const FromPeer& message)
       peer.done = message.done().status();
       checkDone();
       break;
-    case FromPeer::kCheckpointGet: {
-      if (!isEvaluator(node)) break;
-      ToPeer part;
-      *part.mutable_checkpoint_part() = evaluations_->part(message.checkpoint_get());
-      server_->send(node, part);
-      break;
-    }
     case FromPeer::kEvaluated:
       if (isEvaluator(node)) onEvaluated(message.evaluated());
       break;
@@ -269,9 +262,6 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       break;
     case ToPeer::kEvaluate:
       if (evaluator_ && !outcome_) evaluator_->onNewest(message.evaluate());
-      break;
-    case ToPeer::kCheckpointPart:
-      if (evaluator_ && !outcome_) evaluator_->onPart(message.checkpoint_part());
       break;
     case ToPeer::kCopyCheckpoint:
       copyHere(message.copy_checkpoint());

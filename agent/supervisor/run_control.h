@@ -205,7 +205,7 @@ class RunControl {
   void dropRequests(const Message& why);
 
   // Copies of checkpoints
-  bool listens() const;   // it may take over, or has files that others copy
+  bool listens() const;   // it may take over, or has files that others copy or evaluate
   void setCopySources();  // of the current generation
   void endCopies();
   void onPublished(std::int64_t step);  // a checkpoint, on all nodes
@@ -235,7 +235,8 @@ class RunControl {
   // Evaluator node
   void startEvaluator();
   void onEpoch(run::v1::Record& record);
-  void onCheckpoint(const run::v1::CheckpointInfo& checkpoint);
+  void onCheckpoint(std::int64_t step);
+  std::vector<node::v1::FileSource> fileSources() const;
   void tellEvaluator();
   void onEvaluated(const node::v1::Evaluated& evaluated);
   void evaluatorLost(const Message& why);

@@ -28,7 +28,7 @@ double linkFrom(const std::string& node, const node::v1::PrepareRequest& request
 bool RunControl::listens() const {
   return nodesOf(request_).size() > 1 && !evaluates() &&
          (agent::continuesWithoutAny(request_.spec(), launched_, nodesOf(request_).size()) ||
-          !copiedNodes(request_).empty());
+          !copiedNodes(request_).empty() || specs::evaluatorNode(request_.cluster()) != nullptr);
 }
 
 void RunControl::setCopySources() {

@@ -19,8 +19,21 @@ void RunControl::onEpoch(run::v1::Record& record) {
   evaluations_->onEpoch(record.epoch());
 }
 
-void RunControl::onCheckpoint(const run::v1::CheckpointInfo& checkpoint) {
-  if (evaluations_ && evaluations_->onCheckpoint(checkpoint)) tellEvaluator();
+void RunControl::onCheckpoint(std::int64_t step) {
+  if (evaluations_ && evaluations_->onCheckpoint(step, fileSources())) tellEvaluator();
+}
+
+// The nodes whose ranks write checkpoints.
+std::vector<node::v1::FileSource> RunControl::fileSources() const {
+  std::vector<node::v1::FileSource> out;
+  for (const auto& [name, ranks] : ranksByNode(request_)) {
+    node::v1::FileSource& source = out.emplace_back();
+    source.set_node(name);
+    const auto peer = peers_.find(name);
+    source.set_address(peer == peers_.end() ? server_->address() : peer->second.address);
+    *source.mutable_ranks() = {ranks.begin(), ranks.end()};
+  }
+  return out;
 }
 
 void RunControl::tellEvaluator() {
@@ -76,11 +89,7 @@ void RunControl::warn(Error warning) {
 
 void RunControl::startEvaluator() {
   Evaluator::Handlers handlers;
-  handlers.ask = [this](const node::v1::CheckpointGet& get) {
-    FromPeer message;
-    *message.mutable_checkpoint_get() = get;
-    if (client_) client_->send(std::move(message));
-  };
+  handlers.generation = [this] { return generation_; };
   handlers.tell = [this](const node::v1::Evaluated& evaluated) {
     FromPeer message;
     *message.mutable_evaluated() = evaluated;

@@ -35,8 +35,6 @@ Result<bool> othersHaveAll(const node::v1::PrepareRequest& request, const std::s
     if (!isOne(holder)) kept.insert(of.begin(), of.end());
   LOCKSTEP_ASSIGN(const std::string text, readFile(planFile));
   LOCKSTEP_ASSIGN(const plan::Plan plan, plan::parse(text, planFile));
-  // Rank 0 writes all of it.
-  if (plan.mesh.servers() > 0 || specs::evaluatorNode(request.cluster()) != nullptr) return true;
   std::set<std::string> own, others;
   for (const auto& [name, ranks] : ranksByNode(request))
     for (const int rank : ranks)

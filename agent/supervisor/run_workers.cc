@@ -164,7 +164,7 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       onPublished(message.checkpoint().step());
       if (worker.rank != 0) return;
       record.mutable_checkpoint()->Swap(message.mutable_checkpoint());
-      onCheckpoint(record.checkpoint());
+      onCheckpoint(record.checkpoint().step());
       noteTrained(record.checkpoint().step());
       if (copiedNodes(request_).empty())
         loop_.post([this, step = record.checkpoint().step()] { regroup(step); });

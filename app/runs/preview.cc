@@ -81,8 +81,6 @@ void chooseComm(const spec::v1::ClusterSpec& cluster, Preview& out) {
 // The snapshot of a checkpoint that a rank holds while it writes it: see
 // engine/runtime/checkpoint_writer.h. Ranks of one host share its disk.
 std::int64_t snapshotBytes(const Preview& preview, int rank) {
-  const bool gathered = preview.plan.mesh.servers() > 0 || preview.evaluator.has_value();
-  if (gathered) return rank == 0 ? preview.plan.logicalStateBytes() : 0;
   std::map<std::string, int> firsts;  // by host
   std::vector<int> folders;           // by rank
   for (const cluster::Device& device : preview.cluster.devices)

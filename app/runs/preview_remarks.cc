@@ -195,10 +195,8 @@ void remarkOnSamples(Preview& preview, const spec::v1::RunSpec& spec, bool chose
 }
 
 // Whether the state is on another host too when a host loses its disk with its part of each
-// checkpoint. With servers or an evaluator, one node writes whole checkpoints, and no other has
-// them.
+// checkpoint.
 bool survivesLossOfDisk(const Preview& preview) {
-  if (preview.plan.mesh.servers() > 0 || preview.evaluator) return false;
   using Key = std::tuple<std::int64_t, int, std::int64_t, std::int64_t>;  // a piece of a member
   std::map<Key, std::set<std::string>> hostsOf;
   for (int rank = 0; rank < preview.plan.mesh.size(); ++rank)

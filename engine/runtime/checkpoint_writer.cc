@@ -16,9 +16,7 @@
 #include "engine/base/threads.h"
 #include "engine/base/unique_fd.h"
 #include "engine/runtime/finite.h"
-#include "engine/runtime/gather.h"
 #include "engine/runtime/heartbeat.h"
-#include "engine/runtime/whole_tensors.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -46,6 +44,8 @@ Status makeFolder(const fs::path& folder) {
 
 constexpr int kMode = 0600;  // of every file
 constexpr const char* kSnapshot = "the checkpoint's snapshot";
+// See hasNews(). Asynchronous workers wait for each other at each call.
+constexpr Nanoseconds kLongestPause = 1'000'000'000, kLongestPauseOfAsynchronous = 10'000'000'000;
 constexpr std::size_t kUncopied = 8;  // checkpoints that are kept where copies are slow or fail
 
 // What a process that was killed while it wrote or removed a checkpoint has left.
@@ -91,13 +91,13 @@ Status CheckpointWriter::open() {
   std::uint64_t nonce = (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
   LOCKSTEP_TRY(state_.groups.broadcast(&nonce, sizeof nonce));
   nonce_ = fmt::format("{:016x}", nonce);
-  if (ranks > 1 && !to_.gathered) LOCKSTEP_TRY(findFolders());
+  if (ranks > 1) LOCKSTEP_TRY(findFolders());
   // Old files are removed before any rank writes.
   LOCKSTEP_ASSIGN(const Together cleaned,
                   doTogether(state_.groups, state_.rank, "clearing " + to_.folder,
                              [&](std::int64_t&) -> Status {
                                std::error_code ignored;
-                               if (ranks > 1 && !to_.gathered)
+                               if (ranks > 1)
                                  fs::remove(markOf(to_.folder, nonce_, state_.rank), ignored);
                                if (!isLeader()) return {};
                                removeLeftovers(to_.folder);
@@ -151,22 +151,12 @@ Status CheckpointWriter::findFolders() {
 }
 
 void CheckpointWriter::listParts() {
-  const auto add = [this](TensorInfo tensor, const NonFiniteTensor& name) {
-    const auto size = static_cast<std::size_t>(tensor.bytes());
-    parts_.push_back({std::move(tensor), bytes_, name});
-    bytes_ += size;
-  };
-  if (to_.gathered) {
-    if (state_.rank != 0) return;
-    for (const Place& place : placesOf(state_.plan, [](const plan::StateSlot&) { return true; }))
-      add({tensorName(*place.slot, place.member()), place.slot->type.dtype, place.member().shape},
-          {std::ssize(parts_), stateTensorText(*place.slot, place.member().name)});
-    return;
-  }
   pieces_ = plan::piecesWrittenBy(state_.plan, state_.rank, folders_);
   for (const HeldPiece& held : pieces_) {
-    add(held.piece.stored(), {held.number, stateTensorText(*held.slot, held.member->name)});
-    if (isMirror()) parts_.back().offset = static_cast<std::size_t>(held.offset);
+    parts_.push_back({held.piece.stored(),
+                      isMirror() ? static_cast<std::size_t>(held.offset) : bytes_,
+                      {held.number, stateTensorText(*held.slot, held.member->name)}});
+    bytes_ += static_cast<std::size_t>(held.piece.bytes());
   }
 }
 
@@ -184,7 +174,7 @@ Result<bool> CheckpointWriter::hasNews() {
     if (diskWait().onStuck) diskWait().onStuck(error);
     return error;
   }
-  return isDone_;
+  return isDone_ && monotonicNow() >= nextNews_;
 }
 
 Result<bool> CheckpointWriter::attend(bool asks) {
@@ -198,7 +188,13 @@ Result<bool> CheckpointWriter::attend(bool asks) {
   }
   if (!own.ok()) mine.fail(state_.rank, own.error());
   LOCKSTEP_ASSIGN(const Standing all, standingOf(mine, state_.groups));
-  if (all.pending != 0) return all.asks != 0;
+  if (all.pending != 0) {
+    const Nanoseconds now = monotonicNow();
+    const Nanoseconds pause =
+        state_.plan.isAsynchronous() ? kLongestPauseOfAsynchronous : kLongestPause;
+    if (mine.pending == 0) nextNews_ = now + std::min(now - phaseBegin_, pause);
+    return all.asks != 0;
+  }
   Status failed = own.ok() ? all.result() : own;
   if (!failed.ok() && phase_ != Phase::kCleaning) {
     failed_ = std::move(failed);
@@ -223,6 +219,7 @@ Result<bool> CheckpointWriter::attend(bool asks) {
 
 void CheckpointWriter::start(Phase phase) {
   phase_ = phase;
+  phaseBegin_ = nextNews_ = monotonicNow();
   startJob(phase);
 }
 
@@ -242,25 +239,18 @@ Result<std::optional<Found>> CheckpointWriter::takeSnapshot(const Progress& prog
   }
   if (!isMirror() && !snapshot_) return outOfMemory(kSnapshot, static_cast<std::int64_t>(bytes_));
   std::optional<Found> first;
-  const auto take = [&](const Part& part, std::span<const std::byte> from) {
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const Part& part = parts_[i];
+    const std::span<std::byte> from(state_.arena.data() + pieces_[i].offset,
+                                    static_cast<std::size_t>(pieces_[i].piece.bytes()));
     if (firstNonFinite(from, part.tensor.dtype) >= 0 &&
         (!first || part.name.order < first->tensor.order))
       first = Found{progress.step, part.name};
     if (const auto to = snapshotOf(part); to.data() != from.data())
       std::memcpy(to.data(), from.data(), from.size());
-  };
-  if (to_.gathered) {
-    Status none;
-    LOCKSTEP_TRY(gather(
-        state_, placesOf(state_.plan, [](const plan::StateSlot&) { return true; }), kSnapshot,
-        [&](std::size_t index, std::span<const std::byte> tensor) { take(parts_[index], tensor); },
-        {}, none));
-  } else {
-    for (std::size_t i = 0; i < pieces_.size(); ++i)
-      take(parts_[i], {state_.arena.data() + pieces_[i].offset,
-                       static_cast<std::size_t>(pieces_[i].piece.bytes())});
   }
   progress_ = progress;
+  LOCKSTEP_TRY(state_.groups.broadcast(&progress_, sizeof progress_));
   return first;
 }
 
@@ -334,12 +324,12 @@ Status CheckpointWriter::run(Phase job) {
 }
 
 Status CheckpointWriter::write() {
-  if (to_.gathered && state_.rank != 0) return {};
   const fs::path folder = temporary();
   // Not the folders above it: where a disk is not mounted any more, another one would be filled.
   std::error_code error;
   fs::create_directory(folder, error);
   LOCKSTEP_TRY(createdFolder(folder, error));
+  if (parts_.empty()) return {};
   std::vector<TensorInfo> tensors;
   for (const Part& part : parts_) tensors.push_back(part.tensor);
   const auto bytes = [this](std::size_t index) -> Result<std::span<const std::byte>> {
@@ -349,11 +339,11 @@ Status CheckpointWriter::write() {
     return std::span<const std::byte>(snapshotOf(parts_[index]));
   };
   Metadata metadata{{"format", "lockstep-checkpoint-2"}, {"id", nonce_}};
-  if (folders_.size() == 1 || to_.gathered) {
+  const bool isWhole = folders_.size() == 1;
+  if (isWhole) {
     metadata = metadataOf(state_.plan, progress_);
     metadata["format"] = "lockstep-checkpoint-1";
   }
-  const bool isWhole = metadata.contains("batch");
   return writeTensors(folder / (isWhole ? std::string(kStateFile) : shardFile(state_.rank)),
                       tensors, metadata, bytes, Checksums::kCrc32c, kMode);
 }
@@ -361,7 +351,7 @@ Status CheckpointWriter::write() {
 Status CheckpointWriter::publish() {
   if (!isLeader()) return {};
   const fs::path root = to_.folder, folder = temporary();
-  if (folders_.size() > 1 && !to_.gathered) {
+  if (folders_.size() > 1) {
     Manifest manifest;
     manifest.id = nonce_;
     manifest.metadata = metadataOf(state_.plan, progress_);

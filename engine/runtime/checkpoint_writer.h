@@ -28,9 +28,6 @@ struct CheckpointTarget {
   std::string folder;  // this rank's; ranks may share it. Checkpoints are <folder>/step-<n>
   int keep = 2;        // number of newest checkpoints to keep
   const std::atomic<std::int64_t>* copied = nullptr;  // as TrainerOptions::copiedCheckpoint
-  // Rank 0 gathers the full state in memory and writes it to one file: for parameter servers, and
-  // for an evaluator on a separate node.
-  bool gathered = false;
 };
 
 class CheckpointWriter {
@@ -45,15 +42,17 @@ class CheckpointWriter {
   // The same on all ranks: true while a checkpoint is written or published, or old ones are
   // removed.
   bool isBusy() const { return phase_ != Phase::kIdle; }
-  // Whether this rank needs all ranks to call attend(). kDeadlineExceeded if its disk has not
+  // Whether this rank needs all ranks to call attend(): its part of the phase is done. If others
+  // are not done then, it is true again after pauses of twice the length each, up to a limit: not
+  // every rank can ask for attend() itself; servers cannot. kDeadlineExceeded if its disk has not
   // responded for DiskWait::limit.
   Result<bool> hasNews();
   // Collective. Starts the next phase when all ranks have finished the current one. Returns whether
   // a rank requests a checkpoint. A checkpoint that a rank cannot write or publish is given up by
   // all: see failed().
   Result<bool> attend(bool asks);
-  // Collective. Precondition: not busy, and the arena was fetched. Takes a snapshot, and returns
-  // the first tensor that is not finite of those that this rank writes.
+  // Collective. Precondition: not busy, and the arena was fetched. Takes a snapshot of what this
+  // rank writes, and returns the first tensor of it that is not finite. `progress` is rank 0's.
   Result<std::optional<Found>> takeSnapshot(const Progress& progress);
   // Collective. Starts to write the snapshot. Until it is written, the arena is not fetched again.
   void begin();
@@ -82,7 +81,7 @@ class CheckpointWriter {
 
   Status findFolders();
   void listParts();
-  bool isMirror() const { return !to_.gathered && state_.arena.isMirrored(); }
+  bool isMirror() const { return state_.arena.isMirrored(); }
   std::span<std::byte> snapshotOf(const Part& part) const;
   void start(Phase phase);
   // Collective. Waits for the current phase, for a second at most. Returns whether it has ended.
@@ -105,6 +104,7 @@ class CheckpointWriter {
   std::vector<Part> parts_;
   std::size_t bytes_ = 0;
   Phase phase_ = Phase::kIdle;
+  Nanoseconds phaseBegin_ = 0, nextNews_ = 0;  // see hasNews()
   std::optional<Written> written_;
   Status failed_;
 

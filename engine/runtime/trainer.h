@@ -67,7 +67,7 @@ struct TrainerOptions {
   const std::atomic<std::int64_t>* copiedCheckpoint = nullptr;
   // evaluate after each epoch; false if another process evaluates the checkpoints
   bool evaluate = true;
-  // "": start from scratch; else a checkpoint read by rank 0 (…/step-000938), or a folder of them
+  // "": start from scratch; else a checkpoint (…/step-000938), or a folder of them
   std::string resumeFrom;
   InitFrom initFrom;  // unless resumeFrom is set; empty: random weights
   // kTaken: the run continues with a non-finite loss or state.

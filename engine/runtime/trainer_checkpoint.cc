@@ -5,10 +5,10 @@ namespace lockstep::runtime {
 
 Status Training::openCheckpoints() {
   if (options_.checkpointFolder.empty()) return {};
-  CheckpointTarget target{options_.checkpointFolder, options_.keepCheckpoints,
-                          options_.copiedCheckpoint};
-  target.gathered = plan_.mesh.servers() > 0 || !options_.evaluate;
-  checkpoints_ = std::make_unique<CheckpointWriter>(std::move(target), rankState());
+  checkpoints_ = std::make_unique<CheckpointWriter>(
+      CheckpointTarget{options_.checkpointFolder, options_.keepCheckpoints,
+                       options_.copiedCheckpoint},
+      rankState());
   return ofThisRank(checkpoints_->open());
 }
 
@@ -28,7 +28,7 @@ bool Training::isCheckpointDue() const {
          static_cast<double>(monotonicNow() - lastCheckpoint_) * 1e-9 >= options_.checkpointSeconds;
 }
 
-// Asynchronous ranks meet for a request: of one that is being written, rank 0 has all the news.
+// Asynchronous ranks meet for a request; while a checkpoint is written, rank 0 alone makes them.
 Request Training::requestNow() const {
   if (stop_.load(std::memory_order_relaxed)) return Request::kStop;
   const bool hasNews = checkpointHasNews_ && (!plan_.isAsynchronous() || rank_ == 0);

@@ -118,7 +118,7 @@ Manifest read(const json& root) {
 std::string shardFile(int rank) { return fmt::format("shard-{:05}.safetensors", rank); }
 
 bool isDataFile(std::string_view name) {
-  if (name == kStateFile) return true;
+  if (name == kStateFile || name == kManifestFile) return true;
   int rank = 0;
   constexpr std::string_view kPrefix = "shard-";
   if (!name.starts_with(kPrefix)) return false;
@@ -161,8 +161,6 @@ bool isCheckpoint(const fs::path& folder) {
   std::error_code none;
   return fs::exists(folder / kManifestFile, none) || fs::exists(folder / kStateFile, none);
 }
-
-std::string stateFile(const std::string& checkpoint) { return fs::path(checkpoint) / kStateFile; }
 
 Result<std::string> newestCheckpoint(const std::string& folder) {
   std::error_code none;

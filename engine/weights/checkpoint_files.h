@@ -1,6 +1,7 @@
-// The file format of checkpoints. The folder step-000000040 has either state.safetensors with the
-// full state, or a shard per rank (shard-00002.safetensors from rank 2) and manifest.json, which
-// lists the contents of every shard.
+// The file format of checkpoints. The folder step-000000040 has a shard of each rank that holds
+// state (shard-00002.safetensors from rank 2) and manifest.json, which lists the contents of every
+// shard; or, from a run of one rank, and from some runs of earlier versions, state.safetensors with
+// the full state.
 //
 // The manifest is JSON, followed by a line with the CRC-32C of everything before it:
 // {"format": "lockstep-checkpoint-2", "id": "…", "metadata": {"step": "40", "batch": "64", …},
@@ -50,8 +51,6 @@ std::filesystem::path checkpointAt(const std::filesystem::path& folder, std::int
 std::vector<std::pair<std::int64_t, std::filesystem::path>> checkpointsIn(
     const std::filesystem::path& folder);
 bool isCheckpoint(const std::filesystem::path& folder);
-// Returns the path of the single file of a checkpoint written by rank 0.
-std::string stateFile(const std::string& checkpoint);
 // The newest checkpoint in a folder of checkpoints, or the folder itself if it is one. kNotFound.
 Result<std::string> newestCheckpoint(const std::string& folder);
 

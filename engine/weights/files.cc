@@ -53,6 +53,25 @@ std::map<std::string, TensorInfo> weightsOf(const plan::Plan& plan) {
   return out;
 }
 
+std::vector<std::string> filesOfWeights(const Manifest& manifest) {
+  std::map<std::string, std::pair<std::vector<Piece>, std::vector<std::string>>> stored;
+  for (const auto& [file, pieces] : manifest.contents)
+    for (const Piece& piece : pieces) {
+      if (weightName(piece.tensor.name).empty()) continue;
+      auto& [all, files] = stored[piece.tensor.name];
+      all.push_back(piece);
+      files.push_back(file);
+    }
+  std::set<std::string> out;
+  for (const auto& [tensor, parts] : stored) {
+    const auto& [pieces, files] = parts;
+    const TensorInfo& info = pieces.front().tensor;
+    const auto cover = plan::coverOf(pieces, {info, 0, 0, 1, 0, elementCount(info.shape)});
+    for (std::size_t i = 0; cover && i < cover->size(); ++i) out.insert(files[(*cover)[i]]);
+  }
+  return {out.begin(), out.end()};
+}
+
 Message Mismatch::text() const {
   Message out;
   if (!missing.empty()) out = message("missing are {}", listed(missing));

@@ -20,6 +20,9 @@ namespace lockstep::weights {
 std::string weightName(const std::string& tensor);
 // The parameters and running statistics of a plan, by their names in checkpoints.
 std::map<std::string, TensorInfo> weightsOf(const plan::Plan& plan);
+// Returns the files of a checkpoint that together have all of its weights, the first ranks' where
+// several do.
+std::vector<std::string> filesOfWeights(const Manifest& manifest);
 
 // What a file lacks of a model, or the model of a file.
 struct Mismatch {

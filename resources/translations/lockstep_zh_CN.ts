@@ -5703,10 +5703,6 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>请减小批次，或在节点较空闲时再试</translation>
         </message>
         <message>
-            <source>cannot write the checkpoint to %1</source>
-            <translation>无法把检查点写入 %1</translation>
-        </message>
-        <message>
             <source>the checkpoint of step %1 is not there any more</source>
             <translation>第 %1 步的检查点已不存在</translation>
         </message>

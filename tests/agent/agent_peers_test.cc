@@ -443,7 +443,7 @@ class AgentPeersTest : public QObject {
                      nodes.authority.identity(agent::peerIdentity(run, "n2", 1)));
     using grpc::StatusCode;
     for (const char* file :
-         {"../../plan.txt", "../../request.pb", "/etc/passwd", "manifest.json", "",
+         {"../../plan.txt", "../../request.pb", "/etc/passwd", "manifest.json.old", "",
           "shard-0.safetensors", "shard-00000.safetensors/", "shard--0001.safetensors",
           "shard-00000.safetensors\n", "../step-000000001/state.safetensors"})
       QVERIFY2(member.fetch(run, "n2", 1, file) == StatusCode::PERMISSION_DENIED, file);
@@ -451,8 +451,8 @@ class AgentPeersTest : public QObject {
     QCOMPARE(member.fetch(run, "n1", 1, "state.safetensors"), StatusCode::PERMISSION_DENIED);
     QCOMPARE(member.fetch(run, "n3", 1, "state.safetensors"), StatusCode::PERMISSION_DENIED);
     QCOMPARE(member.fetch("other", "n2", 1, "state.safetensors"), StatusCode::PERMISSION_DENIED);
-    for (const char* file :
-         {"state.safetensors", "shard-00000.safetensors", "shard-123456.safetensors"})
+    for (const char* file : {"state.safetensors", "manifest.json", "shard-00000.safetensors",
+                             "shard-123456.safetensors"})
       QVERIFY2(member.fetch(run, "n2", 1, file) == StatusCode::NOT_FOUND, file);
   }
 

@@ -32,13 +32,22 @@ std::string randomText(std::size_t bytes) {
   return out;
 }
 
-// n2 copies the state that n1, which has rank 0, has written at step 5.
+// n2 copies what n1, which has rank 0, has written at step 5 and nobody else has.
 class TwoSupervisors {
  public:
   explicit TwoSupervisors(double link) {
     const std::string own = from_.path().toStdString();
-    std::filesystem::create_directories(weights::checkpointAt(own, 5));
-    ok_ = writeFileAtomically(fileIn(from_), state_).ok();
+    const TensorInfo tensor{"params/a", DType::kF32, {kBytes / 4}};
+    weights::Manifest manifest;
+    manifest.tensors[tensor.name] = tensor;
+    manifest.contents[weights::shardFile(0)] = {{tensor, 0, 0, 1, 0, kBytes / 4}};
+    ok_ = true;
+    for (const QTemporaryDir* folder : {&from_, &to_}) {
+      const auto path = fileIn(*folder).parent_path() / weights::kManifestFile;
+      std::filesystem::create_directories(path.parent_path());
+      ok_ = ok_ && writeFileAtomically(path, weights::textOf(manifest)).ok();
+    }
+    ok_ = ok_ && writeFileAtomically(fileIn(from_), state_).ok();
     auto server = agent::PeerServer::start(loop_, "127.0.0.1", requestOf(0), own, {});
     ok_ = ok_ && server.ok();
     if (!ok_) return;
@@ -80,7 +89,7 @@ class TwoSupervisors {
     return out;
   }
   static std::filesystem::path fileIn(const QTemporaryDir& folder) {
-    return weights::checkpointAt(folder.path().toStdString(), 5) / weights::kStateFile;
+    return weights::checkpointAt(folder.path().toStdString(), 5) / weights::shardFile(0);
   }
 
   const RunOptions options_{.run = newRunId(), .nodes = {"n1", "n2"}, .ranks = 1, .comm = "gloo"};

@@ -71,7 +71,7 @@ class Node {
     if (message.has_stalled()) hangs_.onStalled(message.stalled(), now_);
     if (message.has_stacks()) hangs_.onStacks(message.stacks());
     if (message.has_copied()) answer(node, message.copied());
-    rounds_.onPublished(message.checkpoint_get().step());
+    rounds_.onPublished(message.ping().sent_ns());
   }
 
  private:
@@ -196,7 +196,7 @@ std::vector<std::string> seeds() {
   addBoth(framesWith({stalled(3, {}), stalled(2, {3}), stalled(0, {2}), stalled(1, {0}), stacks}),
           out);
   FromPeer published, copied;
-  published.mutable_checkpoint_get()->set_step(10);
+  published.mutable_ping()->set_sent_ns(10);
   copied.mutable_copied()->set_step(10);
   std::vector<std::string> copies = framesWith({published, copied, copied, copied});
   ToPeer recover, decline;

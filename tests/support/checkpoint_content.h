@@ -17,7 +17,8 @@ inline weights::Manifest manifestIn(const std::string& checkpoint) {
   const std::string path = checkpoint + "/" + std::string(weights::kManifestFile);
   const auto text = readFile(path);
   if (text.ok()) return weights::parseManifest(*text, path).value();
-  return weights::manifestOf(weights::TensorReader::open(weights::stateFile(checkpoint)).value());
+  return weights::manifestOf(
+      weights::TensorReader::open(fmt::format("{}/{}", checkpoint, weights::kStateFile)).value());
 }
 
 // Returns the manifest, if any, and all files of tensors.

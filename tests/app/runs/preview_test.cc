@@ -215,6 +215,8 @@ class PreviewTest : public QObject {
     QVERIFY(said("zero-3", {"training.checkpoint.path=/dev/shm/here"}));
     QVERIFY(!said("zero-3", {none, "training.checkpoint.disabled=true"}));
     QVERIFY(!said("multi-worker-mirrored", {none}));
+    QVERIFY(said("parameter-server", {none, "strategy.servers=1"}));
+    QVERIFY(!said("parameter-server", {"strategy.servers=1"}));
   }
 
   // The time limit of collectives: that ranks come near to it, and that it is long.

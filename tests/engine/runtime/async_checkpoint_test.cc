@@ -2,8 +2,7 @@
 #include <QTemporaryDir>
 #include <QTest>
 
-#include "engine/weights/checkpoint_files.h"
-#include "engine/weights/safetensors.h"
+#include "tests/support/checkpoint_content.h"
 #include "tests/support/engine_run.h"
 
 using namespace lockstep;
@@ -35,9 +34,7 @@ std::vector<std::int64_t> stepsOf(const std::vector<std::string>& checkpoints) {
 
 // Of the sums of its epoch's loss.
 double samplesIn(const std::string& checkpoint) {
-  const auto file =
-      weights::TensorReader::open(fmt::format("{}/{}", checkpoint, weights::kStateFile));
-  return file.ok() ? std::stod(file->metadata().at("weight_sum")) : -1;
+  return std::stod(manifestIn(checkpoint).metadata.at("weight_sum"));
 }
 
 }  // namespace

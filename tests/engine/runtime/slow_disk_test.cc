@@ -198,16 +198,24 @@ class SlowDiskTest : public QObject {
   void aSlowDiskHoldsUpNoStep_data() {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("ranks");
-    QTest::newRow("one rank") << "mirrored" << 1;
-    QTest::newRow("mirrored") << "multi-worker-mirrored" << 3;
-    QTest::newRow("zero-3") << "zero-3" << 2;
+    QTest::addColumn<int>("servers");
+    QTest::addColumn<int>("staleness");
+    QTest::newRow("one rank") << "mirrored" << 1 << 0 << 0;
+    QTest::newRow("mirrored") << "multi-worker-mirrored" << 3 << 0 << 0;
+    QTest::newRow("zero-3") << "zero-3" << 2 << 0 << 0;
+    QTest::newRow("servers") << "parameter-server" << 4 << 2 << 0;
+    QTest::newRow("asynchronous") << "parameter-server" << 3 << 1 << 1;
   }
   void aSlowDiskHoldsUpNoStep() {
     QFETCH(QString, strategy);
     QFETCH(int, ranks);
+    QFETCH(int, servers);
+    QFETCH(int, staleness);
     QTemporaryDir dir;
     std::vector<std::string> warnings;
     RunSettings settings = settingsOf(strategy, ranks, dir, warnings);
+    settings.servers = servers;
+    settings.staleness = staleness;
     settings.samples = 1280;
     settings.trainer.epochs = 1;
     settings.trainer.checkpointSteps = 2;

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "tests/support/paths.h"
 
@@ -106,6 +107,25 @@ class WeightsTest : public QObject {
                          std::as_writable_bytes(std::span(&back, 1)).data(), 1);
         if (!std::isnan(wide)) QCOMPARE(back, bits);
       }
+  }
+
+  // Of two folders that have the same, one; of parts, all of them; no optimizer state.
+  void filesOfWeightsAreFew() {
+    const TensorInfo weight{"params/a", DType::kF32, {4, 6}}, mean{"stats/b", DType::kF32, {4}},
+        moment{"adam.m/a", DType::kF32, {4, 6}};
+    weights::Manifest manifest;
+    for (const auto& [rank, begin, end] : {std::tuple(0, 0, 12), {1, 12, 24}, {2, 0, 24}})
+      manifest.contents[weights::shardFile(rank)] = {{weight, 0, 0, 1, begin, end}};
+    manifest.contents[weights::shardFile(3)] = {{moment, 0, 0, 1, 0, 24}};
+    using Files = std::vector<std::string>;
+    QCOMPARE(weights::filesOfWeights(manifest), Files{weights::shardFile(2)});
+    manifest.contents.erase(weights::shardFile(2));
+    QCOMPARE(weights::filesOfWeights(manifest),
+             (Files{weights::shardFile(0), weights::shardFile(1)}));
+    for (const int rank : {3, 4})
+      manifest.contents[weights::shardFile(rank)].push_back({mean, 0, 0, 1, 0, 4});
+    QCOMPARE(weights::filesOfWeights(manifest),
+             (Files{weights::shardFile(0), weights::shardFile(1), weights::shardFile(3)}));
   }
 
   void otherModelsHaveNoSuchNames() {

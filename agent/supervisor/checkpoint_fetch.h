@@ -1,0 +1,37 @@
+// Fetches the files of checkpoints from other nodes of a run, over mutual TLS.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include <grpcpp/channel.h>
+
+#include "engine/base/status.h"
+#include "lockstep/node/v1/node.pb.h"
+
+namespace lockstep::agent {
+
+// Called after each part of a file; the next is fetched when it returns.
+using OnChunk = std::function<void(const node::v1::FetchChunk&)>;
+
+// Fetches a file from the PeerServer of `node` to `target`, whose folder is created: complete, or
+// not there. Returns its size in bytes. Errors: kUnavailable; kNotFound if the node has no such
+// file; kDataLoss if it was damaged on its way; those of writing it.
+Result<std::int64_t> fetchCheckpointFile(const std::shared_ptr<grpc::Channel>& channel,
+                                         const std::string& node,
+                                         const node::v1::FetchShardRequest& asked,
+                                         const std::filesystem::path& target,
+                                         const std::stop_token& stop, const OnChunk& onChunk = {});
+
+// Fetches those files of the checkpoint that its weights need, from the nodes that wrote them, to
+// `folder`, whose earlier content is removed. `request` is this node's, which is in `generation`.
+// Errors: as above.
+Status fetchWeights(const node::v1::PrepareRequest& request, int generation,
+                    const node::v1::Evaluate& checkpoint, const std::filesystem::path& folder,
+                    const std::stop_token& stop);
+
+}  // namespace lockstep::agent
