@@ -56,6 +56,19 @@ void removeLeftovers(const fs::path& root) {
       if (entry.filename().string().starts_with(hidden)) fs::remove_all(entry, ignored);
 }
 
+// Copies numbers, unless they are there already. Returns whether all are finite. Works in blocks
+// that the cache keeps, so that memory is read once.
+bool isFiniteCopy(std::span<const std::byte> from, std::span<std::byte> to, DType dtype) {
+  constexpr std::size_t kBlock = 1 << 17;
+  bool finite = true;
+  for (std::size_t at = 0; at < from.size(); at += kBlock) {
+    const auto block = from.subspan(at, std::min(kBlock, from.size() - at));
+    if (to.data() != from.data()) std::memcpy(to.data() + at, block.data(), block.size());
+    finite = finite && firstNonFinite(block, dtype) < 0;
+  }
+  return finite;
+}
+
 // Path of a rank's marker file, which shows the other ranks that they share the folder.
 std::string markOf(const fs::path& folder, const std::string& nonce, int rank) {
   return folder / fmt::format(".writer-{}-{}", nonce, rank);
@@ -243,11 +256,9 @@ Result<std::optional<Found>> CheckpointWriter::takeSnapshot(const Progress& prog
     const Part& part = parts_[i];
     const std::span<std::byte> from(state_.arena.data() + pieces_[i].offset,
                                     static_cast<std::size_t>(pieces_[i].piece.bytes()));
-    if (firstNonFinite(from, part.tensor.dtype) >= 0 &&
+    if (!isFiniteCopy(from, snapshotOf(part), part.tensor.dtype) &&
         (!first || part.name.order < first->tensor.order))
       first = Found{progress.step, part.name};
-    if (const auto to = snapshotOf(part); to.data() != from.data())
-      std::memcpy(to.data(), from.data(), from.size());
   }
   progress_ = progress;
   LOCKSTEP_TRY(state_.groups.broadcast(&progress_, sizeof progress_));
