@@ -5023,6 +5023,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>流水线同一阶段的各 rank 份额相等</translation>
         </message>
         <message>
+            <source>its gradients are summed in equal parts (strategy.deterministic_parts)</source>
+            <translation>其梯度按相等的份求和（strategy.deterministic_parts）</translation>
+        </message>
+        <message>
             <source>every rank needs a sample of each step</source>
             <translation>每个 rank 在每一步中都需要一个样本</translation>
         </message>
