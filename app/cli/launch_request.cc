@@ -6,6 +6,8 @@
 
 #include "app/advice/auto_strategy.h"
 #include "app/cli/terminal.h"
+#include "engine/specs/specs.h"
+#include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app::cli {
 
@@ -22,6 +24,7 @@ LaunchRequest requestOf(const RunSpecFile& spec, const ClusterSpecFile& cluster,
 
 Result<LaunchRequest> withStrategy(LaunchRequest request, const RunSpecFile& spec,
                                    const Arguments& arguments) {
+  if (!specs::isOpen(request.spec->strategy())) return request;
   const std::vector<HostFacts> hosts = hostsHere(*request.cluster);
   SearchProgress progress(arguments);
   AdviceOptions options;
