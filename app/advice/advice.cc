@@ -146,10 +146,11 @@ class Search {
     for (AdvisedStrategy& one : varied.best)
       if (one.stepSeconds * kAsGood < least) advice.best.push_back(std::move(one));
   }
-  Error failure() const {
-    if (firstMisfit_) return *firstMisfit_;
-    return firstError_.value_or(
-        makeError(Code::kNotFound, "no strategy that is searched has what is pinned"));
+  // Why nothing runs; `current`: why the spec's own strategy does not.
+  Error failure(const std::optional<Error>& current) const {
+    for (const auto& error : {firstMisfit_, firstError_, current})
+      if (error) return *error;
+    return makeError(Code::kNotFound, "no strategy that is searched has what is pinned");
   }
 
  private:
@@ -162,6 +163,11 @@ class Search {
       return out;
     }
     out.made.settings = *std::move(settings);
+    for (const Setting& one : out.made.settings)
+      if (options_.kept.contains(one.field)) {
+        out.refusal = invalidArgument("the strategy cannot have {} as the spec sets it", one.field);
+        return out;
+      }
     auto spec = specWith_(out.made.settings);
     if (!spec.ok()) {
       out.refusal = spec.error();
@@ -303,6 +309,7 @@ std::vector<Judged> judge(const LaunchRequest& request, const std::vector<HostFa
 }  // namespace
 
 void noteFigures(AdvisedStrategy& one, const Preview& preview) {
+  one.ranks = static_cast<int>(preview.ranks.size());
   one.stepSeconds = preview.stepSeconds;
   one.wireBytes = wireBytes(preview.plan);
   one.memoryBytes = peakMemory(preview);
@@ -354,7 +361,7 @@ Result<Advice> advise(const LaunchRequest& request, const SpecWith& specWith,
   }
   if (advice.best.empty() && options.stop.stop_requested())
     return makeError(Code::kCancelled, "the search was cancelled");
-  if (advice.best.empty()) return search.failure();
+  if (advice.best.empty()) return search.failure(advice.currentRefusal);
   search.vary(until(1), advice);
 
   sortByTime(advice.best);

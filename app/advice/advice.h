@@ -8,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -19,7 +20,8 @@ namespace lockstep::app {
 
 struct AdvisedStrategy {
   Choice choice;
-  Remedy settings;                              // to make in the spec; none: it is the spec's own
+  Remedy settings;  // to make in the spec; none: it is the spec's own
+  int ranks = 0;
   double stepSeconds = 0;                       // simulated
   std::int64_t memoryBytes = 0, wireBytes = 0;  // of the rank that needs most; of rank 0, a step
   double joules = 0;                            // of a step; 0: GPUs have no known power
@@ -31,6 +33,7 @@ struct AdvisedStrategy {
 
 struct AdviceOptions {
   std::vector<Setting> pinned;          // options that keep a value: see pin()
+  std::set<std::string> kept;           // options that no setting may change, by path
   std::vector<std::string> precisions;  // to try besides the spec's own
   std::chrono::nanoseconds time = std::chrono::seconds(8);
   std::size_t mostPlans = 0;  // for tests; 0: no limit but the time

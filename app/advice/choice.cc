@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "app/runs/quantity_text.h"
 #include "engine/cluster/assumed.h"
 #include "engine/cluster/strategies.h"
 #include "engine/specs/specs.h"
@@ -159,10 +160,10 @@ std::string sharesBySpeed(const Choice& choice, const SearchSpace& space) {
   return fmt::format("[{}]", out);
 }
 
-bool writesShares(const spec::v1::RunSpec& spec, const Choice& current, const Choice& choice,
-                  const SearchSpace& space) {
+// Whether the spec's shares are no shares of this choice.
+bool dropsShares(const spec::v1::RunSpec& spec, const Choice& choice, const SearchSpace& space) {
   return spec.strategy().shares_size() > 0 &&
-         (choice.stages > 1 || space.dataRanks(choice) != space.dataRanks(current));
+         (choice.stages > 1 || space.dataRanks(choice) != spec.strategy().shares_size());
 }
 
 }  // namespace
@@ -208,7 +209,7 @@ Result<Remedy> settingsFor(const spec::v1::RunSpec& spec, const Choice& current,
     out.push_back({"strategy.pins", ""});
   if (choice.balanced)
     out.push_back({"strategy.shares", sharesBySpeed(choice, space)});
-  else if (writesShares(spec, current, choice, space))
+  else if (dropsShares(spec, choice, space))
     out.push_back({"strategy.shares", ""});
   if (otherKind && strategy.local_steps() != 0) out.push_back({"strategy.local_steps", "0"});
   if (otherKind && strategy.staleness() != 0) out.push_back({"strategy.staleness", "0"});
@@ -223,6 +224,8 @@ Result<Remedy> settingsFor(const spec::v1::RunSpec& spec, const Choice& current,
     if (before.at(path) == values.at(path)) out.push_back({path, values.at(path)});
   return out;
 }
+
+bool isSearched(const std::string& path) { return valuesOf({}).contains(path); }
 
 bool isAllowed(const Choice& choice, const SearchSpace& space) {
   if (space.pinned.empty()) return true;
@@ -336,6 +339,20 @@ int complexityOf(const Choice& choice) {
          (choice.microBatches != plain.microBatches) + (choice.schedule != plain.schedule) +
          (choice.recompute != plain.recompute) + (choice.overlap != plain.overlap) +
          (choice.bucketBytes != plain.bucketBytes) + (choice.balanced != plain.balanced);
+}
+
+std::string textOf(const Choice& choice) {
+  std::string out = choice.kind;
+  if (choice.tensor > 1) out += fmt::format(", tensor {}", choice.tensor);
+  if (choice.stages > 1) out += fmt::format(", stages {} {}", choice.stages, choice.schedule);
+  if (choice.servers > 0) out += fmt::format(", servers {}", choice.servers);
+  if (choice.microBatches > 1) out += fmt::format(", micro-batches {}", choice.microBatches);
+  if (choice.recompute != "none") out += ", recompute " + choice.recompute;
+  if (choice.precision != "fp32") out += ", " + choice.precision;
+  if (choice.overlap != "auto") out += ", overlap " + choice.overlap;
+  if (choice.bucketBytes > 0) out += ", buckets " + mebibytes(choice.bucketBytes);
+  if (choice.balanced) out += ", shares by speed";
+  return out;
 }
 
 }  // namespace lockstep::app

@@ -62,6 +62,7 @@ Result<Remedy> settingsFor(const spec::v1::RunSpec& spec, const Choice& current,
 // option or a kind that is not searched, and for a value that the option cannot have.
 Status pin(SearchSpace& space, const Choice& current, const std::vector<Setting>& options,
            const SpecWith& specWith);
+bool isSearched(const std::string& path);                        // whether it can be pinned
 bool isAllowed(const Choice& choice, const SearchSpace& space);  // by what is pinned
 
 // Returns all choices, the simplest first. The planner refuses those that the model cannot have.
@@ -72,5 +73,7 @@ std::vector<Choice> refinementsOf(const Choice& choice, const SearchSpace& space
 
 // Returns the number of settings that differ from the plainest strategy's.
 int complexityOf(const Choice& choice);
+// "zero-3, micro-batches 4, recompute full".
+std::string textOf(const Choice& choice);
 
 }  // namespace lockstep::app

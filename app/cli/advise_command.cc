@@ -1,47 +1,41 @@
 // `lockstep advise`: the best strategies of a run.
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "app/advice/advice.h"
+#include "app/advice/auto_strategy.h"
 #include "app/cli/commands.h"
 #include "app/cli/connecting.h"
 #include "app/cli/json_line.h"
+#include "app/cli/launch_request.h"
 #include "app/cli/terminal.h"
 #include "app/runs/launcher.h"
-#include "engine/base/clock.h"
+#include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app::cli {
 namespace {
 
 struct Asked {
-  RunSpecFile spec;
+  RunSpecFile spec;   // names a strategy
+  bool open = false;  // which was not written: strategy.kind is auto
   ClusterSpecFile cluster;
   LaunchRequest request;
   AdviceOptions options;
-
-  Result<std::shared_ptr<const spec::v1::RunSpec>> specWith(const Remedy& settings) const {
-    std::vector<std::string> sets = spec.sets;
-    for (const auto& [path, value] : settings) sets.push_back(fmt::format("{}={}", path, value));
-    LOCKSTEP_ASSIGN(const RunSpecFile made, completeRunSpec(spec.yaml, spec.file, sets));
-    return made.spec;
-  }
 };
 
 Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
   Asked out;
-  LOCKSTEP_ASSIGN(out.spec, loadRunSpec(modelFile(arguments.words()[0]), arguments.all("set")));
-  LOCKSTEP_TRY(mustHaveModel(out.spec));
+  LOCKSTEP_ASSIGN(const RunSpecFile written,
+                  loadRunSpec(modelFile(arguments.words()[0]), arguments.all("set")));
+  LOCKSTEP_TRY(mustHaveModel(written));
   LOCKSTEP_ASSIGN(out.cluster, clusterOf(globals, arguments));
-  out.request.spec = out.spec.spec;
-  out.request.cluster = out.cluster.spec;
-  out.request.specYaml = out.spec.yaml;
-  out.request.clusterYaml = out.cluster.yaml;
-  out.request.comm = arguments.text("comm");
+  LOCKSTEP_ASSIGN(SearchStart start, searchStart(written));
+  out.open = specs::isOpen(written.spec->strategy());
+  out.spec = std::move(start.spec);
+  out.options.pinned = std::move(start.pinned);
+  out.options.kept = std::move(start.kept);
+  out.request = requestOf(out.spec, out.cluster, arguments);
   for (const std::string& pin : arguments.all("pin")) {
     const std::size_t equals = pin.find('=');
     out.options.pinned.push_back({pin.substr(0, equals), equals == std::string::npos
@@ -56,23 +50,6 @@ Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
   out.options.all = arguments.has("all");
   LOCKSTEP_ASSIGN(const std::int64_t top, arguments.integer("top", 10, 1, 1000));
   out.options.top = static_cast<std::size_t>(top);
-  out.options.threads = static_cast<std::size_t>(usableCores());
-  return out;
-}
-
-// "zero-3, micro-batches 4, recompute full".
-std::string strategyText(const Choice& choice) {
-  std::string out = choice.kind;
-  if (choice.tensor > 1) out += fmt::format(", tensor {}", choice.tensor);
-  if (choice.stages > 1) out += fmt::format(", stages {} {}", choice.stages, choice.schedule);
-  if (choice.servers > 0) out += fmt::format(", servers {}", choice.servers);
-  if (choice.microBatches > 1) out += fmt::format(", micro-batches {}", choice.microBatches);
-  if (choice.recompute != "none") out += ", recompute " + choice.recompute;
-  if (choice.precision != "fp32") out += ", " + choice.precision;
-  if (choice.overlap != "auto") out += ", overlap " + choice.overlap;
-  if (choice.bucketBytes > 0)
-    out += ", buckets " + bytesText(static_cast<double>(choice.bucketBytes));
-  if (choice.balanced) out += ", shares by speed";
   return out;
 }
 
@@ -80,7 +57,7 @@ std::string strategyText(const Choice& choice) {
 Status measure(const Globals& globals, const Asked& asked, AskingSession& asking, Inbox& inbox,
                AdvisedStrategy& one) {
   LaunchRequest own = asked.request;
-  LOCKSTEP_ASSIGN(own.spec, asked.specWith(one.settings));
+  LOCKSTEP_ASSIGN(own.spec, specWith(asked.spec)(one.settings));
   std::optional<Result<Preview>> done;
   MeasuredPreview preview(std::move(own), asking.session, globals.home, inbox,
                           [&](Result<Preview> result) { done.emplace(std::move(result)); });
@@ -113,8 +90,7 @@ Status measureAll(const Globals& globals, const Asked& asked, Advice& advice) {
     const Status status = measure(globals, asked, asking, inbox, rows[i]);
     if (!status.ok() && status.error().code == Code::kCancelled) return status;
     if (!status.ok()) {
-      put(stderr,
-          fmt::format("left out: {}: {}\n", strategyText(rows[i].choice), status.error().text()));
+      put(stderr, fmt::format("left out: {}: {}\n", textOf(rows[i].choice), status.error().text()));
       failure = status.error();
       continue;
     }
@@ -129,25 +105,20 @@ Status measureAll(const Globals& globals, const Asked& asked, Advice& advice) {
 }
 
 Result<Advice> adviceFor(const Globals& globals, const Arguments& arguments, Asked& asked) {
-  std::stop_source stop;
-  const bool shows = isTerminal(STDERR_FILENO) && !arguments.has("json");
-  std::atomic<Nanoseconds> shown{monotonicNow()};
-  asked.options.stop = stop.get_token();
-  asked.options.onProgress = [&](std::size_t planned) {
-    if (interrupts() > 0) stop.request_stop();
-    Nanoseconds last = shown;
-    const Nanoseconds now = monotonicNow();
-    if (shows && now - last > 200'000'000 && shown.compare_exchange_strong(last, now))
-      putRaw(stderr, fmt::format("\r{} planned ", planned));
-  };
-  auto advice = advise(
-      asked.request, [&](const Remedy& settings) { return asked.specWith(settings); },
-      hostsHere(*asked.cluster.spec), asked.options);
-  if (shows) putRaw(stderr, "\r\x1b[K");
+  auto advice = [&] {
+    SearchProgress progress(arguments);
+    progress.watch(asked.options);
+    return advise(asked.request, specWith(asked.spec), hostsHere(*asked.cluster.spec),
+                  asked.options);
+  }();
   if (!advice.ok())
     return withSourceLocation(advice.error(), asked.spec, asked.cluster.written,
                               asked.cluster.file);
   if (arguments.has("measure")) LOCKSTEP_TRY(measureAll(globals, asked, *advice));
+  if (asked.open) {
+    advice->current.reset();
+    advice->currentRefusal.reset();
+  }
   return advice;
 }
 
@@ -168,7 +139,8 @@ std::string shellWord(const std::string& word) {
 }
 
 // `lockstep run …` with the settings of the best one.
-std::string commandFor(const Globals& globals, const Arguments& arguments, const Remedy& settings) {
+std::string commandFor(const Globals& globals, const Arguments& arguments, const Asked& asked,
+                       const Remedy& settings) {
   std::vector<std::string> words{"lockstep"};
   const auto add = [&](const std::string& option, const std::string& value) {
     words.push_back("--" + option);
@@ -177,9 +149,16 @@ std::string commandFor(const Globals& globals, const Arguments& arguments, const
   if (!globals.sshConfig.empty()) add("ssh-config", globals.sshConfig);
   for (const std::string& key : globals.acceptedHostKeys) add("accept-host-key", key);
   words.insert(words.end(), {"run", arguments.words()[0]});
-  for (const char* const option : {"cluster", "local", "comm", "ranks", "set"})
+  for (const char* const option : {"cluster", "local", "comm", "ranks"})
     for (const std::string& value : arguments.all(option)) add(option, value);
-  for (const auto& [path, value] : settings) add("set", fmt::format("{}={}", path, value));
+  std::vector<std::string> sets = asked.spec.sets;
+  for (const auto& [path, value] : settings) sets.push_back(fmt::format("{}={}", path, value));
+  for (auto set = sets.begin(); set != sets.end(); ++set) {
+    const std::string path = set->substr(0, set->find('=') + 1);
+    const bool isLast = std::none_of(
+        set + 1, sets.end(), [&](const std::string& later) { return later.starts_with(path); });
+    if (isLast) add("set", *set);
+  }
   for (std::string& word : words) word = shellWord(word);
   return fmt::format("{}", fmt::join(words, " "));
 }
@@ -189,7 +168,7 @@ void printJson(const Globals& globals, const Arguments& arguments, const Advice&
   const auto line = [&](const AdvisedStrategy& one, std::string_view event) {
     JsonLine out(event);
     const Choice& choice = one.choice;
-    out.add("strategy", strategyText(choice))
+    out.add("strategy", textOf(choice))
         .add("kind", choice.kind)
         .add("tensor", choice.tensor)
         .add("stages", choice.stages)
@@ -225,7 +204,7 @@ void printJson(const Globals& globals, const Arguments& arguments, const Advice&
       .add("misfits", static_cast<std::int64_t>(advice.misfits))
       .add("complete", advice.complete)
       .add("measured", arguments.has("measure"))
-      .add("command", commandFor(globals, arguments, advice.best.front().settings))
+      .add("command", commandFor(globals, arguments, asked, advice.best.front().settings))
       .print();
 }
 
@@ -236,8 +215,7 @@ void printText(const Globals& globals, const Arguments& arguments, const Advice&
               {true, false, true, true, true, true, true, false},
               {}};
   const auto row = [&](const std::string& number, const AdvisedStrategy& one) {
-    table.rows.push_back({number, strategyText(one.choice),
-                          millisecondsText(one.stepSeconds) + " ms",
+    table.rows.push_back({number, textOf(one.choice), millisecondsText(one.stepSeconds) + " ms",
                           fmt::format("{:.0f}", batch / one.stepSeconds),
                           bytesText(static_cast<double>(one.memoryBytes)),
                           bytesText(static_cast<double>(one.wireBytes)),
@@ -258,11 +236,11 @@ void printText(const Globals& globals, const Arguments& arguments, const Advice&
   if (advice.currentRefusal)
     put(stdout, fmt::format("the spec's own: {}\n", advice.currentRefusal->text()));
   const Remedy& settings = advice.best.front().settings;
-  if (settings.empty()) {
+  if (settings.empty() && !asked.open) {
     put(stdout, "the spec's own strategy is the best\n");
     return;
   }
-  put(stdout, commandFor(globals, arguments, settings) + "\n");
+  put(stdout, commandFor(globals, arguments, asked, settings) + "\n");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
+#include "app/cli/launch_request.h"
 #include "app/cli/local_agent.h"
 #include "app/cli/profile.h"
 #include "app/cli/terminal.h"
@@ -57,8 +58,12 @@ Result<Bench> benchOf(const Globals& globals, const Arguments& arguments) {
   out.request.cluster = cluster;
   out.request.specYaml = spec.yaml;
   out.request.comm = comm;
-  auto preview = makePreview(out.request, hostsHere(*cluster));
+  auto preview = [&]() -> Result<Preview> {
+    LOCKSTEP_ASSIGN(out.request, withStrategy(std::move(out.request), spec, arguments));
+    return makePreview(out.request, hostsHere(*cluster));
+  }();
   if (!preview.ok()) return withSourceLocation(preview.error(), spec, local.written, local.file);
+  if (!out.request.chosen.empty()) put(stderr, out.request.chosen.text() + "\n");
   out.preview = std::move(*preview);
   return out;
 }

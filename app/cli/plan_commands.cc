@@ -12,6 +12,7 @@
 
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
+#include "app/cli/launch_request.h"
 #include "app/cli/terminal.h"
 #include "app/cli/timeline_text.h"
 #include "app/runs/launcher.h"
@@ -30,13 +31,9 @@ Result<Preview> previewOf(const Globals& globals, const Arguments& arguments,
   LOCKSTEP_ASSIGN(const RunSpecFile spec, loadRunSpec(modelFile(file), sets));
   LOCKSTEP_TRY(mustHaveModel(spec));
   LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, clusterOf(globals, arguments));
-  LaunchRequest request;
-  request.spec = spec.spec;
-  request.cluster = cluster.spec;
-  request.specYaml = spec.yaml;
-  request.clusterYaml = cluster.yaml;
-  request.comm = arguments.text("comm");
   auto preview = [&]() -> Result<Preview> {
+    LOCKSTEP_ASSIGN(const LaunchRequest request,
+                    withStrategy(requestOf(spec, cluster, arguments), spec, arguments));
     if (!arguments.has("measure"))
       return makePreview(request, hostsHere(*cluster.spec), nullptr, trace, events);
     Inbox inbox;

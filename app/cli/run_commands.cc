@@ -10,6 +10,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/connecting.h"
 #include "app/cli/json_line.h"
+#include "app/cli/launch_request.h"
 #include "app/cli/run_alerts.h"
 #include "app/cli/run_report.h"
 #include "app/cli/run_view.h"
@@ -279,11 +280,7 @@ Result<Prepared> prepare(const Globals& globals, const Arguments& arguments) {
   if (arguments.has("resume")) {
     LOCKSTEP_ASSIGN(resume, resumeOf(globals, arguments.text("resume")));
   }
-  out.request.spec = spec.spec;
-  out.request.specYaml = spec.yaml;
-  out.request.cluster = cluster.spec;
-  out.request.clusterYaml = cluster.yaml;
-  out.request.comm = arguments.text("comm");
+  out.request = requestOf(spec, cluster, arguments);
   out.request.measure = !arguments.has("no-benchmark");
   out.request.resumeFrom = resume.folders;
   out.request.resumedRun = resume.run;
@@ -307,11 +304,7 @@ Result<Prepared> prepareAgain(const Globals& globals, const Arguments& arguments
   LOCKSTEP_ASSIGN(ClusterSpecFile written, completeClusterSpec(again.clusterYaml, out.clusterFile));
   LOCKSTEP_ASSIGN(const ClusterSpecFile cluster,
                   withRanks(std::move(written), arguments.all("ranks")));
-  out.request.spec = spec.spec;
-  out.request.specYaml = spec.yaml;
-  out.request.cluster = cluster.spec;
-  out.request.clusterYaml = cluster.yaml;
-  out.request.comm = arguments.text("comm");
+  out.request = requestOf(spec, cluster, arguments);
   out.request.measure = !arguments.has("no-benchmark");
   out.request.resumeFrom = again.checkpoints;
   if (kind == RelaunchKind::kResume) out.request.resumedRun = row.run;
@@ -563,6 +556,14 @@ int launchAndFollow(const Globals& globals, const Arguments& arguments, Prepare 
   if (!every.ok()) return conclude(*reporter, every.error(), false);
   Result<Prepared> prepared = prepare();
   if (!prepared.ok()) return conclude(*reporter, prepared.error(), false);
+  auto chosen = withStrategy(std::move(prepared->request), prepared->spec, arguments);
+  if (!chosen.ok())
+    return conclude(*reporter,
+                    withSourceLocation(chosen.error(), prepared->spec, prepared->clusterWritten,
+                                       prepared->clusterFile),
+                    false);
+  prepared->request = *std::move(chosen);
+  if (!prepared->request.chosen.empty()) reporter->progress(prepared->request.chosen.text());
   if (const Status able = checkRequeue(prepared->request, true); !able.ok())
     return conclude(*reporter, able.error(), false);
 

@@ -6,6 +6,7 @@
 
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
+#include "app/cli/launch_request.h"
 #include "app/cli/local_agent.h"
 #include "app/cli/terminal.h"
 #include "app/core/rpc.h"
@@ -21,11 +22,22 @@ constexpr int kMostRanks = 64;
 constexpr std::chrono::hours kLimit{1};
 
 struct Question {
-  RunSpecFile spec;
-  ClusterSpecFile cluster;  // the ranks are planned for
+  RunSpecFile spec;                              // as written
+  std::shared_ptr<const spec::v1::RunSpec> run;  // with its strategy
+  ClusterSpecFile cluster;                       // the ranks are planned for
   int ranks = 0;
   std::int64_t steps = 0;  // 0: as many as what is compared needs
 };
+
+Status findStrategy(Question& question, const Arguments& arguments) {
+  const RunSpecFile& spec = question.spec;
+  const ClusterSpecFile& cluster = question.cluster;
+  auto chosen = withStrategy(requestOf(spec, cluster, arguments), spec, arguments);
+  if (!chosen.ok()) return withSourceLocation(chosen.error(), spec, cluster.written, cluster.file);
+  question.run = chosen->spec;
+  if (!chosen->chosen.empty()) put(stderr, chosen->chosen.text() + "\n");
+  return {};
+}
 
 Result<Question> questionOf(const Globals& globals, const Arguments& arguments) {
   Question out;
@@ -35,7 +47,8 @@ Result<Question> questionOf(const Globals& globals, const Arguments& arguments) 
   LOCKSTEP_TRY(mustHaveModel(out.spec));
   if (arguments.has("cluster")) {
     LOCKSTEP_ASSIGN(out.cluster, loadClusterSpec(arguments.text("cluster")));
-    for (const auto* node : specs::nodesWithRanks(*out.cluster.spec, out.spec.spec->strategy()))
+    LOCKSTEP_TRY(findStrategy(out, arguments));
+    for (const auto* node : specs::nodesWithRanks(*out.cluster.spec, out.run->strategy()))
       out.ranks += specs::deviceCount(*node);
     if (out.ranks > kMostRanks)
       return invalidArgument("{} has {} ranks; at most {} can be verified",
@@ -52,6 +65,7 @@ Result<Question> questionOf(const Globals& globals, const Arguments& arguments) 
   }
   out.ranks = static_cast<int>(ranks);
   out.cluster = localCluster(out.ranks, globals.home.root + "/local", "shm");
+  LOCKSTEP_TRY(findStrategy(out, arguments));
   return out;
 }
 
@@ -113,11 +127,11 @@ int verifyCommand(const Globals& globals, const Arguments& arguments) {
   bool holds = true;
   const Status status = [&]() -> Status {
     LOCKSTEP_ASSIGN(const Question question, questionOf(globals, arguments));
-    const auto& strategy = question.spec.spec->strategy();
+    const auto& strategy = question.run->strategy();
     // Refused before anything runs.
     std::vector<VerifyCase> cases;
     for (const Precision precision : {Precision::kSmallDouble, Precision::kSingle}) {
-      auto one = verifyCase(*question.spec.spec, *question.cluster.spec, precision, question.steps);
+      auto one = verifyCase(*question.run, *question.cluster.spec, precision, question.steps);
       if (!one.ok())
         return withSourceLocation(one.error(), question.spec, question.cluster.written,
                                   question.cluster.file);
@@ -126,7 +140,7 @@ int verifyCommand(const Globals& globals, const Arguments& arguments) {
     if (!json)
       put(stdout, fmt::format("{}: {} on {} ranks against one\n",
                               question.spec.spec->model().name(), strategy.kind(), question.ranks));
-    if (const std::string why = unequalByDesign(*question.spec.spec); !json && !why.empty())
+    if (const std::string why = unequalByDesign(*question.run); !json && !why.empty())
       put(stdout,
           fmt::format("by design not equal to one rank: {}; compared are consistency and quality\n",
                       why));

@@ -113,6 +113,9 @@ Result<std::string> LaunchWork::launch(const std::string& run, std::stop_token s
   RunDocuments documents;
   documents.specYaml = request_.specYaml;
   documents.specResolved = toYaml(*request_.spec);
+  if (!request_.chosen.empty())
+    documents.specResolved =
+        fmt::format("# {}\n{}", request_.chosen.text(), documents.specResolved);
   documents.clusterYaml =
       request_.clusterYaml.empty() ? toYaml(*request_.cluster) : request_.clusterYaml;
   documents.plan = preview.planText;

@@ -306,6 +306,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   if (out.misfit)
     out.misfit = withRelief(*std::move(out.misfit), out, *request.spec, hosts, replan);
   addRemarks(out, request, plan);
+  if (!request.chosen.empty()) out.remarks.insert(out.remarks.begin(), request.chosen);
   return std::move(out);
 }
 

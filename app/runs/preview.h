@@ -50,6 +50,7 @@ struct LaunchRequest {
   std::int64_t eventsEvery = 50;      // full events of every n-th step; 0: none
   CheckpointFolders resumeFrom;       // empty: start from the beginning
   std::string resumedRun;
+  Message chosen;  // what strategy.kind auto chose, and why; empty: the spec names the strategy
 };
 
 struct RankPreview {

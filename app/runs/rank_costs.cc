@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
+#include "app/specs/spec_text.h"
 #include "engine/analysis/analysis.h"
 #include "engine/base/statistics.h"
 #include "engine/plan/plan.h"
 #include "lockstep/run/v1/telemetry.pb.h"
+#include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
 namespace {
@@ -237,10 +240,34 @@ Result<StepMatrix> storedSteps(const RunStore& store, std::int64_t last) {
   return out;
 }
 
+// Samples of a micro-batch that are in one statistics group of every batch norm layer.
+static std::int64_t samplesTogether(const spec::v1::RunSpec& spec, const plan::Plan& plan) {
+  std::int64_t out = 1;
+  for (const spec::v1::LayerSpec& layer : spec.model().layers()) {
+    const std::int64_t groups = layer.batch_norm().groups() / plan.microBatches;
+    if (groups > 1) out = std::lcm(out, plan.batchCuts.back() / groups);
+  }
+  return out;
+}
+
+PlanFacts planFactsOf(const plan::Plan& plan) {
+  PlanFacts out{plan::BatchShares(plan), 1, plan.isAsynchronous()};
+  if (plan.mesh.axisSize(cluster::kStageAxis) > 1)
+    out.evenShares = message("the ranks of a pipeline's stage have equal shares");
+  if (!plan.evaluateCuts.empty()) out.evaluateBatch = plan.evaluateCuts.back();
+  return out;
+}
+
 PlanFacts planFactsOf(const RunDocuments& documents, const RunStore& store) {
   const auto plan = plan::parse(documents.plan);
   if (!plan.ok()) return {};
-  PlanFacts out{plan::BatchShares(*plan), 1, plan->isAsynchronous()};
+  PlanFacts out = planFactsOf(*plan);
+  if (const auto spec = completeRunSpec(documents.specResolved, {}); spec.ok()) {
+    if (spec->spec->strategy().deterministic_parts() > 0)
+      out.evenShares =
+          message("its gradients are summed in equal parts (strategy.deterministic_parts)");
+    out.unit = samplesTogether(*spec->spec, *plan);
+  }
   std::map<int, run::v1::Recovering> divisions;  // by generation
   for (const RunBatch::Fact& fact : store.facts()) {
     if (!fact.key.starts_with("recovering") && !fact.key.starts_with("divided")) continue;

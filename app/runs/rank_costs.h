@@ -85,7 +85,12 @@ struct PlanFacts {
   plan::BatchShares shares;
   std::int64_t sharesFrom = 1;  // the first step that is divided so: the batch may be divided anew
   bool isAsynchronous = false;  // its ranks do not wait for each other
+  Message evenShares = {};      // why they must be equal; empty: they need not
+  std::int64_t unit = 1;        // samples that one rank has together
+  std::int64_t evaluateBatch = 0;  // of which each rank has a sample; 0: not known
 };
+PlanFacts planFactsOf(const plan::Plan& plan);
+// The same, with what steps and spec of the run tell besides.
 PlanFacts planFactsOf(const RunDocuments& documents, const RunStore& store);
 // Takes note of a division that a generation begins with.
 void divideAnew(PlanFacts& plan, std::vector<double> samples, std::int64_t afterStep);

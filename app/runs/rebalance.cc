@@ -64,11 +64,14 @@ double medianStep(const StepTimes& times, const std::vector<std::size_t>& cells,
   return median(std::move(longest));
 }
 
-// Samples of each share with which the longest time is as short as it can be; at least one each.
-std::vector<std::int64_t> divided(std::int64_t batch, const std::vector<ShareSpeed>& shares) {
+// Samples of each share with which the longest time is as short as it can be; at least `least`
+// each. Precondition: the batch has as many.
+std::vector<std::int64_t> divided(std::int64_t batch, const std::vector<ShareSpeed>& shares,
+                                  std::int64_t least) {
   const auto withinSeconds = [&](double seconds, const ShareSpeed& share) {
     const double samples = (seconds - share.fixedSeconds) / std::max(share.sampleSeconds, 1e-12);
-    return static_cast<std::int64_t>(std::clamp(samples, 1.0, static_cast<double>(batch)));
+    return static_cast<std::int64_t>(
+        std::clamp(samples, static_cast<double>(least), static_cast<double>(batch)));
   };
   const auto samplesIn = [&](double seconds) {
     std::int64_t sum = 0;
@@ -107,6 +110,26 @@ double longest(const std::vector<ShareSpeed>& shares, const std::vector<std::int
   return out;
 }
 
+// The best division that can be planned, if it is worth it, else that of now.
+std::vector<std::int64_t> proposed(const std::vector<std::int64_t>& now,
+                                   const std::vector<ShareSpeed>& shares, const PlanFacts& plan) {
+  const std::int64_t batch = std::accumulate(now.begin(), now.end(), std::int64_t{0});
+  // An evaluation is divided as the batch is, and each share has a sample of it. In units.
+  std::int64_t least = 1;
+  if (const std::int64_t parts = plan.evaluateBatch * plan.unit; parts > 0)
+    least = std::max(least, (batch + parts - 1) / parts);
+  if (batch % plan.unit != 0 || least * std::ssize(shares) * plan.unit > batch) return now;
+  std::vector<ShareSpeed> ofUnits = shares;
+  for (ShareSpeed& share : ofUnits) share.sampleSeconds *= static_cast<double>(plan.unit);
+  std::vector<std::int64_t> then = divided(batch / plan.unit, ofUnits, least);
+  for (std::int64_t& samples : then) samples *= plan.unit;
+  if (longest(shares, then) > (1 - kLeastGain) * longest(shares, now)) return now;
+  const std::vector<double> parts(then.begin(), then.end());
+  const bool evaluates = plan.evaluateBatch == 0 ||
+                         cluster::leaveNoneEmpty(cluster::cutsBy(plan.evaluateBatch, parts));
+  return evaluates ? then : now;
+}
+
 Result<std::vector<std::int64_t>> samplesBy(const std::vector<double>& asked, std::int64_t batch,
                                             std::size_t shares) {
   if (asked.size() != shares)
@@ -136,6 +159,7 @@ Result<Rebalance> rebalanceOf(const StepTimes& times, int world, std::span<const
                               const std::vector<double>& asked) {
   if (plan.isAsynchronous)
     return notRebalanced("its training is asynchronous: its ranks do not wait for each other");
+  if (!plan.evenShares.empty()) return notRebalanced(plan.evenShares);
   const std::vector<double> samples = plan.shares.of(world);
   const std::vector<int> shareOf = plan.shares.shareOf(world);
   if (samples.empty() || shareOf.empty()) return notRebalanced("the history has no plan of it");
@@ -168,13 +192,12 @@ Result<Rebalance> rebalanceOf(const StepTimes& times, int world, std::span<const
   if (shares.size() < 2) return notRebalanced("its ranks do not divide it");
   std::vector<std::int64_t> now;
   for (const ShareSpeed& share : shares) now.push_back(share.samples);
-  const std::int64_t batch = std::accumulate(now.begin(), now.end(), std::int64_t{0});
   std::vector<std::int64_t> then;
   if (!asked.empty()) {
+    const std::int64_t batch = std::accumulate(now.begin(), now.end(), std::int64_t{0});
     LOCKSTEP_ASSIGN(then, samplesBy(asked, batch, shares.size()));
   } else {
-    then = divided(batch, shares);
-    if (longest(shares, then) > (1 - kLeastGain) * longest(shares, now)) then = now;
+    then = proposed(now, shares, plan);
   }
   for (RankSpeed& rank : out.ranks)
     rank.proposed = then[static_cast<std::size_t>(shareOf[static_cast<std::size_t>(rank.rank)])];

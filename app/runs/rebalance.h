@@ -41,8 +41,9 @@ inline constexpr std::int64_t kRebalanceSteps = 50, kRebalanceWindow = 5000;
 
 // Proposes the shares by the `last` steps that all ranks have reported, or says what a step would
 // take with those `asked` for, in any unit. `nodes` are of the ranks; shorter if some are not
-// known. Errors: kFailedPrecondition where the run's batch cannot be divided otherwise, or too few
-// steps were measured; kInvalidArgument for shares that it cannot have.
+// known. What is proposed can be planned. Errors: kFailedPrecondition where the run's batch cannot
+// be divided otherwise, or too few steps were measured; kInvalidArgument for shares that it cannot
+// have.
 Result<Rebalance> rebalanceOf(const StepTimes& times, int world, std::span<const std::string> nodes,
                               const PlanFacts& plan, std::int64_t last,
                               const std::vector<double>& asked = {});

@@ -26,4 +26,7 @@ struct Strategy {
 std::span<const Strategy> strategies();               // the default first
 const Strategy* findStrategy(std::string_view name);  // null if unknown
 
+// In a spec, stands for the best strategy found for the cluster.
+inline constexpr std::string_view kAutoStrategy = "auto";
+
 }  // namespace lockstep::cluster

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "engine/ir/ops.h"
 #include "engine/passes/stages.h"
@@ -26,8 +28,47 @@ void forEachNode(const ir::ModelGraph& model, Visit visit) {
   }
 }
 
-// Seconds of a layer's forward pass by the roofline.
+// Which values have gradients: those that depend on a parameter that is trained, or on any.
+std::vector<bool> valuesWithGradients(const ir::ModelGraph& model, bool ofFrozen) {
+  std::set<std::string_view> trained;
+  for (const ir::Parameter& one : model.parameters)
+    if (ofFrozen || !one.frozen) trained.insert(one.name);
+  std::vector<bool> out(model.graph.values().size(), false);
+  for (const ir::Node& node : model.graph.nodes()) {
+    const bool has = node.op == ir::Op::kState
+                         ? trained.contains(ir::textAttr(node.attrs, "state"))
+                         : std::any_of(node.inputs.begin(), node.inputs.end(), [&](auto input) {
+                             return out[static_cast<std::size_t>(input)];
+                           });
+    for (const ir::ValueId output : node.outputs) out[static_cast<std::size_t>(output)] = has;
+  }
+  return out;
+}
+
+// The part of a node's work that is left where parameters are frozen: a third of it is the forward
+// pass, the rest the gradients of its inputs, in equal parts.
+class WorkLeft {
+ public:
+  explicit WorkLeft(const ir::ModelGraph& model)
+      : all_(valuesWithGradients(model, true)), left_(valuesWithGradients(model, false)) {}
+  double of(const ir::Node& node) const {
+    const double all = count(node, all_);
+    return all == 0 ? 1 : (1 + 2 * count(node, left_) / all) / 3;
+  }
+
+ private:
+  static double count(const ir::Node& node, const std::vector<bool>& gradients) {
+    return static_cast<double>(
+        std::count_if(node.inputs.begin(), node.inputs.end(),
+                      [&](auto input) { return gradients[static_cast<std::size_t>(input)]; }));
+  }
+  const std::vector<bool> all_, left_;
+};
+
+// A third of the seconds of a layer's passes, forward and backward: the forward pass by the
+// roofline, and less where parameters are frozen.
 std::vector<double> layerCosts(const ir::ModelGraph& model, const cluster::DeviceRates& rates) {
+  const WorkLeft left(model);
   std::vector<double> costs(model.layers.size(), 0);
   forEachNode(model, [&](std::size_t layer, const ir::Node& node) {
     if (node.inputs.empty() || ir::info(node.op).isView) return;
@@ -35,9 +76,10 @@ std::vector<double> layerCosts(const ir::ModelGraph& model, const cluster::Devic
     for (const ir::ValueId input : node.inputs) inputs.push_back(model.graph.value(input).type);
     for (const ir::ValueId output : node.outputs) outputs.push_back(model.graph.value(output).type);
     const ir::OpCost work = ir::info(node.op).cost(node, inputs, outputs);
-    costs[layer] += std::max(work.flops / rates.flopsPerSecond,
-                             static_cast<double>(work.bytes) / rates.bytesPerSecond) +
-                    rates.launchSeconds;
+    const double seconds = std::max(work.flops / rates.flopsPerSecond,
+                                    static_cast<double>(work.bytes) / rates.bytesPerSecond) +
+                           rates.launchSeconds;
+    costs[layer] += seconds * left.of(node);
   });
   return costs;
 }

@@ -38,6 +38,7 @@ bool parseNumber(std::string_view text, T& value) {
 }
 
 bool isUsedBy(const StrategySpec& spec, spec::v1::UsedBy users) {
+  if (isOpen(spec)) return users != spec::v1::LOCAL_UPDATES;
   const cluster::Strategy* found = cluster::findStrategy(spec.kind());
   const cluster::Strategy& strategy = found != nullptr ? *found : cluster::strategies().front();
   const bool asynchronous = strategy.staleness && spec.staleness() != 0;

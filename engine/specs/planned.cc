@@ -1,6 +1,7 @@
 #include "engine/specs/planned.h"
 
 #include "engine/planner/forward_plan.h"
+#include "engine/specs/field.h"
 #include "engine/specs/freeze.h"
 #include "engine/specs/workload.h"
 
@@ -78,6 +79,10 @@ Result<Planned> makePlanned(const spec::v1::RunSpec& run, const spec::v1::Cluste
     out.plan = programPlan(run, out.cluster.mesh.size());
     return out;
   }
+  if (isOpen(run.strategy()))
+    return wrongField("strategy.kind",
+                      "strategy.kind is auto: the strategy is chosen for the cluster of a launch",
+                      {{{"strategy.kind", "multi-worker-mirrored"}}});
   LOCKSTEP_ASSIGN(out.cluster, toCluster(cluster, hosts, run.strategy(), run.training()));
   LOCKSTEP_ASSIGN(out.model, toModel(run.model()));
   LOCKSTEP_ASSIGN(out.request, planRequestOf(run, out.model, out.cluster.mesh.axisSize("data")));

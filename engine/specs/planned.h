@@ -19,7 +19,7 @@ struct Planned {
 };
 // `hosts` as for toCluster; `trace`, if not null, receives the passes that built the plan.
 // Precondition: `run` is complete (checkAndFill). Errors: kInvalidArgument, with `field` if a
-// field is invalid.
+// field is invalid, or the strategy is still open (isOpen).
 Result<Planned> makePlanned(const spec::v1::RunSpec& run, const spec::v1::ClusterSpec& cluster,
                             const std::vector<NodeHost>& hosts, const planner::CostModel& cost,
                             passes::PassTrace* trace = nullptr);

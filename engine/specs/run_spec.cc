@@ -368,7 +368,8 @@ Status checkStatisticsGroups(const RunSpec& spec) {
     const auto& layer = spec.model().layers(i);
     if (!layer.has_batch_norm()) continue;
     const std::string field = fmt::format("model.layers[{}].batch_norm.groups", i);
-    if (const int parts = spec.strategy().micro_batches(); layer.batch_norm().groups() % parts != 0)
+    const int parts = std::max(1, spec.strategy().micro_batches());
+    if (layer.batch_norm().groups() % parts != 0)
       return wrongField(field,
                         message("{} is {}, and each of {} micro-batches has statistics of its own; "
                                 "expected {}, or another multiple of {}",
@@ -405,7 +406,25 @@ Status checkShares(const StrategySpec& strategy) {
   return {};
 }
 
+// What a search cannot keep.
+Status checkOpen(const StrategySpec& strategy) {
+  if (strategy.pins_size() > 0)
+    return wrongField("strategy.pins",
+                      "strategy.kind auto divides the layers by their cost; expected "
+                      "strategy.pins left out, or kind placement",
+                      {{{"strategy.pins", ""}}, {{"strategy.kind", "placement"}}});
+  if (strategy.local_steps() > 0)
+    return wrongField("strategy.local_steps",
+                      message("strategy.local_steps is {}, but strategy.kind auto does not try "
+                              "local-sgd, which changes results; expected it left out, or kind "
+                              "local-sgd",
+                              strategy.local_steps()),
+                      {{{"strategy.local_steps", ""}}, {{"strategy.kind", "local-sgd"}}});
+  return {};
+}
+
 Status checkStrategy(const StrategySpec& strategy) {
+  if (isOpen(strategy)) return checkOpen(strategy);
   const cluster::Strategy& kind = *cluster::findStrategy(strategy.kind());
   if (!kind.local && strategy.local_steps() > 0)
     return wrongField("strategy.local_steps",
@@ -455,11 +474,13 @@ std::string checkpointFolder(const RunSpec& spec, const std::string& run, const 
 
 Status checkAndFill(RunSpec& spec) {
   if (spec.has_workload()) return checkAndFillWorkload(spec);
+  const StrategySpec written = spec.strategy();
   fillDefaults(spec);
   LOCKSTEP_TRY(checkOptions(spec, ""));
   for (auto& layer : *spec.mutable_model()->mutable_layers())  // statistics for each micro-batch
     if (layer.has_batch_norm() && layer.batch_norm().groups() == 0)
       layer.mutable_batch_norm()->set_groups(spec.strategy().micro_batches());
+  if (isOpen(written)) *spec.mutable_strategy() = written;
   LOCKSTEP_TRY(fillModel(*spec.mutable_model()));
   LOCKSTEP_TRY(toModel(spec.model()).status());
   LOCKSTEP_TRY(checkInit(spec.model()));

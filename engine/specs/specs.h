@@ -82,6 +82,9 @@ Result<cluster::Cluster> toCluster(const spec::v1::ClusterSpec& spec,
 // role ps, if not 0; else as many as the strategy says.
 Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks, int servers = 0);
 bool hasServers(const spec::v1::StrategySpec& strategy);
+// Returns whether the strategy is to be searched (kind auto). checkAndFill leaves what such a
+// strategy leaves out: it is chosen too.
+bool isOpen(const spec::v1::StrategySpec& strategy);
 
 // A file that a run reads; `name` is "train.images", "train.text", …, or kInitFile.
 inline constexpr std::string_view kInitFile = "init_from";  // that training starts from

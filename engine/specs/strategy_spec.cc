@@ -13,6 +13,10 @@ bool hasServers(const spec::v1::StrategySpec& strategy) {
   return (kind != nullptr && kind->servers) || strategy.servers() > 0;
 }
 
+bool isOpen(const spec::v1::StrategySpec& strategy) {
+  return strategy.kind() == cluster::kAutoStrategy;
+}
+
 Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks, int servers) {
   if (servers > 0 && strategy.servers() > 0 && strategy.servers() != servers)
     return wrongField("strategy.servers",

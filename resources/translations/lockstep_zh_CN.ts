@@ -1127,6 +1127,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     <context>
         <name>lockstep::ui::LaunchDialog</name>
         <message>
+            <source>Searching for the fastest strategy</source>
+            <translation>正在搜索最快的策略</translation>
+        </message>
+        <message>
             <source>Making data</source>
             <translation>正在生成数据</translation>
         </message>
@@ -2869,6 +2873,34 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>it computes %1 % of the step</source>
             <translation>一步中 %1 % 的时间在计算</translation>
+        </message>
+        <message>
+            <source>the strategy cannot have %1 as the spec sets it</source>
+            <translation>该策略不能保持规格中设置的 %1</translation>
+        </message>
+        <message>
+            <source>1 rank</source>
+            <translation>1 个 rank</translation>
+        </message>
+        <message>
+            <source>auto chose %1 with %2: %3 per step predicted (%4)</source>
+            <translation>auto 选择了 %1，%2：预测每步 %3（%4）</translation>
+        </message>
+        <message>
+            <source>%1; next best: %2, %3 (%4)</source>
+            <translation>%1；其次：%2，%3（%4）</translation>
+        </message>
+        <message>
+            <source>strategy.kind is auto: the strategy is chosen for the cluster of a launch</source>
+            <translation>strategy.kind 为 auto：策略在启动时按集群选择</translation>
+        </message>
+        <message>
+            <source>strategy.kind auto divides the layers by their cost; expected strategy.pins left out, or kind placement</source>
+            <translation>strategy.kind auto 按代价划分各层；应省略 strategy.pins，或使用 kind placement</translation>
+        </message>
+        <message>
+            <source>strategy.local_steps is %1, but strategy.kind auto does not try local-sgd, which changes results; expected it left out, or kind local-sgd</source>
+            <translation>strategy.local_steps 为 %1，但 strategy.kind auto 不尝试会改变结果的 local-sgd；应省略，或使用 kind local-sgd</translation>
         </message>
         <message>
             <source>as fast, in less memory</source>
@@ -4989,6 +5021,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>the ranks of a pipeline's stage have equal shares</source>
             <translation>流水线同一阶段的各 rank 份额相等</translation>
+        </message>
+        <message>
+            <source>its gradients are summed in equal parts (strategy.deterministic_parts)</source>
+            <translation>其梯度按相等的份求和（strategy.deterministic_parts）</translation>
         </message>
         <message>
             <source>every rank needs a sample of each step</source>

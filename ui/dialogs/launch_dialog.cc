@@ -26,6 +26,7 @@
 namespace lockstep::ui {
 
 LaunchDialog::~LaunchDialog() {
+  search_.request_stop();
   dropMeasuring();
   if (allocation_) {
     allocation_->end();
@@ -65,6 +66,8 @@ void LaunchDialog::schedule() {
   preview_.reset();
   request_.reset();
   wanted_ = false;
+  search_.request_stop();
+  search_ = std::stop_source();
   dropMeasuring();
   setBusy(false, {});
   prediction_->benchmarkButton()->setEnabled(false);
@@ -77,6 +80,9 @@ void LaunchDialog::schedule() {
 void LaunchDialog::makePreview() {
   const int generation = generation_;
   LaunchInputs in = inputs();
+  in.stop = search_.get_token();
+  if (!ofProgram_ && strategy_->kind() == cluster::kAutoStrategy)
+    setBusy(true, tr("Searching for the fastest strategy"));
   const LaunchTarget* chosen = target();
   const std::shared_ptr<LiveCluster> live =
       chosen && chosen->connected ? chosen->connected() : nullptr;
@@ -90,7 +96,8 @@ void LaunchDialog::makePreview() {
         const auto unused = static_cast<std::int64_t>(node.load.memoryTotal - node.load.memoryUsed);
         available = available > 0 ? std::min(available, unused) : unused;
       }
-      in.hosts.push_back({node.name, node.inventory.bootId, node.inventory.cores, available});
+      in.hosts.push_back({node.name, node.inventory.bootId, node.inventory.cores, available,
+                          app::gpuMemory(node.inventory.gpus)});
     }
   }
   runInBackground(
@@ -98,6 +105,7 @@ void LaunchDialog::makePreview() {
       // Not held: what is left of this call may be destroyed after the workspace.
       [this, generation, weak = std::weak_ptr(live)](LaunchPreview made) {
         if (generation != generation_ || launch_ || allocation_) return;
+        setBusy(false, {});
         if (!made.preview) {
           showError(made.preview.error());
           return;

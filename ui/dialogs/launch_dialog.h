@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 
 #include "app/cluster/allocation.h"
 #include "app/runs/launcher.h"
@@ -155,7 +156,8 @@ class LaunchDialog : public Dialog {
   QLabel* busyText_ = nullptr;
   QTimer delay_;
   int generation_ = 0;
-  bool wanted_ = false;  // Enter was pressed before the prediction was there
+  std::stop_source search_;  // of a strategy that is open
+  bool wanted_ = false;      // Enter was pressed before the prediction was there
   // Once a step time was measured on a target, estimates for it are not shown beside it.
   bool measuredShown_ = false, asked_ = false;
   std::map<std::string, double> benchmarks_;  // by strategy, of the settings at hand

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "app/advice/auto_strategy.h"
 #include "app/specs/spec_text.h"
 
 namespace lockstep::ui {
@@ -34,8 +35,13 @@ LaunchPreview makeLaunchPreview(const LaunchInputs& in) {
                                    [&](const auto& one) { return one.node == here.node; });
     if (!known) hosts.push_back(std::move(here));
   }
-  auto preview = app::makePreview(request, hosts);
-  return {std::move(request), std::move(preview)};
+  app::AdviceOptions search;
+  search.threads = static_cast<std::size_t>(app::usableCores());
+  search.stop = in.stop;
+  auto chosen = app::withStrategyChosen(std::move(request), *spec, hosts, std::move(search));
+  if (!chosen) return {std::nullopt, chosen.error()};
+  auto preview = app::makePreview(*chosen, hosts);
+  return {*std::move(chosen), std::move(preview)};
 }
 
 std::vector<Candidate> compareStrategies(

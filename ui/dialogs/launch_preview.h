@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct LaunchInputs {
   std::vector<app::HostFacts> hosts;
   int localNodes = 0;  // 0: the cluster's text
   bool measure = true;
+  std::stop_token stop = {};  // ends the search of a strategy that is open
 };
 
 struct LaunchPreview {

@@ -8,9 +8,11 @@
 #include <set>
 #include <tuple>
 
+#include "app/advice/auto_strategy.h"
 #include "app/advice/estimate.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/file.h"
+#include "engine/specs/options.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 #include "tests/support/paths.h"
@@ -270,6 +272,121 @@ class AdviceTest : public QObject {
     }
     options.pinned = {{"strategy.tensor", "3"}};  // of eight ranks
     QVERIFY(!asked.advice(options).ok());
+  }
+
+  // strategy.kind auto: the plan is that of the best candidate, written by hand.
+  void autoPlansTheBestCandidate() {
+    static constexpr std::array kWritten{"",
+                                         ", micro_batches: 2",
+                                         ", stages: 2, schedule: gpipe",
+                                         ", tensor: 2",
+                                         ", servers: 1",
+                                         ", staleness: 2",
+                                         ", recompute: full, overlap: never, bucket_bytes: 1MiB",
+                                         ", compression: fp16",
+                                         ", deterministic_parts: 4"};
+    Draw draw(31);
+    for (int round = 0; round < 18; ++round) {
+      const std::string rest = kWritten[static_cast<std::size_t>(round) % kWritten.size()];
+      const int nodes = draw.of({1, 2}), ranks = nodes == 2 ? 2 : draw.of({2, 4});
+      const std::string spec = gptOf(draw.of({2, 3}), draw.of({64, 256}), 32, 16,
+                                     "strategy: {kind: auto" + rest + "}\n");
+      const std::string cluster = clusterOf(nodes, ranks, draw.of({0, 1}) == 1 ? "cuda" : "cpu");
+      const Asked asked = ask(spec, cluster, fmt::format("{} on {} x {}", rest, nodes, ranks));
+      checkAuto(asked, rest);
+      if (QTest::currentTestFailed()) return;
+    }
+  }
+
+ private:
+  void checkAuto(const Asked& asked, const std::string& rest) {
+    const auto written = completeRunSpec(asked.spec, "/nowhere/run.yaml");
+    QVERIFY(written.ok() && specs::isOpen(written->spec->strategy()));
+    const auto open = makePreview(asked.request, asked.hosts);
+    QVERIFY(!open.ok() && open.error().field == "strategy.kind");
+    AdviceOptions options;
+    options.mostPlans = 48;
+    options.threads = 2;
+    options.time = std::chrono::hours(1);
+    const auto chosen = withStrategyChosen(asked.request, *written, asked.hosts, options);
+    QVERIFY2(chosen.ok(), chosen.ok() ? "" : (asked.text + chosen.error().text()).c_str());
+    const auto start = searchStart(*written);
+    QVERIFY(start.ok());
+    options.pinned = start->pinned;
+    options.kept = start->kept;
+    LaunchRequest plain = asked.request;
+    plain.spec = start->spec.spec;
+    const auto advice = advise(plain, specWith(start->spec), asked.hosts, options);
+    QVERIFY2(advice.ok(), asked.text.c_str());
+    const Choice& best = advice->best.front().choice;
+    // A field that `rest` has too is not written twice.
+    std::string byHand = fmt::format("strategy: {{kind: {}{}", best.kind, rest);
+    const auto add = [&](const std::string& field, const auto& value, bool wanted) {
+      if (wanted && rest.find(field + ":") == std::string::npos)
+        byHand += fmt::format(", {}: {}", field, value);
+    };
+    add("tensor", best.tensor, !best.hasServers());
+    add("stages", best.stages, !best.hasServers());
+    add("servers", best.servers, best.hasServers());
+    add("micro_batches", best.microBatches, best.microBatches > 1);
+    add("schedule", best.schedule, best.stages > 1);
+    add("recompute", best.recompute, true);
+    add("overlap", best.overlap, true);
+    add("bucket_bytes", best.bucketBytes, true);
+    std::string spec = asked.spec;
+    const std::string before = "strategy: {kind: auto" + rest;
+    spec.replace(spec.find(before), before.size(), byHand);
+    Asked hand = asked;
+    hand.spec = std::move(spec);
+    const auto planned = hand.previewWith({});
+    const auto found = makePreview(*chosen, asked.hosts);
+    QVERIFY2(planned.ok(), planned.ok() ? "" : planned.error().text().c_str());
+    QVERIFY2(found.ok() && !found->misfit, asked.text.c_str());
+    QCOMPARE(found->planText, planned->planText);
+    QCOMPARE(found->remarks.front(), chosen->chosen);
+    QVERIFY2(chosen->chosen.text().starts_with("auto chose " + textOf(best)),
+             chosen->chosen.text().c_str());
+    // What was written has stayed.
+    const auto& fixed = written->spec->strategy();
+    std::vector<const google::protobuf::FieldDescriptor*> fields;
+    fixed.GetReflection()->ListFields(fixed, &fields);
+    for (const auto* field : fields)
+      if (field->name() != "kind")
+        QCOMPARE(specs::fieldText(chosen->spec->strategy(), *field),
+                 specs::fieldText(fixed, *field));
+  }
+
+ private Q_SLOTS:
+  void autoKeepsSharesOrSaysWhyNot() {
+    const auto chosen = [](const std::string& strategy, int ranks,
+                           AdviceOptions options) -> Result<LaunchRequest> {
+      const std::string spec = gptOf(2, 64, 32, 16, "strategy: {kind: auto, " + strategy + "}\n");
+      LOCKSTEP_ASSIGN(const RunSpecFile written, completeRunSpec(spec, "/nowhere/run.yaml"));
+      const Asked asked = ask(spec, clusterOf(1, ranks, "cpu"));
+      return withStrategyChosen(asked.request, written, asked.hosts, std::move(options));
+    };
+    for (const int ranks : {2, 4}) {  // of four, two have each share
+      const auto shared = chosen("shares: [3, 1]", ranks, {});
+      QVERIFY2(shared.ok(), shared.ok() ? "" : shared.error().text().c_str());
+      QCOMPARE(shared->spec->strategy().shares_size(), 2);
+      QVERIFY(makePreview(*shared, {}).ok());
+    }
+    for (const auto& [strategy, field] :
+         {std::pair("shares: [1, 1, 1, 1, 1]", "strategy.shares"),
+          std::pair("tensor: 3", "strategy.tensor"), std::pair("servers: 4", "strategy.servers"),
+          std::pair("local_steps: 2", "strategy.local_steps"),
+          std::pair("stages: 2, pins: [{layer: embedding1, stage: 0}, {layer: dense1, stage: 1}]",
+                    "strategy.pins")}) {
+      const auto refused = chosen(strategy, 4, {});
+      QVERIFY2(!refused.ok() && refused.error().text().find(field) != std::string::npos,
+               refused.ok() ? strategy : refused.error().text().c_str());
+    }
+    std::stop_source stop;
+    stop.request_stop();
+    AdviceOptions stopped;
+    stopped.stop = stop.get_token();
+    const auto cancelled = chosen("micro_batches: 2", 4, std::move(stopped));
+    QVERIFY(!cancelled.ok() && cancelled.error().code == Code::kCancelled);
   }
 
   // What the spec says of its own strategy does not keep others from being found.

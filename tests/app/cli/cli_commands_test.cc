@@ -229,6 +229,42 @@ class CliCommandsTest : public QObject {
     }
   }
 
+  // strategy.kind auto is planned as the best candidate of advise is, and says which that is.
+  void autoPlansWhatIsAdvised() {
+    const Cli cli;
+    const QStringList run{example("fashion-mlp"), "--local", "3"};
+    const QStringList open = run + QStringList{"--set", "strategy.kind=auto"};
+    const CliResult advice = cli.run(QStringList{"advise"} + open + QStringList{"--json"});
+    QVERIFY2(advice.exit == 0 && advice.all("current").isEmpty(), advice.text());
+    const QString command = advice.last()["command"].toString();
+    QVERIFY2(command.contains("strategy.kind=") && !command.contains("auto"), qPrintable(command));
+    QStringList words = command.split(' ').mid(2);  // without "lockstep run"
+    const CliResult byHand = cli.run(QStringList{"plan"} + words + QStringList{"--json"});
+    QVERIFY2(byHand.exit == 0, byHand.text());
+    const CliResult found = cli.run(QStringList{"plan"} + open + QStringList{"--json"});
+    QVERIFY2(found.exit == 0 && found.onlyJson, found.text());
+    QCOMPARE(found.last()["plan"].toString(), byHand.last()["plan"].toString());
+    const QJsonObject prediction = found.last()["prediction"].toObject();
+    const QString chosen = prediction["remarks"].toArray()[0].toString();
+    QVERIFY2(chosen.startsWith("auto chose ") && chosen.contains("3 ranks") &&
+                 chosen.contains("next best: "),
+             qPrintable(chosen));
+    const CliResult step = cli.run(QStringList{"simulate"} + open);
+    QVERIFY2(step.exit == 0 && step.out.contains("note: auto chose "), step.text());
+    // What is set besides is kept, or refused where nothing can have it.
+    const CliResult kept = cli.run(QStringList{"plan"} + open +
+                                   QStringList{"--set", "strategy.micro_batches=4", "--json"});
+    QVERIFY2(kept.exit == 0, kept.text());
+    QVERIFY2(kept.last()["prediction"].toObject()["remarks"].toArray()[0].toString().contains(
+                 "micro-batches 4"),
+             kept.text());
+    for (const QString wrong : {"strategy.tensor=2", "strategy.local_steps=2"}) {
+      const CliResult refused = cli.run(QStringList{"plan"} + open + QStringList{"--set", wrong});
+      QVERIFY2(refused.exit == 2 && refused.err.contains(wrong.section('=', 0, 0).toUtf8()),
+               refused.text());
+    }
+  }
+
   // Each figure of both plans, and that a plan is like itself.
   void planShowsTheDifference() {
     const Cli cli;

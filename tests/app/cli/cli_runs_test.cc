@@ -3,6 +3,7 @@
 #include <QDirIterator>
 #include <QElapsedTimer>
 #include <QFile>
+#include <QJsonArray>
 #include <QRegularExpression>
 #include <QTest>
 #include <algorithm>
@@ -69,6 +70,28 @@ training: {batch: 8, max_steps: 3}
     const CliResult second = cli.run({"run", spec, "--local", "1", "--no-benchmark"});
     QVERIFY2(second.exit == 0, second.text());
     QVERIFY(!second.err.contains("making data") && !second.out.contains("making data"));
+  }
+
+  // The history has the strategy that ran, and that it was found; a rerun runs the same plan.
+  void autoRunsTheStrategyFound() {
+    const Cli cli;
+    const CliResult result =
+        cli.run(mlp({"--local", "2", "--comm", "shm", "--no-benchmark", "--set",
+                     "strategy.kind=auto", "--set", "training.max_steps=5"}));
+    QVERIFY2(result.exit == 0, result.text());
+    checkStory(result);
+    QVERIFY2(result.err.contains("auto chose "), result.text());
+    const QJsonObject shown = cli.run({"history", "show", "last", "--json"}).last();
+    QVERIFY(!shown["strategy"].toString().isEmpty() && shown["strategy"].toString() != "auto");
+    const QString spec = shown["spec_resolved"].toString();
+    QVERIFY2(spec.startsWith("# auto chose " + shown["strategy"].toString()), qPrintable(spec));
+    QVERIFY2(spec.contains("kind: " + shown["strategy"].toString()), qPrintable(spec));
+    const QJsonArray remarks = shown["prediction"].toObject()["remarks"].toArray();
+    QVERIFY(remarks[0].toString().startsWith("auto chose "));
+    const CliResult again = cli.run({"rerun", "last", "--json", "--no-benchmark"});
+    QVERIFY2(again.exit == 0 && !again.err.contains("auto chose "), again.text());
+    QCOMPARE(again.first("started")["plan_hash"].toString(),
+             result.first("started")["plan_hash"].toString());
   }
 
   void runs_data() {

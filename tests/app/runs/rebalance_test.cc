@@ -8,7 +8,9 @@
 #include <random>
 
 #include "app/runs/rebalance.h"
+#include "engine/cluster/cuts.h"
 #include "engine/plan/plan.h"
+#include "tests/engine/planner/random_requests.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -205,6 +207,61 @@ class RebalanceTest : public QObject {
       const auto refused = rebalanceOf(matrix, 2, plan, wrong);
       QVERIFY(!refused.ok());
       QCOMPARE(refused.error().code, Code::kInvalidArgument);
+    }
+  }
+
+  // Seeded requests, most of them of several stages or small evaluations: the planner takes what is
+  // proposed.
+  void whatIsProposedCanBePlanned() {
+    lockstep::testing::Draw draw(17);
+    std::mt19937 random(17);
+    int changed = 0, pipelines = 0;
+    for (int round = 0; round < 150; ++round) {
+      lockstep::testing::Drawn drawn = draw();
+      if (drawn.request.inOrder) continue;
+      const auto plan = planner::makePlan(drawn.request, drawn.cluster, {});
+      if (!plan.ok()) continue;
+      PlanFacts facts = planFactsOf(*plan);
+      const ir::Graph& graph = drawn.request.step.graph;
+      for (const ir::Node& node : graph.nodes())
+        if (node.op == ir::Op::kBatchMoments)
+          if (const auto groups = graph.value(node.outputs[0]).type.shape[0]; groups > 1)
+            facts.unit = std::lcm(facts.unit, drawn.request.step.batch / groups);
+      const int world = plan->mesh.size();
+      const std::vector<double> samples = facts.shares.of(world);
+      std::vector<Rank> ranks;
+      for (const double n : samples)
+        ranks.push_back({std::uniform_real_distribution<>(1e-4, 1e-2)(random), 1e-3,
+                         static_cast<std::int64_t>(n)});
+      const auto out = rebalanceOf(matrixOf(ranks, 10, random, 0), world, facts);
+      if (plan->mesh.axisSize(cluster::kStageAxis) > 1) {
+        ++pipelines;
+        QVERIFY2(!out.ok() && out.error().text().find("equal shares") != std::string::npos,
+                 drawn.text.c_str());
+      }
+      if (!out.ok() || !out->changes()) continue;
+      ++changed;
+      drawn.request.shares = out->shares;
+      const auto then = planner::makePlan(drawn.request, drawn.cluster, {});
+      QVERIFY2(then.ok(), then.ok() ? "" : (drawn.text + then.error().text()).c_str());
+      QCOMPARE(plan::BatchShares(*then).of(world).size(), samples.size());
+    }
+    QVERIFY2(changed >= 10 && pipelines >= 5,
+             fmt::format("{} changed, {} pipelines", changed, pipelines).c_str());
+  }
+
+  // As large an evaluation as the batch, or smaller: no rank is left without a sample of it.
+  void evaluationsLeaveEachRankASample() {
+    std::mt19937 random(23);
+    const std::vector<Rank> ranks{{1e-2, 0, 32}, {1e-4, 0, 32}};  // by speed 1 : 100
+    PlanFacts plan;
+    plan.shares = sharesOf({32, 32});
+    for (const std::int64_t batch : {64, 16, 8, 3, 2}) {
+      plan.evaluateBatch = batch;
+      const auto out = rebalanceOf(matrixOf(ranks, 20, random, 0), 2, plan);
+      QVERIFY(out.ok());
+      QVERIFY(cluster::leaveNoneEmpty(cluster::cutsBy(batch, out->shares)));
+      QCOMPARE(out->changes(), batch > 2);
     }
   }
 

@@ -2,6 +2,7 @@
 #include <QTest>
 
 #include "engine/cluster/assumed.h"
+#include "engine/planner/layer_placement.h"
 #include "tests/engine/planner/random_requests.h"
 #include "tests/support/sanitizers.h"
 
@@ -210,6 +211,50 @@ class SimulateTest : public QObject {
       QVERIFY(cost.stepOverheadSeconds > 0);
       for (const auto& one : cost.collectives) QVERIFY(one.seconds > 0);
     }
+  }
+
+  // What is frozen has no gradients: stages that count that are faster than those that do not.
+  void stagesOfFrozenLayersAreBalanced() {
+    Draw draw(29);
+    int faster = 0;
+    constexpr int kRounds = 12;
+    for (int round = 0; round < kRounds; ++round) {
+      const int blocks = draw.of({6, 8, 10}), stages = draw.of({2, 3}), frozen = blocks / 2;
+      models::Model model = draw.gpt(blocks, draw.of({64, 128}), 256, 32);
+      model.layers.back().tied.clear();
+      planner::PlanRequest asked = request(model, 4, 4);
+      asked.strategy = "pipeline";
+      asked.microBatches = 8;
+      cluster::Cluster cluster = clusterOf(stages);
+      cluster.mesh = cluster::Mesh({{"stage", stages}, {"data", 1}});
+      cluster.link = {"shm", 5e-6, 5e9};
+      const auto stagesOf = [&] {
+        const plan::Plan plan = planOf(asked, cluster);
+        const auto layers = planner::layerPlacements(asked, cluster, {}, plan);
+        if (!layers.ok()) qFatal("%s", layers.error().text().c_str());
+        std::vector<std::pair<std::string, int>> pins;
+        for (std::size_t i = 0; i < layers->size(); ++i)
+          pins.emplace_back(asked.step.layers[i].name, (*layers)[i].stage);
+        return pins;
+      };
+      const auto before = stagesOf();
+      for (ir::Parameter& parameter : asked.step.parameters)
+        for (int block = 0; block < frozen; ++block)
+          if (parameter.name.starts_with(fmt::format("block{}.", block)) ||
+              parameter.name.starts_with("embedding."))
+            parameter.frozen = true;
+      const auto after = stagesOf();
+      const auto stepOf = [&](const std::vector<std::pair<std::string, int>>& pins) {
+        planner::PlanRequest pinned = asked;
+        pinned.strategy = "placement";
+        pinned.pins = pins;
+        return planner::simulate(planOf(pinned, cluster), cluster, {}, {}).stepSeconds;
+      };
+      const double now = stepOf(after), then = stepOf(before);
+      QVERIFY2(now < 1.02 * then, fmt::format("round {}: {} and {}", round, now, then).c_str());
+      if (now < 0.97 * then) ++faster;
+    }
+    QVERIFY2(faster >= kRounds / 2, fmt::format("{} of {}", faster, kRounds).c_str());
   }
 
   // Ranks of a stage that cannot be told apart are simulated as one: the same comes out where each

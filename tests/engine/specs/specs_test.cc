@@ -260,6 +260,7 @@ class SpecsTest : public QObject {
   void theTableNamesEveryStrategyAndFunction() {
     std::vector<std::string_view> strategies;
     for (const auto& strategy : cluster::strategies()) strategies.push_back(strategy.name);
+    strategies.push_back(cluster::kAutoStrategy);
     QCOMPARE(valuesOf<StrategySpec>("kind"), strategies);
     const auto functions = models::activations();
     const std::vector<std::string_view> known(functions.begin(), functions.end());

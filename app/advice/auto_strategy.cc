@@ -1,0 +1,84 @@
+#include "app/advice/auto_strategy.h"
+
+#include <utility>
+
+#include "app/runs/quantity_text.h"
+#include "engine/specs/options.h"
+#include "engine/specs/specs.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+std::vector<std::string> setsWith(const RunSpecFile& spec, const Remedy& settings) {
+  std::vector<std::string> out = spec.sets;
+  for (const auto& [path, value] : settings) out.push_back(fmt::format("{}={}", path, value));
+  return out;
+}
+
+// The plainest kind that can have what the strategy sets.
+std::string plainestKind(const spec::v1::StrategySpec& strategy) {
+  const bool served =
+      strategy.servers() > 0 || strategy.staleness() != 0 || strategy.dense() == "all-reduce";
+  return served ? "parameter-server" : "multi-worker-mirrored";
+}
+
+Message chosenText(const Advice& advice) {
+  const AdvisedStrategy& best = advice.best.front();
+  const Message ranks = best.ranks == 1 ? message("1 rank") : message("{} ranks", best.ranks);
+  const Message text =
+      message("auto chose {} with {}: {} per step predicted ({})", textOf(best.choice), ranks,
+              milliseconds(best.stepSeconds), best.why);
+  if (advice.best.size() == 1) return text;
+  const AdvisedStrategy& next = advice.best[1];
+  return message("{}; next best: {}, {} ({})", text, textOf(next.choice),
+                 milliseconds(next.stepSeconds), next.why);
+}
+
+}  // namespace
+
+SpecWith specWith(RunSpecFile spec) {
+  return [spec = std::move(spec)](
+             const Remedy& settings) -> Result<std::shared_ptr<const spec::v1::RunSpec>> {
+    LOCKSTEP_ASSIGN(const RunSpecFile made,
+                    completeRunSpec(spec.yaml, spec.file, setsWith(spec, settings)));
+    return made.spec;
+  };
+}
+
+Result<SearchStart> searchStart(const RunSpecFile& spec) {
+  SearchStart out{spec, {}, {}};
+  const spec::v1::StrategySpec& strategy = spec.spec->strategy();
+  if (!specs::isOpen(strategy)) return out;
+  std::vector<const google::protobuf::FieldDescriptor*> written;
+  strategy.GetReflection()->ListFields(strategy, &written);
+  for (const auto* field : written) {
+    const std::string path = "strategy." + field->name();
+    if (field->name() == "kind") continue;
+    if (isSearched(path))
+      out.pinned.push_back({path, specs::fieldText(strategy, *field)});
+    else
+      out.kept.insert(path);
+  }
+  LOCKSTEP_ASSIGN(out.spec,
+                  completeRunSpec(spec.yaml, spec.file,
+                                  setsWith(spec, {{"strategy.kind", plainestKind(strategy)}})));
+  return out;
+}
+
+Result<LaunchRequest> withStrategyChosen(LaunchRequest request, const RunSpecFile& spec,
+                                         const std::vector<HostFacts>& hosts,
+                                         AdviceOptions options) {
+  if (!specs::isOpen(request.spec->strategy())) return request;
+  LOCKSTEP_ASSIGN(SearchStart start, searchStart(spec));
+  options.pinned = std::move(start.pinned);
+  options.kept = std::move(start.kept);
+  request.spec = start.spec.spec;
+  const SpecWith with = specWith(std::move(start.spec));
+  LOCKSTEP_ASSIGN(const Advice advice, advise(request, with, hosts, options));
+  LOCKSTEP_ASSIGN(request.spec, with(advice.best.front().settings));
+  request.chosen = chosenText(advice);
+  return request;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,40 @@
+// The launch that a command's options ask for.
+#pragma once
+
+#include <atomic>
+#include <stop_token>
+
+#include "app/advice/advice.h"
+#include "app/cli/command.h"
+#include "engine/base/clock.h"
+
+namespace lockstep::app::cli {
+
+// Returns spec, cluster and --comm as a request.
+LaunchRequest requestOf(const RunSpecFile& spec, const ClusterSpecFile& cluster,
+                        const Arguments& arguments);
+// Returns the request, whose spec was read as `spec`, with a strategy: where that is open
+// (strategy.kind auto), the best one is searched. Ctrl-C cancels the search.
+Result<LaunchRequest> withStrategy(LaunchRequest request, const RunSpecFile& spec,
+                                   const Arguments& arguments);
+
+// Has a search use all cores, tell on stderr how far it is, and end with Ctrl-C. Used while the
+// search runs.
+class SearchProgress {
+ public:
+  explicit SearchProgress(const Arguments& arguments);
+  ~SearchProgress();  // clears the line
+  SearchProgress(const SearchProgress&) = delete;
+  SearchProgress& operator=(const SearchProgress&) = delete;
+  void watch(AdviceOptions& options);
+  bool isStopped() const { return stop_.stop_requested(); }
+
+ private:
+  void tell(std::size_t planned);
+
+  std::stop_source stop_;
+  const bool shows_;
+  std::atomic<Nanoseconds> shown_{monotonicNow()};
+};
+
+}  // namespace lockstep::app::cli
