@@ -24,7 +24,7 @@ constexpr Kind kKinds[] = {{DType::kF64, 8, 0x7ff0000000000000u},
 
 class FiniteTest : public QObject {
   Q_OBJECT
- private slots:
+ private Q_SLOTS:
   void theFirstIsFound();
   void integersAreFinite();
 };
