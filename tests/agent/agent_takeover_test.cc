@@ -123,7 +123,7 @@ class Takeover {
       coordinator_->send(node, message);
       spec::v1::ClusterSpec cluster = request(1).cluster();
       if (story_.failures > 0) {
-        coordinator_->setGeneration(2);
+        coordinator_->setGeneration(2, {"n1", "n2", "n3"});
         *message.mutable_recover() = recoverWithoutN4();
         cluster = message.recover().members().cluster();
         coordinator_->send(node, message);
