@@ -501,7 +501,7 @@ class ProgramRun {
     node::v1::FromWorker message;
     message.mutable_stacks()->set_rank(start_.rank());
     if (hooks_)
-      for (std::string& line : hooks_->takeStacks())
+      for (std::string& line : hooks_->takeStacks(start_.code_folder()))
         message.mutable_stacks()->add_lines(std::move(line));
     link_.channel().send(message);
   }

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -29,6 +30,7 @@ constexpr std::int64_t kLastStep = std::int64_t{1} << 62;
 constexpr std::size_t kMostSources = 100, kLongestText = 300;
 constexpr std::int64_t kMostSteps = std::int64_t{1} << 48;    // of a process
 constexpr std::int64_t kLongestStep = 1'000'000'000'000'000;  // ns
+constexpr std::string_view kFrame = "  File \"";              // of a stack
 constexpr int kRoundsAtOnce = 64;                             // of a program that tells without end
 
 // As resources/python/lockstep says.
@@ -42,6 +44,12 @@ bool handles(int pid, int number) {
   if (at == std::string::npos) return false;
   const unsigned long long caught = std::strtoull(status->c_str() + at + 9, nullptr, 16);
   return (caught >> (number - 1) & 1) != 0;
+}
+
+// Whether the line is a frame of a stack, of a file in this folder.
+bool isBelow(std::string_view line, const std::string& folder) {
+  return !folder.empty() && line.starts_with(kFrame) &&
+         line.substr(kFrame.size()).starts_with(folder + "/");
 }
 
 // JSON has no text for numbers that are not finite.
@@ -184,7 +192,7 @@ void PythonHooks::takeSource(const nlohmann::json& json, Told& told) {
 }
 
 bool PythonHooks::askStacks(int program) {
-  (void)takeStacks();
+  (void)takeStacks({});
   const auto ask = [](int pid) {
     return handles(pid, stacksSignal()) && kill(pid, stacksSignal()) == 0;
   };
@@ -194,9 +202,19 @@ bool PythonHooks::askStacks(int program) {
   return asked;
 }
 
-std::vector<std::string> PythonHooks::takeStacks() {
+std::vector<std::string> PythonHooks::takeStacks(const std::string& code) {
   stackBytes_ = 0;
-  return std::exchange(stacks_, {});
+  std::error_code failed;
+  // Python has resolved the links of the current folder, but not those of its path.
+  const std::string resolved = std::filesystem::weakly_canonical(code, failed);
+  std::vector<std::string> out;
+  for (std::string& line : std::exchange(stacks_, {})) {
+    if (isBelow(line, folder_)) continue;
+    for (const std::string& folder : {code, resolved})
+      if (isBelow(line, folder)) line.erase(kFrame.size(), folder.size() + 1);
+    out.push_back(std::move(line));
+  }
+  return out;
 }
 
 }  // namespace lockstep::agent

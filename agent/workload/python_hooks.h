@@ -50,7 +50,8 @@ class PythonHooks {
   // Asks the program for its stacks, if it is a Python process, else the Python processes that it
   // has started. takeStacks() returns them once they have come. Returns false if there are none.
   bool askStacks(int program);
-  std::vector<std::string> takeStacks();
+  // Paths of files in the folder `code` are relative to it; frames of the hooks are left out.
+  std::vector<std::string> takeStacks(const std::string& code);
 
  private:
   PythonHooks(std::string folder, std::string pipe, UniqueFd fd)

@@ -63,6 +63,19 @@ class ProgramHangTest : public QObject {
     QVERIFY(!load.collective);
     QVERIFY(!agent::placeOf(kInBackward).collective);
     QCOMPARE(agent::placeOf(kInBackward).line, 38);
+    // A file of the program's folder before one of a module elsewhere, and with its path.
+    const Lines elsewhere =
+        stack({"  File \"/usr/lib/python3.11/threading.py\", line 320 in wait",
+               "  File \"/home/ann/tools/queues.py\", line 7 in next",
+               "  File \".venv/lib/python3.11/site-packages/feed/feed.py\", line 5 in feed",
+               "  File \"data/load.py\", line 88 in load_batch",
+               "  File \"train.py\", line 35 in train"});
+    QCOMPARE(agent::placeOf(elsewhere).function, "wait");
+    QCOMPARE(agent::placeOf(elsewhere).own, "load_batch");
+    QCOMPARE(agent::placeOf(elsewhere).file, "data/load.py");
+    QCOMPARE(agent::placeOf(elsewhere).line, 88);
+    const Lines without(elsewhere.begin(), elsewhere.begin() + 7);
+    QCOMPARE(agent::placeOf(without).file, "queues.py");
     for (const Lines& none :
          {Lines{}, Lines{""}, Lines{"  File \"x"}, Lines{"  File \"a\", line x in y"},
           Lines{"  File \"a\", line 99999999999999999999 in y"}})

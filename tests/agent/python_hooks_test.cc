@@ -4,11 +4,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <QDir>
 #include <QProcess>
 #include <QTemporaryDir>
 #include <QTest>
 #include <nlohmann/json.hpp>
 #include <random>
+
+#include "agent/supervisor/program_hang.h"
 
 using namespace lockstep;
 using agent::PythonHooks;
@@ -36,12 +39,21 @@ class PythonHooksTest : public QObject {
     for (auto& one : from.steps) into.steps.push_back(one);
     for (auto& one : from.sources) into.sources.push_back(one);
   }
+  QProcessEnvironment environmentOf() const {
+    QProcessEnvironment out = QProcessEnvironment::systemEnvironment();
+    out.insert("PYTHONPATH", QString::fromStdString(hooks_->folder()));
+    out.insert("LOCKSTEP_PIPE", QString::fromStdString(hooks_->pipe()));
+    return out;
+  }
+  static void write(const QString& path, const QByteArray& text) {
+    QDir().mkpath(QFileInfo(path).path());
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(text);
+  }
   PythonHooks::Told ofScript(const QString& script) {
     QProcess python;
-    QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
-    environment.insert("PYTHONPATH", QString::fromStdString(hooks_->folder()));
-    environment.insert("LOCKSTEP_PIPE", QString::fromStdString(hooks_->pipe()));
-    python.setProcessEnvironment(environment);
+    python.setProcessEnvironment(environmentOf());
     python.setProcessChannelMode(QProcess::MergedChannels);
     python.start("/usr/bin/python3", {"-c", script});
     PythonHooks::Told out;
@@ -128,13 +140,9 @@ train([outer], 1)
 
   // A library whose inside is not as expected is left as it is, and that is told.
   void aStrangeLibraryIsTold() {
-    QDir().mkpath(folder_.path() + "/strange/wandb/sdk");
     for (const char* file :
-         {"wandb/__init__.py", "wandb/sdk/__init__.py", "wandb/sdk/wandb_run.py"}) {
-      QFile module(folder_.path() + "/strange/" + file);
-      QVERIFY(module.open(QIODevice::WriteOnly));
-      module.write("__version__ = '99'\nvalue = 7\n");
-    }
+         {"wandb/__init__.py", "wandb/sdk/__init__.py", "wandb/sdk/wandb_run.py"})
+      write(folder_.path() + "/strange/" + file, "__version__ = '99'\nvalue = 7\n");
     const auto told = ofScript("import sys; sys.path.append('" + folder_.path() +
                                "/strange')\nimport wandb.sdk.wandb_run as w\nprint(w.value)");
     QCOMPARE(said_.trimmed(), QByteArray("7"));
@@ -142,6 +150,45 @@ train([outer], 1)
     QCOMPARE(told.sources[0].name(), std::string("wandb"));
     QCOMPARE(told.sources[0].version(), std::string("99"));
     QVERIFY(told.sources[0].problem().find("Run") != std::string::npos);
+  }
+
+  // Of a collective that the hooks watch: without their frames, and with paths in the code.
+  void stacksNameTheProgramsOwnLine() {
+    const QString code = folder_.path() + "/code", packages = folder_.path() + "/site-packages";
+    write(packages + "/torch/__init__.py", "");
+    write(packages + "/torch/distributed/__init__.py", "from .distributed_c10d import *\n");
+    write(packages + "/torch/distributed/distributed_c10d.py",
+          "import time\ndef all_reduce(tensor, async_op=False):\n    time.sleep(1000)\n");
+    write(code + "/main.py", "from data import load\nload.train()\n");
+    write(code + "/data/load.py",
+          "import torch.distributed\n"
+          "def train():\n    print('there', flush=True)\n    torch.distributed.all_reduce(None)\n");
+    QVERIFY(QFile::link(code, folder_.path() + "/link"));
+    QProcess python;
+    QProcessEnvironment environment = environmentOf();
+    environment.insert("PYTHONPATH", environment.value("PYTHONPATH") + ":" + packages);
+    python.setProcessEnvironment(environment);
+    python.setWorkingDirectory(folder_.path() + "/link");
+    python.start("/usr/bin/python3", {"main.py"});
+    QVERIFY(python.waitForReadyRead(60000));
+    (void)hooks_->read();
+    QVERIFY(hooks_->askStacks(static_cast<int>(python.processId())));
+    std::vector<std::string> lines;
+    const auto place = [&] {
+      (void)hooks_->read();
+      for (auto& line : hooks_->takeStacks((folder_.path() + "/link").toStdString()))
+        lines.push_back(line);
+      return agent::placeOf(lines);
+    };
+    QTRY_COMPARE_WITH_TIMEOUT(place().function, "all_reduce", 60000);
+    QTRY_COMPARE_WITH_TIMEOUT(place().file, "data/load.py", 60000);
+    QCOMPARE(place().own, "train");
+    QCOMPARE(place().line, 4);
+    QVERIFY(place().collective);
+    for (const std::string& line : lines)
+      QVERIFY2(line.find("/lockstep/") == std::string::npos, line.c_str());
+    python.kill();
+    QVERIFY(python.waitForFinished(60000));
   }
 
   void linesAndStacksHaveASize() {
@@ -152,7 +199,7 @@ train([outer], 1)
     QVERIFY(told(value(9000)).empty());
     for (int line = 0; line < 100; ++line) (void)told(std::string(8000, 'f') + "\n");
     std::size_t bytes = 0;
-    for (const std::string& line : hooks_->takeStacks()) bytes += line.size();
+    for (const std::string& line : hooks_->takeStacks({})) bytes += line.size();
     QCOMPARE(bytes, std::size_t{(256 << 10) / 8000 * 8000});
   }
 
