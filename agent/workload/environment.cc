@@ -131,8 +131,7 @@ void setPython(const spec::v1::PythonSpec& python, const std::string& folder, Va
   const bool isFolder =
       python.kind() == "path" || python.kind() == "venv" || python.kind() == "conda";
   if (!isFolder || python.path().empty()) return;
-  const std::string path =
-      python.path().front() == '/' ? python.path() : folder + "/" + python.path();
+  const std::string path = pythonPath(python, folder);
   out["PATH"] = (python.kind() == "path" ? path : path + "/bin") + ":" + out["PATH"];
   out.erase("PYTHONHOME");
   if (python.kind() == "venv") out["VIRTUAL_ENV"] = path;
@@ -199,6 +198,10 @@ std::vector<std::string> setupEnvironment(const spec::v1::WorkloadSpec& workload
   setOwn(workload, folder, variables);
   for (const auto& [name, value] : secrets) variables[name] = value;
   return entriesOf(variables);
+}
+
+std::string pythonPath(const spec::v1::PythonSpec& python, const std::string& folder) {
+  return python.path().starts_with('/') ? python.path() : folder + "/" + python.path();
 }
 
 std::string valueIn(const std::vector<std::string>& environment, std::string_view name) {

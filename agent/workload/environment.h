@@ -40,6 +40,8 @@ std::vector<std::string> setupEnvironment(const spec::v1::WorkloadSpec& workload
                                           const std::map<std::string, std::string>& secrets,
                                           const std::string& folder,
                                           const std::vector<std::string>& inherited);
+// Returns workload.python.path on this node: below the code where it is relative.
+std::string pythonPath(const spec::v1::PythonSpec& python, const std::string& folder);
 // Returns the value of a variable; "" where it is not set.
 std::string valueIn(const std::vector<std::string>& environment, std::string_view name);
 

@@ -541,8 +541,12 @@ for _ in range(1000): time.sleep(0.1)
         {"cannot run", "make it executable", "[python3, ./main.py]"});
     row("no such interpreter", "  command: [./strange.sh]\n", 1, "local1",
         {"cannot run", "is not on this node", "[python3, ./strange.sh]"});
-    row("no such python", "  python: {kind: venv, path: absent}\n  command: [absent/bin/python]\n",
-        1, "local1", {"absent/bin/python"});
+    row("no such folder of Python", "  python: {kind: venv, path: .venv}\n", 3, "local1",
+        {"there is no Python in /", "/.venv on this node|workload.python.path|",
+         "the folder does not exist", "make it there with workload.setup"});
+    row("no interpreter", "  python: {kind: venv, path: /usr/share}\n", 3, "local1",
+        {"there is no Python in /usr/share", "it has no /usr/share/bin/python",
+         "create it on the node"});
     row("no such script", "  command: [python, absent.py]\n", 1, "local1",
         {"exited with code 2", "can't open file"});
     row("no such folder", "  code: {from: absent}\n", 2, "", {"workload.code.from", "/absent"});

@@ -148,12 +148,19 @@ time.sleep(100)
                  "while [ \"$1\" != image.sif ]; do case \"$1\" in *.sif) break;; "
                  "esac; shift; done; shift\n"
                  "exec \"$@\"\n");
-    const CliResult result =
-        cli_.run(program("import lockstep\nprint('in', sys.argv, "
-                         "os.getcwd())\nlockstep.log({'loss': 0.25}, step=1)\n",
-                         2,
-                         path + "  python: {kind: apptainer, path: image.sif, binds: [/tmp]}\n"
-                                "  command: [python3, main.py, 'a b']\n"));
+    const QStringList arguments = program(
+        "import lockstep\nprint('in', sys.argv, "
+        "os.getcwd())\nlockstep.log({'loss': 0.25}, step=1)\n",
+        2,
+        path +
+            "  python: {kind: apptainer, path: image.sif, binds: [/tmp]}\n"
+            "  command: [python3, main.py, 'a b']\n");
+    const CliResult without = cli_.run(arguments);
+    QVERIFY2(without.exit == 3 &&
+                 without.first("error")["what"].toString().contains("/image.sif on this node"),
+             without.text());
+    cli_.write(QDir(folder_).dirName() + "/image.sif", "an image");
+    const CliResult result = cli_.run(arguments);
     QVERIFY2(result.exit == 0, result.text());
     for (int rank = 0; rank < 2; ++rank) {
       const QString said = linesOf(result, rank).join('\n');
@@ -205,9 +212,10 @@ time.sleep(100)
     QFETCH(QString, text);
     const CliResult result =
         cli_.run(program("", 1, "  env: {PATH: /nowhere}\n  python: " + python + "\n"));
-    QVERIFY2(result.exit == 1, result.text());
+    QVERIFY2(result.exit == 3, result.text());
     QVERIFY2(result.first("error")["what"].toString().contains(text), result.text());
     QVERIFY2(result.first("error")["next"].toString().contains("workload.env.PATH"), result.text());
+    QCOMPARE(result.first("error")["node"].toString(), QString("local1"));
   }
 };
 
