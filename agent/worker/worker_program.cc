@@ -338,11 +338,8 @@ class ProgramRun {
   // `mpi`, where mpirun starts the ranks, is kept until the end.
   Status run(const node::v1::ProgramPlaces& places, MpiRank* mpi) {
     mpi_ = mpi;
-    if (!start_.spec().workload().no_hooks()) {
-      LOCKSTEP_ASSIGN(
-          hooks_,
-          PythonHooks::make(std::filesystem::current_path().string() + "/python", start_.rank()));
-    }
+    LOCKSTEP_ASSIGN(hooks_, PythonHooks::make(std::filesystem::current_path().string() + "/python",
+                                              start_.rank(), !start_.spec().workload().no_hooks()));
     (void)events_.poll(0);  // what is there before is not the program's
     heard_ = monotonicNow();
     if (mpi_ != nullptr) LOCKSTEP_TRY(awaitMpi(places));
@@ -405,10 +402,8 @@ class ProgramRun {
 
   ProgramRank rankOf(const node::v1::ProgramPlaces& places) const {
     ProgramRank rank = rankOfProgram(start_, places);
-    if (hooks_) {
-      rank.pythonFolder = hooks_->folder();
-      rank.pythonPipe = hooks_->pipe();
-    }
+    rank.pythonFolder = hooks_->folder();
+    rank.pythonPipe = hooks_->pipe();
     return rank;
   }
 
@@ -422,8 +417,8 @@ class ProgramRun {
       const auto given = mpi_->variables();
       if (given) options.environment = merged(*given, options.environment);
     }
-    CommandPlace place{options.folder, options.environment, {}, hasNvidiaGpus()};
-    if (hooks_) place.folders.push_back(hooks_->folder());
+    const CommandPlace place{
+        options.folder, options.environment, {hooks_->folder()}, hasNvidiaGpus()};
     LOCKSTEP_ASSIGN(CommandLine line, commandLine(workload, place));
     options.path = std::move(line.path);
     options.words = std::move(line.words);
@@ -457,7 +452,6 @@ class ProgramRun {
   }
 
   void readHooks() {
-    if (!hooks_) return;
     PythonHooks::Told told = hooks_->read();
     if (!told.empty()) heard_ = monotonicNow();
     for (run::v1::ProgramSource& source : told.sources) {
@@ -492,7 +486,7 @@ class ProgramRun {
   void answerStacks(int program) {
     const Nanoseconds now = monotonicNow();
     if (link_.takeStacksAsked()) {
-      stacksUntil_ = now + (hooks_ && hooks_->askStacks(program) ? kStacks : 0);
+      stacksUntil_ = now + (hooks_->askStacks(program) ? kStacks : 0);
     } else if (stacksUntil_ == 0 || now < stacksUntil_) {
       return;
     }
@@ -500,9 +494,8 @@ class ProgramRun {
     stacksUntil_ = 0;
     node::v1::FromWorker message;
     message.mutable_stacks()->set_rank(start_.rank());
-    if (hooks_)
-      for (std::string& line : hooks_->takeStacks(start_.code_folder()))
-        message.mutable_stacks()->add_lines(std::move(line));
+    for (std::string& line : hooks_->takeStacks(start_.code_folder()))
+      message.mutable_stacks()->add_lines(std::move(line));
     link_.channel().send(message);
   }
 

@@ -156,7 +156,7 @@ std::vector<std::string> entriesOf(const Variables& variables) {
 }
 
 // First in the path, whatever else a person has there.
-void setHooks(const ProgramRank& of, Variables& out) {
+void setModule(const ProgramRank& of, Variables& out) {
   if (of.pythonFolder.empty()) return;
   std::string& path = out["PYTHONPATH"];
   path = of.pythonFolder + (path.empty() ? "" : ":" + path);
@@ -178,7 +178,7 @@ std::vector<std::string> programEnvironment(const spec::v1::WorkloadSpec& worklo
   setOwn(workload, folder, variables);
   for (const auto& [name, value] : rank.secrets) variables[name] = value;
   setInterface(rank, variables);
-  setHooks(rank, variables);
+  setModule(rank, variables);
   return entriesOf(variables);
 }
 

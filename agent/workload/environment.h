@@ -22,7 +22,7 @@ struct ProgramRank {
   int maxRestarts = 0;
   int threads = 1;
   node::v1::ProgramPlaces places;              // of all ranks, by rank
-  std::string pythonFolder, pythonPipe;        // of the hooks; "": there are none
+  std::string pythonFolder, pythonPipe;        // of PythonHooks
   std::map<std::string, std::string> secrets;  // variables of workload.env_from
 };
 

@@ -107,10 +107,12 @@ std::vector<ProgramStep> stepsOf(const nlohmann::json& json) {
 
 }  // namespace
 
-Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder, int rank) {
+Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder, int rank,
+                                                       bool hooked) {
   LOCKSTEP_TRY(makeFolders(folder + "/lockstep"));
   for (const auto& [path, text] : kPythonFiles)
-    LOCKSTEP_TRY(writeFileAtomically(fmt::format("{}/{}", folder, path), text, 0600));
+    if (hooked || std::string_view(path) != "sitecustomize.py")
+      LOCKSTEP_TRY(writeFileAtomically(fmt::format("{}/{}", folder, path), text, 0600));
   std::string pipe = fmt::format("{}/rank-{}", folder, rank);
   unlink(pipe.c_str());  // of the start before
   if (mkfifo(pipe.c_str(), 0600) != 0)

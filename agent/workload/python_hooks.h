@@ -1,7 +1,8 @@
-// What Lockstep adds to a program's Python: the module `lockstep` (resources/python), and a
-// sitecustomize that opens a pipe to the worker at the start of each Python process. It tells
-// values, how long steps take and how long they wait for other ranks, and which libraries it reads
-// that from; it prints the stacks of its threads when it is asked to by a signal.
+// What Lockstep adds to a program's Python: the module `lockstep` (resources/python), which tells
+// values and steps through a pipe to the worker, and the hooks: a sitecustomize that imports it at
+// the start of each Python process. Then it also tells how long steps take and how long they wait
+// for other ranks, and which libraries it reads that from, and prints the stacks of its threads
+// when it is asked to by a signal.
 #pragma once
 
 #include <map>
@@ -37,8 +38,10 @@ class PythonHooks {
     bool empty() const { return values.empty() && steps.empty() && sources.empty(); }
   };
 
-  // Writes the modules below `folder`, and makes the pipe of a rank there.
-  static Result<std::unique_ptr<PythonHooks>> make(const std::string& folder, int rank);
+  // Writes the modules below `folder`, without the hooks if not `hooked`, and makes the pipe of a
+  // rank there.
+  static Result<std::unique_ptr<PythonHooks>> make(const std::string& folder, int rank,
+                                                   bool hooked);
   ~PythonHooks();
 
   const std::string& folder() const { return folder_; }  // for PYTHONPATH

@@ -10,6 +10,7 @@
 #include <QTest>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 
 #include "agent/supervisor/program_hang.h"
 
@@ -39,6 +40,10 @@ class PythonHooksTest : public QObject {
     for (auto& one : from.steps) into.steps.push_back(one);
     for (auto& one : from.sources) into.sources.push_back(one);
   }
+  void make(const QString& name, bool hooked) {
+    hooks_.reset();  // it removes its pipe
+    hooks_ = std::move(PythonHooks::make((folder_.path() + name).toStdString(), 0, hooked).value());
+  }
   QProcessEnvironment environmentOf() const {
     QProcessEnvironment out = QProcessEnvironment::systemEnvironment();
     out.insert("PYTHONPATH", QString::fromStdString(hooks_->folder()));
@@ -67,8 +72,52 @@ class PythonHooksTest : public QObject {
  private Q_SLOTS:
   void init() {
     if (!QFile::exists("/usr/bin/python3")) QSKIP("there is no /usr/bin/python3");
-    hooks_.reset();  // it removes its pipe
-    hooks_ = std::move(PythonHooks::make((folder_.path() + "/hooks").toStdString(), 0).value());
+    make("/hooks", true);
+  }
+
+  // Without the hooks, a program tells what it tells by itself.
+  void theModuleAlone() {
+    make("/module", false);
+    const auto told = ofScript(R"(
+import lockstep
+for _ in range(3):
+    with lockstep.step(): lockstep.log({"loss": 0.5})
+)");
+    QVERIFY2(said_.isEmpty(), said_.constData());
+    QCOMPARE(told.steps.size(), std::size_t{3});
+    std::set<std::string> tags;
+    for (const auto& values : told.values)
+      for (const auto& value : values.scalars()) tags.insert(value.tag());
+    QCOMPARE(tags, (std::set<std::string>{"loss", "step_seconds"}));
+    QVERIFY(ofScript("import json").empty());
+    QVERIFY(!hooks_->askStacks(static_cast<int>(QCoreApplication::applicationPid())));
+  }
+
+  // Whatever is told, and though nobody reads it or the pipe is closed.
+  void noCallRaisesOrBlocks() {
+    QProcess python;
+    python.setProcessEnvironment(environmentOf());
+    python.setProcessChannelMode(QProcess::MergedChannels);
+    python.start("/usr/bin/python3", {"-c", R"(
+import lockstep, os
+class Odd:
+    def item(self): raise RuntimeError
+    def __float__(self): raise ValueError
+    def __int__(self): raise TypeError
+    def __str__(self): raise KeyError
+odd = Odd()
+def tell():
+    for values in (None, 5, "text", [1, 2], {1: odd, odd: 1, "a": "x", "b": None, "c": 10**400, "d": True}, {"e" * 9000: 1}):
+        for step in (None, "x", -1, 10**30, odd): lockstep.log(values, step=step)
+        with lockstep.step(): pass
+for _ in range(1000): tell()
+os.close(lockstep._fd)
+tell()
+print("over")
+)"});
+    QVERIFY(python.waitForFinished(60000));
+    QCOMPARE(python.readAll(), QByteArray("over\n"));
+    QCOMPARE(python.exitCode(), 0);
   }
 
   void stepsOfTheProgramsOwn() {

@@ -24,7 +24,7 @@ def _open():
     path = os.environ.get("LOCKSTEP_PIPE")
     try:
         return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC) if path else -1
-    except OSError:
+    except Exception:
         return -1
 
 
@@ -86,8 +86,9 @@ class step:
     def __enter__(self):
         global _own_step
         _own_step += 1
-        self._number, self._began = _own_step, _now()
+        self._number = _own_step
         _quietly("begin_own")
+        self._began = _now()
         return self
 
     def __exit__(self, *_):
@@ -109,9 +110,8 @@ def _quietly(name):
 
 
 def _attach():
-    """Lets Lockstep read this process's stacks, and watches what it imports. Called once, at the start of Python."""
-    global _fd
-    _fd = _open()
+    """Lets Lockstep read this process's stacks, and watches what it imports. Called once, at the start of Python, unless
+    the run has no hooks: then the program tells what it tells by itself."""
     if _fd < 0:
         return
     stacks = False
@@ -137,5 +137,6 @@ def _forked():
     _fd = -1
 
 
+_fd = _open()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)

@@ -371,7 +371,15 @@ signal.signal(signal.SIGTERM, leave)
   }
 
   // What is reported by the module, also what is no finite number, and what has no step.
+  void theModuleReportsValues_data() {
+    QTest::addColumn<QByteArray>("more");
+    QTest::newRow("hooks") << QByteArray();
+    QTest::newRow("no hooks") << QByteArray("  no_hooks: true\n");
+    QTest::newRow("single") << QByteArray("  launcher: single\n");
+    QTest::newRow("torchrun") << QByteArray("  launcher: torchrun\n  no_hooks: true\n");
+  }
   void theModuleReportsValues() {
+    QFETCH(QByteArray, more);
     const CliResult result = cli_.run(program(R"(
 import lockstep
 for step in range(1, 6):
@@ -381,7 +389,7 @@ for step in range(1, 6):
         lockstep.log({"free": float("inf") if step == 2 else step})
 time.sleep(0.3)
 )",
-                                              2));
+                                              2, more));
     QVERIFY2(result.exit == 0, result.text());
     QMap<QString, QList<QJsonObject>> found;
     for (const QJsonObject& line : result.all("scalar")) found[line["tag"].toString()] << line;
