@@ -99,8 +99,9 @@ void setRanks(const ProgramRank& of, Variables& out) {
 
 // torchrun's own arguments come before these.
 void setTorchrun(const spec::v1::WorkloadSpec& workload, const ProgramRank& of, Variables& out) {
-  out["PET_NNODES"] = std::to_string(of.places.places_size());
-  out["PET_NODE_RANK"] = std::to_string(of.rank);
+  const Local local = localOf(of);
+  out["PET_NNODES"] = std::to_string(local.nodes);
+  out["PET_NODE_RANK"] = std::to_string(local.node);
   out["PET_MASTER_ADDR"] = of.places.places(0).address();
   out["PET_MASTER_PORT"] = std::to_string(of.places.places(0).port());
   if (workload.ranks_per_node() > 0)
@@ -156,11 +157,12 @@ std::vector<std::string> entriesOf(const Variables& variables) {
 }
 
 // First in the path, whatever else a person has there.
-void setModule(const ProgramRank& of, Variables& out) {
+void setModule(const spec::v1::WorkloadSpec& workload, const ProgramRank& of, Variables& out) {
   if (of.pythonFolder.empty()) return;
   std::string& path = out["PYTHONPATH"];
   path = of.pythonFolder + (path.empty() ? "" : ":" + path);
   out["LOCKSTEP_PIPE"] = of.pythonPipe;
+  if (workload.launcher() == "torchrun") out["LOCKSTEP_LOCAL_PIPES"] = of.localPipes;
 }
 
 }  // namespace
@@ -178,7 +180,7 @@ std::vector<std::string> programEnvironment(const spec::v1::WorkloadSpec& worklo
   setOwn(workload, folder, variables);
   for (const auto& [name, value] : rank.secrets) variables[name] = value;
   setInterface(rank, variables);
-  setModule(rank, variables);
+  setModule(workload, rank, variables);
   return entriesOf(variables);
 }
 

@@ -21,9 +21,9 @@ struct ProgramRank {
   int restarts = 0;  // of the run, before this start
   int maxRestarts = 0;
   int threads = 1;
-  node::v1::ProgramPlaces places;              // of all ranks, by rank
-  std::string pythonFolder, pythonPipe;        // of PythonHooks
-  std::map<std::string, std::string> secrets;  // variables of workload.env_from
+  node::v1::ProgramPlaces places;                    // of all ranks, by rank
+  std::string pythonFolder, pythonPipe, localPipes;  // of PythonHooks
+  std::map<std::string, std::string> secrets;        // variables of workload.env_from
 };
 
 // Returns the environment, "NAME=value" each: `inherited`, then Lockstep's, then the spec's and the

@@ -107,13 +107,13 @@ std::vector<ProgramStep> stepsOf(const nlohmann::json& json) {
 
 }  // namespace
 
-Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder, int rank,
+Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder, int index,
                                                        bool hooked) {
   LOCKSTEP_TRY(makeFolders(folder + "/lockstep"));
   for (const auto& [path, text] : kPythonFiles)
     if (hooked || std::string_view(path) != "sitecustomize.py")
       LOCKSTEP_TRY(writeFileAtomically(fmt::format("{}/{}", folder, path), text, 0600));
-  std::string pipe = fmt::format("{}/rank-{}", folder, rank);
+  std::string pipe = fmt::format("{}/local-{}", folder, index);
   unlink(pipe.c_str());  // of the start before
   if (mkfifo(pipe.c_str(), 0600) != 0)
     return systemError(errno, message("cannot make the pipe {}", pipe));
@@ -151,10 +151,7 @@ void PythonHooks::takeLine(const std::string& line, Told& told) {
     stackBytes_ += line.size();
     stacks_.push_back(validUtf8(line));
   } else if (json.contains("hello")) {
-    const auto stacks = json.find("stacks");
-    if (json["hello"].is_number_integer() && stacks != json.end() && *stacks == true &&
-        pids_.size() < kMostProcesses)
-      pids_.insert(json["hello"].get<int>());
+    takeHello(json);
   } else if (json.contains("steps")) {
     for (const ProgramStep& step : stepsOf(json)) told.steps.push_back(step);
   } else if (json.contains("source") && !json.contains("tag")) {
@@ -162,6 +159,17 @@ void PythonHooks::takeLine(const std::string& line, Told& told) {
   } else {
     takeValue(json, told);
   }
+}
+
+void PythonHooks::takeHello(const nlohmann::json& json) {
+  const auto says = [&](const char* name) {
+    const auto member = json.find(name);
+    return member != json.end() && *member == true;
+  };
+  if (!json["hello"].is_number_integer()) return;
+  const int pid = json["hello"].get<int>();
+  if (says("stacks") && pids_.size() < kMostProcesses) pids_.insert(pid);
+  if (says("launched") && launched_.size() < kMostProcesses) launched_.push_back(pid);
 }
 
 void PythonHooks::takeValue(const nlohmann::json& json, Told& told) {
@@ -191,6 +199,12 @@ void PythonHooks::takeSource(const nlohmann::json& json, Told& told) {
   source.set_problem(textOf(json, "problem"));
   if (source.name().empty() || sources_.size() >= kMostSources) return;
   if (sources_.insert(source.SerializeAsString()).second) told.sources.push_back(source);
+}
+
+int PythonHooks::launchedRank() const {
+  const auto runs = [](int pid) { return pid > 0 && kill(pid, 0) == 0; };
+  const auto first = std::find_if(launched_.begin(), launched_.end(), runs);
+  return first == launched_.end() ? 0 : *first;
 }
 
 bool PythonHooks::askStacks(int program) {

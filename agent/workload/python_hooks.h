@@ -39,17 +39,23 @@ class PythonHooks {
   };
 
   // Writes the modules below `folder`, without the hooks if not `hooked`, and makes the pipe of a
-  // rank there.
-  static Result<std::unique_ptr<PythonHooks>> make(const std::string& folder, int rank,
+  // rank there. `index`: among the ranks of its node.
+  static Result<std::unique_ptr<PythonHooks>> make(const std::string& folder, int index,
                                                    bool hooked);
   ~PythonHooks();
 
   const std::string& folder() const { return folder_; }  // for PYTHONPATH
   const std::string& pipe() const { return pipe_; }      // for LOCKSTEP_PIPE
+  // For LOCKSTEP_LOCAL_PIPES, where torchrun starts the ranks of this node: each process takes the
+  // pipe whose name ends with its LOCAL_RANK.
+  std::string localPipes() const { return folder_ + "/local-"; }
 
   // Returns what has been told since the last call. A value without a step belongs to the step
   // after the previous one of its tag.
   Told read();
+  // Returns the process that torchrun has started as this rank; 0: none runs. Of several, as those
+  // that a rank starts have its variables, the first.
+  int launchedRank() const;
   // Asks the program for its stacks, if it is a Python process, else the Python processes that it
   // has started. takeStacks() returns them once they have come. Returns false if there are none.
   bool askStacks(int program);
@@ -60,6 +66,7 @@ class PythonHooks {
   PythonHooks(std::string folder, std::string pipe, UniqueFd fd)
       : folder_(std::move(folder)), pipe_(std::move(pipe)), fd_(std::move(fd)) {}
   void takeLine(const std::string& line, Told& told);
+  void takeHello(const nlohmann::json& json);
   void takeValue(const nlohmann::json& json, Told& told);
   void takeSource(const nlohmann::json& json, Told& told);
 
@@ -67,6 +74,7 @@ class PythonHooks {
   UniqueFd fd_;
   std::string rest_;  // of a line whose end has not come
   std::set<int> pids_;
+  std::vector<int> launched_;                  // by torchrun, in the order of their starts
   std::set<std::string> sources_;              // that have been told
   std::map<std::string, std::int64_t> steps_;  // the last, by tag
   std::vector<std::string> stacks_;

@@ -93,6 +93,40 @@ for _ in range(3):
     QVERIFY(!hooks_->askStacks(static_cast<int>(QCoreApplication::applicationPid())));
   }
 
+  // What torchrun starts takes the pipe of its number on the node, and that of torchrun if there is
+  // none.
+  void ranksOfTorchrunHavePipes() {
+    const auto other = std::move(PythonHooks::make(hooks_->folder(), 1, true).value());
+    const auto start = [&](QProcess& python, const QString& localRank) {
+      QProcessEnvironment environment = environmentOf();
+      environment.insert("LOCKSTEP_LOCAL_PIPES", QString::fromStdString(hooks_->localPipes()));
+      if (!localRank.isEmpty()) environment.insert("LOCAL_RANK", localRank);
+      python.setProcessEnvironment(environment);
+      python.start("/usr/bin/python3", {"-c", R"(
+import lockstep, sys
+lockstep.log({"loss": 1})
+sys.stdin.read()
+)"});
+    };
+    const auto values = [](PythonHooks& hooks) { return hooks.read().values.size(); };
+    QProcess launcher, rank, unknown;
+    start(launcher, "");
+    QTRY_COMPARE_WITH_TIMEOUT(values(*hooks_), std::size_t{1}, 60000);
+    QCOMPARE(hooks_->launchedRank(), 0);
+    start(rank, "1");
+    QTRY_COMPARE_WITH_TIMEOUT(values(*other), std::size_t{1}, 60000);
+    QCOMPARE(other->launchedRank(), static_cast<int>(rank.processId()));
+    QCOMPARE(values(*hooks_), std::size_t{0});
+    start(unknown, "2");
+    QTRY_COMPARE_WITH_TIMEOUT(values(*hooks_), std::size_t{1}, 60000);
+    QCOMPARE(hooks_->launchedRank(), static_cast<int>(unknown.processId()));
+    for (QProcess* process : {&launcher, &rank, &unknown}) {
+      process->closeWriteChannel();
+      QVERIFY(process->waitForFinished(60000));
+    }
+    QCOMPARE(other->launchedRank(), 0);
+  }
+
   // Whatever is told, and though nobody reads it or the pipe is closed.
   void noCallRaisesOrBlocks() {
     QProcess python;

@@ -19,13 +19,22 @@ _fd = -1
 _MOST = 4096  # bytes that a pipe takes whole
 
 
+def _is_launched():
+    """Whether torchrun has started this process as a rank."""
+    return "LOCKSTEP_LOCAL_PIPES" in os.environ and "LOCAL_RANK" in os.environ
+
+
 def _open():
-    """Returns a descriptor of the pipe to Lockstep; -1: there is none."""
-    path = os.environ.get("LOCKSTEP_PIPE")
-    try:
-        return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC) if path else -1
-    except Exception:
-        return -1
+    """Returns a descriptor of the pipe to Lockstep, of the rank's own if torchrun has started it; -1: there is none."""
+    paths = [os.environ.get("LOCKSTEP_PIPE", "")]
+    if _is_launched():
+        paths.insert(0, os.environ["LOCKSTEP_LOCAL_PIPES"] + os.environ["LOCAL_RANK"])
+    for path in filter(None, paths):
+        try:
+            return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except Exception:
+            pass
+    return -1
 
 
 def _tell(message):
@@ -124,7 +133,8 @@ def _attach():
         stacks = True
     except Exception:
         pass
-    _tell({"hello": os.getpid(), "python": sys.version.split()[0], "stacks": stacks})
+    hello = {"hello": os.getpid(), "python": sys.version.split()[0], "stacks": stacks}
+    _tell(dict(hello, launched=True) if _is_launched() else hello)
     from . import _libraries
 
     _libraries.await_imports()
