@@ -98,14 +98,13 @@ void setRanks(const ProgramRank& of, Variables& out) {
 }
 
 // torchrun's own arguments come before these.
-void setTorchrun(const spec::v1::WorkloadSpec& workload, const ProgramRank& of, Variables& out) {
+void setTorchrun(const ProgramRank& of, Variables& out) {
   const Local local = localOf(of);
   out["PET_NNODES"] = std::to_string(local.nodes);
   out["PET_NODE_RANK"] = std::to_string(local.node);
   out["PET_MASTER_ADDR"] = of.places.places(0).address();
   out["PET_MASTER_PORT"] = std::to_string(of.places.places(0).port());
-  if (workload.ranks_per_node() > 0)
-    out["PET_NPROC_PER_NODE"] = std::to_string(workload.ranks_per_node());
+  out["PET_NPROC_PER_NODE"] = std::to_string(local.world);
 }
 
 // The rest comes from mpirun.
@@ -172,7 +171,7 @@ std::vector<std::string> programEnvironment(const spec::v1::WorkloadSpec& worklo
                                             const std::vector<std::string>& inherited) {
   Variables variables = startOf(inherited);
   if (workload.launcher() == "torchrun")
-    setTorchrun(workload, rank, variables);
+    setTorchrun(rank, variables);
   else if (workload.launcher() == "ranks")
     setRanks(rank, variables);
   else if (workload.launcher() == "mpi")

@@ -169,8 +169,7 @@ ClusterSpec placed(const RunSpec& run, const ClusterSpec& cluster) {
   const WorkloadSpec& workload = run.workload();
   ClusterSpec out = cluster;
   const bool single = workload.launcher() == "single";
-  const bool one = single || (workload.launcher() == "torchrun" && workload.ranks_per_node() == 0);
-  const int count = one ? 1 : workload.ranks_per_node();
+  const int count = single ? 1 : workload.ranks_per_node();
   std::vector<std::string> working;
   for (const auto* node : nodesWithRanks(cluster, {})) working.push_back(node->name());
   auto& nodes = *out.mutable_nodes();

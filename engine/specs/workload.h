@@ -36,8 +36,7 @@ Status checkAndFillWorkload(spec::v1::RunSpec& run);
 std::string nameOf(const spec::v1::RunSpec& run);
 
 // Returns the cluster on which the program's processes are ranks: as many on each node as
-// workload.launcher and ranks_per_node say, and none on an evaluator. Where torchrun starts them
-// and ranks_per_node does not say how many, its process is the rank. The cluster itself for other
+// workload.launcher and ranks_per_node say, and none on an evaluator. The cluster itself for other
 // runs.
 spec::v1::ClusterSpec placed(const spec::v1::RunSpec& run, const spec::v1::ClusterSpec& cluster);
 
