@@ -116,7 +116,7 @@ PythonPlace placeOf(const std::vector<std::string>& stack) {
 
 void ProgramHang::note(const node::v1::Stalled& stalled) {
   if (stalled.moves()) {
-    silent_.erase(stalled.rank());
+    forget(stalled.rank());
     told_ = false;
   } else if (stalled.for_ns() == 0) {
     silent_.erase(stalled.rank());

@@ -353,12 +353,26 @@ class ProgramRun {
       std::this_thread::sleep_for(std::chrono::nanoseconds(kTell));
       readHooks();
       noteProcess(0);
+      watchEnd();
       watchSilence();
       answerStacks();
     }
     readHooks();
     values_.tell();
     return tellEnd(link_.stopAsked());
+  }
+
+  // The others may wait for a process that has ended, until torchrun starts it again.
+  void watchEnd() {
+    const bool ended = process_ > 0 && hooks_->launchedRank() == 0;
+    if (ended == ended_) return;
+    ended_ = ended;
+    silent_ = false;
+    heard_ = monotonicNow();
+    node::v1::FromWorker message;
+    message.mutable_stalled()->set_rank(start_.rank());
+    message.mutable_stalled()->set_moves(!ended);
+    link_.channel().send(message);
   }
 
   // The rank's process: the one that torchrun has started as it, else `program`; 0: none.
@@ -469,7 +483,7 @@ class ProgramRun {
 
   // Tells once that this rank is silent, and once that it is not any more.
   void watchSilence() {
-    if (limit_ == 0) return;
+    if (limit_ == 0 || ended_) return;
     const Nanoseconds silent = monotonicNow() - heard_;
     if ((silent > limit_) == silent_) return;
     silent_ = !silent_;
@@ -530,7 +544,7 @@ class ProgramRun {
   const Nanoseconds limit_;  // of silence; 0: none
   Nanoseconds heard_ = 0, looked_ = 0, stacksUntil_ = 0;
   int process_ = 0;  // of the rank; 0: none is known
-  bool stopping_ = false, toldRest_ = false, silent_ = false;
+  bool stopping_ = false, toldRest_ = false, silent_ = false, ended_ = false;
 };
 
 }  // namespace

@@ -113,6 +113,10 @@ class ProgramHangTest : public QObject {
     QCOMPARE(hang.ranks(), (std::vector<int>{0, 2}));
     const std::string text = hang.verdict({{0, kInAllReduce}, {2, kInAllReduce}}).text();
     QVERIFY2(text.find("rank 1 has ended") != std::string::npos, text.c_str());
+    hang.note(moves(1));  // it was started again
+    QVERIFY(!hang.begins(3));
+    hang.note(silent(1, 30));
+    QVERIFY(hang.begins(3));
     ProgramHang all;
     for (int rank = 0; rank < 3; ++rank) {
       ended.set_rank(rank);
