@@ -27,6 +27,7 @@
 #include "agent/node/workdir_items.h"
 #include "agent/node/worker_group.h"
 #include "agent/worker/prepare.h"
+#include "agent/workload/check_python.h"
 #include "agent/workload/code_folder.h"
 #include "agent/workload/program_setup.h"
 #include "agent/workload/versions.h"
@@ -551,10 +552,13 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     LOCKSTEP_TRY(makeFolders(folder.logs()));
     if (request.spec().has_workload() && !request.spec().workload().code().disabled())
       LOCKSTEP_TRY(placeCode(folder, request, code));
-    if (request.spec().has_workload())
-      for (const auto& [name, version] : pythonVersions(
-               request.spec().workload(), programFolder(folder, request.spec().workload())))
+    if (request.spec().has_workload()) {
+      const spec::v1::WorkloadSpec& workload = request.spec().workload();
+      const std::string program = programFolder(folder, workload);
+      LOCKSTEP_TRY(checkPython(workload, program));
+      for (const auto& [name, version] : pythonVersions(workload, program))
         (*reply.mutable_versions())[name] = version;
+    }
     node::v1::PrepareRequest kept = request;
     kept.clear_data_paths();
     for (const auto& [name, path] : dataPaths(request.spec(), request.data_paths()))

@@ -39,6 +39,11 @@ bool isInstalled(std::string_view path) {
   return false;
 }
 
+// A file in the folder of the program's code.
+bool isOfProgram(std::string_view path) {
+  return !path.starts_with('/') && !path.starts_with('<') && !isInstalled(path);
+}
+
 // Modules whose calls wait for other ranks.
 bool isCollective(const Frame& frame) {
   for (const std::string_view part :
@@ -84,20 +89,25 @@ bool PythonPlace::operator<(const PythonPlace& other) const {
          std::tie(other.collective, other.function, other.file, other.own, other.line);
 }
 
+// A frame of neither the program's folder nor an installed package, as of a module elsewhere on the
+// path, counts where none is of the program's folder.
 PythonPlace placeOf(const std::vector<std::string>& stack) {
   PythonPlace out;
+  bool found = false;
   for (const std::string& text : stack) {
     if (!text.starts_with("  ")) {  // another thread; the main one is the last
       out = {};
+      found = false;
       continue;
     }
     const auto frame = frameOf(text);
     if (!frame) continue;
     if (out.function.empty()) out.function = frame->function;
-    if (out.line > 0) continue;  // the person's own frame is known
-    out.collective |= isCollective(*frame);
-    if (isInstalled(frame->path)) continue;
-    out.file = frame->path.substr(frame->path.rfind('/') + 1);
+    if (out.line == 0) out.collective |= isCollective(*frame);
+    const bool isOwn = isOfProgram(frame->path);
+    if (found || (!isOwn && (out.line > 0 || isInstalled(frame->path)))) continue;
+    found = isOwn;
+    out.file = isOwn ? frame->path : frame->path.substr(frame->path.rfind('/') + 1);
     out.own = frame->function;
     out.line = frame->line;
   }
@@ -106,7 +116,7 @@ PythonPlace placeOf(const std::vector<std::string>& stack) {
 
 void ProgramHang::note(const node::v1::Stalled& stalled) {
   if (stalled.moves()) {
-    silent_.erase(stalled.rank());
+    forget(stalled.rank());
     told_ = false;
   } else if (stalled.for_ns() == 0) {
     silent_.erase(stalled.rank());

@@ -18,10 +18,11 @@
 namespace lockstep::agent {
 
 // Where the main thread of a Python process is, by what faulthandler prints: a line for each
-// thread, the main one last, and one for each frame, indented, innermost first.
+// thread, the main one last, and one for each frame, indented, innermost first. Paths of the
+// program's code are relative (PythonHooks::takeStacks()).
 struct PythonPlace {
   std::string function;     // the innermost: "all_reduce"
-  std::string file;         // of the innermost frame of the person's own code: "train.py"
+  std::string file;         // of the innermost frame of the person's own code: "data/load.py"
   std::string own;          // its function
   int line = 0;             // 0: no frame is known
   bool collective = false;  // it is in a call that waits for other ranks

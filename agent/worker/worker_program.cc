@@ -5,12 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
-#include <set>
 #include <thread>
 
 #include "agent/base/grpc_status.h"
@@ -40,6 +41,9 @@ constexpr std::size_t kTail = 4096;  // of its output, bytes
 
 std::string placeKey(int rank) { return fmt::format("program/{}", rank); }
 constexpr const char* kPlacesKey = "program/places";
+// Set once the torchrun of a node has ended.
+std::string overKey(const std::string& node) { return fmt::format("program/over/{}", node); }
+constexpr Nanoseconds kWholeRun = Nanoseconds{30} * 24 * 3600 * kSecond;
 
 // Tells where this rank is, and learns it of the others.
 Result<node::v1::ProgramPlaces> exchangePlaces(const node::v1::WorkerStart& start, int world,
@@ -128,64 +132,32 @@ class Values {
   std::int64_t last_ = 0;
 };
 
-// Steps of the program's processes on their way to the supervisor. Where a launcher has started
-// several, the one that has waited least in a step is the one that the others wait for.
+// Steps of the program's process on their way to the supervisor.
 class Steps {
  public:
   Steps(const node::v1::WorkerStart& start, WorkerLink& link)
-      : rank_(start.rank()),
-        generation_(start.generation()),
-        processes_(processesOf(start.spec().workload())),
-        link_(link) {}
+      : rank_(start.rank()), generation_(start.generation()), link_(link) {}
 
   void add(const std::vector<ProgramStep>& steps) {
     for (ProgramStep step : steps) {
       if (!isCounted(step.process)) continue;
       step.number += before_;
       if (step.number <= last_) continue;
-      auto& [slowest, count] = open_.try_emplace(step.number, step, 0).first->second;
-      if (step.waiting < slowest.waiting) slowest = step;
-      // The processes tell in order: all before a step that all have told are told.
-      if (++count >= processes_) packUntil(step.number);
-      if (open_.size() > kMostOpen) packUntil(open_.begin()->first);
+      pack(step);
+      last_ = step.number;
     }
-    tell();
-  }
-  void finish() {
-    if (!open_.empty()) packUntil(open_.rbegin()->first);
     tell();
   }
 
  private:
-  static constexpr std::size_t kMostOpen = 1000;
-
-  static int processesOf(const spec::v1::WorkloadSpec& workload) {
-    return workload.launcher() == "torchrun" ? std::max(workload.ranks_per_node(), 1) : 1;
-  }
-
-  // A process counts if not as many others do. If all of these have ended, what it tells comes
-  // after theirs: a shell or a launcher has started the program again.
+  // Of several processes the first counts. If it has ended, what another tells comes after its
+  // steps: a shell or a launcher has started the program again.
   bool isCounted(int process) {
-    if (counted_.contains(process)) return true;
-    const bool anyLives = std::any_of(counted_.begin(), counted_.end(), [](int one) {
-      return ::kill(one, 0) == 0 || errno == EPERM;
-    });
-    if (!anyLives && !counted_.empty()) {
-      finish();
-      counted_.clear();
-      before_ = last_;
-    }
-    if (static_cast<int>(counted_.size()) >= processes_) return false;
-    counted_.insert(process);
+    if (process == process_) return true;
+    if (process_ != 0 && (::kill(process_, 0) == 0 || errno == EPERM)) return false;
+    process_ = process;
+    before_ = last_;
     return true;
-  }
-
-  void packUntil(std::int64_t number) {
-    while (!open_.empty() && open_.begin()->first <= number) {
-      pack(open_.begin()->second.first);
-      last_ = open_.begin()->first;
-      open_.erase(open_.begin());
-    }
   }
 
   void pack(const ProgramStep& step) {
@@ -220,11 +192,10 @@ class Steps {
     chunk_.Clear();
   }
 
-  int rank_, generation_, processes_;
+  int rank_, generation_;
   WorkerLink& link_;
-  std::set<int> counted_;                                     // processes
-  std::int64_t before_ = 0;                                   // steps of those before
-  std::map<std::int64_t, std::pair<ProgramStep, int>> open_;  // not told by all processes
+  int process_ = 0;          // that counts; 0: none has told any
+  std::int64_t before_ = 0;  // steps of those before it
   std::int64_t last_ = 0;
   run::v1::StepChunk chunk_;
   Nanoseconds lastBegin_ = 0;  // of its last step
@@ -326,28 +297,28 @@ std::vector<std::string> merged(const std::vector<std::string>& under,
 // The program of a rank, from its start to its end.
 class ProgramRun {
  public:
-  ProgramRun(const node::v1::WorkerStart& start, WorkerLink& link, OutputMetrics metrics)
+  ProgramRun(const node::v1::WorkerStart& start, WorkerLink& link, OutputMetrics metrics,
+             std::unique_ptr<PythonHooks> hooks)
       : start_(start),
+        byTorchrun_(start.spec().workload().launcher() == "torchrun"),
         link_(link),
         values_(start.rank(), link),
         steps_(start, link),
         output_(std::move(metrics), values_),
         events_(eventFolders(start), true),
+        hooks_(std::move(hooks)),
         limit_(start.spec().workload().hang_seconds() * kSecond) {}
 
   // `mpi`, where mpirun starts the ranks, is kept until the end.
   Status run(const node::v1::ProgramPlaces& places, MpiRank* mpi) {
     mpi_ = mpi;
-    if (!start_.spec().workload().no_hooks()) {
-      LOCKSTEP_ASSIGN(
-          hooks_,
-          PythonHooks::make(std::filesystem::current_path().string() + "/python", start_.rank()));
-    }
-    (void)events_.poll(0);  // what is there before is not the program's
     heard_ = monotonicNow();
+    if (byTorchrun_ && start_.local_index() > 0) return accompany();
+    (void)events_.poll(0);  // what is there before is not the program's
     if (mpi_ != nullptr) LOCKSTEP_TRY(awaitMpi(places));
     if (mpi_ != nullptr && link_.stopAsked()) return tellEnd(true);
     LOCKSTEP_ASSIGN(Program program, startProgram(places));
+    noteProcess(program.pid());
     const auto take = [this](std::string_view bytes) {
       heard_ = monotonicNow();
       output_.take(bytes);
@@ -357,19 +328,64 @@ class ProgramRun {
       if (link_.stopAsked()) stop(program);
       if (monotonicNow() - looked_ > kEventFiles) readFiles();
       readHooks();
+      noteProcess(program.pid());
       watchSilence();
-      answerStacks(program.pid());
+      answerStacks();
     }
     output_.finishLine();
     readFiles();
     readHooks();
-    steps_.finish();
     values_.tell();
     if (mpi_ != nullptr) LOCKSTEP_TRY(leaveMpi(program.status()));
     return conclude(program.status());
   }
 
  private:
+  // Of a rank that the torchrun of its node starts, which the node's first rank runs: reads what
+  // its process tells, until torchrun has ended or a stop has ended the process.
+  Status accompany() {
+    const auto over = std::make_shared<std::atomic<bool>>(false);
+    std::thread([over, &link = link_, key = overKey(start_.node())] {  // ends with the process
+      if (link.get(key, kWholeRun).ok()) *over = true;
+    })
+        .detach();
+    while (!*over && !(link_.stopAsked() && hooks_->launchedRank() == 0)) {
+      std::this_thread::sleep_for(std::chrono::nanoseconds(kTell));
+      readHooks();
+      noteProcess(0);
+      watchEnd();
+      watchSilence();
+      answerStacks();
+    }
+    readHooks();
+    values_.tell();
+    return tellEnd(link_.stopAsked());
+  }
+
+  // The others may wait for a process that has ended, until torchrun starts it again.
+  void watchEnd() {
+    const bool ended = process_ > 0 && hooks_->launchedRank() == 0;
+    if (ended == ended_) return;
+    ended_ = ended;
+    silent_ = false;
+    heard_ = monotonicNow();
+    node::v1::FromWorker message;
+    message.mutable_stalled()->set_rank(start_.rank());
+    message.mutable_stalled()->set_moves(!ended);
+    link_.channel().send(message);
+  }
+
+  // The rank's process: the one that torchrun has started as it, else `program`; 0: none.
+  void noteProcess(int program) {
+    const int launched = hooks_->launchedRank();
+    const int process = launched > 0 ? launched : program;
+    if (process <= 0 || process == process_) return;
+    process_ = process;
+    node::v1::FromWorker message;
+    message.mutable_program()->set_pid(process);
+    link_.channel().send(message);
+  }
+
   // What mpirun says is in the log, and is no output of the program.
   Status pumpMpi() {
     const Status pumped = mpi_->pump(print);
@@ -405,10 +421,9 @@ class ProgramRun {
 
   ProgramRank rankOf(const node::v1::ProgramPlaces& places) const {
     ProgramRank rank = rankOfProgram(start_, places);
-    if (hooks_) {
-      rank.pythonFolder = hooks_->folder();
-      rank.pythonPipe = hooks_->pipe();
-    }
+    rank.pythonFolder = hooks_->folder();
+    rank.pythonPipe = hooks_->pipe();
+    rank.localPipes = hooks_->localPipes();
     return rank;
   }
 
@@ -422,16 +437,12 @@ class ProgramRun {
       const auto given = mpi_->variables();
       if (given) options.environment = merged(*given, options.environment);
     }
-    CommandPlace place{options.folder, options.environment, {}, hasNvidiaGpus()};
-    if (hooks_) place.folders.push_back(hooks_->folder());
+    const CommandPlace place{
+        options.folder, options.environment, {hooks_->folder()}, hasNvidiaGpus()};
     LOCKSTEP_ASSIGN(CommandLine line, commandLine(workload, place));
     options.path = std::move(line.path);
     options.words = std::move(line.words);
-    LOCKSTEP_ASSIGN(Program program, Program::start(options));
-    node::v1::FromWorker message;
-    message.mutable_program()->set_pid(program.pid());
-    link_.channel().send(message);
-    return program;
+    return Program::start(options);
   }
 
   // The program first; what it leaves behind when it ends, as a shell its command, after it.
@@ -457,7 +468,6 @@ class ProgramRun {
   }
 
   void readHooks() {
-    if (!hooks_) return;
     PythonHooks::Told told = hooks_->read();
     if (!told.empty()) heard_ = monotonicNow();
     for (run::v1::ProgramSource& source : told.sources) {
@@ -473,7 +483,7 @@ class ProgramRun {
 
   // Tells once that this rank is silent, and once that it is not any more.
   void watchSilence() {
-    if (limit_ == 0) return;
+    if (limit_ == 0 || ended_) return;
     const Nanoseconds silent = monotonicNow() - heard_;
     if ((silent > limit_) == silent_) return;
     silent_ = !silent_;
@@ -489,10 +499,10 @@ class ProgramRun {
   }
 
   // What the processes print takes a moment.
-  void answerStacks(int program) {
+  void answerStacks() {
     const Nanoseconds now = monotonicNow();
     if (link_.takeStacksAsked()) {
-      stacksUntil_ = now + (hooks_ && hooks_->askStacks(program) ? kStacks : 0);
+      stacksUntil_ = now + (hooks_->askStacks(process_) ? kStacks : 0);
     } else if (stacksUntil_ == 0 || now < stacksUntil_) {
       return;
     }
@@ -500,9 +510,8 @@ class ProgramRun {
     stacksUntil_ = 0;
     node::v1::FromWorker message;
     message.mutable_stacks()->set_rank(start_.rank());
-    if (hooks_)
-      for (std::string& line : hooks_->takeStacks())
-        message.mutable_stacks()->add_lines(std::move(line));
+    for (std::string& line : hooks_->takeStacks(start_.code_folder()))
+      message.mutable_stacks()->add_lines(std::move(line));
     link_.channel().send(message);
   }
 
@@ -513,6 +522,8 @@ class ProgramRun {
   }
 
   Status tellEnd(bool stopped) {
+    if (byTorchrun_ && start_.local_index() == 0)
+      LOCKSTEP_TRY(link_.set(overKey(start_.node()), ""));
     node::v1::FromWorker message;
     run::v1::Finished* finished = message.mutable_finished();
     finished->set_state(stopped ? run::v1::STOPPED : run::v1::SUCCEEDED);
@@ -522,6 +533,7 @@ class ProgramRun {
   }
 
   const node::v1::WorkerStart& start_;
+  const bool byTorchrun_;
   WorkerLink& link_;
   Values values_;
   Steps steps_;
@@ -531,7 +543,8 @@ class ProgramRun {
   MpiRank* mpi_ = nullptr;
   const Nanoseconds limit_;  // of silence; 0: none
   Nanoseconds heard_ = 0, looked_ = 0, stacksUntil_ = 0;
-  bool stopping_ = false, toldRest_ = false, silent_ = false;
+  int process_ = 0;  // of the rank; 0: none is known
+  bool stopping_ = false, toldRest_ = false, silent_ = false, ended_ = false;
 };
 
 }  // namespace
@@ -546,10 +559,14 @@ Status runProgram(const node::v1::WorkerStart& start, WorkerLink& link) {
     const std::string folder = std::filesystem::current_path().string() + "/mpi";
     LOCKSTEP_ASSIGN(mpi, MpiRank::make(folder, rankOfProgram(start, places), link));
   }
+  // Before any rank starts: torchrun's processes look for the pipes of all ranks of their node.
+  LOCKSTEP_ASSIGN(auto hooks,
+                  PythonHooks::make(std::filesystem::current_path().string() + "/python",
+                                    start.local_index(), !start.spec().workload().no_hooks()));
   link.awaitStart();
   ::signal(SIGTERM, SIG_IGN);  // it leaves when the program has ended
   link.endGroupWithSupervisor();
-  return ProgramRun(start, link, std::move(metrics)).run(places, mpi.get());
+  return ProgramRun(start, link, std::move(metrics), std::move(hooks)).run(places, mpi.get());
 }
 
 }  // namespace lockstep::agent

@@ -28,15 +28,11 @@ Result<CommandLine> toolLine(const std::string& tool, Words words, const Command
   return out;
 }
 
-std::string inFolder(const std::string& folder, const std::string& path) {
-  return path.starts_with('/') ? path : folder + "/" + path;
-}
-
 // With the versions of uv.lock: they are those on all nodes.
 Result<CommandLine> uvLine(const spec::v1::WorkloadSpec& workload, const CommandPlace& place) {
   Words words{"uv", "run", "--locked"};
-  if (const std::string& project = workload.python().path(); !project.empty())
-    words.insert(words.end(), {"--project", inFolder(place.folder, project)});
+  if (!workload.python().path().empty())
+    words.insert(words.end(), {"--project", pythonPath(workload.python(), place.folder)});
   words.emplace_back("--");
   return toolLine("uv", std::move(words), place, workload);
 }
@@ -58,7 +54,8 @@ Result<CommandLine> apptainerLine(const spec::v1::WorkloadSpec& workload,
     words.insert(words.end(), {"--bind", folder});
   }
   words.insert(words.end(), {"--pwd", place.folder});
-  words.push_back(image.find("://") == std::string::npos ? inFolder(place.folder, image) : image);
+  words.push_back(
+      image.find("://") == std::string::npos ? pythonPath(workload.python(), place.folder) : image);
   return toolLine("apptainer", std::move(words), place, workload);
 }
 

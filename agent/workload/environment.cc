@@ -98,13 +98,13 @@ void setRanks(const ProgramRank& of, Variables& out) {
 }
 
 // torchrun's own arguments come before these.
-void setTorchrun(const spec::v1::WorkloadSpec& workload, const ProgramRank& of, Variables& out) {
-  out["PET_NNODES"] = std::to_string(of.places.places_size());
-  out["PET_NODE_RANK"] = std::to_string(of.rank);
+void setTorchrun(const ProgramRank& of, Variables& out) {
+  const Local local = localOf(of);
+  out["PET_NNODES"] = std::to_string(local.nodes);
+  out["PET_NODE_RANK"] = std::to_string(local.node);
   out["PET_MASTER_ADDR"] = of.places.places(0).address();
   out["PET_MASTER_PORT"] = std::to_string(of.places.places(0).port());
-  if (workload.ranks_per_node() > 0)
-    out["PET_NPROC_PER_NODE"] = std::to_string(workload.ranks_per_node());
+  out["PET_NPROC_PER_NODE"] = std::to_string(local.world);
 }
 
 // The rest comes from mpirun.
@@ -131,8 +131,7 @@ void setPython(const spec::v1::PythonSpec& python, const std::string& folder, Va
   const bool isFolder =
       python.kind() == "path" || python.kind() == "venv" || python.kind() == "conda";
   if (!isFolder || python.path().empty()) return;
-  const std::string path =
-      python.path().front() == '/' ? python.path() : folder + "/" + python.path();
+  const std::string path = pythonPath(python, folder);
   out["PATH"] = (python.kind() == "path" ? path : path + "/bin") + ":" + out["PATH"];
   out.erase("PYTHONHOME");
   if (python.kind() == "venv") out["VIRTUAL_ENV"] = path;
@@ -157,11 +156,12 @@ std::vector<std::string> entriesOf(const Variables& variables) {
 }
 
 // First in the path, whatever else a person has there.
-void setHooks(const ProgramRank& of, Variables& out) {
+void setModule(const spec::v1::WorkloadSpec& workload, const ProgramRank& of, Variables& out) {
   if (of.pythonFolder.empty()) return;
   std::string& path = out["PYTHONPATH"];
   path = of.pythonFolder + (path.empty() ? "" : ":" + path);
   out["LOCKSTEP_PIPE"] = of.pythonPipe;
+  if (workload.launcher() == "torchrun") out["LOCKSTEP_LOCAL_PIPES"] = of.localPipes;
 }
 
 }  // namespace
@@ -171,7 +171,7 @@ std::vector<std::string> programEnvironment(const spec::v1::WorkloadSpec& worklo
                                             const std::vector<std::string>& inherited) {
   Variables variables = startOf(inherited);
   if (workload.launcher() == "torchrun")
-    setTorchrun(workload, rank, variables);
+    setTorchrun(rank, variables);
   else if (workload.launcher() == "ranks")
     setRanks(rank, variables);
   else if (workload.launcher() == "mpi")
@@ -179,7 +179,7 @@ std::vector<std::string> programEnvironment(const spec::v1::WorkloadSpec& worklo
   setOwn(workload, folder, variables);
   for (const auto& [name, value] : rank.secrets) variables[name] = value;
   setInterface(rank, variables);
-  setHooks(rank, variables);
+  setModule(workload, rank, variables);
   return entriesOf(variables);
 }
 
@@ -199,6 +199,10 @@ std::vector<std::string> setupEnvironment(const spec::v1::WorkloadSpec& workload
   setOwn(workload, folder, variables);
   for (const auto& [name, value] : secrets) variables[name] = value;
   return entriesOf(variables);
+}
+
+std::string pythonPath(const spec::v1::PythonSpec& python, const std::string& folder) {
+  return python.path().starts_with('/') ? python.path() : folder + "/" + python.path();
 }
 
 std::string valueIn(const std::vector<std::string>& environment, std::string_view name) {

@@ -21,9 +21,9 @@ struct ProgramRank {
   int restarts = 0;  // of the run, before this start
   int maxRestarts = 0;
   int threads = 1;
-  node::v1::ProgramPlaces places;              // of all ranks, by rank
-  std::string pythonFolder, pythonPipe;        // of the hooks; "": there are none
-  std::map<std::string, std::string> secrets;  // variables of workload.env_from
+  node::v1::ProgramPlaces places;                    // of all ranks, by rank
+  std::string pythonFolder, pythonPipe, localPipes;  // of PythonHooks
+  std::map<std::string, std::string> secrets;        // variables of workload.env_from
 };
 
 // Returns the environment, "NAME=value" each: `inherited`, then Lockstep's, then the spec's and the
@@ -40,6 +40,8 @@ std::vector<std::string> setupEnvironment(const spec::v1::WorkloadSpec& workload
                                           const std::map<std::string, std::string>& secrets,
                                           const std::string& folder,
                                           const std::vector<std::string>& inherited);
+// Returns workload.python.path on this node: below the code where it is relative.
+std::string pythonPath(const spec::v1::PythonSpec& python, const std::string& folder);
 // Returns the value of a variable; "" where it is not set.
 std::string valueIn(const std::vector<std::string>& environment, std::string_view name);
 

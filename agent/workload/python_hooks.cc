@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -29,6 +30,7 @@ constexpr std::int64_t kLastStep = std::int64_t{1} << 62;
 constexpr std::size_t kMostSources = 100, kLongestText = 300;
 constexpr std::int64_t kMostSteps = std::int64_t{1} << 48;    // of a process
 constexpr std::int64_t kLongestStep = 1'000'000'000'000'000;  // ns
+constexpr std::string_view kFrame = "  File \"";              // of a stack
 constexpr int kRoundsAtOnce = 64;                             // of a program that tells without end
 
 // As resources/python/lockstep says.
@@ -42,6 +44,12 @@ bool handles(int pid, int number) {
   if (at == std::string::npos) return false;
   const unsigned long long caught = std::strtoull(status->c_str() + at + 9, nullptr, 16);
   return (caught >> (number - 1) & 1) != 0;
+}
+
+// Whether the line is a frame of a stack, of a file in this folder.
+bool isBelow(std::string_view line, const std::string& folder) {
+  return !folder.empty() && line.starts_with(kFrame) &&
+         line.substr(kFrame.size()).starts_with(folder + "/");
 }
 
 // JSON has no text for numbers that are not finite.
@@ -99,11 +107,13 @@ std::vector<ProgramStep> stepsOf(const nlohmann::json& json) {
 
 }  // namespace
 
-Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder, int rank) {
+Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder, int index,
+                                                       bool hooked) {
   LOCKSTEP_TRY(makeFolders(folder + "/lockstep"));
   for (const auto& [path, text] : kPythonFiles)
-    LOCKSTEP_TRY(writeFileAtomically(fmt::format("{}/{}", folder, path), text, 0600));
-  std::string pipe = fmt::format("{}/rank-{}", folder, rank);
+    if (hooked || std::string_view(path) != "sitecustomize.py")
+      LOCKSTEP_TRY(writeFileAtomically(fmt::format("{}/{}", folder, path), text, 0600));
+  std::string pipe = fmt::format("{}/local-{}", folder, index);
   unlink(pipe.c_str());  // of the start before
   if (mkfifo(pipe.c_str(), 0600) != 0)
     return systemError(errno, message("cannot make the pipe {}", pipe));
@@ -141,10 +151,7 @@ void PythonHooks::takeLine(const std::string& line, Told& told) {
     stackBytes_ += line.size();
     stacks_.push_back(validUtf8(line));
   } else if (json.contains("hello")) {
-    const auto stacks = json.find("stacks");
-    if (json["hello"].is_number_integer() && stacks != json.end() && *stacks == true &&
-        pids_.size() < kMostProcesses)
-      pids_.insert(json["hello"].get<int>());
+    takeHello(json);
   } else if (json.contains("steps")) {
     for (const ProgramStep& step : stepsOf(json)) told.steps.push_back(step);
   } else if (json.contains("source") && !json.contains("tag")) {
@@ -152,6 +159,17 @@ void PythonHooks::takeLine(const std::string& line, Told& told) {
   } else {
     takeValue(json, told);
   }
+}
+
+void PythonHooks::takeHello(const nlohmann::json& json) {
+  const auto says = [&](const char* name) {
+    const auto member = json.find(name);
+    return member != json.end() && *member == true;
+  };
+  if (!json["hello"].is_number_integer()) return;
+  const int pid = json["hello"].get<int>();
+  if (says("stacks") && pids_.size() < kMostProcesses) pids_.insert(pid);
+  if (says("launched") && launched_.size() < kMostProcesses) launched_.push_back(pid);
 }
 
 void PythonHooks::takeValue(const nlohmann::json& json, Told& told) {
@@ -183,8 +201,14 @@ void PythonHooks::takeSource(const nlohmann::json& json, Told& told) {
   if (sources_.insert(source.SerializeAsString()).second) told.sources.push_back(source);
 }
 
+int PythonHooks::launchedRank() const {
+  const auto runs = [](int pid) { return pid > 0 && kill(pid, 0) == 0; };
+  const auto first = std::find_if(launched_.begin(), launched_.end(), runs);
+  return first == launched_.end() ? 0 : *first;
+}
+
 bool PythonHooks::askStacks(int program) {
-  (void)takeStacks();
+  (void)takeStacks({});
   const auto ask = [](int pid) {
     return handles(pid, stacksSignal()) && kill(pid, stacksSignal()) == 0;
   };
@@ -194,9 +218,19 @@ bool PythonHooks::askStacks(int program) {
   return asked;
 }
 
-std::vector<std::string> PythonHooks::takeStacks() {
+std::vector<std::string> PythonHooks::takeStacks(const std::string& code) {
   stackBytes_ = 0;
-  return std::exchange(stacks_, {});
+  std::error_code failed;
+  // Python has resolved the links of the current folder, but not those of its path.
+  const std::string resolved = std::filesystem::weakly_canonical(code, failed);
+  std::vector<std::string> out;
+  for (std::string& line : std::exchange(stacks_, {})) {
+    if (isBelow(line, folder_)) continue;
+    for (const std::string& folder : {code, resolved})
+      if (isBelow(line, folder)) line.erase(kFrame.size(), folder.size() + 1);
+    out.push_back(std::move(line));
+  }
+  return out;
 }
 
 }  // namespace lockstep::agent

@@ -169,8 +169,7 @@ ClusterSpec placed(const RunSpec& run, const ClusterSpec& cluster) {
   const WorkloadSpec& workload = run.workload();
   ClusterSpec out = cluster;
   const bool single = workload.launcher() == "single";
-  const bool each = workload.launcher() == "ranks" || workload.launcher() == "mpi";
-  const int count = each ? workload.ranks_per_node() : 1;
+  const int count = single ? 1 : workload.ranks_per_node();
   std::vector<std::string> working;
   for (const auto* node : nodesWithRanks(cluster, {})) working.push_back(node->name());
   auto& nodes = *out.mutable_nodes();

@@ -2719,6 +2719,46 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>查找位置：%1</translation>
         </message>
         <message>
+            <source>there is no Python in %1 on this node</source>
+            <translation>此节点的 %1 中没有 Python</translation>
+        </message>
+        <message>
+            <source>the folder does not exist</source>
+            <translation>该文件夹不存在</translation>
+        </message>
+        <message>
+            <source>it is a file; expected the folder that has the interpreter</source>
+            <translation>它是文件；应为解释器所在的文件夹</translation>
+        </message>
+        <message>
+            <source>%1 is a link to %2, which does not exist</source>
+            <translation>%1 是指向 %2 的链接，而后者不存在</translation>
+        </message>
+        <message>
+            <source>%1 is not executable</source>
+            <translation>%1 不可执行</translation>
+        </message>
+        <message>
+            <source>there is no project in %1 on this node</source>
+            <translation>此节点的 %1 中没有项目</translation>
+        </message>
+        <message>
+            <source>there is no image %1 on this node</source>
+            <translation>此节点上没有镜像 %1</translation>
+        </message>
+        <message>
+            <source>the file does not exist</source>
+            <translation>该文件不存在</translation>
+        </message>
+        <message>
+            <source>create it on the node, or name one that all nodes have</source>
+            <translation>在该节点上创建它，或指定所有节点都有的一个</translation>
+        </message>
+        <message>
+            <source>the path is relative to the node&apos;s copy of the code, which lacks what git ignores: make it there with workload.setup, or give the absolute path of one that all nodes have</source>
+            <translation>该路径相对于节点上的代码副本，其中没有 git 忽略的文件：用 workload.setup 在那里创建，或给出所有节点都有的一个的绝对路径</translation>
+        </message>
+        <message>
             <source>it is neither a program of this machine nor a script whose first line names its interpreter</source>
             <translation>它既不是本机的程序，也不是首行写明解释器的脚本</translation>
         </message>

@@ -63,6 +63,19 @@ class ProgramHangTest : public QObject {
     QVERIFY(!load.collective);
     QVERIFY(!agent::placeOf(kInBackward).collective);
     QCOMPARE(agent::placeOf(kInBackward).line, 38);
+    // A file of the program's folder before one of a module elsewhere, and with its path.
+    const Lines elsewhere =
+        stack({"  File \"/usr/lib/python3.11/threading.py\", line 320 in wait",
+               "  File \"/home/ann/tools/queues.py\", line 7 in next",
+               "  File \".venv/lib/python3.11/site-packages/feed/feed.py\", line 5 in feed",
+               "  File \"data/load.py\", line 88 in load_batch",
+               "  File \"train.py\", line 35 in train"});
+    QCOMPARE(agent::placeOf(elsewhere).function, "wait");
+    QCOMPARE(agent::placeOf(elsewhere).own, "load_batch");
+    QCOMPARE(agent::placeOf(elsewhere).file, "data/load.py");
+    QCOMPARE(agent::placeOf(elsewhere).line, 88);
+    const Lines without(elsewhere.begin(), elsewhere.begin() + 7);
+    QCOMPARE(agent::placeOf(without).file, "queues.py");
     for (const Lines& none :
          {Lines{}, Lines{""}, Lines{"  File \"x"}, Lines{"  File \"a\", line x in y"},
           Lines{"  File \"a\", line 99999999999999999999 in y"}})
@@ -100,6 +113,10 @@ class ProgramHangTest : public QObject {
     QCOMPARE(hang.ranks(), (std::vector<int>{0, 2}));
     const std::string text = hang.verdict({{0, kInAllReduce}, {2, kInAllReduce}}).text();
     QVERIFY2(text.find("rank 1 has ended") != std::string::npos, text.c_str());
+    hang.note(moves(1));  // it was started again
+    QVERIFY(!hang.begins(3));
+    hang.note(silent(1, 30));
+    QVERIFY(hang.begins(3));
     ProgramHang all;
     for (int rank = 0; rank < 3; ++rank) {
       ended.set_rank(rank);

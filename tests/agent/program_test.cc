@@ -223,17 +223,31 @@ class ProgramTest : public QObject {
   }
 
   void launchers() {
-    const node::v1::ProgramPlaces places = placesOf(3, "fd00::7");
-    WorkloadSpec workload = workloadOf("torchrun");
+    node::v1::ProgramPlaces places = placesOf(3, "fd00::7");
+    for (int rank = 0; rank < 3; ++rank)
+      places.mutable_places(rank)->set_node(std::to_string(rank));
+    const WorkloadSpec workload = workloadOf("torchrun");
     Variables told = environmentOf(workload, rankOf(places, 1));
     QCOMPARE(numberOf(told, "PET_NNODES"), 3);
     QCOMPARE(numberOf(told, "PET_NODE_RANK"), 1);
     QCOMPARE(told.at("PET_MASTER_ADDR"), std::string("fd00::7"));
     QCOMPARE(numberOf(told, "PET_MASTER_PORT"), 3000);
-    QVERIFY(!told.contains("PET_NPROC_PER_NODE"));
-    workload.set_ranks_per_node(4);
-    told = environmentOf(workload, rankOf(places, 1));
-    QCOMPARE(numberOf(told, "PET_NPROC_PER_NODE"), 4);
+    QCOMPARE(numberOf(told, "PET_NPROC_PER_NODE"), 1);
+    // A torchrun for several ranks of a node.
+    node::v1::ProgramPlaces twice;
+    for (const auto& place : places.places())
+      for (int rank = 0; rank < 2; ++rank) *twice.add_places() = place;
+    ProgramRank first = rankOf(twice, 4);
+    first.pythonFolder = "/run/python";
+    first.pythonPipe = "/run/python/local-0";
+    first.localPipes = "/run/python/local-";
+    told = environmentOf(workload, first);
+    QCOMPARE(numberOf(told, "PET_NPROC_PER_NODE"), 2);
+    QCOMPARE(numberOf(told, "PET_NNODES"), 3);
+    QCOMPARE(numberOf(told, "PET_NODE_RANK"), 2);
+    QCOMPARE(told.at("LOCKSTEP_PIPE"), first.pythonPipe);
+    QCOMPARE(told.at("LOCKSTEP_LOCAL_PIPES"), first.localPipes);
+    QVERIFY(!environmentOf(workloadOf("ranks"), first).contains("LOCKSTEP_LOCAL_PIPES"));
     const Variables single = environmentOf(workloadOf("single"), rankOf(placesOf(1, "::1"), 0));
     QVERIFY(!single.contains("PET_NNODES"));
     for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "TF_CONFIG",

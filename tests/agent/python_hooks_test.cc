@@ -4,11 +4,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <QDir>
 #include <QProcess>
 #include <QTemporaryDir>
 #include <QTest>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
+
+#include "agent/supervisor/program_hang.h"
 
 using namespace lockstep;
 using agent::PythonHooks;
@@ -36,12 +40,25 @@ class PythonHooksTest : public QObject {
     for (auto& one : from.steps) into.steps.push_back(one);
     for (auto& one : from.sources) into.sources.push_back(one);
   }
+  void make(const QString& name, bool hooked) {
+    hooks_.reset();  // it removes its pipe
+    hooks_ = std::move(PythonHooks::make((folder_.path() + name).toStdString(), 0, hooked).value());
+  }
+  QProcessEnvironment environmentOf() const {
+    QProcessEnvironment out = QProcessEnvironment::systemEnvironment();
+    out.insert("PYTHONPATH", QString::fromStdString(hooks_->folder()));
+    out.insert("LOCKSTEP_PIPE", QString::fromStdString(hooks_->pipe()));
+    return out;
+  }
+  static void write(const QString& path, const QByteArray& text) {
+    QDir().mkpath(QFileInfo(path).path());
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(text);
+  }
   PythonHooks::Told ofScript(const QString& script) {
     QProcess python;
-    QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
-    environment.insert("PYTHONPATH", QString::fromStdString(hooks_->folder()));
-    environment.insert("LOCKSTEP_PIPE", QString::fromStdString(hooks_->pipe()));
-    python.setProcessEnvironment(environment);
+    python.setProcessEnvironment(environmentOf());
     python.setProcessChannelMode(QProcess::MergedChannels);
     python.start("/usr/bin/python3", {"-c", script});
     PythonHooks::Told out;
@@ -55,8 +72,88 @@ class PythonHooksTest : public QObject {
  private Q_SLOTS:
   void init() {
     if (!QFile::exists("/usr/bin/python3")) QSKIP("there is no /usr/bin/python3");
-    hooks_.reset();  // it removes its pipe
-    hooks_ = std::move(PythonHooks::make((folder_.path() + "/hooks").toStdString(), 0).value());
+    make("/hooks", true);
+  }
+
+  // Without the hooks, a program tells what it tells by itself.
+  void theModuleAlone() {
+    make("/module", false);
+    const auto told = ofScript(R"(
+import lockstep
+for _ in range(3):
+    with lockstep.step(): lockstep.log({"loss": 0.5})
+)");
+    QVERIFY2(said_.isEmpty(), said_.constData());
+    QCOMPARE(told.steps.size(), std::size_t{3});
+    std::set<std::string> tags;
+    for (const auto& values : told.values)
+      for (const auto& value : values.scalars()) tags.insert(value.tag());
+    QCOMPARE(tags, (std::set<std::string>{"loss", "step_seconds"}));
+    QVERIFY(ofScript("import json").empty());
+    QVERIFY(!hooks_->askStacks(static_cast<int>(QCoreApplication::applicationPid())));
+  }
+
+  // What torchrun starts takes the pipe of its number on the node, and that of torchrun if there is
+  // none.
+  void ranksOfTorchrunHavePipes() {
+    const auto other = std::move(PythonHooks::make(hooks_->folder(), 1, true).value());
+    const auto start = [&](QProcess& python, const QString& localRank) {
+      QProcessEnvironment environment = environmentOf();
+      environment.insert("LOCKSTEP_LOCAL_PIPES", QString::fromStdString(hooks_->localPipes()));
+      if (!localRank.isEmpty()) environment.insert("LOCAL_RANK", localRank);
+      python.setProcessEnvironment(environment);
+      python.start("/usr/bin/python3", {"-c", R"(
+import lockstep, sys
+lockstep.log({"loss": 1})
+sys.stdin.read()
+)"});
+    };
+    std::size_t count = 0, otherCount = 0;
+    const auto values = [&] { return count += hooks_->read().values.size(); };
+    const auto otherValues = [&] { return otherCount += other->read().values.size(); };
+    QProcess launcher, rank, unknown;
+    start(launcher, "");
+    QTRY_COMPARE_WITH_TIMEOUT(values(), std::size_t{1}, 60000);
+    QCOMPARE(hooks_->launchedRank(), 0);
+    start(rank, "1");
+    QTRY_COMPARE_WITH_TIMEOUT(otherValues(), std::size_t{1}, 60000);
+    QCOMPARE(other->launchedRank(), static_cast<int>(rank.processId()));
+    QCOMPARE(values(), std::size_t{1});
+    start(unknown, "2");
+    QTRY_COMPARE_WITH_TIMEOUT(values(), std::size_t{2}, 60000);
+    QCOMPARE(hooks_->launchedRank(), static_cast<int>(unknown.processId()));
+    for (QProcess* process : {&launcher, &rank, &unknown}) {
+      process->closeWriteChannel();
+      QVERIFY(process->waitForFinished(60000));
+    }
+    QCOMPARE(other->launchedRank(), 0);
+  }
+
+  // Whatever is told, and though nobody reads it or the pipe is closed.
+  void noCallRaisesOrBlocks() {
+    QProcess python;
+    python.setProcessEnvironment(environmentOf());
+    python.setProcessChannelMode(QProcess::MergedChannels);
+    python.start("/usr/bin/python3", {"-c", R"(
+import lockstep, os
+class Odd:
+    def item(self): raise RuntimeError
+    def __float__(self): raise ValueError
+    def __int__(self): raise TypeError
+    def __str__(self): raise KeyError
+odd = Odd()
+def tell():
+    for values in (None, 5, "text", [1, 2], {1: odd, odd: 1, "a": "x", "b": None, "c": 10**400, "d": True}, {"e" * 9000: 1}):
+        for step in (None, "x", -1, 10**30, odd): lockstep.log(values, step=step)
+        with lockstep.step(): pass
+for _ in range(1000): tell()
+os.close(lockstep._fd)
+tell()
+print("over")
+)"});
+    QVERIFY(python.waitForFinished(60000));
+    QCOMPARE(python.readAll(), QByteArray("over\n"));
+    QCOMPARE(python.exitCode(), 0);
   }
 
   void stepsOfTheProgramsOwn() {
@@ -128,13 +225,9 @@ train([outer], 1)
 
   // A library whose inside is not as expected is left as it is, and that is told.
   void aStrangeLibraryIsTold() {
-    QDir().mkpath(folder_.path() + "/strange/wandb/sdk");
     for (const char* file :
-         {"wandb/__init__.py", "wandb/sdk/__init__.py", "wandb/sdk/wandb_run.py"}) {
-      QFile module(folder_.path() + "/strange/" + file);
-      QVERIFY(module.open(QIODevice::WriteOnly));
-      module.write("__version__ = '99'\nvalue = 7\n");
-    }
+         {"wandb/__init__.py", "wandb/sdk/__init__.py", "wandb/sdk/wandb_run.py"})
+      write(folder_.path() + "/strange/" + file, "__version__ = '99'\nvalue = 7\n");
     const auto told = ofScript("import sys; sys.path.append('" + folder_.path() +
                                "/strange')\nimport wandb.sdk.wandb_run as w\nprint(w.value)");
     QCOMPARE(said_.trimmed(), QByteArray("7"));
@@ -142,6 +235,45 @@ train([outer], 1)
     QCOMPARE(told.sources[0].name(), std::string("wandb"));
     QCOMPARE(told.sources[0].version(), std::string("99"));
     QVERIFY(told.sources[0].problem().find("Run") != std::string::npos);
+  }
+
+  // Of a collective that the hooks watch: without their frames, and with paths in the code.
+  void stacksNameTheProgramsOwnLine() {
+    const QString code = folder_.path() + "/code", packages = folder_.path() + "/site-packages";
+    write(packages + "/torch/__init__.py", "");
+    write(packages + "/torch/distributed/__init__.py", "from .distributed_c10d import *\n");
+    write(packages + "/torch/distributed/distributed_c10d.py",
+          "import time\ndef all_reduce(tensor, async_op=False):\n    time.sleep(1000)\n");
+    write(code + "/main.py", "from data import load\nload.train()\n");
+    write(code + "/data/load.py",
+          "import torch.distributed\n"
+          "def train():\n    print('there', flush=True)\n    torch.distributed.all_reduce(None)\n");
+    QVERIFY(QFile::link(code, folder_.path() + "/link"));
+    QProcess python;
+    QProcessEnvironment environment = environmentOf();
+    environment.insert("PYTHONPATH", environment.value("PYTHONPATH") + ":" + packages);
+    python.setProcessEnvironment(environment);
+    python.setWorkingDirectory(folder_.path() + "/link");
+    python.start("/usr/bin/python3", {"main.py"});
+    QVERIFY(python.waitForReadyRead(60000));
+    (void)hooks_->read();
+    QVERIFY(hooks_->askStacks(static_cast<int>(python.processId())));
+    std::vector<std::string> lines;
+    const auto place = [&] {
+      (void)hooks_->read();
+      for (auto& line : hooks_->takeStacks((folder_.path() + "/link").toStdString()))
+        lines.push_back(line);
+      return agent::placeOf(lines);
+    };
+    QTRY_COMPARE_WITH_TIMEOUT(place().function, "all_reduce", 60000);
+    QTRY_COMPARE_WITH_TIMEOUT(place().file, "data/load.py", 60000);
+    QCOMPARE(place().own, "train");
+    QCOMPARE(place().line, 4);
+    QVERIFY(place().collective);
+    for (const std::string& line : lines)
+      QVERIFY2(line.find("/lockstep/") == std::string::npos, line.c_str());
+    python.kill();
+    QVERIFY(python.waitForFinished(60000));
   }
 
   void linesAndStacksHaveASize() {
@@ -152,7 +284,7 @@ train([outer], 1)
     QVERIFY(told(value(9000)).empty());
     for (int line = 0; line < 100; ++line) (void)told(std::string(8000, 'f') + "\n");
     std::size_t bytes = 0;
-    for (const std::string& line : hooks_->takeStacks()) bytes += line.size();
+    for (const std::string& line : hooks_->takeStacks({})) bytes += line.size();
     QCOMPARE(bytes, std::size_t{(256 << 10) / 8000 * 8000});
   }
 

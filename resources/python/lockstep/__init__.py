@@ -19,13 +19,22 @@ _fd = -1
 _MOST = 4096  # bytes that a pipe takes whole
 
 
+def _is_launched():
+    """Whether torchrun has started this process as a rank."""
+    return "LOCKSTEP_LOCAL_PIPES" in os.environ and "LOCAL_RANK" in os.environ
+
+
 def _open():
-    """Returns a descriptor of the pipe to Lockstep; -1: there is none."""
-    path = os.environ.get("LOCKSTEP_PIPE")
-    try:
-        return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC) if path else -1
-    except OSError:
-        return -1
+    """Returns a descriptor of the pipe to Lockstep, of the rank's own if torchrun has started it; -1: there is none."""
+    paths = [os.environ.get("LOCKSTEP_PIPE", "")]
+    if _is_launched():
+        paths.insert(0, os.environ["LOCKSTEP_LOCAL_PIPES"] + os.environ["LOCAL_RANK"])
+    for path in filter(None, paths):
+        try:
+            return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except Exception:
+            pass
+    return -1
 
 
 def _tell(message):
@@ -86,8 +95,9 @@ class step:
     def __enter__(self):
         global _own_step
         _own_step += 1
-        self._number, self._began = _own_step, _now()
+        self._number = _own_step
         _quietly("begin_own")
+        self._began = _now()
         return self
 
     def __exit__(self, *_):
@@ -109,9 +119,8 @@ def _quietly(name):
 
 
 def _attach():
-    """Lets Lockstep read this process's stacks, and watches what it imports. Called once, at the start of Python."""
-    global _fd
-    _fd = _open()
+    """Lets Lockstep read this process's stacks, and watches what it imports. Called once, at the start of Python, unless
+    the run has no hooks: then the program tells what it tells by itself."""
     if _fd < 0:
         return
     stacks = False
@@ -124,7 +133,8 @@ def _attach():
         stacks = True
     except Exception:
         pass
-    _tell({"hello": os.getpid(), "python": sys.version.split()[0], "stacks": stacks})
+    hello = {"hello": os.getpid(), "python": sys.version.split()[0], "stacks": stacks}
+    _tell(dict(hello, launched=True) if _is_launched() else hello)
     from . import _libraries
 
     _libraries.await_imports()
@@ -137,5 +147,6 @@ def _forked():
     _fd = -1
 
 
+_fd = _open()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)

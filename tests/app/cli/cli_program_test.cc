@@ -371,7 +371,15 @@ signal.signal(signal.SIGTERM, leave)
   }
 
   // What is reported by the module, also what is no finite number, and what has no step.
+  void theModuleReportsValues_data() {
+    QTest::addColumn<QByteArray>("more");
+    QTest::newRow("hooks") << QByteArray();
+    QTest::newRow("no hooks") << QByteArray("  no_hooks: true\n");
+    QTest::newRow("single") << QByteArray("  launcher: single\n");
+    QTest::newRow("torchrun") << QByteArray("  launcher: torchrun\n  no_hooks: true\n");
+  }
   void theModuleReportsValues() {
+    QFETCH(QByteArray, more);
     const CliResult result = cli_.run(program(R"(
 import lockstep
 for step in range(1, 6):
@@ -381,7 +389,7 @@ for step in range(1, 6):
         lockstep.log({"free": float("inf") if step == 2 else step})
 time.sleep(0.3)
 )",
-                                              2));
+                                              2, more));
     QVERIFY2(result.exit == 0, result.text());
     QMap<QString, QList<QJsonObject>> found;
     for (const QJsonObject& line : result.all("scalar")) found[line["tag"].toString()] << line;
@@ -541,8 +549,12 @@ for _ in range(1000): time.sleep(0.1)
         {"cannot run", "make it executable", "[python3, ./main.py]"});
     row("no such interpreter", "  command: [./strange.sh]\n", 1, "local1",
         {"cannot run", "is not on this node", "[python3, ./strange.sh]"});
-    row("no such python", "  python: {kind: venv, path: absent}\n  command: [absent/bin/python]\n",
-        1, "local1", {"absent/bin/python"});
+    row("no such folder of Python", "  python: {kind: venv, path: .venv}\n", 3, "local1",
+        {"there is no Python in /", "/.venv on this node|workload.python.path|",
+         "the folder does not exist", "make it there with workload.setup"});
+    row("no interpreter", "  python: {kind: venv, path: /usr/share}\n", 3, "local1",
+        {"there is no Python in /usr/share", "it has no /usr/share/bin/python",
+         "create it on the node"});
     row("no such script", "  command: [python, absent.py]\n", 1, "local1",
         {"exited with code 2", "can't open file"});
     row("no such folder", "  code: {from: absent}\n", 2, "", {"workload.code.from", "/absent"});

@@ -4,6 +4,7 @@
 #include <QDir>
 #include <QFile>
 #include <QJsonDocument>
+#include <QMap>
 #include <QProcess>
 #include <QStandardPaths>
 #include <QTest>
@@ -59,7 +60,10 @@ class CliProgramToolsTest : public QObject {
 own = {k: os.environ[k] for k in ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "MASTER_ADDR", "MINE")}
 print(json.dumps(own))
 print("has RANK" if "RANK" in os.environ else "has no RANK")
-if own["OMPI_COMM_WORLD_RANK"] == "0": print("step 3 loss 0.5")
+if own["OMPI_COMM_WORLD_RANK"] == "0":
+    import lockstep
+    print("step 3 loss 0.5")
+    lockstep.log({"rate": 0.25}, step=3)
 )",
         3, "  launcher: mpi\n  ranks_per_node: 2\n  env: {MINE: mine}\n"));
     QVERIFY2(result.exit == 0 && result.onlyJson, result.text());
@@ -73,7 +77,10 @@ if own["OMPI_COMM_WORLD_RANK"] == "0": print("step 3 loss 0.5")
       QCOMPARE(told["MINE"].toString(), QString("mine"));
       QVERIFY2(lines.contains("has no RANK"), result.text());
     }
-    QCOMPARE(result.first("scalar")["value"].toDouble(), 0.5);
+    QMap<QString, double> values;
+    for (const QJsonObject& line : result.all("scalar"))
+      values[line["tag"].toString()] = line["value"].toDouble();
+    QCOMPARE(values, (QMap<QString, double>{{"loss", 0.5}, {"rate", 0.25}}));
   }
 
   void theyExchange() {
@@ -148,12 +155,19 @@ time.sleep(100)
                  "while [ \"$1\" != image.sif ]; do case \"$1\" in *.sif) break;; "
                  "esac; shift; done; shift\n"
                  "exec \"$@\"\n");
-    const CliResult result =
-        cli_.run(program("import lockstep\nprint('in', sys.argv, "
-                         "os.getcwd())\nlockstep.log({'loss': 0.25}, step=1)\n",
-                         2,
-                         path + "  python: {kind: apptainer, path: image.sif, binds: [/tmp]}\n"
-                                "  command: [python3, main.py, 'a b']\n"));
+    const QStringList arguments = program(
+        "import lockstep\nprint('in', sys.argv, "
+        "os.getcwd())\nlockstep.log({'loss': 0.25}, step=1)\n",
+        2,
+        path +
+            "  python: {kind: apptainer, path: image.sif, binds: [/tmp]}\n"
+            "  command: [python3, main.py, 'a b']\n");
+    const CliResult without = cli_.run(arguments);
+    QVERIFY2(without.exit == 3 &&
+                 without.first("error")["what"].toString().contains("/image.sif on this node"),
+             without.text());
+    cli_.write(QDir(folder_).dirName() + "/image.sif", "an image");
+    const CliResult result = cli_.run(arguments);
     QVERIFY2(result.exit == 0, result.text());
     for (int rank = 0; rank < 2; ++rank) {
       const QString said = linesOf(result, rank).join('\n');
@@ -205,9 +219,10 @@ time.sleep(100)
     QFETCH(QString, text);
     const CliResult result =
         cli_.run(program("", 1, "  env: {PATH: /nowhere}\n  python: " + python + "\n"));
-    QVERIFY2(result.exit == 1, result.text());
+    QVERIFY2(result.exit == 3, result.text());
     QVERIFY2(result.first("error")["what"].toString().contains(text), result.text());
     QVERIFY2(result.first("error")["next"].toString().contains("workload.env.PATH"), result.text());
+    QCOMPARE(result.first("error")["node"].toString(), QString("local1"));
   }
 };
 

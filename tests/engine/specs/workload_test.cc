@@ -184,9 +184,7 @@ int expectedRanks(const WorkloadSpec& workload, const ClusterSpec& cluster) {
   if (workload.launcher() == "single") return 1;
   int out = 0;
   for (const NodeSpec* node : nodesWithRanks(cluster, {}))
-    out += workload.launcher() == "torchrun" ? 1
-           : workload.ranks_per_node() > 0   ? workload.ranks_per_node()
-                                             : deviceCount(*node);
+    out += workload.ranks_per_node() > 0 ? workload.ranks_per_node() : deviceCount(*node);
   return out;
 }
 

@@ -1,0 +1,90 @@
+// Programs of which one rank is elsewhere than the others, in a collective: who is named, and when.
+#include <QElapsedTimer>
+#include <QFile>
+#include <QSet>
+#include <QStandardPaths>
+#include <QTest>
+
+#include "tests/app/cli/cli_runner.h"
+#include "tests/app/cli/program_command.h"
+#include "tests/support/paths.h"
+
+using namespace lockstep::test;
+
+namespace {
+
+QByteArray programOf(const char* name) {
+  QFile file(QString::fromStdString(sourcePath("tests/workloads/programs/")) + name);
+  return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+}
+
+// "main.py:88", of the first line with the text.
+QString placeOf(const QByteArray& script, const QByteArray& text) {
+  return QString("main.py:%1").arg(script.left(script.indexOf(text)).count('\n') + 1);
+}
+
+}  // namespace
+
+class CliProgramHangTest : public QObject {
+  Q_OBJECT
+
+  Cli cli_;
+
+ private Q_SLOTS:
+  void initTestCase() {
+    if (!QFile::exists("/usr/bin/python3")) QSKIP("there is no /usr/bin/python3");
+    if (!hasPyTorch()) QSKIP("/usr/bin/python3 has no PyTorch with Gloo");
+  }
+
+  void aForgottenCollective_data() {
+    QTest::addColumn<int>("nodes");
+    QTest::addColumn<QByteArray>("more");
+    QTest::newRow("ranks") << 2 << QByteArray();
+    // Debian's torchrun starts with these settings alone.
+    QTest::newRow("torchrun") << 1
+                              << QByteArray(
+                                     "  launcher: torchrun\n  ranks_per_node: 2\n"
+                                     "  command: [torchrun, main.py]\n"
+                                     "  env: {PET_REDIRECTS: '1', PET_TEE: '1'}\n");
+  }
+  void aForgottenCollective() {
+    QFETCH(int, nodes);
+    QFETCH(QByteArray, more);
+    if (nodes == 1 && QStandardPaths::findExecutable("torchrun", {"/usr/bin"}).isEmpty())
+      QSKIP("there is no /usr/bin/torchrun");
+    const QByteArray script = programOf("forgets.py"), whole = kProgramPrelude + script;
+    QVERIFY(!script.isEmpty());
+    constexpr int kHang = 20;  // s; PyTorch starts silently
+    const auto process =
+        cli_.start(programCommand(cli_, cli_.path(QTest::currentDataTag()), script, nodes,
+                                  more + "  hang_seconds: " + QByteArray::number(kHang) + "\n"));
+    QByteArray out;
+    QVERIFY2(cli_.awaitEvent(*process, "step", out), out);  // the last before it hangs
+    QElapsedTimer timer;
+    timer.start();
+    QVERIFY2(cli_.awaitEvent(*process, "recovering", out), out);
+    QVERIFY2(timer.elapsed() < (kHang + 10) * 1000, out);
+    const CliResult result = cli_.finish(*process, out);
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.first("started")["world"].toInt(), 2);
+    const auto recovering = result.all("recovering");
+    QCOMPARE(recovering.size(), qsizetype{1});
+    const QString why = recovering[0]["why"].toString();
+    QVERIFY2(why.contains("rank 0 is in all_reduce, called by train, " +
+                          placeOf(whole, "    dist.all_reduce")),
+             result.text());
+    QVERIFY2(why.contains("rank 1 is in wait, called by load_batch, " +
+                          placeOf(whole, "    return batches.get")),
+             result.text());
+    QCOMPARE(recovering[0]["rank"].toInt(), 1);
+    QCOMPARE(recovering[0]["node"].toString(), QString("local%1").arg(nodes));
+    // Each rank tells its own sources.
+    QSet<int> ranks;
+    for (const QJsonObject& line : result.all("source"))
+      if (line["name"].toString() == "DistributedDataParallel") ranks << line["rank"].toInt();
+    QCOMPARE(ranks, (QSet<int>{0, 1}));
+  }
+};
+
+QTEST_GUILESS_MAIN(CliProgramHangTest)
+#include "cli_program_hang_test.moc"
