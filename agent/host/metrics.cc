@@ -392,20 +392,32 @@ void NodeSampler::sampleNetwork(double seconds, run::v1::NodeSample& out) {
 
 void NodeSampler::sampleDisks(double seconds, run::v1::NodeSample& out) {
   std::uint64_t read = 0, written = 0;
+  double busiest = -1;
   forLines(disks_.read(), [&](std::string_view line) {
     const auto fields = split(line, " ");
-    if (fields.size() < 10) return true;
+    if (fields.size() < 13) return true;
     auto disk = wholeDisks_.find(fields[2]);
     if (disk == wholeDisks_.end())
-      disk = wholeDisks_.emplace(fields[2], isWholeDisk(fields[2])).first;
-    if (!disk->second) return true;
+      disk = wholeDisks_.emplace(fields[2], Disk{isWholeDisk(fields[2])}).first;
+    if (!disk->second.isWhole) return true;
     read += number(fields[5]) * 512;
     written += number(fields[9]) * 512;
+    busiest = std::max(busiest, 1e-3 * rate(number(fields[12]), disk->second.busy, seconds));
     return true;
   });
+  sampleDiskBusy(busiest, seconds, out);
   out.set_disk_read(rate(read, read_, seconds));
   out.set_disk_write(rate(written, written_, seconds));
   out.set_disk_free(static_cast<double>(diskFree(workdir_)));
+}
+
+// `busiest`: of the disks, as the kernel counts their requests; < 0: it has none. Pressure counts
+// what waits for a network's disk as well.
+void NodeSampler::sampleDiskBusy(double busiest, double seconds, run::v1::NodeSample& out) {
+  const std::string_view pressure = diskPressure_.read();
+  if (const std::size_t at = pressure.find("total="); at != std::string_view::npos)
+    busiest = std::max(busiest, 1e-6 * rate(number(pressure.substr(at + 6)), diskWaited_, seconds));
+  if (busiest >= 0 && seconds > 0) out.set_disk_busy(std::min(busiest, 1.0));
 }
 
 void NodeSampler::sampleRanks(const std::map<int, int>& ranks, const GpuReading& gpus,

@@ -14,6 +14,7 @@ namespace {
 constexpr Nanoseconds kEventsInterval = 2 * kHeartbeat;
 constexpr std::size_t kMaxFreezes = 1024;
 constexpr int kMaxChunk = 4096;
+constexpr float kLeastReading = 1e-4f;  // seconds; less holds up no step
 }  // namespace
 
 void FreezeWatch::slept(Nanoseconds begin, Nanoseconds end) {
@@ -88,6 +89,11 @@ bool StepPacker::add(const runtime::StepRecord& record, const FreezeWatch& freez
   if (record.staleness > 0 || chunk_.staleness_size() > 0) {
     chunk_.mutable_staleness()->Resize(size() - 1, 0);
     chunk_.add_staleness(record.staleness);
+  }
+  const float reading = record.reading < kLeastReading ? 0 : record.reading;
+  if (reading > 0 || chunk_.reading_size() > 0) {
+    chunk_.mutable_reading()->Resize(size() - 1, 0);
+    chunk_.add_reading(reading);
   }
   if (record.lossScale > 0) chunk_.add_loss_scale(record.lossScale);
   if (record.skipped > 0 || chunk_.skipped_size() > 0) {

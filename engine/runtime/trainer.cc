@@ -151,7 +151,8 @@ Status Training::runEntries(std::int64_t number, bool withEvents, Nanoseconds be
   return {};
 }
 
-Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
+Status Training::step(const data::BatchPosition& position, double readingSeconds,
+                      Nanoseconds begin) {
   const std::int64_t number = progress_.step + 1;
   // Events cover the plan's own entries only.
   const bool isSampled = options_.eventsEvery > 0 && number % options_.eventsEvery == 0;
@@ -176,6 +177,7 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
   record.epoch = position.epoch + 1;
   record.begin = begin;
   record.end = monotonicNow();
+  record.reading = static_cast<float>(readingSeconds);
   record.loss = sums_.loss / sums_.weight;
   record.metric = metricValue(metric_, sums_.metric, sums_.weight);
   record.samples = position.count;
@@ -293,8 +295,9 @@ Result<bool> Training::trainEpoch() {
     const data::Batch* const batch = batchOf(progress_.step + 1);
     LOCKSTEP_TRY(trainData_.problem());
     if (batch == nullptr) break;
+    // The batch itself may be followed by the next one within the step.
     const data::BatchPosition position = batch->position;
-    LOCKSTEP_TRY(step(position, begin));
+    LOCKSTEP_TRY(step(position, batch->readingSeconds, begin));
     if (endsEarly_ || (progress_.step == meeting && meeting < end)) {
       LOCKSTEP_TRY(meet());
       meeting = nextMeeting();

@@ -98,6 +98,9 @@ struct StepRecord {  // one per step; plain data, fits a ring buffer
   double loss = 0;    // mean over the global batch
   double metric = 0;  // of the global batch
   float data = 0, forward = 0, backward = 0, communication = 0, optimizer = 0;  // seconds
+  // That the loader waited for the files of this rank's samples, ahead of the step; of that, what
+  // delays the step is in data.
+  float reading = 0;
   Nanoseconds collectiveBegin = 0;  // arrival of this rank at the first collective
   std::int64_t samples = 0;         // of the global batch
   // fp16: the loss scale at the last update, and the number of skipped updates (non-finite

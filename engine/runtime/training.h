@@ -69,7 +69,7 @@ class Training {
   }
   Status endIfNotFinite(const std::optional<Found>& mine);
   bool endsWhereNotFinite() const { return options_.nonFinite == NonFinite::kRefused; }
-  Status step(const data::BatchPosition& position, Nanoseconds begin);
+  Status step(const data::BatchPosition& position, double readingSeconds, Nanoseconds begin);
   bool isCheckpointAsked() const;
   Request requestNow() const;  // of this rank
   Status runEntries(std::int64_t number, bool withEvents, Nanoseconds begin, StepRecord& record);
