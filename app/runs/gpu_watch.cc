@@ -5,8 +5,8 @@
 namespace lockstep::app {
 namespace {
 
-constexpr double kFade = 0.85;
-constexpr double kWorks = 0.1;
+constexpr double kFade = 0.85, kClockFade = 0.7;
+constexpr double kWorks = 0.1;   // utilisation
 constexpr int kSlowSamples = 6;  // in a row; less passes by itself
 
 }  // namespace
@@ -41,8 +41,8 @@ void GpuWatch::take(const std::string& node, const GpuLoad& load,
   gpu.heat = gpu.heat * kFade + (hot ? 1 : 0);
   gpu.power = gpu.power * kFade + (atLimit || load.throttledFor("power-brake") ? 1 : 0);
   if (load.smClock && load.utilisation.value_or(1) >= kWorks) {  // an idle one saves power
-    gpu.worked = gpu.worked * kFade + 1;
-    gpu.clock = gpu.clock * kFade + *load.smClock;
+    gpu.worked = gpu.worked * kClockFade + 1;
+    gpu.clock = gpu.clock * kClockFade + *load.smClock;
   }
   gpu.slowInRow = slow ? gpu.slowInRow + 1 : 0;
   gpu.lanes = load.pcieWidth.value_or(0);

@@ -9,7 +9,8 @@ namespace lockstep::app {
 namespace {
 
 constexpr int kHaltedSamples = 4;
-constexpr double kFade = 0.85;  // of older samples, at each new one
+constexpr double kFade = 0.85;      // of older samples, at each new one
+constexpr double kQuickFade = 0.7;  // likewise, where a sample counts all that was since the last
 constexpr double kStoppedShare = 0.05, kThrottledShare = 0.1, kCrowdedShare = 0.15;
 constexpr double kAboveOthers = 1.5;
 constexpr double kDiskFaults = 50;  // per second; each takes from 0.1 ms to 10 ms
@@ -57,8 +58,8 @@ void RankWatch::take(const std::string& node, double seconds, const run::v1::Nod
   for (const auto& rank : sample.rank()) take(node, seconds, rank);
   if (!sample.has_disk_busy()) return;
   Disk& disk = disks_[node];
-  disk.seen = disk.seen * kFade + 1;
-  disk.busy = disk.busy * kFade + sample.disk_busy();
+  disk.seen = disk.seen * kQuickFade + 1;
+  disk.busy = disk.busy * kQuickFade + sample.disk_busy();
 }
 
 void RankWatch::take(const std::string& node, double seconds, const run::v1::RankSample& sample) {
@@ -167,7 +168,7 @@ SlowEvidence RankWatch::evidence(const analysis::Straggler& straggler, const Gpu
   out.cause = cause(straggler, figures);
   out.cores = figures.own.cpu / figures.own.seen;
   out.diskFaults = figures.diskFaults.own;
-  out.reading = straggler.reading;
+  if (waitsForFiles(straggler)) out.reading = straggler.reading;
   out.elements = straggler.elements;
   if (isDiskBusier(straggler, figures.diskBusy)) out.diskBusy = figures.diskBusy;
   if (out.cause == SlowCause::kStopped)

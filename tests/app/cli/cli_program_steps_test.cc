@@ -112,7 +112,8 @@ class CliProgramStepsTest : public QObject {
     QCOMPARE(sources, (QMap<QString, int>{{"DistributedDataParallel", 3},
                                           {"stdout", 1},
                                           {"torch.distributed", 3},
-                                          {"torch.optim", 3}}));
+                                          {"torch.optim", 3},
+                                          {"torch.utils.data", 3}}));
   }
 
   void hooksChangeNoResult() {
