@@ -48,6 +48,33 @@ for step in range(1, STEPS + 1):
     if rank == 0: print(f"step {step} loss {loss.item():.9g}", flush=True)
 )";
 
+// The batches of rank SLOW have four times the rows from step 20 on, and a step takes as its rows.
+const QByteArray kRows = R"(
+import torch, torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+
+class Rows(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        for step in range(1, STEPS + 1):
+            yield torch.randn(80 if step >= 20 and rank == SLOW else 20, 64)
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(64, 4)
+    def forward(self, x):
+        time.sleep(0.001 * len(x))
+        return self.layer(x)
+
+model = torch.nn.parallel.DistributedDataParallel(Net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for x in torch.utils.data.DataLoader(Rows(), batch_size=None):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+)";
+
 QByteArray withValues(QByteArray script, int steps, int slow, const QByteArray& where) {
   return script.replace("STEPS", QByteArray::number(steps))
       .replace("SLOW", QByteArray::number(slow))
@@ -96,6 +123,20 @@ class CliProgramStepsTest : public QObject {
     // A step of 20 ms and a little is 80 ms longer.
     QVERIFY2(found[0]["step_seconds"].toDouble() - found[0]["without_seconds"].toDouble() > 0.02,
              result.text());
+  }
+
+  void largerBatchesAreTheCause() {
+    if (!hasPyTorch()) QSKIP("/usr/bin/python3 has no PyTorch with Gloo");
+    const CliResult result = run(withValues(kRows, 60, 2, ""), 3);
+    QVERIFY2(result.exit == 0, result.text());
+    const auto found = result.all("straggler");
+    QVERIFY2(!found.isEmpty(), result.text());
+    for (const QJsonObject& line : found) QVERIFY2(line["rank"].toInt() == 2, result.text());
+    QVERIFY2(found.last()["cause"].toString().startsWith("its batches had "), result.text());
+    const QString id = result.all("started").value(0)["run"].toString();
+    const CliResult logs = cli_.run({"logs", id}), shown = cli_.run({"history", "show", id});
+    QVERIFY2(logs.out.contains("its batches had "), logs.text());
+    QVERIFY2(shown.out.contains("its batches had "), shown.text());
   }
 
   // Twice as many steps as the others' stragglers are named within.
