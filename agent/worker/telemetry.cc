@@ -159,8 +159,13 @@ void Telemetry::onEvents(const std::vector<plan::Event>& events) {
     writeEvents(events, message.mutable_events());
     return enqueue(std::move(message));
   }
-  if (eventsFull_.load(std::memory_order_acquire)) return;
+  handOver(events, false);
+}
+
+void Telemetry::handOver(const std::vector<plan::Event>& events, bool slow) {
+  if (events.empty() || eventsFull_.load(std::memory_order_acquire)) return;
   events_.assign(events.begin(), events.end());
+  eventsSlow_ = slow;
   eventsFull_.store(true, std::memory_order_release);
 }
 
@@ -168,6 +173,7 @@ void Telemetry::sendEvents() {
   if (!eventsFull_.load(std::memory_order_acquire)) return;
   node::v1::FromWorker message;
   writeEvents(events_, message.mutable_events());
+  message.mutable_events()->set_slow(eventsSlow_);
   eventsFull_.store(false, std::memory_order_release);
   channel_.send(message);
 }

@@ -11432,8 +11432,8 @@ its last lines:
             <translation>一步的时间线</translation>
         </message>
         <message>
-            <source>No step has been sampled yet. By default, every 50th step is sampled.</source>
-            <translation>尚无采样步。默认每 50 步采样一次。</translation>
+            <source>No step has been sampled yet. By default, every 50th step and slow ones are sampled.</source>
+            <translation>尚无采样步。默认每 50 步采样一次，较慢的步也会采样。</translation>
         </message>
         <message>
             <source>Show median rank</source>
