@@ -75,6 +75,19 @@ for x in torch.utils.data.DataLoader(Rows(), batch_size=None):
     optimizer.step()
 )";
 
+// The driver, as it is told to the agents: the processes of two GPUs, of which the second, rank
+// SLOW's, has a low clock.
+const QByteArray kGpus = R"(
+pids = [None] * world
+dist.all_gather_object(pids, os.getpid())
+if rank == 0:
+    others = " ".join(str(pid) for number, pid in enumerate(pids) if number != SLOW)
+    with open("SCRIPT.new", "w") as file:
+        file.write(f"utilization 90 50\nreasons 0\n0.processes {others}\n1.processes {pids[SLOW]}\n")
+        file.write("0.clock1 1980\n1.clock1 900\n")
+    os.rename("SCRIPT.new", "SCRIPT")
+)";
+
 QByteArray withValues(QByteArray script, int steps, int slow, const QByteArray& where) {
   return script.replace("STEPS", QByteArray::number(steps))
       .replace("SLOW", QByteArray::number(slow))
@@ -137,6 +150,29 @@ class CliProgramStepsTest : public QObject {
     const CliResult logs = cli_.run({"logs", id}), shown = cli_.run({"history", "show", id});
     QVERIFY2(logs.out.contains("its batches had "), logs.text());
     QVERIFY2(shown.out.contains("its batches had "), shown.text());
+  }
+
+  void aLowClockIsTheCause() {
+    if (!hasPyTorch()) QSKIP("/usr/bin/python3 has no PyTorch with Gloo");
+    // Until the program tells its processes, those that nobody has.
+    const QString script =
+        cli_.write("gpus", "utilization 90 50\nreasons 0\nprocesses 99999999\nclock1 1980\n");
+    qputenv("LOCKSTEP_NVML", LOCKSTEP_FAKE_NVML_FILE);
+    qputenv("LOCKSTEP_NVML_SCRIPT", script.toUtf8());
+    const Cli cli;  // with agents of its own, which have that driver
+    QByteArray program = withValues(kDdp, 80, 1, "forward");
+    const QByteArray begin = "dist.init_process_group(\"gloo\")\n";
+    program.replace(
+        begin, begin + QByteArray(kGpus).replace("SLOW", "1").replace("SCRIPT", script.toUtf8()));
+    const CliResult result = cli.run(programCommand(cli, cli.path("code"), program, 3));
+    qunsetenv("LOCKSTEP_NVML");
+    qunsetenv("LOCKSTEP_NVML_SCRIPT");
+    QVERIFY2(result.exit == 0, result.text());
+    const auto found = result.all("straggler");
+    QVERIFY2(!found.isEmpty(), result.text());
+    QCOMPARE(found.last()["rank"].toInt(), 1);
+    QVERIFY2(found.last()["cause"].toString().contains("GPU 1 ran at 900 MHz, the others' at 1980"),
+             result.text());
   }
 
   // Twice as many steps as the others' stragglers are named within.
