@@ -136,6 +136,7 @@ double waitingSeconds(std::string_view schedstat) {
 
 struct ProcessStat {
   char state = '?';
+  int parent = 0;
   std::uint64_t ticks = 0, diskFaults = 0;
 };
 ProcessStat processStat(std::string_view text) {
@@ -143,7 +144,25 @@ ProcessStat processStat(std::string_view text) {
   if (close == std::string_view::npos) return {};
   const auto fields = split(text.substr(close + 1), " ");
   if (fields.size() < 13) return {};
-  return {fields[0].front(), number(fields[11]) + number(fields[12]), number(fields[9])};
+  return {fields[0].front(), static_cast<int>(number(fields[1])),
+          number(fields[11]) + number(fields[12]), number(fields[9])};
+}
+
+// The GPUs that the processes of ranks use, or those that they have started: a program's are its
+// worker's children.
+std::map<int, int> gpusOfRanks(const std::map<int, int>& ranks,
+                               const std::map<int, int>& gpuOfProcess) {
+  constexpr int kMostGenerations = 16;
+  std::set<int> known;
+  for (const auto& [rank, pid] : ranks) known.insert(pid);
+  std::map<int, int> out;
+  for (const auto& [process, gpu] : gpuOfProcess) {
+    int pid = process;
+    for (int i = 0; i < kMostGenerations && pid > 1 && !known.contains(pid); ++i)
+      pid = processStat(slurp(fmt::format("/proc/{}/stat", pid))).parent;
+    if (known.contains(pid)) out.try_emplace(pid, gpu);
+  }
+  return out;
 }
 
 std::int64_t residentBytes(std::string_view statm) {
@@ -392,20 +411,32 @@ void NodeSampler::sampleNetwork(double seconds, run::v1::NodeSample& out) {
 
 void NodeSampler::sampleDisks(double seconds, run::v1::NodeSample& out) {
   std::uint64_t read = 0, written = 0;
+  double busiest = -1;
   forLines(disks_.read(), [&](std::string_view line) {
     const auto fields = split(line, " ");
-    if (fields.size() < 10) return true;
+    if (fields.size() < 13) return true;
     auto disk = wholeDisks_.find(fields[2]);
     if (disk == wholeDisks_.end())
-      disk = wholeDisks_.emplace(fields[2], isWholeDisk(fields[2])).first;
-    if (!disk->second) return true;
+      disk = wholeDisks_.emplace(fields[2], Disk{isWholeDisk(fields[2])}).first;
+    if (!disk->second.isWhole) return true;
     read += number(fields[5]) * 512;
     written += number(fields[9]) * 512;
+    busiest = std::max(busiest, 1e-3 * rate(number(fields[12]), disk->second.busy, seconds));
     return true;
   });
+  sampleDiskBusy(busiest, seconds, out);
   out.set_disk_read(rate(read, read_, seconds));
   out.set_disk_write(rate(written, written_, seconds));
   out.set_disk_free(static_cast<double>(diskFree(workdir_)));
+}
+
+// `busiest`: of the disks, as the kernel counts their requests; < 0: it has none. Pressure counts
+// what waits for a network's disk as well.
+void NodeSampler::sampleDiskBusy(double busiest, double seconds, run::v1::NodeSample& out) {
+  const std::string_view pressure = diskPressure_.read();
+  if (const std::size_t at = pressure.find("total="); at != std::string_view::npos)
+    busiest = std::max(busiest, 1e-6 * rate(number(pressure.substr(at + 6)), diskWaited_, seconds));
+  if (busiest >= 0 && seconds > 0) out.set_disk_busy(std::min(busiest, 1.0));
 }
 
 void NodeSampler::sampleRanks(const std::map<int, int>& ranks, const GpuReading& gpus,
@@ -415,6 +446,7 @@ void NodeSampler::sampleRanks(const std::map<int, int>& ranks, const GpuReading&
                         [&](const auto& rank) { return rank.second == kept.first; });
   });
   const double tick = static_cast<double>(sysconf(_SC_CLK_TCK));
+  const std::map<int, int> gpuOfRank = gpusOfRanks(ranks, gpus.gpuOfProcess);
   for (const auto& [rank, pid] : ranks) {
     Process& process = processes_.try_emplace(pid, pid).first->second;
     const ProcessStat stat = processStat(process.stat.read());
@@ -423,8 +455,7 @@ void NodeSampler::sampleRanks(const std::map<int, int>& ranks, const GpuReading&
     one->set_rank(rank);
     one->set_memory(static_cast<double>(residentBytes(process.memory.read())));
     one->set_stopped(stat.state == 'T' || stat.state == 't');
-    if (const auto gpu = gpus.gpuOfProcess.find(pid); gpu != gpus.gpuOfProcess.end())
-      one->set_gpu(gpu->second);
+    if (const auto gpu = gpuOfRank.find(pid); gpu != gpuOfRank.end()) one->set_gpu(gpu->second);
     const ProcessCounts counts{static_cast<double>(stat.ticks) / tick,
                                waitingSeconds(process.schedule.read()), process.throttledSeconds(),
                                static_cast<double>(stat.diskFaults)};

@@ -73,6 +73,7 @@ class NodeSampler {
   void sampleMemory(run::v1::NodeSample& out);
   void sampleNetwork(double seconds, run::v1::NodeSample& out);
   void sampleDisks(double seconds, run::v1::NodeSample& out);
+  void sampleDiskBusy(double busiest, double seconds, run::v1::NodeSample& out);
   void sampleRanks(const std::map<int, int>& ranks, const GpuReading& gpus, double seconds,
                    run::v1::NodeSample& out);
 
@@ -80,12 +81,17 @@ class NodeSampler {
   GpuMonitor& gpus_;
   PackagePower power_;
   CachedProcFile stat_{"/proc/stat"}, memory_{"/proc/meminfo"}, network_{"/proc/net/dev"},
-      disks_{"/proc/diskstats"}, load_{"/proc/loadavg"};
+      disks_{"/proc/diskstats"}, diskPressure_{"/proc/pressure/io"}, load_{"/proc/loadavg"};
   Nanoseconds before_ = 0;
   std::vector<Busy> cores_;  // [0]: all
   std::uint64_t netIn_ = 0, netOut_ = 0, loopback_ = 0, read_ = 0, written_ = 0;
-  std::map<int, Process> processes_;                     // by pid
-  std::map<std::string, bool, std::less<>> wholeDisks_;  // by name
+  std::map<int, Process> processes_;  // by pid
+  struct Disk {
+    bool isWhole = false;
+    std::uint64_t busy = 0;  // ms
+  };
+  std::map<std::string, Disk, std::less<>> wholeDisks_;  // by name
+  std::uint64_t diskWaited_ = 0;                         // µs
 };
 
 }  // namespace lockstep::agent

@@ -55,6 +55,8 @@ void forColumns(StepChunk& a, const StepChunk& b, const Visit& visit) {
   visit(*a.mutable_learning_rate(), b.learning_rate());
   visit(*a.mutable_gradient_norm(), b.gradient_norm());
   visit(*a.mutable_update_ratio(), b.update_ratio());
+  visit(*a.mutable_reading(), b.reading());
+  visit(*a.mutable_elements(), b.elements());
 }
 
 // Reduces the chunk to one step: its first with the minimum of each column, or its last with the

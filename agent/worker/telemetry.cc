@@ -14,6 +14,7 @@ namespace {
 constexpr Nanoseconds kEventsInterval = 2 * kHeartbeat;
 constexpr std::size_t kMaxFreezes = 1024;
 constexpr int kMaxChunk = 4096;
+constexpr float kLeastReading = 1e-4f;  // seconds; less holds up no step
 }  // namespace
 
 void FreezeWatch::slept(Nanoseconds begin, Nanoseconds end) {
@@ -89,6 +90,11 @@ bool StepPacker::add(const runtime::StepRecord& record, const FreezeWatch& freez
     chunk_.mutable_staleness()->Resize(size() - 1, 0);
     chunk_.add_staleness(record.staleness);
   }
+  const float reading = record.reading < kLeastReading ? 0 : record.reading;
+  if (reading > 0 || chunk_.reading_size() > 0) {
+    chunk_.mutable_reading()->Resize(size() - 1, 0);
+    chunk_.add_reading(reading);
+  }
   if (record.lossScale > 0) chunk_.add_loss_scale(record.lossScale);
   if (record.skipped > 0 || chunk_.skipped_size() > 0) {
     chunk_.mutable_skipped()->Resize(size() - 1, 0);
@@ -153,8 +159,13 @@ void Telemetry::onEvents(const std::vector<plan::Event>& events) {
     writeEvents(events, message.mutable_events());
     return enqueue(std::move(message));
   }
-  if (eventsFull_.load(std::memory_order_acquire)) return;
+  handOver(events, false);
+}
+
+void Telemetry::handOver(const std::vector<plan::Event>& events, bool slow) {
+  if (events.empty() || eventsFull_.load(std::memory_order_acquire)) return;
   events_.assign(events.begin(), events.end());
+  eventsSlow_ = slow;
   eventsFull_.store(true, std::memory_order_release);
 }
 
@@ -162,6 +173,7 @@ void Telemetry::sendEvents() {
   if (!eventsFull_.load(std::memory_order_acquire)) return;
   node::v1::FromWorker message;
   writeEvents(events_, message.mutable_events());
+  message.mutable_events()->set_slow(eventsSlow_);
   eventsFull_.store(false, std::memory_order_release);
   channel_.send(message);
 }

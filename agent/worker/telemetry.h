@@ -90,8 +90,8 @@ class StepPacker {
 void writeEvents(const std::vector<plan::Event>& events, run::v1::EventChunk* chunk);
 
 // Observes a trainer and sends its steps on each heartbeat. A step in which the process was frozen
-// is sent as soon as it ends. Four steps a second are sent with all their events, and all profiled
-// ones.
+// is sent as soon as it ends. Four steps a second are sent with all their events, sampled or slow
+// ones, and all profiled ones.
 class Telemetry final : public runtime::TrainerObserver {
  public:
   // `onReady` is called on the trainer's thread and may block. `sampleTokens` as of StepPacker.
@@ -104,6 +104,7 @@ class Telemetry final : public runtime::TrainerObserver {
   void onReady(std::int64_t boundBytes) override { ready_(boundBytes); }
   void onStep(const runtime::StepRecord& record) override { (void)ring_->push(record); }
   void onEvents(const std::vector<plan::Event>& events) override;
+  void onSlowStep(const std::vector<plan::Event>& events) override { handOver(events, true); }
   void onEpoch(const runtime::EpochRecord& record) override;
   void onCheckpoint(std::int64_t step, const std::string& folder) override;
   void flush() override;
@@ -111,6 +112,7 @@ class Telemetry final : public runtime::TrainerObserver {
  private:
   void work();
   void sendSteps();
+  void handOver(const std::vector<plan::Event>& events, bool slow);
   void sendEvents();
   void takeOthers();  // needs mutex_
   void sendOthers();
@@ -123,6 +125,7 @@ class Telemetry final : public runtime::TrainerObserver {
   std::unique_ptr<StepRing> ring_ = std::make_unique<StepRing>();
   // Hands over the events of one step: owned by the trainer while empty, by the thread while full.
   std::vector<plan::Event> events_;
+  bool eventsSlow_ = false;  // likewise
   std::atomic<bool> eventsFull_{false};
   const runtime::StepWindow* profiled_;
   FreezeWatch freezes_;

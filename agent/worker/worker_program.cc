@@ -182,6 +182,10 @@ class Steps {
     chunk_.add_backward(part(step.backward));
     chunk_.add_forward(part(step.forward));
     chunk_.add_data(part(left));
+    if (step.elements > 0 || chunk_.elements_size() > 0) {
+      chunk_.mutable_elements()->Resize(chunk_.begin_ns_size() - 1, 0);
+      chunk_.add_elements(static_cast<float>(step.elements));
+    }
   }
 
   void tell() {

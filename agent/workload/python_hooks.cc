@@ -68,9 +68,9 @@ std::string textOf(const nlohmann::json& json, const char* name) {
   return validUtf8(member->get<std::string>().substr(0, kLongestText));
 }
 
-// Returns the step that a list of nanoseconds tells; nullopt if it is none.
+// Returns the step that a list of nanoseconds, and of elements, tells; nullopt if it is none.
 std::optional<ProgramStep> stepOf(int process, std::int64_t number, const nlohmann::json& list) {
-  std::array<std::int64_t, 6> parts{};
+  std::array<std::int64_t, 7> parts{};
   if (!list.is_array() || list.size() != parts.size()) return std::nullopt;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (!list[i].is_number_integer()) return std::nullopt;
@@ -85,7 +85,8 @@ std::optional<ProgramStep> stepOf(int process, std::int64_t number, const nlohma
                      seconds(std::min(parts[2], parts[1])),
                      seconds(parts[3]),
                      seconds(parts[4]),
-                     seconds(parts[5])};
+                     seconds(parts[5]),
+                     static_cast<double>(parts[6])};
 }
 
 // Returns the steps of a message, as many as are steps.

@@ -26,6 +26,7 @@ struct ProgramStep {
   Nanoseconds begin = 0, duration = 0;  // monotonicNow()
   // Seconds; waiting includes the transfer, as far as nothing was computed beside it.
   double waiting = 0, forward = 0, backward = 0, optimizer = 0;
+  double elements = 0;  // of the tensors that its data loaders gave it; 0: not known
 };
 
 class PythonHooks {

@@ -66,6 +66,7 @@ Result<Shown> readCosts(const Globals& globals, const Arguments& arguments) {
 std::string figureText(const std::string& name, double value) {
   const std::string leaf = name.substr(name.rfind('/') + 1);
   if (leaf == "memory") return bytesText(value);
+  if (leaf == "disk_busy") return fmt::format("{:.0f} %", 100 * value);
   if (leaf.starts_with("disk_") || leaf.starts_with("net_")) return rateText(value);
   if (leaf == "sm_clock") return fmt::format("{:.0f} MHz", value);
   if (leaf == "temperature") return fmt::format("{:.0f} °C", value);

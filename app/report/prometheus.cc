@@ -91,6 +91,7 @@ constexpr Figure kOfNode[] = {
     {"loopback", {"lockstep_node_loopback_bytes_per_second", "Sent within a node."}},
     {"disk_read", {"lockstep_node_disk_read_bytes_per_second", "Read from a node's disks."}},
     {"disk_write", {"lockstep_node_disk_write_bytes_per_second", "Written to a node's disks."}},
+    {"disk_busy", {"lockstep_node_disk_busy_ratio", "The part of the time a node's disk is busy."}},
 };
 constexpr Figure kOfGpu[] = {
     {"utilisation", {"lockstep_gpu_utilisation_ratio", "The part of the time a GPU computes."}},

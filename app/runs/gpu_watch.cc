@@ -5,7 +5,8 @@
 namespace lockstep::app {
 namespace {
 
-constexpr double kFade = 0.85;
+constexpr double kFade = 0.85, kClockFade = 0.7;
+constexpr double kWorks = 0.1;   // utilisation
 constexpr int kSlowSamples = 6;  // in a row; less passes by itself
 
 }  // namespace
@@ -39,6 +40,10 @@ void GpuWatch::take(const std::string& node, const GpuLoad& load,
   gpu.seen = gpu.seen * kFade + 1;
   gpu.heat = gpu.heat * kFade + (hot ? 1 : 0);
   gpu.power = gpu.power * kFade + (atLimit || load.throttledFor("power-brake") ? 1 : 0);
+  if (load.smClock && load.utilisation.value_or(1) >= kWorks) {  // an idle one saves power
+    gpu.worked = gpu.worked * kClockFade + 1;
+    gpu.clock = gpu.clock * kClockFade + *load.smClock;
+  }
   gpu.slowInRow = slow ? gpu.slowInRow + 1 : 0;
   gpu.lanes = load.pcieWidth.value_or(0);
   gpu.lanesMax = load.pcieWidthMax.value_or(0);
@@ -104,7 +109,8 @@ std::optional<GpuWatch::Figures> GpuWatch::figures(const std::string& node, int 
   const auto found = gpus_.find({node, gpu});
   if (found == gpus_.end() || found->second.seen <= 0) return std::nullopt;
   const Gpu& known = found->second;
-  return Figures{known.heat / known.seen, known.power / known.seen, known.lanes, known.lanesMax};
+  return Figures{known.heat / known.seen, known.power / known.seen, known.lanes, known.lanesMax,
+                 known.worked > 0 ? known.clock / known.worked : 0};
 }
 
 }  // namespace lockstep::app

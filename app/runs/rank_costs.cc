@@ -347,7 +347,7 @@ std::vector<PeerFigure> peerFigures(const StepTimes& times, int rank,
     if (const Figure own = known[ownNode]; own && !others.empty())
       out.push_back({fmt::format("node/{}", name), *own, lowerMedian(others)});
   };
-  for (const char* name : {"cpu", "disk_read", "disk_write", "net_in", "net_out"})
+  for (const char* name : {"cpu", "disk_read", "disk_write", "disk_busy", "net_in", "net_out"})
     compareNodes(name, [&](const std::string& node) {
       return meanOf(fmt::format("node/{}/{}", node, name));
     });

@@ -101,9 +101,9 @@ bool regrouped(const RunStore& store);
 // A figure of a rank beside the median of the others, or of its node beside the median of the other
 // nodes: "step", "data", … as StepMeasure, in seconds,
 // and what its node samples, by the name of its series: "cpu" (cores), "memory" (bytes),
-// "node/cpu", "node/gpu/utilisation", "node/gpu/throttled" (0…1), "node/disk_read",
-// "node/disk_write", "node/net_in", "node/net_out" (bytes/s), "node/gpu/sm_clock" (MHz),
-// "node/gpu/temperature" (°C). Of GPUs: the mean over those of the node.
+// "node/cpu", "node/disk_busy", "node/gpu/utilisation", "node/gpu/throttled" (0…1),
+// "node/disk_read", "node/disk_write", "node/net_in", "node/net_out" (bytes/s), "node/gpu/sm_clock"
+// (MHz), "node/gpu/temperature" (°C). Of GPUs: the mean over those of the node.
 struct PeerFigure {
   std::string name;
   double own = 0, peers = 0;

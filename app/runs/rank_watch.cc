@@ -9,12 +9,58 @@ namespace lockstep::app {
 namespace {
 
 constexpr int kHaltedSamples = 4;
-constexpr double kFade = 0.85;  // of older samples, at each new one
+constexpr double kFade = 0.85;      // of older samples, at each new one
+constexpr double kQuickFade = 0.7;  // likewise, where a sample counts all that was since the last
 constexpr double kStoppedShare = 0.05, kThrottledShare = 0.1, kCrowdedShare = 0.15;
 constexpr double kAboveOthers = 1.5;
 constexpr double kDiskFaults = 50;  // per second; each takes from 0.1 ms to 10 ms
+constexpr double kExplained = 0.5;  // of what a rank costs, at least
+constexpr double kDiskBusy = 0.5, kDiskAboveOthers = 2;
+constexpr double kMoreData = 1.2, kPerData = 1.25;
+constexpr double kLowClock = 0.85;
+
+using analysis::BesideOthers;
+
+bool isAbove(const BesideOthers& figure, double least) {
+  return figure.own > least && figure.own > kAboveOthers * figure.others;
+}
+
+bool isLow(const BesideOthers& clock) {
+  return clock.own > 0 && clock.own < kLowClock * clock.others;
+}
+
+// Batches are read ahead: what a rank waits for them in a step is less than what its loader waits
+// for their files.
+bool waitsForFiles(const analysis::Straggler& slow) {
+  const double lost = slow.lostShare * slow.stepSeconds;
+  return slow.phase == analysis::SlowPhase::kData &&
+         slow.reading.own > kAboveOthers * slow.reading.others &&
+         slow.reading.own - slow.reading.others > kExplained * lost;
+}
+
+// Of ranks whose loaders do not tell how long they wait.
+bool isDiskBusier(const analysis::Straggler& slow, const std::optional<BesideOthers>& busy) {
+  return slow.phase == analysis::SlowPhase::kData && busy && busy->own > kDiskBusy &&
+         busy->own > kDiskAboveOthers * busy->others;
+}
+
+// The time of a layer grows as its data, or, of attention, as their square; to be told, that has
+// to explain what the rank takes.
+bool hasMoreData(const analysis::Straggler& slow) {
+  const auto& [own, others] = slow.elements;
+  return others > 0 && own > kMoreData * others &&
+         slow.factor < kPerData * (own / others) * (own / others);
+}
 
 }  // namespace
+
+void RankWatch::take(const std::string& node, double seconds, const run::v1::NodeSample& sample) {
+  for (const auto& rank : sample.rank()) take(node, seconds, rank);
+  if (!sample.has_disk_busy()) return;
+  Disk& disk = disks_[node];
+  disk.seen = disk.seen * kQuickFade + 1;
+  disk.busy = disk.busy * kQuickFade + sample.disk_busy();
+}
 
 void RankWatch::take(const std::string& node, double seconds, const run::v1::RankSample& sample) {
   Load& load = loads_[sample.rank()];
@@ -42,66 +88,104 @@ std::optional<RankWatch::Halted> RankWatch::halted() const {
   return std::nullopt;
 }
 
-SlowEvidence RankWatch::evidence(const analysis::Straggler& straggler, const GpuWatch& gpus) const {
-  const auto found = loads_.find(straggler.rank);
-  const Load own = found == loads_.end() ? Load{.seen = 1} : found->second;
+std::optional<analysis::BesideOthers> RankWatch::diskBusy(const std::string& node) const {
+  const auto own = disks_.find(node);
+  if (own == disks_.end()) return std::nullopt;
+  std::vector<double> others;
+  for (const auto& [name, disk] : disks_)
+    if (name != node) others.push_back(disk.busy / disk.seen);
+  if (others.empty()) return std::nullopt;
+  return analysis::BesideOthers{own->second.busy / own->second.seen,
+                                lowerMedian(std::move(others))};
+}
+
+// A rank's figures beside the median of the other ranks.
+struct RankWatch::Compared {
+  Load own;
+  double stopped = 0, throttled = 0;  // shares of the time
+  BesideOthers waiting, diskFaults;
+  std::optional<BesideOthers> diskBusy;
+  std::optional<GpuWatch::Figures> gpu;
+  BesideOthers power, clock;
+  // A run whose GPUs all have narrow links has no rank that is slow by its link.
+  bool isNarrow = false;
+};
+
+RankWatch::Compared RankWatch::compare(int rank, const GpuWatch& gpus) const {
+  const auto found = loads_.find(rank);
+  Compared out{.own = found == loads_.end() ? Load{.seen = 1} : found->second};
   const auto figures = [&](const Load& load) {
     return load.gpu < 0 ? std::nullopt : gpus.figures(load.node, load.gpu);
   };
   const auto isNarrow = [](const GpuWatch::Figures& gpu) { return gpu.lanes < gpu.lanesMax; };
-  // Of the other ranks. A run whose GPUs all have narrow links has no rank that is slow by its
-  // link.
-  std::vector<double> waitings, powers, diskFaults;
+  std::vector<double> waitings, diskFaults, powers, clocks;
   bool allNarrow = true;
-  for (const auto& [rank, load] : loads_) {
-    if (rank == straggler.rank) continue;
+  for (const auto& [other, load] : loads_) {
+    if (other == rank) continue;
     waitings.push_back(load.waiting / load.seen);
     diskFaults.push_back(load.diskFaults / load.seen);
     const auto gpu = figures(load);
     if (!gpu) continue;
     powers.push_back(gpu->power);
+    if (gpu->clock > 0) clocks.push_back(gpu->clock);
     allNarrow = allNarrow && isNarrow(*gpu);
   }
-  const double stopped = own.stopped / own.seen, throttled = own.throttled / own.seen,
-               waiting = own.waiting / own.seen;
+  out.stopped = out.own.stopped / out.own.seen;
+  out.throttled = out.own.throttled / out.own.seen;
+  out.waiting = {out.own.waiting / out.own.seen, median(std::move(waitings))};
+  out.diskFaults = {out.own.diskFaults / out.own.seen, median(std::move(diskFaults))};
+  out.diskBusy = diskBusy(out.own.node);
+  out.gpu = figures(out.own);
+  if (!out.gpu) return out;
+  out.power = {out.gpu->power, median(std::move(powers))};
+  out.clock = {out.gpu->clock, median(std::move(clocks))};
+  out.isNarrow = isNarrow(*out.gpu) && !allNarrow;
+  return out;
+}
+
+SlowCause RankWatch::cause(const analysis::Straggler& straggler, const Compared& figures) {
+  const double frozen = straggler.frozenShare;
   // A process that waits for its cores does not run, either.
-  const bool isCrowded =
-      waiting > kCrowdedShare && waiting > kAboveOthers * median(std::move(waitings));
-  const auto gpu = figures(own);
-  SlowEvidence result;
-  result.cores = own.cpu / own.seen;
-  result.diskFaults = own.diskFaults / own.seen;
-  if (stopped > kStoppedShare) {
-    result.cause = SlowCause::kStopped;
+  const bool isCrowded = isAbove(figures.waiting, kCrowdedShare);
+  if (figures.stopped > kStoppedShare) return SlowCause::kStopped;
+  if (figures.throttled > kThrottledShare) return SlowCause::kThrottled;
+  if (frozen <= kStoppedShare && waitsForFiles(straggler)) return SlowCause::kDisk;
+  if (isAbove(figures.diskFaults, kDiskFaults)) return SlowCause::kPaging;
+  if (frozen > kStoppedShare && !isCrowded) return SlowCause::kFrozen;
+  if (figures.gpu && figures.gpu->heat > kThrottledShare) return SlowCause::kGpuHeat;
+  if (isCrowded) return SlowCause::kCrowded;
+  const bool isClockLow = isLow(figures.clock);
+  if (!isClockLow && hasMoreData(straggler)) return SlowCause::kMoreData;
+  if (isDiskBusier(straggler, figures.diskBusy)) return SlowCause::kDisk;
+  if (isAbove(figures.power, kThrottledShare)) return SlowCause::kGpuPower;
+  if (isClockLow) return SlowCause::kGpuClock;
+  return figures.isNarrow ? SlowCause::kGpuLink : SlowCause::kUnknown;
+}
+
+SlowEvidence RankWatch::evidence(const analysis::Straggler& straggler, const GpuWatch& gpus) const {
+  const Compared figures = compare(straggler.rank, gpus);
+  SlowEvidence out;
+  out.cause = cause(straggler, figures);
+  out.cores = figures.own.cpu / figures.own.seen;
+  out.diskFaults = figures.diskFaults.own;
+  if (waitsForFiles(straggler)) out.reading = straggler.reading;
+  out.elements = straggler.elements;
+  if (isDiskBusier(straggler, figures.diskBusy)) out.diskBusy = figures.diskBusy;
+  if (out.cause == SlowCause::kStopped)
     // The process's own report of freezes is more exact than sampling.
-    result.share = straggler.frozenShare > 0 ? straggler.frozenShare : stopped;
-  } else if (throttled > kThrottledShare) {
-    result.cause = SlowCause::kThrottled;
-    result.share = throttled;
-  } else if (result.diskFaults > kDiskFaults &&
-             result.diskFaults > kAboveOthers * median(std::move(diskFaults))) {
-    result.cause = SlowCause::kPaging;
-  } else if (straggler.frozenShare > kStoppedShare && !isCrowded) {
-    result.cause = SlowCause::kFrozen;
-    result.share = straggler.frozenShare;
-  } else if (gpu && gpu->heat > kThrottledShare) {
-    result.cause = SlowCause::kGpuHeat;
-    result.share = gpu->heat;
-  } else if (isCrowded) {
-    result.cause = SlowCause::kCrowded;
-    result.share = waiting;
-  } else if (gpu && gpu->power > kThrottledShare &&
-             gpu->power > kAboveOthers * median(std::move(powers))) {
-    result.cause = SlowCause::kGpuPower;
-    result.share = gpu->power;
-  } else if (gpu && isNarrow(*gpu) && !allNarrow) {
-    result.cause = SlowCause::kGpuLink;
-    result.lanes = gpu->lanes;
-    result.lanesMax = gpu->lanesMax;
-  }
-  if (result.cause >= SlowCause::kGpuHeat) result.gpu = own.gpu;
-  result.share = std::min(result.share, 1.0);
-  return result;
+    out.share = straggler.frozenShare > 0 ? straggler.frozenShare : figures.stopped;
+  if (out.cause == SlowCause::kThrottled) out.share = figures.throttled;
+  if (out.cause == SlowCause::kFrozen) out.share = straggler.frozenShare;
+  if (out.cause == SlowCause::kCrowded) out.share = figures.waiting.own;
+  if (out.cause == SlowCause::kGpuHeat) out.share = figures.gpu->heat;
+  if (out.cause == SlowCause::kGpuPower) out.share = figures.power.own;
+  out.share = std::min(out.share, 1.0);
+  if (out.cause < SlowCause::kGpuHeat) return out;
+  out.gpu = figures.own.gpu;
+  out.clock = figures.clock;
+  out.lanes = figures.gpu->lanes;
+  out.lanesMax = figures.gpu->lanesMax;
+  return out;
 }
 
 }  // namespace lockstep::app

@@ -16,9 +16,12 @@ namespace lockstep::app {
 class RankWatch {
  public:
   // `seconds`: when it was taken.
-  void take(const std::string& node, double seconds, const run::v1::RankSample& sample);
-  void stepCompleted();             // no rank is halted now
-  void clear() { loads_.clear(); }  // the ranks are started anew
+  void take(const std::string& node, double seconds, const run::v1::NodeSample& sample);
+  void stepCompleted();  // no rank is halted now
+  void clear() {         // the ranks are started anew
+    loads_.clear();
+    disks_.clear();
+  }
 
   // Returns a rank whose process has been stopped in the last samples, with no step completed.
   struct Halted {
@@ -38,7 +41,17 @@ class RankWatch {
     std::string node;
     int gpu = -1;  // that it computes on
   };
+  struct Disk {  // fading sums over samples
+    double seen = 0, busy = 0;
+  };
+  struct Compared;
+  void take(const std::string& node, double seconds, const run::v1::RankSample& sample);
+  Compared compare(int rank, const GpuWatch& gpus) const;
+  std::optional<analysis::BesideOthers> diskBusy(const std::string& node) const;
+  static SlowCause cause(const analysis::Straggler& straggler, const Compared& figures);
+
   std::map<int, Load> loads_;
+  std::map<std::string, Disk> disks_;  // by node
 };
 
 }  // namespace lockstep::app

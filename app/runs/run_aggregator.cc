@@ -538,6 +538,8 @@ void RunAggregator::addSteps(const std::string& name, Node& node, const run::v1:
     sample.optimizer = at(chunk.optimizer(), i);
     sample.frozen = at(chunk.frozen(), i);
     sample.frozenArrived = at(chunk.frozen_arrived(), i);
+    sample.reading = at(chunk.reading(), i);
+    sample.elements = at(chunk.elements(), i);
     if (outlined)
       addOutlined(sample);
     else
@@ -580,6 +582,7 @@ void RunAggregator::addSample(const std::string& name, Node& node, const run::v1
   for (const auto& [key, value] : values) points(prefix + key).push_back({x, value});
   if (std::exchange(node.cores, sample.core_size()) != sample.core_size())
     points(prefix + "cores").push_back({x, static_cast<double>(sample.core_size())});
+  if (sample.has_disk_busy()) points(prefix + "disk_busy").push_back({x, sample.disk_busy()});
   if (sample.has_package_w()) points(prefix + "package_power").push_back({x, sample.package_w()});
   for (const auto& gpu : sample.gpu())
     gpus_.take(name, gpuLoad(gpu), [&](const std::string& series, double value) {

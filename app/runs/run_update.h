@@ -12,21 +12,21 @@
 // step began, by the wall clock of the rank's node). Series over time (x = wall clock, seconds):
 // "node/<n>/cpu" (0…1), "…/memory", "…/memory_total", "…/disk_free" (bytes), "…/net_in",
 // "…/net_out", "…/loopback", "…/disk_read", "…/disk_write" (bytes/s), when it changes "…/cores",
-// where it is measured "…/package_power" (W, of processors and memory), of its links to other nodes
-// "node/<n>/to/<m>/sent", "…/rate" (bytes/s), "…/sending" (0…1) and "…/round_trip" (seconds),
-// "rank/<r>/cpu" (cores),
-// "rank/<r>/memory", "node/<n>/clock_offset" and "…/clock_uncertainty" (seconds, to the
-// coordinator's); of each GPU, if its driver reports them, "node/<n>/gpu/<i>/utilisation" and
-// "…/memory_utilisation" (0…1), "…/memory" (bytes), "…/temperature" (°C), "…/power" (W),
-// "…/sm_clock", "…/memory_clock" (MHz), "…/pcie_in", "…/pcie_out", "…/nvlink_in", "…/nvlink_out"
-// (bytes/s), "…/throttled" (1: it was throttled or at its power limit), "…/slowed" (1: throttled
-// other than by its power limit) and, when they change, "…/ecc_corrected", "…/ecc_uncorrected",
-// "…/xids" (total errors). Series over epochs: "epoch/train_loss", "epoch/eval_loss",
-// "epoch/eval_<metric>". Of a program of the user's own, each value that it reports: "loss" and
-// others of the names above that are over steps under that name, all others as "scalar/<tag>"; x is
-// the program's step. If several ranks report a value, those of the lowest rank that is known so
-// far count. If that rank reports it in several ways, one counts: the first of "log", a library,
-// "tensorboard" and "stdout". At most 2000 such series are kept.
+// where it is measured "…/package_power" (W, of processors and memory) and "…/disk_busy" (0…1), of
+// its links to other nodes "node/<n>/to/<m>/sent", "…/rate" (bytes/s), "…/sending" (0…1) and
+// "…/round_trip" (seconds), "rank/<r>/cpu" (cores), "rank/<r>/memory", "node/<n>/clock_offset" and
+// "…/clock_uncertainty" (seconds, to the coordinator's); of each GPU, if its driver reports them,
+// "node/<n>/gpu/<i>/utilisation" and "…/memory_utilisation" (0…1), "…/memory" (bytes),
+// "…/temperature" (°C), "…/power" (W), "…/sm_clock", "…/memory_clock" (MHz), "…/pcie_in",
+// "…/pcie_out", "…/nvlink_in", "…/nvlink_out" (bytes/s), "…/throttled" (1: it was throttled or at
+// its power limit), "…/slowed" (1: throttled other than by its power limit) and, when they change,
+// "…/ecc_corrected", "…/ecc_uncorrected", "…/xids" (total errors). Series over epochs:
+// "epoch/train_loss", "epoch/eval_loss", "epoch/eval_<metric>". Of a program of the user's own,
+// each value that it reports: "loss" and others of the names above that are over steps under that
+// name, all others as "scalar/<tag>"; x is the program's step. If several ranks report a value,
+// those of the lowest rank that is known so far count. If that rank reports it in several ways, one
+// counts: the first of "log", a library, "tensorboard" and "stdout". At most 2000 such series are
+// kept.
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,8 @@
 
 namespace lockstep::app {
 
-Result<std::vector<plan::Event>> readEvents(const RunStore& store, std::int64_t step) {
-  std::vector<plan::Event> events;
+Result<StepEvents> readEvents(const RunStore& store, std::int64_t step) {
+  StepEvents out;
   for (const SpanEvents& packed : store.events(step, step)) {
     run::v1::EventChunk chunk;
     if (!chunk.ParseFromString(packed.packed))
@@ -24,12 +24,13 @@ Result<std::vector<plan::Event>> readEvents(const RunStore& store, std::int64_t 
       event.phase = static_cast<ir::Phase>(chunk.phase(i));
       event.begin = chunk.begin_ns(i);
       event.end = chunk.end_ns(i);
-      events.push_back(event);
+      out.events.push_back(event);
     }
+    out.slow = out.slow || chunk.slow();
   }
-  if (events.empty())
+  if (out.events.empty())
     return makeError(Code::kNotFound, "the history has no events for step {}", step);
-  return events;
+  return out;
 }
 
 }  // namespace lockstep::app

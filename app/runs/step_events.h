@@ -10,8 +10,12 @@
 
 namespace lockstep::app {
 
-// Returns the events of all ranks that have stored some, on the coordinator's clock. Errors:
-// kNotFound if the step has none; kDataLoss.
-Result<std::vector<plan::Event>> readEvents(const RunStore& store, std::int64_t step);
+struct StepEvents {
+  std::vector<plan::Event>
+      events;         // of all ranks that have stored some, on the coordinator's clock
+  bool slow = false;  // it was chosen since it was slow: it does not stand for others
+};
+// Errors: kNotFound if the step has none; kDataLoss.
+Result<StepEvents> readEvents(const RunStore& store, std::int64_t step);
 
 }  // namespace lockstep::app

@@ -296,8 +296,8 @@ StepTimeline makeTimeline(const plan::Plan& plan, const std::vector<plan::Event>
 
 Result<StepTimeline> readTimeline(const RunStore& store, const plan::Plan& plan,
                                   std::int64_t step) {
-  LOCKSTEP_ASSIGN(const std::vector<plan::Event> events, readEvents(store, step));
-  return makeTimeline(plan, events);
+  LOCKSTEP_ASSIGN(const StepEvents read, readEvents(store, step));
+  return makeTimeline(plan, read.events);
 }
 
 Result<StepTimeline> predictTimeline(const plan::Plan& plan, const Preview& prediction) {

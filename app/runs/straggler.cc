@@ -4,6 +4,28 @@
 
 namespace lockstep::app {
 
+namespace {
+
+std::string diskText(const SlowEvidence& evidence) {
+  std::string text;
+  if (evidence.reading.own > 0)
+    text = fmt::format("it waited {:.1f} ms a step for its data files, the others {:.1f} ms",
+                       1e3 * evidence.reading.own, 1e3 * evidence.reading.others);
+  if (const auto& busy = evidence.diskBusy)
+    text += fmt::format("{}its node's disk was busy {:.0f} % of the time, the others' {:.0f} %",
+                        text.empty() ? "" : "; ", 100 * busy->own, 100 * busy->others);
+  return text;
+}
+
+// "; it ran at 900 MHz, the others' at 1980 MHz", where that is known.
+std::string clockText(const SlowEvidence& evidence) {
+  const auto& [own, others] = evidence.clock;
+  if (own <= 0 || others <= 0) return {};
+  return fmt::format("; it ran at {:.0f} MHz, the others' at {:.0f} MHz", own, others);
+}
+
+}  // namespace
+
 std::string evidenceText(const SlowEvidence& evidence) {
   const double percent = 100 * evidence.share;
   switch (evidence.cause) {
@@ -18,12 +40,20 @@ std::string evidenceText(const SlowEvidence& evidence) {
     case SlowCause::kPaging:
       return fmt::format("it read {:.0f} pages a second from a disk (swap or mapped files)",
                          evidence.diskFaults);
+    case SlowCause::kDisk:
+      return diskText(evidence);
+    case SlowCause::kMoreData:
+      return fmt::format("its batches had {:.0f} elements, the others' {:.0f}",
+                         evidence.elements.own, evidence.elements.others);
     case SlowCause::kGpuHeat:
-      return fmt::format("its GPU {} was slowed down for heat {:.0f} % of the time", evidence.gpu,
-                         percent);
+      return fmt::format("its GPU {} was slowed down for heat {:.0f} % of the time{}", evidence.gpu,
+                         percent, clockText(evidence));
     case SlowCause::kGpuPower:
-      return fmt::format("its GPU {} was held at its power limit {:.0f} % of the time",
-                         evidence.gpu, percent);
+      return fmt::format("its GPU {} was held at its power limit {:.0f} % of the time{}",
+                         evidence.gpu, percent, clockText(evidence));
+    case SlowCause::kGpuClock:
+      return fmt::format("its GPU {} ran at {:.0f} MHz, the others' at {:.0f} MHz", evidence.gpu,
+                         evidence.clock.own, evidence.clock.others);
     case SlowCause::kGpuLink:
       return fmt::format("the PCIe link of its GPU {} has {} of {} lanes", evidence.gpu,
                          evidence.lanes, evidence.lanesMax);

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "engine/analysis/analysis.h"
+
 namespace lockstep::app {
 
 enum class SlowCause : std::uint8_t {
@@ -14,8 +16,11 @@ enum class SlowCause : std::uint8_t {
   kCrowded,    // share of the time it was ready and other work had its cores
   kFrozen,     // share of the time its process did not run
   kPaging,     // reads pages from a disk: swap or mapped files
+  kDisk,       // waits for its data files, or its node's disk is busier than the others'
+  kMoreData,   // its batches are larger than the others'
   kGpuHeat,    // share of the time its GPU was slowed down for heat
   kGpuPower,   // … for its limit of power
+  kGpuClock,   // its GPU has a lower clock than the others'
   kGpuLink,    // its GPU's link has fewer lanes than it could
 };
 
@@ -26,6 +31,10 @@ struct SlowEvidence {
   double diskFaults = 0;  // per second
   int gpu = -1;           // where the cause is of it
   int lanes = 0, lanesMax = 0;
+  analysis::BesideOthers reading{};                  // seconds a step, of its data files
+  std::optional<analysis::BesideOthers> diskBusy{};  // 0…1, of nodes; where it is the cause
+  analysis::BesideOthers elements{};                 // of a batch
+  analysis::BesideOthers clock{};                    // MHz, of GPUs; 0: not known
 };
 
 struct SlowLink {

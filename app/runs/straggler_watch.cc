@@ -7,7 +7,7 @@ namespace lockstep::app {
 
 void StragglerWatch::take(const std::string& node, double seconds,
                           const run::v1::NodeSample& sample) {
-  for (const auto& rank : sample.rank()) ranks_.take(node, seconds, rank);
+  ranks_.take(node, seconds, sample);
   links_.take(node, seconds, sample);
 }
 

@@ -160,6 +160,7 @@ class Reader {
       if (step > analysis::kWarmUpSteps && step > out_.plan.uncompressedWarmupSteps)
         (step < first ? before : usable).push_back(step);
     for (const std::int64_t step : thinned(usable, kMostSampled)) LOCKSTEP_TRY(addSampleOf(step));
+    before.insert(before.end(), usable.begin(), usable.end());  // those that were left out
     for (; out_.sampled.empty() && !before.empty(); before.pop_back())
       LOCKSTEP_TRY(addSampleOf(before.back()));
     if (out_.sampled.empty())
@@ -170,11 +171,12 @@ class Reader {
     return {};
   }
 
-  // Adds nothing where not all ranks have told their events.
+  // Adds nothing where not all ranks have told their events, or where it was chosen for its length.
   Status addSampleOf(std::int64_t step) {
     LOCKSTEP_TRY(unlessStopped(stop_));
-    LOCKSTEP_ASSIGN(const std::vector<plan::Event> events, readEvents(store_, step));
-    if (const auto intervals = intervalsOf(events)) addSample(step, *intervals);
+    LOCKSTEP_ASSIGN(const StepEvents read, readEvents(store_, step));
+    if (read.slow) return {};
+    if (const auto intervals = intervalsOf(read.events)) addSample(step, *intervals);
     return {};
   }
 

@@ -24,6 +24,8 @@ struct StepSample {
   // Time in which no thread of the rank's process ran: during the step, and the part of it after
   // the arrival.
   double frozen = 0, frozenArrived = 0;
+  double reading = 0;   // seconds that its loader waited for data files, ahead of the step
+  double elements = 0;  // of its batch, of a program of the user's own; 0: not known
 };
 
 // Seconds of one rank's step. In a synchronous step, waiting is the time from the rank's arrival at
@@ -65,6 +67,11 @@ inline constexpr std::int64_t kWarmUpSteps = 5;
 enum class SlowPhase : std::uint8_t { kData, kForward, kBackward, kTransfer, kOptimizer };
 std::string_view slowPhaseName(SlowPhase phase);  // "data", …, "transfer", "optimizer"
 
+// A figure of a rank, beside the lower median of the other ranks; the mean of a window's steps.
+struct BesideOthers {
+  double own = 0, others = 0;
+};
+
 struct Straggler {
   int rank = -1;
   std::int64_t since = 0;                 // first step in which it was late
@@ -75,6 +82,8 @@ struct Straggler {
   double lostSeconds = 0;     // that the others waited for it, from step `since` on
   double stepSeconds = 0;     // measured step time
   double withoutSeconds = 0;  // step time were the stragglers as fast as the others
+  BesideOthers reading;       // as StepSample
+  BesideOthers elements;      // likewise
 };
 
 // Finds stragglers: ranks whose own time makes the others wait. Own time runs from the start of the
@@ -114,6 +123,7 @@ class StragglerFinder {
     double stalled = 0;  // the part of that after the last rank had arrived
     // Relative to the usual; may be negative.
     double data = 0, forward = 0, backward = 0, optimizer = 0;
+    double reading = 0, elements = 0;
   };
   struct Step {
     std::int64_t step = 0;
@@ -128,6 +138,7 @@ class StragglerFinder {
   bool slowIn(std::size_t begin, int rank) const;
   bool freezesIn(std::size_t begin, int rank) const;
   double medianStep(std::size_t begin) const;
+  BesideOthers beside(std::size_t begin, std::size_t rank, double Rank::*figure) const;
   Straggler describe(std::size_t begin, int rank) const;
 
   int world_;

@@ -127,6 +127,21 @@ double StragglerFinder::medianStep(std::size_t begin) const {
   return lowerMedian(std::move(seconds));
 }
 
+BesideOthers StragglerFinder::beside(std::size_t begin, std::size_t rank,
+                                     double Rank::*figure) const {
+  BesideOthers sum;
+  for (std::size_t i = begin; i < steps_.size(); ++i) {
+    const std::vector<Rank>& ranks = steps_[i].ranks;
+    std::vector<double> others;
+    for (std::size_t r = 0; r < ranks.size(); ++r)
+      if (r != rank) others.push_back(ranks[r].*figure);
+    sum.own += ranks[rank].*figure;
+    sum.others += lowerMedian(std::move(others));
+  }
+  const auto count = static_cast<double>(steps_.size() - begin);
+  return {sum.own / count, sum.others / count};
+}
+
 bool StragglerFinder::freezesIn(std::size_t begin, int rank) const {
   const auto r = static_cast<std::size_t>(rank);
   double total = 0, lost = 0;
@@ -223,6 +238,8 @@ Straggler StragglerFinder::describe(std::size_t begin, int rank) const {
   result.lostShare = total > 0 ? lost / total : 0;
   result.frozenShare = total > 0 ? frozen / total : 0;
   result.stepSeconds = total / static_cast<double>(steps_.size() - begin);
+  result.reading = beside(begin, r, &Rank::reading);
+  result.elements = beside(begin, r, &Rank::elements);
   return result;
 }
 
@@ -254,7 +271,8 @@ void StragglerFinder::add(const std::vector<StepSample>& samples) {
     const double stalled = stalledSeconds(sample, lastArrival);
     const double excess = late[r] + stalled;
     step.ranks.push_back({own[r] + stalled, usually[r], excess, std::clamp(frozen[r], 0.0, excess),
-                          stalled, data[r], forward[r], backward[r], optimizer[r]});
+                          stalled, data[r], forward[r], backward[r], optimizer[r], sample.reading,
+                          sample.elements});
   }
   steps_.push_back(std::move(step));
   covered_ += steps_.back().seconds;

@@ -15,4 +15,14 @@ Nanoseconds threadCpuNow();   // CPU time of the calling thread
 const std::string& bootId();  // /proc/sys/kernel/random/boot_id; "" where absent
 std::string isoTime(Nanoseconds wall);  // "2024-05-01T12:00:00.123Z"
 
+// What a thread's time went into so far.
+struct ThreadTime {
+  Nanoseconds wall = 0, cpu = 0;
+  Nanoseconds queued = -1;  // ready, without a core; -1: the kernel does not count it
+  static ThreadTime now();  // of the calling thread
+  // Returns the time in which the thread waited for something other than a core, such as a disk; 0
+  // if that is not known.
+  Nanoseconds blockedSince(const ThreadTime& begin) const;
+};
+
 }  // namespace lockstep

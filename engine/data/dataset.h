@@ -178,6 +178,8 @@ struct Batch {
   BatchPosition position;
   std::vector<std::vector<std::byte>> fields;  // in Dataset::fields() order, `share` samples each
   std::vector<float> weights;                  // 1 for a sample, 0 for padding
+  // That the loader waited for the files of the samples: neither computed nor waited for a core.
+  double readingSeconds = 0;
 };
 
 // Data augmentation of images as a function of (seed, epoch, sample) alone, so that whichever rank

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <thread>
 
+#include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/threads.h"
 #include "engine/data/dataset.h"
@@ -45,6 +46,7 @@ struct Loader::State {
 
   // An epoch's order is made with its first batch.
   void fill(Batch& batch, std::int64_t step) {
+    const ThreadTime begin = ThreadTime::now();
     batch.step = step;
     batch.position = batchPosition(dataset.size(), options.globalBatch, step);
     if (batch.position.epoch != epoch) {
@@ -62,6 +64,7 @@ struct Loader::State {
         read(sample, f, batch.fields[f].data() + place * fields[f].bytes());
       batch.weights[static_cast<std::size_t>(place)] = real ? 1.0f : 0.0f;
     }
+    batch.readingSeconds = static_cast<double>(ThreadTime::now().blockedSince(begin)) * 1e-9;
   }
 
   // Returns the number of free slots for batches from `index` on; the batch last returned stays

@@ -151,12 +151,22 @@ Status Training::runEntries(std::int64_t number, bool withEvents, Nanoseconds be
   return {};
 }
 
-Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
+// Which step is slow is known at its end, so the events of each are recorded, where that is cheap.
+bool Training::recordsSlowSteps() const {
+  constexpr double kEventCost = 100, kMostCost = 0.005;  // nanoseconds; of a step
+  return options_.eventsEvery > 0 && backend_.device() == nullptr &&
+         kEventCost * static_cast<double>(events_.capacity()) <
+             kMostCost * static_cast<double>(slowSteps_.median());
+}
+
+Status Training::step(const data::BatchPosition& position, double readingSeconds,
+                      Nanoseconds begin) {
   const std::int64_t number = progress_.step + 1;
   // Events cover the plan's own entries only.
   const bool isSampled = options_.eventsEvery > 0 && number % options_.eventsEvery == 0;
   const bool isProfiled = options_.profiled != nullptr && options_.profiled->has(number);
-  const bool withEvents = (isSampled || isProfiled) && number > plan_.uncompressedWarmupSteps;
+  const bool isTold = isSampled || isProfiled;
+  const bool withEvents = (isTold || recordsSlowSteps()) && number > plan_.uncompressedWarmupSteps;
   events_.clear();
   StepRecord record;
   LOCKSTEP_TRY(runEntries(number, withEvents, begin, record));
@@ -176,6 +186,7 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
   record.epoch = position.epoch + 1;
   record.begin = begin;
   record.end = monotonicNow();
+  record.reading = static_cast<float>(readingSeconds);
   record.loss = sums_.loss / sums_.weight;
   record.metric = metricValue(metric_, sums_.metric, sums_.weight);
   record.samples = position.count;
@@ -183,7 +194,9 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
   if (plan_.isAsynchronous())
     record.staleness = static_cast<float>(entries_.back().feed->staleness());
   observer_.onStep(record);
-  if (withEvents) observer_.onEvents(events_);
+  const bool isSlow = slowSteps_.add(begin, record.end);
+  if (withEvents && isTold) observer_.onEvents(events_);
+  if (withEvents && !isTold && isSlow) observer_.onSlowStep(events_);
   trainedSamples_ += static_cast<double>(record.samples);
   trainedSeconds_ += static_cast<double>(record.end - record.begin) * 1e-9;
   if (number == plan_.uncompressedWarmupSteps) {  // their memory is free from here on
@@ -293,8 +306,9 @@ Result<bool> Training::trainEpoch() {
     const data::Batch* const batch = batchOf(progress_.step + 1);
     LOCKSTEP_TRY(trainData_.problem());
     if (batch == nullptr) break;
+    // The batch itself may be followed by the next one within the step.
     const data::BatchPosition position = batch->position;
-    LOCKSTEP_TRY(step(position, begin));
+    LOCKSTEP_TRY(step(position, batch->readingSeconds, begin));
     if (endsEarly_ || (progress_.step == meeting && meeting < end)) {
       LOCKSTEP_TRY(meet());
       meeting = nextMeeting();

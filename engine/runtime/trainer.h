@@ -85,8 +85,10 @@ struct TrainerOptions {
   std::function<Status(const std::string& replica)> beforeFirst;
   // rank 0, may be null: receives the trained tensors, one after another
   TensorSink onTensor;
-  TensorSink onFirstTensor;              // likewise, before the first step
-  std::int64_t eventsEvery = 0;          // records full events of every n-th step; 0: none
+  TensorSink onFirstTensor;  // likewise, before the first step
+  // Records full events of every n-th step, and in host memory of slow ones (slow_steps.h); 0:
+  // none.
+  std::int64_t eventsEvery = 0;
   const StepWindow* profiled = nullptr;  // and of these; may be null
 };
 
@@ -98,6 +100,9 @@ struct StepRecord {  // one per step; plain data, fits a ring buffer
   double loss = 0;    // mean over the global batch
   double metric = 0;  // of the global batch
   float data = 0, forward = 0, backward = 0, communication = 0, optimizer = 0;  // seconds
+  // That the loader waited for the files of this rank's samples, ahead of the step; of that, what
+  // delays the step is in data.
+  float reading = 0;
   Nanoseconds collectiveBegin = 0;  // arrival of this rank at the first collective
   std::int64_t samples = 0;         // of the global batch
   // fp16: the loss scale at the last update, and the number of skipped updates (non-finite
@@ -139,6 +144,8 @@ class TrainerObserver {
   virtual void onReady(std::int64_t boundBytes) = 0;  // bound and loaded, before the first step
   virtual void onStep(const StepRecord& record) = 0;
   virtual void onEvents(const std::vector<plan::Event>& events) = 0;
+  // Those of a step that took much longer than the ones before it, and is none of the sampled ones.
+  virtual void onSlowStep(const std::vector<plan::Event>&) {}
   virtual void onEpoch(const EpochRecord& record) = 0;
   // A checkpoint is published; on all ranks.
   virtual void onCheckpoint(std::int64_t step, const std::string& folder) = 0;

@@ -9,6 +9,7 @@
 #include "engine/runtime/feed.h"
 #include "engine/runtime/metric.h"
 #include "engine/runtime/server.h"
+#include "engine/runtime/slow_steps.h"
 #include "engine/runtime/trainer.h"
 
 namespace lockstep::runtime {
@@ -69,9 +70,10 @@ class Training {
   }
   Status endIfNotFinite(const std::optional<Found>& mine);
   bool endsWhereNotFinite() const { return options_.nonFinite == NonFinite::kRefused; }
-  Status step(const data::BatchPosition& position, Nanoseconds begin);
+  Status step(const data::BatchPosition& position, double readingSeconds, Nanoseconds begin);
   bool isCheckpointAsked() const;
   Request requestNow() const;  // of this rank
+  bool recordsSlowSteps() const;
   Status runEntries(std::int64_t number, bool withEvents, Nanoseconds begin, StepRecord& record);
   Status checkStep(const StepRecord& record);
   // Returns a step's batch, if its epoch has one; invalidates the previous step's.
@@ -124,7 +126,8 @@ class Training {
   std::vector<BoundEntry> entries_;              // entries of a step, as in the plan
   std::vector<BoundEntry> uncompressedEntries_;  // of the first Plan::uncompressedWarmupSteps
   std::int64_t updates_ = 0;                     // optimizer updates per step
-  std::vector<plan::Event> events_;
+  std::vector<plan::Event> events_;              // of the current step; its capacity is that of all
+  SlowSteps slowSteps_;
   std::unique_ptr<data::Loader> loader_;  // of the current or next epoch
   const data::Batch* batch_ = nullptr;
   std::int64_t batchStep_ = 0;  // the step of batch_

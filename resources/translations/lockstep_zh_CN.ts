@@ -10510,6 +10510,22 @@ its last lines:
             <translation>它每秒从磁盘读取 %1 个内存页（交换区或映射文件）。</translation>
         </message>
         <message>
+            <source>It waited %1 a step for its data files, the others %2.</source>
+            <translation>它每步等待数据文件 %1，其他 rank 为 %2。</translation>
+        </message>
+        <message>
+            <source>Its node's disk was busy %1 of the time, the others' %2.</source>
+            <translation>所在节点的磁盘有 %1 的时间繁忙，其他节点为 %2。</translation>
+        </message>
+        <message>
+            <source>Its batches had %1 elements, the others' %2.</source>
+            <translation>它每步的批次有 %1 个元素，其他 rank 为 %2 个。</translation>
+        </message>
+        <message>
+            <source>Its GPU %1 ran at %2 MHz, the others' at %3 MHz.</source>
+            <translation>它的 GPU %1 以 %2 MHz 运行，其他为 %3 MHz。</translation>
+        </message>
+        <message>
             <source>Stragglers</source>
             <translation>慢 rank</translation>
         </message>
@@ -11492,8 +11508,8 @@ its last lines:
             <translation>一步的时间线</translation>
         </message>
         <message>
-            <source>No step has been sampled yet. By default, every 50th step is sampled.</source>
-            <translation>尚无采样步。默认每 50 步采样一次。</translation>
+            <source>No step has been sampled yet. By default, every 50th step and slow ones are sampled.</source>
+            <translation>尚无采样步。默认每 50 步采样一次，较慢的步也会采样。</translation>
         </message>
         <message>
             <source>Show median rank</source>
@@ -12059,6 +12075,10 @@ its last lines:
         <message>
             <source>disk write</source>
             <translation>磁盘写入</translation>
+        </message>
+        <message>
+            <source>disk use</source>
+            <translation>磁盘占用</translation>
         </message>
         <message>
             <source>clock offset</source>
@@ -13459,6 +13479,10 @@ its last lines:
         <message>
             <source>Written to its node's disks</source>
             <translation>节点磁盘写入</translation>
+        </message>
+        <message>
+            <source>Use of its node's disks</source>
+            <translation>节点磁盘占用</translation>
         </message>
         <message>
             <source>Received by its node</source>

@@ -1,5 +1,6 @@
 // What the agent knows of a node's GPUs, of a library driven by a script.
 #include <QFile>
+#include <QProcess>
 #include <QTemporaryDir>
 #include <QTest>
 #include <atomic>
@@ -329,6 +330,23 @@ class AgentGpusTest : public QObject {
     QVERIFY(sample.rank(0).has_gpu());
     QCOMPARE(sample.rank(0).gpu(), 1);
     QVERIFY(!sample.rank(1).has_gpu());
+  }
+
+  // A program's process is the worker's child, or its child.
+  void aRankUsesTheGpuOfWhatItStarted() {
+    QProcess child;
+    child.start("sleep", {"60"});
+    QVERIFY(child.waitForStarted());
+    write(std::string(kEverything) + "1.processes " + std::to_string(child.processId()) + "\n");
+    GpuMonitor monitor(LOCKSTEP_FAKE_NVML_FILE);
+    NodeSampler sampler(folder_.path().toStdString(), monitor);
+    (void)monitor.look(60s);
+    const auto sample = sampler.sample({{4, getpid()}, {5, getppid()}});
+    QCOMPARE(sample.rank_size(), 2);
+    QVERIFY(sample.rank(0).has_gpu() && sample.rank(0).gpu() == 1);
+    QVERIFY(!sample.rank(1).has_gpu());
+    child.kill();
+    child.waitForFinished();
   }
 
   // However many ask, the driver is asked about ten times a second.

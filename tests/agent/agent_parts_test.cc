@@ -214,6 +214,23 @@ class AgentPartsTest : public QObject {
     QCOMPARE(chunk.loss_size(), 1);
   }
 
+  // From its first wait for files that is worth it, a chunk has a column of them.
+  void waitingForFilesIsPacked() {
+    StepPacker packer(0);
+    runtime::StepRecord record;
+    for (const float reading : {1e-6f, 0.02f, 1e-6f}) {
+      ++record.step;
+      record.reading = reading;
+      QVERIFY(packer.add(record));
+    }
+    const auto chunk = packer.take();
+    QCOMPARE(chunk.reading_size(), 3);
+    QVERIFY(chunk.reading(0) == 0 && chunk.reading(1) == 0.02f && chunk.reading(2) == 0);
+    record.step = 4;
+    QVERIFY(packer.add(record));
+    QCOMPARE(packer.take().reading_size(), 0);
+  }
+
   void ringDropsInsteadOfWaiting() {
     auto ring = std::make_unique<StepRing>();
     runtime::StepRecord record;
@@ -328,6 +345,8 @@ class AgentPartsTest : public QObject {
     QVERIFY(sample.cpu() > 0 && sample.cpu() <= 1);
     QVERIFY(sample.core_size() > 0);
     QVERIFY(sample.memory_total() > sample.memory_used());
+    if (QFile::exists("/proc/pressure/io")) QVERIFY(sample.has_disk_busy());
+    QVERIFY(sample.disk_busy() >= 0 && sample.disk_busy() <= 1);
     QCOMPARE(sample.rank_size(), 1);
     QCOMPARE(sample.rank(0).rank(), 5);
     QVERIFY(sample.rank(0).memory() > 1e6);

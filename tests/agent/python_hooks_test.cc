@@ -220,7 +220,31 @@ train([outer], 1)
     std::vector<std::int64_t> expected;  // the first has no begin
     for (std::int64_t number = 2; number <= 8 + 14; ++number) expected.push_back(number);
     QCOMPARE(numbers, expected);
-    QCOMPARE(told.sources.size(), std::size_t{3});
+    QCOMPARE(told.sources.size(), std::size_t{4});
+  }
+
+  // Of all tensors of a batch, however it is nested; a step without a batch has none.
+  void elementsOfBatchesAreCounted() {
+    const auto told = ofScript(R"(
+import sys
+try:
+    import torch
+except ImportError:
+    print("no torch"); sys.exit()
+optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+data = [{"x": torch.ones(7), "more": [torch.ones(2, 2), "text"]} for _ in range(12)]
+optimizer.step()
+for size in (1, 3):
+    for batch in torch.utils.data.DataLoader(data, batch_size=size): optimizer.step()
+optimizer.step()
+)");
+    if (said_.startsWith("no torch")) QSKIP("/usr/bin/python3 has no PyTorch");
+    QVERIFY2(said_.isEmpty(), said_.constData());
+    std::vector<double> elements, expected(12, 7 + 4);
+    for (const agent::ProgramStep& step : told.steps) elements.push_back(step.elements);
+    expected.insert(expected.end(), 4, 3 * (7 + 4));
+    expected.push_back(0);
+    QCOMPARE(elements, expected);
   }
 
   // A library whose inside is not as expected is left as it is, and that is told.

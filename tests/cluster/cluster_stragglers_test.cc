@@ -19,6 +19,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/app/cli/program_command.h"
 #include "tests/cluster/control_group.h"
 #include "tests/cluster/runs_on_hosts.h"
 
@@ -26,8 +27,57 @@ using namespace lockstep;
 using namespace lockstep::test;
 
 namespace {
+
 constexpr int kHosts = 3;
 constexpr int kLimitMs = 60000;
+constexpr int kWithinSteps = 20;  // of causes that are in the steps themselves
+
+// Trains on tokens that are read where they lie.
+constexpr const char* kReads = R"(version: 1
+model:
+  input: {shape: [32], vocabulary: 256}
+  layers:
+    - embedding: {units: 32}
+    - transformer: {heads: 2}
+    - dense: {units: 256}
+  loss: cross-entropy
+data: {train: {tokens: some.tokens}, evaluate: {tokens: some.tokens, from: 0.99}}
+training: {batch: 12, epochs: 1000, evaluate_batch: 12}
+strategy: {kind: multi-worker-mirrored}
+recovery: {policy: none}
+)";
+
+// Of a rank that the file LARGE names, the batches have five times the rows; the time of a step is
+// that of its rows.
+constexpr const char* kRows = R"(
+import os, time
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+torch.set_num_threads(1)
+class Rows(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        while True:
+            large = os.path.exists(LARGE) and open(LARGE).read() == str(rank)
+            yield torch.randn(100 if large else 20, 64)
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(64, 4)
+    def forward(self, x):
+        time.sleep(0.001 * len(x))
+        return self.layer(x)
+model = torch.nn.parallel.DistributedDataParallel(Net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+for step, x in enumerate(torch.utils.data.DataLoader(Rows(), batch_size=None), 1):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    if rank == 0: print(f"step {step} loss {loss.item():.9g}", flush=True)
+)";
+
 }  // namespace
 
 class ClusterStragglersTest : public QObject {
@@ -44,7 +94,7 @@ class ClusterStragglersTest : public QObject {
     QTest::addColumn<unsigned>("seed");
     const unsigned first = qEnvironmentVariable("LOCKSTEP_STRAGGLERS_SEED", "1").toUInt();
     const unsigned rounds = qEnvironmentVariable("LOCKSTEP_STRAGGLERS_ROUNDS", "1").toUInt();
-    QStringList kinds{"healthy", "link", "stopped", "quota"};
+    QStringList kinds{"healthy", "link", "stopped", "quota", "disk", "data"};
     // Needs the machine for itself: by tests/cluster/stragglers alone.
     if (qEnvironmentVariableIsSet("LOCKSTEP_STRAGGLERS_ROUNDS")) kinds << "crowded";
     for (unsigned seed = first; seed < first + rounds; ++seed)
@@ -58,7 +108,10 @@ class ClusterStragglersTest : public QObject {
     const QStringList more{
         "--set", "training.epochs=100",       "--set", "training.batch=600",
         "--set", "training.max_steps=100000", "--set", "strategy.kind=" + strategies_[upTo(4)]};
-    const auto process = on_.train(more, on_.all());
+    if (kind == "data" && !hasPyTorch()) QSKIP("python3-torch is not installed");
+    const auto process = kind == "disk"   ? start(writeReads())
+                         : kind == "data" ? start(writeRows())
+                                          : on_.train(more, on_.all());
     QByteArray out;
     QString run;
     QVERIFY2(on_.awaitSteps(*process, 300, out, run), out.right(2000));
@@ -73,6 +126,10 @@ class ClusterStragglersTest : public QObject {
       stopsInTurns(*process, out, node, worker);
     } else if (kind == "quota") {
       hasAQuota(*process, out, node, worker);
+    } else if (kind == "disk") {
+      hasASlowDisk(*process, out, node, victim);
+    } else if (kind == "data") {
+      hasLargeBatches(*process, out, node, victim);
     } else if (kind == "crowded") {
       sharesItsCore(*process, out, node, run, victim);
     } else if (kind == "healthy") {
@@ -169,6 +226,48 @@ class ClusterStragglersTest : public QObject {
     QVERIFY(group->limitCpu(100));
     isOver(process, out);
   }
+  // Within so many steps of the first in which it was late.
+  void isNamedSoon(QProcess& process, QByteArray& out, const QString& node, const QString& cause) {
+    isNamed(process, out, node, cause);
+    const auto all = told(out, "straggler", false);
+    QVERIFY(!all.isEmpty());
+    QVERIFY(all.last()["seen_step"].toInt() - all.last()["since_step"].toInt() <= kWithinSteps);
+  }
+  // Four samples a step.
+  void hasASlowDisk(QProcess& process, QByteArray& out, const QString& node, int victim) {
+    on_.slowReads(victim, 40 + upTo(40));
+    isNamedSoon(process, out, node, "for its data files");
+    on_.slowReads(0, 0);
+    isOver(process, out);
+  }
+  void hasLargeBatches(QProcess& process, QByteArray& out, const QString& node, int victim) {
+    on_.cli().write("large", QByteArray::number(victim - 1));
+    isNamedSoon(process, out, node, "its batches had ");
+    on_.cli().write("large", "");
+    isOver(process, out);
+  }
+  std::unique_ptr<QProcess> start(const QString& spec) const {
+    return on_.start({"run", spec, "--json", "--every", "1", "--cluster", on_.all()});
+  }
+  QString writeReads() {
+    QByteArray tokens;
+    for (int i = 0; i < 400'000; ++i) {
+      tokens += static_cast<char>(upTo(256));
+      tokens += '\0';
+    }
+    on_.cli().write("some.tokens", tokens);
+    return on_.cli().write("reads.yaml", kReads);
+  }
+  QString writeRows() {
+    QDir().mkpath(on_.cli().path("rows"));
+    on_.cli().write("large", "");
+    on_.cli().write("rows/train.py", QByteArray(kRows).replace(
+                                         "LARGE", "'" + on_.cli().path("large").toUtf8() + "'"));
+    return on_.cli().write("rows/run.yaml",
+                           "version: 1\nrecovery: {policy: none}\nworkload:\n"
+                           "  command: [/usr/bin/python3, train.py]\n");
+  }
+
   // Pins the rank and busy processes to one core, and the other ranks to another.
   void sharesItsCore(QProcess& process, QByteArray& out, const QString& node, const QString& run,
                      int victim) {

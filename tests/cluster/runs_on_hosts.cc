@@ -132,6 +132,13 @@ void RunsOnHosts::slowDown(int seconds) {
   writeText(slowDisk(), std::to_string(seconds));
 }
 
+void RunsOnHosts::slowReads(int host, int milliseconds) {
+  const std::string control = slowDisk() + ".reads";
+  ::unlink(control.c_str());
+  if (milliseconds > 0)
+    writeText(control, "/n" + std::to_string(host) + "/ " + std::to_string(milliseconds));
+}
+
 bool RunsOnHosts::slowDiskWasMet() const { return fs::exists(slowDisk() + ".begun"); }
 
 void RunsOnHosts::contact(const QString& cluster) const {
@@ -191,6 +198,7 @@ void RunsOnHosts::endsEverywhere(const QString& run) const {
 void RunsOnHosts::restore() {
   if (!hosts_) return;
   slowDown(0);
+  slowReads(0, 0);
   for (int host = 1; host <= count_; ++host) {
     if (hosts_->sshd(host).listener() < 0) hosts_->boot(host);
     hosts_->freeze(host, false);

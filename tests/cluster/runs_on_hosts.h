@@ -54,6 +54,8 @@ class RunsOnHosts {
   // For so many seconds each file of a checkpoint takes to be written; 0: as the disk is.
   void slowDown(int seconds);
   bool slowDiskWasMet() const;  // since slowDown
+  // Each read of a file of tokens (*.tokens) takes so long on a host; 0: as the disk is, on all.
+  void slowReads(int host, int milliseconds);
 
   // A run, so that a client is connected to each node for a while.
   void contact(const QString& cluster) const;

@@ -25,7 +25,8 @@ run::v1::Record stepsOf(int rank, int first) {
          {steps.mutable_metric(), steps.mutable_data(), steps.mutable_forward(),
           steps.mutable_backward(), steps.mutable_communication(), steps.mutable_optimizer(),
           steps.mutable_frozen(), steps.mutable_frozen_arrived(), steps.mutable_staleness(),
-          steps.mutable_loss_scale(), steps.mutable_gradient_norm(), steps.mutable_update_ratio()})
+          steps.mutable_loss_scale(), steps.mutable_gradient_norm(), steps.mutable_update_ratio(),
+          steps.mutable_reading(), steps.mutable_elements()})
       list->Add(1e-4f);
     steps.add_skipped(i);
     steps.add_learning_rate(1e-3);

@@ -324,8 +324,23 @@ class WindowTest : public QObject {
     page->document()->take(update);
     QVERIFY2(evidence->text().contains("The PCIe link of its GPU 3 has 8 of 16 lanes."),
              qPrintable(evidence->text()));
+    const auto says = [&](const app::SlowEvidence& one, const char* text) {
+      update.slow->evidence = one;
+      page->document()->take(update);
+      QVERIFY2(evidence->text().contains(QString::fromUtf8(text)), qPrintable(evidence->text()));
+    };
+    says({.cause = app::SlowCause::kGpuClock, .gpu = 3, .clock = {900, 1980}},
+         "Its GPU 3 ran at 900 MHz, the others' at 1,980 MHz.");
+    says(
+        {.cause = app::SlowCause::kDisk, .reading = {0.085, 0.002}, .diskBusy = {{0.97, 0.04}}},
+        "It waited 85.0 ms a step for its data files, the others 2.00 ms. Its node's disk was busy "
+        "97 % of the time, the others' 4 %.");
+    says({.cause = app::SlowCause::kMoreData, .elements = {131072, 62000}},
+         "Its batches had 131,072 elements, the others' 62,000.");
     Language::instance().set("zh_CN");
-    QVERIFY(wait([&] { return evidence->text().contains(QString::fromUtf8("8 条通道")); }));
+    says({.cause = app::SlowCause::kMoreData, .elements = {131072, 62000}},
+         "其他 rank 为 62,000 个");
+    says({.cause = app::SlowCause::kGpuLink, .gpu = 3, .lanes = 8, .lanesMax = 16}, "8 条通道");
     Language::instance().set("en");
     QVERIFY(wait([&] { return evidence->text().contains("8 of 16"); }));
   }

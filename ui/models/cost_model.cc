@@ -24,6 +24,7 @@ QString costPhaseName(const app::RankCost& cost) {
 QString figureText(const std::string& name, double value) {
   const std::string leaf = name.substr(name.rfind('/') + 1);
   if (leaf == "memory") return formatBytes(value);
+  if (leaf == "disk_busy") return formatPercent(value, 0);
   if (leaf.starts_with("disk_") || leaf.starts_with("net_")) return formatRate(value);
   if (leaf == "sm_clock") return QString("%1 MHz").arg(formatNumber(value));
   if (leaf == "temperature") return QString::fromUtf8("%1 °C").arg(formatNumber(value, 3));
@@ -42,6 +43,7 @@ QString figureName(const std::string& name) {
        QT_TRANSLATE_NOOP("lockstep::ui::PeerModel", "Read from its node's disks")},
       {"node/disk_write",
        QT_TRANSLATE_NOOP("lockstep::ui::PeerModel", "Written to its node's disks")},
+      {"node/disk_busy", QT_TRANSLATE_NOOP("lockstep::ui::PeerModel", "Use of its node's disks")},
       {"node/net_in", QT_TRANSLATE_NOOP("lockstep::ui::PeerModel", "Received by its node")},
       {"node/net_out", QT_TRANSLATE_NOOP("lockstep::ui::PeerModel", "Sent by its node")},
       {"node/gpu/utilisation",

@@ -318,7 +318,7 @@ void StepsPanel::retranslate() {
   setTexts(timelineFit_, tr("Show the whole step"));
   timeline_->setAccessibleName(tr("Timeline of a step"));
   timeline_->setEmptyText(
-      tr("No step has been sampled yet. By default, every 50th step is sampled."));
+      tr("No step has been sampled yet. By default, every 50th step and slow ones are sampled."));
   cell_->setText(view_->chosenRank() < 0
                      ? tr("Click a cell to see the step's timeline and the rank's logs.")
                      : cellText(view_->chosenRank(), view_->chosenStep()));

@@ -49,6 +49,33 @@ StragglerPanel::StragglerPanel(RunDocument* document, QWidget* parent)
   QObject::connect(without_, &WithoutReader::changed, this, &StragglerPanel::refresh);
 }
 
+QString StragglerPanel::diskText(const app::SlowEvidence& evidence) const {
+  QStringList lines;
+  if (evidence.reading.own > 0)
+    lines << tr("It waited %1 a step for its data files, the others %2.")
+                 .arg(formatSeconds(evidence.reading.own), formatSeconds(evidence.reading.others));
+  if (const auto& busy = evidence.diskBusy)
+    lines << tr("Its node's disk was busy %1 of the time, the others' %2.")
+                 .arg(formatPercent(busy->own, 0), formatPercent(busy->others, 0));
+  return lines.join(' ');
+}
+
+QString StragglerPanel::gpuText(const app::SlowEvidence& evidence) const {
+  const QString share = formatPercent(evidence.share, 0);
+  QStringList lines;
+  if (evidence.cause == app::SlowCause::kGpuHeat)
+    lines << tr("Its GPU %1 was thermally throttled %2 of the time.").arg(evidence.gpu).arg(share);
+  if (evidence.cause == app::SlowCause::kGpuPower)
+    lines << tr("Its GPU %1 was held at its power limit %2 of the time.")
+                 .arg(evidence.gpu)
+                 .arg(share);
+  if (evidence.clock.own > 0 && evidence.clock.others > 0)
+    lines << tr("Its GPU %1 ran at %2 MHz, the others' at %3 MHz.")
+                 .arg(evidence.gpu)
+                 .arg(formatNumber(evidence.clock.own), formatNumber(evidence.clock.others));
+  return lines.join(' ');
+}
+
 QString StragglerPanel::evidenceText(const app::SlowEvidence& evidence) const {
   const QString share = formatPercent(evidence.share, 0);
   switch (evidence.cause) {
@@ -63,12 +90,16 @@ QString StragglerPanel::evidenceText(const app::SlowEvidence& evidence) const {
     case app::SlowCause::kPaging:
       return tr("It read %1 pages a second from a disk (swap or mapped files).")
           .arg(formatCount(static_cast<std::int64_t>(evidence.diskFaults)));
+    case app::SlowCause::kDisk:
+      return diskText(evidence);
+    case app::SlowCause::kMoreData:
+      return tr("Its batches had %1 elements, the others' %2.")
+          .arg(formatCount(std::llround(evidence.elements.own)),
+               formatCount(std::llround(evidence.elements.others)));
     case app::SlowCause::kGpuHeat:
-      return tr("Its GPU %1 was thermally throttled %2 of the time.").arg(evidence.gpu).arg(share);
     case app::SlowCause::kGpuPower:
-      return tr("Its GPU %1 was held at its power limit %2 of the time.")
-          .arg(evidence.gpu)
-          .arg(share);
+    case app::SlowCause::kGpuClock:
+      return gpuText(evidence);
     case app::SlowCause::kGpuLink:
       return tr("The PCIe link of its GPU %1 has %2 of %3 lanes.")
           .arg(evidence.gpu)

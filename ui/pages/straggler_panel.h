@@ -33,6 +33,8 @@ class StragglerPanel : public Card {
 
  private:
   QString evidenceText(const app::SlowEvidence& evidence) const;
+  QString diskText(const app::SlowEvidence& evidence) const;
+  QString gpuText(const app::SlowEvidence& evidence) const;
   QString withoutText(const app::Straggler& slow) const;
   void askWithout(const app::Straggler& slow);
 

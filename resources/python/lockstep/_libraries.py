@@ -110,6 +110,10 @@ def _ddp(module):
     _after(module.DistributedDataParallel, "__init__", made)
 
 
+def _data_loader(module):
+    _after(module._BaseDataLoaderIter, "__next__", lambda batch, *_: _steps.loaded(batch))
+
+
 def _optimizer(module):
     begins, ends = _never_raises(_steps.begin_optimizer), _never_raises(_steps.end_optimizer)
     if hasattr(module, "register_optimizer_step_post_hook"):
@@ -223,6 +227,7 @@ _AWAITED = {
     "torch.distributed.distributed_c10d": ("torch.distributed", _collectives),
     "torch.nn.parallel.distributed": ("DistributedDataParallel", _ddp),
     "torch.optim.optimizer": ("torch.optim", _optimizer),
+    "torch.utils.data.dataloader": ("torch.utils.data", _data_loader),
     "wandb.sdk.wandb_run": ("wandb", _wandb),
     "mlflow.tracking.fluent": ("mlflow", _mlflow),
     "transformers.trainer": ("transformers", _transformers),

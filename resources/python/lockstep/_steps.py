@@ -4,7 +4,7 @@ A step ends with the call of an optimizer, or with the program's own lockstep.st
 least for the others is the one that they wait for: that needs no common clock.
 """
 import atexit
-import collections
+import collections.abc
 import os
 import sys
 import weakref
@@ -12,14 +12,14 @@ import weakref
 from . import _now, _tell
 
 _TELL = 40000000  # ns from the begin of the first step that is not told, after which it is
-_MOST_STEPS, _MOST_EVENTS = 32, 4096
+_MOST_STEPS, _MOST_EVENTS, _MOST_TENSORS = 32, 4096, 1000
 _CUDA_RATE = 20  # DistributedDataParallel waits for the GPU when it measures: in one of so many steps
 
 _own = False  # the program says itself what a step is
 _inside = 0  # depth of lockstep.step()
 _number = 0  # of the last step that has ended
 _began = 0  # ns, of the step that goes on; 0: no step has ended yet
-_spent = {}  # ns in the step that goes on: "waiting", "optimizer"
+_spent = {}  # of the step that goes on: ns "waiting" and in the "optimizer", and "elements" that were loaded
 _ended = []  # steps that are not told yet: (nanoseconds of its begin and of its length, what of that was spent how)
 _events = collections.deque()  # pairs of CUDA events, one before and one after a wait
 _models = []
@@ -29,8 +29,28 @@ _calls = []  # of optimizers that go on, one within another
 _cuda = False
 
 
-def spend(phase, nanoseconds):
-    _spent[phase] = _spent.get(phase, 0) + nanoseconds
+def spend(phase, amount):
+    _spent[phase] = _spent.get(phase, 0) + amount
+
+
+def loaded(batch):
+    """A data loader has given the program a batch."""
+    spend("elements", _elements(batch, [_MOST_TENSORS]))
+
+
+def _elements(value, left):
+    """Of all tensors in a batch, of which at most left[0] more parts are looked at."""
+    if left[0] <= 0:
+        return 0
+    left[0] -= 1
+    count = getattr(value, "numel", None)
+    if callable(count):
+        return int(count())
+    if isinstance(value, collections.abc.Mapping):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return 0
+    return sum(_elements(part, left) for part in value)
 
 
 def spend_events(before, after):
@@ -172,7 +192,8 @@ def tell():
         waiting, forward, backward = waiting + parts[0], forward + parts[1], backward + parts[2]
     steps = []
     for began, duration, spent in ended:
-        parts = (waiting + spent.get("waiting", 0), forward, backward, spent.get("optimizer", 0))
+        parts = (waiting + spent.get("waiting", 0), forward, backward)
+        parts += (spent.get("optimizer", 0), spent.get("elements", 0))
         steps.append([began, duration] + [int(part) for part in parts])
     _tell({"pid": os.getpid(), "first": _number - len(ended) + 1, "steps": steps})
 

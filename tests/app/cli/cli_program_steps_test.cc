@@ -48,6 +48,46 @@ for step in range(1, STEPS + 1):
     if rank == 0: print(f"step {step} loss {loss.item():.9g}", flush=True)
 )";
 
+// The batches of rank SLOW have four times the rows from step 20 on, and a step takes as its rows.
+const QByteArray kRows = R"(
+import torch, torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+
+class Rows(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        for step in range(1, STEPS + 1):
+            yield torch.randn(80 if step >= 20 and rank == SLOW else 20, 64)
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(64, 4)
+    def forward(self, x):
+        time.sleep(0.001 * len(x))
+        return self.layer(x)
+
+model = torch.nn.parallel.DistributedDataParallel(Net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for x in torch.utils.data.DataLoader(Rows(), batch_size=None):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+)";
+
+// The driver, as it is told to the agents: the processes of two GPUs, of which the second, rank
+// SLOW's, has a low clock.
+const QByteArray kGpus = R"(
+pids = [None] * world
+dist.all_gather_object(pids, os.getpid())
+if rank == 0:
+    others = " ".join(str(pid) for number, pid in enumerate(pids) if number != SLOW)
+    with open("SCRIPT.new", "w") as file:
+        file.write(f"utilization 90 50\nreasons 0\n0.processes {others}\n1.processes {pids[SLOW]}\n")
+        file.write("0.clock1 1980\n1.clock1 900\n")
+    os.rename("SCRIPT.new", "SCRIPT")
+)";
+
 QByteArray withValues(QByteArray script, int steps, int slow, const QByteArray& where) {
   return script.replace("STEPS", QByteArray::number(steps))
       .replace("SLOW", QByteArray::number(slow))
@@ -98,6 +138,43 @@ class CliProgramStepsTest : public QObject {
              result.text());
   }
 
+  void largerBatchesAreTheCause() {
+    if (!hasPyTorch()) QSKIP("/usr/bin/python3 has no PyTorch with Gloo");
+    const CliResult result = run(withValues(kRows, 60, 2, ""), 3);
+    QVERIFY2(result.exit == 0, result.text());
+    const auto found = result.all("straggler");
+    QVERIFY2(!found.isEmpty(), result.text());
+    for (const QJsonObject& line : found) QVERIFY2(line["rank"].toInt() == 2, result.text());
+    QVERIFY2(found.last()["cause"].toString().startsWith("its batches had "), result.text());
+    const QString id = result.all("started").value(0)["run"].toString();
+    const CliResult logs = cli_.run({"logs", id}), shown = cli_.run({"history", "show", id});
+    QVERIFY2(logs.out.contains("its batches had "), logs.text());
+    QVERIFY2(shown.out.contains("its batches had "), shown.text());
+  }
+
+  void aLowClockIsTheCause() {
+    if (!hasPyTorch()) QSKIP("/usr/bin/python3 has no PyTorch with Gloo");
+    // Until the program tells its processes, those that nobody has.
+    const QString script =
+        cli_.write("gpus", "utilization 90 50\nreasons 0\nprocesses 99999999\nclock1 1980\n");
+    qputenv("LOCKSTEP_NVML", LOCKSTEP_FAKE_NVML_FILE);
+    qputenv("LOCKSTEP_NVML_SCRIPT", script.toUtf8());
+    const Cli cli;  // with agents of its own, which have that driver
+    QByteArray program = withValues(kDdp, 80, 1, "forward");
+    const QByteArray begin = "dist.init_process_group(\"gloo\")\n";
+    program.replace(
+        begin, begin + QByteArray(kGpus).replace("SLOW", "1").replace("SCRIPT", script.toUtf8()));
+    const CliResult result = cli.run(programCommand(cli, cli.path("code"), program, 3));
+    qunsetenv("LOCKSTEP_NVML");
+    qunsetenv("LOCKSTEP_NVML_SCRIPT");
+    QVERIFY2(result.exit == 0, result.text());
+    const auto found = result.all("straggler");
+    QVERIFY2(!found.isEmpty(), result.text());
+    QCOMPARE(found.last()["rank"].toInt(), 1);
+    QVERIFY2(found.last()["cause"].toString().contains("GPU 1 ran at 900 MHz, the others' at 1980"),
+             result.text());
+  }
+
   // Twice as many steps as the others' stragglers are named within.
   void noRankOfAHealthyRunIsNamed() {
     if (!hasPyTorch()) QSKIP("/usr/bin/python3 has no PyTorch with Gloo");
@@ -112,7 +189,8 @@ class CliProgramStepsTest : public QObject {
     QCOMPARE(sources, (QMap<QString, int>{{"DistributedDataParallel", 3},
                                           {"stdout", 1},
                                           {"torch.distributed", 3},
-                                          {"torch.optim", 3}}));
+                                          {"torch.optim", 3},
+                                          {"torch.utils.data", 3}}));
   }
 
   void hooksChangeNoResult() {

@@ -122,7 +122,7 @@ RunBatch wholeBatch() {
   }
   for (const char* name :
        {"cpu", "memory", "memory_total", "disk_free", "net_in", "net_out", "loopback", "disk_read",
-        "disk_write", "clock_offset", "clock_uncertainty", "to/n2/sent", "to/n2/rate",
+        "disk_write", "disk_busy", "clock_offset", "clock_uncertainty", "to/n2/sent", "to/n2/rate",
         "to/n2/sending", "to/n2/round_trip"})
     add(std::string("node/n1/") + name, kSeconds, y += 0.25);
   for (const char* name :

@@ -162,7 +162,10 @@ struct Recorded {
       for (const auto& [name, seconds] : step.seconds)
         series[fmt::format("rank/{}/{}", rank, name)].push_back(
             {static_cast<double>(number), seconds});
-      if (number % kEvery == 0)
+      // Beside the sampled steps, some that were chosen since they were slow.
+      const bool slow = number % kEvery == kEvery - 1;
+      step.chunk.set_slow(slow);
+      if (slow || number % kEvery == 0)
         batch.events.push_back({rank, number, step.chunk.SerializeAsString()});
     }
     for (auto& [name, points] : series) batch.series.push_back({name, std::move(points)});
@@ -224,6 +227,8 @@ class WhatIfTest : public QObject {
       });
       const Recorded truth(preview, healthy);
       const MeasuredRun run = recorded.read();
+      QVERIFY(!run.sampled.empty());
+      for (const std::int64_t step : run.sampled) QCOMPARE(step % kEvery, std::int64_t{0});
       const Replayed replayed = replayOf(run);
       QVERIFY2(near(replayed.measuredSeconds(), recorded.measured, 1e-4),
                said("measured", replayed.measuredSeconds(), recorded.measured));

@@ -16,6 +16,7 @@
 #include <set>
 #include <thread>
 
+#include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/random.h"
@@ -116,6 +117,27 @@ class Pictures final : public data::Dataset {
  private:
   std::int64_t size_;
   std::vector<data::Field> fields_{{"x", DType::kU8, {4, 5, 2}}};
+};
+
+// As Numbers, of which each takes `milliseconds`: asleep, as behind a slow disk, or computing.
+class SlowNumbers final : public data::Dataset {
+ public:
+  SlowNumbers(int milliseconds, bool sleeps) : milliseconds_(milliseconds), sleeps_(sleeps) {}
+  std::int64_t size() const override { return numbers_.size(); }
+  const std::vector<data::Field>& fields() const override { return numbers_.fields(); }
+  [[gnu::noinline]] void read(std::int64_t index, std::size_t field,
+                              std::byte* out) const override {
+    numbers_.read(index, field, out);
+    if (sleeps_) return std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds_));
+    const Nanoseconds end = threadCpuNow() + milliseconds_ * Nanoseconds{1'000'000};
+    while (threadCpuNow() < end) {
+    }
+  }
+
+ private:
+  Numbers numbers_{1000};
+  int milliseconds_;
+  bool sleeps_;
 };
 
 std::int64_t numberAt(const Batch& batch, std::size_t place) {
@@ -1032,6 +1054,19 @@ class DatasetTest : public QObject {
       for (int yields = 0; yields < 20; ++yields) std::this_thread::yield();
       for (std::size_t i = 0; i < 4; ++i)
         QCOMPARE(numberAt(*batch, i), (step * 4 + static_cast<std::int64_t>(i)) % 64);
+    }
+  }
+
+  // What other work of this machine does to it is not the files'.
+  void waitingForFilesIsTold() {
+    if (ThreadTime::now().queued < 0) QSKIP("the kernel does not count the wait for cores");
+    for (const bool sleeps : {true, false}) {
+      const SlowNumbers numbers(4, sleeps);
+      Loader loader(numbers, {5, 0, 5, 1, false, 0, 10, 1});
+      for (int i = 0; i < 10; ++i) {
+        const double seconds = loader.next()->readingSeconds;
+        QVERIFY2(sleeps ? seconds >= 0.019 : seconds < 0.01, qPrintable(QString::number(seconds)));
+      }
     }
   }
 
