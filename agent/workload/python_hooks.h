@@ -4,38 +4,19 @@
 // that from; it prints the stacks of its threads when it is asked to by a signal.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "engine/base/clock.h"
+#include "agent/workload/hook_messages.h"
 #include "engine/base/status.h"
 #include "engine/base/unique_fd.h"
-#include "lockstep/run/v1/telemetry.pb.h"
 
 namespace lockstep::agent {
 
-// A training step, as a process of the program has measured it.
-struct ProgramStep {
-  int process = 0;                      // its number, as the process itself knows it
-  std::int64_t number = 0;              // from 1, at each start of the process
-  Nanoseconds begin = 0, duration = 0;  // monotonicNow()
-  // Seconds; waiting includes the transfer, as far as nothing was computed beside it.
-  double waiting = 0, forward = 0, backward = 0, optimizer = 0;
-};
-
 class PythonHooks {
  public:
-  // In the order in which they came.
-  struct Told {
-    std::vector<run::v1::Scalars> values;  // without ranks
-    std::vector<ProgramStep> steps;
-    std::vector<run::v1::ProgramSource> sources;  // each once
-    bool empty() const { return values.empty() && steps.empty() && sources.empty(); }
-  };
+  using Told = HookMessages::Told;
 
   // Writes the modules below `folder`, and makes the pipe of a rank there.
   static Result<std::unique_ptr<PythonHooks>> make(const std::string& folder, int rank);
@@ -44,8 +25,7 @@ class PythonHooks {
   const std::string& folder() const { return folder_; }  // for PYTHONPATH
   const std::string& pipe() const { return pipe_; }      // for LOCKSTEP_PIPE
 
-  // Returns what has been told since the last call. A value without a step belongs to the step
-  // after the previous one of its tag.
+  // Returns what has been told since the last call.
   Told read();
   // Asks the program for its stacks, if it is a Python process, else the Python processes that it
   // has started. takeStacks() returns them once they have come. Returns false if there are none.
@@ -55,18 +35,10 @@ class PythonHooks {
  private:
   PythonHooks(std::string folder, std::string pipe, UniqueFd fd)
       : folder_(std::move(folder)), pipe_(std::move(pipe)), fd_(std::move(fd)) {}
-  void takeLine(const std::string& line, Told& told);
-  void takeValue(const nlohmann::json& json, Told& told);
-  void takeSource(const nlohmann::json& json, Told& told);
 
   std::string folder_, pipe_;
   UniqueFd fd_;
-  std::string rest_;  // of a line whose end has not come
-  std::set<int> pids_;
-  std::set<std::string> sources_;              // that have been told
-  std::map<std::string, std::int64_t> steps_;  // the last, by tag
-  std::vector<std::string> stacks_;
-  std::size_t stackBytes_ = 0;
+  HookMessages messages_;
 };
 
 }  // namespace lockstep::agent
