@@ -5,8 +5,10 @@
 
 #include "agent/supervisor/copy_rounds.h"
 #include "agent/supervisor/hangs.h"
+#include "agent/supervisor/members.h"
 #include "agent/supervisor/rendezvous.h"
 #include "agent/supervisor/succession.h"
+#include "agent/worker/prepare.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/proto_mutator.h"
 
@@ -47,6 +49,8 @@ class Node {
       rounds_.beginGeneration(message.recover().from_checkpoints(), message.recover().copied());
       hangs_.clear();
       rendezvous_.clear();
+      const node::v1::Members& members = message.recover().members();
+      if (checkRankCounts(members.cluster()).ok()) apply(members, request_);
       coordinates_ = false;
     }
     if (message.has_go()) {
@@ -130,6 +134,7 @@ class Node {
   }
 
   EventLoop loop_;
+  node::v1::PrepareRequest request_;
   Nanoseconds now_ = kBeat, heard_ = kBeat;
   bool coordinates_ = false;
   std::vector<std::string> electorate_ = kNodes;
@@ -197,6 +202,11 @@ std::vector<std::string> seeds() {
   std::vector<std::string> copies = framesWith({published, copied, copied, copied});
   ToPeer recover, decline;
   recover.mutable_recover()->set_from_checkpoints(true);
+  auto& cluster = *recover.mutable_recover()->mutable_members()->mutable_cluster();
+  for (const std::string& name : kNodes) {
+    cluster.add_nodes()->set_name(name);
+    cluster.mutable_nodes()->rbegin()->add_devices()->set_count(2);
+  }
   decline.mutable_decline()->set_successor("n3");
   copies[0] = recover.SerializeAsString();
   copies.push_back(decline.SerializeAsString());
