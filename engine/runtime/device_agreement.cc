@@ -63,7 +63,7 @@ Result<DeviceDecision> DeviceDecision::parse(std::string_view text) {
     out.id = fromHex(rest).value_or("");
   }
   if (out.whyNot.empty() && out.id.empty())
-    return makeError(Code::kDataLoss, "the ranks' store holds no identity of a group: {}", text);
+    return makeError(Code::kInternal, "the ranks' store holds no identity of a group: {}", text);
   return out;
 }
 

@@ -26,7 +26,7 @@ struct DeviceDecision {
   std::string id;      // of the group of all ranks: Grouping::makeId()
 
   std::string text() const;
-  // Errors: kDataLoss for what no rank 0 of this version has decided.
+  // Errors: kInternal for what no rank 0 of this version has decided.
   static Result<DeviceDecision> parse(std::string_view text);
 };
 
