@@ -94,7 +94,8 @@ void Channel::readMore() {
     if (!*alive) return;
     at += 4 + size;
   }
-  in_ = frames.substr(at);
+  frames.erase(0, at);
+  in_ = std::move(frames);
   if (ended) {
     loop_.unwatch(fd_);
     onEnd_();

@@ -104,7 +104,8 @@ std::map<std::string, std::vector<int>> ranksByNode(const node::v1::PrepareReque
   std::map<std::string, std::vector<int>> out;
   int rank = 0;
   for (const auto* node : specs::nodesWithRanks(request.cluster(), request.spec().strategy()))
-    for (int i = 0; i < specs::deviceCount(*node); ++i) out[node->name()].push_back(rank++);
+    for (int i = 0; i < specs::deviceCount(*node) && rank < specs::kMaxRanks; ++i)
+      out[node->name()].push_back(rank++);
   return out;
 }
 

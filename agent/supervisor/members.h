@@ -11,7 +11,8 @@
 
 namespace lockstep::agent {
 
-// Returns the ranks of each node that has ranks, numbered as in a plan for the request's cluster.
+// Returns the ranks of each node that has ranks, numbered as in a plan for the request's cluster;
+// at most kMaxRanks.
 std::map<std::string, std::vector<int>> ranksByNode(const node::v1::PrepareRequest& request);
 
 // Whether a run replaces nodes that are lost, or continues without them. `launched` has its spares:

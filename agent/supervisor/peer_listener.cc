@@ -6,7 +6,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "agent/supervisor/tls_record.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/comm/network_address.h"
@@ -47,34 +47,13 @@ std::string peerText(const sockaddr_storage& address) {
   return fmt::format("%5B{}{}%5D:{}", host.data(), scope, ntohs(in.sin6_port));
 }
 
-constexpr int kRecordHeader = 5;  // of a TLS record: type, version, length
-
-// The bytes of the connection's first TLS record, with its header; 0 if it is not that of a
-// handshake (RFC 8446, 5.1). Precondition: its header has come.
-int firstRecord(int fd) {
-  constexpr unsigned char kHandshake = 0x16, kVersion = 0x03;
-  constexpr int kMost = 1 << 14;
-  std::array<unsigned char, kRecordHeader> header{};
-  if (recv(fd, header.data(), header.size(), MSG_PEEK | MSG_DONTWAIT) != kRecordHeader) return 0;
-  const int length = header[3] << 8 | header[4];
-  const bool isHandshake =
-      header[0] == kHandshake && header[1] == kVersion && length > 0 && length <= kMost;
-  return isHandshake ? kRecordHeader + length : 0;
-}
-
-// From now on, poll() reports the connection when this many bytes have come, or the peer has left.
-// Where the kernel is short of memory, it may report it earlier.
-bool awaitBytes(int fd, int count) {
-  return setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &count, sizeof count) == 0;
-}
-
 struct Guest {
   // The connection until it has sent the first record of a handshake; then a duplicate, by which it
   // can be shut down.
   UniqueFd connection;
   std::string peer;
   Nanoseconds since = 0;
-  int expected = kRecordHeader;  // bytes
+  FirstRecord record;
   bool handedOver = false, authenticated = false;
 };
 
@@ -142,15 +121,9 @@ struct PeerListener::State {
 
   // Returns whether the connection, which poll() has reported, may go on.
   bool advance(Guest& guest, bool hasLeft) {
-    const int fd = guest.connection.get();
-    int waiting = 0;
-    if (ioctl(fd, FIONREAD, &waiting) != 0) return false;
-    if (waiting < guest.expected) return !hasLeft;
-    const int record = firstRecord(fd);
-    if (record == 0) return false;
-    if (record == guest.expected) return awaitBytes(fd, 1) && handOver(guest);
-    guest.expected = record;
-    return awaitBytes(fd, record);
+    const auto state = guest.record.look(guest.connection.get(), hasLeft);
+    return state == FirstRecord::State::kCame ? handOver(guest)
+                                              : state == FirstRecord::State::kComing;
   }
 
   bool handOver(Guest& guest) {
@@ -178,7 +151,7 @@ struct PeerListener::State {
         if (errno != EAGAIN && errno != EINTR) acceptAfter = monotonicNow() + kPause;
         break;
       }
-      if (awaitBytes(connection.get(), kRecordHeader))
+      if (FirstRecord::await(connection.get()))
         guests.push_back({std::move(connection), peerText(from), monotonicNow()});
     }
     while (guests.size() > limits.unauthenticated) {

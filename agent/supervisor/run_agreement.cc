@@ -246,6 +246,9 @@ void RunControl::onCoordinatorLost(const Message& why) {
 
 void RunControl::onCoordinatorMessage(const ToPeer& message) {
   coordinatorHeard_.last = monotonicNow();
+  for (const auto* cluster : {&message.recover().members().cluster(), &message.go().cluster()})
+    if (Status counts = checkRankCounts(*cluster); !counts.ok())
+      return localFailure(counts.error(), false);
   if (message.has_recover() && message.generation() > generation_)
     beginGeneration(message.generation(), message.recover());
   // A node that the run goes on without is told so in a later generation.

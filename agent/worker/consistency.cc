@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -191,13 +192,13 @@ std::string factsText(const RankFacts& facts) {
 }
 
 Result<RankFacts> parseFacts(std::string_view text) {
+  const Error unreadable = makeError(Code::kDataLoss, "a rank's facts cannot be read");
   RankFacts out;
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
     const std::size_t first = line.find('\t'), last = line.rfind('\t');
-    if (first == std::string_view::npos || last == first)
-      return makeError(Code::kDataLoss, "a rank's facts cannot be read");
+    if (first == std::string_view::npos || last == first) return unreadable;
     const std::string_view kind = line.substr(0, first), value = line.substr(last + 1);
     std::string name(line.substr(first + 1, last - first - 1));
     if (kind == "thing") {
@@ -206,14 +207,16 @@ Result<RankFacts> parseFacts(std::string_view text) {
     }
     const std::optional<double> number =
         value == "nan" || value == "-nan" ? NAN : readNumber(value);
-    if (!number) return makeError(Code::kDataLoss, "a rank's facts cannot be read");
+    if (!number) return unreadable;
     if (kind == "rank") {
+      if (!(*number >= 0 && *number <= std::numeric_limits<int>::max())) return unreadable;
       out.node = std::move(name);
       out.rank = static_cast<int>(*number);
     } else {
       out.numbers.emplace_back(std::move(name), *number);
     }
   }
+  if (out.rank < 0) return unreadable;
   return out;
 }
 

@@ -256,10 +256,7 @@ Status checkSpecs(const node::v1::PrepareRequest& request) {
   }
   LOCKSTEP_TRY(specs::checkOptions(request.spec(), ""));
   LOCKSTEP_TRY(specs::checkOptions(request.cluster(), ""));
-  for (const auto& node : request.cluster().nodes())
-    if (specs::deviceCount(node) > specs::kMaxRanks)
-      return invalidArgument("node {} has more than {} ranks", node.name(), specs::kMaxRanks);
-  return {};
+  return checkRankCounts(request.cluster());
 }
 
 Status checkRanks(const node::v1::PrepareRequest& request, int world) {
@@ -513,6 +510,13 @@ std::map<std::string, std::string> dataPaths(
     return one.second.empty() || one.first.starts_with(specs::kDecoded);
   });
   return out;
+}
+
+Status checkRankCounts(const spec::v1::ClusterSpec& cluster) {
+  for (const auto& node : cluster.nodes())
+    if (specs::deviceCount(node) > specs::kMaxRanks)
+      return invalidArgument("node {} has more than {} ranks", node.name(), specs::kMaxRanks);
+  return {};
 }
 
 Status checkNames(const node::v1::PrepareRequest& request) {

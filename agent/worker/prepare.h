@@ -68,6 +68,10 @@ std::vector<specs::RankDevice> devicesOf(const node::v1::PrepareRequest& request
 Status checkGpus(const node::v1::GpuSurvey& node, const std::vector<specs::RankDevice>& ranks,
                  const std::vector<std::int64_t>& bytes, std::string_view precision);
 
+// Checks that no node of a cluster has more ranks than a run can have: messages may contain any
+// number.
+Status checkRankCounts(const spec::v1::ClusterSpec& cluster);
+
 // Checks that the names of run and node are usable as folder names.
 Status checkNames(const node::v1::PrepareRequest& request);
 

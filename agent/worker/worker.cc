@@ -167,19 +167,22 @@ void WorkerLink::watch() {
   std::string frame;
   while (channel_.receive(frame)) {
     node::v1::ToWorker message;
-    if (!message.ParseFromString(frame)) continue;
-    if (message.has_stop()) stop_ = true;
-    if (message.has_checkpoint()) checkpoint_ = true;
-    if (message.has_read_stacks()) stacks_ = true;
-    if (message.has_copied()) copied_ = message.copied().step();
-    if (message.has_profile()) profiled_.set(message.profile().first(), message.profile().count());
-    std::lock_guard lock(mutex_);
-    if (message.has_go()) go_ = true;
-    if (message.has_kv_value()) got_[message.kv_value().id()] = message.kv_value().value();
-    changed_.notify_all();
+    if (message.ParseFromString(frame)) onMessage(message);
   }
   if (endsGroup_) ::kill(0, SIGKILL);
   _exit(kOrphanExit);
+}
+
+void WorkerLink::onMessage(const node::v1::ToWorker& message) {
+  if (message.has_stop()) stop_ = true;
+  if (message.has_checkpoint()) checkpoint_ = true;
+  if (message.has_read_stacks()) stacks_ = true;
+  if (message.has_copied()) copied_ = message.copied().step();
+  if (message.has_profile()) profiled_.set(message.profile().first(), message.profile().count());
+  std::lock_guard lock(mutex_);
+  if (message.has_go()) go_ = true;
+  if (message.has_kv_value()) got_[message.kv_value().id()] = message.kv_value().value();
+  changed_.notify_all();
 }
 
 // The signal of the supervisor's death would end this process alone.

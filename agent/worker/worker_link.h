@@ -42,6 +42,9 @@ class WorkerLink final : public comm::Store {
   Status set(const std::string& key, const std::string& value) override;
   Result<std::string> get(const std::string& key, Nanoseconds timeout) override;
 
+  // On the watchdog's thread: the supervisor has said this.
+  void onMessage(const node::v1::ToWorker& message);
+
  private:
   void watch();
 

@@ -54,14 +54,12 @@ Result<node::v1::ProgramPlaces> exchangePlaces(const node::v1::WorkerStart& star
   own.set_address(address);
   LOCKSTEP_ASSIGN(const FreePort free, freePort());  // held until all have theirs
   own.set_port(free.port);
-  node::v1::ProgramPlaces all;
   if (start.rank() > 0) {
     LOCKSTEP_TRY(link.set(placeKey(start.rank()), own.SerializeAsString()));
     LOCKSTEP_ASSIGN(const std::string told, link.get(kPlacesKey, kAllPlaces));
-    if (!all.ParseFromString(told) || all.places_size() != world)
-      return makeError(Code::kInternal, "rank 0 did not tell where all ranks are");
-    return all;
+    return parsePlaces(told, world);
   }
+  node::v1::ProgramPlaces all;
   *all.add_places() = own;
   for (int rank = 1; rank < world; ++rank) {
     LOCKSTEP_ASSIGN(const std::string told, link.get(placeKey(rank), kAllPlaces));

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <filesystem>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "engine/base/below.h"
 #include "engine/base/list_folder.h"
@@ -57,6 +59,10 @@ class Search {
   // Adds what is below `folder`, "" for the root, by the parts from `at` on.
   void expand(const std::string& folder, const Parts& parts, std::size_t at) {
     if (isTooMuch() || !whyNotBelow(folder + "x").empty()) return;
+    // Several ** lead to the same folder in many ways.
+    const std::string_view last = parts.back();
+    const std::string rest(parts[at].data(), last.data() + last.size());
+    if (!expanded_.emplace(folder, rest).second) return;
     const bool isLast = at + 1 == parts.size();
     if (parts[at] == "**") {
       if (!isLast) expand(folder, parts, at + 1);
@@ -104,6 +110,7 @@ class Search {
 
   const std::string root_;  // without links
   std::map<std::string, ArtifactFile> found_;
+  std::set<std::pair<std::string, std::string>> expanded_;  // folders, and patterns below them
 };
 
 }  // namespace

@@ -205,6 +205,13 @@ std::string pythonPath(const spec::v1::PythonSpec& python, const std::string& fo
   return python.path().starts_with('/') ? python.path() : folder + "/" + python.path();
 }
 
+Result<node::v1::ProgramPlaces> parsePlaces(const std::string& told, int world) {
+  node::v1::ProgramPlaces out;
+  if (!out.ParseFromString(told) || out.places_size() != world)
+    return makeError(Code::kInternal, "rank 0 did not tell where all ranks are");
+  return out;
+}
+
 std::string valueIn(const std::vector<std::string>& environment, std::string_view name) {
   for (const std::string& entry : environment)
     if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')

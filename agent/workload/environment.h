@@ -26,6 +26,9 @@ struct ProgramRank {
   std::map<std::string, std::string> secrets;        // variables of workload.env_from
 };
 
+// Returns what rank 0 tells of where all ranks are. Errors: kInternal where it is something else.
+Result<node::v1::ProgramPlaces> parsePlaces(const std::string& told, int world);
+
 // Returns the environment, "NAME=value" each: `inherited`, then Lockstep's, then the spec's and the
 // secrets, of which later ones replace earlier ones. `folder` is that of the code.
 std::vector<std::string> programEnvironment(const spec::v1::WorkloadSpec& workload,

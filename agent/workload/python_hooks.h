@@ -5,39 +5,19 @@
 // when it is asked to by a signal.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "engine/base/clock.h"
+#include "agent/workload/hook_messages.h"
 #include "engine/base/status.h"
 #include "engine/base/unique_fd.h"
-#include "lockstep/run/v1/telemetry.pb.h"
 
 namespace lockstep::agent {
 
-// A training step, as a process of the program has measured it.
-struct ProgramStep {
-  int process = 0;                      // its number, as the process itself knows it
-  std::int64_t number = 0;              // from 1, at each start of the process
-  Nanoseconds begin = 0, duration = 0;  // monotonicNow()
-  // Seconds; waiting includes the transfer, as far as nothing was computed beside it.
-  double waiting = 0, forward = 0, backward = 0, optimizer = 0;
-  double elements = 0;  // of the tensors that its data loaders gave it; 0: not known
-};
-
 class PythonHooks {
  public:
-  // In the order in which they came.
-  struct Told {
-    std::vector<run::v1::Scalars> values;  // without ranks
-    std::vector<ProgramStep> steps;
-    std::vector<run::v1::ProgramSource> sources;  // each once
-    bool empty() const { return values.empty() && steps.empty() && sources.empty(); }
-  };
+  using Told = HookMessages::Told;
 
   // Writes the modules below `folder`, without the hooks if not `hooked`, and makes the pipe of a
   // rank there. `index`: among the ranks of its node.
@@ -51,8 +31,7 @@ class PythonHooks {
   // pipe whose name ends with its LOCAL_RANK.
   std::string localPipes() const { return folder_ + "/local-"; }
 
-  // Returns what has been told since the last call. A value without a step belongs to the step
-  // after the previous one of its tag.
+  // Returns what has been told since the last call.
   Told read();
   // Returns the process that torchrun has started as this rank; 0: none runs. Of several, as those
   // that a rank starts have its variables, the first.
@@ -66,20 +45,10 @@ class PythonHooks {
  private:
   PythonHooks(std::string folder, std::string pipe, UniqueFd fd)
       : folder_(std::move(folder)), pipe_(std::move(pipe)), fd_(std::move(fd)) {}
-  void takeLine(const std::string& line, Told& told);
-  void takeHello(const nlohmann::json& json);
-  void takeValue(const nlohmann::json& json, Told& told);
-  void takeSource(const nlohmann::json& json, Told& told);
 
   std::string folder_, pipe_;
   UniqueFd fd_;
-  std::string rest_;  // of a line whose end has not come
-  std::set<int> pids_;
-  std::vector<int> launched_;                  // by torchrun, in the order of their starts
-  std::set<std::string> sources_;              // that have been told
-  std::map<std::string, std::int64_t> steps_;  // the last, by tag
-  std::vector<std::string> stacks_;
-  std::size_t stackBytes_ = 0;
+  HookMessages messages_;
 };
 
 }  // namespace lockstep::agent

@@ -36,9 +36,9 @@ int metricsCommand(const Globals& globals, const Arguments& arguments) {
     put(stdout, fmt::format("http://{}/metrics\n", server.address()));
     if (!server.loopback())
       put(stderr, "note: whoever can reach this address can read the values\n");
-    server.serve(
-        "/metrics", "text/plain; version=0.0.4; charset=utf-8",
-        [&] { return text.read(run, wallNow()); }, [&] { return interrupts() > before; });
+    server.serve({"/metrics", "text/plain; version=0.0.4; charset=utf-8",
+                  [&] { return text.read(run, wallNow()); }},
+                 [&] { return interrupts() > before; });
     return {};
   }();
   if (status.ok()) return kSucceeded;

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <charconv>
 #include <memory>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,13 +17,14 @@
 namespace lockstep::app::cli {
 namespace {
 
-constexpr std::size_t kMostClients = 64, kMostRequest = 8 << 10;
+constexpr std::size_t kMostClients = 64;
 constexpr Nanoseconds kLimit = 5'000'000'000;
 
 struct Client {
   UniqueFd fd;
   Nanoseconds until = 0;
-  std::string request, answer;
+  PageRequest request;
+  std::string answer;
   std::size_t sent = 0;
   bool over = false;
 };
@@ -56,35 +56,7 @@ Result<Endpoint> endpointOf(const std::string& address) {
   return out;
 }
 
-std::string answerOf(std::string_view status, std::string_view type, std::string_view body) {
-  return fmt::format(
-      "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n"
-      "X-Content-Type-Options: nosniff\r\n\r\n{}",
-      status, type, body.size(), body);
-}
-
-// What is served, and the answer to the head of a request.
-struct Served {
-  const std::string &path, &contentType;
-  const std::function<Result<std::string>()>& page;
-
-  std::string answer(std::string_view head) const {
-    constexpr std::string_view kText = "text/plain; charset=utf-8";
-    const std::string_view line = head.substr(0, head.find_first_of("\r\n"));
-    const std::size_t first = line.find(' '), last = line.rfind(' ');
-    if (first == last || !line.substr(last + 1).starts_with("HTTP/1."))
-      return answerOf("400 Bad Request", kText, "not a request of HTTP/1\n");
-    if (line.substr(0, first) != "GET") return answerOf("405 Method Not Allowed", kText, "GET\n");
-    std::string_view target = line.substr(first + 1, last - first - 1);
-    target = target.substr(0, target.find('?'));
-    if (target != path) return answerOf("404 Not Found", kText, "see " + path + "\n");
-    const Result<std::string> body = page();
-    return body.ok() ? answerOf("200 OK", contentType, *body)
-                     : answerOf("500 Internal Server Error", kText, body.error().text() + "\n");
-  }
-};
-
-void receive(Client& client, const Served& served) {
+void receive(Client& client, const Page& page) {
   char bytes[4096];
   const ssize_t got = ::recv(client.fd.get(), bytes, sizeof bytes, 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -92,11 +64,9 @@ void receive(Client& client, const Served& served) {
     client.over = true;
     return;
   }
-  client.request.append(bytes, static_cast<std::size_t>(got));
-  if (client.request.find("\r\n\r\n") != std::string::npos)
-    client.answer = served.answer(client.request);
-  else if (client.request.size() > kMostRequest)
-    client.over = true;
+  const auto state = client.request.add({bytes, static_cast<std::size_t>(got)});
+  if (state == PageRequest::State::kComplete) client.answer = client.request.answer(page);
+  client.over = state == PageRequest::State::kTooLong;
 }
 
 void send(Client& client) {
@@ -138,10 +108,7 @@ Result<PageServer> PageServer::listen(const std::string& address) {
   return out;
 }
 
-void PageServer::serve(const std::string& path, const std::string& contentType,
-                       const std::function<Result<std::string>()>& page,
-                       const std::function<bool()>& done) {
-  const Served served{path, contentType, page};
+void PageServer::serve(const Page& page, const std::function<bool()>& done) {
   std::vector<Client> clients;
   while (!done()) {
     std::vector<pollfd> polled;
@@ -153,7 +120,7 @@ void PageServer::serve(const std::string& path, const std::string& contentType,
     const Nanoseconds now = monotonicNow();
     for (std::size_t i = 0; i < clients.size(); ++i) {
       Client& client = clients[i];
-      if (polled[i].revents != 0) client.answer.empty() ? receive(client, served) : send(client);
+      if (polled[i].revents != 0) client.answer.empty() ? receive(client, page) : send(client);
       client.over = client.over || now > client.until;
     }
     if (polled.size() > clients.size() && polled.back().revents != 0) {

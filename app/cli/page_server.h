@@ -2,10 +2,10 @@
 // It answers GET and nothing else; no library that we link has an HTTP server.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <string>
 
+#include "app/cli/page_request.h"
 #include "engine/base/status.h"
 #include "engine/base/unique_fd.h"
 
@@ -21,11 +21,10 @@ class PageServer {
   const std::string& address() const { return address_; }
   bool loopback() const { return loopback_; }
 
-  // Answers GET of `path` with what `page` returns, an error with status 500, until `done`, which
-  // is called ten times a second or more often. A client that takes longer than five seconds, or
-  // has sent more than 8 KiB, is cut off; at most 64 are heard at a time.
-  void serve(const std::string& path, const std::string& contentType,
-             const std::function<Result<std::string>()>& page, const std::function<bool()>& done);
+  // Answers GET of the page until `done`, which is called ten times a second or more often. A
+  // client that takes longer than five seconds, or whose request is too long, is cut off; at most
+  // 64 are heard at a time.
+  void serve(const Page& page, const std::function<bool()>& done);
 
  private:
   PageServer() = default;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "app/core/shallow_json.h"
 #include "app/history/run_csv.h"
 #include "app/report/markup.h"
 #include "app/runs/energy.h"
@@ -387,7 +388,7 @@ std::string environmentOf(const RunRow& row, const RunDocuments& documents) {
   out.add("Agents", row.version);
   out.add("Plan", row.planHash);
   out.add("Model file", row.modelFile);
-  const auto nodes = nlohmann::json::parse(documents.nodes, nullptr, false);
+  const auto nodes = parseShallow(documents.nodes);
   for (const auto& node : nodes.is_array() ? nodes : nlohmann::json::array()) {
     if (!node.is_object()) continue;
     const auto text = [&](const char* key) {

@@ -1,6 +1,7 @@
 // A preview as JSON and as text.
 #include <nlohmann/json.hpp>
 
+#include "app/core/shallow_json.h"
 #include "app/runs/preview.h"
 #include "app/runs/quantity_text.h"
 #include "engine/cluster/assumed.h"
@@ -81,8 +82,6 @@ std::string predictionJson(const Preview& preview) {
 
 namespace {
 
-constexpr int kDeepest = 100;  // as of protobuf, which reads the messages
-
 // The rank's device. A host that the prediction does not tell of has cores for all its ranks.
 void addDevice(const RankPreview& rank, const std::string& host, cluster::Cluster& cluster) {
   const std::size_t space = rank.device.find(' ');
@@ -100,9 +99,7 @@ void addDevice(const RankPreview& rank, const std::string& host, cluster::Cluste
 }  // namespace
 
 Result<Preview> parsePrediction(const std::string& text) {
-  // What is nested deeper is of no prediction, and to write it again could take all of the stack.
-  const auto isShallow = [](int depth, json::parse_event_t, json&) { return depth <= kDeepest; };
-  const json in = json::parse(text, isShallow, false);
+  const json in = parseShallow(text);
   if (!in.is_object())
     return makeError(Code::kDataLoss, "the prediction kept with the run is not JSON");
   const auto number = [](const json& from, const char* key) {

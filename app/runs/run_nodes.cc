@@ -7,6 +7,7 @@
 
 #include "app/core/idle_timeout.h"
 #include "app/core/rpc.h"
+#include "app/core/shallow_json.h"
 #include "engine/base/hash.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
@@ -68,7 +69,7 @@ Result<std::string> fetchModel(const std::string& run, const RunNode& node, cons
 }  // namespace
 
 Result<std::vector<RunNode>> runNodes(const std::string& text, const ClusterSession& session) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = parseShallow(text);
   std::vector<RunNode> out;
   if (json.is_array())
     for (const auto& item : json) {
@@ -93,7 +94,7 @@ Result<std::vector<RunNode>> runNodes(const std::string& text, const ClusterSess
 }
 
 std::string nodesFrom(const std::string& text, const std::string& first) {
-  auto json = nlohmann::json::parse(text, nullptr, false);
+  auto json = parseShallow(text);
   if (!json.is_array()) return text;
   const auto at = std::find_if(json.begin(), json.end(), [&](const nlohmann::json& item) {
     return item.is_object() && item.value("node", nlohmann::json()) == first;

@@ -1,5 +1,6 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "app/ssh/run_process.h"
 #include "app/tables/parquet_script.h"
@@ -38,13 +39,18 @@ Error failed(const std::string& python, const ProcessResult& process) {
   return error;
 }
 
+// Returns the member; "" if it is no text.
+std::string textOf(const json& said, const char* name) {
+  const auto member = said.find(name);
+  return member != said.end() && member->is_string() ? member->get<std::string>() : "";
+}
+
 Error wrong(const json& said) {
-  Error error = said.value("column", false)
-                    ? invalidArgument("data file {}", said.value("file", ""))
-                    : makeError(Code::kDataLoss, "data file {}", said.value("file", ""));
-  error.why = said.value("error", "");
-  error.next = said.value("column", false) ? "name the columns to take: --columns a,b"
-                                           : "make the file again";
+  const bool isColumn = said.contains("column") && said["column"] == true;
+  Error error = isColumn ? invalidArgument("data file {}", textOf(said, "file"))
+                         : makeError(Code::kDataLoss, "data file {}", textOf(said, "file"));
+  error.why = textOf(said, "error");
+  error.next = isColumn ? "name the columns to take: --columns a,b" : "make the file again";
   return error;
 }
 
@@ -61,13 +67,29 @@ Result<TableMade> parquetToCsv(const std::vector<std::string>& files, const Tabl
     if (process.error().code != Code::kNotFound) return process.error();
     return noPython(choice.python, message("there is no program {}", choice.python));
   }
-  const json said = json::parse(process->output, nullptr, false);
-  if (process->exitStatus != 0 || !said.is_object()) return failed(choice.python, *process);
-  if (said.contains("missing")) return noPython(choice.python, said.value("missing", ""));
+  if (process->exitStatus != 0) return failed(choice.python, *process);
+  auto made = parquetAnswer(process->output, choice.python);
+  if (!made) return failed(choice.python, *process);
+  return std::move(*made);
+}
+
+std::optional<Result<TableMade>> parquetAnswer(const std::string& printed,
+                                               const std::string& python) {
+  const json said = json::parse(printed, nullptr, false);
+  if (!said.is_object()) return std::nullopt;
+  if (said.contains("missing")) return noPython(python, textOf(said, "missing"));
   if (said.contains("error")) return wrong(said);
+  const auto rows = said.find("rows"), columns = said.find("columns");
+  if (rows == said.end() || !rows->is_number_integer() || columns == said.end() ||
+      !columns->is_array())
+    return std::nullopt;
   TableMade out;
-  out.rows = said.value("rows", std::int64_t{0});
-  out.columns = said.value("columns", std::vector<std::string>());
+  out.rows = rows->get<std::int64_t>();
+  if (out.rows < 0) return std::nullopt;
+  for (const json& column : *columns) {
+    if (!column.is_string()) return std::nullopt;
+    out.columns.push_back(column.get<std::string>());
+  }
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ Result<TableMade> writeCsv(const std::vector<std::string>& files, const TableCho
 // The two formats; `to` is written in place.
 Result<TableMade> parquetToCsv(const std::vector<std::string>& files, const TableChoice& choice,
                                const std::string& to);
+// What the program that reads Parquet has printed; nullopt if that is no answer.
+std::optional<Result<TableMade>> parquetAnswer(const std::string& printed,
+                                               const std::string& python);
 using AppendText = std::function<Status(std::string_view text)>;
 Result<TableMade> tfExamplesToCsv(const std::vector<std::string>& files, const TableChoice& choice,
                                   const AppendText& append, const Progress& progress);

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "engine/comm/gloo_mesh.h"
 #include "engine/comm/reduce.h"
@@ -367,9 +369,8 @@ class GlooCommunicator final : public Communicator {
       if (!dead) status = mesh_->receiveMessage(in.peer);
       if (!dead && status.ok()) {
         std::memcpy(&header, mesh_->inbox(in.peer), sizeof header);
-        expected = header.call == call &&
-                   header.length == std::min(kChunkBytes, in.bytes - in.done) &&
-                   header.sequence == received_[static_cast<std::size_t>(in.peer)]++;
+        expected = isNext(header, call, received_[static_cast<std::size_t>(in.peer)]++,
+                          in.bytes - in.done);
         if (expected) take(call, mesh_->inbox(in.peer) + sizeof header, header.length, in);
       }
     }
@@ -434,15 +435,12 @@ class GlooCommunicator final : public Communicator {
     int culprit = suspect, witness = -1;
     auto last = GlooMesh::Last::kSilence;
     for (int hop = 0; hop < size_ && culprit != rank_; ++hop) {
-      Farewell farewell;
       const std::lock_guard lock(receiving_[static_cast<std::size_t>(culprit)]);
-      last = mesh_->lastOf(culprit, std::clamp<Nanoseconds>(timeout_ / 4, kGrace, 10 * kGrace),
-                           &farewell);
-      const bool accuses = last == GlooMesh::Last::kFarewell && farewell.culprit >= 0 &&
-                           farewell.culprit < size_ && farewell.culprit != culprit;
-      if (!accuses) break;
-      witness = culprit;
-      culprit = farewell.culprit;
+      last = mesh_->lastOf(culprit, std::clamp<Nanoseconds>(timeout_ / 4, kGrace, 10 * kGrace));
+      if (last != GlooMesh::Last::kFarewell) break;
+      const std::optional<int> accused = mesh_->accusedBy(culprit);
+      if (!accused) break;
+      witness = std::exchange(culprit, *accused);
     }
     if (culprit == rank_) {
       error.why = message("rank {} timed out waiting for this rank, or saw it fail", witness);

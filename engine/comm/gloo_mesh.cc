@@ -30,11 +30,7 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr int kDataSlot = 1;
-constexpr int kFarewellSlot = 2;
-constexpr std::uint64_t kFarewellMagic = 0x6c6f636b62796521u;
 constexpr int kSendBuffer = 1 << 20;
-constexpr std::size_t kMessageBytes = sizeof(MessageHeader) + kChunkBytes;
 
 // Runs a call into Gloo; converts an exception to an error without Gloo's source location.
 template <typename Call>
@@ -105,32 +101,20 @@ Result<int> findDescriptor(const Endpoint& own, const Endpoint& other) {
   return makeError(Code::kUnavailable, "Gloo used a connection that was not made for it");
 }
 
-// The header that Gloo sends before each message, in host byte order.
-struct Preamble {
-  std::uint64_t bytes = 0, opcode = 0, slot = 0, offset = 0, length = 0, remoteOffset = 0;
-};
-constexpr std::uint64_t kSendBufferOpcode = 0;
-
-// Returns the slot of the next message, after checking that it fits the slot's buffer. Gloo adds up
-// the sizes that a peer sends without overflow checks and serves operations that are not used here,
-// so headers are checked before Gloo reads them. Errors: socket errors; kAborted for any other
-// message.
+// Returns the slot of the next message, which is left unread. Errors: socket errors; kAborted for a
+// message that does not fit.
 Result<int> nextSlot(int fd) {
   Preamble next;
   ssize_t count = 0;
   do {
     count = recv(fd, &next, sizeof next, MSG_PEEK | MSG_WAITALL);
   } while (count < 0 && errno == EINTR);
-  const std::size_t room = next.slot == kDataSlot       ? kMessageBytes
-                           : next.slot == kFarewellSlot ? sizeof(Farewell)
-                                                        : 0;
-  if (count == sizeof next && next.opcode == kSendBufferOpcode && next.remoteOffset == 0 &&
-      next.length > 0 && next.length <= room)
-    return static_cast<int>(next.slot);
+  const bool isWhole = count == sizeof next;
+  if (const auto slot = slotOf(next); isWhole && slot) return *slot;
   const bool late = count < 0 && errno == EAGAIN;
   Error error =
       makeError(late ? Code::kDeadlineExceeded : Code::kAborted, "communication over Gloo failed");
-  if (count == sizeof next)
+  if (isWhole)
     error.why = message("the peer announced a message of {} bytes, which does not fit the buffer",
                         next.length);
   else
@@ -143,7 +127,8 @@ struct Peer {
   int fd = -1;
   // Aligned, so that payloads can be reduced in place.
   std::unique_ptr<std::byte[]> inbox, outbox;
-  Farewell received, sent;
+  FarewellReader received;
+  Farewell sent;
   std::unique_ptr<gloo::transport::Buffer> in, out, farewellIn, farewellOut;
 };
 
@@ -201,7 +186,7 @@ struct GlooMesh::State {
       peer.in = peer.pair->createRecvBuffer(kDataSlot, peer.inbox.get(), kMessageBytes);
       peer.out = peer.pair->createSendBuffer(kDataSlot, peer.outbox.get(), kMessageBytes);
       peer.farewellIn =
-          peer.pair->createRecvBuffer(kFarewellSlot, &peer.received, sizeof peer.received);
+          peer.pair->createRecvBuffer(kFarewellSlot, &peer.received.buffer(), sizeof(Farewell));
       peer.farewellOut = peer.pair->createSendBuffer(kFarewellSlot, &peer.sent, sizeof peer.sent);
       // Gloo sizes a send buffer for the largest message so far; this one keeps it from resizing
       // later.
@@ -285,7 +270,7 @@ void GlooMesh::sayFarewell(int culprit, Code code) {
     if (peer.fd < 0) continue;
     pollfd event{peer.fd, POLLOUT, 0};
     if (poll(&event, 1, 0) == 1 && event.revents == POLLOUT) {
-      peer.sent = {kFarewellMagic, culprit, static_cast<std::uint32_t>(code)};
+      peer.sent = {Farewell::kMagic, culprit, static_cast<std::uint32_t>(code)};
       // A broken connection needs no farewell.
       static_cast<void>(
           withoutPipeSignal([&] { peer.farewellOut->send(), peer.farewellOut->waitSend(); }));
@@ -294,30 +279,30 @@ void GlooMesh::sayFarewell(int culprit, Code code) {
   }
 }
 
-GlooMesh::Last GlooMesh::lastOf(int r, Nanoseconds limit, Farewell* farewell) {
+GlooMesh::Last GlooMesh::lastOf(int r, Nanoseconds limit) {
   Peer& peer = state_->peers[static_cast<std::size_t>(r)];
   const Nanoseconds deadline = monotonicNow() + limit;
   std::array<std::byte, 16384> bytes;
-  for (;;) {
-    if (peer.received.magic == kFarewellMagic) {
-      *farewell = peer.received;
-      return Last::kFarewell;
-    }
-    // A farewell is the end of the stream: its last bytes suffice.
-    const ssize_t n = recv(peer.fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
-    if (n > 0) {
-      auto* last = reinterpret_cast<std::byte*>(&peer.received);
-      const auto length = std::min(static_cast<std::size_t>(n), sizeof(Farewell));
-      std::memmove(last, last + length, sizeof(Farewell) - length);
-      std::memcpy(last + sizeof(Farewell) - length, bytes.data() + n - length, length);
-      continue;
-    }
-    if (n == 0 || (errno != EAGAIN && errno != EINTR)) return Last::kEnd;
+  // A peer that goes on sending does not extend the limit.
+  while (!peer.received.found()) {
     const Nanoseconds left = deadline - monotonicNow();
     if (left <= 0) return Last::kSilence;
-    pollfd event{peer.fd, POLLIN, 0};
-    poll(&event, 1, static_cast<int>(left / 1'000'000 + 1));
+    const ssize_t n = recv(peer.fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (n > 0) {
+      peer.received.add({bytes.data(), static_cast<std::size_t>(n)});
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+      return Last::kEnd;
+    } else {
+      pollfd event{peer.fd, POLLIN, 0};
+      poll(&event, 1, static_cast<int>(left / 1'000'000 + 1));
+    }
   }
+  return Last::kFarewell;
+}
+
+std::optional<int> GlooMesh::accusedBy(int peer) const {
+  return state_->peers[static_cast<std::size_t>(peer)].received.accused(
+      peer, static_cast<int>(state_->peers.size()));
 }
 
 void GlooMesh::cut() {

@@ -6,39 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/comm/communicator.h"
+#include "engine/comm/gloo_wire.h"
 
 namespace lockstep::comm {
-
-// Maximum payload of a message. Four fit the default socket send buffer, so that a socket that
-// polls writable accepts one without blocking.
-inline constexpr std::int64_t kChunkBytes = 64 << 10;
-
-// Precedes every message. `call` must be equal on both sides of a transfer; otherwise ranks have
-// issued different calls.
-struct MessageHeader {
-  struct Call {
-    std::uint8_t operation = 0;
-    std::uint8_t dtype = 0;
-    std::uint8_t op = 0;
-    std::uint8_t reserved = 0;
-    std::int32_t tag = 0;    // tag of a message, or root of a collective
-    std::int64_t total = 0;  // bytes of the whole transfer
-    bool operator==(const Call&) const = default;
-  } call;
-  std::uint32_t sequence = 0;  // number of messages so far on this pair in this direction
-  std::uint32_t length = 0;    // bytes of payload
-};
-static_assert(sizeof(MessageHeader) == 24);
-
-// The last message of a failing rank: which rank it suspects, and of what.
-struct Farewell {
-  std::uint64_t magic = 0;
-  std::int32_t culprit = -1;
-  std::uint32_t code = 0;
-};
 
 class GlooMesh {
  public:
@@ -62,7 +36,9 @@ class GlooMesh {
   // After an error: reads the peer's farewell, which may follow unread messages. Waits for it or
   // for end-of-stream, at most `limit`.
   enum class Last { kFarewell, kEnd, kSilence };
-  Last lastOf(int peer, Nanoseconds limit, Farewell* farewell);
+  Last lastOf(int peer, Nanoseconds limit);
+  // After kFarewell: the rank that the peer accuses; nullopt: none of the others.
+  std::optional<int> accusedBy(int peer) const;
   // Thread-safe. Shuts down all connections, which wakes pollers and readers.
   void cut();
 

@@ -20,16 +20,22 @@ namespace {
 constexpr std::size_t kLargestFile = std::size_t{256} << 20;
 constexpr std::size_t kWordsKept = std::size_t{1} << 20;
 constexpr std::size_t kLongestKept = 64;  // bytes
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 22;
 
 // What a word is, but for white space, which depends on what follows it. Unicode's White_Space,
 // since RE2's \s is ASCII's.
 #define LOCKSTEP_SPACES                                                                       \
   "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}" \
   "\\x{205f}\\x{3000}"
-constexpr const char* kWord =
-    "('(?:s|t|re|ve|m|ll|d)| ?\\p{L}+| ?\\p{N}+| ?[^" LOCKSTEP_SPACES "\\p{L}\\p{N}]+)";
-constexpr const char* kSpaces = "([" LOCKSTEP_SPACES "]+)";
+const RE2& wordPattern() {
+  static const RE2 out("('(?:s|t|re|ve|m|ll|d)| ?\\p{L}+| ?\\p{N}+| ?[^" LOCKSTEP_SPACES
+                       "\\p{L}\\p{N}]+)");
+  return out;
+}
+const RE2& spacesPattern() {
+  static const RE2 out("([" LOCKSTEP_SPACES "]+)");
+  return out;
+}
 #undef LOCKSTEP_SPACES
 
 // The letter that stands for each byte in the files: printable Latin-1 for itself, others from
@@ -92,7 +98,6 @@ struct BytePairEncoder::State {
   std::array<std::int32_t, 256> idOfByte{};
   std::unordered_map<std::uint64_t, Merge> merges;
   std::unordered_map<std::string, std::vector<std::int32_t>> words;
-  RE2 word{kWord}, spaces{kSpaces};
 
   Status takeVocabulary(const std::string& path);
   Status takeMerges(const std::string& path);
@@ -109,8 +114,9 @@ Status BytePairEncoder::State::takeVocabulary(const std::string& path) {
   for (const auto& [token, id] : json.items()) {
     if (!id.is_number_integer() || id.get<std::int64_t>() < 0 ||
         id.get<std::int64_t>() >= kMostTokens)
-      return dataLoss(path, message("the id of token {} is {}; expected a number from 0 to {}",
-                                    token, id.dump(), kMostTokens - 1));
+      return dataLoss(path,
+                      message("the id of token {} is {}; expected a number from 0 to {}", token,
+                              id.is_primitive() ? id.dump() : id.type_name(), kMostTokens - 1));
     most = std::max(most, id.get<std::int64_t>());
   }
   bytes.resize(static_cast<std::size_t>(most + 1));
@@ -247,12 +253,12 @@ void BytePairEncoder::encode(std::string_view text, std::vector<std::int32_t>& o
   re2::StringPiece rest(text.data(), text.size());
   while (!rest.empty()) {
     re2::StringPiece word;
-    if (RE2::Consume(&rest, state_->word, &word)) {
+    if (RE2::Consume(&rest, wordPattern(), &word)) {
       state_->encodeWord({word.data(), word.size()}, out);
       continue;
     }
     re2::StringPiece spaces;
-    if (!RE2::Consume(&rest, state_->spaces, &spaces)) {  // not UTF-8
+    if (!RE2::Consume(&rest, spacesPattern(), &spaces)) {  // not UTF-8
       state_->encodeWord({rest.data(), 1}, out);
       rest.remove_prefix(1);
       continue;
@@ -278,13 +284,12 @@ std::string BytePairEncoder::decode(std::span<const std::int32_t> tokens) const 
 }
 
 std::size_t BytePairEncoder::safeEnd(std::string_view text) {
-  static const RE2 space(kSpaces);
   const auto isAsciiSpace = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
   for (std::size_t at = text.size(); at-- > 1;) {
     if (!isAsciiSpace(text[at])) continue;
     const std::string_view before = text.substr(0, at);
     const std::string_view letter = before.substr(at - lastLetter(before));
-    if (!RE2::FullMatch(re2::StringPiece(letter.data(), letter.size()), space)) return at;
+    if (!RE2::FullMatch(re2::StringPiece(letter.data(), letter.size()), spacesPattern())) return at;
   }
   return 0;
 }

@@ -1,42 +1,30 @@
 #include "engine/runtime/device_groups.h"
 
-#include <algorithm>
-#include <map>
 #include <numeric>
 
-#include "engine/base/hex.h"
+#include "engine/runtime/device_agreement.h"
 
 namespace lockstep::runtime {
 namespace {
 
-// The capability report of a rank, and the decision of rank 0: a word and a text.
-constexpr std::string_view kCan = "can ", kCannot = "cannot ";
-
-std::string factsOf(device::Device& device) {
+DeviceReport reportOf(device::Device& device) {
   const auto grouping = device.grouping();
-  if (!grouping.ok()) return fmt::format("{}{}", kCannot, grouping.error().text());
-  return fmt::format("{}{} {}", kCan, device.properties().id, (*grouping)->version());
+  if (!grouping.ok()) return {.whyNot = grouping.error().text()};
+  return {.device = device.properties().id, .version = std::string((*grouping)->version())};
 }
 
-// Returns why ranks with these reports cannot form groups; "" if they can.
-std::string reasonAgainst(const std::vector<std::string>& facts) {
-  std::map<std::string, std::size_t, std::less<>> devices;
-  std::string_view version;
-  for (std::size_t rank = 0; rank < facts.size(); ++rank) {
-    std::string_view said = facts[rank];
-    if (!said.starts_with(kCan)) {
-      said.remove_prefix(std::min(said.size(), kCannot.size()));
-      return fmt::format("of rank {}: {}", rank, said);
-    }
-    said.remove_prefix(kCan.size());
-    const auto [known, isNew] = devices.emplace(said.substr(0, said.find(' ')), rank);
-    if (!isNew) return fmt::format("ranks {} and {} are on one device", known->second, rank);
-    const std::string_view mine = said.substr(said.rfind(' ') + 1);
-    if (rank == 0) version = mine;
-    if (mine != version)
-      return fmt::format("rank 0 has version {}, rank {} has {}", version, rank, mine);
-  }
-  return {};
+// At rank 0, once all reports have come.
+Result<DeviceDecision> decide(const std::vector<DeviceReport>& byRank, device::Device& device) {
+  DeviceDecision out;
+  out.whyNot = reasonAgainst(byRank);
+  if (!out.whyNot.empty()) return out;
+  LOCKSTEP_ASSIGN(device::Grouping* const grouping, device.grouping());
+  auto id = grouping->makeId();
+  if (id.ok())
+    out.id = std::move(*id);
+  else
+    out.whyNot = fmt::format("of rank 0: {}", id.error().text());
+  return out;
 }
 
 // Runs every kind of collective once. Devices connect on the first exchange of a kind, which
@@ -82,38 +70,26 @@ Result<DeviceGroups> DeviceGroups::form(const cluster::Mesh& mesh, device::Devic
     return out;
   }
   const auto key = [&](std::string_view of) { return fmt::format("{}/devices/{}", as.prefix, of); };
-  const std::string mine = factsOf(device);
-  std::string decided;
+  const DeviceReport mine = reportOf(device);
+  DeviceDecision decided;
   if (as.rank == 0) {
-    std::vector<std::string> facts{mine};
+    std::vector<DeviceReport> reports{mine};
     for (int rank = 1; rank < size; ++rank) {
-      LOCKSTEP_ASSIGN(std::string said, store.get(key(std::to_string(rank)), as.limit));
-      facts.push_back(std::move(said));
+      LOCKSTEP_ASSIGN(const std::string said, store.get(key(std::to_string(rank)), as.limit));
+      reports.push_back(DeviceReport::parse(said));
     }
-    decided = fmt::format("{}{}", kCannot, reasonAgainst(facts));
-    if (decided.size() == kCannot.size()) {
-      LOCKSTEP_ASSIGN(device::Grouping* const grouping, device.grouping());
-      auto id = grouping->makeId();
-      if (id.ok())
-        decided = fmt::format("{}{}", kCan, toHex(*id));
-      else
-        decided += fmt::format("of rank 0: {}", id.error().text());
-    }
-    LOCKSTEP_TRY(store.set(key("all"), decided));
+    LOCKSTEP_ASSIGN(decided, decide(reports, device));
+    LOCKSTEP_TRY(store.set(key("all"), decided.text()));
   } else {
-    LOCKSTEP_TRY(store.set(key(std::to_string(as.rank)), mine));
-    LOCKSTEP_ASSIGN(decided, store.get(key("all"), as.limit));
+    LOCKSTEP_TRY(store.set(key(std::to_string(as.rank)), mine.text()));
+    LOCKSTEP_ASSIGN(const std::string said, store.get(key("all"), as.limit));
+    LOCKSTEP_ASSIGN(decided, DeviceDecision::parse(said));
   }
-  if (!decided.starts_with(kCan)) {
-    out.whyNot_ = decided.substr(kCannot.size());
-    return out;
-  }
+  out.whyNot_ = decided.whyNot;
+  if (!out.whyNot_.empty()) return out;
   LOCKSTEP_ASSIGN(device::Grouping* const grouping, device.grouping());
   out.version_ = grouping->version();
-  const auto id = fromHex(std::string_view(decided).substr(kCan.size()));
-  if (!id)
-    return makeError(Code::kInternal, "the ranks' store holds no identity of a group: {}", decided);
-  LOCKSTEP_ASSIGN(out.all_, grouping->join({*id, as.rank, size, as.limit}));
+  LOCKSTEP_ASSIGN(out.all_, grouping->join({decided.id, as.rank, size, as.limit}));
   // All ranks split along the same axes in the same order, including those whose group has a single
   // rank.
   for (const cluster::Axis& axis : axes) {

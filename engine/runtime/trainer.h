@@ -34,9 +34,11 @@ namespace lockstep::runtime {
 class StepWindow {
  public:
   void set(std::int64_t first, std::int64_t count) {
+    std::int64_t end = 0;
+    if (__builtin_add_overflow(first, count, &end)) end = 0;
     end_ = 0;
     first_ = first;
-    end_ = first + count;
+    end_ = end;
   }
   bool has(std::int64_t step) const {
     return step < end_.load(std::memory_order_relaxed) &&

@@ -52,7 +52,8 @@ Result<T> parsed(const Metadata& metadata, const std::string& key) {
 
 std::int64_t countOf(const json& value) {
   if (!value.is_number_integer() || value < 0 || value > std::numeric_limits<std::int64_t>::max())
-    throw std::out_of_range(fmt::format("{} is not a count", value.dump()));
+    throw std::out_of_range(
+        fmt::format("{} is not a count", value.is_primitive() ? value.dump() : value.type_name()));
   return value.get<std::int64_t>();
 }
 

@@ -68,14 +68,11 @@ std::vector<std::string> seeds() {
           framesOf({outside.SerializeAsString()})};
 }
 
-}  // namespace lockstep::fuzz
-
-extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* bytes, std::size_t size,
-                                               std::size_t most, unsigned int seed) {
-  return lockstep::fuzz::mutateFrames(bytes, size, most, seed, [](std::size_t) {
-    return std::make_unique<lockstep::spec::v1::CodeFiles>();
-  });
+std::unique_ptr<google::protobuf::Message> emptyMessage(std::size_t) {
+  return std::make_unique<spec::v1::CodeFiles>();
 }
+
+}  // namespace lockstep::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace lockstep;

@@ -76,6 +76,7 @@ void openRun(std::string_view file) {
   (void)(*store)->errors();
   (void)(*store)->events(0, 10);
   (void)(*store)->cursor("n1");
+  (void)app::lacksFiles(**store, "n1");
   if ((*store)->lockForRecording().ok()) (void)(*store)->append(batch());
 }
 

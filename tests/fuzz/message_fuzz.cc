@@ -4,7 +4,9 @@
 #include "agent/base/line_collector.h"
 #include "app/runs/log_line.h"
 #include "app/runs/preview.h"
+#include "app/runs/rank_debug.h"
 #include "app/runs/relaunch.h"
+#include "app/runs/run_nodes.h"
 #include "engine/base/utf8.h"
 #include "engine/specs/error_info.h"
 #include "tests/fuzz/fuzz.h"
@@ -14,15 +16,17 @@ namespace lockstep::fuzz {
 std::vector<std::string> seeds() {
   Error error = makeError(Code::kDataLoss, "data file {} has {} bytes", "a", 3);
   error.why = message("{}: {}", "it is", message("short by {}", 2));
-  return {specs::toJson(error.message()),
-          specs::toInfo(error).SerializeAsString(),
-          specs::toText(error.message()).SerializeAsString(),
-          R"({"step_seconds": 0.1, "measured": true, "comm": "shm", "remark_messages":
+  return {
+      specs::toJson(error.message()),
+      specs::toInfo(error).SerializeAsString(),
+      specs::toText(error.message()).SerializeAsString(),
+      R"({"step_seconds": 0.1, "measured": true, "comm": "shm", "remark_messages":
  [{"text": "t", "id": "%1", "arguments": []}], "ranks": [{"rank": 0, "node": "n1", "samples": 8,
  "threads": 1, "forward": 0.2, "parameter_bytes": 100}, {"rank": 1}]})",
-          R"({"remark_messages": [)" + std::string(30'000, '[') + std::string(30'000, ']') + "]}",
-          R"([{"node": "n1", "host": "h", "socket": "/s", "folder": "/f", "ranks": [0, 1]}])",
-          "2024-05-01T12:00:00.123Z I text\n9999-99-99T99:99:99.999Z E \xff\n\n"};
+      R"({"remark_messages": [)" + std::string(30'000, '[') + std::string(30'000, ']') + "]}",
+      R"([{"node": "n0"}, {"node": "n1", "host": "h", "socket": "/s", "folder": "/f", "ranks": [0, 1]}])",
+      R"([{"node": )" + std::string(3000, '[') + std::string(3000, ']') + "}]",
+      "2024-05-01T12:00:00.123Z I text\n9999-99-99T99:99:99.999Z E \xff\n\n"};
 }
 
 }  // namespace lockstep::fuzz
@@ -42,6 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   if (nested.ParseFromString(text)) (void)specs::toJson(specs::fromText(nested));
   if (const auto preview = app::parsePrediction(text); preview.ok())
     (void)app::previewText(*preview);
+  LOCKSTEP_CHECK(app::launchedRanks(app::nodesFrom(text, "n1")).size() ==
+                 app::launchedRanks(text).size());
   if (nlohmann::json::accept(text)) {  // else it only says so, after the check of an empty spec
     app::RunDocuments documents;
     documents.nodes = text;

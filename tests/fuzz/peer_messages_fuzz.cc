@@ -5,9 +5,11 @@
 
 #include "agent/supervisor/copy_rounds.h"
 #include "agent/supervisor/hangs.h"
+#include "agent/supervisor/members.h"
 #include "agent/supervisor/recovery.h"
 #include "agent/supervisor/rendezvous.h"
 #include "agent/supervisor/succession.h"
+#include "agent/worker/prepare.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/proto_mutator.h"
 
@@ -50,6 +52,8 @@ class Node {
       rendezvous_.clear();
       recovery_.continueFrom(message.recover().failures());
       LOCKSTEP_CHECK(recovery_.pause() >= 0 && recovery_.past().last_size() <= 5);
+      const node::v1::Members& members = message.recover().members();
+      if (checkRankCounts(members.cluster()).ok()) apply(members, request_);
       coordinates_ = false;
     }
     if (message.has_go()) {
@@ -133,6 +137,7 @@ class Node {
   }
 
   EventLoop loop_;
+  node::v1::PrepareRequest request_;
   Nanoseconds now_ = kBeat, heard_ = kBeat;
   bool coordinates_ = false;
   std::vector<std::string> electorate_ = kNodes;
@@ -202,6 +207,11 @@ std::vector<std::string> seeds() {
   ToPeer recover, decline;
   recover.mutable_recover()->set_from_checkpoints(true);
   recover.mutable_recover()->mutable_failures()->add_last()->add_nodes("n3");
+  auto& cluster = *recover.mutable_recover()->mutable_members()->mutable_cluster();
+  for (const std::string& name : kNodes) {
+    cluster.add_nodes()->set_name(name);
+    cluster.mutable_nodes()->rbegin()->add_devices()->set_count(2);
+  }
   decline.mutable_decline()->set_successor("n3");
   copies[0] = recover.SerializeAsString();
   copies.push_back(decline.SerializeAsString());
@@ -209,17 +219,12 @@ std::vector<std::string> seeds() {
   return out;
 }
 
-}  // namespace lockstep::fuzz
-
-extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* bytes, std::size_t size,
-                                               std::size_t most, unsigned int seed) {
-  using namespace lockstep::node::v1;
-  return lockstep::fuzz::mutateFrames(
-      bytes, size, most, seed, [](std::size_t frame) -> std::unique_ptr<google::protobuf::Message> {
-        if (frame % 2 == 0) return std::make_unique<ToPeer>();
-        return std::make_unique<FromPeer>();
-      });
+std::unique_ptr<google::protobuf::Message> emptyMessage(std::size_t frame) {
+  if (frame % 2 == 0) return std::make_unique<ToPeer>();
+  return std::make_unique<FromPeer>();
 }
+
+}  // namespace lockstep::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace lockstep;

@@ -7,6 +7,8 @@
 #include <memory>
 #include <random>
 
+#include "tests/fuzz/fuzz.h"
+
 namespace lockstep::fuzz {
 namespace {
 
@@ -179,10 +181,14 @@ std::vector<std::string> splitFrames(std::string_view bytes) {
   return out;
 }
 
-std::size_t mutateFrames(std::uint8_t* bytes, std::size_t size, std::size_t most, unsigned seed,
-                         const MakeMessage& make) {
+}  // namespace lockstep::fuzz
+
+// Changes a field of one of the messages, or the order of the frames.
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* bytes, std::size_t size,
+                                               std::size_t most, unsigned int seed) {
+  using namespace lockstep::fuzz;
   Random random(seed);
-  std::vector<std::string> frames = splitFrames({reinterpret_cast<const char*>(bytes), size});
+  std::vector<std::string> frames = splitFrames(textOf(bytes, size));
   if (frames.empty()) frames.emplace_back();
   const std::size_t at = below(random, frames.size());
   const std::size_t other = below(random, frames.size());
@@ -194,7 +200,7 @@ std::size_t mutateFrames(std::uint8_t* bytes, std::size_t size, std::size_t most
       std::swap(frames[at], frames[other]);
       break;
     default: {
-      const auto message = make(at);
+      const auto message = emptyMessage(at);
       if (!message->ParsePartialFromString(frames[at])) message->Clear();
       for (std::size_t i = 0; i < 1 + below(random, 3); ++i) change(random, *message, 0);
       message->SerializePartialToString(&frames[at]);
@@ -205,5 +211,3 @@ std::size_t mutateFrames(std::uint8_t* bytes, std::size_t size, std::size_t most
   std::memcpy(bytes, out.data(), out.size());
   return out.size();
 }
-
-}  // namespace lockstep::fuzz

@@ -88,19 +88,14 @@ std::vector<std::string> seeds() {
   return {framesFor(one), framesFor(prepareRequest(true)), framesFor(gpu)};
 }
 
-}  // namespace lockstep::fuzz
-
-extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* bytes, std::size_t size,
-                                               std::size_t most, unsigned int seed) {
-  using namespace lockstep::node::v1;
-  return lockstep::fuzz::mutateFrames(
-      bytes, size, most, seed, [](std::size_t frame) -> std::unique_ptr<google::protobuf::Message> {
-        if (frame == 0) return std::make_unique<PrepareRequest>();
-        if (frame == 1) return std::make_unique<GpuSurvey>();
-        if (frame == 2) return std::make_unique<FindFileRequest>();
-        return std::make_unique<StageFileRequest>();
-      });
+std::unique_ptr<google::protobuf::Message> emptyMessage(std::size_t frame) {
+  if (frame == 0) return std::make_unique<node::v1::PrepareRequest>();
+  if (frame == 1) return std::make_unique<node::v1::GpuSurvey>();
+  if (frame == 2) return std::make_unique<node::v1::FindFileRequest>();
+  return std::make_unique<node::v1::StageFileRequest>();
 }
+
+}  // namespace lockstep::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace lockstep;

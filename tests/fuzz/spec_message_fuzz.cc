@@ -27,17 +27,12 @@ std::vector<std::string> seeds() {
   return out;
 }
 
-}  // namespace lockstep::fuzz
-
-extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* bytes, std::size_t size,
-                                               std::size_t most, unsigned int seed) {
-  using namespace lockstep::spec::v1;
-  return lockstep::fuzz::mutateFrames(
-      bytes, size, most, seed, [](std::size_t frame) -> std::unique_ptr<google::protobuf::Message> {
-        if (frame == 0) return std::make_unique<RunSpec>();
-        return std::make_unique<ClusterSpec>();
-      });
+std::unique_ptr<google::protobuf::Message> emptyMessage(std::size_t frame) {
+  if (frame == 0) return std::make_unique<spec::v1::RunSpec>();
+  return std::make_unique<spec::v1::ClusterSpec>();
 }
+
+}  // namespace lockstep::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace lockstep;

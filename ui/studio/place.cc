@@ -24,8 +24,12 @@ QString runLink(const Place& place, QUrl url) {
 QString lessonLink(const Place& place, QUrl url) {
   url.setPath("learn/" + place.part);
   QUrlQuery query;
+  // QUrlQuery takes "%41" for "A".
+  const auto encoded = [](const QString& text) {
+    return QString::fromLatin1(QUrl::toPercentEncoding(text));
+  };
   for (auto it = place.values.begin(); it != place.values.end(); ++it)
-    query.addQueryItem(it.key(), it.value());
+    query.addQueryItem(encoded(it.key()), encoded(it.value()));
   if (!query.isEmpty()) url.setQuery(query);
   return QString::fromLatin1(url.toEncoded());
 }
@@ -45,7 +49,8 @@ std::optional<Place> runPlace(const QString& run, const QUrlQuery& query) {
 // Which values its sliders have, the lesson knows.
 Place lessonPlace(const QString& lesson, const QUrlQuery& query) {
   Place out{"learn", lesson, -1, 0};
-  for (const auto& [name, value] : query.queryItems(QUrl::FullyDecoded)) out.values[name] = value;
+  for (const auto& [name, value] : query.queryItems(QUrl::FullyDecoded))
+    if (!name.isEmpty()) out.values[name] = value;
   return out;
 }
 

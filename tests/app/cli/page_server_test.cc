@@ -65,7 +65,7 @@ class PageServerTest : public QObject {
             if (fails_) return makeError(Code::kUnavailable, "no page");
             return page_;
           };
-          server.serve("/metrics", "text/x", page, [&] { return stop.stop_requested(); });
+          server.serve({"/metrics", "text/x", page}, [&] { return stop.stop_requested(); });
         });
   }
   void cleanupTestCase() { thread_ = {}; }

@@ -123,6 +123,9 @@ class BpeTest : public QObject {
                           << QByteArray("is 65000000000");
     QTest::newRow("text") << QByteArray(vocabulary).replace(":65,", ":\"a\",") << merges
                           << QByteArray("expected a number");
+    const QByteArray nested = QByteArray(200'000, '[') + QByteArray(200'000, ']');
+    QTest::newRow("nested") << QByteArray(vocabulary).replace(":65,", ":" + nested + ",") << merges
+                            << QByteArray("is array");
     QTest::newRow("no a") << QByteArray(vocabulary).replace("\"a\":65,", "") << merges
                           << QByteArray("no token for the byte 97");
     QTest::newRow("three") << vocabulary << merges + "a b c\n"

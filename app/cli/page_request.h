@@ -1,0 +1,35 @@
+// PageRequest: a request of HTTP/1 for a page, as its bytes arrive, and the answer to it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "engine/base/status.h"
+
+namespace lockstep::app::cli {
+
+// What is served.
+struct Page {
+  std::string path, contentType;
+  std::function<Result<std::string>()> text;
+};
+
+class PageRequest {
+ public:
+  enum class State : std::uint8_t { kIncomplete, kComplete, kTooLong };
+
+  // Returns kComplete once the head of the request has come; kTooLong where more than 8 KiB have
+  // come before its end.
+  State add(std::string_view bytes);
+  // The answer to a complete request: of GET of the page's path, the page, and an error with status
+  // 500; else status 400, 404 or 405.
+  std::string answer(const Page& page) const;
+
+ private:
+  std::string head_;
+};
+
+}  // namespace lockstep::app::cli

@@ -1,0 +1,77 @@
+// What the ranks of a Gloo group send each other once they have met, and how a rank checks it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "engine/comm/communicator.h"
+
+namespace lockstep::comm {
+
+// Maximum payload of a message. Four fit the default socket send buffer, so that a socket that
+// polls writable accepts one without blocking.
+inline constexpr std::int64_t kChunkBytes = 64 << 10;
+
+// Precedes every message. `call` must be equal on both sides of a transfer; otherwise ranks have
+// issued different calls.
+struct MessageHeader {
+  struct Call {
+    std::uint8_t operation = 0;
+    std::uint8_t dtype = 0;
+    std::uint8_t op = 0;
+    std::uint8_t reserved = 0;
+    std::int32_t tag = 0;    // tag of a message, or root of a collective
+    std::int64_t total = 0;  // bytes of the whole transfer
+    bool operator==(const Call&) const = default;
+  } call;
+  std::uint32_t sequence = 0;  // number of messages so far on this pair in this direction
+  std::uint32_t length = 0;    // bytes of payload
+};
+static_assert(sizeof(MessageHeader) == 24);
+
+inline constexpr std::size_t kMessageBytes = sizeof(MessageHeader) + kChunkBytes;
+
+// The last message of a failing rank: which rank it suspects, and of what.
+struct Farewell {
+  static constexpr std::uint64_t kMagic = 0x6c6f636b62796521u;
+  std::uint64_t magic = 0;
+  std::int32_t culprit = -1;
+  std::uint32_t code = 0;
+};
+
+// Slots of a pair: the buffers that messages are for.
+inline constexpr int kDataSlot = 1;
+inline constexpr int kFarewellSlot = 2;
+
+// The header that Gloo sends before each message, in host byte order.
+struct Preamble {
+  std::uint64_t bytes = 0, opcode = 0, slot = 0, offset = 0, length = 0, remoteOffset = 0;
+};
+
+// Returns the slot of the message that follows; nullopt unless it fits the slot's buffer. Gloo adds
+// up the sizes that a peer sends without overflow checks and serves operations that are not used
+// here, so preambles are checked before Gloo reads them.
+std::optional<int> slotOf(const Preamble& preamble);
+
+// Whether this is the header of the next message of a transfer, of which `left` bytes are missing.
+bool isNext(const MessageHeader& header, const MessageHeader::Call& call, std::uint32_t sequence,
+            std::int64_t left);
+
+// Finds the farewell at the end of what a failing peer has sent, without reading the messages
+// before.
+class FarewellReader {
+ public:
+  void add(std::span<const std::byte> bytes);
+  // What Gloo itself has received into this buffer, or the last bytes that were added.
+  Farewell& buffer() { return last_; }
+  bool found() const { return last_.magic == Farewell::kMagic; }
+  // Returns the rank that the farewell of `peer` accuses: another one of the group; nullopt: none.
+  std::optional<int> accused(int peer, int size) const;
+
+ private:
+  Farewell last_;
+};
+
+}  // namespace lockstep::comm

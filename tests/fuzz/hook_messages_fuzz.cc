@@ -1,0 +1,76 @@
+// What a program's Python processes tell through their pipe: whatever it is, values have names and
+// steps, steps have their order and stacks a size, and it does not matter in which pieces it comes.
+// The first byte is the length of the pieces.
+#include "agent/workload/hook_messages.h"
+
+#include "engine/base/utf8.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace lockstep::fuzz {
+namespace {
+
+using agent::HookMessages;
+
+struct Heard {
+  HookMessages::Told told;
+  std::vector<std::string> stacks;
+  std::set<int> processes;
+};
+
+Heard hear(std::string_view text, std::size_t piece) {
+  Heard out;
+  HookMessages messages;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, piece);
+    messages.take(part, out.told);
+    text.remove_prefix(part.size());
+  }
+  out.stacks = messages.takeStacks();
+  out.processes = messages.processes();
+  return out;
+}
+
+void check(const Heard& heard) {
+  for (const auto& scalars : heard.told.values)
+    for (const auto& value : scalars.scalars())
+      LOCKSTEP_CHECK(!value.tag().empty() && value.step() >= 0 && !scalars.source().empty());
+  for (const auto& step : heard.told.steps) {
+    LOCKSTEP_CHECK(step.number >= 1 && step.begin >= 0 && step.duration >= 0);
+    LOCKSTEP_CHECK(step.waiting * 1e9 <= static_cast<double>(step.duration) * (1 + 1e-9));
+  }
+  std::size_t bytes = 0;
+  for (const std::string& line : heard.stacks) {
+    LOCKSTEP_CHECK(firstNotUtf8(line) == std::string::npos);
+    bytes += line.size();
+  }
+  LOCKSTEP_CHECK(bytes <= std::size_t{1} << 20);  // what is not UTF-8 becomes longer
+}
+
+}  // namespace
+
+std::vector<std::string> seeds() {
+  return {
+      "\x7f{\"hello\": 4711, \"stacks\": true, \"launched\": true}\n"
+      "{\"source\": \"torch\", \"version\": \"2.3\", \"problem\": \"\"}\n"
+      "{\"tag\": \"loss\", \"value\": 0.5, \"step\": 3, \"source\": \"log\"}\n"
+      "{\"tag\": \"loss\", \"value\": \"nan\"}\n"
+      "{\"steps\": [[1000, 50, 20, 10, 10, 5, 64], [2000, 60, 0, 1, 2, 3, 0]], \"first\": 1, "
+      "\"pid\": 4711}\n",
+      "\x05Thread 0x7f (most recent call first):\n  File \"train.py\", line 3 in step\n\n",
+      "\xff" + std::string(500, '[') + "\n{\"tag\": " + std::string(300, '[') + "\n"};
+}
+
+}  // namespace lockstep::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  using namespace lockstep;
+  if (size == 0) return 0;
+  const std::string_view text = fuzz::textOf(bytes + 1, size - 1);
+  const fuzz::Heard pieces = fuzz::hear(text, 1 + bytes[0]), whole = fuzz::hear(text, size);
+  fuzz::check(whole);
+  LOCKSTEP_CHECK(pieces.stacks == whole.stacks && pieces.processes == whole.processes);
+  LOCKSTEP_CHECK(pieces.told.steps.size() == whole.told.steps.size());
+  LOCKSTEP_CHECK(pieces.told.sources.size() == whole.told.sources.size());
+  LOCKSTEP_CHECK(pieces.told.values.size() == whole.told.values.size());
+  return 0;
+}
