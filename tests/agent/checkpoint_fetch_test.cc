@@ -1,6 +1,8 @@
 // What an evaluator fetches from the supervisors of other nodes: real connections and files.
 #include "agent/supervisor/checkpoint_fetch.h"
 
+#include <grpcpp/grpcpp.h>
+
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -16,6 +18,7 @@
 #include "agent/supervisor/peers.h"
 #include "engine/base/file.h"
 #include "engine/weights/checkpoint_files.h"
+#include "lockstep/node/v1/node.grpc.pb.h"
 #include "tests/agent/agent_node.h"
 #include "tests/agent/run_keys.h"
 
@@ -142,6 +145,30 @@ class CheckpointFetchTest : public QObject {
     QVERIFY(nodes.fetch(nodes.checkpoint(true)).code() == Code::kUnavailable);
     for (auto& server : nodes.servers) server->setGeneration(1, all);
     QVERIFY(nodes.fetch(nodes.checkpoint(true)).ok());
+  }
+
+  // A node that the run goes on without is sent no more.
+  void theNextGenerationEndsWhatIsUnderWay() {
+    ThreeNodes nodes;
+    constexpr std::size_t kBytes = std::size_t{64} << 20;
+    nodes.write(0, weights::shardFile(0), std::string(kBytes, 'x'));
+    node::v1::FetchShardRequest asked;
+    asked.set_run(nodes.options.run);
+    asked.set_node("n3");
+    asked.set_step(kStep);
+    asked.set_file(weights::shardFile(0));
+    asked.set_generation(1);
+    const auto stub =
+        node::v1::Peers::NewStub(agent::peerChannel(nodes.request(2), "n1", nodes.addresses[0]));
+    const auto context = deadline();
+    const auto reader = stub->FetchShard(context.get(), asked);
+    node::v1::FetchChunk chunk;
+    QVERIFY(reader->Read(&chunk));
+    std::size_t bytes = chunk.data().size();
+    nodes.servers[0]->setGeneration(2, {"n1", "n2"});
+    while (reader->Read(&chunk)) bytes += chunk.data().size();
+    QVERIFY(!reader->Finish().ok());
+    QVERIFY(bytes < kBytes);
   }
 
   void whatIsWholeIsKept() {
