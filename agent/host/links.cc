@@ -123,9 +123,12 @@ void forConnections(int family, const std::function<void(const Connection&)>& vi
 
 double adapterSpeed(const std::string& address) {
   const auto text = readFile("/sys/class/net/" + comm::interfaceOf(address) + "/speed");
-  if (!text.ok()) return 0;
-  double megabits = 0;  // -1: not known
-  std::from_chars(text->data(), text->data() + text->size(), megabits);
+  return text.ok() ? adapterSpeedIn(*text) : 0;
+}
+
+double adapterSpeedIn(std::string_view text) {
+  double megabits = 0;
+  std::from_chars(text.data(), text.data() + text.size(), megabits);
   return std::max(0.0, megabits * 1e6 / 8);
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/clock.h"
@@ -16,6 +17,8 @@ namespace lockstep::agent {
 // Returns the speed that the driver tells of the adapter with this numeric address, in bytes per
 // second; 0: it tells none, as those of the loopback and of many virtual machines.
 double adapterSpeed(const std::string& address);
+// Likewise, of the driver's text: megabits per second, -1 where it is not known.
+double adapterSpeedIn(std::string_view text);
 
 class LinkSampler {
  public:

@@ -172,11 +172,13 @@ Result<CheckpointCopies::Copied> CheckpointCopies::copyFrom(const Source& source
   asked.set_node(request_.node());
   asked.set_step(step);
   asked.set_generation(generation_);
+  CopyPace pace(source.link, runtime::diskWait().limit.count());
   for (const std::string& file : files) {
     asked.set_file(file);
-    CopyPace pace(source.link, runtime::diskWait().limit.count());
-    const auto onChunk = [&](const node::v1::FetchChunk& chunk) {
-      pause(pace.after(std::ssize(chunk.data()), chunk.total(), monotonicNow()), stop);
+    const auto onChunk = [&, came = std::int64_t{0}](const node::v1::FetchChunk& chunk) mutable {
+      came += std::ssize(chunk.data());
+      const Nanoseconds wait = pace.after(std::ssize(chunk.data()), chunk.total(), monotonicNow());
+      if (came < chunk.total() || file != files.back()) pause(wait, stop);
     };
     LOCKSTEP_ASSIGN(const std::int64_t bytes,
                     fetchCheckpointFile(channel, source.node, asked, folder / file, stop, onChunk));

@@ -1,6 +1,6 @@
-// CopyPace: how fast a file of a checkpoint is copied from another node while the run trains: with
-// a tenth of the link's speed, so that the run's own collectives keep the rest. A token bucket of
-// one chunk; has neither threads nor a clock.
+// CopyPace: how fast files of a checkpoint are copied from another node, one after another, while
+// the run trains: with a tenth of the link's speed, so that the run's own collectives keep the
+// rest. A token bucket of one chunk; has neither threads nor a clock.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace lockstep::agent {
 
 class CopyPace {
  public:
-  // `link` is its speed in bytes per second; 0: not known, and nothing waits. Within `limit` the
-  // file has to be there.
+  // `link` is its speed in bytes per second; 0: not known, and nothing waits. A file has
+  // to be there within `limit`.
   CopyPace(double link, Nanoseconds limit) : link_(link), limit_(limit) {}
 
   // A chunk of a file of `total` bytes has come. Returns how long to wait before the next one.

@@ -8,9 +8,15 @@ namespace lockstep::agent {
 void CopyRounds::beginGeneration(bool fromCheckpoint, bool isCopied) {
   exists_ = fromCheckpoint;
   isCopied_ = isCopied;
-  published_ = step_ = last_ = 0;
+  if (!fromCheckpoint || published_ <= copied_) published_ = 0;
+  step_ = last_ = 0;
   awaited_.clear();
   failed_ = false;
+}
+
+void CopyRounds::onMembersChange() {
+  isCopiedHere_ = false;
+  published_ = 0;
 }
 
 void CopyRounds::onPublished(std::int64_t step) {

@@ -12,10 +12,11 @@ namespace lockstep::agent {
 
 class CopyRounds {
  public:
-  // A new generation begins, from a checkpoint or not, and from one that others have copies of.
+  // A new generation begins, from a checkpoint or not, and from one that others have copies of. The
+  // newest checkpoint, if it is not copied, has its turn again.
   void beginGeneration(bool fromCheckpoint, bool isCopied);
-  // The next generation has other nodes.
-  void onMembersChange() { isCopiedHere_ = false; }
+  // The next generation has other nodes, which take a checkpoint of their own.
+  void onMembersChange();
   // All ranks have completed a checkpoint.
   void onPublished(std::int64_t step);
   // All copies of a checkpoint are there.

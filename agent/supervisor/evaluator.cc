@@ -13,7 +13,7 @@
 namespace lockstep::agent {
 namespace {
 
-// A node that cannot be reached for a moment.
+// A node that cannot be reached for a moment, or a file that was damaged on its way.
 constexpr int kMostTries = 10;
 constexpr Nanoseconds kTryAgain = 1'000'000'000;
 
@@ -42,6 +42,8 @@ Evaluator::~Evaluator() {
 }
 
 Status Evaluator::start() {
+  std::error_code ignored;  // what a supervisor that was killed has left
+  std::filesystem::remove_all(folder_.checkpoints(), ignored);
   return writeFileAtomically(planPath(), request_.evaluation_plan(), 0600);
 }
 
@@ -88,9 +90,9 @@ void Evaluator::onFetched(const Status& fetched) {
     return;
   }
   const bool isGone = fetched.code() == Code::kNotFound;
-  const bool isUnavailable = fetched.code() == Code::kUnavailable;
-  if (waiting_ && (isGone || isUnavailable)) return passOver();
-  if (isUnavailable && tries_ < kMostTries) {
+  const bool mayPass = fetched.code() == Code::kUnavailable || fetched.code() == Code::kDataLoss;
+  if (waiting_ && (isGone || mayPass)) return passOver();
+  if (mayPass && tries_ < kMostTries) {
     nextTry_ = loop_.after(kTryAgain, [this] {
       nextTry_ = 0;
       fetch();

@@ -1,5 +1,5 @@
 // Evaluator: evaluates checkpoints on a node of role evaluator. Takes the newest checkpoint
-// announced, fetches its weights from the nodes that wrote them and evaluates it in a new worker,
+// announced, fetches its weights from the nodes that have them and evaluates it in a new worker,
 // one at a time; a failure does not affect the next. Runs on the loop's thread, and fetches on a
 // thread of its own.
 #pragma once
@@ -29,7 +29,9 @@ class Evaluator {
   };
   Evaluator(EventLoop& loop, const RunFolder& folder, const node::v1::PrepareRequest& request,
             const specs::RankDevice& device, Handlers handlers);
-  ~Evaluator();  // ends worker and fetch, and removes what was fetched
+  // Cancels a fetch, ends the worker, and removes what was fetched. Waits for the end of a call to
+  // the disk.
+  ~Evaluator();
   Status start();
 
   void onNewest(const node::v1::Evaluate& newest);

@@ -155,7 +155,8 @@ struct PeerServer::State : node::v1::Peers::Service,
   std::unique_ptr<PeerListener> listener;
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<Stream>> streams;
-  std::set<std::string> members;  // mutex; of the generation
+  std::set<std::string> members;           // mutex; of the generation
+  std::set<grpc::ServerContext*> fetches;  // mutex; under way
   std::atomic<bool> closed{false};
 
   void post(std::function<void()> work) {
@@ -192,27 +193,39 @@ struct PeerServer::State : node::v1::Peers::Service,
     return grpc::Status::OK;
   }
 
-  // Whether a node of the run asks for what its present generation has. One that the run goes on
-  // without may not have heard of that.
-  grpc::Status checkMember(const grpc::ServerContext& context,
-                           const node::v1::FetchShardRequest& request) {
+  // Whether the caller is a member of the present generation and asks in it. A node that was left
+  // out may not know yet. A fetch that begins is under way until FetchEnd.
+  grpc::Status beginFetch(grpc::ServerContext& context,
+                          const node::v1::FetchShardRequest& request) {
     const std::lock_guard lock(mutex);
-    if (request.generation() == generation && members.contains(request.node()))
+    if (request.generation() == generation && members.contains(request.node())) {
+      fetches.insert(&context);
       return grpc::Status::OK;
+    }
     return refuse(context,
                   lockstep::message("node {}, in generation {}, is not part of generation {}",
                                     request.node(), request.generation(), generation.load()));
   }
+
+  struct FetchEnd {
+    State& state;
+    grpc::ServerContext* context;
+    ~FetchEnd() {
+      const std::lock_guard lock(state.mutex);
+      state.fetches.erase(context);
+    }
+  };
 
   grpc::Status FetchShard(grpc::ServerContext* context, const node::v1::FetchShardRequest* request,
                           grpc::ServerWriter<node::v1::FetchChunk>* writer) override {
     if (request->run() != run)
       return refuse(*context, lockstep::message("run {} is not served here", request->run()));
     if (grpc::Status known = identify(*context, request->node()); !known.ok()) return known;
-    if (grpc::Status current = checkMember(*context, *request); !current.ok()) return current;
     if (!weights::isDataFile(request->file()) || request->step() < 0)
       return refuse(*context,
                     lockstep::message("\"{}\" is no file of a checkpoint", request->file()));
+    if (grpc::Status current = beginFetch(*context, *request); !current.ok()) return current;
+    const FetchEnd end{*this, context};
     return toGrpc(sendFile(weights::checkpointAt(checkpoints, request->step()) / request->file(),
                            *context, *writer));
   }
@@ -335,6 +348,7 @@ void PeerServer::setGeneration(int generation, const std::vector<std::string>& m
   const std::lock_guard lock(state_->mutex);
   state_->generation = generation;
   state_->members = {members.begin(), members.end()};
+  for (grpc::ServerContext* fetch : state_->fetches) fetch->TryCancel();
 }
 
 void PeerServer::send(const std::string& node, ToPeer message) {

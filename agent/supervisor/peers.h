@@ -45,7 +45,7 @@ class PeerServer {
   ~PeerServer();
   const std::string& address() const { return address_; }  // host:port
   // Of what is sent from here on. Only these nodes are sent files of checkpoints, and only if they
-  // ask in this generation. Thread-safe.
+  // ask in this generation. Files that are being sent are broken off. Thread-safe.
   void setGeneration(int generation, const std::vector<std::string>& members);
   // Sends to a node, if it has joined. Sets run and generation. Thread-safe.
   void send(const std::string& node, node::v1::ToPeer message);

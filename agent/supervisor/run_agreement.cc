@@ -328,6 +328,7 @@ void RunControl::go() {
   gone_ = true;
   programBegan_ = monotonicNow();
   setCopySources();
+  if (coordinates()) beginCopies();  // the generation before may not have had the time
   if (state_ == run::v1::RECOVERING) setState(run::v1::RUNNING);
   ToWorker message;
   message.mutable_go();

@@ -74,7 +74,7 @@ Result<std::string> RunControl::start() {
   std::string address;
   if (!peers_.empty() || listens()) {
     const spec::v1::NodeSpec* node = ownNode();
-    LOCKSTEP_ASSIGN(const std::string host, peerAddress(*node));
+    LOCKSTEP_ASSIGN(host_, peerAddress(*node));
     PeerServer::Handlers handlers;
     handlers.onJoin = [this](const std::string& name, const node::v1::PeerHello& hello) {
       onPeerJoin(name, hello);
@@ -83,8 +83,8 @@ Result<std::string> RunControl::start() {
     handlers.onMessage = [this](const std::string& name, const FromPeer& message) {
       onPeerMessage(name, message);
     };
-    LOCKSTEP_ASSIGN(
-        server_, PeerServer::start(loop_, host, request_, checkpointFolder(), std::move(handlers)));
+    LOCKSTEP_ASSIGN(server_, PeerServer::start(loop_, host_, request_, checkpointFolder(),
+                                               std::move(handlers)));
     address = server_->address();
   }
   expiry_ = loop_.after(limits_.prepared, [this] {

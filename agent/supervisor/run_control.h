@@ -305,6 +305,7 @@ class RunControl {
   Workers workers_;
   NodeSampler sampler_;
   LinkSampler links_;
+  std::string host_;  // at which it serves its peers; "": it does not
   std::unique_ptr<PeerServer> server_;
   std::unique_ptr<PeerClient> client_;
   std::map<std::string, Peer> peers_;

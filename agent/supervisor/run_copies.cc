@@ -14,13 +14,11 @@ namespace lockstep::agent {
 namespace {
 
 // Returns the speed of the link from a node to this one, in bytes per second: what the cluster's
-// spec says, else that of this node's adapter; 0: neither is known.
+// spec says, else that of the adapter with this node's address; 0: neither is known.
 double linkFrom(const std::string& node, const node::v1::PrepareRequest& request,
-                const spec::v1::NodeSpec& own) {
-  const double link = specs::bandwidthBetween(request.cluster(), node, own.name());
-  if (link > 0) return link;
-  const auto address = peerAddress(own);
-  return address.ok() ? adapterSpeed(*address) : 0;
+                const std::string& address) {
+  const double link = specs::bandwidthBetween(request.cluster(), node, request.node());
+  return link > 0 ? link : adapterSpeed(address);
 }
 
 }  // namespace
@@ -43,8 +41,7 @@ void RunControl::setCopySources() {
   const auto ranks = ranksByNode(request_);
   std::vector<CheckpointCopies::Source> sources;
   for (const std::string& name : own->second)
-    sources.push_back(
-        {name, addresses[name], ranks.at(name), linkFrom(name, request_, *ownNode())});
+    sources.push_back({name, addresses[name], ranks.at(name), linkFrom(name, request_, host_)});
   if (!copies_)
     copies_ = std::make_unique<CheckpointCopies>(
         loop_, request_, generation_, checkpointFolder(),
@@ -71,8 +68,8 @@ void RunControl::beginCopies() {
   askForCopies();
 }
 
-// By a later checkpoint, a request, the end of the run, or since the run has lost a node and must
-// not lose another one before.
+// By a later checkpoint, a request, a stop, or the end of the run; or the run has lost a node, and
+// until there are copies it must not lose another.
 bool RunControl::areCopiesAwaited() const {
   return checkpoints_.isLate() || awaitsCheckpoint() || stopping_ || isEnding() ||
          (recover_.has_members() && !checkpoints_.isCopiedHere());

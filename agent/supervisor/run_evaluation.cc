@@ -23,16 +23,22 @@ void RunControl::onCheckpoint(std::int64_t step) {
   if (evaluations_ && evaluations_->onCheckpoint(step, fileSources())) tellEvaluator();
 }
 
-// The nodes whose ranks write checkpoints.
+// The nodes whose ranks write checkpoints, then those that keep copies.
 std::vector<node::v1::FileSource> RunControl::fileSources() const {
   std::vector<node::v1::FileSource> out;
-  for (const auto& [name, ranks] : ranksByNode(request_)) {
+  const auto add = [&](const std::string& name, const std::vector<int>& ranks) {
+    const auto peer = peers_.find(name);
+    const bool isHere = name == request_.node();
+    if (!isHere && peer == peers_.end()) return;
     node::v1::FileSource& source = out.emplace_back();
     source.set_node(name);
-    const auto peer = peers_.find(name);
-    source.set_address(peer == peers_.end() ? server_->address() : peer->second.address);
-    *source.mutable_ranks() = {ranks.begin(), ranks.end()};
-  }
+    source.set_address(isHere ? server_->address() : peer->second.address);
+    source.mutable_ranks()->Add(ranks.begin(), ranks.end());
+  };
+  const auto ranks = ranksByNode(request_);
+  for (const auto& [name, own] : ranks) add(name, own);
+  for (const auto& [holder, nodes] : copiedNodes(request_))
+    for (const std::string& name : nodes) add(holder, ranks.at(name));
   return out;
 }
 

@@ -24,7 +24,17 @@ RunLimits RunLimits::withHeartbeat(Nanoseconds heartbeat) const {
 }
 
 std::vector<std::string> RunLimits::lines(Nanoseconds heartbeat, bool ofProgram) const {
-  const Stop& end = ofProgram ? stopProgram : stop;
+  const auto atStop = [&] {
+    if (ofProgram)
+      return fmt::format(
+          "at a stop, the program gets SIGTERM at once and after {:.0f} s, and is killed after "
+          "{:.0f} s",
+          seconds(stopProgram.term), seconds(stopProgram.kill));
+    return fmt::format(
+        "at a stop, ranks get SIGTERM after {:.0f} s and are killed after {:.0f} s; the last "
+        "evaluation is awaited for {:.0f} s",
+        seconds(stop.term), seconds(stop.kill), seconds(lastEvaluation));
+  };
   return {
       fmt::format("a heartbeat every {:.2f} s: a node is silent after {:.1f} s; one that is not "
                   "replaced is lost after {:.0f} s, and may come back within {:.0f} s",
@@ -33,9 +43,7 @@ std::vector<std::string> RunLimits::lines(Nanoseconds heartbeat, bool ofProgram)
       fmt::format("ranks have {:.0f} s to form their groups; a collective waits at least {:.0f} s "
                   "for a rank; an error that may follow from another waits {:.0f} s for that",
                   seconds(formation), seconds(plan::kCollectiveLimit), seconds(grace)),
-      fmt::format("at a stop, ranks get SIGTERM after {:.0f} s and are killed after {:.0f} s; the "
-                  "last evaluation is awaited for {:.0f} s",
-                  seconds(end.term), seconds(end.kill), seconds(lastEvaluation))};
+      atStop()};
 }
 
 }  // namespace lockstep::agent

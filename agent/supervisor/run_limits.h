@@ -1,9 +1,8 @@
 // RunLimits: how long a run waits, for what.
 //
-// What is waited for other nodes follows from the heartbeat, as so many of them, and is not less
-// than the time given here. So a run with long heartbeats blames and gives up nobody before a node
-// can be found silent. How long a node may be away, and how long a stop and an evaluation may take,
-// are choices, which no heartbeat changes.
+// Limits on waiting for other nodes are a number of heartbeats, and at least the time given here.
+// So nobody is blamed or given up before a silent node can be noticed. How long a node may be away,
+// and how long a stop and an evaluation may take, are choices, which no heartbeat changes.
 #pragma once
 
 #include <string>

@@ -134,7 +134,6 @@ void RunControl::leaveOut(const std::string& node) {
   if (requests_.onLeftOut(node)) {
     recovery_.noteExcluded(node);
     refuse(node);
-    loop_.after(heartbeat_, [this, node] { server_->drop(node); });
   } else {
     server_->drop(node);
   }
@@ -142,12 +141,13 @@ void RunControl::leaveOut(const std::string& node) {
   peers_.erase(node);
 }
 
-// It ends its part.
+// It ends its part. Then its stream is dropped.
 void RunControl::refuse(const std::string& node) {
   ToPeer message;
   *message.mutable_abort()->mutable_error() =
       toInfo(makeError(Code::kCancelled, "the run continues without node {}", node));
   server_->send(node, message);
+  loop_.after(heartbeat_, [this, node] { server_->drop(node); });
 }
 
 void RunControl::recover(const Error& cause, const std::optional<node::v1::Members>& members) {

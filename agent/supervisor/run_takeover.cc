@@ -142,9 +142,12 @@ void RunControl::takeOver(const std::vector<std::string>& lost, const Succession
         writeFileAtomically(folder_.request(), stored->SerializeAsString(), 0600);
     if (!written.ok()) logWarning("{}", written.error().text());
   }
+  server_->setGeneration(generation_, nodesOf(request_));  // voters drop what is of an older one
   Error error = lostError(lost);
+  noteProgramProgress();
   if (const auto end = recovery_.ends(error, furthest_, lost)) return abort(*end);
   leaveOutLost(lost, error);
+  // Judged again after the checkpoint, without the lost nodes.
   for (const auto& [node, ranks] : ranksByNode(request_))
     if (answers(node) && recovery_.failsRepeatedly(node)) excludeFailing(node);
   ++generation_;  // the lost coordinator may have begun one that no voter has heard of

@@ -161,11 +161,11 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       onEpoch(record);
       break;
     case FromWorker::kCheckpoint:
+      if (worker.rank == 0) noteTrained(message.checkpoint().step());
       onPublished(message.checkpoint().step());
       if (worker.rank != 0) return;
       record.mutable_checkpoint()->Swap(message.mutable_checkpoint());
       onCheckpoint(record.checkpoint().step());
-      noteTrained(record.checkpoint().step());
       if (copiedNodes(request_).empty())
         loop_.post([this, step = record.checkpoint().step()] { regroup(step); });
       break;

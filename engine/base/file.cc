@@ -149,7 +149,7 @@ Status writeFileAtomically(const std::string& path, std::string_view bytes, int 
 
 Status writeFileAtomically(const std::string& given,
                            const std::function<Status(const Append&)>& fill, int mode,
-                           PageCache cache) {
+                           PageCache cache, Durability durability) {
   const std::string path = withoutLinks(given);
   struct stat info {};
   if (lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
@@ -170,7 +170,7 @@ Status writeFileAtomically(const std::string& given,
     } else {
       status = fill([&](std::string_view bytes) { return writeAll(file.get(), bytes, temporary); });
     }
-    if (status.ok() && fsync(file.get()) != 0)
+    if (status.ok() && durability == Durability::kSynced && fsync(file.get()) != 0)
       status = systemError(errno, message("cannot sync {}", temporary));
     if (!status.ok()) {
       unlink(temporary.c_str());
@@ -182,6 +182,7 @@ Status writeFileAtomically(const std::string& given,
     unlink(temporary.c_str());
     return error;
   }
+  if (durability == Durability::kNone) return {};
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   UniqueFd parent{open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};

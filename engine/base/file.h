@@ -21,11 +21,14 @@ Status writeFileAtomically(const std::string& path, std::string_view bytes, int 
 // Whether a file that is written stays in memory for whoever reads it next. Without it, a large
 // file takes no memory and less processor time (O_DIRECT, where the file system has it).
 enum class PageCache : std::uint8_t { kUse, kAvoid };
+// Whether a file outlives a crash of the machine. It is then flushed to the disk, which takes time.
+enum class Durability : std::uint8_t { kSynced, kNone };
 // Streaming variant: `fill` receives a function that appends to the file. On error no file is left
 // behind.
 using Append = std::function<Status(std::string_view bytes)>;
 Status writeFileAtomically(const std::string& path,
                            const std::function<Status(const Append&)>& fill, int mode = 0644,
-                           PageCache cache = PageCache::kUse);
+                           PageCache cache = PageCache::kUse,
+                           Durability durability = Durability::kSynced);
 
 }  // namespace lockstep

@@ -42,7 +42,8 @@ std::string tensorName(const StateSlot& slot, const StateSlot::Member& member);
 // In plan order; empty for ranks that hold no state.
 std::vector<HeldPiece> piecesHeldBy(const Plan& plan, int rank);
 // Returns what the rank writes. `folders[r]` is the first rank that writes to the same folder as
-// rank r; ranks that share a folder divide what they all hold.
+// rank r; ranks that share a folder divide what they all hold. Precondition: ranks that hold the
+// same piece hold the same bytes; asynchronous workers hold no state.
 std::vector<HeldPiece> piecesWrittenBy(const Plan& plan, int rank, std::span<const int> folders);
 // Returns its size in bytes.
 std::int64_t bytesWrittenBy(const Plan& plan, int rank, std::span<const int> folders);

@@ -293,10 +293,11 @@ Result<Standing> Reading::receive(const std::string& tensor) const {
                     doTogether(state_.groups, state_.rank, "reading " + known_.folder,
                                [&](std::int64_t& part) -> Status {
                                  part = numberOf(file);
-                                 if (multicast.reaches(state_.rank))
+                                 if (state_.rank == from) {
+                                   LOCKSTEP_ASSIGN(bytes, read(file, piece));
+                                 } else if (multicast.reaches(state_.rank)) {
                                    bytes.resize(static_cast<std::size_t>(piece.bytes()));
-                                 if (state_.rank != from) return {};
-                                 LOCKSTEP_ASSIGN(bytes, read(file, piece));
+                                 }
                                  return {};
                                }));
     if (done.all.failed != Standing::kNone) return done.all;

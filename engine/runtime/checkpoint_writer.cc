@@ -45,7 +45,9 @@ Status makeFolder(const fs::path& folder) {
 constexpr int kMode = 0600;  // of every file
 constexpr const char* kSnapshot = "the checkpoint's snapshot";
 // See hasNews(). Asynchronous workers wait for each other at each call.
-constexpr Nanoseconds kLongestPause = 1'000'000'000, kLongestPauseOfAsynchronous = 10'000'000'000;
+constexpr Nanoseconds kLongestPause = 1'000'000'000;
+constexpr Nanoseconds kFirstPauseOfAsynchronous = 100'000'000;
+constexpr Nanoseconds kLongestPauseOfAsynchronous = 10'000'000'000;
 constexpr std::size_t kUncopied = 8;  // checkpoints that are kept where copies are slow or fail
 
 // What a process that was killed while it wrote or removed a checkpoint has left.
@@ -190,6 +192,10 @@ Result<bool> CheckpointWriter::hasNews() {
   return isDone_ && monotonicNow() >= nextNews_;
 }
 
+Nanoseconds CheckpointWriter::pauseAfter(Nanoseconds elapsed, bool isAsynchronous) {
+  return std::min(elapsed, isAsynchronous ? kLongestPauseOfAsynchronous : kLongestPause);
+}
+
 Result<bool> CheckpointWriter::attend(bool asks) {
   Standing mine;
   Status own;
@@ -203,9 +209,8 @@ Result<bool> CheckpointWriter::attend(bool asks) {
   LOCKSTEP_ASSIGN(const Standing all, standingOf(mine, state_.groups));
   if (all.pending != 0) {
     const Nanoseconds now = monotonicNow();
-    const Nanoseconds pause =
-        state_.plan.isAsynchronous() ? kLongestPauseOfAsynchronous : kLongestPause;
-    if (mine.pending == 0) nextNews_ = now + std::min(now - phaseBegin_, pause);
+    if (mine.pending == 0)
+      nextNews_ = now + pauseAfter(now - phaseBegin_, state_.plan.isAsynchronous());
     return all.asks != 0;
   }
   Status failed = own.ok() ? all.result() : own;
@@ -233,6 +238,7 @@ Result<bool> CheckpointWriter::attend(bool asks) {
 void CheckpointWriter::start(Phase phase) {
   phase_ = phase;
   phaseBegin_ = nextNews_ = monotonicNow();
+  if (state_.plan.isAsynchronous()) nextNews_ += kFirstPauseOfAsynchronous;
   startJob(phase);
 }
 

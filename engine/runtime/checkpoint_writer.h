@@ -42,17 +42,20 @@ class CheckpointWriter {
   // The same on all ranks: true while a checkpoint is written or published, or old ones are
   // removed.
   bool isBusy() const { return phase_ != Phase::kIdle; }
-  // Whether this rank needs all ranks to call attend(): its part of the phase is done. If others
-  // are not done then, it is true again after pauses of twice the length each, up to a limit: not
-  // every rank can ask for attend() itself; servers cannot. kDeadlineExceeded if its disk has not
-  // responded for DiskWait::limit.
+  // Whether this rank needs all ranks to call attend(): its part of the phase is done. Servers
+  // cannot ask, so a rank that is done asks again for those that are not, each pause twice as long
+  // as the one before, up to a limit. kDeadlineExceeded if its disk has not responded for
+  // DiskWait::limit.
   Result<bool> hasNews();
+  // Returns the pause before a rank asks again, so long after the phase's begin.
+  static Nanoseconds pauseAfter(Nanoseconds elapsed, bool isAsynchronous);
   // Collective. Starts the next phase when all ranks have finished the current one. Returns whether
   // a rank requests a checkpoint. A checkpoint that a rank cannot write or publish is given up by
   // all: see failed().
   Result<bool> attend(bool asks);
   // Collective. Precondition: not busy, and the arena was fetched. Takes a snapshot of what this
-  // rank writes, and returns the first tensor of it that is not finite. `progress` is rank 0's.
+  // rank writes, and returns the first tensor of it that is not finite. All take rank 0's
+  // `progress`.
   Result<std::optional<Found>> takeSnapshot(const Progress& progress);
   // Collective. Starts to write the snapshot. Until it is written, the arena is not fetched again.
   void begin();

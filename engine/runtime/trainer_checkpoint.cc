@@ -28,7 +28,8 @@ bool Training::isCheckpointDue() const {
          static_cast<double>(monotonicNow() - lastCheckpoint_) * 1e-9 >= options_.checkpointSeconds;
 }
 
-// Asynchronous ranks meet for a request; while a checkpoint is written, rank 0 alone makes them.
+// Asynchronous workers meet when one asks for a checkpoint. While one is written, rank 0 alone asks
+// for meetings.
 Request Training::requestNow() const {
   if (stop_.load(std::memory_order_relaxed)) return Request::kStop;
   const bool hasNews = checkpointHasNews_ && (!plan_.isAsynchronous() || rank_ == 0);

@@ -6963,6 +6963,10 @@ its last lines:
             <translation>第 %1 步的检查点没有节点 %2 文件的副本</translation>
         </message>
         <message>
+            <source>no node of the run has the file %1</source>
+            <translation>运行的节点都没有文件 %1</translation>
+        </message>
+        <message>
             <source>%1 was damaged on its way from node %2</source>
             <translation>%1 在从节点 %2 传来的途中损坏</translation>
         </message>

@@ -7,6 +7,7 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -44,9 +45,11 @@ T must(Result<T> result) {
 
 struct Story {
   std::vector<int> votes = {1};  // n3 votes once for each of these generations, at once
-  int failures = 0;              // of n4. After them the run is in generation 2, without n4
-  bool excluded = false;         // n4 is
-  bool votes4 = false;  // n4 votes for n2 as well; else it joins n2 when that has taken over
+  // The nodes that have failed, one after the other. After them the run is in generation 2; if n4
+  // is one of them, without n4.
+  std::vector<std::string> failures = {};
+  bool excluded = false;  // n4 is
+  bool votes4 = false;    // n4 votes for n2 as well; else it joins n2 when that has taken over
 };
 
 class Takeover {
@@ -57,7 +60,7 @@ class Takeover {
                 .ranks = 1,
                 .comm = "gloo",
                 .recovery = "shrink"};
-    if (story_.failures > 0) options_.nodes.push_back("n4");
+    if (hasN4()) options_.nodes.push_back("n4");
     folder_.path = home_.filePath("run").toStdString();
     folder_.runtime = home_.path().toStdString();
     must(agent::makeFolders(folder_.logs()));
@@ -91,6 +94,8 @@ class Takeover {
   }
   // With what n4 was refused; "": it was not.
   const std::string& refusal() const { return refusal_; }
+  // With what n3 was told that the run has ended; "": it was not.
+  const std::string& endAtN3() const { return end3_; }
   // The lines that the node has logged.
   std::string log() const {
     std::string out;
@@ -122,10 +127,10 @@ class Takeover {
       message.mutable_committed();
       coordinator_->send(node, message);
       spec::v1::ClusterSpec cluster = request(1).cluster();
-      if (story_.failures > 0) {
+      if (!story_.failures.empty()) {
         coordinator_->setGeneration(2, {"n1", "n2", "n3"});
-        *message.mutable_recover() = recoverWithoutN4();
-        cluster = message.recover().members().cluster();
+        *message.mutable_recover() = recoverAfterFailures();
+        if (hasN4()) cluster = message.recover().members().cluster();
         coordinator_->send(node, message);
       }
       node::v1::Go& go = *message.mutable_go();
@@ -142,15 +147,20 @@ class Takeover {
     coordinator_ =
         must(agent::PeerServer::start(loop_, "127.0.0.1", request(0), "", std::move(handlers)));
   }
-  node::v1::Recover recoverWithoutN4() const {
+  bool hasN4() const {
+    return std::find(story_.failures.begin(), story_.failures.end(), "n4") != story_.failures.end();
+  }
+  node::v1::Recover recoverAfterFailures() const {
     const node::v1::PrepareRequest own = request(0);
     agent::Recovery recovery(own.spec().recovery());
-    for (int i = 0; i < story_.failures; ++i)
-      (void)recovery.ends(agent::lostError({"n4"}), i, {"n4"});
+    std::int64_t steps = 0;
+    for (const std::string& node : story_.failures)
+      (void)recovery.ends(agent::lostError({node}), steps++, {node});
     node::v1::Recover out;
     *out.mutable_failures() = recovery.past();
-    *out.mutable_members() =
-        must(agent::membersWithout({"n4"}, own, [](const std::string&) { return true; }));
+    if (hasN4())
+      *out.mutable_members() =
+          must(agent::membersWithout({"n4"}, own, [](const std::string&) { return true; }));
     if (story_.excluded) out.add_excluded("n4");
     return out;
   }
@@ -177,17 +187,20 @@ class Takeover {
     agent::RunLimits limits;
     limits.lostPeer = kLost;
     control_ = std::make_unique<agent::RunControl>(loop_, folder_, own, *spool_, "test", limits,
-                                                   [this] { loop_.quit(); });
+                                                   [this] {  // others are told meanwhile
+                                                     loop_.after(kLost, [this] { loop_.quit(); });
+                                                   });
     address_ = must(control_->start());
     agent::PeerClient::Handlers handlers;
     handlers.onJoin = [] {};
     handlers.onLost = [](const std::string&) {};
     handlers.onRefused = [](const Error&) {};
     handlers.onMessage = [this](const node::v1::ToPeer& message) {
+      if (message.has_abort()) end3_ = specs::fromInfo(message.abort().error()).what.text();
       if (!message.has_recover()) return;
       votes_->setGeneration(message.generation());
       follows_ = true;
-      if (story_.failures > 0 && !n4_) joinN4();
+      if (hasN4() && !n4_) joinN4();
     };
     votes_ = std::make_unique<agent::PeerClient>(loop_, "n2", address_, voter_->address(),
                                                  request(2), 1, std::move(handlers));
@@ -223,7 +236,7 @@ class Takeover {
   std::string address_;  // of n2
   std::unique_ptr<agent::RunControl> control_;
   std::unique_ptr<agent::PeerClient> votes_, n4_;
-  std::string refusal_;
+  std::string refusal_, end3_;
   bool spoke_ = false, voted_ = false, follows_ = false;
   Nanoseconds end_ = 0;
 };
@@ -271,7 +284,7 @@ class AgentTakeoverTest : public QObject {
   void anExcludedNodeStaysOut() {
     QFETCH(bool, excluded);
     QFETCH(bool, votes);
-    Takeover takeover({.failures = 1, .excluded = excluded, .votes4 = votes});
+    Takeover takeover({.failures = {"n4"}, .excluded = excluded, .votes4 = votes});
     takeover.run();
     const std::string log = takeover.log();
     const auto recovering = takeover.first([](const auto& one) { return one.has_recovering(); });
@@ -285,7 +298,8 @@ class AgentTakeoverTest : public QObject {
 
   // The restarts that the lost coordinator has begun count, and so does what it knew of n4.
   void theCountOfFailuresGoesOn() {
-    Takeover takeover({.failures = 10});  // recovery.max_restarts
+    // As many as recovery.max_restarts. n3 has heard of a later generation.
+    Takeover takeover({.votes = {3}, .failures = std::vector<std::string>(10, "n4")});
     takeover.run();
     const auto error = takeover.first([](const auto& one) { return one.has_error(); });
     QVERIFY2(error, takeover.log().c_str());
@@ -293,6 +307,28 @@ class AgentTakeoverTest : public QObject {
     QCOMPARE(error->error().why().text(),
              std::string("the run was restarted 10 times, which recovery.max_restarts allows\n"
                          "node n4 caused 4 of the last 5 failures\nheartbeats have stopped"));
+    QCOMPARE(takeover.endAtN3(), std::string("node n1 was lost"));
+  }
+
+  void aCoordinatorThatFailsRepeatedlyIsExcluded_data() {
+    QTest::addColumn<std::vector<std::string>>("failures");
+    QTest::addColumn<bool>("excluded");
+    QTest::newRow("two of five failures")
+        << std::vector<std::string>{"n3", "n1", "n3", "n2"} << false;
+    QTest::newRow("three of five failures")
+        << std::vector<std::string>{"n3", "n1", "n3", "n1"} << true;
+  }
+  void aCoordinatorThatFailsRepeatedlyIsExcluded() {
+    QFETCH(std::vector<std::string>, failures);
+    QFETCH(bool, excluded);
+    Takeover takeover({.failures = failures});
+    takeover.run();
+    const auto recovering = takeover.first([](const auto& one) { return one.has_recovering(); });
+    QVERIFY2(recovering, takeover.log().c_str());
+    const std::string why = recovering->recovering().cause().why().text();
+    QVERIFY2((why.find("node n1 caused 3 of the last 5 failures, and is excluded") !=
+              std::string::npos) == excluded,
+             why.c_str());
   }
 };
 

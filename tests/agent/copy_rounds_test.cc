@@ -53,6 +53,27 @@ class CopyRoundsTest : public QObject {
     QVERIFY(rounds.onAnswer("a", 3, false) == CopyRounds::Answer::kNotOver);
   }
 
+  // The same nodes copy what they had no time for. Others copy their own first checkpoint.
+  void whatIsNotCopiedHasItsTurnAgain() {
+    CopyRounds rounds;
+    rounds.onPublished(10);
+    QCOMPARE(rounds.begin({"a"}), 10);
+    rounds.beginGeneration(true, false);
+    QVERIFY(!rounds.awaits("a"));
+    QCOMPARE(rounds.begin({"a"}), 10);
+    QVERIFY(rounds.onAnswer("a", 10, false) == CopyRounds::Answer::kAllCopied);
+    rounds.onCopied(10);
+    rounds.beginGeneration(true, true);
+    QCOMPARE(rounds.begin({"a"}), 0);
+    rounds.onPublished(20);
+    rounds.onMembersChange();
+    rounds.beginGeneration(true, true);
+    QCOMPARE(rounds.begin({"a"}), 0);
+    rounds.onPublished(30);
+    rounds.beginGeneration(false, false);  // from the beginning
+    QCOMPARE(rounds.begin({"a"}), 0);
+  }
+
   // What waits for a round is of that round alone.
   void whatIsAwaitedHurries() {
     CopyRounds rounds;

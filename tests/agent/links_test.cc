@@ -80,6 +80,12 @@ class LinksTest : public QObject {
       QCOMPARE(agent::adapterSpeed(address), 0.0);
   }
 
+  void aSpeedIsRead() {
+    for (const auto& [text, speed] :
+         {std::pair("1000\n", 125e6), {"100000\n", 12.5e9}, {"-1\n", 0}, {"-1", 0}, {"", 0}})
+      QCOMPARE(agent::adapterSpeedIn(text), speed);
+  }
+
   void init() { sampler_ = {}; }
 
   void whatIsSentIsMeasured() {

@@ -57,8 +57,12 @@ class RunLimitsTest : public QObject {
     QCOMPARE(lines[1], std::string("ranks have 80 s to form their groups; a collective waits at "
                                    "least 30 s for a rank; an error that may follow from another "
                                    "waits 8 s for that"));
-    QCOMPARE(lines[2], std::string("at a stop, ranks get SIGTERM after 30 s and are killed after "
-                                   "45 s; the last evaluation is awaited for 600 s"));
+    QCOMPARE(lines[2],
+             std::string("at a stop, the program gets SIGTERM at once and after 30 s, and "
+                         "is killed after 45 s"));
+    QCOMPARE(agent::RunLimits().lines(kSecond, false)[2],
+             std::string("at a stop, ranks get SIGTERM after 10 s and are killed after 15 s; the "
+                         "last evaluation is awaited for 600 s"));
   }
 };
 

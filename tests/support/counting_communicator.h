@@ -2,6 +2,7 @@
 // it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -12,8 +13,10 @@ namespace lockstep::tests {
 
 class CountingCommunicator final : public comm::Communicator {
  public:
-  explicit CountingCommunicator(std::unique_ptr<comm::Communicator> inner)
-      : inner_(std::move(inner)) {}
+  // `gathers`: counts the all-gathers, also once this is gone; may be null.
+  explicit CountingCommunicator(std::unique_ptr<comm::Communicator> inner,
+                                std::atomic<std::int64_t>* gathers = nullptr)
+      : inner_(std::move(inner)), gathers_(gathers) {}
 
   std::int64_t bytes() const { return bytes_; }
   // Of messages and broadcasts, what has come to this rank.
@@ -34,6 +37,7 @@ class CountingCommunicator final : public comm::Communicator {
   Status allGather(const void* in, void* out, std::span<const std::int64_t> cuts,
                    DType dtype) override {
     bytes_ += cuts.back() * width(dtype);
+    if (gathers_ != nullptr) ++*gathers_;
     return inner_->allGather(in, out, cuts, dtype);
   }
   Status broadcast(void* data, std::int64_t bytes, int root) override {
@@ -66,6 +70,7 @@ class CountingCommunicator final : public comm::Communicator {
  private:
   static std::int64_t width(DType dtype) { return static_cast<std::int64_t>(sizeOf(dtype)); }
   std::unique_ptr<comm::Communicator> inner_;
+  std::atomic<std::int64_t>* const gathers_;
   std::int64_t bytes_ = 0, received_ = 0;
 };
 

@@ -19,6 +19,7 @@
 #include "engine/models/model.h"
 #include "engine/planner/planner.h"
 #include "engine/runtime/local_run.h"
+#include "tests/support/counting_communicator.h"
 #include "tests/support/failing_communicator.h"
 
 namespace lockstep::test {
@@ -334,6 +335,8 @@ struct RunSettings {
   const data::Dataset* train = nullptr;  // e.g. Fashion-MNIST
   runtime::TrainerOptions trainer;
   int failingRank = -1, failingCall = 0;
+  // counts rank 0's all-gathers among all ranks, of a run with servers; may be null
+  std::atomic<std::int64_t>* gathers = nullptr;
   Nanoseconds linkRest = 0;  // before each collective
   Nanoseconds collectiveLimit = 30'000'000'000;
   int slowRank = -1;  // sleeps after each step
@@ -416,6 +419,9 @@ inline runtime::LocalGroups localGroups(const RunSettings& settings, const plan:
              plan.mesh, settings.collectiveLimit,
              [&](int rank,
                  std::unique_ptr<comm::Communicator> group) -> std::unique_ptr<comm::Communicator> {
+               if (settings.gathers != nullptr && rank == 0 && group->size() == settings.ranks)
+                 return std::make_unique<tests::CountingCommunicator>(std::move(group),
+                                                                      settings.gathers);
                const bool fails = rank == settings.failingRank;
                if (!fails && settings.linkRest == 0) return group;
                return std::make_unique<tests::FailingCommunicator>(

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "engine/runtime/agree.h"
+#include "engine/runtime/checkpoint_writer.h"
 #include "engine/runtime/heartbeat.h"
 #include "tests/support/engine_run.h"
 
@@ -236,8 +237,62 @@ class SlowDiskTest : public QObject {
              warnings.front().c_str());
   }
 
-  // Nor does it at the end of an epoch: the checkpoint of that epoch is taken when the disk is
-  // done.
+  // While a disk is slow, ranks meet a few times and not at each step.
+  void ranksMeetSeldom_data() {
+    QTest::addColumn<int>("ranks");
+    QTest::addColumn<int>("servers");
+    QTest::addColumn<int>("staleness");
+    QTest::newRow("servers") << 4 << 2 << 0;
+    QTest::newRow("asynchronous") << 3 << 1 << 1;
+  }
+  void ranksMeetSeldom() {
+    QFETCH(int, ranks);
+    QFETCH(int, servers);
+    QFETCH(int, staleness);
+    constexpr std::int64_t kSteps = 400;
+    QTemporaryDir dir;
+    std::vector<std::string> warnings;
+    RunSettings settings = settingsOf("parameter-server", ranks, dir, warnings);
+    settings.servers = servers;
+    settings.staleness = staleness;
+    settings.samples = kSteps * settings.batch;
+    settings.trainer.epochs = 1;
+    settings.trainer.checkpointSteps = 100;
+    std::atomic<std::int64_t> gathers{0};
+    settings.gathers = &gathers;
+    syncMs = 4000;
+    const RunOutcome out = trained(settings);
+    syncMs = 0;
+    QVERIFY2(out.ok(), out.error().c_str());
+    QCOMPARE(out.steps.size(), static_cast<std::size_t>(kSteps));
+    QVERIFY2(gathers < kSteps / 2, std::to_string(gathers).c_str());
+  }
+
+  void pausesGrow_data() {
+    QTest::addColumn<bool>("isAsynchronous");
+    QTest::addColumn<int>("longest");  // seconds
+    QTest::newRow("synchronous") << false << 1;
+    QTest::newRow("asynchronous") << true << 10;
+  }
+  void pausesGrow() {
+    QFETCH(bool, isAsynchronous);
+    QFETCH(int, longest);
+    constexpr Nanoseconds kSecond = 1'000'000'000;
+    const auto pauseAfter = [&](Nanoseconds elapsed) {
+      return runtime::CheckpointWriter::pauseAfter(elapsed, isAsynchronous);
+    };
+    Nanoseconds elapsed = kSecond / 100, before = 0;
+    for (int i = 0; i < 6; ++i) {
+      const Nanoseconds pause = pauseAfter(elapsed);
+      QVERIFY(before == 0 || pause == 2 * before);
+      before = pause;
+      elapsed += pause;
+    }
+    for (const int seconds : {longest, 100, 100'000})
+      QCOMPARE(pauseAfter(seconds * kSecond), longest * kSecond);
+  }
+
+  // A slow disk holds up no epoch: the checkpoint of that epoch is taken when the disk is done.
   void aSlowDiskHoldsUpNoEpoch_data() {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("ranks");
