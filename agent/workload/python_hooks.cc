@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "agent/base/paths.h"
+#include "agent/host/processes.h"
 #include "agent/workload/python_files.h"
 #include "engine/base/file.h"
 #include "engine/base/utf8.h"
@@ -50,6 +51,14 @@ bool handles(int pid, int number) {
 bool isBelow(std::string_view line, const std::string& folder) {
   return !folder.empty() && line.starts_with(kFrame) &&
          line.substr(kFrame.size()).starts_with(folder + "/");
+}
+
+// Makes the path of a frame relative to this folder, if it is in there. Of `python ./main.py` it is
+// "/folder/./main.py".
+void makeRelative(const std::string& folder, std::string& line) {
+  if (!isBelow(line, folder)) return;
+  line.erase(kFrame.size(), folder.size() + 1);
+  if (std::string_view(line).substr(kFrame.size()).starts_with("./")) line.erase(kFrame.size(), 2);
 }
 
 // JSON has no text for numbers that are not finite.
@@ -202,10 +211,10 @@ void PythonHooks::takeSource(const nlohmann::json& json, Told& told) {
   if (sources_.insert(source.SerializeAsString()).second) told.sources.push_back(source);
 }
 
-int PythonHooks::launchedRank() const {
-  const auto runs = [](int pid) { return pid > 0 && kill(pid, 0) == 0; };
-  const auto first = std::find_if(launched_.begin(), launched_.end(), runs);
-  return first == launched_.end() ? 0 : *first;
+// Forgets those that have ended: another process may get the number.
+int PythonHooks::launchedRank() {
+  std::erase_if(launched_, [](int pid) { return !processRuns(pid); });
+  return launched_.empty() ? 0 : launched_.front();
 }
 
 bool PythonHooks::askStacks(int program) {
@@ -227,8 +236,8 @@ std::vector<std::string> PythonHooks::takeStacks(const std::string& code) {
   std::vector<std::string> out;
   for (std::string& line : std::exchange(stacks_, {})) {
     if (isBelow(line, folder_)) continue;
-    for (const std::string& folder : {code, resolved})
-      if (isBelow(line, folder)) line.erase(kFrame.size(), folder.size() + 1);
+    makeRelative(code, line);
+    makeRelative(resolved, line);
     out.push_back(std::move(line));
   }
   return out;
