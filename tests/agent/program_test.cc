@@ -262,6 +262,21 @@ class ProgramTest : public QObject {
     }
   }
 
+  // One torchrun for each node, which may have different numbers of ranks.
+  void torchrunKnowsTheRanksOfItsNode() {
+    std::mt19937 random(5);
+    for (int round = 0; round < 100; ++round) {
+      const node::v1::ProgramPlaces places = randomPlaces(random, round % 2 == 0);
+      std::map<std::string, int> sizes;
+      for (const auto& place : places.places()) ++sizes[place.node()];
+      for (int rank = 0; rank < places.places_size(); ++rank) {
+        const Variables told = environmentOf(workloadOf("torchrun"), rankOf(places, rank));
+        QCOMPARE(numberOf(told, "PET_NNODES"), static_cast<int>(sizes.size()));
+        QCOMPARE(numberOf(told, "PET_NPROC_PER_NODE"), sizes.at(places.places(rank).node()));
+      }
+    }
+  }
+
   // The spec's come last; what the engine sets for its own threads is not inherited.
   void whoseValueCounts() {
     const std::vector<std::string> inherited = {"OMP_NUM_THREADS=9",
