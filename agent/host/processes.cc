@@ -265,6 +265,11 @@ Result<node::v1::ListProcessesReply> listProcesses(const node::v1::ListProcesses
   return reply;
 }
 
+bool processRuns(int pid) {
+  const auto stat = parseProcessStat(slurp(pid, "stat"));
+  return stat && stat->state != 'Z' && stat->state != 'X';
+}
+
 std::vector<int> processesOfRank(const std::string& run, int rank) {
   std::vector<int> out;
   const std::string number = fmt::format("{}", rank);

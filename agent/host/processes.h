@@ -24,6 +24,9 @@ struct ProcessStat {
 };
 std::optional<ProcessStat> parseProcessStat(std::string_view text);
 
+// Returns whether the process runs. One that has ended and waits to be reaped does not.
+bool processRuns(int pid);
+
 // Returns the processes that have the run and the rank in their environment, as far as this account
 // may read that: a worker and what it has started, also what has left its session since.
 std::vector<int> processesOfRank(const std::string& run, int rank);

@@ -555,7 +555,8 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     if (request.spec().has_workload()) {
       const spec::v1::WorkloadSpec& workload = request.spec().workload();
       const std::string program = programFolder(folder, workload);
-      LOCKSTEP_TRY(checkPython(workload, program));
+      LOCKSTEP_TRY(checkPython(workload, {request.secret_env().begin(), request.secret_env().end()},
+                               program));
       for (const auto& [name, version] : pythonVersions(workload, program))
         (*reply.mutable_versions())[name] = version;
     }

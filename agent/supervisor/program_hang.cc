@@ -34,7 +34,7 @@ std::optional<Frame> frameOf(std::string_view text) {
 // Code of Python and of what is installed, rather than the person's own.
 bool isInstalled(std::string_view path) {
   for (const std::string_view part :
-       {"/site-packages/", "/dist-packages/", "/lib/python3", "<frozen "})
+       {"/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3", "<frozen "})
     if (path.find(part) != std::string_view::npos) return true;
   return false;
 }
@@ -46,10 +46,11 @@ bool isOfProgram(std::string_view path) {
 
 // Modules whose calls wait for other ranks.
 bool isCollective(const Frame& frame) {
+  const std::string path = "/" + std::string(frame.path);  // it may be relative
   for (const std::string_view part :
        {"/torch/distributed/", "/torch/nn/parallel/", "/horovod/", "/mpi4py/",
         "/tensorflow/python/distribute/", "/jax/_src/distributed", "/deepspeed/comm/"})
-    if (frame.path.find(part) != std::string_view::npos) return true;
+    if (path.find(part) != std::string::npos) return true;
   return false;
 }
 
@@ -89,8 +90,8 @@ bool PythonPlace::operator<(const PythonPlace& other) const {
          std::tie(other.collective, other.function, other.file, other.own, other.line);
 }
 
-// A frame of neither the program's folder nor an installed package, as of a module elsewhere on the
-// path, counts where none is of the program's folder.
+// The person's own frame is the innermost of the program's folder; where there is none, the
+// innermost that is of no installed package.
 PythonPlace placeOf(const std::vector<std::string>& stack) {
   PythonPlace out;
   bool found = false;
@@ -121,6 +122,7 @@ void ProgramHang::note(const node::v1::Stalled& stalled) {
   } else if (stalled.for_ns() == 0) {
     silent_.erase(stalled.rank());
     ended_.insert(stalled.rank());
+    told_ = false;  // it moved
   } else {
     silent_[stalled.rank()] = stalled;
   }

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "agent/base/grpc_status.h"
+#include "agent/host/processes.h"
 #include "agent/worker/worker_link.h"
 #include "agent/worker/worker_process.h"
 #include "agent/workload/command_line.h"
@@ -43,7 +44,7 @@ std::string placeKey(int rank) { return fmt::format("program/{}", rank); }
 constexpr const char* kPlacesKey = "program/places";
 // Set once the torchrun of a node has ended.
 std::string overKey(const std::string& node) { return fmt::format("program/over/{}", node); }
-constexpr Nanoseconds kWholeRun = Nanoseconds{30} * 24 * 3600 * kSecond;
+constexpr Nanoseconds kWholeRun = Nanoseconds{3650} * 24 * 3600 * kSecond;  // longer than any run
 
 // Tells where this rank is, and learns it of the others.
 Result<node::v1::ProgramPlaces> exchangePlaces(const node::v1::WorkerStart& start, int world,
@@ -152,7 +153,7 @@ class Steps {
   // steps: a shell or a launcher has started the program again.
   bool isCounted(int process) {
     if (process == process_) return true;
-    if (process_ != 0 && (::kill(process_, 0) == 0 || errno == EPERM)) return false;
+    if (process_ != 0 && processRuns(process_)) return false;
     process_ = process;
     before_ = last_;
     return true;
@@ -343,8 +344,9 @@ class ProgramRun {
   }
 
  private:
-  // Of a rank that the torchrun of its node starts, which the node's first rank runs: reads what
-  // its process tells, until torchrun has ended or a stop has ended the process.
+  // For a rank of torchrun that is not its node's first: the first runs torchrun, which starts this
+  // rank's process. Reads what that process tells until torchrun has ended or, after a stop, the
+  // process has.
   Status accompany() {
     const auto over = std::make_shared<std::atomic<bool>>(false);
     std::thread([over, &link = link_, key = overKey(start_.node())] {  // ends with the process
@@ -377,11 +379,12 @@ class ProgramRun {
     link_.channel().send(message);
   }
 
-  // The rank's process: the one that torchrun has started as it, else `program`; 0: none.
+  // The rank's process is the one that torchrun has started as it, also after its end; before that,
+  // and with other launchers, it is `program`. 0: none.
   void noteProcess(int program) {
     const int launched = hooks_->launchedRank();
-    const int process = launched > 0 ? launched : program;
-    if (process <= 0 || process == process_) return;
+    const int process = launched > 0 ? launched : process_ > 0 ? process_ : program;
+    if (process == process_) return;
     process_ = process;
     node::v1::FromWorker message;
     message.mutable_program()->set_pid(process);

@@ -8,20 +8,34 @@
 #include "agent/workload/command_line.h"
 #include "agent/workload/environment.h"
 #include "agent/workload/program.h"
+#include "engine/base/list_folder.h"
 
 namespace lockstep::agent {
 namespace {
 
 namespace fs = std::filesystem;
 
-Error notThere(Message what, Message why, const spec::v1::PythonSpec& python) {
+// Why there is no such file: `absent`, or the system's reason. Empty if there is one.
+Message whyAbsent(const fs::path& file, Message absent) {
+  std::error_code failed;
+  if (fs::exists(file, failed)) return {};
+  return failed ? message("{}: {}", file.lexically_normal().string(), Message(failed.message()))
+                : std::move(absent);
+}
+
+// `path` is that of `python` on this node.
+Error notThere(Message what, Message why, const spec::v1::PythonSpec& python,
+               const std::string& path) {
   Error error;
   error.code = Code::kFailedPrecondition;
   error.what = std::move(what);
   error.field = "workload.python.path";
   error.why = std::move(why);
-  error.next = python.path().starts_with('/')
-                   ? message("create it on the node, or name one that all nodes have")
+  std::error_code failed;
+  error.next = python.path().starts_with('/') || fs::exists(path, failed)
+                   ? message(
+                         "create it on the node, or name one that all nodes have and that this "
+                         "user may read")
                    : message(
                          "the path is relative to the node's copy of the code, which lacks what "
                          "git ignores: make it there with workload.setup, or give the absolute "
@@ -35,63 +49,76 @@ Message whyNotRun(const std::string& file) {
   fs::path target = file;
   for (int links = 0; links < 16 && fs::is_symlink(target, failed); ++links)
     target = target.parent_path() / fs::read_symlink(target, failed);
-  if (!fs::exists(file, failed))
-    return target == file ? message("it has no {}", file)
-                          : message("{} is a link to {}, which does not exist", file,
-                                    target.lexically_normal().string());
+  Message absent =
+      whyAbsent(target, target == file ? message("it has no {}", file)
+                                       : message("{} is a link to {}, which does not exist", file,
+                                                 target.lexically_normal().string()));
+  if (!absent.empty()) return absent;
   if (fs::is_directory(file, failed) || access(file.c_str(), X_OK) != 0)
     return message("{} is not executable", file);
   return {};
 }
 
-// The first reason counts: the interpreter has one name, and others that stand for it.
+// The names that an interpreter in this folder may have, the usual one first. What runs the command
+// stands for one.
+std::vector<std::string> interpreterNames(const spec::v1::WorkloadSpec& workload,
+                                          const std::string& folder) {
+  if (workload.python().kind() != "path") return {"bin/python", "bin/python3"};
+  std::vector<std::string> out{"python3", "python"};
+  if (workload.command(0).find('/') == std::string::npos) out.push_back(workload.command(0));
+  for (const fs::path& entry : listFolder(folder))
+    if (entry.filename().string().starts_with("python")) out.push_back(entry.filename().string());
+  return out;
+}
+
+// Of several reasons the first is told, of the interpreter's usual name.
 Status checkInterpreter(const spec::v1::WorkloadSpec& workload, const std::string& folder) {
   const spec::v1::PythonSpec& python = workload.python();
   const std::string path = pythonPath(python, folder);
   const Message what = message("there is no Python in {} on this node", path);
+  Message why = whyAbsent(path, message("the folder does not exist"));
+  if (!why.empty()) return notThere(what, why, python, path);
   std::error_code failed;
-  if (!fs::exists(path, failed))
-    return notThere(what, message("the folder does not exist"), python);
   if (!fs::is_directory(path, failed))
     return notThere(what, message("it is a file; expected the folder that has the interpreter"),
-                    python);
-  std::vector<std::string> names{"bin/python", "bin/python3"};
-  if (python.kind() == "path") names = {"python3", "python", workload.command(0)};
-  Message why;
-  for (const std::string& name : names) {
+                    python, path);
+  for (const std::string& name : interpreterNames(workload, path)) {
     Message one = whyNotRun(path + "/" + name);
     if (one.empty()) return {};
     if (why.empty()) why = std::move(one);
   }
-  return notThere(what, why, python);
+  return notThere(what, why, python, path);
 }
 
-Status checkTool(const spec::v1::WorkloadSpec& workload, const std::string& folder) {
+Status checkTool(const spec::v1::WorkloadSpec& workload,
+                 const std::map<std::string, std::string>& secrets, const std::string& folder) {
   CommandPlace place;
   place.folder = folder;
-  place.environment = pythonEnvironment(workload, folder, inheritedEnvironment());
+  place.environment = setupEnvironment(workload, secrets, folder, inheritedEnvironment());
   LOCKSTEP_TRY(commandLine(workload, place).status());
   const spec::v1::PythonSpec& python = workload.python();
   const std::string path = pythonPath(python, folder);
-  std::error_code failed;
   if (python.kind() == "uv") {
-    if (python.path().empty() || fs::exists(path + "/pyproject.toml", failed)) return {};
-    return notThere(message("there is no project in {} on this node", path),
-                    message("it has no {}", path + "/pyproject.toml"), python);
+    if (python.path().empty()) return {};
+    const std::string project = path + "/pyproject.toml";
+    const Message why = whyAbsent(project, message("it has no {}", project));
+    if (why.empty()) return {};
+    return notThere(message("there is no project in {} on this node", path), why, python, path);
   }
-  const bool isAddress = python.path().find("://") != std::string::npos;
-  if (isAddress || fs::exists(path, failed)) return {};
-  return notThere(message("there is no image {} on this node", path),
-                  message("the file does not exist"), python);
+  if (python.path().find("://") != std::string::npos) return {};
+  const Message why = whyAbsent(path, message("the file does not exist"));
+  if (why.empty()) return {};
+  return notThere(message("there is no image {} on this node", path), why, python, path);
 }
 
 }  // namespace
 
-Status checkPython(const spec::v1::WorkloadSpec& workload, const std::string& folder) {
+Status checkPython(const spec::v1::WorkloadSpec& workload,
+                   const std::map<std::string, std::string>& secrets, const std::string& folder) {
   const std::string& kind = workload.python().kind();
   if (kind == "path" || kind == "venv" || kind == "conda")
     return checkInterpreter(workload, folder);
-  if (kind == "uv" || kind == "apptainer") return checkTool(workload, folder);
+  if (kind == "uv" || kind == "apptainer") return checkTool(workload, secrets, folder);
   return {};
 }
 

@@ -157,11 +157,15 @@ std::vector<std::string> entriesOf(const Variables& variables) {
 
 // First in the path, whatever else a person has there.
 void setModule(const spec::v1::WorkloadSpec& workload, const ProgramRank& of, Variables& out) {
+  // A run that a program of another run starts does not write to that one's pipes.
+  for (const char* name : {"LOCKSTEP_LOCAL_PIPES", "LOCKSTEP_LAUNCHED"}) out.erase(name);
   if (of.pythonFolder.empty()) return;
   std::string& path = out["PYTHONPATH"];
   path = of.pythonFolder + (path.empty() ? "" : ":" + path);
   out["LOCKSTEP_PIPE"] = of.pythonPipe;
-  if (workload.launcher() == "torchrun") out["LOCKSTEP_LOCAL_PIPES"] = of.localPipes;
+  if (workload.launcher() != "torchrun") return;
+  out["LOCKSTEP_LOCAL_PIPES"] = of.localPipes;
+  out.erase("LOCAL_RANK");  // torchrun is no rank; it sets it for those that it starts
 }
 
 }  // namespace

@@ -44,8 +44,9 @@ class HookMessages {
   std::vector<std::string> takeStacks();
   // The processes that print their stacks when they are asked to, as they say.
   const std::set<int>& processes() const { return pids_; }
-  // Those that torchrun has started as this rank, in the order of their starts.
-  const std::vector<int>& launched() const { return launched_; }
+  // Those that torchrun has started as this rank, in the order of their starts. The caller removes
+  // what has ended.
+  std::vector<int>& launched() { return launched_; }
 
  private:
   void takeLine(const std::string& line, Told& told);

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "agent/base/paths.h"
+#include "agent/host/processes.h"
 #include "agent/workload/python_files.h"
 #include "engine/base/file.h"
 
@@ -39,6 +39,14 @@ bool handles(int pid, int number) {
 bool isBelow(std::string_view line, const std::string& folder) {
   return !folder.empty() && line.starts_with(kFrame) &&
          line.substr(kFrame.size()).starts_with(folder + "/");
+}
+
+// Makes the path of a frame relative to this folder, if it is in there. Of `python ./main.py` it is
+// "/folder/./main.py".
+void makeRelative(const std::string& folder, std::string& line) {
+  if (!isBelow(line, folder)) return;
+  line.erase(kFrame.size(), folder.size() + 1);
+  if (std::string_view(line).substr(kFrame.size()).starts_with("./")) line.erase(kFrame.size(), 2);
 }
 
 }  // namespace
@@ -72,11 +80,11 @@ PythonHooks::Told PythonHooks::read() {
   return out;
 }
 
-int PythonHooks::launchedRank() const {
-  const auto runs = [](int pid) { return pid > 0 && kill(pid, 0) == 0; };
-  const std::vector<int>& all = messages_.launched();
-  const auto first = std::find_if(all.begin(), all.end(), runs);
-  return first == all.end() ? 0 : *first;
+// Forgets those that have ended: another process may get the number.
+int PythonHooks::launchedRank() {
+  std::vector<int>& launched = messages_.launched();
+  std::erase_if(launched, [](int pid) { return !processRuns(pid); });
+  return launched.empty() ? 0 : launched.front();
 }
 
 bool PythonHooks::askStacks(int program) {
@@ -98,8 +106,8 @@ std::vector<std::string> PythonHooks::takeStacks(const std::string& code) {
   std::vector<std::string> out;
   for (std::string& line : messages_.takeStacks()) {
     if (isBelow(line, folder_)) continue;
-    for (const std::string& folder : {code, resolved})
-      if (isBelow(line, folder)) line.erase(kFrame.size(), folder.size() + 1);
+    makeRelative(code, line);
+    makeRelative(resolved, line);
     out.push_back(std::move(line));
   }
   return out;

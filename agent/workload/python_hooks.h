@@ -33,9 +33,8 @@ class PythonHooks {
 
   // Returns what has been told since the last call.
   Told read();
-  // Returns the process that torchrun has started as this rank; 0: none runs. Of several, as those
-  // that a rank starts have its variables, the first.
-  int launchedRank() const;
+  // Returns the process that torchrun has started as this rank; 0: none runs.
+  int launchedRank();
   // Asks the program for its stacks, if it is a Python process, else the Python processes that it
   // has started. takeStacks() returns them once they have come. Returns false if there are none.
   bool askStacks(int program);

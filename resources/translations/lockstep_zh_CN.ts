@@ -2751,8 +2751,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>该文件不存在</translation>
         </message>
         <message>
-            <source>create it on the node, or name one that all nodes have</source>
-            <translation>在该节点上创建它，或指定所有节点都有的一个</translation>
+            <source>create it on the node, or name one that all nodes have and that this user may read</source>
+            <translation>在该节点上创建它，或指定一个所有节点都有且此用户可读的</translation>
         </message>
         <message>
             <source>the path is relative to the node&apos;s copy of the code, which lacks what git ignores: make it there with workload.setup, or give the absolute path of one that all nodes have</source>

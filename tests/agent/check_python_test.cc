@@ -7,6 +7,9 @@
 #include <QDir>
 #include <QTemporaryDir>
 #include <QTest>
+#include <map>
+#include <string>
+#include <system_error>
 
 #include "engine/base/file.h"
 
@@ -16,6 +19,7 @@ class CheckPythonTest : public QObject {
   Q_OBJECT
 
   QTemporaryDir folder_;
+  std::map<std::string, std::string> secrets_;
   std::string path(const std::string& name) const {
     return folder_.path().toStdString() + "/" + name;
   }
@@ -29,8 +33,8 @@ class CheckPythonTest : public QObject {
     workload.add_command("trainer");
     workload.mutable_python()->set_kind(kind);
     workload.mutable_python()->set_path(python);
-    (*workload.mutable_env())["PATH"] = path("tools");
-    return agent::checkPython(workload, path("code"));
+    if (secrets_.empty()) (*workload.mutable_env())["PATH"] = path("tools");
+    return agent::checkPython(workload, secrets_, path("code"));
   }
   // What is wrong: "what | why"; "" where nothing is.
   std::string wrong(const std::string& kind, const std::string& python) const {
@@ -49,6 +53,9 @@ class CheckPythonTest : public QObject {
     QCOMPARE(symlink("python3", path("moved/bin/python").c_str()), 0);
     QCOMPARE(symlink("/gone/python3.11", path("moved/bin/python3").c_str()), 0);
     QDir().mkpath(QString::fromStdString(path("empty")));
+    program("versioned/python3.11");
+    QDir().mkpath(QString::fromStdString(path("code/broken/bin")));
+    QCOMPARE(symlink("/gone/python3", path("code/broken/bin/python").c_str()), 0);
   }
 
   void whatIsThere() {
@@ -58,6 +65,7 @@ class CheckPythonTest : public QObject {
     QCOMPARE(wrong("conda", path("conda")), std::string());
     QCOMPARE(wrong("path", path("code/.venv/bin")), std::string());
     QCOMPARE(wrong("path", path("bin")), std::string());  // it has the command
+    QCOMPARE(wrong("path", path("versioned")), std::string());
   }
 
   void whatIsMissing() {
@@ -84,6 +92,27 @@ class CheckPythonTest : public QObject {
     QCOMPARE(relative.error().field, std::string("workload.python.path"));
     QVERIFY(relative.error().next.text().find("workload.setup") != std::string::npos);
     QVERIFY(absolute.error().next.text().starts_with("create it on the node"));
+    const Status broken = check("venv", "broken");  // git has not left it out
+    QVERIFY(broken.error().next.text().starts_with("create it on the node"));
+  }
+
+  void whatIsOfAnotherPerson() {
+    if (geteuid() == 0) QSKIP("root may look into all folders");
+    program("private/venv/bin/python");
+    QCOMPARE(symlink(path("private/venv").c_str(), path("shared").c_str()), 0);
+    QCOMPARE(chmod(path("private").c_str(), 0), 0);
+    const std::string why = std::make_error_code(std::errc::permission_denied).message();
+    for (const char* folder : {"private/venv", "shared"})
+      QVERIFY(wrong("venv", path(folder)).ends_with(path(folder) + ": " + why));
+    QCOMPARE(chmod(path("private").c_str(), 0700), 0);
+    QCOMPARE(wrong("venv", path("shared")), std::string());
+  }
+
+  void thePathMayBeASecret() {
+    program("secret/uv");
+    secrets_ = {{"PATH", path("secret")}};
+    QCOMPARE(wrong("uv", ""), std::string());
+    secrets_.clear();
   }
 
   void tools() {

@@ -40,6 +40,9 @@ const Lines kInAllReduce =
 const Lines kInLoad = stack({"  File \"/home/ann/code/data.py\", line 88 in load_batch",
                              "  File \"/home/ann/code/train.py\", line 35 in train",
                              "  File \"/home/ann/code/train.py\", line 60 in <module>"});
+// Of a framework that is in the program's own folder.
+const Lines kInOwnFramework = stack({"  File \"deepspeed/comm/comm.py\", line 70 in all_reduce",
+                                     "  File \"train.py\", line 40 in train"});
 const Lines kInBackward =
     stack({"  File \"/opt/venv/lib/python3.12/site-packages/torch/autograd/__init__.py\", line 200 "
            "in backward",
@@ -57,6 +60,7 @@ class ProgramHangTest : public QObject {
     QCOMPARE(collective.file, "train.py");
     QCOMPARE(collective.line, 40);
     QVERIFY(collective.collective);
+    QVERIFY(agent::placeOf(kInOwnFramework).collective);
     const agent::PythonPlace load = agent::placeOf(kInLoad);
     QCOMPARE(load.function, "load_batch");
     QCOMPARE(load.line, 88);

@@ -241,19 +241,39 @@ class ProgramTest : public QObject {
     first.pythonFolder = "/run/python";
     first.pythonPipe = "/run/python/local-0";
     first.localPipes = "/run/python/local-";
-    told = environmentOf(workload, first);
+    // Of a program of another run, or a batch script, that the agent was started in.
+    const std::vector<std::string> outer = {"LOCAL_RANK=7", "LOCKSTEP_LOCAL_PIPES=/outer",
+                                            "LOCKSTEP_LAUNCHED=1", "LOCKSTEP_PIPE=/outer"};
+    told = environmentOf(workload, first, outer);
+    QVERIFY(!told.contains("LOCKSTEP_LAUNCHED"));
     QCOMPARE(numberOf(told, "PET_NPROC_PER_NODE"), 2);
     QCOMPARE(numberOf(told, "PET_NNODES"), 3);
     QCOMPARE(numberOf(told, "PET_NODE_RANK"), 2);
     QCOMPARE(told.at("LOCKSTEP_PIPE"), first.pythonPipe);
     QCOMPARE(told.at("LOCKSTEP_LOCAL_PIPES"), first.localPipes);
-    QVERIFY(!environmentOf(workloadOf("ranks"), first).contains("LOCKSTEP_LOCAL_PIPES"));
+    for (const char* launcher : {"ranks", "mpi", "single"})
+      QVERIFY(!environmentOf(workloadOf(launcher), first, outer).contains("LOCKSTEP_LOCAL_PIPES"));
     const Variables single = environmentOf(workloadOf("single"), rankOf(placesOf(1, "::1"), 0));
     QVERIFY(!single.contains("PET_NNODES"));
     for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "TF_CONFIG",
                              "JAX_PROCESS_ID", "CROSS_RANK", "TORCHELASTIC_RUN_ID"}) {
       QVERIFY2(!told.contains(name), name);
       QVERIFY2(!single.contains(name), name);
+    }
+  }
+
+  // One torchrun for each node, which may have different numbers of ranks.
+  void torchrunKnowsTheRanksOfItsNode() {
+    std::mt19937 random(5);
+    for (int round = 0; round < 100; ++round) {
+      const node::v1::ProgramPlaces places = randomPlaces(random, round % 2 == 0);
+      std::map<std::string, int> sizes;
+      for (const auto& place : places.places()) ++sizes[place.node()];
+      for (int rank = 0; rank < places.places_size(); ++rank) {
+        const Variables told = environmentOf(workloadOf("torchrun"), rankOf(places, rank));
+        QCOMPARE(numberOf(told, "PET_NNODES"), static_cast<int>(sizes.size()));
+        QCOMPARE(numberOf(told, "PET_NPROC_PER_NODE"), sizes.at(places.places(rank).node()));
+      }
     }
   }
 

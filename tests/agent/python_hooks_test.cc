@@ -2,6 +2,7 @@
 #include "agent/workload/python_hooks.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <QDir>
@@ -127,6 +128,55 @@ sys.stdin.read()
       QVERIFY(process->waitForFinished(60000));
     }
     QCOMPARE(other->launchedRank(), 0);
+  }
+
+  // It ends before a process that it has started, and before its parent knows.
+  void theRankIsTheProcessOfTorchrun_data() {
+    QTest::addColumn<bool>("hooked");
+    QTest::newRow("hooks") << true;
+    QTest::newRow("module") << false;
+  }
+  void theRankIsTheProcessOfTorchrun() {
+    QFETCH(bool, hooked);
+    make(hooked ? "/outlived" : "/outlived-module", hooked);
+    QProcess launcher;  // as torchrun: its child has a number on the node
+    QProcessEnvironment environment = environmentOf();
+    environment.insert("LOCKSTEP_LOCAL_PIPES", QString::fromStdString(hooks_->localPipes()));
+    launcher.setProcessEnvironment(environment);
+    launcher.start("/usr/bin/python3", {"-c", R"(
+import os, subprocess, sys
+child = '''
+import lockstep, sys
+lockstep.log({"child": 1})
+sys.stdin.read()
+'''
+rank = f'''
+import lockstep, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", {child!r}])
+lockstep.log(dict(rank=1))
+time.sleep(1000)
+'''
+process = subprocess.Popen([sys.executable, "-c", rank], env=dict(os.environ, LOCAL_RANK="0"))
+print(process.pid, flush=True)
+sys.stdin.read()
+process.wait()
+)"});
+    QVERIFY(launcher.waitForReadyRead(60000));
+    const int rank = launcher.readLine().trimmed().toInt();
+    QVERIFY(rank > 0);
+    std::set<std::string> tags;
+    const auto told = [&] {
+      for (const auto& values : hooks_->read().values)
+        for (const auto& value : values.scalars()) tags.insert(value.tag());
+      return tags.size();
+    };
+    QTRY_COMPARE_WITH_TIMEOUT(told(), std::size_t{2}, 60000);
+    QCOMPARE(hooks_->launchedRank(), rank);
+    QCOMPARE(::kill(rank, SIGKILL), 0);
+    QTRY_COMPARE_WITH_TIMEOUT(hooks_->launchedRank(), 0, 60000);
+    QCOMPARE(::kill(rank, 0), 0);  // nobody has reaped it
+    launcher.closeWriteChannel();  // the child's too
+    QVERIFY(launcher.waitForFinished(60000));
   }
 
   // Whatever is told, and though nobody reads it or the pipe is closed.
@@ -278,7 +328,7 @@ optimizer.step()
     environment.insert("PYTHONPATH", environment.value("PYTHONPATH") + ":" + packages);
     python.setProcessEnvironment(environment);
     python.setWorkingDirectory(folder_.path() + "/link");
-    python.start("/usr/bin/python3", {"main.py"});
+    python.start("/usr/bin/python3", {"./main.py"});
     QVERIFY(python.waitForReadyRead(60000));
     (void)hooks_->read();
     QVERIFY(hooks_->askStacks(static_cast<int>(python.processId())));

@@ -19,15 +19,15 @@ _fd = -1
 _MOST = 4096  # bytes that a pipe takes whole
 
 
-def _is_launched():
-    """Whether torchrun has started this process as a rank."""
+def _is_of_torchrun():
+    """Whether torchrun has started this process as a rank, or such a process has started it."""
     return "LOCKSTEP_LOCAL_PIPES" in os.environ and "LOCAL_RANK" in os.environ
 
 
 def _open():
     """Returns a descriptor of the pipe to Lockstep, of the rank's own if torchrun has started it; -1: there is none."""
     paths = [os.environ.get("LOCKSTEP_PIPE", "")]
-    if _is_launched():
+    if _is_of_torchrun():
         paths.insert(0, os.environ["LOCKSTEP_LOCAL_PIPES"] + os.environ["LOCAL_RANK"])
     for path in filter(None, paths):
         try:
@@ -119,8 +119,8 @@ def _quietly(name):
 
 
 def _attach():
-    """Lets Lockstep read this process's stacks, and watches what it imports. Called once, at the start of Python, unless
-    the run has no hooks: then the program tells what it tells by itself."""
+    """Lets Lockstep read this process's stacks, and watches what it imports. Called once, at the start of Python, by
+    sitecustomize; not at all where the run has no hooks."""
     if _fd < 0:
         return
     stacks = False
@@ -133,11 +133,17 @@ def _attach():
         stacks = True
     except Exception:
         pass
-    hello = {"hello": os.getpid(), "python": sys.version.split()[0], "stacks": stacks}
-    _tell(dict(hello, launched=True) if _is_launched() else hello)
+    _tell({"hello": os.getpid(), "python": sys.version.split()[0], "stacks": stacks})
     from . import _libraries
 
     _libraries.await_imports()
+
+
+def _tell_rank():
+    """Tells that this process is the rank, if torchrun has started it."""
+    if _is_of_torchrun() and "LOCKSTEP_LAUNCHED" not in os.environ:
+        os.environ["LOCKSTEP_LAUNCHED"] = "1"  # what this process starts is no rank
+        _tell({"hello": os.getpid(), "launched": True})
 
 
 def _forked():
@@ -148,5 +154,6 @@ def _forked():
 
 
 _fd = _open()
+_tell_rank()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)

@@ -13,6 +13,11 @@ using namespace lockstep::test;
 
 namespace {
 
+// Debian's torchrun starts with these settings alone.
+const QByteArray kTorchrun =
+    "  launcher: torchrun\n  ranks_per_node: 2\n  command: [torchrun, main.py]\n"
+    "  env: {PET_REDIRECTS: '1', PET_TEE: '1'}\n";
+
 QByteArray programOf(const char* name) {
   QFile file(QString::fromStdString(sourcePath("tests/workloads/programs/")) + name);
   return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
@@ -40,12 +45,7 @@ class CliProgramHangTest : public QObject {
     QTest::addColumn<int>("nodes");
     QTest::addColumn<QByteArray>("more");
     QTest::newRow("ranks") << 2 << QByteArray();
-    // Debian's torchrun starts with these settings alone.
-    QTest::newRow("torchrun") << 1
-                              << QByteArray(
-                                     "  launcher: torchrun\n  ranks_per_node: 2\n"
-                                     "  command: [torchrun, main.py]\n"
-                                     "  env: {PET_REDIRECTS: '1', PET_TEE: '1'}\n");
+    QTest::newRow("torchrun") << 1 << kTorchrun;
   }
   void aForgottenCollective() {
     QFETCH(int, nodes);
@@ -83,6 +83,42 @@ class CliProgramHangTest : public QObject {
     for (const QJsonObject& line : result.all("source"))
       if (line["name"].toString() == "DistributedDataParallel") ranks << line["rank"].toInt();
     QCOMPARE(ranks, (QSet<int>{0, 1}));
+  }
+
+  // What torchrun itself waits in is no place of a rank.
+  void oneRankOfTorchrunHasEnded_data() {
+    QTest::addColumn<int>("ended");
+    QTest::addColumn<QString>("told");
+    QTest::newRow("the first") << 0 << "rank 0 is at a place that is not known";
+    QTest::newRow("the second") << 1 << "rank 1 has ended";
+  }
+  void oneRankOfTorchrunHasEnded() {
+    QFETCH(int, ended);
+    QFETCH(QString, told);
+    if (QStandardPaths::findExecutable("torchrun", {"/usr/bin"}).isEmpty())
+      QSKIP("there is no /usr/bin/torchrun");
+    QByteArray script = R"(
+def wait_for_batch():
+    time.sleep(1000)
+
+print("rank", rank, flush=True)
+time.sleep(1)
+if rank == ENDED or os.path.exists("hung"): sys.exit()
+open("hung", "w").close()
+wait_for_batch()
+)";
+    script.replace("ENDED", QByteArray::number(ended));
+    const CliResult result =
+        cli_.run(programCommand(cli_, cli_.path(QString("ended%1").arg(ended)), script, 1,
+                                kTorchrun + "  hang_seconds: 20\n"));
+    QVERIFY2(result.exit == 0, result.text());
+    const auto recovering = result.all("recovering");
+    QCOMPARE(recovering.size(), qsizetype{1});
+    const QString why = recovering[0]["why"].toString();
+    QVERIFY2(why.contains(told), result.text());
+    QVERIFY2(why.contains(QString("rank %1 is in wait_for_batch, ").arg(1 - ended) +
+                          placeOf(kProgramPrelude + script, "    time.sleep(1000)")),
+             result.text());
   }
 };
 
