@@ -538,7 +538,7 @@ void RunAggregator::addSteps(const std::string& name, Node& node, const run::v1:
     sample.optimizer = at(chunk.optimizer(), i);
     sample.frozen = at(chunk.frozen(), i);
     sample.frozenArrived = at(chunk.frozen_arrived(), i);
-    sample.reading = at(chunk.reading(), i);
+    sample.reading = chunk.generation() > 0 ? -1 : at(chunk.reading(), i);  // < 0: of a program
     sample.elements = at(chunk.elements(), i);
     if (outlined)
       addOutlined(sample);

@@ -24,7 +24,8 @@ struct StepSample {
   // Time in which no thread of the rank's process ran: during the step, and the part of it after
   // the arrival.
   double frozen = 0, frozenArrived = 0;
-  double reading = 0;   // seconds that its loader waited for data files, ahead of the step
+  // Seconds that its loader waited for data files, ahead of the step; < 0: it does not tell.
+  double reading = 0;
   double elements = 0;  // of its batch, of a program of the user's own; 0: not known
 };
 
