@@ -154,7 +154,7 @@ Status Training::runEntries(std::int64_t number, bool withEvents, Nanoseconds be
 // Which step is slow is known at its end, so the events of each are recorded, where that is cheap.
 bool Training::recordsSlowSteps() const {
   constexpr double kEventCost = 100, kMostCost = 0.005;  // nanoseconds; of a step
-  return options_.eventsEvery > 0 && backend_.device() == nullptr &&
+  return options_.slowSteps && backend_.device() == nullptr &&
          kEventCost * static_cast<double>(events_.capacity()) <
              kMostCost * static_cast<double>(slowSteps_.median());
 }
