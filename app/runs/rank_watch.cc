@@ -32,10 +32,9 @@ bool isLow(const BesideOthers& clock) {
 // Batches are read ahead: what a rank waits for them in a step is less than what its loader waits
 // for their files.
 bool waitsForFiles(const analysis::Straggler& slow) {
-  const double lost = slow.lostShare * slow.stepSeconds;
   return slow.phase == analysis::SlowPhase::kData &&
          slow.reading.own > kAboveOthers * slow.reading.others &&
-         slow.reading.own - slow.reading.others > kExplained * lost;
+         slow.reading.own - slow.reading.others > kExplained * slow.lostPerStep;
 }
 
 // Of ranks whose loaders do not tell how long they wait: where one does, and did not, its node's
@@ -179,16 +178,35 @@ SlowEvidence RankWatch::evidence(const analysis::Straggler& straggler, const Gpu
   out.cores = figures.own.cpu / figures.own.seen;
   out.diskFaults = figures.diskFaults.own;
   out.elements = straggler.elements;
-  if (out.cause == SlowCause::kDisk && straggler.reading.own < 0) out.diskBusy = figures.diskBusy;
-  if (out.cause == SlowCause::kDisk && straggler.reading.own > 0) out.reading = straggler.reading;
-  if (out.cause == SlowCause::kStopped)
-    // The process's own report of freezes is more exact than sampling.
-    out.share = straggler.frozenShare > 0 ? straggler.frozenShare : figures.stopped;
-  if (out.cause == SlowCause::kThrottled) out.share = figures.throttled;
-  if (out.cause == SlowCause::kFrozen) out.share = straggler.frozenShare;
-  if (out.cause == SlowCause::kCrowded) out.share = figures.waiting.own;
-  if (out.cause == SlowCause::kGpuHeat) out.share = figures.gpu->heat;
-  if (out.cause == SlowCause::kGpuPower) out.share = figures.power.own;
+  switch (out.cause) {
+    case SlowCause::kStopped:
+      // The process's own report of freezes is more exact than sampling.
+      out.share = straggler.frozenShare > 0 ? straggler.frozenShare : figures.stopped;
+      break;
+    case SlowCause::kThrottled:
+      out.share = figures.throttled;
+      break;
+    case SlowCause::kFrozen:
+      out.share = straggler.frozenShare;
+      break;
+    case SlowCause::kCrowded:
+      out.share = figures.waiting.own;
+      break;
+    case SlowCause::kDisk:
+      if (straggler.reading.own < 0)
+        out.diskBusy = figures.diskBusy;
+      else
+        out.reading = straggler.reading;
+      break;
+    case SlowCause::kGpuHeat:
+      out.share = figures.gpu->heat;
+      break;
+    case SlowCause::kGpuPower:
+      out.share = figures.power.own;
+      break;
+    default:
+      break;
+  }
   out.share = std::min(out.share, 1.0);
   if (out.cause < SlowCause::kGpuHeat) return out;
   out.gpu = figures.own.gpu;

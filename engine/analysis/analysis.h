@@ -80,6 +80,7 @@ struct Straggler {
   double factor = 1;                      // its own time relative to the usual
   double lostShare = 0;                   // fraction of step time lost to it
   double frozenShare = 0;     // fraction of step time lost while its process was not running
+  double lostPerStep = 0;     // seconds
   double lostSeconds = 0;     // that the others waited for it, from step `since` on
   double stepSeconds = 0;     // measured step time
   double withoutSeconds = 0;  // step time were the stragglers as fast as the others

@@ -306,7 +306,7 @@ Result<bool> Training::trainEpoch() {
     const data::Batch* const batch = batchOf(progress_.step + 1);
     LOCKSTEP_TRY(trainData_.problem());
     if (batch == nullptr) break;
-    // The batch itself may be followed by the next one within the step.
+    // Within the step, batchOf() may go on to the next batch.
     const data::BatchPosition position = batch->position;
     LOCKSTEP_TRY(step(position, batch->readingSeconds, begin));
     if (endsEarly_ || (progress_.step == meeting && meeting < end)) {
