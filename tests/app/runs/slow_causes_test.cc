@@ -160,6 +160,9 @@ Planted plantedOf(const QString& kind, Run& run) {
     out.clock = run.between(0.4, 0.55);
     out.data = kStep * (1 / out.clock - 1);
     out.diskBusy = run.between(0.8, 1);
+  } else if (kind == "clock, with more data") {
+    out.clock = run.between(0.4, 0.55);
+    out.elements = out.work = run.between(1.8, 2.5);
   } else if (kind == "another model's clock") {
     out.clock = out.clockMax = run.between(0.5, 0.7);
     out.clockMax *= kClock;
@@ -208,6 +211,7 @@ class SlowCausesTest : public QObject {
     // Several figures are the rank's own.
     row("a little more data from a disk", Kind::kProgram, SlowCause::kDisk, "disk was busy ");
     row("clock, beside a busy disk", Kind::kProgram, SlowCause::kGpuClock, " MHz, the others' at ");
+    row("clock, with more data", Kind::kProgram, SlowCause::kGpuClock, " MHz, the others' at ");
     // The neighbourhood: slow for another reason.
     const auto none = [&](const char* kind, Kind of) {
       row(kind, of, SlowCause::kUnknown, "it had 0.50 cores");

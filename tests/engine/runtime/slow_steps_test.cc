@@ -96,7 +96,29 @@ class SlowStepsTest : public QObject {
     QVERIFY(found > 0 && found <= static_cast<int>(SlowSteps::kKnown));
   }
 
+  // Where every fourth step is slow for good, few of them are told.
+  void ofTwoPacesFewStepsAreTold() {
+    SlowSteps steps;
+    Nanoseconds now = 1;
+    int found = 0;
+    constexpr int kPasses = 1000;
+    for (int i = 0; i < kPasses; ++i) {
+      const Nanoseconds begin = now;
+      now += i % 4 == 3 ? 400'000'000 : 200'000'000;
+      found += steps.add(begin, now) ? 1 : 0;
+    }
+    QVERIFY2(found > 20 && found <= 1 + kPasses * 5 / 4 / SlowSteps::kStepsApart,
+             qPrintable(QString::number(found)));
+  }
+
+  void eventsOfASlowStepAreTold_data() {
+    QTest::addColumn<bool>("asked");
+    QTest::newRow("asked for") << true;
+    QTest::newRow("not asked for") << false;
+  }
+
   void eventsOfASlowStepAreTold() {
+    QFETCH(bool, asked);
     test::RunSettings settings;
     settings.model = test::fashionCnn();
     settings.batch = kBatch;
@@ -110,7 +132,7 @@ class SlowStepsTest : public QObject {
     options.maxSteps = kSteps;
     options.shuffle = false;
     options.eventsEvery = 50;
-    options.slowSteps = true;
+    options.slowSteps = asked;
     const std::atomic<bool> stop{false};
     Keeping kept;
     const auto done =
@@ -120,7 +142,8 @@ class SlowStepsTest : public QObject {
     const auto late = std::find_if(kept.slow.begin(), kept.slow.end(), [](const auto& events) {
       return events.front().step == kLateStep;
     });
-    QVERIFY(late != kept.slow.end());
+    QCOMPARE(late != kept.slow.end(), asked);
+    if (!asked) QVERIFY(kept.slow.empty());
     for (const auto& events : kept.slow) {
       QCOMPARE(events.size(), kept.count);
       QVERIFY(events.front().step == events.back().step && events.front().step % 50 != 0);
