@@ -148,8 +148,8 @@ ProcessStat processStat(std::string_view text) {
           number(fields[11]) + number(fields[12]), number(fields[9])};
 }
 
-// The GPUs that the processes of ranks use, or those that they have started: a program's are its
-// worker's children.
+// The GPU that the process of each rank uses; where it uses none, that of a process that it has
+// started, as the worker of a program starts the program. NVML has to tell PIDs of this namespace.
 std::map<int, int> gpusOfRanks(const std::map<int, int>& ranks,
                                const std::map<int, int>& gpuOfProcess) {
   constexpr int kMostGenerations = 16;
@@ -160,7 +160,10 @@ std::map<int, int> gpusOfRanks(const std::map<int, int>& ranks,
     int pid = process;
     for (int i = 0; i < kMostGenerations && pid > 1 && !known.contains(pid); ++i)
       pid = processStat(slurp(fmt::format("/proc/{}/stat", pid))).parent;
-    if (known.contains(pid)) out.try_emplace(pid, gpu);
+    if (pid == process && known.contains(pid))
+      out[pid] = gpu;
+    else if (known.contains(pid))
+      out.try_emplace(pid, gpu);
   }
   return out;
 }
@@ -417,7 +420,7 @@ void NodeSampler::sampleDisks(double seconds, run::v1::NodeSample& out) {
     if (fields.size() < 13) return true;
     auto disk = wholeDisks_.find(fields[2]);
     if (disk == wholeDisks_.end())
-      disk = wholeDisks_.emplace(fields[2], Disk{isWholeDisk(fields[2])}).first;
+      disk = wholeDisks_.emplace(fields[2], Disk{isWholeDisk(fields[2]), number(fields[12])}).first;
     if (!disk->second.isWhole) return true;
     read += number(fields[5]) * 512;
     written += number(fields[9]) * 512;

@@ -260,13 +260,16 @@ void reduceScalars(std::vector<Record>& records) {
   }
 }
 
+// Keeps those of one step. Nodes sample the same steps, but each has slow ones of its own.
 void reduceEvents(std::vector<Record>& records) {
-  std::optional<std::int64_t> step;
-  for (Record& record : records) {
-    if (!record.has_events()) continue;
-    if (!step) step = record.events().step();
-    if (record.events().step() != *step) record.Clear();
-  }
+  const run::v1::EventChunk* kept = nullptr;
+  for (const Record& record : records)
+    if (record.has_events() && (kept == nullptr || (kept->slow() && !record.events().slow())))
+      kept = &record.events();
+  if (kept == nullptr) return;
+  const std::int64_t step = kept->step();
+  for (Record& record : records)
+    if (record.has_events() && record.events().step() != step) record.Clear();
 }
 
 }  // namespace

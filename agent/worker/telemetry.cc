@@ -159,22 +159,21 @@ void Telemetry::onEvents(const std::vector<plan::Event>& events) {
     writeEvents(events, message.mutable_events());
     return enqueue(std::move(message));
   }
-  handOver(events, false);
+  sampled_.put(events);
 }
 
-void Telemetry::handOver(const std::vector<plan::Event>& events, bool slow) {
-  if (events.empty() || eventsFull_.load(std::memory_order_acquire)) return;
-  events_.assign(events.begin(), events.end());
-  eventsSlow_ = slow;
-  eventsFull_.store(true, std::memory_order_release);
+void Telemetry::Slot::put(const std::vector<plan::Event>& step) {
+  if (step.empty() || full.load(std::memory_order_acquire)) return;
+  events.assign(step.begin(), step.end());
+  full.store(true, std::memory_order_release);
 }
 
-void Telemetry::sendEvents() {
-  if (!eventsFull_.load(std::memory_order_acquire)) return;
+void Telemetry::sendEvents(Slot& slot, bool slow) {
+  if (!slot.full.load(std::memory_order_acquire)) return;
   node::v1::FromWorker message;
-  writeEvents(events_, message.mutable_events());
-  message.mutable_events()->set_slow(eventsSlow_);
-  eventsFull_.store(false, std::memory_order_release);
+  writeEvents(slot.events, message.mutable_events());
+  message.mutable_events()->set_slow(slow);
+  slot.full.store(false, std::memory_order_release);
   channel_.send(message);
 }
 
@@ -284,7 +283,8 @@ void Telemetry::work() {
       changed_.notify_all();
     }
     if (const Nanoseconds now = monotonicNow(); stop || now >= eventsDue) {
-      sendEvents();
+      sendEvents(sampled_, false);
+      sendEvents(slow_, true);
       eventsDue = nextMultiple(now, kEventsInterval);
     }
     if (stop) return;

@@ -90,7 +90,7 @@ class StepPacker {
 void writeEvents(const std::vector<plan::Event>& events, run::v1::EventChunk* chunk);
 
 // Observes a trainer and sends its steps on each heartbeat. A step in which the process was frozen
-// is sent as soon as it ends. Four steps a second are sent with all their events, sampled or slow
+// is sent as soon as it ends. Sent with all their events are four sampled steps a second, four slow
 // ones, and all profiled ones.
 class Telemetry final : public runtime::TrainerObserver {
  public:
@@ -104,16 +104,21 @@ class Telemetry final : public runtime::TrainerObserver {
   void onReady(std::int64_t boundBytes) override { ready_(boundBytes); }
   void onStep(const runtime::StepRecord& record) override { (void)ring_->push(record); }
   void onEvents(const std::vector<plan::Event>& events) override;
-  void onSlowStep(const std::vector<plan::Event>& events) override { handOver(events, true); }
+  void onSlowStep(const std::vector<plan::Event>& events) override { slow_.put(events); }
   void onEpoch(const runtime::EpochRecord& record) override;
   void onCheckpoint(std::int64_t step, const std::string& folder) override;
   void flush() override;
 
  private:
+  // Hands over the events of one step: owned by the trainer while empty, by the thread while full.
+  struct Slot {
+    std::vector<plan::Event> events;
+    std::atomic<bool> full{false};
+    void put(const std::vector<plan::Event>& step);
+  };
   void work();
   void sendSteps();
-  void handOver(const std::vector<plan::Event>& events, bool slow);
-  void sendEvents();
+  void sendEvents(Slot& slot, bool slow);
   void takeOthers();  // needs mutex_
   void sendOthers();
   void watchStalls();
@@ -123,10 +128,8 @@ class Telemetry final : public runtime::TrainerObserver {
   BlockingChannel& channel_;
   std::function<void(std::int64_t)> ready_;
   std::unique_ptr<StepRing> ring_ = std::make_unique<StepRing>();
-  // Hands over the events of one step: owned by the trainer while empty, by the thread while full.
-  std::vector<plan::Event> events_;
-  bool eventsSlow_ = false;  // likewise
-  std::atomic<bool> eventsFull_{false};
+  // One each: ranks are slow in steps of their own, and tell the sampled ones together.
+  Slot sampled_, slow_;
   const runtime::StepWindow* profiled_;
   FreezeWatch freezes_;
   StallWatch stalls_;

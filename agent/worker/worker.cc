@@ -58,6 +58,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.checkpointSeconds = 60 * training.checkpoint().every_minutes();
   options.checkpointAsked = &link.checkpointAsked();
   options.eventsEvery = start.events_every();
+  options.slowSteps = options.eventsEvery > 0;
   options.profiled = &link.profiled();
   if (start.rank() == 0) options.modelFile = "model.safetensors";  // in the run's folder
   options.resumeFrom = start.resume_from();

@@ -43,6 +43,13 @@ struct SpanEvents {
   int rank = 0;
   std::int64_t step = 0;
   std::string packed;
+  bool slow = false;  // told since it was slow, rather than sampled
+};
+// A step that has events.
+struct EventStep {
+  std::int64_t step = 0;
+  bool slow = false;
+  int ranks = 0;  // that have told them
 };
 
 // A rank or link that made the others wait.

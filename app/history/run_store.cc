@@ -27,6 +27,10 @@ using storage::Transaction;
 const std::string kAboutFact = "fact/";  // begins the keys of facts in `about`
 // The columns are for readers of SQL; `info`, an ErrorInfo, has all of an error.
 constexpr std::string_view kErrorSchema = "ALTER TABLE error ADD COLUMN info BLOB;";
+// The index spares RunStore::eventSteps() the packed events.
+constexpr std::string_view kEventSchema =
+    "ALTER TABLE event ADD COLUMN slow INTEGER NOT NULL DEFAULT 0;"
+    "CREATE INDEX event_step ON event(step, slow);";
 constexpr std::string_view kAboutSchema = "CREATE TABLE about(key TEXT PRIMARY KEY, text TEXT);";
 constexpr std::string_view kSchema = R"(
 CREATE TABLE log(id INTEGER PRIMARY KEY, wall INTEGER NOT NULL, node TEXT NOT NULL,
@@ -59,10 +63,11 @@ Result<std::unique_ptr<RunStore::State>> RunStore::State::open(const std::string
   static const std::string first = std::string(CurveStore::kFirstSchema).append(kSchema);
   auto state = std::make_unique<State>();
   state->path = path;
-  LOCKSTEP_ASSIGN(state->database, openDatabase(path,
-                                                {first, kErrorSchema, kAboutSchema,
-                                                 CurveStore::kBatchSchema, kIncidentSchema},
-                                                create));
+  LOCKSTEP_ASSIGN(state->database,
+                  openDatabase(path,
+                               {first, kErrorSchema, kAboutSchema, CurveStore::kBatchSchema,
+                                kIncidentSchema, kEventSchema},
+                               create));
   state->curves.emplace(*state->database);
   return state;
 }
@@ -140,10 +145,11 @@ Status RunStore::append(const RunBatch& batch) {
                        .run());
     }
     for (const SpanEvents& events : batch.events)
-      LOCKSTEP_TRY(Statement(database, "INSERT OR REPLACE INTO event VALUES(?,?,?)")
+      LOCKSTEP_TRY(Statement(database, "INSERT OR REPLACE INTO event VALUES(?,?,?,?)")
                        .bind(events.step)
                        .bind(events.rank)
                        .bindBlob(std::as_bytes(std::span(events.packed)))
+                       .bind(events.slow ? 1 : 0)
                        .run());
     for (const StragglerRow& row : batch.stragglers) LOCKSTEP_TRY(addStraggler(database, row));
     for (const RestartRow& row : batch.restarts) LOCKSTEP_TRY(addRestart(database, row));
@@ -285,21 +291,24 @@ std::vector<RestartRow> RunStore::restarts() const { return readRestarts(*state_
 std::vector<SpanEvents> RunStore::events(std::int64_t fromStep, std::int64_t toStep) const {
   Statement rows(
       *state_->database,
-      "SELECT rank, step, packed FROM event WHERE step BETWEEN ? AND ? ORDER BY step, rank");
+      "SELECT rank, step, packed, slow FROM event WHERE step BETWEEN ? AND ? ORDER BY step, rank");
   rows.bind(fromStep).bind(toStep);
   std::vector<SpanEvents> out;
   while (rows.step()) {
     const auto blob = rows.blob(2);
     out.push_back({static_cast<int>(rows.integer(0)), rows.integer(1),
-                   std::string(reinterpret_cast<const char*>(blob.data()), blob.size())});
+                   std::string(reinterpret_cast<const char*>(blob.data()), blob.size()),
+                   rows.integer(3) != 0});
   }
   return out;
 }
 
-std::vector<std::int64_t> RunStore::eventSteps() const {
-  Statement rows(*state_->database, "SELECT DISTINCT step FROM event ORDER BY step");
-  std::vector<std::int64_t> out;
-  while (rows.step()) out.push_back(rows.integer(0));
+std::vector<EventStep> RunStore::eventSteps() const {
+  Statement rows(*state_->database,
+                 "SELECT step, max(slow), count(*) FROM event GROUP BY step ORDER BY step");
+  std::vector<EventStep> out;
+  while (rows.step())
+    out.push_back({rows.integer(0), rows.integer(1) != 0, static_cast<int>(rows.integer(2))});
   return out;
 }
 

@@ -64,7 +64,7 @@ class RunStore {
   std::vector<StragglerRow> stragglers() const;
   std::vector<RestartRow> restarts() const;
   std::vector<SpanEvents> events(std::int64_t fromStep, std::int64_t toStep) const;
-  std::vector<std::int64_t> eventSteps() const;  // the steps that have events, in order
+  std::vector<EventStep> eventSteps() const;  // in order
 
  private:
   friend Result<std::unique_ptr<RunStore>> openRunStore(const std::string& path);

@@ -6,7 +6,8 @@ namespace lockstep::app {
 namespace {
 
 constexpr double kFade = 0.85, kClockFade = 0.7;
-constexpr double kWorks = 0.1;   // utilisation
+constexpr double kWorks = 0.5;   // utilisation
+constexpr double kKnown = 0.1;   // of Gpu::worked: it has worked lately
 constexpr int kSlowSamples = 6;  // in a row; less passes by itself
 
 }  // namespace
@@ -40,10 +41,13 @@ void GpuWatch::take(const std::string& node, const GpuLoad& load,
   gpu.seen = gpu.seen * kFade + 1;
   gpu.heat = gpu.heat * kFade + (hot ? 1 : 0);
   gpu.power = gpu.power * kFade + (atLimit || load.throttledFor("power-brake") ? 1 : 0);
+  gpu.worked *= kClockFade;
+  gpu.clock *= kClockFade;
   if (load.smClock && load.utilisation.value_or(1) >= kWorks) {  // an idle one saves power
-    gpu.worked = gpu.worked * kClockFade + 1;
-    gpu.clock = gpu.clock * kClockFade + *load.smClock;
+    gpu.worked += 1;
+    gpu.clock += *load.smClock;
   }
+  gpu.clockMax = load.smClockMax.value_or(0);
   gpu.slowInRow = slow ? gpu.slowInRow + 1 : 0;
   gpu.lanes = load.pcieWidth.value_or(0);
   gpu.lanesMax = load.pcieWidthMax.value_or(0);
@@ -109,8 +113,12 @@ std::optional<GpuWatch::Figures> GpuWatch::figures(const std::string& node, int 
   const auto found = gpus_.find({node, gpu});
   if (found == gpus_.end() || found->second.seen <= 0) return std::nullopt;
   const Gpu& known = found->second;
-  return Figures{known.heat / known.seen, known.power / known.seen, known.lanes, known.lanesMax,
-                 known.worked > 0 ? known.clock / known.worked : 0};
+  return Figures{known.heat / known.seen,
+                 known.power / known.seen,
+                 known.lanes,
+                 known.lanesMax,
+                 known.worked > kKnown ? known.clock / known.worked : 0,
+                 known.clockMax};
 }
 
 }  // namespace lockstep::app

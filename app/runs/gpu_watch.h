@@ -21,6 +21,7 @@ class GpuWatch {
     double heat = 0, power = 0;   // share of them in which it was slowed down for it
     int lanes = 0, lanesMax = 0;  // of its PCIe link; 0: not known
     double clock = 0;             // MHz, of its processors while they work; 0: not known
+    double clockMax = 0;          // that they can have; 0: not known
   };
 
   // Calls point(series, value) for each value of a GPU's sample; run_update.h lists the names.
@@ -35,7 +36,8 @@ class GpuWatch {
   struct Gpu {
     double seen = 0, heat = 0, power = 0;  // fading sums over samples
     double worked = 0, clock = 0;          // likewise, of those in which it worked
-    int slowInRow = 0;                     // samples, of heat, brake or hardware
+    double clockMax = 0;
+    int slowInRow = 0;  // samples, of heat, brake or hardware
     bool toldSlow = false, toldSilent = false, toldLink = false;
     int lanes = 0, lanesMax = 0;
     std::map<std::string, std::uint64_t> counters;

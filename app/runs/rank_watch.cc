@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kHaltedSamples = 4;
 constexpr double kFade = 0.85;      // of older samples, at each new one
-constexpr double kQuickFade = 0.7;  // likewise, where a sample counts all that was since the last
+constexpr double kQuickFade = 0.7;  // of samples that are means since the one before
 constexpr double kStoppedShare = 0.05, kThrottledShare = 0.1, kCrowdedShare = 0.15;
 constexpr double kAboveOthers = 1.5;
 constexpr double kDiskFaults = 50;  // per second; each takes from 0.1 ms to 10 ms
@@ -32,24 +32,25 @@ bool isLow(const BesideOthers& clock) {
 // Batches are read ahead: what a rank waits for them in a step is less than what its loader waits
 // for their files.
 bool waitsForFiles(const analysis::Straggler& slow) {
-  const double lost = slow.lostShare * slow.stepSeconds;
   return slow.phase == analysis::SlowPhase::kData &&
          slow.reading.own > kAboveOthers * slow.reading.others &&
-         slow.reading.own - slow.reading.others > kExplained * lost;
+         slow.reading.own - slow.reading.others > kExplained * slow.lostPerStep;
 }
 
-// Of ranks whose loaders do not tell how long they wait.
+// Of ranks whose loaders do not tell how long they wait: where one does, and did not, its node's
+// disk is busy for others.
 bool isDiskBusier(const analysis::Straggler& slow, const std::optional<BesideOthers>& busy) {
-  return slow.phase == analysis::SlowPhase::kData && busy && busy->own > kDiskBusy &&
-         busy->own > kDiskAboveOthers * busy->others;
+  return slow.reading.own < 0 && slow.phase == analysis::SlowPhase::kData && busy &&
+         busy->own > kDiskBusy && busy->own > kDiskAboveOthers * busy->others;
 }
 
 // The time of a layer grows as its data, or, of attention, as their square; to be told, that has
-// to explain what the rank takes.
+// to explain what the rank takes beyond the others.
 bool hasMoreData(const analysis::Straggler& slow) {
   const auto& [own, others] = slow.elements;
-  return others > 0 && own > kMoreData * others &&
-         slow.factor < kPerData * (own / others) * (own / others);
+  if (others <= 0 || own <= kMoreData * others) return false;
+  const double square = (own / others) * (own / others);
+  return slow.factor - 1 < kPerData * (square - 1);
 }
 
 }  // namespace
@@ -88,12 +89,17 @@ std::optional<RankWatch::Halted> RankWatch::halted() const {
   return std::nullopt;
 }
 
+bool RankWatch::hasRank(const std::string& node) const {
+  return std::any_of(loads_.begin(), loads_.end(),
+                     [&](const auto& one) { return one.second.node == node; });
+}
+
 std::optional<analysis::BesideOthers> RankWatch::diskBusy(const std::string& node) const {
   const auto own = disks_.find(node);
   if (own == disks_.end()) return std::nullopt;
   std::vector<double> others;
   for (const auto& [name, disk] : disks_)
-    if (name != node) others.push_back(disk.busy / disk.seen);
+    if (name != node && hasRank(name)) others.push_back(disk.busy / disk.seen);
   if (others.empty()) return std::nullopt;
   return analysis::BesideOthers{own->second.busy / own->second.seen,
                                 lowerMedian(std::move(others))};
@@ -106,7 +112,8 @@ struct RankWatch::Compared {
   BesideOthers waiting, diskFaults;
   std::optional<BesideOthers> diskBusy;
   std::optional<GpuWatch::Figures> gpu;
-  BesideOthers power, clock;
+  BesideOthers power;
+  BesideOthers clock;  // of GPUs with the same greatest clock
   // A run whose GPUs all have narrow links has no rank that is slow by its link.
   bool isNarrow = false;
 };
@@ -118,6 +125,7 @@ RankWatch::Compared RankWatch::compare(int rank, const GpuWatch& gpus) const {
     return load.gpu < 0 ? std::nullopt : gpus.figures(load.node, load.gpu);
   };
   const auto isNarrow = [](const GpuWatch::Figures& gpu) { return gpu.lanes < gpu.lanesMax; };
+  out.gpu = figures(out.own);
   std::vector<double> waitings, diskFaults, powers, clocks;
   bool allNarrow = true;
   for (const auto& [other, load] : loads_) {
@@ -127,7 +135,8 @@ RankWatch::Compared RankWatch::compare(int rank, const GpuWatch& gpus) const {
     const auto gpu = figures(load);
     if (!gpu) continue;
     powers.push_back(gpu->power);
-    if (gpu->clock > 0) clocks.push_back(gpu->clock);
+    if (out.gpu && gpu->clock > 0 && gpu->clockMax == out.gpu->clockMax)
+      clocks.push_back(gpu->clock);
     allNarrow = allNarrow && isNarrow(*gpu);
   }
   out.stopped = out.own.stopped / out.own.seen;
@@ -135,7 +144,6 @@ RankWatch::Compared RankWatch::compare(int rank, const GpuWatch& gpus) const {
   out.waiting = {out.own.waiting / out.own.seen, median(std::move(waitings))};
   out.diskFaults = {out.own.diskFaults / out.own.seen, median(std::move(diskFaults))};
   out.diskBusy = diskBusy(out.own.node);
-  out.gpu = figures(out.own);
   if (!out.gpu) return out;
   out.power = {out.gpu->power, median(std::move(powers))};
   out.clock = {out.gpu->clock, median(std::move(clocks))};
@@ -156,9 +164,10 @@ SlowCause RankWatch::cause(const analysis::Straggler& straggler, const Compared&
   if (isCrowded) return SlowCause::kCrowded;
   const bool isClockLow = isLow(figures.clock);
   if (!isClockLow && hasMoreData(straggler)) return SlowCause::kMoreData;
-  if (isDiskBusier(straggler, figures.diskBusy)) return SlowCause::kDisk;
   if (isAbove(figures.power, kThrottledShare)) return SlowCause::kGpuPower;
   if (isClockLow) return SlowCause::kGpuClock;
+  // A program may tell of nothing but the data phase: what its GPU shows is the better evidence.
+  if (isDiskBusier(straggler, figures.diskBusy)) return SlowCause::kDisk;
   return figures.isNarrow ? SlowCause::kGpuLink : SlowCause::kUnknown;
 }
 
@@ -168,17 +177,36 @@ SlowEvidence RankWatch::evidence(const analysis::Straggler& straggler, const Gpu
   out.cause = cause(straggler, figures);
   out.cores = figures.own.cpu / figures.own.seen;
   out.diskFaults = figures.diskFaults.own;
-  if (waitsForFiles(straggler)) out.reading = straggler.reading;
   out.elements = straggler.elements;
-  if (isDiskBusier(straggler, figures.diskBusy)) out.diskBusy = figures.diskBusy;
-  if (out.cause == SlowCause::kStopped)
-    // The process's own report of freezes is more exact than sampling.
-    out.share = straggler.frozenShare > 0 ? straggler.frozenShare : figures.stopped;
-  if (out.cause == SlowCause::kThrottled) out.share = figures.throttled;
-  if (out.cause == SlowCause::kFrozen) out.share = straggler.frozenShare;
-  if (out.cause == SlowCause::kCrowded) out.share = figures.waiting.own;
-  if (out.cause == SlowCause::kGpuHeat) out.share = figures.gpu->heat;
-  if (out.cause == SlowCause::kGpuPower) out.share = figures.power.own;
+  switch (out.cause) {
+    case SlowCause::kStopped:
+      // The process's own report of freezes is more exact than sampling.
+      out.share = straggler.frozenShare > 0 ? straggler.frozenShare : figures.stopped;
+      break;
+    case SlowCause::kThrottled:
+      out.share = figures.throttled;
+      break;
+    case SlowCause::kFrozen:
+      out.share = straggler.frozenShare;
+      break;
+    case SlowCause::kCrowded:
+      out.share = figures.waiting.own;
+      break;
+    case SlowCause::kDisk:
+      if (straggler.reading.own < 0)
+        out.diskBusy = figures.diskBusy;
+      else
+        out.reading = straggler.reading;
+      break;
+    case SlowCause::kGpuHeat:
+      out.share = figures.gpu->heat;
+      break;
+    case SlowCause::kGpuPower:
+      out.share = figures.power.own;
+      break;
+    default:
+      break;
+  }
   out.share = std::min(out.share, 1.0);
   if (out.cause < SlowCause::kGpuHeat) return out;
   out.gpu = figures.own.gpu;

@@ -47,6 +47,8 @@ class RankWatch {
   struct Compared;
   void take(const std::string& node, double seconds, const run::v1::RankSample& sample);
   Compared compare(int rank, const GpuWatch& gpus) const;
+  bool hasRank(const std::string& node) const;
+  // Beside the other nodes that have ranks.
   std::optional<analysis::BesideOthers> diskBusy(const std::string& node) const;
   static SlowCause cause(const analysis::Straggler& straggler, const Compared& figures);
 

@@ -385,7 +385,8 @@ void RunAggregator::addEvents(const Node& node, run::v1::EventChunk events) {
   const std::int64_t offset = node.clock.offsetTo(nodes_[coordinator_].clock);
   for (auto& begin : *events.mutable_begin_ns()) begin = bounded(bounded(begin) + offset);
   for (auto& end : *events.mutable_end_ns()) end = bounded(bounded(end) + offset);
-  batch_.events.push_back({events.rank(), events.step(), events.SerializeAsString()});
+  batch_.events.push_back(
+      {events.rank(), events.step(), events.SerializeAsString(), events.slow()});
 }
 
 // Values that are equal on all ranks that report them: the first report of a step counts.
@@ -538,7 +539,7 @@ void RunAggregator::addSteps(const std::string& name, Node& node, const run::v1:
     sample.optimizer = at(chunk.optimizer(), i);
     sample.frozen = at(chunk.frozen(), i);
     sample.frozenArrived = at(chunk.frozen_arrived(), i);
-    sample.reading = at(chunk.reading(), i);
+    sample.reading = chunk.generation() > 0 ? -1 : at(chunk.reading(), i);  // < 0: of a program
     sample.elements = at(chunk.elements(), i);
     if (outlined)
       addOutlined(sample);

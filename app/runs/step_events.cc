@@ -26,7 +26,7 @@ Result<StepEvents> readEvents(const RunStore& store, std::int64_t step) {
       event.end = chunk.end_ns(i);
       out.events.push_back(event);
     }
-    out.slow = out.slow || chunk.slow();
+    out.slow = out.slow || packed.slow;
   }
   if (out.events.empty())
     return makeError(Code::kNotFound, "the history has no events for step {}", step);

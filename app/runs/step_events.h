@@ -1,4 +1,4 @@
-// The stored events of a sampled step.
+// The stored events of a step.
 #pragma once
 
 #include <cstdint>

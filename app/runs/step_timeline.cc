@@ -297,7 +297,9 @@ StepTimeline makeTimeline(const plan::Plan& plan, const std::vector<plan::Event>
 Result<StepTimeline> readTimeline(const RunStore& store, const plan::Plan& plan,
                                   std::int64_t step) {
   LOCKSTEP_ASSIGN(const StepEvents read, readEvents(store, step));
-  return makeTimeline(plan, read.events);
+  StepTimeline out = makeTimeline(plan, read.events);
+  out.slow = read.slow;
+  return out;
 }
 
 Result<StepTimeline> predictTimeline(const plan::Plan& plan, const Preview& prediction) {
@@ -324,6 +326,21 @@ StepTimeline simulatedStep(const Preview& preview) {
   for (const plan::Event& event : preview.simulation.events)
     if (event.step == std::max<std::int64_t>(1, last - 1)) events.push_back(event);
   return makeTimeline(preview.plan, events);
+}
+
+std::int64_t stepToShow(const std::vector<EventStep>& told, std::int64_t wanted) {
+  std::vector<std::int64_t> usual, whole;
+  const auto first = std::find_if(told.begin(), told.end(), [](const auto& s) { return !s.slow; });
+  int ranks = first == told.end() ? 0 : first->ranks;  // of the last sampled step
+  for (const EventStep& step : told) {
+    if (!step.slow) {
+      usual.push_back(step.step);
+      ranks = step.ranks;
+    }
+    if (step.ranks >= ranks) whole.push_back(step.step);
+  }
+  if (wanted == 0 && !whole.empty()) return usual.empty() ? whole.back() : usual.back();
+  return nearestSampled(whole, wanted);
 }
 
 std::int64_t nearestSampled(const std::vector<std::int64_t>& sampled, std::int64_t step) {

@@ -1,6 +1,6 @@
 // StepTimeline: what each rank did in one step, as spans, with the arrivals at every collective
 // and the messages between ranks.
-// Built from the stored events of a sampled step, or from the simulator's prediction. No threads.
+// Built from the stored events of a step, or from the simulator's prediction. No threads.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,7 @@ struct TimelineSpan {
 struct StepTimeline {
   std::int64_t step = 0;
   std::int64_t length = 0;  // ns, to the end of the last rank
+  bool slow = false;        // told since it was slow, rather than sampled
   struct Lane {
     std::vector<TimelineSpan> spans;          // in order; none overlaps another
     std::vector<TimelineSpan> communication;  // asynchronous, beside them
@@ -73,6 +74,11 @@ Result<StepTimeline> predictTimeline(const plan::Plan& plan, const Preview& pred
 // Returns a step in the middle of the preview's simulation: the first one has nothing before it.
 // Empty if the simulation has no events.
 StepTimeline simulatedStep(const Preview& preview);
+
+// Returns which step to show to someone who looks at step `wanted`: the nearest one; 0: the newest
+// that is usual, so no slow one. A slow step that only some ranks have told is left out: who waited
+// for the others would not be seen. 0 if there is none.
+std::int64_t stepToShow(const std::vector<EventStep>& told, std::int64_t wanted);
 
 // Returns the step of `sampled`, in order, that is nearest to `step`; 0 if there is none.
 std::int64_t nearestSampled(const std::vector<std::int64_t>& sampled, std::int64_t step);

@@ -31,8 +31,9 @@ struct SlowEvidence {
   double diskFaults = 0;  // per second
   int gpu = -1;           // where the cause is of it
   int lanes = 0, lanesMax = 0;
+  // Of kDisk, one of these.
   analysis::BesideOthers reading{};                  // seconds a step, of its data files
-  std::optional<analysis::BesideOthers> diskBusy{};  // 0…1, of nodes; where it is the cause
+  std::optional<analysis::BesideOthers> diskBusy{};  // 0…1, of nodes
   analysis::BesideOthers elements{};                 // of a batch
   analysis::BesideOthers clock{};                    // MHz, of GPUs; 0: not known
 };

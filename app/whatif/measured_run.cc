@@ -156,8 +156,8 @@ class Reader {
   // Of the steps that are replayed; where none of these was sampled, of the last one before them.
   Status readSampled(std::int64_t first) {
     std::vector<std::int64_t> before, usable;
-    for (const std::int64_t step : store_.eventSteps())
-      if (step > analysis::kWarmUpSteps && step > out_.plan.uncompressedWarmupSteps)
+    for (const auto& [step, slow, ranks] : store_.eventSteps())
+      if (!slow && step > analysis::kWarmUpSteps && step > out_.plan.uncompressedWarmupSteps)
         (step < first ? before : usable).push_back(step);
     for (const std::int64_t step : thinned(usable, kMostSampled)) LOCKSTEP_TRY(addSampleOf(step));
     before.insert(before.end(), usable.begin(), usable.end());  // those that were left out
@@ -171,11 +171,10 @@ class Reader {
     return {};
   }
 
-  // Adds nothing where not all ranks have told their events, or where it was chosen for its length.
+  // Adds nothing where not all ranks have told their events.
   Status addSampleOf(std::int64_t step) {
     LOCKSTEP_TRY(unlessStopped(stop_));
     LOCKSTEP_ASSIGN(const StepEvents read, readEvents(store_, step));
-    if (read.slow) return {};
     if (const auto intervals = intervalsOf(read.events)) addSample(step, *intervals);
     return {};
   }

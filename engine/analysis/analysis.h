@@ -24,7 +24,8 @@ struct StepSample {
   // Time in which no thread of the rank's process ran: during the step, and the part of it after
   // the arrival.
   double frozen = 0, frozenArrived = 0;
-  double reading = 0;   // seconds that its loader waited for data files, ahead of the step
+  // Seconds that its loader waited for data files, ahead of the step; < 0: it does not tell.
+  double reading = 0;
   double elements = 0;  // of its batch, of a program of the user's own; 0: not known
 };
 
@@ -79,6 +80,7 @@ struct Straggler {
   double factor = 1;                      // its own time relative to the usual
   double lostShare = 0;                   // fraction of step time lost to it
   double frozenShare = 0;     // fraction of step time lost while its process was not running
+  double lostPerStep = 0;     // seconds
   double lostSeconds = 0;     // that the others waited for it, from step `since` on
   double stepSeconds = 0;     // measured step time
   double withoutSeconds = 0;  // step time were the stragglers as fast as the others

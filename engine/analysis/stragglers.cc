@@ -237,7 +237,9 @@ Straggler StragglerFinder::describe(std::size_t begin, int rank) const {
   result.factor = expected > 0 ? own / expected : 1;
   result.lostShare = total > 0 ? lost / total : 0;
   result.frozenShare = total > 0 ? frozen / total : 0;
-  result.stepSeconds = total / static_cast<double>(steps_.size() - begin);
+  const auto steps = static_cast<double>(steps_.size() - begin);
+  result.lostPerStep = lost / steps;
+  result.stepSeconds = total / steps;
   result.reading = beside(begin, r, &Rank::reading);
   result.elements = beside(begin, r, &Rank::elements);
   return result;

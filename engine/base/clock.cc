@@ -9,6 +9,7 @@
 #include <charconv>
 #include <ctime>
 #include <fstream>
+#include <system_error>
 
 #include "engine/base/unique_fd.h"
 
@@ -20,17 +21,12 @@ Nanoseconds read(clockid_t clock) {
   return now.tv_sec * Nanoseconds{1'000'000'000} + now.tv_nsec;
 }
 
-// The second number of schedstat, whose file stays open: opening costs more than reading.
+// The file stays open: opening costs more than reading.
 Nanoseconds threadQueued() {
   thread_local const UniqueFd file(open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC));
   std::array<char, 96> text{};
   const ssize_t size = file ? pread(file.get(), text.data(), text.size(), 0) : -1;
-  if (size <= 0) return -1;
-  const char* const end = text.data() + size;
-  const char* const space = std::find<const char*>(text.data(), end, ' ');
-  Nanoseconds queued = -1;
-  if (space != end) std::from_chars(space + 1, end, queued);
-  return queued;
+  return size <= 0 ? -1 : ThreadTime::queuedOf({text.data(), static_cast<std::size_t>(size)});
 }
 }  // namespace
 
@@ -39,6 +35,21 @@ Nanoseconds wallNow() { return read(CLOCK_REALTIME); }
 Nanoseconds threadCpuNow() { return read(CLOCK_THREAD_CPUTIME_ID); }
 
 ThreadTime ThreadTime::now() { return {monotonicNow(), threadCpuNow(), threadQueued()}; }
+
+// The file has the time on a core, the time in the queue, and the number of turns, of which a
+// thread that reads its own has had one.
+Nanoseconds ThreadTime::queuedOf(std::string_view schedstat) {
+  Nanoseconds running = 0, queued = 0, turns = 0;
+  const char* at = schedstat.data();
+  const char* const end = at + schedstat.size();
+  for (Nanoseconds* number : {&running, &queued, &turns}) {
+    while (at != end && *at == ' ') ++at;
+    const auto [next, problem] = std::from_chars(at, end, *number);
+    if (problem != std::errc()) return -1;
+    at = next;
+  }
+  return turns > 0 ? queued : -1;
+}
 
 Nanoseconds ThreadTime::blockedSince(const ThreadTime& begin) const {
   if (queued < 0 || begin.queued < 0) return 0;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace lockstep {
 
@@ -20,8 +21,11 @@ struct ThreadTime {
   Nanoseconds wall = 0, cpu = 0;
   Nanoseconds queued = -1;  // ready, without a core; -1: the kernel does not count it
   static ThreadTime now();  // of the calling thread
+  // Of the text of a schedstat. -1: the kernel counts nothing, and writes zeros or no file.
+  static Nanoseconds queuedOf(std::string_view schedstat);
   // Returns the time in which the thread waited for something other than a core, such as a disk; 0
-  // if that is not known.
+  // if that is not known. Includes what a hypervisor gave to others, and delays by limits of
+  // memory.
   Nanoseconds blockedSince(const ThreadTime& begin) const;
 };
 

@@ -154,7 +154,7 @@ Status Training::runEntries(std::int64_t number, bool withEvents, Nanoseconds be
 // Which step is slow is known at its end, so the events of each are recorded, where that is cheap.
 bool Training::recordsSlowSteps() const {
   constexpr double kEventCost = 100, kMostCost = 0.005;  // nanoseconds; of a step
-  return options_.eventsEvery > 0 && backend_.device() == nullptr &&
+  return options_.slowSteps && backend_.device() == nullptr &&
          kEventCost * static_cast<double>(events_.capacity()) <
              kMostCost * static_cast<double>(slowSteps_.median());
 }
@@ -306,7 +306,7 @@ Result<bool> Training::trainEpoch() {
     const data::Batch* const batch = batchOf(progress_.step + 1);
     LOCKSTEP_TRY(trainData_.problem());
     if (batch == nullptr) break;
-    // The batch itself may be followed by the next one within the step.
+    // Within the step, batchOf() may go on to the next batch.
     const data::BatchPosition position = batch->position;
     LOCKSTEP_TRY(step(position, batch->readingSeconds, begin));
     if (endsEarly_ || (progress_.step == meeting && meeting < end)) {

@@ -87,11 +87,10 @@ struct TrainerOptions {
   std::function<Status(const std::string& replica)> beforeFirst;
   // rank 0, may be null: receives the trained tensors, one after another
   TensorSink onTensor;
-  TensorSink onFirstTensor;  // likewise, before the first step
-  // Records full events of every n-th step, and in host memory of slow ones (slow_steps.h); 0:
-  // none.
-  std::int64_t eventsEvery = 0;
+  TensorSink onFirstTensor;              // likewise, before the first step
+  std::int64_t eventsEvery = 0;          // records full events of every n-th step; 0: none
   const StepWindow* profiled = nullptr;  // and of these; may be null
+  bool slowSteps = false;                // and, on processors, of slow ones (slow_steps.h)
 };
 
 struct StepRecord {  // one per step; plain data, fits a ring buffer
@@ -146,7 +145,8 @@ class TrainerObserver {
   virtual void onReady(std::int64_t boundBytes) = 0;  // bound and loaded, before the first step
   virtual void onStep(const StepRecord& record) = 0;
   virtual void onEvents(const std::vector<plan::Event>& events) = 0;
-  // Those of a step that took much longer than the ones before it, and is none of the sampled ones.
+  // With TrainerOptions::slowSteps: those of a step that took much longer than the ones before it,
+  // and is none of the sampled ones.
   virtual void onSlowStep(const std::vector<plan::Event>&) {}
   virtual void onEpoch(const EpochRecord& record) = 0;
   // A checkpoint is published; on all ranks.

@@ -11396,6 +11396,14 @@ its last lines:
             <translation>第 %1 步的时间线</translation>
         </message>
         <message>
+            <source>Timeline of slow step %1</source>
+            <translation>慢步（第 %1 步）的时间线</translation>
+        </message>
+        <message>
+            <source>Timeline of slow step %1, the recorded step nearest to step %2</source>
+            <translation>慢步（第 %1 步）的时间线：离第 %2 步最近的已记录步</translation>
+        </message>
+        <message>
             <source>Timeline of step %1, the sampled step nearest to step %2</source>
             <translation>第 %1 步的时间线：离第 %2 步最近的采样步</translation>
         </message>

@@ -14,10 +14,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <thread>
 
 #include "agent/base/key_value_store.h"
@@ -229,6 +231,37 @@ class AgentPartsTest : public QObject {
     record.step = 4;
     QVERIFY(packer.add(record));
     QCOMPARE(packer.take().reading_size(), 0);
+  }
+
+  // A slow step and the sampled one right after it do not displace each other.
+  void slowAndSampledStepsAreSent() {
+    std::array<int, 2> ends{};
+    QVERIFY(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+    UniqueFd ours(ends[0]);
+    const UniqueFd theirs(ends[1]);
+    BlockingChannel channel(ours.get()), answers(theirs.get());
+    const auto eventsOf = [](std::int64_t step) {
+      plan::Event event;
+      event.rank = 3;
+      event.step = step;
+      return std::vector<plan::Event>(5, event);
+    };
+    {
+      Telemetry telemetry(3, channel, [](std::int64_t) {});
+      telemetry.onSlowStep(eventsOf(49));
+      telemetry.onEvents(eventsOf(50));
+    }
+    ours.reset();
+    std::map<std::int64_t, bool> sent;
+    std::string frame;
+    while (answers.receive(frame)) {
+      node::v1::FromWorker message;
+      QVERIFY(message.ParseFromString(frame) && message.has_events());
+      QCOMPARE(message.events().rank(), 3);
+      QCOMPARE(message.events().begin_ns_size(), 5);
+      sent[message.events().step()] = message.events().slow();
+    }
+    QCOMPARE(sent, (std::map<std::int64_t, bool>{{49, true}, {50, false}}));
   }
 
   void ringDropsInsteadOfWaiting() {

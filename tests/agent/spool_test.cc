@@ -249,6 +249,46 @@ class SpoolTest : public QObject {
     }
   }
 
+  // Of the nodes' slow steps, which differ, none takes the place of a step that all have.
+  void nodesKeepTheSameStep() {
+    for (unsigned seed = 1; seed <= 200; ++seed) {
+      std::mt19937 random(seed);
+      const unsigned sampled = 1 + random() % 4;  // of them, at least one
+      std::vector<std::int64_t> kept;
+      for (int node = 0; node < 3; ++node) {
+        std::map<std::int64_t, bool> steps;  // whether it was slow
+        for (unsigned one = 1; one <= sampled; ++one) steps[50 * one] = false;
+        for (unsigned one = random() % 12; one > 0; --one) {
+          const std::int64_t step = 1 + random() % 230;
+          if (step % 50 != 0) steps[step] = true;
+        }
+        std::vector<run::v1::Record> records;
+        for (const auto& [step, slow] : steps)
+          for (int rank = 2 * node; rank < 2 * node + 2; ++rank) {
+            run::v1::Record& record = records.emplace_back();
+            record.set_sequence(records.size());
+            record.mutable_events()->set_rank(rank);
+            record.mutable_events()->set_step(step);
+            record.mutable_events()->set_slow(slow);
+          }
+        const auto outline = agent::outlineOf(std::move(records));
+        QCOMPARE(outline.size(), std::size_t{2});  // of both ranks
+        for (const auto& record : outline) kept.push_back(record.events().step());
+      }
+      QCOMPARE(kept, std::vector<std::int64_t>(6, 50));
+    }
+    // Where there are slow ones alone, the first.
+    std::vector<run::v1::Record> records(2);
+    for (int i = 0; i < 2; ++i) {
+      records[static_cast<std::size_t>(i)].set_sequence(static_cast<std::uint64_t>(i + 1));
+      records[static_cast<std::size_t>(i)].mutable_events()->set_step(60 + i);
+      records[static_cast<std::size_t>(i)].mutable_events()->set_slow(true);
+    }
+    const auto outline = agent::outlineOf(std::move(records));
+    QCOMPARE(outline.size(), std::size_t{1});
+    QCOMPARE(outline.front().events().step(), std::int64_t{60});
+  }
+
   void theOutlineHasNoGaps() {
     SpoolOptions options;
     options.limitBytes = 300'000;

@@ -103,6 +103,19 @@ class StepsTest : public QObject {
     QVERIFY(std::isnan(cursorOf("lossPlot")) && std::isnan(cursorOf("cpuPlot")));
   }
 
+  // A slow step is shown to who looks for it, and said to be one, if all ranks have told it.
+  void aSlowStepIsNamed() {
+    addSlowSteps();
+    const auto* title = page_->findChild<QLabel*>("timelineCardTitle");
+    const auto says = [&](std::int64_t step, const QString& text) {
+      map_->chooseCell(1, step);
+      QTRY_COMPARE_WITH_TIMEOUT(title->text(), text, 60'000);
+    };
+    says(260, "Timeline of slow step 260");
+    says(270, "Timeline of slow step 260, the recorded step nearest to step 270");
+    says(240, "Timeline of step 250, the sampled step nearest to step 240");
+  }
+
   void keysMoveTheCell() {
     map_->setFocus();
     QTest::keyClick(map_, Qt::Key_Right);
@@ -534,6 +547,20 @@ class StepsTest : public QObject {
     LOCKSTEP_CHECK(store.ok() && (*store)->lockForRecording().ok());
     LOCKSTEP_CHECK((*store)->append(batch).ok());
     return row->measuredStepSeconds;
+  }
+
+  // Told since they were slow: step 260 by all ranks, 270 by one of them.
+  void addSlowSteps() const {
+    auto history = app::History::open(home_->home().historyFolder());
+    LOCKSTEP_CHECK(history.ok(), "{}", history.error().text());
+    auto store = (*history)->openRun(run_.toStdString());
+    LOCKSTEP_CHECK(store.ok() && (*store)->lockForRecording().ok());
+    app::RunBatch batch;
+    for (const app::SpanEvents& one : (*store)->events(250, 250)) {
+      batch.events.push_back({one.rank, 260, one.packed, true});
+      if (one.rank == 0) batch.events.push_back({one.rank, 270, one.packed, true});
+    }
+    LOCKSTEP_CHECK((*store)->append(batch).ok());
   }
 
   // Where the plot shows the moment; NaN: nowhere.

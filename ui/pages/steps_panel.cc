@@ -267,9 +267,11 @@ void StepsPanel::refreshTimeline() {
   const std::int64_t wanted = reader_->wanted();
   QString title = tr("Timeline");
   if (measured && (wanted == 0 || wanted == measured->step))
-    title = tr("Timeline of step %1").arg(formatCount(measured->step));
+    title = (measured->slow ? tr("Timeline of slow step %1") : tr("Timeline of step %1"))
+                .arg(formatCount(measured->step));
   else if (measured)
-    title = tr("Timeline of step %1, the sampled step nearest to step %2")
+    title = (measured->slow ? tr("Timeline of slow step %1, the recorded step nearest to step %2")
+                            : tr("Timeline of step %1, the sampled step nearest to step %2"))
                 .arg(formatCount(measured->step), formatCount(wanted));
   else if (predicted && withPrediction_->isChecked())
     title = tr("Predicted timeline (no step has been sampled yet)");

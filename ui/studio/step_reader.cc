@@ -38,10 +38,9 @@ StepReader::Answer StepReader::work(const std::string& folder, const std::string
           out.predicted = std::make_shared<const app::StepTimeline>(std::move(*predicted));
     }
     LOCKSTEP_ASSIGN(const auto store, history->openRun(run));
-    const std::vector<std::int64_t> sampled = store->eventSteps();
-    if (sampled.empty()) return {};
-    const std::int64_t nearest = step == 0 ? sampled.back() : app::nearestSampled(sampled, step);
-    LOCKSTEP_ASSIGN(app::StepTimeline timeline, app::readTimeline(*store, *out.plan, nearest));
+    const std::int64_t shown = app::stepToShow(store->eventSteps(), step);
+    if (shown == 0) return {};
+    LOCKSTEP_ASSIGN(app::StepTimeline timeline, app::readTimeline(*store, *out.plan, shown));
     out.measured = std::make_shared<const app::StepTimeline>(std::move(timeline));
     return {};
   }();

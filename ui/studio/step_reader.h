@@ -1,4 +1,4 @@
-// StepReader: reads the steps of a run from the history in the background: the timelines of sampled
+// StepReader: reads the steps of a run from the history in the background: the timelines of told
 // steps, the predicted timeline and the planned traffic. Works for live runs too, because their
 // recorder writes the history. Threads: GUI.
 #pragma once
@@ -20,14 +20,14 @@ class StepReader : public QObject {
  public:
   StepReader(std::string historyFolder, std::string run, QObject* parent = nullptr);
 
-  // Reads the sampled step nearest to `step` (0: the last one), and the plan if it was not read
-  // yet. Only the newest call is answered.
+  // Reads the step that is shown for `step` (app::stepToShow), and the plan if it was not read yet.
+  // Only the newest call is answered.
   void read(std::int64_t step);
   bool reading() const { return reading_; }
 
   using Timeline = std::shared_ptr<const app::StepTimeline>;
   std::int64_t wanted() const { return shown_; }          // the step that measured() is nearest to
-  const Timeline& measured() const { return measured_; }  // null: no sampled step
+  const Timeline& measured() const { return measured_; }  // null: no step was told
   const Timeline& predicted() const { return predicted_; }  // null: no stored prediction
   bool planRead() const { return plan_ != nullptr; }
   const std::vector<plan::Traffic>& traffic() const { return traffic_; }  // planned, per step

@@ -5,6 +5,7 @@ least for the others is the one that they wait for: that needs no common clock.
 """
 import atexit
 import collections.abc
+import itertools
 import os
 import sys
 import weakref
@@ -12,7 +13,7 @@ import weakref
 from . import _now, _tell
 
 _TELL = 40000000  # ns from the begin of the first step that is not told, after which it is
-_MOST_STEPS, _MOST_EVENTS, _MOST_TENSORS = 32, 4096, 1000
+_MOST_STEPS, _MOST_EVENTS, _MOST_PARTS = 32, 4096, 1000
 _CUDA_RATE = 20  # DistributedDataParallel waits for the GPU when it measures: in one of so many steps
 
 _own = False  # the program says itself what a step is
@@ -35,22 +36,24 @@ def spend(phase, amount):
 
 def loaded(batch):
     """A data loader has given the program a batch."""
-    spend("elements", _elements(batch, [_MOST_TENSORS]))
+    spend("elements", _elements(batch))
 
 
-def _elements(value, left):
-    """Of all tensors in a batch, of which at most left[0] more parts are looked at."""
-    if left[0] <= 0:
-        return 0
-    left[0] -= 1
-    count = getattr(value, "numel", None)
-    if callable(count):
-        return int(count())
-    if isinstance(value, collections.abc.Mapping):
-        value = value.values()
-    elif not isinstance(value, (list, tuple)):
-        return 0
-    return sum(_elements(part, left) for part in value)
+def _elements(batch):
+    """Of all tensors in a batch, of which _MOST_PARTS parts are looked at: the outer ones before the inner ones."""
+    total, left = 0, _MOST_PARTS
+    containers = collections.deque([(batch,)])
+    while containers and left > 0:
+        for part in itertools.islice(containers.popleft(), left):
+            left -= 1
+            count = getattr(part, "numel", None)
+            if callable(count):
+                total += int(count())
+            elif isinstance(part, collections.abc.Mapping):
+                containers.append(part.values())
+            elif isinstance(part, (list, tuple)):
+                containers.append(part)
+    return total
 
 
 def spend_events(before, after):

@@ -424,6 +424,7 @@ class HistoryTest : public QObject {
            "CREATE TABLE cursor(node TEXT PRIMARY KEY, sequence INTEGER NOT NULL);",
            "ALTER TABLE error ADD COLUMN info BLOB;",
            "CREATE TABLE about(key TEXT PRIMARY KEY, text TEXT);"
+           "INSERT INTO event VALUES(50,0,x'00'),(50,1,x'00');"
            "INSERT INTO log(wall,node,rank,text) VALUES(5,'n1',0,'step 1'),"
            "(6,'n2',1,'straggler: rank 1 (n2) is slow'),(7,'n2',1,'no straggler: here'),"
            "(8,'n2',1,'straggler: rank 1 (n2) was slow in steps 4 to 9');"});
@@ -444,8 +445,13 @@ class HistoryTest : public QObject {
     row.wallNs = 9;
     row.sinceStep = 20;
     batch.stragglers.push_back(row);
+    batch.events.push_back({1, 73, "x", true});
     QVERIFY(store->append(batch).ok());
     QCOMPARE(store->stragglers().size(), std::size_t{3});
+    const std::vector<EventStep> told = store->eventSteps();
+    QCOMPARE(told.size(), std::size_t{2});
+    QVERIFY(told[0].step == 50 && !told[0].slow && told[0].ranks == 2);
+    QVERIFY(told[1].step == 73 && told[1].slow && told[1].ranks == 1);
   }
 
   // A writer killed at any moment loses nothing it was told was kept, and cursor and data agree.

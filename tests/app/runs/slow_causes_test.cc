@@ -13,25 +13,31 @@ using namespace lockstep::app::test;
 
 namespace {
 
-constexpr int kHealthySteps = 30, kWithinSteps = 20;
+constexpr int kHealthySteps = 30, kWithinSteps = 20, kSpares = 2;
 constexpr double kSampleSeconds = 0.25, kStep = 0.05, kTransfer = 0.002, kClock = 1980;
 
 std::string nameOf(int rank) { return "n" + std::to_string(rank + 1); }
 
 // What is planted in a rank, and what its figures say of it.
 struct Planted {
-  double data = 0;         // seconds
-  double work = 1;         // factor
-  double reading = 0;      // seconds
-  double diskBusy = 0;     // 0…1; 0: as the others'
-  double elements = 1;     // factor
-  double clock = 1;        // likewise
-  bool countsData = true;  // as loaders of PyTorch do
+  double data = 0;        // seconds
+  double work = 1;        // factor
+  double reading = 0;     // seconds
+  double diskBusy = 0;    // 0…1; 0: as the others'
+  double othersBusy = 0;  // likewise, of the other nodes that have ranks; 0: seldom
+  double elements = 1;    // factor
+  double clock = 1;       // likewise
+  double clockMax = kClock;
+  double utilisation = 0.9;
 };
+
+// Own ranks say how long they wait for files; of a program it is known how much data it takes.
+enum class Kind { kOwn, kProgram };
 
 class Run {
  public:
-  Run(int world, unsigned seed) : world_(world), random_(seed), book_(rowOf(world), nodes(world)) {}
+  Run(int world, unsigned seed, Kind kind)
+      : world_(world), random_(seed), kind_(kind), book_(rowOf(world), nodes(world + kSpares)) {}
 
   void plant(int rank, const Planted& planted) {
     victim_ = rank;
@@ -55,8 +61,10 @@ class Run {
       book_.add(nameOf(rank), records[static_cast<std::size_t>(rank)]);
     }
     now_ += longest + kTransfer;
-    for (; sampled_ + kSampleSeconds <= now_; sampled_ += kSampleSeconds)
+    for (; sampled_ + kSampleSeconds <= now_; sampled_ += kSampleSeconds) {
       for (int rank = 0; rank < world_; ++rank) book_.add(nameOf(rank), sampleOf(rank));
+      for (int i = 0; i < kSpares; ++i) book_.add(nameOf(world_ + i), sampleOfSpare());
+    }
     return book_.take().update.slow;
   }
   int upTo(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
@@ -65,9 +73,9 @@ class Run {
   }
 
  private:
-  static std::vector<RunAggregator::NodeCursor> nodes(int world) {
+  static std::vector<RunAggregator::NodeCursor> nodes(int count) {
     std::vector<RunAggregator::NodeCursor> out;
-    for (int rank = 0; rank < world; ++rank) out.push_back({nameOf(rank), 0});
+    for (int i = 0; i < count; ++i) out.push_back({nameOf(i), 0});
     return out;
   }
   static std::int64_t ns(double seconds) { return static_cast<std::int64_t>(seconds * 1e9); }
@@ -89,9 +97,12 @@ class Run {
     chunk.add_backward(static_cast<float>(0.65 * work));
     chunk.add_optimizer(0);
     chunk.add_arrival_ns(ns(data + work));
-    if (const double reading = planted.reading + between(0, 2e-3); reading > 1e-4)
+    if (kind_ == Kind::kProgram) {
+      chunk.set_generation(1);
+      chunk.add_elements(static_cast<float>(8192 * rows * planted.elements));
+    } else if (const double reading = planted.reading + between(0, 2e-3); reading > 1e-4) {
       chunk.add_reading(static_cast<float>(reading));
-    if (planted_.countsData) chunk.add_elements(static_cast<float>(8192 * rows * planted.elements));
+    }
     return record;
   }
   run::v1::Record sampleOf(int rank) {
@@ -100,16 +111,24 @@ class Run {
     one.set_gpu(0);
     run::v1::Record record = sampleRecord(++sequence_, sampled_ + kSampleSeconds, {one});
     auto& sample = *record.mutable_node_sample();
-    sample.set_disk_busy(planted.diskBusy > 0 ? planted.diskBusy : between(0.01, 0.3));
+    const double busy = planted.diskBusy > 0 ? planted.diskBusy : planted_.othersBusy;
+    sample.set_disk_busy(busy > 0 ? busy : between(0.01, 0.3));
     auto& gpu = *sample.add_gpu();
     gpu.set_throttle_known(true);
-    gpu.set_utilisation(0.9);
+    gpu.set_utilisation(planted.utilisation);
     gpu.set_sm_clock_mhz(kClock * planted.clock * between(0.98, 1.02));
+    gpu.set_sm_clock_max_mhz(planted.clockMax);
+    return record;
+  }
+  run::v1::Record sampleOfSpare() {
+    run::v1::Record record = sampleRecord(++sequence_, sampled_ + kSampleSeconds, {});
+    record.mutable_node_sample()->set_disk_busy(0);
     return record;
   }
 
   const int world_;
   std::minstd_rand random_;
+  const Kind kind_;
   RunAggregator book_;
   int victim_ = -1;
   Planted planted_;
@@ -126,7 +145,32 @@ Planted plantedOf(const QString& kind, Run& run) {
   } else if (kind == "disk of a program") {
     out.data = run.between(0.06, 0.2);
     out.diskBusy = run.between(0.8, 1);
-    out.countsData = false;
+  } else if (kind == "disk that others use") {
+    out.data = run.between(0.06, 0.2);
+    out.diskBusy = run.between(0.8, 1);
+  } else if (kind == "all disks are busy") {
+    out.data = run.between(0.06, 0.2);
+    out.diskBusy = run.between(0.8, 1);
+    out.othersBusy = run.between(0.6, 0.8);
+  } else if (kind == "a little more data from a disk") {
+    out.elements = run.between(1.25, 1.3);
+    out.data = run.between(0.1, 0.2);
+    out.diskBusy = run.between(0.8, 1);
+  } else if (kind == "clock, beside a busy disk") {
+    out.clock = run.between(0.4, 0.55);
+    out.data = kStep * (1 / out.clock - 1);
+    out.diskBusy = run.between(0.8, 1);
+  } else if (kind == "clock, with more data") {
+    out.clock = run.between(0.4, 0.55);
+    out.elements = out.work = run.between(1.8, 2.5);
+  } else if (kind == "another model's clock") {
+    out.clock = out.clockMax = run.between(0.5, 0.7);
+    out.clockMax *= kClock;
+    out.work = run.between(2, 3);
+  } else if (kind == "clock of an idle GPU") {
+    out.clock = run.between(0.3, 0.5);
+    out.utilisation = run.between(0.1, 0.4);
+    out.work = run.between(2, 3);
   } else if (kind == "more data") {
     out.elements = run.between(1.8, 2.5);
     out.work = out.elements * run.between(1, out.elements);  // up to its square
@@ -154,28 +198,41 @@ class SlowCausesTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
   void theCauseIsNamed_data() {
+    QTest::addColumn<Kind>("of");
     QTest::addColumn<int>("cause");
     QTest::addColumn<QString>("words");
-    const auto row = [](const char* kind, SlowCause cause, const char* words) {
-      QTest::newRow(kind) << static_cast<int>(cause) << words;
+    const auto row = [](const char* kind, Kind of, SlowCause cause, const char* words) {
+      QTest::newRow(kind) << of << static_cast<int>(cause) << words;
     };
-    row("disk", SlowCause::kDisk, "ms a step for its data files, the others ");
-    row("disk of a program", SlowCause::kDisk, "its node's disk was busy ");
-    row("more data", SlowCause::kMoreData, "its batches had ");
-    row("clock", SlowCause::kGpuClock, " MHz, the others' at ");
+    row("disk", Kind::kOwn, SlowCause::kDisk, "ms a step for its data files, the others ");
+    row("disk of a program", Kind::kProgram, SlowCause::kDisk, "its node's disk was busy ");
+    row("more data", Kind::kProgram, SlowCause::kMoreData, "its batches had ");
+    row("clock", Kind::kOwn, SlowCause::kGpuClock, " MHz, the others' at ");
+    // Several figures are the rank's own.
+    row("a little more data from a disk", Kind::kProgram, SlowCause::kDisk, "disk was busy ");
+    row("clock, beside a busy disk", Kind::kProgram, SlowCause::kGpuClock, " MHz, the others' at ");
+    row("clock, with more data", Kind::kProgram, SlowCause::kGpuClock, " MHz, the others' at ");
     // The neighbourhood: slow for another reason.
-    row("waits for no disk", SlowCause::kUnknown, "it had 0.50 cores");
-    row("little more data", SlowCause::kUnknown, "it had 0.50 cores");
-    row("more data, and slower than that", SlowCause::kUnknown, "it had 0.50 cores");
-    row("clock nearly as the others'", SlowCause::kUnknown, "it had 0.50 cores");
+    const auto none = [&](const char* kind, Kind of) {
+      row(kind, of, SlowCause::kUnknown, "it had 0.50 cores");
+    };
+    none("waits for no disk", Kind::kOwn);
+    none("disk that others use", Kind::kOwn);
+    none("all disks are busy", Kind::kProgram);
+    none("little more data", Kind::kProgram);
+    none("more data, and slower than that", Kind::kProgram);
+    none("clock nearly as the others'", Kind::kOwn);
+    none("another model's clock", Kind::kOwn);
+    none("clock of an idle GPU", Kind::kOwn);
   }
 
   void theCauseIsNamed() {
+    QFETCH(Kind, of);
     QFETCH(int, cause);
     QFETCH(QString, words);
     const QString kind = QTest::currentDataTag();
     for (unsigned seed = 1; seed <= 60; ++seed) {
-      Run run(2 + static_cast<int>(seed % 4), seed);
+      Run run(2 + static_cast<int>(seed % 4), seed, of);
       for (int i = 0; i < kHealthySteps; ++i) QVERIFY(!run.pass());
       const int victim = run.upTo(2 + static_cast<int>(seed % 4));
       run.plant(victim, plantedOf(kind, run));
@@ -199,7 +256,7 @@ class SlowCausesTest : public QObject {
 
   void noRankOfAHealthyRunIsNamed() {
     for (unsigned seed = 1; seed <= 40; ++seed) {
-      Run run(2 + static_cast<int>(seed % 4), seed);
+      Run run(2 + static_cast<int>(seed % 4), seed, seed % 2 == 0 ? Kind::kOwn : Kind::kProgram);
       for (int i = 0; i < 400; ++i)
         QVERIFY2(!run.pass(), qPrintable(QString("seed %1, step %2").arg(seed).arg(i)));
     }

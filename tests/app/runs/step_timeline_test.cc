@@ -275,12 +275,19 @@ class StepTimelineTest : public QObject {
     for (const int rank : {1, 0})
       for (const std::int64_t step : {50, 100})
         batch.events.push_back({rank, step, chunkOf(events, rank).SerializeAsString()});
+    batch.events.push_back({0, 73, chunkOf(events, 0).SerializeAsString(), true});
     batch.events.push_back({0, 150, "\xff\xff"});
     QVERIFY((*store)->append(batch).ok());
-    QCOMPARE((*store)->eventSteps(), (std::vector<std::int64_t>{50, 100, 150}));
+    std::vector<std::tuple<std::int64_t, bool, int>> told;
+    for (const auto& [step, slow, ranks] : (*store)->eventSteps())
+      told.emplace_back(step, slow, ranks);
+    QCOMPARE(told, (std::vector<std::tuple<std::int64_t, bool, int>>{
+                       {50, false, 2}, {73, true, 1}, {100, false, 2}, {150, false, 1}}));
+    QVERIFY(readTimeline(**store, preview.plan, 73)->slow);
     const auto timeline = readTimeline(**store, preview.plan, 100);
     QVERIFY(timeline.ok());
     QCOMPARE(timeline->step, 100);
+    QVERIFY(!timeline->slow);
     QCOMPARE(timeline->length, makeTimeline(preview.plan, events).length);
     QCOMPARE(readTimeline(**store, preview.plan, 99).error().code, Code::kNotFound);
     QCOMPARE(readTimeline(**store, preview.plan, 150).error().code, Code::kDataLoss);
@@ -289,6 +296,31 @@ class StepTimelineTest : public QObject {
          {std::pair{1, 50}, {74, 50}, {75, 50}, {76, 100}, {100, 100}, {9999, 150}})
       QCOMPARE(nearestSampled(sampled, step), nearest);
     QCOMPARE(nearestSampled({}, 7), 0);
+  }
+
+  // A slow step is shown to who looks for it, and if all ranks have told it.
+  void theStepToShowIsUsualAndWhole() {
+    const std::vector<EventStep> told{{20, true, 1},   {50, false, 2},  {60, true, 2},
+                                      {73, true, 1},   {100, false, 2}, {110, true, 1},
+                                      {150, false, 1}, {170, true, 1},  {180, true, 2}};
+    for (const auto& [wanted, shown] : {std::pair{0, 150},
+                                        {1, 50},
+                                        {20, 50},
+                                        {54, 50},
+                                        {56, 60},
+                                        {60, 60},
+                                        {73, 60},
+                                        {74, 60},
+                                        {81, 100},
+                                        {110, 100},
+                                        {149, 150},
+                                        {169, 170},
+                                        {200, 180}})
+      QCOMPARE(stepToShow(told, wanted), shown);
+    QCOMPARE(stepToShow({}, 0), 0);
+    QCOMPARE(stepToShow({}, 7), 0);
+    QCOMPARE(stepToShow({{20, true, 1}, {30, true, 2}}, 0), 30);  // no step was sampled
+    QCOMPARE(stepToShow({{20, true, 1}, {30, true, 2}}, 21), 20);
   }
 
   // What the history keeps is enough to simulate the step again.

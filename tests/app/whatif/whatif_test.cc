@@ -162,11 +162,10 @@ struct Recorded {
       for (const auto& [name, seconds] : step.seconds)
         series[fmt::format("rank/{}/{}", rank, name)].push_back(
             {static_cast<double>(number), seconds});
-      // Beside the sampled steps, some that were chosen since they were slow.
-      const bool slow = number % kEvery == kEvery - 1;
-      step.chunk.set_slow(slow);
+      // Beside the sampled steps, many more that were told since they were slow.
+      const bool slow = number % kEvery > 3;
       if (slow || number % kEvery == 0)
-        batch.events.push_back({rank, number, step.chunk.SerializeAsString()});
+        batch.events.push_back({rank, number, step.chunk.SerializeAsString(), slow});
     }
     for (auto& [name, points] : series) batch.series.push_back({name, std::move(points)});
     auto store = history->openRun(row.run);

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "engine/base/byte_size.h"
+#include "engine/base/clock.h"
 #include "engine/base/crc32c.h"
 #include "engine/base/dtype.h"
 #include "engine/base/file.h"
@@ -75,6 +76,19 @@ void roundsToNearest(std::uint16_t infinity) {
 class BaseTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
+  // A kernel that counts no waits for cores writes zeros.
+  void theWaitForCoresIsKnownWhereItIsCounted() {
+    QCOMPARE(ThreadTime::queuedOf("5 7 1\n"), Nanoseconds{7});
+    QCOMPARE(ThreadTime::queuedOf("0 2421145 3"), Nanoseconds{2421145});
+    QCOMPARE(ThreadTime::queuedOf("0 0 1\n"), Nanoseconds{0});
+    for (const char* text : {"0 0 0\n", "", "\n", "5", "5 7", "5 7 x", "a b c", "5 7 "})
+      QCOMPARE(ThreadTime::queuedOf(text), Nanoseconds{-1});
+    const ThreadTime begin{100, 10, 5}, unknown{100, 10, -1};
+    QCOMPARE((ThreadTime{200, 40, 25}).blockedSince(begin), Nanoseconds{50});
+    QCOMPARE((ThreadTime{200, 40, -1}).blockedSince(begin), Nanoseconds{0});
+    QCOMPARE((ThreadTime{200, 40, 25}).blockedSince(unknown), Nanoseconds{0});
+  }
+
   void byteSizes() {
     const std::pair<std::string_view, std::int64_t> good[] = {
         {"0", 0},

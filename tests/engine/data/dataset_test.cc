@@ -1063,10 +1063,9 @@ class DatasetTest : public QObject {
     for (const bool sleeps : {true, false}) {
       const SlowNumbers numbers(4, sleeps);
       Loader loader(numbers, {5, 0, 5, 1, false, 0, 10, 1});
-      for (int i = 0; i < 10; ++i) {
-        const double seconds = loader.next()->readingSeconds;
-        QVERIFY2(sleeps ? seconds >= 0.019 : seconds < 0.01, qPrintable(QString::number(seconds)));
-      }
+      double least = 1;  // a host may take its cores from a virtual machine now and then
+      for (int i = 0; i < 10; ++i) least = std::min(least, loader.next()->readingSeconds);
+      QVERIFY2(sleeps ? least >= 0.019 : least < 0.01, qPrintable(QString::number(least)));
     }
   }
 

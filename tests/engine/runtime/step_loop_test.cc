@@ -97,6 +97,7 @@ class StepLoopTest : public QObject {
       runtime::TrainerOptions options;
       options.maxSteps = kSteps + 1;
       options.eventsEvery = 10;
+      options.slowSteps = true;
       const std::atomic<bool> stop{false};
       Counting counting;
       const auto done =
