@@ -165,7 +165,9 @@ class Search {
     out.made.settings = *std::move(settings);
     for (const Setting& one : out.made.settings)
       if (options_.kept.contains(one.field)) {
-        out.refusal = invalidArgument("the strategy cannot have {} as the spec sets it", one.field);
+        Error error = invalidArgument("the strategy cannot have {} as the spec sets it", one.field);
+        error.field = one.field;
+        out.refusal = withRemedies(std::move(error), {{{one.field, ""}}});
         return out;
       }
     auto spec = specWith_(out.made.settings);

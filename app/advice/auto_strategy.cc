@@ -1,5 +1,6 @@
 #include "app/advice/auto_strategy.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "app/runs/quantity_text.h"
@@ -16,11 +17,12 @@ std::vector<std::string> setsWith(const RunSpecFile& spec, const Remedy& setting
   return out;
 }
 
-// The plainest kind that can have what the strategy sets.
-std::string plainestKind(const spec::v1::StrategySpec& strategy) {
-  const bool served =
-      strategy.servers() > 0 || strategy.staleness() != 0 || strategy.dense() == "all-reduce";
-  return served ? "parameter-server" : "multi-worker-mirrored";
+// Whether batch norm takes statistics of the whole batch: several micro-batches would each have
+// their own, which changes results.
+bool needsWholeBatch(const spec::v1::ModelSpec& model) {
+  return std::any_of(model.layers().begin(), model.layers().end(), [](const auto& layer) {
+    return layer.has_batch_norm() && layer.batch_norm().groups() == 1;
+  });
 }
 
 Message chosenText(const Advice& advice) {
@@ -60,9 +62,13 @@ Result<SearchStart> searchStart(const RunSpecFile& spec) {
     else
       out.kept.insert(path);
   }
-  LOCKSTEP_ASSIGN(out.spec,
-                  completeRunSpec(spec.yaml, spec.file,
-                                  setsWith(spec, {{"strategy.kind", plainestKind(strategy)}})));
+  if (strategy.micro_batches() == 0 && needsWholeBatch(spec.spec->model()))
+    out.pinned.push_back({"strategy.micro_batches", "1"});
+  LOCKSTEP_ASSIGN(
+      out.spec,
+      completeRunSpec(
+          spec.yaml, spec.file,
+          setsWith(spec, {{"strategy.kind", std::string(specs::plainestKind(strategy))}})));
   return out;
 }
 

@@ -5159,6 +5159,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>strategy.deterministic_parts 为 %1，但 %2%3 不能按同一顺序累加梯度；应为 0</translation>
         </message>
         <message>
+            <source>auto with servers</source>
+            <translation>带服务器的 auto</translation>
+        </message>
+        <message>
             <source> with stages</source>
             <translation>（分阶段）</translation>
         </message>
