@@ -234,8 +234,19 @@ class CliCommandsTest : public QObject {
     const Cli cli;
     const QStringList run{example("fashion-mlp"), "--local", "3"};
     const QStringList open = run + QStringList{"--set", "strategy.kind=auto"};
-    const CliResult advice = cli.run(QStringList{"advise"} + open + QStringList{"--json"});
+    const CliResult advice =
+        cli.run(QStringList{"advise"} + open + QStringList{"--json", "--top", "3"});
     QVERIFY2(advice.exit == 0 && advice.all("current").isEmpty(), advice.text());
+    for (const QJsonObject& candidate : advice.all("candidate")) {  // settings of an open spec
+      QStringList sets = open;
+      const QJsonObject settings = candidate["settings"].toObject();
+      for (auto it = settings.begin(); it != settings.end(); ++it)
+        sets << "--set" << it.key() + "=" + it->toString();
+      const CliResult plan = cli.run(QStringList{"plan"} + sets + QStringList{"--json"});
+      QVERIFY2(plan.exit == 0 && !plan.text().contains("auto chose"), plan.text());
+      const double planned = plan.last()["prediction"].toObject()["step_seconds"].toDouble();
+      QVERIFY(std::abs(candidate["step_seconds"].toDouble() / planned - 1) < 0.01);
+    }
     const QString command = advice.last()["command"].toString();
     QVERIFY2(command.contains("strategy.kind=") && !command.contains("auto"), qPrintable(command));
     QStringList words = command.split(' ').mid(2);  // without "lockstep run"
@@ -258,6 +269,9 @@ class CliCommandsTest : public QObject {
     QVERIFY2(kept.last()["prediction"].toObject()["remarks"].toArray()[0].toString().contains(
                  "micro-batches 4"),
              kept.text());
+    const CliResult unpinned =
+        cli.run(QStringList{"advise"} + open + QStringList{"--pin", "strategy.kind"});
+    QVERIFY2(unpinned.exit == 2 && unpinned.err.contains("--pin strategy.kind="), unpinned.text());
     for (const QString wrong : {"strategy.tensor=2", "strategy.local_steps=2"}) {
       const CliResult refused = cli.run(QStringList{"plan"} + open + QStringList{"--set", wrong});
       QVERIFY2(refused.exit == 2 && refused.err.contains(wrong.section('=', 0, 0).toUtf8()),
