@@ -28,13 +28,23 @@ bool needsWholeBatch(const spec::v1::ModelSpec& model) {
 Message chosenText(const Advice& advice) {
   const AdvisedStrategy& best = advice.best.front();
   const Message ranks = best.ranks == 1 ? message("1 rank") : message("{} ranks", best.ranks);
-  const Message text =
-      message("auto chose {} with {}: {} per step predicted ({})", textOf(best.choice), ranks,
-              milliseconds(best.stepSeconds), best.why);
-  if (advice.best.size() == 1) return text;
-  const AdvisedStrategy& next = advice.best[1];
-  return message("{}; next best: {}, {} ({})", text, textOf(next.choice),
-                 milliseconds(next.stepSeconds), next.why);
+  Message text = message("auto chose {} with {}: {} per step predicted ({})", textOf(best.choice),
+                         ranks, milliseconds(best.stepSeconds), best.why);
+  if (advice.best.size() > 1) {
+    const AdvisedStrategy& next = advice.best[1];
+    text = message("{}; next best: {}, {} ({})", text, textOf(next.choice),
+                   milliseconds(next.stepSeconds), next.why);
+  }
+  if (!advice.timeWasUp) return text;
+  return message("{}; the time for the search was up, so that another search may choose another",
+                 text);
+}
+
+// Few enough to be planned in time, so that it is not the time that decides what is found.
+std::size_t mostPlansFor(const spec::v1::ClusterSpec& cluster) {
+  int ranks = 0;
+  for (const spec::v1::NodeSpec& node : cluster.nodes()) ranks += specs::deviceCount(node);
+  return static_cast<std::size_t>(std::clamp(32768 / std::max(ranks, 1), 32, 128));
 }
 
 }  // namespace
@@ -77,6 +87,7 @@ Result<LaunchRequest> withStrategyChosen(LaunchRequest request, const RunSpecFil
                                          AdviceOptions options) {
   if (!specs::isOpen(request.spec->strategy())) return request;
   LOCKSTEP_ASSIGN(SearchStart start, searchStart(spec));
+  if (options.mostPlans == 0) options.mostPlans = mostPlansFor(*request.cluster);
   options.pinned = std::move(start.pinned);
   options.kept = std::move(start.kept);
   request.spec = start.spec.spec;

@@ -103,7 +103,8 @@ Status measureAll(const Globals& globals, const Asked& asked, Advice& advice) {
     const Status status = measure(globals, asked, asking, inbox, rows[i]);
     if (!status.ok() && status.error().code == Code::kCancelled) return status;
     if (!status.ok()) {
-      put(stderr, fmt::format("left out: {}: {}\n", textOf(rows[i].choice), status.error().text()));
+      put(stderr,
+          fmt::format("left out: {}: {}\n", textOf(rows[i].choice).text(), status.error().text()));
       failure = status.error();
       continue;
     }
@@ -188,7 +189,7 @@ void printJson(const Globals& globals, const Arguments& arguments, const Advice&
   const auto line = [&](const AdvisedStrategy& one, std::string_view event) {
     JsonLine out(event);
     const Choice& choice = one.choice;
-    out.add("strategy", textOf(choice))
+    out.add("strategy", textOf(choice).text())
         .add("kind", choice.kind)
         .add("tensor", choice.tensor)
         .add("stages", choice.stages)
@@ -235,7 +236,8 @@ void printText(const Globals& globals, const Arguments& arguments, const Advice&
               {true, false, true, true, true, true, true, false},
               {}};
   const auto row = [&](const std::string& number, const AdvisedStrategy& one) {
-    table.rows.push_back({number, textOf(one.choice), millisecondsText(one.stepSeconds) + " ms",
+    table.rows.push_back({number, textOf(one.choice).text(),
+                          millisecondsText(one.stepSeconds) + " ms",
                           fmt::format("{:.0f}", batch / one.stepSeconds),
                           bytesText(static_cast<double>(one.memoryBytes)),
                           bytesText(static_cast<double>(one.wireBytes)),

@@ -2931,6 +2931,42 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1；其次：%2，%3（%4）</translation>
         </message>
         <message>
+            <source>%1, tensor %2</source>
+            <translation>%1，张量并行 %2</translation>
+        </message>
+        <message>
+            <source>%1, stages %2 %3</source>
+            <translation>%1，%2 个阶段（%3）</translation>
+        </message>
+        <message>
+            <source>%1, servers %2</source>
+            <translation>%1，%2 个服务器</translation>
+        </message>
+        <message>
+            <source>%1, micro-batches %2</source>
+            <translation>%1，%2 个微批次</translation>
+        </message>
+        <message>
+            <source>%1, recompute %2</source>
+            <translation>%1，重计算 %2</translation>
+        </message>
+        <message>
+            <source>%1, overlap %2</source>
+            <translation>%1，重叠 %2</translation>
+        </message>
+        <message>
+            <source>%1, buckets %2</source>
+            <translation>%1，桶 %2</translation>
+        </message>
+        <message>
+            <source>%1, shares by speed</source>
+            <translation>%1，按速度分配批次</translation>
+        </message>
+        <message>
+            <source>%1; the time for the search was up, so that another search may choose another</source>
+            <translation>%1；搜索时间已用完，再次搜索可能选择其他策略</translation>
+        </message>
+        <message>
             <source>strategy.kind is auto: the strategy is chosen for the cluster of a launch</source>
             <translation>strategy.kind 为 auto：策略在启动时按集群选择</translation>
         </message>

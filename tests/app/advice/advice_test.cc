@@ -355,7 +355,7 @@ class AdviceTest : public QObject {
     QVERIFY2(found.ok() && !found->misfit, asked.text.c_str());
     QCOMPARE(found->planText, planned->planText);
     QCOMPARE(found->remarks.front(), chosen->chosen);
-    QVERIFY2(chosen->chosen.text().starts_with("auto chose " + textOf(best)),
+    QVERIFY2(chosen->chosen.text().starts_with("auto chose " + textOf(best).text()),
              chosen->chosen.text().c_str());
     // What was written has stayed.
     const auto& fixed = written->spec->strategy();
@@ -398,6 +398,34 @@ class AdviceTest : public QObject {
     stopped.stop = stop.get_token();
     const auto cancelled = chosen("micro_batches: 2", 4, std::move(stopped));
     QVERIFY(!cancelled.ok() && cancelled.error().code == Code::kCancelled);
+  }
+
+  // What is found depends neither on the number of threads nor on their pace.
+  void autoChoosesTheSameOnAnyMachine() {
+    Draw draw(37);
+    for (int round = 0; round < 3; ++round) {
+      const std::string spec = gptOf(draw.of({2, 4}), draw.of({64, 256}), 32, draw.of({16, 32}),
+                                     "strategy: {kind: auto}\n");
+      const auto written = completeRunSpec(spec, "/nowhere/run.yaml");
+      QVERIFY(written.ok());
+      const Asked asked = ask(spec, clusterOf(draw.of({1, 2}), 4, "cuda"));
+      const auto chosenBy = [&](std::size_t threads) {
+        AdviceOptions options;
+        options.threads = threads;
+        options.time = std::chrono::hours(1);
+        const auto chosen = withStrategyChosen(asked.request, *written, asked.hosts, options);
+        return chosen.ok() ? chosen->chosen.text() : chosen.error().text();
+      };
+      const std::string one = chosenBy(1);
+      QVERIFY2(one.starts_with("auto chose ") && one.find("time for the search") == one.npos,
+               one.c_str());
+      QCOMPARE(chosenBy(8), one);
+      AdviceOptions none;
+      none.time = std::chrono::nanoseconds(1);
+      const auto hurried = withStrategyChosen(asked.request, *written, asked.hosts, none);
+      QVERIFY2(!hurried.ok() || hurried->chosen.text().ends_with("may choose another"),
+               hurried.ok() ? hurried->chosen.text().c_str() : "");
+    }
   }
 
   // Statistics are of as many samples as the spec says, whatever strategy is found.

@@ -234,8 +234,7 @@ class CliCommandsTest : public QObject {
     const Cli cli;
     const QStringList run{example("fashion-mlp"), "--local", "3"};
     const QStringList open = run + QStringList{"--set", "strategy.kind=auto"};
-    const CliResult advice =
-        cli.run(QStringList{"advise"} + open + QStringList{"--json", "--top", "3"});
+    const CliResult advice = cli.run(QStringList{"advise"} + open + QStringList{"--json"});
     QVERIFY2(advice.exit == 0 && advice.all("current").isEmpty(), advice.text());
     for (const QJsonObject& candidate : advice.all("candidate")) {  // settings of an open spec
       QStringList sets = open;
