@@ -44,7 +44,7 @@ Message chosenText(const Advice& advice) {
 std::size_t mostPlansFor(const spec::v1::ClusterSpec& cluster) {
   int ranks = 0;
   for (const spec::v1::NodeSpec& node : cluster.nodes()) ranks += specs::deviceCount(node);
-  return static_cast<std::size_t>(std::clamp(32768 / std::max(ranks, 1), 32, 128));
+  return static_cast<std::size_t>(std::clamp(32768 / std::max(ranks, 1), 32, 256));
 }
 
 }  // namespace
