@@ -2967,6 +2967,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1；搜索时间已用完，再次搜索可能选择其他策略</translation>
         </message>
         <message>
+            <source>share %1 of %2 is %3 samples, and batch norm takes statistics over %4, which one rank has; expected a multiple of %5</source>
+            <translation>第 %1 份（共 %2 份）为 %3 个样本，而批归一化对同一 rank 的 %4 个样本统计；应为 %5 的倍数</translation>
+        </message>
+        <message>
+            <source>an evaluation is of %1 samples, and a share would have none of them</source>
+            <translation>一次评估有 %1 个样本，其中一份将分不到样本</translation>
+        </message>
+        <message>
             <source>strategy.kind is auto: the strategy is chosen for the cluster of a launch</source>
             <translation>strategy.kind 为 auto：策略在启动时按集群选择</translation>
         </message>

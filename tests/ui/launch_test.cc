@@ -405,7 +405,7 @@ class LaunchTest : public QObject {
       for (QComboBox* box : dialog->findChildren<QComboBox*>()) {
         if (box == clusters || box->objectName() == "launchModel" || pick(2) == 0) continue;
         if (box->objectName() == "launchComm" || box->objectName() == "launchPrecision") continue;
-        // Without strategy auto, its last: a second search may find another that is as good.
+        // auto, the last entry, is left out: a second search may find another that is as good.
         box->setCurrentIndex(pick(box->count() - (box->findData("auto") == box->count() - 1)));
       }
       dialog->findChild<QSpinBox*>("launchBatch")->setValue(12 * (1 + pick(4)));

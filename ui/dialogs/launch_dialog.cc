@@ -203,15 +203,22 @@ void LaunchDialog::benchmark(app::Costs costs) {
         }
         measuredShown_ = true;
         preview_ = std::make_shared<const app::Preview>(std::move(*measured));
-        benchmarks_[strategy_->kind()] = preview_->stepSeconds;
-        prediction_->setChosen(strategy_->kind(), benchmarks_);
+        // What a search found has other settings than the row of its kind.
+        if (strategy_->kind() != cluster::kAutoStrategy)
+          benchmarks_[strategy_->kind()] = preview_->stepSeconds;
+        prediction_->setChosen(chosenKind(), benchmarks_);
         showPrediction();
       },
       costs);
 }
 
+std::string LaunchDialog::chosenKind() const {
+  const std::string kind = strategy_->kind();
+  return preview_ && kind == cluster::kAutoStrategy ? preview_->plan.strategy : kind;
+}
+
 void LaunchDialog::compare() {
-  prediction_->setChosen(strategy_->kind(), benchmarks_);
+  prediction_->setChosen(chosenKind(), benchmarks_);
   if (!prediction_->comparing() || !preview_) return;
   std::vector<std::pair<std::string, LaunchInputs>> all;
   for (const cluster::Strategy& one : cluster::strategies()) {
