@@ -36,8 +36,7 @@ Message chosenText(const Advice& advice) {
                    milliseconds(next.stepSeconds), next.why);
   }
   if (!advice.timeWasUp) return text;
-  return message("{}; the time for the search was up, so that another search may choose another",
-                 text);
+  return message("{}; the time for the search was up: a new search may choose another", text);
 }
 
 // Few enough to be planned in time, so that it is not the time that decides what is found.

@@ -2963,7 +2963,7 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1，按速度分配批次</translation>
         </message>
         <message>
-            <source>%1; the time for the search was up, so that another search may choose another</source>
+            <source>%1; the time for the search was up: a new search may choose another</source>
             <translation>%1；搜索时间已用完，再次搜索可能选择其他策略</translation>
         </message>
         <message>

@@ -412,6 +412,7 @@ class AdviceTest : public QObject {
       const auto chosenBy = [&](std::size_t threads) {
         AdviceOptions options;
         options.threads = threads;
+        options.mostPlans = 64;
         options.time = std::chrono::hours(1);
         const auto chosen = withStrategyChosen(asked.request, *written, asked.hosts, options);
         return chosen.ok() ? chosen->chosen.text() : chosen.error().text();

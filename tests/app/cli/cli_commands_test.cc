@@ -193,6 +193,13 @@ class CliCommandsTest : public QObject {
         cli.run({"verify", "fashion-mlp", "--ranks", "3", "--cluster", cluster});
     QCOMPARE(ranks.exit, 2);
     QVERIFY2(ranks.err.contains("has 2"), ranks.err);
+    // Too many ranks are refused before a strategy is searched for them.
+    const QString many = cli.write("many.yaml",
+                                   "version: 1\nname: many\nnodes:\n  - {name: 'n[1-16]', ssh: "
+                                   "{host: 'n[1-16]'}, devices: [{kind: cpu, count: 8}]}\n");
+    const CliResult tooMany =
+        cli.run({"verify", "fashion-mlp", "--cluster", many, "--set", "strategy.kind=auto"});
+    QVERIFY2(tooMany.exit == 2 && tooMany.err.contains("has 128 ranks"), tooMany.text());
   }
 
   // The settings that are advised give, as --set, the step that was told.
