@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kBatch = 8;   // plans between two looks at what is left
+constexpr std::size_t kBatch = 16;  // plans between two looks at what is left
 constexpr double kDoubt = 1.15;     // an estimate may be too high by so much, of memory too
 constexpr std::size_t kVaried = 2;  // how many of the best strategies are varied
 constexpr double kJudging = 0.5;    // largest part of the time that estimates take
@@ -77,7 +77,10 @@ class Search {
   bool plan(const std::vector<Choice>& choices, Clock::time_point end, Advice& advice) {
     std::vector<std::optional<Outcome>> outcomes(choices.size());
     inParallel(choices.size(), options_.threads, options_.stop, [&](std::size_t i) {
-      if (Clock::now() >= end) return;
+      if (Clock::now() >= end) {
+        timeWasUp_ = true;
+        return;
+      }
       outcomes[i] = planned(choices[i]);
       ++done_;
       if (options_.onProgress) options_.onProgress(done_);
@@ -113,7 +116,7 @@ class Search {
     for (std::size_t at = 0;; ++at) {
       const bool isEnd =
           at == judged.size() || (judged[at].order == Judged::kTooLarge && !advice.best.empty());
-      if (isEnd || next.size() == std::max(kBatch, options_.threads)) {
+      if (isEnd || next.size() == kBatch) {
         if (!plan(next, end, advice)) return false;
         next.clear();
       }
@@ -138,7 +141,7 @@ class Search {
       for (Choice& variant : refinementsOf(advice.best[i].choice, space_))
         variants.push_back(std::move(variant));
     Advice varied;
-    plan(variants, end, varied);
+    advice.complete = plan(variants, end, varied) && advice.complete;
     advice.judged += varied.planned;
     advice.planned += varied.planned;
     advice.misfits += varied.misfits;
@@ -146,6 +149,7 @@ class Search {
     for (AdvisedStrategy& one : varied.best)
       if (one.stepSeconds * kAsGood < least) advice.best.push_back(std::move(one));
   }
+  bool timeWasUp() const { return timeWasUp_; }
   // Why nothing runs; `current`: why the spec's own strategy does not.
   Error failure(const std::optional<Error>& current) const {
     for (const auto& error : {firstMisfit_, firstError_, current})
@@ -165,7 +169,9 @@ class Search {
     out.made.settings = *std::move(settings);
     for (const Setting& one : out.made.settings)
       if (options_.kept.contains(one.field)) {
-        out.refusal = invalidArgument("the strategy cannot have {} as the spec sets it", one.field);
+        Error error = invalidArgument("the strategy cannot have {} as the spec sets it", one.field);
+        error.field = one.field;
+        out.refusal = withRemedies(std::move(error), {{{one.field, ""}}});
         return out;
       }
     auto spec = specWith_(out.made.settings);
@@ -193,6 +199,7 @@ class Search {
   const Choice current_;
   std::optional<Error> firstError_, firstMisfit_;
   std::atomic<std::size_t> done_{0};
+  std::atomic<bool> timeWasUp_{false};
 };
 
 // What decides about one, beside the best.
@@ -355,14 +362,16 @@ Result<Advice> advise(const LaunchRequest& request, const SpecWith& specWith,
     advice.complete = search.plan(choices, never, advice);
   } else {
     const std::size_t most = options.mostPlans > 0 ? options.mostPlans : choices.size();
-    advice.complete = search.planInOrder(
-        judge(request, hosts, cluster, space, std::move(choices), until(kJudging), options), most,
-        until(1 - kVarying), advice);
+    const auto judged =
+        judge(request, hosts, cluster, space, std::move(choices), until(kJudging), options);
+    advice.timeWasUp = Clock::now() >= until(kJudging);
+    advice.complete = search.planInOrder(judged, most, until(1 - kVarying), advice);
   }
   if (advice.best.empty() && options.stop.stop_requested())
     return makeError(Code::kCancelled, "the search was cancelled");
   if (advice.best.empty()) return search.failure(advice.currentRefusal);
   search.vary(until(1), advice);
+  advice.timeWasUp = advice.timeWasUp || search.timeWasUp();
 
   sortByTime(advice.best);
   if (advice.best.size() > options.top) advice.best.resize(options.top);

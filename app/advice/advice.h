@@ -36,7 +36,7 @@ struct AdviceOptions {
   std::set<std::string> kept;           // options that no setting may change, by path
   std::vector<std::string> precisions;  // to try besides the spec's own
   std::chrono::nanoseconds time = std::chrono::seconds(8);
-  std::size_t mostPlans = 0;  // for tests; 0: no limit but the time
+  std::size_t mostPlans = 0;  // besides variants; 0: no limit but the time
   bool all = false;           // plans all, however long it takes
   std::size_t top = 10;
   std::size_t threads = 1;
@@ -53,6 +53,7 @@ struct Advice {
   std::size_t refused = 0;                 // of these, the cluster or the model cannot have them
   std::size_t misfits = 0;                 // of these, they do not fit in memory
   bool complete = false;                   // nothing better was left to plan
+  bool timeWasUp = false;                  // before the search was at its end
 };
 
 // Errors: kInvalidArgument for what is pinned, and for a precision; kCancelled where nothing was

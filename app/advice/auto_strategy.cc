@@ -1,5 +1,6 @@
 #include "app/advice/auto_strategy.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "app/runs/quantity_text.h"
@@ -16,23 +17,33 @@ std::vector<std::string> setsWith(const RunSpecFile& spec, const Remedy& setting
   return out;
 }
 
-// The plainest kind that can have what the strategy sets.
-std::string plainestKind(const spec::v1::StrategySpec& strategy) {
-  const bool served =
-      strategy.servers() > 0 || strategy.staleness() != 0 || strategy.dense() == "all-reduce";
-  return served ? "parameter-server" : "multi-worker-mirrored";
+// Whether batch norm takes statistics of the whole batch: several micro-batches would each have
+// their own, which changes results.
+bool needsWholeBatch(const spec::v1::ModelSpec& model) {
+  return std::any_of(model.layers().begin(), model.layers().end(), [](const auto& layer) {
+    return layer.has_batch_norm() && layer.batch_norm().groups() == 1;
+  });
 }
 
 Message chosenText(const Advice& advice) {
   const AdvisedStrategy& best = advice.best.front();
   const Message ranks = best.ranks == 1 ? message("1 rank") : message("{} ranks", best.ranks);
-  const Message text =
-      message("auto chose {} with {}: {} per step predicted ({})", textOf(best.choice), ranks,
-              milliseconds(best.stepSeconds), best.why);
-  if (advice.best.size() == 1) return text;
-  const AdvisedStrategy& next = advice.best[1];
-  return message("{}; next best: {}, {} ({})", text, textOf(next.choice),
-                 milliseconds(next.stepSeconds), next.why);
+  Message text = message("auto chose {} with {}: {} per step predicted ({})", textOf(best.choice),
+                         ranks, milliseconds(best.stepSeconds), best.why);
+  if (advice.best.size() > 1) {
+    const AdvisedStrategy& next = advice.best[1];
+    text = message("{}; next best: {}, {} ({})", text, textOf(next.choice),
+                   milliseconds(next.stepSeconds), next.why);
+  }
+  if (!advice.timeWasUp) return text;
+  return message("{}; the time for the search was up: a new search may choose another", text);
+}
+
+// Few enough to be planned in time, so that it is not the time that decides what is found.
+std::size_t mostPlansFor(const spec::v1::ClusterSpec& cluster) {
+  int ranks = 0;
+  for (const spec::v1::NodeSpec& node : cluster.nodes()) ranks += specs::deviceCount(node);
+  return static_cast<std::size_t>(std::clamp(32768 / std::max(ranks, 1), 32, 256));
 }
 
 }  // namespace
@@ -60,9 +71,13 @@ Result<SearchStart> searchStart(const RunSpecFile& spec) {
     else
       out.kept.insert(path);
   }
-  LOCKSTEP_ASSIGN(out.spec,
-                  completeRunSpec(spec.yaml, spec.file,
-                                  setsWith(spec, {{"strategy.kind", plainestKind(strategy)}})));
+  if (strategy.micro_batches() == 0 && needsWholeBatch(spec.spec->model()))
+    out.pinned.push_back({"strategy.micro_batches", "1"});
+  LOCKSTEP_ASSIGN(
+      out.spec,
+      completeRunSpec(
+          spec.yaml, spec.file,
+          setsWith(spec, {{"strategy.kind", std::string(specs::plainestKind(strategy))}})));
   return out;
 }
 
@@ -71,6 +86,7 @@ Result<LaunchRequest> withStrategyChosen(LaunchRequest request, const RunSpecFil
                                          AdviceOptions options) {
   if (!specs::isOpen(request.spec->strategy())) return request;
   LOCKSTEP_ASSIGN(SearchStart start, searchStart(spec));
+  if (options.mostPlans == 0) options.mostPlans = mostPlansFor(*request.cluster);
   options.pinned = std::move(start.pinned);
   options.kept = std::move(start.kept);
   request.spec = start.spec.spec;

@@ -341,17 +341,17 @@ int complexityOf(const Choice& choice) {
          (choice.bucketBytes != plain.bucketBytes) + (choice.balanced != plain.balanced);
 }
 
-std::string textOf(const Choice& choice) {
-  std::string out = choice.kind;
-  if (choice.tensor > 1) out += fmt::format(", tensor {}", choice.tensor);
-  if (choice.stages > 1) out += fmt::format(", stages {} {}", choice.stages, choice.schedule);
-  if (choice.servers > 0) out += fmt::format(", servers {}", choice.servers);
-  if (choice.microBatches > 1) out += fmt::format(", micro-batches {}", choice.microBatches);
-  if (choice.recompute != "none") out += ", recompute " + choice.recompute;
-  if (choice.precision != "fp32") out += ", " + choice.precision;
-  if (choice.overlap != "auto") out += ", overlap " + choice.overlap;
-  if (choice.bucketBytes > 0) out += ", buckets " + mebibytes(choice.bucketBytes);
-  if (choice.balanced) out += ", shares by speed";
+Message textOf(const Choice& choice) {
+  Message out = message("{}", choice.kind);
+  if (choice.tensor > 1) out = message("{}, tensor {}", out, choice.tensor);
+  if (choice.stages > 1) out = message("{}, stages {} {}", out, choice.stages, choice.schedule);
+  if (choice.servers > 0) out = message("{}, servers {}", out, choice.servers);
+  if (choice.microBatches > 1) out = message("{}, micro-batches {}", out, choice.microBatches);
+  if (choice.recompute != "none") out = message("{}, recompute {}", out, choice.recompute);
+  if (choice.precision != "fp32") out = message("{}, {}", out, choice.precision);
+  if (choice.overlap != "auto") out = message("{}, overlap {}", out, choice.overlap);
+  if (choice.bucketBytes > 0) out = message("{}, buckets {}", out, mebibytes(choice.bucketBytes));
+  if (choice.balanced) out = message("{}, shares by speed", out);
   return out;
 }
 

@@ -74,6 +74,6 @@ std::vector<Choice> refinementsOf(const Choice& choice, const SearchSpace& space
 // Returns the number of settings that differ from the plainest strategy's.
 int complexityOf(const Choice& choice);
 // "zero-3, micro-batches 4, recompute full".
-std::string textOf(const Choice& choice);
+Message textOf(const Choice& choice);
 
 }  // namespace lockstep::app

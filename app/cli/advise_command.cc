@@ -24,6 +24,24 @@ struct Asked {
   AdviceOptions options;
 };
 
+// Pins options by --pin PATH[=VALUE]. What is left open has no value of the spec's.
+Status pinAsked(const Arguments& arguments, Asked& out) {
+  for (const std::string& pin : arguments.all("pin")) {
+    const std::size_t equals = pin.find('=');
+    Setting one{pin.substr(0, equals),
+                equals == std::string::npos ? std::string() : pin.substr(equals + 1)};
+    const bool isPinned =
+        std::any_of(out.options.pinned.begin(), out.options.pinned.end(),
+                    [&](const Setting& other) { return other.field == one.field; });
+    if (out.open && one.value.empty() && !isPinned && one.field.starts_with("strategy.") &&
+        isSearched(one.field))
+      return invalidArgument("strategy.kind is auto, which leaves {} open; give --pin {}=VALUE",
+                             one.field, one.field);
+    out.options.pinned.push_back(std::move(one));
+  }
+  return {};
+}
+
 Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
   Asked out;
   LOCKSTEP_ASSIGN(const RunSpecFile written,
@@ -36,12 +54,7 @@ Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
   out.options.pinned = std::move(start.pinned);
   out.options.kept = std::move(start.kept);
   out.request = requestOf(out.spec, out.cluster, arguments);
-  for (const std::string& pin : arguments.all("pin")) {
-    const std::size_t equals = pin.find('=');
-    out.options.pinned.push_back({pin.substr(0, equals), equals == std::string::npos
-                                                             ? std::string()
-                                                             : pin.substr(equals + 1)});
-  }
+  LOCKSTEP_TRY(pinAsked(arguments, out));
   out.options.precisions = arguments.all("precision");
   if (arguments.has("all") && arguments.has("seconds"))
     return invalidArgument("--all has no limit of time; leave --seconds out");
@@ -90,7 +103,8 @@ Status measureAll(const Globals& globals, const Asked& asked, Advice& advice) {
     const Status status = measure(globals, asked, asking, inbox, rows[i]);
     if (!status.ok() && status.error().code == Code::kCancelled) return status;
     if (!status.ok()) {
-      put(stderr, fmt::format("left out: {}: {}\n", textOf(rows[i].choice), status.error().text()));
+      put(stderr,
+          fmt::format("left out: {}: {}\n", textOf(rows[i].choice).text(), status.error().text()));
       failure = status.error();
       continue;
     }
@@ -104,6 +118,16 @@ Status measureAll(const Globals& globals, const Asked& asked, Advice& advice) {
   return {};
 }
 
+// Makes settings that name a kind each, in place of the auto that was written.
+void setKinds(Advice& advice) {
+  advice.current.reset();
+  advice.currentRefusal.reset();
+  for (AdvisedStrategy& one : advice.best)
+    if (std::none_of(one.settings.begin(), one.settings.end(),
+                     [](const Setting& setting) { return setting.field == "strategy.kind"; }))
+      one.settings.insert(one.settings.begin(), {"strategy.kind", one.choice.kind});
+}
+
 Result<Advice> adviceFor(const Globals& globals, const Arguments& arguments, Asked& asked) {
   auto advice = [&] {
     SearchProgress progress(arguments);
@@ -114,11 +138,8 @@ Result<Advice> adviceFor(const Globals& globals, const Arguments& arguments, Ask
   if (!advice.ok())
     return withSourceLocation(advice.error(), asked.spec, asked.cluster.written,
                               asked.cluster.file);
+  if (asked.open) setKinds(*advice);
   if (arguments.has("measure")) LOCKSTEP_TRY(measureAll(globals, asked, *advice));
-  if (asked.open) {
-    advice->current.reset();
-    advice->currentRefusal.reset();
-  }
   return advice;
 }
 
@@ -168,7 +189,7 @@ void printJson(const Globals& globals, const Arguments& arguments, const Advice&
   const auto line = [&](const AdvisedStrategy& one, std::string_view event) {
     JsonLine out(event);
     const Choice& choice = one.choice;
-    out.add("strategy", textOf(choice))
+    out.add("strategy", textOf(choice).text())
         .add("kind", choice.kind)
         .add("tensor", choice.tensor)
         .add("stages", choice.stages)
@@ -215,7 +236,8 @@ void printText(const Globals& globals, const Arguments& arguments, const Advice&
               {true, false, true, true, true, true, true, false},
               {}};
   const auto row = [&](const std::string& number, const AdvisedStrategy& one) {
-    table.rows.push_back({number, textOf(one.choice), millisecondsText(one.stepSeconds) + " ms",
+    table.rows.push_back({number, textOf(one.choice).text(),
+                          millisecondsText(one.stepSeconds) + " ms",
                           fmt::format("{:.0f}", batch / one.stepSeconds),
                           bytesText(static_cast<double>(one.memoryBytes)),
                           bytesText(static_cast<double>(one.wireBytes)),
@@ -236,7 +258,7 @@ void printText(const Globals& globals, const Arguments& arguments, const Advice&
   if (advice.currentRefusal)
     put(stdout, fmt::format("the spec's own: {}\n", advice.currentRefusal->text()));
   const Remedy& settings = advice.best.front().settings;
-  if (settings.empty() && !asked.open) {
+  if (settings.empty()) {
     put(stdout, "the spec's own strategy is the best\n");
     return;
   }

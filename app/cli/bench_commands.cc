@@ -59,8 +59,9 @@ Result<Bench> benchOf(const Globals& globals, const Arguments& arguments) {
   out.request.specYaml = spec.yaml;
   out.request.comm = comm;
   auto preview = [&]() -> Result<Preview> {
-    LOCKSTEP_ASSIGN(out.request, withStrategy(std::move(out.request), spec, arguments));
-    return makePreview(out.request, hostsHere(*cluster));
+    const std::vector<HostFacts> hosts = hostsHere(*cluster);
+    LOCKSTEP_ASSIGN(out.request, withStrategy(std::move(out.request), spec, hosts, arguments));
+    return makePreview(out.request, hosts);
   }();
   if (!preview.ok()) return withSourceLocation(preview.error(), spec, local.written, local.file);
   if (!out.request.chosen.empty()) put(stderr, out.request.chosen.text() + "\n");

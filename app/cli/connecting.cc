@@ -4,12 +4,25 @@
 
 #include "app/cli/terminal.h"
 #include "app/deploy/deploy.h"
+#include "app/runs/launcher.h"
 
 namespace lockstep::app::cli {
 namespace {
 constexpr std::chrono::seconds kConnectLimit{300};  // uploads included
 constexpr std::chrono::seconds kGpuLimit{3};
 constexpr std::chrono::seconds kToldEvery{2};  // how far an upload is
+
+bool haveAnswered(const ClusterSession& session) {
+  for (int i = 0; i < session.size(); ++i) {
+    const NodeState phase = session.status(i).phase;
+    // A node that is tried again has failed once: that is the answer here.
+    if (phase != NodeState::CONNECTED && phase != NodeState::UNAVAILABLE &&
+        !(phase == NodeState::RECONNECTING && session.status(i).error))
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool isBare(const NodeStatus& node) {
@@ -67,15 +80,17 @@ void Connecting::tell(int index) {
 }
 
 bool Connecting::settled() const {
-  if (Clock::now() - activity_ > kConnectLimit) return true;
-  for (int i = 0; i < session_.size(); ++i) {
-    const NodeState phase = session_.status(i).phase;
-    // A node that is tried again has failed once: that is the answer here.
-    if (phase != NodeState::CONNECTED && phase != NodeState::UNAVAILABLE &&
-        !(phase == NodeState::RECONNECTING && session_.status(i).error))
-      return false;
-  }
-  return true;
+  return Clock::now() - activity_ > kConnectLimit || haveAnswered(session_);
+}
+
+Result<std::vector<HostFacts>> connectedHosts(ClusterSession& session, Inbox& inbox,
+                                              int interruptsBefore,
+                                              const std::function<void()>& idle) {
+  session.connect();
+  const auto answered = [&] { return haveAnswered(session); };
+  if (!drainUntil(inbox, answered, interruptsBefore, idle))
+    return makeError(Code::kCancelled, "connecting was cancelled");
+  return hostsOf(session);
 }
 
 bool reportFailures(const ClusterSession& session, bool json) {

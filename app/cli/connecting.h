@@ -2,13 +2,16 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "app/cli/command.h"
 #include "app/cluster/cluster_session.h"
 #include "app/core/inbox.h"
+#include "app/runs/preview.h"
 
 namespace lockstep::app::cli {
 
@@ -56,6 +59,12 @@ struct AskingSession {
   }
   ClusterSession session;
 };
+
+// Connects the nodes and waits until each has answered or failed once. Returns what those have that
+// are connected. Errors: kCancelled once Ctrl-C was pressed more often than `interruptsBefore`.
+Result<std::vector<HostFacts>> connectedHosts(ClusterSession& session, Inbox& inbox,
+                                              int interruptsBefore,
+                                              const std::function<void()>& idle = {});
 
 // Reports nodes that are not connected, and why; returns whether there is none.
 bool reportFailures(const ClusterSession& session, bool json);

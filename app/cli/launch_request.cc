@@ -23,14 +23,14 @@ LaunchRequest requestOf(const RunSpecFile& spec, const ClusterSpecFile& cluster,
 }
 
 Result<LaunchRequest> withStrategy(LaunchRequest request, const RunSpecFile& spec,
+                                   const std::vector<HostFacts>& hosts,
                                    const Arguments& arguments) {
   if (!specs::isOpen(request.spec->strategy())) return request;
-  const std::vector<HostFacts> hosts = hostsHere(*request.cluster);
   SearchProgress progress(arguments);
   AdviceOptions options;
   progress.watch(options);
   auto chosen = withStrategyChosen(std::move(request), spec, hosts, std::move(options));
-  if (progress.isStopped()) return makeError(Code::kCancelled, "the search was cancelled");
+  if (progress.isInterrupted()) return makeError(Code::kCancelled, "the search was cancelled");
   return chosen;
 }
 
@@ -48,7 +48,7 @@ void SearchProgress::watch(AdviceOptions& options) {
 }
 
 void SearchProgress::tell(std::size_t planned) {
-  if (interrupts() > 0) stop_.request_stop();
+  if (interrupted_()) stop_.request_stop();
   Nanoseconds last = shown_;
   const Nanoseconds now = monotonicNow();
   if (shows_ && now - last > 200'000'000 && shown_.compare_exchange_strong(last, now))

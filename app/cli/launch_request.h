@@ -2,7 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <stop_token>
+#include <vector>
 
 #include "app/advice/advice.h"
 #include "app/cli/command.h"
@@ -14,9 +16,10 @@ namespace lockstep::app::cli {
 LaunchRequest requestOf(const RunSpecFile& spec, const ClusterSpecFile& cluster,
                         const Arguments& arguments);
 // Returns the request, whose spec was read as `spec`, with a strategy: where that is open
-// (strategy.kind auto), the best one is searched. Ctrl-C cancels the search.
+// (strategy.kind auto), the best one is searched for what is known of the nodes. Ctrl-C cancels the
+// search, after the plans at hand.
 Result<LaunchRequest> withStrategy(LaunchRequest request, const RunSpecFile& spec,
-                                   const Arguments& arguments);
+                                   const std::vector<HostFacts>& hosts, const Arguments& arguments);
 
 // Has a search use all cores, tell on stderr how far it is, and end with Ctrl-C. Used while the
 // search runs.
@@ -27,11 +30,12 @@ class SearchProgress {
   SearchProgress(const SearchProgress&) = delete;
   SearchProgress& operator=(const SearchProgress&) = delete;
   void watch(AdviceOptions& options);
-  bool isStopped() const { return stop_.stop_requested(); }
+  bool isInterrupted() const { return interrupted_(); }
 
  private:
   void tell(std::size_t planned);
 
+  const std::function<bool()> interrupted_ = wasInterrupted();
   std::stop_source stop_;
   const bool shows_;
   std::atomic<Nanoseconds> shown_{monotonicNow()};

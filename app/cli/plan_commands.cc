@@ -11,6 +11,7 @@
 #include <set>
 
 #include "app/cli/commands.h"
+#include "app/cli/connecting.h"
 #include "app/cli/json_line.h"
 #include "app/cli/launch_request.h"
 #include "app/cli/terminal.h"
@@ -20,6 +21,7 @@
 #include "app/runs/preview.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
+#include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app::cli {
@@ -32,18 +34,21 @@ Result<Preview> previewOf(const Globals& globals, const Arguments& arguments,
   LOCKSTEP_TRY(mustHaveModel(spec));
   LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, clusterOf(globals, arguments));
   auto preview = [&]() -> Result<Preview> {
-    LOCKSTEP_ASSIGN(const LaunchRequest request,
-                    withStrategy(requestOf(spec, cluster, arguments), spec, arguments));
-    if (!arguments.has("measure"))
-      return makePreview(request, hostsHere(*cluster.spec), nullptr, trace, events);
+    LaunchRequest request = requestOf(spec, cluster, arguments);
+    if (!arguments.has("measure")) {
+      const std::vector<HostFacts> hosts = hostsHere(*cluster.spec);
+      LOCKSTEP_ASSIGN(request, withStrategy(std::move(request), spec, hosts, arguments));
+      return makePreview(request, hosts, nullptr, trace, events);
+    }
     Inbox inbox;
-    ClusterSession* asked = nullptr;
-    ClusterObserver observer;
-    observer.onQuestion = [&](const NodeQuestion& question) { askAtTerminal(*asked, question); };
-    ClusterSession session(cluster.spec, sessionOptions(globals, 0), inbox, observer);
-    asked = &session;
+    AskingSession asking(cluster.spec, globals, inbox);
+    if (specs::isOpen(request.spec->strategy())) {
+      LOCKSTEP_ASSIGN(const std::vector<HostFacts> hosts,
+                      connectedHosts(asking.session, inbox, interrupts()));
+      LOCKSTEP_ASSIGN(request, withStrategy(std::move(request), spec, hosts, arguments));
+    }
     std::optional<Result<Preview>> done;
-    MeasuredPreview measured(request, session, globals.home, inbox,
+    MeasuredPreview measured(request, asking.session, globals.home, inbox,
                              [&](Result<Preview> result) { done.emplace(std::move(result)); });
     if (!drainUntil(
             inbox, [&] { return done.has_value(); }, interrupts())) {

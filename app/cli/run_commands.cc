@@ -25,6 +25,7 @@
 #include "app/runs/relaunch.h"
 #include "engine/base/clock.h"
 #include "engine/base/utf8.h"
+#include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -511,14 +512,35 @@ struct Ran {
   std::optional<Prepared> next;  // that continues it
 };
 
-Ran launchOnce(Prepared& prepared, const Globals& globals, bool detach, bool json, Inbox& inbox,
+// Where the strategy is open, finds one for what the nodes have.
+Status findOpenStrategy(Prepared& prepared, AskingSession& asking, const Arguments& arguments,
+                        Inbox& inbox, RunReport& report, int interruptsBefore) {
+  if (!specs::isOpen(prepared.request.spec->strategy())) return {};
+  LOCKSTEP_ASSIGN(const std::vector<HostFacts> hosts,
+                  connectedHosts(asking.session, inbox, interruptsBefore, [&] { report.idle(); }));
+  auto chosen = withStrategy(prepared.request, prepared.spec, hosts, arguments);
+  if (!chosen.ok())
+    return withSourceLocation(chosen.error(), prepared.spec, prepared.clusterWritten,
+                              prepared.clusterFile);
+  prepared.request = *std::move(chosen);
+  const auto cluster = prepared.request.cluster;
+  if (cluster->placement().job() != 0)  // its settings go with the spec that is replaced
+    prepared.request = onAllocated(std::move(prepared.request), cluster);
+  report.progress(prepared.request.chosen.text());
+  return {};
+}
+
+Ran launchOnce(Prepared& prepared, const Globals& globals, const Arguments& arguments, Inbox& inbox,
                RunReport& report) {
+  const bool json = arguments.has("json"), detach = arguments.has("detach");
   const int before = interrupts();
   const auto failed = [&](const Error& error) {
     endJobOf(*prepared.request.cluster, globals);
     return Ran{conclude(report, error, false), {}};
   };
   AskingSession asking(prepared.request.cluster, globals, inbox);
+  const Status found = findOpenStrategy(prepared, asking, arguments, inbox, report, before);
+  if (!found.ok()) return failed(found.error());
   const auto run = launch(prepared, asking, globals, inbox, report, before);
   if (!run.ok()) return failed(run.error());
   const auto context = [&]() -> Result<RunContext> {
@@ -550,20 +572,12 @@ Ran launchOnce(Prepared& prepared, const Globals& globals, bool detach, bool jso
 template <typename Prepare>
 int launchAndFollow(const Globals& globals, const Arguments& arguments, Prepare prepare) {
   watchInterrupts();
-  const bool json = arguments.has("json"), detach = arguments.has("detach");
+  const bool json = arguments.has("json");
   auto every = arguments.integer("every", 0, 1, 1'000'000'000);
   auto reporter = makeReport({json, every.ok() ? *every : 0});
   if (!every.ok()) return conclude(*reporter, every.error(), false);
   Result<Prepared> prepared = prepare();
   if (!prepared.ok()) return conclude(*reporter, prepared.error(), false);
-  auto chosen = withStrategy(std::move(prepared->request), prepared->spec, arguments);
-  if (!chosen.ok())
-    return conclude(*reporter,
-                    withSourceLocation(chosen.error(), prepared->spec, prepared->clusterWritten,
-                                       prepared->clusterFile),
-                    false);
-  prepared->request = *std::move(chosen);
-  if (!prepared->request.chosen.empty()) reporter->progress(prepared->request.chosen.text());
   if (const Status able = checkRequeue(prepared->request, true); !able.ok())
     return conclude(*reporter, able.error(), false);
 
@@ -572,7 +586,7 @@ int launchAndFollow(const Globals& globals, const Arguments& arguments, Prepare 
     if (const Status got = allocate(*prepared, globals, inbox, *reporter, interrupts()); !got.ok())
       return conclude(*reporter, got.error(), false);
   for (;;) {
-    Ran ran = launchOnce(*prepared, globals, detach, json, inbox, *reporter);
+    Ran ran = launchOnce(*prepared, globals, arguments, inbox, *reporter);
     if (!ran.next) return ran.code;
     // The job may have been cancelled meanwhile, by whoever stopped the run.
     reporter = makeReport({json, *every});

@@ -29,14 +29,26 @@ struct Question {
   std::int64_t steps = 0;  // 0: as many as what is compared needs
 };
 
-Status findStrategy(Question& question, const Arguments& arguments) {
+Status chooseStrategy(Question& question, const Arguments& arguments) {
   const RunSpecFile& spec = question.spec;
   const ClusterSpecFile& cluster = question.cluster;
-  auto chosen = withStrategy(requestOf(spec, cluster, arguments), spec, arguments);
+  auto chosen =
+      withStrategy(requestOf(spec, cluster, arguments), spec, hostsHere(*cluster.spec), arguments);
   if (!chosen.ok()) return withSourceLocation(chosen.error(), spec, cluster.written, cluster.file);
   question.run = chosen->spec;
   if (!chosen->chosen.empty()) put(stderr, chosen->chosen.text() + "\n");
   return {};
+}
+
+// Counts the ranks of the cluster with this strategy.
+Status countRanks(Question& question, const spec::v1::StrategySpec& strategy,
+                  const std::string& file) {
+  question.ranks = 0;
+  for (const auto* node : specs::nodesWithRanks(*question.cluster.spec, strategy))
+    question.ranks += specs::deviceCount(*node);
+  if (question.ranks <= kMostRanks) return {};
+  return invalidArgument("{} has {} ranks; at most {} can be verified", file, question.ranks,
+                         kMostRanks);
 }
 
 Result<Question> questionOf(const Globals& globals, const Arguments& arguments) {
@@ -47,15 +59,13 @@ Result<Question> questionOf(const Globals& globals, const Arguments& arguments) 
   LOCKSTEP_TRY(mustHaveModel(out.spec));
   if (arguments.has("cluster")) {
     LOCKSTEP_ASSIGN(out.cluster, loadClusterSpec(arguments.text("cluster")));
-    LOCKSTEP_TRY(findStrategy(out, arguments));
-    for (const auto* node : specs::nodesWithRanks(*out.cluster.spec, out.run->strategy()))
-      out.ranks += specs::deviceCount(*node);
-    if (out.ranks > kMostRanks)
-      return invalidArgument("{} has {} ranks; at most {} can be verified",
-                             arguments.text("cluster"), out.ranks, kMostRanks);
+    const std::string file = arguments.text("cluster");
+    // An open strategy has no more ranks than the one chosen: too many are refused before a search.
+    LOCKSTEP_TRY(countRanks(out, out.spec.spec->strategy(), file));
+    LOCKSTEP_TRY(chooseStrategy(out, arguments));
+    LOCKSTEP_TRY(countRanks(out, out.run->strategy(), file));
     if (ranks > 0 && ranks != out.ranks)
-      return invalidArgument("--ranks {}, but {} has {}", ranks, arguments.text("cluster"),
-                             out.ranks);
+      return invalidArgument("--ranks {}, but {} has {}", ranks, file, out.ranks);
     return out;
   }
   if (ranks == 0) {
@@ -65,7 +75,7 @@ Result<Question> questionOf(const Globals& globals, const Arguments& arguments) 
   }
   out.ranks = static_cast<int>(ranks);
   out.cluster = localCluster(out.ranks, globals.home.root + "/local", "shm");
-  LOCKSTEP_TRY(findStrategy(out, arguments));
+  LOCKSTEP_TRY(chooseStrategy(out, arguments));
   return out;
 }
 

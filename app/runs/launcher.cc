@@ -1,5 +1,6 @@
 #include "app/runs/launcher.h"
 
+#include <algorithm>
 #include <array>
 #include <random>
 #include <thread>
@@ -39,6 +40,23 @@ std::string LaunchProgress::text() const {
     out += fmt::format(", {} of {} MB", bytesDone / 1000000, bytesTotal / 1000000);
   for (const DataActivity& activity : data) out += "; " + activity.text().text();
   for (const auto& [node, command] : commands) out += fmt::format("; {} runs {}", node, command);
+  return out;
+}
+
+std::vector<HostFacts> hostsOf(const ClusterSession& session) {
+  std::vector<HostFacts> out;
+  for (int i = 0; i < session.size(); ++i) {
+    const NodeStatus& node = session.status(i);
+    if (node.phase != NodeState::CONNECTED) continue;
+    // The load is the whole host's; what its agent may use is known from when it was connected.
+    std::int64_t available = node.inventory.memoryAvailable;
+    if (node.load.receivedNs > 0) {
+      const auto unused = static_cast<std::int64_t>(node.load.memoryTotal - node.load.memoryUsed);
+      available = available > 0 ? std::min(available, unused) : unused;
+    }
+    out.push_back({node.name, node.inventory.bootId, node.inventory.cores, available,
+                   gpuMemory(node.inventory.gpus)});
+  }
   return out;
 }
 

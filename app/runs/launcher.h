@@ -53,6 +53,9 @@ struct LaunchObserver {
   TellSetup onSetup;  // what setting a program up prints, as it comes
 };
 
+// What the connected nodes of a session have.
+std::vector<HostFacts> hostsOf(const ClusterSession& session);
+
 // Used on the inbox's thread. The session must outlive it. The destructor cancels and joins, which
 // may take as long as cleaning up nodes: a window calls end() and destroys it on another thread.
 class Launch {

@@ -240,8 +240,10 @@ Result<StepMatrix> storedSteps(const RunStore& store, std::int64_t last) {
   return out;
 }
 
+namespace {
+
 // Samples of a micro-batch that are in one statistics group of every batch norm layer.
-static std::int64_t samplesTogether(const spec::v1::RunSpec& spec, const plan::Plan& plan) {
+std::int64_t samplesTogether(const spec::v1::RunSpec& spec, const plan::Plan& plan) {
   std::int64_t out = 1;
   for (const spec::v1::LayerSpec& layer : spec.model().layers()) {
     const std::int64_t groups = layer.batch_norm().groups() / plan.microBatches;
@@ -249,6 +251,8 @@ static std::int64_t samplesTogether(const spec::v1::RunSpec& spec, const plan::P
   }
   return out;
 }
+
+}  // namespace
 
 PlanFacts planFactsOf(const plan::Plan& plan) {
   PlanFacts out{plan::BatchShares(plan), 1, plan.isAsynchronous()};

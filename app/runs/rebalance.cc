@@ -110,11 +110,28 @@ double longest(const std::vector<ShareSpeed>& shares, const std::vector<std::int
   return out;
 }
 
+// Errors: kInvalidArgument where the planner refuses this division of the batch.
+Status canBePlanned(const std::vector<std::int64_t>& samples, const PlanFacts& plan) {
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    if (samples[i] % plan.unit != 0)
+      return invalidArgument(
+          "share {} of {} is {} samples, and batch norm takes statistics over "
+          "{}, which one rank has; expected a multiple of {}",
+          i + 1, samples.size(), samples[i], plan.unit, plan.unit);
+  const std::vector<double> parts(samples.begin(), samples.end());
+  if (plan.evaluateBatch == 0 ||
+      cluster::leaveNoneEmpty(cluster::cutsBy(plan.evaluateBatch, parts)))
+    return {};
+  return invalidArgument("an evaluation is of {} samples, and a share would have none of them",
+                         plan.evaluateBatch);
+}
+
 // The best division that can be planned, if it is worth it, else that of now.
 std::vector<std::int64_t> proposed(const std::vector<std::int64_t>& now,
                                    const std::vector<ShareSpeed>& shares, const PlanFacts& plan) {
   const std::int64_t batch = std::accumulate(now.begin(), now.end(), std::int64_t{0});
-  // An evaluation is divided as the batch is, and each share has a sample of it. In units.
+  // An evaluation is divided as the batch is, and each share has a sample of it. `least`
+  // counts units.
   std::int64_t least = 1;
   if (const std::int64_t parts = plan.evaluateBatch * plan.unit; parts > 0)
     least = std::max(least, (batch + parts - 1) / parts);
@@ -124,10 +141,7 @@ std::vector<std::int64_t> proposed(const std::vector<std::int64_t>& now,
   std::vector<std::int64_t> then = divided(batch / plan.unit, ofUnits, least);
   for (std::int64_t& samples : then) samples *= plan.unit;
   if (longest(shares, then) > (1 - kLeastGain) * longest(shares, now)) return now;
-  const std::vector<double> parts(then.begin(), then.end());
-  const bool evaluates = plan.evaluateBatch == 0 ||
-                         cluster::leaveNoneEmpty(cluster::cutsBy(plan.evaluateBatch, parts));
-  return evaluates ? then : now;
+  return canBePlanned(then, plan).ok() ? then : now;
 }
 
 Result<std::vector<std::int64_t>> samplesBy(const std::vector<double>& asked, std::int64_t batch,
@@ -196,6 +210,7 @@ Result<Rebalance> rebalanceOf(const StepTimes& times, int world, std::span<const
   if (!asked.empty()) {
     const std::int64_t batch = std::accumulate(now.begin(), now.end(), std::int64_t{0});
     LOCKSTEP_ASSIGN(then, samplesBy(asked, batch, shares.size()));
+    LOCKSTEP_TRY(canBePlanned(then, plan));
   } else {
     then = proposed(now, shares, plan);
   }

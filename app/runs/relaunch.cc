@@ -65,7 +65,7 @@ Result<Relaunch> relaunchOf(const History& history, const std::string& run, Rela
     const auto written = completeRunSpec(documents.specYaml, {});
     const auto ran = completeRunSpec(documents.specResolved, {});
     if (!written.ok() || !ran.ok() || toYaml(*written->spec) != toYaml(*ran->spec))
-      out.specYaml = documents.specResolved;
+      out.specYaml = ran.ok() ? toYaml(*ran->spec) : documents.specResolved;  // no remarks of then
   }
   return out;
 }

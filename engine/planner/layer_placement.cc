@@ -28,7 +28,8 @@ void forEachNode(const ir::ModelGraph& model, Visit visit) {
   }
 }
 
-// Which values have gradients: those that depend on a parameter that is trained, or on any.
+// Which values have gradients: those that depend on a parameter that is trained, or with
+// `ofFrozen` on a frozen one.
 std::vector<bool> valuesWithGradients(const ir::ModelGraph& model, bool ofFrozen) {
   std::set<std::string_view> trained;
   for (const ir::Parameter& one : model.parameters)
@@ -45,15 +46,15 @@ std::vector<bool> valuesWithGradients(const ir::ModelGraph& model, bool ofFrozen
   return out;
 }
 
-// The part of a node's work that is left where parameters are frozen: a third of it is the forward
-// pass, the rest the gradients of its inputs, in equal parts.
-class WorkLeft {
+// The part of a node's work that is done: a third is its forward pass, the rest the gradients of
+// its inputs in equal parts, of which frozen ones have none.
+class WorkDone {
  public:
-  explicit WorkLeft(const ir::ModelGraph& model)
-      : all_(valuesWithGradients(model, true)), left_(valuesWithGradients(model, false)) {}
+  explicit WorkDone(const ir::ModelGraph& model)
+      : all_(valuesWithGradients(model, true)), trained_(valuesWithGradients(model, false)) {}
   double of(const ir::Node& node) const {
     const double all = count(node, all_);
-    return all == 0 ? 1 : (1 + 2 * count(node, left_) / all) / 3;
+    return all == 0 ? 1 : (1 + 2 * count(node, trained_) / all) / 3;
   }
 
  private:
@@ -62,13 +63,13 @@ class WorkLeft {
         std::count_if(node.inputs.begin(), node.inputs.end(),
                       [&](auto input) { return gradients[static_cast<std::size_t>(input)]; }));
   }
-  const std::vector<bool> all_, left_;
+  const std::vector<bool> all_, trained_;
 };
 
-// A third of the seconds of a layer's passes, forward and backward: the forward pass by the
-// roofline, and less where parameters are frozen.
+// Seconds of a layer's forward and backward pass, divided by three: of its forward pass, by the
+// roofline, where nothing is frozen.
 std::vector<double> layerCosts(const ir::ModelGraph& model, const cluster::DeviceRates& rates) {
-  const WorkLeft left(model);
+  const WorkDone done(model);
   std::vector<double> costs(model.layers.size(), 0);
   forEachNode(model, [&](std::size_t layer, const ir::Node& node) {
     if (node.inputs.empty() || ir::info(node.op).isView) return;
@@ -79,7 +80,7 @@ std::vector<double> layerCosts(const ir::ModelGraph& model, const cluster::Devic
     const double seconds = std::max(work.flops / rates.flopsPerSecond,
                                     static_cast<double>(work.bytes) / rates.bytesPerSecond) +
                            rates.launchSeconds;
-    costs[layer] += seconds * left.of(node);
+    costs[layer] += seconds * done.of(node);
   });
   return costs;
 }

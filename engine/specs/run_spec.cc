@@ -338,7 +338,7 @@ Remedy oneGroupEach(const RunSpec& spec) {
   for (int i = 0; i < spec.model().layers_size(); ++i)
     if (spec.model().layers(i).has_batch_norm())
       out.push_back({fmt::format("model.layers[{}].batch_norm.groups", i),
-                     fmt::format("{}", spec.strategy().micro_batches())});
+                     fmt::format("{}", std::max(1, spec.strategy().micro_batches()))});
   return out;
 }
 
@@ -424,8 +424,12 @@ Status checkOpen(const StrategySpec& strategy) {
 }
 
 Status checkStrategy(const StrategySpec& strategy) {
-  if (isOpen(strategy)) return checkOpen(strategy);
-  const cluster::Strategy& kind = *cluster::findStrategy(strategy.kind());
+  const bool open = isOpen(strategy);
+  cluster::Strategy kind = *cluster::findStrategy(open ? plainestKind(strategy) : strategy.kind());
+  if (open) {
+    LOCKSTEP_TRY(checkOpen(strategy));
+    kind.name = kind.servers ? "auto with servers" : cluster::kAutoStrategy;
+  }
   if (!kind.local && strategy.local_steps() > 0)
     return wrongField("strategy.local_steps",
                       message("strategy.local_steps is {}, but {} has none; expected it left out",

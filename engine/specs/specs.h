@@ -85,6 +85,8 @@ bool hasServers(const spec::v1::StrategySpec& strategy);
 // Returns whether the strategy is to be searched (kind auto). checkAndFill leaves what such a
 // strategy leaves out: it is chosen too.
 bool isOpen(const spec::v1::StrategySpec& strategy);
+// Returns the plainest kind of those that can have what an open strategy sets.
+std::string_view plainestKind(const spec::v1::StrategySpec& strategy);
 
 // A file that a run reads; `name` is "train.images", "train.text", …, or kInitFile.
 inline constexpr std::string_view kInitFile = "init_from";  // that training starts from

@@ -17,6 +17,13 @@ bool isOpen(const spec::v1::StrategySpec& strategy) {
   return strategy.kind() == cluster::kAutoStrategy;
 }
 
+std::string_view plainestKind(const spec::v1::StrategySpec& strategy) {
+  if (strategy.servers() > 0 || strategy.staleness() != 0 || strategy.dense() == "all-reduce")
+    return "parameter-server";
+  if (strategy.stages() > 1) return "pipeline";
+  return strategy.tensor() > 1 ? "tensor-parallel" : "multi-worker-mirrored";
+}
+
 Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks, int servers) {
   if (servers > 0 && strategy.servers() > 0 && strategy.servers() != servers)
     return wrongField("strategy.servers",

@@ -2931,6 +2931,50 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1；其次：%2，%3（%4）</translation>
         </message>
         <message>
+            <source>%1, tensor %2</source>
+            <translation>%1，张量并行 %2</translation>
+        </message>
+        <message>
+            <source>%1, stages %2 %3</source>
+            <translation>%1，%2 个阶段（%3）</translation>
+        </message>
+        <message>
+            <source>%1, servers %2</source>
+            <translation>%1，%2 个服务器</translation>
+        </message>
+        <message>
+            <source>%1, micro-batches %2</source>
+            <translation>%1，%2 个微批次</translation>
+        </message>
+        <message>
+            <source>%1, recompute %2</source>
+            <translation>%1，重计算 %2</translation>
+        </message>
+        <message>
+            <source>%1, overlap %2</source>
+            <translation>%1，重叠 %2</translation>
+        </message>
+        <message>
+            <source>%1, buckets %2</source>
+            <translation>%1，桶 %2</translation>
+        </message>
+        <message>
+            <source>%1, shares by speed</source>
+            <translation>%1，按速度分配批次</translation>
+        </message>
+        <message>
+            <source>%1; the time for the search was up: a new search may choose another</source>
+            <translation>%1；搜索时间已用完，再次搜索可能选择其他策略</translation>
+        </message>
+        <message>
+            <source>share %1 of %2 is %3 samples, and batch norm takes statistics over %4, which one rank has; expected a multiple of %5</source>
+            <translation>第 %1 份（共 %2 份）为 %3 个样本，而批归一化对同一 rank 的 %4 个样本统计；应为 %5 的倍数</translation>
+        </message>
+        <message>
+            <source>an evaluation is of %1 samples, and a share would have none of them</source>
+            <translation>一次评估有 %1 个样本，其中一份将分不到样本</translation>
+        </message>
+        <message>
             <source>strategy.kind is auto: the strategy is chosen for the cluster of a launch</source>
             <translation>strategy.kind 为 auto：策略在启动时按集群选择</translation>
         </message>
@@ -5157,6 +5201,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>strategy.deterministic_parts is %1, but %2%3 cannot add up gradients in one order; expected 0</source>
             <translation>strategy.deterministic_parts 为 %1，但 %2%3 不能按同一顺序累加梯度；应为 0</translation>
+        </message>
+        <message>
+            <source>auto with servers</source>
+            <translation>带服务器的 auto</translation>
         </message>
         <message>
             <source> with stages</source>

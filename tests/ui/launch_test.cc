@@ -405,7 +405,7 @@ class LaunchTest : public QObject {
       for (QComboBox* box : dialog->findChildren<QComboBox*>()) {
         if (box == clusters || box->objectName() == "launchModel" || pick(2) == 0) continue;
         if (box->objectName() == "launchComm" || box->objectName() == "launchPrecision") continue;
-        // Without strategy auto, its last: a second search may find another that is as good.
+        // auto, the last entry, is left out: a second search may find another that is as good.
         box->setCurrentIndex(pick(box->count() - (box->findData("auto") == box->count() - 1)));
       }
       dialog->findChild<QSpinBox*>("launchBatch")->setValue(12 * (1 + pick(4)));
@@ -499,6 +499,15 @@ class LaunchTest : public QObject {
     QVERIFY2(found.remarks.front().text().starts_with("auto chose " + found.plan.strategy),
              found.remarks.front().text().c_str());
     QVERIFY(dialog->command().contains("strategy.kind=auto"));
+    // The comparison marks the kind that was found.
+    const std::string strategy = found.plan.strategy;
+    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(4);
+    auto* table = dialog->findChild<QTableView*>("candidateTable");
+    auto* rows = qobject_cast<CandidateModel*>(table->model());
+    QVERIFY(wait([&] { return rows->rowCount() > 0; }));
+    for (int at = 0; at < rows->rowCount(); ++at)
+      QCOMPARE(rows->index(at, 0).data(Qt::FontRole).value<QFont>().bold(),
+               rows->candidates()[static_cast<std::size_t>(at)].strategy == strategy);
     // What is set beside it goes with it.
     auto* parts = dialog->findChild<QSpinBox*>("launch.strategy.micro_batches");
     QVERIFY(parts->isVisible());

@@ -86,25 +86,20 @@ void LaunchDialog::makePreview() {
   const LaunchTarget* chosen = target();
   const std::shared_ptr<LiveCluster> live =
       chosen && chosen->connected ? chosen->connected() : nullptr;
-  if (live) {
-    for (int i = 0; i < live->session().size(); ++i) {
-      const auto& node = live->session().status(i);
-      if (node.phase != app::NodeState::CONNECTED) continue;
-      // The load is the whole host's; what its agent may use is known from when it was connected.
-      std::int64_t available = node.inventory.memoryAvailable;
-      if (node.load.receivedNs > 0) {
-        const auto unused = static_cast<std::int64_t>(node.load.memoryTotal - node.load.memoryUsed);
-        available = available > 0 ? std::min(available, unused) : unused;
-      }
-      in.hosts.push_back({node.name, node.inventory.bootId, node.inventory.cores, available,
-                          app::gpuMemory(node.inventory.gpus)});
-    }
-  }
+  if (live) in.hosts = app::hostsOf(live->session());
+  const int known = static_cast<int>(in.hosts.size());
   runInBackground(
       this, [in] { return makeLaunchPreview(in); },
       // Not held: what is left of this call may be destroyed after the workspace.
-      [this, generation, weak = std::weak_ptr(live)](LaunchPreview made) {
+      [this, generation, known, weak = std::weak_ptr(live)](LaunchPreview made) {
         if (generation != generation_ || launch_ || allocation_) return;
+        if (const std::shared_ptr<LiveCluster> live = weak.lock();
+            live && known < live->session().size() && live->session().allConnected()) {
+          const bool wanted = wanted_;  // they came meanwhile: what they have may decide
+          schedule();
+          wanted_ = wanted;
+          return;
+        }
         setBusy(false, {});
         if (!made.preview) {
           showError(made.preview.error());
@@ -208,15 +203,22 @@ void LaunchDialog::benchmark(app::Costs costs) {
         }
         measuredShown_ = true;
         preview_ = std::make_shared<const app::Preview>(std::move(*measured));
-        benchmarks_[strategy_->kind()] = preview_->stepSeconds;
-        prediction_->setChosen(strategy_->kind(), benchmarks_);
+        // What a search found has other settings than the row of its kind.
+        if (strategy_->kind() != cluster::kAutoStrategy)
+          benchmarks_[strategy_->kind()] = preview_->stepSeconds;
+        prediction_->setChosen(chosenKind(), benchmarks_);
         showPrediction();
       },
       costs);
 }
 
+std::string LaunchDialog::chosenKind() const {
+  const std::string kind = strategy_->kind();
+  return preview_ && kind == cluster::kAutoStrategy ? preview_->plan.strategy : kind;
+}
+
 void LaunchDialog::compare() {
-  prediction_->setChosen(strategy_->kind(), benchmarks_);
+  prediction_->setChosen(chosenKind(), benchmarks_);
   if (!prediction_->comparing() || !preview_) return;
   std::vector<std::pair<std::string, LaunchInputs>> all;
   for (const cluster::Strategy& one : cluster::strategies()) {

@@ -97,7 +97,8 @@ class LaunchDialog : public Dialog {
   void showKind();   // the fields for a model, or those for a program of the user's own
   void schedule();
   void makePreview();
-  void compare();  // strategies side by side, where they are looked at
+  std::string chosenKind() const;  // of auto, the one found
+  void compare();                  // strategies side by side, where they are looked at
   void showPrediction();
   void showError(const Error& error);
   QStringList sets(const std::string& strategy = {}) const;
@@ -156,7 +157,7 @@ class LaunchDialog : public Dialog {
   QLabel* busyText_ = nullptr;
   QTimer delay_;
   int generation_ = 0;
-  std::stop_source search_;  // of a strategy that is open
+  std::stop_source search_;  // ends the search for a strategy
   bool wanted_ = false;      // Enter was pressed before the prediction was there
   // Once a step time was measured on a target, estimates for it are not shown beside it.
   bool measuredShown_ = false, asked_ = false;

@@ -40,6 +40,8 @@ LaunchPreview makeLaunchPreview(const LaunchInputs& in) {
   search.stop = in.stop;
   auto chosen = app::withStrategyChosen(std::move(request), *spec, hosts, std::move(search));
   if (!chosen) return {std::nullopt, chosen.error()};
+  if (in.stop.stop_requested())
+    return {std::nullopt, makeError(Code::kCancelled, "the search was cancelled")};
   auto preview = app::makePreview(*chosen, hosts);
   return {*std::move(chosen), std::move(preview)};
 }

@@ -20,7 +20,7 @@ struct LaunchInputs {
   std::vector<app::HostFacts> hosts;
   int localNodes = 0;  // 0: the cluster's text
   bool measure = true;
-  std::stop_token stop = {};  // ends the search of a strategy that is open
+  std::stop_token stop = {};  // ends the search for a strategy
 };
 
 struct LaunchPreview {

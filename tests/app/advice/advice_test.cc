@@ -84,6 +84,17 @@ std::string gptOf(int blocks, int width, int context, int batch, const std::stri
                    batch, rest);
 }
 
+// A model with batch norm, whose options are `norm`.
+std::string normOf(const std::string& norm, const std::string& rest) {
+  return fmt::format(
+      "version: 1\nmodel:\n  name: norm\n  input: {{shape: [8, 8, 1]}}\n  classes: 10\n  layers:\n"
+      "    - conv2d: {{filters: 8, kernel: 3}}\n    - batch_norm: {{{}}}\n    - flatten: {{}}\n"
+      "    - dense: {{units: 10}}\n  loss: cross-entropy\ndata:\n"
+      "  train: {{images: /i, labels: /l}}\n  evaluate: {{images: /i, labels: /l}}\n"
+      "training: {{batch: 32}}\n{}",
+      norm, rest);
+}
+
 class Draw {
  public:
   explicit Draw(std::uint32_t seed) : random_(seed) {}
@@ -344,7 +355,7 @@ class AdviceTest : public QObject {
     QVERIFY2(found.ok() && !found->misfit, asked.text.c_str());
     QCOMPARE(found->planText, planned->planText);
     QCOMPARE(found->remarks.front(), chosen->chosen);
-    QVERIFY2(chosen->chosen.text().starts_with("auto chose " + textOf(best)),
+    QVERIFY2(chosen->chosen.text().starts_with("auto chose " + textOf(best).text()),
              chosen->chosen.text().c_str());
     // What was written has stayed.
     const auto& fixed = written->spec->strategy();
@@ -389,6 +400,61 @@ class AdviceTest : public QObject {
     QVERIFY(!cancelled.ok() && cancelled.error().code == Code::kCancelled);
   }
 
+  // What is found depends neither on the number of threads nor on their pace.
+  void autoChoosesTheSameOnAnyMachine() {
+    Draw draw(37);
+    for (int round = 0; round < 3; ++round) {
+      const std::string spec = gptOf(draw.of({2, 4}), draw.of({64, 256}), 32, draw.of({16, 32}),
+                                     "strategy: {kind: auto}\n");
+      const auto written = completeRunSpec(spec, "/nowhere/run.yaml");
+      QVERIFY(written.ok());
+      const Asked asked = ask(spec, clusterOf(draw.of({1, 2}), 4, "cuda"));
+      const auto chosenBy = [&](std::size_t threads) {
+        AdviceOptions options;
+        options.threads = threads;
+        options.mostPlans = 64;
+        options.time = std::chrono::hours(1);
+        const auto chosen = withStrategyChosen(asked.request, *written, asked.hosts, options);
+        return chosen.ok() ? chosen->chosen.text() : chosen.error().text();
+      };
+      const std::string one = chosenBy(1);
+      QVERIFY2(one.starts_with("auto chose ") && one.find("time for the search") == one.npos,
+               one.c_str());
+      QCOMPARE(chosenBy(8), one);
+      AdviceOptions none;
+      none.time = std::chrono::nanoseconds(1);
+      const auto hurried = withStrategyChosen(asked.request, *written, asked.hosts, none);
+      QVERIFY2(!hurried.ok() || hurried->chosen.text().ends_with("may choose another"),
+               hurried.ok() ? hurried->chosen.text().c_str() : "");
+    }
+  }
+
+  // Statistics are of as many samples as the spec says, whatever strategy is found.
+  void autoKeepsTheStatisticsOfBatchNorm() {
+    for (const auto& [norm, strategy, groups] :
+         {std::tuple("", "", 1), std::tuple("groups: 4", "", 4),
+          std::tuple("", ", micro_batches: 2", 2)}) {
+      const std::string spec = normOf(norm, fmt::format("strategy: {{kind: auto{}}}\n", strategy));
+      const Asked asked = ask(spec, clusterOf(1, 2, "cpu"));
+      const auto written = completeRunSpec(spec, "/nowhere/run.yaml");
+      QVERIFY(written.ok());
+      const auto start = searchStart(*written);
+      QVERIFY(start.ok());
+      AdviceOptions options;
+      options.all = true;
+      options.top = 1000;
+      options.pinned = start->pinned;
+      options.kept = start->kept;
+      LaunchRequest plain = asked.request;
+      plain.spec = start->spec.spec;
+      const SpecWith with = specWith(start->spec);
+      const auto advice = advise(plain, with, asked.hosts, options);
+      QVERIFY2(advice.ok(), spec.c_str());
+      for (const AdvisedStrategy& one : advice->best)
+        QCOMPARE((*with(one.settings))->model().layers(1).batch_norm().groups(), groups);
+    }
+  }
+
   // What the spec says of its own strategy does not keep others from being found.
   void whatBelongsToTheStrategyGoes() {
     for (const char* const strategy :
@@ -414,12 +480,7 @@ class AdviceTest : public QObject {
   // Batch norm has as many groups as micro-batches where the spec leaves it open; loss scaling goes
   // with fp16.
   void defaultsFollowTheSettings() {
-    const std::string model =
-        "version: 1\nmodel:\n  name: norm\n  input: {shape: [8, 8, 1]}\n  classes: 10\n  layers:\n"
-        "    - conv2d: {filters: 8, kernel: 3}\n    - batch_norm: {}\n    - flatten: {}\n"
-        "    - dense: {units: 10}\n  loss: cross-entropy\ndata:\n"
-        "  train: {images: /i, labels: /l}\n  evaluate: {images: /i, labels: /l}\n";
-    const Asked norm = ask(model + "training: {batch: 32}\n", clusterOf(1, 2, "cpu"));
+    const Asked norm = ask(normOf("", ""), clusterOf(1, 2, "cpu"));
     AdviceOptions options;
     options.all = true;
     options.top = 1000;

@@ -193,6 +193,13 @@ class CliCommandsTest : public QObject {
         cli.run({"verify", "fashion-mlp", "--ranks", "3", "--cluster", cluster});
     QCOMPARE(ranks.exit, 2);
     QVERIFY2(ranks.err.contains("has 2"), ranks.err);
+    // Too many ranks are refused before a strategy is searched for them.
+    const QString many = cli.write("many.yaml",
+                                   "version: 1\nname: many\nnodes:\n  - {name: 'n[1-16]', ssh: "
+                                   "{host: 'n[1-16]'}, devices: [{kind: cpu, count: 8}]}\n");
+    const CliResult tooMany =
+        cli.run({"verify", "fashion-mlp", "--cluster", many, "--set", "strategy.kind=auto"});
+    QVERIFY2(tooMany.exit == 2 && tooMany.err.contains("has 128 ranks"), tooMany.text());
   }
 
   // The settings that are advised give, as --set, the step that was told.
@@ -236,6 +243,16 @@ class CliCommandsTest : public QObject {
     const QStringList open = run + QStringList{"--set", "strategy.kind=auto"};
     const CliResult advice = cli.run(QStringList{"advise"} + open + QStringList{"--json"});
     QVERIFY2(advice.exit == 0 && advice.all("current").isEmpty(), advice.text());
+    for (const QJsonObject& candidate : advice.all("candidate")) {  // settings of an open spec
+      QStringList sets = open;
+      const QJsonObject settings = candidate["settings"].toObject();
+      for (auto it = settings.begin(); it != settings.end(); ++it)
+        sets << "--set" << it.key() + "=" + it->toString();
+      const CliResult plan = cli.run(QStringList{"plan"} + sets + QStringList{"--json"});
+      QVERIFY2(plan.exit == 0 && !plan.text().contains("auto chose"), plan.text());
+      const double planned = plan.last()["prediction"].toObject()["step_seconds"].toDouble();
+      QVERIFY(std::abs(candidate["step_seconds"].toDouble() / planned - 1) < 0.01);
+    }
     const QString command = advice.last()["command"].toString();
     QVERIFY2(command.contains("strategy.kind=") && !command.contains("auto"), qPrintable(command));
     QStringList words = command.split(' ').mid(2);  // without "lockstep run"
@@ -258,6 +275,9 @@ class CliCommandsTest : public QObject {
     QVERIFY2(kept.last()["prediction"].toObject()["remarks"].toArray()[0].toString().contains(
                  "micro-batches 4"),
              kept.text());
+    const CliResult unpinned =
+        cli.run(QStringList{"advise"} + open + QStringList{"--pin", "strategy.kind"});
+    QVERIFY2(unpinned.exit == 2 && unpinned.err.contains("--pin strategy.kind="), unpinned.text());
     for (const QString wrong : {"strategy.tensor=2", "strategy.local_steps=2"}) {
       const CliResult refused = cli.run(QStringList{"plan"} + open + QStringList{"--set", wrong});
       QVERIFY2(refused.exit == 2 && refused.err.contains(wrong.section('=', 0, 0).toUtf8()),

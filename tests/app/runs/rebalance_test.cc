@@ -1,4 +1,5 @@
 // Divisions of the batch by speed: made-up steps of ranks whose speeds a seed chooses.
+#include <QTemporaryDir>
 #include <QTest>
 
 #include <fmt/format.h>
@@ -7,7 +8,10 @@
 #include <numeric>
 #include <random>
 
+#include "app/history/history.h"
+#include "app/runs/preview.h"
 #include "app/runs/rebalance.h"
+#include "app/specs/spec_text.h"
 #include "engine/cluster/cuts.h"
 #include "engine/plan/plan.h"
 #include "tests/engine/planner/random_requests.h"
@@ -208,6 +212,16 @@ class RebalanceTest : public QObject {
       QVERIFY(!refused.ok());
       QCOMPARE(refused.error().code, Code::kInvalidArgument);
     }
+    // What the planner would refuse: a cut through a statistics group, no sample of an evaluation.
+    PlanFacts grouped = plan, evaluated = plan;
+    grouped.unit = 8;
+    evaluated.evaluateBatch = 2;
+    QVERIFY(rebalanceOf(matrix, 2, grouped, {3, 1}).ok());
+    QVERIFY(rebalanceOf(matrix, 2, evaluated, {1, 1}).ok());
+    const auto cut = rebalanceOf(matrix, 2, grouped, {30, 34});
+    QVERIFY(!cut.ok() && cut.error().text().find("a multiple of 8") != std::string::npos);
+    const auto none = rebalanceOf(matrix, 2, evaluated, {15, 1});
+    QVERIFY(!none.ok() && none.error().text().find("evaluation") != std::string::npos);
   }
 
   // Seeded requests, most of them of several stages or small evaluations: the planner takes what is
@@ -263,6 +277,49 @@ class RebalanceTest : public QObject {
       QVERIFY(cluster::leaveNoneEmpty(cluster::cutsBy(batch, out->shares)));
       QCOMPARE(out->changes(), batch > 2);
     }
+  }
+
+  // The documents of a run tell which samples one rank has together, and that parts stay equal.
+  void factsOfARun() {
+    QTemporaryDir folder;
+    const auto history = History::open(folder.path().toStdString());
+    QVERIFY(history.ok());
+    const auto factsOf = [&](const std::string& run, const std::string& layer,
+                             const std::string& strategy) -> Result<PlanFacts> {
+      const std::string yaml = fmt::format(
+          "version: 1\nmodel:\n  name: m\n  input: {{shape: [8, 8, 1]}}\n  classes: 10\n"
+          "  layers: [{{conv2d: {{filters: 8, kernel: 3}}}}, {}, {{flatten: {{}}}}, "
+          "{{dense: {{units: 10}}}}]\n  loss: cross-entropy\ndata:\n"
+          "  train: {{images: /i, labels: /l}}\n  evaluate: {{images: /i, labels: /l}}\n"
+          "training: {{batch: 64}}\nstrategy: {{{}}}\n",
+          layer, strategy);
+      LOCKSTEP_ASSIGN(const RunSpecFile spec, completeRunSpec(yaml, {}));
+      LaunchRequest request;
+      request.spec = spec.spec;
+      request.cluster = localCluster(2, folder.path().toStdString(), "").spec;
+      LOCKSTEP_ASSIGN(const Preview preview, makePreview(request, {}));
+      RunDocuments documents;
+      documents.specYaml = yaml;
+      documents.specResolved = toYaml(*spec.spec);
+      documents.plan = preview.planText;
+      RunRow row;
+      row.run = run;
+      LOCKSTEP_ASSIGN(const auto store, (*history)->begin(row, documents));
+      return planFactsOf(documents, *store);
+    };
+    const auto grouped = factsOf("a", "{batch_norm: {groups: 8}}", "micro_batches: 2");
+    QVERIFY2(grouped.ok(), grouped.ok() ? "" : grouped.error().text().c_str());
+    QCOMPARE(grouped->unit, std::int64_t{8});  // 32 samples of a micro-batch in 4 groups
+    QVERIFY(grouped->evenShares.empty());
+    const auto plain = factsOf("b", "{batch_norm: {}}", "micro_batches: 2");
+    QVERIFY(plain.ok());
+    QCOMPARE(plain->unit, std::int64_t{1});
+    const auto equal = factsOf("c", "{max_pool2d: {size: 2}}", "deterministic_parts: 4");
+    QVERIFY2(equal.ok(), equal.ok() ? "" : equal.error().text().c_str());
+    QVERIFY(equal->evenShares.text().find("deterministic_parts") != std::string::npos);
+    std::mt19937 random(7);
+    const StepMatrix matrix = matrixOf(std::vector<Rank>(2, Rank{1e-3, 0, 32}), 20, random, 0);
+    QVERIFY(!rebalanceOf(matrix, 2, *equal).ok());
   }
 
   void whatCannotBeDividedSaysWhy() {

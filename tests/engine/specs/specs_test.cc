@@ -149,6 +149,32 @@ const WrongRun kWrongRuns[] = {
      "strategy.staleness | strategy.staleness is 1, but mirrored is synchronous; "
      "expected 0, or "
      "kind parameter-server"},
+    {[](RunSpec& s) {
+       s.mutable_strategy()->set_kind("auto");
+       s.mutable_strategy()->set_servers(1);
+       s.mutable_strategy()->set_tensor(2);
+     },
+     "strategy.tensor | strategy auto with servers cannot divide layers: strategy.tensor is 2"},
+    {[](RunSpec& s) {
+       s.mutable_strategy()->set_kind("auto");
+       s.mutable_strategy()->set_stages(2);
+       s.mutable_strategy()->set_deterministic_parts(4);
+     },
+     "strategy.deterministic_parts | strategy.deterministic_parts is 4, but auto with stages "
+     "cannot add up gradients in one order; expected 0"},
+    {[](RunSpec& s) {
+       s.mutable_strategy()->set_kind("auto");
+       s.mutable_strategy()->set_staleness(2);
+       s.mutable_strategy()->set_micro_batches(2);
+     },
+     "strategy.staleness | strategy.staleness is 2 and strategy.micro_batches 2, but servers take "
+     "what a worker sends as one update; expected one of them left out"},
+    {[](RunSpec& s) {
+       s.mutable_strategy()->set_kind("auto");
+       s.mutable_strategy()->set_local_steps(2);
+     },
+     "strategy.local_steps | strategy.local_steps is 2, but strategy.kind auto does not try "
+     "local-sgd, which changes results; expected it left out, or kind local-sgd"},
     {[](RunSpec& s) { s.mutable_strategy()->add_shares(2), s.mutable_strategy()->add_shares(0); },
      "strategy.shares[1] | strategy.shares[1] is 0; expected more than 0 and at most 1000000"},
     {[](RunSpec& s) { s.mutable_training()->mutable_optimizer()->set_for_batch(-1); },
@@ -415,6 +441,18 @@ class SpecsTest : public QObject {
     const RunSpec once = spec;
     QCOMPARE(messageOf(checkAndFill(spec)), "no error");
     QCOMPARE(spec.SerializeAsString(), once.SerializeAsString());
+  }
+
+  // What an open strategy leaves out is chosen with it; the batch has one statistic.
+  void anOpenStrategyStaysAsWritten() {
+    RunSpec spec = cnn();
+    spec.mutable_model()->mutable_layers()->at(1).mutable_batch_norm();
+    spec.mutable_strategy()->set_kind("auto");
+    spec.mutable_strategy()->set_recompute("full");
+    const StrategySpec written = spec.strategy();
+    QCOMPARE(messageOf(checkAndFill(spec)), "no error");
+    QCOMPARE(spec.strategy().SerializeAsString(), written.SerializeAsString());
+    QCOMPARE(spec.model().layers(1).batch_norm().groups(), 1);
   }
 
   // Zero is a seed like any other; only its absence has a default.
