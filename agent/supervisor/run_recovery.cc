@@ -172,7 +172,7 @@ void RunControl::recover(const Error& cause, const std::optional<node::v1::Membe
   *recovering.mutable_cause() = toInfo(cause);
   if (members) {
     node::v1::PrepareRequest next = request_;
-    static_cast<void>(apply(*members, next));
+    static_cast<void>(apply(*members, next));  // planned here, so of few enough ranks
     const auto ranks = ranksByNode(next);
     int world = 0;
     for (const auto& [node, own] : ranks) world += static_cast<int>(own.size());

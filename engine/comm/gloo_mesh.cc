@@ -289,7 +289,7 @@ GlooMesh::Last GlooMesh::lastOf(int r, Nanoseconds limit) {
     const Nanoseconds left = deadline - monotonicNow();
     if (n > 0) {
       peer.received.add({bytes.data(), static_cast<std::size_t>(n)});
-      // A peer that goes on sending gets the limit twice, and not for ever.
+      // A peer that goes on sending gets twice the limit.
       if (left <= -limit && !peer.received.found()) return Last::kSilence;
     } else if (left <= 0) {
       return Last::kSilence;
