@@ -198,7 +198,8 @@ Result<node::v1::Members> membersSharing(const std::vector<double>& shares,
   return planFor(request.cluster(), with);
 }
 
-void apply(const node::v1::Members& members, node::v1::PrepareRequest& request) {
+Status apply(const node::v1::Members& members, node::v1::PrepareRequest& request) {
+  LOCKSTEP_TRY(checkRankCounts(members.cluster()));
   *request.mutable_cluster() = members.cluster();
   request.set_plan(members.plan());
   request.set_comm(members.comm());
@@ -208,6 +209,7 @@ void apply(const node::v1::Members& members, node::v1::PrepareRequest& request) 
   const auto ranks = ranksByNode(request);
   if (const auto own = ranks.find(request.node()); own != ranks.end())
     for (const int rank : own->second) request.add_ranks(rank);
+  return {};
 }
 
 }  // namespace lockstep::agent

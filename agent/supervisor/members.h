@@ -50,7 +50,8 @@ Result<node::v1::Members> membersWithSpares(const spec::v1::ClusterSpec& launche
 Result<node::v1::Members> membersSharing(const std::vector<double>& shares,
                                          const node::v1::PrepareRequest& request);
 
-// Changes the request to these members.
-void apply(const node::v1::Members& members, node::v1::PrepareRequest& request);
+// Changes the request to these members. Errors: kInvalidArgument if a node has more ranks than a
+// run can have, as members from another node may; the request is then unchanged.
+Status apply(const node::v1::Members& members, node::v1::PrepareRequest& request);
 
 }  // namespace lockstep::agent

@@ -246,9 +246,6 @@ void RunControl::onCoordinatorLost(const Message& why) {
 
 void RunControl::onCoordinatorMessage(const ToPeer& message) {
   coordinatorHeard_.last = monotonicNow();
-  for (const auto* cluster : {&message.recover().members().cluster(), &message.go().cluster()})
-    if (Status counts = checkRankCounts(*cluster); !counts.ok())
-      return localFailure(counts.error(), false);
   if (message.has_recover() && message.generation() > generation_)
     beginGeneration(message.generation(), message.recover());
   // A node that the run goes on without is told so in a later generation.
@@ -258,6 +255,8 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       committed();
       break;
     case ToPeer::kGo:
+      if (Status counts = checkRankCounts(message.go().cluster()); !counts.ok())
+        return localFailure(counts.error(), false);
       succession_.setListeners({message.go().listeners().begin(), message.go().listeners().end()});
       electorate_.assign(message.go().electorate().begin(), message.go().electorate().end());
       takeCluster(message.go().cluster());

@@ -172,7 +172,7 @@ void RunControl::recover(const Error& cause, const std::optional<node::v1::Membe
   *recovering.mutable_cause() = toInfo(cause);
   if (members) {
     node::v1::PrepareRequest next = request_;
-    apply(*members, next);
+    static_cast<void>(apply(*members, next));  // planned here, so of few enough ranks
     const auto ranks = ranksByNode(next);
     int world = 0;
     for (const auto& [node, own] : ranks) world += static_cast<int>(own.size());
@@ -194,10 +194,12 @@ void RunControl::recover(const Error& cause, const std::optional<node::v1::Membe
 // At every node. What is under way between nodes and workers is of the generation before.
 void RunControl::beginGeneration(int generation, const node::v1::Recover& recover) {
   if (outcome_) return;
+  if (recover.has_members())
+    if (Status applied = apply(recover.members(), request_); !applied.ok())
+      return localFailure(applied.error(), false);
   generation_ = generation;
   recover_ = recover;
   checkpoints_.beginGeneration(recover.from_checkpoints(), recover.copied());
-  if (recover.has_members()) apply(recover.members(), request_);
   if (state_ != run::v1::RECOVERING) setState(run::v1::RECOVERING);
   if (server_) server_->setGeneration(generation, nodesOf(request_));
   if (client_) client_->setGeneration(generation);

@@ -9,8 +9,8 @@ class FirstRecord {
  public:
   enum class State : std::uint8_t {
     kComing,
-    kCame,  // all of it, and it is that of a handshake
-    kNone,  // it is not, or does not come
+    kCame,  // the whole record, of a handshake
+    kNone,  // it is of something else, or will not come
   };
 
   // Asks that poll() reports the new connection once the record's header has come. Returns false if

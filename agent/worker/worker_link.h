@@ -42,7 +42,7 @@ class WorkerLink final : public comm::Store {
   Status set(const std::string& key, const std::string& value) override;
   Result<std::string> get(const std::string& key, Nanoseconds timeout) override;
 
-  // On the watchdog's thread: the supervisor has said this.
+  // Takes a message of the supervisor. On the watchdog's thread.
   void onMessage(const node::v1::ToWorker& message);
 
  private:

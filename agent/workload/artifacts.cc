@@ -59,12 +59,12 @@ class Search {
   // Adds what is below `folder`, "" for the root, by the parts from `at` on.
   void expand(const std::string& folder, const Parts& parts, std::size_t at) {
     if (isTooMuch() || !whyNotBelow(folder + "x").empty()) return;
-    // Several ** lead to the same folder in many ways.
-    const std::string_view last = parts.back();
-    const std::string rest(parts[at].data(), last.data() + last.size());
-    if (!expanded_.emplace(folder, rest).second) return;
     const bool isLast = at + 1 == parts.size();
     if (parts[at] == "**") {
+      // Several ** lead to the same folder in many ways. Parts are views of one pattern.
+      const std::string_view last = parts.back();
+      const std::string rest(parts[at].data(), last.data() + last.size());
+      if (!expanded_.emplace(folder, rest).second) return;
       if (!isLast) expand(folder, parts, at + 1);
       for (const std::string& name : entriesOf(folder, "*")) {
         if (isOwnFolder(folder + name))

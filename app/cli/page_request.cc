@@ -17,8 +17,11 @@ std::string answerOf(std::string_view status, std::string_view type, std::string
 
 PageRequest::State PageRequest::add(std::string_view bytes) {
   head_ += bytes;
-  if (head_.find("\r\n\r\n") != std::string::npos) return State::kComplete;
-  return head_.size() > kMostBytes ? State::kTooLong : State::kIncomplete;
+  constexpr std::string_view kEnd = "\r\n\r\n";
+  const std::size_t end = head_.find(kEnd);
+  const bool isComplete = end != std::string::npos;
+  if ((isComplete ? end + kEnd.size() : head_.size()) > kMostBytes) return State::kTooLong;
+  return isComplete ? State::kComplete : State::kIncomplete;
 }
 
 std::string PageRequest::answer(const Page& page) const {

@@ -21,11 +21,10 @@ class PageRequest {
  public:
   enum class State : std::uint8_t { kIncomplete, kComplete, kTooLong };
 
-  // Returns kComplete once the head of the request has come; kTooLong where more than 8 KiB have
-  // come before its end.
+  // Returns kComplete once the head of the request has come; kTooLong where it has more than 8 KiB.
   State add(std::string_view bytes);
-  // The answer to a complete request: of GET of the page's path, the page, and an error with status
-  // 500; else status 400, 404 or 405.
+  // Returns the answer to a complete request. To GET of the page's path: the page, or its error
+  // with status 500. To all else: status 400, 404 or 405.
   std::string answer(const Page& page) const;
 
  private:

@@ -10,6 +10,7 @@
 
 #include "app/core/idle_timeout.h"
 #include "app/core/rpc.h"
+#include "app/core/shallow_json.h"
 #include "engine/specs/protocol.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
@@ -28,13 +29,9 @@ std::vector<Part> partsOf(const std::string& nodesJson) {
   std::vector<Part> out;
   const auto json = nlohmann::json::parse(nodesJson, nullptr, false);
   if (!json.is_array()) return out;
-  const auto text = [](const nlohmann::json& object, const char* key) {
-    const auto at = object.find(key);
-    return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
-  };
   for (const auto& node : json)
-    if (node.is_object() && !text(node, "node").empty())
-      out.push_back({text(node, "node"), text(node, "host"), text(node, "folder")});
+    if (!textOf(node, "node").empty())
+      out.push_back({textOf(node, "node"), textOf(node, "host"), textOf(node, "folder")});
   return out;
 }
 

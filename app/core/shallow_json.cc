@@ -11,4 +11,9 @@ nlohmann::json parseShallow(const std::string& text) {
   return json::parse(text, isShallow, false);
 }
 
+std::string textOf(const nlohmann::json& value, const char* name) {
+  const auto member = value.find(name);
+  return member != value.end() && member->is_string() ? member->get<std::string>() : std::string();
+}
+
 }  // namespace lockstep::app

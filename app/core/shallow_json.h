@@ -1,5 +1,5 @@
-// JSON from files that may be damaged. What is nested deeper than anything that is written there is
-// left out: to copy or to write it again could take all of the stack.
+// Reads JSON of files that may be damaged. Values nested deeper than 100 are left out: copying or
+// writing them recurses, and could take all of the stack.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,5 +9,7 @@ namespace lockstep::app {
 
 // Returns a discarded value (is_discarded()) where the text is no JSON.
 nlohmann::json parseShallow(const std::string& text);
+// Returns the member's text; "" where the value is no object, or has no such text.
+std::string textOf(const nlohmann::json& value, const char* name);
 
 }  // namespace lockstep::app

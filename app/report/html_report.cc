@@ -391,12 +391,9 @@ std::string environmentOf(const RunRow& row, const RunDocuments& documents) {
   const auto nodes = parseShallow(documents.nodes);
   for (const auto& node : nodes.is_array() ? nodes : nlohmann::json::array()) {
     if (!node.is_object()) continue;
-    const auto text = [&](const char* key) {
-      const auto found = node.find(key);
-      return found != node.end() && found->is_string() ? found->get<std::string>() : std::string();
-    };
-    std::string line = text("node");
-    if (!text("host").empty() && text("host") != line) line += " on " + text("host");
+    std::string line = textOf(node, "node");
+    const std::string host = textOf(node, "host");
+    if (!host.empty() && host != line) line += " on " + host;
     if (const auto ranks = node.find("ranks"); ranks != node.end() && ranks->is_array())
       line += ", ranks " + ranks->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     out.add("Node", line);

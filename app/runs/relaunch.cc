@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/core/shallow_json.h"
 #include "app/specs/spec_text.h"
 #include "engine/specs/placement.h"
 #include "engine/specs/specs.h"
@@ -20,10 +21,6 @@ Result<CheckpointFolders> checkpointFoldersOf(const std::string& run,
     return error;
   }
   const auto nodes = nlohmann::json::parse(documents.nodes, nullptr, false);
-  const auto textOf = [](const nlohmann::json& node, const char* key) {
-    const bool has = node.is_object() && node.contains(key) && node[key].is_string();
-    return has ? node[key].get<std::string>() : std::string();
-  };
   if (nodes.is_array())
     for (const auto& node : nodes) {
       const std::string folder = textOf(node, "folder");

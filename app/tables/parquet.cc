@@ -67,10 +67,9 @@ Result<TableMade> parquetToCsv(const std::vector<std::string>& files, const Tabl
     if (process.error().code != Code::kNotFound) return process.error();
     return noPython(choice.python, message("there is no program {}", choice.python));
   }
-  if (process->exitStatus != 0) return failed(choice.python, *process);
-  auto made = parquetAnswer(process->output, choice.python);
-  if (!made) return failed(choice.python, *process);
-  return std::move(*made);
+  if (process->exitStatus == 0)
+    if (auto made = parquetAnswer(process->output, choice.python)) return std::move(*made);
+  return failed(choice.python, *process);
 }
 
 std::optional<Result<TableMade>> parquetAnswer(const std::string& printed,

@@ -33,12 +33,12 @@ Result<TableMade> writeCsv(const std::vector<std::string>& files, const TableCho
 // The two formats; `to` is written in place.
 Result<TableMade> parquetToCsv(const std::vector<std::string>& files, const TableChoice& choice,
                                const std::string& to);
-// What the program that reads Parquet has printed; nullopt if that is no answer.
-std::optional<Result<TableMade>> parquetAnswer(const std::string& printed,
-                                               const std::string& python);
 using AppendText = std::function<Status(std::string_view text)>;
 Result<TableMade> tfExamplesToCsv(const std::vector<std::string>& files, const TableChoice& choice,
                                   const AppendText& append, const Progress& progress);
+// What the program that reads Parquet has printed; nullopt if that is no answer.
+std::optional<Result<TableMade>> parquetAnswer(const std::string& printed,
+                                               const std::string& python);
 // `head`: the first bytes of a file, unpacked, kTfRecordHeader of them or all.
 bool isTfRecord(std::string_view head);
 

@@ -283,15 +283,16 @@ GlooMesh::Last GlooMesh::lastOf(int r, Nanoseconds limit) {
   Peer& peer = state_->peers[static_cast<std::size_t>(r)];
   const Nanoseconds deadline = monotonicNow() + limit;
   std::array<std::byte, 16384> bytes;
-  // A peer that goes on sending does not extend the limit.
   while (!peer.received.found()) {
-    const Nanoseconds left = deadline - monotonicNow();
-    if (left <= 0) return Last::kSilence;
     const ssize_t n = recv(peer.fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return Last::kEnd;
+    const Nanoseconds left = deadline - monotonicNow();
     if (n > 0) {
       peer.received.add({bytes.data(), static_cast<std::size_t>(n)});
-    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-      return Last::kEnd;
+      // A peer that goes on sending gets twice the limit.
+      if (left <= -limit && !peer.received.found()) return Last::kSilence;
+    } else if (left <= 0) {
+      return Last::kSilence;
     } else {
       pollfd event{peer.fd, POLLIN, 0};
       poll(&event, 1, static_cast<int>(left / 1'000'000 + 1));

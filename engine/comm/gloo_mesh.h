@@ -34,7 +34,7 @@ class GlooMesh {
   // then end-of-stream.
   void sayFarewell(int culprit, Code code);
   // After an error: reads the peer's farewell, which may follow unread messages. Waits for it or
-  // for end-of-stream, at most `limit`.
+  // for end-of-stream, at most `limit`; for a peer that goes on sending, twice as long.
   enum class Last { kFarewell, kEnd, kSilence };
   Last lastOf(int peer, Nanoseconds limit);
   // After kFarewell: the rank that the peer accuses; nullopt: none of the others.

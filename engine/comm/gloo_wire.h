@@ -6,8 +6,6 @@
 #include <optional>
 #include <span>
 
-#include "engine/comm/communicator.h"
-
 namespace lockstep::comm {
 
 // Maximum payload of a message. Four fit the default socket send buffer, so that a socket that
@@ -64,7 +62,7 @@ bool isNext(const MessageHeader& header, const MessageHeader::Call& call, std::u
 class FarewellReader {
  public:
   void add(std::span<const std::byte> bytes);
-  // What Gloo itself has received into this buffer, or the last bytes that were added.
+  // Where Gloo receives a farewell. Else it has the last bytes that were added.
   Farewell& buffer() { return last_; }
   bool found() const { return last_.magic == Farewell::kMagic; }
   // Returns the rank that the farewell of `peer` accuses: another one of the group; nullopt: none.

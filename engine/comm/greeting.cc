@@ -66,7 +66,7 @@ std::optional<Announcement> Announcement::parse(std::string_view text) {
   const std::string_view port = text.substr(first + 1, second - first - 1);
   const auto [end, code] = std::from_chars(port.data(), port.data() + port.size(), out.port);
   out.key = fromHex(text.substr(second + 1)).value_or("");
-  if (code != std::errc() || end != port.data() + port.size() || out.port < 0 ||
+  if (code != std::errc() || end != port.data() + port.size() || out.port < 1 ||
       out.port > kMostPort || out.key.size() != kKeyBytes)
     return std::nullopt;
   return out;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "engine/comm/communicator.h"
 
@@ -19,7 +20,7 @@ namespace lockstep::comm {
 
 // A rank's entry in the store: "host port key".
 struct Announcement {
-  std::string host, key;  // numeric address; of newKey()
+  std::string host, key;  // numeric address, which parse() does not check; of newKey()
   int port = 0;
 
   static std::string newKey();
@@ -53,7 +54,7 @@ class Greeting {
   // Takes at least one byte. Not to be called after another outcome than kContinues.
   Outcome take(std::string_view bytes);
 
-  std::string out;  // to be sent; the caller removes what is
+  std::string out;  // to be sent; the caller removes what it has sent
 
  private:
   enum class Stage : std::uint8_t { kHello, kChallenge, kProof, kWelcome };

@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::size_t kLargestFile = std::size_t{256} << 20;
 constexpr std::size_t kWordsKept = std::size_t{1} << 20;
-constexpr std::size_t kLongestKept = 64;  // bytes
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 22;
+constexpr std::size_t kLongestKept = 64;                     // bytes
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 22;  // a string is kept for each
 
 // What a word is, but for white space, which depends on what follows it. Unicode's White_Space,
 // since RE2's \s is ASCII's.

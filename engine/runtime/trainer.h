@@ -35,10 +35,10 @@ class StepWindow {
  public:
   void set(std::int64_t first, std::int64_t count) {
     std::int64_t end = 0;
-    if (__builtin_add_overflow(first, count, &end)) end = 0;
+    const bool isNumber = !__builtin_add_overflow(first, count, &end);
     end_ = 0;
     first_ = first;
-    end_ = end;
+    if (isNumber) end_ = end;  // else there are none
   }
   bool has(std::int64_t step) const {
     return step < end_.load(std::memory_order_relaxed) &&

@@ -17,8 +17,9 @@ const std::string& codeFolder() {
     const std::string out = scratchFolder() + "/code";
     fs::create_directories(out + "/runs/1");
     fs::create_directories(scratchFolder() + "/other");
+    const auto now = fs::file_time_type::clock::now();
     for (const char* name : {"code/model.pt", "code/runs/1/events", "other/key"})
-      scratchFile(name, "content");
+      fs::last_write_time(scratchFile(name, "content"), now);
     fs::create_symlink("runs/1", out + "/newest");
     fs::create_symlink("../other", out + "/away");
     fs::create_symlink("../other/key", out + "/key");
@@ -27,9 +28,13 @@ const std::string& codeFolder() {
   return folder;
 }
 
-// When the files were modified, of which one may be asked for.
+// When all of the files were modified: one that is refused is so for its path.
 Nanoseconds modified() {
-  static const Nanoseconds time = agent::findArtifacts(codeFolder(), {"model.pt"})->at(0).modified;
+  static const Nanoseconds time = [] {
+    const Nanoseconds out = agent::findArtifacts(codeFolder(), {"model.pt"})->at(0).modified;
+    LOCKSTEP_CHECK(agent::openArtifact(codeFolder(), "newest/events", out).ok());
+    return out;
+  }();
   return time;
 }
 
@@ -46,11 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   using namespace lockstep;
   constexpr std::size_t kMostPatterns = 20;
   std::string_view text = fuzz::textOf(bytes, size);
-  const auto line = [&text] {
-    const std::string_view out = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(out.size() + 1, text.size()));
-    return std::string(out);
-  };
+  const auto line = [&text] { return std::string(fuzz::takeUntil(text, '\n')); };
   const std::string& folder = fuzz::codeFolder();
   const auto file = agent::openArtifact(folder, line(), fuzz::modified());
   if (file.ok()) {

@@ -43,13 +43,6 @@ std::string input(const std::string& vocabulary, const std::string& merges,
   return vocabulary + '\0' + merges + '\0' + text;
 }
 
-std::string takePart(std::string_view& rest) {
-  const std::size_t end = std::min(rest.find('\0'), rest.size());
-  std::string out(rest.substr(0, end));
-  rest.remove_prefix(std::min(end + 1, rest.size()));
-  return out;
-}
-
 }  // namespace
 
 std::vector<std::string> seeds() {
@@ -65,7 +58,7 @@ std::vector<std::string> seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace lockstep;
   std::string_view rest = fuzz::textOf(bytes, size);
-  const std::string given = fuzz::takePart(rest), merges = fuzz::takePart(rest);
+  const std::string_view given = fuzz::takeUntil(rest, '\0'), merges = fuzz::takeUntil(rest, '\0');
   auto encoder = data::BytePairEncoder::open(
       fuzz::scratchFile("vocab.json", given.empty() ? fuzz::usual() : given),
       fuzz::scratchFile("merges.txt", merges));

@@ -12,8 +12,7 @@ agent::DebuggerWatch watch(std::string_view bytes, std::size_t piece) {
   agent::DebuggerWatch out;
   bool fromServer = false;
   while (!bytes.empty()) {
-    std::string_view said = bytes.substr(0, bytes.find('\0'));
-    bytes.remove_prefix(std::min(said.size() + 1, bytes.size()));
+    std::string_view said = takeUntil(bytes, '\0');
     while (!said.empty()) {
       const std::string_view part = said.substr(0, piece);
       fromServer ? out.fromServer(part) : out.fromDebugger(part);

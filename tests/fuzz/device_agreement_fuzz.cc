@@ -2,6 +2,8 @@
 // decision of rank 0, with NCCL's unique id. An input is the decision and the reports, a line each.
 #include "engine/runtime/device_agreement.h"
 
+#include <set>
+
 #include "tests/fuzz/fuzz.h"
 
 namespace lockstep::fuzz {
@@ -23,11 +25,7 @@ std::vector<std::string> seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace lockstep;
   std::string_view text = fuzz::textOf(bytes, size);
-  const auto line = [&text] {
-    const std::string_view out = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(out.size() + 1, text.size()));
-    return out;
-  };
+  const auto line = [&text] { return fuzz::takeUntil(text, '\n'); };
   if (const auto decision = runtime::DeviceDecision::parse(line()); decision.ok()) {
     LOCKSTEP_CHECK(decision->whyNot.empty() != decision->id.empty());
     const auto again = runtime::DeviceDecision::parse(decision->text());
@@ -40,7 +38,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     LOCKSTEP_CHECK(again.whyNot == reports.back().whyNot);
   }
   if (!runtime::reasonAgainst(reports).empty()) return 0;
-  for (const auto& report : reports)
+  std::set<std::string> devices;
+  for (const auto& report : reports) {
     LOCKSTEP_CHECK(report.whyNot.empty() && report.version == reports.front().version);
+    LOCKSTEP_CHECK(devices.insert(report.device).second, "two ranks have {}", report.device);
+  }
   return 0;
 }

@@ -2,6 +2,7 @@
 // (preset fuzz); other compilers link it with driver.cc, which runs it briefly as a test.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -21,6 +22,13 @@ std::vector<std::string> seeds();
 
 inline std::string_view textOf(const std::uint8_t* bytes, std::size_t size) {
   return {reinterpret_cast<const char*>(bytes), size};
+}
+
+// Returns the text up to `end`, or all of it, and removes both from it.
+inline std::string_view takeUntil(std::string_view& text, char end) {
+  const std::string_view out = text.substr(0, text.find(end));
+  text.remove_prefix(std::min(out.size() + 1, text.size()));
+  return out;
 }
 
 // Returns this process's temporary folder, which is removed at exit.

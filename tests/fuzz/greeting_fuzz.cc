@@ -4,6 +4,7 @@
 // it changes (by XOR) in the messages of both. They meet if nothing is changed, and only then.
 #include "engine/comm/greeting.h"
 
+#include <tuple>
 #include <utility>
 
 #include "tests/fuzz/fuzz.h"
@@ -95,7 +96,7 @@ void hear(Greeting greeting, std::string_view bytes) {
 void readEntry(std::string_view text) {
   const auto entry = comm::Announcement::parse(text);
   if (!entry) return;
-  LOCKSTEP_CHECK(entry->port >= 0 && entry->port <= 65535 && entry->key.size() == kKey.size());
+  LOCKSTEP_CHECK(entry->port >= 1 && entry->port <= 65535 && entry->key.size() == kKey.size());
   const auto again = comm::Announcement::parse(entry->text());
   LOCKSTEP_CHECK(again && again->place() == entry->place() && again->key == entry->key);
 }
@@ -120,10 +121,8 @@ std::vector<std::string> seeds() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace lockstep;
-  const std::string_view text = fuzz::textOf(bytes, size);
-  const std::size_t end = std::min(text.find('\n'), text.size());
-  fuzz::readEntry(text.substr(0, end));
-  const std::string_view rest = text.substr(std::min(end + 1, text.size()));
+  std::string_view rest = fuzz::textOf(bytes, size);
+  fuzz::readEntry(fuzz::takeUntil(rest, '\n'));
   const comm::GlooOptions low = fuzz::groupOf(1), high = fuzz::groupOf(3);
   fuzz::hear(comm::Greeting::accepted(high, fuzz::kKey), rest);
   fuzz::hear(comm::Greeting::dialled(low, 3, fuzz::kKey), rest);

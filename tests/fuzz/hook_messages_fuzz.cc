@@ -1,5 +1,5 @@
 // What a program's Python processes tell through their pipe: whatever it is, values have names and
-// steps, steps have their order and stacks a size, and it does not matter in which pieces it comes.
+// steps, steps have their order and lines a size, and it does not matter in which pieces it comes.
 // The first byte is the length of the pieces.
 #include "agent/workload/hook_messages.h"
 
@@ -38,12 +38,12 @@ void check(const Heard& heard) {
     LOCKSTEP_CHECK(step.number >= 1 && step.begin >= 0 && step.duration >= 0);
     LOCKSTEP_CHECK(step.waiting * 1e9 <= static_cast<double>(step.duration) * (1 + 1e-9));
   }
-  std::size_t bytes = 0;
+  constexpr std::size_t kLongestLine = 8192;
   for (const std::string& line : heard.stacks) {
     LOCKSTEP_CHECK(firstNotUtf8(line) == std::string::npos);
-    bytes += line.size();
+    // A byte that is not UTF-8 becomes three.
+    LOCKSTEP_CHECK(line.size() <= 3 * kLongestLine, "{}", line.size());
   }
-  LOCKSTEP_CHECK(bytes <= std::size_t{1} << 20);  // what is not UTF-8 becomes longer
 }
 
 }  // namespace
@@ -57,7 +57,8 @@ std::vector<std::string> seeds() {
       "{\"steps\": [[1000, 50, 20, 10, 10, 5, 64], [2000, 60, 0, 1, 2, 3, 0]], \"first\": 1, "
       "\"pid\": 4711}\n",
       "\x05Thread 0x7f (most recent call first):\n  File \"train.py\", line 3 in step\n\n",
-      "\xff" + std::string(500, '[') + "\n{\"tag\": " + std::string(300, '[') + "\n"};
+      "\xff" + std::string(500, '[') + "\n{\"tag\": " + std::string(300, '[') + "\n",
+      "\xff" + std::string(9000, '\xff') + "\n"};
 }
 
 }  // namespace lockstep::fuzz

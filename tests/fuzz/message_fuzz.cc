@@ -25,7 +25,7 @@ std::vector<std::string> seeds() {
  "threads": 1, "forward": 0.2, "parameter_bytes": 100}, {"rank": 1}]})",
       R"({"remark_messages": [)" + std::string(30'000, '[') + std::string(30'000, ']') + "]}",
       R"([{"node": "n0"}, {"node": "n1", "host": "h", "socket": "/s", "folder": "/f", "ranks": [0, 1]}])",
-      R"([{"node": )" + std::string(3000, '[') + std::string(3000, ']') + "}]",
+      R"([{"node": )" + std::string(30'000, '[') + std::string(30'000, ']') + "}]",
       "2024-05-01T12:00:00.123Z I text\n9999-99-99T99:99:99.999Z E \xff\n\n"};
 }
 

@@ -11,6 +11,7 @@ namespace {
 using app::cli::PageRequest;
 using State = PageRequest::State;
 
+constexpr std::size_t kMostBytes = 8192;
 constexpr std::string_view kBody = "lockstep_run_step 7\n";
 
 // Returns the answer; "" where there is none.
@@ -22,10 +23,13 @@ std::string answerTo(std::string_view text, std::size_t piece) {
                             }};
   PageRequest request;
   auto state = State::kIncomplete;
+  std::size_t added = 0;
   while (!text.empty() && state == State::kIncomplete) {
     const std::string_view part = text.substr(0, piece);
     state = request.add(part);
     text.remove_prefix(part.size());
+    added += part.size();
+    LOCKSTEP_CHECK(state != State::kIncomplete || added <= kMostBytes, "{}", added);
   }
   if (state != State::kComplete) return {};
   std::string out = request.answer(page);
@@ -51,6 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   if (size == 0) return 0;
   const std::string_view text = fuzz::textOf(bytes + 1, size - 1);
   const std::string answer = fuzz::answerTo(text, 1 + bytes[0]);
+  LOCKSTEP_CHECK(answer == fuzz::answerTo(text, size));
   if (answer.empty()) return 0;
   const std::size_t end = answer.find("\r\n\r\n");
   LOCKSTEP_CHECK(end != std::string::npos);

@@ -9,7 +9,7 @@
 #include "agent/supervisor/recovery.h"
 #include "agent/supervisor/rendezvous.h"
 #include "agent/supervisor/succession.h"
-#include "agent/worker/prepare.h"
+#include "engine/specs/specs.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/proto_mutator.h"
 
@@ -52,8 +52,9 @@ class Node {
       rendezvous_.clear();
       recovery_.continueFrom(message.recover().failures());
       LOCKSTEP_CHECK(recovery_.pause() >= 0 && recovery_.past().last_size() <= 5);
-      const node::v1::Members& members = message.recover().members();
-      if (checkRankCounts(members.cluster()).ok()) apply(members, request_);
+      if (apply(message.recover().members(), request_).ok())
+        for (const auto& node : request_.cluster().nodes())
+          LOCKSTEP_CHECK(specs::deviceCount(node) <= specs::kMaxRanks, "{}", node.name());
       coordinates_ = false;
     }
     if (message.has_go()) {

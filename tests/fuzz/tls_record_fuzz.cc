@@ -57,9 +57,13 @@ void visit(std::string_view bytes, std::size_t piece) {
 }  // namespace
 
 std::vector<std::string> seeds() {
-  return {"\x40" + record('\x16', '\x03', 200, 200),    "\x01" + record('\x16', '\x03', 60, 60),
-          "\xff" + record('\x16', '\x03', 1 << 14, 10), "\x05" + record('\x16', '\x03', 0, 10),
-          "\x05" + record('\x17', '\x03', 100, 100),    "\x07PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"};
+  return {"\x40" + record('\x16', '\x03', 200, 200),
+          "\x01" + record('\x16', '\x03', 60, 60),
+          "\xff" + record('\x16', '\x03', 1 << 14, 10),
+          "\xff" + record('\x16', '\x03', 1 << 14, 1 << 14),
+          "\x05" + record('\x16', '\x03', 0, 10),
+          "\x05" + record('\x17', '\x03', 100, 100),
+          "\x07PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"};
 }
 
 }  // namespace lockstep::fuzz

@@ -1,7 +1,7 @@
-// The channel between a supervisor and its worker. The same bytes come to both ends: as frames from
-// a worker at the supervisor's, which keeps the ranks' store, and from a supervisor at the
-// worker's, which asks that store where all ranks are and what they have found. Frames with even
-// numbers are made for the worker, the others for the supervisor.
+// The ranks' store, by way of the channel between a supervisor and its worker. The same bytes come
+// to both ends: as frames from a worker at the supervisor's, which keeps the store, and from a
+// supervisor at the worker's, which asks it where all ranks are and what they have found. Frames
+// with even numbers are made for the worker, the others for the supervisor.
 #include <sys/socket.h>
 
 #include <memory>

@@ -96,6 +96,15 @@ class PageServerTest : public QObject {
     QVERIFY(failed.starts_with("HTTP/1.1 500 ") && failed.ends_with("no page\n"));
   }
 
+  void headsHave8KiB() {
+    const auto headOf = [](std::size_t size) {
+      const std::string line = "GET /metrics HTTP/1.1\r\nX: ", end = "\r\n\r\n";
+      return line + std::string(size - line.size() - end.size(), 'a') + end;
+    };
+    QVERIFY(ask(headOf(8192)).ends_with(page_));
+    QVERIFY(ask(headOf(8193)).empty());
+  }
+
   // Clients that say nothing do not keep others waiting, and are cut off.
   void silentClientsAreCutOff() {
     std::vector<UniqueFd> silent;

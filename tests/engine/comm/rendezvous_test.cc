@@ -12,10 +12,12 @@
 
 #include <memory>
 #include <sstream>
+#include <thread>
 #include <vector>
 
 #include "engine/base/hex.h"
 #include "engine/base/unique_fd.h"
+#include "engine/comm/gloo_wire.h"
 #include "engine/comm/network_address.h"
 #include "tests/support/communicator_groups.h"
 
@@ -48,6 +50,13 @@ constexpr int kNobody = 9;  // a port at which nothing listens
 void announce(comm::Store& store, const std::string& group, int rank, int port = kNobody) {
   static_cast<void>(store.set(fmt::format("{}/{}", group, rank),
                               Announced{"127.0.0.1", std::string(32, 'k'), port}.text()));
+}
+
+// What Gloo sends before a message.
+std::string preambleOf(std::uint64_t opcode, std::uint64_t slot, std::uint64_t length,
+                       std::uint64_t remoteOffset) {
+  const comm::Preamble out{sizeof out + length, opcode, slot, 0, length, remoteOffset};
+  return {reinterpret_cast<const char*>(&out), sizeof out};
 }
 
 std::string rankBytes(int rank) { return {0, 0, 0, static_cast<char>(rank)}; }
@@ -345,13 +354,43 @@ class RendezvousTest : public QObject {
     const Announced announced = Announced::read(store, group, 1);
     const Caller caller(announced.port);
     QCOMPARE(caller.greet(announced.key, group, 2, 1), std::string("+"));
-    const std::array<std::uint64_t, 6> preamble = {48 + 24, opcode, slot, 0, length, remoteOffset};
-    caller.say({reinterpret_cast<const char*>(preamble.data()), sizeof preamble});
+    caller.say(preambleOf(opcode, slot, length, remoteOffset));
     caller.say(std::string(4096, '\xff'));
     QElapsedTimer clock;
     clock.start();
     const std::string outcome = rank.outcome();
     QVERIFY2(outcome.find("rank 0") != std::string::npos, outcome.c_str());
+    QVERIFY2(clock.elapsed() < 5000, outcome.c_str());
+  }
+
+  // The farewell at the end of what a peer sends is found; a peer without an end is given up.
+  void theLastWordsCount_data() {
+    QTest::addColumn<bool>("hasFarewell");
+    QTest::addColumn<QString>("expected");
+    QTest::newRow("a farewell") << true << "rank 0 timed out waiting for this rank";
+    QTest::newRow("no end") << false << "rank 0 did not answer";
+  }
+  void theLastWordsCount() {
+    QFETCH(bool, hasFarewell);
+    QFETCH(QString, expected);
+    MemoryStore store;
+    const std::string group = uniquePrefix() + "/1/data/0";
+    announce(store, group, 0);
+    Rank rank(1, 2, group, store);
+    const Announced announced = Announced::read(store, group, 1);
+    const Caller caller(announced.port);
+    QCOMPARE(caller.greet(announced.key, group, 2, 1), std::string("+"));
+    QElapsedTimer clock;
+    clock.start();
+    const std::string more(100'000, '\xff');
+    caller.say(preambleOf(0, 7, 24, 0) + more);
+    const comm::Farewell farewell{comm::Farewell::kMagic, 1, 0};
+    if (hasFarewell) caller.say({reinterpret_cast<const char*>(&farewell), sizeof farewell});
+    std::jthread goesOn([&](const std::stop_token& stop) {
+      while (!hasFarewell && !stop.stop_requested()) caller.say(more);
+    });
+    const std::string outcome = rank.outcome();
+    QVERIFY2(outcome.find(expected.toStdString()) != std::string::npos, outcome.c_str());
     QVERIFY2(clock.elapsed() < 5000, outcome.c_str());
   }
 };
