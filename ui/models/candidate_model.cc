@@ -32,7 +32,7 @@ void CandidateModel::setChosen(const std::string& strategy) {
 }
 void CandidateModel::retranslate() {
   Q_EMIT headerDataChanged(Qt::Horizontal, 0, kColumns - 1);
-  setCandidates(std::move(candidates_));
+  if (rowCount() > 0) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, kColumns - 1));
 }
 
 int CandidateModel::rowCount(const QModelIndex& parent) const {

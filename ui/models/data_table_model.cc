@@ -116,7 +116,7 @@ QVariant DataTableModel::data(const QModelIndex& index, int role) const {
 }
 
 QVariant DataTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
-  if (orientation != Qt::Horizontal || role != Qt::DisplayRole) return {};
+  if (orientation != Qt::Horizontal || role != Qt::DisplayRole || section < 0) return {};
   if (section == kIndex) return tr("Sample");
   if (section == kLabel)
     return kind_ == app::DataKind::kTokens ? tr("Tokens") : isText() ? tr("Text") : tr("Label");

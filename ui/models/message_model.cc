@@ -25,7 +25,7 @@ int MessageModel::columnCount(const QModelIndex& parent) const {
 }
 
 QVariant MessageModel::data(const QModelIndex& index, int role) const {
-  if (!scene_ || !index.isValid()) return {};
+  if (!index.isValid() || index.row() >= rowCount()) return {};
   if (role == Qt::TextAlignmentRole)
     return static_cast<int>(Qt::AlignVCenter |
                             (index.column() == kEffect ? Qt::AlignLeft : Qt::AlignRight));
@@ -52,7 +52,7 @@ QVariant MessageModel::headerData(int section, Qt::Orientation orientation, int 
   if (orientation != Qt::Horizontal || role != Qt::DisplayRole) return {};
   const QString names[] = {tr("Round"), tr("From rank"), tr("To rank"), tr("Elements"),
                            tr("Effect")};
-  return section < kColumns ? names[section] : QString();
+  return section >= 0 && section < kColumns ? QVariant(names[section]) : QVariant();
 }
 
 }  // namespace lockstep::ui

@@ -43,7 +43,7 @@ void PreflightModel::setResult(app::PreflightResult result) {
 
 void PreflightModel::retranslate() {
   Q_EMIT headerDataChanged(Qt::Horizontal, 0, kColumns - 1);
-  setResult(std::move(result_));
+  if (rowCount() > 0) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, kColumns - 1));
 }
 
 int PreflightModel::rowCount(const QModelIndex& parent) const {

@@ -39,11 +39,16 @@ void StepTableModel::refresh() {
     columns_ = columns;
     stride_ = steps_.stride();
     endResetModel();
-  } else if (rows > rows_) {
-    beginInsertRows({}, rows_, rows - 1);
+    return;
+  }
+  const int before = rows_;
+  if (rows > before) {
+    beginInsertRows({}, before, rows - 1);
     rows_ = rows;
     endInsertRows();
   }
+  // Any of the others may have got values of another rank.
+  if (before > 0 && columns_ > 0) Q_EMIT dataChanged(index(0, 0), index(before - 1, columns_ - 1));
 }
 
 void StepTableModel::retranslate() {

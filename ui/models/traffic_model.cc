@@ -18,7 +18,8 @@ void TrafficModel::setTraffic(const std::vector<plan::Traffic>& traffic, int ran
 void TrafficModel::setNodeTraffic(const std::vector<plan::Traffic>& measured,
                                   const std::vector<plan::Traffic>& planned,
                                   std::vector<QString> nodes) {
-  const bool isAlike = nodes == nodes_;  // the selection stays
+  // The selection stays.
+  const bool isAlike = nodes == nodes_ && size_ == static_cast<int>(nodes.size());
   if (!isAlike) beginResetModel();
   nodes_ = std::move(nodes);
   fill(measured, static_cast<int>(nodes_.size()));
@@ -52,6 +53,7 @@ void TrafficModel::retranslate() {
   if (size_ == 0) return;
   for (const auto side : {Qt::Horizontal, Qt::Vertical})
     Q_EMIT headerDataChanged(side, 0, size_ - 1);
+  Q_EMIT dataChanged(index(0, 0), index(size_ - 1, size_ - 1));
 }
 
 const TrafficModel::Cell& TrafficModel::at(const QModelIndex& index) const {
