@@ -387,6 +387,14 @@ class ModelsTest : public QObject {
     QCOMPARE(layers.index(1, LayerTableModel::kKind).data().toString(), QString("dense"));
     QVERIFY(QTest::qWaitFor([&] { return layers.described(); }, 30'000));
     QCOMPARE(layers.parameters(), 784 * 16 + 16 + 16 * 10 + 10);
+    // A view learns of a problem, and of its end.
+    QString shown;
+    connect(&layers, &QAbstractItemModel::dataChanged, &layers,
+            [&] { shown = layers.index(1, 0).data(LayerTableModel::kProblemRole).toString(); });
+    document.type(QString(kSpec).replace("units: 16", "unitz: 16"));
+    QVERIFY2(shown.contains("unitz"), qPrintable(shown));
+    document.undoStack()->undo();
+    QCOMPARE(shown, QString());
     QVERIFY(document.insertItem("model.layers", 2, "dense: {units: 12}", "add").ok());
     QCOMPARE(layers.rowCount(), 4);
     QVERIFY(document.moveItem("model.layers", 2, 1, "move").ok());

@@ -68,6 +68,7 @@ void LayerTableModel::refresh() {
     setGraph(model ? app::layerGraphOf(*model) : app::LayerGraph());
   }
   readProblems();
+  rowsChanged();
   describe();
 }
 
@@ -92,7 +93,6 @@ void LayerTableModel::readRows() {
   }
   if (static_cast<int>(rows.size()) == rowCount()) {
     rows_ = std::move(rows);
-    rowsChanged();
   } else {
     beginResetModel();
     rows_ = std::move(rows);
@@ -176,6 +176,7 @@ void LayerTableModel::describe() {
   }
   if (!model && file.isEmpty()) {
     described_ = false;
+    rowsChanged();
     Q_EMIT totalsChanged();
     return;
   }
@@ -190,13 +191,13 @@ void LayerTableModel::describe() {
       [this, generation](std::optional<Described> made) {
         if (generation != generation_) return;
         described_ = made.has_value();
-        if (made && static_cast<int>(made->rows.size()) == rowCount()) {
-          rows_ = std::move(made->rows);
-          rowsChanged();
-        } else if (made) {
+        if (made && static_cast<int>(made->rows.size()) != rowCount()) {
           beginResetModel();
           rows_ = std::move(made->rows);
           endResetModel();
+        } else {
+          if (made) rows_ = std::move(made->rows);
+          rowsChanged();
         }
         if (made && made->graph) setGraph(std::move(*made->graph));
         Q_EMIT totalsChanged();
