@@ -108,6 +108,29 @@ class TimelineTest : public QObject {
              qPrintable(view_->accessibleDescription()));
   }
 
+  // It lies above the spans that it crosses, but not above those at its ends.
+  void anArrowSelectsItsReceive() {
+    StepTimeline step = *rounds(1);
+    StepTimeline::Lane between;
+    between.spans.push_back({0, 10'000, -1, -1, SpanKind::kForward});
+    step.lanes.insert(step.lanes.begin() + 1, between);
+    step.flows[0].to = 2;
+    view_->setTimelines(std::make_shared<const StepTimeline>(std::move(step)), nullptr);
+    const auto& lanes = view_->measured()->lanes;
+    const auto chosenAt = [&](double x, double row) {
+      QTest::mouseClick(view_.get(), Qt::LeftButton, {}, view_->pixelOf(x, row));
+      return view_->chosenSpan();
+    };
+    QVERIFY(chosenAt(6'500, 1.44) == &lanes[2].spans[1]);  // its middle
+    QVERIFY2(view_->accessibleDescription().endsWith(
+                 QString::fromUtf8("from rank 0 (send.0) in 5.0 µs, the receiver waited 3.0 µs")),
+             qPrintable(view_->accessibleDescription()));
+    QVERIFY(chosenAt(5'250, 0.94) == &lanes[2].spans[1]);  // in a gap between two lanes
+    QVERIFY(chosenAt(2'000, 1.44) == &lanes[1].spans[0]);
+    QVERIFY(chosenAt(4'100, 0.44) == &lanes[0].spans[0]);
+    QVERIFY(chosenAt(2'000, 0.94) == nullptr);
+  }
+
   void manyAreDrawnOnlyWhereTheyCanBeRead() {
     constexpr int kMany = 1'000;
     view_->setTimelines(rounds(kMany), nullptr);

@@ -2,7 +2,6 @@
 
 #include <QAccessible>
 #include <QPainter>
-#include <QPolygonF>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -18,9 +17,6 @@ namespace {
 
 constexpr double kGap = 0.12;        // of a lane, to the next
 constexpr double kLeastCover = 0.3;  // of a colour where little of a pixel is busy
-constexpr int kFlowRoom = 16;        // pixels along x for each message, if all are drawn
-constexpr int kLeastLane = 10;       // pixels of a lane, likewise
-constexpr int kMostFlowTexts = 2;
 
 using Spans = std::vector<app::TimelineSpan>;
 
@@ -41,29 +37,6 @@ QRgb blended(QRgb below, QRgb above, float share) {
   };
   return qRgb(mix(qRed(below), qRed(above)), mix(qGreen(below), qGreen(above)),
               mix(qBlue(below), qBlue(above)));
-}
-
-using Flow = app::StepTimeline::Flow;
-
-bool sends(const Flow& flow, int rank, const app::TimelineSpan& span) {
-  return flow.from == rank && flow.send == span.name;
-}
-bool receives(const Flow& flow, int rank, const app::TimelineSpan& span) {
-  return flow.to == rank && flow.receive == span.name;
-}
-bool isAtEnd(const Flow& flow, int rank, const app::TimelineSpan& span) {
-  return sends(flow, rank, span) || receives(flow, rank, span);
-}
-
-void drawArrow(QPainter& painter, QPointF from, QPointF to) {
-  constexpr double kHead = 7, kHalfHead = 3;  // pixels
-  painter.drawLine(from, to);
-  const QPointF along = to - from;
-  const double length = std::hypot(along.x(), along.y());
-  if (length < kHead) return;
-  const QPointF back = along * (kHead / length),
-                side = QPointF(-back.y(), back.x()) * (kHalfHead / kHead);
-  painter.drawPolygon(QPolygonF({to, to - back + side, to - back - side}));
 }
 
 // How much of each pixel every kind takes.
@@ -261,47 +234,6 @@ const app::TimelineSpan* TimelineView::chosenSpan() const {
   return chosen_.index < spans.size() ? &spans[chosen_.index] : nullptr;
 }
 
-bool TimelineView::isInView(const Flow& flow) const {
-  const int upper = rowOf(std::min(flow.from, flow.to)),
-            lower = rowOf(std::max(flow.from, flow.to));
-  const bool isInTime =
-      static_cast<double>(flow.sent)<xRange().end&& static_cast<double>(flow.received)> xRange()
-          .begin;
-  return isInTime && upper < rowRange().end && lower + 1 > rowRange().begin;
-}
-
-TimelineView::Flows TimelineView::shownFlows() const {
-  Flows chosen, others;
-  if (!measured_) return chosen;
-  const app::TimelineSpan* span = chosenSpan();
-  for (const Flow& flow : measured_->flows) {
-    if (span != nullptr && isAtEnd(flow, chosen_.rank, *span))
-      chosen.push_back(&flow);
-    else if (isInView(flow))
-      others.push_back(&flow);
-  }
-  const bool isRoom = static_cast<int>(others.size()) * kFlowRoom <= cellsRect().width() &&
-                      rowRange().span() * kLeastLane <= cellsRect().height();
-  if (isRoom) chosen.insert(chosen.begin(), others.begin(), others.end());
-  return chosen;
-}
-
-void TimelineView::drawFlows(QPainter& painter) const {
-  const app::TimelineSpan* span = chosenSpan();
-  const double middle = parts().measured / 2;
-  painter.setRenderHint(QPainter::Antialiasing);
-  for (const Flow* flow : shownFlows()) {
-    const bool isChosen = span != nullptr && isAtEnd(*flow, chosen_.rank, *span);
-    QColor color = Theme::instance().color("text");
-    color.setAlpha(isChosen ? 255 : 130);
-    painter.setPen(QPen(color, isChosen ? 2 : 1));
-    painter.setBrush(color);
-    drawArrow(painter, pixelOf(static_cast<double>(flow->sent), rowOf(flow->from) + middle),
-              pixelOf(static_cast<double>(flow->received), rowOf(flow->to) + middle));
-  }
-  painter.setRenderHint(QPainter::Antialiasing, false);
-}
-
 void TimelineView::drawVeil(QPainter& painter) const {
   const Theme& theme = Theme::instance();
   const QRect cells = cellsRect();
@@ -404,7 +336,7 @@ void TimelineView::setChosen(const Chosen& chosen) {
 }
 
 void TimelineView::choose(double x, double row) {
-  const Hit hit = spanAt(x, row, 2 * xRange().span() / cellsRect().width());
+  const Hit hit = hitAt(x, row);
   setChosen(hit.span == nullptr || hit.predicted ? Chosen{} : hit.place);
 }
 
@@ -439,35 +371,6 @@ double TimelineView::chosenX() const {
                          : static_cast<double>(span->begin + span->end) / 2;
 }
 
-// Returns the peers of the span's messages, and how long each message took.
-QStringList TimelineView::flowTexts(const app::StepTimeline& timeline, int rank,
-                                    const app::TimelineSpan& span) const {
-  const auto duration = [](std::int64_t begin, std::int64_t end) {
-    return formatSeconds(static_cast<double>(std::max<std::int64_t>(0, end - begin)) * 1e-9);
-  };
-  QStringList out;
-  int more = 0;
-  for (const Flow& flow : timeline.flows) {
-    const bool toPeer = sends(flow, rank, span);
-    if (!isAtEnd(flow, rank, span)) continue;
-    if (out.size() == kMostFlowTexts) {
-      ++more;
-      continue;
-    }
-    const std::int32_t peerSpan = toPeer ? flow.receive : flow.send;
-    const QString text =
-        (toPeer ? tr("to %1 (%2) in %3") : tr("from %1 (%2) in %3"))
-            .arg(nameOf(toPeer ? flow.to : flow.from),
-                 QString::fromStdString(timeline.names[static_cast<std::size_t>(peerSpan)]),
-                 duration(std::max(flow.sent, flow.awaited), flow.received));
-    out << text + (flow.awaited < flow.sent
-                       ? tr(", the receiver waited %1").arg(duration(flow.awaited, flow.sent))
-                       : tr(", sent %1 before the receive").arg(duration(flow.sent, flow.awaited)));
-  }
-  if (more > 0) out << tr("%1 more messages").arg(more);
-  return out;
-}
-
 QString TimelineView::spanText(int rank, const app::TimelineSpan& span, bool predicted) const {
   const app::StepTimeline& timeline = predicted ? *predicted_ : *measured_;
   QStringList parts{nameOf(rank), phaseName(static_cast<int>(span.kind))};
@@ -485,7 +388,7 @@ QString TimelineView::spanText(int rank, const app::TimelineSpan& span, bool pre
 }
 
 QString TimelineView::tipAt(double x, double row) const {
-  const Hit hit = spanAt(x, row, 2 * xRange().span() / cellsRect().width());
+  const Hit hit = hitAt(x, row);
   return hit.span == nullptr ? QString() : spanText(hit.place.rank, *hit.span, hit.predicted);
 }
 

@@ -1,9 +1,11 @@
 // TimelineView: what each rank did in one step, one lane per rank: measured, and optionally
 // predicted below it; above them, optionally, the median rank of each stage. Zoomed out, a pixel
 // has the colour of the phase that takes most of it. A span can be selected; the arrivals of all
-// ranks at its collective, or its messages, are then marked.
+// ranks at its collective, or its messages, are then marked. The arrow of a message selects the
+// span of its receive.
 #pragma once
 
+#include <QLineF>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -78,6 +80,7 @@ class TimelineView : public GridView {
   };
   Parts parts() const;
   bool isInView(const app::StepTimeline::Flow& flow) const;
+  QLineF arrowOf(const app::StepTimeline::Flow& flow) const;  // in pixels
   void drawFlows(QPainter& painter) const;
   void drawVeil(QPainter& painter) const;
   void drawArrivals(QPainter& painter, const app::StepTimeline::Collective& collective) const;
@@ -88,6 +91,10 @@ class TimelineView : public GridView {
   const app::StepTimeline::Lane* laneOf(const app::StepTimeline& timeline, int row) const;
   QString nameOf(int rank) const;  // below 0: a median rank
   Hit spanAt(double x, double row, double slack) const;
+  const app::StepTimeline::Flow* flowAt(QPointF pixel) const;  // null: no arrow is there
+  Hit receiveOf(const app::StepTimeline::Flow& flow) const;
+  // Returns the span, or the receive of the message whose arrow is drawn over it.
+  Hit hitAt(double x, double row) const;
   Hit nearestAt(int rank, double x) const;
   void setChosen(const Chosen& chosen);
 
