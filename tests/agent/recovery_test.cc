@@ -117,7 +117,7 @@ class RecoveryTest : public QObject {
         agent::membersWithSpares(launched, request, [](const std::string&) { return true; });
     QVERIFY2(grown.ok(), grown.ok() ? "" : grown.error().text().c_str());
     const std::size_t all = specs::nodesWithRanks(launched, request.spec().strategy()).size();
-    agent::apply(*grown, request);
+    QVERIFY(agent::apply(*grown, request).ok());
     const auto ranks = agent::ranksByNode(request);
     QCOMPARE(ranks.size(), all);
     for (const auto& [node, of] : before) QVERIFY(ranks.contains(node));
@@ -178,7 +178,7 @@ class RecoveryTest : public QObject {
       const std::set<std::string> before = expected;
       for (const std::string& node : lost) expected.erase(node);
       const spec::v1::ClusterSpec launched = request.cluster();
-      agent::apply(*members, request);
+      QVERIFY(agent::apply(*members, request).ok());
       const auto after = agent::ranksByNode(request);
       const std::set<std::string> names = namesOf(after);
       for (const std::string& node : expected) QVERIFY(names.contains(node));
@@ -328,7 +328,7 @@ class RecoveryTest : public QObject {
       }
       const auto divided = agent::membersSharing(shares, request);
       QVERIFY2(divided.ok(), divided.ok() ? "" : divided.error().text().c_str());
-      agent::apply(*divided, request);
+      QVERIFY(agent::apply(*divided, request).ok());
       const auto before = agent::ranksByNode(request);
       const std::vector<double> now = samplesOf(request);
       for (const auto& [node, ranks] : before)
@@ -337,7 +337,7 @@ class RecoveryTest : public QObject {
       const std::string lost = fmt::format("n{}", 1 + random() % 3);
       const auto members = agent::membersWithout({lost}, request, always);
       QVERIFY2(members.ok(), members.ok() ? "" : members.error().text().c_str());
-      agent::apply(*members, request);
+      QVERIFY(agent::apply(*members, request).ok());
       const std::vector<double> then = samplesOf(request);
       double left = 0;
       for (const auto& [node, ranks] : agent::ranksByNode(request))
