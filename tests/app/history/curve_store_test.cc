@@ -201,7 +201,7 @@ class CurveStoreTest : public QObject {
     }
     QVERIFY(store->checkCurves().ok());
     {
-      auto database = std::move(storage::Database::open(path, {"", "", "", "", ""})).value();
+      auto database = std::move(openRunFile(path)).value();
       storage::Statement damage(*database, "UPDATE batch SET data=x'00ff00' WHERE id=2");
       QVERIFY(damage.run().ok());
     }
@@ -343,3 +343,4 @@ class CurveStoreTest : public QObject {
 
 QTEST_APPLESS_MAIN(CurveStoreTest)
 #include "curve_store_test.moc"
+#include "tests/support/run_file.h"

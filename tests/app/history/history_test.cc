@@ -542,8 +542,7 @@ class HistoryTest : public QObject {
     QVERIFY(history_->begin(rowOf("damaged"), {}).ok());
     history_.reset();
     for (const char* run : {"kept", "short"}) {  // as earlier versions left them
-      auto file = storage::Database::open(
-          fmt::format("{}/runs/{}.db", dir_->path().toStdString(), run), {"", "", "", "", ""});
+      auto file = openRunFile(fmt::format("{}/runs/{}.db", dir_->path().toStdString(), run));
       QVERIFY(file.ok() && (*file)->execute("DELETE FROM about").ok());
     }
     QFile damaged(dir_->path() + "/runs/damaged.db");
@@ -863,3 +862,4 @@ class HistoryTest : public QObject {
 
 QTEST_GUILESS_MAIN(HistoryTest)
 #include "history_test.moc"
+#include "tests/support/run_file.h"

@@ -287,8 +287,7 @@ class LaunchTroubleTest : public QObject {
     QVERIFY(bench.until([&] { return seen.loss.size() > 5; }));
     std::size_t before = 0;
     {
-      auto other = storage::Database::open(bench.home.historyFolder() + "/runs/" + *run + ".db",
-                                           {"", "", "", "", ""});
+      auto other = openRunFile(bench.home.historyFolder() + "/runs/" + *run + ".db");
       QVERIFY2(other.ok(), other.ok() ? "" : other.error().text().c_str());
       const storage::Transaction held(**other);
       QVERIFY2(held.status().ok(), held.status().ok() ? "" : held.status().error().text().c_str());
@@ -346,3 +345,4 @@ class LaunchTroubleTest : public QObject {
 
 QTEST_GUILESS_MAIN(LaunchTroubleTest)
 #include "launch_trouble_test.moc"
+#include "tests/support/run_file.h"

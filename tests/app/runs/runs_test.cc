@@ -200,8 +200,7 @@ class RunsTest : public QObject {
     QVERIFY(hasSteps(bench, *run, kLongHistory));
     Seen seen;
     {
-      auto held = storage::Database::open(bench.home.historyFolder() + "/runs/" + *run + ".db",
-                                          {"", "", "", "", ""});
+      auto held = openRunFile(bench.home.historyFolder() + "/runs/" + *run + ".db");
       QVERIFY2(held.ok(), held.ok() ? "" : held.error().text().c_str());
       const storage::Transaction transaction(**held);
       QVERIFY(transaction.status().ok());
@@ -233,8 +232,7 @@ class RunsTest : public QObject {
     const auto run = bench.launch({"training.epochs=1000", "training.batch=48"});
     QVERIFY2(run.ok(), run.ok() ? "" : run.error().text().c_str());
     QVERIFY(hasSteps(bench, *run, kLongHistory));
-    auto held = storage::Database::open(bench.home.historyFolder() + "/runs/" + *run + ".db",
-                                        {"", "", "", "", ""});
+    auto held = openRunFile(bench.home.historyFolder() + "/runs/" + *run + ".db");
     QVERIFY2(held.ok(), held.ok() ? "" : held.error().text().c_str());
     std::optional<storage::Transaction> transaction(std::in_place, **held);
     QVERIFY(transaction->status().ok());
@@ -291,3 +289,4 @@ class RunsTest : public QObject {
 
 QTEST_GUILESS_MAIN(RunsTest)
 #include "runs_test.moc"
+#include "tests/support/run_file.h"
