@@ -14,6 +14,7 @@
 #include "app/history/run_store.h"
 #include "app/history/spans.h"
 #include "engine/storage/database.h"
+#include "tests/support/run_file.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -343,4 +344,3 @@ class CurveStoreTest : public QObject {
 
 QTEST_APPLESS_MAIN(CurveStoreTest)
 #include "curve_store_test.moc"
-#include "tests/support/run_file.h"

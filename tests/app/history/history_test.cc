@@ -17,6 +17,7 @@
 #include "app/history/history.h"
 #include "app/history/integrity.h"
 #include "engine/storage/database.h"
+#include "tests/support/run_file.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -862,4 +863,3 @@ class HistoryTest : public QObject {
 
 QTEST_GUILESS_MAIN(HistoryTest)
 #include "history_test.moc"
-#include "tests/support/run_file.h"

@@ -16,6 +16,7 @@
 #include "engine/base/file.h"
 #include "engine/storage/database.h"
 #include "tests/app/runs/runs_bench.h"
+#include "tests/support/run_file.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -345,4 +346,3 @@ class LaunchTroubleTest : public QObject {
 
 QTEST_GUILESS_MAIN(LaunchTroubleTest)
 #include "launch_trouble_test.moc"
-#include "tests/support/run_file.h"

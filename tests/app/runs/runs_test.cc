@@ -11,6 +11,7 @@
 #include "app/runs/run_nodes.h"
 #include "engine/storage/database.h"
 #include "tests/app/runs/runs_bench.h"
+#include "tests/support/run_file.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -289,4 +290,3 @@ class RunsTest : public QObject {
 
 QTEST_GUILESS_MAIN(RunsTest)
 #include "runs_test.moc"
-#include "tests/support/run_file.h"
