@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/base/process_stat.h"
 #include "engine/base/status.h"
 #include "lockstep/node/v1/node.pb.h"
 
@@ -14,18 +15,6 @@ namespace lockstep::agent {
 // the interval is listed, one that ended is not. Errors: kInvalidArgument, kCancelled.
 Result<node::v1::ListProcessesReply> listProcesses(const node::v1::ListProcessesRequest& request,
                                                    const std::function<bool()>& cancelled);
-
-// What /proc/PID/stat says. The name may contain anything, parentheses and line ends too.
-struct ProcessStat {
-  std::string name;
-  char state = '?';
-  int parent = 0, threads = 0;
-  std::uint64_t cpu = 0, start = 0;  // clock ticks: used in user and kernel mode; since boot
-};
-std::optional<ProcessStat> parseProcessStat(std::string_view text);
-
-// Returns whether the process runs. One that has ended and waits to be reaped does not.
-bool processRuns(int pid);
 
 // Returns the processes that have the run and the rank in their environment, as far as this account
 // may read that: a worker and what it has started, also what has left its session since.

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "agent/base/paths.h"
-#include "agent/host/processes.h"
+#include "agent/base/process_stat.h"
 #include "agent/workload/python_files.h"
 #include "engine/base/file.h"
 

@@ -40,8 +40,11 @@ void field(std::string_view name, const std::string& value) {
 
 void showIncidents(const Recorded& recorded) {
   std::string text;
-  for (const StragglerRow& row : recorded.stragglers)
-    text += fmt::format("  {}  {}\n", localTime(row.wallNs), printable(row.text));
+  for (const StragglerRow& row : recorded.stragglers) {
+    text += fmt::format("  {}  {}", localTime(row.wallNs), printable(row.text));
+    const bool told = row.cause.empty() || row.text.find(row.cause) != std::string::npos;
+    text += told ? "\n" : fmt::format("; {}\n", printable(row.cause));
+  }
   if (!text.empty()) put(stdout, "\nstragglers\n" + text);
   text.clear();
   for (const RestartRow& row : recorded.restarts) {

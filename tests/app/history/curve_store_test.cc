@@ -249,7 +249,9 @@ class CurveStoreTest : public QObject {
         "CREATE TABLE log(id INTEGER PRIMARY KEY, wall INTEGER NOT NULL, node TEXT NOT NULL, "
         "rank INTEGER NOT NULL, text TEXT NOT NULL);"
         "CREATE TABLE cursor(node TEXT PRIMARY KEY, sequence INTEGER NOT NULL);"
-        "CREATE TABLE error(id INTEGER PRIMARY KEY);";
+        "CREATE TABLE error(id INTEGER PRIMARY KEY);"
+        "CREATE TABLE event(step INTEGER NOT NULL, rank INTEGER NOT NULL, packed BLOB NOT NULL, "
+        "PRIMARY KEY(step, rank));";
     const std::string first = std::string(CurveStore::kFirstSchema) + others;
     std::vector<Point> points;
     for (int i = 1; i <= 4096 + 1500 + 40; ++i) points.push_back({i * 1.0, std::sin(i)});

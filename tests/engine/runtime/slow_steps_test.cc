@@ -122,6 +122,7 @@ class SlowStepsTest : public QObject {
     test::RunSettings settings;
     settings.model = test::fashionCnn();
     settings.batch = kBatch;
+    settings.compute = DType::kF32;
     const auto plan = test::planOf(settings);
     QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
     const LateImages train;
