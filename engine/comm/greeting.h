@@ -20,7 +20,8 @@ namespace lockstep::comm {
 
 // A rank's entry in the store: "host port key".
 struct Announcement {
-  std::string host, key;  // numeric address, which parse() does not check; of newKey()
+  std::string host;  // a numeric address; parse() takes any text
+  std::string key;   // made by newKey()
   int port = 0;
 
   static std::string newKey();

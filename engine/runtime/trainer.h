@@ -90,7 +90,8 @@ struct TrainerOptions {
   TensorSink onFirstTensor;              // likewise, before the first step
   std::int64_t eventsEvery = 0;          // records full events of every n-th step; 0: none
   const StepWindow* profiled = nullptr;  // and of these; may be null
-  bool slowSteps = false;                // and, on processors, of slow ones (slow_steps.h)
+  // On processors, records events of steps that took much longer than the others (slow_steps.h).
+  bool slowSteps = false;
 };
 
 struct StepRecord {  // one per step; plain data, fits a ring buffer

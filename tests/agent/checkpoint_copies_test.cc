@@ -32,7 +32,7 @@ std::string randomText(std::size_t bytes) {
   return out;
 }
 
-// n2 copies what n1, which has rank 0, has written at step 5 and nobody else has.
+// n2 keeps copies of the files that n1, with rank 0, has written at step 5.
 class TwoSupervisors {
  public:
   explicit TwoSupervisors(double link) {

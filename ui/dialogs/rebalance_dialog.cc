@@ -27,8 +27,8 @@ RebalanceDialog::RebalanceDialog(RunDocument& document, QWidget* parent)
   table_->setModel(model_);
   applyTableStyle(table_);
   table_->setSelectionMode(QAbstractItemView::NoSelection);
-  setColumns(table_, {60, 120, 120, 110, 110, 130, 160});
-  table_->setMinimumSize(820, 220);
+  setColumns(table_, {60, 110, 140, 125, 125, 160, 170});
+  table_->setMinimumSize(900, 220);
   command_ = makeLabel("rebalanceCommand", this, "muted");
   command_->setTextFormat(Qt::PlainText);
   command_->setTextInteractionFlags(Qt::TextSelectableByMouse);

@@ -54,7 +54,7 @@ class CliProgramHangTest : public QObject {
       QSKIP("there is no /usr/bin/torchrun");
     const QByteArray script = programOf("forgets.py"), whole = kProgramPrelude + script;
     QVERIFY(!script.isEmpty());
-    constexpr int kHang = 20;  // s; PyTorch starts silently
+    constexpr int kHang = 20;  // s: longer than PyTorch takes to start, in silence
     const auto process =
         cli_.start(programCommand(cli_, cli_.path(QTest::currentDataTag()), script, nodes,
                                   more + "  hang_seconds: " + QByteArray::number(kHang) + "\n"));
