@@ -126,8 +126,9 @@ Status writeTensors(const std::string& path, const std::vector<TensorInfo>& tens
   const std::uint64_t length = text.size();
   std::memcpy(head.data(), &length, sizeof length);
   head += text;
-  // Small ones are often read again soon: by another host for its copy, or after a failure.
-  constexpr std::int64_t kLarge = 256 << 20;
+  // Filling the page cache takes processor time from the training. Small files are often read again
+  // soon, by another host for its copy or after a failure.
+  constexpr std::int64_t kLarge = 16 << 20;
   const auto fill = [&](const Append& append) -> Status {
     std::vector<Crc> crcs{hasChecksums ? crc32c(bytesOf(head)) : 0};
     LOCKSTEP_TRY(append(head));
