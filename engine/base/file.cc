@@ -54,7 +54,7 @@ class UncachedFile {
   }
 
  private:
-  static constexpr std::size_t kBlock = 4096, kBuffer = std::size_t{4} << 20;
+  static constexpr std::size_t kBlock = 4096, kBuffer = std::size_t{1} << 20;
 
   void setDirect(bool direct) {
     const int flags = fcntl(fd_, F_GETFL);
