@@ -294,11 +294,12 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       break;
     case ToPeer::kPong: {
       const Nanoseconds now = monotonicNow();
-      const Nanoseconds sent = message.pong().sent_ns();
+      const Nanoseconds sent = message.pong().sent_ns(), there = message.pong().here_ns();
       if (now - clockNoted_ < kClockInterval) break;
+      if (sent < 0 || sent > now || there < 0) break;  // of no clock
       clockNoted_ = now;
       run::v1::Record record;
-      record.mutable_clock()->set_offset_ns(message.pong().here_ns() - (sent + (now - sent) / 2));
+      record.mutable_clock()->set_offset_ns(there - (sent + (now - sent) / 2));
       record.mutable_clock()->set_uncertainty_ns((now - sent) / 2);
       record.mutable_clock()->set_relative_to(coordinator_);
       if (!over_ && committed_) spool_.append(std::move(record));

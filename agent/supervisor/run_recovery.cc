@@ -244,7 +244,9 @@ void RunControl::startGeneration() {
     const Status written = writeFileAtomically(folder_.plan(), recover_.members().plan(), 0600);
     if (!written.ok()) return localFailure(written.error(), false);
   }
-  loop_.after(recover_.pause_ns(), [this, generation = generation_] {
+  constexpr Nanoseconds kLongest = 60'000'000'000;
+  const auto pause = std::clamp<Nanoseconds>(recover_.pause_ns(), 0, kLongest);
+  loop_.after(pause, [this, generation = generation_] {
     if (outcome_ || !leaving_ || generation != generation_) return;
     leaving_ = false;
     form();
