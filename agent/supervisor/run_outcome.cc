@@ -170,7 +170,7 @@ void RunControl::localFailure(Error error, bool cascading) {
   if (client_) client_->send(std::move(message));
   // The coordinator answers with the run's error. Where it cannot, this one is it.
   loop_.after(limits_.lostPeer, [this, generation = generation_] {
-    if (!outcome_ && generation == generation_) endAlone(*told_);
+    if (!outcome_ && generation == generation_ && told_) endAlone(*told_);
   });
 }
 

@@ -189,6 +189,7 @@ void RunControl::recover(const Error& cause, const std::optional<node::v1::Membe
   say(fmt::format("restarts as generation {}: {}", generation_ + 1, cause.text()));
   beginGeneration(generation_ + 1, recover);
   tellPeers(message);
+  tellRequests();
 }
 
 // At every node. What is under way between nodes and workers is of the generation before.
