@@ -260,6 +260,9 @@ class RunControl {
   void beginStop();
   void localDone();
   void checkDone();
+  bool awaitsLast();
+  void tellAwaited(const Message& awaited);
+  void giveUpCopies();
   void localFailure(Error error, bool cascading);
   void noteFailure(Error error, bool cascading);
   void abort(const Error& error);
@@ -329,7 +332,8 @@ class RunControl {
   std::optional<Error> pendingCause_;         // a cascading failure waiting for its root cause
   std::optional<run::v1::RunState> outcome_;  // once known
   EventLoop::TimerId expiry_ = 0, formation_ = 0, graceTimer_ = 0, lostTimer_ = 0, absence_ = 0,
-                     lastEvaluation_ = 0;
+                     lastEvaluation_ = 0, lastCopies_ = 0;
+  std::string toldAwaited_;  // the last text of tellAwaited
   StackReader stacks_;
   std::jthread folderWatch_;  // declared last: uses the other members
 };

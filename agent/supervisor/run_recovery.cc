@@ -217,7 +217,9 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   hangs_.clear();
   stalled_.clear();
   endCopies();
-  for (EventLoop::TimerId* timer : {&graceTimer_, &formation_, &absence_, &lostTimer_}) {
+  toldAwaited_.clear();
+  for (EventLoop::TimerId* timer :
+       {&graceTimer_, &formation_, &absence_, &lostTimer_, &lastEvaluation_, &lastCopies_}) {
     loop_.cancel(*timer);
     *timer = 0;
   }

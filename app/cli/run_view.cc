@@ -110,6 +110,7 @@ class LiveView final : public RunReport {
       if (logs_.size() > 50) logs_.pop_front();
     }
     for (const Error& error : story_.newErrors(update)) failed(error);
+    if (update.awaited) progress_ = printable(update.awaited->text());
     dirty_ = true;
   }
 
