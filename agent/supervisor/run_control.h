@@ -307,6 +307,8 @@ class RunControl {
   node::v1::ProfiledSteps profiled_;  // the last that were asked for in this generation
   // At the other nodes, until one of them takes over:
   std::string coordinator_, coordinatorAddress_;
+  // By voter: the nodes that are excluded, or to be, as far as it has heard of the coordinator.
+  std::map<std::string, std::vector<std::string>> excludedBy_;
   Succession succession_;
   std::unique_ptr<PeerClient> candidate_;  // to the successor that this node votes for
   Workers workers_;

@@ -249,10 +249,12 @@ void RunControl::tellRequests() {
 // Those for nodes that this one cannot do without, as itself, are dropped.
 void RunControl::takeOverRequests() {
   for (const std::string& node : std::vector(requests_.excluding())) {
-    const Status excludable = checkExcludable(node);
-    if (excludable.ok()) continue;
-    requests_.dropExclusion(node);
-    warn(excludable.error());
+    if (const Status excludable = checkExcludable(node); !excludable.ok()) {
+      requests_.dropExclusion(node);
+      warn(excludable.error());
+    } else if (!requests_.isFailing(node)) {
+      say(fmt::format("node {} is still to be excluded, as was requested", node));
+    }
   }
 }
 

@@ -83,8 +83,7 @@ Succession::Handlers RunControl::successionHandlers() {
 }
 
 void RunControl::onVote(const std::string& node, const node::v1::FromPeer& message) {
-  for (const std::string& name : message.vote().excluding())
-    if (hasRanks(name) && !requests_.isExcluded(name)) requests_.exclude(name, 0);
+  excludedBy_[node] = {message.vote().excluding().begin(), message.vote().excluding().end()};
   succession_.onVote(node, message.generation(), monotonicNow());
 }
 
@@ -136,6 +135,8 @@ void RunControl::takeOver(const std::vector<std::string>& lost, const Succession
       continue;
     }
     generation_ = std::max(generation_, voter->second.generation);
+    for (const std::string& one : excludedBy_[name])
+      if (hasRanks(one) && !requests_.isExcluded(one)) requests_.exclude(one, 0);
     Peer& peer = peers_[name];
     peer.joined = true;
     peer.address = voter->second.address;
