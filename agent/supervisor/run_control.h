@@ -263,6 +263,8 @@ class RunControl {
   bool awaitsLast();
   void tellAwaited(const Message& awaited);
   void giveUpCopies();
+  void giveUpCopiesOf(const std::string& node);
+  void warnNotCopied(Code code, const Message& why);
   void localFailure(Error error, bool cascading);
   void noteFailure(Error error, bool cascading);
   void abort(const Error& error);
@@ -307,7 +309,7 @@ class RunControl {
   node::v1::ProfiledSteps profiled_;  // the last that were asked for in this generation
   // At the other nodes, until one of them takes over:
   std::string coordinator_, coordinatorAddress_;
-  // By voter: the nodes that are excluded, or to be, as far as it has heard of the coordinator.
+  // By voter: the nodes that are excluded, or to be, as far as the coordinator has told it.
   std::map<std::string, std::vector<std::string>> excludedBy_;
   Succession succession_;
   std::unique_ptr<PeerClient> candidate_;  // to the successor that this node votes for
@@ -334,7 +336,7 @@ class RunControl {
   std::optional<Error> pendingCause_;         // a cascading failure waiting for its root cause
   std::optional<run::v1::RunState> outcome_;  // once known
   EventLoop::TimerId expiry_ = 0, formation_ = 0, graceTimer_ = 0, lostTimer_ = 0, absence_ = 0,
-                     lastEvaluation_ = 0, lastCopies_ = 0;
+                     lastEvaluation_ = 0, lastCopies_ = 0, pause_ = 0;
   std::string toldAwaited_;  // the last text of tellAwaited
   StackReader stacks_;
   std::jthread folderWatch_;  // declared last: uses the other members

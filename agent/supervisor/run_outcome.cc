@@ -84,18 +84,31 @@ void RunControl::tellAwaited(const Message& awaited) {
 }
 
 void RunControl::giveUpCopies() {
-  const std::int64_t step = checkpoints_.step();
-  if (outcome_ || step == 0) return;
+  if (outcome_ || checkpoints_.step() == 0) return;
+  warnNotCopied(Code::kDeadlineExceeded,
+                message("the copies were not there within {} s of the training's end",
+                        limits_.lastCopies / 1'000'000'000));
   checkpoints_.giveUp();
-  Error warning =
-      makeError(Code::kDeadlineExceeded, "the checkpoint at step {} is not copied", step);
-  warning.why = message("the copies were not there within {} s of the training's end",
-                        limits_.lastCopies / 1'000'000'000);
+  checkDone();
+}
+
+// A node that is lost while the run's end waits for its copies. The others go on.
+void RunControl::giveUpCopiesOf(const std::string& node) {
+  if (outcome_ || lastCopies_ == 0 || !checkpoints_.awaits(node)) return;
+  warnNotCopied(Code::kUnavailable, message("node {} does not answer", node));
+  node::v1::CheckpointCopied failed;
+  failed.set_step(checkpoints_.step());
+  failed.set_failed(true);
+  noteCopied(node, failed);
+}
+
+void RunControl::warnNotCopied(Code code, const Message& why) {
+  Error warning = makeError(code, "the checkpoint at step {} is not copied", checkpoints_.step());
+  warning.why = why;
   warning.next = "a node whose disk is lost now takes its part of the checkpoint with it";
   warning.node = request_.node();
-  warning.step = step;
+  warning.step = checkpoints_.step();
   warn(std::move(warning));
-  checkDone();
 }
 
 void RunControl::noteFailure(Error error, bool cascading) {

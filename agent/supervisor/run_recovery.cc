@@ -218,8 +218,8 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   stalled_.clear();
   endCopies();
   toldAwaited_.clear();
-  for (EventLoop::TimerId* timer :
-       {&graceTimer_, &formation_, &absence_, &lostTimer_, &lastEvaluation_, &lastCopies_}) {
+  for (EventLoop::TimerId* timer : {&pause_, &graceTimer_, &formation_, &absence_, &lostTimer_,
+                                    &lastEvaluation_, &lastCopies_}) {
     loop_.cancel(*timer);
     *timer = 0;
   }
@@ -249,8 +249,9 @@ void RunControl::startGeneration() {
   }
   constexpr Nanoseconds kLongest = 60'000'000'000;
   const auto pause = std::clamp<Nanoseconds>(recover_.pause_ns(), 0, kLongest);
-  loop_.after(pause, [this, generation = generation_] {
-    if (outcome_ || !leaving_ || generation != generation_) return;
+  loop_.cancel(pause_);
+  pause_ = loop_.after(pause, [this] {
+    if (outcome_ || !leaving_ || absent_) return;
     leaving_ = false;
     form();
   });

@@ -44,6 +44,7 @@ struct Story {
   Nanoseconds answersAfter = 0;      // n2 has copied after so long; 0: never
   Nanoseconds limit = 60 * kSecond;  // RunLimits::lastCopies
   Nanoseconds stopAfter = 0;         // a person stops the run after so long; 0: nobody does
+  bool isLost = false;               // n2 is, once it has been asked
 };
 
 class End {
@@ -126,7 +127,7 @@ class End {
     loop_.every(100 * kMs, [this] {
       node::v1::FromPeer ping;
       ping.mutable_ping()->set_sent_ns(monotonicNow());
-      n2_->send(ping);
+      if (n2_) n2_->send(ping);
     });
   }
   void onMessage(const node::v1::ToPeer& message) {
@@ -150,6 +151,7 @@ class End {
         answer.mutable_copied()->set_step(step);
         n2_->send(answer);
       });
+    if (story_.isLost) loop_.post([this] { n2_.reset(); });
     if (story_.stopAfter > 0)
       loop_.after(story_.stopAfter, [this] { must(control_->stop(options_.run, 1)); });
   }
@@ -195,6 +197,16 @@ class RunEndTest : public QObject {
     QCOMPARE(end.state(), run::v1::SUCCEEDED);
     QCOMPARE(end.warning(), std::string("the checkpoint at step 50 is not copied"));
     QVERIFY(end.waited() > kSecond / 2 && end.waited() < kLimit / 2);
+  }
+
+  // Nor does a node that is lost.
+  void aLostNodeIsNotAwaited() {
+    End end({.isLost = true});
+    end.run();
+    QCOMPARE(end.state(), run::v1::SUCCEEDED);
+    QCOMPARE(end.warning(), std::string("the checkpoint at step 50 is not copied"));
+    QCOMPARE(end.story().back(), std::string("finished"));
+    QVERIFY(end.waited() > 0 && end.waited() < kLimit / 2);
   }
 
   void aStopEndsTheWait() {
