@@ -282,8 +282,11 @@ struct LastWords {
   std::string excluding = {};              // … this node is to be excluded; "": none is
 };
 
-// n2 and n3 are real.
+// n2 and n3 are real. What holds this process up must not look like a node's silence.
 class Survivors {
+  static constexpr int kBeatMs = 120;
+  static constexpr Nanoseconds kNodeLost = 20 * kBeatMs * kMs;  // RunLimits::lostPeer
+
  public:
   explicit Survivors(LastWords words) : words_(std::move(words)) {
     options_ = {.run = newRunId(),
@@ -299,7 +302,7 @@ class Survivors {
   bool run(const std::function<bool()>& condition) {
     Nanoseconds end = 0;
     loop_.every(20 * kMs, [&] {
-      if (end == 0 && condition()) end = monotonicNow() + kLost + kLost / 2;
+      if (end == 0 && condition()) end = monotonicNow() + kNodeLost + kNodeLost / 2;
       if (end != 0 && monotonicNow() > end) loop_.quit();
     });
     loop_.after(kLimit, [this] { loop_.quit(); });
@@ -363,6 +366,7 @@ class Survivors {
   void begin(int number) {
     auto node = std::make_unique<Real>();
     node::v1::PrepareRequest request = requestOf(options_, authority_, number);
+    request.mutable_spec()->mutable_recovery()->set_heartbeat_ms(kBeatMs);
     request.set_coordinator_address(coordinator_->address());
     node->folder.path = node->home.filePath("run").toStdString();
     node->folder.runtime = node->home.path().toStdString();
@@ -370,7 +374,7 @@ class Survivors {
     must(writeFileAtomically(node->folder.plan(), request.plan(), 0600));
     node->spool = must(agent::Spool::open(node->folder.spool(), {}));
     agent::RunLimits limits;
-    limits.lostPeer = kLost;
+    limits.lostPeer = kNodeLost;
     node->control = std::make_unique<agent::RunControl>(loop_, node->folder, request, *node->spool,
                                                         "test", limits, [] {});
     node->address = must(node->control->start());
