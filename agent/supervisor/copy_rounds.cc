@@ -9,9 +9,8 @@ void CopyRounds::beginGeneration(bool fromCheckpoint, bool isCopied) {
   exists_ = fromCheckpoint;
   isCopied_ = isCopied;
   if (!fromCheckpoint || published_ <= copied_) published_ = 0;
-  step_ = last_ = 0;
-  awaited_.clear();
-  failed_ = false;
+  giveUp();
+  last_ = 0;
 }
 
 void CopyRounds::onMembersChange() {
@@ -35,6 +34,12 @@ std::int64_t CopyRounds::begin(std::set<std::string> by) {
   isHurried_ = false;
   awaited_ = std::move(by);
   return step_;
+}
+
+void CopyRounds::giveUp() {
+  step_ = 0;
+  awaited_.clear();
+  failed_ = false;
 }
 
 CopyRounds::Answer CopyRounds::onAnswer(const std::string& node, std::int64_t step, bool failed) {

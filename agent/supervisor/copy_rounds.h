@@ -41,6 +41,7 @@ class CopyRounds {
   // A node has copied the checkpoint of this step, or could not. The last answer of a round ends
   // it. Without one of its copies a checkpoint counts as not copied.
   Answer onAnswer(const std::string& node, std::int64_t step, bool failed);
+  void giveUp();  // ends the round without the answers that are missing
 
  private:
   bool exists_ = false, isCopied_ = false, isCopiedHere_ = false;

@@ -111,7 +111,8 @@ std::string trainingFrame(const std::vector<std::string>& lines) {
 
 void HangWatch::noteStep(Nanoseconds duration) {
   if (std::exchange(isFirst_, false)) return;
-  recent_.push_back(static_cast<double>(duration));
+  constexpr Nanoseconds kLongest = 86400 * 1'000'000'000LL;
+  recent_.push_back(static_cast<double>(std::clamp<Nanoseconds>(duration, 0, kLongest)));
   if (recent_.size() > kRecent) recent_.pop_front();
 }
 

@@ -32,6 +32,7 @@ using node::v1::ToPeer;
 constexpr int kKeepaliveMs = 3000;
 constexpr int kMaxMessageBytes = 4 << 20;
 constexpr int kMaxPlanBytes = 64 << 20;  // in what a coordinator sends
+constexpr int kMostGenerations = 1 << 30;
 
 // Messages to be written by the stream's own thread. Writing blocks while the peer takes nothing,
 // and nobody else may wait for that.
@@ -175,6 +176,7 @@ struct PeerServer::State : node::v1::Peers::Service,
   bool ours(const FromPeer& message) const {
     const bool votes = (message.has_hello() || message.has_vote()) && !coordinates;
     return message.run() == run && message.generation() >= first &&
+           message.generation() <= kMostGenerations &&
            (votes || message.generation() <= generation);
   }
 
@@ -417,7 +419,8 @@ struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
         lostTold = false;
         ToPeer message;
         while (rpc->Read(&message)) {
-          if (message.run() != run || (message.generation() < generation && !message.has_decline()))
+          if (message.run() != run || message.generation() > kMostGenerations ||
+              (message.generation() < generation && !message.has_decline()))
             continue;
           post([this, message] { handlers.onMessage(message); });
         }

@@ -24,6 +24,28 @@ void Requests::excludeFailing(const std::string& node) {
   failing_.insert(node);
 }
 
+node::v1::PendingRequests Requests::pending() const {
+  node::v1::PendingRequests out;
+  for (const std::string& node : excluding_)
+    if (!isFailing(node)) out.add_excluding(node);
+  const std::vector<double> all = shares();
+  out.mutable_shares()->Assign(all.begin(), all.end());
+  return out;
+}
+
+void Requests::continueFrom(const node::v1::PendingRequests& pending) {
+  static_cast<void>(dropExclusions());
+  static_cast<void>(dropRebalancing());
+  for (const std::string& node : pending.excluding())
+    if (!isExcluded(node)) exclude(node, 0);
+  if (!pending.shares().empty()) rebalance({pending.shares().begin(), pending.shares().end()}, 0);
+}
+
+void Requests::dropExclusion(const std::string& node) {
+  std::erase(excluding_, node);
+  failing_.erase(node);
+}
+
 std::vector<std::string> Requests::dropExclusions() {
   failing_.clear();
   return std::exchange(excluding_, {});
@@ -31,13 +53,14 @@ std::vector<std::string> Requests::dropExclusions() {
 
 void Requests::onRestart(std::set<std::string> excluded) {
   excluded_ = std::move(excluded);
+  for (const std::string& node : excluded_) dropExclusion(node);
   excludeFrom_ = 0;
   restartFrom_.reset();
 }
 
 bool Requests::onLeftOut(const std::string& node) {
-  if (std::erase(excluding_, node) == 0) return false;
-  failing_.erase(node);
+  if (!isExcluding(node)) return false;
+  dropExclusion(node);
   excluded_.insert(node);
   return true;
 }

@@ -1,7 +1,8 @@
 // Requests: what a person has asked of a running training that is done after its next checkpoint:
 // to continue without nodes, to restart all ranks, to divide the batch anew. Nodes that fail again
 // and again are left out in the same way, though nobody has asked. Says what is due; has neither
-// processes nor timers.
+// processes nor timers. The coordinator tells the other nodes what is pending, so that one that
+// takes over continues with it.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,11 @@ class Requests {
   // Excludes a node that nobody has asked to exclude.
   void excludeFailing(const std::string& node);
 
+  // What another Requests continues from. Its own pending requests are replaced.
+  node::v1::PendingRequests pending() const;
+  void continueFrom(const node::v1::PendingRequests& pending);
+
+  void dropExclusion(const std::string& node);
   // Each returns whether there was something to drop.
   bool dropRestart() { return std::exchange(restartFrom_, std::nullopt).has_value(); }
   bool dropRebalancing() { return std::exchange(rebalancing_, std::nullopt).has_value(); }

@@ -88,6 +88,8 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     server_->send(node, message);
   }
   if (checkpoints_.awaits(node)) server_->send(node, copyMessage());
+  *message.mutable_requests() = requests_.pending();
+  server_->send(node, message);
   if (profiled_.count() > 0) {
     *message.mutable_profile() = profiled_;
     server_->send(node, message);
@@ -131,8 +133,7 @@ void RunControl::onPeerLeave(const std::string& node) {
 }
 
 void RunControl::onPeerMessage(const std::string& node, const FromPeer& message) {
-  if (!coordinates() && message.has_vote())
-    succession_.onVote(node, message.generation(), monotonicNow());
+  if (!coordinates() && message.has_vote()) onVote(node, message);
   if (!peers_.contains(node)) return;
   Peer& peer = peers_[node];
   peer.heard.last = monotonicNow();
@@ -271,6 +272,9 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
     case ToPeer::kCopied:
       onAllCopied(message.copied().step());
       break;
+    case ToPeer::kRequests:
+      requests_.continueFrom(message.requests());
+      break;
     case ToPeer::kProfile:
       profileHere(message.profile());
       break;
@@ -294,11 +298,12 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       break;
     case ToPeer::kPong: {
       const Nanoseconds now = monotonicNow();
-      const Nanoseconds sent = message.pong().sent_ns();
+      const Nanoseconds sent = message.pong().sent_ns(), there = message.pong().here_ns();
       if (now - clockNoted_ < kClockInterval) break;
+      if (sent < 0 || sent > now || there < 0) break;  // of no clock
       clockNoted_ = now;
       run::v1::Record record;
-      record.mutable_clock()->set_offset_ns(message.pong().here_ns() - (sent + (now - sent) / 2));
+      record.mutable_clock()->set_offset_ns(there - (sent + (now - sent) / 2));
       record.mutable_clock()->set_uncertainty_ns((now - sent) / 2);
       record.mutable_clock()->set_relative_to(coordinator_);
       if (!over_ && committed_) spool_.append(std::move(record));

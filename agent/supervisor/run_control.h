@@ -188,12 +188,13 @@ class RunControl {
   void grow();
   void checkpointNow();
   void regroupSoon();
-  bool awaitsCheckpoint() const { return canGrow() || requests_.any(); }
+  bool awaitsCheckpoint() const { return canGrow() || (coordinates() && requests_.any()); }
   void regroup(std::int64_t step);  // of a checkpoint
 
   // Excluding nodes, restarting ranks and dividing the batch anew, at the coordinator
   Status mustTrain(Error refusal) const;
   Status mayExclude(const std::string& node) const;
+  Status checkExcludable(const std::string& node) const;
   Result<node::v1::Members> membersExcluding(const std::vector<std::string>& nodes) const;
   bool mayExcludeNow() const;
   void excludeFailing(const std::string& node);
@@ -203,6 +204,8 @@ class RunControl {
   bool rebalanceNow(std::int64_t step);
   void cannotRebalance(const Message& why);
   void dropRequests(const Message& why);
+  void tellRequests();      // to the other nodes
+  void takeOverRequests();  // of a lost coordinator
 
   // Copies of checkpoints
   bool listens() const;   // it may take over, or has files that others copy or evaluate
@@ -226,6 +229,7 @@ class RunControl {
   node::v1::Go goMessage() const;
   Succession::Handlers successionHandlers();
   Succession::Situation situation() const;
+  void onVote(const std::string& node, const node::v1::FromPeer& message);
   void onCandidateMessage(const std::string& node, const node::v1::ToPeer& message);
   // Without the nodes `lost`. Returns why the run cannot continue so.
   Status takeOverWithout(const std::vector<std::string>& lost, const Succession::Voters& voters);
@@ -256,6 +260,11 @@ class RunControl {
   void beginStop();
   void localDone();
   void checkDone();
+  bool awaitsLast();
+  void tellAwaited(const Message& awaited);
+  void giveUpCopies();
+  void giveUpCopiesOf(const std::string& node);
+  void warnNotCopied(Code code, const Message& why);
   void localFailure(Error error, bool cascading);
   void noteFailure(Error error, bool cascading);
   void abort(const Error& error);
@@ -295,11 +304,13 @@ class RunControl {
   // Nodes that the last generation that trained had begun with. Those that came back during this
   // one are not among them.
   std::vector<std::string> electorate_;
-  std::set<std::string> returned_;  // at the coordinator, like the next
-  Requests requests_;
+  std::set<std::string> returned_;    // at the coordinator
+  Requests requests_;                 // at the other nodes, as the coordinator has told them
   node::v1::ProfiledSteps profiled_;  // the last that were asked for in this generation
   // At the other nodes, until one of them takes over:
   std::string coordinator_, coordinatorAddress_;
+  // By voter: the nodes that are excluded, or to be, as far as the coordinator has told it.
+  std::map<std::string, std::vector<std::string>> excludedBy_;
   Succession succession_;
   std::unique_ptr<PeerClient> candidate_;  // to the successor that this node votes for
   Workers workers_;
@@ -325,7 +336,8 @@ class RunControl {
   std::optional<Error> pendingCause_;         // a cascading failure waiting for its root cause
   std::optional<run::v1::RunState> outcome_;  // once known
   EventLoop::TimerId expiry_ = 0, formation_ = 0, graceTimer_ = 0, lostTimer_ = 0, absence_ = 0,
-                     lastEvaluation_ = 0;
+                     lastEvaluation_ = 0, lastCopies_ = 0, pause_ = 0;
+  std::string toldAwaited_;  // the last text of tellAwaited
   StackReader stacks_;
   std::jthread folderWatch_;  // declared last: uses the other members
 };

@@ -125,6 +125,7 @@ void RunControl::noteCopied(const std::string& node, const node::v1::CheckpointC
     if (requests_.restarts()) regroup(copied.step());  // it needs no copies
   }
   beginCopies();
+  checkDone();  // the run's end may wait for it
 }
 
 // At every node.

@@ -48,6 +48,13 @@ Result<bool> othersHaveAll(const node::v1::PrepareRequest& request, const std::s
 Status RunControl::mayExclude(const std::string& node) const {
   LOCKSTEP_TRY(checkCoordinates());
   if (!ofProgram()) LOCKSTEP_TRY(checkTakesCheckpoints());
+  LOCKSTEP_TRY(checkExcludable(node));
+  Error refusal = makeError(Code::kFailedPrecondition, "node {} cannot be excluded now", node);
+  refusal.node = node;
+  return mustTrain(std::move(refusal));
+}
+
+Status RunControl::checkExcludable(const std::string& node) const {
   Error error = makeError(Code::kFailedPrecondition, "node {} cannot be excluded now", node);
   error.node = node;
   if (node == request_.node()) {
@@ -60,7 +67,7 @@ Status RunControl::mayExclude(const std::string& node) const {
     error.why = "it has no ranks of the run";
     return error;
   }
-  return mustTrain(std::move(error));
+  return {};
 }
 
 Status RunControl::mustTrain(Error refusal) const {
@@ -106,6 +113,7 @@ Status RunControl::rebalance(const std::string& run, int generation,
       return makeError(Code::kInvalidArgument, "a share of the batch is a number above 0");
   LOCKSTEP_TRY(membersSharing(shares, request_).status());
   requests_.rebalance(shares, furthest_);
+  tellRequests();
   say(fmt::format("the batch is divided as {} after the next checkpoint, on request",
                   fmt::join(shares, ", ")));
   regroupSoon();
@@ -154,6 +162,7 @@ Status RunControl::exclude(const std::string& run, int generation, const std::st
   if (!requests_.isExcluding(node)) all.push_back(node);
   LOCKSTEP_TRY(membersExcluding(all).status());
   requests_.exclude(node, furthest_);
+  tellRequests();
   say(ofProgram() ? fmt::format("node {} is excluded, on request", node)
                   : fmt::format("node {} is excluded after the next checkpoint, on request", node));
   regroupSoon();
@@ -192,6 +201,7 @@ bool RunControl::excludeNow(const Error& cause) {
   const auto members = membersExcluding(requests_.excluding());
   if (!members.ok()) {
     requests_.dropExclusions();
+    tellRequests();
     warn(members.error());
     return false;
   }
@@ -208,10 +218,12 @@ void RunControl::cannotExclude(const Message& why) {
     warning.why = why;
     warn(std::move(warning));
   }
+  tellRequests();
 }
 
 void RunControl::cannotRebalance(const Message& why) {
-  if (!requests_.dropRebalancing()) return;
+  if (!requests_.dropRebalancing() || !coordinates()) return;
+  tellRequests();
   Error warning = makeError(Code::kUnavailable, "the batch of run {} cannot be divided anew now",
                             request_.run());
   warning.why = why;
@@ -228,10 +240,28 @@ void RunControl::dropRequests(const Message& why) {
   warn(std::move(warning));
 }
 
+void RunControl::tellRequests() {
+  node::v1::ToPeer message;
+  *message.mutable_requests() = requests_.pending();
+  tellPeers(message);
+}
+
+// Those for nodes that this one cannot do without, as itself, are dropped.
+void RunControl::takeOverRequests() {
+  for (const std::string& node : std::vector(requests_.excluding())) {
+    if (const Status excludable = checkExcludable(node); !excludable.ok()) {
+      requests_.dropExclusion(node);
+      warn(excludable.error());
+    } else if (!requests_.isFailing(node)) {
+      say(fmt::format("node {} is still to be excluded, as was requested", node));
+    }
+  }
+}
+
 // All nodes have published a checkpoint, and have copied it where they keep copies.
 void RunControl::regroup(std::int64_t step) {
   if (!requests_.any()) return grow();
-  if (leaving_ || !gone_ || outcome_) return;
+  if (!coordinates() || leaving_ || !gone_ || outcome_) return;
   const Requests::Due due = requests_.due(step);
   if (!due.any()) return;
   if (stopping_ || isEnding()) return dropRequests("the run is ending");

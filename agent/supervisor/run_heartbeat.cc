@@ -29,16 +29,21 @@ bool RunControl::anyLate() const {
 
 void RunControl::beat() {
   if (over_ || outcome_) return;
-  std::vector<std::string> silent, lost;
+  std::vector<std::string> silent, lost, lostAfterEnd;
   for (auto& [name, peer] : peers_) {
     const bool fresh = changed(name, peer.heard);
-    if (!peer.heard.silent || !peer.done.empty()) continue;
+    if (!peer.heard.silent) continue;
+    if (!peer.done.empty()) {
+      if (!peer.joined) lostAfterEnd.push_back(name);
+      continue;
+    }
     if (fresh) silent.push_back(name);
     if (hasRanks(name)) lost.push_back(name);
   }
   // Nodes that fall silent together are replaced together.
   if (!lost.empty() && !anyLate() && replaceLost(lost)) return;
   for (const std::string& name : silent) warnOfSilence(name);
+  for (const std::string& name : lostAfterEnd) giveUpCopiesOf(name);
   if (coordinates()) {
     hangs_.judge(monotonicNow());
   } else {

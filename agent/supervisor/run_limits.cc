@@ -32,8 +32,8 @@ std::vector<std::string> RunLimits::lines(Nanoseconds heartbeat, bool ofProgram)
           seconds(stopProgram.term), seconds(stopProgram.kill));
     return fmt::format(
         "at a stop, ranks get SIGTERM after {:.0f} s and are killed after {:.0f} s; the last "
-        "evaluation is awaited for {:.0f} s",
-        seconds(stop.term), seconds(stop.kill), seconds(lastEvaluation));
+        "evaluation is awaited for {:.0f} s, and copies of the last checkpoint for {:.0f} s",
+        seconds(stop.term), seconds(stop.kill), seconds(lastEvaluation), seconds(lastCopies));
   };
   return {
       fmt::format("a heartbeat every {:.2f} s: a node is silent after {:.1f} s; one that is not "

@@ -2,7 +2,7 @@
 //
 // Limits on waiting for other nodes are a number of heartbeats, and at least the time given here.
 // So nobody is blamed or given up before a silent node can be noticed. How long a node may be away,
-// and how long a stop and an evaluation may take, are choices, which no heartbeat changes.
+// and how long a stop, an evaluation and copies may take, are choices, which no heartbeat changes.
 #pragma once
 
 #include <string>
@@ -35,7 +35,9 @@ struct RunLimits {
   Stop stop;
   // A program of the user's own gets SIGTERM at once, and again.
   Stop stopProgram = {30'000'000'000, 45'000'000'000};
-  Nanoseconds lastEvaluation = 600'000'000'000;  // from the ranks' end
+  // From the ranks' end.
+  Nanoseconds lastEvaluation = 600'000'000'000;
+  Nanoseconds lastCopies = 60'000'000'000;  // of the last checkpoint
 
   // Those of a run on several nodes.
   RunLimits withHeartbeat(Nanoseconds heartbeat) const;

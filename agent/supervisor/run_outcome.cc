@@ -3,10 +3,12 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "agent/base/grpc_status.h"
 #include "agent/supervisor/run_control.h"
 #include "engine/base/log.h"
+#include "engine/specs/error_info.h"
 
 namespace lockstep::agent {
 namespace {
@@ -38,21 +40,75 @@ void RunControl::checkDone() {
     if (peer.done.empty()) return;
     stopped = stopped || peer.done == "stopped";
   }
-  if (!stopped && evaluations_ && evaluations_->awaited()) {
-    if (lastEvaluation_ != 0) return;
-    say(fmt::format("waits for node {} to evaluate the last epoch", evaluations_->node()));
-    lastEvaluation_ = loop_.after(limits_.lastEvaluation, [this] {
-      if (!outcome_)
-        evaluatorLost(message("the last epoch was not evaluated within {} s of the training's end",
-                              limits_.lastEvaluation / 1'000'000'000));
-    });
-    return;
-  }
+  if (!stopped && awaitsLast()) return;
   outcome_ = stopped ? run::v1::STOPPED : run::v1::SUCCEEDED;
   ToPeer message;
   message.mutable_all_done()->set_state(*outcome_);
   tellPeers(message);
   finishWhenGone();
+}
+
+// Whether a run that is trained to its end waits for its last evaluation, or for the copies of its
+// last checkpoint. Each has a limit from the ranks' end.
+bool RunControl::awaitsLast() {
+  Message awaited;
+  if (evaluations_ && evaluations_->awaited()) {
+    const Nanoseconds limit = limits_.lastEvaluation / 1'000'000'000;
+    awaited = message("waits for node {} to evaluate the last epoch, for {} s at most",
+                      evaluations_->node(), limit);
+    if (lastEvaluation_ == 0)
+      lastEvaluation_ = loop_.after(limits_.lastEvaluation, [this, limit] {
+        if (outcome_) return;
+        evaluatorLost(
+            message("the last epoch was not evaluated within {} s of the training's end", limit));
+      });
+  }
+  if (checkpoints_.step() != 0) {
+    const Message copies =
+        message("waits for copies of the checkpoint at step {} on other nodes, for {} s at most",
+                checkpoints_.step(), limits_.lastCopies / 1'000'000'000);
+    awaited = awaited.empty() ? copies : message("{}; {}", awaited, copies);
+    if (lastCopies_ == 0) lastCopies_ = loop_.after(limits_.lastCopies, [this] { giveUpCopies(); });
+  }
+  tellAwaited(awaited);
+  return !awaited.empty();
+}
+
+void RunControl::tellAwaited(const Message& awaited) {
+  const std::string text = awaited.text();
+  if (text == std::exchange(toldAwaited_, text)) return;
+  if (!text.empty()) say(text);
+  run::v1::Record record;
+  *record.mutable_awaited() = specs::toText(awaited);
+  spool_.append(std::move(record));
+}
+
+void RunControl::giveUpCopies() {
+  if (outcome_ || checkpoints_.step() == 0) return;
+  warnNotCopied(Code::kDeadlineExceeded,
+                message("the copies were not there within {} s of the training's end",
+                        limits_.lastCopies / 1'000'000'000));
+  checkpoints_.giveUp();
+  checkDone();
+}
+
+// A node that is lost while the run's end waits for its copies. The others go on.
+void RunControl::giveUpCopiesOf(const std::string& node) {
+  if (outcome_ || lastCopies_ == 0 || !checkpoints_.awaits(node)) return;
+  warnNotCopied(Code::kUnavailable, message("node {} does not answer", node));
+  node::v1::CheckpointCopied failed;
+  failed.set_step(checkpoints_.step());
+  failed.set_failed(true);
+  noteCopied(node, failed);
+}
+
+void RunControl::warnNotCopied(Code code, const Message& why) {
+  Error warning = makeError(code, "the checkpoint at step {} is not copied", checkpoints_.step());
+  warning.why = why;
+  warning.next = "a node whose disk is lost now takes its part of the checkpoint with it";
+  warning.node = request_.node();
+  warning.step = checkpoints_.step();
+  warn(std::move(warning));
 }
 
 void RunControl::noteFailure(Error error, bool cascading) {
@@ -113,7 +169,7 @@ void RunControl::beginStop() {
   ToWorker message;
   message.mutable_stop();
   workers_.sendAll(message);
-  checkDone();  // it may wait for the last evaluation alone
+  checkDone();  // it may wait for the last evaluation, or for copies, alone
   if (outcome_) return;
   const RunLimits::Stop limits = ofProgram() ? limits_.stopProgram : limits_.stop;
   loop_.after(limits.term, [this] {
@@ -170,7 +226,7 @@ void RunControl::localFailure(Error error, bool cascading) {
   if (client_) client_->send(std::move(message));
   // The coordinator answers with the run's error. Where it cannot, this one is it.
   loop_.after(limits_.lostPeer, [this, generation = generation_] {
-    if (!outcome_ && generation == generation_) endAlone(*told_);
+    if (!outcome_ && generation == generation_ && told_) endAlone(*told_);
   });
 }
 

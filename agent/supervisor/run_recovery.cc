@@ -189,6 +189,7 @@ void RunControl::recover(const Error& cause, const std::optional<node::v1::Membe
   say(fmt::format("restarts as generation {}: {}", generation_ + 1, cause.text()));
   beginGeneration(generation_ + 1, recover);
   tellPeers(message);
+  tellRequests();
 }
 
 // At every node. What is under way between nodes and workers is of the generation before.
@@ -216,7 +217,9 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   hangs_.clear();
   stalled_.clear();
   endCopies();
-  for (EventLoop::TimerId* timer : {&graceTimer_, &formation_, &absence_, &lostTimer_}) {
+  toldAwaited_.clear();
+  for (EventLoop::TimerId* timer : {&pause_, &graceTimer_, &formation_, &absence_, &lostTimer_,
+                                    &lastEvaluation_, &lastCopies_}) {
     loop_.cancel(*timer);
     *timer = 0;
   }
@@ -244,8 +247,11 @@ void RunControl::startGeneration() {
     const Status written = writeFileAtomically(folder_.plan(), recover_.members().plan(), 0600);
     if (!written.ok()) return localFailure(written.error(), false);
   }
-  loop_.after(recover_.pause_ns(), [this, generation = generation_] {
-    if (outcome_ || !leaving_ || generation != generation_) return;
+  constexpr Nanoseconds kLongest = 60'000'000'000;
+  const auto pause = std::clamp<Nanoseconds>(recover_.pause_ns(), 0, kLongest);
+  loop_.cancel(pause_);
+  pause_ = loop_.after(pause, [this] {
+    if (outcome_ || !leaving_ || absent_) return;
     leaving_ = false;
     form();
   });

@@ -61,7 +61,9 @@ Succession::Handlers RunControl::successionHandlers() {
   out.disconnect = [this] { candidate_.reset(); };
   out.sendVote = [this] {
     node::v1::FromPeer message;
-    message.mutable_vote();
+    *message.mutable_vote()->mutable_excluding() = requests_.pending().excluding();
+    for (const std::string& name : requests_.excluded())
+      message.mutable_vote()->add_excluding(name);
     if (candidate_) candidate_->send(std::move(message));
   };
   out.sendDecline = [this](const std::string& node, const node::v1::Decline& decline) {
@@ -80,13 +82,19 @@ Succession::Handlers RunControl::successionHandlers() {
   return out;
 }
 
+void RunControl::onVote(const std::string& node, const node::v1::FromPeer& message) {
+  excludedBy_[node] = {message.vote().excluding().begin(), message.vote().excluding().end()};
+  succession_.onVote(node, message.generation(), monotonicNow());
+}
+
 void RunControl::onCandidateMessage(const std::string& node, const node::v1::ToPeer& message) {
   if (outcome_ || !candidate_) return;
   if (message.has_abort()) {
     abort(fromInfo(message.abort().error()));
   } else if (message.has_decline()) {
     succession_.onDecline(message.decline(), monotonicNow());
-  } else if (message.has_recover() && message.generation() > generation_) {
+  } else if (message.has_recover() && message.generation() >= generation_) {
+    // It may have the number of one that the lost coordinator began here alone.
     say(fmt::format("node {} coordinates the run from now on", node));
     client_ = std::move(candidate_);
     coordinator_ = node;
@@ -94,7 +102,8 @@ void RunControl::onCandidateMessage(const std::string& node, const node::v1::ToP
       if (listener.node() == node) coordinatorAddress_ = listener.address();
     loop_.cancel(lostTimer_);
     lostTimer_ = 0;
-    onCoordinatorMessage(message);
+    coordinatorHeard_.last = monotonicNow();
+    beginGeneration(message.generation(), message.recover());
     if (evaluator_) evaluator_->onJoin();
   }
 }
@@ -126,6 +135,8 @@ void RunControl::takeOver(const std::vector<std::string>& lost, const Succession
       continue;
     }
     generation_ = std::max(generation_, voter->second.generation);
+    for (const std::string& one : excludedBy_[name])
+      if (hasRanks(one) && !requests_.isExcluded(one)) requests_.exclude(one, 0);
     Peer& peer = peers_[name];
     peer.joined = true;
     peer.address = voter->second.address;
@@ -147,6 +158,7 @@ void RunControl::takeOver(const std::vector<std::string>& lost, const Succession
   noteProgramProgress();
   if (const auto end = recovery_.ends(error, furthest_, lost)) return abort(*end);
   leaveOutLost(lost, error);
+  takeOverRequests();
   // Judged again after the checkpoint, without the lost nodes.
   for (const auto& [node, ranks] : ranksByNode(request_))
     if (answers(node) && recovery_.failsRepeatedly(node)) excludeFailing(node);

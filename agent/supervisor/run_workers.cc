@@ -21,6 +21,20 @@ bool isCascading(const Error& error) {
          error.code == Code::kDeadlineExceeded;
 }
 
+// Whether a training step may have this number. Sums of two such numbers do not overflow.
+bool isStep(std::int64_t step) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 60;
+  return step >= 0 && step <= kMost;
+}
+
+// The step that a message is about; 0: it is about none.
+std::int64_t stepOf(const FromWorker& message) {
+  if (message.has_steps()) return message.steps().first_step();
+  if (message.has_checkpoint()) return message.checkpoint().step();
+  if (message.has_epoch()) return message.epoch().step();
+  return 0;
+}
+
 // A worker's last lines, but for the one that says what it told as its error.
 std::string linesBeside(const std::string& tail, const std::string& told) {
   std::string out;
@@ -119,6 +133,10 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
   if (leaving_ && (message.has_ready() || message.has_kv_set() || message.has_kv_get() ||
                    message.has_stalled() || message.has_checkpoint()))
     return;
+  if (const std::int64_t step = stepOf(message); !isStep(step)) {
+    say(fmt::format("rank {} tells of step {}, which cannot be: left out", worker.rank, step));
+    return;
+  }
   run::v1::Record record;
   switch (message.body_case()) {
     case FromWorker::kReady:
@@ -143,7 +161,7 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
     case FromWorker::kScalars:
       message.mutable_scalars()->set_rank(worker.rank);
       for (const auto& scalar : message.scalars().scalars())
-        worker.lastStep = std::max(worker.lastStep, scalar.step());
+        if (isStep(scalar.step())) worker.lastStep = std::max(worker.lastStep, scalar.step());
       furthest_ = std::max(furthest_, worker.lastStep);
       record.mutable_scalars()->Swap(message.mutable_scalars());
       break;

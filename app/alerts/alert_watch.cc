@@ -179,6 +179,7 @@ std::vector<AlertEvent> AlertWatch::take(const RunUpdate& update, Nanoseconds no
   for (const auto& series : update.series) addSeries(series, now);
   if (!update.epochs.empty() && steppedAt_ != 0) steppedAt_ = now;  // an evaluation has ended
   if (!update.restarts.empty()) steppedAt_ = 0;  // steps that are trained again are not told of
+  if (update.awaited) isTrained_ = !update.awaited->empty();
   addErrors(update.errors);
   if (update.slowChanged) slow_ = update.slow;
   for (const RunUpdate::Node& node : update.nodes) reachable_[node.name] = node.reachable;
@@ -347,9 +348,11 @@ void AlertWatch::judge(Nanoseconds now) {
 }
 
 // While the run recovers or its coordinator does not answer, whether it stalls is not known. At the
-// end of an epoch, an evaluation or a checkpoint may take longer.
+// end of an epoch, an evaluation or a checkpoint may take longer. Trained to its end, it has no
+// more steps.
 void AlertWatch::judgeStall(Nanoseconds now) {
-  if (steppedAt_ == 0 || row_.phase != RunState::RUNNING || row_.unreachableNs != 0) return;
+  if (steppedAt_ == 0 || isTrained_ || row_.phase != RunState::RUNNING || row_.unreachableNs != 0)
+    return;
   constexpr double kBetweenEpochs = 10;
   constexpr std::size_t kFewLosses = 3;
   if (ofProgram() && durations_.size() < kFewLosses) return;  // how often they come is not known

@@ -110,6 +110,7 @@ class AlertWatch {
   bool isPlateau_ = false;
   std::deque<double> durations_;  // of recent steps, seconds
   Nanoseconds steppedAt_ = 0;     // when the last step was told of; 0: not known
+  bool isTrained_ = false;        // to its end: it waits for an evaluation or copies
   std::optional<Straggler> slow_;
   std::map<std::string, bool> reachable_;
   std::map<std::string, double> memoryTotal_;           // of each node, bytes

@@ -103,6 +103,7 @@ class JsonReport final : public RunReport {
   void update(const RunUpdate& update) override {
     for (const std::string& note : story_.nodeNotes(update)) progress(note);
     for (const std::string& note : EventSequencer::scaleNotes(update)) progress(note);
+    for (const std::string& note : EventSequencer::awaitedNotes(update)) progress(note);
     tell(story_.take(update));
     if (model().ofProgram()) tellProgram(update);
     for (const StragglerChange& change : update.stragglers) tell(change);
@@ -262,6 +263,7 @@ class PlainReport final : public RunReport {
   void update(const RunUpdate& update) override {
     for (const std::string& note : story_.nodeNotes(update)) progress(note);
     for (const std::string& note : EventSequencer::scaleNotes(update)) progress(note);
+    for (const std::string& note : EventSequencer::awaitedNotes(update)) progress(note);
     tell(story_.take(update));
     if (model().ofProgram()) tellProgram(update);
     for (const StragglerChange& change : update.stragglers) progress(changeText(change));
@@ -491,6 +493,11 @@ std::vector<std::string> EventSequencer::nodeNotes(const RunUpdate& update) {
       unreachable_.insert(node.name);
   }
   return out;
+}
+
+std::vector<std::string> EventSequencer::awaitedNotes(const RunUpdate& update) {
+  if (!update.awaited || update.awaited->empty()) return {};
+  return {update.awaited->text()};
 }
 
 std::vector<std::string> EventSequencer::scaleNotes(const RunUpdate& update) {

@@ -89,6 +89,8 @@ class EventSequencer {
   std::vector<Item> rest();  // epochs whose last step never came
   // Reports nodes that became unreachable or reachable again.
   std::vector<std::string> nodeNotes(const RunUpdate& update);
+  // What the run still waits for, trained to its end.
+  static std::vector<std::string> awaitedNotes(const RunUpdate& update);
   // fp16: skipped steps, and the loss scale.
   static std::vector<std::string> scaleNotes(const RunUpdate& update);
   std::vector<Error> newErrors(const RunUpdate& update);

@@ -381,7 +381,8 @@ class LiveView final : public RunReport {
     if (!model().ofProgram()) append(rankTable(columns), std::max(0, room() - 2));
     if (!nodes_.empty()) append(nodeTable(), std::max(0, room() - 1));
     append(gpuTable(), std::max(0, room() - 1));
-    if (!progress_.empty() && room() > 0) out.push_back(style_.yellow(progress_));
+    for (const std::string& text : {printable(model().awaited().text()), progress_})
+      if (!text.empty() && room() > 0) out.push_back(style_.yellow(text));
     if (!ended_) {
       const int shown = std::min({room(), 4, static_cast<int>(logs_.size())});
       for (int i = 0; i < shown; ++i)

@@ -206,6 +206,9 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
     case run::v1::Record::kWarning:
       addWarning(name, specs::fromInfo(record.warning()), record.wall_ns());
       break;
+    case run::v1::Record::kAwaited:
+      update_.awaited = specs::fromText(record.awaited());
+      break;
     case run::v1::Record::kLog:
       addLog(name, record);
       break;
@@ -339,6 +342,7 @@ void RunAggregator::beginRestart(const std::string& name, const run::v1::Record&
     alone_ = false;
     row_.unreachableNs = 0;
   }
+  update_.awaited = Message();  // of a coordinator that is lost
   if (row_.phase != RunState::RECOVERING) recoveringNs_ = bounded(record.wall_ns());
   if (!isFinal(row_.phase)) (void)setState(row_, RunState::RECOVERING);
 }

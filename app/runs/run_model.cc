@@ -25,6 +25,7 @@ void RunModel::add(const RunUpdate& update, Nanoseconds now) {
   for (const EpochRow& epoch : update.epochs) addEpoch(epoch);
   if (!update.breakdown.empty()) breakdown_ = update.breakdown;
   if (update.slowChanged) slow_ = update.slow;
+  if (update.awaited) awaited_ = *update.awaited;
 }
 
 void RunModel::addSeries(const RunBatch::Series& series, Nanoseconds now) {

@@ -28,6 +28,8 @@ class RunModel {
   // Of a program of the user's own: it has values and output, but no steps that are measured.
   bool ofProgram() const;
   bool over() const { return isFinal(row_.phase); }
+  // Returns what the run still waits for, trained to its end; empty: nothing.
+  Message awaited() const { return over() ? Message() : awaited_; }
   const RunProgress& progress() const { return progress_; }
   // Returns the epochs of this run, in order.
   const std::vector<EpochRow>& epochs() const { return epochs_; }
@@ -56,6 +58,7 @@ class RunModel {
   std::vector<EpochRow> epochs_;
   std::vector<StepBreakdown> breakdown_;
   std::optional<Straggler> slow_;
+  Message awaited_;
 };
 
 }  // namespace lockstep::app

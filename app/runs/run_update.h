@@ -83,7 +83,9 @@ struct RunUpdate {
     bool live = false;
     Message detail;
   };
-  std::vector<Node> nodes;                   // where it changed; live: back-fill has ended
+  std::vector<Node> nodes;  // where it changed; live: back-fill has ended
+  // What the run still waits for, trained to its end; empty: nothing any more.
+  std::optional<Message> awaited;
   std::optional<ArtifactsUpdate> artifacts;  // while a program's files are fetched, after its end
   bool ending = false;                       // how it ended is known; last records are read
   bool finished = false;                     // last update of the run; row has the figures

@@ -5007,6 +5007,26 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>训练结束后 %1 秒内最后一轮未评估完</translation>
         </message>
         <message>
+            <source>waits for node %1 to evaluate the last epoch, for %2 s at most</source>
+            <translation>等待节点 %1 评估最后一轮，最多 %2 秒</translation>
+        </message>
+        <message>
+            <source>waits for copies of the checkpoint at step %1 on other nodes, for %2 s at most</source>
+            <translation>等待其他节点上第 %1 步检查点的副本，最多 %2 秒</translation>
+        </message>
+        <message>
+            <source>the checkpoint at step %1 is not copied</source>
+            <translation>第 %1 步的检查点没有副本</translation>
+        </message>
+        <message>
+            <source>the copies were not there within %1 s of the training&apos;s end</source>
+            <translation>训练结束后 %1 秒内副本未完成</translation>
+        </message>
+        <message>
+            <source>a node whose disk is lost now takes its part of the checkpoint with it</source>
+            <translation>此后若某个节点的磁盘丢失，检查点中属于它的部分也随之丢失</translation>
+        </message>
+        <message>
             <source>with zb-h1 a stage keeps what gradients of weights are made of until their turn: up to about twice the activations that the first stage keeps with 1f1b</source>
             <translation>采用 zb-h1 时，每个阶段保留计算权重梯度所需的数据直到轮到计算：最多约为 1f1b 中第一阶段所保留激活值的两倍</translation>
         </message>

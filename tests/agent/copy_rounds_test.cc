@@ -91,6 +91,22 @@ class CopyRoundsTest : public QObject {
     QVERIFY(!rounds.isLate() && !rounds.isHurried());
   }
 
+  // The run ends without them. A late answer changes nothing.
+  void missingAnswersAreGivenUp() {
+    CopyRounds rounds;
+    rounds.onPublished(10);
+    QCOMPARE(rounds.begin({"a", "b"}), 10);
+    QVERIFY(rounds.onAnswer("a", 10, true) == CopyRounds::Answer::kNotOver);
+    rounds.giveUp();
+    QVERIFY(rounds.step() == 0 && !rounds.awaits("b"));
+    QVERIFY(rounds.onAnswer("b", 10, false) == CopyRounds::Answer::kNotOver);
+    QVERIFY(!rounds.isCopied());
+    QCOMPARE(rounds.begin({"a"}), 0);  // not again
+    rounds.onPublished(20);
+    QCOMPARE(rounds.begin({"a"}), 20);
+    QVERIFY(rounds.onAnswer("a", 20, false) == CopyRounds::Answer::kAllCopied);
+  }
+
   // Whatever comes in whatever order: a round ends once, with the answers of all its nodes to its
   // own step, and counts as copied only if none has failed.
   void seededSeries() {

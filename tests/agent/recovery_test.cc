@@ -131,6 +131,27 @@ class RecoveryTest : public QObject {
   }
 
  private Q_SLOTS:
+  // Another node continues with what a person has asked for, and with nothing that is done.
+  void pendingRequestsAreTakenOver() {
+    agent::Requests own, next;
+    own.exclude("n1", 7);
+    own.exclude("n2", 9);
+    own.excludeFailing("n3");
+    own.rebalance({3, 1}, 9);
+    next.exclude("n4", 0);
+    next.continueFrom(own.pending());
+    QCOMPARE(next.excluding(), (std::vector<std::string>{"n1", "n2"}));
+    QCOMPARE(next.shares(), (std::vector<double>{3, 1}));
+    QVERIFY(next.due(0).exclusion && next.due(0).rebalancing && !next.due(0).restart);
+    next.onRestart({"n2"});  // the next generation began without it
+    QCOMPARE(next.excluding(), std::vector<std::string>{"n1"});
+    next.continueFrom(own.pending());  // told before that
+    QCOMPARE(next.excluding(), std::vector<std::string>{"n1"});
+    QVERIFY(next.isExcluded("n2") && !next.isFailing("n1"));
+    next.continueFrom({});
+    QVERIFY(!next.any());
+  }
+
   void onlyWhatMayPassIsTriedAgain() {
     for (const Code code :
          {Code::kAborted, Code::kUnavailable, Code::kDeadlineExceeded, Code::kInternal})

@@ -41,6 +41,7 @@ class RunLimitsTest : public QObject {
       QVERIFY(limits.formation > silent && limits.formation >= own.formation);
       QCOMPARE(limits.absence, own.absence);
       QCOMPARE(limits.stop.kill, own.stop.kill);
+      QCOMPARE(limits.lastCopies, own.lastCopies);
       const agent::RunLimits longer = own.withHeartbeat(heartbeat + kMs);
       QVERIFY(longer.grace >= limits.grace && longer.lostPeer >= limits.lostPeer &&
               longer.formation >= limits.formation);
@@ -62,7 +63,8 @@ class RunLimitsTest : public QObject {
                          "is killed after 45 s"));
     QCOMPARE(agent::RunLimits().lines(kSecond, false)[2],
              std::string("at a stop, ranks get SIGTERM after 10 s and are killed after 15 s; the "
-                         "last evaluation is awaited for 600 s"));
+                         "last evaluation is awaited for 600 s, and copies of the last checkpoint "
+                         "for 60 s"));
   }
 };
 

@@ -8,6 +8,7 @@
 #include "agent/supervisor/members.h"
 #include "agent/supervisor/recovery.h"
 #include "agent/supervisor/rendezvous.h"
+#include "agent/supervisor/requests.h"
 #include "agent/supervisor/succession.h"
 #include "engine/specs/specs.h"
 #include "tests/fuzz/fuzz.h"
@@ -50,6 +51,8 @@ class Node {
       rounds_.beginGeneration(message.recover().from_checkpoints(), message.recover().copied());
       hangs_.clear();
       rendezvous_.clear();
+      requests_.onRestart(
+          {message.recover().excluded().begin(), message.recover().excluded().end()});
       recovery_.continueFrom(message.recover().failures());
       LOCKSTEP_CHECK(recovery_.pause() >= 0 && recovery_.past().last_size() <= 5);
       if (apply(message.recover().members(), request_).ok())
@@ -62,6 +65,9 @@ class Node {
       electorate_.assign(message.go().electorate().begin(), message.go().electorate().end());
     }
     if (message.has_abort()) succession_.withdraw();
+    if (message.has_requests()) requests_.continueFrom(message.requests());
+    for (const std::string& node : requests_.excluding())
+      LOCKSTEP_CHECK(!requests_.isExcluded(node), "{}", node);
   }
 
   void take(const std::string& node, const FromPeer& message) {
@@ -146,6 +152,7 @@ class Node {
   Succession succession_{"n2", kNodes, kBeat, successionHandlers()};
   CopyRounds rounds_;
   Recovery recovery_{spec::v1::RecoverySpec()};
+  Requests requests_;
   Hangs hangs_;
   Rendezvous rendezvous_{
       {[this] { return coordinates_; }, [](const FromPeer&) {}, [](const std::string&, ToPeer) {}}};

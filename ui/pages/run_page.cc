@@ -354,10 +354,12 @@ void RunPage::refreshRow() {
   showAsProgram();
   heading_->setText(title());
   runId_->setText(document_->run());
-  badge_->setState(!document_->loaded()  ? tr("reading")
-                   : document_->ending() ? tr("finishing")
-                                         : runStateText(row),
+  const QString awaited = messageText(document_->awaited());
+  badge_->setState(!document_->loaded()                        ? tr("reading")
+                   : document_->ending() || !awaited.isEmpty() ? tr("finishing")
+                                                               : runStateText(row),
                    row.unreachableNs != 0 ? Tone::kWarning : runPhaseTone(row.phase));
+  badge_->setToolTip(awaited);
   stop_->setEnabled(document_->canStop());
   kill_->setEnabled(document_->canKill());
   showReach(row.unreachableNs);
@@ -534,7 +536,8 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
     if (!value.isEmpty()) out << InspectorRow{name, value};
   };
   out << InspectorRow{tr("Run"), {}, true};
-  add(tr("State"), runStateText(row));
+  const QString awaited = messageText(document_->awaited());
+  add(tr("State"), awaited.isEmpty() ? runStateText(row) : awaited);
   add(tr("Started"), formatWhen(row.startedNs));
   add(tr("Finished"), row.finishedNs > 0 ? formatWhen(row.finishedNs) : QString());
   add(tr("Restarts"), row.generation > 1 ? QString::number(row.generation - 1) : QString());

@@ -351,7 +351,7 @@ void RunDocument::take(const app::RunUpdate& update) {
   }
   for (const auto& error : update.errors) Q_EMIT failed(error);
   if (update.artifacts) takeFiles(*update.artifacts);
-  if (update.row || update.artifacts) Q_EMIT rowChanged();
+  if (update.row || update.artifacts || update.awaited) Q_EMIT rowChanged();
   tell(alerts_.take(update, monotonicNow(), wallNow()));
   if (!update.series.empty() || !update.epochs.empty()) Q_EMIT dataChanged();
   if (update.finished) {

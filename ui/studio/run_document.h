@@ -47,6 +47,8 @@ class RunDocument : public QObject {
   const std::optional<app::ArtifactsUpdate>& fetching() const { return fetching_; }
   bool loaded() const { return loaded_; }
   bool ending() const { return ending_; }  // its last records are being read
+  // Returns what the run still waits for, trained to its end; empty: nothing.
+  Message awaited() const { return model_.awaited(); }
   const app::RunDocuments& documents() const { return documents_; }
   const app::Preview* prediction() const { return prediction_ ? &*prediction_ : nullptr; }
   LogModel* logs() { return logs_; }

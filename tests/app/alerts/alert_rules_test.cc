@@ -242,7 +242,16 @@ class AlertRulesTest : public QObject {
     run.setPhase(RunState::RUNNING);
     run.wait(1000);
     QCOMPARE(run.told(), QStringList());
+    // Nor what it waits for at its end.
     run.step(1, 10);
+    RunUpdate end;
+    end.awaited = message("waits for copies");
+    run.take(end);
+    run.wait(1000);
+    QCOMPARE(run.told(), QStringList());
+    run.step(1, 10);
+    end.awaited = Message();
+    run.take(end);
     run.wait(101);
     QCOMPARE(run.told(), QStringList{"+stall "});
   }

@@ -631,6 +631,30 @@ class RunAggregatorTest : public QObject {
     QCOMPARE(book.row().phase, RunState::SUCCEEDED);
   }
 
+  // Until it waits for nothing any more, its coordinator is lost, or it is over.
+  void whatTheRunWaitsForIsTold() {
+    for (const int until : {1, 2, 3}) {
+      RunAggregator book(rowOf(1), {{"n1", 0}});
+      RunModel model;
+      model.begin(rowOf(1), {});
+      run::v1::Record record;
+      record.set_sequence(1);
+      record.mutable_awaited()->set_text("waits for copies");
+      book.add("n1", record);
+      model.add(book.take().update, 0);
+      QCOMPARE(model.awaited().text(), std::string("waits for copies"));
+      record.set_sequence(2);
+      if (until == 1) record.mutable_awaited()->clear_text();
+      if (until == 2) record.mutable_recovering()->set_generation(2);
+      if (until == 3) record.mutable_finished()->set_state(run::v1::SUCCEEDED);
+      book.add("n1", record);
+      auto update = book.take().update;
+      if (until == 3) update.row = book.row();  // as the last update has it
+      model.add(update, 0);
+      QVERIFY(model.awaited().empty());
+    }
+  }
+
   // Of a run with a node of role evaluator.
   void whatIsEvaluatedLaterCompletesItsEpoch() {
     RunRow row = rowOf(1);

@@ -1,0 +1,247 @@
+// The end of a run whose checkpoints are copied. Node n1 is real and coordinates; n2 is played
+// here. Both are trained to their end at once, and n2 is asked to copy the last checkpoint.
+#include <QCoreApplication>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/base/channel.h"
+#include "agent/base/event_loop.h"
+#include "agent/supervisor/peers.h"
+#include "agent/supervisor/run_control.h"
+#include "agent/supervisor/spool.h"
+#include "agent/worker/worker_process.h"
+#include "engine/base/file.h"
+#include "engine/weights/checkpoint_files.h"
+#include "lockstep/node/v1/worker.pb.h"
+#include "tests/agent/agent_node.h"
+#include "tests/agent/run_keys.h"
+
+using namespace lockstep;
+using namespace lockstep::agent_test;
+
+namespace {
+
+constexpr Nanoseconds kMs = 1'000'000, kSecond = 1'000'000'000;
+constexpr Nanoseconds kLimit = 50 * kSecond;  // of a test
+constexpr std::int64_t kLastStep = 50;
+
+void must(const Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.error().text());
+}
+template <typename T>
+T must(Result<T> result) {
+  must(result.status());
+  return std::move(*result);
+}
+
+struct Story {
+  Nanoseconds answersAfter = 0;      // n2 has copied after so long; 0: never
+  Nanoseconds limit = 60 * kSecond;  // RunLimits::lastCopies
+  Nanoseconds stopAfter = 0;         // a person stops the run after so long; 0: nobody does
+  bool isLost = false;               // n2 is, once it has been asked
+};
+
+class End {
+ public:
+  explicit End(Story story) : story_(story) {
+    options_ = {.run = newRunId(), .nodes = {"n1", "n2"}, .ranks = 1, .comm = "gloo"};
+    options_.maxSteps = kLastStep;
+    folder_.path = home_.filePath("run").toStdString();
+    folder_.runtime = home_.path().toStdString();
+    must(agent::makeFolders(folder_.logs()));
+    must(writeFileAtomically(folder_.plan(), request(0).plan(), 0600));
+    const auto checkpoint = weights::checkpointAt(folder_.checkpoints(), kLastStep);
+    std::filesystem::create_directories(checkpoint);
+    must(writeFileAtomically(checkpoint / weights::kManifestFile, weights::textOf({}), 0600));
+    spool_ = must(agent::Spool::open(folder_.spool(), {}));
+    agent::RunLimits limits;
+    limits.lastCopies = story_.limit;
+    control_ = std::make_unique<agent::RunControl>(loop_, folder_, request(0), *spool_, "test",
+                                                   limits, [this] {
+                                                     over_ = monotonicNow();
+                                                     loop_.quit();
+                                                   });
+    playN2(must(control_->start()));
+  }
+  void run() {
+    loop_.after(kLimit, [this] { loop_.quit(); });
+    loop_.run();
+  }
+  std::vector<run::v1::Record> records() const {
+    std::vector<run::v1::Record> out;
+    for (const auto& kept : must(spool_->read(0, 100'000, 0)))
+      out.emplace_back().ParseFromString(kept.bytes);
+    return out;
+  }
+  // What the run has said that it waits for, one after the other, and the last record.
+  std::vector<std::string> story() const {
+    std::vector<std::string> out;
+    const auto all = records();
+    for (const run::v1::Record& record : all)
+      if (record.has_awaited()) out.push_back(record.awaited().text());
+    if (!all.empty() && all.back().has_finished()) out.emplace_back("finished");
+    return out;
+  }
+  std::string warning() const {
+    for (const run::v1::Record& record : records())
+      if (record.has_warning()) return record.warning().what().text();
+    return {};
+  }
+  run::v1::RunState state() const { return control_->state(); }
+  bool wasHurried() const { return hurried_; }
+  // From the request to copy until the run is over.
+  Nanoseconds waited() const { return over_ == 0 ? -1 : over_ - asked_; }
+
+ private:
+  node::v1::PrepareRequest request(int node) const {
+    auto out = prepareRequest(options_, node);
+    const std::string& name = options_.nodes[static_cast<std::size_t>(node)];
+    *out.mutable_tls() = authority_.identity(agent::peerIdentity(options_.run, name, 1));
+    for (const std::string& one : options_.nodes) {
+      auto& host = *out.add_hosts();
+      host.set_node(one);
+      host.set_host(one);
+      host.set_cores(2);
+    }
+    return out;
+  }
+  void playN2(const std::string& coordinator) {
+    agent::PeerClient::Handlers handlers;
+    handlers.onJoin = [this] {
+      node::v1::CommitRequest commit;
+      commit.set_run(options_.run);
+      commit.set_generation(1);
+      must(control_->commit(commit));
+    };
+    handlers.onLost = [](const std::string&) {};
+    handlers.onRefused = [](const Error&) {};
+    handlers.onMessage = [this](const node::v1::ToPeer& message) { onMessage(message); };
+    n2_ = std::make_unique<agent::PeerClient>(loop_, "n1", coordinator, "127.0.0.1:1", request(1),
+                                              1, std::move(handlers));
+    loop_.every(100 * kMs, [this] {
+      node::v1::FromPeer ping;
+      ping.mutable_ping()->set_sent_ns(monotonicNow());
+      if (n2_) n2_->send(ping);
+    });
+  }
+  void onMessage(const node::v1::ToPeer& message) {
+    node::v1::FromPeer answer;
+    if (message.has_committed()) {
+      answer.mutable_ready();
+      n2_->send(answer);
+    } else if (message.has_go()) {
+      answer.mutable_done()->set_status("succeeded");
+      n2_->send(answer);
+    } else if (message.has_copy_checkpoint()) {
+      hurried_ = message.copy_checkpoint().at_once();
+      if (asked_ == 0) onAsked(message.copy_checkpoint().step());
+    }
+  }
+  void onAsked(std::int64_t step) {
+    asked_ = monotonicNow();
+    if (story_.answersAfter > 0)
+      loop_.after(story_.answersAfter, [this, step] {
+        node::v1::FromPeer answer;
+        answer.mutable_copied()->set_step(step);
+        n2_->send(answer);
+      });
+    if (story_.isLost) loop_.post([this] { n2_.reset(); });
+    if (story_.stopAfter > 0)
+      loop_.after(story_.stopAfter, [this] { must(control_->stop(options_.run, 1)); });
+  }
+
+  const Story story_;
+  RunOptions options_;
+  RunAuthority authority_;
+  QTemporaryDir home_;
+  agent::RunFolder folder_;
+  agent::EventLoop loop_;
+  std::unique_ptr<agent::Spool> spool_;
+  std::unique_ptr<agent::RunControl> control_;
+  std::unique_ptr<agent::PeerClient> n2_;
+  bool hurried_ = false;
+  Nanoseconds asked_ = 0, over_ = 0;
+};
+
+constexpr const char* kWaits =
+    "waits for copies of the checkpoint at step 50 on other nodes, for {} s at most";
+
+}  // namespace
+
+class RunEndTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void theLastCopiesAreAwaited() {
+    End end({.answersAfter = kSecond});
+    end.run();
+    QCOMPARE(end.story(),
+             (std::vector<std::string>{fmt::format(fmt::runtime(kWaits), 60), "", "finished"}));
+    QCOMPARE(end.state(), run::v1::SUCCEEDED);
+    QCOMPARE(end.warning(), std::string());
+    QVERIFY(end.wasHurried());
+    QVERIFY(end.waited() >= kSecond);
+  }
+
+  // A slow link does not hold the end up.
+  void noLongerThanTheLimit() {
+    End end({.limit = kSecond});
+    end.run();
+    QCOMPARE(end.story(),
+             (std::vector<std::string>{fmt::format(fmt::runtime(kWaits), 1), "", "finished"}));
+    QCOMPARE(end.state(), run::v1::SUCCEEDED);
+    QCOMPARE(end.warning(), std::string("the checkpoint at step 50 is not copied"));
+    QVERIFY(end.waited() > kSecond / 2 && end.waited() < kLimit / 2);
+  }
+
+  // Nor does a node that is lost.
+  void aLostNodeIsNotAwaited() {
+    End end({.isLost = true});
+    end.run();
+    QCOMPARE(end.state(), run::v1::SUCCEEDED);
+    QCOMPARE(end.warning(), std::string("the checkpoint at step 50 is not copied"));
+    QCOMPARE(end.story().back(), std::string("finished"));
+    QVERIFY(end.waited() > 0 && end.waited() < kLimit / 2);
+  }
+
+  void aStopEndsTheWait() {
+    End end({.stopAfter = kSecond});
+    end.run();
+    QCOMPARE(end.state(), run::v1::STOPPED);
+    QCOMPARE(end.warning(), std::string());
+    QCOMPARE(end.story().back(), std::string("finished"));
+    QVERIFY(end.waited() >= kSecond && end.waited() < kLimit / 2);
+  }
+};
+
+// The worker of n1 is this program too. It takes the last checkpoint as soon as it may begin.
+int runWorker() {
+  agent::BlockingChannel channel(agent::kWorkerChannelFd);
+  node::v1::FromWorker ready, checkpoint, finished;
+  ready.mutable_ready();
+  channel.send(ready);
+  for (std::string frame; channel.receive(frame);) {
+    node::v1::ToWorker message;
+    if (!message.ParseFromString(frame) || !message.has_go()) continue;
+    checkpoint.mutable_checkpoint()->set_step(kLastStep);
+    channel.send(checkpoint);
+    finished.mutable_finished()->set_state(run::v1::SUCCEEDED);
+    finished.mutable_finished()->set_steps(kLastStep);
+    channel.send(finished);
+    return 0;
+  }
+  return 1;
+}
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "worker") return runWorker();
+  QCoreApplication application(argc, argv);
+  RunEndTest test;
+  return QTest::qExec(&test, argc, argv);
+}
+#include "run_end_test.moc"
