@@ -49,7 +49,7 @@ void RunControl::checkDone() {
 }
 
 // Whether a run that is trained to its end waits for its last evaluation, or for the copies of its
-// last checkpoint. Each has a limit from the ranks' end.
+// last checkpoint and then of its model. Each has a limit from the ranks' end.
 bool RunControl::awaitsLast() {
   Message awaited;
   if (evaluations_ && evaluations_->awaited()) {
@@ -63,10 +63,17 @@ bool RunControl::awaitsLast() {
             message("the last epoch was not evaluated within {} s of the training's end", limit));
       });
   }
-  if (checkpoints_.step() != 0) {
+  if (checkpoints_.step() == 0) beginModelCopies();
+  if (checkpoints_.step() != 0 || !modelAwaited_.empty()) {
+    const Nanoseconds limit = limits_.lastCopies / 1'000'000'000;
     const Message copies =
-        message("waits for copies of the checkpoint at step {} on other nodes, for {} s at most",
-                checkpoints_.step(), limits_.lastCopies / 1'000'000'000);
+        checkpoints_.step() == 0
+            ? message("waits for a copy of the trained model on another node, for {} s at most",
+                      limit)
+            : message(
+                  "waits for copies of the checkpoint at step {} on other nodes, for {} s at "
+                  "most",
+                  checkpoints_.step(), limit);
     awaited = awaited.empty() ? copies : message("{}; {}", awaited, copies);
     if (lastCopies_ == 0) lastCopies_ = loop_.after(limits_.lastCopies, [this] { giveUpCopies(); });
   }
@@ -85,15 +92,20 @@ void RunControl::tellAwaited(const Message& awaited) {
 
 void RunControl::giveUpCopies() {
   const std::int64_t step = checkpoints_.step();
-  if (outcome_ || step == 0) return;
+  if (outcome_ || (step == 0 && modelAwaited_.empty())) return;
   checkpoints_.giveUp();
-  Error warning =
-      makeError(Code::kDeadlineExceeded, "the checkpoint at step {} is not copied", step);
+  modelAwaited_.clear();
+  copiesModel_ = true;
+  Error warning = makeError(Code::kDeadlineExceeded, "the trained model is not copied");
+  warning.next = "if that node is lost, resume the run: it ends with the same model";
+  if (step != 0) {
+    warning = makeError(Code::kDeadlineExceeded, "the checkpoint at step {} is not copied", step);
+    warning.next = "a node whose disk is lost now takes its part of the checkpoint with it";
+    warning.step = step;
+  }
   warning.why = message("the copies were not there within {} s of the training's end",
                         limits_.lastCopies / 1'000'000'000);
-  warning.next = "a node whose disk is lost now takes its part of the checkpoint with it";
   warning.node = request_.node();
-  warning.step = step;
   warn(std::move(warning));
   checkDone();
 }
