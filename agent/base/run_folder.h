@@ -17,6 +17,8 @@ namespace lockstep::agent {
 
 using specs::isFinal;
 
+constexpr const char* kModelFile = "model.safetensors";  // the trained model
+
 struct RunFolder {
   std::string path;
   std::string runtime;  // of the workdir: where the socket goes
@@ -33,6 +35,7 @@ struct RunFolder {
   std::string failure() const { return path + "/failure.pb"; }
   std::string lock() const { return path + "/lock"; }  // held by the supervisor
   std::string checkpoints() const { return path + "/checkpoints"; }
+  std::string model() const { return path + "/" + kModelFile; }
   std::string code() const { return path + "/code"; }           // of a program of the user's own
   std::string setupLog() const { return path + "/setup.log"; }  // what its setup printed
   std::string logs() const { return path + "/logs"; }

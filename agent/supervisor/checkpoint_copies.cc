@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "agent/base/run_folder.h"
 #include "agent/supervisor/checkpoint_fetch.h"
 #include "agent/supervisor/copy_pace.h"
 #include "agent/supervisor/members.h"
@@ -66,11 +67,13 @@ std::map<std::string, std::vector<std::string>> copiedNodes(
 }
 
 CheckpointCopies::CheckpointCopies(EventLoop& loop, const node::v1::PrepareRequest& request,
-                                   int generation, std::string folder, int keep, Handlers handlers)
+                                   int generation, std::string folder, std::string model, int keep,
+                                   Handlers handlers)
     : loop_(loop),
       request_(request),
       generation_(generation),
       folder_(std::move(folder)),
+      model_(std::move(model)),
       keep_(std::max(keep, 1)),
       handlers_(std::move(handlers)),
       thread_([this](const std::stop_token& stop) {
@@ -97,6 +100,15 @@ void CheckpointCopies::copy(std::int64_t step, bool atOnce) {
   changed_.notify_one();
 }
 
+void CheckpointCopies::copyModel(const std::string& node) {
+  const std::lock_guard lock(mutex_);
+  const auto source = std::find_if(sources_.begin(), sources_.end(),
+                                   [&](const Source& one) { return one.node == node; });
+  if (source == sources_.end()) return;
+  next_ = Task{0, {*source}, true};
+  changed_.notify_one();
+}
+
 void CheckpointCopies::pause(Nanoseconds duration, const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, stop, std::chrono::nanoseconds(duration), [this] { return atOnce_; });
@@ -117,13 +129,15 @@ void CheckpointCopies::work(const std::stop_token& stop) {
       task = *std::exchange(next_, std::nullopt);
       current_ = task.step;
     }
-    const Status copied = run(task, stop);
+    const Status copied = task.model ? runModel(task.sources.front(), stop) : run(task, stop);
     {
       const std::lock_guard lock(mutex_);
       current_ = 0;  // asked for again from here on, it is answered again
     }
     if (stop.stop_requested()) return;
-    post([this, step = task.step, copied] { handlers_.onCopied(step, copied); });
+    post([this, step = task.step, model = task.model, copied] {
+      model ? handlers_.onModelCopied(copied) : handlers_.onCopied(step, copied);
+    });
   }
 }
 
@@ -154,6 +168,37 @@ Status CheckpointCopies::run(const Task& task, const std::stop_token& stop) {
   return {};
 }
 
+Status CheckpointCopies::runModel(const Source& source, const std::stop_token& stop) {
+  const Nanoseconds begin = monotonicNow();
+  const auto bytes = fetchCheckpointFile(peerChannel(request_, source.node, source.address),
+                                         source.node, shardRequest(0, kModelFile), model_, stop);
+  if (!bytes.ok()) {
+    Error error =
+        makeError(bytes.error().code, "the trained model of node {} has no copy", source.node);
+    error.why = bytes.error().what;
+    error.next = "if that node is lost, resume the run: it ends with the same model";
+    error.node = request_.node();
+    return error;
+  }
+  post([this, line = fmt::format("copied the trained model from node {}: {:.1f} MB in {:.2f} s",
+                                 source.node, static_cast<double>(*bytes) * 1e-6,
+                                 static_cast<double>(monotonicNow() - begin) * 1e-9)] {
+    handlers_.say(line);
+  });
+  return {};
+}
+
+node::v1::FetchShardRequest CheckpointCopies::shardRequest(std::int64_t step,
+                                                           const std::string& file) const {
+  node::v1::FetchShardRequest out;
+  out.set_run(request_.run());
+  out.set_node(request_.node());
+  out.set_step(step);
+  out.set_generation(generation_);
+  out.set_file(file);
+  return out;
+}
+
 Result<CheckpointCopies::Copied> CheckpointCopies::copyFrom(const Source& source, std::int64_t step,
                                                             const std::stop_token& stop) {
   const fs::path folder = weights::checkpointAt(folder_, step);
@@ -167,21 +212,16 @@ Result<CheckpointCopies::Copied> CheckpointCopies::copyFrom(const Source& source
   Copied out;
   if (files.empty()) return out;
   const auto channel = peerChannel(request_, source.node, source.address);
-  node::v1::FetchShardRequest asked;
-  asked.set_run(request_.run());
-  asked.set_node(request_.node());
-  asked.set_step(step);
-  asked.set_generation(generation_);
   CopyPace pace(source.link, runtime::diskWait().limit.count());
   for (const std::string& file : files) {
-    asked.set_file(file);
     const auto onChunk = [&, came = std::int64_t{0}](const node::v1::FetchChunk& chunk) mutable {
       came += std::ssize(chunk.data());
       const Nanoseconds wait = pace.after(std::ssize(chunk.data()), chunk.total(), monotonicNow());
       if (came < chunk.total() || file != files.back()) pause(wait, stop);
     };
     LOCKSTEP_ASSIGN(const std::int64_t bytes,
-                    fetchCheckpointFile(channel, source.node, asked, folder / file, stop, onChunk));
+                    fetchCheckpointFile(channel, source.node, shardRequest(step, file),
+                                        folder / file, stop, onChunk));
     ++out.files;
     out.bytes += bytes;
   }

@@ -41,11 +41,13 @@ class CheckpointCopies {
   struct Handlers {
     std::function<void(std::string line)> say;
     std::function<void(std::int64_t step, const Status&)> onCopied;
+    std::function<void(const Status&)> onModelCopied;
   };
-  // Of one generation. `folder` has this node's checkpoints, of which the newest `keep` are kept.
+  // Of one generation. `folder` has this node's checkpoints, of which the newest `keep` are kept;
+  // `model` is the path of a copy of the trained model.
   // Handlers are called on the loop's thread, and not after destruction has begun.
   CheckpointCopies(EventLoop& loop, const node::v1::PrepareRequest& request, int generation,
-                   std::string folder, int keep, Handlers handlers);
+                   std::string folder, std::string model, int keep, Handlers handlers);
   ~CheckpointCopies();  // waits for a call to the disk
   void end();           // cancels a fetch; no handler is called any more
   bool isOver() const { return over_; }
@@ -55,11 +57,15 @@ class CheckpointCopies {
   // Copies a checkpoint that all nodes have published, then calls onCopied. If it is under way, it
   // goes on with or without its pace.
   void copy(std::int64_t step, bool atOnce);
+  // Copies the trained model of a source, then calls onModelCopied; not while a checkpoint is
+  // copied.
+  void copyModel(const std::string& node);
 
  private:
   struct Task {
     std::int64_t step = 0;
     std::vector<Source> sources;
+    bool model = false;  // of the only source, in place of the checkpoint
   };
   struct Copied {
     int files = 0;
@@ -67,6 +73,8 @@ class CheckpointCopies {
   };
   void work(const std::stop_token& stop);
   Status run(const Task& task, const std::stop_token& stop);
+  Status runModel(const Source& source, const std::stop_token& stop);
+  node::v1::FetchShardRequest shardRequest(std::int64_t step, const std::string& file) const;
   Result<Copied> copyFrom(const Source& source, std::int64_t step, const std::stop_token& stop);
   void pause(Nanoseconds duration, const std::stop_token& stop);
   void removeOld() const;
@@ -75,7 +83,7 @@ class CheckpointCopies {
   EventLoop& loop_;
   const node::v1::PrepareRequest request_;
   const int generation_;
-  const std::string folder_;
+  const std::string folder_, model_;
   const int keep_;
   const Handlers handlers_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // of the loop's thread

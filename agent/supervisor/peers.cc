@@ -16,6 +16,7 @@
 
 #include "agent/base/file_stream.h"
 #include "agent/base/grpc_status.h"
+#include "agent/base/run_folder.h"
 #include "agent/supervisor/peer_listener.h"
 #include "agent/worker/prepare.h"
 #include "engine/base/log.h"
@@ -149,7 +150,7 @@ struct PeerServer::State : node::v1::Peers::Service,
   std::atomic<int> generation{0};
   bool coordinates = false;  // from the start
   std::vector<std::string> nodes;
-  std::string checkpoints;  // folder
+  Files files;
   Handlers handlers;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
@@ -223,13 +224,16 @@ struct PeerServer::State : node::v1::Peers::Service,
     if (request->run() != run)
       return refuse(*context, lockstep::message("run {} is not served here", request->run()));
     if (grpc::Status known = identify(*context, request->node()); !known.ok()) return known;
-    if (!weights::isDataFile(request->file()) || request->step() < 0)
+    const bool isModel = request->file() == kModelFile && !files.model.empty();
+    if (!isModel && (!weights::isDataFile(request->file()) || request->step() < 0))
       return refuse(*context,
                     lockstep::message("\"{}\" is no file of a checkpoint", request->file()));
     if (grpc::Status current = beginFetch(*context, *request); !current.ok()) return current;
     const FetchEnd end{*this, context};
-    return toGrpc(sendFile(weights::checkpointAt(checkpoints, request->step()) / request->file(),
-                           *context, *writer));
+    const std::filesystem::path path =
+        isModel ? std::filesystem::path(files.model)
+                : weights::checkpointAt(files.checkpoints, request->step()) / request->file();
+    return toGrpc(sendFile(path, *context, *writer));
   }
 
   grpc::Status Join(grpc::ServerContext* context,
@@ -284,7 +288,7 @@ PeerServer::PeerServer(std::shared_ptr<State> state) : state_(std::move(state)) 
 
 Result<std::unique_ptr<PeerServer>> PeerServer::start(EventLoop& loop, const std::string& address,
                                                       const node::v1::PrepareRequest& request,
-                                                      std::string checkpoints, Handlers handlers) {
+                                                      Files files, Handlers handlers) {
   auto state = std::make_shared<State>();
   state->loop = &loop;
   state->run = request.run();
@@ -292,7 +296,7 @@ Result<std::unique_ptr<PeerServer>> PeerServer::start(EventLoop& loop, const std
   state->coordinates = request.coordinator();
   state->nodes = nodesOf(request);
   state->members = {state->nodes.begin(), state->nodes.end()};
-  state->checkpoints = std::move(checkpoints);
+  state->files = std::move(files);
   state->handlers = std::move(handlers);
   PeerListenerLimits limits;
   limits.unauthenticated += state->nodes.size();  // they may all come at once

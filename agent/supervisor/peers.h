@@ -37,11 +37,15 @@ class PeerServer {
     std::function<void(const std::string& node)> onLeave;
     std::function<void(const std::string& node, const node::v1::FromPeer&)> onMessage;
   };
-  // Listens on a free port of `address`. Sends files of the checkpoints in `checkpoints`. The
+  struct Files {
+    std::string checkpoints;  // folder
+    std::string model;        // path; "": none
+  };
+  // Listens on a free port of `address`. Sends files of checkpoints, and the trained model. The
   // generation is the request's, with all of its nodes.
   static Result<std::unique_ptr<PeerServer>> start(EventLoop& loop, const std::string& address,
                                                    const node::v1::PrepareRequest& request,
-                                                   std::string checkpoints, Handlers handlers);
+                                                   Files files, Handlers handlers);
   ~PeerServer();
   const std::string& address() const { return address_; }  // host:port
   // Of what is sent from here on. Only these nodes are sent files of checkpoints, and only if they

@@ -83,8 +83,9 @@ Result<std::string> RunControl::start() {
     handlers.onMessage = [this](const std::string& name, const FromPeer& message) {
       onPeerMessage(name, message);
     };
-    LOCKSTEP_ASSIGN(server_, PeerServer::start(loop_, host_, request_, checkpointFolder(),
-                                               std::move(handlers)));
+    LOCKSTEP_ASSIGN(server_,
+                    PeerServer::start(loop_, host_, request_, {checkpointFolder(), folder_.model()},
+                                      std::move(handlers)));
     address = server_->address();
   }
   expiry_ = loop_.after(limits_.prepared, [this] {

@@ -219,6 +219,8 @@ class RunControl {
   void askForCopies();
   void copyHere(const node::v1::CopyCheckpoint& asked);
   void onCopied(std::int64_t step, const Status& copied);
+  void beginModelCopies();
+  void onModelCopied(const Status& copied);
   void noteCopied(const std::string& node, const node::v1::CheckpointCopied& copied);
   void onAllCopied(std::int64_t step);
   void tellCopied();
@@ -298,6 +300,9 @@ class RunControl {
   std::int64_t epochs_ = 0;    // done; at the node of rank 0
   bool isTrained_ = false;     // its last epoch or step is done; at the coordinator
   CopyRounds checkpoints_;
+  // At the coordinator: whether it has had the trained model copied, and who has not answered.
+  bool copiesModel_ = false;
+  std::set<std::string> modelAwaited_;
   bool warnedOfCopies_ = false;
   std::map<int, node::v1::Stalled> stalled_;  // this node's ranks that stand still
   Hangs hangs_;                               // at the coordinator

@@ -4,6 +4,8 @@
 // copy it. Once all have done so, the ranks may remove older ones, and the run can continue from it
 // without any one of its nodes. A checkpoint that is published meanwhile waits for its turn. Copies
 // have a tenth of the link (copy_pace.h) until something waits for them.
+#include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "agent/supervisor/run_control.h"
@@ -44,11 +46,12 @@ void RunControl::setCopySources() {
     sources.push_back({name, addresses[name], ranks.at(name), linkFrom(name, request_, host_)});
   if (!copies_)
     copies_ = std::make_unique<CheckpointCopies>(
-        loop_, request_, generation_, checkpointFolder(),
+        loop_, request_, generation_, checkpointFolder(), folder_.model(),
         request_.spec().training().checkpoint().keep(),
         CheckpointCopies::Handlers{
             [this](std::string line) { say(std::move(line)); },
-            [this](std::int64_t step, const Status& copied) { onCopied(step, copied); }});
+            [this](std::int64_t step, const Status& copied) { onCopied(step, copied); },
+            [this](const Status& copied) { onModelCopied(copied); }});
   copies_->setSources(std::move(sources));
 }
 
@@ -94,7 +97,11 @@ void RunControl::askForCopies() {
 }
 
 void RunControl::copyHere(const node::v1::CopyCheckpoint& asked) {
-  if (copies_) copies_->copy(asked.step(), asked.at_once());
+  if (!copies_) return;
+  if (asked.model())
+    copies_->copyModel(coordinator_);
+  else
+    copies_->copy(asked.step(), asked.at_once());
 }
 
 void RunControl::onCopied(std::int64_t step, const Status& copied) {
@@ -109,8 +116,33 @@ void RunControl::onCopied(std::int64_t step, const Status& copied) {
     client_->send(std::move(message));
 }
 
+// At the coordinator, when nothing else is copied any more: the nodes that keep copies of its files
+// keep one of the trained model too.
+void RunControl::beginModelCopies() {
+  if (std::exchange(copiesModel_, true)) return;
+  std::error_code none;
+  if (!std::filesystem::exists(folder_.model(), none)) return;
+  for (const auto& [node, of] : copiedNodes(request_))
+    if (std::find(of.begin(), of.end(), request_.node()) != of.end()) modelAwaited_.insert(node);
+  node::v1::ToPeer message;
+  message.mutable_copy_checkpoint()->set_model(true);
+  for (const std::string& node : modelAwaited_) server_->send(node, message);
+}
+
+void RunControl::onModelCopied(const Status& copied) {
+  if (!copied.ok()) warn(copied.error());
+  node::v1::FromPeer message;
+  message.mutable_copied()->set_model(true);
+  message.mutable_copied()->set_failed(!copied.ok());
+  if (client_) client_->send(std::move(message));
+}
+
 // At the coordinator.
 void RunControl::noteCopied(const std::string& node, const node::v1::CheckpointCopied& copied) {
+  if (copied.model()) {
+    if (modelAwaited_.erase(node) != 0) checkDone();
+    return;
+  }
   const auto answer = checkpoints_.onAnswer(node, copied.step(), copied.failed());
   if (answer == CopyRounds::Answer::kNotOver) return;
   if (answer == CopyRounds::Answer::kAllCopied) {

@@ -49,7 +49,7 @@ void RunControl::checkDone() {
 }
 
 // Whether a run that is trained to its end waits for its last evaluation, or for the copies of its
-// last checkpoint. Each has a limit from the ranks' end.
+// last checkpoint and then of its model. Each has a limit from the ranks' end.
 bool RunControl::awaitsLast() {
   Message awaited;
   if (evaluations_ && evaluations_->awaited()) {
@@ -63,10 +63,17 @@ bool RunControl::awaitsLast() {
             message("the last epoch was not evaluated within {} s of the training's end", limit));
       });
   }
-  if (checkpoints_.step() != 0) {
+  if (checkpoints_.step() == 0) beginModelCopies();
+  if (checkpoints_.step() != 0 || !modelAwaited_.empty()) {
+    const Nanoseconds limit = limits_.lastCopies / 1'000'000'000;
     const Message copies =
-        message("waits for copies of the checkpoint at step {} on other nodes, for {} s at most",
-                checkpoints_.step(), limits_.lastCopies / 1'000'000'000);
+        checkpoints_.step() == 0
+            ? message("waits for a copy of the trained model on another node, for {} s at most",
+                      limit)
+            : message(
+                  "waits for copies of the checkpoint at step {} on other nodes, for {} s at "
+                  "most",
+                  checkpoints_.step(), limit);
     awaited = awaited.empty() ? copies : message("{}; {}", awaited, copies);
     if (lastCopies_ == 0) lastCopies_ = loop_.after(limits_.lastCopies, [this] { giveUpCopies(); });
   }
@@ -84,30 +91,39 @@ void RunControl::tellAwaited(const Message& awaited) {
 }
 
 void RunControl::giveUpCopies() {
-  if (outcome_ || checkpoints_.step() == 0) return;
+  if (outcome_ || (checkpoints_.step() == 0 && modelAwaited_.empty())) return;
   warnNotCopied(Code::kDeadlineExceeded,
                 message("the copies were not there within {} s of the training's end",
                         limits_.lastCopies / 1'000'000'000));
   checkpoints_.giveUp();
+  modelAwaited_.clear();
+  copiesModel_ = true;
   checkDone();
 }
 
 // A node that is lost while the run's end waits for its copies. The others go on.
 void RunControl::giveUpCopiesOf(const std::string& node) {
-  if (outcome_ || lastCopies_ == 0 || !checkpoints_.awaits(node)) return;
-  warnNotCopied(Code::kUnavailable, message("node {} does not answer", node));
+  if (outcome_ || lastCopies_ == 0) return;
   node::v1::CheckpointCopied failed;
   failed.set_step(checkpoints_.step());
+  failed.set_model(modelAwaited_.contains(node));
   failed.set_failed(true);
+  if (!failed.model() && !checkpoints_.awaits(node)) return;
+  warnNotCopied(Code::kUnavailable, message("node {} does not answer", node));
   noteCopied(node, failed);
 }
 
 void RunControl::warnNotCopied(Code code, const Message& why) {
-  Error warning = makeError(code, "the checkpoint at step {} is not copied", checkpoints_.step());
+  const std::int64_t step = checkpoints_.step();
+  Error warning = makeError(code, "the trained model is not copied");
+  warning.next = "if that node is lost, resume the run: it ends with the same model";
+  if (step != 0) {
+    warning = makeError(code, "the checkpoint at step {} is not copied", step);
+    warning.next = "a node whose disk is lost now takes its part of the checkpoint with it";
+    warning.step = step;
+  }
   warning.why = why;
-  warning.next = "a node whose disk is lost now takes its part of the checkpoint with it";
   warning.node = request_.node();
-  warning.step = checkpoints_.step();
   warn(std::move(warning));
 }
 

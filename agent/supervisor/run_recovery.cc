@@ -201,6 +201,8 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   generation_ = generation;
   recover_ = recover;
   checkpoints_.beginGeneration(recover.from_checkpoints(), recover.copied());
+  copiesModel_ = false;
+  modelAwaited_.clear();
   if (state_ != run::v1::RECOVERING) setState(run::v1::RECOVERING);
   if (server_) server_->setGeneration(generation, nodesOf(request_));
   if (client_) client_->setGeneration(generation);

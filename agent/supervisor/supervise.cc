@@ -126,7 +126,7 @@ class SupervisorService : public node::v1::Supervisor::Service {
 
   grpc::Status Fetch(grpc::ServerContext* context, const node::v1::FetchRequest* request,
                      grpc::ServerWriter<node::v1::FetchChunk>* writer) override {
-    if (request->name() != "model.safetensors" && request->name() != "plan.txt")
+    if (request->name() != kModelFile && request->name() != "plan.txt")
       return toGrpc(
           makeError(Code::kNotFound, "run {} has no artifact \"{}\"", run_, request->name()));
     lockstep::Status sent = sendFile(folder_.path + "/" + request->name(), *context, *writer);

@@ -60,7 +60,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.eventsEvery = start.events_every();
   options.slowSteps = options.eventsEvery > 0;
   options.profiled = &link.profiled();
-  if (start.rank() == 0) options.modelFile = "model.safetensors";  // in the run's folder
+  if (start.rank() == 0) options.modelFile = kModelFile;  // in the run's folder
   options.resumeFrom = start.resume_from();
   LOCKSTEP_ASSIGN(options.initFrom, initOf(start));
   if (training.on_nonfinite() == "continue") options.nonFinite = runtime::NonFinite::kTaken;

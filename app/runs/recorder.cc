@@ -200,7 +200,10 @@ void Recorder::State::fetchFiles(const History& history, const RunRow& row,
 void Recorder::State::finish(History& history, RunRow row, bool kept, const RunNode& coordinator,
                              const std::stop_token& stop, std::vector<Error> missing) {
   if (lacksModel(row)) {
-    auto model = downloadModel(run, coordinator, home, stop);
+    std::vector<RunNode> holders{coordinator};  // others may have a copy
+    for (const RunNode& node : nodes)
+      if (node.name != coordinator.name) holders.push_back(node);
+    auto model = downloadModel(run, holders, home, stop);
     if (model.ok()) {
       row.modelFile = *model;
     } else if (!stop.stop_requested()) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "app/core/idle_timeout.h"
 #include "app/core/rpc.h"
@@ -228,13 +229,21 @@ Result<RunAnswer> askRun(const RunRequest& what, const std::string& run, const R
   return send(node::v1::KillRequest(), node::v1::KillReply(), &Stub::Kill);
 }
 
-Result<std::string> downloadModel(const std::string& run, const RunNode& node, const Home& home,
-                                  std::stop_token stop, std::chrono::milliseconds limit) {
-  IdleTimeout timeout(stop, limit);
-  auto model = fetchModel(run, node, home, timeout);
-  if (model.ok() || stop.stop_requested() || !timeout.ended()) return model;
-  return rpcError({grpc::StatusCode::DEADLINE_EXCEEDED, {}}, "cannot fetch the trained model",
-                  node.name);
+Result<std::string> downloadModel(const std::string& run, const std::vector<RunNode>& nodes,
+                                  const Home& home, const std::stop_token& stop,
+                                  std::chrono::milliseconds limit) {
+  std::optional<Error> first;
+  for (const RunNode& node : nodes) {
+    IdleTimeout timeout(stop, limit);
+    auto model = fetchModel(run, node, home, timeout);
+    if (model.ok() || stop.stop_requested()) return model;
+    if (first) continue;
+    first = timeout.ended() ? rpcError({grpc::StatusCode::DEADLINE_EXCEEDED, {}},
+                                       "cannot fetch the trained model", node.name)
+                            : model.error();
+  }
+  if (first) return *first;
+  return makeError(Code::kNotFound, "it is not known on which nodes run {} was", run);
 }
 
 }  // namespace lockstep::app

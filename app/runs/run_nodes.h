@@ -64,10 +64,10 @@ const char* refusalOf(RunRequest::Kind kind);  // "the run could not be stopped"
 Result<RunAnswer> askRun(const RunRequest& what, const std::string& run, const RunNode& coordinator,
                          const std::stop_token& stop);
 
-// Downloads the trained model into the home's models folder and returns its path. kDeadlineExceeded
-// after `timeout` without progress.
-Result<std::string> downloadModel(const std::string& run, const RunNode& node, const Home& home,
-                                  std::stop_token stop,
+// Downloads the trained model into the home's models folder and returns its path. Nodes are asked
+// one after another, each until `timeout` without progress; the error is that of the first.
+Result<std::string> downloadModel(const std::string& run, const std::vector<RunNode>& nodes,
+                                  const Home& home, const std::stop_token& stop,
                                   std::chrono::milliseconds timeout = std::chrono::seconds(30));
 
 }  // namespace lockstep::app

@@ -5015,6 +5015,22 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>等待其他节点上第 %1 步检查点的副本，最多 %2 秒</translation>
         </message>
         <message>
+            <source>the trained model of node %1 has no copy</source>
+            <translation>节点 %1 上训练好的模型没有副本</translation>
+        </message>
+        <message>
+            <source>if that node is lost, resume the run: it ends with the same model</source>
+            <translation>若该节点丢失，请恢复运行：结束时会得到同样的模型</translation>
+        </message>
+        <message>
+            <source>waits for a copy of the trained model on another node, for %1 s at most</source>
+            <translation>等待另一节点上训练好的模型的副本，最多 %1 秒</translation>
+        </message>
+        <message>
+            <source>the trained model is not copied</source>
+            <translation>训练好的模型没有被复制</translation>
+        </message>
+        <message>
             <source>the checkpoint at step %1 is not copied</source>
             <translation>第 %1 步的检查点没有副本</translation>
         </message>

@@ -471,8 +471,8 @@ class AgentPeersTest : public QObject {
     std::filesystem::create_directories(checkpoint);
     QVERIFY(writeFileAtomically(checkpoint / "state.safetensors", "weights").ok());
     agent::EventLoop loop;
-    const auto server =
-        agent::PeerServer::start(loop, "127.0.0.1", requestOf(0), folder.path().toStdString(), {});
+    const auto server = agent::PeerServer::start(loop, "127.0.0.1", requestOf(0),
+                                                 {folder.path().toStdString(), {}}, {});
     QVERIFY2(server.ok(), server.ok() ? "" : server.error().text().c_str());
     const auto ask = [&](int node, int generation) {
       const auto request = requestOf(node);

@@ -170,7 +170,7 @@ class Takeover {
     handlers.onLeave = [](const std::string&) {};
     handlers.onMessage = [](const std::string&, const node::v1::FromPeer&) {};
     coordinator_ =
-        must(agent::PeerServer::start(loop_, "127.0.0.1", request(0), "", std::move(handlers)));
+        must(agent::PeerServer::start(loop_, "127.0.0.1", request(0), {}, std::move(handlers)));
   }
   bool hasN4() const {
     return std::find(story_.failures.begin(), story_.failures.end(), "n4") != story_.failures.end();
@@ -211,7 +211,7 @@ class Takeover {
       }
     };
     voter_ =
-        must(agent::PeerServer::start(loop_, "127.0.0.1", request(2), "", std::move(handlers)));
+        must(agent::PeerServer::start(loop_, "127.0.0.1", request(2), {}, std::move(handlers)));
   }
   void begin() {
     node::v1::PrepareRequest own = request(1);
@@ -339,7 +339,7 @@ class Survivors {
     handlers.onLeave = [](const std::string&) {};
     handlers.onMessage = [](const std::string&, const node::v1::FromPeer&) {};
     coordinator_ = must(agent::PeerServer::start(
-        loop_, "127.0.0.1", requestOf(options_, authority_, 0), "", std::move(handlers)));
+        loop_, "127.0.0.1", requestOf(options_, authority_, 0), {}, std::move(handlers)));
   }
   void speak() {
     const node::v1::PrepareRequest own = requestOf(options_, authority_, 0);

@@ -48,7 +48,8 @@ class TwoSupervisors {
       ok_ = ok_ && writeFileAtomically(path, weights::textOf(manifest)).ok();
     }
     ok_ = ok_ && writeFileAtomically(fileIn(from_), state_).ok();
-    auto server = agent::PeerServer::start(loop_, "127.0.0.1", requestOf(0), own, {});
+    auto server =
+        agent::PeerServer::start(loop_, "127.0.0.1", requestOf(0), {own, modelIn(from_)}, {});
     ok_ = ok_ && server.ok();
     if (!ok_) return;
     server_ = std::move(*server);
@@ -58,8 +59,12 @@ class TwoSupervisors {
       failed_ = copied.ok() ? "" : copied.error().text();
       copied_ = step;
     };
+    handlers.onModelCopied = [this](const Status& copied) {
+      failed_ = copied.ok() ? "" : copied.error().text();
+      modelCopied_ = true;
+    };
     copies_ = std::make_unique<CheckpointCopies>(loop_, requestOf(1), 1, to_.path().toStdString(),
-                                                 2, std::move(handlers));
+                                                 modelIn(to_), 2, std::move(handlers));
     copies_->setSources({{"n1", server_->address(), {0}, link}});
     thread_ = std::thread([this] { loop_.run(); });
   }
@@ -71,6 +76,14 @@ class TwoSupervisors {
   bool ok() const { return ok_; }
   void copy(bool atOnce) {
     loop_.call([&] { copies_->copy(5, atOnce); });
+  }
+  // Returns what the other node has of the model then, or the error.
+  std::string copyModel(const std::string& model) {
+    if (!model.empty() && !writeFileAtomically(modelIn(from_), model).ok()) return "not written";
+    loop_.call([&] { copies_->copyModel("n1"); });
+    if (!eventually([this] { return modelCopied_.load(); }, 60)) return "no answer";
+    const auto there = readFile(modelIn(to_));
+    return failed_.empty() && there.ok() ? *there : failed_;
   }
   void end() {
     loop_.call([&] { copies_->end(); });
@@ -92,6 +105,10 @@ class TwoSupervisors {
     return weights::checkpointAt(folder.path().toStdString(), 5) / weights::shardFile(0);
   }
 
+  static std::string modelIn(const QTemporaryDir& folder) {
+    return folder.filePath("model.safetensors").toStdString();
+  }
+
   const RunOptions options_{.run = newRunId(), .nodes = {"n1", "n2"}, .ranks = 1, .comm = "gloo"};
   const RunAuthority authority_;
   const std::string state_ = randomText(kBytes);
@@ -101,7 +118,8 @@ class TwoSupervisors {
   std::unique_ptr<CheckpointCopies> copies_;
   std::thread thread_;
   std::atomic<std::int64_t> copied_{0};
-  std::string failed_;  // read once copied_ is set
+  std::atomic<bool> modelCopied_{false};
+  std::string failed_;  // read once one of them is set
   bool ok_ = false;
 };
 
@@ -126,6 +144,19 @@ class CheckpointCopiesTest : public QObject {
     both.copy(atOnce);
     QVERIFY(both.isCopied(60));
     QVERIFY(monotonicNow() - begin < 4 * kSecond);
+  }
+
+  void theModelIsCopied() {
+    TwoSupervisors both(kSlowLink);
+    QVERIFY(both.ok());
+    const std::string model = randomText(5'000'001);
+    QVERIFY(both.copyModel(model) == model);
+  }
+  void thereIsNoModel() {
+    TwoSupervisors both(0);
+    QVERIFY(both.ok());
+    const QString told = QString::fromStdString(both.copyModel(""));
+    QVERIFY2(told.contains("the trained model of node n1 has no copy"), qPrintable(told));
   }
 
   void theyKeepTheirPace() {

@@ -43,7 +43,7 @@ struct ThreeNodes {
   ThreeNodes() {
     for (int node = 0; node < 2; ++node) {
       auto server = agent::PeerServer::start(loop, "127.0.0.1", request(node),
-                                             folders[node].path().toStdString(), {});
+                                             {folders[node].path().toStdString(), {}}, {});
       if (!server.ok()) throw std::runtime_error(server.error().text());
       servers[node] = std::move(*server);
       addresses[node] = servers[node]->address();

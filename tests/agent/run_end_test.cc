@@ -45,6 +45,7 @@ struct Story {
   Nanoseconds limit = 60 * kSecond;  // RunLimits::lastCopies
   Nanoseconds stopAfter = 0;         // a person stops the run after so long; 0: nobody does
   bool isLost = false;               // n2 is, once it has been asked
+  bool hasModel = false;             // n2 copies it at once
 };
 
 class End {
@@ -59,6 +60,7 @@ class End {
     const auto checkpoint = weights::checkpointAt(folder_.checkpoints(), kLastStep);
     std::filesystem::create_directories(checkpoint);
     must(writeFileAtomically(checkpoint / weights::kManifestFile, weights::textOf({}), 0600));
+    if (story_.hasModel) must(writeFileAtomically(folder_.model(), "weights", 0600));
     spool_ = must(agent::Spool::open(folder_.spool(), {}));
     agent::RunLimits limits;
     limits.lastCopies = story_.limit;
@@ -138,6 +140,9 @@ class End {
     } else if (message.has_go()) {
       answer.mutable_done()->set_status("succeeded");
       n2_->send(answer);
+    } else if (message.has_copy_checkpoint() && message.copy_checkpoint().model()) {
+      answer.mutable_copied()->set_model(true);
+      n2_->send(answer);
     } else if (message.has_copy_checkpoint()) {
       hurried_ = message.copy_checkpoint().at_once();
       if (asked_ == 0) onAsked(message.copy_checkpoint().step());
@@ -186,6 +191,19 @@ class RunEndTest : public QObject {
     QCOMPARE(end.warning(), std::string());
     QVERIFY(end.wasHurried());
     QVERIFY(end.waited() >= kSecond);
+  }
+
+  // After the checkpoint.
+  void theModelIsCopied() {
+    End end({.answersAfter = kSecond / 4, .hasModel = true});
+    end.run();
+    QCOMPARE(end.story(),
+             (std::vector<std::string>{
+                 fmt::format(fmt::runtime(kWaits), 60),
+                 "waits for a copy of the trained model on another node, for 60 s at most", "",
+                 "finished"}));
+    QCOMPARE(end.state(), run::v1::SUCCEEDED);
+    QCOMPARE(end.warning(), std::string());
   }
 
   // A slow link does not hold the end up.

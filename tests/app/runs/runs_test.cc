@@ -156,8 +156,9 @@ class RunsTest : public QObject {
   void aModelIsNotAwaitedForever() {
     LostNode node;
     QTemporaryDir folder;
-    const auto model = downloadModel("r", {node.name(), &node}, Home{folder.path().toStdString()},
-                                     {}, std::chrono::milliseconds(50));
+    const auto model =
+        downloadModel("r", {{node.name(), &node}, {"nearer", &node}},
+                      Home{folder.path().toStdString()}, {}, std::chrono::milliseconds(50));
     QVERIFY(!model.ok());
     QCOMPARE(model.error().code, Code::kDeadlineExceeded);
     QCOMPARE(model.error().node, std::string("far"));
