@@ -64,6 +64,7 @@ bool namesFile(const std::string& word) {
 // The cluster of a command: that of a run or of a file, or --local N.
 Result<Cluster> clusterIn(const Globals& globals, const Arguments& arguments) {
   if (arguments.has("local")) {
+    if (arguments.words().size() > 1) return invalidArgument("with --local expected NODE alone");
     LOCKSTEP_ASSIGN(const ClusterSpecFile file, clusterOf(globals, arguments));
     return file.spec;
   }
@@ -107,8 +108,6 @@ std::string nodeWord(const Arguments& arguments) {
 template <typename Ask, typename Print>
 int onNodes(const Globals& globals, const Arguments& arguments, Ask ask, Print print) {
   const bool json = arguments.has("json");
-  if (arguments.has("local") && arguments.words().size() > 1)
-    return failed(invalidArgument("with --local expected NODE alone"), json);
   const auto all = clusterIn(globals, arguments);
   if (!all.ok()) return failed(all.error(), json);
   const auto cluster = chosenNode(*all, nodeWord(arguments));
@@ -380,7 +379,10 @@ int debugBenchCommand(const Globals& globals, const Arguments& arguments) {
   options.seconds = *seconds;
   Connecting connecting(of->cluster, sessionOptions(globals, 0));
   if (!connecting.connect()) return kStoppedByUser;
-  const std::vector<PreflightNode> nodes = preflightNodes(connecting.session());
+  const ClusterSession& session = connecting.session();
+  const bool allAnswer = reportFailures(session, json);
+  if (session.status(session.find(of->node)).phase != NodeState::CONNECTED) return kNode;
+  const std::vector<PreflightNode> nodes = preflightNodes(session);
   const auto result = besides(connecting.inbox(), [&](const std::stop_token& stop) {
     put(stderr, "training on these nodes is slowed while they are measured\n");
     return benchNode(nodes, of->node, options, stop);
@@ -394,10 +396,10 @@ int debugBenchCommand(const Globals& globals, const Arguments& arguments) {
     printPreflight("bench", *result);
   else
     printTables(*result, names);
-  const bool well = reportFailures(connecting.session(), json) && result->errors.empty();
   for (const Error& error : result->errors) report(error, json);
   printWeak(*result);
   if (names.size() == 1) put(stderr, "note: there is no other node to compare it with\n");
+  const bool well = allAnswer && result->errors.empty();
   return !well ? kNode : isWeak(*result, of->node) ? kRunFailed : kSucceeded;
 }
 

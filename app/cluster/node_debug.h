@@ -1,7 +1,8 @@
 // What a person looks at on a node from afar: its processes, the messages of its kernel, its speed,
 // a shell.
 //
-// The calls block for as long as the node takes, at most some 30 s. Threads: any. Errors:
+// The calls block for as long as the node takes, at most some 30 s; benchNode() as runPreflight().
+// Threads: any. Errors:
 // kUnavailable, kDeadlineExceeded, kCancelled; kFailedPrecondition if the node's agent is of a
 // version that cannot do it.
 #pragma once

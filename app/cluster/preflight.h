@@ -72,7 +72,8 @@ Result<PreflightResult> runPreflight(const std::vector<PreflightNode>& nodes, co
 
 // Measures matrix products and memory of the nodes alone, and grades each node by the others, if
 // there is one. For nodes that train: results of idle nodes are no measure for them. Keeps nothing.
-// Blocks and fails like runPreflight().
+// Blocks for two measurements, and where nodes share a host for two of each of them. Fails like
+// runPreflight().
 Result<PreflightResult> measureNodes(const std::vector<PreflightNode>& nodes,
                                      const PreflightOptions& options, const std::stop_token& stop);
 

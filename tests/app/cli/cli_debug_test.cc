@@ -139,6 +139,7 @@ class CliDebugTest : public QObject {
     QCOMPARE(cli.run({"debug", "kernel", "--local", "1", "--lines", "0"}).exit, 2);
     QCOMPARE(cli.run({"debug", "gdb", "nosuchrun", "0", "--wait", "0"}).exit, 2);
     QCOMPARE(cli.run({"debug", "bench", "--local", "2"}).exit, 2);
+    QCOMPARE(cli.run({"debug", "bench", "--local", "1", "local1", "local1"}).exit, 2);
     QCOMPARE(cli.run({"debug", "bench", "--local", "1", "local1", "--seconds", "11"}).exit, 2);
     QVERIFY(cli.run({"debug"}).err.contains("stacks, processes, kernel, bench, gdb, terminal"));
     const CliResult node = cli.run({"debug", "processes", "--local", "1", "nosuch"});
@@ -150,6 +151,9 @@ class CliDebugTest : public QObject {
     const CliResult away = cli.run({"debug", "processes", cluster, "--json"});
     QVERIFY2(away.exit == 3 && away.onlyJson, away.text());
     QCOMPARE(away.first("error")["node"].toString(), "n1");
+    const CliResult unmeasured = cli.run({"debug", "bench", cluster, "n1", "--json"});
+    QVERIFY2(unmeasured.exit == 3 && unmeasured.onlyJson, unmeasured.text());
+    QCOMPARE(unmeasured.first("error")["what"].toString(), away.first("error")["what"].toString());
   }
 
  private:
@@ -268,7 +272,7 @@ class CliDebugTest : public QObject {
         training.cli.start({"debug", "bench", training.run, "local1", "--seconds", "10"});
     QVERIFY(training.cli.awaitError(*measures, "is slowed"));
     ::kill(static_cast<pid_t>(measures->processId()), SIGINT);
-    const CliResult interrupted = training.cli.finish(*measures, {}, 8000);
+    const CliResult interrupted = training.cli.finish(*measures, {}, 20000);
     QVERIFY2(interrupted.exit == 130 && interrupted.out.isEmpty(), interrupted.text());
     QVERIFY(training.goesOn());
   }
