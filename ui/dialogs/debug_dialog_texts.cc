@@ -145,6 +145,7 @@ QString DebugDialog::benchNote() const {
     lines << QString("%1: %2").arg(QString::fromStdString(error.node), said.what) +
                  (said.why.isEmpty() ? QString() : ": " + said.why);
   }
+  lines.removeDuplicates();  // both measurements of a node may fail alike
   return lines.join('\n');
 }
 
