@@ -59,6 +59,7 @@ int alertsTestCommand(const Globals& globals, const Arguments& arguments);
 int debugStacksCommand(const Globals& globals, const Arguments& arguments);
 int debugProcessesCommand(const Globals& globals, const Arguments& arguments);
 int debugKernelCommand(const Globals& globals, const Arguments& arguments);
+int debugBenchCommand(const Globals& globals, const Arguments& arguments);
 int debugGdbCommand(const Globals& globals, const Arguments& arguments);
 int debugTerminalCommand(const Globals& globals, const Arguments& arguments);
 

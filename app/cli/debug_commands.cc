@@ -1,4 +1,4 @@
-// debug: stacks, processes, kernel messages, a debugger and a terminal, of a node from afar.
+// debug: stacks, processes, kernel messages, speed, a debugger and a terminal, of a node from afar.
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/connecting.h"
 #include "app/cli/json_line.h"
+#include "app/cli/preflight_text.h"
 #include "app/cli/terminal.h"
 #include "app/cluster/node_debug.h"
 #include "app/history/history.h"
@@ -40,6 +41,7 @@ std::string jsonArray(const std::vector<std::string>& texts) {
 template <typename Work>
 auto besides(Inbox& inbox, Work work) {
   using Value = decltype(work(std::stop_token()));
+  const int before = interrupts();
   std::optional<Value> value;
   std::atomic<bool> done = false;
   std::jthread thread([&](const std::stop_token& stop) {
@@ -47,7 +49,7 @@ auto besides(Inbox& inbox, Work work) {
     done = true;
   });
   if (!drainUntil(
-          inbox, [&] { return done.load(); }, interrupts()))
+          inbox, [&] { return done.load(); }, before))
     thread.request_stop();
   thread.join();
   return std::move(*value);
@@ -62,6 +64,7 @@ bool namesFile(const std::string& word) {
 // The cluster of a command: that of a run or of a file, or --local N.
 Result<Cluster> clusterIn(const Globals& globals, const Arguments& arguments) {
   if (arguments.has("local")) {
+    if (arguments.words().size() > 1) return invalidArgument("with --local expected NODE alone");
     LOCKSTEP_ASSIGN(const ClusterSpecFile file, clusterOf(globals, arguments));
     return file.spec;
   }
@@ -105,8 +108,6 @@ std::string nodeWord(const Arguments& arguments) {
 template <typename Ask, typename Print>
 int onNodes(const Globals& globals, const Arguments& arguments, Ask ask, Print print) {
   const bool json = arguments.has("json");
-  if (arguments.has("local") && arguments.words().size() > 1)
-    return failed(invalidArgument("with --local expected NODE alone"), json);
   const auto all = clusterIn(globals, arguments);
   if (!all.ok()) return failed(all.error(), json);
   const auto cluster = chosenNode(*all, nodeWord(arguments));
@@ -198,6 +199,27 @@ void printKernelLines(const std::string& node, const std::vector<KernelLine>& li
         .add("level", kernelLevelName(line.level))
         .add("text", line.text)
         .print();
+}
+
+// The NODE of a command that needs one, and its cluster.
+struct NodeOf {
+  Cluster cluster;
+  std::string node;
+};
+Result<NodeOf> nodeIn(const Globals& globals, const Arguments& arguments) {
+  NodeOf out;
+  LOCKSTEP_ASSIGN(out.cluster, clusterIn(globals, arguments));
+  out.node = nodeWord(arguments);
+  if (out.node.empty() && out.cluster->nodes_size() == 1) out.node = out.cluster->nodes(0).name();
+  if (out.node.empty()) return invalidArgument("NODE is missing");
+  LOCKSTEP_TRY(chosenNode(out.cluster, out.node).status());
+  return out;
+}
+
+bool isWeak(const PreflightResult& result, const std::string& node) {
+  return std::any_of(result.values.begin(), result.values.end(), [&](const PreflightValue& value) {
+    return value.node == node && value.grade == PreflightValue::Grade::kWeak;
+  });
 }
 
 // A run under way and one of its ranks.
@@ -346,6 +368,41 @@ int debugKernelCommand(const Globals& globals, const Arguments& arguments) {
       });
 }
 
+int debugBenchCommand(const Globals& globals, const Arguments& arguments) {
+  watchInterrupts();
+  const bool json = arguments.has("json");
+  PreflightOptions options;
+  const auto seconds = arguments.number("seconds", options.seconds, 0.05, 10);
+  if (!seconds.ok()) return failed(seconds.error(), json);
+  const auto of = nodeIn(globals, arguments);
+  if (!of.ok()) return failed(of.error(), json);
+  options.seconds = *seconds;
+  Connecting connecting(of->cluster, sessionOptions(globals, 0));
+  if (!connecting.connect()) return kStoppedByUser;
+  const ClusterSession& session = connecting.session();
+  const bool allAnswer = reportFailures(session, json);
+  if (session.status(session.find(of->node)).phase != NodeState::CONNECTED) return kNode;
+  const std::vector<PreflightNode> nodes = preflightNodes(session);
+  const auto result = besides(connecting.inbox(), [&](const std::stop_token& stop) {
+    put(stderr, "training on these nodes is slowed while they are measured\n");
+    return benchNode(nodes, of->node, options, stop);
+  });
+  if (!result.ok() && result.error().code == Code::kCancelled) return kStoppedByUser;
+  if (!result.ok()) return failed(result.error(), json);
+  std::vector<std::string> names{of->node};
+  for (const PreflightNode& node : nodes)
+    if (node.name() != of->node) names.push_back(node.name());
+  if (json)
+    printPreflight("bench", *result);
+  else
+    printTables(*result, names);
+  for (const Error& error : result->errors) report(error, json);
+  printWeak(*result);
+  if (names.size() == 1) put(stderr, "note: there is no other node to compare it with\n");
+  const bool well = allAnswer && result->errors.empty();
+  return !well ? kNode : isWeak(*result, of->node) ? kRunFailed : kSucceeded;
+}
+
 int debugGdbCommand(const Globals& globals, const Arguments& arguments) {
   watchInterrupts();
   const bool json = arguments.has("json");
@@ -367,18 +424,13 @@ int debugGdbCommand(const Globals& globals, const Arguments& arguments) {
 
 int debugTerminalCommand(const Globals& globals, const Arguments& arguments) {
   const bool json = arguments.has("json");
-  const auto cluster = clusterIn(globals, arguments);
-  if (!cluster.ok()) return failed(cluster.error(), json);
-  std::string node = nodeWord(arguments);
-  if (node.empty() && (*cluster)->nodes_size() == 1) node = (*cluster)->nodes(0).name();
-  if (node.empty()) return failed(invalidArgument("NODE is missing"), json);
-  if (const auto chosen = chosenNode(*cluster, node); !chosen.ok())
-    return failed(chosen.error(), json);
-  const auto words = shellCommand(**cluster, node, globals.sshConfig);
+  const auto of = nodeIn(globals, arguments);
+  if (!of.ok()) return failed(of.error(), json);
+  const auto words = shellCommand(*of->cluster, of->node, globals.sshConfig);
   if (!words.ok()) return failed(words.error(), json);
   if (json) {
     JsonLine("terminal")
-        .add("node", node)
+        .add("node", of->node)
         .add("command", commandLine(*words))
         .addRaw("words", jsonArray(*words))
         .print();

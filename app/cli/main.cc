@@ -450,6 +450,19 @@ const std::vector<Command> kCommands{
      "  --local  the agents of this machine\n"
      "  --lines  number of messages (default 200)",
      debugKernelCommand},
+    {"debug bench",
+     {{"local=", "seconds=", "json"},
+      1,
+      2,
+      "debug bench RUN|FILE|--local N NODE [--seconds S] [--json]"},
+     "Measures matrix products of the processor and memory of a node beside the other nodes of the "
+     "run or\n"
+     "cluster, all at once. Training on them is slowed meanwhile. Exit 1 if the node is weaker "
+     "than the "
+     "others.\n"
+     "  --local    the agents of this machine\n"
+     "  --seconds  of each measurement (default 0.5)",
+     debugBenchCommand},
     {"debug gdb",
      {{"wait=", "json"}, 2, 2, "debug gdb RUN RANK [--wait S] [--json]"},
      "Lets a debugger attach to a rank: prints the command of GDB to run on this machine.\n"

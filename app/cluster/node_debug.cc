@@ -20,6 +20,13 @@ namespace {
 
 constexpr std::chrono::seconds kConnectLimit{15}, kReplyLimit{10};
 
+Error notConnected(const std::string& node) {
+  Error error = makeError(Code::kUnavailable, "the node is not connected");
+  error.node = node;
+  error.next = "connect the cluster first";
+  return error;
+}
+
 // The agent of a node that is connected, and can do this.
 Result<std::unique_ptr<node::v1::Agent::Stub>> agentOf(NodeAccess& node,
                                                        const std::stop_token& stop) {
@@ -27,10 +34,7 @@ Result<std::unique_ptr<node::v1::Agent::Stub>> agentOf(NodeAccess& node,
   const auto inventory = node.waitConnected(limit.stop());
   if (!inventory.ok()) {
     if (!limit.ended() || stop.stop_requested()) return inventory.error();
-    Error error = makeError(Code::kUnavailable, "the node is not connected");
-    error.node = node.name();
-    error.next = "connect the cluster first";
-    return error;
+    return notConnected(node.name());
   }
   if (Status able = specs::checkFeature("the agent", inventory->agentSpeaks, specs::kNodeDebugging);
       !able.ok()) {
@@ -139,6 +143,20 @@ Result<std::vector<KernelLine>> readKernelLog(NodeAccess& node, int lines, std::
   for (const auto& line : reply.lines())
     out.push_back({line.level(), line.boot_ns(), line.wall_ns(), line.text()});
   return out;
+}
+
+Result<PreflightResult> benchNode(const std::vector<PreflightNode>& nodes, const std::string& node,
+                                  const PreflightOptions& options, const std::stop_token& stop) {
+  const auto isIt = [&](const auto& one) { return one.name() == node; };
+  if (std::none_of(nodes.begin(), nodes.end(), isIt)) return notConnected(node);
+  LOCKSTEP_ASSIGN(PreflightResult result, measureNodes(nodes, options, stop));
+  const auto others =
+      std::stable_partition(result.values.begin(), result.values.end(),
+                            [&](const PreflightValue& value) { return value.node == node; });
+  if (others != result.values.begin()) return result;
+  for (const Error& error : result.errors)
+    if (error.node == node) return error;
+  return makeError(Code::kInternal, "the node could not be measured");
 }
 
 Result<std::vector<std::string>> shellCommand(const spec::v1::ClusterSpec& cluster,

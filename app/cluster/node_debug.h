@@ -1,6 +1,8 @@
-// What a person looks at on a node from afar: its processes, the messages of its kernel, a shell.
+// What a person looks at on a node from afar: its processes, the messages of its kernel, its speed,
+// a shell.
 //
-// The calls block for as long as the node takes, at most some 30 s. Threads: any. Errors:
+// The calls block for as long as the node takes, at most some 30 s; benchNode() as runPreflight().
+// Threads: any. Errors:
 // kUnavailable, kDeadlineExceeded, kCancelled; kFailedPrecondition if the node's agent is of a
 // version that cannot do it.
 #pragma once
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "app/cluster/node_access.h"
+#include "app/cluster/preflight.h"
 #include "engine/base/status.h"
 
 namespace lockstep::app {
@@ -50,6 +53,12 @@ std::string_view kernelLevelName(int level);  // "error", "warning"
 // Returns the newest lines, 1…5000, oldest first. kPermissionDenied if the account may not read
 // them.
 Result<std::vector<KernelLine>> readKernelLog(NodeAccess& node, int lines, std::stop_token stop);
+
+// Measures matrix products of the processor and memory of a node and of its peers at the same time,
+// and grades them by each other. Training on them is slowed meanwhile. The values of the node come
+// first. kUnavailable if the node is not among `nodes`, the connected ones.
+Result<PreflightResult> benchNode(const std::vector<PreflightNode>& nodes, const std::string& node,
+                                  const PreflightOptions& options, const std::stop_token& stop);
 
 // Returns the words of the command that opens a shell on a node: ssh with the options of the
 // cluster, and `sshConfig` if it is not empty; on this machine the account's own shell.

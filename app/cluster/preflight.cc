@@ -39,7 +39,6 @@ constexpr double kWeak = 0.7;        // of the usual value
 constexpr double kLongTrip = 50e-6;  // seconds above the usual round trip
 constexpr double kSkewed = 1;        // seconds
 constexpr double kLittleDisk = 5e9;  // bytes
-constexpr std::size_t kLeastPeers = 2;
 constexpr std::chrono::minutes kListenLimit{10};
 constexpr std::int64_t kMatmulSide = 1024, kMemoryBytes = 64 << 20;
 
@@ -52,16 +51,25 @@ class Preflight {
  public:
   Preflight(const std::vector<PreflightNode>& nodes, const PreflightOptions& options,
             const std::stop_token& stop)
-      : nodes_(nodes), options_(options), stop_(stop) {
-    std::size_t pairs = 0;
-    for (std::size_t i = 0; i < nodes_.size(); ++i)
-      if (!nodes_[i].peer.joinsFirstOnly) pairs += 2 * std::exchange(others_, others_ + 1);
-    total_ = static_cast<int>(2 * nodes_.size() + pairs);
-  }
+      : nodes_(nodes), options_(options), stop_(stop), total_(static_cast<int>(2 * nodes.size())) {}
 
   Result<PreflightResult> run() {
+    for (const PreflightNode& node : nodes_)
+      if (!node.peer.joinsFirstOnly) total_ += static_cast<int>(2 * others_++);
     for (const PreflightNode& node : nodes_) addKnown(node);
-    // Nodes on one host share its cores.
+    measureSpeeds();
+    findAddresses();
+    measurePairs();
+    return finished();
+  }
+  Result<PreflightResult> runOnNodes() {
+    measureSpeeds();
+    return finished();
+  }
+
+ private:
+  // Nodes on one host share its cores.
+  void measureSpeeds() {
     std::map<std::string, std::vector<std::size_t>> hosts;
     for (std::size_t i = 0; i < nodes_.size(); ++i)
       hosts[nodes_[i].peer.inventory.bootId].push_back(i);
@@ -74,15 +82,14 @@ class Preflight {
         }
       });
     concurrently(work);
-    findAddresses();
-    measurePairs();
-    if (stop_.stop_requested()) return makeError(Code::kCancelled, "the pre-flight was cancelled");
+  }
+  Result<PreflightResult> finished() {
+    if (stop_.stop_requested()) return makeError(Code::kCancelled, "the measurement was cancelled");
     std::stable_sort(result_.values.begin(), result_.values.end(),
                      [](const auto& a, const auto& b) { return a.kind < b.kind; });
     return std::move(result_);
   }
 
- private:
   void add(Kind kind, const std::string& node, double value, const std::string& peer = {}) {
     const std::lock_guard lock(mutex_);
     result_.values.push_back({kind, node, peer, value});
@@ -254,7 +261,7 @@ class Preflight {
   std::vector<std::size_t> paired_;  // nodes with an address
   std::mutex mutex_;
   PreflightResult result_;
-  int done_ = 0, total_ = 0;
+  int done_ = 0, total_;
 };
 
 // Names may differ in what a file's name cannot have: their hash tells them apart.
@@ -321,7 +328,8 @@ int PreflightResult::weak() const {
       values.begin(), values.end(), [](const auto& value) { return value.grade == Grade::kWeak; }));
 }
 
-void grade(PreflightResult& result, const std::vector<PreflightResult>& earlier) {
+void grade(PreflightResult& result, const std::vector<PreflightResult>& earlier,
+           std::size_t leastPeers) {
   using Key = std::tuple<Kind, std::string, std::string>;
   std::map<Key, std::vector<double>> before;
   for (const PreflightResult& one : earlier)
@@ -344,7 +352,7 @@ void grade(PreflightResult& result, const std::vector<PreflightResult>& earlier)
         for (const PreflightValue& other : result.values)
           if (other.kind == value.kind && (other.node != value.node || other.peer != value.peer))
             usual.push_back(other.value);
-        if (usual.size() < kLeastPeers) continue;
+        if (usual.size() < leastPeers) continue;
       }
       value.usual = median(std::move(usual));
       weak = isMoreBetter(value.kind)
@@ -393,6 +401,13 @@ Result<PreflightResult> runPreflight(const std::vector<PreflightNode>& nodes, co
   grade(result, earlier.ok() ? *earlier : std::vector<PreflightResult>());
   const Status kept = earlier.ok() ? addPreflight(home, cluster, result) : Status(earlier.error());
   if (!kept.ok()) result.errors.push_back(kept.error());
+  return result;
+}
+
+Result<PreflightResult> measureNodes(const std::vector<PreflightNode>& nodes,
+                                     const PreflightOptions& options, const std::stop_token& stop) {
+  LOCKSTEP_ASSIGN(PreflightResult result, Preflight(nodes, options, stop).runOnNodes());
+  grade(result, {}, 1);
   return result;
 }
 

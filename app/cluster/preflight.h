@@ -70,8 +70,17 @@ Result<PreflightResult> runPreflight(const std::vector<PreflightNode>& nodes, co
                                      const std::string& cluster, const PreflightOptions& options,
                                      const std::stop_token& stop);
 
-// Grades the result by earlier ones, oldest first.
-void grade(PreflightResult& result, const std::vector<PreflightResult>& earlier);
+// Measures matrix products and memory of the nodes alone, and grades each node by the others, if
+// there is one. For nodes that train: results of idle nodes are no measure for them. Keeps nothing.
+// Blocks for two measurements, and where nodes share a host for two of each of them. Fails like
+// runPreflight().
+Result<PreflightResult> measureNodes(const std::vector<PreflightNode>& nodes,
+                                     const PreflightOptions& options, const std::stop_token& stop);
+
+// Grades the result by earlier ones, oldest first, or else by the median of at least `leastPeers`
+// others.
+void grade(PreflightResult& result, const std::vector<PreflightResult>& earlier,
+           std::size_t leastPeers = 2);
 
 // Earlier results on the cluster of this name, at most 20. A damaged file is an error that names
 // it.

@@ -1,6 +1,10 @@
 #include "app/ssh/answer_store.h"
 
+#include <libssh/libssh.h>
+
 namespace lockstep::app {
+
+void KeyDeleter::operator()(ssh_key_struct* key) const { ssh_key_free(key); }
 
 std::optional<Secret> AnswerStore::find(const std::string& name) const {
   const std::lock_guard lock(mutex_);
@@ -33,6 +37,19 @@ void AnswerStore::forbid(const std::string& name, const Secret& secret) {
   if (found == secrets_.end() || !(found->second.secret == secret)) return;
   if (!found->second.reused) forbidden_.insert(name);
   secrets_.erase(found);
+}
+
+KeyPtr AnswerStore::findKey(const std::string& file, const KeyPtr& publicHalf) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = keys_.find(file);
+  if (found == keys_.end() || !publicHalf ||
+      ssh_key_cmp(found->second.get(), publicHalf.get(), SSH_KEY_CMP_PUBLIC) != 0)
+    return nullptr;
+  return KeyPtr(ssh_key_dup(found->second.get()));
+}
+void AnswerStore::keepKey(const std::string& file, const KeyPtr& key) {
+  const std::lock_guard lock(mutex_);
+  keys_[file] = KeyPtr(ssh_key_dup(key.get()));
 }
 
 void AnswerStore::acceptHostKey(const std::string& name) {

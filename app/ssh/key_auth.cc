@@ -8,18 +8,12 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <type_traits>
 
 #include "app/ssh/agent_filter.h"
 #include "engine/base/clock.h"
 
 namespace lockstep::app {
 namespace {
-
-struct KeyDeleter {
-  void operator()(ssh_key key) const { ssh_key_free(key); }
-};
-using KeyPtr = std::unique_ptr<std::remove_pointer_t<ssh_key>, KeyDeleter>;
 
 // The public half of a key: beside it, or within it. Null where neither can be read.
 KeyPtr publicHalf(const std::string& file) {
@@ -46,8 +40,10 @@ bool holds(const std::vector<std::string>& list, const std::string& one) {
 std::uint64_t secondsNow() { return static_cast<std::uint64_t>(wallNow() / 1000000000); }
 
 // The private key, unlocked; null: passed over, with the reason noted.
-KeyPtr loadKey(const std::string& file, AuthAttempt& attempt) {
+KeyPtr loadKey(const std::string& file, const KeyPtr& publicKey, AuthAttempt& attempt) {
   const AuthContext& context = attempt.context;
+  KeyPtr opened = context.answers.findKey(file, publicKey);
+  if (opened) return opened;
   bool locked = false;
   const auto noteLocked = [](const char*, char*, size_t, int, int, void* data) {
     *static_cast<bool*>(data) = true;
@@ -72,13 +68,17 @@ KeyPtr loadKey(const std::string& file, AuthAttempt& attempt) {
   question.account = context.config.account();
   question.keyFile = file;
   const std::string name = "passphrase " + file;
-  KeyPtr opened;
   bool given = false;
   const auto accept = [&](const Secret& secret) {
     given = true;
+    // Another connection may have unlocked it meanwhile.
+    opened = context.answers.findKey(file, publicKey);
+    if (opened) return true;
     opened = unlock(secret);
-    if (opened) context.answers.put(name, secret);
-    return opened != nullptr;
+    if (!opened) return false;
+    context.answers.put(name, secret);
+    context.answers.keepKey(file, opened);
+    return true;
   };
   if (!attempt.trySecrets(name, name, question, accept))
     attempt.note(given ? message("{} (wrong passphrase)", file)
@@ -181,7 +181,7 @@ void KeyAuth::tryFile(const std::string& file) {
   for (const Certificate& certificate : certificates_) {
     const bool fits =
         blob.empty() ? certificate.file == file + "-cert.pub" : certificate.key == blob;
-    if (fits && !offered_.contains(certificate.blob)) tryCertificate(file, certificate);
+    if (fits && !offered_.contains(certificate.blob)) tryCertificate(file, publicKey, certificate);
     if (attempt_.done()) return;
   }
   // The public half first, so that a passphrase is asked only for a key the server takes.
@@ -195,7 +195,7 @@ void KeyAuth::tryFile(const std::string& file) {
     }
   }
   if (refused_.contains(file)) return;
-  const KeyPtr key = loadKey(file, attempt_);
+  const KeyPtr key = loadKey(file, publicKey, attempt_);
   if (!key) return;
   attempt_.note(file);
   attempt_.take(
@@ -203,7 +203,8 @@ void KeyAuth::tryFile(const std::string& file) {
   if (attempt_.partial) accepted_.insert(file);
 }
 
-void KeyAuth::tryCertificate(const std::string& file, const Certificate& certificate) {
+void KeyAuth::tryCertificate(const std::string& file, const KeyPtr& publicKey,
+                             const Certificate& certificate) {
   offered_.insert(certificate.blob);
   ssh_key read = nullptr;
   if (ssh_pki_import_cert_file(certificate.file.c_str(), &read) != SSH_OK) {
@@ -215,7 +216,7 @@ void KeyAuth::tryCertificate(const std::string& file, const Certificate& certifi
   int answer =
       context.drive([&] { return ssh_userauth_try_publickey(session_, nullptr, shown.get()); });
   if (answer == SSH_AUTH_SUCCESS) {
-    const KeyPtr key = refused_.contains(file) ? nullptr : loadKey(file, attempt_);
+    const KeyPtr key = refused_.contains(file) ? nullptr : loadKey(file, publicKey, attempt_);
     if (!key) {
       refused_.insert(file);
       return;

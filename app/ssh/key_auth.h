@@ -22,7 +22,8 @@ class KeyAuth {
   void noteCertificate(const Certificate& certificate);
   void tryAgent();
   void tryFile(const std::string& file);
-  void tryCertificate(const std::string& file, const Certificate& certificate);
+  void tryCertificate(const std::string& file, const KeyPtr& publicKey,
+                      const Certificate& certificate);
   void noteUnused();
 
   AuthAttempt& attempt_;

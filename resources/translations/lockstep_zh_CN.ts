@@ -3035,10 +3035,6 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>允许节点之间的 TCP 连接</translation>
         </message>
         <message>
-            <source>the pre-flight was cancelled</source>
-            <translation>运行前检查已取消</translation>
-        </message>
-        <message>
             <source>the node could not be measured</source>
             <translation>无法测量该节点</translation>
         </message>
@@ -13261,6 +13257,34 @@ its last lines:
         <message>
             <source>No terminal program could be started.</source>
             <translation>无法启动终端程序。</translation>
+        </message>
+        <message>
+            <source>Speed</source>
+            <translation>速度</translation>
+        </message>
+        <message>
+            <source>Measure</source>
+            <translation>测量</translation>
+        </message>
+        <message>
+            <source>Measuring…</source>
+            <translation>正在测量…</translation>
+        </message>
+        <message>
+            <source>Is the node slower than the others?</source>
+            <translation>该节点比其他节点慢吗？</translation>
+        </message>
+        <message>
+            <source>Matrix products of the processors and memory of all connected nodes are measured at the same time. Training on them is slowed meanwhile, for some seconds.</source>
+            <translation>将同时测量所有已连接节点处理器的矩阵乘法和内存。其间这些节点上的训练会变慢，持续数秒。</translation>
+        </message>
+        <message>
+            <source>There is no other node to compare it with.</source>
+            <translation>没有其他节点可与之比较。</translation>
+        </message>
+        <message>
+            <source>The processor and memory of the node are as fast as those of the others.</source>
+            <translation>该节点的处理器和内存与其他节点一样快。</translation>
         </message>
     </context>
     <context>

@@ -1,11 +1,11 @@
 // Measures what a run's file costs: lockstep_history_bench [--nodes 64] [--gpus 8] [--metrics 12]
-// [--rate 10] [--seconds 3600] [FOLDER]
+// [--rate 10] [--seconds 3600] [--judge] [FOLDER]
 //
 // Writes the samples that the GPUs of a cluster would send, a batch every quarter of a second, as
 // fast as they can be written; values and times have the resolution and the noise of a driver's.
 // Prints seconds of the processor per second of the run, bytes per value, and how long a view of
 // one GPU, and of the whole cluster, takes to read. FOLDER: where the file goes; the temporary one
-// if it is missing.
+// if it is missing. With --judge it exits 1 if a value takes more than 2 bytes.
 #include <sys/resource.h>
 
 #include <cmath>
@@ -15,6 +15,7 @@
 
 #include "app/history/run_store.h"
 #include "engine/base/clock.h"
+#include "tests/bench/judge.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -65,7 +66,7 @@ double milliseconds(Nanoseconds since) {
   return static_cast<double>(monotonicNow() - since) * 1e-6;
 }
 
-int run(const Load& load, const std::string& path) {
+int run(const Load& load, const std::string& path, test::Judge& judge) {
   auto made = makeRunStore(path);
   if (!made.ok() || !(*made)->lockForRecording().ok()) {
     std::fprintf(stderr, "cannot write %s\n", path.c_str());
@@ -117,18 +118,21 @@ int run(const Load& load, const std::string& path) {
   std::printf("one metric of all GPUs, 1000 pixels: %.1f ms\n", milliseconds(all));
   made->reset();
   reader->reset();  // the last one to close the file puts its log into it
+  const double bytes =
+      static_cast<double>(std::filesystem::file_size(path)) / static_cast<double>(values);
   std::printf("%lld values of %d s: %.2f bytes a value\n", static_cast<long long>(values),
-              load.seconds,
-              static_cast<double>(std::filesystem::file_size(path)) / static_cast<double>(values));
+              load.seconds, bytes);
+  judge.atMost("disk per value", bytes, 2, "bytes");
   std::printf("writing: %.3f s of a processor per second of the run, longest write %.0f ms\n",
               appending / load.seconds, longest);
   std::printf("greatest memory: %.0f MB\n", residentMegabytes());
-  return 0;
+  return judge.verdict();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  test::Judge judge(argc, argv);
   Load load;
   std::string folder = std::filesystem::temp_directory_path();
   for (int i = 1; i < argc; ++i) {
@@ -153,7 +157,7 @@ int main(int argc, char** argv) {
   }
   const std::string path = folder + "/lockstep-history-bench.db";
   std::filesystem::remove(path);
-  const int code = run(load, path);
+  const int code = run(load, path, judge);
   for (const char* rest : {"", "-wal", "-shm", ".lock", ".open"})
     std::filesystem::remove(path + rest);
   return code;

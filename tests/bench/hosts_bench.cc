@@ -12,7 +12,7 @@ using namespace lockstep;
 
 int main(int argc, char** argv) {
   const int count = argc > 3 ? std::atoi(argv[1]) : 0, megabit = argc > 3 ? std::atoi(argv[2]) : -1;
-  if (count < 1 || count > 16 || megabit < 0) {
+  if (count < 1 || count > test::Hosts::kMost || megabit < 0) {
     std::fprintf(stderr, "usage: lockstep_hosts COUNT MEGABIT COMMAND…\n");
     return 2;
   }

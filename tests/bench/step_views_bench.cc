@@ -1,4 +1,6 @@
-// Frames of the heat map and the timeline while zooming: lockstep_step_views [RANKS STEPS SPANS].
+// Frames of the heat map and the timeline while zooming, and of a plot of 256 curves while zooming
+// and panning: lockstep_step_views [--judge] [RANKS STEPS SPANS SAMPLES]. With --judge it exits 1
+// if more than one frame in twenty takes longer than its limit.
 #include <fmt/format.h>
 
 #include <QApplication>
@@ -10,7 +12,11 @@
 
 #include "app/runs/heat_map.h"
 #include "app/runs/step_matrix.h"
+#include "tests/bench/judge.h"
+#include "ui/plots/custom_plot.h"
 #include "ui/plots/heat_map_view.h"
+#include "ui/plots/plot_view.h"
+#include "ui/plots/series.h"
 #include "ui/plots/timeline_view.h"
 #include "ui/theme/theme.h"
 
@@ -57,16 +63,31 @@ double cpuSeconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// Zooms in and out again by the wheel's factor, and prints how long frames take.
-void measure(const char* name, ui::GridView& view, double most) {
+constexpr int kFrames = 60;
+
+// The part of all that frame `i` shows: zoomed in by the wheel's factor, and out again.
+double zoomAt(int i) { return std::pow(0.85, i < kFrames / 2 ? i : kFrames - i); }
+
+// Prints how long frames took, in milliseconds.
+void report(const char* name, std::vector<double> times, double limit, test::Judge& judge) {
+  std::sort(times.begin(), times.end());
+  const double most = times[times.size() * 19 / 20];
+  fmt::print(
+      "{}: a frame takes, of one core, {:.1f} ms (median), {:.1f} ms (95 %), {:.1f} ms (most); "
+      "limit {:.0f} ms\n",
+      name, times[times.size() / 2], most, times.back(), limit);
+  judge.atMost(name, most, limit, "ms");
+}
+
+void measure(const char* name, ui::GridView& view, double limit, test::Judge& judge) {
   view.resize(1600, 700);
   view.show();
   QImage target(view.size(), QImage::Format_RGB32);
   const auto all = view.xRange();
   const auto rows = view.rowRange();
   std::vector<double> times;
-  for (int i = 0; i < 60; ++i) {
-    const double factor = std::pow(0.85, i < 30 ? i : 60 - i);
+  for (int i = 0; i < kFrames; ++i) {
+    const double factor = zoomAt(i);
     const double middle = (all.begin + all.end) * 0.4, half = all.span() * factor / 2;
     const double row = (rows.begin + rows.end) / 2, halfRows = rows.span() * factor / 2;
     view.setView({middle - half, middle + half}, {row - halfRows, row + halfRows});
@@ -74,22 +95,50 @@ void measure(const char* name, ui::GridView& view, double most) {
     view.render(&target);
     times.push_back((cpuSeconds() - begin) * 1e3);
   }
-  std::sort(times.begin(), times.end());
-  fmt::print(
-      "{}: a frame takes, of one core, {:.1f} ms (median), {:.1f} ms (95 %), {:.1f} ms (most); "
-      "limit {:.0f} ms\n",
-      name, times[30], times[57], times.back(), most);
+  report(name, std::move(times), limit, judge);
+}
+
+// Zooms in, and pans over all of it, as by the wheel and a drag.
+void measureCurves(int curves, int samples, double limit, test::Judge& judge) {
+  ui::PlotView view("curves");
+  for (int curve = 0; curve < curves; ++curve) {
+    auto series = std::make_shared<ui::Series>(QString("rank %1").arg(curve), curve);
+    for (int i = 0; i < samples; ++i) series->append(i, std::sin(i * 0.001 + curve) + curve % 16);
+    view.addSeries(series);
+  }
+  view.resize(1600, 900);
+  view.show();
+  auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
+  QElapsedTimer shown;
+  shown.start();
+  while (canvas->xAxis->range().upper < 0.9 * samples && shown.elapsed() < 60'000)
+    QCoreApplication::processEvents(QEventLoop::WaitForMoreEvents, 5);
+  fmt::print("{} curves x {} samples\n", curves, samples);
+  for (const bool pans : {false, true}) {
+    std::vector<double> times;
+    for (int i = 0; i < kFrames; ++i) {
+      const double width = samples * (pans ? 0.25 : zoomAt(i));
+      const double begin = pans ? (samples - width) * i / kFrames : (samples - width) * 0.4;
+      const double before = cpuSeconds();
+      view.showXRange(begin, begin + width);
+      canvas->replot(QCustomPlot::rpImmediateRefresh);
+      times.push_back((cpuSeconds() - before) * 1e3);
+    }
+    report(pans ? "curves, panned" : "curves, zoomed", std::move(times), limit, judge);
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (!qEnvironmentVariableIsSet("QT_QPA_PLATFORM")) qputenv("QT_QPA_PLATFORM", "offscreen");
+  test::Judge judge(argc, argv);
   QApplication app(argc, argv);
   ui::Theme::instance().apply(ui::Theme::Mode::kLight);
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 1024,
             steps = argc > 2 ? std::atoi(argv[2]) : 2000;
-  const int spans = argc > 3 ? std::atoi(argv[3]) : 10'000;
+  const int spans = argc > 3 ? std::atoi(argv[3]) : 10'000,
+            samples = argc > 4 ? std::atoi(argv[4]) : 100'000;
   app::StepMatrix matrix = matrixOf(ranks, steps);
   app::HeatMap map;
   QElapsedTimer timer;
@@ -103,13 +152,14 @@ int main(int argc, char** argv) {
   for (int rank = 0; rank < ranks; ++rank) names.push_back(QString("rank %1").arg(rank));
   heat.refresh(app::rowOrder(matrix, app::RowOrder::kCost, app::StepMeasure::kCompute, {}), names,
                map.scale());
-  measure("heat map", heat, 16);
+  measure("heat map", heat, 16, judge);
   const int lanes = std::max(1, ranks / 4);
   ui::TimelineView timeline("timeline");
   timeline.setNames(names);
   timeline.setTimelines(std::make_shared<const app::StepTimeline>(timelineOf(lanes, spans)),
                         nullptr);
   fmt::print("{} ranks x {} spans\n", lanes, spans);
-  measure("timeline", timeline, 25);
-  return 0;
+  measure("timeline", timeline, 25, judge);
+  measureCurves(256, samples, 25, judge);
+  return judge.verdict();
 }

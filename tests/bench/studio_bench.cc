@@ -1,5 +1,5 @@
 // Measures the window: lockstep_studio_bench [--runs 10000] [--values 100000] [--nodes 64]
-// [--gpus 8] [--rate 10] [--seconds 60]
+// [--gpus 8] [--rate 10] [--seconds 60] [--judge]
 //
 // 1. From start to a window that can be used, and its memory with one run open.
 // 2. With a history of so many runs with so many values each: until it is listed, filtered, and a
@@ -7,9 +7,12 @@
 // 3. A run whose nodes send twelve values of each GPU so many times a second, for so many seconds,
 //    with their curves in sight: the share of a core that the window's thread takes, the longest
 //    time that it did nothing else and what it took of the processor in a frame, the growth of its
-//    memory, and how often and how quickly the plots of most lines are painted. Times of the
-//    processor are comparable on a busy machine; the others are not.
-// Draws offscreen unless QT_QPA_PLATFORM says otherwise. Prints one line for each figure.
+//    memory, over the second half of that time also per hour, and how often and how quickly the
+//    plots of most lines are painted. Times of the processor are comparable on a busy machine; the
+//    others are not.
+// With --judge it exits 1 if a figure misses its limit, and --seconds is 600 unless given: growth
+// is no figure after a minute. For that the machine has to be idle. Draws offscreen unless
+// QT_QPA_PLATFORM says otherwise. Prints one line for each figure.
 #include <QElapsedTimer>
 #include <QLineEdit>
 #include <QTabWidget>
@@ -25,6 +28,7 @@
 #include <random>
 
 #include "engine/base/clock.h"
+#include "tests/bench/judge.h"
 #include "tests/ui/studio_fixture.h"
 #include "ui/models/run_table_model.h"
 #include "ui/pages/history_page.h"
@@ -96,7 +100,7 @@ void fillHistory(const std::string& folder, int runs, int values) {
   }
 }
 
-void measureStart(const tests::StudioHome& home, const QString& run) {
+void measureStart(const tests::StudioHome& home, const QString& run, test::Judge& judge) {
   QElapsedTimer timer;
   timer.start();
   auto window = std::make_unique<MainWindow>(home.options());
@@ -104,16 +108,19 @@ void measureStart(const tests::StudioHome& home, const QString& run) {
   window->show();
   (void)QTest::qWaitForWindowExposed(window.get());
   QCoreApplication::processEvents();
-  std::printf("start to a usable window: %.0f ms\n",
-              static_cast<double>(timer.nsecsElapsed()) * 1e-6);
+  const double started = static_cast<double>(timer.nsecsElapsed()) * 1e-6;
+  std::printf("start to a usable window: %.0f ms\n", started);
+  judge.atMost("start", started, 700, "ms");
   RunPage* page = window->openRun(run);
   msUntil([&] { return page->document()->loaded(); });
   QTest::qWait(200);
-  std::printf("memory with one run open: %.0f MB\n", residentMegabytes());
+  const double memory = residentMegabytes();
+  std::printf("memory with one run open: %.0f MB\n", memory);
+  judge.atMost("memory with one run open", memory, 250, "MB");
   tests::closeWindow(window);
 }
 
-void measureHistory(const Options& options) {
+void measureHistory(const Options& options, test::Judge& judge) {
   tests::StudioHome home;
   const Nanoseconds filling = monotonicNow();
   fillHistory(home.home().historyFolder(), options.runs, options.values);
@@ -127,18 +134,23 @@ void measureHistory(const Options& options) {
   timer.start();
   HistoryPage* page = window->openHistory();
   msUntil([&] { return page->runs()->rowCount() > 0; });
-  std::printf("history listed: %.0f ms\n", static_cast<double>(timer.elapsed()));
+  const auto listed = static_cast<double>(timer.elapsed());
+  std::printf("history listed: %.0f ms\n", listed);
+  judge.atMost("history listed", listed, 1000, "ms");
   const int all = page->runs()->rowCount();
   timer.restart();
   page->findChild<QLineEdit*>("historySearch")->setText("needle");
   msUntil([&] { return page->runs()->rowCount() != all; });
-  std::printf("filtered, %d of %d: %.0f ms\n", page->runs()->rowCount(), all,
-              static_cast<double>(timer.elapsed()));
+  const auto filtered = static_cast<double>(timer.elapsed());
+  std::printf("filtered, %d of %d: %.0f ms\n", page->runs()->rowCount(), all, filtered);
+  judge.atMost("history filtered", filtered, 200, "ms");
   timer.restart();
   RunPage* run =
       window->openRun("20260101-" + QString::number(100000 + options.runs / 2) + "-a1b2c3");
   msUntil([&] { return run->document()->loaded(); });
-  std::printf("run opened: %.0f ms\n", static_cast<double>(timer.elapsed()));
+  const auto opened = static_cast<double>(timer.elapsed());
+  std::printf("run opened: %.0f ms\n", opened);
+  judge.atMost("run opened", opened, 500, "ms");
   tests::closeWindow(window);
 }
 
@@ -221,7 +233,7 @@ class Paintings : public QObject {
   double begin_ = 0, sum_ = 0, longest_ = 0;
 };
 
-void measureLive(const Options& options) {
+void measureLive(const Options& options, test::Judge& judge) {
   tests::StudioHome home;
   const std::string run = home.addRun(0, app::RunState::SUCCEEDED, 300);
   auto window = std::make_unique<MainWindow>(home.options());
@@ -235,7 +247,7 @@ void measureLive(const Options& options) {
     page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(shown ? 1 : 0);
     QTest::qWait(500);
     const double memory = residentMegabytes(), before = threadSeconds() - sender.making();
-    double longest = 0, most = 0;
+    double longest = 0, most = 0, halfway = memory;
     const Paintings paintings(page);
     static double clock = 0;
     QElapsedTimer timer, frame;
@@ -250,16 +262,21 @@ void measureLive(const Options& options) {
       longest = std::max(longest, static_cast<double>(frame.nsecsElapsed()) * 1e-6 -
                                       1000 * (sender.making() - making));
       most = std::max(most, 1000 * (threadSeconds() - begin - (sender.making() - making)));
+      if (timer.elapsed() < 500 * options.seconds) halfway = residentMegabytes();
       QTest::qSleep(33);
       frame.restart();
     }
     const double wall = static_cast<double>(timer.elapsed()) / 1000;
+    const double share = 100 * (threadSeconds() - sender.making() - before) / wall;
+    const double end = residentMegabytes(), hourly = (end - halfway) / (wall / 2) * 3600;
     std::printf(
         "%zu values a second, curves %s: %.1f %% of a core, longest frame %.0f ms (%.0f ms of the "
-        "processor), memory %+.1f MB in %.0f s\n",
-        sender.valuesPerSecond(), shown ? "in sight" : "hidden",
-        100 * (threadSeconds() - sender.making() - before) / wall, longest, most,
-        residentMegabytes() - memory, wall);
+        "processor), memory %+.1f MB in %.0f s, %+.0f MB an hour\n",
+        sender.valuesPerSecond(), shown ? "in sight" : "hidden", share, longest, most, end - memory,
+        wall, hourly);
+    judge.atMost("window's thread", share, 30, "% of a core");
+    judge.atMost("longest frame", longest, 50, "ms");
+    judge.atMost("growth of memory", hourly, 200, "MB an hour");
     paintings.print(wall);
   }
   tests::closeWindow(window);
@@ -268,7 +285,9 @@ void measureLive(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  test::Judge judge(argc, argv);
   Options options;
+  if (judge.judges()) options.seconds = 600;
   const std::pair<const char*, int*> numbers[] = {
       {"--runs", &options.runs}, {"--values", &options.values}, {"--nodes", &options.nodes},
       {"--gpus", &options.gpus}, {"--rate", &options.rate},     {"--seconds", &options.seconds}};
@@ -287,9 +306,10 @@ int main(int argc, char** argv) {
   setvbuf(stdout, nullptr, _IOLBF, 0);
   {
     tests::StudioHome home;
-    measureStart(home, QString::fromStdString(home.addRun(0, app::RunState::SUCCEEDED, 2000, 2)));
+    measureStart(home, QString::fromStdString(home.addRun(0, app::RunState::SUCCEEDED, 2000, 2)),
+                 judge);
   }
-  if (options.runs > 0) measureHistory(options);
-  if (options.seconds > 0) measureLive(options);
-  return 0;
+  if (options.runs > 0) measureHistory(options, judge);
+  if (options.seconds > 0) measureLive(options, judge);
+  return judge.verdict();
 }

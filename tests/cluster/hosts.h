@@ -14,6 +14,7 @@ namespace lockstep::test {
 
 class Hosts {
  public:
+  static constexpr int kMost = 253;  // that have an address beside the bridge's
   // Hosts n1 … nCOUNT, up. Null, with the reason to skip, where namespaces cannot be made.
   // `apart`: each has a boot id of its own, so that they are taken for several machines.
   static std::unique_ptr<Hosts> start(int count, const std::string& folder,

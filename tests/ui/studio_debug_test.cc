@@ -8,6 +8,7 @@
 #include "tests/ui/studio_road.h"
 #include "ui/dialogs/debug_dialog.h"
 #include "ui/models/debug_models.h"
+#include "ui/models/preflight_model.h"
 #include "ui/theme/language.h"
 
 using namespace lockstep;
@@ -67,8 +68,8 @@ class StudioDebugTest : public QObject {
     for (const auto& check :
          {&StudioDebugTest::stacksAreShown, &StudioDebugTest::anotherRankIsChosen,
           &StudioDebugTest::processesAreShown, &StudioDebugTest::kernelMessagesAreShown,
-          &StudioDebugTest::aDebuggerAttaches, &StudioDebugTest::aHungNodeIsCancelled,
-          &StudioDebugTest::itIsChineseAndDark}) {
+          &StudioDebugTest::theNodeIsMeasured, &StudioDebugTest::aDebuggerAttaches,
+          &StudioDebugTest::aHungNodeIsCancelled, &StudioDebugTest::itIsChineseAndDark}) {
       (this->*check)();
       if (QTest::currentTestFailed()) return;
     }
@@ -245,6 +246,42 @@ class StudioDebugTest : public QObject {
     picture("kernel");
   }
 
+  // Only when asked for, since it slows the run.
+  void theNodeIsMeasured() {
+    const auto tab = ui::DebugDialog::kBench;
+    auto* table = dialog_->findChild<QTableView*>("debugBench");
+    QAbstractItemModelTester tester(table->model());
+    showTab(tab);
+    QVERIFY(!dialog_->isReading(tab) && !table->isVisible());
+    QVERIFY2(emptyText("Bench").contains("slowed"), qPrintable(emptyText("Bench")));
+    QCOMPARE(accept()->text(), "Measure");
+    picture("bench-before");
+    QTest::mouseClick(accept(), Qt::LeftButton);
+    QVERIFY(dialog_->isReading(tab));
+    QCOMPARE(accept()->text(), "Cancel");
+    QTest::mouseClick(accept(), Qt::LeftButton);
+    QVERIFY(!dialog_->isReading(tab) && dialog_->bench().rowCount() == 0);
+    QTest::mouseClick(dialog_->findChild<QPushButton*>("debugBenchEmptyButton"), Qt::LeftButton);
+    QVERIFY(done(tab));
+    QVERIFY2(table->isVisible(), qPrintable(emptyTitle("Bench") + emptyText("Bench")));
+    QCOMPARE(dialog_->bench().rowCount(), 4);
+    QVERIFY(table->isColumnHidden(ui::PreflightModel::kPeer));
+    const std::string node =
+        dialog_->findChild<QComboBox*>("debugTarget")->currentText().section(' ', -1).toStdString();
+    bool weak = false;
+    for (const app::PreflightValue& value : dialog_->bench().result().values) {
+      QVERIFY(value.value > 0 && value.usual > 0 && !value.earlier);
+      weak = weak || (value.node == node && value.grade == app::PreflightValue::Grade::kWeak);
+    }
+    const QString note = dialog_->findChild<QLabel*>("debugNote")->text();
+    QVERIFY2(note.contains(weak ? "usually" : "as fast as those of the others"), qPrintable(note));
+    picture("bench");
+    QTest::mouseClick(dialog_->findChild<QToolButton*>("debugCopy"), Qt::LeftButton);
+    QCOMPARE(QApplication::clipboard()->text().count('\n'), 4);
+    const std::int64_t before = road_->page()->document()->lastStep();
+    QVERIFY(tests::wait([&] { return road_->page()->document()->lastStep() > before + 5; }));
+  }
+
   void aDebuggerAttaches() {
     showTab(ui::DebugDialog::kDebugger);
     auto* command = dialog_->findChild<QLineEdit*>("debuggerCommand");
@@ -305,8 +342,9 @@ class StudioDebugTest : public QObject {
     ui::Language::instance().set("zh_CN");
     QCoreApplication::processEvents();
     QVERIFY(accept()->text() != "Refresh");
-    for (const auto tab : {ui::DebugDialog::kStacks, ui::DebugDialog::kProcesses,
-                           ui::DebugDialog::kKernel, ui::DebugDialog::kDebugger}) {
+    for (const auto tab :
+         {ui::DebugDialog::kStacks, ui::DebugDialog::kProcesses, ui::DebugDialog::kKernel,
+          ui::DebugDialog::kBench, ui::DebugDialog::kDebugger}) {
       showTab(tab);
       QVERIFY(done(tab));
       picture(qPrintable(QString("chinese-%1").arg(tab)));

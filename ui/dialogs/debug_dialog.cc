@@ -21,10 +21,10 @@
 
 #include "app/cluster/node_debug.h"
 #include "ui/models/debug_models.h"
+#include "ui/models/preflight_model.h"
 #include "ui/studio/background.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/error_text.h"
-#include "ui/theme/format.h"
 #include "ui/widgets/delegates.h"
 #include "ui/widgets/tables.h"
 #include "ui/widgets/widgets.h"
@@ -121,6 +121,7 @@ void DebugDialog::buildTabs() {
   tabs_->addTab(buildStacks(), {});
   tabs_->addTab(buildProcesses(), {});
   tabs_->addTab(buildKernel(), {});
+  tabs_->addTab(buildBench(), {});
   tabs_->addTab(buildDebugger(), {});
   copy_ = makeToolButton("debugCopy", "copy", this);
   tabs_->setCornerWidget(copy_, Qt::TopRightCorner);
@@ -187,6 +188,19 @@ QWidget* DebugDialog::buildKernel() {
   return withEmpty(kKernel, table, "debugKernelEmpty", "node");
 }
 
+QWidget* DebugDialog::buildBench() {
+  benchModel_ = new PreflightModel(this);
+  auto* table = new QTableView(this);
+  table->setObjectName("debugBench");
+  table->setModel(benchModel_);
+  applyTableStyle(table);
+  table->setItemDelegateForColumn(PreflightModel::kGrade,
+                                  new ToneDelegate(PreflightModel::kToneRole, table));
+  setColumns(table, {150, 150, 110, 130, 130, 180});
+  table->setColumnHidden(PreflightModel::kPeer, true);
+  return withEmpty(kBench, table, "debugBenchEmpty", "node");
+}
+
 QWidget* DebugDialog::buildDebugger() {
   auto* page = new QWidget(this);
   auto* column = new QVBoxLayout(page);
@@ -232,6 +246,7 @@ void DebugDialog::chooseTarget() {
   stackModel_->setStacks({});
   processModel_->setProcesses({});
   kernelModel_->setLines({});
+  benchModel_->setResult({});
   const bool isRank = target().rank >= 0;
   tabs_->setTabEnabled(kStacks, isRank);
   tabs_->setTabEnabled(kDebugger, isRank);
@@ -242,7 +257,8 @@ void DebugDialog::chooseTarget() {
 void DebugDialog::showTab() {
   said_.clear();
   const Reading& shown = readings_[tab()];
-  if (tab() != kDebugger && !shown.busy && !shown.done && !shown.error) return readTab();
+  const bool hindersTraining = tab() == kBench || tab() == kDebugger;
+  if (!hindersTraining && !shown.busy && !shown.done && !shown.error) return readTab();
   refresh();
 }
 
@@ -271,6 +287,8 @@ void DebugDialog::readTab() {
       return readProcesses();
     case kKernel:
       return readKernel();
+    case kBench:
+      return readBench();
     case kDebugger:
       return startDebugger();
     case kTabs:
@@ -342,6 +360,14 @@ void DebugDialog::readKernel() {
       [this](Lines lines) { kernelModel_->setLines(std::move(lines)); });
 }
 
+void DebugDialog::readBench() {
+  read<app::PreflightResult>(
+      kBench,
+      [nodes = preflightNodes(subject_.cluster->session()), name = target().node](
+          const std::stop_token& stop) { return app::benchNode(nodes, name, {}, stop); },
+      [this](app::PreflightResult result) { benchModel_->setResult(std::move(result)); });
+}
+
 void DebugDialog::startDebugger() {
   news_.reset();
   const int ticket = readings_[kDebugger].ticket + 1;
@@ -369,110 +395,12 @@ void DebugDialog::takeNews(int ticket, const app::DebuggerNews& news) {
   refresh();
 }
 
-void DebugDialog::refresh() {
-  for (const Tab tab : {kStacks, kProcesses, kKernel}) refreshView(tab);
-  if (!readings_[kDebugger].busy) news_.reset();
-  refreshDebugger();
-  const bool busy = readings_[tab()].busy;
-  progress_->setVisible(busy && tab() != kDebugger);
-  if (tab() == kDebugger)
-    setButtons(busy ? tr("Detach") : tr("Attach debugger"), tr("Close"));
-  else
-    setButtons(busy ? tr("Cancel") : tr("Refresh"), tr("Close"));
-  copy_->setEnabled(tab() != kDebugger && readings_[tab()].done);
-  terminal_->setEnabled(!targets_.empty());
-  copyShell_->setEnabled(!targets_.empty());
-  note_->setText(noteText());
-}
-
-void DebugDialog::refreshView(Tab tab) {
-  const Reading& reading = readings_[tab];
-  const View& view = views_[tab];
-  const bool isEmpty = tab == kKernel && kernelModel_->rowCount() == 0;
-  view.stack->setCurrentWidget(
-      reading.done && !reading.error && !isEmpty ? view.data : static_cast<QWidget*>(view.empty));
-  if (reading.error) {
-    const ErrorText said = describeError(*reading.error);
-    QStringList lines;
-    for (const QString& line : {said.why, said.next})
-      if (!line.isEmpty()) lines << line;
-    view.empty->setTexts(said.what, lines.join('\n'), tr("Try again"));
-  } else if (reading.busy) {
-    view.empty->setTexts(tr("Reading…"), {});
-  } else if (reading.done) {
-    view.empty->setTexts(tr("The kernel's log is empty."), {});
-  } else {
-    view.empty->setTexts(tr("Nothing has been read."), {}, tr("Refresh"));
-  }
-}
-
-void DebugDialog::refreshDebugger() {
-  using State = app::DebuggerNews::State;
-  const Reading& reading = readings_[kDebugger];
-  QString text =
-      tr("gdbserver is attached to the rank while a debugger is connected. Training stands still "
-         "while the debugger holds the rank. It goes on when the debugger leaves, and when this "
-         "dialog is closed.");
-  if (news_ && news_->patienceSeconds > 0)
-    text += ' ' + tr("After %1 the other ranks give the rank up, and the run restarts or ends.")
-                      .arg(formatSeconds(news_->patienceSeconds));
-  about_->setText(text);
-  const bool connects = news_.has_value();
-  const bool attached = connects && news_->state == State::kAttached;
-  debuggerState_->setState(!reading.busy ? QString()
-                           : attached    ? tr("A debugger is attached")
-                           : connects    ? tr("Waiting for a debugger")
-                                         : tr("Starting"),
-                           attached ? Tone::kWarning : Tone::kActive);
-  for (QWidget* widget : {static_cast<QWidget*>(debuggerLabel_), static_cast<QWidget*>(command_),
-                          static_cast<QWidget*>(copyCommand_)})
-    widget->setVisible(connects);
-  command_->setText(connects ? QString::fromStdString(app::debuggerCommand(*news_)) : QString());
-  command_->setCursorPosition(0);
-  QString error;
-  if (reading.error) {
-    const ErrorText said = describeError(*reading.error);
-    error = said.what;
-    if (!said.why.isEmpty()) error += ": " + said.why;
-    if (!said.next.isEmpty()) error += "\n" + said.next;
-  }
-  debuggerError_->setText(error);
-  debuggerError_->setVisible(!error.isEmpty());
-}
-
-QString DebugDialog::noteText() const {
-  if (!said_.isEmpty()) return said_;
-  if (!readings_[tab()].done || readings_[tab()].error) return {};
-  switch (tab()) {
-    case kStacks: {
-      const app::RankStacks& stacks = stackModel_->stacks();
-      QString text = tr("Process %1 on %2. Threads: %3, each stopped for at most %4.")
-                         .arg(QString::number(stacks.pid), QString::fromStdString(stacks.node),
-                              formatCount(static_cast<int>(stacks.threads.size())),
-                              formatSeconds(stacks.longestStop()));
-      if (stacks.incomplete) text += ' ' + tr("There are more threads.");
-      return text;
-    }
-    case kProcesses: {
-      const app::NodeProcesses& list = processModel_->processes();
-      QString text = tr("%1 of %2 processes, CPU measured over %3.")
-                         .arg(formatCount(static_cast<int>(list.processes.size())),
-                              formatCount(list.total), formatSeconds(list.seconds));
-      if (list.othersHidden) text += ' ' + tr("The node hides those of other accounts.");
-      return text;
-    }
-    case kKernel:
-      return tr("The newest %1 messages of the kernel.").arg(formatCount(kernelModel_->rowCount()));
-    default:
-      return {};
-  }
-}
-
 void DebugDialog::copyShown() {
   QString text;
   if (tab() == kStacks) text = QString::fromStdString(app::stacksText(stackModel_->stacks()));
-  if (tab() == kProcesses) text = processModel_->text();
-  if (tab() == kKernel) text = kernelModel_->text();
+  if (tab() == kProcesses) text = tableText(*processModel_);
+  if (tab() == kKernel) text = tableText(*kernelModel_);
+  if (tab() == kBench) text = tableText(*benchModel_);
   QApplication::clipboard()->setText(text);
 }
 
@@ -504,40 +432,6 @@ void DebugDialog::openTerminal() {
     said_ = words.ok() ? QString() : describeError(words.error()).what;
   }
   note_->setText(said_.isEmpty() ? noteText() : said_);
-}
-
-void DebugDialog::retranslate() {
-  setHeading(subject_.run.run.empty()
-                 ? tr("Debug node")
-                 : tr("Debug %1").arg(QString::fromStdString(subject_.run.name)),
-             {});
-  targetLabel_->setText(subject_.run.run.empty() ? tr("Node") : tr("Rank"));
-  targetBox_->setAccessibleName(targetLabel_->text());
-  for (std::size_t i = 0; i < targets_.size(); ++i) {
-    const QString node = QString::fromStdString(targets_[i].node);
-    targetBox_->setItemText(
-        static_cast<int>(i),
-        targets_[i].rank < 0 ? node : tr("Rank %1 on %2").arg(targets_[i].rank).arg(node));
-  }
-  setTexts(terminal_, tr("Terminal"), tr("Open a shell on the node in a terminal window"));
-  setTexts(copyShell_, tr("Copy the command that opens a shell on the node"));
-  setTexts(copy_, tr("Copy what is shown"));
-  setTexts(copyCommand_, tr("Copy the command"));
-  tabs_->setAccessibleName(tr("What is shown of the node"));
-  const QString names[] = {tr("Stacks"), tr("Processes"), tr("Kernel"), tr("Debugger")};
-  for (int i = 0; i < kTabs; ++i) tabs_->setTabText(i, names[i]);
-  for (const int i : {int{kStacks}, int{kDebugger}})
-    tabs_->setTabToolTip(
-        i, subject_.run.run.empty() ? tr("Opened from a run, for its ranks") : QString());
-  for (const Tab tab : {kStacks, kProcesses, kKernel})
-    views_[tab].data->setAccessibleName(names[tab]);
-  progress_->setAccessibleName(tr("Progress"));
-  debuggerLabel_->setText(tr("Run this on this machine:"));
-  command_->setAccessibleName(tr("Command of the debugger"));
-  stackModel_->retranslate();
-  processModel_->retranslate();
-  kernelModel_->retranslate();
-  refresh();
 }
 
 }  // namespace lockstep::ui

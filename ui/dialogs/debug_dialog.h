@@ -1,5 +1,6 @@
-// DebugDialog: a rank or node from afar: stacks, processes, kernel messages, a debugger, a
-// terminal. Not modal. Closing it cancels what is being read, and detaches the debugger.
+// DebugDialog: a rank or node from afar: stacks, processes, kernel messages, speed beside its
+// peers, a debugger, a terminal. Not modal. Closing it cancels what is being read, and detaches the
+// debugger.
 #pragma once
 
 #include <array>
@@ -25,6 +26,7 @@ namespace lockstep::ui {
 
 class EmptyState;
 class KernelLogModel;
+class PreflightModel;
 class ProcessModel;
 class StackModel;
 class StateBadge;
@@ -43,7 +45,7 @@ class DebugDialog : public Dialog {
   Q_OBJECT
 
  public:
-  enum Tab { kStacks, kProcesses, kKernel, kDebugger, kTabs };
+  enum Tab { kStacks, kProcesses, kKernel, kBench, kDebugger, kTabs };
 
   DebugDialog(Workspace& workspace, DebugSubject subject, QWidget* parent);
   ~DebugDialog() override;
@@ -52,8 +54,9 @@ class DebugDialog : public Dialog {
   const StackModel& stacks() const { return *stackModel_; }
   const ProcessModel& processes() const { return *processModel_; }
   const KernelLogModel& kernel() const { return *kernelModel_; }
+  const PreflightModel& bench() const { return *benchModel_; }
   const std::optional<app::DebuggerNews>& debugger() const { return news_; }
-  // Reads the shown tab again or cancels that; starts or ends the debugger.
+  // Reads the shown tab again or cancels that; starts or ends a measurement, or the debugger.
   void accept() override;
 
  protected:
@@ -81,6 +84,7 @@ class DebugDialog : public Dialog {
   QWidget* buildStacks();
   QWidget* buildProcesses();
   QWidget* buildKernel();
+  QWidget* buildBench();
   QWidget* buildDebugger();
   QWidget* withEmpty(Tab tab, QWidget* data, const char* name, const char* icon);
   void fillTargets();
@@ -92,6 +96,7 @@ class DebugDialog : public Dialog {
   void readStacks();
   void readProcesses();
   void readKernel();
+  void readBench();
   template <typename T, typename Work, typename Take>
   void read(Tab tab, Work work, Take take);
   void startDebugger();
@@ -101,6 +106,7 @@ class DebugDialog : public Dialog {
   void refreshView(Tab tab);
   void refreshDebugger();
   QString noteText() const;
+  QString benchNote() const;
   void copyShown();
   void openTerminal();
   void copyShell();
@@ -114,6 +120,7 @@ class DebugDialog : public Dialog {
   StackModel* stackModel_ = nullptr;
   ProcessModel* processModel_ = nullptr;
   KernelLogModel* kernelModel_ = nullptr;
+  PreflightModel* benchModel_ = nullptr;
   QLabel* targetLabel_ = nullptr;
   QComboBox* targetBox_ = nullptr;
   QPushButton* terminal_ = nullptr;

@@ -18,17 +18,6 @@ int alignment(bool isNumber) {
   return int((isNumber ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
 }
 
-QString linesOf(const QAbstractItemModel& model) {
-  QString out;
-  for (int row = 0; row < model.rowCount(); ++row) {
-    QStringList cells;
-    for (int column = 0; column < model.columnCount(); ++column)
-      cells << model.index(row, column).data().toString();
-    out += cells.join('\t') + '\n';
-  }
-  return out;
-}
-
 QString whenText(std::int64_t wallNs) {
   return QLocale().toString(QDateTime::fromMSecsSinceEpoch(wallNs / 1'000'000),
                             "yyyy-MM-dd HH:mm:ss");
@@ -43,6 +32,17 @@ QString plainText(const std::string& text) {
       c = ' ';
     else if (c.category() == QChar::Other_Control || c.category() == QChar::Other_Format)
       c = QChar::ReplacementCharacter;
+  }
+  return out;
+}
+
+QString tableText(const QAbstractItemModel& model) {
+  QString out;
+  for (int row = 0; row < model.rowCount(); ++row) {
+    QStringList cells;
+    for (int column = 0; column < model.columnCount(); ++column)
+      cells << model.index(row, column).data().toString();
+    out += cells.join('\t') + '\n';
   }
   return out;
 }
@@ -127,8 +127,6 @@ void ProcessModel::retranslate() {
   if (rowCount() > 0) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, kColumns - 1));
 }
 
-QString ProcessModel::text() const { return linesOf(*this); }
-
 int ProcessModel::rowCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : static_cast<int>(list_.processes.size());
 }
@@ -194,8 +192,6 @@ void KernelLogModel::retranslate() {
   Q_EMIT headerDataChanged(Qt::Horizontal, 0, kColumns - 1);
   if (rowCount() > 0) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, kColumns - 1));
 }
-
-QString KernelLogModel::text() const { return linesOf(*this); }
 
 int KernelLogModel::rowCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : static_cast<int>(lines_.size());

@@ -13,6 +13,9 @@ namespace lockstep::ui {
 // Returns a text of a node in one line, with '�' for each control character.
 QString plainText(const std::string& text);
 
+// Returns a line for each row of a table, with tabs between its columns.
+QString tableText(const QAbstractItemModel& model);
+
 // Threads, and below each its frames, innermost first.
 class StackModel : public QAbstractItemModel {
   Q_OBJECT
@@ -49,7 +52,6 @@ class ProcessModel : public QAbstractTableModel {
   void setProcesses(app::NodeProcesses processes);
   const app::NodeProcesses& processes() const { return list_; }
   void retranslate();
-  QString text() const;  // a line for each process, with tabs
 
   int rowCount(const QModelIndex& parent = {}) const override;
   int columnCount(const QModelIndex& parent = {}) const override;
@@ -70,7 +72,6 @@ class KernelLogModel : public QAbstractTableModel {
 
   void setLines(std::vector<app::KernelLine> lines);
   void retranslate();
-  QString text() const;
 
   int rowCount(const QModelIndex& parent = {}) const override;
   int columnCount(const QModelIndex& parent = {}) const override;

@@ -83,6 +83,7 @@ class CliDebugTest : public QObject {
     if (!QTest::currentTestFailed()) frozenRanksAreRead(training);
     if (!QTest::currentTestFailed()) processesAreListed(training);
     if (!QTest::currentTestFailed()) kernelMessagesAreRead(training);
+    if (!QTest::currentTestFailed()) aNodeIsMeasured(training);
     if (!QTest::currentTestFailed()) aDebuggerAttaches(training);
     if (!QTest::currentTestFailed()) aShellIsOffered(training);
     training.end();
@@ -137,7 +138,10 @@ class CliDebugTest : public QObject {
     QCOMPARE(cli.run({"debug", "processes", "--local", "1", "--seconds", "11"}).exit, 2);
     QCOMPARE(cli.run({"debug", "kernel", "--local", "1", "--lines", "0"}).exit, 2);
     QCOMPARE(cli.run({"debug", "gdb", "nosuchrun", "0", "--wait", "0"}).exit, 2);
-    QVERIFY(cli.run({"debug"}).err.contains("stacks, processes, kernel, gdb, terminal"));
+    QCOMPARE(cli.run({"debug", "bench", "--local", "2"}).exit, 2);
+    QCOMPARE(cli.run({"debug", "bench", "--local", "1", "local1", "local1"}).exit, 2);
+    QCOMPARE(cli.run({"debug", "bench", "--local", "1", "local1", "--seconds", "11"}).exit, 2);
+    QVERIFY(cli.run({"debug"}).err.contains("stacks, processes, kernel, bench, gdb, terminal"));
     const CliResult node = cli.run({"debug", "processes", "--local", "1", "nosuch"});
     QVERIFY2(node.exit == 2 && node.err.contains("local1"), node.text());
     // A node that cannot be reached.
@@ -147,6 +151,9 @@ class CliDebugTest : public QObject {
     const CliResult away = cli.run({"debug", "processes", cluster, "--json"});
     QVERIFY2(away.exit == 3 && away.onlyJson, away.text());
     QCOMPARE(away.first("error")["node"].toString(), "n1");
+    const CliResult unmeasured = cli.run({"debug", "bench", cluster, "n1", "--json"});
+    QVERIFY2(unmeasured.exit == 3 && unmeasured.onlyJson, unmeasured.text());
+    QCOMPARE(unmeasured.first("error")["what"].toString(), away.first("error")["what"].toString());
   }
 
  private:
@@ -237,6 +244,37 @@ class CliDebugTest : public QObject {
                json.text());
     const CliResult text = training.cli.run({"debug", "kernel", training.run});
     QVERIFY2(text.exit == 0 && !hasControls(text.out), text.text());
+  }
+
+  static void aNodeIsMeasured(Training& training) {
+    const CliResult json =
+        training.cli.run({"debug", "bench", training.run, "local2", "--seconds", "0.1", "--json"});
+    QVERIFY2((json.exit == 0 || json.exit == 1) && json.onlyJson, json.text());
+    const auto values = json.all("bench");
+    QCOMPARE(values.size(), 4);
+    bool weak = false;
+    for (int i = 0; i < 4; ++i) {
+      const QJsonObject& value = values[i];
+      QCOMPARE(value["node"].toString(), i < 2 ? "local2" : "local1");
+      QCOMPARE(value["kind"].toString(), i % 2 == 0 ? "matmul" : "memory");
+      QCOMPARE(value["compared_with"].toString(), "others");
+      QCOMPARE(value["usual"].toDouble(), values[(i + 2) % 4]["value"].toDouble());
+      QVERIFY2(value["value"].toDouble() > 1e6, json.text());
+      weak = weak || (i < 2 && value["grade"].toString() == "weak");
+    }
+    QCOMPARE(json.exit, weak ? 1 : 0);
+    QVERIFY2(json.err.contains("training on these nodes is slowed"), json.text());
+    QVERIFY(training.goesOn());
+    const CliResult unknown = training.cli.run({"debug", "bench", training.run, "n7"});
+    QVERIFY2(unknown.exit == 2 && unknown.err.contains("local1, local2"), unknown.text());
+    // Ctrl-C while it measures.
+    const auto measures =
+        training.cli.start({"debug", "bench", training.run, "local1", "--seconds", "10"});
+    QVERIFY(training.cli.awaitError(*measures, "is slowed"));
+    ::kill(static_cast<pid_t>(measures->processId()), SIGINT);
+    const CliResult interrupted = training.cli.finish(*measures, {}, 20000);
+    QVERIFY2(interrupted.exit == 130 && interrupted.out.isEmpty(), interrupted.text());
+    QVERIFY(training.goesOn());
   }
 
   static void aDebuggerAttaches(Training& training) {

@@ -1,4 +1,5 @@
 // A pre-flight's calls to agents that are made up: listeners that end, and one that never answers.
+// A node is measured beside its peers.
 #include <grpcpp/grpcpp.h>
 
 #include <QElapsedTimer>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "app/cluster/node_access.h"
+#include "app/cluster/node_debug.h"
 #include "app/cluster/preflight.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -61,10 +63,20 @@ class MadeUpAgent final : public node::v1::Agent::Service {
   }
   ~MadeUpAgent() override { server_->Shutdown(std::chrono::system_clock::now()); }
 
-  grpc::Status Bench(grpc::ServerContext*, const node::v1::BenchRequest*,
-                     node::v1::BenchReply*) override {
+  grpc::Status Bench(grpc::ServerContext* context, const node::v1::BenchRequest* request,
+                     node::v1::BenchReply* reply) override {
+    while (hangs && !context->IsCancelled()) std::this_thread::sleep_for(milliseconds(20));
+    if (fails) return {grpc::StatusCode::INTERNAL, "no"};
+    if (speed <= 0) return grpc::Status::OK;
+    auto* one = reply->add_speeds();
+    one->set_name(request->speed().kind() == "gemm" ? "fp32" : "read");
+    one->set_work(speed);
+    one->set_seconds(1);
     return grpc::Status::OK;
   }
+  std::atomic<double> speed = 0;  // 0: none is told
+  std::atomic<bool> fails = false, hangs = false;
+
   grpc::Status ListenForMeasurements(
       grpc::ServerContext* context, const node::v1::ListenForMeasurementsRequest*,
       grpc::ServerWriter<node::v1::ListenForMeasurementsReply>* writer) override {
@@ -132,6 +144,10 @@ class MadeUpCluster {
   Result<PreflightResult> run(const std::stop_token& stop = {}) {
     return runPreflight(nodes_, {folder_.path().toStdString()}, "lab", {}, stop);
   }
+  Result<PreflightResult> bench(const std::string& node, const std::stop_token& stop = {}) {
+    return benchNode(nodes_, node, {}, stop);
+  }
+  MadeUpAgent& agent(int index) { return *agents_[static_cast<std::size_t>(index)]; }
 
  private:
   QTemporaryDir folder_;
@@ -192,6 +208,66 @@ class PreflightCallsTest : public QObject {
     const auto result = cluster.run(stop.get_token());
     QVERIFY(!result.ok());
     QCOMPARE(result.error().code, Code::kCancelled);
+    QVERIFY2(clock.elapsed() < 8000, qPrintable(QString::number(clock.elapsed())));
+  }
+
+  void aNodeIsMeasuredBesideItsPeers() {
+    MadeUpCluster cluster(3);
+    for (int i = 0; i < 3; ++i) cluster.agent(i).speed = i == 1 ? 1e9 : 4e9;
+    const auto result = cluster.bench("n2");
+    QVERIFY(result.ok() && result->errors.empty());
+    QCOMPARE(result->values.size(), std::size_t{6});  // no links
+    for (std::size_t i = 0; i < 6; ++i) {
+      const PreflightValue& value = result->values[i];
+      QCOMPARE(value.node == "n2", i < 2);  // its own come first
+      QCOMPARE(value.usual, 4e9);
+      QVERIFY(!value.earlier && (value.grade == PreflightValue::Grade::kWeak) == (i < 2));
+    }
+    QCOMPARE(weakText(result->values[0]).text(),
+             std::string("node n2 computes 1 GFLOP/s, usually 4"));
+  }
+
+  // Of two the slower is weak; one alone is like nothing.
+  void aNodeHasOnePeerOrNone() {
+    MadeUpCluster two(2), one(1);
+    two.agent(0).speed = 4e9;
+    two.agent(1).speed = 1e9;
+    one.agent(0).speed = 1e9;
+    const auto faster = two.bench("n1"), alone = one.bench("n1");
+    QVERIFY(faster.ok() && alone.ok());
+    QCOMPARE(faster->weak(), 2);
+    QVERIFY(faster->values[0].grade == PreflightValue::Grade::kGood);
+    QVERIFY(faster->values[3].node == "n2");
+    for (const PreflightValue& value : alone->values)
+      QVERIFY(value.grade == PreflightValue::Grade::kUngraded);
+  }
+
+  void aNodeThatCannotBeMeasuredSaysWhy() {
+    MadeUpCluster cluster(2);
+    for (int i = 0; i < 2; ++i) cluster.agent(i).speed = 1e9;
+    QCOMPARE(cluster.bench("n3").error().code, Code::kUnavailable);
+    cluster.agent(1).fails = true;
+    const auto others = cluster.bench("n1");
+    QVERIFY(others.ok());
+    QCOMPARE(others->errors.size(), std::size_t{2});
+    const auto it = cluster.bench("n2");
+    QVERIFY(!it.ok());
+    QCOMPARE(it.error().node, std::string("n2"));
+    QCOMPARE(it.error().what.text(), std::string("the node could not be measured"));
+  }
+
+  void benchesAreCancelled() {
+    MadeUpCluster cluster(2);
+    cluster.agent(0).hangs = true;
+    std::stop_source stop;
+    const std::jthread later([&] {
+      std::this_thread::sleep_for(milliseconds(300));
+      stop.request_stop();
+    });
+    QElapsedTimer clock;
+    clock.start();
+    const auto result = cluster.bench("n1", stop.get_token());
+    QVERIFY(!result.ok() && result.error().code == Code::kCancelled);
     QVERIFY2(clock.elapsed() < 8000, qPrintable(QString::number(clock.elapsed())));
   }
 };

@@ -18,6 +18,8 @@ class PreflightTest : public QObject {
     PreflightResult two{{{Kind::kMatmul, "n1", "", 9}, {Kind::kMatmul, "n2", "", 1}}};
     grade(two, {});
     for (const auto& value : two.values) QVERIFY(value.grade == Grade::kUngraded);
+    grade(two, {}, 1);
+    QVERIFY(two.values[0].grade == Grade::kGood && two.values[1].grade == Grade::kWeak);
     PreflightResult three{{{Kind::kMatmul, "n1", "", 10},
                            {Kind::kMatmul, "n2", "", 6},
                            {Kind::kMatmul, "n3", "", 9},

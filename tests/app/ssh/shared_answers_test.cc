@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "app/ssh/answer_store.h"
 #include "app/ssh/ssh_connection.h"
 #include "tests/support/ssh_world.h"
@@ -124,6 +126,30 @@ class SharedAnswersTest : public QObject {
     SshConnection later({.host = "n2"}, options);
     VERIFY_OK(later.connect());
     QCOMPARE(int(world.prompter->secrets().size()), connects ? questions : questions + 1);
+  }
+
+  // A key is unlocked once, unless the file holds another one by now.
+  void unlockedKey() {
+    WORLD(world, "sesame");
+    world.trustAll();
+    world.prompter->answers = {"sesame", "of another key"};
+    const auto options = sharing(world);
+    SshConnection first({.host = "n1"}, options);
+    VERIFY_OK(first.connect());
+    const std::string id = world.identity;
+    QCOMPARE(test::runCommand(
+                 {"ssh-keygen", "-q", "-p", "-P", "sesame", "-N", "changed meanwhile", "-f", id}),
+             0);
+    SshConnection second({.host = "n1"}, options);
+    VERIFY_OK(second.connect());
+    QCOMPARE(world.prompter->secrets().size(), std::size_t{1});
+    for (const char* part : {"", ".pub"}) std::filesystem::remove(id + part);
+    test::makeKey(id, "of another key");
+    const std::string known = world.folder / "sshd0/authorized_keys";
+    test::writeText(known, test::readText(known) + test::readText(id + ".pub"), 0600);
+    SshConnection third({.host = "n1"}, options);
+    VERIFY_OK(third.connect());
+    QCOMPARE(world.prompter->secrets().size(), std::size_t{2});
   }
 
   // Where the one that asks gets no answer, the next one asks.
