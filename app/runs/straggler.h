@@ -73,7 +73,8 @@ bool isSame(const Straggler& a, const Straggler& b);
 std::string evidenceText(const SlowEvidence& evidence);
 // "rank 2 (n3)", "link n1 → n3".
 std::string stragglerName(const Straggler& slow);
-// "rank 2 (n3) is slow: 1.8 times the others' time in backward since step 40; …".
+// "rank 2 (n3) is slow: 1.8 times the others' time in backward since step 40; …; a step takes
+// 68.2 ms, 31.0 without it", or "as long without it".
 std::string stragglerText(const Straggler& slow);
 
 }  // namespace lockstep::app

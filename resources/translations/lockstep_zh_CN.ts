@@ -10206,6 +10206,18 @@ its last lines:
             <translation>若速率如常，每步只需 %1，而不是 %2。</translation>
         </message>
         <message>
+            <source>At its usual rate a step would still take %1.</source>
+            <translation>即使速率如常，每步仍需 %1。</translation>
+        </message>
+        <message>
+            <source>Without this rank a step would still take %1.</source>
+            <translation>即使没有这个 rank，每步仍需 %1。</translation>
+        </message>
+        <message>
+            <source>Without this rank a step would still take %1 (steps %2 to %3 replayed, with an error of %4).</source>
+            <translation>即使没有这个 rank，每步仍需 %1（重放第 %2 步到第 %3 步，误差 %4）。</translation>
+        </message>
+        <message>
             <source>Without this rank a step would take %1 instead of %2.</source>
             <translation>没有这个 rank，每步只需 %1，而不是 %2。</translation>
         </message>

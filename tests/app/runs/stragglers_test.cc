@@ -177,6 +177,12 @@ class StragglersTest : public QObject {
     QVERIFY(!watch.slowest());
   }
 
+  void aGainThatRoundsToNothingIsSaidToBeNone() {
+    Straggler slow = slowRank(2, 31);
+    slow.withoutSeconds = 0.29999;
+    QVERIFY(stragglerText(slow).ends_with("; a step takes 300.0 ms, as long without it"));
+  }
+
   void aStragglersStoryIsTold() {
     StragglerStory story;
     QVERIFY(story.take({}, 39, false).empty());
