@@ -49,6 +49,9 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
   stepGroup_ = new PlotGroup(this);
   timeGroup_ = new PlotGroup(this);
   epochGroup_ = new PlotGroup(this);
+  stepGroup_->setObjectName("stepPlots");
+  timeGroup_->setObjectName("timePlots");
+  epochGroup_->setObjectName("epochPlots");
   buildHead();
   buildPlotTools();
   buildTabs();
