@@ -9940,6 +9940,17 @@ its last lines:
         </message>
     </context>
     <context>
+        <name>lockstep::ui::NodeLeds</name>
+        <message>
+            <source>What the grid of nodes shows</source>
+            <translation>节点网格显示的内容</translation>
+        </message>
+        <message>
+            <source>Grid of nodes</source>
+            <translation>节点网格</translation>
+        </message>
+    </context>
+    <context>
         <name>lockstep::ui::RunPage</name>
         <message>
             <source>Without this rank a step would take %1 instead of %2 (steps %3 to %4 replayed, with an error of %5).</source>

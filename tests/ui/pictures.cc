@@ -374,6 +374,9 @@ void shootCluster(MainWindow* window, const QString& prefix) {
   cluster->findChild<QTableView*>("nodeTable")->selectRow(0);
   shoot(window, prefix + "-cluster-gpus");
   cluster->findChild<QToolButton*>("clusterGpuButton")->setChecked(true);
+  auto* measure = cluster->findChild<QComboBox*>("nodeLedMeasure");
+  measure->setCurrentIndex(measure->findData(NodeTableModel::kGpuTemperature));
+  Q_EMIT measure->activated(measure->currentIndex());
   auto* nodeTable = cluster->findChild<QTableView*>("nodeTable");
   nodeTable->selectRow(1);
   nodeTable->horizontalScrollBar()->setValue(400);
