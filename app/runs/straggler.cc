@@ -96,8 +96,9 @@ std::string stragglerText(const Straggler& slow) {
     const std::string with = fmt::format("{:.1f}", 1e3 * slow.stepSeconds),
                       without = fmt::format("{:.1f}", 1e3 * slow.withoutSeconds);
     text += fmt::format(
-        "; a step takes {} ms, {} without it", with,
-        slow.withoutSeconds >= slow.stepSeconds || with == without ? "as long" : without);
+        "; a step takes {} ms, {} without {}", with,
+        slow.withoutSeconds >= slow.stepSeconds || with == without ? "as long" : without,
+        slow.slowRanks > 1 ? fmt::format("the {} slow ranks", slow.slowRanks) : "it");
   }
   return text;
 }

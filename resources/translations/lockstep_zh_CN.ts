@@ -10221,6 +10221,14 @@ its last lines:
             <translation>即使速率如常，每步仍需 %1。</translation>
         </message>
         <message>
+            <source>Without the %1 slow ranks a step would still take %2.</source>
+            <translation>即使没有这 %1 个慢 rank，每步仍需 %2。</translation>
+        </message>
+        <message>
+            <source>Without the %1 slow ranks a step would take %2 instead of %3.</source>
+            <translation>没有这 %1 个慢 rank，每步只需 %2，而不是 %3。</translation>
+        </message>
+        <message>
             <source>Without this rank a step would still take %1.</source>
             <translation>即使没有这个 rank，每步仍需 %1。</translation>
         </message>

@@ -317,6 +317,11 @@ class WindowTest : public QObject {
     page->document()->take(update);
     QVERIFY2(evidence->text().contains("Without this rank a step would still take 4.00 ms."),
              qPrintable(evidence->text()));
+    update.slow->withoutSeconds = 0.002;
+    update.slow->slowRanks = 2;
+    page->document()->take(update);
+    QVERIFY2(evidence->text().contains("Without the 2 slow ranks a step would take 2.00 ms"),
+             qPrintable(evidence->text()));
     update.slow = app::Straggler{2, "local3", 1.8, 0.004, 0.002, 120, "backward"};
     update.slow->evidence = {
         .cause = app::SlowCause::kGpuHeat, .share = 0.4, .cores = 0.6, .gpu = 3};

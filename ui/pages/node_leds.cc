@@ -203,7 +203,8 @@ NodeLeds::NodeLeds(NodeTableModel* nodes, QItemSelectionModel* selection, QWidge
       nodes_(nodes),
       measures_(new QComboBox(this)),
       grid_(new NodeLedGrid(nodes, selection, this)),
-      legend_(new ColorLegend(this)) {
+      legend_(new ColorLegend(this)),
+      chosen_(grid_->measure()) {
   setObjectName("nodeLeds");
   measures_->setObjectName("nodeLedMeasure");
   auto* row = new QHBoxLayout(this);
@@ -212,7 +213,10 @@ NodeLeds::NodeLeds(NodeTableModel* nodes, QItemSelectionModel* selection, QWidge
   row->addWidget(measures_, 0, Qt::AlignTop);
   row->addWidget(grid_, 1, Qt::AlignVCenter);
   row->addWidget(legend_, 0, Qt::AlignTop);
-  connect(measures_, &QComboBox::activated, this, &NodeLeds::choose);
+  connect(measures_, &QComboBox::activated, this, [this] {
+    chosen_ = measures_->currentData().toInt();
+    showMeasure();
+  });
   const auto look = [this] {
     if (nodes_->anyGpu() != hasGpus_) fillMeasures();
   };
@@ -222,7 +226,6 @@ NodeLeds::NodeLeds(NodeTableModel* nodes, QItemSelectionModel* selection, QWidge
 }
 
 void NodeLeds::fillMeasures() {
-  const int shown = grid_->measure();
   hasGpus_ = nodes_->anyGpu();
   measures_->clear();
   const auto add = [this](int column) {
@@ -232,11 +235,11 @@ void NodeLeds::fillMeasures() {
   for (const int column : kNodeMeasures) add(column);
   if (hasGpus_)
     for (const int column : kGpuMeasures) add(column);
-  measures_->setCurrentIndex(std::max(0, measures_->findData(shown)));
-  choose();
+  measures_->setCurrentIndex(std::max(0, measures_->findData(chosen_)));
+  showMeasure();
 }
 
-void NodeLeds::choose() {
+void NodeLeds::showMeasure() {
   const int column = measures_->currentData().toInt();
   grid_->setMeasure(column);
   const bool isHeat = column == NodeTableModel::kGpuTemperature;

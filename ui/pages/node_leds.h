@@ -58,13 +58,14 @@ class NodeLeds : public QWidget {
 
  private:
   void fillMeasures();  // those of GPUs if a node has some
-  void choose();
+  void showMeasure();
 
   NodeTableModel* nodes_;
   QComboBox* measures_;
   NodeLedGrid* grid_;
   ColorLegend* legend_;
   bool hasGpus_ = false;
+  int chosen_;  // measure; also while there are no GPUs to show it of
 };
 
 }  // namespace lockstep::ui

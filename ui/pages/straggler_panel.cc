@@ -129,17 +129,8 @@ void StragglerPanel::askWithout(const app::Straggler& slow) {
 QString StragglerPanel::withoutText(const app::Straggler& slow) const {
   const app::StepsWithout* replayed = slow.link ? nullptr : without_->answer();
   const double seconds = replayed ? replayed->without({slow.rank}) : std::nan("");
-  if (std::isnan(seconds) || replayed->last < slow.sinceStep) {  // of an earlier time
-    const QString with = formatSeconds(slow.stepSeconds),
-                  without = formatSeconds(slow.withoutSeconds);
-    if (slow.withoutSeconds >= slow.stepSeconds || with == without)
-      return (slow.link ? tr("At its usual rate a step would still take %1.")
-                        : tr("Without this rank a step would still take %1."))
-          .arg(with);
-    return (slow.link ? tr("At its usual rate a step would take %1 instead of %2.")
-                      : tr("Without this rank a step would take %1 instead of %2."))
-        .arg(without, with);
-  }
+  if (std::isnan(seconds) || replayed->last < slow.sinceStep)  // of an earlier time
+    return liveWithoutText(slow);
   const QString with = formatSeconds(replayed->measuredSeconds), without = formatSeconds(seconds);
   const QString first = formatCount(replayed->first), last = formatCount(replayed->last),
                 error = formatPercent(replayed->error, 1);
@@ -150,6 +141,25 @@ QString StragglerPanel::withoutText(const app::Straggler& slow) const {
   return tr("Without this rank a step would take %1 instead of %2 (steps %3 to %4 replayed, "
             "with an error of %5).")
       .arg(without, with, first, last, error);
+}
+
+// As the run tells it: where several ranks are slow, without all of them.
+QString StragglerPanel::liveWithoutText(const app::Straggler& slow) const {
+  const QString with = formatSeconds(slow.stepSeconds),
+                without = formatSeconds(slow.withoutSeconds), count = formatCount(slow.slowRanks);
+  if (slow.withoutSeconds >= slow.stepSeconds || with == without) {
+    if (slow.slowRanks > 1)
+      return tr("Without the %1 slow ranks a step would still take %2.").arg(count, with);
+    return (slow.link ? tr("At its usual rate a step would still take %1.")
+                      : tr("Without this rank a step would still take %1."))
+        .arg(with);
+  }
+  if (slow.slowRanks > 1)
+    return tr("Without the %1 slow ranks a step would take %2 instead of %3.")
+        .arg(count, without, with);
+  return (slow.link ? tr("At its usual rate a step would take %1 instead of %2.")
+                    : tr("Without this rank a step would take %1 instead of %2."))
+      .arg(without, with);
 }
 
 void StragglerPanel::refresh() {

@@ -297,7 +297,7 @@ void PlotView::paintAgain() {
   plot_->replot(QCustomPlot::rpQueuedRefresh);  // drawn now: the clock measures it
 }
 
-// Of a part that was chosen before its data arrived.
+// For a part that was chosen before its data arrived.
 void PlotView::askForDetail() {
   const std::size_t samples = sampleCount();
   const bool isPart = group_ ? !group_->following() : chosen_;
