@@ -6,6 +6,8 @@
 #include <QSignalSpy>
 #include <QTableView>
 #include <QTest>
+#include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "ui/models/gpu_text.h"
@@ -200,10 +202,26 @@ class NodeModelsTest : public QObject {
     timer.start();
     for (int i = 0; i < 20; ++i) grid->repaint();
     QVERIFY2(timer.elapsed() < 4000, qPrintable(QString::number(timer.elapsed())));
+    // What is not a number is not shown.
+    NodeRow odd = model.rows()[0];
+    odd.cpu = std::nan("");
+    model.setRows({odd});
+    measure->setCurrentIndex(measure->findData(NodeTableModel::kCpu));
+    Q_EMIT measure->activated(measure->currentIndex());
+    QCOMPARE(colorAt(grid->ledOf(0).center()), colorAt({grid->ledOf(0).right() + 2, 1}));
+    measure->setCurrentIndex(measure->findData(NodeTableModel::kGpuTemperature));
+    Q_EMIT measure->activated(measure->currentIndex());
     // However many there are, all have a cell.
     model.setRows(manyNodes(4096));
     QTest::qWait(50);
     QVERIFY(grid->height() <= 60 && grid->ledOf(4095).bottom() < grid->height());
+    // A stripe of several GPUs shows the hottest.
+    const QRect small = grid->ledOf(4000);
+    double hottest = 0;
+    for (int gpu = 0; gpu < 8 / std::min(8, small.width()); ++gpu)
+      hottest =
+          std::max(hottest, *model.rows()[4000].gpus[static_cast<std::size_t>(gpu)].temperature);
+    QVERIFY(small.width() < 8 && isAt(small.topLeft(), hottest / 100));
     // Without GPUs there are none to show.
     model.setRows(QVector<NodeRow>(3));
     QCOMPARE(measure->count(), 2);

@@ -10,6 +10,7 @@
 #include <QPainter>
 #include <QToolTip>
 #include <algorithm>
+#include <cmath>
 
 #include "ui/models/gpu_text.h"
 #include "ui/models/node_table_model.h"
@@ -117,12 +118,14 @@ void NodeLedGrid::drawLed(QPainter& painter, int row) const {
   static const ColorMap colors(ColorMap::Kind::kSequential);
   const QVariantList shares =
       nodes_->data(nodes_->index(row, measure_), NodeTableModel::kLedsRole).toList();
-  const int count = static_cast<int>(shares.size());
-  for (int i = 0; i < count; ++i) {
-    if (!shares[i].isValid()) continue;
-    const int from = led.width() * i / count, to = led.width() * (i + 1) / count;
-    painter.fillRect(led.x() + from, led.y(), to - from, led.height(),
-                     QColor(colors.at(shares[i].toFloat())));
+  const int count = static_cast<int>(shares.size()), stripes = std::min(count, led.width());
+  for (int i = 0; i < stripes; ++i) {
+    float share = std::nanf("");
+    for (int gpu = count * i / stripes; gpu < count * (i + 1) / stripes; ++gpu)
+      if (shares[gpu].isValid()) share = std::fmax(share, shares[gpu].toFloat());
+    if (std::isnan(share)) continue;
+    const int from = led.width() * i / stripes, to = led.width() * (i + 1) / stripes;
+    painter.fillRect(led.x() + from, led.y(), to - from, led.height(), QColor(colors.at(share)));
   }
   if (count == 0 || pitch_ > kRoomForFrame) {
     painter.setPen(theme.color("border"));

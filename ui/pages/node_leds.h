@@ -1,5 +1,6 @@
 // NodeLeds: the nodes of a cluster at a glance: a coloured cell for each, in stripes if the measure
-// is of its GPUs. The selection is that of the node table.
+// is of its GPUs; in a cell too small for so many, a stripe shows the greatest of several. The
+// selection is that of the node table.
 #pragma once
 
 #include <QWidget>
