@@ -92,9 +92,14 @@ std::string stragglerText(const Straggler& slow) {
                         slow.phase, slow.sinceStep);
   }
   if (const std::string why = evidenceText(slow.evidence); !why.empty()) text += "; " + why;
-  if (slow.withoutSeconds > 0)
-    text += fmt::format("; a step takes {:.1f} ms, {:.1f} without it", 1e3 * slow.stepSeconds,
-                        1e3 * slow.withoutSeconds);
+  if (slow.withoutSeconds > 0) {
+    const std::string with = fmt::format("{:.1f}", 1e3 * slow.stepSeconds),
+                      without = fmt::format("{:.1f}", 1e3 * slow.withoutSeconds);
+    text += fmt::format(
+        "; a step takes {} ms, {} without {}", with,
+        slow.withoutSeconds >= slow.stepSeconds || with == without ? "as long" : without,
+        slow.slowRanks > 1 ? fmt::format("the {} slow ranks", slow.slowRanks) : "it");
+  }
   return text;
 }
 

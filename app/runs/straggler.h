@@ -52,7 +52,7 @@ struct Straggler {
   std::string node;
   double factor = 1;          // its work against the median rank's; the usual rate against its own
   double stepSeconds = 0;     // what a step takes
-  double withoutSeconds = 0;  // predicted step time without it
+  double withoutSeconds = 0;  // predicted step time without the slow ranks, or the link
   std::int64_t sinceStep = 0;
   std::string phase;  // "backward"
   SlowEvidence evidence;
@@ -62,6 +62,7 @@ struct Straggler {
   std::optional<SlowLink> link;
   // To this rank since `sinceStep`, also while another one was the worst.
   double lostSeconds = 0;
+  int slowRanks = 1;  // it, and those that are slow besides
 };
 // Whether so many of its packets are sent again that a fault of the link is likely.
 inline bool losesPackets(const SlowLink& link) { return link.resent >= 0.005; }
@@ -73,7 +74,8 @@ bool isSame(const Straggler& a, const Straggler& b);
 std::string evidenceText(const SlowEvidence& evidence);
 // "rank 2 (n3)", "link n1 → n3".
 std::string stragglerName(const Straggler& slow);
-// "rank 2 (n3) is slow: 1.8 times the others' time in backward since step 40; …".
+// "rank 2 (n3) is slow: 1.8 times the others' time in backward since step 40; …; a step takes
+// 68.2 ms, 31.0 without it", or "as long without it", "31.0 without the 2 slow ranks".
 std::string stragglerText(const Straggler& slow);
 
 }  // namespace lockstep::app

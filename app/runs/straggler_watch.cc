@@ -56,6 +56,7 @@ std::vector<StragglerChange> StragglerWatch::look(const analysis::StepAnalyzer& 
     now->factor = worst->factor;
     now->stepSeconds = worst->stepSeconds;
     now->withoutSeconds = worst->withoutSeconds;
+    now->slowRanks = static_cast<int>(slow.size());
     now->lostSeconds = worst->lostSeconds;
     now->sinceStep = worst->since;
     now->phase = analysis::slowPhaseName(worst->phase);

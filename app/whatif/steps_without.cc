@@ -62,11 +62,16 @@ std::vector<SlowRanks> lateRanks(const RankCosts& costs, const std::vector<RankC
 }
 
 std::string withoutText(const StepsWithout& steps, int rank, const std::string& node) {
+  const double seconds = steps.without({rank});
+  const std::string with = fmt::format("{:.1f}", 1e3 * steps.measuredSeconds),
+                    without = fmt::format("{:.1f}", 1e3 * seconds);
+  const bool isNoShorter = seconds >= steps.measuredSeconds || with == without;
   return fmt::format(
-      "without rank {} ({}) a step takes {:.1f} ms instead of {:.1f} "
-      "(steps {} to {} replayed, with an error of {:+.1f} %)",
-      rank, node, 1e3 * steps.without({rank}), 1e3 * steps.measuredSeconds, steps.first, steps.last,
-      100 * steps.error);
+      "without rank {} ({}) a step {} (steps {} to {} replayed, with an error of {:+.1f} %)", rank,
+      node,
+      isNoShorter ? fmt::format("still takes {} ms", with)
+                  : fmt::format("takes {} ms instead of {}", without, with),
+      steps.first, steps.last, 100 * steps.error);
 }
 
 }  // namespace lockstep::app

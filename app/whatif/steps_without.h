@@ -38,7 +38,7 @@ SlowRanks ranksOf(const RankCosts& costs, const RankCost& row);
 std::vector<SlowRanks> lateRanks(const RankCosts& costs, const std::vector<RankCost>& rows);
 
 // "without rank 2 (n3) a step takes 31.0 ms instead of 68.2 (steps 40 to 88 replayed, with an error
-// of +1.2 %)".
+// of +1.2 %)"; "without rank 2 (n3) a step still takes 68.2 ms (…" if that is no shorter.
 std::string withoutText(const StepsWithout& steps, int rank, const std::string& node);
 
 }  // namespace lockstep::app

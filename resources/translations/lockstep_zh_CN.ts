@@ -9972,6 +9972,17 @@ its last lines:
         </message>
     </context>
     <context>
+        <name>lockstep::ui::NodeLeds</name>
+        <message>
+            <source>What the grid of nodes shows</source>
+            <translation>节点网格显示的内容</translation>
+        </message>
+        <message>
+            <source>Grid of nodes</source>
+            <translation>节点网格</translation>
+        </message>
+    </context>
+    <context>
         <name>lockstep::ui::RunPage</name>
         <message>
             <source>Without this rank a step would take %1 instead of %2 (steps %3 to %4 replayed, with an error of %5).</source>
@@ -10236,6 +10247,26 @@ its last lines:
         <message>
             <source>At its usual rate a step would take %1 instead of %2.</source>
             <translation>若速率如常，每步只需 %1，而不是 %2。</translation>
+        </message>
+        <message>
+            <source>At its usual rate a step would still take %1.</source>
+            <translation>即使速率如常，每步仍需 %1。</translation>
+        </message>
+        <message>
+            <source>Without the %1 slow ranks a step would still take %2.</source>
+            <translation>即使没有这 %1 个慢 rank，每步仍需 %2。</translation>
+        </message>
+        <message>
+            <source>Without the %1 slow ranks a step would take %2 instead of %3.</source>
+            <translation>没有这 %1 个慢 rank，每步只需 %2，而不是 %3。</translation>
+        </message>
+        <message>
+            <source>Without this rank a step would still take %1.</source>
+            <translation>即使没有这个 rank，每步仍需 %1。</translation>
+        </message>
+        <message>
+            <source>Without this rank a step would still take %1 (steps %2 to %3 replayed, with an error of %4).</source>
+            <translation>即使没有这个 rank，每步仍需 %1（重放第 %2 步到第 %3 步，误差 %4）。</translation>
         </message>
         <message>
             <source>Without this rank a step would take %1 instead of %2.</source>

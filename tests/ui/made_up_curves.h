@@ -21,13 +21,23 @@ class MadeUpCurves {
  public:
   static constexpr int kRanks = 3;
 
+  // The rank that the others wait for, and from which to which step.
+  struct Slow {
+    int rank = 1, first = 0, last = 0;
+    int told = 0;  // a step whose events are stored since it was slow; 0: none
+    bool in(int step) const { return step >= first && step <= last; }
+    int steps() const { return last - first + 1; }
+  };
+  static Slow tenthOf(int steps) { return {1, steps / 2 + 1, steps / 2 + steps / 10, 0}; }
+  static constexpr double kSlowShare = 0.54;  // of a usual step, by which a slow one is longer
+
   // `seed` varies the curves.
-  MadeUpCurves(const app::Preview& predicted, unsigned seed)
-      : predicted_(predicted), random_(seed) {}
+  MadeUpCurves(const app::Preview& predicted, unsigned seed, const Slow& slow)
+      : predicted_(predicted), random_(seed), slow_(slow) {}
 
   const app::RunBatch& batch() const { return batch_; }
 
-  // Every step, and the evaluation of every epoch.
+  // Every step, and the evaluation of every epoch. `stepSeconds`: of a usual step.
   void addTraining(int steps, double stepSeconds) {
     const int perEpoch = std::max(1, steps / 5);
     for (int step = 1; step <= steps; ++step) {
@@ -36,7 +46,7 @@ class MadeUpCurves {
           0.28 + 2.0 * std::exp(-9 * t) + 0.07 * std::abs(noise()) + (step == steps / 3 ? 0.9 : 0);
       add("loss", step, loss);
       add("accuracy", step, std::min(1.0, 0.905 - 0.65 * std::exp(-10 * t) + 0.03 * noise()));
-      add("rank/0/step", step, stepSeconds * (1 + 0.02 * noise()));
+      add("rank/0/step", step, stepSeconds * (longer(step) + 0.02 * noise()));
       add("samples_per_second", step, predicted_.samplesPerSecond * (0.93 + 0.02 * noise()));
       add("learning_rate", step, 1e-3 * std::min(1.0, 10 * t) * 0.5 * (1 + std::cos(3.14 * t)));
       if (step % 10 == 1)
@@ -46,14 +56,15 @@ class MadeUpCurves {
     }
   }
 
-  // The parts of each rank's step time. Rank 1 is slow for a tenth of the run.
+  // The parts of each rank's step time.
   void addBreakdown(int steps, std::int64_t startedNs, double stepSeconds) {
     for (int rank = 0; rank < kRanks; ++rank) {
       const std::string prefix = "rank/" + std::to_string(rank) + "/";
+      double began = static_cast<double>(startedNs) * 1e-9;
       for (int step = 1; step <= steps; ++step) {
-        add(prefix + "began", step,
-            static_cast<double>(startedNs) * 1e-9 + stepSeconds * (step - 1));
-        if (rank > 0) add(prefix + "step", step, stepSeconds * (1 + 0.02 * noise()));
+        add(prefix + "began", step, began);
+        began += stepSeconds * longer(step);
+        if (rank > 0) add(prefix + "step", step, stepSeconds * (longer(step) + 0.02 * noise()));
       }
       const auto& p = predicted_.ranks[static_cast<std::size_t>(rank)];
       const std::pair<const char*, double> parts[] = {
@@ -65,9 +76,9 @@ class MadeUpCurves {
           {"optimizer", p.optimizer * 1.02}};
       for (const auto& [name, seconds] : parts) {
         for (int step = 1; step <= steps; ++step) {
-          const bool slow = step > steps / 2 && step <= steps / 2 + steps / 10;
           const bool waits = std::string_view(name) == "waiting";
-          const double more = slow && (rank == 1) != waits ? 0.35 * stepSeconds : 0;
+          const double more =
+              slow_.in(step) && (rank == slow_.rank) != waits ? kSlowShare * stepSeconds : 0;
           const bool computes = std::string_view(name) == "backward";
           add(prefix + name, step, seconds * (1 + 0.03 * noise()) + (waits || computes ? more : 0));
         }
@@ -75,14 +86,18 @@ class MadeUpCurves {
     }
   }
 
-  // The events of every 50th step, as they are stored: as simulated with a slow rank 1, with the
-  // waits as parts of the transfers.
+  // The events of every 50th step and a slow one, as they are stored: as simulated with a slow
+  // rank, with the waits as parts of the transfers.
   void addEvents(int steps) {
     planner::SimulateOptions options;
-    options.slowdown = {1, 1.6, 1.1};
+    options.slowdown = {1, 1.1, 1.1};
+    options.slowdown[static_cast<std::size_t>(slow_.rank)] = 1.6;
     const auto simulated =
         planner::simulate(predicted_.plan, predicted_.cluster, predicted_.cost, options);
-    for (int step = 50; step <= steps; step += 50) {
+    std::vector<int> told;
+    for (int step = 50; step <= steps; step += 50) told.push_back(step);
+    if (slow_.told > 0) told.push_back(slow_.told);
+    for (const int step : told) {
       std::map<int, run::v1::EventChunk> chunks;
       for (const plan::Event& event : simulated.events) {
         if (event.step != 2 + step / 50 % 2) continue;
@@ -103,7 +118,7 @@ class MadeUpCurves {
         chunk.add_bytes(event.bytes);
       }
       for (const auto& [rank, chunk] : chunks)
-        batch_.events.push_back({rank, step, chunk.SerializeAsString()});
+        batch_.events.push_back({rank, step, chunk.SerializeAsString(), step == slow_.told});
     }
   }
 
@@ -151,6 +166,8 @@ class MadeUpCurves {
 
  private:
   double noise() { return normal_(random_); }
+  // How long a step is, of a usual one.
+  double longer(int step) const { return slow_.in(step) ? 1 + kSlowShare : 1; }
 
   void add(const std::string& name, double x, double y) {
     auto& all = batch_.series;
@@ -183,6 +200,7 @@ class MadeUpCurves {
 
   const app::Preview& predicted_;
   std::mt19937 random_;
+  Slow slow_;
   std::normal_distribution<double> normal_;
   app::RunBatch batch_;
 };

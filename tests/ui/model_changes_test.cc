@@ -20,6 +20,7 @@
 #include "ui/models/rebalance_model.h"
 #include "ui/models/step_table_model.h"
 #include "ui/models/traffic_model.h"
+#include "ui/studio/log_model.h"
 #include "ui/theme/language.h"
 #include "ui/theme/theme.h"
 
@@ -47,6 +48,11 @@ class ShownCells : public QObject {
                 for (int column = first.column(); column <= last.column(); ++column)
                   rows_[row][column] = read(row, column);
             });
+    connect(model, &QAbstractItemModel::headerDataChanged, this,
+            [this](Qt::Orientation side, int first, int last) {
+              for (int column = first; side == Qt::Horizontal && column <= last; ++column)
+                header_[column] = readHeader(column);
+            });
     readAll();
   }
 
@@ -58,6 +64,9 @@ class ShownCells : public QObject {
       if (now != rows_[row])
         return QString("row %1: %2, now %3").arg(row).arg(rows_[row].join('|'), now.join('|'));
     }
+    for (int column = 0; column < model_->columnCount(); ++column)
+      if (header_.value(column) != readHeader(column))
+        return QString("header: %1, now %2").arg(header_.value(column), readHeader(column));
     return {};
   }
 
@@ -65,6 +74,9 @@ class ShownCells : public QObject {
   QString read(int row, int column) const {
     const QModelIndex at = model_->index(row, column);
     return at.data().toString() + '/' + at.data(Qt::ToolTipRole).toString();
+  }
+  QString readHeader(int column) const {
+    return model_->headerData(column, Qt::Horizontal).toString();
   }
   QStringList readRow(int row) const {
     QStringList out;
@@ -74,11 +86,14 @@ class ShownCells : public QObject {
   void readAll() {
     rows_.clear();
     for (int row = 0; row < model_->rowCount(); ++row) rows_ << readRow(row);
+    header_.clear();
+    for (int column = 0; column < model_->columnCount(); ++column) header_ << readHeader(column);
   }
 
   QAbstractItemModel* model_;
   QAbstractItemModelTester tester_;
   QVector<QStringList> rows_;
+  QStringList header_;
 };
 
 void otherLanguage() {
@@ -134,6 +149,10 @@ class ModelChangesTest : public QObject {
                      const int row = below(model.rowCount());
                      QVERIFY(model.setData(model.index(row, PinModel::kStage), below(6)));
                      QVERIFY(!model.setData(model.index(row, PinModel::kLayer), "x"));
+                   },
+                   [&] {
+                     otherLanguage();
+                     model.retranslate();
                    }});
   }
 
@@ -245,7 +264,10 @@ class ModelChangesTest : public QObject {
       return out;
     };
     change(table, {[&] { table.setRows(several(3, row)); }, [&] { table.setRows({}); },
-                   [&] { table.retranslate(); }});
+                   [&] {
+                     otherLanguage();
+                     table.retranslate();
+                   }});
   }
 
   // The values of a step may come after those of a later one.
@@ -261,7 +283,10 @@ class ModelChangesTest : public QObject {
                      model.refresh();
                    },
                    [&] { model.setMeasure(static_cast<app::StepMeasure>(below(9))); },
-                   [&] { model.retranslate(); }});
+                   [&] {
+                     otherLanguage();
+                     model.retranslate();
+                   }});
     QVERIFY(model.rowCount() > 0);
   }
 
@@ -275,7 +300,11 @@ class ModelChangesTest : public QObject {
       return out;
     };
     change(placement, {[&] { placement.setRanks(several(8, rank), below(2) == 0); },
-                       [&] { placement.setRanks({}); }});
+                       [&] { placement.setRanks({}); },
+                       [&] {
+                         otherLanguage();
+                         placement.retranslate();
+                       }});
     BreakdownModel breakdown;
     const auto bar = [&] {
       BreakdownBar out;
@@ -285,8 +314,27 @@ class ModelChangesTest : public QObject {
       out.measured[static_cast<std::size_t>(below(kPhaseCount))] = share();
       return out;
     };
-    change(breakdown,
-           {[&] { breakdown.setBars(several(3, bar)); }, [&] { breakdown.setBars({}); }});
+    change(breakdown, {[&] { breakdown.setBars(several(3, bar)); }, [&] { breakdown.setBars({}); },
+                       [&] {
+                         otherLanguage();
+                         breakdown.retranslate();
+                       }});
+  }
+
+  void logs() {
+    LogModel model;
+    const auto line = [&] {
+      return LogRow{1'000'000'000LL * below(100), "n1", below(4) - 1, below(4), "step"};
+    };
+    change(model, {[&] {
+                     const auto lines = several(5, line);
+                     model.append({lines.begin(), lines.end()});
+                   },
+                   [&] { model.clear(); },
+                   [&] {
+                     otherLanguage();
+                     model.retranslate();
+                   }});
   }
 
   void alertRules() {

@@ -1,11 +1,19 @@
-// The table of nodes and what is told of their GPUs, without a window.
+// The table of nodes, the grid beside it, and what is told of their GPUs.
 #include <QAbstractItemModelTester>
+#include <QComboBox>
+#include <QElapsedTimer>
 #include <QScopeGuard>
 #include <QSignalSpy>
+#include <QTableView>
 #include <QTest>
+#include <algorithm>
+#include <cmath>
+#include <random>
 
 #include "ui/models/gpu_text.h"
 #include "ui/models/node_table_model.h"
+#include "ui/pages/node_leds.h"
+#include "ui/plots/color_map.h"
 #include "ui/theme/language.h"
 #include "ui/theme/theme.h"
 
@@ -50,6 +58,26 @@ void setThreeNodes(NodeTableModel& model) {
   for (int i = 0; i < rows.size(); ++i) rows[i].name = QString("n%1").arg(i);
   rows[0].sampled = rows[1].sampled = true;
   model.setRows(rows);
+}
+
+QVector<NodeRow> manyNodes(int count) {
+  std::mt19937 random(7);
+  const auto share = [&] { return static_cast<double>(random() % 1000) / 1000; };
+  QVector<NodeRow> rows(count);
+  for (int i = 0; i < count; ++i) {
+    rows[i].name = QString("n%1").arg(i);
+    rows[i].sampled = i % 10 != 9;
+    rows[i].phase = i == 9 ? app::NodeState::UNAVAILABLE : app::NodeState::CONNECTED;
+    rows[i].cpu = share();
+    rows[i].memoryTotal = 1e11;
+    rows[i].memoryUsed = 1e11 * share();
+    for (int gpu = 0; gpu < 8; ++gpu) {
+      rows[i].gpus.push_back(wellGpu());
+      rows[i].gpus.back().index = gpu;
+      rows[i].gpus.back().temperature = 40 + 50 * share();
+    }
+  }
+  return rows;
 }
 
 QString textAt(const NodeTableModel& model, int row, int column) {
@@ -121,6 +149,87 @@ class NodeModelsTest : public QObject {
     model.row("n0")->gpus.push_back(lost);
     QCOMPARE(textAt(model, 0, NodeTableModel::kGpu),
              QString("GPU 3 does not answer: GPU is lost +1"));
+  }
+
+  // A grid and a table of the same nodes, of which every tenth has not been heard.
+  void ledsShowNodesAndSelectTheirRows() {
+    NodeTableModel model;
+    QTableView table;
+    table.setModel(&model);
+    table.setSelectionBehavior(QAbstractItemView::SelectRows);
+    NodeLeds leds(&model, table.selectionModel());
+    leds.resize(900, 120);
+    leds.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&leds));
+    model.setRows(manyNodes(100));
+    QTest::qWait(50);  // laid out
+    auto* grid = leds.findChild<NodeLedGrid*>();
+    auto* measure = leds.findChild<QComboBox*>();
+    QVERIFY(grid->perLine() > 1 && grid->ledOf(99).bottom() < grid->height());
+    const ColorMap colors(ColorMap::Kind::kSequential);
+    const auto colorAt = [&](const QPoint& at) {
+      const QImage image = grid->grab().toImage();
+      return image.pixel(at * image.devicePixelRatio());
+    };
+    const auto isAt = [&](const QPoint& at, double share) {
+      return colorAt(at) == colors.at(static_cast<float>(share));
+    };
+    for (const int row : {0, 37, 98})
+      QVERIFY(isAt(grid->ledOf(row).center(), model.rows()[row].cpu));
+    QCOMPARE(colorAt(grid->ledOf(19).center()), colorAt({grid->ledOf(0).right() + 2, 1}));
+    // A stripe for each GPU.
+    measure->setCurrentIndex(measure->findData(NodeTableModel::kGpuTemperature));
+    Q_EMIT measure->activated(measure->currentIndex());
+    QCOMPARE(grid->measure(), int(NodeTableModel::kGpuTemperature));
+    const QRect led = grid->ledOf(37);
+    QVERIFY(isAt({led.x() + led.width() * 3 / 8, led.center().y()},
+                 *model.rows()[37].gpus[3].temperature / 100));
+    // Of one selection with the table.
+    QTest::mouseClick(grid, Qt::LeftButton, {}, led.center());
+    QCOMPARE(table.currentIndex().row(), 37);
+    QVERIFY(grid->accessibleDescription().startsWith(QString::fromUtf8("n37 · connected\n")));
+    QTest::keyClick(grid, Qt::Key_Right);
+    QTest::keyClick(grid, Qt::Key_Up);
+    QCOMPARE(table.currentIndex().row(), 38 < grid->perLine() ? 38 : 38 - grid->perLine());
+    QTest::keyClick(grid, Qt::Key_End);
+    QTest::keyClick(grid, Qt::Key_Right);
+    QCOMPARE(table.currentIndex().row(), 99);
+    table.selectRow(5);
+    QTest::keyClick(grid, Qt::Key_Left);
+    QCOMPARE(table.currentIndex().row(), 4);
+    // A few milliseconds each, and more on a busy machine.
+    QElapsedTimer timer;
+    timer.start();
+    for (int i = 0; i < 20; ++i) grid->repaint();
+    QVERIFY2(timer.elapsed() < 4000, qPrintable(QString::number(timer.elapsed())));
+    // What is not a number is not shown.
+    NodeRow odd = model.rows()[0];
+    odd.cpu = std::nan("");
+    model.setRows({odd});
+    measure->setCurrentIndex(measure->findData(NodeTableModel::kCpu));
+    Q_EMIT measure->activated(measure->currentIndex());
+    QCOMPARE(colorAt(grid->ledOf(0).center()), colorAt({grid->ledOf(0).right() + 2, 1}));
+    measure->setCurrentIndex(measure->findData(NodeTableModel::kGpuTemperature));
+    Q_EMIT measure->activated(measure->currentIndex());
+    // However many there are, all have a cell.
+    model.setRows(manyNodes(4096));
+    QTest::qWait(50);
+    QVERIFY(grid->height() <= 60 && grid->ledOf(4095).bottom() < grid->height());
+    // A stripe of several GPUs shows the hottest.
+    const QRect small = grid->ledOf(4000);
+    double hottest = 0;
+    for (int gpu = 0; gpu < 8 / std::min(8, small.width()); ++gpu)
+      hottest =
+          std::max(hottest, *model.rows()[4000].gpus[static_cast<std::size_t>(gpu)].temperature);
+    QVERIFY(small.width() < 8 && isAt(small.topLeft(), hottest / 100));
+    // Without GPUs there are none to show.
+    model.setRows(QVector<NodeRow>(3));
+    QCOMPARE(measure->count(), 2);
+    QCOMPARE(grid->measure(), int(NodeTableModel::kCpu));
+    // The measure comes back with them.
+    model.setRows(manyNodes(3));
+    QCOMPARE(grid->measure(), int(NodeTableModel::kGpuTemperature));
+    QCOMPARE(measure->currentData().toInt(), grid->measure());
   }
 
   // One that says nothing, a node without any, one that is not connected.

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "app/report/html_report.h"
+#include "app/runs/rank_costs.h"
 #include "tests/ui/studio_fixture.h"
 #include "ui/dialogs/about_dialog.h"
 #include "ui/dialogs/add_host_dialog.h"
@@ -53,6 +54,9 @@ namespace {
 QString folder;
 QSize size(1400, 900);
 bool lessonsAlone = false, withoutLessons = false;
+// Of the made-up runs: from which step on a rank is slow, a slow step that is told, and from which
+// step on a GPU is hot.
+constexpr int kSlowFrom = 1501, kSlowStep = 1533, kHotFrom = 1240;
 
 // Waits for background work and two frames, then takes the picture.
 void shoot(QWidget* widget, const QString& name) {
@@ -214,8 +218,12 @@ void shootLaunch(LaunchDialog* launch, const QString& prefix) {
   shoot(launch, prefix + "-launch-timeline");
   launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(3);
   shoot(launch, prefix + "-launch-plan");
-  // What a strategy wants to know besides.
+  // One that is searched, and what a strategy wants to know besides.
   launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(0);
+  choose(launch, "launch.strategy.kind", "auto");
+  (void)QTest::qWaitFor([&] { return launch->ready(); }, 60'000);
+  shoot(launch, prefix + "-launch-auto");
+  choose(launch, "launch.strategy.kind", "multi-worker-mirrored");
   launch->findChild<QSpinBox*>("launch.strategy.micro_batches")->setValue(4);
   for (const char* kind : {"pipeline", "parameter-server", "local-sgd", "tensor-parallel"}) {
     choose(launch, "launch.strategy.kind", kind);
@@ -366,6 +374,9 @@ void shootCluster(MainWindow* window, const QString& prefix) {
   cluster->findChild<QTableView*>("nodeTable")->selectRow(0);
   shoot(window, prefix + "-cluster-gpus");
   cluster->findChild<QToolButton*>("clusterGpuButton")->setChecked(true);
+  auto* measure = cluster->findChild<QComboBox*>("nodeLedMeasure");
+  measure->setCurrentIndex(measure->findData(NodeTableModel::kGpuTemperature));
+  Q_EMIT measure->activated(measure->currentIndex());
   auto* nodeTable = cluster->findChild<QTableView*>("nodeTable");
   nodeTable->selectRow(1);
   nodeTable->horizontalScrollBar()->setValue(400);
@@ -429,11 +440,54 @@ void shootDialogs(MainWindow* window, const QString& prefix) {
   command.close();
 }
 
+// The rank as its run's steps from `since` on have it.
+app::Straggler slowIn(const StudioHome& home, const RunPage* run, int rank, std::int64_t since) {
+  app::Straggler out;
+  out.rank = rank;
+  out.node = "local" + std::to_string(rank + 1);
+  out.sinceStep = since;
+  out.phase = "backward";
+  const auto history = app::History::open(home.home().historyFolder());
+  const auto store =
+      history.ok() ? (*history)->openRun(run->document()->run().toStdString()) : history.error();
+  const auto matrix = store.ok() ? app::storedSteps(**store) : store.error();
+  if (!matrix.ok()) return out;
+  const app::StepTimes times(*matrix, since, matrix->steps());
+  const app::RankCosts costs = app::rankCosts(times, 3, {}, {});
+  out.stepSeconds = costs.stepSeconds;
+  for (const app::RankCost& cost : costs.ranks)
+    if (cost.rank == rank) out.withoutSeconds = cost.withoutSeconds;
+  double own = 0, peers = 0;
+  const auto none = [](const std::string&) { return std::optional<double>(); };
+  for (const app::PeerFigure& figure : app::peerFigures(times, rank, {}, none)) {
+    if (figure.name == "step" || figure.name == "waiting" || figure.name == "transfer") continue;
+    own += figure.own;
+    peers += figure.peers;
+  }
+  out.factor = peers > 0 ? own / peers : 1;
+  return out;
+}
+
 void showStraggler(RunPage* page, const app::Straggler& slow) {
   app::RunUpdate update;
   update.slowChanged = true;
   update.slow = slow;
   page->document()->take(update);
+}
+
+// Every cause that is told with figures of its own.
+void shootCauses(MainWindow* window, RunPage* run, app::Straggler slow, const QString& prefix) {
+  const std::pair<const char*, app::SlowEvidence> causes[] = {
+      {"disk",
+       {.cause = app::SlowCause::kDisk, .reading = {0.085, 0.002}, .diskBusy = {{0.97, 0.04}}}},
+      {"more-data", {.cause = app::SlowCause::kMoreData, .elements = {131072, 62000}}},
+      {"gpu-clock", {.cause = app::SlowCause::kGpuClock, .gpu = 1, .clock = {900, 1980}}}};
+  for (const auto& [name, evidence] : causes) {
+    slow.phase = evidence.cause == app::SlowCause::kDisk ? "data" : "backward";
+    slow.evidence = evidence;
+    showStraggler(run, slow);
+    shoot(window, prefix + "-run-straggler-" + name);
+  }
 }
 
 // The default dashboard, an arranged one, and what chooses its plots.
@@ -459,12 +513,13 @@ void shootDashboard(MainWindow* window, RunPage* run, const QString& prefix) {
   shoot(window, prefix + "-run-dashboard-empty");
 }
 
-void shootRun(MainWindow* window, const QString& id, const QString& prefix) {
+void shootRun(MainWindow* window, const StudioHome& home, const QString& id,
+              const QString& prefix) {
   RunPage* run = window->openRun(id);
   (void)QTest::qWaitFor([&] { return run->lossPlot()->sampleCount() > 0; }, 5000);
   shoot(window, prefix + "-run");
-  const app::Straggler slow{1,       "local2", 1.83,       0.00387,
-                            0.00213, 1501,     "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
+  app::Straggler slow = slowIn(home, run, 1, kSlowFrom);
+  slow.evidence = {app::SlowCause::kStopped, 0.4, 0.6};
   showStraggler(run, slow);
   shoot(window, prefix + "-run-straggler");
   RebalanceDialog rebalance(*run->document(), window);
@@ -480,8 +535,12 @@ void shootRun(MainWindow* window, const QString& id, const QString& prefix) {
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(3);
   auto* timeline = run->findChild<TimelineView*>("timeline");
   (void)QTest::qWaitFor([&] { return timeline->measured() != nullptr; }, 5000);
-  run->findChild<HeatMapView*>("heatMap")->chooseCell(1, 213);
+  auto* map = run->findChild<HeatMapView*>("heatMap");
+  map->chooseCell(1, 213);
   shoot(window, prefix + "-run-steps");
+  map->chooseCell(1, kSlowStep);
+  (void)QTest::qWaitFor([&] { return timeline->measured()->step == kSlowStep; }, 5000);
+  shoot(window, prefix + "-run-slow-step");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(4);
   const auto* peers = run->findChild<QTableView*>("peerTable")->model();
   (void)QTest::qWaitFor([&] { return peers->rowCount() > 0; }, 5000);
@@ -503,16 +562,15 @@ void shootRun(MainWindow* window, const QString& id, const QString& prefix) {
   shoot(window, prefix + "-run-table");
 }
 
-RunPage* shootGpuRun(MainWindow* window, const QString& id, const QString& prefix) {
+RunPage* shootGpuRun(MainWindow* window, const StudioHome& home, const QString& id,
+                     const QString& prefix) {
   RunPage* run = window->openRun(id);
   (void)QTest::qWaitFor([&] { return run->document()->loaded(); }, 5000);
-  const app::Straggler slow{
-      2,          "local3",
-      1.36,       0.00387,
-      0.00293,    1240,
-      "backward", {.cause = app::SlowCause::kGpuHeat, .share = 0.62, .cores = 0.6, .gpu = 1}};
+  app::Straggler slow = slowIn(home, run, 2, kHotFrom);
+  slow.evidence = {.cause = app::SlowCause::kGpuHeat, .share = 0.62, .cores = 0.6, .gpu = 1};
   showStraggler(run, slow);
   shoot(window, prefix + "-run-gpu-straggler");
+  shootCauses(window, run, slow, prefix);
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
   shoot(window, prefix + "-run-gpus");
   auto* nodesScroll = run->findChild<QScrollArea*>("runNodesScroll");
@@ -663,9 +721,13 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   const auto addRun = [&](int index, app::RunState phase, int steps, int gpus = 0) {
     return QString::fromStdString(home.addRun(index, phase, steps, gpus));
   };
-  const QString done = addRun(0, app::RunState::SUCCEEDED, 3000);
+  const auto addSlowRun = [&](int index, int steps, int gpus,
+                              const tests::MadeUpCurves::Slow& slow) {
+    return QString::fromStdString(home.addRun(index, app::RunState::SUCCEEDED, steps, gpus, slow));
+  };
+  const QString done = addSlowRun(0, 3000, 0, {1, kSlowFrom, 3000, kSlowStep});
   addRun(1, app::RunState::SUCCEEDED, 2500);
-  const QString withGpus = addRun(4, app::RunState::SUCCEEDED, 2600, 2);
+  const QString withGpus = addSlowRun(4, 2600, 2, {2, kHotFrom, 2600});
   const QString failed = addRun(2, app::RunState::FAILED, 900);
   addRun(3, app::RunState::STOPPED, 1800);
   const QString program = QString::fromStdString(home.addProgramRun());
@@ -684,9 +746,9 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   shootCluster(&window, prefix);
   shootDialogs(&window, prefix);
   shootLaunch(window.openLaunch(model, nullptr), prefix);
-  shootRun(&window, done, prefix);
+  shootRun(&window, home, done, prefix);
   shootManyGpus(&window, addRun(6, app::RunState::SUCCEEDED, 600, 40), prefix);
-  RunPage* gpuRun = shootGpuRun(&window, withGpus, prefix);
+  RunPage* gpuRun = shootGpuRun(&window, home, withGpus, prefix);
   window.openRun(failed);
   shoot(&window, prefix + "-run-failed");
   shootUnreachable(&window, gpuRun, prefix);

@@ -5,13 +5,17 @@
 #include <QSignalSpy>
 #include <QTabWidget>
 #include <QTest>
-
+#include <QToolButton>
+#include <cmath>
 #include <random>
 
 #include "tests/ui/studio_fixture.h"
 #include "ui/pages/history_page.h"
 #include "ui/pages/run_page.h"
+#include "ui/plots/custom_plot.h"
 #include "ui/plots/heat_map_view.h"
+#include "ui/plots/plot_view.h"
+#include "ui/plots/timeline_view.h"
 #include "ui/studio/run_document.h"
 #include "ui/widgets/widgets.h"
 
@@ -86,6 +90,53 @@ class PlacesTest : public QObject {
     QTRY_COMPARE_WITH_TIMEOUT(map->chosenStep(), step, 60'000);
     QCOMPARE(map->chosenRank(), 1);
     QCOMPARE(page->findChild<QTabWidget*>("runTabs")->currentIndex(), 3);
+  }
+
+  // Another studio shows the parts that a person zoomed into, and all again after Home.
+  void zoomsComeBack() {
+    RunPage* page = openSteps();
+    auto* map = page->findChild<HeatMapView*>();
+    auto* timeline = page->findChild<TimelineView*>("timeline");
+    QTest::mouseClick(map, Qt::LeftButton, {}, map->centreOf(1, 37));
+    QTRY_VERIFY_WITH_TIMEOUT(timeline->measured() && timeline->measured()->step == 50, 60'000);
+    for (int i = 0; i < 5; ++i) QTest::keyClick(map, Qt::Key_Plus);
+    QTest::keyClick(map, Qt::Key_Plus, Qt::ControlModifier);
+    for (int i = 0; i < 3; ++i) QTest::keyClick(timeline, Qt::Key_Plus);
+    page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(0);
+    QTRY_VERIFY_WITH_TIMEOUT(lossRange(page).upper > 390, 60'000);
+    for (int i = 0; i < 2; ++i) QTest::keyClick(lossCanvas(page), Qt::Key_Plus);
+    const QCPRange loss = lossRange(page);
+    const GridView::Zoom cells{map->xRange(), map->rowRange()},
+        spans{timeline->xRange(), timeline->rowRange()};
+    QVERIFY(loss.size() < 300 && cells.x.span() < 200 && cells.rows.span() < 3);
+    page = restarted();
+    QVERIFY(page);
+    QVERIFY(!page->findChild<QToolButton*>("followButton")->isChecked());
+    QCOMPARE(page->findChild<QTabWidget*>("runTabs")->currentIndex(), 0);
+    QTRY_VERIFY_WITH_TIMEOUT(page->lossPlot()->sampleCount() > 0, 60'000);
+    QTest::qWait(200);
+    QCOMPARE(lossRange(page).lower, loss.lower);
+    QCOMPARE(lossRange(page).upper, loss.upper);
+    QTest::keyClick(lossCanvas(page), Qt::Key_Home);
+    page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(3);
+    map = page->findChild<HeatMapView*>();
+    timeline = page->findChild<TimelineView*>("timeline");
+    const auto shows = [](const GridView* view, const GridView::Zoom& zoom) {
+      const auto isNear = [](const GridView::Range& a, const GridView::Range& b) {
+        return std::abs(a.begin - b.begin) + std::abs(a.end - b.end) < 1e-6 * b.span();
+      };
+      return isNear(view->xRange(), zoom.x) && isNear(view->rowRange(), zoom.rows);
+    };
+    QTRY_VERIFY_WITH_TIMEOUT(shows(map, cells) && shows(timeline, spans), 60'000);
+    QCOMPARE(map->chosenRank(), 1);
+    QTest::keyClick(map, Qt::Key_Home);
+    page = restarted();
+    QVERIFY(page);
+    map = page->findChild<HeatMapView*>();
+    QTRY_COMPARE_WITH_TIMEOUT(map->xRange().end, 401.0, 60'000);
+    QCOMPARE(map->rowRange().span(), 3.0);
+    QTRY_VERIFY_WITH_TIMEOUT(shows(page->findChild<TimelineView*>("timeline"), spans), 60'000);
+    QVERIFY(page->findChild<QToolButton*>("followButton")->isChecked());
   }
 
   void aLinkPastTheEndShowsTheLastStep() {
@@ -208,6 +259,20 @@ class PlacesTest : public QObject {
     QTest::qWait(100);
     return page;
   }
+
+  RunPage* restarted() {
+    window_->close();
+    tests::closeWindow(window_);
+    window_ = std::make_unique<MainWindow>(home_->options());
+    window_->restoreSession();
+    window_->show();
+    (void)QTest::qWaitForWindowExposed(window_.get());
+    return qobject_cast<RunPage*>(window_->currentPage());
+  }
+  static QCustomPlot* lossCanvas(const RunPage* page) {
+    return page->lossPlot()->findChild<QCustomPlot*>("plotCanvas");
+  }
+  static QCPRange lossRange(const RunPage* page) { return lossCanvas(page)->xAxis->range(); }
 
   std::unique_ptr<StudioHome> home_;
   std::unique_ptr<MainWindow> window_;

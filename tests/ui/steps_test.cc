@@ -214,7 +214,12 @@ class StepsTest : public QObject {
     QTest::keyClick(timeline_, Qt::Key_Right);
     QVERIFY(timeline_->chosenSpan() == &*waiting + 1);
     QTest::keyClick(timeline_, Qt::Key_Down);
-    QCOMPARE(timeline_->chosen().rank, 1);
+    QCOMPARE(timeline_->rankOf(timeline_->chosenRow()), 1);
+    // The median rank is above them.
+    for (int i = 0; i < 2; ++i) QTest::keyClick(timeline_, Qt::Key_Up);
+    QCOMPARE(timeline_->chosenRow(), 0);
+    const QString usual = page_->findChild<QLabel*>("timelineSpan")->text();
+    QVERIFY2(usual.startsWith(QString::fromUtf8("median rank · ")), qPrintable(usual));
     QTest::keyClick(timeline_, Qt::Key_Escape);
     QVERIFY(timeline_->chosenSpan() == nullptr);
     // The prediction beside it can be left out.

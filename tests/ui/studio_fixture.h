@@ -62,17 +62,24 @@ class StudioHome {
 
   // A run with curves that look like training; `index` varies them. Its nodes have so many GPUs.
   std::string addRun(int index, app::RunState phase, int steps, int gpus = 0) {
+    return addRun(index, phase, steps, gpus, MadeUpCurves::tenthOf(steps));
+  }
+  std::string addRun(int index, app::RunState phase, int steps, int gpus,
+                     const MadeUpCurves::Slow& slow) {
     const char* example = index % 2 == 0 ? "fashion-cnn.yaml" : "fashion-mlp.yaml";
     const app::Preview predicted = preview(example, MadeUpCurves::kRanks);
-    app::RunRow row = rowOf(index, phase, steps, predicted);
-    MadeUpCurves curves(predicted, static_cast<unsigned>(index) + 1);
+    const double stepSeconds = 1.07 * predicted.stepSeconds;  // of a usual step
+    app::RunRow row =
+        rowOf(index, phase, steps, predicted,
+              stepSeconds * (1 + MadeUpCurves::kSlowShare * slow.steps() / std::max(1, steps)));
+    MadeUpCurves curves(predicted, static_cast<unsigned>(index) + 1, slow);
     if (phase == app::RunState::FAILED) {
       const Error error = killedAt(steps);
       row.error = error.message();
       curves.addError(error);
     }
-    curves.addTraining(steps, row.measuredStepSeconds);
-    curves.addBreakdown(steps, row.startedNs, row.measuredStepSeconds);
+    curves.addTraining(steps, stepSeconds);
+    curves.addBreakdown(steps, row.startedNs, stepSeconds);
     curves.addEvents(steps);
     curves.addLoad(row.startedNs, gpus);
     curves.addLogs(row.startedNs);
@@ -90,12 +97,11 @@ class StudioHome {
   // A run of a program of the user's own, with values that it reported.
   std::string addProgramRun() {
     const app::Preview predicted = preview("ddp.yaml", 3);
-    app::RunRow row = rowOf(8, app::RunState::SUCCEEDED, 600, predicted);
+    app::RunRow row = rowOf(8, app::RunState::SUCCEEDED, 600, predicted, 0);
     row.name = "ddp";
     row.strategy = predicted.plan.strategy;
     row.comm.clear();
     row.modelFile.clear();
-    row.measuredStepSeconds = 0;
     row.finishedNs = row.startedNs + 95'000'000'000;
     row.figures.steps = 600;
     app::RunBatch batch;
@@ -118,8 +124,8 @@ class StudioHome {
   }
 
  private:
-  app::RunRow rowOf(int index, app::RunState phase, int steps,
-                    const app::Preview& predicted) const {
+  app::RunRow rowOf(int index, app::RunState phase, int steps, const app::Preview& predicted,
+                    double stepSeconds) const {
     app::RunRow row;
     row.run = "20240501-1200" + std::to_string(10 + index) + "-a1b2c" + std::to_string(index);
     row.name = index % 2 == 0 ? "fashion-cnn" : "fashion-mlp";
@@ -134,7 +140,7 @@ class StudioHome {
     row.planHash = predicted.planHash;
     row.version = "5f1c0a9be27d";
     row.predictedStepSeconds = predicted.stepSeconds;
-    row.measuredStepSeconds = predicted.stepSeconds * 1.07;
+    row.measuredStepSeconds = stepSeconds;
     if (index == 1) row.notes = "baseline";
     if (app::isFinal(phase)) {
       row.finishedNs =

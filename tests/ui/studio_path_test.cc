@@ -281,7 +281,7 @@ class StudioPathTest : public QObject {
         qPrintable(who->text()));
     QVERIFY2(tests::wait([&] { return evidence->text().contains("Its process was suspended"); }),
              qPrintable(evidence->text()));
-    QVERIFY2(evidence->text().contains("Without this rank"), qPrintable(evidence->text()));
+    QVERIFY2(evidence->text().contains("a step would"), qPrintable(evidence->text()));
   }
 
   // The spans of one of its late steps, and its figures beside those of its peers.

@@ -86,7 +86,7 @@ class StudioSlowTest : public QObject {
     QVERIFY2(
         tests::wait([&] { return evidence->text().contains("Its process was suspended"); }, 10'000),
         qPrintable(evidence->text()));
-    QVERIFY2(evidence->text().contains("Without this rank"), qPrintable(evidence->text()));
+    QVERIFY2(evidence->text().contains("a step would"), qPrintable(evidence->text()));
     // By a replay, as soon as the history has its steps.
     QVERIFY2(tests::wait([&] { return evidence->text().contains("replayed, with an error of"); }),
              qPrintable(evidence->text()));
@@ -223,7 +223,7 @@ class StudioSlowTest : public QObject {
     QVERIFY(dialog && tests::wait([&] { return dialog->isVisible(); }));
     const QString node = QString("local%1").arg(rank + 1);
     QCOMPARE(dialog->findChild<QComboBox*>("excludeNode")->currentText(), node);
-    QVERIFY(dialog->findChild<QLabel*>("excludeReason")->text().contains("Without this rank"));
+    QVERIFY(dialog->findChild<QLabel*>("excludeReason")->text().contains("a step would"));
     QCOMPARE(dialog->findChild<QLabel*>("excludeCommand")->text(),
              "lockstep exclude " + run->run() + " " + node);
     QTest::keyClick(dialog, Qt::Key_Return);

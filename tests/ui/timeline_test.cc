@@ -166,11 +166,20 @@ class TimelineTest : public QObject {
     };
     QCOMPARE(colorAt(0.4), Theme::instance().phase(static_cast<int>(SpanKind::kForward)).rgb());
     QCOMPARE(colorAt(2.2), Theme::instance().phase(static_cast<int>(SpanKind::kWaiting)).rgb());
-    // Ranks are chosen in their own rows, and the median rank is not chosen.
+    // Ranks are chosen in their own rows, and the median rank in its, by mouse and by key.
     QTest::mouseClick(view_.get(), Qt::LeftButton, {}, view_->pixelOf(2'000, 2.4));
-    QCOMPARE(view_->chosen().rank, 1);
+    QCOMPARE(view_->rankOf(view_->chosenRow()), 1);
+    const TimelineSpan* usual = &timeline->medians[0].spans[0];
     QTest::mouseClick(view_.get(), Qt::LeftButton, {}, view_->pixelOf(2'000, 0.4));
-    QVERIFY(view_->chosenSpan() == nullptr);
+    QVERIFY(view_->chosenSpan() == usual);
+    QCOMPARE(view_->chosenText(), view_->spanText(-1, *usual, false));
+    QCOMPARE(view_->accessibleDescription(), view_->chosenText());
+    QTest::keyClick(view_.get(), Qt::Key_Up);  // there is no row above
+    QVERIFY(view_->chosenSpan() == usual);
+    QTest::keyClick(view_.get(), Qt::Key_Down);
+    QCOMPARE(view_->rankOf(view_->chosenRow()), 0);
+    QTest::keyClick(view_.get(), Qt::Key_Up);
+    QVERIFY(view_->chosenSpan() == usual);
     view_->setTimelines(timeline, nullptr);
     QCOMPARE(view_->rowRange().end, 2.0);
   }

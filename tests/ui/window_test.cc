@@ -312,11 +312,20 @@ class WindowTest : public QObject {
     QCOMPARE(page->findChild<PlotView*>("pciePlot")->series().size(), std::size_t{12});
     app::RunUpdate update;
     update.slowChanged = true;
+    auto* evidence = page->findChild<QLabel*>("stragglerEvidence");
+    update.slow = app::Straggler{2, "local3", 1.8, 0.004, 0.003999, 295, "backward"};
+    page->document()->take(update);
+    QVERIFY2(evidence->text().contains("Without this rank a step would still take 4.00 ms."),
+             qPrintable(evidence->text()));
+    update.slow->withoutSeconds = 0.002;
+    update.slow->slowRanks = 2;
+    page->document()->take(update);
+    QVERIFY2(evidence->text().contains("Without the 2 slow ranks a step would take 2.00 ms"),
+             qPrintable(evidence->text()));
     update.slow = app::Straggler{2, "local3", 1.8, 0.004, 0.002, 120, "backward"};
     update.slow->evidence = {
         .cause = app::SlowCause::kGpuHeat, .share = 0.4, .cores = 0.6, .gpu = 3};
     page->document()->take(update);
-    auto* evidence = page->findChild<QLabel*>("stragglerEvidence");
     QVERIFY2(evidence->text().contains("Its GPU 3 was thermally throttled 40 % of the time."),
              qPrintable(evidence->text()));
     update.slow->evidence = {

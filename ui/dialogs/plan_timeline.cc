@@ -66,9 +66,7 @@ void PlanTimeline::nameRanks() {
 }
 
 void PlanTimeline::refreshText() {
-  const app::TimelineSpan* span = timeline_->chosenSpan();
-  if (span != nullptr)
-    return text_->setText(timeline_->spanText(timeline_->chosen().rank, *span, false));
+  if (const QString text = timeline_->chosenText(); !text.isEmpty()) return text_->setText(text);
   if (!preview_ || !timeline_->measured()) return text_->clear();
   QStringList parts{
       tr("bubble: %1 of the step").arg(formatPercent(app::bubbleShare(*preview_), 0))};

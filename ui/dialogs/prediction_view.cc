@@ -269,6 +269,7 @@ void PredictionView::retranslate() {
   bars_->setAccessibleName(tr("Predicted step time of each rank"));
   candidates_->setAccessibleName(tr("Compare strategies"));
   candidates_->setToolTip(tr("Double-click a strategy to choose it"));
+  placementModel_->retranslate();
   candidateModel_->retranslate();
   timeline_->retranslate();
   plan_->setAccessibleName(tr("Text of the plan"));

@@ -121,6 +121,7 @@ void StrategyFields::retranslate() {
   pinTable_->setAccessibleName(pinLabel_->text());
   pinTable_->setToolTip(fieldHelpOf(app::SpecKind::kRun, "strategy.pins"));
   pinLabel_->setToolTip(pinTable_->toolTip());
+  pins_->retranslate();
 }
 
 }  // namespace lockstep::ui

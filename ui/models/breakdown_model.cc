@@ -18,6 +18,11 @@ void BreakdownModel::setBars(std::vector<BreakdownBar> bars) {
   if (!bars_.empty()) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, columnCount() - 1));
 }
 
+void BreakdownModel::retranslate() {
+  Q_EMIT headerDataChanged(Qt::Horizontal, 0, columnCount() - 1);
+  if (!bars_.empty()) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, columnCount() - 1));
+}
+
 int BreakdownModel::rowCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : static_cast<int>(bars_.size()) * 2;
 }

@@ -13,6 +13,7 @@ class BreakdownModel : public QAbstractTableModel {
  public:
   using QAbstractTableModel::QAbstractTableModel;
   void setBars(std::vector<BreakdownBar> bars);
+  void retranslate();
   int rowCount(const QModelIndex& parent = {}) const override;
   int columnCount(const QModelIndex& parent = {}) const override;
   QVariant data(const QModelIndex& index, int role) const override;

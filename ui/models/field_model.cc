@@ -98,6 +98,11 @@ void FieldModel::setSections(std::vector<Section> sections) {
   refresh();
 }
 
+void FieldModel::retranslate() {
+  Q_EMIT headerDataChanged(Qt::Horizontal, 0, 1);
+  if (!rows_.empty()) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, 1));
+}
+
 void FieldModel::refresh() {
   std::vector<Row> rows = build();
   const bool same =

@@ -32,6 +32,7 @@ class FieldModel : public QAbstractTableModel {
     std::vector<std::string> only = {};  // the fields that apply; empty: all
   };
   void setSections(std::vector<Section> sections);
+  void retranslate();
   void refresh();  // rereads the values, and the rows if the fields changed
   int find(const std::string& path) const;  // row; -1: not among them
 

@@ -117,6 +117,19 @@ QVariantList gpuFractions(const std::vector<app::GpuLoad>& gpus, int column) {
   return any ? out : QVariantList();
 }
 
+QVariantList ledShares(const NodeRow& row, int column) {
+  constexpr double kHottest = 100;  // °C
+  if (!row.sampled) return {};
+  if (column == NodeTableModel::kCpu) return {row.cpu};
+  if (column == NodeTableModel::kMemory)
+    return row.memoryTotal > 0 ? QVariantList{row.memoryUsed / row.memoryTotal} : QVariantList();
+  if (column != NodeTableModel::kGpuTemperature) return gpuFractions(row.gpus, column);
+  QVariantList out;
+  for (const app::GpuLoad& gpu : row.gpus)
+    out << (gpu.temperature ? QVariant(*gpu.temperature / kHottest) : QVariant());
+  return out;
+}
+
 QString gpuToolTip(const std::vector<app::GpuLoad>& gpus) {
   QStringList lines;
   for (const app::GpuLoad& gpu : gpus) {
@@ -235,6 +248,7 @@ QVariant NodeTableModel::data(const QModelIndex& index, int role) const {
         return {};
     }
   }
+  if (role == kLedsRole) return ledShares(row, index.column());
   if (role == Qt::ForegroundRole && !row.sampled &&
       (index.column() >= kCpu && index.column() <= kDisk)) {
     return Theme::instance().color("disabled");

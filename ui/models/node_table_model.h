@@ -60,6 +60,9 @@ class NodeTableModel : public QAbstractTableModel {
   // For GpuDelegate, of each GPU: a fraction 0…1 or an invalid value; a Tone.
   static constexpr int kFractionsRole = Qt::UserRole + 3;
   static constexpr int kTonesRole = Qt::UserRole + 4;
+  // For NodeLedGrid, of kCpu to kGpuPower: of the node or of each GPU a share 0…1 of the most there
+  // can be (100 °C), or an invalid value; empty: nothing is known.
+  static constexpr int kLedsRole = Qt::UserRole + 5;
   static bool isGpuColumn(int column) { return column >= kGpu && column <= kGpuPower; }
 
   using QAbstractTableModel::QAbstractTableModel;

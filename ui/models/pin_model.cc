@@ -20,6 +20,8 @@ void PinModel::setLayers(std::vector<std::string> layers, std::vector<int> stage
   endResetModel();
 }
 
+void PinModel::retranslate() { Q_EMIT headerDataChanged(Qt::Horizontal, 0, kColumns - 1); }
+
 int PinModel::rowCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : static_cast<int>(layers_.size());
 }

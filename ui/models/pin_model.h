@@ -19,6 +19,7 @@ class PinModel : public QAbstractTableModel {
   using QAbstractTableModel::QAbstractTableModel;
 
   void setLayers(std::vector<std::string> layers, std::vector<int> stages);
+  void retranslate();
   const std::vector<std::string>& layers() const { return layers_; }
   const std::vector<int>& stages() const { return stages_; }
 

@@ -12,6 +12,12 @@ void PlacementModel::setRanks(std::vector<app::RankPreview> ranks, bool ofProgra
   ranks_ = std::move(ranks);
   endResetModel();
 }
+
+void PlacementModel::retranslate() {
+  Q_EMIT headerDataChanged(Qt::Horizontal, 0, columnCount() - 1);
+  if (!ranks_.empty()) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, columnCount() - 1));
+}
+
 int PlacementModel::rowCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : static_cast<int>(ranks_.size());
 }

@@ -27,6 +27,7 @@ class PlacementModel : public QAbstractTableModel {
   using QAbstractTableModel::QAbstractTableModel;
   // Of a program of the user's own only the columns up to kThreads are there.
   void setRanks(std::vector<app::RankPreview> ranks, bool ofProgram = false);
+  void retranslate();
   int rowCount(const QModelIndex& parent = {}) const override;
   int columnCount(const QModelIndex& parent = {}) const override;
   QVariant data(const QModelIndex& index, int role) const override;

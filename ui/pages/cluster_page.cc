@@ -19,6 +19,7 @@
 #include "ui/dialogs/preflight_dialog.h"
 #include "ui/models/gpu_text.h"
 #include "ui/models/node_table_model.h"
+#include "ui/pages/node_leds.h"
 #include "ui/plots/frame_clock.h"
 #include "ui/plots/plot_view.h"
 #include "ui/studio/workspace.h"
@@ -70,8 +71,6 @@ void ClusterPage::buildNodes() {
   nodeCard_ = new Card("nodeCard", this);
   preflight_ = makeToolButton("preflightButton", "chart", this);
   debug_ = makeToolButton("debugNodeButton", "debug", this);
-  nodeCard_->head()->addWidget(debug_);
-  nodeCard_->head()->addWidget(preflight_);
   nodes_ = new NodeTableModel(this);
   auto* holder = new QWidget(this);
   stack_ = new QStackedLayout(holder);
@@ -97,6 +96,10 @@ void ClusterPage::buildNodes() {
   stack_->addWidget(table_);
   stack_->addWidget(empty_);
   nodeCard_->body()->addWidget(holder);
+  leds_ = new NodeLeds(nodes_, table_->selectionModel(), this);
+  nodeCard_->head()->addWidget(leds_, 20);  // nearly all the room of the head
+  nodeCard_->head()->addWidget(debug_);
+  nodeCard_->head()->addWidget(preflight_);
 }
 
 // The nodes across the page, whose columns are many; below them their load beside the text.
@@ -340,6 +343,7 @@ void ClusterPage::rebuildRows() {
     }
   }
   stack_->setCurrentWidget(count == 0 ? static_cast<QWidget*>(empty_) : table_);
+  leds_->setVisible(count > 0);
   nameEmpty();
   refreshState();
   Q_EMIT inspectorChanged();
@@ -526,6 +530,7 @@ void ClusterPage::retranslate() {
   loadCard_->setTitle(tr("Load"));
   table_->setAccessibleName(tr("Nodes"));
   nodes_->retranslate();
+  leds_->retranslate();
   const QString empty = tr("No data yet. Connect the nodes.");
   cpuPlot_->setTexts(tr("CPU"), {}, {}, empty);
   memoryPlot_->setTexts(tr("Memory"), {}, {}, empty);

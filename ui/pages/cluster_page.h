@@ -20,6 +20,7 @@ namespace lockstep::ui {
 class Card;
 class ColumnFitter;
 class EmptyState;
+class NodeLeds;
 class NodeTableModel;
 class PlotGroup;
 class PlotView;
@@ -104,6 +105,7 @@ class ClusterPage : public SpecPage {
   Card* nodeCard_ = nullptr;
   Card* loadCard_ = nullptr;
   QTableView* table_ = nullptr;
+  NodeLeds* leds_ = nullptr;
   ColumnFitter* columns_ = nullptr;
   EmptyState* empty_ = nullptr;
   QStackedLayout* stack_ = nullptr;

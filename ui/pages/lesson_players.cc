@@ -102,9 +102,8 @@ class TimelinePicture : public LessonPicture {
     view_->setNames(std::move(names));
   }
   void refreshSpan() {
-    const app::TimelineSpan* span = view_->chosenSpan();
-    span_->setText(span == nullptr ? tr("Click a span for its name and length.")
-                                   : view_->spanText(view_->chosen().rank, *span, false));
+    const QString text = view_->chosenText();
+    span_->setText(text.isEmpty() ? tr("Click a span for its name and length.") : text);
   }
 
   QLabel* phases_ = nullptr;

@@ -525,6 +525,7 @@ void ModelPage::retranslate() {
   noLayer_->setText(tr("Select a layer in the table above to change its settings."));
   layers_->retranslate();
   fillAddMenu();
+  fields_->retranslate();
   showSection();
   setAccessibleName(tr("Model %1").arg(heading_->text()));
   documentChanged();

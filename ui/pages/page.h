@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QIcon>
+#include <QVariantMap>
 #include <QVector>
 #include <QWidget>
 
@@ -36,6 +37,9 @@ class Page : public QWidget {
   virtual void find() {}  // gives the keyboard to the page's search
   virtual Place place() const { return {key(), {}, -1, 0}; }
   virtual void go(const Place&) {}  // to a part of this document
+  // What is shown of the document, as the settings keep it; empty: as it opens.
+  virtual QVariantMap view() const { return {}; }
+  virtual void restoreView(const QVariantMap&) {}
   // Says in the message panel how an export ended.
   void sayExported(const QString& path, const Status& status);
   virtual QVector<InspectorRow> inspectorRows() const { return {}; }

@@ -18,6 +18,7 @@
 #include "ui/dialogs/exclude_dialog.h"
 #include "ui/dialogs/rebalance_dialog.h"
 #include "ui/dialogs/restart_dialog.h"
+#include "ui/models/breakdown_model.h"
 #include "ui/pages/costs_panel.h"
 #include "ui/pages/dashboard_view.h"
 #include "ui/pages/run_logs.h"
@@ -48,6 +49,9 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
   stepGroup_ = new PlotGroup(this);
   timeGroup_ = new PlotGroup(this);
   epochGroup_ = new PlotGroup(this);
+  stepGroup_->setObjectName("stepPlots");
+  timeGroup_->setObjectName("timePlots");
+  epochGroup_->setObjectName("epochPlots");
   buildHead();
   buildPlotTools();
   buildTabs();
@@ -626,6 +630,7 @@ void RunPage::retranslate() {
   breakdownEmpty_->setText(tr("Breakdown appears after the first steps."));
   bars_->setAccessibleName(tr("Step time of each rank"));
   breakdownTable_->setAccessibleName(tr("Step time of each rank, as a table"));
+  breakdownModel_->retranslate();
   setTexts(breakdownAsTable_, tr("Show the data as a table"));
   straggler_->setAccessibleName(tr("Slowest rank"));
   straggler_->retranslate();

@@ -53,6 +53,8 @@ class RunPage : public Page {
   QVector<InspectorRow> inspectorRows() const override;
   Place place() const override;
   void go(const Place& place) override;
+  QVariantMap view() const override;  // place and zooms
+  void restoreView(const QVariantMap& view) override;
   RunDocument* document() const { return document_; }
   PlotView* lossPlot() const { return loss_; }
   QString straggler() const;

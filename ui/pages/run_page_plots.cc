@@ -236,7 +236,7 @@ void RunPage::placeValue(const std::string& name) {
     QWidget* page = overviewGrid_->parentWidget();
     const QString label = metricText(QString::fromStdString(name));
     auto* card = new Card("valueCard", page);
-    plot = new PlotView("valuePlot", card);
+    plot = new PlotView("valuePlot/" + QString::fromStdString(name), card);
     plot->setTexts(label, tr("step"), {}, tr("No data yet."));
     card->body()->addWidget(plot, 1);
     card->setMinimumHeight(kOverviewCardHeight);

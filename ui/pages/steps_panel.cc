@@ -280,10 +280,10 @@ void StepsPanel::refreshTimeline() {
 }
 
 void StepsPanel::refreshSpan() {
-  const app::TimelineSpan* span = timeline_->chosenSpan();
-  span_->setText(span == nullptr
+  const QString text = timeline_->chosenText();
+  span_->setText(text.isEmpty()
                      ? tr("Click a span for its details and the arrival time of each rank.")
-                     : timeline_->spanText(timeline_->chosen().rank, *span, false));
+                     : text);
 }
 
 void StepsPanel::refreshPhases() {

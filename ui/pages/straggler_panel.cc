@@ -125,22 +125,41 @@ void StragglerPanel::askWithout(const app::Straggler& slow) {
   if (isVisible() && steps >= kLeastSteps) without_->ask({{{slow.rank}}, steps, step});
 }
 
-// By a replay of its steps, where there is one.
+// By a replay of its steps, where there is one. Of a gain that the two times do not show, one time.
 QString StragglerPanel::withoutText(const app::Straggler& slow) const {
-  if (slow.link)
-    return tr("At its usual rate a step would take %1 instead of %2.")
-        .arg(formatSeconds(slow.withoutSeconds), formatSeconds(slow.stepSeconds));
-  const app::StepsWithout* replayed = without_->answer();
+  const app::StepsWithout* replayed = slow.link ? nullptr : without_->answer();
   const double seconds = replayed ? replayed->without({slow.rank}) : std::nan("");
   if (std::isnan(seconds) || replayed->last < slow.sinceStep)  // of an earlier time
-    return tr("Without this rank a step would take %1 instead of %2.")
-        .arg(formatSeconds(slow.withoutSeconds), formatSeconds(slow.stepSeconds));
-  return tr("Without this rank a step would take %1 instead of %2 (steps %3 to %4 replayed, with "
-            "an "
-            "error of %5).")
-      .arg(formatSeconds(seconds), formatSeconds(replayed->measuredSeconds),
-           formatCount(replayed->first), formatCount(replayed->last),
-           formatPercent(replayed->error, 1));
+    return liveWithoutText(slow);
+  const QString with = formatSeconds(replayed->measuredSeconds), without = formatSeconds(seconds);
+  const QString first = formatCount(replayed->first), last = formatCount(replayed->last),
+                error = formatPercent(replayed->error, 1);
+  if (seconds >= replayed->measuredSeconds || with == without)
+    return tr("Without this rank a step would still take %1 (steps %2 to %3 replayed, "
+              "with an error of %4).")
+        .arg(with, first, last, error);
+  return tr("Without this rank a step would take %1 instead of %2 (steps %3 to %4 replayed, "
+            "with an error of %5).")
+      .arg(without, with, first, last, error);
+}
+
+// As the run tells it: where several ranks are slow, without all of them.
+QString StragglerPanel::liveWithoutText(const app::Straggler& slow) const {
+  const QString with = formatSeconds(slow.stepSeconds),
+                without = formatSeconds(slow.withoutSeconds), count = formatCount(slow.slowRanks);
+  if (slow.withoutSeconds >= slow.stepSeconds || with == without) {
+    if (slow.slowRanks > 1)
+      return tr("Without the %1 slow ranks a step would still take %2.").arg(count, with);
+    return (slow.link ? tr("At its usual rate a step would still take %1.")
+                      : tr("Without this rank a step would still take %1."))
+        .arg(with);
+  }
+  if (slow.slowRanks > 1)
+    return tr("Without the %1 slow ranks a step would take %2 instead of %3.")
+        .arg(count, without, with);
+  return (slow.link ? tr("At its usual rate a step would take %1 instead of %2.")
+                    : tr("Without this rank a step would take %1 instead of %2."))
+      .arg(without, with);
 }
 
 void StragglerPanel::refresh() {

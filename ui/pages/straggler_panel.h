@@ -36,6 +36,7 @@ class StragglerPanel : public Card {
   QString diskText(const app::SlowEvidence& evidence) const;
   QString gpuText(const app::SlowEvidence& evidence) const;
   QString withoutText(const app::Straggler& slow) const;
+  QString liveWithoutText(const app::Straggler& slow) const;
   void askWithout(const app::Straggler& slow);
 
   RunDocument* document_;

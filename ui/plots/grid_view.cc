@@ -55,10 +55,29 @@ void GridView::setExtent(const Range& x, int rows) {
     rows_ = {0, static_cast<double>(std::max(rows, 1))};
   }
   namesChanged();
+  showAwaited();
+}
+
+std::optional<GridView::Zoom> GridView::zoomed() const {
+  if (awaited_ || all_) return awaited_;
+  return Zoom{x_, rows_};
+}
+
+void GridView::restoreZoom(const Zoom& zoom) {
+  awaited_ = zoom;
+  showAwaited();
+}
+
+void GridView::showAwaited() {
+  if (!awaited_ || awaited_->rows.end > rowsAll_) return;
+  if (awaited_->x.end > xAll_.end + 1e-9 * xAll_.span()) return;
+  const Zoom zoom = *std::exchange(awaited_, std::nullopt);
+  setView(zoom.x, zoom.rows);
 }
 
 void GridView::showAll() {
   all_ = true;
+  awaited_.reset();
   setExtent(xAll_, rowsAll_);
   Q_EMIT viewChanged();
 }
@@ -118,6 +137,7 @@ QPoint GridView::pixelOf(double x, double row) const {
 }
 
 void GridView::zoom(double factor, double x, bool rows, double row) {
+  awaited_.reset();
   const auto about = [factor](Range range, double fixed) {
     return Range{fixed - (fixed - range.begin) * factor, fixed + (range.end - fixed) * factor};
   };
@@ -239,6 +259,7 @@ bool GridView::event(QEvent* event) {
 
 void GridView::mousePressEvent(QMouseEvent* event) {
   if (event->button() != Qt::LeftButton || rowsAll_ == 0) return;
+  awaited_.reset();
   pressed_ = moved_ = event->position().toPoint();
   drag_ = event->modifiers() & Qt::ShiftModifier ? Drag::kPan : Drag::kPressed;
 }

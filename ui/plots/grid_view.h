@@ -7,6 +7,7 @@
 
 #include <QImage>
 #include <QWidget>
+#include <optional>
 
 namespace lockstep::ui {
 
@@ -27,6 +28,12 @@ class GridView : public QWidget {
   // too.
   void setView(const Range& x, const Range& rows);
   void showAll();
+  struct Zoom {
+    Range x, rows;
+  };
+  std::optional<Zoom> zoomed() const;  // nullopt: all is shown
+  // Shows that part once there are data for it, unless a person zooms before.
+  void restoreZoom(const Zoom& zoom);
   QRect cellsRect() const;                     // where cells are drawn
   QPoint pixelOf(double x, double row) const;  // in this widget
   void setEmptyText(const QString& text);      // shown while there are no data
@@ -75,6 +82,7 @@ class GridView : public QWidget {
   double xAt(double pixel) const;
   double rowAt(double pixel) const;
   void zoom(double factor, double x, bool rows, double row);
+  void showAwaited();
   int tickRoom() const;
   void drawAxes(QPainter& painter) const;
 
@@ -82,6 +90,7 @@ class GridView : public QWidget {
   int rowsAll_ = 0;
   int nameWidth_ = 0;
   bool all_ = true;  // all data are visible
+  std::optional<Zoom> awaited_;
   bool dirty_ = true;
   bool dark_ = false;  // the theme of the image
   QImage image_;

@@ -14,7 +14,9 @@ void PlotGroup::add(PlotView* view) {
   view->setGroup(this);
   view->setXScale(scale_, scaleTitle_);
   view->setLogX(logX_);
-  if (!following_) view->showXRange(lower_, upper_);
+  if (following_) return;
+  view->showXRange(lower_, upper_);
+  giveY(view);
 }
 
 void PlotGroup::remove(PlotView* view) {
@@ -36,8 +38,31 @@ void PlotGroup::setXRange(double lower, double upper, PlotView* from) {
   }
 }
 
+std::optional<PlotGroup::Zoom> PlotGroup::zoomed() const {
+  if (following_) return std::nullopt;
+  Zoom out{lower_, upper_, awaitedY_};
+  for (const auto& view : views_)
+    if (view && view->yBox()) out.y[view->objectName()] = *view->yBox();
+  return out;
+}
+
+void PlotGroup::restoreZoom(const Zoom& zoom) {
+  setXRange(zoom.lower, zoom.upper, nullptr);
+  awaitedY_ = zoom.y;
+  for (const auto& view : views_)
+    if (view) giveY(view);
+}
+
+void PlotGroup::giveY(PlotView* view) {
+  const auto found = awaitedY_.constFind(view->objectName());
+  if (found == awaitedY_.constEnd()) return;
+  view->setYBox(*found);
+  awaitedY_.erase(found);
+}
+
 void PlotGroup::follow() {
   following_ = true;
+  awaitedY_.clear();
   Q_EMIT followingChanged(true);
   for (const auto& view : views_) {
     if (view) view->resetZoom();

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <QList>
+#include <QMap>
 #include <QObject>
 #include <QPointer>
 #include <optional>
 
+#include "ui/plots/pyramid.h"
 #include "ui/plots/series_scale.h"
 
 namespace lockstep::ui {
@@ -27,6 +29,13 @@ class PlotGroup : public QObject {
   // Returns the x range of all plots together, which bounds zoom and pan.
   void extent(double* lower, double* upper) const;
   bool following() const { return following_; }
+  struct Zoom {
+    double lower = 0, upper = 1;
+    QMap<QString, MinMax> y;  // of views with a range chosen by hand, by their object names
+  };
+  std::optional<Zoom> zoomed() const;  // nullopt: it follows
+  // Views that come later get their range of y, too.
+  void restoreZoom(const Zoom& zoom);
   void setCrosshair(double x, bool visible, const QString& line = {});
   void toggleKept(const QString& line);  // see PlotView
   // Shows a permanent vertical line at the time selected in another view.
@@ -46,13 +55,16 @@ class PlotGroup : public QObject {
   void pausedChanged(bool paused);
 
  private:
+  void giveY(PlotView* view);
+
   QList<QPointer<PlotView>> views_;
   bool following_ = true;
   bool paused_ = false;
   bool logX_ = false;
   std::optional<SeriesScale> scale_;
   QString scaleTitle_;
-  double lower_ = 0, upper_ = 1;  // where the zoom was chosen by hand
+  double lower_ = 0, upper_ = 1;    // where the zoom was chosen by hand
+  QMap<QString, MinMax> awaitedY_;  // of views that are not there yet
   double smoothing_ = -1;
 };
 

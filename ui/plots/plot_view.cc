@@ -293,7 +293,16 @@ void PlotView::paintAgain() {
     return;
   }
   fit();
+  askForDetail();
   plot_->replot(QCustomPlot::rpQueuedRefresh);  // drawn now: the clock measures it
+}
+
+// For a part that was chosen before its data arrived.
+void PlotView::askForDetail() {
+  const std::size_t samples = sampleCount();
+  const bool isPart = group_ ? !group_->following() : chosen_;
+  if (samples == std::exchange(detailed_, samples) || !isPart || rangeRests_.isActive()) return;
+  rangeRests_.start();
 }
 
 void PlotView::refreshEmpty() {

@@ -76,6 +76,8 @@ class PlotView : public QWidget {
   void setGroup(PlotGroup* group) { group_ = group; }
   PlotGroup* group() const { return group_; }
   void showXRange(double lower, double upper);
+  const std::optional<MinMax>& yBox() const { return yBox_; }
+  void setYBox(const MinMax& range);
   // Names the line there of which is told, where many lines are drawn as their spread.
   void showCrosshair(double x, bool visible, const QString& line = {});
   // Draws a line of a spread by itself until it is called again. Nothing: there is no such line.
@@ -105,6 +107,7 @@ class PlotView : public QWidget {
   void applyColors();
   void placeTickers();  // by scale and unit
   bool isSeen() const;  // some of it is on the screen
+  void askForDetail();
   void frame();
   void paintAgain();
   void fit();
@@ -168,6 +171,7 @@ class PlotView : public QWidget {
   XAxis xAxis_ = XAxis::kNumber;
   Unit unitKind_ = Unit::kNumber;
   bool sorted_ = false, chosen_ = false, refit_ = true;  // chosen_: an x range, without a group
+  std::size_t detailed_ = 0;                             // samples when rangeShown() was last due
   bool linesChanged_ = false;  // legend and table do not have all of them yet
   bool awaitsTurn_ = false;    // of the frame clock
   bool dirty_ = true, fromZero_ = false, fitting_ = false;

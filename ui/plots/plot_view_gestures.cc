@@ -58,6 +58,11 @@ void PlotView::showXRange(double lower, double upper) {
   markDirty();
 }
 
+void PlotView::setYBox(const MinMax& range) {
+  yBox_ = range;
+  markDirty();
+}
+
 // By wheel, keys or a drag: within the data, and all of them is following again.
 void PlotView::rangeChosen(double lower, double upper) {
   double least = 0, most = 1;

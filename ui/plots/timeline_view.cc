@@ -134,7 +134,7 @@ void TimelineView::showUntil(std::optional<double> ns) {
   update();
 }
 
-QString TimelineView::rowName(int row) const { return nameOf(row - medianRows()); }
+QString TimelineView::rowName(int row) const { return nameOf(rankOf(row)); }
 
 QString TimelineView::nameOf(int rank) const {
   if (rank < 0 && medianRows() == 1) return tr("median rank");
@@ -153,7 +153,7 @@ const app::StepTimeline::Lane* TimelineView::laneOf(const app::StepTimeline& tim
                                     [stage](const auto& lane) { return lane.stage == stage; });
     return found == timeline.medians.end() ? nullptr : &*found;
   }
-  const auto rank = static_cast<std::size_t>(row - medianRows());
+  const auto rank = static_cast<std::size_t>(rankOf(row));
   return rank < timeline.lanes.size() ? &timeline.lanes[rank] : nullptr;
 }
 
@@ -227,11 +227,15 @@ void TimelineView::drawCells(QImage& image) const {
 }
 
 const app::TimelineSpan* TimelineView::chosenSpan() const {
-  if (!measured_ || chosen_.rank < 0 || chosen_.rank >= static_cast<int>(measured_->lanes.size()))
-    return nullptr;
-  const Spans& spans =
-      spansOf(measured_->lanes[static_cast<std::size_t>(chosen_.rank)], chosen_.asynchronous);
+  const auto* lane = measured_ ? laneOf(*measured_, chosen_.row) : nullptr;
+  if (lane == nullptr) return nullptr;
+  const Spans& spans = spansOf(*lane, chosen_.asynchronous);
   return chosen_.index < spans.size() ? &spans[chosen_.index] : nullptr;
+}
+
+QString TimelineView::chosenText() const {
+  const app::TimelineSpan* span = chosenSpan();
+  return span == nullptr ? QString() : spanText(rankOf(chosen_.row), *span, false);
 }
 
 void TimelineView::drawVeil(QPainter& painter) const {
@@ -263,7 +267,7 @@ void TimelineView::drawArrivals(QPainter& painter,
 
 void TimelineView::drawChosen(QPainter& painter, const app::TimelineSpan& span) const {
   const Parts ends = parts();
-  const int row = rowOf(chosen_.rank);
+  const int row = chosen_.row;
   const double from = row + (chosen_.asynchronous ? ends.measured : 0);
   const double to = row + (chosen_.asynchronous ? ends.asynchronous : ends.measured);
   QRect box(pixelOf(static_cast<double>(span.begin), from),
@@ -308,18 +312,17 @@ TimelineView::Hit TimelineView::spanAt(double x, double row, double slack) const
   const Spans& spans = spansOf(*lane, asynchronous);
   const auto found = firstAfter(spans, x - slack);
   if (found == spans.end() || static_cast<double>(found->begin) > x + slack) return {};
-  return {&*found,
-          {at - medianRows(), asynchronous, static_cast<std::size_t>(found - spans.begin())},
-          !inMeasured};
+  return {
+      &*found, {at, asynchronous, static_cast<std::size_t>(found - spans.begin())}, !inMeasured};
 }
 
 // Returns the span of the measured lane at x, or the next one.
-TimelineView::Hit TimelineView::nearestAt(int rank, double x) const {
-  if (!measured_ || rank < 0 || rank >= static_cast<int>(measured_->lanes.size())) return {};
-  const Spans& spans = measured_->lanes[static_cast<std::size_t>(rank)].spans;
-  if (spans.empty()) return {};
+TimelineView::Hit TimelineView::nearestAt(int row, double x) const {
+  const auto* lane = measured_ ? laneOf(*measured_, row) : nullptr;
+  if (lane == nullptr || lane->spans.empty()) return {};
+  const Spans& spans = lane->spans;
   const auto found = std::min(firstAfter(spans, x), spans.end() - 1);
-  return {&*found, {rank, false, static_cast<std::size_t>(found - spans.begin())}, false};
+  return {&*found, {row, false, static_cast<std::size_t>(found - spans.begin())}, false};
 }
 
 void TimelineView::setChosen(const Chosen& chosen) {
@@ -327,8 +330,8 @@ void TimelineView::setChosen(const Chosen& chosen) {
   const app::TimelineSpan* span = chosenSpan();
   if (span != nullptr)
     bringIntoView(static_cast<double>(span->begin), static_cast<double>(span->length()),
-                  rowOf(chosen.rank));
-  setAccessibleDescription(span == nullptr ? QString() : spanText(chosen.rank, *span, false));
+                  chosen.row);
+  setAccessibleDescription(chosenText());
   QAccessibleEvent changed(this, QAccessible::DescriptionChanged);
   QAccessible::updateAccessibility(&changed);
   update();
@@ -345,18 +348,17 @@ void TimelineView::chooseNothing() { setChosen({}); }
 void TimelineView::moveChosen(int dx, int dy, bool far) {
   const app::TimelineSpan* span = chosenSpan();
   if (span == nullptr) {
-    const Hit first = nearestAt(std::max(0, marked_), xRange().begin);
+    const Hit first = nearestAt(rowOf(std::max(0, marked_)), xRange().begin);
     if (first.span != nullptr) setChosen(first.place);
     return;
   }
   const double middle = static_cast<double>(span->begin + span->end) / 2;
   if (dy != 0) {
-    const Hit other = nearestAt(chosen_.rank + dy, middle);
+    const Hit other = nearestAt(chosen_.row + dy, middle);
     if (other.span != nullptr) setChosen(other.place);
     return;
   }
-  const Spans& spans =
-      spansOf(measured_->lanes[static_cast<std::size_t>(chosen_.rank)], chosen_.asynchronous);
+  const Spans& spans = spansOf(*laneOf(*measured_, chosen_.row), chosen_.asynchronous);
   const auto reach = static_cast<std::ptrdiff_t>(dx) * (far ? 10 : 1);
   Chosen next = chosen_;
   next.index = static_cast<std::size_t>(
@@ -389,7 +391,8 @@ QString TimelineView::spanText(int rank, const app::TimelineSpan& span, bool pre
 
 QString TimelineView::tipAt(double x, double row) const {
   const Hit hit = hitAt(x, row);
-  return hit.span == nullptr ? QString() : spanText(hit.place.rank, *hit.span, hit.predicted);
+  return hit.span == nullptr ? QString()
+                             : spanText(rankOf(hit.place.row), *hit.span, hit.predicted);
 }
 
 }  // namespace lockstep::ui

@@ -1,8 +1,8 @@
 // TimelineView: what each rank did in one step, one lane per rank: measured, and optionally
 // predicted below it; above them, optionally, the median rank of each stage. Zoomed out, a pixel
-// has the colour of the phase that takes most of it. A span can be selected; the arrivals of all
-// ranks at its collective, or its messages, are then marked. The arrow of a message selects the
-// span of its receive.
+// has the colour of the phase that takes most of it. A measured span can be selected, of the median
+// rank too; the arrivals of all ranks at its collective, or its messages, are then marked. The
+// arrow of a message selects the span of its receive.
 #pragma once
 
 #include <QLineF>
@@ -29,17 +29,14 @@ class TimelineView : public GridView {
   const Timeline& predicted() const { return predicted_; }
   void setNames(std::vector<QString> names);  // by rank
   int rowOf(int rank) const { return rank + medianRows(); }
+  int rankOf(int row) const { return row - medianRows(); }  // below 0: a median rank
   int medianRows() const { return static_cast<int>(medianStages_.size()); }
   void markRank(int rank);  // highlights a rank; -1: none
   // Hides what comes after `ns`, as the step is played; nullopt: shows all of it.
   void showUntil(std::optional<double> ns);
-  struct Chosen {
-    int rank = -1;
-    bool asynchronous = false;
-    std::size_t index = 0;  // in StepTimeline::Lane
-  };
-  const app::TimelineSpan* chosenSpan() const;  // null: none
-  const Chosen& chosen() const { return chosen_; }
+  const app::TimelineSpan* chosenSpan() const;   // null: none
+  int chosenRow() const { return chosen_.row; }  // -1: none
+  QString chosenText() const;                    // spanText() of the chosen span; empty: none
   QString spanText(int rank, const app::TimelineSpan& span, bool predicted) const;
   using Flows = std::vector<const app::StepTimeline::Flow*>;
   // Returns the measured messages that are drawn: those of the chosen span, and all in view if
@@ -63,6 +60,11 @@ class TimelineView : public GridView {
   QString tipAt(double x, double row) const override;
 
  private:
+  struct Chosen {
+    int row = -1;
+    bool asynchronous = false;
+    std::size_t index = 0;  // in StepTimeline::Lane
+  };
   // Lines of pixels that show spans of rows [first, last).
   struct Band {
     int top = 0, bottom = 0, first = 0, last = 0;
@@ -95,7 +97,7 @@ class TimelineView : public GridView {
   Hit receiveOf(const app::StepTimeline::Flow& flow) const;
   // Returns the span, or the receive of the message whose arrow is drawn over it.
   Hit hitAt(double x, double row) const;
-  Hit nearestAt(int rank, double x) const;
+  Hit nearestAt(int row, double x) const;
   void setChosen(const Chosen& chosen);
 
   Timeline measured_, predicted_;

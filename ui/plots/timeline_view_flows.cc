@@ -63,7 +63,7 @@ TimelineView::Flows TimelineView::shownFlows() const {
   if (!measured_) return chosen;
   const app::TimelineSpan* span = chosenSpan();
   for (const Flow& flow : measured_->flows) {
-    if (span != nullptr && isAtEnd(flow, chosen_.rank, *span))
+    if (span != nullptr && isAtEnd(flow, rankOf(chosen_.row), *span))
       chosen.push_back(&flow);
     else if (isInView(flow))
       others.push_back(&flow);
@@ -84,7 +84,7 @@ void TimelineView::drawFlows(QPainter& painter) const {
   const app::TimelineSpan* span = chosenSpan();
   painter.setRenderHint(QPainter::Antialiasing);
   for (const Flow* flow : shownFlows()) {
-    const bool isChosen = span != nullptr && isAtEnd(*flow, chosen_.rank, *span);
+    const bool isChosen = span != nullptr && isAtEnd(*flow, rankOf(chosen_.row), *span);
     QColor color = Theme::instance().color("text");
     color.setAlpha(isChosen ? 255 : 130);
     painter.setPen(QPen(color, isChosen ? 2 : 1));
@@ -111,7 +111,8 @@ TimelineView::Hit TimelineView::receiveOf(const Flow& flow) const {
   for (const bool asynchronous : {false, true}) {
     const auto& spans = asynchronous ? lane.communication : lane.spans;
     for (std::size_t i = spans.size(); i-- > 0;)  // the last one: a wait may come before it
-      if (receives(flow, flow.to, spans[i])) return {&spans[i], {flow.to, asynchronous, i}, false};
+      if (receives(flow, flow.to, spans[i]))
+        return {&spans[i], {rowOf(flow.to), asynchronous, i}, false};
   }
   return {};
 }
@@ -121,7 +122,7 @@ TimelineView::Hit TimelineView::hitAt(double x, double row) const {
   const Flow* flow = flowAt(pixelOf(x, row));
   if (flow == nullptr) return hit;
   // The spans at its ends are hit themselves.
-  if (hit.span != nullptr && !hit.predicted && isAtEnd(*flow, hit.place.rank, *hit.span))
+  if (hit.span != nullptr && !hit.predicted && isAtEnd(*flow, rankOf(hit.place.row), *hit.span))
     return hit;
   const Hit receive = receiveOf(*flow);
   return receive.span != nullptr ? receive : hit;

@@ -64,7 +64,10 @@ void LogModel::clear() {
   endResetModel();
 }
 
-void LogModel::retranslate() { Q_EMIT headerDataChanged(Qt::Horizontal, 0, kColumns - 1); }
+void LogModel::retranslate() {
+  Q_EMIT headerDataChanged(Qt::Horizontal, 0, kColumns - 1);
+  if (!rows_.empty()) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, kColumns - 1));
+}
 
 int LogModel::rowCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : static_cast<int>(rows_.size());

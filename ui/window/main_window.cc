@@ -371,9 +371,11 @@ QString MainWindow::alertFile() const {
 void MainWindow::restoreSession() {
   Settings& settings = workspace_->settings();
   const QString current = settings.store().value("window/current").toString();
+  const QVariantMap views = settings.store().value("window/views").toMap();
   for (const QString& key : settings.store().value("window/open").toStringList()) {
     const QString path = key.section(':', 1);
-    if (!QFileInfo(path).isAbsolute() || QFileInfo::exists(path)) openPage(key);
+    if (QFileInfo(path).isAbsolute() && !QFileInfo::exists(path)) continue;
+    if (Page* page = openPage(key)) page->restoreView(views.value(key).toMap());
   }
   for (Page* page : pages()) {
     if (page->key() == current) tabs_->setCurrentWidget(page);
@@ -408,8 +410,13 @@ void MainWindow::rememberSession() {
   if (restoring_) return;
   QSettings& store = workspace_->settings().store();
   QStringList open;
-  for (Page* page : pages()) open << page->key();
+  QVariantMap views;
+  for (Page* page : pages()) {
+    open << page->key();
+    if (const QVariantMap view = page->view(); !view.isEmpty()) views[page->key()] = view;
+  }
   store.setValue("window/open", open);
+  store.setValue("window/views", views);
   store.setValue("window/current", currentPage() ? currentPage()->key() : QString());
 }
 

@@ -68,6 +68,19 @@ class SlowRanksTest : public QObject {
     QVERIFY2(text.contains(words), qPrintable(text));
   }
 
+  // A step is predicted without all of them.
+  void severalSlowRanksAreCounted() {
+    RunAggregator book(rowOf(5), {{"n1", 0}});
+    for (int rank = 0; rank < 5; ++rank)
+      book.add("n1", stepsRecord(static_cast<std::uint64_t>(rank) + 1, rank, 1, 30,
+                                 rank < 3 ? 0.002 : 0.010));
+    const auto taken = book.take();
+    QVERIFY(taken.update.slow.has_value());
+    QCOMPARE(taken.update.slow->slowRanks, 2);
+    const QString text = QString::fromStdString(stragglerText(*taken.update.slow));
+    QVERIFY2(text.endsWith(" without the 2 slow ranks"), qPrintable(text));
+  }
+
   void theCauseOfSlownessIsSaid_data() {
     QTest::addColumn<int>("world");
     QTest::addColumn<bool>("stopped");

@@ -177,6 +177,16 @@ class StragglersTest : public QObject {
     QVERIFY(!watch.slowest());
   }
 
+  void aGainThatRoundsToNothingIsSaidToBeNone() {
+    Straggler slow = slowRank(2, 31);
+    slow.withoutSeconds = 0.29999;
+    QVERIFY(stragglerText(slow).ends_with("; a step takes 300.0 ms, as long without it"));
+    slow.slowRanks = 2;
+    slow.withoutSeconds = 0.2;
+    QVERIFY(
+        stragglerText(slow).ends_with("; a step takes 300.0 ms, 200.0 without the 2 slow ranks"));
+  }
+
   void aStragglersStoryIsTold() {
     StragglerStory story;
     QVERIFY(story.take({}, 39, false).empty());

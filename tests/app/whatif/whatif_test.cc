@@ -421,6 +421,9 @@ class WhatIfTest : public QObject {
     const auto last = stepsWithout(*recorded.history, recorded.row, {{2}}, 40);
     QVERIFY(last.ok());
     QCOMPARE(last->first, std::int64_t{kSteps - 39});
+    StepsWithout none = *last;
+    none.seconds = {none.measuredSeconds};
+    QVERIFY(withoutText(none, 2, "n3").starts_with("without rank 2 (n3) a step still takes "));
     const std::string text = withoutText(*last, 2, "n3");
     QVERIFY2(text.starts_with("without rank 2 (n3) a step takes ") &&
                  text.find(fmt::format("(steps {} to {} replayed", kSteps - 39, kSteps)) !=
