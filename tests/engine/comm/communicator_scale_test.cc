@@ -1,0 +1,150 @@
+// What a rank of a large Gloo group sends and keeps: barriers and small all-reduces in rounds,
+// memory by the messages that there were.
+#include <dirent.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <QTest>
+
+#include <barrier>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <set>
+
+#include "engine/base/random.h"
+#include "tests/support/communicator_groups.h"
+#include "tests/support/sanitizers.h"
+
+namespace lockstep::tests {
+namespace {
+
+using comm::Communicator;
+using comm::ReduceOp;
+
+// Segments with data that the TCP sockets of this process have sent; small messages are one each.
+std::int64_t sentSegments() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), closedir);
+  std::set<ino_t> seen;
+  std::int64_t sum = 0;
+  while (const dirent* entry = readdir(folder.get())) {
+    const int fd = std::atoi(entry->d_name);
+    struct stat state {};
+    if (fstat(fd, &state) != 0 || !S_ISSOCK(state.st_mode) || !seen.insert(state.st_ino).second)
+      continue;
+    tcp_info info{};
+    socklen_t length = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0) sum += info.tcpi_data_segs_out;
+  }
+  return sum;
+}
+
+std::int64_t residentBytes() {
+  std::int64_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+// Messages of a rank where each round reaches eight times as many ranks as the one before.
+int messagesOfARank(int size) {
+  int count = 0;
+  for (int held = 1; held < size; held *= 8) count += std::min(7, (size - 1) / held);
+  return count;
+}
+
+std::string sumsInRankOrder(Communicator& group, std::int64_t count) {
+  std::vector<float> data(count), expected(count);
+  const auto element = [](int rank, std::int64_t i) {
+    return static_cast<float>(randomNormal(rank + 1, i));
+  };
+  for (std::int64_t i = 0; i < count; ++i) {
+    data[i] = element(group.rank(), i);
+    for (int r = 0; r < group.size(); ++r)
+      expected[i] = r == 0 ? element(0, i) : expected[i] + element(r, i);
+  }
+  if (auto status = group.allReduce(data.data(), count, DType::kF32, ReduceOp::kSum); !status.ok())
+    return status.error().text();
+  return data == expected ? "" : fmt::format("another sum of {}", count);
+}
+
+// Runs `call` on every rank; `segments` becomes what all ranks together sent.
+std::string counted(Communicator& group, std::barrier<>& together, std::int64_t& segments,
+                    const RankBody& call) {
+  const auto add = [&](int sign) {
+    together.arrive_and_wait();
+    if (group.rank() == 0) segments += sign * sentSegments();
+    together.arrive_and_wait();
+  };
+  add(-1);
+  std::string wrong = call(group);
+  add(1);
+  return wrong;
+}
+
+}  // namespace
+
+class CommunicatorScaleTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  // A connection takes two descriptors at each end.
+  void initTestCase() {
+    rlimit files{};
+    QCOMPARE(getrlimit(RLIMIT_NOFILE, &files), 0);
+    files.rlim_cur = files.rlim_max;
+    QCOMPARE(setrlimit(RLIMIT_NOFILE, &files), 0);
+  }
+
+  void messagesAndMemory_data() {
+    QTest::addColumn<int>("size");
+    for (const int size : {2, 8, 9, 20, 32}) QTest::addRow("%d ranks", size) << size;
+  }
+  void messagesAndMemory() {
+    QFETCH(int, size);
+    std::barrier<> together(size);
+    std::int64_t barrier = 0, small = 0, taken = -residentBytes();
+    const auto answers = runAsThreads({"gloo", size, 60'000'000'000}, [&](Communicator& group) {
+      std::string wrong = counted(group, together, barrier, [](Communicator& own) {
+        const Status status = own.barrier();
+        return status.ok() ? "" : status.error().text();
+      });
+      wrong += counted(group, together, small,
+                       [](Communicator& own) { return sumsInRankOrder(own, 3); });
+      if (group.rank() == 0) taken += residentBytes();
+      together.arrive_and_wait();
+      for (const std::int64_t count : {0, 1, 1000, 8192}) wrong += sumsInRankOrder(group, count);
+      return wrong;
+    });
+    for (const auto& answer : answers) QCOMPARE(QString::fromStdString(answer), QString());
+    QCOMPARE(barrier, std::int64_t{size} * messagesOfARank(size));
+    QCOMPARE(small, barrier);
+    if (test::kSanitized) return;  // keep memory of their own for each page
+    // Of the boxes of a peer, 128 KiB, only pages with messages are taken; 8 MiB are the threads'.
+    const std::int64_t peers = std::int64_t{size} * (size - 1);
+    QVERIFY2(taken < peers * (32 << 10) + (8 << 20), std::to_string(taken).c_str());
+  }
+
+  // A rank that leaves is named by all, also by those that no round has as its neighbours.
+  void peerLeaves() {
+    constexpr int kSize = 12;
+    const auto answers = runAsThreads({"gloo", kSize}, [](Communicator& group) -> std::string {
+      for (int i = 0; i < 5; ++i)
+        if (auto status = group.barrier(); !status.ok()) return "early: " + status.error().text();
+      if (group.rank() == 5) return {};
+      const auto status = group.barrier();
+      if (status.ok()) return "no error";
+      return status.error().why.text().find("rank 5 ") != std::string::npos ? ""
+                                                                            : status.error().text();
+    });
+    for (const auto& answer : answers) QCOMPARE(QString::fromStdString(answer), QString());
+  }
+};
+
+}  // namespace lockstep::tests
+
+QTEST_GUILESS_MAIN(lockstep::tests::CommunicatorScaleTest)
+#include "communicator_scale_test.moc"
