@@ -139,7 +139,9 @@ class MessageBoxes {
     const std::size_t bytes = 2 * peers * kBoxBytes;
     void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) return outOfMemory("the messages of a group", bytes);
+    if (at == MAP_FAILED)
+      return outOfMemory(message("the messages of {} ranks", peers),
+                         static_cast<std::int64_t>(bytes));
     madvise(at, bytes, MADV_NOHUGEPAGE);
     boxes_ = static_cast<std::byte*>(at), bytes_ = bytes;
     return {};
