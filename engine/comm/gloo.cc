@@ -16,7 +16,7 @@
 namespace lockstep::comm {
 namespace {
 
-// All-reduces up to this size exchange everything, as long as all ranks' data fit the second.
+// A small all-reduce has at most so many bytes of a rank, and of all ranks together.
 constexpr std::int64_t kSmallBytes = 32 << 10, kGatheredBytes = 4 << 20;
 constexpr int kRadix = 8;  // a rank sends to one less in a round of a small all-reduce or barrier
 constexpr Nanoseconds kGrace = 100'000'000;  // for peers to name their suspects
@@ -262,11 +262,10 @@ class GlooCommunicator final : public Communicator {
 
   void begin(const Call& call) { call_ = call, outgoing_.clear(), incoming_.clear(); }
 
-  // All-gathers blocks of `bytes`, of which gathered_ holds this rank's and then that of rank
-  // rank_ + i as the i-th. Each round has kRadix times as many as the one before, so that a rank
-  // sends at most (kRadix − 1) · ⌈log size / log kRadix⌉ messages, and one round does for kRadix
-  // ranks (Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport
-  // Message-Passing Systems", 1997).
+  // All-gathers a block of `bytes` from each rank. Block i of gathered_ becomes that of rank
+  // rank_ + i; block 0 is there. In a round a rank sends the blocks it holds to kRadix − 1 others,
+  // and then holds kRadix times as many (Bruck et al., "Efficient Algorithms for All-to-All
+  // Communications in Multiport Message-Passing Systems", 1997). No rank sends to another twice.
   Status gatherBlocks(std::int64_t bytes) {
     int held = 1;
     do {
