@@ -14,9 +14,9 @@
 #include <QTest>
 
 #include <algorithm>
-#include <barrier>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <set>
 
 #include "engine/base/random.h"
@@ -61,6 +61,8 @@ int messagesOfARank(int size) {
   return count;
 }
 
+std::string said(const Status& status) { return status.ok() ? "" : status.error().text(); }
+
 template <typename T>
 std::string reduces(Communicator& group, DType dtype, ReduceOp op, std::int64_t count) {
   std::vector<T> data(count), expected(count);
@@ -76,26 +78,26 @@ std::string reduces(Communicator& group, DType dtype, ReduceOp op, std::int64_t 
     }
   }
   if (auto status = group.allReduce(data.data(), count, dtype, op); !status.ok())
-    return status.error().text();
+    return said(status);
   return data == expected ? "" : fmt::format("another result of {} {}", count, dtypeName(dtype));
 }
 
-std::string sums(Communicator& group, std::int64_t count) {
-  return reduces<float>(group, DType::kF32, ReduceOp::kSum, count);
+// Adds what all ranks have sent by now, or takes it away; all wait until it is read.
+Status count(Communicator& group, int sign, std::int64_t& segments) {
+  char byte = 0;
+  if (group.rank() != 0) LOCKSTEP_TRY(group.send(&byte, 1, 0, 0));
+  for (int r = 1; group.rank() == 0 && r < group.size(); ++r)
+    LOCKSTEP_TRY(group.recv(&byte, 1, r, 0));
+  if (group.rank() == 0) segments += sign * sentSegments();
+  return group.broadcast(&byte, 1, 0);
 }
 
-// Runs `call` on every rank; `segments` becomes what all ranks together sent.
-std::string counted(Communicator& group, std::barrier<>& together, std::int64_t& segments,
-                    const RankBody& call) {
-  const auto add = [&](int sign) {
-    together.arrive_and_wait();
-    if (group.rank() == 0) segments += sign * sentSegments();
-    together.arrive_and_wait();
-  };
-  add(-1);
-  std::string wrong = call(group);
-  add(1);
-  return wrong;
+// Runs `call` on every rank; `segments` becomes what all ranks together sent for it.
+Status counted(Communicator& group, std::int64_t& segments, const std::function<Status()>& call) {
+  LOCKSTEP_TRY(count(group, -1, segments));
+  LOCKSTEP_TRY(call());
+  if (group.rank() == 0) segments -= 2 * (group.size() - 1);  // to and from rank 0, between counts
+  return count(group, 1, segments);
 }
 
 }  // namespace
@@ -118,17 +120,18 @@ class CommunicatorScaleTest : public QObject {
   }
   void messagesAndMemory() {
     QFETCH(int, size);
-    std::barrier<> together(size);
     std::int64_t barrier = 0, small = 0, taken = -residentBytes();
     const auto answers = runAsThreads({"gloo", size, 60'000'000'000}, [&](Communicator& group) {
-      std::string wrong = counted(group, together, barrier, [](Communicator& own) {
-        const Status status = own.barrier();
-        return status.ok() ? "" : status.error().text();
-      });
-      wrong += counted(group, together, small, [](Communicator& own) { return sums(own, 3); });
+      float data[3] = {};
+      Status status = counted(group, barrier, [&] { return group.barrier(); });
+      if (status.ok())
+        status = counted(group, small,
+                         [&] { return group.allReduce(data, 3, DType::kF32, ReduceOp::kSum); });
       if (group.rank() == 0) taken += residentBytes();
-      together.arrive_and_wait();
-      for (const std::int64_t count : {0, 1, 1000, 8192}) wrong += sums(group, count);
+      if (status.ok()) status = group.barrier();
+      std::string wrong = said(status);
+      for (const std::int64_t count : {0, 1, 1000, 8192})
+        wrong += reduces<float>(group, DType::kF32, ReduceOp::kSum, count);
       for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax}) {
         wrong += reduces<float>(group, DType::kF32, op, 100);
         wrong += reduces<double>(group, DType::kF64, op, 100);
