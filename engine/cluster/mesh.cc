@@ -44,22 +44,22 @@ int Mesh::coordinate(int rank, std::string_view axis) const {
   return 0;
 }
 
-std::vector<int> Mesh::group(int rank, std::string_view axis) const {
-  if (axis == kServerAxis && servers_ > 0) {
-    std::vector<int> ranks;
-    for (int r = 0; r < size(); ++r) ranks.push_back(r);
-    return ranks;
-  }
-  if (isServer(rank)) return {rank};
+int Mesh::member(int rank, std::string_view axis, int coordinate) const {
+  if (axis == kServerAxis) return servers_ > 0 ? coordinate : rank;
+  if (isServer(rank)) return rank;
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     if (axes_[i].name != axis) continue;
     const int step = stride(axes_, i);
-    const int first = rank - rank / step % axes_[i].size * step;
-    std::vector<int> ranks;
-    for (int c = 0; c < axes_[i].size; ++c) ranks.push_back(first + c * step);
-    return ranks;
+    return rank + (coordinate - rank / step % axes_[i].size) * step;
   }
-  return {rank};
+  return rank;
+}
+
+std::vector<int> Mesh::group(int rank, std::string_view axis) const {
+  const int size = isServer(rank) && axis != kServerAxis ? 1 : axisSize(axis);
+  std::vector<int> ranks;
+  for (int c = 0; c < size; ++c) ranks.push_back(member(rank, axis, c));
+  return ranks;
 }
 
 std::string Mesh::text() const {

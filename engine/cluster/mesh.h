@@ -59,6 +59,8 @@ class Mesh {
   std::vector<Axis> groupAxes() const;                    // axes that may have communicator groups
   int axisSize(std::string_view axis) const;              // 1 for an absent axis
   int coordinate(int rank, std::string_view axis) const;  // -1 for a server along a worker axis
+  // the rank at a coordinate of the rank's group along the axis
+  int member(int rank, std::string_view axis, int coordinate) const;
   // the ranks along the axis, in order
   std::vector<int> group(int rank, std::string_view axis) const;
   std::string text() const;  // "data 2, model 4", "data 3, servers 2"

@@ -16,9 +16,11 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr std::int64_t kDirectBytes = 32 << 10;  // all-reduces up to this size exchange everything
-constexpr Nanoseconds kGrace = 100'000'000;      // for peers to name their suspects
-constexpr Nanoseconds kSpin = 20'000;            // polling before sleeping
+// A small all-reduce has at most so many bytes of a rank, and of all ranks together.
+constexpr std::int64_t kSmallBytes = 32 << 10, kGatheredBytes = 4 << 20;
+constexpr int kRadix = 8;  // a rank sends to one less in a round of a small all-reduce or barrier
+constexpr Nanoseconds kGrace = 100'000'000;  // for peers to name their suspects
+constexpr Nanoseconds kSpin = 20'000;        // polling before sleeping
 
 enum class Operation : std::uint8_t {
   kAllReduce,
@@ -61,8 +63,7 @@ struct Outgoing {
   bool finished = false;
 };
 struct Incoming {
-  // kStay: one message, left in the inbox
-  enum class Into : std::uint8_t { kCopy, kReduce, kStay };
+  enum class Into : std::uint8_t { kCopy, kReduce };
   int peer;
   std::byte* data;
   std::int64_t bytes;
@@ -71,10 +72,10 @@ struct Incoming {
   bool finished = false;
 };
 
-// Small all-reduces send everything to everybody and reduce in rank order. Large ones are a direct
-// reduce-scatter (rank r reduces slice r in the order r, r−1, r−2, … around the ring) and an
-// all-gather of the results. Either way each element is summed in one fixed order, equal on every
-// rank.
+// Small all-reduces gather everything on every rank, in rounds (gatherBlocks), and reduce in rank
+// order. Large ones are a direct reduce-scatter (rank r reduces slice r in the order r, r−1, r−2, …
+// around the ring) and an all-gather of the results. Either way each element is summed in one fixed
+// order, equal on every rank.
 class GlooCommunicator final : public Communicator {
  public:
   GlooCommunicator(std::unique_ptr<GlooMesh> mesh, const GlooOptions& options)
@@ -85,6 +86,8 @@ class GlooCommunicator final : public Communicator {
         sent_(static_cast<std::size_t>(size_)),
         received_(static_cast<std::size_t>(size_)),
         receiving_(std::make_unique<std::mutex[]>(static_cast<std::size_t>(size_))),
+        gathered_(std::make_unique_for_overwrite<std::byte[]>(
+            static_cast<std::size_t>(std::min(size_ * kSmallBytes, kGatheredBytes)))),
         inputs_(static_cast<std::size_t>(size_)) {
     outgoing_.reserve(static_cast<std::size_t>(size_));
     incoming_.reserve(static_cast<std::size_t>(size_));
@@ -100,15 +103,12 @@ class GlooCommunicator final : public Communicator {
     const auto width = static_cast<std::int64_t>(sizeOf(dtype));
     auto* bytes = static_cast<std::byte*>(data);
     begin(callOf(Operation::kAllReduce, count * width, 0, dtype, op));
-    if (count * width <= kDirectBytes) {
-      for (int r : others()) {
-        outgoing_.push_back({r, bytes, count * width});
-        incoming_.push_back({r, nullptr, count * width, Incoming::Into::kStay});
-      }
-      LOCKSTEP_TRY(transfer());
-      for (int r = 0; r < size_; ++r)
-        inputs_[static_cast<std::size_t>(r)] =
-            r == rank_ ? bytes : mesh_->inbox(r) + sizeof(MessageHeader);
+    if (count * width <= std::min(kSmallBytes, kGatheredBytes / size_)) {
+      if (count > 0) std::memcpy(gathered_.get(), bytes, count * width);
+      LOCKSTEP_TRY(gatherBlocks(count * width));
+      for (int i = 0; i < size_; ++i)
+        inputs_[static_cast<std::size_t>((rank_ + i) % size_)] =
+            gathered_.get() + i * count * width;
       if (count > 0 && size_ > 1) reduceArrays(bytes, inputs_, count, dtype, op);
       return {};
     }
@@ -237,11 +237,7 @@ class GlooCommunicator final : public Communicator {
 
   Status barrier() override {
     begin(callOf(Operation::kBarrier, 0));
-    for (int r : others()) {
-      outgoing_.push_back({r, nullptr, 0});
-      incoming_.push_back({r, nullptr, 0});
-    }
-    return transfer();
+    return gatherBlocks(0);
   }
 
   void abort() override {
@@ -265,6 +261,24 @@ class GlooCommunicator final : public Communicator {
   Ring others() const { return {rank_, size_}; }
 
   void begin(const Call& call) { call_ = call, outgoing_.clear(), incoming_.clear(); }
+
+  // All-gathers a block of `bytes` from each rank. Block i of gathered_ becomes that of rank
+  // rank_ + i; block 0 is there. In a round a rank sends the blocks it holds to kRadix − 1 others,
+  // and then holds kRadix times as many (Bruck et al., "Efficient Algorithms for All-to-All
+  // Communications in Multiport Message-Passing Systems", 1997). No rank sends to another twice.
+  Status gatherBlocks(std::int64_t bytes) {
+    int held = 1;
+    do {
+      for (int from = held; from < std::min(size_, kRadix * held); from += held) {
+        const std::int64_t part = std::min(held, size_ - from) * bytes;
+        outgoing_.push_back({(rank_ + size_ - from) % size_, gathered_.get(), part});
+        incoming_.push_back({(rank_ + from) % size_, gathered_.get() + from * bytes, part});
+      }
+      LOCKSTEP_TRY(transfer());
+      held *= kRadix;
+    } while (held < size_);
+    return {};
+  }
 
   // All-gathers: `out` holds this rank's part and becomes the full result; part(r) is the part that
   // rank r reduced.
@@ -484,6 +498,7 @@ class GlooCommunicator final : public Communicator {
   std::vector<pollfd> events_;
   std::vector<std::uint32_t> sent_, received_;
   std::unique_ptr<std::mutex[]> receiving_;  // by peer: guards reading its socket
+  std::unique_ptr<std::byte[]> gathered_;    // by distance from this rank around the ring
   std::vector<const std::byte*> inputs_;
 };
 

@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/memory.h"
 #include "engine/comm/rendezvous.h"
 
 namespace lockstep::comm {
@@ -122,11 +124,41 @@ Result<int> nextSlot(int fd) {
   return error;
 }
 
+// Message buffers of all peers in one mapping: pages are taken when a message is first there, so
+// that a peer of small messages takes one in each direction, and one without messages none.
+class MessageBoxes {
+ public:
+  MessageBoxes() = default;
+  ~MessageBoxes() {
+    if (boxes_ != nullptr) munmap(boxes_, bytes_);
+  }
+  MessageBoxes(const MessageBoxes&) = delete;
+  MessageBoxes& operator=(const MessageBoxes&) = delete;
+
+  Status reserve(std::size_t peers) {
+    const std::size_t bytes = 2 * peers * kBoxBytes;
+    void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+      return outOfMemory(message("the messages of {} ranks", peers),
+                         static_cast<std::int64_t>(bytes));
+    madvise(at, bytes, MADV_NOHUGEPAGE);
+    boxes_ = static_cast<std::byte*>(at), bytes_ = bytes;
+    return {};
+  }
+  std::byte* inbox(int peer) { return boxes_ + 2 * static_cast<std::size_t>(peer) * kBoxBytes; }
+  std::byte* outbox(int peer) { return inbox(peer) + kBoxBytes; }
+
+ private:
+  static constexpr std::size_t kPage = 4096;
+  static constexpr std::size_t kBoxBytes = (kMessageBytes + kPage - 1) / kPage * kPage;
+  std::byte* boxes_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
 struct Peer {
   gloo::transport::Pair* pair = nullptr;
   int fd = -1;
-  // Aligned, so that payloads can be reduced in place.
-  std::unique_ptr<std::byte[]> inbox, outbox;
   FarewellReader received;
   Farewell sent;
   std::unique_ptr<gloo::transport::Buffer> in, out, farewellIn, farewellOut;
@@ -137,6 +169,7 @@ struct Peer {
 struct GlooMesh::State {
   std::shared_ptr<gloo::transport::Device> device;
   std::shared_ptr<gloo::transport::Context> context;
+  MessageBoxes boxes;  // outlive the peers' buffers
   std::vector<Peer> peers;
 
   ~State() {
@@ -164,8 +197,6 @@ struct GlooMesh::State {
   Status adopt(int r, const GlooOptions& options, UniqueFd connection) {
     Peer& peer = peers[static_cast<std::size_t>(r)];
     LOCKSTEP_TRY(prepare(connection.get(), options));
-    peer.inbox = std::make_unique<std::byte[]>(kMessageBytes);
-    peer.outbox = std::make_unique<std::byte[]>(kMessageBytes);
     UniqueFd standIn;
     Endpoint listener;
     LOCKSTEP_TRY(guarded([&] {
@@ -183,8 +214,8 @@ struct GlooMesh::State {
       number = htonl(ntohl(number) + 1);
       peer.pair->connect(gloo::transport::tcp::Address(higher).bytes());
       peer.pair->setSync(true, false);
-      peer.in = peer.pair->createRecvBuffer(kDataSlot, peer.inbox.get(), kMessageBytes);
-      peer.out = peer.pair->createSendBuffer(kDataSlot, peer.outbox.get(), kMessageBytes);
+      peer.in = peer.pair->createRecvBuffer(kDataSlot, boxes.inbox(r), kMessageBytes);
+      peer.out = peer.pair->createSendBuffer(kDataSlot, boxes.outbox(r), kMessageBytes);
       peer.farewellIn =
           peer.pair->createRecvBuffer(kFarewellSlot, &peer.received.buffer(), sizeof(Farewell));
       peer.farewellOut = peer.pair->createSendBuffer(kFarewellSlot, &peer.sent, sizeof peer.sent);
@@ -228,6 +259,7 @@ GlooMesh::~GlooMesh() = default;
 Result<std::unique_ptr<GlooMesh>> GlooMesh::connect(const GlooOptions& options, Store& store) {
   LOCKSTEP_ASSIGN(std::vector<MetPeer> met, meet(options, store));
   auto state = std::make_unique<State>();
+  LOCKSTEP_TRY(state->boxes.reserve(met.size()));
   state->peers.resize(met.size());
   LOCKSTEP_TRY(guarded([&] { state->make(options); }));
   for (int r = 0; r < options.size; ++r)
@@ -240,12 +272,8 @@ Result<std::unique_ptr<GlooMesh>> GlooMesh::connect(const GlooOptions& options, 
 int GlooMesh::descriptor(int peer) const {
   return state_->peers[static_cast<std::size_t>(peer)].fd;
 }
-std::byte* GlooMesh::outbox(int peer) {
-  return state_->peers[static_cast<std::size_t>(peer)].outbox.get();
-}
-const std::byte* GlooMesh::inbox(int peer) const {
-  return state_->peers[static_cast<std::size_t>(peer)].inbox.get();
-}
+std::byte* GlooMesh::outbox(int peer) { return state_->boxes.outbox(peer); }
+const std::byte* GlooMesh::inbox(int peer) const { return state_->boxes.inbox(peer); }
 
 Status GlooMesh::sendMessage(int peer, std::int64_t payload) {
   auto& out = *state_->peers[static_cast<std::size_t>(peer)].out;

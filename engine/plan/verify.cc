@@ -201,7 +201,7 @@ Status verifyProgram(const Plan& plan, const Program& program) {
   for (const cluster::Axis& axis : plan.mesh.axes()) {
     if (axis.name == plan.mesh.messageAxis()) continue;  // see ScheduleRun
     for (int rank = 0; rank < plan.mesh.workers(); ++rank) {
-      const int leader = plan.mesh.group(rank, axis.name).front();
+      const int leader = plan.mesh.member(rank, axis.name, 0);
       const int mine = program.bodyOfRank[static_cast<std::size_t>(rank)];
       const int leaders = program.bodyOfRank[static_cast<std::size_t>(leader)];
       if (mine == leaders || !compared.emplace(axis.name, mine, leaders).second) continue;

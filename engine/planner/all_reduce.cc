@@ -11,11 +11,14 @@ namespace {
 
 // Between ranks of one host, whatever links the hosts.
 const cluster::Link kInside{"", 3e-5, 3e9};
-constexpr std::int64_t kFewBytes = 32 << 10;
+// What Gloo gathers on every rank (engine/comm/gloo.cc): so much of a rank, and of all.
+constexpr std::int64_t kFewBytes = 32 << 10, kGatheredBytes = 4 << 20;
 // The saving from which on an algorithm replaces the communicator's own.
 constexpr double kWorthwhile = 0.9;
 
 int rounds(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)); }
+// Each round of gathering has eight times as many ranks as the one before.
+int gatheringRounds(int ranks) { return (rounds(ranks) + 2) / 3; }
 
 Error cannot(Message what, Message why) {
   Error error = invalidArgument("{}", what);
@@ -118,9 +121,8 @@ double allReduceSeconds(ir::Algorithm how, int ranks, std::int64_t bytes,
   const double shared = linkSharing(ranks, most);
   switch (how) {
     case ir::Algorithm::kDirect:
-      // Of a few bytes Gloo sends all to everybody at once.
-      if (link.kind == "gloo" && ranks > 2 && bytes <= kFewBytes)
-        return link.latency + (n - 1) * message * shared;
+      if (link.kind == "gloo" && ranks > 2 && bytes <= std::min(kFewBytes, kGatheredBytes / ranks))
+        return gatheringRounds(ranks) * link.latency + (n - 1) * message * shared;
       return collectiveSeconds(ir::Op::kAllReduce, ranks, bytes, hosts, link);
     case ir::Algorithm::kRing:
       return 2 * (n - 1) * round + all;

@@ -95,7 +95,7 @@ Result<DeviceGroups> DeviceGroups::form(const cluster::Mesh& mesh, device::Devic
   for (const cluster::Axis& axis : axes) {
     const int coordinate = mesh.coordinate(as.rank, axis.name);
     const bool isIn = coordinate >= 0;
-    LOCKSTEP_ASSIGN(auto group, out.all_->split(isIn ? mesh.group(as.rank, axis.name).front() : -1,
+    LOCKSTEP_ASSIGN(auto group, out.all_->split(isIn ? mesh.member(as.rank, axis.name, 0) : -1,
                                                 isIn ? coordinate : 0, axis.size));
     if (isIn) LOCKSTEP_TRY(connect(device, *group));
     if (isIn) out.alongAxes_.emplace_back(axis.name, std::move(group));

@@ -27,8 +27,7 @@ Multicast::Multicast(const cluster::Mesh& mesh, int from, const std::set<int>& t
   for (const std::string& axis : routeAxes(mesh)) {
     std::map<int, std::set<int>> next;
     for (auto& [rank, place] : places) {
-      const auto coordinate = static_cast<std::size_t>(mesh.coordinate(rank, axis));
-      const int step = mesh.group(place, axis)[coordinate];
+      const int step = mesh.member(place, axis, mesh.coordinate(rank, axis));
       if (step != place) next[place].insert(step);
       place = step;
     }

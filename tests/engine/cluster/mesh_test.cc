@@ -18,6 +18,10 @@ class MeshTest : public QObject {
     QCOMPARE(mesh.group(4, "model"), (std::vector<int>{3, 4, 5}));
     QCOMPARE(mesh.group(4, "data"), (std::vector<int>{1, 4}));
     QCOMPARE(mesh.group(4, "stage"), (std::vector<int>{4}));
+    QCOMPARE(mesh.member(4, "model", 0), 3);
+    QCOMPARE(mesh.member(4, "data", 0), 1);
+    QCOMPARE(mesh.member(1, "data", 1), 4);
+    QCOMPARE(mesh.member(4, "stage", 0), 4);
     QCOMPARE(mesh.text(), std::string("data 2, model 3"));
   }
   void serversComeAfterTheWorkers() {
@@ -30,6 +34,8 @@ class MeshTest : public QObject {
     QCOMPARE(mesh.axisSize("servers"), 5);
     QCOMPARE(mesh.group(1, "servers"), (std::vector<int>{0, 1, 2, 3, 4}));
     QCOMPARE(mesh.group(3, "data"), (std::vector<int>{3}));
+    QCOMPARE(mesh.member(3, "data", 0), 3);
+    QCOMPARE(mesh.member(1, "servers", 4), 4);
     QCOMPARE(mesh.stages(), 3);
     QCOMPARE(mesh.stageOf(1), 0);
     QCOMPARE(mesh.stageOf(4), 2);

@@ -55,6 +55,17 @@ class PricingTest : public QObject {
     }
   }
 
+  // Gloo gathers a few bytes in rounds, each of eight times as many ranks as the one before.
+  void fewBytesTakeRounds() {
+    const cluster::Link link{"gloo", 1e-4, 1e9};
+    const auto seconds = [&](int ranks, std::int64_t bytes) {
+      return planner::allReduceSeconds(Algorithm::kDirect, ranks, bytes, {}, link);
+    };
+    for (const auto& [ranks, rounds] : {std::pair{3, 1}, {8, 1}, {9, 2}, {64, 2}, {1024, 4}})
+      QVERIFY(close(seconds(ranks, 100), rounds * 1e-4 + (ranks - 1) * 1e-7));
+    QVERIFY(seconds(1024, 8192) > 512 * 1e-4);  // 8 MiB of all ranks are too many
+  }
+
   // Any communicator, ranks, sizes and hosts.
   void scatteringAndGatheringIsAnAllReduce() {
     Draw draw(3);
