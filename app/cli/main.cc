@@ -197,7 +197,8 @@ const std::vector<Command> kCommands{
       "path=value]…\n"
       "             [--pin OPTION[=VALUE]]… [--precision TYPE]… [--seconds N | --all] [--top N]\n"
       "             [--measure] [--json]"},
-     "Finds the strategies with which a run's step takes the least time, and says why.\n"
+     "Finds the strategies with which a run's step takes the least time, and says why. wire is what "
+     "rank 0 sends and receives a step, link what the busiest link between two nodes carries.\n"
      "  --pin        keeps an option as the spec has it, or at VALUE\n"
      "  --precision  also tries this precision, which changes results\n"
      "  --seconds    how long to search (default 8)\n"

@@ -81,6 +81,7 @@ std::vector<PlanFigure> planFigures(const Preview& preview) {
     out.push_back({"energy", Unit::kJoules, energy.joules()});
   addMemory(preview, out);
   addWork(preview.plan, out);
+  out.push_back({"busiest link", Unit::kBytes, static_cast<double>(linkBytes(preview))});
   return out;
 }
 

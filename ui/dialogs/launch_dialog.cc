@@ -11,6 +11,7 @@
 
 #include "app/runs/allocated_launch.h"
 #include "engine/cluster/strategies.h"
+#include "ui/dialogs/advice_panel.h"
 #include "ui/dialogs/launch_preview.h"
 #include "ui/dialogs/prediction_view.h"
 #include "ui/dialogs/preflight_dialog.h"
@@ -75,6 +76,7 @@ void LaunchDialog::schedule() {
   acceptButton()->setEnabled(false);
   ++generation_;
   delay_.start();
+  prediction_->advice()->follow();
 }
 
 void LaunchDialog::makePreview() {
@@ -83,10 +85,7 @@ void LaunchDialog::makePreview() {
   in.stop = search_.get_token();
   if (!ofProgram_ && strategy_->kind() == cluster::kAutoStrategy)
     setBusy(true, tr("Searching for the fastest strategy"));
-  const LaunchTarget* chosen = target();
-  const std::shared_ptr<LiveCluster> live =
-      chosen && chosen->connected ? chosen->connected() : nullptr;
-  if (live) in.hosts = app::hostsOf(live->session());
+  const std::shared_ptr<LiveCluster> live = connected();
   const int known = static_cast<int>(in.hosts.size());
   runInBackground(
       this, [in] { return makeLaunchPreview(in); },

@@ -93,8 +93,10 @@ class LaunchDialog : public Dialog {
   void connectFields();
   void connectPrediction();
   LaunchInputs inputs() const;
-  void takeModel();  // the chosen one's settings
-  void showKind();   // the fields for a model, or those for a program of the user's own
+  std::shared_ptr<LiveCluster> connected() const;  // the target's session; null: there is none
+  void choose(const QStringList& sets);            // a strategy
+  void takeModel();                                // the chosen one's settings
+  void showKind();  // the fields for a model, or those for a program of the user's own
   void schedule();
   void makePreview();
   std::string chosenKind() const;  // of auto, the one found

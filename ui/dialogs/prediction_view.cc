@@ -11,6 +11,7 @@
 #include <QVBoxLayout>
 #include <cmath>
 
+#include "ui/dialogs/advice_panel.h"
 #include "ui/dialogs/launch_preview.h"
 #include "ui/dialogs/plan_timeline.h"
 #include "ui/models/placement_model.h"
@@ -68,6 +69,8 @@ PredictionView::PredictionView(QWidget* parent) : QWidget(parent) {
   plan_->setFrameShape(QFrame::NoFrame);
   tabs_->addTab(plan_, {});
   tabs_->addTab(buildCandidates(), {});
+  advice_ = new AdvicePanel(this);
+  tabs_->addTab(advice_, {});
   column->addWidget(tabs_, 1);
   connect(tabs_, &QTabWidget::currentChanged, this, &PredictionView::compareWanted);
 }
@@ -155,7 +158,7 @@ QWidget* PredictionView::buildCandidates() {
 
 bool PredictionView::comparing() const { return tabs_->currentWidget() == candidates_; }
 
-bool PredictionView::choosing() const { return candidates_->hasFocus(); }
+bool PredictionView::choosing() const { return candidates_->hasFocus() || advice_->choosing(); }
 
 void PredictionView::setCandidates(std::vector<Candidate> candidates) {
   candidateModel_->setCandidates(std::move(candidates));
@@ -264,6 +267,7 @@ void PredictionView::retranslate() {
   tabs_->setTabText(2, tr("Timeline"));
   tabs_->setTabText(3, tr("Plan"));
   tabs_->setTabText(4, tr("Compare strategies"));
+  tabs_->setTabText(5, tr("Fastest strategies"));
   tabs_->setAccessibleName(tr("Prediction"));
   placement_->setAccessibleName(tr("Placement"));
   bars_->setAccessibleName(tr("Predicted step time of each rank"));
@@ -271,6 +275,7 @@ void PredictionView::retranslate() {
   candidates_->setToolTip(tr("Double-click a strategy to choose it"));
   candidateModel_->retranslate();
   timeline_->retranslate();
+  advice_->retranslate();
   plan_->setAccessibleName(tr("Text of the plan"));
 }
 

@@ -213,6 +213,7 @@ class CliCommandsTest : public QObject {
     QCOMPARE(counts["event"].toString(), "advice");
     QVERIFY(counts["judged"].toInt() >= 100 && counts["planned"].toInt() >= 3);
     QVERIFY(!best["why"].toString().isEmpty());
+    QVERIFY(best["link"].toDouble() > 0 && best["bubble"].toDouble() < 1);
     QStringList sets;
     const QJsonObject settings = best["settings"].toObject();
     for (auto it = settings.begin(); it != settings.end(); ++it)
