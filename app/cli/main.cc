@@ -197,14 +197,16 @@ const std::vector<Command> kCommands{
       "path=value]…\n"
       "             [--pin OPTION[=VALUE]]… [--precision TYPE]… [--seconds N | --all] [--top N]\n"
       "             [--measure] [--json]"},
-     "Finds the strategies with which a run's step takes the least time, and says why. wire is what "
-     "rank 0 sends and receives a step, link what the busiest link between two nodes carries.\n"
+     "Finds the strategies with which a run's step takes the least time, and says why.\n"
      "  --pin        keeps an option as the spec has it, or at VALUE\n"
      "  --precision  also tries this precision, which changes results\n"
      "  --seconds    how long to search (default 8)\n"
      "  --all        plans every strategy, however long it takes\n"
      "  --top        number of strategies shown (default 10)\n"
-     "  --measure    connects to the nodes and benchmarks the best ones there",
+     "  --measure    connects to the nodes and benchmarks the best ones there\n"
+     "wire is what rank 0 sends and receives in a step, link what the busiest link between two "
+     "nodes "
+     "carries.",
      adviseCommand},
     {"learn",
      {{"list", "set=", "page=", "state=", "save=", "language=", "check", "spec", "run", "json"},
