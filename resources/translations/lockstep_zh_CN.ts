@@ -10657,6 +10657,30 @@ its last lines:
             <source>Effective training time</source>
             <translation>有效训练时间</translation>
         </message>
+        <message>
+            <source>Planned anew with the costs that were measured. The error is that of what did happen, simulated with them.</source>
+            <translation>按实测开销重新规划。误差为以这些开销模拟实际情况所得的误差。</translation>
+        </message>
+        <message>
+            <source>Another number of ranks:</source>
+            <translation>改变 rank 数：</translation>
+        </message>
+        <message>
+            <source>Another number of ranks</source>
+            <translation>改变 rank 数</translation>
+        </message>
+        <message>
+            <source>As in the run</source>
+            <translation>与运行相同</translation>
+        </message>
+        <message>
+            <source>Compute in bf16</source>
+            <translation>以 bf16 计算</translation>
+        </message>
+        <message>
+            <source>Command</source>
+            <translation>命令</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::RunPhase</name>
