@@ -393,6 +393,19 @@ Result<Energy> predictedEnergy(const RunDocuments& documents) {
   return predictedEnergy(prediction);
 }
 
+Result<RunEnergy> readRunEnergy(const History& history, const std::string& run) {
+  RunEnergy out;
+  LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run));
+  LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
+  LOCKSTEP_ASSIGN(out.energy, measuredEnergy(*store, documents));
+  LOCKSTEP_ASSIGN(out.phases, measuredPhases(*store, documents, out.energy));
+  out.steps = recordedSteps(*store);
+  if (const auto step = predictedEnergy(documents);
+      step.ok() && step->isComplete() && step->seconds > 0 && out.steps > 0)
+    out.predictedJoules = step->joules() * static_cast<double>(out.steps);
+  return out;
+}
+
 std::string joulesText(double joules) {
   if (joules < 1000) return fmt::format("{:.3g} J", joules);
   if (joules < kJoulesPerKwh / 10) return fmt::format("{:.3g} kJ", joules / 1000);

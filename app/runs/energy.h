@@ -23,6 +23,7 @@ class ClusterSpec;
 
 namespace lockstep::app {
 
+class History;
 class RunStore;
 struct Preview;
 struct RunDocuments;
@@ -84,6 +85,16 @@ Result<EnergyPhases> measuredPhases(const RunStore& store, const RunDocuments& d
                                     const Energy& energy);
 // How many steps the history has of the run; one that was resumed has no earlier ones.
 std::int64_t recordedSteps(const RunStore& store);
+
+// What a run drew, beside the prediction.
+struct RunEnergy {
+  Energy energy;
+  EnergyPhases phases;
+  std::int64_t steps = 0;                 // that the history has
+  std::optional<double> predictedJoules;  // of as many steps
+};
+// Errors: those of measuredEnergy() and of the history.
+Result<RunEnergy> readRunEnergy(const History& history, const std::string& run);
 
 // "12.3 kJ", "1.24 kWh"; "0.42 EUR"; "310 g".
 std::string joulesText(double joules);

@@ -946,6 +946,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>Export to TensorBoard…</source>
             <translation>导出到 TensorBoard…</translation>
         </message>
+        <message>
+            <source>Energy</source>
+            <translation>能耗</translation>
+        </message>
+        <message>
+            <source>Energy per step</source>
+            <translation>每步能耗</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::HostKeyDialog</name>
@@ -1119,6 +1127,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>Fastest strategies</source>
             <translation>最快策略</translation>
+        </message>
+        <message>
+            <source>Computing %1, communication %2, waiting %3, other %4</source>
+            <translation>计算 %1，通信 %2，等待 %3，其他 %4</translation>
         </message>
     </context>
     <context>
@@ -14031,6 +14043,30 @@ its last lines:
         <message>
             <source>CO2 equivalent</source>
             <translation>二氧化碳当量</translation>
+        </message>
+        <message>
+            <source>Energy: computing</source>
+            <translation>能耗：计算</translation>
+        </message>
+        <message>
+            <source>Energy: communication</source>
+            <translation>能耗：通信</translation>
+        </message>
+        <message>
+            <source>Energy: waiting</source>
+            <translation>能耗：等待</translation>
+        </message>
+        <message>
+            <source>Energy: other</source>
+            <translation>能耗：其他</translation>
+        </message>
+        <message>
+            <source>Energy per step</source>
+            <translation>每步能耗</translation>
+        </message>
+        <message>
+            <source>Predicted energy of its steps</source>
+            <translation>这些步的预测能耗</translation>
         </message>
     </context>
     <context>

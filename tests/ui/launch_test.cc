@@ -361,6 +361,7 @@ class LaunchTest : public QObject {
     const auto text = [&](const char* name) { return dialog->findChild<QLabel*>(name)->text(); };
     QVERIFY(wait([&] { return text("launchEnergyDetail").endsWith(" W"); }));
     QVERIFY(text("launchEnergyValue").endsWith("J"));
+    QVERIFY(dialog->findChild<Figure*>("launchEnergy")->toolTip().startsWith("Computing "));
     dialog->reject();
     QVERIFY(wait([&] { return window_->findChild<LaunchDialog*>() == nullptr; }));
     window_->openFile(home_->path("priced.yaml"));

@@ -258,6 +258,25 @@ class StepsTest : public QObject {
     QVERIFY(wait([&] { return figure("whatIfStep") == figure("whatIfMeasured"); }));
   }
 
+  // What the run drew is divided by what its ranks did.
+  void energyIsDivided() {
+    const auto value = [&](const QString& name) {
+      for (const InspectorRow& row : page_->inspectorRows())
+        if (row.name == name) return row.value;
+      return QString();
+    };
+    QVERIFY(wait([&] { return !value("Energy: computing").isEmpty(); }));
+    int percent = 0;
+    for (const char* part : {"computing", "communication", "waiting", "other"}) {
+      const QString text = value(QString("Energy: %1").arg(part));
+      QVERIFY2(text.contains("J (") && text.endsWith(" %)"), qPrintable(text));
+      percent += text.section('(', 1).section(' ', 0, 0).toInt();
+    }
+    QVERIFY2(percent >= 98 && percent <= 102, qPrintable(QString::number(percent)));
+    QVERIFY(value("Energy per step").endsWith("J"));
+    QVERIFY(value("Predicted energy of its steps").endsWith("J"));
+  }
+
   // Each question stands as a command; while the slider moves, the last answer is of where it
   // stops.
   void whatIfIsACommand() {

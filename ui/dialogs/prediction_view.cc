@@ -194,9 +194,14 @@ void PredictionView::clear() {
 void PredictionView::showEnergy(const app::Preview& preview, bool told) {
   constexpr double kSecondsPerHour = 3600;
   const app::Energy energy = app::predictedEnergy(preview);
+  energy_->setToolTip({});
   if (!told || energy.seconds <= 0 || !energy.isComplete())
     return energy_->setValue(QString(QChar(0x2014)),
                              !energy.isComplete() ? tr("GPU power unknown") : tr("per step"));
+  const app::EnergyPhases parts = app::predictedPhases(preview, energy);
+  energy_->setToolTip(tr("Computing %1, communication %2, waiting %3, other %4")
+                          .arg(formatEnergy(parts.compute), formatEnergy(parts.transfer),
+                               formatEnergy(parts.waiting), formatEnergy(parts.other)));
   energy_->setValue(
       formatEnergy(energy.joules()),
       energy.cost

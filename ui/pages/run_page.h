@@ -6,6 +6,7 @@
 #include <QTimer>
 #include <map>
 
+#include "app/runs/energy.h"
 #include "app/runs/relaunch.h"
 #include "ui/pages/page.h"
 #include "ui/studio/run_document.h"
@@ -95,6 +96,7 @@ class RunPage : public Page {
   void showProfiled();
   void showMoment(int rank, qint64 step);  // rank -1: none
   void refreshRow();
+  void readEnergy();
   QVector<InspectorRow> fileRows() const;
   void refreshBreakdown();
   void refreshFollow();
@@ -182,7 +184,9 @@ class RunPage : public Page {
     bool isWritten = false;      // the steps after them have come a while ago
     QElapsedTimer asked = {};
   };
-  std::optional<Profiled> profiled_;  // that the page waits for
+  std::optional<Profiled> profiled_;      // that the page waits for
+  std::optional<app::RunEnergy> energy_;  // none: not read, or not known
+  std::optional<double> energyReadFor_;   // the joules of the row, when it was
   TrafficPanel* traffic_ = nullptr;
   QTimer second_;
 };
