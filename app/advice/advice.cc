@@ -282,15 +282,15 @@ double memoryOfARank(const LaunchRequest& request, const std::vector<HostFacts>&
   return isKnown ? static_cast<double>(facts->memoryAvailable) / static_cast<double>(ranks) : 0;
 }
 
-// Nodes with ranks whose memory nobody has told.
+// Nodes with ranks in host memory, of which nobody has told how much there is. That of GPUs is
+// assumed by their model.
 std::size_t unknownMemory(const std::vector<HostFacts>& hosts, const cluster::Cluster& cluster) {
   std::set<std::string> out;
   for (const cluster::Device& device : cluster.devices) {
     const bool isKnown = std::any_of(hosts.begin(), hosts.end(), [&](const HostFacts& one) {
-      return one.node == device.node &&
-             (device.kind == "cuda" ? !one.gpuMemory.empty() : one.memoryAvailable > 0);
+      return one.node == device.node && one.memoryAvailable > 0;
     });
-    if (!isKnown) out.insert(device.node);
+    if (!isKnown && device.kind != "cuda") out.insert(device.node);
   }
   return out.size();
 }
