@@ -1125,8 +1125,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>时间线</translation>
         </message>
         <message>
-            <source>Fastest strategies</source>
-            <translation>最快策略</translation>
+            <source>Fastest</source>
+            <translation>最快</translation>
         </message>
         <message>
             <source>Computing %1, communication %2, waiting %3, other %4</source>

@@ -628,6 +628,7 @@ class LaunchTest : public QObject {
     QVERIFY(different > 0);
     both->findChild<QPushButton*>("planDialogAccept")->click();
     QVERIFY(wait([&] { return dialog->ready() && stepIs(dialog, wanted); }));
+    QVERIFY(dialog->findChild<QPushButton*>("adviceCompare")->isEnabled());
   }
 
   // What is kept stays as it is set; another batch is another task; a search can be ended.

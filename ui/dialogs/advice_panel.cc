@@ -94,8 +94,8 @@ QWidget* AdvicePanel::makeSearchRow() {
   progress_->setObjectName("adviceProgress");
   progress_->setRange(0, 0);
   progress_->setTextVisible(false);
-  progress_->setFixedWidth(140);
-  progressText_ = makeLabel("adviceProgressText", out, "muted");
+  progress_->setFixedWidth(100);
+  progressText_ = new ElidedLabel("adviceProgressText", out, "muted");
   for (QWidget* part : std::initializer_list<QWidget*>{search_, keep_, progress_})
     row->addWidget(part);
   row->addWidget(progressText_, 1);

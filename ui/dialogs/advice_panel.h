@@ -36,7 +36,7 @@ class AdvicePanel : public QWidget {
     std::function<std::shared_ptr<const app::Preview>()> current;  // null: none
   };
   void setSources(Sources sources) { sources_ = std::move(sources); }
-  // The launch has changed: what was found for another model, cluster or batch goes.
+  // The launch or its plan has changed: what was found for another model, cluster or batch goes.
   void follow();
   bool choosing() const;  // the table has the keyboard
   void retranslate();

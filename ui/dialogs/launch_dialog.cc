@@ -243,6 +243,7 @@ void LaunchDialog::showError(const Error& error) {
 // alone.
 void LaunchDialog::showPrediction() {
   prediction_->show(preview_, preview_->measured || !measuredShown_);
+  prediction_->advice()->follow();
 }
 
 QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {

@@ -62,7 +62,7 @@ QPlainTextEdit* makeText(const char* name, const app::Preview& preview, QWidget*
 
 PlanDialog::PlanDialog(Shown plan, Shown other, QWidget* parent)
     : Dialog("planDialog", parent), plan_(std::move(plan)), other_(std::move(other)) {
-  resize(1000, 640);
+  resize(QSize(1000, 640).boundedTo(parent->window()->size()));
   tabs_ = new QTabWidget(this);
   tabs_->setObjectName("planTabs");
   tabs_->setDocumentMode(true);

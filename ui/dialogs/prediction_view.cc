@@ -272,7 +272,7 @@ void PredictionView::retranslate() {
   tabs_->setTabText(2, tr("Timeline"));
   tabs_->setTabText(3, tr("Plan"));
   tabs_->setTabText(4, tr("Compare strategies"));
-  tabs_->setTabText(5, tr("Fastest strategies"));
+  tabs_->setTabText(5, tr("Fastest"));
   tabs_->setAccessibleName(tr("Prediction"));
   placement_->setAccessibleName(tr("Placement"));
   bars_->setAccessibleName(tr("Predicted step time of each rank"));
