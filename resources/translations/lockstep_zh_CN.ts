@@ -9472,6 +9472,10 @@ its last lines:
             <source>strategy.kind is auto, which leaves %1 open; give --pin %2=VALUE</source>
             <translation>strategy.kind 为 auto，未确定 %1；请使用 --pin %2=值</translation>
         </message>
+        <message>
+            <source>reading was cancelled</source>
+            <translation>读取已取消</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>

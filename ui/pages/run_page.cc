@@ -70,6 +70,7 @@ void RunPage::placeAllSeries() {
 }
 
 RunPage::~RunPage() {
+  energyStop_.request_stop();
   document_->disconnect(this);
   document_->blockSignals(true);
 }
@@ -357,9 +358,10 @@ void RunPage::readEnergy() {
   if (std::exchange(energyReadFor_, row.figures.joules) == row.figures.joules) return;
   runInBackground(
       this,
-      [folder = document_->historyFolder(), run = row.run]() -> Result<app::RunEnergy> {
+      [folder = document_->historyFolder(), run = row.run,
+       stop = energyStop_.get_token()]() -> Result<app::RunEnergy> {
         LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
-        return app::readRunEnergy(*history, run);
+        return app::readRunEnergy(*history, run, stop);
       },
       [this](Result<app::RunEnergy> drawn) {
         energy_.reset();

@@ -5,6 +5,7 @@
 #include <QElapsedTimer>
 #include <QTimer>
 #include <map>
+#include <stop_token>
 
 #include "app/runs/energy.h"
 #include "app/runs/relaunch.h"
@@ -186,6 +187,7 @@ class RunPage : public Page {
   };
   std::optional<Profiled> profiled_;      // that the page waits for
   std::optional<app::RunEnergy> energy_;  // none: not read, or not known
+  std::stop_source energyStop_;           // of its reading, when the page goes
   std::optional<double> energyReadFor_;   // the joules of the row, when it was
   TrafficPanel* traffic_ = nullptr;
   QTimer second_;
