@@ -286,24 +286,33 @@ class ChartPicture : public LessonPicture {
     for (int i = 0; last > 0 && i <= kMoments; ++i) out.push_back(last * i / kMoments);
     return out;
   }
+  // On the line from the last point before it to the next.
+  static double valueAt(const app::ChartScene::Curve& curve, double at) {
+    const auto next = static_cast<std::size_t>(
+        std::upper_bound(curve.x.begin(), curve.x.end(), at) - curve.x.begin());
+    if (next == 0 || next == curve.x.size()) return next == 0 ? curve.y[0] : curve.y.back();
+    const double share = (at - curve.x[next - 1]) / (curve.x[next] - curve.x[next - 1]);
+    return curve.y[next - 1] + share * (curve.y[next] - curve.y[next - 1]);
+  }
   // A line where the player is, and what the curves have come to by then.
   void showMoment() {
     const std::string language = Language::instance().code().toStdString();
     const double at = player_->position();
     QStringList values;
+    QString unit;
     for (std::size_t i = 0; scene_ && i < scene_->charts.size(); ++i) {
       const app::ChartScene& chart = scene_->charts[i];
       if (!chart.overTime) continue;
       plots_[i]->showCursor(at, !player_->atEnd());
+      unit = QString::fromStdString(chart.x.in(language));
       for (const app::ChartScene::Curve& curve : chart.curves) {
-        const auto next = std::upper_bound(curve.x.begin(), curve.x.end(), at);
-        if (next == curve.x.begin()) continue;
-        const auto point = static_cast<std::size_t>(next - curve.x.begin()) - 1;
+        if (curve.x.empty()) continue;
         values << QString("%1 %2").arg(QString::fromStdString(curve.name.in(language)),
-                                       formatNumber(curve.y[point], 3));
+                                       formatNumber(valueAt(curve, at), 3));
       }
     }
-    moment_->setText(formatSeconds(at) + ": " + values.join(QString::fromUtf8(" · ")));
+    moment_->setText(formatNumber(at, 3) + ' ' + unit + ": " +
+                     values.join(QString::fromUtf8(" · ")));
   }
 
   LessonSession::Scene scene_;
