@@ -337,6 +337,7 @@ void noteLinks(Advice& advice, const LaunchRequest& request, const SpecWith& spe
                const std::vector<HostFacts>& hosts, const AdviceOptions& options) {
   inParallel(advice.best.size(), options.threads, options.stop, [&](std::size_t i) {
     AdvisedStrategy& one = advice.best[i];
+    if (one.ranks > kMostLinkedRanks) return;
     auto spec = specWith(one.settings);
     if (!spec.ok()) return;
     LaunchRequest own = request;

@@ -321,8 +321,7 @@ std::int64_t wireBytes(const plan::Plan& plan) {
 }
 
 std::int64_t linkBytes(const Preview& preview) {
-  constexpr std::size_t kMostRanks = 256;
-  if (preview.ranks.size() > kMostRanks) return 0;
+  if (preview.plan.mesh.size() > kMostLinkedRanks) return 0;
   std::map<std::pair<std::string, std::string>, std::int64_t> links;
   for (const plan::Traffic& sent : plan::stepTraffic(preview.plan)) {
     const std::string& from = preview.ranks[static_cast<std::size_t>(sent.from)].node;
