@@ -13,8 +13,8 @@
 #include <QVBoxLayout>
 #include <utility>
 
+#include "app/runs/plan_figures.h"
 #include "app/specs/spec_text.h"
-#include "ui/dialogs/plan_dialog.h"
 #include "ui/models/advice_model.h"
 #include "ui/models/field_model.h"
 #include "ui/studio/background.h"
@@ -43,6 +43,12 @@ bool isSameTask(const LaunchInputs& a, const LaunchInputs& b) {
   return a.specYaml == b.specYaml && a.clusterYaml == b.clusterYaml && a.comm == b.comm &&
          a.ranks == b.ranks && a.localNodes == b.localNodes &&
          settingsOfTask(a) == settingsOfTask(b);
+}
+
+PlanDialog::Shown shown(Message name, std::shared_ptr<const app::Preview> preview) {
+  PlanDialog::Shown out{std::move(name), std::move(preview), {}};
+  if (out.preview) out.figures = app::planFigures(*out.preview);
+  return out;
 }
 
 QString problemText(const Error& error) {
@@ -119,7 +125,8 @@ QWidget* AdvicePanel::makeTable() {
           &QTableView::resizeRowsToContents);
   connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this,
           &AdvicePanel::refresh);
-  connect(table_, &QTableView::activated, this, &AdvicePanel::choose);
+  connect(table_, &QTableView::activated, this,
+          [this](const QModelIndex& index) { choose(index.row()); });
   return table_;
 }
 
@@ -133,7 +140,7 @@ QWidget* AdvicePanel::makeChoiceRow() {
   choose_ = makeButton("adviceChoose", "ok", out);
   connect(open_, &QPushButton::clicked, this, [this] { open(false); });
   connect(compare_, &QPushButton::clicked, this, [this] { open(true); });
-  connect(choose_, &QPushButton::clicked, this, &AdvicePanel::choose);
+  connect(choose_, &QPushButton::clicked, this, [this] { choose(this->row()); });
   for (QPushButton* button : {open_, compare_, choose_}) row->addWidget(button);
   return out;
 }
@@ -169,7 +176,6 @@ void AdvicePanel::search() {
   refresh();
 }
 
-// With what was found until then.
 void AdvicePanel::stop() { stop_.request_stop(); }
 
 void AdvicePanel::take(Result<app::Advice> found) {
@@ -211,42 +217,48 @@ LaunchInputs AdvicePanel::inputsOf(int row) const {
   return out;
 }
 
-void AdvicePanel::choose() {
-  if (row() < 0) return;
+void AdvicePanel::choose(int row) {
+  if (row < 0 || row >= model_->rowCount()) return;
   QStringList sets;
-  for (const std::string& set : inputsOf(row()).sets) sets << QString::fromStdString(set);
+  for (const std::string& set : inputsOf(row).sets) sets << QString::fromStdString(set);
   Q_EMIT chosen(sets);
 }
 
 void AdvicePanel::open(bool beside) {
   const int at = row();
-  if (at < 0 || opening_) return;
+  const std::shared_ptr<const app::Preview> current = beside ? sources_.current() : nullptr;
+  if (at < 0 || opening_ || (beside && !current)) return;
   opening_ = true;
   problem_.reset();
   refresh();
+  const app::Choice& choice = model_->strategies()[static_cast<std::size_t>(at)].choice;
   runInBackground(
-      this, [in = inputsOf(at)] { return makeLaunchPreview(in); },
-      [this, at, beside, generation = generation_](LaunchPreview made) {
+      this,
+      [in = inputsOf(at), name = app::textOf(choice), current]() -> Result<Plans> {
+        LaunchPreview made = makeLaunchPreview(in);
+        if (!made.preview) return made.preview.error();
+        auto plan = std::make_shared<const app::Preview>(std::move(*made.preview));
+        Message other = current ? message("{}", current->plan.strategy) : Message();
+        return Plans{shown(name, std::move(plan)), shown(std::move(other), current)};
+      },
+      [this, at, generation = generation_](Result<Plans> plans) {
         opening_ = false;
-        if (generation != generation_) return refresh();
-        if (made.preview)
-          showPlan(std::make_shared<const app::Preview>(std::move(*made.preview)),
-                   static_cast<std::size_t>(at), beside);
-        else
-          problem_ = made.preview.error();
+        if (generation == generation_) {
+          if (plans.ok())
+            showPlans(*std::move(plans), at);
+          else
+            problem_ = plans.error();
+        }
         refresh();
       });
 }
 
-void AdvicePanel::showPlan(std::shared_ptr<const app::Preview> plan, std::size_t row, bool beside) {
-  PlanDialog::Shown other;
-  if (beside) other.preview = sources_.current();
-  if (beside && !other.preview) return;  // it is planned anew
-  if (other.preview) other.name = message("{}", other.preview->plan.strategy);
-  auto* dialog = new PlanDialog({app::textOf(model_->strategies()[row].choice), std::move(plan)},
-                                std::move(other), window());
+void AdvicePanel::showPlans(Plans plans, int row) {
+  auto* dialog = new PlanDialog(std::move(plans.first), std::move(plans.second), window());
   dialog->setAttribute(Qt::WA_DeleteOnClose);
-  connect(dialog, &QDialog::accepted, this, &AdvicePanel::choose);
+  connect(dialog, &QDialog::accepted, this, [this, row, generation = generation_] {
+    if (generation == generation_) choose(row);
+  });
   dialog->open();
 }
 

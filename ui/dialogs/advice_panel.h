@@ -10,8 +10,10 @@
 #include <memory>
 #include <optional>
 #include <stop_token>
+#include <utility>
 
 #include "ui/dialogs/launch_preview.h"
+#include "ui/dialogs/plan_dialog.h"
 
 class QLabel;
 class QMenu;
@@ -33,11 +35,13 @@ class AdvicePanel : public QWidget {
 
   struct Sources {
     std::function<LaunchInputs()> inputs;
-    std::function<std::shared_ptr<const app::Preview>()> current;  // null: none
+    // As estimated, which the others are; null: none.
+    std::function<std::shared_ptr<const app::Preview>()> current;
   };
   void setSources(Sources sources) { sources_ = std::move(sources); }
   // The launch or its plan has changed: what was found for another model, cluster or batch goes.
   void follow();
+  void stop();            // ends a search with what was found
   bool choosing() const;  // the table has the keyboard
   void retranslate();
 
@@ -50,11 +54,11 @@ class AdvicePanel : public QWidget {
   QWidget* makeTable();
   QWidget* makeChoiceRow();
   void search();
-  void stop();
   void take(Result<app::Advice> found);
-  void choose();
+  void choose(int row);
   void open(bool beside);  // the current plan
-  void showPlan(std::shared_ptr<const app::Preview> plan, std::size_t row, bool beside);
+  using Plans = std::pair<PlanDialog::Shown, PlanDialog::Shown>;
+  void showPlans(Plans plans, int row);
   int row() const;                        // that is selected; -1: none
   LaunchInputs inputsOf(int row) const;   // with its strategy
   std::vector<std::string> pins() const;  // paths

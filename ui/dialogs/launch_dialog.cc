@@ -65,6 +65,7 @@ void LaunchDialog::schedule() {
                         : tr("Unsaved changes are saved at launch: %1").arg(files.join(", ")));
   unsaved_->setVisible(!files.isEmpty());
   preview_.reset();
+  estimate_.reset();
   request_.reset();
   wanted_ = false;
   search_.request_stop();
@@ -119,6 +120,7 @@ void LaunchDialog::makePreview() {
           clusterText_.clear();
         }
         preview_ = std::make_shared<const app::Preview>(std::move(*made.preview));
+        estimate_ = preview_;
         QStringList settings = sets("multi-worker-mirrored") + ranks_->changes();
         const LaunchTarget* where = target();
         settings << model().file << (where ? where->file : nodes_->text())
@@ -178,6 +180,7 @@ void LaunchDialog::benchmark(app::Costs costs) {
   if (!measuredOn_) return;
   cluster_ = measuredOn_;
   if (!earlier) {
+    prediction_->advice()->stop();  // it would take the cores of nodes on this machine
     setBusy(true, tr("Benchmarking the nodes"));
     prediction_->benchmarkButton()->setEnabled(false);
   }
@@ -339,6 +342,9 @@ QWidgetList LaunchDialog::holdFields() {
       held << field;
     }
   }
+  prediction_->advice()->stop();
+  prediction_->advice()->setEnabled(false);
+  held << prediction_->advice();
   setBusy(true, tr("Starting"));
   job_ = workspace_.jobs().start(tr("Launching"), [this] { reject(); });
   return held;

@@ -303,7 +303,7 @@ void LaunchDialog::connectPrediction() {
   connect(prediction_->preflightButton(), &QPushButton::clicked, this, &LaunchDialog::preflight);
   connect(prediction_, &PredictionView::compareWanted, this, &LaunchDialog::compare);
   connect(prediction_, &PredictionView::strategyChosen, strategy_, &StrategyFields::setKind);
-  prediction_->advice()->setSources({[this] { return inputs(); }, [this] { return preview_; }});
+  prediction_->advice()->setSources({[this] { return inputs(); }, [this] { return estimate_; }});
   connect(prediction_->advice(), &AdvicePanel::chosen, this, &LaunchDialog::choose);
 }
 

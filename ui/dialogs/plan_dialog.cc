@@ -67,7 +67,10 @@ PlanDialog::PlanDialog(Shown plan, Shown other, QWidget* parent)
   tabs_->setObjectName("planTabs");
   tabs_->setDocumentMode(true);
   model_ = new PlanFigureModel(this);
-  model_->setPlans(*plan_.preview, other_.preview.get());
+  if (other_.preview)
+    model_->setFigures(plan_.figures, other_.figures);
+  else
+    model_->setFigures(plan_.figures);
   figures_ = new QTableView(this);
   figures_->setObjectName("planFigures");
   figures_->setModel(model_);

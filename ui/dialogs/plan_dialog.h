@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "app/runs/plan_figures.h"
 #include "app/runs/preview.h"
 #include "ui/dialogs/dialog.h"
 
@@ -22,6 +24,7 @@ class PlanDialog : public Dialog {
   struct Shown {
     Message name;  // of its strategy
     std::shared_ptr<const app::Preview> preview;
+    std::vector<app::PlanFigure> figures;
   };
   // `other` without a preview: the plan alone.
   PlanDialog(Shown plan, Shown other, QWidget* parent);

@@ -73,11 +73,11 @@ QString nameText(const std::string& name) {
 
 }  // namespace
 
-void PlanFigureModel::setPlans(const app::Preview& plan, const app::Preview* other) {
+void PlanFigureModel::setFigures(const std::vector<app::PlanFigure>& plan,
+                                 const std::optional<std::vector<app::PlanFigure>>& other) {
   beginResetModel();
-  hasOther_ = other != nullptr;
-  figures_ = app::sideBySide(app::planFigures(plan),
-                             other ? app::planFigures(*other) : std::vector<app::PlanFigure>());
+  hasOther_ = other.has_value();
+  figures_ = app::sideBySide(plan, other.value_or(std::vector<app::PlanFigure>()));
   endResetModel();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QAbstractTableModel>
+#include <optional>
 #include <vector>
 
 #include "app/runs/plan_figures.h"
@@ -15,8 +16,9 @@ class PlanFigureModel : public QAbstractTableModel {
   enum Column { kName, kPlan, kOther, kDifference, kColumns };
   using QAbstractTableModel::QAbstractTableModel;
 
-  // `other` null: the figures of `plan` alone.
-  void setPlans(const app::Preview& plan, const app::Preview* other);
+  // `other` left out: the figures of `plan` alone.
+  void setFigures(const std::vector<app::PlanFigure>& plan,
+                  const std::optional<std::vector<app::PlanFigure>>& other = {});
   void retranslate();
   bool differs(int row) const;  // as it is shown
 

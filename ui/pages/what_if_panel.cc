@@ -15,6 +15,7 @@
 
 #include "app/whatif/what_if.h"
 #include "engine/plan/traffic.h"
+#include "engine/specs/specs.h"
 #include "ui/dialogs/command_dialog.h"
 #include "ui/studio/background.h"
 #include "ui/studio/run_document.h"
@@ -27,7 +28,6 @@ namespace {
 
 constexpr int kRateSteps = 100;                    // of the slider
 constexpr double kSlowest = 1e7, kFastest = 4e11;  // bit/s
-constexpr int kMostRanks = 1 << 16;
 constexpr int kPatience = 500;  // ms: a question that takes longer gives way to the next one
 
 QString bitRate(double bytesPerSecond) {
@@ -68,13 +68,14 @@ WhatIfPanel::Answer WhatIfPanel::replayed(const Studied& studied, const app::Wha
 
 WhatIfPanel::Answer WhatIfPanel::plannedAnew(const Studied& studied,
                                              const app::OtherSettings& settings,
-                                             const std::string& folder) {
+                                             const std::string& folder,
+                                             const std::stop_token& stop) {
   Answer out;
   out.isOfNothing = false;
   out.isPlannedAnew = true;
   const auto answer = [&]() -> Result<app::PlannedAnew> {
     LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
-    return app::plannedAnew(*history, studied.run, studied.replayed, settings);
+    return app::plannedAnew(*history, studied.run, studied.replayed, settings, stop);
   }();
   if (!answer.ok()) {
     out.problem = answer.error();
@@ -166,7 +167,8 @@ QWidget* WhatIfPanel::buildChanges() {
   ranksLabel_ = makeLabel("whatIfRanksLabel", this);
   ranks_ = new QSpinBox(this);
   ranks_->setObjectName("whatIfRanks");
-  ranks_->setRange(0, kMostRanks);
+  ranks_->setRange(0, specs::kMaxRanks);
+  ranks_->setKeyboardTracking(false);  // a number that is typed is asked about once
   bf16_ = new QCheckBox(this);
   bf16_->setObjectName("whatIfBf16");
   grid->addWidget(ranksLabel_, 4, 0);
@@ -331,7 +333,7 @@ void WhatIfPanel::ask() {
       [studied = studied_, changes = changes(), settings = settings(),
        folder = document_->historyFolder(), stop = asking_.get_token()] {
         return settings.empty() ? replayed(*studied, changes, stop)
-                                : plannedAnew(*studied, settings, folder);
+                                : plannedAnew(*studied, settings, folder, stop);
       },
       [this](Answer answer) {
         answering_ = false;

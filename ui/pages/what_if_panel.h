@@ -44,7 +44,7 @@ class WhatIfPanel : public QWidget {
   static Answer replayed(const Studied& studied, const app::WhatIfChanges& changes,
                          std::stop_token stop);
   static Answer plannedAnew(const Studied& studied, const app::OtherSettings& settings,
-                            const std::string& folder);
+                            const std::string& folder, const std::stop_token& stop);
   QWidget* buildChanges();
   void read();
   void take(std::shared_ptr<const Studied> studied);
