@@ -874,6 +874,8 @@ class LaunchTest : public QObject {
         if (QTest::currentTestFailed()) return;
       }
     }
+    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(5);
+    check(dialog);
   }
 
  private:

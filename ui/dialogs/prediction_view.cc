@@ -187,6 +187,7 @@ void PredictionView::clear() {
   for (Figure* figure : {stepTime_, throughput_, memory_, wire_, energy_, ranks_}) {
     figure->setValue(QString(QChar(0x2014)), QString(QChar(0xa0)));  // nothing below moves
   }
+  energy_->setToolTip({});
   source_->clear();
   remarksArea_->hide();
 }
