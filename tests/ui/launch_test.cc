@@ -952,7 +952,7 @@ class LaunchTest : public QObject {
           .arg(root->height());
     }
     // Where figures stand beside one another nothing is left of the window's edge.
-    for (const char* name : {"placementTable", "candidateTable", "layerTable"}) {
+    for (const char* name : {"placementTable", "candidateTable", "adviceTable", "layerTable"}) {
       const auto* table = root->findChild<QTableView*>(name);
       if (table && table->isVisible() && table->horizontalScrollBar()->maximum() > 0) {
         return QString("%1/%2 scrolls sideways by %3 px")

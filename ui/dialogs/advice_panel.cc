@@ -120,7 +120,10 @@ QWidget* AdvicePanel::makeTable() {
   table_->setItemDelegate(new WrapDelegate(table_));
   table_->verticalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
   setColumns(table_, {170, 76, 66, 80, 80, 80, 70, 180});
-  new ColumnFitter(table_, {AdviceModel::kEnergy, AdviceModel::kWire, AdviceModel::kBubble}, 180);
+  new ColumnFitter(table_,
+                   {AdviceModel::kEnergy, AdviceModel::kWire, AdviceModel::kBubble,
+                    AdviceModel::kLink, AdviceModel::kMemory},
+                   180);
   connect(table_->horizontalHeader(), &QHeaderView::sectionResized, table_,
           &QTableView::resizeRowsToContents);
   connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this,
