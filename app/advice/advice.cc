@@ -282,6 +282,19 @@ double memoryOfARank(const LaunchRequest& request, const std::vector<HostFacts>&
   return isKnown ? static_cast<double>(facts->memoryAvailable) / static_cast<double>(ranks) : 0;
 }
 
+// Nodes with ranks in host memory, of which nobody has told how much there is. That of GPUs is
+// assumed by their model.
+std::size_t unknownMemory(const std::vector<HostFacts>& hosts, const cluster::Cluster& cluster) {
+  std::set<std::string> out;
+  for (const cluster::Device& device : cluster.devices) {
+    const bool isKnown = std::any_of(hosts.begin(), hosts.end(), [&](const HostFacts& one) {
+      return one.node == device.node && one.memoryAvailable > 0;
+    });
+    if (!isKnown && device.kind != "cuda") out.insert(device.node);
+  }
+  return out.size();
+}
+
 // Estimates all choices and returns them in the order in which they are to be planned.
 std::vector<Judged> judge(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
                           const cluster::Cluster& cluster, const SearchSpace& space,
@@ -315,11 +328,31 @@ std::vector<Judged> judge(const LaunchRequest& request, const std::vector<HostFa
 
 }  // namespace
 
+Message unknownMemoryText(std::size_t nodes) {
+  if (nodes == 1) return message("the memory of 1 node is not known until it is connected");
+  return message("the memory of {} nodes is not known until they are connected", nodes);
+}
+
+void noteLinks(Advice& advice, const LaunchRequest& request, const SpecWith& specWith,
+               const std::vector<HostFacts>& hosts, const AdviceOptions& options) {
+  inParallel(advice.best.size(), options.threads, options.stop, [&](std::size_t i) {
+    AdvisedStrategy& one = advice.best[i];
+    if (one.ranks > kMostLinkedRanks) return;
+    auto spec = specWith(one.settings);
+    if (!spec.ok()) return;
+    LaunchRequest own = request;
+    own.spec = *std::move(spec);
+    if (const auto preview = makeBriefPreview(own, hosts); preview.ok())
+      one.linkBytes = linkBytes(*preview);
+  });
+}
+
 void noteFigures(AdvisedStrategy& one, const Preview& preview) {
   one.ranks = static_cast<int>(preview.ranks.size());
   one.stepSeconds = preview.stepSeconds;
   one.wireBytes = wireBytes(preview.plan);
   one.memoryBytes = peakMemory(preview);
+  one.bubbleShare = bubbleShare(preview);
   if (const Energy energy = predictedEnergy(preview); energy.isComplete())
     one.joules = energy.joules();
   const RankPreview mean = meanOfWorkers(preview);
@@ -344,6 +377,7 @@ Result<Advice> advise(const LaunchRequest& request, const SpecWith& specWith,
   LOCKSTEP_ASSIGN(const cluster::Cluster cluster, workersOf(request, hosts));
   SearchSpace space = spaceOf(request, cluster, options);
   Advice advice;
+  advice.unknownMemory = unknownMemory(hosts, cluster);
   const auto mesh = space.meshOf(*request.spec);
   if (!mesh.ok()) advice.currentRefusal = mesh.error();
   Choice current = choiceOf(*request.spec, mesh.ok() ? *mesh : cluster::Mesh());

@@ -24,7 +24,9 @@ struct AdvisedStrategy {
   int ranks = 0;
   double stepSeconds = 0;                       // simulated
   std::int64_t memoryBytes = 0, wireBytes = 0;  // of the rank that needs most; of rank 0, a step
-  double joules = 0;                            // of a step; 0: GPUs have no known power
+  std::int64_t linkBytes = 0;  // a step, of the busiest link between two nodes; 0: not counted
+  double bubbleShare = 0;      // of the step, as of a preview
+  double joules = 0;           // of a step; 0: GPUs have no known power
   // Seconds of a step, the mean of the ranks that compute. Exchanges that computation hides are in
   // `hidden` alone.
   double computing = 0, waiting = 0, exchanging = 0, hidden = 0;
@@ -54,6 +56,7 @@ struct Advice {
   std::size_t misfits = 0;                 // of these, they do not fit in memory
   bool complete = false;                   // nothing better was left to plan
   bool timeWasUp = false;                  // before the search was at its end
+  std::size_t unknownMemory = 0;           // nodes: what does not fit there is not known
 };
 
 // Errors: kInvalidArgument for what is pinned, and for a precision; kCancelled where nothing was
@@ -61,6 +64,11 @@ struct Advice {
 Result<Advice> advise(const LaunchRequest& request, const SpecWith& specWith,
                       const std::vector<HostFacts>& hosts, const AdviceOptions& options);
 
+// "the memory of 2 nodes is not known until they are connected".
+Message unknownMemoryText(std::size_t nodes);
+// Plans the best ones again for their `linkBytes`, which a search among many does without.
+void noteLinks(Advice& advice, const LaunchRequest& request, const SpecWith& specWith,
+               const std::vector<HostFacts>& hosts, const AdviceOptions& options);
 // For who plans one of them again, with measured costs:
 void noteFigures(AdvisedStrategy& one, const Preview& preview);
 // Sorts them, the best first, and says why.

@@ -35,6 +35,8 @@ Message chosenText(const Advice& advice) {
     text = message("{}; next best: {}, {} ({})", text, textOf(next.choice),
                    milliseconds(next.stepSeconds), next.why);
   }
+  if (advice.unknownMemory > 0)
+    text = message("{}; {}", text, unknownMemoryText(advice.unknownMemory));
   if (!advice.timeWasUp) return text;
   return message("{}; the time for the search was up: a new search may choose another", text);
 }
@@ -58,9 +60,9 @@ SpecWith specWith(RunSpecFile spec) {
 }
 
 Result<SearchStart> searchStart(const RunSpecFile& spec) {
-  SearchStart out{spec, {}, {}};
   const spec::v1::StrategySpec& strategy = spec.spec->strategy();
-  if (!specs::isOpen(strategy)) return out;
+  SearchStart out{spec, specs::isOpen(strategy), {}, {}};
+  if (!out.open) return out;
   std::vector<const google::protobuf::FieldDescriptor*> written;
   strategy.GetReflection()->ListFields(strategy, &written);
   for (const auto* field : written) {
@@ -79,6 +81,41 @@ Result<SearchStart> searchStart(const RunSpecFile& spec) {
           spec.yaml, spec.file,
           setsWith(spec, {{"strategy.kind", std::string(specs::plainestKind(strategy))}})));
   return out;
+}
+
+Status pin(SearchStart& start, const std::vector<std::string>& pins) {
+  for (const std::string& text : pins) {
+    const std::size_t equals = text.find('=');
+    Setting one{text.substr(0, equals),
+                equals == std::string::npos ? std::string() : text.substr(equals + 1)};
+    const bool isPinned =
+        std::any_of(start.pinned.begin(), start.pinned.end(),
+                    [&](const Setting& other) { return other.field == one.field; });
+    if (start.open && one.value.empty() && !isPinned && one.field.starts_with("strategy.") &&
+        isSearched(one.field))
+      return invalidArgument("strategy.kind is auto, which leaves {} open; give --pin {}=VALUE",
+                             one.field, one.field);
+    start.pinned.push_back(std::move(one));
+  }
+  return {};
+}
+
+Result<Advice> advise(LaunchRequest request, const SearchStart& start,
+                      const std::vector<HostFacts>& hosts, AdviceOptions options) {
+  options.pinned = start.pinned;
+  options.kept = start.kept;
+  request.spec = start.spec.spec;
+  const SpecWith with = specWith(start.spec);
+  LOCKSTEP_ASSIGN(Advice advice, advise(request, with, hosts, options));
+  noteLinks(advice, request, with, hosts, options);
+  if (!start.open) return advice;
+  advice.current.reset();
+  advice.currentRefusal.reset();
+  for (AdvisedStrategy& one : advice.best)
+    if (std::none_of(one.settings.begin(), one.settings.end(),
+                     [](const Setting& setting) { return setting.field == "strategy.kind"; }))
+      one.settings.insert(one.settings.begin(), {"strategy.kind", one.choice.kind});
+  return advice;
 }
 
 Result<LaunchRequest> withStrategyChosen(LaunchRequest request, const RunSpecFile& spec,

@@ -225,6 +225,12 @@ Result<Remedy> settingsFor(const spec::v1::RunSpec& spec, const Choice& current,
   return out;
 }
 
+std::vector<std::string> searchedOptions() {
+  std::vector<std::string> out;
+  for (const auto& [path, value] : valuesOf({})) out.push_back(path);
+  return out;
+}
+
 bool isSearched(const std::string& path) { return valuesOf({}).contains(path); }
 
 bool isAllowed(const Choice& choice, const SearchSpace& space) {
@@ -242,10 +248,8 @@ Status pin(SearchSpace& space, const Choice& current, const std::vector<Setting>
   for (const auto& [path, value] : options) {
     const auto known = values.find(path);
     if (known == values.end()) {
-      std::vector<std::string> names;
-      for (const auto& [name, now] : values) names.push_back(name);
       Error error = invalidArgument("{} cannot be pinned: it is not searched", path);
-      error.why = message("what is searched: {}", fmt::join(names, ", "));
+      error.why = message("what is searched: {}", fmt::join(searchedOptions(), ", "));
       return error;
     }
     const std::string& kept = value.empty() ? known->second : value;

@@ -62,7 +62,8 @@ Result<Remedy> settingsFor(const spec::v1::RunSpec& spec, const Choice& current,
 // option or a kind that is not searched, and for a value that the option cannot have.
 Status pin(SearchSpace& space, const Choice& current, const std::vector<Setting>& options,
            const SpecWith& specWith);
-bool isSearched(const std::string& path);                        // whether it can be pinned
+std::vector<std::string> searchedOptions();  // paths: what can be pinned
+bool isSearched(const std::string& path);
 bool isAllowed(const Choice& choice, const SearchSpace& space);  // by what is pinned
 
 // Returns all choices, the simplest first. The planner refuses those that the model cannot have.

@@ -17,30 +17,11 @@ namespace lockstep::app::cli {
 namespace {
 
 struct Asked {
-  RunSpecFile spec;   // names a strategy
-  bool open = false;  // which was not written: strategy.kind is auto
+  SearchStart start;
   ClusterSpecFile cluster;
   LaunchRequest request;
   AdviceOptions options;
 };
-
-// Pins options by --pin PATH[=VALUE]. What is left open has no value of the spec's.
-Status pinAsked(const Arguments& arguments, Asked& out) {
-  for (const std::string& pin : arguments.all("pin")) {
-    const std::size_t equals = pin.find('=');
-    Setting one{pin.substr(0, equals),
-                equals == std::string::npos ? std::string() : pin.substr(equals + 1)};
-    const bool isPinned =
-        std::any_of(out.options.pinned.begin(), out.options.pinned.end(),
-                    [&](const Setting& other) { return other.field == one.field; });
-    if (out.open && one.value.empty() && !isPinned && one.field.starts_with("strategy.") &&
-        isSearched(one.field))
-      return invalidArgument("strategy.kind is auto, which leaves {} open; give --pin {}=VALUE",
-                             one.field, one.field);
-    out.options.pinned.push_back(std::move(one));
-  }
-  return {};
-}
 
 Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
   Asked out;
@@ -48,13 +29,9 @@ Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
                   loadRunSpec(modelFile(arguments.words()[0]), arguments.all("set")));
   LOCKSTEP_TRY(mustHaveModel(written));
   LOCKSTEP_ASSIGN(out.cluster, clusterOf(globals, arguments));
-  LOCKSTEP_ASSIGN(SearchStart start, searchStart(written));
-  out.open = specs::isOpen(written.spec->strategy());
-  out.spec = std::move(start.spec);
-  out.options.pinned = std::move(start.pinned);
-  out.options.kept = std::move(start.kept);
-  out.request = requestOf(out.spec, out.cluster, arguments);
-  LOCKSTEP_TRY(pinAsked(arguments, out));
+  LOCKSTEP_ASSIGN(out.start, searchStart(written));
+  LOCKSTEP_TRY(pin(out.start, arguments.all("pin")));
+  out.request = requestOf(out.start.spec, out.cluster, arguments);
   out.options.precisions = arguments.all("precision");
   if (arguments.has("all") && arguments.has("seconds"))
     return invalidArgument("--all has no limit of time; leave --seconds out");
@@ -70,7 +47,7 @@ Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
 Status measure(const Globals& globals, const Asked& asked, AskingSession& asking, Inbox& inbox,
                AdvisedStrategy& one) {
   LaunchRequest own = asked.request;
-  LOCKSTEP_ASSIGN(own.spec, specWith(asked.spec)(one.settings));
+  LOCKSTEP_ASSIGN(own.spec, specWith(asked.start.spec)(one.settings));
   std::optional<Result<Preview>> done;
   MeasuredPreview preview(std::move(own), asking.session, globals.home, inbox,
                           [&](Result<Preview> result) { done.emplace(std::move(result)); });
@@ -118,27 +95,15 @@ Status measureAll(const Globals& globals, const Asked& asked, Advice& advice) {
   return {};
 }
 
-// Makes settings that name a kind each, in place of the auto that was written.
-void setKinds(Advice& advice) {
-  advice.current.reset();
-  advice.currentRefusal.reset();
-  for (AdvisedStrategy& one : advice.best)
-    if (std::none_of(one.settings.begin(), one.settings.end(),
-                     [](const Setting& setting) { return setting.field == "strategy.kind"; }))
-      one.settings.insert(one.settings.begin(), {"strategy.kind", one.choice.kind});
-}
-
 Result<Advice> adviceFor(const Globals& globals, const Arguments& arguments, Asked& asked) {
   auto advice = [&] {
     SearchProgress progress(arguments);
     progress.watch(asked.options);
-    return advise(asked.request, specWith(asked.spec), hostsHere(*asked.cluster.spec),
-                  asked.options);
+    return advise(asked.request, asked.start, hostsHere(*asked.cluster.spec), asked.options);
   }();
   if (!advice.ok())
-    return withSourceLocation(advice.error(), asked.spec, asked.cluster.written,
+    return withSourceLocation(advice.error(), asked.start.spec, asked.cluster.written,
                               asked.cluster.file);
-  if (asked.open) setKinds(*advice);
   if (arguments.has("measure")) LOCKSTEP_TRY(measureAll(globals, asked, *advice));
   return advice;
 }
@@ -172,7 +137,7 @@ std::string commandFor(const Globals& globals, const Arguments& arguments, const
   words.insert(words.end(), {"run", arguments.words()[0]});
   for (const char* const option : {"cluster", "local", "comm", "ranks"})
     for (const std::string& value : arguments.all(option)) add(option, value);
-  std::vector<std::string> sets = asked.spec.sets;
+  std::vector<std::string> sets = asked.start.spec.sets;
   for (const auto& [path, value] : settings) sets.push_back(fmt::format("{}={}", path, value));
   for (auto set = sets.begin(); set != sets.end(); ++set) {
     const std::string path = set->substr(0, set->find('=') + 1);
@@ -204,9 +169,11 @@ void printJson(const Globals& globals, const Arguments& arguments, const Advice&
         .addRaw("settings", settingsJson(one.settings))
         .add("step_seconds", one.stepSeconds)
         .add("samples_per_second",
-             static_cast<double>(asked.spec.spec->training().batch()) / one.stepSeconds)
+             static_cast<double>(asked.start.spec.spec->training().batch()) / one.stepSeconds)
         .add("memory", one.memoryBytes)
         .add("wire", one.wireBytes)
+        .add("link", one.linkBytes)
+        .add("bubble", one.bubbleShare)
         .add("step_joules", one.joules > 0 ? one.joules : std::nan(""))
         .add("computing", one.computing)
         .add("waiting", one.waiting)
@@ -224,6 +191,7 @@ void printJson(const Globals& globals, const Arguments& arguments, const Advice&
       .add("refused", static_cast<std::int64_t>(advice.refused))
       .add("misfits", static_cast<std::int64_t>(advice.misfits))
       .add("complete", advice.complete)
+      .add("nodes_of_unknown_memory", static_cast<std::int64_t>(advice.unknownMemory))
       .add("measured", arguments.has("measure"))
       .add("command", commandFor(globals, arguments, asked, advice.best.front().settings))
       .print();
@@ -231,16 +199,19 @@ void printJson(const Globals& globals, const Arguments& arguments, const Advice&
 
 void printText(const Globals& globals, const Arguments& arguments, const Advice& advice,
                const Asked& asked) {
-  const double batch = static_cast<double>(asked.spec.spec->training().batch());
-  Table table{{"", "strategy", "step", "samples/s", "memory", "wire", "energy", "why"},
-              {true, false, true, true, true, true, true, false},
-              {}};
+  const double batch = static_cast<double>(asked.start.spec.spec->training().batch());
+  Table table{
+      {"", "strategy", "step", "samples/s", "bubble", "memory", "wire", "link", "energy", "why"},
+      {true, false, true, true, true, true, true, true, true, false},
+      {}};
   const auto row = [&](const std::string& number, const AdvisedStrategy& one) {
     table.rows.push_back({number, textOf(one.choice).text(),
                           millisecondsText(one.stepSeconds) + " ms",
                           fmt::format("{:.0f}", batch / one.stepSeconds),
+                          fmt::format("{:.0f} %", 100 * one.bubbleShare),
                           bytesText(static_cast<double>(one.memoryBytes)),
                           bytesText(static_cast<double>(one.wireBytes)),
+                          one.linkBytes > 0 ? bytesText(static_cast<double>(one.linkBytes)) : "",
                           one.joules > 0 ? joulesText(one.joules) : "", one.why.text()});
   };
   for (std::size_t i = 0; i < advice.best.size(); ++i)
@@ -255,6 +226,7 @@ void printText(const Globals& globals, const Arguments& arguments, const Advice&
           "here{}\n",
           advice.judged, advice.planned, advice.misfits, advice.refused,
           advice.complete ? "" : "; the search ended early (--seconds)"));
+  if (advice.unknownMemory > 0) put(stdout, unknownMemoryText(advice.unknownMemory).text() + "\n");
   if (advice.currentRefusal)
     put(stdout, fmt::format("the spec's own: {}\n", advice.currentRefusal->text()));
   const Remedy& settings = advice.best.front().settings;

@@ -13,29 +13,19 @@ namespace {
 
 struct Shown {
   RunRow row;
-  Energy energy;
-  EnergyPhases phases;
-  std::int64_t steps = 0;                 // that the history has
-  std::optional<double> predictedJoules;  // of as many steps
+  RunEnergy drawn;
 };
 
 Result<Shown> readEnergy(const Globals& globals, const Arguments& arguments) {
   Shown out;
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
   LOCKSTEP_ASSIGN(out.row, history->find(arguments.words()[0]));
-  LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(out.row.run));
-  LOCKSTEP_ASSIGN(const auto store, history->openRun(out.row.run));
-  LOCKSTEP_ASSIGN(out.energy, measuredEnergy(*store, documents));
-  LOCKSTEP_ASSIGN(out.phases, measuredPhases(*store, documents, out.energy));
-  out.steps = recordedSteps(*store);
-  if (const auto step = predictedEnergy(documents);
-      step.ok() && step->isComplete() && step->seconds > 0 && out.steps > 0)
-    out.predictedJoules = step->joules() * static_cast<double>(out.steps);
+  LOCKSTEP_ASSIGN(out.drawn, readRunEnergy(*history, out.row.run));
   return out;
 }
 
 void printText(const Shown& shown) {
-  const Energy& energy = shown.energy;
+  const Energy& energy = shown.drawn.energy;
   put(stdout,
       fmt::format("run {}: {} in {:.1f} s\n", shown.row.run, energyText(energy), energy.seconds));
   const auto line = [](const std::string& name, const std::string& value) {
@@ -45,18 +35,20 @@ void printText(const Shown& shown) {
   const auto part = [&](const char* name, double joules) {
     line(name, fmt::format("{} ({:.0f} %)", joulesText(joules), all > 0 ? 100 * joules / all : 0));
   };
-  part("compute", shown.phases.compute);
-  part("communication", shown.phases.transfer);
-  part("waiting", shown.phases.waiting);
-  part("other", shown.phases.other);
+  part("compute", shown.drawn.phases.compute);
+  part("communication", shown.drawn.phases.transfer);
+  part("waiting", shown.drawn.phases.waiting);
+  part("other", shown.drawn.phases.other);
   const RunFigures& figures = shown.row.figures;
-  if (shown.steps > 0) line("a step", joulesText(all / static_cast<double>(shown.steps)));
+  if (shown.drawn.steps > 0)
+    line("a step", joulesText(all / static_cast<double>(shown.drawn.steps)));
   const bool whole = shown.row.resumedFrom.empty();
   if (whole && figures.epochs > 0)
     line("an epoch", joulesText(all / static_cast<double>(figures.epochs)));
   if (whole && figures.metric == "accuracy" && figures.evalMetric > 0)
     line("a point of accuracy", joulesText(all / (100 * figures.evalMetric)));
-  if (shown.predictedJoules) line("predicted, of steps", joulesText(*shown.predictedJoules));
+  if (shown.drawn.predictedJoules)
+    line("predicted, of steps", joulesText(*shown.drawn.predictedJoules));
   put(stdout, "\n");
   Table table{{"host", "time", "without GPUs", "", "GPUs", "of GPUs"},
               {false, true, true, false, true, true},
@@ -86,9 +78,9 @@ int energyCommand(const Globals& globals, const Arguments& arguments) {
   }
   JsonLine("energy")
       .add("run", shown->row.run)
-      .add("steps", shown->steps)
-      .addRaw("energy", energyJson(shown->energy, shown->phases))
-      .add("predicted_joules", shown->predictedJoules.value_or(std::nan("")))
+      .add("steps", shown->drawn.steps)
+      .addRaw("energy", energyJson(shown->drawn.energy, shown->drawn.phases))
+      .add("predicted_joules", shown->drawn.predictedJoules.value_or(std::nan("")))
       .print();
   return kSucceeded;
 }

@@ -203,7 +203,9 @@ const std::vector<Command> kCommands{
      "  --seconds    how long to search (default 8)\n"
      "  --all        plans every strategy, however long it takes\n"
      "  --top        number of strategies shown (default 10)\n"
-     "  --measure    connects to the nodes and benchmarks the best ones there",
+     "  --measure    connects to the nodes and benchmarks the best ones there\n"
+     "wire is what rank 0 sends and receives in a step, link what the busiest link between two\n"
+     "nodes carries, both ways (of at most 256 ranks).",
      adviseCommand},
     {"learn",
      {{"list", "set=", "page=", "state=", "save=", "language=", "check", "spec", "run", "json"},

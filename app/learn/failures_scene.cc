@@ -51,6 +51,49 @@ double dalyInterval(const Course& of) {
   return std::sqrt(2 * c * m) * (1 + std::sqrt(c / (2 * m)) / 3 + c / (2 * m) / 9) - c;
 }
 
+// A course drawn at random, for some failures: the work that is done, of which a failure takes what
+// came after the last checkpoint.
+ChartScene courseChart(const Course& of) {
+  constexpr int kFailures = 12, kMostSegments = 300;  // more are a straight line
+  constexpr double kHour = 3600;
+  const double segment = of.interval + of.checkpoint, end = kFailures * of.mtbf;
+  ChartScene out{{"Work over time, drawn at random", "完成的工作随时间的变化，随机一例"},
+                 {"hours", "小时"},
+                 {"hours of work", "工作小时"},
+                 {},
+                 {}};
+  out.overTime = true;
+  ChartScene::Curve done{{"with failures", "有故障"}, {0}, {0}};
+  std::uint64_t draw = 0;
+  const auto next = [&] { return -of.mtbf * std::log1p(-randomUniform(18, draw++)); };
+  const auto add = [&](double at, double work) {
+    done.x.push_back(at / kHour);
+    done.y.push_back(work / kHour);
+  };
+  double now = 0, saved = 0;
+  while (now < end) {
+    const double failure = next(), whole = std::floor(failure / segment);
+    for (int i = 0; end / segment <= kMostSegments && i < whole; ++i) {
+      add(now + i * segment + of.interval, saved + (i + 1) * of.interval);
+      add(now + (i + 1) * segment, saved + (i + 1) * of.interval);
+    }
+    saved += whole * of.interval;
+    const double rest = failure - whole * segment, work = std::min(rest, of.interval);
+    if (rest > work) add(now + whole * segment + work, saved + work);
+    now += failure;
+    add(now, saved + work);
+    add(now, saved);
+    for (double again = 0; now < end && (again = next()) < of.restart;) now += again;
+    now += of.restart;
+    add(now, saved);
+  }
+  const double last = done.x.back();
+  out.curves.push_back(std::move(done));
+  out.curves.push_back(
+      {{"without failures", "无故障"}, {0, last}, {0, last * of.interval / segment}, true});
+  return out;
+}
+
 double lost(double factor) { return 100 * (1 - 1 / factor); }
 
 }  // namespace
@@ -80,6 +123,7 @@ Result<Scene> makeFailuresScene(const Lesson& lesson, const Circumstances& at) {
             "h", course.mtbf / 3600);
   addFigure(out, "checkpoint_share", {"Time spent writing checkpoints", "写检查点所占时间"}, "%",
             100 * course.checkpoint / (course.interval + course.checkpoint));
+  out.charts.push_back(courseChart(course));
   return out;
 }
 

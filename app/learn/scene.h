@@ -49,6 +49,7 @@ struct ChartScene {
   std::vector<Curve> curves;
   std::optional<double> marked;  // x of the state
   bool logX = false, logY = false;
+  bool overTime = false;  // x is a time: it can be played
 };
 
 struct Scene {

@@ -212,6 +212,7 @@ Result<Scene> makeTrainingScene(const Lesson& lesson, const Circumstances& at,
       {"Loss over time", "损失随时间的变化"}, {"seconds", "秒"}, {"loss", "损失"}, {}, {}};
   chart.curves.push_back({{"this state", "当前状态"}, course.times, course.losses});
   chart.curves.push_back({{"in lockstep", "同步"}, lockstep.times, lockstep.losses, true});
+  chart.overTime = true;
   out.charts.push_back(std::move(chart));
   return out;
 }

@@ -337,10 +337,11 @@ EnergyPhases predictedPhases(const Preview& preview, const Energy& energy) {
 }
 
 Result<EnergyPhases> measuredPhases(const RunStore& store, const RunDocuments& documents,
-                                    const Energy& energy) {
+                                    const Energy& energy, const std::stop_token& stop) {
   LOCKSTEP_ASSIGN(const Preview prediction, parsePrediction(documents.prediction));
   std::map<int, PhaseSeconds> ranks;
   for (const SeriesInfo& info : store.series()) {
+    if (stop.stop_requested()) return makeError(Code::kCancelled, "reading was cancelled");
     int rank = -1;
     char phase[16];
     if (std::sscanf(info.name.c_str(), "rank/%d/%15s", &rank, phase) != 2) continue;
@@ -391,6 +392,20 @@ Result<Energy> predictedEnergy(const RunDocuments& documents) {
                   completeClusterSpec(documents.clusterYaml, "cluster.yaml"));
   prediction.power = powerAndPrices(*cluster.spec);
   return predictedEnergy(prediction);
+}
+
+Result<RunEnergy> readRunEnergy(const History& history, const std::string& run,
+                                const std::stop_token& stop) {
+  RunEnergy out;
+  LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run));
+  LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
+  LOCKSTEP_ASSIGN(out.energy, measuredEnergy(*store, documents));
+  LOCKSTEP_ASSIGN(out.phases, measuredPhases(*store, documents, out.energy, stop));
+  out.steps = recordedSteps(*store);
+  if (const auto step = predictedEnergy(documents);
+      step.ok() && step->isComplete() && step->seconds > 0 && out.steps > 0)
+    out.predictedJoules = step->joules() * static_cast<double>(out.steps);
+  return out;
 }
 
 std::string joulesText(double joules) {

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ class ClusterSpec;
 
 namespace lockstep::app {
 
+class History;
 class RunStore;
 struct Preview;
 struct RunDocuments;
@@ -79,11 +81,22 @@ Result<Energy> predictedEnergy(const RunDocuments& documents);
 Result<Energy> measuredEnergy(const RunStore& store, const RunDocuments& documents);
 
 EnergyPhases predictedPhases(const Preview& preview, const Energy& energy);
-// Reads the times of all steps of all ranks.
+// Reads the times of all steps of all ranks. Errors: kCancelled soon after `stop` is requested.
 Result<EnergyPhases> measuredPhases(const RunStore& store, const RunDocuments& documents,
-                                    const Energy& energy);
+                                    const Energy& energy, const std::stop_token& stop = {});
 // How many steps the history has of the run; one that was resumed has no earlier ones.
 std::int64_t recordedSteps(const RunStore& store);
+
+// What a run drew, beside the prediction.
+struct RunEnergy {
+  Energy energy;
+  EnergyPhases phases;
+  std::int64_t steps = 0;                 // that the history has
+  std::optional<double> predictedJoules;  // of as many steps
+};
+// Errors: those of measuredEnergy(), of measuredPhases() and of the history.
+Result<RunEnergy> readRunEnergy(const History& history, const std::string& run,
+                                const std::stop_token& stop = {});
 
 // "12.3 kJ", "1.24 kWh"; "0.42 EUR"; "310 g".
 std::string joulesText(double joules);

@@ -81,6 +81,8 @@ std::vector<PlanFigure> planFigures(const Preview& preview) {
     out.push_back({"energy", Unit::kJoules, energy.joules()});
   addMemory(preview, out);
   addWork(preview.plan, out);
+  if (const std::int64_t link = linkBytes(preview); link > 0)
+    out.push_back({"busiest link", Unit::kBytes, static_cast<double>(link)});
   return out;
 }
 

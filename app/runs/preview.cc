@@ -320,6 +320,19 @@ std::int64_t wireBytes(const plan::Plan& plan) {
   return bytes;
 }
 
+std::int64_t linkBytes(const Preview& preview) {
+  if (preview.plan.mesh.size() > kMostLinkedRanks) return 0;
+  std::map<std::pair<std::string, std::string>, std::int64_t> links;
+  for (const plan::Traffic& sent : plan::stepTraffic(preview.plan)) {
+    const std::string& from = preview.ranks[static_cast<std::size_t>(sent.from)].node;
+    const std::string& to = preview.ranks[static_cast<std::size_t>(sent.to)].node;
+    if (from != to) links[std::minmax(from, to)] += sent.bytes;
+  }
+  std::int64_t most = 0;
+  for (const auto& [link, bytes] : links) most = std::max(most, bytes);
+  return most;
+}
+
 std::int64_t peakMemory(const Preview& preview) {
   std::int64_t most = 0;
   for (const auto& rank : preview.ranks) most = std::max(most, rank.totalBytes());

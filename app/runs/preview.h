@@ -126,6 +126,10 @@ RankPreview meanOfWorkers(const Preview& preview);
 double bubbleShare(const Preview& preview);
 // Returns the bytes that rank 0 sends and receives per training step.
 std::int64_t wireBytes(const plan::Plan& plan);
+// Returns the bytes that the busiest link between two nodes carries per training step, both ways.
+// 0: nothing goes between nodes, or there are more ranks, whose pairs are too many.
+inline constexpr int kMostLinkedRanks = 256;
+std::int64_t linkBytes(const Preview& preview);
 std::int64_t peakMemory(const Preview& preview);  // of the rank that needs most
 // Returns the prediction as JSON, stored with the run: step_seconds, samples_per_second, measured,
 // comm, ranks[…].

@@ -181,20 +181,24 @@ planner::Simulation simulated(const plan::Plan& plan, cluster::Cluster cluster,
 }  // namespace
 
 Result<PlannedAnew> plannedAnew(const History& history, const MeasuredRun& run,
-                                const Replayed& replayed, const OtherSettings& settings) {
+                                const Replayed& replayed, const OtherSettings& settings,
+                                const std::stop_token& stop) {
   LOCKSTEP_ASSIGN(const RunRow row, history.row(run.run));
   LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run.run));
   LOCKSTEP_ASSIGN(const Launched before, launchOf(row, documents, {}));
   LOCKSTEP_ASSIGN(Preview was, makeBriefPreview(before.request, before.hosts));
   if (was.plan.mesh.size() != run.plan.mesh.size())
     return notPlanned(run.run, "its cluster has changed");
+  LOCKSTEP_TRY(unlessStopped(stop));
   LOCKSTEP_ASSIGN(Launched after, launchOf(row, documents, settings.sets));
   if (settings.ranks > 0) LOCKSTEP_TRY(changeRanks(after, run.run, settings.ranks));
   LOCKSTEP_ASSIGN(Preview anew, makeBriefPreview(after.request, after.hosts));
   if (anew.misfit) return *anew.misfit;
+  LOCKSTEP_TRY(unlessStopped(stop));
   plan::Plan plan = run.plan;
   planner::predict(plan, was.cluster, {});
   const Ratios ratios(run, simulated(plan, was.cluster, {}, true));
+  LOCKSTEP_TRY(unlessStopped(stop));
   const planner::CostModel cost = ratios.applyTo(plan);
   const double same = simulated(plan, was.cluster, cost, false).stepSeconds;
   ratios.applyTo(anew.plan);

@@ -3,6 +3,7 @@
 // run, which the same simulation is held against.
 #pragma once
 
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,10 @@ struct PlannedAnew {
   double stepSeconds = 0, samplesPerSecond = 0;
   double error = 0;  // of the simulation of what did happen: 0.1, it takes 10 % too long
 };
-// Errors: kFailedPrecondition; those of the planner for settings that are not possible.
+// Errors: kFailedPrecondition; those of the planner for settings that are not possible; kCancelled
+// where `stop` was requested, after the plan that is being made.
 Result<PlannedAnew> plannedAnew(const History& history, const MeasuredRun& run,
-                                const Replayed& replayed, const OtherSettings& settings);
+                                const Replayed& replayed, const OtherSettings& settings,
+                                const std::stop_token& stop = {});
 
 }  // namespace lockstep::app

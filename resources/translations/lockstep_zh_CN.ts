@@ -946,6 +946,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>Export to TensorBoard…</source>
             <translation>导出到 TensorBoard…</translation>
         </message>
+        <message>
+            <source>Energy</source>
+            <translation>能耗</translation>
+        </message>
+        <message>
+            <source>Energy per step</source>
+            <translation>每步能耗</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::HostKeyDialog</name>
@@ -1115,6 +1123,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>Timeline</source>
             <translation>时间线</translation>
+        </message>
+        <message>
+            <source>Fastest</source>
+            <translation>最快</translation>
+        </message>
+        <message>
+            <source>Computing %1, communication %2, waiting %3, other %4</source>
+            <translation>计算 %1，通信 %2，等待 %3，其他 %4</translation>
         </message>
     </context>
     <context>
@@ -9476,6 +9492,22 @@ its last lines:
             <source>the checkpoint at step %1 is late</source>
             <translation>第 %1 步的检查点推迟</translation>
         </message>
+        <message>
+            <source>the memory of 1 node is not known until it is connected</source>
+            <translation>1 个节点的内存在连接之前未知</translation>
+        </message>
+        <message>
+            <source>the memory of %1 nodes is not known until they are connected</source>
+            <translation>%1 个节点的内存在连接之前未知</translation>
+        </message>
+        <message>
+            <source>strategy.kind is auto, which leaves %1 open; give --pin %2=VALUE</source>
+            <translation>strategy.kind 为 auto，未确定 %1；请使用 --pin %2=值</translation>
+        </message>
+        <message>
+            <source>reading was cancelled</source>
+            <translation>读取已取消</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -10703,6 +10735,30 @@ its last lines:
         <message>
             <source>Effective training time</source>
             <translation>有效训练时间</translation>
+        </message>
+        <message>
+            <source>Planned anew with the costs that were measured. The error is that of what did happen, simulated with them.</source>
+            <translation>按实测开销重新规划。误差为以这些开销模拟实际情况所得的误差。</translation>
+        </message>
+        <message>
+            <source>Another number of ranks:</source>
+            <translation>改变 rank 数：</translation>
+        </message>
+        <message>
+            <source>Another number of ranks</source>
+            <translation>改变 rank 数</translation>
+        </message>
+        <message>
+            <source>As in the run</source>
+            <translation>与运行相同</translation>
+        </message>
+        <message>
+            <source>Compute in bf16</source>
+            <translation>以 bf16 计算</translation>
+        </message>
+        <message>
+            <source>Command</source>
+            <translation>命令</translation>
         </message>
     </context>
     <context>
@@ -14083,6 +14139,30 @@ its last lines:
             <source>CO2 equivalent</source>
             <translation>二氧化碳当量</translation>
         </message>
+        <message>
+            <source>Energy: computing</source>
+            <translation>能耗：计算</translation>
+        </message>
+        <message>
+            <source>Energy: communication</source>
+            <translation>能耗：通信</translation>
+        </message>
+        <message>
+            <source>Energy: waiting</source>
+            <translation>能耗：等待</translation>
+        </message>
+        <message>
+            <source>Energy: other</source>
+            <translation>能耗：其他</translation>
+        </message>
+        <message>
+            <source>Energy per step</source>
+            <translation>每步能耗</translation>
+        </message>
+        <message>
+            <source>Predicted energy of its steps</source>
+            <translation>这些步的预测能耗</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::RebalanceDialog</name>
@@ -14175,6 +14255,290 @@ its last lines:
         <message>
             <source>No step is predicted for these settings.</source>
             <translation>没有这些设置的预测步。</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::AdviceModel</name>
+        <message>
+            <source>Predicted step time</source>
+            <translation>预测的每步时间</translation>
+        </message>
+        <message>
+            <source>Step</source>
+            <translation>每步</translation>
+        </message>
+        <message>
+            <source>Bubble: the part of a step in which ranks wait for each other, their mean</source>
+            <translation>气泡：每步中各 rank 互相等待的时间占比的平均值</translation>
+        </message>
+        <message>
+            <source>Bubble</source>
+            <translation>气泡</translation>
+        </message>
+        <message>
+            <source>Peak memory per rank</source>
+            <translation>每个 rank 的内存峰值</translation>
+        </message>
+        <message>
+            <source>Memory</source>
+            <translation>内存</translation>
+        </message>
+        <message>
+            <source>Traffic per rank per step</source>
+            <translation>每个 rank 每步的通信量</translation>
+        </message>
+        <message>
+            <source>Traffic</source>
+            <translation>通信量</translation>
+        </message>
+        <message>
+            <source>Traffic per step of the busiest link between two nodes, both ways</source>
+            <translation>两节点间最繁忙链路每步的双向通信量</translation>
+        </message>
+        <message>
+            <source>Link</source>
+            <translation>链路</translation>
+        </message>
+        <message>
+            <source>Energy per step of all hosts</source>
+            <translation>所有主机每步的能耗</translation>
+        </message>
+        <message>
+            <source>Energy</source>
+            <translation>能耗</translation>
+        </message>
+        <message>
+            <source>Why</source>
+            <translation>原因</translation>
+        </message>
+        <message>
+            <source>Strategy</source>
+            <translation>策略</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::PlanFigureModel</name>
+        <message>
+            <source>A training step</source>
+            <translation>一个训练步</translation>
+        </message>
+        <message>
+            <source>Plan</source>
+            <translation>计划</translation>
+        </message>
+        <message>
+            <source>Other</source>
+            <translation>另一计划</translation>
+        </message>
+        <message>
+            <source>Difference</source>
+            <translation>差异</translation>
+        </message>
+        <message>
+            <source>Exchanges: %1</source>
+            <translation>交换次数：%1</translation>
+        </message>
+        <message>
+            <source>Sent: %1</source>
+            <translation>发送量：%1</translation>
+        </message>
+        <message>
+            <source>Step</source>
+            <translation>每步</translation>
+        </message>
+        <message>
+            <source>Samples</source>
+            <translation>样本</translation>
+        </message>
+        <message>
+            <source>Ranks</source>
+            <translation>Rank 数</translation>
+        </message>
+        <message>
+            <source>Time: data</source>
+            <translation>时间：数据</translation>
+        </message>
+        <message>
+            <source>Time: forward</source>
+            <translation>时间：前向</translation>
+        </message>
+        <message>
+            <source>Time: backward</source>
+            <translation>时间：反向</translation>
+        </message>
+        <message>
+            <source>Time: optimizer</source>
+            <translation>时间：优化器</translation>
+        </message>
+        <message>
+            <source>Time: waiting</source>
+            <translation>时间：等待</translation>
+        </message>
+        <message>
+            <source>Time: exchanging</source>
+            <translation>时间：通信</translation>
+        </message>
+        <message>
+            <source>Time: exchanging, hidden</source>
+            <translation>时间：被掩盖的通信</translation>
+        </message>
+        <message>
+            <source>Energy</source>
+            <translation>能耗</translation>
+        </message>
+        <message>
+            <source>Memory</source>
+            <translation>内存</translation>
+        </message>
+        <message>
+            <source>Memory: parameters</source>
+            <translation>内存：参数</translation>
+        </message>
+        <message>
+            <source>Memory: optimizer</source>
+            <translation>内存：优化器</translation>
+        </message>
+        <message>
+            <source>Memory: gradients</source>
+            <translation>内存：梯度</translation>
+        </message>
+        <message>
+            <source>Memory: activations</source>
+            <translation>内存：激活</translation>
+        </message>
+        <message>
+            <source>Memory: workspace</source>
+            <translation>内存：工作区</translation>
+        </message>
+        <message>
+            <source>Operations</source>
+            <translation>运算数</translation>
+        </message>
+        <message>
+            <source>Computation</source>
+            <translation>计算量</translation>
+        </message>
+        <message>
+            <source>Memory traffic</source>
+            <translation>内存访问量</translation>
+        </message>
+        <message>
+            <source>Busiest link</source>
+            <translation>最繁忙链路</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::PlanDialog</name>
+        <message>
+            <source>The plans are the same.</source>
+            <translation>两个计划相同。</translation>
+        </message>
+        <message>
+            <source>Beside the current plan, %1. What differs is marked.</source>
+            <translation>与当前计划 %1 并列，差异已标出。</translation>
+        </message>
+        <message>
+            <source>Choose</source>
+            <translation>选用</translation>
+        </message>
+        <message>
+            <source>Close</source>
+            <translation>关闭</translation>
+        </message>
+        <message>
+            <source>Figures</source>
+            <translation>数值</translation>
+        </message>
+        <message>
+            <source>Plan</source>
+            <translation>计划</translation>
+        </message>
+        <message>
+            <source>Text of the plan</source>
+            <translation>计划文本</translation>
+        </message>
+        <message>
+            <source>Text of the current plan</source>
+            <translation>当前计划文本</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::AdvicePanel</name>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
+        <message>
+            <source>Find the fastest</source>
+            <translation>查找最快策略</translation>
+        </message>
+        <message>
+            <source>Ends the search with what was found</source>
+            <translation>结束搜索并保留已找到的结果</translation>
+        </message>
+        <message>
+            <source>Plans and simulates strategies for up to 8 seconds, as `lockstep advise` does</source>
+            <translation>与 `lockstep advise` 一样，规划并模拟各种策略，最多 8 秒</translation>
+        </message>
+        <message>
+            <source>%1 strategies planned</source>
+            <translation>已规划 %1 种策略</translation>
+        </message>
+        <message>
+            <source>%1 strategies judged, %2 planned: %3 do not fit in memory, %4 are not possible here.</source>
+            <translation>评估了 %1 种策略，规划了 %2 种：%3 种内存不足，%4 种在此不可行。</translation>
+        </message>
+        <message>
+            <source>The search ended early.</source>
+            <translation>搜索提前结束。</translation>
+        </message>
+        <message>
+            <source>Keep</source>
+            <translation>保持</translation>
+        </message>
+        <message>
+            <source>Options that the search keeps</source>
+            <translation>搜索中保持不变的选项</translation>
+        </message>
+        <message>
+            <source>Options that the search keeps as they are set here</source>
+            <translation>搜索中按此处设置保持不变的选项</translation>
+        </message>
+        <message>
+            <source>Progress</source>
+            <translation>进度</translation>
+        </message>
+        <message>
+            <source>Fastest strategies</source>
+            <translation>最快策略</translation>
+        </message>
+        <message>
+            <source>Double-click a strategy to choose it</source>
+            <translation>双击策略即可选用</translation>
+        </message>
+        <message>
+            <source>Open plan</source>
+            <translation>打开计划</translation>
+        </message>
+        <message>
+            <source>Shows the figures and the text of its plan</source>
+            <translation>显示其计划的数值与文本</translation>
+        </message>
+        <message>
+            <source>Compare with current</source>
+            <translation>与当前计划比较</translation>
+        </message>
+        <message>
+            <source>Shows its plan beside the current one, as `lockstep plan --diff` does</source>
+            <translation>与 `lockstep plan --diff` 一样，将其计划与当前计划并列显示</translation>
+        </message>
+        <message>
+            <source>Choose</source>
+            <translation>选用</translation>
+        </message>
+        <message>
+            <source>Sets its options for the launch</source>
+            <translation>将其选项用于此次启动</translation>
         </message>
     </context>
 </TS>

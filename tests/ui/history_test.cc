@@ -100,6 +100,18 @@ class HistoryPageTest : public QObject {
          {InspectorRow{"Energy", "2 kWh"}, InspectorRow{"Cost", "1.50 CHF"},
           InspectorRow{"CO2 equivalent", "1.25 kg"}})
       QVERIFY2(rows.contains(wanted), qPrintable(wanted.name));
+    // Runs are compared by it too.
+    page_->findChild<QTableView*>("runTable")->selectAll();
+    page_->findChild<QToolButton*>("differencesButton")->click();
+    auto* differences = page_->findChild<QTableView*>("specDifferences")->model();
+    QVERIFY(wait([&] {
+      for (int at = 0; at < differences->rowCount(); ++at) {
+        if (differences->index(at, 0).data() != "Energy") continue;
+        for (int column = 1; column < differences->columnCount(); ++column)
+          if (differences->index(at, column).data() == "2 kWh") return true;
+      }
+      return false;
+    }));
   }
 
   void aFilterIsTyped() {

@@ -10,12 +10,15 @@
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/launch_preview.h"
 #include "ui/dialogs/new_model_dialog.h"
+#include "ui/dialogs/plan_dialog.h"
+#include "ui/models/advice_model.h"
 #include "ui/models/candidate_model.h"
 #include "ui/models/field_model.h"
 #include "ui/models/inspector_model.h"
 #include "ui/models/layer_table_model.h"
 #include "ui/models/node_table_model.h"
 #include "ui/models/pin_model.h"
+#include "ui/models/plan_figure_model.h"
 #include "ui/pages/cluster_page.h"
 #include "ui/pages/history_page.h"
 #include "ui/pages/model_page.h"
@@ -358,6 +361,7 @@ class LaunchTest : public QObject {
     const auto text = [&](const char* name) { return dialog->findChild<QLabel*>(name)->text(); };
     QVERIFY(wait([&] { return text("launchEnergyDetail").endsWith(" W"); }));
     QVERIFY(text("launchEnergyValue").endsWith("J"));
+    QVERIFY(dialog->findChild<Figure*>("launchEnergy")->toolTip().startsWith("Computing "));
     dialog->reject();
     QVERIFY(wait([&] { return window_->findChild<LaunchDialog*>() == nullptr; }));
     window_->openFile(home_->path("priced.yaml"));
@@ -587,6 +591,79 @@ class LaunchTest : public QObject {
     QCOMPARE(dialog->preview()->stepSeconds, estimated);
   }
 
+  // The best strategies of a search are shown with their reasons, opened as a plan, compared with
+  // the current one, and chosen.
+  void theFastestAreFound() {
+    LaunchDialog* dialog = window_->openLaunch(newModel("mlp"), nullptr);
+    dialog->chooseNodes(2);
+    QVERIFY(wait([&] { return dialog->ready() && dialog->preview()->ranks.size() == 2; }));
+    const AdviceModel* model = search(dialog);
+    QVERIFY(model->rowCount() > 1 && model->rowCount() <= 10);
+    QVERIFY(label(dialog, "adviceNote").contains("strategies judged"));
+    for (int row = 0; row < model->rowCount(); ++row) {
+      QVERIFY(!model->index(row, AdviceModel::kWhy).data().toString().isEmpty());
+      QVERIFY(model->index(row, AdviceModel::kLink).data().toString().endsWith("B"));
+      QVERIFY(model->index(row, AdviceModel::kBubble).data().toString().endsWith(" %"));
+    }
+    const app::AdvisedStrategy wanted = pickOther(dialog, model);
+    press(dialog, "adviceOpen");
+    PlanDialog* alone = planDialog(dialog);
+    QVERIFY(alone);
+    QCOMPARE(figures(alone)->columnCount(), 2);
+    QVERIFY(!alone->findChild<QPlainTextEdit*>("planDialogText")->toPlainText().isEmpty());
+    alone->reject();
+    QVERIFY(wait([&] { return dialog->findChild<PlanDialog*>() == nullptr; }));
+    press(dialog, "adviceCompare");
+    // What is selected while a plan is made does not change what it is of.
+    auto* table = dialog->findChild<QTableView*>("adviceTable");
+    table->selectRow(table->currentIndex().row() == 0 ? 1 : 0);
+    PlanDialog* both = planDialog(dialog);
+    QVERIFY(both);
+    QCOMPARE(figures(both)->columnCount(), static_cast<int>(PlanFigureModel::kColumns));
+    int different = 0;
+    for (int row = 0; row < figures(both)->rowCount(); ++row) {
+      const bool marked =
+          figures(both)->index(row, 0).data(Qt::FontRole).value<QFont>().weight() > QFont::Normal;
+      QCOMPARE(marked, figures(both)->index(row, PlanFigureModel::kPlan).data() !=
+                           figures(both)->index(row, PlanFigureModel::kOther).data());
+      different += marked;
+    }
+    QVERIFY(different > 0);
+    both->findChild<QPushButton*>("planDialogAccept")->click();
+    QVERIFY(wait([&] { return dialog->ready() && stepIs(dialog, wanted); }));
+    QVERIFY(dialog->findChild<QPushButton*>("adviceCompare")->isEnabled());
+  }
+
+  // What is kept stays as it is set; another batch is another task; a search can be ended.
+  void theSearchKeepsWhatItIsTold() {
+    LaunchDialog* dialog = window_->openLaunch(newModel("mlp"), nullptr);
+    dialog->chooseNodes(2);
+    auto* kind = dialog->findChild<QComboBox*>("launch.strategy.kind");
+    kind->setCurrentIndex(kind->findData("zero-3"));
+    QVERIFY(wait([&] { return dialog->ready() && dialog->preview()->plan.strategy == "zero-3"; }));
+    for (QAction* action : dialog->findChild<QMenu*>("adviceKeepMenu")->actions())
+      action->setChecked(action->data() == "strategy.kind");
+    const AdviceModel* model = search(dialog);
+    QVERIFY(model->rowCount() > 0);
+    for (const app::AdvisedStrategy& one : model->strategies())
+      QCOMPARE(one.choice.kind, std::string("zero-3"));
+    dialog->findChild<QSpinBox*>("launch.strategy.micro_batches")->setValue(2);
+    QVERIFY(model->rowCount() > 0);  // a strategy is no other task
+    dialog->findChild<QSpinBox*>("launchBatch")->setValue(96);
+    QCOMPARE(model->rowCount(), 0);
+    QVERIFY(!dialog->findChild<QPushButton*>("adviceChoose")->isEnabled());
+    auto* button = dialog->findChild<QPushButton*>("adviceSearch");
+    button->click();
+    QVERIFY(!dialog->findChild<QProgressBar*>("adviceProgress")->isHidden());
+    button->click();
+    QVERIFY(wait([&] { return dialog->findChild<QProgressBar*>("adviceProgress")->isHidden(); }));
+    QVERIFY(!label(dialog, "adviceNote").isEmpty());
+    // What auto leaves open has no value that could be kept.
+    kind->setCurrentIndex(kind->findData("auto"));
+    button->click();
+    QVERIFY(wait([&] { return label(dialog, "adviceNote").contains("strategy.kind is auto"); }));
+  }
+
   // Why a launch is refused is told in Chinese, whatever is wrong with it: seeded settings of all
   // examples.
   void refusalsAreInChinese() {
@@ -797,9 +874,45 @@ class LaunchTest : public QObject {
         if (QTest::currentTestFailed()) return;
       }
     }
+    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(5);
+    check(dialog);
   }
 
  private:
+  static QString label(QWidget* dialog, const char* name) {
+    return dialog->findChild<QLabel*>(name)->text();
+  }
+  static void press(QWidget* dialog, const char* name) {
+    dialog->findChild<QPushButton*>(name)->click();
+  }
+  // Searches to the end.
+  static const AdviceModel* search(LaunchDialog* dialog) {
+    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(5);
+    auto* progress = dialog->findChild<QProgressBar*>("adviceProgress");
+    press(dialog, "adviceSearch");
+    (void)wait([&] { return progress->isHidden(); });
+    return qobject_cast<AdviceModel*>(dialog->findChild<QTableView*>("adviceTable")->model());
+  }
+  // Selects the best strategy that has another plan than the current one.
+  static app::AdvisedStrategy pickOther(LaunchDialog* dialog, const AdviceModel* model) {
+    int row = 0;
+    while (row + 1 < model->rowCount() &&
+           stepIs(dialog, model->strategies()[static_cast<std::size_t>(row)]))
+      ++row;
+    dialog->findChild<QTableView*>("adviceTable")->selectRow(row);
+    return model->strategies()[static_cast<std::size_t>(row)];
+  }
+  static bool stepIs(LaunchDialog* dialog, const app::AdvisedStrategy& one) {
+    return std::abs(dialog->preview()->stepSeconds / one.stepSeconds - 1) < 0.01;
+  }
+  static PlanDialog* planDialog(LaunchDialog* dialog) {
+    (void)wait([&] { return dialog->findChild<PlanDialog*>() != nullptr; });
+    return dialog->findChild<PlanDialog*>();
+  }
+  static PlanFigureModel* figures(PlanDialog* dialog) {
+    return qobject_cast<PlanFigureModel*>(dialog->findChild<QTableView*>("planFigures")->model());
+  }
+
   NewModelDialog* newModelDialog() const {
     for (auto* one : window_->findChildren<NewModelDialog*>())
       if (one->isVisible()) return one;
@@ -839,7 +952,7 @@ class LaunchTest : public QObject {
           .arg(root->height());
     }
     // Where figures stand beside one another nothing is left of the window's edge.
-    for (const char* name : {"placementTable", "candidateTable", "layerTable"}) {
+    for (const char* name : {"placementTable", "candidateTable", "adviceTable", "layerTable"}) {
       const auto* table = root->findChild<QTableView*>(name);
       if (table && table->isVisible() && table->horizontalScrollBar()->maximum() > 0) {
         return QString("%1/%2 scrolls sideways by %3 px")

@@ -181,6 +181,45 @@ class LearnPageTest : public QObject {
              static_cast<int>(view->messages()->messages.size()));
   }
 
+  // The chart of a training is played: a line moves, and the values there are told.
+  void aTrainingIsPlayed() {
+    const auto at = static_cast<std::size_t>(
+        std::find_if(lessons_.begin(), lessons_.end(),
+                     [](const app::Lesson& one) { return one.id.find("server") != one.id.npos; }) -
+        lessons_.begin());
+    QVERIFY(at < lessons_.size());
+    LearnPage* page = open(at);
+    auto* player = page->findChild<Player*>("chartPlayer");
+    QTRY_VERIFY_WITH_TIMEOUT(player->isVisibleTo(page), kLongMs);
+    QVERIFY(player->atEnd());
+    auto* moment = page->findChild<QLabel*>("lessonMoment");
+    const QString end = moment->text();
+    QVERIFY2(end.contains("in lockstep "), qPrintable(end));
+    QTest::mouseClick(player->findChild<QToolButton*>("chartPlayerBack"), Qt::LeftButton);
+    QVERIFY(!player->atEnd() && moment->text() != end);
+    player->setPosition(0);
+    QTest::mouseClick(player->findChild<QToolButton*>("chartPlayerPlay"), Qt::LeftButton);
+    QTRY_VERIFY_WITH_TIMEOUT(player->position() > 0, kLongMs);
+    player->pause();
+    page->openLesson(QString::fromStdString(lessons_[lessonWith(app::LessonView::kMessages)].id));
+    settle(page);
+  }
+
+  // Where a term is explained, it is in the text of a page: a link, in both languages.
+  void everyTermIsInAText() {
+    for (const app::Lesson& lesson : lessons_)
+      for (const char* language : {"en", "zh_CN"})
+        for (std::size_t term = 0; term < lesson.terms.size(); ++term) {
+          const bool isThere = std::any_of(
+              lesson.pages.begin(), lesson.pages.end(), [&](const app::LessonPage& page) {
+                return lessonHtml(QString::fromStdString(page.text.in(language)), lesson.terms,
+                                  language)
+                    .contains(QString("\"term:%1\"").arg(term));
+              });
+          QVERIFY2(isThere, (lesson.id + ": " + lesson.terms[term].name.in(language)).c_str());
+        }
+  }
+
   void aTermIsExplained() {
     const std::vector<app::Term> terms{{{"all-reduce", "规约"}, {"sum", "和"}},
                                        {{"rank", "进程"}, {"worker", "工"}}};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/runs/step_matrix.h"
+#include "ui/models/advice_model.h"
 #include "ui/models/alert_rule_model.h"
 #include "ui/models/breakdown_model.h"
 #include "ui/models/candidate_model.h"
@@ -132,6 +133,27 @@ class ModelChangesTest : public QObject {
               model.setBenchmarks({{any(), share()}, {any(), share()}});
             },
             [&] { model.setChosen(any()); },
+            [&] {
+              otherLanguage();
+              model.retranslate();
+            }});
+  }
+
+  void advice() {
+    AdviceModel model;
+    const auto strategy = [&] {
+      app::AdvisedStrategy out;
+      out.choice.microBatches = 1 + below(4);
+      out.stepSeconds = share();
+      out.bubbleShare = share();
+      out.memoryBytes = below(1'000'000);
+      out.linkBytes = below(3) == 0 ? 0 : below(1'000'000);
+      out.joules = below(3) == 0 ? 0 : share();
+      out.why = message("as fast");
+      return out;
+    };
+    change(model,
+           {[&] { model.setStrategies(several(6, strategy)); }, [&] { model.setStrategies({}); },
             [&] {
               otherLanguage();
               model.retranslate();

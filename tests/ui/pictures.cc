@@ -330,6 +330,12 @@ void shootPlacement(MainWindow* window, ModelPage* made, const QString& prefix) 
       [&] { return launch->findChild<QTableView*>("candidateTable")->model()->rowCount() > 0; },
       20000);
   shoot(launch, prefix + "-launch-compare");
+  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(5);
+  launch->findChild<QPushButton*>("adviceSearch")->click();
+  (void)QTest::qWaitFor(
+      [&] { return launch->findChild<QTableView*>("adviceTable")->model()->rowCount() > 0; },
+      20000);
+  shoot(launch, prefix + "-launch-fastest");
   launch->reject();
   (void)QTest::qWaitFor([&] { return !window->findChild<LaunchDialog*>(); }, 5000);
 }

@@ -6,6 +6,7 @@
 #include <QLabel>
 #include <QSignalSpy>
 #include <QSlider>
+#include <QSpinBox>
 #include <QTabWidget>
 #include <QTableView>
 #include <QTest>
@@ -260,6 +261,61 @@ class StepsTest : public QObject {
     page_->findChild<QComboBox*>("whatIfLink")->setCurrentIndex(0);
     page_->findChild<QCheckBox*>("whatIfIdealNetwork")->click();
     QVERIFY(wait([&] { return figure("whatIfStep") == figure("whatIfMeasured"); }));
+  }
+
+  // What the run drew is divided by what its ranks did.
+  void energyIsDivided() {
+    const auto value = [&](const QString& name) {
+      for (const InspectorRow& row : page_->inspectorRows())
+        if (row.name == name) return row.value;
+      return QString();
+    };
+    QVERIFY(wait([&] { return !value("Energy: computing").isEmpty(); }));
+    int percent = 0;
+    for (const char* part : {"computing", "communication", "waiting", "other"}) {
+      const QString text = value(QString("Energy: %1").arg(part));
+      QVERIFY2(text.contains("J (") && text.endsWith(" %)"), qPrintable(text));
+      percent += text.section('(', 1).section(' ', 0, 0).toInt();
+    }
+    QVERIFY2(percent >= 98 && percent <= 102, qPrintable(QString::number(percent)));
+    QVERIFY(value("Energy per step").endsWith("J"));
+    QVERIFY(value("Predicted energy of its steps").endsWith("J"));
+  }
+
+  // Each question stands as a command; while the slider moves, the last answer is of where it
+  // stops.
+  void whatIfIsACommand() {
+    page_->findChild<QTabWidget*>("runTabs")->setCurrentIndex(kStragglersTab);
+    auto* rank = page_->findChild<QComboBox*>("whatIfRank");
+    QVERIFY(wait([&] { return rank->count() == 4; }));
+    const auto figure = [&](const char* name) { return page_->findChild<Figure*>(name)->value(); };
+    auto* command = page_->findChild<QLabel*>("whatIfCommand");
+    const QString begin = "lockstep whatif " + run_;
+    QCOMPARE(command->text(), begin);
+    rank->setCurrentIndex(2);
+    page_->findChild<QComboBox*>("whatIfLink")->setCurrentIndex(1);
+    auto* rate = page_->findChild<QSlider*>("whatIfRate");
+    for (int at = rate->maximum(); at >= 0; at -= 10) rate->setValue(at);
+    QVERIFY2(command->text().startsWith(begin + " --without 1 --link ") &&
+                 command->text().endsWith("=0.01Gbit/s"),
+             qPrintable(command->text()));
+    QVERIFY(wait([&] { return figure("whatIfStep") != figure("whatIfMeasured"); }));
+    page_->findChild<QCheckBox*>("whatIfIdealNetwork")->click();
+    QCOMPARE(command->text(),
+             begin + " --without 1 " + command->text().section(' ', 5, 6) + " --ideal-network");
+    // What is planned anew stands alone.
+    auto* ranks = page_->findChild<QSpinBox*>("whatIfRanks");
+    ranks->setValue(6);
+    QCOMPARE(command->text(), begin + " --ranks 6");
+    QVERIFY(!rank->isEnabled() && !rate->isEnabled());
+    auto* note = page_->findChild<QLabel*>("whatIfNote");
+    QVERIFY(wait([&] { return note->text().startsWith("Planned anew"); }));
+    page_->findChild<QCheckBox*>("whatIfBf16")->click();
+    QCOMPARE(command->text(), begin + " --ranks 6 --set training.precision=bf16");
+    page_->findChild<QCheckBox*>("whatIfBf16")->click();
+    ranks->setValue(0);
+    QVERIFY(rank->isEnabled());
+    QVERIFY(wait([&] { return note->text().startsWith("Steps "); }));
   }
 
   void whatARankCostsIsListed() {

@@ -11,6 +11,7 @@
 
 #include "app/runs/allocated_launch.h"
 #include "engine/cluster/strategies.h"
+#include "ui/dialogs/advice_panel.h"
 #include "ui/dialogs/launch_preview.h"
 #include "ui/dialogs/prediction_view.h"
 #include "ui/dialogs/preflight_dialog.h"
@@ -64,6 +65,7 @@ void LaunchDialog::schedule() {
                         : tr("Unsaved changes are saved at launch: %1").arg(files.join(", ")));
   unsaved_->setVisible(!files.isEmpty());
   preview_.reset();
+  estimate_.reset();
   request_.reset();
   wanted_ = false;
   search_.request_stop();
@@ -75,6 +77,7 @@ void LaunchDialog::schedule() {
   acceptButton()->setEnabled(false);
   ++generation_;
   delay_.start();
+  prediction_->advice()->follow();
 }
 
 void LaunchDialog::makePreview() {
@@ -83,10 +86,7 @@ void LaunchDialog::makePreview() {
   in.stop = search_.get_token();
   if (!ofProgram_ && strategy_->kind() == cluster::kAutoStrategy)
     setBusy(true, tr("Searching for the fastest strategy"));
-  const LaunchTarget* chosen = target();
-  const std::shared_ptr<LiveCluster> live =
-      chosen && chosen->connected ? chosen->connected() : nullptr;
-  if (live) in.hosts = app::hostsOf(live->session());
+  const std::shared_ptr<LiveCluster> live = connected();
   const int known = static_cast<int>(in.hosts.size());
   runInBackground(
       this, [in] { return makeLaunchPreview(in); },
@@ -120,6 +120,7 @@ void LaunchDialog::makePreview() {
           clusterText_.clear();
         }
         preview_ = std::make_shared<const app::Preview>(std::move(*made.preview));
+        estimate_ = preview_;
         QStringList settings = sets("multi-worker-mirrored") + ranks_->changes();
         const LaunchTarget* where = target();
         settings << model().file << (where ? where->file : nodes_->text())
@@ -179,6 +180,7 @@ void LaunchDialog::benchmark(app::Costs costs) {
   if (!measuredOn_) return;
   cluster_ = measuredOn_;
   if (!earlier) {
+    prediction_->advice()->stop();  // it would take the cores of nodes on this machine
     setBusy(true, tr("Benchmarking the nodes"));
     prediction_->benchmarkButton()->setEnabled(false);
   }
@@ -244,6 +246,7 @@ void LaunchDialog::showError(const Error& error) {
 // alone.
 void LaunchDialog::showPrediction() {
   prediction_->show(preview_, preview_->measured || !measuredShown_);
+  prediction_->advice()->follow();
 }
 
 QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {
@@ -339,6 +342,9 @@ QWidgetList LaunchDialog::holdFields() {
       held << field;
     }
   }
+  prediction_->advice()->stop();
+  prediction_->advice()->setEnabled(false);
+  held << prediction_->advice();
   setBusy(true, tr("Starting"));
   job_ = workspace_.jobs().start(tr("Launching"), [this] { reject(); });
   return held;

@@ -93,8 +93,10 @@ class LaunchDialog : public Dialog {
   void connectFields();
   void connectPrediction();
   LaunchInputs inputs() const;
-  void takeModel();  // the chosen one's settings
-  void showKind();   // the fields for a model, or those for a program of the user's own
+  std::shared_ptr<LiveCluster> connected() const;  // the target's session; null: there is none
+  void choose(const QStringList& sets);            // a strategy
+  void takeModel();                                // the chosen one's settings
+  void showKind();  // the fields for a model, or those for a program of the user's own
   void schedule();
   void makePreview();
   std::string chosenKind() const;  // of auto, the one found
@@ -163,7 +165,7 @@ class LaunchDialog : public Dialog {
   bool measuredShown_ = false, asked_ = false;
   std::map<std::string, double> benchmarks_;  // by strategy, of the settings at hand
   QStringList benchmarkedSettings_;           // what these are, the strategy's kind aside
-  std::shared_ptr<const app::Preview> preview_;
+  std::shared_ptr<const app::Preview> preview_, estimate_;  // the latter before a benchmark
   std::optional<app::LaunchRequest> request_;
   std::shared_ptr<LiveCluster> cluster_, measuredOn_;
   std::string clusterText_;  // that cluster_ was made of, where this dialog made it

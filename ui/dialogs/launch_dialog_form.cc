@@ -24,6 +24,7 @@
 
 #include "app/core/home.h"
 #include "app/specs/spec_text.h"
+#include "ui/dialogs/advice_panel.h"
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/launch_preview.h"
 #include "ui/dialogs/option_fields.h"
@@ -302,6 +303,8 @@ void LaunchDialog::connectPrediction() {
   connect(prediction_->preflightButton(), &QPushButton::clicked, this, &LaunchDialog::preflight);
   connect(prediction_, &PredictionView::compareWanted, this, &LaunchDialog::compare);
   connect(prediction_, &PredictionView::strategyChosen, strategy_, &StrategyFields::setKind);
+  prediction_->advice()->setSources({[this] { return inputs(); }, [this] { return estimate_; }});
+  connect(prediction_->advice(), &AdvicePanel::chosen, this, &LaunchDialog::choose);
 }
 
 void LaunchDialog::chooseModel(int index) { model_->setCurrentIndex(index); }
@@ -335,6 +338,18 @@ void LaunchDialog::takeModel() {
   showKind();
   retranslate();
   schedule();
+}
+
+void LaunchDialog::choose(const QStringList& sets) {
+  if (launch_ || allocation_) return;
+  const auto spec =
+      app::SpecText::parse(specYaml_, model().file.toStdString(), app::SpecKind::kRun);
+  strategy_->setSpec(spec, sets);
+  QString precision = writtenPrecision(spec);
+  for (const QString& set : sets)
+    if (set.startsWith("training.precision=")) precision = set.section('=', 1);
+  precision_->setCurrentIndex(std::max(0, precision_->findData(precision)));
+  more_->setChecked(more_->isChecked() || strategy_->anyAdvanced());
 }
 
 void LaunchDialog::showKind() {
@@ -419,8 +434,15 @@ QString LaunchDialog::command() const {
   return words.join(' ');
 }
 
+std::shared_ptr<LiveCluster> LaunchDialog::connected() const {
+  const LaunchTarget* chosen = target();
+  return chosen && chosen->connected ? chosen->connected() : nullptr;
+}
+
 LaunchInputs LaunchDialog::inputs() const {
   LaunchInputs in;
+  if (const std::shared_ptr<LiveCluster> live = connected())
+    in.hosts = app::hostsOf(live->session());
   in.specYaml = specYaml_;
   in.specFile = model().file.toStdString();
   for (const QString& set : sets()) in.sets.push_back(set.toStdString());

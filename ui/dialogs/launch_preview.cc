@@ -7,43 +7,68 @@
 
 namespace lockstep::ui {
 
-LaunchPreview makeLaunchPreview(const LaunchInputs& in) {
-  auto spec = app::completeRunSpec(in.specYaml, in.specFile, in.sets);
-  if (!spec) return {std::nullopt, spec.error()};
+namespace {
+
+struct LaunchSetup {
+  app::RunSpecFile spec;  // as it is written, with the inputs' sets
+  app::LaunchRequest request;
+  std::vector<app::HostFacts> hosts;
+};
+
+Result<LaunchSetup> setupOf(const LaunchInputs& in) {
+  LaunchSetup out;
+  LOCKSTEP_ASSIGN(out.spec, app::completeRunSpec(in.specYaml, in.specFile, in.sets));
   app::ClusterSpecFile cluster;
   if (in.localNodes > 0) {
     cluster = app::localCluster(in.localNodes, in.localFolder, in.comm);
   } else {
-    auto read = app::completeClusterSpec(in.clusterYaml, in.clusterFile);
-    if (!read) return {std::nullopt, read.error()};
-    auto changed = app::withRanks(std::move(*read), in.ranks);
-    if (!changed) return {std::nullopt, changed.error()};
-    cluster = std::move(*changed);
+    LOCKSTEP_ASSIGN(cluster, app::completeClusterSpec(in.clusterYaml, in.clusterFile));
+    LOCKSTEP_ASSIGN(cluster, app::withRanks(std::move(cluster), in.ranks));
   }
-  app::LaunchRequest request;
-  request.spec = spec->spec;
-  request.cluster = cluster.spec;
-  request.specYaml = in.specYaml;
-  request.clusterYaml = cluster.yaml;
-  request.comm = in.comm;
-  request.measure = in.measure;
-  request.resumeFrom = in.resumeFrom;
-  request.resumedRun = in.resumedRun;
-  std::vector<app::HostFacts> hosts = in.hosts;
+  out.request.spec = out.spec.spec;
+  out.request.cluster = cluster.spec;
+  out.request.specYaml = in.specYaml;
+  out.request.clusterYaml = cluster.yaml;
+  out.request.comm = in.comm;
+  out.request.measure = in.measure;
+  out.request.resumeFrom = in.resumeFrom;
+  out.request.resumedRun = in.resumedRun;
+  out.hosts = in.hosts;
   for (app::HostFacts& here : app::hostsHere(*cluster.spec)) {
-    const bool known = std::any_of(hosts.begin(), hosts.end(),
+    const bool known = std::any_of(out.hosts.begin(), out.hosts.end(),
                                    [&](const auto& one) { return one.node == here.node; });
-    if (!known) hosts.push_back(std::move(here));
+    if (!known) out.hosts.push_back(std::move(here));
   }
+  return out;
+}
+
+}  // namespace
+
+LaunchPreview makeLaunchPreview(const LaunchInputs& in) {
+  auto setup = setupOf(in);
+  if (!setup) return {std::nullopt, setup.error()};
   app::AdviceOptions search;
   search.threads = static_cast<std::size_t>(app::usableCores());
   search.stop = in.stop;
-  auto chosen = app::withStrategyChosen(std::move(request), *spec, hosts, std::move(search));
+  auto chosen = app::withStrategyChosen(std::move(setup->request), setup->spec, setup->hosts,
+                                        std::move(search));
   if (!chosen) return {std::nullopt, chosen.error()};
   if (in.stop.stop_requested())
     return {std::nullopt, makeError(Code::kCancelled, "the search was cancelled")};
-  auto preview = app::makePreview(*chosen, hosts);
+  auto preview = app::makePreview(*chosen, setup->hosts);
   return {*std::move(chosen), std::move(preview)};
+}
+
+Result<app::Advice> adviseLaunch(const LaunchInputs& in, const std::vector<std::string>& pins,
+                                 std::function<void(std::size_t planned)> onProgress) {
+  LOCKSTEP_ASSIGN(LaunchSetup setup, setupOf(in));
+  LOCKSTEP_ASSIGN(app::SearchStart start, app::searchStart(setup.spec));
+  LOCKSTEP_TRY(app::pin(start, pins));
+  app::AdviceOptions search;
+  search.threads = static_cast<std::size_t>(app::usableCores());
+  search.stop = in.stop;
+  search.onProgress = std::move(onProgress);
+  return app::advise(std::move(setup.request), start, setup.hosts, std::move(search));
 }
 
 std::vector<Candidate> compareStrategies(

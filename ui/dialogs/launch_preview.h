@@ -2,11 +2,13 @@
 // thread-safe.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include "app/advice/advice.h"
 #include "app/runs/launcher.h"
 #include "ui/models/candidate_model.h"
 
@@ -28,6 +30,11 @@ struct LaunchPreview {
   Result<app::Preview> preview;
 };
 LaunchPreview makeLaunchPreview(const LaunchInputs& inputs);
+
+// The best strategies of a launch, as `lockstep advise` finds them. `pins` are paths of options
+// that keep their value.
+Result<app::Advice> adviseLaunch(const LaunchInputs& inputs, const std::vector<std::string>& pins,
+                                 std::function<void(std::size_t planned)> onProgress);
 
 // Compares strategies: name and inputs of each.
 std::vector<Candidate> compareStrategies(

@@ -134,6 +134,21 @@ void OptionFields::setValue(const std::string& name, const QString& value) {
   if (const Field* field = find(name)) field->setValue(value);
 }
 
+void OptionFields::take(const QStringList& sets) {
+  filling_ = true;
+  for (const QString& set : sets) {
+    const std::string path = set.section('=', 0, 0).toStdString();
+    QString value = set.section('=', 1);
+    for (const Field& field : fields_) {
+      if (field.path != path) continue;
+      if (field.isList() && value.startsWith('[')) value = value.mid(1).chopped(1);
+      field.setValue(value.isEmpty() ? field.fallback() : value);
+    }
+  }
+  filling_ = false;
+  fit();
+}
+
 void OptionFields::setSpec(const app::SpecText& spec) {
   filling_ = true;
   for (const Field& field : fields_) {

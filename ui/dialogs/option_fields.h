@@ -39,6 +39,8 @@ class OptionFields : public QObject {
   QStringList sets(const app::SpecText& spec, const std::string& kind = {}) const;
   QString value(const std::string& name) const;  // "": left out
   void setValue(const std::string& name, const QString& value);
+  // "strategy.tensor=2": an option of the message, as sets() returns it. "": the default.
+  void take(const QStringList& sets);
   void retranslate();
 
  Q_SIGNALS:

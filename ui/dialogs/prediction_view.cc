@@ -11,6 +11,7 @@
 #include <QVBoxLayout>
 #include <cmath>
 
+#include "ui/dialogs/advice_panel.h"
 #include "ui/dialogs/launch_preview.h"
 #include "ui/dialogs/plan_timeline.h"
 #include "ui/models/placement_model.h"
@@ -68,6 +69,8 @@ PredictionView::PredictionView(QWidget* parent) : QWidget(parent) {
   plan_->setFrameShape(QFrame::NoFrame);
   tabs_->addTab(plan_, {});
   tabs_->addTab(buildCandidates(), {});
+  advice_ = new AdvicePanel(this);
+  tabs_->addTab(advice_, {});
   column->addWidget(tabs_, 1);
   connect(tabs_, &QTabWidget::currentChanged, this, &PredictionView::compareWanted);
 }
@@ -155,7 +158,7 @@ QWidget* PredictionView::buildCandidates() {
 
 bool PredictionView::comparing() const { return tabs_->currentWidget() == candidates_; }
 
-bool PredictionView::choosing() const { return candidates_->hasFocus(); }
+bool PredictionView::choosing() const { return candidates_->hasFocus() || advice_->choosing(); }
 
 void PredictionView::setCandidates(std::vector<Candidate> candidates) {
   candidateModel_->setCandidates(std::move(candidates));
@@ -184,6 +187,7 @@ void PredictionView::clear() {
   for (Figure* figure : {stepTime_, throughput_, memory_, wire_, energy_, ranks_}) {
     figure->setValue(QString(QChar(0x2014)), QString(QChar(0xa0)));  // nothing below moves
   }
+  energy_->setToolTip({});
   source_->clear();
   remarksArea_->hide();
 }
@@ -191,9 +195,14 @@ void PredictionView::clear() {
 void PredictionView::showEnergy(const app::Preview& preview, bool told) {
   constexpr double kSecondsPerHour = 3600;
   const app::Energy energy = app::predictedEnergy(preview);
+  energy_->setToolTip({});
   if (!told || energy.seconds <= 0 || !energy.isComplete())
     return energy_->setValue(QString(QChar(0x2014)),
                              !energy.isComplete() ? tr("GPU power unknown") : tr("per step"));
+  const app::EnergyPhases parts = app::predictedPhases(preview, energy);
+  energy_->setToolTip(tr("Computing %1, communication %2, waiting %3, other %4")
+                          .arg(formatEnergy(parts.compute), formatEnergy(parts.transfer),
+                               formatEnergy(parts.waiting), formatEnergy(parts.other)));
   energy_->setValue(
       formatEnergy(energy.joules()),
       energy.cost
@@ -264,6 +273,7 @@ void PredictionView::retranslate() {
   tabs_->setTabText(2, tr("Timeline"));
   tabs_->setTabText(3, tr("Plan"));
   tabs_->setTabText(4, tr("Compare strategies"));
+  tabs_->setTabText(5, tr("Fastest"));
   tabs_->setAccessibleName(tr("Prediction"));
   placement_->setAccessibleName(tr("Placement"));
   bars_->setAccessibleName(tr("Predicted step time of each rank"));
@@ -272,6 +282,7 @@ void PredictionView::retranslate() {
   placementModel_->retranslate();
   candidateModel_->retranslate();
   timeline_->retranslate();
+  advice_->retranslate();
   plan_->setAccessibleName(tr("Text of the plan"));
 }
 

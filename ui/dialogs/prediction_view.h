@@ -1,5 +1,5 @@
 // PredictionView: the prediction of a launch: key figures, placement, step time, the predicted step
-// as a timeline, the plan's text, and a comparison of strategies.
+// as a timeline, the plan's text, a comparison of strategies, and the fastest ones.
 #pragma once
 
 #include <QWidget>
@@ -20,6 +20,7 @@ class QTableView;
 
 namespace lockstep::ui {
 
+class AdvicePanel;
 class BreakdownBars;
 class ColumnFitter;
 class Figure;
@@ -41,9 +42,10 @@ class PredictionView : public QWidget {
   // Sets the chosen strategy and the benchmarked step times by strategy.
   void setChosen(const std::string& strategy, const std::map<std::string, double>& benchmarks);
   bool comparing() const;  // the comparison is looked at
-  bool choosing() const;   // and has the keyboard
+  bool choosing() const;   // a table of strategies has the keyboard
   QPushButton* benchmarkButton() const { return benchmark_; }
   QPushButton* preflightButton() const { return preflight_; }
+  AdvicePanel* advice() const { return advice_; }
   QTabWidget* tabs() const { return tabs_; }
   void retranslate();
 
@@ -77,6 +79,7 @@ class PredictionView : public QWidget {
   QPlainTextEdit* plan_ = nullptr;
   QTableView* candidates_ = nullptr;
   CandidateModel* candidateModel_ = nullptr;
+  AdvicePanel* advice_ = nullptr;
 };
 
 }  // namespace lockstep::ui

@@ -62,6 +62,11 @@ void StrategyFields::setSpec(const app::SpecText& spec) {
   options_->setSpec(spec);
 }
 
+void StrategyFields::setSpec(const app::SpecText& spec, const QStringList& sets) {
+  setSpec(spec);
+  options_->take(sets);
+}
+
 void StrategyFields::setRanks(int ranks) {
   ranks_ = std::max(1, ranks);
   if (!pinsChosen_) pins_->setLayers(pins_->layers(), evenStages());

@@ -29,6 +29,8 @@ class StrategyFields : public QObject {
   void addAdvanced();
 
   void setSpec(const app::SpecText& spec);
+  // The spec's options, with these in their place: "strategy.tensor=2".
+  void setSpec(const app::SpecText& spec, const QStringList& sets);
   void setRanks(int ranks);     // among which layers are pinned
   void setHidden(bool hidden);  // all rows
   void showAdvanced(bool shown);

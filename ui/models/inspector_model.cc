@@ -3,6 +3,7 @@
 #include <QFont>
 
 #include "app/history/run_row.h"
+#include "app/runs/energy.h"
 #include "ui/theme/format.h"
 #include "ui/theme/theme.h"
 
@@ -19,6 +20,27 @@ QVector<InspectorRow> energyRows(const app::RunFigures& figures) {
                         figures.carbonGrams < 1000
                             ? formatNumber(figures.carbonGrams, 3) + " g"
                             : formatNumber(figures.carbonGrams / 1000, 3) + " kg"};
+  return out;
+}
+
+QVector<InspectorRow> energyPartRows(const app::RunEnergy& drawn) {
+  QVector<InspectorRow> out;
+  const double all = drawn.energy.joules();
+  if (all <= 0) return out;
+  const auto part = [&](const QString& name, double joules) {
+    out << InspectorRow{
+        name, QString("%1 (%2)").arg(formatEnergy(joules), formatPercent(joules / all, 0))};
+  };
+  part(InspectorModel::tr("Energy: computing"), drawn.phases.compute);
+  part(InspectorModel::tr("Energy: communication"), drawn.phases.transfer);
+  part(InspectorModel::tr("Energy: waiting"), drawn.phases.waiting);
+  part(InspectorModel::tr("Energy: other"), drawn.phases.other);
+  if (drawn.steps > 0)
+    out << InspectorRow{InspectorModel::tr("Energy per step"),
+                        formatEnergy(all / static_cast<double>(drawn.steps))};
+  if (drawn.predictedJoules)
+    out << InspectorRow{InspectorModel::tr("Predicted energy of its steps"),
+                        formatEnergy(*drawn.predictedJoules)};
   return out;
 }
 

@@ -7,8 +7,9 @@
 #include <QVector>
 
 namespace lockstep::app {
+struct RunEnergy;
 struct RunFigures;
-}
+}  // namespace lockstep::app
 
 namespace lockstep::ui {
 
@@ -20,6 +21,8 @@ struct InspectorRow {
 
 // Energy, cost and carbon of a run, as far as they are known.
 QVector<InspectorRow> energyRows(const app::RunFigures& figures);
+// Its parts by what ranks do, of a step, and as predicted.
+QVector<InspectorRow> energyPartRows(const app::RunEnergy& drawn);
 
 class InspectorModel : public QAbstractTableModel {
   Q_OBJECT

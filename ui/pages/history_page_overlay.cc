@@ -19,6 +19,7 @@
 #include "ui/studio/run_curves.h"
 #include "ui/studio/run_document.h"
 #include "ui/studio/workspace.h"
+#include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
 #include "ui/widgets/tables.h"
 #include "ui/widgets/widgets.h"
@@ -44,6 +45,7 @@ struct HistoryPage::Curve {
   std::vector<app::Point> points;
   std::map<std::string, std::string> fields;
   Message missing;  // why it has no points on the axis
+  app::RunFigures figures;
 };
 
 void HistoryPage::buildComparison() {
@@ -130,6 +132,7 @@ void HistoryPage::readOverlay() {
     if (const auto documents = history.documents(run); documents.ok())
       out.fields = specFields(documents->specResolved.empty() ? documents->specYaml
                                                               : documents->specResolved);
+    if (const auto row = history.row(run); row.ok()) out.figures = row->figures;
     auto store = history.openRun(run);
     auto points = store ? readReduced(**store, curve) : store.error();
     if (points) points = app::placedOn(axis, history, **store, run, std::move(*points));
@@ -146,7 +149,7 @@ void HistoryPage::readOverlay() {
         LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
         for (const auto& [run, name] : wanted) {
           if (stop.stop_requested()) break;
-          out.push_back({name, {}, {}, {}});
+          out.push_back({name, {}, {}, {}, {}});
           read(*history, run, out.back());
         }
         return out;
@@ -177,6 +180,12 @@ void HistoryPage::showOverlay(const std::vector<Curve>& curves, const QString& n
     plot_->addSeries(line);
     names << one.name;
     fields.push_back(one.fields);
+    const app::RunFigures& figures = one.figures;
+    if (figures.joules > 0)
+      fields.back()[tr("Energy").toStdString()] = formatEnergy(figures.joules).toStdString();
+    if (figures.joules > 0 && figures.steps > 0)
+      fields.back()[tr("Energy per step").toStdString()] =
+          formatEnergy(figures.joules / static_cast<double>(figures.steps)).toStdString();
     if (!one.missing.empty()) notes << messageText(one.missing);
   }
   notes.removeAll(QString());

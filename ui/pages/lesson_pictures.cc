@@ -1,4 +1,4 @@
-// The pictures of a lesson that stand still.
+// The pictures of a lesson that stand still, and the chart, which is played where it is over time.
 #include "ui/pages/lesson_pictures.h"
 
 #include <QComboBox>
@@ -22,6 +22,7 @@
 #include "ui/theme/language.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/breakdown_bars.h"
+#include "ui/widgets/player.h"
 #include "ui/widgets/tables.h"
 #include "ui/widgets/widgets.h"
 
@@ -29,6 +30,8 @@ namespace lockstep::ui {
 namespace {
 
 constexpr int kLeastChart = 190;
+constexpr int kMoments = 40;         // at which a chart over time stops
+constexpr double kChartSeconds = 8;  // that it takes when it is played
 
 QVBoxLayout* makeBody(QWidget* widget) {
   auto* body = new QVBoxLayout(widget);
@@ -213,9 +216,16 @@ class ChartPicture : public LessonPicture {
     charts_->setContentsMargins(0, 0, 0, 0);
     charts_->setSpacing(kSpaceM);
     body->addWidget(scrolled(inner, this), 1);
+    moment_ = new ElidedLabel("lessonMoment", this, "muted");
+    body->addWidget(moment_);
+    player_ = new Player("chartPlayer", this);
+    body->addWidget(player_);
+    connect(player_, &Player::moved, this, [this] { showMoment(); });
+    ChartPicture::retranslate();
   }
 
   void show(const LessonSession::Scene& scene, const LessonSession::Scene&) override {
+    const bool isFirst = !scene_;
     scene_ = scene;
     while (plots_.size() < scene_->charts.size()) {
       auto* plot = new PlotView(QString("lessonChart%1").arg(plots_.size()), this);
@@ -230,9 +240,15 @@ class ChartPicture : public LessonPicture {
       plots_[i]->setVisible(i < scene_->charts.size());
       if (i < scene_->charts.size()) draw(*plots_[i], scene_->charts[i]);
     }
+    const std::vector<double> stops = momentsOf(*scene_);
+    for (QWidget* part : std::initializer_list<QWidget*>{player_, moment_})
+      part->setVisible(!stops.empty());
+    player_->setStops(stops, kChartSeconds);
+    if (isFirst && !stops.empty()) player_->setPosition(stops.back());
   }
   QString title() const override { return tr("Chart"); }
   void retranslate() override {
+    player_->retranslate();
     if (scene_) show(scene_, nullptr);
   }
 
@@ -261,9 +277,49 @@ class ChartPicture : public LessonPicture {
     plot.showCursor(chart.marked.value_or(0), chart.marked.has_value());
   }
 
+  static std::vector<double> momentsOf(const app::Scene& scene) {
+    double last = 0;
+    for (const app::ChartScene& chart : scene.charts)
+      for (const app::ChartScene::Curve& curve : chart.curves)
+        if (chart.overTime && !curve.x.empty()) last = std::max(last, curve.x.back());
+    std::vector<double> out;
+    for (int i = 0; last > 0 && i <= kMoments; ++i) out.push_back(last * i / kMoments);
+    return out;
+  }
+  // On the line from the last point before it to the next.
+  static double valueAt(const app::ChartScene::Curve& curve, double at) {
+    const auto next = static_cast<std::size_t>(
+        std::upper_bound(curve.x.begin(), curve.x.end(), at) - curve.x.begin());
+    if (next == 0 || next == curve.x.size()) return next == 0 ? curve.y[0] : curve.y.back();
+    const double share = (at - curve.x[next - 1]) / (curve.x[next] - curve.x[next - 1]);
+    return curve.y[next - 1] + share * (curve.y[next] - curve.y[next - 1]);
+  }
+  // A line where the player is, and what the curves have come to by then.
+  void showMoment() {
+    const std::string language = Language::instance().code().toStdString();
+    const double at = player_->position();
+    QStringList values;
+    QString unit;
+    for (std::size_t i = 0; scene_ && i < scene_->charts.size(); ++i) {
+      const app::ChartScene& chart = scene_->charts[i];
+      if (!chart.overTime) continue;
+      plots_[i]->showCursor(at, !player_->atEnd());
+      unit = QString::fromStdString(chart.x.in(language));
+      for (const app::ChartScene::Curve& curve : chart.curves) {
+        if (curve.x.empty()) continue;
+        values << QString("%1 %2").arg(QString::fromStdString(curve.name.in(language)),
+                                       formatNumber(valueAt(curve, at), 3));
+      }
+    }
+    moment_->setText(formatNumber(at, 3) + ' ' + unit + ": " +
+                     values.join(QString::fromUtf8(" · ")));
+  }
+
   LessonSession::Scene scene_;
   QVBoxLayout* charts_ = nullptr;
   std::vector<PlotView*> plots_;
+  ElidedLabel* moment_ = nullptr;
+  Player* player_ = nullptr;
 };
 
 }  // namespace

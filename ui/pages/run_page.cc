@@ -28,6 +28,7 @@
 #include "ui/pages/what_if_panel.h"
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"
+#include "ui/studio/background.h"
 #include "ui/studio/step_reader.h"
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
@@ -73,6 +74,7 @@ void RunPage::placeAllSeries() {
 }
 
 RunPage::~RunPage() {
+  energyStop_.request_stop();
   document_->disconnect(this);
   document_->blockSignals(true);
 }
@@ -353,6 +355,25 @@ void RunPage::showReach(std::int64_t sinceNs) {
   });
 }
 
+// Of an ended run: its parts are sums over all of its steps.
+void RunPage::readEnergy() {
+  const app::RunRow& row = document_->row();
+  if (!document_->loaded() || document_->ending() || !app::isFinal(row.phase)) return;
+  if (std::exchange(energyReadFor_, row.figures.joules) == row.figures.joules) return;
+  runInBackground(
+      this,
+      [folder = document_->historyFolder(), run = row.run,
+       stop = energyStop_.get_token()]() -> Result<app::RunEnergy> {
+        LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
+        return app::readRunEnergy(*history, run, stop);
+      },
+      [this](Result<app::RunEnergy> drawn) {
+        energy_.reset();
+        if (drawn.ok()) energy_ = *std::move(drawn);
+        Q_EMIT inspectorChanged();
+      });
+}
+
 void RunPage::refreshRow() {
   const app::RunRow& row = document_->row();
   showAsProgram();
@@ -378,6 +399,7 @@ void RunPage::refreshRow() {
   refreshFigures();
   refreshSlow();
   setAccessibleName(tr("Run %1").arg(title()));
+  readEnergy();
   Q_EMIT titleChanged();
   Q_EMIT inspectorChanged();
 }
@@ -550,6 +572,7 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
   add(tr("Effective training time"),
       row.startedNs > 0 ? formatPercent(app::effectiveTime(row), 1) : QString());
   out << energyRows(row.figures);
+  if (energy_) out << energyPartRows(*energy_);
   add(tr("Error"), messageText(row.error));
   out << InspectorRow{tr("Configuration"), {}, true};
   add(document_->ofProgram() ? tr("Program") : tr("Model"), QString::fromStdString(row.name));

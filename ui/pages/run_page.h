@@ -5,7 +5,9 @@
 #include <QElapsedTimer>
 #include <QTimer>
 #include <map>
+#include <stop_token>
 
+#include "app/runs/energy.h"
 #include "app/runs/relaunch.h"
 #include "ui/pages/page.h"
 #include "ui/studio/run_document.h"
@@ -97,6 +99,7 @@ class RunPage : public Page {
   void showProfiled();
   void showMoment(int rank, qint64 step);  // rank -1: none
   void refreshRow();
+  void readEnergy();
   QVector<InspectorRow> fileRows() const;
   void refreshBreakdown();
   void refreshFollow();
@@ -184,7 +187,10 @@ class RunPage : public Page {
     bool isWritten = false;      // the steps after them have come a while ago
     QElapsedTimer asked = {};
   };
-  std::optional<Profiled> profiled_;  // that the page waits for
+  std::optional<Profiled> profiled_;      // that the page waits for
+  std::optional<app::RunEnergy> energy_;  // none: not read, or not known
+  std::stop_source energyStop_;           // of its reading, when the page goes
+  std::optional<double> energyReadFor_;   // the joules of the row, when it was
   TrafficPanel* traffic_ = nullptr;
   QTimer second_;
 };

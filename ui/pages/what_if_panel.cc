@@ -6,6 +6,7 @@
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QSlider>
+#include <QSpinBox>
 #include <QStackedWidget>
 #include <QVBoxLayout>
 #include <cmath>
@@ -14,6 +15,8 @@
 
 #include "app/whatif/what_if.h"
 #include "engine/plan/traffic.h"
+#include "engine/specs/specs.h"
+#include "ui/dialogs/command_dialog.h"
 #include "ui/studio/background.h"
 #include "ui/studio/run_document.h"
 #include "ui/theme/error_text.h"
@@ -25,6 +28,7 @@ namespace {
 
 constexpr int kRateSteps = 100;                    // of the slider
 constexpr double kSlowest = 1e7, kFastest = 4e11;  // bit/s
+constexpr int kPatience = 500;  // ms: a question that takes longer gives way to the next one
 
 QString bitRate(double bytesPerSecond) {
   const double bits = 8 * bytesPerSecond;
@@ -42,9 +46,46 @@ struct WhatIfPanel::Studied {
 
 struct WhatIfPanel::Answer {
   bool isOfNothing = true;  // nothing is changed
-  app::WhatIfAnswer what;
+  bool isPlannedAnew = false;
+  double stepSeconds = 0, samplesPerSecond = 0, error = 0;
   std::optional<Error> problem;
 };
+
+WhatIfPanel::Answer WhatIfPanel::replayed(const Studied& studied, const app::WhatIfChanges& changes,
+                                          std::stop_token stop) {
+  Answer out;
+  out.isOfNothing = changes.empty();
+  const auto answer = app::whatIf(studied.run, studied.replayed, changes, std::move(stop));
+  if (!answer.ok()) {
+    out.problem = answer.error();
+    return out;
+  }
+  out.stepSeconds = answer->stepSeconds;
+  out.samplesPerSecond = answer->samplesPerSecond;
+  out.error = studied.replayed.error();
+  return out;
+}
+
+WhatIfPanel::Answer WhatIfPanel::plannedAnew(const Studied& studied,
+                                             const app::OtherSettings& settings,
+                                             const std::string& folder,
+                                             const std::stop_token& stop) {
+  Answer out;
+  out.isOfNothing = false;
+  out.isPlannedAnew = true;
+  const auto answer = [&]() -> Result<app::PlannedAnew> {
+    LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
+    return app::plannedAnew(*history, studied.run, studied.replayed, settings, stop);
+  }();
+  if (!answer.ok()) {
+    out.problem = answer.error();
+    return out;
+  }
+  out.stepSeconds = answer->stepSeconds;
+  out.samplesPerSecond = answer->samplesPerSecond;
+  out.error = answer->error;
+  return out;
+}
 
 WhatIfPanel::WhatIfPanel(RunDocument* document, QWidget* parent)
     : QWidget(parent), document_(document) {
@@ -74,6 +115,11 @@ WhatIfPanel::WhatIfPanel(RunDocument* document, QWidget* parent)
   note_ = makeLabel("whatIfNote", this, "muted");
   note_->setWordWrap(true);
   column->addWidget(note_);
+  command_ = makeLabel("whatIfCommand", this, "muted");
+  command_->setTextFormat(Qt::PlainText);
+  command_->setWordWrap(true);
+  command_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  column->addWidget(command_);
   stack_->addWidget(page);
   card_->body()->addWidget(stack_, 1);
   layout->addWidget(card_, 1);
@@ -84,7 +130,10 @@ WhatIfPanel::WhatIfPanel(RunDocument* document, QWidget* parent)
   retranslate();
 }
 
-WhatIfPanel::~WhatIfPanel() { stop_.request_stop(); }
+WhatIfPanel::~WhatIfPanel() {
+  stop_.request_stop();
+  asking_.request_stop();
+}
 
 QWidget* WhatIfPanel::buildChanges() {
   auto* box = new QWidget(this);
@@ -115,13 +164,25 @@ QWidget* WhatIfPanel::buildChanges() {
   grid->addWidget(rateText_, 1, 3);
   grid->addWidget(ideal_, 2, 0, 1, 4);
   grid->addWidget(noBubble_, 3, 0, 1, 4);
+  ranksLabel_ = makeLabel("whatIfRanksLabel", this);
+  ranks_ = new QSpinBox(this);
+  ranks_->setObjectName("whatIfRanks");
+  ranks_->setRange(0, specs::kMaxRanks);
+  ranks_->setKeyboardTracking(false);  // a number that is typed is asked about once
+  bf16_ = new QCheckBox(this);
+  bf16_->setObjectName("whatIfBf16");
+  grid->addWidget(ranksLabel_, 4, 0);
+  grid->addWidget(ranks_, 4, 1);
+  grid->addWidget(bf16_, 4, 2, 1, 2);
+  ranksLabel_->setBuddy(ranks_);
   grid->setColumnStretch(2, 1);
   rankLabel_->setBuddy(rank_);
   linkLabel_->setBuddy(link_);
   for (QComboBox* choice : {rank_, link_})
     QObject::connect(choice, &QComboBox::currentIndexChanged, this, [this] { ask(); });
   QObject::connect(rate_, &QSlider::valueChanged, this, [this] { ask(); });
-  for (QCheckBox* choice : {ideal_, noBubble_})
+  QObject::connect(ranks_, &QSpinBox::valueChanged, this, [this] { ask(); });
+  for (QCheckBox* choice : {ideal_, noBubble_, bf16_})
     QObject::connect(choice, &QCheckBox::toggled, this, [this] { ask(); });
   return box;
 }
@@ -188,13 +249,25 @@ void WhatIfPanel::fillChoices() {
                          : tr("Rank %1 (%2)").arg(r).arg(QString::fromStdString(run.nodes[r])));
     for (const auto& [a, b] : studied_->links)
       link_->addItem(QString("%1 – %2").arg(QString::fromStdString(a), QString::fromStdString(b)));
-    ideal_->setEnabled(!run.exchanges.empty());
-    noBubble_->setEnabled(run.plan.mesh.servers() == 0 && run.plan.mesh.stages() > 1);
   }
   rank_->setCurrentIndex(rank < rank_->count() ? rank : 0);
   link_->setCurrentIndex(link < link_->count() ? link : 0);
-  link_->setEnabled(link_->count() > 1);
   filling_ = false;
+  enableChanges();
+}
+
+// A run that is planned anew is not replayed.
+void WhatIfPanel::enableChanges() {
+  const bool replays = settings().empty();
+  const bool hasLink = link_->currentIndex() > 0 && !ideal_->isChecked();
+  rank_->setEnabled(replays);
+  link_->setEnabled(replays && link_->count() > 1);
+  rate_->setEnabled(replays && hasLink);
+  rateText_->setEnabled(replays && hasLink);
+  rateText_->setText(bitRate(bytesPerSecond()));
+  ideal_->setEnabled(replays && studied_ && !studied_->run.exchanges.empty());
+  noBubble_->setEnabled(replays && studied_ && studied_->run.plan.mesh.servers() == 0 &&
+                        studied_->run.plan.mesh.stages() > 1);
 }
 
 double WhatIfPanel::bytesPerSecond() const {
@@ -216,32 +289,56 @@ app::WhatIfChanges WhatIfPanel::changes() const {
   return out;
 }
 
+app::OtherSettings WhatIfPanel::settings() const {
+  app::OtherSettings out;
+  out.ranks = ranks_->value();
+  if (bf16_->isChecked()) out.sets.emplace_back("training.precision=bf16");
+  return out;
+}
+
+QString WhatIfPanel::command() const {
+  QStringList words{"lockstep", "whatif", document_->run()};
+  const app::OtherSettings anew = settings();
+  if (!anew.empty()) {
+    if (anew.ranks > 0) words << "--ranks" << QString::number(anew.ranks);
+    for (const std::string& set : anew.sets) words << "--set" << QString::fromStdString(set);
+    return words.join(' ');
+  }
+  const app::WhatIfChanges asked = changes();
+  for (const int rank : asked.without) words << "--without" << QString::number(rank);
+  for (const app::LinkRate& link : asked.links)
+    words << "--link"
+          << CommandDialog::quoted(QString::fromStdString(
+                 fmt::format("{}-{}={:g}Gbit/s", link.a, link.b, 8e-9 * link.bytesPerSecond)));
+  if (asked.idealNetwork) words << "--ideal-network";
+  if (asked.noBubble) words << "--no-bubble";
+  return words.join(' ');
+}
+
 void WhatIfPanel::ask() {
   if (filling_) return;
-  const bool hasLink = link_->currentIndex() > 0 && !ideal_->isChecked();
-  rate_->setEnabled(hasLink);
-  rateText_->setEnabled(hasLink);
-  rateText_->setText(bitRate(bytesPerSecond()));
+  enableChanges();
+  command_->setText(command());
   if (!studied_) return;
   if (answering_) {
     askAgain_ = true;
+    if (sinceAsked_.elapsed() > kPatience) asking_.request_stop();
     return;
   }
   answering_ = true;
+  asking_ = std::stop_source();
+  sinceAsked_.start();
   runInBackground(
       this,
-      [studied = studied_, changes = changes(), stop = stop_.get_token()] {
-        Answer out{changes.empty(), {}, {}};
-        auto answer = app::whatIf(studied->run, studied->replayed, changes, stop);
-        if (answer.ok())
-          out.what = std::move(*answer);
-        else
-          out.problem = answer.error();
-        return out;
+      [studied = studied_, changes = changes(), settings = settings(),
+       folder = document_->historyFolder(), stop = asking_.get_token()] {
+        return settings.empty() ? replayed(*studied, changes, stop)
+                                : plannedAnew(*studied, settings, folder, stop);
       },
       [this](Answer answer) {
         answering_ = false;
-        take(std::move(answer));
+        const bool isCancelled = answer.problem && answer.problem->code == Code::kCancelled;
+        if (!isCancelled) take(std::move(answer));
         if (std::exchange(askAgain_, false)) ask();
       });
 }
@@ -256,24 +353,30 @@ void WhatIfPanel::refresh() {
   const app::Replayed& replayed = studied_->replayed;
   const double measured = replayed.measuredSeconds();
   measured_->setValue(formatSeconds(measured));
-  error_->setValue(formatPercent(replayed.error(), 1),
-                   tr("%1 in a single step").arg(formatPercent(replayed.spread(), 1)));
+  const bool isAnew = answer_ && !answer_->problem && answer_->isPlannedAnew;
+  error_->setValue(
+      formatPercent(isAnew ? answer_->error : replayed.error(), 1),
+      isAnew ? QString() : tr("%1 in a single step").arg(formatPercent(replayed.spread(), 1)));
   QString note =
-      tr("Steps %1 to %2, of which %3 were replayed with their measured durations. The "
-         "error is that of a replay of what did happen.")
-          .arg(formatCount(studied_->run.steps.front()), formatCount(studied_->run.steps.back()),
-               formatCount(static_cast<std::int64_t>(studied_->run.steps.size())));
+      isAnew ? tr("Planned anew with the costs that were measured. The error is that of what did "
+                  "happen, simulated with them.")
+             : tr("Steps %1 to %2, of which %3 were replayed with their measured durations. The "
+                  "error is that of a replay of what did happen.")
+                   .arg(formatCount(studied_->run.steps.front()),
+                        formatCount(studied_->run.steps.back()),
+                        formatCount(static_cast<std::int64_t>(studied_->run.steps.size())));
   if (answer_ && answer_->problem) {
-    note = describeError(*answer_->problem).what;
+    const ErrorText text = describeError(*answer_->problem);
+    note = text.why.isEmpty() ? text.what : QString("%1: %2").arg(text.what, text.why);
     changedStep_->setValue(QString("—"));
     throughput_->setValue(QString("—"));
   } else if (answer_) {
-    const double seconds = answer_->what.stepSeconds;
+    const double seconds = answer_->stepSeconds;
     const double share = measured > 0 ? seconds / measured - 1 : 0;
     changedStep_->setValue(
         formatSeconds(seconds),
         answer_->isOfNothing ? QString() : (share > 0 ? "+" : "") + formatPercent(share, 1));
-    throughput_->setValue(formatCount(std::llround(answer_->what.samplesPerSecond)));
+    throughput_->setValue(formatCount(std::llround(answer_->samplesPerSecond)));
   }
   note_->setText(note);
 }
@@ -303,9 +406,13 @@ void WhatIfPanel::retranslate() {
   changedStep_->setName(tr("Step with the change"));
   throughput_->setName(tr("Samples per second"));
   error_->setName(tr("Error of the replay"));
+  ranksLabel_->setText(tr("Another number of ranks:"));
+  ranks_->setAccessibleName(tr("Another number of ranks"));
+  ranks_->setSpecialValueText(tr("As in the run"));
+  bf16_->setText(tr("Compute in bf16"));
+  command_->setAccessibleName(tr("Command"));
   fillChoices();
-  rateText_->setText(bitRate(bytesPerSecond()));
-  rate_->setEnabled(link_->currentIndex() > 0 && !ideal_->isChecked());
+  command_->setText(command());
   showProblem();
   refresh();
 }

@@ -285,6 +285,27 @@ class AdviceTest : public QObject {
     QVERIFY(!asked.advice(options).ok());
   }
 
+  // Without a connection the memory of nodes is not known, which is said; auto says it too.
+  void unknownMemoryIsTold() {
+    const std::string spec = gptOf(2, 64, 32, 8, "strategy: {kind: auto}\n");
+    Asked asked = ask(spec, clusterOf(2, 1, "cpu"), "two nodes");
+    const auto written = completeRunSpec(asked.spec, "/nowhere/run.yaml");
+    QVERIFY(written.ok());
+    const auto start = searchStart(*written);
+    QVERIFY(start.ok() && start->open);
+    for (const std::int64_t memory : {std::int64_t{0}, std::int64_t{8} << 30}) {
+      asked.hosts = {{"n0", "h0", 1, memory, {}}, {"n1", "h1", 1, 8LL << 30, {}}};
+      const auto advice = advise(asked.request, *start, asked.hosts, {});
+      QVERIFY2(advice.ok(), advice.ok() ? "" : advice.error().text().c_str());
+      QCOMPARE(advice->unknownMemory, std::size_t{memory == 0 ? 1U : 0U});
+      QVERIFY(advice->best.front().linkBytes > 0);
+      const auto chosen = withStrategyChosen(asked.request, *written, asked.hosts, {});
+      QVERIFY(chosen.ok());
+      QCOMPARE(chosen->chosen.text().find("the memory of 1 node is not known") != std::string::npos,
+               memory == 0);
+    }
+  }
+
   // strategy.kind auto: the plan is that of the best candidate, written by hand.
   void autoPlansTheBestCandidate() {
     static constexpr std::array kWritten{"",

@@ -213,6 +213,7 @@ class CliCommandsTest : public QObject {
     QCOMPARE(counts["event"].toString(), "advice");
     QVERIFY(counts["judged"].toInt() >= 100 && counts["planned"].toInt() >= 3);
     QVERIFY(!best["why"].toString().isEmpty());
+    QVERIFY(best["link"].toDouble() > 0 && best["bubble"].toDouble() < 1);
     QStringList sets;
     const QJsonObject settings = best["settings"].toObject();
     for (auto it = settings.begin(); it != settings.end(); ++it)
@@ -283,6 +284,28 @@ class CliCommandsTest : public QObject {
       QVERIFY2(refused.exit == 2 && refused.err.contains(wrong.section('=', 0, 0).toUtf8()),
                refused.text());
     }
+  }
+
+  // Nodes that are not connected are planned, and what is not known of them is said.
+  void autoPlansWithoutAConnection() {
+    const Cli cli;
+    const QString cluster = cli.write("far.yaml",
+                                      "version: 1\nname: far\nnodes:\n"
+                                      "  - {name: a, ssh: {host: a.nowhere.invalid}}\n"
+                                      "  - {name: b, ssh: {host: b.nowhere.invalid}}\n");
+    const QStringList open{example("fashion-mlp"), "--cluster", cluster, "--set",
+                           "strategy.kind=auto"};
+    const CliResult plan = cli.run(QStringList{"plan"} + open);
+    QVERIFY2(plan.exit == 0 && plan.err.contains("auto chose ") &&
+                 plan.err.contains("the memory of 2 nodes is not known until they are connected"),
+             plan.text());
+    const CliResult advice = cli.run(QStringList{"advise"} + open);
+    QVERIFY2(advice.exit == 0 && advice.out.contains("the memory of 2 nodes is not known"),
+             advice.text());
+    QCOMPARE(cli.run(QStringList{"advise"} + open + QStringList{"--json"})
+                 .last()["nodes_of_unknown_memory"]
+                 .toInt(),
+             2);
   }
 
   // Each figure of both plans, and that a plan is like itself.

@@ -247,13 +247,36 @@ class LearnTest : public QObject {
         for (const std::string& mtbf : failures.slider("mtbf")->values)
           for (const ChartScene& chart :
                sceneOf(failures, {{"nodes", nodes}, {"cost", cost}, {"mtbf", mtbf}}).charts)
-            for (std::size_t i = 0; i < chart.curves[0].x.size(); ++i)
+            for (std::size_t i = 0; !chart.overTime && i < chart.curves[0].x.size(); ++i)
               QVERIFY2(std::abs(chart.curves[0].y[i] - chart.curves[1].y[i]) < 1.0,
                        qPrintable(QString("%1 nodes, %2 s, %3 d, %4 min: %5 and %6")
                                       .arg(nodes.c_str(), cost.c_str(), mtbf.c_str())
                                       .arg(chart.curves[0].x[i])
                                       .arg(chart.curves[0].y[i])
                                       .arg(chart.curves[1].y[i])));
+  }
+
+  // The course that is played: work grows no faster than without failures, each failure takes less
+  // than an interval of it, and what is left fits the time that is lost.
+  void aCourseOfFailures() {
+    const Lesson& failures = lesson("09-failures");
+    for (const std::string& nodes : failures.slider("nodes")->values) {
+      const Scene scene = sceneOf(failures, {{"nodes", nodes}});
+      const ChartScene& chart = scene.charts.front();
+      QVERIFY(chart.overTime && chart.curves.size() == 2);
+      const ChartScene::Curve& done = chart.curves.front();
+      const double most = chart.curves.back().y.back() / chart.curves.back().x.back();
+      int falls = 0;
+      for (std::size_t i = 1; i < done.x.size(); ++i) {
+        QVERIFY(done.x[i] >= done.x[i - 1] && done.y[i] >= 0);
+        if (done.y[i] >= done.y[i - 1]) continue;
+        ++falls;
+        QVERIFY((done.y[i - 1] - done.y[i]) * 60 <= figure(scene, "interval_min") + 1e-6);
+      }
+      QVERIFY2(falls >= 3 && falls < 40, qPrintable(QString::number(falls)));
+      QVERIFY(done.y.back() > 0 && done.y.back() < most * done.x.back());
+      QVERIFY(done.x.size() < 4000);
+    }
   }
 
   // A failure every millisecond: no scene is drawn failure by failure, and all time is lost.
