@@ -124,7 +124,7 @@ void takeJob(const json& item, KubernetesJob& out) {
     out.phase = over ? Phase::kOver : Phase::kEnding;
     out.state = type;
     out.reason = reasonOf(condition);
-    out.stopped = textOf(condition, "reason") == "DeadlineExceeded";
+    out.stopped = type == "Failed" || type == "FailureTarget";
   }
   if (at(item, "metadata").contains("deletionTimestamp") && out.phase != Phase::kOver) {
     out.phase = Phase::kEnding;
@@ -146,6 +146,13 @@ void takePods(int expected, KubernetesJob& out) {
   out.state = shown == out.pods.end() ? "Pending" : shown->phase;
   if (shown != out.pods.end()) out.reason = shown->reason;
   if (out.state == "Running") out.state = "Starting";
+}
+
+std::vector<std::string> kubectl(const spec::v1::PlacementSpec& placement) {
+  std::vector<std::string> out{"kubectl"};
+  if (!placement.context().empty()) out.push_back("--context=" + placement.context());
+  if (!placement.namespace_().empty()) out.push_back("--namespace=" + placement.namespace_());
+  return out;
 }
 
 }  // namespace
@@ -192,10 +199,17 @@ Result<std::string> parseLastEvent(std::string_view printed) {
 }
 
 std::string kubectlWords(const spec::v1::PlacementSpec& placement) {
-  std::string out = "kubectl";
-  if (!placement.context().empty()) out += " " + shellQuote("--context=" + placement.context());
-  if (!placement.namespace_().empty())
-    out += " " + shellQuote("--namespace=" + placement.namespace_());
+  std::string out;
+  for (const std::string& word : kubectl(placement))
+    out += out.empty() ? word : " " + shellQuote(word);
+  return out;
+}
+
+std::vector<std::string> podShell(const spec::v1::PlacementSpec& placement,
+                                  const std::string& pod) {
+  std::vector<std::string> out = kubectl(placement);
+  for (const char* word : {"exec", "-it", pod.c_str(), "--container=lockstep", "--", "sh"})
+    out.emplace_back(word);
   return out;
 }
 

@@ -29,7 +29,7 @@ struct Pod {
 
 struct KubernetesJob : JobState {
   std::vector<Pod> pods;  // by index
-  bool stopped = false;   // by its time limit, or a pod was evicted or preempted
+  bool stopped = false;   // by its time limit, or since pods failed, were evicted or preempted
 };
 
 class Kubectl {
@@ -58,10 +58,12 @@ Result<std::string> parseUid(std::string_view printed);  // of an object that wa
 Result<KubernetesJob> parsePods(std::string_view printed, int expected);  // of get jobs,pods
 Result<std::string> parseLastEvent(std::string_view printed);             // of get events
 
-// Returns kubectl with the context and namespace of the placement.
+// Returns kubectl with the context and namespace of the placement, quoted for a shell.
 std::string kubectlWords(const spec::v1::PlacementSpec& placement);
 // Returns what runs a command, whose words follow, in a pod. Standard input and output are passed
 // on unchanged.
 std::string podPrefix(const spec::v1::PlacementSpec& placement, const std::string& pod);
+// Returns the words of the command that runs a shell in a pod, for a terminal.
+std::vector<std::string> podShell(const spec::v1::PlacementSpec& placement, const std::string& pod);
 
 }  // namespace lockstep::app

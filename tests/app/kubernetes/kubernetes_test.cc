@@ -208,6 +208,8 @@ class KubernetesTest : public QObject {
     QVERIFY(now.phase == Phase::kOver && now.stopped);
     QCOMPARE(now.reason, std::string("DeadlineExceeded: said"));
     now = parsed({job({condition("Failed", "FailedIndexes", "True")})});
+    QVERIFY(now.phase == Phase::kOver && now.stopped);
+    now = parsed({job({condition("Complete", "x", "True")})});
     QVERIFY(now.phase == Phase::kOver && !now.stopped);
     QVERIFY(parsed({job({condition("Failed", "x", "False")})}).phase == Phase::kQueued);
   }
@@ -251,6 +253,9 @@ class KubernetesTest : public QObject {
     QCOMPARE(podPrefix(file.spec->placement(), "p-0"),
              std::string("kubectl '--context=a$(x)' '--namespace=ml' exec -i 'p-0' "
                          "--container=lockstep --"));
+    QCOMPARE(podShell(file.spec->placement(), "p-0"),
+             (std::vector<std::string>{"kubectl", "--context=a$(x)", "--namespace=ml", "exec",
+                                       "-it", "p-0", "--container=lockstep", "--", "sh"}));
   }
 
   void aMissingKubectlIsNamed() {
