@@ -17,6 +17,15 @@ using nlohmann::json;
 constexpr std::chrono::seconds kCommandLimit{60};
 constexpr std::size_t kMostOutput = std::size_t{64} << 20;
 constexpr std::size_t kMostPods = 4096;
+// What kubectl says where the API server is silent or busy.
+constexpr const char* kSilent[] = {"Unable to connect to the server",
+                                   "connection refused",
+                                   "was refused - did you specify",
+                                   "timeout",
+                                   "deadline exceeded",
+                                   "TooManyRequests",
+                                   "ServiceUnavailable",
+                                   "InternalError"};
 
 Error notUnderstood(std::string_view command, std::string_view printed) {
   Error error = makeError(Code::kDataLoss, "the output of {} is not understood", command);
@@ -233,6 +242,9 @@ Result<std::string> Kubectl::run(const std::string& arguments, const std::string
   const std::string said =
       withoutLineEnds((ran.errorOutput.empty() ? ran.output : ran.errorOutput).substr(0, 2000));
   error.why = message("status {}: {}", ran.exitStatus, said);
+  if (std::ranges::any_of(kSilent,
+                          [&](const char* text) { return said.find(text) != std::string::npos; }))
+    error.code = Code::kUnavailable;
   error.next = ran.exitStatus == 127
                    ? "install kubectl on this machine, and give it the cluster's configuration"
                    : "try the same command by hand; kubectl uses its own configuration";
@@ -240,16 +252,15 @@ Result<std::string> Kubectl::run(const std::string& arguments, const std::string
 }
 
 Status Kubectl::create(std::int64_t job, const std::string& name, std::stop_token stop) {
-  const auto text = [](const json& object) {
-    return object.dump(-1, ' ', false, json::error_handler_t::replace);
+  const auto send = [&](const json& object) {
+    return run("create --output=json --filename=-",
+               object.dump(-1, ' ', false, json::error_handler_t::replace), stop);
   };
-  LOCKSTEP_ASSIGN(const std::string printed, run("create --output=json --filename=-",
-                                                 text(jobManifest(placement_, job, name)), stop));
-  const auto uid = parseUid(printed);
-  const Status created = uid.ok() ? run("create --output=json --filename=-",
-                                        text(serviceManifest(job, *uid)), std::move(stop))
-                                        .status()
-                                  : uid.status();
+  const auto printed = send(jobManifest(placement_, job, name));
+  // Refused: there is none of ours.
+  if (printed.status().code() == Code::kFailedPrecondition) return printed.error();
+  const auto uid = printed.ok() ? parseUid(*printed) : Result<std::string>(printed.error());
+  const Status created = uid.ok() ? send(serviceManifest(job, *uid)).status() : uid.status();
   if (!created.ok()) (void)remove(job, {});
   return created;
 }

@@ -1,9 +1,13 @@
 // The objects of a job in Kubernetes, what kubectl prints, the placement of a cluster spec, and
 // files sent as the input of commands. tests/kubernetes_schema checks the objects against the
 // schemas of Kubernetes.
+#include <unistd.h>
+
+#include <QDir>
 #include <QScopeGuard>
 #include <QTemporaryDir>
 #include <QTest>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -268,6 +272,27 @@ class KubernetesTest : public QObject {
     QVERIFY(!state.ok());
     const std::string text = state.error().text();
     QVERIFY2(text.find("install kubectl on this machine") != std::string::npos, text.c_str());
+  }
+
+  // An API server that is silent is asked again; a refusal is told.
+  void silenceIsNoRefusal() {
+    QTemporaryDir folder;
+    const std::string program = folder.path().toStdString() + "/kubectl";
+    const QByteArray path = qgetenv("PATH");
+    qputenv("PATH", folder.path().toUtf8() + ":" + path);
+    const auto restore = qScopeGuard([&] { qputenv("PATH", path); });
+    ThisMachine here("");
+    const auto file = cluster("image: a");
+    const auto codeAfter = [&](const std::string& said) {
+      std::ofstream(program) << "#!/bin/sh\necho '" << said << "' >&2\nexit 1\n";
+      std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+      return Kubectl(here, file.spec->placement()).job(12, {}).status().code();
+    };
+    QVERIFY(codeAfter("Unable to connect to the server: dial tcp: i/o timeout") ==
+            Code::kUnavailable);
+    QVERIFY(codeAfter("Error from server (ServiceUnavailable): etcd") == Code::kUnavailable);
+    QVERIFY(codeAfter("Error from server (Forbidden): jobs is forbidden") ==
+            Code::kFailedPrecondition);
   }
 
   // All bytes of all files arrive, with their modes, whatever their sizes.
