@@ -12,7 +12,7 @@ PodNode::PodNode(std::unique_ptr<Host> host,
       placement_(std::move(placement)),
       pod_(std::move(pod)) {}
 
-// Other pods may have failed: this one counts.
+// Other pods may have failed: this one counts, also while it is being ended.
 Result<JobState> PodNode::look(std::stop_token stop) {
   using Phase = JobState::Phase;
   auto job = Kubectl(through(), *placement_).job(placement_->job(), std::move(stop));
@@ -25,9 +25,12 @@ Result<JobState> PodNode::look(std::stop_token stop) {
   const bool gone = pod == job->pods.end() || pod->phase == "Failed" || pod->phase == "Succeeded";
   if (gone) {
     out.phase = Phase::kOver;
-    if (pod != job->pods.end()) out.state = pod->phase, out.reason = pod->reason;
+    if (pod != job->pods.end())
+      out.state = pod->phase;
+    else if (job->phase != Phase::kOver)
+      out.state.clear();
   } else {
-    out.phase = pod->ready ? Phase::kRunning : Phase::kEnding;
+    out.phase = pod->phase == "Running" ? Phase::kRunning : Phase::kQueued;
     out.state = pod->phase;
   }
   setOver(gone);
