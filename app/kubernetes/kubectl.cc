@@ -17,10 +17,13 @@ using nlohmann::json;
 constexpr std::chrono::seconds kCommandLimit{60};
 constexpr std::size_t kMostOutput = std::size_t{64} << 20;
 constexpr std::size_t kMostPods = 4096;
-// What kubectl says where the API server is silent or busy.
+// What kubectl says where the API server is silent or busy, or the link to it was lost.
 constexpr const char* kSilent[] = {"Unable to connect to the server",
                                    "connection refused",
                                    "was refused - did you specify",
+                                   "connection reset",
+                                   "connection lost",
+                                   "EOF",
                                    "timeout",
                                    "deadline exceeded",
                                    "TooManyRequests",
@@ -124,6 +127,7 @@ void takeJob(const json& item, KubernetesJob& out) {
   if (const json& suspended = at(at(item, "spec"), "suspend"); suspended == json(true)) {
     out.phase = Phase::kQueued;
     out.state = "Suspended";
+    out.stopped = true;  // if it had run: Kueue preempts so
   }
   for (const json& condition : at(at(item, "status"), "conditions")) {
     const std::string type = textOf(condition, "type");
@@ -242,8 +246,9 @@ Result<std::string> Kubectl::run(const std::string& arguments, const std::string
   const std::string said =
       withoutLineEnds((ran.errorOutput.empty() ? ran.output : ran.errorOutput).substr(0, 2000));
   error.why = message("status {}: {}", ran.exitStatus, said);
-  if (std::ranges::any_of(kSilent,
-                          [&](const char* text) { return said.find(text) != std::string::npos; }))
+  if (ran.exitStatus > 128 || std::ranges::any_of(kSilent, [&](const char* text) {
+        return said.find(text) != std::string::npos;
+      }))
     error.code = Code::kUnavailable;
   error.next = ran.exitStatus == 127
                    ? "install kubectl on this machine, and give it the cluster's configuration"

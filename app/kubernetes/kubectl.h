@@ -29,7 +29,8 @@ struct Pod {
 
 struct KubernetesJob : JobState {
   std::vector<Pod> pods;  // by index
-  bool stopped = false;   // by its time limit, or since pods failed, were evicted or preempted
+  // By its time limit or its queue, or since pods failed, were evicted or preempted.
+  bool stopped = false;
 };
 
 class Kubectl {

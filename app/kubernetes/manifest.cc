@@ -19,11 +19,12 @@ constexpr const char* kVolcano = "volcano";
 constexpr int kSecondsKept = 24 * 60 * 60;  // after the end of a job that nobody deletes
 
 // The shell stays, as process 1, which inherits what others leave behind. SIGTERM goes to the agent
-// alone: it stops the runs with a checkpoint.
+// alone: it stops the runs with a checkpoint. Such a pod ends as failed; else Kubernetes would take
+// its part of the job as done.
 constexpr const char* kStart = R"sh(
 folder=$1/$JOB_COMPLETION_INDEX
-agent=
-trap 'if [ -n "$agent" ]; then kill -TERM "$agent"; else exit 143; fi' TERM
+agent= ended=
+trap 'ended=143; if [ -n "$agent" ]; then kill -TERM "$agent"; else exit 143; fi' TERM
 mkdir -p "$folder" || exit 1
 left=600
 until [ -x "$folder.agent/lockstep-agent" ]; do
@@ -34,7 +35,7 @@ done
 "$folder.agent/lockstep-agent" serve --workdir "$folder" --batch "$folder.notice" --idle-exit 300 --allow-root &
 agent=$!
 while wait "$agent"; status=$?; kill -0 "$agent" 2>/dev/null; do :; done
-exit $status
+exit ${ended:-$status}
 )sh";
 
 std::string jobFolder(const PlacementSpec& placement, std::int64_t job) {

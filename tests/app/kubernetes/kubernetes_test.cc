@@ -204,7 +204,7 @@ class KubernetesTest : public QObject {
     QVERIFY(parsed({job(), pod(0, running("")), pod(1, running("1.2.3.4"))}).phase ==
             Phase::kQueued);
     now = parsed({job({}, true)});
-    QVERIFY(now.phase == Phase::kQueued && now.state == "Suspended");
+    QVERIFY(now.phase == Phase::kQueued && now.state == "Suspended" && now.stopped);
     QVERIFY(parsed({}).phase == Phase::kOver);
     now = parsed({job({condition("FailureTarget", "DeadlineExceeded", "True")})});
     QVERIFY(now.phase == Phase::kEnding && now.stopped);
@@ -291,8 +291,35 @@ class KubernetesTest : public QObject {
     QVERIFY(codeAfter("Unable to connect to the server: dial tcp: i/o timeout") ==
             Code::kUnavailable);
     QVERIFY(codeAfter("Error from server (ServiceUnavailable): etcd") == Code::kUnavailable);
+    QVERIFY(codeAfter("error: http2: client connection lost") == Code::kUnavailable);
     QVERIFY(codeAfter("Error from server (Forbidden): jobs is forbidden") ==
             Code::kFailedPrecondition);
+  }
+
+  // A job whose answer was lost may be there: it is deleted. One that was refused is not.
+  void noJobIsLeft() {
+    QTemporaryDir folder;
+    const std::string own = folder.path().toStdString();
+    const QByteArray path = qgetenv("PATH");
+    qputenv("PATH", folder.path().toUtf8() + ":" + path);
+    const auto restore = qScopeGuard([&] { qputenv("PATH", path); });
+    ThisMachine here("");
+    const auto file = cluster("image: a");
+    const auto askedAfter = [&](const std::string& ending) {
+      std::ofstream(own + "/kubectl") << "#!/bin/sh\necho \"$2\" >> " << own << "/asked\n"
+                                      << ending << "\n";
+      std::filesystem::permissions(own + "/kubectl", std::filesystem::perms::owner_all);
+      std::filesystem::remove(own + "/asked");
+      if (Kubectl(here, file.spec->placement()).create(12, "run", {}).ok())
+        return std::string("ok");
+      return *readFile(own + "/asked");
+    };
+    QCOMPARE(askedAfter("echo 'error: unexpected EOF' >&2; exit 1"),
+             std::string("create\ndelete\n"));
+    QCOMPARE(askedAfter("kill -KILL $$"), std::string("create\ndelete\n"));
+    QCOMPARE(askedAfter("echo '{}'"), std::string("create\ndelete\n"));
+    QCOMPARE(askedAfter("echo 'Error from server (Forbidden): no' >&2; exit 1"),
+             std::string("create\n"));
   }
 
   // All bytes of all files arrive, with their modes, whatever their sizes.
