@@ -70,6 +70,8 @@ class CliKubernetesTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(objects("pods").isEmpty(), 60000);
     const QString run = result.first("started")["run"].toString();
     QTRY_VERIFY_WITH_TIMEOUT(cli_.processes(run).empty(), 10000);
+    const CliResult deleted = cli_.run({"history", "delete", run});
+    QVERIFY2(deleted.exit == 0 && !deleted.err.contains("may keep"), deleted.text());
   }
 
   void aProgramRuns() {
@@ -121,7 +123,7 @@ class CliKubernetesTest : public QObject {
   // The end of the grace period after the time limit is not awaited: the run has stopped before.
   void stopsAtTheTimeLimit() {
     const CliResult result =
-        run(example("fashion-mlp"), "nodes: 1, time: '0:40', notice_seconds: 60",
+        run(example("fashion-mlp"), "nodes: 1, time: '1:00', notice_seconds: 60",
             {"--no-benchmark", "--set", "training.epochs=100000"});
     QVERIFY2(result.exit == 3, result.text());
     QVERIFY2(result.first("error")["what"].toString().startsWith("Kubernetes ended job"),
