@@ -75,10 +75,7 @@ class KubernetesScheduler final : public Scheduler {
   }
 
   bool queuesJobsAgain() const override { return false; }
-  Message howToCancel(std::int64_t job) const override {
-    return message("run `{} delete jobs,services --selector={}`",
-                   kubectlWords(cluster_.placement()), kubernetesSelector(job));
-  }
+  Message howToCancel(std::int64_t job) const override { return kubectl_.howToRemove(job); }
   std::string place() const override { return {}; }
 
  private:

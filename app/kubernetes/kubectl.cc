@@ -266,8 +266,10 @@ Status Kubectl::create(std::int64_t job, const std::string& name, std::stop_toke
   if (printed.status().code() == Code::kFailedPrecondition) return printed.error();
   const auto uid = printed.ok() ? parseUid(*printed) : Result<std::string>(printed.error());
   const Status created = uid.ok() ? send(serviceManifest(job, *uid)).status() : uid.status();
-  if (!created.ok()) (void)remove(job, {});
-  return created;
+  if (created.ok()) return created;
+  Error error = created.error();
+  if (!remove(job, {}).ok()) error.next = howToRemove(job);
+  return error;
 }
 
 Result<KubernetesJob> Kubectl::job(std::int64_t job, std::stop_token stop) {
@@ -301,6 +303,11 @@ Status Kubectl::remove(std::int64_t job, std::stop_token stop) {
                  kubernetesSelector(job),
              {}, std::move(stop))
       .status();
+}
+
+Message Kubectl::howToRemove(std::int64_t job) const {
+  return message("run `{} delete jobs,services --selector={}`", kubectlWords(placement_),
+                 kubernetesSelector(job));
 }
 
 }  // namespace lockstep::app

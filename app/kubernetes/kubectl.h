@@ -37,7 +37,7 @@ class Kubectl {
  public:
   Kubectl(Host& host, const spec::v1::PlacementSpec& placement);
 
-  // Creates the job's objects, or none of them.
+  // Creates the job's objects, or none of them; an error says where some may be left.
   Status create(std::int64_t job, const std::string& name, std::stop_token stop);
   Result<KubernetesJob> job(std::int64_t job, std::stop_token stop);
   // Returns what was last noted of the job, where it has no pods: "exceeded quota …"; "": nothing.
@@ -46,6 +46,8 @@ class Kubectl {
   std::string log(const std::string& pod, std::stop_token stop);
   // Deletes exactly this job and what belongs to it. Idempotent.
   Status remove(std::int64_t job, std::stop_token stop);
+  // What a person can do where remove() fails.
+  Message howToRemove(std::int64_t job) const;
 
  private:
   Result<std::string> run(const std::string& arguments, const std::string& input,

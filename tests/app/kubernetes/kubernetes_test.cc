@@ -310,13 +310,14 @@ class KubernetesTest : public QObject {
                                       << ending << "\n";
       std::filesystem::permissions(own + "/kubectl", std::filesystem::perms::owner_all);
       std::filesystem::remove(own + "/asked");
-      if (Kubectl(here, file.spec->placement()).create(12, "run", {}).ok())
-        return std::string("ok");
-      return *readFile(own + "/asked");
+      const Status made = Kubectl(here, file.spec->placement()).create(12, "run", {});
+      if (made.ok()) return std::string("ok");
+      const bool left = made.error().text().find("--selector=lockstep-job=12") != std::string::npos;
+      return *readFile(own + "/asked") + (left ? "left" : "");
     };
-    QCOMPARE(askedAfter("echo 'error: unexpected EOF' >&2; exit 1"),
+    QCOMPARE(askedAfter("[ $2 = delete ] || { echo 'error: unexpected EOF' >&2; exit 1; }"),
              std::string("create\ndelete\n"));
-    QCOMPARE(askedAfter("kill -KILL $$"), std::string("create\ndelete\n"));
+    QCOMPARE(askedAfter("kill -KILL $$"), std::string("create\ndelete\nleft"));
     QCOMPARE(askedAfter("echo '{}'"), std::string("create\ndelete\n"));
     QCOMPARE(askedAfter("echo 'Error from server (Forbidden): no' >&2; exit 1"),
              std::string("create\n"));
