@@ -266,7 +266,7 @@ int clusterDeployCommand(const Globals& globals, const Arguments& arguments) {
 int clusterScriptCommand(const Globals&, const Arguments& arguments) {
   const auto file = loadClusterSpec(arguments.words()[0]);
   const Result<std::string> script =
-      file.ok() ? batchScriptOf(*file->spec) : Result<std::string>(file.error());
+      file.ok() ? submissionOf(*file->spec) : Result<std::string>(file.error());
   if (!script.ok()) {
     report(script.error(), false);
     return exitCodeOf(script.error());

@@ -15,6 +15,7 @@
 #include "app/runs/recorder.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
+#include "engine/specs/placement.h"
 #include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -119,6 +120,28 @@ std::string sharedCheckpoints(const History& history, const std::string& run) {
   if (!documents.ok() || documents->specResolved.empty()) return {};
   const auto spec = completeRunSpec(documents->specResolved, {});
   return spec.ok() ? specs::checkpointFolder(*spec->spec, run, {}) : std::string();
+}
+
+// Tells what of a deleted run its nodes may keep. Pods do not come back: what they have ends with
+// them, unless it is on a volume.
+Status tellOfKept(History& history, const std::string& run, const spec::v1::ClusterSpec* cluster,
+                  const std::vector<std::string>& keeping) {
+  const bool pods = cluster != nullptr && specs::isKubernetes(cluster->placement());
+  for (const std::string& node : keeping) {
+    if (pods) {
+      LOCKSTEP_TRY(history.forgetPart(run, node));
+    } else {
+      put(stderr,
+          fmt::format("note: node {} may keep its part of the run until it is connected again\n",
+                      node));
+    }
+  }
+  const bool onVolume = pods && !cluster->placement().volume_claim().empty();
+  if (!onVolume || keeping.empty() || cluster->nodes().empty()) return {};
+  const std::filesystem::path folder(cluster->nodes(0).workdir());
+  put(stderr, fmt::format("note: files of the run stay in {}, on the volume of {}\n",
+                          folder.parent_path().string(), cluster->placement().volume_claim()));
+  return {};
 }
 
 Status printTagsInUse(const History& history, bool json) {
@@ -265,10 +288,7 @@ int historyDeleteCommand(const Globals& globals, const Arguments& arguments) {
     const std::vector<std::string> keeping =
         cluster.ok() ? cleanUpNodesOf(globals, history, row.run, *cluster)
                      : nodesKeeping(history, row.run);
-    for (const std::string& node : keeping)
-      put(stderr,
-          fmt::format("note: node {} may keep its part of the run until it is connected again\n",
-                      node));
+    LOCKSTEP_TRY(tellOfKept(history, row.run, cluster.ok() ? cluster->get() : nullptr, keeping));
     if (!checkpoints.empty())
       put(stderr, fmt::format("note: the checkpoints in {} stay\n", checkpoints));
     if (!row.modelFile.empty())

@@ -387,7 +387,8 @@ const std::vector<Command> kCommands{
      clusterDeployCommand},
     {"cluster script",
      {{}, 1, 1, "cluster script FILE"},
-     "Prints the batch script that a run on a cluster with a placement submits to Slurm.",
+     "Prints what a run on a cluster with a placement submits: the batch script of Slurm, or the\n"
+     "objects of Kubernetes as JSON, for `kubectl create -f`, whose job has the number 0.",
      clusterScriptCommand},
     {"cluster preflight",
      {{"local=", "seconds=", "json"},

@@ -25,6 +25,7 @@
 #include "app/runs/relaunch.h"
 #include "engine/base/clock.h"
 #include "engine/base/utf8.h"
+#include "engine/specs/placement.h"
 #include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -481,8 +482,9 @@ std::optional<JobOutlook> outlookAfter(const spec::v1::ClusterSpec& cluster,
 
 Error endedByScheduler(const spec::v1::ClusterSpec& cluster, const std::string& run,
                        const JobOutlook& job) {
-  Error error = makeError(Code::kAborted, "Slurm ended job {} while run {} was under way",
-                          cluster.placement().job(), run);
+  Error error =
+      makeError(Code::kAborted, "{} ended job {} while run {} was under way",
+                specs::schedulerName(cluster.placement()), cluster.placement().job(), run);
   error.why = message("its state is {}", job.state);
   error.next = message("`lockstep resume {}` continues from its checkpoint", run);
   return error;
@@ -590,7 +592,8 @@ int launchAndFollow(const Globals& globals, const Arguments& arguments, Prepare 
     if (!ran.next) return ran.code;
     // The job may have been cancelled meanwhile, by whoever stopped the run.
     reporter = makeReport({json, *every});
-    reporter->progress("waiting until Slurm starts the job again");
+    reporter->progress(fmt::format("waiting until {} starts the job again",
+                                   specs::schedulerName(ran.next->request.cluster->placement())));
     prepared = std::move(*ran.next);
     const Status got = allocate(*prepared, globals, inbox, *reporter, interrupts());
     if (!got.ok()) {

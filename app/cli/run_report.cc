@@ -15,6 +15,7 @@
 #include "app/runs/recorder.h"
 #include "engine/base/clock.h"
 #include "engine/base/utf8.h"
+#include "engine/specs/placement.h"
 #include "engine/specs/workload.h"
 
 namespace lockstep::app::cli {
@@ -360,8 +361,8 @@ std::vector<std::string> artifactLines(const ArtifactsUpdate& update) {
 void RunReport::allocated(const spec::v1::ClusterSpec& cluster) {
   std::vector<std::string> names;
   for (const auto& node : cluster.nodes()) names.push_back(node.name());
-  progress(
-      fmt::format("Slurm job {} runs on {}", cluster.placement().job(), fmt::join(names, ", ")));
+  progress(fmt::format("{} job {} runs on {}", specs::schedulerName(cluster.placement()),
+                       cluster.placement().job(), fmt::join(names, ", ")));
 }
 
 Result<RunContext> contextOf(const History& history, const std::string& run) {

@@ -1,18 +1,10 @@
 #include "app/cluster/allocation.h"
 
-#include <unistd.h>
-
 #include <condition_variable>
 #include <mutex>
-#include <sstream>
 #include <thread>
 
-#include "app/deploy/bundle.h"
-#include "app/deploy/deploy.h"
-#include "app/deploy/node_link.h"
-#include "app/slurm/batch_script.h"
-#include "app/slurm/slurm.h"
-#include "engine/base/text.h"
+#include "app/cluster/scheduler.h"
 #include "engine/specs/placement.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -22,40 +14,11 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPause{500}, kLongestPause{5000};  // between looks at the queue
-constexpr milliseconds kReconnectLimit{10000};
-constexpr int kLongestQueueDays = 30;
 constexpr int kMostRefusals = 5;  // answers in turn that are not understood
-constexpr const char* kLoginNode = "the login node";
 
-NodeLinkOptions linkOptions(const ClusterSessionOptions& options) {
-  NodeLinkOptions out;
-  out.configFile = options.sshConfig;
-  out.prompter = listedHostKeys(options.acceptedHostKeys);
-  return out;
-}
-
-bool allowRoot(const spec::v1::PlacementSpec& placement) {
-  return ::geteuid() == 0 || specs::loginOf(placement).user() == "root";
-}
-
-// A lease of the job on its version of the agent (agent/host/version_lease.h), beside those of its
-// agents: without it a job that is queued while newer versions are deployed would find no agent.
-void leaseVersion(Host& login, const std::string& folder, std::int64_t job) {
-  (void)login.exec(fmt::format("mkdir -p {0}/leases && touch -d '{1} days' {0}/leases/slurm-{2}",
-                               shellQuote(folder), kLongestQueueDays, job));
-}
-void dropLease(Host& login, const std::string& workdir, std::int64_t job) {
-  (void)login.exec(fmt::format("rm -f {}/versions/*/leases/slurm-{}", shellQuote(workdir), job));
-}
-
-Error ofLogin(Error error) {
-  if (error.node.empty()) error.node = kLoginNode;
+Error ofPlace(Error error, const Scheduler& scheduler) {
+  if (error.node.empty()) error.node = scheduler.place();
   return error;
-}
-
-Result<Bundle> ownBundle() {
-  LOCKSTEP_ASSIGN(const std::string folder, findBundle());
-  return readBundle(folder);
 }
 
 // Waits for a time, or until stopped.
@@ -74,77 +37,60 @@ class Allocating {
       : cluster_(cluster),
         name_(std::move(name)),
         tell_(std::move(tell)),
-        login_(loginHost(cluster.placement(), linkOptions(options))),
-        slurm_(*login_),
+        scheduler_(schedulerOf(cluster, options)),
         job_(cluster.placement().job()) {}
 
   Result<std::shared_ptr<const spec::v1::ClusterSpec>> run(const std::stop_token& stop) {
     auto allocated = allocate(stop);
-    login_->close();
-    if (!allocated.ok()) return ofLogin(allocated.error());
+    scheduler_->close();
+    if (!allocated.ok()) return ofPlace(allocated.error(), *scheduler_);
     return allocated;
   }
 
  private:
   Result<std::shared_ptr<const spec::v1::ClusterSpec>> allocate(const std::stop_token& stop) {
-    doing(message("connecting to the login node"));
-    LOCKSTEP_TRY(login_->connect(stop));
-    if (job_ == 0) LOCKSTEP_TRY(submit(stop));
-    const Status running = awaitStart(stop);
+    if (!scheduler_->place().empty()) doing(message("connecting to the login node"));
+    LOCKSTEP_TRY(scheduler_->connect(stop));
+    if (job_ != 0 && !scheduler_->queuesJobsAgain()) {
+      LOCKSTEP_TRY(scheduler_->cancel(job_, stop));
+      job_ = 0;
+    }
+    const bool again = job_ != 0;
+    if (job_ == 0) {
+      LOCKSTEP_ASSIGN(job_, scheduler_->submit(
+                                name_, [this](Message what) { doing(std::move(what)); }, stop));
+    }
+    const Status running = awaitStart(again, stop);
     if (running.ok()) {
       auto allocated = resolve(stop);
       if (allocated.ok()) return allocated;
       return cancelJob(allocated.error());
     }
-    return over_ ? running.error() : cancelJob(running.error());
+    if (!over_) return cancelJob(running.error());
+    (void)scheduler_->cancel(job_, {});  // what is left of it
+    return running.error();
   }
 
   // Nobody would use the job. Returns the error that led to this, or that it goes on.
   Error cancelJob(Error error) {
     doing(message("cancelling the job"));
     if (error.code == Code::kCancelled)
-      error = makeError(Code::kCancelled, "Slurm job {} was cancelled", job_);
-    if (const Status ended = slurm_.cancel(job_, {}); !ended.ok()) {
-      error.what = message("Slurm job {} could not be cancelled", job_);
+      error = makeError(Code::kCancelled, "{} job {} was cancelled", kind_, job_);
+    if (const Status ended = scheduler_->cancel(job_, {}); !ended.ok()) {
+      error.what = message("{} job {} could not be cancelled", kind_, job_);
       error.why = ended.error().message();
-      error.next = message("run `scancel {}` on the login node", job_);
-    } else {
-      dropLease(*login_, workdir_, job_);
+      error.next = scheduler_->howToCancel(job_);
     }
     return error;
   }
 
-  Status submit(const std::stop_token& stop) {
-    doing(message("deploying to the login node"));
-    DeployOptions deployOptions;
-    deployOptions.node = kLoginNode;
-    deployOptions.workdir = cluster_.placement().workdir();
-    deployOptions.stop = stop;
-    const auto bundle = ownBundle();
-    LOCKSTEP_ASSIGN(const Deployed deployed, bundle.ok() ? deploy(*login_, *bundle, deployOptions)
-                                                         : findDeployed(*login_, deployOptions));
-    workdir_ = deployed.workdir;
-    BatchScriptFacts facts;
-    facts.version = deployed.folder.substr(deployed.folder.rfind('/') + 1);
-    facts.name = name_;
-    facts.allowRoot = allowRoot(cluster_.placement());
-    doing(message("submitting the job"));
-    if (stop.stop_requested()) return makeError(Code::kCancelled, "the allocation was cancelled");
-    // Not cancelled in between: whether the job was submitted would be unknown.
-    LOCKSTEP_ASSIGN(
-        job_, slurm_.submit(batchScript(cluster_.placement(), facts), workdir_ + "/slurm", {}));
-    leaseVersion(*login_, deployed.folder, job_);
-    return {};
-  }
-
   // Until the job runs, after it was queued again if it had been allocated before.
-  Status awaitStart(const std::stop_token& stop) {
-    const bool again = cluster_.placement().job() != 0;
+  Status awaitStart(bool again, const std::stop_token& stop) {
     milliseconds pause = kFirstPause;
     int refusals = 0;
     for (;; pause = std::min(2 * pause, kLongestPause)) {
       if (stop.stop_requested()) return makeError(Code::kCancelled, "cancelled");
-      auto job = slurm_.job(job_, stop);
+      auto job = scheduler_->job(job_, stop);
       if (stop.stop_requested()) continue;
       if (!job.ok()) {
         // The scheduler may be restarting, and the link is mended; what it prints stays as it is.
@@ -155,72 +101,56 @@ class Allocating {
       }
       refusals = 0;
       const bool old = again && job->restarts <= cluster_.placement().restarts();
-      if (job->phase == SlurmJob::Phase::kOver) return endedEarly(*job, stop);
-      if (job->phase == SlurmJob::Phase::kRunning && !old) {
+      if (job->phase == JobState::Phase::kOver) return endedEarly(*job, stop);
+      if (job->phase == JobState::Phase::kRunning && !old) {
         started_ = *job;
         return {};
       }
-      QueueState state;
-      state.job = job_;
+      QueueState state = stateOfJob();
       state.state = job->state;
       state.reason = job->reason;
       state.start = job->start;
-      if (job->phase == SlurmJob::Phase::kQueued)
-        if (const auto position = slurm_.position(job_, stop); position.ok())
-          state.position = *position;
+      if (job->phase == JobState::Phase::kQueued) state.position = scheduler_->position(job_, stop);
       tell(std::move(state));
       pauseFor(pause, stop);
     }
   }
 
   void silent(const Error& error, milliseconds pause, const std::stop_token& stop) {
-    QueueState state;
-    state.job = job_;
+    QueueState state = stateOfJob();
     state.error = error;
     tell(std::move(state));
     pauseFor(pause, stop);
-    if (login_->status().state == LinkState::kFailed) (void)login_->connect(stop);
-    (void)login_->waitConnected(kReconnectLimit, stop);
+    scheduler_->awaitLink(stop);
   }
 
-  Error endedEarly(const SlurmJob& job, const std::stop_token& stop) {
+  Error endedEarly(const JobState& job, const std::stop_token& stop) {
     over_ = true;
-    Error error =
-        makeError(Code::kFailedPrecondition, "Slurm job {} ended before it could be used", job_);
-    error.why = job.state.empty() ? Message("Slurm does not list it any more")
+    Error error = makeError(Code::kFailedPrecondition, "{} job {} ended before it could be used",
+                            kind_, job_);
+    error.why = job.state.empty() ? message("{} does not list it any more", kind_)
                                   : message("its state is {}", job.state);
     if (!job.reason.empty()) error.why = message("{}, {}", error.why, job.reason);
-    const auto said = login_->exec(
-        "tail -c 1000 " + shellQuote(fmt::format("{}/slurm/job-{}.out", workdir_, job_)), {}, stop);
-    if (said.ok() && said->exitStatus == 0 && !said->output.empty())
-      error.why = message("{}: {}", error.why, withoutLineEnds(said->output));
+    if (const std::string said = scheduler_->lastOutput(job_, stop); !said.empty())
+      error.why = message("{}: {}", error.why, said);
     return error;
   }
 
   Result<std::shared_ptr<const spec::v1::ClusterSpec>> resolve(const std::stop_token& stop) {
     doing(message("finding the nodes of the job"));
-    LOCKSTEP_ASSIGN(const std::vector<SlurmNode> nodes, slurm_.nodes(job_, stop));
     auto out = std::make_shared<spec::v1::ClusterSpec>(specs::withoutAllocation(cluster_));
-    spec::v1::PlacementSpec& placement = *out->mutable_placement();
-    placement.set_job(job_);
-    placement.set_restarts(started_.restarts);
-    if (!workdir_.empty()) placement.set_workdir(workdir_);
-    const spec::v1::SshSpec login = specs::loginOf(placement);
-    for (const SlurmNode& node : nodes) {
-      spec::v1::NodeSpec& added = *out->add_nodes();
-      added.set_name(node.name);
-      if (!login.host().empty()) *added.mutable_ssh() = login;
-      added.set_address(node.address);
-      added.set_workdir(fmt::format("{}/slurm/{}/{}/{}", placement.workdir(), job_,
-                                    started_.restarts, node.name));
-      *added.mutable_devices() = specs::placedDevices(placement, node.cpus);
-    }
+    LOCKSTEP_TRY(scheduler_->addNodes(job_, started_, *out, stop));
     return std::shared_ptr<const spec::v1::ClusterSpec>(std::move(out));
   }
 
+  QueueState stateOfJob() const {
+    QueueState out;
+    out.scheduler = kind_;
+    out.job = job_;
+    return out;
+  }
   void doing(Message what) {
-    QueueState state;
-    state.job = job_;
+    QueueState state = stateOfJob();
     state.doing = std::move(what);
     tell(std::move(state));
   }
@@ -233,29 +163,28 @@ class Allocating {
   const spec::v1::ClusterSpec& cluster_;
   const std::string name_;
   const std::function<void(const QueueState&)> tell_;
-  const std::unique_ptr<Host> login_;
-  Slurm slurm_;
+  const std::unique_ptr<Scheduler> scheduler_;
+  const std::string kind_ = specs::schedulerName(cluster_.placement());
   std::int64_t job_;
-  bool over_ = false;                                     // the job has ended
-  std::string workdir_ = cluster_.placement().workdir();  // absolute, once deployed
-  SlurmJob started_;
+  bool over_ = false;  // the job has ended
+  JobState started_;
   std::optional<QueueState> told_;
 };
 
 }  // namespace
 
 bool QueueState::operator==(const QueueState& other) const {
-  return job == other.job && state == other.state && reason == other.reason &&
-         position == other.position && start == other.start && doing == other.doing &&
-         error.has_value() == other.error.has_value() &&
+  return scheduler == other.scheduler && job == other.job && state == other.state &&
+         reason == other.reason && position == other.position && start == other.start &&
+         doing == other.doing && error.has_value() == other.error.has_value() &&
          (!error || error->text() == other.error->text());
 }
 
 Message QueueState::text() const {
-  if (error) return message("Slurm job {}: {}", job, error->message());
+  if (error) return message("{} job {}: {}", scheduler, job, error->message());
   if (!doing.empty()) return doing;
-  Message out = reason.empty() ? message("Slurm job {} is {}", job, state)
-                               : message("Slurm job {} is {} ({})", job, state, reason);
+  Message out = reason.empty() ? message("{} job {} is {}", scheduler, job, state)
+                               : message("{} job {} is {} ({})", scheduler, job, state, reason);
   if (position) out = message("{}, position {} in the queue", out, *position);
   if (!start.empty()) out = message("{}, expected to start at {}", out, start);
   return out;
@@ -291,19 +220,21 @@ void Allocation::end() {
   cancel();
 }
 
-Result<std::string> batchScriptOf(const spec::v1::ClusterSpec& cluster) {
+std::unique_ptr<Scheduler> schedulerOf(const spec::v1::ClusterSpec& cluster,
+                                       const ClusterSessionOptions& options) {
+  return specs::isKubernetes(cluster.placement()) ? kubernetesScheduler(cluster)
+                                                  : slurmScheduler(cluster, options);
+}
+
+Result<std::string> submissionOf(const spec::v1::ClusterSpec& cluster) {
   if (!cluster.has_placement()) {
     Error error = invalidArgument("this cluster has no placement");
     error.why = "its nodes are listed, and no scheduler provides them";
-    error.next = "give it a placement of kind slurm";
+    error.next = "give it a placement of kind slurm or kubernetes";
     return error;
   }
-  BatchScriptFacts facts;
-  const auto bundle = ownBundle();
-  facts.version = bundle.ok() ? bundle->version : "VERSION";
-  facts.name = cluster.name();
-  facts.allowRoot = allowRoot(cluster.placement());
-  return batchScript(cluster.placement(), facts);
+  return specs::isKubernetes(cluster.placement()) ? kubernetesManifest(cluster)
+                                                  : slurmScript(cluster);
 }
 
 bool mayBeQueuedAgain(const spec::v1::ClusterSpec& cluster) {
@@ -313,39 +244,34 @@ bool mayBeQueuedAgain(const spec::v1::ClusterSpec& cluster) {
 Status endJob(const spec::v1::ClusterSpec& cluster, const ClusterSessionOptions& options,
               std::stop_token stop) {
   if (cluster.placement().job() == 0) return {};
-  const auto login = loginHost(cluster.placement(), linkOptions(options));
-  Status ended = login->connect(stop);
-  if (ended.ok()) {
-    ended = Slurm(*login).cancel(cluster.placement().job(), stop);
-    if (ended.ok()) dropLease(*login, cluster.placement().workdir(), cluster.placement().job());
-  }
-  login->close();
+  const std::int64_t job = cluster.placement().job();
+  const auto scheduler = schedulerOf(cluster, options);
+  Status ended = scheduler->connect(stop);
+  if (ended.ok()) ended = scheduler->cancel(job, stop);
+  scheduler->close();
   if (ended.ok()) return ended;
-  Error error = ofLogin(ended.error());
-  error.next = message("run `scancel {}` on the login node", cluster.placement().job());
+  Error error = ofPlace(ended.error(), *scheduler);
+  error.next = scheduler->howToCancel(job);
   return error;
 }
 
 Result<JobOutlook> outlookOf(const spec::v1::ClusterSpec& cluster,
                              const ClusterSessionOptions& options, std::stop_token stop) {
-  const auto login = loginHost(cluster.placement(), linkOptions(options));
-  if (Status connected = login->connect(stop); !connected.ok()) return ofLogin(connected.error());
-  const auto job = Slurm(*login).job(cluster.placement().job(), stop);
-  const auto notices =
-      login->exec("ls " + shellQuote(fmt::format("{}/slurm/{}", cluster.placement().workdir(),
-                                                 cluster.placement().job())),
-                  {}, stop);
-  login->close();
-  if (!job.ok()) return ofLogin(job.error());
+  const std::int64_t number = cluster.placement().job();
+  const auto scheduler = schedulerOf(cluster, options);
+  if (Status connected = scheduler->connect(stop); !connected.ok())
+    return ofPlace(connected.error(), *scheduler);
+  const auto job = scheduler->job(number, stop);
   JobOutlook out;
+  out.stoppedRuns = scheduler->stoppedRuns(number, stop);
+  scheduler->close();
+  if (!job.ok()) return ofPlace(job.error(), *scheduler);
   out.state = job->state;
   out.reason = job->reason;
-  out.willRestart = job->phase == SlurmJob::Phase::kQueued ||
-                    job->phase == SlurmJob::Phase::kEnding ||
-                    job->restarts > cluster.placement().restarts();
-  std::istringstream names(notices.ok() ? notices->output : std::string());
-  for (std::string name; std::getline(names, name);)
-    out.stoppedRuns = out.stoppedRuns || name == "notice" || name == "notice.term";
+  out.willRestart =
+      scheduler->queuesJobsAgain() &&
+      (job->phase == JobState::Phase::kQueued || job->phase == JobState::Phase::kEnding ||
+       job->restarts > cluster.placement().restarts());
   return out;
 }
 

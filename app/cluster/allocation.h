@@ -1,6 +1,6 @@
 // Allocation: has a scheduler allocate the nodes of a cluster for one run, in the background.
-// Deploys the agent to the folder that the login node shares with the nodes, submits the job, and
-// waits for as long as it is queued. The login node is reached without questions.
+// Submits a job, and waits for as long as it is queued. For Slurm, deploys the agent before to the
+// folder that the login node shares with the nodes; that node is reached without questions.
 //
 // Used on the inbox's thread; so is the observer. The destructor cancels and joins, which may take
 // as long as the scheduler's answer: a window calls end() and destroys it on another thread.
@@ -21,6 +21,7 @@ namespace lockstep::app {
 
 // What an allocation waits for.
 struct QueueState {
+  std::string scheduler;        // "Slurm", "Kubernetes"
   std::int64_t job = 0;         // 0: not submitted yet
   std::string state;            // the scheduler's word: "PENDING"
   std::string reason;           // why it waits: "Resources"
@@ -42,8 +43,8 @@ struct AllocationObserver {
 
 class Allocation {
  public:
-  // `cluster` has a placement, and `name` is shown in the queue. If it has a job already, which the
-  // scheduler queues again, no other is submitted.
+  // `cluster` has a placement, and `name` is shown in the queue. If it has a job already, which
+  // Slurm queues again, no other is submitted; in Kubernetes another one takes its place.
   Allocation(std::shared_ptr<const spec::v1::ClusterSpec> cluster, std::string name,
              const ClusterSessionOptions& options, Inbox& inbox, AllocationObserver observer);
   ~Allocation();
@@ -58,13 +59,14 @@ class Allocation {
   std::unique_ptr<State> state_;
 };
 
-// Returns the batch script that an allocation would submit, without connecting.
-Result<std::string> batchScriptOf(const spec::v1::ClusterSpec& cluster);
+// Returns what an allocation would submit, without connecting: the batch script of Slurm, or the
+// objects of Kubernetes, whose job has the number 0.
+Result<std::string> submissionOf(const spec::v1::ClusterSpec& cluster);
 
 // Whether the scheduler may queue the cluster's job again: whoever launched its run waits for that.
 bool mayBeQueuedAgain(const spec::v1::ClusterSpec& cluster);
 // Ends the job of a launched cluster, and no other. Does nothing if it has none. Idempotent;
-// blocking, for at most about two minutes. Errors: as Slurm's commands.
+// blocking, for at most about two minutes. Errors: as Scheduler::cancel.
 Status endJob(const spec::v1::ClusterSpec& cluster, const ClusterSessionOptions& options,
               std::stop_token stop);
 

@@ -7,6 +7,7 @@
 #include "app/cluster/peer_addresses.h"
 #include "app/ssh/answer_store.h"
 #include "app/ssh/prompter.h"
+#include "engine/specs/placement.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -26,9 +27,11 @@ struct OpenQuestion {
 std::string targetText(const spec::v1::NodeSpec& node, const spec::v1::ClusterSpec& cluster) {
   if (cluster.has_placement()) {
     const auto& placement = cluster.placement();
-    const std::string job =
-        placement.job() == 0 ? "Slurm" : fmt::format("Slurm job {}", placement.job());
-    return placement.login().empty() ? job : job + " of " + placement.login();
+    std::string job = specs::schedulerName(placement);
+    if (placement.job() != 0) job += fmt::format(" job {}", placement.job());
+    const std::string& where =
+        specs::isKubernetes(placement) ? placement.context() : placement.login();
+    return where.empty() ? job : job + " of " + where;
   }
   if (!node.has_ssh()) return "this machine";
   const auto& ssh = node.ssh();

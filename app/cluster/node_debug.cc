@@ -9,8 +9,10 @@
 
 #include "app/core/idle_timeout.h"
 #include "app/core/rpc.h"
+#include "app/kubernetes/kubectl.h"
 #include "app/ssh/remote_command.h"
 #include "app/ssh/ssh_config.h"
+#include "engine/specs/placement.h"
 #include "engine/specs/protocol.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -166,6 +168,7 @@ Result<std::vector<std::string>> shellCommand(const spec::v1::ClusterSpec& clust
                                   [&](const auto& one) { return one.name() == node; });
   if (found == cluster.nodes().end())
     return makeError(Code::kNotFound, "the cluster has no node \"{}\"", node);
+  if (specs::isKubernetes(cluster.placement())) return podShell(cluster.placement(), node);
   if (!found->has_ssh()) {
     const char* shell = std::getenv("SHELL");
     return std::vector<std::string>{shell != nullptr && *shell != '\0' ? shell : "/bin/sh"};

@@ -11,6 +11,7 @@
 #include <set>
 #include <sstream>
 
+#include "app/deploy/stream_files.h"
 #include "app/ssh/run_process.h"
 #include "app/ssh/sftp.h"
 #include "engine/base/text.h"
@@ -210,6 +211,7 @@ Status copyFiles(Host& host, const Bundle& bundle, const std::string& folder,
 Status upload(Host& host, const Bundle& bundle, const std::string& folder,
               const DeployOptions& options) {
   if (host.here()) return copyFiles(host, bundle, folder, options);
+  if (host.onlyCommands()) return streamFiles(host, bundle, folder, options);
   LOCKSTEP_ASSIGN(UniqueFd stream, host.openSubsystem("sftp", options.stop));
   LOCKSTEP_ASSIGN(const auto sftp, SftpClient::start(std::move(stream), options.stop));
   return uploadFiles(*sftp, bundle, folder, options);

@@ -6,9 +6,12 @@
 #include <mutex>
 #include <optional>
 
+#include "app/kubernetes/manifest.h"
+#include "app/kubernetes/pod_node.h"
 #include "app/slurm/job_node.h"
 #include "app/ssh/ssh_connection.h"
 #include "app/ssh/this_machine.h"
+#include "engine/base/text.h"
 #include "engine/specs/placement.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -44,6 +47,15 @@ Result<std::string> findLocalAgent() {
   return bundle + "/lockstep-agent";
 }
 
+// The host of a node of a scheduler's job.
+std::unique_ptr<JobHost> jobHost(const std::string& node, const NodeLinkOptions& options) {
+  const spec::v1::PlacementSpec& placement = *options.placement;
+  if (specs::isKubernetes(placement))
+    return std::make_unique<PodNode>(std::make_unique<ThisMachine>(node), options.placement, node);
+  return std::make_unique<JobNode>(loginHost(placement, options), placement.job(),
+                                   placement.restarts(), node);
+}
+
 std::unique_ptr<Host> loginHost(const spec::v1::PlacementSpec& placement,
                                 const NodeLinkOptions& options) {
   const spec::v1::SshSpec login = specs::loginOf(placement);
@@ -60,12 +72,12 @@ class NodeLink::Impl {
   Impl(const spec::v1::NodeSpec& node, NodeLinkOptions options)
       : name_(node.name()),
         workdir_(node.workdir()),
-        allowRoot_(allowsRoot(node, ::geteuid() == 0)),
-        options_(std::move(options)) {
+        options_(std::move(options)),
+        allowRoot_(allowsRoot(node, ::geteuid() == 0) ||
+                   (options_.placement && specs::isKubernetes(*options_.placement))) {
     if (options_.placement) {
       job_ = options_.placement->job();
-      auto ofJob = std::make_unique<JobNode>(loginHost(*options_.placement, options_), job_,
-                                             options_.placement->restarts(), name_);
+      auto ofJob = jobHost(name_, options_);
       jobNode_ = ofJob.get();
       connection_ = std::move(ofJob);
     } else if (node.has_ssh()) {
@@ -85,21 +97,11 @@ class NodeLink::Impl {
       return startLocalAgent(agent, deployOptions);
     }
     if (jobNode_ != nullptr) return agentOfJob(deployOptions);
-    deployOptions.copy = options_.copy;
     deployOptions.start = options_.start;
-    const auto bundle = bundleToDeploy();
     LOCKSTEP_TRY(connection_->connect(stop));
-    // Without a package here, what is there already serves; the handshake tells if it cannot.
-    auto deployed = bundle.ok() ? deploy(*connection_, *bundle, deployOptions)
-                                : findDeployed(*connection_, deployOptions);
-    if (!bundle.ok() && !deployed.ok() && deployed.error().code == Code::kNotFound) {
-      Error error = bundle.error();
-      error.node = name_;
-      return error;
-    }
-    if (!deployed.ok()) return deployed.error();
-    auto agent = startAgent(*connection_, *deployed, deployOptions);
-    keep(*deployed);
+    LOCKSTEP_ASSIGN(const Deployed deployed, deployTo(deployOptions));
+    auto agent = startAgent(*connection_, deployed, deployOptions);
+    keep(deployed);
     return agent;
   }
 
@@ -143,38 +145,97 @@ class NodeLink::Impl {
     sockets_.clear();
   }
 
-  Result<AgentInfo> agentOfJob(const DeployOptions& deployOptions) {
+  // Without a package here, what is there already serves; the handshake tells if it cannot.
+  Result<Deployed> deployTo(DeployOptions deployOptions) {
+    deployOptions.copy = options_.copy;
+    const auto bundle = bundleToDeploy();
+    auto deployed = bundle.ok() ? deploy(*connection_, *bundle, deployOptions)
+                                : findDeployed(*connection_, deployOptions);
+    if (!bundle.ok() && !deployed.ok() && deployed.error().code == Code::kNotFound) {
+      Error error = bundle.error();
+      error.node = name_;
+      return error;
+    }
+    return deployed;
+  }
+
+  Error ofNode(Error error) const {
+    error.node = name_;
+    return error;
+  }
+
+  // Looks at the job. Errors: it does not run yet, or any more where its files went with it.
+  Result<JobState> lookAtJob(const std::stop_token& stop) {
+    const char* const kind = specs::schedulerName(*options_.placement);
     if (job_ == 0) {
-      Error error = makeError(Code::kFailedPrecondition, "Slurm has not allocated this node yet");
+      Error error =
+          makeError(Code::kFailedPrecondition, "{} has not allocated this node yet", kind);
       error.next = "launch a run: its nodes are allocated then";
-      error.node = name_;
-      return error;
+      return ofNode(error);
     }
-    LOCKSTEP_TRY(connection_->connect(deployOptions.stop));
+    LOCKSTEP_TRY(connection_->connect(stop));
     const bool wasOver = jobNode_->isOver();
-    LOCKSTEP_ASSIGN(const SlurmJob job, jobNode_->look(deployOptions.stop));
+    LOCKSTEP_ASSIGN(JobState job, jobNode_->look(stop));
     if (jobNode_->isOver() != wasOver) dropSockets();
-    Deployed deployed;
-    deployed.workdir = workdir_;
-    deployed.folder = workdir_ + "/../../agent";
-    if (!jobNode_->isOver() && job.phase != SlurmJob::Phase::kRunning) {
-      Error error = makeError(Code::kUnavailable, "Slurm job {} is not running", job_);
-      error.why = message("its state is {}", job.state);
-      error.node = name_;
+    if (jobNode_->isOver() && !jobNode_->filesOutliveJob()) {
+      Error error = isOverError(job);
+      error.next = "what was recorded of its runs is in the history";
       return error;
     }
+    if (!jobNode_->isOver() && job.phase != JobState::Phase::kRunning) {
+      Error error = makeError(Code::kUnavailable, "{} job {} is not running", kind, job_);
+      error.why = message("its state is {}", job.state);
+      return ofNode(error);
+    }
+    return job;
+  }
+
+  Error isOverError(const JobState& job) const {
+    const char* const kind = specs::schedulerName(*options_.placement);
+    Error error = makeError(Code::kFailedPrecondition, "{} job {} is over", kind, job_);
+    error.why = job.state.empty() ? message("{} does not list it any more", kind)
+                                  : message("its state is {}", job.state);
+    return ofNode(error);
+  }
+
+  // The job starts the agent; in a pod, once the agent is there.
+  Result<AgentInfo> agentOfJob(const DeployOptions& deployOptions) {
+    LOCKSTEP_ASSIGN(const JobState job, lookAtJob(deployOptions.stop));
+    Deployed deployed;
+    if (specs::isKubernetes(*options_.placement)) {
+      LOCKSTEP_ASSIGN(deployed, sendToPod(deployOptions));
+    } else {
+      deployed.folder = workdir_ + "/../../agent";
+    }
+    deployed.workdir = workdir_;
     keep(deployed);
     DeployOptions onLogin = deployOptions;
     onLogin.leavesIdle = true;
     auto agent = jobNode_->isOver() ? startAgent(*connection_, deployed, onLogin)
                                     : awaitAgent(*connection_, deployed, deployOptions);
     if (agent.ok() || !jobNode_->isOver()) return agent;
-    Error error = makeError(Code::kFailedPrecondition, "Slurm job {} is over", job_);
-    error.why = message("{}: {}", job.state.empty() ? "Slurm does not list it any more" : job.state,
-                        agent.error().message());
+    Error error = isOverError(job);
+    error.why = message("{}: {}", error.why, agent.error().message());
     error.next = message("look at {} on the login node", workdir_);
-    error.node = name_;
     return error;
+  }
+
+  // A pod keeps the version that it was sent first.
+  Result<Deployed> sendToPod(DeployOptions deployOptions) {
+    const std::string link = shellQuote(workdir_ + ".agent");
+    LOCKSTEP_ASSIGN(const ExecResult there,
+                    connection_->script("readlink " + link, {}, deployOptions.stop));
+    if (there.exitStatus == 0) return Deployed{workdir_, withoutLineEnds(there.output), false};
+    deployOptions.workdir = podWorkdir(*options_.placement);
+    LOCKSTEP_ASSIGN(Deployed deployed, deployTo(deployOptions));
+    LOCKSTEP_ASSIGN(const ExecResult linked,
+                    connection_->script("mkdir -p " + shellQuote(workdir_) + " && ln -sfn " +
+                                            shellQuote(deployed.folder) + " " + link,
+                                        {}, deployOptions.stop));
+    if (linked.exitStatus == 0) return deployed;
+    Error error = makeError(Code::kFailedPrecondition, "the agent does not start");
+    error.why = withoutLineEnds(linked.errorOutput.substr(0, 2000));
+    return ofNode(error);
   }
 
   Result<Bundle> bundleToDeploy() const {
@@ -184,14 +245,14 @@ class NodeLink::Impl {
   }
 
   const std::string name_, workdir_;
-  const bool allowRoot_;
   const NodeLinkOptions options_;
+  const bool allowRoot_;  // in pods, root is common
   std::mutex mutex_;
   std::optional<Deployed> deployed_;
   std::map<std::string, std::string> sockets_;  // on the node → here
   std::int64_t job_ = 0;
   std::unique_ptr<Host> connection_;
-  JobNode* jobNode_ = nullptr;  // the connection, of a node of a job
+  JobHost* jobNode_ = nullptr;  // the connection, of a node of a job
 };
 
 NodeLink::NodeLink(const spec::v1::NodeSpec& node, NodeLinkOptions options)

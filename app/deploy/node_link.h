@@ -50,7 +50,8 @@ std::unique_ptr<Host> loginHost(const spec::v1::PlacementSpec& placement,
 class NodeLink {
  public:
   // A node without `ssh` is this machine. With a placement it is a node of a job, whose agent the
-  // job starts; once the job is over, an agent on the login node serves what it left.
+  // job starts, in a pod after it was sent there; once a job of Slurm is over, an agent on the
+  // login node serves what it left.
   NodeLink(const spec::v1::NodeSpec& node, NodeLinkOptions options);
   ~NodeLink();
   NodeLink(const NodeLink&) = delete;

@@ -1,5 +1,6 @@
 #include "app/runs/allocated_launch.h"
 
+#include "app/kubernetes/manifest.h"
 #include "app/specs/spec_text.h"
 #include "engine/specs/placement.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -13,9 +14,13 @@ LaunchRequest onAllocated(LaunchRequest request,
   if (request.spec->has_workload() || !request.spec->training().checkpoint().path().empty())
     return request;
   const auto& placement = request.cluster->placement();
+  const std::string folder =
+      specs::isKubernetes(placement)
+          ? podCheckpoints(placement, placement.job())
+          : fmt::format("{}/slurm/{}/checkpoints", placement.workdir(), placement.job());
+  if (folder.empty()) return request;
   auto spec = std::make_shared<spec::v1::RunSpec>(*request.spec);
-  spec->mutable_training()->mutable_checkpoint()->set_path(
-      fmt::format("{}/slurm/{}/checkpoints", placement.workdir(), placement.job()));
+  spec->mutable_training()->mutable_checkpoint()->set_path(folder);
   request.spec = std::move(spec);
   return request;
 }
@@ -28,7 +33,8 @@ Status checkRequeue(const LaunchRequest& request, bool continued) {
   if (!request.cluster->placement().requeue()) return {};
   if (!continued) {
     Error error = makeError(Code::kFailedPrecondition,
-                            "the studio does not continue a job that Slurm queues again");
+                            "the studio does not continue a run in another job of {}",
+                            specs::schedulerName(request.cluster->placement()));
     error.next = "leave placement.requeue out, or launch with `lockstep run`";
     return error;
   }

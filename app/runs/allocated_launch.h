@@ -11,7 +11,8 @@ namespace lockstep::app {
 bool awaitsAllocation(const LaunchRequest& request);
 
 // Returns the request on the allocated cluster. Checkpoints go to a folder of the job, which its
-// nodes share, unless the spec names another: they are read on whichever nodes the job has next.
+// nodes share, unless the spec names another: they are read on whichever nodes come next. Pods
+// without a volume share none.
 LaunchRequest onAllocated(LaunchRequest request,
                           std::shared_ptr<const spec::v1::ClusterSpec> cluster);
 

@@ -9,6 +9,7 @@
 #include "app/runs/code_files.h"
 #include "app/runs/example_data.h"
 #include "app/runs/staging.h"
+#include "engine/specs/placement.h"
 #include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -21,7 +22,8 @@ Status makeExampleData(LaunchRequest& request, const Home& home, const Tell& tel
   const auto& nodes = request.cluster->nodes();
   const bool here =
       request.spec->data().copy_to_nodes() ||
-      std::any_of(nodes.begin(), nodes.end(), [](const auto& node) { return !node.has_ssh(); });
+      (!specs::isKubernetes(request.cluster->placement()) &&
+       std::any_of(nodes.begin(), nodes.end(), [](const auto& node) { return !node.has_ssh(); }));
   if (!here) return {};
   std::unique_ptr<StageProgress> awaiting;
   const auto onMaking = [&](const std::string& path) {

@@ -178,11 +178,11 @@ Result<std::vector<std::string>> parseNames(std::string_view printed) {
 
 // --unbuffered: else slurmstepd holds back what does not end in a newline. It has no --gres, since
 // a step of the job that has its GPUs would have this one wait; --mem=0 likewise shares the memory.
-std::string onSlurmNode(std::int64_t job, const std::string& node, const std::string& command) {
+std::string slurmNodePrefix(std::int64_t job, const std::string& node) {
   return fmt::format(
       "srun --jobid={} --overlap --nodelist={} --nodes=1 --ntasks=1 --cpus-per-task=1 --mem=0 "
-      "--gres=none --mpi=none --quiet --unbuffered {}",
-      job, node, command);
+      "--gres=none --mpi=none --quiet --unbuffered",
+      job, node);
 }
 
 Result<std::string> Slurm::run(const std::string& command, const std::string& input,

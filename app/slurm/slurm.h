@@ -12,24 +12,13 @@
 #include <string_view>
 #include <vector>
 
-#include "app/ssh/host.h"
+#include "app/ssh/job_host.h"
 #include "engine/base/status.h"
 
 namespace lockstep::app {
 
-struct SlurmJob {
-  enum class Phase : std::uint8_t {
-    kQueued,
-    kRunning,
-    kEnding,  // its processes are being ended; it may be queued again afterwards
-    kOver,
-  };
-  Phase phase = Phase::kQueued;
-  std::string state;   // Slurm's word: "PENDING", "TIMEOUT"; "": Slurm does not know it any more
-  std::string reason;  // why it waits or ended: "Resources"; "": none
-  std::string nodes;   // Slurm's list: "n[1-2]"
-  int restarts = 0;    // by Slurm
-  std::string start;   // when it is expected to start, or started: "2026-01-31T12:00:00"
+struct SlurmJob : JobState {
+  std::string nodes;  // Slurm's list: "n[1-2]"
 };
 
 struct SlurmNode {
@@ -73,8 +62,8 @@ Result<std::vector<SlurmNodeGroup>> parseNodeGroups(std::string_view printed);  
 Result<std::vector<SlurmNode>> parseNodes(std::string_view printed);
 Result<std::vector<std::string>> parseNames(std::string_view printed);  // one a line
 
-// Returns the command that runs another one, given as words of a shell, on a node of a running job
-// beside its steps. Standard input and output are passed on unchanged.
-std::string onSlurmNode(std::int64_t job, const std::string& node, const std::string& command);
+// Returns what runs a command, whose words follow, on a node of a running job beside its steps.
+// Standard input and output are passed on unchanged.
+std::string slurmNodePrefix(std::int64_t job, const std::string& node);
 
 }  // namespace lockstep::app

@@ -1,6 +1,6 @@
 // Host: where commands run with streams as their input and output, and sockets are reached through
 // such commands: over SSH (SshConnection), on this machine (ThisMachine), or on a node of a job
-// through its scheduler's command on the login node (app/slurm/job_node.h).
+// through a command of its scheduler (JobHost).
 //
 // Threads: all functions from any thread.
 #pragma once
@@ -53,6 +53,8 @@ class Host {
 
   // Whether its files are this machine's.
   virtual bool here() const { return false; }
+  // Whether files reach it only as the input of commands: there is no SFTP.
+  virtual bool onlyCommands() const { return false; }
 };
 
 }  // namespace lockstep::app

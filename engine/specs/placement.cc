@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/specs/field.h"
 #include "engine/specs/node_names.h"
@@ -32,19 +34,10 @@ bool isNumber(std::string_view text) {
          std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// MINUTES, MINUTES:SECONDS, HOURS:MINUTES:SECONDS, and DAYS-HOURS, with minutes and seconds too.
-bool isTimeLimit(std::string_view text) {
-  const std::size_t dash = text.find('-');
-  if (dash != std::string_view::npos) {
-    if (!isNumber(text.substr(0, dash))) return false;
-    text.remove_prefix(dash + 1);
-  }
-  for (int parts = 1;; ++parts) {
-    const std::size_t colon = text.find(':');
-    if (parts > 3 || !isNumber(text.substr(0, colon))) return false;
-    if (colon == std::string_view::npos) return true;
-    text.remove_prefix(colon + 1);
-  }
+std::int64_t numberOf(std::string_view digits) {
+  std::int64_t out = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), out);
+  return out;
 }
 
 // What the batch script sets itself, or what its job would not be with.
@@ -66,7 +59,103 @@ bool isOption(std::string_view text) {
          });
 }
 
+// The names of Kubernetes: DNS subdomains (RFC 1123).
+bool isDnsName(std::string_view text) {
+  return text.size() <= 253 && text.front() != '-' && text.front() != '.' && text.back() != '-' &&
+         text.back() != '.' && std::ranges::all_of(text, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+         });
+}
+
+bool isLabel(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) {
+    return isLetterOrDigit(c) || std::string_view("_./-").find(c) != std::string_view::npos;
+  });
+}
+
+// A number of bytes as Kubernetes writes it: 512Mi, 64Gi, 1.5G.
+bool isQuantity(std::string_view text) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  constexpr std::string_view kUnits[] = {"", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"};
+  return digits > 0 && digits < 16 && text.front() != '.' && text[digits - 1] != '.' &&
+         std::ranges::count(text.substr(0, digits), '.') <= 1 &&
+         std::ranges::find(kUnits, text.substr(digits)) != std::end(kUnits);
+}
+
+bool isPlain(std::string_view text) {
+  return text.front() != '-' && std::ranges::all_of(text, [](char c) {
+           return static_cast<unsigned char>(c) > 0x20 && c != 0x7f;
+         });
+}
+
+Status checkPods(const PlacementSpec& placement) {
+  for (const auto& [field, value] :
+       {std::pair("namespace", placement.namespace_()), std::pair("queue", placement.queue()),
+        std::pair("scheduler", placement.scheduler()),
+        std::pair("service_account", placement.service_account()),
+        std::pair("volume_claim", placement.volume_claim())})
+    if (!value.empty() && !isDnsName(value))
+      return wrongField(
+          fmt::format("placement.{}", field),
+          message("{} is \"{}\"; expected lower-case letters, digits, - and .", field, value));
+  for (const auto& [field, value] :
+       {std::pair("image", placement.image()), std::pair("context", placement.context())})
+    if (!value.empty() && !isPlain(value))
+      return wrongField(
+          fmt::format("placement.{}", field),
+          message("{} is \"{}\"; expected no spaces, nor a - at its start", field, value));
+  if (placement.image().empty())
+    return wrongField("placement.image", "image is missing; expected the image of the pods");
+  if (!placement.memory().empty() && !isQuantity(placement.memory()))
+    return wrongField("placement.memory",
+                      message("memory is \"{}\"; expected a size like 64Gi", placement.memory()));
+  for (const auto& [label, value] : placement.node_selector())
+    if (label.empty() || !isLabel(label) || !isLabel(value))
+      return wrongField(
+          "placement.node_selector",
+          message("the label \"{}\" with the value \"{}\" is not one of Kubernetes", label, value));
+  if (!placement.workdir().empty() && placement.workdir().front() != '/')
+    return wrongField("placement.workdir", message("workdir is \"{}\"; expected a path of a pod, "
+                                                   "which starts with /",
+                                                   placement.workdir()));
+  if (placement.requeue() && placement.volume_claim().empty())
+    return wrongField("placement.volume_claim",
+                      "volume_claim is missing; expected one, since a job that follows continues "
+                      "from the checkpoints there");
+  return {};
+}
+
 }  // namespace
+
+std::optional<std::int64_t> timeLimitSeconds(std::string_view text) {
+  std::vector<std::int64_t> parts;
+  const std::size_t dash = text.find('-');
+  const bool hasDays = dash != std::string_view::npos;
+  if (hasDays) {
+    if (!isNumber(text.substr(0, dash))) return std::nullopt;
+    parts.push_back(numberOf(text.substr(0, dash)));
+    text.remove_prefix(dash + 1);
+  }
+  for (const std::size_t most = hasDays ? 4 : 3;;) {
+    const std::size_t colon = text.find(':');
+    if (parts.size() == most || !isNumber(text.substr(0, colon))) return std::nullopt;
+    parts.push_back(numberOf(text.substr(0, colon)));
+    if (colon == std::string_view::npos) break;
+    text.remove_prefix(colon + 1);
+  }
+  // To days, hours, minutes and seconds.
+  if (!hasDays && parts.size() < 3) parts.insert(parts.begin(), 0);
+  if (!hasDays && parts.size() < 3) parts.push_back(0);
+  if (!hasDays) parts.insert(parts.begin(), 0);
+  parts.resize(4);
+  return ((parts[0] * 24 + parts[1]) * 60 + parts[2]) * 60 + parts[3];
+}
+
+bool isKubernetes(const PlacementSpec& placement) { return placement.kind() == "kubernetes"; }
+
+const char* schedulerName(const PlacementSpec& placement) {
+  return isKubernetes(placement) ? "Kubernetes" : "Slurm";
+}
 
 bool awaitsAllocation(const ClusterSpec& spec) {
   return spec.has_placement() && spec.placement().job() == 0;
@@ -88,7 +177,7 @@ Status checkPlacement(const ClusterSpec& spec) {
       return wrongField(
           fmt::format("placement.{}", field),
           message("{} is \"{}\"; expected letters, digits and . _ , : + @ / -", field, value));
-  if (!placement.time().empty() && !isTimeLimit(placement.time()))
+  if (!placement.time().empty() && !timeLimitSeconds(placement.time()))
     return wrongField("placement.time", message("time is \"{}\"; expected MINUTES, "
                                                 "HOURS:MINUTES:SECONDS or "
                                                 "DAYS-HOURS:MINUTES:SECONDS",
@@ -114,7 +203,7 @@ Status checkPlacement(const ClusterSpec& spec) {
     return wrongField("placement.workdir",
                       message("workdir is \"{}\"; expected a path that starts with / or ~/",
                               placement.workdir()));
-  return {};
+  return isKubernetes(placement) ? checkPods(placement) : Status();
 }
 
 spec::v1::SshSpec loginOf(const PlacementSpec& placement) {
@@ -156,7 +245,7 @@ Result<ClusterSpec> withExpectedNodes(const ClusterSpec& spec) {
   const spec::v1::SshSpec login = loginOf(spec.placement());
   for (int i = 1; i <= std::max(1, spec.placement().nodes()); ++i) {
     spec::v1::NodeSpec& node = *out.add_nodes();
-    node.set_name(fmt::format("slurm{}", i));
+    node.set_name(fmt::format("{}{}", isKubernetes(spec.placement()) ? "pod" : "slurm", i));
     if (!login.host().empty()) *node.mutable_ssh() = login;
     *node.mutable_devices() = placedDevices(spec.placement(), spec.placement().cpus_per_task());
   }

@@ -1,6 +1,10 @@
 // The nodes of a cluster that a scheduler provides (ClusterSpec.placement).
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
 #include "engine/base/status.h"
 #include "lockstep/spec/v1/cluster.pb.h"
 
@@ -9,6 +13,14 @@ namespace lockstep::specs {
 // Checks the placement. Errors: kInvalidArgument with `field`.
 Status checkPlacement(const spec::v1::ClusterSpec& spec);
 
+bool isKubernetes(const spec::v1::PlacementSpec& placement);
+// Returns "Slurm" or "Kubernetes".
+const char* schedulerName(const spec::v1::PlacementSpec& placement);
+
+// Returns the seconds of MINUTES, MINUTES:SECONDS, HOURS:MINUTES:SECONDS, or DAYS-HOURS, which may
+// have minutes and seconds; nullopt for other text.
+std::optional<std::int64_t> timeLimitSeconds(std::string_view text);
+
 // Returns how the login node is reached, of "[USER@]HOST[:PORT]". An empty host: this machine.
 spec::v1::SshSpec loginOf(const spec::v1::PlacementSpec& placement);
 
@@ -16,8 +28,8 @@ spec::v1::SshSpec loginOf(const spec::v1::PlacementSpec& placement);
 bool awaitsAllocation(const spec::v1::ClusterSpec& spec);
 
 // Returns the cluster with all its nodes: those that a range of names stands for, and stand-ins,
-// named slurm1 …, for those that are not allocated yet, so that a run on it can be planned. Errors:
-// as checkPlacement() and withExpandedNodes().
+// named slurm1 … or pod1 …, for those that are not allocated yet, so that a run on it can be
+// planned. Errors: as checkPlacement() and withExpandedNodes().
 Result<spec::v1::ClusterSpec> withExpectedNodes(const spec::v1::ClusterSpec& spec);
 
 // Returns the cluster as it was before its nodes were allocated: without them and their job.

@@ -233,8 +233,8 @@ It uses:
     <context>
         <name>lockstep::ui::ClusterPage</name>
         <message>
-            <source>Nodes of a Slurm job</source>
-            <translation>Slurm 作业的节点</translation>
+            <source>Nodes of a %1 job</source>
+            <translation>%1 作业的节点</translation>
         </message>
         <message>
             <source>Each run gets a job of its own. Its nodes are known when it starts.</source>
@@ -247,6 +247,22 @@ It uses:
         <message>
             <source>Login node</source>
             <translation>登录节点</translation>
+        </message>
+        <message>
+            <source>Context</source>
+            <translation>上下文</translation>
+        </message>
+        <message>
+            <source>Namespace</source>
+            <translation>命名空间</translation>
+        </message>
+        <message>
+            <source>Image</source>
+            <translation>镜像</translation>
+        </message>
+        <message>
+            <source>Queue</source>
+            <translation>队列</translation>
         </message>
         <message>
             <source>Partition</source>
@@ -8929,16 +8945,16 @@ its last lines:
             <translation>正在取消作业</translation>
         </message>
         <message>
-            <source>Slurm job %1 was cancelled</source>
-            <translation>Slurm 作业 %1 已取消</translation>
+            <source>%1 job %2 was cancelled</source>
+            <translation>%1 作业 %2 已取消</translation>
         </message>
         <message>
-            <source>Slurm does not list it any more</source>
-            <translation>Slurm 已不再列出它</translation>
+            <source>%1 does not list it any more</source>
+            <translation>%1 已不再列出它</translation>
         </message>
         <message>
-            <source>Slurm job %1 could not be cancelled</source>
-            <translation>无法取消 Slurm 作业 %1</translation>
+            <source>%1 job %2 could not be cancelled</source>
+            <translation>无法取消 %1 作业 %2</translation>
         </message>
         <message>
             <source>run `scancel %1` on the login node</source>
@@ -8957,8 +8973,8 @@ its last lines:
             <translation>分配已取消</translation>
         </message>
         <message>
-            <source>Slurm job %1 ended before it could be used</source>
-            <translation>Slurm 作业 %1 在可用之前就结束了</translation>
+            <source>%1 job %2 ended before it could be used</source>
+            <translation>%1 作业 %2 在可用之前就结束了</translation>
         </message>
         <message>
             <source>its state is %1</source>
@@ -8969,16 +8985,16 @@ its last lines:
             <translation>正在查找作业的节点</translation>
         </message>
         <message>
-            <source>Slurm job %1: %2</source>
-            <translation>Slurm 作业 %1：%2</translation>
+            <source>%1 job %2: %3</source>
+            <translation>%1 作业 %2：%3</translation>
         </message>
         <message>
-            <source>Slurm job %1 is %2</source>
-            <translation>Slurm 作业 %1 处于 %2</translation>
+            <source>%1 job %2 is %3</source>
+            <translation>%1 作业 %2 处于 %3</translation>
         </message>
         <message>
-            <source>Slurm job %1 is %2 (%3)</source>
-            <translation>Slurm 作业 %1 处于 %2（%3）</translation>
+            <source>%1 job %2 is %3 (%4)</source>
+            <translation>%1 作业 %2 处于 %3（%4）</translation>
         </message>
         <message>
             <source>%1, position %2 in the queue</source>
@@ -8997,20 +9013,20 @@ its last lines:
             <translation>其节点已列出，不由调度器提供</translation>
         </message>
         <message>
-            <source>give it a placement of kind slurm</source>
-            <translation>给它一个类型为 slurm 的 placement</translation>
+            <source>give it a placement of kind slurm or kubernetes</source>
+            <translation>给它一个类型为 slurm 或 kubernetes 的 placement</translation>
         </message>
         <message>
-            <source>Slurm has not allocated this node yet</source>
-            <translation>Slurm 尚未分配此节点</translation>
+            <source>%1 has not allocated this node yet</source>
+            <translation>%1 尚未分配此节点</translation>
         </message>
         <message>
-            <source>Slurm job %1 is not running</source>
-            <translation>Slurm 作业 %1 不在运行</translation>
+            <source>%1 job %2 is not running</source>
+            <translation>%1 作业 %2 不在运行</translation>
         </message>
         <message>
-            <source>Slurm job %1 is over</source>
-            <translation>Slurm 作业 %1 已结束</translation>
+            <source>%1 job %2 is over</source>
+            <translation>%1 作业 %2 已结束</translation>
         </message>
         <message>
             <source>look at %1 on the login node</source>
@@ -9019,6 +9035,58 @@ its last lines:
         <message>
             <source>launch a run: its nodes are allocated then</source>
             <translation>启动一次运行：届时会分配节点</translation>
+        </message>
+        <message>
+            <source>run `%1 delete jobs,services --selector=%2`</source>
+            <translation>运行 `%1 delete jobs,services --selector=%2`</translation>
+        </message>
+        <message>
+            <source>what was recorded of its runs is in the history</source>
+            <translation>其运行已记录的内容在历史中</translation>
+        </message>
+        <message>
+            <source>copying the agent failed</source>
+            <translation>复制 agent 失败</translation>
+        </message>
+        <message>
+            <source>check that kubectl is of version 1.29 or newer</source>
+            <translation>检查 kubectl 是否为 1.29 或更新版本</translation>
+        </message>
+        <message>
+            <source>install kubectl on this machine, and give it the cluster&apos;s configuration</source>
+            <translation>请在本机安装 kubectl，并给它集群的配置</translation>
+        </message>
+        <message>
+            <source>try the same command by hand; kubectl uses its own configuration</source>
+            <translation>请手动运行同一命令；kubectl 使用它自己的配置</translation>
+        </message>
+        <message>
+            <source>%1 is &quot;%2&quot;; expected lower-case letters, digits, - and .</source>
+            <translation>%1 为“%2”；应为小写字母、数字、- 与 .</translation>
+        </message>
+        <message>
+            <source>%1 is &quot;%2&quot;; expected no spaces, nor a - at its start</source>
+            <translation>%1 为“%2”；不应有空格，也不应以 - 开头</translation>
+        </message>
+        <message>
+            <source>image is missing; expected the image of the pods</source>
+            <translation>缺少 image；应为 Pod 的镜像</translation>
+        </message>
+        <message>
+            <source>memory is &quot;%1&quot;; expected a size like 64Gi</source>
+            <translation>memory 为“%1”；应为形如 64Gi 的大小</translation>
+        </message>
+        <message>
+            <source>the label &quot;%1&quot; with the value &quot;%2&quot; is not one of Kubernetes</source>
+            <translation>标签“%1”（值为“%2”）不是 Kubernetes 的标签</translation>
+        </message>
+        <message>
+            <source>workdir is &quot;%1&quot;; expected a path of a pod, which starts with /</source>
+            <translation>workdir 为“%1”；应为 Pod 中以 / 开头的路径</translation>
+        </message>
+        <message>
+            <source>volume_claim is missing; expected one, since a job that follows continues from the checkpoints there</source>
+            <translation>缺少 volume_claim；应给出一个，因为后续作业从其中的检查点继续</translation>
         </message>
         <message>
             <source>a node of a job has no subsystem %1 of SSH</source>
@@ -9093,8 +9161,8 @@ its last lines:
             <translation>去掉 requeue，到时间限制后再次启动</translation>
         </message>
         <message>
-            <source>the studio does not continue a job that Slurm queues again</source>
-            <translation>工作室不会继续被 Slurm 重新排队的作业</translation>
+            <source>the studio does not continue a run in another job of %1</source>
+            <translation>工作室不会在 %1 的另一个作业中继续运行</translation>
         </message>
         <message>
             <source>leave placement.requeue out, or launch with `lockstep run`</source>

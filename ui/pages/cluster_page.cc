@@ -491,14 +491,16 @@ void ClusterPage::nameEmpty() {
         tr("No hosts yet"),
         tr("Add the machines to train on. Hosts from your SSH config are listed."),
         document()->spec().readable() ? tr("Add host") : QString());
-  const QString login =
-      QString::fromStdString(document()->spec().value("placement.login").value_or(""));
-  empty_->setTexts(tr("Nodes of a Slurm job"),
-                   login.isEmpty()
-                       ? tr("Each run gets a job of its own. Its nodes are known when it starts.")
-                       : tr("Each run gets a job of its own by %1. Its nodes are known when it "
-                            "starts.")
-                             .arg(login));
+  const app::SpecText& spec = document()->spec();
+  const bool ofKubernetes = spec.value("placement.kind") == "kubernetes";
+  const QString by = QString::fromStdString(
+      spec.value(ofKubernetes ? "placement.context" : "placement.login").value_or(""));
+  empty_->setTexts(
+      tr("Nodes of a %1 job")
+          .arg(ofKubernetes ? QStringLiteral("Kubernetes") : QStringLiteral("Slurm")),
+      by.isEmpty() ? tr("Each run gets a job of its own. Its nodes are known when it starts.")
+                   : tr("Each run gets a job of its own by %1. Its nodes are known when it starts.")
+                         .arg(by));
 }
 
 // Of what each run asks the scheduler for.
@@ -509,6 +511,10 @@ void ClusterPage::addPlacement(QVector<InspectorRow>& rows) const {
   };
   add(tr("Login node"), "placement.login");
   add(tr("Partition"), "placement.partition");
+  add(tr("Context"), "placement.context");
+  add(tr("Namespace"), "placement.namespace");
+  add(tr("Image"), "placement.image");
+  add(tr("Queue"), "placement.queue");
   add(tr("Nodes"), "placement.nodes");
   add(tr("GPUs per node"), "placement.gpus_per_node");
   add(tr("Time limit"), "placement.time");
