@@ -161,6 +161,7 @@ class RunControl {
   // `byNode`: the error's node caused it.
   void failed(const Error& error, bool byNode);
   bool failsAtOnce(const Error& error) const;
+  FailureKind kindOf(const Error& error) const;
   void noteProgramProgress();
   bool trained() const { return gone_ || generation_ > request_.generation(); }
   void recover(const Error& cause, const std::optional<node::v1::Members>& members = {});

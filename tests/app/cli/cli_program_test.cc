@@ -339,6 +339,24 @@ time.sleep(60)
              result.text());
   }
 
+  // After an exit the run restarts; the hang then ends it, with where the rank is.
+  void otherFailuresThanThoseNamedEndTheRun() {
+    const CliResult result =
+        cli_.run(program(R"(
+def load_batch():
+    time.sleep(1000)
+print("step 1 loss 1")
+if attempt == 0: sys.exit(7)
+load_batch()
+)",
+                         1, "  hang_seconds: 5\n", "recovery: {on: [exit, node_lost]}\n"));
+    QVERIFY2(result.exit == 1, result.text());
+    QCOMPARE(result.all("recovering").size(), qsizetype{1});
+    const QJsonObject error = result.first("error");
+    QVERIFY2(error["what"].toString().startsWith("the program stands still"), result.text());
+    QVERIFY2(error["why"].toString().contains("rank 0 is in load_batch, main.py:"), result.text());
+  }
+
   // Also where a shell that waits for the program ends first.
   void aStoppedProgramSaves_data() {
     QTest::addColumn<QByteArray>("before");
