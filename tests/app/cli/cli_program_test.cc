@@ -680,6 +680,29 @@ for _ in range(1000): time.sleep(0.1)
     QCOMPARE(attached.all("step").size(), qsizetype{12});
   }
 
+  void theHistoryHasWhatIsNotCommitted() {
+    const QStringList arguments = program("print('committed')\n", 1);
+    const auto git = [&](const QStringList& words) {
+      QProcess process;
+      process.setWorkingDirectory(folder_);
+      process.start("git", QStringList{"-c", "user.name=n", "-c", "user.email=e"} + words);
+      return process.waitForFinished(30000) && process.exitCode() == 0;
+    };
+    QVERIFY(git({"init", "--quiet"}) && git({"add", "--all"}) && git({"commit", "-qm", "m"}));
+    cli_.write(QDir(folder_).dirName() + "/main.py", kProgramPrelude + "print('<changed>')\n");
+    const CliResult result = cli_.run(arguments);
+    QVERIFY2(result.exit == 0, result.text());
+    const QString run = result.first("started")["run"].toString();
+    const QByteArray lines = "-print('committed')\n+print('<changed>')\n";
+    const CliResult shown = cli_.run({"history", "show", run});
+    QVERIFY2(shown.out.contains(lines) && shown.out.contains("changed since commit "),
+             shown.text());
+    const CliResult json = cli_.run({"history", "show", run, "--json"});
+    QVERIFY2(json.first("run")["code_patch"].toString().contains(lines), json.text());
+    QVERIFY(cli_.run({"history", "export", run, "--out", cli_.path("patch.html")}).exit == 0);
+    QVERIFY(read(cli_.path("patch.html")).contains("+print('&lt;changed&gt;')"));
+  }
+
   void argumentsArriveAsTheyAre() {
     const QList<QString> odd = {"",     " ",      "a b", "it's", "\"q\"", "two\nlines", "$HOME `x`",
                                 "训练", "\\n \\", "{a}", "#",    "- x",   "true",       "1e5"};
