@@ -13,6 +13,7 @@
 
 #include "agent/base/paths.h"
 #include "agent/base/process_stat.h"
+#include "agent/workload/collective_counts.h"
 #include "agent/workload/python_files.h"
 #include "engine/base/file.h"
 
@@ -64,10 +65,15 @@ Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder
   // With an end of its own to write to, it does not end when the last process of the program does.
   UniqueFd fd(open(pipe.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (fd.get() < 0) return systemError(errno, message("cannot open the pipe {}", pipe));
-  return std::unique_ptr<PythonHooks>(new PythonHooks(folder, std::move(pipe), std::move(fd)));
+  std::unique_ptr<PythonHooks> out(new PythonHooks(folder, std::move(pipe), std::move(fd)));
+  LOCKSTEP_TRY(writeFileAtomically(out->counts(), std::string(kCountsBytes, '\0'), 0600));
+  return out;
 }
 
-PythonHooks::~PythonHooks() { unlink(pipe_.c_str()); }
+PythonHooks::~PythonHooks() {
+  unlink(pipe_.c_str());
+  unlink(counts().c_str());
+}
 
 PythonHooks::Told PythonHooks::read() {
   Told out;
@@ -88,7 +94,7 @@ int PythonHooks::launchedRank() {
 }
 
 bool PythonHooks::askStacks(int program) {
-  (void)takeStacks({});
+  (void)messages_.takeStacks();
   const auto ask = [](int pid) {
     return handles(pid, stacksSignal()) && kill(pid, stacksSignal()) == 0;
   };
@@ -104,6 +110,8 @@ std::vector<std::string> PythonHooks::takeStacks(const std::string& code) {
   // Python has resolved the links of the current folder, but not those of its path.
   const std::string resolved = std::filesystem::weakly_canonical(code, failed);
   std::vector<std::string> out;
+  if (const auto file = readFile(counts(), kCountsBytes); file.ok())
+    for (const CollectiveCount& count : countsIn(*file)) out.push_back(countLine(count));
   for (std::string& line : messages_.takeStacks()) {
     if (isBelow(line, folder_)) continue;
     makeRelative(code, line);

@@ -38,12 +38,15 @@ class PythonHooks {
   // Asks the program for its stacks, if it is a Python process, else the Python processes that it
   // has started. takeStacks() returns them once they have come. Returns false if there are none.
   bool askStacks(int program);
-  // Paths of files in the folder `code` are relative to it; frames of the hooks are left out.
+  // They begin with the collectives that the rank has begun (CollectiveCount). Paths of files in
+  // the folder `code` are relative to it; frames of the hooks are left out.
   std::vector<std::string> takeStacks(const std::string& code);
 
  private:
   PythonHooks(std::string folder, std::string pipe, UniqueFd fd)
       : folder_(std::move(folder)), pipe_(std::move(pipe)), fd_(std::move(fd)) {}
+
+  std::string counts() const { return pipe_ + ".counts"; }
 
   std::string folder_, pipe_;
   UniqueFd fd_;

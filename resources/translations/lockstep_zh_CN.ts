@@ -2635,6 +2635,26 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1，由 %2 调用，%3</translation>
         </message>
         <message>
+            <source>%1, after %2</source>
+            <translation>%1，在 %2 之后</translation>
+        </message>
+        <message>
+            <source>rank %1 is one collective behind</source>
+            <translation>rank %1 落后一次集合通信</translation>
+        </message>
+        <message>
+            <source>rank %1 is %2 collectives behind</source>
+            <translation>rank %1 落后 %2 次集合通信</translation>
+        </message>
+        <message>
+            <source>ranks %1 are one collective behind</source>
+            <translation>rank %1 均落后一次集合通信</translation>
+        </message>
+        <message>
+            <source>ranks %1 are %2 collectives behind</source>
+            <translation>rank %1 均落后 %2 次集合通信</translation>
+        </message>
+        <message>
             <source>at a place that is not known</source>
             <translation>未知位置</translation>
         </message>

@@ -14,6 +14,7 @@
 #include <set>
 
 #include "agent/supervisor/program_hang.h"
+#include "agent/workload/collective_counts.h"
 
 using namespace lockstep;
 using agent::PythonHooks;
@@ -74,6 +75,45 @@ class PythonHooksTest : public QObject {
   void init() {
     if (!QFile::exists("/usr/bin/python3")) QSKIP("there is no /usr/bin/python3");
     make("/hooks", true);
+  }
+
+  // Also by a process that has ended since, but not by one beside it.
+  void collectivesAreCounted() {
+    ofScript(R"(
+import subprocess, sys
+from lockstep import _counts as counts
+counts.begin("barrier", "world")
+counts.end(counts.begin("all_reduce", "world"))
+counts.begin("broadcast", "1")
+for group in range(100): counts.end(counts.begin("gather", "g%d" % group))
+counts.begin("broadcast", "1")
+subprocess.run([sys.executable, "-c", 'from lockstep import _counts; print(_counts.begin("reduce", "world"))'])
+)");
+    QCOMPARE(said_.trimmed(), QByteArray("None"));
+    std::vector<std::string> lines = hooks_->takeStacks({});
+    QCOMPARE(lines.size(), std::size_t{64});
+    QCOMPARE(lines.front(), std::string("Collective 2 of group world: after all_reduce"));
+    QCOMPARE(lines.back(), std::string("Collective 2 of group 1: in broadcast"));
+    ofScript("from lockstep import _counts; _counts.begin('all_to_all', 'world')");
+    lines = hooks_->takeStacks({});
+    QCOMPARE(lines, std::vector<std::string>{"Collective 1 of group world: in all_to_all"});
+  }
+
+  void anyCountsAreRead() {
+    std::mt19937 random(13);
+    for (int round = 0; round < 300; ++round) {
+      std::string file(random() % (agent::kCountsBytes + 100), '\0');
+      for (char& byte : file)
+        if (random() % 4 == 0) byte = static_cast<char>(random());
+      for (const agent::CollectiveCount& count : agent::countsIn(file)) {
+        const auto again = agent::countOf(agent::countLine(count));
+        QVERIFY(again);
+        QCOMPARE(again->group, count.group);
+        QCOMPARE(again->begun, count.begun);
+        QCOMPARE(again->last, count.last);
+        QCOMPARE(again->inside, count.inside);
+      }
+    }
   }
 
   // Without the hooks, a program tells what it tells by itself.

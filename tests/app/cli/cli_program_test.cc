@@ -700,7 +700,7 @@ for _ in range(1000): time.sleep(0.1)
     const CliResult json = cli_.run({"history", "show", run, "--json"});
     QVERIFY2(json.first("run")["code_patch"].toString().contains(lines), json.text());
     QVERIFY(cli_.run({"history", "export", run, "--out", cli_.path("patch.html")}).exit == 0);
-    QVERIFY(read(cli_.path("patch.html")).contains("+print('&lt;changed&gt;')"));
+    QVERIFY(read(cli_.path("patch.html")).contains("+print(&#39;&lt;changed&gt;&#39;)"));
   }
 
   void argumentsArriveAsTheyAre() {
