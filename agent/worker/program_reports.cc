@@ -14,7 +14,6 @@ namespace {
 constexpr Nanoseconds kTell = 100'000'000;  // between two messages with values
 constexpr std::size_t kMostPending = 4096;  // values in a message
 constexpr std::size_t kLongestLine = 1 << 16;
-constexpr std::size_t kTail = 4096;  // of its output, bytes
 
 }  // namespace
 
@@ -127,8 +126,6 @@ void print(std::string_view bytes) {
 
 void ProgramOutput::take(std::string_view bytes) {
   print(bytes);
-  tail_.append(bytes);
-  if (tail_.size() > kTail) tail_.erase(0, tail_.size() - kTail);
   for (std::size_t at = 0; at < bytes.size();) {  // a progress bar returns to its beginning
     const std::size_t end = std::min(bytes.find_first_of("\r\n", at), bytes.size());
     if (line_.size() < kLongestLine) line_.append(bytes.substr(at, end - at));

@@ -79,12 +79,11 @@ class ProgramOutput {
       : metrics_(std::move(metrics)), values_(values) {}
   void take(std::string_view bytes);
   void finishLine();
-  const std::string& tail() const { return tail_; }
 
  private:
   OutputMetrics metrics_;
   ProgramValues& values_;
-  std::string line_, tail_;
+  std::string line_;
 };
 
 }  // namespace lockstep::agent

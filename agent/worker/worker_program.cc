@@ -23,6 +23,7 @@
 #include "agent/workload/output_metrics.h"
 #include "agent/workload/program.h"
 #include "agent/workload/python_hooks.h"
+#include "agent/workload/teed_lines.h"
 #include "engine/comm/network_address.h"
 
 namespace lockstep::agent {
@@ -34,6 +35,7 @@ constexpr Nanoseconds kTell = kSecond / 10;       // between two looks at what i
 constexpr Nanoseconds kEventFiles = kSecond / 2;  // between two looks at event files
 constexpr Nanoseconds kStacks = 2 * kSecond;      // until all threads have printed theirs
 constexpr std::chrono::milliseconds kMpiTick{20};
+constexpr std::size_t kTail = 4096;  // of the program's output, bytes
 
 std::string placeKey(int rank) { return fmt::format("program/{}", rank); }
 constexpr const char* kPlacesKey = "program/places";
@@ -133,6 +135,8 @@ class ProgramRun {
         values_(start.rank(), link),
         steps_(start, link),
         output_(std::move(metrics), values_),
+        teed_(torchrunRole(start.spec().workload()),
+              [this](int local, std::string_view bytes) { takeTeed(local, bytes); }),
         events_(eventFolders(start), true),
         hooks_(std::move(hooks)),
         limit_(start.spec().workload().hang_seconds() * kSecond) {}
@@ -147,10 +151,7 @@ class ProgramRun {
     if (mpi_ != nullptr && link_.stopAsked()) return tellEnd(true);
     LOCKSTEP_ASSIGN(Program program, startProgram(places));
     noteProcess(program.pid());
-    const auto take = [this](std::string_view bytes) {
-      heard_ = monotonicNow();
-      output_.take(bytes);
-    };
+    const auto take = [this](std::string_view bytes) { takeOutput(bytes); };
     while (program.wait(kTell, take)) {
       if (mpi_ != nullptr) LOCKSTEP_TRY(pumpMpi());
       if (link_.stopAsked()) stop(program);
@@ -160,6 +161,7 @@ class ProgramRun {
       watchSilence();
       answerStacks();
     }
+    teed_.end();
     output_.finishLine();
     readFiles();
     readHooks();
@@ -189,6 +191,21 @@ class ProgramRun {
     readHooks();
     values_.tell();
     return tellEnd(link_.stopAsked());
+  }
+
+  void takeOutput(std::string_view bytes) {
+    heard_ = monotonicNow();
+    tail_.append(bytes);
+    if (tail_.size() > kTail) tail_.erase(0, tail_.size() - kTail);
+    byTorchrun_ ? teed_.add(bytes) : output_.take(bytes);
+  }
+
+  // Of the first rank of a node: a line of another is told to that one, if it runs.
+  void takeTeed(int local, std::string_view bytes) {
+    if (local < 0) return output_.take(bytes);
+    if (local == 0) return output_.take(std::string(bytes) + "\n");
+    if (local < start_.world() && hooks_->tellLine(local, bytes)) return;
+    output_.take(fmt::format("[{}{}]:{}\n", torchrunRole(start_.spec().workload()), local, bytes));
   }
 
   // The others may wait for a process that has ended, until torchrun starts it again.
@@ -309,6 +326,7 @@ class ProgramRun {
     for (run::v1::Scalars& values : told.values)
       values_.add(values.source(), std::move(*values.mutable_scalars()));
     steps_.add(told.steps);
+    for (const std::string& line : told.lines) output_.take(line + "\n");
   }
 
   // Tells once that this rank is silent, and once that it is not any more.
@@ -347,7 +365,7 @@ class ProgramRun {
 
   Status conclude(int status) {
     const bool succeeded = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (!succeeded && !stopping_) return failureOf(status, output_.tail());
+    if (!succeeded && !stopping_) return failureOf(status, tail_);
     return tellEnd(stopping_);
   }
 
@@ -368,6 +386,8 @@ class ProgramRun {
   ProgramValues values_;
   ProgramSteps steps_;
   ProgramOutput output_;
+  TeedLines teed_;  // of torchrun
+  std::string tail_;
   EventFiles events_;
   std::unique_ptr<PythonHooks> hooks_;
   MpiRank* mpi_ = nullptr;

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
@@ -84,6 +85,14 @@ PythonHooks::Told PythonHooks::read() {
     messages_.take({buffer.data(), static_cast<std::size_t>(count)}, out);
   }
   return out;
+}
+
+bool PythonHooks::tellLine(int index, std::string_view line) const {
+  const std::string text = HookMessages::messageOf(line);
+  if (text.size() > PIPE_BUF) return false;  // others write there too
+  const UniqueFd to(
+      open((localPipes() + std::to_string(index)).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  return to && ::write(to.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
 // Forgets those that have ended: another process may get the number.

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/workload/hook_messages.h"
@@ -33,6 +34,9 @@ class PythonHooks {
 
   // Returns what has been told since the last call.
   Told read();
+  // Tells a line of the program's output to the rank with this index on the node: it is among what
+  // that one reads. Returns false if that cannot be: no such rank runs, or its pipe is full.
+  bool tellLine(int index, std::string_view line) const;
   // Returns the process that torchrun has started as this rank; 0: none runs.
   int launchedRank();
   // Asks the program for its stacks, if it is a Python process, else the Python processes that it

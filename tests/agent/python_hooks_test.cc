@@ -77,6 +77,21 @@ class PythonHooksTest : public QObject {
     make("/hooks", true);
   }
 
+  // A line that another process has read for this rank; too long ones stay there.
+  void linesOfOutputAreTold() {
+    QVERIFY(hooks_->tellLine(0, "{\"tag\": 训练\t\\"));
+    QVERIFY(hooks_->tellLine(0, ""));
+    QVERIFY(!hooks_->tellLine(0, std::string(5000, 'x')));
+    QVERIFY(!hooks_->tellLine(1, "nobody"));
+    const PythonHooks::Told told = hooks_->read();
+    QCOMPARE(told.lines, (std::vector<std::string>{"{\"tag\": 训练\t\\", ""}));
+    QVERIFY(!told.empty() && told.values.empty());
+    int count = 0;
+    while (hooks_->tellLine(0, std::string(1000, 'x')) && count < 1000) ++count;
+    QVERIFY(count > 10 && count < 1000);  // the pipe is full
+    QCOMPARE(static_cast<int>(hooks_->read().lines.size()), count);
+  }
+
   // Also by a process that has ended since, but not by one beside it.
   void collectivesAreCounted() {
     ofScript(R"(
