@@ -14,6 +14,9 @@ namespace {
 constexpr std::size_t kMostNames = 200;        // files that are in no commit
 constexpr std::size_t kMostWords = 64 * 1024;  // bytes of paths in one call
 
+constexpr std::string_view kOther = "#   ";  // begins the line of such a file
+constexpr std::string_view kDiff = "diff --git ";
+
 std::string inOneLine(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](char c) { return c >= 0 && c < ' '; }, '?');
@@ -24,15 +27,16 @@ std::string noteOf(const std::vector<std::string>& others) {
   if (others.empty()) return {};
   std::string out = "# not in the commit:\n";
   for (std::size_t i = 0; i < std::min(others.size(), kMostNames); ++i)
-    out += fmt::format("#   {}\n", inOneLine(others[i].empty() ? "./" : others[i]));
-  if (others.size() > kMostNames)
-    out += fmt::format("#   and {} more\n", others.size() - kMostNames);
+    out += fmt::format("{}{}\n", kOther, inOneLine(others[i].empty() ? "./" : others[i]));
+  if (others.size() > kMostNames) out += fmt::format("# and {} more\n", others.size() - kMostNames);
   return out;
 }
 
 // No setting of the person's, and no program that the repository names, shapes the text.
 std::vector<std::string> diffWords(const std::string& below) {
-  return {"--literal-pathspecs",
+  return {"-c",
+          "core.quotePath=false",
+          "--literal-pathspecs",
           "diff",
           "--patch",
           "--no-color",
@@ -52,6 +56,14 @@ void cut(std::string& text) {
   const std::size_t end = text.rfind('\n', kMostPatch - 1);
   text.resize(end == std::string::npos ? kMostPatch : end + 1);
   text += fmt::format("# cut after {} KiB: the differences go on\n", kMostPatch / 1024);
+}
+
+// "a/x.py b/x.py", where a file keeps its name.
+std::string pathIn(std::string_view names) {
+  std::string_view first = names.substr(0, names.size() / 2);
+  const bool quoted = first.starts_with('"') && first.ends_with('"');
+  if (quoted) first = first.substr(1, first.size() - 2);
+  return std::string(first.starts_with("a/") ? first.substr(2) : first);
 }
 
 }  // namespace
@@ -74,6 +86,27 @@ Result<std::string> codePatch(const Git& git, const std::string& root, const Cod
   }
   if (out.size() > kMostPatch) cut(out);
   return validUtf8(out);
+}
+
+std::vector<ChangedFile> changedFiles(std::string_view patch) {
+  std::vector<ChangedFile> out;
+  bool lines = false;  // of a file
+  while (!patch.empty()) {
+    const std::string_view line = patch.substr(0, patch.find('\n'));
+    patch.remove_prefix(std::min(line.size() + 1, patch.size()));
+    if (line.starts_with(kDiff)) {
+      lines = false;
+      out.push_back({pathIn(line.substr(kDiff.size()))});
+    } else if (line.starts_with(kOther)) {
+      out.push_back({std::string(line.substr(kOther.size())), 0, 0, false});
+    } else if (line.starts_with("@@")) {
+      lines = true;
+    } else if (lines && !out.empty()) {
+      out.back().added += line.starts_with('+') ? 1 : 0;
+      out.back().removed += line.starts_with('-') ? 1 : 0;
+    }
+  }
+  return out;
 }
 
 }  // namespace lockstep::app

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/runs/git.h"
@@ -25,5 +26,13 @@ constexpr std::size_t kMostPatch = std::size_t{256} << 10;  // bytes, without th
 // whose lines begin with "# ", name files that are in no commit, and say where the text was cut.
 // Errors as Git::run().
 Result<std::string> codePatch(const Git& git, const std::string& root, const CodeChanges& changes);
+
+struct ChangedFile {
+  std::string path;
+  int added = 0, removed = 0;  // lines; none of a file that is no text
+  bool committed = true;       // it is in the commit
+};
+// The files in such a text.
+std::vector<ChangedFile> changedFiles(std::string_view patch);
 
 }  // namespace lockstep::app

@@ -9962,6 +9962,22 @@ its last lines:
     <context>
         <name>lockstep::ui::RunPage</name>
         <message>
+            <source>Changed since the commit</source>
+            <translation>自该提交以来的改动</translation>
+        </message>
+        <message>
+            <source>+%1 −%2</source>
+            <translation>+%1 −%2</translation>
+        </message>
+        <message>
+            <source>not in the commit</source>
+            <translation>不在该提交中</translation>
+        </message>
+        <message>
+            <source>More files</source>
+            <translation>其余文件</translation>
+        </message>
+        <message>
             <source>Without this rank a step would take %1 instead of %2 (steps %3 to %4 replayed, with an error of %5).</source>
             <translation>没有这个 rank，每步只需 %1，而不是 %2（重放第 %3 步到第 %4 步，误差 %5）。</translation>
         </message>

@@ -95,6 +95,7 @@ class RunPage : public Page {
   void showProfiled();
   void showMoment(int rank, qint64 step);  // rank -1: none
   void refreshRow();
+  QVector<InspectorRow> changeRows() const;
   QVector<InspectorRow> fileRows() const;
   void refreshBreakdown();
   void refreshFollow();

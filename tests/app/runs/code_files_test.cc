@@ -445,6 +445,14 @@ class CodeFilesTest : public QObject {
     QVERIFY2(patch.starts_with("# not in the commit:\n#   new.py\ndiff --git "), patch.c_str());
     QVERIFY2(patch.find("key=") == std::string::npos && patch.find(".env") == std::string::npos,
              patch.c_str());
+    std::map<std::string, std::pair<int, int>> files;
+    for (const ChangedFile& file : changedFiles(patch)) {
+      files[file.path] = {file.added, file.removed};
+      QCOMPARE(file.committed, file.path != "new.py");
+    }
+    const std::map<std::string, std::pair<int, int>> expected = {
+        {":(top)c.py", {1, 1}}, {"a.py", {1, 1}}, {"folder/b.py", {0, 1}}, {"new.py", {0, 0}}};
+    QCOMPARE(files, expected);
     QVERIFY(writeFileAtomically(at("patch"), patch, 0600).ok());
     git({"-C", at("clone"), "apply", at("patch")});
     for (const char* name : {"/a.py", "/:(top)c.py"})
