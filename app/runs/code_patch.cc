@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "engine/base/text.h"
 #include "engine/base/utf8.h"

@@ -429,12 +429,14 @@ class CodeFilesTest : public QObject {
     write(":(top)c.py", "one\n");
     write("secret.env", "key=1\n");
     write(".lockstepignore", "*.env\n");
+    write(".gitattributes", "a.py diff=shown\n");
     commitAll();
     QCOMPARE(collect()->patch, std::string());
     git({"clone", "--quiet", code_, at("clone")});
     git({"config", "color.diff", "always"});
     git({"config", "diff.noprefix", "true"});
     git({"config", "diff.external", "/bin/false"});
+    git({"config", "diff.shown.textconv", "/bin/false"});
     write("a.py", "two\n");
     fs::remove(code_ + "/folder/b.py");
     write(":(top)c.py", "two\n");
