@@ -85,6 +85,7 @@ class Listing {
   Status removeExcluded();
   Status checkLink(const std::string& path, const Entry& entry) const;
   bool isBelowFolders(const std::string& path);
+  bool isAlsoFolder(const std::string& path) const;
   Result<std::optional<std::string>> prefixOf(const std::string& folder) const;
   Result<std::vector<std::string>> list(const std::string& below, bool inRepository,
                                         const std::vector<std::string>& which) const;
@@ -95,8 +96,9 @@ class Listing {
   std::string exclude_, besides_;
   std::map<std::string, Entry> entries_;  // by path below the root
   std::set<std::string> differing_;       // from the commit, or not in it
-  std::map<std::string, std::string>
-      tracked_;                          // of these, those in it: the folder of its repository
+  // The folder of its repository, of each file that git tracks and that differs: also of those that
+  // are left out.
+  std::map<std::string, std::string> tracked_;
   std::map<std::string, bool> folders_;  // whether the path is a folder, not a link to one
   std::string commit_;
 };
@@ -217,11 +219,18 @@ Status Listing::addDiffering(const std::string& below, const std::string& prefix
   for (const std::string& line : splitNames(ran.output)) {
     if (line.size() <= begin) continue;
     const std::string path = below + line.substr(begin);
-    if (path.starts_with(besides_)) continue;
-    differing_.insert(path);
     tracked_[path] = below;
+    if (!path.starts_with(besides_)) differing_.insert(path);
   }
   return {};
+}
+
+// A file that has become a folder, or a folder that has become a file: to git, its path names the
+// files in the folder too, which may be left out.
+bool Listing::isAlsoFolder(const std::string& path) const {
+  const auto next = tracked_.lower_bound(path + "/");
+  return next != tracked_.end() && next->first.starts_with(path + "/") &&
+         next->second == tracked_.at(path);
 }
 
 CodeChanges Listing::changes() const {
@@ -229,7 +238,7 @@ CodeChanges Listing::changes() const {
   if (commit_.empty()) return out;
   for (const std::string& path : differing_) {
     const auto tracked = tracked_.find(path);
-    if (tracked != tracked_.end())
+    if (tracked != tracked_.end() && !isAlsoFolder(path))
       out.tracked[tracked->second].push_back(path.substr(tracked->second.size()));
     else
       out.others.push_back(path);

@@ -463,6 +463,25 @@ class CodeFilesTest : public QObject {
     QCOMPARE(readFile(at("clone") + "/secret.env").value(), std::string("key=1\n"));
   }
 
+  // Nor by the name of a file that has become their folder.
+  void thePatchHasNothingThatIsLeftOut() {
+    git({"init", "--quiet"});
+    write("settings", "one\n");
+    write("a.py", "one\n");
+    write(".lockstepignore", "*.env\n");
+    commitAll();
+    fs::remove(code_ + "/settings");
+    write("settings/secret.env", "key=1\n");
+    write("settings/b.py", "two\n");
+    write("a.py", "two\n");
+    git({"add", "--all"});
+    const std::string patch = collect()->patch;
+    for (const char* part : {"#   settings\n", "+++ b/settings/b.py\n", "+++ b/a.py\n"})
+      QVERIFY2(patch.find(part) != std::string::npos, patch.c_str());
+    QVERIFY2(patch.find("key=") == std::string::npos && patch.find(".env") == std::string::npos,
+             patch.c_str());
+  }
+
   void aLongPatchIsCut() {
     git({"init", "--quiet"});
     write("a.py", "one\n");
