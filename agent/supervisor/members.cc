@@ -113,7 +113,7 @@ std::map<std::string, std::vector<int>> ranksByNode(const node::v1::PrepareReque
 bool replacesNodes(const spec::v1::RunSpec& spec, const ClusterSpec& launched) {
   const std::string& policy = spec.recovery().policy();
   if (!restartsAfter(FailureKind::kNodeLost, spec.recovery())) return false;
-  return policy == "shrink" || !specs::spareNodes(launched).empty();
+  return policy == "shrink" || (policy == "restart" && !specs::spareNodes(launched).empty());
 }
 
 bool continuesWithoutAny(const spec::v1::RunSpec& spec, const ClusterSpec& launched,
