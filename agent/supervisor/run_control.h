@@ -153,7 +153,8 @@ class RunControl {
   Hangs::Handlers hangHandlers();
   void readStacksAnywhere(int rank);  // at the coordinator
   void readStacks(int rank);          // of this node, for the log and the coordinator
-  void readStacksOf(const Worker& worker);
+  // `begin`: lines that are told before them.
+  void readStacksOf(const Worker& worker, const std::vector<std::string>& begin = {});
   void tellStacks(int rank, const std::vector<std::string>& lines);
 
   // Restarts
