@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <climits>
 #include <cstring>
 #include <utility>
 
@@ -19,7 +20,7 @@ struct Entry {
   std::uint64_t begun, order, inside;
   char last[36], group[36];
 };
-constexpr std::size_t kProcess = 8;  // bytes
+constexpr std::size_t kProcess = sizeof(std::uint64_t);
 static_assert((kCountsBytes - kProcess) % sizeof(Entry) == 0);
 
 template <std::size_t size>
@@ -31,6 +32,12 @@ std::string nameOf(const char (&bytes)[size]) {
 }
 
 }  // namespace
+
+int countingProcess(std::string_view file) {
+  std::uint64_t process = 0;
+  if (file.size() >= sizeof process) std::memcpy(&process, file.data(), sizeof process);
+  return process <= INT_MAX ? static_cast<int>(process) : 0;
+}
 
 std::vector<CollectiveCount> countsIn(std::string_view file) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 53;

@@ -20,6 +20,9 @@ struct CollectiveCount {
 
 constexpr std::size_t kCountsBytes = 8 + 64 * 96;  // of the file
 
+// Returns the process that counts in the file; 0: none has.
+int countingProcess(std::string_view file);
+
 // Returns those in the file, the one that was begun last at the end. The program may write there
 // what it likes: names are one line of text.
 std::vector<CollectiveCount> countsIn(std::string_view file);

@@ -119,7 +119,8 @@ std::vector<std::string> PythonHooks::takeStacks(const std::string& code) {
   // Python has resolved the links of the current folder, but not those of its path.
   const std::string resolved = std::filesystem::weakly_canonical(code, failed);
   std::vector<std::string> out;
-  if (const auto file = readFile(counts(), kCountsBytes); file.ok())
+  const auto file = readFile(counts(), kCountsBytes);
+  if (file.ok() && processRuns(countingProcess(*file)))
     for (const CollectiveCount& count : countsIn(*file)) out.push_back(countLine(count));
   for (std::string& line : messages_.takeStacks()) {
     if (isBelow(line, folder_)) continue;

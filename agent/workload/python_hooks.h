@@ -42,8 +42,8 @@ class PythonHooks {
   // Asks the program for its stacks, if it is a Python process, else the Python processes that it
   // has started. takeStacks() returns them once they have come. Returns false if there are none.
   bool askStacks(int program);
-  // They begin with the collectives that the rank has begun (CollectiveCount). Paths of files in
-  // the folder `code` are relative to it; frames of the hooks are left out.
+  // They begin with the collectives that the rank's process has begun (CollectiveCount), if it runs.
+  // Paths of files in the folder `code` are relative to it; frames of the hooks are left out.
   std::vector<std::string> takeStacks(const std::string& code);
 
  private:
