@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@ namespace lockstep::agent {
 namespace {
 
 constexpr std::string_view kFrame = "  File \"";  // of a stack
+constexpr const char* kCounts = ".counts";        // follows the pipe's name, as _counts.py says
 constexpr int kRoundsAtOnce = 64;                 // of a program that tells without end
 
 // As resources/python/lockstep says.
@@ -51,6 +53,17 @@ void makeRelative(const std::string& folder, std::string& line) {
   if (std::string_view(line).substr(kFrame.size()).starts_with("./")) line.erase(kFrame.size(), 2);
 }
 
+// In memory: a program that counts there never waits for a disk.
+Result<UniqueFd> makeCounts(const std::string& link) {
+  UniqueFd counts(memfd_create("lockstep-counts", MFD_CLOEXEC));
+  if (!counts || ftruncate(counts.get(), kCountsBytes) != 0)
+    return systemError(errno, "cannot make the file of collectives");
+  unlink(link.c_str());  // of the start before
+  if (symlink(fmt::format("/proc/{}/fd/{}", getpid(), counts.get()).c_str(), link.c_str()) != 0)
+    return systemError(errno, message("cannot make the link {}", link));
+  return counts;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder, int index,
@@ -66,14 +79,14 @@ Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder
   // With an end of its own to write to, it does not end when the last process of the program does.
   UniqueFd fd(open(pipe.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (fd.get() < 0) return systemError(errno, message("cannot open the pipe {}", pipe));
-  std::unique_ptr<PythonHooks> out(new PythonHooks(folder, std::move(pipe), std::move(fd)));
-  LOCKSTEP_TRY(writeFileAtomically(out->counts(), std::string(kCountsBytes, '\0'), 0600));
-  return out;
+  LOCKSTEP_ASSIGN(UniqueFd counts, makeCounts(pipe + kCounts));
+  return std::unique_ptr<PythonHooks>(
+      new PythonHooks(folder, std::move(pipe), std::move(fd), std::move(counts)));
 }
 
 PythonHooks::~PythonHooks() {
   unlink(pipe_.c_str());
-  unlink(counts().c_str());
+  unlink((pipe_ + kCounts).c_str());
 }
 
 PythonHooks::Told PythonHooks::read() {
@@ -119,9 +132,10 @@ std::vector<std::string> PythonHooks::takeStacks(const std::string& code) {
   // Python has resolved the links of the current folder, but not those of its path.
   const std::string resolved = std::filesystem::weakly_canonical(code, failed);
   std::vector<std::string> out;
-  const auto file = readFile(counts(), kCountsBytes);
-  if (file.ok() && processRuns(countingProcess(*file)))
-    for (const CollectiveCount& count : countsIn(*file)) out.push_back(countLine(count));
+  std::string counts(kCountsBytes, '\0');
+  if (pread(counts_.get(), counts.data(), counts.size(), 0) < 0) counts.clear();
+  if (processRuns(countingProcess(counts)))
+    for (const CollectiveCount& count : countsIn(counts)) out.push_back(countLine(count));
   for (std::string& line : messages_.takeStacks()) {
     if (isBelow(line, folder_)) continue;
     makeRelative(code, line);

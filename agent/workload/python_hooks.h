@@ -42,18 +42,19 @@ class PythonHooks {
   // Asks the program for its stacks, if it is a Python process, else the Python processes that it
   // has started. takeStacks() returns them once they have come. Returns false if there are none.
   bool askStacks(int program);
-  // They begin with the collectives that the rank's process has begun (CollectiveCount), if it runs.
-  // Paths of files in the folder `code` are relative to it; frames of the hooks are left out.
+  // They begin with the collectives that the rank's process has begun (CollectiveCount), if it
+  // runs. Paths of files in the folder `code` are relative to it; frames of the hooks are left out.
   std::vector<std::string> takeStacks(const std::string& code);
 
  private:
-  PythonHooks(std::string folder, std::string pipe, UniqueFd fd)
-      : folder_(std::move(folder)), pipe_(std::move(pipe)), fd_(std::move(fd)) {}
-
-  std::string counts() const { return pipe_ + ".counts"; }
+  PythonHooks(std::string folder, std::string pipe, UniqueFd fd, UniqueFd counts)
+      : folder_(std::move(folder)),
+        pipe_(std::move(pipe)),
+        fd_(std::move(fd)),
+        counts_(std::move(counts)) {}
 
   std::string folder_, pipe_;
-  UniqueFd fd_;
+  UniqueFd fd_, counts_;
   HookMessages messages_;
 };
 
