@@ -105,6 +105,8 @@ std::vector<ChangedFile> changedFiles(std::string_view patch) {
       out.back().removed += line.starts_with('-') ? 1 : 0;
     }
   }
+  std::stable_partition(out.begin(), out.end(),
+                        [](const ChangedFile& file) { return file.committed; });
   return out;
 }
 

@@ -32,7 +32,7 @@ struct ChangedFile {
   int added = 0, removed = 0;  // lines; none of a file that is no text
   bool committed = true;       // it is in the commit
 };
-// The files in such a text.
+// The files in such a text, those of the commit first.
 std::vector<ChangedFile> changedFiles(std::string_view patch);
 
 }  // namespace lockstep::app

@@ -452,6 +452,7 @@ class CodeFilesTest : public QObject {
       files[file.path] = {file.added, file.removed};
       QCOMPARE(file.committed, file.path != "new.py");
     }
+    QCOMPARE(changedFiles(patch).back().path, std::string("new.py"));
     const std::map<std::string, std::pair<int, int>> expected = {
         {":(top)c.py", {1, 1}}, {"a.py", {1, 1}}, {"folder/b.py", {0, 1}}, {"new.py", {0, 0}}};
     QCOMPARE(files, expected);
