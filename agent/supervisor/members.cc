@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "agent/supervisor/recovery.h"
 #include "agent/worker/prepare.h"
 #include "engine/plan/plan.h"
 #include "engine/specs/planned.h"
@@ -111,6 +112,7 @@ std::map<std::string, std::vector<int>> ranksByNode(const node::v1::PrepareReque
 
 bool replacesNodes(const spec::v1::RunSpec& spec, const ClusterSpec& launched) {
   const std::string& policy = spec.recovery().policy();
+  if (!restartsAfter(FailureKind::kNodeLost, spec.recovery())) return false;
   return policy == "shrink" || (policy == "restart" && !specs::spareNodes(launched).empty());
 }
 

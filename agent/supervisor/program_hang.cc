@@ -6,6 +6,8 @@
 #include <string_view>
 #include <tuple>
 
+#include "agent/workload/collective_counts.h"
+
 namespace lockstep::agent {
 namespace {
 
@@ -78,25 +80,61 @@ int suspect(const std::map<PythonPlace, std::vector<int>>& groups) {
 Message placeText(const PythonPlace& place) {
   if (place.line == 0) return "at a place that is not known";
   const std::string own = fmt::format("{}:{}", place.file, place.line);
-  return place.function == place.own
-             ? message("in {}, {}", place.own, own)
-             : message("in {}, called by {}, {}", place.function, place.own, own);
+  const std::string& function = place.inside ? place.last : place.function;
+  const Message out = function == place.own
+                          ? message("in {}, {}", place.own, own)
+                          : message("in {}, called by {}, {}", function, place.own, own);
+  return place.inside || place.last.empty() ? out : message("{}, after {}", out, place.last);
+}
+
+using Stacks = std::map<int, std::vector<std::string>>;
+
+// The ranks that have begun the fewest collectives of a group.
+struct Behind {
+  std::vector<int> ranks;  // none: all have begun as many
+  std::int64_t by = 0;     // than the first
+  Message text() const {
+    if (ranks.size() == 1)
+      return by == 1 ? message("rank {} is one collective behind", ranks[0])
+                     : message("rank {} is {} collectives behind", ranks[0], by);
+    return by == 1 ? message("ranks {} are one collective behind", fmt::join(ranks, ", "))
+                   : message("ranks {} are {} collectives behind", fmt::join(ranks, ", "), by);
+  }
+};
+
+// Of the first group whose ranks differ, by its name.
+Behind behindOf(const Stacks& stacks, const std::vector<int>& ranks) {
+  std::map<std::string, std::map<std::int64_t, std::vector<int>>> groups;
+  for (const int rank : ranks) {
+    const auto stack = stacks.find(rank);
+    if (stack == stacks.end()) continue;
+    for (const std::string& line : stack->second)
+      if (const auto count = countOf(line)) groups[count->group][count->begun].push_back(rank);
+  }
+  for (const auto& [group, byCount] : groups)
+    if (byCount.size() > 1)
+      return {byCount.begin()->second, byCount.rbegin()->first - byCount.begin()->first};
+  return {};
 }
 
 }  // namespace
 
 bool PythonPlace::operator<(const PythonPlace& other) const {
-  return std::tie(collective, function, file, own, line) <
-         std::tie(other.collective, other.function, other.file, other.own, other.line);
+  return std::tie(collective, function, file, own, line, last, inside) <
+         std::tie(other.collective, other.function, other.file, other.own, other.line, other.last,
+                  other.inside);
 }
 
 // The person's own frame is the innermost of the program's folder; where there is none, the
 // innermost that is of no installed package.
 PythonPlace placeOf(const std::vector<std::string>& stack) {
   PythonPlace out;
+  std::optional<CollectiveCount> last;
   bool found = false;
   for (const std::string& text : stack) {
-    if (!text.starts_with("  ")) {  // another thread; the main one is the last
+    if (auto count = countOf(text)) {
+      last = std::move(count);
+    } else if (!text.starts_with("  ")) {  // another thread; the main one is the last
       out = {};
       found = false;
       continue;
@@ -111,6 +149,11 @@ PythonPlace placeOf(const std::vector<std::string>& stack) {
     out.file = isOwn ? frame->path : frame->path.substr(frame->path.rfind('/') + 1);
     out.own = frame->function;
     out.line = frame->line;
+  }
+  if (last && out.line > 0) {
+    out.last = fmt::format("{} #{}", last->last, last->begun);
+    out.inside = last->inside;
+    out.collective |= last->inside;
   }
   return out;
 }
@@ -167,9 +210,12 @@ Error ProgramHang::verdict(const std::map<int, std::vector<std::string>>& stacks
     why = message("{}; {} ended", why,
                   ended_.size() == 1 ? message("rank {} has", *ended_.begin())
                                      : message("ranks {} have", fmt::join(ended_, ", ")));
+  const Behind behind = behindOf(stacks, ranks());
+  if (!behind.ranks.empty()) why = message("{}; {}", why, behind.text());
   error.why = why;
   error.next = "see the stacks of all ranks in the run's log";
   error.rank = suspect(groups);
+  if (error.rank < 0 && behind.ranks.size() == 1) error.rank = behind.ranks.front();
   return error;
 }
 

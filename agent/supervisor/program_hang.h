@@ -4,7 +4,8 @@
 // A rank is silent if its program has neither printed nor reported anything for
 // workload.hang_seconds. Many ranks never print, so the run stands still only when all are silent.
 // The stacks of their main threads tell who holds the others up: ranks that are in no collective
-// where others are, else those of the smallest group that are at the same place.
+// where others are, else those of the smallest group that are at the same place, else the one that
+// has begun fewer collectives than the others.
 #pragma once
 
 #include <map>
@@ -17,15 +18,17 @@
 
 namespace lockstep::agent {
 
-// Where the main thread of a Python process is, by what faulthandler prints: a line for each
-// thread, the main one last, and one for each frame, indented, innermost first. Paths of the
-// program's code are relative (PythonHooks::takeStacks()).
+// Where the main thread of a Python process is, by PythonHooks::takeStacks(): the collectives that
+// it has begun, then what faulthandler prints, a line for each thread, the main one last, and one
+// for each frame, indented, innermost first. Paths of the program's code are relative.
 struct PythonPlace {
   std::string function;     // the innermost: "all_reduce"
   std::string file;         // of the innermost frame of the person's own code: "data/load.py"
   std::string own;          // its function
   int line = 0;             // 0: no frame is known
   bool collective = false;  // it is in a call that waits for other ranks
+  std::string last;     // the collective that it has begun last: "all_reduce #41"; "": not known
+  bool inside = false;  // and is in
   bool operator<(const PythonPlace& other) const;
 };
 PythonPlace placeOf(const std::vector<std::string>& stack);

@@ -11,6 +11,15 @@ bool restartMayHelp(Code code) {
          code == Code::kInternal;
 }
 
+bool restartsAfter(FailureKind kind, const spec::v1::RecoverySpec& spec) {
+  const char* name = kind == FailureKind::kExit   ? "exit"
+                     : kind == FailureKind::kHang ? "hang"
+                                                  : "node_lost";
+  if (spec.policy() == "none") return false;
+  return spec.on().empty() ||
+         std::find(spec.on().begin(), spec.on().end(), name) != spec.on().end();
+}
+
 Error lostError(const std::vector<std::string>& nodes) {
   Error error = nodes.size() == 1
                     ? makeError(Code::kUnavailable, "node {} was lost", nodes.front())
@@ -47,9 +56,9 @@ void Recovery::continueFrom(const node::v1::PastFailures& past) {
   while (last_.size() > kWindow) last_.pop_front();
 }
 
-std::optional<Error> Recovery::ends(const Error& failure, std::int64_t steps,
+std::optional<Error> Recovery::ends(const Error& failure, FailureKind kind, std::int64_t steps,
                                     const std::vector<std::string>& nodes) {
-  if (spec_.policy() == "none" || !restartMayHelp(failure.code)) return failure;
+  if (!restartsAfter(kind, spec_) || !restartMayHelp(failure.code)) return failure;
   last_.push_back({nodes, failure.what, monotonicNow()});
   if (last_.size() > kWindow) last_.pop_front();
   withoutProgress_ = steps > steps_ ? 0 : withoutProgress_ + 1;

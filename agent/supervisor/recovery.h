@@ -25,6 +25,11 @@ Error lostError(const std::vector<std::string>& nodes);
 // files, of training that diverges.
 bool restartMayHelp(Code code);
 
+enum class FailureKind { kExit, kHang, kNodeLost };
+
+// Whether the spec wants a restart after such a failure.
+bool restartsAfter(FailureKind kind, const spec::v1::RecoverySpec& spec);
+
 class Recovery {
  public:
   explicit Recovery(const spec::v1::RecoverySpec& spec) : spec_(spec) {}
@@ -39,7 +44,7 @@ class Recovery {
   // itself, or they fell silent; empty: not known. Returns the error that ends the run: the failure
   // itself where a restart cannot help or is not wanted, else with the restarts that were tried and
   // the nodes that failed again and again; nothing if the run restarts.
-  std::optional<Error> ends(const Error& failure, std::int64_t steps,
+  std::optional<Error> ends(const Error& failure, FailureKind kind, std::int64_t steps,
                             const std::vector<std::string>& nodes = {});
 
   // Whether the node caused three of the last five failures, within a day: the run continues

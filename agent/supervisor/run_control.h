@@ -153,7 +153,8 @@ class RunControl {
   Hangs::Handlers hangHandlers();
   void readStacksAnywhere(int rank);  // at the coordinator
   void readStacks(int rank);          // of this node, for the log and the coordinator
-  void readStacksOf(const Worker& worker);
+  // `begin`: lines that are told before them.
+  void readStacksOf(const Worker& worker, const std::vector<std::string>& begin = {});
   void tellStacks(int rank, const std::vector<std::string>& lines);
 
   // Restarts
@@ -161,6 +162,7 @@ class RunControl {
   // `byNode`: the error's node caused it.
   void failed(const Error& error, bool byNode);
   bool failsAtOnce(const Error& error) const;
+  FailureKind kindOf(const Error& error) const;
   void noteProgramProgress();
   bool trained() const { return gone_ || generation_ > request_.generation(); }
   void recover(const Error& cause, const std::optional<node::v1::Members>& members = {});

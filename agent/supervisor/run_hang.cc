@@ -36,12 +36,15 @@ void RunControl::readStacks(int rank) {
   worker->process->send(message);
 }
 
-void RunControl::readStacksOf(const Worker& worker) {
+void RunControl::readStacksOf(const Worker& worker, const std::vector<std::string>& begin) {
   using Stacks = Result<node::v1::ReadRankStacksReply>;
-  stacks_.read(worker.pid(), [this, rank = worker.rank](const Stacks& stacks) {
+  stacks_.read(worker.pid(), [this, rank = worker.rank, begin](const Stacks& stacks) {
     if (over_) return;
-    tellStacks(rank,
-               stacks.ok() ? stackLines(*stacks) : std::vector<std::string>{stacks.error().text()});
+    std::vector<std::string> lines = begin;
+    for (const std::string& line :
+         stacks.ok() ? stackLines(*stacks) : std::vector<std::string>{stacks.error().text()})
+      lines.push_back(line);
+    tellStacks(rank, lines);
   });
 }
 

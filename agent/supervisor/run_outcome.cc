@@ -149,6 +149,7 @@ void RunControl::noteFailure(Error error, bool cascading) {
     }
     if (hangs_.found() && isTimeout(first)) {  // the ranks timed out because one hangs
       Error hang = *hangs_.found();
+      hang.code = first.code;
       hang.why = message("{}\n{}", hang.why, first.what);
       first = std::move(hang);
     }

@@ -50,6 +50,15 @@ void RunControl::noteProgramProgress() {
   if (ofProgram() && gone_ && monotonicNow() - programBegan_ > kLong) recovery_.noteProgress();
 }
 
+// A node that is lost may be why the ranks of others have failed, or wait.
+FailureKind RunControl::kindOf(const Error& error) const {
+  for (const auto& [node, peer] : peers_)
+    if (hasRanks(node) && peer.done.empty() &&
+        (peer.heard.silent || (!peer.joined && peer.heard.last != 0)))
+      return FailureKind::kNodeLost;
+  return error.code == Code::kDeadlineExceeded ? FailureKind::kHang : FailureKind::kExit;
+}
+
 void RunControl::failed(const Error& error, bool byNode) {
   if (outcome_) return;
   if (!trained() || stopping_ || !restartMayHelp(error.code)) {
@@ -70,7 +79,7 @@ void RunControl::failed(const Error& error, bool byNode) {
   if (failsAtOnce(error)) return abort(error);
   std::vector<std::string> nodes;
   if (byNode) nodes.push_back(error.node);
-  if (const auto end = recovery_.ends(error, furthest_, nodes)) return abort(*end);
+  if (const auto end = recovery_.ends(error, kindOf(error), furthest_, nodes)) return abort(*end);
   if (byNode && recovery_.failsRepeatedly(error.node)) excludeFailing(error.node);
   if (!mayExcludeNow() || !excludeAfter(error)) recover(error);
 }
@@ -82,7 +91,7 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
       });
   if (!trained() || stopping_) return false;
   if (isWanted && hasQuorum()) return excludeAfter(lostError(lost));
-  if (request_.spec().recovery().policy() == "none") return false;
+  if (!restartsAfter(FailureKind::kNodeLost, request_.spec().recovery())) return false;
   std::vector<std::string> tried = lost;
   for (const auto* spare : specs::spareNodes(request_.cluster()))
     if (answers(spare->name())) tried.push_back(spare->name());
@@ -108,8 +117,8 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
   // If half of the nodes fall silent at once, the fault may be in this half's own network: no node
   // is blamed.
   const bool byThem = 2 * lost.size() < electorate_.size();
-  if (const auto end =
-          recovery_.ends(error, furthest_, byThem ? lost : std::vector<std::string>())) {
+  if (const auto end = recovery_.ends(error, FailureKind::kNodeLost, furthest_,
+                                      byThem ? lost : std::vector<std::string>())) {
     abort(*end);
     return true;
   }

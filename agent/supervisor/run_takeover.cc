@@ -156,7 +156,8 @@ void RunControl::takeOver(const std::vector<std::string>& lost, const Succession
   server_->setGeneration(generation_, nodesOf(request_));  // voters drop what is of an older one
   Error error = lostError(lost);
   noteProgramProgress();
-  if (const auto end = recovery_.ends(error, furthest_, lost)) return abort(*end);
+  if (const auto end = recovery_.ends(error, FailureKind::kNodeLost, furthest_, lost))
+    return abort(*end);
   leaveOutLost(lost, error);
   takeOverRequests();
   // Judged again after the checkpoint, without the lost nodes.

@@ -7,6 +7,7 @@
 
 #include "agent/base/grpc_status.h"
 #include "agent/supervisor/run_control.h"
+#include "agent/workload/collective_counts.h"
 #include "engine/runtime/heartbeat.h"
 
 namespace lockstep::agent {
@@ -115,10 +116,12 @@ void RunControl::onProgram(Worker& worker, int pid) {
 
 void RunControl::onProgramStacks(const Worker& worker, const node::v1::Stacks& stacks) {
   if (over_ || leaving_) return;
-  if (stacks.lines().empty())
-    readStacksOf(worker);  // it is no Python, or has no hooks
+  const std::vector<std::string> lines(stacks.lines().begin(), stacks.lines().end());
+  if (std::all_of(lines.begin(), lines.end(),
+                  [](const std::string& line) { return countOf(line).has_value(); }))
+    readStacksOf(worker, lines);  // it is no Python, has no hooks, or does not answer
   else
-    tellStacks(worker.rank, {stacks.lines().begin(), stacks.lines().end()});
+    tellStacks(worker.rank, lines);
 }
 
 // A program counts its steps anew at each start: the values that it reports have its own numbers.

@@ -4,10 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -15,7 +13,7 @@
 #include <thread>
 
 #include "agent/base/grpc_status.h"
-#include "agent/host/processes.h"
+#include "agent/worker/program_reports.h"
 #include "agent/worker/worker_link.h"
 #include "agent/worker/worker_process.h"
 #include "agent/workload/command_line.h"
@@ -25,6 +23,7 @@
 #include "agent/workload/output_metrics.h"
 #include "agent/workload/program.h"
 #include "agent/workload/python_hooks.h"
+#include "agent/workload/teed_lines.h"
 #include "engine/comm/network_address.h"
 
 namespace lockstep::agent {
@@ -32,13 +31,11 @@ namespace {
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
 constexpr Nanoseconds kAllPlaces = 60 * kSecond;  // until all ranks have told theirs
-constexpr Nanoseconds kTell = kSecond / 10;       // between two messages with values
+constexpr Nanoseconds kTell = kSecond / 10;       // between two looks at what is told
 constexpr Nanoseconds kEventFiles = kSecond / 2;  // between two looks at event files
 constexpr Nanoseconds kStacks = 2 * kSecond;      // until all threads have printed theirs
 constexpr std::chrono::milliseconds kMpiTick{20};
-constexpr std::size_t kMostPending = 4096;  // values in a message
-constexpr std::size_t kLongestLine = 1 << 16;
-constexpr std::size_t kTail = 4096;  // of its output, bytes
+constexpr std::size_t kTail = 4096;  // of the program's output, bytes
 
 std::string placeKey(int rank) { return fmt::format("program/{}", rank); }
 constexpr const char* kPlacesKey = "program/places";
@@ -70,176 +67,6 @@ Result<node::v1::ProgramPlaces> exchangePlaces(const node::v1::WorkerStart& star
   if (world > 1) LOCKSTEP_TRY(link.set(kPlacesKey, all.SerializeAsString()));
   return all;
 }
-
-// Values on their way to the supervisor, at most kValuesPerSecond and a burst.
-class Values {
- public:
-  Values(int rank, WorkerLink& link) : rank_(rank), link_(link) {}
-  template <typename Scalars>
-  void add(const std::string& source, Scalars values) {
-    refill();
-    for (run::v1::Scalar& value : values) {
-      last_ = std::max(last_, value.step());
-      if (tokens_ < 1) {
-        warnOnce();
-        continue;
-      }
-      tokens_ -= 1;
-      if (pending_ != source || scalars_.scalars_size() >= static_cast<int>(kMostPending)) tell();
-      pending_ = source;
-      *scalars_.add_scalars() = std::move(value);
-    }
-    if (monotonicNow() - told_ > kTell) tell();
-  }
-  void tell() {
-    told_ = monotonicNow();
-    if (scalars_.scalars().empty()) return;
-    node::v1::FromWorker message;
-    scalars_.set_rank(rank_);
-    scalars_.set_source(pending_);
-    message.mutable_scalars()->Swap(&scalars_);
-    link_.channel().send(message);
-    scalars_.Clear();
-  }
-  std::int64_t lastStep() const { return last_; }
-
- private:
-  static constexpr double kValuesPerSecond = 2000, kBurst = 50000;
-
-  void refill() {
-    const Nanoseconds now = monotonicNow();
-    const double waited = static_cast<double>(now - std::exchange(refilled_, now)) * 1e-9;
-    tokens_ = std::min(kBurst, tokens_ + waited * kValuesPerSecond);
-  }
-  void warnOnce() {
-    if (std::exchange(warned_, true)) return;
-    Error warning = makeError(Code::kResourceExhausted, "the program reports too many values");
-    warning.why = message("more than {} a second are left out", kValuesPerSecond);
-    node::v1::FromWorker message;
-    *message.mutable_warning() = toInfo(warning);
-    link_.channel().send(message);
-  }
-
-  int rank_;
-  WorkerLink& link_;
-  double tokens_ = kBurst;
-  Nanoseconds refilled_ = monotonicNow();
-  bool warned_ = false;
-  run::v1::Scalars scalars_;  // all of pending_
-  std::string pending_;
-  Nanoseconds told_ = 0;
-  std::int64_t last_ = 0;
-};
-
-// Steps of the program's process on their way to the supervisor.
-class Steps {
- public:
-  Steps(const node::v1::WorkerStart& start, WorkerLink& link)
-      : rank_(start.rank()), generation_(start.generation()), link_(link) {}
-
-  void add(const std::vector<ProgramStep>& steps) {
-    for (ProgramStep step : steps) {
-      if (!isCounted(step.process)) continue;
-      step.number += before_;
-      if (step.number <= last_) continue;
-      pack(step);
-      last_ = step.number;
-    }
-    tell();
-  }
-
- private:
-  // Of several processes the first counts. If it has ended, what another tells comes after its
-  // steps: a shell or a launcher has started the program again.
-  bool isCounted(int process) {
-    if (process == process_) return true;
-    if (process_ != 0 && processRuns(process_)) return false;
-    process_ = process;
-    before_ = last_;
-    return true;
-  }
-
-  void pack(const ProgramStep& step) {
-    if (step.number != chunk_.first_step() + chunk_.begin_ns_size()) tell();
-    if (chunk_.begin_ns_size() == 0) {
-      chunk_.set_rank(rank_);
-      chunk_.set_generation(generation_);
-      chunk_.set_first_step(step.number);
-      lastBegin_ = 0;
-    }
-    // The last passes of a step may have begun before it.
-    double left = static_cast<double>(step.duration) * 1e-9;
-    const auto part = [&left](double seconds) {
-      const double taken = std::clamp(seconds, 0.0, left);
-      left -= taken;
-      return static_cast<float>(taken);
-    };
-    chunk_.add_begin_ns(step.begin - std::exchange(lastBegin_, step.begin));
-    chunk_.add_duration_ns(step.duration);
-    chunk_.add_communication(part(step.waiting));
-    chunk_.add_optimizer(part(step.optimizer));
-    chunk_.add_backward(part(step.backward));
-    chunk_.add_forward(part(step.forward));
-    chunk_.add_data(part(left));
-    if (step.elements > 0 || chunk_.elements_size() > 0) {
-      chunk_.mutable_elements()->Resize(chunk_.begin_ns_size() - 1, 0);
-      chunk_.add_elements(static_cast<float>(step.elements));
-    }
-  }
-
-  void tell() {
-    if (chunk_.begin_ns_size() == 0) return;
-    node::v1::FromWorker message;
-    message.mutable_steps()->Swap(&chunk_);
-    link_.channel().send(message);
-    chunk_.Clear();
-  }
-
-  int rank_, generation_;
-  WorkerLink& link_;
-  int process_ = 0;          // that counts; 0: none has told any
-  std::int64_t before_ = 0;  // steps of those before it
-  std::int64_t last_ = 0;
-  run::v1::StepChunk chunk_;
-  Nanoseconds lastBegin_ = 0;  // of its last step
-};
-
-// To the log.
-void print(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = write(STDOUT_FILENO, bytes.data(), bytes.size());
-    if (count <= 0 && errno != EINTR) break;
-    if (count > 0) bytes.remove_prefix(static_cast<std::size_t>(count));
-  }
-}
-
-// The program's output: passed on as it is, and searched for values line by line.
-class Output {
- public:
-  Output(OutputMetrics metrics, Values& values) : metrics_(std::move(metrics)), values_(values) {}
-  void take(std::string_view bytes) {
-    print(bytes);
-    tail_.append(bytes);
-    if (tail_.size() > kTail) tail_.erase(0, tail_.size() - kTail);
-    for (std::size_t at = 0; at < bytes.size();) {  // a progress bar returns to its beginning
-      const std::size_t end = std::min(bytes.find_first_of("\r\n", at), bytes.size());
-      if (line_.size() < kLongestLine) line_.append(bytes.substr(at, end - at));
-      if (end < bytes.size() && bytes[end] == '\r') line_ += '\r';
-      if (end < bytes.size()) finishLine();
-      at = end + 1;
-    }
-  }
-  void finishLine() {
-    if (!line_.empty()) values_.add("stdout", metrics_.of(line_));
-    line_.clear();
-  }
-  const std::string& tail() const { return tail_; }
-
- private:
-  OutputMetrics metrics_;
-  Values& values_;
-  std::string line_, tail_;
-};
 
 bool portWasTaken(const std::string& output) {
   return output.find("ddress already in use") != std::string::npos ||
@@ -308,6 +135,8 @@ class ProgramRun {
         values_(start.rank(), link),
         steps_(start, link),
         output_(std::move(metrics), values_),
+        teed_(torchrunRole(start.spec().workload()),
+              [this](int local, std::string_view bytes) { takeTeed(local, bytes); }),
         events_(eventFolders(start), true),
         hooks_(std::move(hooks)),
         limit_(start.spec().workload().hang_seconds() * kSecond) {}
@@ -322,10 +151,7 @@ class ProgramRun {
     if (mpi_ != nullptr && link_.stopAsked()) return tellEnd(true);
     LOCKSTEP_ASSIGN(Program program, startProgram(places));
     noteProcess(program.pid());
-    const auto take = [this](std::string_view bytes) {
-      heard_ = monotonicNow();
-      output_.take(bytes);
-    };
+    const auto take = [this](std::string_view bytes) { takeOutput(bytes); };
     while (program.wait(kTell, take)) {
       if (mpi_ != nullptr) LOCKSTEP_TRY(pumpMpi());
       if (link_.stopAsked()) stop(program);
@@ -335,6 +161,7 @@ class ProgramRun {
       watchSilence();
       answerStacks();
     }
+    teed_.end();
     output_.finishLine();
     readFiles();
     readHooks();
@@ -364,6 +191,21 @@ class ProgramRun {
     readHooks();
     values_.tell();
     return tellEnd(link_.stopAsked());
+  }
+
+  void takeOutput(std::string_view bytes) {
+    heard_ = monotonicNow();
+    tail_.append(bytes);
+    if (tail_.size() > kTail) tail_.erase(0, tail_.size() - kTail);
+    byTorchrun_ ? teed_.add(bytes) : output_.take(bytes);
+  }
+
+  // Of the first rank of a node: a line of another is told to that one, if it runs.
+  void takeTeed(int local, std::string_view bytes) {
+    if (local < 0) return output_.take(bytes);
+    if (local == 0) return output_.take(std::string(bytes) + "\n");
+    if (local < start_.world() && hooks_->tellLine(local, bytes)) return;
+    output_.take(fmt::format("[{}{}]:{}\n", torchrunRole(start_.spec().workload()), local, bytes));
   }
 
   // The others may wait for a process that has ended, until torchrun starts it again.
@@ -484,6 +326,7 @@ class ProgramRun {
     for (run::v1::Scalars& values : told.values)
       values_.add(values.source(), std::move(*values.mutable_scalars()));
     steps_.add(told.steps);
+    for (const std::string& line : told.lines) output_.take(line + "\n");
   }
 
   // Tells once that this rank is silent, and once that it is not any more.
@@ -522,7 +365,7 @@ class ProgramRun {
 
   Status conclude(int status) {
     const bool succeeded = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (!succeeded && !stopping_) return failureOf(status, output_.tail());
+    if (!succeeded && !stopping_) return failureOf(status, tail_);
     return tellEnd(stopping_);
   }
 
@@ -540,9 +383,11 @@ class ProgramRun {
   const node::v1::WorkerStart& start_;
   const bool byTorchrun_;
   WorkerLink& link_;
-  Values values_;
-  Steps steps_;
-  Output output_;
+  ProgramValues values_;
+  ProgramSteps steps_;
+  ProgramOutput output_;
+  TeedLines teed_;  // of torchrun
+  std::string tail_;
   EventFiles events_;
   std::unique_ptr<PythonHooks> hooks_;
   MpiRank* mpi_ = nullptr;

@@ -1,22 +1,11 @@
 // Runs the commands of workload.setup for an agent, as their parent.
-#include <unistd.h>
-
-#include <cerrno>
-
+#include "agent/worker/program_reports.h"
 #include "agent/worker/worker_link.h"
 #include "agent/workload/program_setup.h"
 #include "engine/specs/workload.h"
 
 namespace lockstep::agent {
 namespace {
-
-void print(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = write(STDOUT_FILENO, bytes.data(), bytes.size());
-    if (count < 0 && errno != EINTR) return;
-    if (count > 0) bytes.remove_prefix(static_cast<std::size_t>(count));
-  }
-}
 
 Result<UniqueFd> holdAlone(const SetupFolder& folder) {
   if (auto held = tryHoldSetup(folder); held.ok() || held.error().code != Code::kUnavailable)

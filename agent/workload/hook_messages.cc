@@ -78,6 +78,10 @@ std::vector<ProgramStep> stepsOf(const nlohmann::json& json) {
 
 }  // namespace
 
+std::string HookMessages::messageOf(std::string_view line) {
+  return nlohmann::json({{"line", validUtf8(std::string(line))}}).dump() + "\n";
+}
+
 void HookMessages::take(std::string_view bytes, Told& told) {
   for (const char c : bytes) {
     if (c == '\n')
@@ -100,6 +104,8 @@ void HookMessages::takeLine(const std::string& line, Told& told) {
     takeHello(json);
   } else if (json.contains("steps")) {
     for (const ProgramStep& step : stepsOf(json)) told.steps.push_back(step);
+  } else if (const auto printed = json.find("line"); printed != json.end()) {
+    if (printed->is_string()) told.lines.push_back(validUtf8(printed->get<std::string>()));
   } else if (json.contains("source") && !json.contains("tag")) {
     takeSource(json, told);
   } else {

@@ -34,8 +34,14 @@ class HookMessages {
     std::vector<run::v1::Scalars> values;  // without ranks
     std::vector<ProgramStep> steps;
     std::vector<run::v1::ProgramSource> sources;  // each once
-    bool empty() const { return values.empty() && steps.empty() && sources.empty(); }
+    std::vector<std::string> lines;               // that the program has printed, of messageOf()
+    bool empty() const {
+      return values.empty() && steps.empty() && sources.empty() && lines.empty();
+    }
   };
+
+  // The message that tells a line of the program's output, which another process has read.
+  static std::string messageOf(std::string_view line);
 
   // Adds what these bytes, which follow those before, complete. A value without a step belongs to
   // the step after the previous one of its tag.

@@ -2,17 +2,20 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
 
 #include "agent/base/paths.h"
 #include "agent/base/process_stat.h"
+#include "agent/workload/collective_counts.h"
 #include "agent/workload/python_files.h"
 #include "engine/base/file.h"
 
@@ -20,6 +23,7 @@ namespace lockstep::agent {
 namespace {
 
 constexpr std::string_view kFrame = "  File \"";  // of a stack
+constexpr const char* kCounts = ".counts";        // follows the pipe's name, as _counts.py says
 constexpr int kRoundsAtOnce = 64;                 // of a program that tells without end
 
 // As resources/python/lockstep says.
@@ -49,6 +53,17 @@ void makeRelative(const std::string& folder, std::string& line) {
   if (std::string_view(line).substr(kFrame.size()).starts_with("./")) line.erase(kFrame.size(), 2);
 }
 
+// In memory: a program that counts there never waits for a disk.
+Result<UniqueFd> makeCounts(const std::string& link) {
+  UniqueFd counts(memfd_create("lockstep-counts", MFD_CLOEXEC));
+  if (!counts || ftruncate(counts.get(), kCountsBytes) != 0)
+    return systemError(errno, "cannot make the file of collectives");
+  unlink(link.c_str());  // of the start before
+  if (symlink(fmt::format("/proc/{}/fd/{}", getpid(), counts.get()).c_str(), link.c_str()) != 0)
+    return systemError(errno, message("cannot make the link {}", link));
+  return counts;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder, int index,
@@ -64,10 +79,15 @@ Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder
   // With an end of its own to write to, it does not end when the last process of the program does.
   UniqueFd fd(open(pipe.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (fd.get() < 0) return systemError(errno, message("cannot open the pipe {}", pipe));
-  return std::unique_ptr<PythonHooks>(new PythonHooks(folder, std::move(pipe), std::move(fd)));
+  LOCKSTEP_ASSIGN(UniqueFd counts, makeCounts(pipe + kCounts));
+  return std::unique_ptr<PythonHooks>(
+      new PythonHooks(folder, std::move(pipe), std::move(fd), std::move(counts)));
 }
 
-PythonHooks::~PythonHooks() { unlink(pipe_.c_str()); }
+PythonHooks::~PythonHooks() {
+  unlink(pipe_.c_str());
+  unlink((pipe_ + kCounts).c_str());
+}
 
 PythonHooks::Told PythonHooks::read() {
   Told out;
@@ -80,6 +100,14 @@ PythonHooks::Told PythonHooks::read() {
   return out;
 }
 
+bool PythonHooks::tellLine(int index, std::string_view line) const {
+  const std::string text = HookMessages::messageOf(line);
+  if (text.size() > PIPE_BUF) return false;  // others write there too
+  const UniqueFd to(
+      open((localPipes() + std::to_string(index)).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  return to && ::write(to.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
 // Forgets those that have ended: another process may get the number.
 int PythonHooks::launchedRank() {
   std::vector<int>& launched = messages_.launched();
@@ -88,7 +116,7 @@ int PythonHooks::launchedRank() {
 }
 
 bool PythonHooks::askStacks(int program) {
-  (void)takeStacks({});
+  (void)messages_.takeStacks();
   const auto ask = [](int pid) {
     return handles(pid, stacksSignal()) && kill(pid, stacksSignal()) == 0;
   };
@@ -104,6 +132,10 @@ std::vector<std::string> PythonHooks::takeStacks(const std::string& code) {
   // Python has resolved the links of the current folder, but not those of its path.
   const std::string resolved = std::filesystem::weakly_canonical(code, failed);
   std::vector<std::string> out;
+  std::string counts(kCountsBytes, '\0');
+  if (pread(counts_.get(), counts.data(), counts.size(), 0) < 0) counts.clear();
+  if (processRuns(countingProcess(counts)))
+    for (const CollectiveCount& count : countsIn(counts)) out.push_back(countLine(count));
   for (std::string& line : messages_.takeStacks()) {
     if (isBelow(line, folder_)) continue;
     makeRelative(code, line);

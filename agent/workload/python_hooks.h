@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/workload/hook_messages.h"
@@ -33,20 +34,27 @@ class PythonHooks {
 
   // Returns what has been told since the last call.
   Told read();
+  // Tells a line of the program's output to the rank with this index on the node: it is among what
+  // that one reads. Returns false if that cannot be: no such rank runs, or its pipe is full.
+  bool tellLine(int index, std::string_view line) const;
   // Returns the process that torchrun has started as this rank; 0: none runs.
   int launchedRank();
   // Asks the program for its stacks, if it is a Python process, else the Python processes that it
   // has started. takeStacks() returns them once they have come. Returns false if there are none.
   bool askStacks(int program);
-  // Paths of files in the folder `code` are relative to it; frames of the hooks are left out.
+  // They begin with the collectives that the rank's process has begun (CollectiveCount), if it
+  // runs. Paths of files in the folder `code` are relative to it; frames of the hooks are left out.
   std::vector<std::string> takeStacks(const std::string& code);
 
  private:
-  PythonHooks(std::string folder, std::string pipe, UniqueFd fd)
-      : folder_(std::move(folder)), pipe_(std::move(pipe)), fd_(std::move(fd)) {}
+  PythonHooks(std::string folder, std::string pipe, UniqueFd fd, UniqueFd counts)
+      : folder_(std::move(folder)),
+        pipe_(std::move(pipe)),
+        fd_(std::move(fd)),
+        counts_(std::move(counts)) {}
 
   std::string folder_, pipe_;
-  UniqueFd fd_;
+  UniqueFd fd_, counts_;
   HookMessages messages_;
 };
 

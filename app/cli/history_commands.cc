@@ -112,6 +112,8 @@ void showText(const RunRow& row, const RunDocuments& documents, const Recorded& 
   // As it ran: what --set changed included.
   put(stdout,
       "\n" + (documents.specResolved.empty() ? documents.specYaml : documents.specResolved));
+  if (!documents.codePatch.empty())
+    put(stdout, "\nthe code's differences from its commit\n" + documents.codePatch);
 }
 
 // The run's folder in training.checkpoint.path, which is outside of the nodes' workdirs; "": none.

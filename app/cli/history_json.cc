@@ -73,6 +73,7 @@ JsonLine jsonLineOf(const RunRow& row, const RunDocuments& documents, const Reco
   line.addRaw("restarts", listOf(recorded.restarts));
   line.add("spec", documents.specYaml).add("spec_resolved", documents.specResolved);
   line.add("cluster_spec", documents.clusterYaml);
+  if (!documents.codePatch.empty()) line.add("code_patch", documents.codePatch);
   if (!documents.prediction.empty()) line.addRaw("prediction", documents.prediction);
   std::string rows, names;
   for (const EpochRow& epoch : recorded.epochs) {

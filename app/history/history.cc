@@ -303,14 +303,15 @@ Result<RunRow> History::find(const std::string& text) const {
 }
 
 Result<RunDocuments> History::documents(const std::string& run) const {
-  Statement found(*state_->database,
-                  "SELECT spec,resolved,cluster,plan,prediction,nodes FROM document WHERE run=?");
+  Statement found(
+      *state_->database,
+      "SELECT spec,resolved,cluster,plan,prediction,nodes,patch FROM document WHERE run=?");
   if (!found.bind(std::string_view(run)).step()) {
     LOCKSTEP_TRY(found.status());
     return unknownRun(run);
   }
-  return RunDocuments{found.text(0), found.text(1), found.text(2),
-                      found.text(3), found.text(4), found.text(5)};
+  return RunDocuments{found.text(0), found.text(1), found.text(2), found.text(3),
+                      found.text(4), found.text(5), found.text(6)};
 }
 
 Result<std::vector<RunRow>> History::list(const RunFilter& filter, int limit) const {

@@ -76,6 +76,7 @@ struct RunDocuments {
   std::string plan;        // its text
   std::string prediction;  // JSON: per rank breakdown and memory, see app/runs/preview.h
   std::string nodes;       // JSON: per node its host's name, the supervisor's socket, folder, ranks
+  std::string codePatch;   // how a program's code differs from its commit; "": not
 };
 
 }  // namespace lockstep::app

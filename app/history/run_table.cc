@@ -39,6 +39,8 @@ ALTER TABLE run ADD COLUMN cost REAL NOT NULL DEFAULT 0;
 ALTER TABLE run ADD COLUMN carbon REAL NOT NULL DEFAULT 0;
 ALTER TABLE run ADD COLUMN currency TEXT NOT NULL DEFAULT '';
 )";
+constexpr std::string_view kPatchSchema =
+    "ALTER TABLE document ADD COLUMN patch TEXT NOT NULL DEFAULT '';";
 constexpr std::string_view kTagSchema = R"(
 CREATE TABLE tag(run TEXT NOT NULL, tag TEXT NOT NULL COLLATE NOCASE, PRIMARY KEY(run, tag))
   WITHOUT ROWID;
@@ -48,8 +50,8 @@ CREATE TABLE filter(name TEXT PRIMARY KEY COLLATE NOCASE, text TEXT NOT NULL);
 }  // namespace
 
 std::vector<std::string_view> historySchemas() {
-  return {kSchema,        kMetricSchema, kDeletedSchema, kUnreachableSchema,
-          kMessageSchema, kLostSchema,   kTagSchema,     kEnergySchema};
+  return {kSchema,     kMetricSchema, kDeletedSchema, kUnreachableSchema, kMessageSchema,
+          kLostSchema, kTagSchema,    kEnergySchema,  kPatchSchema};
 }
 
 RunRow readRow(const Statement& row) {
@@ -165,7 +167,7 @@ Status writeRow(Database& database, RowWrite write, const RunRow& row) {
 }
 
 Status writeDocuments(Database& database, const std::string& run, const RunDocuments& documents) {
-  return Statement(database, "INSERT OR REPLACE INTO document VALUES(?,?,?,?,?,?,?)")
+  return Statement(database, "INSERT OR REPLACE INTO document VALUES(?,?,?,?,?,?,?,?)")
       .bind(std::string_view(run))
       .bind(std::string_view(documents.specYaml))
       .bind(std::string_view(documents.specResolved))
@@ -173,6 +175,7 @@ Status writeDocuments(Database& database, const std::string& run, const RunDocum
       .bind(std::string_view(documents.plan))
       .bind(std::string_view(documents.prediction))
       .bind(std::string_view(documents.nodes))
+      .bind(std::string_view(documents.codePatch))
       .run();
 }
 

@@ -445,6 +445,7 @@ Result<std::string> htmlReport(const History& history, const std::string& run) {
   out += section("epochs", "Epochs", epochsOf(row, *store));
   out += section("environment", "Nodes and versions", environmentOf(row, documents));
   out += folded("spec", "Spec, as it ran", spec);
+  out += folded("code", "Code, its differences from the commit", documents.codePatch);
   out += folded("cluster", "Cluster", documents.clusterYaml);
   const bool whole = documents.plan.size() <= kMostPlan;
   out += folded("plan", whole ? "Plan" : "Plan, its beginning",

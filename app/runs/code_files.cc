@@ -16,8 +16,9 @@
 #include <string_view>
 #include <vector>
 
+#include "app/runs/code_patch.h"
+#include "app/runs/git.h"
 #include "app/runs/quantity_text.h"
-#include "app/ssh/run_process.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/list_folder.h"
@@ -36,16 +37,6 @@ constexpr std::string_view kTemporary = "part-";  // names in the folder of coll
 
 Error cancelled() { return makeError(Code::kCancelled, "collecting the code was cancelled"); }
 
-std::vector<std::string> splitNames(std::string_view text) {
-  std::vector<std::string> out;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\0'), text.size());
-    out.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return out;
-}
-
 // A folder that is removed at the end.
 struct Scratch {
   std::string path;
@@ -53,66 +44,6 @@ struct Scratch {
     std::error_code ignored;
     if (!path.empty()) fs::remove_all(path, ignored);
   }
-};
-
-class Git {
- public:
-  explicit Git(std::stop_token stop) : stop_(std::move(stop)) {}
-
-  // Runs git in the folder, where no variable of this process's names another repository. It asks
-  // nothing, fetches nothing, writes nothing to the index and calls no program that the
-  // repository's configuration names as its monitor.
-  Result<ProcessResult> run(const std::string& folder, const std::vector<std::string>& words,
-                            std::string_view input = {}) const {
-    std::vector<std::string> argv = {"env"};
-    for (const char* name :
-         {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR",
-          "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_PREFIX", "GIT_CONFIG",
-          "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_LITERAL_PATHSPECS",
-          "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS"})
-      argv.insert(argv.end(), {"-u", name});
-    argv.insert(argv.end(),
-                {"LC_ALL=C", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1",
-                 "GIT_ALLOW_PROTOCOL=none", "git", "-c", "core.fsmonitor=false", "-C", folder});
-    argv.insert(argv.end(), words.begin(), words.end());
-    constexpr auto kLimit = std::chrono::minutes(10);
-    LOCKSTEP_ASSIGN(ProcessResult ran,
-                    runProcess(argv, kLimit, stop_, {.input = input, .ownGroup = true}));
-    constexpr int kNoProgram = 127;
-    if (ran.exitStatus == kNoProgram) {
-      Error error = makeError(Code::kNotFound, "the program git is not installed");
-      error.next = "install git on this machine, or set workload.code.disabled";
-      return error;
-    }
-    constexpr std::size_t kMostOutput = std::size_t{16} << 20;  // what runProcess() keeps
-    if (ran.output.size() < kMostOutput) return ran;
-    Error error =
-        makeError(Code::kResourceExhausted, "{} has too many files to be code", validUtf8(folder));
-    error.field = "workload.code.from";
-    error.next = "leave data out with .gitignore or workload.code.exclude";
-    return error;
-  }
-
-  // run(), and the names that were printed. git's own failure is an error, except exit status
-  // `none`, which says that there are none.
-  Result<std::vector<std::string>> names(const std::string& folder,
-                                         const std::vector<std::string>& words,
-                                         std::string_view input = {}, int none = 0) const {
-    LOCKSTEP_ASSIGN(const ProcessResult ran, run(folder, words, input));
-    if (ran.exitStatus != 0 && ran.exitStatus != none) return failure(folder, ran);
-    return splitNames(ran.output);
-  }
-
-  static Error failure(const std::string& folder, const ProcessResult& ran) {
-    Error error =
-        makeError(Code::kFailedPrecondition, "git cannot list the files of {}", validUtf8(folder));
-    error.field = "workload.code.from";
-    error.why = validUtf8(withoutLineEnds(ran.errorOutput));
-    return error;
-  }
-
- private:
-  std::stop_token stop_;
 };
 
 // Makes git read a folder that someone else owns. Commands with it call no program that the
@@ -145,6 +76,7 @@ class Listing {
   const std::map<std::string, Entry>& entries() const { return entries_; }
   const std::string& commit() const { return commit_; }
   bool changed() const { return !commit_.empty() && !differing_.empty(); }
+  CodeChanges changes() const;
 
  private:
   Status addFolder(const std::string& below, bool ofCommit);
@@ -153,6 +85,7 @@ class Listing {
   Status removeExcluded();
   Status checkLink(const std::string& path, const Entry& entry) const;
   bool isBelowFolders(const std::string& path);
+  bool isAlsoFolder(const std::string& path) const;
   Result<std::optional<std::string>> prefixOf(const std::string& folder) const;
   Result<std::vector<std::string>> list(const std::string& below, bool inRepository,
                                         const std::vector<std::string>& which) const;
@@ -163,7 +96,10 @@ class Listing {
   std::string exclude_, besides_;
   std::map<std::string, Entry> entries_;  // by path below the root
   std::set<std::string> differing_;       // from the commit, or not in it
-  std::map<std::string, bool> folders_;   // whether the path is a folder, not a link to one
+  // The folder of its repository, of each file that git tracks and that differs: also of those that
+  // are left out.
+  std::map<std::string, std::string> tracked_;
+  std::map<std::string, bool> folders_;  // whether the path is a folder, not a link to one
   std::string commit_;
 };
 
@@ -280,9 +216,34 @@ Status Listing::addDiffering(const std::string& below, const std::string& prefix
     return {};
   }
   const std::size_t begin = std::string_view("XY ").size() + prefix.size();
-  for (const std::string& line : splitNames(ran.output))
-    if (line.size() > begin) differing_.insert(below + line.substr(begin));
+  for (const std::string& line : splitNames(ran.output)) {
+    if (line.size() <= begin) continue;
+    const std::string path = below + line.substr(begin);
+    tracked_[path] = below;
+    if (!path.starts_with(besides_)) differing_.insert(path);
+  }
   return {};
+}
+
+// A file that has become a folder, or a folder that has become a file: to git, its path names the
+// files in the folder too, which may be left out.
+bool Listing::isAlsoFolder(const std::string& path) const {
+  const auto next = tracked_.lower_bound(path + "/");
+  return next != tracked_.end() && next->first.starts_with(path + "/") &&
+         next->second == tracked_.at(path);
+}
+
+CodeChanges Listing::changes() const {
+  CodeChanges out;
+  if (commit_.empty()) return out;
+  for (const std::string& path : differing_) {
+    const auto tracked = tracked_.find(path);
+    if (tracked != tracked_.end() && !isAlsoFolder(path))
+      out.tracked[tracked->second].push_back(path.substr(tracked->second.size()));
+    else
+      out.others.push_back(path);
+  }
+  return out;
 }
 
 // Removes what the patterns match, in an empty folder: no .gitignore there says otherwise. "./"
@@ -482,6 +443,7 @@ Result<CollectedCode> collectCode(const spec::v1::CodeSpec& code, const std::str
     return systemError(errno, message("cannot rename to {}", validUtf8(out.file)));
   out.commit = listing.commit();
   out.changed = listing.changed();
+  LOCKSTEP_ASSIGN(out.patch, codePatch(git, root.string(), listing.changes()));
   return out;
 }
 

@@ -19,6 +19,7 @@ struct CollectedCode {
   // Files differ from that commit, are not in it, or could not be compared, as git does not in a
   // folder of another user.
   bool changed = false;
+  std::string patch;  // how they differ, without the files that are left out; see codePatch()
 };
 
 // Collects the files that git lists (`git ls-files --cached --others --exclude-standard`) below

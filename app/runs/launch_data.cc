@@ -94,11 +94,11 @@ Result<DataHashes> copyData(const LaunchRequest& request, Participants& particip
   return copyFiles(filesOf(request), participants, tell, std::move(stop));
 }
 
-Result<std::string> copyCode(const LaunchRequest& request, const Home& home,
-                             Participants& participants, const Tell& tell, std::stop_token stop) {
+Result<CopiedCode> copyCode(const LaunchRequest& request, const Home& home,
+                            Participants& participants, const Tell& tell, std::stop_token stop) {
   const spec::v1::RunSpec& spec = *request.spec;
-  if (!spec.has_workload() || spec.workload().code().disabled()) return std::string();
-  LOCKSTEP_ASSIGN(const CollectedCode code,
+  if (!spec.has_workload() || spec.workload().code().disabled()) return CopiedCode();
+  LOCKSTEP_ASSIGN(CollectedCode code,
                   collectCode(spec.workload().code(), home.root + "/code", stop));
   const std::string name(specs::kCodeFile);
   for (Participant& participant : participants) participant.paths[name];
@@ -108,8 +108,9 @@ Result<std::string> copyCode(const LaunchRequest& request, const Home& home,
       code.commit.empty()
           ? "of no repository"
           : fmt::format("{} commit {}", code.changed ? "changed since" : "of", code.commit);
-  return fmt::format("{} files, {} bytes, {}, SHA-256 {}", code.files, code.bytes, commit,
-                     code.sha256);
+  return CopiedCode{fmt::format("{} files, {} bytes, {}, SHA-256 {}", code.files, code.bytes,
+                                commit, code.sha256),
+                    std::move(code.patch)};
 }
 
 Status checkSameData(const Participants& participants, const DataHashes& copied) {

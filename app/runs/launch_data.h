@@ -29,10 +29,15 @@ void findData(const LaunchRequest& request, Participants& participants);
 Result<DataHashes> copyData(const LaunchRequest& request, Participants& participants,
                             const Tell& tell, std::stop_token stop);
 
+struct CopiedCode {
+  std::string words;  // what was copied; "": nothing
+  std::string patch;  // as CollectedCode
+};
+
 // Collects the code of a program of the user's own on this machine, and copies it to the nodes that
-// lack it. Returns what was copied, in words; "": nothing. Errors as collectCode() and stageData().
-Result<std::string> copyCode(const LaunchRequest& request, const Home& home,
-                             Participants& participants, const Tell& tell, std::stop_token stop);
+// lack it. Errors as collectCode() and stageData().
+Result<CopiedCode> copyCode(const LaunchRequest& request, const Home& home,
+                            Participants& participants, const Tell& tell, std::stop_token stop);
 
 // Checks that all prepared nodes train on the same files, those that were copied. Error
 // kFailedPrecondition: its node is the one that has another.

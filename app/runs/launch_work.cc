@@ -128,7 +128,9 @@ Result<std::string> LaunchWork::launch(const std::string& run, std::stop_token s
   if (started.ok()) started = prepareAll(run, preview, stop);
   if (started.ok()) {
     documents.nodes = nodesJson();
-    if (!code_.empty()) documents.specResolved = "# code: " + code_ + "\n" + documents.specResolved;
+    documents.codePatch = code_.patch;
+    if (!code_.words.empty())
+      documents.specResolved = "# code: " + code_.words + "\n" + documents.specResolved;
     started = history->setDocuments(run, documents);
     if (started.ok() && !request_.spec->workload().artifacts().collect().empty())
       started = noteArtifactsWanted(*held);

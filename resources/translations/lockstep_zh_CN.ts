@@ -2667,6 +2667,26 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1，由 %2 调用，%3</translation>
         </message>
         <message>
+            <source>%1, after %2</source>
+            <translation>%1，在 %2 之后</translation>
+        </message>
+        <message>
+            <source>rank %1 is one collective behind</source>
+            <translation>rank %1 落后一次集合通信</translation>
+        </message>
+        <message>
+            <source>rank %1 is %2 collectives behind</source>
+            <translation>rank %1 落后 %2 次集合通信</translation>
+        </message>
+        <message>
+            <source>ranks %1 are one collective behind</source>
+            <translation>rank %1 均落后一次集合通信</translation>
+        </message>
+        <message>
+            <source>ranks %1 are %2 collectives behind</source>
+            <translation>rank %1 均落后 %2 次集合通信</translation>
+        </message>
+        <message>
             <source>at a place that is not known</source>
             <translation>未知位置</translation>
         </message>
@@ -10084,6 +10104,22 @@ its last lines:
     </context>
     <context>
         <name>lockstep::ui::RunPage</name>
+        <message>
+            <source>Changed since the commit</source>
+            <translation>自该提交以来的改动</translation>
+        </message>
+        <message>
+            <source>+%1 −%2</source>
+            <translation>+%1 −%2</translation>
+        </message>
+        <message>
+            <source>not in the commit</source>
+            <translation>不在该提交中</translation>
+        </message>
+        <message>
+            <source>More files</source>
+            <translation>其余文件</translation>
+        </message>
         <message>
             <source>Without this rank a step would take %1 instead of %2 (steps %3 to %4 replayed, with an error of %5).</source>
             <translation>没有这个 rank，每步只需 %1，而不是 %2（重放第 %3 步到第 %4 步，误差 %5）。</translation>

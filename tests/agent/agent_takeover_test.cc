@@ -180,7 +180,7 @@ class Takeover {
     agent::Recovery recovery(own.spec().recovery());
     std::int64_t steps = 0;
     for (const std::string& node : story_.failures)
-      (void)recovery.ends(agent::lostError({node}), steps++, {node});
+      (void)recovery.ends(agent::lostError({node}), agent::FailureKind::kNodeLost, steps++, {node});
     node::v1::Recover out;
     *out.mutable_failures() = recovery.past();
     if (hasN4())

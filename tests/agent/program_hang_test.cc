@@ -141,6 +141,42 @@ class ProgramHangTest : public QObject {
       QVERIFY2(text.find(part) != std::string::npos, text.c_str());
   }
 
+  // In which collective ranks are, or after which, and who has begun fewer.
+  void collectivesAreNumbered() {
+    const auto with = [](const Lines& counts, const Lines& stack) {
+      Lines out = counts;
+      out.insert(out.end(), stack.begin(), stack.end());
+      return out;
+    };
+    const Lines inOne = with(
+        {"Collective 3 of group 1: after broadcast", "Collective 41 of group world: in all_reduce"},
+        kInAllReduce);
+    ProgramHang hang;
+    for (int rank = 0; rank < 3; ++rank) hang.note(silent(rank, 30));
+    Error error =
+        hang.verdict({{0, inOne},
+                      {1, with({"Collective 40 of group world: after all_reduce"}, kInLoad)},
+                      {2, inOne}});
+    QCOMPARE(error.rank, 1);
+    std::string text = error.text();
+    for (const char* part : {"ranks 0, 2 are in all_reduce #41, called by train, train.py:40",
+                             "rank 1 is in load_batch, data.py:88, after all_reduce #40",
+                             "rank 1 is one collective behind"})
+      QVERIFY2(text.find(part) != std::string::npos, text.c_str());
+    // All wait, and one does in an earlier collective.
+    error =
+        hang.verdict({{0, inOne},
+                      {1, inOne},
+                      {2, with({"Collective 38 of group world: in all_reduce"}, kInAllReduce)}});
+    QCOMPARE(error.rank, 2);
+    text = error.text();
+    QVERIFY2(text.find("rank 2 is 3 collectives behind") != std::string::npos, text.c_str());
+    // As many of each group, whatever others have begun.
+    error = hang.verdict({{0, inOne}, {1, inOne}, {2, inOne}});
+    QCOMPARE(error.rank, -1);
+    QVERIFY(error.text().find("behind") == std::string::npos);
+  }
+
   // A majority that is not in a collective holds up the one that is.
   void aMajorityMayBeElsewhere() {
     ProgramHang hang;
@@ -184,8 +220,8 @@ class ProgramHangTest : public QObject {
 
   void anyLinesAreRead() {
     std::mt19937 random(11);
-    const Lines words{"  File \"", "\", line ",       " in ", "88", "Thread", "\n",
-                      "\"",        "/site-packages/", "x"};
+    const Lines words{"  File \"", "\", line ",       " in ", "88",          "Thread",     "\n",
+                      "\"",        "/site-packages/", "x",    "Collective ", " of group ", ": in "};
     for (int round = 0; round < 2000; ++round) {
       Lines lines;
       for (unsigned line = 0; line < random() % 6; ++line) {

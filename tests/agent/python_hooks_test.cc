@@ -14,6 +14,7 @@
 #include <set>
 
 #include "agent/supervisor/program_hang.h"
+#include "agent/workload/collective_counts.h"
 
 using namespace lockstep;
 using agent::PythonHooks;
@@ -68,12 +69,79 @@ class PythonHooksTest : public QObject {
     said_ = python.readAll();
     return out;
   }
+  // The lines of a process's collectives while it runs, after this script.
+  std::vector<std::string> countedBy(const QString& script) {
+    QProcess python;
+    python.setProcessEnvironment(environmentOf());
+    python.start("/usr/bin/python3",
+                 {"-c", script + "\nimport sys; print('there', flush=True); sys.stdin.read()"});
+    said_.clear();
+    while (!said_.contains("there") && python.waitForReadyRead(60000))
+      said_ += python.readAllStandardOutput();
+    std::vector<std::string> lines = hooks_->takeStacks({});
+    python.closeWriteChannel();
+    if (!python.waitForFinished(60000)) return {};
+    return lines;
+  }
   QByteArray said_;
 
  private Q_SLOTS:
   void init() {
     if (!QFile::exists("/usr/bin/python3")) QSKIP("there is no /usr/bin/python3");
     make("/hooks", true);
+  }
+
+  // A line that another process has read for this rank; too long ones stay there.
+  void linesOfOutputAreTold() {
+    QVERIFY(hooks_->tellLine(0, "{\"tag\": 训练\t\\"));
+    QVERIFY(hooks_->tellLine(0, ""));
+    QVERIFY(!hooks_->tellLine(0, std::string(5000, 'x')));
+    QVERIFY(!hooks_->tellLine(1, "nobody"));
+    const PythonHooks::Told told = hooks_->read();
+    QCOMPARE(told.lines, (std::vector<std::string>{"{\"tag\": 训练\t\\", ""}));
+    QVERIFY(!told.empty() && told.values.empty());
+    int count = 0;
+    while (hooks_->tellLine(0, std::string(1000, 'x')) && count < 1000) ++count;
+    QVERIFY(count > 10 && count < 1000);  // the pipe is full
+    QCOMPARE(static_cast<int>(hooks_->read().lines.size()), count);
+  }
+
+  // Not by a process beside it, nor by one before it.
+  void collectivesAreCounted() {
+    std::vector<std::string> lines = countedBy(R"(
+import subprocess, sys
+from lockstep import _counts as counts
+counts.begin("barrier", "world")
+counts.end(counts.begin("all_reduce", "world"))
+counts.begin("broadcast", "1")
+for group in range(100): counts.end(counts.begin("gather", "g%d" % group))
+counts.begin("broadcast", "1")
+subprocess.run([sys.executable, "-c", 'from lockstep import _counts; print(_counts.begin("reduce", "world"))'])
+)");
+    QCOMPARE(said_, QByteArray("None\nthere\n"));
+    QCOMPARE(lines.size(), std::size_t{64});
+    QCOMPARE(lines.front(), std::string("Collective 2 of group world: after all_reduce"));
+    QCOMPARE(lines.back(), std::string("Collective 2 of group 1: in broadcast"));
+    QCOMPARE(countedBy("import lockstep"), std::vector<std::string>());
+    lines = countedBy("from lockstep import _counts; _counts.begin('all_to_all', 'world')");
+    QCOMPARE(lines, std::vector<std::string>{"Collective 1 of group world: in all_to_all"});
+  }
+
+  void anyCountsAreRead() {
+    std::mt19937 random(13);
+    for (int round = 0; round < 300; ++round) {
+      std::string file(random() % (agent::kCountsBytes + 100), '\0');
+      for (char& byte : file)
+        if (random() % 4 == 0) byte = static_cast<char>(random());
+      for (const agent::CollectiveCount& count : agent::countsIn(file)) {
+        const auto again = agent::countOf(agent::countLine(count));
+        QVERIFY(again);
+        QCOMPARE(again->group, count.group);
+        QCOMPARE(again->begun, count.begun);
+        QCOMPARE(again->last, count.last);
+        QCOMPARE(again->inside, count.inside);
+      }
+    }
   }
 
   // Without the hooks, a program tells what it tells by itself.

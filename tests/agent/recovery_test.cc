@@ -21,6 +21,8 @@ using namespace lockstep;
 
 namespace {
 
+constexpr auto kExit = agent::FailureKind::kExit;
+
 Error failure(Code code = Code::kAborted) {
   Error error;
   error.code = code;
@@ -155,17 +157,41 @@ class RecoveryTest : public QObject {
   void onlyWhatMayPassIsTriedAgain() {
     for (const Code code :
          {Code::kAborted, Code::kUnavailable, Code::kDeadlineExceeded, Code::kInternal})
-      QVERIFY(!agent::Recovery(restarting()).ends(failure(code), 5));
+      QVERIFY(!agent::Recovery(restarting()).ends(failure(code), kExit, 5));
     for (const Code code : {Code::kInvalidArgument, Code::kDataLoss, Code::kCancelled,
                             Code::kResourceExhausted, Code::kPermissionDenied, Code::kNotFound}) {
-      const auto end = agent::Recovery(restarting()).ends(failure(code), 5);
+      const auto end = agent::Recovery(restarting()).ends(failure(code), kExit, 5);
       QVERIFY(end);
       QCOMPARE(end->code, code);
       QCOMPARE(end->why.text(), std::string());
     }
     spec::v1::RecoverySpec none;
     none.set_policy("none");
-    QVERIFY(agent::Recovery(none).ends(failure(), 5));
+    QVERIFY(agent::Recovery(none).ends(failure(), kExit, 5));
+  }
+
+  void onlyTheKindsThatAreNamedRestart() {
+    const std::map<agent::FailureKind, std::string> names = {
+        {kExit, "exit"},
+        {agent::FailureKind::kHang, "hang"},
+        {agent::FailureKind::kNodeLost, "node_lost"}};
+    for (const auto& [kind, name] : names) {
+      QVERIFY(agent::restartsAfter(kind, restarting()));
+      spec::v1::RecoverySpec spec = restarting();
+      spec.add_on(name);
+      for (const auto& [other, of] : names) {
+        agent::Recovery recovery(spec);
+        QCOMPARE(recovery.ends(failure(), other, 5).has_value(), other != kind);
+        QCOMPARE(agent::restartsAfter(other, spec), other == kind);
+      }
+      spec.set_policy("none");
+      QVERIFY(!agent::restartsAfter(kind, spec));
+    }
+    // Without restarts for them, no node takes the place of a lost one.
+    node::v1::PrepareRequest request = onNodes({1, 1, 1}, 1, "restart");
+    QVERIFY(agent::replacesNodes(request.spec(), request.cluster()));
+    request.mutable_spec()->mutable_recovery()->add_on("exit");
+    QVERIFY(!agent::replacesNodes(request.spec(), request.cluster()));
   }
 
   // Spares take the places of lost nodes, by which they get the ranks of those; the others go on.
@@ -375,11 +401,11 @@ class RecoveryTest : public QObject {
     agent::Recovery recovery(restarting());
     Nanoseconds before = -1;
     for (int restart = 0; restart < 3; ++restart) {
-      QVERIFY(!recovery.ends(failure(), 7));
+      QVERIFY(!recovery.ends(failure(), kExit, 7));
       QVERIFY(recovery.pause() > before);
       before = recovery.pause();
     }
-    const auto end = recovery.ends(failure(), 6);
+    const auto end = recovery.ends(failure(), kExit, 6);
     QVERIFY(end);
     QCOMPARE(end->what.text(), failure().what.text());
     QCOMPARE(end->why.text(), std::string("3 restarts led to no step after step 7"));
@@ -387,18 +413,18 @@ class RecoveryTest : public QObject {
 
   void progressEndsTheBackOff() {
     agent::Recovery recovery(restarting());
-    QVERIFY(!recovery.ends(failure(), 7));
-    QVERIFY(!recovery.ends(failure(), 7));
+    QVERIFY(!recovery.ends(failure(), kExit, 7));
+    QVERIFY(!recovery.ends(failure(), kExit, 7));
     QCOMPARE(recovery.pause(), Nanoseconds{1'000'000'000});
-    QVERIFY(!recovery.ends(failure(), 8));
+    QVERIFY(!recovery.ends(failure(), kExit, 8));
     QCOMPARE(recovery.pause(), Nanoseconds{0});
   }
 
   void theNumberOfRestartsIsLimited() {
     agent::Recovery recovery(restarting(2));
-    QVERIFY(!recovery.ends(failure(), 1));
-    QVERIFY(!recovery.ends(failure(), 2));
-    const auto end = recovery.ends(failure(), 3);
+    QVERIFY(!recovery.ends(failure(), kExit, 1));
+    QVERIFY(!recovery.ends(failure(), kExit, 2));
+    const auto end = recovery.ends(failure(), kExit, 3);
     QVERIFY(end);
     QVERIFY2(end->why.text().starts_with("the run was restarted 2 times"), end->why.text().c_str());
   }
@@ -407,7 +433,7 @@ class RecoveryTest : public QObject {
     agent::Recovery recovery(restarting());
     std::int64_t step = 0;
     const auto fails = [&](const std::vector<std::string>& nodes) {
-      QVERIFY(!recovery.ends(failure(), step += 50, nodes));
+      QVERIFY(!recovery.ends(failure(), kExit, step += 50, nodes));
     };
     fails({"n2"});
     fails({"n1"});
@@ -428,13 +454,13 @@ class RecoveryTest : public QObject {
   // What follows is not the failure of the node any more.
   void anExcludedNodeIsForgotten() {
     agent::Recovery recovery(restarting());
-    for (int i = 0; i < 3; ++i) QVERIFY(!recovery.ends(failure(), 7, {"n2", "n3"}));
+    for (int i = 0; i < 3; ++i) QVERIFY(!recovery.ends(failure(), kExit, 7, {"n2", "n3"}));
     QVERIFY(recovery.pause() > 0);
     recovery.noteExcluded("n2");
     QCOMPARE(recovery.pause(), Nanoseconds{0});
     QVERIFY(!recovery.failsRepeatedly("n2"));
     QVERIFY(recovery.failsRepeatedly("n3"));
-    QVERIFY(!recovery.ends(failure(), 7, {"n1"}));
+    QVERIFY(!recovery.ends(failure(), kExit, 7, {"n1"}));
   }
 
   // The count of failures is the same whether one node coordinates the run, or one after another.
@@ -459,7 +485,7 @@ class RecoveryTest : public QObject {
         std::vector<std::string> ends;
         for (agent::Recovery* recovery : {&one, &successor}) {
           if (progress) recovery->noteProgress();
-          const auto end = recovery->ends(error, step, nodes);
+          const auto end = recovery->ends(error, kExit, step, nodes);
           ends.push_back(end ? end->text() : "");
           recovery->noteExcluded(excluded);
         }
@@ -530,8 +556,9 @@ class RecoveryTest : public QObject {
     Error error = failure();
     error.node = "n2";
     error.rank = 1;
-    for (const std::int64_t step : {10, 20, 30}) QVERIFY(!recovery.ends(error, step, {"n2"}));
-    const auto end = recovery.ends(error, 40, {"n2"});
+    for (const std::int64_t step : {10, 20, 30})
+      QVERIFY(!recovery.ends(error, kExit, step, {"n2"}));
+    const auto end = recovery.ends(error, kExit, 40, {"n2"});
     QVERIFY(end);
     QCOMPARE(end->step, std::int64_t{40});
     QCOMPARE(end->text(), std::string("node n2, rank 1, step 40: the worker of rank 1 was killed: "

@@ -38,6 +38,8 @@ void check(const Heard& heard) {
     LOCKSTEP_CHECK(step.number >= 1 && step.begin >= 0 && step.duration >= 0);
     LOCKSTEP_CHECK(step.waiting * 1e9 <= static_cast<double>(step.duration) * (1 + 1e-9));
   }
+  for (const std::string& line : heard.told.lines)
+    LOCKSTEP_CHECK(firstNotUtf8(line) == std::string::npos);
   constexpr std::size_t kLongestLine = 8192;
   for (const std::string& line : heard.stacks) {
     LOCKSTEP_CHECK(firstNotUtf8(line) == std::string::npos);
@@ -54,6 +56,7 @@ std::vector<std::string> seeds() {
       "{\"source\": \"torch\", \"version\": \"2.3\", \"problem\": \"\"}\n"
       "{\"tag\": \"loss\", \"value\": 0.5, \"step\": 3, \"source\": \"log\"}\n"
       "{\"tag\": \"loss\", \"value\": \"nan\"}\n"
+      "{\"line\": \"step 1\\u00e9\"}\n"
       "{\"steps\": [[1000, 50, 20, 10, 10, 5, 64], [2000, 60, 0, 1, 2, 3, 0]], \"first\": 1, "
       "\"pid\": 4711}\n",
       "\x05Thread 0x7f (most recent call first):\n  File \"train.py\", line 3 in step\n\n",

@@ -70,6 +70,15 @@ class StudioProgramTest : public QObject {
   }
 
   void aProgramRunsInTheWindow() {
+    write("train.py", "# empty\n");
+    write(".lockstepignore", "home/\n");  // the studio's
+    for (const QStringList& words : {QStringList{"init", "--quiet"}, QStringList{"add", "train.py"},
+                                     QStringList{"commit", "--quiet", "-m", "m"}}) {
+      QProcess git;
+      git.setWorkingDirectory(home_->path("."));
+      git.start("git", QStringList{"-c", "user.name=n", "-c", "user.email=e"} + words);
+      QVERIFY(git.waitForFinished(30000) && git.exitCode() == 0);
+    }
     write("train.py", kProgram);
     write("run.yaml", kSpec);
     auto* page = qobject_cast<ui::ModelPage*>(road_->window()->openFile(home_->path("run.yaml")));
@@ -98,6 +107,10 @@ class StudioProgramTest : public QObject {
              qsizetype{2});
     QVERIFY(!run->findChild<QPushButton*>("resumeButton")->isEnabled());
     QVERIFY(run->findChild<QPushButton*>("rerunButton")->isEnabled());
+    QMap<QString, QString> rows;
+    for (const auto& row : run->inspectorRows()) rows[row.name] = row.value;
+    QCOMPARE(rows.value("train.py"), QString("+%1 −1").arg(QByteArray(kProgram).count('\n')));
+    QCOMPARE(rows.value("run.yaml"), QString("not in the commit"));
   }
 
   // What its libraries tell: steps, the rank that the others wait for, and which they are.

@@ -555,6 +555,24 @@ QVector<InspectorRow> RunPage::fileRows() const {
   return out;
 }
 
+// How the program's code differs from its commit.
+QVector<InspectorRow> RunPage::changeRows() const {
+  constexpr std::size_t kMost = 30;
+  QVector<InspectorRow> out;
+  const std::vector<app::ChangedFile>& files = document_->changedFiles();
+  if (files.empty()) return out;
+  out << InspectorRow{tr("Changed since the commit"), {}, true};
+  for (std::size_t i = 0; i < std::min(files.size(), kMost); ++i)
+    out << InspectorRow{QString::fromStdString(files[i].path),
+                        files[i].committed ? tr("+%1 −%2").arg(formatCount(files[i].added),
+                                                               formatCount(files[i].removed))
+                                           : tr("not in the commit")};
+  if (files.size() > kMost)
+    out << InspectorRow{tr("More files"),
+                        formatCount(static_cast<std::int64_t>(files.size() - kMost))};
+  return out;
+}
+
 QVector<InspectorRow> RunPage::inspectorRows() const {
   const app::RunRow& row = document_->row();
   QVector<InspectorRow> out;
@@ -592,6 +610,7 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
       parts << tr("not read: %1").arg(QString::fromStdString(source.problem));
     add(sourceName(source.name), parts.join(QStringLiteral(", ")));
   }
+  out << changeRows();
   out << fileRows();
   out << InspectorRow{tr("Identity"), {}, true};
   add(tr("Run"), document_->run());

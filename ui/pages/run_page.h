@@ -100,6 +100,7 @@ class RunPage : public Page {
   void showMoment(int rank, qint64 step);  // rank -1: none
   void refreshRow();
   void readEnergy();
+  QVector<InspectorRow> changeRows() const;
   QVector<InspectorRow> fileRows() const;
   void refreshBreakdown();
   void refreshFollow();

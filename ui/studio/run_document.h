@@ -12,6 +12,7 @@
 #include "app/alerts/alert_watch.h"
 #include "app/history/history.h"
 #include "app/runs/artifacts.h"
+#include "app/runs/code_patch.h"
 #include "app/runs/preview.h"
 #include "app/runs/program_sources.h"
 #include "app/runs/rank_costs.h"
@@ -44,6 +45,7 @@ class RunDocument : public QObject {
   const std::vector<app::ProgramSource>& sources() const { return sources_.all(); }
   // The files that its program has left; while they are fetched, how far that is.
   const app::KnownArtifacts& artifacts() const { return artifacts_; }
+  const std::vector<app::ChangedFile>& changedFiles() const { return changedFiles_; }
   const std::optional<app::ArtifactsUpdate>& fetching() const { return fetching_; }
   bool loaded() const { return loaded_; }
   bool ending() const { return ending_; }  // its last records are being read
@@ -132,6 +134,7 @@ class RunDocument : public QObject {
   app::RunModel model_;
   app::ProgramSources sources_;
   app::KnownArtifacts artifacts_;
+  std::vector<app::ChangedFile> changedFiles_;  // of the program, since its commit
   std::optional<app::ArtifactsUpdate> fetching_;
   app::RunDocuments documents_;
   std::optional<app::Preview> prediction_;

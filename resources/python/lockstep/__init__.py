@@ -16,6 +16,7 @@ import time
 __all__ = ["log", "step"]
 
 _fd = -1
+_path = ""  # of the pipe that is open
 _MOST = 4096  # bytes that a pipe takes whole
 
 
@@ -26,12 +27,15 @@ def _is_of_torchrun():
 
 def _open():
     """Returns a descriptor of the pipe to Lockstep, of the rank's own if torchrun has started it; -1: there is none."""
+    global _path
     paths = [os.environ.get("LOCKSTEP_PIPE", "")]
     if _is_of_torchrun():
         paths.insert(0, os.environ["LOCKSTEP_LOCAL_PIPES"] + os.environ["LOCAL_RANK"])
     for path in filter(None, paths):
         try:
-            return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            _path = path
+            return fd
         except Exception:
             pass
     return -1

@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 
-from . import _now, _steps, _tell, _values
+from . import _counts, _now, _steps, _tell, _values
 
 _COLLECTIVES = (
     "all_gather all_gather_coalesced all_gather_into_tensor all_gather_object all_reduce all_reduce_coalesced"
@@ -47,30 +47,36 @@ def _after(owner, name, then):
     setattr(owner, name, wrapped)
 
 
+_begin, _end = _never_raises(_counts.begin), _never_raises(_counts.end)
+
+
 def _collectives(c10d):
     for name in _COLLECTIVES:
         if hasattr(c10d, name):
-            setattr(c10d, name, _timed(getattr(c10d, name)))
+            setattr(c10d, name, _watched(c10d, name, getattr(c10d, name)))
 
 
-def _timed(original):
+@_never_raises
+def _group_name(c10d, group):
+    """The same for all ranks of the group; None: it has none."""
+    if group is None or group is c10d.GroupMember.WORLD:
+        return "world"
+    return getattr(group, "group_name", None) or c10d._pg_names[group]
+
+
+def _watched(c10d, name, original):
     torch = sys.modules["torch"]
     names = list(inspect.signature(original).parameters)
-    place = names.index("async_op") if "async_op" in names else len(names)
 
-    @functools.wraps(original)
-    def wrapped(*args, **kwargs):
-        # A call that goes on in the background waits elsewhere.
-        if getattr(_here, "inside", False) or kwargs.get("async_op") or (len(args) > place and args[place]):
-            return original(*args, **kwargs)
+    def argument(name, args, kwargs):
+        place = names.index(name) if name in names else len(args)
+        return kwargs.get(name, args[place] if len(args) > place else None)
+
+    def timed(*args, **kwargs):
         device = _device(torch, args, kwargs)
         before = _event(torch, device)
         began = _now()
-        _here.inside = True
-        try:
-            returned = original(*args, **kwargs)
-        finally:
-            _here.inside = False
+        returned = original(*args, **kwargs)
         if device is None:
             _steps.spend("waiting", _now() - began)
         elif before is not None:
@@ -78,6 +84,20 @@ def _timed(original):
             if after is not None:
                 _steps.spend_events(before, after)
         return returned
+
+    @functools.wraps(original)
+    def wrapped(*args, **kwargs):
+        if getattr(_here, "inside", False):
+            return original(*args, **kwargs)
+        # A call that goes on in the background waits elsewhere.
+        call = original if argument("async_op", args, kwargs) else timed
+        group = _begin(name, _group_name(c10d, argument("group", args, kwargs)))
+        _here.inside = True
+        try:
+            return call(*args, **kwargs)
+        finally:
+            _here.inside = False
+            _end(group)
 
     return wrapped
 
@@ -107,7 +127,27 @@ def _ddp(module):
     def made(_, model, *args, **kwargs):
         _steps.watch_model(model)
 
-    _after(module.DistributedDataParallel, "__init__", made)
+    kind = module.DistributedDataParallel
+    _after(kind, "__init__", made)
+    torch = sys.modules["torch"]
+    forward = kind.forward
+
+    def is_compiling():
+        return hasattr(torch, "compiler") and hasattr(torch.compiler, "is_compiling") and torch.compiler.is_compiling()
+
+    @_never_raises
+    def count(model):
+        if torch.is_grad_enabled() and model.require_backward_grad_sync:
+            c10d = sys.modules["torch.distributed.distributed_c10d"]
+            _end(_begin("DistributedDataParallel", _group_name(c10d, model.process_group)))
+
+    @functools.wraps(forward)
+    def wrapped(model, *args, **kwargs):
+        if not is_compiling():
+            count(model)  # what its backward pass exchanges, out of Python's sight, is one collective
+        return forward(model, *args, **kwargs)
+
+    kind.forward = wrapped
 
 
 def _data_loader(module):

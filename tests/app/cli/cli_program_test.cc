@@ -339,6 +339,24 @@ time.sleep(60)
              result.text());
   }
 
+  // After an exit the run restarts; the hang then ends it, with where the rank is.
+  void otherFailuresThanThoseNamedEndTheRun() {
+    const CliResult result =
+        cli_.run(program(R"(
+def load_batch():
+    time.sleep(1000)
+print("step 1 loss 1")
+if attempt == 0: sys.exit(7)
+load_batch()
+)",
+                         1, "  hang_seconds: 5\n", "recovery: {on: [exit, node_lost]}\n"));
+    QVERIFY2(result.exit == 1, result.text());
+    QCOMPARE(result.all("recovering").size(), qsizetype{1});
+    const QJsonObject error = result.first("error");
+    QVERIFY2(error["what"].toString().startsWith("the program stands still"), result.text());
+    QVERIFY2(error["why"].toString().contains("rank 0 is in load_batch, main.py:"), result.text());
+  }
+
   // Also where a shell that waits for the program ends first.
   void aStoppedProgramSaves_data() {
     QTest::addColumn<QByteArray>("before");
@@ -660,6 +678,29 @@ for _ in range(1000): time.sleep(0.1)
     QCOMPARE(again.last()["steps"].toInt(), 15);
     const CliResult attached = cli_.run({"attach", run, "--json", "--every", "1"});
     QCOMPARE(attached.all("step").size(), qsizetype{12});
+  }
+
+  void theHistoryHasWhatIsNotCommitted() {
+    const QStringList arguments = program("print('committed')\n", 1);
+    const auto git = [&](const QStringList& words) {
+      QProcess process;
+      process.setWorkingDirectory(folder_);
+      process.start("git", QStringList{"-c", "user.name=n", "-c", "user.email=e"} + words);
+      return process.waitForFinished(30000) && process.exitCode() == 0;
+    };
+    QVERIFY(git({"init", "--quiet"}) && git({"add", "--all"}) && git({"commit", "-qm", "m"}));
+    cli_.write(QDir(folder_).dirName() + "/main.py", kProgramPrelude + "print('<changed>')\n");
+    const CliResult result = cli_.run(arguments);
+    QVERIFY2(result.exit == 0, result.text());
+    const QString run = result.first("started")["run"].toString();
+    const QByteArray lines = "-print('committed')\n+print('<changed>')\n";
+    const CliResult shown = cli_.run({"history", "show", run});
+    QVERIFY2(shown.out.contains(lines) && shown.out.contains("changed since commit "),
+             shown.text());
+    const CliResult json = cli_.run({"history", "show", run, "--json"});
+    QVERIFY2(json.first("run")["code_patch"].toString().contains(lines), json.text());
+    QVERIFY(cli_.run({"history", "export", run, "--out", cli_.path("patch.html")}).exit == 0);
+    QVERIFY(read(cli_.path("patch.html")).contains("+print(&#39;&lt;changed&gt;&#39;)"));
   }
 
   void argumentsArriveAsTheyAre() {

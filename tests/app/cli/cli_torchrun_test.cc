@@ -82,6 +82,37 @@ time.sleep(0.5)
     QVERIFY2(found == expected, result.text());
   }
 
+  // What torchrun passes on goes to the rank that it names: lines and their values.
+  void linesAreThoseOfTheirRanks_data() {
+    QTest::addColumn<QByteArray>("options");
+    QTest::newRow("default") << QByteArray();
+    QTest::newRow("a role") << QByteArray("--role, trainer, ");
+  }
+  void linesAreThoseOfTheirRanks() {
+    QFETCH(QByteArray, options);
+    const CliResult result = cli_.run(
+        program(R"(
+for step in range(1, 4): print(f"rank {rank} has {'ab'[rank]}={step}")
+time.sleep(1)
+)",
+                options, {}, "  metrics: {stdout: ['a=(?P<of0>\\d)', 'b=(?P<of1>\\d)']}\n"));
+    QVERIFY2(result.exit == 0, result.text());
+    QMap<int, int> lines, values;
+    for (const QJsonObject& line : result.all("output")) {
+      const QString text = line["text"].toString();
+      if (!text.contains(" has ")) continue;
+      QVERIFY2(text.startsWith(QString("rank %1 ").arg(line["rank"].toInt())), result.text());
+      ++lines[line["rank"].toInt()];
+    }
+    QVERIFY2((lines == QMap<int, int>{{0, 3}, {1, 3}}), result.text());
+    for (const QJsonObject& line : result.all("scalar")) {
+      const int rank = line["rank"].toInt();
+      QCOMPARE(line["tag"].toString(), QString("of%1").arg(rank));
+      ++values[rank];
+    }
+    QVERIFY2((values == QMap<int, int>{{0, 3}, {1, 3}}), result.text());
+  }
+
   // Without a restart of the run. What the new process of a rank tells comes after the steps of the
   // one before.
   void torchrunMayRestartItsRanks() {

@@ -90,7 +90,8 @@ class HistoryTest : public QObject {
            "CREATE TABLE document(run TEXT PRIMARY KEY, spec TEXT, resolved TEXT, cluster TEXT, "
            "plan TEXT,"
            " prediction TEXT, nodes TEXT);"
-           "INSERT INTO run(run, epochs, eval_accuracy) VALUES('a', 3, 0.875)"});
+           "INSERT INTO run(run, epochs, eval_accuracy) VALUES('a', 3, 0.875);"
+           "INSERT INTO document VALUES('a', 'spec', '', '', '', '', 'nodes')"});
       QVERIFY2(first.ok(), first.ok() ? "" : first.error().text().c_str());
     }
     const auto history = History::open(folder);
@@ -98,10 +99,18 @@ class HistoryTest : public QObject {
     QCOMPARE((*history)->row("a")->figures.evalMetric, 0.875);
     QCOMPARE((*history)->row("a")->figures.metric, std::string("accuracy"));
     QCOMPARE((*history)->row("a")->unreachableNs, std::int64_t{0});
+    const auto kept = (*history)->documents("a");
+    QCOMPARE(kept->nodes, std::string("nodes"));
+    QCOMPARE(kept->codePatch, std::string());
     RunRow mine = rowOf("b");
     mine.figures.metric = "auc";
-    QVERIFY((*history)->add(mine, {}).ok());
+    RunDocuments documents;
+    documents.nodes = "[]";
+    documents.codePatch = "patch";
+    QVERIFY((*history)->add(mine, documents).ok());
     QCOMPARE((*history)->row("b")->figures.metric, std::string("auc"));
+    QCOMPARE((*history)->documents("b")->nodes, std::string("[]"));
+    QCOMPARE((*history)->documents("b")->codePatch, std::string("patch"));
   }
 
   void logsInPagesFromEitherEnd() {

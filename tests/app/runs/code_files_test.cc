@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "agent/workload/code_folder.h"
+#include "app/runs/code_patch.h"
 #include "app/ssh/run_process.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
@@ -368,6 +369,7 @@ class CodeFilesTest : public QObject {
     QVERIFY(!collect()->changed);
     write("libs/one/lib.py", "changed");
     QVERIFY(collect()->changed);
+    QVERIFY(collect()->patch.find("+++ b/libs/one/lib.py\n") != std::string::npos);
     git({"-C", "libs/one", "checkout", "--quiet", "."});
     git({"clone", "--quiet", at("library"), "cloned"});  // which the whole knows nothing of
     write(".lockstepignore", "cloned/.gitignore\n");
@@ -416,6 +418,81 @@ class CodeFilesTest : public QObject {
     QVERIFY(!collect()->changed);
     fs::remove(code_ + "/a.py");
     QVERIFY(collect()->changed);
+  }
+
+  // Without what is left out, whatever the person's settings are; it makes the files out of the
+  // commit's.
+  void thePatchTellsTheDifferences() {
+    git({"init", "--quiet"});
+    write("a.py", "one\n");
+    write("folder/b.py", "gone\n");
+    write(":(top)c.py", "one\n");
+    write("secret.env", "key=1\n");
+    write(".lockstepignore", "*.env\n");
+    write(".gitattributes", "a.py diff=shown\n");
+    commitAll();
+    QCOMPARE(collect()->patch, std::string());
+    git({"clone", "--quiet", code_, at("clone")});
+    git({"config", "color.diff", "always"});
+    git({"config", "diff.noprefix", "true"});
+    git({"config", "diff.external", "/bin/false"});
+    git({"config", "diff.shown.textconv", "/bin/false"});
+    write("a.py", "two\n");
+    fs::remove(code_ + "/folder/b.py");
+    write(":(top)c.py", "two\n");
+    write("secret.env", "key=2\n");
+    write("new.py", "x\n");
+    write("other.env", "key=3\n");
+    const std::string patch = collect()->patch;
+    QVERIFY2(patch.starts_with("# not in the commit:\n#   new.py\ndiff --git "), patch.c_str());
+    QVERIFY2(patch.find("key=") == std::string::npos && patch.find(".env") == std::string::npos,
+             patch.c_str());
+    std::map<std::string, std::pair<int, int>> files;
+    for (const ChangedFile& file : changedFiles(patch)) {
+      files[file.path] = {file.added, file.removed};
+      QCOMPARE(file.committed, file.path != "new.py");
+    }
+    QCOMPARE(changedFiles(patch).back().path, std::string("new.py"));
+    const std::map<std::string, std::pair<int, int>> expected = {
+        {":(top)c.py", {1, 1}}, {"a.py", {1, 1}}, {"folder/b.py", {0, 1}}, {"new.py", {0, 0}}};
+    QCOMPARE(files, expected);
+    QVERIFY(writeFileAtomically(at("patch"), patch, 0600).ok());
+    git({"-C", at("clone"), "apply", at("patch")});
+    for (const char* name : {"/a.py", "/:(top)c.py"})
+      QCOMPARE(readFile(at("clone") + name).value(), std::string("two\n"));
+    QVERIFY(!fs::exists(at("clone") + "/folder/b.py"));
+    QCOMPARE(readFile(at("clone") + "/secret.env").value(), std::string("key=1\n"));
+  }
+
+  // Nor by the name of a file that has become their folder.
+  void thePatchHasNothingThatIsLeftOut() {
+    git({"init", "--quiet"});
+    write("settings", "one\n");
+    write("a.py", "one\n");
+    write(".lockstepignore", "*.env\n");
+    commitAll();
+    fs::remove(code_ + "/settings");
+    write("settings/secret.env", "key=1\n");
+    write("settings/b.py", "two\n");
+    write("a.py", "two\n");
+    git({"add", "--all"});
+    const std::string patch = collect()->patch;
+    for (const char* part : {"#   settings\n", "+++ b/settings/b.py\n", "+++ b/a.py\n"})
+      QVERIFY2(patch.find(part) != std::string::npos, patch.c_str());
+    QVERIFY2(patch.find("key=") == std::string::npos && patch.find(".env") == std::string::npos,
+             patch.c_str());
+  }
+
+  void aLongPatchIsCut() {
+    git({"init", "--quiet"});
+    write("a.py", "one\n");
+    commitAll();
+    std::string lines;
+    while (lines.size() < 2 * kMostPatch) lines += "line = 1\n";
+    write("a.py", lines);
+    const std::string patch = collect()->patch;
+    QVERIFY(patch.size() > kMostPatch / 2 && patch.size() < kMostPatch + 100);
+    QVERIFY(patch.ends_with("\n+line = 1\n# cut after 256 KiB: the differences go on\n"));
   }
 
   void tooMuchIsRefused() {
