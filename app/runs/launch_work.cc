@@ -128,7 +128,8 @@ Result<std::string> LaunchWork::launch(const std::string& run, std::stop_token s
   if (started.ok()) started = prepareAll(run, preview, stop);
   if (started.ok()) {
     documents.nodes = nodesJson();
-    if (!code_.empty()) documents.specResolved = "# code: " + code_ + "\n" + documents.specResolved;
+    for (const std::string& source : sources_)
+      documents.specResolved = fmt::format("# {}\n{}", source, documents.specResolved);
     started = history->setDocuments(run, documents);
     if (started.ok() && !request_.spec->workload().artifacts().collect().empty())
       started = noteArtifactsWanted(*held);
@@ -251,7 +252,9 @@ Status LaunchWork::findAddresses(std::stop_token stop) {
 Status LaunchWork::prepareAll(const std::string& run, const Preview& preview,
                               std::stop_token stop) {
   LOCKSTEP_ASSIGN(const DataHashes copied, copyData(request_, participants_, progress, stop));
-  LOCKSTEP_ASSIGN(code_, copyCode(request_, home_, participants_, progress, stop));
+  LOCKSTEP_ASSIGN(sources_, fetchData(request_, participants_, progress, stop));
+  LOCKSTEP_ASSIGN(const std::string code, copyCode(request_, home_, participants_, progress, stop));
+  if (!code.empty()) sources_.push_back("code: " + code);
   LOCKSTEP_ASSIGN(const Variables secrets, secretsOf(*request_.spec));
   LOCKSTEP_TRY(setUpAll(run, secrets, stop));
   std::vector<node::v1::PrepareRequest> requests;

@@ -70,7 +70,7 @@ class LaunchWork {
   Home home_;
   std::vector<NodeAccess*> access_;  // of all nodes of the session
   Participants participants_;
-  std::string code_;  // of a program: what was copied, in words
+  std::vector<std::string> sources_;  // "code: …", "data.train.text: …": what was copied or fetched
   std::mutex setupMutex_;
   std::vector<LogRow> setupLog_;  // setupMutex_
 };

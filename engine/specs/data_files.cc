@@ -1,5 +1,8 @@
 #include "engine/specs/data_files.h"
 
+#include "engine/specs/data_url.h"
+#include "engine/specs/specs.h"
+
 namespace lockstep::specs {
 namespace {
 
@@ -50,6 +53,7 @@ data::TokenFiles tokenFiles(const spec::v1::RunSpec& run, bool train, const std:
 Result<std::unique_ptr<data::Dataset>> openData(
     const spec::v1::RunSpec& run, bool train,
     const std::function<std::string(const std::string& name)>& path) {
+  for (const DataFile& file : dataFiles(run)) LOCKSTEP_TRY(checkIsPath(path(file.name)));
   // Without evaluation data the training's is evaluated.
   const auto name = [&](const std::string& kind) {
     const bool other = !train && !path("evaluate." + kind).empty();
