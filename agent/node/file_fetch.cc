@@ -158,9 +158,9 @@ FileFetch::Attempt FileFetch::refused() const {
   if (status_ == 401 || status_ == 403) {
     const Message next =
         url_.scheme == "s3"
-            ? Message(
-                  "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY where the node's agent "
-                  "starts, or put them into ~/.aws/credentials there")
+            ? message(
+                  "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY where the node's agent starts, "
+                  "or put them into ~/.aws/credentials there")
             : message("fetch it from a server that asks for no credentials, or by s3://");
     return {Next::kGiveUp, failure(Code::kPermissionDenied, why, next)};
   }

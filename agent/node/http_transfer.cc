@@ -22,7 +22,8 @@ namespace {
 
 constexpr int kLookMs = 200;  // whether it was cancelled
 constexpr std::size_t kPiece = std::size_t{256} << 10;
-constexpr std::size_t kMostText = std::size_t{64} << 10;  // of heads, and of what curl says
+constexpr std::size_t kMostText = std::size_t{64} << 10;  // of what curl says
+constexpr std::size_t kMostHead = std::size_t{1} << 20;   // curl takes lines of 100 KiB
 constexpr int kHeadFd = 3;
 
 struct Pipe {
@@ -69,7 +70,7 @@ class HeadParser {
  public:
   explicit HeadParser(bool followsRedirects) : follows_(followsRedirects) {}
   void add(std::string_view text) {
-    if (text_.size() < kMostText) text_ += text;
+    if (text_.size() < kMostHead) text_ += text;
     for (std::size_t end; !complete_ && (end = text_.find('\n')) != std::string::npos;) {
       std::string line = text_.substr(0, end);
       text_.erase(0, end + 1);
