@@ -163,6 +163,17 @@ class AgentService::Impl final : public node::v1::Agent::Service {
                    });
   }
 
+  // Nodes of one agent, and launches at the same time, wait for one transfer.
+  grpc::Status FetchFile(grpc::ServerContext* context, const node::v1::FetchFileRequest* request,
+                         grpc::ServerWriter<node::v1::FetchFileReply>* writer) override {
+    return watched(fetching_, request->SerializeAsString(), *context, *writer,
+                   [this, request = *request](node::v1::FetchFileReply& reply,
+                                              const DataObserver& observer) -> Status {
+                     LOCKSTEP_ASSIGN(reply, staging_.fetch(request, observer));
+                     return {};
+                   });
+  }
+
   grpc::Status StageFile(grpc::ServerContext* context,
                          grpc::ServerReader<node::v1::StageFileRequest>* reader,
                          node::v1::StageFileReply* reply) override {
@@ -689,6 +700,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   bool leaving_ = false;                            // leaveMutex_
   WatchedTasks<node::v1::PrepareReply> preparing_;  // they use what is above
   WatchedTasks<node::v1::FindFileReply> finding_;
+  WatchedTasks<node::v1::FetchFileReply> fetching_;
 };
 
 AgentService::AgentService(EventLoop& loop, Workdir workdir, std::string version,

@@ -2,36 +2,23 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <filesystem>
+#include <sstream>
+#include <vector>
 
-#include "agent/host/metrics.h"
+#include "agent/node/data_part.h"
+#include "agent/node/file_fetch.h"
+#include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/list_folder.h"
 #include "engine/base/part_file.h"
+#include "engine/specs/data_url.h"
 
 namespace lockstep::agent {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr std::int64_t kSpareBytes = std::int64_t{32} << 20;
 constexpr std::chrono::milliseconds kLook{100};  // whether the client is still there
-
-bool isSha256(const std::string& text) {
-  return text.size() == 64 && std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-         });
-}
-
-// Paths of this host: on a shared file system other hosts have theirs beside them.
-std::string partPrefix() { return fmt::format(".part-{}-", hostName()); }
 
 // Sets the time of the last use, which decides when the file may be removed (workdir_items.h).
 void markUsed(const std::string& path) {
@@ -39,79 +26,19 @@ void markUsed(const std::string& path) {
   utimensat(AT_FDCWD, path.c_str(), times, 0);
 }
 
+constexpr int kMostUrls = 1000;  // whose files are known
+constexpr std::size_t kMostUrlBytes = std::size_t{1} << 20;
+
 Error cancelledError() { return makeError(Code::kCancelled, "the launch was cancelled"); }
 
-Error noSpace(const std::string& name, const std::string& folder, std::int64_t bytes) {
-  Error error =
-      makeError(Code::kResourceExhausted, "no space for the data file {} in {}", name, folder);
-  error.why = message("{} MiB are free, {} MiB are needed",
-                      std::max<std::int64_t>(0, diskFree(folder)) >> 20,
-                      (bytes >> 20) + (kSpareBytes >> 20));
-  error.next = "free space there, or choose another workdir";
+Status checkFetched(const node::v1::FetchFileRequest& request, const std::string& sha256) {
+  if (request.sha256().empty() || request.sha256() == sha256) return {};
+  Error error = makeError(Code::kFailedPrecondition, "the data file {} is not the run's",
+                          specs::withoutQuery(request.url()));
+  error.why = message("its SHA-256 is {}, the run expects {}", sha256, request.sha256());
+  error.next = "correct the URL, or the hash in the run";
   return error;
 }
-
-// A file that is being written; removed unless it is kept.
-class Part {
- public:
-  Part(std::string name, std::string folder) : name_(std::move(name)), folder_(std::move(folder)) {}
-  ~Part() {
-    if (fd_ >= 0) close(fd_);
-    if (!path_.empty()) unlink(path_.c_str());
-  }
-  Part(const Part&) = delete;
-  Part& operator=(const Part&) = delete;
-
-  // All of its space is taken at once where the file system can.
-  Status create(std::int64_t bytes) {
-    static std::atomic<int> number = 0;
-    bytes_ = bytes;
-    if (const std::int64_t free = diskFree(folder_); free >= 0 && free - kSpareBytes < bytes)
-      return noSpace(name_, folder_, bytes);
-    const std::string path = fmt::format("{}/{}{}-{}", folder_, partPrefix(), getpid(), ++number);
-    fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd_ < 0) return systemError(errno, message("cannot create {}", path));
-    (void)holdPart(fd_);
-    path_ = path;
-    if (bytes > 0 && fallocate(fd_, 0, 0, bytes) != 0 && errno == ENOSPC)
-      return noSpace(name_, folder_, bytes);
-    return {};
-  }
-  Status append(std::string_view bytes) {
-    hash_.update(bytes);
-    written_ += static_cast<std::int64_t>(bytes.size());
-    while (!bytes.empty()) {
-      const ssize_t count = write(fd_, bytes.data(), bytes.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0 && errno == ENOSPC) return noSpace(name_, folder_, bytes_);
-      if (count < 0) return systemError(errno, message("cannot write {}", path_));
-      bytes.remove_prefix(static_cast<std::size_t>(count));
-    }
-    return {};
-  }
-  std::int64_t written() const { return written_; }
-  std::string sha256() { return hash_.hex(); }  // call once
-  Status keep(const std::string& as) {
-    if (fchmod(fd_, 0400) != 0 || fsync(fd_) != 0)
-      return systemError(errno, message("cannot write {}", path_));
-    if (rename(path_.c_str(), as.c_str()) != 0)
-      return systemError(errno, message("cannot rename to {}", as));
-    path_.clear();
-    const int parent = open(fs::path(as).parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (parent >= 0) {
-      fsync(parent);
-      close(parent);
-    }
-    return {};
-  }
-
- private:
-  const std::string name_, folder_;
-  std::string path_;
-  int fd_ = -1;
-  std::int64_t bytes_ = 0, written_ = 0;
-  Sha256 hash_;
-};
 
 }  // namespace
 
@@ -146,7 +73,7 @@ class Staging::KeyedLock {
 };
 
 Staging::Staging(const Workdir& workdir, DataCache& cache)
-    : folder_(workdir.path + "/data"), cache_(cache) {
+    : folder_(workdir.path + "/data"), urls_(workdir.path + "/data-urls"), cache_(cache) {
   for (const auto& entry : listFolder(folder_))
     if (entry.filename().string().starts_with(partPrefix())) removeLeftPart(entry);
 }
@@ -231,10 +158,66 @@ Result<node::v1::StageFileReply> Staging::receive(const Read& read,
     error.next = "check whether something writes to it, and launch again";
     return error;
   }
-  const std::string folder = folder_ + "/" + sha256;
-  LOCKSTEP_TRY(makeFolders(folder));
-  LOCKSTEP_TRY(part.keep(folder + "/" + name));
-  reply.set_path(folder + "/" + name);
+  LOCKSTEP_ASSIGN(*reply.mutable_path(), part.keep(sha256));
+  return reply;
+}
+
+Staging::Fetched Staging::fetchedBefore(const std::string& url) {
+  const std::lock_guard lock(mutex_);
+  const auto text = readFile(urls_, kMostUrlBytes);
+  if (!text.ok()) return {};
+  std::string line;
+  for (std::istringstream lines(*text); std::getline(lines, line);) {
+    Fetched out;
+    std::string key;
+    if (std::istringstream(line) >> key >> out.sha256 >> out.etag && key == sha256Hex(url))
+      return out;
+  }
+  return {};
+}
+
+// A line: hash of the URL, which may hold a token; hash of the file; ETag. The newest is the first.
+void Staging::noteFetched(const std::string& url, const Fetched& fetched) {
+  const std::lock_guard lock(mutex_);
+  const std::string key = sha256Hex(url);
+  std::string text = fmt::format("{} {} {}\n", key, fetched.sha256, fetched.etag);
+  const auto known = readFile(urls_, kMostUrlBytes);
+  std::istringstream before(known.ok() ? *known : "");
+  std::string line;
+  for (int kept = 1; kept < kMostUrls && std::getline(before, line);)
+    if (!line.starts_with(key)) {
+      text += line + "\n";
+      ++kept;
+    }
+  (void)writeFileAtomically(urls_, text, 0600);
+}
+
+Result<node::v1::FetchFileReply> Staging::fetch(const node::v1::FetchFileRequest& request,
+                                                const DataObserver& observer) {
+  if (!request.sha256().empty() && !isSha256(request.sha256()))
+    return invalidArgument("\"{}\" is not a SHA-256", request.sha256());
+  LOCKSTEP_ASSIGN(const specs::DataUrl url, specs::parseUrl(request.url()));
+  Fetched copy{request.sha256(), {}};
+  if (copy.sha256.empty()) copy = fetchedBefore(request.url());
+  node::v1::FetchFileReply reply;
+  if (!copy.sha256.empty()) {
+    LOCKSTEP_ASSIGN(*reply.mutable_path(), staged(copy.sha256, -1, observer));
+  }
+  const bool here = !reply.path().empty();
+  if (!here || request.sha256().empty()) {
+    LOCKSTEP_TRY(makeFolders(folder_));
+    FileFetch fetch(request, url, folder_, here ? copy.etag : std::string(), observer);
+    LOCKSTEP_TRY(fetch.run());
+    if (!fetch.isUnchanged()) {
+      copy = {fetch.part().sha256(), fetch.etag()};
+      LOCKSTEP_TRY(checkFetched(request, copy.sha256));
+      LOCKSTEP_ASSIGN(*reply.mutable_path(), fetch.part().keep(copy.sha256));
+      if (!copy.etag.empty()) noteFetched(request.url(), copy);
+    }
+  }
+  struct stat info {};
+  if (stat(reply.path().c_str(), &info) == 0) reply.set_bytes(info.st_size);
+  reply.set_sha256(copy.sha256);
   return reply;
 }
 

@@ -1,4 +1,4 @@
-// Data files uploaded to this node: <workdir>/data/<SHA-256>/<name>.
+// Data files uploaded to this node, or fetched by it: <workdir>/data/<SHA-256>/<name>.
 #pragma once
 
 #include <condition_variable>
@@ -34,14 +34,26 @@ class Staging {
   Result<node::v1::StageFileReply> receive(const Read& read,
                                            const std::function<bool()>& cancelled);
 
+  // Fetches a file from its URL. One of this hash that is here already is taken without asking the
+  // server; without a hash the server is asked whether the ETag of the copy here is still the
+  // file's. Errors: those of FileFetch; kFailedPrecondition if the hash is another one.
+  Result<node::v1::FetchFileReply> fetch(const node::v1::FetchFileRequest& request,
+                                         const DataObserver& observer = {});
+
  private:
   class KeyedLock;
+  struct Fetched {
+    std::string sha256, etag;
+  };
+  Fetched fetchedBefore(const std::string& url);
+  void noteFetched(const std::string& url, const Fetched& fetched);
   Result<bool> holds(const std::string& path, const std::string& sha256, std::int64_t bytes,
                      const DataObserver& observer);
   Result<std::string> staged(const std::string& sha256, std::int64_t bytes,
                              const DataObserver& observer);
 
   const std::string folder_;
+  const std::string urls_;  // the file of what was fetched; mutex_
   DataCache& cache_;
   std::mutex mutex_;
   std::condition_variable changed_;

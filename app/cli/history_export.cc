@@ -1,5 +1,5 @@
-// history export: a run as a table, JSON, a page, its spec or event files of TensorBoard; curves
-// of one run or several as a picture or a table.
+// history export: a run as a table, JSON, a page, its spec, metrics of OpenTelemetry or event files
+// of TensorBoard; curves of one run or several as a picture or a table.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -11,6 +11,7 @@
 #include "app/history/history.h"
 #include "app/history/run_csv.h"
 #include "app/report/html_report.h"
+#include "app/report/otlp.h"
 #include "app/report/run_axis.h"
 #include "app/report/tensorboard.h"
 #include "app/runs/relaunch.h"
@@ -20,9 +21,9 @@
 namespace lockstep::app::cli {
 namespace {
 
-constexpr std::string_view kFormats[] = {"csv",  "json",        "html", "svg",
-                                         "yaml", "tensorboard", "png",  "pdf"};
-constexpr std::size_t kWritten = 6;  // of them; the others are pictures that need a window
+constexpr std::string_view kFormats[] = {"csv",  "json",        "html", "svg", "yaml",
+                                         "otlp", "tensorboard", "png",  "pdf"};
+constexpr std::size_t kWritten = 7;  // of them; the others are pictures that need a window
 
 // --format, else what the file's name ends with, else CSV.
 Result<std::string> formatOf(const Arguments& arguments) {
@@ -138,6 +139,7 @@ Result<std::string> exportOf(const History& history, const std::vector<RunRow>& 
   if (format == "csv") return history.csv(run);
   if (format == "html") return htmlReport(history, run);
   if (format == "json") return jsonOfRun(history, run);
+  if (format == "otlp") return otlpOfRun(history, run);
   LOCKSTEP_ASSIGN(const Relaunch again, relaunchOf(history, run, RelaunchKind::kRerun));
   return again.specYaml;
 }

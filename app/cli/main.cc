@@ -275,8 +275,8 @@ const std::vector<Command> kCommands{
      {{"format=", "curve=", "axis=", "out="},
       1,
       24,
-      "history export RUN [RUN…] [--format csv|json|html|svg|yaml|tensorboard] [--curve NAME]\n"
-      "               [--axis AXIS] [--out FILE]"},
+      "history export RUN [RUN…] [--format csv|json|html|svg|yaml|otlp|tensorboard]\n"
+      "               [--curve NAME] [--axis AXIS] [--out FILE]"},
      "Exports a run, or a curve of one run or several.\n"
      "  --format  csv   all curves, or the one of --curve (default)\n"
      "            json  everything that was recorded\n"
@@ -285,6 +285,8 @@ const std::vector<Command> kCommands{
      "                  stragglers, restarts, errors, spec and plan\n"
      "            svg   a picture of the curve of --curve (default: loss)\n"
      "            yaml  the spec as it ran, for a new run\n"
+     "            otlp  all curves as metrics of OpenTelemetry: a request of OTLP/HTTP in JSON a "
+     "line\n"
      "            tensorboard  event files of all curves: a folder for each run in --out FOLDER, "
      "with\n"
      "                  one for each rank and node in it\n"

@@ -63,7 +63,9 @@ class JsonReport final : public RunReport {
     for (const DataActivity& activity : state.data) {
       JsonLine line("data");
       line.add("node", activity.node).add("file", activity.file);
-      line.add("activity", activity.kind == DataActivity::Kind::kDecoding ? "decoding" : "hashing");
+      line.add("activity", activity.kind == DataActivity::Kind::kDecoding   ? "decoding"
+                           : activity.kind == DataActivity::Kind::kFetching ? "fetching"
+                                                                            : "hashing");
       line.add("done", activity.bytesDone).add("total", activity.bytesTotal);
       line.print();
     }

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
@@ -16,7 +15,7 @@
 #include "app/core/home.h"
 #include "app/history/run_csv.h"
 #include "app/history/series_name.h"
-#include "app/report/run_axis.h"
+#include "app/report/step_times.h"
 #include "engine/base/file.h"
 #include "engine/base/tf_record.h"
 #include "engine/base/utf8.h"
@@ -53,40 +52,6 @@ Place placeOf(const std::string& series, const SeriesName& name) {
   return {node, "node/" + name.figure};
 }
 
-// When steps of a rank began, by the wall clock; seconds.
-class StepTimes {
- public:
-  static Result<StepTimes> of(const RunRow& row, const RunStore& store, int rank) {
-    StepTimes out;
-    out.start_ = static_cast<double>(row.startedNs > 0 ? row.startedNs : row.createdNs) * 1e-9;
-    LOCKSTEP_ASSIGN(out.began_, stepsBegan(store, rank, out.start_));
-    if (out.began_.empty() && rank != 0) return of(row, store, 0);
-    std::erase_if(out.began_, [](const Point& point) { return !std::isfinite(point.y); });
-    for (const EpochRow& epoch : store.epochs())
-      out.stepOf_[static_cast<double>(epoch.epoch)] = static_cast<double>(epoch.step);
-    return out;
-  }
-
-  double ofStep(double step) const {
-    if (began_.empty()) return start_;
-    const auto after = std::lower_bound(began_.begin(), began_.end(), step,
-                                        [](const Point& point, double x) { return point.x < x; });
-    if (after == began_.end()) return began_.back().y;
-    if (after->x == step || after == began_.begin()) return after->y;
-    const Point &a = *(after - 1), &b = *after;
-    return a.y + (b.y - a.y) * ((step - a.x) / (b.x - a.x));
-  }
-  double ofEpoch(double epoch) const {
-    const auto step = stepOf_.find(epoch);
-    return step == stepOf_.end() ? start_ : ofStep(step->second);
-  }
-
- private:
-  double start_ = 0;
-  std::vector<Point> began_;
-  std::map<double, double> stepOf_;  // by epoch
-};
-
 std::int64_t wholeOf(double x) {
   return std::abs(x) < std::ldexp(1, 62) ? std::llround(x) : 0;  // 0: of a damaged file
 }
@@ -108,9 +73,7 @@ Status writeSeries(const RunStore& store, const std::string& series, const std::
     value.set_simple_value(floatOf(y));
     run::v1::TensorBoardEvent event;
     const bool overTime = axis == SeriesAxis::kTime;
-    event.set_wall_time(overTime                    ? x
-                        : axis == SeriesAxis::kStep ? times.ofStep(x)
-                                                    : times.ofEpoch(x));
+    event.set_wall_time(times.ofPoint(axis, x));
     event.set_step(overTime ? static_cast<std::int64_t>(i) : wholeOf(x));
     event.mutable_summary()->add_value(value.SerializeAsString());
     out += tfRecord(event.SerializeAsString());

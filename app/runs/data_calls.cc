@@ -21,6 +21,8 @@ DataActivity fromProto(const node::v1::DataProgress& progress, const std::string
     out.kind = DataActivity::Kind::kHashing;
   if (progress.activity() == node::v1::DataProgress::DECODING)
     out.kind = DataActivity::Kind::kDecoding;
+  if (progress.activity() == node::v1::DataProgress::FETCHING)
+    out.kind = DataActivity::Kind::kFetching;
   out.node = node;
   out.file = progress.file();
   out.bytesDone = progress.bytes_done();
@@ -68,6 +70,10 @@ Message DataActivity::text() const {
   if (node.empty()) return message("hashing {} on this machine: {} of {} MB", name, done, total);
   if (kind == Kind::kHashing)
     return message("hashing {} on {}: {} of {} MB", name, node, done, total);
+  if (kind == Kind::kFetching && bytesTotal == 0)
+    return message("fetching {} on {}: {} MB", name, node, done);
+  if (kind == Kind::kFetching)
+    return message("fetching {} on {}: {} of {} MB", name, node, done, total);
   return message("decoding {} on {}: {} of {} MB", name, node, done, total);
 }
 
@@ -83,6 +89,13 @@ Result<node::v1::FindFileReply> callFindFile(NodeAccess& node,
                                              const Message& what, const TellData& tell,
                                              const std::stop_token& stop) {
   return call(node, &node::v1::Agent::Stub::FindFile, request, what, tell, stop);
+}
+
+Result<node::v1::FetchFileReply> callFetchFile(NodeAccess& node,
+                                               const node::v1::FetchFileRequest& request,
+                                               const Message& what, const TellData& tell,
+                                               const std::stop_token& stop) {
+  return call(node, &node::v1::Agent::Stub::FetchFile, request, what, tell, stop);
 }
 
 }  // namespace lockstep::app

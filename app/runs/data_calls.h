@@ -11,6 +11,8 @@
 #include "engine/base/status.h"
 
 namespace lockstep::node::v1 {
+class FetchFileReply;
+class FetchFileRequest;
 class FindFileReply;
 class FindFileRequest;
 class PrepareReply;
@@ -21,12 +23,12 @@ namespace lockstep::app {
 
 // What a node does with a data file.
 struct DataActivity {
-  enum class Kind : std::uint8_t { kNone, kHashing, kDecoding };
+  enum class Kind : std::uint8_t { kNone, kHashing, kDecoding, kFetching };
   Kind kind = Kind::kNone;
-  std::string node;  // "": this machine
-  std::string file;  // its path there
-  std::int64_t bytesDone = 0, bytesTotal = 0;
-  Message text() const;  // "hashing images.gz on n1: 12 of 40 MB"
+  std::string node;                            // "": this machine
+  std::string file;                            // its path there
+  std::int64_t bytesDone = 0, bytesTotal = 0;  // kFetching: a total of 0 is not known
+  Message text() const;                        // "hashing images.gz on n1: 12 of 40 MB"
 };
 using TellData = std::function<void(const DataActivity&)>;
 
@@ -40,5 +42,9 @@ Result<node::v1::FindFileReply> callFindFile(NodeAccess& node,
                                              const node::v1::FindFileRequest& request,
                                              const Message& what, const TellData& tell,
                                              const std::stop_token& stop);
+Result<node::v1::FetchFileReply> callFetchFile(NodeAccess& node,
+                                               const node::v1::FetchFileRequest& request,
+                                               const Message& what, const TellData& tell,
+                                               const std::stop_token& stop);
 
 }  // namespace lockstep::app

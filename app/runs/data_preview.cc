@@ -8,6 +8,7 @@
 #include "engine/data/content.h"
 #include "engine/data/samples.h"
 #include "engine/specs/data_files.h"
+#include "engine/specs/data_url.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
@@ -27,6 +28,9 @@ using spec::v1::RunSpec;
 Result<std::unique_ptr<data::SampleReader>> readerOf(const RunSpec& spec, bool train,
                                                      DataKind kind) {
   const DataFiles& files = train ? spec.data().train() : spec.data().evaluate();
+  for (const std::string& path :
+       {files.text(), files.tokens(), files.table(), files.images(), files.labels()})
+    LOCKSTEP_TRY(specs::checkIsPath(path));
   switch (kind) {
     case DataKind::kText:
       return data::readTextSamples(specs::textFile(spec, train, files.text()), files.text_sha256());

@@ -2,6 +2,7 @@
 
 #include <grpcpp/channel.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -9,7 +10,9 @@
 
 #include "app/core/idle_timeout.h"
 #include "app/core/rpc.h"
+#include "engine/specs/data_url.h"
 #include "engine/specs/protocol.h"
+#include "engine/specs/specs.h"
 #include "engine/specs/states.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -83,6 +86,9 @@ std::vector<std::string_view> featuresOf(const spec::v1::RunSpec& spec) {
       {specs::kPythonTools, python == "uv" || python == "apptainer"},
       {specs::kInitFrom, spec.model().has_init_from()},
       {specs::kTokens, spec.data().format() == "tokens"},
+      {specs::kFetchFiles,
+       std::ranges::any_of(specs::dataFiles(spec),
+                           [](const specs::DataFile& file) { return specs::isUrl(file.path); })},
   };
   std::vector<std::string_view> out;
   for (const auto& [feature, isNeeded] : all)

@@ -2,16 +2,22 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "app/runs/code_files.h"
+#include "app/runs/data_calls.h"
 #include "app/runs/example_data.h"
+#include "app/runs/for_all.h"
 #include "app/runs/staging.h"
+#include "engine/specs/data_url.h"
 #include "engine/specs/placement.h"
 #include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
+#include "lockstep/node/v1/node.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
@@ -91,7 +97,82 @@ Result<DataHashes> copyData(const LaunchRequest& request, Participants& particip
                             const Tell& tell, std::stop_token stop) {
   findData(request, participants);
   if (!request.spec->data().copy_to_nodes()) return DataHashes();
-  return copyFiles(filesOf(request), participants, tell, std::move(stop));
+  std::vector<specs::DataFile> files = filesOf(request);
+  std::erase_if(files, [](const specs::DataFile& file) { return specs::isUrl(file.path); });
+  return files.empty() ? DataHashes() : copyFiles(files, participants, tell, std::move(stop));
+}
+
+namespace {
+
+constexpr std::int64_t kMaxBytes = std::int64_t{64} << 30;  // of a file, where the run has no limit
+
+// The content that the nodes found at the URLs: that of the first to say so.
+class FetchedFiles {
+ public:
+  Status add(const std::string& node, const std::string& field, const std::string& url,
+             const node::v1::FetchFileReply& reply) {
+    const std::lock_guard lock(mutex_);
+    const auto [first, isNew] = hashes_.try_emplace(url, node, reply.sha256());
+    if (first->second.second != reply.sha256()) {
+      Error error = makeError(Code::kFailedPrecondition, "its file for {} is not that of {}", field,
+                              first->second.first);
+      error.node = node;
+      error.why = message("{} has SHA-256 {} here, {} there", specs::withoutQuery(url),
+                          reply.sha256(), first->second.second);
+      error.next = "check whether something writes to it, and launch again";
+      return error;
+    }
+    if (isNew)
+      said_.push_back(fmt::format("{}: {} bytes of {}, SHA-256 {}", field, reply.bytes(),
+                                  specs::withoutQuery(url), reply.sha256()));
+    return {};
+  }
+  std::vector<std::string> said() {
+    std::sort(said_.begin(), said_.end());
+    return std::move(said_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::pair<std::string, std::string>> hashes_;  // URL → node, SHA-256
+  std::vector<std::string> said_;
+};
+
+}  // namespace
+
+Result<std::vector<std::string>> fetchData(const LaunchRequest& request, Participants& participants,
+                                           const Tell& tell, std::stop_token stop) {
+  const auto hasUrls = [](const Participant& participant) {
+    return std::ranges::any_of(participant.paths,
+                               [](const auto& one) { return specs::isUrl(one.second); });
+  };
+  if (std::ranges::none_of(participants, hasUrls)) return std::vector<std::string>();
+  StageProgress awaiting(Stage::kFetching, namesOf(participants), tell);
+  FetchedFiles fetched;
+  const std::int64_t limit = request.spec->data().max_bytes();
+  const auto fetch = [&](std::size_t at, const std::stop_token& others) -> Status {
+    Participant& participant = participants[at];
+    for (const specs::DataFile& file : filesOf(request)) {
+      const auto path = participant.paths.find(file.name);
+      if (path == participant.paths.end() || !specs::isUrl(path->second)) continue;
+      node::v1::FetchFileRequest asked;
+      asked.set_url(path->second);
+      asked.set_sha256(file.sha256);
+      asked.set_max_bytes(limit > 0 ? limit : kMaxBytes);
+      LOCKSTEP_ASSIGN(
+          const node::v1::FetchFileReply reply,
+          callFetchFile(
+              *participant.access, asked,
+              message("cannot fetch the data file {}", specs::withoutQuery(path->second)),
+              [&](const DataActivity& activity) { awaiting.reads(activity); }, others));
+      LOCKSTEP_TRY(fetched.add(participant.name, specs::fieldOf(file.name), path->second, reply));
+      path->second = reply.path();
+    }
+    awaiting.came(participant.name);
+    return {};
+  };
+  LOCKSTEP_TRY(forAll(participants.size(), stop, fetch));
+  return fetched.said();
 }
 
 Result<CopiedCode> copyCode(const LaunchRequest& request, const Home& home,

@@ -1,9 +1,11 @@
-// The data files of a run that is being launched: made, found on the nodes, copied and compared.
+// The data files of a run that is being launched: made, found on the nodes, copied, fetched and
+// compared.
 #pragma once
 
 #include <map>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "app/core/home.h"
 #include "app/runs/participant.h"
@@ -29,6 +31,11 @@ void findData(const LaunchRequest& request, Participants& participants);
 Result<DataHashes> copyData(const LaunchRequest& request, Participants& participants,
                             const Tell& tell, std::stop_token stop);
 
+// The nodes fetch the files that have URLs, each host once; afterwards the participants have their
+// paths there. Returns what was fetched, a line for each file: "data.train.text: …, SHA-256 …".
+// Errors: the agents'; kFailedPrecondition where nodes found different files.
+Result<std::vector<std::string>> fetchData(const LaunchRequest& request, Participants& participants,
+                                           const Tell& tell, std::stop_token stop);
 struct CopiedCode {
   std::string words;  // what was copied; "": nothing
   std::string patch;  // as CollectedCode

@@ -128,9 +128,9 @@ Result<std::string> LaunchWork::launch(const std::string& run, std::stop_token s
   if (started.ok()) started = prepareAll(run, preview, stop);
   if (started.ok()) {
     documents.nodes = nodesJson();
-    documents.codePatch = code_.patch;
-    if (!code_.words.empty())
-      documents.specResolved = "# code: " + code_.words + "\n" + documents.specResolved;
+    documents.codePatch = codePatch_;
+    for (const std::string& source : sources_)
+      documents.specResolved = fmt::format("# {}\n{}", source, documents.specResolved);
     started = history->setDocuments(run, documents);
     if (started.ok() && !request_.spec->workload().artifacts().collect().empty())
       started = noteArtifactsWanted(*held);
@@ -253,7 +253,10 @@ Status LaunchWork::findAddresses(std::stop_token stop) {
 Status LaunchWork::prepareAll(const std::string& run, const Preview& preview,
                               std::stop_token stop) {
   LOCKSTEP_ASSIGN(const DataHashes copied, copyData(request_, participants_, progress, stop));
-  LOCKSTEP_ASSIGN(code_, copyCode(request_, home_, participants_, progress, stop));
+  LOCKSTEP_ASSIGN(sources_, fetchData(request_, participants_, progress, stop));
+  LOCKSTEP_ASSIGN(CopiedCode code, copyCode(request_, home_, participants_, progress, stop));
+  if (!code.words.empty()) sources_.push_back("code: " + code.words);
+  codePatch_ = std::move(code.patch);
   LOCKSTEP_ASSIGN(const Variables secrets, secretsOf(*request_.spec));
   LOCKSTEP_TRY(setUpAll(run, secrets, stop));
   std::vector<node::v1::PrepareRequest> requests;

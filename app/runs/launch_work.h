@@ -70,7 +70,8 @@ class LaunchWork {
   Home home_;
   std::vector<NodeAccess*> access_;  // of all nodes of the session
   Participants participants_;
-  CopiedCode code_;  // of a program
+  std::vector<std::string> sources_;  // "code: …", "data.train.text: …": what was copied or fetched
+  std::string codePatch_;             // of a program: as CopiedCode
   std::mutex setupMutex_;
   std::vector<LogRow> setupLog_;  // setupMutex_
 };

@@ -23,15 +23,16 @@ std::string newRunId() {
 }  // namespace
 
 std::string LaunchProgress::text() const {
-  constexpr std::array<std::string_view, 9> kStages = {"making data (some seconds)",
-                                                       "connecting",
-                                                       "measuring",
-                                                       "copying data",
-                                                       "checking data",
-                                                       "setting up",
-                                                       "preparing",
-                                                       "starting",
-                                                       "cleaning up"};
+  constexpr std::array<std::string_view, 10> kStages = {"making data (some seconds)",
+                                                        "connecting",
+                                                        "measuring",
+                                                        "copying data",
+                                                        "fetching data",
+                                                        "checking data",
+                                                        "setting up",
+                                                        "preparing",
+                                                        "starting",
+                                                        "cleaning up"};
   const std::string_view doing = kStages[static_cast<std::size_t>(stage)];
   const std::string nodes = fmt::format("{}", fmt::join(awaited, ", "));
   if (seconds == 0) return fmt::format("{}: {}", doing, nodes);

@@ -29,6 +29,7 @@ struct LaunchProgress {
     kConnecting,
     kMeasuring,
     kCopying,
+    kFetching,
     kCheckingData,
     kSettingUp,
     kPreparing,

@@ -13,6 +13,7 @@
 #include "app/specs/yaml_tree.h"
 #include "engine/base/file.h"
 #include "engine/models/model.h"
+#include "engine/specs/data_url.h"
 #include "engine/specs/model_spec.h"
 #include "engine/specs/node_names.h"
 #include "engine/specs/placement.h"
@@ -170,12 +171,17 @@ Status merge(YamlNode& root, const std::string& assignment) {
   return {};
 }
 
+// A data file's path; a URL stays as it is.
+std::string absoluteFile(const std::string& path, const std::string& folder) {
+  return specs::isUrl(path) ? path : absolutePath(path, folder);
+}
+
 void absoluteFiles(spec::v1::DataFiles* files, const std::string& folder) {
-  files->set_images(absolutePath(files->images(), folder));
-  files->set_labels(absolutePath(files->labels(), folder));
-  files->set_text(absolutePath(files->text(), folder));
-  files->set_table(absolutePath(files->table(), folder));
-  files->set_tokens(absolutePath(files->tokens(), folder));
+  files->set_images(absoluteFile(files->images(), folder));
+  files->set_labels(absoluteFile(files->labels(), folder));
+  files->set_text(absoluteFile(files->text(), folder));
+  files->set_table(absoluteFile(files->table(), folder));
+  files->set_tokens(absoluteFile(files->tokens(), folder));
 }
 
 // Makes the paths of files of this machine absolute.
@@ -189,7 +195,7 @@ void absoluteData(spec::v1::RunSpec& spec, const std::string& folder) {
   }
   if (spec.model().has_init_from() && !spec.model().init_from().file().empty()) {
     auto& init = *spec.mutable_model()->mutable_init_from();
-    init.set_file(absolutePath(init.file(), folder));
+    init.set_file(absoluteFile(init.file(), folder));
   }
   if (!spec.has_data()) return;
   if (spec.data().has_train()) absoluteFiles(spec.mutable_data()->mutable_train(), folder);
@@ -205,7 +211,7 @@ void absoluteInit(YamlNode& model, const std::string& folder) {
     return at == node->entries.end() ? nullptr : &at->node;
   };
   if (YamlNode* const file = child(child(&model, "init_from"), "file"))
-    file->value = absolutePath(file->value, folder);
+    file->value = absoluteFile(file->value, folder);
 }
 
 // Replaces the path of a model by what its file holds; returns its text, which has no problems.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,6 +41,14 @@ std::string sha256Hex(std::string_view text) {
   Sha256 hash;
   hash.update(text);
   return hash.hex();
+}
+
+std::string hmacSha256(std::string_view key, std::string_view text) {
+  std::array<unsigned char, 32> digest{};
+  LOCKSTEP_CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+                      reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+                      digest.data(), nullptr) != nullptr);
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }
 
 Result<std::string> sha256File(const std::string& path, const Progress& progress) {

@@ -29,6 +29,8 @@ class Sha256 {
 };
 
 std::string sha256Hex(std::string_view text);
+// Returns the 32 bytes of HMAC-SHA-256.
+std::string hmacSha256(std::string_view key, std::string_view text);
 Result<std::string> sha256File(const std::string& path, const Progress& progress = {});
 
 // Returns 64 bits of SplitMix-finalized FNV-1a over the text: a stable key for random streams and

@@ -1,5 +1,7 @@
 #include "engine/specs/data_files.h"
 
+#include "engine/specs/data_url.h"
+
 namespace lockstep::specs {
 namespace {
 
@@ -60,17 +62,20 @@ Result<std::unique_ptr<data::Dataset>> openData(
   const std::string& format = run.data().format();
   if (format == "text" || format == "tokens") {
     const std::string file = name(format);
+    LOCKSTEP_TRY(checkIsPath(path(file)));
     if (format == "text") return data::openText(textFile(run, isTrain(file), path(file)));
     return data::openTokens(tokenFiles(run, isTrain(file), path(file)));
   }
   if (format == "table") {
     const std::string file = name("table");
+    LOCKSTEP_TRY(checkIsPath(path(file)));
     data::TableFile table = tableFile(run, isTrain(file), path(file));
     table.decoded = decoded(file);
     return data::openTable(table);
   }
   const std::string images = name("images");
   const std::string labels = isTrain(images) ? "train.labels" : "evaluate.labels";
+  for (const std::string& file : {images, labels}) LOCKSTEP_TRY(checkIsPath(path(file)));
   const data::IdxFiles idx{path(images), path(labels), {}, {}, decoded(images), decoded(labels)};
   const int classes = run.model().classes();
   return data::openIdx(idx, classes > 0 ? classes : 256);

@@ -49,6 +49,8 @@ const std::vector<Feature>& features() {
       {kArtifacts, message("send a program's files")},
       // PythonSpec.kind
       {kPythonTools, message("run programs by uv or apptainer")},
+      // Agent.FetchFile
+      {kFetchFiles, message("fetch data files from URLs")},
   };
   return all;
 }

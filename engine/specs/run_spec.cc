@@ -7,6 +7,7 @@
 #include "engine/cluster/cuts.h"
 #include "engine/cluster/strategies.h"
 #include "engine/cluster/strategy_options.h"
+#include "engine/specs/data_url.h"
 #include "engine/specs/field.h"
 #include "engine/specs/freeze.h"
 #include "engine/specs/model_spec.h"
@@ -289,6 +290,20 @@ std::vector<DataFile> dataFiles(const RunSpec& run) {
   return out;
 }
 
+namespace {
+
+Status checkUrls(const RunSpec& spec) {
+  for (const DataFile& file : dataFiles(spec)) {
+    if (!isUrl(file.path)) continue;
+    const auto url = parseUrl(file.path);
+    if (!url.ok())
+      return wrongField(fieldOf(file.name), message("{}; {}", url.error().why, url.error().next));
+  }
+  return {};
+}
+
+}  // namespace
+
 std::string fieldOf(std::string_view file) {
   return file == kInitFile ? "model.init_from.file" : fmt::format("data.{}", file);
 }
@@ -489,6 +504,7 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(toModel(spec.model()).status());
   LOCKSTEP_TRY(checkInit(spec.model()));
   LOCKSTEP_TRY(fillData(*spec.mutable_data(), spec.model()));
+  LOCKSTEP_TRY(checkUrls(spec));
   if (spec.model().loss() == "mse" && spec.data().format() == "idx")
     return wrongField("model.loss",
                       "model.loss is mse but the labels of idx are classes; expected cross-entropy",

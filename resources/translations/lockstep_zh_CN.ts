@@ -1259,6 +1259,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>正在复制数据</translation>
         </message>
         <message>
+            <source>Fetching data</source>
+            <translation>正在获取数据</translation>
+        </message>
+        <message>
             <source>Checking data</source>
             <translation>正在检查数据</translation>
         </message>
@@ -9595,6 +9599,166 @@ its last lines:
         <message>
             <source>reading was cancelled</source>
             <translation>读取已取消</translation>
+        </message>
+        <message>
+            <source>the server sent another part of it than asked for</source>
+            <translation>服务器发来的部分与所请求的不同</translation>
+        </message>
+        <message>
+            <source>fetch it from another server</source>
+            <translation>请从另一台服务器获取</translation>
+        </message>
+        <message>
+            <source>set data.max_bytes, if that is right</source>
+            <translation>若确应如此，请设置 data.max_bytes</translation>
+        </message>
+        <message>
+            <source>it has more than %1 bytes</source>
+            <translation>它超过 %1 字节</translation>
+        </message>
+        <message>
+            <source>the server answered with status %1: %2</source>
+            <translation>服务器以状态 %1 回应：%2</translation>
+        </message>
+        <message>
+            <source>set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY where the node's agent starts, or put them into ~/.aws/credentials there</source>
+            <translation>请在启动该节点代理的环境中设置 AWS_ACCESS_KEY_ID 和 AWS_SECRET_ACCESS_KEY，或写入该节点的 ~/.aws/credentials</translation>
+        </message>
+        <message>
+            <source>fetch it from a server that asks for no credentials, or by s3://</source>
+            <translation>请从不要求凭据的服务器获取，或使用 s3://</translation>
+        </message>
+        <message>
+            <source>launch again once the server is well</source>
+            <translation>请在服务器恢复后重新启动</translation>
+        </message>
+        <message>
+            <source>set AWS_REGION or AWS_ENDPOINT_URL_S3 on the node to those of the bucket</source>
+            <translation>请在该节点上把 AWS_REGION 或 AWS_ENDPOINT_URL_S3 设为该存储桶的值</translation>
+        </message>
+        <message>
+            <source>correct the URL in the run</source>
+            <translation>请更正运行中的 URL</translation>
+        </message>
+        <message>
+            <source>curl ended with code %1</source>
+            <translation>curl 以代码 %1 结束</translation>
+        </message>
+        <message>
+            <source>the transfer ended after %1 of %2 bytes: %3</source>
+            <translation>传输在 %2 字节中的 %1 处结束：%3</translation>
+        </message>
+        <message>
+            <source>check whether the node reaches the server: curl -I there</source>
+            <translation>请检查该节点能否访问服务器：在该节点上运行 curl -I</translation>
+        </message>
+        <message>
+            <source>cannot fetch the data file %1</source>
+            <translation>无法获取数据文件 %1</translation>
+        </message>
+        <message>
+            <source>cannot write to a pipe</source>
+            <translation>无法写入管道</translation>
+        </message>
+        <message>
+            <source>cannot start curl</source>
+            <translation>无法启动 curl</translation>
+        </message>
+        <message>
+            <source>there is no curl on the node</source>
+            <translation>该节点上没有 curl</translation>
+        </message>
+        <message>
+            <source>data files with a URL are fetched by it</source>
+            <translation>带 URL 的数据文件由它获取</translation>
+        </message>
+        <message>
+            <source>install the package curl there</source>
+            <translation>请在该节点上安装软件包 curl</translation>
+        </message>
+        <message>
+            <source>the endpoint of the S3 store is not a URL that can be used</source>
+            <translation>S3 存储的端点不是可用的 URL</translation>
+        </message>
+        <message>
+            <source>set AWS_ENDPOINT_URL_S3 on the node to https://host or http://host:port, without credentials</source>
+            <translation>请在该节点上把 AWS_ENDPOINT_URL_S3 设为 https://host 或 http://host:port，不含凭据</translation>
+        </message>
+        <message>
+            <source>correct the URL, or the hash in the run</source>
+            <translation>请更正运行中的 URL 或哈希</translation>
+        </message>
+        <message>
+            <source>fetching %1 on %2: %3 MB</source>
+            <translation>正在 %2 上获取 %1：%3 MB</translation>
+        </message>
+        <message>
+            <source>fetching %1 on %2: %3 of %4 MB</source>
+            <translation>正在 %2 上获取 %1：%4 MB 中的 %3</translation>
+        </message>
+        <message>
+            <source>the URL of a data file is wrong</source>
+            <translation>数据文件的 URL 有误</translation>
+        </message>
+        <message>
+            <source>the name of the bucket or the key has other characters than these can have</source>
+            <translation>存储桶名或键含有不允许的字符</translation>
+        </message>
+        <message>
+            <source>write it as s3://bucket/key, with the key as it is in the bucket</source>
+            <translation>请写作 s3://bucket/key，键与存储桶中的一致</translation>
+        </message>
+        <message>
+            <source>it has characters that a URL cannot have</source>
+            <translation>它含有 URL 不允许的字符</translation>
+        </message>
+        <message>
+            <source>percent-encode them, as %20</source>
+            <translation>请用百分号编码，如 %20</translation>
+        </message>
+        <message>
+            <source>it is signed, and what a run's spec has is kept</source>
+            <translation>它带有签名，而运行规格的内容会被保存</translation>
+        </message>
+        <message>
+            <source>write it as s3://bucket/key; the node signs its request itself</source>
+            <translation>请写作 s3://bucket/key；节点会自行签名其请求</translation>
+        </message>
+        <message>
+            <source>write https://host/path, http://host/path or s3://bucket/key</source>
+            <translation>请写 https://host/path、http://host/path 或 s3://bucket/key</translation>
+        </message>
+        <message>
+            <source>a data file's URL has at most %1 characters</source>
+            <translation>数据文件的 URL 最多 %1 个字符</translation>
+        </message>
+        <message>
+            <source>it has a user name or a password, and what a run's spec has is kept</source>
+            <translation>它含有用户名或密码，而运行规格的内容会被保存</translation>
+        </message>
+        <message>
+            <source>leave them out: the node takes credentials for s3:// from its environment or from ~/.aws/credentials, and uses none for other URLs</source>
+            <translation>请去掉它们：对 s3://，节点从其环境或 ~/.aws/credentials 取得凭据，对其他 URL 则不使用凭据</translation>
+        </message>
+        <message>
+            <source>it names no file</source>
+            <translation>它没有指明文件</translation>
+        </message>
+        <message>
+            <source>the data file %1 is not here</source>
+            <translation>数据文件 %1 不在本机</translation>
+        </message>
+        <message>
+            <source>a data file with a URL is fetched by the nodes of a run, at its launch</source>
+            <translation>带 URL 的数据文件由运行的节点在启动时获取</translation>
+        </message>
+        <message>
+            <source>download it, and name the file instead of the URL</source>
+            <translation>请下载它，并用文件代替 URL</translation>
+        </message>
+        <message>
+            <source>fetch data files from URLs</source>
+            <translation>从 URL 获取数据文件</translation>
         </message>
     </context>
     <context>

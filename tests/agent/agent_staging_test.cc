@@ -7,6 +7,7 @@
 
 #include <QScopeGuard>
 #include <QTest>
+#include <array>
 #include <filesystem>
 #include <thread>
 
@@ -14,6 +15,7 @@
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "tests/agent/agent_node.h"
+#include "tests/support/data_server.h"
 
 using namespace lockstep;
 using namespace lockstep::agent_test;
@@ -127,6 +129,50 @@ class AgentStagingTest : public QObject {
     QVERIFY(writeFileAtomically(own, text).ok());
     QCOMPARE(find(node, other, own), std::string());
     QCOMPARE(send(node, "").status.ok(), true);
+  }
+
+  // Two launches ask for the same file at the same time.
+  void aFileIsFetchedOnceForAll() {
+    if (!QFile::exists("/usr/bin/python3")) QSKIP("there is no /usr/bin/python3");
+    qputenv("no_proxy", "127.0.0.1");  // of the agent
+    const std::string text = content(1000000, 3);
+    test::DataServer server(text);
+    QVERIFY(server.isRunning());
+    Node node("n1");
+    node.start();
+    node::v1::FetchFileRequest request;
+    request.set_url(server.url("/slow/images.gz"));
+    request.set_max_bytes(std::int64_t{1} << 30);
+    std::array<std::string, 2> paths;
+    std::array<std::int64_t, 2> told{};
+    std::vector<std::jthread> clients;
+    for (std::size_t i = 0; i < paths.size(); ++i)
+      clients.emplace_back([&, i] {
+        const auto context = deadline(60);
+        const auto reader = node.agent().FetchFile(context.get(), request);
+        for (node::v1::FetchFileReply reply; reader->Read(&reply);) {
+          if (reply.has_progress() &&
+              reply.progress().activity() == node::v1::DataProgress::FETCHING)
+            told[i] = std::max(told[i], reply.progress().bytes_done());
+          if (!reply.has_progress()) paths[i] = reply.path();
+        }
+        (void)reader->Finish();
+      });
+    clients.clear();
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      QCOMPARE(paths[i], node.workdir() + "/data/" + sha256Hex(text) + "/images.gz");
+      QVERIFY(told[i] > 0);
+    }
+    QCOMPARE(server.requests().size(), std::size_t{1});
+    QCOMPARE(readFile(paths[0]).value(), text);
+    request.set_url("https://me:secret@host/x");
+    node::v1::FetchFileReply reply;
+    const auto context = deadline(60);
+    const auto reader = node.agent().FetchFile(context.get(), request);
+    QVERIFY(!reader->Read(&reply));
+    const run::v1::ErrorInfo error = errorOf(reader->Finish());
+    QVERIFY(error.why().text().find("password") != std::string::npos);
+    QVERIFY(error.SerializeAsString().find("secret") == std::string::npos);
   }
 
   void whatIsAnotherFileIsRefused() {

@@ -260,6 +260,8 @@ QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {
         return tr("Benchmarking the nodes");
       case app::LaunchProgress::Stage::kCopying:
         return tr("Copying data");
+      case app::LaunchProgress::Stage::kFetching:
+        return tr("Fetching data");
       case app::LaunchProgress::Stage::kCheckingData:
         return tr("Checking data");
       case app::LaunchProgress::Stage::kSettingUp:

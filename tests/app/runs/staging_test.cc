@@ -1,4 +1,5 @@
-// Launches that bring the data files to the nodes: local ones, and one behind a real sshd.
+// Launches that bring the data files to the nodes, or have them fetched: local ones, and one behind
+// a real sshd.
 #include <grpcpp/grpcpp.h>
 #include <sys/stat.h>
 
@@ -11,6 +12,7 @@
 #include "engine/base/hash.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 #include "tests/app/runs/runs_bench.h"
+#include "tests/support/data_server.h"
 #include "tests/support/paths.h"
 #include "tests/support/sshd.h"
 
@@ -150,6 +152,56 @@ class StagingTest : public QObject {
       if (times > 0) QVERIFY(files == before);
       before = files;
     }
+  }
+
+  // Nodes fetch a file with a URL; the next launch asks whether it is the same. Others are copied.
+  void aRunTrainsOnWhatWasFetched() {
+    if (!QFile::exists("/usr/bin/python3")) QSKIP("there is no /usr/bin/python3");
+    qputenv("no_proxy", "127.0.0.1");  // of the agents
+    Bench bench(2);
+    bench.cluster = without(bench.cluster, fashion());
+    const std::string images = readFile(fashion()[0]).value();
+    DataServer server(images);
+    const std::string url = server.url("/whole/images.gz");
+    for (int times = 0; times < 2; ++times) {
+      const auto request = bench.request({"training.max_steps=5", "training.batch=48",
+                                          "data.copy_to_nodes=true", "data.train.images=" + url});
+      QVERIFY2(request.ok(), request.ok() ? "" : request.error().text().c_str());
+      Watched watched(bench, *request);
+      QVERIFY(bench.until([&] { return watched.outcome.has_value(); }));
+      QVERIFY2(watched.outcome->ok(),
+               watched.outcome->ok() ? "" : watched.outcome->error().text().c_str());
+      QVERIFY(std::ranges::any_of(watched.progress, [](const std::string& text) {
+        return text.starts_with("fetching data: ");
+      }));
+      Seen seen;
+      Recorder recorder(**watched.outcome, *bench.session, bench.home, bench.inbox,
+                        seen.observer());
+      QVERIFY(bench.until([&] { return seen.finished; }));
+      QCOMPARE(seen.row.phase, RunState::SUCCEEDED);
+      for (int node = 0; node < 2; ++node) {
+        const std::string copy = bench.session->status(node).inventory.workdir + "/data/" +
+                                 sha256Hex(images) + "/images.gz";
+        QVERIFY2(readFile(copy).ok() && readFile(copy).value() == images, copy.c_str());
+      }
+      const auto history = History::open(bench.home.historyFolder());
+      QVERIFY(history.ok());
+      const auto documents = (*history)->documents(**watched.outcome);
+      QVERIFY(documents.ok());
+      const std::string found = fmt::format("# data.train.images: {} bytes of {}, SHA-256 {}\n",
+                                            images.size(), url, sha256Hex(images));
+      QVERIFY2(documents->specResolved.find(found) != std::string::npos,
+               documents->specResolved.c_str());
+      const auto requests = server.requests();
+      QCOMPARE(requests.size(), static_cast<std::size_t>(2 * (times + 1)));
+      QCOMPARE(requests.back()["headers"].toObject().contains("if-none-match"), times > 0);
+    }
+    const auto another = bench.launch({"data.copy_to_nodes=true", "data.train.images=" + url,
+                                       "data.train.images_sha256=" + std::string(64, 'a')});
+    QVERIFY(!another.ok());
+    QVERIFY(another.error().text().find("the run expects " + std::string(64, 'a')) !=
+            std::string::npos);
+    QVERIFY(!another.error().node.empty());
   }
 
   // A node that has the files where the run names them is sent nothing.

@@ -117,6 +117,22 @@ const WrongRun kWrongRuns[] = {
      "data.evaluate.labels | labels is missing; expected the path of an IDX file"},
     {[](RunSpec& s) { s.mutable_data()->mutable_train()->set_images_sha256("abc"); },
      "data.train.images_sha256 | not a SHA-256; expected 64 digits of 0-9 and a-f"},
+    {[](RunSpec& s) {
+       s.mutable_data()->mutable_train()->set_images("https://me:secret@host/images.gz");
+     },
+     "data.train.images | it has a user name or a password, and what a run's spec has is kept; "
+     "leave them out: the node takes credentials for s3:// from its environment or from "
+     "~/.aws/credentials, and uses none for other URLs"},
+    {[](RunSpec& s) {
+       s.mutable_data()->mutable_train()->set_labels("https://host/l?X-Amz-Signature=0");
+     },
+     "data.train.labels | it is signed, and what a run's spec has is kept; write it as "
+     "s3://bucket/key; the node signs its request itself"},
+    {[](RunSpec& s) { s.mutable_data()->mutable_train()->set_images("s3://bucket/"); },
+     "data.train.images | it names no file; write https://host/path, http://host/path or "
+     "s3://bucket/key"},
+    {[](RunSpec& s) { s.mutable_data()->mutable_train()->set_images("http://host/a b"); },
+     "data.train.images | it has characters that a URL cannot have; percent-encode them, as %20"},
     {[](RunSpec& s) { s.mutable_training()->mutable_optimizer()->set_learning_rate(std::nan("")); },
      "training.optimizer.learning_rate | training.optimizer.learning_rate is nan; expected a "
      "finite number, at "
