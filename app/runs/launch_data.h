@@ -36,6 +36,7 @@ Result<DataHashes> copyData(const LaunchRequest& request, Participants& particip
 // Errors: the agents'; kFailedPrecondition where nodes found different files.
 Result<std::vector<std::string>> fetchData(const LaunchRequest& request, Participants& participants,
                                            const Tell& tell, std::stop_token stop);
+
 struct CopiedCode {
   std::string words;  // what was copied; "": nothing
   std::string patch;  // as CollectedCode

@@ -243,7 +243,7 @@ Result<std::string> downloadModel(const std::string& run, const std::vector<RunN
                             : model.error();
   }
   if (first) return *first;
-  return makeError(Code::kNotFound, "it is not known on which nodes run {} was", run);
+  return makeError(Code::kNotFound, "it is not known on which nodes the run was");
 }
 
 }  // namespace lockstep::app
