@@ -9505,8 +9505,8 @@ its last lines:
             <translation>无法获取数据文件 %1</translation>
         </message>
         <message>
-            <source>cannot write to a pipe</source>
-            <translation>无法写入管道</translation>
+            <source>cannot pass the URL to curl</source>
+            <translation>无法把 URL 传给 curl</translation>
         </message>
         <message>
             <source>cannot start curl</source>
