@@ -113,7 +113,7 @@ Status FileFetch::begin(const HttpHead& head) {
 
 // Whether the part that comes follows on what is here.
 bool FileFetch::goesOn(const HttpHead& head) const {
-  if (!part_) return false;
+  if (!part_ || (!etag_.empty() && head.field("etag") != etag_)) return false;
   const std::string range = head.field("content-range");
   const std::string wanted = fmt::format("bytes {}-", part_->written());
   return range.starts_with(wanted) && (total_ < 0 || range.ends_with(fmt::format("/{}", total_)));

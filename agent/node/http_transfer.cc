@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +24,8 @@ namespace {
 constexpr int kLookMs = 200;  // whether it was cancelled
 constexpr std::size_t kPiece = std::size_t{256} << 10;
 constexpr std::size_t kMostText = std::size_t{64} << 10;  // of what curl says
-constexpr std::size_t kMostHead = std::size_t{1} << 20;   // curl takes lines of 100 KiB
+constexpr std::size_t kMostHead = std::size_t{1} << 20;   // curl before 8.3 has no limit
+constexpr int kReceiveError = 56;                         // curl's exit code
 constexpr int kHeadFd = 3;
 
 struct Pipe {
@@ -33,6 +35,14 @@ Result<Pipe> makePipe() {
   std::array<int, 2> ends{-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return systemError(errno, "cannot create a pipe");
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+// Returns a file in memory, without a name, that is read from its start.
+Result<UniqueFd> inMemory(std::string_view text) {
+  UniqueFd file(memfd_create("curl", MFD_CLOEXEC));
+  if (!file || pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+    return systemError(errno, "cannot pass the URL to curl");
+  return file;
 }
 
 std::string lower(std::string text) {
@@ -70,7 +80,9 @@ class HeadParser {
  public:
   explicit HeadParser(bool followsRedirects) : follows_(followsRedirects) {}
   void add(std::string_view text) {
-    if (text_.size() < kMostHead) text_ += text;
+    if (complete_) return;
+    bytes_ += text.size();
+    text_ += text;
     for (std::size_t end; !complete_ && (end = text_.find('\n')) != std::string::npos;) {
       std::string line = text_.substr(0, end);
       text_.erase(0, end + 1);
@@ -79,6 +91,7 @@ class HeadParser {
     }
   }
   bool complete() const { return complete_; }
+  bool tooLong() const { return bytes_ > kMostHead; }
   const HttpHead& head() const { return head_; }
 
  private:
@@ -91,7 +104,7 @@ class HeadParser {
       return;
     }
     if (line.empty()) {
-      const bool redirect = head_.status / 100 == 3 && head_.fields.contains("location");
+      const bool redirect = head_.status / 100 == 3 && !head_.field("location").empty();
       complete_ = head_.status >= 200 && !(redirect && follows_);
       return;
     }
@@ -104,6 +117,7 @@ class HeadParser {
 
   const bool follows_;
   std::string text_;
+  std::size_t bytes_ = 0;
   HttpHead head_;
   bool complete_ = false;
 };
@@ -113,22 +127,19 @@ class Curl {
   ~Curl() {
     if (pid_ < 0) return;
     kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
+    (void)await();
   }
   Curl() = default;
   Curl(const Curl&) = delete;
   Curl& operator=(const Curl&) = delete;
 
   Status start(const std::string& config) {
-    LOCKSTEP_ASSIGN(Pipe in, makePipe());
+    LOCKSTEP_ASSIGN(const UniqueFd in, inMemory(config));
     LOCKSTEP_ASSIGN(Pipe body, makePipe());
     LOCKSTEP_ASSIGN(Pipe head, makePipe());
     LOCKSTEP_ASSIGN(Pipe said, makePipe());
-    // The pipe takes all of it before curl is there.
-    if (write(in.write.get(), config.data(), config.size()) != static_cast<ssize_t>(config.size()))
-      return systemError(errno, "cannot write to a pipe");
     (void)fcntl(body.read.get(), F_SETPIPE_SZ, 1 << 20);
-    LOCKSTEP_TRY(spawn({in.read.get(), body.write.get(), said.write.get(), head.write.get()}));
+    LOCKSTEP_TRY(spawn({in.get(), body.write.get(), said.write.get(), head.write.get()}));
     body_ = std::move(body.read);
     head_ = std::move(head.read);
     said_ = std::move(said.read);
@@ -151,6 +162,7 @@ class Curl {
         if (said.size() < kMostText) said += text;
       }
       if (waits[1].revents != 0) parser.add(take(head_));
+      if (parser.tooLong()) return HttpEnd{kReceiveError, "too large response headers"};
       if (parser.complete() && !std::exchange(begun, true))
         LOCKSTEP_TRY(receiver.head(parser.head()));
       if (waits[0].revents == 0) continue;
@@ -205,10 +217,11 @@ class Curl {
 
   int await() {
     int status = 0;
-    while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-    }
+    pid_t ended = -1;
+    do ended = waitpid(pid_, &status, 0);
+    while (ended < 0 && errno == EINTR);
     pid_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return ended > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
   // "curl: (18) transfer closed with 5 bytes remaining to read", without its beginning.

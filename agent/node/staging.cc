@@ -170,7 +170,8 @@ Staging::Fetched Staging::fetchedBefore(const std::string& url) {
   for (std::istringstream lines(*text); std::getline(lines, line);) {
     Fetched out;
     std::string key;
-    if (std::istringstream(line) >> key >> out.sha256 >> out.etag && key == sha256Hex(url))
+    if (std::istringstream(line) >> key >> out.sha256 >> out.etag && key == sha256Hex(url) &&
+        isSha256(out.sha256))
       return out;
   }
   return {};

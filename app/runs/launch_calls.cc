@@ -12,7 +12,6 @@
 #include "app/core/rpc.h"
 #include "engine/specs/data_url.h"
 #include "engine/specs/protocol.h"
-#include "engine/specs/specs.h"
 #include "engine/specs/states.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -74,8 +73,9 @@ bool isOver(const Participant& coordinator, const std::string& run) {
   return found.ok() ? specs::isFinal(found->state()) : found.error().code == Code::kNotFound;
 }
 
-// What agents have to be able to do for the run.
-std::vector<std::string_view> featuresOf(const spec::v1::RunSpec& spec) {
+// What an agent has to be able to do for the run.
+std::vector<std::string_view> featuresOf(const spec::v1::RunSpec& spec,
+                                         const Participant& participant) {
   const spec::v1::WorkloadSpec& workload = spec.workload();
   const std::string& python = workload.python().kind();
   const std::pair<std::string_view, bool> all[] = {
@@ -87,8 +87,8 @@ std::vector<std::string_view> featuresOf(const spec::v1::RunSpec& spec) {
       {specs::kInitFrom, spec.model().has_init_from()},
       {specs::kTokens, spec.data().format() == "tokens"},
       {specs::kFetchFiles,
-       std::ranges::any_of(specs::dataFiles(spec),
-                           [](const specs::DataFile& file) { return specs::isUrl(file.path); })},
+       std::ranges::any_of(participant.paths,
+                           [](const auto& one) { return specs::isUrl(one.second); })},
   };
   std::vector<std::string_view> out;
   for (const auto& [feature, isNeeded] : all)
@@ -99,9 +99,8 @@ std::vector<std::string_view> featuresOf(const spec::v1::RunSpec& spec) {
 }  // namespace
 
 Status checkAble(const Participants& participants, const spec::v1::RunSpec& spec) {
-  const std::vector<std::string_view> needed = featuresOf(spec);
   for (const Participant& participant : participants)
-    for (const std::string_view feature : needed) {
+    for (const std::string_view feature : featuresOf(spec, participant)) {
       Status able = specs::checkFeature("the agent", participant.inventory.agentSpeaks, feature);
       if (able.ok()) continue;
       able.error().node = participant.name;

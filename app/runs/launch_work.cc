@@ -73,6 +73,7 @@ Result<Preview> LaunchWork::preview(std::stop_token stop, Costs costs) {
   LOCKSTEP_ASSIGN(Preview rough, makePreview(request_, {}, nullptr));
   findParticipants(rough);
   LOCKSTEP_TRY(connectAll(stop));
+  findData(request_, participants_);
   LOCKSTEP_TRY(checkAble(participants_, *request_.spec));
   std::vector<HostFacts> hosts;
   for (const Participant& participant : participants_) {
@@ -85,7 +86,6 @@ Result<Preview> LaunchWork::preview(std::stop_token stop, Costs costs) {
   };
   LOCKSTEP_ASSIGN(Preview plain, makePreview(request_, hosts, nullptr));
   if (!request_.measure || plain.ofProgram()) return withClocks(std::move(plain));
-  findData(request_, participants_);
   auto cost = [&] {
     const StageProgress awaiting(Stage::kMeasuring, {participants_.front().name}, progress);
     return measureCosts(plain, request_, *participants_.front().access,

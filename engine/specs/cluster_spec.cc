@@ -5,6 +5,7 @@
 
 #include "engine/cluster/assumed.h"
 #include "engine/ir/graph.h"
+#include "engine/specs/data_url.h"
 #include "engine/specs/field.h"
 #include "engine/specs/links.h"
 #include "engine/specs/options.h"
@@ -76,6 +77,7 @@ Status checkNode(const NodeSpec& node, const std::string& path,
   if (!node.address().empty() && !node.interface().empty())
     return wrongField(path + ".interface", "address and interface are both given; expected one",
                       {{{path + ".interface", ""}}});
+  for (const auto& [file, own] : node.data()) LOCKSTEP_TRY(checkUrl(path + ".data", own));
   return checkDeviceFields(node.devices(), path);
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "engine/specs/field.h"
+
 namespace lockstep::specs {
 namespace {
 
@@ -29,6 +31,15 @@ Status checkS3(const DataUrl& url) {
                "write it as s3://bucket/key, with the key as it is in the bucket");
 }
 
+// Whether a parameter of the query is a signature, as those of S3, Google's and Azure's stores.
+bool isSigned(const std::string& path) {
+  std::string query = path.substr(std::min(path.find('?'), path.size()));
+  std::transform(query.begin(), query.end(), query.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::replace(query.begin(), query.end(), '?', '&');
+  return query.find("signature=") != std::string::npos || query.find("&sig=") != std::string::npos;
+}
+
 Status checkHttp(const DataUrl& url) {
   const bool host = std::all_of(url.host.begin(), url.host.end(), [](char c) {
     return isAlnum(c) || std::string_view(".-_:[]").find(c) != std::string_view::npos;
@@ -38,12 +49,9 @@ Status checkHttp(const DataUrl& url) {
   });
   if (!host || !path)
     return wrong("it has characters that a URL cannot have", "percent-encode them, as %20");
-  std::string query = url.path;
-  std::transform(query.begin(), query.end(), query.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (query.find("x-amz-signature=") == std::string::npos) return {};
+  if (!isSigned(url.path)) return {};
   return wrong("it is signed, and what a run's spec has is kept",
-               "write it as s3://bucket/key; the node signs its request itself");
+               "write objects of an S3 store as s3://bucket/key: the node signs its requests");
 }
 
 }  // namespace
@@ -73,6 +81,13 @@ Result<DataUrl> parseUrl(std::string_view url) {
   LOCKSTEP_TRY(s3 ? checkS3(out) : checkHttp(out));
   if (s3) out.path.erase(0, 1);
   return out;
+}
+
+Status checkUrl(const std::string& field, std::string_view path) {
+  if (!isUrl(path)) return {};
+  const auto url = parseUrl(path);
+  if (url.ok()) return {};
+  return wrongField(field, message("{}; {}", url.error().why, url.error().next));
 }
 
 std::string withoutQuery(std::string_view url) {

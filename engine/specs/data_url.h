@@ -17,6 +17,8 @@ struct DataUrl {
 bool isUrl(std::string_view path);
 // Errors never quote the URL: what is wrong with it may be a password.
 Result<DataUrl> parseUrl(std::string_view url);
+// Refuses the wrong URL of a field of a spec; what is no URL is right.
+Status checkUrl(const std::string& field, std::string_view path);
 // Returns what a message says of a URL: without its query, which may hold a token.
 std::string withoutQuery(std::string_view url);
 // Refuses a URL where only files of this machine can be read.

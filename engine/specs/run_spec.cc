@@ -290,20 +290,6 @@ std::vector<DataFile> dataFiles(const RunSpec& run) {
   return out;
 }
 
-namespace {
-
-Status checkUrls(const RunSpec& spec) {
-  for (const DataFile& file : dataFiles(spec)) {
-    if (!isUrl(file.path)) continue;
-    const auto url = parseUrl(file.path);
-    if (!url.ok())
-      return wrongField(fieldOf(file.name), message("{}; {}", url.error().why, url.error().next));
-  }
-  return {};
-}
-
-}  // namespace
-
 std::string fieldOf(std::string_view file) {
   return file == kInitFile ? "model.init_from.file" : fmt::format("data.{}", file);
 }
@@ -504,7 +490,8 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(toModel(spec.model()).status());
   LOCKSTEP_TRY(checkInit(spec.model()));
   LOCKSTEP_TRY(fillData(*spec.mutable_data(), spec.model()));
-  LOCKSTEP_TRY(checkUrls(spec));
+  for (const DataFile& file : dataFiles(spec))
+    LOCKSTEP_TRY(checkUrl(fieldOf(file.name), file.path));
   if (spec.model().loss() == "mse" && spec.data().format() == "idx")
     return wrongField("model.loss",
                       "model.loss is mse but the labels of idx are classes; expected cross-entropy",

@@ -9657,8 +9657,8 @@ its last lines:
             <translation>无法获取数据文件 %1</translation>
         </message>
         <message>
-            <source>cannot write to a pipe</source>
-            <translation>无法写入管道</translation>
+            <source>cannot pass the URL to curl</source>
+            <translation>无法把 URL 传给 curl</translation>
         </message>
         <message>
             <source>cannot start curl</source>
@@ -9721,8 +9721,8 @@ its last lines:
             <translation>它带有签名，而运行规格的内容会被保存</translation>
         </message>
         <message>
-            <source>write it as s3://bucket/key; the node signs its request itself</source>
-            <translation>请写作 s3://bucket/key；节点会自行签名其请求</translation>
+            <source>write objects of an S3 store as s3://bucket/key: the node signs its requests</source>
+            <translation>S3 存储中的对象请写作 s3://bucket/key：节点会自行签名其请求</translation>
         </message>
         <message>
             <source>write https://host/path, http://host/path or s3://bucket/key</source>

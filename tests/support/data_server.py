@@ -10,6 +10,7 @@ The first part of a path says how; the last is the file's name:
   /chunked/x without a length                   /endless/x    without an end
   /slow/x    pauses after each of 100 pieces    /busy/N/x     status 503 N times
   /status/N/x     that status                   /changed/N/x  cut once, then another content
+  /heads/x   a head without an end              /mixed/N/x    as changed, whatever If-Range asks for
   /to/URL    redirects to the percent-encoded URL
 Others are objects of an S3 store, whose requests need the signature of AKID with the secret kept/+secret
 (with the token given by the environment variable TOKEN, if any). Those of the bucket "moved" are redirected
@@ -19,6 +20,7 @@ import collections
 import hashlib
 import hmac
 import http.server
+import itertools
 import json
 import os
 import sys
@@ -72,13 +74,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.head(status, len(body))
         self.wfile.write(body)
 
-    def serve(self, content, cut=None, tagged=True, parts=True, shift=0, more=0):
+    def serve(self, content, cut=None, tagged=True, parts=True, shift=0, more=0, heed=True):
         tag = etag(content)
         if tagged and self.headers.get("If-None-Match") == tag:
             return self.head(304, None, ETag=tag)
         start = 0
         wanted = self.headers.get("Range")
-        if parts and wanted and self.headers.get("If-Range", tag) == tag:
+        if parts and wanted and (not heed or self.headers.get("If-Range", tag) == tag):
             start = int(wanted.removeprefix("bytes=").removesuffix("-")) - shift
         body = content[start:]
         tag = tag if tagged else None
@@ -144,8 +146,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.serve(CONTENT, more=10, parts=False)
         elif how == "other":
             self.serve(CONTENT, cut=len(CONTENT) // 2 if times == 1 else None, shift=1)
-        elif how == "changed":
-            self.serve(CONTENT if times == 1 else OTHER, cut=number if times == 1 else None)
+        elif how in ("changed", "mixed"):
+            first = times == 1
+            self.serve(CONTENT if first else OTHER, cut=number if first else None, heed=how == "changed")
+        elif how == "heads":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+            for at in itertools.count():
+                self.wfile.write(f"x-{at}: {'y' * 1000}\r\n".encode())
         elif how == "busy":
             self.serve(CONTENT) if times > number else self.refuse(503)
         elif how == "status":

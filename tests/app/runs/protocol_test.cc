@@ -128,6 +128,20 @@ class ProtocolTest : public QObject {
     QVERIFY(checkAble(participants, spec).ok());
   }
 
+  void anAgentThatFetchesNothingNeedsPaths() {
+    Participants participants(1);
+    participants[0].name = "n1";
+    participants[0].inventory.agentSpeaks = {2, 2, {std::string(specs::kCheckData)}, {}};
+    participants[0].paths["train.images"] = "/data/images.gz";
+    QVERIFY(checkAble(participants, {}).ok());
+    participants[0].paths["train.images"] = "https://host/images.gz";
+    const Status lacks = checkAble(participants, {});
+    QCOMPARE(lacks.code(), Code::kFailedPrecondition);
+    QCOMPARE(lacks.error().what.text(), std::string("the agent cannot fetch data files from URLs"));
+    participants[0].inventory.agentSpeaks = specs::ownProtocols();
+    QVERIFY(checkAble(participants, {}).ok());
+  }
+
   void whatANodeLacksNamesItsVersion() {
     for (const std::string& version : {std::string(), std::string("5f21a90c03de")}) {
       const specs::Protocols node{2, 2, {std::string(specs::kWorkdirItems)}, version};

@@ -126,8 +126,11 @@ const WrongRun kWrongRuns[] = {
     {[](RunSpec& s) {
        s.mutable_data()->mutable_train()->set_labels("https://host/l?X-Amz-Signature=0");
      },
-     "data.train.labels | it is signed, and what a run's spec has is kept; write it as "
-     "s3://bucket/key; the node signs its request itself"},
+     "data.train.labels | it is signed, and what a run's spec has is kept; write objects of an S3 "
+     "store as s3://bucket/key: the node signs its requests"},
+    {[](RunSpec& s) { s.mutable_data()->mutable_train()->set_labels("https://host/l?sv=1&sig=0"); },
+     "data.train.labels | it is signed, and what a run's spec has is kept; write objects of an S3 "
+     "store as s3://bucket/key: the node signs its requests"},
     {[](RunSpec& s) { s.mutable_data()->mutable_train()->set_images("s3://bucket/"); },
      "data.train.images | it names no file; write https://host/path, http://host/path or "
      "s3://bucket/key"},
@@ -791,6 +794,10 @@ class SpecsTest : public QObject {
              "evaluator or "
              "spare; did "
              "you mean worker?");
+    ClusterSpec url = nodes(1);
+    (*url.mutable_nodes(0)->mutable_data())["/data/images.gz"] = "http://me:secret@host/x";
+    QVERIFY(messageOf(toCluster(url, {}, {}).status())
+                .startsWith("nodes[0].data | it has a user name or a password"));
     ClusterSpec device = nodes(1);
     device.mutable_nodes(0)->add_devices()->set_kind("cdu");
     QCOMPARE(messageOf(toCluster(device, {}, {}).status()),
