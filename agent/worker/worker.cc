@@ -14,6 +14,7 @@
 #include "agent/base/commands.h"
 #include "agent/base/grpc_status.h"
 #include "agent/base/open_files.h"
+#include "agent/base/run_folder.h"
 #include "agent/host/stacks.h"
 #include "agent/worker/consistency.h"
 #include "agent/worker/prepare.h"

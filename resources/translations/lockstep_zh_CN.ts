@@ -5079,6 +5079,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>等待另一节点上训练好的模型的副本，最多 %1 秒</translation>
         </message>
         <message>
+            <source>cannot make the file of collectives</source>
+            <translation>无法创建集合通信计数文件</translation>
+        </message>
+        <message>
+            <source>cannot make the link %1</source>
+            <translation>无法创建链接 %1</translation>
+        </message>
+        <message>
             <source>the trained model is not copied</source>
             <translation>训练好的模型没有被复制</translation>
         </message>
