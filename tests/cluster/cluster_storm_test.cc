@@ -73,7 +73,9 @@ class ClusterStormTest : public QObject {
     read(3000);
     QCOMPARE(last("{\"event\":\"recovering\"")["generation"], takenOver()["generation"]);
     QVERIFY(on_.workerOn(4, run_) < 0);
-    const CliResult result = on_.cli().stop(*client_, out_);
+    const CliResult stopped = on_.lockstep({"stop", run_});
+    QVERIFY2(stopped.exit == 0, stopped.text());
+    const CliResult result = on_.cli().finish(*client_, out_, kEndsMs);
     client_.reset();
     QVERIFY2(result.exit == 130, told());
     on_.restore();
