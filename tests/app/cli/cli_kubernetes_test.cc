@@ -75,9 +75,10 @@ class CliKubernetesTest : public QObject {
   }
 
   void aProgramRuns() {
-    cli_.write("train.py", kProgram);
+    QVERIFY(QDir().mkpath(cli_.path("code")));
+    cli_.write("code/train.py", kProgram);
     const QString spec = cli_.write(
-        "program.yaml", "version: 1\nworkload:\n  command: [/usr/bin/python3, train.py]\n");
+        "code/program.yaml", "version: 1\nworkload:\n  command: [/usr/bin/python3, train.py]\n");
     const CliResult result = run(spec, "nodes: 2");
     QVERIFY2(result.exit == 0, result.text());
     QStringList said;
