@@ -8,8 +8,11 @@
 #include <vector>
 
 #include "app/whatif/what_if.h"
+#include "engine/specs/specs.h"
 
 namespace lockstep::app {
+
+inline constexpr int kMostRanks = specs::kMaxRanks;
 
 struct OtherSettings {
   // Workers and servers; 0: as many as there were. Where there are more, further hosts are copies

@@ -76,7 +76,7 @@ class PythonHooksTest : public QObject {
     python.start("/usr/bin/python3",
                  {"-c", script + "\nimport sys; print('there', flush=True); sys.stdin.read()"});
     said_.clear();
-    while (!said_.contains("there") && python.waitForReadyRead(60000))
+    while (!said_.contains("there\n") && python.waitForReadyRead(60000))
       said_ += python.readAllStandardOutput();
     std::vector<std::string> lines = hooks_->takeStacks({});
     python.closeWriteChannel();

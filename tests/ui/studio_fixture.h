@@ -135,7 +135,7 @@ class StudioHome {
     row.startedNs = start + 1'200'000'000;
     row.world = MadeUpCurves::kRanks;
     row.strategy = "multi-worker-mirrored";
-    row.comm = index % 3 == 0 ? "shm" : "gloo";
+    row.comm = index % 3 == 2 ? "shm" : "gloo";
     row.clusterName = "local-3";
     row.planHash = predicted.planHash;
     row.version = "5f1c0a9be27d";

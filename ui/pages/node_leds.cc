@@ -213,9 +213,9 @@ NodeLeds::NodeLeds(NodeTableModel* nodes, QItemSelectionModel* selection, QWidge
   auto* row = new QHBoxLayout(this);
   row->setContentsMargins(0, 0, 0, 0);
   row->setSpacing(kSpaceS);
-  row->addWidget(measures_, 0, Qt::AlignTop);
+  row->addWidget(measures_);
   row->addWidget(grid_, 1, Qt::AlignVCenter);
-  row->addWidget(legend_, 0, Qt::AlignTop);
+  row->addWidget(legend_);
   connect(measures_, &QComboBox::activated, this, [this] {
     chosen_ = measures_->currentData().toInt();
     showMeasure();
@@ -226,6 +226,12 @@ NodeLeds::NodeLeds(NodeTableModel* nodes, QItemSelectionModel* selection, QWidge
   connect(nodes_, &QAbstractItemModel::modelReset, this, look);
   connect(nodes_, &QAbstractItemModel::dataChanged, this, look);
   retranslate();
+}
+
+// As high as the choice: left to the layout, it is lower.
+void NodeLeds::showEvent(QShowEvent* event) {
+  QWidget::showEvent(event);
+  setMinimumHeight(measures_->sizeHint().height());
 }
 
 void NodeLeds::fillMeasures() {

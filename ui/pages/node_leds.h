@@ -57,6 +57,9 @@ class NodeLeds : public QWidget {
   NodeLeds(NodeTableModel* nodes, QItemSelectionModel* selection, QWidget* parent = nullptr);
   void retranslate();
 
+ protected:
+  void showEvent(QShowEvent* event) override;
+
  private:
   void fillMeasures();  // those of GPUs if a node has some
   void showMeasure();

@@ -15,7 +15,6 @@
 
 #include "app/whatif/what_if.h"
 #include "engine/plan/traffic.h"
-#include "engine/specs/specs.h"
 #include "ui/dialogs/command_dialog.h"
 #include "ui/studio/background.h"
 #include "ui/studio/run_document.h"
@@ -167,7 +166,7 @@ QWidget* WhatIfPanel::buildChanges() {
   ranksLabel_ = makeLabel("whatIfRanksLabel", this);
   ranks_ = new QSpinBox(this);
   ranks_->setObjectName("whatIfRanks");
-  ranks_->setRange(0, specs::kMaxRanks);
+  ranks_->setRange(0, app::kMostRanks);
   ranks_->setKeyboardTracking(false);  // a number that is typed is asked about once
   bf16_ = new QCheckBox(this);
   bf16_->setObjectName("whatIfBf16");
