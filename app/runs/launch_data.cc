@@ -106,7 +106,7 @@ namespace {
 
 constexpr std::int64_t kMaxBytes = std::int64_t{64} << 30;  // of a file, where the run has no limit
 
-// The content that the nodes found at the URLs: that of the first to say so.
+// What the nodes found at each URL. The first answer is what the others are compared with.
 class FetchedFiles {
  public:
   Status add(const std::string& node, const std::string& field, const std::string& url,
