@@ -3,6 +3,7 @@
 #include "tests/support/trouble.h"
 #include "tests/ui/studio_road.h"
 #include "ui/studio/log_model.h"
+#include "ui/theme/format.h"
 
 using namespace lockstep;
 using lockstep::tests::StudioHome;
@@ -122,7 +123,13 @@ class StudioTroubleTest : public QObject {
     if (QTest::currentTestFailed()) return;
     QCOMPARE(warned.size(), qsizetype{1});
     QVERIFY2(warned.front().contains("SIGKILL"), qPrintable(warned.front()));
-    QVERIFY(document->row().figures.lostSeconds > 0);
+    const double lost = document->row().figures.lostSeconds;
+    const double effective = app::effectiveTime(document->row());
+    QVERIFY(lost > 0 && effective > 0 && effective < 1);
+    const auto rows = road_->page()->inspectorRows();
+    QVERIFY(rows.contains(ui::InspectorRow{"Lost to failures", ui::formatSeconds(lost)}));
+    QVERIFY(rows.contains(
+        ui::InspectorRow{"Effective training time", ui::formatPercent(effective, 1)}));
   }
 
   void killedWorkerEndsTheRunWithItsLastLines() {

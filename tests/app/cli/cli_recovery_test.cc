@@ -113,6 +113,15 @@ class CliRecoveryTest : public QObject {
       QVERIFY2(recovered[i]["seconds"].toDouble() < 10, result.text());
       QVERIFY(recovered[i]["lost_steps"].toInt(-1) >= 0);
     }
+    // What that cost is a figure of the run, as of one without failures.
+    const CliResult shown = cli.run({"history", "show", runOf(out), "--json"});
+    for (const QJsonObject& figures : {result.last(), shown.first("run")}) {
+      QVERIFY2(figures["lost_seconds"].toDouble() > 0, shown.text());
+      const double effective = figures["effective_time"].toDouble();
+      QVERIFY2(effective > 0 && effective < 1, shown.text());
+    }
+    QCOMPARE(whole.last()["lost_seconds"].toDouble(-1), 0.0);
+    QCOMPARE(whole.last()["effective_time"].toDouble(), 1.0);
     QVERIFY(cli.leave());
     QTRY_VERIFY_WITH_TIMEOUT(cli.processes(runOf(out)).isEmpty(), 60000);
   }
