@@ -228,6 +228,7 @@ void RunPage::connectDocument() {
   });
   connect(document_, &RunDocument::warned, this,
           [this](const Error& warning) { alertError(Tone::kWarning, warning); });
+  connect(document_, &RunDocument::restarted, this, &RunPage::showRestart);
   connect(document_, &RunDocument::alerted, this, &RunPage::showAlert);
   connect(document_, &RunDocument::finished, this, &RunPage::showEnd);
 }
@@ -314,6 +315,25 @@ void RunPage::alertError(Tone tone, const Error& error) {
       {key() + ":" + hash.toHex().left(12), tone, title(), error.what, when, false, {}});
 }
 
+// It lasts from the failure until the run trains again, or has ended.
+void RunPage::showRestart(const app::RunRestart& restart) {
+  if (restart.generation < restartShown_ ||
+      (restart.begins() && restart.generation == restartShown_))
+    return;  // told before
+  restartShown_ = restart.generation;
+  if (!restart.begins()) {
+    Q_EMIT alertOver(restartKey());
+    return;
+  }
+  Q_EMIT alertRaised({restartKey(),
+                      Tone::kWarning,
+                      title(),
+                      app::restartWarning(restart).what,
+                      QDateTime::fromMSecsSinceEpoch(restart.wallNs / 1'000'000),
+                      true,
+                      {}});
+}
+
 void RunPage::showAlert(const app::AlertEvent& event) {
   const std::string_view rule = app::alertRuleInfo(event.rule).name;
   const QString alert = QString("%1:%2:%3")
@@ -330,6 +350,7 @@ void RunPage::showAlert(const app::AlertEvent& event) {
 }
 
 void RunPage::showEnd() {
+  Q_EMIT alertOver(restartKey());
   // All data has arrived: show all of it.
   for (PlotGroup* group : groups()) group->follow();
 }

@@ -110,6 +110,11 @@ class CliRecoveryTest : public QObject {
       QVERIFY2(recovering[i]["cause"].toString().contains("SIGKILL"), result.text());
       QVERIFY(recovering[i]["node"].toString().startsWith("local"));
       QVERIFY(recovering[i]["rank"].toInt(-1) >= 0);
+      const auto time = [](const QJsonObject& line) {
+        return QDateTime::fromString(line["time"].toString(), Qt::ISODate);
+      };
+      QVERIFY2(time(recovering[i]).isValid() && time(recovered[i]) >= time(recovering[i]),
+               result.text());
       QVERIFY2(recovered[i]["seconds"].toDouble() < 10, result.text());
       QVERIFY(recovered[i]["lost_steps"].toInt(-1) >= 0);
     }
@@ -124,6 +129,26 @@ class CliRecoveryTest : public QObject {
     QCOMPARE(whole.last()["effective_time"].toDouble(), 1.0);
     QVERIFY(cli.leave());
     QTRY_VERIFY_WITH_TIMEOUT(cli.processes(runOf(out)).isEmpty(), 60000);
+  }
+
+  // Likewise at a terminal: what has failed and what is done, then what it has cost.
+  void aTerminalShowsIt() {
+    const Cli cli;
+    Terminal terminal(
+        cli, {"run", example("fashion-mlp"), "--local", "2", "--set", "training.epochs=1000000"});
+    QVERIFY2(terminal.await("samples/s", 120000), terminal.shown());
+    const QString run = QRegularExpression("[0-9]{8}-[0-9]{6}-[0-9a-z]+")
+                            .match(QString::fromUtf8(terminal.shown()))
+                            .captured();
+    const auto workers = cli.workers(run);
+    QCOMPARE(workers.size(), qsizetype{2});
+    ::kill(static_cast<pid_t>(workers.front()), SIGKILL);
+    QVERIFY2(terminal.await(": the run restarts from its last checkpoint: "), terminal.shown());
+    QVERIFY2(terminal.await("SIGKILL"), terminal.shown());
+    QVERIFY2(terminal.await(": the run trains again after "), terminal.shown());
+    QCOMPARE(cli.run({"stop", run}).exit, 0);
+    QCOMPARE(terminal.finish(), 130);
+    QVERIFY(cli.leave());
   }
 
   // No generation lives until a step: the run ends, and says what was tried.
