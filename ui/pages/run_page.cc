@@ -321,17 +321,12 @@ void RunPage::showRestart(const app::RunRestart& restart) {
       (restart.begins() && restart.generation == restartShown_))
     return;  // told before
   restartShown_ = restart.generation;
-  if (!restart.begins()) {
-    Q_EMIT alertOver(restartKey());
-    return;
-  }
-  Q_EMIT alertRaised({restartKey(),
-                      Tone::kWarning,
-                      title(),
-                      app::restartWarning(restart).what,
-                      QDateTime::fromMSecsSinceEpoch(restart.wallNs / 1'000'000),
-                      true,
-                      {}});
+  const auto when = QDateTime::fromMSecsSinceEpoch(restart.wallNs / 1'000'000);
+  if (restart.begins())
+    Q_EMIT alertRaised(
+        {restartKey(), Tone::kWarning, title(), app::restartWarning(restart).what, when, true, {}});
+  else
+    Q_EMIT alertOver(restartKey(), when);
 }
 
 void RunPage::showAlert(const app::AlertEvent& event) {
@@ -350,7 +345,9 @@ void RunPage::showAlert(const app::AlertEvent& event) {
 }
 
 void RunPage::showEnd() {
-  Q_EMIT alertOver(restartKey());
+  const std::int64_t end = document_->row().finishedNs;
+  Q_EMIT alertOver(restartKey(),
+                   end > 0 ? QDateTime::fromMSecsSinceEpoch(end / 1'000'000) : QDateTime());
   // All data has arrived: show all of it.
   for (PlotGroup* group : groups()) group->follow();
 }
