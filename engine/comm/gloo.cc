@@ -19,8 +19,9 @@ namespace {
 // A small all-reduce has at most so many bytes of a rank, and of all ranks together.
 constexpr std::int64_t kSmallBytes = 32 << 10, kGatheredBytes = 4 << 20;
 constexpr int kRadix = 8;  // a rank sends to one less in a round of a small all-reduce or barrier
-constexpr Nanoseconds kGrace = 100'000'000;  // for peers to name their suspects
-constexpr Nanoseconds kSpin = 20'000;        // polling before sleeping
+constexpr Nanoseconds kGrace = 100'000'000;         // for peers to name their suspects
+constexpr Nanoseconds kSpin = 20'000;               // polling before sleeping
+constexpr Nanoseconds kConnectSlice = 100'000'000;  // of waiting for a connection
 
 enum class Operation : std::uint8_t {
   kAllReduce,
@@ -184,6 +185,8 @@ class GlooCommunicator final : public Communicator {
     // May run on another thread than the receiver: shares only the failure state with it.
     const Call call = callOf(Operation::kMessage, bytes, tag);
     Outgoing out{peer, static_cast<const std::byte*>(data), bytes};
+    if (Status status = connect(peer); !status.ok())
+      return failSending(std::move(status.error()), peer);
     for (Nanoseconds since = 0; !out.finished;) {
       if (aborted_.load() || dead_.load()) return refusal(call);
       pollfd event{mesh_->descriptor(peer), POLLOUT, 0};
@@ -206,6 +209,8 @@ class GlooCommunicator final : public Communicator {
     // May be one of several receiving threads: state shared among them is locked.
     const Call call = callOf(Operation::kMessage, bytes, tag);
     Incoming in{peer, static_cast<std::byte*>(data), bytes};
+    if (Status status = connect(peer); !status.ok())
+      return broken(std::move(status.error()), call, peer);
     for (Nanoseconds since = 0; !in.finished;) {
       if (aborted_.load() || dead_.load()) return refusal(call);
       const Nanoseconds now = monotonicNow();
@@ -294,9 +299,42 @@ class GlooCommunicator final : public Communicator {
     return size_ == 1 ? transfer() : Status();
   }
 
+  // Waits until the connection with a peer is open. Errors: kDeadlineExceeded; kAborted if the peer
+  // cannot be connected to, or the group has failed.
+  Status connect(int peer) {
+    for (const Nanoseconds deadline = monotonicNow() + timeout_; !mesh_->isOpen(peer);) {
+      if (aborted_.load() || dead_.load())
+        return makeError(Code::kAborted, "connecting to rank {}", peer);
+      if (monotonicNow() >= deadline)
+        return makeError(Code::kDeadlineExceeded, "connecting to rank {}", peer);
+      if (auto open = mesh_->open(peer, kConnectSlice); !open.ok()) {
+        open.error().code = Code::kAborted;
+        return std::move(open.error());
+      }
+    }
+    return {};
+  }
+
+  // Opens the connections of outgoing_ and incoming_: requests all, then waits for each.
+  Status connectAll() {
+    const auto forAll = [&](auto&& call) -> Status {
+      const auto checked = [&](int peer) -> Status {
+        if (Status status = call(peer); !status.ok())
+          return broken(std::move(status.error()), call_, peer);
+        return {};
+      };
+      for (const Outgoing& out : outgoing_) LOCKSTEP_TRY(checked(out.peer));
+      for (const Incoming& in : incoming_) LOCKSTEP_TRY(checked(in.peer));
+      return {};
+    };
+    LOCKSTEP_TRY(forAll([&](int peer) { return mesh_->request(peer); }));
+    return forAll([&](int peer) { return connect(peer); });
+  }
+
   // Completes all of outgoing_ and incoming_, both directions concurrently, and clears them.
   Status transfer() {
     if (aborted_.load() || dead_.load()) return refusal(call_);
+    LOCKSTEP_TRY(connectAll());
     Nanoseconds progress = 0;
     for (;;) {
       events_.clear();
@@ -444,7 +482,8 @@ class GlooCommunicator final : public Communicator {
   Error accused(Error error, int suspect) {
     error.rank = rank_;
     error.next = "check whether the nodes of all ranks are up, then resume the run";
-    mesh_->sayFarewell(suspect, error.code);
+    suspect = witnessFor(suspect);
+    mesh_->sayFarewell(lastAccused(suspect), error.code);
     if (error.code == Code::kInvalidArgument) return error;
     int culprit = suspect, witness = -1;
     auto last = GlooMesh::Last::kSilence;
@@ -464,11 +503,41 @@ class GlooCommunicator final : public Communicator {
                           static_cast<double>(timeout_) * 1e-9);
     } else {
       error.code = Code::kAborted;
-      error.why = last == GlooMesh::Last::kEnd
-                      ? message("rank {} has ended: it closed its connection", culprit)
-                      : message("rank {} failed", culprit);
+      error.why =
+          last == GlooMesh::Last::kEnd ? ended(culprit) : message("rank {} failed", culprit);
     }
     return error;
+  }
+
+  // A peer that cannot be connected to may have ended because another one did. Who has ended a
+  // connection knows more.
+  int witnessFor(int suspect) {
+    if (mesh_->isOpen(suspect)) return suspect;
+    for (const int r : others()) {
+      if (!mesh_->hasEnded(r)) continue;
+      const std::unique_lock lock(receiving_[static_cast<std::size_t>(r)], std::try_to_lock);
+      if (!lock) continue;  // another thread finds it
+      mesh_->lastOf(r, kGrace);
+      return r;
+    }
+    return suspect;
+  }
+
+  // Follows the farewells that were read, so that ranks without a connection to a rank that has
+  // ended learn of it by a rank that was told.
+  int lastAccused(int suspect) {
+    for (int hop = 0; hop < size_; ++hop) {
+      const std::unique_lock lock(receiving_[static_cast<std::size_t>(suspect)], std::try_to_lock);
+      const std::optional<int> accused = lock ? mesh_->accusedBy(suspect) : std::nullopt;
+      if (!accused || *accused == rank_) break;
+      suspect = *accused;
+    }
+    return suspect;
+  }
+
+  Message ended(int peer) const {
+    return mesh_->isOpen(peer) ? message("rank {} has ended: it closed its connection", peer)
+                               : message("rank {} has ended, or cannot be connected to", peer);
   }
 
   Error refusal(const Call& call) {
@@ -508,7 +577,7 @@ Result<std::unique_ptr<Communicator>> connectGloo(const GlooOptions& options, St
   if (options.size < 1) return invalidArgument("a group of {} ranks", options.size);
   LOCKSTEP_TRY(checkPeer(options.rank, options.size));
   if (options.prefix.empty()) return invalidArgument("a group without a name in the store");
-  LOCKSTEP_ASSIGN(auto mesh, GlooMesh::connect(options, store));
+  LOCKSTEP_ASSIGN(auto mesh, GlooMesh::join(options, store));
   return std::unique_ptr<Communicator>(new GlooCommunicator(std::move(mesh), options));
 }
 

@@ -6743,6 +6743,14 @@ its last lines:
             <translation>rank %1 已结束：它关闭了连接</translation>
         </message>
         <message>
+            <source>rank %1 has ended, or cannot be connected to</source>
+            <translation>rank %1 已结束，或无法连接</translation>
+        </message>
+        <message>
+            <source>connecting to rank %1</source>
+            <translation>连接 rank %1</translation>
+        </message>
+        <message>
             <source>rank %1 failed</source>
             <translation>rank %1 失败</translation>
         </message>
@@ -6909,14 +6917,6 @@ its last lines:
         <message>
             <source>joining rank %1</source>
             <translation>与 rank %1 建立连接</translation>
-        </message>
-        <message>
-            <source>joining the group</source>
-            <translation>加入组</translation>
-        </message>
-        <message>
-            <source>no rank is missing</source>
-            <translation>没有缺席者</translation>
         </message>
         <message>
             <source>the shared segment of a group of %1 ranks</source>
