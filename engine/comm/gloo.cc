@@ -499,8 +499,7 @@ class GlooCommunicator final : public Communicator {
       error.why = message("rank {} timed out waiting for this rank, or saw it fail", witness);
     } else if (last == GlooMesh::Last::kSilence) {
       error.code = Code::kDeadlineExceeded;
-      error.why = message("rank {} did not answer for {:.3g} s", culprit,
-                          static_cast<double>(timeout_) * 1e-9);
+      error.why = silent(culprit);
     } else {
       error.code = Code::kAborted;
       error.why =
@@ -535,9 +534,20 @@ class GlooCommunicator final : public Communicator {
     return suspect;
   }
 
+  // Both say where a peer without a connection was sought.
+  Message silent(int peer) const {
+    const double seconds = static_cast<double>(timeout_) * 1e-9;
+    const std::string place = mesh_->isOpen(peer) ? "" : mesh_->placeOf(peer);
+    return place.empty()
+               ? message("rank {} did not answer for {:.3g} s", peer, seconds)
+               : message("rank {} did not answer for {:.3g} s at {}", peer, seconds, place);
+  }
   Message ended(int peer) const {
-    return mesh_->isOpen(peer) ? message("rank {} has ended: it closed its connection", peer)
-                               : message("rank {} has ended, or cannot be connected to", peer);
+    if (mesh_->isOpen(peer)) return message("rank {} has ended: it closed its connection", peer);
+    const std::string place = mesh_->placeOf(peer);
+    return place.empty()
+               ? message("rank {} has ended, or cannot be connected to", peer)
+               : message("rank {} has ended, or cannot be connected to at {}", peer, place);
   }
 
   Error refusal(const Call& call) {

@@ -311,6 +311,8 @@ Result<bool> GlooMesh::openWithin(int r, Nanoseconds wait, Nanoseconds patience)
   return true;
 }
 
+std::string GlooMesh::placeOf(int peer) const { return state_->rendezvous->placeOf(peer); }
+
 int GlooMesh::descriptor(int peer) const { return state_->at(peer).fd; }
 std::byte* GlooMesh::outbox(int peer) { return state_->boxes.outbox(peer); }
 const std::byte* GlooMesh::inbox(int peer) const { return state_->boxes.inbox(peer); }

@@ -31,6 +31,9 @@ class GlooMesh {
   // Errors: those of Rendezvous::connect(), of Gloo or of the socket.
   Result<bool> open(int peer, Nanoseconds wait);
 
+  // "host:port" where the peer is sought; empty before its address is needed. Thread-safe.
+  std::string placeOf(int peer) const;
+
   // Duplicate of an open pair's socket, for poll() and shutdown() only.
   int descriptor(int peer) const;
   // Message buffers of a peer: a header followed by up to kChunkBytes.

@@ -185,6 +185,11 @@ UniqueFd Rendezvous::take(int peer) {
   return std::move(at(peer).connection);
 }
 
+std::string Rendezvous::placeOf(int peer) {
+  const std::lock_guard lock(mutex_);
+  return at(peer).announced ? at(peer).announced->place() : "";
+}
+
 void Rendezvous::sayFarewell(std::string words) {
   const std::lock_guard lock(mutex_);
   farewell_ = std::move(words);

@@ -46,6 +46,9 @@ class Rendezvous {
   // the greeting. Empty if there is none, or it was taken before.
   UniqueFd take(int peer);
 
+  // Returns "host:port" of a peer; empty before its address was needed.
+  std::string placeOf(int peer);
+
   // Sends `words` on all connections that are not taken, also on later ones, and shuts down
   // sending.
   void sayFarewell(std::string words);

@@ -6747,6 +6747,14 @@ its last lines:
             <translation>rank %1 已结束，或无法连接</translation>
         </message>
         <message>
+            <source>rank %1 has ended, or cannot be connected to at %2</source>
+            <translation>rank %1 已结束，或无法在 %2 连接</translation>
+        </message>
+        <message>
+            <source>rank %1 did not answer for %2 s at %3</source>
+            <translation>rank %1 在 %3 已有 %2 秒没有应答</translation>
+        </message>
+        <message>
             <source>connecting to rank %1</source>
             <translation>连接 rank %1</translation>
         </message>

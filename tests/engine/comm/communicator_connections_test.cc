@@ -436,6 +436,8 @@ class CommunicatorConnectionsTest : public QObject {
         5 * kSecond);
     QVERIFY2(answers[0].starts_with("deadline-exceeded: "), answers[0].c_str());
     QVERIFY2(answers[0].find("rank 2 did not answer") != std::string::npos, answers[0].c_str());
+    QVERIFY2(answers[0].find(fmt::format(":{}", silent->port)) != std::string::npos,
+             answers[0].c_str());
     QVERIFY2(clock.elapsed() < 12'000, std::to_string(clock.elapsed()).c_str());
   }
 
