@@ -220,7 +220,7 @@ struct GlooMesh::State {
     LOCKSTEP_TRY(prepare(connection.get(), options));
     UniqueFd standIn;
     Endpoint listener;
-    LOCKSTEP_TRY(guarded([&] {
+    Status made = guarded([&] {
       peer.pair = context->createPair(r).get();
       const sockaddr_storage place =
           gloo::transport::tcp::Address(peer.pair->address().bytes()).getSockaddr();
@@ -244,7 +244,11 @@ struct GlooMesh::State {
       // later.
       peer.out->send(0, kMessageBytes);
       peer.out->waitSend();
-    }));
+    });
+    if (!made.ok()) {
+      made.error().code = Code::kResourceExhausted;  // no peer takes part in this
+      return made;
+    }
     LOCKSTEP_ASSIGN(const int descriptor,
                     findDescriptor(listener, endpointOf(standIn.get(), getsockname)));
     if (dup3(connection.get(), descriptor, O_CLOEXEC) < 0)

@@ -245,6 +245,7 @@ Status Rendezvous::dial(int r) {
   LOCKSTEP_ASSIGN(const Endpoint endpoint, endpointOf(announced.host, announced.port));
   UniqueFd connection(
       ::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!connection && outOfDescriptors(errno)) return systemError(errno, connectingTo(r));
   if (!connection) return unavailable(connectingTo(r), std::strerror(errno));
   if (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&endpoint.address),
                 endpoint.size) != 0 &&
