@@ -318,7 +318,11 @@ class GlooCommunicator final : public Communicator {
       for (const Incoming& in : incoming_) LOCKSTEP_TRY(checked(in.peer));
       return {};
     };
-    LOCKSTEP_TRY(forAll([&](int peer) { return mesh_->request(peer); }));
+    const Nanoseconds deadline = monotonicNow() + timeout_;
+    LOCKSTEP_TRY(forAll([&](int peer) -> Status {
+      if (mesh_->isOpen(peer) || monotonicNow() < deadline) return mesh_->request(peer);
+      return makeError(Code::kDeadlineExceeded, "connecting to rank {}", peer);
+    }));
     return forAll([&](int peer) { return connect(peer); });
   }
 

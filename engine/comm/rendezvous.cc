@@ -24,7 +24,8 @@ constexpr Nanoseconds kGreetingLimit =
     5'000 * kMillisecond;  // of an incoming connection, from accept to proof
 constexpr Nanoseconds kDialPause = 50 * kMillisecond;    // before reconnecting
 constexpr Nanoseconds kAcceptPause = 50 * kMillisecond;  // without descriptors
-constexpr Nanoseconds kStoreWait = 200 * kMillisecond;   // for an address, at least
+// For an address: the store may be slow, so each attempt waits twice as long as the one before.
+constexpr Nanoseconds kStoreWait = 250 * kMillisecond, kLongestStoreWait = 4'000 * kMillisecond;
 constexpr int kDialsAtOnce = 64;
 // Maximum number of unauthenticated incoming connections; beyond, the oldest is closed.
 constexpr std::size_t kMostStrangers = 256;
@@ -165,8 +166,10 @@ Result<bool> Rendezvous::connect(int r, Nanoseconds wait, Nanoseconds patience) 
   const bool dials = r > options_.rank || now - peer.since >= patience;
   if (dials && !peer.wanted && !peer.met && !closed_) {
     if (!peer.announced) {
+      const Nanoseconds storeWait = std::clamp(2 * peer.storeWait, kStoreWait, kLongestStoreWait);
+      peer.storeWait = storeWait;
       lock.unlock();
-      LOCKSTEP_ASSIGN(const bool found, find(r, std::max(wait, kStoreWait)));
+      LOCKSTEP_ASSIGN(const bool found, find(r, storeWait));
       if (!found) return false;
       lock.lock();
     }

@@ -38,9 +38,10 @@ class Rendezvous {
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  // Requests a connection with `peer`, waits for it at most about `wait`, and returns whether there
-  // is one. A lower peer is given `patience`, from the first request on, to connect itself. Errors:
-  // kUnavailable if the peer cannot be connected to; kAborted after close().
+  // Requests a connection with `peer`, waits for it at most `wait`, and returns whether there is
+  // one; where the address is not yet known, it first waits for the store, up to 4 s. A lower peer
+  // is given `patience`, from the first request on, to connect itself. Errors: kUnavailable if the
+  // peer cannot be connected to; kAborted after close().
   Result<bool> connect(int peer, Nanoseconds wait, Nanoseconds patience);
   // Returns the connection with a peer: a non-blocking socket with nothing read or written beyond
   // the greeting. Empty if there is none, or it was taken before.
@@ -58,6 +59,7 @@ class Rendezvous {
  private:
   struct Peer {
     std::optional<Announcement> announced;
+    Nanoseconds storeWait = 0;  // for that, at the last attempt
     Nanoseconds since = 0;      // the first request; 0: none
     bool wanted = false;        // this rank is to connect
     bool dialling = false;      // a greeting of an outgoing connection is under way

@@ -48,6 +48,23 @@ class CountingStore final : public comm::Store {
   MemoryStore store_;
 };
 
+// Takes some time for each answer.
+class SlowStore final : public comm::Store {
+ public:
+  Status set(const std::string& key, const std::string& value) override {
+    return store_.set(key, value);
+  }
+  Result<std::string> get(const std::string& key, Nanoseconds timeout) override {
+    constexpr Nanoseconds kTakes = 7 * kSecond / 10;
+    usleep(static_cast<useconds_t>(std::min(kTakes, timeout) / 1000));
+    if (timeout <= kTakes) return makeError(Code::kDeadlineExceeded, "key {}", key);
+    return store_.get(key, timeout - kTakes);
+  }
+
+ private:
+  MemoryStore store_;
+};
+
 // Gives another port for one rank.
 class MisleadingStore final : public comm::Store {
  public:
@@ -304,6 +321,17 @@ class CommunicatorConnectionsTest : public QObject {
           if (auto status = group->recv(&number, sizeof number, from, 5); !status.ok())
             return status.error().text();
           return number == 7 ? "" : "another number";
+        });
+    compareAll(answers);
+  }
+
+  void aSlowStoreIsWaitedFor() {
+    SlowStore store;
+    const auto answers = runRanks(
+        4, [&](int) -> comm::Store& { return store; },
+        [&](std::unique_ptr<Communicator>& group, MeetingPoint&) -> std::string {
+          const Status status = group->barrier();
+          return status.ok() ? "" : status.error().text();
         });
     compareAll(answers);
   }
