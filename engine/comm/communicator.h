@@ -73,7 +73,8 @@ Result<std::unique_ptr<Communicator>> openSharedMemory(int fd, std::int64_t offs
                                                        int size, bool oversubscribed,
                                                        Nanoseconds timeout);
 
-// Key-value store through which ranks exchange addresses while they form a group. Threads: one.
+// Key-value store through which the ranks of a group find each other. Threads: one sets; several
+// may get at the same time.
 class Store {
  public:
   virtual ~Store() = default;
@@ -89,7 +90,10 @@ struct GlooOptions {
   std::string prefix;     // unique name: run and generation
   Nanoseconds timeout = 30'000'000'000;
 };
-// Errors: kUnavailable, naming address and peer, when a connection cannot be established in time.
+// A group over TCP. Forming it connects each rank with its neighbours on the ring of ranks; other
+// connections are made when calls first need them, without the peer's calling thread. `store` must
+// outlive the communicator. Errors: kUnavailable, naming address and peer, when a neighbour cannot
+// be connected to in time.
 Result<std::unique_ptr<Communicator>> connectGloo(const GlooOptions& options, Store& store);
 
 }  // namespace lockstep::comm

@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <optional>
 #include <utility>
 
+#include "engine/comm/gloo_failure.h"
 #include "engine/comm/gloo_mesh.h"
 #include "engine/comm/reduce.h"
 
@@ -19,8 +18,8 @@ namespace {
 // A small all-reduce has at most so many bytes of a rank, and of all ranks together.
 constexpr std::int64_t kSmallBytes = 32 << 10, kGatheredBytes = 4 << 20;
 constexpr int kRadix = 8;  // a rank sends to one less in a round of a small all-reduce or barrier
-constexpr Nanoseconds kGrace = 100'000'000;  // for peers to name their suspects
-constexpr Nanoseconds kSpin = 20'000;        // polling before sleeping
+constexpr Nanoseconds kSpin = 20'000;               // polling before sleeping
+constexpr Nanoseconds kConnectSlice = 100'000'000;  // of waiting for a connection
 
 enum class Operation : std::uint8_t {
   kAllReduce,
@@ -80,12 +79,12 @@ class GlooCommunicator final : public Communicator {
  public:
   GlooCommunicator(std::unique_ptr<GlooMesh> mesh, const GlooOptions& options)
       : mesh_(std::move(mesh)),
+        failure_(*mesh_, options),
         rank_(options.rank),
         size_(options.size),
         timeout_(options.timeout),
         sent_(static_cast<std::size_t>(size_)),
         received_(static_cast<std::size_t>(size_)),
-        receiving_(std::make_unique<std::mutex[]>(static_cast<std::size_t>(size_))),
         gathered_(std::make_unique_for_overwrite<std::byte[]>(
             static_cast<std::size_t>(std::min(size_ * kSmallBytes, kGatheredBytes)))),
         inputs_(static_cast<std::size_t>(size_)) {
@@ -184,19 +183,21 @@ class GlooCommunicator final : public Communicator {
     // May run on another thread than the receiver: shares only the failure state with it.
     const Call call = callOf(Operation::kMessage, bytes, tag);
     Outgoing out{peer, static_cast<const std::byte*>(data), bytes};
+    if (Status status = connect(peer); !status.ok())
+      return brokenSending(std::move(status.error()), call, peer);
     for (Nanoseconds since = 0; !out.finished;) {
-      if (aborted_.load() || dead_.load()) return refusal(call);
+      if (failure_.isOver()) return failure_.refusal(callText(call));
       pollfd event{mesh_->descriptor(peer), POLLOUT, 0};
       if (poll(&event, 1, since == 0 ? 0 : 100) == 1) {
         since = 0;
         if (Status status = sendPart(call, out); !status.ok())
-          return failSending(std::move(status.error()), peer);
+          return brokenSending(std::move(status.error()), call, peer);
         continue;
       }
       const Nanoseconds now = monotonicNow();
       if (since == 0) since = now;
       if (now - since >= timeout_)
-        return failSending(makeError(Code::kDeadlineExceeded, "{}", callText(call)), peer);
+        return brokenSending(makeError(Code::kDeadlineExceeded, "{}", callText(call)), call, peer);
     }
     return {};
   }
@@ -206,12 +207,14 @@ class GlooCommunicator final : public Communicator {
     // May be one of several receiving threads: state shared among them is locked.
     const Call call = callOf(Operation::kMessage, bytes, tag);
     Incoming in{peer, static_cast<std::byte*>(data), bytes};
+    if (Status status = connect(peer); !status.ok())
+      return broken(std::move(status.error()), call, peer);
     for (Nanoseconds since = 0; !in.finished;) {
-      if (aborted_.load() || dead_.load()) return refusal(call);
+      if (failure_.isOver()) return failure_.refusal(callText(call));
       const Nanoseconds now = monotonicNow();
       const Nanoseconds waited = since == 0 ? 0 : now - since;
       if (waited >= timeout_)
-        return fail(makeError(Code::kDeadlineExceeded, "{}", callText(call)), peer);
+        return failure_.fail(makeError(Code::kDeadlineExceeded, "{}", callText(call)), peer);
       pollfd event{mesh_->descriptor(peer), POLLIN, 0};
       if (poll(&event, 1, waited < kSpin ? 0 : 100) == 1) {
         since = 0;
@@ -240,10 +243,7 @@ class GlooCommunicator final : public Communicator {
     return gatherBlocks(0);
   }
 
-  void abort() override {
-    aborted_.store(true);
-    mesh_->cut();
-  }
+  void abort() override { failure_.abort(); }
 
  private:
   // Peers in the order rank_+1, rank_+2, … around the ring, so that not all start with rank 0.
@@ -294,9 +294,42 @@ class GlooCommunicator final : public Communicator {
     return size_ == 1 ? transfer() : Status();
   }
 
+  // Waits until the connection with a peer is open. Errors: kDeadlineExceeded, those of the mesh,
+  // and kAborted once the group has failed.
+  Status connect(int peer) {
+    for (const Nanoseconds deadline = monotonicNow() + timeout_; !mesh_->isOpen(peer);) {
+      if (failure_.isOver()) return makeError(Code::kAborted, "connecting to rank {}", peer);
+      if (monotonicNow() >= deadline)
+        return makeError(Code::kDeadlineExceeded, "connecting to rank {}", peer);
+      LOCKSTEP_TRY(mesh_->open(peer, kConnectSlice).status());
+    }
+    return {};
+  }
+
+  // Opens the connections of outgoing_ and incoming_: requests all, then waits for each.
+  Status connectAll() {
+    const auto forAll = [&](auto&& call) -> Status {
+      const auto checked = [&](int peer) -> Status {
+        if (Status status = call(peer); !status.ok())
+          return broken(std::move(status.error()), call_, peer);
+        return {};
+      };
+      for (const Outgoing& out : outgoing_) LOCKSTEP_TRY(checked(out.peer));
+      for (const Incoming& in : incoming_) LOCKSTEP_TRY(checked(in.peer));
+      return {};
+    };
+    const Nanoseconds deadline = monotonicNow() + timeout_;
+    LOCKSTEP_TRY(forAll([&](int peer) -> Status {
+      if (mesh_->isOpen(peer) || monotonicNow() < deadline) return mesh_->request(peer);
+      return makeError(Code::kDeadlineExceeded, "connecting to rank {}", peer);
+    }));
+    return forAll([&](int peer) { return connect(peer); });
+  }
+
   // Completes all of outgoing_ and incoming_, both directions concurrently, and clears them.
   Status transfer() {
-    if (aborted_.load() || dead_.load()) return refusal(call_);
+    if (failure_.isOver()) return failure_.refusal(callText(call_));
+    LOCKSTEP_TRY(connectAll());
     Nanoseconds progress = 0;
     for (;;) {
       events_.clear();
@@ -328,7 +361,7 @@ class GlooCommunicator final : public Communicator {
   Status sleep(Nanoseconds* since) {
     const Nanoseconds now = monotonicNow();
     if (*since == 0) *since = now;
-    if (aborted_.load() || dead_.load()) return refusal(call_);
+    if (failure_.isOver()) return failure_.refusal(callText(call_));
     if (now - *since < kSpin) {
       sched_yield();
       return {};
@@ -348,7 +381,7 @@ class GlooCommunicator final : public Communicator {
         peer = in.peer;
         break;
       }
-    return fail(makeError(Code::kDeadlineExceeded, "{}", callText(call_)), peer);
+    return failure_.fail(makeError(Code::kDeadlineExceeded, "{}", callText(call_)), peer);
   }
 
   // A message's length is independent of what is received meanwhile.
@@ -378,8 +411,8 @@ class GlooCommunicator final : public Communicator {
     bool dead = false, expected = false;
     {
       // Holds the lock until the message is read: the search for a culprit reads the same socket.
-      const std::lock_guard lock(receiving_[static_cast<std::size_t>(in.peer)]);
-      dead = dead_.load();
+      const std::lock_guard lock(failure_.reading(in.peer));
+      dead = failure_.hasFailed();
       if (!dead) status = mesh_->receiveMessage(in.peer);
       if (!dead && status.ok()) {
         std::memcpy(&header, mesh_->inbox(in.peer), sizeof header);
@@ -388,13 +421,13 @@ class GlooCommunicator final : public Communicator {
         if (expected) take(call, mesh_->inbox(in.peer) + sizeof header, header.length, in);
       }
     }
-    if (dead) return refusal(call);
+    if (dead) return failure_.refusal(callText(call));
     if (!status.ok()) return broken(std::move(status.error()), call, in.peer);
     if (!expected) {
       Error error = invalidArgument("{} on rank {}", callText(call), rank_);
       error.why = message("rank {} takes part with {}{}", in.peer, callText(header.call),
                           header.call.total == call.total ? " of another type or root" : "");
-      return fail(std::move(error), in.peer);
+      return failure_.fail(std::move(error), in.peer);
     }
     return {};
   }
@@ -414,91 +447,26 @@ class GlooCommunicator final : public Communicator {
   }
 
   Error broken(Error error, const Call& call, int peer) {
-    if (aborted_.load()) return refusal(call);
+    if (failure_.isAborted()) return failure_.refusal(callText(call));
     error.what = callText(call);
-    return fail(std::move(error), peer);
+    return failure_.fail(std::move(error), peer);
   }
-
-  // Sends the farewell and determines the culprit. A rank that suspects another is alive itself, so
-  // suspicions are followed to a rank that says nothing. Ranks that wait for each other time out
-  // together; kGrace covers the difference.
-  Error fail(Error error, int suspect) {
-    const std::lock_guard lock(failing_);
-    if (dead_.exchange(true)) return first_;
-    first_ = accused(std::move(error), suspect);
-    return first_;
-  }
-  // On a sending thread: finding the culprit reads sockets that another thread may be reading.
-  Error failSending(Error error, int peer) {
-    if (aborted_.load()) return refusal(callOf(Operation::kMessage, 0));
-    const std::lock_guard lock(failing_);
-    if (dead_.exchange(true)) return first_;
-    error.rank = rank_;
-    error.next = "check whether the nodes of all ranks are up, then resume the run";
-    error.why =
-        message("rank {} takes no messages: {}", peer, error.why.empty() ? error.what : error.why);
-    first_ = std::move(error);
-    mesh_->sayFarewell(peer, first_.code);
-    return first_;
-  }
-  Error accused(Error error, int suspect) {
-    error.rank = rank_;
-    error.next = "check whether the nodes of all ranks are up, then resume the run";
-    mesh_->sayFarewell(suspect, error.code);
-    if (error.code == Code::kInvalidArgument) return error;
-    int culprit = suspect, witness = -1;
-    auto last = GlooMesh::Last::kSilence;
-    for (int hop = 0; hop < size_ && culprit != rank_; ++hop) {
-      const std::lock_guard lock(receiving_[static_cast<std::size_t>(culprit)]);
-      last = mesh_->lastOf(culprit, std::clamp<Nanoseconds>(timeout_ / 4, kGrace, 10 * kGrace));
-      if (last != GlooMesh::Last::kFarewell) break;
-      const std::optional<int> accused = mesh_->accusedBy(culprit);
-      if (!accused) break;
-      witness = std::exchange(culprit, *accused);
-    }
-    if (culprit == rank_) {
-      error.why = message("rank {} timed out waiting for this rank, or saw it fail", witness);
-    } else if (last == GlooMesh::Last::kSilence) {
-      error.code = Code::kDeadlineExceeded;
-      error.why = message("rank {} did not answer for {:.3g} s", culprit,
-                          static_cast<double>(timeout_) * 1e-9);
-    } else {
-      error.code = Code::kAborted;
-      error.why = last == GlooMesh::Last::kEnd
-                      ? message("rank {} has ended: it closed its connection", culprit)
-                      : message("rank {} failed", culprit);
-    }
-    return error;
-  }
-
-  Error refusal(const Call& call) {
-    Error error = makeError(Code::kAborted, "{}", callText(call));
-    error.rank = rank_;
-    error.why = "this rank was aborted";
-    if (!aborted_.load()) {
-      const std::lock_guard lock(failing_);
-      error.why = "an earlier call of this group failed";
-      if (!first_.why.empty()) error.why = message("{}: {}", error.why, first_.why);
-    }
-    error.next = "check whether the nodes of all ranks are up, then resume the run";
-    return error;
+  Error brokenSending(Error error, const Call& call, int peer) {
+    if (failure_.isAborted()) return failure_.refusal(callText(call));
+    return failure_.failSending(std::move(error), peer);
   }
 
   std::unique_ptr<GlooMesh> mesh_;
+  GlooFailure failure_;
   int rank_;
   int size_;
   Nanoseconds timeout_;
-  std::atomic<bool> aborted_{false};
-  std::atomic<bool> dead_{false};
-  std::mutex failing_;  // guards the first failure, which every later call returns
-  Error first_;
   Call call_;
   std::vector<Outgoing> outgoing_;
   std::vector<Incoming> incoming_;
   std::vector<pollfd> events_;
   std::vector<std::uint32_t> sent_, received_;
-  std::unique_ptr<std::mutex[]> receiving_;  // by peer: guards reading its socket
-  std::unique_ptr<std::byte[]> gathered_;    // by distance from this rank around the ring
+  std::unique_ptr<std::byte[]> gathered_;  // by distance from this rank around the ring
   std::vector<const std::byte*> inputs_;
 };
 
@@ -508,7 +476,7 @@ Result<std::unique_ptr<Communicator>> connectGloo(const GlooOptions& options, St
   if (options.size < 1) return invalidArgument("a group of {} ranks", options.size);
   LOCKSTEP_TRY(checkPeer(options.rank, options.size));
   if (options.prefix.empty()) return invalidArgument("a group without a name in the store");
-  LOCKSTEP_ASSIGN(auto mesh, GlooMesh::connect(options, store));
+  LOCKSTEP_ASSIGN(auto mesh, GlooMesh::join(options, store));
   return std::unique_ptr<Communicator>(new GlooCommunicator(std::move(mesh), options));
 }
 

@@ -15,11 +15,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <mutex>
 #include <random>
 #include <stdexcept>
 #include <string_view>
@@ -33,6 +35,8 @@ namespace lockstep::comm {
 namespace {
 
 constexpr int kSendBuffer = 1 << 20;
+// Before a rank connects to a lower one, which does so itself if it takes part in the same call.
+constexpr Nanoseconds kPatience = 1'000'000'000;
 
 // Runs a call into Gloo; converts an exception to an error without Gloo's source location.
 template <typename Call>
@@ -157,6 +161,7 @@ class MessageBoxes {
 };
 
 struct Peer {
+  std::atomic<bool> open{false};  // what follows is there
   gloo::transport::Pair* pair = nullptr;
   int fd = -1;
   FarewellReader received;
@@ -167,11 +172,16 @@ struct Peer {
 }  // namespace
 
 struct GlooMesh::State {
+  const GlooOptions options;
+  std::unique_ptr<Rendezvous> rendezvous;
   std::shared_ptr<gloo::transport::Device> device;
   std::shared_ptr<gloo::transport::Context> context;
   MessageBoxes boxes;  // outlive the peers' buffers
+  std::mutex adopting;
   std::vector<Peer> peers;
 
+  explicit State(const GlooOptions& given)
+      : options(given), peers(static_cast<std::size_t>(given.size)) {}
   ~State() {
     for (Peer& peer : peers) {
       peer.in.reset(), peer.out.reset(), peer.farewellIn.reset(), peer.farewellOut.reset();
@@ -179,7 +189,17 @@ struct GlooMesh::State {
     }
   }
 
-  void make(const GlooOptions& options) {
+  Peer& at(int rank) { return peers[static_cast<std::size_t>(rank)]; }
+
+  // Calls visit(peer) for open connections, among them all that were taken before this call.
+  template <typename Visit>
+  void forOpen(Visit&& visit) {
+    { const std::lock_guard taken(adopting); }
+    for (Peer& peer : peers)
+      if (peer.open.load(std::memory_order_acquire)) visit(peer);
+  }
+
+  void make() {
     // For the placeholder connections: a random loopback address, since Gloo ends the process if a
     // stray connection breaks off while being accepted.
     std::random_device random;
@@ -194,12 +214,13 @@ struct GlooMesh::State {
   // connects first to a pair's listener, so the pair gets a listener on the loopback and a
   // placeholder connection of our own. Once that is in synchronous mode, where only the calling
   // thread reads and writes, the real connection replaces it under Gloo's descriptor.
-  Status adopt(int r, const GlooOptions& options, UniqueFd connection) {
-    Peer& peer = peers[static_cast<std::size_t>(r)];
+  Status adopt(int r, UniqueFd connection) {
+    Peer& peer = at(r);
+    if (!connection) return makeError(Code::kAborted, "communication over Gloo failed");
     LOCKSTEP_TRY(prepare(connection.get(), options));
     UniqueFd standIn;
     Endpoint listener;
-    LOCKSTEP_TRY(guarded([&] {
+    Status made = guarded([&] {
       peer.pair = context->createPair(r).get();
       const sockaddr_storage place =
           gloo::transport::tcp::Address(peer.pair->address().bytes()).getSockaddr();
@@ -223,7 +244,11 @@ struct GlooMesh::State {
       // later.
       peer.out->send(0, kMessageBytes);
       peer.out->waitSend();
-    }));
+    });
+    if (!made.ok()) {
+      made.error().code = Code::kResourceExhausted;  // no peer takes part in this
+      return made;
+    }
     LOCKSTEP_ASSIGN(const int descriptor,
                     findDescriptor(listener, endpointOf(standIn.get(), getsockname)));
     if (dup3(connection.get(), descriptor, O_CLOEXEC) < 0)
@@ -256,27 +281,48 @@ struct GlooMesh::State {
 GlooMesh::GlooMesh(std::unique_ptr<State> state) : state_(std::move(state)) {}
 GlooMesh::~GlooMesh() = default;
 
-Result<std::unique_ptr<GlooMesh>> GlooMesh::connect(const GlooOptions& options, Store& store) {
-  LOCKSTEP_ASSIGN(std::vector<MetPeer> met, meet(options, store));
-  auto state = std::make_unique<State>();
-  LOCKSTEP_TRY(state->boxes.reserve(met.size()));
-  state->peers.resize(met.size());
-  LOCKSTEP_TRY(guarded([&] { state->make(options); }));
-  for (int r = 0; r < options.size; ++r)
-    if (r != options.rank)
-      LOCKSTEP_TRY(
-          state->adopt(r, options, std::move(met[static_cast<std::size_t>(r)].connection)));
-  return std::unique_ptr<GlooMesh>(new GlooMesh(std::move(state)));
+Result<std::unique_ptr<GlooMesh>> GlooMesh::join(const GlooOptions& options, Store& store) {
+  auto state = std::make_unique<State>(options);
+  LOCKSTEP_ASSIGN(state->rendezvous, Rendezvous::join(options, store));
+  LOCKSTEP_TRY(state->boxes.reserve(state->peers.size()));
+  LOCKSTEP_TRY(guarded([&] { state->make(); }));
+  std::unique_ptr<GlooMesh> mesh(new GlooMesh(std::move(state)));
+  for (const int r : ringNeighbours(options.rank, options.size))
+    LOCKSTEP_TRY(mesh->open(r, 0).status());
+  return mesh;
 }
 
-int GlooMesh::descriptor(int peer) const {
-  return state_->peers[static_cast<std::size_t>(peer)].fd;
+bool GlooMesh::isOpen(int peer) const {
+  return state_->at(peer).open.load(std::memory_order_acquire);
 }
+
+Status GlooMesh::request(int peer) {
+  return isOpen(peer) ? Status() : state_->rendezvous->connect(peer, 0, kPatience).status();
+}
+
+Result<bool> GlooMesh::open(int peer, Nanoseconds wait) {
+  return openWithin(peer, wait, kPatience);
+}
+
+Result<bool> GlooMesh::openWithin(int r, Nanoseconds wait, Nanoseconds patience) {
+  if (isOpen(r)) return true;
+  LOCKSTEP_ASSIGN(const bool met, state_->rendezvous->connect(r, wait, patience));
+  if (!met) return false;
+  const std::lock_guard lock(state_->adopting);
+  if (isOpen(r)) return true;  // by another thread
+  LOCKSTEP_TRY(state_->adopt(r, state_->rendezvous->take(r)));
+  state_->at(r).open.store(true, std::memory_order_release);
+  return true;
+}
+
+std::string GlooMesh::placeOf(int peer) const { return state_->rendezvous->placeOf(peer); }
+
+int GlooMesh::descriptor(int peer) const { return state_->at(peer).fd; }
 std::byte* GlooMesh::outbox(int peer) { return state_->boxes.outbox(peer); }
 const std::byte* GlooMesh::inbox(int peer) const { return state_->boxes.inbox(peer); }
 
 Status GlooMesh::sendMessage(int peer, std::int64_t payload) {
-  auto& out = *state_->peers[static_cast<std::size_t>(peer)].out;
+  auto& out = *state_->at(peer).out;
   return withoutPipeSignal([&] {
     out.send(0, sizeof(MessageHeader) + static_cast<std::size_t>(payload));
     out.waitSend();
@@ -284,7 +330,7 @@ Status GlooMesh::sendMessage(int peer, std::int64_t payload) {
 }
 
 Status GlooMesh::receiveMessage(int r) {
-  Peer& peer = state_->peers[static_cast<std::size_t>(r)];
+  Peer& peer = state_->at(r);
   LOCKSTEP_ASSIGN(const int slot, nextSlot(peer.fd));
   if (slot == kDataSlot) return guarded([&] { peer.in->waitRecv(); });
   LOCKSTEP_TRY(guarded([&] { peer.farewellIn->waitRecv(); }));
@@ -293,23 +339,33 @@ Status GlooMesh::receiveMessage(int r) {
   return error;
 }
 
+bool GlooMesh::hasEnded(int peer) const {
+  if (!isOpen(peer)) return false;
+  pollfd event{state_->at(peer).fd, POLLRDHUP, 0};
+  return poll(&event, 1, 0) == 1;
+}
+
 void GlooMesh::sayFarewell(int culprit, Code code) {
-  for (Peer& peer : state_->peers) {
-    if (peer.fd < 0) continue;
+  const Farewell farewell{Farewell::kMagic, culprit, static_cast<std::uint32_t>(code)};
+  state_->rendezvous->sayFarewell(farewellMessage(farewell));
+  state_->forOpen([&](Peer& peer) {
     pollfd event{peer.fd, POLLOUT, 0};
     if (poll(&event, 1, 0) == 1 && event.revents == POLLOUT) {
-      peer.sent = {Farewell::kMagic, culprit, static_cast<std::uint32_t>(code)};
+      peer.sent = farewell;
       // A broken connection needs no farewell.
       static_cast<void>(
           withoutPipeSignal([&] { peer.farewellOut->send(), peer.farewellOut->waitSend(); }));
     }
     shutdown(peer.fd, SHUT_WR);
-  }
+  });
 }
 
 GlooMesh::Last GlooMesh::lastOf(int r, Nanoseconds limit) {
-  Peer& peer = state_->peers[static_cast<std::size_t>(r)];
+  Peer& peer = state_->at(r);
   const Nanoseconds deadline = monotonicNow() + limit;
+  const auto open = openWithin(r, limit, 0);
+  if (!open.ok()) return Last::kEnd;
+  if (!*open) return Last::kSilence;
   std::array<std::byte, 16384> bytes;
   while (!peer.received.found()) {
     const ssize_t n = recv(peer.fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
@@ -330,13 +386,12 @@ GlooMesh::Last GlooMesh::lastOf(int r, Nanoseconds limit) {
 }
 
 std::optional<int> GlooMesh::accusedBy(int peer) const {
-  return state_->peers[static_cast<std::size_t>(peer)].received.accused(
-      peer, static_cast<int>(state_->peers.size()));
+  return state_->at(peer).received.accused(peer, static_cast<int>(state_->peers.size()));
 }
 
 void GlooMesh::cut() {
-  for (const Peer& peer : state_->peers)
-    if (peer.fd >= 0) shutdown(peer.fd, SHUT_RDWR);
+  state_->rendezvous->close();
+  state_->forOpen([](const Peer& peer) { shutdown(peer.fd, SHUT_RDWR); });
 }
 
 }  // namespace lockstep::comm

@@ -1,6 +1,6 @@
 // The connections of a Gloo group: one TCP pair per peer in synchronous mode, so that the calling
-// thread reads and writes the sockets itself, without Gloo's device thread. Gloo headers are
-// confined to the .cc.
+// thread reads and writes the sockets itself, without Gloo's device thread. A pair is made when it
+// is first needed. Gloo headers are confined to the .cc.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,25 @@ namespace lockstep::comm {
 
 class GlooMesh {
  public:
-  static Result<std::unique_ptr<GlooMesh>> connect(const GlooOptions& options, Store& store);
+  // Opens the connections with the neighbours on the ring. `store` must outlive the mesh.
+  static Result<std::unique_ptr<GlooMesh>> join(const GlooOptions& options, Store& store);
   ~GlooMesh();
   GlooMesh(const GlooMesh&) = delete;
   GlooMesh& operator=(const GlooMesh&) = delete;
 
-  // Duplicate of the pair's socket, for poll() and shutdown() only.
+  // Thread-safe.
+  bool isOpen(int peer) const;
+  // Has a connection made, without waiting for it. Thread-safe. Errors: those of
+  // Rendezvous::connect().
+  Status request(int peer);
+  // Waits at most about `wait` for a connection, and returns whether it is open. Thread-safe.
+  // Errors: those of Rendezvous::connect(), of Gloo or of the socket.
+  Result<bool> open(int peer, Nanoseconds wait);
+
+  // "host:port" where the peer is sought; empty before its address is needed. Thread-safe.
+  std::string placeOf(int peer) const;
+
+  // Duplicate of an open pair's socket, for poll() and shutdown() only.
   int descriptor(int peer) const;
   // Message buffers of a peer: a header followed by up to kChunkBytes.
   std::byte* outbox(int peer);
@@ -30,20 +43,25 @@ class GlooMesh {
   Status sendMessage(int peer, std::int64_t payload);
   Status receiveMessage(int peer);
 
-  // Sends the farewell to every reachable peer and shuts down sending: peers read what was sent,
-  // then end-of-stream.
+  // Whether the peer has ended an open connection. What it sent before may still be unread.
+  bool hasEnded(int peer) const;
+  // Sends the farewell to every reachable peer, also to those that connect later, and shuts down
+  // sending: peers read what was sent, then end-of-stream.
   void sayFarewell(int culprit, Code code);
   // After an error: reads the peer's farewell, which may follow unread messages. Waits for it or
-  // for end-of-stream, at most `limit`; for a peer that goes on sending, twice as long.
+  // for end-of-stream, at most `limit`; for a peer that goes on sending, twice as long. Opens the
+  // connection if there is none; kEnd if the peer cannot be connected to.
   enum class Last { kFarewell, kEnd, kSilence };
   Last lastOf(int peer, Nanoseconds limit);
   // After kFarewell: the rank that the peer accuses; nullopt: none of the others.
   std::optional<int> accusedBy(int peer) const;
-  // Thread-safe. Shuts down all connections, which wakes pollers and readers.
+  // Thread-safe. Shuts down all connections, which wakes pollers and readers, and callers of
+  // open().
   void cut();
 
  private:
   struct State;
+  Result<bool> openWithin(int peer, Nanoseconds wait, Nanoseconds patience);
   explicit GlooMesh(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

@@ -4,15 +4,28 @@
 #include <cstring>
 
 namespace lockstep::comm {
+namespace {
+
+constexpr std::uint64_t kSendBuffer = 0;  // opcode
+
+}  // namespace
 
 std::optional<int> slotOf(const Preamble& preamble) {
-  constexpr std::uint64_t kSendBuffer = 0;  // opcode
   const std::size_t room = preamble.slot == kDataSlot       ? kMessageBytes
                            : preamble.slot == kFarewellSlot ? sizeof(Farewell)
                                                             : 0;
   const bool fits = preamble.opcode == kSendBuffer && preamble.remoteOffset == 0 &&
                     preamble.length > 0 && preamble.length <= room;
   return fits ? std::optional(static_cast<int>(preamble.slot)) : std::nullopt;
+}
+
+std::string farewellMessage(const Farewell& farewell) {
+  const Preamble preamble{
+      sizeof preamble + sizeof farewell, kSendBuffer, kFarewellSlot, 0, sizeof farewell, 0};
+  std::string out(sizeof preamble + sizeof farewell, '\0');
+  std::memcpy(out.data(), &preamble, sizeof preamble);
+  std::memcpy(out.data() + sizeof preamble, &farewell, sizeof farewell);
+  return out;
 }
 
 bool isNext(const MessageHeader& header, const MessageHeader::Call& call, std::uint32_t sequence,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 namespace lockstep::comm {
 
@@ -47,6 +48,9 @@ inline constexpr int kFarewellSlot = 2;
 struct Preamble {
   std::uint64_t bytes = 0, opcode = 0, slot = 0, offset = 0, length = 0, remoteOffset = 0;
 };
+
+// Returns a farewell as Gloo sends it, for connections that Gloo does not have.
+std::string farewellMessage(const Farewell& farewell);
 
 // Returns the slot of the message that follows; nullopt unless it fits the slot's buffer. Gloo adds
 // up the sizes that a peer sends without overflow checks and serves operations that are not used

@@ -109,10 +109,10 @@ Greeting::Outcome Greeting::answer(std::string_view message) {
   return Outcome::kImpostor;
 }
 
-// Lower ranks connect to higher ones.
 Greeting::Outcome Greeting::answerHello(std::string_view message) {
   const int from = rankAt(message.substr(8)), to = rankAt(message.substr(12));
-  if (!message.starts_with(kMagic) || to != group_->rank || from < 0 || from >= to)
+  if (!message.starts_with(kMagic) || to != group_->rank || from < 0 || from >= group_->size ||
+      from == to)
     return Outcome::kImpostor;
   peer_ = from;
   theirs_ = message.substr(16);

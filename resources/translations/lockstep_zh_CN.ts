@@ -6743,6 +6743,22 @@ its last lines:
             <translation>rank %1 已结束：它关闭了连接</translation>
         </message>
         <message>
+            <source>rank %1 has ended, or cannot be connected to</source>
+            <translation>rank %1 已结束，或无法连接</translation>
+        </message>
+        <message>
+            <source>rank %1 has ended, or cannot be connected to at %2</source>
+            <translation>rank %1 已结束，或无法在 %2 连接</translation>
+        </message>
+        <message>
+            <source>rank %1 did not answer for %2 s at %3</source>
+            <translation>rank %1 在 %3 已有 %2 秒没有应答</translation>
+        </message>
+        <message>
+            <source>connecting to rank %1</source>
+            <translation>连接 rank %1</translation>
+        </message>
+        <message>
             <source>rank %1 failed</source>
             <translation>rank %1 失败</translation>
         </message>
@@ -6909,14 +6925,6 @@ its last lines:
         <message>
             <source>joining rank %1</source>
             <translation>与 rank %1 建立连接</translation>
-        </message>
-        <message>
-            <source>joining the group</source>
-            <translation>加入组</translation>
-        </message>
-        <message>
-            <source>no rank is missing</source>
-            <translation>没有缺席者</translation>
         </message>
         <message>
             <source>the shared segment of a group of %1 ranks</source>

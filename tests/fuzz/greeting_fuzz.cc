@@ -70,7 +70,8 @@ void greet(unsigned char other, Relay relay) {
     LOCKSTEP_CHECK(!relay.honest());
     return;
   }
-  LOCKSTEP_CHECK(two.peer() >= 0 && two.peer() < accepting.rank, "{}", two.peer());
+  LOCKSTEP_CHECK(two.peer() >= 0 && two.peer() < accepting.size && two.peer() != accepting.rank,
+                 "{}", two.peer());
   for (const auto& [from, to, good] : {std::tuple(&two, &one, Outcome::kContinues),
                                        {&one, &two, Outcome::kMet},
                                        {&two, &one, Outcome::kMet}}) {

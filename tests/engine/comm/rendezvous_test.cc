@@ -10,7 +10,9 @@
 #include <QElapsedTimer>
 #include <QTest>
 
+#include <atomic>
 #include <memory>
+#include <random>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -19,6 +21,7 @@
 #include "engine/base/unique_fd.h"
 #include "engine/comm/gloo_wire.h"
 #include "engine/comm/network_address.h"
+#include "engine/comm/rendezvous.h"
 #include "tests/support/communicator_groups.h"
 
 namespace lockstep::tests {
@@ -165,6 +168,16 @@ class RelayedStore final : public comm::Store {
   comm::Store& store_;
   const int port_;
 };
+
+// The ports of a connection, this end's first.
+std::pair<int, int> portsOf(const UniqueFd& connection) {
+  sockaddr_in own{}, other{};
+  socklen_t length = sizeof own;
+  getsockname(connection.get(), reinterpret_cast<sockaddr*>(&own), &length);
+  length = sizeof other;
+  getpeername(connection.get(), reinterpret_cast<sockaddr*>(&other), &length);
+  return {ntohs(own.sin_port), ntohs(other.sin_port)};
+}
 
 UniqueFd accepted(const comm::Listener& listener) {
   pollfd event{listener.socket.get(), POLLIN, 0};
@@ -313,6 +326,38 @@ class RendezvousTest : public QObject {
       QVERIFY2(clock.elapsed() < 5000, std::to_string(clock.elapsed()).c_str());
     }
     QVERIFY(rank.outcome().find("rank 0") != std::string::npos);  // which leaves at once
+  }
+
+  // Two ranks that connect to each other at about the same time keep the same connection.
+  void bothConnectAtOnce() {
+    std::minstd_rand random(22);
+    for (int round = 0; round < 60; ++round) {
+      constexpr int kSize = 4, kLow = 0, kHigh = 2;
+      MemoryStore store;
+      const std::string group = uniquePrefix();
+      std::atomic<int> joined{0};
+      std::vector<std::pair<int, int>> ports(kSize);
+      std::vector<std::unique_ptr<comm::Rendezvous>> ranks(kSize);
+      std::vector<std::thread> threads;
+      for (int rank = 0; rank < kSize; ++rank)
+        threads.emplace_back([&, rank, pause = static_cast<useconds_t>(random() % 1000)] {
+          auto made = comm::Rendezvous::join({rank, kSize, "", "", group, 20 * kSecond}, store);
+          ++joined;
+          if (!made.ok()) return;
+          const auto own = static_cast<std::size_t>(rank);
+          ranks[own] = std::move(*made);
+          if (rank != kLow && rank != kHigh) return;
+          while (joined < kSize) std::this_thread::yield();
+          usleep(pause);
+          const int peer = rank == kLow ? kHigh : kLow;
+          const auto met = ranks[own]->connect(peer, 10 * kSecond, 0);
+          if (met.ok() && *met) ports[own] = portsOf(ranks[own]->take(peer));
+        });
+      for (auto& thread : threads) thread.join();
+      QVERIFY(ports[kLow].first > 0 && ports[kLow].second > 0);
+      QCOMPARE(ports[kLow].first, ports[kHigh].second);
+      QCOMPARE(ports[kLow].second, ports[kHigh].first);
+    }
   }
 
   // The port is at the address that the rank was given, and at no other of this host.
