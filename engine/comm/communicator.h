@@ -4,11 +4,12 @@
 // Order: all ranks of a group issue the same calls in the same order.
 // Failure: a dead, frozen or aborted peer makes the call return kAborted or kDeadlineExceeded on
 // every rank within the group's timeout. A frozen peer is detected by this timeout, which applies
-// to waiting for one peer without progress. The error names the peer. After any error the group is
-// unusable and must be re-formed under a new generation. Ranks that issue different calls get
-// kInvalidArgument or kAborted. Threads: one thread issues collectives. While none runs, other
-// threads may send and receive, at most one per peer and direction. abort() may be called from any
-// thread. Determinism: the order of reduction depends only on kind, size and count.
+// to waiting for one peer without progress. The error names the peer or, where ranks cannot decide,
+// those of which it is one. After any error the group is unusable and must be re-formed under a new
+// generation. Ranks that issue different calls get kInvalidArgument or kAborted. Threads: one
+// thread issues collectives. While none runs, other threads may send and receive, at most one per
+// peer and direction. abort() may be called from any thread. Determinism: the order of reduction
+// depends only on kind, size and count.
 #pragma once
 
 #include <cstdint>

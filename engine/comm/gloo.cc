@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "engine/comm/gloo_mesh.h"
+#include "engine/comm/message_waits.h"
 #include "engine/comm/reduce.h"
 
 namespace lockstep::comm {
@@ -19,8 +20,9 @@ namespace {
 // A small all-reduce has at most so many bytes of a rank, and of all ranks together.
 constexpr std::int64_t kSmallBytes = 32 << 10, kGatheredBytes = 4 << 20;
 constexpr int kRadix = 8;  // a rank sends to one less in a round of a small all-reduce or barrier
-constexpr Nanoseconds kGrace = 100'000'000;  // for peers to name their suspects
-constexpr Nanoseconds kSpin = 20'000;        // polling before sleeping
+// For peers to say farewell: a quarter of the timeout, within these.
+constexpr Nanoseconds kLeastGrace = 100'000'000, kMostGrace = 2'000'000'000;
+constexpr Nanoseconds kSpin = 20'000;  // polling before sleeping
 
 enum class Operation : std::uint8_t {
   kAllReduce,
@@ -86,12 +88,13 @@ class GlooCommunicator final : public Communicator {
         sent_(static_cast<std::size_t>(size_)),
         received_(static_cast<std::size_t>(size_)),
         receiving_(std::make_unique<std::mutex[]>(static_cast<std::size_t>(size_))),
+        messageWaits_(size_),
         gathered_(std::make_unique_for_overwrite<std::byte[]>(
             static_cast<std::size_t>(std::min(size_ * kSmallBytes, kGatheredBytes)))),
         inputs_(static_cast<std::size_t>(size_)) {
     outgoing_.reserve(static_cast<std::size_t>(size_));
     incoming_.reserve(static_cast<std::size_t>(size_));
-    events_.reserve(2 * static_cast<std::size_t>(size_));
+    events_.reserve(2 * static_cast<std::size_t>(size_) + 1);
   }
 
   std::string_view kind() const override { return "gloo"; }
@@ -184,19 +187,23 @@ class GlooCommunicator final : public Communicator {
     // May run on another thread than the receiver: shares only the failure state with it.
     const Call call = callOf(Operation::kMessage, bytes, tag);
     Outgoing out{peer, static_cast<const std::byte*>(data), bytes};
+    MessageWaits::Mark mark = messageWaits_.sending(peer);
     for (Nanoseconds since = 0; !out.finished;) {
       if (aborted_.load() || dead_.load()) return refusal(call);
-      pollfd event{mesh_->descriptor(peer), POLLOUT, 0};
-      if (poll(&event, 1, since == 0 ? 0 : 100) == 1) {
+      std::array<pollfd, 2> events = {pollfd{mesh_->descriptor(peer), POLLOUT, 0},
+                                      pollfd{mesh_->watch(), POLLIN, 0}};
+      poll(events.data(), since == 0 ? 1 : 2, since == 0 ? 0 : 100);
+      if (events[0].revents != 0) {
         since = 0;
         if (Status status = sendPart(call, out); !status.ok())
-          return failSending(std::move(status.error()), peer);
+          return broken(std::move(status.error()), call, peer);
         continue;
       }
+      if (events[1].revents != 0) LOCKSTEP_TRY(failWithPeer(call));
       const Nanoseconds now = monotonicNow();
       if (since == 0) since = now;
-      if (now - since >= timeout_)
-        return failSending(makeError(Code::kDeadlineExceeded, "{}", callText(call)), peer);
+      mark.begin(now);
+      if (now - since >= timeout_) return late(call);
     }
     return {};
   }
@@ -206,18 +213,23 @@ class GlooCommunicator final : public Communicator {
     // May be one of several receiving threads: state shared among them is locked.
     const Call call = callOf(Operation::kMessage, bytes, tag);
     Incoming in{peer, static_cast<std::byte*>(data), bytes};
+    MessageWaits::Mark mark = messageWaits_.receiving(peer);
     for (Nanoseconds since = 0; !in.finished;) {
       if (aborted_.load() || dead_.load()) return refusal(call);
       const Nanoseconds now = monotonicNow();
       const Nanoseconds waited = since == 0 ? 0 : now - since;
-      if (waited >= timeout_)
-        return fail(makeError(Code::kDeadlineExceeded, "{}", callText(call)), peer);
-      pollfd event{mesh_->descriptor(peer), POLLIN, 0};
-      if (poll(&event, 1, waited < kSpin ? 0 : 100) == 1) {
+      if (waited >= timeout_) return late(call);
+      std::array<pollfd, 2> events = {pollfd{mesh_->descriptor(peer), POLLIN, 0},
+                                      pollfd{mesh_->watch(), POLLIN, 0}};
+      poll(events.data(), waited < kSpin ? 1 : 2, waited < kSpin ? 0 : 100);
+      if (events[0].revents != 0) {
         since = 0;
         LOCKSTEP_TRY(receivePart(call, in));
+      } else if (events[1].revents != 0) {
+        LOCKSTEP_TRY(failWithPeer(call));
       } else if (since == 0) {
         since = now;
+        mark.begin(now);
       } else if (waited < kSpin) {
         sched_yield();
       }
@@ -321,6 +333,7 @@ class GlooCommunicator final : public Communicator {
         if (!in.finished && events_[next++].revents != 0) LOCKSTEP_TRY(receivePart(call_, in));
     }
     outgoing_.clear(), incoming_.clear();
+    began_ = 0;
     return {};
   }
 
@@ -328,27 +341,19 @@ class GlooCommunicator final : public Communicator {
   Status sleep(Nanoseconds* since) {
     const Nanoseconds now = monotonicNow();
     if (*since == 0) *since = now;
+    if (began_ == 0) began_ = now;
     if (aborted_.load() || dead_.load()) return refusal(call_);
     if (now - *since < kSpin) {
       sched_yield();
       return {};
     }
     const Nanoseconds left = *since + timeout_ - now;
-    if (left > 0) {
-      const auto milliseconds = std::clamp<Nanoseconds>(left / 1'000'000, 1, 1000);
-      poll(events_.data(), events_.size(), static_cast<int>(milliseconds));
-      return {};
-    }
-    // The suspect: the first peer awaited, or the one that does not read.
-    int peer = rank_;
-    for (const Outgoing& out : outgoing_)
-      if (!out.finished) peer = out.peer;
-    for (const Incoming& in : incoming_)
-      if (!in.finished) {
-        peer = in.peer;
-        break;
-      }
-    return fail(makeError(Code::kDeadlineExceeded, "{}", callText(call_)), peer);
+    if (left <= 0) return late(call_);
+    const auto milliseconds = std::clamp<Nanoseconds>(left / 1'000'000, 1, 1000);
+    events_.push_back({mesh_->watch(), POLLIN, 0});
+    const int ready = poll(events_.data(), events_.size(), static_cast<int>(milliseconds));
+    // What has come in is taken first.
+    return ready == 1 && events_.back().revents != 0 ? failWithPeer(call_) : Status();
   }
 
   // A message's length is independent of what is received meanwhile.
@@ -373,15 +378,15 @@ class GlooCommunicator final : public Communicator {
   }
 
   Status receivePart(const Call& call, Incoming& in) {
-    Status status;
+    Result<bool> received = false;
     MessageHeader header;
     bool dead = false, expected = false;
     {
       // Holds the lock until the message is read: the search for a culprit reads the same socket.
       const std::lock_guard lock(receiving_[static_cast<std::size_t>(in.peer)]);
       dead = dead_.load();
-      if (!dead) status = mesh_->receiveMessage(in.peer);
-      if (!dead && status.ok()) {
+      if (!dead) received = mesh_->receiveMessage(in.peer);
+      if (!dead && received.ok() && *received) {
         std::memcpy(&header, mesh_->inbox(in.peer), sizeof header);
         expected = isNext(header, call, received_[static_cast<std::size_t>(in.peer)]++,
                           in.bytes - in.done);
@@ -389,12 +394,17 @@ class GlooCommunicator final : public Communicator {
       }
     }
     if (dead) return refusal(call);
-    if (!status.ok()) return broken(std::move(status.error()), call, in.peer);
+    if (!received.ok()) return broken(std::move(received.error()), call, in.peer);
+    if (!*received) return broken(makeError(Code::kAborted, "the peer has failed"), call, in.peer);
     if (!expected) {
       Error error = invalidArgument("{} on rank {}", callText(call), rank_);
       error.why = message("rank {} takes part with {}{}", in.peer, callText(header.call),
                           header.call.total == call.total ? " of another type or root" : "");
-      return fail(std::move(error), in.peer);
+      Farewell words;
+      words.cause = rank_;
+      words.differs = 1;
+      words.await(in.peer);
+      return fail(std::move(error), words);
     }
     return {};
   }
@@ -416,59 +426,59 @@ class GlooCommunicator final : public Communicator {
   Error broken(Error error, const Call& call, int peer) {
     if (aborted_.load()) return refusal(call);
     error.what = callText(call);
-    return fail(std::move(error), peer);
+    return fail(std::move(error), farewell(peer));
+  }
+  Error late(const Call& call) {
+    return fail(makeError(Code::kDeadlineExceeded, "{}", callText(call)), farewell(rank_));
+  }
+  // Fails if a peer has said farewell, so that all learn that this rank is alive, and for whom it
+  // waits. One that has left without a word may have done its part.
+  Status failWithPeer(const Call& call) {
+    while (const std::optional<int> peer = mesh_->endedPeer()) {
+      bool hasFailed = false;
+      {
+        const std::lock_guard lock(receiving_[static_cast<std::size_t>(*peer)]);
+        hasFailed = mesh_->hasSaidFarewell(*peer);
+      }
+      if (hasFailed) return broken(makeError(Code::kAborted, "the peer has failed"), call, *peer);
+    }
+    return {};
   }
 
-  // Sends the farewell and determines the culprit. A rank that suspects another is alive itself, so
-  // suspicions are followed to a rank that says nothing. Ranks that wait for each other time out
-  // together; kGrace covers the difference.
-  Error fail(Error error, int suspect) {
-    const std::lock_guard lock(failing_);
-    if (dead_.exchange(true)) return first_;
-    first_ = accused(std::move(error), suspect);
-    return first_;
+  // Names for whom this rank waits: those from which it receives or, where it receives nothing,
+  // those to which it sends. Where it timed out, those that are the reason.
+  Farewell farewell(int cause) const {
+    Farewell out;
+    out.cause = cause;
+    if (began_ != 0) out.waited = monotonicNow() - began_;
+    for (const Incoming& in : incoming_)
+      if (!in.finished) out.await(in.peer);
+    if (out.awaitsAny()) return out;
+    for (const Outgoing& to : outgoing_)
+      if (!to.finished) out.await(to.peer);
+    messageWaits_.nameIn(out, cause == rank_ ? timeout_ : 0);
+    return out;
   }
-  // On a sending thread: finding the culprit reads sockets that another thread may be reading.
-  Error failSending(Error error, int peer) {
-    if (aborted_.load()) return refusal(callOf(Operation::kMessage, 0));
+
+  // Says farewell and determines who holds the ranks up.
+  Error fail(Error error, const Farewell& words) {
     const std::lock_guard lock(failing_);
     if (dead_.exchange(true)) return first_;
     error.rank = rank_;
     error.next = "check whether the nodes of all ranks are up, then resume the run";
-    error.why =
-        message("rank {} takes no messages: {}", peer, error.why.empty() ? error.what : error.why);
+    mesh_->sayFarewell(words);
+    if (words.differs == 0) explain(error, words);
     first_ = std::move(error);
-    mesh_->sayFarewell(peer, first_.code);
     return first_;
   }
-  Error accused(Error error, int suspect) {
-    error.rank = rank_;
-    error.next = "check whether the nodes of all ranks are up, then resume the run";
-    mesh_->sayFarewell(suspect, error.code);
-    if (error.code == Code::kInvalidArgument) return error;
-    int culprit = suspect, witness = -1;
-    auto last = GlooMesh::Last::kSilence;
-    for (int hop = 0; hop < size_ && culprit != rank_; ++hop) {
-      const std::lock_guard lock(receiving_[static_cast<std::size_t>(culprit)]);
-      last = mesh_->lastOf(culprit, std::clamp<Nanoseconds>(timeout_ / 4, kGrace, 10 * kGrace));
-      if (last != GlooMesh::Last::kFarewell) break;
-      const std::optional<int> accused = mesh_->accusedBy(culprit);
-      if (!accused) break;
-      witness = std::exchange(culprit, *accused);
-    }
-    if (culprit == rank_) {
-      error.why = message("rank {} timed out waiting for this rank, or saw it fail", witness);
-    } else if (last == GlooMesh::Last::kSilence) {
-      error.code = Code::kDeadlineExceeded;
-      error.why = message("rank {} did not answer for {:.3g} s", culprit,
-                          static_cast<double>(timeout_) * 1e-9);
-    } else {
-      error.code = Code::kAborted;
-      error.why = last == GlooMesh::Last::kEnd
-                      ? message("rank {} has ended: it closed its connection", culprit)
-                      : message("rank {} failed", culprit);
-    }
-    return error;
+  void explain(Error& error, const Farewell& words) {
+    const Nanoseconds deadline = monotonicNow() + std::clamp(timeout_ / 4, kLeastGrace, kMostGrace);
+    const Blame blame = findBlame(rank_, words, timeout_, [&](int peer) {
+      const std::lock_guard lock(receiving_[static_cast<std::size_t>(peer)]);
+      return mesh_->lastOf(peer, std::max(deadline - monotonicNow(), kLeastGrace));
+    });
+    error.code = blame.code();
+    error.why = blame.text(rank_, timeout_);
   }
 
   Error refusal(const Call& call) {
@@ -496,9 +506,11 @@ class GlooCommunicator final : public Communicator {
   std::vector<Outgoing> outgoing_;
   std::vector<Incoming> incoming_;
   std::vector<pollfd> events_;
+  Nanoseconds began_ = 0;  // of waiting in the current transfer; 0: it has not waited
   std::vector<std::uint32_t> sent_, received_;
   std::unique_ptr<std::mutex[]> receiving_;  // by peer: guards reading its socket
-  std::unique_ptr<std::byte[]> gathered_;    // by distance from this rank around the ring
+  MessageWaits messageWaits_;
+  std::unique_ptr<std::byte[]> gathered_;  // by distance from this rank around the ring
   std::vector<const std::byte*> inputs_;
 };
 

@@ -9,6 +9,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,6 +29,7 @@
 #include <vector>
 
 #include "engine/base/memory.h"
+#include "engine/base/unique_fd.h"
 #include "engine/comm/rendezvous.h"
 
 namespace lockstep::comm {
@@ -160,8 +163,7 @@ struct Peer {
   gloo::transport::Pair* pair = nullptr;
   int fd = -1;
   FarewellReader received;
-  Farewell sent;
-  std::unique_ptr<gloo::transport::Buffer> in, out, farewellIn, farewellOut;
+  std::unique_ptr<gloo::transport::Buffer> in, out;
 };
 
 }  // namespace
@@ -171,10 +173,11 @@ struct GlooMesh::State {
   std::shared_ptr<gloo::transport::Context> context;
   MessageBoxes boxes;  // outlive the peers' buffers
   std::vector<Peer> peers;
+  UniqueFd watch;  // an epoll of all peers' ends of sending
 
   ~State() {
     for (Peer& peer : peers) {
-      peer.in.reset(), peer.out.reset(), peer.farewellIn.reset(), peer.farewellOut.reset();
+      peer.in.reset(), peer.out.reset();
       if (peer.fd >= 0) close(peer.fd);
     }
   }
@@ -216,9 +219,6 @@ struct GlooMesh::State {
       peer.pair->setSync(true, false);
       peer.in = peer.pair->createRecvBuffer(kDataSlot, boxes.inbox(r), kMessageBytes);
       peer.out = peer.pair->createSendBuffer(kDataSlot, boxes.outbox(r), kMessageBytes);
-      peer.farewellIn =
-          peer.pair->createRecvBuffer(kFarewellSlot, &peer.received.buffer(), sizeof(Farewell));
-      peer.farewellOut = peer.pair->createSendBuffer(kFarewellSlot, &peer.sent, sizeof peer.sent);
       // Gloo sizes a send buffer for the largest message so far; this one keeps it from resizing
       // later.
       peer.out->send(0, kMessageBytes);
@@ -229,6 +229,10 @@ struct GlooMesh::State {
     if (dup3(connection.get(), descriptor, O_CLOEXEC) < 0)
       return systemError(errno, "a descriptor for a connection");
     peer.fd = connection.release();
+    epoll_event ended{EPOLLRDHUP | EPOLLONESHOT, {}};
+    ended.data.fd = r;
+    if (epoll_ctl(watch.get(), EPOLL_CTL_ADD, peer.fd, &ended) != 0)
+      return systemError(errno, "a descriptor for a connection");
     return {};
   }
 
@@ -261,6 +265,8 @@ Result<std::unique_ptr<GlooMesh>> GlooMesh::connect(const GlooOptions& options, 
   auto state = std::make_unique<State>();
   LOCKSTEP_TRY(state->boxes.reserve(met.size()));
   state->peers.resize(met.size());
+  state->watch = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
+  if (state->watch.get() < 0) return systemError(errno, "a descriptor for a connection");
   LOCKSTEP_TRY(guarded([&] { state->make(options); }));
   for (int r = 0; r < options.size; ++r)
     if (r != options.rank)
@@ -283,55 +289,64 @@ Status GlooMesh::sendMessage(int peer, std::int64_t payload) {
   });
 }
 
-Status GlooMesh::receiveMessage(int r) {
+Result<bool> GlooMesh::receiveMessage(int r) {
   Peer& peer = state_->peers[static_cast<std::size_t>(r)];
   LOCKSTEP_ASSIGN(const int slot, nextSlot(peer.fd));
-  if (slot == kDataSlot) return guarded([&] { peer.in->waitRecv(); });
-  LOCKSTEP_TRY(guarded([&] { peer.farewellIn->waitRecv(); }));
-  Error error = makeError(Code::kAborted, "communication over Gloo failed");
-  error.why = "the peer has failed";
-  return error;
+  if (slot == kFarewellSlot) return false;
+  LOCKSTEP_TRY(guarded([&] { peer.in->waitRecv(); }));
+  return true;
 }
 
-void GlooMesh::sayFarewell(int culprit, Code code) {
-  for (Peer& peer : state_->peers) {
+int GlooMesh::watch() const { return state_->watch.get(); }
+
+std::optional<int> GlooMesh::endedPeer() {
+  epoll_event event{};
+  if (epoll_wait(watch(), &event, 1, 0) != 1) return std::nullopt;
+  return static_cast<int>(event.data.fd);
+}
+
+bool GlooMesh::hasSaidFarewell(int r) const {
+  const int fd = descriptor(r);
+  int unread = 0;
+  if (ioctl(fd, FIONREAD, &unread) != 0 || unread <= 0) return false;
+  std::vector<std::byte> bytes(static_cast<std::size_t>(unread));
+  const ssize_t n = recv(fd, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
+  FarewellReader reader;
+  if (n > 0) reader.add({bytes.data(), static_cast<std::size_t>(n)});
+  return reader.farewell(static_cast<int>(state_->peers.size())).has_value();
+}
+
+void GlooMesh::sayFarewell(const Farewell& words) {
+  const struct {
+    Preamble preamble;
+    Farewell words;
+  } out{{sizeof out, 0, kFarewellSlot, 0, sizeof words, 0}, words};
+  for (const Peer& peer : state_->peers) {
     if (peer.fd < 0) continue;
-    pollfd event{peer.fd, POLLOUT, 0};
-    if (poll(&event, 1, 0) == 1 && event.revents == POLLOUT) {
-      peer.sent = {Farewell::kMagic, culprit, static_cast<std::uint32_t>(code)};
-      // A broken connection needs no farewell.
-      static_cast<void>(
-          withoutPipeSignal([&] { peer.farewellOut->send(), peer.farewellOut->waitSend(); }));
-    }
+    // Messages, which are sent only while the socket polls writable, leave room for it. A broken
+    // connection needs no farewell.
+    static_cast<void>(send(peer.fd, &out, sizeof out, MSG_NOSIGNAL | MSG_DONTWAIT));
     shutdown(peer.fd, SHUT_WR);
   }
 }
 
-GlooMesh::Last GlooMesh::lastOf(int r, Nanoseconds limit) {
+Heard GlooMesh::lastOf(int r, Nanoseconds limit) {
   Peer& peer = state_->peers[static_cast<std::size_t>(r)];
   const Nanoseconds deadline = monotonicNow() + limit;
   std::array<std::byte, 16384> bytes;
-  while (!peer.received.found()) {
+  for (;;) {
     const ssize_t n = recv(peer.fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return Last::kEnd;
+    const bool ends = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+    if (n > 0) peer.received.add({bytes.data(), static_cast<std::size_t>(n)});
+    const auto farewell = peer.received.farewell(static_cast<int>(state_->peers.size()));
+    if (farewell) return {Last::kFarewell, *farewell};
+    if (ends) return {Last::kEnd, {}};
     const Nanoseconds left = deadline - monotonicNow();
-    if (n > 0) {
-      peer.received.add({bytes.data(), static_cast<std::size_t>(n)});
-      // A peer that goes on sending gets twice the limit.
-      if (left <= -limit && !peer.received.found()) return Last::kSilence;
-    } else if (left <= 0) {
-      return Last::kSilence;
-    } else {
-      pollfd event{peer.fd, POLLIN, 0};
-      poll(&event, 1, static_cast<int>(left / 1'000'000 + 1));
-    }
+    // A peer that goes on sending gets twice the limit.
+    if (left <= (n > 0 ? -limit : 0)) return {Last::kSilence, {}};
+    pollfd event{peer.fd, POLLIN, 0};
+    if (n < 0) poll(&event, 1, static_cast<int>(left / 1'000'000 + 1));
   }
-  return Last::kFarewell;
-}
-
-std::optional<int> GlooMesh::accusedBy(int peer) const {
-  return state_->peers[static_cast<std::size_t>(peer)].received.accused(
-      peer, static_cast<int>(state_->peers.size()));
 }
 
 void GlooMesh::cut() {

@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "engine/comm/blame.h"
 #include "engine/comm/communicator.h"
-#include "engine/comm/gloo_wire.h"
 
 namespace lockstep::comm {
 
@@ -26,19 +26,24 @@ class GlooMesh {
   // Message buffers of a peer: a header followed by up to kChunkBytes.
   std::byte* outbox(int peer);
   const std::byte* inbox(int peer) const;
-  // Call when the socket polls writable or readable. Errors: those of Gloo or the socket.
+  // Call when the socket polls writable or readable. Errors: those of Gloo or the socket. Returns
+  // whether a message was received; else the peer's farewell follows.
   Status sendMessage(int peer, std::int64_t payload);
-  Status receiveMessage(int peer);
+  Result<bool> receiveMessage(int peer);
 
-  // Sends the farewell to every reachable peer and shuts down sending: peers read what was sent,
-  // then end-of-stream.
-  void sayFarewell(int culprit, Code code);
+  // Polls readable when a peer has ended sending, whether or not all that it sent is read.
+  // endedPeer() returns such a peer, each once; thread-safe.
+  int watch() const;
+  std::optional<int> endedPeer();
+  // Whether the last that a peer has sent is a farewell. Reads nothing.
+  bool hasSaidFarewell(int peer) const;
+
+  // Sends the farewell to every peer and shuts down sending: peers read what was sent, then
+  // end-of-stream.
+  void sayFarewell(const Farewell& words);
   // After an error: reads the peer's farewell, which may follow unread messages. Waits for it or
   // for end-of-stream, at most `limit`; for a peer that goes on sending, twice as long.
-  enum class Last { kFarewell, kEnd, kSilence };
-  Last lastOf(int peer, Nanoseconds limit);
-  // After kFarewell: the rank that the peer accuses; nullopt: none of the others.
-  std::optional<int> accusedBy(int peer) const;
+  Heard lastOf(int peer, Nanoseconds limit);
   // Thread-safe. Shuts down all connections, which wakes pollers and readers.
   void cut();
 

@@ -3999,8 +3999,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>rank %1 没有应答</translation>
         </message>
         <message>
-            <source>rank %1 timed out waiting for this rank, or saw it fail</source>
-            <translation>rank %1 一直等不到此 rank，或遇到了它的失败</translation>
+            <source>rank %1 timed out waiting for this rank</source>
+            <translation>rank %1 一直等不到此 rank</translation>
         </message>
         <message>
             <source>the others timed out waiting for this rank</source>
@@ -6731,8 +6731,12 @@ its last lines:
             <translation>（类型或根不同）</translation>
         </message>
         <message>
-            <source>rank %1 takes no messages: %2</source>
-            <translation>rank %1 不接收消息：%2</translation>
+            <source>one of ranks %1 holds the others up</source>
+            <translation>rank %1 中有一个拖住了其他 rank</translation>
+        </message>
+        <message>
+            <source>ranks %1 and %2 issued different calls</source>
+            <translation>rank %1 与 rank %2 发起了不同的调用</translation>
         </message>
         <message>
             <source>rank %1 did not answer for %2 s</source>

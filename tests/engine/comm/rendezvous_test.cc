@@ -384,7 +384,10 @@ class RendezvousTest : public QObject {
     clock.start();
     const std::string more(100'000, '\xff');
     caller.say(preambleOf(0, 7, 24, 0) + more);
-    const comm::Farewell farewell{comm::Farewell::kMagic, 1, 0};
+    comm::Farewell farewell;
+    farewell.cause = 0;
+    farewell.waited = 20 * kSecond;
+    farewell.await(1);
     if (hasFarewell) caller.say({reinterpret_cast<const char*>(&farewell), sizeof farewell});
     std::jthread goesOn([&](const std::stop_token& stop) {
       while (!hasFarewell && !stop.stop_requested()) caller.say(more);
