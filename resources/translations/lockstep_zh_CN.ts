@@ -4791,6 +4791,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>文件 %1 已损坏</translation>
         </message>
         <message>
+            <source>the checksum of tensor %1 does not match in block %2, bytes %3 to %4</source>
+            <translation>张量 %1 的第 %2 块（字节 %3 至 %4）的校验和不匹配</translation>
+        </message>
+        <message>
             <source>the checksum of tensor %1 does not match</source>
             <translation>张量 %1 的校验和不符</translation>
         </message>
@@ -7795,8 +7799,8 @@ its last lines:
             <translation>最后一个张量之后还有 %1 字节</translation>
         </message>
         <message>
-            <source>it has %1 checksums for %2 tensors</source>
-            <translation>%2 个张量有 %1 个校验和</translation>
+            <source>it has %1 bytes of checksums, expected %2</source>
+            <translation>其校验和有 %1 字节，应为 %2 字节</translation>
         </message>
         <message>
             <source>the checksums are damaged</source>
