@@ -426,7 +426,11 @@ class GlooCommunicator final : public Communicator {
   Error broken(Error error, const Call& call, int peer) {
     if (aborted_.load()) return refusal(call);
     error.what = callText(call);
-    return fail(std::move(error), farewell(peer));
+    Farewell words = farewell(peer);
+    if (!words.awaitsAny()) words.await(peer);
+    // Of a message that has begun, the rest is waited for elsewhere.
+    if (error.code == Code::kDeadlineExceeded) words.waited = timeout_;
+    return fail(std::move(error), words);
   }
   Error late(const Call& call) {
     return fail(makeError(Code::kDeadlineExceeded, "{}", callText(call)), farewell(rank_));
