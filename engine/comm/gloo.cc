@@ -378,7 +378,8 @@ class GlooCommunicator final : public Communicator {
   }
 
   Status receivePart(const Call& call, Incoming& in) {
-    Result<bool> received = false;
+    using Received = GlooMesh::Received;
+    Result<Received> received = Received::kPart;
     MessageHeader header;
     bool dead = false, expected = false;
     {
@@ -386,7 +387,7 @@ class GlooCommunicator final : public Communicator {
       const std::lock_guard lock(receiving_[static_cast<std::size_t>(in.peer)]);
       dead = dead_.load();
       if (!dead) received = mesh_->receiveMessage(in.peer);
-      if (!dead && received.ok() && *received) {
+      if (!dead && received.ok() && *received == Received::kMessage) {
         std::memcpy(&header, mesh_->inbox(in.peer), sizeof header);
         expected = isNext(header, call, received_[static_cast<std::size_t>(in.peer)]++,
                           in.bytes - in.done);
@@ -395,7 +396,9 @@ class GlooCommunicator final : public Communicator {
     }
     if (dead) return refusal(call);
     if (!received.ok()) return broken(std::move(received.error()), call, in.peer);
-    if (!*received) return broken(makeError(Code::kAborted, "the peer has failed"), call, in.peer);
+    if (*received == Received::kPart) return {};
+    if (*received == Received::kFarewell)
+      return broken(makeError(Code::kAborted, "the peer has failed"), call, in.peer);
     if (!expected) {
       Error error = invalidArgument("{} on rank {}", callText(call), rank_);
       error.why = message("rank {} takes part with {}{}", in.peer, callText(header.call),
@@ -428,8 +431,6 @@ class GlooCommunicator final : public Communicator {
     error.what = callText(call);
     Farewell words = farewell(peer);
     if (!words.awaitsAny()) words.await(peer);
-    // Of a message that has begun, the rest is waited for elsewhere.
-    if (error.code == Code::kDeadlineExceeded) words.waited = timeout_;
     return fail(std::move(error), words);
   }
   Error late(const Call& call) {

@@ -106,24 +106,9 @@ Result<int> findDescriptor(const Endpoint& own, const Endpoint& other) {
   return makeError(Code::kUnavailable, "Gloo used a connection that was not made for it");
 }
 
-// Returns the slot of the next message, which is left unread. Errors: socket errors; kAborted for a
-// message that does not fit.
-Result<int> nextSlot(int fd) {
-  Preamble next;
-  ssize_t count = 0;
-  do {
-    count = recv(fd, &next, sizeof next, MSG_PEEK | MSG_WAITALL);
-  } while (count < 0 && errno == EINTR);
-  const bool isWhole = count == sizeof next;
-  if (const auto slot = slotOf(next); isWhole && slot) return *slot;
-  const bool late = count < 0 && errno == EAGAIN;
-  Error error =
-      makeError(late ? Code::kDeadlineExceeded : Code::kAborted, "communication over Gloo failed");
-  if (isWhole)
-    error.why = message("the peer announced a message of {} bytes, which does not fit the buffer",
-                        next.length);
-  else
-    error.why = count < 0 ? Message(std::strerror(errno)) : "the peer closed the connection";
+Error lost(Message why) {
+  Error error = makeError(Code::kAborted, "communication over Gloo failed");
+  error.why = std::move(why);
   return error;
 }
 
@@ -162,8 +147,10 @@ class MessageBoxes {
 struct Peer {
   gloo::transport::Pair* pair = nullptr;
   int fd = -1;
+  Preamble preamble;    // of the message that is being received
+  std::size_t got = 0;  // bytes of it, and of its preamble
   FarewellReader received;
-  std::unique_ptr<gloo::transport::Buffer> in, out;
+  std::unique_ptr<gloo::transport::Buffer> out;
 };
 
 }  // namespace
@@ -177,7 +164,7 @@ struct GlooMesh::State {
 
   ~State() {
     for (Peer& peer : peers) {
-      peer.in.reset(), peer.out.reset();
+      peer.out.reset();
       if (peer.fd >= 0) close(peer.fd);
     }
   }
@@ -217,7 +204,6 @@ struct GlooMesh::State {
       number = htonl(ntohl(number) + 1);
       peer.pair->connect(gloo::transport::tcp::Address(higher).bytes());
       peer.pair->setSync(true, false);
-      peer.in = peer.pair->createRecvBuffer(kDataSlot, boxes.inbox(r), kMessageBytes);
       peer.out = peer.pair->createSendBuffer(kDataSlot, boxes.outbox(r), kMessageBytes);
       // Gloo sizes a send buffer for the largest message so far; this one keeps it from resizing
       // later.
@@ -242,7 +228,6 @@ struct GlooMesh::State {
     const int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     const timeval limit{options.timeout / 1'000'000'000, options.timeout / 1000 % 1'000'000};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     int size = kSendBuffer;
     socklen_t length = sizeof size;
@@ -289,12 +274,31 @@ Status GlooMesh::sendMessage(int peer, std::int64_t payload) {
   });
 }
 
-Result<bool> GlooMesh::receiveMessage(int r) {
+Result<GlooMesh::Received> GlooMesh::receiveMessage(int r) {
   Peer& peer = state_->peers[static_cast<std::size_t>(r)];
-  LOCKSTEP_ASSIGN(const int slot, nextSlot(peer.fd));
-  if (slot == kFarewellSlot) return false;
-  LOCKSTEP_TRY(guarded([&] { peer.in->waitRecv(); }));
-  return true;
+  constexpr std::size_t kHead = sizeof peer.preamble;
+  for (;;) {
+    const bool inHead = peer.got < kHead;
+    std::byte* const to = inHead ? reinterpret_cast<std::byte*>(&peer.preamble) + peer.got
+                                 : state_->boxes.inbox(r) + (peer.got - kHead);
+    const std::size_t end = inHead ? kHead : kHead + peer.preamble.length;
+    const ssize_t n = recv(peer.fd, to, end - peer.got, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return Received::kPart;
+    if (n <= 0)
+      return lost(n < 0 ? Message(std::strerror(errno)) : "the peer closed the connection");
+    peer.got += static_cast<std::size_t>(n);
+    if (peer.got < end) continue;
+    if (!inHead) {
+      peer.got = 0;
+      return Received::kMessage;
+    }
+    const auto slot = slotOf(peer.preamble);
+    if (!slot)
+      return lost(message("the peer announced a message of {} bytes, which does not fit the buffer",
+                          peer.preamble.length));
+    if (*slot == kFarewellSlot) return Received::kFarewell;
+  }
 }
 
 int GlooMesh::watch() const { return state_->watch.get(); }

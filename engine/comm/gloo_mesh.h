@@ -1,6 +1,6 @@
 // The connections of a Gloo group: one TCP pair per peer in synchronous mode, so that the calling
-// thread reads and writes the sockets itself, without Gloo's device thread. Gloo headers are
-// confined to the .cc.
+// thread writes the sockets itself, without Gloo's device thread. What peers send is read here, as
+// Gloo would wait for the rest of a message. Gloo headers are confined to the .cc.
 #pragma once
 
 #include <cstddef>
@@ -26,10 +26,12 @@ class GlooMesh {
   // Message buffers of a peer: a header followed by up to kChunkBytes.
   std::byte* outbox(int peer);
   const std::byte* inbox(int peer) const;
-  // Call when the socket polls writable or readable. Errors: those of Gloo or the socket. Returns
-  // whether a message was received; else the peer's farewell follows.
+  // Call when the socket polls writable. Errors: those of Gloo or the socket.
   Status sendMessage(int peer, std::int64_t payload);
-  Result<bool> receiveMessage(int peer);
+  // Receives what has come of the next message; never blocks. After kFarewell the peer's farewell
+  // follows. Errors: those of the socket; kAborted for a message that does not fit.
+  enum class Received { kPart, kMessage, kFarewell };
+  Result<Received> receiveMessage(int peer);
 
   // Polls readable when a peer has ended sending, whether or not all that it sent is read.
   // endedPeer() returns such a peer, each once; thread-safe.

@@ -55,9 +55,7 @@ struct Preamble {
   std::uint64_t bytes = 0, opcode = 0, slot = 0, offset = 0, length = 0, remoteOffset = 0;
 };
 
-// Returns the slot of the message that follows; nullopt unless it fits the slot's buffer. Gloo adds
-// up the sizes that a peer sends without overflow checks and serves operations that are not used
-// here, so preambles are checked before Gloo reads them.
+// Returns the slot of the message that follows; nullopt unless it fits the slot's buffer.
 std::optional<int> slotOf(const Preamble& preamble);
 
 // Whether this is the header of the next message of a transfer, of which `left` bytes are missing.
