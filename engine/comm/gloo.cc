@@ -85,6 +85,7 @@ class GlooCommunicator final : public Communicator {
         rank_(options.rank),
         size_(options.size),
         timeout_(options.timeout),
+        names_(options.names),
         sent_(static_cast<std::size_t>(size_)),
         received_(static_cast<std::size_t>(size_)),
         receiving_(std::make_unique<std::mutex[]>(static_cast<std::size_t>(size_))),
@@ -400,8 +401,8 @@ class GlooCommunicator final : public Communicator {
     if (*received == Received::kFarewell)
       return broken(makeError(Code::kAborted, "the peer has failed"), call, in.peer);
     if (!expected) {
-      Error error = invalidArgument("{} on rank {}", callText(call), rank_);
-      error.why = message("rank {} takes part with {}{}", in.peer, callText(header.call),
+      Error error = invalidArgument("{} on rank {}", callText(call), names_(rank_));
+      error.why = message("rank {} takes part with {}{}", names_(in.peer), callText(header.call),
                           header.call.total == call.total ? " of another type or root" : "");
       Farewell words;
       words.cause = rank_;
@@ -469,7 +470,7 @@ class GlooCommunicator final : public Communicator {
   Error fail(Error error, const Farewell& words) {
     const std::lock_guard lock(failing_);
     if (dead_.exchange(true)) return first_;
-    error.rank = rank_;
+    error.rank = names_(rank_);
     error.next = "check whether the nodes of all ranks are up, then resume the run";
     mesh_->sayFarewell(words);
     if (words.differs == 0) explain(error, words);
@@ -478,17 +479,19 @@ class GlooCommunicator final : public Communicator {
   }
   void explain(Error& error, const Farewell& words) {
     const Nanoseconds deadline = monotonicNow() + std::clamp(timeout_ / 4, kLeastGrace, kMostGrace);
-    const Blame blame = findBlame(rank_, words, timeout_, [&](int peer) {
+    Blame blame = findBlame(rank_, words, timeout_, [&](int peer) {
       const std::lock_guard lock(receiving_[static_cast<std::size_t>(peer)]);
       return mesh_->lastOf(peer, std::max(deadline - monotonicNow(), kLeastGrace));
     });
     error.code = blame.code();
-    error.why = blame.text(rank_, timeout_);
+    blame.first = names_(blame.first);
+    for (int& rank : blame.ranks) rank = names_(rank);
+    error.why = blame.text(names_(rank_), timeout_);
   }
 
   Error refusal(const Call& call) {
     Error error = makeError(Code::kAborted, "{}", callText(call));
-    error.rank = rank_;
+    error.rank = names_(rank_);
     error.why = "this rank was aborted";
     if (!aborted_.load()) {
       const std::lock_guard lock(failing_);
@@ -503,6 +506,7 @@ class GlooCommunicator final : public Communicator {
   int rank_;
   int size_;
   Nanoseconds timeout_;
+  RankNames names_;
   std::atomic<bool> aborted_{false};
   std::atomic<bool> dead_{false};
   std::mutex failing_;  // guards the first failure, which every later call returns

@@ -112,7 +112,7 @@ class Rendezvous {
   Status readAnnouncement(int r) {
     const Nanoseconds left = std::max(kMillisecond, deadline_ - monotonicNow());
     auto text = store_.get(fmt::format("{}/{}", options_.prefix, r), left);
-    const std::string what = fmt::format("joining rank {}", r);
+    const std::string what = fmt::format("joining rank {}", options_.names(r));
     if (!text.ok()) {
       Error error = std::move(text.error());
       if (error.code != Code::kDeadlineExceeded && error.code != Code::kNotFound) return error;
@@ -134,7 +134,7 @@ class Rendezvous {
     return announced_[static_cast<std::size_t>(r)];
   }
   Message connectingTo(int r) const {
-    return message("connecting to rank {} at {}", r, announcementOf(r).place());
+    return message("connecting to rank {} at {}", options_.names(r), announcementOf(r).place());
   }
 
   Status dialTheRest() {
@@ -264,7 +264,7 @@ class Rendezvous {
     for (int r = 0; r < options_.size; ++r) {
       if (r == options_.rank || met(r)) continue;
       if (!dials(r))
-        return unavailable(message("joining rank {}", r),
+        return unavailable(message("joining rank {}", options_.names(r)),
                            message("it did not connect within {}", secondsText(options_.timeout)));
       const std::string& last = dials_[static_cast<std::size_t>(r)].last;
       return unavailable(connectingTo(r), last.empty() ? message("it did not answer within {}",
