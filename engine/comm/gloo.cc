@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kSmallBytes = 32 << 10, kGatheredBytes = 4 << 20;
 constexpr int kRadix = 8;  // a rank sends to one less in a round of a small all-reduce or barrier
 // For peers to say farewell: a quarter of the timeout, within these.
-constexpr Nanoseconds kLeastGrace = 100'000'000, kMostGrace = 2'000'000'000;
+constexpr Nanoseconds kLeastGrace = 100'000'000, kMostGrace = 1'500'000'000;
 constexpr Nanoseconds kSpin = 20'000;  // polling before sleeping
 
 enum class Operation : std::uint8_t {
