@@ -51,6 +51,7 @@ Result<RankGroups> RankGroups::form(const node::v1::WorkerStart& start, const cl
     const auto mine = std::find(ranks.begin(), ranks.end(), start.rank());
     if (!status.ok() || mine == ranks.end()) return;
     const int rank = static_cast<int>(mine - ranks.begin());
+    const comm::RankNames names(ranks);
     // Messages leave on a thread of their own, which needs a core while their receivers wait for
     // them.
     const bool crowded =
@@ -59,7 +60,7 @@ Result<RankGroups> RankGroups::form(const node::v1::WorkerStart& start, const cl
     const auto connect = [&]() -> Result<std::unique_ptr<comm::Communicator>> {
       if (start.comm() == "shm" || (start.comm() == "nccl" && start.shared_memory_fd() >= 0))
         return comm::openSharedMemory(start.shared_memory_fd(), offset, rank, axis.size, crowded,
-                                      limit);
+                                      limit, names);
       comm::GlooOptions options;
       options.rank = rank;
       options.size = axis.size;
@@ -68,6 +69,7 @@ Result<RankGroups> RankGroups::form(const node::v1::WorkerStart& start, const cl
       options.prefix =
           fmt::format("{}/{}/{}/{}", start.run(), start.generation(), axis.name, ranks.front());
       options.timeout = limit;
+      options.names = names;
       return comm::connectGloo(options, link);
     };
     auto communicator = connect();

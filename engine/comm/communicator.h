@@ -4,11 +4,12 @@
 // Order: all ranks of a group issue the same calls in the same order.
 // Failure: a dead, frozen or aborted peer makes the call return kAborted or kDeadlineExceeded on
 // every rank within the group's timeout. A frozen peer is detected by this timeout, which applies
-// to waiting for one peer without progress. The error names the peer. After any error the group is
-// unusable and must be re-formed under a new generation. Ranks that issue different calls get
-// kInvalidArgument or kAborted. Threads: one thread issues collectives. While none runs, other
-// threads may send and receive, at most one per peer and direction. abort() may be called from any
-// thread. Determinism: the order of reduction depends only on kind, size and count.
+// to waiting for one peer without progress. The error names the peer (RankNames) or, where ranks
+// cannot decide, those of which it is one. After any error the group is unusable and must be
+// re-formed under a new generation. Ranks that issue different calls get kInvalidArgument or
+// kAborted. Threads: one thread issues collectives. While none runs, other threads may send and
+// receive, at most one per peer and direction. abort() may be called from any thread. Determinism:
+// the order of reduction depends only on kind, size and count.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/dtype.h"
 #include "engine/base/status.h"
+#include "engine/comm/rank_names.h"
 
 namespace lockstep::comm {
 
@@ -71,7 +73,8 @@ std::int64_t sharedMemoryBytes(int size);          // whole pages
 Result<int> makeSharedMemory(std::int64_t bytes);  // a sealed memfd, close-on-exec
 Result<std::unique_ptr<Communicator>> openSharedMemory(int fd, std::int64_t offset, int rank,
                                                        int size, bool oversubscribed,
-                                                       Nanoseconds timeout);
+                                                       Nanoseconds timeout,
+                                                       const RankNames& names = {});
 
 // Key-value store through which the ranks of a group find each other. Threads: one sets; several
 // may get at the same time.
@@ -89,6 +92,7 @@ struct GlooOptions {
   std::string interface;  // the interface whose address is used; both empty: loopback
   std::string prefix;     // unique name: run and generation
   Nanoseconds timeout = 30'000'000'000;
+  RankNames names = {};
 };
 // A group over TCP. Forming it connects each rank with its neighbours on the ring of ranks; other
 // connections are made when calls first need them, without the peer's calling thread. `store` must

@@ -10,6 +10,7 @@
 
 #include "engine/comm/gloo_failure.h"
 #include "engine/comm/gloo_mesh.h"
+#include "engine/comm/message_waits.h"
 #include "engine/comm/reduce.h"
 
 namespace lockstep::comm {
@@ -18,8 +19,8 @@ namespace {
 // A small all-reduce has at most so many bytes of a rank, and of all ranks together.
 constexpr std::int64_t kSmallBytes = 32 << 10, kGatheredBytes = 4 << 20;
 constexpr int kRadix = 8;  // a rank sends to one less in a round of a small all-reduce or barrier
-constexpr Nanoseconds kSpin = 20'000;               // polling before sleeping
-constexpr Nanoseconds kConnectSlice = 100'000'000;  // of waiting for a connection
+constexpr Nanoseconds kSpin = 20'000;              // polling before sleeping
+constexpr Nanoseconds kConnectSlice = 20'000'000;  // of waiting for a connection
 
 enum class Operation : std::uint8_t {
   kAllReduce,
@@ -53,6 +54,12 @@ Message callText(const Call& call) {
   return message("{} of {} bytes", name, call.total);
 }
 
+// Whether the error is of a peer, rather than of this rank, as when it is out of descriptors.
+bool isOfPeer(const Error& error) {
+  return error.code == Code::kAborted || error.code == Code::kDeadlineExceeded ||
+         error.code == Code::kUnavailable;
+}
+
 // One direction of a transfer with one peer; a transfer of no bytes is one empty message.
 struct Outgoing {
   int peer;
@@ -83,14 +90,16 @@ class GlooCommunicator final : public Communicator {
         rank_(options.rank),
         size_(options.size),
         timeout_(options.timeout),
+        names_(options.names),
         sent_(static_cast<std::size_t>(size_)),
         received_(static_cast<std::size_t>(size_)),
+        messageWaits_(size_),
         gathered_(std::make_unique_for_overwrite<std::byte[]>(
             static_cast<std::size_t>(std::min(size_ * kSmallBytes, kGatheredBytes)))),
         inputs_(static_cast<std::size_t>(size_)) {
     outgoing_.reserve(static_cast<std::size_t>(size_));
     incoming_.reserve(static_cast<std::size_t>(size_));
-    events_.reserve(2 * static_cast<std::size_t>(size_));
+    events_.reserve(2 * static_cast<std::size_t>(size_) + 1);
   }
 
   std::string_view kind() const override { return "gloo"; }
@@ -183,21 +192,24 @@ class GlooCommunicator final : public Communicator {
     // May run on another thread than the receiver: shares only the failure state with it.
     const Call call = callOf(Operation::kMessage, bytes, tag);
     Outgoing out{peer, static_cast<const std::byte*>(data), bytes};
-    if (Status status = connect(peer); !status.ok())
-      return brokenSending(std::move(status.error()), call, peer);
+    MessageWaits::Mark mark = messageWaits_.sending(peer);
+    LOCKSTEP_TRY(connect(call, peer, [&](Nanoseconds now) { mark.begin(now); }));
     for (Nanoseconds since = 0; !out.finished;) {
-      if (failure_.isOver()) return failure_.refusal(callText(call));
-      pollfd event{mesh_->descriptor(peer), POLLOUT, 0};
-      if (poll(&event, 1, since == 0 ? 0 : 100) == 1) {
+      if (failure_.isOver()) return refusal(call);
+      std::array<pollfd, 2> events = {pollfd{mesh_->descriptor(peer), POLLOUT, 0},
+                                      pollfd{mesh_->watch(), POLLIN, 0}};
+      poll(events.data(), since == 0 ? 1 : 2, since == 0 ? 0 : 100);
+      if (events[0].revents != 0) {
         since = 0;
         if (Status status = sendPart(call, out); !status.ok())
-          return brokenSending(std::move(status.error()), call, peer);
+          return broken(std::move(status.error()), call, peer);
         continue;
       }
+      if (events[1].revents != 0) LOCKSTEP_TRY(failWithPeer(call));
       const Nanoseconds now = monotonicNow();
       if (since == 0) since = now;
-      if (now - since >= timeout_)
-        return brokenSending(makeError(Code::kDeadlineExceeded, "{}", callText(call)), call, peer);
+      mark.begin(now);
+      if (now - since >= timeout_) return late(call);
     }
     return {};
   }
@@ -207,20 +219,24 @@ class GlooCommunicator final : public Communicator {
     // May be one of several receiving threads: state shared among them is locked.
     const Call call = callOf(Operation::kMessage, bytes, tag);
     Incoming in{peer, static_cast<std::byte*>(data), bytes};
-    if (Status status = connect(peer); !status.ok())
-      return broken(std::move(status.error()), call, peer);
+    MessageWaits::Mark mark = messageWaits_.receiving(peer);
+    LOCKSTEP_TRY(connect(call, peer, [&](Nanoseconds now) { mark.begin(now); }));
     for (Nanoseconds since = 0; !in.finished;) {
-      if (failure_.isOver()) return failure_.refusal(callText(call));
+      if (failure_.isOver()) return refusal(call);
       const Nanoseconds now = monotonicNow();
       const Nanoseconds waited = since == 0 ? 0 : now - since;
-      if (waited >= timeout_)
-        return failure_.fail(makeError(Code::kDeadlineExceeded, "{}", callText(call)), peer);
-      pollfd event{mesh_->descriptor(peer), POLLIN, 0};
-      if (poll(&event, 1, waited < kSpin ? 0 : 100) == 1) {
+      if (waited >= timeout_) return late(call);
+      std::array<pollfd, 2> events = {pollfd{mesh_->descriptor(peer), POLLIN, 0},
+                                      pollfd{mesh_->watch(), POLLIN, 0}};
+      poll(events.data(), waited < kSpin ? 1 : 2, waited < kSpin ? 0 : 100);
+      if (events[0].revents != 0) {
         since = 0;
         LOCKSTEP_TRY(receivePart(call, in));
+      } else if (events[1].revents != 0) {
+        LOCKSTEP_TRY(failWithPeer(call));
       } else if (since == 0) {
         since = now;
+        mark.begin(now);
       } else if (waited < kSpin) {
         sched_yield();
       }
@@ -294,41 +310,44 @@ class GlooCommunicator final : public Communicator {
     return size_ == 1 ? transfer() : Status();
   }
 
-  // Waits until the connection with a peer is open. Errors: kDeadlineExceeded, those of the mesh,
-  // and kAborted once the group has failed.
-  Status connect(int peer) {
-    for (const Nanoseconds deadline = monotonicNow() + timeout_; !mesh_->isOpen(peer);) {
-      if (failure_.isOver()) return makeError(Code::kAborted, "connecting to rank {}", peer);
-      if (monotonicNow() >= deadline)
-        return makeError(Code::kDeadlineExceeded, "connecting to rank {}", peer);
-      LOCKSTEP_TRY(mesh_->open(peer, kConnectSlice).status());
+  // Waits until the connection with a peer is open; calls waits(now) if it is not.
+  template <typename Waits>
+  Status connect(const Call& call, int peer, Waits&& waits) {
+    for (Nanoseconds since = 0; !mesh_->isOpen(peer);) {
+      if (failure_.isOver()) return refusal(call);
+      const Nanoseconds now = monotonicNow();
+      if (since == 0) waits(since = now);
+      if (now - since >= timeout_) return late(call);
+      auto open = mesh_->open(peer, kConnectSlice);
+      if (!open.ok()) return broken(std::move(open.error()), call, peer);
+      if (!*open) LOCKSTEP_TRY(failWithPeer(call));
     }
     return {};
   }
 
   // Opens the connections of outgoing_ and incoming_: requests all, then waits for each.
   Status connectAll() {
-    const auto forAll = [&](auto&& call) -> Status {
-      const auto checked = [&](int peer) -> Status {
-        if (Status status = call(peer); !status.ok())
-          return broken(std::move(status.error()), call_, peer);
-        return {};
-      };
-      for (const Outgoing& out : outgoing_) LOCKSTEP_TRY(checked(out.peer));
-      for (const Incoming& in : incoming_) LOCKSTEP_TRY(checked(in.peer));
+    const auto forAll = [&](auto&& opens) -> Status {
+      for (const Outgoing& out : outgoing_) LOCKSTEP_TRY(opens(out.peer));
+      for (const Incoming& in : incoming_) LOCKSTEP_TRY(opens(in.peer));
       return {};
     };
-    const Nanoseconds deadline = monotonicNow() + timeout_;
+    const auto waits = [&](Nanoseconds now) { began_ = began_ == 0 ? now : began_; };
     LOCKSTEP_TRY(forAll([&](int peer) -> Status {
-      if (mesh_->isOpen(peer) || monotonicNow() < deadline) return mesh_->request(peer);
-      return makeError(Code::kDeadlineExceeded, "connecting to rank {}", peer);
+      if (mesh_->isOpen(peer)) return {};
+      const Nanoseconds now = monotonicNow();
+      waits(now);
+      if (now - began_ >= timeout_) return late(call_);
+      if (Status status = mesh_->request(peer); !status.ok())
+        return broken(std::move(status.error()), call_, peer);
+      return {};
     }));
-    return forAll([&](int peer) { return connect(peer); });
+    return forAll([&](int peer) { return connect(call_, peer, waits); });
   }
 
   // Completes all of outgoing_ and incoming_, both directions concurrently, and clears them.
   Status transfer() {
-    if (failure_.isOver()) return failure_.refusal(callText(call_));
+    if (failure_.isOver()) return refusal(call_);
     LOCKSTEP_TRY(connectAll());
     Nanoseconds progress = 0;
     for (;;) {
@@ -354,6 +373,7 @@ class GlooCommunicator final : public Communicator {
         if (!in.finished && events_[next++].revents != 0) LOCKSTEP_TRY(receivePart(call_, in));
     }
     outgoing_.clear(), incoming_.clear();
+    began_ = 0;
     return {};
   }
 
@@ -361,27 +381,19 @@ class GlooCommunicator final : public Communicator {
   Status sleep(Nanoseconds* since) {
     const Nanoseconds now = monotonicNow();
     if (*since == 0) *since = now;
-    if (failure_.isOver()) return failure_.refusal(callText(call_));
+    if (began_ == 0) began_ = now;
+    if (failure_.isOver()) return refusal(call_);
     if (now - *since < kSpin) {
       sched_yield();
       return {};
     }
     const Nanoseconds left = *since + timeout_ - now;
-    if (left > 0) {
-      const auto milliseconds = std::clamp<Nanoseconds>(left / 1'000'000, 1, 1000);
-      poll(events_.data(), events_.size(), static_cast<int>(milliseconds));
-      return {};
-    }
-    // The suspect: the first peer awaited, or the one that does not read.
-    int peer = rank_;
-    for (const Outgoing& out : outgoing_)
-      if (!out.finished) peer = out.peer;
-    for (const Incoming& in : incoming_)
-      if (!in.finished) {
-        peer = in.peer;
-        break;
-      }
-    return failure_.fail(makeError(Code::kDeadlineExceeded, "{}", callText(call_)), peer);
+    if (left <= 0) return late(call_);
+    const auto milliseconds = std::clamp<Nanoseconds>(left / 1'000'000, 1, 1000);
+    events_.push_back({mesh_->watch(), POLLIN, 0});
+    const int ready = poll(events_.data(), events_.size(), static_cast<int>(milliseconds));
+    // What has come in is taken first.
+    return ready == 1 && events_.back().revents != 0 ? failWithPeer(call_) : Status();
   }
 
   // A message's length is independent of what is received meanwhile.
@@ -406,28 +418,36 @@ class GlooCommunicator final : public Communicator {
   }
 
   Status receivePart(const Call& call, Incoming& in) {
-    Status status;
+    using Received = GlooMesh::Received;
+    Result<Received> received = Received::kPart;
     MessageHeader header;
     bool dead = false, expected = false;
     {
       // Holds the lock until the message is read: the search for a culprit reads the same socket.
       const std::lock_guard lock(failure_.reading(in.peer));
       dead = failure_.hasFailed();
-      if (!dead) status = mesh_->receiveMessage(in.peer);
-      if (!dead && status.ok()) {
+      if (!dead) received = mesh_->receiveMessage(in.peer);
+      if (!dead && received.ok() && *received == Received::kMessage) {
         std::memcpy(&header, mesh_->inbox(in.peer), sizeof header);
         expected = isNext(header, call, received_[static_cast<std::size_t>(in.peer)]++,
                           in.bytes - in.done);
         if (expected) take(call, mesh_->inbox(in.peer) + sizeof header, header.length, in);
       }
     }
-    if (dead) return failure_.refusal(callText(call));
-    if (!status.ok()) return broken(std::move(status.error()), call, in.peer);
+    if (dead) return refusal(call);
+    if (!received.ok()) return broken(std::move(received.error()), call, in.peer);
+    if (*received == Received::kPart) return {};
+    if (*received == Received::kFarewell)
+      return broken(makeError(Code::kAborted, "the peer has failed"), call, in.peer);
     if (!expected) {
-      Error error = invalidArgument("{} on rank {}", callText(call), rank_);
-      error.why = message("rank {} takes part with {}{}", in.peer, callText(header.call),
+      Error error = invalidArgument("{} on rank {}", callText(call), names_(rank_));
+      error.why = message("rank {} takes part with {}{}", names_(in.peer), callText(header.call),
                           header.call.total == call.total ? " of another type or root" : "");
-      return failure_.fail(std::move(error), in.peer);
+      Farewell words;
+      words.cause = rank_;
+      words.differs = 1;
+      words.await(in.peer);
+      return failure_.fail(std::move(error), words);
     }
     return {};
   }
@@ -446,14 +466,47 @@ class GlooCommunicator final : public Communicator {
     in.finished = in.done >= in.bytes;
   }
 
+  Error refusal(const Call& call) { return failure_.refusal(callText(call)); }
   Error broken(Error error, const Call& call, int peer) {
-    if (failure_.isAborted()) return failure_.refusal(callText(call));
+    if (failure_.isAborted()) return refusal(call);
     error.what = callText(call);
-    return failure_.fail(std::move(error), peer);
+    Farewell words;
+    words.cause = rank_;
+    if (!isOfPeer(error)) return failure_.fail(std::move(error), words);
+    words = farewell(failure_.causeOf(peer));
+    if (!words.awaitsAny()) words.await(peer);
+    return failure_.fail(std::move(error), words);
   }
-  Error brokenSending(Error error, const Call& call, int peer) {
-    if (failure_.isAborted()) return failure_.refusal(callText(call));
-    return failure_.failSending(std::move(error), peer);
+  Error late(const Call& call) {
+    return failure_.fail(makeError(Code::kDeadlineExceeded, "{}", callText(call)), farewell(rank_));
+  }
+  // Fails if a peer has said farewell, so that all learn that this rank is alive, and for whom it
+  // waits.
+  Status failWithPeer(const Call& call) {
+    if (const std::optional<int> peer = failure_.failedPeer())
+      return broken(makeError(Code::kAborted, "the peer has failed"), call, *peer);
+    return {};
+  }
+
+  // Names for whom this rank waits: those to which it connects or, where it is connected with all,
+  // those from which it receives or, where it receives nothing, those to which it sends. Where it
+  // timed out, those that are the reason.
+  Farewell farewell(int cause) const {
+    Farewell out;
+    out.cause = cause;
+    if (began_ != 0) out.waited = monotonicNow() - began_;
+    for (const Outgoing& to : outgoing_)
+      if (!mesh_->isOpen(to.peer)) out.await(to.peer);
+    for (const Incoming& in : incoming_)
+      if (!mesh_->isOpen(in.peer)) out.await(in.peer);
+    if (out.awaitsAny()) return out;
+    for (const Incoming& in : incoming_)
+      if (!in.finished) out.await(in.peer);
+    if (out.awaitsAny()) return out;
+    for (const Outgoing& to : outgoing_)
+      if (!to.finished) out.await(to.peer);
+    messageWaits_.nameIn(out, cause == rank_ ? timeout_ : 0);
+    return out;
   }
 
   std::unique_ptr<GlooMesh> mesh_;
@@ -461,11 +514,14 @@ class GlooCommunicator final : public Communicator {
   int rank_;
   int size_;
   Nanoseconds timeout_;
+  RankNames names_;
   Call call_;
   std::vector<Outgoing> outgoing_;
   std::vector<Incoming> incoming_;
   std::vector<pollfd> events_;
+  Nanoseconds began_ = 0;  // of waiting in the current transfer; 0: it has not waited
   std::vector<std::uint32_t> sent_, received_;
+  MessageWaits messageWaits_;
   std::unique_ptr<std::byte[]> gathered_;  // by distance from this rank around the ring
   std::vector<const std::byte*> inputs_;
 };

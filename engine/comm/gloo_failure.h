@@ -1,10 +1,11 @@
-// The failure of a Gloo group: its first error, which later calls return, and the search for the
-// rank that caused it. Thread-safe.
+// The failure of a Gloo group: its first error, which later calls return, and what is said and
+// heard to find who holds the ranks up (blame.h). Thread-safe.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "engine/comm/gloo_mesh.h"
 
@@ -26,24 +27,26 @@ class GlooFailure {
   void abort();
   // The error of a call after abort() or a failure.
   Error refusal(Message call);
-  // Fails the group, or returns the earlier failure: sends the farewell and determines the culprit.
-  // A rank that suspects another is alive itself, so suspicions are followed to a rank that says
-  // nothing. Ranks that wait for each other time out together; kGrace covers the difference.
-  Error fail(Error error, int suspect);
-  // As fail(), on a sending thread: takes the peer for the culprit, since another thread may be
-  // reading the sockets.
-  Error failSending(Error error, int peer);
+
+  // Returns a peer that has said farewell, each once. One that has left without a word may have
+  // done its part.
+  std::optional<int> failedPeer();
+  // Returns the rank that failed first, as far as is known where `peer` ends the connection or
+  // cannot be connected to.
+  int causeOf(int peer);
+
+  // Fails the group, or returns the earlier failure: says farewell and, unless this rank fails for
+  // a reason of its own, determines who is to blame.
+  Error fail(Error error, const Farewell& words);
 
  private:
-  Error accused(Error error, int suspect);
-  int witnessFor(int suspect);
-  int lastAccused(int suspect);
-  Message silent(int peer) const;
-  Message ended(int peer) const;
+  std::optional<Farewell> farewellOf(int peer);
+  void explain(Error& error, const Farewell& words);
 
   GlooMesh& mesh_;
   const int rank_, size_;
   const Nanoseconds timeout_;
+  const RankNames names_;
   std::atomic<bool> aborted_{false}, failed_{false};
   std::mutex failing_;
   Error first_;                            // failing_

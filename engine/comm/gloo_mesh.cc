@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@
 #include <vector>
 
 #include "engine/base/memory.h"
+#include "engine/base/unique_fd.h"
 #include "engine/comm/rendezvous.h"
 
 namespace lockstep::comm {
@@ -107,24 +109,9 @@ Result<int> findDescriptor(const Endpoint& own, const Endpoint& other) {
   return makeError(Code::kUnavailable, "Gloo used a connection that was not made for it");
 }
 
-// Returns the slot of the next message, which is left unread. Errors: socket errors; kAborted for a
-// message that does not fit.
-Result<int> nextSlot(int fd) {
-  Preamble next;
-  ssize_t count = 0;
-  do {
-    count = recv(fd, &next, sizeof next, MSG_PEEK | MSG_WAITALL);
-  } while (count < 0 && errno == EINTR);
-  const bool isWhole = count == sizeof next;
-  if (const auto slot = slotOf(next); isWhole && slot) return *slot;
-  const bool late = count < 0 && errno == EAGAIN;
-  Error error =
-      makeError(late ? Code::kDeadlineExceeded : Code::kAborted, "communication over Gloo failed");
-  if (isWhole)
-    error.why = message("the peer announced a message of {} bytes, which does not fit the buffer",
-                        next.length);
-  else
-    error.why = count < 0 ? Message(std::strerror(errno)) : "the peer closed the connection";
+Error lost(Message why) {
+  Error error = makeError(Code::kAborted, "communication over Gloo failed");
+  error.why = std::move(why);
   return error;
 }
 
@@ -164,9 +151,10 @@ struct Peer {
   std::atomic<bool> open{false};  // what follows is there
   gloo::transport::Pair* pair = nullptr;
   int fd = -1;
+  Preamble preamble;    // of the message that is being received
+  std::size_t got = 0;  // bytes of it, and of its preamble
   FarewellReader received;
-  Farewell sent;
-  std::unique_ptr<gloo::transport::Buffer> in, out, farewellIn, farewellOut;
+  std::unique_ptr<gloo::transport::Buffer> out;
 };
 
 }  // namespace
@@ -184,7 +172,7 @@ struct GlooMesh::State {
       : options(given), peers(static_cast<std::size_t>(given.size)) {}
   ~State() {
     for (Peer& peer : peers) {
-      peer.in.reset(), peer.out.reset(), peer.farewellIn.reset(), peer.farewellOut.reset();
+      peer.out.reset();
       if (peer.fd >= 0) close(peer.fd);
     }
   }
@@ -235,11 +223,7 @@ struct GlooMesh::State {
       number = htonl(ntohl(number) + 1);
       peer.pair->connect(gloo::transport::tcp::Address(higher).bytes());
       peer.pair->setSync(true, false);
-      peer.in = peer.pair->createRecvBuffer(kDataSlot, boxes.inbox(r), kMessageBytes);
       peer.out = peer.pair->createSendBuffer(kDataSlot, boxes.outbox(r), kMessageBytes);
-      peer.farewellIn =
-          peer.pair->createRecvBuffer(kFarewellSlot, &peer.received.buffer(), sizeof(Farewell));
-      peer.farewellOut = peer.pair->createSendBuffer(kFarewellSlot, &peer.sent, sizeof peer.sent);
       // Gloo sizes a send buffer for the largest message so far; this one keeps it from resizing
       // later.
       peer.out->send(0, kMessageBytes);
@@ -263,7 +247,6 @@ struct GlooMesh::State {
     const int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     const timeval limit{options.timeout / 1'000'000'000, options.timeout / 1000 % 1'000'000};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     int size = kSendBuffer;
     socklen_t length = sizeof size;
@@ -300,6 +283,10 @@ Status GlooMesh::request(int peer) {
   return isOpen(peer) ? Status() : state_->rendezvous->connect(peer, 0, kPatience).status();
 }
 
+Status GlooMesh::requestNow(int peer) {
+  return isOpen(peer) ? Status() : state_->rendezvous->connect(peer, 0, 0).status();
+}
+
 Result<bool> GlooMesh::open(int peer, Nanoseconds wait) {
   return openWithin(peer, wait, kPatience);
 }
@@ -329,64 +316,85 @@ Status GlooMesh::sendMessage(int peer, std::int64_t payload) {
   });
 }
 
-Status GlooMesh::receiveMessage(int r) {
+Result<GlooMesh::Received> GlooMesh::receiveMessage(int r) {
   Peer& peer = state_->at(r);
-  LOCKSTEP_ASSIGN(const int slot, nextSlot(peer.fd));
-  if (slot == kDataSlot) return guarded([&] { peer.in->waitRecv(); });
-  LOCKSTEP_TRY(guarded([&] { peer.farewellIn->waitRecv(); }));
-  Error error = makeError(Code::kAborted, "communication over Gloo failed");
-  error.why = "the peer has failed";
-  return error;
+  constexpr std::size_t kHead = sizeof peer.preamble;
+  for (;;) {
+    const bool inHead = peer.got < kHead;
+    std::byte* const to = inHead ? reinterpret_cast<std::byte*>(&peer.preamble) + peer.got
+                                 : state_->boxes.inbox(r) + (peer.got - kHead);
+    const std::size_t end = inHead ? kHead : kHead + peer.preamble.length;
+    const ssize_t n = recv(peer.fd, to, end - peer.got, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return Received::kPart;
+    if (n <= 0)
+      return lost(n < 0 ? Message(std::strerror(errno)) : "the peer closed the connection");
+    peer.got += static_cast<std::size_t>(n);
+    if (peer.got < end) continue;
+    if (!inHead) {
+      peer.got = 0;
+      return Received::kMessage;
+    }
+    const auto slot = slotOf(peer.preamble);
+    if (!slot)
+      return lost(message("the peer announced a message of {} bytes, which does not fit the buffer",
+                          peer.preamble.length));
+    if (*slot == kFarewellSlot) return Received::kFarewell;
+  }
+}
+
+int GlooMesh::watch() const { return state_->rendezvous->watch(); }
+
+std::optional<int> GlooMesh::endedPeer() {
+  while (const std::optional<int> peer = state_->rendezvous->endedPeer())
+    if (const auto open = openWithin(*peer, 0, 0); open.ok() && *open) return peer;
+  return std::nullopt;
 }
 
 bool GlooMesh::hasEnded(int peer) const {
   if (!isOpen(peer)) return false;
-  pollfd event{state_->at(peer).fd, POLLRDHUP, 0};
+  pollfd event{descriptor(peer), POLLRDHUP, 0};
   return poll(&event, 1, 0) == 1;
 }
 
-void GlooMesh::sayFarewell(int culprit, Code code) {
-  const Farewell farewell{Farewell::kMagic, culprit, static_cast<std::uint32_t>(code)};
-  state_->rendezvous->sayFarewell(farewellMessage(farewell));
-  state_->forOpen([&](Peer& peer) {
-    pollfd event{peer.fd, POLLOUT, 0};
-    if (poll(&event, 1, 0) == 1 && event.revents == POLLOUT) {
-      peer.sent = farewell;
-      // A broken connection needs no farewell.
-      static_cast<void>(
-          withoutPipeSignal([&] { peer.farewellOut->send(), peer.farewellOut->waitSend(); }));
-    }
-    shutdown(peer.fd, SHUT_WR);
-  });
+std::optional<Farewell> GlooMesh::farewellOf(int peer) const {
+  const int fd = descriptor(peer);
+  int unread = 0;
+  if (ioctl(fd, FIONREAD, &unread) != 0 || unread <= 0) return std::nullopt;
+  std::vector<std::byte> bytes(static_cast<std::size_t>(unread));
+  const ssize_t n = recv(fd, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
+  FarewellReader reader;
+  if (n > 0) reader.add({bytes.data(), static_cast<std::size_t>(n)});
+  return reader.farewell(static_cast<int>(state_->peers.size()));
 }
 
-GlooMesh::Last GlooMesh::lastOf(int r, Nanoseconds limit) {
+void GlooMesh::sayFarewell(const Farewell& words) {
+  const std::string message = farewellMessage(words);
+  state_->rendezvous->sayFarewell(message);
+  // Messages, which are sent only while the socket polls writable, leave room for it.
+  state_->forOpen([&](const Peer& peer) { sendLast(peer.fd, message); });
+}
+
+Heard GlooMesh::lastOf(int r, Nanoseconds limit) {
   Peer& peer = state_->at(r);
   const Nanoseconds deadline = monotonicNow() + limit;
   const auto open = openWithin(r, limit, 0);
-  if (!open.ok()) return Last::kEnd;
-  if (!*open) return Last::kSilence;
+  if (!open.ok()) return {Last::kUnreachable, {}};
+  if (!*open) return {Last::kSilence, {}};
   std::array<std::byte, 16384> bytes;
-  while (!peer.received.found()) {
+  for (;;) {
     const ssize_t n = recv(peer.fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return Last::kEnd;
+    const bool ends = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+    if (n > 0) peer.received.add({bytes.data(), static_cast<std::size_t>(n)});
+    const auto farewell = peer.received.farewell(static_cast<int>(state_->peers.size()));
+    if (farewell) return {Last::kFarewell, *farewell};
+    if (ends) return {Last::kEnd, {}};
     const Nanoseconds left = deadline - monotonicNow();
-    if (n > 0) {
-      peer.received.add({bytes.data(), static_cast<std::size_t>(n)});
-      // A peer that goes on sending gets twice the limit.
-      if (left <= -limit && !peer.received.found()) return Last::kSilence;
-    } else if (left <= 0) {
-      return Last::kSilence;
-    } else {
-      pollfd event{peer.fd, POLLIN, 0};
-      poll(&event, 1, static_cast<int>(left / 1'000'000 + 1));
-    }
+    // A peer that goes on sending gets twice the limit.
+    if (left <= (n > 0 ? -limit : 0)) return {Last::kSilence, {}};
+    pollfd event{peer.fd, POLLIN, 0};
+    if (n < 0) poll(&event, 1, static_cast<int>(left / 1'000'000 + 1));
   }
-  return Last::kFarewell;
-}
-
-std::optional<int> GlooMesh::accusedBy(int peer) const {
-  return state_->at(peer).received.accused(peer, static_cast<int>(state_->peers.size()));
 }
 
 void GlooMesh::cut() {

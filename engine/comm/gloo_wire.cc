@@ -34,17 +34,26 @@ bool isNext(const MessageHeader& header, const MessageHeader::Call& call, std::u
          header.length == std::min(kChunkBytes, left);
 }
 
-void FarewellReader::add(std::span<const std::byte> bytes) {
-  auto* const last = reinterpret_cast<std::byte*>(&last_);
-  const std::size_t length = std::min(bytes.size(), sizeof last_);
-  std::memmove(last, last + length, sizeof last_ - length);
-  if (length > 0) std::memcpy(last + sizeof last_ - length, bytes.last(length).data(), length);
+void Farewell::await(int peer) {
+  const auto place = std::find_if(awaited.begin(), awaited.end(),
+                                  [&](int other) { return other == peer || other == -1; });
+  if (place != awaited.end()) *place = peer;
 }
 
-std::optional<int> FarewellReader::accused(int peer, int size) const {
-  const bool accuses =
-      found() && last_.culprit >= 0 && last_.culprit < size && last_.culprit != peer;
-  return accuses ? std::optional(last_.culprit) : std::nullopt;
+void FarewellReader::add(std::span<const std::byte> bytes) {
+  const std::size_t length = std::min(bytes.size(), last_.size());
+  std::memmove(last_.data(), last_.data() + length, last_.size() - length);
+  if (length > 0)
+    std::memcpy(last_.data() + last_.size() - length, bytes.last(length).data(), length);
+}
+
+std::optional<Farewell> FarewellReader::farewell(int size) const {
+  Farewell out;
+  std::memcpy(static_cast<void*>(&out), last_.data(), sizeof out);
+  const bool isValid = out.magic == Farewell::kMagic && out.cause >= 0 && out.cause < size &&
+                       std::all_of(out.awaited.begin(), out.awaited.end(),
+                                   [&](int peer) { return peer >= -1 && peer < size; });
+  return isValid ? std::optional(out) : std::nullopt;
 }
 
 }  // namespace lockstep::comm

@@ -1,6 +1,7 @@
 // What the ranks of a Gloo group send each other once they have met, and how a rank checks it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -32,13 +33,20 @@ static_assert(sizeof(MessageHeader) == 24);
 
 inline constexpr std::size_t kMessageBytes = sizeof(MessageHeader) + kChunkBytes;
 
-// The last message of a failing rank: which rank it suspects, and of what.
+// The last message of a failing rank: why it fails, and for whom it waits. A rank that waits for
+// nobody fails for a reason of its own.
 struct Farewell {
-  static constexpr std::uint64_t kMagic = 0x6c6f636b62796521u;
-  std::uint64_t magic = 0;
-  std::int32_t culprit = -1;
-  std::uint32_t code = 0;
+  static constexpr std::uint64_t kMagic = 0x6c6f636b62796522u;
+  static constexpr std::size_t kMostAwaited = 8;
+  std::uint64_t magic = kMagic;
+  std::int32_t cause = -1;    // the rank that failed first, as far as is known
+  std::uint32_t differs = 0;  // 1: the awaited rank has issued another call
+  std::int64_t waited = 0;    // nanoseconds
+  std::array<std::int32_t, kMostAwaited> awaited = {-1, -1, -1, -1, -1, -1, -1, -1};  // −1: none
+  void await(int peer);  // the first kMostAwaited are kept
+  bool awaitsAny() const { return awaited.front() >= 0; }
 };
+static_assert(sizeof(Farewell) == 56);
 
 // Slots of a pair: the buffers that messages are for.
 inline constexpr int kDataSlot = 1;
@@ -49,12 +57,10 @@ struct Preamble {
   std::uint64_t bytes = 0, opcode = 0, slot = 0, offset = 0, length = 0, remoteOffset = 0;
 };
 
-// Returns a farewell as Gloo sends it, for connections that Gloo does not have.
+// Returns a farewell as it is sent, with its preamble.
 std::string farewellMessage(const Farewell& farewell);
 
-// Returns the slot of the message that follows; nullopt unless it fits the slot's buffer. Gloo adds
-// up the sizes that a peer sends without overflow checks and serves operations that are not used
-// here, so preambles are checked before Gloo reads them.
+// Returns the slot of the message that follows; nullopt unless it fits the slot's buffer.
 std::optional<int> slotOf(const Preamble& preamble);
 
 // Whether this is the header of the next message of a transfer, of which `left` bytes are missing.
@@ -66,14 +72,11 @@ bool isNext(const MessageHeader& header, const MessageHeader::Call& call, std::u
 class FarewellReader {
  public:
   void add(std::span<const std::byte> bytes);
-  // Where Gloo receives a farewell. Else it has the last bytes that were added.
-  Farewell& buffer() { return last_; }
-  bool found() const { return last_.magic == Farewell::kMagic; }
-  // Returns the rank that the farewell of `peer` accuses: another one of the group; nullopt: none.
-  std::optional<int> accused(int peer, int size) const;
+  // Returns the farewell if the last bytes are one that names only ranks of a group of `size`.
+  std::optional<Farewell> farewell(int size) const;
 
  private:
-  Farewell last_;
+  std::array<std::byte, sizeof(Farewell)> last_{};
 };
 
 }  // namespace lockstep::comm

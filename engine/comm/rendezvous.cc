@@ -2,6 +2,7 @@
 
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -66,13 +67,13 @@ bool outOfDescriptors(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
+}  // namespace
+
 void sendLast(int fd, const std::string& words) {
   // A broken connection needs no farewell.
   static_cast<void>(::send(fd, words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
   ::shutdown(fd, SHUT_WR);
 }
-
-}  // namespace
 
 std::vector<int> ringNeighbours(int rank, int size) {
   std::vector<int> out{(rank + 1) % size, (rank + size - 1) % size};
@@ -105,7 +106,8 @@ Status Rendezvous::announce() {
     return unavailable(std::move(listener.error().what), std::move(listener.error().why));
   listener_ = std::move(listener->socket);
   wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_) return systemError(errno, "a descriptor for a connection");
+  watch_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+  if (!wake_ || !watch_) return systemError(errno, "a descriptor for a connection");
   own.port = listener->port;
   own.key = key_ = Announcement::newKey();
   thread_ = helperThread("rendezvous", [this] { run(); });
@@ -120,8 +122,9 @@ Status Rendezvous::joinRing() {
   for (const int r : neighbours) {
     LOCKSTEP_ASSIGN(const bool found, find(r, deadline - monotonicNow()));
     if (!found)
-      return unavailable(message("joining rank {}", r), message("it announced no address within {}",
-                                                                secondsText(options_.timeout)));
+      return unavailable(
+          message("joining rank {}", options_.names(r)),
+          message("it announced no address within {}", secondsText(options_.timeout)));
   }
   for (const int r : neighbours) LOCKSTEP_TRY(connect(r, 0, never).status());
   for (const int r : neighbours) {
@@ -140,7 +143,7 @@ Result<bool> Rendezvous::find(int peer, Nanoseconds wait) {
   }
   auto announced = Announcement::parse(*text);
   if (!announced)
-    return unavailable(message("joining rank {}", peer),
+    return unavailable(message("joining rank {}", options_.names(peer)),
                        "it announced the address of another group or version");
   const std::lock_guard lock(mutex_);
   at(peer).announced = std::move(*announced);
@@ -150,7 +153,7 @@ Result<bool> Rendezvous::find(int peer, Nanoseconds wait) {
 Error Rendezvous::late(int peer) {
   const std::lock_guard lock(mutex_);
   if (!at(peer).wanted)
-    return unavailable(message("joining rank {}", peer),
+    return unavailable(message("joining rank {}", options_.names(peer)),
                        message("it did not connect within {}", secondsText(options_.timeout)));
   const std::string& last = at(peer).last;
   return unavailable(connectingTo(peer), last.empty() ? message("it did not answer within {}",
@@ -178,7 +181,7 @@ Result<bool> Rendezvous::connect(int r, Nanoseconds wait, Nanoseconds patience) 
   }
   changed_.wait_for(lock, std::chrono::nanoseconds(now + wait - monotonicNow()),
                     [&] { return peer.met || peer.failure || closed_; });
-  if (closed_) return makeError(Code::kAborted, "connecting to rank {}", r);
+  if (closed_) return makeError(Code::kAborted, "connecting to rank {}", options_.names(r));
   if (!peer.met && peer.failure) return *peer.failure;
   return peer.met;
 }
@@ -186,6 +189,12 @@ Result<bool> Rendezvous::connect(int r, Nanoseconds wait, Nanoseconds patience) 
 UniqueFd Rendezvous::take(int peer) {
   const std::lock_guard lock(mutex_);
   return std::move(at(peer).connection);
+}
+
+std::optional<int> Rendezvous::endedPeer() {
+  epoll_event event{};
+  if (::epoll_wait(watch(), &event, 1, 0) != 1) return std::nullopt;
+  return static_cast<int>(event.data.fd);
 }
 
 std::string Rendezvous::placeOf(int peer) {
@@ -375,7 +384,12 @@ bool Rendezvous::admits(const Greeting& greeting) {
 }
 
 void Rendezvous::add(Handshake& one) {
-  Peer& peer = at(one.greeting.peer());
+  const int r = one.greeting.peer();
+  Peer& peer = at(r);
+  epoll_event ended{EPOLLRDHUP | EPOLLONESHOT, {}};
+  ended.data.fd = r;
+  if (::epoll_ctl(watch(), EPOLL_CTL_ADD, one.connection.get(), &ended) != 0)
+    return fail(r, systemError(errno, "a descriptor for a connection"));
   endDial(peer);
   peer.dialled = one.greeting.isDialled();
   peer.connection = std::move(one.connection);
@@ -402,7 +416,7 @@ void Rendezvous::hungUp(const Greeting& greeting) {
 }
 
 Message Rendezvous::connectingTo(int peer) {
-  return message("connecting to rank {} at {}", peer, at(peer).announced->place());
+  return message("connecting to rank {} at {}", options_.names(peer), at(peer).announced->place());
 }
 
 }  // namespace lockstep::comm

@@ -6,7 +6,7 @@
 // A thread accepts and greets, so that a rank that computes can be connected to. It ends, and the
 // port closes, once there is a connection with every other rank. Of two ranks the lower one
 // connects, or else, after a while, the higher one; if both do, the lower one's connection counts.
-// Thread-safe.
+// All connections are watched, so that a rank learns of peers that have ended. Thread-safe.
 #pragma once
 
 #include <poll.h>
@@ -25,6 +25,9 @@
 #include "engine/comm/greeting.h"
 
 namespace lockstep::comm {
+
+// Sends `words` on a connection, and shuts down sending.
+void sendLast(int fd, const std::string& words);
 
 // The ranks before and after `rank` around the ring, without repetition and without itself.
 std::vector<int> ringNeighbours(int rank, int size);
@@ -46,6 +49,11 @@ class Rendezvous {
   // Returns the connection with a peer: a non-blocking socket with nothing read or written beyond
   // the greeting. Empty if there is none, or it was taken before.
   UniqueFd take(int peer);
+
+  // Polls readable when a peer has ended sending on a connection, taken or not, whether or not all
+  // that it sent is read. endedPeer() returns such a peer, each once.
+  int watch() const { return watch_.get(); }
+  std::optional<int> endedPeer();
 
   // Returns "host:port" of a peer; empty before its address was needed.
   std::string placeOf(int peer);
@@ -112,6 +120,7 @@ class Rendezvous {
   Store& store_;
   std::string key_;
   UniqueFd wake_;
+  UniqueFd watch_;  // an epoll of the ends of sending
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

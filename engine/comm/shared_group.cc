@@ -13,11 +13,12 @@ constexpr int kSpinsOversubscribed = 50;
 }  // namespace
 
 SharedGroup::SharedGroup(std::shared_ptr<Segment> segment, int rank, int size, bool oversubscribed,
-                         Nanoseconds timeout)
+                         Nanoseconds timeout, RankNames names)
     : segment_(std::move(segment)),
       rank_(rank),
       size_(size),
       timeout_(timeout),
+      names_(std::move(names)),
       spins_(oversubscribed ? kSpinsOversubscribed : kSpins),
       watches_(std::make_unique<ProcessWatch[]>(static_cast<std::size_t>(size))) {}
 
@@ -39,7 +40,8 @@ Status SharedGroup::join() {
   RankBlock& block = segment_->rank(rank_);
   Presence absent = Presence::kAbsent;
   if (!block.presence.compare_exchange_strong(absent, Presence::kJoined))
-    return makeError(Code::kAlreadyExists, "rank {} has already joined the shared segment", rank_);
+    return makeError(Code::kAlreadyExists, "rank {} has already joined the shared segment",
+                     names_(rank_));
   block.pid.store(getpid());
   joined_ = true;
   return {};
@@ -48,17 +50,18 @@ Status SharedGroup::join() {
 std::optional<Message> SharedGroup::whyGone(int peer) {
   RankBlock& block = segment_->rank(peer);
   const int pid = block.pid.load();
-  if (block.presence.load() == Presence::kLeft) return message("rank {} left the group", peer);
+  if (block.presence.load() == Presence::kLeft)
+    return message("rank {} left the group", names_(peer));
   if (watches_[static_cast<std::size_t>(peer)].ended(pid))
-    return message("rank {} (process {}) has ended", peer, pid);
+    return message("rank {} (process {}) has ended", names_(peer), pid);
   return std::nullopt;
 }
 
 Message SharedGroup::silence(int peer) {
   const double seconds = static_cast<double>(timeout_) * 1e-9;
   if (segment_->rank(peer).presence.load() == Presence::kAbsent)
-    return message("rank {} did not join the group within {:.3g} s", peer, seconds);
-  return message("rank {} (process {}) did not answer for {:.3g} s", peer,
+    return message("rank {} did not join the group within {:.3g} s", names_(peer), seconds);
+  return message("rank {} (process {}) did not answer for {:.3g} s", names_(peer),
                  segment_->rank(peer).pid.load(), seconds);
 }
 
@@ -73,15 +76,16 @@ Error SharedGroup::failure(Message what) {
   const int culprit = static_cast<int>(recorded & 0xffffffffu) - 1;
   const auto code = static_cast<Code>(recorded >> 32);
   Error error = makeError(code == Code::kInvalidArgument ? Code::kAborted : code, "{}", what);
-  error.rank = rank_;
+  error.rank = names_(rank_);
   if (culprit == rank_) {
     error.why = code == Code::kDeadlineExceeded ? "the others timed out waiting for this rank"
                                                 : "this rank was aborted";
   } else if (const auto gone = whyGone(culprit)) {
     error.why = *gone;
   } else {
-    error.why = code == Code::kDeadlineExceeded ? message("rank {} does not answer", culprit)
-                                                : message("rank {} failed", culprit);
+    error.why = code == Code::kDeadlineExceeded
+                    ? message("rank {} does not answer", names_(culprit))
+                    : message("rank {} failed", names_(culprit));
   }
   error.next = "check whether the nodes of all ranks are up, then resume the run";
   return error;
@@ -95,7 +99,7 @@ Error SharedGroup::peerError(Code code, Message why, int peer) {
 }
 
 Error SharedGroup::fail(Error error, int culprit) {
-  error.rank = rank_;
+  error.rank = names_(rank_);
   recordFailure(error.code, culprit);
   wakeEverybody();
   return error;

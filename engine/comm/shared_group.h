@@ -20,7 +20,7 @@ class SharedGroup {
 
   // `timeout` is how long a peer may make no progress.
   SharedGroup(std::shared_ptr<Segment> segment, int rank, int size, bool oversubscribed,
-              Nanoseconds timeout);
+              Nanoseconds timeout, RankNames names);
   ~SharedGroup();  // leaves the group
   SharedGroup(const SharedGroup&) = delete;
   SharedGroup& operator=(const SharedGroup&) = delete;
@@ -62,6 +62,7 @@ class SharedGroup {
     }
   }
 
+  const RankNames& names() const { return names_; }
   bool failed() { return segment_->header().failure.load(std::memory_order_relaxed) != 0; }
   // Returns the group's recorded failure as this rank's error.
   Error failure(Message what);
@@ -81,6 +82,7 @@ class SharedGroup {
   int rank_;
   int size_;
   Nanoseconds timeout_;
+  RankNames names_;
   int spins_;
   std::unique_ptr<ProcessWatch[]> watches_;
   bool joined_ = false;

@@ -46,12 +46,13 @@ Message callText(const Call& call) {
 class SharedMemoryCommunicator final : public Communicator {
  public:
   SharedMemoryCommunicator(std::string_view kind, std::shared_ptr<Segment> segment, int rank,
-                           int size, bool oversubscribed, Nanoseconds timeout)
+                           int size, bool oversubscribed, Nanoseconds timeout,
+                           const RankNames& names = {})
       : kind_(kind),
         segment_(std::move(segment)),
         rank_(rank),
         size_(size),
-        group_(segment_, rank, size, oversubscribed, timeout) {}
+        group_(segment_, rank, size, oversubscribed, timeout, names) {}
 
   std::string_view kind() const override { return kind_; }
   int rank() const override { return rank_; }
@@ -293,8 +294,8 @@ class SharedMemoryCommunicator final : public Communicator {
         return inCall(std::move(status), callText(call_));
       const Call theirs = peer.calls[(round_ - 1) & 1];
       if (theirs != call_) {
-        Error error = invalidArgument("{} on rank {}", callText(call_), rank_);
-        error.why = message("rank {} takes part with {}{}", r, callText(theirs),
+        Error error = invalidArgument("{} on rank {}", callText(call_), group_.names()(rank_));
+        error.why = message("rank {} takes part with {}{}", group_.names()(r), callText(theirs),
                             theirs.bytes == call_.bytes ? " of another type or root" : "");
         return group_.fail(std::move(error), r);
       }
@@ -345,9 +346,10 @@ class SharedMemoryCommunicator final : public Communicator {
     const std::uint32_t read = in.read();
     const Piece& piece = in.box.pieces[read % kPieces];
     if (piece.total != in.bytes || piece.tag != in.tag) {
-      Error error =
-          invalidArgument("recv of {} bytes with tag {} from rank {}", in.bytes, in.tag, peer);
-      error.why = message("rank {} sent {} bytes with tag {}", peer, piece.total, piece.tag);
+      Error error = invalidArgument("recv of {} bytes with tag {} from rank {}", in.bytes, in.tag,
+                                    group_.names()(peer));
+      error.why = message("rank {} sent {} bytes with tag {}", group_.names()(peer), piece.total,
+                          piece.tag);
       return group_.fail(std::move(error), peer);
     }
     if (piece.length > 0) std::memcpy(in.data + in.done, piece.data, piece.length);
@@ -394,11 +396,12 @@ Status checkGroup(int rank, int size) {
 
 Result<std::unique_ptr<Communicator>> openSharedMemory(int fd, std::int64_t offset, int rank,
                                                        int size, bool oversubscribed,
-                                                       Nanoseconds timeout) {
+                                                       Nanoseconds timeout,
+                                                       const RankNames& names) {
   LOCKSTEP_TRY(checkGroup(rank, size));
   LOCKSTEP_ASSIGN(auto segment, mapSegment(fd, offset, size));
   auto communicator = std::make_unique<SharedMemoryCommunicator>("shm", segment, rank, size,
-                                                                 oversubscribed, timeout);
+                                                                 oversubscribed, timeout, names);
   LOCKSTEP_TRY(communicator->join());
   return std::unique_ptr<Communicator>(std::move(communicator));
 }

@@ -108,7 +108,11 @@ class Reading {
   std::vector<std::size_t> sourcesOf(const HeldPiece& held, int rank, const Pieces& anywhere) const;
   Status readOwn(std::int64_t& part) const;
   Result<Standing> receive(const std::string& tensor) const;
-  Result<std::vector<std::byte>> read(const std::string& file, const Piece& piece) const;
+  // Returns the elements of a stored piece to read for a rank's: those that they have in common,
+  // where they are one range whose checksums can be verified; else all.
+  Piece rangeOf(const std::string& file, const Piece& piece, const HeldPiece& held) const;
+  Result<std::vector<std::byte>> read(const std::string& file, const Piece& piece,
+                                      const Piece& range) const;
   void put(const HeldPiece& held, const Piece& piece, std::span<const std::byte> bytes) const;
   std::int64_t numberOf(const std::string& file) const {
     return std::find(files_.begin(), files_.end(), file) - files_.begin();
@@ -231,7 +235,21 @@ std::vector<std::size_t> Reading::sourcesOf(const HeldPiece& held, int rank,
   return out;
 }
 
-Result<std::vector<std::byte>> Reading::read(const std::string& file, const Piece& piece) const {
+Piece Reading::rangeOf(const std::string& file, const Piece& piece, const HeldPiece& held) const {
+  const Piece& needed = held.piece;
+  const bool isSplitAlike =
+      piece.dim == needed.dim && piece.part == needed.part && piece.parts == needed.parts;
+  Piece out = piece;
+  if (weights_ != nullptr || !isSplitAlike || isOtherResidual(held) ||
+      !seen_->files.at(file)->verifiesRanges())
+    return out;
+  out.begin = std::max(piece.begin, needed.begin);
+  out.end = std::min(piece.end, needed.end);
+  return out.begin < out.end ? out : piece;
+}
+
+Result<std::vector<std::byte>> Reading::read(const std::string& file, const Piece& piece,
+                                             const Piece& range) const {
   if (weights_ != nullptr) return weights_->read(piece);
   const TensorReader& reader = *seen_->files.at(file);
   const TensorInfo stored = piece.stored();
@@ -241,8 +259,14 @@ Result<std::vector<std::byte>> Reading::read(const std::string& file, const Piec
     return makeError(Code::kDataLoss,
                      "the file {} does not have tensor {}, which the manifest lists", reader.path(),
                      stored.name);
-  std::vector<std::byte> bytes(found->second.size);
-  LOCKSTEP_TRY(reader.read(stored.name, bytes));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(range.bytes()));
+  if (bytes.size() == found->second.size) {
+    LOCKSTEP_TRY(reader.read(stored.name, bytes));
+  } else {
+    const auto width = static_cast<std::int64_t>(sizeOf(stored.dtype));
+    const std::int64_t begin = (range.begin - piece.begin) * width;
+    LOCKSTEP_TRY(reader.readRange(stored.name, static_cast<std::size_t>(begin), bytes));
+  }
   return bytes;
 }
 
@@ -266,8 +290,9 @@ Status Reading::readOwn(std::int64_t& part) const {
         const Pieces& stored = stored_.at(tensor);
         if (!isHeldBy(rank, stored.files[i])) continue;
         part = numberOf(stored.files[i]);
-        LOCKSTEP_ASSIGN(const auto bytes, read(stored.files[i], stored.pieces[i]));
-        put(held, stored.pieces[i], bytes);
+        const Piece range = rangeOf(stored.files[i], stored.pieces[i], held);
+        LOCKSTEP_ASSIGN(const auto bytes, read(stored.files[i], stored.pieces[i], range));
+        put(held, range, bytes);
       }
     }
   }
@@ -294,7 +319,7 @@ Result<Standing> Reading::receive(const std::string& tensor) const {
                                [&](std::int64_t& part) -> Status {
                                  part = numberOf(file);
                                  if (state_.rank == from) {
-                                   LOCKSTEP_ASSIGN(bytes, read(file, piece));
+                                   LOCKSTEP_ASSIGN(bytes, read(file, piece, piece));
                                  } else if (multicast.reaches(state_.rank)) {
                                    bytes.resize(static_cast<std::size_t>(piece.bytes()));
                                  }

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "engine/base/crc32c.h"
 #include "engine/base/file.h"
@@ -20,9 +22,11 @@ using nlohmann::json;
 
 constexpr std::uint64_t kMostHeader = 100 << 20;  // same limit as other readers
 constexpr const char* kChecksums = "checksums";
-constexpr const char* kCrc32c = "crc32c";
+constexpr std::string_view kCrc32c = "crc32c", kCrc32cBlocks = "crc32c/";
 constexpr const char* kChecksumTensor = "checksums.crc32c";
 using Crc = std::uint32_t;
+constexpr std::size_t kBlockBytes = 1 << 20;
+constexpr std::size_t kLeastBlock = 4 << 10, kMostBlock = 64 << 20;  // that are read
 
 constexpr std::pair<DType, std::string_view> kNames[] = {
     {DType::kF32, "F32"}, {DType::kF64, "F64"}, {DType::kBf16, "BF16"},
@@ -47,6 +51,32 @@ std::span<const std::byte> bytesOf(std::string_view text) { return std::as_bytes
 std::string checksumText(std::vector<Crc> crcs) {
   crcs.push_back(crc32c(std::as_bytes(std::span(crcs))));
   return {reinterpret_cast<const char*>(crcs.data()), crcs.size() * sizeof(Crc)};
+}
+
+// How many checksums a tensor has; `block` 0: each tensor is one block.
+std::size_t blocksOf(std::size_t bytes, std::size_t block) {
+  return block == 0 || bytes == 0 ? 1 : (bytes - 1) / block + 1;
+}
+
+void addChecksums(std::span<const std::byte> tensor, std::vector<Crc>& crcs) {
+  do {
+    const auto block = tensor.first(std::min(tensor.size(), kBlockBytes));
+    crcs.push_back(crc32c(block));
+    tensor = tensor.subspan(block.size());
+  } while (!tensor.empty());
+}
+
+// Returns the size of the blocks that have checksums, 0 for whole tensors; nullopt: another kind.
+std::optional<std::size_t> blockBytesOf(std::string_view checksums) {
+  if (checksums == kCrc32c) return 0;
+  if (!checksums.starts_with(kCrc32cBlocks)) return std::nullopt;
+  checksums.remove_prefix(kCrc32cBlocks.size());
+  std::size_t out = 0;
+  const char* const end = checksums.data() + checksums.size();
+  const auto read = std::from_chars(checksums.data(), end, out);
+  const bool isValid =
+      read.ec == std::errc() && read.ptr == end && out >= kLeastBlock && out <= kMostBlock;
+  return isValid ? std::optional(out) : std::nullopt;
 }
 
 // Tensors by name in file order: contiguous, up to the end of the file.
@@ -103,17 +133,19 @@ Status writeTensors(const std::string& path, const std::vector<TensorInfo>& tens
   const bool hasChecksums = checksums == Checksums::kCrc32c;
   nlohmann::ordered_json header;
   if (!metadata.empty()) header["__metadata__"] = metadata;
-  if (hasChecksums) header["__metadata__"][kChecksums] = kCrc32c;
+  if (hasChecksums)
+    header["__metadata__"][kChecksums] = fmt::format("{}{}", kCrc32cBlocks, kBlockBytes);
   std::int64_t offset = 0;
+  std::size_t count = 2;  // of checksums
   for (const TensorInfo& tensor : tensors) {
     LOCKSTEP_CHECK(!header.contains(tensor.name), "two tensors are named {}", tensor.name);
     header[tensor.name] = {{"dtype", fileName(tensor.dtype)},
                            {"shape", tensor.shape},
                            {"data_offsets", {offset, offset + tensor.bytes()}}};
     offset += tensor.bytes();
+    count += blocksOf(static_cast<std::size_t>(tensor.bytes()), kBlockBytes);
   }
   if (hasChecksums) {
-    const std::size_t count = tensors.size() + 2;
     header[kChecksumTensor] = {
         {"dtype", "U32"},
         {"shape", {count}},
@@ -135,7 +167,7 @@ Status writeTensors(const std::string& path, const std::vector<TensorInfo>& tens
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       LOCKSTEP_ASSIGN(const std::span<const std::byte> data, bytes(i));
       LOCKSTEP_CHECK(static_cast<std::int64_t>(data.size()) == tensors[i].bytes());
-      if (hasChecksums) crcs.push_back(crc32c(data));
+      if (hasChecksums) addChecksums(data, crcs);
       LOCKSTEP_TRY(append({reinterpret_cast<const char*>(data.data()), data.size()}));
     }
     if (hasChecksums) LOCKSTEP_TRY(append(checksumText(std::move(crcs))));
@@ -211,8 +243,9 @@ Status TensorReader::readHeader(std::size_t fileSize) {
   const bool hasTensor = !placed.empty() && placed.back().first == kChecksumTensor;
   entries_ = {placed.begin(), placed.end()};
   if (named == metadata_.end() && !hasTensor) return {};
-  if (named == metadata_.end() || named->second != kCrc32c || !hasTensor)
-    return corrupt(path_, "its header does not list the checksums");
+  const auto block = named == metadata_.end() ? std::nullopt : blockBytesOf(named->second);
+  if (!block || !hasTensor) return corrupt(path_, "its header does not list the checksums");
+  blockBytes_ = *block;
   entries_.erase(kChecksumTensor);
   return readSums(placed);
 }
@@ -220,26 +253,61 @@ Status TensorReader::readHeader(std::size_t fileSize) {
 // The last of `placed` holds the checksums.
 Status TensorReader::readSums(const Placed& placed) {
   const Entry& sums = placed.back().second;
-  std::vector<Crc> known(sums.size / sizeof(Crc));
-  if (known.size() != placed.size() + 1)
-    return corrupt(path_,
-                   message("it has {} checksums for {} tensors", known.size(), placed.size() - 1));
+  std::size_t expected = 2;
+  for (std::size_t i = 0; i + 1 < placed.size(); ++i) {
+    Entry& entry = entries_.at(placed[i].first);
+    entry.firstSum = expected - 1;
+    expected += blocksOf(entry.size, blockBytes_);
+  }
+  if (sums.size != expected * sizeof(Crc))
+    return corrupt(path_, message("it has {} bytes of checksums, expected {}", sums.size,
+                                  expected * sizeof(Crc)));
+  std::vector<Crc> known(expected);
   LOCKSTEP_TRY(readAt(dataOffset_ + sums.offset, std::as_writable_bytes(std::span(known))));
   const auto own = std::as_bytes(std::span(known)).first(sums.size - sizeof(Crc));
   if (crc32c(own) != known.back()) return corrupt(path_, "the checksums are damaged");
   if (crc32c(bytesOf(header_)) != known[0])
     return corrupt(path_, "the header's checksum does not match");
-  for (std::size_t i = 0; i + 1 < placed.size(); ++i)
-    entries_.at(placed[i].first).crc = known[i + 1];
-  hasChecksums_ = true;
+  sums_ = std::move(known);
   return {};
 }
 
-Status TensorReader::read(const std::string& name, std::span<std::byte> out) const {
-  const Entry& entry = entries_.at(name);
-  LOCKSTEP_TRY(readAt(dataOffset_ + entry.offset, out));
-  if (hasChecksums_ && crc32c(out) != entry.crc)
+Status TensorReader::checkBlock(const std::string& name, const Entry& entry, std::size_t number,
+                                std::span<const std::byte> block) const {
+  if (crc32c(block) == sums_[entry.firstSum + number]) return {};
+  if (block.size() == entry.size)
     return corrupt(path_, message("the checksum of tensor {} does not match", name));
+  const std::size_t begin = number * blockBytes_;
+  return corrupt(
+      path_, message("the checksum of tensor {} does not match in block {}, bytes {} to {}", name,
+                     number, begin, begin + block.size()));
+}
+
+Status TensorReader::read(const std::string& name, std::span<std::byte> out) const {
+  LOCKSTEP_TRY(readRange(name, 0, out));
+  if (!hasChecksums() || verifiesRanges()) return {};
+  return checkBlock(name, entries_.at(name), 0, out);
+}
+
+Status TensorReader::readRange(const std::string& name, std::size_t begin,
+                               std::span<std::byte> out) const {
+  const Entry& entry = entries_.at(name);
+  const std::size_t data = dataOffset_ + entry.offset;
+  if (!verifiesRanges()) return readAt(data + begin, out);
+  std::vector<std::byte> whole;  // a block that is not wanted whole
+  while (!out.empty()) {
+    const std::size_t number = begin / blockBytes_, from = number * blockBytes_;
+    const std::size_t size = std::min(blockBytes_, entry.size - from);
+    const std::span wanted = out.first(std::min(out.size(), from + size - begin));
+    if (wanted.size() < size) whole.resize(size);
+    const std::span block = wanted.size() < size ? std::span(whole) : wanted;
+    LOCKSTEP_TRY(readAt(data + from, block));
+    LOCKSTEP_TRY(checkBlock(name, entry, number, block));
+    if (wanted.size() < size)
+      std::memcpy(wanted.data(), block.data() + (begin - from), wanted.size());
+    begin += wanted.size();
+    out = out.subspan(wanted.size());
+  }
   return {};
 }
 

@@ -3999,8 +3999,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>rank %1 没有应答</translation>
         </message>
         <message>
-            <source>rank %1 timed out waiting for this rank, or saw it fail</source>
-            <translation>rank %1 一直等不到此 rank，或遇到了它的失败</translation>
+            <source>rank %1 timed out waiting for this rank</source>
+            <translation>rank %1 一直等不到此 rank</translation>
         </message>
         <message>
             <source>the others timed out waiting for this rank</source>
@@ -4789,6 +4789,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>the file %1 is damaged</source>
             <translation>文件 %1 已损坏</translation>
+        </message>
+        <message>
+            <source>the checksum of tensor %1 does not match in block %2, bytes %3 to %4</source>
+            <translation>张量 %1 的第 %2 块（字节 %3 至 %4）的校验和不匹配</translation>
         </message>
         <message>
             <source>the checksum of tensor %1 does not match</source>
@@ -6731,8 +6735,12 @@ its last lines:
             <translation>（类型或根不同）</translation>
         </message>
         <message>
-            <source>rank %1 takes no messages: %2</source>
-            <translation>rank %1 不接收消息：%2</translation>
+            <source>one of ranks %1 holds the others up</source>
+            <translation>rank %1 中有一个拖住了其他 rank</translation>
+        </message>
+        <message>
+            <source>ranks %1 and %2 issued different calls</source>
+            <translation>rank %1 与 rank %2 发起了不同的调用</translation>
         </message>
         <message>
             <source>rank %1 did not answer for %2 s</source>
@@ -7799,8 +7807,8 @@ its last lines:
             <translation>最后一个张量之后还有 %1 字节</translation>
         </message>
         <message>
-            <source>it has %1 checksums for %2 tensors</source>
-            <translation>%2 个张量有 %1 个校验和</translation>
+            <source>it has %1 bytes of checksums, expected %2</source>
+            <translation>其校验和有 %1 字节，应为 %2 字节</translation>
         </message>
         <message>
             <source>the checksums are damaged</source>

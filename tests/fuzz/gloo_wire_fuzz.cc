@@ -1,18 +1,20 @@
 // What a rank of a Gloo group reads of a peer that it has met: preambles, headers, and the farewell
-// at the end of a stream. What is accepted fits its buffer and the transfer, and a farewell accuses
-// another rank of the group. An input is the rest of the transfer (8 bytes), a preamble, a header,
-// and the end of a stream, whose pieces have the length of its first byte.
+// at the end of a stream. What is accepted fits its buffer and the transfer, and a farewell names,
+// and leads to, ranks of the group. An input is the rest of the transfer (8 bytes), a preamble, a
+// header, and the end of a stream, whose pieces have the length of its first byte.
 #include "engine/comm/gloo_wire.h"
 
 #include <algorithm>
 #include <cstring>
 
+#include "engine/comm/blame.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace lockstep::fuzz {
 namespace {
 
 constexpr int kSize = 4, kPeer = 2;
+constexpr Nanoseconds kTimeout = 1'000'000'000;
 constexpr comm::MessageHeader::Call kCall{0, 0, 0, 0, 7, 100'000};
 
 // Reads a struct; zeros where the input ends.
@@ -41,23 +43,33 @@ void readStream(std::string_view bytes) {
     pieces.add(std::as_bytes(std::span(part)));
     rest.remove_prefix(part.size());
   }
-  const auto accused = whole.accused(kPeer, kSize);
-  LOCKSTEP_CHECK(accused == pieces.accused(kPeer, kSize) && whole.found() == pieces.found());
-  if (accused) LOCKSTEP_CHECK(*accused >= 0 && *accused < kSize && *accused != kPeer);
+  const auto farewell = whole.farewell(kSize);
+  LOCKSTEP_CHECK(farewell.has_value() == pieces.farewell(kSize).has_value());
+  if (!farewell) return;
+  comm::Farewell own;
+  own.cause = kPeer;
+  const comm::Blame blame = comm::findBlame(0, own, kTimeout, [&](int peer) {
+    return comm::Heard{peer == 3 ? comm::Last::kSilence : comm::Last::kFarewell, *farewell};
+  });
+  LOCKSTEP_CHECK(!blame.ranks.empty());
+  for (const int rank : blame.ranks) LOCKSTEP_CHECK(rank >= 0 && rank < kSize, "{}", rank);
 }
 
 }  // namespace
 
 std::vector<std::string> seeds() {
   const auto input = [](std::int64_t left, std::uint64_t slot, std::uint64_t length,
-                        std::int32_t culprit) {
+                        std::int32_t awaited) {
     comm::Preamble preamble;
     preamble.slot = slot;
     preamble.length = length;
     comm::MessageHeader header;
     header.call = kCall;
     header.length = static_cast<std::uint32_t>(std::min(comm::kChunkBytes, left));
-    const comm::Farewell farewell{comm::Farewell::kMagic, culprit, 3};
+    comm::Farewell farewell;
+    farewell.cause = kPeer;
+    farewell.waited = kTimeout;
+    farewell.await(awaited);
     return bytesOf(left) + bytesOf(preamble) + bytesOf(header) + std::string(40, '\5') +
            bytesOf(farewell);
   };

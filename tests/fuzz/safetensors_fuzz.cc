@@ -67,5 +67,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     for (const std::byte byte : file->bytes(entry)) sum += static_cast<unsigned>(byte);
   }
   LOCKSTEP_CHECK(sum < ~0u);
+  const auto reader = weights::TensorReader::open(path);
+  for (const auto& [name, entry] : file->entries) {
+    std::vector<std::byte> part(entry.size / 2);
+    LOCKSTEP_CHECK(reader->readRange(name, entry.size / 3, part).ok());
+    const auto whole = file->bytes(entry).subspan(entry.size / 3, part.size());
+    LOCKSTEP_CHECK(std::equal(part.begin(), part.end(), whole.begin()));
+  }
   return 0;
 }

@@ -276,6 +276,27 @@ class CommunicatorFaultsTest : public QObject {
     close(memory);
   }
 
+  // A group's ranks are named as ranks of the run.
+  void ranksAreNamedAsInTheRun() {
+    const comm::RankNames names({4, 7});
+    const int memory = comm::makeSharedMemory(comm::sharedMemoryBytes(2)).value();
+    auto own = comm::openSharedMemory(memory, 0, 0, 2, true, kSecond / 5, names).value();
+    const auto alone = own->barrier();
+    QVERIFY(alone.error().why.text().starts_with("rank 7 did not join"));
+    QCOMPARE(alone.error().rank, 4);
+    close(memory);
+    MemoryStore store;
+    const auto join = [&, prefix = uniquePrefix()](int rank) {
+      return comm::connectGloo({rank, 2, "", "", prefix, 10 * kSecond, names}, store);
+    };
+    auto leaves = std::async(std::launch::async, [&] { return join(1).status(); });
+    auto stays = join(0);
+    QVERIFY(stays.ok() && leaves.get().ok());
+    const auto left = (*stays)->barrier();
+    QVERIFY2(left.error().why.text().starts_with("rank 7 has ended"), left.error().text().c_str());
+    QCOMPARE(left.error().rank, 4);
+  }
+
   void unsealedMemoryIsRefused() {
     FILE* file = std::tmpfile();
     QVERIFY(file != nullptr);

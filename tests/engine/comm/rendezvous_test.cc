@@ -408,6 +408,41 @@ class RendezvousTest : public QObject {
     QVERIFY2(clock.elapsed() < 5000, outcome.c_str());
   }
 
+  // A message is received in whatever pieces it comes; for the rest of one a rank waits no longer
+  // than for another.
+  void messagesComeInPieces_data() {
+    QTest::addColumn<int>("missing");
+    for (const int missing : {0, 1, 20, 28, 50}) QTest::addRow("%d missing", missing) << missing;
+  }
+  void messagesComeInPieces() {
+    QFETCH(int, missing);
+    MemoryStore store;
+    const std::string group = uniquePrefix() + "/1/data/0";
+    announce(store, group, 0);
+    Rank rank(1, 2, group, store, 3 * kSecond);
+    const Announced announced = Announced::read(store, group, 1);
+    const Caller caller(announced.port);
+    QCOMPARE(caller.greet(announced.key, group, 2, 1), std::string("+"));
+    comm::MessageHeader header;
+    header.call.total = header.length = sizeof(float);
+    const float value = 41;
+    std::string text = preambleOf(0, comm::kDataSlot, sizeof header + sizeof value, 0);
+    text.append(reinterpret_cast<const char*>(&header), sizeof header);
+    text.append(reinterpret_cast<const char*>(&value), sizeof value);
+    text.resize(text.size() - static_cast<std::size_t>(missing));
+    for (std::size_t at = 0, size = 1; at < text.size(); at += size, size = size * 5 % 17) {
+      caller.say(text.substr(at, size));
+      usleep(2000);
+    }
+    QElapsedTimer clock;
+    clock.start();
+    const std::string outcome = rank.outcome();
+    QVERIFY2(missing == 0 ? outcome == "42"
+                          : outcome.find("rank 0 did not answer for 3 s") != std::string::npos,
+             outcome.c_str());
+    QVERIFY2(clock.elapsed() < 8000, outcome.c_str());
+  }
+
   // The farewell at the end of what a peer sends is found; a peer without an end is given up.
   void theLastWordsCount_data() {
     QTest::addColumn<bool>("hasFarewell");
@@ -429,7 +464,10 @@ class RendezvousTest : public QObject {
     clock.start();
     const std::string more(100'000, '\xff');
     caller.say(preambleOf(0, 7, 24, 0) + more);
-    const comm::Farewell farewell{comm::Farewell::kMagic, 1, 0};
+    comm::Farewell farewell;
+    farewell.cause = 0;
+    farewell.waited = 20 * kSecond;
+    farewell.await(1);
     if (hasFarewell) caller.say({reinterpret_cast<const char*>(&farewell), sizeof farewell});
     std::jthread goesOn([&](const std::stop_token& stop) {
       while (!hasFarewell && !stop.stop_requested()) caller.say(more);
