@@ -205,7 +205,7 @@ class GlooCommunicator final : public Communicator {
           return broken(std::move(status.error()), call, peer);
         continue;
       }
-      if (events[1].revents != 0) LOCKSTEP_TRY(failWithPeer(call));
+      if (events[1].revents != 0) LOCKSTEP_TRY(failIfOneIsLate(call));
       const Nanoseconds now = monotonicNow();
       if (since == 0) since = now;
       mark.begin(now);
@@ -233,7 +233,7 @@ class GlooCommunicator final : public Communicator {
         since = 0;
         LOCKSTEP_TRY(receivePart(call, in));
       } else if (events[1].revents != 0) {
-        LOCKSTEP_TRY(failWithPeer(call));
+        LOCKSTEP_TRY(failIfOneIsLate(call));
       } else if (since == 0) {
         since = now;
         mark.begin(now);
@@ -320,7 +320,7 @@ class GlooCommunicator final : public Communicator {
       if (now - since >= timeout_) return late(call);
       auto open = mesh_->open(peer, kConnectSlice);
       if (!open.ok()) return broken(std::move(open.error()), call, peer);
-      if (!*open) LOCKSTEP_TRY(failWithPeer(call));
+      if (!*open) LOCKSTEP_TRY(failIfOneIsLate(call));
     }
     return {};
   }
@@ -393,7 +393,7 @@ class GlooCommunicator final : public Communicator {
     events_.push_back({mesh_->watch(), POLLIN, 0});
     const int ready = poll(events_.data(), events_.size(), static_cast<int>(milliseconds));
     // What has come in is taken first.
-    return ready == 1 && events_.back().revents != 0 ? failWithPeer(call_) : Status();
+    return ready == 1 && events_.back().revents != 0 ? failIfOneIsLate(call_) : Status();
   }
 
   // A message's length is independent of what is received meanwhile.
@@ -472,18 +472,23 @@ class GlooCommunicator final : public Communicator {
     error.what = callText(call);
     Farewell words;
     words.cause = rank_;
-    if (!isOfPeer(error)) return failure_.fail(std::move(error), words);
-    words = farewell(failure_.causeOf(peer));
-    if (!words.awaitsAny()) words.await(peer);
+    if (isOfPeer(error)) {
+      words = failure_.wordsAfter(peer);
+      nameAwaited(words);
+      if (!words.awaitsAny()) words.await(peer);
+    }
     return failure_.fail(std::move(error), words);
   }
   Error late(const Call& call) {
-    return failure_.fail(makeError(Code::kDeadlineExceeded, "{}", callText(call)), farewell(rank_));
+    Farewell words;
+    words.cause = rank_;
+    words.late = 1;
+    nameAwaited(words);
+    return failure_.fail(makeError(Code::kDeadlineExceeded, "{}", callText(call)), words);
   }
-  // Fails if a peer has said farewell, so that all learn that this rank is alive, and for whom it
-  // waits.
-  Status failWithPeer(const Call& call) {
-    if (const std::optional<int> peer = failure_.failedPeer())
+  // Fails if a rank timed out, so that all learn that this rank is alive, and for whom it waits.
+  Status failIfOneIsLate(const Call& call) {
+    if (const std::optional<int> peer = failure_.latePeer())
       return broken(makeError(Code::kAborted, "the peer has failed"), call, *peer);
     return {};
   }
@@ -491,22 +496,19 @@ class GlooCommunicator final : public Communicator {
   // Names for whom this rank waits: those to which it connects or, where it is connected with all,
   // those from which it receives or, where it receives nothing, those to which it sends. Where it
   // timed out, those that are the reason.
-  Farewell farewell(int cause) const {
-    Farewell out;
-    out.cause = cause;
-    if (began_ != 0) out.waited = monotonicNow() - began_;
+  void nameAwaited(Farewell& words) const {
+    if (began_ != 0) words.waited = monotonicNow() - began_;
     for (const Outgoing& to : outgoing_)
-      if (!mesh_->isOpen(to.peer)) out.await(to.peer);
+      if (!mesh_->isOpen(to.peer)) words.await(to.peer);
     for (const Incoming& in : incoming_)
-      if (!mesh_->isOpen(in.peer)) out.await(in.peer);
-    if (out.awaitsAny()) return out;
+      if (!mesh_->isOpen(in.peer)) words.await(in.peer);
+    if (words.awaitsAny()) return;
     for (const Incoming& in : incoming_)
-      if (!in.finished) out.await(in.peer);
-    if (out.awaitsAny()) return out;
+      if (!in.finished) words.await(in.peer);
+    if (words.awaitsAny()) return;
     for (const Outgoing& to : outgoing_)
-      if (!to.finished) out.await(to.peer);
-    messageWaits_.nameIn(out, cause == rank_ ? timeout_ : 0);
-    return out;
+      if (!to.finished) words.await(to.peer);
+    messageWaits_.nameIn(words, words.cause == rank_ ? timeout_ : 0);
   }
 
   std::unique_ptr<GlooMesh> mesh_;

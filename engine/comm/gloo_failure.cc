@@ -39,26 +39,31 @@ Error GlooFailure::refusal(Message call) {
   return error;
 }
 
-std::optional<int> GlooFailure::failedPeer() {
+std::optional<int> GlooFailure::latePeer() {
   while (const std::optional<int> peer = mesh_.endedPeer())
-    if (farewellOf(*peer)) return peer;
+    if (const auto said = farewellOf(*peer); said && said->late != 0) return peer;
   return std::nullopt;
 }
 
-int GlooFailure::causeOf(int peer) {
+Farewell GlooFailure::wordsAfter(int peer) {
+  Farewell out;
+  out.cause = peer;
+  const auto pass = [&](const std::optional<Farewell>& said) {
+    if (said) out.cause = said->cause, out.late = said->late;
+    return said.has_value();
+  };
   if (mesh_.isOpen(peer)) {
-    const auto words = farewellOf(peer);
-    return words ? words->cause : peer;
+    pass(farewellOf(peer));
+    return out;
   }
   // It may have ended because another one did. Who has ended a connection knows more.
-  int cause = peer;
   for (int step = 1; step < size_; ++step) {
     const int r = (rank_ + step) % size_;
     if (!mesh_.hasEnded(r)) continue;
-    if (const auto words = farewellOf(r)) return words->cause;
-    if (cause == peer) cause = r;
+    if (pass(farewellOf(r))) break;
+    if (out.cause == peer) out.cause = r;
   }
-  return cause;
+  return out;
 }
 
 std::optional<Farewell> GlooFailure::farewellOf(int peer) {

@@ -28,12 +28,12 @@ class GlooFailure {
   // The error of a call after abort() or a failure.
   Error refusal(Message call);
 
-  // Returns a peer that has said farewell, each once. One that has left without a word may have
-  // done its part.
-  std::optional<int> failedPeer();
-  // Returns the rank that failed first, as far as is known where `peer` ends the connection or
-  // cannot be connected to.
-  int causeOf(int peer);
+  // Returns a peer that has failed because a rank timed out, each once. Others that have ended may
+  // have done their part in the current call.
+  std::optional<int> latePeer();
+  // Returns a farewell with the cause, as far as it is known, where `peer` has ended the connection
+  // or cannot be connected to.
+  Farewell wordsAfter(int peer);
 
   // Fails the group, or returns the earlier failure: says farewell and, unless this rank fails for
   // a reason of its own, determines who is to blame.

@@ -40,7 +40,8 @@ struct Farewell {
   static constexpr std::size_t kMostAwaited = 8;
   std::uint64_t magic = kMagic;
   std::int32_t cause = -1;    // the rank that failed first, as far as is known
-  std::uint32_t differs = 0;  // 1: the awaited rank has issued another call
+  std::uint16_t late = 0;     // 1: that rank timed out
+  std::uint16_t differs = 0;  // 1: the awaited rank has issued another call
   std::int64_t waited = 0;    // nanoseconds
   std::array<std::int32_t, kMostAwaited> awaited = {-1, -1, -1, -1, -1, -1, -1, -1};  // −1: none
   void await(int peer);  // the first kMostAwaited are kept

@@ -25,7 +25,8 @@ struct Group {
   Group(std::mt19937& random, bool hasLate) : heard(2 + random() % 31), order(heard.size()) {
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), random);
-    heard[culprit()].last = random() % 2 == 0 ? Last::kSilence : Last::kEnd;
+    constexpr Last kLasts[] = {Last::kSilence, Last::kEnd, Last::kUnreachable};
+    heard[culprit()].last = kLasts[random() % std::size(kLasts)];
     for (std::size_t i = 1; i < order.size(); ++i) {
       Heard& one = heard[order[i]];
       one.last = Last::kFarewell;
@@ -75,8 +76,9 @@ class BlameTest : public QObject {
         if (group.heard[rank].last != Last::kFarewell) continue;
         const Blame blame = group.seenBy(rank);
         QVERIFY2(blame.ranks == std::vector{group.culprit()}, std::to_string(seed).c_str());
-        QCOMPARE(blame.kind,
-                 culprit.last == Last::kEnd ? Blame::Kind::kEnded : Blame::Kind::kSilent);
+        QCOMPARE(blame.kind, culprit.last == Last::kEnd           ? Blame::Kind::kEnded
+                             : culprit.last == Last::kUnreachable ? Blame::Kind::kUnreachable
+                                                                  : Blame::Kind::kSilent);
       }
     }
   }
@@ -125,6 +127,20 @@ class BlameTest : public QObject {
     QCOMPARE(blame.code(), Code::kDeadlineExceeded);
     QCOMPARE(blame.text(0, kTimeout).text(),
              std::string("one of ranks 0, 1, 2 holds the others up"));
+  }
+
+  // A rank that waits for nobody, as when it is out of descriptors; rank 2 learns it by rank 1.
+  void rankThatFailedByItself() {
+    Farewell failed, own;
+    failed.cause = 0;
+    own.cause = 1, own.await(1);
+    Farewell told = own;
+    told.cause = 0, told.awaited = {0, -1, -1, -1, -1, -1, -1, -1};
+    const Blame blame = comm::findBlame(2, own, kTimeout, [&](int r) {
+      return Heard{Last::kFarewell, r == 0 ? failed : told};
+    });
+    QCOMPARE(blame.code(), Code::kAborted);
+    QCOMPARE(blame.text(2, kTimeout).text(), std::string("rank 0 failed"));
   }
 
   void differentCalls() {

@@ -469,6 +469,28 @@ class CommunicatorConnectionsTest : public QObject {
     QVERIFY2(clock.elapsed() < 12'000, std::to_string(clock.elapsed()).c_str());
   }
 
+  // Rank 2 has yet to use the connection on which rank 0 tells that it waits in vain.
+  void whoWaitsForAnotherIsNotBlamed() {
+    MemoryStore store;
+    const auto answers = runRanks(
+        5, [&](int) -> comm::Store& { return store; },
+        [&](std::unique_ptr<Communicator>& group, MeetingPoint& point) -> std::string {
+          std::string answer;
+          if (group->rank() == 0) answer = failing(*group, 2, false);
+          if (group->rank() == 2) {
+            usleep(1'500'000);
+            answer = failing(*group, 3, false);
+          }
+          return point.meet() ? answer : "not all came";
+        },
+        5 * kSecond);
+    for (const std::size_t rank : {0, 2}) {
+      QVERIFY2(answers[rank].starts_with("deadline-exceeded: "), answers[rank].c_str());
+      QVERIFY2(answers[rank].find("rank 3 did not answer") != std::string::npos,
+               answers[rank].c_str());
+    }
+  }
+
   // In a chain where each waits for the one before it, ranks connect to those that are accused, to
   // learn whether they are alive.
   void theHeadOfAChainIsNamed_data() {
