@@ -2,6 +2,7 @@
 // peer, in bounded time.
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include <QElapsedTimer>
 #include <QTemporaryDir>
@@ -32,6 +33,12 @@ std::string reduceUntilError(Communicator& group, std::int64_t count,
       return std::string(codeName(status.code())) + ": " + status.error().text();
     if (i < 20) say();
   }
+}
+
+double processorSeconds() {  // of this thread
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
 }
 
 int listeningSockets() {
@@ -210,6 +217,31 @@ class CommunicatorFaultsTest : public QObject {
       QVERIFY2(answers[0].starts_with("rank 2 "), answers[0].c_str());
       QVERIFY2(answers[1].starts_with("rank 2 "), answers[1].c_str());
     }
+  }
+
+  // A rank that waits sleeps, also when another one has left that owes it nothing.
+  void waitingTakesNoProcessorTime() {
+    const auto answers = runAsThreads({"gloo", 3}, [](Communicator& group) -> std::string {
+      if (const auto status = group.barrier(); !status.ok()) return status.error().text();
+      if (group.rank() == 2) return {};
+      char out = 1, in = 0;
+      const int peer = 1 - group.rank();
+      if (group.rank() == 1) {
+        usleep(800'000);
+        if (const auto status = group.send(&out, 1, peer, 0); !status.ok())
+          return status.error().text();
+        usleep(800'000);
+        return group.exchange(&out, 1, peer, &in, 1, peer, 0).ok() ? "" : "no exchange";
+      }
+      const double before = processorSeconds();
+      if (const auto status = group.recv(&in, 1, peer, 0); !status.ok())
+        return status.error().text();
+      if (const auto status = group.exchange(&out, 1, peer, &in, 1, peer, 0); !status.ok())
+        return status.error().text();
+      const double used = processorSeconds() - before;
+      return used < 0.2 ? "" : fmt::format("{} s", used);
+    });
+    for (const auto& answer : answers) QCOMPARE(QString::fromStdString(answer), QString());
   }
 
   void abortFromAnotherThread() {

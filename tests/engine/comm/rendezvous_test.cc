@@ -373,7 +373,7 @@ class RendezvousTest : public QObject {
     rank.join();
   }
 
-  // A member that was let in, and announces sizes that Gloo would believe.
+  // A member that was let in, and announces sizes that do not fit.
   void sizesThatDoNotFitEndTheGroup_data() {
     QTest::addColumn<qulonglong>("opcode");
     QTest::addColumn<qulonglong>("slot");
