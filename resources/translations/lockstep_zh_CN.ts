@@ -9768,6 +9768,46 @@ its last lines:
             <source>fetch data files from URLs</source>
             <translation>从 URL 获取数据文件</translation>
         </message>
+        <message>
+            <source>the collector says: %1</source>
+            <translation>收集器的答复：%1</translation>
+        </message>
+        <message>
+            <source>metrics of the run cannot be sent to %1 now</source>
+            <translation>目前无法把运行的指标发送到 %1</translation>
+        </message>
+        <message>
+            <source>curves of the run cannot be written to %1 now</source>
+            <translation>目前无法把运行的曲线写入 %1</translation>
+        </message>
+        <message>
+            <source>%1 does not take metrics of the run</source>
+            <translation>%1 不接受运行的指标</translation>
+        </message>
+        <message>
+            <source>points of the run that %1 did not get: %2</source>
+            <translation>%1 未收到的运行数据点：%2</translation>
+        </message>
+        <message>
+            <source>the history has them: lockstep history export %1</source>
+            <translation>历史记录中有这些数据：lockstep history export %1</translation>
+        </message>
+        <message>
+            <source>they are tried again while the run is followed; see sinks in its spec</source>
+            <translation>跟踪运行期间会重试；见其规格中的 sinks</translation>
+        </message>
+        <message>
+            <source>check sinks.otlp and the collector's settings</source>
+            <translation>检查 sinks.otlp 和收集器的设置</translation>
+        </message>
+        <message>
+            <source>sinks.otlp is no URL; expected one as http://collector:4318</source>
+            <translation>sinks.otlp 不是 URL；应形如 http://collector:4318</translation>
+        </message>
+        <message>
+            <source>sinks.otlp has a user name or a password, and what a run's spec has is kept; expected them left out, and the variable OTEL_EXPORTER_OTLP_HEADERS set where the run is followed</source>
+            <translation>sinks.otlp 含有用户名或密码，而运行规格的内容会被保存；应将其去掉，并在跟踪运行的地方设置变量 OTEL_EXPORTER_OTLP_HEADERS</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -9977,6 +10017,10 @@ its last lines:
         <message>
             <source>Artifacts</source>
             <translation>产物</translation>
+        </message>
+        <message>
+            <source>Sinks</source>
+            <translation>输出目标</translation>
         </message>
     </context>
     <context>

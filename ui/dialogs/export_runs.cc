@@ -12,7 +12,7 @@
 #include "app/history/history.h"
 #include "app/history/run_csv.h"
 #include "app/report/html_report.h"
-#include "app/report/tensorboard.h"
+#include "app/sinks/tensorboard.h"
 #include "engine/base/file.h"
 #include "ui/studio/background.h"
 #include "ui/studio/workspace.h"
