@@ -11,10 +11,10 @@
 #include "app/history/history.h"
 #include "app/history/run_csv.h"
 #include "app/report/html_report.h"
-#include "app/sinks/otlp.h"
 #include "app/report/run_axis.h"
-#include "app/sinks/tensorboard.h"
 #include "app/runs/relaunch.h"
+#include "app/sinks/otlp.h"
+#include "app/sinks/tensorboard.h"
 #include "engine/base/file.h"
 #include "engine/base/suggest.h"
 

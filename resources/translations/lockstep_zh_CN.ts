@@ -970,6 +970,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>Energy per step</source>
             <translation>每步能耗</translation>
         </message>
+        <message>
+            <source>Export for OpenTelemetry…</source>
+            <translation>为 OpenTelemetry 导出…</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::HostKeyDialog</name>
@@ -13087,6 +13091,18 @@ its last lines:
         <message>
             <source>Folder for TensorBoard (--logdir)</source>
             <translation>TensorBoard 的文件夹（--logdir）</translation>
+        </message>
+        <message>
+            <source>OTLP in JSON (*.otlp)</source>
+            <translation>JSON 编码的 OTLP (*.otlp)</translation>
+        </message>
+        <message>
+            <source>Export for OpenTelemetry</source>
+            <translation>为 OpenTelemetry 导出</translation>
+        </message>
+        <message>
+            <source>Folder for the OTLP files</source>
+            <translation>存放 OTLP 文件的文件夹</translation>
         </message>
     </context>
     <context>
