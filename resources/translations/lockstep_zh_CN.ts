@@ -11084,6 +11084,10 @@ its last lines:
             <source>Command</source>
             <translation>命令</translation>
         </message>
+        <message>
+            <source>Code</source>
+            <translation>代码</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::RunPhase</name>
@@ -14875,6 +14879,45 @@ its last lines:
         <message>
             <source>Sets its options for the launch</source>
             <translation>将其选项用于此次启动</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::CodePanel</name>
+        <message>
+            <source>Commit %1, without changes</source>
+            <translation>提交 %1，无改动</translation>
+        </message>
+        <message>
+            <source>Commit %1, with these changes:</source>
+            <translation>提交 %1，并有以下改动：</translation>
+        </message>
+        <message>
+            <source>Save the changes</source>
+            <translation>保存改动</translation>
+        </message>
+        <message>
+            <source>Patches (*.patch)</source>
+            <translation>补丁 (*.patch)</translation>
+        </message>
+        <message>
+            <source>Copy</source>
+            <translation>复制</translation>
+        </message>
+        <message>
+            <source>Copy the changes</source>
+            <translation>复制改动</translation>
+        </message>
+        <message>
+            <source>Save…</source>
+            <translation>保存…</translation>
+        </message>
+        <message>
+            <source>Save the changes as a patch, for git apply</source>
+            <translation>将改动保存为补丁，供 git apply 使用</translation>
+        </message>
+        <message>
+            <source>Changes since the commit</source>
+            <translation>自该提交以来的改动</translation>
         </message>
     </context>
 </TS>
