@@ -25,8 +25,9 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using nlohmann::json;
 
-constexpr auto kFilesEvery = 1000ms, kCollectorEvery = 5000ms;
-constexpr auto kMostBetween = 60'000ms;  // tries of one that fails
+using Wait = std::chrono::milliseconds;
+constexpr Wait kFilesEvery = 1000ms, kCollectorEvery = 5000ms;
+constexpr Wait kMostBetween = 60'000ms;  // passes
 constexpr auto kNotedEvery = 10s;
 constexpr auto kFinishLimit = 30s;
 constexpr std::size_t kAtOnce = 2000;         // points
@@ -35,7 +36,7 @@ constexpr std::int64_t kMostPending = 10000;  // likewise
 struct SinkKind {
   std::string key;     // in the run's file
   bool sends = false;  // to another machine, rather than writes
-  std::chrono::milliseconds every;
+  Wait every;
   // `size` as of CurveSink.
   std::function<std::unique_ptr<CurveSink>(const RunRow& row, std::int64_t size)> make;
 };
@@ -98,8 +99,8 @@ class RunSinks::Feed {
   };
 
   void work(const std::stop_token& stop);
+  Wait waitAfter(Clock::duration pass) const;
   Status open();
-  void readNote();
   void note();
   Status pass(const std::stop_token& stop);
   Status passSeries(const SeriesInfo& info, const StepTimes& times, const std::stop_token& stop);
@@ -132,19 +133,20 @@ class RunSinks::Feed {
 
 void RunSinks::Feed::work(const std::stop_token& stop) {
   int failures = 0;
-  auto wait = kind_.every;
+  Wait wait = kind_.every;
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
     const bool last = finishing_;
     lock.unlock();
+    const Clock::time_point began = Clock::now();
     const Status passed = pass(stop);
     failures = passed.ok() ? 0 : failures + 1;
     if (!passed.ok() && !stop.stop_requested()) warn(passed.error());
     warnRefused();
     lock.lock();
     if (last && (passed.ok() || failures > 1)) break;
-    wait = passed.ok() ? kind_.every : std::min<std::chrono::milliseconds>(2 * wait, kMostBetween);
-    changed_.wait_for(lock, stop, last ? 1000ms : wait, [&] { return finishing_ && !last; });
+    wait = passed.ok() ? waitAfter(Clock::now() - began) : std::min(2 * wait, kMostBetween);
+    changed_.wait_for(lock, stop, last ? kFilesEvery : wait, [&] { return finishing_ && !last; });
   }
   const bool ended = finishing_;
   lock.unlock();
@@ -153,6 +155,11 @@ void RunSinks::Feed::work(const std::stop_token& stop) {
   lock.lock();
   done_ = true;
   changed_.notify_all();
+}
+
+// The passes of a run with thousands of series take at most a tenth of the time.
+Wait RunSinks::Feed::waitAfter(Clock::duration pass) const {
+  return std::clamp(10 * std::chrono::duration_cast<Wait>(pass), kind_.every, kMostBetween);
 }
 
 Status RunSinks::Feed::open() {

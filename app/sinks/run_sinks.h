@@ -6,7 +6,8 @@
 // or older (the program was killed), files of CSV and JSON are cut back to it, and up to ten
 // seconds of points go to TensorBoard and to a collector again, with the same times.
 //
-// A sink that fails is tried again after a second or some, at most a minute.
+// Files get points every second, collectors every 5 s; a sink that fails or takes long, up to a
+// minute later.
 #pragma once
 
 #include <memory>
