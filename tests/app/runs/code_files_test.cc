@@ -428,8 +428,8 @@ class CodeFilesTest : public QObject {
                                       how, id)),
                id);
     for (const char* none :
-         {"", "# code: 2 files, 10 bytes, of no repository, SHA-256 b\nversion: 1\n", "# code:",
-          "version: 1\n# code: 2 files, of commit a\n"})
+         {"", "# code: 2 files, 10 bytes, of no repository, SHA-256 b\nversion: 1\n",
+          "# code:", "version: 1\n# code: 2 files, of commit a\n"})
       QCOMPARE(codeCommit(none), std::string());
   }
 
