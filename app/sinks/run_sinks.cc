@@ -94,7 +94,7 @@ class RunSinks::Feed {
  private:
   // How much of a series the sink has taken.
   struct Taken {
-    double x = 0;
+    double x = -std::numeric_limits<double>::infinity();
     std::int64_t points = 0;
   };
 
@@ -119,7 +119,6 @@ class RunSinks::Feed {
   std::unique_ptr<CurveSink> sink_;
   std::map<std::string, Taken> taken_;  // by series; of what the sink was given
   std::map<int, StepTimes> times_;      // by rank
-  bool isClean_ = true;                 // it has handed all of that on
   Clock::time_point noteDue_;
   bool toldFailure_ = false, toldRefused_ = false;
   Message lastFailure_;
@@ -180,9 +179,9 @@ Status RunSinks::Feed::open() {
   return {};
 }
 
-// Only of what the sink has handed on: the rest is read from the history again.
+// Only when the sink has handed on all that it was given: a later recorder begins after that.
 void RunSinks::Feed::note() {
-  if (!sink_ || !isClean_) return;
+  if (!sink_ || sink_->pending() > 0) return;
   json taken = json::object();
   for (const auto& [series, at] : taken_) taken[series] = {at.x, at.points};
   const json noted = {{"size", sink_->size()}, {"taken", std::move(taken)}};
@@ -215,27 +214,26 @@ Status RunSinks::Feed::pass(const std::stop_token& stop) {
   for (const auto& [rank, all] : fresh) {
     LOCKSTEP_ASSIGN(const StepTimes* const times, timesOf(rank));
     for (const SeriesInfo& info : all) LOCKSTEP_TRY(passSeries(info, *times, stop));
+    if (rank != 0) times_[rank].forgetOld();
   }
+  times_[0].forgetOld();  // others may have needed them
   LOCKSTEP_TRY(sink_->flush(stop));
-  isClean_ = true;
   if (Clock::now() >= noteDue_) note();
   return {};
 }
 
 Status RunSinks::Feed::passSeries(const SeriesInfo& info, const StepTimes& times,
                                   const std::stop_token& stop) {
-  constexpr double kNone = -std::numeric_limits<double>::infinity();
   const auto known = taken_.find(info.name);
-  LOCKSTEP_ASSIGN(std::vector<Point> points,
-                  store_->readAfter(info.name, known == taken_.end() ? kNone : known->second.x));
+  Taken at = known == taken_.end() ? Taken() : known->second;
+  LOCKSTEP_ASSIGN(std::vector<Point> points, store_->readAfter(info.name, at.x));
   while (!points.empty() && points.back().x > info.lastX) points.pop_back();
-  Taken& at = taken_[info.name];
   for (std::span<const Point> rest(points); !rest.empty();) {
     if (stop.stop_requested()) return makeError(Code::kCancelled, "the call was cancelled");
     const auto some = rest.first(std::min(kAtOnce, rest.size()));
-    isClean_ = false;
     sink_->add({info.name, at.points, some, times});
     at = {some.back().x, at.points + static_cast<std::int64_t>(some.size())};
+    taken_[info.name] = at;
     rest = rest.subspan(some.size());
     if (sink_->pending() >= kMostPending) LOCKSTEP_TRY(sink_->flush(stop));
   }

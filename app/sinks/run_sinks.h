@@ -4,7 +4,7 @@
 // waits for none of them, and what a sink could not take yet is kept nowhere else. How much it has
 // taken is noted in the run's file: a later recorder goes on from there. Where that note is missing
 // or older (the program was killed), files of CSV and JSON are cut back to it, and up to ten
-// seconds of points go to TensorBoard and to a collector again, with the same times.
+// seconds of points go to TensorBoard and to a collector again.
 //
 // Files get points every second, collectors every 5 s; a sink that fails or takes long, up to a
 // minute later.

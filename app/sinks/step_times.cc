@@ -42,11 +42,14 @@ Status StepTimes::advance(const RunStore& store, int rank, double now) {
   LOCKSTEP_ASSIGN(std::vector<Point> fresh,
                   store.readAfter(fmt::format("rank/{}/began", rank), last));
   eraseUnknown(fresh);
-  if (began_.size() > kKept) began_.erase(began_.begin(), began_.end() - kKept);
   began_.insert(began_.end(), fresh.begin(), fresh.end());
   start_ = now_ = now;
   readEpochs(store);
   return {};
+}
+
+void StepTimes::forgetOld() {
+  if (began_.size() > kKept) began_.erase(began_.begin(), began_.end() - kKept);
 }
 
 void StepTimes::readEpochs(const RunStore& store) {

@@ -20,10 +20,11 @@ Result<std::vector<Point>> stepsBegan(const RunStore& store, int rank, double st
 class StepTimes {
  public:
   static Result<StepTimes> of(const RunRow& row, const RunStore& store, int rank);
-  // For a run under way: adds the steps of `rank` that were recorded since the last call, and keeps
-  // some of those before. Steps after the last are as far apart as the two before, until `now`;
-  // where none were recorded yet, all times are `now`.
+  // For a run under way: adds the steps of `rank` that were recorded since the last call. Steps
+  // after the last are as far apart as the two before, until `now`; where none were recorded yet,
+  // all times are `now`.
   Status advance(const RunStore& store, int rank, double now);
+  void forgetOld();                              // all but the newest steps
   bool empty() const { return began_.empty(); }  // no times were recorded
   double ofStep(double step) const;
   double ofEpoch(double epoch) const;  // of its last step

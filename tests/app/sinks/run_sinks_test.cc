@@ -215,14 +215,28 @@ class RunSinksTest : public QObject {
       QCOMPARE(request["type"].toString(), QString("application/json"));
       QCOMPARE(request["key"].toString(), QString("a secret"));
     }
-    const auto losses = store_->readAll("loss");
-    const auto got = collector.metrics()["lockstep.run.loss"];
-    QCOMPARE(got.size(), losses->size());
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      QCOMPARE(got[i].time,
-               (static_cast<std::int64_t>(kBegan) + std::llround((*losses)[i].x)) * 1'000'000'000);
-      if (std::isfinite((*losses)[i].y)) QCOMPARE(got[i].value, (*losses)[i].y);
+    compareLosses(collector);
+  }
+
+  // More than it is given at once.
+  void muchWaitsForACollector() {
+    test::Collector collector("busy");
+    QVERIFY(collector.isRunning());
+    RunBatch batch;
+    batch.series = {{"loss", {}}, {"rank/0/began", {}}};
+    for (int step = 1; step <= 20'000; ++step) {
+      batch.series[0].points.push_back({static_cast<double>(step), 0.5});
+      batch.series[1].points.push_back({static_cast<double>(step), kBegan + step});
     }
+    QVERIFY(store_->append(batch).ok());
+    spec::v1::SinksSpec spec;
+    spec.set_otlp(collector.url());
+    RunSinks sinks(root_ + "/history", "a", spec);
+    QVERIFY(QTest::qWaitFor([&] { return !sinks.warnings().empty(); }, 20'000));
+    collector.setMode("ok");
+    sinks.finish({});
+    QCOMPARE(textOf(sinks.warnings()), std::string());
+    compareLosses(collector);
   }
 
   void collectorsThatRefuse_data() {
@@ -327,6 +341,17 @@ class RunSinksTest : public QObject {
     std::size_t out = 0;
     for (const std::string& series : kSeries) out += store_->readAll(series)->size();
     return out;
+  }
+
+  void compareLosses(const test::Collector& collector) {
+    const auto losses = store_->readAll("loss");
+    const auto got = collector.metrics()["lockstep.run.loss"];
+    QCOMPARE(got.size(), losses->size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      QCOMPARE(got[i].time,
+               (static_cast<std::int64_t>(kBegan) + std::llround((*losses)[i].x)) * 1'000'000'000);
+      if (std::isfinite((*losses)[i].y)) QCOMPARE(got[i].value, (*losses)[i].y);
+    }
   }
 
   void compare(const QJsonObject& read) {
