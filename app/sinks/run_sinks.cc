@@ -140,6 +140,7 @@ void RunSinks::Feed::work(const std::stop_token& stop) {
     const Clock::time_point began = Clock::now();
     const Status passed = pass(stop);
     failures = passed.ok() ? 0 : failures + 1;
+    if (passed.ok()) lastFailure_ = {};
     if (!passed.ok() && !stop.stop_requested()) warn(passed.error());
     warnRefused();
     lock.lock();

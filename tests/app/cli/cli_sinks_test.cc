@@ -57,7 +57,9 @@ class CliSinksTest : public QObject {
     const Collector collector("ok");
     QVERIFY(collector.isRunning());
     const QString out = cli.path("out");
-    QStringList arguments = training("multi-worker-mirrored", "2", kEndless);
+    // Of small batches, points come faster than a busy machine hands them on.
+    QStringList arguments = training("multi-worker-mirrored", "2", kEndless) +
+                            QStringList{"--set", "training.batch=512"};
     for (const char* sink : {"csv", "json", "tensorboard"})
       arguments << "--set" << QString("sinks.%1=%2/%1").arg(sink, out);
     arguments << "--set"
