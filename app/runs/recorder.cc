@@ -22,6 +22,7 @@
 #include "app/runs/run_aggregator.h"
 #include "app/runs/run_nodes.h"
 #include "app/runs/stored_run.h"
+#include "app/sinks/run_sinks.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
 #include "engine/plan/plan.h"
@@ -240,6 +241,7 @@ class Recorder::State::Recording {
     preview_.emplace(state.run, state.nodes, row,
                      [&state](RunUpdate update) { state.post(std::move(update)); });
     book_.emplace(std::move(row), cursors, sharesOf(history), store.facts());
+    beginSinks();
     for (std::size_t i = 0; i < state.nodes.size(); ++i)
       followers_.emplace_back([&state, &node = state.nodes[i],
                                cursor = cursors[i].sequence](const std::stop_token& own) {
@@ -256,6 +258,27 @@ class Recorder::State::Recording {
     return plan.ok() ? plan::BatchShares(*plan) : plan::BatchShares();
   }
 
+  // A run whose file is filled again after its end has been handed on before.
+  void beginSinks() {
+    const auto documents = history_.documents(state_.run);
+    if (!documents.ok() || readAgain()) return;
+    const auto spec = completeRunSpec(documents->specResolved, {});
+    if (spec.ok() && spec->spec->has_sinks())
+      sinks_.emplace(history_.folder(), state_.run, spec->spec->sinks());
+  }
+
+  void tellSinks() {
+    if (!sinks_) return;
+    for (Error& warning : sinks_->warnings()) book_->warn(std::move(warning));
+  }
+
+  void endSinks() {
+    if (!sinks_) return;
+    sinks_->finish(stop_);
+    tellSinks();
+    if (!book_->empty()) publish({});
+  }
+
   void run() {
     for (;;) {
       const Taken taken = take();
@@ -266,6 +289,7 @@ class Recorder::State::Recording {
       }
       noteCoordinator();
       noteReach(taken.states);
+      tellSinks();
       if (endedElsewhere(taken.lost))
         return cleanUpNodes(state_.home, accessOf(state_.nodes), stop_);
       if (cannotFollow(taken.lost)) return (void)keep({}, true);
@@ -274,6 +298,7 @@ class Recorder::State::Recording {
       if (isOver(taken.lost)) {
         for (auto& follower : followers_) follower.request_stop();
         if (!writing_) (void)keep({}, true);
+        endSinks();
         (void)store_.closeStragglers(book_->row().finishedNs);
         noteLeft(taken.lost);
         std::vector<Error> missing = missingOf(taken.lost);
@@ -503,6 +528,7 @@ class Recorder::State::Recording {
   std::map<std::string, Clock::time_point> heard_;
   std::vector<std::jthread> followers_;
   std::optional<LivePreview> preview_;
+  std::optional<RunSinks> sinks_;
 };
 
 // Another process records: what it writes is told here as it appears.

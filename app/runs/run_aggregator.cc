@@ -135,6 +135,11 @@ void RunAggregator::fail(const Error& error) {
   ++fresh_;
 }
 
+void RunAggregator::warn(Error warning) {
+  addWarning({}, std::move(warning), wallNow());
+  ++fresh_;
+}
+
 void RunAggregator::setUnreachable(std::int64_t sinceNs) {
   if (ended() || alone_ || row_.unreachableNs == sinceNs) return;
   row_.unreachableNs = sinceNs;

@@ -61,6 +61,8 @@ class RunAggregator {
   void setUnreachable(std::int64_t sinceNs);
   // Marks the run as failed with this error, if it cannot be followed to its end.
   void fail(const Error& error);
+  // Adds a warning of this program, rather than of a node.
+  void warn(Error warning);
 
  private:
   struct Node {

@@ -970,6 +970,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>Energy per step</source>
             <translation>每步能耗</translation>
         </message>
+        <message>
+            <source>Export for OpenTelemetry…</source>
+            <translation>为 OpenTelemetry 导出…</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::HostKeyDialog</name>
@@ -9768,6 +9772,46 @@ its last lines:
             <source>fetch data files from URLs</source>
             <translation>从 URL 获取数据文件</translation>
         </message>
+        <message>
+            <source>the collector says: %1</source>
+            <translation>收集器的答复：%1</translation>
+        </message>
+        <message>
+            <source>metrics of the run cannot be sent to %1 now</source>
+            <translation>目前无法把运行的指标发送到 %1</translation>
+        </message>
+        <message>
+            <source>curves of the run cannot be written to %1 now</source>
+            <translation>目前无法把运行的曲线写入 %1</translation>
+        </message>
+        <message>
+            <source>%1 does not take metrics of the run</source>
+            <translation>%1 不接受运行的指标</translation>
+        </message>
+        <message>
+            <source>points of the run that %1 did not get: %2</source>
+            <translation>%1 未收到的运行数据点：%2</translation>
+        </message>
+        <message>
+            <source>the history has them: lockstep history export %1</source>
+            <translation>历史记录中有这些数据：lockstep history export %1</translation>
+        </message>
+        <message>
+            <source>they are tried again while the run is followed; see sinks in its spec</source>
+            <translation>跟踪运行期间会重试；见其规格中的 sinks</translation>
+        </message>
+        <message>
+            <source>check sinks.otlp and the collector's settings</source>
+            <translation>检查 sinks.otlp 和收集器的设置</translation>
+        </message>
+        <message>
+            <source>sinks.otlp is no URL; expected one as http://collector:4318</source>
+            <translation>sinks.otlp 不是 URL；应形如 http://collector:4318</translation>
+        </message>
+        <message>
+            <source>sinks.otlp has a user name or a password, and what a run's spec has is kept; expected them left out, and the variable OTEL_EXPORTER_OTLP_HEADERS set where the run is followed</source>
+            <translation>sinks.otlp 含有用户名或密码，而运行规格的内容会被保存；应将其去掉，并在跟踪运行的地方设置变量 OTEL_EXPORTER_OTLP_HEADERS</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -9977,6 +10021,10 @@ its last lines:
         <message>
             <source>Artifacts</source>
             <translation>产物</translation>
+        </message>
+        <message>
+            <source>Sinks</source>
+            <translation>输出目标</translation>
         </message>
     </context>
     <context>
@@ -11035,6 +11083,10 @@ its last lines:
         <message>
             <source>Command</source>
             <translation>命令</translation>
+        </message>
+        <message>
+            <source>Code</source>
+            <translation>代码</translation>
         </message>
     </context>
     <context>
@@ -13044,6 +13096,18 @@ its last lines:
             <source>Folder for TensorBoard (--logdir)</source>
             <translation>TensorBoard 的文件夹（--logdir）</translation>
         </message>
+        <message>
+            <source>OTLP in JSON (*.otlp)</source>
+            <translation>JSON 编码的 OTLP (*.otlp)</translation>
+        </message>
+        <message>
+            <source>Export for OpenTelemetry</source>
+            <translation>为 OpenTelemetry 导出</translation>
+        </message>
+        <message>
+            <source>Folder for the OTLP files</source>
+            <translation>存放 OTLP 文件的文件夹</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::Page</name>
@@ -14815,6 +14879,45 @@ its last lines:
         <message>
             <source>Sets its options for the launch</source>
             <translation>将其选项用于此次启动</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::CodePanel</name>
+        <message>
+            <source>Commit %1, without changes</source>
+            <translation>提交 %1，无改动</translation>
+        </message>
+        <message>
+            <source>Commit %1, with these changes:</source>
+            <translation>提交 %1，并有以下改动：</translation>
+        </message>
+        <message>
+            <source>Save the changes</source>
+            <translation>保存改动</translation>
+        </message>
+        <message>
+            <source>Patches (*.patch)</source>
+            <translation>补丁 (*.patch)</translation>
+        </message>
+        <message>
+            <source>Copy</source>
+            <translation>复制</translation>
+        </message>
+        <message>
+            <source>Copy the changes</source>
+            <translation>复制改动</translation>
+        </message>
+        <message>
+            <source>Save…</source>
+            <translation>保存…</translation>
+        </message>
+        <message>
+            <source>Save the changes as a patch, for git apply</source>
+            <translation>将改动保存为补丁，供 git apply 使用</translation>
+        </message>
+        <message>
+            <source>Changes since the commit</source>
+            <translation>自该提交以来的改动</translation>
         </message>
     </context>
 </TS>

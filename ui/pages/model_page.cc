@@ -356,7 +356,8 @@ void ModelPage::showSection() {
                             {"training.schedule", tr("Learning rate schedule")},
                             {"training.loss_scale", tr("Loss scale")},
                             {"training.checkpoint", tr("Checkpoints")},
-                            {"recovery", tr("Recovery")}});
+                            {"recovery", tr("Recovery")},
+                            {"sinks", tr("Sinks")}});
       break;
     case kStrategy:
       fields_->setSections({{"strategy", {}}});
@@ -382,7 +383,8 @@ void ModelPage::showSection() {
                             {"workload.python", tr("Python")},
                             {"workload.metrics", tr("Metrics")},
                             {"workload.artifacts", tr("Artifacts")},
-                            {"recovery", tr("Recovery")}});
+                            {"recovery", tr("Recovery")},
+                            {"sinks", tr("Sinks")}});
       break;
     default:
       break;

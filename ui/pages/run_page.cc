@@ -19,6 +19,7 @@
 #include "ui/dialogs/rebalance_dialog.h"
 #include "ui/dialogs/restart_dialog.h"
 #include "ui/models/breakdown_model.h"
+#include "ui/pages/code_panel.h"
 #include "ui/pages/costs_panel.h"
 #include "ui/pages/dashboard_view.h"
 #include "ui/pages/run_logs.h"
@@ -152,6 +153,9 @@ void RunPage::buildTabs() {
   addPart("dashboard", dashboard_);
   connect(dashboard_, &DashboardView::problem, this,
           [this](const Error& error) { message()->showError(error); });
+  code_ = new CodePanel(document_, this);
+  addPart("code", code_);
+  connect(code_, &CodePanel::saved, this, &RunPage::sayExported);
   connect(tabs_, &QTabWidget::currentChanged, this, [this] {
     Q_EMIT placeChanged();
     if (nodesOpened_ || tabs_->currentIndex() != kNodesTab) return;
@@ -414,12 +418,20 @@ void RunPage::refreshRow() {
   rerun_->setEnabled(document_->canRelaunch());
   resume_->setEnabled(document_->canResume());
   logs_->setRanks(row.world, document_->members());
+  showCode();
   refreshFigures();
   refreshSlow();
   setAccessibleName(tr("Run %1").arg(title()));
   readEnergy();
   Q_EMIT titleChanged();
   Q_EMIT inspectorChanged();
+}
+
+void RunPage::showCode() {
+  const auto tab = static_cast<int>(parts_.indexOf("code"));
+  if (tabs_->isTabVisible(tab) == !code_->isEmpty()) return;
+  tabs_->setTabVisible(tab, !code_->isEmpty());
+  code_->refresh();
 }
 
 void RunPage::refreshFigures() {
@@ -664,6 +676,7 @@ void RunPage::retranslate() {
   tabs_->setTabText(4, tr("Stragglers"));
   tabs_->setTabText(5, tr("Traffic"));
   tabs_->setTabText(6, tr("Dashboard"));
+  tabs_->setTabText(7, tr("Code"));
   tabs_->setAccessibleName(tr("Parts of the run"));
   smoothLabel_->setText(tr("Smoothing"));
   smooth_->setAccessibleName(tr("Smoothing"));
@@ -700,6 +713,7 @@ void RunPage::retranslate() {
   whatIf_->retranslate();
   traffic_->retranslate();
   dashboard_->retranslate();
+  code_->retranslate();
   placeAllSeries();
   refreshRow();
   refreshBreakdown();
