@@ -25,13 +25,18 @@ static_assert((kCountsBytes - kProcess) % sizeof(Entry) == 0);
 
 template <std::size_t size>
 std::string nameOf(const char (&bytes)[size]) {
-  std::string out = validUtf8(std::string(bytes, strnlen(bytes, size)));
-  std::replace_if(
-      out.begin(), out.end(), [](char c) { return (c >= 0 && c <= ' ') || c == ':'; }, '_');
-  return out;
+  return oneWord(std::string(bytes, strnlen(bytes, size)));
 }
 
 }  // namespace
+
+std::string oneWord(std::string_view text) {
+  std::string out = validUtf8(text);
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return (c >= 0 && c <= ' ') || c == ':' || c == ','; },
+      '_');
+  return out;
+}
 
 int countingProcess(std::string_view file) {
   std::uint64_t process = 0;

@@ -18,6 +18,9 @@ struct CollectiveCount {
   bool inside = false;     // the last goes on
 };
 
+// The text as a word of a line: without spaces, colons and commas.
+std::string oneWord(std::string_view text);
+
 constexpr std::size_t kCountsBytes = 8 + 64 * 96;  // of the file
 
 // Returns the process that counts in the file; 0: none has.

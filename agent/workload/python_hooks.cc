@@ -23,8 +23,10 @@ namespace lockstep::agent {
 namespace {
 
 constexpr std::string_view kFrame = "  File \"";  // of a stack
-constexpr const char* kCounts = ".counts";        // follows the pipe's name, as _counts.py says
-constexpr int kRoundsAtOnce = 64;                 // of a program that tells without end
+constexpr std::string_view kThread = "(most recent call first):";
+// They follow the pipe's name, as _counts.py and _recorder.py say.
+constexpr const char *kCounts = ".counts", *kAsk = ".ask";
+constexpr int kRoundsAtOnce = 64;  // of a program that tells without end
 
 // As resources/python/lockstep says.
 int stacksSignal() { return SIGRTMIN + 6; }
@@ -79,6 +81,10 @@ Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder
   // With an end of its own to write to, it does not end when the last process of the program does.
   UniqueFd fd(open(pipe.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (fd.get() < 0) return systemError(errno, message("cannot open the pipe {}", pipe));
+  const std::string ask = pipe + kAsk;
+  unlink(ask.c_str());
+  if (mkfifo(ask.c_str(), 0600) != 0)
+    return systemError(errno, message("cannot make the pipe {}", ask));
   LOCKSTEP_ASSIGN(UniqueFd counts, makeCounts(pipe + kCounts));
   return std::unique_ptr<PythonHooks>(
       new PythonHooks(folder, std::move(pipe), std::move(fd), std::move(counts)));
@@ -86,7 +92,7 @@ Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder
 
 PythonHooks::~PythonHooks() {
   unlink(pipe_.c_str());
-  unlink((pipe_ + kCounts).c_str());
+  for (const char* beside : {kCounts, kAsk}) unlink((pipe_ + beside).c_str());
 }
 
 PythonHooks::Told PythonHooks::read() {
@@ -115,33 +121,58 @@ int PythonHooks::launchedRank() {
   return launched.empty() ? 0 : launched.front();
 }
 
+// By the end of this pipe that opens and closes. Returns false if no thread waits for that.
+bool PythonHooks::askRecorder() const {
+  return static_cast<bool>(
+      UniqueFd(open((pipe_ + kAsk).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)));
+}
+
 bool PythonHooks::askStacks(int program) {
   (void)messages_.takeStacks();
+  (void)messages_.takeRecorded();
+  bool asked = askRecorder();
   const auto ask = [](int pid) {
     return handles(pid, stacksSignal()) && kill(pid, stacksSignal()) == 0;
   };
   const std::set<int>& processes = messages_.processes();
-  if (processes.contains(program)) return ask(program);
-  bool asked = false;
+  if (processes.contains(program)) return ask(program) || asked;
   for (const int pid : processes) asked |= ask(pid);
   return asked;
+}
+
+std::vector<std::string> PythonHooks::takeEvidence() {
+  std::vector<std::string> out;
+  std::string counts(kCountsBytes, '\0');
+  if (pread(counts_.get(), counts.data(), counts.size(), 0) < 0) counts.clear();
+  if (processRuns(countingProcess(counts)))
+    for (const CollectiveCount& count : countsIn(counts)) out.push_back(countLine(count));
+  for (const RecordedCollective& recorded : messages_.takeRecorded())
+    out.push_back(recordedLine(recorded));
+  return out;
 }
 
 std::vector<std::string> PythonHooks::takeStacks(const std::string& code) {
   std::error_code failed;
   // Python has resolved the links of the current folder, but not those of its path.
   const std::string resolved = std::filesystem::weakly_canonical(code, failed);
-  std::vector<std::string> out;
-  std::string counts(kCountsBytes, '\0');
-  if (pread(counts_.get(), counts.data(), counts.size(), 0) < 0) counts.clear();
-  if (processRuns(countingProcess(counts)))
-    for (const CollectiveCount& count : countsIn(counts)) out.push_back(countLine(count));
+  std::vector<std::string> out = takeEvidence();
+  bool hidden = false;  // a frame since the last of these lines
+  const auto endThread = [&] {
+    if (std::exchange(hidden, false) && !out.empty() && out.back().ends_with(kThread))
+      out.pop_back();
+  };
   for (std::string& line : messages_.takeStacks()) {
-    if (isBelow(line, folder_)) continue;
+    if (isBelow(line, folder_)) {
+      hidden = true;
+      continue;
+    }
+    if (!line.starts_with(' ')) endThread();  // this is of the next one
+    hidden = false;
     makeRelative(code, line);
     makeRelative(resolved, line);
     out.push_back(std::move(line));
   }
+  endThread();
   return out;
 }
 

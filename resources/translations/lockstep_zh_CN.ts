@@ -2675,6 +2675,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1，在 %2 之后</translation>
         </message>
         <message>
+            <source>%1, with %2 started</source>
+            <translation>%1，%2 已开始</translation>
+        </message>
+        <message>
+            <source>%1, with %2 scheduled</source>
+            <translation>%1，%2 已提交</translation>
+        </message>
+        <message>
             <source>rank %1 is one collective behind</source>
             <translation>rank %1 落后一次集合通信</translation>
         </message>

@@ -41,12 +41,18 @@ def _open():
         return False
 
 
-def begin(name, group):
-    """Counts a collective of a group, both by their names. Returns what end() takes."""
-    global _file, _all
+def here():
+    """Whether this is the process that counts for its rank."""
+    global _file
     if _file is None:
         _file = _open()
-    if _file is False or group is None:
+    return _file is not False
+
+
+def begin(name, group):
+    """Counts a collective of a group, both by their names. Returns what end() takes."""
+    global _all
+    if not here() or group is None:
         return None
     found = _groups.get(group)
     if found is None:
