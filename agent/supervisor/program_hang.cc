@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "agent/workload/collective_counts.h"
+#include "agent/workload/nccl_ras.h"
 #include "agent/workload/recorded_collectives.h"
 
 namespace lockstep::agent {
@@ -136,6 +137,13 @@ Behind behindOf(const Stacks& stacks, const std::vector<int>& ranks) {
   return {};
 }
 
+// Of the first rank whose NCCL tells any: each knows of all.
+std::string rasProblemsOf(const Stacks& stacks) {
+  for (const auto& [rank, stack] : stacks)
+    if (std::string problems = rasProblems(stack); !problems.empty()) return problems;
+  return {};
+}
+
 }  // namespace
 
 bool PythonPlace::operator<(const PythonPlace& other) const {
@@ -146,7 +154,9 @@ bool PythonPlace::operator<(const PythonPlace& other) const {
   return parts(*this) < parts(other);
 }
 
-bool isEvidence(std::string_view line) { return countOf(line) || recordedOf(line); }
+bool isEvidence(std::string_view line) {
+  return countOf(line) || recordedOf(line) || isRasLine(line);
+}
 
 // The person's own frame is the innermost of the program's folder; where there is none, the
 // innermost that is of no installed package.
@@ -243,6 +253,8 @@ Error ProgramHang::verdict(const std::map<int, std::vector<std::string>>& stacks
                                      : message("ranks {} have", fmt::join(ended_, ", ")));
   const Behind behind = behindOf(stacks, ranks());
   if (!behind.ranks.empty()) why = message("{}; {}", why, behind.text());
+  if (const std::string problems = rasProblemsOf(stacks); !problems.empty())
+    why = message("{}; NCCL's RAS tells: {}", why, problems);
   error.why = why;
   error.next = "see the stacks of all ranks in the run's log";
   error.rank = suspect(groups);

@@ -37,7 +37,7 @@ struct PythonPlace {
   bool operator<(const PythonPlace& other) const;
 };
 PythonPlace placeOf(const std::vector<std::string>& stack);
-// Whether a line before the stacks is of collectives.
+// Whether the line is no stack's: of collectives, or of NCCL's RAS.
 bool isEvidence(std::string_view line);
 
 class ProgramHang {

@@ -125,6 +125,11 @@ void setInterface(const ProgramRank& of, Variables& out) {
   out.emplace("NCCL_SOCKET_IFNAME", "=" + name);
 }
 
+// Programs of one node would all listen at NCCL's own address.
+void setRas(const ProgramRank& of, Variables& out) {
+  if (of.rasPort > 0) out.emplace("NCCL_RAS_ADDR", fmt::format("127.0.0.1:{}", of.rasPort));
+}
+
 void setPython(const spec::v1::PythonSpec& python, const std::string& folder, Variables& out) {
   out.emplace("PYTHONUNBUFFERED", "1");                 // lines come as they are printed
   if (python.kind() == "uv") out.erase("VIRTUAL_ENV");  // it has its project's
@@ -183,6 +188,7 @@ std::vector<std::string> programEnvironment(const spec::v1::WorkloadSpec& worklo
   setOwn(workload, folder, variables);
   for (const auto& [name, value] : rank.secrets) variables[name] = value;
   setInterface(rank, variables);
+  setRas(rank, variables);
   setModule(workload, rank, variables);
   return entriesOf(variables);
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,8 @@ class PythonHooks {
   // Tells a line of the program's output to the rank with this index on the node: it is among what
   // that one reads. Returns false if that cannot be: no such rank runs, or its pipe is full.
   bool tellLine(int index, std::string_view line) const;
+  // The Python processes that have said so.
+  const std::set<int>& processes() const { return messages_.processes(); }
   // Returns the process that torchrun has started as this rank; 0: none runs.
   int launchedRank();
   // Asks the program for its stacks, if it is a Python process, else the Python processes that it

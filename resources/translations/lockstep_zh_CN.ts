@@ -2675,6 +2675,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1，在 %2 之后</translation>
         </message>
         <message>
+            <source>%1; NCCL&apos;s RAS tells: %2</source>
+            <translation>%1；NCCL 的 RAS 报告：%2</translation>
+        </message>
+        <message>
             <source>%1, with %2 started</source>
             <translation>%1，%2 已开始</translation>
         </message>

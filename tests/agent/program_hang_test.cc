@@ -216,6 +216,18 @@ class ProgramHangTest : public QObject {
     QVERIFY2(text.find("rank 2 is at a place that is not known, with barrier #5 of gloo/world "
                        "scheduled") != std::string::npos,
              text.c_str());
+    // What NCCL tells of all ranks, once.
+    const Lines ras{"NCCL RAS: Errors", "NCCL RAS: ======", "NCCL RAS: DEAD",
+                    "NCCL RAS:   1 job process is considered dead"};
+    Lines withRas = ras;
+    withRas.insert(withRas.end(), kInLoad.begin(), kInLoad.end());
+    text = hang.verdict({{0, withRas}, {1, kInAllReduce}, {2, withRas}}).text();
+    QVERIFY2(text.find("ranks 0, 2 are in load_batch, data.py:88") != std::string::npos,
+             text.c_str());
+    QVERIFY2(
+        text.find("NCCL's RAS tells: DEAD, 1 job process is considered dead") != std::string::npos,
+        text.c_str());
+    QVERIFY(agent::isEvidence(ras[3]));
     QVERIFY(agent::isEvidence("Recorded transfer 9 of 9 of group gloo/world: completed send"));
     QVERIFY(!agent::isEvidence("Thread 0x00007f0000001000 (most recent call first):"));
   }
