@@ -81,6 +81,7 @@ int suspect(const std::map<PythonPlace, std::vector<int>>& groups) {
 }
 
 Message stackText(const PythonPlace& place) {
+  if (place.line == 0 && place.inside && !place.last.empty()) return message("in {}", place.last);
   if (place.line == 0) return "at a place that is not known";
   const std::string own = fmt::format("{}:{}", place.file, place.line);
   const std::string& function = place.inside && !place.last.empty() ? place.last : place.function;
@@ -186,7 +187,7 @@ PythonPlace placeOf(const std::vector<std::string>& stack) {
     out.own = frame->function;
     out.line = frame->line;
   }
-  if (last && out.line > 0) {
+  if (last) {
     out.inside = last->inside;
     out.collective |= last->inside;
     if (!recorded) out.last = fmt::format("{} #{}", last->last, last->begun);

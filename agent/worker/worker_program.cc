@@ -118,6 +118,15 @@ ProgramRank rankOfProgram(const node::v1::WorkerStart& start,
   return rank;
 }
 
+// The plug-in beside the agent; "": there is none, or its path is longer than NCCL takes.
+std::string ncclProfiler() {
+  constexpr std::size_t kLongest = 254;
+  std::error_code failed;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  const std::string path = self.parent_path() / "lib" / "lockstep-nccl-profiler.so";
+  return path.size() <= kLongest && std::filesystem::exists(path, failed) ? path : "";
+}
+
 // The variables of both; of one that both have, that of `over`.
 std::vector<std::string> merged(const std::vector<std::string>& under,
                                 const std::vector<std::string>& over) {
@@ -284,6 +293,7 @@ class ProgramRun {
     LOCKSTEP_ASSIGN(const FreePort ras, freePort());  // held until the program has started
     ProgramRank rank = rankOf(places);
     rank.rasPort = ras.port;
+    if (!workload.no_hooks()) rank.ncclProfiler = ncclProfiler();
     Program::Options options;
     options.folder = start_.code_folder();
     options.environment =

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "agent/base/paths.h"
 #include "agent/base/process_stat.h"
 #include "agent/workload/collective_counts.h"
+#include "agent/workload/counts_file.h"
 #include "agent/workload/python_files.h"
 #include "engine/base/file.h"
 
@@ -58,7 +60,7 @@ void makeRelative(const std::string& folder, std::string& line) {
 // In memory: a program that counts there never waits for a disk.
 Result<UniqueFd> makeCounts(const std::string& link) {
   UniqueFd counts(memfd_create("lockstep-counts", MFD_CLOEXEC));
-  if (!counts || ftruncate(counts.get(), kCountsBytes) != 0)
+  if (!counts || ftruncate(counts.get(), sizeof(CountsFile)) != 0)
     return systemError(errno, "cannot make the file of collectives");
   unlink(link.c_str());  // of the start before
   if (symlink(fmt::format("/proc/{}/fd/{}", getpid(), counts.get()).c_str(), link.c_str()) != 0)
@@ -140,12 +142,16 @@ bool PythonHooks::askStacks(int program) {
   return asked;
 }
 
+// The collectives that Python calls are the last of those that are counted.
 std::vector<std::string> PythonHooks::takeEvidence() {
   std::vector<std::string> out;
-  std::string counts(kCountsBytes, '\0');
-  if (pread(counts_.get(), counts.data(), counts.size(), 0) < 0) counts.clear();
-  if (processRuns(countingProcess(counts)))
-    for (const CollectiveCount& count : countsIn(counts)) out.push_back(countLine(count));
+  std::string counts(sizeof(CountsFile), '\0');
+  if (pread(counts_.get(), counts.data(), counts.size(), 0) < 0) counts.assign(counts.size(), '\0');
+  for (const std::size_t at : {offsetof(CountsFile, nccl), offsetof(CountsFile, python)}) {
+    const auto table = std::string_view(counts).substr(at, sizeof(CountsTable));
+    if (!processRuns(countingProcess(table))) continue;
+    for (const CollectiveCount& count : countsIn(table)) out.push_back(countLine(count));
+  }
   for (const RecordedCollective& recorded : messages_.takeRecorded())
     out.push_back(recordedLine(recorded));
   return out;

@@ -2663,6 +2663,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>rank %1 均位于</translation>
         </message>
         <message>
+            <source>in %1</source>
+            <translation>%1</translation>
+        </message>
+        <message>
             <source>in %1, %2</source>
             <translation>%1，%2</translation>
         </message>

@@ -228,6 +228,14 @@ class ProgramHangTest : public QObject {
         text.find("NCCL's RAS tells: DEAD, 1 job process is considered dead") != std::string::npos,
         text.c_str());
     QVERIFY(agent::isEvidence(ras[3]));
+    // A process that is no Python may have NCCL's collectives.
+    text = hang.verdict({{0, {"Collective 7 of group nccl/27a079b828ff1a75: after AllReduce"}},
+                         {1, {"Collective 8 of group nccl/27a079b828ff1a75: in AllReduce"}},
+                         {2, {"Collective 8 of group nccl/27a079b828ff1a75: in AllReduce"}}})
+               .text();
+    for (const char* part : {"rank 0 is at a place that is not known, after AllReduce #7",
+                             "ranks 1, 2 are in AllReduce #8", "rank 0 is one collective behind"})
+      QVERIFY2(text.find(part) != std::string::npos, text.c_str());
     QVERIFY(agent::isEvidence("Recorded transfer 9 of 9 of group gloo/world: completed send"));
     QVERIFY(!agent::isEvidence("Thread 0x00007f0000001000 (most recent call first):"));
   }

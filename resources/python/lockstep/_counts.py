@@ -9,7 +9,7 @@ import lockstep
 
 _ENTRY = struct.Struct("<QQQ36s36s")  # of a group: begun, their place among all, whether the last goes on; its name
 _INSIDE = struct.Struct("<Q")
-_PROCESS = struct.Struct("<Q")  # the file begins with it
+_PROCESS = struct.Struct("<Q")  # the file begins with it; after the groups it is NCCL's (counts_file.h)
 _GROUPS = 64
 
 _file = None  # False: there is none
