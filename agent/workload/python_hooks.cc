@@ -123,10 +123,10 @@ int PythonHooks::launchedRank() {
   return launched.empty() ? 0 : launched.front();
 }
 
-// By the end of this pipe that opens and closes. Returns false if no thread waits for that.
+// By a byte. Returns false if no thread waits for one.
 bool PythonHooks::askRecorder() const {
-  return static_cast<bool>(
-      UniqueFd(open((pipe_ + kAsk).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)));
+  const UniqueFd ask(open((pipe_ + kAsk).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  return ask && ::write(ask.get(), "?", 1) == 1;
 }
 
 bool PythonHooks::askStacks(int program) {

@@ -53,10 +53,11 @@ class NcclProfilerTest : public QObject {
 
  private Q_SLOTS:
   void collectivesAreCounted_data() {
-    for (const char* version : {"3", "4", "5"}) QTest::newRow(version) << 0;
+    QTest::addColumn<QString>("version");
+    for (const char* version : {"3", "4", "5"}) QTest::newRow(version) << version;
   }
   void collectivesAreCounted() {
-    const QString version = QTest::currentDataTag();
+    QFETCH(QString, version);
     make("/v" + version);
     const auto program = start(version, environmentOf(), "1000");
     QVERIFY(program);

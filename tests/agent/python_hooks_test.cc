@@ -9,8 +9,6 @@
 #include <QProcess>
 #include <QTemporaryDir>
 #include <QTest>
-#include <algorithm>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -18,7 +16,6 @@
 #include "agent/supervisor/program_hang.h"
 #include "agent/workload/collective_counts.h"
 #include "agent/workload/counts_file.h"
-#include "agent/workload/recorded_collectives.h"
 
 using namespace lockstep;
 using agent::PythonHooks;
@@ -88,52 +85,6 @@ class PythonHooksTest : public QObject {
     return lines;
   }
   QByteArray said_;
-
-  // What the process answers when it is asked, once `enough` of that has come.
-  std::vector<std::string> answersOf(const QProcess& python, const char* enough) {
-    (void)hooks_->read();
-    if (!hooks_->askStacks(static_cast<int>(python.processId()))) return {};
-    std::vector<std::string> lines;
-    const auto has = [&](const char* part) {
-      return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
-        return line.find(part) != std::string::npos;
-      });
-    };
-    const auto more = [&] {
-      (void)hooks_->read();
-      for (std::string& line : hooks_->takeStacks({}))
-        if (!has(line.c_str())) lines.push_back(std::move(line));
-      return has(enough) && has(" in <module>");
-    };
-    (void)QTest::qWaitFor(more, 60000);
-    return lines;
-  }
-  // A package in place of PyTorch, whose Flight Recorder has what is in the file. Hangs.
-  std::unique_ptr<QProcess> startRecorded(const QString& trace) {
-    const QString packages = folder_.path() + "/recorded", torch = packages + "/torch";
-    write(torch + "/__init__.py", "from . import _C\n");
-    write(torch + "/_C/__init__.py", "from . import _distributed_c10d\n");
-    write(torch + "/_C/_distributed_c10d.py",
-          "def _dump_nccl_trace_json():\n    raise RuntimeError\n"
-          "def _dump_fr_trace_json():\n    return open('" +
-              trace.toUtf8() + "', 'rb').read()\n");
-    write(torch + "/distributed/__init__.py", "from .distributed_c10d import *\n");
-    write(torch + "/distributed/distributed_c10d.py",
-          "import time\ndef init_process_group():\n    pass\n"
-          "def all_reduce(tensor, group=None, async_op=False):\n"
-          "    print('there', flush=True)\n    time.sleep(1000)\n");
-    auto python = std::make_unique<QProcess>();
-    QProcessEnvironment environment = environmentOf();
-    environment.insert("PYTHONPATH", environment.value("PYTHONPATH") + ":" + packages);
-    python->setProcessEnvironment(environment);
-    python->start("/usr/bin/python3",
-                  {"-c",
-                   "import os, torch.distributed as dist\ndist.init_process_group()\n"
-                   "print(os.environ['TORCH_FR_BUFFER_SIZE'])\ndist.all_reduce(None)\n"});
-    while (!said_.contains("there\n") && python->waitForReadyRead(60000))
-      said_ += python->readAllStandardOutput();
-    return python;
-  }
 
  private Q_SLOTS:
   void init() {
@@ -490,94 +441,6 @@ print(counted[:3], counted[3] > 0, counted[4:], min(spent) < 0.005)
       QVERIFY2(line.find("/lockstep/") == std::string::npos, line.c_str());
     python.kill();
     QVERIFY(python.waitForFinished(60000));
-  }
-
-  // As PyTorch 2.15 writes it of Gloo: what is retired has completed.
-  void theFlightRecorderIsRead() {
-    using nlohmann::json;
-    const auto entry = [](const char* group, const char* about, int number, const char* name,
-                          const char* state, bool retired) {
-      return json{{"process_group", {group, about}},
-                  {"collective_seq_id", number},
-                  {"p2p_seq_id", number + 50},
-                  {"profiling_name", name},
-                  {"state", state},
-                  {"retired", retired},
-                  {"input_sizes", {{3, 4}}},
-                  {"input_dtypes", {"Float"}},
-                  {"time_created_ns", number},
-                  {"is_p2p", false}};
-    };
-    json entries = {entry("0", "default_pg", 8, "gloo:all_reduce", "scheduled", true),
-                    entry("1", "undefined", 3, "gloo:broadcast", "completed", true),
-                    entry("0", "default_pg", 9, "gloo:all_reduce", "scheduled", false),
-                    entry("0", "default_pg", 10, "gloo:barrier", "scheduled", false),
-                    entry("2", "undefined", 20, "nccl:send", "started", true)};
-    entries[4]["is_p2p"] = true;
-    entries[4]["input_sizes"] = {{1}, {2}, {3}, {4}, {5}};
-    entries[4]["input_dtypes"] = {"Long", "Long", "Long", "Long", "Long"};
-    const QString trace = folder_.path() + "/trace.json";
-    write(trace, QByteArray::fromStdString(json{{"entries", entries}}.dump()));
-    said_.clear();
-    const auto python = startRecorded(trace);
-    QCOMPARE(said_, QByteArray("2000\nthere\n"));
-    for (int round = 0; round < 2; ++round) {
-      const auto lines = answersOf(*python, "Recorded transfer");
-      const std::vector<std::string> expected{
-          "Collective 1 of group world: in all_reduce",
-          "Recorded collective 3 of 3 of group gloo/1: completed broadcast, Float [3, 4]",
-          "Recorded collective 9 of 10 of group gloo/world: scheduled all_reduce, Float [3, 4]",
-          "Recorded transfer 70 of 70 of group nccl/2: started send, Long [1], Long [2], Long [3], "
-          "Long [4], ..."};
-      for (const std::string& line : expected)
-        QVERIFY2(std::find(lines.begin(), lines.end(), line) != lines.end(), line.c_str());
-      // The thread that answers is none of the program's.
-      QCOMPARE(std::count_if(lines.begin(), lines.end(),
-                             [](const std::string& line) { return line.ends_with("first):"); }),
-               1);
-    }
-    // Whatever the recorder gives: the rest is told.
-    for (const char* text : {"", "[]", "{", "{}", "{\"entries\": 5}", "{\"entries\": [5, {}]}",
-                             "{\"entries\": [{\"profiling_name\": 7}]}", "\xff"}) {
-      write(trace, text);
-      const auto lines = answersOf(*python, "Collective 1");
-      QVERIFY2(agent::placeOf(lines).line > 0, text);
-      QVERIFY2(agent::placeOf(lines).recorded.empty(), text);
-    }
-    python->kill();
-    QVERIFY(python->waitForFinished(60000));
-  }
-
-  // What a program writes in the recorder's name.
-  void anyRecordedCollectiveIsRead() {
-    const std::string whole =
-        R"({"recorded": "all_reduce", "group": "nccl/world", "number": 41, "scheduled": 43, )"
-        R"("state": "started", "sizes": "Float [1000]", "between_two": false})";
-    QVERIFY(told(whole + "\n").empty());
-    const auto lines = hooks_->takeStacks({});
-    QCOMPARE(lines, std::vector<std::string>{"Recorded collective 41 of 43 of group nccl/world: "
-                                             "started all_reduce, Float [1000]"});
-    std::mt19937 random(19);
-    for (int round = 0; round < 20000; ++round) {
-      std::string text = whole;
-      for (unsigned changes = random() % 5; changes > 0; --changes) {
-        const std::size_t at = random() % text.size();
-        if (random() % 2 == 0)
-          text[at] = "0:, \"\\n-{}[]"[random() % 12];
-        else
-          text.erase(at, random() % 8);
-        if (text.empty()) text = whole;
-      }
-      const auto json = nlohmann::json::parse(text, nullptr, false);
-      if (!json.is_object()) continue;
-      const auto recorded = agent::recordedIn(json);
-      if (!recorded) continue;
-      QVERIFY(recorded->scheduled >= recorded->number && recorded->number >= 0);
-      const auto again = agent::recordedOf(agent::recordedLine(*recorded));
-      QVERIFY2(again && *again == *recorded, text.c_str());
-    }
-    for (int line = 0; line < 100; ++line) (void)told(whole + "\n");
-    QCOMPARE(hooks_->takeStacks({}).size(), std::size_t{64});
   }
 
   void linesAndStacksHaveASize() {

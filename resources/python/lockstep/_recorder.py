@@ -37,21 +37,18 @@ def start():
     if _started or not _dumps() or not _counts.here():
         return
     _started = True
-    _thread.start_new_thread(_answer, (lockstep._path + ".ask",))
+    # With an end of its own to write to, the pipe does not end.
+    asked = os.open(lockstep._path + ".ask", os.O_RDWR | os.O_CLOEXEC)
+    _thread.start_new_thread(_answer, (asked,))
 
 
-def _answer(path):
-    while True:
-        try:
-            with open(path, "rb") as asked:  # Lockstep asks by opening and closing it
-                asked.read()
-        except OSError:
-            return
-        try:
+def _answer(asked):
+    try:
+        while os.read(asked, 4096):
             for message in _recorded():
                 _tell(message)
-        except Exception:
-            pass
+    except Exception:
+        pass
 
 
 def _recorded():
