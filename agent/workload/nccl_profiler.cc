@@ -27,8 +27,8 @@ using lockstep::agent::CountsEntry;
 using lockstep::agent::CountsFile;
 using lockstep::agent::CountsTable;
 
-constexpr int kSuccess = 0;           // ncclSuccess
-constexpr int kCollectives = 1 << 1;  // ncclProfileColl
+constexpr int kSuccess = 0;                             // ncclSuccess
+constexpr int kGroups = 1 << 0, kCollectives = 1 << 1;  // ncclProfileGroup, ncclProfileColl
 constexpr std::size_t kLongestPath = 4096;
 
 // The begin of what describes an event, as far as it is read here. What follows a rank is of a
@@ -86,12 +86,23 @@ struct ProfilerV5 {
 
 using Counter = std::atomic_ref<std::uint64_t>;
 
+// NCCL numbers the collectives of each function by themselves.
+struct Last {
+  std::atomic<const char*> function;  // null: none yet
+  std::atomic<std::uint64_t> number;
+};
+struct Communicator {
+  std::atomic<bool> taken, ofGraphs;
+  Last last[16];
+};
+
 constexpr std::size_t kEntries = sizeof(CountsTable::entries) / sizeof(CountsEntry);
-std::atomic<bool> taken[kEntries];
+Communicator communicators[kEntries];  // of the entries of the table
 std::atomic<CountsTable*> table;
 pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 bool opened = false;  // opening
 std::atomic<std::uint64_t> order;
+char group;  // its address stands for any group
 
 // Writes the path of the rank's pipe, as resources/python/lockstep finds it. Returns false if there
 // is none.
@@ -170,13 +181,30 @@ CountsEntry* addEntry(int version, int* mask) {
   *mask = kCollectives;  // of all communicators
   if (found == nullptr) return nullptr;
   for (std::size_t i = 0; i < kEntries; ++i)
-    if (!taken[i].exchange(true)) return &found->entries[i];
+    if (!communicators[i].taken.exchange(true)) return &found->entries[i];
   return nullptr;
 }
 
-// NCCL calls this from one thread of a communicator at a time.
+Communicator& communicatorOf(const CountsEntry* entry) {
+  return communicators[entry - table.load()->entries];
+}
+
+// A collective of a captured CUDA graph does not move NCCL's numbers on. At each launch of the
+// graph NCCL tells it on the ranks that need a proxy for it, and not on the others.
+bool isOfGraph(Communicator& communicator, const char* function, std::uint64_t number) {
+  for (Last& last : communicator.last) {
+    const char* const known = last.function;
+    if (known != nullptr && known != function) continue;
+    if (known != nullptr && last.number == number) return true;
+    last.number = number;
+    last.function = function;
+    return false;
+  }
+  return false;
+}
+
+// One thread of a communicator calls this at a time, and one of CUDA for its graphs.
 void* begin(CountsEntry* entry, const char* function) {
-  if (entry == nullptr) return nullptr;
   std::strncpy(entry->last, function == nullptr ? "collective" : function, sizeof entry->last);
   Counter(entry->order).store(order.fetch_add(1) + 1, std::memory_order_relaxed);
   Counter(entry->inside).store(1, std::memory_order_relaxed);
@@ -207,7 +235,16 @@ template <typename Event>
 int start(void* context, void** event, Event* about) {
   auto* const entry = static_cast<CountsEntry*>(context);
   *event = nullptr;
-  if (entry == nullptr || about->type != kCollectives) return kSuccess;
+  if (entry == nullptr) return kSuccess;
+  // NCCL 2.26 and 2.27 tell no collectives of a group that has no event.
+  if (about->type == kGroups) *event = &group;
+  if (about->type != kCollectives) return kSuccess;
+  Communicator& communicator = communicatorOf(entry);
+  if (communicator.ofGraphs || isOfGraph(communicator, about->function, about->number)) {
+    communicator.ofGraphs = true;
+    Counter(entry->begun).store(0);  // ranks would differ
+    return kSuccess;
+  }
   if constexpr (requires { about->communicator; })
     if (entry->group[0] == '\0') setName(*entry, about->communicator);
   *event = begin(entry, about->function);
@@ -216,7 +253,7 @@ int start(void* context, void** event, Event* about) {
 
 // NCCL has handed the collective to the GPU, which may take long for it.
 int stop(void* event) {
-  if (event != nullptr)
+  if (event != nullptr && event != &group)
     Counter(static_cast<CountsEntry*>(event)->inside).store(0, std::memory_order_relaxed);
   return kSuccess;
 }
@@ -224,12 +261,14 @@ int stop(void* event) {
 int record(void*, int, void*) { return kSuccess; }
 
 int finalize(void* context) {
-  CountsTable* const found = table.load();
   auto* const entry = static_cast<CountsEntry*>(context);
-  if (entry == nullptr || found == nullptr) return kSuccess;
+  if (entry == nullptr) return kSuccess;
   Counter(entry->begun).store(0);
   entry->group[0] = '\0';
-  taken[entry - found->entries] = false;
+  Communicator& communicator = communicatorOf(entry);
+  for (Last& last : communicator.last) last.function = nullptr;
+  communicator.ofGraphs = false;
+  communicator.taken = false;
   return kSuccess;
 }
 

@@ -65,6 +65,7 @@ class NcclProfilerTest : public QObject {
     QCOMPARE(told.sources.size(), std::size_t{1});
     QCOMPARE(told.sources[0].name(), std::string("NCCL"));
     QCOMPARE(told.sources[0].version(), "profiler v" + version.toStdString());
+    // Those of a CUDA graph are not among them.
     QCOMPARE(sorted(), (Lines{"Collective 1000 of group nccl/0000000000000001: in AllReduce",
                               "Collective 1000 of group nccl/0000000000000002: after AllReduce",
                               "Collective 1000 of group nccl/0000000000000003: after AllReduce",
