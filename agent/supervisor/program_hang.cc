@@ -121,20 +121,27 @@ struct Behind {
 // Of the first group whose ranks differ, by its name. Those of the Flight Recorder are the first.
 Behind behindOf(const Stacks& stacks, const std::vector<int>& ranks) {
   using Group = std::pair<bool, std::string>;  // counted rather than recorded
-  std::map<Group, std::map<std::int64_t, std::vector<int>>> groups;
+  // By rank. Of communicators of one rank with the same name, the least.
+  std::map<Group, std::map<int, std::int64_t>> groups;
+  const auto note = [&](const Group& group, int rank, std::int64_t begun) {
+    std::int64_t& least = groups[group].try_emplace(rank, begun).first->second;
+    least = std::min(least, begun);
+  };
   for (const int rank : ranks) {
     const auto stack = stacks.find(rank);
     if (stack == stacks.end()) continue;
     for (const std::string& line : stack->second) {
-      if (const auto count = countOf(line))
-        groups[{true, count->group}][count->begun].push_back(rank);
+      if (const auto count = countOf(line)) note({true, count->group}, rank, count->begun);
       if (const auto recorded = recordedOf(line); recorded && !recorded->betweenTwo)
-        groups[{false, recorded->group}][recorded->scheduled].push_back(rank);
+        note({false, recorded->group}, rank, recorded->scheduled);
     }
   }
-  for (const auto& [group, byCount] : groups)
+  for (const auto& [group, byRank] : groups) {
+    std::map<std::int64_t, std::vector<int>> byCount;
+    for (const auto& [rank, begun] : byRank) byCount[begun].push_back(rank);
     if (byCount.size() > 1)
       return {byCount.begin()->second, byCount.rbegin()->first - byCount.begin()->first};
+  }
   return {};
 }
 

@@ -236,6 +236,11 @@ class ProgramHangTest : public QObject {
     for (const char* part : {"rank 0 is at a place that is not known, after AllReduce #7",
                              "ranks 1, 2 are in AllReduce #8", "rank 0 is one collective behind"})
       QVERIFY2(text.find(part) != std::string::npos, text.c_str());
+    // A process with two GPUs has two communicators of one name.
+    const Lines two{"Collective 7 of group nccl/1: in AllReduce",
+                    "Collective 8 of group nccl/1: in AllReduce"};
+    text = hang.verdict({{0, two}, {1, two}, {2, two}}).text();
+    QVERIFY2(text.find("behind") == std::string::npos, text.c_str());
     QVERIFY(agent::isEvidence("Recorded transfer 9 of 9 of group gloo/world: completed send"));
     QVERIFY(!agent::isEvidence("Thread 0x00007f0000001000 (most recent call first):"));
   }
