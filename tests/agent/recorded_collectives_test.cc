@@ -64,7 +64,7 @@ class RecordedCollectivesTest : public QObject {
   // A package in place of PyTorch, whose Flight Recorder has what is in the file. Hangs.
   std::unique_ptr<QProcess> startRecorded(const QString& trace) {
     const QString packages = folder_.path() + "/recorded", torch = packages + "/torch";
-    write(torch + "/__init__.py", "from . import _C\n");
+    write(torch + "/__init__.py", "from . import _C\n__version__ = '2.15.0+cpu'\n");
     write(torch + "/_C/__init__.py", "from . import _distributed_c10d\n");
     write(torch + "/_C/_distributed_c10d.py",
           "def _dump_nccl_trace_json():\n    raise RuntimeError\n"
@@ -122,7 +122,8 @@ class RecordedCollectivesTest : public QObject {
     entries[4]["input_sizes"] = {{1}, {2}, {3}, {4}, {5}};
     entries[4]["input_dtypes"] = {"Long", "Long", "Long", "Long", "Long"};
     const QString trace = folder_.path() + "/trace.json";
-    write(trace, QByteArray::fromStdString(json{{"entries", entries}}.dump()));
+    const auto good = QByteArray::fromStdString(json{{"entries", entries}}.dump());
+    write(trace, good);
     said_.clear();
     const auto python = startRecorded(trace);
     QCOMPARE(said_, QByteArray("2000\nthere\n"));
@@ -145,6 +146,9 @@ class RecordedCollectivesTest : public QObject {
       QVERIFY2(agent::placeOf(lines).line > 0, text);
       QVERIFY2(agent::placeOf(lines).recorded.empty(), text);
     }
+    write(trace, good);
+    const auto lines = answersOf(*python, "Recorded transfer");
+    QVERIFY(!agent::placeOf(lines).recorded.empty());
     python->kill();
     QVERIFY(python->waitForFinished(60000));
   }

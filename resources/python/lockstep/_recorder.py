@@ -7,6 +7,7 @@ import _thread
 import json
 import os
 import sys
+import time
 
 import lockstep
 
@@ -15,6 +16,7 @@ from . import _counts, _tell
 # Of ProcessGroupNCCL, since PyTorch 2.5, and of other backends, since 2.8.
 _DUMPS = ("_dump_nccl_trace_json", "_dump_fr_trace_json")
 _GROUPS, _SIZES, _LONGEST_DUMP = 64, 4, 1 << 26
+_DELAY = 0.5  # s; the stacks, which are asked for at the same time, go through the same pipe in many small pieces
 
 _started = False
 
@@ -26,9 +28,10 @@ def _dumps():
 
 def prepare():
     """Lets the recorder record, where it is off by default. Called before there are process groups."""
-    names = ("TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE")[: len(_dumps())]
-    if names and not any(name in os.environ for name in names):
-        os.environ[names[-1]] = "2000"
+    names = ("TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE")
+    if _dumps() and not any(name in os.environ for name in names):
+        version = tuple(int(part) for part in sys.modules["torch"].__version__.split(".")[:2])
+        os.environ[names[version >= (2, 9)]] = "2000"  # newer ones warn of the older name
 
 
 def start():
@@ -45,6 +48,7 @@ def start():
 def _answer(asked):
     try:
         while os.read(asked, 4096):
+            time.sleep(_DELAY)
             for message in _recorded():
                 _tell(message)
     except Exception:
