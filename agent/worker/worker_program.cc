@@ -37,8 +37,7 @@ constexpr Nanoseconds kSecond = 1'000'000'000;
 constexpr Nanoseconds kAllPlaces = 60 * kSecond;  // until all ranks have told theirs
 constexpr Nanoseconds kTell = kSecond / 10;       // between two looks at what is told
 constexpr Nanoseconds kEventFiles = kSecond / 2;  // between two looks at event files
-constexpr Nanoseconds kStacks = 2 * kSecond;      // until all threads have printed theirs
-constexpr Nanoseconds kRas = 3 * kSecond;         // for NCCL's RAS
+constexpr Nanoseconds kStacks = 2 * kSecond;      // until all threads and NCCL's RAS have told
 constexpr std::chrono::milliseconds kMpiTick{20};
 constexpr std::size_t kTail = 4096;  // of the program's output, bytes
 
@@ -391,8 +390,8 @@ class ProgramRun {
     std::set<int> processes = hooks_->processes();
     processes.insert(process_);
     if (std::any_of(processes.begin(), processes.end(), hasNccl))
-      ras_ =
-          std::async(std::launch::async, [address = rasAddress_] { return askRas(address, kRas); });
+      ras_ = std::async(std::launch::async,
+                        [address = rasAddress_] { return askRas(address, kStacks); });
   }
   bool ncclAnswered() const {
     return !ras_.valid() || ras_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;

@@ -95,8 +95,8 @@ def wait_for_batch():
     time.sleep(1000)
 
 if attempt: sys.exit()
-open("libnccl.so.2", "w").write("x")
 if rank == 0:
+    open("libnccl.so.2", "w").write("x")
     subprocess.Popen([sys.executable, "SERVER", os.environ["NCCL_RAS_ADDR"], "incomplete", "libnccl.so.2"],
                      stdout=subprocess.DEVNULL)
 print("rank", rank, flush=True)
