@@ -2667,6 +2667,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>rank %1 均位于</translation>
         </message>
         <message>
+            <source>in %1</source>
+            <translation>%1</translation>
+        </message>
+        <message>
             <source>in %1, %2</source>
             <translation>%1，%2</translation>
         </message>
@@ -2677,6 +2681,18 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>%1, after %2</source>
             <translation>%1，在 %2 之后</translation>
+        </message>
+        <message>
+            <source>%1; NCCL&apos;s RAS tells: %2</source>
+            <translation>%1；NCCL 的 RAS 报告：%2</translation>
+        </message>
+        <message>
+            <source>%1, with %2 started</source>
+            <translation>%1，%2 已开始</translation>
+        </message>
+        <message>
+            <source>%1, with %2 scheduled</source>
+            <translation>%1，%2 已提交</translation>
         </message>
         <message>
             <source>rank %1 is one collective behind</source>
