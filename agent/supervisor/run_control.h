@@ -65,7 +65,7 @@ class RunControl {
   // Listens for peers if this node coordinates several. Returns the address, or "".
   Result<std::string> start();
   Status commit(const node::v1::CommitRequest& request);
-  Status stop(const std::string& run, int generation);
+  Status stop(const node::v1::StopRequest& request);
   Status checkpoint(const std::string& run, int generation);  // takes one soon
   // Takes a checkpoint soon, and then continues without the node.
   Status exclude(const std::string& run, int generation, const std::string& node);
@@ -264,7 +264,7 @@ class RunControl {
   void beginStop();
   void localDone();
   void checkDone();
-  bool awaitsLast();
+  bool awaitsLast(bool stopped);
   void tellAwaited(const Message& awaited);
   void giveUpCopies();
   void giveUpCopiesOf(const std::string& node);
@@ -345,6 +345,7 @@ class RunControl {
   EventLoop::TimerId expiry_ = 0, formation_ = 0, graceTimer_ = 0, lostTimer_ = 0, absence_ = 0,
                      lastEvaluation_ = 0, lastCopies_ = 0, pause_ = 0;
   std::string toldAwaited_;  // the last text of tellAwaited
+  bool endsAtOnce_ = false;  // a person does not want it to wait for that
   StackReader stacks_;
   std::jthread folderWatch_;  // declared last: uses the other members
 };

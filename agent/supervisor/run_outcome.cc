@@ -40,7 +40,7 @@ void RunControl::checkDone() {
     if (peer.done.empty()) return;
     stopped = stopped || peer.done == "stopped";
   }
-  if (!stopped && awaitsLast()) return;
+  if (awaitsLast(stopped)) return;
   outcome_ = stopped ? run::v1::STOPPED : run::v1::SUCCEEDED;
   ToPeer message;
   message.mutable_all_done()->set_state(*outcome_);
@@ -48,11 +48,13 @@ void RunControl::checkDone() {
   finishWhenGone();
 }
 
-// Whether a run that is trained to its end waits for its last evaluation, or for the copies of its
-// last checkpoint and then of its model. Each has a limit from the ranks' end.
-bool RunControl::awaitsLast() {
+// Whether a run whose ranks have ended waits for the copies of its last checkpoint; one that is
+// trained to its end also for its last evaluation, and then for copies of its model. Each has a
+// limit from the ranks' end.
+bool RunControl::awaitsLast(bool stopped) {
+  if (endsAtOnce_) return false;
   Message awaited;
-  if (evaluations_ && evaluations_->awaited()) {
+  if (!stopped && evaluations_ && evaluations_->awaited()) {
     const Nanoseconds limit = limits_.lastEvaluation / 1'000'000'000;
     awaited = message("waits for node {} to evaluate the last epoch, for {} s at most",
                       evaluations_->node(), limit);
@@ -63,7 +65,7 @@ bool RunControl::awaitsLast() {
             message("the last epoch was not evaluated within {} s of the training's end", limit));
       });
   }
-  if (checkpoints_.step() == 0) beginModelCopies();
+  if (!stopped && checkpoints_.step() == 0) beginModelCopies();
   if (checkpoints_.step() != 0 || !modelAwaited_.empty()) {
     const Nanoseconds limit = limits_.lastCopies / 1'000'000'000;
     const Message copies =
@@ -159,7 +161,9 @@ void RunControl::noteFailure(Error error, bool cascading) {
 
 // ---- at every node
 
-Status RunControl::stop(const std::string& run, int generation) {
+Status RunControl::stop(const node::v1::StopRequest& request) {
+  const std::string& run = request.run();
+  const int generation = request.generation();
   LOCKSTEP_TRY(check(run, generation));
   if (outcome_) return {};
   if (!coordinates()) {
@@ -172,6 +176,14 @@ Status RunControl::stop(const std::string& run, int generation) {
     return kill(run, generation,
                 generation_ > request_.generation() ? "stopped while it recovered"
                                                     : "stopped before it began");
+  // A second stop, and one of a run that only waits, ends the wait.
+  const bool isSecond = stopping_ && !request.repeated();
+  const bool onlyWaits = !stopping_ && !toldAwaited_.empty();
+  if (request.at_once() || isSecond || onlyWaits) endsAtOnce_ = true;
+  if (stopping_) {
+    checkDone();
+    return {};
+  }
   ToPeer message;
   message.mutable_stop();
   tellPeers(message);
@@ -186,7 +198,7 @@ void RunControl::beginStop() {
   ToWorker message;
   message.mutable_stop();
   workers_.sendAll(message);
-  checkDone();  // it may wait for the last evaluation, or for copies, alone
+  checkDone();  // its ranks may have ended
   if (outcome_) return;
   const RunLimits::Stop limits = ofProgram() ? limits_.stopProgram : limits_.stop;
   loop_.after(limits.term, [this] {

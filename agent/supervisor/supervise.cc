@@ -56,7 +56,7 @@ class SupervisorService : public node::v1::Supervisor::Service {
   }
   grpc::Status Stop(grpc::ServerContext*, const node::v1::StopRequest* request,
                     node::v1::StopReply*) override {
-    return onLoop([&] { return control_->stop(request->run(), request->generation()); });
+    return onLoop([&] { return control_->stop(*request); });
   }
   grpc::Status Checkpoint(grpc::ServerContext*, const node::v1::CheckpointRequest* request,
                           node::v1::CheckpointReply*) override {

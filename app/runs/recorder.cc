@@ -561,7 +561,7 @@ Result<std::vector<RunNode>> Recorder::State::findNodes(const History& history) 
 }
 
 void Recorder::State::call(const RunRequest& what, std::function<void(Result<RunAnswer>)> done) {
-  calls.emplace_back([this, what, done = std::move(done)](std::stop_token stop) {
+  calls.emplace_back([this, what = what, done = std::move(done)](std::stop_token stop) mutable {
     Result<RunAnswer> result = [&]() -> Result<RunAnswer> {
       LOCKSTEP_ASSIGN(const auto history, History::open(home.historyFolder()));
       LOCKSTEP_ASSIGN(const std::vector<RunNode> found, findNodes(*history));
@@ -572,6 +572,7 @@ void Recorder::State::call(const RunRequest& what, std::function<void(Result<Run
         // Another node may take over from one that is out of reach.
         const IdleTimeout once(timeout.stop(), kAskLimit);
         auto one = askRun(what, run, coordinatorOf(found), once.stop());
+        what.repeated = true;
         if (!one.ok() && once.ended()) one.error().code = Code::kUnavailable;
         if (one.ok()) answer = *one;
         return one.status();
@@ -580,7 +581,7 @@ void Recorder::State::call(const RunRequest& what, std::function<void(Result<Run
       if (!timeout.ended() || stop.stop_requested()) return asked.error();
       Error error = makeError(Code::kDeadlineExceeded, "{}", refusalOf(what.kind));
       error.node = coordinatorOf(found).name;
-      error.why = "the node did not answer in time";
+      error.why = "the node did not answer in time, and it is not known whether it got the request";
       error.next = "check whether the node and its agent answer: lockstep cluster check FILE";
       return error;
     }();

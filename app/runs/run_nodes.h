@@ -54,6 +54,7 @@ struct RunRequest {
   std::string node;
   int steps = 20;
   std::vector<double> shares{};
+  bool repeated = false;  // the answer to the first try may be lost
 };
 struct RunAnswer {
   std::int64_t firstStep = 0;  // of kProfile: those that are recorded

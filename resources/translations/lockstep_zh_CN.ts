@@ -3483,8 +3483,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>节点未连接</translation>
         </message>
         <message>
-            <source>the node did not answer in time</source>
-            <translation>节点没有及时应答</translation>
+            <source>the node did not answer in time, and it is not known whether it got the request</source>
+            <translation>节点没有及时应答，不清楚它是否收到了请求</translation>
         </message>
         <message>
             <source>the agent does not answer</source>
