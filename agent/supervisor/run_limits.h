@@ -2,7 +2,8 @@
 //
 // Limits on waiting for other nodes are a number of heartbeats, and at least the time given here.
 // So nobody is blamed or given up before a silent node can be noticed. How long a node may be away,
-// and how long a stop, an evaluation and copies may take, are choices, which no heartbeat changes.
+// and how long a stop, an evaluation, copies and confirmations may take, are choices, which no
+// heartbeat changes.
 #pragma once
 
 #include <string>
@@ -38,6 +39,9 @@ struct RunLimits {
   // From the ranks' end.
   Nanoseconds lastEvaluation = 600'000'000'000;
   Nanoseconds lastCopies = 60'000'000'000;  // of the last checkpoint
+  // Until a majority of the nodes has confirmed what the coordinator has decided. Clients wait
+  // 2.5 s for an answer.
+  Nanoseconds kept = 2'000'000'000;
 
   // Those of a run on several nodes.
   RunLimits withHeartbeat(Nanoseconds heartbeat) const;

@@ -40,12 +40,10 @@ void RunControl::checkDone() {
     if (peer.done.empty()) return;
     stopped = stopped || peer.done == "stopped";
   }
+  if (stopped) decideEnd(run::v1::STOPPED);
   if (awaitsLast(stopped)) return;
-  outcome_ = stopped ? run::v1::STOPPED : run::v1::SUCCEEDED;
-  ToPeer message;
-  message.mutable_all_done()->set_state(*outcome_);
-  tellPeers(message);
-  finishWhenGone();
+  if (!stopped) decideEnd(run::v1::SUCCEEDED);
+  endOnceKept();
 }
 
 // Whether a run whose ranks have ended waits for the copies of its last checkpoint; one that is
@@ -165,7 +163,7 @@ Status RunControl::stop(const node::v1::StopRequest& request) {
   const std::string& run = request.run();
   const int generation = request.generation();
   LOCKSTEP_TRY(check(run, generation));
-  if (outcome_) return {};
+  if (outcome_ || decidedEnd_ == run::v1::SUCCEEDED) return {};
   if (!coordinates()) {
     Error error = makeError(Code::kFailedPrecondition, "node {} does not coordinate the run",
                             request_.node());
@@ -294,6 +292,7 @@ void RunControl::finishWhenGone() {
 void RunControl::finish() {
   run::v1::Finished finished = workers_.finished();
   finished.set_state(*outcome_);
+  finished.set_agreed(agreed_);
   finished.set_alone(*outcome_ == run::v1::FAILED && coordinates() && trained() &&
                      continuesWithoutAny() && !hasQuorum());
   if (evaluations_ && evaluations_->last() &&
@@ -308,6 +307,7 @@ void RunControl::finish() {
   spool_.append(std::move(record));
   if (Status status = spool_.flush(); !status.ok()) logWarning("{}", status.error().text());
   rendezvous_.dropWaiting();
+  answerKept();
   workers_.clear();
   // Kept for a moment, so that what was said last goes out.
   loop_.after(1'000'000'000, [this] {

@@ -106,16 +106,8 @@ class End {
 
  private:
   node::v1::PrepareRequest request(int node) const {
-    auto out = prepareRequest(options_, node);
+    auto out = keyedRequest(options_, authority_, node);
     if (story_.stops) out.mutable_spec()->mutable_training()->clear_max_steps();  // endless
-    const std::string& name = options_.nodes[static_cast<std::size_t>(node)];
-    *out.mutable_tls() = authority_.identity(agent::peerIdentity(options_.run, name, 1));
-    for (const std::string& one : options_.nodes) {
-      auto& host = *out.add_hosts();
-      host.set_node(one);
-      host.set_host(one);
-      host.set_cores(2);
-    }
     return out;
   }
   void playN2(const std::string& coordinator) {

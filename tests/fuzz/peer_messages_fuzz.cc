@@ -65,7 +65,7 @@ class Node {
       electorate_.assign(message.go().electorate().begin(), message.go().electorate().end());
     }
     if (message.has_abort()) succession_.withdraw();
-    if (message.has_requests()) requests_.continueFrom(message.requests());
+    if (message.has_decisions()) requests_.continueFrom(message.decisions());
     for (const std::string& node : requests_.excluding())
       LOCKSTEP_CHECK(!requests_.isExcluded(node), "{}", node);
   }
