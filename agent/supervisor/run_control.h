@@ -30,6 +30,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "agent/base/event_loop.h"
@@ -75,7 +76,9 @@ class RunControl {
   Status rebalance(const std::string& run, int generation, const std::vector<double>& shares);
   // Calls `answer` once a node that takes over would know what was asked until now; with an error
   // if that is not so within RunLimits::kept, or when the run ends.
-  void whenKept(std::function<void(const Status&)> answer);
+  void whenKept(std::function<void(const Status&)> answer) {
+    whenKept(limits_.kept, std::move(answer));
+  }
   // All ranks record the events of so many steps. Returns which: those that are being recorded, if
   // there are some.
   Result<node::v1::ProfiledSteps> profile(const std::string& run, int generation, int steps);
@@ -215,6 +218,7 @@ class RunControl {
   node::v1::Decisions decisions() const;
   void tellDecisions();  // to the other nodes
   bool isKept(std::int64_t revision) const;
+  void whenKept(Nanoseconds limit, std::function<void(const Status&)> answer);
   void answerKept();
   Error notKept() const;
   void decideEnd(run::v1::RunState state);

@@ -49,10 +49,10 @@ bool RunControl::isKept(std::int64_t revision) const {
   return isQuorum(static_cast<std::size_t>(present), electorate_.size(), true);
 }
 
-void RunControl::whenKept(std::function<void(const Status&)> answer) {
-  unanswered_.push_back({revision_, monotonicNow() + limits_.kept, std::move(answer)});
+void RunControl::whenKept(Nanoseconds limit, std::function<void(const Status&)> answer) {
+  unanswered_.push_back({revision_, monotonicNow() + limit, std::move(answer)});
   answerKept();
-  if (!unanswered_.empty()) loop_.after(limits_.kept, [this] { answerKept(); });
+  if (!unanswered_.empty()) loop_.after(limit, [this] { answerKept(); });
 }
 
 void RunControl::answerKept() {
@@ -89,10 +89,21 @@ void RunControl::decideEnd(run::v1::RunState state) {
 
 // A run whose other nodes do not answer any more ends too, since its training is done.
 void RunControl::endOnceKept() {
-  whenKept([this](const Status& kept) {
-    if (outcome_) return;
+  if (endsAtOnce_) return endAsDecided();
+  const auto isOver = [this, generation = generation_] {
+    return outcome_ || generation != generation_;
+  };
+  whenKept(limits_.lostPeer, [this, isOver](const Status& kept) {
+    if (isOver()) return;
     if (!kept.ok()) say("ends, although fewer than half of the run's nodes have confirmed it");
     endAsDecided();
+  });
+  if (isOver()) return;
+  loop_.after(limits_.kept, [this, isOver] {
+    if (isOver()) return;
+    tellAwaited(
+        message("waits until half of the nodes have confirmed the run's end, for {} s at most",
+                limits_.lostPeer / 1'000'000'000));
   });
 }
 

@@ -21,8 +21,8 @@ struct RunLimits {
   // From Commit until every worker is bound; 40 heartbeats: a node that is lost meanwhile is found
   // first.
   Nanoseconds formation = 60'000'000'000;
-  // Without a stream to the coordinator, or from a node; 20 heartbeats: time for silence to be
-  // noticed, and for a vote.
+  // Without a stream to the coordinator, or from a node, or until a majority has confirmed the run's
+  // end; 20 heartbeats: time for silence to be noticed, and for a vote.
   Nanoseconds lostPeer = 30'000'000'000;
   // How long a cascading failure waits for its root cause; 4 heartbeats, after which the node is
   // silent that may be it. After a timeout, a rank first waits up to 1 s for the silent peer's last
@@ -39,8 +39,7 @@ struct RunLimits {
   // From the ranks' end.
   Nanoseconds lastEvaluation = 600'000'000'000;
   Nanoseconds lastCopies = 60'000'000'000;  // of the last checkpoint
-  // Until a majority of the nodes has confirmed what the coordinator has decided. Clients wait
-  // 2.5 s for an answer.
+  // Until a majority of the nodes has confirmed a request. Clients wait 2.5 s for an answer.
   Nanoseconds kept = 2'000'000'000;
 
   // Those of a run on several nodes.

@@ -3495,6 +3495,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>在 %1 秒内确认的节点不到一半；如果现在失去节点 %2，该请求也可能丢失</translation>
         </message>
         <message>
+            <source>waits until half of the nodes have confirmed the run&apos;s end, for %1 s at most</source>
+            <translation>等待半数节点确认运行结束，最多 %1 秒</translation>
+        </message>
+        <message>
             <source>see what the run says, or ask again</source>
             <translation>请查看运行的消息，或再次请求</translation>
         </message>

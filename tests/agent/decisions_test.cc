@@ -31,6 +31,7 @@ namespace {
 constexpr Nanoseconds kMs = 1'000'000;
 constexpr Nanoseconds kKept = 800 * kMs;  // RunLimits::kept
 constexpr Nanoseconds kLimit = 50'000 * kMs;
+constexpr int kHeartbeatMs = 120;        // the run's end is awaited for 20 of them
 constexpr std::int64_t kEndsAtOnce = 1;  // max_steps of a run whose ranks end when they may begin
 
 void must(const Status& status) {
@@ -64,6 +65,7 @@ class Coordination {
     spool_ = must(agent::Spool::open(folder_.spool(), {}));
     agent::RunLimits limits;
     limits.kept = kKept;
+    limits.lostPeer = kKept;
     control_ = std::make_unique<agent::RunControl>(loop_, folder_, request(0), *spool_, "test",
                                                    limits, [this] { overAt_ = monotonicNow(); });
     const std::string address = must(control_->start());
@@ -83,12 +85,22 @@ class Coordination {
   const std::optional<Status>& answer() const { return answer_; }
   Status askAgain() { return control_->exclude(options_.run, 1, options_.nodes.back()); }
   run::v1::RunState state() const { return control_->state(); }
+  // What the run has said that it waits for.
+  std::string awaited() const {
+    for (const auto& kept : must(spool_->read(0, 100'000, 0))) {
+      run::v1::Record record;
+      if (record.ParseFromString(kept.bytes) && record.has_awaited())
+        return record.awaited().text();
+    }
+    return {};
+  }
   // Since the nodes were told what was decided, until the answer, or until they were told to end.
   Nanoseconds waited() const { return doneAt_ - toldAt_; }
 
  private:
   node::v1::PrepareRequest request(int node) const {
     auto out = keyedRequest(options_, authority_, node);
+    out.mutable_spec()->mutable_recovery()->set_heartbeat_ms(kHeartbeatMs);
     out.mutable_spec()->mutable_training()->mutable_checkpoint()->set_copies(0);
     return out;
   }
@@ -223,7 +235,10 @@ class DecisionsTest : public QObject {
     Coordination run({.confirm = confirm, .after = after, .ends = true});
     run.run();
     QCOMPARE(run.state(), run::v1::SUCCEEDED);
-    QVERIFY(run.waited() >= (confirm.empty() ? kKept / 2 : after));
+    QVERIFY(run.waited() >= (confirm.empty() ? kKept : after));
+    QCOMPARE(run.awaited(), std::string(confirm.empty() ? "waits until half of the nodes have "
+                                                          "confirmed the run's end, for 2 s at most"
+                                                        : ""));
     QVERIFY(run.waited() < kLimit / 2);
   }
 };
