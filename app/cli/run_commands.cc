@@ -413,11 +413,13 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
     std::optional<Error> error;
     std::optional<Error> asked;
     bool over = false, told = false;
-    auto end = Clock::now() + std::chrono::seconds(60);
+    // A run that is stopped may wait a minute for copies of its checkpoint.
+    const auto limit = std::chrono::seconds(kill ? 60 : 150);
+    auto end = Clock::now() + limit;
     Recorder recorder(row.run, asking.session, globals.home, inbox, [&](const RunUpdate& update) {
       if (update.row) last = *update.row;
       if (!update.errors.empty()) error = update.errors.front();
-      if (update.artifacts) end = Clock::now() + std::chrono::seconds(60);  // it ends after them
+      if (update.artifacts) end = Clock::now() + limit;  // it ends after them
       over = over || update.finished;
     });
     const auto answered = [&](const Result<RunAnswer>& answer) {
@@ -436,7 +438,8 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
       return *asked;
     }
     if (over && error) return toldToEnd(*error, row.run, told);
-    Error late = makeError(Code::kDeadlineExceeded, "run {} has not ended within 60 s", row.run);
+    Error late = makeError(Code::kDeadlineExceeded, "run {} has not ended within {} s", row.run,
+                           limit.count());
     late.next = kill ? "see whether its nodes can be reached: lockstep cluster check FILE"
                      : message("lockstep kill {}", row.run);
     return late;

@@ -279,6 +279,7 @@ struct LastWords {
   bool ends = false;                       // all ranks have ended before n1 falls silent
   std::vector<std::string> decided = {};   // these know that the run is to end
   std::vector<std::string> ended = {};     // these have been told to
+  bool stops = false;                      // it is to end because a person has stopped it
 };
 
 // n2 and n3 are real. What holds this process up must not look like a node's silence.
@@ -373,8 +374,9 @@ class Survivors {
     requests.mutable_decisions()->add_excluding(words_.excluding);
     dropped.mutable_decisions()->set_revision(2);
     decided.mutable_decisions()->set_revision(3);
-    decided.mutable_decisions()->set_end(run::v1::SUCCEEDED);
-    ended.mutable_all_done()->set_state(run::v1::SUCCEEDED);
+    const auto end = words_.stops ? run::v1::STOPPED : run::v1::SUCCEEDED;
+    decided.mutable_decisions()->set_end(end);
+    ended.mutable_all_done()->set_state(end);
     node::v1::Recover& recover = *recovers.mutable_recover();
     if (!words_.leftOut.empty())
       *recover.mutable_members() =
@@ -383,6 +385,12 @@ class Survivors {
     const auto tell = [this](const std::vector<std::string>& nodes, const node::v1::ToPeer& what) {
       for (const std::string& name : nodes) coordinator_->send(name, what);
     };
+    if (words_.stops) {
+      node::v1::ToPeer stop;
+      stop.mutable_stop();
+      tell(joined_, stop);
+      loop_.after(kNodeLost / 4, [this] { coordinator_.reset(); });
+    }
     tell(words_.requests, requests);
     tell(words_.dropped, dropped);
     tell(words_.decided, decided);
@@ -626,6 +634,19 @@ class AgentTakeoverTest : public QObject {
     }
     const auto again = survivors.first("n2", [](const auto& one) { return one.has_recovering(); });
     QVERIFY2(again.has_value() == decided.empty(), logs.c_str());
+  }
+
+  // No node takes over from one that stops the run.
+  void aStoppedRunEndsWithoutItsCoordinator() {
+    Survivors survivors({.ends = true, .decided = {"n2", "n3"}, .stops = true});
+    const bool isOver = survivors.run([&] { return survivors.hasEnded(); });
+    const std::string logs = survivors.log("n2") + "---\n" + survivors.log("n3");
+    QVERIFY2(isOver, logs.c_str());
+    for (const char* node : {"n2", "n3"}) {
+      QCOMPARE(survivors.state(node), run::v1::STOPPED);
+      QVERIFY2(!survivors.first(node, [](const auto& one) { return one.has_error(); }),
+               logs.c_str());
+    }
   }
 };
 
