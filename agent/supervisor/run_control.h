@@ -222,6 +222,7 @@ class RunControl {
   void answerKept();
   Error notKept() const;
   void decideEnd(run::v1::RunState state);
+  void writeEnd();
   void endOnceKept();
   void endAsDecided();
   void keepDecisions(const node::v1::Decisions& told);

@@ -9,6 +9,7 @@
 
 #include "agent/supervisor/members.h"
 #include "agent/supervisor/run_control.h"
+#include "engine/base/log.h"
 
 namespace lockstep::agent {
 namespace {
@@ -84,7 +85,14 @@ Error RunControl::notKept() const {
 void RunControl::decideEnd(run::v1::RunState state) {
   if (decidedEnd_ == state) return;
   decidedEnd_ = state;
+  if (state == run::v1::SUCCEEDED && !continuesWithoutAny()) writeEnd();  // it cannot change
   tellDecisions();
+}
+
+// So that the run has ended so on this node, even if its supervisor is killed now.
+void RunControl::writeEnd() {
+  if (Status status = folder_.writeState(*decidedEnd_); !status.ok())
+    logWarning("{}", status.error().text());
 }
 
 // A run whose other nodes do not answer any more ends too, since its training is done.
@@ -108,6 +116,7 @@ void RunControl::endOnceKept() {
 }
 
 void RunControl::endAsDecided() {
+  writeEnd();
   for (const auto& [name, peer] : peers_) tellEnd(name, *decidedEnd_);
   endAs(*decidedEnd_);
 }

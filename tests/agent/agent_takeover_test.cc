@@ -275,7 +275,8 @@ struct LastWords {
   std::string leftOut = {};                // without this node; "": with all
   std::vector<std::string> requests = {};  // these know that …
   std::string excluding = {};              // … this node is to be excluded; "": none is
-  std::vector<std::string> dropped = {};   // these know later that it is not
+  std::vector<double> shares = {};         // … the batch is to be divided so; empty: it is not
+  std::vector<std::string> dropped = {};   // these know later that nothing is
   bool ends = false;                       // all ranks have ended before n1 falls silent
   std::vector<std::string> decided = {};   // these know that the run is to end
   std::vector<std::string> ended = {};     // these have been told to
@@ -371,7 +372,9 @@ class Survivors {
     isSilent_ = true;
     node::v1::ToPeer requests, dropped, decided, ended, recovers;
     requests.mutable_decisions()->set_revision(1);
-    requests.mutable_decisions()->add_excluding(words_.excluding);
+    if (!words_.excluding.empty()) requests.mutable_decisions()->add_excluding(words_.excluding);
+    requests.mutable_decisions()->mutable_shares()->Assign(words_.shares.begin(),
+                                                           words_.shares.end());
     dropped.mutable_decisions()->set_revision(2);
     decided.mutable_decisions()->set_revision(3);
     const auto end = words_.stops ? run::v1::STOPPED : run::v1::SUCCEEDED;
@@ -599,6 +602,19 @@ class AgentTakeoverTest : public QObject {
     QCOMPARE(survivors.first("n2", isRefusal).has_value(), node == "n2");
     QCOMPARE(survivors.state("n2"), run::v1::RUNNING);
     QCOMPARE(survivors.state("n3"), isExcluded ? run::v1::STOPPED : run::v1::RUNNING);
+  }
+
+  // A takeover is a restart, before which the batch was not divided: that is told, also where the
+  // voter alone knew of the request.
+  void aPendingDivisionIsToldAsDropped() {
+    Survivors survivors({.requests = {"n3"}, .shares = {3, 1, 1}});
+    const bool converged = survivors.run([&] { return survivors.converged(); });
+    const std::string logs = survivors.log("n2") + "---\n" + survivors.log("n3");
+    QVERIFY2(converged, logs.c_str());
+    const auto told = survivors.first("n2", [](const run::v1::Record& record) {
+      return record.warning().why().text() == "the run has restarted before that";
+    });
+    QVERIFY2(told, logs.c_str());
   }
 
   // Whoever knows that the run was to end, or has ended, as the coordinator was lost. If nobody

@@ -57,6 +57,7 @@ class Coordination {
   explicit Coordination(Story story) : story_(std::move(story)) {
     options_ = {.run = newRunId(), .nodes = {}, .ranks = 1, .comm = "gloo", .recovery = "shrink"};
     for (int i = 1; i <= story_.nodes; ++i) options_.nodes.push_back(fmt::format("n{}", i));
+    options_.batch = 120;  // of as many ranks as there are, and of one less
     if (story_.ends) options_.maxSteps = kEndsAtOnce;
     folder_.path = home_.filePath("run").toStdString();
     folder_.runtime = home_.path().toStdString();
