@@ -21,8 +21,8 @@ struct RunLimits {
   // From Commit until every worker is bound; 40 heartbeats: a node that is lost meanwhile is found
   // first.
   Nanoseconds formation = 60'000'000'000;
-  // Without a stream to the coordinator, or from a node, or until a majority has confirmed the run's
-  // end; 20 heartbeats: time for silence to be noticed, and for a vote.
+  // Without a stream to the coordinator, or from a node, or until a majority has confirmed the
+  // run's end; 20 heartbeats: time for silence to be noticed, and for a vote.
   Nanoseconds lostPeer = 30'000'000'000;
   // How long a cascading failure waits for its root cause; 4 heartbeats, after which the node is
   // silent that may be it. After a timeout, a rank first waits up to 1 s for the silent peer's last

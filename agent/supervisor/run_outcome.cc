@@ -163,13 +163,14 @@ Status RunControl::stop(const node::v1::StopRequest& request) {
   const std::string& run = request.run();
   const int generation = request.generation();
   LOCKSTEP_TRY(check(run, generation));
-  if (outcome_ || decidedEnd_ == run::v1::SUCCEEDED) return {};
+  if (outcome_) return {};
   if (!coordinates()) {
     Error error = makeError(Code::kFailedPrecondition, "node {} does not coordinate the run",
                             request_.node());
     error.next = "stop the run at its first node";
     return error;
   }
+  if (decidedEnd_ == run::v1::SUCCEEDED) return {};
   if (!gone_)
     return kill(run, generation,
                 generation_ > request_.generation() ? "stopped while it recovered"

@@ -42,6 +42,8 @@ int exitCodeFor(const RunResult& result) {
 
 // How long a request to kill may go unanswered before a client that is to end leaves the run.
 constexpr auto kKillPatience = std::chrono::milliseconds(1500);
+// A run that is stopped may wait a minute for copies of its checkpoint.
+constexpr std::chrono::seconds kKillLimit{60}, kStopLimit{150};
 
 std::string givingUp(const std::string& run) {
   return fmt::format(
@@ -391,6 +393,14 @@ Error toldToEnd(Error error, const std::string& run, bool told) {
   return error;
 }
 
+Error notEnded(const std::string& run, std::chrono::seconds limit, bool kill) {
+  Error error =
+      makeError(Code::kDeadlineExceeded, "run {} has not ended within {} s", run, limit.count());
+  error.next = kill ? "see whether its nodes can be reached: lockstep cluster check FILE"
+                    : message("lockstep kill {}", run);
+  return error;
+}
+
 int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
   const bool json = arguments.has("json"), giveUp = arguments.has("give-up");
   watchInterrupts();
@@ -410,11 +420,9 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
     Inbox inbox;
     AskingSession asking(cluster, globals, inbox);
     std::optional<RunRow> last;
-    std::optional<Error> error;
-    std::optional<Error> asked;
+    std::optional<Error> error, asked;
     bool over = false, told = false;
-    // A run that is stopped may wait a minute for copies of its checkpoint.
-    const auto limit = std::chrono::seconds(kill ? 60 : 150);
+    const auto limit = kill ? kKillLimit : kStopLimit;
     auto end = Clock::now() + limit;
     Recorder recorder(row.run, asking.session, globals.home, inbox, [&](const RunUpdate& update) {
       if (update.row) last = *update.row;
@@ -438,11 +446,7 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
       return *asked;
     }
     if (over && error) return toldToEnd(*error, row.run, told);
-    Error late = makeError(Code::kDeadlineExceeded, "run {} has not ended within {} s", row.run,
-                           limit.count());
-    late.next = kill ? "see whether its nodes can be reached: lockstep cluster check FILE"
-                     : message("lockstep kill {}", row.run);
-    return late;
+    return notEnded(row.run, limit, kill);
   }();
   if (outOfReach) {
     result = [&, asked = result.error()]() -> Result<RunResult> {
