@@ -17,8 +17,12 @@ namespace {
 using node::v1::FromPeer;
 using node::v1::ToPeer;
 
+// Revisions of a later generation are newer, whatever a lost coordinator has told.
 constexpr int kGenerationBits = 32;  // of a revision below its generation
-constexpr std::int64_t kMostRevisions = std::int64_t{1} << 62;  // any number may come from a peer
+std::int64_t firstRevision(int generation) { return std::int64_t{generation} << kGenerationBits; }
+std::int64_t lastRevision(int generation) {
+  return firstRevision(generation) + ((std::int64_t{1} << kGenerationBits) - 1);
+}
 
 }  // namespace
 
@@ -31,9 +35,8 @@ node::v1::Decisions RunControl::decisions() const {
   return out;
 }
 
-// Revisions of a later generation are newer, whatever a lost coordinator has told.
 void RunControl::tellDecisions() {
-  revision_ = std::max(revision_ + 1, std::int64_t{generation_} << kGenerationBits);
+  revision_ = std::max(revision_ + 1, firstRevision(generation_));
   ToPeer message;
   *message.mutable_decisions() = decisions();
   tellPeers(message);
@@ -105,6 +108,7 @@ void RunControl::endOnceKept() {
     if (isOver()) return;
     if (!kept.ok()) say("ends, although fewer than half of the run's nodes have confirmed it");
     endAsDecided();
+    agreed_ = kept.ok();  // another node may have taken over, and go on
   });
   if (isOver()) return;
   loop_.after(limits_.kept, [this, isOver] {
@@ -131,7 +135,8 @@ void RunControl::keepDecisions(const node::v1::Decisions& told) {
 }
 
 void RunControl::continueFrom(const node::v1::Decisions& told) {
-  revision_ = std::clamp<std::int64_t>(told.revision(), 0, kMostRevisions);
+  // Any number may come from a peer: those of the next generation are newer nevertheless.
+  revision_ = std::clamp<std::int64_t>(told.revision(), 0, lastRevision(generation_));
   requests_.continueFrom(told);
   decidedEnd_.reset();
   if (told.end() == run::v1::SUCCEEDED || told.end() == run::v1::STOPPED) decidedEnd_ = told.end();

@@ -95,6 +95,11 @@ class Coordination {
     }
     return {};
   }
+  bool isAgreed() const {
+    run::v1::Record record;
+    const auto all = must(spool_->read(0, 100'000, 0));
+    return !all.empty() && record.ParseFromString(all.back().bytes) && record.finished().agreed();
+  }
   // Since the nodes were told what was decided, until the answer, or until they were told to end.
   Nanoseconds waited() const { return doneAt_ - toldAt_; }
 
@@ -236,6 +241,7 @@ class DecisionsTest : public QObject {
     Coordination run({.confirm = confirm, .after = after, .ends = true});
     run.run();
     QCOMPARE(run.state(), run::v1::SUCCEEDED);
+    QCOMPARE(run.isAgreed(), !confirm.empty());  // without a majority, another may take over
     QVERIFY(run.waited() >= (confirm.empty() ? kKept : after));
     QCOMPARE(run.awaited(), std::string(confirm.empty() ? "waits until half of the nodes have "
                                                           "confirmed the run's end, for 2 s at most"
