@@ -137,6 +137,8 @@ void RunAggregator::addWarning(const std::string& node, Error warning, std::int6
 }
 
 void RunAggregator::fail(const Error& error) {
+  endAsAgreed();
+  if (ended()) return;
   addError(error);
   end(RunState::FAILED, wallNow());
   ++fresh_;

@@ -59,7 +59,8 @@ class RunAggregator {
   const RunRow& row() const { return row_; }
   // Sets when the coordinator became unreachable, by the wall clock; 0: it answers.
   void setUnreachable(std::int64_t sinceNs);
-  // Marks the run as failed with this error, if it cannot be followed to its end.
+  // The run cannot be followed to its end: marks it as failed with this error, unless another node
+  // has told how it ended.
   void fail(const Error& error);
 
  private:

@@ -624,8 +624,8 @@ class RunAggregatorTest : public QObject {
   // Its supervisor was lost as it ended the run: another node tells how.
   void anotherNodeSaysTheEnd_data() {
     QTest::addColumn<bool>("agreed");
-    QTest::addColumn<int>(
-        "unreachable");                 // the coordinator is, before (1) or after (2) that record
+    // The coordinator is, before (1) or after (2) that record; or its folder is gone (3).
+    QTest::addColumn<int>("unreachable");
     QTest::addColumn<bool>("returns");  // its agent has written an end for it
     QTest::addColumn<RunState>("state");
     QTest::newRow("the coordinator answers") << true << 0 << false << RunState::RUNNING;
@@ -633,6 +633,9 @@ class RunAggregatorTest : public QObject {
     QTest::newRow("it is out of reach later") << true << 2 << false << RunState::SUCCEEDED;
     QTest::newRow("it comes back") << true << 0 << true << RunState::SUCCEEDED;
     QTest::newRow("it comes back later") << true << 2 << true << RunState::SUCCEEDED;
+    QTest::newRow("its folder is gone") << true << 3 << false << RunState::SUCCEEDED;
+    QTest::newRow("the node's own end, and its folder is gone")
+        << false << 3 << false << RunState::FAILED;
     QTest::newRow("the node's own end") << false << 1 << false << RunState::RUNNING;
     QTest::newRow("the node's own end, and it comes back")
         << false << 1 << true << RunState::FAILED;
@@ -654,6 +657,7 @@ class RunAggregatorTest : public QObject {
     if (unreachable == 1) book.setUnreachable(5);
     book.add("n2", finished);
     if (unreachable == 2) book.setUnreachable(5);
+    if (unreachable == 3) book.fail(makeError(Code::kNotFound, "the node does not know the run"));
     finished.mutable_finished()->set_state(run::v1::FAILED);
     finished.mutable_finished()->set_agreed(false);
     finished.mutable_finished()->set_alone(true);
