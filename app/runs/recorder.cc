@@ -568,17 +568,23 @@ void Recorder::State::call(const RunRequest& what, std::function<void(Result<Run
       // The agent names the supervisor that is there now, and starts one where there is none.
       const IdleTimeout timeout(stop, kCallLimit);
       RunAnswer answer;
+      std::optional<Error> refusal;  // the last that has come in time
       Status asked = retryWhileUnavailable(kCallLimit, timeout.stop(), [&]() -> Status {
         // Another node may take over from one that is out of reach.
         const IdleTimeout once(timeout.stop(), kAskLimit);
         auto one = askRun(what, run, coordinatorOf(found), once.stop());
         what.repeated = true;
-        if (!one.ok() && once.ended()) one.error().code = Code::kUnavailable;
-        if (one.ok()) answer = *one;
+        if (one.ok())
+          answer = *one;
+        else if (once.ended())
+          one.error().code = Code::kUnavailable;
+        else if (!timeout.ended())
+          refusal = one.error();
         return one.status();
       });
       if (asked.ok()) return answer;
       if (!timeout.ended() || stop.stop_requested()) return asked.error();
+      if (refusal) return *refusal;
       Error error = makeError(Code::kDeadlineExceeded, "{}", refusalOf(what.kind));
       error.node = coordinatorOf(found).name;
       error.why = "the node did not answer in time, and it is not known whether it got the request";
