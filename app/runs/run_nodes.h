@@ -54,7 +54,8 @@ struct RunRequest {
   std::string node;
   int steps = 20;
   std::vector<double> shares{};
-  bool repeated = false;  // the answer to the first try may be lost
+  // The same request may have come before. Another stop, without this, ends the wait for copies.
+  bool repeated = false;
 };
 struct RunAnswer {
   std::int64_t firstStep = 0;  // of kProfile: those that are recorded
