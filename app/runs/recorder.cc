@@ -587,26 +587,33 @@ Result<std::vector<RunNode>> Recorder::State::findNodes(const History& history) 
 }
 
 void Recorder::State::call(const RunRequest& what, std::function<void(Result<RunAnswer>)> done) {
-  calls.emplace_back([this, what, done = std::move(done)](std::stop_token stop) {
+  calls.emplace_back([this, what = what, done = std::move(done)](std::stop_token stop) mutable {
     Result<RunAnswer> result = [&]() -> Result<RunAnswer> {
       LOCKSTEP_ASSIGN(const auto history, History::open(home.historyFolder()));
       LOCKSTEP_ASSIGN(const std::vector<RunNode> found, findNodes(*history));
       // The agent names the supervisor that is there now, and starts one where there is none.
       const IdleTimeout timeout(stop, kCallLimit);
       RunAnswer answer;
+      std::optional<Error> refusal;  // the last that has come in time
       Status asked = retryWhileUnavailable(kCallLimit, timeout.stop(), [&]() -> Status {
         // Another node may take over from one that is out of reach.
         const IdleTimeout once(timeout.stop(), kAskLimit);
         auto one = askRun(what, run, coordinatorOf(found), once.stop());
-        if (!one.ok() && once.ended()) one.error().code = Code::kUnavailable;
-        if (one.ok()) answer = *one;
+        what.repeated = true;
+        if (one.ok())
+          answer = *one;
+        else if (once.ended())
+          one.error().code = Code::kUnavailable;
+        else if (!timeout.ended())
+          refusal = one.error();
         return one.status();
       });
       if (asked.ok()) return answer;
       if (!timeout.ended() || stop.stop_requested()) return asked.error();
+      if (refusal) return *refusal;
       Error error = makeError(Code::kDeadlineExceeded, "{}", refusalOf(what.kind));
       error.node = coordinatorOf(found).name;
-      error.why = "the node did not answer in time";
+      error.why = "the node did not answer in time, and it is not known whether it got the request";
       error.next = "check whether the node and its agent answer: lockstep cluster check FILE";
       return error;
     }();

@@ -3503,8 +3503,28 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>节点未连接</translation>
         </message>
         <message>
-            <source>the node did not answer in time</source>
-            <translation>节点没有及时应答</translation>
+            <source>it is not known whether the run does what was asked</source>
+            <translation>不清楚运行是否会照要求去做</translation>
+        </message>
+        <message>
+            <source>the run has ended meanwhile</source>
+            <translation>运行在此期间已经结束</translation>
+        </message>
+        <message>
+            <source>fewer than half of its nodes have confirmed it within %1 s; if node %2 is lost now, so may be the request</source>
+            <translation>在 %1 秒内确认的节点不到一半；如果现在失去节点 %2，该请求也可能丢失</translation>
+        </message>
+        <message>
+            <source>waits until half of the nodes have confirmed the run&apos;s end, for %1 s at most</source>
+            <translation>等待半数节点确认运行结束，最多 %1 秒</translation>
+        </message>
+        <message>
+            <source>see what the run says, or ask again</source>
+            <translation>请查看运行的消息，或再次请求</translation>
+        </message>
+        <message>
+            <source>the node did not answer in time, and it is not known whether it got the request</source>
+            <translation>节点没有及时应答，不清楚它是否收到了请求</translation>
         </message>
         <message>
             <source>the agent does not answer</source>

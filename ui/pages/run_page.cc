@@ -188,8 +188,7 @@ void RunPage::go(const Place& place) {
 }
 
 void RunPage::connectButtons() {
-  connect(stop_, &QPushButton::clicked, document_,
-          [this] { document_->ask(app::RunRequest::kStop); });
+  connect(stop_, &QPushButton::clicked, document_, &RunDocument::stop);
   connect(kill_, &QPushButton::clicked, document_,
           [this] { document_->ask(app::RunRequest::kKill); });
   connect(resume_, &QPushButton::clicked, this,

@@ -396,6 +396,12 @@ void RunDocument::ask(const app::RunRequest& what) {
   });
 }
 
+void RunDocument::stop() {
+  app::RunRequest what(app::RunRequest::kStop);
+  what.repeated = true;  // a second click, before the run is seen to stop, is no second request
+  ask(what);
+}
+
 void RunDocument::giveUp() {
   runInBackground(
       this,

@@ -100,6 +100,7 @@ class RunDocument : public QObject {
   bool canResume() const;
 
   void ask(const app::RunRequest& what);
+  void stop();
   // Gives up an unreachable run: ends it in the history and on the nodes that answer, and ends its
   // recorder.
   void giveUp();
