@@ -44,6 +44,10 @@ int historyDeleteCommand(const Globals& globals, const Arguments& arguments);
 int clusterCheckCommand(const Globals& globals, const Arguments& arguments);
 int clusterDeployCommand(const Globals& globals, const Arguments& arguments);
 int clusterScriptCommand(const Globals& globals, const Arguments& arguments);
+int clusterHostsCommand(const Globals& globals, const Arguments& arguments);
+int clusterImportCommand(const Globals& globals, const Arguments& arguments);
+int clusterAddCommand(const Globals& globals, const Arguments& arguments);
+int clusterRemoveCommand(const Globals& globals, const Arguments& arguments);
 int clusterPreflightCommand(const Globals& globals, const Arguments& arguments);
 int gcCommand(const Globals& globals, const Arguments& arguments);
 

@@ -372,6 +372,42 @@ const std::vector<Command> kCommands{
      "  --end-of-text  ends the text, as '<|endoftext|>'\n"
      "  --names, --model  as for predict",
      generateCommand},
+    {"cluster hosts",
+     {{"json"}, 0, 0, "cluster hosts [--json]"},
+     "Lists the hosts that the SSH configuration names, for `lockstep cluster add`.",
+     clusterHostsCommand},
+    {"cluster import",
+     {{"name=", "to=", "json"},
+      1,
+      1,
+      "cluster import HOSTFILE|TF_CONFIG|- [--name NAME] [--to FILE.yaml] [--json]"},
+     "Makes a cluster spec of a hostfile (MPI, DeepSpeed) or of TensorFlow's TF_CONFIG, and prints "
+     "it.\n"
+     "  -       reads it from stdin: echo \"$TF_CONFIG\" | lockstep cluster import -\n"
+     "  --name  of the cluster (default: the file's)\n"
+     "  --to    a new file that it goes to",
+     clusterImportCommand},
+    {"cluster add",
+     {{"name=", "address=", "user=", "port=", "identity=", "workdir=", "device=", "ranks=", "json"},
+      1,
+      4096,
+      "cluster add FILE [HOST…] [--name NAME] [--address ADDRESS] [--user USER] [--port N]\n"
+      "            [--identity FILE] [--workdir FOLDER] [--device cpu|cuda] [--ranks N] [--json]"},
+     "Adds nodes to a cluster spec; comments in it stay. FILE is made where there is none.\n"
+     "  HOST        a Host of the SSH configuration, a name, an address, or user@host; without "
+     "one, this\n"
+     "              machine under --name\n"
+     "  --name      of the node (default: the host's first part)\n"
+     "  --address   where the other nodes reach it, where that is another\n"
+     "  --user, --port, --identity  of SSH, where the SSH configuration has none\n"
+     "  --workdir   on the node (default: ~/.lockstep)\n"
+     "  --device    what ranks compute on: cpu (default) or cuda, a GPU each\n"
+     "  --ranks     of each node (default 1)",
+     clusterAddCommand},
+    {"cluster remove",
+     {{"json"}, 2, 4096, "cluster remove FILE NODE… [--json]"},
+     "Takes nodes out of a cluster spec.",
+     clusterRemoveCommand},
     {"cluster check",
      {{"json"}, 1, 1, "cluster check FILE [--json]"},
      "Connects to every node and prints its hardware and software, and whether the nodes reach "

@@ -1799,6 +1799,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>&amp;Tools</source>
             <translation>工具(&amp;T)</translation>
         </message>
+        <message>
+            <source>The cluster was imported.</source>
+            <translation>集群已导入。</translation>
+        </message>
+        <message>
+            <source>In a terminal: %1</source>
+            <translation>在终端中：%1</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::Message</name>
@@ -9767,6 +9775,14 @@ its last lines:
         <message>
             <source>fetch data files from URLs</source>
             <translation>从 URL 获取数据文件</translation>
+        </message>
+        <message>
+            <source>'%1' is no name of a node; expected letters, digits, '-', '_' and '.'</source>
+            <translation>“%1”不是节点名；应由字母、数字、“-”“_”和“.”组成</translation>
+        </message>
+        <message>
+            <source>the cluster already has a node %1</source>
+            <translation>集群中已有节点 %1</translation>
         </message>
     </context>
     <context>

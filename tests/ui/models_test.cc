@@ -7,7 +7,6 @@
 #include <random>
 
 #include "app/core/message_json.h"
-#include "ui/dialogs/host_list.h"
 #include "ui/models/alert_model.h"
 #include "ui/models/breakdown_model.h"
 #include "ui/models/field_model.h"
@@ -426,19 +425,6 @@ class ModelsTest : public QObject {
     QVERIFY(again.text().endsWith("# abc"));
     again.undoStack()->undo();
     QCOMPARE(again.text(), QString(kSpec));
-  }
-
-  void hostsOfSshConfig() {
-    QTemporaryDir folder;
-    QFile config(folder.filePath("config")), more(folder.filePath("more"));
-    QVERIFY(config.open(QIODevice::WriteOnly) && more.open(QIODevice::WriteOnly));
-    config.write(
-        ("Host n1 n2 *.lab !bad\n  Port 22\nInclude " + more.fileName() + "\nHost n3\n").toUtf8());
-    more.write("host=n4\n");
-    config.close();
-    more.close();
-    QCOMPARE(sshConfigHosts(config.fileName()), (QStringList{"n1", "n2", "n4", "n3"}));
-    QVERIFY(sshConfigHosts(folder.filePath("absent")).isEmpty());
   }
 
   void numbersAsPeopleReadThem() {

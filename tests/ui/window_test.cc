@@ -98,7 +98,7 @@ class WindowTest : public QObject {
     auto* model = qobject_cast<ModelPage*>(
         window_->openFile(QString::fromStdString(examplePath("fashion-cnn.yaml"))));
     roots << model << window_->openRun(QString::fromStdString(run)) << window_->openHistory();
-    roots << new AddHostDialog({"n1"}, {}, window_.get());
+    roots << new AddHostDialog({"n1"}, {}, "lab.yaml", window_.get());
     roots << new AlertRulesDialog(window_->workspace(), window_.get());
     LaunchDialog* launch = window_->openLaunch(model, nullptr);
     roots << launch;

@@ -5,6 +5,7 @@
 #include <QLabel>
 #include <algorithm>
 
+#include "app/cluster/node_debug.h"
 #include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
@@ -22,6 +23,11 @@ Dialog::Dialog(const QString& objectName, QWidget* parent) : QDialog(parent) {
   text_->setTextFormat(Qt::PlainText);
   content_ = new QVBoxLayout;
   content_->setSpacing(kSpaceS);
+  commandLine_ = makeLabel(objectName + "Command", this, "muted");
+  commandLine_->setWordWrap(true);
+  commandLine_->setTextFormat(Qt::PlainText);
+  commandLine_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  commandLine_->hide();
   reject_ = makeButton(objectName + "Reject", nullptr, this);
   accept_ = makeButton(objectName + "Accept", nullptr, this, "primary");
   accept_->setDefault(true);
@@ -32,6 +38,7 @@ Dialog::Dialog(const QString& objectName, QWidget* parent) : QDialog(parent) {
   layout->addWidget(title_);
   layout->addWidget(text_);
   layout->addLayout(content_, 1);
+  layout->addWidget(commandLine_);
   layout->addSpacing(kSpaceXs);
   layout->addLayout(buttons);
   connect(reject_, &QPushButton::clicked, this, &QDialog::reject);
@@ -62,6 +69,14 @@ void Dialog::setHeading(const QString& title, const QString& text) {
   title_->setText(title);
   text_->setText(text);
   text_->setVisible(!text.isEmpty());
+}
+
+void Dialog::showCommand(const QStringList& words) {
+  std::vector<std::string> all{"lockstep"};
+  for (const QString& word : words) all.push_back(word.toStdString());
+  commandLine_->setText(words.isEmpty() ? QString()
+                                        : QString::fromStdString(app::commandLine(all)));
+  commandLine_->setVisible(!words.isEmpty());
 }
 
 void Dialog::setButtons(const QString& accept, const QString& reject) {

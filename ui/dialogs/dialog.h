@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QDialog>
+#include <QStringList>
 
 class QLabel;
 class QPushButton;
@@ -23,12 +24,15 @@ class Dialog : public QDialog {
   QVBoxLayout* content() const { return content_; }
   QPushButton* acceptButton() const { return accept_; }
   QPushButton* rejectButton() const { return reject_; }
+  // Shows the words of the `lockstep` command that does the same, below the content; none: nothing.
+  void showCommand(const QStringList& words);
   void setButtons(const QString& accept, const QString& reject);
 
  private:
   QLabel* title_ = nullptr;
   QLabel* text_ = nullptr;
   QVBoxLayout* content_ = nullptr;
+  QLabel* commandLine_ = nullptr;
   QPushButton* accept_ = nullptr;
   QPushButton* reject_ = nullptr;
 };

@@ -13,9 +13,10 @@
 #include <limits>
 #include <utility>
 
+#include "app/specs/cluster_edits.h"
+#include "app/ssh/config_hosts.h"
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/debug_dialog.h"
-#include "ui/dialogs/host_list.h"
 #include "ui/dialogs/preflight_dialog.h"
 #include "ui/models/gpu_text.h"
 #include "ui/models/node_table_model.h"
@@ -193,8 +194,10 @@ void ClusterPage::disconnectAll() {
 
 void ClusterPage::addHost() {
   if (!add_->isEnabled()) return;
-  QStringList taken, hosts = sshConfigHosts(workspace_.sshConfig());
   const app::SpecText& spec = document()->spec();
+  QStringList taken, hosts;
+  for (const std::string& host : app::sshConfigHosts(workspace_.sshConfig().toStdString()))
+    hosts << QString::fromStdString(host);
   const int nodes = spec.count("nodes");
   for (int n = 0; n < nodes && taken.size() < kMostRows; ++n) {
     const std::string path = "nodes[" + std::to_string(n) + "]";
@@ -203,10 +206,11 @@ void ClusterPage::addHost() {
     for (const std::string& host : spec.nodeNames(path + ".ssh.host"))
       hosts.removeAll(QString::fromStdString(host));
   }
-  auto* dialog = new AddHostDialog(hosts, taken, this);
+  auto* dialog = new AddHostDialog(hosts, taken, document()->path(), this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
-  connect(dialog, &QDialog::accepted, this,
-          [this, dialog] { showStatus(addNode(dialog->nodeYaml())); });
+  connect(dialog, &QDialog::accepted, this, [this, dialog] {
+    showStatus(addNode(QString::fromStdString(app::nodeYaml(dialog->node()))));
+  });
   dialog->open();
 }
 
@@ -221,22 +225,18 @@ void ClusterPage::removeSelected() {
   const std::string path = "nodes[" + std::to_string(row.item) + "]";
   if (document()->spec().nodeNames(path + ".name").size() <= 1)
     return showStatus(document()->removeItem("nodes", row.item, tr("Remove host")));
-  showStatus(leaveOut(path, static_cast<std::size_t>(row.part)));
+  showStatus(leaveOut(row.item, static_cast<std::size_t>(row.part)));
 }
 
 // One of several nodes that an entry stands for. All fields are changed, or none.
-Status ClusterPage::leaveOut(const std::string& path, std::size_t part) {
-  std::vector<std::pair<std::string, QString>> fields;
-  for (const char* field : {".name", ".ssh.host", ".address"}) {
-    const auto before = document()->spec().value(path + field);
-    LOCKSTEP_ASSIGN(const std::string left, document()->spec().withoutNode(path + field, part));
-    if (before && left != *before) fields.emplace_back(path + field, QString::fromStdString(left));
-  }
+Status ClusterPage::leaveOut(int item, std::size_t part) {
+  LOCKSTEP_ASSIGN(const app::FieldValues fields, app::withoutPart(document()->spec(), item, part));
   if (fields.empty()) return {};
   document()->undoStack()->beginMacro(tr("Remove host"));
   Status status;
   for (const auto& [field, left] : fields)
-    if (status.ok()) status = document()->setField(field, left, tr("Remove host"));
+    if (status.ok())
+      status = document()->setField(field, QString::fromStdString(left), tr("Remove host"));
   document()->undoStack()->endMacro();
   if (!status.ok()) document()->undoStack()->undo();
   return status;

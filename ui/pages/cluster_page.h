@@ -53,7 +53,7 @@ class ClusterPage : public SpecPage {
   bool isScheduled() const;
   void nameEmpty();
   void addPlacement(QVector<InspectorRow>& rows) const;
-  Status leaveOut(const std::string& path, std::size_t part);
+  Status leaveOut(int item, std::size_t part);
   void preflight();  // measures the connected nodes
   void debugNode();  // the selected one
   // Returns the state of a node from its session.
