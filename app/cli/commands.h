@@ -37,6 +37,7 @@ int historyTagCommand(const Globals& globals, const Arguments& arguments);
 int historyNoteCommand(const Globals& globals, const Arguments& arguments);
 int historyFilterCommand(const Globals& globals, const Arguments& arguments);
 int historyShowCommand(const Globals& globals, const Arguments& arguments);
+int historyDiffCommand(const Globals& globals, const Arguments& arguments);
 int historyExportCommand(const Globals& globals, const Arguments& arguments);
 int historyCheckCommand(const Globals& globals, const Arguments& arguments);
 int historyDeleteCommand(const Globals& globals, const Arguments& arguments);
@@ -67,6 +68,7 @@ int debugBenchCommand(const Globals& globals, const Arguments& arguments);
 int debugGdbCommand(const Globals& globals, const Arguments& arguments);
 int debugTerminalCommand(const Globals& globals, const Arguments& arguments);
 
+int newCommand(const Globals& globals, const Arguments& arguments);
 int optionsCommand(const Globals& globals, const Arguments& arguments);
 // Returns the paths of all options that have a value: "training.optimizer.kind".
 std::vector<std::string> optionPaths(SpecKind kind);

@@ -271,6 +271,10 @@ const std::vector<Command> kCommands{
      {{"json"}, 1, 1, "history show RUN [--json]"},
      "Prints a run's metrics, stragglers, restarts, epochs and spec.",
      historyShowCommand},
+    {"history diff",
+     {{"json"}, 2, 24, "history diff RUN RUN… [--json]"},
+     "Prints the options in which the specs of runs differ, as they ran.",
+     historyDiffCommand},
     {"history export",
      {{"format=", "curve=", "axis=", "out="},
       1,
@@ -604,6 +608,15 @@ const std::vector<Command> kCommands{
      "  --min --max  smallest and largest size, from 16KiB to 64MiB in factors of 2\n"
      "  --seconds    total time (default 5)",
      benchMemoryCommand},
+    {"new",
+     {{"name=", "data=", "json"},
+      0,
+      2,
+      "new [KIND FILE.yaml [--name NAME] [--data FILE]] [--json]"},
+     "Writes a complete run spec to start from; without a kind, lists the kinds.\n"
+     "  --name  of the model (default: the file's)\n"
+     "  --data  the text of gpt, or the table of ctr, to train on",
+     newCommand},
     {"options",
      {{"cluster", "paths", "markdown", "json"},
       0,

@@ -827,10 +827,6 @@ It uses:
             <translation>克隆…</translation>
         </message>
         <message>
-            <source>Compare the specs of the selected runs</source>
-            <translation>比较所选运行的规格</translation>
-        </message>
-        <message>
             <source>Spec differences</source>
             <translation>规格的差异</translation>
         </message>
@@ -969,6 +965,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>Energy per step</source>
             <translation>每步能耗</translation>
+        </message>
+        <message>
+            <source>Compare the specs of the selected runs (lockstep history diff)</source>
+            <translation>比较所选运行的规格（lockstep history diff）</translation>
         </message>
     </context>
     <context>
@@ -9783,6 +9783,10 @@ its last lines:
         <message>
             <source>the cluster already has a node %1</source>
             <translation>集群中已有节点 %1</translation>
+        </message>
+        <message>
+            <source>there is no kind of model '%1'</source>
+            <translation>没有模型种类“%1”</translation>
         </message>
     </context>
     <context>

@@ -269,7 +269,7 @@ class ModelsTest : public QObject {
   void specsAreComparedByFields() {
     SpecDiffModel model;
     QAbstractItemModelTester tester(&model);
-    const auto fields = specFields(kSpec);
+    const auto fields = app::specFields(kSpec);
     QCOMPARE(fields.at("training.batch"), std::string("64"));
     QCOMPARE(fields.at("model.layers[1].dense.units"), std::string("16"));
     auto other = fields;
@@ -282,7 +282,7 @@ class ModelsTest : public QObject {
     QCOMPARE(model.index(1, 2).data().toString(), QString(QChar(0x2014)));
     model.setRuns({"a"}, {fields});
     QCOMPARE(model.rowCount(), 0);
-    QVERIFY(specFields("a: [").empty());
+    QVERIFY(app::specFields("a: [").empty());
   }
 
   void longValuesHaveTheWholeWidth() {
