@@ -34,6 +34,19 @@ void DebugDialog::refresh() {
   terminal_->setEnabled(!targets_.empty());
   copyShell_->setEnabled(!targets_.empty());
   note_->setText(noteText());
+  nameCommand();
+}
+
+void DebugDialog::nameCommand() {
+  if (targets_.empty()) return;
+  const char* const names[] = {"stacks", "processes", "kernel", "bench", "gdb"};
+  const bool ofRank = tab() == kStacks || tab() == kDebugger;
+  QStringList words{
+      "debug", names[tab()],
+      QString::fromStdString(subject_.run.run.empty() ? subject_.clusterFile : subject_.run.run)};
+  words << (ofRank ? QString::number(target().rank) : QString::fromStdString(target().node));
+  if (tab() == kKernel) words << "--lines" << QString::number(kKernelLines);
+  showCommand(words);
 }
 
 void DebugDialog::refreshView(Tab tab) {

@@ -244,8 +244,8 @@ Status ClusterPage::leaveOut(int item, std::size_t part) {
 
 void ClusterPage::preflight() {
   if (!live_ || connectedCount() == 0) return;
-  auto* dialog =
-      new PreflightDialog(workspace_, live_, document()->spec().value("name").value_or(""), this);
+  auto* dialog = new PreflightDialog(
+      workspace_, live_, document()->spec().value("name").value_or(""), {document()->path()}, this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->open();
 }
@@ -267,6 +267,7 @@ void ClusterPage::debugNode() {
   DebugSubject subject;
   subject.cluster = live_;
   subject.node = node.toStdString();
+  subject.clusterFile = document()->path().toStdString();
   auto* dialog = new DebugDialog(workspace_, std::move(subject), this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->show();
