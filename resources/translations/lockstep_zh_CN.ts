@@ -1807,6 +1807,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>In a terminal: %1</source>
             <translation>在终端中：%1</translation>
         </message>
+        <message>
+            <source>De&amp;ploy agents…</source>
+            <translation>部署代理(&amp;P)…</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::Message</name>
@@ -14835,6 +14839,61 @@ its last lines:
         <message>
             <source>Sets its options for the launch</source>
             <translation>将其选项用于此次启动</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::DeployDialog</name>
+        <message>
+            <source>A node that has no agent yet starts it detached.</source>
+            <translation>还没有代理的节点以独立进程启动代理。</translation>
+        </message>
+        <message>
+            <source>The agent is a process of its own, which outlives the connection.</source>
+            <translation>代理是独立的进程，连接断开后继续运行。</translation>
+        </message>
+        <message>
+            <source>The agent is a unit of the account's systemd, which must linger: loginctl enable-linger.</source>
+            <translation>代理是该账户 systemd 的一个单元，账户须启用 linger：loginctl enable-linger。</translation>
+        </message>
+        <message>
+            <source>As a systemd user unit where that works, else detached.</source>
+            <translation>可行时作为 systemd 用户单元，否则作为独立进程。</translation>
+        </message>
+        <message>
+            <source>Deploy agents</source>
+            <translation>部署代理</translation>
+        </message>
+        <message>
+            <source>Installs Lockstep on every node and starts its agent. Each node remembers how.</source>
+            <translation>在每个节点上安装 Lockstep 并启动其代理。每个节点都会记住启动方式。</translation>
+        </message>
+        <message>
+            <source>Deploy</source>
+            <translation>部署</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
+        <message>
+            <source>How agents start</source>
+            <translation>代理的启动方式</translation>
+        </message>
+        <message>
+            <source>As chosen before</source>
+            <translation>沿用之前的选择</translation>
+        </message>
+        <message>
+            <source>Detached</source>
+            <translation>独立进程</translation>
+        </message>
+        <message>
+            <source>systemd user unit</source>
+            <translation>systemd 用户单元</translation>
+        </message>
+        <message>
+            <source>systemd user unit where possible</source>
+            <translation>尽可能使用 systemd 用户单元</translation>
         </message>
     </context>
 </TS>

@@ -17,6 +17,7 @@
 #include "app/ssh/config_hosts.h"
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/debug_dialog.h"
+#include "ui/dialogs/deploy_dialog.h"
 #include "ui/dialogs/preflight_dialog.h"
 #include "ui/models/gpu_text.h"
 #include "ui/models/node_table_model.h"
@@ -164,7 +165,7 @@ std::shared_ptr<LiveCluster> ClusterPage::live() {
     return nullptr;
   }
   if (live_) live_->disconnect(this);
-  live_ = workspace_.makeCluster(complete->spec);
+  live_ = workspace_.makeCluster(complete->spec, std::exchange(start_, std::nullopt));
   liveText_ = spec.text();
   connect(live_.get(), &LiveCluster::nodeChanged, this, &ClusterPage::takeStatus);
   connect(live_.get(), &LiveCluster::loadChanged, this, &ClusterPage::takeLoad);
@@ -190,6 +191,29 @@ void ClusterPage::connectAll() {
 
 void ClusterPage::disconnectAll() {
   if (live_) live_->session().disconnect();
+}
+
+void ClusterPage::dropLive() {
+  if (!live_) return;
+  live_->disconnect(this);
+  live_.reset();
+  for (const QString& node : failures_.keys()) endFailure(node);
+}
+
+bool ClusterPage::canDeploy() const {
+  return !isScheduled() && !nodes_->rows().empty() && document()->spec().ok();
+}
+
+void ClusterPage::deployAgents() {
+  if (!canDeploy()) return;
+  auto* dialog = new DeployDialog(document()->path(), this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  connect(dialog, &QDialog::accepted, this, [this, dialog] {
+    start_ = dialog->start();
+    if (start_) dropLive();  // a session starts agents in one way
+    connectAll();
+  });
+  dialog->open();
 }
 
 void ClusterPage::addHost() {
@@ -280,9 +304,7 @@ void ClusterPage::documentChanged() {
   // A session stands for one text: with another, nodes that were connected are connected anew.
   if (live_ && spec.ok() && liveText_ != spec.text()) {
     const bool wasConnected = live_->anyConnected();
-    live_->disconnect(this);
-    live_.reset();
-    for (const QString& node : failures_.keys()) endFailure(node);
+    dropLive();
     if (wasConnected) {
       if (auto cluster = live()) cluster->session().connect();
     }

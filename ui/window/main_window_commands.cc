@@ -143,6 +143,9 @@ void MainWindow::makeRunActions() {
   command("actionDisconnect", QT_TR_NOOP("&Disconnect nodes"), "disconnect", {}, [this, page] {
     if (auto* cluster = qobject_cast<ClusterPage*>(page())) cluster->disconnectAll();
   });
+  command("actionDeploy", QT_TR_NOOP("De&ploy agents…"), "export", {}, [this, page] {
+    if (auto* cluster = qobject_cast<ClusterPage*>(page())) cluster->deployAgents();
+  });
   command("actionAddHost", QT_TR_NOOP("&Add host…"), "add", QKeySequence(Qt::CTRL | Qt::Key_H),
           [this, page] {
             if (auto* cluster = qobject_cast<ClusterPage*>(page())) cluster->addHost();
@@ -310,7 +313,7 @@ void MainWindow::makeMenus() {
   language->setObjectName("menuLanguage");
   language->addAction(actions_["actionEnglish"]);
   language->addAction(actions_["actionChinese"]);
-  menu("menuCluster", {"actionAddHost", "actionConnect", "actionDisconnect"});
+  menu("menuCluster", {"actionAddHost", "actionConnect", "actionDeploy", "actionDisconnect"});
   menu("menuRun",
        {"actionLaunch", "actionRunHere", "-", "actionCheckpoint", "actionStop", "actionKill", "-",
         "actionResume", "actionRerun", "actionClone", "-", "actionReport", "actionHistory"});
@@ -348,6 +351,7 @@ void MainWindow::refreshActions() {
   actions_["actionRedo"]->setEnabled(undo_->canRedo());
   actions_["actionConnect"]->setEnabled(cluster);
   actions_["actionDisconnect"]->setEnabled(cluster && cluster->liveIfAny());
+  actions_["actionDeploy"]->setEnabled(cluster && cluster->canDeploy());
   actions_["actionAddHost"]->setEnabled(cluster);
   actions_["actionCheckpoint"]->setEnabled(run && run->document()->canStop());
   actions_["actionStop"]->setEnabled(run && run->document()->canStop());
