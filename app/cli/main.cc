@@ -437,10 +437,10 @@ const std::vector<Command> kCommands{
       0,
       1,
       "cluster preflight FILE | --local N [--seconds S] [--json]"},
-     "Measures a cluster before a run: matrix products and memory of each node, bandwidth and "
-     "round "
-     "trip\n"
-     "between each two, free disk, clocks, GPU links. Compares with earlier results on the "
+     "Measures a cluster before a run: matrix products, memory and disk writes of each node, "
+     "bandwidth and\n"
+     "round trip between each two, free disk, clocks, GPU links. Compares with earlier results on "
+     "the "
      "cluster, "
      "the\n"
      "first time with the other nodes and links; exit 1 if something is weak.\n"
@@ -500,11 +500,11 @@ const std::vector<Command> kCommands{
       1,
       2,
       "debug bench RUN|FILE|--local N NODE [--seconds S] [--json]"},
-     "Measures matrix products of the processor and memory of a node beside the other nodes of the "
-     "run or\n"
-     "cluster, all at once. Training on them is slowed meanwhile. Exit 1 if the node is weaker "
-     "than the "
-     "others.\n"
+     "Measures matrix products of the processor, memory and disk writes of a node beside the other "
+     "nodes of\n"
+     "the run or cluster, all at once. Training on them is slowed meanwhile. Exit 1 if the node is "
+     "weaker\n"
+     "than the others.\n"
      "  --local    the agents of this machine\n"
      "  --seconds  of each measurement (default 0.5)",
      debugBenchCommand},

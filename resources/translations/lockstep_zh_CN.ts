@@ -9792,6 +9792,22 @@ its last lines:
             <source>there is no kind of model '%1'</source>
             <translation>没有模型种类“%1”</translation>
         </message>
+        <message>
+            <source>node %1 writes %2 MB/s to its disk, usually %3</source>
+            <translation>节点 %1 写入磁盘的速度为 %2 MB/s，通常为 %3</translation>
+        </message>
+        <message>
+            <source>not enough disk space for the benchmark</source>
+            <translation>磁盘空间不足，无法进行基准测试</translation>
+        </message>
+        <message>
+            <source>%1 MiB are free in %2, %3 MiB are needed</source>
+            <translation>%2 中有 %1 MiB 可用，需要 %3 MiB</translation>
+        </message>
+        <message>
+            <source>cannot write in %1</source>
+            <translation>无法在 %1 中写入</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -12362,6 +12378,10 @@ its last lines:
             <source>Result</source>
             <translation>结果</translation>
         </message>
+        <message>
+            <source>Disk writes</source>
+            <translation>磁盘写入</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::AlertRuleModel</name>
@@ -13662,16 +13682,16 @@ its last lines:
             <translation>该节点比其他节点慢吗？</translation>
         </message>
         <message>
-            <source>Matrix products of the processors and memory of all connected nodes are measured at the same time. Training on them is slowed meanwhile, for some seconds.</source>
-            <translation>将同时测量所有已连接节点处理器的矩阵乘法和内存。其间这些节点上的训练会变慢，持续数秒。</translation>
-        </message>
-        <message>
             <source>There is no other node to compare it with.</source>
             <translation>没有其他节点可与之比较。</translation>
         </message>
         <message>
-            <source>The processor and memory of the node are as fast as those of the others.</source>
-            <translation>该节点的处理器和内存与其他节点一样快。</translation>
+            <source>Matrix products, memory and disk writes of all connected nodes are measured at the same time. Training on them is slowed meanwhile, for some seconds.</source>
+            <translation>同时测量所有已连接节点的矩阵乘法、内存和磁盘写入。期间数秒内这些节点上的训练会变慢。</translation>
+        </message>
+        <message>
+            <source>The processor, memory and disk of the node are as fast as those of the others.</source>
+            <translation>该节点的处理器、内存和磁盘与其他节点一样快。</translation>
         </message>
     </context>
     <context>
