@@ -58,6 +58,22 @@ class StudioSlowTest : public QObject {
     QVERIFY(road_->page()->straggler().isEmpty());
   }
 
+  // What a run under way has drawn by now is on its page, and grows.
+  void energyIsToldMeanwhile() {
+    QVERIFY(!QTest::currentTestFailed());
+    const auto value = [&](const QString& name) {
+      for (const ui::InspectorRow& row : road_->page()->inspectorRows())
+        if (row.name == name) return row.value;
+      return QString();
+    };
+    QVERIFY2(tests::wait([&] { return value("Energy").endsWith("J"); }, 60'000),
+             qPrintable(stateText()));
+    QVERIFY(value("Energy per step").endsWith("J"));
+    QVERIFY(value("Energy: computing").isEmpty());
+    const QString first = value("Energy");
+    QVERIFY2(tests::wait([&] { return value("Energy") != first; }, 60'000), qPrintable(first));
+  }
+
   void aRankStoppedInBurstsIsNamed_data() {
     QTest::addColumn<int>("rank");
     QTest::newRow("the first") << 0;

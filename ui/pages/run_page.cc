@@ -40,6 +40,7 @@ namespace lockstep::ui {
 namespace {
 
 constexpr int kNodesTab = 1;
+constexpr qint64 kLeastPauseMs = 5000, kPauses = 20;  // between readings of the energy
 constexpr int kAtOnceMs = 30'000;  // after a click, what was asked for may take the view
 
 }  // namespace
@@ -60,6 +61,7 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
   connectDocument();
   connect(&second_, &QTimer::timeout, this, &RunPage::refreshFigures);
   connect(&second_, &QTimer::timeout, this, &RunPage::showProfiled);
+  connect(&second_, &QTimer::timeout, this, &RunPage::readEnergy);
   second_.start(1000);
   connect(&Theme::instance(), &Theme::changed, this, &RunPage::restyle);
   placeAllSeries();
@@ -355,19 +357,30 @@ void RunPage::showReach(std::int64_t sinceNs) {
   });
 }
 
-// Of an ended run: its parts are sums over all of its steps.
+// Of an ended run with its parts, which are sums over all of its steps. Of one under way again and
+// again, with pauses that are long beside the reading.
 void RunPage::readEnergy() {
   const app::RunRow& row = document_->row();
-  if (!document_->loaded() || document_->ending() || !app::isFinal(row.phase)) return;
-  if (std::exchange(energyReadFor_, row.figures.joules) == row.figures.joules) return;
+  const bool ended = app::isFinal(row.phase);
+  if (!document_->loaded() || document_->ending() || energyReading_) return;
+  if (ended && std::exchange(energyReadFor_, row.figures.joules) == row.figures.joules) return;
+  if (!ended && !isVisible()) return;
+  if (!ended && energyPause_.isValid() && !energyPause_.hasExpired(energyPauseMs_)) return;
+  energyReading_ = true;
+  QElapsedTimer clock;
+  clock.start();
   runInBackground(
       this,
-      [folder = document_->historyFolder(), run = row.run,
+      [folder = document_->historyFolder(), run = row.run, ended,
        stop = energyStop_.get_token()]() -> Result<app::RunEnergy> {
         LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
-        return app::readRunEnergy(*history, run, stop);
+        return ended ? app::readRunEnergy(*history, run, stop)
+                     : app::readEnergySoFar(*history, run);
       },
-      [this](Result<app::RunEnergy> drawn) {
+      [this, clock](Result<app::RunEnergy> drawn) {
+        energyReading_ = false;
+        energyPauseMs_ = std::max(kLeastPauseMs, kPauses * clock.elapsed());
+        energyPause_.start();
         energy_.reset();
         if (drawn.ok()) energy_ = *std::move(drawn);
         Q_EMIT inspectorChanged();
@@ -589,7 +602,9 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
       row.figures.lostSeconds > 0 ? formatSeconds(row.figures.lostSeconds) : QString());
   add(tr("Effective training time"),
       row.startedNs > 0 ? formatPercent(app::effectiveTime(row), 1) : QString());
-  out << energyRows(row.figures);
+  app::RunFigures figures = row.figures;
+  if (energy_ && figures.joules <= 0) (void)app::setEnergy(energy_->energy, figures);
+  out << energyRows(figures);
   if (energy_) out << energyPartRows(*energy_);
   add(tr("Error"), messageText(row.error));
   out << InspectorRow{tr("Configuration"), {}, true};
