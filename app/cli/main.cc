@@ -88,6 +88,28 @@ const std::vector<Command> kCommands{
      {{"steps=", "json"}, 1, 1, "profile RUN [--steps N] [--json]"},
      "Records all events of the run's next steps (20, at most 200), for the timeline.",
      profileCommand},
+    {"steps",
+     {{"last=", "json"}, 1, 1, "steps RUN [--last N] [--json]"},
+     "Shows how long each rank took for the steps of a run, as the studio's heat map does: means, "
+     "and own\n"
+     "time over the steps. --json: every step, or the longest of several where there are many.\n"
+     "  --last  the last N steps alone",
+     stepsCommand},
+    {"timeline",
+     {{"step=", "predicted", "json"}, 1, 1, "timeline RUN [--step N] [--predicted] [--json]"},
+     "Shows what each rank did in a step of a run: the newest of which the events were recorded, "
+     "as "
+     "they\n"
+     "are of samples, slow steps and those that `lockstep profile` asks for.\n"
+     "  --step       the recorded step that is nearest to N\n"
+     "  --predicted  as the plan was predicted instead",
+     timelineCommand},
+    {"traffic",
+     {{"json"}, 1, 1, "traffic RUN [--json]"},
+     "Shows what ranks and nodes send each other in a step of a run: as planned, and between nodes "
+     "as\n"
+     "measured.",
+     trafficCommand},
     {"stragglers",
      {{"last=", "nodes", "json"}, 1, 1, "stragglers RUN [--last N] [--nodes] [--json]"},
      "Lists a run's ranks, or nodes, by the time that the others waited for them, and shows the "

@@ -662,6 +662,11 @@ void RunPage::retranslate() {
   tabs_->setTabText(4, tr("Stragglers"));
   tabs_->setTabText(5, tr("Traffic"));
   tabs_->setTabText(6, tr("Dashboard"));
+  const QString run = document_->run();
+  tabs_->setTabToolTip(2, "lockstep logs " + run);
+  tabs_->setTabToolTip(3, QString("lockstep steps %1\nlockstep timeline %1").arg(run));
+  tabs_->setTabToolTip(4, "lockstep stragglers " + run);
+  tabs_->setTabToolTip(5, "lockstep traffic " + run);
   tabs_->setAccessibleName(tr("Parts of the run"));
   smoothLabel_->setText(tr("Smoothing"));
   smooth_->setAccessibleName(tr("Smoothing"));
