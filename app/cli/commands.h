@@ -71,6 +71,7 @@ int debugBenchCommand(const Globals& globals, const Arguments& arguments);
 int debugGdbCommand(const Globals& globals, const Arguments& arguments);
 int debugTerminalCommand(const Globals& globals, const Arguments& arguments);
 
+int layersCommand(const Globals& globals, const Arguments& arguments);
 int newCommand(const Globals& globals, const Arguments& arguments);
 int optionsCommand(const Globals& globals, const Arguments& arguments);
 // Returns the paths of all options that have a value: "training.optimizer.kind".

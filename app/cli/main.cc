@@ -165,11 +165,17 @@ const std::vector<Command> kCommands{
      "  --max-bytes  instead of workload.artifacts.max_bytes, as 20GiB",
      artifactsCommand},
     {"logs",
-     {{"follow", "rank=", "contains=", "json"},
+     {{"follow", "rank=", "node=", "level=", "contains=", "first-error", "json"},
       1,
       1,
-      "logs RUN [--follow] [--rank R] [--contains TEXT] [--json]"},
-     "Prints the logs of all ranks and supervisors of a run.",
+      "logs RUN [--follow] [--rank R] [--node NAME] [--level LEVEL | --first-error]\n"
+      "             [--contains TEXT] [--json]"},
+     "Prints the logs of all ranks and supervisors of a run.\n"
+     "  --level        lines of this level and above: debug, info, warning, error. Of programs "
+     "that "
+     "know\n"
+     "                 no levels, words as error and Traceback say it\n"
+     "  --first-error  the first line of level error alone",
      logsCommand},
     {"runs", {{"json"}, 0, 0, "runs [--json]"}, "Lists running runs.", runsCommand},
     {"metrics",
@@ -639,6 +645,13 @@ const std::vector<Command> kCommands{
      "  --name  of the model (default: the file's)\n"
      "  --data  the text of gpt, or the table of ctr, to train on",
      newCommand},
+    {"layers",
+     {{"ranks=", "json"}, 1, 1, "layers SPEC [--ranks N] [--json]"},
+     "Lists the layers of a model: inputs, output shape, parameters, and FLOP and memory for one "
+     "sample.\n"
+     "  SPEC     a run spec, or the name of an example\n"
+     "  --ranks  as planned on so many ranks: stage and state of each layer on a rank",
+     layersCommand},
     {"options",
      {{"cluster", "paths", "markdown", "json"},
       0,

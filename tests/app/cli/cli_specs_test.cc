@@ -1,4 +1,5 @@
-// New run specs, and the specs of two runs beside each other.
+// What needs no training: new run specs and their layers, the specs of two runs beside each other,
+// the logs of a run by level.
 #include <QDir>
 #include <QFile>
 #include <QJsonArray>
@@ -71,6 +72,63 @@ class CliSpecsTest : public QObject {
     QCOMPARE(cli.run({"history", "diff", "run-a", "run-z"}).exit, 2);
   }
 
+  // Beside each layer what it takes and has; with ranks, what each keeps on one.
+  void layersAreListed() {
+    const Cli cli;
+    const CliResult text = cli.run({"layers", "fashion-cnn"});
+    QVERIFY2(text.exit == 0 && text.out.contains("conv2d") && text.out.contains("parameters"),
+             text.text());
+    const CliResult json = cli.run({"layers", "fashion-cnn", "--ranks", "2", "--json"});
+    QVERIFY2(json.exit == 0 && json.onlyJson, json.text());
+    const auto layers = json.all("layer");
+    QVERIFY(layers.size() > 3);
+    double parameters = 0;
+    for (const QJsonObject& layer : layers) {
+      parameters += layer["parameters"].toDouble();
+      QVERIFY2(!layer["output"].toString().isEmpty() && layer.contains("state_bytes"), json.text());
+    }
+    QCOMPARE(layers[0]["inputs"].toArray(), QJsonArray{"input"});
+    QCOMPARE(layers[1]["inputs"].toArray(), QJsonArray{layers[0]["layer"]});
+    QCOMPARE(json.last()["parameters"].toDouble(), parameters);
+    QCOMPARE(cli.run({"layers", cli.path("absent.yaml")}).exit, 2);
+    QCOMPARE(cli.run({"layers", example("ddp")}).exit, 2);  // no model of ours
+  }
+
+  void logsAreChosenByLevel() {
+    const Cli cli;
+    QVERIFY(QDir().mkpath(cli.path("home/history")));
+    {
+      const auto history = app::History::open(cli.path("home/history").toStdString());
+      QVERIFY(history.ok());
+      app::RunRow row;
+      row.run = "run-l";
+      row.phase = app::RunState::SUCCEEDED;
+      const auto store = (*history)->begin(row, {});
+      QVERIFY(store.ok());
+      app::RunBatch batch;
+      const char* const lines[] = {"loss 0.3", "UserWarning: slow", "RuntimeError: first",
+                                   "Traceback: second"};
+      for (int i = 0; i < 4; ++i)
+        batch.logs.push_back({0, i + 1, i % 2 ? "n2" : "n1", 0, lines[i]});
+      QVERIFY((*store)->append(batch).ok());
+    }
+    const auto texts = [&](const QStringList& more) {
+      QStringList out;
+      for (const QJsonObject& line :
+           cli.run(QStringList{"logs", "run-l", "--json"} + more).all("log"))
+        out << line["text"].toString();
+      return out;
+    };
+    QCOMPARE(texts({}).size(), 4);
+    QCOMPARE(texts({"--level", "warning"}).size(), 3);
+    QCOMPARE(texts({"--level", "error"}).size(), 2);
+    QCOMPARE(texts({"--first-error"}), QStringList{"RuntimeError: first"});
+    QCOMPARE(texts({"--first-error", "--node", "n2"}), QStringList{"Traceback: second"});
+    QCOMPARE(texts({"--node", "n1", "--level", "info"}).size(), 2);
+    const CliResult refused = cli.run({"logs", "run-l", "--level", "loud"});
+    QVERIFY2(refused.exit == 2 && refused.err.contains("expected debug, info"), refused.text());
+  }
+
  private:
   static QByteArray bytes(const QString& path) {
     QFile file(path);
@@ -79,6 +137,7 @@ class CliSpecsTest : public QObject {
   static void add(const Cli& cli, const std::string& run, const std::string& spec) {
     app::RunRow row;
     row.run = run;
+    row.phase = app::RunState::SUCCEEDED;
     app::RunDocuments documents;
     documents.specYaml = spec;
     const auto history = app::History::open(cli.path("home/history").toStdString());
