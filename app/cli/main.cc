@@ -455,6 +455,15 @@ const std::vector<Command> kCommands{
      "                unit of the account's systemd, which must linger), or auto (systemd where\n"
      "                that works)",
      clusterDeployCommand},
+    {"cluster load",
+     {{"local=", "every=", "json"}, 0, 1, "cluster load FILE | --local N [--every S] [--json]"},
+     "Prints the load of every node: processors, memory, network, disk, GPUs. The agent is "
+     "deployed "
+     "where\n"
+     "it is missing.\n"
+     "  --local  the agents of this machine instead of a cluster\n"
+     "  --every  again every S seconds, until Ctrl-C",
+     clusterLoadCommand},
     {"cluster script",
      {{}, 1, 1, "cluster script FILE"},
      "Prints what a run on a cluster with a placement submits: the batch script of Slurm, or the\n"

@@ -1,4 +1,6 @@
 // Clusters put together on the command line, as the studio does it.
+#include <signal.h>
+
 #include <QFile>
 #include <QTest>
 
@@ -82,6 +84,29 @@ class CliClusterTest : public QObject {
     const CliResult removed = cli.run({"cluster", "remove", file, "n1", "here"});
     QVERIFY2(removed.exit == 0 && removed.out.contains("removed n1"), removed.text());
     QVERIFY2(!bytes(file).contains("n1.lab") && bytes(file).contains("n2.lab"), bytes(file));
+  }
+
+  // Once, and again until Ctrl-C.
+  void loadsOfNodesAreTold() {
+    const Cli cli;
+    const CliResult json = cli.run({"cluster", "load", "--local", "2", "--json"});
+    QVERIFY2(json.exit == 0 && json.onlyJson && json.all("load").size() == 2, json.text());
+    for (const QJsonObject& load : json.all("load")) {
+      QVERIFY2(load["memory_used_bytes"].toDouble() > 0 &&
+                   load["memory_used_bytes"].toDouble() < load["memory_total_bytes"].toDouble(),
+               json.text());
+      QVERIFY2(load["cpu"].toDouble() >= 0 && load["cpu"].toDouble() <= 1, json.text());
+    }
+    const CliResult text = cli.run({"cluster", "load", "--local", "1"});
+    QVERIFY2(text.exit == 0 && text.out.contains("local1") && text.out.contains(" of "),
+             text.text());
+    const auto process = cli.start({"cluster", "load", "--local", "1", "--every", "0.5", "--json"});
+    QByteArray out;
+    for (int time = 0; time < 3; ++time) QVERIFY(cli.awaitNext(*process, "load", out));
+    ::kill(static_cast<pid_t>(process->processId()), SIGINT);
+    QCOMPARE(cli.finish(*process, out).exit, 0);
+    QCOMPARE(cli.run({"cluster", "load"}).exit, 2);
+    QCOMPARE(cli.run({"cluster", "load", "c.yaml", "--local", "1"}).exit, 2);
   }
 
  private:
