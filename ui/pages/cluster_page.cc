@@ -13,6 +13,7 @@
 #include <limits>
 #include <utility>
 
+#include "app/cluster/node_debug.h"
 #include "app/specs/cluster_edits.h"
 #include "app/ssh/config_hosts.h"
 #include "ui/dialogs/add_host_dialog.h"
@@ -548,7 +549,9 @@ void ClusterPage::retranslate() {
   const QString name = QString::fromStdString(document()->spec().value("name").value_or(""));
   heading_->setText(name.isEmpty() ? document()->name() : name);
   setTexts(connect_, tr("Connect"),
-           tr("Connect every node; the agent is deployed where it is missing"));
+           tr("Connect every node; the agent is deployed where it is missing") + "\n" +
+               QString::fromStdString(app::commandLine(
+                   {"lockstep", "cluster", "deploy", document()->path().toStdString()})));
   setTexts(disconnect_, tr("Disconnect"), tr("Disconnect all nodes; runs continue"));
   setTexts(add_, tr("Add host"));
   setTexts(remove_, tr("Remove"), tr("Remove the selected host from the cluster"));

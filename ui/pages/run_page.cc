@@ -643,11 +643,20 @@ void RunPage::restyle() {
 }
 
 void RunPage::retranslate() {
-  setTexts(stop_, tr("Stop"), tr("Finish this step, save a checkpoint, stop"));
-  setTexts(kill_, tr("Kill"), tr("Kill all workers, without a checkpoint"));
-  setTexts(resume_, tr("Resume…"), tr("Continue from the last checkpoint, as a new run"));
-  setTexts(rerun_, tr("Rerun…"), tr("Launch the same spec on the same cluster again"));
-  setTexts(clone_, tr("Clone…"), tr("Open this run's spec as a new model and launch it"));
+  const QString run = document_->run();
+  // What it does, and the command that does the same.
+  const auto tip = [&](const QString& text, const char* command) {
+    return text + "\nlockstep " + QString(command).arg(run);
+  };
+  setTexts(stop_, tr("Stop"), tip(tr("Finish this step, save a checkpoint, stop"), "stop %1"));
+  setTexts(kill_, tr("Kill"), tip(tr("Kill all workers, without a checkpoint"), "kill %1"));
+  setTexts(resume_, tr("Resume…"),
+           tip(tr("Continue from the last checkpoint, as a new run"), "resume %1"));
+  setTexts(rerun_, tr("Rerun…"),
+           tip(tr("Launch the same spec on the same cluster again"), "rerun %1"));
+  setTexts(clone_, tr("Clone…"),
+           tip(tr("Open this run's spec as a new model and launch it"),
+               "history export %1 --format yaml"));
   step_->setName(tr("Step"));
   lossFigure_->setName(tr("Loss"));
   nameMetric();
@@ -662,7 +671,6 @@ void RunPage::retranslate() {
   tabs_->setTabText(4, tr("Stragglers"));
   tabs_->setTabText(5, tr("Traffic"));
   tabs_->setTabText(6, tr("Dashboard"));
-  const QString run = document_->run();
   tabs_->setTabToolTip(2, "lockstep logs " + run);
   tabs_->setTabToolTip(3, QString("lockstep steps %1\nlockstep timeline %1").arg(run));
   tabs_->setTabToolTip(4, "lockstep stragglers " + run);
