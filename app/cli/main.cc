@@ -409,10 +409,7 @@ const std::vector<Command> kCommands{
      "Lists the hosts that the SSH configuration names, for `lockstep cluster add`.",
      clusterHostsCommand},
     {"cluster import",
-     {{"name=", "to=", "json"},
-      1,
-      1,
-      "cluster import HOSTFILE|TF_CONFIG|- [--name NAME] [--to FILE.yaml] [--json]"},
+     {{"name=", "to=", "json"}, 1, 1, "cluster import FILE|- [--name NAME] [--to FILE] [--json]"},
      "Makes a cluster spec of a hostfile (MPI, DeepSpeed) or of TensorFlow's TF_CONFIG, and prints "
      "it.\n"
      "  -       reads it from stdin: echo \"$TF_CONFIG\" | lockstep cluster import -\n"
@@ -646,11 +643,8 @@ const std::vector<Command> kCommands{
      "  --seconds    total time (default 5)",
      benchMemoryCommand},
     {"new",
-     {{"name=", "data=", "json"},
-      0,
-      2,
-      "new [KIND FILE.yaml [--name NAME] [--data FILE]] [--json]"},
-     "Writes a complete run spec to start from; without a kind, lists the kinds.\n"
+     {{"name=", "data=", "json"}, 0, 2, "new [KIND FILE [--name NAME] [--data FILE]] [--json]"},
+     "Writes a complete run spec to start from, FILE.yaml; without a kind, lists the kinds.\n"
      "  --name  of the model (default: the file's)\n"
      "  --data  the text of gpt, or the table of ctr, to train on",
      newCommand},

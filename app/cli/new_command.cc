@@ -21,7 +21,7 @@ void listKinds(bool json) {
 
 Status create(const Arguments& arguments) {
   LOCKSTEP_ASSIGN(const ModelTemplate kind, findModelTemplate(arguments.words()[0]));
-  if (arguments.words().size() < 2) return invalidArgument("FILE.yaml is missing");
+  if (arguments.words().size() < 2) return invalidArgument("FILE is missing");
   const std::filesystem::path file(arguments.words()[1]);
   std::error_code ignored;
   if (std::filesystem::exists(file, ignored))

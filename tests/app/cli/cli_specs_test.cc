@@ -44,7 +44,7 @@ class CliSpecsTest : public QObject {
              bytes(file));
     for (const auto& [arguments, why] :
          {std::pair{QStringList{"gpt", file}, "exists already"},
-          {QStringList{"gpt"}, "FILE.yaml is missing"},
+          {QStringList{"gpt"}, "FILE is missing"},
           {QStringList{"gtp", cli.path("x.yaml")}, "expected mlp, cnn"},
           {QStringList{"mlp", cli.path("x.yaml"), "--data", data}, "takes no --data"}}) {
       const CliResult refused = cli.run(QStringList{"new"} + arguments);
