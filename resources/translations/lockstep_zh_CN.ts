@@ -14916,4 +14916,11 @@ its last lines:
             <translation>尽可能使用 systemd 用户单元</translation>
         </message>
     </context>
+    <context>
+        <name>lockstep::ui::Dialog</name>
+        <message>
+            <source>The command that does the same</source>
+            <translation>效果相同的命令</translation>
+        </message>
+    </context>
 </TS>

@@ -239,7 +239,8 @@ class StudioDebugTest : public QObject {
     QAbstractItemModelTester tester(table->model());
     showTab(ui::DebugDialog::kKernel);
     QVERIFY(done(ui::DebugDialog::kKernel));
-    const QStringList words = dialog_->findChild<QLabel*>("debugDialogCommand")->text().split(' ');
+    const QStringList words =
+        dialog_->findChild<QLineEdit*>("debugDialogCommand")->text().split(' ');
     QCOMPARE(words.mid(0, 3), (QStringList{"lockstep", "debug", "kernel"}));
     QCOMPARE(words.value(3), road_->page()->document()->run());
     QCOMPARE(words.mid(5), (QStringList{"--lines", "500"}));

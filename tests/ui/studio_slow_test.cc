@@ -135,7 +135,7 @@ class StudioSlowTest : public QObject {
     QCOMPARE(cell(0, 3), 4 * cell(1, 3));
     QVERIFY(cell(0, 5) < cell(0, 3));
     QCOMPARE(cell(0, 5) + cell(1, 5) + cell(2, 5), cell(0, 3) + cell(1, 3) + cell(2, 3));
-    QCOMPARE(dialog->findChild<QLabel*>("rebalanceDialogCommand")->text(),
+    QCOMPARE(dialog->findChild<QLineEdit*>("rebalanceDialogCommand")->text(),
              "lockstep rebalance " + run->run() + " --apply");
     const double proposed = cell(0, 5);
     QTest::keyClick(dialog, Qt::Key_Return);
@@ -173,7 +173,7 @@ class StudioSlowTest : public QObject {
     QTest::mouseClick(page->findChild<QToolButton*>("restartRanksButton"), Qt::LeftButton);
     QPointer<QDialog> dialog = page->findChild<QDialog*>("restartDialog");
     QVERIFY(dialog && tests::wait([&] { return dialog->isVisible(); }));
-    QCOMPARE(dialog->findChild<QLabel*>("restartDialogCommand")->text(),
+    QCOMPARE(dialog->findChild<QLineEdit*>("restartDialogCommand")->text(),
              "lockstep restart " + page->document()->run());
     QTest::keyClick(dialog, Qt::Key_Return);
     QVERIFY2(tests::wait(
@@ -240,7 +240,7 @@ class StudioSlowTest : public QObject {
     const QString node = QString("local%1").arg(rank + 1);
     QCOMPARE(dialog->findChild<QComboBox*>("excludeNode")->currentText(), node);
     QVERIFY(dialog->findChild<QLabel*>("excludeReason")->text().contains("a step would"));
-    QCOMPARE(dialog->findChild<QLabel*>("excludeDialogCommand")->text(),
+    QCOMPARE(dialog->findChild<QLineEdit*>("excludeDialogCommand")->text(),
              "lockstep exclude " + run->run() + " " + node);
     QTest::keyClick(dialog, Qt::Key_Return);
     QVERIFY(tests::wait([&] { return dialog.isNull(); }));

@@ -264,7 +264,7 @@ class WindowTest : public QObject {
     auto* dialog = page->findChild<DeployDialog*>();
     QVERIFY(dialog && dialog->isVisible() && !dialog->start());
     auto* starts = dialog->findChild<QComboBox*>("deployStart");
-    auto* command = dialog->findChild<QLabel*>("deployDialogCommand");
+    auto* command = dialog->findChild<QLineEdit*>("deployDialogCommand");
     QVERIFY2(command->text().endsWith("local-3.yaml"), qPrintable(command->text()));
     for (const char* name : {"detached", "systemd", "auto"}) {
       QTest::keyClick(starts, Qt::Key_Down);

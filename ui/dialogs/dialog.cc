@@ -3,6 +3,7 @@
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QLabel>
+#include <QLineEdit>
 #include <algorithm>
 
 #include "app/cluster/node_debug.h"
@@ -23,14 +24,14 @@ Dialog::Dialog(const QString& objectName, QWidget* parent) : QDialog(parent) {
   text_->setTextFormat(Qt::PlainText);
   content_ = new QVBoxLayout;
   content_->setSpacing(kSpaceS);
-  commandLine_ = makeLabel(objectName + "Command", this, "muted");
-  commandLine_->setWordWrap(true);
-  commandLine_->setTextFormat(Qt::PlainText);
-  commandLine_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  commandLine_->hide();
   reject_ = makeButton(objectName + "Reject", nullptr, this);
   accept_ = makeButton(objectName + "Accept", nullptr, this, "primary");
   accept_->setDefault(true);
+  commandLine_ = new QLineEdit(this);
+  commandLine_->setObjectName(objectName + "Command");
+  commandLine_->setReadOnly(true);
+  commandLine_->setFont(Theme::instance().monospace());
+  commandLine_->hide();
   auto* buttons = new QHBoxLayout;
   buttons->addStretch(1);
   buttons->addWidget(reject_);
@@ -69,6 +70,8 @@ void Dialog::setHeading(const QString& title, const QString& text) {
   title_->setText(title);
   text_->setText(text);
   text_->setVisible(!text.isEmpty());
+  commandLine_->setAccessibleName(tr("The command that does the same"));
+  commandLine_->setToolTip(commandLine_->accessibleName());
 }
 
 void Dialog::showCommand(const QStringList& words) {
@@ -76,6 +79,7 @@ void Dialog::showCommand(const QStringList& words) {
   for (const QString& word : words) all.push_back(word.toStdString());
   commandLine_->setText(words.isEmpty() ? QString()
                                         : QString::fromStdString(app::commandLine(all)));
+  commandLine_->setCursorPosition(0);
   commandLine_->setVisible(!words.isEmpty());
 }
 

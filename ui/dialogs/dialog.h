@@ -5,6 +5,7 @@
 #include <QStringList>
 
 class QLabel;
+class QLineEdit;
 class QPushButton;
 class QVBoxLayout;
 
@@ -32,7 +33,7 @@ class Dialog : public QDialog {
   QLabel* title_ = nullptr;
   QLabel* text_ = nullptr;
   QVBoxLayout* content_ = nullptr;
-  QLabel* commandLine_ = nullptr;
+  QLineEdit* commandLine_ = nullptr;
   QPushButton* accept_ = nullptr;
   QPushButton* reject_ = nullptr;
 };
