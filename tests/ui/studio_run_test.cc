@@ -235,6 +235,9 @@ class StudioRunTest : public QObject {
     QAbstractItemModelTester tester(dialog->findChild<QTableView*>()->model());
     auto* outcome = dialog->findChild<QLabel*>("preflightOutcome");
     auto* again = dialog->findChild<QPushButton*>("preflightDialogAccept");
+    QVERIFY(dialog->findChild<QLineEdit*>("preflightDialogCommand")
+                ->text()
+                .startsWith("lockstep cluster preflight "));
     for (const char* compared : {"among each other", "with earlier results: 1"}) {
       QVERIFY(!again->isEnabled());
       QVERIFY(tests::wait([&] { return !dialog->measuring(); }, 120'000));

@@ -199,6 +199,8 @@ class WindowTest : public QObject {
     dialog->findChild<QSpinBox*>("addHostPort")->setValue(2201);
     QCOMPARE(dialog->findChild<QLineEdit*>("addHostName")->text(), QString("n1"));
     dialog->findChild<QComboBox*>("addHostDevice")->setCurrentIndex(1);
+    QCOMPARE(dialog->findChild<QLineEdit*>("addHostDialogCommand")->text(),
+             "lockstep cluster add " + page->filePath() + " anna@n1.lab --port 2201 --device cuda");
     dialog->findChild<QPushButton*>("addHostDialogAccept")->click();
     QVERIFY2(page->document()->text().contains("devices: [{kind: cuda, count: 1}]"),
              qPrintable(page->document()->text()));
