@@ -18,6 +18,7 @@
 #include "agent/base/grpc_status.h"
 #include "agent/base/run_folder.h"
 #include "agent/supervisor/peer_listener.h"
+#include "agent/supervisor/tls_version.h"
 #include "agent/worker/prepare.h"
 #include "engine/base/log.h"
 #include "engine/comm/network_address.h"
@@ -110,6 +111,7 @@ Result<std::string> peerAddress(const spec::v1::NodeSpec& node) {
 
 std::shared_ptr<grpc::Channel> peerChannel(const node::v1::PrepareRequest& request,
                                            const std::string& server, const std::string& address) {
+  requireTls13();
   grpc::experimental::TlsChannelCredentialsOptions options;
   std::vector<grpc::experimental::IdentityKeyCertPair> pairs = {
       {request.tls().key_pem(), request.tls().certificate_pem()}};
@@ -289,6 +291,7 @@ PeerServer::PeerServer(std::shared_ptr<State> state) : state_(std::move(state)) 
 Result<std::unique_ptr<PeerServer>> PeerServer::start(EventLoop& loop, const std::string& address,
                                                       const node::v1::PrepareRequest& request,
                                                       Files files, Handlers handlers) {
+  requireTls13();
   auto state = std::make_shared<State>();
   state->loop = &loop;
   state->run = request.run();

@@ -87,7 +87,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     *message.mutable_go() = goMessage();
     server_->send(node, message);
   }
-  if (checkpoints_.awaits(node)) server_->send(node, copyMessage());
+  if (checkpoints_.awaits(node) || modelAwaited_.contains(node)) server_->send(node, copyMessage());
   *message.mutable_requests() = requests_.pending();
   server_->send(node, message);
   if (profiled_.count() > 0) {

@@ -83,10 +83,12 @@ void RunControl::hurryCopies() {
   if (areCopiesAwaited() && checkpoints_.hurry()) askForCopies();
 }
 
+// Of the checkpoint that is copied now; of the trained model once none is.
 node::v1::ToPeer RunControl::copyMessage() const {
   node::v1::ToPeer out;
   out.mutable_copy_checkpoint()->set_step(checkpoints_.step());
   out.mutable_copy_checkpoint()->set_at_once(checkpoints_.isHurried());
+  out.mutable_copy_checkpoint()->set_model(checkpoints_.step() == 0);
   return out;
 }
 
@@ -124,9 +126,7 @@ void RunControl::beginModelCopies() {
   if (!std::filesystem::exists(folder_.model(), none)) return;
   for (const auto& [node, of] : copiedNodes(request_))
     if (std::find(of.begin(), of.end(), request_.node()) != of.end()) modelAwaited_.insert(node);
-  node::v1::ToPeer message;
-  message.mutable_copy_checkpoint()->set_model(true);
-  for (const std::string& node : modelAwaited_) server_->send(node, message);
+  for (const std::string& node : modelAwaited_) server_->send(node, copyMessage());
 }
 
 void RunControl::onModelCopied(const Status& copied) {

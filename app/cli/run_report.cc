@@ -201,7 +201,7 @@ class JsonReport final : public RunReport {
   void tell(const RunRestart& restart) {
     tellHeld();
     JsonLine line(restart.begins() ? "recovering" : "recovered");
-    line.add("generation", restart.generation);
+    line.add("generation", restart.generation).add("time", isoTime(restart.wallNs));
     if (restart.begins()) {
       const Error& cause = *restart.cause;
       line.add("cause", cause.what).add("why", cause.why).add("code", codeName(cause.code));
@@ -271,8 +271,7 @@ class PlainReport final : public RunReport {
     if (model().ofProgram()) tellProgram(update);
     for (const StragglerChange& change : update.stragglers) progress(changeText(change));
     for (const Error& warning : story_.newWarnings(update)) progress("warning: " + warning.text());
-    for (const RunRestart& restart : story_.newRestarts(update))
-      progress(restart.begins() ? restartWarning(restart).text() : restartedText(restart).text());
+    for (const std::string& note : story_.restartNotes(update)) progress(note);
     for (const Error& error : story_.newErrors(update)) failed(error);
   }
   void idle() override {}
@@ -550,6 +549,15 @@ std::vector<RunRestart> EventSequencer::newRestarts(const RunUpdate& update) {
     told = restart.generation;
     out.push_back(restart);
   }
+  return out;
+}
+
+std::vector<std::string> EventSequencer::restartNotes(const RunUpdate& update) {
+  std::vector<std::string> out;
+  for (const RunRestart& restart : newRestarts(update))
+    out.push_back(fmt::format(
+        "{}: {}", localTime(restart.wallNs),
+        restart.begins() ? restartWarning(restart).text() : restartedText(restart).text()));
   return out;
 }
 

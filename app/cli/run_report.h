@@ -96,6 +96,8 @@ class EventSequencer {
   std::vector<Error> newErrors(const RunUpdate& update);
   std::vector<Error> newWarnings(const RunUpdate& update);
   std::vector<RunRestart> newRestarts(const RunUpdate& update);
+  // The same as texts: since when, what has failed, and what is done; then what it has cost.
+  std::vector<std::string> restartNotes(const RunUpdate& update);
   const RunModel& model() const { return model_; }
 
  private:

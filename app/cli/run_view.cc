@@ -109,6 +109,8 @@ class LiveView final : public RunReport {
                                   printable(log.text)));
       if (logs_.size() > 50) logs_.pop_front();
     }
+    for (const Error& warning : story_.newWarnings(update)) tell("warning: " + warning.text());
+    for (const std::string& note : story_.restartNotes(update)) tell(note);
     for (const Error& error : story_.newErrors(update)) failed(error);
     dirty_ = true;
   }
@@ -117,9 +119,7 @@ class LiveView final : public RunReport {
 
   void alert(const AlertEvent& event) override {
     const std::string text = alertText(event);
-    if (text.empty()) return;
-    erase();
-    put(stderr, style_.yellow(text) + "\n");
+    if (!text.empty()) tell(text);
   }
 
   void failed(const Error& error) override {
@@ -128,8 +128,7 @@ class LiveView final : public RunReport {
   }
 
   void without(const StragglerRow& slow, const StepsWithout& steps) override {
-    erase();
-    put(stderr, style_.yellow(withoutText(steps, slow.rank, slow.node)) + "\n");
+    tell(withoutText(steps, slow.rank, slow.node));
   }
 
   void finished(const RunResult& result) override {
@@ -151,7 +150,13 @@ class LiveView final : public RunReport {
  private:
   const RunRow& row() const { return model().row(); }
 
-  // Its output scrolls above what is drawn.
+  // Scrolls above what is drawn, as the next does.
+  void tell(const std::string& note) {
+    erase();
+    put(stderr, style_.yellow(note) + "\n");
+  }
+
+  // A program's output.
   void tellProgram(const RunUpdate& update) {
     std::string lines;
     for (const LogRow& log : update.logs)

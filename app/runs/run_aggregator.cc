@@ -312,6 +312,7 @@ void RunAggregator::addRestart(const std::string& name, const run::v1::Record& r
   RunRestart restart;
   restart.generation =
       record.has_recovering() ? record.recovering().generation() : record.recovered().generation();
+  restart.wallNs = bounded(record.wall_ns());
   // Older ones come late from a coordinator from which another one took over: they are kept, and
   // count, but say nothing of the run now.
   const bool current = restart.generation >= row_.generation;
@@ -328,8 +329,8 @@ void RunAggregator::addRestart(const std::string& name, const run::v1::Record& r
   }
   row_.generation = std::max(row_.generation, restart.generation);
   rowChanged_ = true;
-  batch_.restarts.push_back({restart.generation, restart.begins() ? bounded(record.wall_ns()) : 0,
-                             restart.begins() ? 0 : bounded(record.wall_ns()), restart.cause,
+  batch_.restarts.push_back({restart.generation, restart.begins() ? restart.wallNs : 0,
+                             restart.begins() ? 0 : restart.wallNs, restart.cause,
                              restart.lostSteps, restart.seconds});
   if (current) update_.restarts.push_back(std::move(restart));
 }

@@ -234,6 +234,7 @@ Result<std::string> downloadModel(const std::string& run, const std::vector<RunN
                                   std::chrono::milliseconds limit) {
   std::optional<Error> first;
   for (const RunNode& node : nodes) {
+    if (first && !node.access->agent().ok()) continue;
     IdleTimeout timeout(stop, limit);
     auto model = fetchModel(run, node, home, timeout);
     if (model.ok() || stop.stop_requested()) return model;

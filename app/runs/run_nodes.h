@@ -65,7 +65,8 @@ Result<RunAnswer> askRun(const RunRequest& what, const std::string& run, const R
                          const std::stop_token& stop);
 
 // Downloads the trained model into the home's models folder and returns its path. Nodes are asked
-// one after another, each until `timeout` without progress; the error is that of the first.
+// one after another, each until `timeout` without progress, and after the first only those that are
+// connected; the error is that of the first.
 Result<std::string> downloadModel(const std::string& run, const std::vector<RunNode>& nodes,
                                   const Home& home, const std::stop_token& stop,
                                   std::chrono::milliseconds timeout = std::chrono::seconds(30));

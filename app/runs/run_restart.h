@@ -13,6 +13,7 @@ namespace lockstep::app {
 // Comes twice: when a restart begins, with its cause, and when the run trains again.
 struct RunRestart {
   int generation = 0;          // of the workers that are started
+  std::int64_t wallNs = 0;     // when its coordinator said so
   std::optional<Error> cause;  // it begins
   // Set if nodes were replaced or removed: the nodes that now have ranks, and the number of ranks.
   std::vector<std::string> nodes;

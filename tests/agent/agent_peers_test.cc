@@ -1,7 +1,11 @@
 // Runs of two nodes on the loopback: mutual TLS among supervisors, Gloo among workers.
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/security/tls_credentials_options.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <QRegularExpression>
@@ -9,12 +13,14 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <thread>
 
 #include "agent/supervisor/peers.h"
 #include "engine/base/file.h"
 #include "engine/base/hex.h"
 #include "engine/base/list_folder.h"
 #include "engine/base/unique_fd.h"
+#include "engine/comm/network_address.h"
 #include "engine/weights/checkpoint_files.h"
 #include "tests/agent/agent_node.h"
 #include "tests/agent/run_keys.h"
@@ -137,6 +143,35 @@ grpc::StatusCode fetchFrom(node::v1::Peers::Stub& stub, const std::string& run,
   node::v1::FetchChunk chunk;
   while (reader->Read(&chunk)) continue;
   return reader->Finish().error_code();
+}
+
+// Shakes hands by this identity, as one that knows no version after `newest`. Returns the version
+// that both ends have agreed on; "": none.
+std::string handshake(int fd, const node::v1::TlsIdentity& identity, int newest, bool accepts) {
+  signal(SIGPIPE, SIG_IGN);
+  const auto read = [](const std::string& pem, auto parse) {
+    BIO* bio = BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
+    auto* out = parse(bio, nullptr, nullptr, nullptr);
+    BIO_free(bio);
+    return out;
+  };
+  SSL_CTX* context = SSL_CTX_new(TLS_method());
+  SSL_CTX_clear_options(context, SSL_OP_NO_TLSv1_2);
+  SSL_CTX_set_max_proto_version(context, newest);
+  X509* certificate = read(identity.certificate_pem(), PEM_read_bio_X509);
+  EVP_PKEY* key = read(identity.key_pem(), PEM_read_bio_PrivateKey);
+  std::string version;
+  if (SSL_CTX_use_certificate(context, certificate) == 1 &&
+      SSL_CTX_use_PrivateKey(context, key) == 1) {
+    SSL* tls = SSL_new(context);
+    SSL_set_fd(tls, fd);
+    if ((accepts ? SSL_accept(tls) : SSL_connect(tls)) == 1) version = SSL_get_version(tls);
+    SSL_free(tls);
+  }
+  EVP_PKEY_free(key);
+  X509_free(certificate);
+  SSL_CTX_free(context);
+  return version;
 }
 
 // A stream to the coordinator by this identity, as a supervisor opens it. Without a certificate
@@ -395,6 +430,35 @@ class AgentPeersTest : public QObject {
     QCOMPARE(member.end().error_code(), code);
   }
 
+  // Whichever end proposes an earlier one.
+  void noVersionBeforeTls13IsSpoken_data() {
+    QTest::addColumn<int>("newest");
+    QTest::addColumn<std::string>("version");
+    QTest::newRow("1.2") << int{TLS1_2_VERSION} << std::string();
+    QTest::newRow("1.3") << int{TLS1_3_VERSION} << std::string("TLSv1.3");
+  }
+  void noVersionBeforeTls13IsSpoken() {
+    QFETCH(int, newest);
+    QFETCH(std::string, version);
+    TwoNodes nodes(50);
+    nodes.prepare(0, nodes.request(0));
+    const UniqueFd joins(test::connectAndSay(portOf(nodes.prepared[0].peer_address()), ""));
+    QVERIFY(joins);
+    QCOMPARE(handshake(joins.get(), nodes.request(1).tls(), newest, false), version);
+    // As the supervisor of n2 connects.
+    const auto coordinator = comm::listenAt("127.0.0.1");
+    QVERIFY(coordinator.ok());
+    const std::jthread connects([&, address = "127.0.0.1:" + std::to_string(coordinator->port)] {
+      const auto stub =
+          node::v1::Peers::NewStub(agent::peerChannel(nodes.request(1), "n1", address));
+      fetchFrom(*stub, nodes.options.run, "n2", 1, "state.safetensors");
+    });
+    pollfd event{coordinator->socket.get(), POLLIN, 0};
+    QCOMPARE(poll(&event, 1, 10'000), 1);
+    const UniqueFd accepted(accept4(coordinator->socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    QCOMPARE(handshake(accepted.get(), nodes.request(0).tls(), newest, true), version);
+  }
+
   void anotherGenerationIsRefused_data() {
     QTest::addColumn<int>("certificate");
     QTest::addColumn<int>("message");
@@ -434,7 +498,8 @@ class AgentPeersTest : public QObject {
     QCOMPARE(itself.valueOf("x", message), std::string("of n2"));
   }
 
-  // Not its request, its plan, or what lies outside of the run's folder; nor to other callers.
+  // And the trained model. Not its request, its plan, or what lies outside of the run's folder; nor
+  // to other callers.
   void onlyCheckpointFilesAreSent() {
     TwoNodes nodes(50);
     nodes.prepare(0, nodes.request(0));
@@ -445,14 +510,16 @@ class AgentPeersTest : public QObject {
     for (const char* file :
          {"../../plan.txt", "../../request.pb", "/etc/passwd", "manifest.json.old", "",
           "shard-0.safetensors", "shard-00000.safetensors/", "shard--0001.safetensors",
-          "shard-00000.safetensors\n", "../step-000000001/state.safetensors"})
+          "shard-00000.safetensors\n", "../step-000000001/state.safetensors",
+          "../model.safetensors", "model.safetensors/", "model.safetensors.tmp"})
       QVERIFY2(member.fetch(run, "n2", 1, file) == StatusCode::PERMISSION_DENIED, file);
     QCOMPARE(member.fetch(run, "n2", -1, "state.safetensors"), StatusCode::PERMISSION_DENIED);
     QCOMPARE(member.fetch(run, "n1", 1, "state.safetensors"), StatusCode::PERMISSION_DENIED);
     QCOMPARE(member.fetch(run, "n3", 1, "state.safetensors"), StatusCode::PERMISSION_DENIED);
     QCOMPARE(member.fetch("other", "n2", 1, "state.safetensors"), StatusCode::PERMISSION_DENIED);
+    QCOMPARE(member.fetch(run, "n1", 0, "model.safetensors"), StatusCode::PERMISSION_DENIED);
     for (const char* file : {"state.safetensors", "manifest.json", "shard-00000.safetensors",
-                             "shard-123456.safetensors"})
+                             "shard-123456.safetensors", "model.safetensors"})
       QVERIFY2(member.fetch(run, "n2", 1, file) == StatusCode::NOT_FOUND, file);
   }
 

@@ -46,6 +46,8 @@ struct Story {
   Nanoseconds stopAfter = 0;         // a person stops the run after so long; 0: nobody does
   bool isLost = false;               // n2 is, once it has been asked
   bool hasModel = false;             // n2 copies it at once
+  bool joinsAgain = false;           // n2 loses its connection as it is asked for that
+  bool isLostThen = false;           // n2 is lost as it is asked for that
 };
 
 class End {
@@ -69,7 +71,13 @@ class End {
                                                      over_ = monotonicNow();
                                                      loop_.quit();
                                                    });
-    playN2(must(control_->start()));
+    coordinator_ = must(control_->start());
+    joinN1();
+    loop_.every(100 * kMs, [this] {
+      node::v1::FromPeer ping;
+      ping.mutable_ping()->set_sent_ns(monotonicNow());
+      if (n2_) n2_->send(ping);
+    });
   }
   void run() {
     loop_.after(kLimit, [this] { loop_.quit(); });
@@ -113,7 +121,8 @@ class End {
     }
     return out;
   }
-  void playN2(const std::string& coordinator) {
+  // As n2.
+  void joinN1() {
     agent::PeerClient::Handlers handlers;
     handlers.onJoin = [this] {
       node::v1::CommitRequest commit;
@@ -124,13 +133,8 @@ class End {
     handlers.onLost = [](const std::string&) {};
     handlers.onRefused = [](const Error&) {};
     handlers.onMessage = [this](const node::v1::ToPeer& message) { onMessage(message); };
-    n2_ = std::make_unique<agent::PeerClient>(loop_, "n1", coordinator, "127.0.0.1:1", request(1),
+    n2_ = std::make_unique<agent::PeerClient>(loop_, "n1", coordinator_, "127.0.0.1:1", request(1),
                                               1, std::move(handlers));
-    loop_.every(100 * kMs, [this] {
-      node::v1::FromPeer ping;
-      ping.mutable_ping()->set_sent_ns(monotonicNow());
-      if (n2_) n2_->send(ping);
-    });
   }
   void onMessage(const node::v1::ToPeer& message) {
     node::v1::FromPeer answer;
@@ -141,12 +145,21 @@ class End {
       answer.mutable_done()->set_status("succeeded");
       n2_->send(answer);
     } else if (message.has_copy_checkpoint() && message.copy_checkpoint().model()) {
-      answer.mutable_copied()->set_model(true);
-      n2_->send(answer);
+      onModelAsked();
     } else if (message.has_copy_checkpoint()) {
       hurried_ = message.copy_checkpoint().at_once();
       if (asked_ == 0) onAsked(message.copy_checkpoint().step());
     }
+  }
+  void onModelAsked() {
+    if (++modelAsked_ == 1 && (story_.joinsAgain || story_.isLostThen)) {
+      loop_.post([this] { n2_.reset(); });
+      if (story_.joinsAgain) loop_.after(300 * kMs, [this] { joinN1(); });
+      return;
+    }
+    node::v1::FromPeer answer;
+    answer.mutable_copied()->set_model(true);
+    n2_->send(answer);
   }
   void onAsked(std::int64_t step) {
     asked_ = monotonicNow();
@@ -170,7 +183,9 @@ class End {
   std::unique_ptr<agent::Spool> spool_;
   std::unique_ptr<agent::RunControl> control_;
   std::unique_ptr<agent::PeerClient> n2_;
+  std::string coordinator_;  // the address of n1
   bool hurried_ = false;
+  int modelAsked_ = 0;
   Nanoseconds asked_ = 0, over_ = 0;
 };
 
@@ -204,6 +219,25 @@ class RunEndTest : public QObject {
                  "finished"}));
     QCOMPARE(end.state(), run::v1::SUCCEEDED);
     QCOMPARE(end.warning(), std::string());
+  }
+
+  // A node that loses its connection meanwhile is asked again, and one that is lost is not awaited.
+  void aNodeThatCopiesTheModelIsGone_data() {
+    QTest::addColumn<bool>("isBack");
+    QTest::newRow("for a moment") << true;
+    QTest::newRow("for good") << false;
+  }
+  void aNodeThatCopiesTheModelIsGone() {
+    QFETCH(bool, isBack);
+    End end({.answersAfter = kSecond / 4,
+             .hasModel = true,
+             .joinsAgain = isBack,
+             .isLostThen = !isBack});
+    end.run();
+    QCOMPARE(end.state(), run::v1::SUCCEEDED);
+    QCOMPARE(end.warning(), std::string(isBack ? "" : "the trained model is not copied"));
+    QCOMPARE(end.story().back(), std::string("finished"));
+    QVERIFY(end.waited() > 0 && end.waited() < kLimit / 2);
   }
 
   // A slow link does not hold the end up.

@@ -76,6 +76,24 @@ class HistoryPageTest : public QObject {
     Theme::instance().apply(Theme::Mode::kLight);
   }
 
+  // Of every run.
+  void theTimeLostIsShown() {
+    const auto history = app::History::open(home_->home().historyFolder());
+    for (const auto& [index, lost] : {std::pair(0, 0.0), {2, 30.0}}) {
+      app::RunRow row = *(*history)->row(runs_[index].toStdString());
+      row.startedNs = row.createdNs;
+      row.finishedNs = row.createdNs + 300'000'000'000;
+      row.figures.lostSeconds = lost;
+      QVERIFY((*history)->update(row).ok());
+      page_->reload();
+      page_->selectRun(runs_[index]);
+      const InspectorRow effective{"Effective training time", lost > 0 ? "90.0 %" : "100.0 %"};
+      QVERIFY(wait([&] { return page_->inspectorRows().contains(effective); }));
+      QCOMPARE(page_->inspectorRows().contains(InspectorRow{"Lost to failures", "30.0 s"}),
+               lost > 0);
+    }
+  }
+
   // The table's column and the inspector.
   void energyIsShown() {
     const auto history = app::History::open(home_->home().historyFolder());

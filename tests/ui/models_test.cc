@@ -183,8 +183,9 @@ class ModelsTest : public QObject {
       QVERIFY(!alerts.add({"straggler", Tone::kWarning, "mlp", stopped, {}, true, {}}));
       QCOMPARE(alerts.rowCount(), 1);
       QCOMPARE(alerts.index(0, AlertModel::kState).data().toString(), QString("active"));
-      alerts.resolve("straggler");
-      QVERIFY(alerts.index(0, AlertModel::kState).data().toString().startsWith("resolved "));
+      alerts.resolve("straggler", noon.addSecs(30));
+      QCOMPARE(alerts.index(0, AlertModel::kState).data().toString(),
+               QString("resolved 05-01 12:00:30"));
       QCOMPARE(alerts.index(0, 0).data(AlertModel::kToneRole).toInt(), int(Tone::kNeutral));
       // another time
       QVERIFY(alerts.add({"straggler", Tone::kWarning, "mlp", "again", {}, true, {}}));

@@ -1,22 +1,24 @@
 // Pictures of a real run, for packaging/screenshots: ui_real_pictures FOLDER WIDTHxHEIGHT. The
 // studio's own window connects three agents of this machine and launches fashion-cnn on them; one
 // rank is stopped in turns. Every page is photographed, in both themes and both languages, while it
-// trains. QT_SCALE_FACTOR=2 for a dense screen.
+// trains; tour-1.png and those after it are a way through the window, from a slow cell to its spans
+// and to the log lines of its moment. QT_SCALE_FACTOR=2 for a dense screen.
 #include <signal.h>
 
 #include <QApplication>
 #include <QTest>
 #include <QtWidgets>
 
+#include "app/history/history.h"
+#include "app/history/run_store.h"
 #include "tests/support/paths.h"
-
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/pages/cluster_page.h"
 #include "ui/pages/history_page.h"
 #include "ui/pages/model_page.h"
 #include "ui/pages/run_page.h"
-#include "ui/pages/steps_panel.h"
-#include "ui/plots/plot_view.h"
+#include "ui/plots/heat_map_view.h"
+#include "ui/plots/timeline_view.h"
 #include "ui/studio/place.h"
 #include "ui/widgets/widgets.h"
 #include "ui/window/main_window.h"
@@ -126,6 +128,89 @@ void shootPages(MainWindow& window, RunPage& run, ClusterPage& cluster, ModelPag
   shoot(&window, "welcome-" + look);
 }
 
+// Draws the pointer on a picture of the window; the place is one of its logical pixels.
+void drawPointer(QPixmap& picture, QPoint tip) {
+  const QPolygonF arrow{
+      QList<QPointF>{{0, 0}, {0, 17}, {4, 13}, {7, 20}, {10, 19}, {7, 12}, {12, 12}}};
+  QPainter painter(&picture);
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.translate(tip);
+  painter.setPen(QPen(Qt::white, 1.5));
+  painter.setBrush(Qt::black);
+  painter.drawPolygon(arrow);
+}
+
+// A person's way from "this rank is slow" to why: each picture before a click shows where it goes.
+class Tour {
+ public:
+  explicit Tour(MainWindow& window) : window_(window) {}
+
+  void look() { shoot({}); }
+  void click(QWidget* widget, QPoint at) {
+    shoot(widget->mapTo(&window_, at));
+    QTest::mouseClick(widget, Qt::LeftButton, {}, at);
+    QTest::qWait(1500);
+  }
+  void tab(int index) {
+    auto* bar = window_.currentPage()->findChild<QTabWidget*>("runTabs")->tabBar();
+    click(bar, bar->tabRect(index).center());
+  }
+
+ private:
+  void shoot(std::optional<QPoint> pointer) {
+    QThreadPool::globalInstance()->waitForDone(5000);
+    QTest::qWait(400);
+    QPixmap picture = window_.grab();
+    if (pointer) drawPointer(picture, *pointer);
+    picture.save(QString("%1/tour-%2.png").arg(folder).arg(++taken_), "PNG", 0);
+  }
+
+  MainWindow& window_;
+  int taken_ = 0;
+};
+
+// The last step that the slow rank held up and whose spans are kept; 0: none.
+std::int64_t slowStep(RunDocument& document) {
+  const auto history = app::History::open(document.historyFolder());
+  if (!history.ok()) return 0;
+  const auto store = (*history)->openRun(document.run().toStdString());
+  if (!store.ok()) return 0;
+  const auto compute = [&](int rank, std::int64_t step) {
+    return document.steps().seconds(app::StepMeasure::kCompute, rank, step);
+  };
+  std::int64_t found = 0;
+  for (const app::EventStep& told : (*store)->eventSteps())
+    if (told.ranks == 3 && compute(kSlowRank, told.step) > 5 * compute(0, told.step))
+      found = std::max(found, told.step);
+  return found;
+}
+
+void takeTour(MainWindow& window, RunPage& run) {
+  constexpr int kLogs = 2, kSteps = 3;  // tabs
+  for (const char* name : {"messageDock", "inspectorDock"})
+    if (auto* dock = window.findChild<QDockWidget*>(name)) dock->hide();
+  window.resize(window.width(), window.height() + 60);  // all of the timeline
+  const std::int64_t step = slowStep(*run.document());
+  if (step == 0) return;
+  window.goTo({run.key(), "overview", -1, 0});
+  QTest::qWait(1000);
+  Tour tour(window);
+  tour.tab(kSteps);
+  auto* map = run.findChild<HeatMapView*>("heatMap");
+  map->setView({static_cast<double>(step) - 100, static_cast<double>(step) + 100}, map->rowRange());
+  QTest::qWait(500);
+  tour.click(map, map->centreOf(kSlowRank, step));
+  auto* timeline = run.findChild<TimelineView*>("timeline");
+  const auto& spans = timeline->measured()->lanes[kSlowRank].spans;
+  const auto longest = std::max_element(
+      spans.begin(), spans.end(),
+      [](const auto& one, const auto& other) { return one.length() < other.length(); });
+  const double middle = static_cast<double>(longest->begin + longest->end) / 2;
+  tour.click(timeline, timeline->pixelOf(middle, timeline->rowOf(kSlowRank) + 0.15));
+  tour.tab(kLogs);
+  tour.look();
+}
+
 // Empty where all went well.
 QString take(const StudioOptions& options) {
   MainWindow window(options);
@@ -170,6 +255,7 @@ QString take(const StudioOptions& options) {
   QTest::qWait(3000);
   inEveryLook(window,
               [&](const QString& look) { shootPages(window, *page, *cluster, *model, look); });
+  takeTour(window, *page);
   brake.reset();
   page->document()->ask(app::RunRequest::kKill);
   if (!QTest::qWaitFor([&] { return app::isFinal(document.row().phase); }, kMinute))

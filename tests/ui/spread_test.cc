@@ -165,6 +165,45 @@ class SpreadTest : public QObject {
     QVERIFY(same());
   }
 
+  // Views go left and right, grow and jump, while samples come: what is seen is as made at once.
+  void everyViewIsAsMadeAtOnce() {
+    const auto all = manyLines(80, 3000);
+    std::vector<std::shared_ptr<Series>> lines;
+    for (const auto& line : all) lines.push_back(std::make_shared<Series>(line->name, 0));
+    Spread grown;
+    std::mt19937 random(11);
+    std::size_t samples = 200;
+    double lower = 0, upper = 200;
+    for (int round = 0; round < 200; ++round) {
+      if (random() % 3 == 0) samples = std::min<std::size_t>(samples + random() % 60, 3000);
+      for (std::size_t s = 0; s < lines.size(); ++s)
+        for (std::size_t i = lines[s]->raw().size(); i < samples; ++i)
+          lines[s]->append(all[s]->raw().x(i), all[s]->raw().y(i));
+      const auto shift = static_cast<double>(random() % 120) - 60;
+      if (round % 5 != 0) lower += shift;
+      if (round % 3 != 0) upper += shift;
+      if (upper < lower + 20 || random() % 25 == 0) {
+        lower = static_cast<double>(random() % samples);
+        upper = lower + 20 + static_cast<double>(random() % 300);
+      }
+      const Spread::View view{lower, upper, 2, false};
+      grown.update(lines, view);
+      Spread atOnce;
+      atOnce.update(lines, view);
+      for (double x = lower; x <= upper; x += 2) {
+        const Spread::Stretch *a = grown.at(x), *b = atOnce.at(x);
+        QCOMPARE(a == nullptr, b == nullptr);
+        if (a == nullptr) continue;
+        QCOMPARE(a->all.min, b->all.min);
+        QCOMPARE(a->all.max, b->all.max);
+        QCOMPARE(a->middle.min, b->middle.min);
+        QCOMPARE(a->middle.max, b->middle.max);
+        QCOMPARE(a->median.min, b->median.min);
+        QCOMPARE(a->median.max, b->median.max);
+      }
+    }
+  }
+
   // A series that lies where another one was is not taken for it, nor a copy for its original.
   void anotherSeriesIsNotTakenForTheOneBefore() {
     alignas(Series) std::byte room[sizeof(Series)];

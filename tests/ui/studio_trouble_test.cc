@@ -3,6 +3,7 @@
 #include "tests/support/trouble.h"
 #include "tests/ui/studio_road.h"
 #include "ui/studio/log_model.h"
+#include "ui/theme/format.h"
 
 using namespace lockstep;
 using lockstep::tests::StudioHome;
@@ -103,12 +104,14 @@ class StudioTroubleTest : public QObject {
                   {{"epochs: 5", "epochs: 1000000\n  checkpoint: {every_steps: 200}"}}, nullptr, 2);
     if (QTest::currentTestFailed()) return;
     auto* document = road_->page()->document();
-    QStringList warned;
-    connect(document, &ui::RunDocument::warned, this, [&](const Error& warning) {
-      const QString text = QString::fromStdString(warning.text());
-      if (text.contains("restarts from its last checkpoint"))
-        warned += text;  // others: a slow disk
+    QList<ui::Alert> failures;
+    int over = 0;
+    const auto isRestart = [](const QString& key) { return key.endsWith(":restart"); };
+    connect(road_->page(), &ui::Page::alertRaised, this, [&](const ui::Alert& alert) {
+      if (isRestart(alert.key)) failures += alert;
     });
+    connect(road_->page(), &ui::Page::alertOver, this,
+            [&](const QString& key) { over += isRestart(key) ? 1 : 0; });
     QVERIFY(wait([&] { return document->series("loss")->raw().size() > 0; }));
     const auto workers = road_->processes("worker", road_->run());
     QCOMPARE(workers.size(), std::size_t{2});
@@ -118,11 +121,22 @@ class StudioTroubleTest : public QObject {
     QVERIFY(document->canStop());
     const std::int64_t before = document->lastStep();
     QVERIFY(wait([&] { return document->lastStep() > before; }));
+    QVERIFY(wait([&] { return over == 1; }));
     road_->stop(2);
     if (QTest::currentTestFailed()) return;
-    QCOMPARE(warned.size(), qsizetype{1});
-    QVERIFY2(warned.front().contains("SIGKILL"), qPrintable(warned.front()));
-    QVERIFY(document->row().figures.lostSeconds > 0);
+    QCOMPARE(failures.size(), qsizetype{1});
+    const std::string text = failures.front().text.text();
+    QVERIFY2(text.starts_with("the run restarts from its last checkpoint: ") &&
+                 text.find("SIGKILL") != std::string::npos,
+             text.c_str());
+    QVERIFY(failures.front().lasts && failures.front().when.isValid());
+    const double lost = document->row().figures.lostSeconds;
+    const double effective = app::effectiveTime(document->row());
+    QVERIFY(lost > 0 && effective > 0 && effective < 1);
+    const auto rows = road_->page()->inspectorRows();
+    QVERIFY(rows.contains(ui::InspectorRow{"Lost to failures", ui::formatSeconds(lost)}));
+    QVERIFY(rows.contains(
+        ui::InspectorRow{"Effective training time", ui::formatPercent(effective, 1)}));
   }
 
   void killedWorkerEndsTheRunWithItsLastLines() {

@@ -71,19 +71,19 @@ bool AlertModel::add(Alert alert) {
 }
 
 template <typename Which>
-void AlertModel::resolveWhere(const Which& which) {
+void AlertModel::resolveWhere(const Which& which, const QDateTime& when) {
   for (std::size_t row = 0; row < alerts_.size(); ++row) {
     if (!alerts_[row].lasts || !alerts_[row].resolved.isNull() || !which(alerts_[row].key))
       continue;
-    alerts_[row].resolved = QDateTime::currentDateTime();
+    alerts_[row].resolved = when.isNull() ? QDateTime::currentDateTime() : when;
     rowChanged(row);
   }
 }
-void AlertModel::resolve(const QString& key) {
-  resolveWhere([&](const QString& other) { return other == key; });
+void AlertModel::resolve(const QString& key, const QDateTime& when) {
+  resolveWhere([&](const QString& other) { return other == key; }, when);
 }
 void AlertModel::resolveOf(const QString& document) {
-  resolveWhere([&](const QString& other) { return other.startsWith(document + ':'); });
+  resolveWhere([&](const QString& other) { return other.startsWith(document + ':'); }, {});
 }
 
 void AlertModel::clear() {

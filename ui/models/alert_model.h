@@ -32,7 +32,7 @@ class AlertModel : public QAbstractTableModel {
 
   // Adds an alert; returns whether it is new. An alert that recurs after it was resolved is new.
   bool add(Alert alert);
-  void resolve(const QString& key);
+  void resolve(const QString& key, const QDateTime& when = {});  // null: now
   void resolveOf(const QString& document);  // every alert whose key begins with it and a colon
   void clear();
   void retranslate();
@@ -54,7 +54,7 @@ class AlertModel : public QAbstractTableModel {
  private:
   void rowChanged(std::size_t row);
   template <typename Which>
-  void resolveWhere(const Which& which);
+  void resolveWhere(const Which& which, const QDateTime& when);
 
   std::deque<Alert> alerts_;
 };

@@ -50,7 +50,7 @@ class Page : public QWidget {
   void inspectorChanged();
   void placeChanged();
   void alertRaised(const lockstep::ui::Alert& alert);
-  void alertOver(const QString& key);  // what lasted is over
+  void alertOver(const QString& key, const QDateTime& when = {});  // what lasted is over; null: now
 
  protected:
   virtual void retranslate() = 0;  // called by the leaf's constructor, then on change

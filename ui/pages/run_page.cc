@@ -231,6 +231,7 @@ void RunPage::connectDocument() {
   });
   connect(document_, &RunDocument::warned, this,
           [this](const Error& warning) { alertError(Tone::kWarning, warning); });
+  connect(document_, &RunDocument::restarted, this, &RunPage::showRestart);
   connect(document_, &RunDocument::alerted, this, &RunPage::showAlert);
   connect(document_, &RunDocument::finished, this, &RunPage::showEnd);
 }
@@ -317,6 +318,20 @@ void RunPage::alertError(Tone tone, const Error& error) {
       {key() + ":" + hash.toHex().left(12), tone, title(), error.what, when, false, {}});
 }
 
+// It lasts from the failure until the run trains again, or has ended.
+void RunPage::showRestart(const app::RunRestart& restart) {
+  if (restart.generation < restartShown_ ||
+      (restart.begins() && restart.generation == restartShown_))
+    return;  // told before
+  restartShown_ = restart.generation;
+  const auto when = QDateTime::fromMSecsSinceEpoch(restart.wallNs / 1'000'000);
+  if (restart.begins())
+    Q_EMIT alertRaised(
+        {restartKey(), Tone::kWarning, title(), app::restartWarning(restart).what, when, true, {}});
+  else
+    Q_EMIT alertOver(restartKey(), when);
+}
+
 void RunPage::showAlert(const app::AlertEvent& event) {
   const std::string_view rule = app::alertRuleInfo(event.rule).name;
   const QString alert = QString("%1:%2:%3")
@@ -333,6 +348,9 @@ void RunPage::showAlert(const app::AlertEvent& event) {
 }
 
 void RunPage::showEnd() {
+  const std::int64_t end = document_->row().finishedNs;
+  Q_EMIT alertOver(restartKey(),
+                   end > 0 ? QDateTime::fromMSecsSinceEpoch(end / 1'000'000) : QDateTime());
   // All data has arrived: show all of it.
   for (PlotGroup* group : groups()) group->follow();
 }

@@ -108,6 +108,8 @@ class RunPage : public Page {
   void setXSeries(const std::string& series);
   void showAlert(const app::AlertEvent& event);
   void alertError(Tone tone, const Error& error);
+  QString restartKey() const { return key() + ":restart"; }  // of its alert
+  void showRestart(const app::RunRestart& restart);
   void showAsProgram();  // only what is known of a program of the user's own
   static QString sourceName(const std::string& name);
   void showStepsOfProgram();
@@ -179,6 +181,7 @@ class RunPage : public Page {
   bool nodesOpened_ = false;        // the tab of the nodes' curves
   bool reachShown_ = false;         // what the message says
   std::int64_t unreachableNs_ = 0;  // since when, as shown; 0: it is not
+  int restartShown_ = 0;            // the generation
   RunLogs* logs_ = nullptr;
   StepsPanel* steps_ = nullptr;
   CostsPanel* costs_ = nullptr;

@@ -49,18 +49,20 @@ void Pyramid::keep(const std::vector<std::size_t>& samples) {
 std::size_t Pyramid::lower(double at) const {
   return static_cast<std::size_t>(std::lower_bound(x_.begin(), x_.end(), at) - x_.begin());
 }
-std::size_t Pyramid::lower(double at, std::size_t from) const {
-  std::size_t step = 1, end = from;
-  while (end < x_.size() && x_[end] < at) {
-    from = end + 1;
-    end += step;
-    step *= 2;
+std::size_t Pyramid::lower(double at, std::size_t near) const {
+  std::size_t begin = std::min(near, x_.size()), end = begin;
+  for (std::size_t step = 1; begin > 0 && x_[begin - 1] >= at; step *= 2) {
+    end = begin - 1;
+    begin -= std::min(step, begin);
   }
-  const auto begin = x_.begin();
-  return static_cast<std::size_t>(
-      std::lower_bound(begin + static_cast<std::ptrdiff_t>(from),
-                       begin + static_cast<std::ptrdiff_t>(std::min(end, x_.size())), at) -
-      begin);
+  for (std::size_t step = 1; end < x_.size() && x_[end] < at; step *= 2) {
+    begin = end + 1;
+    end = std::min(end + step, x_.size());
+  }
+  const auto first = x_.begin();
+  return static_cast<std::size_t>(std::lower_bound(first + static_cast<std::ptrdiff_t>(begin),
+                                                   first + static_cast<std::ptrdiff_t>(end), at) -
+                                  first);
 }
 std::size_t Pyramid::upper(double at) const {
   return static_cast<std::size_t>(std::upper_bound(x_.begin(), x_.end(), at) - x_.begin());

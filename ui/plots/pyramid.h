@@ -38,7 +38,7 @@ class Pyramid {
   // First sample with x >= at (lower) or x > at (upper).
   std::size_t lower(double at) const;
   std::size_t upper(double at) const;
-  std::size_t lower(double at, std::size_t from) const;  // not before `from`; quick if near it
+  std::size_t lower(double at, std::size_t near) const;  // the same, quick if it is near that one
   std::ptrdiff_t nearest(double at) const;  // the sample with the nearest x; -1: there is none
   MinMax range(std::size_t begin, std::size_t end) const;  // O(kFanout · levels)
 

@@ -2,16 +2,26 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <utility>
 
 namespace lockstep::ui {
 namespace {
 
 constexpr double kLeastOfLog = 1e-300, kMostIndex = 1e15;
 
-double part(std::vector<double>& values, double fraction) {
-  const auto at = values.begin() + std::lround(fraction * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
+// Stretches that are made together: a line's samples of them are read in one go.
+constexpr std::int64_t kBatch = 64;
+
+// The values below which these parts of them lie, lower <= upper; they are put into another order.
+std::pair<double, double> parts(std::span<double> values, double lower, double upper) {
+  const auto place = [&](double fraction) {
+    return values.begin() + std::lround(fraction * static_cast<double>(values.size() - 1));
+  };
+  const auto low = place(lower), high = place(upper);
+  std::nth_element(values.begin(), low, values.end());
+  if (high != low) std::nth_element(low + 1, high, values.end());
+  return {*low, *high};
 }
 
 }  // namespace
@@ -73,13 +83,17 @@ void Spread::update(const std::vector<std::shared_ptr<Series>>& lines, const Vie
   width_ = width;
   log_ = view.log;
   const std::int64_t lower = indexOf(view.lower), upper = indexOf(view.upper);
-  constexpr std::int64_t kMostViews = 4;  // that are kept to the left of this one
-  if (isOther || lower < first_ || lower > last_ ||
-      lower - first_ > kMostViews * (upper - lower + 1)) {
+  const std::int64_t most = 4 * (upper - lower + 1);  // that are kept to each side of the view
+  if (isOther || upper < first_ || lower > last_ || lower - first_ > most || last_ - upper > most) {
     first_ = lower;
     last_ = first_ - 1;
   }
   make(firstChanged(lines), std::max(last_, upper));
+  if (lower >= first_) return;
+  const std::vector<Stretch> after = std::exchange(stretches_, {});
+  append(lower, first_ - 1);
+  stretches_.insert(stretches_.end(), after.begin(), after.end());
+  first_ = lower;
 }
 
 void Spread::make(std::int64_t from, std::int64_t to) {
@@ -88,9 +102,14 @@ void Spread::make(std::int64_t from, std::int64_t to) {
                        [](const Stretch& one, std::int64_t index) { return one.index < index; });
   stretches_.erase(from == first_ ? stretches_.begin() : kept, stretches_.end());
   last_ = to;
+  append(from, to);
+}
+
+void Spread::append(std::int64_t from, std::int64_t to) {
   if (from > to) return;
   for (Line& line : lines_) line.at = line.shown->lower(xOf(from));
-  for (std::int64_t index = from; index <= to; ++index) makeOne(index);
+  for (std::int64_t first = from; first <= to; first += kBatch)
+    makeBatch(first, std::min(first + kBatch, to + 1));
 }
 
 namespace {
@@ -109,29 +128,41 @@ bool isFinite(const MinMax& values) {
 }
 }  // namespace
 
-void Spread::makeOne(std::int64_t index) {
-  ++made_;
-  lows_.clear();
-  highs_.clear();
-  Stretch one;
-  one.index = index;
-  const double end = xOf(index + 1), middle = (xOf(index) + end) / 2;
-  for (Line& line : lines_) {
-    const std::size_t at = line.at, next = line.shown->lower(end, at);
-    line.at = next;
-    const MinMax values =
-        next > at ? line.shown->range(at, next) : between(*line.shown, at, middle);
-    if (!isFinite(values)) continue;
-    one.all.add(values);
-    if (line.raw != nullptr && next > at && next <= line.raw->size())
-      if (const MinMax raw = line.raw->range(at, next); isFinite(raw)) one.all.add(raw);
-    lows_.push_back(values.min);
-    highs_.push_back(values.max);
+void Spread::makeBatch(std::int64_t first, std::int64_t end) {
+  batch_.resize(static_cast<std::size_t>(end - first));
+  for (std::int64_t index = first; index < end; ++index) {
+    Lines& values = batch_[static_cast<std::size_t>(index - first)];
+    values.all = {};
+    values.lows.clear();
+    values.highs.clear();
   }
-  if (lows_.empty()) return;
-  one.middle = {part(lows_, 0.25), part(highs_, 0.75)};
-  one.median = {part(lows_, 0.5), part(highs_, 0.5)};
-  stretches_.push_back(one);
+  for (Line& line : lines_) addLine(line, first);
+  for (std::int64_t index = first; index < end; ++index) {
+    Lines& values = batch_[static_cast<std::size_t>(index - first)];
+    if (values.lows.empty()) continue;
+    const auto [quarter, lowMedian] = parts(values.lows, 0.25, 0.5);
+    const auto [highMedian, threeQuarters] = parts(values.highs, 0.5, 0.75);
+    stretches_.push_back({index, values.all, {quarter, threeQuarters}, {lowMedian, highMedian}});
+  }
+  made_ += batch_.size();
+}
+
+void Spread::addLine(Line& line, std::int64_t index) {
+  std::size_t samples = 0;  // of the stretch before
+  for (Lines& values : batch_) {
+    const double begin = xOf(index), end = xOf(++index);
+    const std::size_t at = line.at, next = line.shown->lower(end, at + samples);
+    line.at = next;
+    samples = next - at;
+    const MinMax lowHigh =
+        next > at ? line.shown->range(at, next) : between(*line.shown, at, (begin + end) / 2);
+    if (!isFinite(lowHigh)) continue;
+    values.all.add(lowHigh);
+    if (line.raw != nullptr && next > at && next <= line.raw->size())
+      if (const MinMax raw = line.raw->range(at, next); isFinite(raw)) values.all.add(raw);
+    values.lows.push_back(lowHigh.min);
+    values.highs.push_back(lowHigh.max);
+  }
 }
 
 const Spread::Stretch* Spread::at(double x) const {

@@ -63,14 +63,20 @@ class Spread {
   bool takeLines(const std::vector<std::shared_ptr<Series>>& lines, const View& view);
   std::int64_t firstChanged(const std::vector<std::shared_ptr<Series>>& lines);
   void make(std::int64_t from, std::int64_t to);
-  void makeOne(std::int64_t index);
+  void append(std::int64_t from, std::int64_t to);
+  void makeBatch(std::int64_t first, std::int64_t end);
+  void addLine(Line& line, std::int64_t index);  // to the batch, which begins at `index`
 
   std::vector<Line> lines_;
   double width_ = 0;
   bool log_ = false;
   std::int64_t first_ = 0, last_ = -1;  // stretches made, with those that have no samples
   std::vector<Stretch> stretches_;
-  std::vector<double> lows_, highs_;  // of one stretch
+  struct Lines {
+    MinMax all;
+    std::vector<double> lows, highs;  // a value for each line that is there
+  };
+  std::vector<Lines> batch_;  // of the stretches under way
   std::size_t made_ = 0;
 };
 

@@ -43,27 +43,26 @@ QRgb blended(QRgb below, QRgb above, float share) {
 class Cover {
  public:
   explicit Cover(int width)
-      : width_(width), parts_(static_cast<std::size_t>(width) * kPhaseCount, 0.0f) {}
+      : width_(width), parts_(static_cast<std::size_t>(width + 2) * kPhaseCount, 0.0f) {}
 
   void add(const Spans& spans, double begin, double perPixel) {
-    const double scale = 1 / perPixel;
+    const double scale = 1 / perPixel, width = width_;
     const double end = begin + perPixel * width_;
     for (auto span = firstAfter(spans, begin); span != spans.end(); ++span) {
       if (static_cast<double>(span->begin) >= end) break;
       const double left = std::max(0.0, (static_cast<double>(span->begin) - begin) * scale);
-      const double right =
-          std::min<double>(width_, (static_cast<double>(span->end) - begin) * scale);
-      const auto kind = static_cast<std::size_t>(span->kind);
-      auto at = std::min(static_cast<std::size_t>(left), static_cast<std::size_t>(width_) - 1);
-      const auto last = static_cast<std::size_t>(right);
-      if (at == last) {
-        parts_[at * kPhaseCount + kind] += static_cast<float>(right - left);
-        continue;
+      const double right = std::min(width, (static_cast<double>(span->end) - begin) * scale);
+      const int at = static_cast<int>(left), last = static_cast<int>(right);
+      float* part = parts_.data() + at * kPhaseCount + static_cast<int>(span->kind);
+      // Most end in this pixel or in the next one; that is not asked.
+      const double edge = at + 1;
+      part[0] += static_cast<float>(std::min(right, edge) - left);
+      if (last > at + 1) {
+        for (int x = at + 1; x < last; ++x) *(part += kPhaseCount) += 1;
+        part[kPhaseCount] += static_cast<float>(right - last);
+      } else {
+        part[kPhaseCount] += static_cast<float>(std::max(0.0, right - edge));
       }
-      parts_[at * kPhaseCount + kind] += static_cast<float>(static_cast<double>(at + 1) - left);
-      for (++at; at < last; ++at) parts_[at * kPhaseCount + kind] += 1;
-      if (last < static_cast<std::size_t>(width_))
-        parts_[last * kPhaseCount + kind] += static_cast<float>(right - static_cast<double>(last));
     }
   }
 
@@ -71,10 +70,11 @@ class Cover {
     const float* part = parts_.data();
     for (int x = 0; x < width_; ++x, part += kPhaseCount) {
       int most = 0;
-      float sum = part[0];
+      float sum = part[0], greatest = part[0];
       for (int kind = 1; kind < kPhaseCount; ++kind) {
         sum += part[kind];
-        if (part[kind] > part[most]) most = kind;
+        most = part[kind] > greatest ? kind : most;
+        greatest = std::max(greatest, part[kind]);
       }
       if (sum <= 0) continue;
       const float share = sum / static_cast<float>(lanes);
@@ -85,7 +85,7 @@ class Cover {
 
  private:
   int width_;
-  std::vector<float> parts_;  // by pixel, kind
+  std::vector<float> parts_;  // by pixel, kind; two pixels more, where nothing is seen
 };
 
 }  // namespace
@@ -202,10 +202,16 @@ void TimelineView::drawCells(QImage& image) const {
   };
   if (perLane < 3) {  // no room for parts: a line of pixels shows one lane or several
     const app::StepTimeline& timeline = measured_ ? *measured_ : *predicted_;
-    for (int y = 0; y < image.height(); ++y) {
+    const auto lanesOf = [&](int y) {
       const int first = static_cast<int>(rowRange().begin + y / perLane);
-      const int last = std::max(first + 1, static_cast<int>(rowRange().begin + (y + 1) / perLane));
-      drawBand(image, {y, y + 1, first, last}, timeline, false, !measured_);
+      const int last = static_cast<int>(rowRange().begin + (y + 1) / perLane);
+      return std::pair(first, std::max(first + 1, last));
+    };
+    for (int top = 0, bottom = 0; top < image.height(); top = bottom) {
+      const auto [first, last] = lanesOf(top);
+      for (bottom = top + 1; bottom < image.height() && lanesOf(bottom) == std::pair(first, last);)
+        ++bottom;
+      drawBand(image, {top, bottom, first, last}, timeline, false, !measured_);
     }
     return;
   }

@@ -344,13 +344,13 @@ void RunDocument::take(const app::RunUpdate& update) {
   for (const auto& source : update.sources) sources_.add(source);
   for (const auto& warning : update.warnings) Q_EMIT warned(warning);
   for (const auto& restart : update.restarts) {
+    Q_EMIT restarted(restart);
     if (!restart.begins()) continue;
     if (!restart.nodes.empty()) {
       members_ = restart.nodes;
       isAsLaunched_ = false;
     }
     app::divideAnew(plan_, restart.samples, restart.cause->step);
-    Q_EMIT warned(app::restartWarning(restart));
   }
   for (const auto& error : update.errors) Q_EMIT failed(error);
   if (update.artifacts) takeFiles(*update.artifacts);

@@ -334,8 +334,8 @@ void MainWindow::raiseAlert(const Alert& alert) {
   showStatus();
 }
 
-void MainWindow::resolveAlert(const QString& key) {
-  alertModel_->resolve(key);
+void MainWindow::resolveAlert(const QString& key, const QDateTime& when) {
+  alertModel_->resolve(key, when);
   if (status_.key != key) return;
   status_ = {};
   showStatus();

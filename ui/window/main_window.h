@@ -144,7 +144,7 @@ class MainWindow : public QMainWindow {
   void rememberSession();
   void fillRecent();
   void raiseAlert(const Alert& alert);
-  void resolveAlert(const QString& key);
+  void resolveAlert(const QString& key, const QDateTime& when);
   void showNotification(const app::AlertEvent& event);
   QString alertFile() const;
   void askOpen();

@@ -52,6 +52,8 @@ class CliHistoryKeepTest : public QObject {
       row.strategy = "mirrored";
       row.phase = index == 1 ? RunState::FAILED : RunState::SUCCEEDED;
       row.createdNs = 1'767'225'600'000'000'000 + index * 86'400'000'000'000;
+      row.startedNs = row.createdNs;
+      row.finishedNs = row.createdNs + 35'000'000'000;
       row.figures.trainLoss = 0.25 + index;
       row.figures.lostSeconds = index == 1 ? 3.5 : 0;
       RunDocuments documents;
@@ -189,6 +191,16 @@ class CliHistoryKeepTest : public QObject {
     QCOMPARE(restart["lost_steps"].toInt(), 3);
     QVERIFY(restart["cause"].toString().contains("rank 1 died"));
     QVERIFY(!cli_->run({"history", "show", "20260101"}).out.contains("stragglers"));
+    // Lost and effective time are figures of every run.
+    for (const auto& [run, lost, effective] :
+         {std::tuple("20260101", 0.0, 1.0), {"20260102", 3.5, 0.9}}) {
+      const auto shown = cli_->run({"history", "show", run, "--json"}).first("run");
+      QCOMPARE(shown["lost_seconds"].toDouble(-1), lost);
+      QCOMPARE(shown["effective_time"].toDouble(), effective);
+      const QByteArray words = QByteArray::number(100 * effective, 'f', 1) + " %\n";
+      const CliResult told = cli_->run({"history", "show", run});
+      QVERIFY2(told.out.contains("effective time") && told.out.contains(words), told.text());
+    }
   }
 
   void exports() {

@@ -110,11 +110,45 @@ class CliRecoveryTest : public QObject {
       QVERIFY2(recovering[i]["cause"].toString().contains("SIGKILL"), result.text());
       QVERIFY(recovering[i]["node"].toString().startsWith("local"));
       QVERIFY(recovering[i]["rank"].toInt(-1) >= 0);
+      const auto time = [](const QJsonObject& line) {
+        return QDateTime::fromString(line["time"].toString(), Qt::ISODate);
+      };
+      QVERIFY2(time(recovering[i]).isValid() && time(recovered[i]) >= time(recovering[i]),
+               result.text());
       QVERIFY2(recovered[i]["seconds"].toDouble() < 10, result.text());
       QVERIFY(recovered[i]["lost_steps"].toInt(-1) >= 0);
     }
+    // What that cost is a figure of the run, as of one without failures.
+    const CliResult shown = cli.run({"history", "show", runOf(out), "--json"});
+    for (const QJsonObject& figures : {result.last(), shown.first("run")}) {
+      QVERIFY2(figures["lost_seconds"].toDouble() > 0, shown.text());
+      const double effective = figures["effective_time"].toDouble();
+      QVERIFY2(effective > 0 && effective < 1, shown.text());
+    }
+    QCOMPARE(whole.last()["lost_seconds"].toDouble(-1), 0.0);
+    QCOMPARE(whole.last()["effective_time"].toDouble(), 1.0);
     QVERIFY(cli.leave());
     QTRY_VERIFY_WITH_TIMEOUT(cli.processes(runOf(out)).isEmpty(), 60000);
+  }
+
+  // Likewise at a terminal: what has failed and what is done, then what it has cost.
+  void aTerminalShowsIt() {
+    const Cli cli;
+    Terminal terminal(
+        cli, {"run", example("fashion-mlp"), "--local", "2", "--set", "training.epochs=1000000"});
+    QVERIFY2(terminal.await("samples/s", 120000), terminal.shown());
+    const QString run = QRegularExpression("[0-9]{8}-[0-9]{6}-[0-9a-z]+")
+                            .match(QString::fromUtf8(terminal.shown()))
+                            .captured();
+    const auto workers = cli.workers(run);
+    QCOMPARE(workers.size(), qsizetype{2});
+    ::kill(static_cast<pid_t>(workers.front()), SIGKILL);
+    QVERIFY2(terminal.await(": the run restarts from its last checkpoint: "), terminal.shown());
+    QVERIFY2(terminal.await("SIGKILL"), terminal.shown());
+    QVERIFY2(terminal.await(": the run trains again after "), terminal.shown());
+    QCOMPARE(cli.run({"stop", run}).exit, 0);
+    QCOMPARE(terminal.finish(), 130);
+    QVERIFY(cli.leave());
   }
 
   // No generation lives until a step: the run ends, and says what was tried.

@@ -1,15 +1,19 @@
 // What needs no node: previews, identities, and what becomes of the records of a run.
 #include <QProcess>
+#include <QScopeGuard>
 #include <QTemporaryDir>
 #include <QTest>
 
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
+#include <sys/stat.h>
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <random>
 
+#include "app/core/home.h"
 #include "app/runs/log_line.h"
 #include "app/runs/preview.h"
 #include "app/runs/relaunch.h"
@@ -101,6 +105,39 @@ class RunAggregatorTest : public QObject {
     X509_free(certificate);
     BIO_free(bio);
     QVERIFY(identities->at("n1").keyPem != identities->at("n2").keyPem);
+  }
+
+  // However long the run takes, and whatever a node's clock says.
+  void certificatesDoNotExpire() {
+    const auto identities = makeRunIdentities("20240101-120000-abcd", 1, {"n1"});
+    QVERIFY(identities.ok());
+    for (const std::string& pem :
+         {identities->at("n1").certificatePem, identities->at("n1").caPem}) {
+      BIO* bio = BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
+      X509* certificate = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
+      BIO_free(bio);
+      QVERIFY(certificate != nullptr);
+      tm from{}, to{};
+      QCOMPARE(ASN1_TIME_to_tm(X509_get0_notBefore(certificate), &from), 1);
+      QCOMPARE(ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &to), 1);
+      X509_free(certificate);
+      QCOMPARE(from.tm_year + 1900, 1970);
+      QCOMPARE(to.tm_year + 1900, 9999);
+    }
+  }
+
+  // The history, models and reports are in it.
+  void otherAccountsCannotReadTheHome() {
+    const auto before = umask(0);
+    const auto restore = qScopeGuard([&] { umask(before); });
+    const QTemporaryDir folder;
+    const std::string path = folder.filePath("new/home").toStdString();
+    const auto home = openHome(path);
+    QVERIFY2(home.ok(), home.ok() ? "" : home.error().text().c_str());
+    QCOMPARE(home->root, path);
+    using std::filesystem::perms;
+    for (const auto& made : {path, folder.filePath("new").toStdString()})
+      QVERIFY(std::filesystem::status(made).permissions() == perms::owner_all);
   }
 
   // Of any run, resumed or not: step, epoch and time left are those of a run that was never

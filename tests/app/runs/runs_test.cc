@@ -9,6 +9,7 @@
 #include "app/cluster/node_access.h"
 #include "app/runs/node_records.h"
 #include "app/runs/run_nodes.h"
+#include "engine/base/hash.h"
 #include "engine/storage/database.h"
 #include "tests/app/runs/runs_bench.h"
 #include "tests/support/run_file.h"
@@ -153,16 +154,45 @@ class RunsTest : public QObject {
     QVERIFY(consecutive(steps, 1500));
   }
 
+  // Also where many nodes are gone.
   void aModelIsNotAwaitedForever() {
     LostNode node;
     QTemporaryDir folder;
-    const auto model =
-        downloadModel("r", {{node.name(), &node}, {"nearer", &node}},
-                      Home{folder.path().toStdString()}, {}, std::chrono::milliseconds(50));
+    std::vector<RunNode> nodes(100, {"nearer", &node});
+    nodes.front().name = node.name();
+    QElapsedTimer clock;
+    clock.start();
+    const auto model = downloadModel("r", nodes, Home{folder.path().toStdString()}, {},
+                                     std::chrono::milliseconds(50));
     QVERIFY(!model.ok());
+    QVERIFY2(clock.elapsed() < 2500, qPrintable(QString::number(clock.elapsed())));
     QCOMPARE(model.error().code, Code::kDeadlineExceeded);
     QCOMPARE(model.error().node, std::string("far"));
     QVERIFY(!model.error().next.empty());
+  }
+
+  // The coordinator's host is gone, and another node has a copy.
+  void aModelIsFetchedFromAnotherNode() {
+    Bench bench(2);
+    const auto run = bench.launch({"training.max_steps=5", "training.checkpoint.copies=1"});
+    QVERIFY2(run.ok(), run.ok() ? "" : run.error().text().c_str());
+    Seen seen;
+    {
+      Recorder recorder(*run, *bench.session, bench.home, bench.inbox, seen.observer());
+      QVERIFY(bench.until([&] { return seen.finished; }));
+    }
+    const auto history = History::open(bench.home.historyFolder());
+    QVERIFY(history.ok());
+    const auto nodes = runNodes((*history)->documents(*run)->nodes, *bench.session);
+    QVERIFY(nodes.ok());
+    QCOMPARE(nodes->size(), std::size_t{2});
+    LostNode lost;
+    QTemporaryDir folder;
+    const auto model =
+        downloadModel(*run, {{lost.name(), &lost}, nodes->back()},
+                      Home{folder.path().toStdString()}, {}, std::chrono::seconds(5));
+    QVERIFY2(model.ok(), model.ok() ? "" : model.error().text().c_str());
+    QCOMPARE(*sha256File(*model), *sha256File(seen.row.modelFile));
   }
 
   // Left as soon as the end was told: the run has ended in the history too, and its model is

@@ -1,11 +1,17 @@
 // Tests of engine/base: errors, hashes, random numbers, durable files, suggestions.
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <QElapsedTimer>
+#include <QScopeGuard>
 #include <QTemporaryDir>
 #include <QTest>
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -25,6 +31,7 @@
 #include "engine/base/status.h"
 #include "engine/base/subnormals.h"
 #include "engine/base/suggest.h"
+#include "engine/base/unique_fd.h"
 
 using namespace lockstep;
 
@@ -42,6 +49,28 @@ Result<int> quarter(int number) {
 Status even(int number) {
   LOCKSTEP_TRY(half(number).status());
   return {};
+}
+
+Status write(const std::string& path, std::string_view text, PageCache cache) {
+  return writeFileAtomically(
+      path, [&](const Append& append) { return append(text); }, 0600, cache);
+}
+
+// Returns how many bytes of a file are in memory; -1 on an error.
+std::int64_t cachedBytes(const std::string& path) {
+  const UniqueFd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  struct stat info {};
+  if (!file || fstat(file.get(), &info) != 0) return -1;
+  const auto size = static_cast<std::size_t>(info.st_size);
+  void* const mapped = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (mapped == MAP_FAILED) return -1;
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> pages((size + page - 1) / page);
+  const bool isKnown = mincore(mapped, size, pages.data()) == 0;
+  munmap(mapped, size);
+  if (!isKnown) return -1;
+  return static_cast<std::int64_t>(page) *
+         std::count_if(pages.begin(), pages.end(), [](unsigned char one) { return one & 1; });
 }
 
 // Each number and what lies between it and the next one, which is rounded to the nearer of the two
@@ -344,7 +373,7 @@ class BaseTest : public QObject {
 
   // In pieces of any size, to a disk and to memory; kernels before 6.6 have no O_DIRECT in memory.
   void filesAroundThePageCache() {
-    constexpr std::size_t kBuffer = std::size_t{4} << 20;
+    constexpr std::size_t kBuffer = std::size_t{1} << 20;
     QTemporaryDir disk, memory("/dev/shm/XXXXXX");
     std::mt19937 random(7);
     std::string whole(3 * kBuffer, '\0');
@@ -365,6 +394,48 @@ class BaseTest : public QObject {
         };
         QVERIFY(writeFileAtomically(path, fill, 0600, PageCache::kAvoid).ok());
         QVERIFY(*readFile(path) == std::string_view(whole).substr(0, size));
+      }
+  }
+
+  // All but the end, which may be less than a block.
+  void whatGoesAroundThePageCacheIsNotInIt() {
+    QTemporaryDir folder;
+    struct statfs info {};
+    QCOMPARE(statfs(folder.path().toUtf8().constData(), &info), 0);
+    if (info.f_type != 0xef53 && info.f_type != 0x58465342) QSKIP("needs ext4 or XFS");
+    const std::string path = folder.filePath("f").toStdString();
+    const std::string text((std::size_t{5} << 20) + 1000, 'x');
+    QVERIFY(write(path, text, PageCache::kAvoid).ok());
+    const std::int64_t cached = cachedBytes(path);
+    QVERIFY2(cached >= 0 && cached <= 1 << 20, std::to_string(cached).c_str());
+    QVERIFY(write(path, text, PageCache::kUse).ok());
+    QVERIFY(cachedBytes(path) > 4 << 20);
+  }
+
+  // A limit of a file's size ends a write in the middle of a block, as a full disk may.
+  void noSpaceAroundThePageCache() {
+    QTemporaryDir disk, memory("/dev/shm/XXXXXX");
+    rlimit before{};
+    QCOMPARE(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const auto handler = signal(SIGXFSZ, SIG_IGN);
+    const auto restore = qScopeGuard([&] {
+      setrlimit(RLIMIT_FSIZE, &before);
+      signal(SIGXFSZ, handler);
+    });
+    const std::string text(std::size_t{5} << 20, 'x');
+    for (const QTemporaryDir* folder : {&disk, &memory})
+      for (const rlim_t most : {rlim_t{100}, rlim_t{3 << 20}, rlim_t{(3 << 20) + 1000}}) {
+        const std::string path = folder->filePath("f").toStdString();
+        QVERIFY(write(path, "old", PageCache::kAvoid).ok());
+        const rlimit low{most, before.rlim_max};
+        QCOMPARE(setrlimit(RLIMIT_FSIZE, &low), 0);
+        const Status written = write(path, text, PageCache::kAvoid);
+        QCOMPARE(setrlimit(RLIMIT_FSIZE, &before), 0);
+        QVERIFY(!written.ok());
+        QVERIFY2(written.error().why.text().find("too large") != std::string::npos,
+                 written.error().text().c_str());
+        QCOMPARE(*readFile(path), std::string("old"));
+        QCOMPARE(QDir(folder->path()).entryList(QDir::Files).size(), qsizetype{1});
       }
   }
 
