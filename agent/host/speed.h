@@ -34,8 +34,8 @@ inline constexpr const MemoryRun& kMemoryAdd = kMemoryRuns[2];
 Result<RunTime> timeMemory(backends::Backend& backend, const MemoryRun& run, std::int64_t bytes,
                            double seconds);
 
-// Measures writing a file of `bytes` in the folder, to the disk itself. Nothing stays, whatever
-// ends the process. Errors: those of the file system.
+// Measures writing a file of `bytes` in the folder, to the disk itself, at most 16 times. Nothing
+// stays, whatever ends the process. Errors: those of the file system.
 Result<RunTime> timeDiskWrite(const std::string& folder, std::int64_t bytes, double seconds);
 
 // Measures copies within the backend's memory, or between its device and the host. Errors: the

@@ -32,11 +32,12 @@ void addSpeed(std::string_view name, std::int64_t size, double work, const Resul
 Status runDiskSpeed(const node::v1::WorkerStart& start, WorkerLink& link) {
   node::v1::FromWorker message;
   const std::vector<std::int64_t> sizes = sizesOf(start.speed());
-  for (const std::int64_t size : sizes)
-    addSpeed("write", size, static_cast<double>(size),
-             timeDiskWrite(start.checkpoint_folder(), size,
-                           start.seconds() / static_cast<double>(sizes.size())),
-             *message.mutable_benched());
+  for (const std::int64_t size : sizes) {
+    LOCKSTEP_ASSIGN(const RunTime time,
+                    timeDiskWrite(start.checkpoint_folder(), size,
+                                  start.seconds() / static_cast<double>(sizes.size())));
+    addSpeed("write", size, static_cast<double>(size), time, *message.mutable_benched());
+  }
   link.channel().send(message);
   return {};
 }

@@ -1,4 +1,6 @@
 // cluster hosts, import, add, remove: cluster specs as the studio puts them together.
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <iostream>
 #include <iterator>
@@ -26,7 +28,11 @@ int withReport(const Arguments& arguments, Work work) {
 
 Result<std::string> textOf(const std::string& file) {
   if (file != "-") return readFile(file, kMostBytes);
-  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  std::string out(kMostBytes + 1, '\0');
+  std::cin.read(out.data(), std::ssize(out));
+  out.resize(static_cast<std::size_t>(std::cin.gcount()));
+  if (out.size() <= kMostBytes) return out;
+  return makeError(Code::kResourceExhausted, "stdin has more than {} bytes", kMostBytes);
 }
 
 Status mustBeNew(const std::string& file) {
@@ -40,18 +46,27 @@ Status mustBeNew(const std::string& file) {
 // A spec that is there, or a new one.
 Result<SpecText> openCluster(const std::string& file) {
   std::error_code ignored;
-  if (!std::filesystem::exists(file, ignored))
-    return SpecText::parse(newClusterYaml(std::filesystem::path(file).stem().string()), file,
-                           SpecKind::kCluster);
-  LOCKSTEP_ASSIGN(std::string text, readFile(file, kMostBytes));
-  return SpecText::parse(std::move(text), file, SpecKind::kCluster);
+  if (std::filesystem::exists(file, ignored)) {
+    LOCKSTEP_ASSIGN(std::string text, readFile(file, kMostBytes));
+    return SpecText::parse(std::move(text), file, SpecKind::kCluster);
+  }
+  const std::filesystem::path path(file);
+  if (path.extension() == ".yaml" || path.extension() == ".yml")
+    return SpecText::parse(newClusterYaml(path.stem().string()), file, SpecKind::kCluster);
+  // Perhaps a host, and FILE was forgotten.
+  Error error = makeError(Code::kNotFound, "there is no file '{}'", file);
+  error.next = "name a new cluster's file with .yaml at its end";
+  return error;
 }
 
-// What is written is a cluster, or one without nodes.
+// What is written is a cluster, or one without nodes; who may read the file stays.
 Status saveCluster(const SpecText& cluster) {
   for (const SpecProblem& problem : cluster.problems())
     if (!problem.missing) return problem.error();
-  return writeFileAtomically(cluster.file(), cluster.text());
+  struct stat info {};
+  const bool isThere = stat(cluster.file().c_str(), &info) == 0;
+  return writeFileAtomically(cluster.file(), cluster.text(),
+                             isThere ? static_cast<int>(info.st_mode & 0777) : 0644);
 }
 
 Result<NewNode> nodeOf(const Arguments& arguments) {
@@ -76,6 +91,8 @@ Result<std::vector<NewNode>> nodesOf(const Arguments& arguments) {
   const std::vector<std::string> hosts(arguments.words().begin() + 1, arguments.words().end());
   if (hosts.empty()) {
     if (each.name.empty()) return invalidArgument("HOST is missing; for this machine --name");
+    for (const char* flag : {"user", "port", "identity"})
+      if (arguments.has(flag)) return invalidArgument("--{} is of a HOST, which is missing", flag);
     return std::vector{each};
   }
   if (hosts.size() > 1)

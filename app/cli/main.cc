@@ -646,7 +646,7 @@ const std::vector<Command> kCommands{
      {{"name=", "data=", "json"}, 0, 2, "new [KIND FILE [--name NAME] [--data FILE]] [--json]"},
      "Writes a complete run spec to start from, FILE.yaml; without a kind, lists the kinds.\n"
      "  --name  of the model (default: the file's)\n"
-     "  --data  the text of gpt, or the table of ctr, to train on",
+     "  --data  the text of gpt, or the table of ctr, to train on; as seen from FILE's folder",
      newCommand},
     {"layers",
      {{"ranks=", "json"}, 1, 1, "layers SPEC [--ranks N] [--json]"},

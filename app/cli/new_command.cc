@@ -28,13 +28,15 @@ Status create(const Arguments& arguments) {
     return makeError(Code::kAlreadyExists, "{} exists already", file.string());
   if (kind.dataField == nullptr && arguments.has("data"))
     return invalidArgument("a model of kind {} takes no --data", kind.id);
+  const std::string name = arguments.text("name", file.stem().string()),
+                    data = arguments.text("data", kind.data);
+  if (name.empty()) return invalidArgument("--name is empty");
+  if (kind.dataField != nullptr && data.empty()) return invalidArgument("--data is empty");
   std::string example;
   if (kind.example != nullptr) {
-    LOCKSTEP_ASSIGN(example, readFile(modelFile(kind.example)));
+    LOCKSTEP_ASSIGN(example, readFile(exampleFile(kind.example)));
   }
-  LOCKSTEP_ASSIGN(const std::string text,
-                  newRunSpec(kind, std::move(example), arguments.text("name", file.stem().string()),
-                             arguments.text("data", kind.data)));
+  LOCKSTEP_ASSIGN(const std::string text, newRunSpec(kind, std::move(example), name, data));
   return writeFileAtomically(file.string(), text);
 }
 

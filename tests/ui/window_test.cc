@@ -247,7 +247,7 @@ class WindowTest : public QObject {
     QVERIFY(page);
     QCOMPARE(page->nodes()->rowCount(), 2);
     QVERIFY(page->isModified());
-    auto* said = page->findChild<MessagePanel*>();
+    const MessagePanel* said = page->message();
     QVERIFY2(said->details().contains("lockstep cluster import '" + file.fileName() + "'"),
              qPrintable(said->details()));
     choose(folder.filePath("absent"));

@@ -111,9 +111,11 @@ void AddHostDialog::nameCommand() {
   if (!node.host.empty()) words << QString::fromStdString(node.host);
   if (node.name != app::nodeNameOf(node.host)) add("--name", node.name);
   add("--address", node.address);
-  if (node.host.find('@') == std::string::npos) add("--user", node.user);
-  if (node.port > 0) add("--port", std::to_string(node.port));
-  add("--identity", node.identityFile);
+  if (!node.host.empty()) {
+    if (node.host.find('@') == std::string::npos) add("--user", node.user);
+    if (node.port > 0) add("--port", std::to_string(node.port));
+    add("--identity", node.identityFile);
+  }
   add("--workdir", node.workdir);
   if (node.gpus) add("--device", "cuda");
   if (node.ranks > 1) add("--ranks", std::to_string(node.ranks));

@@ -10,6 +10,11 @@
 #include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
+namespace {
+
+constexpr int kCommandWidth = 440;  // pixels, at least: most commands are seen whole
+
+}  // namespace
 
 Dialog::Dialog(const QString& objectName, QWidget* parent) : QDialog(parent) {
   setObjectName(objectName);
@@ -30,6 +35,7 @@ Dialog::Dialog(const QString& objectName, QWidget* parent) : QDialog(parent) {
   commandLine_ = new QLineEdit(this);
   commandLine_->setObjectName(objectName + "Command");
   commandLine_->setReadOnly(true);
+  commandLine_->setMinimumWidth(kCommandWidth);
   commandLine_->setFont(Theme::instance().monospace());
   commandLine_->hide();
   auto* buttons = new QHBoxLayout;
@@ -71,7 +77,11 @@ void Dialog::setHeading(const QString& title, const QString& text) {
   text_->setText(text);
   text_->setVisible(!text.isEmpty());
   commandLine_->setAccessibleName(tr("The command that does the same"));
-  commandLine_->setToolTip(commandLine_->accessibleName());
+  setCommandToolTip();
+}
+
+void Dialog::setCommandToolTip() {
+  commandLine_->setToolTip(commandLine_->accessibleName() + '\n' + commandLine_->text());
 }
 
 void Dialog::showCommand(const QStringList& words) {
@@ -80,6 +90,7 @@ void Dialog::showCommand(const QStringList& words) {
   commandLine_->setText(words.isEmpty() ? QString()
                                         : QString::fromStdString(app::commandLine(all)));
   commandLine_->setCursorPosition(0);
+  setCommandToolTip();
   commandLine_->setVisible(!words.isEmpty());
 }
 

@@ -30,6 +30,8 @@ class Dialog : public QDialog {
   void setButtons(const QString& accept, const QString& reject);
 
  private:
+  void setCommandToolTip();  // where the line is too narrow for it
+
   QLabel* title_ = nullptr;
   QLabel* text_ = nullptr;
   QVBoxLayout* content_ = nullptr;

@@ -69,11 +69,15 @@ class CliClusterTest : public QObject {
              "added here: " + file.toUtf8() + "\n");
     const CliResult plan = cli.run({"plan", "fashion-mlp", "--cluster", file, "--json"});
     QVERIFY2(plan.exit == 0, plan.text());
+    const auto mine = QFile::ReadOwner | QFile::WriteOwner;
+    QVERIFY(QFile::setPermissions(file, mine));
     const QByteArray before = bytes(file);
     for (const auto& [arguments, why] :
          {std::pair{QStringList{"add", file, "n2.lab"}, "already has a node n2"},
           {QStringList{"add", file, "n4", "n5", "--name", "x"}, "--name is of one host"},
           {QStringList{"add", file}, "HOST is missing"},
+          {QStringList{"add", file, "--name", "n4", "--user", "ann"}, "--user is of a HOST"},
+          {QStringList{"add", cli.path("n4"), "n5"}, "there is no file"},
           {QStringList{"add", file, "n4", "--device", "tpu"}, "cpu or cuda"},
           {QStringList{"add", file, "n4", "--ranks", "0"}, "--ranks"},
           {QStringList{"remove", file, "n1", "n9"}, "no node \"n9\""}}) {
@@ -84,6 +88,7 @@ class CliClusterTest : public QObject {
     const CliResult removed = cli.run({"cluster", "remove", file, "n1", "here"});
     QVERIFY2(removed.exit == 0 && removed.out.contains("removed n1"), removed.text());
     QVERIFY2(!bytes(file).contains("n1.lab") && bytes(file).contains("n2.lab"), bytes(file));
+    QVERIFY(!(QFile::permissions(file) & (QFile::ReadGroup | QFile::ReadOther)));
   }
 
   // Once, and again until Ctrl-C.

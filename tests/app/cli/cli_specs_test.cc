@@ -45,6 +45,7 @@ class CliSpecsTest : public QObject {
     for (const auto& [arguments, why] :
          {std::pair{QStringList{"gpt", file}, "exists already"},
           {QStringList{"gpt"}, "FILE is missing"},
+          {QStringList{"gpt", cli.path("x.yaml"), "--data", ""}, "--data is empty"},
           {QStringList{"gtp", cli.path("x.yaml")}, "expected mlp, cnn"},
           {QStringList{"mlp", cli.path("x.yaml"), "--data", data}, "takes no --data"}}) {
       const CliResult refused = cli.run(QStringList{"new"} + arguments);
