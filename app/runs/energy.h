@@ -90,13 +90,19 @@ std::int64_t recordedSteps(const RunStore& store);
 // What a run drew, beside the prediction.
 struct RunEnergy {
   Energy energy;
-  EnergyPhases phases;
+  EnergyPhases phases;                    // all zero: not read
   std::int64_t steps = 0;                 // that the history has
   std::optional<double> predictedJoules;  // of as many steps
 };
-// Errors: those of measuredEnergy(), of measuredPhases() and of the history.
+// Of a run under way, what it drew by now; without the phases, which take long to read. Errors:
+// those of measuredEnergy() and of the history.
+Result<RunEnergy> readEnergySoFar(const History& history, const std::string& run);
+// Errors: the same, and those of measuredPhases().
 Result<RunEnergy> readRunEnergy(const History& history, const std::string& run,
                                 const std::stop_token& stop = {});
+
+// Sets joules and prices, if nothing is left out. Returns whether it did.
+bool setEnergy(const Energy& energy, RunFigures& figures);
 
 // "12.3 kJ", "1.24 kWh"; "0.42 EUR"; "310 g".
 std::string joulesText(double joules);

@@ -162,12 +162,7 @@ bool addEnergy(const History& history, RunRow& row) {
   const auto store = history.openRun(row.run);
   if (!documents.ok() || !store.ok()) return false;
   const auto energy = measuredEnergy(**store, *documents);
-  if (!energy.ok() || !energy->isComplete() || !std::isfinite(energy->joules())) return false;
-  row.figures.joules = energy->joules();
-  row.figures.cost = energy->cost.value_or(0);
-  row.figures.carbonGrams = energy->carbonGrams.value_or(0);
-  if (energy->cost) row.figures.currency = energy->currency;
-  return true;
+  return energy.ok() && setEnergy(*energy, row.figures);
 }
 }  // namespace
 

@@ -827,10 +827,6 @@ It uses:
             <translation>克隆…</translation>
         </message>
         <message>
-            <source>Compare the specs of the selected runs</source>
-            <translation>比较所选运行的规格</translation>
-        </message>
-        <message>
             <source>Spec differences</source>
             <translation>规格的差异</translation>
         </message>
@@ -973,6 +969,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>Export for OpenTelemetry…</source>
             <translation>为 OpenTelemetry 导出…</translation>
+        </message>
+        <message>
+            <source>Compare the specs of the selected runs (lockstep history diff)</source>
+            <translation>比较所选运行的规格（lockstep history diff）</translation>
         </message>
     </context>
     <context>
@@ -1802,6 +1802,18 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>&amp;Tools</source>
             <translation>工具(&amp;T)</translation>
+        </message>
+        <message>
+            <source>The cluster was imported.</source>
+            <translation>集群已导入。</translation>
+        </message>
+        <message>
+            <source>In a terminal: %1</source>
+            <translation>在终端中：%1</translation>
+        </message>
+        <message>
+            <source>De&amp;ploy agents…</source>
+            <translation>部署代理(&amp;P)…</translation>
         </message>
     </context>
     <context>
@@ -9848,6 +9860,34 @@ its last lines:
             <source>sinks.otlp has a user name or a password, and what a run's spec has is kept; expected them left out, and the variable OTEL_EXPORTER_OTLP_HEADERS set where the run is followed</source>
             <translation>sinks.otlp 含有用户名或密码，而运行规格的内容会被保存；应将其去掉，并在跟踪运行的地方设置变量 OTEL_EXPORTER_OTLP_HEADERS</translation>
         </message>
+        <message>
+            <source>'%1' is no name of a node; expected letters, digits, '-', '_' and '.'</source>
+            <translation>“%1”不是节点名；应由字母、数字、“-”“_”和“.”组成</translation>
+        </message>
+        <message>
+            <source>the cluster already has a node %1</source>
+            <translation>集群中已有节点 %1</translation>
+        </message>
+        <message>
+            <source>there is no kind of model '%1'</source>
+            <translation>没有模型种类“%1”</translation>
+        </message>
+        <message>
+            <source>node %1 writes %2 MB/s to its disk, usually %3</source>
+            <translation>节点 %1 写入磁盘的速度为 %2 MB/s，通常为 %3</translation>
+        </message>
+        <message>
+            <source>not enough disk space for the benchmark</source>
+            <translation>磁盘空间不足，无法进行基准测试</translation>
+        </message>
+        <message>
+            <source>%1 MiB are free in %2, %3 MiB are needed</source>
+            <translation>%2 中有 %1 MiB 可用，需要 %3 MiB</translation>
+        </message>
+        <message>
+            <source>cannot write in %1</source>
+            <translation>无法在 %1 中写入</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -12426,6 +12466,10 @@ its last lines:
             <source>Result</source>
             <translation>结果</translation>
         </message>
+        <message>
+            <source>Disk writes</source>
+            <translation>磁盘写入</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::AlertRuleModel</name>
@@ -13738,16 +13782,16 @@ its last lines:
             <translation>该节点比其他节点慢吗？</translation>
         </message>
         <message>
-            <source>Matrix products of the processors and memory of all connected nodes are measured at the same time. Training on them is slowed meanwhile, for some seconds.</source>
-            <translation>将同时测量所有已连接节点处理器的矩阵乘法和内存。其间这些节点上的训练会变慢，持续数秒。</translation>
-        </message>
-        <message>
             <source>There is no other node to compare it with.</source>
             <translation>没有其他节点可与之比较。</translation>
         </message>
         <message>
-            <source>The processor and memory of the node are as fast as those of the others.</source>
-            <translation>该节点的处理器和内存与其他节点一样快。</translation>
+            <source>Matrix products, memory and disk writes of all connected nodes are measured at the same time. Training on them is slowed meanwhile, for some seconds.</source>
+            <translation>同时测量所有已连接节点的矩阵乘法、内存和磁盘写入。期间数秒内这些节点上的训练会变慢。</translation>
+        </message>
+        <message>
+            <source>The processor, memory and disk of the node are as fast as those of the others.</source>
+            <translation>该节点的处理器、内存和磁盘与其他节点一样快。</translation>
         </message>
     </context>
     <context>
@@ -14954,6 +14998,68 @@ its last lines:
         <message>
             <source>Changes since the commit</source>
             <translation>自该提交以来的改动</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::DeployDialog</name>
+        <message>
+            <source>A node that has no agent yet starts it detached.</source>
+            <translation>还没有代理的节点以独立进程启动代理。</translation>
+        </message>
+        <message>
+            <source>The agent is a process of its own, which outlives the connection.</source>
+            <translation>代理是独立的进程，连接断开后继续运行。</translation>
+        </message>
+        <message>
+            <source>The agent is a unit of the account's systemd, which must linger: loginctl enable-linger.</source>
+            <translation>代理是该账户 systemd 的一个单元，账户须启用 linger：loginctl enable-linger。</translation>
+        </message>
+        <message>
+            <source>As a systemd user unit where that works, else detached.</source>
+            <translation>可行时作为 systemd 用户单元，否则作为独立进程。</translation>
+        </message>
+        <message>
+            <source>Deploy agents</source>
+            <translation>部署代理</translation>
+        </message>
+        <message>
+            <source>Installs Lockstep on every node and starts its agent. Each node remembers how.</source>
+            <translation>在每个节点上安装 Lockstep 并启动其代理。每个节点都会记住启动方式。</translation>
+        </message>
+        <message>
+            <source>Deploy</source>
+            <translation>部署</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
+        <message>
+            <source>How agents start</source>
+            <translation>代理的启动方式</translation>
+        </message>
+        <message>
+            <source>As chosen before</source>
+            <translation>沿用之前的选择</translation>
+        </message>
+        <message>
+            <source>Detached</source>
+            <translation>独立进程</translation>
+        </message>
+        <message>
+            <source>systemd user unit</source>
+            <translation>systemd 用户单元</translation>
+        </message>
+        <message>
+            <source>systemd user unit where possible</source>
+            <translation>尽可能使用 systemd 用户单元</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::Dialog</name>
+        <message>
+            <source>The command that does the same</source>
+            <translation>效果相同的命令</translation>
         </message>
     </context>
 </TS>

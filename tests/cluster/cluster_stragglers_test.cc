@@ -47,37 +47,6 @@ strategy: {kind: multi-worker-mirrored}
 recovery: {policy: none}
 )";
 
-// Of a rank that the file LARGE names, the batches have five times the rows; the time of a step is
-// that of its rows.
-constexpr const char* kRows = R"(
-import os, time
-import torch
-import torch.distributed as dist
-dist.init_process_group("gloo")
-rank = dist.get_rank()
-torch.set_num_threads(1)
-class Rows(torch.utils.data.IterableDataset):
-    def __iter__(self):
-        while True:
-            large = os.path.exists(LARGE) and open(LARGE).read() == str(rank)
-            yield torch.randn(100 if large else 20, 64)
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(64, 4)
-    def forward(self, x):
-        time.sleep(0.001 * len(x))
-        return self.layer(x)
-model = torch.nn.parallel.DistributedDataParallel(Net())
-optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
-for step, x in enumerate(torch.utils.data.DataLoader(Rows(), batch_size=None), 1):
-    optimizer.zero_grad()
-    loss = model(x).square().mean()
-    loss.backward()
-    optimizer.step()
-    if rank == 0: print(f"step {step} loss {loss.item():.9g}", flush=True)
-)";
-
 }  // namespace
 
 class ClusterStragglersTest : public QObject {
@@ -261,8 +230,12 @@ class ClusterStragglersTest : public QObject {
   QString writeRows() {
     QDir().mkpath(on_.cli().path("rows"));
     on_.cli().write("large", "");
-    on_.cli().write("rows/train.py", QByteArray(kRows).replace(
-                                         "LARGE", "'" + on_.cli().path("large").toUtf8() + "'"));
+    // The rank that the file names has five times the rows.
+    const QByteArray large = "'" + on_.cli().path("large").toUtf8() + "'";
+    on_.cli().write(
+        "rows/train.py",
+        unevenRows("10**9", "100 if open(" + large + ").read() == str(rank) else 20") +
+            "    if rank == 0: print(f\"step {step} loss {loss.item():.9g}\", flush=True)\n");
     return on_.cli().write("rows/run.yaml",
                            "version: 1\nrecovery: {policy: none}\nworkload:\n"
                            "  command: [/usr/bin/python3, train.py]\n");

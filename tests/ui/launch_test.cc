@@ -80,7 +80,7 @@ class LaunchTest : public QObject {
     QVERIFY(window_->findChild<QMenu*>("menuFile")
                 ->actions()
                 .contains(window_->findChild<QAction*>("actionNewModel")));
-    for (const ModelTemplate& kind : modelTemplates()) {
+    for (const app::ModelTemplate& kind : app::modelTemplates()) {
       ModelPage* page = newModel(kind.id);
       QVERIFY2(page, kind.id);
       QVERIFY(!page->isModified());
@@ -806,7 +806,7 @@ class LaunchTest : public QObject {
     QVERIFY(fields.size() > 15);
     for (QWidget* one : fields) QVERIFY2(!one->toolTip().isEmpty(), qPrintable(one->objectName()));
     dialog->reject();
-    AddHostDialog host({"n1"}, {}, window_.get());
+    AddHostDialog host({"n1"}, {}, "lab.yaml", window_.get());
     for (QLineEdit* one : host.findChildren<QLineEdit*>()) {
       if (one->objectName().startsWith("addHost"))
         QVERIFY2(!one->toolTip().isEmpty(), qPrintable(one->objectName()));
@@ -851,13 +851,13 @@ class LaunchTest : public QObject {
     if (QTest::currentTestFailed()) return;
     window_->newModel();
     QVERIFY(wait([&] { return newModelDialog() != nullptr; }));
-    for (const ModelTemplate& kind : modelTemplates()) {
+    for (const app::ModelTemplate& kind : app::modelTemplates()) {
       newModelDialog()->chooseKind(kind.id);
       check(newModelDialog());
     }
     newModelDialog()->reject();
     QVERIFY(wait([&] { return newModelDialog() == nullptr; }));
-    AddHostDialog host({"n1"}, {}, window_.get());
+    AddHostDialog host({"n1"}, {}, "lab.yaml", window_.get());
     host.show();
     check(&host);
     host.close();

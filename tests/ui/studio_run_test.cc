@@ -235,11 +235,15 @@ class StudioRunTest : public QObject {
     QAbstractItemModelTester tester(dialog->findChild<QTableView*>()->model());
     auto* outcome = dialog->findChild<QLabel*>("preflightOutcome");
     auto* again = dialog->findChild<QPushButton*>("preflightDialogAccept");
+    QVERIFY(dialog->findChild<QLineEdit*>("preflightDialogCommand")
+                ->text()
+                .startsWith("lockstep cluster preflight "));
     for (const char* compared : {"among each other", "with earlier results: 1"}) {
       QVERIFY(!again->isEnabled());
       QVERIFY(tests::wait([&] { return !dialog->measuring(); }, 120'000));
-      // Matrix products, memory, disk and clock of three nodes; both ways of three pairs, twice.
-      QVERIFY2(dialog->values().rowCount() == 4 * 3 + 2 * 6, qPrintable(outcome->text()));
+      // Matrix products, memory, disk writes and room, clock of three nodes; both ways of three
+      // pairs, twice.
+      QVERIFY2(dialog->values().rowCount() == 5 * 3 + 2 * 6, qPrintable(outcome->text()));
       QVERIFY2(outcome->text().contains(compared), qPrintable(outcome->text()));
       const QString picture = qEnvironmentVariable("LOCKSTEP_PREFLIGHT_PICTURE");
       if (!picture.isEmpty()) dialog->grab().save(picture);

@@ -85,7 +85,7 @@ QWidget* AdvicePanel::makeSearchRow() {
   row->setContentsMargins({});
   search_ = makeButton("adviceSearch", "search", out);
   connect(search_, &QPushButton::clicked, this, [this] { planned_ ? stop() : search(); });
-  keep_ = makeToolButton("adviceKeep", "down", out);
+  keep_ = makeToolButton("adviceKeep", "ok", out);
   keep_->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
   keep_->setPopupMode(QToolButton::InstantPopup);
   options_ = new QMenu(keep_);

@@ -167,7 +167,11 @@ void LaunchDialog::preflight() {
   asked_ = false;
   setBusy(false, {});
   prediction_->benchmarkButton()->setEnabled(true);
-  auto* dialog = new PreflightDialog(workspace_, live, app::clusterNameOf(*request_), this);
+  const LaunchTarget* chosen = target();
+  auto* dialog = new PreflightDialog(
+      workspace_, live, app::clusterNameOf(*request_),
+      chosen ? QStringList{chosen->file} : QStringList{"--local", QString::number(nodes_->value())},
+      this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->open();
 }

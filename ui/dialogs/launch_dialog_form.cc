@@ -13,7 +13,6 @@
 #include <QLineEdit>
 #include <QProgressBar>
 #include <QPushButton>
-#include <QRegularExpression>
 #include <QScrollArea>
 #include <QScrollBar>
 #include <QSpinBox>
@@ -22,6 +21,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "app/cluster/node_debug.h"
 #include "app/core/home.h"
 #include "app/specs/spec_text.h"
 #include "ui/dialogs/advice_panel.h"
@@ -44,10 +44,7 @@ constexpr int kFieldWidth = 195;  // pixels
 
 // One word of a shell command.
 QString shellWord(const QString& text) {
-  static const QRegularExpression plain("^[A-Za-z0-9_./=:@%+,-]+$");
-  if (plain.match(text).hasMatch()) return text;
-  QString out = text;
-  return '\'' + out.replace('\'', "'\\''") + '\'';
+  return QString::fromStdString(app::commandLine({text.toStdString()}));
 }
 
 // A file as a word of a shell command, in the home folder as ~/….

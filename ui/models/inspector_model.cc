@@ -27,14 +27,17 @@ QVector<InspectorRow> energyPartRows(const app::RunEnergy& drawn) {
   QVector<InspectorRow> out;
   const double all = drawn.energy.joules();
   if (all <= 0) return out;
+  const app::EnergyPhases& phases = drawn.phases;
+  const bool known = phases.compute + phases.transfer + phases.waiting + phases.other > 0;
   const auto part = [&](const QString& name, double joules) {
+    if (!known) return;
     out << InspectorRow{
         name, QString("%1 (%2)").arg(formatEnergy(joules), formatPercent(joules / all, 0))};
   };
-  part(InspectorModel::tr("Energy: computing"), drawn.phases.compute);
-  part(InspectorModel::tr("Energy: communication"), drawn.phases.transfer);
-  part(InspectorModel::tr("Energy: waiting"), drawn.phases.waiting);
-  part(InspectorModel::tr("Energy: other"), drawn.phases.other);
+  part(InspectorModel::tr("Energy: computing"), phases.compute);
+  part(InspectorModel::tr("Energy: communication"), phases.transfer);
+  part(InspectorModel::tr("Energy: waiting"), phases.waiting);
+  part(InspectorModel::tr("Energy: other"), phases.other);
   if (drawn.steps > 0)
     out << InspectorRow{InspectorModel::tr("Energy per step"),
                         formatEnergy(all / static_cast<double>(drawn.steps))};

@@ -7,6 +7,7 @@
 #include <QMenu>
 #include <QPointer>
 #include <QPushButton>
+#include <QScrollArea>
 #include <QSplitter>
 #include <QStackedLayout>
 #include <QTableView>
@@ -334,9 +335,10 @@ void HistoryPage::retranslateMenus() {
 void HistoryPage::retranslate() {
   heading_->setText(tr("History"));
   setTexts(open_, tr("Open"));
-  setTexts(export_, tr("Export"), tr("Export the selected runs"));
-  setTexts(tags_, tr("Tags…"), tr("Add and remove tags of the selected runs"));
-  setTexts(delete_, tr("Delete…"));
+  setTexts(export_, tr("Export"), tr("Export the selected runs") + "\nlockstep history export");
+  setTexts(tags_, tr("Tags…"),
+           tr("Add and remove tags of the selected runs") + "\nlockstep history tag");
+  setTexts(delete_, tr("Delete…"), "lockstep history delete");
   setTexts(again_, tr("Launch again"), tr("Resume, rerun or clone the selected run"));
   retranslateMenus();
   tableCard_->setTitle(tr("Runs"));

@@ -14,6 +14,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "app/cluster/node_debug.h"
 #include "ui/models/field_model.h"
 #include "ui/models/layer_table_model.h"
 #include "ui/pages/data_panel.h"
@@ -510,6 +511,14 @@ void ModelPage::retranslate() {
   views_->setTabText(kTextView, tr("Text"));
   views_->setTabText(kGraphView, tr("Graph"));
   views_->setTabText(kDataView, tr("Data"));
+  const std::string file = document()->path().toStdString();
+  const auto command = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "lockstep");
+    words.push_back(file);
+    return file.empty() ? QString() : QString::fromStdString(app::commandLine(words));
+  };
+  views_->setTabToolTip(kGraphView, command({"layers"}));
+  views_->setTabToolTip(kDataView, command({"data", "show"}));
   views_->setAccessibleName(tr("Views of the spec"));
   graph_->retranslate();
   data_->retranslate();

@@ -5,6 +5,7 @@
 #include <QLabel>
 #include <QProgressBar>
 #include <QPushButton>
+#include <QScrollArea>
 #include <QSlider>
 #include <QTabBar>
 #include <QTabWidget>
@@ -41,6 +42,7 @@ namespace lockstep::ui {
 namespace {
 
 constexpr int kNodesTab = 1;
+constexpr qint64 kLeastPauseMs = 5000, kPauses = 20;  // between readings of the energy
 constexpr int kAtOnceMs = 30'000;  // after a click, what was asked for may take the view
 
 }  // namespace
@@ -61,6 +63,7 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
   connectDocument();
   connect(&second_, &QTimer::timeout, this, &RunPage::refreshFigures);
   connect(&second_, &QTimer::timeout, this, &RunPage::showProfiled);
+  connect(&second_, &QTimer::timeout, this, &RunPage::readEnergy);
   second_.start(1000);
   connect(&Theme::instance(), &Theme::changed, this, &RunPage::restyle);
   placeAllSeries();
@@ -376,19 +379,30 @@ void RunPage::showReach(std::int64_t sinceNs) {
   });
 }
 
-// Of an ended run: its parts are sums over all of its steps.
+// Of an ended run with its parts, which are sums over all of its steps. Of one under way again and
+// again, with pauses that are long beside the reading.
 void RunPage::readEnergy() {
   const app::RunRow& row = document_->row();
-  if (!document_->loaded() || document_->ending() || !app::isFinal(row.phase)) return;
-  if (std::exchange(energyReadFor_, row.figures.joules) == row.figures.joules) return;
+  const bool ended = app::isFinal(row.phase);
+  if (!document_->loaded() || document_->ending() || energyReading_) return;
+  if (ended && std::exchange(energyReadFor_, row.figures.joules) == row.figures.joules) return;
+  if (!ended && !isVisible()) return;
+  if (!ended && energyPause_.isValid() && !energyPause_.hasExpired(energyPauseMs_)) return;
+  energyReading_ = true;
+  QElapsedTimer clock;
+  clock.start();
   runInBackground(
       this,
-      [folder = document_->historyFolder(), run = row.run,
+      [folder = document_->historyFolder(), run = row.run, ended,
        stop = energyStop_.get_token()]() -> Result<app::RunEnergy> {
         LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
-        return app::readRunEnergy(*history, run, stop);
+        return ended ? app::readRunEnergy(*history, run, stop)
+                     : app::readEnergySoFar(*history, run);
       },
-      [this](Result<app::RunEnergy> drawn) {
+      [this, clock](Result<app::RunEnergy> drawn) {
+        energyReading_ = false;
+        energyPauseMs_ = std::max(kLeastPauseMs, kPauses * clock.elapsed());
+        energyPause_.start();
         energy_.reset();
         if (drawn.ok()) energy_ = *std::move(drawn);
         Q_EMIT inspectorChanged();
@@ -618,7 +632,9 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
       row.figures.lostSeconds > 0 ? formatSeconds(row.figures.lostSeconds) : QString());
   add(tr("Effective training time"),
       row.startedNs > 0 ? formatPercent(app::effectiveTime(row), 1) : QString());
-  out << energyRows(row.figures);
+  app::RunFigures figures = row.figures;
+  if (energy_ && figures.joules <= 0) (void)app::setEnergy(energy_->energy, figures);
+  out << energyRows(figures);
   if (energy_) out << energyPartRows(*energy_);
   add(tr("Error"), messageText(row.error));
   out << InspectorRow{tr("Configuration"), {}, true};
@@ -656,11 +672,20 @@ void RunPage::restyle() {
 }
 
 void RunPage::retranslate() {
-  setTexts(stop_, tr("Stop"), tr("Finish this step, save a checkpoint, stop"));
-  setTexts(kill_, tr("Kill"), tr("Kill all workers, without a checkpoint"));
-  setTexts(resume_, tr("Resume…"), tr("Continue from the last checkpoint, as a new run"));
-  setTexts(rerun_, tr("Rerun…"), tr("Launch the same spec on the same cluster again"));
-  setTexts(clone_, tr("Clone…"), tr("Open this run's spec as a new model and launch it"));
+  const QString run = document_->run();
+  // What it does, and the command that does the same.
+  const auto tip = [&](const QString& text, const char* command) {
+    return text + "\nlockstep " + QString(command).arg(run);
+  };
+  setTexts(stop_, tr("Stop"), tip(tr("Finish this step, save a checkpoint, stop"), "stop %1"));
+  setTexts(kill_, tr("Kill"), tip(tr("Kill all workers, without a checkpoint"), "kill %1"));
+  setTexts(resume_, tr("Resume…"),
+           tip(tr("Continue from the last checkpoint, as a new run"), "resume %1"));
+  setTexts(rerun_, tr("Rerun…"),
+           tip(tr("Launch the same spec on the same cluster again"), "rerun %1"));
+  setTexts(clone_, tr("Clone…"),
+           tip(tr("Open this run's spec as a new model and launch it"),
+               "history export %1 --format yaml"));
   step_->setName(tr("Step"));
   lossFigure_->setName(tr("Loss"));
   nameMetric();
@@ -676,6 +701,10 @@ void RunPage::retranslate() {
   tabs_->setTabText(5, tr("Traffic"));
   tabs_->setTabText(6, tr("Dashboard"));
   tabs_->setTabText(7, tr("Code"));
+  tabs_->setTabToolTip(2, "lockstep logs " + run);
+  tabs_->setTabToolTip(3, QString("lockstep steps %1\nlockstep timeline %1").arg(run));
+  tabs_->setTabToolTip(4, "lockstep stragglers " + run);
+  tabs_->setTabToolTip(5, "lockstep traffic " + run);
   tabs_->setAccessibleName(tr("Parts of the run"));
   smoothLabel_->setText(tr("Smoothing"));
   smooth_->setAccessibleName(tr("Smoothing"));

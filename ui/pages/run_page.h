@@ -197,7 +197,10 @@ class RunPage : public Page {
   std::optional<Profiled> profiled_;      // that the page waits for
   std::optional<app::RunEnergy> energy_;  // none: not read, or not known
   std::stop_source energyStop_;           // of its reading, when the page goes
-  std::optional<double> energyReadFor_;   // the joules of the row, when it was
+  std::optional<double> energyReadFor_;   // the joules of the ended run's row, when it was
+  bool energyReading_ = false;
+  QElapsedTimer energyPause_;  // since it was last read
+  qint64 energyPauseMs_ = 0;   // until it is read again, while the run is under way
   TrafficPanel* traffic_ = nullptr;
   QTimer second_;
 };

@@ -90,10 +90,12 @@ void SpecPage::showStatus(const Status& status) {
 bool SpecPage::save() { return saveAs(document_->path()); }
 
 bool SpecPage::saveAs(const QString& path) {
+  const bool isOther = path != document_->path();
   const Status status = document_->save(path);
   showStatus(status);
   if (!status.ok()) return false;
   setKey(keyPrefix_ + document_->path());
+  if (isOther) retranslate();  // commands name the file
   Q_EMIT titleChanged();
   return true;
 }

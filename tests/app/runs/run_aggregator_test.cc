@@ -325,6 +325,12 @@ class RunAggregatorTest : public QObject {
 
   void logLinesSayTheirTime() {
     const LogLine line = parseLogLine("2024-05-01T12:00:00.123Z W the step waited");
+    QVERIFY(levelOf(line) == LogLevel::kWarning);
+    QVERIFY(levelOf(parseLogLine("2024-05-01T12:00:00.123Z D an error")) == LogLevel::kDebug);
+    QVERIFY(levelOf(parseLogLine("RuntimeERROR: no")) == LogLevel::kError);
+    QVERIFY(levelOf(parseLogLine("traceback (most recent)")) == LogLevel::kError);
+    QVERIFY(levelOf(parseLogLine("UserWarning: x")) == LogLevel::kWarning);
+    QVERIFY(levelOf(parseLogLine("loss 0.3")) == LogLevel::kInfo);
     QCOMPARE(isoTime(line.wallNs), std::string("2024-05-01T12:00:00.123Z"));
     QCOMPARE(line.level, 'W');
     QCOMPARE(line.text, std::string_view("the step waited"));
