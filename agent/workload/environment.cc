@@ -125,6 +125,13 @@ void setInterface(const ProgramRank& of, Variables& out) {
   out.emplace("NCCL_SOCKET_IFNAME", "=" + name);
 }
 
+// Programs of one node would all listen at RAS's own address. NCCL takes one plug-in: a person's
+// own choice stays.
+void setNccl(const ProgramRank& of, Variables& out) {
+  if (!of.ncclProfiler.empty()) out.emplace("NCCL_PROFILER_PLUGIN", of.ncclProfiler);
+  if (of.rasPort > 0) out.emplace("NCCL_RAS_ADDR", fmt::format("127.0.0.1:{}", of.rasPort));
+}
+
 void setPython(const spec::v1::PythonSpec& python, const std::string& folder, Variables& out) {
   out.emplace("PYTHONUNBUFFERED", "1");                 // lines come as they are printed
   if (python.kind() == "uv") out.erase("VIRTUAL_ENV");  // it has its project's
@@ -183,6 +190,7 @@ std::vector<std::string> programEnvironment(const spec::v1::WorkloadSpec& worklo
   setOwn(workload, folder, variables);
   for (const auto& [name, value] : rank.secrets) variables[name] = value;
   setInterface(rank, variables);
+  setNccl(rank, variables);
   setModule(workload, rank, variables);
   return entriesOf(variables);
 }

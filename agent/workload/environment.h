@@ -23,6 +23,8 @@ struct ProgramRank {
   int threads = 1;
   node::v1::ProgramPlaces places;                    // of all ranks, by rank
   std::string pythonFolder, pythonPipe, localPipes;  // of PythonHooks
+  int rasPort = 0;                                   // for NCCL's RAS, on this node; 0: NCCL's own
+  std::string ncclProfiler;                          // the plug-in's file; "": none
   std::map<std::string, std::string> secrets;        // variables of workload.env_from
 };
 

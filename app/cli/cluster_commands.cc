@@ -33,6 +33,7 @@ void printNode(const NodeStatus& node, const std::string& address) {
   line.addRaw("gpus", nlohmann::json(node.inventory.gpus)
                           .dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
   line.add("workdir", node.inventory.workdir).add("agent_version", node.inventory.agentVersion);
+  if (node.inventory.hasCurl) line.add("curl", *node.inventory.hasCurl);
   line.print();
 }
 
@@ -124,6 +125,17 @@ void noteSharedCores(const ClusterSession& session) {
                               host.name));
 }
 
+void noteMissingCurl(const ClusterSession& session) {
+  std::vector<std::string> without;
+  for (int i = 0; i < session.size(); ++i)
+    if (!session.status(i).inventory.hasCurl.value_or(true))
+      without.push_back(session.status(i).name);
+  if (!without.empty())
+    put(stderr, fmt::format("note: there is no curl on {}; nodes need it for data files that are a "
+                            "URL\n",
+                            fmt::join(without, ", ")));
+}
+
 int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
   watchInterrupts();
   const bool json = arguments.has("json");
@@ -163,6 +175,7 @@ int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
   }
   const bool well = reportFailures(session, json);
   noteSharedCores(session);
+  noteMissingCurl(session);
   if (!proven.ok()) report(proven.error(), json);
   return well && proven.ok() ? kSucceeded : kNode;
 }

@@ -147,7 +147,8 @@ const std::vector<Command> kCommands{
      energyCommand},
     {"stop",
      {{"json"}, 1, 1, "stop RUN [--json]"},
-     "Stops a run after its current step, with a checkpoint.",
+     "Stops a run after its current step, with a checkpoint and copies of it on other nodes.\n"
+     "A second stop does not wait for the copies.",
      stopCommand},
     {"kill",
      {{"give-up", "json"}, 1, 1, "kill RUN [--give-up] [--json]"},

@@ -42,6 +42,8 @@ int exitCodeFor(const RunResult& result) {
 
 // How long a request to kill may go unanswered before a client that is to end leaves the run.
 constexpr auto kKillPatience = std::chrono::milliseconds(1500);
+// A run that is stopped may wait a minute for copies of its checkpoint.
+constexpr std::chrono::seconds kKillLimit{60}, kStopLimit{150};
 
 std::string givingUp(const std::string& run) {
   return fmt::format(
@@ -391,6 +393,14 @@ Error toldToEnd(Error error, const std::string& run, bool told) {
   return error;
 }
 
+Error notEnded(const std::string& run, std::chrono::seconds limit, bool kill) {
+  Error error =
+      makeError(Code::kDeadlineExceeded, "run {} has not ended within {} s", run, limit.count());
+  error.next = kill ? "see whether its nodes can be reached: lockstep cluster check FILE"
+                    : message("lockstep kill {}", run);
+  return error;
+}
+
 int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
   const bool json = arguments.has("json"), giveUp = arguments.has("give-up");
   watchInterrupts();
@@ -410,14 +420,14 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
     Inbox inbox;
     AskingSession asking(cluster, globals, inbox);
     std::optional<RunRow> last;
-    std::optional<Error> error;
-    std::optional<Error> asked;
+    std::optional<Error> error, asked;
     bool over = false, told = false;
-    auto end = Clock::now() + std::chrono::seconds(60);
+    const auto limit = kill ? kKillLimit : kStopLimit;
+    auto end = Clock::now() + limit;
     Recorder recorder(row.run, asking.session, globals.home, inbox, [&](const RunUpdate& update) {
       if (update.row) last = *update.row;
       if (!update.errors.empty()) error = update.errors.front();
-      if (update.artifacts) end = Clock::now() + std::chrono::seconds(60);  // it ends after them
+      if (update.artifacts) end = Clock::now() + limit;  // it ends after them
       over = over || update.finished;
     });
     const auto answered = [&](const Result<RunAnswer>& answer) {
@@ -436,10 +446,7 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
       return *asked;
     }
     if (over && error) return toldToEnd(*error, row.run, told);
-    Error late = makeError(Code::kDeadlineExceeded, "run {} has not ended within 60 s", row.run);
-    late.next = kill ? "see whether its nodes can be reached: lockstep cluster check FILE"
-                     : message("lockstep kill {}", row.run);
-    return late;
+    return notEnded(row.run, limit, kill);
   }();
   if (outOfReach) {
     result = [&, asked = result.error()]() -> Result<RunResult> {

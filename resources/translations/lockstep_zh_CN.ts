@@ -967,6 +967,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>每步能耗</translation>
         </message>
         <message>
+            <source>Export for OpenTelemetry…</source>
+            <translation>为 OpenTelemetry 导出…</translation>
+        </message>
+        <message>
             <source>Compare the specs of the selected runs (lockstep history diff)</source>
             <translation>比较所选运行的规格（lockstep history diff）</translation>
         </message>
@@ -2675,6 +2679,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>rank %1 均位于</translation>
         </message>
         <message>
+            <source>in %1</source>
+            <translation>%1</translation>
+        </message>
+        <message>
             <source>in %1, %2</source>
             <translation>%1，%2</translation>
         </message>
@@ -2685,6 +2693,18 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>%1, after %2</source>
             <translation>%1，在 %2 之后</translation>
+        </message>
+        <message>
+            <source>%1; NCCL&apos;s RAS tells: %2</source>
+            <translation>%1；NCCL 的 RAS 报告：%2</translation>
+        </message>
+        <message>
+            <source>%1, with %2 started</source>
+            <translation>%1，%2 已开始</translation>
+        </message>
+        <message>
+            <source>%1, with %2 scheduled</source>
+            <translation>%1，%2 已提交</translation>
         </message>
         <message>
             <source>rank %1 is one collective behind</source>
@@ -3495,8 +3515,28 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>节点未连接</translation>
         </message>
         <message>
-            <source>the node did not answer in time</source>
-            <translation>节点没有及时应答</translation>
+            <source>it is not known whether the run does what was asked</source>
+            <translation>不清楚运行是否会照要求去做</translation>
+        </message>
+        <message>
+            <source>the run has ended meanwhile</source>
+            <translation>运行在此期间已经结束</translation>
+        </message>
+        <message>
+            <source>fewer than half of its nodes have confirmed it within %1 s; if node %2 is lost now, so may be the request</source>
+            <translation>在 %1 秒内确认的节点不到一半；如果现在失去节点 %2，该请求也可能丢失</translation>
+        </message>
+        <message>
+            <source>waits until half of the nodes have confirmed the run&apos;s end, for %1 s at most</source>
+            <translation>等待半数节点确认运行结束，最多 %1 秒</translation>
+        </message>
+        <message>
+            <source>see what the run says, or ask again</source>
+            <translation>请查看运行的消息，或再次请求</translation>
+        </message>
+        <message>
+            <source>the node did not answer in time, and it is not known whether it got the request</source>
+            <translation>节点没有及时应答，不清楚它是否收到了请求</translation>
         </message>
         <message>
             <source>the agent does not answer</source>
@@ -9781,6 +9821,46 @@ its last lines:
             <translation>从 URL 获取数据文件</translation>
         </message>
         <message>
+            <source>the collector says: %1</source>
+            <translation>收集器的答复：%1</translation>
+        </message>
+        <message>
+            <source>metrics of the run cannot be sent to %1 now</source>
+            <translation>目前无法把运行的指标发送到 %1</translation>
+        </message>
+        <message>
+            <source>curves of the run cannot be written to %1 now</source>
+            <translation>目前无法把运行的曲线写入 %1</translation>
+        </message>
+        <message>
+            <source>%1 does not take metrics of the run</source>
+            <translation>%1 不接受运行的指标</translation>
+        </message>
+        <message>
+            <source>points of the run that %1 did not get: %2</source>
+            <translation>%1 未收到的运行数据点：%2</translation>
+        </message>
+        <message>
+            <source>the history has them: lockstep history export %1</source>
+            <translation>历史记录中有这些数据：lockstep history export %1</translation>
+        </message>
+        <message>
+            <source>they are tried again while the run is followed; see sinks in its spec</source>
+            <translation>跟踪运行期间会重试；见其规格中的 sinks</translation>
+        </message>
+        <message>
+            <source>check sinks.otlp and the collector's settings</source>
+            <translation>检查 sinks.otlp 和收集器的设置</translation>
+        </message>
+        <message>
+            <source>sinks.otlp is no URL; expected one as http://collector:4318</source>
+            <translation>sinks.otlp 不是 URL；应形如 http://collector:4318</translation>
+        </message>
+        <message>
+            <source>sinks.otlp has a user name or a password, and what a run's spec has is kept; expected them left out, and the variable OTEL_EXPORTER_OTLP_HEADERS set where the run is followed</source>
+            <translation>sinks.otlp 含有用户名或密码，而运行规格的内容会被保存；应将其去掉，并在跟踪运行的地方设置变量 OTEL_EXPORTER_OTLP_HEADERS</translation>
+        </message>
+        <message>
             <source>'%1' is no name of a node; expected letters, digits, '-', '_' and '.'</source>
             <translation>“%1”不是节点名；应由字母、数字、“-”“_”和“.”组成</translation>
         </message>
@@ -10017,6 +10097,10 @@ its last lines:
         <message>
             <source>Artifacts</source>
             <translation>产物</translation>
+        </message>
+        <message>
+            <source>Sinks</source>
+            <translation>输出目标</translation>
         </message>
     </context>
     <context>
@@ -11075,6 +11159,10 @@ its last lines:
         <message>
             <source>Command</source>
             <translation>命令</translation>
+        </message>
+        <message>
+            <source>Code</source>
+            <translation>代码</translation>
         </message>
     </context>
     <context>
@@ -13088,6 +13176,18 @@ its last lines:
             <source>Folder for TensorBoard (--logdir)</source>
             <translation>TensorBoard 的文件夹（--logdir）</translation>
         </message>
+        <message>
+            <source>OTLP in JSON (*.otlp)</source>
+            <translation>JSON 编码的 OTLP (*.otlp)</translation>
+        </message>
+        <message>
+            <source>Export for OpenTelemetry</source>
+            <translation>为 OpenTelemetry 导出</translation>
+        </message>
+        <message>
+            <source>Folder for the OTLP files</source>
+            <translation>存放 OTLP 文件的文件夹</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::Page</name>
@@ -14859,6 +14959,45 @@ its last lines:
         <message>
             <source>Sets its options for the launch</source>
             <translation>将其选项用于此次启动</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::CodePanel</name>
+        <message>
+            <source>Commit %1, without changes</source>
+            <translation>提交 %1，无改动</translation>
+        </message>
+        <message>
+            <source>Commit %1, with these changes:</source>
+            <translation>提交 %1，并有以下改动：</translation>
+        </message>
+        <message>
+            <source>Save the changes</source>
+            <translation>保存改动</translation>
+        </message>
+        <message>
+            <source>Patches (*.patch)</source>
+            <translation>补丁 (*.patch)</translation>
+        </message>
+        <message>
+            <source>Copy</source>
+            <translation>复制</translation>
+        </message>
+        <message>
+            <source>Copy the changes</source>
+            <translation>复制改动</translation>
+        </message>
+        <message>
+            <source>Save…</source>
+            <translation>保存…</translation>
+        </message>
+        <message>
+            <source>Save the changes as a patch, for git apply</source>
+            <translation>将改动保存为补丁，供 git apply 使用</translation>
+        </message>
+        <message>
+            <source>Changes since the commit</source>
+            <translation>自该提交以来的改动</translation>
         </message>
     </context>
     <context>

@@ -321,6 +321,17 @@ class ProgramTest : public QObject {
       (*workload.mutable_env())[name] = value;
     told = environmentOf(workload, rank, inherited);
     for (const auto& [name, value] : workload.env()) QCOMPARE(told.at(name), value);
+    ProgramRank withNccl = rank;
+    withNccl.rasPort = 4711;
+    withNccl.ncclProfiler = "/agent/profiler.so";
+    QCOMPARE(environmentOf(workload, withNccl).at("NCCL_PROFILER_PLUGIN"), withNccl.ncclProfiler);
+    QCOMPARE(
+        environmentOf(workload, withNccl, {"NCCL_PROFILER_PLUGIN=own"}).at("NCCL_PROFILER_PLUGIN"),
+        std::string("own"));
+    QCOMPARE(environmentOf(workload, withNccl).at("NCCL_RAS_ADDR"), std::string("127.0.0.1:4711"));
+    QCOMPARE(environmentOf(workload, withNccl, {"NCCL_RAS_ADDR=[::1]:5"}).at("NCCL_RAS_ADDR"),
+             std::string("[::1]:5"));
+    QVERIFY(!told.contains("NCCL_RAS_ADDR"));
     // A rank alone has none to talk to.
     QVERIFY(!environmentOf(workloadOf("ranks"), one).contains("GLOO_SOCKET_IFNAME"));
   }

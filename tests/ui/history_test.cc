@@ -394,6 +394,23 @@ class HistoryPageTest : public QObject {
     QVERIFY(!page_->message()->what().isEmpty());
   }
 
+  // Each line is a request of OTLP of one of the run's metrics.
+  void aRunIsExportedForOpenTelemetry() {
+    page_->selectRun(runs_[0]);
+    menuOf("exportButton", "historyExportOtlp");
+    const QString path = home_->path("run.otlp");
+    QVERIFY(saveAs(page_->findChild<QFileDialog*>("exportOtlpDialog"), path));
+    QVERIFY(wait([&] { return page_->message()->what().contains(path); }));
+    QStringList metrics;
+    for (const QByteArray& line : readAll(path).trimmed().split('\n')) {
+      const QJsonDocument request = QJsonDocument::fromJson(line);
+      const QJsonObject resource = request["resourceMetrics"][0].toObject();
+      QVERIFY2(!resource.isEmpty(), line.constData());
+      metrics << resource["scopeMetrics"][0]["metrics"][0]["name"].toString();
+    }
+    QVERIFY2(metrics.contains("lockstep.run.loss"), qPrintable(metrics.join(' ')));
+  }
+
   // Event files in a folder for each run, as a job; what is there already is not overwritten.
   void runsAreExportedToTensorBoard() {
     table_->selectAll();

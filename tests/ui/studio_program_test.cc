@@ -79,6 +79,10 @@ class StudioProgramTest : public QObject {
       git.start("git", QStringList{"-c", "user.name=n", "-c", "user.email=e"} + words);
       QVERIFY(git.waitForFinished(30000) && git.exitCode() == 0);
     }
+    QProcess head;
+    head.setWorkingDirectory(home_->path("."));
+    head.start("git", {"rev-parse", "HEAD"});
+    QVERIFY(head.waitForFinished(30000) && head.exitCode() == 0);
     write("train.py", kProgram);
     write("run.yaml", kSpec);
     auto* page = qobject_cast<ui::ModelPage*>(road_->window()->openFile(home_->path("run.yaml")));
@@ -97,7 +101,7 @@ class StudioProgramTest : public QObject {
     QStringList shown;
     for (int tab = 0; tab < tabs->count(); ++tab)
       if (tabs->isTabVisible(tab)) shown << tabs->tabText(tab);
-    QCOMPARE(shown, (QStringList{"Overview", "Nodes", "Logs", "Dashboard"}));
+    QCOMPARE(shown, (QStringList{"Overview", "Nodes", "Logs", "Dashboard", "Code"}));
     QVERIFY(tests::wait([&] { return app::isFinal(run->document()->row().phase); }));
     QCOMPARE(run->document()->row().phase, app::RunState::SUCCEEDED);
     QCOMPARE(run->document()->row().figures.steps, 80);
@@ -111,6 +115,7 @@ class StudioProgramTest : public QObject {
     for (const auto& row : run->inspectorRows()) rows[row.name] = row.value;
     QCOMPARE(rows.value("train.py"), QString("+%1 −1").arg(QByteArray(kProgram).count('\n')));
     QCOMPARE(rows.value("run.yaml"), QString("not in the commit"));
+    checkCode(run, head.readAllStandardOutput().trimmed());
   }
 
   // What its libraries tell: steps, the rank that the others wait for, and which they are.
@@ -184,6 +189,33 @@ class StudioProgramTest : public QObject {
   }
 
  private:
+  // The code's commit, and the patch that makes the run's of it.
+  void checkCode(ui::RunPage* run, const QByteArray& commit) {
+    QVERIFY(run->findChild<QLabel*>("codeCommit")->text().contains(commit));
+    const QString patch = run->findChild<QPlainTextEdit*>("codePatch")->toPlainText();
+    QVERIFY2(patch.contains("-# empty\n+\n+import os"), qPrintable(patch));
+    run->findChild<QPushButton*>("codeCopy")->click();
+    QCOMPARE(QApplication::clipboard()->text(), patch);
+    run->findChild<QPushButton*>("codeSave")->click();
+    auto* dialog = run->findChild<QFileDialog*>("savePatchDialog");
+    QVERIFY(dialog);
+    const QString path = home_->path("run.patch");
+    Q_EMIT dialog->fileSelected(path);
+    dialog->reject();
+    QVERIFY(run->message()->what().contains(path));
+    QFile saved(path);
+    QVERIFY(saved.open(QIODevice::ReadOnly));
+    QCOMPARE(QString::fromUtf8(saved.readAll()), patch);
+    write("train.py", "# empty\n");
+    QProcess git;
+    git.setWorkingDirectory(home_->path("."));
+    git.start("git", {"apply", "run.patch"});
+    QVERIFY(git.waitForFinished(30000));
+    QVERIFY2(git.exitCode() == 0, git.readAllStandardError().constData());
+    QFile program(home_->path("train.py"));
+    QVERIFY(program.open(QIODevice::ReadOnly));
+    QCOMPARE(program.readAll(), QByteArray(kProgram));
+  }
   void write(const QString& name, const QByteArray& text) {
     QFile file(home_->path(name));
     QVERIFY(file.open(QIODevice::WriteOnly));

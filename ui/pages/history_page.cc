@@ -92,6 +92,7 @@ void HistoryPage::buildMenus() {
       action("historyExportReport", "export", [this] { askWhereTo(ExportKind::kReport); });
   exportTensorBoard_ =
       action("historyExportTensorBoard", "chart", [this] { askWhereTo(ExportKind::kTensorBoard); });
+  exportOtlp_ = action("historyExportOtlp", "export", [this] { askWhereTo(ExportKind::kOtlp); });
   const auto menu = [&](const char* name, const QList<QAction*>& actions) {
     auto* out = new QMenu(this);
     out->setObjectName(name);
@@ -103,10 +104,10 @@ void HistoryPage::buildMenus() {
     return out;
   };
   againMenu_ = menu("relaunchMenu", {resume_, rerun_, clone_});
-  exportMenu_ = menu("exportMenu", {exportCsv_, exportReport_, exportTensorBoard_});
+  exportMenu_ = menu("exportMenu", {exportCsv_, exportReport_, exportTensorBoard_, exportOtlp_});
   contextMenu_ =
       menu("runMenu", {openAction_, nullptr, resume_, rerun_, clone_, nullptr, tagsAction_, nullptr,
-                       exportCsv_, exportReport_, exportTensorBoard_});
+                       exportCsv_, exportReport_, exportTensorBoard_, exportOtlp_});
   again_->setMenu(againMenu_);
   export_->setMenu(exportMenu_);
 }
@@ -326,6 +327,7 @@ void HistoryPage::retranslateMenus() {
   exportCsv_->setText(tr("Export CSV…"));
   exportReport_->setText(tr("Export report (HTML)…"));
   exportTensorBoard_->setText(tr("Export to TensorBoard…"));
+  exportOtlp_->setText(tr("Export for OpenTelemetry…"));
   fillFilters();
   if (wrong_) readFilter();
 }

@@ -357,7 +357,8 @@ void ModelPage::showSection() {
                             {"training.schedule", tr("Learning rate schedule")},
                             {"training.loss_scale", tr("Loss scale")},
                             {"training.checkpoint", tr("Checkpoints")},
-                            {"recovery", tr("Recovery")}});
+                            {"recovery", tr("Recovery")},
+                            {"sinks", tr("Sinks")}});
       break;
     case kStrategy:
       fields_->setSections({{"strategy", {}}});
@@ -383,7 +384,8 @@ void ModelPage::showSection() {
                             {"workload.python", tr("Python")},
                             {"workload.metrics", tr("Metrics")},
                             {"workload.artifacts", tr("Artifacts")},
-                            {"recovery", tr("Recovery")}});
+                            {"recovery", tr("Recovery")},
+                            {"sinks", tr("Sinks")}});
       break;
     default:
       break;

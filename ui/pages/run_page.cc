@@ -20,6 +20,7 @@
 #include "ui/dialogs/rebalance_dialog.h"
 #include "ui/dialogs/restart_dialog.h"
 #include "ui/models/breakdown_model.h"
+#include "ui/pages/code_panel.h"
 #include "ui/pages/costs_panel.h"
 #include "ui/pages/dashboard_view.h"
 #include "ui/pages/run_logs.h"
@@ -155,6 +156,9 @@ void RunPage::buildTabs() {
   addPart("dashboard", dashboard_);
   connect(dashboard_, &DashboardView::problem, this,
           [this](const Error& error) { message()->showError(error); });
+  code_ = new CodePanel(document_, this);
+  addPart("code", code_);
+  connect(code_, &CodePanel::saved, this, &RunPage::sayExported);
   connect(tabs_, &QTabWidget::currentChanged, this, [this] {
     Q_EMIT placeChanged();
     if (nodesOpened_ || tabs_->currentIndex() != kNodesTab) return;
@@ -187,8 +191,7 @@ void RunPage::go(const Place& place) {
 }
 
 void RunPage::connectButtons() {
-  connect(stop_, &QPushButton::clicked, document_,
-          [this] { document_->ask(app::RunRequest::kStop); });
+  connect(stop_, &QPushButton::clicked, document_, &RunDocument::stop);
   connect(kill_, &QPushButton::clicked, document_,
           [this] { document_->ask(app::RunRequest::kKill); });
   connect(resume_, &QPushButton::clicked, this,
@@ -428,12 +431,20 @@ void RunPage::refreshRow() {
   rerun_->setEnabled(document_->canRelaunch());
   resume_->setEnabled(document_->canResume());
   logs_->setRanks(row.world, document_->members());
+  showCode();
   refreshFigures();
   refreshSlow();
   setAccessibleName(tr("Run %1").arg(title()));
   readEnergy();
   Q_EMIT titleChanged();
   Q_EMIT inspectorChanged();
+}
+
+void RunPage::showCode() {
+  const auto tab = static_cast<int>(parts_.indexOf("code"));
+  if (tabs_->isTabVisible(tab) == !code_->isEmpty()) return;
+  tabs_->setTabVisible(tab, !code_->isEmpty());
+  code_->refresh();
 }
 
 void RunPage::refreshFigures() {
@@ -689,6 +700,7 @@ void RunPage::retranslate() {
   tabs_->setTabText(4, tr("Stragglers"));
   tabs_->setTabText(5, tr("Traffic"));
   tabs_->setTabText(6, tr("Dashboard"));
+  tabs_->setTabText(7, tr("Code"));
   tabs_->setTabToolTip(2, "lockstep logs " + run);
   tabs_->setTabToolTip(3, QString("lockstep steps %1\nlockstep timeline %1").arg(run));
   tabs_->setTabToolTip(4, "lockstep stragglers " + run);
@@ -729,6 +741,7 @@ void RunPage::retranslate() {
   whatIf_->retranslate();
   traffic_->retranslate();
   dashboard_->retranslate();
+  code_->retranslate();
   placeAllSeries();
   refreshRow();
   refreshBreakdown();

@@ -27,6 +27,7 @@ namespace lockstep::ui {
 class BreakdownBars;
 class BreakdownModel;
 class Card;
+class CodePanel;
 class CostsPanel;
 class DashboardView;
 class Figure;
@@ -99,6 +100,7 @@ class RunPage : public Page {
   void showProfiled();
   void showMoment(int rank, qint64 step);  // rank -1: none
   void refreshRow();
+  void showCode();
   void readEnergy();
   QVector<InspectorRow> changeRows() const;
   QVector<InspectorRow> fileRows() const;
@@ -184,6 +186,7 @@ class RunPage : public Page {
   int restartShown_ = 0;            // the generation
   RunLogs* logs_ = nullptr;
   StepsPanel* steps_ = nullptr;
+  CodePanel* code_ = nullptr;
   CostsPanel* costs_ = nullptr;
   WhatIfPanel* whatIf_ = nullptr;
   struct Profiled {

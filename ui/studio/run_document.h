@@ -45,6 +45,7 @@ class RunDocument : public QObject {
   const std::vector<app::ProgramSource>& sources() const { return sources_.all(); }
   // The files that its program has left; while they are fetched, how far that is.
   const app::KnownArtifacts& artifacts() const { return artifacts_; }
+  const std::string& codeCommit() const { return codeCommit_; }  // "": none
   const std::vector<app::ChangedFile>& changedFiles() const { return changedFiles_; }
   const std::optional<app::ArtifactsUpdate>& fetching() const { return fetching_; }
   bool loaded() const { return loaded_; }
@@ -99,6 +100,7 @@ class RunDocument : public QObject {
   bool canResume() const;
 
   void ask(const app::RunRequest& what);
+  void stop();
   // Gives up an unreachable run: ends it in the history and on the nodes that answer, and ends its
   // recorder.
   void giveUp();
@@ -135,6 +137,7 @@ class RunDocument : public QObject {
   app::RunModel model_;
   app::ProgramSources sources_;
   app::KnownArtifacts artifacts_;
+  std::string codeCommit_;
   std::vector<app::ChangedFile> changedFiles_;  // of the program, since its commit
   std::optional<app::ArtifactsUpdate> fetching_;
   app::RunDocuments documents_;

@@ -159,7 +159,7 @@ void MainWindow::makeRunActions() {
       run->document()->ask(app::RunRequest::kCheckpoint);
   });
   command("actionStop", QT_TR_NOOP("&Stop run"), "stop", {}, [this, page] {
-    if (auto* run = qobject_cast<RunPage*>(page())) run->document()->ask(app::RunRequest::kStop);
+    if (auto* run = qobject_cast<RunPage*>(page())) run->document()->stop();
   });
   command("actionKill", QT_TR_NOOP("&Kill run"), "kill", {}, [this, page] {
     if (auto* run = qobject_cast<RunPage*>(page())) run->document()->ask(app::RunRequest::kKill);
