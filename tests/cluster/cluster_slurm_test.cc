@@ -129,6 +129,26 @@ class ClusterSlurmTest : public QObject {
     QCOMPARE(said, QStringList({"rank 0 of 2 on n1 job " + job, "rank 1 of 2 on n2 job " + job}));
   }
 
+  // Of which srun has started one on each node: the agent.
+  void ranksAreTasks() {
+    cli_.write("tasks.py",
+               "import os\n"
+               "print('task', *[os.environ['SLURM_' + name] for name in ('PROCID', 'LOCALID', "
+               "'NODEID', 'NTASKS', 'TASKS_PER_NODE')])\n");
+    const QString spec = cli_.write("tasks.yaml",
+                                    "version: 1\nworkload:\n  command: [/usr/bin/python3, "
+                                    "tasks.py]\n  ranks_per_node: 2\n");
+    const CliResult result =
+        lockstep({"run", spec, "--json", "--cluster", cluster("login: n1, nodes: 2")});
+    QVERIFY2(result.exit == 0, result.text());
+    QStringList said;
+    for (const QJsonObject& line : result.all("output"))
+      if (line["text"].toString().startsWith("task ")) said += line["text"].toString();
+    said.sort();
+    QCOMPARE(said, QStringList({"task 0 0 0 4 2(x2)", "task 1 1 0 4 2(x2)", "task 2 0 1 4 2(x2)",
+                                "task 3 1 1 4 2(x2)"}));
+  }
+
   void cancelledWhileQueued() {
     occupy();
     const auto process = start(
