@@ -9181,18 +9181,6 @@ its last lines:
             <translation>workdir 为“%1”；应为以 / 或 ~/ 开头的路径</translation>
         </message>
         <message>
-            <source>placement.requeue is not used with a program of your own</source>
-            <translation>placement.requeue 不能用于自己的程序</translation>
-        </message>
-        <message>
-            <source>where its checkpoints are is not known, so it cannot continue from them</source>
-            <translation>不知道其检查点在哪里，因此无法从检查点继续</translation>
-        </message>
-        <message>
-            <source>leave requeue out, and launch it again after the time limit</source>
-            <translation>去掉 requeue，到时间限制后再次启动</translation>
-        </message>
-        <message>
             <source>the studio does not continue a run in another job of %1</source>
             <translation>工作室不会在 %1 的另一个作业中继续运行</translation>
         </message>
