@@ -229,6 +229,46 @@ time.sleep(60)
     QCOMPARE(result.last()["status"].toString(), QString("failed"));
   }
 
+  // Another has rank 0's port by the time that the program wants it: all start again with another.
+  void aTakenPortIsReplaced_data() {
+    QTest::addColumn<QByteArray>("meet");
+    QTest::newRow("by its own sockets") << QByteArray(R"(
+if rank == 0:
+    server = socket.create_server((os.environ["MASTER_ADDR"], port))
+    server.accept()[0].sendall(b"x")
+else:
+    while True:
+        try:
+            if socket.create_connection((os.environ["MASTER_ADDR"], port)).recv(1): break
+        except OSError: pass
+        time.sleep(0.05)
+)");
+    QTest::newRow("PyTorch") << QByteArray(R"(
+import torch.distributed as dist
+dist.init_process_group("gloo"); dist.barrier()
+)");
+  }
+  void aTakenPortIsReplaced() {
+    QFETCH(QByteArray, meet);
+    if (meet.contains("torch") && !hasPyTorch()) QSKIP("/usr/bin/python3 has no PyTorch with Gloo");
+    const CliResult result = cli_.run(program(R"(
+port = int(os.environ["MASTER_PORT"])
+print("port", port, flush=True)
+other = socket.create_server(("", port)) if rank == 0 and attempt == 0 else None
+)" + meet + "print('met')\n",
+                                              2));
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.all("recovering").size(), qsizetype{1});
+    QList<QByteArray> ports[2];
+    for (const int rank : {0, 1}) {
+      for (const QByteArray& line : linesOf(result, rank))
+        if (line.startsWith("port ")) ports[rank] << line;
+      QVERIFY2(linesOf(result, rank).contains("met"), result.text());
+    }
+    QVERIFY2(ports[0].size() == 2 && ports[0][0] != ports[0][1], result.text());
+    QCOMPARE(ports[0].last(), ports[1].last());
+  }
+
   void aRunGoesOnAfterAFailure_data() {
     QTest::addColumn<QByteArray>("failure");  // in a step
     QTest::addColumn<int>("rank");            // that fails
