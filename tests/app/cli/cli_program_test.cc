@@ -369,6 +369,21 @@ other = socket.create_server(("", port)) if rank == 0 and attempt == 0 else None
     QVERIFY2(mixed.exit == 0 && linesOf(mixed).count("ran") == 2, mixed.text());
   }
 
+  // A virtual environment that comes later in the path, and has a "python".
+  void pythonHasItsOwnLibraries() {
+    const QString later = cli_.path("later/bin");
+    QVERIFY(QDir().mkpath(later) && QDir().mkpath(cli_.path("first")));
+    cli_.write("later/pyvenv.cfg", "home = /usr/bin\n");
+    QVERIFY(QFile::link("/usr/bin/python3", later + "/python"));
+    QVERIFY(QFile::link("/usr/bin/python3", cli_.path("first/python3")));
+    const QByteArray path = (cli_.path("first") + ":" + later).toUtf8();
+    const CliResult result =
+        cli_.run(program("print(sys.prefix)\n", 1,
+                         "  python: {kind: none}\n  env: {PATH: '" + path + ":/usr/bin:/bin'}\n"));
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(linesOf(result), QList<QByteArray>{"/usr"});
+  }
+
   void failuresEndTheRunWherePolicySaysSo() {
     const CliResult result =
         cli_.run(program(counting(1000, "    if step == 10 and rank == 1: sys.exit(7)\n"), 2, {},
