@@ -2823,6 +2823,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>它（若为脚本则在首行）指定的解释器不在此节点上</translation>
         </message>
         <message>
+            <source>install it in this Python on the node, or name another with workload.python</source>
+            <translation>请在节点的这个 Python 中安装它，或用 workload.python 指定另一个</translation>
+        </message>
+        <message>
             <source>install it there, give its whole path, or set workload.python</source>
             <translation>在该节点上安装它、给出完整路径，或设置 workload.python</translation>
         </message>

@@ -16,6 +16,7 @@
 
 #include "tests/app/cli/cli_runner.h"
 #include "tests/app/cli/program_command.h"
+#include "tests/support/paths.h"
 
 using namespace lockstep::test;
 
@@ -630,6 +631,8 @@ for _ in range(1000): time.sleep(0.1)
          "create it on the node"});
     row("no such script", "  command: [python, absent.py]\n", 1, "local1",
         {"exited with code 2", "can't open file"});
+    row("no such module", "  command: [python, -c, import no_such_module]\n", 1, "local1",
+        {"exited with code 1", "No module named 'no_such_module'", "workload.python"});
     row("no such folder", "  code: {from: absent}\n", 2, "", {"workload.code.from", "/absent"});
     row("too large", "  code: {max_bytes: 100}\n", 3, "",
         {"is too large", "main.py", ".lockstepignore", "max_bytes"});
@@ -756,6 +759,38 @@ for _ in range(1000): time.sleep(0.1)
     QVERIFY2(json.first("run")["code_patch"].toString().contains(lines), json.text());
     QVERIFY(cli_.run({"history", "export", run, "--out", cli_.path("patch.html")}).exit == 0);
     QVERIFY(read(cli_.path("patch.html")).contains("+print(&#39;&lt;changed&gt;&#39;)"));
+  }
+
+  // The first text of README's chapter, beside a train.py.
+  void theReadmesSpecRuns() {
+    const QByteArray all = read(QString::fromStdString(sourcePath("README.md")));
+    const qsizetype chapter = all.indexOf("\n## Your own program\n");
+    const qsizetype begin = all.indexOf("```yaml\n", chapter) + 8;
+    QVERIFY(chapter > 0 && begin > chapter);
+    const QByteArray spec = all.mid(begin, all.indexOf("```", begin) - begin);
+    QVERIFY(spec.count('\n') <= 5);
+    QVERIFY(QDir().mkpath(cli_.path("readme")));
+    cli_.write("readme/run.yaml", spec);
+    cli_.write("readme/train.py",
+               "import os, sys\nprint(*sys.argv, os.environ['RANK'], 'of', "
+               "os.environ['WORLD_SIZE'])\nprint('step 1 loss 0.5')\n");
+    const CliResult result =
+        cli_.run({"run", cli_.path("readme/run.yaml"), "--json", "--local", "3"});
+    QVERIFY2(result.exit == 0, result.text());
+    for (int rank = 0; rank < 3; ++rank)
+      QCOMPARE(linesOf(result, rank).value(0),
+               QString("train.py --lr 3e-4 %1 of 3").arg(rank).toUtf8());
+    QCOMPARE(result.last()["train_loss"].toDouble(), 0.5);
+  }
+  void theExampleTrains() {
+    if (!hasPyTorch()) QSKIP("/usr/bin/python3 has no PyTorch with Gloo");
+    const CliResult result =
+        cli_.run({"run", QString::fromStdString(sourcePath("resources/examples/ddp.yaml")),
+                  "--json", "--local", "3", "--set", "workload.python.kind=path", "--set",
+                  "workload.python.path=/usr/bin"});
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.last()["steps"].toInt(), 300);
+    QVERIFY2(result.last()["train_loss"].toDouble() < 0.6, result.text());
   }
 
   void argumentsArriveAsTheyAre() {
