@@ -729,6 +729,14 @@ for _ in range(1000): time.sleep(0.1)
     const CliResult resumed = cli_.run({"resume", run});
     QVERIFY2(resumed.exit == 3 && resumed.err.contains("its program writes its own checkpoints"),
              resumed.text());
+    for (const QStringList& words : {QStringList{"predict", run, "--data", folder_ + "/main.py"},
+                                     QStringList{"generate", run, "--prompt", "a"},
+                                     QStringList{"export", run, "--to", cli_.path("x.onnx")}}) {
+      const CliResult refused = cli_.run(words);
+      QVERIFY2(refused.exit != 0 && refused.err.contains("its program saves its model itself") &&
+                   refused.err.contains("lockstep artifacts " + run.toUtf8()),
+               refused.text());
+    }
     // Its code is what the folder has now.
     cli_.write(QDir(folder_).dirName() + "/main.py", kProgramPrelude + counting(15));
     const CliResult again = cli_.run({"rerun", run, "--json"});
