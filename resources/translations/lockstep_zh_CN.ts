@@ -2855,6 +2855,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>它（若为脚本则在首行）指定的解释器不在此节点上</translation>
         </message>
         <message>
+            <source>install it in this Python on the node, or name another with workload.python</source>
+            <translation>请在节点的这个 Python 中安装它，或用 workload.python 指定另一个</translation>
+        </message>
+        <message>
             <source>install it there, give its whole path, or set workload.python</source>
             <translation>在该节点上安装它、给出完整路径，或设置 workload.python</translation>
         </message>
@@ -9231,18 +9235,6 @@ its last lines:
         <message>
             <source>workdir is &quot;%1&quot;; expected a path that starts with / or ~/</source>
             <translation>workdir 为“%1”；应为以 / 或 ~/ 开头的路径</translation>
-        </message>
-        <message>
-            <source>placement.requeue is not used with a program of your own</source>
-            <translation>placement.requeue 不能用于自己的程序</translation>
-        </message>
-        <message>
-            <source>where its checkpoints are is not known, so it cannot continue from them</source>
-            <translation>不知道其检查点在哪里，因此无法从检查点继续</translation>
-        </message>
-        <message>
-            <source>leave requeue out, and launch it again after the time limit</source>
-            <translation>去掉 requeue，到时间限制后再次启动</translation>
         </message>
         <message>
             <source>the studio does not continue a run in another job of %1</source>
