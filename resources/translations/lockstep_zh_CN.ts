@@ -1572,8 +1572,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>启动(&amp;L)…</translation>
         </message>
         <message>
-            <source>Take a c&amp;heckpoint</source>
-            <translation>保存检查点(&amp;H)</translation>
+            <source>&amp;Take a checkpoint</source>
+            <translation>保存检查点(&amp;T)</translation>
         </message>
         <message>
             <source>&amp;Stop run</source>
@@ -1592,8 +1592,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>欢迎页(&amp;W)</translation>
         </message>
         <message>
-            <source>Run the &amp;example on this machine</source>
-            <translation>在本机运行示例(&amp;E)</translation>
+            <source>Run the exa&amp;mple on this machine</source>
+            <translation>在本机运行示例(&amp;M)</translation>
         </message>
         <message>
             <source>Command &amp;palette…</source>
@@ -1632,12 +1632,12 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>帮助(&amp;H)</translation>
         </message>
         <message>
-            <source>Open &amp;recent</source>
-            <translation>最近打开(&amp;R)</translation>
+            <source>Op&amp;en recent</source>
+            <translation>最近打开(&amp;E)</translation>
         </message>
         <message>
-            <source>&amp;Language</source>
-            <translation>语言(&amp;L)</translation>
+            <source>Lan&amp;guage</source>
+            <translation>语言(&amp;G)</translation>
         </message>
         <message>
             <source>Navigator</source>
@@ -1716,8 +1716,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>新建运行(&amp;R)…</translation>
         </message>
         <message>
-            <source>Alert &amp;rules…</source>
-            <translation>告警规则(&amp;R)…</translation>
+            <source>A&amp;lert rules…</source>
+            <translation>告警规则(&amp;L)…</translation>
         </message>
         <message>
             <source>Alert rules</source>
