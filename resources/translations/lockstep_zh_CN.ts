@@ -11212,6 +11212,10 @@ its last lines:
             <translation>规格文本</translation>
         </message>
         <message>
+            <source>Tab indents. After Escape, Tab leaves the text.</source>
+            <translation>Tab 键缩进。按 Esc 键后，Tab 键离开文本。</translation>
+        </message>
+        <message>
             <source>Problems in the spec</source>
             <translation>规格中的问题</translation>
         </message>
