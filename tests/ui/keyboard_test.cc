@@ -6,6 +6,10 @@
 
 #include "tests/ui/studio_fixture.h"
 #include "tests/ui/tab_walk.h"
+#include "ui/dialogs/launch_dialog.h"
+#include "ui/dialogs/metric_dialog.h"
+#include "ui/dialogs/ssh_questions.h"
+#include "ui/dialogs/tags_dialog.h"
 #include "ui/models/run_table_model.h"
 #include "ui/pages/cluster_page.h"
 #include "ui/pages/history_page.h"
@@ -67,6 +71,33 @@ class KeyboardTest : public QObject {
       if (!tabs->isTabVisible(i)) continue;
       tabs->setCurrentIndex(i);
       walk(run);
+    }
+  }
+
+  void everyPartOfADialogIsReached() {
+    openExample("local-3.yaml");
+    LaunchDialog* launch =
+        window_->openLaunch(qobject_cast<ModelPage*>(openExample("fashion-cnn.yaml")), nullptr);
+    QVERIFY(launch && wait([&] { return launch->ready(); }));
+    auto* tabs = launch->findChild<QTabWidget*>("launchTabs");
+    for (int i = 0; i < tabs->count(); ++i) {
+      tabs->setCurrentIndex(i);
+      check(launch);
+    }
+    launch->reject();
+    app::SecretQuestion secret;
+    secret.account = "anna@n1.lab";
+    secret.keyFile = "/home/anna/.ssh/id_ed25519";
+    const QList<QDialog*> dialogs{
+        new HostKeyDialog({"n1", "ssh-ed25519", "SHA256:uNiVzt", "known_hosts", {}}, window_.get()),
+        new SecretDialog(secret, window_.get()),
+        new MetricDialog({"loss", "accuracy"}, {}, window_.get()),
+        new TagsDialog({"a", "b"}, {{"a"}}, window_.get())};
+    for (QDialog* dialog : dialogs) {
+      dialog->open();
+      check(dialog);
+      QTest::keyClick(dialog, Qt::Key_Escape);
+      QVERIFY2(!dialog->isVisible(), qPrintable(dialog->objectName()));
     }
   }
 
@@ -147,8 +178,15 @@ class KeyboardTest : public QObject {
   static void walk(Page* page) {
     QVERIFY(page && wait([&] { return page->isVisible(); }));
     QVERIFY(!tests::keyboardParts(page).isEmpty());
+    QCOMPARE(tests::withoutName(page), QStringList());
     const QString left = tests::notReachedWithTab(page).join(", ");
     QVERIFY2(left.isEmpty(), qPrintable(page->objectName() + ": " + left));
+  }
+  static void check(QDialog* dialog) {
+    QVERIFY2(QTest::qWaitForWindowExposed(dialog), qPrintable(dialog->objectName()));
+    QCOMPARE(tests::withoutName(dialog), QStringList());
+    const QString left = tests::notReachedWithTab(dialog).join(", ");
+    QVERIFY2(left.isEmpty(), qPrintable(dialog->objectName() + ": " + left));
   }
   // How many more of its pixels have the accent's colour while it has the keyboard.
   int accentsIn(QWidget* part) {

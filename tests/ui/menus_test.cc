@@ -4,6 +4,8 @@
 #include <functional>
 
 #include "tests/ui/studio_fixture.h"
+#include "tests/ui/tab_walk.h"
+#include "ui/dialogs/dialog.h"
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/new_model_dialog.h"
 #include "ui/models/node_table_model.h"
@@ -184,6 +186,7 @@ class MenusTest : public QObject {
     QVERIFY(wait([&] { return menu("menuFile")->title() == QString::fromUtf8("文件(&F)"); }));
   }
 
+  // They have a name for each part, which Tab reaches, and Escape closes them.
   void dialogsOfTheMenusClose_data() {
     QTest::addColumn<QByteArray>("from");
     QTest::addColumn<QByteArray>("entry");
@@ -191,6 +194,7 @@ class MenusTest : public QObject {
     const auto row = [](const char* from, const char* entry, const char* dialog) {
       QTest::newRow(entry) << QByteArray(from) << QByteArray(entry) << QString(dialog);
     };
+    row("menuFile", "actionNewModel", "newModelDialog");
     row("menuFile", "actionOpenLink", "linkDialog");
     row("menuFile", "actionImport", "importDialog");
     row("menuEdit", "actionAlertRules", "alertRulesDialog");
@@ -207,7 +211,13 @@ class MenusTest : public QObject {
     QFETCH(QByteArray, entry);
     QFETCH(QString, dialog);
     choose(from.constData(), entry.constData());
-    dismiss(window_->findChild<QDialog*>(dialog));
+    auto* shown = window_->findChild<QDialog*>(dialog);
+    QVERIFY(shown && QTest::qWaitForWindowExposed(shown));
+    if (qobject_cast<Dialog*>(shown)) {  // the others are Qt's
+      QCOMPARE(tests::withoutName(shown), QStringList());
+      QCOMPARE(tests::notReachedWithTab(shown), QStringList());
+    }
+    dismiss(shown);
   }
 
  private:
@@ -240,7 +250,8 @@ class MenusTest : public QObject {
   void name(const char* dialogName, const QString& path, QDialogButtonBox::StandardButton button) {
     QPointer<QFileDialog> dialog = window_->findChild<QFileDialog*>(dialogName);
     QVERIFY(dialog && wait([&] { return dialog->isVisible(); }));
-    auto* field = dialog->findChild<QLineEdit*>();
+    auto* field = dialog->findChild<QLineEdit*>("fileNameEdit");
+    QVERIFY(field && wait([&] { return field->hasFocus(); }));
     field->clear();
     QTest::keyClicks(field, path);
     auto* accept = dialog->findChild<QDialogButtonBox*>()->button(button);
