@@ -10957,6 +10957,14 @@ its last lines:
             <translation>正在记录第 %1 步到第 %2 步的全部事件。</translation>
         </message>
         <message>
+            <source>The run was asked for a checkpoint.</source>
+            <translation>已请求此运行保存检查点。</translation>
+        </message>
+        <message>
+            <source>The checkpoint of step %1 is saved.</source>
+            <translation>第 %1 步的检查点已保存。</translation>
+        </message>
+        <message>
             <source>Record all events of the next 20 steps (lockstep profile)</source>
             <translation>记录接下来 20 步的全部事件（lockstep profile）</translation>
         </message>

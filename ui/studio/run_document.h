@@ -114,7 +114,9 @@ class RunDocument : public QObject {
   // an error of the run, live or from the history, or of a request
   void failed(const lockstep::Error& error);
   void warned(const lockstep::Error& warning);  // the run goes on
-  void profiled(qint64 firstStep, int steps);   // their events are about to be recorded
+  void checkpointAsked();
+  void checkpointSaved(qint64 step);           // asked for or not
+  void profiled(qint64 firstStep, int steps);  // their events are about to be recorded
   void alerted(const lockstep::app::AlertEvent& event);
   void finished();
 
