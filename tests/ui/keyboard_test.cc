@@ -17,6 +17,7 @@
 #include "ui/pages/run_page.h"
 #include "ui/pages/welcome_page.h"
 #include "ui/plots/plot_view.h"
+#include "ui/studio/job_tracker.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/yaml_editor.h"
 
@@ -139,6 +140,33 @@ class KeyboardTest : public QObject {
     QTest::keyClick(editor, Qt::Key_Tab);
     QVERIFY(editor->hasFocus());
     QVERIFY2(editor->toPlainText().startsWith("  #  "), qPrintable(editor->toPlainText().left(9)));
+  }
+
+  // The status bar shows how far the first of several jobs is, and cancels it.
+  void workIsCancelled() {
+    JobTracker& jobs = window_->workspace().jobs();
+    const auto* bar = window_->findChild<QProgressBar*>("jobProgress");
+    const auto* text = window_->findChild<QLabel*>("jobText");
+    auto* cancel = window_->findChild<QToolButton*>("jobCancel");
+    QVERIFY(!bar->isVisible() && !text->isVisible() && !cancel->isVisible());
+    bool isCancelled = false;
+    const auto first = jobs.start("Exporting", [&] { isCancelled = true; });
+    const auto second = jobs.start("Copying");  // cannot be cancelled
+    jobs.progress(first, 0.25);
+    QVERIFY(bar->isVisible() && cancel->isVisible());
+    QCOMPARE(bar->value() * 4, bar->maximum());
+    QVERIFY2(text->text().contains("Exporting") && text->text().contains("1 more"),
+             qPrintable(text->text()));
+    QVERIFY(!cancel->accessibleName().isEmpty());
+    give(cancel);
+    QTest::keyClick(cancel, Qt::Key_Space);
+    QVERIFY(isCancelled);
+    jobs.finish(first);
+    QVERIFY(bar->isVisible() && !cancel->isVisible());
+    QVERIFY2(text->text().contains("Copying"), qPrintable(text->text()));
+    QCOMPARE(bar->maximum(), 0);  // it is not known how far
+    jobs.finish(second);
+    QVERIFY(!bar->isVisible() && !text->isVisible());
   }
 
   void whatHasTheKeyboardIsSeen_data() {
