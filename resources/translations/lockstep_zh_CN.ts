@@ -1576,8 +1576,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>启动(&amp;L)…</translation>
         </message>
         <message>
-            <source>Take a c&amp;heckpoint</source>
-            <translation>保存检查点(&amp;H)</translation>
+            <source>&amp;Take a checkpoint</source>
+            <translation>保存检查点(&amp;T)</translation>
         </message>
         <message>
             <source>&amp;Stop run</source>
@@ -1596,8 +1596,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>欢迎页(&amp;W)</translation>
         </message>
         <message>
-            <source>Run the &amp;example on this machine</source>
-            <translation>在本机运行示例(&amp;E)</translation>
+            <source>Run the exa&amp;mple on this machine</source>
+            <translation>在本机运行示例(&amp;M)</translation>
         </message>
         <message>
             <source>Command &amp;palette…</source>
@@ -1636,12 +1636,12 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>帮助(&amp;H)</translation>
         </message>
         <message>
-            <source>Open &amp;recent</source>
-            <translation>最近打开(&amp;R)</translation>
+            <source>Op&amp;en recent</source>
+            <translation>最近打开(&amp;E)</translation>
         </message>
         <message>
-            <source>&amp;Language</source>
-            <translation>语言(&amp;L)</translation>
+            <source>Lan&amp;guage</source>
+            <translation>语言(&amp;G)</translation>
         </message>
         <message>
             <source>Navigator</source>
@@ -1720,8 +1720,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>新建运行(&amp;R)…</translation>
         </message>
         <message>
-            <source>Alert &amp;rules…</source>
-            <translation>告警规则(&amp;R)…</translation>
+            <source>A&amp;lert rules…</source>
+            <translation>告警规则(&amp;L)…</translation>
         </message>
         <message>
             <source>Alert rules</source>
@@ -11073,6 +11073,14 @@ its last lines:
             <translation>正在记录第 %1 步到第 %2 步的全部事件。</translation>
         </message>
         <message>
+            <source>The run was asked for a checkpoint.</source>
+            <translation>已请求此运行保存检查点。</translation>
+        </message>
+        <message>
+            <source>The checkpoint of step %1 is saved.</source>
+            <translation>第 %1 步的检查点已保存。</translation>
+        </message>
+        <message>
             <source>Record all events of the next 20 steps (lockstep profile)</source>
             <translation>记录接下来 20 步的全部事件（lockstep profile）</translation>
         </message>
@@ -11330,6 +11338,10 @@ its last lines:
         <message>
             <source>Spec text</source>
             <translation>规格文本</translation>
+        </message>
+        <message>
+            <source>Tab indents. After Escape, Tab leaves the text.</source>
+            <translation>Tab 键缩进。按 Esc 键后，Tab 键离开文本。</translation>
         </message>
         <message>
             <source>Problems in the spec</source>
