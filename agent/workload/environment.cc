@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -97,6 +98,11 @@ void setSlurm(const ProgramRank& of, Variables& out) {
       {"SLURM_STEP_TASKS_PER_NODE", tasks},
   };
   for (const auto& [name, value] : values) out[name] = value;
+  // The agent's CPUs are divided among the ranks of its node. Newer Slurm tells them twice, and
+  // srun refuses two values.
+  out.erase("SLURM_TRES_PER_TASK");
+  if (const auto cpus = out.find("SLURM_CPUS_PER_TASK"); cpus != out.end())
+    cpus->second = std::to_string(std::max(1, std::atoi(cpus->second.c_str()) / local.world));
 }
 
 void setRanks(const ProgramRank& of, Variables& out) {
