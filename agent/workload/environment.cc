@@ -158,7 +158,8 @@ void setTorchrun(const ProgramRank& of, Variables& out) {
 void setMpi(const ProgramRank& of, Variables& out) {
   out["MASTER_ADDR"] = of.places.places(0).address();
   out["MASTER_PORT"] = std::to_string(of.places.places(0).port());
-  setSlurm(of, out);
+  // Elsewhere programs that look for Slurm before Open MPI would miss the rest of its variables.
+  if (out.contains("SLURM_JOB_ID")) setSlurm(of, out);
   if (localOf(of).world > 1 || of.threads > 1) out["OMP_NUM_THREADS"] = std::to_string(of.threads);
   const std::string name = comm::interfaceOf(of.places.places(of.rank).address());
   if (!name.empty() && of.places.places_size() > 1)
