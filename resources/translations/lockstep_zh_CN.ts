@@ -4355,6 +4355,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>是否想写“%1”？</translation>
         </message>
         <message>
+            <source>did you mean &apos;%1&apos; outside of %2?</source>
+            <translation>是否想在 %2 之外写“%1”？</translation>
+        </message>
+        <message>
             <source>expected one of %1</source>
             <translation>应为其中之一：%1</translation>
         </message>
