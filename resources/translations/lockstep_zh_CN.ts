@@ -14580,6 +14580,14 @@ its last lines:
             <translation>每步能耗</translation>
         </message>
         <message>
+            <source>Energy per epoch</source>
+            <translation>每轮能耗</translation>
+        </message>
+        <message>
+            <source>Energy per point of accuracy</source>
+            <translation>每个准确率百分点的能耗</translation>
+        </message>
+        <message>
             <source>Predicted energy of its steps</source>
             <translation>这些步的预测能耗</translation>
         </message>

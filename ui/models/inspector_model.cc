@@ -9,7 +9,8 @@
 
 namespace lockstep::ui {
 
-QVector<InspectorRow> energyRows(const app::RunFigures& figures) {
+QVector<InspectorRow> energyRows(const app::RunRow& row) {
+  const app::RunFigures& figures = row.figures;
   QVector<InspectorRow> out;
   if (figures.joules > 0)
     out << InspectorRow{InspectorModel::tr("Energy"), formatEnergy(figures.joules)};
@@ -20,6 +21,12 @@ QVector<InspectorRow> energyRows(const app::RunFigures& figures) {
                         figures.carbonGrams < 1000
                             ? formatNumber(figures.carbonGrams, 3) + " g"
                             : formatNumber(figures.carbonGrams / 1000, 3) + " kg"};
+  const app::EnergyShares shares = app::energyShares(row, figures.joules);
+  if (shares.epoch > 0)
+    out << InspectorRow{InspectorModel::tr("Energy per epoch"), formatEnergy(shares.epoch)};
+  if (shares.point > 0)
+    out << InspectorRow{InspectorModel::tr("Energy per point of accuracy"),
+                        formatEnergy(shares.point)};
   return out;
 }
 

@@ -632,9 +632,9 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
       row.figures.lostSeconds > 0 ? formatSeconds(row.figures.lostSeconds) : QString());
   add(tr("Effective training time"),
       row.startedNs > 0 ? formatPercent(app::effectiveTime(row), 1) : QString());
-  app::RunFigures figures = row.figures;
-  if (energy_ && figures.joules <= 0) (void)app::setEnergy(energy_->energy, figures);
-  out << energyRows(figures);
+  app::RunRow drawn = row;
+  if (energy_ && drawn.figures.joules <= 0) (void)app::setEnergy(energy_->energy, drawn.figures);
+  out << energyRows(drawn);
   if (energy_) out << energyPartRows(*energy_);
   add(tr("Error"), messageText(row.error));
   out << InspectorRow{tr("Configuration"), {}, true};
