@@ -14933,6 +14933,26 @@ its last lines:
             <translation>搜索中按此处设置保持不变的选项</translation>
         </message>
         <message>
+            <source>Also try</source>
+            <translation>另外尝试</translation>
+        </message>
+        <message>
+            <source>Precisions that the search also tries</source>
+            <translation>搜索中另外尝试的精度</translation>
+        </message>
+        <message>
+            <source>Precisions that the search also tries; they change results</source>
+            <translation>搜索中另外尝试的精度；它们会改变结果</translation>
+        </message>
+        <message>
+            <source>Command</source>
+            <translation>命令</translation>
+        </message>
+        <message>
+            <source>Command that finds the same from a terminal</source>
+            <translation>在终端中查找同样结果的命令</translation>
+        </message>
+        <message>
             <source>Progress</source>
             <translation>进度</translation>
         </message>
