@@ -10401,6 +10401,10 @@ its last lines:
     <context>
         <name>lockstep::ui::RunPage</name>
         <message>
+            <source>Remarks at the launch</source>
+            <translation>启动时的说明</translation>
+        </message>
+        <message>
             <source>Changed since the commit</source>
             <translation>自该提交以来的改动</translation>
         </message>

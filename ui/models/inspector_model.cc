@@ -58,7 +58,7 @@ void InspectorModel::setRows(QVector<InspectorRow> given) {
   constexpr int kLong = 60;  // characters
   QVector<InspectorRow> rows;
   for (InspectorRow& row : given) {
-    if (row.heading || row.value.size() <= kLong) {
+    if (row.heading || row.name.isEmpty() || row.value.size() <= kLong) {
       rows << std::move(row);
     } else {
       rows << InspectorRow{row.name, {}} << InspectorRow{{}, row.value};

@@ -598,6 +598,16 @@ QVector<InspectorRow> RunPage::fileRows() const {
   return out;
 }
 
+// What the launch said of the plan, as why auto chose its strategy.
+QVector<InspectorRow> RunPage::remarkRows() const {
+  QVector<InspectorRow> out;
+  const app::Preview* prediction = document_->prediction();
+  if (prediction == nullptr || prediction->remarks.empty()) return out;
+  out << InspectorRow{tr("Remarks at the launch"), {}, true};
+  for (const Message& remark : prediction->remarks) out << InspectorRow{{}, messageText(remark)};
+  return out;
+}
+
 // How the program's code differs from its commit.
 QVector<InspectorRow> RunPage::changeRows() const {
   constexpr std::size_t kMost = 30;
@@ -655,6 +665,7 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
       parts << tr("not read: %1").arg(QString::fromStdString(source.problem));
     add(sourceName(source.name), parts.join(QStringLiteral(", ")));
   }
+  out << remarkRows();
   out << changeRows();
   out << fileRows();
   out << InspectorRow{tr("Identity"), {}, true};
