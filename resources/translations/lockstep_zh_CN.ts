@@ -1149,6 +1149,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>最快</translation>
         </message>
         <message>
+            <source>CO2 equivalent of an hour: %1</source>
+            <translation>每小时二氧化碳当量：%1</translation>
+        </message>
+        <message>
             <source>Computing %1, communication %2, waiting %3, other %4</source>
             <translation>计算 %1，通信 %2，等待 %3，其他 %4</translation>
         </message>

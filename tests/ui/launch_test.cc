@@ -354,7 +354,8 @@ class LaunchTest : public QObject {
     QVERIFY(file.open(QFile::WriteOnly));
     file.write(
         "version: 1\nname: priced\nnodes: [{name: a}, {name: b}]\n"
-        "energy: {idle_watts: 100, busy_watts: 100, price_per_node_hour: 2, currency: CHF}\n");
+        "energy: {idle_watts: 100, busy_watts: 100, price_per_node_hour: 2, currency: CHF, "
+        "carbon_per_kwh: 360}\n");
     file.close();
     ModelPage* model = newModel("mlp");
     LaunchDialog* dialog = window_->openLaunch(model, nullptr);
@@ -367,6 +368,8 @@ class LaunchTest : public QObject {
     window_->openFile(home_->path("priced.yaml"));
     dialog = window_->openLaunch(model, qobject_cast<ClusterPage*>(window_->currentPage()));
     QVERIFY(wait([&] { return text("launchEnergyDetail") == "per step, 2.00 CHF/h"; }));
+    const QString tip = dialog->findChild<Figure*>("launchEnergy")->toolTip();
+    QVERIFY2(tip.endsWith("\nCO2 equivalent of an hour: 36 g"), qPrintable(tip));
   }
 
   // Unsaved text is saved when it is launched; where that fails nothing is launched.

@@ -17,10 +17,7 @@ QVector<InspectorRow> energyRows(const app::RunRow& row) {
   if (figures.cost > 0)
     out << InspectorRow{InspectorModel::tr("Cost"), formatMoney(figures.cost, figures.currency)};
   if (figures.carbonGrams > 0)
-    out << InspectorRow{InspectorModel::tr("CO2 equivalent"),
-                        figures.carbonGrams < 1000
-                            ? formatNumber(figures.carbonGrams, 3) + " g"
-                            : formatNumber(figures.carbonGrams / 1000, 3) + " kg"};
+    out << InspectorRow{InspectorModel::tr("CO2 equivalent"), formatCarbon(figures.carbonGrams)};
   const app::EnergyShares shares = app::energyShares(row, figures.joules);
   if (shares.epoch > 0)
     out << InspectorRow{InspectorModel::tr("Energy per epoch"), formatEnergy(shares.epoch)};
