@@ -110,6 +110,7 @@ Status RunControl::rebalance(const std::string& run, int generation,
   if (isDone && requests_.shares().empty()) return {};  // asked again, or as it is anyway
   LOCKSTEP_TRY(checkTakesCheckpoints());
   LOCKSTEP_TRY(mustTrain(std::move(refusal)));
+  if (!shares.empty() && requests_.shares() == shares) return {};  // asked again
   for (const double share : shares)
     if (!std::isfinite(share) || share <= 0)
       return makeError(Code::kInvalidArgument, "a share of the batch is a number above 0");
@@ -163,6 +164,7 @@ Status RunControl::exclude(const std::string& run, int generation, const std::st
   // Asked again, as after an answer that was lost: it is done, or will be when the run trains.
   if (requests_.isExcluded(node) || (restarting_ && requests_.isExcluding(node))) return {};
   LOCKSTEP_TRY(mayExclude(node));
+  if (requests_.isExcluding(node) && !requests_.isFailing(node)) return {};  // asked again
   std::vector<std::string> all = requests_.excluding();
   if (!requests_.isExcluding(node)) all.push_back(node);
   LOCKSTEP_TRY(membersExcluding(all).status());

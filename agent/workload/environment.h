@@ -3,6 +3,7 @@
 // torch.distributed, DeepSpeed, Accelerate and Lightning read what torchrun sets
 // (torch/distributed/elastic/agent/server/local_elastic_agent.py), or, for a command that calls
 // torchrun itself, torchrun reads PET_…; TensorFlow reads TF_CONFIG, JAX JAX_COORDINATOR_ADDRESS.
+// Programs that were written for Slurm, and JAX in a job of Slurm, read SLURM_PROCID.
 #pragma once
 
 #include <map>

@@ -498,20 +498,22 @@ Error endedByScheduler(const spec::v1::ClusterSpec& cluster, const std::string& 
 }
 
 // Prepares the continuation of a run whose job the scheduler queues again, after its notice or a
-// preemption; nothing if the run ended for other reasons.
+// preemption; nothing if the run ended for other reasons. A program of the user's own continues
+// from what it has saved.
 std::optional<Prepared> continuationOf(const Prepared& ran, const std::string& run,
                                        const JobOutlook& job, const Globals& globals) {
   if (!ran.request.cluster->placement().requeue()) return {};
   if (!job.stoppedRuns && !job.willRestart) return {};
+  Prepared next = ran;
+  next.request.resumedRun = run;
+  if (ran.request.spec->has_workload()) return next;
   const auto checkpoints = [&]() -> Result<CheckpointFolders> {
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
     LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(run));
     return checkpointFoldersOf(run, documents);
   }();
   if (!checkpoints.ok()) return {};
-  Prepared next = ran;
   next.request.resumeFrom = *checkpoints;
-  next.request.resumedRun = run;
   return next;
 }
 
@@ -587,8 +589,6 @@ int launchAndFollow(const Globals& globals, const Arguments& arguments, Prepare 
   if (!every.ok()) return conclude(*reporter, every.error(), false);
   Result<Prepared> prepared = prepare();
   if (!prepared.ok()) return conclude(*reporter, prepared.error(), false);
-  if (const Status able = checkRequeue(prepared->request, true); !able.ok())
-    return conclude(*reporter, able.error(), false);
 
   Inbox inbox;
   if (awaitsAllocation(prepared->request))

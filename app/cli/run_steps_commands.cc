@@ -162,7 +162,8 @@ int stepsCommand(const Globals& globals, const Arguments& arguments) {
     LOCKSTEP_ASSIGN(const StepMatrix matrix, storedSteps(*run.store, last));
     if (matrix.ranks() == 0)
       return makeError(Code::kNotFound, "no step of run {} has been reported", run.row.run);
-    const std::int64_t first = last > 0 ? std::max<std::int64_t>(1, matrix.steps() - last + 1) : 1;
+    const std::int64_t wanted = std::max<std::int64_t>(1, matrix.steps() - last + 1),
+                       first = last > 0 ? matrix.stepsOf(wanted).first : 1;
     if (arguments.has("json"))
       printSteps(run, matrix, first);
     else

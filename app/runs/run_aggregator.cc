@@ -255,12 +255,13 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
       addLine({0, record.wall_ns(), name, -1, "records are lost: " + record.lost().why()});
       break;
     case run::v1::Record::kRank:
-      if (record.rank().state() == "exited") break;
-      know(name, record);
-      noteFact(fmt::format("rank/{}", record.rank().rank()), name, record);
+      addRank(name, record);
+      break;
+    case run::v1::Record::kCheckpoint:
+      update_.checkpoint = record.checkpoint().step();
       break;
     default:
-      break;  // checkpoints are the node's; newer kinds are for newer studios
+      break;  // newer kinds are for newer studios
   }
 }
 
@@ -271,6 +272,12 @@ void RunAggregator::addLog(const std::string& node, const run::v1::Record& recor
   };
   if (log.dropped() > 0) line(fmt::format("… {} lines dropped", log.dropped()));
   for (const std::string& text : log.lines()) line(text);
+}
+
+void RunAggregator::addRank(const std::string& node, const run::v1::Record& record) {
+  if (record.rank().state() == "exited") return;
+  know(node, record);
+  noteFact(fmt::format("rank/{}", record.rank().rank()), node, record);
 }
 
 void RunAggregator::addClock(const std::string& name, const run::v1::Record& record) {

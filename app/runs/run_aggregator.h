@@ -78,6 +78,7 @@ class RunAggregator {
   void addTrained(const run::v1::EpochInfo& epoch);
   void addEpoch(const run::v1::EpochInfo& epoch);
   void addLog(const std::string& node, const run::v1::Record& record);
+  void addRank(const std::string& node, const run::v1::Record& record);
   void addClock(const std::string& name, const run::v1::Record& record);
   void addRestart(const std::string& node, const run::v1::Record& record);
   void beginRestart(const std::string& node, const run::v1::Record& record, RunRestart& restart);

@@ -22,10 +22,25 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using ProtoMessage = google::protobuf::Message;
 
+// Adds the paths of the fields of a message that have this name, or that others call so.
+void findNamed(const Descriptor& type, const std::string& path, const std::string& name,
+               std::vector<std::string>& found) {
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    const std::string below = path.empty() ? field.name() : path + "." + field.name();
+    const auto& also = specs::optionOf(field).also();
+    if (field.name() == name || std::find(also.begin(), also.end(), name) != also.end())
+      found.push_back(below);
+    if (!field.is_repeated() && field.message_type() != nullptr)
+      findNamed(*field.message_type(), below, name, found);
+  }
+}
+
 struct Decoder {
   const std::string& file;
   std::vector<SpecProblem>& problems;
   std::string* modelPath;
+  const Descriptor& root;
 
   // Of a text that has nothing right the first thousand are told.
   void problem(const YamlNode& at, const std::string& path, Message what, Message expected) const {
@@ -80,20 +95,28 @@ struct Decoder {
       const std::string below = path.empty() ? name : path + "." + name;
       const FieldDescriptor* field = type.FindFieldByName(name);
       if (field == nullptr) {
-        std::vector<std::string> names;
-        for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
-        const std::string near = nearest(name, names);
-        problem(entry.key, below,
-                path.empty() ? lockstep::message("unknown field '{}'", name)
-                             : lockstep::message("unknown field '{}' in {}", name, path),
-                near.empty() ? lockstep::message("expected {}", fieldList(type))
-                             : lockstep::message("did you mean '{}'?", near));
+        unknown(entry.key, path, below, type);
         continue;
       }
       this->field(entry.node, below, *field, out);
     }
     if (type.name() == "LayerSpec") checkLayer(node, path, type);
     if (type.FindFieldByName("version") != nullptr) checkVersion(node, path);
+  }
+
+  // Tells the field of the message, or the only one of the file, that may be meant.
+  void unknown(const YamlNode& key, const std::string& path, const std::string& below,
+               const Descriptor& type) const {
+    std::vector<std::string> names, elsewhere;
+    for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
+    std::string near = nearest(key.value, names);
+    if (near.empty()) findNamed(root, "", key.value, elsewhere);
+    if (elsewhere.size() == 1) near = elsewhere.front();
+    problem(key, below,
+            path.empty() ? lockstep::message("unknown field '{}'", key.value)
+                         : lockstep::message("unknown field '{}' in {}", key.value, path),
+            near.empty() ? lockstep::message("expected {}", fieldList(type))
+                         : lockstep::message("did you mean '{}'?", near));
   }
 
   void checkVersion(const YamlNode& node, const std::string& path) const {
@@ -303,7 +326,7 @@ const FieldDescriptor* findField(SpecKind kind, std::string_view path, const Des
 
 void decode(const YamlNode& node, const std::string& file, ProtoMessage& message,
             std::string* modelPath, std::vector<SpecProblem>& problems) {
-  Decoder{file, problems, modelPath}.message(node, "", message);
+  Decoder{file, problems, modelPath, *message.GetDescriptor()}.message(node, "", message);
 }
 
 }  // namespace lockstep::app

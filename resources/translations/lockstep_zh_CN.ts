@@ -1580,8 +1580,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>启动(&amp;L)…</translation>
         </message>
         <message>
-            <source>Take a c&amp;heckpoint</source>
-            <translation>保存检查点(&amp;H)</translation>
+            <source>&amp;Take a checkpoint</source>
+            <translation>保存检查点(&amp;T)</translation>
         </message>
         <message>
             <source>&amp;Stop run</source>
@@ -1600,8 +1600,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>欢迎页(&amp;W)</translation>
         </message>
         <message>
-            <source>Run the &amp;example on this machine</source>
-            <translation>在本机运行示例(&amp;E)</translation>
+            <source>Run the exa&amp;mple on this machine</source>
+            <translation>在本机运行示例(&amp;M)</translation>
         </message>
         <message>
             <source>Command &amp;palette…</source>
@@ -1640,12 +1640,12 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>帮助(&amp;H)</translation>
         </message>
         <message>
-            <source>Open &amp;recent</source>
-            <translation>最近打开(&amp;R)</translation>
+            <source>Op&amp;en recent</source>
+            <translation>最近打开(&amp;E)</translation>
         </message>
         <message>
-            <source>&amp;Language</source>
-            <translation>语言(&amp;L)</translation>
+            <source>Lan&amp;guage</source>
+            <translation>语言(&amp;G)</translation>
         </message>
         <message>
             <source>Navigator</source>
@@ -1724,8 +1724,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>新建运行(&amp;R)…</translation>
         </message>
         <message>
-            <source>Alert &amp;rules…</source>
-            <translation>告警规则(&amp;R)…</translation>
+            <source>A&amp;lert rules…</source>
+            <translation>告警规则(&amp;L)…</translation>
         </message>
         <message>
             <source>Alert rules</source>
@@ -2857,6 +2857,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>the interpreter that it names, in its first line where it is a script, is not on this node</source>
             <translation>它（若为脚本则在首行）指定的解释器不在此节点上</translation>
+        </message>
+        <message>
+            <source>install it in this Python on the node, or name another with workload.python</source>
+            <translation>请在节点的这个 Python 中安装它，或用 workload.python 指定另一个</translation>
         </message>
         <message>
             <source>install it there, give its whole path, or set workload.python</source>
@@ -9237,18 +9241,6 @@ its last lines:
             <translation>workdir 为“%1”；应为以 / 或 ~/ 开头的路径</translation>
         </message>
         <message>
-            <source>placement.requeue is not used with a program of your own</source>
-            <translation>placement.requeue 不能用于自己的程序</translation>
-        </message>
-        <message>
-            <source>where its checkpoints are is not known, so it cannot continue from them</source>
-            <translation>不知道其检查点在哪里，因此无法从检查点继续</translation>
-        </message>
-        <message>
-            <source>leave requeue out, and launch it again after the time limit</source>
-            <translation>去掉 requeue，到时间限制后再次启动</translation>
-        </message>
-        <message>
             <source>the studio does not continue a run in another job of %1</source>
             <translation>工作室不会在 %1 的另一个作业中继续运行</translation>
         </message>
@@ -11089,6 +11081,14 @@ its last lines:
             <translation>正在记录第 %1 步到第 %2 步的全部事件。</translation>
         </message>
         <message>
+            <source>The run was asked for a checkpoint.</source>
+            <translation>已请求此运行保存检查点。</translation>
+        </message>
+        <message>
+            <source>The checkpoint of step %1 is saved.</source>
+            <translation>第 %1 步的检查点已保存。</translation>
+        </message>
+        <message>
             <source>Record all events of the next 20 steps (lockstep profile)</source>
             <translation>记录接下来 20 步的全部事件（lockstep profile）</translation>
         </message>
@@ -11346,6 +11346,10 @@ its last lines:
         <message>
             <source>Spec text</source>
             <translation>规格文本</translation>
+        </message>
+        <message>
+            <source>Tab indents. After Escape, Tab leaves the text.</source>
+            <translation>Tab 键缩进。按 Esc 键后，Tab 键离开文本。</translation>
         </message>
         <message>
             <source>Problems in the spec</source>

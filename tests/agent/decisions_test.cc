@@ -29,9 +29,9 @@ using namespace lockstep::agent_test;
 namespace {
 
 constexpr Nanoseconds kMs = 1'000'000;
-constexpr Nanoseconds kKept = 800 * kMs;  // RunLimits::kept
+constexpr Nanoseconds kKept = 2'000 * kMs;  // RunLimits::kept
 constexpr Nanoseconds kLimit = 50'000 * kMs;
-constexpr int kHeartbeatMs = 120;        // the run's end is awaited for 20 of them
+constexpr int kHeartbeatMs = 200;        // the run's end is awaited for 20 of them
 constexpr std::int64_t kEndsAtOnce = 1;  // max_steps of a run whose ranks end when they may begin
 
 void must(const Status& status) {
@@ -244,7 +244,7 @@ class DecisionsTest : public QObject {
     QCOMPARE(run.isAgreed(), !confirm.empty());  // without a majority, another may take over
     QVERIFY(run.waited() >= (confirm.empty() ? kKept : after));
     QCOMPARE(run.awaited(), std::string(confirm.empty() ? "waits until half of the nodes have "
-                                                          "confirmed the run's end, for 2 s at most"
+                                                          "confirmed the run's end, for 4 s at most"
                                                         : ""));
     QVERIFY(run.waited() < kLimit / 2);
   }

@@ -342,6 +342,28 @@ class HistoryPageTest : public QObject {
     QVERIFY(!axis->isEnabled());
   }
 
+  // A run of a program of the user's own, with those of the engine.
+  void aProgramIsCompared() {
+    QVERIFY(!home_->addProgramRun().empty());
+    QVERIFY(wait([&] { return page_->runs()->rowCount() == 5; }));
+    table_->selectAll();
+    QVERIFY(wait([&] { return page_->overlay()->sampleCount() == 4 * 120 + 600; }));
+    page_->findChild<QToolButton*>("differencesButton")->click();
+    auto* differences = page_->findChild<QTableView*>("specDifferences")->model();
+    const auto valuesOf = [&](const QString& field) {
+      QStringList out;
+      for (int at = 0; at < differences->rowCount(); ++at)
+        for (int column = 1; column < differences->columnCount(); ++column)
+          if (differences->index(at, 0).data() == field)
+            out << differences->index(at, column).data().toString();
+      out.removeAll(QString(QChar(0x2014)));  // not in that run's spec
+      return out;
+    };
+    QVERIFY(wait([&] { return valuesOf("workload.command").size() == 1; }));
+    QCOMPARE(valuesOf("workload.command"), QStringList{"python3, train.py"});
+    QCOMPARE(valuesOf("training.batch").size(), qsizetype{4});
+  }
+
   void aReportIsExported() {
     page_->selectRun(runs_[1]);
     menuOf("exportButton", "historyExportReport");

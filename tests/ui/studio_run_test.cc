@@ -15,6 +15,7 @@
 #include "ui/dialogs/preflight_dialog.h"
 #include "ui/models/preflight_model.h"
 #include "ui/plots/custom_plot.h"
+#include "ui/theme/format.h"
 
 using namespace lockstep;
 using lockstep::tests::StudioHome;
@@ -156,6 +157,31 @@ class StudioRunTest : public QObject {
     QVERIFY(page &&
             tests::wait([&] { return app::isFinal(page->document()->row().phase); }, 120'000));
     QCOMPARE(page->document()->row().figures.steps, 24);
+  }
+
+  void aCheckpointIsTakenAndTheRunKilled() {
+    road_->open();
+    road_->launch("fashion-mlp.yaml", {{"epochs: 5", "epochs: 1000000"}}, nullptr, 2);
+    if (QTest::currentTestFailed()) return;
+    ui::RunPage* page = road_->page();
+    QVERIFY(tests::wait([&] { return page->document()->lastStep() > 5; }));
+    qint64 saved = 0;
+    connect(page->document(), &ui::RunDocument::checkpointSaved, this,
+            [&](qint64 step) { saved = step; });
+    road_->choose("menuRun", "actionCheckpoint");
+    QVERIFY2(tests::wait([&] { return page->message()->what().endsWith(" is saved."); }),
+             qPrintable(page->message()->details()));
+    QVERIFY(saved > 5);
+    QVERIFY2(page->message()->what().contains(ui::formatCount(saved)),
+             qPrintable(page->message()->what()));
+    auto* kill = page->findChild<QPushButton*>("killButton");
+    QVERIFY(kill->isVisible() && kill->isEnabled());
+    QTest::mouseClick(kill, Qt::LeftButton);
+    QVERIFY(tests::wait([&] { return app::isFinal(page->document()->row().phase); }));
+    QVERIFY(tests::wait([&] { return road_->processes("worker", road_->run()).empty(); }));
+    // It can go on from there.
+    QVERIFY(
+        tests::wait([&] { return page->findChild<QPushButton*>("resumeButton")->isEnabled(); }));
   }
 
   // From the end of a step on its node to the frame that shows it. One host, so one clock.

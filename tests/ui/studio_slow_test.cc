@@ -66,12 +66,12 @@ class StudioSlowTest : public QObject {
         if (row.name == name) return row.value;
       return QString();
     };
-    QVERIFY2(tests::wait([&] { return value("Energy").endsWith("J"); }, 60'000),
+    QVERIFY2(tests::wait([&] { return value("Energy").endsWith("J"); }, 120'000),
              qPrintable(stateText()));
     QVERIFY(value("Energy per step").endsWith("J"));
     QVERIFY(value("Energy: computing").isEmpty());
     const QString first = value("Energy");
-    QVERIFY2(tests::wait([&] { return value("Energy") != first; }, 60'000), qPrintable(first));
+    QVERIFY2(tests::wait([&] { return value("Energy") != first; }, 120'000), qPrintable(first));
   }
 
   void aRankStoppedInBurstsIsNamed_data() {

@@ -371,7 +371,7 @@ void LaunchDialog::stopBusy(const QWidgetList& held, const Error& error) {
 }
 
 void LaunchDialog::allocate(app::LaunchRequest request) {
-  if (const Status able = app::checkRequeue(request, false); !able.ok()) {
+  if (const Status able = app::checkRequeue(request); !able.ok()) {
     message_->showError(able.error());
     return;
   }

@@ -223,6 +223,19 @@ void RunPage::connectDocument() {
                                             .arg(formatCount(first), formatCount(last))};
     });
   });
+  connect(document_, &RunDocument::checkpointAsked, this, [this] {
+    checkpointAsked_ = true;
+    message()->showNote(Tone::kActive, [] {
+      return MessagePanel::Note{.what = tr("The run was asked for a checkpoint.")};
+    });
+  });
+  connect(document_, &RunDocument::checkpointSaved, this, [this](qint64 step) {
+    if (!std::exchange(checkpointAsked_, false)) return;
+    message()->showNote(Tone::kGood, [step] {
+      return MessagePanel::Note{
+          .what = tr("The checkpoint of step %1 is saved.").arg(formatCount(step))};
+    });
+  });
   connect(document_, &RunDocument::dataChanged, this, [this] {
     for (PlotGroup* group : groups()) group->dataChanged();
     refreshFigures();

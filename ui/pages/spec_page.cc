@@ -104,6 +104,7 @@ void SpecPage::retranslate() {
   static_cast<Card*>(textSide_)->setTitle(tr("Spec text"));
   readOnly_->setText(tr("Invalid YAML: form locked"));
   editor_->setAccessibleName(tr("Spec text"));
+  editor_->setAccessibleDescription(tr("Tab indents. After Escape, Tab leaves the text."));
   problems_->setAccessibleName(tr("Problems in the spec"));
   documentChanged();
 }

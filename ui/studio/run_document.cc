@@ -355,6 +355,7 @@ void RunDocument::take(const app::RunUpdate& update) {
     }
     app::divideAnew(plan_, restart.samples, restart.cause->step);
   }
+  if (update.checkpoint) Q_EMIT checkpointSaved(*update.checkpoint);
   for (const auto& error : update.errors) Q_EMIT failed(error);
   if (update.artifacts) takeFiles(*update.artifacts);
   if (update.row || update.artifacts || update.awaited) Q_EMIT rowChanged();
@@ -390,6 +391,7 @@ bool RunDocument::canRebalance() const {
 
 void RunDocument::ask(const app::RunRequest& what) {
   if (!recorder_) return;
+  if (what.kind == app::RunRequest::kCheckpoint) Q_EMIT checkpointAsked();
   recorder_->ask(what, [this](const Result<app::RunAnswer>& answer) {
     if (!answer.ok()) return Q_EMIT failed(answer.error());
     if (answer->steps > 0) Q_EMIT profiled(answer->firstStep, answer->steps);

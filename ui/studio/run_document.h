@@ -117,6 +117,8 @@ class RunDocument : public QObject {
   void failed(const lockstep::Error& error);
   void warned(const lockstep::Error& warning);  // the run goes on
   void restarted(const lockstep::app::RunRestart& restart);
+  void checkpointAsked();
+  void checkpointSaved(qint64 step);           // asked for or not
   void profiled(qint64 firstStep, int steps);  // their events are about to be recorded
   void alerted(const lockstep::app::AlertEvent& event);
   void finished();

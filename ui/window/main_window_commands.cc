@@ -112,7 +112,7 @@ void MainWindow::makeEditActions() {
             connect(dialog, &PreferencesDialog::languageChosen, this, &MainWindow::setLanguage);
             dialog->open();
           });
-  command("actionAlertRules", QT_TR_NOOP("Alert &rules…"), "warning", {}, [this] {
+  command("actionAlertRules", QT_TR_NOOP("A&lert rules…"), "warning", {}, [this] {
     workspace_->readAlertSettings();
     auto* dialog = new AlertRulesDialog(*workspace_, this);
     dialog->setAttribute(Qt::WA_DeleteOnClose);
@@ -154,7 +154,7 @@ void MainWindow::makeRunActions() {
           [this, page] {
             openLaunch(qobject_cast<ModelPage*>(page()), qobject_cast<ClusterPage*>(page()));
           });
-  command("actionCheckpoint", QT_TR_NOOP("Take a c&heckpoint"), "save", {}, [this, page] {
+  command("actionCheckpoint", QT_TR_NOOP("&Take a checkpoint"), "save", {}, [this, page] {
     if (auto* run = qobject_cast<RunPage*>(page()))
       run->document()->ask(app::RunRequest::kCheckpoint);
   });
@@ -235,7 +235,7 @@ void MainWindow::makeWindowActions() {
   command("actionLearn", QT_TR_NOOP("&Learn"), "learn",
           QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E), [this] { openLearn(); });
   command("actionWelcome", QT_TR_NOOP("&Welcome"), "home", {}, [this] { openWelcome(); });
-  command("actionRunHere", QT_TR_NOOP("Run the &example on this machine"), "play", {},
+  command("actionRunHere", QT_TR_NOOP("Run the exa&mple on this machine"), "play", {},
           [this] { openReady("fashion-cnn", "local-3"); });
   command("actionBack", QT_TR_NOOP("&Back"), nullptr, QKeySequence(Qt::ALT | Qt::Key_Left),
           [this] { goBack(1); });
@@ -505,7 +505,7 @@ void MainWindow::retranslate() {
     it.key()->setText(tr(it.value().text));
   const QStringList titles{tr("&File"),    tr("&Edit"),        tr("&View"),
                            tr("&Cluster"), tr("&Run"),         tr("&Tools"),
-                           tr("&Help"),    tr("Open &recent"), tr("&Language")};
+                           tr("&Help"),    tr("Op&en recent"), tr("Lan&guage")};
   for (int i = 0; i < menus_.size(); ++i) menus_[i]->setTitle(titles[i]);
   navigatorDock_->setWindowTitle(tr("Navigator"));
   inspectorDock_->setWindowTitle(tr("Inspector"));

@@ -68,6 +68,16 @@ QByteArray withValues(QByteArray script, int steps, int slow, const QByteArray& 
       .replace("WHERE", "'" + where + "'");
 }
 
+// The last step that was told before the first event of this name.
+int stepBefore(const CliResult& result, const QString& name) {
+  int step = 0;
+  for (const QJsonObject& line : result.events) {
+    if (line["event"] == name) break;
+    if (line["event"] == "step") step = line["step"].toInt();
+  }
+  return step;
+}
+
 }  // namespace
 
 class CliProgramStepsTest : public QObject {
@@ -107,6 +117,7 @@ class CliProgramStepsTest : public QObject {
     }
     QVERIFY2(found[0]["since_step"].toInt() >= 18 && found[0]["since_step"].toInt() <= 24,
              result.text());
+    QVERIFY2(stepBefore(result, "straggler") - found[0]["since_step"].toInt() <= 20, result.text());
     // A step of 20 ms and a little is 80 ms longer.
     QVERIFY2(found[0]["step_seconds"].toDouble() - found[0]["without_seconds"].toDouble() > 0.02,
              result.text());

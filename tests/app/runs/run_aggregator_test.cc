@@ -747,6 +747,19 @@ class RunAggregatorTest : public QObject {
     }
   }
 
+  void aSavedCheckpointIsToldOnce() {
+    RunAggregator book(rowOf(1), {{"n1", 0}});
+    run::v1::Record record;
+    record.set_sequence(1);
+    record.mutable_checkpoint()->set_step(120);
+    book.add("n1", record);
+    QVERIFY(book.take().update.checkpoint == 120);
+    book.add("n1", stepsRecord(2, 0, 121, 1, 0.01));
+    QVERIFY(!book.take().update.checkpoint);
+    book.add("n1", record);  // again, as by a recorder that takes over
+    QVERIFY(!book.take().update.checkpoint);
+  }
+
   // Of a run with a node of role evaluator.
   void whatIsEvaluatedLaterCompletesItsEpoch() {
     RunRow row = rowOf(1);
