@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "agent/base/unix_server.h"
+#include "agent/host/find_program.h"
 #include "agent/host/processes.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
@@ -35,20 +36,6 @@ constexpr Nanoseconds kStopLimit = 3000 * kMillisecond;    // until the program 
 constexpr Nanoseconds kAnswerLimit = 1000 * kMillisecond;  // of gdbserver
 constexpr Nanoseconds kEndLimit = 2000 * kMillisecond;
 constexpr std::size_t kMostBody = 256, kMostSaid = 4096, kMostRelayed = std::size_t{1} << 16;
-
-// gdbserver of the PATH, or where distributions put it; "": there is none.
-std::string findServer() {
-  const char* variable = std::getenv("PATH");
-  std::string folders = variable == nullptr ? "" : variable;
-  folders += ":/usr/local/bin:/usr/bin";
-  for (std::size_t at = 0; at <= folders.size();) {
-    const std::size_t end = std::min(folders.find(':', at), folders.size());
-    const std::string path = folders.substr(at, end - at) + "/gdbserver";
-    if (path.starts_with('/') && access(path.c_str(), X_OK) == 0) return path;
-    at = end + 1;
-  }
-  return {};
-}
 
 // A process, which is not another one that got its number later.
 struct Traced {
@@ -459,7 +446,7 @@ void DebuggerWatch::onAnswer(std::string_view body) {
 
 Status serveDebugger(const DebuggerOptions& options, const std::function<bool(DebuggerState)>& tell,
                      const std::function<bool()>& cancelled) {
-  const std::string program = findServer();
+  const std::string program = findProgram("gdbserver");
   if (program.empty()) {
     Error error = makeError(Code::kFailedPrecondition, "gdbserver is not installed on the node");
     error.next =

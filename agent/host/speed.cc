@@ -1,15 +1,22 @@
 #include "agent/host/speed.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <random>
 #include <vector>
 
 #include "engine/backends/case_tensor.h"
 #include "engine/base/clock.h"
+#include "engine/base/statistics.h"
+#include "engine/base/unique_fd.h"
 #include "engine/device/device.h"
 
 namespace lockstep::agent {
@@ -19,6 +26,9 @@ using backends::Operand;
 using device::Device;
 using device::Memory;
 using device::Where;
+
+constexpr std::int64_t kDiskBlock = 1 << 20;
+constexpr std::size_t kMostWrites = 16;  // of the file: a fast disk is not worn by a long benchmark
 
 // Where operands lie, and how long work on them takes.
 class Bench {
@@ -177,6 +187,37 @@ Result<RunTime> timeCopy(backends::Backend& backend, Copied way, std::int64_t by
       there.allocate(bytes, way == Copied::kFromDevice ? Where::kPinned : Where::kDevice));
   return timeOf(
       there, [&] { device->copy(to, from, bytes); }, seconds);
+}
+
+Result<RunTime> timeDiskWrite(const std::string& folder, std::int64_t bytes, double seconds) {
+  std::string path = folder + "/speed-XXXXXX";
+  const UniqueFd file(mkostemp(path.data(), O_CLOEXEC));
+  if (file.get() < 0) return systemError(errno, message("cannot write in {}", folder));
+  unlink(path.c_str());
+  // A disk that compresses gains nothing by it.
+  std::vector<std::uint64_t> block(kDiskBlock / sizeof(std::uint64_t));
+  std::mt19937_64 random(1);
+  std::generate(block.begin(), block.end(), std::ref(random));
+  std::vector<double> times;
+  const Nanoseconds begin = monotonicNow();
+  while (times.empty() || (times.size() < kMostWrites &&
+                           static_cast<double>(monotonicNow() - begin) * 1e-9 < seconds)) {
+    if (ftruncate(file.get(), 0) != 0 || lseek(file.get(), 0, SEEK_SET) != 0)
+      return systemError(errno, message("cannot write in {}", folder));
+    const Nanoseconds before = monotonicNow();
+    for (std::int64_t left = bytes; left > 0;) {
+      const ssize_t written =
+          write(file.get(), block.data(), static_cast<std::size_t>(std::min(left, kDiskBlock)));
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return systemError(errno, message("cannot write in {}", folder));
+      left -= written;
+    }
+    if (fdatasync(file.get()) != 0)
+      return systemError(errno, message("cannot write in {}", folder));
+    times.push_back(static_cast<double>(monotonicNow() - before) * 1e-9);
+  }
+  const double least = *std::ranges::min_element(times);
+  return RunTime{median(std::move(times)), least};
 }
 
 }  // namespace lockstep::agent

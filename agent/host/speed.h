@@ -1,15 +1,16 @@
-// Measures the matmul rate and memory bandwidth of a backend, by repeated runs of one operation.
-// Not thread-safe.
+// Measures the matmul rate and memory bandwidth of a backend, and the write rate of a disk, by
+// repeated runs of one operation. Not thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "engine/backends/backend.h"
 
 namespace lockstep::agent {
 
-// Statistics of one run over five windows.
+// Statistics of one run over five windows; of a disk, over all runs.
 struct RunTime {
   double median = 0, least = 0;  // seconds
 };
@@ -32,6 +33,10 @@ inline constexpr const MemoryRun& kMemoryAdd = kMemoryRuns[2];
 // Measures an operation on arrays of `bytes` each.
 Result<RunTime> timeMemory(backends::Backend& backend, const MemoryRun& run, std::int64_t bytes,
                            double seconds);
+
+// Measures writing a file of `bytes` in the folder, to the disk itself, at most 16 times. Nothing
+// stays, whatever ends the process. Errors: those of the file system.
+Result<RunTime> timeDiskWrite(const std::string& folder, std::int64_t bytes, double seconds);
 
 // Measures copies within the backend's memory, or between its device and the host. Errors: the
 // backend has no device.

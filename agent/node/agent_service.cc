@@ -323,7 +323,8 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   grpc::Status Bench(grpc::ServerContext* context, const node::v1::BenchRequest* request,
                      node::v1::BenchReply* reply) override {
     std::lock_guard alone(measuring_);
-    auto result = bench(loop_, *request, workdir_.runtime, [&] { return context->IsCancelled(); });
+    auto result = bench(loop_, *request, workdir_.runtime, workdir_.path,
+                        [&] { return context->IsCancelled(); });
     if (!result.ok()) return toGrpc(result.status());
     *reply = std::move(*result);
     return grpc::Status::OK;

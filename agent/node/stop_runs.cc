@@ -25,6 +25,7 @@ void stopRuns(const Workdir& workdir, std::set<std::string>& asked) {
     node::v1::StopRequest request;
     request.set_run(std::filesystem::path(folder.path).parent_path().filename().string());
     request.set_generation(1);
+    request.set_at_once(true);  // the allocation ends soon
     node::v1::StopReply reply;
     const grpc::Status stops = stub->Stop(&context, request, &reply);
     logInfo("run {} was asked to stop: {}", request.run(),

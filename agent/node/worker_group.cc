@@ -60,11 +60,22 @@ Status checkCollectives(const node::v1::CollectiveBench& asked, int ranks) {
   return error;
 }
 
+// A measurement leaves most of what is free.
+Status checkDisk(const node::v1::SpeedBench& asked, const std::string& workdir) {
+  const std::int64_t free = diskFree(workdir), needed = 8 * asked.max();
+  if (free < 0 || needed <= free) return {};
+  Error error = makeError(Code::kResourceExhausted, "not enough disk space for the benchmark");
+  error.why =
+      message("{} MiB are free in {}, {} MiB are needed", free >> 20, workdir, needed >> 20);
+  error.next = "free space there";
+  return error;
+}
+
 // Three buffers of the largest size are needed.
-Status checkSpeed(const node::v1::SpeedBench& asked, int ranks) {
+Status checkSpeed(const node::v1::SpeedBench& asked, int ranks, const std::string& workdir) {
   constexpr std::int64_t kMostSide = 1 << 15, kMostBytes = std::int64_t{1} << 34;
-  const bool products = asked.kind() == "gemm";
-  if (!products && asked.kind() != "memory")
+  const bool products = asked.kind() == "gemm", disk = asked.kind() == "disk";
+  if (!products && !disk && asked.kind() != "memory")
     return invalidArgument("there is no benchmark of '{}'", asked.kind());
   if (ranks != 1) return invalidArgument("{} ranks cannot measure one machine's limits", ranks);
   const std::int64_t most = products ? kMostSide : kMostBytes;
@@ -74,6 +85,7 @@ Status checkSpeed(const node::v1::SpeedBench& asked, int ranks) {
   for (const std::string& one : asked.precisions())
     if (one != "fp32" && one != "tf32" && one != "bf16" && one != "fp16")
       return invalidArgument("no precision is named '{}'", one);
+  if (disk) return checkDisk(asked, workdir);
   if (asked.backend() == "cuda") return {};  // a GPU says itself what it has not
   const std::int64_t available = memoryAvailable(),
                      needed = 3 * (products ? 4 * asked.max() * asked.max() : asked.max());
@@ -368,12 +380,12 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
 }
 
 Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest& request,
-                                   const std::string& folder,
+                                   const std::string& folder, const std::string& workdir,
                                    const std::function<bool()>& cancelled) {
   const bool collectives = request.has_collectives(), speed = request.has_speed();
   const int ranks = std::max(1, request.ranks());
   if (collectives) LOCKSTEP_TRY(checkCollectives(request.collectives(), ranks));
-  if (speed) LOCKSTEP_TRY(checkSpeed(request.speed(), ranks));
+  if (speed) LOCKSTEP_TRY(checkSpeed(request.speed(), ranks, workdir));
   const PlanFile plan(folder, request.plan());
   LOCKSTEP_TRY(plan.status());
   const double seconds = request.seconds() > 0 ? std::min(request.seconds(), 600.0) : 5;
@@ -399,6 +411,7 @@ Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest
     start.set_mode("bench-speed");
     start.set_backend(request.speed().backend());
     start.clear_plan_path();
+    start.set_checkpoint_folder(workdir);
     *start.mutable_speed() = request.speed();
   }
   start.set_seconds(seconds);

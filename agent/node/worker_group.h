@@ -25,8 +25,9 @@ Result<std::vector<node::v1::FromWorker>> runWorkers(EventLoop& loop,
 Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureRequest& request,
                                        const std::string& folder,
                                        const std::function<bool()>& cancelled);
+// `folder`: for the plan. `workdir`: whose disk may be measured.
 Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest& request,
-                                   const std::string& folder,
+                                   const std::string& folder, const std::string& workdir,
                                    const std::function<bool()>& cancelled);
 // Returns the GPUs of the node. A problem with them is part of the result; an error means that
 // there was no result in time.

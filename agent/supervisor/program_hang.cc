@@ -5,8 +5,11 @@
 #include <optional>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "agent/workload/collective_counts.h"
+#include "agent/workload/nccl_ras.h"
+#include "agent/workload/recorded_collectives.h"
 
 namespace lockstep::agent {
 namespace {
@@ -77,14 +80,27 @@ int suspect(const std::map<PythonPlace, std::vector<int>>& groups) {
   return elsewhere[0]->front();
 }
 
-Message placeText(const PythonPlace& place) {
+Message stackText(const PythonPlace& place) {
+  if (place.line == 0 && place.inside && !place.last.empty()) return message("in {}", place.last);
   if (place.line == 0) return "at a place that is not known";
   const std::string own = fmt::format("{}:{}", place.file, place.line);
-  const std::string& function = place.inside ? place.last : place.function;
-  const Message out = function == place.own
-                          ? message("in {}, {}", place.own, own)
-                          : message("in {}, called by {}, {}", function, place.own, own);
-  return place.inside || place.last.empty() ? out : message("{}, after {}", out, place.last);
+  const std::string& function = place.inside && !place.last.empty() ? place.last : place.function;
+  return function == place.own ? message("in {}, {}", place.own, own)
+                               : message("in {}, called by {}, {}", function, place.own, own);
+}
+
+Message placeText(const PythonPlace& place) {
+  const Message out = stackText(place);
+  if (place.state == "started") return message("{}, with {} started", out, place.recorded);
+  if (place.state == "scheduled") return message("{}, with {} scheduled", out, place.recorded);
+  const std::string& last = place.recorded.empty() ? place.last : place.recorded;
+  return place.inside || last.empty() ? out : message("{}, after {}", out, last);
+}
+
+std::string recordedText(const RecordedCollective& recorded) {
+  const bool sized = recorded.goesOn() && !recorded.sizes.empty();
+  return fmt::format("{} #{} of {}{}", recorded.name, recorded.number, recorded.group,
+                     sized ? fmt::format(" ({})", recorded.sizes) : "");
 }
 
 using Stacks = std::map<int, std::vector<std::string>>;
@@ -102,27 +118,52 @@ struct Behind {
   }
 };
 
-// Of the first group whose ranks differ, by its name.
+// Of the first group whose ranks differ, by its name. Those of the Flight Recorder are the first.
 Behind behindOf(const Stacks& stacks, const std::vector<int>& ranks) {
-  std::map<std::string, std::map<std::int64_t, std::vector<int>>> groups;
+  using Group = std::pair<bool, std::string>;  // counted rather than recorded
+  // By rank. Of communicators of one rank with the same name, the least.
+  std::map<Group, std::map<int, std::int64_t>> groups;
+  const auto note = [&](const Group& group, int rank, std::int64_t begun) {
+    std::int64_t& least = groups[group].try_emplace(rank, begun).first->second;
+    least = std::min(least, begun);
+  };
   for (const int rank : ranks) {
     const auto stack = stacks.find(rank);
     if (stack == stacks.end()) continue;
-    for (const std::string& line : stack->second)
-      if (const auto count = countOf(line)) groups[count->group][count->begun].push_back(rank);
+    for (const std::string& line : stack->second) {
+      if (const auto count = countOf(line)) note({true, count->group}, rank, count->begun);
+      if (const auto recorded = recordedOf(line); recorded && !recorded->betweenTwo)
+        note({false, recorded->group}, rank, recorded->scheduled);
+    }
   }
-  for (const auto& [group, byCount] : groups)
+  for (const auto& [group, byRank] : groups) {
+    std::map<std::int64_t, std::vector<int>> byCount;
+    for (const auto& [rank, begun] : byRank) byCount[begun].push_back(rank);
     if (byCount.size() > 1)
       return {byCount.begin()->second, byCount.rbegin()->first - byCount.begin()->first};
+  }
+  return {};
+}
+
+// Of the first rank whose NCCL tells any: each knows of all.
+std::string rasProblemsOf(const Stacks& stacks) {
+  for (const auto& [rank, stack] : stacks)
+    if (std::string problems = rasProblems(stack); !problems.empty()) return problems;
   return {};
 }
 
 }  // namespace
 
 bool PythonPlace::operator<(const PythonPlace& other) const {
-  return std::tie(collective, function, file, own, line, last, inside) <
-         std::tie(other.collective, other.function, other.file, other.own, other.line, other.last,
-                  other.inside);
+  const auto parts = [](const PythonPlace& of) {
+    return std::tie(of.collective, of.function, of.file, of.own, of.line, of.last, of.inside,
+                    of.recorded, of.state);
+  };
+  return parts(*this) < parts(other);
+}
+
+bool isEvidence(std::string_view line) {
+  return countOf(line) || recordedOf(line) || isRasLine(line);
 }
 
 // The person's own frame is the innermost of the program's folder; where there is none, the
@@ -130,10 +171,13 @@ bool PythonPlace::operator<(const PythonPlace& other) const {
 PythonPlace placeOf(const std::vector<std::string>& stack) {
   PythonPlace out;
   std::optional<CollectiveCount> last;
+  std::optional<RecordedCollective> recorded;
   bool found = false;
   for (const std::string& text : stack) {
     if (auto count = countOf(text)) {
       last = std::move(count);
+    } else if (auto one = recordedOf(text)) {
+      if (!recorded || !recorded->goesOn()) recorded = std::move(one);
     } else if (!text.starts_with("  ")) {  // another thread; the main one is the last
       out = {};
       found = false;
@@ -150,10 +194,15 @@ PythonPlace placeOf(const std::vector<std::string>& stack) {
     out.own = frame->function;
     out.line = frame->line;
   }
-  if (last && out.line > 0) {
-    out.last = fmt::format("{} #{}", last->last, last->begun);
+  if (last) {
     out.inside = last->inside;
     out.collective |= last->inside;
+    if (!recorded) out.last = fmt::format("{} #{}", last->last, last->begun);
+  }
+  if (recorded) {
+    out.recorded = recordedText(*recorded);
+    out.state = recorded->state;
+    out.collective |= recorded->goesOn();
   }
   return out;
 }
@@ -212,6 +261,8 @@ Error ProgramHang::verdict(const std::map<int, std::vector<std::string>>& stacks
                                      : message("ranks {} have", fmt::join(ended_, ", ")));
   const Behind behind = behindOf(stacks, ranks());
   if (!behind.ranks.empty()) why = message("{}; {}", why, behind.text());
+  if (const std::string problems = rasProblemsOf(stacks); !problems.empty())
+    why = message("{}; NCCL's RAS tells: {}", why, problems);
   error.why = why;
   error.next = "see the stacks of all ranks in the run's log";
   error.rank = suspect(groups);

@@ -24,8 +24,8 @@ void Requests::excludeFailing(const std::string& node) {
   failing_.insert(node);
 }
 
-node::v1::PendingRequests Requests::pending() const {
-  node::v1::PendingRequests out;
+node::v1::Decisions Requests::pending() const {
+  node::v1::Decisions out;
   for (const std::string& node : excluding_)
     if (!isFailing(node)) out.add_excluding(node);
   const std::vector<double> all = shares();
@@ -33,7 +33,7 @@ node::v1::PendingRequests Requests::pending() const {
   return out;
 }
 
-void Requests::continueFrom(const node::v1::PendingRequests& pending) {
+void Requests::continueFrom(const node::v1::Decisions& pending) {
   static_cast<void>(dropExclusions());
   static_cast<void>(dropRebalancing());
   for (const std::string& node : pending.excluding())

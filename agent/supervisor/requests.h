@@ -31,8 +31,8 @@ class Requests {
   void excludeFailing(const std::string& node);
 
   // What another Requests continues from. Its own pending requests are replaced.
-  node::v1::PendingRequests pending() const;
-  void continueFrom(const node::v1::PendingRequests& pending);
+  node::v1::Decisions pending() const;
+  void continueFrom(const node::v1::Decisions& pending);
 
   void dropExclusion(const std::string& node);
   // Each returns whether there was something to drop.

@@ -1,4 +1,6 @@
 // RunControl: agreement among the run's nodes.
+#include <algorithm>
+
 #include "agent/base/grpc_status.h"
 #include "agent/supervisor/run_control.h"
 #include "agent/worker/prepare.h"
@@ -54,6 +56,7 @@ std::unique_ptr<PeerClient> RunControl::connect(const std::string& node,
 void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& hello) {
   if (!coordinates()) {
     succession_.onJoin(node, hello.address());
+    if (agreed_) tellEnd(node, *outcome_);
     return;
   }
   if (!peers_.contains(node) && !takeBack(node)) return refuse(node);
@@ -88,7 +91,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     server_->send(node, message);
   }
   if (checkpoints_.awaits(node) || modelAwaited_.contains(node)) server_->send(node, copyMessage());
-  *message.mutable_requests() = requests_.pending();
+  *message.mutable_decisions() = decisions();
   server_->send(node, message);
   if (profiled_.count() > 0) {
     *message.mutable_profile() = profiled_;
@@ -104,8 +107,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     *message.mutable_abort()->mutable_error() = toInfo(abortedWith_);
     server_->send(node, message);
   } else if (outcome_) {
-    message.mutable_all_done()->set_state(*outcome_);
-    server_->send(node, message);
+    tellEnd(node, *outcome_);
   }
 }
 
@@ -170,6 +172,10 @@ void RunControl::onPeerMessage(const std::string& node, const FromPeer& message)
       break;
     case FromPeer::kCopied:
       noteCopied(node, message.copied());
+      break;
+    case FromPeer::kDecisionsKept:
+      peer.kept = std::min(message.decisions_kept().revision(), revision_);
+      answerKept();
       break;
     case FromPeer::kStacks:
       hangs_.onStacks(message.stacks());
@@ -272,8 +278,8 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
     case ToPeer::kCopied:
       onAllCopied(message.copied().step());
       break;
-    case ToPeer::kRequests:
-      requests_.continueFrom(message.requests());
+    case ToPeer::kDecisions:
+      keepDecisions(message.decisions());
       break;
     case ToPeer::kProfile:
       profileHere(message.profile());
@@ -289,9 +295,7 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       abort(fromInfo(message.abort().error()));
       break;
     case ToPeer::kAllDone:
-      if (outcome_) break;
-      outcome_ = message.all_done().state();
-      finishWhenGone();
+      endAs(message.all_done().state());
       break;
     case ToPeer::kKvValue:
       rendezvous_.onValue(message.kv_value());
@@ -341,6 +345,7 @@ void RunControl::go() {
   // The checkpoint that a generation began from has no copies on its own nodes.
   const bool isUncopied = recover_.has_members() && !copiedNodes(request_).empty();
   if (awaitsCheckpoint() || (coordinates() && isUncopied)) regroupSoon();
+  answerKept();  // other nodes may be needed for it now
 }
 
 }  // namespace lockstep::agent

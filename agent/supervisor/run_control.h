@@ -30,6 +30,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "agent/base/event_loop.h"
@@ -65,7 +66,7 @@ class RunControl {
   // Listens for peers if this node coordinates several. Returns the address, or "".
   Result<std::string> start();
   Status commit(const node::v1::CommitRequest& request);
-  Status stop(const std::string& run, int generation);
+  Status stop(const node::v1::StopRequest& request);
   Status checkpoint(const std::string& run, int generation);  // takes one soon
   // Takes a checkpoint soon, and then continues without the node.
   Status exclude(const std::string& run, int generation, const std::string& node);
@@ -73,6 +74,11 @@ class RunControl {
   Status restart(const std::string& run, int generation);
   // Takes a checkpoint soon, and then divides the batch by these shares.
   Status rebalance(const std::string& run, int generation, const std::vector<double>& shares);
+  // Calls `answer` once a node that takes over would know what was asked until now; with an error
+  // if that is not so within RunLimits::kept, or when the run ends.
+  void whenKept(std::function<void(const Status&)> answer) {
+    whenKept(limits_.kept, std::move(answer));
+  }
   // All ranks record the events of so many steps. Returns which: those that are being recorded, if
   // there are some.
   Result<node::v1::ProfiledSteps> profile(const std::string& run, int generation, int steps);
@@ -91,8 +97,9 @@ class RunControl {
   };
   struct Peer {  // another node, at the coordinator
     bool joined = false, ready = false;
-    std::string done;     // its status, once its workers have succeeded
-    std::string address;  // where it serves its peers; "": it does not
+    std::string done;       // its status, once its workers have succeeded
+    std::string address;    // where it serves its peers; "": it does not
+    std::int64_t kept = 0;  // the newest revision of decisions that it has confirmed
     Heard heard;
     EventLoop::TimerId lost = 0;
   };
@@ -206,8 +213,24 @@ class RunControl {
   bool rebalanceNow(std::int64_t step);
   void cannotRebalance(const Message& why);
   void dropRequests(const Message& why);
-  void tellRequests();      // to the other nodes
+
+  // Decisions, which survive the coordinator
+  node::v1::Decisions decisions() const;
+  void tellDecisions();  // to the other nodes
+  bool isKept(std::int64_t revision) const;
+  void whenKept(Nanoseconds limit, std::function<void(const Status&)> answer);
+  void answerKept();
+  Error notKept() const;
+  void decideEnd(run::v1::RunState state);
+  void writeEnd();
+  void endOnceKept();
+  void endAsDecided();
+  void keepDecisions(const node::v1::Decisions& told);
+  void continueFrom(const node::v1::Decisions& told);
+  void continueFrom(const Succession::Voters& voters);
   void takeOverRequests();  // of a lost coordinator
+  void endAs(run::v1::RunState state);
+  void tellEnd(const std::string& node, run::v1::RunState state);
 
   // Copies of checkpoints
   bool listens() const;   // it may take over, or has files that others copy or evaluate
@@ -237,6 +260,7 @@ class RunControl {
   void onCandidateMessage(const std::string& node, const node::v1::ToPeer& message);
   // Without the nodes `lost`. Returns why the run cannot continue so.
   Status takeOverWithout(const std::vector<std::string>& lost, const Succession::Voters& voters);
+  void becomeCoordinator(const Succession::Voters& voters);
   void takeOver(const std::vector<std::string>& lost, const Succession::Voters& voters,
                 const node::v1::Members& members);
 
@@ -264,7 +288,7 @@ class RunControl {
   void beginStop();
   void localDone();
   void checkDone();
-  bool awaitsLast();
+  bool awaitsLast(bool stopped);
   void tellAwaited(const Message& awaited);
   void giveUpCopies();
   void giveUpCopiesOf(const std::string& node);
@@ -311,13 +335,21 @@ class RunControl {
   // Nodes that the last generation that trained had begun with. Those that came back during this
   // one are not among them.
   std::vector<std::string> electorate_;
-  std::set<std::string> returned_;    // at the coordinator
-  Requests requests_;                 // at the other nodes, as the coordinator has told them
-  node::v1::ProfiledSteps profiled_;  // the last that were asked for in this generation
+  std::set<std::string> returned_;  // at the coordinator
+  // Decisions: at the other nodes, as the coordinator has told them.
+  Requests requests_;
+  std::optional<run::v1::RunState> decidedEnd_;  // of the run
+  std::int64_t revision_ = 0;
+  struct Unanswered {
+    std::int64_t revision = 0;
+    Nanoseconds until = 0;
+    std::function<void(const Status&)> answer;
+  };
+  std::vector<Unanswered> unanswered_;  // at the coordinator
+  node::v1::ProfiledSteps profiled_;    // the last that were asked for in this generation
   // At the other nodes, until one of them takes over:
   std::string coordinator_, coordinatorAddress_;
-  // By voter: the nodes that are excluded, or to be, as far as the coordinator has told it.
-  std::map<std::string, std::vector<std::string>> excludedBy_;
+  std::map<std::string, node::v1::Vote> votes_;  // the last of each voter
   Succession succession_;
   std::unique_ptr<PeerClient> candidate_;  // to the successor that this node votes for
   Workers workers_;
@@ -342,9 +374,11 @@ class RunControl {
   bool sentCascading_ = false;
   std::optional<Error> pendingCause_;         // a cascading failure waiting for its root cause
   std::optional<run::v1::RunState> outcome_;  // once known
+  bool agreed_ = false;                       // it is that of the run
   EventLoop::TimerId expiry_ = 0, formation_ = 0, graceTimer_ = 0, lostTimer_ = 0, absence_ = 0,
                      lastEvaluation_ = 0, lastCopies_ = 0, pause_ = 0;
   std::string toldAwaited_;  // the last text of tellAwaited
+  bool endsAtOnce_ = false;  // a person does not want it to wait for that
   StackReader stacks_;
   std::jthread folderWatch_;  // declared last: uses the other members
 };

@@ -46,7 +46,6 @@ Result<bool> othersHaveAll(const node::v1::PrepareRequest& request, const std::s
 }  // namespace
 
 Status RunControl::mayExclude(const std::string& node) const {
-  LOCKSTEP_TRY(checkCoordinates());
   if (!ofProgram()) LOCKSTEP_TRY(checkTakesCheckpoints());
   LOCKSTEP_TRY(checkExcludable(node));
   Error refusal = makeError(Code::kFailedPrecondition, "node {} cannot be excluded now", node);
@@ -106,14 +105,18 @@ Status RunControl::rebalance(const std::string& run, int generation,
     refusal.why = "its program divides its batches itself";
     return refusal;
   }
+  const auto& present = request_.spec().strategy().shares();
+  const bool isDone = std::equal(present.begin(), present.end(), shares.begin(), shares.end());
+  if (isDone && requests_.shares().empty()) return {};  // asked again, or as it is anyway
   LOCKSTEP_TRY(checkTakesCheckpoints());
   LOCKSTEP_TRY(mustTrain(std::move(refusal)));
+  if (!shares.empty() && requests_.shares() == shares) return {};  // asked again
   for (const double share : shares)
     if (!std::isfinite(share) || share <= 0)
       return makeError(Code::kInvalidArgument, "a share of the batch is a number above 0");
   LOCKSTEP_TRY(membersSharing(shares, request_).status());
   requests_.rebalance(shares, furthest_);
-  tellRequests();
+  tellDecisions();
   say(fmt::format("the batch is divided as {} after the next checkpoint, on request",
                   fmt::join(shares, ", ")));
   regroupSoon();
@@ -157,12 +160,16 @@ bool RunControl::mayExcludeNow() const {
 
 Status RunControl::exclude(const std::string& run, int generation, const std::string& node) {
   LOCKSTEP_TRY(check(run, generation));
+  LOCKSTEP_TRY(checkCoordinates());
+  // Asked again, as after an answer that was lost: it is done, or will be when the run trains.
+  if (requests_.isExcluded(node) || (restarting_ && requests_.isExcluding(node))) return {};
   LOCKSTEP_TRY(mayExclude(node));
+  if (requests_.isExcluding(node) && !requests_.isFailing(node)) return {};  // asked again
   std::vector<std::string> all = requests_.excluding();
   if (!requests_.isExcluding(node)) all.push_back(node);
   LOCKSTEP_TRY(membersExcluding(all).status());
   requests_.exclude(node, furthest_);
-  tellRequests();
+  tellDecisions();
   say(ofProgram() ? fmt::format("node {} is excluded, on request", node)
                   : fmt::format("node {} is excluded after the next checkpoint, on request", node));
   regroupSoon();
@@ -201,7 +208,7 @@ bool RunControl::excludeNow(const Error& cause) {
   const auto members = membersExcluding(requests_.excluding());
   if (!members.ok()) {
     requests_.dropExclusions();
-    tellRequests();
+    tellDecisions();
     warn(members.error());
     return false;
   }
@@ -218,12 +225,12 @@ void RunControl::cannotExclude(const Message& why) {
     warning.why = why;
     warn(std::move(warning));
   }
-  tellRequests();
+  tellDecisions();
 }
 
 void RunControl::cannotRebalance(const Message& why) {
   if (!requests_.dropRebalancing() || !coordinates()) return;
-  tellRequests();
+  tellDecisions();
   Error warning = makeError(Code::kUnavailable, "the batch of run {} cannot be divided anew now",
                             request_.run());
   warning.why = why;
@@ -238,24 +245,6 @@ void RunControl::dropRequests(const Message& why) {
       makeError(Code::kUnavailable, "the ranks of run {} cannot be restarted now", request_.run());
   warning.why = why;
   warn(std::move(warning));
-}
-
-void RunControl::tellRequests() {
-  node::v1::ToPeer message;
-  *message.mutable_requests() = requests_.pending();
-  tellPeers(message);
-}
-
-// Those for nodes that this one cannot do without, as itself, are dropped.
-void RunControl::takeOverRequests() {
-  for (const std::string& node : std::vector(requests_.excluding())) {
-    if (const Status excludable = checkExcludable(node); !excludable.ok()) {
-      requests_.dropExclusion(node);
-      warn(excludable.error());
-    } else if (!requests_.isFailing(node)) {
-      say(fmt::format("node {} is still to be excluded, as was requested", node));
-    }
-  }
 }
 
 // All nodes have published a checkpoint, and have copied it where they keep copies.

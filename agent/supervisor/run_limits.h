@@ -2,7 +2,8 @@
 //
 // Limits on waiting for other nodes are a number of heartbeats, and at least the time given here.
 // So nobody is blamed or given up before a silent node can be noticed. How long a node may be away,
-// and how long a stop, an evaluation and copies may take, are choices, which no heartbeat changes.
+// and how long a stop, an evaluation, copies and confirmations may take, are choices, which no
+// heartbeat changes.
 #pragma once
 
 #include <string>
@@ -20,8 +21,8 @@ struct RunLimits {
   // From Commit until every worker is bound; 40 heartbeats: a node that is lost meanwhile is found
   // first.
   Nanoseconds formation = 60'000'000'000;
-  // Without a stream to the coordinator, or from a node; 20 heartbeats: time for silence to be
-  // noticed, and for a vote.
+  // Without a stream to the coordinator, or from a node, or until a majority has confirmed the
+  // run's end; 20 heartbeats: time for silence to be noticed, and for a vote.
   Nanoseconds lostPeer = 30'000'000'000;
   // How long a cascading failure waits for its root cause; 4 heartbeats, after which the node is
   // silent that may be it. After a timeout, a rank first waits up to 1 s for the silent peer's last
@@ -38,6 +39,8 @@ struct RunLimits {
   // From the ranks' end.
   Nanoseconds lastEvaluation = 600'000'000'000;
   Nanoseconds lastCopies = 60'000'000'000;  // of the last checkpoint
+  // Until a majority of the nodes has confirmed a request. Clients wait 2.5 s for an answer.
+  Nanoseconds kept = 2'000'000'000;
 
   // Those of a run on several nodes.
   RunLimits withHeartbeat(Nanoseconds heartbeat) const;

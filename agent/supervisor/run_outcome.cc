@@ -40,19 +40,19 @@ void RunControl::checkDone() {
     if (peer.done.empty()) return;
     stopped = stopped || peer.done == "stopped";
   }
-  if (!stopped && awaitsLast()) return;
-  outcome_ = stopped ? run::v1::STOPPED : run::v1::SUCCEEDED;
-  ToPeer message;
-  message.mutable_all_done()->set_state(*outcome_);
-  tellPeers(message);
-  finishWhenGone();
+  if (stopped) decideEnd(run::v1::STOPPED);
+  if (awaitsLast(stopped)) return;
+  if (!stopped) decideEnd(run::v1::SUCCEEDED);
+  endOnceKept();
 }
 
-// Whether a run that is trained to its end waits for its last evaluation, or for the copies of its
-// last checkpoint and then of its model. Each has a limit from the ranks' end.
-bool RunControl::awaitsLast() {
+// Whether a run whose ranks have ended waits for the copies of its last checkpoint; one that is
+// trained to its end also for its last evaluation, and then for copies of its model. Each has a
+// limit from the ranks' end.
+bool RunControl::awaitsLast(bool stopped) {
+  if (endsAtOnce_) return false;
   Message awaited;
-  if (evaluations_ && evaluations_->awaited()) {
+  if (!stopped && evaluations_ && evaluations_->awaited()) {
     const Nanoseconds limit = limits_.lastEvaluation / 1'000'000'000;
     awaited = message("waits for node {} to evaluate the last epoch, for {} s at most",
                       evaluations_->node(), limit);
@@ -63,7 +63,7 @@ bool RunControl::awaitsLast() {
             message("the last epoch was not evaluated within {} s of the training's end", limit));
       });
   }
-  if (checkpoints_.step() == 0) beginModelCopies();
+  if (!stopped && checkpoints_.step() == 0) beginModelCopies();
   if (checkpoints_.step() != 0 || !modelAwaited_.empty()) {
     const Nanoseconds limit = limits_.lastCopies / 1'000'000'000;
     const Message copies =
@@ -159,7 +159,9 @@ void RunControl::noteFailure(Error error, bool cascading) {
 
 // ---- at every node
 
-Status RunControl::stop(const std::string& run, int generation) {
+Status RunControl::stop(const node::v1::StopRequest& request) {
+  const std::string& run = request.run();
+  const int generation = request.generation();
   LOCKSTEP_TRY(check(run, generation));
   if (outcome_) return {};
   if (!coordinates()) {
@@ -168,10 +170,19 @@ Status RunControl::stop(const std::string& run, int generation) {
     error.next = "stop the run at its first node";
     return error;
   }
+  if (decidedEnd_ == run::v1::SUCCEEDED) return {};
   if (!gone_)
     return kill(run, generation,
                 generation_ > request_.generation() ? "stopped while it recovered"
                                                     : "stopped before it began");
+  // A second stop, and one of a run that only waits, ends the wait.
+  const bool isSecond = stopping_ && !request.repeated();
+  const bool onlyWaits = !stopping_ && !toldAwaited_.empty();
+  if (request.at_once() || isSecond || onlyWaits) endsAtOnce_ = true;
+  if (stopping_) {
+    checkDone();
+    return {};
+  }
   ToPeer message;
   message.mutable_stop();
   tellPeers(message);
@@ -186,7 +197,7 @@ void RunControl::beginStop() {
   ToWorker message;
   message.mutable_stop();
   workers_.sendAll(message);
-  checkDone();  // it may wait for the last evaluation, or for copies, alone
+  checkDone();  // its ranks may have ended
   if (outcome_) return;
   const RunLimits::Stop limits = ofProgram() ? limits_.stopProgram : limits_.stop;
   loop_.after(limits.term, [this] {
@@ -282,6 +293,7 @@ void RunControl::finishWhenGone() {
 void RunControl::finish() {
   run::v1::Finished finished = workers_.finished();
   finished.set_state(*outcome_);
+  finished.set_agreed(agreed_);
   finished.set_alone(*outcome_ == run::v1::FAILED && coordinates() && trained() &&
                      continuesWithoutAny() && !hasQuorum());
   if (evaluations_ && evaluations_->last() &&
@@ -296,6 +308,7 @@ void RunControl::finish() {
   spool_.append(std::move(record));
   if (Status status = spool_.flush(); !status.ok()) logWarning("{}", status.error().text());
   rendezvous_.dropWaiting();
+  answerKept();
   workers_.clear();
   // Kept for a moment, so that what was said last goes out.
   loop_.after(1'000'000'000, [this] {

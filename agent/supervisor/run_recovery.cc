@@ -198,7 +198,7 @@ void RunControl::recover(const Error& cause, const std::optional<node::v1::Membe
   say(fmt::format("restarts as generation {}: {}", generation_ + 1, cause.text()));
   beginGeneration(generation_ + 1, recover);
   tellPeers(message);
-  tellRequests();
+  tellDecisions();
 }
 
 // At every node. What is under way between nodes and workers is of the generation before.
@@ -223,6 +223,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   returned_.clear();
   requests_.onRestart({recover.excluded().begin(), recover.excluded().end()});
   recovery_.continueFrom(recover.failures());
+  decidedEnd_.reset();
   cannotRebalance("the run has restarted before that");
   profiled_.Clear();
   hangs_.clear();

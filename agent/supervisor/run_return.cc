@@ -26,6 +26,8 @@ bool RunControl::mayReturn() const {
 // The coordinator has not answered for limits_.lostPeer.
 void RunControl::endAlone(const Error& error) {
   if (outcome_ || absent_) return;
+  // Where no node can take over, none decides otherwise.
+  if (decidedEnd_ && !(mayReturn() && continuesWithoutAny())) return endAs(*decidedEnd_);
   if (!mayReturn()) return abort(error);
   say(fmt::format(
       "ends its workers, and waits {} s for the other nodes, which may continue the run",

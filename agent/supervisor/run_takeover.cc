@@ -61,9 +61,8 @@ Succession::Handlers RunControl::successionHandlers() {
   out.disconnect = [this] { candidate_.reset(); };
   out.sendVote = [this] {
     node::v1::FromPeer message;
-    *message.mutable_vote()->mutable_excluding() = requests_.pending().excluding();
-    for (const std::string& name : requests_.excluded())
-      message.mutable_vote()->add_excluding(name);
+    *message.mutable_vote()->mutable_decisions() = decisions();
+    for (const std::string& name : requests_.excluded()) message.mutable_vote()->add_excluded(name);
     if (candidate_) candidate_->send(std::move(message));
   };
   out.sendDecline = [this](const std::string& node, const node::v1::Decline& decline) {
@@ -83,7 +82,8 @@ Succession::Handlers RunControl::successionHandlers() {
 }
 
 void RunControl::onVote(const std::string& node, const node::v1::FromPeer& message) {
-  excludedBy_[node] = {message.vote().excluding().begin(), message.vote().excluding().end()};
+  if (agreed_) return tellEnd(node, *outcome_);
+  votes_[node] = message.vote();
   succession_.onVote(node, message.generation(), monotonicNow());
 }
 
@@ -91,6 +91,8 @@ void RunControl::onCandidateMessage(const std::string& node, const node::v1::ToP
   if (outcome_ || !candidate_) return;
   if (message.has_abort()) {
     abort(fromInfo(message.abort().error()));
+  } else if (message.has_all_done()) {
+    endAs(message.all_done().state());
   } else if (message.has_decline()) {
     succession_.onDecline(message.decline(), monotonicNow());
   } else if (message.has_recover() && message.generation() >= generation_) {
@@ -110,6 +112,15 @@ void RunControl::onCandidateMessage(const std::string& node, const node::v1::ToP
 
 Status RunControl::takeOverWithout(const std::vector<std::string>& lost,
                                    const Succession::Voters& voters) {
+  continueFrom(voters);
+  if (decidedEnd_) {
+    becomeCoordinator(voters);
+    for (const std::string& name : nodesOf(request_))
+      if (name != request_.node()) peers_[name];  // one that comes later is told too
+    say("all ranks have ended, and so does the run");
+    endAsDecided();
+    return {};
+  }
   // Nodes that were left out, and that the lost coordinator had not yet taken back.
   const std::vector<std::string> known = nodesOf(request_);
   for (const auto& [name, voter] : voters)
@@ -122,8 +133,7 @@ Status RunControl::takeOverWithout(const std::vector<std::string>& lost,
   return {};
 }
 
-void RunControl::takeOver(const std::vector<std::string>& lost, const Succession::Voters& voters,
-                          const node::v1::Members& members) {
+void RunControl::becomeCoordinator(const Succession::Voters& voters) {
   say(fmt::format("coordinates the run from now on, instead of node {}", coordinator_));
   request_.set_coordinator(true);
   failedAt_ = coordinatorHeard_.last;
@@ -135,16 +145,10 @@ void RunControl::takeOver(const std::vector<std::string>& lost, const Succession
       continue;
     }
     generation_ = std::max(generation_, voter->second.generation);
-    for (const std::string& one : excludedBy_[name])
-      if (hasRanks(one) && !requests_.isExcluded(one)) requests_.exclude(one, 0);
     Peer& peer = peers_[name];
     peer.joined = true;
     peer.address = voter->second.address;
     peer.heard.last = monotonicNow();
-  }
-  if (const auto* node = specs::evaluatorNode(request_.cluster())) {
-    evaluations_ = std::make_unique<Evaluations>(node->name());
-    if (!voters.contains(node->name())) evaluatorLost("its supervisor does not answer");
   }
   // For a supervisor that follows this one on the node.
   if (auto stored = folder_.readRequest(); stored.ok()) {
@@ -154,6 +158,15 @@ void RunControl::takeOver(const std::vector<std::string>& lost, const Succession
     if (!written.ok()) logWarning("{}", written.error().text());
   }
   server_->setGeneration(generation_, nodesOf(request_));  // voters drop what is of an older one
+}
+
+void RunControl::takeOver(const std::vector<std::string>& lost, const Succession::Voters& voters,
+                          const node::v1::Members& members) {
+  becomeCoordinator(voters);
+  if (const auto* node = specs::evaluatorNode(request_.cluster())) {
+    evaluations_ = std::make_unique<Evaluations>(node->name());
+    if (!voters.contains(node->name())) evaluatorLost("its supervisor does not answer");
+  }
   Error error = lostError(lost);
   noteProgramProgress();
   if (const auto end = recovery_.ends(error, FailureKind::kNodeLost, furthest_, lost))

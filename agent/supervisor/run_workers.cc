@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "agent/base/grpc_status.h"
+#include "agent/supervisor/program_hang.h"
 #include "agent/supervisor/run_control.h"
-#include "agent/workload/collective_counts.h"
 #include "engine/runtime/heartbeat.h"
 
 namespace lockstep::agent {
@@ -117,8 +117,7 @@ void RunControl::onProgram(Worker& worker, int pid) {
 void RunControl::onProgramStacks(const Worker& worker, const node::v1::Stacks& stacks) {
   if (over_ || leaving_) return;
   const std::vector<std::string> lines(stacks.lines().begin(), stacks.lines().end());
-  if (std::all_of(lines.begin(), lines.end(),
-                  [](const std::string& line) { return countOf(line).has_value(); }))
+  if (std::all_of(lines.begin(), lines.end(), isEvidence))
     readStacksOf(worker, lines);  // it is no Python, has no hooks, or does not answer
   else
     tellStacks(worker.rank, lines);

@@ -9,9 +9,12 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <future>
 #include <limits>
+#include <memory>
 
 #include "agent/base/commands.h"
 #include "agent/base/file_stream.h"
@@ -56,7 +59,7 @@ class SupervisorService : public node::v1::Supervisor::Service {
   }
   grpc::Status Stop(grpc::ServerContext*, const node::v1::StopRequest* request,
                     node::v1::StopReply*) override {
-    return onLoop([&] { return control_->stop(request->run(), request->generation()); });
+    return onLoop([&] { return control_->stop(*request); });
   }
   grpc::Status Checkpoint(grpc::ServerContext*, const node::v1::CheckpointRequest* request,
                           node::v1::CheckpointReply*) override {
@@ -64,7 +67,7 @@ class SupervisorService : public node::v1::Supervisor::Service {
   }
   grpc::Status Exclude(grpc::ServerContext*, const node::v1::ExcludeRequest* request,
                        node::v1::ExcludeReply*) override {
-    return whileItTrains(
+    return onceKept(
         [&] { return control_->exclude(request->run(), request->generation(), request->node()); });
   }
   grpc::Status Restart(grpc::ServerContext*, const node::v1::RestartRequest* request,
@@ -73,7 +76,7 @@ class SupervisorService : public node::v1::Supervisor::Service {
   }
   grpc::Status Rebalance(grpc::ServerContext*, const node::v1::RebalanceRequest* request,
                          node::v1::RebalanceReply*) override {
-    return whileItTrains([&] {
+    return onceKept([&] {
       return control_->rebalance(request->run(), request->generation(),
                                  {request->shares().begin(), request->shares().end()});
     });
@@ -203,6 +206,23 @@ class SupervisorService : public node::v1::Supervisor::Service {
     if (control_ == nullptr && !spool_.alone())
       return toGrpc(makeError(Code::kFailedPrecondition, "run {} has ended", run_));
     return onLoop(work);
+  }
+
+  // Answers when the run still does what was asked if its coordinator is lost.
+  template <typename Work>
+  grpc::Status onceKept(Work work) {
+    const auto kept = std::make_shared<std::promise<lockstep::Status>>();
+    const grpc::Status accepted = whileItTrains([&]() -> lockstep::Status {
+      LOCKSTEP_TRY(work());
+      control_->whenKept([kept](const lockstep::Status& status) { kept->set_value(status); });
+      return {};
+    });
+    if (!accepted.ok()) return accepted;
+    std::future<lockstep::Status> answer = kept->get_future();
+    constexpr std::chrono::seconds kLimit{10};  // it answers earlier, unless it is leaving
+    if (answer.wait_for(kLimit) != std::future_status::ready)
+      return toGrpc(makeError(Code::kUnavailable, "the supervisor is leaving"));
+    return toGrpc(answer.get());
   }
 
   EventLoop& loop_;

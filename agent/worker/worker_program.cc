@@ -4,12 +4,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "agent/base/grpc_status.h"
@@ -20,6 +23,7 @@
 #include "agent/workload/environment.h"
 #include "agent/workload/event_files.h"
 #include "agent/workload/mpi.h"
+#include "agent/workload/nccl_ras.h"
 #include "agent/workload/output_metrics.h"
 #include "agent/workload/program.h"
 #include "agent/workload/python_hooks.h"
@@ -33,7 +37,7 @@ constexpr Nanoseconds kSecond = 1'000'000'000;
 constexpr Nanoseconds kAllPlaces = 60 * kSecond;  // until all ranks have told theirs
 constexpr Nanoseconds kTell = kSecond / 10;       // between two looks at what is told
 constexpr Nanoseconds kEventFiles = kSecond / 2;  // between two looks at event files
-constexpr Nanoseconds kStacks = 2 * kSecond;      // until all threads have printed theirs
+constexpr Nanoseconds kStacks = 2 * kSecond;      // until all threads and NCCL's RAS have told
 constexpr std::chrono::milliseconds kMpiTick{20};
 constexpr std::size_t kTail = 4096;  // of the program's output, bytes
 
@@ -89,6 +93,8 @@ Error failureOf(int status, const std::string& output) {
                     ? makeError(code, "the program exited with code {}", kNotFound)
                     : makeError(code, "the program {}", exitText(status, 0, std::nullopt));
   if (exited && !taken) error.field = "workload.command";
+  if (!taken && output.find("ModuleNotFoundError: ") != std::string::npos)
+    error.next = "install it in this Python on the node, or name another with workload.python";
   return error;
 }
 
@@ -111,6 +117,15 @@ ProgramRank rankOfProgram(const node::v1::WorkerStart& start,
   rank.places = places;
   rank.secrets = {start.secret_env().begin(), start.secret_env().end()};
   return rank;
+}
+
+// The plug-in beside the agent; "": there is none, or its path is longer than NCCL takes.
+std::string ncclProfiler() {
+  constexpr std::size_t kLongest = 254;
+  std::error_code failed;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  const std::string path = self.parent_path() / "lib" / "lockstep-nccl-profiler.so";
+  return path.size() <= kLongest && std::filesystem::exists(path, failed) ? path : "";
 }
 
 // The variables of both; of one that both have, that of `over`.
@@ -276,10 +291,15 @@ class ProgramRun {
 
   Result<Program> startProgram(const node::v1::ProgramPlaces& places) {
     const spec::v1::WorkloadSpec& workload = start_.spec().workload();
+    LOCKSTEP_ASSIGN(const FreePort ras, freePort());  // held until the program has started
+    ProgramRank rank = rankOf(places);
+    rank.rasPort = ras.port;
+    if (!workload.no_hooks()) rank.ncclProfiler = ncclProfiler();
     Program::Options options;
     options.folder = start_.code_folder();
     options.environment =
-        programEnvironment(workload, rankOf(places), options.folder, inheritedEnvironment());
+        programEnvironment(workload, rank, options.folder, inheritedEnvironment());
+    rasAddress_ = valueIn(options.environment, "NCCL_RAS_ADDR");
     if (mpi_ != nullptr) {
       const auto given = mpi_->variables();
       if (given) options.environment = merged(*given, options.environment);
@@ -351,16 +371,32 @@ class ProgramRun {
     const Nanoseconds now = monotonicNow();
     if (link_.takeStacksAsked()) {
       stacksUntil_ = now + (hooks_->askStacks(process_) ? kStacks : 0);
-    } else if (stacksUntil_ == 0 || now < stacksUntil_) {
+      askNccl();
+    } else if (stacksUntil_ == 0) {
       return;
     }
-    if (now < stacksUntil_) return;
+    if (now < stacksUntil_ || !ncclAnswered()) return;
     stacksUntil_ = 0;
     node::v1::FromWorker message;
     message.mutable_stacks()->set_rank(start_.rank());
+    if (ras_.valid())
+      for (std::string& line : ras_.get()) message.mutable_stacks()->add_lines(std::move(line));
     for (std::string& line : hooks_->takeStacks(start_.code_folder()))
       message.mutable_stacks()->add_lines(std::move(line));
     link_.channel().send(message);
+  }
+
+  // One rank of a node asks: any process answers for all that it can reach.
+  void askNccl() {
+    if (start_.local_index() > 0 || rasAddress_.empty() || ras_.valid()) return;
+    std::set<int> processes = hooks_->processes();
+    processes.insert(process_);
+    if (std::any_of(processes.begin(), processes.end(), hasNccl))
+      ras_ = std::async(std::launch::async,
+                        [address = rasAddress_] { return askRas(address, kStacks); });
+  }
+  bool ncclAnswered() const {
+    return !ras_.valid() || ras_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
 
   Status conclude(int status) {
@@ -390,6 +426,8 @@ class ProgramRun {
   std::string tail_;
   EventFiles events_;
   std::unique_ptr<PythonHooks> hooks_;
+  std::string rasAddress_;
+  std::future<std::vector<std::string>> ras_;  // while NCCL's RAS is asked
   MpiRank* mpi_ = nullptr;
   const Nanoseconds limit_;  // of silence; 0: none
   Nanoseconds heard_ = 0, looked_ = 0, stacksUntil_ = 0;

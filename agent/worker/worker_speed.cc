@@ -1,5 +1,6 @@
-// How fast this node multiplies matrices and moves memory, by size.
+// How fast this node multiplies matrices, moves memory and writes to its disk, by size.
 #include <functional>
+#include <vector>
 
 #include "agent/host/cores.h"
 #include "agent/host/speed.h"
@@ -8,12 +9,47 @@
 
 namespace lockstep::agent {
 
+namespace {
+
+std::vector<std::int64_t> sizesOf(const node::v1::SpeedBench& asked) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t size = asked.min(); size <= asked.max(); size *= 2) out.push_back(size);
+  return out;
+}
+
+void addSpeed(std::string_view name, std::int64_t size, double work, const Result<RunTime>& time,
+              node::v1::BenchReply& reply) {
+  auto* one = reply.add_speeds();
+  one->set_name(std::string(name));
+  one->set_size(size);
+  one->set_work(work);
+  if (time.ok())
+    one->set_seconds(time->median);
+  else
+    one->set_why_not(time.error().text());
+}
+
+Status runDiskSpeed(const node::v1::WorkerStart& start, WorkerLink& link) {
+  node::v1::FromWorker message;
+  const std::vector<std::int64_t> sizes = sizesOf(start.speed());
+  for (const std::int64_t size : sizes) {
+    LOCKSTEP_ASSIGN(const RunTime time,
+                    timeDiskWrite(start.checkpoint_folder(), size,
+                                  start.seconds() / static_cast<double>(sizes.size())));
+    addSpeed("write", size, static_cast<double>(size), time, *message.mutable_benched());
+  }
+  link.channel().send(message);
+  return {};
+}
+
+}  // namespace
+
 Status runSpeed(const node::v1::WorkerStart& start, WorkerLink& link) {
   const node::v1::SpeedBench& asked = start.speed();
+  if (asked.kind() == "disk") return runDiskSpeed(start, link);
   LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
   const PinnedThread pinned(start);
-  std::vector<std::int64_t> sizes;
-  for (std::int64_t size = asked.min(); size <= asked.max(); size *= 2) sizes.push_back(size);
+  const std::vector<std::int64_t> sizes = sizesOf(asked);
   const bool products = asked.kind() == "gemm";
   const std::size_t kinds =
       products ? static_cast<std::size_t>(asked.precisions_size()) : std::size(kMemoryRuns);
@@ -25,17 +61,10 @@ Status runSpeed(const node::v1::WorkerStart& start, WorkerLink& link) {
                        const std::function<Result<RunTime>()>& measure) {
     const bool isLate =
         static_cast<double>(monotonicNow() - begin) * 1e-9 > start.seconds() + kLate;
-    const auto time = isLate
-                          ? Result<RunTime>(makeError(Code::kDeadlineExceeded, "no time was left"))
-                          : measure();
-    auto* one = message.mutable_benched()->add_speeds();
-    one->set_name(std::string(name));
-    one->set_size(size);
-    one->set_work(work);
-    if (time.ok())
-      one->set_seconds(time->median);
-    else
-      one->set_why_not(time.error().text());
+    addSpeed(name, size, work,
+             isLate ? Result<RunTime>(makeError(Code::kDeadlineExceeded, "no time was left"))
+                    : measure(),
+             *message.mutable_benched());
   };
   for (const std::int64_t size : sizes) {
     const double side = static_cast<double>(size);

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <charconv>
 #include <climits>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
+#include "agent/workload/counts_file.h"
 #include "engine/base/utf8.h"
 
 namespace lockstep::agent {
@@ -16,36 +18,35 @@ namespace {
 constexpr std::string_view kBegin = "Collective ", kGroup = " of group ", kIn = ": in ",
                            kAfter = ": after ";
 
-struct Entry {
-  std::uint64_t begun, order, inside;
-  char last[36], group[36];
-};
-constexpr std::size_t kProcess = sizeof(std::uint64_t);
-static_assert((kCountsBytes - kProcess) % sizeof(Entry) == 0);
-
 template <std::size_t size>
 std::string nameOf(const char (&bytes)[size]) {
-  std::string out = validUtf8(std::string(bytes, strnlen(bytes, size)));
-  std::replace_if(
-      out.begin(), out.end(), [](char c) { return (c >= 0 && c <= ' ') || c == ':'; }, '_');
-  return out;
+  return oneWord(std::string(bytes, strnlen(bytes, size)));
 }
 
 }  // namespace
 
-int countingProcess(std::string_view file) {
+std::string oneWord(std::string_view text) {
+  std::string out = validUtf8(text);
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return (c >= 0 && c <= ' ') || c == ':' || c == ','; },
+      '_');
+  return out;
+}
+
+int countingProcess(std::string_view table) {
   std::uint64_t process = 0;
-  if (file.size() >= sizeof process) std::memcpy(&process, file.data(), sizeof process);
+  if (table.size() >= sizeof process) std::memcpy(&process, table.data(), sizeof process);
   return process <= INT_MAX ? static_cast<int>(process) : 0;
 }
 
-std::vector<CollectiveCount> countsIn(std::string_view file) {
+std::vector<CollectiveCount> countsIn(std::string_view table) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 53;
   std::vector<std::pair<std::uint64_t, CollectiveCount>> found;
-  for (std::size_t at = kProcess; at + sizeof(Entry) <= std::min(file.size(), kCountsBytes);
-       at += sizeof(Entry)) {
-    Entry entry;
-    std::memcpy(&entry, file.data() + at, sizeof entry);
+  const std::size_t end = std::min(table.size(), sizeof(CountsTable));
+  for (std::size_t at = offsetof(CountsTable, entries); at + sizeof(CountsEntry) <= end;
+       at += sizeof(CountsEntry)) {
+    CountsEntry entry;
+    std::memcpy(&entry, table.data() + at, sizeof entry);
     CollectiveCount count{nameOf(entry.group), static_cast<std::int64_t>(entry.begun),
                           nameOf(entry.last), entry.inside != 0};
     if (entry.begun == 0 || entry.begun > kMost || count.group.empty() || count.last.empty())

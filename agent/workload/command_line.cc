@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "agent/workload/environment.h"
 #include "agent/workload/program.h"
 
@@ -68,6 +70,8 @@ Result<CommandLine> commandLine(const spec::v1::WorkloadSpec& workload, const Co
   out.words.assign(workload.command().begin(), workload.command().end());
   LOCKSTEP_ASSIGN(out.path,
                   findProgram(out.words.front(), valueIn(place.environment, "PATH"), place.folder));
+  // Where "python" is python3. Python looks for its libraries beside the program of this name.
+  if (out.words.front() == "python") out.words.front() = std::filesystem::path(out.path).filename();
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -42,21 +43,66 @@ std::string hostAndPort(const ProgramPlace& place) {
 // Where a rank stands among those of its node, and its node among the nodes.
 struct Local {
   int rank = 0, world = 0, node = 0, nodes = 0;
+  std::vector<int> worlds;  // of each node; nodes in the order of their first ranks
 };
 Local localOf(const ProgramRank& of) {
   Local out;
-  std::vector<std::string> nodes;  // in the order of their first ranks
+  std::vector<std::string> nodes;
   const std::string& own = of.places.places(of.rank).node();
   for (int rank = 0; rank < of.places.places_size(); ++rank) {
     const std::string& node = of.places.places(rank).node();
-    if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
-    if (node != own) continue;
-    if (rank < of.rank) ++out.rank;
-    ++out.world;
+    const auto at =
+        static_cast<std::size_t>(std::find(nodes.begin(), nodes.end(), node) - nodes.begin());
+    if (at == nodes.size()) {
+      nodes.push_back(node);
+      out.worlds.push_back(0);
+    }
+    ++out.worlds[at];
+    if (node == own && rank < of.rank) ++out.rank;
+    if (node == own) out.node = static_cast<int>(at);
   }
   out.nodes = static_cast<int>(nodes.size());
-  out.node = static_cast<int>(std::find(nodes.begin(), nodes.end(), own) - nodes.begin());
+  out.world = out.worlds[static_cast<std::size_t>(out.node)];
   return out;
+}
+
+// Numbers as Slurm writes them: 4(x2),3.
+std::string slurmCounts(const std::vector<int>& counts) {
+  std::string out;
+  for (auto at = counts.begin(); at != counts.end();) {
+    const auto next = std::find_if(at, counts.end(), [&](int count) { return count != *at; });
+    out += fmt::format("{}{}", out.empty() ? "" : ",", *at);
+    if (next - at > 1) out += fmt::format("(x{})", next - at);
+    at = next;
+  }
+  return out;
+}
+
+// As srun does for a task. What an agent in a job has inherited is its own: srun has started one
+// task on each node. What the job has, as SLURM_JOB_ID, stays.
+void setSlurm(const ProgramRank& of, Variables& out) {
+  const Local local = localOf(of);
+  const std::string world = std::to_string(of.places.places_size());
+  const std::string nodes = std::to_string(local.nodes), tasks = slurmCounts(local.worlds);
+  const std::pair<const char*, std::string> values[] = {
+      {"SLURM_PROCID", std::to_string(of.rank)},
+      {"SLURM_LOCALID", std::to_string(local.rank)},
+      {"SLURM_NODEID", std::to_string(local.node)},
+      {"SLURM_NTASKS", world},
+      {"SLURM_NPROCS", world},
+      {"SLURM_NNODES", nodes},
+      {"SLURM_NTASKS_PER_NODE", std::to_string(local.world)},
+      {"SLURM_TASKS_PER_NODE", tasks},
+      {"SLURM_STEP_NUM_TASKS", world},
+      {"SLURM_STEP_NUM_NODES", nodes},
+      {"SLURM_STEP_TASKS_PER_NODE", tasks},
+  };
+  for (const auto& [name, value] : values) out[name] = value;
+  // The agent's CPUs are divided among the ranks of its node. Newer Slurm tells them twice, and
+  // srun refuses two values.
+  out.erase("SLURM_TRES_PER_TASK");
+  if (const auto cpus = out.find("SLURM_CPUS_PER_TASK"); cpus != out.end())
+    cpus->second = std::to_string(std::max(1, std::atoi(cpus->second.c_str()) / local.world));
 }
 
 void setRanks(const ProgramRank& of, Variables& out) {
@@ -88,6 +134,7 @@ void setRanks(const ProgramRank& of, Variables& out) {
       {"JAX_PROCESS_ID", std::to_string(of.rank)},
   };
   for (const auto& [name, value] : values) out[name] = value;
+  setSlurm(of, out);
   if (local.world > 1 || of.threads > 1) out["OMP_NUM_THREADS"] = std::to_string(of.threads);
   nlohmann::json workers = nlohmann::json::array();
   for (const ProgramPlace& place : of.places.places()) workers.push_back(hostAndPort(place));
@@ -111,6 +158,8 @@ void setTorchrun(const ProgramRank& of, Variables& out) {
 void setMpi(const ProgramRank& of, Variables& out) {
   out["MASTER_ADDR"] = of.places.places(0).address();
   out["MASTER_PORT"] = std::to_string(of.places.places(0).port());
+  // Elsewhere programs that look for Slurm before Open MPI would miss the rest of its variables.
+  if (out.contains("SLURM_JOB_ID")) setSlurm(of, out);
   if (localOf(of).world > 1 || of.threads > 1) out["OMP_NUM_THREADS"] = std::to_string(of.threads);
   const std::string name = comm::interfaceOf(of.places.places(of.rank).address());
   if (!name.empty() && of.places.places_size() > 1)
@@ -123,6 +172,13 @@ void setInterface(const ProgramRank& of, Variables& out) {
   if (name.empty() || of.places.places_size() < 2) return;
   out.emplace("GLOO_SOCKET_IFNAME", name);
   out.emplace("NCCL_SOCKET_IFNAME", "=" + name);
+}
+
+// Programs of one node would all listen at RAS's own address. NCCL takes one plug-in: a person's
+// own choice stays.
+void setNccl(const ProgramRank& of, Variables& out) {
+  if (!of.ncclProfiler.empty()) out.emplace("NCCL_PROFILER_PLUGIN", of.ncclProfiler);
+  if (of.rasPort > 0) out.emplace("NCCL_RAS_ADDR", fmt::format("127.0.0.1:{}", of.rasPort));
 }
 
 void setPython(const spec::v1::PythonSpec& python, const std::string& folder, Variables& out) {
@@ -183,6 +239,7 @@ std::vector<std::string> programEnvironment(const spec::v1::WorkloadSpec& worklo
   setOwn(workload, folder, variables);
   for (const auto& [name, value] : rank.secrets) variables[name] = value;
   setInterface(rank, variables);
+  setNccl(rank, variables);
   setModule(workload, rank, variables);
   return entriesOf(variables);
 }

@@ -3,6 +3,7 @@
 // torch.distributed, DeepSpeed, Accelerate and Lightning read what torchrun sets
 // (torch/distributed/elastic/agent/server/local_elastic_agent.py), or, for a command that calls
 // torchrun itself, torchrun reads PET_…; TensorFlow reads TF_CONFIG, JAX JAX_COORDINATOR_ADDRESS.
+// Programs that were written for Slurm, and JAX in a job of Slurm, read SLURM_PROCID.
 #pragma once
 
 #include <map>
@@ -23,6 +24,8 @@ struct ProgramRank {
   int threads = 1;
   node::v1::ProgramPlaces places;                    // of all ranks, by rank
   std::string pythonFolder, pythonPipe, localPipes;  // of PythonHooks
+  int rasPort = 0;                                   // for NCCL's RAS, on this node; 0: NCCL's own
+  std::string ncclProfiler;                          // the plug-in's file; "": none
   std::map<std::string, std::string> secrets;        // variables of workload.env_from
 };
 

@@ -18,6 +18,7 @@ constexpr std::size_t kMostStackBytes = std::size_t{256} << 10;
 constexpr std::size_t kMostProcesses = 1024;
 constexpr std::size_t kMostTags = 10000, kLongestTag = 1024;
 constexpr std::int64_t kLastStep = std::int64_t{1} << 62;
+constexpr std::size_t kMostRecorded = 64;  // process groups
 constexpr std::size_t kMostSources = 100, kLongestText = 300;
 constexpr std::int64_t kMostSteps = std::int64_t{1} << 48;    // of a process
 constexpr std::int64_t kLongestStep = 1'000'000'000'000'000;  // ns
@@ -106,6 +107,9 @@ void HookMessages::takeLine(const std::string& line, Told& told) {
     for (const ProgramStep& step : stepsOf(json)) told.steps.push_back(step);
   } else if (const auto printed = json.find("line"); printed != json.end()) {
     if (printed->is_string()) told.lines.push_back(validUtf8(printed->get<std::string>()));
+  } else if (json.contains("recorded")) {
+    auto recorded = recordedIn(json);
+    if (recorded && recorded_.size() < kMostRecorded) recorded_.push_back(*std::move(recorded));
   } else if (json.contains("source") && !json.contains("tag")) {
     takeSource(json, told);
   } else {

@@ -10,8 +10,10 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "agent/workload/recorded_collectives.h"
 #include "engine/base/clock.h"
 #include "lockstep/run/v1/telemetry.pb.h"
 
@@ -48,6 +50,8 @@ class HookMessages {
   void take(std::string_view bytes, Told& told);
   // The lines of stacks that have come since the last call.
   std::vector<std::string> takeStacks();
+  // What its Flight Recorder has, likewise: those that go on are the last.
+  std::vector<RecordedCollective> takeRecorded() { return std::exchange(recorded_, {}); }
   // The processes that print their stacks when they are asked to, as they say.
   const std::set<int>& processes() const { return pids_; }
   // Those that torchrun has started as this rank, in the order of their starts. The caller removes
@@ -67,6 +71,7 @@ class HookMessages {
   std::map<std::string, std::int64_t> steps_;  // the last, by tag
   std::vector<std::string> stacks_;
   std::size_t stackBytes_ = 0;
+  std::vector<RecordedCollective> recorded_;
 };
 
 }  // namespace lockstep::agent

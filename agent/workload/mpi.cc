@@ -155,23 +155,12 @@ Status MpiRank::begin(const std::vector<std::string>& environment, const std::st
     environment_.emplace_back("OMPI_ALLOW_RUN_AS_ROOT=1");
     environment_.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
   }
-  std::vector<std::string> words{"mpirun",
-                                 "-np",
-                                 std::to_string(rank_.places.places_size()),
-                                 "--mca",
-                                 "rmaps",
-                                 "seq",
-                                 "--hostfile",
-                                 folder_ + "/hosts",
-                                 "--bind-to",
-                                 "none",
-                                 "--leave-session-attached",
-                                 "--mca",
-                                 "plm_rsh_agent",
-                                 folder_ + "/start",
-                                 "--mca",
-                                 "plm_rsh_no_tree_spawn",
-                                 "1"};
+  std::vector<std::string> words{
+      "mpirun", "-np", std::to_string(rank_.places.places_size()), "--mca", "rmaps", "seq",
+      "--hostfile", folder_ + "/hosts", "--bind-to", "none", "--leave-session-attached",
+      // Also in a job of Slurm, whose srun it would call.
+      "--mca", "ras", "^slurm", "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", folder_ + "/start",
+      "--mca", "plm_rsh_no_tree_spawn", "1"};
   if (const std::string network = commonNetwork(rank_.places); !network.empty())
     words.insert(words.end(), {"--mca", "oob_tcp_if_include", network});
   words.insert(words.end(), {"/bin/sh", "-c", "exec \"$LOCKSTEP_MPI/rank\""});

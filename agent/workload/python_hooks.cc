@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "agent/base/paths.h"
 #include "agent/base/process_stat.h"
 #include "agent/workload/collective_counts.h"
+#include "agent/workload/counts_file.h"
 #include "agent/workload/python_files.h"
 #include "engine/base/file.h"
 
@@ -23,8 +25,10 @@ namespace lockstep::agent {
 namespace {
 
 constexpr std::string_view kFrame = "  File \"";  // of a stack
-constexpr const char* kCounts = ".counts";        // follows the pipe's name, as _counts.py says
-constexpr int kRoundsAtOnce = 64;                 // of a program that tells without end
+constexpr std::string_view kThread = "(most recent call first):";
+// They follow the pipe's name, as _counts.py and _recorder.py say.
+constexpr const char *kCounts = ".counts", *kAsk = ".ask";
+constexpr int kRoundsAtOnce = 64;  // of a program that tells without end
 
 // As resources/python/lockstep says.
 int stacksSignal() { return SIGRTMIN + 6; }
@@ -56,7 +60,7 @@ void makeRelative(const std::string& folder, std::string& line) {
 // In memory: a program that counts there never waits for a disk.
 Result<UniqueFd> makeCounts(const std::string& link) {
   UniqueFd counts(memfd_create("lockstep-counts", MFD_CLOEXEC));
-  if (!counts || ftruncate(counts.get(), kCountsBytes) != 0)
+  if (!counts || ftruncate(counts.get(), sizeof(CountsFile)) != 0)
     return systemError(errno, "cannot make the file of collectives");
   unlink(link.c_str());  // of the start before
   if (symlink(fmt::format("/proc/{}/fd/{}", getpid(), counts.get()).c_str(), link.c_str()) != 0)
@@ -79,6 +83,10 @@ Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder
   // With an end of its own to write to, it does not end when the last process of the program does.
   UniqueFd fd(open(pipe.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (fd.get() < 0) return systemError(errno, message("cannot open the pipe {}", pipe));
+  const std::string ask = pipe + kAsk;
+  unlink(ask.c_str());
+  if (mkfifo(ask.c_str(), 0600) != 0)
+    return systemError(errno, message("cannot make the pipe {}", ask));
   LOCKSTEP_ASSIGN(UniqueFd counts, makeCounts(pipe + kCounts));
   return std::unique_ptr<PythonHooks>(
       new PythonHooks(folder, std::move(pipe), std::move(fd), std::move(counts)));
@@ -86,7 +94,7 @@ Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder
 
 PythonHooks::~PythonHooks() {
   unlink(pipe_.c_str());
-  unlink((pipe_ + kCounts).c_str());
+  for (const char* beside : {kCounts, kAsk}) unlink((pipe_ + beside).c_str());
 }
 
 PythonHooks::Told PythonHooks::read() {
@@ -115,33 +123,62 @@ int PythonHooks::launchedRank() {
   return launched.empty() ? 0 : launched.front();
 }
 
+// By a byte. Returns false if no thread waits for one.
+bool PythonHooks::askRecorder() const {
+  const UniqueFd ask(open((pipe_ + kAsk).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  return ask && ::write(ask.get(), "?", 1) == 1;
+}
+
 bool PythonHooks::askStacks(int program) {
   (void)messages_.takeStacks();
+  (void)messages_.takeRecorded();
+  bool asked = askRecorder();
   const auto ask = [](int pid) {
     return handles(pid, stacksSignal()) && kill(pid, stacksSignal()) == 0;
   };
   const std::set<int>& processes = messages_.processes();
-  if (processes.contains(program)) return ask(program);
-  bool asked = false;
+  if (processes.contains(program)) return ask(program) || asked;
   for (const int pid : processes) asked |= ask(pid);
   return asked;
+}
+
+// The collectives that Python calls are the last of those that are counted.
+std::vector<std::string> PythonHooks::takeEvidence() {
+  std::vector<std::string> out;
+  std::string counts(sizeof(CountsFile), '\0');
+  if (pread(counts_.get(), counts.data(), counts.size(), 0) < 0) counts.assign(counts.size(), '\0');
+  for (const std::size_t at : {offsetof(CountsFile, nccl), offsetof(CountsFile, python)}) {
+    const auto table = std::string_view(counts).substr(at, sizeof(CountsTable));
+    if (!processRuns(countingProcess(table))) continue;
+    for (const CollectiveCount& count : countsIn(table)) out.push_back(countLine(count));
+  }
+  for (const RecordedCollective& recorded : messages_.takeRecorded())
+    out.push_back(recordedLine(recorded));
+  return out;
 }
 
 std::vector<std::string> PythonHooks::takeStacks(const std::string& code) {
   std::error_code failed;
   // Python has resolved the links of the current folder, but not those of its path.
   const std::string resolved = std::filesystem::weakly_canonical(code, failed);
-  std::vector<std::string> out;
-  std::string counts(kCountsBytes, '\0');
-  if (pread(counts_.get(), counts.data(), counts.size(), 0) < 0) counts.clear();
-  if (processRuns(countingProcess(counts)))
-    for (const CollectiveCount& count : countsIn(counts)) out.push_back(countLine(count));
+  std::vector<std::string> out = takeEvidence();
+  bool hidden = false;  // a frame since the last of these lines
+  const auto endThread = [&] {
+    if (std::exchange(hidden, false) && !out.empty() && out.back().ends_with(kThread))
+      out.pop_back();
+  };
   for (std::string& line : messages_.takeStacks()) {
-    if (isBelow(line, folder_)) continue;
+    if (isBelow(line, folder_)) {
+      hidden = true;
+      continue;
+    }
+    if (!line.starts_with(' ')) endThread();  // this is of the next one
+    hidden = false;
     makeRelative(code, line);
     makeRelative(resolved, line);
     out.push_back(std::move(line));
   }
+  endThread();
   return out;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,13 +38,17 @@ class PythonHooks {
   // Tells a line of the program's output to the rank with this index on the node: it is among what
   // that one reads. Returns false if that cannot be: no such rank runs, or its pipe is full.
   bool tellLine(int index, std::string_view line) const;
+  // The Python processes that have said so.
+  const std::set<int>& processes() const { return messages_.processes(); }
   // Returns the process that torchrun has started as this rank; 0: none runs.
   int launchedRank();
   // Asks the program for its stacks, if it is a Python process, else the Python processes that it
-  // has started. takeStacks() returns them once they have come. Returns false if there are none.
+  // has started, and the rank's process for what PyTorch's Flight Recorder has. takeStacks()
+  // returns all that once it has come. Returns false if nobody is there to be asked.
   bool askStacks(int program);
   // They begin with the collectives that the rank's process has begun (CollectiveCount), if it
-  // runs. Paths of files in the folder `code` are relative to it; frames of the hooks are left out.
+  // runs, and those of its Flight Recorder (RecordedCollective). Paths of files in the folder
+  // `code` are relative to it; frames of the hooks are left out.
   std::vector<std::string> takeStacks(const std::string& code);
 
  private:
@@ -52,6 +57,8 @@ class PythonHooks {
         pipe_(std::move(pipe)),
         fd_(std::move(fd)),
         counts_(std::move(counts)) {}
+  bool askRecorder() const;
+  std::vector<std::string> takeEvidence();
 
   std::string folder_, pipe_;
   UniqueFd fd_, counts_;

@@ -1,5 +1,7 @@
 #include "app/alerts/alert_rules.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -227,6 +229,25 @@ Status setAlertOption(AlertSettings& settings, std::string_view path, std::strin
   Status status = set();
   if (!status.ok()) status.error().field = path;
   return status;
+}
+
+std::vector<std::string> alertChanges(const AlertSettings& before, const AlertSettings& after) {
+  std::vector<std::string> out;
+  for (const AlertRuleInfo& info : alertRuleTable()) {
+    const AlertRuleSettings &was = before.of(info.rule), &is = after.of(info.rule);
+    if (was.enabled != is.enabled)
+      out.push_back(fmt::format("{}.enabled={}", info.name, is.enabled));
+    for (std::size_t i = 0; i < kAlertFields.size(); ++i)
+      if (was.values[i] != is.values[i])
+        out.push_back(fmt::format("{}.{}={}", info.name, kAlertFields[i], is.values[i]));
+    if (was.actions != is.actions)
+      out.push_back(fmt::format("{}.actions={}", info.name, fmt::join(is.actionNames(), ",")));
+  }
+  if (before.notification != after.notification)
+    out.push_back(fmt::format("actions.notification={}", after.notification));
+  if (before.command != after.command) out.push_back("actions.command=" + after.command);
+  if (before.webhook != after.webhook) out.push_back("actions.webhook=" + after.webhook);
+  return out;
 }
 
 Result<double> alertFieldValue(AlertRule rule, AlertField field, std::string_view text) {

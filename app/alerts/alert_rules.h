@@ -90,6 +90,8 @@ struct AlertSettings {
 Result<AlertRule> findAlertRule(std::string_view name);
 // Sets "RULE.FIELD" or "actions.ACTION" to the text of a value.
 Status setAlertOption(AlertSettings& settings, std::string_view path, std::string_view value);
+// Returns what setAlertOption() takes to make the one of the other: "stall.hold=120".
+std::vector<std::string> alertChanges(const AlertSettings& before, const AlertSettings& after);
 // Returns the number of a field, checked against its range.
 Result<double> alertFieldValue(AlertRule rule, AlertField field, std::string_view text);
 // Splits a command at blanks; "…", '…' and \ quote. No shell is involved.

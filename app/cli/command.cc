@@ -35,13 +35,18 @@ std::vector<std::string> exampleFolders() {
 }
 }  // namespace
 
+std::string exampleFile(const std::string& name) {
+  for (const std::string& folder : exampleFolders())
+    if (std::string path = folder + "/" + name + ".yaml"; std::filesystem::exists(path))
+      return path;
+  return {};
+}
+
 std::string modelFile(const std::string& text) {
   if (std::filesystem::exists(text)) return text;
   if (text.find('/') != std::string::npos || text.ends_with(".yaml")) return text;
-  for (const std::string& folder : exampleFolders())
-    if (std::string path = folder + "/" + text + ".yaml"; std::filesystem::exists(path))
-      return path;
-  return text;
+  const std::string example = exampleFile(text);
+  return example.empty() ? text : example;
 }
 
 std::vector<std::string> exampleNames() {

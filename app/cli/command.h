@@ -57,6 +57,8 @@ std::function<bool()> wasInterrupted();  // returns whether Ctrl-C was pressed s
 bool drainUntil(Inbox& inbox, const std::function<bool()>& done, int interruptsSeen,
                 const std::function<void()>& idle = {});
 
+// Returns the file of an example; "" if there is none of that name.
+std::string exampleFile(const std::string& name);
 // Returns the file of a spec, given its path or the name of an example.
 std::string modelFile(const std::string& text);
 std::vector<std::string> exampleNames();  // of run specs, sorted

@@ -16,6 +16,9 @@ int excludeCommand(const Globals& globals, const Arguments& arguments);
 int rebalanceCommand(const Globals& globals, const Arguments& arguments);
 int restartCommand(const Globals& globals, const Arguments& arguments);
 int profileCommand(const Globals& globals, const Arguments& arguments);
+int stepsCommand(const Globals& globals, const Arguments& arguments);
+int timelineCommand(const Globals& globals, const Arguments& arguments);
+int trafficCommand(const Globals& globals, const Arguments& arguments);
 int stragglersCommand(const Globals& globals, const Arguments& arguments);
 int stopCommand(const Globals& globals, const Arguments& arguments);
 int killCommand(const Globals& globals, const Arguments& arguments);
@@ -37,6 +40,7 @@ int historyTagCommand(const Globals& globals, const Arguments& arguments);
 int historyNoteCommand(const Globals& globals, const Arguments& arguments);
 int historyFilterCommand(const Globals& globals, const Arguments& arguments);
 int historyShowCommand(const Globals& globals, const Arguments& arguments);
+int historyDiffCommand(const Globals& globals, const Arguments& arguments);
 int historyExportCommand(const Globals& globals, const Arguments& arguments);
 int historyCheckCommand(const Globals& globals, const Arguments& arguments);
 int historyDeleteCommand(const Globals& globals, const Arguments& arguments);
@@ -44,6 +48,11 @@ int historyDeleteCommand(const Globals& globals, const Arguments& arguments);
 int clusterCheckCommand(const Globals& globals, const Arguments& arguments);
 int clusterDeployCommand(const Globals& globals, const Arguments& arguments);
 int clusterScriptCommand(const Globals& globals, const Arguments& arguments);
+int clusterHostsCommand(const Globals& globals, const Arguments& arguments);
+int clusterImportCommand(const Globals& globals, const Arguments& arguments);
+int clusterAddCommand(const Globals& globals, const Arguments& arguments);
+int clusterRemoveCommand(const Globals& globals, const Arguments& arguments);
+int clusterLoadCommand(const Globals& globals, const Arguments& arguments);
 int clusterPreflightCommand(const Globals& globals, const Arguments& arguments);
 int gcCommand(const Globals& globals, const Arguments& arguments);
 
@@ -63,6 +72,8 @@ int debugBenchCommand(const Globals& globals, const Arguments& arguments);
 int debugGdbCommand(const Globals& globals, const Arguments& arguments);
 int debugTerminalCommand(const Globals& globals, const Arguments& arguments);
 
+int layersCommand(const Globals& globals, const Arguments& arguments);
+int newCommand(const Globals& globals, const Arguments& arguments);
 int optionsCommand(const Globals& globals, const Arguments& arguments);
 // Returns the paths of all options that have a value: "training.optimizer.kind".
 std::vector<std::string> optionPaths(SpecKind kind);

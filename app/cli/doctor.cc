@@ -77,17 +77,17 @@ Finding checkBundle() {
   return out;
 }
 
-Finding checkSsh() {
-  Finding out{
-      "ssh client", true, false, {}, "install openssh-client (needed for nodes over SSH only)"};
-  const auto ran = runProcess({"ssh", "-V"}, std::chrono::seconds(10));
+// What a program says of its version.
+Finding checkProgram(const char* name, const char* program, const char* option, const char* next) {
+  Finding out{name, true, false, {}, next};
+  const auto ran = runProcess({program, option}, std::chrono::seconds(10));
   if (!ran.ok() || ran->exitStatus != 0) {
     out.well = false;
-    out.found = ran.ok() ? "ssh -V failed" : ran.error().text();
+    out.found = ran.ok() ? fmt::format("{} {} failed", program, option) : ran.error().text();
     return out;
   }
-  out.found = ran->errorOutput.empty() ? ran->output : ran->errorOutput;
-  while (!out.found.empty() && out.found.back() == '\n') out.found.pop_back();
+  const std::string& said = ran->errorOutput.empty() ? ran->output : ran->errorOutput;
+  out.found = said.substr(0, said.find('\n'));
   return out;
 }
 
@@ -216,7 +216,11 @@ int doctorCommand(const Globals& globals, const Arguments& arguments) {
   for (const Finding& finding : checkGpus()) tell(finding);
   tell(checkMemfd());
   tell(checkData());
-  tell(checkSsh());
+  tell(checkProgram("ssh client", "ssh", "-V",
+                    "install openssh-client (needed for nodes over SSH only)"));
+  tell(checkProgram("curl", "curl", "--version",
+                    "install curl (needed for data files that are a URL only, on each node: see "
+                    "lockstep cluster check FILE)"));
   tell(checkBundle());
   tell(checkAgent(globals));
   return well ? kSucceeded : kNode;

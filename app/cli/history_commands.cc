@@ -1,4 +1,4 @@
-// history list, tag, note, filter, show, delete.
+// history list, tag, note, filter, show, diff, delete.
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -13,6 +13,7 @@
 #include "app/history/history.h"
 #include "app/runs/energy.h"
 #include "app/runs/recorder.h"
+#include "app/specs/spec_diff.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
 #include "engine/specs/placement.h"
@@ -67,6 +68,11 @@ void showArtifacts(const RunRow& row, const KnownArtifacts& artifacts) {
     field("", "not fetched: " + printable(one.text()));
 }
 
+// The spec, what --set changed included.
+const std::string& asRan(const RunDocuments& documents) {
+  return documents.specResolved.empty() ? documents.specYaml : documents.specResolved;
+}
+
 void showText(const RunRow& row, const RunDocuments& documents, const Recorded& recorded) {
   field("run", row.run);
   field(row.strategy == specs::kProgramStrategy ? "program" : "model", printable(row.name));
@@ -109,9 +115,7 @@ void showText(const RunRow& row, const RunDocuments& documents, const Recorded& 
            epoch.evaluated() ? metricText(row.figures.metric, epoch.evalMetric) : "–"});
     put(stdout, "\n" + table.text());
   }
-  // As it ran: what --set changed included.
-  put(stdout,
-      "\n" + (documents.specResolved.empty() ? documents.specYaml : documents.specResolved));
+  put(stdout, "\n" + asRan(documents));
   if (!documents.codePatch.empty())
     put(stdout, "\nthe code's differences from its commit\n" + documents.codePatch);
 }
@@ -277,6 +281,33 @@ int historyShowCommand(const Globals& globals, const Arguments& arguments) {
     else
       showText(row, documents, recorded);
     return store.status();
+  });
+}
+
+int historyDiffCommand(const Globals& globals, const Arguments& arguments) {
+  return onHistory(globals, arguments, [&](History& history) -> Status {
+    Table table{{"option"}, {false}, {}};
+    std::vector<SpecFields> specs;
+    for (const std::string& word : arguments.words()) {
+      LOCKSTEP_ASSIGN(const RunRow row, history.find(word));
+      LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(row.run));
+      specs.push_back(specFields(asRan(documents)));
+      table.header.push_back(row.run);
+      table.right.push_back(false);
+    }
+    for (const SpecDifference& one : specDifferences(specs)) {
+      if (arguments.has("json"))
+        JsonLine("option").add("option", one.field).addRaw("values", jsonTexts(one.values)).print();
+      table.rows.push_back({printable(one.field)});
+      for (const std::string& value : one.values)
+        table.rows.back().push_back(value.empty() ? "–" : printable(value));
+    }
+    if (arguments.has("json")) return {};
+    if (table.rows.empty())
+      put(stderr, "the specs are equal\n");
+    else
+      put(stdout, table.text());
+    return {};
   });
 }
 

@@ -11,10 +11,10 @@
 #include "app/history/history.h"
 #include "app/history/run_csv.h"
 #include "app/report/html_report.h"
-#include "app/report/otlp.h"
 #include "app/report/run_axis.h"
-#include "app/report/tensorboard.h"
 #include "app/runs/relaunch.h"
+#include "app/sinks/otlp.h"
+#include "app/sinks/tensorboard.h"
 #include "engine/base/file.h"
 #include "engine/base/suggest.h"
 
@@ -71,13 +71,6 @@ Result<std::vector<Curve>> readCurves(const History& history, const std::vector<
     out.push_back({name, std::move(points)});
   }
   return out;
-}
-
-std::string csvText(std::string_view text) {
-  if (text.find_first_of(",\"\n\r") == std::string_view::npos) return std::string(text);
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
 }
 
 // A row for each place on the axis that a curve has a point at; a column for each curve.

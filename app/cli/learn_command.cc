@@ -10,12 +10,11 @@
 
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
+#include "app/cli/step_text.h"
 #include "app/cli/terminal.h"
-#include "app/cli/timeline_text.h"
 #include "app/history/history.h"
 #include "app/learn/scene.h"
 #include "engine/base/file.h"
-#include "engine/plan/traffic.h"
 
 namespace lockstep::app::cli {
 namespace {
@@ -117,8 +116,8 @@ std::string figuresText(const Scene& scene, const std::string& language) {
 }
 
 std::string memoryText(const Preview& preview) {
-  Table table{{"rank", "parameters", "gradients", "optimizer", "activations", "all"},
-              {true, true, true, true, true, true},
+  Table table{{"rank", "parameters", "gradients", "optimizer", "activations", "workspace", "all"},
+              {true, true, true, true, true, true, true},
               {}};
   for (const RankPreview& rank : preview.ranks)
     table.rows.push_back({std::to_string(rank.rank),
@@ -126,15 +125,8 @@ std::string memoryText(const Preview& preview) {
                           bytesText(static_cast<double>(rank.gradientBytes)),
                           bytesText(static_cast<double>(rank.optimizerBytes)),
                           bytesText(static_cast<double>(rank.activationBytes)),
+                          bytesText(static_cast<double>(rank.workspaceBytes)),
                           bytesText(static_cast<double>(rank.totalBytes()))});
-  return table.text();
-}
-
-std::string trafficText(const Preview& preview) {
-  Table table{{"from", "to", "a step"}, {true, true, true}, {}};
-  for (const plan::Traffic& one : plan::stepTraffic(preview.plan))
-    table.rows.push_back({std::to_string(one.from), std::to_string(one.to),
-                          bytesText(static_cast<double>(one.bytes))});
   return table.text();
 }
 
@@ -145,22 +137,6 @@ std::string messagesText(const MessagesScene& scene) {
                           std::to_string(message.to),
                           fmt::format("{}…{}", message.begin, message.end),
                           message.reduces ? "added" : "copied"});
-  return table.text();
-}
-
-std::string matrixText(const StepMatrix& matrix) {
-  Table table{{"rank", "step ms", "own ms", "waiting ms", "over the steps: own time"},
-              {true, true, true, true, false},
-              {}};
-  for (int rank = 0; rank < matrix.ranks(); ++rank) {
-    std::vector<double> own;
-    for (std::int64_t step = 1; step <= matrix.steps(); ++step)
-      own.push_back(static_cast<double>(matrix.seconds(StepMeasure::kCompute, rank, step)));
-    table.rows.push_back(
-        {std::to_string(rank), millisecondsText(matrix.mean(StepMeasure::kStep, rank)),
-         millisecondsText(matrix.mean(StepMeasure::kCompute, rank)),
-         millisecondsText(matrix.mean(StepMeasure::kWaiting, rank)), sparkline(own, 24)});
-  }
   return table.text();
 }
 
@@ -190,14 +166,14 @@ std::string viewText(LessonView view, const Scene& scene, const std::string& lan
   switch (view) {
     case LessonView::kTimeline:
       if (scene.preview)
-        out = timelineText(*scene.preview, Style(wantsColour(STDOUT_FILENO)),
-                           terminalSize(STDOUT_FILENO).columns);
+        out = timelineText(simulatedStep(*scene.preview), rankNodes(*scene.preview),
+                           Style(wantsColour(STDOUT_FILENO)), terminalSize(STDOUT_FILENO).columns);
       break;
     case LessonView::kHeatMap:
       if (scene.matrix) out = matrixText(*scene.matrix);
       break;
     case LessonView::kTraffic:
-      if (scene.preview) out = trafficText(*scene.preview);
+      if (scene.preview) out = trafficText(plan::stepTraffic(scene.preview->plan));
       break;
     case LessonView::kMemory:
       if (scene.preview) out = memoryText(*scene.preview);

@@ -19,22 +19,62 @@ using Clock = std::chrono::steady_clock;
 
 // The time of a line is the one it says itself, where it does: the record's is when it was
 // collected.
-void printLog(const LogRow& row, bool json) {
+void printLog(const LogRow& row, const LogLine& line, bool json) {
   if (json) {
     JsonLine("log")
         .add("time", isoTime(row.wallNs))
         .add("node", row.node)
         .add("rank", row.rank)
+        .add("level", kLogLevels[static_cast<std::size_t>(levelOf(line))])
         .add("text", row.text)
         .print();
     return;
   }
   const std::string node = printable(row.node);
   const std::string who = row.rank >= 0 ? fmt::format("{}/{}", node, row.rank) : node;
-  const LogLine line = parseLogLine(row.text);
   const std::string level = line.level != 0 ? fmt::format("{} ", line.level) : std::string();
   put(stdout, fmt::format("{} {} {}{}\n", isoTime(line.wallNs > 0 ? line.wallNs : row.wallNs),
                           padded(who, 12), level, printable(line.text)));
+}
+
+// The lines that a command asks for.
+struct LogRequest {
+  RunStore::LogFilter filter;
+  LogLevel least = LogLevel::kDebug;
+  bool first = false;  // the first of them alone
+};
+Result<LogRequest> logRequestOf(const Arguments& arguments) {
+  LogRequest out;
+  out.filter.contains = arguments.text("contains");
+  out.filter.node = arguments.text("node");
+  LOCKSTEP_ASSIGN(const std::int64_t rank, arguments.integer("rank", -2, 0, 1'000'000));
+  out.filter.rank = static_cast<int>(rank);
+  out.first = arguments.has("first-error");
+  if (out.first && arguments.has("level"))
+    return invalidArgument("--first-error and --level exclude each other");
+  const std::string level = arguments.text("level", out.first ? "error" : "debug");
+  const auto found = std::ranges::find(kLogLevels, level);
+  if (found == kLogLevels.end())
+    return invalidArgument("--level {}: expected {}", level, fmt::join(kLogLevels, ", "));
+  out.least = static_cast<LogLevel>(found - kLogLevels.begin());
+  out.filter.oldestFirst = out.first;
+  return out;
+}
+
+// Prints the lines that have come since the last call. Returns whether no more are wanted.
+Result<bool> printNewLogs(const RunStore& store, LogRequest& request, bool json) {
+  constexpr int kAtOnce = 1'000'000;
+  while (true) {
+    LOCKSTEP_ASSIGN(const auto rows, store.logs(request.filter, 0, kAtOnce));
+    for (const LogRow& row : rows) {
+      request.filter.after = row.id;
+      const LogLine line = parseLogLine(row.text);
+      if (levelOf(line) < request.least) continue;
+      printLog(row, line, json);
+      if (request.first) return true;
+    }
+    if (!request.first || rows.empty()) return false;
+  }
 }
 
 // Nothing is known of a run that has not been planned.
@@ -53,21 +93,16 @@ int logsCommand(const Globals& globals, const Arguments& arguments) {
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
     LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
     LOCKSTEP_ASSIGN(const auto store, history->openRun(row.run));
-    RunStore::LogFilter filter;
-    filter.contains = arguments.text("contains");
-    LOCKSTEP_ASSIGN(const std::int64_t rank, arguments.integer("rank", -2, 0, 1'000'000));
-    filter.rank = static_cast<int>(rank);
-    LOCKSTEP_TRY(checkRank(row, filter.rank));
+    LOCKSTEP_ASSIGN(LogRequest request, logRequestOf(arguments));
+    LOCKSTEP_TRY(checkRank(row, request.filter.rank));
+    bool enough = false;
     const auto printNew = [&]() -> Status {
-      LOCKSTEP_ASSIGN(const auto rows, store->logs(filter, 0, 1'000'000));
-      for (const LogRow& log : rows) {
-        printLog(log, json);
-        filter.after = log.id;
-      }
+      if (enough) return {};
+      LOCKSTEP_ASSIGN(enough, printNewLogs(*store, request, json));
       return {};
     };
     LOCKSTEP_TRY(printNew());
-    if (isFinal(row.phase)) return {};
+    if (enough || isFinal(row.phase)) return {};
 
     // What has not been recorded yet is fetched from the nodes; without --follow until they fall
     // silent.
@@ -89,7 +124,7 @@ int logsCommand(const Globals& globals, const Arguments& arguments) {
     const bool ended = drainUntil(
         inbox,
         [&] {
-          if (over || !printed.ok()) return true;
+          if (over || enough || !printed.ok()) return true;
           if (toTheEnd) return false;
           const auto now = Clock::now();
           return now > limit || (heard && now - last > std::chrono::milliseconds(700));

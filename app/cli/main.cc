@@ -88,6 +88,28 @@ const std::vector<Command> kCommands{
      {{"steps=", "json"}, 1, 1, "profile RUN [--steps N] [--json]"},
      "Records all events of the run's next steps (20, at most 200), for the timeline.",
      profileCommand},
+    {"steps",
+     {{"last=", "json"}, 1, 1, "steps RUN [--last N] [--json]"},
+     "Shows how long each rank took for the steps of a run, as the studio's heat map does: means, "
+     "and own\n"
+     "time over the steps. --json: every step, or the longest of several where there are many.\n"
+     "  --last  the last N steps alone",
+     stepsCommand},
+    {"timeline",
+     {{"step=", "predicted", "json"}, 1, 1, "timeline RUN [--step N] [--predicted] [--json]"},
+     "Shows what each rank did in a step of a run: the newest of which the events were recorded, "
+     "as "
+     "they\n"
+     "are of samples, slow steps and those that `lockstep profile` asks for.\n"
+     "  --step       the recorded step that is nearest to N\n"
+     "  --predicted  as the plan was predicted instead",
+     timelineCommand},
+    {"traffic",
+     {{"json"}, 1, 1, "traffic RUN [--json]"},
+     "Shows what ranks and nodes send each other in a step of a run: as planned, and between nodes "
+     "as\n"
+     "measured.",
+     trafficCommand},
     {"stragglers",
      {{"last=", "nodes", "json"}, 1, 1, "stragglers RUN [--last N] [--nodes] [--json]"},
      "Lists a run's ranks, or nodes, by the time that the others waited for them, and shows the "
@@ -125,7 +147,8 @@ const std::vector<Command> kCommands{
      energyCommand},
     {"stop",
      {{"json"}, 1, 1, "stop RUN [--json]"},
-     "Stops a run after its current step, with a checkpoint.",
+     "Stops a run after its current step, with a checkpoint and copies of it on other nodes.\n"
+     "A second stop does not wait for the copies.",
      stopCommand},
     {"kill",
      {{"give-up", "json"}, 1, 1, "kill RUN [--give-up] [--json]"},
@@ -143,11 +166,17 @@ const std::vector<Command> kCommands{
      "  --max-bytes  instead of workload.artifacts.max_bytes, as 20GiB",
      artifactsCommand},
     {"logs",
-     {{"follow", "rank=", "contains=", "json"},
+     {{"follow", "rank=", "node=", "level=", "contains=", "first-error", "json"},
       1,
       1,
-      "logs RUN [--follow] [--rank R] [--contains TEXT] [--json]"},
-     "Prints the logs of all ranks and supervisors of a run.",
+      "logs RUN [--follow] [--rank R] [--node NAME] [--level LEVEL | --first-error]\n"
+      "             [--contains TEXT] [--json]"},
+     "Prints the logs of all ranks and supervisors of a run.\n"
+     "  --level        lines of this level and above: debug, info, warning, error. Of programs "
+     "that "
+     "know\n"
+     "                 no levels, words as error and Traceback say it\n"
+     "  --first-error  the first line of level error alone",
      logsCommand},
     {"runs", {{"json"}, 0, 0, "runs [--json]"}, "Lists running runs.", runsCommand},
     {"metrics",
@@ -271,6 +300,10 @@ const std::vector<Command> kCommands{
      {{"json"}, 1, 1, "history show RUN [--json]"},
      "Prints a run's metrics, stragglers, restarts, epochs and spec.",
      historyShowCommand},
+    {"history diff",
+     {{"json"}, 2, 24, "history diff RUN RUN… [--json]"},
+     "Prints the options in which the specs of runs differ, as they ran.",
+     historyDiffCommand},
     {"history export",
      {{"format=", "curve=", "axis=", "out="},
       1,
@@ -372,6 +405,39 @@ const std::vector<Command> kCommands{
      "  --end-of-text  ends the text, as '<|endoftext|>'\n"
      "  --names, --model  as for predict",
      generateCommand},
+    {"cluster hosts",
+     {{"json"}, 0, 0, "cluster hosts [--json]"},
+     "Lists the hosts that the SSH configuration names, for `lockstep cluster add`.",
+     clusterHostsCommand},
+    {"cluster import",
+     {{"name=", "to=", "json"}, 1, 1, "cluster import FILE|- [--name NAME] [--to FILE] [--json]"},
+     "Makes a cluster spec of a hostfile (MPI, DeepSpeed) or of TensorFlow's TF_CONFIG, and prints "
+     "it.\n"
+     "  -       reads it from stdin: echo \"$TF_CONFIG\" | lockstep cluster import -\n"
+     "  --name  of the cluster (default: the file's)\n"
+     "  --to    a new file that it goes to",
+     clusterImportCommand},
+    {"cluster add",
+     {{"name=", "address=", "user=", "port=", "identity=", "workdir=", "device=", "ranks=", "json"},
+      1,
+      4096,
+      "cluster add FILE [HOST…] [--name NAME] [--address ADDRESS] [--user USER] [--port N]\n"
+      "            [--identity FILE] [--workdir FOLDER] [--device cpu|cuda] [--ranks N] [--json]"},
+     "Adds nodes to a cluster spec; comments in it stay. FILE is made where there is none.\n"
+     "  HOST        a Host of the SSH configuration, a name, an address, or user@host; without "
+     "one, this\n"
+     "              machine under --name\n"
+     "  --name      of the node (default: the host's first part)\n"
+     "  --address   where the other nodes reach it, where that is another\n"
+     "  --user, --port, --identity  of SSH, where the SSH configuration has none\n"
+     "  --workdir   on the node (default: ~/.lockstep)\n"
+     "  --device    what ranks compute on: cpu (default) or cuda, a GPU each\n"
+     "  --ranks     of each node (default 1)",
+     clusterAddCommand},
+    {"cluster remove",
+     {{"json"}, 2, 4096, "cluster remove FILE NODE… [--json]"},
+     "Takes nodes out of a cluster spec.",
+     clusterRemoveCommand},
     {"cluster check",
      {{"json"}, 1, 1, "cluster check FILE [--json]"},
      "Connects to every node and prints its hardware and software, and whether the nodes reach "
@@ -387,6 +453,15 @@ const std::vector<Command> kCommands{
      "                unit of the account's systemd, which must linger), or auto (systemd where\n"
      "                that works)",
      clusterDeployCommand},
+    {"cluster load",
+     {{"local=", "every=", "json"}, 0, 1, "cluster load FILE | --local N [--every S] [--json]"},
+     "Prints the load of every node: processors, memory, network, disk, GPUs. The agent is "
+     "deployed "
+     "where\n"
+     "it is missing.\n"
+     "  --local  the agents of this machine instead of a cluster\n"
+     "  --every  again every S seconds, until Ctrl-C",
+     clusterLoadCommand},
     {"cluster script",
      {{}, 1, 1, "cluster script FILE"},
      "Prints what a run on a cluster with a placement submits: the batch script of Slurm, or the\n"
@@ -397,10 +472,10 @@ const std::vector<Command> kCommands{
       0,
       1,
       "cluster preflight FILE | --local N [--seconds S] [--json]"},
-     "Measures a cluster before a run: matrix products and memory of each node, bandwidth and "
-     "round "
-     "trip\n"
-     "between each two, free disk, clocks, GPU links. Compares with earlier results on the "
+     "Measures a cluster before a run: matrix products, memory and disk writes of each node, "
+     "bandwidth and\n"
+     "round trip between each two, free disk, clocks, GPU links. Compares with earlier results on "
+     "the "
      "cluster, "
      "the\n"
      "first time with the other nodes and links; exit 1 if something is weak.\n"
@@ -460,11 +535,11 @@ const std::vector<Command> kCommands{
       1,
       2,
       "debug bench RUN|FILE|--local N NODE [--seconds S] [--json]"},
-     "Measures matrix products of the processor and memory of a node beside the other nodes of the "
-     "run or\n"
-     "cluster, all at once. Training on them is slowed meanwhile. Exit 1 if the node is weaker "
-     "than the "
-     "others.\n"
+     "Measures matrix products of the processor, memory and disk writes of a node beside the other "
+     "nodes of\n"
+     "the run or cluster, all at once. Training on them is slowed meanwhile. Exit 1 if the node is "
+     "weaker\n"
+     "than the others.\n"
      "  --local    the agents of this machine\n"
      "  --seconds  of each measurement (default 0.5)",
      debugBenchCommand},
@@ -568,6 +643,19 @@ const std::vector<Command> kCommands{
      "  --min --max  smallest and largest size, from 16KiB to 64MiB in factors of 2\n"
      "  --seconds    total time (default 5)",
      benchMemoryCommand},
+    {"new",
+     {{"name=", "data=", "json"}, 0, 2, "new [KIND FILE [--name NAME] [--data FILE]] [--json]"},
+     "Writes a complete run spec to start from, FILE.yaml; without a kind, lists the kinds.\n"
+     "  --name  of the model (default: the file's)\n"
+     "  --data  the text of gpt, or the table of ctr, to train on; as seen from FILE's folder",
+     newCommand},
+    {"layers",
+     {{"ranks=", "json"}, 1, 1, "layers SPEC [--ranks N] [--json]"},
+     "Lists the layers of a model: inputs, output shape, parameters, and FLOP and memory for one "
+     "sample.\n"
+     "  SPEC     a run spec, or the name of an example\n"
+     "  --ranks  as planned on so many ranks: stage and state of each layer on a rank",
+     layersCommand},
     {"options",
      {{"cluster", "paths", "markdown", "json"},
       0,

@@ -6,6 +6,21 @@
 #include "app/history/history.h"
 
 namespace lockstep::app::cli {
+namespace {
+
+Error noModelFile(const RunRow& row, const RunDocuments& documents) {
+  Error error = makeError(Code::kNotFound, "run {} has no model file", row.run);
+  error.why = "only a run that has ended has one";
+  error.next = "name a checkpoint of the run, a folder";
+  const auto spec = completeRunSpec(documents.specResolved, {});
+  if (!spec.ok() || !spec->spec->has_workload()) return error;
+  error.why = "its program saves its model itself";
+  error.next =
+      message("`lockstep artifacts {}` fetches the files that workload.artifacts names", row.run);
+  return error;
+}
+
+}  // namespace
 
 Result<ModelSource> modelSource(const Globals& globals, const Arguments& arguments) {
   ModelSource out;
@@ -16,14 +31,9 @@ Result<ModelSource> modelSource(const Globals& globals, const Arguments& argumen
   } else {
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
     LOCKSTEP_ASSIGN(const RunRow row, history->find(given));
-    if (row.modelFile.empty()) {
-      Error error = makeError(Code::kNotFound, "run {} has no model file", row.run);
-      error.why = "only a run that has ended has one";
-      error.next = "name a checkpoint of the run, a folder";
-      return error;
-    }
-    out.path = row.modelFile;
     LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(row.run));
+    if (row.modelFile.empty()) return noModelFile(row, documents);
+    out.path = row.modelFile;
     LOCKSTEP_ASSIGN(const RunSpecFile spec, completeRunSpec(documents.specResolved, {}));
     out.spec = spec.spec;
   }

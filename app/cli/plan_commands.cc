@@ -14,8 +14,8 @@
 #include "app/cli/connecting.h"
 #include "app/cli/json_line.h"
 #include "app/cli/launch_request.h"
+#include "app/cli/step_text.h"
 #include "app/cli/terminal.h"
-#include "app/cli/timeline_text.h"
 #include "app/runs/launcher.h"
 #include "app/runs/plan_figures.h"
 #include "app/runs/preview.h"
@@ -291,9 +291,10 @@ int simulateCommand(const Globals& globals, const Arguments& arguments) {
         .print();
     return exitCodeFor(*preview);
   }
-  put(stdout, (preview->misfit ? "error: " : "") + previewText(*preview) + "\n" +
-                  timelineText(*preview, Style(wantsColour(STDOUT_FILENO)),
-                               terminalSize(STDOUT_FILENO).columns));
+  put(stdout,
+      (preview->misfit ? "error: " : "") + previewText(*preview) + "\n" +
+          timelineText(simulatedStep(*preview), rankNodes(*preview),
+                       Style(wantsColour(STDOUT_FILENO)), terminalSize(STDOUT_FILENO).columns));
   return exitCodeFor(*preview);
 }
 

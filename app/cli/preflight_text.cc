@@ -18,6 +18,7 @@ std::string valueText(const PreflightValue& value) {
     case Kind::kMatmul:
       return fmt::format("{:.1f} GFLOP/s", value.value * 1e-9);
     case Kind::kMemory:
+    case Kind::kDiskWrite:
     case Kind::kBandwidth:
       return rateText(value.value);
     case Kind::kDiskFree:
@@ -53,11 +54,9 @@ void printTables(const PreflightResult& result, const std::vector<std::string>& 
     Kind kind;
     const char* name;
   };
-  std::vector<Column> columns{{Kind::kMatmul, "matmul"},
-                              {Kind::kMemory, "memory read"},
-                              {Kind::kDiskFree, "disk free"},
-                              {Kind::kClockSkew, "clock skew"},
-                              {Kind::kGpuLanes, "PCIe lanes"}};
+  std::vector<Column> columns{{Kind::kMatmul, "matmul"},        {Kind::kMemory, "memory read"},
+                              {Kind::kDiskWrite, "disk write"}, {Kind::kDiskFree, "disk free"},
+                              {Kind::kClockSkew, "clock skew"}, {Kind::kGpuLanes, "PCIe lanes"}};
   std::erase_if(columns, [&](const Column& column) { return !has(column.kind); });
   Table table;
   table.header = {"node"};

@@ -42,6 +42,8 @@ int exitCodeFor(const RunResult& result) {
 
 // How long a request to kill may go unanswered before a client that is to end leaves the run.
 constexpr auto kKillPatience = std::chrono::milliseconds(1500);
+// A run that is stopped may wait a minute for copies of its checkpoint.
+constexpr std::chrono::seconds kKillLimit{60}, kStopLimit{150};
 
 std::string givingUp(const std::string& run) {
   return fmt::format(
@@ -391,6 +393,14 @@ Error toldToEnd(Error error, const std::string& run, bool told) {
   return error;
 }
 
+Error notEnded(const std::string& run, std::chrono::seconds limit, bool kill) {
+  Error error =
+      makeError(Code::kDeadlineExceeded, "run {} has not ended within {} s", run, limit.count());
+  error.next = kill ? "see whether its nodes can be reached: lockstep cluster check FILE"
+                    : message("lockstep kill {}", run);
+  return error;
+}
+
 int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
   const bool json = arguments.has("json"), giveUp = arguments.has("give-up");
   watchInterrupts();
@@ -410,14 +420,14 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
     Inbox inbox;
     AskingSession asking(cluster, globals, inbox);
     std::optional<RunRow> last;
-    std::optional<Error> error;
-    std::optional<Error> asked;
+    std::optional<Error> error, asked;
     bool over = false, told = false;
-    auto end = Clock::now() + std::chrono::seconds(60);
+    const auto limit = kill ? kKillLimit : kStopLimit;
+    auto end = Clock::now() + limit;
     Recorder recorder(row.run, asking.session, globals.home, inbox, [&](const RunUpdate& update) {
       if (update.row) last = *update.row;
       if (!update.errors.empty()) error = update.errors.front();
-      if (update.artifacts) end = Clock::now() + std::chrono::seconds(60);  // it ends after them
+      if (update.artifacts) end = Clock::now() + limit;  // it ends after them
       over = over || update.finished;
     });
     const auto answered = [&](const Result<RunAnswer>& answer) {
@@ -436,10 +446,7 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
       return *asked;
     }
     if (over && error) return toldToEnd(*error, row.run, told);
-    Error late = makeError(Code::kDeadlineExceeded, "run {} has not ended within 60 s", row.run);
-    late.next = kill ? "see whether its nodes can be reached: lockstep cluster check FILE"
-                     : message("lockstep kill {}", row.run);
-    return late;
+    return notEnded(row.run, limit, kill);
   }();
   if (outOfReach) {
     result = [&, asked = result.error()]() -> Result<RunResult> {
@@ -480,31 +487,36 @@ std::optional<JobOutlook> outlookAfter(const spec::v1::ClusterSpec& cluster,
   return job.ok() ? std::optional(std::move(*job)) : std::nullopt;
 }
 
-Error endedByScheduler(const spec::v1::ClusterSpec& cluster, const std::string& run,
+Error endedByScheduler(const LaunchRequest& request, const std::string& run,
                        const JobOutlook& job) {
+  const spec::v1::ClusterSpec& cluster = *request.cluster;
   Error error =
       makeError(Code::kAborted, "{} ended job {} while run {} was under way",
                 specs::schedulerName(cluster.placement()), cluster.placement().job(), run);
   error.why = message("its state is {}", job.state);
-  error.next = message("`lockstep resume {}` continues from its checkpoint", run);
+  error.next = request.spec->has_workload()
+                   ? message("`lockstep rerun {}` starts the program again", run)
+                   : message("`lockstep resume {}` continues from its checkpoint", run);
   return error;
 }
 
 // Prepares the continuation of a run whose job the scheduler queues again, after its notice or a
-// preemption; nothing if the run ended for other reasons.
+// preemption; nothing if the run ended for other reasons. A program of the user's own continues
+// from what it has saved.
 std::optional<Prepared> continuationOf(const Prepared& ran, const std::string& run,
                                        const JobOutlook& job, const Globals& globals) {
   if (!ran.request.cluster->placement().requeue()) return {};
   if (!job.stoppedRuns && !job.willRestart) return {};
+  Prepared next = ran;
+  next.request.resumedRun = run;
+  if (ran.request.spec->has_workload()) return next;
   const auto checkpoints = [&]() -> Result<CheckpointFolders> {
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
     LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(run));
     return checkpointFoldersOf(run, documents);
   }();
   if (!checkpoints.ok()) return {};
-  Prepared next = ran;
   next.request.resumeFrom = *checkpoints;
-  next.request.resumedRun = run;
   return next;
 }
 
@@ -562,7 +574,7 @@ Ran launchOnce(Prepared& prepared, const Globals& globals, const Arguments& argu
   std::optional<JobOutlook> job;
   if (result.ok() && interrupts() == before) job = outlookAfter(cluster, *result, globals);
   const bool ended = job && job->stoppedRuns && !cluster.placement().requeue();
-  if (ended) report.failed(endedByScheduler(cluster, *run, *job));
+  if (ended) report.failed(endedByScheduler(prepared.request, *run, *job));
   const int code = conclude(report, result, !result.ok() && !left);
   if (!result.ok()) return {code, {}};
   if (job)
@@ -580,8 +592,6 @@ int launchAndFollow(const Globals& globals, const Arguments& arguments, Prepare 
   if (!every.ok()) return conclude(*reporter, every.error(), false);
   Result<Prepared> prepared = prepare();
   if (!prepared.ok()) return conclude(*reporter, prepared.error(), false);
-  if (const Status able = checkRequeue(prepared->request, true); !able.ok())
-    return conclude(*reporter, able.error(), false);
 
   Inbox inbox;
   if (awaitsAllocation(prepared->request))

@@ -44,6 +44,7 @@ struct NodeInventory {
   int cores = 0;
   std::int64_t memoryBytes = 0, memoryAvailable = 0, diskFreeBytes = 0;  // 0 unknown
   int agentPid = 0;
+  std::optional<bool> hasCurl;  // none: its agent is of a version that does not tell
   specs::Protocols agentSpeaks;
   Nanoseconds clockOffset = 0;  // of its clock to this machine's, to within the time of a handshake
 };

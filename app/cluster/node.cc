@@ -42,6 +42,7 @@ NodeInventory fromReply(const node::v1::HandshakeReply& reply) {
   out.diskFreeBytes = from.disk_free_bytes();
   out.agentPid = from.pid();
   out.network = from.network();
+  if (from.has_has_curl()) out.hasCurl = from.has_curl();
   out.agentSpeaks.oldest = out.agentSpeaks.newest = reply.protocol();
   if (reply.has_speaks()) out.agentSpeaks = specs::fromProto(reply.speaks());
   return out;

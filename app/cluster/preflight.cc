@@ -32,26 +32,30 @@ namespace {
 using Kind = PreflightValue::Kind;
 using Grade = PreflightValue::Grade;
 
-constexpr std::array<std::string_view, 7> kNames{
-    "matmul", "memory", "disk-free", "clock-skew", "gpu-lanes", "bandwidth", "round-trip"};
+constexpr std::array<std::string_view, 8> kNames{"matmul",    "memory",     "disk-write",
+                                                 "disk-free", "clock-skew", "gpu-lanes",
+                                                 "bandwidth", "round-trip"};
 constexpr std::size_t kKept = 20;    // earlier results
 constexpr double kWeak = 0.7;        // of the usual value
+constexpr double kWeakDisk = 0.4;    // disks vary more
 constexpr double kLongTrip = 50e-6;  // seconds above the usual round trip
 constexpr double kSkewed = 1;        // seconds
 constexpr double kLittleDisk = 5e9;  // bytes
 constexpr std::chrono::minutes kListenLimit{10};
-constexpr std::int64_t kMatmulSide = 1024, kMemoryBytes = 64 << 20;
+constexpr std::int64_t kMatmulSide = 1024, kMemoryBytes = 64 << 20, kDiskBytes = 64 << 20;
+constexpr Kind kSpeeds[] = {Kind::kMatmul, Kind::kMemory, Kind::kDiskWrite};
 
 bool isMoreBetter(Kind kind) { return kind != Kind::kRoundTrip && kind != Kind::kClockSkew; }
-bool isMeasured(Kind kind) {
-  return kind == Kind::kMatmul || kind == Kind::kMemory || isPair(kind);
-}
+bool isMeasured(Kind kind) { return std::ranges::count(kSpeeds, kind) > 0 || isPair(kind); }
 
 class Preflight {
  public:
   Preflight(const std::vector<PreflightNode>& nodes, const PreflightOptions& options,
             const std::stop_token& stop)
-      : nodes_(nodes), options_(options), stop_(stop), total_(static_cast<int>(2 * nodes.size())) {}
+      : nodes_(nodes),
+        options_(options),
+        stop_(stop),
+        total_(static_cast<int>(std::size(kSpeeds) * nodes.size())) {}
 
   Result<PreflightResult> run() {
     for (const PreflightNode& node : nodes_)
@@ -76,10 +80,8 @@ class Preflight {
     std::vector<std::function<void()>> work;
     for (const auto& [host, nodes] : hosts)
       work.emplace_back([this, &nodes] {
-        for (const std::size_t node : nodes) {
-          measureSpeed(nodes_[node], Kind::kMatmul);
-          measureSpeed(nodes_[node], Kind::kMemory);
-        }
+        for (const std::size_t node : nodes)
+          for (const Kind kind : kSpeeds) measureSpeed(nodes_[node], kind);
       });
     concurrently(work);
   }
@@ -142,9 +144,11 @@ class Preflight {
     request.set_threads(std::max(node.peer.inventory.cores, 1));
     request.set_seconds(options_.seconds);
     node::v1::SpeedBench& speed = *request.mutable_speed();
-    speed.set_kind(kind == Kind::kMatmul ? "gemm" : "memory");
+    speed.set_kind(kind == Kind::kMatmul ? "gemm" : kind == Kind::kMemory ? "memory" : "disk");
     if (kind == Kind::kMatmul) speed.add_precisions("fp32");
-    speed.set_min(kind == Kind::kMatmul ? kMatmulSide : kMemoryBytes);
+    speed.set_min(kind == Kind::kMatmul   ? kMatmulSide
+                  : kind == Kind::kMemory ? kMemoryBytes
+                                          : kDiskBytes);
     speed.set_max(speed.min());
     LOCKSTEP_ASSIGN(const auto channel, node.peer.access->agent());
     grpc::ClientContext context;
@@ -153,9 +157,12 @@ class Preflight {
     node::v1::BenchReply reply;
     LOCKSTEP_TRY(rpcStatus(node::v1::Agent::NewStub(channel)->Bench(&context, request, &reply),
                            "the node could not be measured", node.name()));
-    for (const auto& one : reply.speeds())
-      if (one.seconds() > 0 && (kind == Kind::kMatmul || one.name() == "read"))
-        add(kind, node.name(), one.work() / one.seconds());
+    for (const auto& one : reply.speeds()) {
+      if (kind == Kind::kMemory && one.name() != "read") continue;
+      if (!one.why_not().empty())
+        addError(makeError(Code::kFailedPrecondition, "{}", one.why_not()), node.name());
+      if (one.seconds() > 0) add(kind, node.name(), one.work() / one.seconds());
+    }
     return {};
   }
   void measureSpeed(const PreflightNode& node, Kind kind) {
@@ -356,7 +363,7 @@ void grade(PreflightResult& result, const std::vector<PreflightResult>& earlier,
       }
       value.usual = median(std::move(usual));
       weak = isMoreBetter(value.kind)
-                 ? value.value < kWeak * value.usual
+                 ? value.value < (value.kind == Kind::kDiskWrite ? kWeakDisk : kWeak) * value.usual
                  : value.value > std::max(value.usual / kWeak, value.usual + kLongTrip);
     }
     value.grade = weak ? Grade::kWeak : Grade::kGood;
@@ -420,6 +427,9 @@ Message weakText(const PreflightValue& value) {
     case Kind::kMemory:
       return message("node {} reads {} MB/s from memory, usually {}", value.node, mega(value.value),
                      mega(value.usual));
+    case Kind::kDiskWrite:
+      return message("node {} writes {} MB/s to its disk, usually {}", value.node,
+                     mega(value.value), mega(value.usual));
     case Kind::kDiskFree:
       return message("node {} has {} MB of free disk", value.node, mega(value.value));
     case Kind::kClockSkew:

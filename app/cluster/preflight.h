@@ -1,6 +1,6 @@
 // Preflight: measures a cluster before a run, and grades it. Every node: matrix products and memory
-// of its cores, free disk, clock, GPU links. Every pair: bandwidth and round trip of one TCP
-// connection, each way.
+// of its cores, writing to its disk, free disk, clock, GPU links. Every pair: bandwidth and round
+// trip of one TCP connection, each way.
 //
 // A value is graded against the median of its own earlier results on this cluster or, the first
 // time, against the median of the other nodes or pairs (of at least two).
@@ -23,6 +23,7 @@ struct PreflightValue {
   enum class Kind : std::uint8_t {
     kMatmul,     // FLOP/s, fp32, all cores
     kMemory,     // bytes/s read, all cores
+    kDiskWrite,  // bytes/s that reach the disk of the work folder
     kDiskFree,   // bytes
     kClockSkew,  // seconds to this machine's clock, absolute
     kGpuLanes,   // PCIe lanes in use, of those that the GPU and its slot have; the narrowest
@@ -62,7 +63,7 @@ struct PreflightOptions {
 };
 
 // Measures the nodes, grades the values by the earlier results on the cluster of this name, and
-// keeps them. Finds out at which addresses the nodes reach each other. Blocks for about 2·(n + 1)
+// keeps them. Finds out at which addresses the nodes reach each other. Blocks for about 2·n + 3
 // measurements, n being the number of nodes; for longer where nodes share a host, since they are
 // then measured one after another. Errors: kCancelled. What fails otherwise, at a node or with the
 // file of results, is in the result.

@@ -1,11 +1,15 @@
 #include "app/deploy/agent_start.h"
 
+#include <algorithm>
+#include <array>
+
 #include "app/ssh/remote_command.h"
 #include "engine/base/text.h"
 
 namespace lockstep::app {
 namespace {
 
+constexpr std::array<std::string_view, 3> kNames{"detached", "systemd", "auto"};
 constexpr int kNoUserManager = 81, kNoLingering = 82, kUnitFailed = 83;
 
 // Of A (the agent), W (its workdir), V (its version), R (further options) and CHOICE (of this
@@ -64,10 +68,13 @@ esac
 
 }  // namespace
 
+std::string_view agentStartName(AgentStart start) {
+  return kNames[static_cast<std::size_t>(start)];
+}
+
 Result<AgentStart> parseAgentStart(const std::string& name) {
-  if (name == "detached") return AgentStart::kDetached;
-  if (name == "systemd") return AgentStart::kSystemd;
-  if (name == "auto") return AgentStart::kAutomatic;
+  if (const auto found = std::ranges::find(kNames, name); found != kNames.end())
+    return static_cast<AgentStart>(found - kNames.begin());
   return invalidArgument("'{}' is no way to start an agent; expected detached, systemd or auto",
                          name);
 }
@@ -75,10 +82,7 @@ Result<AgentStart> parseAgentStart(const std::string& name) {
 std::string agentStartScript(const std::string& folder, const std::string& workdir,
                              const std::string& flags, std::optional<AgentStart> choice) {
   const std::string version = folder.substr(folder.rfind('/') + 1).substr(0, 12);
-  const char* kept = "";
-  if (choice == AgentStart::kDetached) kept = "detached";
-  if (choice == AgentStart::kSystemd) kept = "systemd";
-  if (choice == AgentStart::kAutomatic) kept = "auto";
+  const std::string kept(choice ? agentStartName(*choice) : std::string_view());
   return "A=" + shellQuote(folder + "/lockstep-agent") + "\nW=" + shellQuote(workdir) +
          "\nV=" + shellQuote(version) + "\nR=" + shellQuote(flags) + "\nCHOICE=" + kept + "\n" +
          kStart;

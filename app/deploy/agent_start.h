@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine/base/status.h"
 
@@ -16,7 +17,8 @@ enum class AgentStart : std::uint8_t {
   kSystemd,    // an error where no user manager answers, or the account does not linger
   kAutomatic,  // as a unit where that would work, else detached
 };
-// "detached", "systemd", "auto". Errors: kInvalidArgument.
+std::string_view agentStartName(AgentStart start);  // "detached", "systemd", "auto"
+// Of these names. Errors: kInvalidArgument.
 Result<AgentStart> parseAgentStart(const std::string& name);
 
 // Returns the POSIX shell script that keeps the choice, if there is one, and starts the agent of

@@ -8,12 +8,26 @@
 #include "app/history/series_name.h"
 
 namespace lockstep::app {
+
 SeriesAxis seriesAxis(std::string_view series) {
   if (series.starts_with("epoch/")) return SeriesAxis::kEpoch;
   const SeriesName name = parseSeriesName(series);
   const bool ofProcess = name.rank >= 0 && (name.figure == "cpu" || name.figure == "memory");
   if (!name.node.empty() || ofProcess) return SeriesAxis::kTime;
   return SeriesAxis::kStep;
+}
+
+std::string csvNumber(double value) {
+  if (std::isnan(value)) return {};
+  const bool isFloat = std::isinf(value) || static_cast<double>(static_cast<float>(value)) == value;
+  return isFloat ? fmt::format("{:.9g}", value) : fmt::format("{}", value);
+}
+
+std::string csvText(std::string_view text) {
+  if (text.find_first_of(",\"\n\r") == std::string_view::npos) return std::string(text);
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
 }
 
 Result<std::string> csvOf(const RunStore& store) {
@@ -27,7 +41,7 @@ Result<std::string> csvOf(const RunStore& store) {
     out += axis == SeriesAxis::kStep ? "step" : axis == SeriesAxis::kEpoch ? "epoch" : "time";
     std::vector<std::vector<Point>> columns;
     for (const std::string& name : names) {
-      out += "," + name;
+      out += "," + csvText(name);
       LOCKSTEP_ASSIGN(auto points, store.readAll(name));
       columns.push_back(std::move(points));
     }
@@ -43,10 +57,7 @@ Result<std::string> csvOf(const RunStore& store) {
       for (std::size_t c = 0; c < columns.size(); ++c) {
         out += ",";
         if (at[c] < columns[c].size() && columns[c][at[c]].x == x) {
-          const double y = columns[c][at[c]++].y;
-          // As many digits as the number has: nine for those that were measured as floats.
-          const bool isFloat = std::isinf(y) || static_cast<double>(static_cast<float>(y)) == y;
-          if (!std::isnan(y)) out += isFloat ? fmt::format("{:.9g}", y) : fmt::format("{}", y);
+          out += csvNumber(columns[c][at[c]++].y);
         }
       }
       out += "\n";

@@ -15,6 +15,10 @@ class History;
 enum class SeriesAxis : std::uint8_t { kStep, kEpoch, kTime };
 SeriesAxis seriesAxis(std::string_view series);
 
+// As many digits as the number has: nine for those that were measured as floats. "": not a number.
+std::string csvNumber(double value);
+std::string csvText(std::string_view text);  // in quotes where it needs them
+
 // Steps as rows and series as columns ("step", then series over steps). Series over epochs and over
 // time follow in tables of their own, each after an empty line.
 Result<std::string> csvOf(const RunStore& store);

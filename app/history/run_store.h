@@ -84,6 +84,8 @@ inline constexpr std::string_view kAboutRow = "row", kAboutDocuments = "document
                                   kAboutTags = "tags";
 // Not empty: the file replaces a damaged one and must be filled from the nodes.
 inline constexpr std::string_view kAboutRefill = "refill";
+// Begins the keys of JSON with what a run's sinks have taken (app/sinks/run_sinks.h).
+inline constexpr std::string_view kAboutSink = "sink/";
 // JSON: the program's files that are to be fetched, or what was (app/runs/artifacts.h).
 inline constexpr std::string_view kAboutArtifacts = "artifacts";
 inline constexpr std::string_view kArtifactsWanted = "{}";  // nothing was fetched yet

@@ -242,10 +242,8 @@ Result<std::string> Kubectl::run(const std::string& arguments, const std::string
   const std::string command = kubectlWords(placement_) + " --request-timeout=30s " + arguments;
   LOCKSTEP_ASSIGN(const ExecResult ran, host_.exec(command, std::move(options), std::move(stop)));
   if (ran.exitStatus == 0) return ran.output;
-  Error error = makeError(Code::kFailedPrecondition, "`{}` failed", command);
-  const std::string said =
-      withoutLineEnds((ran.errorOutput.empty() ? ran.output : ran.errorOutput).substr(0, 2000));
-  error.why = message("status {}: {}", ran.exitStatus, said);
+  Error error = commandError(command, ran);
+  const std::string said = failureText(ran);
   if (ran.exitStatus > 128 || std::ranges::any_of(kSilent, [&](const char* text) {
         return said.find(text) != std::string::npos;
       }))

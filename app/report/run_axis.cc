@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "app/sinks/step_times.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/suggest.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -86,17 +87,6 @@ Error cannotPlace(RunAxis axis, const std::string& run) {
 }
 
 }  // namespace
-
-Result<std::vector<Point>> stepsBegan(const RunStore& store, int rank, double start) {
-  LOCKSTEP_ASSIGN(std::vector<Point> began, store.readAll(fmt::format("rank/{}/began", rank)));
-  if (!began.empty()) return began;
-  LOCKSTEP_ASSIGN(const std::vector<Point> steps, store.readAll(fmt::format("rank/{}/step", rank)));
-  for (const Point& step : steps) {
-    began.push_back({step.x, start});
-    if (std::isfinite(step.y)) start += step.y;
-  }
-  return began;
-}
 
 std::string_view axisName(RunAxis axis) { return kNames[static_cast<std::size_t>(axis)]; }
 

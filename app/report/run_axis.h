@@ -26,8 +26,4 @@ Result<RunAxis> axisFromName(std::string_view name);
 Result<std::vector<Point>> placedOn(RunAxis axis, const History& history, const RunStore& store,
                                     const std::string& run, std::vector<Point> curve);
 
-// When each step of a rank began, in seconds by its node's wall clock. Files of earlier versions
-// lack that: of these, the sum of the steps before, from `start` on. x: steps.
-Result<std::vector<Point>> stepsBegan(const RunStore& store, int rank, double start);
-
 }  // namespace lockstep::app

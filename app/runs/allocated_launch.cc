@@ -29,19 +29,12 @@ bool awaitsAllocation(const LaunchRequest& request) {
   return specs::awaitsAllocation(*request.cluster);
 }
 
-Status checkRequeue(const LaunchRequest& request, bool continued) {
+Status checkRequeue(const LaunchRequest& request) {
   if (!request.cluster->placement().requeue()) return {};
-  if (!continued) {
-    Error error = makeError(Code::kFailedPrecondition,
-                            "the studio does not continue a run in another job of {}",
-                            specs::schedulerName(request.cluster->placement()));
-    error.next = "leave placement.requeue out, or launch with `lockstep run`";
-    return error;
-  }
-  if (!request.spec->has_workload()) return {};
-  Error error = invalidArgument("placement.requeue is not used with a program of your own");
-  error.why = "where its checkpoints are is not known, so it cannot continue from them";
-  error.next = "leave requeue out, and launch it again after the time limit";
+  Error error = makeError(Code::kFailedPrecondition,
+                          "the studio does not continue a run in another job of {}",
+                          specs::schedulerName(request.cluster->placement()));
+  error.next = "leave placement.requeue out, or launch with `lockstep run`";
   return error;
 }
 

@@ -16,8 +16,8 @@ bool awaitsAllocation(const LaunchRequest& request);
 LaunchRequest onAllocated(LaunchRequest request,
                           std::shared_ptr<const spec::v1::ClusterSpec> cluster);
 
-// Refuses what cannot continue after the scheduler has queued the job again: a program of the
-// user's own, and a run that nobody continues (`continued`: the launching program does).
-Status checkRequeue(const LaunchRequest& request, bool continued);
+// For a launch that nobody continues after the scheduler has queued the job again. Errors:
+// kFailedPrecondition if the cluster asks for that.
+Status checkRequeue(const LaunchRequest& request);
 
 }  // namespace lockstep::app

@@ -87,6 +87,19 @@ Result<std::string> codePatch(const Git& git, const std::string& root, const Cod
   return validUtf8(out);
 }
 
+std::string codeCommit(std::string_view specResolved) {
+  constexpr std::string_view kCode = "# code: ", kCommit = " commit ";
+  while (specResolved.starts_with('#')) {
+    const std::string_view line = specResolved.substr(0, specResolved.find('\n'));
+    specResolved.remove_prefix(std::min(specResolved.size(), line.size() + 1));
+    const std::size_t commit = line.find(kCommit);
+    if (!line.starts_with(kCode) || commit == std::string_view::npos) continue;
+    const std::string_view id = line.substr(commit + kCommit.size());
+    return std::string(id.substr(0, id.find_first_not_of("0123456789abcdef")));
+  }
+  return {};
+}
+
 std::vector<ChangedFile> changedFiles(std::string_view patch) {
   std::vector<ChangedFile> out;
   bool lines = false;  // of a file

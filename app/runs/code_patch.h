@@ -27,6 +27,10 @@ constexpr std::size_t kMostPatch = std::size_t{256} << 10;  // bytes, without th
 // Errors as Git::run().
 Result<std::string> codePatch(const Git& git, const std::string& root, const CodeChanges& changes);
 
+// Returns the commit of a program's code as the comments of a run's resolved spec tell it; "":
+// none.
+std::string codeCommit(std::string_view specResolved);
+
 struct ChangedFile {
   std::string path;
   int added = 0, removed = 0;  // lines; none of a file that is no text

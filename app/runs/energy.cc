@@ -394,17 +394,49 @@ Result<Energy> predictedEnergy(const RunDocuments& documents) {
   return predictedEnergy(prediction);
 }
 
-Result<RunEnergy> readRunEnergy(const History& history, const std::string& run,
-                                const std::stop_token& stop) {
+namespace {
+Result<RunEnergy> drawnOf(const RunStore& store, const RunDocuments& documents) {
   RunEnergy out;
-  LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run));
-  LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
-  LOCKSTEP_ASSIGN(out.energy, measuredEnergy(*store, documents));
-  LOCKSTEP_ASSIGN(out.phases, measuredPhases(*store, documents, out.energy, stop));
-  out.steps = recordedSteps(*store);
+  LOCKSTEP_ASSIGN(out.energy, measuredEnergy(store, documents));
+  out.steps = recordedSteps(store);
   if (const auto step = predictedEnergy(documents);
       step.ok() && step->isComplete() && step->seconds > 0 && out.steps > 0)
     out.predictedJoules = step->joules() * static_cast<double>(out.steps);
+  return out;
+}
+}  // namespace
+
+Result<RunEnergy> readEnergySoFar(const History& history, const std::string& run) {
+  LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run));
+  LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
+  return drawnOf(*store, documents);
+}
+
+Result<RunEnergy> readRunEnergy(const History& history, const std::string& run,
+                                const std::stop_token& stop) {
+  LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run));
+  LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
+  LOCKSTEP_ASSIGN(RunEnergy out, drawnOf(*store, documents));
+  LOCKSTEP_ASSIGN(out.phases, measuredPhases(*store, documents, out.energy, stop));
+  return out;
+}
+
+bool setEnergy(const Energy& energy, RunFigures& figures) {
+  if (!energy.isComplete() || !std::isfinite(energy.joules())) return false;
+  figures.joules = energy.joules();
+  figures.cost = energy.cost.value_or(0);
+  figures.carbonGrams = energy.carbonGrams.value_or(0);
+  if (energy.cost) figures.currency = energy.currency;
+  return true;
+}
+
+EnergyShares energyShares(const RunRow& row, double joules) {
+  EnergyShares out;
+  const RunFigures& figures = row.figures;
+  if (!isFinal(row.phase) || !row.resumedFrom.empty()) return out;
+  if (figures.epochs > 0) out.epoch = joules / static_cast<double>(figures.epochs);
+  if (figures.metric == "accuracy" && figures.evalMetric > 0)
+    out.point = joules / (100 * figures.evalMetric);
   return out;
 }
 

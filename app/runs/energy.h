@@ -29,6 +29,7 @@ class RunStore;
 struct Preview;
 struct RunDocuments;
 struct RunFigures;
+struct RunRow;
 
 // Of a cluster spec; 0: not known.
 struct PowerAndPrices {
@@ -90,13 +91,27 @@ std::int64_t recordedSteps(const RunStore& store);
 // What a run drew, beside the prediction.
 struct RunEnergy {
   Energy energy;
-  EnergyPhases phases;
+  EnergyPhases phases;                    // all zero: not read
   std::int64_t steps = 0;                 // that the history has
   std::optional<double> predictedJoules;  // of as many steps
 };
-// Errors: those of measuredEnergy(), of measuredPhases() and of the history.
+// Of a run under way, what it drew by now; without the phases, which take long to read. Errors:
+// those of measuredEnergy() and of the history.
+Result<RunEnergy> readEnergySoFar(const History& history, const std::string& run);
+// Errors: the same, and those of measuredPhases().
 Result<RunEnergy> readRunEnergy(const History& history, const std::string& run,
                                 const std::stop_token& stop = {});
+
+// Sets joules and prices, if nothing is left out. Returns whether it did.
+bool setEnergy(const Energy& energy, RunFigures& figures);
+
+// Joules of a run for each of its epochs and each point of its accuracy; 0: not known. They are of
+// ended runs: an epoch under way would count with the others. Those of a resumed run are not known,
+// since runs before it have drawn for them too.
+struct EnergyShares {
+  double epoch = 0, point = 0;
+};
+EnergyShares energyShares(const RunRow& row, double joules);
 
 // "12.3 kJ", "1.24 kWh"; "0.42 EUR"; "310 g".
 std::string joulesText(double joules);

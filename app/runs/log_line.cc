@@ -1,5 +1,6 @@
 #include "app/runs/log_line.h"
 
+#include <algorithm>
 #include <ctime>
 
 namespace lockstep::app {
@@ -36,6 +37,21 @@ LogLine parseLogLine(std::string_view line) {
   out.level = line[25];
   out.text = line.substr(kForm.size());
   return out;
+}
+
+LogLevel levelOf(const LogLine& line) {
+  constexpr std::string_view kLetters = "DIWE";
+  if (const auto known = kLetters.find(line.level); line.level != 0 && known < kLetters.size())
+    return static_cast<LogLevel>(known);
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  const auto has = [&](std::string_view word) {
+    return !std::ranges::search(line.text, word, {}, lower, lower).empty();
+  };
+  constexpr std::string_view kBad[] = {" E ", "error", "fatal", "Traceback", "abort"};
+  constexpr std::string_view kDoubtful[] = {" W ", "warning"};
+  return std::ranges::any_of(kBad, has)        ? LogLevel::kError
+         : std::ranges::any_of(kDoubtful, has) ? LogLevel::kWarning
+                                               : LogLevel::kInfo;
 }
 
 }  // namespace lockstep::app

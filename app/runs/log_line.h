@@ -1,6 +1,7 @@
 // A line of a worker's log, taken apart: programs of Lockstep begin each with time and level.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -14,5 +15,10 @@ struct LogLine {
 
 // "2024-05-01T12:00:00.123Z I text"; any other line is text.
 LogLine parseLogLine(std::string_view line);
+
+enum class LogLevel : std::uint8_t { kDebug, kInfo, kWarning, kError };
+inline constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warning", "error"};
+// What the line says or, of programs that know no levels, what its words suggest.
+LogLevel levelOf(const LogLine& line);
 
 }  // namespace lockstep::app

@@ -22,6 +22,7 @@
 #include "app/runs/run_aggregator.h"
 #include "app/runs/run_nodes.h"
 #include "app/runs/stored_run.h"
+#include "app/sinks/run_sinks.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
 #include "engine/plan/plan.h"
@@ -161,12 +162,7 @@ bool addEnergy(const History& history, RunRow& row) {
   const auto store = history.openRun(row.run);
   if (!documents.ok() || !store.ok()) return false;
   const auto energy = measuredEnergy(**store, *documents);
-  if (!energy.ok() || !energy->isComplete() || !std::isfinite(energy->joules())) return false;
-  row.figures.joules = energy->joules();
-  row.figures.cost = energy->cost.value_or(0);
-  row.figures.carbonGrams = energy->carbonGrams.value_or(0);
-  if (energy->cost) row.figures.currency = energy->currency;
-  return true;
+  return energy.ok() && setEnergy(*energy, row.figures);
 }
 }  // namespace
 
@@ -240,6 +236,7 @@ class Recorder::State::Recording {
     preview_.emplace(state.run, state.nodes, row,
                      [&state](RunUpdate update) { state.post(std::move(update)); });
     book_.emplace(std::move(row), cursors, sharesOf(history), store.facts());
+    beginSinks();
     for (std::size_t i = 0; i < state.nodes.size(); ++i)
       followers_.emplace_back([&state, &node = state.nodes[i],
                                cursor = cursors[i].sequence](const std::stop_token& own) {
@@ -256,6 +253,27 @@ class Recorder::State::Recording {
     return plan.ok() ? plan::BatchShares(*plan) : plan::BatchShares();
   }
 
+  // A run whose file is filled again after its end has been handed on before.
+  void beginSinks() {
+    const auto documents = history_.documents(state_.run);
+    if (!documents.ok() || readAgain()) return;
+    const auto spec = completeRunSpec(documents->specResolved, {});
+    if (spec.ok() && spec->spec->has_sinks())
+      sinks_.emplace(history_.folder(), state_.run, spec->spec->sinks());
+  }
+
+  void tellSinks() {
+    if (!sinks_) return;
+    for (Error& warning : sinks_->warnings()) book_->warn(std::move(warning));
+  }
+
+  void endSinks() {
+    if (!sinks_) return;
+    sinks_->finish(stop_);
+    tellSinks();
+    if (!book_->empty()) publish({});
+  }
+
   void run() {
     for (;;) {
       const Taken taken = take();
@@ -266,6 +284,7 @@ class Recorder::State::Recording {
       }
       noteCoordinator();
       noteReach(taken.states);
+      tellSinks();
       if (endedElsewhere(taken.lost))
         return cleanUpNodes(state_.home, accessOf(state_.nodes), stop_);
       if (cannotFollow(taken.lost)) return (void)keep({}, true);
@@ -274,6 +293,7 @@ class Recorder::State::Recording {
       if (isOver(taken.lost)) {
         for (auto& follower : followers_) follower.request_stop();
         if (!writing_) (void)keep({}, true);
+        endSinks();
         (void)store_.closeStragglers(book_->row().finishedNs);
         noteLeft(taken.lost);
         std::vector<Error> missing = missingOf(taken.lost);
@@ -503,6 +523,7 @@ class Recorder::State::Recording {
   std::map<std::string, Clock::time_point> heard_;
   std::vector<std::jthread> followers_;
   std::optional<LivePreview> preview_;
+  std::optional<RunSinks> sinks_;
 };
 
 // Another process records: what it writes is told here as it appears.
@@ -561,26 +582,33 @@ Result<std::vector<RunNode>> Recorder::State::findNodes(const History& history) 
 }
 
 void Recorder::State::call(const RunRequest& what, std::function<void(Result<RunAnswer>)> done) {
-  calls.emplace_back([this, what, done = std::move(done)](std::stop_token stop) {
+  calls.emplace_back([this, what = what, done = std::move(done)](std::stop_token stop) mutable {
     Result<RunAnswer> result = [&]() -> Result<RunAnswer> {
       LOCKSTEP_ASSIGN(const auto history, History::open(home.historyFolder()));
       LOCKSTEP_ASSIGN(const std::vector<RunNode> found, findNodes(*history));
       // The agent names the supervisor that is there now, and starts one where there is none.
       const IdleTimeout timeout(stop, kCallLimit);
       RunAnswer answer;
+      std::optional<Error> refusal;  // the last that has come in time
       Status asked = retryWhileUnavailable(kCallLimit, timeout.stop(), [&]() -> Status {
         // Another node may take over from one that is out of reach.
         const IdleTimeout once(timeout.stop(), kAskLimit);
         auto one = askRun(what, run, coordinatorOf(found), once.stop());
-        if (!one.ok() && once.ended()) one.error().code = Code::kUnavailable;
-        if (one.ok()) answer = *one;
+        what.repeated = true;
+        if (one.ok())
+          answer = *one;
+        else if (once.ended())
+          one.error().code = Code::kUnavailable;
+        else if (!timeout.ended())
+          refusal = one.error();
         return one.status();
       });
       if (asked.ok()) return answer;
       if (!timeout.ended() || stop.stop_requested()) return asked.error();
+      if (refusal) return *refusal;
       Error error = makeError(Code::kDeadlineExceeded, "{}", refusalOf(what.kind));
       error.node = coordinatorOf(found).name;
-      error.why = "the node did not answer in time";
+      error.why = "the node did not answer in time, and it is not known whether it got the request";
       error.next = "check whether the node and its agent answer: lockstep cluster check FILE";
       return error;
     }();

@@ -40,6 +40,13 @@ double secondsOf(std::int64_t wallNs) {
   return std::round(static_cast<double>(wallNs) / 1e6) / 1e3;
 }
 
+RunState stateOf(const run::v1::Finished& finished) {
+  const int state = finished.state();  // from a node: any number
+  const bool known = state >= static_cast<int>(RunState::SUCCEEDED) &&
+                     state <= static_cast<int>(RunState::EXPIRED);
+  return known ? static_cast<RunState>(state) : RunState::FAILED;
+}
+
 }  // namespace
 
 RunAggregator::RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes,
@@ -130,8 +137,15 @@ void RunAggregator::addWarning(const std::string& node, Error warning, std::int6
 }
 
 void RunAggregator::fail(const Error& error) {
+  endAsAgreed();
+  if (ended()) return;
   addError(error);
   end(RunState::FAILED, wallNow());
+  ++fresh_;
+}
+
+void RunAggregator::warn(Error warning) {
+  addWarning({}, std::move(warning), wallNow());
   ++fresh_;
 }
 
@@ -140,6 +154,7 @@ void RunAggregator::setUnreachable(std::int64_t sinceNs) {
   row_.unreachableNs = sinceNs;
   rowChanged_ = true;
   ++fresh_;
+  if (sinceNs != 0) endAsAgreed();
 }
 
 void RunAggregator::end(RunState phase, std::int64_t wallNs) {
@@ -229,7 +244,7 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
     }
     case run::v1::Record::kFinished:
       node.finished = true;
-      addFinished(name, record.finished(), record.wall_ns());
+      addFinished(name, record);
       break;
     case run::v1::Record::kClock:
       know(name, record);
@@ -240,12 +255,13 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
       addLine({0, record.wall_ns(), name, -1, "records are lost: " + record.lost().why()});
       break;
     case run::v1::Record::kRank:
-      if (record.rank().state() == "exited") break;
-      know(name, record);
-      noteFact(fmt::format("rank/{}", record.rank().rank()), name, record);
+      addRank(name, record);
+      break;
+    case run::v1::Record::kCheckpoint:
+      update_.checkpoint = record.checkpoint().step();
       break;
     default:
-      break;  // checkpoints are the node's; newer kinds are for newer studios
+      break;  // newer kinds are for newer studios
   }
 }
 
@@ -256,6 +272,12 @@ void RunAggregator::addLog(const std::string& node, const run::v1::Record& recor
   };
   if (log.dropped() > 0) line(fmt::format("… {} lines dropped", log.dropped()));
   for (const std::string& text : log.lines()) line(text);
+}
+
+void RunAggregator::addRank(const std::string& node, const run::v1::Record& record) {
+  if (record.rank().state() == "exited") return;
+  know(node, record);
+  noteFact(fmt::format("rank/{}", record.rank().rank()), node, record);
 }
 
 void RunAggregator::addClock(const std::string& name, const run::v1::Record& record) {
@@ -612,15 +634,17 @@ void RunAggregator::addSample(const std::string& name, Node& node, const run::v1
   }
 }
 
-void RunAggregator::addFinished(const std::string& name, const run::v1::Finished& finished,
-                                std::int64_t wallNs) {
+void RunAggregator::addFinished(const std::string& name, const run::v1::Record& record) {
+  const run::v1::Finished& finished = record.finished();
+  if (finished.agreed() && !agreed_) agreed_ = record;
   if (name == coordinator_ && finished.alone()) alone_ = true;
-  if (alone_) return addLostOthers(wallNs);
-  if (name != coordinator_) return;
-  const int state = finished.state();  // from a node: any number
-  const bool known = state >= static_cast<int>(RunState::SUCCEEDED) &&
-                     state <= static_cast<int>(RunState::EXPIRED);
-  end(known ? static_cast<RunState>(state) : RunState::FAILED, wallNs);
+  if (alone_) return addLostOthers(record.wall_ns());
+  if (name != coordinator_) {
+    if (row_.unreachableNs != 0) endAsAgreed();
+    return;
+  }
+  if (!finished.agreed()) endAsAgreed();  // its supervisor was lost before it knew
+  if (!ended()) end(stateOf(finished), record.wall_ns());
   RunFigures& figures = row_.figures;
   figures.steps = std::max(figures.steps, finished.steps());
   figures.epochs = std::max(figures.epochs, finished.epochs());
@@ -637,8 +661,21 @@ void RunAggregator::addFinished(const std::string& name, const run::v1::Finished
   figures.weightsSha256 = finished.weights_sha256();
 }
 
-// The run has failed when all other nodes have ended too; until then it may continue there.
+// As other nodes tell, where the coordinator cannot.
+void RunAggregator::endAsAgreed() {
+  if (!agreed_ || ended()) return;
+  const run::v1::Finished& finished = agreed_->finished();
+  end(stateOf(finished), agreed_->wall_ns());
+  row_.figures.steps = std::max(row_.figures.steps, finished.steps());
+  row_.figures.epochs = std::max(row_.figures.epochs, finished.epochs());
+  ++fresh_;
+}
+
+// The run has failed when all other nodes have ended too, unless they tell otherwise; until then it
+// may continue there.
 void RunAggregator::addLostOthers(std::int64_t wallNs) {
+  endAsAgreed();
+  if (ended()) return;
   const bool over = std::all_of(nodes_.begin(), nodes_.end(),
                                 [&](const auto& node) { return finished(node.first); });
   if (over) {

@@ -59,8 +59,11 @@ class RunAggregator {
   const RunRow& row() const { return row_; }
   // Sets when the coordinator became unreachable, by the wall clock; 0: it answers.
   void setUnreachable(std::int64_t sinceNs);
-  // Marks the run as failed with this error, if it cannot be followed to its end.
+  // The run cannot be followed to its end: marks it as failed with this error, unless another node
+  // has told how it ended.
   void fail(const Error& error);
+  // Adds a warning of this program, rather than of a node.
+  void warn(Error warning);
 
  private:
   struct Node {
@@ -75,6 +78,7 @@ class RunAggregator {
   void addTrained(const run::v1::EpochInfo& epoch);
   void addEpoch(const run::v1::EpochInfo& epoch);
   void addLog(const std::string& node, const run::v1::Record& record);
+  void addRank(const std::string& node, const run::v1::Record& record);
   void addClock(const std::string& name, const run::v1::Record& record);
   void addRestart(const std::string& node, const run::v1::Record& record);
   void beginRestart(const std::string& node, const run::v1::Record& record, RunRestart& restart);
@@ -95,7 +99,8 @@ class RunAggregator {
   void addOutlined(const analysis::StepSample& sample);
   void addSample(const std::string& name, Node& node, const run::v1::Record& record);
   void end(RunState phase, std::int64_t wallNs);
-  void addFinished(const std::string& name, const run::v1::Finished& finished, std::int64_t wallNs);
+  void addFinished(const std::string& name, const run::v1::Record& record);
+  void endAsAgreed();
   void addLostOthers(std::int64_t wallNs);
   void addError(const Error& error);
   void addLine(const LogRow& line);
@@ -111,6 +116,7 @@ class RunAggregator {
   std::int64_t recoveringNs_ = 0;  // when the last recovery began, by the coordinator's clock
   std::string coordinator_;
   bool alone_ = false;  // the coordinator has ended without the others, which may continue
+  std::optional<run::v1::Record> agreed_;  // a node's last one, which tells how the run has ended
   std::map<std::string, Node> nodes_;
   std::map<int, std::string> nodeOfRank_;
   std::string errorNode_;            // node of the row's error

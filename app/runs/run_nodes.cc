@@ -204,8 +204,11 @@ Result<RunAnswer> askRun(const RunRequest& what, const std::string& run, const R
   switch (what.kind) {
     case RunRequest::kCheckpoint:
       return send(node::v1::CheckpointRequest(), node::v1::CheckpointReply(), &Stub::Checkpoint);
-    case RunRequest::kStop:
-      return send(node::v1::StopRequest(), node::v1::StopReply(), &Stub::Stop);
+    case RunRequest::kStop: {
+      node::v1::StopRequest request;
+      request.set_repeated(what.repeated);
+      return send(std::move(request), node::v1::StopReply(), &Stub::Stop);
+    }
     case RunRequest::kExclude: {
       node::v1::ExcludeRequest request;
       request.set_node(what.node);

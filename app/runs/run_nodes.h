@@ -54,6 +54,8 @@ struct RunRequest {
   std::string node;
   int steps = 20;
   std::vector<double> shares{};
+  // The same request may have come before. Another stop, without this, ends the wait for copies.
+  bool repeated = false;
 };
 struct RunAnswer {
   std::int64_t firstStep = 0;  // of kProfile: those that are recorded

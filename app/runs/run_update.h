@@ -69,9 +69,10 @@ struct RunUpdate {
   std::vector<Error> errors;
   std::vector<Error> warnings;  // the run goes on
   std::vector<RunRestart> restarts;
-  std::optional<RunRow> row;             // where it changed: phase, figures
-  bool started = false;                  // the run's first record came
-  std::vector<StepBreakdown> breakdown;  // of all ranks; empty: as before
+  std::optional<std::int64_t> checkpoint;  // the step of one that was saved
+  std::optional<RunRow> row;               // where it changed: phase, figures
+  bool started = false;                    // the run's first record came
+  std::vector<StepBreakdown> breakdown;    // of all ranks; empty: as before
   bool slowChanged = false;
   std::optional<Straggler> slow;  // valid where slowChanged
   std::vector<StragglerChange> stragglers;

@@ -193,10 +193,7 @@ Result<std::string> Slurm::run(const std::string& command, const std::string& in
   options.input = input;
   LOCKSTEP_ASSIGN(const ExecResult ran, host_.exec(command, std::move(options), std::move(stop)));
   if (ran.exitStatus == 0) return ran.output;
-  Error error = makeError(Code::kFailedPrecondition, "`{}` failed", command);
-  const std::string said =
-      withoutLineEnds((ran.errorOutput.empty() ? ran.output : ran.errorOutput).substr(0, 2000));
-  error.why = message("status {}: {}", ran.exitStatus, said);
+  Error error = commandError(command, ran);
   if (ran.exitStatus == 127)
     error.next = "name a login node that has Slurm's commands on the PATH of commands run over SSH";
   return error;

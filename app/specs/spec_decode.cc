@@ -22,15 +22,30 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using ProtoMessage = google::protobuf::Message;
 
+// Adds the paths of the fields of a message that have this name, or that others call so.
+void findNamed(const Descriptor& type, const std::string& path, const std::string& name,
+               std::vector<std::string>& found) {
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    const std::string below = path.empty() ? field.name() : path + "." + field.name();
+    const auto& also = specs::optionOf(field).also();
+    if (field.name() == name || std::find(also.begin(), also.end(), name) != also.end())
+      found.push_back(below);
+    if (!field.is_repeated() && field.message_type() != nullptr)
+      findNamed(*field.message_type(), below, name, found);
+  }
+}
+
 struct Decoder {
   const std::string& file;
   std::vector<SpecProblem>& problems;
   std::string* modelPath;
+  const Descriptor& root;
 
   // Of a text that has nothing right the first thousand are told.
+  bool isFull() const { return problems.size() >= 1000; }
   void problem(const YamlNode& at, const std::string& path, Message what, Message expected) const {
-    constexpr std::size_t kMost = 1000;
-    if (problems.size() >= kMost) return;
+    if (isFull()) return;
     problems.push_back({file, at.line, at.column, std::move(what), std::move(expected), path});
   }
 
@@ -80,20 +95,36 @@ struct Decoder {
       const std::string below = path.empty() ? name : path + "." + name;
       const FieldDescriptor* field = type.FindFieldByName(name);
       if (field == nullptr) {
-        std::vector<std::string> names;
-        for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
-        const std::string near = nearest(name, names);
-        problem(entry.key, below,
-                path.empty() ? lockstep::message("unknown field '{}'", name)
-                             : lockstep::message("unknown field '{}' in {}", name, path),
-                near.empty() ? lockstep::message("expected {}", fieldList(type))
-                             : lockstep::message("did you mean '{}'?", near));
+        unknown(entry.key, path, below, type);
         continue;
       }
       this->field(entry.node, below, *field, out);
     }
     if (type.name() == "LayerSpec") checkLayer(node, path, type);
     if (type.FindFieldByName("version") != nullptr) checkVersion(node, path);
+  }
+
+  void unknown(const YamlNode& key, const std::string& path, const std::string& below,
+               const Descriptor& type) const {
+    if (isFull()) return;
+    problem(key, below,
+            path.empty() ? lockstep::message("unknown field '{}'", key.value)
+                         : lockstep::message("unknown field '{}' in {}", key.value, path),
+            meant(key.value, path, type));
+  }
+
+  // The field of the message, or the only one of the file, that may be meant. Entries of lists, as
+  // layers, have their own fields alone.
+  Message meant(const std::string& name, const std::string& path, const Descriptor& type) const {
+    std::vector<std::string> names, elsewhere;
+    for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
+    std::string near = nearest(name, names);
+    if (near.empty() && path.find('[') == std::string::npos) findNamed(root, "", name, elsewhere);
+    if (elsewhere.size() == 1) near = elsewhere.front();
+    if (near.empty()) return lockstep::message("expected {}", fieldList(type));
+    if (!elsewhere.empty() && !path.empty() && near.find('.') == std::string::npos)
+      return lockstep::message("did you mean '{}' outside of {}?", near, path);
+    return lockstep::message("did you mean '{}'?", near);
   }
 
   void checkVersion(const YamlNode& node, const std::string& path) const {
@@ -303,7 +334,7 @@ const FieldDescriptor* findField(SpecKind kind, std::string_view path, const Des
 
 void decode(const YamlNode& node, const std::string& file, ProtoMessage& message,
             std::string* modelPath, std::vector<SpecProblem>& problems) {
-  Decoder{file, problems, modelPath}.message(node, "", message);
+  Decoder{file, problems, modelPath, *message.GetDescriptor()}.message(node, "", message);
 }
 
 }  // namespace lockstep::app

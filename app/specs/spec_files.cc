@@ -197,6 +197,12 @@ void absoluteData(spec::v1::RunSpec& spec, const std::string& folder) {
     auto& init = *spec.mutable_model()->mutable_init_from();
     init.set_file(absoluteFile(init.file(), folder));
   }
+  if (spec.has_sinks()) {
+    spec::v1::SinksSpec& sinks = *spec.mutable_sinks();
+    for (std::string* const path :
+         {sinks.mutable_tensorboard(), sinks.mutable_csv(), sinks.mutable_json()})
+      if (!path->empty()) *path = absolutePath(*path, folder);
+  }
   if (!spec.has_data()) return;
   if (spec.data().has_train()) absoluteFiles(spec.mutable_data()->mutable_train(), folder);
   if (spec.data().has_evaluate()) absoluteFiles(spec.mutable_data()->mutable_evaluate(), folder);

@@ -11,6 +11,7 @@
 #include "app/ssh/stream_outcome.h"
 #include "app/ssh/stream_request.h"
 #include "app/ssh/wake.h"
+#include "engine/base/text.h"
 
 namespace lockstep::app {
 namespace {
@@ -86,6 +87,18 @@ Result<ExecResult> runRemoteCommand(const AttachStream& attach, const std::strin
   result.exitStatus = end->exitStatus;
   result.signalName = end->signalName;
   return result;
+}
+
+std::string failureText(const ExecResult& ran) {
+  constexpr std::size_t kLongest = 2000;
+  return withoutLineEnds(
+      (ran.errorOutput.empty() ? ran.output : ran.errorOutput).substr(0, kLongest));
+}
+
+Error commandError(const std::string& command, const ExecResult& ran) {
+  Error error = makeError(Code::kFailedPrecondition, "`{}` failed", command);
+  error.why = message("status {}: {}", ran.exitStatus, failureText(ran));
+  return error;
 }
 
 std::string shellQuote(std::string_view text) {

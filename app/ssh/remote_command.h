@@ -38,6 +38,11 @@ Result<ExecResult> runRemoteCommand(const AttachStream& attach, const std::strin
                                     const ExecOptions& options, const std::string& node,
                                     std::stop_token stop);
 
+// What a command said of its failure: its errors, else its output, in one line where it is one.
+std::string failureText(const ExecResult& ran);
+// "`command` failed", with its status and that text. kFailedPrecondition.
+Error commandError(const std::string& command, const ExecResult& ran);
+
 // 'text' for a POSIX shell.
 std::string shellQuote(std::string_view text);
 

@@ -12,6 +12,7 @@
 #include "engine/specs/freeze.h"
 #include "engine/specs/model_spec.h"
 #include "engine/specs/options.h"
+#include "engine/specs/sinks.h"
 #include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
 
@@ -500,6 +501,7 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(checkShares(spec.strategy()));
   LOCKSTEP_TRY(checkStrategy(spec.strategy()));
   LOCKSTEP_TRY(checkCheckpoints(spec));
+  LOCKSTEP_TRY(checkSinks(spec.sinks()));
   LOCKSTEP_TRY(checkStatisticsGroups(spec));
   LOCKSTEP_TRY(checkParts(spec));
   return checkFreeze(spec);

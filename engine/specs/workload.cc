@@ -8,6 +8,7 @@
 #include "engine/base/below.h"
 #include "engine/specs/field.h"
 #include "engine/specs/options.h"
+#include "engine/specs/sinks.h"
 #include "engine/specs/specs.h"
 
 namespace lockstep::specs {
@@ -142,6 +143,7 @@ Status checkAndFillWorkload(RunSpec& run) {
   LOCKSTEP_TRY(checkLauncher(workload));
   LOCKSTEP_TRY(checkSetup(workload));
   LOCKSTEP_TRY(checkArtifacts(workload.artifacts()));
+  LOCKSTEP_TRY(checkSinks(run.sinks()));
   const auto& patterns = workload.metrics().stdout();
   for (int i = 0; i < patterns.size(); ++i)
     LOCKSTEP_TRY(checkPattern(fmt::format("workload.metrics.stdout[{}]", i), patterns.Get(i)));

@@ -827,10 +827,6 @@ It uses:
             <translation>克隆…</translation>
         </message>
         <message>
-            <source>Compare the specs of the selected runs</source>
-            <translation>比较所选运行的规格</translation>
-        </message>
-        <message>
             <source>Spec differences</source>
             <translation>规格的差异</translation>
         </message>
@@ -969,6 +965,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>Energy per step</source>
             <translation>每步能耗</translation>
+        </message>
+        <message>
+            <source>Export for OpenTelemetry…</source>
+            <translation>为 OpenTelemetry 导出…</translation>
+        </message>
+        <message>
+            <source>Compare the specs of the selected runs (lockstep history diff)</source>
+            <translation>比较所选运行的规格（lockstep history diff）</translation>
         </message>
     </context>
     <context>
@@ -1143,6 +1147,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>Fastest</source>
             <translation>最快</translation>
+        </message>
+        <message>
+            <source>CO2 equivalent of an hour: %1</source>
+            <translation>每小时二氧化碳当量：%1</translation>
         </message>
         <message>
             <source>Computing %1, communication %2, waiting %3, other %4</source>
@@ -1572,8 +1580,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>启动(&amp;L)…</translation>
         </message>
         <message>
-            <source>Take a c&amp;heckpoint</source>
-            <translation>保存检查点(&amp;H)</translation>
+            <source>&amp;Take a checkpoint</source>
+            <translation>保存检查点(&amp;T)</translation>
         </message>
         <message>
             <source>&amp;Stop run</source>
@@ -1592,8 +1600,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>欢迎页(&amp;W)</translation>
         </message>
         <message>
-            <source>Run the &amp;example on this machine</source>
-            <translation>在本机运行示例(&amp;E)</translation>
+            <source>Run the exa&amp;mple on this machine</source>
+            <translation>在本机运行示例(&amp;M)</translation>
         </message>
         <message>
             <source>Command &amp;palette…</source>
@@ -1632,12 +1640,12 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>帮助(&amp;H)</translation>
         </message>
         <message>
-            <source>Open &amp;recent</source>
-            <translation>最近打开(&amp;R)</translation>
+            <source>Op&amp;en recent</source>
+            <translation>最近打开(&amp;E)</translation>
         </message>
         <message>
-            <source>&amp;Language</source>
-            <translation>语言(&amp;L)</translation>
+            <source>Lan&amp;guage</source>
+            <translation>语言(&amp;G)</translation>
         </message>
         <message>
             <source>Navigator</source>
@@ -1716,8 +1724,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>新建运行(&amp;R)…</translation>
         </message>
         <message>
-            <source>Alert &amp;rules…</source>
-            <translation>告警规则(&amp;R)…</translation>
+            <source>A&amp;lert rules…</source>
+            <translation>告警规则(&amp;L)…</translation>
         </message>
         <message>
             <source>Alert rules</source>
@@ -1798,6 +1806,18 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>&amp;Tools</source>
             <translation>工具(&amp;T)</translation>
+        </message>
+        <message>
+            <source>The cluster was imported.</source>
+            <translation>集群已导入。</translation>
+        </message>
+        <message>
+            <source>In a terminal: %1</source>
+            <translation>在终端中：%1</translation>
+        </message>
+        <message>
+            <source>De&amp;ploy agents…</source>
+            <translation>部署代理(&amp;P)…</translation>
         </message>
     </context>
     <context>
@@ -2663,6 +2683,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>rank %1 均位于</translation>
         </message>
         <message>
+            <source>in %1</source>
+            <translation>%1</translation>
+        </message>
+        <message>
             <source>in %1, %2</source>
             <translation>%1，%2</translation>
         </message>
@@ -2673,6 +2697,18 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>%1, after %2</source>
             <translation>%1，在 %2 之后</translation>
+        </message>
+        <message>
+            <source>%1; NCCL&apos;s RAS tells: %2</source>
+            <translation>%1；NCCL 的 RAS 报告：%2</translation>
+        </message>
+        <message>
+            <source>%1, with %2 started</source>
+            <translation>%1，%2 已开始</translation>
+        </message>
+        <message>
+            <source>%1, with %2 scheduled</source>
+            <translation>%1，%2 已提交</translation>
         </message>
         <message>
             <source>rank %1 is one collective behind</source>
@@ -2821,6 +2857,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>the interpreter that it names, in its first line where it is a script, is not on this node</source>
             <translation>它（若为脚本则在首行）指定的解释器不在此节点上</translation>
+        </message>
+        <message>
+            <source>install it in this Python on the node, or name another with workload.python</source>
+            <translation>请在节点的这个 Python 中安装它，或用 workload.python 指定另一个</translation>
         </message>
         <message>
             <source>install it there, give its whole path, or set workload.python</source>
@@ -3483,8 +3523,28 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>节点未连接</translation>
         </message>
         <message>
-            <source>the node did not answer in time</source>
-            <translation>节点没有及时应答</translation>
+            <source>it is not known whether the run does what was asked</source>
+            <translation>不清楚运行是否会照要求去做</translation>
+        </message>
+        <message>
+            <source>the run has ended meanwhile</source>
+            <translation>运行在此期间已经结束</translation>
+        </message>
+        <message>
+            <source>fewer than half of its nodes have confirmed it within %1 s; if node %2 is lost now, so may be the request</source>
+            <translation>在 %1 秒内确认的节点不到一半；如果现在失去节点 %2，该请求也可能丢失</translation>
+        </message>
+        <message>
+            <source>waits until half of the nodes have confirmed the run&apos;s end, for %1 s at most</source>
+            <translation>等待半数节点确认运行结束，最多 %1 秒</translation>
+        </message>
+        <message>
+            <source>see what the run says, or ask again</source>
+            <translation>请查看运行的消息，或再次请求</translation>
+        </message>
+        <message>
+            <source>the node did not answer in time, and it is not known whether it got the request</source>
+            <translation>节点没有及时应答，不清楚它是否收到了请求</translation>
         </message>
         <message>
             <source>the agent does not answer</source>
@@ -4297,6 +4357,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>did you mean &apos;%1&apos;?</source>
             <translation>是否想写“%1”？</translation>
+        </message>
+        <message>
+            <source>did you mean &apos;%1&apos; outside of %2?</source>
+            <translation>是否想在 %2 之外写“%1”？</translation>
         </message>
         <message>
             <source>expected one of %1</source>
@@ -9197,18 +9261,6 @@ its last lines:
             <translation>workdir 为“%1”；应为以 / 或 ~/ 开头的路径</translation>
         </message>
         <message>
-            <source>placement.requeue is not used with a program of your own</source>
-            <translation>placement.requeue 不能用于自己的程序</translation>
-        </message>
-        <message>
-            <source>where its checkpoints are is not known, so it cannot continue from them</source>
-            <translation>不知道其检查点在哪里，因此无法从检查点继续</translation>
-        </message>
-        <message>
-            <source>leave requeue out, and launch it again after the time limit</source>
-            <translation>去掉 requeue，到时间限制后再次启动</translation>
-        </message>
-        <message>
             <source>the studio does not continue a run in another job of %1</source>
             <translation>工作室不会在 %1 的另一个作业中继续运行</translation>
         </message>
@@ -9784,6 +9836,74 @@ its last lines:
             <source>fetch data files from URLs</source>
             <translation>从 URL 获取数据文件</translation>
         </message>
+        <message>
+            <source>the collector says: %1</source>
+            <translation>收集器的答复：%1</translation>
+        </message>
+        <message>
+            <source>metrics of the run cannot be sent to %1 now</source>
+            <translation>目前无法把运行的指标发送到 %1</translation>
+        </message>
+        <message>
+            <source>curves of the run cannot be written to %1 now</source>
+            <translation>目前无法把运行的曲线写入 %1</translation>
+        </message>
+        <message>
+            <source>%1 does not take metrics of the run</source>
+            <translation>%1 不接受运行的指标</translation>
+        </message>
+        <message>
+            <source>points of the run that %1 did not get: %2</source>
+            <translation>%1 未收到的运行数据点：%2</translation>
+        </message>
+        <message>
+            <source>the history has them: lockstep history export %1</source>
+            <translation>历史记录中有这些数据：lockstep history export %1</translation>
+        </message>
+        <message>
+            <source>they are tried again while the run is followed; see sinks in its spec</source>
+            <translation>跟踪运行期间会重试；见其规格中的 sinks</translation>
+        </message>
+        <message>
+            <source>check sinks.otlp and the collector's settings</source>
+            <translation>检查 sinks.otlp 和收集器的设置</translation>
+        </message>
+        <message>
+            <source>sinks.otlp is no URL; expected one as http://collector:4318</source>
+            <translation>sinks.otlp 不是 URL；应形如 http://collector:4318</translation>
+        </message>
+        <message>
+            <source>sinks.otlp has a user name or a password, and what a run's spec has is kept; expected them left out, and the variable OTEL_EXPORTER_OTLP_HEADERS set where the run is followed</source>
+            <translation>sinks.otlp 含有用户名或密码，而运行规格的内容会被保存；应将其去掉，并在跟踪运行的地方设置变量 OTEL_EXPORTER_OTLP_HEADERS</translation>
+        </message>
+        <message>
+            <source>'%1' is no name of a node; expected letters, digits, '-', '_' and '.'</source>
+            <translation>“%1”不是节点名；应由字母、数字、“-”“_”和“.”组成</translation>
+        </message>
+        <message>
+            <source>the cluster already has a node %1</source>
+            <translation>集群中已有节点 %1</translation>
+        </message>
+        <message>
+            <source>there is no kind of model '%1'</source>
+            <translation>没有模型种类“%1”</translation>
+        </message>
+        <message>
+            <source>node %1 writes %2 MB/s to its disk, usually %3</source>
+            <translation>节点 %1 写入磁盘的速度为 %2 MB/s，通常为 %3</translation>
+        </message>
+        <message>
+            <source>not enough disk space for the benchmark</source>
+            <translation>磁盘空间不足，无法进行基准测试</translation>
+        </message>
+        <message>
+            <source>%1 MiB are free in %2, %3 MiB are needed</source>
+            <translation>%2 中有 %1 MiB 可用，需要 %3 MiB</translation>
+        </message>
+        <message>
+            <source>cannot write in %1</source>
+            <translation>无法在 %1 中写入</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -9993,6 +10113,10 @@ its last lines:
         <message>
             <source>Artifacts</source>
             <translation>产物</translation>
+        </message>
+        <message>
+            <source>Sinks</source>
+            <translation>输出目标</translation>
         </message>
     </context>
     <context>
@@ -10292,6 +10416,10 @@ its last lines:
     </context>
     <context>
         <name>lockstep::ui::RunPage</name>
+        <message>
+            <source>Remarks at the launch</source>
+            <translation>启动时的说明</translation>
+        </message>
         <message>
             <source>Changed since the commit</source>
             <translation>自该提交以来的改动</translation>
@@ -10973,6 +11101,14 @@ its last lines:
             <translation>正在记录第 %1 步到第 %2 步的全部事件。</translation>
         </message>
         <message>
+            <source>The run was asked for a checkpoint.</source>
+            <translation>已请求此运行保存检查点。</translation>
+        </message>
+        <message>
+            <source>The checkpoint of step %1 is saved.</source>
+            <translation>第 %1 步的检查点已保存。</translation>
+        </message>
+        <message>
             <source>Record all events of the next 20 steps (lockstep profile)</source>
             <translation>记录接下来 20 步的全部事件（lockstep profile）</translation>
         </message>
@@ -11051,6 +11187,10 @@ its last lines:
         <message>
             <source>Command</source>
             <translation>命令</translation>
+        </message>
+        <message>
+            <source>Code</source>
+            <translation>代码</translation>
         </message>
     </context>
     <context>
@@ -11226,6 +11366,10 @@ its last lines:
         <message>
             <source>Spec text</source>
             <translation>规格文本</translation>
+        </message>
+        <message>
+            <source>Tab indents. After Escape, Tab leaves the text.</source>
+            <translation>Tab 键缩进。按 Esc 键后，Tab 键离开文本。</translation>
         </message>
         <message>
             <source>Problems in the spec</source>
@@ -12354,6 +12498,10 @@ its last lines:
             <source>Result</source>
             <translation>结果</translation>
         </message>
+        <message>
+            <source>Disk writes</source>
+            <translation>磁盘写入</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::AlertRuleModel</name>
@@ -13060,6 +13208,18 @@ its last lines:
             <source>Folder for TensorBoard (--logdir)</source>
             <translation>TensorBoard 的文件夹（--logdir）</translation>
         </message>
+        <message>
+            <source>OTLP in JSON (*.otlp)</source>
+            <translation>JSON 编码的 OTLP (*.otlp)</translation>
+        </message>
+        <message>
+            <source>Export for OpenTelemetry</source>
+            <translation>为 OpenTelemetry 导出</translation>
+        </message>
+        <message>
+            <source>Folder for the OTLP files</source>
+            <translation>存放 OTLP 文件的文件夹</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::Page</name>
@@ -13654,16 +13814,16 @@ its last lines:
             <translation>该节点比其他节点慢吗？</translation>
         </message>
         <message>
-            <source>Matrix products of the processors and memory of all connected nodes are measured at the same time. Training on them is slowed meanwhile, for some seconds.</source>
-            <translation>将同时测量所有已连接节点处理器的矩阵乘法和内存。其间这些节点上的训练会变慢，持续数秒。</translation>
-        </message>
-        <message>
             <source>There is no other node to compare it with.</source>
             <translation>没有其他节点可与之比较。</translation>
         </message>
         <message>
-            <source>The processor and memory of the node are as fast as those of the others.</source>
-            <translation>该节点的处理器和内存与其他节点一样快。</translation>
+            <source>Matrix products, memory and disk writes of all connected nodes are measured at the same time. Training on them is slowed meanwhile, for some seconds.</source>
+            <translation>同时测量所有已连接节点的矩阵乘法、内存和磁盘写入。期间数秒内这些节点上的训练会变慢。</translation>
+        </message>
+        <message>
+            <source>The processor, memory and disk of the node are as fast as those of the others.</source>
+            <translation>该节点的处理器、内存和磁盘与其他节点一样快。</translation>
         </message>
     </context>
     <context>
@@ -14452,6 +14612,14 @@ its last lines:
             <translation>每步能耗</translation>
         </message>
         <message>
+            <source>Energy per epoch</source>
+            <translation>每轮能耗</translation>
+        </message>
+        <message>
+            <source>Energy per point of accuracy</source>
+            <translation>每个准确率百分点的能耗</translation>
+        </message>
+        <message>
             <source>Predicted energy of its steps</source>
             <translation>这些步的预测能耗</translation>
         </message>
@@ -14797,6 +14965,26 @@ its last lines:
             <translation>搜索中按此处设置保持不变的选项</translation>
         </message>
         <message>
+            <source>Also try</source>
+            <translation>另外尝试</translation>
+        </message>
+        <message>
+            <source>Precisions that the search also tries</source>
+            <translation>搜索中另外尝试的精度</translation>
+        </message>
+        <message>
+            <source>Precisions that the search also tries; they change results</source>
+            <translation>搜索中另外尝试的精度；它们会改变结果</translation>
+        </message>
+        <message>
+            <source>Command</source>
+            <translation>命令</translation>
+        </message>
+        <message>
+            <source>Command that finds the same from a terminal</source>
+            <translation>在终端中查找同样结果的命令</translation>
+        </message>
+        <message>
             <source>Progress</source>
             <translation>进度</translation>
         </message>
@@ -14831,6 +15019,107 @@ its last lines:
         <message>
             <source>Sets its options for the launch</source>
             <translation>将其选项用于此次启动</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::CodePanel</name>
+        <message>
+            <source>Commit %1, without changes</source>
+            <translation>提交 %1，无改动</translation>
+        </message>
+        <message>
+            <source>Commit %1, with these changes:</source>
+            <translation>提交 %1，并有以下改动：</translation>
+        </message>
+        <message>
+            <source>Save the changes</source>
+            <translation>保存改动</translation>
+        </message>
+        <message>
+            <source>Patches (*.patch)</source>
+            <translation>补丁 (*.patch)</translation>
+        </message>
+        <message>
+            <source>Copy</source>
+            <translation>复制</translation>
+        </message>
+        <message>
+            <source>Copy the changes</source>
+            <translation>复制改动</translation>
+        </message>
+        <message>
+            <source>Save…</source>
+            <translation>保存…</translation>
+        </message>
+        <message>
+            <source>Save the changes as a patch, for git apply</source>
+            <translation>将改动保存为补丁，供 git apply 使用</translation>
+        </message>
+        <message>
+            <source>Changes since the commit</source>
+            <translation>自该提交以来的改动</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::DeployDialog</name>
+        <message>
+            <source>A node that has no agent yet starts it detached.</source>
+            <translation>还没有代理的节点以独立进程启动代理。</translation>
+        </message>
+        <message>
+            <source>The agent is a process of its own, which outlives the connection.</source>
+            <translation>代理是独立的进程，连接断开后继续运行。</translation>
+        </message>
+        <message>
+            <source>The agent is a unit of the account's systemd, which must linger: loginctl enable-linger.</source>
+            <translation>代理是该账户 systemd 的一个单元，账户须启用 linger：loginctl enable-linger。</translation>
+        </message>
+        <message>
+            <source>As a systemd user unit where that works, else detached.</source>
+            <translation>可行时作为 systemd 用户单元，否则作为独立进程。</translation>
+        </message>
+        <message>
+            <source>Deploy agents</source>
+            <translation>部署代理</translation>
+        </message>
+        <message>
+            <source>Installs Lockstep on every node and starts its agent. Each node remembers how.</source>
+            <translation>在每个节点上安装 Lockstep 并启动其代理。每个节点都会记住启动方式。</translation>
+        </message>
+        <message>
+            <source>Deploy</source>
+            <translation>部署</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
+        <message>
+            <source>How agents start</source>
+            <translation>代理的启动方式</translation>
+        </message>
+        <message>
+            <source>As chosen before</source>
+            <translation>沿用之前的选择</translation>
+        </message>
+        <message>
+            <source>Detached</source>
+            <translation>独立进程</translation>
+        </message>
+        <message>
+            <source>systemd user unit</source>
+            <translation>systemd 用户单元</translation>
+        </message>
+        <message>
+            <source>systemd user unit where possible</source>
+            <translation>尽可能使用 systemd 用户单元</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::Dialog</name>
+        <message>
+            <source>The command that does the same</source>
+            <translation>效果相同的命令</translation>
         </message>
     </context>
 </TS>

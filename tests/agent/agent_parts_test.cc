@@ -28,6 +28,7 @@
 #include "agent/base/run_folder.h"
 #include "agent/host/cores.h"
 #include "agent/host/metrics.h"
+#include "agent/host/speed.h"
 #include "agent/node/sweep.h"
 #include "agent/worker/prepare.h"
 #include "agent/worker/rank_groups.h"
@@ -48,6 +49,17 @@ class AgentPartsTest : public QObject {
   std::string path(const char* name) { return folder_.filePath(name).toStdString(); }
 
  private Q_SLOTS:
+  // No file is left; a folder that is not there is an error.
+  void disksAreTimed() {
+    const QTemporaryDir folder;
+    const auto time = timeDiskWrite(folder.path().toStdString(), (3 << 20) + 1, 0.05);
+    QVERIFY2(time.ok(), time.ok() ? "" : time.error().text().c_str());
+    QVERIFY(time->least > 0 && time->median >= time->least);
+    QVERIFY(timeDiskWrite(folder.path().toStdString(), 1, 3600).ok());  // after some writes
+    QVERIFY(QDir(folder.path()).isEmpty());
+    QVERIFY(!timeDiskWrite("/nowhere/at/all", 1 << 20, 0.05).ok());
+  }
+
   void theStoreAnswersGetsInTheirOrder() {
     KeyValueStore store;
     std::vector<std::string> answers;

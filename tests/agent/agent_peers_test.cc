@@ -340,6 +340,7 @@ class AgentPeersTest : public QObject {
     for (auto& records : nodes.records) {
       QVERIFY(records->waitFinished());
       QCOMPARE(records->state(), run::v1::STOPPED);
+      QVERIFY(records->records().back().finished().agreed());
     }
     QCOMPARE(nodes.records[0]->lastStep(0), nodes.records[1]->lastStep(1));
   }

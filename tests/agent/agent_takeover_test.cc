@@ -1,7 +1,7 @@
 // A node takes over from a coordinator that is lost. Node n2 is real; the run's other nodes are
 // played here: n1 coordinates and falls silent, n3 votes when n2 has voted for it. In some runs n1
 // has left out n4 before, which comes back. In others n3 is real as well: what n1 had begun to
-// tell, one of the two may know alone.
+// tell, also of the run's end, one of the two may know alone.
 #include <QCoreApplication>
 #include <QTemporaryDir>
 #include <QTest>
@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,7 @@
 #include "agent/worker/worker_process.h"
 #include "engine/base/file.h"
 #include "engine/specs/error_info.h"
+#include "engine/specs/states.h"
 #include "lockstep/node/v1/worker.pb.h"
 #include "tests/agent/agent_node.h"
 #include "tests/agent/run_keys.h"
@@ -40,6 +42,7 @@ constexpr Nanoseconds kMs = 1'000'000;
 constexpr Nanoseconds kLost = 1500 * kMs;  // RunLimits::lostPeer
 constexpr Nanoseconds kLimit = 50'000 * kMs;
 constexpr int kHeartbeatMs = 60;
+constexpr std::int64_t kEndsAtOnce = 1;  // max_steps of a run whose ranks end when they may begin
 
 void must(const Status& status) {
   if (!status.ok()) throw std::runtime_error(status.error().text());
@@ -74,17 +77,9 @@ std::string logOf(agent::Spool& spool) {
 
 node::v1::PrepareRequest requestOf(const RunOptions& options, const RunAuthority& authority,
                                    int node) {
-  auto out = prepareRequest(options, node);
+  auto out = keyedRequest(options, authority, node);
   out.mutable_spec()->mutable_recovery()->set_heartbeat_ms(kHeartbeatMs);
   out.mutable_spec()->mutable_training()->mutable_checkpoint()->set_copies(0);
-  const std::string& name = options.nodes[static_cast<std::size_t>(node)];
-  *out.mutable_tls() = authority.identity(agent::peerIdentity(options.run, name, 1));
-  for (const std::string& one : options.nodes) {
-    auto& host = *out.add_hosts();
-    host.set_node(one);
-    host.set_host(one);
-    host.set_cores(2);
-  }
   return out;
 }
 
@@ -280,6 +275,12 @@ struct LastWords {
   std::string leftOut = {};                // without this node; "": with all
   std::vector<std::string> requests = {};  // these know that …
   std::string excluding = {};              // … this node is to be excluded; "": none is
+  std::vector<double> shares = {};         // … the batch is to be divided so; empty: it is not
+  std::vector<std::string> dropped = {};   // these know later that nothing is
+  bool ends = false;                       // all ranks have ended before n1 falls silent
+  std::vector<std::string> decided = {};   // these know that the run is to end
+  std::vector<std::string> ended = {};     // these have been told to
+  bool stops = false;                      // it is to end because a person has stopped it
 };
 
 // n2 and n3 are real. What holds this process up must not look like a node's silence.
@@ -294,15 +295,17 @@ class Survivors {
                 .ranks = 1,
                 .comm = "gloo",
                 .recovery = "shrink"};
+    if (words_.ends) options_.maxSteps = kEndsAtOnce;
     playCoordinator();
     for (const int node : {1, 2}) begin(node);
   }
-  // Runs until `condition` holds, and then for longer than a lost coordinator has. Returns whether
-  // it came to hold.
+  // Runs until `condition` holds, and then, unless the run has ended, for longer than a lost
+  // coordinator has. Returns whether it came to hold.
   bool run(const std::function<bool()>& condition) {
     Nanoseconds end = 0;
     loop_.every(20 * kMs, [&] {
-      if (end == 0 && condition()) end = monotonicNow() + kNodeLost + kNodeLost / 2;
+      if (end == 0 && condition())
+        end = monotonicNow() + (hasEnded() ? 0 : kNodeLost + kNodeLost / 2);
       if (end != 0 && monotonicNow() > end) loop_.quit();
     });
     loop_.after(kLimit, [this] { loop_.quit(); });
@@ -314,6 +317,7 @@ class Survivors {
     return log("n3").find("node n2 coordinates the run from now on") != std::string::npos &&
            state("n2") == run::v1::RUNNING && state("n3") == run::v1::RUNNING;
   }
+  bool hasEnded() { return specs::isFinal(state("n2")) && specs::isFinal(state("n3")); }
   run::v1::RunState state(const std::string& node) { return nodes_.at(node)->control->state(); }
   std::string log(const std::string& node) { return logOf(*nodes_.at(node)->spool); }
   std::optional<run::v1::Record> first(
@@ -337,13 +341,21 @@ class Survivors {
       if (joined_.size() == 2) speak();
     };
     handlers.onLeave = [](const std::string&) {};
-    handlers.onMessage = [](const std::string&, const node::v1::FromPeer&) {};
+    handlers.onMessage = [this](const std::string& node, const node::v1::FromPeer& message) {
+      if (isSilent_) return;
+      if (message.has_done()) done_.insert(node);
+      if (done_.size() == 2) return speakLast();
+      if (!message.has_ping()) return;
+      node::v1::ToPeer pong;
+      pong.mutable_pong()->set_sent_ns(message.ping().sent_ns());
+      coordinator_->send(node, pong);
+    };
     coordinator_ = must(agent::PeerServer::start(
         loop_, "127.0.0.1", requestOf(options_, authority_, 0), {}, std::move(handlers)));
   }
   void speak() {
     const node::v1::PrepareRequest own = requestOf(options_, authority_, 0);
-    node::v1::ToPeer committed, goes, requests, recovers;
+    node::v1::ToPeer committed, goes;
     committed.mutable_committed();
     node::v1::Go& go = *goes.mutable_go();
     *go.mutable_cluster() = own.cluster();
@@ -352,16 +364,42 @@ class Survivors {
       go.add_listeners()->set_node(name);
       go.mutable_listeners()->rbegin()->set_address(node->address);
     }
-    requests.mutable_requests()->add_excluding(words_.excluding);
-    node::v1::Recover& recover = *recovers.mutable_recover();
-    if (!words_.leftOut.empty())
-      *recover.mutable_members() = must(
-          agent::membersWithout({words_.leftOut}, own, [](const std::string&) { return true; }));
     for (const std::string& name : joined_)
       for (const node::v1::ToPeer& message : {committed, goes}) coordinator_->send(name, message);
-    for (const std::string& name : words_.requests) coordinator_->send(name, requests);
+    if (!words_.ends) speakLast();
+  }
+  void speakLast() {
+    isSilent_ = true;
+    node::v1::ToPeer requests, dropped, decided, ended, recovers;
+    requests.mutable_decisions()->set_revision(1);
+    if (!words_.excluding.empty()) requests.mutable_decisions()->add_excluding(words_.excluding);
+    requests.mutable_decisions()->mutable_shares()->Assign(words_.shares.begin(),
+                                                           words_.shares.end());
+    dropped.mutable_decisions()->set_revision(2);
+    decided.mutable_decisions()->set_revision(3);
+    const auto end = words_.stops ? run::v1::STOPPED : run::v1::SUCCEEDED;
+    decided.mutable_decisions()->set_end(end);
+    ended.mutable_all_done()->set_state(end);
+    node::v1::Recover& recover = *recovers.mutable_recover();
+    if (!words_.leftOut.empty())
+      *recover.mutable_members() =
+          must(agent::membersWithout({words_.leftOut}, requestOf(options_, authority_, 0),
+                                     [](const std::string&) { return true; }));
+    const auto tell = [this](const std::vector<std::string>& nodes, const node::v1::ToPeer& what) {
+      for (const std::string& name : nodes) coordinator_->send(name, what);
+    };
+    if (words_.stops) {
+      node::v1::ToPeer stop;
+      stop.mutable_stop();
+      tell(joined_, stop);
+      loop_.after(kNodeLost / 4, [this] { coordinator_.reset(); });
+    }
+    tell(words_.requests, requests);
+    tell(words_.dropped, dropped);
+    tell(words_.decided, decided);
+    tell(words_.ended, ended);
     coordinator_->setGeneration(2, options_.nodes);
-    for (const std::string& name : words_.recover) coordinator_->send(name, recovers);
+    tell(words_.recover, recovers);
   }
   void begin(int number) {
     auto node = std::make_unique<Real>();
@@ -388,6 +426,8 @@ class Survivors {
   std::unique_ptr<agent::PeerServer> coordinator_;
   std::map<std::string, std::unique_ptr<Real>> nodes_;
   std::vector<std::string> joined_;
+  std::set<std::string> done_;
+  bool isSilent_ = false;  // n1, but for its server
 };
 
 }  // namespace
@@ -531,15 +571,21 @@ class AgentTakeoverTest : public QObject {
     using Names = std::vector<std::string>;
     QTest::addColumn<Names>("told");
     QTest::addColumn<std::string>("node");
-    QTest::newRow("both were told") << Names{"n2", "n3"} << std::string("n3");
-    QTest::newRow("the voter alone was told") << Names{"n3"} << std::string("n3");
-    QTest::newRow("of the successor itself") << Names{"n2", "n3"} << std::string("n2");
+    QTest::addColumn<Names>("dropped");  // these know that it was dropped since
+    QTest::newRow("both were told") << Names{"n2", "n3"} << std::string("n3") << Names{};
+    QTest::newRow("the voter alone was told") << Names{"n3"} << std::string("n3") << Names{};
+    QTest::newRow("of the successor itself") << Names{"n2", "n3"} << std::string("n2") << Names{};
+    QTest::newRow("dropped, as the voter knows")
+        << Names{"n2", "n3"} << std::string("n3") << Names{"n3"};
+    QTest::newRow("dropped, as the successor knows")
+        << Names{"n2", "n3"} << std::string("n3") << Names{"n2"};
   }
   void aPendingExclusionSurvives() {
     QFETCH(std::vector<std::string>, told);
     QFETCH(std::string, node);
-    Survivors survivors({.requests = told, .excluding = node});
-    const bool isOther = node == "n3";
+    QFETCH(std::vector<std::string>, dropped);
+    Survivors survivors({.requests = told, .excluding = node, .dropped = dropped});
+    const bool isExcluded = node == "n3" && dropped.empty();
     const auto isExclusion = [](const run::v1::Record& record) {
       return record.recovering().cause().what().text() == "node n3 was excluded on request";
     };
@@ -548,19 +594,81 @@ class AgentTakeoverTest : public QObject {
              record.warning().why().text() == "it coordinates the run";
     };
     const bool answered = survivors.run([&] {
-      return isOther ? survivors.first("n2", isExclusion).has_value() : survivors.converged();
+      return isExcluded ? survivors.first("n2", isExclusion).has_value() : survivors.converged();
     });
     const std::string logs = survivors.log("n2") + "---\n" + survivors.log("n3");
     QVERIFY2(answered, logs.c_str());
-    QCOMPARE(survivors.first("n2", isExclusion).has_value(), isOther);
-    QCOMPARE(survivors.first("n2", isRefusal).has_value(), !isOther);
+    QCOMPARE(survivors.first("n2", isExclusion).has_value(), isExcluded);
+    QCOMPARE(survivors.first("n2", isRefusal).has_value(), node == "n2");
     QCOMPARE(survivors.state("n2"), run::v1::RUNNING);
-    QCOMPARE(survivors.state("n3"), isOther ? run::v1::STOPPED : run::v1::RUNNING);
+    QCOMPARE(survivors.state("n3"), isExcluded ? run::v1::STOPPED : run::v1::RUNNING);
+  }
+
+  // A takeover is a restart, before which the batch was not divided: that is told, also where the
+  // voter alone knew of the request.
+  void aPendingDivisionIsToldAsDropped() {
+    Survivors survivors({.requests = {"n3"}, .shares = {3, 1, 1}});
+    const bool converged = survivors.run([&] { return survivors.converged(); });
+    const std::string logs = survivors.log("n2") + "---\n" + survivors.log("n3");
+    QVERIFY2(converged, logs.c_str());
+    const auto told = survivors.first("n2", [](const run::v1::Record& record) {
+      return record.warning().why().text() == "the run has restarted before that";
+    });
+    QVERIFY2(told, logs.c_str());
+  }
+
+  // Whoever knows that the run was to end, or has ended, as the coordinator was lost. If nobody
+  // does, nobody has ended, and the others continue from the last checkpoint.
+  void theRunEndsOnceEverywhere_data() {
+    using Names = std::vector<std::string>;
+    QTest::addColumn<Names>("decided");
+    QTest::addColumn<Names>("ended");
+    QTest::newRow("nobody knows") << Names{} << Names{};
+    QTest::newRow("the successor knows") << Names{"n2"} << Names{};
+    QTest::newRow("the voter knows") << Names{"n3"} << Names{};
+    QTest::newRow("both know") << Names{"n2", "n3"} << Names{};
+    QTest::newRow("the successor has ended") << Names{"n2"} << Names{"n2"};
+    QTest::newRow("the successor has ended, and the other knows")
+        << Names{"n2", "n3"} << Names{"n2"};
+    QTest::newRow("the other has ended") << Names{"n3"} << Names{"n3"};
+    QTest::newRow("the other has ended, and the successor knows")
+        << Names{"n2", "n3"} << Names{"n3"};
+  }
+  void theRunEndsOnceEverywhere() {
+    QFETCH(std::vector<std::string>, decided);
+    QFETCH(std::vector<std::string>, ended);
+    Survivors survivors({.ends = true, .decided = decided, .ended = ended});
+    const bool isOver = survivors.run([&] { return survivors.hasEnded(); });
+    const std::string logs = survivors.log("n2") + "---\n" + survivors.log("n3");
+    QVERIFY2(isOver, logs.c_str());
+    for (const char* node : {"n2", "n3"}) {
+      QCOMPARE(survivors.state(node), run::v1::SUCCEEDED);
+      const auto last = survivors.first(node, [](const auto& one) { return one.has_finished(); });
+      QVERIFY2(last && last->finished().agreed(), logs.c_str());
+      QVERIFY2(!survivors.first(node, [](const auto& one) { return one.has_error(); }),
+               logs.c_str());
+    }
+    const auto again = survivors.first("n2", [](const auto& one) { return one.has_recovering(); });
+    QVERIFY2(again.has_value() == decided.empty(), logs.c_str());
+  }
+
+  // No node takes over from one that stops the run.
+  void aStoppedRunEndsWithoutItsCoordinator() {
+    Survivors survivors({.ends = true, .decided = {"n2", "n3"}, .stops = true});
+    const bool isOver = survivors.run([&] { return survivors.hasEnded(); });
+    const std::string logs = survivors.log("n2") + "---\n" + survivors.log("n3");
+    QVERIFY2(isOver, logs.c_str());
+    for (const char* node : {"n2", "n3"}) {
+      QCOMPARE(survivors.state(node), run::v1::STOPPED);
+      QVERIFY2(!survivors.first(node, [](const auto& one) { return one.has_error(); }),
+               logs.c_str());
+    }
   }
 };
 
 // The workers of the nodes are this program too. Each is ready at once, takes a checkpoint when it
-// is asked to, and tells of a step that cannot be.
+// is asked to, and tells of a step that cannot be. Where that is all that is to be trained, it ends
+// when it may begin.
 int runWorker() {
   agent::BlockingChannel channel(agent::kWorkerChannelFd);
   node::v1::FromWorker ready, steps, checkpoint;
@@ -570,9 +678,17 @@ int runWorker() {
   ready.mutable_ready();
   channel.send(ready);
   checkpoint.mutable_checkpoint()->set_step(5);
+  bool ends = false;
   for (std::string frame; channel.receive(frame);) {
     node::v1::ToWorker message;
-    if (message.ParseFromString(frame) && message.has_checkpoint()) channel.send(checkpoint);
+    if (!message.ParseFromString(frame)) continue;
+    if (message.has_start()) ends = message.start().spec().training().max_steps() == kEndsAtOnce;
+    if (message.has_checkpoint()) channel.send(checkpoint);
+    if (!ends || !message.has_go()) continue;
+    node::v1::FromWorker finished;
+    finished.mutable_finished()->set_state(run::v1::SUCCEEDED);
+    channel.send(finished);
+    return 0;
   }
   return 0;
 }

@@ -177,6 +177,74 @@ class ProgramHangTest : public QObject {
     QVERIFY(error.text().find("behind") == std::string::npos);
   }
 
+  // Collectives that nothing in Python calls, as of a backward pass.
+  void collectivesOfTheFlightRecorderAreNamed() {
+    const auto with = [](const Lines& recorded, const Lines& stack) {
+      Lines out{"Collective 20 of group world: after DistributedDataParallel"};
+      out.insert(out.end(), recorded.begin(), recorded.end());
+      out.insert(out.end(), stack.begin(), stack.end());
+      return out;
+    };
+    const Lines inBackward =
+        with({"Recorded collective 3 of 3 of group nccl/1: completed broadcast, Float [3, 4]",
+              "Recorded collective 41 of 44 of group nccl/world: started all_reduce, Float [1000]",
+              "Recorded transfer 7 of 7 of group nccl/world: scheduled recv"},
+             kInBackward);
+    ProgramHang hang;
+    for (int rank = 0; rank < 3; ++rank) hang.note(silent(rank, 30));
+    Error error = hang.verdict(
+        {{0, inBackward},
+         {1, with({"Recorded collective 3 of 3 of group nccl/1: completed broadcast, Float [3, 4]",
+                   "Recorded collective 40 of 40 of group nccl/world: completed all_reduce"},
+                  kInBackward)},
+         {2, inBackward}});
+    QCOMPARE(error.rank, 1);
+    std::string text = error.text();
+    for (const char* part :
+         {"ranks 0, 2 are in backward, called by train, train.py:38, with all_reduce #41 of "
+          "nccl/world (Float [1000]) started",
+          "rank 1 is in backward, called by train, train.py:38, after all_reduce #40 of nccl/world",
+          "rank 1 is 4 collectives behind"})
+      QVERIFY2(text.find(part) != std::string::npos, text.c_str());
+    // Of transfers ranks have numbers of their own; one without a stack has its collective.
+    error = hang.verdict(
+        {{0, with({"Recorded transfer 7 of 7 of group gloo/world: scheduled recv"}, kInLoad)},
+         {1, with({"Recorded transfer 9 of 9 of group gloo/world: completed send"}, kInLoad)},
+         {2, {"Recorded collective 5 of 5 of group gloo/world: scheduled barrier"}}});
+    text = error.text();
+    QVERIFY2(text.find("behind") == std::string::npos, text.c_str());
+    QVERIFY2(text.find("rank 2 is at a place that is not known, with barrier #5 of gloo/world "
+                       "scheduled") != std::string::npos,
+             text.c_str());
+    // What NCCL tells of all ranks, once.
+    const Lines ras{"NCCL RAS: Errors", "NCCL RAS: ======", "NCCL RAS: DEAD",
+                    "NCCL RAS:   1 job process is considered dead"};
+    Lines withRas = ras;
+    withRas.insert(withRas.end(), kInLoad.begin(), kInLoad.end());
+    text = hang.verdict({{0, withRas}, {1, kInAllReduce}, {2, withRas}}).text();
+    QVERIFY2(text.find("ranks 0, 2 are in load_batch, data.py:88") != std::string::npos,
+             text.c_str());
+    QVERIFY2(
+        text.find("NCCL's RAS tells: DEAD, 1 job process is considered dead") != std::string::npos,
+        text.c_str());
+    QVERIFY(agent::isEvidence(ras[3]));
+    // A process that is no Python may have NCCL's collectives.
+    text = hang.verdict({{0, {"Collective 7 of group nccl/27a079b828ff1a75: after AllReduce"}},
+                         {1, {"Collective 8 of group nccl/27a079b828ff1a75: in AllReduce"}},
+                         {2, {"Collective 8 of group nccl/27a079b828ff1a75: in AllReduce"}}})
+               .text();
+    for (const char* part : {"rank 0 is at a place that is not known, after AllReduce #7",
+                             "ranks 1, 2 are in AllReduce #8", "rank 0 is one collective behind"})
+      QVERIFY2(text.find(part) != std::string::npos, text.c_str());
+    // A process with two GPUs has two communicators of one name.
+    const Lines two{"Collective 7 of group nccl/1: in AllReduce",
+                    "Collective 8 of group nccl/1: in AllReduce"};
+    text = hang.verdict({{0, two}, {1, two}, {2, two}}).text();
+    QVERIFY2(text.find("behind") == std::string::npos, text.c_str());
+    QVERIFY(agent::isEvidence("Recorded transfer 9 of 9 of group gloo/world: completed send"));
+    QVERIFY(!agent::isEvidence("Thread 0x00007f0000001000 (most recent call first):"));
+  }
+
   // A majority that is not in a collective holds up the one that is.
   void aMajorityMayBeElsewhere() {
     ProgramHang hang;
@@ -220,8 +288,21 @@ class ProgramHangTest : public QObject {
 
   void anyLinesAreRead() {
     std::mt19937 random(11);
-    const Lines words{"  File \"", "\", line ",       " in ", "88",          "Thread",     "\n",
-                      "\"",        "/site-packages/", "x",    "Collective ", " of group ", ": in "};
+    const Lines words{"  File \"",
+                      "\", line ",
+                      " in ",
+                      "88",
+                      "Thread",
+                      "\n",
+                      "\"",
+                      "/site-packages/",
+                      "x",
+                      "Collective ",
+                      " of group ",
+                      ": in ",
+                      "Recorded collective ",
+                      " of ",
+                      ": started "};
     for (int round = 0; round < 2000; ++round) {
       Lines lines;
       for (unsigned line = 0; line < random() % 6; ++line) {

@@ -96,6 +96,16 @@ node::v1::ProgramPlaces placesOf(int ranks, const std::string& address) {
   return out;
 }
 
+// 4(x2),3 becomes 4,4,3, with a comma at the end.
+QString expandedCounts(const QString& text) {
+  QString out;
+  for (const QString& part : text.split(',')) {
+    const int times = part.contains("(x") ? part.section("(x", 1).chopped(1).toInt() : 1;
+    for (int i = 0; i < times; ++i) out += part.section('(', 0, 0) + ',';
+  }
+  return out;
+}
+
 std::string bracketed(const std::string& address) {
   return address.find(':') == std::string::npos ? address : "[" + address + "]";
 }
@@ -194,6 +204,61 @@ class ProgramTest : public QObject {
       QVERIFY(sizes == groupSizes);
       QVERIFY(taken.contains({0, 0}));  // rank 0
     }
+  }
+
+  // As srun tells its tasks, also in a job where the agent is one of them.
+  void slurmsTasksAreTheRanks_data() {
+    QTest::addColumn<QString>("launcher");
+    QTest::newRow("ranks") << "ranks";
+    QTest::newRow("mpi") << "mpi";
+  }
+  void slurmsTasksAreTheRanks() {
+    QFETCH(QString, launcher);
+    const std::vector<std::string> job = {"SLURM_JOB_ID=9",
+                                          "SLURM_PROCID=77",
+                                          "SLURM_LOCALID=77",
+                                          "SLURM_NTASKS=1",
+                                          "SLURM_TASKS_PER_NODE=1(x9)",
+                                          "SLURM_CPUS_PER_TASK=4",
+                                          "SLURM_TRES_PER_TASK=cpu:4"};
+    const WorkloadSpec workload = workloadOf(launcher.toStdString());
+    std::mt19937 random(6);
+    for (int round = 0; round < 300; ++round) {
+      const node::v1::ProgramPlaces places = randomPlaces(random, round % 2 == 0);
+      const int world = places.places_size();
+      std::map<std::pair<int, int>, int> ranks;  // by node and number there
+      std::set<std::string> perNode;
+      for (int rank = 0; rank < world; ++rank) {
+        const Variables told = environmentOf(workload, rankOf(places, rank), job);
+        QCOMPARE(told.at("SLURM_JOB_ID"), std::string("9"));
+        QCOMPARE(numberOf(told, "SLURM_PROCID"), rank);
+        for (const char* name : {"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"})
+          QCOMPARE(numberOf(told, name), world);
+        QCOMPARE(numberOf(told, "SLURM_STEP_NUM_NODES"), numberOf(told, "SLURM_NNODES"));
+        QVERIFY(numberOf(told, "SLURM_LOCALID") < numberOf(told, "SLURM_NTASKS_PER_NODE"));
+        QVERIFY(!told.contains("SLURM_TRES_PER_TASK"));
+        QCOMPARE(numberOf(told, "SLURM_CPUS_PER_TASK"),
+                 std::max(1, 4 / numberOf(told, "SLURM_NTASKS_PER_NODE")));
+        ranks[{numberOf(told, "SLURM_NODEID"), numberOf(told, "SLURM_LOCALID")}] = rank;
+        perNode.insert(told.at("SLURM_TASKS_PER_NODE"));
+        perNode.insert(told.at("SLURM_STEP_TASKS_PER_NODE"));
+        const Variables own = environmentOf(workload, rankOf(places, rank));
+        QVERIFY(!own.contains("SLURM_JOB_ID") && !own.contains("SLURM_CPUS_PER_TASK"));
+        QCOMPARE(numberOf(own, "SLURM_PROCID"), launcher == "mpi" ? -1 : rank);
+      }
+      QCOMPARE(static_cast<int>(ranks.size()), world);
+      std::map<int, int> sizes;
+      for (const auto& [place, rank] : ranks) ++sizes[place.first];
+      QString expanded;
+      for (const auto& [node, size] : sizes) expanded += QString("%1,").arg(size);
+      QCOMPARE(perNode.size(), std::size_t{1});
+      QCOMPARE(expandedCounts(QString::fromStdString(*perNode.begin())), expanded);
+    }
+    // A command that starts its own processes is a task of the job.
+    for (const char* other : {"single", "torchrun"})
+      QCOMPARE(numberOf(environmentOf(workloadOf(other), rankOf(placesOf(2, "::1"), 1), job),
+                        "SLURM_PROCID"),
+               77);
   }
 
   void tensorFlowKnowsAllWorkers() {
@@ -321,6 +386,17 @@ class ProgramTest : public QObject {
       (*workload.mutable_env())[name] = value;
     told = environmentOf(workload, rank, inherited);
     for (const auto& [name, value] : workload.env()) QCOMPARE(told.at(name), value);
+    ProgramRank withNccl = rank;
+    withNccl.rasPort = 4711;
+    withNccl.ncclProfiler = "/agent/profiler.so";
+    QCOMPARE(environmentOf(workload, withNccl).at("NCCL_PROFILER_PLUGIN"), withNccl.ncclProfiler);
+    QCOMPARE(
+        environmentOf(workload, withNccl, {"NCCL_PROFILER_PLUGIN=own"}).at("NCCL_PROFILER_PLUGIN"),
+        std::string("own"));
+    QCOMPARE(environmentOf(workload, withNccl).at("NCCL_RAS_ADDR"), std::string("127.0.0.1:4711"));
+    QCOMPARE(environmentOf(workload, withNccl, {"NCCL_RAS_ADDR=[::1]:5"}).at("NCCL_RAS_ADDR"),
+             std::string("[::1]:5"));
+    QVERIFY(!told.contains("NCCL_RAS_ADDR"));
     // A rank alone has none to talk to.
     QVERIFY(!environmentOf(workloadOf("ranks"), one).contains("GLOO_SOCKET_IFNAME"));
   }

@@ -15,6 +15,7 @@
 
 #include "agent/supervisor/program_hang.h"
 #include "agent/workload/collective_counts.h"
+#include "agent/workload/counts_file.h"
 
 using namespace lockstep;
 using agent::PythonHooks;
@@ -130,7 +131,7 @@ subprocess.run([sys.executable, "-c", 'from lockstep import _counts; print(_coun
   void anyCountsAreRead() {
     std::mt19937 random(13);
     for (int round = 0; round < 300; ++round) {
-      std::string file(random() % (agent::kCountsBytes + 100), '\0');
+      std::string file(random() % (sizeof(agent::CountsTable) + 100), '\0');
       for (char& byte : file)
         if (random() % 4 == 0) byte = static_cast<char>(random());
       for (const agent::CollectiveCount& count : agent::countsIn(file)) {

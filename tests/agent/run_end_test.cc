@@ -1,5 +1,6 @@
 // The end of a run whose checkpoints are copied. Node n1 is real and coordinates; n2 is played
-// here. Both are trained to their end at once, and n2 is asked to copy the last checkpoint.
+// here. Both are trained to their end at once, or stop when they are asked to, and n2 is asked to
+// copy the last checkpoint.
 #include <QCoreApplication>
 #include <QTemporaryDir>
 #include <QTest>
@@ -43,7 +44,9 @@ T must(Result<T> result) {
 struct Story {
   Nanoseconds answersAfter = 0;      // n2 has copied after so long; 0: never
   Nanoseconds limit = 60 * kSecond;  // RunLimits::lastCopies
-  Nanoseconds stopAfter = 0;         // a person stops the run after so long; 0: nobody does
+  bool stops = false;                // the run is stopped when it trains, not trained to its end
+  Nanoseconds stopAfter = 0;         // a person stops it (again) after so long; 0: nobody does
+  bool isRepeated = false;           // that is the same request once more
   bool isLost = false;               // n2 is, once it has been asked
   bool hasModel = false;             // n2 copies it at once
   bool joinsAgain = false;           // n2 loses its connection as it is asked for that
@@ -95,6 +98,7 @@ class End {
     const auto all = records();
     for (const run::v1::Record& record : all)
       if (record.has_awaited()) out.push_back(record.awaited().text());
+    if (over_ == 0) out.emplace_back("not over");
     if (!all.empty() && all.back().has_finished()) out.emplace_back("finished");
     return out;
   }
@@ -110,15 +114,8 @@ class End {
 
  private:
   node::v1::PrepareRequest request(int node) const {
-    auto out = prepareRequest(options_, node);
-    const std::string& name = options_.nodes[static_cast<std::size_t>(node)];
-    *out.mutable_tls() = authority_.identity(agent::peerIdentity(options_.run, name, 1));
-    for (const std::string& one : options_.nodes) {
-      auto& host = *out.add_hosts();
-      host.set_node(one);
-      host.set_host(one);
-      host.set_cores(2);
-    }
+    auto out = keyedRequest(options_, authority_, node);
+    if (story_.stops) out.mutable_spec()->mutable_training()->clear_max_steps();  // endless
     return out;
   }
   // As n2.
@@ -141,8 +138,10 @@ class End {
     if (message.has_committed()) {
       answer.mutable_ready();
       n2_->send(answer);
-    } else if (message.has_go()) {
-      answer.mutable_done()->set_status("succeeded");
+    } else if (message.has_go() && story_.stops) {
+      loop_.post([this] { stop(); });
+    } else if (message.has_go() || message.has_stop()) {
+      answer.mutable_done()->set_status(message.has_go() ? "succeeded" : "stopped");
       n2_->send(answer);
     } else if (message.has_copy_checkpoint() && message.copy_checkpoint().model()) {
       onModelAsked();
@@ -170,8 +169,14 @@ class End {
         n2_->send(answer);
       });
     if (story_.isLost) loop_.post([this] { n2_.reset(); });
-    if (story_.stopAfter > 0)
-      loop_.after(story_.stopAfter, [this] { must(control_->stop(options_.run, 1)); });
+    if (story_.stopAfter > 0) loop_.after(story_.stopAfter, [this] { stop(); });
+  }
+  void stop() {
+    node::v1::StopRequest request;
+    request.set_run(options_.run);
+    request.set_generation(1);
+    request.set_repeated(story_.isRepeated);
+    must(control_->stop(request));
   }
 
   const Story story_;
@@ -261,28 +266,66 @@ class RunEndTest : public QObject {
     QVERIFY(end.waited() > 0 && end.waited() < kLimit / 2);
   }
 
+  // A second stop, where the first is why the run ends.
+  void aStopEndsTheWait_data() {
+    QTest::addColumn<bool>("stops");
+    QTest::newRow("of a run that is trained to its end") << false;
+    QTest::newRow("of a run that was stopped") << true;
+  }
   void aStopEndsTheWait() {
-    End end({.stopAfter = kSecond});
+    QFETCH(bool, stops);
+    End end({.stops = stops, .stopAfter = kSecond});
     end.run();
     QCOMPARE(end.state(), run::v1::STOPPED);
     QCOMPARE(end.warning(), std::string());
     QCOMPARE(end.story().back(), std::string("finished"));
     QVERIFY(end.waited() >= kSecond && end.waited() < kLimit / 2);
   }
+
+  void aStoppedRunAwaitsItsCopies_data() {
+    QTest::addColumn<Nanoseconds>("again");
+    QTest::newRow("stopped once") << Nanoseconds{0};
+    QTest::newRow("its answer was lost, and it is asked again") << kSecond / 4;
+  }
+  void aStoppedRunAwaitsItsCopies() {
+    QFETCH(Nanoseconds, again);
+    End end({.answersAfter = kSecond, .stops = true, .stopAfter = again, .isRepeated = true});
+    end.run();
+    QCOMPARE(end.story(),
+             (std::vector<std::string>{fmt::format(fmt::runtime(kWaits), 60), "", "finished"}));
+    QCOMPARE(end.state(), run::v1::STOPPED);
+    QCOMPARE(end.warning(), std::string());
+    QVERIFY(end.wasHurried());
+    QVERIFY(end.waited() >= kSecond);
+  }
+
+  void aStoppedRunWaitsNoLongerThanTheLimit() {
+    End end({.limit = kSecond, .stops = true});
+    end.run();
+    QCOMPARE(end.story(),
+             (std::vector<std::string>{fmt::format(fmt::runtime(kWaits), 1), "", "finished"}));
+    QCOMPARE(end.state(), run::v1::STOPPED);
+    QCOMPARE(end.warning(), std::string("the checkpoint at step 50 is not copied"));
+    QVERIFY(end.waited() > kSecond / 2 && end.waited() < kLimit / 2);
+  }
 };
 
-// The worker of n1 is this program too. It takes the last checkpoint as soon as it may begin.
+// The worker of n1 is this program too. It takes the last checkpoint as soon as it may begin, or,
+// where there is no last step, when it is to stop.
 int runWorker() {
   agent::BlockingChannel channel(agent::kWorkerChannelFd);
   node::v1::FromWorker ready, checkpoint, finished;
   ready.mutable_ready();
   channel.send(ready);
+  bool isEndless = false;
   for (std::string frame; channel.receive(frame);) {
     node::v1::ToWorker message;
-    if (!message.ParseFromString(frame) || !message.has_go()) continue;
+    if (!message.ParseFromString(frame)) continue;
+    if (message.has_start()) isEndless = message.start().spec().training().max_steps() == 0;
+    if (isEndless ? !message.has_stop() : !message.has_go()) continue;
     checkpoint.mutable_checkpoint()->set_step(kLastStep);
     channel.send(checkpoint);
-    finished.mutable_finished()->set_state(run::v1::SUCCEEDED);
+    finished.mutable_finished()->set_state(isEndless ? run::v1::STOPPED : run::v1::SUCCEEDED);
     finished.mutable_finished()->set_steps(kLastStep);
     channel.send(finished);
     return 0;

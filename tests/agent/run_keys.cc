@@ -8,6 +8,8 @@
 
 #include <stdexcept>
 
+#include "agent/supervisor/peers.h"
+
 namespace lockstep::agent_test {
 namespace {
 
@@ -87,6 +89,20 @@ node::v1::TlsIdentity RunAuthority::identity(const std::string& uri) const {
   }));
   X509_free(made);
   EVP_PKEY_free(key);
+  return out;
+}
+
+node::v1::PrepareRequest keyedRequest(const RunOptions& options, const RunAuthority& authority,
+                                      int node) {
+  auto out = prepareRequest(options, node);
+  const std::string& name = options.nodes[static_cast<std::size_t>(node)];
+  *out.mutable_tls() = authority.identity(agent::peerIdentity(options.run, name, 1));
+  for (const std::string& one : options.nodes) {
+    auto& host = *out.add_hosts();
+    host.set_node(one);
+    host.set_host(one);
+    host.set_cores(2);
+  }
   return out;
 }
 

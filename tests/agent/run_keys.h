@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lockstep/node/v1/node.pb.h"
+#include "tests/agent/agent_node.h"
 
 namespace lockstep::agent_test {
 
@@ -20,5 +21,9 @@ class RunAuthority {
   struct State;
   State* state_;
 };
+
+// prepareRequest() of a run on several nodes: with this node's key, and a host for each.
+node::v1::PrepareRequest keyedRequest(const RunOptions& options, const RunAuthority& authority,
+                                      int node);
 
 }  // namespace lockstep::agent_test

@@ -42,6 +42,7 @@ class RunLimitsTest : public QObject {
       QCOMPARE(limits.absence, own.absence);
       QCOMPARE(limits.stop.kill, own.stop.kill);
       QCOMPARE(limits.lastCopies, own.lastCopies);
+      QCOMPARE(limits.kept, own.kept);
       const agent::RunLimits longer = own.withHeartbeat(heartbeat + kMs);
       QVERIFY(longer.grace >= limits.grace && longer.lostPeer >= limits.lostPeer &&
               longer.formation >= limits.formation);

@@ -7,6 +7,7 @@
 #include <QFile>
 #include <QJsonArray>
 #include <QTest>
+#include <algorithm>
 #include <functional>
 
 #include "tests/app/cli/cli_runner.h"
@@ -48,6 +49,19 @@ else:
     while peer.recv(1) == b"x":
         peer.sendall(b"x")
 print("rank", rank, "of", world, "on", socket.gethostname(), "job", os.environ["SLURM_JOB_ID"], flush=True)
+)";
+
+// Counts to 400 from what it has saved in a file of its rank.
+constexpr const char* kSaves = R"(
+import os, sys, time
+saved = sys.argv[1] + os.environ["RANK"]
+first = int(open(saved).read()) + 1 if os.path.exists(saved) else 1
+print("from", first, flush=True)
+for step in range(first, 401):
+    if os.environ["RANK"] == "0": print(f"step {step} loss {1 / step:.6f}", flush=True)
+    with open(saved + ".new", "w") as file: file.write(str(step))
+    os.rename(saved + ".new", saved)
+    time.sleep(0.05)
 )";
 
 }  // namespace
@@ -129,6 +143,27 @@ class ClusterSlurmTest : public QObject {
     QCOMPARE(said, QStringList({"rank 0 of 2 on n1 job " + job, "rank 1 of 2 on n2 job " + job}));
   }
 
+  // Of which srun has started one on each node: the agent.
+  void ranksAreTasks() {
+    QVERIFY(QDir().mkpath(cli_.path("tasks")));
+    cli_.write("tasks/tasks.py",
+               "import os\n"
+               "print('task', *[os.environ['SLURM_' + name] for name in ('PROCID', 'LOCALID', "
+               "'NODEID', 'NTASKS', 'TASKS_PER_NODE')])\n");
+    const QString spec = cli_.write("tasks/run.yaml",
+                                    "version: 1\nworkload:\n  command: [/usr/bin/python3, "
+                                    "tasks.py]\n  ranks_per_node: 2\n");
+    const CliResult result =
+        lockstep({"run", spec, "--json", "--cluster", cluster("login: n1, nodes: 2")});
+    QVERIFY2(result.exit == 0, result.text());
+    QStringList said;
+    for (const QJsonObject& line : result.all("output"))
+      if (line["text"].toString().startsWith("task ")) said += line["text"].toString();
+    said.sort();
+    QCOMPARE(said, QStringList({"task 0 0 0 4 2(x2)", "task 1 1 0 4 2(x2)", "task 2 0 1 4 2(x2)",
+                                "task 3 1 1 4 2(x2)"}));
+  }
+
   void cancelledWhileQueued() {
     occupy();
     const auto process = start(
@@ -203,6 +238,35 @@ class ClusterSlurmTest : public QObject {
   void continuesAfterTheNotice() {
     if (!qEnvironmentVariableIsSet(kMinutes)) QSKIP("run with LOCKSTEP_SLURM_MINUTES=1");
     continuesAfter([&](const std::string& job) { slurm_->run({"scancel", "--signal=URG", job}); });
+  }
+  // It is started again, and counts on from what it has saved.
+  void aProgramContinuesAfterTheNotice() {
+    if (!qEnvironmentVariableIsSet(kMinutes)) QSKIP("run with LOCKSTEP_SLURM_MINUTES=1");
+    QVERIFY(QDir().mkpath(cli_.path("saves")));
+    cli_.write("saves/saves.py", kSaves);
+    const QString spec = cli_.write(
+        "saves/run.yaml", "version: 1\nworkload:\n  command: [/usr/bin/python3, saves.py, " +
+                              QByteArray::fromStdString(folder_ / "saved-") + "]\n");
+    const auto process = start({"run", spec, "--json", "--every", "1", "--cluster",
+                                cluster("login: n1, nodes: 2, requeue: true")});
+    QByteArray out;
+    QVERIFY(waitFor([&] {
+      process->waitForReadyRead(20);
+      out += process->readAllStandardOutput();
+      return out.contains("\"step\":50,");
+    }));
+    slurm_->run({"scancel", "--signal=URG", std::to_string(jobOf(out))});
+    const CliResult result = cli_.finish(*process, out, 300000);
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.all("started").size(), qsizetype{2});
+    QCOMPARE(result.all("allocated").back()["restarts"].toInt(), 1);
+    QCOMPARE(result.last()["steps"].toInt(), 400);
+    QList<int> from;
+    for (const QJsonObject& line : result.all("output"))
+      if (line["text"].toString().startsWith("from "))
+        from << line["text"].toString().mid(5).toInt();
+    std::sort(from.begin(), from.end());
+    QVERIFY2(from.size() == 4 && from[1] == 1 && from[2] > 1, result.text());
   }
   void continuesAfterAPreemption() {
     continuesAfter([&](const std::string&) { occupy("urgent", "5"); });

@@ -47,36 +47,42 @@ strategy: {kind: multi-worker-mirrored}
 recovery: {policy: none}
 )";
 
-// Of a rank that the file LARGE names, the batches have five times the rows; the time of a step is
-// that of its rows.
-constexpr const char* kRows = R"(
-import os, time
+// A step computes for 10 ms, and does nothing for 20 ms: three ranks share this machine's cores.
+constexpr const char* kComputes = R"(
+import time
 import torch
 import torch.distributed as dist
 dist.init_process_group("gloo")
-rank = dist.get_rank()
 torch.set_num_threads(1)
-class Rows(torch.utils.data.IterableDataset):
-    def __iter__(self):
-        while True:
-            large = os.path.exists(LARGE) and open(LARGE).read() == str(rank)
-            yield torch.randn(100 if large else 20, 64)
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.layer = torch.nn.Linear(64, 4)
     def forward(self, x):
-        time.sleep(0.001 * len(x))
+        end = time.process_time() + 0.01
+        while time.process_time() < end: pass
+        time.sleep(0.02)
         return self.layer(x)
 model = torch.nn.parallel.DistributedDataParallel(Net())
 optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
-for step, x in enumerate(torch.utils.data.DataLoader(Rows(), batch_size=None), 1):
+for step in range(1, 1000000):
     optimizer.zero_grad()
-    loss = model(x).square().mean()
+    loss = model(torch.randn(20, 64)).square().mean()
     loss.backward()
     optimizer.step()
-    if rank == 0: print(f"step {step} loss {loss.item():.9g}", flush=True)
+    if dist.get_rank() == 0: print(f"step {step} loss {loss.item():.9g}", flush=True)
 )";
+
+// The process of a program, whose parent is its rank's worker; 0: there is none.
+pid_t programOf(pid_t worker) {
+  for (const QString& entry : QDir("/proc").entryList(QDir::Dirs)) {
+    QFile status("/proc/" + entry + "/status");
+    if (status.open(QIODevice::ReadOnly) &&
+        status.readAll().contains("\nPPid:\t" + QByteArray::number(worker) + "\n"))
+      return entry.toInt();
+  }
+  return 0;
+}
 
 }  // namespace
 
@@ -94,7 +100,7 @@ class ClusterStragglersTest : public QObject {
     QTest::addColumn<unsigned>("seed");
     const unsigned first = qEnvironmentVariable("LOCKSTEP_STRAGGLERS_SEED", "1").toUInt();
     const unsigned rounds = qEnvironmentVariable("LOCKSTEP_STRAGGLERS_ROUNDS", "1").toUInt();
-    QStringList kinds{"healthy", "link", "stopped", "quota", "disk", "data"};
+    QStringList kinds{"healthy", "link", "stopped", "quota", "disk", "data", "program"};
     // Needs the machine for itself: by tests/cluster/stragglers alone.
     if (qEnvironmentVariableIsSet("LOCKSTEP_STRAGGLERS_ROUNDS")) kinds << "crowded";
     for (unsigned seed = first; seed < first + rounds; ++seed)
@@ -108,10 +114,12 @@ class ClusterStragglersTest : public QObject {
     const QStringList more{
         "--set", "training.epochs=100",       "--set", "training.batch=600",
         "--set", "training.max_steps=100000", "--set", "strategy.kind=" + strategies_[upTo(4)]};
-    if (kind == "data" && !hasPyTorch()) QSKIP("python3-torch is not installed");
-    const auto process = kind == "disk"   ? start(writeReads())
-                         : kind == "data" ? start(writeRows())
-                                          : on_.train(more, on_.all());
+    if ((kind == "data" || kind == "program") && !hasPyTorch())
+      QSKIP("python3-torch is not installed");
+    const auto process = kind == "disk"      ? start(writeReads())
+                         : kind == "data"    ? start(writeRows())
+                         : kind == "program" ? start(writeProgram("computes", kComputes))
+                                             : on_.train(more, on_.all());
     QByteArray out;
     QString run;
     QVERIFY2(on_.awaitSteps(*process, 300, out, run), out.right(2000));
@@ -126,6 +134,8 @@ class ClusterStragglersTest : public QObject {
       stopsInTurns(*process, out, node, worker);
     } else if (kind == "quota") {
       hasAQuota(*process, out, node, worker);
+    } else if (kind == "program") {
+      hasAQuota(*process, out, node, programOf(worker));
     } else if (kind == "disk") {
       hasASlowDisk(*process, out, node, victim);
     } else if (kind == "data") {
@@ -218,10 +228,10 @@ class ClusterStragglersTest : public QObject {
     qInfo("%s", qPrintable(over["text"].toString()));
     QVERIFY(!over.isEmpty());
   }
-  void hasAQuota(QProcess& process, QByteArray& out, const QString& node, pid_t worker) {
+  void hasAQuota(QProcess& process, QByteArray& out, const QString& node, pid_t rank) {
     const auto group = ControlGroup::make();
     if (!group) QSKIP("no control group can be made here");
-    QVERIFY(group->limitCpu(0.05) && group->add(worker));
+    QVERIFY(group->limitCpu(0.05) && rank > 0 && group->add(rank));
     isNamed(process, out, node, "quota");
     QVERIFY(group->limitCpu(100));
     isOver(process, out);
@@ -259,11 +269,18 @@ class ClusterStragglersTest : public QObject {
     return on_.cli().write("reads.yaml", kReads);
   }
   QString writeRows() {
-    QDir().mkpath(on_.cli().path("rows"));
     on_.cli().write("large", "");
-    on_.cli().write("rows/train.py", QByteArray(kRows).replace(
-                                         "LARGE", "'" + on_.cli().path("large").toUtf8() + "'"));
-    return on_.cli().write("rows/run.yaml",
+    // The rank that the file names has five times the rows.
+    const QByteArray large = "'" + on_.cli().path("large").toUtf8() + "'";
+    return writeProgram(
+        "rows",
+        unevenRows("10**9", "100 if open(" + large + ").read() == str(rank) else 20") +
+            "    if rank == 0: print(f\"step {step} loss {loss.item():.9g}\", flush=True)\n");
+  }
+  QString writeProgram(const QString& folder, const QByteArray& script) {
+    QDir().mkpath(on_.cli().path(folder));
+    on_.cli().write(folder + "/train.py", script);
+    return on_.cli().write(folder + "/run.yaml",
                            "version: 1\nrecovery: {policy: none}\nworkload:\n"
                            "  command: [/usr/bin/python3, train.py]\n");
   }

@@ -1,4 +1,5 @@
 // Clusters of other tools: TF_CONFIG and MPI hostfiles. What is imported is a cluster that parses.
+#include "app/specs/cluster_edits.h"
 #include "app/specs/spec_text.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -15,7 +16,8 @@ std::vector<std::string> seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace lockstep;
   const std::string_view text = fuzz::textOf(bytes, size);
-  for (const auto& yaml : {app::importTfConfig(text, "name"), app::importHostfile(text, "name")})
+  for (const auto& yaml : {app::importTfConfig(text, "name"), app::importHostfile(text, "name"),
+                           app::importCluster(text, "name")})
     if (yaml.ok()) {
       const auto spec = app::SpecText::parse(*yaml, "cluster.yaml", app::SpecKind::kCluster);
       LOCKSTEP_CHECK(spec.readable(), "{}\n{}", spec.problems().front().error().text(), *yaml);

@@ -31,6 +31,12 @@ inline std::string_view takeUntil(std::string_view& text, char end) {
   return out;
 }
 
+// Whether a name can stand in a command of a shell as it is.
+inline bool isSafeWord(std::string_view name) {
+  return !name.empty() && name.front() != '-' &&
+         name.find_first_of(" '\"`$;&|<>()\n\\") == std::string_view::npos;
+}
+
 // Returns this process's temporary folder, which is removed at exit.
 std::string scratchFolder();
 // Writes a file of that name into the folder and returns its path.

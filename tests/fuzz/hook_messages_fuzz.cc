@@ -14,6 +14,7 @@ using agent::HookMessages;
 struct Heard {
   HookMessages::Told told;
   std::vector<std::string> stacks;
+  std::vector<agent::RecordedCollective> recorded;
   std::set<int> processes;
 };
 
@@ -26,6 +27,7 @@ Heard hear(std::string_view text, std::size_t piece) {
     text.remove_prefix(part.size());
   }
   out.stacks = messages.takeStacks();
+  out.recorded = messages.takeRecorded();
   out.processes = messages.processes();
   return out;
 }
@@ -40,6 +42,12 @@ void check(const Heard& heard) {
   }
   for (const std::string& line : heard.told.lines)
     LOCKSTEP_CHECK(firstNotUtf8(line) == std::string::npos);
+  LOCKSTEP_CHECK(heard.recorded.size() <= 64);
+  for (const agent::RecordedCollective& recorded : heard.recorded) {
+    const std::string line = recordedLine(recorded);
+    LOCKSTEP_CHECK(firstNotUtf8(line) == std::string::npos && line.size() < 2000);
+    LOCKSTEP_CHECK(agent::recordedOf(line) == recorded, "{}", line);
+  }
   constexpr std::size_t kLongestLine = 8192;
   for (const std::string& line : heard.stacks) {
     LOCKSTEP_CHECK(firstNotUtf8(line) == std::string::npos);
@@ -57,6 +65,9 @@ std::vector<std::string> seeds() {
       "{\"tag\": \"loss\", \"value\": 0.5, \"step\": 3, \"source\": \"log\"}\n"
       "{\"tag\": \"loss\", \"value\": \"nan\"}\n"
       "{\"line\": \"step 1\\u00e9\"}\n"
+      "{\"recorded\": \"all_reduce\", \"group\": \"nccl/world\", \"number\": 41, "
+      "\"scheduled\": 43, \"state\": \"started\", \"sizes\": \"Float [1000]\", "
+      "\"between_two\": true}\n"
       "{\"steps\": [[1000, 50, 20, 10, 10, 5, 64], [2000, 60, 0, 1, 2, 3, 0]], \"first\": 1, "
       "\"pid\": 4711}\n",
       "\x05Thread 0x7f (most recent call first):\n  File \"train.py\", line 3 in step\n\n",
@@ -73,6 +84,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const fuzz::Heard pieces = fuzz::hear(text, 1 + bytes[0]), whole = fuzz::hear(text, size);
   fuzz::check(whole);
   LOCKSTEP_CHECK(pieces.stacks == whole.stacks && pieces.processes == whole.processes);
+  LOCKSTEP_CHECK(pieces.recorded == whole.recorded);
   LOCKSTEP_CHECK(pieces.told.steps.size() == whole.told.steps.size());
   LOCKSTEP_CHECK(pieces.told.sources.size() == whole.told.sources.size());
   LOCKSTEP_CHECK(pieces.told.values.size() == whole.told.values.size());

@@ -24,15 +24,11 @@ std::vector<std::string> seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace lockstep;
   const std::string_view text = fuzz::textOf(bytes, size);
-  const auto isSafe = [](std::string_view name) {
-    return !name.empty() && name.front() != '-' &&
-           name.find_first_of(" '\"`$;&|<>()\n\\") == std::string_view::npos;
-  };
-  if (const auto uid = app::parseUid(text); uid.ok()) LOCKSTEP_CHECK(isSafe("u" + *uid));
+  if (const auto uid = app::parseUid(text); uid.ok()) LOCKSTEP_CHECK(fuzz::isSafeWord("u" + *uid));
   if (const auto job = app::parsePods(text, 1); job.ok()) {
     for (const auto& pod : job->pods) {
-      LOCKSTEP_CHECK(isSafe(pod.name) && pod.index >= 0);
-      LOCKSTEP_CHECK(pod.address.empty() || isSafe(pod.address));
+      LOCKSTEP_CHECK(fuzz::isSafeWord(pod.name) && pod.index >= 0);
+      LOCKSTEP_CHECK(pod.address.empty() || fuzz::isSafeWord(pod.address));
       LOCKSTEP_CHECK(!pod.ready || !pod.address.empty());
     }
     if (job->phase == app::JobState::Phase::kRunning) LOCKSTEP_CHECK(!job->pods.empty());

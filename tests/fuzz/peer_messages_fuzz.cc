@@ -65,7 +65,7 @@ class Node {
       electorate_.assign(message.go().electorate().begin(), message.go().electorate().end());
     }
     if (message.has_abort()) succession_.withdraw();
-    if (message.has_requests()) requests_.continueFrom(message.requests());
+    if (message.has_decisions()) requests_.continueFrom(message.decisions());
     for (const std::string& node : requests_.excluding())
       LOCKSTEP_CHECK(!requests_.isExcluded(node), "{}", node);
   }
@@ -212,7 +212,7 @@ std::vector<std::string> seeds() {
   published.mutable_ping()->set_sent_ns(10);
   copied.mutable_copied()->set_step(10);
   std::vector<std::string> copies = framesWith({published, copied, copied, copied});
-  ToPeer recover, decline;
+  ToPeer recover, decisions, decline;
   recover.mutable_recover()->set_from_checkpoints(true);
   recover.mutable_recover()->mutable_failures()->add_last()->add_nodes("n3");
   auto& cluster = *recover.mutable_recover()->mutable_members()->mutable_cluster();
@@ -220,8 +220,12 @@ std::vector<std::string> seeds() {
     cluster.add_nodes()->set_name(name);
     cluster.mutable_nodes()->rbegin()->add_devices()->set_count(2);
   }
+  decisions.mutable_decisions()->add_excluding("n4");
+  decisions.mutable_decisions()->add_shares(3);
+  decisions.mutable_decisions()->set_revision(7);
   decline.mutable_decline()->set_successor("n3");
   copies[0] = recover.SerializeAsString();
+  copies[2] = decisions.SerializeAsString();
   copies.push_back(decline.SerializeAsString());
   addBoth(copies, out);
   return out;

@@ -18,18 +18,15 @@ std::vector<std::string> seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace lockstep;
   const std::string_view text = fuzz::textOf(bytes, size);
-  const auto isSafe = [](std::string_view name) {
-    return !name.empty() && name.front() != '-' &&
-           name.find_first_of(" '\"`$;&|<>()\n\\") == std::string_view::npos;
-  };
   if (const auto number = app::parseJobNumber(text); number.ok()) LOCKSTEP_CHECK(*number > 0);
   if (const auto job = app::parseJob(text); job.ok() && !job->nodes.empty())
     LOCKSTEP_CHECK(job->nodes.find_first_of(" '\"`$;&|<>()\n\\") == std::string::npos);
   if (const auto groups = app::parseNodeGroups(text); groups.ok())
     for (const auto& group : *groups) LOCKSTEP_CHECK(group.cpus > 0 && !group.nodes.empty());
   if (const auto nodes = app::parseNodes(text); nodes.ok())
-    for (const auto& node : *nodes) LOCKSTEP_CHECK(isSafe(node.name) && isSafe(node.address));
+    for (const auto& node : *nodes)
+      LOCKSTEP_CHECK(fuzz::isSafeWord(node.name) && fuzz::isSafeWord(node.address));
   if (const auto names = app::parseNames(text); names.ok())
-    for (const auto& name : *names) LOCKSTEP_CHECK(isSafe(name));
+    for (const auto& name : *names) LOCKSTEP_CHECK(fuzz::isSafeWord(name));
   return 0;
 }

@@ -147,6 +147,8 @@ class AlertsTest : public QObject {
     QCOMPARE(dialog->settings().value(AlertRule::kLossSpike, AlertField::kThreshold), 12.0);
     QVERIFY(dialog->isVisible());  // Return has ended the editing, not the dialog
     QVERIFY(type("6"));
+    QCOMPARE(dialog->findChild<QLineEdit*>("alertRulesDialogCommand")->text(),
+             QString("lockstep alerts set loss-not-finite.enabled=false loss-spike.threshold=6"));
     QVERIFY(!problem->isVisible());
     QCOMPARE(dialog->settings().value(AlertRule::kLossSpike, AlertField::kThreshold), 6.0);
     // Every field and button is reached by Tab, and named.

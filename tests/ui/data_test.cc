@@ -327,6 +327,41 @@ class DataTest : public QObject {
     QVERIFY(part<LabelBars>("dataLabels")->isHidden());
   }
 
+  // Integers of several files, and of one that numpy has written.
+  void tokensAndTheirNumbers_data() {
+    QTest::addColumn<QString>("files");
+    QTest::newRow("shards of u16") << "shard-*.bin";
+    QTest::newRow("npy of u32") << "tokens.npy";
+  }
+  void tokensAndTheirNumbers() {
+    QFETCH(QString, files);
+    const bool npy = files.endsWith(".npy");
+    QByteArray bytes;
+    for (int i = 0; i < 120; ++i) {
+      bytes += static_cast<char>(i);
+      bytes += QByteArray(npy ? 3 : 1, '\0');
+    }
+    if (npy) {
+      const QByteArray header =
+          QByteArray("{'descr': '<u4', 'fortran_order': False, 'shape': (120,), }")
+              .leftJustified(117, ' ') +
+          '\n';
+      write("tokens.npy", QByteArray("\x93NUMPY\x01\x00\x76\x00", 10) + header + bytes);
+    } else {
+      write("shard-1.bin", bytes.left(100));
+      write("shard-2.bin", bytes.mid(100));
+    }
+    open(textSpec("x").replace("text: x", "tokens: '" + files + "'"));
+    QCOMPARE(wrong(), QString());
+    const auto* samples = panel_->samples();
+    QCOMPARE(samples->headerData(1, Qt::Horizontal, Qt::DisplayRole).toString(), QString("Tokens"));
+    QVERIFY(part<QLabel>("dataFacts")->text().contains("texts of 16 tokens"));
+    QStringList first;
+    for (int i = 0; i < 16; ++i) first << QString::number(i);
+    QVERIFY2(samples->index(0, 1).data().toString().startsWith(first.join(' ')),
+             qPrintable(samples->index(0, 1).data().toString()));
+  }
+
   // What is wrong is said in place, with the file; mending the file or the spec is enough.
   void damageIsSaidInPlace_data() {
     QTest::addColumn<QByteArray>("bytes");

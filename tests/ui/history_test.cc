@@ -102,6 +102,9 @@ class HistoryPageTest : public QObject {
     row.figures.cost = 1.5;
     row.figures.currency = "CHF";
     row.figures.carbonGrams = 1250;
+    row.figures.epochs = 4;
+    row.figures.metric = "accuracy";
+    row.figures.evalMetric = 0.8;
     QVERIFY((*history)->update(row).ok());
     page_->reload();
     const auto cell = [&](const QString& run) {
@@ -116,7 +119,8 @@ class HistoryPageTest : public QObject {
     const auto rows = page_->inspectorRows();
     for (const InspectorRow& wanted :
          {InspectorRow{"Energy", "2 kWh"}, InspectorRow{"Cost", "1.50 CHF"},
-          InspectorRow{"CO2 equivalent", "1.25 kg"}})
+          InspectorRow{"CO2 equivalent", "1.25 kg"}, InspectorRow{"Energy per epoch", "0.5 kWh"},
+          InspectorRow{"Energy per point of accuracy", "90.0 kJ"}})
       QVERIFY2(rows.contains(wanted), qPrintable(wanted.name));
     // Runs are compared by it too.
     page_->findChild<QTableView*>("runTable")->selectAll();
@@ -338,6 +342,28 @@ class HistoryPageTest : public QObject {
     QVERIFY(!axis->isEnabled());
   }
 
+  // A run of a program of the user's own, with those of the engine.
+  void aProgramIsCompared() {
+    QVERIFY(!home_->addProgramRun().empty());
+    QVERIFY(wait([&] { return page_->runs()->rowCount() == 5; }));
+    table_->selectAll();
+    QVERIFY(wait([&] { return page_->overlay()->sampleCount() == 4 * 120 + 600; }));
+    page_->findChild<QToolButton*>("differencesButton")->click();
+    auto* differences = page_->findChild<QTableView*>("specDifferences")->model();
+    const auto valuesOf = [&](const QString& field) {
+      QStringList out;
+      for (int at = 0; at < differences->rowCount(); ++at)
+        for (int column = 1; column < differences->columnCount(); ++column)
+          if (differences->index(at, 0).data() == field)
+            out << differences->index(at, column).data().toString();
+      out.removeAll(QString(QChar(0x2014)));  // not in that run's spec
+      return out;
+    };
+    QVERIFY(wait([&] { return valuesOf("workload.command").size() == 1; }));
+    QCOMPARE(valuesOf("workload.command"), QStringList{"python3, train.py"});
+    QCOMPARE(valuesOf("training.batch").size(), qsizetype{4});
+  }
+
   void aReportIsExported() {
     page_->selectRun(runs_[1]);
     menuOf("exportButton", "historyExportReport");
@@ -392,6 +418,23 @@ class HistoryPageTest : public QObject {
     jobs.cancel(0);
     QVERIFY(wait([&] { return jobs.rowCount() == 0; }));
     QVERIFY(!page_->message()->what().isEmpty());
+  }
+
+  // Each line is a request of OTLP of one of the run's metrics.
+  void aRunIsExportedForOpenTelemetry() {
+    page_->selectRun(runs_[0]);
+    menuOf("exportButton", "historyExportOtlp");
+    const QString path = home_->path("run.otlp");
+    QVERIFY(saveAs(page_->findChild<QFileDialog*>("exportOtlpDialog"), path));
+    QVERIFY(wait([&] { return page_->message()->what().contains(path); }));
+    QStringList metrics;
+    for (const QByteArray& line : readAll(path).trimmed().split('\n')) {
+      const QJsonDocument request = QJsonDocument::fromJson(line);
+      const QJsonObject resource = request["resourceMetrics"][0].toObject();
+      QVERIFY2(!resource.isEmpty(), line.constData());
+      metrics << resource["scopeMetrics"][0]["metrics"][0]["name"].toString();
+    }
+    QVERIFY2(metrics.contains("lockstep.run.loss"), qPrintable(metrics.join(' ')));
   }
 
   // Event files in a folder for each run, as a job; what is there already is not overwritten.

@@ -7,7 +7,6 @@
 #include <random>
 
 #include "app/core/message_json.h"
-#include "ui/dialogs/host_list.h"
 #include "ui/models/alert_model.h"
 #include "ui/models/breakdown_model.h"
 #include "ui/models/field_model.h"
@@ -271,7 +270,7 @@ class ModelsTest : public QObject {
   void specsAreComparedByFields() {
     SpecDiffModel model;
     QAbstractItemModelTester tester(&model);
-    const auto fields = specFields(kSpec);
+    const auto fields = app::specFields(kSpec);
     QCOMPARE(fields.at("training.batch"), std::string("64"));
     QCOMPARE(fields.at("model.layers[1].dense.units"), std::string("16"));
     auto other = fields;
@@ -284,7 +283,7 @@ class ModelsTest : public QObject {
     QCOMPARE(model.index(1, 2).data().toString(), QString(QChar(0x2014)));
     model.setRuns({"a"}, {fields});
     QCOMPARE(model.rowCount(), 0);
-    QVERIFY(specFields("a: [").empty());
+    QVERIFY(app::specFields("a: [").empty());
   }
 
   void longValuesHaveTheWholeWidth() {
@@ -296,6 +295,10 @@ class ModelsTest : public QObject {
     QCOMPARE(model.rowCount(), 4);
     QVERIFY(model.spans(0) && !model.spans(1) && !model.spans(2) && model.spans(3));
     QCOMPARE(model.index(3, 0).data().toString(), error);
+    model.setRows({{"Remarks", {}, true}, {{}, error}});
+    QCOMPARE(model.rowCount(), 2);
+    QVERIFY(model.spans(1));
+    QCOMPARE(model.index(1, 0).data().toString(), error);
   }
 
   // Commands are found by the beginnings of their words first, and in English whatever the
@@ -427,19 +430,6 @@ class ModelsTest : public QObject {
     QVERIFY(again.text().endsWith("# abc"));
     again.undoStack()->undo();
     QCOMPARE(again.text(), QString(kSpec));
-  }
-
-  void hostsOfSshConfig() {
-    QTemporaryDir folder;
-    QFile config(folder.filePath("config")), more(folder.filePath("more"));
-    QVERIFY(config.open(QIODevice::WriteOnly) && more.open(QIODevice::WriteOnly));
-    config.write(
-        ("Host n1 n2 *.lab !bad\n  Port 22\nInclude " + more.fileName() + "\nHost n3\n").toUtf8());
-    more.write("host=n4\n");
-    config.close();
-    more.close();
-    QCOMPARE(sshConfigHosts(config.fileName()), (QStringList{"n1", "n2", "n4", "n3"}));
-    QVERIFY(sshConfigHosts(folder.filePath("absent")).isEmpty());
   }
 
   void numbersAsPeopleReadThem() {

@@ -239,6 +239,11 @@ class StudioDebugTest : public QObject {
     QAbstractItemModelTester tester(table->model());
     showTab(ui::DebugDialog::kKernel);
     QVERIFY(done(ui::DebugDialog::kKernel));
+    const QStringList words =
+        dialog_->findChild<QLineEdit*>("debugDialogCommand")->text().split(' ');
+    QCOMPARE(words.mid(0, 3), (QStringList{"lockstep", "debug", "kernel"}));
+    QCOMPARE(words.value(3), road_->page()->document()->run());
+    QCOMPARE(words.mid(5), (QStringList{"--lines", "500"}));
     if (!table->isVisible()) {
       QVERIFY2(emptyText("Kernel").contains("sysctl") || emptyTitle("Kernel").contains("empty"),
                qPrintable(emptyTitle("Kernel") + emptyText("Kernel")));
@@ -264,7 +269,7 @@ class StudioDebugTest : public QObject {
     QTest::mouseClick(dialog_->findChild<QPushButton*>("debugBenchEmptyButton"), Qt::LeftButton);
     QVERIFY(done(tab));
     QVERIFY2(table->isVisible(), qPrintable(emptyTitle("Bench") + emptyText("Bench")));
-    QCOMPARE(dialog_->bench().rowCount(), 4);
+    QCOMPARE(dialog_->bench().rowCount(), 6);
     QVERIFY(table->isColumnHidden(ui::PreflightModel::kPeer));
     const std::string node =
         dialog_->findChild<QComboBox*>("debugTarget")->currentText().section(' ', -1).toStdString();
@@ -277,7 +282,7 @@ class StudioDebugTest : public QObject {
     QVERIFY2(note.contains(weak ? "usually" : "as fast as those of the others"), qPrintable(note));
     picture("bench");
     QTest::mouseClick(dialog_->findChild<QToolButton*>("debugCopy"), Qt::LeftButton);
-    QCOMPARE(QApplication::clipboard()->text().count('\n'), 4);
+    QCOMPARE(QApplication::clipboard()->text().count('\n'), 6);
     const std::int64_t before = road_->page()->document()->lastStep();
     QVERIFY(tests::wait([&] { return road_->page()->document()->lastStep() > before + 5; }));
   }

@@ -1,5 +1,6 @@
 // A program of the user's own in the studio: its page, its launch, its curves, its end.
 #include <QRegularExpression>
+#include <QScopeGuard>
 #include <QTabBar>
 
 #include "tests/ui/studio_road.h"
@@ -51,6 +52,26 @@ for step in range(1, 100001):
     if rank == 0: print(f"step {step} loss {loss.item():.6f}", flush=True)
 )";
 
+// Follows the line that sets the rank. Writes what the agents' driver tells: the processes of two
+// GPUs, of which the second, rank 1's, has a low clock.
+constexpr const char* kLowClock = R"(
+pids = [None] * dist.get_world_size()
+dist.all_gather_object(pids, os.getpid())
+if rank == 0:
+    others = " ".join(str(pid) for number, pid in enumerate(pids) if number != 1)
+    with open("SCRIPT.new", "w") as file:
+        file.write(f"utilization 90 50\nreasons 0\n0.processes {others}\n1.processes {pids[1]}\n")
+        file.write("0.clock1 1980\n1.clock1 900\n")
+    os.rename("SCRIPT.new", "SCRIPT")
+)";
+
+bool hasPyTorch() {
+  QProcess probe;
+  probe.start("/usr/bin/python3",
+              {"-c", "import torch.distributed as d; assert d.is_gloo_available()"});
+  return probe.waitForFinished(60000) && probe.exitCode() == 0;
+}
+
 }  // namespace
 
 class StudioProgramTest : public QObject {
@@ -79,6 +100,10 @@ class StudioProgramTest : public QObject {
       git.start("git", QStringList{"-c", "user.name=n", "-c", "user.email=e"} + words);
       QVERIFY(git.waitForFinished(30000) && git.exitCode() == 0);
     }
+    QProcess head;
+    head.setWorkingDirectory(home_->path("."));
+    head.start("git", {"rev-parse", "HEAD"});
+    QVERIFY(head.waitForFinished(30000) && head.exitCode() == 0);
     write("train.py", kProgram);
     write("run.yaml", kSpec);
     auto* page = qobject_cast<ui::ModelPage*>(road_->window()->openFile(home_->path("run.yaml")));
@@ -97,7 +122,7 @@ class StudioProgramTest : public QObject {
     QStringList shown;
     for (int tab = 0; tab < tabs->count(); ++tab)
       if (tabs->isTabVisible(tab)) shown << tabs->tabText(tab);
-    QCOMPARE(shown, (QStringList{"Overview", "Nodes", "Logs", "Dashboard"}));
+    QCOMPARE(shown, (QStringList{"Overview", "Nodes", "Logs", "Dashboard", "Code"}));
     QVERIFY(tests::wait([&] { return app::isFinal(run->document()->row().phase); }));
     QCOMPARE(run->document()->row().phase, app::RunState::SUCCEEDED);
     QCOMPARE(run->document()->row().figures.steps, 80);
@@ -111,20 +136,14 @@ class StudioProgramTest : public QObject {
     for (const auto& row : run->inspectorRows()) rows[row.name] = row.value;
     QCOMPARE(rows.value("train.py"), QString("+%1 −1").arg(QByteArray(kProgram).count('\n')));
     QCOMPARE(rows.value("run.yaml"), QString("not in the commit"));
+    checkCode(run, head.readAllStandardOutput().trimmed());
   }
 
   // What its libraries tell: steps, the rank that the others wait for, and which they are.
   void theStepsOfAProgramAreShown() {
-    QProcess probe;
-    probe.start("/usr/bin/python3",
-                {"-c", "import torch.distributed as d; assert d.is_gloo_available()"});
-    if (!probe.waitForFinished(60000) || probe.exitCode() != 0) QSKIP("no PyTorch with Gloo");
-    write("train.py", kStraggling);
-    write("run.yaml", "version: 1\nworkload:\n  command: [/usr/bin/python3, train.py]\n");
-    launch(qobject_cast<ui::ModelPage*>(road_->window()->openFile(home_->path("run.yaml"))), 3);
+    if (!hasPyTorch()) QSKIP("no PyTorch with Gloo");
+    ui::RunPage* run = launchStraggling(kStraggling);
     if (QTest::currentTestFailed()) return;
-    auto* run = qobject_cast<ui::RunPage*>(road_->window()->currentPage());
-    QVERIFY(run);
     // Another one may be slow for a while, where other work has the cores.
     QVERIFY(tests::wait([&] {
       const auto& slow = run->document()->slow();
@@ -151,9 +170,39 @@ class StudioProgramTest : public QObject {
     QCOMPARE(rows.value("Output"), "1 of 3 ranks");
     for (const char* library : {"PyTorch DDP", "torch.distributed", "torch.optim"})
       QVERIFY2(rows.value(library).endsWith(", all ranks"), qPrintable(rows.value(library)));
-    run->document()->ask(app::RunRequest::kStop);
-    QVERIFY(tests::wait([&] { return app::isFinal(run->document()->row().phase); }));
-    QCOMPARE(run->document()->row().phase, app::RunState::STOPPED);
+    stop(run);
+  }
+
+  // The panel says of the rank that the others wait for that its GPU's clock is low.
+  void aLowClockIsTheCause() {
+    if (!hasPyTorch()) QSKIP("no PyTorch with Gloo");
+    const QString script = home_->path("gpus");
+    write("gpus", "utilization 90 50\nreasons 0\nprocesses 99999999\nclock1 1980\n");
+    qputenv("LOCKSTEP_NVML", LOCKSTEP_FAKE_NVML_FILE);
+    qputenv("LOCKSTEP_NVML_SCRIPT", script.toUtf8());
+    const auto restored = qScopeGuard([] {
+      qunsetenv("LOCKSTEP_NVML");
+      qunsetenv("LOCKSTEP_NVML_SCRIPT");
+    });
+    const QByteArray rank = "rank = dist.get_rank()\n";
+    ui::RunPage* run = launchStraggling(
+        QByteArray(kStraggling)
+            .replace(rank, rank + QByteArray(kLowClock).replace("SCRIPT", script.toUtf8())));
+    if (QTest::currentTestFailed()) return;
+    const auto* who = run->findChild<QLabel*>("stragglerWho");
+    const auto* evidence = run->findChild<QLabel*>("stragglerEvidence");
+    QVERIFY2(tests::wait([&] {
+               return who->text().contains("ank 1") &&
+                      evidence->text().contains("Its GPU 1 ran at ");
+             }),
+             qPrintable(who->text() + "\n" + evidence->text()));
+    QVERIFY2(evidence->text().contains(QRegularExpression(" MHz, the others' at 1,?980 MHz")),
+             qPrintable(evidence->text()));
+    const auto& slow = run->document()->slow();
+    QVERIFY(slow && slow->rank == 1 && slow->evidence.cause == app::SlowCause::kGpuClock);
+    qInfo("at step %lld, since step %lld: %s", static_cast<long long>(run->document()->lastStep()),
+          static_cast<long long>(slow->sinceStep), qPrintable(evidence->text()));
+    stop(run);
   }
 
   // The form becomes that of a program, or of a model, with the text.
@@ -184,6 +233,50 @@ class StudioProgramTest : public QObject {
   }
 
  private:
+  // The code's commit, and the patch that makes the run's of it.
+  void checkCode(ui::RunPage* run, const QByteArray& commit) {
+    QVERIFY(run->findChild<QLabel*>("codeCommit")->text().contains(commit));
+    const QString patch = run->findChild<QPlainTextEdit*>("codePatch")->toPlainText();
+    QVERIFY2(patch.contains("-# empty\n+\n+import os"), qPrintable(patch));
+    run->findChild<QPushButton*>("codeCopy")->click();
+    QCOMPARE(QApplication::clipboard()->text(), patch);
+    run->findChild<QPushButton*>("codeSave")->click();
+    auto* dialog = run->findChild<QFileDialog*>("savePatchDialog");
+    QVERIFY(dialog);
+    const QString path = home_->path("run.patch");
+    Q_EMIT dialog->fileSelected(path);
+    dialog->reject();
+    QVERIFY(run->message()->what().contains(path));
+    QFile saved(path);
+    QVERIFY(saved.open(QIODevice::ReadOnly));
+    QCOMPARE(QString::fromUtf8(saved.readAll()), patch);
+    write("train.py", "# empty\n");
+    QProcess git;
+    git.setWorkingDirectory(home_->path("."));
+    git.start("git", {"apply", "run.patch"});
+    QVERIFY(git.waitForFinished(30000));
+    QVERIFY2(git.exitCode() == 0, git.readAllStandardError().constData());
+    QFile program(home_->path("train.py"));
+    QVERIFY(program.open(QIODevice::ReadOnly));
+    QCOMPARE(program.readAll(), QByteArray(kProgram));
+  }
+  // The page of a run of the program on three nodes.
+  ui::RunPage* launchStraggling(const QByteArray& program) {
+    write("train.py", program);
+    write("run.yaml", "version: 1\nworkload:\n  command: [/usr/bin/python3, train.py]\n");
+    launch(qobject_cast<ui::ModelPage*>(road_->window()->openFile(home_->path("run.yaml"))), 3);
+    auto* run = qobject_cast<ui::RunPage*>(road_->window()->currentPage());
+    if (!run) QTest::qFail("no run is shown", __FILE__, __LINE__);
+    return run;
+  }
+  // By the page's button.
+  static void stop(ui::RunPage* run) {
+    auto* button = run->findChild<QPushButton*>("stopButton");
+    QVERIFY(button->isVisible() && button->isEnabled());
+    QTest::mouseClick(button, Qt::LeftButton);
+    QVERIFY(tests::wait([&] { return app::isFinal(run->document()->row().phase); }));
+    QCOMPARE(run->document()->row().phase, app::RunState::STOPPED);
+  }
   void write(const QString& name, const QByteArray& text) {
     QFile file(home_->path(name));
     QVERIFY(file.open(QIODevice::WriteOnly));

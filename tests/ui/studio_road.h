@@ -188,9 +188,20 @@ class StudioRoad {
     QCOMPARE(page_->document()->breakdown().size(), static_cast<std::size_t>(ranks));
   }
 
+  // Chooses an entry of a menu by mouse, once it is enabled.
+  void choose(const char* menuName, const char* entryName) {
+    auto* menu = window_->findChild<QMenu*>(menuName);
+    auto* entry = window_->findChild<QAction*>(entryName);
+    QVERIFY(menu && entry && wait([&] { return entry->isEnabled(); }));
+    QMenuBar* bar = window_->menuBar();
+    QTest::mouseClick(bar, Qt::LeftButton, {}, bar->actionGeometry(menu->menuAction()).center());
+    QVERIFY(wait([&] { return menu->isVisible(); }));
+    QTest::mouseClick(menu, Qt::LeftButton, {}, menu->actionGeometry(entry).center());
+  }
+
   // The end of a run that would go on: each of its curves has every step.
   void stop(int ranks) {
-    page_->document()->ask(app::RunRequest::kStop);
+    choose("menuRun", "actionStop");
     QVERIFY2(wait([&] { return app::isFinal(page_->document()->row().phase); }),
              qPrintable(page_->message()->details()));
     collectLocal();

@@ -15,6 +15,7 @@
 #include "ui/dialogs/preflight_dialog.h"
 #include "ui/models/preflight_model.h"
 #include "ui/plots/custom_plot.h"
+#include "ui/theme/format.h"
 
 using namespace lockstep;
 using lockstep::tests::StudioHome;
@@ -158,6 +159,31 @@ class StudioRunTest : public QObject {
     QCOMPARE(page->document()->row().figures.steps, 24);
   }
 
+  void aCheckpointIsTakenAndTheRunKilled() {
+    road_->open();
+    road_->launch("fashion-mlp.yaml", {{"epochs: 5", "epochs: 1000000"}}, nullptr, 2);
+    if (QTest::currentTestFailed()) return;
+    ui::RunPage* page = road_->page();
+    QVERIFY(tests::wait([&] { return page->document()->lastStep() > 5; }));
+    qint64 saved = 0;
+    connect(page->document(), &ui::RunDocument::checkpointSaved, this,
+            [&](qint64 step) { saved = step; });
+    road_->choose("menuRun", "actionCheckpoint");
+    QVERIFY2(tests::wait([&] { return page->message()->what().endsWith(" is saved."); }),
+             qPrintable(page->message()->details()));
+    QVERIFY(saved > 5);
+    QVERIFY2(page->message()->what().contains(ui::formatCount(saved)),
+             qPrintable(page->message()->what()));
+    auto* kill = page->findChild<QPushButton*>("killButton");
+    QVERIFY(kill->isVisible() && kill->isEnabled());
+    QTest::mouseClick(kill, Qt::LeftButton);
+    QVERIFY(tests::wait([&] { return app::isFinal(page->document()->row().phase); }));
+    QVERIFY(tests::wait([&] { return road_->processes("worker", road_->run()).empty(); }));
+    // It can go on from there.
+    QVERIFY(
+        tests::wait([&] { return page->findChild<QPushButton*>("resumeButton")->isEnabled(); }));
+  }
+
   // From the end of a step on its node to the frame that shows it. One host, so one clock.
   void stepsAreOnTheScreenSoon() {
     constexpr int kSteps = 8000;
@@ -235,11 +261,15 @@ class StudioRunTest : public QObject {
     QAbstractItemModelTester tester(dialog->findChild<QTableView*>()->model());
     auto* outcome = dialog->findChild<QLabel*>("preflightOutcome");
     auto* again = dialog->findChild<QPushButton*>("preflightDialogAccept");
+    QVERIFY(dialog->findChild<QLineEdit*>("preflightDialogCommand")
+                ->text()
+                .startsWith("lockstep cluster preflight "));
     for (const char* compared : {"among each other", "with earlier results: 1"}) {
       QVERIFY(!again->isEnabled());
       QVERIFY(tests::wait([&] { return !dialog->measuring(); }, 120'000));
-      // Matrix products, memory, disk and clock of three nodes; both ways of three pairs, twice.
-      QVERIFY2(dialog->values().rowCount() == 4 * 3 + 2 * 6, qPrintable(outcome->text()));
+      // Matrix products, memory, disk writes and room, clock of three nodes; both ways of three
+      // pairs, twice.
+      QVERIFY2(dialog->values().rowCount() == 5 * 3 + 2 * 6, qPrintable(outcome->text()));
       QVERIFY2(outcome->text().contains(compared), qPrintable(outcome->text()));
       const QString picture = qEnvironmentVariable("LOCKSTEP_PREFLIGHT_PICTURE");
       if (!picture.isEmpty()) dialog->grab().save(picture);

@@ -58,6 +58,22 @@ class StudioSlowTest : public QObject {
     QVERIFY(road_->page()->straggler().isEmpty());
   }
 
+  // What a run under way has drawn by now is on its page, and grows.
+  void energyIsToldMeanwhile() {
+    QVERIFY(!QTest::currentTestFailed());
+    const auto value = [&](const QString& name) {
+      for (const ui::InspectorRow& row : road_->page()->inspectorRows())
+        if (row.name == name) return row.value;
+      return QString();
+    };
+    QVERIFY2(tests::wait([&] { return value("Energy").endsWith("J"); }, 120'000),
+             qPrintable(stateText()));
+    QVERIFY(value("Energy per step").endsWith("J"));
+    QVERIFY(value("Energy: computing").isEmpty());
+    const QString first = value("Energy");
+    QVERIFY2(tests::wait([&] { return value("Energy") != first; }, 120'000), qPrintable(first));
+  }
+
   void aRankStoppedInBurstsIsNamed_data() {
     QTest::addColumn<int>("rank");
     QTest::newRow("the first") << 0;
@@ -119,7 +135,7 @@ class StudioSlowTest : public QObject {
     QCOMPARE(cell(0, 3), 4 * cell(1, 3));
     QVERIFY(cell(0, 5) < cell(0, 3));
     QCOMPARE(cell(0, 5) + cell(1, 5) + cell(2, 5), cell(0, 3) + cell(1, 3) + cell(2, 3));
-    QCOMPARE(dialog->findChild<QLabel*>("rebalanceCommand")->text(),
+    QCOMPARE(dialog->findChild<QLineEdit*>("rebalanceDialogCommand")->text(),
              "lockstep rebalance " + run->run() + " --apply");
     const double proposed = cell(0, 5);
     QTest::keyClick(dialog, Qt::Key_Return);
@@ -157,7 +173,7 @@ class StudioSlowTest : public QObject {
     QTest::mouseClick(page->findChild<QToolButton*>("restartRanksButton"), Qt::LeftButton);
     QPointer<QDialog> dialog = page->findChild<QDialog*>("restartDialog");
     QVERIFY(dialog && tests::wait([&] { return dialog->isVisible(); }));
-    QCOMPARE(dialog->findChild<QLabel*>("restartCommand")->text(),
+    QCOMPARE(dialog->findChild<QLineEdit*>("restartDialogCommand")->text(),
              "lockstep restart " + page->document()->run());
     QTest::keyClick(dialog, Qt::Key_Return);
     QVERIFY2(tests::wait(
@@ -224,7 +240,7 @@ class StudioSlowTest : public QObject {
     const QString node = QString("local%1").arg(rank + 1);
     QCOMPARE(dialog->findChild<QComboBox*>("excludeNode")->currentText(), node);
     QVERIFY(dialog->findChild<QLabel*>("excludeReason")->text().contains("a step would"));
-    QCOMPARE(dialog->findChild<QLabel*>("excludeCommand")->text(),
+    QCOMPARE(dialog->findChild<QLineEdit*>("excludeDialogCommand")->text(),
              "lockstep exclude " + run->run() + " " + node);
     QTest::keyClick(dialog, Qt::Key_Return);
     QVERIFY(tests::wait([&] { return dialog.isNull(); }));

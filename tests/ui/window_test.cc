@@ -13,6 +13,7 @@
 #include "tests/ui/studio_fixture.h"
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/alert_rules_dialog.h"
+#include "ui/dialogs/deploy_dialog.h"
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/models/alert_model.h"
 #include "ui/models/inspector_model.h"
@@ -98,7 +99,8 @@ class WindowTest : public QObject {
     auto* model = qobject_cast<ModelPage*>(
         window_->openFile(QString::fromStdString(examplePath("fashion-cnn.yaml"))));
     roots << model << window_->openRun(QString::fromStdString(run)) << window_->openHistory();
-    roots << new AddHostDialog({"n1"}, {}, window_.get());
+    roots << new AddHostDialog({"n1"}, {}, "lab.yaml", window_.get());
+    roots << new DeployDialog("lab.yaml", window_.get());
     roots << new AlertRulesDialog(window_->workspace(), window_.get());
     LaunchDialog* launch = window_->openLaunch(model, nullptr);
     roots << launch;
@@ -197,6 +199,8 @@ class WindowTest : public QObject {
     dialog->findChild<QSpinBox*>("addHostPort")->setValue(2201);
     QCOMPARE(dialog->findChild<QLineEdit*>("addHostName")->text(), QString("n1"));
     dialog->findChild<QComboBox*>("addHostDevice")->setCurrentIndex(1);
+    QCOMPARE(dialog->findChild<QLineEdit*>("addHostDialogCommand")->text(),
+             "lockstep cluster add " + page->filePath() + " anna@n1.lab --port 2201 --device cuda");
     dialog->findChild<QPushButton*>("addHostDialogAccept")->click();
     QVERIFY2(page->document()->text().contains("devices: [{kind: cuda, count: 1}]"),
              qPrintable(page->document()->text()));
@@ -224,6 +228,56 @@ class WindowTest : public QObject {
     host->setEditText("n9.lab");
     QVERIFY(accept->isEnabled());
     dialog->reject();
+  }
+
+  void aHostfileIsImported() {
+    QTemporaryDir folder;
+    QFile file(folder.filePath("mpi hosts"));
+    QVERIFY(file.open(QIODevice::WriteOnly) && file.write("n1 slots=2\nn2\n") > 0);
+    file.close();
+    const auto choose = [&](const QString& path) {
+      window_->findChild<QAction*>("actionImport")->trigger();
+      auto* dialog = window_->findChild<QFileDialog*>("importDialog");
+      Q_EMIT dialog->fileSelected(path);
+      delete dialog;
+    };
+    choose(file.fileName());
+    auto* page =
+        qobject_cast<ClusterPage*>(window_->findChild<QTabWidget*>("documents")->currentWidget());
+    QVERIFY(page);
+    QCOMPARE(page->nodes()->rowCount(), 2);
+    QVERIFY(page->isModified());
+    const MessagePanel* said = page->message();
+    QVERIFY2(said->details().contains("lockstep cluster import '" + file.fileName() + "'"),
+             qPrintable(said->details()));
+    choose(folder.filePath("absent"));
+    QVERIFY2(said->isVisible() && said->details().contains("absent"), qPrintable(said->details()));
+  }
+
+  // The dialog says the command, in each way that agents can start.
+  void agentsAreDeployed() {
+    auto* action = window_->findChild<QAction*>("actionDeploy");
+    window_->newCluster();
+    QVERIFY(!action->isEnabled());  // of no nodes
+    const QString file = QString::fromStdString(examplePath("local-3.yaml"));
+    auto* page = qobject_cast<ClusterPage*>(window_->openFile(file));
+    QVERIFY(page && action->isEnabled());
+    action->trigger();
+    auto* dialog = page->findChild<DeployDialog*>();
+    QVERIFY(dialog && dialog->isVisible() && !dialog->start());
+    auto* starts = dialog->findChild<QComboBox*>("deployStart");
+    auto* command = dialog->findChild<QLineEdit*>("deployDialogCommand");
+    QVERIFY2(command->text().endsWith("local-3.yaml"), qPrintable(command->text()));
+    for (const char* name : {"detached", "systemd", "auto"}) {
+      QTest::keyClick(starts, Qt::Key_Down);
+      QCOMPARE(QString::fromStdString(std::string(app::agentStartName(*dialog->start()))),
+               QString(name));
+      QVERIFY2(command->text().startsWith("lockstep cluster deploy ") &&
+                   command->text().endsWith(QString(" --start ") + name),
+               qPrintable(command->text()));
+    }
+    QTest::keyClick(dialog, Qt::Key_Escape);
+    QVERIFY(!page->liveIfAny());
   }
 
   // Columns, plots and alerts of GPUs are there where a node has one, and only there.

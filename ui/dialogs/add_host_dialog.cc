@@ -5,27 +5,16 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QPushButton>
-#include <QRegularExpression>
 #include <QSpinBox>
+#include <utility>
 
 #include "ui/models/field_model.h"
 #include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
-namespace {
-
-// Double-quoted YAML, so that whatever was typed is one scalar.
-QString quoted(const QString& text) {
-  QString out = text;
-  out.replace('\\', "\\\\").replace('"', "\\\"");
-  return '"' + out + '"';
-}
-
-}  // namespace
-
 AddHostDialog::AddHostDialog(const QStringList& knownHosts, const QStringList& takenNames,
-                             QWidget* parent)
-    : Dialog("addHostDialog", parent), taken_(takenNames) {
+                             QString file, QWidget* parent)
+    : Dialog("addHostDialog", parent), taken_(takenNames), file_(std::move(file)) {
   auto* form = new QFormLayout;
   form->setHorizontalSpacing(kSpaceL);
   form->setVerticalSpacing(kSpaceS);
@@ -70,14 +59,16 @@ AddHostDialog::AddHostDialog(const QStringList& knownHosts, const QStringList& t
   content()->addLayout(form);
   content()->addWidget(wrong_);
   connect(host_, &QComboBox::editTextChanged, this, [this](const QString& text) {
-    if (!nameTyped_) {
-      static const QRegularExpression outside("[^A-Za-z0-9_-]+");
-      name_->setText(text.section('@', -1).section('.', 0, 0).replace(outside, "-"));
-    }
+    if (!nameTyped_) name_->setText(QString::fromStdString(app::nodeNameOf(text.toStdString())));
     check();
   });
   connect(name_, &QLineEdit::textEdited, this, [this] { nameTyped_ = true; });
   connect(name_, &QLineEdit::textChanged, this, &AddHostDialog::check);
+  for (QLineEdit* edit : {address_, user_, identity_, workdir_})
+    connect(edit, &QLineEdit::textChanged, this, &AddHostDialog::nameCommand);
+  for (QSpinBox* number : {port_, ranks_})
+    connect(number, &QSpinBox::valueChanged, this, &AddHostDialog::nameCommand);
+  connect(device_, &QComboBox::currentIndexChanged, this, &AddHostDialog::nameCommand);
   host_->setFocus();
   retranslate();
   check();
@@ -85,10 +76,9 @@ AddHostDialog::AddHostDialog(const QStringList& knownHosts, const QStringList& t
 
 void AddHostDialog::check() {
   QString wrong;
-  static const QRegularExpression good("^[A-Za-z0-9][A-Za-z0-9_.-]*$");
   if (name_->text().isEmpty()) {
     wrong = tr("Enter a host, or leave it blank and name the node to use this machine.");
-  } else if (!good.match(name_->text()).hasMatch()) {
+  } else if (!app::isNodeName(name_->text().toStdString())) {
     wrong = tr("A node's name consists of letters, digits, '-', '_' and '.'.");
   } else if (taken_.contains(name_->text())) {
     wrong = tr("The cluster already has a node %1.").arg(name_->text());
@@ -96,32 +86,40 @@ void AddHostDialog::check() {
   wrong_->setText(wrong);
   wrong_->setVisible(!wrong.isEmpty());
   acceptButton()->setEnabled(wrong.isEmpty());
+  nameCommand();
 }
 
-QString AddHostDialog::nodeYaml() const {
-  QStringList parts{"name: " + quoted(name_->text())};
-  const QString host = host_->currentText().trimmed();
-  if (!host.isEmpty()) {
-    QStringList ssh;
-    if (host.contains('@')) {
-      ssh << "host: " + quoted(host.section('@', -1))
-          << "user: " + quoted(host.section('@', 0, -2));
-    } else {
-      ssh << "host: " + quoted(host);
-    }
-    if (!user_->text().isEmpty() && !host.contains('@')) ssh << "user: " + quoted(user_->text());
-    if (port_->value() > 0) ssh << QString("port: %1").arg(port_->value());
-    if (!identity_->text().isEmpty()) ssh << "identity_file: " + quoted(identity_->text());
-    parts << "ssh: {" + ssh.join(", ") + "}";
+app::NewNode AddHostDialog::node() const {
+  const auto text = [](const QLineEdit* edit) { return edit->text().trimmed().toStdString(); };
+  return {.name = text(name_),
+          .host = host_->currentText().trimmed().toStdString(),
+          .address = text(address_),
+          .user = text(user_),
+          .port = port_->value(),
+          .identityFile = text(identity_),
+          .workdir = text(workdir_),
+          .gpus = device_->currentIndex() == 1,
+          .ranks = ranks_->value()};
+}
+
+void AddHostDialog::nameCommand() {
+  const app::NewNode node = this->node();
+  QStringList words{"cluster", "add", file_};
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) words << flag << QString::fromStdString(value);
+  };
+  if (!node.host.empty()) words << QString::fromStdString(node.host);
+  if (node.name != app::nodeNameOf(node.host)) add("--name", node.name);
+  add("--address", node.address);
+  if (!node.host.empty()) {
+    if (node.host.find('@') == std::string::npos) add("--user", node.user);
+    if (node.port > 0) add("--port", std::to_string(node.port));
+    add("--identity", node.identityFile);
   }
-  if (!address_->text().isEmpty()) parts << "address: " + quoted(address_->text());
-  if (!workdir_->text().isEmpty()) parts << "workdir: " + quoted(workdir_->text());
-  const bool gpus = device_->currentIndex() == 1;
-  if (gpus || ranks_->value() > 1)
-    parts << QString("devices: [{kind: %1, count: %2}]")
-                 .arg(gpus ? "cuda" : "cpu")
-                 .arg(ranks_->value());
-  return "{" + parts.join(", ") + "}";
+  add("--workdir", node.workdir);
+  if (node.gpus) add("--device", "cuda");
+  if (node.ranks > 1) add("--ranks", std::to_string(node.ranks));
+  showCommand(words);
 }
 
 void AddHostDialog::retranslate() {

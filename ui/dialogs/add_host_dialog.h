@@ -1,6 +1,7 @@
 // AddHostDialog: one node for a cluster: a Host of ssh_config or a typed address, or this machine.
 #pragma once
 
+#include "app/specs/cluster_edits.h"
 #include "ui/dialogs/dialog.h"
 
 class QComboBox;
@@ -14,9 +15,10 @@ class AddHostDialog : public Dialog {
   Q_OBJECT
 
  public:
-  AddHostDialog(const QStringList& knownHosts, const QStringList& takenNames, QWidget* parent);
-  // One item of the cluster's `nodes`, in one line of YAML.
-  QString nodeYaml() const;
+  // `file`: of the cluster, for the command that is shown.
+  AddHostDialog(const QStringList& knownHosts, const QStringList& takenNames, QString file,
+                QWidget* parent);
+  app::NewNode node() const;
 
  protected:
   void retranslate() override;
@@ -24,7 +26,10 @@ class AddHostDialog : public Dialog {
  private:
   void check();
 
-  QStringList taken_;
+  void nameCommand();
+
+  const QStringList taken_;
+  const QString file_;
   QComboBox* host_ = nullptr;
   QLineEdit* name_ = nullptr;
   QLineEdit* address_ = nullptr;

@@ -146,6 +146,17 @@ void AlertRulesDialog::check() {
   command_.test->setEnabled(!testing_ && command.ok() && !edited.command.empty());
   webhook_.test->setEnabled(!testing_ && webhook.ok() && !edited.webhook.empty());
   acceptButton()->setEnabled(command.ok() && webhook.ok());
+  nameCommand(edited);
+}
+
+// What saving does; without a change, what lists the rules.
+void AlertRulesDialog::nameCommand(const app::AlertSettings& edited) {
+  QStringList words{"alerts"};
+  for (const std::string& change : app::alertChanges(workspace_.alertSettings(), edited)) {
+    if (words.size() == 1) words << "set";
+    words << QString::fromStdString(change);
+  }
+  showCommand(words);
 }
 
 void AlertRulesDialog::test(app::AlertAction action) {

@@ -39,6 +39,7 @@ class AlertRulesDialog : public Dialog {
   void makeForm();
   void showRule();
   void check();
+  void nameCommand(const app::AlertSettings& edited);
   void showProblem(const QString& text);
   void test(app::AlertAction action);
   void save();

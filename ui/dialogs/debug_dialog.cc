@@ -32,7 +32,6 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr int kKernelLines = 500;
 constexpr double kDebuggerWait = 600;  // seconds
 
 QStringList asList(const std::vector<std::string>& words) {

@@ -39,6 +39,7 @@ struct DebugSubject {
   std::string nodes;  // RunDocuments::nodes
   int rank = -1;      // chosen at first; -1: `node`
   std::string node;
+  std::string clusterFile{};  // without a run, for the command that is shown
 };
 
 class DebugDialog : public Dialog {
@@ -63,6 +64,8 @@ class DebugDialog : public Dialog {
   void retranslate() override;
 
  private:
+  static constexpr int kKernelLines = 500;
+
   struct Target {
     int rank;
     std::string node;
@@ -105,6 +108,7 @@ class DebugDialog : public Dialog {
   void refresh();
   void refreshView(Tab tab);
   void refreshDebugger();
+  void nameCommand();
   QString noteText() const;
   QString benchNote() const;
   void copyShown();

@@ -34,6 +34,19 @@ void DebugDialog::refresh() {
   terminal_->setEnabled(!targets_.empty());
   copyShell_->setEnabled(!targets_.empty());
   note_->setText(noteText());
+  nameCommand();
+}
+
+void DebugDialog::nameCommand() {
+  if (targets_.empty()) return;
+  const char* const names[] = {"stacks", "processes", "kernel", "bench", "gdb"};
+  const bool ofRank = tab() == kStacks || tab() == kDebugger;
+  QStringList words{
+      "debug", names[tab()],
+      QString::fromStdString(subject_.run.run.empty() ? subject_.clusterFile : subject_.run.run)};
+  words << (ofRank ? QString::number(target().rank) : QString::fromStdString(target().node));
+  if (tab() == kKernel) words << "--lines" << QString::number(kKernelLines);
+  showCommand(words);
 }
 
 void DebugDialog::refreshView(Tab tab) {
@@ -55,8 +68,8 @@ void DebugDialog::refreshView(Tab tab) {
   } else if (tab == kBench) {
     view.empty->setTexts(
         tr("Is the node slower than the others?"),
-        tr("Matrix products of the processors and memory of all connected nodes are measured at "
-           "the same time. Training on them is slowed meanwhile, for some seconds."),
+        tr("Matrix products, memory and disk writes of all connected nodes are measured at the "
+           "same time. Training on them is slowed meanwhile, for some seconds."),
         tr("Measure"));
   } else {
     view.empty->setTexts(tr("Nothing has been read."), {}, tr("Refresh"));
@@ -139,7 +152,7 @@ QString DebugDialog::benchNote() const {
   if (!compared)
     lines << tr("There is no other node to compare it with.");
   else if (lines.isEmpty())
-    lines << tr("The processor and memory of the node are as fast as those of the others.");
+    lines << tr("The processor, memory and disk of the node are as fast as those of the others.");
   for (const Error& error : result.errors) {
     const ErrorText said = describeError(error);
     lines << QString("%1: %2").arg(QString::fromStdString(error.node), said.what) +

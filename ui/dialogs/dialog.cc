@@ -3,11 +3,18 @@
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QLabel>
+#include <QLineEdit>
 #include <algorithm>
 
+#include "app/cluster/node_debug.h"
 #include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
+namespace {
+
+constexpr int kCommandWidth = 440;  // pixels, at least: most commands are seen whole
+
+}  // namespace
 
 Dialog::Dialog(const QString& objectName, QWidget* parent) : QDialog(parent) {
   setObjectName(objectName);
@@ -25,6 +32,12 @@ Dialog::Dialog(const QString& objectName, QWidget* parent) : QDialog(parent) {
   reject_ = makeButton(objectName + "Reject", nullptr, this);
   accept_ = makeButton(objectName + "Accept", nullptr, this, "primary");
   accept_->setDefault(true);
+  commandLine_ = new QLineEdit(this);
+  commandLine_->setObjectName(objectName + "Command");
+  commandLine_->setReadOnly(true);
+  commandLine_->setMinimumWidth(kCommandWidth);
+  commandLine_->setFont(Theme::instance().monospace());
+  commandLine_->hide();
   auto* buttons = new QHBoxLayout;
   buttons->addStretch(1);
   buttons->addWidget(reject_);
@@ -32,6 +45,7 @@ Dialog::Dialog(const QString& objectName, QWidget* parent) : QDialog(parent) {
   layout->addWidget(title_);
   layout->addWidget(text_);
   layout->addLayout(content_, 1);
+  layout->addWidget(commandLine_);
   layout->addSpacing(kSpaceXs);
   layout->addLayout(buttons);
   connect(reject_, &QPushButton::clicked, this, &QDialog::reject);
@@ -62,6 +76,22 @@ void Dialog::setHeading(const QString& title, const QString& text) {
   title_->setText(title);
   text_->setText(text);
   text_->setVisible(!text.isEmpty());
+  commandLine_->setAccessibleName(tr("The command that does the same"));
+  setCommandToolTip();
+}
+
+void Dialog::setCommandToolTip() {
+  commandLine_->setToolTip(commandLine_->accessibleName() + '\n' + commandLine_->text());
+}
+
+void Dialog::showCommand(const QStringList& words) {
+  std::vector<std::string> all{"lockstep"};
+  for (const QString& word : words) all.push_back(word.toStdString());
+  commandLine_->setText(words.isEmpty() ? QString()
+                                        : QString::fromStdString(app::commandLine(all)));
+  commandLine_->setCursorPosition(0);
+  setCommandToolTip();
+  commandLine_->setVisible(!words.isEmpty());
 }
 
 void Dialog::setButtons(const QString& accept, const QString& reject) {

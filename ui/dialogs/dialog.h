@@ -2,8 +2,10 @@
 #pragma once
 
 #include <QDialog>
+#include <QStringList>
 
 class QLabel;
+class QLineEdit;
 class QPushButton;
 class QVBoxLayout;
 
@@ -23,12 +25,17 @@ class Dialog : public QDialog {
   QVBoxLayout* content() const { return content_; }
   QPushButton* acceptButton() const { return accept_; }
   QPushButton* rejectButton() const { return reject_; }
+  // Shows the words of the `lockstep` command that does the same, below the content; none: nothing.
+  void showCommand(const QStringList& words);
   void setButtons(const QString& accept, const QString& reject);
 
  private:
+  void setCommandToolTip();  // where the line is too narrow for it
+
   QLabel* title_ = nullptr;
   QLabel* text_ = nullptr;
   QVBoxLayout* content_ = nullptr;
+  QLineEdit* commandLine_ = nullptr;
   QPushButton* accept_ = nullptr;
   QPushButton* reject_ = nullptr;
 };

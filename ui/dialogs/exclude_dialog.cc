@@ -20,21 +20,15 @@ ExcludeDialog::ExcludeDialog(QString run, const QStringList& nodes, const QStrin
   why_->setWordWrap(true);
   why_->setTextFormat(Qt::PlainText);
   why_->setVisible(!reason_.isEmpty());
-  command_ = makeLabel("excludeCommand", this, "muted");
-  command_->setTextFormat(Qt::PlainText);
-  command_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   content()->addWidget(nodes_);
   content()->addWidget(why_);
-  content()->addWidget(command_);
-  connect(nodes_, &QComboBox::currentTextChanged, this, &ExcludeDialog::showCommand);
+  connect(nodes_, &QComboBox::currentTextChanged, this, &ExcludeDialog::nameCommand);
   retranslate();
 }
 
 QString ExcludeDialog::node() const { return nodes_->currentText(); }
 
-void ExcludeDialog::showCommand() {
-  command_->setText(QString("lockstep exclude %1 %2").arg(run_, node()));
-}
+void ExcludeDialog::nameCommand() { showCommand({"exclude", run_, node()}); }
 
 void ExcludeDialog::retranslate() {
   setHeading(tr("Exclude a node"),
@@ -43,7 +37,7 @@ void ExcludeDialog::retranslate() {
   setButtons(tr("Exclude"), tr("Cancel"));
   nodes_->setAccessibleName(tr("Node"));
   why_->setText(reason_);
-  showCommand();
+  nameCommand();
 }
 
 }  // namespace lockstep::ui

@@ -23,12 +23,11 @@ class ExcludeDialog : public Dialog {
   void retranslate() override;
 
  private:
-  void showCommand();
+  void nameCommand();
 
   const QString run_, reason_;
   QComboBox* nodes_ = nullptr;
   QLabel* why_ = nullptr;
-  QLabel* command_ = nullptr;
 };
 
 }  // namespace lockstep::ui

@@ -12,7 +12,8 @@
 #include "app/history/history.h"
 #include "app/history/run_csv.h"
 #include "app/report/html_report.h"
-#include "app/report/tensorboard.h"
+#include "app/sinks/otlp.h"
+#include "app/sinks/tensorboard.h"
 #include "engine/base/file.h"
 #include "ui/studio/background.h"
 #include "ui/studio/workspace.h"
@@ -29,7 +30,7 @@ struct Format {  // by ExportKind
   const char* title;
   const char* folderTitle;  // of several runs
 };
-constexpr std::array<Format, 3> kFormats{
+constexpr std::array<Format, 4> kFormats{
     {{"exportCsvDialog", ".csv", QT_TRANSLATE_NOOP("lockstep::ui::Export", "CSV (*.csv)"),
       QT_TRANSLATE_NOOP("lockstep::ui::Export", "Export as CSV"),
       QT_TRANSLATE_NOOP("lockstep::ui::Export", "Folder for the CSV files")},
@@ -37,19 +38,27 @@ constexpr std::array<Format, 3> kFormats{
       QT_TRANSLATE_NOOP("lockstep::ui::Export", "Export report"),
       QT_TRANSLATE_NOOP("lockstep::ui::Export", "Folder for the reports")},
      {"exportTensorBoardDialog", "", "", "",
-      QT_TRANSLATE_NOOP("lockstep::ui::Export", "Folder for TensorBoard (--logdir)")}}};
+      QT_TRANSLATE_NOOP("lockstep::ui::Export", "Folder for TensorBoard (--logdir)")},
+     {"exportOtlpDialog", ".otlp",
+      QT_TRANSLATE_NOOP("lockstep::ui::Export", "OTLP in JSON (*.otlp)"),
+      QT_TRANSLATE_NOOP("lockstep::ui::Export", "Export for OpenTelemetry"),
+      QT_TRANSLATE_NOOP("lockstep::ui::Export", "Folder for the OTLP files")}}};
 const Format& formatOf(ExportKind kind) { return kFormats[static_cast<std::size_t>(kind)]; }
 
 bool isInFolder(const QStringList& runs, ExportKind kind) {
   return runs.size() > 1 || kind == ExportKind::kTensorBoard;
 }
 
+Result<std::string> textOf(const app::History& history, const std::string& run, ExportKind kind) {
+  if (kind == ExportKind::kCsv) return history.csv(run);
+  return kind == ExportKind::kOtlp ? app::otlpOfRun(history, run) : app::htmlReport(history, run);
+}
+
 Status writeRun(app::History& history, const std::string& run, const std::string& file,
                 ExportKind kind, const std::stop_token& stop) {
-  const auto text = kind == ExportKind::kCsv ? history.csv(run) : app::htmlReport(history, run);
-  if (!text.ok()) return text.status();
+  LOCKSTEP_ASSIGN(const std::string text, textOf(history, run, kind));
   if (stop.stop_requested()) return makeError(Code::kCancelled, "the export was cancelled");
-  return writeFileAtomically(file, *text);
+  return writeFileAtomically(file, text);
 }
 
 Status writeRuns(const std::string& historyFolder, const QStringList& runs, const QString& path,

@@ -14,7 +14,7 @@ namespace lockstep::ui {
 
 class Workspace;
 
-enum class ExportKind { kCsv, kReport, kTensorBoard };
+enum class ExportKind { kCsv, kReport, kTensorBoard, kOtlp };
 // Called at the end, with the path that was written to, or kCancelled.
 using ExportDone = std::function<void(const QString& path, const Status& status)>;
 

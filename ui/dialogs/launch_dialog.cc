@@ -167,7 +167,11 @@ void LaunchDialog::preflight() {
   asked_ = false;
   setBusy(false, {});
   prediction_->benchmarkButton()->setEnabled(true);
-  auto* dialog = new PreflightDialog(workspace_, live, app::clusterNameOf(*request_), this);
+  const LaunchTarget* chosen = target();
+  auto* dialog = new PreflightDialog(
+      workspace_, live, app::clusterNameOf(*request_),
+      chosen ? QStringList{chosen->file} : QStringList{"--local", QString::number(nodes_->value())},
+      this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->open();
 }
@@ -367,7 +371,7 @@ void LaunchDialog::stopBusy(const QWidgetList& held, const Error& error) {
 }
 
 void LaunchDialog::allocate(app::LaunchRequest request) {
-  if (const Status able = app::checkRequeue(request, false); !able.ok()) {
+  if (const Status able = app::checkRequeue(request); !able.ok()) {
     message_->showError(able.error());
     return;
   }

@@ -37,7 +37,7 @@ NewModelDialog::NewModelDialog(const QString& folder, QWidget* parent)
   kinds_ = new QListWidget(this);
   kinds_->setObjectName("newModelKinds");
   kinds_->setFixedWidth(150);
-  for (const ModelTemplate& one : modelTemplates()) {
+  for (const app::ModelTemplate& one : app::modelTemplates()) {
     auto* item = new QListWidgetItem(Theme::instance().icon("model"), {}, kinds_);
     item->setSizeHint({0, 32});
     item->setData(Qt::UserRole, one.id);
@@ -107,8 +107,8 @@ NewModelDialog::NewModelDialog(const QString& folder, QWidget* parent)
   resize(700, sizeHint().height());
 }
 
-const ModelTemplate& NewModelDialog::kind() const {
-  return modelTemplates()[std::max(0, kinds_->currentRow())];
+const app::ModelTemplate& NewModelDialog::kind() const {
+  return app::modelTemplates()[static_cast<std::size_t>(std::max(0, kinds_->currentRow()))];
 }
 
 void NewModelDialog::chooseKind(const QString& id) {
@@ -123,8 +123,8 @@ void NewModelDialog::kindChanged() {
   help_->setText(ofTemplate(kind().help));
   form_->setRowVisible(dataRow_, kind().dataField != nullptr);
   const bool untouched =
-      std::any_of(modelTemplates().begin(), modelTemplates().end(),
-                  [&](const ModelTemplate& one) { return data_->text() == one.data; });
+      std::any_of(app::modelTemplates().begin(), app::modelTemplates().end(),
+                  [&](const app::ModelTemplate& one) { return data_->text() == one.data; });
   if (kind().dataField && untouched) data_->setText(kind().data);
   const bool text = kind().dataField && qstrcmp(kind().dataField, "text") == 0;
   labels_[2]->setText(text ? tr("Training text") : tr("Training table"));
@@ -152,7 +152,16 @@ void NewModelDialog::suggest() {
   }
 }
 
+void NewModelDialog::nameCommand() {
+  QStringList words{"new", kind().id, path()};
+  if (const QString name = name_->text().trimmed(); name != QFileInfo(path()).completeBaseName())
+    words << "--name" << name;
+  if (kind().dataField) words << "--data" << wholePath(data_->text().trimmed());
+  showCommand(words);
+}
+
 void NewModelDialog::check() {
+  nameCommand();
   QString wrong;
   if (name_->text().trimmed().isEmpty()) {
     wrong = tr("Give the model a name.");
@@ -210,7 +219,8 @@ void NewModelDialog::retranslate() {
   setHeading(tr("New model"),
              tr("A complete run spec to start from. Everything in it can be changed later."));
   for (int row = 0; row < kinds_->count(); ++row)
-    kinds_->item(row)->setText(ofTemplate(modelTemplates()[row].title));
+    kinds_->item(row)->setText(
+        ofTemplate(app::modelTemplates()[static_cast<std::size_t>(row)].title));
   kinds_->setAccessibleName(tr("Kind of model"));
   labels_[0]->setText(tr("Name"));
   labels_[1]->setText(tr("Save as"));

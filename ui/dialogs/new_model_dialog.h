@@ -8,9 +8,11 @@ class QLineEdit;
 class QListWidget;
 class QPushButton;
 
-namespace lockstep::ui {
-
+namespace lockstep::app {
 struct ModelTemplate;
+}
+
+namespace lockstep::ui {
 
 class NewModelDialog : public Dialog {
   Q_OBJECT
@@ -29,10 +31,11 @@ class NewModelDialog : public Dialog {
   void retranslate() override;
 
  private:
-  const ModelTemplate& kind() const;
+  const app::ModelTemplate& kind() const;
   void kindChanged();
   void suggest();  // name and file that are not taken
   void check();
+  void nameCommand();
   void browse(QLineEdit* edit, bool save);
 
   QString folder_;

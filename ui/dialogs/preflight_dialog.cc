@@ -18,11 +18,12 @@
 namespace lockstep::ui {
 
 PreflightDialog::PreflightDialog(Workspace& workspace, std::shared_ptr<LiveCluster> cluster,
-                                 std::string name, QWidget* parent)
+                                 std::string name, QStringList words, QWidget* parent)
     : Dialog("preflightDialog", parent),
       workspace_(workspace),
       cluster_(std::move(cluster)),
-      name_(std::move(name)) {
+      name_(std::move(name)),
+      words_(std::move(words)) {
   outcome_ = makeLabel("preflightOutcome", this);
   outcome_->setWordWrap(true);
   outcome_->setTextFormat(Qt::PlainText);
@@ -53,6 +54,7 @@ void PreflightDialog::retranslate() {
   setHeading(tr("Pre-flight"), tr("Nodes and links are measured and compared with earlier results "
                                   "on this cluster."));
   setButtons(tr("Measure again"), tr("Close"));
+  showCommand(QStringList{"cluster", "preflight"} + words_);
   table_->setAccessibleName(tr("Measured values"));
   progress_->setAccessibleName(tr("Progress"));
   model_->retranslate();

@@ -24,9 +24,9 @@ class PreflightDialog : public Dialog {
   Q_OBJECT
 
  public:
-  // `name`: the cluster's, under which results are kept.
+  // `name`: the cluster's, under which results are kept. `words`: how the command names it.
   PreflightDialog(Workspace& workspace, std::shared_ptr<LiveCluster> cluster, std::string name,
-                  QWidget* parent);
+                  QStringList words, QWidget* parent);
   ~PreflightDialog() override;
 
   bool measuring() const { return measuring_; }
@@ -48,6 +48,7 @@ class PreflightDialog : public Dialog {
   Workspace& workspace_;
   std::shared_ptr<LiveCluster> cluster_;
   const std::string name_;
+  const QStringList words_;
   PreflightModel* model_ = nullptr;
   QTableView* table_ = nullptr;
   QProgressBar* progress_ = nullptr;

@@ -29,12 +29,8 @@ RebalanceDialog::RebalanceDialog(RunDocument& document, QWidget* parent)
   table_->setSelectionMode(QAbstractItemView::NoSelection);
   setColumns(table_, {60, 110, 140, 125, 125, 160, 170});
   table_->setMinimumSize(900, 220);
-  command_ = makeLabel("rebalanceCommand", this, "muted");
-  command_->setTextFormat(Qt::PlainText);
-  command_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   content()->addWidget(outcome_);
   content()->addWidget(table_, 1);
-  content()->addWidget(command_);
   acceptButton()->setEnabled(false);
   const app::PlanFacts& plan = document.plan();
   const app::StepMatrix& steps = document.steps();
@@ -81,7 +77,7 @@ void RebalanceDialog::retranslate() {
                 "checkpoint and continues from it with this division."));
   setButtons(tr("Divide"), tr("Cancel"));
   table_->setAccessibleName(tr("Samples of each rank"));
-  command_->setText(QString("lockstep rebalance %1 --apply").arg(run_));
+  showCommand({"rebalance", run_, "--apply"});
   model_->retranslate();
   showOutcome();
 }

@@ -35,7 +35,6 @@ class RebalanceDialog : public Dialog {
   RebalanceModel* model_ = nullptr;
   QLabel* outcome_ = nullptr;
   QTableView* table_ = nullptr;
-  QLabel* command_ = nullptr;
   std::optional<Result<app::Rebalance>> answer_;  // none: it is computed
 };
 

@@ -3,8 +3,6 @@
 
 #include "ui/dialogs/dialog.h"
 
-class QLabel;
-
 namespace lockstep::ui {
 
 class RestartDialog : public Dialog {
@@ -18,7 +16,6 @@ class RestartDialog : public Dialog {
 
  private:
   const QString run_;
-  QLabel* command_ = nullptr;
 };
 
 }  // namespace lockstep::ui

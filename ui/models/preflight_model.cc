@@ -17,6 +17,7 @@ QString valueText(Kind kind, double value) {
     case Kind::kMatmul:
       return formatFlops(value) + "/s";
     case Kind::kMemory:
+    case Kind::kDiskWrite:
     case Kind::kBandwidth:
       return formatRate(value);
     case Kind::kDiskFree:
@@ -72,9 +73,9 @@ QVariant PreflightModel::data(const QModelIndex& index, int role) const {
   }
   switch (index.column()) {
     case kWhat: {
-      const QString names[] = {tr("Matrix products"), tr("Memory reads"),   tr("Free disk"),
-                               tr("Clock skew"),      tr("GPU PCIe lanes"), tr("Bandwidth"),
-                               tr("Round trip")};
+      const QString names[] = {tr("Matrix products"), tr("Memory reads"), tr("Disk writes"),
+                               tr("Free disk"),       tr("Clock skew"),   tr("GPU PCIe lanes"),
+                               tr("Bandwidth"),       tr("Round trip")};
       return names[static_cast<int>(one.kind)];
     }
     case kNode:

@@ -2,14 +2,11 @@
 #pragma once
 
 #include <QAbstractTableModel>
-#include <map>
-#include <string>
 #include <vector>
 
-namespace lockstep::ui {
+#include "app/specs/spec_diff.h"
 
-// Returns all written fields of a run spec: "training.batch" → "64".
-std::map<std::string, std::string> specFields(const std::string& yaml);
+namespace lockstep::ui {
 
 class SpecDiffModel : public QAbstractTableModel {
   Q_OBJECT
@@ -17,7 +14,7 @@ class SpecDiffModel : public QAbstractTableModel {
   using QAbstractTableModel::QAbstractTableModel;
 
   // Takes the name and fields of each run. Leaves out fields that are equal in all.
-  void setRuns(QStringList names, std::vector<std::map<std::string, std::string>> fields);
+  void setRuns(QStringList names, const std::vector<app::SpecFields>& fields);
   void retranslate();
 
   int rowCount(const QModelIndex& parent = {}) const override;
@@ -26,12 +23,8 @@ class SpecDiffModel : public QAbstractTableModel {
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
  private:
-  struct Row {
-    QString field;
-    QStringList values;  // of each run; "": not written
-  };
   QStringList names_;
-  std::vector<Row> rows_;
+  std::vector<app::SpecDifference> rows_;
 };
 
 }  // namespace lockstep::ui

@@ -13,9 +13,12 @@
 #include <limits>
 #include <utility>
 
+#include "app/cluster/node_debug.h"
+#include "app/specs/cluster_edits.h"
+#include "app/ssh/config_hosts.h"
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/debug_dialog.h"
-#include "ui/dialogs/host_list.h"
+#include "ui/dialogs/deploy_dialog.h"
 #include "ui/dialogs/preflight_dialog.h"
 #include "ui/models/gpu_text.h"
 #include "ui/models/node_table_model.h"
@@ -163,7 +166,7 @@ std::shared_ptr<LiveCluster> ClusterPage::live() {
     return nullptr;
   }
   if (live_) live_->disconnect(this);
-  live_ = workspace_.makeCluster(complete->spec);
+  live_ = workspace_.makeCluster(complete->spec, std::exchange(start_, std::nullopt));
   liveText_ = spec.text();
   connect(live_.get(), &LiveCluster::nodeChanged, this, &ClusterPage::takeStatus);
   connect(live_.get(), &LiveCluster::loadChanged, this, &ClusterPage::takeLoad);
@@ -191,10 +194,35 @@ void ClusterPage::disconnectAll() {
   if (live_) live_->session().disconnect();
 }
 
+void ClusterPage::dropLive() {
+  if (!live_) return;
+  live_->disconnect(this);
+  live_.reset();
+  for (const QString& node : failures_.keys()) endFailure(node);
+}
+
+bool ClusterPage::canDeploy() const {
+  return !isScheduled() && !nodes_->rows().empty() && document()->spec().ok();
+}
+
+void ClusterPage::deployAgents() {
+  if (!canDeploy()) return;
+  auto* dialog = new DeployDialog(document()->path(), this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  connect(dialog, &QDialog::accepted, this, [this, dialog] {
+    start_ = dialog->start();
+    if (start_) dropLive();  // a session starts agents in one way
+    connectAll();
+  });
+  dialog->open();
+}
+
 void ClusterPage::addHost() {
   if (!add_->isEnabled()) return;
-  QStringList taken, hosts = sshConfigHosts(workspace_.sshConfig());
   const app::SpecText& spec = document()->spec();
+  QStringList taken, hosts;
+  for (const std::string& host : app::sshConfigHosts(workspace_.sshConfig().toStdString()))
+    hosts << QString::fromStdString(host);
   const int nodes = spec.count("nodes");
   for (int n = 0; n < nodes && taken.size() < kMostRows; ++n) {
     const std::string path = "nodes[" + std::to_string(n) + "]";
@@ -203,10 +231,11 @@ void ClusterPage::addHost() {
     for (const std::string& host : spec.nodeNames(path + ".ssh.host"))
       hosts.removeAll(QString::fromStdString(host));
   }
-  auto* dialog = new AddHostDialog(hosts, taken, this);
+  auto* dialog = new AddHostDialog(hosts, taken, document()->path(), this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
-  connect(dialog, &QDialog::accepted, this,
-          [this, dialog] { showStatus(addNode(dialog->nodeYaml())); });
+  connect(dialog, &QDialog::accepted, this, [this, dialog] {
+    showStatus(addNode(QString::fromStdString(app::nodeYaml(dialog->node()))));
+  });
   dialog->open();
 }
 
@@ -221,22 +250,18 @@ void ClusterPage::removeSelected() {
   const std::string path = "nodes[" + std::to_string(row.item) + "]";
   if (document()->spec().nodeNames(path + ".name").size() <= 1)
     return showStatus(document()->removeItem("nodes", row.item, tr("Remove host")));
-  showStatus(leaveOut(path, static_cast<std::size_t>(row.part)));
+  showStatus(leaveOut(row.item, static_cast<std::size_t>(row.part)));
 }
 
 // One of several nodes that an entry stands for. All fields are changed, or none.
-Status ClusterPage::leaveOut(const std::string& path, std::size_t part) {
-  std::vector<std::pair<std::string, QString>> fields;
-  for (const char* field : {".name", ".ssh.host", ".address"}) {
-    const auto before = document()->spec().value(path + field);
-    LOCKSTEP_ASSIGN(const std::string left, document()->spec().withoutNode(path + field, part));
-    if (before && left != *before) fields.emplace_back(path + field, QString::fromStdString(left));
-  }
+Status ClusterPage::leaveOut(int item, std::size_t part) {
+  LOCKSTEP_ASSIGN(const app::FieldValues fields, app::withoutPart(document()->spec(), item, part));
   if (fields.empty()) return {};
   document()->undoStack()->beginMacro(tr("Remove host"));
   Status status;
   for (const auto& [field, left] : fields)
-    if (status.ok()) status = document()->setField(field, left, tr("Remove host"));
+    if (status.ok())
+      status = document()->setField(field, QString::fromStdString(left), tr("Remove host"));
   document()->undoStack()->endMacro();
   if (!status.ok()) document()->undoStack()->undo();
   return status;
@@ -244,8 +269,8 @@ Status ClusterPage::leaveOut(const std::string& path, std::size_t part) {
 
 void ClusterPage::preflight() {
   if (!live_ || connectedCount() == 0) return;
-  auto* dialog =
-      new PreflightDialog(workspace_, live_, document()->spec().value("name").value_or(""), this);
+  auto* dialog = new PreflightDialog(
+      workspace_, live_, document()->spec().value("name").value_or(""), {document()->path()}, this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->open();
 }
@@ -267,6 +292,7 @@ void ClusterPage::debugNode() {
   DebugSubject subject;
   subject.cluster = live_;
   subject.node = node.toStdString();
+  subject.clusterFile = document()->path().toStdString();
   auto* dialog = new DebugDialog(workspace_, std::move(subject), this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->show();
@@ -279,9 +305,7 @@ void ClusterPage::documentChanged() {
   // A session stands for one text: with another, nodes that were connected are connected anew.
   if (live_ && spec.ok() && liveText_ != spec.text()) {
     const bool wasConnected = live_->anyConnected();
-    live_->disconnect(this);
-    live_.reset();
-    for (const QString& node : failures_.keys()) endFailure(node);
+    dropLive();
     if (wasConnected) {
       if (auto cluster = live()) cluster->session().connect();
     }
@@ -525,7 +549,9 @@ void ClusterPage::retranslate() {
   const QString name = QString::fromStdString(document()->spec().value("name").value_or(""));
   heading_->setText(name.isEmpty() ? document()->name() : name);
   setTexts(connect_, tr("Connect"),
-           tr("Connect every node; the agent is deployed where it is missing"));
+           tr("Connect every node; the agent is deployed where it is missing") + "\n" +
+               QString::fromStdString(app::commandLine(
+                   {"lockstep", "cluster", "deploy", document()->path().toStdString()})));
   setTexts(disconnect_, tr("Disconnect"), tr("Disconnect all nodes; runs continue"));
   setTexts(add_, tr("Add host"));
   setTexts(remove_, tr("Remove"), tr("Remove the selected host from the cluster"));

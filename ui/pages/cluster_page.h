@@ -3,6 +3,7 @@
 
 #include <QHash>
 #include <memory>
+#include <optional>
 
 #include "engine/base/clock.h"
 #include "ui/pages/spec_page.h"
@@ -47,13 +48,15 @@ class ClusterPage : public SpecPage {
 
   void connectAll();
   void disconnectAll();
-  void addHost();  // asks
+  bool canDeploy() const;
+  void deployAgents();  // asks how they start, and connects all nodes
+  void addHost();       // asks
   Status addNode(const QString& yaml);
   void removeSelected();
   bool isScheduled() const;
   void nameEmpty();
   void addPlacement(QVector<InspectorRow>& rows) const;
-  Status leaveOut(const std::string& path, std::size_t part);
+  Status leaveOut(int item, std::size_t part);
   void preflight();  // measures the connected nodes
   void debugNode();  // the selected one
   // Returns the state of a node from its session.
@@ -73,6 +76,7 @@ class ClusterPage : public SpecPage {
   void buildLoad();
   void placeParts();
   void connectParts();
+  void dropLive();
   void rebuildRows();
   void addRows(NodeRow row, const std::string& path, QVector<NodeRow>& rows) const;
   void takeStatus(int node);
@@ -91,7 +95,8 @@ class ClusterPage : public SpecPage {
 
   Workspace& workspace_;
   std::shared_ptr<LiveCluster> live_;
-  std::string liveText_;  // the text live_ was made of
+  std::string liveText_;                  // the text live_ was made of
+  std::optional<app::AgentStart> start_;  // of the next session
   NodeTableModel* nodes_ = nullptr;
   QLabel* heading_ = nullptr;
   StateBadge* badge_ = nullptr;

@@ -7,6 +7,7 @@
 #include <QMenu>
 #include <QPointer>
 #include <QPushButton>
+#include <QScrollArea>
 #include <QSplitter>
 #include <QStackedLayout>
 #include <QTableView>
@@ -91,6 +92,7 @@ void HistoryPage::buildMenus() {
       action("historyExportReport", "export", [this] { askWhereTo(ExportKind::kReport); });
   exportTensorBoard_ =
       action("historyExportTensorBoard", "chart", [this] { askWhereTo(ExportKind::kTensorBoard); });
+  exportOtlp_ = action("historyExportOtlp", "export", [this] { askWhereTo(ExportKind::kOtlp); });
   const auto menu = [&](const char* name, const QList<QAction*>& actions) {
     auto* out = new QMenu(this);
     out->setObjectName(name);
@@ -102,10 +104,10 @@ void HistoryPage::buildMenus() {
     return out;
   };
   againMenu_ = menu("relaunchMenu", {resume_, rerun_, clone_});
-  exportMenu_ = menu("exportMenu", {exportCsv_, exportReport_, exportTensorBoard_});
+  exportMenu_ = menu("exportMenu", {exportCsv_, exportReport_, exportTensorBoard_, exportOtlp_});
   contextMenu_ =
       menu("runMenu", {openAction_, nullptr, resume_, rerun_, clone_, nullptr, tagsAction_, nullptr,
-                       exportCsv_, exportReport_, exportTensorBoard_});
+                       exportCsv_, exportReport_, exportTensorBoard_, exportOtlp_});
   again_->setMenu(againMenu_);
   export_->setMenu(exportMenu_);
 }
@@ -296,7 +298,7 @@ QVector<InspectorRow> HistoryPage::inspectorRows() const {
       row.figures.lostSeconds > 0 ? formatSeconds(row.figures.lostSeconds) : QString());
   add(tr("Effective training time"),
       row.startedNs > 0 ? formatPercent(app::effectiveTime(row), 1) : QString());
-  out << energyRows(row.figures);
+  out << energyRows(row);
   add(tr("Evaluation loss"),
       row.figures.evalLoss != 0 ? formatNumber(row.figures.evalLoss) : QString());
   add(tr("Plan"), QString::fromStdString(row.planHash).left(16));
@@ -325,6 +327,7 @@ void HistoryPage::retranslateMenus() {
   exportCsv_->setText(tr("Export CSV…"));
   exportReport_->setText(tr("Export report (HTML)…"));
   exportTensorBoard_->setText(tr("Export to TensorBoard…"));
+  exportOtlp_->setText(tr("Export for OpenTelemetry…"));
   fillFilters();
   if (wrong_) readFilter();
 }
@@ -332,9 +335,10 @@ void HistoryPage::retranslateMenus() {
 void HistoryPage::retranslate() {
   heading_->setText(tr("History"));
   setTexts(open_, tr("Open"));
-  setTexts(export_, tr("Export"), tr("Export the selected runs"));
-  setTexts(tags_, tr("Tags…"), tr("Add and remove tags of the selected runs"));
-  setTexts(delete_, tr("Delete…"));
+  setTexts(export_, tr("Export"), tr("Export the selected runs") + "\nlockstep history export");
+  setTexts(tags_, tr("Tags…"),
+           tr("Add and remove tags of the selected runs") + "\nlockstep history tag");
+  setTexts(delete_, tr("Delete…"), "lockstep history delete");
   setTexts(again_, tr("Launch again"), tr("Resume, rerun or clone the selected run"));
   retranslateMenus();
   tableCard_->setTitle(tr("Runs"));

@@ -110,6 +110,7 @@ class HistoryPage : public Page {
   QAction* exportCsv_ = nullptr;
   QAction* exportReport_ = nullptr;
   QAction* exportTensorBoard_ = nullptr;
+  QAction* exportOtlp_ = nullptr;
   QAction* resume_ = nullptr;
   QAction* rerun_ = nullptr;
   QAction* clone_ = nullptr;

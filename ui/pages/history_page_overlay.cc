@@ -43,7 +43,7 @@ Result<std::vector<app::Point>> readReduced(const app::RunStore& store, const st
 struct HistoryPage::Curve {
   QString name;
   std::vector<app::Point> points;
-  std::map<std::string, std::string> fields;
+  app::SpecFields fields;
   Message missing;  // why it has no points on the axis
   app::RunFigures figures;
 };
@@ -130,8 +130,8 @@ void HistoryPage::readOverlay() {
   }
   const auto read = [curve, axis](app::History& history, const std::string& run, Curve& out) {
     if (const auto documents = history.documents(run); documents.ok())
-      out.fields = specFields(documents->specResolved.empty() ? documents->specYaml
-                                                              : documents->specResolved);
+      out.fields = app::specFields(documents->specResolved.empty() ? documents->specYaml
+                                                                   : documents->specResolved);
     if (const auto row = history.row(run); row.ok()) out.figures = row->figures;
     auto store = history.openRun(run);
     auto points = store ? readReduced(**store, curve) : store.error();
@@ -171,7 +171,7 @@ void HistoryPage::showOverlay(const std::vector<Curve>& curves, const QString& n
   plot_->clearSeries();
   int color = 0;
   QStringList names, notes{note};
-  std::vector<std::map<std::string, std::string>> fields;
+  std::vector<app::SpecFields> fields;
   for (const Curve& one : curves) {
     auto line = std::make_shared<Series>(one.name, color++, !epochs);
     line->dots = epochs;
@@ -191,7 +191,7 @@ void HistoryPage::showOverlay(const std::vector<Curve>& curves, const QString& n
   notes.removeAll(QString());
   overlayNote_->setText(notes.join('\n'));
   overlayNote_->setVisible(!notes.isEmpty());
-  diff_->setRuns(std::move(names), std::move(fields));
+  diff_->setRuns(std::move(names), fields);
   diffTable_->resizeColumnsToContents();
   plot_->setUnit(curve == "accuracy" || curve == "epoch/eval_accuracy" ? PlotView::Unit::kPercent
                                                                        : PlotView::Unit::kNumber);
@@ -227,7 +227,7 @@ void HistoryPage::retranslateOverlay() {
   curve_->setAccessibleName(tr("Curve"));
   axis_->setAccessibleName(tr("Horizontal axis"));
   axis_->setToolTip(tr("What the curves are laid over"));
-  setTexts(differences_, tr("Compare the specs of the selected runs"));
+  setTexts(differences_, tr("Compare the specs of the selected runs (lockstep history diff)"));
   diffTable_->setAccessibleName(tr("Spec differences"));
   diff_->retranslate();
   refreshAxis();

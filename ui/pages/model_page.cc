@@ -14,6 +14,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "app/cluster/node_debug.h"
 #include "ui/models/field_model.h"
 #include "ui/models/layer_table_model.h"
 #include "ui/pages/data_panel.h"
@@ -356,7 +357,8 @@ void ModelPage::showSection() {
                             {"training.schedule", tr("Learning rate schedule")},
                             {"training.loss_scale", tr("Loss scale")},
                             {"training.checkpoint", tr("Checkpoints")},
-                            {"recovery", tr("Recovery")}});
+                            {"recovery", tr("Recovery")},
+                            {"sinks", tr("Sinks")}});
       break;
     case kStrategy:
       fields_->setSections({{"strategy", {}}});
@@ -382,7 +384,8 @@ void ModelPage::showSection() {
                             {"workload.python", tr("Python")},
                             {"workload.metrics", tr("Metrics")},
                             {"workload.artifacts", tr("Artifacts")},
-                            {"recovery", tr("Recovery")}});
+                            {"recovery", tr("Recovery")},
+                            {"sinks", tr("Sinks")}});
       break;
     default:
       break;
@@ -508,6 +511,14 @@ void ModelPage::retranslate() {
   views_->setTabText(kTextView, tr("Text"));
   views_->setTabText(kGraphView, tr("Graph"));
   views_->setTabText(kDataView, tr("Data"));
+  const std::string file = document()->path().toStdString();
+  const auto command = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "lockstep");
+    words.push_back(file);
+    return file.empty() ? QString() : QString::fromStdString(app::commandLine(words));
+  };
+  views_->setTabToolTip(kGraphView, command({"layers"}));
+  views_->setTabToolTip(kDataView, command({"data", "show"}));
   views_->setAccessibleName(tr("Views of the spec"));
   graph_->retranslate();
   data_->retranslate();

@@ -5,6 +5,7 @@
 #include <QLabel>
 #include <QProgressBar>
 #include <QPushButton>
+#include <QScrollArea>
 #include <QSlider>
 #include <QTabBar>
 #include <QTabWidget>
@@ -19,6 +20,7 @@
 #include "ui/dialogs/rebalance_dialog.h"
 #include "ui/dialogs/restart_dialog.h"
 #include "ui/models/breakdown_model.h"
+#include "ui/pages/code_panel.h"
 #include "ui/pages/costs_panel.h"
 #include "ui/pages/dashboard_view.h"
 #include "ui/pages/run_logs.h"
@@ -40,6 +42,7 @@ namespace lockstep::ui {
 namespace {
 
 constexpr int kNodesTab = 1;
+constexpr qint64 kLeastPauseMs = 5000, kPauses = 20;  // between readings of the energy
 constexpr int kAtOnceMs = 30'000;  // after a click, what was asked for may take the view
 
 }  // namespace
@@ -60,6 +63,7 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
   connectDocument();
   connect(&second_, &QTimer::timeout, this, &RunPage::refreshFigures);
   connect(&second_, &QTimer::timeout, this, &RunPage::showProfiled);
+  connect(&second_, &QTimer::timeout, this, &RunPage::readEnergy);
   second_.start(1000);
   connect(&Theme::instance(), &Theme::changed, this, &RunPage::restyle);
   placeAllSeries();
@@ -152,6 +156,9 @@ void RunPage::buildTabs() {
   addPart("dashboard", dashboard_);
   connect(dashboard_, &DashboardView::problem, this,
           [this](const Error& error) { message()->showError(error); });
+  code_ = new CodePanel(document_, this);
+  addPart("code", code_);
+  connect(code_, &CodePanel::saved, this, &RunPage::sayExported);
   connect(tabs_, &QTabWidget::currentChanged, this, [this] {
     Q_EMIT placeChanged();
     if (nodesOpened_ || tabs_->currentIndex() != kNodesTab) return;
@@ -184,8 +191,7 @@ void RunPage::go(const Place& place) {
 }
 
 void RunPage::connectButtons() {
-  connect(stop_, &QPushButton::clicked, document_,
-          [this] { document_->ask(app::RunRequest::kStop); });
+  connect(stop_, &QPushButton::clicked, document_, &RunDocument::stop);
   connect(kill_, &QPushButton::clicked, document_,
           [this] { document_->ask(app::RunRequest::kKill); });
   connect(resume_, &QPushButton::clicked, this,
@@ -215,6 +221,19 @@ void RunPage::connectDocument() {
     message()->showNote(Tone::kActive, [first, last = profiled_->last] {
       return MessagePanel::Note{.what = tr("All events of steps %1 to %2 are being recorded.")
                                             .arg(formatCount(first), formatCount(last))};
+    });
+  });
+  connect(document_, &RunDocument::checkpointAsked, this, [this] {
+    checkpointAsked_ = true;
+    message()->showNote(Tone::kActive, [] {
+      return MessagePanel::Note{.what = tr("The run was asked for a checkpoint.")};
+    });
+  });
+  connect(document_, &RunDocument::checkpointSaved, this, [this](qint64 step) {
+    if (!std::exchange(checkpointAsked_, false)) return;
+    message()->showNote(Tone::kGood, [step] {
+      return MessagePanel::Note{
+          .what = tr("The checkpoint of step %1 is saved.").arg(formatCount(step))};
     });
   });
   connect(document_, &RunDocument::dataChanged, this, [this] {
@@ -373,19 +392,30 @@ void RunPage::showReach(std::int64_t sinceNs) {
   });
 }
 
-// Of an ended run: its parts are sums over all of its steps.
+// Of an ended run with its parts, which are sums over all of its steps. Of one under way again and
+// again, with pauses that are long beside the reading.
 void RunPage::readEnergy() {
   const app::RunRow& row = document_->row();
-  if (!document_->loaded() || document_->ending() || !app::isFinal(row.phase)) return;
-  if (std::exchange(energyReadFor_, row.figures.joules) == row.figures.joules) return;
+  const bool ended = app::isFinal(row.phase);
+  if (!document_->loaded() || document_->ending() || energyReading_) return;
+  if (ended && std::exchange(energyReadFor_, row.figures.joules) == row.figures.joules) return;
+  if (!ended && !isVisible()) return;
+  if (!ended && energyPause_.isValid() && !energyPause_.hasExpired(energyPauseMs_)) return;
+  energyReading_ = true;
+  QElapsedTimer clock;
+  clock.start();
   runInBackground(
       this,
-      [folder = document_->historyFolder(), run = row.run,
+      [folder = document_->historyFolder(), run = row.run, ended,
        stop = energyStop_.get_token()]() -> Result<app::RunEnergy> {
         LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
-        return app::readRunEnergy(*history, run, stop);
+        return ended ? app::readRunEnergy(*history, run, stop)
+                     : app::readEnergySoFar(*history, run);
       },
-      [this](Result<app::RunEnergy> drawn) {
+      [this, clock](Result<app::RunEnergy> drawn) {
+        energyReading_ = false;
+        energyPauseMs_ = std::max(kLeastPauseMs, kPauses * clock.elapsed());
+        energyPause_.start();
         energy_.reset();
         if (drawn.ok()) energy_ = *std::move(drawn);
         Q_EMIT inspectorChanged();
@@ -414,12 +444,20 @@ void RunPage::refreshRow() {
   rerun_->setEnabled(document_->canRelaunch());
   resume_->setEnabled(document_->canResume());
   logs_->setRanks(row.world, document_->members());
+  showCode();
   refreshFigures();
   refreshSlow();
   setAccessibleName(tr("Run %1").arg(title()));
   readEnergy();
   Q_EMIT titleChanged();
   Q_EMIT inspectorChanged();
+}
+
+void RunPage::showCode() {
+  const auto tab = static_cast<int>(parts_.indexOf("code"));
+  if (tabs_->isTabVisible(tab) == !code_->isEmpty()) return;
+  tabs_->setTabVisible(tab, !code_->isEmpty());
+  code_->refresh();
 }
 
 void RunPage::refreshFigures() {
@@ -573,6 +611,16 @@ QVector<InspectorRow> RunPage::fileRows() const {
   return out;
 }
 
+// What the launch said of the plan, as why auto chose its strategy.
+QVector<InspectorRow> RunPage::remarkRows() const {
+  QVector<InspectorRow> out;
+  const app::Preview* prediction = document_->prediction();
+  if (prediction == nullptr || prediction->remarks.empty()) return out;
+  out << InspectorRow{tr("Remarks at the launch"), {}, true};
+  for (const Message& remark : prediction->remarks) out << InspectorRow{{}, messageText(remark)};
+  return out;
+}
+
 // How the program's code differs from its commit.
 QVector<InspectorRow> RunPage::changeRows() const {
   constexpr std::size_t kMost = 30;
@@ -607,7 +655,9 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
       row.figures.lostSeconds > 0 ? formatSeconds(row.figures.lostSeconds) : QString());
   add(tr("Effective training time"),
       row.startedNs > 0 ? formatPercent(app::effectiveTime(row), 1) : QString());
-  out << energyRows(row.figures);
+  app::RunRow drawn = row;
+  if (energy_ && drawn.figures.joules <= 0) (void)app::setEnergy(energy_->energy, drawn.figures);
+  out << energyRows(drawn);
   if (energy_) out << energyPartRows(*energy_);
   add(tr("Error"), messageText(row.error));
   out << InspectorRow{tr("Configuration"), {}, true};
@@ -628,6 +678,7 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
       parts << tr("not read: %1").arg(QString::fromStdString(source.problem));
     add(sourceName(source.name), parts.join(QStringLiteral(", ")));
   }
+  out << remarkRows();
   out << changeRows();
   out << fileRows();
   out << InspectorRow{tr("Identity"), {}, true};
@@ -645,11 +696,20 @@ void RunPage::restyle() {
 }
 
 void RunPage::retranslate() {
-  setTexts(stop_, tr("Stop"), tr("Finish this step, save a checkpoint, stop"));
-  setTexts(kill_, tr("Kill"), tr("Kill all workers, without a checkpoint"));
-  setTexts(resume_, tr("Resume…"), tr("Continue from the last checkpoint, as a new run"));
-  setTexts(rerun_, tr("Rerun…"), tr("Launch the same spec on the same cluster again"));
-  setTexts(clone_, tr("Clone…"), tr("Open this run's spec as a new model and launch it"));
+  const QString run = document_->run();
+  // What it does, and the command that does the same.
+  const auto tip = [&](const QString& text, const char* command) {
+    return text + "\nlockstep " + QString(command).arg(run);
+  };
+  setTexts(stop_, tr("Stop"), tip(tr("Finish this step, save a checkpoint, stop"), "stop %1"));
+  setTexts(kill_, tr("Kill"), tip(tr("Kill all workers, without a checkpoint"), "kill %1"));
+  setTexts(resume_, tr("Resume…"),
+           tip(tr("Continue from the last checkpoint, as a new run"), "resume %1"));
+  setTexts(rerun_, tr("Rerun…"),
+           tip(tr("Launch the same spec on the same cluster again"), "rerun %1"));
+  setTexts(clone_, tr("Clone…"),
+           tip(tr("Open this run's spec as a new model and launch it"),
+               "history export %1 --format yaml"));
   step_->setName(tr("Step"));
   lossFigure_->setName(tr("Loss"));
   nameMetric();
@@ -664,6 +724,11 @@ void RunPage::retranslate() {
   tabs_->setTabText(4, tr("Stragglers"));
   tabs_->setTabText(5, tr("Traffic"));
   tabs_->setTabText(6, tr("Dashboard"));
+  tabs_->setTabText(7, tr("Code"));
+  tabs_->setTabToolTip(2, "lockstep logs " + run);
+  tabs_->setTabToolTip(3, QString("lockstep steps %1\nlockstep timeline %1").arg(run));
+  tabs_->setTabToolTip(4, "lockstep stragglers " + run);
+  tabs_->setTabToolTip(5, "lockstep traffic " + run);
   tabs_->setAccessibleName(tr("Parts of the run"));
   smoothLabel_->setText(tr("Smoothing"));
   smooth_->setAccessibleName(tr("Smoothing"));
@@ -700,6 +765,7 @@ void RunPage::retranslate() {
   whatIf_->retranslate();
   traffic_->retranslate();
   dashboard_->retranslate();
+  code_->retranslate();
   placeAllSeries();
   refreshRow();
   refreshBreakdown();

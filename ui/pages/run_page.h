@@ -27,6 +27,7 @@ namespace lockstep::ui {
 class BreakdownBars;
 class BreakdownModel;
 class Card;
+class CodePanel;
 class CostsPanel;
 class DashboardView;
 class Figure;
@@ -99,7 +100,9 @@ class RunPage : public Page {
   void showProfiled();
   void showMoment(int rank, qint64 step);  // rank -1: none
   void refreshRow();
+  void showCode();
   void readEnergy();
+  QVector<InspectorRow> remarkRows() const;
   QVector<InspectorRow> changeRows() const;
   QVector<InspectorRow> fileRows() const;
   void refreshBreakdown();
@@ -184,6 +187,7 @@ class RunPage : public Page {
   int restartShown_ = 0;            // the generation
   RunLogs* logs_ = nullptr;
   StepsPanel* steps_ = nullptr;
+  CodePanel* code_ = nullptr;
   CostsPanel* costs_ = nullptr;
   WhatIfPanel* whatIf_ = nullptr;
   struct Profiled {
@@ -191,10 +195,14 @@ class RunPage : public Page {
     bool isWritten = false;      // the steps after them have come a while ago
     QElapsedTimer asked = {};
   };
+  bool checkpointAsked_ = false;          // and none was saved since
   std::optional<Profiled> profiled_;      // that the page waits for
   std::optional<app::RunEnergy> energy_;  // none: not read, or not known
   std::stop_source energyStop_;           // of its reading, when the page goes
-  std::optional<double> energyReadFor_;   // the joules of the row, when it was
+  std::optional<double> energyReadFor_;   // the joules of the ended run's row, when it was
+  bool energyReading_ = false;
+  QElapsedTimer energyPause_;  // since it was last read
+  qint64 energyPauseMs_ = 0;   // until it is read again, while the run is under way
   TrafficPanel* traffic_ = nullptr;
   QTimer second_;
 };

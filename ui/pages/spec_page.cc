@@ -90,10 +90,12 @@ void SpecPage::showStatus(const Status& status) {
 bool SpecPage::save() { return saveAs(document_->path()); }
 
 bool SpecPage::saveAs(const QString& path) {
+  const bool isOther = path != document_->path();
   const Status status = document_->save(path);
   showStatus(status);
   if (!status.ok()) return false;
   setKey(keyPrefix_ + document_->path());
+  if (isOther) retranslate();  // commands name the file
   Q_EMIT titleChanged();
   return true;
 }
@@ -102,6 +104,7 @@ void SpecPage::retranslate() {
   static_cast<Card*>(textSide_)->setTitle(tr("Spec text"));
   readOnly_->setText(tr("Invalid YAML: form locked"));
   editor_->setAccessibleName(tr("Spec text"));
+  editor_->setAccessibleDescription(tr("Tab indents. After Escape, Tab leaves the text."));
   problems_->setAccessibleName(tr("Problems in the spec"));
   documentChanged();
 }

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <map>
 
+#include "app/runs/node_traffic.h"
 #include "ui/models/traffic_model.h"
 #include "ui/studio/run_document.h"
 #include "ui/studio/step_reader.h"
@@ -138,24 +139,6 @@ void TrafficPanel::refreshMeasured() {
   refreshNodes();
 }
 
-// Returns the planned bytes between nodes; a plan knows nothing of those that joined later.
-std::vector<plan::Traffic> TrafficPanel::plannedLinks(const std::vector<std::string>& nodes) const {
-  std::map<std::string, int> indexOf;
-  for (std::size_t i = 0; i < nodes.size(); ++i) indexOf[nodes[i]] = static_cast<int>(i);
-  const std::vector<std::string> nodeOf = document_->nodesOfRanks();
-  const auto nodeIndex = [&](int rank) {
-    const auto at = static_cast<std::size_t>(rank);
-    const auto found = at < nodeOf.size() ? indexOf.find(nodeOf[at]) : indexOf.end();
-    return found == indexOf.end() ? -1 : found->second;
-  };
-  std::vector<plan::Traffic> out;
-  for (const plan::Traffic& link : reader_->traffic()) {
-    const int from = nodeIndex(link.from), to = nodeIndex(link.to);
-    if (from >= 0 && to >= 0 && from != to) out.push_back({from, to, link.bytes, link.atMost});
-  }
-  return out;
-}
-
 std::vector<plan::Traffic> TrafficPanel::measuredLinks(
     const std::vector<std::string>& nodes) const {
   const double step = document_->row().measuredStepSeconds;
@@ -176,7 +159,8 @@ void TrafficPanel::refreshLinks() {
   for (const std::string& node : nodes) names.push_back(QString::fromStdString(node));
   const bool isRead = nodes.size() <= kMostNodes;
   links_->setNodeTraffic(isRead ? measuredLinks(nodes) : std::vector<plan::Traffic>(),
-                         plannedLinks(nodes), std::move(names));
+                         app::nodeTraffic(reader_->traffic(), document_->nodesOfRanks(), nodes),
+                         std::move(names));
   linkStack_->setCurrentIndex(links_->most() > 0 ? 1 : 0);
   linksEmpty_->setText(whyNoLinks());
 }

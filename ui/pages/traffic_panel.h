@@ -40,7 +40,6 @@ class TrafficPanel : public QWidget {
   void refreshLinks();
   void refreshNodes();
   QString whyNoLinks() const;
-  std::vector<plan::Traffic> plannedLinks(const std::vector<std::string>& nodes) const;
   std::vector<plan::Traffic> measuredLinks(const std::vector<std::string>& nodes) const;
 
   RunDocument* document_;

@@ -131,6 +131,10 @@ void PlotView::makeCanvas(QWidget* body) {
   connect(plot_->selectionRect(), &QCPSelectionRect::accepted, this, &PlotView::chooseBox);
   plot_->setContextMenuPolicy(Qt::CustomContextMenu);
   connect(plot_, &QCustomPlot::customContextMenuRequested, this, &PlotView::showMenu);
+  focus_ = new QFrame(plot_);
+  focus_->setObjectName("plotFocus");
+  focus_->setAttribute(Qt::WA_TransparentForMouseEvents);
+  focus_->hide();
   plot_->installEventFilter(this);
   stack_->addWidget(plot_);
 }
@@ -144,6 +148,7 @@ void PlotView::makeTable(QWidget* body) {
   table_->verticalHeader()->setDefaultSectionSize(24);
   table_->horizontalHeader()->setStretchLastSection(true);
   table_->setSelectionBehavior(QAbstractItemView::SelectRows);
+  table_->setTabKeyNavigation(false);
   tableModel_ = new SeriesTableModel(this);
   table_->setModel(tableModel_);
   stack_->addWidget(table_);

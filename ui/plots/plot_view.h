@@ -23,6 +23,7 @@ class QCPItemStraightLine;
 class QCPItemText;
 class QCPLayer;
 class QCPPainter;
+class QFrame;
 class QHBoxLayout;
 class QLabel;
 class QStackedLayout;
@@ -149,6 +150,7 @@ class PlotView : public QWidget {
   QCPItemStraightLine* crosshair_ = nullptr;
   QCPItemText* crosshairText_ = nullptr;
   QCPItemStraightLine* cursor_ = nullptr;
+  QFrame* focus_ = nullptr;  // seen while the canvas has the keyboard
   QLabel* title_ = nullptr;
   QLabel* empty_ = nullptr;
   LegendBar* legend_ = nullptr;

@@ -132,7 +132,12 @@ bool PlotView::eventFilter(QObject* watched, QEvent* event) {
     case QEvent::KeyPress:
       if (pressKey(static_cast<QKeyEvent*>(event)->key())) return true;
       break;
+    case QEvent::FocusIn:
+    case QEvent::FocusOut:
+      focus_->setVisible(event->type() == QEvent::FocusIn);
+      break;
     case QEvent::Resize:
+      focus_->setGeometry(plot_->rect());
       markDirty();
       break;
     default:

@@ -13,17 +13,6 @@ namespace {
 
 constexpr std::int64_t kChunk = 20'000;  // ids, between two looks whether the read was cancelled
 
-// Words that make a line stand out in a log of programs that know no levels.
-int levelOf(const QString& text) {
-  static const char* const bad[] = {" E ", "error", "fatal", "Traceback", "abort"};
-  static const char* const warning[] = {" W ", "warning"};
-  for (const char* word : bad)
-    if (text.contains(QLatin1String(word), Qt::CaseInsensitive)) return 3;
-  for (const char* word : warning)
-    if (text.contains(QLatin1String(word), Qt::CaseInsensitive)) return 2;
-  return 1;
-}
-
 app::RunStore::LogFilter filterOf(const LogQuery& query) {
   app::RunStore::LogFilter out;
   out.node = query.node.toStdString();
@@ -59,11 +48,8 @@ QVector<LogRow> logRows(const std::vector<app::LogRow>& rows) {
     const app::LogLine line = app::parseLogLine(row.text);
     const QString text =
         QString::fromUtf8(line.text.data(), static_cast<qsizetype>(line.text.size()));
-    static const QString levels("DIWE");
-    out << LogRow{
-        line.wallNs > 0 ? line.wallNs : row.wallNs, QString::fromStdString(row.node), row.rank,
-        line.level != 0 ? static_cast<int>(levels.indexOf(QLatin1Char(line.level))) : levelOf(text),
-        text};
+    out << LogRow{line.wallNs > 0 ? line.wallNs : row.wallNs, QString::fromStdString(row.node),
+                  row.rank, static_cast<int>(app::levelOf(line)), text};
   }
   return out;
 }

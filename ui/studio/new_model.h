@@ -1,22 +1,13 @@
-// Templates of new run specs: models of each kind, and a program of a person's own.
+// New run specs, made from the templates that are compiled in.
 #pragma once
 
 #include <QString>
-#include <QVector>
+
+#include "app/specs/new_spec.h"
 
 namespace lockstep::ui {
 
-struct ModelTemplate {
-  const char* id;         // "gpt"
-  const char* file;       // in the resources; null: an empty model
-  const char* dataField;  // the file that a person brings: "text", "table"; null: none
-  const char* data;       // what it is at first
-  const char* title;      // English, translated in this context: lockstep::ui::NewModel
-  const char* help;
-};
-const QVector<ModelTemplate>& modelTemplates();
-
 // Returns a run spec of the kind, called `name`; `data` is its data file, if the kind needs one.
-QString newModelText(const ModelTemplate& kind, const QString& name, const QString& data);
+QString newModelText(const app::ModelTemplate& kind, const QString& name, const QString& data);
 
 }  // namespace lockstep::ui

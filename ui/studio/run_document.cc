@@ -47,6 +47,7 @@ struct RunDocument::Loaded {
   std::vector<Error> errors;
   app::ProgramSources sources;
   app::KnownArtifacts artifacts;
+  std::string codeCommit;
   std::vector<app::ChangedFile> changedFiles;
   bool lacksFiles = false;
   std::shared_ptr<const spec::v1::ClusterSpec> cluster;
@@ -68,6 +69,7 @@ RunDocument::Loaded RunDocument::readRun(const std::string& folder, const std::s
   out.row = *row;
   if (auto documents = (*history)->documents(run)) {
     out.documents = std::move(*documents);
+    out.codeCommit = app::codeCommit(out.documents.specResolved);
     out.changedFiles = app::changedFiles(out.documents.codePatch);
     out.scope = app::scopeOf(**history, out.row, out.documents);
     if (auto prediction = app::parsePrediction(out.documents.prediction)) {
@@ -200,6 +202,7 @@ void RunDocument::load() {
         isAsLaunched_ = isAsLaunched_ && loaded->isAsLaunched;
         sources_ = std::move(loaded->sources);
         artifacts_ = std::move(loaded->artifacts);
+        codeCommit_ = std::move(loaded->codeCommit);
         changedFiles_ = std::move(loaded->changedFiles);
         model_.begin(loaded->row, std::move(loaded->scope));
         for (const auto& epoch : loaded->epochs) model_.addEpoch(epoch);
@@ -352,6 +355,7 @@ void RunDocument::take(const app::RunUpdate& update) {
     }
     app::divideAnew(plan_, restart.samples, restart.cause->step);
   }
+  if (update.checkpoint) Q_EMIT checkpointSaved(*update.checkpoint);
   for (const auto& error : update.errors) Q_EMIT failed(error);
   if (update.artifacts) takeFiles(*update.artifacts);
   if (update.row || update.artifacts || update.awaited) Q_EMIT rowChanged();
@@ -387,10 +391,17 @@ bool RunDocument::canRebalance() const {
 
 void RunDocument::ask(const app::RunRequest& what) {
   if (!recorder_) return;
+  if (what.kind == app::RunRequest::kCheckpoint) Q_EMIT checkpointAsked();
   recorder_->ask(what, [this](const Result<app::RunAnswer>& answer) {
     if (!answer.ok()) return Q_EMIT failed(answer.error());
     if (answer->steps > 0) Q_EMIT profiled(answer->firstStep, answer->steps);
   });
+}
+
+void RunDocument::stop() {
+  app::RunRequest what(app::RunRequest::kStop);
+  what.repeated = true;  // a second click, before the run is seen to stop, is no second request
+  ask(what);
 }
 
 void RunDocument::giveUp() {

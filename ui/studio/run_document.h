@@ -45,6 +45,7 @@ class RunDocument : public QObject {
   const std::vector<app::ProgramSource>& sources() const { return sources_.all(); }
   // The files that its program has left; while they are fetched, how far that is.
   const app::KnownArtifacts& artifacts() const { return artifacts_; }
+  const std::string& codeCommit() const { return codeCommit_; }  // "": none
   const std::vector<app::ChangedFile>& changedFiles() const { return changedFiles_; }
   const std::optional<app::ArtifactsUpdate>& fetching() const { return fetching_; }
   bool loaded() const { return loaded_; }
@@ -99,6 +100,7 @@ class RunDocument : public QObject {
   bool canResume() const;
 
   void ask(const app::RunRequest& what);
+  void stop();
   // Gives up an unreachable run: ends it in the history and on the nodes that answer, and ends its
   // recorder.
   void giveUp();
@@ -115,6 +117,8 @@ class RunDocument : public QObject {
   void failed(const lockstep::Error& error);
   void warned(const lockstep::Error& warning);  // the run goes on
   void restarted(const lockstep::app::RunRestart& restart);
+  void checkpointAsked();
+  void checkpointSaved(qint64 step);           // asked for or not
   void profiled(qint64 firstStep, int steps);  // their events are about to be recorded
   void alerted(const lockstep::app::AlertEvent& event);
   void finished();
@@ -135,6 +139,7 @@ class RunDocument : public QObject {
   app::RunModel model_;
   app::ProgramSources sources_;
   app::KnownArtifacts artifacts_;
+  std::string codeCommit_;
   std::vector<app::ChangedFile> changedFiles_;  // of the program, since its commit
   std::optional<app::ArtifactsUpdate> fetching_;
   app::RunDocuments documents_;

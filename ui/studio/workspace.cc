@@ -54,8 +54,9 @@ QString Workspace::copyOfExample(const QString& path) {
 }
 
 std::shared_ptr<LiveCluster> Workspace::makeCluster(
-    std::shared_ptr<const spec::v1::ClusterSpec> cluster) {
+    std::shared_ptr<const spec::v1::ClusterSpec> cluster, std::optional<app::AgentStart> start) {
   app::ClusterSessionOptions options;
+  options.start = start;
   options.home = home();
   options.sshConfig = sshConfig().toStdString();
   auto live =

@@ -6,6 +6,7 @@
 #include <QTimer>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "app/alerts/alert_actions.h"
@@ -44,7 +45,9 @@ class Workspace : public QObject {
   // Returns an editable copy of an example in the home folder; "" if it cannot be made.
   QString copyOfExample(const QString& path);
 
-  std::shared_ptr<LiveCluster> makeCluster(std::shared_ptr<const spec::v1::ClusterSpec> cluster);
+  // `start`: how agents start over SSH; none: as each node was deployed.
+  std::shared_ptr<LiveCluster> makeCluster(std::shared_ptr<const spec::v1::ClusterSpec> cluster,
+                                           std::optional<app::AgentStart> start = {});
   // Removes the files of deleted runs from the connected nodes, in the background.
   void cleanUpNodes();
   // Polls once a second for changes of the history by any process, and emits historyChanged().

@@ -17,6 +17,10 @@ void drawBackground(QPainter* painter, const QStyleOptionViewItem& option) {
   const QWidget* widget = option.widget;
   QStyle* style = widget ? widget->style() : QApplication::style();
   style->drawPrimitive(QStyle::PE_PanelItemViewItem, &option, painter, widget);
+  if (!(option.state & QStyle::State_HasFocus)) return;
+  QStyleOptionFocusRect focus;
+  focus.QStyleOption::operator=(option);
+  style->drawPrimitive(QStyle::PE_FrameFocusRect, &focus, painter, widget);
 }
 
 QColor textColor(const QStyleOptionViewItem& option) {

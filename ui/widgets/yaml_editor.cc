@@ -246,6 +246,8 @@ void YamlEditor::resizeEvent(QResizeEvent* event) {
 void YamlEditor::keyPressEvent(QKeyEvent* event) {
   if (event->matches(QKeySequence::Undo)) return Q_EMIT undoWanted();
   if (event->matches(QKeySequence::Redo)) return Q_EMIT redoWanted();
+  if (event->key() == Qt::Key_Escape) return setTabChangesFocus(true);
+  if (!event->text().isEmpty()) setTabChangesFocus(false);
   if (event->key() == Qt::Key_Tab && !isReadOnly()) {
     insertPlainText("  ");
     return;

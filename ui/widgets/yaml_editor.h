@@ -1,6 +1,7 @@
 // YamlEditor: spec text with line numbers, highlighting and error marks. Its own undo is off: it
 // emits edited() for each change, which the document puts on its undo stack; setText() shows the
-// document's text and keeps cursor and scroll position.
+// document's text and keeps cursor and scroll position. Tab indents; after Escape it gives the
+// keyboard to the next widget.
 #pragma once
 
 #include <QPlainTextEdit>

@@ -149,6 +149,7 @@ class MainWindow : public QMainWindow {
   QString alertFile() const;
   void askOpen();
   void askImport();
+  void importCluster(const QString& path);
   void askSaveAs();
   QList<QAction*> allActions() const;
   QString shownRun() const;  // of a run's page, or chosen in the history; "": none

@@ -4,7 +4,6 @@
 #include <QApplication>
 #include <QClipboard>
 #include <QDockWidget>
-#include <QFile>
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QInputDialog>
@@ -19,6 +18,9 @@
 #include <QTreeView>
 #include <QUndoGroup>
 
+#include "app/cluster/node_debug.h"
+#include "app/specs/cluster_edits.h"
+#include "engine/base/file.h"
 #include "ui/dialogs/about_dialog.h"
 #include "ui/dialogs/alert_rules_dialog.h"
 #include "ui/dialogs/command_dialog.h"
@@ -40,6 +42,11 @@
 #include "ui/window/shortcuts_dialog.h"
 
 namespace lockstep::ui {
+namespace {
+
+constexpr std::size_t kMostImported = std::size_t{1} << 20;  // bytes of a hostfile
+
+}  // namespace
 
 QAction* MainWindow::command(const char* name, const char* text, const char* icon,
                              const QKeySequence& keys, std::function<void()> call) {
@@ -105,7 +112,7 @@ void MainWindow::makeEditActions() {
             connect(dialog, &PreferencesDialog::languageChosen, this, &MainWindow::setLanguage);
             dialog->open();
           });
-  command("actionAlertRules", QT_TR_NOOP("Alert &rules…"), "warning", {}, [this] {
+  command("actionAlertRules", QT_TR_NOOP("A&lert rules…"), "warning", {}, [this] {
     workspace_->readAlertSettings();
     auto* dialog = new AlertRulesDialog(*workspace_, this);
     dialog->setAttribute(Qt::WA_DeleteOnClose);
@@ -136,6 +143,9 @@ void MainWindow::makeRunActions() {
   command("actionDisconnect", QT_TR_NOOP("&Disconnect nodes"), "disconnect", {}, [this, page] {
     if (auto* cluster = qobject_cast<ClusterPage*>(page())) cluster->disconnectAll();
   });
+  command("actionDeploy", QT_TR_NOOP("De&ploy agents…"), "export", {}, [this, page] {
+    if (auto* cluster = qobject_cast<ClusterPage*>(page())) cluster->deployAgents();
+  });
   command("actionAddHost", QT_TR_NOOP("&Add host…"), "add", QKeySequence(Qt::CTRL | Qt::Key_H),
           [this, page] {
             if (auto* cluster = qobject_cast<ClusterPage*>(page())) cluster->addHost();
@@ -144,12 +154,12 @@ void MainWindow::makeRunActions() {
           [this, page] {
             openLaunch(qobject_cast<ModelPage*>(page()), qobject_cast<ClusterPage*>(page()));
           });
-  command("actionCheckpoint", QT_TR_NOOP("Take a c&heckpoint"), "save", {}, [this, page] {
+  command("actionCheckpoint", QT_TR_NOOP("&Take a checkpoint"), "save", {}, [this, page] {
     if (auto* run = qobject_cast<RunPage*>(page()))
       run->document()->ask(app::RunRequest::kCheckpoint);
   });
   command("actionStop", QT_TR_NOOP("&Stop run"), "stop", {}, [this, page] {
-    if (auto* run = qobject_cast<RunPage*>(page())) run->document()->ask(app::RunRequest::kStop);
+    if (auto* run = qobject_cast<RunPage*>(page())) run->document()->stop();
   });
   command("actionKill", QT_TR_NOOP("&Kill run"), "kill", {}, [this, page] {
     if (auto* run = qobject_cast<RunPage*>(page())) run->document()->ask(app::RunRequest::kKill);
@@ -225,7 +235,7 @@ void MainWindow::makeWindowActions() {
   command("actionLearn", QT_TR_NOOP("&Learn"), "learn",
           QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E), [this] { openLearn(); });
   command("actionWelcome", QT_TR_NOOP("&Welcome"), "home", {}, [this] { openWelcome(); });
-  command("actionRunHere", QT_TR_NOOP("Run the &example on this machine"), "play", {},
+  command("actionRunHere", QT_TR_NOOP("Run the exa&mple on this machine"), "play", {},
           [this] { openReady("fashion-cnn", "local-3"); });
   command("actionBack", QT_TR_NOOP("&Back"), nullptr, QKeySequence(Qt::ALT | Qt::Key_Left),
           [this] { goBack(1); });
@@ -303,7 +313,7 @@ void MainWindow::makeMenus() {
   language->setObjectName("menuLanguage");
   language->addAction(actions_["actionEnglish"]);
   language->addAction(actions_["actionChinese"]);
-  menu("menuCluster", {"actionAddHost", "actionConnect", "actionDisconnect"});
+  menu("menuCluster", {"actionAddHost", "actionConnect", "actionDeploy", "actionDisconnect"});
   menu("menuRun",
        {"actionLaunch", "actionRunHere", "-", "actionCheckpoint", "actionStop", "actionKill", "-",
         "actionResume", "actionRerun", "actionClone", "-", "actionReport", "actionHistory"});
@@ -341,6 +351,7 @@ void MainWindow::refreshActions() {
   actions_["actionRedo"]->setEnabled(undo_->canRedo());
   actions_["actionConnect"]->setEnabled(cluster);
   actions_["actionDisconnect"]->setEnabled(cluster && cluster->liveIfAny());
+  actions_["actionDeploy"]->setEnabled(cluster && cluster->canDeploy());
   actions_["actionAddHost"]->setEnabled(cluster);
   actions_["actionCheckpoint"]->setEnabled(run && run->document()->canStop());
   actions_["actionStop"]->setEnabled(run && run->document()->canStop());
@@ -421,22 +432,28 @@ void MainWindow::askImport() {
   dialog->setObjectName("importDialog");
   dialog->setFileMode(QFileDialog::ExistingFile);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
-  connect(dialog, &QFileDialog::fileSelected, this, [this](const QString& path) {
-    QFile file(path);
-    if (!file.open(QIODevice::ReadOnly)) return;
-    const std::string text = file.readAll().toStdString();
-    const std::string name = QFileInfo(path).completeBaseName().toStdString();
-    const bool json = QByteArray::fromStdString(text).trimmed().startsWith('{');
-    const auto yaml = json ? app::importTfConfig(text, name) : app::importHostfile(text, name);
-    Page* page = currentPage();
-    if (!yaml) {
-      if (page) page->message()->showError(yaml.error());
-      return;
-    }
-    ClusterPage* cluster = newCluster();
-    if (cluster) cluster->document()->type(QString::fromStdString(*yaml));
-  });
+  connect(dialog, &QFileDialog::fileSelected, this, &MainWindow::importCluster);
   dialog->open();
+}
+
+void MainWindow::importCluster(const QString& path) {
+  const auto text = readFile(path.toStdString(), kMostImported);
+  const auto yaml =
+      text.ok() ? app::importCluster(*text, QFileInfo(path).completeBaseName().toStdString())
+                : text;
+  if (!yaml) {
+    if (Page* page = currentPage()) page->message()->showError(yaml.error());
+    return;
+  }
+  ClusterPage* cluster = newCluster();
+  if (!cluster) return;
+  cluster->document()->type(QString::fromStdString(*yaml));
+  const QString command = QString::fromStdString(
+      app::commandLine({"lockstep", "cluster", "import", path.toStdString()}));
+  cluster->message()->showNote(Tone::kGood, [command] {
+    return MessagePanel::Note{
+        tr("The cluster was imported."), tr("In a terminal: %1").arg(command), {}};
+  });
 }
 
 void MainWindow::askSaveAs() {
@@ -488,7 +505,7 @@ void MainWindow::retranslate() {
     it.key()->setText(tr(it.value().text));
   const QStringList titles{tr("&File"),    tr("&Edit"),        tr("&View"),
                            tr("&Cluster"), tr("&Run"),         tr("&Tools"),
-                           tr("&Help"),    tr("Open &recent"), tr("&Language")};
+                           tr("&Help"),    tr("Op&en recent"), tr("Lan&guage")};
   for (int i = 0; i < menus_.size(); ++i) menus_[i]->setTitle(titles[i]);
   navigatorDock_->setWindowTitle(tr("Navigator"));
   inspectorDock_->setWindowTitle(tr("Inspector"));

@@ -7,6 +7,7 @@
 
 #include "app/history/history.h"
 #include "app/learn/scene.h"
+#include "app/specs/cluster_edits.h"
 #include "ui/dialogs/export_runs.h"
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/new_model_dialog.h"
@@ -310,7 +311,7 @@ ClusterPage* MainWindow::newCluster() {
   const QString path = folder.filePath(QString("cluster-%1.yaml").arg(number));
   QFile file(path);
   if (file.open(QIODevice::WriteOnly)) {
-    file.write(QString("version: 1\nname: cluster-%1\nnodes: []\n").arg(number).toUtf8());
+    file.write(QByteArray::fromStdString(app::newClusterYaml(fmt::format("cluster-{}", number))));
     file.close();
   }
   return qobject_cast<ClusterPage*>(openFile(path));

@@ -9,7 +9,7 @@ import lockstep
 
 _ENTRY = struct.Struct("<QQQ36s36s")  # of a group: begun, their place among all, whether the last goes on; its name
 _INSIDE = struct.Struct("<Q")
-_PROCESS = struct.Struct("<Q")  # the file begins with it
+_PROCESS = struct.Struct("<Q")  # the file begins with it; after the groups it is NCCL's (counts_file.h)
 _GROUPS = 64
 
 _file = None  # False: there is none
@@ -41,12 +41,18 @@ def _open():
         return False
 
 
-def begin(name, group):
-    """Counts a collective of a group, both by their names. Returns what end() takes."""
-    global _file, _all
+def here():
+    """Whether this is the process that counts for its rank."""
+    global _file
     if _file is None:
         _file = _open()
-    if _file is False or group is None:
+    return _file is not False
+
+
+def begin(name, group):
+    """Counts a collective of a group, both by their names. Returns what end() takes."""
+    global _all
+    if not here() or group is None:
         return None
     found = _groups.get(group)
     if found is None:

@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 
-from . import _counts, _now, _steps, _tell, _values
+from . import _counts, _now, _recorder, _steps, _tell, _values
 
 _COLLECTIVES = (
     "all_gather all_gather_coalesced all_gather_into_tensor all_gather_object all_reduce all_reduce_coalesced"
@@ -54,6 +54,9 @@ def _collectives(c10d):
     for name in _COLLECTIVES:
         if hasattr(c10d, name):
             setattr(c10d, name, _watched(c10d, name, getattr(c10d, name)))
+    _never_raises(_recorder.prepare)()
+    if hasattr(c10d, "init_process_group"):
+        _after(c10d, "init_process_group", lambda *_, **__: _recorder.start())
 
 
 @_never_raises

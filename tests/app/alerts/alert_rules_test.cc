@@ -8,6 +8,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <random>
 
 #include "app/alerts/alert_file.h"
 #include "app/alerts/alert_watch.h"
@@ -124,6 +125,36 @@ class AlertRulesTest : public QObject {
       QCOMPARE(static_cast<std::size_t>(info.rule), i);
       for (const AlertFieldInfo& field : info.fields)
         QVERIFY(field.unit.empty() || (field.value >= field.low && field.value <= field.high));
+    }
+  }
+
+  // Any settings, made of any others.
+  void changesLeadFromOneToTheOther() {
+    std::mt19937 random(17);
+    const auto any = [&] {
+      AlertSettings out;
+      for (const AlertRuleInfo& info : alertRuleTable()) {
+        AlertRuleSettings& rule = out.of(info.rule);
+        rule.enabled = random() % 2 == 0;
+        for (bool& acts : rule.actions) acts = random() % 2 == 0;
+        for (std::size_t i = 0; i < info.fields.size(); ++i)
+          if (!info.fields[i].unit.empty() && random() % 2 == 0)
+            rule.values[i] = random() % 2 == 0 ? info.fields[i].low : info.fields[i].high;
+      }
+      out.notification = random() % 2 == 0;
+      if (random() % 2 == 0) out.command = "notify 'a b'";
+      if (random() % 2 == 0) out.webhook = "https://h.example/x=1";
+      return out;
+    };
+    for (int time = 0; time < 200; ++time) {
+      AlertSettings now = any();
+      const AlertSettings wanted = any();
+      for (const std::string& change : alertChanges(now, wanted)) {
+        const std::size_t equals = change.find('=');
+        QVERIFY2(setAlertOption(now, change.substr(0, equals), change.substr(equals + 1)).ok(),
+                 change.c_str());
+      }
+      QVERIFY(now == wanted && alertChanges(now, wanted).empty());
     }
   }
 

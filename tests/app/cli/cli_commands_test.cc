@@ -2,6 +2,7 @@
 // errors.
 #include <QJsonArray>
 #include <QScopeGuard>
+#include <QStandardPaths>
 #include <QTest>
 
 #include <sys/stat.h>
@@ -683,6 +684,8 @@ class CliCommandsTest : public QObject {
     QVERIFY2(well.exit == 0, well.text());
     QCOMPARE(well.first("node")["node"].toString(), QString("here"));
     QVERIFY(well.first("node")["cores"].toInt() > 0);
+    QCOMPARE(well.first("node")["curl"].toBool(),
+             !QStandardPaths::findExecutable("curl").isEmpty());
     QVERIFY(well.all("gpu").isEmpty());
     qunsetenv("LOCKSTEP_NVML");
     const QString bad = cli.write(
@@ -865,10 +868,11 @@ class CliCommandsTest : public QObject {
     const Cli cli;
     const CliResult result = cli.run({"doctor", "--json"});
     QVERIFY2(result.exit == 0, result.text());
-    bool agent = false;
-    for (const QJsonObject& check : result.all("check"))
-      agent = agent || (check["name"].toString() == "local agent" && check["ok"].toBool());
-    QVERIFY(agent);
+    QMap<QString, QJsonObject> checks;
+    for (const QJsonObject& check : result.all("check")) checks[check["name"].toString()] = check;
+    QVERIFY(checks["local agent"]["ok"].toBool());
+    QVERIFY(checks.contains("curl") && !checks["curl"]["needed"].toBool());
+    QCOMPARE(checks["curl"]["ok"].toBool(), !QStandardPaths::findExecutable("curl").isEmpty());
     QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
   }
 };

@@ -251,16 +251,17 @@ class CliDebugTest : public QObject {
         training.cli.run({"debug", "bench", training.run, "local2", "--seconds", "0.1", "--json"});
     QVERIFY2((json.exit == 0 || json.exit == 1) && json.onlyJson, json.text());
     const auto values = json.all("bench");
-    QCOMPARE(values.size(), 4);
+    QCOMPARE(values.size(), 6);
+    const QStringList kinds{"matmul", "memory", "disk-write"};
     bool weak = false;
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 6; ++i) {
       const QJsonObject& value = values[i];
-      QCOMPARE(value["node"].toString(), i < 2 ? "local2" : "local1");
-      QCOMPARE(value["kind"].toString(), i % 2 == 0 ? "matmul" : "memory");
+      QCOMPARE(value["node"].toString(), i < 3 ? "local2" : "local1");
+      QCOMPARE(value["kind"].toString(), kinds[i % 3]);
       QCOMPARE(value["compared_with"].toString(), "others");
-      QCOMPARE(value["usual"].toDouble(), values[(i + 2) % 4]["value"].toDouble());
+      QCOMPARE(value["usual"].toDouble(), values[(i + 3) % 6]["value"].toDouble());
       QVERIFY2(value["value"].toDouble() > 1e6, json.text());
-      weak = weak || (i < 2 && value["grade"].toString() == "weak");
+      weak = weak || (i < 3 && value["grade"].toString() == "weak");
     }
     QCOMPARE(json.exit, weak ? 1 : 0);
     QVERIFY2(json.err.contains("training on these nodes is slowed"), json.text());

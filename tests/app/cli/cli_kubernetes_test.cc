@@ -26,6 +26,20 @@ names = "RANK", "WORLD_SIZE", "MASTER_ADDR", "JOB_COMPLETION_INDEX"
 print("rank", *(os.environ[name] for name in names), flush=True)
 )";
 
+// Counts to 400 from what it has saved in a folder that pods share.
+constexpr const char* kSaves = R"(
+import os, time
+rank = os.environ["RANK"]
+saved = "FOLDER/" + rank
+first = int(open(saved).read()) + 1 if os.path.exists(saved) else 1
+print("rank", rank, "from", first, flush=True)
+for step in range(first, 401):
+    if rank == "0": print(f"step {step} loss {1 / step:.6f}", flush=True)
+    with open(saved + ".new", "w") as file: file.write(str(step))
+    os.rename(saved + ".new", saved)
+    time.sleep(0.05)
+)";
+
 }  // namespace
 
 class CliKubernetesTest : public QObject {
@@ -159,6 +173,33 @@ class CliKubernetesTest : public QObject {
       if (later && first == 0 && line["event"] == "step") first = line["step"].toInteger();
     }
     QVERIFY2(first > 50, QByteArray::number(first));
+    QVERIFY(objects("jobs").isEmpty());
+  }
+
+  // It is started again in another job.
+  void aProgramContinuesAfterAnEviction() {
+    QVERIFY(QDir().mkpath(cli_.path("saves")) && QDir().mkpath(cli_.path("saved")));
+    cli_.write("saves/train.py", QByteArray(kSaves).replace("FOLDER", cli_.path("saved").toUtf8()));
+    const QString spec = cli_.write(
+        "saves/program.yaml", "version: 1\nworkload:\n  command: [/usr/bin/python3, train.py]\n");
+    const auto process = cli_.start({"run", spec, "--json", "--every", "1", "--cluster",
+                                     cluster("nodes: 2, requeue: true, volume_claim: data")});
+    QByteArray out;
+    QTRY_VERIFY2_WITH_TIMEOUT(readUntil(*process, out, "\"step\":50,"), out, 120000);
+    QVERIFY(objects("jobs").size() == 1);
+    QCOMPARE(QProcess::execute("kubectl", {"evict", objects("jobs").front().section('.', 0, 0)}),
+             0);
+    const CliResult result = cli_.finish(*process, out, 300000);
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.all("started").size(), qsizetype{2});
+    QCOMPARE(result.last()["steps"].toInt(), 400);
+    for (const QString rank : {"rank 0 from ", "rank 1 from "}) {
+      QList<int> from;
+      for (const QJsonObject& line : result.all("output"))
+        if (line["text"].toString().startsWith(rank))
+          from << line["text"].toString().mid(rank.size()).toInt();
+      QVERIFY2(from.size() == 2 && from[0] == 1 && from[1] > 1, result.text());
+    }
     QVERIFY(objects("jobs").isEmpty());
   }
 

@@ -88,6 +88,34 @@ class CliProgramHangTest : public QObject {
     QCOMPARE(ranks, (QSet<int>{0, 1}));
   }
 
+  // Of a process with NCCL, what its RAS tells is told too.
+  void ncclIsAsked() {
+    QByteArray script = R"(
+def wait_for_batch():
+    time.sleep(1000)
+
+if attempt: sys.exit()
+if rank == 0:
+    open("libnccl.so.2", "w").write("x")
+    subprocess.Popen([sys.executable, "SERVER", os.environ["NCCL_RAS_ADDR"], "incomplete", "libnccl.so.2"],
+                     stdout=subprocess.DEVNULL)
+print("rank", rank, flush=True)
+wait_for_batch()
+)";
+    script.replace("SERVER",
+                   QByteArray::fromStdString(sourcePath("tests/support/nccl_ras_server")));
+    const CliResult result =
+        cli_.run(programCommand(cli_, cli_.path("nccl"), script, 2, "  hang_seconds: 5\n"));
+    QVERIFY2(result.exit == 0, result.text());
+    const auto recovering = result.all("recovering");
+    QCOMPARE(recovering.size(), qsizetype{1});
+    const QString why = recovering[0]["why"].toString();
+    QVERIFY2(why.contains("ranks 0, 1 are in wait_for_batch"), result.text());
+    QVERIFY2(
+        why.contains("NCCL's RAS tells: INCOMPLETE, Missing communicator data from 1 job process"),
+        result.text());
+  }
+
   // What torchrun itself waits in is no place of a rank.
   void oneRankOfTorchrunHasEnded_data() {
     QTest::addColumn<int>("ended");

@@ -49,33 +49,6 @@ for step in range(1, STEPS + 1):
     if rank == 0: print(f"step {step} loss {loss.item():.9g}", flush=True)
 )";
 
-// The batches of rank SLOW have four times the rows from step 20 on, and a step takes as its rows.
-const QByteArray kRows = R"(
-import torch, torch.distributed as dist
-torch.set_num_threads(1)
-dist.init_process_group("gloo")
-
-class Rows(torch.utils.data.IterableDataset):
-    def __iter__(self):
-        for step in range(1, STEPS + 1):
-            yield torch.randn(80 if step >= 20 and rank == SLOW else 20, 64)
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(64, 4)
-    def forward(self, x):
-        time.sleep(0.001 * len(x))
-        return self.layer(x)
-
-model = torch.nn.parallel.DistributedDataParallel(Net())
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for x in torch.utils.data.DataLoader(Rows(), batch_size=None):
-    optimizer.zero_grad()
-    model(x).square().mean().backward()
-    optimizer.step()
-)";
-
 // The driver, as it is told to the agents: the processes of two GPUs, of which the second, rank
 // SLOW's, has a low clock.
 const QByteArray kGpus = R"(
@@ -93,6 +66,16 @@ QByteArray withValues(QByteArray script, int steps, int slow, const QByteArray& 
   return script.replace("STEPS", QByteArray::number(steps))
       .replace("SLOW", QByteArray::number(slow))
       .replace("WHERE", "'" + where + "'");
+}
+
+// The last step that was told before the first event of this name.
+int stepBefore(const CliResult& result, const QString& name) {
+  int step = 0;
+  for (const QJsonObject& line : result.events) {
+    if (line["event"] == name) break;
+    if (line["event"] == "step") step = line["step"].toInt();
+  }
+  return step;
 }
 
 }  // namespace
@@ -134,6 +117,7 @@ class CliProgramStepsTest : public QObject {
     }
     QVERIFY2(found[0]["since_step"].toInt() >= 18 && found[0]["since_step"].toInt() <= 24,
              result.text());
+    QVERIFY2(stepBefore(result, "straggler") - found[0]["since_step"].toInt() <= 20, result.text());
     // A step of 20 ms and a little is 80 ms longer.
     QVERIFY2(found[0]["step_seconds"].toDouble() - found[0]["without_seconds"].toDouble() > 0.02,
              result.text());
@@ -141,7 +125,8 @@ class CliProgramStepsTest : public QObject {
 
   void largerBatchesAreTheCause() {
     if (!hasPyTorch()) QSKIP("/usr/bin/python3 has no PyTorch with Gloo");
-    const CliResult result = run(withValues(kRows, 60, 2, ""), 3);
+    // From step 20 on four times the rows.
+    const CliResult result = run(unevenRows("60", "80 if step >= 20 and rank == 2 else 20"), 3);
     QVERIFY2(result.exit == 0, result.text());
     const auto found = result.all("straggler");
     QVERIFY2(!found.isEmpty(), result.text());

@@ -16,6 +16,7 @@
 
 #include "tests/app/cli/cli_runner.h"
 #include "tests/app/cli/program_command.h"
+#include "tests/support/paths.h"
 
 using namespace lockstep::test;
 
@@ -229,6 +230,46 @@ time.sleep(60)
     QCOMPARE(result.last()["status"].toString(), QString("failed"));
   }
 
+  // Another has rank 0's port by the time that the program wants it: all start again with another.
+  void aTakenPortIsReplaced_data() {
+    QTest::addColumn<QByteArray>("meet");
+    QTest::newRow("by its own sockets") << QByteArray(R"(
+if rank == 0:
+    server = socket.create_server((os.environ["MASTER_ADDR"], port))
+    server.accept()[0].sendall(b"x")
+else:
+    while True:
+        try:
+            if socket.create_connection((os.environ["MASTER_ADDR"], port)).recv(1): break
+        except OSError: pass
+        time.sleep(0.05)
+)");
+    QTest::newRow("PyTorch") << QByteArray(R"(
+import torch.distributed as dist
+dist.init_process_group("gloo"); dist.barrier()
+)");
+  }
+  void aTakenPortIsReplaced() {
+    QFETCH(QByteArray, meet);
+    if (meet.contains("torch") && !hasPyTorch()) QSKIP("/usr/bin/python3 has no PyTorch with Gloo");
+    const CliResult result = cli_.run(program(R"(
+port = int(os.environ["MASTER_PORT"])
+print("port", port, flush=True)
+other = socket.create_server(("", port)) if rank == 0 and attempt == 0 else None
+)" + meet + "print('met')\n",
+                                              2));
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.all("recovering").size(), qsizetype{1});
+    QList<QByteArray> ports[2];
+    for (const int rank : {0, 1}) {
+      for (const QByteArray& line : linesOf(result, rank))
+        if (line.startsWith("port ")) ports[rank] << line;
+      QVERIFY2(linesOf(result, rank).contains("met"), result.text());
+    }
+    QVERIFY2(ports[0].size() == 2 && ports[0][0] != ports[0][1], result.text());
+    QCOMPARE(ports[0].last(), ports[1].last());
+  }
+
   void aRunGoesOnAfterAFailure_data() {
     QTest::addColumn<QByteArray>("failure");  // in a step
     QTest::addColumn<int>("rank");            // that fails
@@ -327,6 +368,21 @@ time.sleep(60)
     const CliResult mixed =
         cli_.run(arguments + QStringList{"--set", "workload.python.mixed=true"});
     QVERIFY2(mixed.exit == 0 && linesOf(mixed).count("ran") == 2, mixed.text());
+  }
+
+  // A virtual environment that comes later in the path, and has a "python".
+  void pythonHasItsOwnLibraries() {
+    const QString later = cli_.path("later/bin");
+    QVERIFY(QDir().mkpath(later) && QDir().mkpath(cli_.path("first")));
+    cli_.write("later/pyvenv.cfg", "home = /usr/bin\n");
+    QVERIFY(QFile::link("/usr/bin/python3", later + "/python"));
+    QVERIFY(QFile::link("/usr/bin/python3", cli_.path("first/python3")));
+    const QByteArray path = (cli_.path("first") + ":" + later).toUtf8();
+    const CliResult result =
+        cli_.run(program("print(sys.prefix)\n", 1,
+                         "  python: {kind: none}\n  env: {PATH: '" + path + ":/usr/bin:/bin'}\n"));
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(linesOf(result), QList<QByteArray>{"/usr"});
   }
 
   void failuresEndTheRunWherePolicySaysSo() {
@@ -575,6 +631,8 @@ for _ in range(1000): time.sleep(0.1)
          "create it on the node"});
     row("no such script", "  command: [python, absent.py]\n", 1, "local1",
         {"exited with code 2", "can't open file"});
+    row("no such module", "  command: [python, -c, import no_such_module]\n", 1, "local1",
+        {"exited with code 1", "No module named 'no_such_module'", "workload.python"});
     row("no such folder", "  code: {from: absent}\n", 2, "", {"workload.code.from", "/absent"});
     row("too large", "  code: {max_bytes: 100}\n", 3, "",
         {"is too large", "main.py", ".lockstepignore", "max_bytes"});
@@ -671,6 +729,14 @@ for _ in range(1000): time.sleep(0.1)
     const CliResult resumed = cli_.run({"resume", run});
     QVERIFY2(resumed.exit == 3 && resumed.err.contains("its program writes its own checkpoints"),
              resumed.text());
+    for (const QStringList& words : {QStringList{"predict", run, "--data", folder_ + "/main.py"},
+                                     QStringList{"generate", run, "--prompt", "a"},
+                                     QStringList{"export", run, "--to", cli_.path("x.onnx")}}) {
+      const CliResult refused = cli_.run(words);
+      QVERIFY2(refused.exit != 0 && refused.err.contains("its program saves its model itself") &&
+                   refused.err.contains("lockstep artifacts " + run.toUtf8()),
+               refused.text());
+    }
     // Its code is what the folder has now.
     cli_.write(QDir(folder_).dirName() + "/main.py", kProgramPrelude + counting(15));
     const CliResult again = cli_.run({"rerun", run, "--json"});
@@ -701,6 +767,38 @@ for _ in range(1000): time.sleep(0.1)
     QVERIFY2(json.first("run")["code_patch"].toString().contains(lines), json.text());
     QVERIFY(cli_.run({"history", "export", run, "--out", cli_.path("patch.html")}).exit == 0);
     QVERIFY(read(cli_.path("patch.html")).contains("+print(&#39;&lt;changed&gt;&#39;)"));
+  }
+
+  // The first text of README's chapter, beside a train.py.
+  void theReadmesSpecRuns() {
+    const QByteArray all = read(QString::fromStdString(sourcePath("README.md")));
+    const qsizetype chapter = all.indexOf("\n## Your own program\n");
+    const qsizetype begin = all.indexOf("```yaml\n", chapter) + 8;
+    QVERIFY(chapter > 0 && begin > chapter);
+    const QByteArray spec = all.mid(begin, all.indexOf("```", begin) - begin);
+    QVERIFY(spec.count('\n') <= 5);
+    QVERIFY(QDir().mkpath(cli_.path("readme")));
+    cli_.write("readme/run.yaml", spec);
+    cli_.write("readme/train.py",
+               "import os, sys\nprint(*sys.argv, os.environ['RANK'], 'of', "
+               "os.environ['WORLD_SIZE'])\nprint('step 1 loss 0.5')\n");
+    const CliResult result =
+        cli_.run({"run", cli_.path("readme/run.yaml"), "--json", "--local", "3"});
+    QVERIFY2(result.exit == 0, result.text());
+    for (int rank = 0; rank < 3; ++rank)
+      QCOMPARE(linesOf(result, rank).value(0),
+               QString("train.py --lr 3e-4 %1 of 3").arg(rank).toUtf8());
+    QCOMPARE(result.last()["train_loss"].toDouble(), 0.5);
+  }
+  void theExampleTrains() {
+    if (!hasPyTorch()) QSKIP("/usr/bin/python3 has no PyTorch with Gloo");
+    const CliResult result =
+        cli_.run({"run", QString::fromStdString(sourcePath("resources/examples/ddp.yaml")),
+                  "--json", "--local", "3", "--set", "workload.python.kind=path", "--set",
+                  "workload.python.path=/usr/bin"});
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.last()["steps"].toInt(), 300);
+    QVERIFY2(result.last()["train_loss"].toDouble() < 0.6, result.text());
   }
 
   void argumentsArriveAsTheyAre() {

@@ -97,6 +97,34 @@ for step in range(1, 6):
       QCOMPARE(linesOf(result, rank), (QStringList{"sum 3", "sum 6", "sum 9", "sum 12", "sum 15"}));
   }
 
+  // Of its own accord mpirun would look for Slurm's nodes, and start its daemons there by srun.
+  void mpirunInAJobOfSlurm() {
+    if (!hasMpi()) QSKIP("openmpi-bin is not installed");
+    const std::pair<const char*, const char*> job[] = {{"SLURM_JOB_ID", "7"},
+                                                       {"SLURM_JOBID", "7"},
+                                                       {"SLURM_JOB_NODELIST", "n1,n2"},
+                                                       {"SLURM_NODELIST", "n1,n2"},
+                                                       {"SLURM_JOB_NUM_NODES", "2"},
+                                                       {"SLURM_NNODES", "2"},
+                                                       {"SLURM_TASKS_PER_NODE", "1(x2)"},
+                                                       {"SLURM_PROCID", "0"},
+                                                       {"SLURM_STEP_ID", "0"}};
+    const QByteArray exchange =
+        hasMpi4py() ? "from mpi4py import MPI\nassert MPI.COMM_WORLD.allreduce(1) == 2\n" : "";
+    for (const auto& [name, value] : job) qputenv(name, value);
+    const Cli cli;  // with agents that are in the job
+    const CliResult result =
+        cli.run(programCommand(cli, cli.path("code"),
+                               "print(*[os.environ[k] for k in ('SLURM_JOB_ID', 'SLURM_PROCID', "
+                               "'OMPI_COMM_WORLD_RANK')])\n" +
+                                   exchange,
+                               2, "  launcher: mpi\n"));
+    for (const auto& [name, value] : job) qunsetenv(name);
+    QVERIFY2(result.exit == 0, result.text());
+    for (int rank = 0; rank < 2; ++rank)
+      QCOMPARE(linesOf(result, rank), QStringList(QString("7 %1 %1").arg(rank)));
+  }
+
   void aRankThatFailsIsNamed() {
     if (!hasMpi()) QSKIP("openmpi-bin is not installed");
     const CliResult result = cli_.run(program(R"(

@@ -15,6 +15,42 @@ rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1
 attempt = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
 )";
 
+// PyTorch's DistributedDataParallel, of steps that take as their batches have rows, 1 ms each;
+// `rows` is an expression of step and rank. What is appended in the loop's indentation follows each
+// step.
+inline QByteArray unevenRows(const QByteArray& steps, const QByteArray& rows) {
+  return QByteArray(R"(
+import os, time
+import torch, torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+
+class Rows(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        for step in range(1, STEPS + 1):
+            yield torch.randn(ROWS, 64)
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(64, 4)
+    def forward(self, x):
+        time.sleep(0.001 * len(x))
+        return self.layer(x)
+
+model = torch.nn.parallel.DistributedDataParallel(Net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+for step, x in enumerate(torch.utils.data.DataLoader(Rows(), batch_size=None), 1):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+)")
+      .replace("STEPS", steps)
+      .replace("ROWS", rows);
+}
+
 // Makes the folder, which is below the home of `cli`, with the script and a spec that runs it, and
 // returns the arguments for that. `more` are lines of the workload, `rest` of the spec.
 inline QStringList programCommand(const Cli& cli, const QString& folder, const QByteArray& script,

@@ -69,7 +69,8 @@ class MadeUpAgent final : public node::v1::Agent::Service {
     if (fails) return {grpc::StatusCode::INTERNAL, "no"};
     if (speed <= 0) return grpc::Status::OK;
     auto* one = reply->add_speeds();
-    one->set_name(request->speed().kind() == "gemm" ? "fp32" : "read");
+    const std::string& kind = request->speed().kind();
+    one->set_name(kind == "gemm" ? "fp32" : kind == "memory" ? "read" : "write");
     one->set_work(speed);
     one->set_seconds(1);
     return grpc::Status::OK;
@@ -216,12 +217,12 @@ class PreflightCallsTest : public QObject {
     for (int i = 0; i < 3; ++i) cluster.agent(i).speed = i == 1 ? 1e9 : 4e9;
     const auto result = cluster.bench("n2");
     QVERIFY(result.ok() && result->errors.empty());
-    QCOMPARE(result->values.size(), std::size_t{6});  // no links
-    for (std::size_t i = 0; i < 6; ++i) {
+    QCOMPARE(result->values.size(), std::size_t{9});  // no links
+    for (std::size_t i = 0; i < 9; ++i) {
       const PreflightValue& value = result->values[i];
-      QCOMPARE(value.node == "n2", i < 2);  // its own come first
+      QCOMPARE(value.node == "n2", i < 3);  // its own come first
       QCOMPARE(value.usual, 4e9);
-      QVERIFY(!value.earlier && (value.grade == PreflightValue::Grade::kWeak) == (i < 2));
+      QVERIFY(!value.earlier && (value.grade == PreflightValue::Grade::kWeak) == (i < 3));
     }
     QCOMPARE(weakText(result->values[0]).text(),
              std::string("node n2 computes 1 GFLOP/s, usually 4"));
@@ -235,9 +236,9 @@ class PreflightCallsTest : public QObject {
     one.agent(0).speed = 1e9;
     const auto faster = two.bench("n1"), alone = one.bench("n1");
     QVERIFY(faster.ok() && alone.ok());
-    QCOMPARE(faster->weak(), 2);
+    QCOMPARE(faster->weak(), 3);
     QVERIFY(faster->values[0].grade == PreflightValue::Grade::kGood);
-    QVERIFY(faster->values[3].node == "n2");
+    QVERIFY(faster->values[3].node == "n2" && faster->values[2].node == "n1");
     for (const PreflightValue& value : alone->values)
       QVERIFY(value.grade == PreflightValue::Grade::kUngraded);
   }
@@ -249,7 +250,7 @@ class PreflightCallsTest : public QObject {
     cluster.agent(1).fails = true;
     const auto others = cluster.bench("n1");
     QVERIFY(others.ok());
-    QCOMPARE(others->errors.size(), std::size_t{2});
+    QCOMPARE(others->errors.size(), std::size_t{3});
     const auto it = cluster.bench("n2");
     QVERIFY(!it.ok());
     QCOMPARE(it.error().node, std::string("n2"));

@@ -52,6 +52,18 @@ class PreflightTest : public QObject {
              std::string("link n1 → n2 sends 69 MB/s, usually 0.0001"));
   }
 
+  // Disks vary more than processors.
+  void aDiskIsWeakAtLessThanHalf() {
+    PreflightResult now{{{Kind::kDiskWrite, "n1", "", 50e6}, {Kind::kDiskWrite, "n2", "", 100e6}}};
+    grade(now, {}, 1);
+    QCOMPARE(now.weak(), 0);
+    now.values[0].value = 30e6;
+    grade(now, {}, 1);
+    QCOMPARE(now.weak(), 1);
+    QCOMPARE(weakText(now.values[0]).text(),
+             std::string("node n1 writes 30 MB/s to its disk, usually 100"));
+  }
+
   void somethingIsWeakByItself() {
     PreflightResult now{{{Kind::kDiskFree, "n1", "", 4e9},
                          {Kind::kDiskFree, "n2", "", 6e9},

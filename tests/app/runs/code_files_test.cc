@@ -420,6 +420,19 @@ class CodeFilesTest : public QObject {
     QVERIFY(collect()->changed);
   }
 
+  void theCommitIsInTheResolvedSpec() {
+    const std::string id(40, 'a');
+    for (const char* how : {"of", "changed since"})
+      QCOMPARE(codeCommit(fmt::format("# data: x\n# code: 2 files, 10 bytes, {} commit {}, SHA-256 "
+                                      "b\nversion: 1\n",
+                                      how, id)),
+               id);
+    for (const char* none :
+         {"", "# code: 2 files, 10 bytes, of no repository, SHA-256 b\nversion: 1\n",
+          "# code:", "version: 1\n# code: 2 files, of commit a\n"})
+      QCOMPARE(codeCommit(none), std::string());
+  }
+
   // Without what is left out, whatever the person's settings are; it makes the files out of the
   // commit's.
   void thePatchTellsTheDifferences() {

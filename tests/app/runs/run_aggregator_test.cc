@@ -325,6 +325,12 @@ class RunAggregatorTest : public QObject {
 
   void logLinesSayTheirTime() {
     const LogLine line = parseLogLine("2024-05-01T12:00:00.123Z W the step waited");
+    QVERIFY(levelOf(line) == LogLevel::kWarning);
+    QVERIFY(levelOf(parseLogLine("2024-05-01T12:00:00.123Z D an error")) == LogLevel::kDebug);
+    QVERIFY(levelOf(parseLogLine("RuntimeERROR: no")) == LogLevel::kError);
+    QVERIFY(levelOf(parseLogLine("traceback (most recent)")) == LogLevel::kError);
+    QVERIFY(levelOf(parseLogLine("UserWarning: x")) == LogLevel::kWarning);
+    QVERIFY(levelOf(parseLogLine("loss 0.3")) == LogLevel::kInfo);
     QCOMPARE(isoTime(line.wallNs), std::string("2024-05-01T12:00:00.123Z"));
     QCOMPARE(line.level, 'W');
     QCOMPARE(line.text, std::string_view("the step waited"));
@@ -621,6 +627,55 @@ class RunAggregatorTest : public QObject {
     QCOMPARE(book.row().figures.steps, std::int64_t{7});
   }
 
+  // Its supervisor was lost as it ended the run: another node tells how.
+  void anotherNodeSaysTheEnd_data() {
+    QTest::addColumn<bool>("agreed");
+    // The coordinator is, before (1) or after (2) that record; or its folder is gone (3).
+    QTest::addColumn<int>("unreachable");
+    QTest::addColumn<bool>("returns");  // its agent has written an end for it
+    QTest::addColumn<RunState>("state");
+    QTest::newRow("the coordinator answers") << true << 0 << false << RunState::RUNNING;
+    QTest::newRow("it was out of reach before") << true << 1 << false << RunState::SUCCEEDED;
+    QTest::newRow("it is out of reach later") << true << 2 << false << RunState::SUCCEEDED;
+    QTest::newRow("it comes back") << true << 0 << true << RunState::SUCCEEDED;
+    QTest::newRow("it comes back later") << true << 2 << true << RunState::SUCCEEDED;
+    QTest::newRow("its folder is gone") << true << 3 << false << RunState::SUCCEEDED;
+    QTest::newRow("the node's own end, and its folder is gone")
+        << false << 3 << false << RunState::FAILED;
+    QTest::newRow("the node's own end") << false << 1 << false << RunState::RUNNING;
+    QTest::newRow("the node's own end, and it comes back")
+        << false << 1 << true << RunState::FAILED;
+  }
+  void anotherNodeSaysTheEnd() {
+    QFETCH(bool, agreed);
+    QFETCH(int, unreachable);
+    QFETCH(bool, returns);
+    QFETCH(RunState, state);
+    RunRow row = rowOf(2);
+    row.phase = RunState::RUNNING;
+    RunAggregator book(row, {{"n1", 0}, {"n2", 0}});
+    run::v1::Record finished;
+    finished.set_sequence(1);
+    finished.set_wall_ns(9);
+    finished.mutable_finished()->set_state(run::v1::SUCCEEDED);
+    finished.mutable_finished()->set_steps(7);
+    finished.mutable_finished()->set_agreed(agreed);
+    if (unreachable == 1) book.setUnreachable(5);
+    book.add("n2", finished);
+    if (unreachable == 2) book.setUnreachable(5);
+    if (unreachable == 3) book.fail(makeError(Code::kNotFound, "the node does not know the run"));
+    finished.mutable_finished()->set_state(run::v1::FAILED);
+    finished.mutable_finished()->set_agreed(false);
+    finished.mutable_finished()->set_alone(true);
+    if (returns) book.add("n1", finished);
+    QCOMPARE(book.row().phase, state);
+    if (state != RunState::SUCCEEDED) return;
+    QCOMPARE(book.row().finishedNs, std::int64_t{9});
+    QCOMPARE(book.row().unreachableNs, std::int64_t{0});
+    QCOMPARE(book.row().figures.steps, std::int64_t{7});
+    QVERIFY(book.take().update.errors.empty());
+  }
+
   // A run that was killed has the loss of its last whole epoch, or none; one that ended has what
   // its ranks said.
   void aKilledRunsLossIsWhatWasSeen() {
@@ -690,6 +745,19 @@ class RunAggregatorTest : public QObject {
       model.add(update, 0);
       QVERIFY(model.awaited().empty());
     }
+  }
+
+  void aSavedCheckpointIsToldOnce() {
+    RunAggregator book(rowOf(1), {{"n1", 0}});
+    run::v1::Record record;
+    record.set_sequence(1);
+    record.mutable_checkpoint()->set_step(120);
+    book.add("n1", record);
+    QVERIFY(book.take().update.checkpoint == 120);
+    book.add("n1", stepsRecord(2, 0, 121, 1, 0.01));
+    QVERIFY(!book.take().update.checkpoint);
+    book.add("n1", record);  // again, as by a recorder that takes over
+    QVERIFY(!book.take().update.checkpoint);
   }
 
   // Of a run with a node of role evaluator.

@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 
+#include "app/specs/cluster_edits.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/file.h"
 #include "engine/specs/specs.h"
@@ -705,6 +706,47 @@ class SpecsTest : public QObject {
     QVERIFY(SpecText::parse(*brackets, "h.yaml", SpecKind::kCluster).readable());
     QVERIFY(!importHostfile("n1 slots=x\n", "h").ok());
     QVERIFY(!importTfConfig("{}", "t").ok());
+    QVERIFY(importCluster(" \n{\"cluster\": {\"worker\": [\"b:2222\"]}}", "t").ok());
+    QVERIFY(importCluster("n1 slots=2\n", "h").ok());
+  }
+
+  // One at a time, until none is left; comments stay.
+  void nodesComeAndGo() {
+    const auto parsed = [](std::string text) {
+      return SpecText::parse(std::move(text), "c.yaml", SpecKind::kCluster);
+    };
+    SpecText cluster = parsed("# ours\n" + newClusterYaml("a \"b\""));
+    QCOMPARE(cluster.value("name").value_or(""), std::string("a \"b\""));
+    for (const NewNode& node :
+         {NewNode{.name = "n1", .host = "ann@n1.lab", .user = "other", .port = 2201},
+          NewNode{.name = "here", .gpus = true, .ranks = 2}, NewNode{.name = "n[3-5]", .host = "x"},
+          NewNode{.name = "n1", .host = "n1.lab"}}) {
+      const auto text = withNode(cluster, node);
+      QCOMPARE(text.ok(), node.name == "here" || node.port > 0);
+      if (text.ok()) cluster = parsed(*text);
+    }
+    QVERIFY2(cluster.ok(), cluster.text().c_str());
+    QCOMPARE(cluster.cluster()->nodes(0).ssh().user(), std::string("ann"));
+    QCOMPARE(cluster.cluster()->nodes(1).devices(0).kind(), std::string("cuda"));
+    const auto edit =
+        cluster.insertItem("nodes", 2, "{name: \"m[1-3]\", ssh: {host: \"m[1-3].lab\"}}");
+    QVERIFY(edit.ok());
+    cluster = parsed(edit->applied(cluster.text()));
+    for (const char* name : {"m2", "here", "m1", "n1", "m3"}) {
+      const auto text = withoutNode(cluster, name);
+      QVERIFY2(text.ok(), text.ok() ? "" : text.error().text().c_str());
+      cluster = parsed(*text);
+      QVERIFY(withoutNode(cluster, name).error().code == Code::kNotFound);
+    }
+    QVERIFY(cluster.text().starts_with("# ours\n"));
+    QVERIFY(allNodeNames(cluster).empty());
+  }
+
+  void namesOfHosts() {
+    QCOMPARE(nodeNameOf("ann@n1.lab"), std::string("n1"));
+    QCOMPARE(nodeNameOf("10.0.0.2"), std::string("10.0.0.2"));
+    QCOMPARE(nodeNameOf("fe80::1"), std::string("fe80-1"));
+    QVERIFY(isNodeName(nodeNameOf("a_b.c")) && !isNodeName("") && !isNodeName("-a"));
   }
 
   // Any bytes give problems, never a crash or a hang, and marks stay within the text.

@@ -126,6 +126,22 @@ class WorkloadTextTest : public QObject {
         "f.yaml:5:3: unknown field 'luncher' in workload, did you mean 'launcher'?");
     row("field of the code",
         "exclude:", "excludes:", "f.yaml:7:32: unknown field 'excludes' in workload.code");
+    row("restart of the program", "  env:\n", "  restart: {max: 3}\n  env:\n",
+        "f.yaml:9:3: unknown field 'restart' in workload, did you mean 'recovery' outside of "
+        "workload?");
+    row("a section of the file", "  env:\n", "  recovery: {policy: none}\n  env:\n",
+        "f.yaml:9:3: unknown field 'recovery' in workload, did you mean 'recovery' outside of "
+        "workload?");
+    row("restart of the run",
+        "recovery:", "restart:", "f.yaml:17:1: unknown field 'restart', did you mean 'recovery'?");
+    row("a list of hooks", "    stdout:", "    hooks: []\n    stdout:",
+        "f.yaml:15:5: unknown field 'hooks' in workload.metrics, did you mean "
+        "'workload.no_hooks'?");
+    row("a field of another group", "policy: none", "hang_seconds: 9",
+        "f.yaml:17:12: unknown field 'hang_seconds' in recovery, did you mean "
+        "'workload.hang_seconds'?");
+    row("a field of several groups", "policy: none", "kind: none",
+        "f.yaml:17:12: unknown field 'kind' in recovery, expected the fields");
     row("choice", "torchrun", "torchrn",
         "f.yaml:5:13: 'launcher' is 'torchrn', expected one of ranks, torchrun, mpi, single");
     row("number", "node: 2", "node: two", "f.yaml:6:19: 'ranks_per_node' is 'two', expected a");

@@ -1,4 +1,5 @@
 #include "app/ssh/ssh_config.h"
+#include "app/ssh/config_hosts.h"
 
 #include <QTest>
 
@@ -10,6 +11,18 @@ using namespace lockstep::app;
 class SshConfigTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
+  // Those of included files too, also of one that includes itself; no patterns.
+  void listsHosts() {
+    const test::TempFolder folder;
+    const std::string more = folder / "more-1";
+    test::writeText(more, "host=n4\nInclude " + more + "\nHost n1\n");
+    test::writeText(folder / "config", "# Host n0\nHost n1 n2 *.lab !bad\n  Port 22\nInclude " +
+                                           (folder / "more-*") + " absent\nHost n3");
+    QVERIFY(sshConfigHosts(folder / "config") ==
+            (std::vector<std::string>{"n1", "n2", "n4", "n3"}));
+    QVERIFY(sshConfigHosts(folder / "absent").empty());
+  }
+
   void seesWhatOpenSshSees() {
     const test::TempFolder folder;
     test::writeText(folder / "more", "Host n*\n  User included\n  ConnectTimeout 7\n");

@@ -1,5 +1,5 @@
 // Event files of a run: what our own reader of such files reads is what the history has.
-#include "app/report/tensorboard.h"
+#include "app/sinks/tensorboard.h"
 
 #include <QTemporaryDir>
 #include <QTest>

@@ -1,4 +1,4 @@
-#include "app/report/otlp.h"
+#include "app/sinks/otlp.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,6 @@
 
 #include "app/history/run_csv.h"
 #include "app/history/series_name.h"
-#include "app/report/step_times.h"
 #include "engine/base/utf8.h"
 
 namespace lockstep::app {
@@ -17,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kPointsOfLine = 2000;
+constexpr std::size_t kPointsOfRequest = 2000;
 constexpr double kMostSeconds = 9e9;  // that 64 bits of nanoseconds hold
 
 Json attribute(const char* key, const std::string& value) {
@@ -60,39 +59,63 @@ Json resourceOf(const RunRow& row) {
         attribute("lockstep.model", row.name), attribute("lockstep.cluster", row.clusterName)}}};
 }
 
-// One request with some points of one metric.
-std::string lineOf(const Json& resource, const Metric& metric, Json&& points) {
-  const Json one = {{"name", validUtf8(metric.name)},
-                    {"gauge", {{"dataPoints", std::move(points)}}}};
-  const Json scope = {{"scope", {{"name", "lockstep"}}}, {"metrics", Json::array({one})}};
-  const Json all = {{"resource", resource}, {"scopeMetrics", Json::array({scope})}};
-  return Json{{"resourceMetrics", Json::array({all})}}.dump() + "\n";
+}  // namespace
+
+struct OtlpRequests::State {
+  Json resource;
+  Json metrics = Json::array();  // of the next request
+  std::size_t points = 0;        // in them
+  std::vector<Request> done;
+};
+
+OtlpRequests::OtlpRequests(const RunRow& row) : state_(std::make_unique<State>()) {
+  state_->resource = resourceOf(row);
+}
+OtlpRequests::~OtlpRequests() = default;
+
+void OtlpRequests::close() {
+  State& state = *state_;
+  if (state.points == 0) return;
+  const Json scope = {{"scope", {{"name", "lockstep"}}},
+                      {"metrics", std::exchange(state.metrics, Json::array())}};
+  const Json all = {{"resource", state.resource}, {"scopeMetrics", Json::array({scope})}};
+  state.done.push_back(
+      {Json{{"resourceMetrics", Json::array({all})}}.dump(), std::exchange(state.points, 0)});
 }
 
-Status addSeries(const RunStore& store, const std::string& series, const Metric& metric,
-                 const StepTimes& times, const Json& resource, std::string& out) {
-  LOCKSTEP_ASSIGN(const std::vector<Point> points, store.readAll(series));
+void OtlpRequests::add(const std::string& series, std::span<const Point> points,
+                       const StepTimes& times) {
+  State& state = *state_;
+  const Metric metric = metricOf(series, parseSeriesName(series));
   const SeriesAxis axis = seriesAxis(series);
   Json some = Json::array();
+  const auto note = [&] {
+    if (some.empty()) return;
+    state.metrics.push_back({{"name", validUtf8(metric.name)},
+                             {"gauge", {{"dataPoints", std::exchange(some, Json::array())}}}});
+  };
   for (const auto& [x, y] : points) {
     const double seconds = times.ofPoint(axis, x);
     if (!(seconds > 0 && seconds < kMostSeconds)) continue;
     some.push_back({{"timeUnixNano", std::to_string(std::llround(seconds * 1e9))},
                     {"asDouble", valueOf(y)},
                     {"attributes", metric.attributes}});
-    if (some.size() < kPointsOfLine) continue;
-    out += lineOf(resource, metric, std::exchange(some, Json::array()));
+    if (++state.points < kPointsOfRequest) continue;
+    note();
+    close();
   }
-  if (!some.empty()) out += lineOf(resource, metric, std::move(some));
-  return {};
+  note();
 }
 
-}  // namespace
+std::vector<OtlpRequests::Request> OtlpRequests::take() {
+  close();
+  return std::exchange(state_->done, {});
+}
 
 Result<std::string> otlpOfRun(const History& history, const std::string& run) {
   LOCKSTEP_ASSIGN(const RunRow row, history.row(run));
   LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
-  const Json resource = resourceOf(row);
+  OtlpRequests requests(row);
   std::map<int, StepTimes> times;  // by rank
   std::string out;
   for (const SeriesInfo& info : store->series()) {
@@ -102,8 +125,9 @@ Result<std::string> otlpOfRun(const History& history, const std::string& run) {
     if (!times.contains(rank)) {
       LOCKSTEP_ASSIGN(times[rank], StepTimes::of(row, *store, rank));
     }
-    LOCKSTEP_TRY(
-        addSeries(*store, info.name, metricOf(info.name, name), times[rank], resource, out));
+    LOCKSTEP_ASSIGN(const std::vector<Point> points, store->readAll(info.name));
+    requests.add(info.name, points, times[rank]);
+    for (const OtlpRequests::Request& request : requests.take()) out += request.json + "\n";
   }
   return out;
 }

@@ -1,5 +1,5 @@
 // A run's curves as OTLP in JSON: every line is a request that has what the history has.
-#include "app/report/otlp.h"
+#include "app/sinks/otlp.h"
 
 #include <QJsonArray>
 #include <QJsonDocument>

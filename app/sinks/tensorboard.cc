@@ -1,95 +1,37 @@
-#include "app/report/tensorboard.h"
+#include "app/sinks/tensorboard.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <set>
-#include <string_view>
+#include <span>
 #include <utility>
 
 #include "app/core/home.h"
-#include "app/history/run_csv.h"
 #include "app/history/series_name.h"
-#include "app/report/step_times.h"
+#include "app/sinks/step_times.h"
+#include "app/sinks/tensorboard_events.h"
 #include "engine/base/file.h"
-#include "engine/base/tf_record.h"
-#include "engine/base/utf8.h"
-#include "lockstep/run/v1/tensorboard.pb.h"
 
 namespace lockstep::app {
 namespace {
 
 namespace fs = std::filesystem;
 
-// As the name of a folder: names of nodes come from files, and could be "..". Other characters are
-// written as in an address: "a/b" is "a%2Fb".
-std::string folderName(std::string_view name) {
-  std::string out;
-  for (const char c : name) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '-' || c == '_' || (c == '.' && !name.starts_with('.'));
-    out += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return out;
-}
-
-struct Place {
-  std::string folder, tag;
-};
-Place placeOf(const std::string& series, const SeriesName& name) {
-  constexpr std::string_view kReported = "scalar/";
-  if (name.rank >= 0) return {fmt::format("rank/{}", name.rank), "rank/" + name.figure};
-  if (name.node.empty())
-    return {"", series.starts_with(kReported) ? series.substr(kReported.size()) : series};
-  const std::string node = "node/" + folderName(name.node);
-  if (name.gpu >= 0) return {fmt::format("{}/gpu/{}", node, name.gpu), "gpu/" + name.figure};
-  if (!name.to.empty()) return {node + "/to/" + folderName(name.to), "link/" + name.figure};
-  return {node, "node/" + name.figure};
-}
-
-std::int64_t wholeOf(double x) {
-  return std::abs(x) < std::ldexp(1, 62) ? std::llround(x) : 0;  // 0: of a damaged file
-}
-
-float floatOf(double y) {
-  if (std::abs(y) > std::numeric_limits<float>::max()) return y > 0 ? HUGE_VALF : -HUGE_VALF;
-  return static_cast<float>(y);
-}
-
 Status writeSeries(const RunStore& store, const std::string& series, const std::string& tag,
                    const StepTimes& times, const Append& append) {
+  constexpr std::size_t kAtOnce = 16384;
   LOCKSTEP_ASSIGN(const std::vector<Point> points, store.readAll(series));
-  const SeriesAxis axis = seriesAxis(series);
-  run::v1::TensorBoardValue value;
-  value.set_tag(validUtf8(tag));
-  std::string out;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const auto [x, y] = points[i];
-    value.set_simple_value(floatOf(y));
-    run::v1::TensorBoardEvent event;
-    const bool overTime = axis == SeriesAxis::kTime;
-    event.set_wall_time(times.ofPoint(axis, x));
-    event.set_step(overTime ? static_cast<std::int64_t>(i) : wholeOf(x));
-    event.mutable_summary()->add_value(value.SerializeAsString());
-    out += tfRecord(event.SerializeAsString());
-    if (out.size() < std::size_t{1} << 20 && i + 1 < points.size()) continue;
-    LOCKSTEP_TRY(append(out));
-    out.clear();
-  }
+  const std::span<const Point> all(points);
+  for (std::size_t at = 0; at < all.size(); at += kAtOnce)
+    LOCKSTEP_TRY(
+        append(tensorBoardEvents(series, tag, static_cast<std::int64_t>(at),
+                                 all.subspan(at, std::min(kAtOnce, all.size() - at)), times)));
   return {};
-}
-
-// Readers skip no events after a restart where the first one has this version.
-std::string versionEvent(double time) {
-  run::v1::TensorBoardEvent event;
-  event.set_wall_time(time);
-  event.set_file_version("brain.Event:2");
-  return tfRecord(event.SerializeAsString());
 }
 
 struct File {
@@ -103,14 +45,12 @@ Status writeFile(const RunRow& row, const RunStore& store, const File& file,
   LOCKSTEP_ASSIGN(const StepTimes times, StepTimes::of(row, store, file.rank));
   const double start = times.ofStep(0);
   const auto fill = [&](const Append& append) -> Status {
-    LOCKSTEP_TRY(append(versionEvent(start)));
+    LOCKSTEP_TRY(append(tensorBoardHeader(start)));
     for (const auto& [series, tag] : file.series)
       LOCKSTEP_TRY(writeSeries(store, series, tag, times, append));
     return {};
   };
-  return writeFileAtomically(
-      fmt::format("{}/events.out.tfevents.{:010}.lockstep", folder, wholeOf(std::floor(start))),
-      fill);
+  return writeFileAtomically(folder + "/" + tensorBoardFile(start), fill);
 }
 
 Status writeRun(const RunRow& row, const RunStore& store, const std::string& folder,
@@ -119,7 +59,7 @@ Status writeRun(const RunRow& row, const RunStore& store, const std::string& fol
   for (const SeriesInfo& info : store.series()) {
     const SeriesName name = parseSeriesName(info.name);
     if (name.rank >= 0 && name.figure == "began") continue;
-    Place place = placeOf(info.name, name);
+    TensorBoardPlace place = tensorBoardPlace(info.name);
     File& file = files[place.folder];
     file.rank = std::max(name.rank, 0);
     file.series.emplace_back(info.name, std::move(place.tag));

@@ -1,0 +1,278 @@
+// What a coordinator has decided holds once other nodes know it. Node n1 is real and coordinates;
+// the others are played here. They confirm what they are told, or do not.
+#include <QCoreApplication>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/base/channel.h"
+#include "agent/base/event_loop.h"
+#include "agent/supervisor/peers.h"
+#include "agent/supervisor/run_control.h"
+#include "agent/supervisor/spool.h"
+#include "agent/worker/worker_process.h"
+#include "engine/base/file.h"
+#include "lockstep/node/v1/worker.pb.h"
+#include "tests/agent/agent_node.h"
+#include "tests/agent/run_keys.h"
+
+using namespace lockstep;
+using namespace lockstep::agent_test;
+
+namespace {
+
+constexpr Nanoseconds kMs = 1'000'000;
+constexpr Nanoseconds kKept = 2'000 * kMs;  // RunLimits::kept
+constexpr Nanoseconds kLimit = 50'000 * kMs;
+constexpr int kHeartbeatMs = 200;        // the run's end is awaited for 20 of them
+constexpr std::int64_t kEndsAtOnce = 1;  // max_steps of a run whose ranks end when they may begin
+
+void must(const Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.error().text());
+}
+template <typename T>
+T must(Result<T> result) {
+  must(result.status());
+  return std::move(*result);
+}
+
+struct Story {
+  int nodes = 3;
+  std::vector<std::string> confirm = {};  // these nodes do, after a while
+  Nanoseconds after = 0;
+  bool isOlder = false;   // they confirm the revision before
+  bool ends = false;      // the ranks do, instead of a request
+  bool isKilled = false;  // the run is, right after the request
+};
+
+class Coordination {
+ public:
+  explicit Coordination(Story story) : story_(std::move(story)) {
+    options_ = {.run = newRunId(), .nodes = {}, .ranks = 1, .comm = "gloo", .recovery = "shrink"};
+    for (int i = 1; i <= story_.nodes; ++i) options_.nodes.push_back(fmt::format("n{}", i));
+    options_.batch = 120;  // of as many ranks as there are, and of one less
+    if (story_.ends) options_.maxSteps = kEndsAtOnce;
+    folder_.path = home_.filePath("run").toStdString();
+    folder_.runtime = home_.path().toStdString();
+    must(agent::makeFolders(folder_.logs()));
+    must(writeFileAtomically(folder_.plan(), request(0).plan(), 0600));
+    spool_ = must(agent::Spool::open(folder_.spool(), {}));
+    agent::RunLimits limits;
+    limits.kept = kKept;
+    limits.lostPeer = kKept;
+    control_ = std::make_unique<agent::RunControl>(loop_, folder_, request(0), *spool_, "test",
+                                                   limits, [this] { overAt_ = monotonicNow(); });
+    const std::string address = must(control_->start());
+    for (int i = 1; i < story_.nodes; ++i) play(i, address);
+    loop_.every(50 * kMs, [this] {
+      node::v1::FromPeer ping;
+      ping.mutable_ping()->set_sent_ns(monotonicNow());
+      for (const auto& [name, peer] : peers_) peer->send(ping);
+      if (story_.ends ? overAt_ != 0 && endsTold_ == 2 : answer_.has_value()) loop_.quit();
+    });
+  }
+  void run() {
+    loop_.after(kLimit, [this] { loop_.quit(); });
+    loop_.run();
+  }
+  // To the request; nothing: it has none.
+  const std::optional<Status>& answer() const { return answer_; }
+  Status askAgain() { return control_->exclude(options_.run, 1, options_.nodes.back()); }
+  run::v1::RunState state() const { return control_->state(); }
+  // What the run has said that it waits for.
+  std::string awaited() const {
+    for (const auto& kept : must(spool_->read(0, 100'000, 0))) {
+      run::v1::Record record;
+      if (record.ParseFromString(kept.bytes) && record.has_awaited())
+        return record.awaited().text();
+    }
+    return {};
+  }
+  bool isAgreed() const {
+    run::v1::Record record;
+    const auto all = must(spool_->read(0, 100'000, 0));
+    return !all.empty() && record.ParseFromString(all.back().bytes) && record.finished().agreed();
+  }
+  // Since the nodes were told what was decided, until the answer, or until they were told to end.
+  Nanoseconds waited() const { return doneAt_ - toldAt_; }
+
+ private:
+  node::v1::PrepareRequest request(int node) const {
+    auto out = keyedRequest(options_, authority_, node);
+    out.mutable_spec()->mutable_recovery()->set_heartbeat_ms(kHeartbeatMs);
+    out.mutable_spec()->mutable_training()->mutable_checkpoint()->set_copies(0);
+    return out;
+  }
+  void play(int node, const std::string& coordinator) {
+    const std::string& name = options_.nodes[static_cast<std::size_t>(node)];
+    agent::PeerClient::Handlers handlers;
+    handlers.onJoin = [this] {
+      if (++joined_ + 1 < story_.nodes) return;
+      node::v1::CommitRequest commit;
+      commit.set_run(options_.run);
+      commit.set_generation(1);
+      must(control_->commit(commit));
+    };
+    handlers.onLost = [](const std::string&) {};
+    handlers.onRefused = [](const Error&) {};
+    handlers.onMessage = [this, name](const node::v1::ToPeer& message) {
+      onMessage(name, message);
+    };
+    peers_[name] = std::make_unique<agent::PeerClient>(loop_, "n1", coordinator, "127.0.0.1:1",
+                                                       request(node), 1, std::move(handlers));
+  }
+  void onMessage(const std::string& name, const node::v1::ToPeer& message) {
+    node::v1::FromPeer answer;
+    if (message.has_committed()) {
+      answer.mutable_ready();
+      peers_.at(name)->send(answer);
+    } else if (message.has_go() && story_.ends) {
+      answer.mutable_done()->set_status("succeeded");
+      peers_.at(name)->send(answer);
+    } else if (message.has_go() && !std::exchange(asked_, true)) {
+      loop_.post([this] { ask(); });
+    } else if (message.has_decisions()) {
+      const node::v1::Decisions& told = message.decisions();
+      if (told.excluding().empty() && told.end() != run::v1::SUCCEEDED) return;
+      if (toldAt_ == 0) toldAt_ = monotonicNow();
+      confirm(name, told.revision());
+    } else if (message.has_all_done()) {
+      if (doneAt_ == 0) doneAt_ = monotonicNow();
+      ++endsTold_;
+    }
+  }
+  void confirm(const std::string& name, std::int64_t revision) {
+    const auto& all = story_.confirm;
+    if (std::find(all.begin(), all.end(), name) == all.end()) return;
+    loop_.after(story_.after, [this, name, revision] {
+      node::v1::FromPeer kept;
+      kept.mutable_decisions_kept()->set_revision(revision - (story_.isOlder ? 1 : 0));
+      peers_.at(name)->send(kept);
+    });
+  }
+  void ask() {
+    must(askAgain());
+    control_->whenKept([this](const Status& answer) {
+      answer_ = answer;
+      doneAt_ = monotonicNow();
+    });
+    if (story_.isKilled) must(control_->kill(options_.run, 1, "on request"));
+  }
+
+  const Story story_;
+  RunOptions options_;
+  RunAuthority authority_;
+  QTemporaryDir home_;
+  agent::RunFolder folder_;
+  agent::EventLoop loop_;
+  std::unique_ptr<agent::Spool> spool_;
+  std::unique_ptr<agent::RunControl> control_;
+  std::map<std::string, std::unique_ptr<agent::PeerClient>> peers_;
+  int joined_ = 0, endsTold_ = 0;
+  bool asked_ = false;
+  std::optional<Status> answer_;
+  Nanoseconds toldAt_ = 0, doneAt_ = 0, overAt_ = 0;
+};
+
+}  // namespace
+
+class DecisionsTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  // Of a majority with the coordinator, any majority without it has one.
+  void aRequestIsAnsweredOnceItIsKept_data() {
+    using Names = std::vector<std::string>;
+    QTest::addColumn<int>("nodes");
+    QTest::addColumn<Names>("confirm");
+    QTest::addColumn<bool>("isOlder");
+    QTest::addColumn<bool>("kept");
+    QTest::newRow("all confirm") << 3 << Names{"n2", "n3"} << false << true;
+    QTest::newRow("one of two confirms") << 3 << Names{"n2"} << false << true;
+    QTest::newRow("nobody confirms") << 3 << Names{} << false << false;
+    QTest::newRow("an older revision is confirmed") << 3 << Names{"n2", "n3"} << true << false;
+    QTest::newRow("one of four confirms") << 5 << Names{"n4"} << false << false;
+    QTest::newRow("two of four confirm") << 5 << Names{"n2", "n4"} << false << true;
+    QTest::newRow("of two, none can take over") << 2 << Names{} << false << true;
+  }
+  void aRequestIsAnsweredOnceItIsKept() {
+    QFETCH(int, nodes);
+    QFETCH(std::vector<std::string>, confirm);
+    QFETCH(bool, isOlder);
+    QFETCH(bool, kept);
+    const Nanoseconds after = 200 * kMs;
+    Coordination run({.nodes = nodes, .confirm = confirm, .after = after, .isOlder = isOlder});
+    run.run();
+    QVERIFY(run.answer());
+    QCOMPARE(run.answer()->ok(), kept);
+    QVERIFY(run.askAgain().ok());  // a client that has no answer does
+    if (nodes == 2) return;
+    QVERIFY(run.waited() >= (kept ? after : kKept / 2));
+    if (kept) return;
+    QCOMPARE(run.answer()->code(), Code::kUnavailable);
+    QCOMPARE(run.answer()->error().what.text(),
+             std::string("it is not known whether the run does what was asked"));
+  }
+
+  void aRequestIsAnsweredWhenTheRunEnds() {
+    Coordination run({.isKilled = true});
+    run.run();
+    QVERIFY(run.answer() && !run.answer()->ok());
+    QCOMPARE(run.answer()->error().why.text(), std::string("the run has ended meanwhile"));
+    QCOMPARE(run.state(), run::v1::STOPPED);
+  }
+
+  // Nobody ends before a node that takes over would know that the run has ended.
+  void theRunEndsOnceThatIsKept_data() {
+    using Names = std::vector<std::string>;
+    QTest::addColumn<Names>("confirm");
+    QTest::newRow("one of two confirms") << Names{"n3"};
+    QTest::newRow("nobody confirms") << Names{};
+  }
+  void theRunEndsOnceThatIsKept() {
+    QFETCH(std::vector<std::string>, confirm);
+    const Nanoseconds after = 200 * kMs;
+    Coordination run({.confirm = confirm, .after = after, .ends = true});
+    run.run();
+    QCOMPARE(run.state(), run::v1::SUCCEEDED);
+    QCOMPARE(run.isAgreed(), !confirm.empty());  // without a majority, another may take over
+    QVERIFY(run.waited() >= (confirm.empty() ? kKept : after));
+    QCOMPARE(run.awaited(), std::string(confirm.empty() ? "waits until half of the nodes have "
+                                                          "confirmed the run's end, for 4 s at most"
+                                                        : ""));
+    QVERIFY(run.waited() < kLimit / 2);
+  }
+};
+
+// The worker of n1 is this program too. It trains until it is killed, or ends when it may begin.
+int runWorker() {
+  agent::BlockingChannel channel(agent::kWorkerChannelFd);
+  node::v1::FromWorker ready, finished;
+  ready.mutable_ready();
+  channel.send(ready);
+  bool ends = false;
+  for (std::string frame; channel.receive(frame);) {
+    node::v1::ToWorker message;
+    if (!message.ParseFromString(frame)) continue;
+    if (message.has_start()) ends = message.start().spec().training().max_steps() == kEndsAtOnce;
+    if (!ends || !message.has_go()) continue;
+    finished.mutable_finished()->set_state(run::v1::SUCCEEDED);
+    channel.send(finished);
+    return 0;
+  }
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "worker") return runWorker();
+  QCoreApplication application(argc, argv);
+  DecisionsTest test;
+  return QTest::qExec(&test, argc, argv);
+}
+#include "decisions_test.moc"

@@ -1,0 +1,150 @@
+// What needs no training: new run specs and their layers, the specs of two runs beside each other,
+// the logs of a run by level.
+#include <QDir>
+#include <QFile>
+#include <QJsonArray>
+#include <QTest>
+
+#include "app/history/history.h"
+#include "tests/app/cli/cli_runner.h"
+
+using namespace lockstep;
+using namespace lockstep::test;
+
+class CliSpecsTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  // Every kind but the empty one can be planned as it is written.
+  void newSpecsCanBePlanned() {
+    const Cli cli;
+    const CliResult kinds = cli.run({"new", "--json"});
+    QVERIFY2(kinds.exit == 0 && kinds.onlyJson && kinds.all("kind").size() >= 7, kinds.text());
+    const CliResult table = cli.run({"new"});
+    QVERIFY2(table.exit == 0 && table.out.contains("resnet"), table.text());
+    for (const QJsonObject& one : kinds.all("kind")) {
+      const QString kind = one["kind"].toString(), file = cli.path(kind + "-a.yaml");
+      const CliResult made = cli.run({"new", kind, file});
+      QVERIFY2(made.exit == 0 && made.out.isEmpty(), made.text());
+      const QByteArray text = bytes(file);
+      QVERIFY2(kind == "empty" || text.contains("name: " + kind.toUtf8() + "-a"), text);
+      if (kind == "empty" || kind == "program") continue;
+      const CliResult plan = cli.run({"plan", file, "--local", "2"});
+      QVERIFY2(plan.exit == 0, plan.text());
+    }
+  }
+
+  void nameAndDataAreGiven() {
+    const Cli cli;
+    const QString file = cli.path("g.yaml"), data = cli.write("mine.txt", "to be or not to be");
+    const CliResult made =
+        cli.run({"new", "gpt", file, "--name", "shakespeare", "--data", data, "--json"});
+    QVERIFY2(made.exit == 0 && made.first("created")["file"].toString() == file, made.text());
+    QVERIFY2(bytes(file).contains("name: shakespeare") && bytes(file).contains(data.toUtf8()),
+             bytes(file));
+    for (const auto& [arguments, why] :
+         {std::pair{QStringList{"gpt", file}, "exists already"},
+          {QStringList{"gpt"}, "FILE is missing"},
+          {QStringList{"gpt", cli.path("x.yaml"), "--data", ""}, "--data is empty"},
+          {QStringList{"gtp", cli.path("x.yaml")}, "expected mlp, cnn"},
+          {QStringList{"mlp", cli.path("x.yaml"), "--data", data}, "takes no --data"}}) {
+      const CliResult refused = cli.run(QStringList{"new"} + arguments);
+      QVERIFY2(refused.exit == 2 && refused.err.contains(why), refused.text());
+    }
+    QVERIFY(!QFile::exists(cli.path("x.yaml")));
+  }
+
+  void specsOfRunsAreCompared() {
+    const Cli cli;
+    QVERIFY(QDir().mkpath(cli.path("home/history")));
+    add(cli, "run-a", "training:\n  batch: 64\n  epochs: 2\n");
+    add(cli, "run-b", "training:\n  batch: 96\n  epochs: 2\n");
+    add(cli, "run-c", "training:\n  batch: 64\n  epochs: 2\n");
+    const CliResult json = cli.run({"history", "diff", "run-a", "run-b", "--json"});
+    QVERIFY2(json.exit == 0 && json.onlyJson && json.all("option").size() == 1, json.text());
+    QCOMPARE(json.last()["option"].toString(), QString("training.batch"));
+    QCOMPARE(json.last()["values"].toArray(), (QJsonArray{"64", "96"}));
+    const CliResult table = cli.run({"history", "diff", "run-a", "run-b", "run-c"});
+    QVERIFY2(table.exit == 0 && table.out.contains("run-c") && table.out.contains("96") &&
+                 !table.out.contains("epochs"),
+             table.text());
+    const CliResult equal = cli.run({"history", "diff", "run-a", "run-c"});
+    QVERIFY2(equal.exit == 0 && equal.out.isEmpty() && equal.err.contains("equal"), equal.text());
+    QCOMPARE(cli.run({"history", "diff", "run-a", "run-z"}).exit, 2);
+  }
+
+  // Beside each layer what it takes and has; with ranks, what each keeps on one.
+  void layersAreListed() {
+    const Cli cli;
+    const CliResult text = cli.run({"layers", "fashion-cnn"});
+    QVERIFY2(text.exit == 0 && text.out.contains("conv2d") && text.out.contains("parameters"),
+             text.text());
+    const CliResult json = cli.run({"layers", "fashion-cnn", "--ranks", "2", "--json"});
+    QVERIFY2(json.exit == 0 && json.onlyJson, json.text());
+    const auto layers = json.all("layer");
+    QVERIFY(layers.size() > 3);
+    double parameters = 0;
+    for (const QJsonObject& layer : layers) {
+      parameters += layer["parameters"].toDouble();
+      QVERIFY2(!layer["output"].toString().isEmpty() && layer.contains("state_bytes"), json.text());
+    }
+    QCOMPARE(layers[0]["inputs"].toArray(), QJsonArray{"input"});
+    QCOMPARE(layers[1]["inputs"].toArray(), QJsonArray{layers[0]["layer"]});
+    QCOMPARE(json.last()["parameters"].toDouble(), parameters);
+    QCOMPARE(cli.run({"layers", cli.path("absent.yaml")}).exit, 2);
+    QCOMPARE(cli.run({"layers", example("ddp")}).exit, 2);  // no model of ours
+  }
+
+  void logsAreChosenByLevel() {
+    const Cli cli;
+    QVERIFY(QDir().mkpath(cli.path("home/history")));
+    {
+      const auto history = app::History::open(cli.path("home/history").toStdString());
+      QVERIFY(history.ok());
+      app::RunRow row;
+      row.run = "run-l";
+      row.phase = app::RunState::SUCCEEDED;
+      const auto store = (*history)->begin(row, {});
+      QVERIFY(store.ok());
+      app::RunBatch batch;
+      const char* const lines[] = {"loss 0.3", "UserWarning: slow", "RuntimeError: first",
+                                   "Traceback: second"};
+      for (int i = 0; i < 4; ++i)
+        batch.logs.push_back({0, i + 1, i % 2 ? "n2" : "n1", 0, lines[i]});
+      QVERIFY((*store)->append(batch).ok());
+    }
+    const auto texts = [&](const QStringList& more) {
+      QStringList out;
+      for (const QJsonObject& line :
+           cli.run(QStringList{"logs", "run-l", "--json"} + more).all("log"))
+        out << line["text"].toString();
+      return out;
+    };
+    QCOMPARE(texts({}).size(), 4);
+    QCOMPARE(texts({"--level", "warning"}).size(), 3);
+    QCOMPARE(texts({"--level", "error"}).size(), 2);
+    QCOMPARE(texts({"--first-error"}), QStringList{"RuntimeError: first"});
+    QCOMPARE(texts({"--first-error", "--node", "n2"}), QStringList{"Traceback: second"});
+    QCOMPARE(texts({"--node", "n1", "--level", "info"}).size(), 2);
+    const CliResult refused = cli.run({"logs", "run-l", "--level", "loud"});
+    QVERIFY2(refused.exit == 2 && refused.err.contains("expected debug, info"), refused.text());
+  }
+
+ private:
+  static QByteArray bytes(const QString& path) {
+    QFile file(path);
+    return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+  }
+  static void add(const Cli& cli, const std::string& run, const std::string& spec) {
+    app::RunRow row;
+    row.run = run;
+    row.phase = app::RunState::SUCCEEDED;
+    app::RunDocuments documents;
+    documents.specYaml = spec;
+    const auto history = app::History::open(cli.path("home/history").toStdString());
+    QVERIFY(history.ok() && (*history)->add(row, documents).ok());
+  }
+};
+
+QTEST_GUILESS_MAIN(CliSpecsTest)
+#include "cli_specs_test.moc"

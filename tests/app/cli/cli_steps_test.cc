@@ -1,0 +1,90 @@
+// The steps of a real run: times, timeline, traffic.
+#include <QJsonArray>
+#include <QTest>
+
+#include "tests/app/cli/cli_runner.h"
+
+using namespace lockstep::test;
+
+class CliStepsTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void initTestCase() {
+    const CliResult ran =
+        cli_.run({"run", example("fashion-mlp"), "--local", "2", "--json", "--no-benchmark",
+                  "--set", "training.max_steps=240", "--set", "training.epochs=100"});
+    QVERIFY2(ran.exit == 0, ran.text());
+    run_ = ran.first("started")["run"].toString();
+  }
+
+  void timesOfStepsAreShown() {
+    const CliResult text = cli_.run({"steps", run_});
+    QVERIFY2(text.exit == 0 && text.out.contains("waiting ms"), text.text());
+    const CliResult json = cli_.run({"steps", run_, "--last", "20", "--json"});
+    QVERIFY2(json.exit == 0 && json.onlyJson, json.text());
+    const auto ranks = json.all("steps");
+    QCOMPARE(ranks.size(), 2);
+    for (const QJsonObject& rank : ranks) {
+      QCOMPARE(rank["first_step"].toInt(), 221);
+      QCOMPARE(rank["stride"].toInt(), 1);
+      const QJsonArray steps = rank["step_seconds"].toArray();
+      QCOMPARE(steps.size(), 20);
+      for (const QJsonValue& step : steps) QVERIFY2(step.toDouble() > 0, json.text());
+      QCOMPARE(rank["waiting_seconds"].toArray().size(), 20);
+    }
+    QCOMPARE(ranks[1]["node"].toString(), QString("local2"));
+  }
+
+  // A recorded step, and the step that was predicted: each rank computes, in order, within it.
+  void aStepIsDrawn() {
+    const CliResult text = cli_.run({"timeline", run_});
+    QVERIFY2(text.exit == 0 && text.out.contains("one step, ") && text.out.contains("1 local2"),
+             text.text());
+    for (const QStringList& more : {QStringList{"--step", "100"}, QStringList{"--predicted"}}) {
+      const CliResult json = cli_.run(QStringList{"timeline", run_, "--json"} + more);
+      QVERIFY2(json.exit == 0 && json.onlyJson, json.text());
+      const QJsonObject head = json.first("timeline");
+      QCOMPARE(head["predicted"].toBool(), more.size() == 1);
+      const double length = head["seconds"].toDouble() * 1e9;
+      QVERIFY2(length > 0, json.text());
+      int forward[2] = {0, 0};
+      for (const QJsonObject& span : json.all("span")) {
+        const double begin = span["begin_ns"].toDouble(), end = span["end_ns"].toDouble();
+        QVERIFY2(begin >= 0 && end >= begin && end <= length * (1 + 1e-6), json.text());
+        if (span["kind"].toString() == "forward") ++forward[span["rank"].toInt()];
+      }
+      QVERIFY2(forward[0] > 0 && forward[1] > 0, json.text());
+    }
+  }
+
+  // Two ranks, one on each node: what ranks send is what nodes send.
+  void trafficIsPlanned() {
+    const CliResult text = cli_.run({"traffic", run_});
+    QVERIFY2(text.exit == 0 && text.out.contains("from node"), text.text());
+    const CliResult json = cli_.run({"traffic", run_, "--json"});
+    QVERIFY2(json.exit == 0 && json.onlyJson, json.text());
+    const auto ranks = json.all("traffic"), nodes = json.all("node_traffic");
+    QCOMPARE(ranks.size(), 2);
+    QCOMPARE(nodes.size(), 2);
+    for (int i = 0; i < 2; ++i) {
+      QVERIFY(ranks[i]["bytes"].toDouble() > 0);
+      QCOMPARE(ranks[i]["bytes"].toDouble(), nodes[i]["planned_bytes"].toDouble());
+      QCOMPARE(nodes[i]["from"].toString(), QString("local%1").arg(ranks[i]["from"].toInt() + 1));
+    }
+  }
+
+  void mistakesAreRefused() {
+    for (const char* command : {"steps", "timeline", "traffic"})
+      QCOMPARE(cli_.run({command, "no-such-run"}).exit, 2);
+    QCOMPARE(cli_.run({"timeline", run_, "--step", "1", "--predicted"}).exit, 2);
+    QCOMPARE(cli_.run({"steps", run_, "--last", "0"}).exit, 2);
+  }
+
+ private:
+  const Cli cli_;
+  QString run_;
+};
+
+QTEST_GUILESS_MAIN(CliStepsTest)
+#include "cli_steps_test.moc"

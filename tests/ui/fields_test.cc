@@ -1,0 +1,169 @@
+// The form of a model page by mouse and keyboard: values are typed into their cells, layers are
+// moved by the buttons above the list, a wrong value is named, and all is undone with Ctrl+Z.
+#include <QTest>
+#include <QtWidgets>
+#include <functional>
+
+#include "tests/ui/studio_fixture.h"
+#include "ui/models/field_model.h"
+#include "ui/models/layer_table_model.h"
+#include "ui/pages/model_page.h"
+
+using namespace lockstep;
+using namespace lockstep::ui;
+using lockstep::tests::examplePath;
+using lockstep::tests::StudioHome;
+
+namespace {
+
+bool wait(const std::function<bool()>& done) { return QTest::qWaitFor(done, 60'000); }
+
+}  // namespace
+
+class FieldsTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void init() {
+    home_ = std::make_unique<StudioHome>();
+    const QString path = home_->path("cnn.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-cnn.yaml")), path));
+    QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
+    window_ = std::make_unique<MainWindow>(home_->options());
+    window_->resize(1400, 900);
+    window_->show();
+    QVERIFY(QTest::qWaitForWindowActive(window_.get()));
+    page_ = qobject_cast<ModelPage*>(window_->openFile(path));
+    QVERIFY(page_);
+    fields_ = page_->findChild<QTableView*>("fieldTable");
+    before_ = page_->document()->text();
+  }
+  void cleanup() {
+    tests::closeWindow(window_);
+    home_.reset();
+  }
+
+  void aValueIsTyped() {
+    choose("model.layers[0].conv2d.filters");
+    type("48");
+    QVERIFY2(page_->document()->text().contains("filters: 48"),
+             qPrintable(page_->document()->text()));
+    QVERIFY(page_->document()->spec().ok());
+    QVERIFY(page_->isModified());
+    undo();
+    choose("model.layers[0].conv2d.filters");  // Escape leaves the value as it was
+    QTest::keyClick(fields_, Qt::Key_F2);
+    QLineEdit* editor = shownEditor();
+    QVERIFY(editor);
+    QTest::keyClicks(editor, "99");
+    QTest::keyClick(editor, Qt::Key_Escape);
+    QVERIFY(wait([&] { return !shownEditor(); }));
+    QCOMPARE(page_->document()->text(), before_);
+  }
+
+  void aChoiceIsMade() {
+    choose("model.layers[0].conv2d.activation");
+    QTest::keyClick(fields_, Qt::Key_F2);
+    QComboBox* choices = nullptr;
+    QVERIFY(wait([&] {
+      choices = fields_->viewport()->findChild<QComboBox*>();
+      return choices && choices->isVisible();
+    }));
+    QVERIFY(choices->count() > 2);
+    QCOMPARE(choices->currentData().toString(), QString("relu"));
+    const bool isLast = choices->currentIndex() + 1 == choices->count();
+    QTest::keyClick(choices, isLast ? Qt::Key_Up : Qt::Key_Down);
+    QVERIFY(wait([&] { return page_->document()->text() != before_; }));
+    QVERIFY(page_->document()->spec().ok());
+    QVERIFY(page_->document()->spec().value("model.layers[0].conv2d.activation") != "relu");
+    undo();
+  }
+
+  // The problem names line and field, and nothing can be launched until it is mended.
+  void aWrongValueIsNamed() {
+    const auto* launch = page_->findChild<QPushButton*>("modelLaunchButton");
+    const auto* problems = page_->findChild<QListWidget*>("problemList");
+    QVERIFY(launch->isEnabled() && !problems->isVisible());
+    choose("model.layers[0].conv2d.filters");
+    type("many");
+    QVERIFY(wait([&] { return problems->isVisible() && problems->count() > 0; }));
+    const QString said = problems->item(0)->text() + "\n" + problems->item(0)->toolTip();
+    QVERIFY2(said.contains("filters") && said.contains("Line 7"), qPrintable(said));
+    QVERIFY(!launch->isEnabled());
+    undo();
+    QVERIFY(launch->isEnabled() && !problems->isVisible());
+  }
+
+  void layersAreMovedByTheButtons() {
+    auto* layers = page_->findChild<QTableView*>("layerTable");
+    const auto kinds = [&] {
+      QStringList out;
+      for (int row = 0; row < page_->layers()->rowCount(); ++row)
+        out << QString::fromStdString(
+            page_->document()->spec().layerKind(fmt::format("model.layers[{}]", row)));
+      return out.join(' ');
+    };
+    QCOMPARE(kinds(), QString("conv2d max_pool2d flatten dense"));
+    QTest::mouseClick(layers->viewport(), Qt::LeftButton, {},
+                      layers->visualRect(layers->model()->index(1, 0)).center());
+    QCOMPARE(layers->currentIndex().row(), 1);
+    click("layerUpButton");
+    QCOMPARE(kinds(), QString("max_pool2d conv2d flatten dense"));
+    QCOMPARE(layers->currentIndex().row(), 0);
+    for (int i = 0; i < 2; ++i) click("layerDownButton");
+    QCOMPARE(kinds(), QString("conv2d flatten max_pool2d dense"));
+    QCOMPARE(layers->currentIndex().row(), 2);
+    click("removeLayerButton");
+    QCOMPARE(kinds(), QString("conv2d flatten dense"));
+    for (int i = 0; i < 3; ++i) press();
+    undo();
+    QVERIFY(!page_->isModified());
+  }
+
+ private:
+  // The cell of a field has the keyboard.
+  void choose(const char* path) {
+    page_->selectLayer(0);
+    const int row = page_->fields()->find(path);
+    QVERIFY2(row >= 0, path);
+    fields_->setFocus();
+    QVERIFY(wait([&] { return fields_->hasFocus(); }));
+    fields_->setCurrentIndex(page_->fields()->index(row, 1));
+  }
+  QLineEdit* shownEditor() const {
+    for (auto* one : fields_->viewport()->findChildren<QLineEdit*>())
+      if (one->isVisible()) return one;
+    return nullptr;
+  }
+  // Into the current cell: what is there is replaced.
+  void type(const QString& text) {
+    QTest::keyClick(fields_, Qt::Key_F2);
+    QLineEdit* editor = shownEditor();
+    QVERIFY(editor);
+    QTest::keyClick(editor, Qt::Key_A, Qt::ControlModifier);
+    QTest::keyClicks(editor, text);
+    QTest::keyClick(editor, Qt::Key_Return);
+    QVERIFY(wait([&] { return !shownEditor(); }));
+  }
+  void press() { QTest::keyClick(window_.get(), Qt::Key_Z, Qt::ControlModifier); }
+  // The last change: then the text is that of the file.
+  void undo() {
+    QVERIFY(wait([&] { return window_->findChild<QAction*>("actionUndo")->isEnabled(); }));
+    press();
+    QCOMPARE(page_->document()->text(), before_);
+  }
+  void click(const char* button) {
+    auto* one = page_->findChild<QToolButton*>(button);
+    QVERIFY2(one && one->isVisible() && one->isEnabled(), button);
+    QTest::mouseClick(one, Qt::LeftButton);
+  }
+
+  std::unique_ptr<StudioHome> home_;
+  std::unique_ptr<MainWindow> window_;
+  ModelPage* page_ = nullptr;
+  QTableView* fields_ = nullptr;
+  QString before_;
+};
+
+QTEST_MAIN(FieldsTest)
+#include "fields_test.moc"

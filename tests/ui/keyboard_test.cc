@@ -1,0 +1,245 @@
+// The pages by the keyboard alone: Tab reaches every part and leaves it again, and what has the
+// keyboard is seen.
+#include <QTest>
+#include <QtWidgets>
+#include <functional>
+
+#include "tests/ui/studio_fixture.h"
+#include "tests/ui/tab_walk.h"
+#include "ui/dialogs/launch_dialog.h"
+#include "ui/dialogs/metric_dialog.h"
+#include "ui/dialogs/ssh_questions.h"
+#include "ui/dialogs/tags_dialog.h"
+#include "ui/models/run_table_model.h"
+#include "ui/pages/cluster_page.h"
+#include "ui/pages/history_page.h"
+#include "ui/pages/model_page.h"
+#include "ui/pages/run_page.h"
+#include "ui/pages/welcome_page.h"
+#include "ui/plots/plot_view.h"
+#include "ui/studio/job_tracker.h"
+#include "ui/theme/theme.h"
+#include "ui/widgets/yaml_editor.h"
+
+using namespace lockstep;
+using namespace lockstep::ui;
+using lockstep::tests::examplePath;
+using lockstep::tests::StudioHome;
+
+namespace {
+
+constexpr int kSteps = 300;
+
+bool wait(const std::function<bool()>& done) { return QTest::qWaitFor(done, 60'000); }
+
+}  // namespace
+
+class KeyboardTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void init() {
+    home_ = std::make_unique<StudioHome>();
+    window_ = std::make_unique<MainWindow>(home_->options());
+    window_->resize(1400, 900);
+    window_->show();
+    QVERIFY(QTest::qWaitForWindowActive(window_.get()));
+  }
+  void cleanup() {
+    tests::closeWindow(window_);
+    home_.reset();
+    Theme::instance().apply(Theme::Mode::kLight);
+  }
+
+  void everyPartOfAPageIsReached() {
+    walk(window_->openWelcome());
+    walk(openExample("local-3.yaml"));
+    Page* model = openExample("fashion-cnn.yaml");
+    auto* views = model->findChild<QTabWidget*>("modelViews");
+    QVERIFY(views && views->count() > 1);
+    for (int i = 0; i < views->count(); ++i) {
+      views->setCurrentIndex(i);
+      walk(model);
+    }
+    walk(openRun());
+    walk(window_->openHistory());
+  }
+
+  void everyPartOfARunIsReached() {
+    RunPage* run = openRun();
+    auto* tabs = run->findChild<QTabWidget*>("runTabs");
+    for (int i = 0; i < tabs->count(); ++i) {
+      if (!tabs->isTabVisible(i)) continue;
+      tabs->setCurrentIndex(i);
+      walk(run);
+    }
+  }
+
+  void everyPartOfADialogIsReached() {
+    openExample("local-3.yaml");
+    LaunchDialog* launch =
+        window_->openLaunch(qobject_cast<ModelPage*>(openExample("fashion-cnn.yaml")), nullptr);
+    QVERIFY(launch && wait([&] { return launch->ready(); }));
+    auto* tabs = launch->findChild<QTabWidget*>("launchTabs");
+    for (int i = 0; i < tabs->count(); ++i) {
+      tabs->setCurrentIndex(i);
+      check(launch);
+    }
+    launch->reject();
+    app::SecretQuestion secret;
+    secret.account = "anna@n1.lab";
+    secret.keyFile = "/home/anna/.ssh/id_ed25519";
+    const QList<QDialog*> dialogs{
+        new HostKeyDialog({"n1", "ssh-ed25519", "SHA256:uNiVzt", "known_hosts", {}}, window_.get()),
+        new SecretDialog(secret, window_.get()),
+        new MetricDialog({"loss", "accuracy"}, {}, window_.get()),
+        new TagsDialog({"a", "b"}, {{"a"}}, window_.get())};
+    for (QDialog* dialog : dialogs) {
+      dialog->open();
+      check(dialog);
+      QTest::keyClick(dialog, Qt::Key_Escape);
+      QVERIFY2(!dialog->isVisible(), qPrintable(dialog->objectName()));
+    }
+  }
+
+  void theTableOfAPlotIsLeft() {
+    RunPage* run = openRun();
+    auto* table = run->lossPlot()->findChild<QTableView*>("plotData");
+    QTest::mouseClick(run->lossPlot()->findChild<QToolButton*>("plotTable"), Qt::LeftButton);
+    QVERIFY(wait([&] { return table->isVisible() && table->model()->rowCount() >= kSteps; }));
+    give(table);
+    QTest::keyClick(table, Qt::Key_Tab);
+    QVERIFY(!table->hasFocus());
+    QTest::keyClick(window_->focusWidget(), Qt::Key_Backtab, Qt::ShiftModifier);
+    QVERIFY(table->hasFocus());
+  }
+
+  // Tab indents, as in other editors, until Escape is pressed.
+  void theTextIsLeftAfterEscape() {
+    const QString path = home_->path("cnn.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-cnn.yaml")), path));
+    QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
+    Page* page = window_->openFile(path);
+    auto* editor = page->findChild<YamlEditor*>("yamlEditor");
+    give(editor);
+    const QString text = editor->toPlainText();
+    QTest::keyClick(editor, Qt::Key_Tab);
+    QVERIFY(editor->hasFocus());
+    QCOMPARE(editor->toPlainText(), "  " + text);
+    QTest::keyClick(editor, Qt::Key_Escape);
+    QTest::keyClick(editor, Qt::Key_Tab);
+    QVERIFY(!editor->hasFocus());
+    QCOMPARE(editor->toPlainText(), "  " + text);
+    give(editor);
+    QTest::keyClick(editor, Qt::Key_Escape);
+    QTest::keyClick(editor, Qt::Key_Backtab, Qt::ShiftModifier);
+    QVERIFY(!editor->hasFocus());
+    // Once something is typed, Tab indents again.
+    give(editor);
+    QTest::keyClicks(editor, "#");
+    QTest::keyClick(editor, Qt::Key_Tab);
+    QVERIFY(editor->hasFocus());
+    QVERIFY2(editor->toPlainText().startsWith("  #  "), qPrintable(editor->toPlainText().left(9)));
+  }
+
+  // The status bar shows how far the first of several jobs is, and cancels it.
+  void workIsCancelled() {
+    JobTracker& jobs = window_->workspace().jobs();
+    const auto* bar = window_->findChild<QProgressBar*>("jobProgress");
+    const auto* text = window_->findChild<QLabel*>("jobText");
+    auto* cancel = window_->findChild<QToolButton*>("jobCancel");
+    QVERIFY(!bar->isVisible() && !text->isVisible() && !cancel->isVisible());
+    bool isCancelled = false;
+    const auto first = jobs.start("Exporting", [&] { isCancelled = true; });
+    const auto second = jobs.start("Copying");  // cannot be cancelled
+    jobs.progress(first, 0.25);
+    QVERIFY(bar->isVisible() && cancel->isVisible());
+    QCOMPARE(bar->value() * 4, bar->maximum());
+    QVERIFY2(text->text().contains("Exporting") && text->text().contains("1 more"),
+             qPrintable(text->text()));
+    QVERIFY(!cancel->accessibleName().isEmpty());
+    give(cancel);
+    QTest::keyClick(cancel, Qt::Key_Space);
+    QVERIFY(isCancelled);
+    jobs.finish(first);
+    QVERIFY(bar->isVisible() && !cancel->isVisible());
+    QVERIFY2(text->text().contains("Copying"), qPrintable(text->text()));
+    QCOMPARE(bar->maximum(), 0);  // it is not known how far
+    jobs.finish(second);
+    QVERIFY(!bar->isVisible() && !text->isVisible());
+  }
+
+  void whatHasTheKeyboardIsSeen_data() {
+    QTest::addColumn<bool>("dark");
+    QTest::newRow("light") << false;
+    QTest::newRow("dark") << true;
+  }
+  void whatHasTheKeyboardIsSeen() {
+    QFETCH(bool, dark);
+    window_->setDark(dark);
+    RunPage* run = openRun();
+    auto* tabs = run->findChild<QTabWidget*>("runTabs");
+    QWidgetList parts{run->findChild<QWidget*>("pauseButton"), tabs->tabBar(),
+                      run->lossPlot()->findChild<QWidget*>("plotCanvas")};
+    for (QWidget* part : parts) QVERIFY2(accentsIn(part) > 0, qPrintable(part->objectName()));
+    HistoryPage* history = window_->openHistory();
+    QVERIFY(wait([&] { return history->runs()->rowCount() == 1; }));
+    for (const char* name : {"runTable", "historySearch"})
+      QVERIFY2(accentsIn(history->findChild<QWidget*>(name)) > 0, name);
+  }
+
+ private:
+  Page* openExample(const char* name) {
+    return window_->openFile(QString::fromStdString(examplePath(name)));
+  }
+  RunPage* openRun() {
+    const auto run = home_->addRun(0, app::RunState::SUCCEEDED, kSteps);
+    RunPage* page = window_->openRun(QString::fromStdString(run));
+    if (!wait([&] { return page->document()->loaded() && page->lossPlot()->sampleCount() > 0; }))
+      QTest::qFail("the run is not shown", __FILE__, __LINE__);
+    return page;
+  }
+  void give(QWidget* part) {
+    part->setFocus(Qt::TabFocusReason);
+    QVERIFY(wait([&] { return part->hasFocus(); }));
+  }
+  static void walk(Page* page) {
+    QVERIFY(page && wait([&] { return page->isVisible(); }));
+    QVERIFY(!tests::keyboardParts(page).isEmpty());
+    QCOMPARE(tests::withoutName(page), QStringList());
+    const QString left = tests::notReachedWithTab(page).join(", ");
+    QVERIFY2(left.isEmpty(), qPrintable(page->objectName() + ": " + left));
+  }
+  static void check(QDialog* dialog) {
+    QVERIFY2(QTest::qWaitForWindowExposed(dialog), qPrintable(dialog->objectName()));
+    QCOMPARE(tests::withoutName(dialog), QStringList());
+    const QString left = tests::notReachedWithTab(dialog).join(", ");
+    QVERIFY2(left.isEmpty(), qPrintable(dialog->objectName() + ": " + left));
+  }
+  // How many more of its pixels have the accent's colour while it has the keyboard.
+  int accentsIn(QWidget* part) {
+    const auto count = [&] {
+      const QColor accent = Theme::instance().color("accent");
+      const auto isAlike = [&](const QColor& one) {
+        return std::abs(one.red() - accent.red()) + std::abs(one.green() - accent.green()) +
+                   std::abs(one.blue() - accent.blue()) <
+               24;
+      };
+      const QImage image = part->grab().toImage();
+      int found = 0;
+      for (int y = 0; y < image.height(); ++y)
+        for (int x = 0; x < image.width(); ++x) found += isAlike(image.pixelColor(x, y));
+      return found;
+    };
+    window_->setFocus();
+    const int without = count();
+    give(part);
+    return count() - without;
+  }
+
+  std::unique_ptr<StudioHome> home_;
+  std::unique_ptr<MainWindow> window_;
+};
+
+QTEST_MAIN(KeyboardTest)
+#include "keyboard_test.moc"

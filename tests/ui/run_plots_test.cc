@@ -1,0 +1,171 @@
+// The plots of a run page by mouse and keyboard: smoothing, logarithmic axes, pause, the values
+// under the pointer, the data as a table.
+#include <QTest>
+#include <QtWidgets>
+#include <functional>
+
+#include "tests/ui/studio_fixture.h"
+#include "ui/pages/run_page.h"
+#include "ui/plots/custom_plot.h"
+#include "ui/plots/plot_view.h"
+#include "ui/plots/series.h"
+
+using namespace lockstep;
+using namespace lockstep::ui;
+using lockstep::tests::StudioHome;
+
+namespace {
+
+constexpr int kSteps = 300;
+constexpr int kSomeFramesMs = 150;
+
+bool wait(const std::function<bool()>& done) { return QTest::qWaitFor(done, 60'000); }
+
+}  // namespace
+
+class RunPlotsTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void init() {
+    home_ = std::make_unique<StudioHome>();
+    window_ = std::make_unique<MainWindow>(home_->options());
+    window_->resize(1400, 900);
+    window_->show();
+    QVERIFY(QTest::qWaitForWindowActive(window_.get()));
+    const auto run = home_->addRun(0, app::RunState::SUCCEEDED, kSteps);
+    page_ = window_->openRun(QString::fromStdString(run));
+    QVERIFY(wait([&] {
+      return page_->document()->loaded() &&
+             canvasOf("lossPlot")->xAxis->range().upper > kSteps - 5 &&
+             canvasOf("metricPlot")->xAxis->range().upper > kSteps - 5;
+    }));
+  }
+  void cleanup() {
+    tests::closeWindow(window_);
+    home_.reset();
+  }
+
+  // Without it the curve is the samples themselves, which are always drawn.
+  void smoothingByKeys() {
+    auto* slider = page_->findChild<QSlider*>("smoothSlider");
+    const auto loss = page_->document()->series("loss");
+    QVERIFY(loss->smoothed());
+    slider->setFocus();
+    QVERIFY(wait([&] { return slider->hasFocus(); }));
+    QTest::keyClick(slider, Qt::Key_Home);
+    QVERIFY(!loss->smoothed());
+    QCOMPARE(&loss->shown(), &loss->raw());
+    QTest::keyClick(slider, Qt::Key_Right);
+    QVERIFY(loss->smoothed());
+    const auto last = [&] { return loss->shown().y(loss->shown().size() - 1); };
+    const double little = last();
+    QTest::keyClick(slider, Qt::Key_End);
+    QVERIFY(last() != little);
+    QCOMPARE(loss->raw().size(), static_cast<std::size_t>(kSteps));
+  }
+
+  // x is that of all plots over steps, y of one.
+  void logarithmicAxes() {
+    auto* loss = canvasOf("lossPlot");
+    auto* metric = canvasOf("metricPlot");
+    auto* logX = page_->findChild<QToolButton*>("logXButton");
+    for (const auto type : {QCPAxis::stLogarithmic, QCPAxis::stLinear}) {
+      QTest::mouseClick(logX, Qt::LeftButton);
+      QCOMPARE(logX->isChecked(), type == QCPAxis::stLogarithmic);
+      QCOMPARE(loss->xAxis->scaleType(), type);
+      QCOMPARE(metric->xAxis->scaleType(), type);
+      QVERIFY(wait([&] { return loss->xAxis->range().upper > kSteps - 5; }));
+    }
+    auto* logY = page_->lossPlot()->findChild<QToolButton*>("plotLogY");
+    logY->setFocus();
+    QTest::keyClick(logY, Qt::Key_Space);
+    QVERIFY(logY->isChecked());
+    QCOMPARE(loss->yAxis->scaleType(), QCPAxis::stLogarithmic);
+    QCOMPARE(metric->yAxis->scaleType(), QCPAxis::stLinear);
+  }
+
+  // Samples arrive meanwhile, and are drawn when it goes on.
+  void pausedPlotsStandStill() {
+    auto* pause = page_->findChild<QToolButton*>("pauseButton");
+    auto* loss = canvasOf("lossPlot");
+    QTest::mouseClick(pause, Qt::LeftButton);
+    QVERIFY(pause->isChecked());
+    app::RunUpdate update;
+    update.series.push_back({"loss", {}});
+    for (int step = kSteps + 1; step <= 2 * kSteps; ++step)
+      update.series[0].points.push_back({static_cast<double>(step), 0.5});
+    page_->document()->take(update);
+    QCOMPARE(page_->document()->series("loss")->raw().size(), std::size_t{2 * kSteps});
+    QTest::qWait(kSomeFramesMs);
+    QVERIFY(loss->xAxis->range().upper < kSteps + 20);
+    QTest::mouseClick(pause, Qt::LeftButton);
+    QVERIFY(!pause->isChecked());
+    QVERIFY(wait([&] { return loss->xAxis->range().upper > 2 * kSteps - 5; }));
+  }
+
+  // Over one plot the step is told in all of them.
+  void thePointerTellsTheStep() {
+    auto* loss = canvasOf("lossPlot");
+    auto* metric = canvasOf("metricPlot");
+    for (const int step : {40, 150, 260}) {
+      const QPoint at(qRound(loss->xAxis->coordToPixel(step)), loss->axisRect()->center().y());
+      QTest::mouseMove(loss, at);
+      const int pixel = static_cast<int>(loss->xAxis->range().size() / loss->axisRect()->width());
+      for (QCustomPlot* plot : {loss, metric}) {
+        QVERIFY2(wait([&] { return std::abs(stepTold(plot) - step) <= pixel + 1; }),
+                 qPrintable(QString::number(stepTold(plot))));
+      }
+    }
+    QEvent leave(QEvent::Leave);
+    QCoreApplication::sendEvent(loss, &leave);
+    for (QCustomPlot* plot : {loss, metric}) QCOMPARE(stepTold(plot), -1);
+  }
+
+  void theDataAreATable() {
+    auto* button = page_->lossPlot()->findChild<QToolButton*>("plotTable");
+    auto* table = page_->lossPlot()->findChild<QTableView*>("plotData");
+    button->setFocus();
+    QTest::keyClick(button, Qt::Key_Space);
+    QVERIFY(wait([&] { return table->isVisible() && table->model()->rowCount() >= kSteps; }));
+    QVERIFY(!canvasOf("lossPlot")->isVisible());
+    QTest::keyClick(button, Qt::Key_Space);
+    QVERIFY(wait([&] { return canvasOf("lossPlot")->isVisible(); }));
+  }
+
+  // With Tab alone every tool of the page is reached, in the order in which it lies.
+  void toolsAreReachedWithTab() {
+    auto* first = page_->findChild<QWidget*>("smoothSlider");
+    first->setFocus();
+    QVERIFY(wait([&] { return first->hasFocus(); }));
+    for (const char* name : {"pauseButton", "logXButton", "xAxisButton", "followButton"}) {
+      QTest::keyClick(window_->focusWidget(), Qt::Key_Tab);
+      QCOMPARE(window_->focusWidget()->objectName(), QString(name));
+    }
+    for (const char* name : {"xAxisButton", "logXButton", "pauseButton", "smoothSlider"}) {
+      QTest::keyClick(window_->focusWidget(), Qt::Key_Backtab, Qt::ShiftModifier);
+      QCOMPARE(window_->focusWidget()->objectName(), QString(name));
+    }
+  }
+
+ private:
+  QCustomPlot* canvasOf(const char* plot) const {
+    return page_->findChild<PlotView*>(plot)->findChild<QCustomPlot*>("plotCanvas");
+  }
+  // The step beside the crosshair; -1: there is none.
+  static int stepTold(QCustomPlot* plot) {
+    for (int i = 0; i < plot->itemCount(); ++i) {
+      const auto* text = qobject_cast<QCPItemText*>(plot->item(i));
+      if (text && text->visible() && text->text().startsWith("step "))
+        return text->text().mid(5).section(' ', 0, 0).remove(',').toInt();
+    }
+    return -1;
+  }
+
+  std::unique_ptr<StudioHome> home_;
+  std::unique_ptr<MainWindow> window_;
+  RunPage* page_ = nullptr;
+};
+
+QTEST_MAIN(RunPlotsTest)
+#include "run_plots_test.moc"
