@@ -93,7 +93,7 @@ Error failureOf(int status, const std::string& output) {
                     ? makeError(code, "the program exited with code {}", kNotFound)
                     : makeError(code, "the program {}", exitText(status, 0, std::nullopt));
   if (exited && !taken) error.field = "workload.command";
-  if (output.find("ModuleNotFoundError: ") != std::string::npos)
+  if (!taken && output.find("ModuleNotFoundError: ") != std::string::npos)
     error.next = "install it in this Python on the node, or name another with workload.python";
   return error;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -97,6 +98,11 @@ void setSlurm(const ProgramRank& of, Variables& out) {
       {"SLURM_STEP_TASKS_PER_NODE", tasks},
   };
   for (const auto& [name, value] : values) out[name] = value;
+  // The agent's CPUs are divided among the ranks of its node. Newer Slurm tells them twice, and
+  // srun refuses two values.
+  out.erase("SLURM_TRES_PER_TASK");
+  if (const auto cpus = out.find("SLURM_CPUS_PER_TASK"); cpus != out.end())
+    cpus->second = std::to_string(std::max(1, std::atoi(cpus->second.c_str()) / local.world));
 }
 
 void setRanks(const ProgramRank& of, Variables& out) {
@@ -152,7 +158,8 @@ void setTorchrun(const ProgramRank& of, Variables& out) {
 void setMpi(const ProgramRank& of, Variables& out) {
   out["MASTER_ADDR"] = of.places.places(0).address();
   out["MASTER_PORT"] = std::to_string(of.places.places(0).port());
-  setSlurm(of, out);
+  // Elsewhere programs that look for Slurm before Open MPI would miss the rest of its variables.
+  if (out.contains("SLURM_JOB_ID")) setSlurm(of, out);
   if (localOf(of).world > 1 || of.threads > 1) out["OMP_NUM_THREADS"] = std::to_string(of.threads);
   const std::string name = comm::interfaceOf(of.places.places(of.rank).address());
   if (!name.empty() && of.places.places_size() > 1)

@@ -39,14 +39,11 @@ void printText(const Shown& shown) {
   part("communication", shown.drawn.phases.transfer);
   part("waiting", shown.drawn.phases.waiting);
   part("other", shown.drawn.phases.other);
-  const RunFigures& figures = shown.row.figures;
   if (shown.drawn.steps > 0)
     line("a step", joulesText(all / static_cast<double>(shown.drawn.steps)));
-  const bool whole = shown.row.resumedFrom.empty();
-  if (whole && figures.epochs > 0)
-    line("an epoch", joulesText(all / static_cast<double>(figures.epochs)));
-  if (whole && figures.metric == "accuracy" && figures.evalMetric > 0)
-    line("a point of accuracy", joulesText(all / (100 * figures.evalMetric)));
+  const EnergyShares shares = energyShares(shown.row, all);
+  if (shares.epoch > 0) line("an epoch", joulesText(shares.epoch));
+  if (shares.point > 0) line("a point of accuracy", joulesText(shares.point));
   if (shown.drawn.predictedJoules)
     line("predicted, of steps", joulesText(*shown.drawn.predictedJoules));
   put(stdout, "\n");
@@ -76,10 +73,14 @@ int energyCommand(const Globals& globals, const Arguments& arguments) {
     printText(*shown);
     return kSucceeded;
   }
+  const EnergyShares shares = energyShares(shown->row, shown->drawn.energy.joules());
+  const auto known = [](double joules) { return joules > 0 ? joules : std::nan(""); };
   JsonLine("energy")
       .add("run", shown->row.run)
       .add("steps", shown->drawn.steps)
       .addRaw("energy", energyJson(shown->drawn.energy, shown->drawn.phases))
+      .add("epoch_joules", known(shares.epoch))
+      .add("point_joules", known(shares.point))
       .add("predicted_joules", shown->drawn.predictedJoules.value_or(std::nan("")))
       .print();
   return kSucceeded;

@@ -116,8 +116,8 @@ std::string figuresText(const Scene& scene, const std::string& language) {
 }
 
 std::string memoryText(const Preview& preview) {
-  Table table{{"rank", "parameters", "gradients", "optimizer", "activations", "all"},
-              {true, true, true, true, true, true},
+  Table table{{"rank", "parameters", "gradients", "optimizer", "activations", "workspace", "all"},
+              {true, true, true, true, true, true, true},
               {}};
   for (const RankPreview& rank : preview.ranks)
     table.rows.push_back({std::to_string(rank.rank),
@@ -125,6 +125,7 @@ std::string memoryText(const Preview& preview) {
                           bytesText(static_cast<double>(rank.gradientBytes)),
                           bytesText(static_cast<double>(rank.optimizerBytes)),
                           bytesText(static_cast<double>(rank.activationBytes)),
+                          bytesText(static_cast<double>(rank.workspaceBytes)),
                           bytesText(static_cast<double>(rank.totalBytes()))});
   return table.text();
 }

@@ -487,13 +487,16 @@ std::optional<JobOutlook> outlookAfter(const spec::v1::ClusterSpec& cluster,
   return job.ok() ? std::optional(std::move(*job)) : std::nullopt;
 }
 
-Error endedByScheduler(const spec::v1::ClusterSpec& cluster, const std::string& run,
+Error endedByScheduler(const LaunchRequest& request, const std::string& run,
                        const JobOutlook& job) {
+  const spec::v1::ClusterSpec& cluster = *request.cluster;
   Error error =
       makeError(Code::kAborted, "{} ended job {} while run {} was under way",
                 specs::schedulerName(cluster.placement()), cluster.placement().job(), run);
   error.why = message("its state is {}", job.state);
-  error.next = message("`lockstep resume {}` continues from its checkpoint", run);
+  error.next = request.spec->has_workload()
+                   ? message("`lockstep rerun {}` starts the program again", run)
+                   : message("`lockstep resume {}` continues from its checkpoint", run);
   return error;
 }
 
@@ -571,7 +574,7 @@ Ran launchOnce(Prepared& prepared, const Globals& globals, const Arguments& argu
   std::optional<JobOutlook> job;
   if (result.ok() && interrupts() == before) job = outlookAfter(cluster, *result, globals);
   const bool ended = job && job->stoppedRuns && !cluster.placement().requeue();
-  if (ended) report.failed(endedByScheduler(cluster, *run, *job));
+  if (ended) report.failed(endedByScheduler(prepared.request, *run, *job));
   const int code = conclude(report, result, !result.ok() && !left);
   if (!result.ok()) return {code, {}};
   if (job)

@@ -143,6 +143,7 @@ void addBytes(Scene& scene, const Preview& preview) {
   add("gradients_mib", {"of it gradients", "其中梯度"}, rank.gradientBytes);
   add("optimizer_mib", {"of it optimizer state", "其中优化器状态"}, rank.optimizerBytes);
   add("activations_mib", {"of it activations", "其中激活值"}, rank.activationBytes);
+  add("workspace_mib", {"of it workspace", "其中工作区"}, rank.workspaceBytes);
 }
 
 // Samples per second of the same training on one rank alone.

@@ -430,6 +430,16 @@ bool setEnergy(const Energy& energy, RunFigures& figures) {
   return true;
 }
 
+EnergyShares energyShares(const RunRow& row, double joules) {
+  EnergyShares out;
+  const RunFigures& figures = row.figures;
+  if (!isFinal(row.phase) || !row.resumedFrom.empty()) return out;
+  if (figures.epochs > 0) out.epoch = joules / static_cast<double>(figures.epochs);
+  if (figures.metric == "accuracy" && figures.evalMetric > 0)
+    out.point = joules / (100 * figures.evalMetric);
+  return out;
+}
+
 std::string joulesText(double joules) {
   if (joules < 1000) return fmt::format("{:.3g} J", joules);
   if (joules < kJoulesPerKwh / 10) return fmt::format("{:.3g} kJ", joules / 1000);

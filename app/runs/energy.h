@@ -29,6 +29,7 @@ class RunStore;
 struct Preview;
 struct RunDocuments;
 struct RunFigures;
+struct RunRow;
 
 // Of a cluster spec; 0: not known.
 struct PowerAndPrices {
@@ -103,6 +104,14 @@ Result<RunEnergy> readRunEnergy(const History& history, const std::string& run,
 
 // Sets joules and prices, if nothing is left out. Returns whether it did.
 bool setEnergy(const Energy& energy, RunFigures& figures);
+
+// Joules of a run for each of its epochs and each point of its accuracy; 0: not known. They are of
+// ended runs: an epoch under way would count with the others. Those of a resumed run are not known,
+// since runs before it have drawn for them too.
+struct EnergyShares {
+  double epoch = 0, point = 0;
+};
+EnergyShares energyShares(const RunRow& row, double joules);
 
 // "12.3 kJ", "1.24 kWh"; "0.42 EUR"; "310 g".
 std::string joulesText(double joules);

@@ -43,9 +43,9 @@ struct Decoder {
   const Descriptor& root;
 
   // Of a text that has nothing right the first thousand are told.
+  bool isFull() const { return problems.size() >= 1000; }
   void problem(const YamlNode& at, const std::string& path, Message what, Message expected) const {
-    constexpr std::size_t kMost = 1000;
-    if (problems.size() >= kMost) return;
+    if (isFull()) return;
     problems.push_back({file, at.line, at.column, std::move(what), std::move(expected), path});
   }
 
@@ -104,19 +104,27 @@ struct Decoder {
     if (type.FindFieldByName("version") != nullptr) checkVersion(node, path);
   }
 
-  // Tells the field of the message, or the only one of the file, that may be meant.
   void unknown(const YamlNode& key, const std::string& path, const std::string& below,
                const Descriptor& type) const {
-    std::vector<std::string> names, elsewhere;
-    for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
-    std::string near = nearest(key.value, names);
-    if (near.empty()) findNamed(root, "", key.value, elsewhere);
-    if (elsewhere.size() == 1) near = elsewhere.front();
+    if (isFull()) return;
     problem(key, below,
             path.empty() ? lockstep::message("unknown field '{}'", key.value)
                          : lockstep::message("unknown field '{}' in {}", key.value, path),
-            near.empty() ? lockstep::message("expected {}", fieldList(type))
-                         : lockstep::message("did you mean '{}'?", near));
+            meant(key.value, path, type));
+  }
+
+  // The field of the message, or the only one of the file, that may be meant. Entries of lists, as
+  // layers, have their own fields alone.
+  Message meant(const std::string& name, const std::string& path, const Descriptor& type) const {
+    std::vector<std::string> names, elsewhere;
+    for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
+    std::string near = nearest(name, names);
+    if (near.empty() && path.find('[') == std::string::npos) findNamed(root, "", name, elsewhere);
+    if (elsewhere.size() == 1) near = elsewhere.front();
+    if (near.empty()) return lockstep::message("expected {}", fieldList(type));
+    if (!elsewhere.empty() && !path.empty() && near.find('.') == std::string::npos)
+      return lockstep::message("did you mean '{}' outside of {}?", near, path);
+    return lockstep::message("did you mean '{}'?", near);
   }
 
   void checkVersion(const YamlNode& node, const std::string& path) const {

@@ -1149,6 +1149,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>最快</translation>
         </message>
         <message>
+            <source>CO2 equivalent of an hour: %1</source>
+            <translation>每小时二氧化碳当量：%1</translation>
+        </message>
+        <message>
             <source>Computing %1, communication %2, waiting %3, other %4</source>
             <translation>计算 %1，通信 %2，等待 %3，其他 %4</translation>
         </message>
@@ -4353,6 +4357,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>did you mean &apos;%1&apos;?</source>
             <translation>是否想写“%1”？</translation>
+        </message>
+        <message>
+            <source>did you mean &apos;%1&apos; outside of %2?</source>
+            <translation>是否想在 %2 之外写“%1”？</translation>
         </message>
         <message>
             <source>expected one of %1</source>
@@ -10393,6 +10401,10 @@ its last lines:
     <context>
         <name>lockstep::ui::RunPage</name>
         <message>
+            <source>Remarks at the launch</source>
+            <translation>启动时的说明</translation>
+        </message>
+        <message>
             <source>Changed since the commit</source>
             <translation>自该提交以来的改动</translation>
         </message>
@@ -14584,6 +14596,14 @@ its last lines:
             <translation>每步能耗</translation>
         </message>
         <message>
+            <source>Energy per epoch</source>
+            <translation>每轮能耗</translation>
+        </message>
+        <message>
+            <source>Energy per point of accuracy</source>
+            <translation>每个准确率百分点的能耗</translation>
+        </message>
+        <message>
             <source>Predicted energy of its steps</source>
             <translation>这些步的预测能耗</translation>
         </message>
@@ -14927,6 +14947,26 @@ its last lines:
         <message>
             <source>Options that the search keeps as they are set here</source>
             <translation>搜索中按此处设置保持不变的选项</translation>
+        </message>
+        <message>
+            <source>Also try</source>
+            <translation>另外尝试</translation>
+        </message>
+        <message>
+            <source>Precisions that the search also tries</source>
+            <translation>搜索中另外尝试的精度</translation>
+        </message>
+        <message>
+            <source>Precisions that the search also tries; they change results</source>
+            <translation>搜索中另外尝试的精度；它们会改变结果</translation>
+        </message>
+        <message>
+            <source>Command</source>
+            <translation>命令</translation>
+        </message>
+        <message>
+            <source>Command that finds the same from a terminal</source>
+            <translation>在终端中查找同样结果的命令</translation>
         </message>
         <message>
             <source>Progress</source>

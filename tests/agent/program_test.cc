@@ -214,8 +214,13 @@ class ProgramTest : public QObject {
   }
   void slurmsTasksAreTheRanks() {
     QFETCH(QString, launcher);
-    const std::vector<std::string> job = {"SLURM_JOB_ID=9", "SLURM_PROCID=77", "SLURM_LOCALID=77",
-                                          "SLURM_NTASKS=1", "SLURM_TASKS_PER_NODE=1(x9)"};
+    const std::vector<std::string> job = {"SLURM_JOB_ID=9",
+                                          "SLURM_PROCID=77",
+                                          "SLURM_LOCALID=77",
+                                          "SLURM_NTASKS=1",
+                                          "SLURM_TASKS_PER_NODE=1(x9)",
+                                          "SLURM_CPUS_PER_TASK=4",
+                                          "SLURM_TRES_PER_TASK=cpu:4"};
     const WorkloadSpec workload = workloadOf(launcher.toStdString());
     std::mt19937 random(6);
     for (int round = 0; round < 300; ++round) {
@@ -231,12 +236,15 @@ class ProgramTest : public QObject {
           QCOMPARE(numberOf(told, name), world);
         QCOMPARE(numberOf(told, "SLURM_STEP_NUM_NODES"), numberOf(told, "SLURM_NNODES"));
         QVERIFY(numberOf(told, "SLURM_LOCALID") < numberOf(told, "SLURM_NTASKS_PER_NODE"));
+        QVERIFY(!told.contains("SLURM_TRES_PER_TASK"));
+        QCOMPARE(numberOf(told, "SLURM_CPUS_PER_TASK"),
+                 std::max(1, 4 / numberOf(told, "SLURM_NTASKS_PER_NODE")));
         ranks[{numberOf(told, "SLURM_NODEID"), numberOf(told, "SLURM_LOCALID")}] = rank;
         perNode.insert(told.at("SLURM_TASKS_PER_NODE"));
         perNode.insert(told.at("SLURM_STEP_TASKS_PER_NODE"));
         const Variables own = environmentOf(workload, rankOf(places, rank));
-        QVERIFY(!own.contains("SLURM_JOB_ID"));
-        QCOMPARE(numberOf(own, "SLURM_PROCID"), rank);
+        QVERIFY(!own.contains("SLURM_JOB_ID") && !own.contains("SLURM_CPUS_PER_TASK"));
+        QCOMPARE(numberOf(own, "SLURM_PROCID"), launcher == "mpi" ? -1 : rank);
       }
       QCOMPARE(static_cast<int>(ranks.size()), world);
       std::map<int, int> sizes;

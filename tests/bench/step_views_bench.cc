@@ -1,6 +1,6 @@
 // Frames of the heat map and the timeline while zooming, and of a plot of 256 curves while zooming
-// and panning: lockstep_step_views [--judge] [RANKS STEPS SPANS SAMPLES]. With --judge it exits 1
-// if more than one frame in twenty takes longer than its limit.
+// and panning, and the lessons' pictures: lockstep_step_views [--judge] [RANKS STEPS SPANS
+// SAMPLES]. With --judge it exits 1 if more than one frame in twenty takes longer than its limit.
 #include <fmt/format.h>
 
 #include <QApplication>
@@ -10,14 +10,17 @@
 #include <ctime>
 #include <random>
 
+#include "app/learn/lesson.h"
 #include "app/runs/heat_map.h"
 #include "app/runs/step_matrix.h"
 #include "tests/bench/judge.h"
+#include "ui/pages/lesson_viewer.h"
 #include "ui/plots/custom_plot.h"
 #include "ui/plots/heat_map_view.h"
 #include "ui/plots/plot_view.h"
 #include "ui/plots/series.h"
 #include "ui/plots/timeline_view.h"
+#include "ui/studio/lesson_session.h"
 #include "ui/theme/theme.h"
 
 using namespace lockstep;
@@ -128,6 +131,43 @@ void measureCurves(int curves, int samples, double limit, test::Judge& judge) {
   }
 }
 
+// From the move of a slider until its picture is drawn: every value of every slider. By the clock,
+// since another thread makes the scene.
+void measureLessons(double limit, test::Judge& judge) {
+  const auto lessons = app::readLessons(app::lessonFolder());
+  if (!lessons.ok()) fmt::print("{}\n", lessons.error().text());
+  double most = lessons.ok() ? 0 : NAN;
+  for (std::size_t i = 0; lessons.ok() && i < lessons->size(); ++i) {
+    const app::Lesson& lesson = (*lessons)[i];
+    ui::LessonSession session(std::make_shared<const app::Lesson>(lesson), {});
+    ui::LessonViewer viewer(&session, nullptr);
+    viewer.resize(1400, 900);
+    viewer.show();
+    QImage target(viewer.size(), QImage::Format_RGB32);
+    std::vector<double> times;
+    const auto draw = [&] {
+      QElapsedTimer timer;
+      timer.start();
+      while (session.isMaking()) QCoreApplication::processEvents(QEventLoop::WaitForMoreEvents, 5);
+      viewer.render(&target);
+      times.push_back(static_cast<double>(timer.nsecsElapsed()) * 1e-6);
+    };
+    draw();
+    times.clear();
+    for (const app::Slider& slider : lesson.sliders)
+      for (const std::string& value : slider.values) {
+        session.setValue(slider.name, value);
+        draw();
+      }
+    std::sort(times.begin(), times.end());
+    const double usual = times[times.size() * 19 / 20];
+    fmt::print("{}: a moved slider's picture after {:.1f} ms (median), {:.1f} ms (95 %)\n",
+               lesson.id, times[times.size() / 2], usual);
+    most = std::max(most, usual);
+  }
+  judge.atMost("a lesson's slider moved", most, limit, "ms");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -161,5 +201,6 @@ int main(int argc, char** argv) {
   fmt::print("{} ranks x {} spans\n", lanes, spans);
   measure("timeline", timeline, 25, judge);
   measureCurves(256, samples, 25, judge);
+  measureLessons(50, judge);
   return judge.verdict();
 }

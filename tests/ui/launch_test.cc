@@ -354,7 +354,8 @@ class LaunchTest : public QObject {
     QVERIFY(file.open(QFile::WriteOnly));
     file.write(
         "version: 1\nname: priced\nnodes: [{name: a}, {name: b}]\n"
-        "energy: {idle_watts: 100, busy_watts: 100, price_per_node_hour: 2, currency: CHF}\n");
+        "energy: {idle_watts: 100, busy_watts: 100, price_per_node_hour: 2, currency: CHF, "
+        "carbon_per_kwh: 360}\n");
     file.close();
     ModelPage* model = newModel("mlp");
     LaunchDialog* dialog = window_->openLaunch(model, nullptr);
@@ -367,6 +368,8 @@ class LaunchTest : public QObject {
     window_->openFile(home_->path("priced.yaml"));
     dialog = window_->openLaunch(model, qobject_cast<ClusterPage*>(window_->currentPage()));
     QVERIFY(wait([&] { return text("launchEnergyDetail") == "per step, 2.00 CHF/h"; }));
+    const QString tip = dialog->findChild<Figure*>("launchEnergy")->toolTip();
+    QVERIFY2(tip.endsWith("\nCO2 equivalent of an hour: 36 g"), qPrintable(tip));
   }
 
   // Unsaved text is saved when it is launched; where that fails nothing is launched.
@@ -632,6 +635,44 @@ class LaunchTest : public QObject {
     both->findChild<QPushButton*>("planDialogAccept")->click();
     QVERIFY(wait([&] { return dialog->ready() && stepIs(dialog, wanted); }));
     QVERIFY(dialog->findChild<QPushButton*>("adviceCompare")->isEnabled());
+  }
+
+  // The search stands as a command, with what is kept and what else is tried.
+  void theSearchIsACommand() {
+    const QString lockstep = qEnvironmentVariable("LOCKSTEP_BIN") + "/lockstep";
+    if (!QFileInfo(lockstep).isExecutable()) QSKIP("there is no lockstep");
+    LaunchDialog* dialog = window_->openLaunch(newModel("mlp"), nullptr);
+    dialog->chooseNodes(2);
+    QVERIFY(wait([&] { return dialog->ready() && dialog->preview()->ranks.size() == 2; }));
+    const auto trigger = [&](const char* menu, const char* what) {
+      for (QAction* action : dialog->findChild<QMenu*>(menu)->actions())
+        if (action->data() == what) action->trigger();
+    };
+    const auto judged = [&] {
+      return label(dialog, "adviceNote").section(' ', 0, 0).remove(',').toInt();
+    };
+    trigger("adviceKeepMenu", "strategy.overlap");
+    (void)search(dialog);
+    const int before = judged();
+    trigger("adviceAlsoMenu", "bf16");
+    const AdviceModel* model = search(dialog);
+    QVERIFY2(before > 0 && judged() > before, qPrintable(label(dialog, "adviceNote")));
+    auto* line = dialog->findChild<QLineEdit*>("adviceCommand");
+    QString command = line->text();
+    QVERIFY2(command.startsWith("lockstep advise ") && line->isVisible(), qPrintable(command));
+    QVERIFY2(command.contains("--local 2") &&
+                 command.contains("--pin strategy.overlap --precision bf16"),
+             qPrintable(command));
+    QProcess shell;
+    shell.start("/bin/sh", {"-c", command.replace(0, 8, lockstep) + " --json"});
+    QVERIFY(shell.waitForFinished(60'000));
+    const QByteArray out = shell.readAllStandardOutput();
+    QVERIFY2(shell.exitCode() == 0, qPrintable(command + "\n" + shell.readAllStandardError()));
+    const QJsonObject best = QJsonDocument::fromJson(out.left(out.indexOf('\n'))).object();
+    const double found = best["step_seconds"].toDouble();
+    QVERIFY2(std::abs(found / model->strategies().front().stepSeconds - 1) < 0.02, out.constData());
+    dialog->findChild<QSpinBox*>("launchBatch")->setValue(96);
+    QVERIFY(line->text().contains("training.batch=96"));
   }
 
   // What is kept stays as it is set; another batch is another task; a search can be ended.

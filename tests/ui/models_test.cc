@@ -295,6 +295,10 @@ class ModelsTest : public QObject {
     QCOMPARE(model.rowCount(), 4);
     QVERIFY(model.spans(0) && !model.spans(1) && !model.spans(2) && model.spans(3));
     QCOMPARE(model.index(3, 0).data().toString(), error);
+    model.setRows({{"Remarks", {}, true}, {{}, error}});
+    QCOMPARE(model.rowCount(), 2);
+    QVERIFY(model.spans(1));
+    QCOMPARE(model.index(1, 0).data().toString(), error);
   }
 
   // Commands are found by the beginnings of their words first, and in English whatever the

@@ -282,6 +282,38 @@ class StepsTest : public QObject {
     QVERIFY(value("Predicted energy of its steps").endsWith("J"));
   }
 
+  // What the launch said stays with the run, in the language of the window.
+  void remarksOfTheLaunchAreShown() {
+    const std::string run = home_->addRun(2, app::RunState::SUCCEEDED, 100);
+    app::Preview predicted = home_->preview("fashion-cnn.yaml", tests::MadeUpCurves::kRanks);
+    predicted.remarks = {message("auto chose {} with {}: {} per step predicted ({})", "zero-2",
+                                 message("{} ranks", 3), "5 ms", "the least traffic"),
+                         message("node {} is a spare: it replaces a lost node", "n4")};
+    {
+      const auto history = app::History::open(home_->home().historyFolder());
+      auto documents = *(*history)->documents(run);
+      documents.prediction = app::predictionJson(predicted);
+      QVERIFY((*history)->setDocuments(run, documents).ok());
+    }
+    RunPage* page = window_->openRun(QString::fromStdString(run));
+    QVERIFY(wait([&] { return page->document()->loaded(); }));
+    const auto told = [&] {
+      QStringList out;
+      for (const InspectorRow& row : page->inspectorRows())
+        if (row.name.isEmpty()) out << row.value;
+      return out;
+    };
+    QVERIFY2(told().contains("auto chose zero-2 with 3 ranks: 5 ms per step predicted (the least "
+                             "traffic)"),
+             qPrintable(told().join('\n')));
+    Language::instance().set("zh_CN");
+    const QStringList chinese = told();
+    Language::instance().set("en");
+    QVERIFY2(chinese.size() == 2 && chinese[0].contains("zero-2") &&
+                 !chinese[0].contains("auto chose") && !chinese[1].contains("replaces"),
+             qPrintable(chinese.join('\n')));
+  }
+
   // Each question stands as a command; while the slider moves, the last answer is of where it
   // stops.
   void whatIfIsACommand() {

@@ -5,6 +5,7 @@
 #include <QHeaderView>
 #include <QItemSelectionModel>
 #include <QLabel>
+#include <QLineEdit>
 #include <QMenu>
 #include <QProgressBar>
 #include <QPushButton>
@@ -21,6 +22,7 @@
 #include "ui/theme/error_text.h"
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
+#include "ui/theme/theme.h"
 #include "ui/widgets/delegates.h"
 #include "ui/widgets/tables.h"
 #include "ui/widgets/widgets.h"
@@ -48,6 +50,19 @@ bool isSameTask(const LaunchInputs& a, const LaunchInputs& b) {
 PlanDialog::Shown shown(Message name, std::shared_ptr<const app::Preview> preview) {
   PlanDialog::Shown out{std::move(name), std::move(preview), {}};
   if (out.preview) out.figures = app::planFigures(*out.preview);
+  return out;
+}
+
+void addChecked(QMenu* menu, const std::string& value, const QString& text = {}) {
+  QAction* action = menu->addAction(text);
+  action->setData(QString::fromStdString(value));
+  action->setCheckable(true);
+}
+
+std::vector<std::string> checkedOf(const QMenu* menu) {
+  std::vector<std::string> out;
+  for (const QAction* action : menu->actions())
+    if (action->isChecked()) out.push_back(action->data().toString().toStdString());
   return out;
 }
 
@@ -85,26 +100,35 @@ QWidget* AdvicePanel::makeSearchRow() {
   row->setContentsMargins({});
   search_ = makeButton("adviceSearch", "search", out);
   connect(search_, &QPushButton::clicked, this, [this] { planned_ ? stop() : search(); });
-  keep_ = makeToolButton("adviceKeep", "ok", out);
-  keep_->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
-  keep_->setPopupMode(QToolButton::InstantPopup);
-  options_ = new QMenu(keep_);
-  options_->setObjectName("adviceKeepMenu");
-  for (const std::string& path : app::searchedOptions()) {
-    QAction* action = options_->addAction(QString());
-    action->setData(QString::fromStdString(path));
-    action->setCheckable(true);
-  }
-  keep_->setMenu(options_);
+  keep_ = makeMenuButton("adviceKeep", "ok", options_, out);
+  for (const std::string& path : app::searchedOptions()) addChecked(options_, path);
+  also_ = makeMenuButton("adviceAlso", "add", precisions_, out);
+  for (const auto& field : app::SpecText::fields(app::SpecKind::kRun, "training"))
+    for (const std::string& choice : field.choices)
+      if (field.name == "precision" && !choice.empty())
+        addChecked(precisions_, choice, QString::fromStdString(choice));
   progress_ = new QProgressBar(out);
   progress_->setObjectName("adviceProgress");
   progress_->setRange(0, 0);
   progress_->setTextVisible(false);
   progress_->setFixedWidth(100);
   progressText_ = new ElidedLabel("adviceProgressText", out, "muted");
-  for (QWidget* part : std::initializer_list<QWidget*>{search_, keep_, progress_})
+  for (QWidget* part : std::initializer_list<QWidget*>{search_, keep_, also_, progress_})
     row->addWidget(part);
   row->addWidget(progressText_, 1);
+  return out;
+}
+
+// A button with a menu of what can be checked.
+QToolButton* AdvicePanel::makeMenuButton(const QString& name, const char* icon, QMenu*& menu,
+                                         QWidget* parent) {
+  QToolButton* out = makeToolButton(name, icon, parent);
+  out->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
+  out->setPopupMode(QToolButton::InstantPopup);
+  menu = new QMenu(out);
+  menu->setObjectName(name + "Menu");
+  connect(menu, &QMenu::triggered, this, &AdvicePanel::showCommand);
+  out->setMenu(menu);
   return out;
 }
 
@@ -137,7 +161,14 @@ QWidget* AdvicePanel::makeChoiceRow() {
   auto* out = new QWidget(this);
   auto* row = new QHBoxLayout(out);
   row->setContentsMargins({});
-  row->addStretch(1);
+  command_ = new QLineEdit(out);
+  command_->setObjectName("adviceCommand");
+  command_->setReadOnly(true);
+  command_->setFont(Theme::instance().monospace());
+  QSizePolicy kept = command_->sizePolicy();
+  kept.setRetainSizeWhenHidden(true);  // the buttons stay where they are
+  command_->setSizePolicy(kept);
+  row->addWidget(command_, 1);
   open_ = makeButton("adviceOpen", "open", out);
   compare_ = makeButton("adviceCompare", "compare", out);
   choose_ = makeButton("adviceChoose", "ok", out);
@@ -148,11 +179,19 @@ QWidget* AdvicePanel::makeChoiceRow() {
   return out;
 }
 
-std::vector<std::string> AdvicePanel::pins() const {
-  std::vector<std::string> out;
-  for (const QAction* action : options_->actions())
-    if (action->isChecked()) out.push_back(action->data().toString().toStdString());
-  return out;
+std::vector<std::string> AdvicePanel::pins() const { return checkedOf(options_); }
+
+std::vector<std::string> AdvicePanel::precisions() const { return checkedOf(precisions_); }
+
+void AdvicePanel::showCommand() {
+  QStringList more;
+  for (const std::string& path : pins()) more << "--pin" << QString::fromStdString(path);
+  for (const std::string& one : precisions()) more << "--precision" << QString::fromStdString(one);
+  const QString text = sources_.command ? sources_.command(more) : QString();
+  command_->setVisible(!text.isEmpty());
+  if (command_->text() == text) return;
+  command_->setText(text);
+  command_->setCursorPosition(0);
 }
 
 void AdvicePanel::search() {
@@ -168,8 +207,8 @@ void AdvicePanel::search() {
   tick_.start();
   runInBackground(
       this,
-      [in = std::move(in), kept = pins(), planned = planned_] {
-        return adviseLaunch(in, kept, [planned](std::size_t count) {
+      [in = std::move(in), kept = pins(), also = precisions(), planned = planned_] {
+        return adviseLaunch(in, kept, also, [planned](std::size_t count) {
           if (count > 0) *planned = count;
         });
       },
@@ -266,6 +305,7 @@ void AdvicePanel::showPlans(Plans plans, int row) {
 }
 
 void AdvicePanel::refresh() {
+  showCommand();
   const bool isSearching = planned_ != nullptr;
   setTexts(search_, isSearching ? tr("Cancel") : tr("Find the fastest"),
            isSearching ? tr("Ends the search with what was found")
@@ -305,6 +345,11 @@ void AdvicePanel::retranslate() {
   keep_->setToolTip(tr("Options that the search keeps as they are set here"));
   for (QAction* action : options_->actions())
     action->setText(fieldLabelOf(app::SpecKind::kRun, action->data().toString().toStdString()));
+  also_->setText(tr("Also try"));
+  also_->setAccessibleName(tr("Precisions that the search also tries"));
+  also_->setToolTip(tr("Precisions that the search also tries; they change results"));
+  command_->setAccessibleName(tr("Command"));
+  command_->setToolTip(tr("Command that finds the same from a terminal"));
   progress_->setAccessibleName(tr("Progress"));
   table_->setAccessibleName(tr("Fastest strategies"));
   table_->setToolTip(tr("Double-click a strategy to choose it"));

@@ -16,6 +16,7 @@
 #include "ui/dialogs/plan_dialog.h"
 
 class QLabel;
+class QLineEdit;
 class QMenu;
 class QProgressBar;
 class QPushButton;
@@ -37,6 +38,8 @@ class AdvicePanel : public QWidget {
     std::function<LaunchInputs()> inputs;
     // As estimated, which the others are; null: none.
     std::function<std::shared_ptr<const app::Preview>()> current;
+    // `lockstep advise …` for the inputs, with more words; "": there is none.
+    std::function<QString(const QStringList& more)> command;
   };
   void setSources(Sources sources) { sources_ = std::move(sources); }
   // The launch or its plan has changed: what was found for another model, cluster or batch goes.
@@ -51,6 +54,7 @@ class AdvicePanel : public QWidget {
 
  private:
   QWidget* makeSearchRow();
+  QToolButton* makeMenuButton(const QString& name, const char* icon, QMenu*& menu, QWidget* parent);
   QWidget* makeTable();
   QWidget* makeChoiceRow();
   void search();
@@ -59,10 +63,12 @@ class AdvicePanel : public QWidget {
   void open(bool beside);  // the current plan
   using Plans = std::pair<PlanDialog::Shown, PlanDialog::Shown>;
   void showPlans(Plans plans, int row);
-  int row() const;                        // that is selected; -1: none
-  LaunchInputs inputsOf(int row) const;   // with its strategy
-  std::vector<std::string> pins() const;  // paths
-  void refresh();                         // of buttons and texts
+  int row() const;                              // that is selected; -1: none
+  LaunchInputs inputsOf(int row) const;         // with its strategy
+  std::vector<std::string> pins() const;        // paths
+  std::vector<std::string> precisions() const;  // to try besides the launch's own
+  void showCommand();
+  void refresh();  // of buttons and texts
 
   Sources sources_;
   std::optional<LaunchInputs> searched_;  // that the strategies are of
@@ -78,10 +84,13 @@ class AdvicePanel : public QWidget {
   QPushButton* search_ = nullptr;  // cancels while a search is under way
   QToolButton* keep_ = nullptr;
   QMenu* options_ = nullptr;
+  QToolButton* also_ = nullptr;
+  QMenu* precisions_ = nullptr;
   QProgressBar* progress_ = nullptr;
   QLabel* progressText_ = nullptr;
   QTableView* table_ = nullptr;
   QLabel* note_ = nullptr;
+  QLineEdit* command_ = nullptr;
   QPushButton* open_ = nullptr;
   QPushButton* compare_ = nullptr;
   QPushButton* choose_ = nullptr;

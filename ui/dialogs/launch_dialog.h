@@ -67,6 +67,8 @@ class LaunchDialog : public Dialog {
   void chooseTarget(int index);  // last: this machine
   void chooseNodes(int nodes);   // of this machine
   QString command() const;       // `lockstep run …`, the same launch
+  // `lockstep advise …`, with more words; "" where it cannot be told the same.
+  QString adviseCommand(const QStringList& more) const;
   bool ready() const { return preview_ != nullptr; }
   const app::Preview* preview() const { return preview_.get(); }
   bool benchmarking() const { return measured_ != nullptr; }
@@ -93,6 +95,8 @@ class LaunchDialog : public Dialog {
   void connectFields();
   void connectPrediction();
   LaunchInputs inputs() const;
+  QStringList settingWords() const;                // of a command: what is launched where
+  QStringList globalWords() const;                 // those of every command
   std::shared_ptr<LiveCluster> connected() const;  // the target's session; null: there is none
   void choose(const QStringList& sets);            // a strategy
   void takeModel();                                // the chosen one's settings

@@ -300,7 +300,9 @@ void LaunchDialog::connectPrediction() {
   connect(prediction_->preflightButton(), &QPushButton::clicked, this, &LaunchDialog::preflight);
   connect(prediction_, &PredictionView::compareWanted, this, &LaunchDialog::compare);
   connect(prediction_, &PredictionView::strategyChosen, strategy_, &StrategyFields::setKind);
-  prediction_->advice()->setSources({[this] { return inputs(); }, [this] { return estimate_; }});
+  prediction_->advice()->setSources(
+      {[this] { return inputs(); }, [this] { return estimate_; },
+       [this](const QStringList& more) { return adviseCommand(more); }});
   connect(prediction_->advice(), &AdvicePanel::chosen, this, &LaunchDialog::choose);
 }
 
@@ -409,26 +411,42 @@ void LaunchDialog::showDetails() {
 
 QString LaunchDialog::command() const {
   QStringList words{"lockstep", "run", shellPath(model().file)};
-  if (again_) {
+  if (again_)
     words = {"lockstep", again_->checkpoints.empty() ? "rerun" : "resume",
              QString::fromStdString(again_->run)};
-  } else if (const LaunchTarget* chosen = target()) {
-    words << "--cluster" << shellPath(chosen->file);
-  } else {
-    words << "--local" << QString::number(nodes_->value());
-  }
+  words << settingWords();
+  if (!ofProgram_ && !measure_->isChecked()) words << "--no-benchmark";
+  return (words + globalWords()).join(' ');
+}
+
+// There is no file of the spec of a run in the history.
+QString LaunchDialog::adviseCommand(const QStringList& more) const {
+  if (again_ || ofProgram_) return {};
+  const QStringList words{"lockstep", "advise", shellPath(model().file)};
+  return (words + settingWords() + more + globalWords()).join(' ');
+}
+
+QStringList LaunchDialog::settingWords() const {
+  QStringList words;
+  const LaunchTarget* chosen = target();
+  if (!again_ && chosen) words << "--cluster" << shellPath(chosen->file);
+  if (!again_ && !chosen) words << "--local" << QString::number(nodes_->value());
   for (const QString& one : ranks_->changes()) words << "--ranks" << shellWord(one);
   for (const QString& set : sets()) words << "--set" << shellWord(set);
   if (!ofProgram_ && !comm_->currentData().toString().isEmpty())
     words << "--comm" << comm_->currentData().toString();
-  if (!ofProgram_ && !measure_->isChecked()) words << "--no-benchmark";
+  return words;
+}
+
+QStringList LaunchDialog::globalWords() const {
+  QStringList words;
   if (!workspace_.sshConfig().isEmpty())
     words << "--ssh-config" << shellPath(workspace_.sshConfig());
   const auto usual = app::homeFolder();
   if (!usual || *usual != workspace_.home().root) {
     words << "--home" << shellPath(QString::fromStdString(workspace_.home().root));
   }
-  return words.join(' ');
+  return words;
 }
 
 std::shared_ptr<LiveCluster> LaunchDialog::connected() const {

@@ -60,6 +60,7 @@ LaunchPreview makeLaunchPreview(const LaunchInputs& in) {
 }
 
 Result<app::Advice> adviseLaunch(const LaunchInputs& in, const std::vector<std::string>& pins,
+                                 const std::vector<std::string>& precisions,
                                  std::function<void(std::size_t planned)> onProgress) {
   LOCKSTEP_ASSIGN(LaunchSetup setup, setupOf(in));
   LOCKSTEP_ASSIGN(app::SearchStart start, app::searchStart(setup.spec));
@@ -67,6 +68,7 @@ Result<app::Advice> adviseLaunch(const LaunchInputs& in, const std::vector<std::
   app::AdviceOptions search;
   search.threads = static_cast<std::size_t>(app::usableCores());
   search.stop = in.stop;
+  search.precisions = precisions;
   search.onProgress = std::move(onProgress);
   return app::advise(std::move(setup.request), start, setup.hosts, std::move(search));
 }

@@ -32,8 +32,9 @@ struct LaunchPreview {
 LaunchPreview makeLaunchPreview(const LaunchInputs& inputs);
 
 // The best strategies of a launch, as `lockstep advise` finds them. `pins` are paths of options
-// that keep their value.
+// that keep their value; `precisions` are tried besides the launch's own.
 Result<app::Advice> adviseLaunch(const LaunchInputs& inputs, const std::vector<std::string>& pins,
+                                 const std::vector<std::string>& precisions,
                                  std::function<void(std::size_t planned)> onProgress);
 
 // Compares strategies: name and inputs of each.

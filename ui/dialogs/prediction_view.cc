@@ -200,9 +200,13 @@ void PredictionView::showEnergy(const app::Preview& preview, bool told) {
     return energy_->setValue(QString(QChar(0x2014)),
                              !energy.isComplete() ? tr("GPU power unknown") : tr("per step"));
   const app::EnergyPhases parts = app::predictedPhases(preview, energy);
-  energy_->setToolTip(tr("Computing %1, communication %2, waiting %3, other %4")
-                          .arg(formatEnergy(parts.compute), formatEnergy(parts.transfer),
-                               formatEnergy(parts.waiting), formatEnergy(parts.other)));
+  QString tip = tr("Computing %1, communication %2, waiting %3, other %4")
+                    .arg(formatEnergy(parts.compute), formatEnergy(parts.transfer),
+                         formatEnergy(parts.waiting), formatEnergy(parts.other));
+  if (energy.carbonGrams)
+    tip += '\n' + tr("CO2 equivalent of an hour: %1")
+                      .arg(formatCarbon(*energy.carbonGrams / energy.seconds * kSecondsPerHour));
+  energy_->setToolTip(tip);
   energy_->setValue(
       formatEnergy(energy.joules()),
       energy.cost

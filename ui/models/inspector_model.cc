@@ -9,17 +9,21 @@
 
 namespace lockstep::ui {
 
-QVector<InspectorRow> energyRows(const app::RunFigures& figures) {
+QVector<InspectorRow> energyRows(const app::RunRow& row) {
+  const app::RunFigures& figures = row.figures;
   QVector<InspectorRow> out;
   if (figures.joules > 0)
     out << InspectorRow{InspectorModel::tr("Energy"), formatEnergy(figures.joules)};
   if (figures.cost > 0)
     out << InspectorRow{InspectorModel::tr("Cost"), formatMoney(figures.cost, figures.currency)};
   if (figures.carbonGrams > 0)
-    out << InspectorRow{InspectorModel::tr("CO2 equivalent"),
-                        figures.carbonGrams < 1000
-                            ? formatNumber(figures.carbonGrams, 3) + " g"
-                            : formatNumber(figures.carbonGrams / 1000, 3) + " kg"};
+    out << InspectorRow{InspectorModel::tr("CO2 equivalent"), formatCarbon(figures.carbonGrams)};
+  const app::EnergyShares shares = app::energyShares(row, figures.joules);
+  if (shares.epoch > 0)
+    out << InspectorRow{InspectorModel::tr("Energy per epoch"), formatEnergy(shares.epoch)};
+  if (shares.point > 0)
+    out << InspectorRow{InspectorModel::tr("Energy per point of accuracy"),
+                        formatEnergy(shares.point)};
   return out;
 }
 
@@ -51,7 +55,7 @@ void InspectorModel::setRows(QVector<InspectorRow> given) {
   constexpr int kLong = 60;  // characters
   QVector<InspectorRow> rows;
   for (InspectorRow& row : given) {
-    if (row.heading || row.value.size() <= kLong) {
+    if (row.heading || row.name.isEmpty() || row.value.size() <= kLong) {
       rows << std::move(row);
     } else {
       rows << InspectorRow{row.name, {}} << InspectorRow{{}, row.value};

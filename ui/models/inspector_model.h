@@ -8,7 +8,7 @@
 
 namespace lockstep::app {
 struct RunEnergy;
-struct RunFigures;
+struct RunRow;
 }  // namespace lockstep::app
 
 namespace lockstep::ui {
@@ -19,8 +19,9 @@ struct InspectorRow {
   bool operator==(const InspectorRow&) const = default;
 };
 
-// Energy, cost and carbon of a run, as far as they are known.
-QVector<InspectorRow> energyRows(const app::RunFigures& figures);
+// Energy, cost and carbon of a run, and what an epoch and a point of accuracy took, as far as they
+// are known.
+QVector<InspectorRow> energyRows(const app::RunRow& row);
 // Its parts by what ranks do, of a step, and as predicted.
 QVector<InspectorRow> energyPartRows(const app::RunEnergy& drawn);
 

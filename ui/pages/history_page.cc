@@ -298,7 +298,7 @@ QVector<InspectorRow> HistoryPage::inspectorRows() const {
       row.figures.lostSeconds > 0 ? formatSeconds(row.figures.lostSeconds) : QString());
   add(tr("Effective training time"),
       row.startedNs > 0 ? formatPercent(app::effectiveTime(row), 1) : QString());
-  out << energyRows(row.figures);
+  out << energyRows(row);
   add(tr("Evaluation loss"),
       row.figures.evalLoss != 0 ? formatNumber(row.figures.evalLoss) : QString());
   add(tr("Plan"), QString::fromStdString(row.planHash).left(16));

@@ -39,6 +39,10 @@ QString formatEnergy(double joules) {
                                     : formatNumber(joules * 1e3, 3) + " mJ";
 }
 
+QString formatCarbon(double grams) {
+  return grams < 1000 ? formatNumber(grams, 3) + " g" : formatNumber(grams / 1000, 3) + " kg";
+}
+
 QString formatMoney(double amount, const std::string& currency) {
   const QString number = amount < 1 ? formatNumber(amount, 2) : QLocale().toString(amount, 'f', 2);
   return number + ' ' + QString::fromStdString(currency);

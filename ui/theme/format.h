@@ -18,6 +18,7 @@ QString formatPercent(double fraction, int digits);               // "42 %"
 QString formatCount(std::int64_t value);                          // grouped: "101,770"
 QString formatFlops(double flops);                                // "1.2 GFLOP"
 QString formatEnergy(double joules);                              // "12.3 kJ", "1.24 kWh"
+QString formatCarbon(double grams);                               // "310 g", "1.25 kg"
 QString formatMoney(double amount, const std::string& currency);  // "0.42 EUR"
 QString formatNumber(double value, int digits = 4);               // "—" where not finite
 QString metricName(const std::string& metric);                    // "Accuracy"

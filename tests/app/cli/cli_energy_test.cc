@@ -41,6 +41,7 @@ class CliEnergyTest : public QObject {
     const QJsonObject line = shown.last();
     QCOMPARE(line["steps"].toInt(), 2000);
     QVERIFY(line["predicted_joules"].toDouble() > 0);
+    QVERIFY(line["epoch_joules"].toDouble() > 0 && line["point_joules"].toDouble() > 0);
     const QJsonObject energy = line["energy"].toObject();
     const double seconds = energy["seconds"].toDouble(), joules = energy["joules"].toDouble();
     QCOMPARE(energy["hosts"].toArray().size(), qsizetype{1});  // both nodes are this machine
@@ -55,7 +56,8 @@ class CliEnergyTest : public QObject {
     const double cost = joules / 3.6e6 * 0.3 + seconds / 3600 * 1.5;
     QVERIFY2(std::abs(energy["cost"].toDouble() - cost) < 1e-6 * cost, shown.text());
     const CliResult text = cli_.run({"energy", run_});
-    QVERIFY2(text.exit == 0 && text.out.contains(" CHF, ") && text.out.contains("a step"),
+    QVERIFY2(text.exit == 0 && text.out.contains(" CHF, ") && text.out.contains("a step") &&
+                 text.out.contains("an epoch") && text.out.contains("a point of accuracy"),
              text.text());
   }
 

@@ -109,12 +109,15 @@ for step in range(1, 6):
                                                        {"SLURM_TASKS_PER_NODE", "1(x2)"},
                                                        {"SLURM_PROCID", "0"},
                                                        {"SLURM_STEP_ID", "0"}};
+    const QByteArray exchange =
+        hasMpi4py() ? "from mpi4py import MPI\nassert MPI.COMM_WORLD.allreduce(1) == 2\n" : "";
     for (const auto& [name, value] : job) qputenv(name, value);
     const Cli cli;  // with agents that are in the job
     const CliResult result =
         cli.run(programCommand(cli, cli.path("code"),
                                "print(*[os.environ[k] for k in ('SLURM_JOB_ID', 'SLURM_PROCID', "
-                               "'OMPI_COMM_WORLD_RANK')])\n",
+                               "'OMPI_COMM_WORLD_RANK')])\n" +
+                                   exchange,
                                2, "  launcher: mpi\n"));
     for (const auto& [name, value] : job) qunsetenv(name);
     QVERIFY2(result.exit == 0, result.text());

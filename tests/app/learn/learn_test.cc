@@ -102,7 +102,7 @@ class LearnTest : public QObject {
   void bubbleIsAsTheFormulaSays() {
     for (const char* batches : {"2", "4", "8"}) {
       const Scene scene = sceneOf(lesson("06-pipeline"), {{"micro_batches", batches}});
-      QVERIFY2(near(figure(scene, "bubble"), figure(scene, "bubble_formula"), 0.25),
+      QVERIFY2(near(figure(scene, "bubble"), figure(scene, "bubble_formula"), 0.05),
                qPrintable(QString("%1: %2 and %3")
                               .arg(batches)
                               .arg(figure(scene, "bubble"))
@@ -116,6 +116,27 @@ class LearnTest : public QObject {
       const Scene scene = sceneOf(lesson("02-all-reduce"),
                                   {{"ranks", ranks}, {"algorithm", "ring"}, {"size", "4096"}});
       QVERIFY(near(figure(scene, "sent_factor"), figure(scene, "sent_formula"), 1e-4));
+    }
+  }
+
+  // So does each rank in data parallel, of the gradients of the step.
+  void aStepSendsTheLeast() {
+    for (const char* ranks : {"2", "4", "8"}) {
+      const Scene scene = sceneOf(lesson("03-overlap"), {{"ranks", ranks}});
+      QVERIFY(near(figure(scene, "sent_mib"), figure(scene, "sent_formula_mib"), 1e-3));
+    }
+  }
+
+  // What the bars of a rank's memory show is all of it.
+  void memoryIsTheSumOfItsParts() {
+    for (const Lesson& one : lessons()) {
+      if (one.scene != "step") continue;
+      const Scene scene = sceneOf(one, {});
+      double parts = 0;
+      for (const char* part :
+           {"parameters_mib", "gradients_mib", "optimizer_mib", "activations_mib", "workspace_mib"})
+        parts += figure(scene, part);
+      QVERIFY2(near(parts, figure(scene, "memory_mib"), 1e-6), one.id.c_str());
     }
   }
 
@@ -180,6 +201,13 @@ class LearnTest : public QObject {
     QTest::newRow("one bucket") << "03-overlap" << 1 << "overlap=always latency=2000" << false;
     QTest::newRow("few buckets") << "03-overlap" << 1
                                  << "overlap=always latency=2000 bucket=2097152" << true;
+    QTest::newRow("not ZeRO-3") << "04-zero" << 2 << "kind=zero-1 bandwidth=1000" << false;
+    QTest::newRow("ZeRO-3") << "04-zero" << 2 << "kind=zero-3 bandwidth=5000" << true;
+    QTest::newRow("gradients travel") << "05-tensor-parallel" << 1 << "tensor=2 batch=16" << false;
+    QTest::newRow("GPipe") << "06-pipeline" << 1 << "micro_batches=16" << false;
+    QTest::newRow("zero-bubble") << "06-pipeline" << 1 << "micro_batches=8 schedule=zb-h1" << true;
+    QTest::newRow("a limit") << "07-parameter-server" << 2 << "staleness=16 slow=10" << false;
+    QTest::newRow("another riddle") << "08-stragglers" << 2 << "riddle=3 repaired=6" << false;
   }
   void exercisesMeanWhatTheySay() {
     QFETCH(QString, id);

@@ -212,6 +212,25 @@ class EnergyTest : public QObject {
     QVERIFY(run.energy().joules() < 3200 + 2000 + 300 * 300);
   }
 
+  void anEpochAndAPointOfAccuracy() {
+    RunRow row;
+    row.phase = RunState::SUCCEEDED;
+    row.figures.epochs = 4;
+    row.figures.metric = "accuracy";
+    row.figures.evalMetric = 0.8;
+    QVERIFY(isNear(energyShares(row, 1000).epoch, 250));
+    QVERIFY(isNear(energyShares(row, 1000).point, 12.5));
+    RunRow other = row;
+    other.figures.metric = "perplexity";
+    QVERIFY(energyShares(other, 1000).epoch > 0 && energyShares(other, 1000).point == 0);
+    other = row;
+    other.phase = RunState::RUNNING;  // in the midst of an epoch
+    QCOMPARE(energyShares(other, 1000).epoch, 0.0);
+    other = row;
+    other.resumedFrom = "20261129-000000-abcd";
+    QVERIFY(energyShares(other, 1000).epoch == 0 && energyShares(other, 1000).point == 0);
+  }
+
   void whatIsNotKnownIsNamed() {
     const LaunchRequest request = requestOf("");
     const auto preview = makePreview(request, hosts(false));

@@ -127,7 +127,13 @@ class WorkloadTextTest : public QObject {
     row("field of the code",
         "exclude:", "excludes:", "f.yaml:7:32: unknown field 'excludes' in workload.code");
     row("restart of the program", "  env:\n", "  restart: {max: 3}\n  env:\n",
-        "f.yaml:9:3: unknown field 'restart' in workload, did you mean 'recovery'?");
+        "f.yaml:9:3: unknown field 'restart' in workload, did you mean 'recovery' outside of "
+        "workload?");
+    row("a section of the file", "  env:\n", "  recovery: {policy: none}\n  env:\n",
+        "f.yaml:9:3: unknown field 'recovery' in workload, did you mean 'recovery' outside of "
+        "workload?");
+    row("restart of the run",
+        "recovery:", "restart:", "f.yaml:17:1: unknown field 'restart', did you mean 'recovery'?");
     row("a list of hooks", "    stdout:", "    hooks: []\n    stdout:",
         "f.yaml:15:5: unknown field 'hooks' in workload.metrics, did you mean "
         "'workload.no_hooks'?");
