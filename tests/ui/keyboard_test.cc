@@ -6,8 +6,12 @@
 
 #include "tests/ui/studio_fixture.h"
 #include "tests/ui/tab_walk.h"
+#include "ui/dialogs/add_host_dialog.h"
+#include "ui/dialogs/deploy_dialog.h"
+#include "ui/dialogs/exclude_dialog.h"
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/metric_dialog.h"
+#include "ui/dialogs/restart_dialog.h"
 #include "ui/dialogs/ssh_questions.h"
 #include "ui/dialogs/tags_dialog.h"
 #include "ui/models/run_table_model.h"
@@ -93,7 +97,11 @@ class KeyboardTest : public QObject {
         new HostKeyDialog({"n1", "ssh-ed25519", "SHA256:uNiVzt", "known_hosts", {}}, window_.get()),
         new SecretDialog(secret, window_.get()),
         new MetricDialog({"loss", "accuracy"}, {}, window_.get()),
-        new TagsDialog({"a", "b"}, {{"a"}}, window_.get())};
+        new TagsDialog({"a", "b"}, {{"a"}}, window_.get()),
+        new AddHostDialog({"n1"}, {}, "lab.yaml", window_.get()),
+        new DeployDialog("lab.yaml", window_.get()),
+        new ExcludeDialog("run", {"n1", "n2"}, "n2", "slow", window_.get()),
+        new RestartDialog("run", window_.get())};
     for (QDialog* dialog : dialogs) {
       dialog->open();
       check(dialog);
@@ -140,6 +148,24 @@ class KeyboardTest : public QObject {
     QTest::keyClick(editor, Qt::Key_Tab);
     QVERIFY(editor->hasFocus());
     QVERIFY2(editor->toPlainText().startsWith("  #  "), qPrintable(editor->toPlainText().left(9)));
+  }
+
+  void aCopiedPlotIsWithoutTheMarkOfTheKeyboard() {
+    PlotView* plot = openRun()->lossPlot();
+    auto* canvas = plot->findChild<QWidget*>("plotCanvas");
+    give(canvas);
+    const QPoint at = canvas->mapTo(plot, QPoint(0, canvas->height() / 2));
+    const QColor marked = plot->grab().toImage().pixelColor(at);
+    QContextMenuEvent event(QContextMenuEvent::Keyboard, canvas->rect().center(),
+                            canvas->mapToGlobal(canvas->rect().center()));
+    QApplication::sendEvent(canvas, &event);
+    auto* menu = plot->findChild<QMenu*>("plotMenu");
+    QVERIFY(menu && wait([&] { return menu->isVisible(); }));
+    auto* copy = menu->findChild<QAction*>("plotMenuCopy");
+    QTest::mouseClick(menu, Qt::LeftButton, {}, menu->actionGeometry(copy).center());
+    const QImage copied = QApplication::clipboard()->pixmap().toImage();
+    QVERIFY(copied.rect().contains(at));
+    QVERIFY2(copied.pixelColor(at) != marked, qPrintable(marked.name()));
   }
 
   // The status bar shows how far the first of several jobs is, and cancels it.

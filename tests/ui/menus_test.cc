@@ -161,16 +161,20 @@ class MenusTest : public QObject {
     choose("menuHelp", "actionWelcome");
     QVERIFY(qobject_cast<WelcomePage*>(window_->currentPage()));
     for (const char* entry :
-         {"actionConnect", "actionDisconnect", "actionAddHost", "actionCheckpoint", "actionStop",
-          "actionKill", "actionResume", "actionRerun", "actionClone", "actionReport"})
+         {"actionConnect", "actionDisconnect", "actionAddHost", "actionDeploy", "actionCheckpoint",
+          "actionStop", "actionKill", "actionResume", "actionRerun", "actionClone", "actionReport"})
       QVERIFY2(!action(entry)->isEnabled(), entry);
     choose("menuHelp", "actionLearn");
     QVERIFY(qobject_cast<LearnPage*>(window_->currentPage()));
-    window_->newCluster();
+    ClusterPage* cluster = window_->newCluster();
     for (const char* entry : {"actionConnect", "actionAddHost"})
       QVERIFY2(wait([&] { return action(entry)->isEnabled(); }), entry);
     choose("menuCluster", "actionAddHost");
-    dismiss(window_->currentPage()->findChild<QDialog*>("addHostDialog"));
+    dismiss(cluster->findChild<QDialog*>("addHostDialog"));
+    QVERIFY(!action("actionDeploy")->isEnabled());  // of no nodes
+    QVERIFY(cluster->addNode("{name: n1}").ok());
+    choose("menuCluster", "actionDeploy");
+    dismiss(cluster->findChild<QDialog*>("deployDialog"));
   }
 
   void themeAndLanguageAreChosen() {

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "tests/ui/studio_fixture.h"
+#include "tests/ui/tab_walk.h"
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/alert_rules_dialog.h"
 #include "ui/dialogs/deploy_dialog.h"
@@ -60,19 +61,6 @@ QWidgetList tabChain(QWidget* root) {
   return out;
 }
 
-// Parts Qt makes inside its own composite widgets.
-bool internalPart(const QWidget* widget) {
-  const QString name = widget->objectName();
-  if (name.startsWith("qt_")) return true;
-  for (const QWidget* at = widget->parentWidget(); at; at = at->parentWidget()) {
-    if (qobject_cast<const QComboBox*>(at) || qobject_cast<const QAbstractSpinBox*>(at) ||
-        qobject_cast<const QAbstractItemView*>(at) || qobject_cast<const QTabBar*>(at) ||
-        qobject_cast<const QLineEdit*>(at) || qobject_cast<const QHeaderView*>(at))
-      return true;
-  }
-  return qobject_cast<const QHeaderView*>(widget) || qobject_cast<const QScrollBar*>(widget);
-}
-
 }  // namespace
 
 class WindowTest : public QObject {
@@ -116,8 +104,7 @@ class WindowTest : public QObject {
       int reachable = 0;
       for (QWidget* widget : root->findChildren<QWidget*>()) {
         const bool focusable = widget->focusPolicy() & Qt::TabFocus;
-        if (!focusable || internalPart(widget)) continue;
-        if (qobject_cast<QScrollArea*>(widget)) continue;
+        if (!focusable || tests::isInternalPart(widget)) continue;
         QVERIFY2(!widget->objectName().isEmpty(),
                  qPrintable(root->objectName() + " has an unnamed " +
                             widget->metaObject()->className()));

@@ -242,6 +242,7 @@ void RunPage::connectDocument() {
   });
   connect(document_, &RunDocument::failed, this, [this](const Error& error) {
     reachShown_ = false;
+    checkpointAsked_ = false;  // its answer would hide the error
     message()->showError(error);
     alertError(Tone::kBad, error);
   });

@@ -195,7 +195,7 @@ class RunPage : public Page {
     bool isWritten = false;      // the steps after them have come a while ago
     QElapsedTimer asked = {};
   };
-  bool checkpointAsked_ = false;          // and none was saved since
+  bool checkpointAsked_ = false;          // and neither saved nor failed since
   std::optional<Profiled> profiled_;      // that the page waits for
   std::optional<app::RunEnergy> energy_;  // none: not read, or not known
   std::stop_source energyStop_;           // of its reading, when the page goes

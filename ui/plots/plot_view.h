@@ -118,6 +118,7 @@ class PlotView : public QWidget {
   void showAll();
   bool pressKey(int key);  // false: it means nothing here
   void showMenu(const QPoint& at);
+  void copyPicture();
   void placeTitle();  // elided where it has no room
   void drawPicture(QCPPainter& painter, QSize size);
   int drawLegend(QPainter* painter, int width) const;  // below the title; returns its height

@@ -243,9 +243,7 @@ void PlotView::showMenu(const QPoint& at) {
   log->setChecked(logButton_->isChecked());
   menu->addAction(tr("Show the data as a table"), tableButton_, &QToolButton::toggle);
   menu->addSeparator();
-  menu->addAction(tr("Copy picture"), this,
-                  [this] { QApplication::clipboard()->setPixmap(grab()); })
-      ->setObjectName("plotMenuCopy");
+  menu->addAction(tr("Copy picture"), this, &PlotView::copyPicture)->setObjectName("plotMenuCopy");
   const auto save = [&](const char* name, const QString& text, PictureLook look) {
     menu->addAction(text, this, [this, look] { askPicture(this, picture(), look); })
         ->setObjectName(name);
@@ -253,6 +251,12 @@ void PlotView::showMenu(const QPoint& at) {
   save("plotMenuSave", tr("Save picture…"), PictureLook::kCurrent);
   save("plotMenuPrint", tr("Save picture for print…"), PictureLook::kLight);
   menu->popup(plot_->mapToGlobal(at));
+}
+
+void PlotView::copyPicture() {
+  focus_->hide();
+  QApplication::clipboard()->setPixmap(grab());
+  focus_->setVisible(plot_->hasFocus());
 }
 
 }  // namespace lockstep::ui
