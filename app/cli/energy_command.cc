@@ -39,11 +39,12 @@ void printText(const Shown& shown) {
   part("communication", shown.drawn.phases.transfer);
   part("waiting", shown.drawn.phases.waiting);
   part("other", shown.drawn.phases.other);
-  if (shown.drawn.steps > 0)
-    line("a step", joulesText(all / static_cast<double>(shown.drawn.steps)));
-  const EnergyShares shares = energyShares(shown.row, all);
-  if (shares.epoch > 0) line("an epoch", joulesText(shares.epoch));
-  if (shares.point > 0) line("a point of accuracy", joulesText(shares.point));
+  const auto share = [&](const char* name, double joules) {
+    if (joules > 0) line(name, joulesText(joules));
+  };
+  share("a step", shown.drawn.stepJoules());
+  share("an epoch", shown.drawn.epochJoules());
+  share("a point of accuracy", pointJoules(shown.row, all));
   if (shown.drawn.predictedJoules)
     line("predicted, of steps", joulesText(*shown.drawn.predictedJoules));
   put(stdout, "\n");
@@ -73,14 +74,13 @@ int energyCommand(const Globals& globals, const Arguments& arguments) {
     printText(*shown);
     return kSucceeded;
   }
-  const EnergyShares shares = energyShares(shown->row, shown->drawn.energy.joules());
   const auto known = [](double joules) { return joules > 0 ? joules : std::nan(""); };
   JsonLine("energy")
       .add("run", shown->row.run)
       .add("steps", shown->drawn.steps)
       .addRaw("energy", energyJson(shown->drawn.energy, shown->drawn.phases))
-      .add("epoch_joules", known(shares.epoch))
-      .add("point_joules", known(shares.point))
+      .add("epoch_joules", known(shown->drawn.epochJoules()))
+      .add("point_joules", known(pointJoules(shown->row, shown->drawn.energy.joules())))
       .add("predicted_joules", shown->drawn.predictedJoules.value_or(std::nan("")))
       .print();
   return kSucceeded;

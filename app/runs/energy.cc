@@ -13,6 +13,7 @@
 #include "app/runs/preview.h"
 #include "app/specs/spec_text.h"
 #include "lockstep/spec/v1/cluster.pb.h"
+#include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
 namespace {
@@ -395,10 +396,24 @@ Result<Energy> predictedEnergy(const RunDocuments& documents) {
 }
 
 namespace {
+std::int64_t epochStepsOf(const RunStore& store, const RunDocuments& documents) {
+  const std::vector<EpochRow> epochs = store.epochs();
+  if (epochs.empty()) return 0;
+  const auto spec = completeRunSpec(
+      documents.specResolved.empty() ? documents.specYaml : documents.specResolved, "run.yaml");
+  if (!spec.ok()) return 0;
+  // The limit of steps may have ended an epoch before its end.
+  const std::int64_t limit = spec->spec->training().max_steps();
+  for (const EpochRow& row : epochs)
+    if (row.epoch > 0 && row.step != limit) return row.step / row.epoch;
+  return 0;
+}
+
 Result<RunEnergy> drawnOf(const RunStore& store, const RunDocuments& documents) {
   RunEnergy out;
   LOCKSTEP_ASSIGN(out.energy, measuredEnergy(store, documents));
   out.steps = recordedSteps(store);
+  out.epochSteps = epochStepsOf(store, documents);
   if (const auto step = predictedEnergy(documents);
       step.ok() && step->isComplete() && step->seconds > 0 && out.steps > 0)
     out.predictedJoules = step->joules() * static_cast<double>(out.steps);
@@ -430,14 +445,17 @@ bool setEnergy(const Energy& energy, RunFigures& figures) {
   return true;
 }
 
-EnergyShares energyShares(const RunRow& row, double joules) {
-  EnergyShares out;
+double RunEnergy::stepJoules() const {
+  return steps > 0 ? energy.joules() / static_cast<double>(steps) : 0;
+}
+
+double RunEnergy::epochJoules() const { return stepJoules() * static_cast<double>(epochSteps); }
+
+double pointJoules(const RunRow& row, double joules) {
   const RunFigures& figures = row.figures;
-  if (!isFinal(row.phase) || !row.resumedFrom.empty()) return out;
-  if (figures.epochs > 0) out.epoch = joules / static_cast<double>(figures.epochs);
-  if (figures.metric == "accuracy" && figures.evalMetric > 0)
-    out.point = joules / (100 * figures.evalMetric);
-  return out;
+  const bool known = isFinal(row.phase) && row.resumedFrom.empty() &&
+                     figures.metric == "accuracy" && figures.evalMetric > 0;
+  return known ? joules / (100 * figures.evalMetric) : 0;
 }
 
 std::string joulesText(double joules) {

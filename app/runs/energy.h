@@ -93,7 +93,11 @@ struct RunEnergy {
   Energy energy;
   EnergyPhases phases;                    // all zero: not read
   std::int64_t steps = 0;                 // that the history has
+  std::int64_t epochSteps = 0;            // of a whole epoch; 0: not known
   std::optional<double> predictedJoules;  // of as many steps
+
+  double stepJoules() const;   // 0: not known
+  double epochJoules() const;  // 0: not known
 };
 // Of a run under way, what it drew by now; without the phases, which take long to read. Errors:
 // those of measuredEnergy() and of the history.
@@ -105,13 +109,9 @@ Result<RunEnergy> readRunEnergy(const History& history, const std::string& run,
 // Sets joules and prices, if nothing is left out. Returns whether it did.
 bool setEnergy(const Energy& energy, RunFigures& figures);
 
-// Joules of a run for each of its epochs and each point of its accuracy; 0: not known. They are of
-// ended runs: an epoch under way would count with the others. Those of a resumed run are not known,
-// since runs before it have drawn for them too.
-struct EnergyShares {
-  double epoch = 0, point = 0;
-};
-EnergyShares energyShares(const RunRow& row, double joules);
+// Joules of an ended run for each point of its accuracy; 0: not known, as of a resumed run: those
+// before it have drawn for it too.
+double pointJoules(const RunRow& row, double joules);
 
 // "12.3 kJ", "1.24 kWh"; "0.42 EUR"; "310 g".
 std::string joulesText(double joules);

@@ -14981,8 +14981,8 @@ its last lines:
             <translation>命令</translation>
         </message>
         <message>
-            <source>Command that finds the same from a terminal</source>
-            <translation>在终端中查找同样结果的命令</translation>
+            <source>This search as a command for a terminal; it does not connect to nodes</source>
+            <translation>此搜索的终端命令；它不连接节点</translation>
         </message>
         <message>
             <source>Progress</source>

@@ -102,7 +102,6 @@ class HistoryPageTest : public QObject {
     row.figures.cost = 1.5;
     row.figures.currency = "CHF";
     row.figures.carbonGrams = 1250;
-    row.figures.epochs = 4;
     row.figures.metric = "accuracy";
     row.figures.evalMetric = 0.8;
     QVERIFY((*history)->update(row).ok());
@@ -119,7 +118,7 @@ class HistoryPageTest : public QObject {
     const auto rows = page_->inspectorRows();
     for (const InspectorRow& wanted :
          {InspectorRow{"Energy", "2 kWh"}, InspectorRow{"Cost", "1.50 CHF"},
-          InspectorRow{"CO2 equivalent", "1.25 kg"}, InspectorRow{"Energy per epoch", "0.5 kWh"},
+          InspectorRow{"CO2 equivalent", "1.25 kg"},
           InspectorRow{"Energy per point of accuracy", "90.0 kJ"}})
       QVERIFY2(rows.contains(wanted), qPrintable(wanted.name));
     // Runs are compared by it too.

@@ -382,6 +382,8 @@ class LaunchTest : public QObject {
     QVERIFY(unsaved->text().contains(page->document()->name() + ".yaml"));
     QVERIFY(!dialog->command().contains("batch"));
     QVERIFY(wait([&] { return dialog->ready(); }));
+    // What is searched stands in no file that a command could read.
+    QVERIFY(dialog->findChild<QLineEdit*>("adviceCommand")->text().isEmpty());
     const QString path = page->filePath(), folder = QFileInfo(path).path();
     QVERIFY(QDir().rename(folder, folder + "-away"));
     dialog->findChild<QPushButton*>("launchDialogAccept")->click();

@@ -279,6 +279,7 @@ class StepsTest : public QObject {
     }
     QVERIFY2(percent >= 98 && percent <= 102, qPrintable(QString::number(percent)));
     QVERIFY(value("Energy per step").endsWith("J"));
+    QVERIFY(value("Energy per epoch").endsWith("J"));
     QVERIFY(value("Predicted energy of its steps").endsWith("J"));
   }
 

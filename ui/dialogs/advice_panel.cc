@@ -349,7 +349,7 @@ void AdvicePanel::retranslate() {
   also_->setAccessibleName(tr("Precisions that the search also tries"));
   also_->setToolTip(tr("Precisions that the search also tries; they change results"));
   command_->setAccessibleName(tr("Command"));
-  command_->setToolTip(tr("Command that finds the same from a terminal"));
+  command_->setToolTip(tr("This search as a command for a terminal; it does not connect to nodes"));
   progress_->setAccessibleName(tr("Progress"));
   table_->setAccessibleName(tr("Fastest strategies"));
   table_->setToolTip(tr("Double-click a strategy to choose it"));

@@ -419,9 +419,9 @@ QString LaunchDialog::command() const {
   return (words + globalWords()).join(' ');
 }
 
-// There is no file of the spec of a run in the history.
+// The command reads files: a run of the history has none, and unsaved text stands in none.
 QString LaunchDialog::adviseCommand(const QStringList& more) const {
-  if (again_ || ofProgram_) return {};
+  if (again_ || ofProgram_ || !unsaved_->text().isEmpty()) return {};
   const QStringList words{"lockstep", "advise", shellPath(model().file)};
   return (words + settingWords() + more + globalWords()).join(' ');
 }

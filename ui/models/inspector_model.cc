@@ -18,12 +18,8 @@ QVector<InspectorRow> energyRows(const app::RunRow& row) {
     out << InspectorRow{InspectorModel::tr("Cost"), formatMoney(figures.cost, figures.currency)};
   if (figures.carbonGrams > 0)
     out << InspectorRow{InspectorModel::tr("CO2 equivalent"), formatCarbon(figures.carbonGrams)};
-  const app::EnergyShares shares = app::energyShares(row, figures.joules);
-  if (shares.epoch > 0)
-    out << InspectorRow{InspectorModel::tr("Energy per epoch"), formatEnergy(shares.epoch)};
-  if (shares.point > 0)
-    out << InspectorRow{InspectorModel::tr("Energy per point of accuracy"),
-                        formatEnergy(shares.point)};
+  if (const double point = app::pointJoules(row, figures.joules); point > 0)
+    out << InspectorRow{InspectorModel::tr("Energy per point of accuracy"), formatEnergy(point)};
   return out;
 }
 
@@ -42,9 +38,10 @@ QVector<InspectorRow> energyPartRows(const app::RunEnergy& drawn) {
   part(InspectorModel::tr("Energy: communication"), phases.transfer);
   part(InspectorModel::tr("Energy: waiting"), phases.waiting);
   part(InspectorModel::tr("Energy: other"), phases.other);
-  if (drawn.steps > 0)
-    out << InspectorRow{InspectorModel::tr("Energy per step"),
-                        formatEnergy(all / static_cast<double>(drawn.steps))};
+  if (const double step = drawn.stepJoules(); step > 0)
+    out << InspectorRow{InspectorModel::tr("Energy per step"), formatEnergy(step)};
+  if (const double epoch = drawn.epochJoules(); epoch > 0)
+    out << InspectorRow{InspectorModel::tr("Energy per epoch"), formatEnergy(epoch)};
   if (drawn.predictedJoules)
     out << InspectorRow{InspectorModel::tr("Predicted energy of its steps"),
                         formatEnergy(*drawn.predictedJoules)};

@@ -19,10 +19,9 @@ struct InspectorRow {
   bool operator==(const InspectorRow&) const = default;
 };
 
-// Energy, cost and carbon of a run, and what an epoch and a point of accuracy took, as far as they
-// are known.
+// Energy, cost and carbon of a run, and what a point of accuracy took, as far as they are known.
 QVector<InspectorRow> energyRows(const app::RunRow& row);
-// Its parts by what ranks do, of a step, and as predicted.
+// Its parts by what ranks do, of a step and an epoch, and as predicted.
 QVector<InspectorRow> energyPartRows(const app::RunEnergy& drawn);
 
 class InspectorModel : public QAbstractTableModel {

@@ -56,6 +56,7 @@ struct Recorded {
     row.run = "20240501-120010-a1b2c0";
     row.world = 2;
     documents.clusterYaml = request.clusterYaml;
+    documents.specResolved = toYaml(*request.spec);
     documents.prediction = predictionJson(preview);
     if (!history->add(row, documents).ok()) qFatal("the history takes no run");
     store = std::move(*history->openRun(row.run));
@@ -212,23 +213,61 @@ class EnergyTest : public QObject {
     QVERIFY(run.energy().joules() < 3200 + 2000 + 300 * 300);
   }
 
-  void anEpochAndAPointOfAccuracy() {
+  // Epochs that the limit of steps did not end are whole.
+  void anEpochIsOfWholeEpochs_data() {
+    QTest::addColumn<int>("limit");
+    QTest::addColumn<QList<int>>("ends");  // of its epochs: steps
+    QTest::addColumn<qint64>("steps");     // of a whole one
+    QTest::newRow("whole") << 0 << QList<int>{400, 800} << qint64{400};
+    QTest::newRow("two") << 500 << QList<int>{400, 500} << qint64{400};
+    QTest::newRow("one") << 0 << QList<int>{400} << qint64{400};
+    QTest::newRow("a part") << 100 << QList<int>{100} << qint64{0};
+    QTest::newRow("under way") << 500 << QList<int>{} << qint64{0};
+  }
+  void anEpochIsOfWholeEpochs() {
+    QFETCH(int, limit);
+    QFETCH(QList<int>, ends);
+    QFETCH(qint64, steps);
+    LaunchRequest request = requestOf("energy: {idle_watts: 100, busy_watts: 100}\n");
+    const auto preview = makePreview(request, hosts(false));
+    auto spec = std::make_shared<spec::v1::RunSpec>(*request.spec);
+    spec->mutable_training()->set_max_steps(limit);
+    request.spec = spec;
+    Recorded run(request, *preview);
+    for (const char* node : {"node/n1/cpu", "node/n2/cpu"})
+      run.add(node, {{kStart, 0.5}, {kStart + 10, 0.5}});
+    run.add("rank/0/step", {{1, 0.1}, {500, 0.1}});
+    RunBatch batch;
+    for (const int step : ends)
+      batch.epochs.push_back({static_cast<std::int64_t>(batch.epochs.size()) + 1, step, 1, 1, 0.5});
+    QVERIFY(run.store->append(batch).ok());
+    const auto drawn = readEnergySoFar(*run.history, run.row.run);
+    QVERIFY2(drawn.ok(), drawn.ok() ? "" : drawn.error().text().c_str());
+    QCOMPARE(qint64{drawn->epochSteps}, steps);
+    QVERIFY(isNear(drawn->stepJoules(), 2000 / 500.0));
+    QVERIFY(isNear(drawn->epochJoules(), 4.0 * static_cast<double>(steps)));
+  }
+
+  void aPointOfAccuracy() {
     RunRow row;
     row.phase = RunState::SUCCEEDED;
-    row.figures.epochs = 4;
     row.figures.metric = "accuracy";
     row.figures.evalMetric = 0.8;
-    QVERIFY(isNear(energyShares(row, 1000).epoch, 250));
-    QVERIFY(isNear(energyShares(row, 1000).point, 12.5));
+    QVERIFY(isNear(pointJoules(row, 1000), 12.5));
+    for (const double unknown : {0.0, std::nan("")}) {
+      RunRow other = row;
+      other.figures.evalMetric = unknown;
+      QCOMPARE(pointJoules(other, 1000), 0.0);
+    }
     RunRow other = row;
     other.figures.metric = "perplexity";
-    QVERIFY(energyShares(other, 1000).epoch > 0 && energyShares(other, 1000).point == 0);
+    QCOMPARE(pointJoules(other, 1000), 0.0);
     other = row;
-    other.phase = RunState::RUNNING;  // in the midst of an epoch
-    QCOMPARE(energyShares(other, 1000).epoch, 0.0);
+    other.phase = RunState::RUNNING;
+    QCOMPARE(pointJoules(other, 1000), 0.0);
     other = row;
     other.resumedFrom = "20261129-000000-abcd";
-    QVERIFY(energyShares(other, 1000).epoch == 0 && energyShares(other, 1000).point == 0);
+    QCOMPARE(pointJoules(other, 1000), 0.0);
   }
 
   void whatIsNotKnownIsNamed() {
