@@ -54,9 +54,9 @@ std::string_view kernelLevelName(int level);  // "error", "warning"
 // them.
 Result<std::vector<KernelLine>> readKernelLog(NodeAccess& node, int lines, std::stop_token stop);
 
-// Measures matrix products of the processor and memory of a node and of its peers at the same time,
-// and grades them by each other. Training on them is slowed meanwhile. The values of the node come
-// first. kUnavailable if the node is not among `nodes`, the connected ones.
+// Measures matrix products of the processor, memory and disk writes of a node and of its peers at
+// the same time, and grades them by each other. Training on them is slowed meanwhile. The values of
+// the node come first. kUnavailable if the node is not among `nodes`, the connected ones.
 Result<PreflightResult> benchNode(const std::vector<PreflightNode>& nodes, const std::string& node,
                                   const PreflightOptions& options, const std::stop_token& stop);
 

@@ -71,10 +71,10 @@ Result<PreflightResult> runPreflight(const std::vector<PreflightNode>& nodes, co
                                      const std::string& cluster, const PreflightOptions& options,
                                      const std::stop_token& stop);
 
-// Measures matrix products and memory of the nodes alone, and grades each node by the others, if
-// there is one. For nodes that train: results of idle nodes are no measure for them. Keeps nothing.
-// Blocks for two measurements, and where nodes share a host for two of each of them. Fails like
-// runPreflight().
+// Measures matrix products, memory and disk writes of the nodes alone, and grades each node by the
+// others, if there is one. For nodes that train: results of idle nodes are no measure for them.
+// Keeps nothing. Blocks for three measurements, and where nodes share a host for three of each of
+// them. Fails like runPreflight().
 Result<PreflightResult> measureNodes(const std::vector<PreflightNode>& nodes,
                                      const PreflightOptions& options, const std::stop_token& stop);
 

@@ -730,6 +730,7 @@ void RunPage::retranslate() {
   tabs_->setTabToolTip(3, QString("lockstep steps %1\nlockstep timeline %1").arg(run));
   tabs_->setTabToolTip(4, "lockstep stragglers " + run);
   tabs_->setTabToolTip(5, "lockstep traffic " + run);
+  tabs_->setTabToolTip(7, "lockstep history show " + run);
   tabs_->setAccessibleName(tr("Parts of the run"));
   smoothLabel_->setText(tr("Smoothing"));
   smooth_->setAccessibleName(tr("Smoothing"));
