@@ -5,7 +5,6 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
-#include <QFile>
 #include <QTest>
 #include <filesystem>
 #include <limits>
@@ -24,8 +23,8 @@ namespace {
 
 // These have a meaning for a run that exists: it would end, or have other weights.
 const std::set<std::string> kMeant = {"Stop", "Kill", "Rebalance"};
-constexpr int kRounds = 6;         // requests of each call
-constexpr double kSeconds = 0.25;  // of a call
+constexpr int kRounds = 4;        // requests of each call
+constexpr double kSeconds = 0.1;  // of a call
 
 class RandomRequests {
  public:

@@ -26,14 +26,14 @@ names = "RANK", "WORLD_SIZE", "MASTER_ADDR", "JOB_COMPLETION_INDEX"
 print("rank", *(os.environ[name] for name in names), flush=True)
 )";
 
-// Counts to 400 from what it has saved in a folder that pods share.
+// Counts to 250 from what it has saved in a folder that pods share.
 constexpr const char* kSaves = R"(
 import os, time
 rank = os.environ["RANK"]
 saved = "FOLDER/" + rank
 first = int(open(saved).read()) + 1 if os.path.exists(saved) else 1
 print("rank", rank, "from", first, flush=True)
-for step in range(first, 401):
+for step in range(first, 251):
     if rank == "0": print(f"step {step} loss {1 / step:.6f}", flush=True)
     with open(saved + ".new", "w") as file: file.write(str(step))
     os.rename(saved + ".new", saved)
@@ -192,7 +192,7 @@ class CliKubernetesTest : public QObject {
     const CliResult result = cli_.finish(*process, out, 300000);
     QVERIFY2(result.exit == 0, result.text());
     QCOMPARE(result.all("started").size(), qsizetype{2});
-    QCOMPARE(result.last()["steps"].toInt(), 400);
+    QCOMPARE(result.last()["steps"].toInt(), 250);
     for (const QString rank : {"rank 0 from ", "rank 1 from "}) {
       QList<int> from;
       for (const QJsonObject& line : result.all("output"))
