@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "app/sinks/step_times.h"
 #include "app/specs/spec_text.h"

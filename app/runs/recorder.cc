@@ -3,7 +3,6 @@
 #include <grpcpp/channel.h>
 
 #include <algorithm>
-#include <cmath>
 #include <condition_variable>
 #include <iterator>
 #include <map>

@@ -7,7 +7,6 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <span>
 #include <thread>
 #include <utility>

@@ -6,6 +6,7 @@
 #include <limits>
 #include <string_view>
 
+#include "app/history/run_csv.h"
 #include "app/history/series_name.h"
 #include "engine/base/tf_record.h"
 #include "engine/base/utf8.h"

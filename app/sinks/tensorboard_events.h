@@ -5,7 +5,6 @@
 #include <span>
 #include <string>
 
-#include "app/history/run_csv.h"
 #include "app/history/run_data.h"
 #include "app/sinks/step_times.h"
 

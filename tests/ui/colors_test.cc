@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
-#include <vector>
 
 #include "ui/plots/color_map.h"
 #include "ui/theme/theme.h"

@@ -8,7 +8,6 @@
 #include <QVBoxLayout>
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "app/runs/node_traffic.h"
 #include "ui/models/traffic_model.h"

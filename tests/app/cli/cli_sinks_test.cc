@@ -1,6 +1,5 @@
 // Sinks of a run on local agents: they have what the history has.
 #include <QDir>
-#include <QElapsedTimer>
 #include <QJsonArray>
 #include <QJsonDocument>
 #include <QJsonObject>

@@ -7,7 +7,6 @@
 #include <QTest>
 
 #include <algorithm>
-#include <numeric>
 #include <random>
 #include <regex>
 #include <thread>
