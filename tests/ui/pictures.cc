@@ -392,7 +392,7 @@ void shootCluster(MainWindow* window, const QString& prefix) {
 }
 
 void shootDialogs(MainWindow* window, const QString& prefix) {
-  AddHostDialog add({"n1", "n2", "n3"}, {}, window);
+  AddHostDialog add({"n1", "n2", "n3"}, {}, "lab.yaml", window);
   add.show();
   shoot(&add, prefix + "-dialog-add-host");
   add.close();
