@@ -130,6 +130,7 @@ class KeyboardTest : public QObject {
     Page* page = window_->openFile(path);
     auto* editor = page->findChild<YamlEditor*>("yamlEditor");
     give(editor);
+    editor->moveCursor(QTextCursor::Start);
     const QString text = editor->toPlainText();
     QTest::keyClick(editor, Qt::Key_Tab);
     QVERIFY(editor->hasFocus());

@@ -206,7 +206,7 @@ class MenusTest : public QObject {
     row("menuTools", "actionVerify", "commandDialog");
     row("menuTools", "actionBench", "commandDialog");
     row("menuTools", "actionDoctor", "commandDialog");
-    row("menuTools", "actionPictures", "picturesDialog");
+    row("menuTools", "actionPictures", "commandDialog");
     row("menuHelp", "actionShortcuts", "shortcutsDialog");
     row("menuHelp", "actionAbout", "aboutDialog");
   }

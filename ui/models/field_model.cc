@@ -258,6 +258,8 @@ void FieldDelegate::setEditorData(QWidget* editor, const QModelIndex& index) con
     combo->setCurrentIndex(std::max(0, combo->findData(index.data(Qt::EditRole))));
     return;
   }
+  // The fields are told anew when a check of the spec ends: what is being typed stays.
+  if (const auto* edit = qobject_cast<QLineEdit*>(editor); edit && edit->isModified()) return;
   QStyledItemDelegate::setEditorData(editor, index);
 }
 

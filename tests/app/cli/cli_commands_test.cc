@@ -507,8 +507,9 @@ class CliCommandsTest : public QObject {
       const CliResult help = cli.run({group, "--help", "--json"});
       QVERIFY2(help.exit == 0 && help.out.startsWith("usage:"), help.text());
     }
-    QVERIFY(cli.run({"history"})
-                .err.contains("expected list, tag, note, filter, show, export, check, delete"));
+    QVERIFY(
+        cli.run({"history"})
+            .err.contains("expected list, tag, note, filter, show, diff, export, check, delete"));
     QVERIFY(cli.run({"history", "show"}).err.contains("RUN is missing"));
     QVERIFY(cli.run({"plan"}).err.contains("SPEC is missing"));
   }

@@ -189,10 +189,12 @@ class KubernetesTest : public QObject {
   void theCommandOfAPodIsAScript() {
     const json command =
         manifest("image: a")["spec"]["template"]["spec"]["containers"][0]["command"];
+    const auto script = command[2].get<std::string>();
     ProcessOptions options;
-    options.input = command[2].get<std::string>();
+    options.input = script;
     const auto checked = runProcess({"sh", "-n"}, std::chrono::seconds(60), {}, options);
-    QVERIFY(checked.ok() && checked->exitStatus == 0);
+    QVERIFY2(checked.ok(), checked.ok() ? "" : checked.error().text().c_str());
+    QVERIFY2(checked->exitStatus == 0, checked->errorOutput.c_str());
     QCOMPARE(command[4].dump(), json("/lockstep/kubernetes/12").dump());
   }
 
