@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <tuple>
 
 #include "engine/base/below.h"
 #include "engine/specs/field.h"
@@ -17,6 +18,8 @@ namespace {
 using spec::v1::ClusterSpec;
 using spec::v1::RunSpec;
 using spec::v1::WorkloadSpec;
+
+constexpr std::string_view kNoHooks = "none";  // what hooks: [] stands for
 
 // A name of an environment variable that a shell would take.
 bool isVariable(const std::string& name) {
@@ -47,6 +50,28 @@ Status checkAlone(const RunSpec& run) {
                                 field),
                         {{{field, ""}}});
   return {};
+}
+
+// What workload.restart says in their place.
+Status checkRecovery(const spec::v1::RecoverySpec& recovery) {
+  const std::tuple<const char*, const char*, bool> given[] = {
+      {"recovery.max_restarts", "workload.restart.max", recovery.max_restarts() != 0},
+      {"recovery.on", "workload.restart.on", !recovery.on().empty()},
+  };
+  for (const auto& [field, instead, is] : given)
+    if (is)
+      return wrongField(
+          field, message("{} is not used with workload; expected {} in its place", field, instead),
+          {{{field, ""}}});
+  return {};
+}
+
+Status checkHooks(const spec::v1::WorkloadMetrics& metrics) {
+  const auto& hooks = metrics.hooks();
+  if (hooks.size() < 2 || std::find(hooks.begin(), hooks.end(), kNoHooks) == hooks.end()) return {};
+  return wrongField("workload.metrics.hooks",
+                    "hooks has none beside others; expected one of them left out",
+                    {{{"workload.metrics.hooks", ""}}});
 }
 
 Status checkPython(const spec::v1::PythonSpec& python) {
@@ -123,12 +148,35 @@ Status checkPattern(const std::string& path, const std::string& pattern) {
   return {};
 }
 
+std::vector<std::string> hooksOf(const WorkloadSpec& workload) {
+  const spec::v1::WorkloadMetrics& metrics = workload.metrics();
+  std::vector<std::string> out(metrics.hooks().begin(), metrics.hooks().end());
+  if (out.empty())
+    for (const std::string_view hook : valuesOf<spec::v1::WorkloadMetrics>("hooks"))
+      out.emplace_back(hook);
+  else if (out.front() == kNoHooks)
+    return {};
+  std::erase(out, kNoHooks);
+  if (!metrics.has_mlflow() || metrics.mlflow()) out.emplace_back("mlflow");
+  return out;
+}
+
+spec::v1::RecoverySpec recoveryOf(const RunSpec& run) {
+  spec::v1::RecoverySpec out = run.recovery();
+  if (!run.has_workload()) return out;
+  out.set_max_restarts(run.workload().restart().max());
+  *out.mutable_on() = run.workload().restart().on();
+  return out;
+}
+
 Status checkAndFillWorkload(RunSpec& run) {
   LOCKSTEP_TRY(checkAlone(run));
   WorkloadSpec& workload = *run.mutable_workload();
   fillDefaults(workload);
   if (run.version() == 0) run.set_version(1);
+  LOCKSTEP_TRY(checkRecovery(run.recovery()));
   fillDefaults(*run.mutable_recovery());
+  run.mutable_recovery()->clear_max_restarts();
   LOCKSTEP_TRY(checkOptions(run, ""));
   if (workload.command().empty() || workload.command(0).empty())
     return wrongField("workload.command",
@@ -141,6 +189,7 @@ Status checkAndFillWorkload(RunSpec& run) {
   LOCKSTEP_TRY(checkSecrets(workload));
   LOCKSTEP_TRY(checkPython(workload.python()));
   LOCKSTEP_TRY(checkLauncher(workload));
+  LOCKSTEP_TRY(checkHooks(workload.metrics()));
   LOCKSTEP_TRY(checkSetup(workload));
   LOCKSTEP_TRY(checkArtifacts(workload.artifacts()));
   LOCKSTEP_TRY(checkSinks(run.sinks()));

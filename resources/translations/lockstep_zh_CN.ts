@@ -2959,6 +2959,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1 不与 workload 同用，其程序自行处理；应不写</translation>
         </message>
         <message>
+            <source>%1 is not used with workload; expected %2 in its place</source>
+            <translation>%1 不与 workload 同用；应改写 %2</translation>
+        </message>
+        <message>
+            <source>hooks has none beside others; expected one of them left out</source>
+            <translation>hooks 中 none 与其他值并存；应去掉其一</translation>
+        </message>
+        <message>
             <source>workload.python.kind is %1, and its folder is missing; expected workload.python.path</source>
             <translation>workload.python.kind 为 %1，但缺少其文件夹；应写 workload.python.path</translation>
         </message>
@@ -4365,6 +4373,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>expected one of %1</source>
             <translation>应为其中之一：%1</translation>
+        </message>
+        <message>
+            <source>expected %1, or a whole number, at least %2</source>
+            <translation>应为 %1，或不小于 %2 的整数</translation>
         </message>
         <message>
             <source>expected a whole number, at least %1</source>
@@ -7127,8 +7139,8 @@ its last lines:
             <translation>重启 %1 次之后，第 %2 步之后仍无进展</translation>
         </message>
         <message>
-            <source>the run was restarted %1 times, which recovery.max_restarts allows</source>
-            <translation>运行已重启 %1 次，达到 recovery.max_restarts 的上限</translation>
+            <source>the run was restarted %1 times, which %2 allows</source>
+            <translation>运行已重启 %1 次，达到 %2 的上限</translation>
         </message>
         <message>
             <source>node %1 caused %2 of the last %3 failures</source>
@@ -10113,6 +10125,10 @@ its last lines:
         <message>
             <source>Artifacts</source>
             <translation>产物</translation>
+        </message>
+        <message>
+            <source>Restart</source>
+            <translation>重新启动</translation>
         </message>
         <message>
             <source>Sinks</source>

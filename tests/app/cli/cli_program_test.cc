@@ -405,7 +405,7 @@ print("step 1 loss 1")
 if attempt == 0: sys.exit(7)
 load_batch()
 )",
-                         1, "  hang_seconds: 5\n", "recovery: {on: [exit, node_lost]}\n"));
+                         1, "  restart: {on: [exit, node_lost], hang_seconds: 5}\n"));
     QVERIFY2(result.exit == 1, result.text());
     QCOMPARE(result.all("recovering").size(), qsizetype{1});
     const QJsonObject error = result.first("error");
@@ -448,9 +448,9 @@ signal.signal(signal.SIGTERM, leave)
   void theModuleReportsValues_data() {
     QTest::addColumn<QByteArray>("more");
     QTest::newRow("hooks") << QByteArray();
-    QTest::newRow("no hooks") << QByteArray("  no_hooks: true\n");
+    QTest::newRow("no hooks") << QByteArray("  metrics: {hooks: []}\n");
     QTest::newRow("single") << QByteArray("  launcher: single\n");
-    QTest::newRow("torchrun") << QByteArray("  launcher: torchrun\n  no_hooks: true\n");
+    QTest::newRow("torchrun") << QByteArray("  launcher: torchrun\n  metrics: {hooks: []}\n");
   }
   void theModuleReportsValues() {
     QFETCH(QByteArray, more);
@@ -498,7 +498,7 @@ def load_batch():
 print("step 1 loss 1")
 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
     load_batch() if rank == 1 else )" + others + "\n",
-                                              3, "  hang_seconds: 5\n"));
+                                              3, "  restart: {hang_seconds: 5}\n"));
     QVERIFY2(result.exit == 0, result.text());
     const auto recovering = result.all("recovering");
     QCOMPARE(recovering.size(), qsizetype{1});
