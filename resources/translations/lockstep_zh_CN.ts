@@ -2975,6 +2975,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>workload.ranks_per_node 为 %1，但 launcher single 只启动一个进程；应不写</translation>
         </message>
         <message>
+            <source>"%1" is not an address to listen on</source>
+            <translation>“%1”不是可监听的地址</translation>
+        </message>
+        <message>
+            <source>an address is a port, or a numeric address and a port: 127.0.0.1:9464, [::1]:9464</source>
+            <translation>地址为端口，或数字地址加端口：127.0.0.1:9464、[::1]:9464</translation>
+        </message>
+        <message>
             <source>not a regular expression: %1</source>
             <translation>不是正则表达式：%1</translation>
         </message>
