@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <tuple>
 
 #include "engine/base/below.h"
 #include "engine/specs/field.h"
@@ -52,17 +51,25 @@ Status checkAlone(const RunSpec& run) {
   return {};
 }
 
-// What workload.restart says in their place.
-Status checkRecovery(const spec::v1::RecoverySpec& recovery) {
-  const std::tuple<const char*, const char*, bool> given[] = {
-      {"recovery.max_restarts", "workload.restart.max", recovery.max_restarts() != 0},
-      {"recovery.on", "workload.restart.on", !recovery.on().empty()},
+// recovery.max_restarts and recovery.on say the same as workload.restart, which has what they say.
+Status moveRestarts(RunSpec& run) {
+  if (!run.has_recovery()) return {};
+  spec::v1::RecoverySpec& recovery = *run.mutable_recovery();
+  spec::v1::RestartSpec& restart = *run.mutable_workload()->mutable_restart();
+  const auto twice = [](const char* field, const char* other) {
+    return wrongField(field,
+                      message("{} and {} are both given; expected one of them", other, field),
+                      {{{field, ""}}});
   };
-  for (const auto& [field, instead, is] : given)
-    if (is)
-      return wrongField(
-          field, message("{} is not used with workload; expected {} in its place", field, instead),
-          {{{field, ""}}});
+  if (recovery.max_restarts() != 0) {
+    if (restart.max() != 0) return twice("recovery.max_restarts", "workload.restart.max");
+    restart.set_max(recovery.max_restarts());
+    recovery.clear_max_restarts();
+  }
+  if (!recovery.on().empty()) {
+    if (!restart.on().empty()) return twice("recovery.on", "workload.restart.on");
+    restart.mutable_on()->Swap(recovery.mutable_on());
+  }
   return {};
 }
 
@@ -171,10 +178,10 @@ spec::v1::RecoverySpec recoveryOf(const RunSpec& run) {
 
 Status checkAndFillWorkload(RunSpec& run) {
   LOCKSTEP_TRY(checkAlone(run));
+  LOCKSTEP_TRY(moveRestarts(run));
   WorkloadSpec& workload = *run.mutable_workload();
   fillDefaults(workload);
   if (run.version() == 0) run.set_version(1);
-  LOCKSTEP_TRY(checkRecovery(run.recovery()));
   fillDefaults(*run.mutable_recovery());
   run.mutable_recovery()->clear_max_restarts();
   LOCKSTEP_TRY(checkOptions(run, ""));

@@ -2959,8 +2959,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1 不与 workload 同用，其程序自行处理；应不写</translation>
         </message>
         <message>
-            <source>%1 is not used with workload; expected %2 in its place</source>
-            <translation>%1 不与 workload 同用；应改写 %2</translation>
+            <source>%1 and %2 are both given; expected one of them</source>
+            <translation>%1 与 %2 同时给出；应只写其一</translation>
         </message>
         <message>
             <source>hooks has none beside others; expected one of them left out</source>

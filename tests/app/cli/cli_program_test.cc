@@ -395,6 +395,15 @@ other = socket.create_server(("", port)) if rank == 0 and attempt == 0 else None
              result.text());
   }
 
+  void restartsAreCounted() {
+    const CliResult result = cli_.run(program(
+        counting(1000, "    if step % 10 == 0: sys.exit(7)\n"), 1, "  restart: {max: 1}\n"));
+    QVERIFY2(result.exit == 1, result.text());
+    QCOMPARE(result.all("recovering").size(), qsizetype{1});
+    QVERIFY2(result.first("error")["why"].toString().contains("which workload.restart.max allows"),
+             result.text());
+  }
+
   // After an exit the run restarts; the hang then ends it, with where the rank is.
   void otherFailuresThanThoseNamedEndTheRun() {
     const CliResult result =

@@ -175,9 +175,8 @@ class WorkloadTextTest : public QObject {
         "f.yaml:5:3: unknown field 'luncher' in workload, did you mean 'launcher'?");
     row("field of the code",
         "exclude:", "excludes:", "f.yaml:7:32: unknown field 'excludes' in workload.code");
-    row("restarts of a model", "policy: none", "policy: restart, max_restarts: 3",
-        "f.yaml:17:43: recovery.max_restarts is not used with workload; expected "
-        "workload.restart.max in its place");
+    row("a word for restarts", "  env:\n", "  restart: {max: often}\n  env:\n",
+        "f.yaml:9:18: 'max' is 'often', expected a whole number, at least 1");
     row("a section of the file", "  env:\n", "  recovery: {policy: none}\n  env:\n",
         "f.yaml:9:3: unknown field 'recovery' in workload, did you mean 'recovery' outside of "
         "workload?");

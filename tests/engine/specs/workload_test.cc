@@ -149,13 +149,18 @@ const Wrong kWrong[] = {
     {"unknown failure",
      [](RunSpec&, WorkloadSpec& workload) { workload.mutable_restart()->add_on("crash"); },
      "workload.restart.on[0] | "},
-    {"restarts of a model",
-     [](RunSpec& run, WorkloadSpec&) { run.mutable_recovery()->set_max_restarts(3); },
-     "recovery.max_restarts | recovery.max_restarts is not used with workload; expected "
-     "workload.restart.max in its place"},
-    {"failures of a model",
-     [](RunSpec& run, WorkloadSpec&) { run.mutable_recovery()->add_on("exit"); },
-     "recovery.on | recovery.on is not used with workload; expected workload.restart.on"},
+    {"restarts twice",
+     [](RunSpec& run, WorkloadSpec& workload) {
+       run.mutable_recovery()->set_max_restarts(3);
+       workload.mutable_restart()->set_max(3);
+     },
+     "recovery.max_restarts | workload.restart.max and recovery.max_restarts are both given"},
+    {"failures twice",
+     [](RunSpec& run, WorkloadSpec& workload) {
+       run.mutable_recovery()->add_on("exit");
+       workload.mutable_restart()->add_on("hang");
+     },
+     "recovery.on | workload.restart.on and recovery.on are both given"},
     {"policy", [](RunSpec& run, WorkloadSpec&) { run.mutable_recovery()->set_policy("hope"); },
      "recovery.policy | "},
 };
@@ -296,6 +301,15 @@ class WorkloadTest : public QObject {
     QCOMPARE(recovery.on_size(), 1);
     QCOMPARE(recovery.on(0), std::string("hang"));
     QVERIFY(recovery.heartbeat_ms() > 0);
+    // As it is written for a model.
+    RunSpec moved = programOf({"a"});
+    moved.mutable_recovery()->set_max_restarts(4);
+    moved.mutable_recovery()->add_on("exit");
+    QCOMPARE(messageOf(checkAndFill(moved)), QString("no error"));
+    QCOMPARE(moved.workload().restart().max(), 4);
+    QCOMPARE(moved.workload().restart().on(0), std::string("exit"));
+    QCOMPARE(recoveryOf(moved).max_restarts(), 4);
+    QCOMPARE(recoveryOf(moved).on_size(), 1);
     RunSpec model;
     model.mutable_recovery()->set_max_restarts(7);
     QCOMPARE(recoveryOf(model).max_restarts(), 7);
