@@ -113,7 +113,7 @@ ProgramRank rankOfProgram(const node::v1::WorkerStart& start,
   rank.rank = start.rank();
   rank.run = start.run();
   rank.restarts = start.generation() - 1;
-  rank.maxRestarts = start.spec().workload().restart().max();
+  rank.maxRestarts = specs::recoveryOf(start.spec()).max_restarts();
   rank.threads = start.threads();
   rank.places = places;
   rank.secrets = {start.secret_env().begin(), start.secret_env().end()};

@@ -41,6 +41,7 @@ inline constexpr std::string_view kTokens = "tokens";
 inline constexpr std::string_view kProgramSetup = "program-setup";
 inline constexpr std::string_view kArtifacts = "artifacts";
 inline constexpr std::string_view kPythonTools = "python-tools";
+inline constexpr std::string_view kProgramRestarts = "program-restarts";
 inline constexpr std::string_view kFetchFiles = "fetch-files";
 
 struct Protocols {

@@ -171,8 +171,9 @@ std::vector<std::string> hooksOf(const WorkloadSpec& workload) {
 spec::v1::RecoverySpec recoveryOf(const RunSpec& run) {
   spec::v1::RecoverySpec out = run.recovery();
   if (!run.has_workload()) return out;
-  out.set_max_restarts(run.workload().restart().max());
-  *out.mutable_on() = run.workload().restart().on();
+  const spec::v1::RestartSpec& restart = run.workload().restart();
+  if (restart.max() != 0) out.set_max_restarts(restart.max());  // 0: of an older client
+  if (!restart.on().empty()) *out.mutable_on() = restart.on();
   return out;
 }
 

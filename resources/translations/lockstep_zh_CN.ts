@@ -9597,6 +9597,10 @@ its last lines:
             <translation>发送程序的文件</translation>
         </message>
         <message>
+            <source>follow workload.restart and workload.metrics.hooks</source>
+            <translation>遵循 workload.restart 和 workload.metrics.hooks</translation>
+        </message>
+        <message>
             <source>run programs by uv or apptainer</source>
             <translation>通过 uv 或 apptainer 运行程序</translation>
         </message>
