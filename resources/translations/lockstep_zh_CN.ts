@@ -1676,6 +1676,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>取消</translation>
         </message>
         <message>
+            <source>Cancel: %1</source>
+            <translation>取消：%1</translation>
+        </message>
+        <message>
             <source>Status</source>
             <translation>状态</translation>
         </message>

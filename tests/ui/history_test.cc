@@ -414,7 +414,7 @@ class HistoryPageTest : public QObject {
     QVERIFY(wait([&] { return page_->runs()->rowCount() == 4; }));
     page_->selectRun(runs_[0]);
     page_->exportTo(home_->path("never.csv"));
-    jobs.cancel(0);
+    jobs.cancel(jobs.jobAt(0));
     QVERIFY(wait([&] { return jobs.rowCount() == 0; }));
     QVERIFY(!page_->message()->what().isEmpty());
   }

@@ -196,6 +196,36 @@ class KeyboardTest : public QObject {
     QVERIFY(!bar->isVisible() && !text->isVisible());
   }
 
+  // Of several jobs the one to cancel is chosen, also one that is not shown.
+  void eachJobIsCancelled() {
+    JobTracker& jobs = window_->workspace().jobs();
+    auto* cancel = window_->findChild<QToolButton*>("jobCancel");
+    QStringList cancelled;
+    const auto start = [&](const QString& title) {
+      return jobs.start(title, [&cancelled, title] { cancelled << title; });
+    };
+    const auto choose = [&](int downs) {
+      give(cancel);
+      QTest::keyClick(cancel, Qt::Key_Space);
+      auto* menu = window_->findChild<QMenu*>("jobMenu");
+      QVERIFY(menu && wait([&] { return menu->isVisible(); }));
+      for (int i = 0; i < downs; ++i) QTest::keyClick(menu, Qt::Key_Down);
+      const QPointer<QMenu> gone(menu);
+      QTest::keyClick(menu, Qt::Key_Return);
+      QVERIFY(wait([&] { return !gone; }));
+    };
+    const auto copying = jobs.start("Copying");  // cannot be cancelled
+    const auto first = start("Exporting R&D"), second = start("Launching");
+    choose(2);
+    QCOMPARE(cancelled, QStringList{"Launching"});
+    jobs.finish(second);
+    choose(1);
+    QCOMPARE(cancelled.last(), QString("Exporting R&D"));
+    jobs.finish(first);
+    QVERIFY(!cancel->isVisible());
+    jobs.finish(copying);
+  }
+
   void whatHasTheKeyboardIsSeen_data() {
     QTest::addColumn<bool>("dark");
     QTest::newRow("light") << false;
