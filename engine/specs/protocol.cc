@@ -51,6 +51,8 @@ const std::vector<Feature>& features() {
       {kPythonTools, message("run programs by uv or apptainer")},
       // Agent.FetchFile
       {kFetchFiles, message("fetch data files from URLs")},
+      // Agent.BenchTogether, SpeedBench.devices
+      {kClusterBenchmarks, message("measure GPUs and collectives between nodes")},
   };
   return all;
 }
