@@ -97,7 +97,7 @@ class KeyboardTest : public QObject {
         new HostKeyDialog({"n1", "ssh-ed25519", "SHA256:uNiVzt", "known_hosts", {}}, window_.get()),
         new SecretDialog(secret, window_.get()),
         new MetricDialog({"loss", "accuracy"}, {}, window_.get()),
-        new TagsDialog({"a", "b"}, {{"a"}}, window_.get()),
+        new TagsDialog({"a", "b"}, {"run"}, {{"a"}}, window_.get()),
         new AddHostDialog({"n1"}, {}, "lab.yaml", window_.get()),
         new DeployDialog("lab.yaml", window_.get()),
         new ExcludeDialog("run", {"n1", "n2"}, "n2", "slow", window_.get()),
