@@ -472,13 +472,13 @@ const std::vector<Command> kCommands{
       0,
       1,
       "cluster preflight FILE | --local N [--seconds S] [--json]"},
-     "Measures a cluster before a run: matrix products, memory and disk writes of each node, "
-     "bandwidth and\n"
-     "round trip between each two, free disk, clocks, GPU links. Compares with earlier results on "
-     "the "
-     "cluster, "
-     "the\n"
-     "first time with the other nodes and links; exit 1 if something is weak.\n"
+     "Measures a cluster before a run: matrix products, memory and disk writes of each node, free "
+     "disk,\n"
+     "clocks; matrix products, memory and PCIe lanes of each GPU; bandwidth and round trip between "
+     "each\n"
+     "two nodes, and all-reduce over all. Compares with earlier results on the cluster, the first "
+     "time\n"
+     "with the other nodes, GPUs and links; exit 1 if something is weak.\n"
      "  --local     the agents of this machine instead of a cluster\n"
      "  --seconds   of each measurement (default 0.5)",
      clusterPreflightCommand},

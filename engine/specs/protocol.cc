@@ -53,6 +53,8 @@ const std::vector<Feature>& features() {
       {kProgramRestarts, message("follow workload.restart and workload.metrics.hooks")},
       // Agent.FetchFile
       {kFetchFiles, message("fetch data files from URLs")},
+      // Agent.BenchTogether, SpeedBench.devices
+      {kClusterBenchmarks, message("measure GPUs and collectives between nodes")},
   };
   return all;
 }

@@ -1676,6 +1676,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>取消</translation>
         </message>
         <message>
+            <source>Cancel: %1</source>
+            <translation>取消：%1</translation>
+        </message>
+        <message>
             <source>Status</source>
             <translation>状态</translation>
         </message>
@@ -3175,8 +3179,36 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>节点 %1 的时钟偏差 %2 秒</translation>
         </message>
         <message>
-            <source>a GPU of node %1 uses %2 % of its PCIe lanes</source>
-            <translation>节点 %1 的一块 GPU 只用到 %2 % 的 PCIe 通道</translation>
+            <source>GPU %1 of node %2 computes %3 TFLOP/s, usually %4</source>
+            <translation>GPU %1（节点 %2）的计算速度为 %3 TFLOP/s，通常为 %4</translation>
+        </message>
+        <message>
+            <source>GPU %1 of node %2 reads %3 MB/s from its memory, usually %4</source>
+            <translation>GPU %1（节点 %2）读取显存的速度为 %3 MB/s，通常为 %4</translation>
+        </message>
+        <message>
+            <source>GPU %1 of node %2 uses %3 % of its PCIe lanes</source>
+            <translation>GPU %1（节点 %2）只用到 %3 % 的 PCIe 通道</translation>
+        </message>
+        <message>
+            <source>all-reduce over all nodes has a bus bandwidth of %1 MB/s, usually %2</source>
+            <translation>所有节点之间的 all-reduce 总线带宽为 %1 MB/s，通常为 %2</translation>
+        </message>
+        <message>
+            <source>all-reduce could not be measured</source>
+            <translation>无法测量 all-reduce</translation>
+        </message>
+        <message>
+            <source>"%1" is not an id</source>
+            <translation>“%1”不是有效的 id</translation>
+        </message>
+        <message>
+            <source>there is no rank %1 of %2</source>
+            <translation>没有 rank %1（共 %2 个）</translation>
+        </message>
+        <message>
+            <source>measure GPUs and collectives between nodes</source>
+            <translation>测量 GPU 和节点之间的集合通信</translation>
         </message>
         <message>
             <source>link %1 → %2 sends %3 MB/s, usually %4</source>
@@ -12475,8 +12507,28 @@ its last lines:
             <translation>时钟偏差</translation>
         </message>
         <message>
+            <source>GPU matrix products</source>
+            <translation>GPU 矩阵乘法</translation>
+        </message>
+        <message>
+            <source>GPU memory reads</source>
+            <translation>GPU 显存读取</translation>
+        </message>
+        <message>
             <source>GPU PCIe lanes</source>
             <translation>GPU PCIe 通道</translation>
+        </message>
+        <message>
+            <source>All-reduce bus bandwidth</source>
+            <translation>All-reduce 总线带宽</translation>
+        </message>
+        <message>
+            <source>all nodes</source>
+            <translation>所有节点</translation>
+        </message>
+        <message>
+            <source>%1, GPU %2</source>
+            <translation>%1，GPU %2</translation>
         </message>
         <message>
             <source>Bandwidth</source>

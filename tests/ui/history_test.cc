@@ -169,6 +169,8 @@ class HistoryPageTest : public QObject {
     QTest::keyClick(dialog, Qt::Key_Return);  // without a name
     QVERIFY(dialog->isVisible());
     QTest::keyClicks(dialog->findChild<QLineEdit*>("nameField"), "a & b");
+    QCOMPARE(dialog->findChild<QLineEdit*>("nameDialogCommand")->text(),
+             QString("lockstep history filter 'a & b' model:fashion-mlp"));
     QTest::keyClick(dialog->findChild<QLineEdit*>("nameField"), Qt::Key_Return);
     QVERIFY(wait([&] { return filters() == QStringList{"a & b: model:fashion-mlp"}; }));
     type("");
@@ -245,13 +247,18 @@ class HistoryPageTest : public QObject {
       QVERIFY((*history)->changeTags({runs_[0].toStdString()}, {{"Good"}, {}}).ok());
       QVERIFY((*history)->changeTags({runs_[1].toStdString()}, {{"gOOD", "other"}, {}}).ok());
     }
-    TagsDialog dialog({"good", "other"}, {{"Good"}, {"gOOD", "other"}}, page_);
+    TagsDialog dialog({"good", "other"}, {"r1", "r2"}, {{"Good"}, {"gOOD", "other"}}, page_);
     auto* list = dialog.findChild<QListWidget*>("tagList");
     QCOMPARE(list->count(), 2);
     QCOMPARE(list->item(0)->text(), QString("good"));
     QCOMPARE(list->item(0)->checkState(), Qt::Checked);
     QCOMPARE(list->item(1)->checkState(), Qt::PartiallyChecked);
     QVERIFY(dialog.change().empty());
+    // The command that does what is chosen.
+    list->item(0)->setCheckState(Qt::Unchecked);
+    dialog.findChild<QLineEdit*>("newTags")->setText("lr:3e-4");
+    QCOMPARE(dialog.findChild<QLineEdit*>("tagsDialogCommand")->text(),
+             QString("lockstep history tag r1 r2 +lr:3e-4 -good"));
   }
 
   void notesAreWrittenInTheirCell() {
@@ -414,7 +421,7 @@ class HistoryPageTest : public QObject {
     QVERIFY(wait([&] { return page_->runs()->rowCount() == 4; }));
     page_->selectRun(runs_[0]);
     page_->exportTo(home_->path("never.csv"));
-    jobs.cancel(0);
+    jobs.cancel(jobs.jobAt(0));
     QVERIFY(wait([&] { return jobs.rowCount() == 0; }));
     QVERIFY(!page_->message()->what().isEmpty());
   }
