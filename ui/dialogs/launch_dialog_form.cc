@@ -302,7 +302,7 @@ void LaunchDialog::connectPrediction() {
   connect(prediction_, &PredictionView::strategyChosen, strategy_, &StrategyFields::setKind);
   prediction_->advice()->setSources(
       {[this] { return inputs(); }, [this] { return estimate_; },
-       [this](const QStringList& more) { return adviseCommand(more); }});
+       [this](const QStringList& more) { return command("advise", more); }});
   connect(prediction_->advice(), &AdvicePanel::chosen, this, &LaunchDialog::choose);
 }
 
@@ -420,10 +420,12 @@ QString LaunchDialog::command() const {
 }
 
 // The command reads files: a run of the history has none, and unsaved text stands in none.
-QString LaunchDialog::adviseCommand(const QStringList& more) const {
+QString LaunchDialog::command(const QString& name, const QStringList& more) const {
   if (again_ || ofProgram_ || !unsaved_->text().isEmpty()) return {};
-  const QStringList words{"lockstep", "advise", shellPath(model().file)};
-  return (words + settingWords() + more + globalWords()).join(' ');
+  QStringList words{"lockstep", name, shellPath(model().file)};
+  words += settingWords();
+  for (const QString& word : more) words << shellWord(word);
+  return (words + globalWords()).join(' ');
 }
 
 QStringList LaunchDialog::settingWords() const {

@@ -56,7 +56,7 @@ LaunchPreview makeLaunchPreview(const LaunchInputs& in) {
   if (in.stop.stop_requested())
     return {std::nullopt, makeError(Code::kCancelled, "the search was cancelled")};
   auto preview = app::makePreview(*chosen, setup->hosts);
-  return {*std::move(chosen), std::move(preview)};
+  return {*std::move(chosen), std::move(preview), std::move(setup->hosts)};
 }
 
 Result<app::Advice> adviseLaunch(const LaunchInputs& in, const std::vector<std::string>& pins,

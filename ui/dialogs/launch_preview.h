@@ -28,6 +28,7 @@ struct LaunchInputs {
 struct LaunchPreview {
   std::optional<app::LaunchRequest> request;
   Result<app::Preview> preview;
+  std::vector<app::HostFacts> hosts = {};  // that it was planned for
 };
 LaunchPreview makeLaunchPreview(const LaunchInputs& inputs);
 
