@@ -221,15 +221,19 @@ const std::vector<Command> kCommands{
      "  --slow      makes a rank FACTOR times slower",
      simulateCommand},
     {"advise",
-     {{"cluster=", "local=", "ranks=", "comm=", "set=", "pin=", "precision=", "seconds=", "top=",
-       "all", "measure", "json"},
+     {{"run=", "cluster=", "local=", "ranks=", "comm=", "set=", "pin=", "precision=", "seconds=",
+       "top=", "all", "measure", "json"},
+      0,
       1,
-      1,
-      "advise SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
+      "advise SPEC | --run RUN [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
       "path=value]…\n"
       "             [--pin OPTION[=VALUE]]… [--precision TYPE]… [--seconds N | --all] [--top N]\n"
       "             [--measure] [--json]"},
      "Finds the strategies with which a run's step takes the least time, and says why.\n"
+     "  --run        of a run, under way or ended: for its nodes and links as it measured them. "
+     "Its "
+     "last\n"
+     "               checkpoint can be resumed with any of them\n"
      "  --pin        keeps an option as the spec has it, or at VALUE\n"
      "  --precision  also tries this precision, which changes results\n"
      "  --seconds    how long to search (default 8)\n"

@@ -2179,6 +2179,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>预测的步无法重放</translation>
         </message>
         <message>
+            <source>the nodes of run %1 have changed: their speeds are not known</source>
+            <translation>运行 %1 的节点已变更：其速度未知</translation>
+        </message>
+        <message>
+            <source>the cluster of run %1 has changed</source>
+            <translation>运行 %1 的集群已变更</translation>
+        </message>
+        <message>
             <source>what a program of the user&apos;s own computes is not known before</source>
             <translation>用户自己的程序计算什么，事先并不知道</translation>
         </message>

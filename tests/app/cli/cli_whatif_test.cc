@@ -56,6 +56,7 @@ class CliWhatIfTest : public QObject {
     QVERIFY2(anew.exit == 0 && anew.onlyJson, anew.text());
     QCOMPARE(anew.first("whatif")["ranks"].toInt(), 4);
     QVERIFY(anew.first("whatif")["step_seconds"].toDouble() > 0);
+    strategiesAreSought(cli, run);
     refusals(cli, run);
   }
 
@@ -117,6 +118,24 @@ class CliWhatIfTest : public QObject {
         return static_cast<pid_t>(pid);
     }
     return 0;
+  }
+
+  // For the nodes as the run measured them; its last checkpoint is resumed with the best one.
+  static void strategiesAreSought(const Cli& cli, const QString& run) {
+    const CliResult found = cli.run({"advise", "--run", run, "--seconds", "2", "--json"});
+    QVERIFY2(found.exit == 0 && found.onlyJson, found.text());
+    const QJsonObject advice = found.first("advice");
+    QCOMPARE(advice["run"].toString(), run);
+    QVERIFY2(advice["error"].isDouble(), found.text());
+    QVERIFY2(advice["command"].toString().startsWith("lockstep resume " + run), found.text());
+    QVERIFY2(found.first("candidate")["step_seconds"].toDouble() > 0, found.text());
+    for (const auto& [words, text] : std::initializer_list<std::pair<QStringList, const char*>>{
+             {{"advise"}, "a spec is missing"},
+             {{"advise", "--run", run, "--local", "2"}, "leave --local out"},
+             {{"advise", example("fashion-mlp"), "--run", run}, "the spec of the run"}}) {
+      const CliResult refused = cli.run(words);
+      QVERIFY2(refused.exit == 2 && refused.err.contains(text), refused.text());
+    }
   }
 
   static void refusals(const Cli& cli, const QString& run) {

@@ -10,6 +10,7 @@
 #include "app/runs/rank_costs.h"
 #include "app/specs/spec_text.h"
 #include "app/whatif/link_time.h"
+#include "app/whatif/measured_speeds.h"
 #include "app/whatif/steps_without.h"
 #include "app/whatif/subject.h"
 #include "engine/planner/replay.h"
@@ -528,6 +529,41 @@ class WhatIfTest : public QObject {
     const auto subject = subjectOf(*preview, {request, {}});
     QVERIFY(!subject.ok() && subject.error().code == Code::kFailedPrecondition);
     QVERIFY(subject.error().text().find("asynchronous") != std::string::npos);
+  }
+
+  // A node whose rank computes longer is as much slower in what strategies are sought for.
+  void nodesAreAsFastAsMeasured() {
+    const std::vector<std::string> changes{"strategy.overlap=never", "training.batch=768"};
+    const LaunchRequest request = requestOf(3, changes);
+    const Preview preview = previewOf(3, changes);
+    for (const int slow : {-1, 1}) {
+      // All of it takes longer than assumed, which makes no node slower than another.
+      const Recorded recorded(preview, [&](int rank, int) { return rank == slow ? 3 * kSlow : 3; });
+      RunDocuments documents = *recorded.history->documents(recorded.row.run);
+      documents.specResolved = toYaml(*request.spec);
+      documents.clusterYaml = toYaml(*request.cluster);
+      QVERIFY(recorded.history->setDocuments(recorded.row.run, documents).ok());
+      const auto subject = subjectOf(*recorded.history, recorded.row);
+      QVERIFY2(subject.ok(), subject.ok() ? "" : subject.error().text().c_str());
+      const auto launched = launchAsMeasured(*subject);
+      QVERIFY2(launched.ok(), launched.ok() ? "" : launched.error().text().c_str());
+      const auto seen = makePreview(launched->request, launched->hosts);
+      QVERIFY2(seen.ok(), seen.ok() ? "" : seen.error().text().c_str());
+      const auto own = [&](int rank) {
+        const RankPreview& one = seen->ranks[static_cast<std::size_t>(rank)];
+        return one.forward + one.backward;
+      };
+      const double times = slow < 0 ? 1 : kSlow;
+      QVERIFY2(near(own(1) / own(0), times, 0.1), said("slower", own(1) / own(0), times));
+      QVERIFY2(near(own(2), own(0), 0.01), said("alike", own(2), own(0)));
+      // The step of the run's own plan is what was measured.
+      const auto same =
+          plannedAnew(*launched, subject->steps, subject->replayed, {.sets = {changes[1]}});
+      QVERIFY2(same.ok(), same.ok() ? "" : same.error().text().c_str());
+      QVERIFY2(near(same->stepSeconds, recorded.measured, 1e-3),
+               said("same", same->stepSeconds, recorded.measured));
+      QVERIFY2(std::abs(same->error) < 0.1, said("error", same->error, 0));
+    }
   }
 
   void ratesAreParsed() {
