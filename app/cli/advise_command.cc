@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "app/advice/auto_strategy.h"
+#include "app/advice/run_advice.h"
 #include "app/cli/commands.h"
 #include "app/cli/connecting.h"
 #include "app/cli/json_line.h"
@@ -25,7 +25,6 @@ struct Asked {
   std::vector<HostFacts> hosts;
   std::optional<WhatIfSubject> ofRun;  // that has measured
   Launched asMeasured;                 // of that run
-  double error = 0;                    // of its own step, planned anew
   bool isUnderWay = false;             // the run
 };
 
@@ -68,7 +67,6 @@ Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
   LOCKSTEP_ASSIGN(out.start, searchStart(written));
   LOCKSTEP_TRY(pin(out.start, arguments.all("pin")));
   out.request = requestOf(out.start.spec, out.cluster, arguments);
-  if (out.ofRun) out.request.comm = out.asMeasured.request.comm;
   out.options.precisions = arguments.all("precision");
   if (arguments.has("all") && arguments.has("seconds"))
     return invalidArgument("--all has no limit of time; leave --seconds out");
@@ -132,50 +130,18 @@ Status measureAll(const Globals& globals, const Asked& asked, Advice& advice) {
   return {};
 }
 
-// With the costs that the run measured.
-Status planAnew(Asked& asked, AdvisedStrategy& one) {
-  OtherSettings settings{.sets = asked.start.spec.sets};
-  for (const auto& [path, value] : one.settings)
-    settings.sets.push_back(fmt::format("{}={}", path, value));
-  LOCKSTEP_ASSIGN(const PlannedAnew anew, plannedAnew(asked.asMeasured, asked.ofRun->steps,
-                                                      asked.ofRun->replayed, settings));
-  const double share = one.stepSeconds > 0 ? anew.stepSeconds / one.stepSeconds : 1;
-  for (double* seconds :
-       {&one.stepSeconds, &one.computing, &one.waiting, &one.exchanging, &one.hidden, &one.joules})
-    *seconds *= share;
-  asked.error = anew.error;
-  return {};
-}
-
-// Those that cannot be planned anew are left out.
-Status planAllAnew(Asked& asked, Advice& advice) {
-  std::vector<AdvisedStrategy> planned;
-  Status failure;
-  for (AdvisedStrategy& one : advice.best) {
-    Status status = planAnew(asked, one);
-    if (status.ok())
-      planned.push_back(std::move(one));
-    else
-      failure = std::move(status);
-  }
-  if (planned.empty()) return failure;
-  if (advice.current && !planAnew(asked, *advice.current).ok()) advice.current.reset();
-  rankStrategies(planned);
-  advice.best = std::move(planned);
-  return {};
-}
-
 Result<Advice> adviceFor(const Globals& globals, const Arguments& arguments, Asked& asked) {
   auto advice = [&] {
     SearchProgress progress(arguments);
     progress.watch(asked.options);
+    if (asked.ofRun)
+      return adviseAsMeasured(*asked.ofRun, asked.asMeasured, asked.start, asked.options);
     return advise(asked.request, asked.start, asked.hosts, asked.options);
   }();
   if (!advice.ok())
     return withSourceLocation(advice.error(), asked.start.spec, asked.cluster.written,
                               asked.cluster.file);
   if (arguments.has("measure")) LOCKSTEP_TRY(measureAll(globals, asked, *advice));
-  if (asked.ofRun) LOCKSTEP_TRY(planAllAnew(asked, *advice));
   return advice;
 }
 
@@ -262,7 +228,7 @@ void printJson(const Globals& globals, const Arguments& arguments, const Advice&
   if (advice.current) line(*advice.current, "current").print();
   if (advice.currentRefusal) errorLine(*advice.currentRefusal, "refusal").print();
   JsonLine summary("advice");
-  if (asked.ofRun) summary.add("run", runOf(asked)).add("error", asked.error);
+  if (advice.error) summary.add("run", runOf(asked)).add("error", *advice.error);
   summary.add("judged", static_cast<std::int64_t>(advice.judged))
       .add("planned", static_cast<std::int64_t>(advice.planned))
       .add("refused", static_cast<std::int64_t>(advice.refused))
@@ -304,10 +270,10 @@ void printText(const Globals& globals, const Arguments& arguments, const Advice&
           advice.judged, advice.planned, advice.misfits, advice.refused,
           advice.complete ? "" : "; the search ended early (--seconds)"));
   if (advice.unknownMemory > 0) put(stdout, unknownMemoryText(advice.unknownMemory).text() + "\n");
-  if (asked.ofRun)
+  if (advice.error)
     put(stdout, fmt::format("planned anew as run {} measured its nodes and links, its own step is "
                             "off by {:+.1f} %\n",
-                            runOf(asked), 100 * asked.error));
+                            runOf(asked), 100 * *advice.error));
   if (advice.currentRefusal)
     put(stdout, fmt::format("the spec's own: {}\n", advice.currentRefusal->text()));
   const Remedy& settings = advice.best.front().settings;

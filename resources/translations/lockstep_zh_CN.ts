@@ -14948,6 +14948,10 @@ its last lines:
             <source>Sets its options for the launch</source>
             <translation>将其选项用于此次启动</translation>
         </message>
+        <message>
+            <source>For nodes and links as the run measured them; its own step, planned anew, is off by %1.</source>
+            <translation>按该运行实测的节点与链路；其自身的步重新规划后误差为 %1。</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::WhatIfPanel</name>

@@ -275,6 +275,13 @@ class HistoryPageTest : public QObject {
     QVERIFY(
         wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }));
     QVERIFY(dialog->command().startsWith("lockstep rerun " + runs_[0]));
+    // The fastest strategies are those for the nodes as the run measured them.
+    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(5);
+    QTest::mouseClick(dialog->findChild<QPushButton*>("adviceSearch"), Qt::LeftButton);
+    auto* note = dialog->findChild<QLabel*>("adviceNote");
+    QVERIFY(wait([&] { return !note->text().isEmpty(); }));
+    QVERIFY2(note->text().contains("as the run measured them"), qPrintable(note->text()));
+    QVERIFY(dialog->findChild<QTableView*>("adviceTable")->model()->rowCount() > 0);
     dialog->reject();
     QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
     QVERIFY(chooseInMenu("historyClone"));

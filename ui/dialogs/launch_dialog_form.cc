@@ -466,6 +466,10 @@ LaunchInputs LaunchDialog::inputs() const {
   if (!ofProgram_) in.comm = comm_->currentData().toString().toStdString();
   in.measure = measure_->isChecked();
   in.localFolder = workspace_.home().root + "/local";
+  if (again_) {
+    in.repeatedRun = again_->run;
+    in.historyFolder = workspace_.home().historyFolder();
+  }
   if (again_ && !again_->checkpoints.empty()) {
     in.resumeFrom = again_->checkpoints;
     in.resumedRun = again_->run;
