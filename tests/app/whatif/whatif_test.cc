@@ -501,8 +501,8 @@ class WhatIfTest : public QObject {
       if (!out.ok()) qFatal("%s", out.error().text().c_str());
       return out->stepSeconds;
     };
-    QCOMPARE(subject->links().empty(), ranks < 2);
-    const auto& [a, b] = subject->links().front();
+    QVERIFY(!subject->links().empty());
+    const auto [a, b] = subject->links().front();
     QVERIFY(ask({.links = {{a, b, 1e3}}}) > 2 * preview->stepSeconds);
     plan::Plan ideal = preview->plan;
     for (plan::Program& program : ideal.programs)
@@ -518,7 +518,7 @@ class WhatIfTest : public QObject {
     QVERIFY2(anew.ok(), anew.ok() ? "" : anew.error().text().c_str());
     changes[0] = "training.batch=1024";
     const double larger = previewOf(ranks, changes).stepSeconds;
-    QVERIFY2(near(anew->stepSeconds, larger, 0.1), said("batch", anew->stepSeconds, larger));
+    QVERIFY2(near(anew->stepSeconds, larger, 0.2), said("batch", anew->stepSeconds, larger));
   }
 
   void whatIsNotPredictedIsNotAsked() {
