@@ -974,6 +974,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>Compare the specs of the selected runs (lockstep history diff)</source>
             <translation>比较所选运行的规格（lockstep history diff）</translation>
         </message>
+        <message>
+            <source>What if…</source>
+            <translation>假设分析…</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::HostKeyDialog</name>
@@ -1155,6 +1159,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>Computing %1, communication %2, waiting %3, other %4</source>
             <translation>计算 %1，通信 %2，等待 %3，其他 %4</translation>
+        </message>
+        <message>
+            <source>What if</source>
+            <translation>假设分析</translation>
         </message>
     </context>
     <context>
@@ -2167,8 +2175,28 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>此运行是您自己的程序，Lockstep 不了解其模型</translation>
         </message>
         <message>
-            <source>run %1 cannot be planned anew</source>
-            <translation>运行 %1 无法重新规划</translation>
+            <source>the run cannot be planned anew</source>
+            <translation>此运行无法重新规划</translation>
+        </message>
+        <message>
+            <source>the predicted step cannot be replayed</source>
+            <translation>预测的步无法重放</translation>
+        </message>
+        <message>
+            <source>the nodes of run %1 have changed: their speeds are not known</source>
+            <translation>运行 %1 的节点已变更：其速度未知</translation>
+        </message>
+        <message>
+            <source>the cluster of run %1 has changed</source>
+            <translation>运行 %1 的集群已变更</translation>
+        </message>
+        <message>
+            <source>what a program of the user&apos;s own computes is not known before</source>
+            <translation>用户自己的程序计算什么，事先并不知道</translation>
+        </message>
+        <message>
+            <source>the simulation has no events of it</source>
+            <translation>模拟中没有它的事件</translation>
         </message>
         <message>
             <source>the scheduler has not allocated its nodes</source>
@@ -10501,82 +10529,6 @@ its last lines:
             <translation>没有这个 rank，每步只需 %1，而不是 %2（重放第 %3 步到第 %4 步，误差 %5）。</translation>
         </message>
         <message>
-            <source>Error of the replay</source>
-            <translation>重放误差</translation>
-        </message>
-        <message>
-            <source>No rank</source>
-            <translation>无 rank</translation>
-        </message>
-        <message>
-            <source>No link</source>
-            <translation>无链路</translation>
-        </message>
-        <message>
-            <source>Rank %1</source>
-            <translation>Rank %1</translation>
-        </message>
-        <message>
-            <source>Rank %1 (%2)</source>
-            <translation>Rank %1（%2）</translation>
-        </message>
-        <message>
-            <source>%1 in a single step</source>
-            <translation>单步 %1</translation>
-        </message>
-        <message>
-            <source>Steps %1 to %2, of which %3 were replayed with their measured durations. The error is that of a replay of what did happen.</source>
-            <translation>第 %1 到 %2 步，其中 %3 步以实测时长重放。误差来自对实际发生情况的重放。</translation>
-        </message>
-        <message>
-            <source>The run&apos;s steps are being read.</source>
-            <translation>正在读取该运行的步。</translation>
-        </message>
-        <message>
-            <source>What if</source>
-            <translation>假设分析</translation>
-        </message>
-        <message>
-            <source>As fast as its peers:</source>
-            <translation>与同伴一样快：</translation>
-        </message>
-        <message>
-            <source>Another rate of link:</source>
-            <translation>改变链路速率：</translation>
-        </message>
-        <message>
-            <source>Rank that is as fast as its peers</source>
-            <translation>与同伴一样快的 rank</translation>
-        </message>
-        <message>
-            <source>Link with another rate</source>
-            <translation>改变速率的链路</translation>
-        </message>
-        <message>
-            <source>Rate of the link</source>
-            <translation>链路速率</translation>
-        </message>
-        <message>
-            <source>An ideal network: nothing takes time to travel</source>
-            <translation>理想网络：传输不花时间</translation>
-        </message>
-        <message>
-            <source>No bubble: the stages of a pipeline do not wait for each other</source>
-            <translation>无气泡：流水线各阶段互不等待</translation>
-        </message>
-        <message>
-            <source>Measured step</source>
-            <translation>实测步时</translation>
-        </message>
-        <message>
-            <source>Step with the change</source>
-            <translation>改变后的步时</translation>
-        </message>
-        <message>
-            <source>Samples per second</source>
-            <translation>每秒样本数</translation>
-        </message>
-        <message>
             <source>TensorBoard event files</source>
             <translation>TensorBoard 事件文件</translation>
         </message>
@@ -11223,30 +11175,6 @@ its last lines:
         <message>
             <source>Effective training time</source>
             <translation>有效训练时间</translation>
-        </message>
-        <message>
-            <source>Planned anew with the costs that were measured. The error is that of what did happen, simulated with them.</source>
-            <translation>按实测开销重新规划。误差为以这些开销模拟实际情况所得的误差。</translation>
-        </message>
-        <message>
-            <source>Another number of ranks:</source>
-            <translation>改变 rank 数：</translation>
-        </message>
-        <message>
-            <source>Another number of ranks</source>
-            <translation>改变 rank 数</translation>
-        </message>
-        <message>
-            <source>As in the run</source>
-            <translation>与运行相同</translation>
-        </message>
-        <message>
-            <source>Compute in bf16</source>
-            <translation>以 bf16 计算</translation>
-        </message>
-        <message>
-            <source>Command</source>
-            <translation>命令</translation>
         </message>
         <message>
             <source>Code</source>
@@ -15099,6 +15027,144 @@ its last lines:
         <message>
             <source>Sets its options for the launch</source>
             <translation>将其选项用于此次启动</translation>
+        </message>
+        <message>
+            <source>For nodes and links as the run measured them; its own step, planned anew, is off by %1.</source>
+            <translation>按该运行实测的节点与链路；其自身的步重新规划后误差为 %1。</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::WhatIfPanel</name>
+        <message>
+            <source>No rank</source>
+            <translation>无 rank</translation>
+        </message>
+        <message>
+            <source>No link</source>
+            <translation>无链路</translation>
+        </message>
+        <message>
+            <source>Rank %1</source>
+            <translation>Rank %1</translation>
+        </message>
+        <message>
+            <source>Rank %1 (%2)</source>
+            <translation>Rank %1（%2）</translation>
+        </message>
+        <message>
+            <source>Planned anew with the costs of the prediction.</source>
+            <translation>以预测所用的开销重新规划。</translation>
+        </message>
+        <message>
+            <source>The predicted step is simulated with the change. How good the prediction is, the run tells.</source>
+            <translation>带着此改变模拟预测的步。预测有多准，要由运行来说明。</translation>
+        </message>
+        <message>
+            <source>Planned anew with the costs that were measured. The error is that of what did happen, simulated with them.</source>
+            <translation>按实测开销重新规划。误差为以这些开销模拟实际情况所得的误差。</translation>
+        </message>
+        <message>
+            <source>Steps %1 to %2, of which %3 were replayed with their measured durations. The error is that of a replay of what did happen.</source>
+            <translation>第 %1 到 %2 步，其中 %3 步以实测时长重放。误差来自对实际发生情况的重放。</translation>
+        </message>
+        <message>
+            <source>Predicted step</source>
+            <translation>预测步时</translation>
+        </message>
+        <message>
+            <source>Measured step</source>
+            <translation>实测步时</translation>
+        </message>
+        <message>
+            <source>%1 in a single step</source>
+            <translation>单步 %1</translation>
+        </message>
+        <message>
+            <source>The steps are being read.</source>
+            <translation>正在读取各步。</translation>
+        </message>
+        <message>
+            <source>The predicted step is not known yet.</source>
+            <translation>尚不知道预测的步时。</translation>
+        </message>
+        <message>
+            <source>What if</source>
+            <translation>假设分析</translation>
+        </message>
+        <message>
+            <source>As fast as its peers:</source>
+            <translation>与同伴一样快：</translation>
+        </message>
+        <message>
+            <source>Another rate of link:</source>
+            <translation>改变链路速率：</translation>
+        </message>
+        <message>
+            <source>Rank that is as fast as its peers</source>
+            <translation>与同伴一样快的 rank</translation>
+        </message>
+        <message>
+            <source>Link with another rate</source>
+            <translation>改变速率的链路</translation>
+        </message>
+        <message>
+            <source>Rate of the link</source>
+            <translation>链路速率</translation>
+        </message>
+        <message>
+            <source>An ideal network: nothing takes time to travel</source>
+            <translation>理想网络：传输不花时间</translation>
+        </message>
+        <message>
+            <source>No bubble: the stages of a pipeline do not wait for each other</source>
+            <translation>无气泡：流水线各阶段互不等待</translation>
+        </message>
+        <message>
+            <source>Step with the change</source>
+            <translation>改变后的步时</translation>
+        </message>
+        <message>
+            <source>Samples per second</source>
+            <translation>每秒样本数</translation>
+        </message>
+        <message>
+            <source>Error of the replay</source>
+            <translation>重放误差</translation>
+        </message>
+        <message>
+            <source>Another number of ranks:</source>
+            <translation>改变 rank 数：</translation>
+        </message>
+        <message>
+            <source>Another number of ranks</source>
+            <translation>改变 rank 数</translation>
+        </message>
+        <message>
+            <source>Unchanged</source>
+            <translation>不变</translation>
+        </message>
+        <message>
+            <source>Compute in bf16</source>
+            <translation>以 bf16 计算</translation>
+        </message>
+        <message>
+            <source>Command</source>
+            <translation>命令</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::WhatIfDialog</name>
+        <message>
+            <source>What if %1 …</source>
+            <translation>%1：假设分析</translation>
+        </message>
+        <message>
+            <source>How long a step of run %1 would take, had something been otherwise.</source>
+            <translation>若某处不同，运行 %1 的一步会用多久。</translation>
+        </message>
+        <message>
+            <source>Close</source>
+            <translation>关闭</translation>
         </message>
     </context>
     <context>

@@ -14,6 +14,7 @@
 #include "ui/dialogs/restart_dialog.h"
 #include "ui/dialogs/ssh_questions.h"
 #include "ui/dialogs/tags_dialog.h"
+#include "ui/dialogs/what_if_dialog.h"
 #include "ui/models/run_table_model.h"
 #include "ui/pages/cluster_page.h"
 #include "ui/pages/history_page.h"
@@ -101,7 +102,8 @@ class KeyboardTest : public QObject {
         new AddHostDialog({"n1"}, {}, "lab.yaml", window_.get()),
         new DeployDialog("lab.yaml", window_.get()),
         new ExcludeDialog("run", {"n1", "n2"}, "n2", "slow", window_.get()),
-        new RestartDialog("run", window_.get())};
+        new RestartDialog("run", window_.get()),
+        new WhatIfDialog(home_->home().historyFolder(), "run", "mlp", window_.get())};
     for (QDialog* dialog : dialogs) {
       dialog->open();
       check(dialog);

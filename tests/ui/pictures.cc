@@ -337,6 +337,13 @@ void shootPlacement(MainWindow* window, ModelPage* made, const QString& prefix) 
       [&] { return launch->findChild<QTableView*>("adviceTable")->model()->rowCount() > 0; },
       20000);
   shoot(launch, prefix + "-launch-fastest");
+  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(6);
+  auto* link = launch->findChild<QComboBox*>("whatIfLink");
+  (void)QTest::qWaitFor([&] { return link->count() > 1; }, 5000);
+  link->setCurrentIndex(1);
+  launch->findChild<QSlider*>("whatIfRate")->setValue(40);
+  QTest::qWait(500);
+  shoot(launch, prefix + "-launch-what-if");
   launch->reject();
   (void)QTest::qWaitFor([&] { return !window->findChild<LaunchDialog*>(); }, 5000);
 }

@@ -706,6 +706,7 @@ for _ in range(1000): time.sleep(0.1)
     QTest::newRow("plan") << QStringList{"plan", "FILE", "--local", "2"};
     QTest::newRow("simulate") << QStringList{"simulate", "FILE", "--local", "2"};
     QTest::newRow("advise") << QStringList{"advise", "FILE", "--local", "2"};
+    QTest::newRow("whatif") << QStringList{"whatif", "FILE", "--local", "2"};
     QTest::newRow("verify") << QStringList{"verify", "FILE", "--ranks", "2"};
     QTest::newRow("bench") << QStringList{"bench", "train", "--model", "FILE"};
     QTest::newRow("data show") << QStringList{"data", "show", "FILE"};
