@@ -1,6 +1,8 @@
 // What SSH asks for, answered in the window: one question for the secret of all nodes, none when
 // they connect again, and none after a refusal until a person asks to connect. A code that serves
 // once is asked of each node. Real sshd and agents; those of accounts with passwords need root.
+#include <span>
+
 #include "tests/support/pam_account.h"
 #include "tests/ui/studio_road.h"
 

@@ -125,6 +125,8 @@ class StudioStragglersTest : public QObject {
   void cleanupTestCase() {
     endRun();
     if (road_) road_->close();
+    road_.reset();
+    home_.reset();
     on_.close();
   }
 
@@ -181,11 +183,10 @@ class StudioStragglersTest : public QObject {
     const std::int64_t before = run()->lastStep();
     QVERIFY(plant(true));
     // The hosts share this machine's cores: another one may be named first.
-    QVERIFY2(wait([&] { return named() || run()->lastStep() > before + kWithinSteps; }),
-             qPrintable(shown()));
+    (void)wait([&] { return named() || run()->lastStep() > before + kWithinSteps; });
     qInfo("after %lld steps, %s", static_cast<long long>(run()->lastStep() - before),
           qPrintable(shown()));
-    const bool inTime = named();
+    const bool inTime = named() && run()->lastStep() <= before + kWithinSteps;
     QVERIFY(plant(false));
     QVERIFY(inTime);
     QVERIFY2(wait([&] { return !named(); }, 30'000), qPrintable(shown()));
