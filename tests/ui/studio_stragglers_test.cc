@@ -24,8 +24,8 @@ constexpr const char* kGpus = "/run/gpus";  // each host's own
 // Steps of some 60 ms, in which what the window is behind is few of the 20. The gradients are more
 // than a link has under way at a time.
 const std::vector<std::pair<QString, QString>> kLongSteps = {
-    {"units: 128", "units: 1024"},
-    {"batch: 32 ", "batch: 4500 "},
+    {"units: 128", "units: 512"},
+    {"batch: 32 ", "batch: 6000 "},
     {"epochs: 5", "epochs: 1000"},
     {"strategy:", "recovery: {policy: none}\nstrategy:"}};
 
@@ -213,7 +213,7 @@ class StudioStragglersTest : public QObject {
     const pid_t worker = on_.workerOn(victim, road_->run());
     QVERIFY(worker > 0);
     isNamed(victim, "A CPU quota throttled it ", [&](bool on) {
-      return group->limitCpu(on ? 0.15 : 100) && (!on || group->add(worker));
+      return group->limitCpu(on ? 0.05 : 100) && (!on || group->add(worker));
     });
   }
   // As the driver of a host tells it, and its program feels it. Readers see either content.
