@@ -2107,6 +2107,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>一开始就已经达到</translation>
         </message>
         <message>
+            <source>page %1 reaches it</source>
+            <translation>第 %1 页就已经达到</translation>
+        </message>
+        <message>
             <source>its solution does not reach it</source>
             <translation>它的解答达不到</translation>
         </message>
