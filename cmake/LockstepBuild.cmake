@@ -32,6 +32,14 @@ endif()
 if(LOCKSTEP_SANITIZE)
   add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    # The checks of each pointer for null and alignment would make programs twice as large. The
+    # address sanitizer finds null pointers too, and the fuzzers' build checks alignment.
+    if(LOCKSTEP_SANITIZE MATCHES undefined)
+      add_compile_options(-fno-sanitize=null,alignment)
+    endif()
+    add_link_options(-Wl,--compress-debug-sections=zlib)  # else all tests together take 100 GB
+  endif()
 endif()
 
 add_library(lockstep_warnings INTERFACE)
