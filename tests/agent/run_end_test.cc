@@ -135,12 +135,14 @@ class End {
   }
   void onMessage(const node::v1::ToPeer& message) {
     node::v1::FromPeer answer;
+    const bool stops =
+        message.decisions().stops() && message.decisions().end() == run::v1::RUN_STATE_UNSPECIFIED;
     if (message.has_committed()) {
       answer.mutable_ready();
       n2_->send(answer);
     } else if (message.has_go() && story_.stops) {
       loop_.post([this] { stop(); });
-    } else if (message.has_go() || message.has_stop()) {
+    } else if (message.has_go() || stops) {
       answer.mutable_done()->set_status(message.has_go() ? "succeeded" : "stopped");
       n2_->send(answer);
     } else if (message.has_copy_checkpoint() && message.copy_checkpoint().model()) {
