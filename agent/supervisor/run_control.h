@@ -236,6 +236,7 @@ class RunControl {
   // Copies of checkpoints
   bool listens() const;   // it may take over, or has files that others copy or evaluate
   void setCopySources();  // of the current generation
+  CheckpointCopies& copies();
   void endCopies();
   void onPublished(std::int64_t step);  // a checkpoint, on all nodes
   void beginCopies();
