@@ -282,6 +282,7 @@ struct LastWords {
   std::vector<std::string> decided = {};   // these know that the run is to end
   std::vector<std::string> ended = {};     // these have been told to
   std::vector<std::string> stopping = {};  // these know that a person has stopped the run
+  bool apart = false;                      // no node reaches another any more
 };
 
 // n2 and n3 are real. What holds this process up must not look like a node's silence.
@@ -367,8 +368,9 @@ class Survivors {
     for (const std::string& name : options_.nodes) go.add_electorate(name);
     for (const auto& [name, node] : nodes_) {
       go.add_listeners()->set_node(name);
-      go.mutable_listeners()->rbegin()->set_address(node->address);
+      go.mutable_listeners()->rbegin()->set_address(words_.apart ? "127.0.0.1:1" : node->address);
     }
+    if (words_.apart) loop_.after(kNodeLost / 4, [this] { coordinator_.reset(); });
     for (const std::string& name : joined_)
       for (const node::v1::ToPeer& message : {committed, goes}) coordinator_->send(name, message);
     if (!words_.ends) speakLast();
@@ -655,6 +657,25 @@ class AgentTakeoverTest : public QObject {
     }
     const auto again = survivors.first("n2", [](const auto& one) { return one.has_recovering(); });
     QVERIFY2(again.has_value() == decided.empty(), logs.c_str());
+  }
+
+  // None has a majority: each ends its workers, and waits for the others.
+  void allApart() {
+    Survivors survivors({.apart = true});
+    const auto areAbsent = [&] {
+      return survivors.state("n2") == run::v1::RECOVERING &&
+             survivors.state("n3") == run::v1::RECOVERING;
+    };
+    const bool were = survivors.run(areAbsent);
+    const std::string logs = survivors.log("n2") + "---\n" + survivors.log("n3");
+    QVERIFY2(were && areAbsent(), logs.c_str());
+    QVERIFY2(logs.find("coordinates the run from now on") == std::string::npos, logs.c_str());
+    for (const char* node : {"n2", "n3"}) {
+      QVERIFY2(!survivors.first(node, [](const auto& one) { return one.has_recovering(); }),
+               logs.c_str());
+      QVERIFY2(survivors.log(node).find("ends its workers, and waits") != std::string::npos,
+               logs.c_str());
+    }
   }
 
   // What a person has stopped trains no more, whoever knows of it, even if ranks do not end by
