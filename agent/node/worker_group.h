@@ -22,6 +22,10 @@ Result<std::vector<node::v1::FromWorker>> runWorkers(EventLoop& loop,
                                                      std::string_view what, Nanoseconds limit,
                                                      const std::function<bool()>& cancelled);
 
+// Of what is asked, before any worker is started. Errors: kInvalidArgument, kResourceExhausted.
+Status checkMeasure(const node::v1::MeasureRequest& request);
+Status checkBench(const node::v1::BenchRequest& request, const std::string& workdir);
+
 Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureRequest& request,
                                        const std::string& folder,
                                        const std::function<bool()>& cancelled);

@@ -7219,6 +7219,10 @@ its last lines:
             <translation>心跳已停止</translation>
         </message>
         <message>
+            <source>%1 ranks with %2 threads each; expected %3 and %4 at most</source>
+            <translation>%1 个 rank，每个 %2 个线程；应分别不超过 %3 和 %4</translation>
+        </message>
+        <message>
             <source>resume the run: it continues from its last whole checkpoint</source>
             <translation>请恢复该运行：它将从最后一个完整的检查点继续</translation>
         </message>
