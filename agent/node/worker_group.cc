@@ -41,6 +41,13 @@ CoreClaims claimCores(const std::vector<WorkerStart>& starts) {
                                                      : CoreClaims::claim(threads);
 }
 
+Status checkCounts(int ranks, int threads) {
+  constexpr int kMostThreads = 1 << 16;  // of a rank
+  if (ranks <= specs::kMaxRanks && threads <= kMostThreads) return {};
+  return invalidArgument("{} ranks with {} threads each; expected {} and {} at most", ranks,
+                         threads, specs::kMaxRanks, kMostThreads);
+}
+
 // Workers take these as they come: each has two memories of the largest size. `here`: ranks of this
 // node.
 Status checkCollectives(const node::v1::CollectiveBench& asked, int ranks, int here) {
@@ -330,9 +337,30 @@ Result<std::vector<FromWorker>> runWorkers(EventLoop& loop, std::vector<WorkerSt
   return answers;
 }
 
+Status checkMeasure(const node::v1::MeasureRequest& request) {
+  return checkCounts(request.ranks(), request.threads());
+}
+
+Status checkBench(const node::v1::BenchRequest& request, const std::string& workdir) {
+  LOCKSTEP_TRY(checkCounts(request.ranks(), request.threads()));
+  const int ranks = std::max(1, request.ranks());
+  if (request.has_collectives()) LOCKSTEP_TRY(checkCollectives(request.collectives(), ranks, ranks));
+  if (request.has_speed()) LOCKSTEP_TRY(checkSpeed(request.speed(), ranks, workdir));
+  return {};
+}
+
+Status checkBenchTogether(const node::v1::BenchTogetherRequest::Start& request) {
+  LOCKSTEP_TRY(checkCollectives(request.collectives(), request.world(), 1));
+  if (!isPlainName(request.id())) return invalidArgument("\"{}\" is not an id", request.id());
+  if (request.rank() < 0 || request.rank() >= request.world())
+    return invalidArgument("there is no rank {} of {}", request.rank(), request.world());
+  return {};
+}
+
 Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureRequest& request,
                                        const std::string& folder,
                                        const std::function<bool()>& cancelled) {
+  LOCKSTEP_TRY(checkMeasure(request));
   const PlanFile plan(folder, request.plan());
   LOCKSTEP_TRY(plan.status());
   const double seconds = request.seconds() > 0 ? std::min(request.seconds(), 60.0) : 1;
@@ -406,10 +434,9 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
 Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest& request,
                                    const std::string& folder, const std::string& workdir,
                                    const std::function<bool()>& cancelled) {
+  LOCKSTEP_TRY(checkBench(request, workdir));
   const bool collectives = request.has_collectives(), speed = request.has_speed();
   const int ranks = std::max(1, request.ranks());
-  if (collectives) LOCKSTEP_TRY(checkCollectives(request.collectives(), ranks, ranks));
-  if (speed) LOCKSTEP_TRY(checkSpeed(request.speed(), ranks, workdir));
   const PlanFile plan(folder, request.plan());
   LOCKSTEP_TRY(plan.status());
   const double seconds = request.seconds() > 0 ? std::min(request.seconds(), 600.0) : 5;
@@ -463,10 +490,7 @@ Result<node::v1::BenchReply> benchTogether(EventLoop& loop,
                                            const node::v1::BenchTogetherRequest::Start& request,
                                            std::shared_ptr<SharedStore> store,
                                            const std::function<bool()>& cancelled) {
-  LOCKSTEP_TRY(checkCollectives(request.collectives(), request.world(), 1));
-  if (!isPlainName(request.id())) return invalidArgument("\"{}\" is not an id", request.id());
-  if (request.rank() < 0 || request.rank() >= request.world())
-    return invalidArgument("there is no rank {} of {}", request.rank(), request.world());
+  LOCKSTEP_TRY(checkBenchTogether(request));
   const double seconds = std::clamp(request.seconds(), 0.05, 600.0);
   WorkerStart start;
   start.set_run(request.id());

@@ -32,6 +32,11 @@ Result<std::vector<node::v1::FromWorker>> runWorkers(EventLoop& loop,
                                                      const std::function<bool()>& cancelled,
                                                      std::shared_ptr<SharedStore> store = nullptr);
 
+// Of what is asked, before any worker is started. Errors: kInvalidArgument, kResourceExhausted.
+Status checkMeasure(const node::v1::MeasureRequest& request);
+Status checkBench(const node::v1::BenchRequest& request, const std::string& workdir);
+Status checkBenchTogether(const node::v1::BenchTogetherRequest::Start& request);
+
 Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureRequest& request,
                                        const std::string& folder,
                                        const std::function<bool()>& cancelled);

@@ -37,13 +37,14 @@ std::vector<Place> placesOf(const node::v1::PrepareRequest& request) {
   return out;
 }
 
-// Which nodes keep copies of the node at `index`.
+// Which nodes keep copies of what the node at `index` has. `isShared`: all nodes have it, unless
+// the spec says how many copies there are.
 std::vector<std::string> holdersOf(std::size_t index, const std::vector<Place>& places,
-                                   const spec::v1::CheckpointSpec& spec) {
+                                   const spec::v1::CheckpointSpec& spec, bool isShared) {
   std::set<std::string> hosts;
   for (const Place& place : places) hosts.insert(place.host);
   const bool oneHost = hosts.size() < 2;
-  std::size_t copies = oneHost || !spec.path().empty() ? 0 : 1;
+  std::size_t copies = oneHost || isShared ? 0 : 1;
   if (spec.has_copies()) copies = static_cast<std::size_t>(std::max(0, spec.copies()));
   std::vector<std::string> out;
   for (std::size_t i = 1; i < places.size() && out.size() < copies; ++i) {
@@ -60,10 +61,20 @@ std::map<std::string, std::vector<std::string>> copiedNodes(
   std::map<std::string, std::vector<std::string>> out;
   if (!specs::takesCheckpoints(request.spec())) return out;
   const std::vector<Place> places = placesOf(request);
+  const auto& spec = request.spec().training().checkpoint();
   for (std::size_t i = 0; i < places.size(); ++i)
-    for (const std::string& holder : holdersOf(i, places, request.spec().training().checkpoint()))
+    for (const std::string& holder : holdersOf(i, places, spec, !spec.path().empty()))
       out[holder].push_back(places[i].node);
   return out;
+}
+
+std::vector<std::string> modelHolders(const node::v1::PrepareRequest& request,
+                                      const std::string& node) {
+  const std::vector<Place> places = placesOf(request);
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (places[i].node == node)
+      return holdersOf(i, places, request.spec().training().checkpoint(), false);
+  return {};
 }
 
 CheckpointCopies::CheckpointCopies(EventLoop& loop, const node::v1::PrepareRequest& request,
@@ -100,12 +111,9 @@ void CheckpointCopies::copy(std::int64_t step, bool atOnce) {
   changed_.notify_one();
 }
 
-void CheckpointCopies::copyModel(const std::string& node) {
+void CheckpointCopies::copyModel(Source source) {
   const std::lock_guard lock(mutex_);
-  const auto source = std::find_if(sources_.begin(), sources_.end(),
-                                   [&](const Source& one) { return one.node == node; });
-  if (source == sources_.end()) return;
-  next_ = Task{0, {*source}, true};
+  next_ = Task{0, {std::move(source)}, true};
   changed_.notify_one();
 }
 

@@ -31,6 +31,11 @@ namespace lockstep::agent {
 std::map<std::string, std::vector<std::string>> copiedNodes(
     const node::v1::PrepareRequest& request);
 
+// Returns the nodes that keep a copy of the trained model of this node. It lies in the run's folder
+// there, also where checkpoints lie in training.checkpoint.path.
+std::vector<std::string> modelHolders(const node::v1::PrepareRequest& request,
+                                      const std::string& node);
+
 class CheckpointCopies {
  public:
   struct Source {
@@ -57,9 +62,9 @@ class CheckpointCopies {
   // Copies a checkpoint that all nodes have published, then calls onCopied. If it is under way, it
   // goes on with or without its pace.
   void copy(std::int64_t step, bool atOnce);
-  // Copies the trained model of a source, then calls onModelCopied; not while a checkpoint is
+  // Copies the trained model of this node, then calls onModelCopied; not while a checkpoint is
   // copied.
-  void copyModel(const std::string& node);
+  void copyModel(Source source);
 
  private:
   struct Task {

@@ -99,10 +99,6 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
   }
   if (canGrow()) regroupSoon();
   if (isEvaluator(node)) tellEvaluator();
-  if (stopping_) {
-    message.mutable_stop();
-    server_->send(node, message);
-  }
   if (aborted_) {
     *message.mutable_abort()->mutable_error() = toInfo(abortedWith_);
     server_->send(node, message);
@@ -286,9 +282,6 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       break;
     case ToPeer::kReadStacks:
       readStacks(message.read_stacks().rank());
-      break;
-    case ToPeer::kStop:
-      beginStop();
       break;
     case ToPeer::kAbort:
       say("ends its part: " + fromInfo(message.abort().error()).text());

@@ -84,6 +84,7 @@ class RunControl {
   Result<node::v1::ProfiledSteps> profile(const std::string& run, int generation, int steps);
   Status kill(const std::string& run, int generation, const Message& why);
   run::v1::RunState state() const { return state_; }
+  bool hasEnded() const { return outcome_.has_value(); }
   void say(std::string line);  // logs a line, also as a record
   // Returns the process of a rank of this node. kNotFound if it has none now.
   Result<int> processOf(int rank) const;
@@ -235,6 +236,7 @@ class RunControl {
   // Copies of checkpoints
   bool listens() const;   // it may take over, or has files that others copy or evaluate
   void setCopySources();  // of the current generation
+  CheckpointCopies& copies();
   void endCopies();
   void onPublished(std::int64_t step);  // a checkpoint, on all nodes
   void beginCopies();
@@ -260,6 +262,7 @@ class RunControl {
   void onCandidateMessage(const std::string& node, const node::v1::ToPeer& message);
   // Without the nodes `lost`. Returns why the run cannot continue so.
   Status takeOverWithout(const std::vector<std::string>& lost, const Succession::Voters& voters);
+  void endInTheirPlace(const std::vector<std::string>& lost);
   void becomeCoordinator(const Succession::Voters& voters);
   void takeOver(const std::vector<std::string>& lost, const Succession::Voters& voters,
                 const node::v1::Members& members);
@@ -286,6 +289,7 @@ class RunControl {
   void checkReady();
   void go();
   void beginStop();
+  void warnOfStopWithout(Error lost);
   void localDone();
   void checkDone();
   bool awaitsLast(bool stopped);

@@ -44,6 +44,10 @@ void RunControl::setCopySources() {
   std::vector<CheckpointCopies::Source> sources;
   for (const std::string& name : own->second)
     sources.push_back({name, addresses[name], ranks.at(name), linkFrom(name, request_, host_)});
+  copies().setSources(std::move(sources));
+}
+
+CheckpointCopies& RunControl::copies() {
   if (!copies_)
     copies_ = std::make_unique<CheckpointCopies>(
         loop_, request_, generation_, checkpointFolder(), folder_.model(),
@@ -52,7 +56,7 @@ void RunControl::setCopySources() {
             [this](std::string line) { say(std::move(line)); },
             [this](std::int64_t step, const Status& copied) { onCopied(step, copied); },
             [this](const Status& copied) { onModelCopied(copied); }});
-  copies_->setSources(std::move(sources));
+  return *copies_;
 }
 
 void RunControl::onPublished(std::int64_t step) {
@@ -99,10 +103,9 @@ void RunControl::askForCopies() {
 }
 
 void RunControl::copyHere(const node::v1::CopyCheckpoint& asked) {
-  if (!copies_) return;
   if (asked.model())
-    copies_->copyModel(coordinator_);
-  else
+    copies().copyModel({.node = coordinator_, .address = coordinatorAddress_});
+  else if (copies_)
     copies_->copy(asked.step(), asked.at_once());
 }
 
@@ -118,14 +121,13 @@ void RunControl::onCopied(std::int64_t step, const Status& copied) {
     client_->send(std::move(message));
 }
 
-// At the coordinator, when nothing else is copied any more: the nodes that keep copies of its files
-// keep one of the trained model too.
+// At the coordinator, when nothing else is copied any more.
 void RunControl::beginModelCopies() {
   if (std::exchange(copiesModel_, true)) return;
   std::error_code none;
   if (!std::filesystem::exists(folder_.model(), none)) return;
-  for (const auto& [node, of] : copiedNodes(request_))
-    if (std::find(of.begin(), of.end(), request_.node()) != of.end()) modelAwaited_.insert(node);
+  for (const std::string& node : modelHolders(request_, request_.node()))
+    modelAwaited_.insert(node);
   for (const std::string& node : modelAwaited_) server_->send(node, copyMessage());
 }
 

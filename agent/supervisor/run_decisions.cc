@@ -32,6 +32,7 @@ node::v1::Decisions RunControl::decisions() const {
   node::v1::Decisions out = requests_.pending();
   out.set_revision(revision_);
   if (decidedEnd_) out.set_end(*decidedEnd_);
+  out.set_stops(stopping_);
   return out;
 }
 
@@ -120,7 +121,7 @@ void RunControl::endOnceKept() {
 }
 
 void RunControl::endAsDecided() {
-  writeEnd();
+  if (workers_.gone()) writeEnd();
   for (const auto& [name, peer] : peers_) tellEnd(name, *decidedEnd_);
   endAs(*decidedEnd_);
 }
@@ -138,6 +139,7 @@ void RunControl::continueFrom(const node::v1::Decisions& told) {
   // Any number may come from a peer: those of the next generation are newer nevertheless.
   revision_ = std::clamp<std::int64_t>(told.revision(), 0, lastRevision(generation_));
   requests_.continueFrom(told);
+  if (told.stops()) beginStop();
   decidedEnd_.reset();
   if (told.end() == run::v1::SUCCEEDED || told.end() == run::v1::STOPPED) decidedEnd_ = told.end();
 }
@@ -169,9 +171,10 @@ void RunControl::takeOverRequests() {
 
 // ---- at every node
 
-// As all nodes of the run do.
+// As all nodes of the run do. Ranks that have not ended have been stopped, and do so soon.
 void RunControl::endAs(run::v1::RunState state) {
   if (outcome_ || !isFinal(state)) return;
+  if (gone_ && !leaving_ && !workers_.gone()) beginStop();
   outcome_ = state;
   agreed_ = true;
   finishWhenGone();

@@ -48,7 +48,7 @@ void RunControl::beat() {
     hangs_.judge(monotonicNow());
   } else {
     (void)changed(coordinator_, coordinatorHeard_);
-    if (!stopping_) succession_.beat(monotonicNow());
+    succession_.beat(monotonicNow());
   }
   if (!client_) return;
   node::v1::FromPeer ping;

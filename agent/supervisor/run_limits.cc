@@ -4,12 +4,14 @@
 
 #include <algorithm>
 
+#include "agent/supervisor/succession.h"
 #include "engine/plan/wait_limit.h"
 
 namespace lockstep::agent {
 namespace {
 
-constexpr int kLost = 20;  // heartbeats
+constexpr int kLost = 20, kFormation = 2 * kLost,
+              kAbsence = 2 * (kLost + kFormation);  // heartbeats
 
 double seconds(Nanoseconds time) { return static_cast<double>(time) * 1e-9; }
 
@@ -17,9 +19,10 @@ double seconds(Nanoseconds time) { return static_cast<double>(time) * 1e-9; }
 
 RunLimits RunLimits::withHeartbeat(Nanoseconds heartbeat) const {
   RunLimits out = *this;
-  out.formation = std::max(formation, 2 * kLost * heartbeat);
+  out.formation = std::max(formation, kFormation * heartbeat);
   out.lostPeer = std::max(lostPeer, kLost * heartbeat);
   out.grace = std::max(grace, kSilentHeartbeats * heartbeat);
+  out.absence = std::max(absence, kAbsence * heartbeat);
   return out;
 }
 
@@ -43,6 +46,11 @@ std::vector<std::string> RunLimits::lines(Nanoseconds heartbeat, bool ofProgram)
       fmt::format("ranks have {:.0f} s to form their groups; a collective waits at least {:.0f} s "
                   "for a rank; an error that may follow from another waits {:.0f} s for that",
                   seconds(formation), seconds(plan::kCollectiveLimit), seconds(grace)),
+      fmt::format(
+          "if the coordinating node is silent, each node that may take over has {:.1f} s to "
+          "answer; a majority has {:.0f} s to confirm a request, and {:.0f} s to confirm the "
+          "run's end",
+          seconds(Succession::kTurn * heartbeat), seconds(kept), seconds(lostPeer)),
       atStop()};
 }
 

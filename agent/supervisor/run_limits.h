@@ -1,9 +1,8 @@
 // RunLimits: how long a run waits, for what.
 //
 // Limits on waiting for other nodes are a number of heartbeats, and at least the time given here.
-// So nobody is blamed or given up before a silent node can be noticed. How long a node may be away,
-// and how long a stop, an evaluation, copies and confirmations may take, are choices, which no
-// heartbeat changes.
+// So nobody is blamed or given up before a silent node can be noticed. How long a stop, an
+// evaluation, copies and confirmations may take, are choices, which no heartbeat changes.
 #pragma once
 
 #include <string>
@@ -28,7 +27,9 @@ struct RunLimits {
   // silent that may be it. After a timeout, a rank first waits up to 1 s for the silent peer's last
   // error.
   Nanoseconds grace = 2'000'000'000;
-  Nanoseconds absence = 3600'000'000'000;  // of a lost node that may come back
+  // Of a lost node that may come back; 120 heartbeats: twice as long as it can take until it is
+  // lost and the others have formed anew.
+  Nanoseconds absence = 3600'000'000'000;
   struct Stop {
     Nanoseconds term = 10'000'000'000;  // from Stop to SIGTERM
     Nanoseconds kill = 15'000'000'000;  // from Stop to SIGKILL

@@ -183,9 +183,6 @@ Status RunControl::stop(const node::v1::StopRequest& request) {
     checkDone();
     return {};
   }
-  ToPeer message;
-  message.mutable_stop();
-  tellPeers(message);
   beginStop();
   return {};
 }
@@ -194,24 +191,34 @@ void RunControl::beginStop() {
   if (stopping_ || outcome_) return;
   stopping_ = true;
   setState(run::v1::STOPPING);
+  if (coordinates()) tellDecisions();
   ToWorker message;
   message.mutable_stop();
   workers_.sendAll(message);
   checkDone();  // its ranks may have ended
   if (outcome_) return;
+  const auto isOver = [this, generation = generation_] {
+    return aborted_ || generation != generation_ || workers_.gone();
+  };
   const RunLimits::Stop limits = ofProgram() ? limits_.stopProgram : limits_.stop;
-  loop_.after(limits.term, [this] {
-    if (outcome_ || workers_.gone()) return;
+  loop_.after(limits.term, [this, isOver] {
+    if (isOver()) return;
     say("the workers did not leave in time after the stop: asking them with SIGTERM");
     forced_ = true;
     workers_.signalAll(SIGTERM);
   });
-  loop_.after(limits.kill, [this] {
-    if (outcome_ || workers_.gone()) return;
+  loop_.after(limits.kill, [this, isOver] {
+    if (isOver()) return;
     say("the workers did not leave after SIGTERM: SIGKILL");
     forced_ = true;
     workers_.signalAll(SIGKILL);
   });
+}
+
+// A node was lost before all ranks had ended, so that their last checkpoint may not be whole.
+void RunControl::warnOfStopWithout(Error lost) {
+  lost.next = "resume the run: it continues from its last whole checkpoint";
+  warn(std::move(lost));
 }
 
 Status RunControl::kill(const std::string& run, int generation, const Message& why) {

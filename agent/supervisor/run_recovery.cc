@@ -225,6 +225,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   requests_.onRestart({recover.excluded().begin(), recover.excluded().end()});
   recovery_.continueFrom(recover.failures());
   decidedEnd_.reset();
+  stopping_ = forced_ = false;
   cannotRebalance("the run has restarted before that");
   profiled_.Clear();
   hangs_.clear();

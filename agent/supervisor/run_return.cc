@@ -26,6 +26,12 @@ bool RunControl::mayReturn() const {
 // The coordinator has not answered for limits_.lostPeer.
 void RunControl::endAlone(const Error& error) {
   if (outcome_ || absent_) return;
+  if (stopping_ && !decidedEnd_) {
+    warnOfStopWithout(error);
+    endAs(run::v1::STOPPED);
+    agreed_ = false;  // the others may have gone on
+    return;
+  }
   // Where no node can take over, none decides otherwise.
   if (decidedEnd_ && !(mayReturn() && continuesWithoutAny())) return endAs(*decidedEnd_);
   if (!mayReturn()) return abort(error);

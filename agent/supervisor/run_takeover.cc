@@ -113,12 +113,11 @@ void RunControl::onCandidateMessage(const std::string& node, const node::v1::ToP
 Status RunControl::takeOverWithout(const std::vector<std::string>& lost,
                                    const Succession::Voters& voters) {
   continueFrom(voters);
-  if (decidedEnd_) {
+  if (decidedEnd_ || stopping_) {
     becomeCoordinator(voters);
     for (const std::string& name : nodesOf(request_))
       if (name != request_.node()) peers_[name];  // one that comes later is told too
-    say("all ranks have ended, and so does the run");
-    endAsDecided();
+    endInTheirPlace(lost);
     return {};
   }
   // Nodes that were left out, and that the lost coordinator had not yet taken back.
@@ -131,6 +130,16 @@ Status RunControl::takeOverWithout(const std::vector<std::string>& lost,
   LOCKSTEP_ASSIGN(const node::v1::Members members, membersWithout(lost, request_, votes));
   takeOver(lost, voters, members);
   return {};
+}
+
+// The run's end was decided, or it was being stopped when the nodes `lost` were.
+void RunControl::endInTheirPlace(const std::vector<std::string>& lost) {
+  if (decidedEnd_)
+    say("all ranks have ended, and so does the run");
+  else
+    warnOfStopWithout(lostError(lost));
+  decidedEnd_ = decidedEnd_.value_or(run::v1::STOPPED);
+  endAsDecided();
 }
 
 void RunControl::becomeCoordinator(const Succession::Voters& voters) {

@@ -62,13 +62,13 @@ Nanoseconds RunControl::formationLimit() const {
 // Starts the workers. The coordinator gives them a limited time until all of them are bound.
 void RunControl::form() {
   if (request_.ranks().empty()) return localReady();  // a spare
-  const Status status = workers_.start(request_, generation_, recover_.from_checkpoints());
+  const Nanoseconds limit = formationLimit();
+  const Status status = workers_.start(request_, generation_, recover_.from_checkpoints(), limit);
   if (!status.ok()) {
     localFailure(status.error(), false);
     return;
   }
   if (!coordinates()) return;
-  const Nanoseconds limit = formationLimit();
   formation_ = loop_.after(limit, [this, limit] {
     if (gone_ || outcome_) return;
     std::string waiting;

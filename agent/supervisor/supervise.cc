@@ -59,7 +59,8 @@ class SupervisorService : public node::v1::Supervisor::Service {
   }
   grpc::Status Stop(grpc::ServerContext*, const node::v1::StopRequest* request,
                     node::v1::StopReply*) override {
-    return onLoop([&] { return control_->stop(*request); });
+    if (control_ == nullptr) return onLoop([] { return lockstep::Status(); });
+    return onceKept([&] { return control_->stop(*request); }, true);
   }
   grpc::Status Checkpoint(grpc::ServerContext*, const node::v1::CheckpointRequest* request,
                           node::v1::CheckpointReply*) override {
@@ -208,13 +209,16 @@ class SupervisorService : public node::v1::Supervisor::Service {
     return onLoop(work);
   }
 
-  // Answers when the run still does what was asked if its coordinator is lost.
+  // Answers when the run still does what was asked if its coordinator is lost. `ends`: its end is
+  // what was asked.
   template <typename Work>
-  grpc::Status onceKept(Work work) {
+  grpc::Status onceKept(Work work, bool ends = false) {
     const auto kept = std::make_shared<std::promise<lockstep::Status>>();
     const grpc::Status accepted = whileItTrains([&]() -> lockstep::Status {
       LOCKSTEP_TRY(work());
-      control_->whenKept([kept](const lockstep::Status& status) { kept->set_value(status); });
+      control_->whenKept([this, kept, ends](const lockstep::Status& status) {
+        kept->set_value(ends && control_->hasEnded() ? lockstep::Status() : status);
+      });
       return {};
     });
     if (!accepted.ok()) return accepted;

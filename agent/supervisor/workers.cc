@@ -34,8 +34,8 @@ run::v1::Record rankRecord(const Workers::Worker& worker, const char* state, int
 Workers::Workers(EventLoop& loop, RunFolder folder, Handlers handlers)
     : loop_(loop), folder_(std::move(folder)), handlers_(std::move(handlers)) {}
 
-Status Workers::start(const node::v1::PrepareRequest& request, int generation,
-                      bool fromCheckpoints) {
+Status Workers::start(const node::v1::PrepareRequest& request, int generation, bool fromCheckpoints,
+                      Nanoseconds formation) {
   const int ranks = request.ranks_size();
   expected_ = static_cast<std::size_t>(ranks);
   const std::vector<specs::RankDevice> devices = devicesOf(request);
@@ -54,6 +54,7 @@ Status Workers::start(const node::v1::PrepareRequest& request, int generation,
     start = startOf(request, i, device);
     start.set_generation(generation);
     start.set_oversubscribed(oversubscribed);
+    start.set_formation_ns(formation);
     start.set_checkpoint_folder(own);
     start.set_resume_from(fromCheckpoints ? own : request.resume_from());
     worker->process->send(message);

@@ -50,7 +50,9 @@ class Workers {
 
   // Starts a worker for each rank of the request; from the run's own checkpoint, or as the request
   // says. After an error, those that were started run.
-  Status start(const node::v1::PrepareRequest& request, int generation, bool fromCheckpoints);
+  // `formation`: how long they wait for other ranks that begin.
+  Status start(const node::v1::PrepareRequest& request, int generation, bool fromCheckpoints,
+               Nanoseconds formation);
   // A worker has said that it is ready, or that its program runs in this process.
   void noteReady(Worker& worker, std::int64_t boundBytes);
   void noteProgram(Worker& worker, int pid);

@@ -25,7 +25,6 @@
 namespace lockstep::agent {
 namespace {
 
-constexpr Nanoseconds kPeerLimit = 60'000'000'000;
 constexpr double kClockLimit = 2;  // seconds
 // Of the greater: kinds of processors add up in other orders, and of 16-bit factors some round more
 // of them than others do.
@@ -160,12 +159,12 @@ std::optional<double> readNumber(std::string_view text) {
 }
 
 // Whoever's clock is elsewhere than between the asking and the answer.
-Status compareClocks(const std::vector<RankFacts>& ranks, WorkerLink& link) {
+Status compareClocks(const std::vector<RankFacts>& ranks, WorkerLink& link, Nanoseconds limit) {
   const double asked = wallSeconds();
   LOCKSTEP_TRY(link.set("consistency/clock", "now"));
   for (std::size_t i = 1; i < ranks.size(); ++i) {
     LOCKSTEP_ASSIGN(const std::string text,
-                    link.get(fmt::format("consistency/clock/{}", i), kPeerLimit));
+                    link.get(fmt::format("consistency/clock/{}", i), limit));
     const std::optional<double> there = readNumber(text);
     const double now = wallSeconds();
     const double ahead = !there           ? 0
@@ -351,27 +350,26 @@ Result<RankFacts> rankFacts(const node::v1::WorkerStart& start, const plan::Plan
 }
 
 Status checkConsistency(RankFacts mine, const plan::Plan& plan, const std::string& replica,
-                        WorkerLink& link) {
+                        WorkerLink& link, Nanoseconds limit) {
   const int world = plan.mesh.size();
   const Nanoseconds begin = monotonicNow();
   if (!replica.empty()) mine.things.emplace_back(placeOf(plan, mine.rank), replica);
   LOCKSTEP_TRY(link.set(fmt::format("consistency/{}", mine.rank), factsText(mine)));
   if (mine.rank != 0) {
-    LOCKSTEP_TRY(link.get("consistency/clock", kPeerLimit).status());
+    LOCKSTEP_TRY(link.get("consistency/clock", limit).status());
     return link.set(fmt::format("consistency/clock/{}", mine.rank),
                     fmt::format("{}", wallSeconds()));
   }
   std::vector<RankFacts> ranks{std::move(mine)};
   for (int rank = 1; rank < world; ++rank) {
-    LOCKSTEP_ASSIGN(const std::string text,
-                    link.get(fmt::format("consistency/{}", rank), kPeerLimit));
+    LOCKSTEP_ASSIGN(const std::string text, link.get(fmt::format("consistency/{}", rank), limit));
     LOCKSTEP_ASSIGN(RankFacts facts, parseFacts(text));
     ranks.push_back(std::move(facts));
   }
   std::vector<std::string> warnings;
   LOCKSTEP_TRY(compareFacts(ranks, plan.precision, warnings));
   for (const std::string& warning : warnings) logWarning("{}", warning);
-  LOCKSTEP_TRY(compareClocks(ranks, link));
+  LOCKSTEP_TRY(compareClocks(ranks, link, limit));
   logInfo(
       "{} ranks agree on spec, plan, program, libraries, data, weights and a shared micro-batch "
       "({} ms)",

@@ -44,8 +44,9 @@ Result<RankFacts> rankFacts(const node::v1::WorkerStart& start, const plan::Plan
                             const data::Dataset& data);
 
 // Collective: all ranks call it with their replicaHash(). Rank 0 compares; its error names node and
-// rank of the one that differs. The other ranks return once they have sent theirs.
+// rank of the one that differs. The other ranks return once they have sent theirs. Each is waited
+// for until `limit`.
 Status checkConsistency(RankFacts mine, const plan::Plan& plan, const std::string& replica,
-                        WorkerLink& link);
+                        WorkerLink& link, Nanoseconds limit);
 
 }  // namespace lockstep::agent

@@ -80,7 +80,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   if (plan.mesh.size() > 1) {
     LOCKSTEP_ASSIGN(facts, rankFacts(start, plan, *trainData));
     options.beforeFirst = [&](const std::string& replica) {
-      return checkConsistency(std::move(facts), plan, replica, link);
+      return checkConsistency(std::move(facts), plan, replica, link, start.formation_ns());
     };
   }
 

@@ -35,7 +35,6 @@ namespace lockstep::agent {
 namespace {
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
-constexpr Nanoseconds kAllPlaces = 60 * kSecond;  // until all ranks have told theirs
 constexpr Nanoseconds kTell = kSecond / 10;       // between two looks at what is told
 constexpr Nanoseconds kEventFiles = kSecond / 2;  // between two looks at event files
 constexpr Nanoseconds kStacks = 2 * kSecond;      // until all threads and NCCL's RAS have told
@@ -59,13 +58,13 @@ Result<node::v1::ProgramPlaces> exchangePlaces(const node::v1::WorkerStart& star
   own.set_port(free.port);
   if (start.rank() > 0) {
     LOCKSTEP_TRY(link.set(placeKey(start.rank()), own.SerializeAsString()));
-    LOCKSTEP_ASSIGN(const std::string told, link.get(kPlacesKey, kAllPlaces));
+    LOCKSTEP_ASSIGN(const std::string told, link.get(kPlacesKey, start.formation_ns()));
     return parsePlaces(told, world);
   }
   node::v1::ProgramPlaces all;
   *all.add_places() = own;
   for (int rank = 1; rank < world; ++rank) {
-    LOCKSTEP_ASSIGN(const std::string told, link.get(placeKey(rank), kAllPlaces));
+    LOCKSTEP_ASSIGN(const std::string told, link.get(placeKey(rank), start.formation_ns()));
     if (!all.add_places()->ParseFromString(told))
       return makeError(Code::kInternal, "rank {} did not tell where it is", rank);
   }

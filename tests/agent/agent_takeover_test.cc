@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <map>
@@ -280,12 +281,14 @@ struct LastWords {
   bool ends = false;                       // all ranks have ended before n1 falls silent
   std::vector<std::string> decided = {};   // these know that the run is to end
   std::vector<std::string> ended = {};     // these have been told to
-  bool stops = false;                      // it is to end because a person has stopped it
+  std::vector<std::string> stopping = {};  // these know that a person has stopped the run
+  bool apart = false;                      // no node reaches another any more
 };
 
 // n2 and n3 are real. What holds this process up must not look like a node's silence.
 class Survivors {
   static constexpr int kBeatMs = 120;
+  static constexpr const char* kCheckpoint = "step-5";
   static constexpr Nanoseconds kNodeLost = 20 * kBeatMs * kMs;  // RunLimits::lostPeer
 
  public:
@@ -320,6 +323,9 @@ class Survivors {
   bool hasEnded() { return specs::isFinal(state("n2")) && specs::isFinal(state("n3")); }
   run::v1::RunState state(const std::string& node) { return nodes_.at(node)->control->state(); }
   std::string log(const std::string& node) { return logOf(*nodes_.at(node)->spool); }
+  bool hasCheckpoint(const std::string& node) {
+    return std::filesystem::exists(nodes_.at(node)->folder.checkpoints() + "/" + kCheckpoint);
+  }
   std::optional<run::v1::Record> first(
       const std::string& node, const std::function<bool(const run::v1::Record&)>& condition) {
     return firstOf(*nodes_.at(node)->spool, condition);
@@ -362,22 +368,26 @@ class Survivors {
     for (const std::string& name : options_.nodes) go.add_electorate(name);
     for (const auto& [name, node] : nodes_) {
       go.add_listeners()->set_node(name);
-      go.mutable_listeners()->rbegin()->set_address(node->address);
+      go.mutable_listeners()->rbegin()->set_address(words_.apart ? "127.0.0.1:1" : node->address);
     }
+    if (words_.apart) loop_.after(kNodeLost / 4, [this] { coordinator_.reset(); });
     for (const std::string& name : joined_)
       for (const node::v1::ToPeer& message : {committed, goes}) coordinator_->send(name, message);
     if (!words_.ends) speakLast();
   }
   void speakLast() {
     isSilent_ = true;
-    node::v1::ToPeer requests, dropped, decided, ended, recovers;
+    node::v1::ToPeer requests, dropped, stopping, decided, ended, recovers;
     requests.mutable_decisions()->set_revision(1);
     if (!words_.excluding.empty()) requests.mutable_decisions()->add_excluding(words_.excluding);
     requests.mutable_decisions()->mutable_shares()->Assign(words_.shares.begin(),
                                                            words_.shares.end());
     dropped.mutable_decisions()->set_revision(2);
-    decided.mutable_decisions()->set_revision(3);
-    const auto end = words_.stops ? run::v1::STOPPED : run::v1::SUCCEEDED;
+    stopping.mutable_decisions()->set_revision(3);
+    stopping.mutable_decisions()->set_stops(true);
+    const auto end = words_.stopping.empty() ? run::v1::SUCCEEDED : run::v1::STOPPED;
+    decided.mutable_decisions()->set_revision(4);
+    decided.mutable_decisions()->set_stops(end == run::v1::STOPPED);
     decided.mutable_decisions()->set_end(end);
     ended.mutable_all_done()->set_state(end);
     node::v1::Recover& recover = *recovers.mutable_recover();
@@ -388,14 +398,9 @@ class Survivors {
     const auto tell = [this](const std::vector<std::string>& nodes, const node::v1::ToPeer& what) {
       for (const std::string& name : nodes) coordinator_->send(name, what);
     };
-    if (words_.stops) {
-      node::v1::ToPeer stop;
-      stop.mutable_stop();
-      tell(joined_, stop);
-      loop_.after(kNodeLost / 4, [this] { coordinator_.reset(); });
-    }
     tell(words_.requests, requests);
     tell(words_.dropped, dropped);
+    tell(words_.stopping, stopping);
     tell(words_.decided, decided);
     tell(words_.ended, ended);
     coordinator_->setGeneration(2, options_.nodes);
@@ -409,10 +414,12 @@ class Survivors {
     node->folder.path = node->home.filePath("run").toStdString();
     node->folder.runtime = node->home.path().toStdString();
     must(agent::makeFolders(node->folder.logs()));
+    must(agent::makeFolders(node->folder.checkpoints() + "/" + kCheckpoint));
     must(writeFileAtomically(node->folder.plan(), request.plan(), 0600));
     node->spool = must(agent::Spool::open(node->folder.spool(), {}));
     agent::RunLimits limits;
     limits.lostPeer = kNodeLost;
+    limits.stop = {.term = kNodeLost / 4, .kill = kNodeLost / 2};
     node->control = std::make_unique<agent::RunControl>(loop_, node->folder, request, *node->spool,
                                                         "test", limits, [] {});
     node->address = must(node->control->start());
@@ -652,9 +659,42 @@ class AgentTakeoverTest : public QObject {
     QVERIFY2(again.has_value() == decided.empty(), logs.c_str());
   }
 
-  // No node takes over from one that stops the run.
+  // None has a majority: each ends its workers, and waits for the others.
+  void allApart() {
+    Survivors survivors({.apart = true});
+    const auto areAbsent = [&] {
+      return survivors.state("n2") == run::v1::RECOVERING &&
+             survivors.state("n3") == run::v1::RECOVERING;
+    };
+    const bool were = survivors.run(areAbsent);
+    const std::string logs = survivors.log("n2") + "---\n" + survivors.log("n3");
+    QVERIFY2(were && areAbsent(), logs.c_str());
+    QVERIFY2(logs.find("coordinates the run from now on") == std::string::npos, logs.c_str());
+    for (const char* node : {"n2", "n3"}) {
+      QVERIFY2(!survivors.first(node, [](const auto& one) { return one.has_recovering(); }),
+               logs.c_str());
+      QVERIFY2(survivors.log(node).find("ends its workers, and waits") != std::string::npos,
+               logs.c_str());
+    }
+  }
+
+  // What a person has stopped trains no more, whoever knows of it, even if ranks do not end by
+  // themselves.
+  void aStoppedRunEndsWithoutItsCoordinator_data() {
+    using Names = std::vector<std::string>;
+    QTest::addColumn<Names>("stopping");
+    QTest::addColumn<bool>("ended");  // all ranks have
+    QTest::newRow("both know") << Names{"n2", "n3"} << false;
+    QTest::newRow("the successor knows") << Names{"n2"} << false;
+    QTest::newRow("the voter knows") << Names{"n3"} << false;
+    QTest::newRow("all ranks have ended") << Names{"n2", "n3"} << true;
+  }
   void aStoppedRunEndsWithoutItsCoordinator() {
-    Survivors survivors({.ends = true, .decided = {"n2", "n3"}, .stops = true});
+    QFETCH(std::vector<std::string>, stopping);
+    QFETCH(bool, ended);
+    Survivors survivors({.ends = ended,
+                         .decided = ended ? stopping : std::vector<std::string>(),
+                         .stopping = stopping});
     const bool isOver = survivors.run([&] { return survivors.hasEnded(); });
     const std::string logs = survivors.log("n2") + "---\n" + survivors.log("n3");
     QVERIFY2(isOver, logs.c_str());
@@ -662,7 +702,16 @@ class AgentTakeoverTest : public QObject {
       QCOMPARE(survivors.state(node), run::v1::STOPPED);
       QVERIFY2(!survivors.first(node, [](const auto& one) { return one.has_error(); }),
                logs.c_str());
+      QVERIFY2(!survivors.first(node, [](const auto& one) { return one.has_recovering(); }),
+               logs.c_str());
+      const auto last = survivors.first(node, [](const auto& one) { return one.has_finished(); });
+      QVERIFY2(last && last->finished().agreed(), logs.c_str());
+      QVERIFY(survivors.hasCheckpoint(node));
     }
+    const auto warning = survivors.first("n2", [](const run::v1::Record& record) {
+      return record.warning().what().text() == "node n1 was lost";
+    });
+    QVERIFY2(warning.has_value() != ended, logs.c_str());
   }
 };
 

@@ -4,11 +4,13 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "engine/base/file.h"
 #include "engine/base/random.h"
@@ -80,7 +82,7 @@ class TwoSupervisors {
   // Returns what the other node has of the model then, or the error.
   std::string copyModel(const std::string& model) {
     if (!model.empty() && !writeFileAtomically(modelIn(from_), model).ok()) return "not written";
-    loop_.call([&] { copies_->copyModel("n1"); });
+    loop_.call([&] { copies_->copyModel({"n1", server_->address()}); });
     if (!eventually([this] { return modelCopied_.load(); }, 60)) return "no answer";
     const auto there = readFile(modelIn(to_));
     return failed_.empty() && there.ok() ? *there : failed_;
@@ -157,6 +159,47 @@ class CheckpointCopiesTest : public QObject {
     QVERIFY(both.ok());
     const QString told = QString::fromStdString(both.copyModel(""));
     QVERIFY2(told.contains("the trained model of node n1 has no copy"), qPrintable(told));
+  }
+
+  // Those of the checkpoints' files, but for a path, which keeps no model.
+  void theModelHasHolders_data() {
+    using Names = std::vector<std::string>;
+    QTest::addColumn<bool>("oneHost");
+    QTest::addColumn<int>("copies");  // -1: left out
+    QTest::addColumn<QString>("path");
+    QTest::addColumn<Names>("files");  // that keep the first node's
+    QTest::addColumn<Names>("model");
+    QTest::newRow("two hosts") << false << -1 << "" << Names{"n2"} << Names{"n2"};
+    QTest::newRow("shared storage") << false << -1 << "/shared" << Names{} << Names{"n2"};
+    QTest::newRow("no copies") << false << 0 << "/shared" << Names{} << Names{};
+    QTest::newRow("copies of both") << false << 1 << "/shared" << Names{"n2"} << Names{"n2"};
+    QTest::newRow("one host") << true << -1 << "/shared" << Names{} << Names{};
+  }
+  void theModelHasHolders() {
+    QFETCH(bool, oneHost);
+    QFETCH(int, copies);
+    QFETCH(QString, path);
+    QFETCH(std::vector<std::string>, files);
+    QFETCH(std::vector<std::string>, model);
+    RunOptions options;
+    options.nodes = {"n1", "n2"};
+    options.ranks = 1;
+    options.comm = "gloo";
+    node::v1::PrepareRequest request = prepareRequest(options, 0);
+    auto& checkpoint = *request.mutable_spec()->mutable_training()->mutable_checkpoint();
+    checkpoint.set_path(path.toStdString());
+    if (copies >= 0) checkpoint.set_copies(copies);
+    request.clear_hosts();
+    for (const char* node : {"n1", "n2"}) {
+      auto& host = *request.add_hosts();
+      host.set_node(node);
+      host.set_host(oneHost ? "h1" : node);
+    }
+    std::vector<std::string> holders;
+    for (const auto& [holder, of] : agent::copiedNodes(request))
+      if (std::find(of.begin(), of.end(), "n1") != of.end()) holders.push_back(holder);
+    QCOMPARE(holders, files);
+    QCOMPARE(agent::modelHolders(request, "n1"), model);
   }
 
   void theyKeepTheirPace() {

@@ -50,6 +50,7 @@ struct Story {
   bool isOlder = false;   // they confirm the revision before
   bool ends = false;      // the ranks do, instead of a request
   bool isKilled = false;  // the run is, right after the request
+  bool isApart = false;   // the coordinator reaches no node any more once the run trains
 };
 
 class Coordination {
@@ -75,7 +76,10 @@ class Coordination {
       node::v1::FromPeer ping;
       ping.mutable_ping()->set_sent_ns(monotonicNow());
       for (const auto& [name, peer] : peers_) peer->send(ping);
-      if (story_.ends ? overAt_ != 0 && endsTold_ == 2 : answer_.has_value()) loop_.quit();
+      const bool isOver = story_.isApart ? overAt_ != 0
+                          : story_.ends  ? overAt_ != 0 && endsTold_ == 2
+                                         : answer_.has_value();
+      if (isOver) loop_.quit();
     });
   }
   void run() {
@@ -95,15 +99,25 @@ class Coordination {
     }
     return {};
   }
-  bool isAgreed() const {
-    run::v1::Record record;
+  bool isAgreed() const { return finished().agreed(); }
+  bool isAlone() const { return finished().alone(); }
+  bool hasRestarted() const {
     const auto all = must(spool_->read(0, 100'000, 0));
-    return !all.empty() && record.ParseFromString(all.back().bytes) && record.finished().agreed();
+    return std::any_of(all.begin(), all.end(), [](const auto& kept) {
+      run::v1::Record record;
+      return record.ParseFromString(kept.bytes) && record.has_recovering();
+    });
   }
   // Since the nodes were told what was decided, until the answer, or until they were told to end.
   Nanoseconds waited() const { return doneAt_ - toldAt_; }
 
  private:
+  run::v1::Finished finished() const {
+    run::v1::Record record;
+    const auto all = must(spool_->read(0, 100'000, 0));
+    if (all.empty() || !record.ParseFromString(all.back().bytes)) return {};
+    return record.finished();
+  }
   node::v1::PrepareRequest request(int node) const {
     auto out = keyedRequest(options_, authority_, node);
     out.mutable_spec()->mutable_recovery()->set_heartbeat_ms(kHeartbeatMs);
@@ -133,6 +147,8 @@ class Coordination {
     if (message.has_committed()) {
       answer.mutable_ready();
       peers_.at(name)->send(answer);
+    } else if (message.has_go() && story_.isApart) {
+      loop_.post([this] { peers_.clear(); });
     } else if (message.has_go() && story_.ends) {
       answer.mutable_done()->set_status("succeeded");
       peers_.at(name)->send(answer);
@@ -226,6 +242,15 @@ class DecisionsTest : public QObject {
     QVERIFY(run.answer() && !run.answer()->ok());
     QCOMPARE(run.answer()->error().why.text(), std::string("the run has ended meanwhile"));
     QCOMPARE(run.state(), run::v1::STOPPED);
+  }
+
+  // Where it does not reach the others any more, they may go on without it.
+  void aCoordinatorThatIsAloneEnds() {
+    Coordination run({.isApart = true});
+    run.run();
+    QCOMPARE(run.state(), run::v1::FAILED);
+    QVERIFY(run.isAlone());
+    QVERIFY(!run.hasRestarted());
   }
 
   // Nobody ends before a node that takes over would know that the run has ended.

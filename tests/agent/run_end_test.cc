@@ -49,6 +49,7 @@ struct Story {
   bool isRepeated = false;           // that is the same request once more
   bool isLost = false;               // n2 is, once it has been asked
   bool hasModel = false;             // n2 copies it at once
+  bool isShared = false;             // training.checkpoint.path is set
   bool joinsAgain = false;           // n2 loses its connection as it is asked for that
   bool isLostThen = false;           // n2 is lost as it is asked for that
 };
@@ -116,6 +117,9 @@ class End {
   node::v1::PrepareRequest request(int node) const {
     auto out = keyedRequest(options_, authority_, node);
     if (story_.stops) out.mutable_spec()->mutable_training()->clear_max_steps();  // endless
+    if (story_.isShared)
+      out.mutable_spec()->mutable_training()->mutable_checkpoint()->set_path(
+          home_.filePath("shared").toStdString());
     return out;
   }
   // As n2.
@@ -135,12 +139,14 @@ class End {
   }
   void onMessage(const node::v1::ToPeer& message) {
     node::v1::FromPeer answer;
+    const bool stops =
+        message.decisions().stops() && message.decisions().end() == run::v1::RUN_STATE_UNSPECIFIED;
     if (message.has_committed()) {
       answer.mutable_ready();
       n2_->send(answer);
     } else if (message.has_go() && story_.stops) {
       loop_.post([this] { stop(); });
-    } else if (message.has_go() || message.has_stop()) {
+    } else if (message.has_go() || stops) {
       answer.mutable_done()->set_status(message.has_go() ? "succeeded" : "stopped");
       n2_->send(answer);
     } else if (message.has_copy_checkpoint() && message.copy_checkpoint().model()) {
@@ -220,6 +226,18 @@ class RunEndTest : public QObject {
     QCOMPARE(end.story(),
              (std::vector<std::string>{
                  fmt::format(fmt::runtime(kWaits), 60),
+                 "waits for a copy of the trained model on another node, for 60 s at most", "",
+                 "finished"}));
+    QCOMPARE(end.state(), run::v1::SUCCEEDED);
+    QCOMPARE(end.warning(), std::string());
+  }
+
+  // Checkpoints on storage that all nodes share need no copies; the model is on one node alone.
+  void theModelIsCopiedBesideSharedCheckpoints() {
+    End end({.hasModel = true, .isShared = true});
+    end.run();
+    QCOMPARE(end.story(),
+             (std::vector<std::string>{
                  "waits for a copy of the trained model on another node, for 60 s at most", "",
                  "finished"}));
     QCOMPARE(end.state(), run::v1::SUCCEEDED);
