@@ -2,7 +2,6 @@
 // keyboard is seen.
 #include <QTest>
 #include <QtWidgets>
-#include <functional>
 
 #include "tests/ui/studio_fixture.h"
 #include "tests/ui/tab_walk.h"
@@ -29,12 +28,11 @@ using namespace lockstep;
 using namespace lockstep::ui;
 using lockstep::tests::examplePath;
 using lockstep::tests::StudioHome;
+using lockstep::tests::wait;
 
 namespace {
 
 constexpr int kSteps = 300;
-
-bool wait(const std::function<bool()>& done) { return QTest::qWaitFor(done, 60'000); }
 
 }  // namespace
 
@@ -44,16 +42,9 @@ class KeyboardTest : public QObject {
  private Q_SLOTS:
   void init() {
     home_ = std::make_unique<StudioHome>();
-    window_ = std::make_unique<MainWindow>(home_->options());
-    window_->resize(1400, 900);
-    window_->show();
-    QVERIFY(QTest::qWaitForWindowActive(window_.get()));
+    tests::openWindow(window_, *home_, {1400, 900});
   }
-  void cleanup() {
-    tests::closeWindow(window_);
-    home_.reset();
-    Theme::instance().apply(Theme::Mode::kLight);
-  }
+  void cleanup() { tests::closeStudio(window_, home_); }
 
   void everyPartOfAPageIsReached() {
     walk(window_->openWelcome());

@@ -38,12 +38,9 @@ using namespace lockstep;
 using namespace lockstep::ui;
 using lockstep::tests::examplePath;
 using lockstep::tests::StudioHome;
+using lockstep::tests::wait;
 
 namespace {
-
-bool wait(const std::function<bool()>& done, int limitMs = 60'000) {
-  return QTest::qWaitFor(done, limitMs);
-}
 
 // What a person can reach with Tab below `root`, in order, each once; a dialog starts where its
 // focus is.
@@ -69,15 +66,9 @@ class WindowTest : public QObject {
  private Q_SLOTS:
   void init() {
     home_ = std::make_unique<StudioHome>();
-    window_ = std::make_unique<MainWindow>(home_->options());
-    window_->show();
-    QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
+    tests::openWindow(window_, *home_);
   }
-  void cleanup() {
-    tests::closeWindow(window_);
-    home_.reset();
-    Language::instance().set("en");
-  }
+  void cleanup() { tests::closeStudio(window_, home_); }
 
   void everyPageIsNamedAndInTabOrder() {
     const std::string run = home_->addRun(0, app::RunState::SUCCEEDED, 500);
