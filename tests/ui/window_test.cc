@@ -1,4 +1,4 @@
-// The window, driven offscreen: every page is reachable, named, in tab order, translated, themed.
+// The window, driven offscreen: its pages, docks and dialogs, in each language and theme.
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -11,7 +11,6 @@
 #include <random>
 
 #include "tests/ui/studio_fixture.h"
-#include "tests/ui/tab_walk.h"
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/alert_rules_dialog.h"
 #include "ui/dialogs/deploy_dialog.h"
@@ -40,26 +39,6 @@ using lockstep::tests::examplePath;
 using lockstep::tests::StudioHome;
 using lockstep::tests::wait;
 
-namespace {
-
-// What a person can reach with Tab below `root`, in order, each once; a dialog starts where its
-// focus is.
-QWidgetList tabChain(QWidget* root) {
-  QWidgetList out;
-  QWidget* const start =
-      root->isWindow() && root->focusWidget() ? root->focusWidget() : root->window();
-  QWidget* at = start;
-  do {
-    if (at->focusPolicy() & Qt::TabFocus && at->isVisibleTo(root) && root->isAncestorOf(at) &&
-        !at->focusProxy())
-      out << at;
-    at = at->nextInFocusChain();
-  } while (at != start);
-  return out;
-}
-
-}  // namespace
-
 class WindowTest : public QObject {
   Q_OBJECT
 
@@ -69,58 +48,6 @@ class WindowTest : public QObject {
     tests::openWindow(window_, *home_);
   }
   void cleanup() { tests::closeStudio(window_, home_); }
-
-  void everyPageIsNamedAndInTabOrder() {
-    const std::string run = home_->addRun(0, app::RunState::SUCCEEDED, 500);
-    QList<QWidget*> roots;
-    roots << window_->openWelcome();
-    roots << window_->openFile(QString::fromStdString(examplePath("local-3.yaml")));
-    auto* model = qobject_cast<ModelPage*>(
-        window_->openFile(QString::fromStdString(examplePath("fashion-cnn.yaml"))));
-    roots << model << window_->openRun(QString::fromStdString(run)) << window_->openHistory();
-    roots << new AddHostDialog({"n1"}, {}, "lab.yaml", window_.get());
-    roots << new DeployDialog("lab.yaml", window_.get());
-    roots << new AlertRulesDialog(window_->workspace(), window_.get());
-    LaunchDialog* launch = window_->openLaunch(model, nullptr);
-    roots << launch;
-    for (QWidget* root : roots) {
-      QVERIFY(root);
-      if (auto* page = qobject_cast<Page*>(root)) {
-        auto* tabs = window_->findChild<QTabWidget*>("documents");
-        if (tabs->indexOf(page) < 0) continue;  // the welcome page made room
-        tabs->setCurrentWidget(page);
-      }
-      QVERIFY2(!root->objectName().isEmpty(), root->metaObject()->className());
-      QVERIFY2(!root->accessibleName().isEmpty(), qPrintable(root->objectName()));
-      int reachable = 0;
-      for (QWidget* widget : root->findChildren<QWidget*>()) {
-        const bool focusable = widget->focusPolicy() & Qt::TabFocus;
-        if (!focusable || tests::isInternalPart(widget)) continue;
-        QVERIFY2(!widget->objectName().isEmpty(),
-                 qPrintable(root->objectName() + " has an unnamed " +
-                            widget->metaObject()->className()));
-        const bool named = !widget->accessibleName().isEmpty() ||
-                           (qobject_cast<QAbstractButton*>(widget) &&
-                            !qobject_cast<QAbstractButton*>(widget)->text().isEmpty());
-        QVERIFY2(named || qobject_cast<QTabBar*>(widget),
-                 qPrintable(root->objectName() + "/" + widget->objectName() +
-                            " has no accessible name"));
-        ++reachable;
-      }
-      QVERIFY(reachable > 0);
-      const QWidgetList chain = tabChain(root);
-      QVERIFY2(!chain.isEmpty(), qPrintable(root->objectName()));
-      // Down the page: what comes first in the chain does not lie below everything else.
-      if (chain.size() > 1 && root->isVisible()) {
-        const int first = chain.first()->mapTo(root, QPoint()).y();
-        const int last = chain.last()->mapTo(root, QPoint()).y();
-        QVERIFY2(first <= last, qPrintable(QString("%1: %2 before %3")
-                                               .arg(root->objectName(), chain.first()->objectName(),
-                                                    chain.last()->objectName())));
-      }
-    }
-    launch->close();
-  }
 
   void formAndTextAreOneDocument() {
     const QString path = home_->path("cnn.yaml");
