@@ -1,4 +1,4 @@
-// The page of a cluster: its hosts, its GPUs, its alerts, and what it asks.
+// The page of a cluster: its hosts, its GPUs, its alerts.
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -15,9 +15,7 @@
 #include "ui/models/alert_model.h"
 #include "ui/models/inspector_model.h"
 #include "ui/models/node_table_model.h"
-#include "ui/models/run_table_model.h"
 #include "ui/pages/cluster_page.h"
-#include "ui/pages/history_page.h"
 #include "ui/plots/plot_view.h"
 #include "ui/theme/language.h"
 #include "ui/widgets/widgets.h"
@@ -307,29 +305,6 @@ class ClusterPageTest : public QObject {
     QCOMPARE(told(0, AlertModel::kState), QString("active"));
     window_->findChild<QAction*>("actionCloseTab")->trigger();
     QVERIFY(told(0, AlertModel::kState).startsWith("resolved"));
-  }
-
-  // What a page asks is asked in the language of now.
-  void questionsFollowTheLanguage() {
-    home_->addRun(0, app::RunState::SUCCEEDED, 50);
-    HistoryPage* history = window_->openHistory();
-    QVERIFY(wait([&] { return history->runs()->rowCount() == 1; }));
-    history->findChild<QTableView*>("runTable")->selectRow(0);
-    history->findChild<QPushButton*>("deleteRunButton")->click();
-    QCOMPARE(history->message()->what(), QString("Delete this run?"));
-    auto* action = history->message()->findChild<QPushButton*>("messageAction");
-    QCOMPARE(action->text(), QString("Delete"));
-    Language::instance().set("zh_CN");
-    QVERIFY(wait([&] {
-      return history->message()->what() != "Delete this run?" && action->text() != "Delete";
-    }));
-    QVERIFY(action->isVisible());
-    Language::instance().set("en");
-    QVERIFY(wait([&] {
-      return history->message()->what() == "Delete this run?" && action->text() == "Delete";
-    }));
-    action->click();
-    QVERIFY(wait([&] { return history->runs()->rowCount() == 0; }));
   }
 
  private:

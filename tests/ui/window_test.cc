@@ -414,6 +414,29 @@ class WindowTest : public QObject {
     QVERIFY(wait([&] { return page->runs()->runs()[0].notes == "see log"; }));
   }
 
+  // What a page asks is asked in the language of now.
+  void questionsFollowTheLanguage() {
+    home_->addRun(0, app::RunState::SUCCEEDED, 50);
+    HistoryPage* history = window_->openHistory();
+    QVERIFY(wait([&] { return history->runs()->rowCount() == 1; }));
+    history->findChild<QTableView*>("runTable")->selectRow(0);
+    history->findChild<QPushButton*>("deleteRunButton")->click();
+    QCOMPARE(history->message()->what(), QString("Delete this run?"));
+    auto* action = history->message()->findChild<QPushButton*>("messageAction");
+    QCOMPARE(action->text(), QString("Delete"));
+    Language::instance().set("zh_CN");
+    QVERIFY(wait([&] {
+      return history->message()->what() != "Delete this run?" && action->text() != "Delete";
+    }));
+    QVERIFY(action->isVisible());
+    Language::instance().set("en");
+    QVERIFY(wait([&] {
+      return history->message()->what() == "Delete this run?" && action->text() == "Delete";
+    }));
+    action->click();
+    QVERIFY(wait([&] { return history->runs()->rowCount() == 0; }));
+  }
+
   void languageAndThemeSwitchWithoutRestart() {
     auto* page = window_->openFile(QString::fromStdString(examplePath("local-3.yaml")));
     auto* connectButton = page->findChild<QPushButton*>("connectButton");
