@@ -42,6 +42,11 @@ const std::vector<Command> kCommands{
      {{"workdir="}, 0, 0, "leave [--workdir DIR]"},
      "ends the agent if no run is in progress",
      leaveCommand},
+    {"metrics",
+     {{"listen=", "workdir="}, 0, 0, "metrics --listen ADDRESS:PORT [--workdir DIR]", {"listen"}},
+     "serves the load of this node and the states of its runs at http://ADDRESS:PORT/metrics, for "
+     "Prometheus",
+     metricsCommand},
     {"selftest",
      {{"device=", "quick", "json"}, 0, 0, "selftest [--device cpu|cuda] [--quick] [--json]"},
      "checks the backends and devices of this node",

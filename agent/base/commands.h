@@ -14,6 +14,7 @@ Result<int> workerCommand(const Arguments& arguments);
 Result<int> forwardCommand(const Arguments& arguments);
 Result<int> bridgeCommand(const Arguments& arguments);
 Result<int> leaveCommand(const Arguments& arguments);
+Result<int> metricsCommand(const Arguments& arguments);
 Result<int> selftestCommand(const Arguments& arguments);
 Result<int> stacksCommand(const Arguments& arguments);
 

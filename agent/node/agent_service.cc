@@ -91,6 +91,9 @@ class TemporaryFolder {
 
 class AgentService::Impl final : public node::v1::Agent::Service {
  public:
+  using BenchStream =
+      grpc::ServerReaderWriter<node::v1::BenchTogetherReply, node::v1::BenchTogetherRequest>;
+
   Impl(EventLoop& loop, Workdir workdir, std::string version, double prepareSeconds)
       : loop_(loop),
         workdir_(std::move(workdir)),
@@ -327,6 +330,34 @@ class AgentService::Impl final : public node::v1::Agent::Service {
                         [&] { return context->IsCancelled(); });
     if (!result.ok()) return toGrpc(result.status());
     *reply = std::move(*result);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status BenchTogether(grpc::ServerContext* context, BenchStream* stream) override {
+    node::v1::BenchTogetherRequest first;
+    if (!stream->Read(&first)) return grpc::Status::OK;
+    auto store = std::make_shared<SharedStore>();
+    store->publish = [stream](const node::v1::KvSet& set) {
+      node::v1::BenchTogetherReply reply;
+      *reply.mutable_published() = set;
+      stream->Write(reply);
+    };
+    std::atomic<bool> over = false;
+    std::thread reader([&] {
+      node::v1::BenchTogetherRequest next;
+      while (stream->Read(&next))
+        loop_.post([store, set = next.published()] { store->values.set(set.key(), set.value()); });
+      over = true;
+    });
+    const auto result = benchTogether(
+        loop_, first.start(), store, [&] { return over || context->IsCancelled() || isLeaving(); });
+    node::v1::BenchTogetherReply last;
+    if (result.ok())
+      *last.mutable_result() = *result;
+    else
+      *last.mutable_failed() = specs::toInfo(result.error());
+    stream->Write(last);
+    reader.join();  // the client ends its requests, or its call
     return grpc::Status::OK;
   }
 

@@ -14,7 +14,6 @@
 #include <optional>
 
 #include "agent/base/grpc_status.h"
-#include "agent/base/key_value_store.h"
 #include "agent/host/cores.h"
 #include "agent/host/metrics.h"
 #include "agent/worker/prepare.h"
@@ -42,8 +41,9 @@ CoreClaims claimCores(const std::vector<WorkerStart>& starts) {
                                                      : CoreClaims::claim(threads);
 }
 
-// Workers take these as they come: each has two memories of the largest size.
-Status checkCollectives(const node::v1::CollectiveBench& asked, int ranks) {
+// Workers take these as they come: each has two memories of the largest size. `here`: ranks of this
+// node.
+Status checkCollectives(const node::v1::CollectiveBench& asked, int ranks, int here) {
   const std::string& algorithm = asked.algorithm();
   if (ranks < 2) return invalidArgument("{} rank has no peer to exchange with", ranks);
   if (asked.min_bytes() < 4 || asked.max_bytes() < asked.min_bytes())
@@ -52,10 +52,10 @@ Status checkCollectives(const node::v1::CollectiveBench& asked, int ranks) {
   if (!algorithm.empty() && !ir::algorithmFromName(algorithm))
     return invalidArgument("no algorithm is named '{}'", algorithm);
   const std::int64_t available = memoryAvailable(), each = asked.max_bytes() >> 19;  // MiB
-  if (available < 0 || each <= (available >> 20) / ranks) return {};
+  if (available < 0 || each <= (available >> 20) / here) return {};
   Error error = makeError(Code::kResourceExhausted, "not enough memory for the benchmark's ranks");
   error.why =
-      message("{} ranks need {} MiB each, {} MiB are available", ranks, each, available >> 20);
+      message("{} ranks need {} MiB each, {} MiB are available", here, each, available >> 20);
   error.next = "use fewer ranks or a smaller largest size";
   return error;
 }
@@ -77,7 +77,8 @@ Status checkSpeed(const node::v1::SpeedBench& asked, int ranks, const std::strin
   const bool products = asked.kind() == "gemm", disk = asked.kind() == "disk";
   if (!products && !disk && asked.kind() != "memory")
     return invalidArgument("there is no benchmark of '{}'", asked.kind());
-  if (ranks != 1) return invalidArgument("{} ranks cannot measure one machine's limits", ranks);
+  if (ranks != std::max(1, asked.devices_size()))
+    return invalidArgument("{} ranks cannot measure one machine's limits", ranks);
   const std::int64_t most = products ? kMostSide : kMostBytes;
   if (asked.min() < 4 || asked.max() < asked.min() || asked.max() > most)
     return invalidArgument("sizes from {} to {}, expected 4 to {}", asked.min(), asked.max(), most);
@@ -104,7 +105,7 @@ struct Group {
     std::optional<FromWorker> answer;
   };
   std::vector<Member> members;
-  KeyValueStore kv;
+  std::shared_ptr<SharedStore> store;
   int sharedMemory = -1;
   CoreClaims cores;
   std::string what;  // they are for
@@ -138,13 +139,15 @@ struct Group {
         break;
       }
       case FromWorker::kKvSet:
-        kv.set(message.kv_set().key(), message.kv_set().value());
+        store->values.set(message.kv_set().key(), message.kv_set().value());
+        if (store->publish) store->publish(message.kv_set());
         break;
       case FromWorker::kKvGet: {
         const std::string& key = message.kv_get().key();
-        kv.get(key, [this, at, id = message.kv_get().id(), key](const std::string& value) {
-          members[at].process->send(keyValueReply<ToWorker>(id, key, value));
-        });
+        store->values.get(key,
+                          [this, at, id = message.kv_get().id(), key](const std::string& value) {
+                            members[at].process->send(keyValueReply<ToWorker>(id, key, value));
+                          });
         break;
       }
       case FromWorker::kFailed:
@@ -250,7 +253,25 @@ node::v1::MeasureReply meanCosts(const std::vector<FromWorker>& answers) {
 // the middle of three counts, or of two that agree.
 constexpr int kRounds = 3;
 constexpr double kRoundsAgree = 0.02;
-constexpr std::string_view kMeasurement = "the measurement";
+constexpr std::string_view kMeasurement = "the measurement", kBenchmark = "the benchmark";
+
+Nanoseconds benchmarkLimit(double seconds) {
+  return static_cast<Nanoseconds>((seconds + 60) * 1e9);
+}
+
+// Those of all devices, each worker having measured one.
+node::v1::BenchReply speedsOf(const std::vector<FromWorker>& answers,
+                              const node::v1::SpeedBench& asked) {
+  node::v1::BenchReply reply;
+  for (std::size_t i = 0; i < answers.size(); ++i)
+    for (const auto& speed : answers[i].benched().speeds()) {
+      auto* one = reply.add_speeds();
+      *one = speed;
+      if (static_cast<int>(i) < asked.devices_size())
+        one->set_device(asked.devices(static_cast<int>(i)));
+    }
+  return reply;
+}
 
 // On GPUs: each rank on that of `devices`, or on one of its own.
 void setIndex(WorkerStart& start, int index,
@@ -268,9 +289,11 @@ std::string questionId(std::string_view kind) {
 
 Result<std::vector<FromWorker>> runWorkers(EventLoop& loop, std::vector<WorkerStart> starts,
                                            std::string_view what, Nanoseconds limit,
-                                           const std::function<bool()>& cancelled) {
+                                           const std::function<bool()>& cancelled,
+                                           std::shared_ptr<SharedStore> store) {
   auto group = std::make_unique<Group>();
   group->what = what;
+  group->store = store ? std::move(store) : std::make_shared<SharedStore>();
   group->cores = claimCores(starts);
   Status started;
   if (!loop.call([&] { started = group->start(loop, starts); }))
@@ -296,6 +319,7 @@ Result<std::vector<FromWorker>> runWorkers(EventLoop& loop, std::vector<WorkerSt
   std::optional<Error> error;
   loop.call([&] {
     error = group->error;
+    group->store->values.dropWaiting();
     for (Group::Member& member : group->members) {
       if (member.answer) answers.push_back(std::move(*member.answer));
       member.process.reset();  // kills what is left
@@ -384,7 +408,7 @@ Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest
                                    const std::function<bool()>& cancelled) {
   const bool collectives = request.has_collectives(), speed = request.has_speed();
   const int ranks = std::max(1, request.ranks());
-  if (collectives) LOCKSTEP_TRY(checkCollectives(request.collectives(), ranks));
+  if (collectives) LOCKSTEP_TRY(checkCollectives(request.collectives(), ranks, ranks));
   if (speed) LOCKSTEP_TRY(checkSpeed(request.speed(), ranks, workdir));
   const PlanFile plan(folder, request.plan());
   LOCKSTEP_TRY(plan.status());
@@ -418,12 +442,12 @@ Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest
   std::vector<WorkerStart> starts;
   for (int rank = 0; rank < ranks; ++rank) {
     start.set_rank(rank);
-    setIndex(start, rank);
+    setIndex(start, rank, request.speed().devices());
     starts.push_back(start);
   }
-  LOCKSTEP_ASSIGN(auto answers,
-                  runWorkers(loop, std::move(starts), "the benchmark",
-                             static_cast<Nanoseconds>((seconds + 60) * 1e9), cancelled));
+  LOCKSTEP_ASSIGN(auto answers, runWorkers(loop, std::move(starts), kBenchmark,
+                                           benchmarkLimit(seconds), cancelled));
+  if (speed) return speedsOf(answers, request.speed());
   node::v1::BenchReply reply = answers.front().benched();
   for (int i = 0; i < reply.collectives_size(); ++i) {
     double sum = 0;
@@ -433,6 +457,30 @@ Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest
   for (std::size_t i = 1; i < answers.size(); ++i)
     reply.mutable_steps()->MergeFrom(answers[i].benched().steps());
   return reply;
+}
+
+Result<node::v1::BenchReply> benchTogether(EventLoop& loop,
+                                           const node::v1::BenchTogetherRequest::Start& request,
+                                           std::shared_ptr<SharedStore> store,
+                                           const std::function<bool()>& cancelled) {
+  LOCKSTEP_TRY(checkCollectives(request.collectives(), request.world(), 1));
+  if (!isPlainName(request.id())) return invalidArgument("\"{}\" is not an id", request.id());
+  if (request.rank() < 0 || request.rank() >= request.world())
+    return invalidArgument("there is no rank {} of {}", request.rank(), request.world());
+  const double seconds = std::clamp(request.seconds(), 0.05, 600.0);
+  WorkerStart start;
+  start.set_run(request.id());
+  start.set_rank(request.rank());
+  start.set_world(request.world());
+  start.set_comm("gloo");
+  start.set_address(request.address());
+  start.set_threads(1);
+  start.set_mode("bench-collectives");
+  *start.mutable_collectives() = request.collectives();
+  start.set_seconds(seconds);
+  LOCKSTEP_ASSIGN(auto answers, runWorkers(loop, {start}, kBenchmark, benchmarkLimit(seconds),
+                                           cancelled, std::move(store)));
+  return answers.front().benched();
 }
 
 Result<node::v1::VerifyReply> verify(EventLoop& loop, const node::v1::VerifyRequest& request,

@@ -7,6 +7,7 @@
 #include "agent/worker/prepare.h"
 #include "engine/plan/plan.h"
 #include "engine/specs/planned.h"
+#include "engine/specs/workload.h"
 
 namespace lockstep::agent {
 namespace {
@@ -112,7 +113,7 @@ std::map<std::string, std::vector<int>> ranksByNode(const node::v1::PrepareReque
 
 bool replacesNodes(const spec::v1::RunSpec& spec, const ClusterSpec& launched) {
   const std::string& policy = spec.recovery().policy();
-  if (!restartsAfter(FailureKind::kNodeLost, spec.recovery())) return false;
+  if (!restartsAfter(FailureKind::kNodeLost, specs::recoveryOf(spec))) return false;
   return policy == "shrink" || (policy == "restart" && !specs::spareNodes(launched).empty());
 }
 

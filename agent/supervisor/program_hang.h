@@ -2,10 +2,10 @@
 // processes nor timers.
 //
 // A rank is silent if its program has neither printed nor reported anything for
-// workload.hang_seconds. Many ranks never print, so the run stands still only when all are silent.
-// The stacks of their main threads, and PyTorch's Flight Recorder, tell who holds the others up:
-// ranks that are in no collective where others are, else those of the smallest group that are at
-// the same place, else the one that has begun fewer collectives than the others.
+// workload.restart.hang_seconds. Many ranks never print, so the run stands still only when all are
+// silent. The stacks of their main threads, and PyTorch's Flight Recorder, tell who holds the
+// others up: ranks that are in no collective where others are, else those of the smallest group
+// that are at the same place, else the one that has begun fewer collectives than the others.
 #pragma once
 
 #include <map>

@@ -67,8 +67,7 @@ std::optional<Error> Recovery::ends(const Error& failure, FailureKind kind, std:
   if (withoutProgress_ >= kMostWithoutProgress)
     tried = message("{} restarts led to no step after step {}", withoutProgress_, steps_);
   else if (restarts_ >= spec_.max_restarts())
-    tried =
-        message("the run was restarted {} times, which recovery.max_restarts allows", restarts_);
+    tried = message("the run was restarted {} times, which {} allows", restarts_, limit_);
   if (!tried.empty()) {
     if (const Message again = evidence(); !again.empty()) tried = message("{}\n{}", tried, again);
     Error error = failure;

@@ -10,6 +10,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/clock.h"
@@ -32,7 +33,9 @@ bool restartsAfter(FailureKind kind, const spec::v1::RecoverySpec& spec);
 
 class Recovery {
  public:
-  explicit Recovery(const spec::v1::RecoverySpec& spec) : spec_(spec) {}
+  // `limit`: the option of the run's spec that spec.max_restarts comes from.
+  explicit Recovery(const spec::v1::RecoverySpec& spec, std::string limit = "recovery.max_restarts")
+      : spec_(spec), limit_(std::move(limit)) {}
 
   // What another Recovery continues from. Its own count is replaced.
   node::v1::PastFailures past() const;
@@ -72,6 +75,7 @@ class Recovery {
   Message evidence() const;
 
   spec::v1::RecoverySpec spec_;
+  std::string limit_;
   int restarts_ = 0, withoutProgress_ = 0;
   std::int64_t steps_ = -1;   // at the last failure
   std::deque<Failure> last_;  // oldest first

@@ -17,6 +17,7 @@
 #include "engine/base/log.h"
 #include "engine/base/utf8.h"
 #include "engine/specs/specs.h"
+#include "engine/specs/workload.h"
 
 namespace lockstep::agent {
 namespace {
@@ -48,7 +49,8 @@ RunControl::RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareReque
       generation_(request_.generation()),
       heartbeat_(1'000'000 * std::max<Nanoseconds>(request_.spec().recovery().heartbeat_ms(),
                                                    kShortestHeartbeatMs)),
-      recovery_(request_.spec().recovery()),
+      recovery_(specs::recoveryOf(request_.spec()),
+                ofProgram() ? "workload.restart.max" : "recovery.max_restarts"),
       hangs_(loop, ofProgram(), hangHandlers()),
       coordinator_(nodesOf(request_).empty() ? request_.node() : nodesOf(request_).front()),
       succession_(request_.node(), namesOf(launched_), heartbeat_, successionHandlers()),

@@ -9,6 +9,7 @@
 #include "engine/base/file.h"
 #include "engine/plan/batch_shares.h"
 #include "engine/plan/plan.h"
+#include "engine/specs/workload.h"
 
 namespace lockstep::agent {
 
@@ -91,7 +92,7 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
       });
   if (!trained() || stopping_) return false;
   if (isWanted && hasQuorum()) return excludeAfter(lostError(lost));
-  if (!restartsAfter(FailureKind::kNodeLost, request_.spec().recovery())) return false;
+  if (!restartsAfter(FailureKind::kNodeLost, specs::recoveryOf(request_.spec()))) return false;
   std::vector<std::string> tried = lost;
   for (const auto* spare : specs::spareNodes(request_.cluster()))
     if (answers(spare->name())) tried.push_back(spare->name());

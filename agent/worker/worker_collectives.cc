@@ -7,6 +7,7 @@
 #include "agent/worker/worker_link.h"
 #include "engine/base/statistics.h"
 #include "engine/plan/all_reduce.h"
+#include "engine/plan/wait_limit.h"
 #include "engine/runtime/aligned_memory.h"
 #include "engine/runtime/all_reduce.h"
 
@@ -82,6 +83,15 @@ Result<double> timeOf(comm::Communicator& group, Timed& timed, double seconds) {
   return median(std::move(times));
 }
 
+// Ranks end together: what a rank that has left still owed its peers may be lost with it.
+Status awaitAll(const node::v1::WorkerStart& start, WorkerLink& link) {
+  const auto keyOf = [&](int rank) { return fmt::format("{}/ended/{}", start.run(), rank); };
+  LOCKSTEP_TRY(link.set(keyOf(start.rank()), "1"));
+  for (int rank = 0; rank < start.world(); ++rank)
+    LOCKSTEP_TRY(link.get(keyOf(rank), plan::kCollectiveLimit).status());
+  return {};
+}
+
 }  // namespace
 
 Status runCollectives(const node::v1::WorkerStart& start, WorkerLink& link) {
@@ -115,6 +125,7 @@ Status runCollectives(const node::v1::WorkerStart& start, WorkerLink& link) {
     cost->set_bytes(bytes);
     cost->set_seconds(seconds);
   }
+  LOCKSTEP_TRY(awaitAll(start, link));
   link.channel().send(message);
   return {};
 }

@@ -29,6 +29,7 @@
 #include "agent/workload/python_hooks.h"
 #include "agent/workload/teed_lines.h"
 #include "engine/comm/network_address.h"
+#include "engine/specs/workload.h"
 
 namespace lockstep::agent {
 namespace {
@@ -112,7 +113,7 @@ ProgramRank rankOfProgram(const node::v1::WorkerStart& start,
   rank.rank = start.rank();
   rank.run = start.run();
   rank.restarts = start.generation() - 1;
-  rank.maxRestarts = start.spec().recovery().max_restarts();
+  rank.maxRestarts = specs::recoveryOf(start.spec()).max_restarts();
   rank.threads = start.threads();
   rank.places = places;
   rank.secrets = {start.secret_env().begin(), start.secret_env().end()};
@@ -154,7 +155,7 @@ class ProgramRun {
               [this](int local, std::string_view bytes) { takeTeed(local, bytes); }),
         events_(eventFolders(start), true),
         hooks_(std::move(hooks)),
-        limit_(start.spec().workload().hang_seconds() * kSecond) {}
+        limit_(start.spec().workload().restart().hang_seconds() * kSecond) {}
 
   // `mpi`, where mpirun starts the ranks, is kept until the end.
   Status run(const node::v1::ProgramPlaces& places, MpiRank* mpi) {
@@ -294,7 +295,9 @@ class ProgramRun {
     LOCKSTEP_ASSIGN(const FreePort ras, freePort());  // held until the program has started
     ProgramRank rank = rankOf(places);
     rank.rasPort = ras.port;
-    if (!workload.no_hooks()) rank.ncclProfiler = ncclProfiler();
+    const std::vector<std::string> hooks = specs::hooksOf(workload);
+    if (std::find(hooks.begin(), hooks.end(), "c10d") != hooks.end())
+      rank.ncclProfiler = ncclProfiler();
     Program::Options options;
     options.folder = start_.code_folder();
     options.environment =
@@ -448,9 +451,10 @@ Status runProgram(const node::v1::WorkerStart& start, WorkerLink& link) {
     LOCKSTEP_ASSIGN(mpi, MpiRank::make(folder, rankOfProgram(start, places), link));
   }
   // Before any rank starts: torchrun's processes look for the pipes of all ranks of their node.
-  LOCKSTEP_ASSIGN(auto hooks,
-                  PythonHooks::make(std::filesystem::current_path().string() + "/python",
-                                    start.local_index(), !start.spec().workload().no_hooks()));
+  LOCKSTEP_ASSIGN(
+      auto hooks,
+      PythonHooks::make(std::filesystem::current_path().string() + "/python", start.local_index(),
+                        !specs::hooksOf(start.spec().workload()).empty()));
   link.awaitStart();
   ::signal(SIGTERM, SIG_IGN);  // it leaves when the program has ended
   link.endGroupWithSupervisor();

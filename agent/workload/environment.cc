@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "engine/comm/network_address.h"
+#include "engine/specs/workload.h"
 
 namespace lockstep::agent {
 namespace {
@@ -219,6 +220,7 @@ void setModule(const spec::v1::WorkloadSpec& workload, const ProgramRank& of, Va
   std::string& path = out["PYTHONPATH"];
   path = of.pythonFolder + (path.empty() ? "" : ":" + path);
   out["LOCKSTEP_PIPE"] = of.pythonPipe;
+  out["LOCKSTEP_HOOKS"] = fmt::format("{}", fmt::join(specs::hooksOf(workload), " "));
   if (workload.launcher() != "torchrun") return;
   out["LOCKSTEP_LOCAL_PIPES"] = of.localPipes;
   out.erase("LOCAL_RANK");  // torchrun is no rank; it sets it for those that it starts

@@ -57,6 +57,8 @@ struct Advice {
   bool complete = false;                   // nothing better was left to plan
   bool timeWasUp = false;                  // before the search was at its end
   std::size_t unknownMemory = 0;           // nodes: what does not fit there is not known
+  // Where it is for what a run measured: of its own step, planned anew; 0.1: 10 % too long.
+  std::optional<double> error;
 };
 
 // Errors: kInvalidArgument for what is pinned, and for a precision; kCancelled where nothing was

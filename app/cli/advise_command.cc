@@ -3,13 +3,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "app/advice/auto_strategy.h"
+#include "app/advice/run_advice.h"
 #include "app/cli/commands.h"
 #include "app/cli/connecting.h"
 #include "app/cli/json_line.h"
 #include "app/cli/launch_request.h"
 #include "app/cli/terminal.h"
 #include "app/runs/launcher.h"
+#include "app/whatif/measured_speeds.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -21,14 +22,48 @@ struct Asked {
   ClusterSpecFile cluster;
   LaunchRequest request;
   AdviceOptions options;
+  std::vector<HostFacts> hosts;
+  std::optional<WhatIfSubject> ofRun;  // that has measured
+  Launched asMeasured;                 // of that run
+  bool isUnderWay = false;             // the run
 };
 
-Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
-  Asked out;
-  LOCKSTEP_ASSIGN(const RunSpecFile written,
+std::string runOf(const Asked& asked) { return asked.ofRun ? asked.ofRun->steps.run : ""; }
+
+// The launch of --run, on nodes and links as the run measured them.
+Result<RunSpecFile> takeRun(const Globals& globals, const Arguments& arguments, Asked& out) {
+  for (const char* const option : {"cluster", "local", "ranks", "comm", "measure"})
+    if (arguments.has(option))
+      return invalidArgument("--run takes the cluster of the run; leave --{} out", option);
+  LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+  LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.text("run")));
+  LOCKSTEP_ASSIGN(out.ofRun, subjectOf(*history, row));
+  LOCKSTEP_ASSIGN(out.asMeasured, launchAsMeasured(*out.ofRun));
+  out.isUnderWay = !isFinal(row.phase);
+  out.cluster.spec = out.asMeasured.request.cluster;
+  out.hosts = out.asMeasured.hosts;
+  return completeRunSpec(toYaml(*out.asMeasured.request.spec), "spec of run " + row.run,
+                         arguments.all("set"));
+}
+
+Result<RunSpecFile> takeSpec(const Globals& globals, const Arguments& arguments, Asked& out) {
+  if (arguments.words().empty())
+    return invalidArgument("a spec is missing: advise SPEC, or advise --run RUN");
+  LOCKSTEP_ASSIGN(RunSpecFile written,
                   loadRunSpec(modelFile(arguments.words()[0]), arguments.all("set")));
   LOCKSTEP_TRY(mustHaveModel(written));
   LOCKSTEP_ASSIGN(out.cluster, clusterOf(globals, arguments));
+  out.hosts = hostsHere(*out.cluster.spec);
+  return written;
+}
+
+Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
+  Asked out;
+  if (arguments.has("run") && !arguments.words().empty())
+    return invalidArgument("--run takes the spec of the run; leave {} out", arguments.words()[0]);
+  LOCKSTEP_ASSIGN(const RunSpecFile written, arguments.has("run")
+                                                 ? takeRun(globals, arguments, out)
+                                                 : takeSpec(globals, arguments, out));
   LOCKSTEP_ASSIGN(out.start, searchStart(written));
   LOCKSTEP_TRY(pin(out.start, arguments.all("pin")));
   out.request = requestOf(out.start.spec, out.cluster, arguments);
@@ -99,7 +134,9 @@ Result<Advice> adviceFor(const Globals& globals, const Arguments& arguments, Ask
   auto advice = [&] {
     SearchProgress progress(arguments);
     progress.watch(asked.options);
-    return advise(asked.request, asked.start, hostsHere(*asked.cluster.spec), asked.options);
+    if (asked.ofRun)
+      return adviseAsMeasured(*asked.ofRun, asked.asMeasured, asked.start, asked.options);
+    return advise(asked.request, asked.start, asked.hosts, asked.options);
   }();
   if (!advice.ok())
     return withSourceLocation(advice.error(), asked.start.spec, asked.cluster.written,
@@ -124,7 +161,7 @@ std::string shellWord(const std::string& word) {
   return out + "'";
 }
 
-// `lockstep run …` with the settings of the best one.
+// `lockstep run …` with the settings of the best one; of a run `lockstep resume …`.
 std::string commandFor(const Globals& globals, const Arguments& arguments, const Asked& asked,
                        const Remedy& settings) {
   std::vector<std::string> words{"lockstep"};
@@ -134,7 +171,10 @@ std::string commandFor(const Globals& globals, const Arguments& arguments, const
   };
   if (!globals.sshConfig.empty()) add("ssh-config", globals.sshConfig);
   for (const std::string& key : globals.acceptedHostKeys) add("accept-host-key", key);
-  words.insert(words.end(), {"run", arguments.words()[0]});
+  if (asked.ofRun)
+    words.insert(words.end(), {"resume", runOf(asked)});
+  else
+    words.insert(words.end(), {"run", arguments.words()[0]});
   for (const char* const option : {"cluster", "local", "comm", "ranks"})
     for (const std::string& value : arguments.all(option)) add(option, value);
   std::vector<std::string> sets = asked.start.spec.sets;
@@ -146,7 +186,9 @@ std::string commandFor(const Globals& globals, const Arguments& arguments, const
     if (isLast) add("set", *set);
   }
   for (std::string& word : words) word = shellWord(word);
-  return fmt::format("{}", fmt::join(words, " "));
+  return fmt::format("{}{}",
+                     asked.isUnderWay ? fmt::format("lockstep stop {} && ", runOf(asked)) : "",
+                     fmt::join(words, " "));
 }
 
 void printJson(const Globals& globals, const Arguments& arguments, const Advice& advice,
@@ -185,8 +227,9 @@ void printJson(const Globals& globals, const Arguments& arguments, const Advice&
   for (const AdvisedStrategy& one : advice.best) line(one, "candidate").print();
   if (advice.current) line(*advice.current, "current").print();
   if (advice.currentRefusal) errorLine(*advice.currentRefusal, "refusal").print();
-  JsonLine("advice")
-      .add("judged", static_cast<std::int64_t>(advice.judged))
+  JsonLine summary("advice");
+  if (advice.error) summary.add("run", runOf(asked)).add("error", *advice.error);
+  summary.add("judged", static_cast<std::int64_t>(advice.judged))
       .add("planned", static_cast<std::int64_t>(advice.planned))
       .add("refused", static_cast<std::int64_t>(advice.refused))
       .add("misfits", static_cast<std::int64_t>(advice.misfits))
@@ -227,6 +270,10 @@ void printText(const Globals& globals, const Arguments& arguments, const Advice&
           advice.judged, advice.planned, advice.misfits, advice.refused,
           advice.complete ? "" : "; the search ended early (--seconds)"));
   if (advice.unknownMemory > 0) put(stdout, unknownMemoryText(advice.unknownMemory).text() + "\n");
+  if (advice.error)
+    put(stdout, fmt::format("planned anew as run {} measured its nodes and links, its own step is "
+                            "off by {:+.1f} %\n",
+                            runOf(asked), 100 * *advice.error));
   if (advice.currentRefusal)
     put(stdout, fmt::format("the spec's own: {}\n", advice.currentRefusal->text()));
   const Remedy& settings = advice.best.front().settings;

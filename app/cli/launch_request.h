@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "app/advice/advice.h"
@@ -20,6 +21,22 @@ LaunchRequest requestOf(const RunSpecFile& spec, const ClusterSpecFile& cluster,
 // search, after the plans at hand.
 Result<LaunchRequest> withStrategy(LaunchRequest request, const RunSpecFile& spec,
                                    const std::vector<HostFacts>& hosts, const Arguments& arguments);
+
+// A launch, and its plan.
+struct PlannedLaunch {
+  LaunchRequest request;
+  std::vector<HostFacts> hosts;
+  Preview preview;
+};
+struct SpecWords {
+  std::string file;               // or the name of an example
+  std::vector<std::string> sets;  // as --set
+};
+// Plans the launch of a spec that the command's options ask for: with --measure on the nodes, which
+// are benchmarked. `events` and `trace` as of makePreview().
+Result<PlannedLaunch> plannedLaunch(const Globals& globals, const Arguments& arguments,
+                                    const SpecWords& words, bool events,
+                                    passes::PassTrace* trace = nullptr);
 
 // Has a search use all cores, tell on stderr how far it is, and end with Ctrl-C. Used while the
 // search runs.

@@ -117,27 +117,30 @@ const std::vector<Command> kCommands{
      "beside its peers.",
      stragglersCommand},
     {"whatif",
-     {{"without=", "link=", "ideal-network", "no-bubble", "ranks=", "set=", "last=", "json"},
+     {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure",
+       "without=", "link=", "ideal-network", "no-bubble", "with=", "last=", "json"},
       1,
       1,
-      "whatif RUN [--without RANK]… [--link NODE-NODE=RATE]… [--ideal-network] [--no-bubble] "
-      "\n"
-      "            [--ranks N] [--set path=value]… [--last N] [--json]"},
+      "whatif RUN|SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND]\n"
+      "             [--set path=value]… [--measure] [--without RANK]… [--link NODE-NODE=RATE]…\n"
+      "             [--ideal-network] [--no-bubble] [--with ranks=N|path=value]… [--last N] "
+      "[--json]"},
      "Replays the steps of a run as they were measured, had something been otherwise: step time,\n"
-     "samples a second, and the error, which a replay of what did happen has. Without a change, "
-     "prints\n"
-     "those that every run can have.\n"
+     "samples a second, and the error, which a replay of what did happen has. Of a spec, with\n"
+     "--cluster or --local, the predicted step instead. Without a change, prints those that every\n"
+     "one can have.\n"
      "  --without        a rank is as fast as its peers\n"
      "  --link           a link between two nodes has another rate: n1-n2=10Gbit/s, n1-n2=1.2GB/s\n"
      "  --ideal-network  nothing takes time to travel\n"
      "  --no-bubble      the stages of a pipeline do not wait for each other\n"
-     "  --ranks          as many ranks; further hosts are copies of those that there are\n"
-     "  --set            another option, as training.precision=bf16: the run is planned anew, with "
-     "costs as\n"
-     "                   it measured them\n"
+     "  --with           another option, as training.precision=bf16, or other ranks, as ranks=16:\n"
+     "                   further hosts are copies of those that there are. It is planned anew, "
+     "with\n"
+     "                   costs as the run, or --measure, measured them\n"
      "  --last           the last N steps alone, with the events of those that were sampled, or of "
      "the\n"
-     "                   last sampled step before them",
+     "                   last sampled step before them\n"
+     "  --measure        connects to the nodes and benchmarks them instead of using built-in costs",
      whatIfCommand},
     {"energy",
      {{"json"}, 1, 1, "energy RUN [--json]"},
@@ -218,15 +221,19 @@ const std::vector<Command> kCommands{
      "  --slow      makes a rank FACTOR times slower",
      simulateCommand},
     {"advise",
-     {{"cluster=", "local=", "ranks=", "comm=", "set=", "pin=", "precision=", "seconds=", "top=",
-       "all", "measure", "json"},
+     {{"run=", "cluster=", "local=", "ranks=", "comm=", "set=", "pin=", "precision=", "seconds=",
+       "top=", "all", "measure", "json"},
+      0,
       1,
-      1,
-      "advise SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
+      "advise SPEC | --run RUN [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
       "path=value]…\n"
       "             [--pin OPTION[=VALUE]]… [--precision TYPE]… [--seconds N | --all] [--top N]\n"
       "             [--measure] [--json]"},
      "Finds the strategies with which a run's step takes the least time, and says why.\n"
+     "  --run        of a run, under way or ended: for its nodes and links as it measured them. "
+     "Its "
+     "last\n"
+     "               checkpoint can be resumed with any of them\n"
      "  --pin        keeps an option as the spec has it, or at VALUE\n"
      "  --precision  also tries this precision, which changes results\n"
      "  --seconds    how long to search (default 8)\n"
@@ -472,13 +479,13 @@ const std::vector<Command> kCommands{
       0,
       1,
       "cluster preflight FILE | --local N [--seconds S] [--json]"},
-     "Measures a cluster before a run: matrix products, memory and disk writes of each node, "
-     "bandwidth and\n"
-     "round trip between each two, free disk, clocks, GPU links. Compares with earlier results on "
-     "the "
-     "cluster, "
-     "the\n"
-     "first time with the other nodes and links; exit 1 if something is weak.\n"
+     "Measures a cluster before a run: matrix products, memory and disk writes of each node, free "
+     "disk,\n"
+     "clocks; matrix products, memory and PCIe lanes of each GPU; bandwidth and round trip between "
+     "each\n"
+     "two nodes, and all-reduce over all. Compares with earlier results on the cluster, the first "
+     "time\n"
+     "with the other nodes, GPUs and links; exit 1 if something is weak.\n"
      "  --local     the agents of this machine instead of a cluster\n"
      "  --seconds   of each measurement (default 0.5)",
      clusterPreflightCommand},

@@ -4,11 +4,12 @@
 #include <cstdio>
 
 #include "app/cli/commands.h"
-#include "app/cli/page_server.h"
 #include "app/cli/terminal.h"
 #include "app/history/history.h"
 #include "app/report/prometheus.h"
 #include "engine/base/clock.h"
+#include "engine/metrics/page_server.h"
+#include "engine/metrics/prometheus_page.h"
 
 namespace lockstep::app::cli {
 
@@ -31,12 +32,12 @@ int metricsCommand(const Globals& globals, const Arguments& arguments) {
       isTerminal(STDOUT_FILENO) ? put(stdout, page) : putRaw(stdout, page);
       return {};
     }
-    LOCKSTEP_ASSIGN(PageServer server,
-                    PageServer::listen(arguments.text("listen", "127.0.0.1:9464")));
+    LOCKSTEP_ASSIGN(metrics::PageServer server,
+                    metrics::PageServer::listen(arguments.text("listen", "127.0.0.1:9464")));
     put(stdout, fmt::format("http://{}/metrics\n", server.address()));
     if (!server.loopback())
       put(stderr, "note: whoever can reach this address can read the values\n");
-    server.serve({"/metrics", "text/plain; version=0.0.4; charset=utf-8",
+    server.serve({"/metrics", std::string(metrics::kPrometheusType),
                   [&] { return text.read(run, wallNow()); }},
                  [&] { return interrupts() > before; });
     return {};

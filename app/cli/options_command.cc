@@ -71,7 +71,7 @@ std::string valuesText(const FieldInfo& field) {
 }
 
 std::string defaultText(const FieldInfo& field) {
-  if (field.type == FieldType::kBoolean) return "false";
+  if (field.type == FieldType::kBoolean && field.unset.english.empty()) return "false";
   const std::string with = field.usedWith.empty() ? "" : fmt::format(" (with {})", field.usedWith);
   return (field.needed ? "required" : field.unset.english) + with;
 }

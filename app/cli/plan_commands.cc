@@ -11,60 +11,24 @@
 #include <set>
 
 #include "app/cli/commands.h"
-#include "app/cli/connecting.h"
 #include "app/cli/json_line.h"
 #include "app/cli/launch_request.h"
 #include "app/cli/step_text.h"
 #include "app/cli/terminal.h"
-#include "app/runs/launcher.h"
 #include "app/runs/plan_figures.h"
 #include "app/runs/preview.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/specs/specs.h"
-#include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app::cli {
 namespace {
 
-Result<Preview> previewOf(const Globals& globals, const Arguments& arguments,
-                          const std::string& file, const std::vector<std::string>& sets,
-                          bool events, passes::PassTrace* trace = nullptr) {
-  LOCKSTEP_ASSIGN(const RunSpecFile spec, loadRunSpec(modelFile(file), sets));
-  LOCKSTEP_TRY(mustHaveModel(spec));
-  LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, clusterOf(globals, arguments));
-  auto preview = [&]() -> Result<Preview> {
-    LaunchRequest request = requestOf(spec, cluster, arguments);
-    if (!arguments.has("measure")) {
-      const std::vector<HostFacts> hosts = hostsHere(*cluster.spec);
-      LOCKSTEP_ASSIGN(request, withStrategy(std::move(request), spec, hosts, arguments));
-      return makePreview(request, hosts, nullptr, trace, events);
-    }
-    Inbox inbox;
-    AskingSession asking(cluster.spec, globals, inbox);
-    if (specs::isOpen(request.spec->strategy())) {
-      LOCKSTEP_ASSIGN(const std::vector<HostFacts> hosts,
-                      connectedHosts(asking.session, inbox, interrupts()));
-      LOCKSTEP_ASSIGN(request, withStrategy(std::move(request), spec, hosts, arguments));
-    }
-    std::optional<Result<Preview>> done;
-    MeasuredPreview measured(request, asking.session, globals.home, inbox,
-                             [&](Result<Preview> result) { done.emplace(std::move(result)); });
-    if (!drainUntil(
-            inbox, [&] { return done.has_value(); }, interrupts())) {
-      measured.cancel();
-      return makeError(Code::kCancelled, "measuring was cancelled");
-    }
-    return std::move(*done);
-  }();
-  if (!preview.ok())
-    return withSourceLocation(preview.error(), spec, cluster.written, cluster.file);
-  return preview;
-}
-
 Result<Preview> previewOf(const Globals& globals, const Arguments& arguments, bool events,
                           passes::PassTrace* trace = nullptr) {
-  return previewOf(globals, arguments, arguments.words()[0], arguments.all("set"), events, trace);
+  LOCKSTEP_ASSIGN(PlannedLaunch planned,
+                  plannedLaunch(globals, arguments, {arguments.words()[0], arguments.all("set")},
+                                events, trace));
+  return std::move(planned.preview);
 }
 
 std::string figureText(PlanFigure::Unit unit, double value) {
@@ -243,12 +207,12 @@ int planCommand(const Globals& globals, const Arguments& arguments) {
     return exitCodeFor(*preview);
   }
   if (arguments.has("diff")) {
-    const auto other = previewOf(globals, arguments, arguments.text("diff"), {}, false);
+    const auto other = plannedLaunch(globals, arguments, {arguments.text("diff"), {}}, false);
     if (!other.ok()) {
       report(other.error(), json);
       return exitCodeOf(other.error());
     }
-    printDifference(*preview, *other, json);
+    printDifference(*preview, other->preview, json);
     return exitCodeFor(*preview);
   }
   if (json) {

@@ -9,7 +9,7 @@
 
 namespace lockstep::app::cli {
 
-// Prints a table with a row for each node, and one of the links where they were measured; weak
+// Prints a table with a row for each node, and those of the GPUs and links that were measured; weak
 // values are red.
 void printTables(const PreflightResult& result, const std::vector<std::string>& nodes);
 // Prints a line of JSON for each value.

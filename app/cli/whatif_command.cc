@@ -1,11 +1,13 @@
-// `lockstep whatif`: the steps of a run replayed, had something been otherwise.
+// `lockstep whatif`: the steps of a run, or the predicted step of a launch, had something been
+// otherwise.
 #include <charconv>
+#include <optional>
 
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
+#include "app/cli/launch_request.h"
 #include "app/cli/terminal.h"
-#include "app/whatif/planned_anew.h"
-#include "app/whatif/what_if.h"
+#include "app/whatif/subject.h"
 
 namespace lockstep::app::cli {
 namespace {
@@ -19,19 +21,32 @@ struct Question {
 };
 
 struct Shown {
-  MeasuredRun run;
-  Replayed replayed;
-  std::vector<Question> questions;
-  OtherSettings settings;
-  std::optional<PlannedAnew> anew;  // with the settings
+  WhatIfSubject subject;
+  bool isBenchmarked = false;   // the prediction
+  std::optional<Error> misfit;  // of the launch
+  std::vector<Question> questions = {};
+  OtherSettings settings = {};
+  std::optional<PlannedAnew> anew = {};  // with the settings
 };
 
+Result<int> rankCount(const std::string& text) {
+  int ranks = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ranks);
+  if (error != std::errc() || end != text.data() + text.size() || ranks < 1 || ranks > kMostRanks)
+    return invalidArgument("--with ranks={}: a number from 1 to {} was expected", text, kMostRanks);
+  return ranks;
+}
+
 Result<OtherSettings> settingsOf(const Arguments& arguments) {
-  constexpr std::int64_t kMostRanks = 1 << 16;
+  constexpr std::string_view kRanks = "ranks=";
   OtherSettings out;
-  LOCKSTEP_ASSIGN(const std::int64_t ranks, arguments.integer("ranks", 0, 1, kMostRanks));
-  out.ranks = static_cast<int>(ranks);
-  out.sets = arguments.all("set");
+  for (const std::string& text : arguments.all("with")) {
+    if (text.starts_with(kRanks)) {
+      LOCKSTEP_ASSIGN(out.ranks, rankCount(text.substr(kRanks.size())));
+    } else {
+      out.sets.push_back(text);
+    }
+  }
   return out;
 }
 
@@ -65,10 +80,11 @@ std::string textOf(const WhatIfChanges& changes) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// What can be asked of every run.
-std::vector<WhatIfChanges> usualQuestions(const MeasuredRun& run) {
+// What can be asked of every one. Ranks are not predicted to be slower than their peers.
+std::vector<WhatIfChanges> usualQuestions(const WhatIfSubject& subject) {
   std::vector<WhatIfChanges> out;
-  const int ranks = run.plan.mesh.size();
+  const MeasuredRun& run = subject.steps;
+  const int ranks = subject.isPredicted() ? 0 : run.plan.mesh.size();
   for (int rank = 0; ranks > 1 && rank < std::min(ranks, kMostRows); ++rank)
     out.push_back({.without = {rank}});
   if (!run.exchanges.empty()) out.push_back({.idealNetwork = true});
@@ -76,28 +92,57 @@ std::vector<WhatIfChanges> usualQuestions(const MeasuredRun& run) {
   return out;
 }
 
-Result<Shown> answers(const Globals& globals, const Arguments& arguments) {
+// A spec is told from a run by what it is to run on.
+bool isOfLaunch(const Arguments& arguments) {
+  return arguments.has("cluster") || arguments.has("local");
+}
+
+Result<Shown> launchOf(const Globals& globals, const Arguments& arguments) {
+  if (arguments.has("last")) return invalidArgument("--last is of a run; a launch has no steps");
+  LOCKSTEP_ASSIGN(
+      PlannedLaunch planned,
+      plannedLaunch(globals, arguments, {arguments.words()[0], arguments.all("set")}, true));
+  LOCKSTEP_ASSIGN(WhatIfSubject subject,
+                  subjectOf(planned.preview, {std::move(planned.request), planned.hosts}));
+  return Shown{std::move(subject), planned.preview.measured, planned.preview.misfit};
+}
+
+Result<Shown> runOf(const Globals& globals, const Arguments& arguments) {
+  for (const char* const option : {"set", "ranks", "comm", "measure"})
+    if (arguments.has(option)) {
+      Error error =
+          invalidArgument("--{} is of a launch, which --cluster FILE or --local N names", option);
+      error.next = "of a run, --with says what would be otherwise";
+      return error;
+    }
   LOCKSTEP_ASSIGN(const std::int64_t last,
                   arguments.integer("last", 0, 1, std::numeric_limits<std::int64_t>::max()));
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
   LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
-  Shown out;
-  LOCKSTEP_ASSIGN(out.settings, settingsOf(arguments));
-  LOCKSTEP_ASSIGN(out.run, readMeasuredRun(*history, row, last));
-  LOCKSTEP_ASSIGN(const WhatIfChanges asked, changesOf(arguments, out.run));
-  if (!asked.empty() && !out.settings.empty())
+  LOCKSTEP_ASSIGN(WhatIfSubject subject, subjectOf(*history, row, last));
+  return Shown{std::move(subject)};
+}
+
+Result<Shown> answers(const Globals& globals, const Arguments& arguments) {
+  LOCKSTEP_ASSIGN(const OtherSettings settings, settingsOf(arguments));
+  LOCKSTEP_ASSIGN(Shown out,
+                  isOfLaunch(arguments) ? launchOf(globals, arguments) : runOf(globals, arguments));
+  const WhatIfSubject& subject = out.subject;
+  out.settings = settings;
+  LOCKSTEP_ASSIGN(const WhatIfChanges asked, changesOf(arguments, subject.steps));
+  if (!asked.empty() && !settings.empty())
     return invalidArgument(
-        "--ranks and --set plan the run anew; leave --without, --link, --ideal-network and "
-        "--no-bubble out");
-  out.replayed = replayOf(out.run);
-  if (!out.settings.empty()) {
-    LOCKSTEP_ASSIGN(out.anew, plannedAnew(*history, out.run, out.replayed, out.settings));
+        "--with plans anew; leave --without, --link, --ideal-network and --no-bubble out");
+  if (!settings.empty()) {
+    if (!subject.launched.ok()) return subject.launched.error();
+    LOCKSTEP_ASSIGN(out.anew,
+                    plannedAnew(*subject.launched, subject.steps, subject.replayed, settings));
     return out;
   }
   for (const WhatIfChanges& changes :
-       asked.empty() ? usualQuestions(out.run) : std::vector<WhatIfChanges>{asked}) {
+       asked.empty() ? usualQuestions(subject) : std::vector<WhatIfChanges>{asked}) {
     Question question{textOf(changes), changes};
-    auto answer = whatIf(out.run, out.replayed, changes);
+    auto answer = whatIf(subject.steps, subject.replayed, changes);
     if (!answer.ok() && asked.empty()) continue;  // of the only server, for instance
     if (!answer.ok()) return answer.error();
     question.answer = std::move(*answer);
@@ -107,7 +152,8 @@ Result<Shown> answers(const Globals& globals, const Arguments& arguments) {
 }
 
 double samplesPerSecond(const Shown& shown, double stepSeconds) {
-  return stepSeconds > 0 ? static_cast<double>(shown.run.plan.globalBatch) / stepSeconds : 0;
+  return stepSeconds > 0 ? static_cast<double>(shown.subject.steps.plan.globalBatch) / stepSeconds
+                         : 0;
 }
 
 std::string changesJson(const WhatIfChanges& changes) {
@@ -133,75 +179,102 @@ std::string settingsText(const Shown& shown) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-void printJson(const Shown& shown) {
-  const double measured = shown.replayed.measuredSeconds();
+void printSubject(const Shown& shown) {
+  const auto& [run, replayed, launched] = shown.subject;
+  const double seconds = replayed.measuredSeconds();
+  if (shown.subject.isPredicted()) {
+    if (shown.misfit) errorLine(*shown.misfit, "misfit").print();
+    JsonLine("predicted")
+        .add("step_seconds", seconds)
+        .add("samples_per_second", samplesPerSecond(shown, seconds))
+        .add("measured", shown.isBenchmarked)
+        .print();
+    return;
+  }
   JsonLine("replay")
-      .add("run", shown.run.run)
-      .add("first_step", shown.run.steps.front())
-      .add("last_step", shown.run.steps.back())
-      .add("steps", static_cast<std::int64_t>(shown.run.steps.size()))
-      .add("sampled", static_cast<std::int64_t>(shown.run.sampled.size()))
-      .add("measured_seconds", measured)
-      .add("replayed_seconds", shown.replayed.stepSeconds)
-      .add("samples_per_second", samplesPerSecond(shown, measured))
-      .add("error", shown.replayed.error())
-      .add("spread", shown.replayed.spread())
+      .add("run", run.run)
+      .add("first_step", run.steps.front())
+      .add("last_step", run.steps.back())
+      .add("steps", static_cast<std::int64_t>(run.steps.size()))
+      .add("sampled", static_cast<std::int64_t>(run.sampled.size()))
+      .add("measured_seconds", seconds)
+      .add("replayed_seconds", replayed.stepSeconds)
+      .add("samples_per_second", samplesPerSecond(shown, seconds))
+      .add("error", replayed.error())
+      .add("spread", replayed.spread())
       .print();
-  for (const Question& one : shown.questions)
-    JsonLine("whatif")
-        .addRaw("changes", changesJson(one.changes))
-        .add("text", one.text)
-        .add("step_seconds", one.answer.stepSeconds)
-        .add("samples_per_second", one.answer.samplesPerSecond)
-        .add("error", shown.replayed.error())
-        .print();
+}
+
+// Of a run with the error of the answer; nothing is known of that of a prediction.
+void printAnswer(const Shown& shown, JsonLine line, double stepSeconds, double samplesPerSecond,
+                 double error) {
+  line.add("step_seconds", stepSeconds).add("samples_per_second", samplesPerSecond);
+  if (!shown.subject.isPredicted()) line.add("error", error);
+  line.print();
+}
+
+void printJson(const Shown& shown) {
+  printSubject(shown);
+  for (const Question& one : shown.questions) {
+    JsonLine line("whatif");
+    line.addRaw("changes", changesJson(one.changes)).add("text", one.text);
+    printAnswer(shown, std::move(line), one.answer.stepSeconds, one.answer.samplesPerSecond,
+                shown.subject.replayed.error());
+  }
+  if (!shown.anew) return;
+  JsonLine line("whatif");
+  line.add("text", settingsText(shown))
+      .add("ranks", shown.anew->ranks)
+      .addRaw("settings", jsonTexts(shown.settings.sets));
+  printAnswer(shown, std::move(line), shown.anew->stepSeconds, shown.anew->samplesPerSecond,
+              shown.anew->error);
+}
+
+std::string errorText(const Shown& shown) {
+  if (shown.subject.isPredicted())
+    return shown.isBenchmarked ? "predicted from a benchmark of the nodes"
+                               : "predicted from built-in costs; --measure benchmarks the nodes";
   if (shown.anew)
-    JsonLine("whatif")
-        .add("text", settingsText(shown))
-        .add("ranks", shown.anew->ranks)
-        .addRaw("settings", jsonTexts(shown.settings.sets))
-        .add("step_seconds", shown.anew->stepSeconds)
-        .add("samples_per_second", shown.anew->samplesPerSecond)
-        .add("error", shown.anew->error)
-        .print();
+    return fmt::format(
+        "error: planned anew with measured costs, what did happen is off by {:+.1f} %",
+        100 * shown.anew->error);
+  const Replayed& replayed = shown.subject.replayed;
+  return fmt::format(
+      "error: the replay of what did happen is off by {:+.1f} %, and by {:.1f} % in a single step",
+      100 * replayed.error(), 100 * replayed.spread());
 }
 
 void printText(const Shown& shown) {
-  const double measured = shown.replayed.measuredSeconds();
-  put(stdout, fmt::format("steps {} to {} of run {}: {} replayed, with the events of {}\n\n",
-                          shown.run.steps.front(), shown.run.steps.back(), shown.run.run,
-                          shown.run.steps.size(), shown.run.sampled.size()));
-  const double error = shown.anew ? shown.anew->error : shown.replayed.error();
+  const auto& [run, replayed, launched] = shown.subject;
+  const bool isPredicted = shown.subject.isPredicted();
+  const double seconds = replayed.measuredSeconds();
+  if (shown.misfit) put(stdout, fmt::format("error: {}\n\n", shown.misfit->text()));
+  if (!isPredicted)
+    put(stdout, fmt::format("steps {} to {} of run {}: {} replayed, with the events of {}\n\n",
+                            run.steps.front(), run.steps.back(), run.run, run.steps.size(),
+                            run.sampled.size()));
   Table table{{"", "step", "samples/s", "step time"}, {false, true, true, true}, {}};
-  const auto add = [&](const std::string& name, double seconds, bool isChange) {
+  const auto add = [&](const std::string& name, double changed, bool isChange) {
     table.rows.push_back(
-        {name, millisecondsText(seconds) + " ms",
-         fmt::format("{:.0f}", samplesPerSecond(shown, seconds)),
-         isChange && measured > 0 ? fmt::format("{:+.1f} %", 100 * (seconds / measured - 1)) : ""});
+        {name, millisecondsText(changed) + " ms",
+         fmt::format("{:.0f}", samplesPerSecond(shown, changed)),
+         isChange && seconds > 0 ? fmt::format("{:+.1f} %", 100 * (changed / seconds - 1)) : ""});
   };
-  add("measured", measured, false);
-  add("replayed", shown.replayed.stepSeconds, true);
+  add(isPredicted ? "predicted" : "measured", seconds, false);
+  if (!isPredicted) add("replayed", replayed.stepSeconds, true);
   for (const Question& one : shown.questions) add(one.text, one.answer.stepSeconds, true);
   if (shown.anew) {
     add(settingsText(shown), shown.anew->stepSeconds, true);
     table.rows.back()[2] = fmt::format("{:.0f}", shown.anew->samplesPerSecond);
   }
   put(stdout, table.text());
-  if (shown.anew)
-    return put(
-        stdout,
-        fmt::format(
-            "\nerror: planned anew with measured costs, what did happen is off by {:+.1f} %\n",
-            100 * error));
-  put(stdout,
-      fmt::format("\nerror: the replay of what did happen is off by {:+.1f} %, and by {:.1f} % "
-                  "in a single step\n",
-                  100 * error, 100 * shown.replayed.spread()));
+  put(stdout, fmt::format("\n{}\n", errorText(shown)));
 }
 
 }  // namespace
 
 int whatIfCommand(const Globals& globals, const Arguments& arguments) {
+  watchInterrupts();
   const bool json = arguments.has("json");
   const auto shown = answers(globals, arguments);
   if (!shown.ok()) {
@@ -209,7 +282,7 @@ int whatIfCommand(const Globals& globals, const Arguments& arguments) {
     return exitCodeOf(shown.error());
   }
   (json ? printJson : printText)(*shown);
-  return kSucceeded;
+  return shown->misfit ? exitCodeOf(*shown->misfit) : kSucceeded;
 }
 
 }  // namespace lockstep::app::cli

@@ -223,8 +223,12 @@ void Node::unforward(const std::string& socketOnNode) {
 
 Status Node::awaitLink(NodeLink& link, const std::stop_token& stop) {
   Host* connection = link.connection();
-  // After a loss the connection mends itself without asking anything.
-  while (connection != nullptr && connection->status().state == LinkState::kReconnecting) {
+  if (connection == nullptr) return {};
+  // After a loss the connection mends itself without asking anything; where that takes an answer,
+  // it has failed, until a person wants to connect.
+  const LinkStatus now = connection->status();
+  if (served_ && now.state == LinkState::kFailed && now.reason) return *now.reason;
+  while (connection->status().state == LinkState::kReconnecting) {
     Status status = connection->waitConnected(milliseconds(2000), stop);
     if (status.ok()) break;
     if (status.code() == Code::kCancelled) return status;

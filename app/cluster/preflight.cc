@@ -3,26 +3,22 @@
 #include <grpcpp/channel.h>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <chrono>
 #include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <thread>
-#include <tuple>
 #include <utility>
 
+#include "app/cluster/all_reduce_bench.h"
 #include "app/cluster/listening_call.h"
 #include "app/cluster/node_access.h"
 #include "app/core/rpc.h"
-#include "engine/base/file.h"
-#include "engine/base/hash.h"
-#include "engine/base/statistics.h"
+#include "engine/specs/protocol.h"
+#include "engine/specs/specs.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -32,21 +28,35 @@ namespace {
 using Kind = PreflightValue::Kind;
 using Grade = PreflightValue::Grade;
 
-constexpr std::array<std::string_view, 8> kNames{"matmul",    "memory",     "disk-write",
-                                                 "disk-free", "clock-skew", "gpu-lanes",
-                                                 "bandwidth", "round-trip"};
-constexpr std::size_t kKept = 20;    // earlier results
-constexpr double kWeak = 0.7;        // of the usual value
-constexpr double kWeakDisk = 0.4;    // disks vary more
-constexpr double kLongTrip = 50e-6;  // seconds above the usual round trip
-constexpr double kSkewed = 1;        // seconds
-constexpr double kLittleDisk = 5e9;  // bytes
 constexpr std::chrono::minutes kListenLimit{10};
 constexpr std::int64_t kMatmulSide = 1024, kMemoryBytes = 64 << 20, kDiskBytes = 64 << 20;
+constexpr std::int64_t kGpuMatmulSide = 4096, kGpuMemoryBytes = 256 << 20;
 constexpr Kind kSpeeds[] = {Kind::kMatmul, Kind::kMemory, Kind::kDiskWrite};
+constexpr Kind kGpuSpeeds[] = {Kind::kGpuMatmul, Kind::kGpuMemory};
 
-bool isMoreBetter(Kind kind) { return kind != Kind::kRoundTrip && kind != Kind::kClockSkew; }
-bool isMeasured(Kind kind) { return std::ranges::count(kSpeeds, kind) > 0 || isPair(kind); }
+// The GPUs that the cluster has of a node.
+std::vector<int> gpusOf(const PreflightNode& node) {
+  std::vector<int> out;
+  for (const specs::RankDevice& device : specs::rankDevices(*node.peer.spec, {}))
+    if (device.kind == "cuda" && std::ranges::count(out, device.number) == 0)
+      out.push_back(device.number);
+  return out;
+}
+
+// What the agent runs; the size as that of SpeedBench.
+node::v1::SpeedBench speedBench(Kind kind) {
+  node::v1::SpeedBench out;
+  const bool products = kind == Kind::kMatmul || kind == Kind::kGpuMatmul;
+  out.set_kind(products ? "gemm" : kind == Kind::kDiskWrite ? "disk" : "memory");
+  if (products) out.add_precisions(kind == Kind::kMatmul ? "fp32" : "tf32");
+  out.set_min(kind == Kind::kMatmul      ? kMatmulSide
+              : kind == Kind::kGpuMatmul ? kGpuMatmulSide
+              : kind == Kind::kMemory    ? kMemoryBytes
+              : kind == Kind::kGpuMemory ? kGpuMemoryBytes
+                                         : kDiskBytes);
+  out.set_max(out.min());
+  return out;
+}
 
 class Preflight {
  public:
@@ -60,28 +70,36 @@ class Preflight {
   Result<PreflightResult> run() {
     for (const PreflightNode& node : nodes_)
       if (!node.peer.joinsFirstOnly) total_ += static_cast<int>(2 * others_++);
-    for (const PreflightNode& node : nodes_) addKnown(node);
-    measureSpeeds();
+    if (others_ > 1) ++total_;  // all-reduce
+    for (const PreflightNode& node : nodes_) {
+      if (!gpusOf(node).empty()) total_ += static_cast<int>(std::size(kGpuSpeeds));
+      addKnown(node);
+    }
+    measureSpeeds(true);
     findAddresses();
     measurePairs();
+    measureAll();
     return finished();
   }
   Result<PreflightResult> runOnNodes() {
-    measureSpeeds();
+    measureSpeeds(false);
     return finished();
   }
 
  private:
   // Nodes on one host share its cores.
-  void measureSpeeds() {
+  void measureSpeeds(bool withGpus) {
     std::map<std::string, std::vector<std::size_t>> hosts;
     for (std::size_t i = 0; i < nodes_.size(); ++i)
       hosts[nodes_[i].peer.inventory.bootId].push_back(i);
     std::vector<std::function<void()>> work;
     for (const auto& [host, nodes] : hosts)
-      work.emplace_back([this, &nodes] {
-        for (const std::size_t node : nodes)
+      work.emplace_back([this, &nodes, withGpus] {
+        for (const std::size_t node : nodes) {
           for (const Kind kind : kSpeeds) measureSpeed(nodes_[node], kind);
+          if (const auto gpus = gpusOf(nodes_[node]); withGpus && !gpus.empty())
+            for (const Kind kind : kGpuSpeeds) measureSpeed(nodes_[node], kind, gpus);
+        }
       });
     concurrently(work);
   }
@@ -92,9 +110,11 @@ class Preflight {
     return std::move(result_);
   }
 
-  void add(Kind kind, const std::string& node, double value, const std::string& peer = {}) {
+  void add(Kind kind, const std::string& node, double value, const std::string& peer = {},
+           int gpu = -1) {
     const std::lock_guard lock(mutex_);
     result_.values.push_back({kind, node, peer, value});
+    result_.values.back().gpu = gpu;
   }
   void addError(Error error, const std::string& node) {
     if (stop_.stop_requested()) return;
@@ -123,14 +143,10 @@ class Preflight {
     if (has.diskFreeBytes > 0)
       add(Kind::kDiskFree, node.name(), static_cast<double>(has.diskFreeBytes));
     add(Kind::kClockSkew, node.name(), std::abs(static_cast<double>(has.clockOffset) * 1e-9));
-    double narrowest = 1;
-    bool known = false;
-    for (const GpuLoad& gpu : node.load.gpus) {
-      if (!gpu.pcieWidth || gpu.pcieWidthMax.value_or(0) <= 0) continue;
-      narrowest = std::min(narrowest, static_cast<double>(*gpu.pcieWidth) / *gpu.pcieWidthMax);
-      known = true;
-    }
-    if (known) add(Kind::kGpuLanes, node.name(), narrowest);
+    for (const GpuLoad& gpu : node.load.gpus)
+      if (gpu.pcieWidth && gpu.pcieWidthMax.value_or(0) > 0)
+        add(Kind::kGpuLanes, node.name(),
+            std::min(1.0, static_cast<double>(*gpu.pcieWidth) / *gpu.pcieWidthMax), {}, gpu.index);
   }
 
   static void concurrently(const std::vector<std::function<void()>>& work) {
@@ -138,18 +154,20 @@ class Preflight {
     for (const auto& one : work) threads.emplace_back(one);
   }
 
-  Status bench(const PreflightNode& node, Kind kind) {
+  // `gpus`: none where the node's cores or disk are measured.
+  Status bench(const PreflightNode& node, Kind kind, const std::vector<int>& gpus) {
+    if (!gpus.empty())
+      LOCKSTEP_TRY(specs::checkFeature("the agent", node.peer.inventory.agentSpeaks,
+                                       specs::kClusterBenchmarks));
     node::v1::BenchRequest request;
-    request.set_ranks(1);
-    request.set_threads(std::max(node.peer.inventory.cores, 1));
+    request.set_ranks(gpus.empty() ? 1 : static_cast<int>(gpus.size()));
+    request.set_threads(gpus.empty() ? std::max(node.peer.inventory.cores, 1) : 1);
     request.set_seconds(options_.seconds);
-    node::v1::SpeedBench& speed = *request.mutable_speed();
-    speed.set_kind(kind == Kind::kMatmul ? "gemm" : kind == Kind::kMemory ? "memory" : "disk");
-    if (kind == Kind::kMatmul) speed.add_precisions("fp32");
-    speed.set_min(kind == Kind::kMatmul   ? kMatmulSide
-                  : kind == Kind::kMemory ? kMemoryBytes
-                                          : kDiskBytes);
-    speed.set_max(speed.min());
+    *request.mutable_speed() = speedBench(kind);
+    if (!gpus.empty()) {
+      request.mutable_speed()->set_backend("cuda");
+      request.mutable_speed()->mutable_devices()->Assign(gpus.begin(), gpus.end());
+    }
     LOCKSTEP_ASSIGN(const auto channel, node.peer.access->agent());
     grpc::ClientContext context;
     setLimit(context, std::chrono::seconds(60));
@@ -158,16 +176,17 @@ class Preflight {
     LOCKSTEP_TRY(rpcStatus(node::v1::Agent::NewStub(channel)->Bench(&context, request, &reply),
                            "the node could not be measured", node.name()));
     for (const auto& one : reply.speeds()) {
-      if (kind == Kind::kMemory && one.name() != "read") continue;
+      if (request.speed().kind() == "memory" && one.name() != "read") continue;
       if (!one.why_not().empty())
         addError(makeError(Code::kFailedPrecondition, "{}", one.why_not()), node.name());
-      if (one.seconds() > 0) add(kind, node.name(), one.work() / one.seconds());
+      if (one.seconds() > 0)
+        add(kind, node.name(), one.work() / one.seconds(), {}, gpus.empty() ? -1 : one.device());
     }
     return {};
   }
-  void measureSpeed(const PreflightNode& node, Kind kind) {
+  void measureSpeed(const PreflightNode& node, Kind kind, const std::vector<int>& gpus = {}) {
     if (stop_.stop_requested()) return;
-    if (Status done = bench(node, kind); !done.ok()) addError(done.error(), node.name());
+    if (Status done = bench(node, kind, gpus); !done.ok()) addError(done.error(), node.name());
     tell(node.name());
   }
 
@@ -260,6 +279,23 @@ class Preflight {
     tell(sender.name() + " → " + nodes_[to].name());
   }
 
+  void measureAll() {
+    if (paired_.size() < 2 || stop_.stop_requested()) return;
+    std::vector<BenchedRank> ranks;
+    for (const std::size_t node : paired_) {
+      ranks.push_back({nodes_[node].peer.access, addresses_[node]});
+      if (Status able = specs::checkFeature("the agent", nodes_[node].peer.inventory.agentSpeaks,
+                                            specs::kClusterBenchmarks);
+          !able.ok())
+        return addError(able.error(), nodes_[node].name());
+    }
+    if (const auto rate = measureAllReduce(ranks, options_.seconds, stop_); rate.ok())
+      add(Kind::kAllReduce, {}, *rate);
+    else
+      addError(rate.error(), {});
+    tell("all-reduce");
+  }
+
   const std::vector<PreflightNode>& nodes_;
   const PreflightOptions& options_;
   const std::stop_token& stop_;
@@ -270,42 +306,6 @@ class Preflight {
   PreflightResult result_;
   int done_ = 0, total_;
 };
-
-// Names may differ in what a file's name cannot have: their hash tells them apart.
-std::string fileOf(const Home& home, const std::string& cluster) {
-  constexpr std::size_t kMostRead = 60, kHash = 12;
-  std::string name = cluster.substr(0, kMostRead);
-  for (char& c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '-';
-  return fmt::format("{}/preflight/{}-{}.json", home.root, name.empty() ? "cluster" : name,
-                     sha256Hex(cluster).substr(0, kHash));
-}
-
-nlohmann::json toJson(const PreflightResult& result) {
-  nlohmann::json values = nlohmann::json::array();
-  for (const PreflightValue& one : result.values)
-    if (isMeasured(one.kind))
-      values.push_back({{"kind", std::string(kindName(one.kind))},
-                        {"node", one.node},
-                        {"peer", one.peer},
-                        {"value", one.value}});
-  return values;
-}
-
-bool fromJson(const nlohmann::json& json, PreflightResult& out) {
-  if (!json.is_array()) return false;
-  for (const auto& one : json) {
-    if (!one.is_object() || !one.contains("kind") || !one["kind"].is_string() ||
-        !one.contains("node") || !one["node"].is_string() || !one.contains("peer") ||
-        !one["peer"].is_string() || !one.contains("value") || !one["value"].is_number())
-      return false;
-    const auto kind = std::find(kNames.begin(), kNames.end(), one["kind"].get<std::string>());
-    if (kind == kNames.end()) continue;  // of a later version
-    out.values.push_back({static_cast<Kind>(kind - kNames.begin()), one["node"], one["peer"],
-                          one["value"].get<double>()});
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -327,79 +327,6 @@ std::vector<PreflightNode> preflightNodes(const ClusterSession& session) {
   return out;
 }
 
-std::string_view kindName(Kind kind) { return kNames[static_cast<std::size_t>(kind)]; }
-bool isPair(Kind kind) { return kind == Kind::kBandwidth || kind == Kind::kRoundTrip; }
-
-int PreflightResult::weak() const {
-  return static_cast<int>(std::count_if(
-      values.begin(), values.end(), [](const auto& value) { return value.grade == Grade::kWeak; }));
-}
-
-void grade(PreflightResult& result, const std::vector<PreflightResult>& earlier,
-           std::size_t leastPeers) {
-  using Key = std::tuple<Kind, std::string, std::string>;
-  std::map<Key, std::vector<double>> before;
-  for (const PreflightResult& one : earlier)
-    for (const PreflightValue& value : one.values)
-      before[{value.kind, value.node, value.peer}].push_back(value.value);
-  result.earlier = earlier.size();
-  for (PreflightValue& value : result.values) {
-    value.grade = Grade::kUngraded;
-    value.usual = 0;
-    bool weak = false;
-    if (value.kind == Kind::kClockSkew || value.kind == Kind::kDiskFree ||
-        value.kind == Kind::kGpuLanes) {
-      weak = value.kind == Kind::kClockSkew  ? value.value > kSkewed
-             : value.kind == Kind::kDiskFree ? value.value < kLittleDisk
-                                             : value.value < 1;
-    } else {
-      std::vector<double> usual = before[{value.kind, value.node, value.peer}];
-      value.earlier = !usual.empty();
-      if (!value.earlier) {
-        for (const PreflightValue& other : result.values)
-          if (other.kind == value.kind && (other.node != value.node || other.peer != value.peer))
-            usual.push_back(other.value);
-        if (usual.size() < leastPeers) continue;
-      }
-      value.usual = median(std::move(usual));
-      weak = isMoreBetter(value.kind)
-                 ? value.value < (value.kind == Kind::kDiskWrite ? kWeakDisk : kWeak) * value.usual
-                 : value.value > std::max(value.usual / kWeak, value.usual + kLongTrip);
-    }
-    value.grade = weak ? Grade::kWeak : Grade::kGood;
-  }
-}
-
-Result<std::vector<PreflightResult>> readPreflights(const Home& home, const std::string& cluster) {
-  const std::string path = fileOf(home, cluster);
-  const auto text = readFile(path);
-  if (!text.ok()) {
-    if (text.error().code == Code::kNotFound) return std::vector<PreflightResult>();
-    return text.error();
-  }
-  std::vector<PreflightResult> out;
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
-  bool well = json.is_array();
-  for (std::size_t i = 0; well && i < json.size(); ++i)
-    well = fromJson(json[i], out.emplace_back());
-  if (well) return out;
-  Error error = makeError(Code::kDataLoss, "{} is damaged", path);
-  error.next = "remove it: later results are then compared with new ones";
-  return error;
-}
-
-Status addPreflight(const Home& home, const std::string& cluster, const PreflightResult& result) {
-  LOCKSTEP_ASSIGN(std::vector<PreflightResult> all, readPreflights(home, cluster));
-  all.push_back(result);
-  nlohmann::json json = nlohmann::json::array();
-  for (std::size_t i = all.size() > kKept ? all.size() - kKept : 0; i < all.size(); ++i)
-    json.push_back(toJson(all[i]));
-  LOCKSTEP_TRY(makeFolders(home.root + "/preflight", 0700));
-  return writeFileAtomically(
-      fileOf(home, cluster),
-      json.dump(1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n", 0600);
-}
-
 Result<PreflightResult> runPreflight(const std::vector<PreflightNode>& nodes, const Home& home,
                                      const std::string& cluster, const PreflightOptions& options,
                                      const std::stop_token& stop) {
@@ -416,35 +343,6 @@ Result<PreflightResult> measureNodes(const std::vector<PreflightNode>& nodes,
   LOCKSTEP_ASSIGN(PreflightResult result, Preflight(nodes, options, stop).runOnNodes());
   grade(result, {}, 1);
   return result;
-}
-
-Message weakText(const PreflightValue& value) {
-  const auto mega = [](double bytes) { return fmt::format("{:.4g}", bytes * 1e-6); };
-  switch (value.kind) {
-    case Kind::kMatmul:
-      return message("node {} computes {:.4g} GFLOP/s, usually {:.4g}", value.node,
-                     value.value * 1e-9, value.usual * 1e-9);
-    case Kind::kMemory:
-      return message("node {} reads {} MB/s from memory, usually {}", value.node, mega(value.value),
-                     mega(value.usual));
-    case Kind::kDiskWrite:
-      return message("node {} writes {} MB/s to its disk, usually {}", value.node,
-                     mega(value.value), mega(value.usual));
-    case Kind::kDiskFree:
-      return message("node {} has {} MB of free disk", value.node, mega(value.value));
-    case Kind::kClockSkew:
-      return message("the clock of node {} is off by {:.3g} s", value.node, value.value);
-    case Kind::kGpuLanes:
-      return message("a GPU of node {} uses {:.0f} % of its PCIe lanes", value.node,
-                     100 * value.value);
-    case Kind::kBandwidth:
-      return message("link {} → {} sends {} MB/s, usually {}", value.node, value.peer,
-                     mega(value.value), mega(value.usual));
-    case Kind::kRoundTrip:
-      return message("link {} → {} has a round trip of {:.4g} ms, usually {:.4g}", value.node,
-                     value.peer, value.value * 1e3, value.usual * 1e3);
-  }
-  return {};
 }
 
 }  // namespace lockstep::app

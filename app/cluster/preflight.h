@@ -1,6 +1,7 @@
 // Preflight: measures a cluster before a run, and grades it. Every node: matrix products and memory
-// of its cores, writing to its disk, free disk, clock, GPU links. Every pair: bandwidth and round
-// trip of one TCP connection, each way.
+// of its cores, writing to its disk, free disk, clock. Every GPU of the cluster: matrix products
+// and memory, PCIe lanes. Every pair: bandwidth and round trip of one TCP connection, each way. All
+// nodes together: all-reduce.
 //
 // A value is graded against the median of its own earlier results on this cluster or, the first
 // time, against the median of the other nodes or pairs (of at least two).
@@ -26,17 +27,21 @@ struct PreflightValue {
     kDiskWrite,  // bytes/s that reach the disk of the work folder
     kDiskFree,   // bytes
     kClockSkew,  // seconds to this machine's clock, absolute
-    kGpuLanes,   // PCIe lanes in use, of those that the GPU and its slot have; the narrowest
+    kGpuMatmul,  // FLOP/s, fp32 or, where the GPU has it, TF32
+    kGpuMemory,  // bytes/s read
+    kGpuLanes,   // PCIe lanes in use, of those that the GPU and its slot have
     kBandwidth,  // bytes/s
     kRoundTrip,  // seconds
+    kAllReduce,  // bytes/s: bus bandwidth, of one rank on each node, through the host's memory
   };
   enum class Grade : std::uint8_t { kUngraded, kGood, kWeak };
   Kind kind = Kind::kMatmul;
-  std::string node, peer;  // peer: of a pair, the receiver
+  std::string node, peer;  // peer: of a pair, the receiver; both "": of all nodes
   double value = 0;
   double usual = 0;      // what it was compared with; 0: nothing
   bool earlier = false;  // usual is of earlier results, not of the other nodes or pairs
   Grade grade = Grade::kUngraded;
+  int gpu = -1;  // of the node
 };
 std::string_view kindName(PreflightValue::Kind kind);  // "matmul", "round-trip", …
 bool isPair(PreflightValue::Kind kind);
@@ -63,10 +68,10 @@ struct PreflightOptions {
 };
 
 // Measures the nodes, grades the values by the earlier results on the cluster of this name, and
-// keeps them. Finds out at which addresses the nodes reach each other. Blocks for about 2·n + 3
-// measurements, n being the number of nodes; for longer where nodes share a host, since they are
-// then measured one after another. Errors: kCancelled. What fails otherwise, at a node or with the
-// file of results, is in the result.
+// keeps them. Finds out at which addresses the nodes reach each other. Blocks for about 2·n + 4
+// measurements, n being the number of nodes, and 2 of GPUs; for longer where nodes share a host,
+// since they are then measured one after another. Errors: kCancelled. What fails otherwise, at a
+// node or with the file of results, is in the result.
 Result<PreflightResult> runPreflight(const std::vector<PreflightNode>& nodes, const Home& home,
                                      const std::string& cluster, const PreflightOptions& options,
                                      const std::stop_token& stop);

@@ -105,6 +105,20 @@ Status at(const std::string& place, const Status& status) {
   return status.ok() ? status : Status(invalidArgument("{}: {}", place, status.error().message()));
 }
 
+// Makes the scene of every page. None may reach an exercise: the student would have done nothing.
+Status checkPages(const Lesson& lesson, const Scene& start) {
+  LessonState state = lesson.start();
+  for (std::size_t i = 0; i < lesson.pages.size(); ++i) {
+    state = with(std::move(state), lesson.pages[i].state);
+    const auto scene = makeScene(lesson, state);
+    LOCKSTEP_TRY(at(lesson.pages[i].place, scene.ok() ? checkFigures(*scene) : scene.status()));
+    for (const Exercise& exercise : lesson.exercises)
+      if (isReached(exercise, lesson, state, *scene, start))
+        return at(exercise.place, invalidArgument("page {} reaches it", i + 1));
+  }
+  return {};
+}
+
 Status checkExercise(const Lesson& lesson, const Exercise& exercise, const Scene& start) {
   for (const auto& condition : exercise.conditions)
     for (const std::string& name : {condition.figure, condition.reference})
@@ -126,12 +140,7 @@ Status checkLesson(const Lesson& lesson) {
   if (!made.ok()) return at(lesson.place, made.status());
   const Scene& start = *made;
   LOCKSTEP_TRY(at(lesson.place, checkFigures(start)));
-  LessonState state = lesson.start();
-  for (const LessonPage& page : lesson.pages) {
-    state = with(std::move(state), page.state);
-    const auto scene = makeScene(lesson, state);
-    LOCKSTEP_TRY(at(page.place, scene.ok() ? checkFigures(*scene) : scene.status()));
-  }
+  LOCKSTEP_TRY(checkPages(lesson, start));
   for (const Lesson::Chart& chart : lesson.charts)
     for (const std::string& name : chart.figures)
       if (start.figure(name) == nullptr)

@@ -69,8 +69,8 @@ Result<Scene> makeScene(const Lesson& lesson, const LessonState& state,
                         const std::atomic<bool>* stop = nullptr);
 
 // Plays a lesson through: its start, every page, every exercise, which must not be reached at the
-// start and must be by its solution, and the plan of the real run. Errors: kInvalidArgument naming
-// file, line and field, and what does not hold.
+// start or by a page and must be by its solution, and the plan of the real run. Errors:
+// kInvalidArgument naming file, line and field, and what does not hold.
 Status checkLesson(const Lesson& lesson);
 
 // What circumstances a slider or `set` can set beside options of the run spec, in English.

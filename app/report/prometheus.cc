@@ -12,26 +12,20 @@
 
 #include "app/history/run_csv.h"
 #include "app/history/series_name.h"
-#include "engine/base/utf8.h"
+#include "engine/metrics/prometheus_page.h"
 
 namespace lockstep::app {
 namespace {
 
+using metrics::Figure;
+using metrics::figureOf;
+using metrics::Labels;
+using metrics::Metric;
+using metrics::PrometheusPage;
+
 constexpr double kFresh = 60;  // seconds
 
-struct Metric {
-  std::string_view name, help;
-  bool counter = false;
-};
-// Those of a series: which figure they are, and what a value is multiplied by.
-struct Figure {
-  std::string_view figure;
-  Metric metric;
-  double scale = 1;
-};
-
 constexpr Metric kInfo{"lockstep_run_info", "What a run is; always 1."};
-constexpr Metric kState{"lockstep_run_state", "1 for the state that a run is in."};
 constexpr Metric kReadable{"lockstep_run_readable",
                            "1 if the curves of a run can be read from the history."};
 constexpr Metric kUpdated{"lockstep_run_updated_timestamp_seconds",
@@ -81,107 +75,12 @@ constexpr Figure kOfRank[] = {
 };
 constexpr std::string_view kPhases[] = {"data",    "forward",  "backward",
                                         "waiting", "transfer", "optimizer"};
-constexpr Figure kOfNode[] = {
-    {"cpu", {"lockstep_node_cpu_ratio", "The part of a node's processors in use."}},
-    {"memory", {"lockstep_node_memory_bytes", "Memory in use on a node."}},
-    {"memory_total", {"lockstep_node_memory_size_bytes", "The memory that a node has."}},
-    {"disk_free", {"lockstep_node_disk_free_bytes", "Free space on the disk of runs."}},
-    {"net_in", {"lockstep_node_network_receive_bytes_per_second", "Received by a node."}},
-    {"net_out", {"lockstep_node_network_transmit_bytes_per_second", "Sent by a node."}},
-    {"loopback", {"lockstep_node_loopback_bytes_per_second", "Sent within a node."}},
-    {"disk_read", {"lockstep_node_disk_read_bytes_per_second", "Read from a node's disks."}},
-    {"disk_write", {"lockstep_node_disk_write_bytes_per_second", "Written to a node's disks."}},
-    {"disk_busy", {"lockstep_node_disk_busy_ratio", "The part of the time a node's disk is busy."}},
-};
-constexpr Figure kOfGpu[] = {
-    {"utilisation", {"lockstep_gpu_utilisation_ratio", "The part of the time a GPU computes."}},
-    {"memory_utilisation",
-     {"lockstep_gpu_memory_utilisation_ratio", "The part of the time a GPU's memory is accessed."}},
-    {"memory", {"lockstep_gpu_memory_bytes", "Memory in use on a GPU."}},
-    {"temperature", {"lockstep_gpu_temperature_celsius", "The temperature of a GPU."}},
-    {"power", {"lockstep_gpu_power_watts", "The power that a GPU draws."}},
-    {"sm_clock", {"lockstep_gpu_sm_clock_hertz", "The clock of a GPU's multiprocessors."}, 1e6},
-    {"memory_clock", {"lockstep_gpu_memory_clock_hertz", "The clock of a GPU's memory."}, 1e6},
-    {"pcie_in", {"lockstep_gpu_pcie_receive_bytes_per_second", "Received by a GPU over PCIe."}},
-    {"pcie_out", {"lockstep_gpu_pcie_transmit_bytes_per_second", "Sent by a GPU over PCIe."}},
-    {"nvlink_in",
-     {"lockstep_gpu_nvlink_receive_bytes_per_second", "Received by a GPU over NVLink."}},
-    {"nvlink_out", {"lockstep_gpu_nvlink_transmit_bytes_per_second", "Sent by a GPU over NVLink."}},
-    {"throttled", {"lockstep_gpu_throttled", "1 if a GPU was throttled or at its limit of power."}},
-    {"slowed",
-     {"lockstep_gpu_slowed", "1 if a GPU was throttled other than by its limit of power."}},
-    {"ecc_corrected",
-     {"lockstep_gpu_ecc_corrected_errors_total", "Memory errors that were corrected.", true}},
-    {"ecc_uncorrected",
-     {"lockstep_gpu_ecc_uncorrected_errors_total", "Memory errors that were not corrected.", true}},
-    {"xids", {"lockstep_gpu_xid_errors_total", "Critical errors that the driver told of.", true}},
-};
 constexpr Figure kOfLink[] = {
     {"sent", {"lockstep_link_sent_bytes_per_second", "Sent over a link between two nodes."}},
     {"rate",
      {"lockstep_link_rate_bytes_per_second", "What a link carried while data was under way."}},
     {"sending", {"lockstep_link_sending_ratio", "The part of the time data was under way."}},
     {"round_trip", {"lockstep_link_round_trip_seconds", "The round trip of a link."}},
-};
-
-const Figure* figureOf(std::span<const Figure> all, std::string_view figure) {
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const Figure& one) { return one.figure == figure; });
-  return found == all.end() ? nullptr : &*found;
-}
-
-std::string numberText(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
-  return fmt::format("{}", value);
-}
-
-std::string labelText(std::string_view value) {
-  std::string out;
-  for (const char c : validUtf8(value)) {
-    if (c == '\n') {
-      out += "\\n";
-      continue;
-    }
-    if (c == '\\' || c == '"') out += '\\';
-    // Prometheus takes a NUL for the end of the page.
-    const auto byte = static_cast<unsigned char>(c);
-    out += byte < 0x20 || byte == 0x7f ? '?' : c;
-  }
-  return out;
-}
-
-using Labels = std::vector<std::pair<std::string_view, std::string>>;
-
-// The samples by metric, and of each by its labels: a page with two of the same is refused.
-class Page {
- public:
-  void add(const Metric& metric, const Labels& labels, double value) {
-    std::string text;
-    for (const auto& [name, label] : labels)
-      text += fmt::format("{}{}=\"{}\"", text.empty() ? "" : ",", name, labelText(label));
-    Samples& samples = all_[metric.name];
-    samples.metric = metric;
-    samples.values.emplace(std::move(text), value);
-  }
-
-  std::string text() const {
-    std::string out;
-    for (const auto& [name, samples] : all_) {
-      out += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, samples.metric.help, name,
-                         samples.metric.counter ? "counter" : "gauge");
-      for (const auto& [labels, value] : samples.values)
-        out += fmt::format("{}{{{}}} {}\n", name, labels, numberText(value));
-    }
-    return out;
-  }
-
- private:
-  struct Samples {
-    Metric metric;
-    std::map<std::string, double> values;  // by labels
-  };
-  std::map<std::string_view, Samples> all_;
 };
 
 Labels with(Labels labels, const Labels& more) {
@@ -192,7 +91,7 @@ Labels with(Labels labels, const Labels& more) {
 // Adds the samples of one run.
 class RunSamples {
  public:
-  RunSamples(Page& page, const RunRow& row, double now)
+  RunSamples(PrometheusPage& page, const RunRow& row, double now)
       : page_(page), row_(row), now_(now), labels_{{"run", row.run}, {"name", row.name}} {}
 
   void addRow() {
@@ -203,7 +102,7 @@ class RunSamples {
                              {"version", row_.version}}),
               1);
     const bool away = row_.unreachableNs > 0 && !isFinal(row_.phase);
-    page_.add(kState,
+    page_.add(metrics::kRunState,
               with(labels_, {{"state", away ? "unreachable" : std::string(stateName(row_.phase))}}),
               1);
     if (row_.startedNs > 0)
@@ -238,12 +137,12 @@ class RunSamples {
     } else if (name.node.empty()) {
       addOfRun(series, last);
     } else if (name.gpu >= 0) {
-      addFigure(kOfGpu, name.figure, {{"node", name.node}, {"gpu", fmt::format("{}", name.gpu)}},
-                last.y, isOld);
+      addFigure(metrics::kOfGpu, name.figure,
+                {{"node", name.node}, {"gpu", fmt::format("{}", name.gpu)}}, last.y, isOld);
     } else if (!name.to.empty()) {
       addFigure(kOfLink, name.figure, {{"node", name.node}, {"to", name.to}}, last.y, isOld);
     } else {
-      addFigure(kOfNode, name.figure, {{"node", name.node}}, last.y, isOld);
+      addFigure(metrics::kOfNode, name.figure, {{"node", name.node}}, last.y, isOld);
     }
   }
 
@@ -286,7 +185,7 @@ class RunSamples {
       addFigure(kOfRun, series, {}, last.y, false);
   }
 
-  Page& page_;
+  PrometheusPage& page_;
   const RunRow& row_;
   const double now_;
   const Labels labels_;
@@ -323,7 +222,7 @@ Result<std::string> PrometheusText::read(const std::string& run, std::int64_t wa
     return std::none_of(rows.begin(), rows.end(),
                         [&](const RunRow& row) { return row.run == one.first; });
   });
-  Page page;
+  PrometheusPage page;
   for (const RunRow& row : rows) {
     RunSamples samples(page, row, static_cast<double>(wallNs) * 1e-9);
     samples.addRow();

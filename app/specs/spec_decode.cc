@@ -196,6 +196,8 @@ struct Decoder {
           scalar(node.items[i], below, field, out, true);
         }
       }
+      const std::string& empty = specs::optionOf(field).empty_list();
+      if (node.items.empty() && !empty.empty()) specs::setField(out, field, empty);
     } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       if (modelPath != nullptr && field.full_name() == "lockstep.spec.v1.RunSpec.model" &&
           node.kind == YamlNode::Kind::kScalar) {
@@ -242,6 +244,9 @@ struct Decoder {
     switch (field.cpp_type()) {
       case FieldDescriptor::CPPTYPE_INT32:
       case FieldDescriptor::CPPTYPE_INT64:
+        if (!option.automatic().empty())
+          return lockstep::message("expected {}, or a whole number, at least {}",
+                                   option.automatic(), min);
         if (min > 0) return lockstep::message("expected a whole number, at least {}", min);
         return "expected a whole number";
       case FieldDescriptor::CPPTYPE_UINT64:

@@ -127,7 +127,8 @@ class Authentication {
         secret = context_.answers.find(name);  // another connection may have been given it
       }
       const bool remembered = secret.has_value();
-      if (!remembered) secret = context_.ask(question, name, *turn);
+      // Who refuses one code refuses those that the others in line would ask for.
+      if (!remembered) secret = context_.ask(question, name.empty() ? line_ : name, *turn);
       if (!secret) return false;
       ssh_userauth_kbdint_setanswer(session_, static_cast<unsigned>(i), secret->c_str());
       exchange.given.push_back({name, std::move(*secret), remembered});

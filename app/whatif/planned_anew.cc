@@ -15,45 +15,17 @@
 namespace lockstep::app {
 namespace {
 
-Error notPlanned(const std::string& run, Message why) {
-  Error error = makeError(Code::kFailedPrecondition, "run {} cannot be planned anew", run);
+Error notPlanned(Message why) {
+  Error error = makeError(Code::kFailedPrecondition, "the run cannot be planned anew");
   error.why = std::move(why);
   return error;
 }
 
-struct Launched {
-  LaunchRequest request;
-  std::vector<HostFacts> hosts;
-};
-
-Result<Launched> launchOf(const RunRow& row, const RunDocuments& documents,
-                          const std::vector<std::string>& sets) {
-  Launched out;
-  LOCKSTEP_ASSIGN(const RunSpecFile spec,
-                  completeRunSpec(documents.specResolved, "spec of run " + row.run, sets));
-  LOCKSTEP_ASSIGN(const ClusterSpecFile cluster,
-                  completeClusterSpec(documents.clusterYaml, "cluster of run " + row.run));
-  if (specs::awaitsAllocation(*cluster.spec))
-    return notPlanned(row.run, "the scheduler has not allocated its nodes");
-  out.request.spec = spec.spec;
-  out.request.cluster = cluster.spec;
-  out.request.comm = row.comm;
-  LOCKSTEP_ASSIGN(const Preview prediction, parsePrediction(documents.prediction));
-  for (const cluster::Device& device : prediction.cluster.devices) {
-    const bool isKnown = std::any_of(out.hosts.begin(), out.hosts.end(),
-                                     [&](const auto& one) { return one.node == device.node; });
-    if (isKnown) continue;
-    HostFacts facts{device.node, device.host};
-    for (const cluster::Host& host : prediction.cluster.hosts)
-      if (host.name == device.host) facts.cores = host.cores;
-    out.hosts.push_back(std::move(facts));
-  }
-  return out;
-}
-
 // Copies of the cluster's hosts, until there are so many ranks.
-Status changeRanks(Launched& launched, const std::string& run, int ranks) {
+Status changeRanks(Launched& launched, int ranks) {
   const spec::v1::ClusterSpec before = *launched.request.cluster;
+  if (specs::awaitsAllocation(before))
+    return notPlanned("the scheduler has not allocated its nodes");
   auto after = std::make_shared<spec::v1::ClusterSpec>(before);
   after->clear_nodes();
   std::vector<HostFacts> hosts;
@@ -61,7 +33,7 @@ Status changeRanks(Launched& launched, const std::string& run, int ranks) {
     for (int n = 0; n < before.nodes_size() && left > 0; ++n) {
       const spec::v1::NodeSpec& original = before.nodes(n);
       if (original.devices_size() > 1)
-        return notPlanned(run, message("node {} has several kinds of devices", original.name()));
+        return notPlanned(message("node {} has several kinds of devices", original.name()));
       spec::v1::NodeSpec& node = *after->add_nodes();
       node = original;
       const std::string suffix = copy > 1 ? fmt::format(".{}", copy) : std::string();
@@ -180,18 +152,41 @@ planner::Simulation simulated(const plan::Plan& plan, cluster::Cluster cluster,
 
 }  // namespace
 
-Result<PlannedAnew> plannedAnew(const History& history, const MeasuredRun& run,
+Result<Launched> launchOf(const History& history, const std::string& run) {
+  LOCKSTEP_ASSIGN(const RunRow row, history.row(run));
+  LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run));
+  Launched out;
+  LOCKSTEP_ASSIGN(const RunSpecFile spec,
+                  completeRunSpec(documents.specResolved, "spec of run " + run));
+  LOCKSTEP_ASSIGN(const ClusterSpecFile cluster,
+                  completeClusterSpec(documents.clusterYaml, "cluster of run " + run));
+  out.request.spec = spec.spec;
+  out.request.cluster = cluster.spec;
+  out.request.comm = row.comm;
+  LOCKSTEP_ASSIGN(const Preview prediction, parsePrediction(documents.prediction));
+  for (const cluster::Device& device : prediction.cluster.devices) {
+    const bool isKnown = std::any_of(out.hosts.begin(), out.hosts.end(),
+                                     [&](const auto& one) { return one.node == device.node; });
+    if (isKnown) continue;
+    HostFacts facts{device.node, device.host};
+    for (const cluster::Host& host : prediction.cluster.hosts)
+      if (host.name == device.host) facts.cores = host.cores;
+    out.hosts.push_back(std::move(facts));
+  }
+  return out;
+}
+
+Result<PlannedAnew> plannedAnew(const Launched& launched, const MeasuredRun& run,
                                 const Replayed& replayed, const OtherSettings& settings,
                                 const std::stop_token& stop) {
-  LOCKSTEP_ASSIGN(const RunRow row, history.row(run.run));
-  LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run.run));
-  LOCKSTEP_ASSIGN(const Launched before, launchOf(row, documents, {}));
-  LOCKSTEP_ASSIGN(Preview was, makeBriefPreview(before.request, before.hosts));
-  if (was.plan.mesh.size() != run.plan.mesh.size())
-    return notPlanned(run.run, "its cluster has changed");
+  LOCKSTEP_ASSIGN(Preview was, makeBriefPreview(launched.request, launched.hosts));
+  if (was.plan.mesh.size() != run.plan.mesh.size()) return notPlanned("its cluster has changed");
   LOCKSTEP_TRY(unlessStopped(stop));
-  LOCKSTEP_ASSIGN(Launched after, launchOf(row, documents, settings.sets));
-  if (settings.ranks > 0) LOCKSTEP_TRY(changeRanks(after, run.run, settings.ranks));
+  Launched after = launched;
+  LOCKSTEP_ASSIGN(const RunSpecFile spec,
+                  completeRunSpec(toYaml(*launched.request.spec), "the run's spec", settings.sets));
+  after.request.spec = spec.spec;
+  if (settings.ranks > 0) LOCKSTEP_TRY(changeRanks(after, settings.ranks));
   LOCKSTEP_ASSIGN(Preview anew, makeBriefPreview(after.request, after.hosts));
   if (anew.misfit) return *anew.misfit;
   LOCKSTEP_TRY(unlessStopped(stop));

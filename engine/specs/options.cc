@@ -178,6 +178,10 @@ std::string fieldText(const Message& message, const FieldDescriptor& field, int 
 bool setField(Message& message, const FieldDescriptor& field, std::string_view text) {
   const auto& r = *message.GetReflection();
   const bool add = field.is_repeated();
+  if (const std::string& word = optionOf(field).automatic(); !word.empty() && text == word) {
+    r.ClearField(&message, &field);
+    return true;
+  }
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32: {
       std::int32_t value = 0;

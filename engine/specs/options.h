@@ -37,7 +37,8 @@ bool isUsed(const google::protobuf::Message& message,
 // Returns the scalar as YAML has it, without quotes. `index` is of a repeated field.
 std::string fieldText(const google::protobuf::Message& message,
                       const google::protobuf::FieldDescriptor& field, int index = -1);
-// Sets the scalar to what YAML has. Returns false if the text is not a value of the field's type.
+// Sets the scalar to what YAML has, or clears it where that is Option.automatic. Returns false if
+// the text is not a value of the field's type.
 bool setField(google::protobuf::Message& message, const google::protobuf::FieldDescriptor& field,
               std::string_view text);
 

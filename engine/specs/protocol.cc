@@ -49,8 +49,12 @@ const std::vector<Feature>& features() {
       {kArtifacts, message("send a program's files")},
       // PythonSpec.kind
       {kPythonTools, message("run programs by uv or apptainer")},
+      // WorkloadSpec.restart, WorkloadMetrics.hooks
+      {kProgramRestarts, message("follow workload.restart and workload.metrics.hooks")},
       // Agent.FetchFile
       {kFetchFiles, message("fetch data files from URLs")},
+      // Agent.BenchTogether, SpeedBench.devices
+      {kClusterBenchmarks, message("measure GPUs and collectives between nodes")},
   };
   return all;
 }

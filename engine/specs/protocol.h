@@ -41,7 +41,9 @@ inline constexpr std::string_view kTokens = "tokens";
 inline constexpr std::string_view kProgramSetup = "program-setup";
 inline constexpr std::string_view kArtifacts = "artifacts";
 inline constexpr std::string_view kPythonTools = "python-tools";
+inline constexpr std::string_view kProgramRestarts = "program-restarts";
 inline constexpr std::string_view kFetchFiles = "fetch-files";
+inline constexpr std::string_view kClusterBenchmarks = "cluster-benchmarks";
 
 struct Protocols {
   int oldest = 1, newest = 1;  // those before this was told

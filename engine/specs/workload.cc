@@ -18,6 +18,8 @@ using spec::v1::ClusterSpec;
 using spec::v1::RunSpec;
 using spec::v1::WorkloadSpec;
 
+constexpr std::string_view kNoHooks = "none";  // what hooks: [] stands for
+
 // A name of an environment variable that a shell would take.
 bool isVariable(const std::string& name) {
   return !name.empty() && (name[0] < '0' || name[0] > '9') &&
@@ -47,6 +49,36 @@ Status checkAlone(const RunSpec& run) {
                                 field),
                         {{{field, ""}}});
   return {};
+}
+
+// recovery.max_restarts and recovery.on say the same as workload.restart, which has what they say.
+Status moveRestarts(RunSpec& run) {
+  if (!run.has_recovery()) return {};
+  spec::v1::RecoverySpec& recovery = *run.mutable_recovery();
+  spec::v1::RestartSpec& restart = *run.mutable_workload()->mutable_restart();
+  const auto twice = [](const char* field, const char* other) {
+    return wrongField(field,
+                      message("{} and {} are both given; expected one of them", other, field),
+                      {{{field, ""}}});
+  };
+  if (recovery.max_restarts() != 0) {
+    if (restart.max() != 0) return twice("recovery.max_restarts", "workload.restart.max");
+    restart.set_max(recovery.max_restarts());
+    recovery.clear_max_restarts();
+  }
+  if (!recovery.on().empty()) {
+    if (!restart.on().empty()) return twice("recovery.on", "workload.restart.on");
+    restart.mutable_on()->Swap(recovery.mutable_on());
+  }
+  return {};
+}
+
+Status checkHooks(const spec::v1::WorkloadMetrics& metrics) {
+  const auto& hooks = metrics.hooks();
+  if (hooks.size() < 2 || std::find(hooks.begin(), hooks.end(), kNoHooks) == hooks.end()) return {};
+  return wrongField("workload.metrics.hooks",
+                    "hooks has none beside others; expected one of them left out",
+                    {{{"workload.metrics.hooks", ""}}});
 }
 
 Status checkPython(const spec::v1::PythonSpec& python) {
@@ -123,12 +155,36 @@ Status checkPattern(const std::string& path, const std::string& pattern) {
   return {};
 }
 
+std::vector<std::string> hooksOf(const WorkloadSpec& workload) {
+  const spec::v1::WorkloadMetrics& metrics = workload.metrics();
+  std::vector<std::string> out(metrics.hooks().begin(), metrics.hooks().end());
+  if (out.empty())
+    for (const std::string_view hook : valuesOf<spec::v1::WorkloadMetrics>("hooks"))
+      out.emplace_back(hook);
+  else if (out.front() == kNoHooks)
+    return {};
+  std::erase(out, kNoHooks);
+  if (!metrics.has_mlflow() || metrics.mlflow()) out.emplace_back("mlflow");
+  return out;
+}
+
+spec::v1::RecoverySpec recoveryOf(const RunSpec& run) {
+  spec::v1::RecoverySpec out = run.recovery();
+  if (!run.has_workload()) return out;
+  const spec::v1::RestartSpec& restart = run.workload().restart();
+  if (restart.max() != 0) out.set_max_restarts(restart.max());  // 0: of an older client
+  if (!restart.on().empty()) *out.mutable_on() = restart.on();
+  return out;
+}
+
 Status checkAndFillWorkload(RunSpec& run) {
   LOCKSTEP_TRY(checkAlone(run));
+  LOCKSTEP_TRY(moveRestarts(run));
   WorkloadSpec& workload = *run.mutable_workload();
   fillDefaults(workload);
   if (run.version() == 0) run.set_version(1);
   fillDefaults(*run.mutable_recovery());
+  run.mutable_recovery()->clear_max_restarts();
   LOCKSTEP_TRY(checkOptions(run, ""));
   if (workload.command().empty() || workload.command(0).empty())
     return wrongField("workload.command",
@@ -141,6 +197,7 @@ Status checkAndFillWorkload(RunSpec& run) {
   LOCKSTEP_TRY(checkSecrets(workload));
   LOCKSTEP_TRY(checkPython(workload.python()));
   LOCKSTEP_TRY(checkLauncher(workload));
+  LOCKSTEP_TRY(checkHooks(workload.metrics()));
   LOCKSTEP_TRY(checkSetup(workload));
   LOCKSTEP_TRY(checkArtifacts(workload.artifacts()));
   LOCKSTEP_TRY(checkSinks(run.sinks()));

@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/plan/plan.h"
@@ -28,6 +29,13 @@ inline constexpr std::array<std::string_view, 3> kDefaultPatterns{
 
 // Checks a pattern of workload.metrics.stdout: that RE2 takes it, and that it has a named group.
 Status checkPattern(const std::string& path, const std::string& pattern);
+
+// Returns what is watched in the program's Python: words of workload.metrics.hooks, and "mlflow".
+// Empty: nothing.
+std::vector<std::string> hooksOf(const spec::v1::WorkloadSpec& workload);
+
+// Returns how the run recovers: spec.recovery, for a program with what workload.restart says.
+spec::v1::RecoverySpec recoveryOf(const spec::v1::RunSpec& run);
 
 // Fills in the defaults of a run of a program and checks it: what checkAndFill() is for others.
 Status checkAndFillWorkload(spec::v1::RunSpec& run);

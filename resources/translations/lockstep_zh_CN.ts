@@ -974,6 +974,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>Compare the specs of the selected runs (lockstep history diff)</source>
             <translation>比较所选运行的规格（lockstep history diff）</translation>
         </message>
+        <message>
+            <source>What if…</source>
+            <translation>假设分析…</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::HostKeyDialog</name>
@@ -1155,6 +1159,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>Computing %1, communication %2, waiting %3, other %4</source>
             <translation>计算 %1，通信 %2，等待 %3，其他 %4</translation>
+        </message>
+        <message>
+            <source>What if</source>
+            <translation>假设分析</translation>
         </message>
     </context>
     <context>
@@ -1676,6 +1684,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>取消</translation>
         </message>
         <message>
+            <source>Cancel: %1</source>
+            <translation>取消：%1</translation>
+        </message>
+        <message>
             <source>Status</source>
             <translation>状态</translation>
         </message>
@@ -2095,6 +2107,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>一开始就已经达到</translation>
         </message>
         <message>
+            <source>page %1 reaches it</source>
+            <translation>第 %1 页就已经达到</translation>
+        </message>
+        <message>
             <source>its solution does not reach it</source>
             <translation>它的解答达不到</translation>
         </message>
@@ -2163,8 +2179,28 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>此运行是您自己的程序，Lockstep 不了解其模型</translation>
         </message>
         <message>
-            <source>run %1 cannot be planned anew</source>
-            <translation>运行 %1 无法重新规划</translation>
+            <source>the run cannot be planned anew</source>
+            <translation>此运行无法重新规划</translation>
+        </message>
+        <message>
+            <source>the predicted step cannot be replayed</source>
+            <translation>预测的步无法重放</translation>
+        </message>
+        <message>
+            <source>the nodes of run %1 have changed: their speeds are not known</source>
+            <translation>运行 %1 的节点已变更：其速度未知</translation>
+        </message>
+        <message>
+            <source>the cluster of run %1 has changed</source>
+            <translation>运行 %1 的集群已变更</translation>
+        </message>
+        <message>
+            <source>what a program of the user&apos;s own computes is not known before</source>
+            <translation>用户自己的程序计算什么，事先并不知道</translation>
+        </message>
+        <message>
+            <source>the simulation has no events of it</source>
+            <translation>模拟中没有它的事件</translation>
         </message>
         <message>
             <source>the scheduler has not allocated its nodes</source>
@@ -2959,12 +2995,28 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1 不与 workload 同用，其程序自行处理；应不写</translation>
         </message>
         <message>
+            <source>%1 and %2 are both given; expected one of them</source>
+            <translation>%1 与 %2 同时给出；应只写其一</translation>
+        </message>
+        <message>
+            <source>hooks has none beside others; expected one of them left out</source>
+            <translation>hooks 中 none 与其他值并存；应去掉其一</translation>
+        </message>
+        <message>
             <source>workload.python.kind is %1, and its folder is missing; expected workload.python.path</source>
             <translation>workload.python.kind 为 %1，但缺少其文件夹；应写 workload.python.path</translation>
         </message>
         <message>
             <source>workload.ranks_per_node is %1, but launcher single starts one process; expected it left out</source>
             <translation>workload.ranks_per_node 为 %1，但 launcher single 只启动一个进程；应不写</translation>
+        </message>
+        <message>
+            <source>"%1" is not an address to listen on</source>
+            <translation>“%1”不是可监听的地址</translation>
+        </message>
+        <message>
+            <source>an address is a port, or a numeric address and a port: 127.0.0.1:9464, [::1]:9464</source>
+            <translation>地址为端口，或数字地址加端口：127.0.0.1:9464、[::1]:9464</translation>
         </message>
         <message>
             <source>not a regular expression: %1</source>
@@ -3159,8 +3211,36 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>节点 %1 的时钟偏差 %2 秒</translation>
         </message>
         <message>
-            <source>a GPU of node %1 uses %2 % of its PCIe lanes</source>
-            <translation>节点 %1 的一块 GPU 只用到 %2 % 的 PCIe 通道</translation>
+            <source>GPU %1 of node %2 computes %3 TFLOP/s, usually %4</source>
+            <translation>GPU %1（节点 %2）的计算速度为 %3 TFLOP/s，通常为 %4</translation>
+        </message>
+        <message>
+            <source>GPU %1 of node %2 reads %3 MB/s from its memory, usually %4</source>
+            <translation>GPU %1（节点 %2）读取显存的速度为 %3 MB/s，通常为 %4</translation>
+        </message>
+        <message>
+            <source>GPU %1 of node %2 uses %3 % of its PCIe lanes</source>
+            <translation>GPU %1（节点 %2）只用到 %3 % 的 PCIe 通道</translation>
+        </message>
+        <message>
+            <source>all-reduce over all nodes has a bus bandwidth of %1 MB/s, usually %2</source>
+            <translation>所有节点之间的 all-reduce 总线带宽为 %1 MB/s，通常为 %2</translation>
+        </message>
+        <message>
+            <source>all-reduce could not be measured</source>
+            <translation>无法测量 all-reduce</translation>
+        </message>
+        <message>
+            <source>"%1" is not an id</source>
+            <translation>“%1”不是有效的 id</translation>
+        </message>
+        <message>
+            <source>there is no rank %1 of %2</source>
+            <translation>没有 rank %1（共 %2 个）</translation>
+        </message>
+        <message>
+            <source>measure GPUs and collectives between nodes</source>
+            <translation>测量 GPU 和节点之间的集合通信</translation>
         </message>
         <message>
             <source>link %1 → %2 sends %3 MB/s, usually %4</source>
@@ -4365,6 +4445,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>expected one of %1</source>
             <translation>应为其中之一：%1</translation>
+        </message>
+        <message>
+            <source>expected %1, or a whole number, at least %2</source>
+            <translation>应为 %1，或不小于 %2 的整数</translation>
         </message>
         <message>
             <source>expected a whole number, at least %1</source>
@@ -7127,8 +7211,8 @@ its last lines:
             <translation>重启 %1 次之后，第 %2 步之后仍无进展</translation>
         </message>
         <message>
-            <source>the run was restarted %1 times, which recovery.max_restarts allows</source>
-            <translation>运行已重启 %1 次，达到 recovery.max_restarts 的上限</translation>
+            <source>the run was restarted %1 times, which %2 allows</source>
+            <translation>运行已重启 %1 次，达到 %2 的上限</translation>
         </message>
         <message>
             <source>node %1 caused %2 of the last %3 failures</source>
@@ -9577,6 +9661,10 @@ its last lines:
             <translation>发送程序的文件</translation>
         </message>
         <message>
+            <source>follow workload.restart and workload.metrics.hooks</source>
+            <translation>遵循 workload.restart 和 workload.metrics.hooks</translation>
+        </message>
+        <message>
             <source>run programs by uv or apptainer</source>
             <translation>通过 uv 或 apptainer 运行程序</translation>
         </message>
@@ -10115,6 +10203,10 @@ its last lines:
             <translation>产物</translation>
         </message>
         <message>
+            <source>Restart</source>
+            <translation>重新启动</translation>
+        </message>
+        <message>
             <source>Sinks</source>
             <translation>输出目标</translation>
         </message>
@@ -10439,82 +10531,6 @@ its last lines:
         <message>
             <source>Without this rank a step would take %1 instead of %2 (steps %3 to %4 replayed, with an error of %5).</source>
             <translation>没有这个 rank，每步只需 %1，而不是 %2（重放第 %3 步到第 %4 步，误差 %5）。</translation>
-        </message>
-        <message>
-            <source>Error of the replay</source>
-            <translation>重放误差</translation>
-        </message>
-        <message>
-            <source>No rank</source>
-            <translation>无 rank</translation>
-        </message>
-        <message>
-            <source>No link</source>
-            <translation>无链路</translation>
-        </message>
-        <message>
-            <source>Rank %1</source>
-            <translation>Rank %1</translation>
-        </message>
-        <message>
-            <source>Rank %1 (%2)</source>
-            <translation>Rank %1（%2）</translation>
-        </message>
-        <message>
-            <source>%1 in a single step</source>
-            <translation>单步 %1</translation>
-        </message>
-        <message>
-            <source>Steps %1 to %2, of which %3 were replayed with their measured durations. The error is that of a replay of what did happen.</source>
-            <translation>第 %1 到 %2 步，其中 %3 步以实测时长重放。误差来自对实际发生情况的重放。</translation>
-        </message>
-        <message>
-            <source>The run&apos;s steps are being read.</source>
-            <translation>正在读取该运行的步。</translation>
-        </message>
-        <message>
-            <source>What if</source>
-            <translation>假设分析</translation>
-        </message>
-        <message>
-            <source>As fast as its peers:</source>
-            <translation>与同伴一样快：</translation>
-        </message>
-        <message>
-            <source>Another rate of link:</source>
-            <translation>改变链路速率：</translation>
-        </message>
-        <message>
-            <source>Rank that is as fast as its peers</source>
-            <translation>与同伴一样快的 rank</translation>
-        </message>
-        <message>
-            <source>Link with another rate</source>
-            <translation>改变速率的链路</translation>
-        </message>
-        <message>
-            <source>Rate of the link</source>
-            <translation>链路速率</translation>
-        </message>
-        <message>
-            <source>An ideal network: nothing takes time to travel</source>
-            <translation>理想网络：传输不花时间</translation>
-        </message>
-        <message>
-            <source>No bubble: the stages of a pipeline do not wait for each other</source>
-            <translation>无气泡：流水线各阶段互不等待</translation>
-        </message>
-        <message>
-            <source>Measured step</source>
-            <translation>实测步时</translation>
-        </message>
-        <message>
-            <source>Step with the change</source>
-            <translation>改变后的步时</translation>
-        </message>
-        <message>
-            <source>Samples per second</source>
-            <translation>每秒样本数</translation>
         </message>
         <message>
             <source>TensorBoard event files</source>
@@ -11163,30 +11179,6 @@ its last lines:
         <message>
             <source>Effective training time</source>
             <translation>有效训练时间</translation>
-        </message>
-        <message>
-            <source>Planned anew with the costs that were measured. The error is that of what did happen, simulated with them.</source>
-            <translation>按实测开销重新规划。误差为以这些开销模拟实际情况所得的误差。</translation>
-        </message>
-        <message>
-            <source>Another number of ranks:</source>
-            <translation>改变 rank 数：</translation>
-        </message>
-        <message>
-            <source>Another number of ranks</source>
-            <translation>改变 rank 数</translation>
-        </message>
-        <message>
-            <source>As in the run</source>
-            <translation>与运行相同</translation>
-        </message>
-        <message>
-            <source>Compute in bf16</source>
-            <translation>以 bf16 计算</translation>
-        </message>
-        <message>
-            <source>Command</source>
-            <translation>命令</translation>
         </message>
         <message>
             <source>Code</source>
@@ -12447,8 +12439,28 @@ its last lines:
             <translation>时钟偏差</translation>
         </message>
         <message>
+            <source>GPU matrix products</source>
+            <translation>GPU 矩阵乘法</translation>
+        </message>
+        <message>
+            <source>GPU memory reads</source>
+            <translation>GPU 显存读取</translation>
+        </message>
+        <message>
             <source>GPU PCIe lanes</source>
             <translation>GPU PCIe 通道</translation>
+        </message>
+        <message>
+            <source>All-reduce bus bandwidth</source>
+            <translation>All-reduce 总线带宽</translation>
+        </message>
+        <message>
+            <source>all nodes</source>
+            <translation>所有节点</translation>
+        </message>
+        <message>
+            <source>%1, GPU %2</source>
+            <translation>%1，GPU %2</translation>
         </message>
         <message>
             <source>Bandwidth</source>
@@ -15019,6 +15031,144 @@ its last lines:
         <message>
             <source>Sets its options for the launch</source>
             <translation>将其选项用于此次启动</translation>
+        </message>
+        <message>
+            <source>For nodes and links as the run measured them; its own step, planned anew, is off by %1.</source>
+            <translation>按该运行实测的节点与链路；其自身的步重新规划后误差为 %1。</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::WhatIfPanel</name>
+        <message>
+            <source>No rank</source>
+            <translation>无 rank</translation>
+        </message>
+        <message>
+            <source>No link</source>
+            <translation>无链路</translation>
+        </message>
+        <message>
+            <source>Rank %1</source>
+            <translation>Rank %1</translation>
+        </message>
+        <message>
+            <source>Rank %1 (%2)</source>
+            <translation>Rank %1（%2）</translation>
+        </message>
+        <message>
+            <source>Planned anew with the costs of the prediction.</source>
+            <translation>以预测所用的开销重新规划。</translation>
+        </message>
+        <message>
+            <source>The predicted step is simulated with the change. How good the prediction is, the run tells.</source>
+            <translation>带着此改变模拟预测的步。预测有多准，要由运行来说明。</translation>
+        </message>
+        <message>
+            <source>Planned anew with the costs that were measured. The error is that of what did happen, simulated with them.</source>
+            <translation>按实测开销重新规划。误差为以这些开销模拟实际情况所得的误差。</translation>
+        </message>
+        <message>
+            <source>Steps %1 to %2, of which %3 were replayed with their measured durations. The error is that of a replay of what did happen.</source>
+            <translation>第 %1 到 %2 步，其中 %3 步以实测时长重放。误差来自对实际发生情况的重放。</translation>
+        </message>
+        <message>
+            <source>Predicted step</source>
+            <translation>预测步时</translation>
+        </message>
+        <message>
+            <source>Measured step</source>
+            <translation>实测步时</translation>
+        </message>
+        <message>
+            <source>%1 in a single step</source>
+            <translation>单步 %1</translation>
+        </message>
+        <message>
+            <source>The steps are being read.</source>
+            <translation>正在读取各步。</translation>
+        </message>
+        <message>
+            <source>The predicted step is not known yet.</source>
+            <translation>尚不知道预测的步时。</translation>
+        </message>
+        <message>
+            <source>What if</source>
+            <translation>假设分析</translation>
+        </message>
+        <message>
+            <source>As fast as its peers:</source>
+            <translation>与同伴一样快：</translation>
+        </message>
+        <message>
+            <source>Another rate of link:</source>
+            <translation>改变链路速率：</translation>
+        </message>
+        <message>
+            <source>Rank that is as fast as its peers</source>
+            <translation>与同伴一样快的 rank</translation>
+        </message>
+        <message>
+            <source>Link with another rate</source>
+            <translation>改变速率的链路</translation>
+        </message>
+        <message>
+            <source>Rate of the link</source>
+            <translation>链路速率</translation>
+        </message>
+        <message>
+            <source>An ideal network: nothing takes time to travel</source>
+            <translation>理想网络：传输不花时间</translation>
+        </message>
+        <message>
+            <source>No bubble: the stages of a pipeline do not wait for each other</source>
+            <translation>无气泡：流水线各阶段互不等待</translation>
+        </message>
+        <message>
+            <source>Step with the change</source>
+            <translation>改变后的步时</translation>
+        </message>
+        <message>
+            <source>Samples per second</source>
+            <translation>每秒样本数</translation>
+        </message>
+        <message>
+            <source>Error of the replay</source>
+            <translation>重放误差</translation>
+        </message>
+        <message>
+            <source>Another number of ranks:</source>
+            <translation>改变 rank 数：</translation>
+        </message>
+        <message>
+            <source>Another number of ranks</source>
+            <translation>改变 rank 数</translation>
+        </message>
+        <message>
+            <source>Unchanged</source>
+            <translation>不变</translation>
+        </message>
+        <message>
+            <source>Compute in bf16</source>
+            <translation>以 bf16 计算</translation>
+        </message>
+        <message>
+            <source>Command</source>
+            <translation>命令</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::WhatIfDialog</name>
+        <message>
+            <source>What if %1 …</source>
+            <translation>%1：假设分析</translation>
+        </message>
+        <message>
+            <source>How long a step of run %1 would take, had something been otherwise.</source>
+            <translation>若某处不同，运行 %1 的一步会用多久。</translation>
+        </message>
+        <message>
+            <source>Close</source>
+            <translation>关闭</translation>
         </message>
     </context>
     <context>

@@ -646,7 +646,8 @@ class AgentServeTest : public QObject {
       return output.code == 2 && output.out.empty() &&
              output.err.starts_with("lockstep-agent " + arguments.front() + ": " + why);
     };
-    for (const char* command : {"serve", "bridge", "leave", "selftest", "supervise", "worker"}) {
+    for (const char* command :
+         {"serve", "bridge", "leave", "metrics", "selftest", "supervise", "worker"}) {
       QVERIFY2(refused({command, "--nonsense"}, "unknown option --nonsense (usage: "), command);
     }
     QVERIFY(
@@ -665,6 +666,7 @@ class AgentServeTest : public QObject {
     QVERIFY(refused({"worker", "--fd", "three"}, "--fd three: a number from 0"));
     QVERIFY(refused({"worker"}, "--fd is missing"));
     QVERIFY(refused({"bridge"}, "--socket is missing"));
+    QVERIFY(refused({"metrics"}, "--listen is missing"));
     QVERIFY(refused({"selftest", "--device", "tpu"}, "--device tpu: cpu or cuda was expected"));
     QCOMPARE(runAgent({"nonsense"}).code, 2);
     QCOMPARE(runAgent({"--help"}).code, 0);

@@ -51,6 +51,7 @@ class PythonHooksTest : public QObject {
     QProcessEnvironment out = QProcessEnvironment::systemEnvironment();
     out.insert("PYTHONPATH", QString::fromStdString(hooks_->folder()));
     out.insert("LOCKSTEP_PIPE", QString::fromStdString(hooks_->pipe()));
+    out.insert("LOCKSTEP_HOOKS", hookWords_);
     return out;
   }
   static void write(const QString& path, const QByteArray& text) {
@@ -85,6 +86,7 @@ class PythonHooksTest : public QObject {
     return lines;
   }
   QByteArray said_;
+  QString hookWords_ = "c10d ddp wandb mlflow transformers lightning keras stacks";
 
  private Q_SLOTS:
   void init() {
@@ -404,6 +406,40 @@ print(counted[:3], counted[3] > 0, counted[4:], min(spent) < 0.005)
   }
 
   // Of a collective that the hooks watch: without their frames, and with paths in the code.
+  // Only what workload.metrics.hooks names is watched.
+  void eachHookIsOffByItself() {
+    make("/chosen", true);
+    const QString packages = folder_.path() + "/chosen-packages";
+    const QMap<QString, QString> modules{
+        {"wandb", "wandb/sdk/wandb_run.py"},
+        {"keras", "keras/src/callbacks.py"},
+        {"transformers", "transformers/trainer.py"},
+    };
+    QString script = "import sys\nsys.path.insert(0, '" + packages + "')\n";
+    for (const QString& path : modules) {
+      for (qsizetype at = path.indexOf('/'); at >= 0; at = path.indexOf('/', at + 1))
+        write(packages + "/" + path.left(at) + "/__init__.py", "");
+      write(packages + "/" + path, "value = 1\n");
+      script += "import " + path.chopped(3).replace('/', '.') + "\n";
+    }
+    const QString all = std::exchange(hookWords_, "");
+    for (const QStringList& words :
+         {QStringList(), QStringList{"keras"}, QStringList{"transformers", "wandb", "stacks"}}) {
+      hookWords_ = words.join(' ');
+      const PythonHooks::Told told = ofScript(script);
+      QStringList watched;
+      for (const auto& source : told.sources)
+        if (modules.contains(QString::fromStdString(source.name())))
+          watched << QString::fromStdString(source.name());
+      watched.sort();
+      QStringList expected = words;
+      expected.removeAll("stacks");
+      QCOMPARE(watched, expected);
+      QCOMPARE(!hooks_->processes().empty(), words.contains("stacks"));
+    }
+    hookWords_ = all;
+  }
+
   void stacksNameTheProgramsOwnLine() {
     const QString code = folder_.path() + "/code", packages = folder_.path() + "/site-packages";
     write(packages + "/torch/__init__.py", "");

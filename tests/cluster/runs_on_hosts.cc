@@ -22,14 +22,15 @@ const QString kBundle = QString::fromStdString(lockstep::test::buildPath("bundle
 
 }  // namespace
 
-RunsOnHosts::RunsOnHosts(int hosts, int diskLimitSeconds) : count_(hosts) {
+RunsOnHosts::RunsOnHosts(int hosts, int diskLimitSeconds, const std::string& environment)
+    : count_(hosts) {
   makeKey(folder_ / "id");
   fs::create_directories(workdir(small()).toStdString());
   mounted_ = ::mount("lockstep-test", qPrintable(workdir(small())), "tmpfs", 0, "size=300m") == 0;
-  const std::string disk = std::string("SetEnv ") + kPreloads +
-                           "SHLVL=1 LD_PRELOAD=" LOCKSTEP_SLOW_DISK_LIBRARY
-                           " LOCKSTEP_DISK_LIMIT=" +
-                           std::to_string(diskLimitSeconds) + " LOCKSTEP_SLOW_DISK=" + slowDisk();
+  const std::string disk =
+      std::string("SetEnv ") + kPreloads +
+      "SHLVL=1 LD_PRELOAD=" LOCKSTEP_SLOW_DISK_LIBRARY " LOCKSTEP_DISK_LIMIT=" +
+      std::to_string(diskLimitSeconds) + " LOCKSTEP_SLOW_DISK=" + slowDisk() + " " + environment;
   hosts_ = Hosts::start(hosts, folder_.path(), folder_ / "id", &why_, disk, true);
   if (hosts_ && !hosts_->enter()) {
     hosts_.reset();
@@ -74,13 +75,11 @@ QString RunsOnHosts::cluster(const QString& name, const QList<int>& folders, boo
 }
 
 CliResult RunsOnHosts::lockstep(const QStringList& arguments, int limitMs) const {
-  return cli_.run(
-      QStringList{"--ssh-config", QString::fromStdString(folder_ / "config")} + arguments, limitMs);
+  return cli_.run(QStringList{"--ssh-config", sshConfig()} + arguments, limitMs);
 }
 
 std::unique_ptr<QProcess> RunsOnHosts::start(const QStringList& arguments) const {
-  return cli_.start(QStringList{"--ssh-config", QString::fromStdString(folder_ / "config")} +
-                    arguments);
+  return cli_.start(QStringList{"--ssh-config", sshConfig()} + arguments);
 }
 
 std::unique_ptr<QProcess> RunsOnHosts::train(const QStringList& more,

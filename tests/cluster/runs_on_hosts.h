@@ -22,9 +22,9 @@ class RunsOnHosts {
       130000;  // what killed processes left: once it is a minute old, each minute
 
   // Hosts n1 …, and a work folder for each, on a disk that is slow for checkpoints on demand. The
-  // last host has one more on a small file system. To be made before there are threads: they all
-  // have to be on the studio's host.
-  explicit RunsOnHosts(int hosts, int diskLimitSeconds = 1800);
+  // last host has one more on a small file system. `environment`: more of their agents'. To be made
+  // before there are threads: they all have to be on the studio's host.
+  explicit RunsOnHosts(int hosts, int diskLimitSeconds = 1800, const std::string& environment = "");
   ~RunsOnHosts();
 
   // Deploys to and measures the hosts. Returns why this cannot be played here; "" otherwise.
@@ -38,6 +38,7 @@ class RunsOnHosts {
   bool hasSmall() const { return mounted_; }
   QString workdir(int folder) const { return cli_.home() + "/local/n" + QString::number(folder); }
   const QString& all() const { return cluster_; }  // cluster file of all hosts
+  QString sshConfig() const { return QString::fromStdString(folder_ / "config"); }
 
   // Writes a cluster of these work folders. The last may be a spare.
   QString cluster(const QString& name, const QList<int>& folders, bool spare = false) const;

@@ -1,14 +1,14 @@
 // Requests of HTTP that `lockstep metrics` answers: whatever comes, and in whatever pieces, there
 // is one answer with a right length, and the page is given to GET of its path alone. The first byte
 // is the length of the pieces.
-#include "app/cli/page_request.h"
+#include "engine/metrics/page_request.h"
 
 #include "tests/fuzz/fuzz.h"
 
 namespace lockstep::fuzz {
 namespace {
 
-using app::cli::PageRequest;
+using metrics::PageRequest;
 using State = PageRequest::State;
 
 constexpr std::size_t kMostBytes = 8192;
@@ -17,10 +17,10 @@ constexpr std::string_view kBody = "lockstep_run_step 7\n";
 // Returns the answer; "" where there is none.
 std::string answerTo(std::string_view text, std::size_t piece) {
   bool read = false;
-  const app::cli::Page page{"/metrics", "text/plain", [&]() -> Result<std::string> {
-                              read = true;
-                              return std::string(kBody);
-                            }};
+  const metrics::Page page{"/metrics", "text/plain", [&]() -> Result<std::string> {
+                             read = true;
+                             return std::string(kBody);
+                           }};
   PageRequest request;
   auto state = State::kIncomplete;
   std::size_t added = 0;

@@ -10,6 +10,7 @@
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/name_dialog.h"
 #include "ui/dialogs/tags_dialog.h"
+#include "ui/dialogs/what_if_dialog.h"
 #include "ui/models/run_table_model.h"
 #include "ui/pages/history_page.h"
 #include "ui/pages/model_page.h"
@@ -160,6 +161,8 @@ class HistoryPageTest : public QObject {
     QTest::keyClick(dialog, Qt::Key_Return);  // without a name
     QVERIFY(dialog->isVisible());
     QTest::keyClicks(dialog->findChild<QLineEdit*>("nameField"), "a & b");
+    QCOMPARE(dialog->findChild<QLineEdit*>("nameDialogCommand")->text(),
+             QString("lockstep history filter 'a & b' model:fashion-mlp"));
     QTest::keyClick(dialog->findChild<QLineEdit*>("nameField"), Qt::Key_Return);
     QVERIFY(wait([&] { return filters() == QStringList{"a & b: model:fashion-mlp"}; }));
     type("");
@@ -236,13 +239,18 @@ class HistoryPageTest : public QObject {
       QVERIFY((*history)->changeTags({runs_[0].toStdString()}, {{"Good"}, {}}).ok());
       QVERIFY((*history)->changeTags({runs_[1].toStdString()}, {{"gOOD", "other"}, {}}).ok());
     }
-    TagsDialog dialog({"good", "other"}, {{"Good"}, {"gOOD", "other"}}, page_);
+    TagsDialog dialog({"good", "other"}, {"r1", "r2"}, {{"Good"}, {"gOOD", "other"}}, page_);
     auto* list = dialog.findChild<QListWidget*>("tagList");
     QCOMPARE(list->count(), 2);
     QCOMPARE(list->item(0)->text(), QString("good"));
     QCOMPARE(list->item(0)->checkState(), Qt::Checked);
     QCOMPARE(list->item(1)->checkState(), Qt::PartiallyChecked);
     QVERIFY(dialog.change().empty());
+    // The command that does what is chosen.
+    list->item(0)->setCheckState(Qt::Unchecked);
+    dialog.findChild<QLineEdit*>("newTags")->setText("lr:3e-4");
+    QCOMPARE(dialog.findChild<QLineEdit*>("tagsDialogCommand")->text(),
+             QString("lockstep history tag r1 r2 +lr:3e-4 -good"));
   }
 
   void notesAreWrittenInTheirCell() {
@@ -260,34 +268,59 @@ class HistoryPageTest : public QObject {
   }
 
   void theMenuOfARunClonesAndReruns() {
-    page_->selectRun(runs_[0]);
-    const auto choose = [&](const char* name) {
-      const QRect row = table_->visualRect(page_->runs()->index(page_->runs()->find(runs_[0]), 0));
-      QContextMenuEvent event(QContextMenuEvent::Mouse, row.center(),
-                              table_->viewport()->mapToGlobal(row.center()));
-      QApplication::sendEvent(table_->viewport(), &event);
-      auto* menu = page_->findChild<QMenu*>("runMenu");
-      if (!wait([&] { return menu->isVisible(); })) return false;
-      for (QAction* action : menu->actions())
-        if (action->objectName() == name) {
-          QTest::mouseClick(menu, Qt::LeftButton, {}, menu->actionGeometry(action).center());
-          return true;
-        }
-      return false;
-    };
-    QVERIFY(choose("historyRerun"));
+    QVERIFY(chooseInMenu("historyRerun"));
     LaunchDialog* dialog = nullptr;
     QVERIFY(
         wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }));
     QVERIFY(dialog->command().startsWith("lockstep rerun " + runs_[0]));
+    // The fastest strategies are those for the nodes as the run measured them.
+    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(5);
+    QTest::mouseClick(dialog->findChild<QPushButton*>("adviceSearch"), Qt::LeftButton);
+    auto* note = dialog->findChild<QLabel*>("adviceNote");
+    QVERIFY(wait([&] { return !note->text().isEmpty(); }));
+    QVERIFY2(note->text().contains("as the run measured them"), qPrintable(note->text()));
+    QVERIFY(dialog->findChild<QTableView*>("adviceTable")->model()->rowCount() > 0);
     dialog->reject();
     QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
-    QVERIFY(choose("historyClone"));
+    QVERIFY(chooseInMenu("historyClone"));
     QVERIFY(
         wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }));
     auto* model = qobject_cast<ModelPage*>(window_->currentPage());
     QVERIFY(model && model->isModified() && !QFileInfo::exists(model->filePath()));
     dialog->reject();
+  }
+
+  // Of an ended run, without opening it.
+  void theMenuOfARunAsksWhatIf() {
+    QVERIFY(chooseInMenu("historyWhatIf"));
+    WhatIfDialog* dialog = nullptr;
+    QVERIFY(
+        wait([&] { return (dialog = page_->findChild<WhatIfDialog*>()) && dialog->isVisible(); }));
+    auto* rank = dialog->findChild<QComboBox*>("whatIfRank");
+    QVERIFY(wait([&] { return rank->isVisible() && rank->count() == 4; }));
+    const auto figure = [&](const char* name) { return dialog->findChild<Figure*>(name)->value(); };
+    QVERIFY(wait([&] { return figure("whatIfStep") == figure("whatIfMeasured"); }));
+    rank->setFocus();
+    QTest::keyClick(rank, Qt::Key_Down);
+    QTest::keyClick(rank, Qt::Key_Down);
+    QVERIFY(wait([&] { return figure("whatIfStep") != figure("whatIfMeasured"); }));
+    QCOMPARE(dialog->findChild<QLabel*>("whatIfCommand")->text(),
+             "lockstep whatif " + runs_[0] + " --without 1");
+    Language::instance().set("zh_CN");
+    QVERIFY(!dialog->windowTitle().startsWith("What"));
+    Language::instance().set("en");
+    // Enter ends a number, and leaves the dialog.
+    auto* ranks = dialog->findChild<QSpinBox*>("whatIfRanks");
+    ranks->setFocus();
+    ranks->selectAll();
+    QTest::keyClicks(ranks, "4");
+    QTest::keyClick(ranks, Qt::Key_Return);
+    QVERIFY(dialog->isVisible() && ranks->value() == 4);
+    QTest::keyClick(dialog, Qt::Key_Escape);
+    QVERIFY(wait([&] { return !page_->findChild<WhatIfDialog*>(); }));
+    // Several runs are not asked at once.
+    table_->selectAll();
+    QVERIFY(!page_->findChild<QAction*>("historyWhatIf")->isEnabled());
   }
 
   void curvesOverOtherAxes() {
@@ -405,7 +438,7 @@ class HistoryPageTest : public QObject {
     QVERIFY(wait([&] { return page_->runs()->rowCount() == 4; }));
     page_->selectRun(runs_[0]);
     page_->exportTo(home_->path("never.csv"));
-    jobs.cancel(0);
+    jobs.cancel(jobs.jobAt(0));
     QVERIFY(wait([&] { return jobs.rowCount() == 0; }));
     QVERIFY(!page_->message()->what().isEmpty());
   }
@@ -612,6 +645,22 @@ class HistoryPageTest : public QObject {
   }
 
  private:
+  // By the right mouse button on the first run.
+  bool chooseInMenu(const char* name) {
+    page_->selectRun(runs_[0]);
+    const QRect row = table_->visualRect(page_->runs()->index(page_->runs()->find(runs_[0]), 0));
+    QContextMenuEvent event(QContextMenuEvent::Mouse, row.center(),
+                            table_->viewport()->mapToGlobal(row.center()));
+    QApplication::sendEvent(table_->viewport(), &event);
+    auto* menu = page_->findChild<QMenu*>("runMenu");
+    if (!wait([&] { return menu->isVisible(); })) return false;
+    for (QAction* action : menu->actions())
+      if (action->objectName() == name) {
+        QTest::mouseClick(menu, Qt::LeftButton, {}, menu->actionGeometry(action).center());
+        return true;
+      }
+    return false;
+  }
   QStringList ids() const {
     QStringList out;
     for (const app::RunRow& row : page_->runs()->runs()) out << QString::fromStdString(row.run);

@@ -14,6 +14,7 @@
 #include "ui/dialogs/restart_dialog.h"
 #include "ui/dialogs/ssh_questions.h"
 #include "ui/dialogs/tags_dialog.h"
+#include "ui/dialogs/what_if_dialog.h"
 #include "ui/models/run_table_model.h"
 #include "ui/pages/cluster_page.h"
 #include "ui/pages/history_page.h"
@@ -141,11 +142,12 @@ class KeyboardTest : public QObject {
         new HostKeyDialog({"n1", "ssh-ed25519", "SHA256:uNiVzt", "known_hosts", {}}, window_.get()),
         new SecretDialog(secret, window_.get()),
         new MetricDialog({"loss", "accuracy"}, {}, window_.get()),
-        new TagsDialog({"a", "b"}, {{"a"}}, window_.get()),
+        new TagsDialog({"a", "b"}, {"run"}, {{"a"}}, window_.get()),
         new AddHostDialog({"n1"}, {}, "lab.yaml", window_.get()),
         new DeployDialog("lab.yaml", window_.get()),
         new ExcludeDialog("run", {"n1", "n2"}, "n2", "slow", window_.get()),
-        new RestartDialog("run", window_.get())};
+        new RestartDialog("run", window_.get()),
+        new WhatIfDialog(home_->home().historyFolder(), "run", "mlp", window_.get())};
     for (QDialog* dialog : dialogs) {
       dialog->open();
       check(dialog);
@@ -238,6 +240,36 @@ class KeyboardTest : public QObject {
     QCOMPARE(bar->maximum(), 0);  // it is not known how far
     jobs.finish(second);
     QVERIFY(!bar->isVisible() && !text->isVisible());
+  }
+
+  // Of several jobs the one to cancel is chosen, also one that is not shown.
+  void eachJobIsCancelled() {
+    JobTracker& jobs = window_->workspace().jobs();
+    auto* cancel = window_->findChild<QToolButton*>("jobCancel");
+    QStringList cancelled;
+    const auto start = [&](const QString& title) {
+      return jobs.start(title, [&cancelled, title] { cancelled << title; });
+    };
+    const auto choose = [&](int downs) {
+      give(cancel);
+      QTest::keyClick(cancel, Qt::Key_Space);
+      auto* menu = window_->findChild<QMenu*>("jobMenu");
+      QVERIFY(menu && wait([&] { return menu->isVisible(); }));
+      for (int i = 0; i < downs; ++i) QTest::keyClick(menu, Qt::Key_Down);
+      const QPointer<QMenu> gone(menu);
+      QTest::keyClick(menu, Qt::Key_Return);
+      QVERIFY(wait([&] { return !gone; }));
+    };
+    const auto copying = jobs.start("Copying");  // cannot be cancelled
+    const auto first = start("Exporting R&D"), second = start("Launching");
+    choose(2);
+    QCOMPARE(cancelled, QStringList{"Launching"});
+    jobs.finish(second);
+    choose(1);
+    QCOMPARE(cancelled.last(), QString("Exporting R&D"));
+    jobs.finish(first);
+    QVERIFY(!cancel->isVisible());
+    jobs.finish(copying);
   }
 
   void whatHasTheKeyboardIsSeen_data() {

@@ -25,6 +25,7 @@
 #include "ui/pages/welcome_page.h"
 #include "ui/plots/timeline_view.h"
 #include "ui/studio/new_model.h"
+#include "ui/theme/format.h"
 #include "ui/theme/language.h"
 #include "ui/theme/message_text.h"
 #include "ui/theme/theme.h"
@@ -38,6 +39,8 @@ using lockstep::tests::StudioHome;
 using lockstep::tests::wait;
 
 namespace {
+
+constexpr int kWhatIfTab = 6;
 
 QString example(const char* name) { return QString::fromStdString(examplePath(name)); }
 
@@ -667,6 +670,63 @@ class LaunchTest : public QObject {
     QVERIFY(line->text().contains("training.batch=96"));
   }
 
+  // What the predicted step would take, had something been otherwise, is answered before a launch;
+  // a command answers the same.
+  void whatIfIsAskedBefore() {
+    LaunchDialog* dialog = window_->openLaunch(newModel("mlp"), nullptr);
+    dialog->chooseNodes(3);
+    QVERIFY(wait([&] { return dialog->ready() && dialog->preview()->ranks.size() == 3; }));
+    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(kWhatIfTab);
+    const auto figure = [&](const char* name) { return dialog->findChild<Figure*>(name)->value(); };
+    const auto isOfNothing = [&] {
+      return figure("whatIfMeasured") == figure("launchStepTime") &&
+             figure("whatIfStep") == figure("launchStepTime");
+    };
+    QVERIFY(wait(isOfNothing));
+    QVERIFY(dialog->findChild<Figure*>("whatIfError")->isHidden());
+    QVERIFY(!dialog->findChild<QCheckBox*>("whatIfNoBubble")->isEnabled());
+    auto* link = dialog->findChild<QComboBox*>("whatIfLink");
+    QVERIFY(link->count() > 1);
+    link->setFocus();
+    QTest::keyClick(link, Qt::Key_Down);
+    auto* rate = dialog->findChild<QSlider*>("whatIfRate");
+    rate->setFocus();
+    QTest::keyClick(rate, Qt::Key_Home);
+    QVERIFY(wait([&] { return figure("whatIfStep") != figure("whatIfMeasured"); }));
+    auto* ideal = dialog->findChild<QCheckBox*>("whatIfIdealNetwork");
+    const QString slow = figure("whatIfStep");
+    ideal->setFocus();
+    QTest::keyClick(ideal, Qt::Key_Space);
+    QVERIFY(wait([&] { return figure("whatIfStep") != slow; }));
+    const QString command = label(dialog, "whatIfCommand");
+    QVERIFY2(command.startsWith("lockstep whatif ") && command.contains(" --local 3 ") &&
+                 command.contains("=0.01Gbit/s --ideal-network"),
+             qPrintable(command));
+    theCommandAnswers(command, figure("whatIfStep"));
+    // Other ranks are planned anew. Enter is of their number, and launches nothing.
+    auto* ranks = dialog->findChild<QSpinBox*>("whatIfRanks");
+    ranks->setFocus();
+    ranks->selectAll();
+    QTest::keyClicks(ranks, "6");
+    QTest::keyClick(ranks, Qt::Key_Return);
+    QVERIFY(wait([&] { return label(dialog, "whatIfNote").startsWith("Planned anew"); }));
+    QVERIFY(dialog->isVisible() && ranks->isEnabled() && !ideal->isEnabled());
+    QVERIFY(label(dialog, "whatIfCommand").contains(" --with ranks=6"));
+    // Other settings are another step.
+    ranks->setValue(0);
+    QTest::keyClick(ideal, Qt::Key_Space);
+    link->setCurrentIndex(0);
+    QVERIFY(wait(isOfNothing));
+    auto* kind = dialog->findChild<QComboBox*>("launch.strategy.kind");
+    kind->setCurrentIndex(kind->findData("pipeline"));
+    auto* noBubble = dialog->findChild<QCheckBox*>("whatIfNoBubble");
+    QVERIFY(wait([&] { return noBubble->isEnabled() && isOfNothing(); }));
+    noBubble->setFocus();
+    QTest::keyClick(noBubble, Qt::Key_Space);
+    QVERIFY(wait([&] { return figure("whatIfStep") != figure("whatIfMeasured"); }));
+    QVERIFY(label(dialog, "whatIfCommand").contains(" --no-bubble"));
+  }
+
   // What is kept stays as it is set; another batch is another task; a search can be ended.
   void theSearchKeepsWhatItIsTold() {
     LaunchDialog* dialog = window_->openLaunch(newModel("mlp"), nullptr);
@@ -907,8 +967,10 @@ class LaunchTest : public QObject {
         if (QTest::currentTestFailed()) return;
       }
     }
-    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(5);
-    check(dialog);
+    for (const int tab : {5, kWhatIfTab}) {
+      dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(tab);
+      check(dialog);
+    }
   }
 
  private:
@@ -917,6 +979,19 @@ class LaunchTest : public QObject {
   }
   static void press(QWidget* dialog, const char* name) {
     dialog->findChild<QPushButton*>(name)->click();
+  }
+  // The step of its only answer is shown as `step`.
+  static void theCommandAnswers(QString command, const QString& step) {
+    const QString lockstep = qEnvironmentVariable("LOCKSTEP_BIN") + "/lockstep";
+    if (!QFileInfo(lockstep).isExecutable()) return;
+    QProcess shell;
+    shell.start("/bin/sh", {"-c", command.replace(0, 8, lockstep) + " --json"});
+    QVERIFY(shell.waitForFinished(60'000));
+    const QList<QByteArray> lines = shell.readAllStandardOutput().trimmed().split('\n');
+    QVERIFY2(shell.exitCode() == 0 && lines.size() == 2,
+             qPrintable(command + "\n" + shell.readAllStandardError()));
+    const QJsonObject answer = QJsonDocument::fromJson(lines[1]).object();
+    QCOMPARE(formatSeconds(answer["step_seconds"].toDouble()), step);
   }
   // Searches to the end.
   static const AdviceModel* search(LaunchDialog* dialog) {

@@ -214,7 +214,8 @@ class ModelChangesTest : public QObject {
     PreflightModel model;
     const auto value = [&] {
       app::PreflightValue out;
-      out.kind = static_cast<app::PreflightValue::Kind>(below(8));
+      out.kind = static_cast<app::PreflightValue::Kind>(below(11));
+      out.gpu = below(3) - 1;
       out.node = "n" + std::to_string(below(4));
       if (app::isPair(out.kind)) out.peer = "n" + std::to_string(below(4));
       out.value = 1e9 * share();

@@ -141,7 +141,7 @@ class ModelsTest : public QObject {
     const auto a = jobs.start("a", [&] { cancelled = true; });
     const auto b = jobs.start("b");
     jobs.progress(b, 0.5, "half");
-    jobs.cancel(0);
+    jobs.cancel(a);
     QVERIFY(cancelled);
     QVERIFY(!jobs.cancellable(1));
     jobs.finish(a);

@@ -13,6 +13,7 @@
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/alert_rules_dialog.h"
 #include "ui/dialogs/command_dialog.h"
+#include "ui/dialogs/deploy_dialog.h"
 #include "ui/dialogs/exclude_dialog.h"
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/metric_dialog.h"
@@ -336,6 +337,13 @@ void shootPlacement(MainWindow* window, ModelPage* made, const QString& prefix) 
       [&] { return launch->findChild<QTableView*>("adviceTable")->model()->rowCount() > 0; },
       20000);
   shoot(launch, prefix + "-launch-fastest");
+  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(6);
+  auto* link = launch->findChild<QComboBox*>("whatIfLink");
+  (void)QTest::qWaitFor([&] { return link->count() > 1; }, 5000);
+  link->setCurrentIndex(1);
+  launch->findChild<QSlider*>("whatIfRate")->setValue(40);
+  QTest::qWait(500);
+  shoot(launch, prefix + "-launch-what-if");
   launch->reject();
   (void)QTest::qWaitFor([&] { return !window->findChild<LaunchDialog*>(); }, 5000);
 }
@@ -352,6 +360,9 @@ void shootProgram(MainWindow* window, const QString& run, const QString& prefix)
   RunPage* made = window->openRun(run);
   (void)QTest::qWaitFor([&] { return made->lossPlot()->sampleCount() > 0; }, 5000);
   shoot(window, prefix + "-program-run");
+  auto* tabs = made->findChild<QTabWidget*>("runTabs");
+  tabs->setCurrentWidget(made->findChild<QWidget*>("runCode"));
+  shoot(window, prefix + "-program-run-code");
 }
 
 // A model from nothing, and one of a kind.
@@ -396,6 +407,10 @@ void shootDialogs(MainWindow* window, const QString& prefix) {
   add.show();
   shoot(&add, prefix + "-dialog-add-host");
   add.close();
+  DeployDialog deploy("lab.yaml", window);
+  deploy.show();
+  shoot(&deploy, prefix + "-dialog-deploy");
+  deploy.close();
   app::HostKeyQuestion question{"[n1.lab]:2201", "ssh-ed25519",
                                 "SHA256:uNiVztksCsDhcc0u9e8BgrJXVGDOcBz9F7Yl5cFJ3b4",
                                 "/home/anna/.ssh/known_hosts"};

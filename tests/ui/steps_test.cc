@@ -331,13 +331,16 @@ class StepsTest : public QObject {
              begin + " --without 1 " + command->text().section(' ', 5, 6) + " --ideal-network");
     // What is planned anew stands alone.
     auto* ranks = page_->findChild<QSpinBox*>("whatIfRanks");
-    ranks->setValue(6);
-    QCOMPARE(command->text(), begin + " --ranks 6");
+    ranks->setFocus();
+    ranks->selectAll();
+    QTest::keyClicks(ranks, "6");
+    QTest::keyClick(ranks, Qt::Key_Return);
+    QCOMPARE(command->text(), begin + " --with ranks=6");
     QVERIFY(!rank->isEnabled() && !rate->isEnabled());
     auto* note = page_->findChild<QLabel*>("whatIfNote");
     QVERIFY(wait([&] { return note->text().startsWith("Planned anew"); }));
     page_->findChild<QCheckBox*>("whatIfBf16")->click();
-    QCOMPARE(command->text(), begin + " --ranks 6 --set training.precision=bf16");
+    QCOMPARE(command->text(), begin + " --with ranks=6 --with training.precision=bf16");
     page_->findChild<QCheckBox*>("whatIfBf16")->click();
     ranks->setValue(0);
     QVERIFY(rank->isEnabled());

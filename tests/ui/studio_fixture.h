@@ -127,7 +127,16 @@ class StudioHome {
     for (int line = 0; line < 40; ++line)
       batch.logs.push_back({0, row.startedNs + line * 1'000'000'000LL, "local1", 0,
                             "step " + std::to_string(line * 15) + " loss 0.5 accuracy 0.8"});
-    store(row, documentsOf("ddp.yaml", row, predicted), batch);
+    app::RunDocuments documents = documentsOf("ddp.yaml", row, predicted);
+    documents.specResolved =
+        "# code: 4 files, changed since commit 4f0c2b6e91d8\n" + documents.specResolved;
+    documents.codePatch =
+        "diff --git a/train.py b/train.py\n--- a/train.py\n+++ b/train.py\n"
+        "@@ -38,3 +38,3 @@ def train(model, loader):\n"
+        "     model.train()\n-    optimizer = SGD(model.parameters(), lr=0.1)\n"
+        "+    optimizer = SGD(model.parameters(), lr=0.05, momentum=0.9)\n     step = 0\n"
+        "# not in the commit:\n#   notes.txt\n";
+    store(row, documents, batch);
     return row.run;
   }
 

@@ -116,10 +116,13 @@ class StudioRoad {
               ui::ClusterPage* cluster, int ranks) {
     QString refusal;
     tryLaunch(example, changes, cluster, ranks, &refusal);
-    if (QTest::currentTestFailed()) return;
-    QVERIFY2(refusal.isEmpty(), qPrintable(refusal));
-    page_ = qobject_cast<ui::RunPage*>(window_->currentPage());
-    QVERIFY(page_);
+    showRun(refusal);
+  }
+  // The same with a spec of one's own.
+  void launchFile(const QString& spec, ui::ClusterPage* cluster, int ranks) {
+    QString refusal;
+    tryLaunchFile(spec, cluster, ranks, &refusal);
+    showRun(refusal);
   }
   // The same; what the dialog says where it does not come to a run.
   void tryLaunch(const char* example, const std::vector<std::pair<QString, QString>>& changes,
@@ -136,6 +139,9 @@ class StudioRoad {
     QVERIFY(spec.open(QIODevice::WriteOnly));
     spec.write(text.toUtf8());
     spec.close();
+    tryLaunchFile(path, cluster, ranks, refusal);
+  }
+  void tryLaunchFile(const QString& path, ui::ClusterPage* cluster, int ranks, QString* refusal) {
     auto* model = qobject_cast<ui::ModelPage*>(window_->openFile(path));
     QVERIFY(model);
     QVERIFY2(model->document()->spec().ok(), qPrintable(model->document()->text()));
@@ -263,6 +269,13 @@ class StudioRoad {
   }
 
  private:
+  void showRun(const QString& refusal) {
+    if (QTest::currentTestFailed()) return;
+    QVERIFY2(refusal.isEmpty(), qPrintable(refusal));
+    page_ = qobject_cast<ui::RunPage*>(window_->currentPage());
+    QVERIFY(page_);
+  }
+
   // Local agents are found by their work folders, which lie in the home.
   void collectLocal() {
     for (const int pid : processes("serve")) agents_.insert(pid);

@@ -333,6 +333,10 @@ void AdvicePanel::refresh() {
                      formatCount(static_cast<std::int64_t>(found.planned)),
                      formatCount(static_cast<std::int64_t>(found.misfits)),
                      formatCount(static_cast<std::int64_t>(found.refused)));
+    if (found.error)
+      note << tr("For nodes and links as the run measured them; its own step, planned anew, is off "
+                 "by %1.")
+                  .arg(formatPercent(*found.error, 1));
     if (!found.complete) note << tr("The search ended early.");
     if (found.unknownMemory > 0) note << messageText(app::unknownMemoryText(found.unknownMemory));
   }

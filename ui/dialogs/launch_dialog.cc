@@ -17,6 +17,7 @@
 #include "ui/dialogs/preflight_dialog.h"
 #include "ui/dialogs/rank_fields.h"
 #include "ui/dialogs/strategy_fields.h"
+#include "ui/dialogs/what_if_panel.h"
 #include "ui/studio/background.h"
 #include "ui/studio/scheduler_job.h"
 #include "ui/studio/workspace.h"
@@ -110,6 +111,7 @@ void LaunchDialog::makePreview() {
         else
           message_->clear();
         request_ = std::move(made.request);
+        hosts_ = std::move(made.hosts);
         if (const std::shared_ptr<LiveCluster> live = weak.lock()) {
           cluster_ = live;
           clusterText_.clear();
@@ -249,8 +251,20 @@ void LaunchDialog::showError(const Error& error) {
 // Beside a benchmark, an estimate would look like a gain or a loss: it stands in the comparison
 // alone.
 void LaunchDialog::showPrediction() {
-  prediction_->show(preview_, preview_->measured || !measuredShown_);
+  const bool told = preview_->measured || !measuredShown_;
+  prediction_->show(preview_, told);
   prediction_->advice()->follow();
+  prediction_->whatIf()->setSource(told && !ofProgram_ ? predictedStep() : WhatIfSource());
+}
+
+WhatIfSource LaunchDialog::predictedStep() const {
+  WhatIfSource out;
+  out.read = [preview = preview_, launched = app::Launched{*request_, hosts_}](
+                 const std::stop_token& stop) { return app::subjectOf(*preview, launched, stop); };
+  out.command = [this, isMeasured = preview_->measured](const QStringList& change) {
+    return command("whatif", (isMeasured ? QStringList{"--measure"} : QStringList()) + change);
+  };
+  return out;
 }
 
 QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {

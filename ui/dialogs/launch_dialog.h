@@ -35,6 +35,7 @@ class RankFields;
 class StrategyFields;
 class Workspace;
 struct LaunchInputs;
+struct WhatIfSource;
 
 // A document, open or not: a run spec, or a cluster.
 struct LaunchModel {
@@ -67,8 +68,9 @@ class LaunchDialog : public Dialog {
   void chooseTarget(int index);  // last: this machine
   void chooseNodes(int nodes);   // of this machine
   QString command() const;       // `lockstep run …`, the same launch
-  // `lockstep advise …`, with more words; "" where it cannot be told the same.
-  QString adviseCommand(const QStringList& more) const;
+  // `lockstep NAME …` of what is to be launched, with more words; "" where it cannot be told the
+  // same.
+  QString command(const QString& name, const QStringList& more) const;
   bool ready() const { return preview_ != nullptr; }
   const app::Preview* preview() const { return preview_.get(); }
   bool benchmarking() const { return measured_ != nullptr; }
@@ -106,6 +108,7 @@ class LaunchDialog : public Dialog {
   std::string chosenKind() const;  // of auto, the one found
   void compare();                  // strategies side by side, where they are looked at
   void showPrediction();
+  WhatIfSource predictedStep() const;
   void showError(const Error& error);
   QStringList sets(const std::string& strategy = {}) const;
   void fillRanks();  // a number for every node of the chosen cluster
@@ -171,6 +174,7 @@ class LaunchDialog : public Dialog {
   QStringList benchmarkedSettings_;           // what these are, the strategy's kind aside
   std::shared_ptr<const app::Preview> preview_, estimate_;  // the latter before a benchmark
   std::optional<app::LaunchRequest> request_;
+  std::vector<app::HostFacts> hosts_;  // that it was planned for
   std::shared_ptr<LiveCluster> cluster_, measuredOn_;
   std::string clusterText_;  // that cluster_ was made of, where this dialog made it
   std::unique_ptr<app::MeasuredPreview> measured_;

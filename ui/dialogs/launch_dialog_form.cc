@@ -302,7 +302,7 @@ void LaunchDialog::connectPrediction() {
   connect(prediction_, &PredictionView::strategyChosen, strategy_, &StrategyFields::setKind);
   prediction_->advice()->setSources(
       {[this] { return inputs(); }, [this] { return estimate_; },
-       [this](const QStringList& more) { return adviseCommand(more); }});
+       [this](const QStringList& more) { return command("advise", more); }});
   connect(prediction_->advice(), &AdvicePanel::chosen, this, &LaunchDialog::choose);
 }
 
@@ -420,10 +420,12 @@ QString LaunchDialog::command() const {
 }
 
 // The command reads files: a run of the history has none, and unsaved text stands in none.
-QString LaunchDialog::adviseCommand(const QStringList& more) const {
+QString LaunchDialog::command(const QString& name, const QStringList& more) const {
   if (again_ || ofProgram_ || !unsaved_->text().isEmpty()) return {};
-  const QStringList words{"lockstep", "advise", shellPath(model().file)};
-  return (words + settingWords() + more + globalWords()).join(' ');
+  QStringList words{"lockstep", name, shellPath(model().file)};
+  words += settingWords();
+  for (const QString& word : more) words << shellWord(word);
+  return (words + globalWords()).join(' ');
 }
 
 QStringList LaunchDialog::settingWords() const {
@@ -464,6 +466,10 @@ LaunchInputs LaunchDialog::inputs() const {
   if (!ofProgram_) in.comm = comm_->currentData().toString().toStdString();
   in.measure = measure_->isChecked();
   in.localFolder = workspace_.home().root + "/local";
+  if (again_) {
+    in.repeatedRun = again_->run;
+    in.historyFolder = workspace_.home().historyFolder();
+  }
   if (again_ && !again_->checkpoints.empty()) {
     in.resumeFrom = again_->checkpoints;
     in.resumedRun = again_->run;

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "app/advice/auto_strategy.h"
+#include "app/advice/run_advice.h"
 #include "app/specs/spec_text.h"
+#include "app/whatif/measured_speeds.h"
 
 namespace lockstep::ui {
 
@@ -42,6 +43,19 @@ Result<LaunchSetup> setupOf(const LaunchInputs& in) {
   return out;
 }
 
+struct MeasuredLaunch {
+  app::WhatIfSubject subject;
+  app::Launched launched;
+};
+
+Result<MeasuredLaunch> measuredBy(const LaunchInputs& in) {
+  LOCKSTEP_ASSIGN(const auto history, app::History::open(in.historyFolder));
+  LOCKSTEP_ASSIGN(const app::RunRow row, history->row(in.repeatedRun));
+  LOCKSTEP_ASSIGN(app::WhatIfSubject subject, app::subjectOf(*history, row, 0, in.stop));
+  LOCKSTEP_ASSIGN(app::Launched launched, app::launchAsMeasured(subject));
+  return MeasuredLaunch{std::move(subject), std::move(launched)};
+}
+
 }  // namespace
 
 LaunchPreview makeLaunchPreview(const LaunchInputs& in) {
@@ -56,7 +70,7 @@ LaunchPreview makeLaunchPreview(const LaunchInputs& in) {
   if (in.stop.stop_requested())
     return {std::nullopt, makeError(Code::kCancelled, "the search was cancelled")};
   auto preview = app::makePreview(*chosen, setup->hosts);
-  return {*std::move(chosen), std::move(preview)};
+  return {*std::move(chosen), std::move(preview), std::move(setup->hosts)};
 }
 
 Result<app::Advice> adviseLaunch(const LaunchInputs& in, const std::vector<std::string>& pins,
@@ -70,6 +84,10 @@ Result<app::Advice> adviseLaunch(const LaunchInputs& in, const std::vector<std::
   search.stop = in.stop;
   search.precisions = precisions;
   search.onProgress = std::move(onProgress);
+  if (!in.repeatedRun.empty() && in.ranks.empty())
+    if (const auto by = measuredBy(in);
+        by.ok() && (in.comm.empty() || in.comm == by->launched.request.comm))
+      return app::adviseAsMeasured(by->subject, by->launched, start, std::move(search));
   return app::advise(std::move(setup.request), start, setup.hosts, std::move(search));
 }
 

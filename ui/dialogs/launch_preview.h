@@ -20,7 +20,8 @@ struct LaunchInputs {
   app::CheckpointFolders resumeFrom;
   std::vector<std::string> sets, ranks;
   std::vector<app::HostFacts> hosts;
-  int localNodes = 0;  // 0: the cluster's text
+  int localNodes = 0;                      // 0: the cluster's text
+  std::string repeatedRun, historyFolder;  // what it measured counts for advice; "": none
   bool measure = true;
   std::stop_token stop = {};  // ends the search for a strategy
 };
@@ -28,11 +29,13 @@ struct LaunchInputs {
 struct LaunchPreview {
   std::optional<app::LaunchRequest> request;
   Result<app::Preview> preview;
+  std::vector<app::HostFacts> hosts = {};  // that it was planned for
 };
 LaunchPreview makeLaunchPreview(const LaunchInputs& inputs);
 
-// The best strategies of a launch, as `lockstep advise` finds them. `pins` are paths of options
-// that keep their value; `precisions` are tried besides the launch's own.
+// The best strategies of a launch, as `lockstep advise` finds them; of one that repeats a run on
+// the same ranks as `lockstep advise --run`, where it has measured enough. `pins` are paths of
+// options that keep their value; `precisions` are tried besides the launch's own.
 Result<app::Advice> adviseLaunch(const LaunchInputs& inputs, const std::vector<std::string>& pins,
                                  const std::vector<std::string>& precisions,
                                  std::function<void(std::size_t planned)> onProgress);

@@ -31,6 +31,7 @@ QString NameDialog::name() const { return name_->text().trimmed(); }
 void NameDialog::judge() {
   const Verdict verdict = name().isEmpty() ? Verdict{false, {}} : check_(name());
   note_->setText(verdict.note);
+  showCommand(verdict.command);
   acceptButton()->setEnabled(verdict.allowed);
 }
 

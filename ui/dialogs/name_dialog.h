@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QString>
+#include <QStringList>
 #include <functional>
 
 #include "ui/dialogs/dialog.h"
@@ -20,6 +21,7 @@ class NameDialog : public Dialog {
   struct Verdict {
     bool allowed = true;
     QString note;
+    QStringList command;  // that does the same; may be empty
   };
   // `check` judges names without spaces at their ends, other than "".
   using Check = std::function<Verdict(const QString& name)>;

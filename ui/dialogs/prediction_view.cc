@@ -14,6 +14,7 @@
 #include "ui/dialogs/advice_panel.h"
 #include "ui/dialogs/launch_preview.h"
 #include "ui/dialogs/plan_timeline.h"
+#include "ui/dialogs/what_if_panel.h"
 #include "ui/models/placement_model.h"
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
@@ -71,6 +72,8 @@ PredictionView::PredictionView(QWidget* parent) : QWidget(parent) {
   tabs_->addTab(buildCandidates(), {});
   advice_ = new AdvicePanel(this);
   tabs_->addTab(advice_, {});
+  whatIf_ = new WhatIfPanel(this);
+  tabs_->addTab(scrolled(whatIf_, this), {});
   column->addWidget(tabs_, 1);
   connect(tabs_, &QTabWidget::currentChanged, this, &PredictionView::compareWanted);
 }
@@ -184,6 +187,7 @@ void PredictionView::clear() {
   timeline_->setPreview(nullptr);
   plan_->clear();
   candidateModel_->setCandidates({});
+  whatIf_->setSource({});
   for (Figure* figure : {stepTime_, throughput_, memory_, wire_, energy_, ranks_}) {
     figure->setValue(QString(QChar(0x2014)), QString(QChar(0xa0)));  // nothing below moves
   }
@@ -278,6 +282,7 @@ void PredictionView::retranslate() {
   tabs_->setTabText(3, tr("Plan"));
   tabs_->setTabText(4, tr("Compare strategies"));
   tabs_->setTabText(5, tr("Fastest"));
+  tabs_->setTabText(6, tr("What if"));
   tabs_->setAccessibleName(tr("Prediction"));
   placement_->setAccessibleName(tr("Placement"));
   bars_->setAccessibleName(tr("Predicted step time of each rank"));
@@ -287,6 +292,7 @@ void PredictionView::retranslate() {
   candidateModel_->retranslate();
   timeline_->retranslate();
   advice_->retranslate();
+  whatIf_->retranslate();
   plan_->setAccessibleName(tr("Text of the plan"));
 }
 

@@ -1,5 +1,6 @@
 // PredictionView: the prediction of a launch: key figures, placement, step time, the predicted step
-// as a timeline, the plan's text, a comparison of strategies, and the fastest ones.
+// as a timeline, the plan's text, a comparison of strategies, the fastest ones, and what the step
+// would take, had something been otherwise.
 #pragma once
 
 #include <QWidget>
@@ -26,6 +27,7 @@ class ColumnFitter;
 class Figure;
 class PlacementModel;
 class PlanTimeline;
+class WhatIfPanel;
 
 class PredictionView : public QWidget {
   Q_OBJECT
@@ -46,6 +48,7 @@ class PredictionView : public QWidget {
   QPushButton* benchmarkButton() const { return benchmark_; }
   QPushButton* preflightButton() const { return preflight_; }
   AdvicePanel* advice() const { return advice_; }
+  WhatIfPanel* whatIf() const { return whatIf_; }
   QTabWidget* tabs() const { return tabs_; }
   void retranslate();
 
@@ -80,6 +83,7 @@ class PredictionView : public QWidget {
   QTableView* candidates_ = nullptr;
   CandidateModel* candidateModel_ = nullptr;
   AdvicePanel* advice_ = nullptr;
+  WhatIfPanel* whatIf_ = nullptr;
 };
 
 }  // namespace lockstep::ui

@@ -38,7 +38,7 @@ PreflightDialog::PreflightDialog(Workspace& workspace, std::shared_ptr<LiveClust
   applyTableStyle(table_);
   table_->setItemDelegateForColumn(PreflightModel::kGrade,
                                    new ToneDelegate(PreflightModel::kToneRole, table_));
-  setColumns(table_, {150, 110, 110, 120, 120, 190});
+  setColumns(table_, {170, 110, 110, 120, 120, 190});
   table_->setMinimumSize(840, 320);
   content()->addWidget(outcome_);
   content()->addWidget(progress_);

@@ -5,6 +5,7 @@
 #include <QListWidget>
 #include <QPushButton>
 #include <QVBoxLayout>
+#include <utility>
 
 #include "ui/theme/message_text.h"
 #include "ui/widgets/widgets.h"
@@ -21,9 +22,9 @@ QString foldedTag(QString tag) {
 
 }  // namespace
 
-TagsDialog::TagsDialog(const QStringList& known, const QVector<QStringList>& ofRuns,
-                       QWidget* parent)
-    : Dialog("tagsDialog", parent), ofRuns_(ofRuns) {
+TagsDialog::TagsDialog(const QStringList& known, QStringList runs,
+                       const QVector<QStringList>& ofRuns, QWidget* parent)
+    : Dialog("tagsDialog", parent), runs_(std::move(runs)) {
   struct Tag {
     QString text;  // as it was first written
     int count = 0;
@@ -65,6 +66,7 @@ TagsDialog::TagsDialog(const QStringList& known, const QVector<QStringList>& ofR
   content()->addWidget(fresh_);
   content()->addWidget(wrong_);
   connect(fresh_, &QLineEdit::textChanged, this, &TagsDialog::check);
+  connect(list_, &QListWidget::itemChanged, this, &TagsDialog::nameCommand);
   fresh_->setFocus();
   retranslate();
 }
@@ -88,6 +90,15 @@ void TagsDialog::check() {
   wrong_->setVisible(!fine.ok());
   wrong_->setText(fine.ok() ? QString() : messageText(fine.error().message()));
   acceptButton()->setEnabled(fine.ok());
+  nameCommand();
+}
+
+void TagsDialog::nameCommand() {
+  QStringList words = QStringList{"history", "tag"} + runs_;
+  const app::TagChange wanted = change();
+  for (const std::string& tag : wanted.add) words << '+' + QString::fromStdString(tag);
+  for (const std::string& tag : wanted.remove) words << '-' + QString::fromStdString(tag);
+  showCommand(words);
 }
 
 void TagsDialog::accept() {
@@ -97,14 +108,14 @@ void TagsDialog::accept() {
 }
 
 void TagsDialog::retranslate() {
-  setHeading(
-      ofRuns_.size() == 1 ? tr("Tags of the run") : tr("Tags of %1 runs").arg(ofRuns_.size()),
-      tr("Tags group runs: the filter tag:good shows those with the tag good."));
+  setHeading(runs_.size() == 1 ? tr("Tags of the run") : tr("Tags of %1 runs").arg(runs_.size()),
+             tr("Tags group runs: the filter tag:good shows those with the tag good."));
   list_->setAccessibleName(tr("Tags"));
   freshLabel_->setText(tr("&New tags"));
   fresh_->setPlaceholderText(tr("separated by spaces"));
   fresh_->setAccessibleName(tr("New tags"));
   setButtons(tr("Apply"), tr("Cancel"));
+  nameCommand();
 }
 
 }  // namespace lockstep::ui

@@ -16,8 +16,9 @@ class TagsDialog : public Dialog {
   Q_OBJECT
 
  public:
-  // `known`: tags that are in use; `ofRuns`: those of each selected run.
-  TagsDialog(const QStringList& known, const QVector<QStringList>& ofRuns, QWidget* parent);
+  // `known`: tags that are in use; `runs`: the selected ones, with the tags of each in `ofRuns`.
+  TagsDialog(const QStringList& known, QStringList runs, const QVector<QStringList>& ofRuns,
+             QWidget* parent);
 
   app::TagChange change() const;
 
@@ -32,8 +33,9 @@ class TagsDialog : public Dialog {
 
  private:
   void check();
+  void nameCommand();
 
-  QVector<QStringList> ofRuns_;
+  const QStringList runs_;
   QMap<QString, Qt::CheckState> before_;
   QListWidget* list_ = nullptr;
   QLabel* freshLabel_ = nullptr;

@@ -78,7 +78,8 @@ bool FieldModel::isUsed(const Row& row) const {
 }
 
 QString FieldModel::unwritten(const Row& row) const {
-  if (row.info.type == app::FieldType::kBoolean) return tr("no");
+  if (row.info.type == app::FieldType::kBoolean)
+    return row.info.unset.english == "true" ? tr("yes") : tr("no");
   if (const auto value = document_->spec().defaultOf(row.path))
     return QString::fromStdString(*value);
   if (row.info.needed) return tr("required");

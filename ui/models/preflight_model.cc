@@ -15,10 +15,13 @@ using Grade = app::PreflightValue::Grade;
 QString valueText(Kind kind, double value) {
   switch (kind) {
     case Kind::kMatmul:
+    case Kind::kGpuMatmul:
       return formatFlops(value) + "/s";
     case Kind::kMemory:
     case Kind::kDiskWrite:
+    case Kind::kGpuMemory:
     case Kind::kBandwidth:
+    case Kind::kAllReduce:
       return formatRate(value);
     case Kind::kDiskFree:
       return formatBytes(value);
@@ -73,13 +76,25 @@ QVariant PreflightModel::data(const QModelIndex& index, int role) const {
   }
   switch (index.column()) {
     case kWhat: {
-      const QString names[] = {tr("Matrix products"), tr("Memory reads"), tr("Disk writes"),
-                               tr("Free disk"),       tr("Clock skew"),   tr("GPU PCIe lanes"),
-                               tr("Bandwidth"),       tr("Round trip")};
+      const QString names[] = {tr("Matrix products"),
+                               tr("Memory reads"),
+                               tr("Disk writes"),
+                               tr("Free disk"),
+                               tr("Clock skew"),
+                               tr("GPU matrix products"),
+                               tr("GPU memory reads"),
+                               tr("GPU PCIe lanes"),
+                               tr("Bandwidth"),
+                               tr("Round trip"),
+                               tr("All-reduce bus bandwidth")};
       return names[static_cast<int>(one.kind)];
     }
-    case kNode:
-      return QString::fromStdString(one.node);
+    case kNode: {
+      const QString node = QString::fromStdString(one.node);
+      return one.kind == Kind::kAllReduce ? tr("all nodes")
+             : one.gpu >= 0               ? tr("%1, GPU %2").arg(node).arg(one.gpu)
+                                          : node;
+    }
     case kPeer:
       return QString::fromStdString(one.peer);
     case kValue:

@@ -13,6 +13,7 @@
 #include <QTableView>
 #include <QToolButton>
 
+#include "ui/dialogs/what_if_dialog.h"
 #include "ui/models/run_table_model.h"
 #include "ui/pages/with_history.h"
 #include "ui/studio/background.h"
@@ -86,6 +87,7 @@ void HistoryPage::buildMenus() {
                   [this] { Q_EMIT relaunchWanted(selectedRun(), app::RelaunchKind::kRerun); });
   clone_ = action("historyClone", "copy", [this] { Q_EMIT cloneWanted(selectedRun()); });
   openAction_ = action("historyOpen", "open", [this] { open_->click(); });
+  whatIf_ = action("historyWhatIf", "chart", [this] { askWhatIf(); });
   tagsAction_ = action("historyTags", "tag", [this] { askTags(); });
   exportCsv_ = action("historyExportCsv", "table", [this] { askWhereTo(ExportKind::kCsv); });
   exportReport_ =
@@ -106,8 +108,8 @@ void HistoryPage::buildMenus() {
   againMenu_ = menu("relaunchMenu", {resume_, rerun_, clone_});
   exportMenu_ = menu("exportMenu", {exportCsv_, exportReport_, exportTensorBoard_, exportOtlp_});
   contextMenu_ =
-      menu("runMenu", {openAction_, nullptr, resume_, rerun_, clone_, nullptr, tagsAction_, nullptr,
-                       exportCsv_, exportReport_, exportTensorBoard_, exportOtlp_});
+      menu("runMenu", {openAction_, whatIf_, nullptr, resume_, rerun_, clone_, nullptr, tagsAction_,
+                       nullptr, exportCsv_, exportReport_, exportTensorBoard_, exportOtlp_});
   again_->setMenu(againMenu_);
   export_->setMenu(exportMenu_);
 }
@@ -230,6 +232,7 @@ void HistoryPage::refreshButtons() {
   tags_->setEnabled(!chosen.isEmpty());
   again_->setEnabled(canRelaunch());
   for (QAction* one : {resume_, rerun_, clone_}) one->setEnabled(canRelaunch());
+  whatIf_->setEnabled(chosen.size() == 1);
   delete_->setEnabled(
       !chosen.isEmpty() && std::all_of(chosen.begin(), chosen.end(), [&](const QString& run) {
         const app::RunRow& row = runs_->runs()[static_cast<std::size_t>(runs_->find(run))];
@@ -240,6 +243,16 @@ void HistoryPage::refreshButtons() {
 void HistoryPage::askWhereTo(ExportKind kind) {
   askExport(workspace_, selectedRuns(), kind, this,
             [this](const QString& path, const Status& status) { sayExported(path, status); });
+}
+
+void HistoryPage::askWhatIf() {
+  const int row = runs_->find(selectedRun());
+  if (row < 0) return;
+  const app::RunRow& run = runs_->runs()[static_cast<std::size_t>(row)];
+  auto* dialog = new WhatIfDialog(workspace_.home().historyFolder(), selectedRun(),
+                                  QString::fromStdString(run.name), this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  dialog->open();
 }
 
 void HistoryPage::exportTo(const QString& path, ExportKind kind) {
@@ -323,6 +336,7 @@ void HistoryPage::retranslateMenus() {
   rerun_->setText(tr("Rerun…"));
   clone_->setText(tr("Clone…"));
   openAction_->setText(tr("Open"));
+  whatIf_->setText(tr("What if…"));
   tagsAction_->setText(tr("Tags…"));
   exportCsv_->setText(tr("Export CSV…"));
   exportReport_->setText(tr("Export report (HTML)…"));

@@ -79,6 +79,7 @@ class HistoryPage : public Page {
   void fillFilters();
   void askFilterName();
   void askTags();
+  void askWhatIf();
   void change(std::function<Status(app::History&)> work);  // in the background, then reloads
   struct Curve;
   void showOverlay(const std::vector<Curve>& curves, const QString& note);
@@ -114,6 +115,7 @@ class HistoryPage : public Page {
   QAction* resume_ = nullptr;
   QAction* rerun_ = nullptr;
   QAction* clone_ = nullptr;
+  QAction* whatIf_ = nullptr;
   QComboBox* curve_ = nullptr;
   QComboBox* axis_ = nullptr;
   QLabel* overlayNote_ = nullptr;

@@ -173,12 +173,13 @@ void HistoryPage::askFilterName() {
   }
   QStringList taken;
   for (const app::SavedFilter& one : saved_) taken << QString::fromStdString(one.name);
-  const auto check = [taken](const QString& name) -> NameDialog::Verdict {
+  const auto check = [taken, text](const QString& name) -> NameDialog::Verdict {
     if (const Status fine = app::checkFilterName(name.toStdString()); !fine.ok())
       return {false, messageText(fine.error().message())};
-    return {true, taken.contains(name, Qt::CaseInsensitive)
-                      ? tr("Replaces the filter of this name.")
-                      : QString()};
+    return {true,
+            taken.contains(name, Qt::CaseInsensitive) ? tr("Replaces the filter of this name.")
+                                                      : QString(),
+            {"history", "filter", name, text}};
   };
   auto* dialog = new NameDialog({tr("Save filter"), text, tr("Save")}, {}, check, this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
@@ -190,12 +191,14 @@ void HistoryPage::askFilterName() {
 }
 
 void HistoryPage::askTags() {
+  QStringList names;
   QVector<QStringList> ofRuns;
   std::vector<std::string> chosen;
   for (const QString& run : selectedRuns()) {
     QStringList tags;
     for (const auto& tag : runs_->runs()[static_cast<std::size_t>(runs_->find(run))].tags)
       tags << QString::fromStdString(tag);
+    names << run;
     ofRuns << tags;
     chosen.push_back(run.toStdString());
   }
@@ -205,12 +208,12 @@ void HistoryPage::askTags() {
       [folder = workspace_.home().historyFolder()] {
         return withHistory(folder, [](app::History& history) { return history.tags(); });
       },
-      [this, ofRuns, chosen](Result<std::vector<app::TagUse>> uses) {
+      [this, names, ofRuns, chosen](Result<std::vector<app::TagUse>> uses) {
         askingTags_ = false;
         if (!uses) return message()->showError(uses.error());
         QStringList known;
         for (const app::TagUse& use : *uses) known << QString::fromStdString(use.tag);
-        auto* dialog = new TagsDialog(known, ofRuns, this);
+        auto* dialog = new TagsDialog(known, names, ofRuns, this);
         dialog->setAttribute(Qt::WA_DeleteOnClose);
         connect(dialog, &TagsDialog::chosen, this, [this, chosen](const app::TagChange& wanted) {
           change([chosen, wanted](app::History& history) {

@@ -180,6 +180,8 @@ void LessonViewer::showScene() {
 void LessonViewer::showFigures() {
   const std::string language = Language::instance().code().toStdString();
   const auto& now = session_->scene()->figures;
+  // The first picture and its figures need more width than the empty place did.
+  if (figures_.empty()) QTimer::singleShot(0, this, &LessonViewer::fitRight);
   while (figures_.size() < now.size()) {
     const QString number = QString::number(figures_.size());
     figures_.push_back({makeLabel("figureName" + number, figureBox_, "muted"),

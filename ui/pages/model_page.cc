@@ -384,7 +384,8 @@ void ModelPage::showSection() {
                             {"workload.python", tr("Python")},
                             {"workload.metrics", tr("Metrics")},
                             {"workload.artifacts", tr("Artifacts")},
-                            {"recovery", tr("Recovery")},
+                            {"workload.restart", tr("Restart")},
+                            {"recovery", tr("Recovery"), {"policy", "heartbeat_ms", "spares"}},
                             {"sinks", tr("Sinks")}});
       break;
     default:

@@ -19,6 +19,7 @@
 #include "ui/dialogs/exclude_dialog.h"
 #include "ui/dialogs/rebalance_dialog.h"
 #include "ui/dialogs/restart_dialog.h"
+#include "ui/dialogs/what_if_panel.h"
 #include "ui/models/breakdown_model.h"
 #include "ui/pages/code_panel.h"
 #include "ui/pages/costs_panel.h"
@@ -27,7 +28,6 @@
 #include "ui/pages/steps_panel.h"
 #include "ui/pages/straggler_panel.h"
 #include "ui/pages/traffic_panel.h"
-#include "ui/pages/what_if_panel.h"
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"
 #include "ui/studio/background.h"
@@ -141,7 +141,8 @@ void RunPage::buildTabs() {
   steps_ = new StepsPanel(document_, reader, this);
   addPart("steps", scrolled(steps_, this));
   costs_ = new CostsPanel(document_, this);
-  whatIf_ = new WhatIfPanel(document_, this);
+  whatIf_ = new WhatIfPanel(this);
+  whatIf_->setSource(whatIfOfRun(document_->historyFolder(), document_->run()));
   auto* waits = new QWidget(this);
   waits->setObjectName("runWaits");
   auto* waitsColumn = new QVBoxLayout(waits);
@@ -212,6 +213,7 @@ void RunPage::connectButtons() {
 
 void RunPage::connectDocument() {
   connect(document_, &RunDocument::rowChanged, this, &RunPage::refreshRow);
+  connect(document_, &RunDocument::rowChanged, whatIf_, [this] { whatIf_->retry(); });
   connect(&document_->curves(), &RunCurves::added, this, &RunPage::placeSeries);
   connect(document_, &RunDocument::breakdownChanged, this, &RunPage::refreshBreakdown);
   connect(document_, &RunDocument::slowChanged, this, &RunPage::refreshSlow);
@@ -238,6 +240,7 @@ void RunPage::connectDocument() {
   });
   connect(document_, &RunDocument::dataChanged, this, [this] {
     for (PlotGroup* group : groups()) group->dataChanged();
+    whatIf_->noteChange();
     refreshFigures();
   });
   connect(document_, &RunDocument::failed, this, [this](const Error& error) {

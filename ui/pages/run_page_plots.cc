@@ -12,9 +12,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "ui/dialogs/what_if_panel.h"
 #include "ui/models/breakdown_model.h"
 #include "ui/pages/run_page.h"
-#include "ui/pages/what_if_panel.h"
 #include "ui/plots/picture_file.h"
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"

@@ -33,10 +33,15 @@ void JobTracker::finish(JobId job) {
   endRemoveRows();
 }
 
-void JobTracker::cancel(int row) {
-  if (!cancellable(row)) return;
-  const auto cancel = jobs_[static_cast<std::size_t>(row)].cancel;  // may finish the job
-  cancel();
+void JobTracker::cancel(JobId job) {
+  for (int row = 0; row < rowCount(); ++row) {
+    if (jobAt(row) != job || !cancellable(row)) continue;
+    const auto cancel = jobs_[static_cast<std::size_t>(row)].cancel;  // may finish the job
+    return cancel();
+  }
+}
+JobTracker::JobId JobTracker::jobAt(int row) const {
+  return jobs_[static_cast<std::size_t>(row)].id;
 }
 bool JobTracker::cancellable(int row) const {
   return row >= 0 && row < rowCount() && jobs_[static_cast<std::size_t>(row)].cancel != nullptr;

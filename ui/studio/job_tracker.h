@@ -19,7 +19,8 @@ class JobTracker : public QAbstractListModel {
   JobId start(const QString& title, std::function<void()> cancel = {});
   void progress(JobId job, double fraction, const QString& detail = {});
   void finish(JobId job);
-  void cancel(int row);
+  void cancel(JobId job);
+  JobId jobAt(int row) const;
   bool cancellable(int row) const;
 
   int rowCount(const QModelIndex& parent = {}) const override;

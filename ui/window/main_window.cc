@@ -6,6 +6,7 @@
 #include <QFileInfo>
 #include <QLabel>
 #include <QLayout>
+#include <QMenu>
 #include <QMimeData>
 #include <QProgressBar>
 #include <QStatusBar>
@@ -16,6 +17,7 @@
 #include <QTreeView>
 #include <QUndoGroup>
 #include <algorithm>
+#include <vector>
 
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/ssh_questions.h"
@@ -134,7 +136,7 @@ void MainWindow::makeStatusBar() {
   connect(&jobs, &QAbstractItemModel::rowsInserted, this, &MainWindow::refreshJobs);
   connect(&jobs, &QAbstractItemModel::rowsRemoved, this, &MainWindow::refreshJobs);
   connect(&jobs, &QAbstractItemModel::dataChanged, this, &MainWindow::refreshJobs);
-  connect(jobCancel_, &QToolButton::clicked, this, [this] { workspace_->jobs().cancel(0); });
+  connect(jobCancel_, &QToolButton::clicked, this, &MainWindow::cancelJob);
   refreshJobs();
 }
 
@@ -143,13 +145,33 @@ void MainWindow::refreshJobs() {
   const int count = jobs.rowCount();
   for (QWidget* widget : {static_cast<QWidget*>(jobText_), static_cast<QWidget*>(jobBar_)})
     widget->setVisible(count > 0);
-  jobCancel_->setVisible(count > 0 && jobs.cancellable(0));
+  bool cancellable = false;
+  for (int row = 0; row < count; ++row) cancellable = cancellable || jobs.cancellable(row);
+  jobCancel_->setVisible(cancellable);
   if (count == 0) return;
   const QString text = jobs.data(jobs.index(0), Qt::DisplayRole).toString();
   jobText_->setText(count > 1 ? tr("%1 (and %2 more)").arg(text).arg(count - 1) : text);
   const double fraction = jobs.data(jobs.index(0), JobTracker::kProgressRole).toDouble();
   jobBar_->setRange(0, fraction < 0 ? 0 : 1000);
   if (fraction >= 0) jobBar_->setValue(static_cast<int>(fraction * 1000));
+}
+
+// Cancels the job that the bar shows, if no other can be meant; else asks which.
+void MainWindow::cancelJob() {
+  JobTracker& jobs = workspace_->jobs();
+  std::vector<int> rows;
+  for (int row = 0; row < jobs.rowCount(); ++row)
+    if (jobs.cancellable(row)) rows.push_back(row);
+  if (rows == std::vector{0}) return jobs.cancel(jobs.jobAt(0));
+  auto* menu = new QMenu(this);
+  menu->setObjectName("jobMenu");
+  menu->setAttribute(Qt::WA_DeleteOnClose);
+  for (const int row : rows) {
+    QString text = jobs.data(jobs.index(row), Qt::DisplayRole).toString();
+    menu->addAction(tr("Cancel: %1").arg(text.replace('&', "&&")), this,
+                    [this, job = jobs.jobAt(row)] { workspace_->jobs().cancel(job); });
+  }
+  menu->popup(jobCancel_->mapToGlobal(QPoint(0, -menu->sizeHint().height())));
 }
 
 Page* MainWindow::currentPage() const { return qobject_cast<Page*>(tabs_->currentWidget()); }

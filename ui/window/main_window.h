@@ -141,6 +141,7 @@ class MainWindow : public QMainWindow {
   void fitInspector();
   void refreshInspector();
   void refreshJobs();
+  void cancelJob();
   void rememberSession();
   void fillRecent();
   void raiseAlert(const Alert& alert);

@@ -127,20 +127,22 @@ def _attach():
     sitecustomize; not at all where the run has no hooks."""
     if _fd < 0:
         return
+    hooks = os.environ.get("LOCKSTEP_HOOKS", "").split()
     stacks = False
     try:
-        import faulthandler
-        import signal
+        if "stacks" in hooks:
+            import faulthandler
+            import signal
 
-        # Not SIGUSR1 or SIGUSR2, which are the person's.
-        faulthandler.register(signal.SIGRTMIN + 6, file=_fd, all_threads=True)
-        stacks = True
+            # Not SIGUSR1 or SIGUSR2, which are the person's.
+            faulthandler.register(signal.SIGRTMIN + 6, file=_fd, all_threads=True)
+            stacks = True
     except Exception:
         pass
     _tell({"hello": os.getpid(), "python": sys.version.split()[0], "stacks": stacks})
     from . import _libraries
 
-    _libraries.await_imports()
+    _libraries.await_imports(hooks)
 
 
 def _tell_rank():

@@ -265,25 +265,26 @@ def _keras(module):
     _after(module.CallbackList, "__init__", made)
 
 
-# By the module that is waited for: the name that a person knows, and what is done with the module.
+# By the module that is waited for: the name that a person knows, what is done with the module, and the words of
+# workload.metrics.hooks with any of which that is done.
 _AWAITED = {
-    "torch.distributed.distributed_c10d": ("torch.distributed", _collectives),
-    "torch.nn.parallel.distributed": ("DistributedDataParallel", _ddp),
-    "torch.optim.optimizer": ("torch.optim", _optimizer),
-    "torch.utils.data.dataloader": ("torch.utils.data", _data_loader),
-    "wandb.sdk.wandb_run": ("wandb", _wandb),
-    "mlflow.tracking.fluent": ("mlflow", _mlflow),
-    "transformers.trainer": ("transformers", _transformers),
-    "pytorch_lightning.trainer.call": ("lightning", _lightning),
-    "lightning.pytorch.trainer.call": ("lightning", _lightning),
-    "keras.src.callbacks": ("keras", _keras),
-    "tf_keras.src.callbacks": ("keras", _keras),
+    "torch.distributed.distributed_c10d": ("torch.distributed", _collectives, "c10d"),
+    "torch.nn.parallel.distributed": ("DistributedDataParallel", _ddp, "ddp"),
+    "torch.optim.optimizer": ("torch.optim", _optimizer, "c10d ddp"),
+    "torch.utils.data.dataloader": ("torch.utils.data", _data_loader, "c10d ddp"),
+    "wandb.sdk.wandb_run": ("wandb", _wandb, "wandb"),
+    "mlflow.tracking.fluent": ("mlflow", _mlflow, "mlflow"),
+    "transformers.trainer": ("transformers", _transformers, "transformers"),
+    "pytorch_lightning.trainer.call": ("lightning", _lightning, "lightning"),
+    "lightning.pytorch.trainer.call": ("lightning", _lightning, "lightning"),
+    "keras.src.callbacks": ("keras", _keras, "keras"),
+    "tf_keras.src.callbacks": ("keras", _keras, "keras"),
 }
 
 
 @_never_raises
 def _imported(name, module):
-    title, attach = _AWAITED.pop(name, (None, None))
+    title, attach, _ = _AWAITED.pop(name, (None, None, None))
     if title is None:
         return
     package = sys.modules.get(name.split(".")[0])
@@ -328,5 +329,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
-def await_imports():
+def await_imports(hooks):
+    for name, (_, _, words) in list(_AWAITED.items()):
+        if not set(words.split()).intersection(hooks):
+            del _AWAITED[name]
     sys.meta_path.insert(0, _Finder())

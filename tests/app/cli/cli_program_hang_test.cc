@@ -55,9 +55,9 @@ class CliProgramHangTest : public QObject {
     const QByteArray script = programOf("forgets.py"), whole = kProgramPrelude + script;
     QVERIFY(!script.isEmpty());
     constexpr int kHang = 20;  // s: longer than PyTorch takes to start, in silence
-    const auto process =
-        cli_.start(programCommand(cli_, cli_.path(QTest::currentDataTag()), script, nodes,
-                                  more + "  hang_seconds: " + QByteArray::number(kHang) + "\n"));
+    const auto process = cli_.start(
+        programCommand(cli_, cli_.path(QTest::currentDataTag()), script, nodes,
+                       more + "  restart: {hang_seconds: " + QByteArray::number(kHang) + "}\n"));
     QByteArray out;
     QVERIFY2(cli_.awaitEvent(*process, "step", out), out);  // the last before it hangs
     QElapsedTimer timer;
@@ -104,8 +104,8 @@ wait_for_batch()
 )";
     script.replace("SERVER",
                    QByteArray::fromStdString(sourcePath("tests/support/nccl_ras_server")));
-    const CliResult result =
-        cli_.run(programCommand(cli_, cli_.path("nccl"), script, 2, "  hang_seconds: 5\n"));
+    const CliResult result = cli_.run(
+        programCommand(cli_, cli_.path("nccl"), script, 2, "  restart: {hang_seconds: 5}\n"));
     QVERIFY2(result.exit == 0, result.text());
     const auto recovering = result.all("recovering");
     QCOMPARE(recovering.size(), qsizetype{1});
@@ -141,7 +141,7 @@ wait_for_batch()
     script.replace("ENDED", QByteArray::number(ended));
     const CliResult result =
         cli_.run(programCommand(cli_, cli_.path(QString("ended%1").arg(ended)), script, 1,
-                                kTorchrun + "  hang_seconds: 20\n"));
+                                kTorchrun + "  restart: {hang_seconds: 20}\n"));
     QVERIFY2(result.exit == 0, result.text());
     const auto recovering = result.all("recovering");
     QCOMPARE(recovering.size(), qsizetype{1});

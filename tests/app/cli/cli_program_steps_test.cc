@@ -187,7 +187,7 @@ class CliProgramStepsTest : public QObject {
     const QByteArray script = withValues(kDdp, 20, -1, "data");
     QList<QJsonValue> losses[2];
     for (const bool without : {false, true}) {
-      const CliResult result = run(script, 2, without ? "  no_hooks: true\n" : "");
+      const CliResult result = run(script, 2, without ? "  metrics: {hooks: []}\n" : "");
       QVERIFY2(result.exit == 0, result.text());
       for (const QJsonObject& line : result.all("scalar")) losses[without] << line["value"];
       QCOMPARE(result.all("source").size() > 1, !without);

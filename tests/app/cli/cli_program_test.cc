@@ -395,6 +395,15 @@ other = socket.create_server(("", port)) if rank == 0 and attempt == 0 else None
              result.text());
   }
 
+  void restartsAreCounted() {
+    const CliResult result = cli_.run(program(
+        counting(1000, "    if step % 10 == 0: sys.exit(7)\n"), 1, "  restart: {max: 1}\n"));
+    QVERIFY2(result.exit == 1, result.text());
+    QCOMPARE(result.all("recovering").size(), qsizetype{1});
+    QVERIFY2(result.first("error")["why"].toString().contains("which workload.restart.max allows"),
+             result.text());
+  }
+
   // After an exit the run restarts; the hang then ends it, with where the rank is.
   void otherFailuresThanThoseNamedEndTheRun() {
     const CliResult result =
@@ -405,7 +414,7 @@ print("step 1 loss 1")
 if attempt == 0: sys.exit(7)
 load_batch()
 )",
-                         1, "  hang_seconds: 5\n", "recovery: {on: [exit, node_lost]}\n"));
+                         1, "  restart: {on: [exit, node_lost], hang_seconds: 5}\n"));
     QVERIFY2(result.exit == 1, result.text());
     QCOMPARE(result.all("recovering").size(), qsizetype{1});
     const QJsonObject error = result.first("error");
@@ -448,9 +457,9 @@ signal.signal(signal.SIGTERM, leave)
   void theModuleReportsValues_data() {
     QTest::addColumn<QByteArray>("more");
     QTest::newRow("hooks") << QByteArray();
-    QTest::newRow("no hooks") << QByteArray("  no_hooks: true\n");
+    QTest::newRow("no hooks") << QByteArray("  metrics: {hooks: []}\n");
     QTest::newRow("single") << QByteArray("  launcher: single\n");
-    QTest::newRow("torchrun") << QByteArray("  launcher: torchrun\n  no_hooks: true\n");
+    QTest::newRow("torchrun") << QByteArray("  launcher: torchrun\n  metrics: {hooks: []}\n");
   }
   void theModuleReportsValues() {
     QFETCH(QByteArray, more);
@@ -498,7 +507,7 @@ def load_batch():
 print("step 1 loss 1")
 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
     load_batch() if rank == 1 else )" + others + "\n",
-                                              3, "  hang_seconds: 5\n"));
+                                              3, "  restart: {hang_seconds: 5}\n"));
     QVERIFY2(result.exit == 0, result.text());
     const auto recovering = result.all("recovering");
     QCOMPARE(recovering.size(), qsizetype{1});
@@ -697,6 +706,7 @@ for _ in range(1000): time.sleep(0.1)
     QTest::newRow("plan") << QStringList{"plan", "FILE", "--local", "2"};
     QTest::newRow("simulate") << QStringList{"simulate", "FILE", "--local", "2"};
     QTest::newRow("advise") << QStringList{"advise", "FILE", "--local", "2"};
+    QTest::newRow("whatif") << QStringList{"whatif", "FILE", "--local", "2"};
     QTest::newRow("verify") << QStringList{"verify", "FILE", "--ranks", "2"};
     QTest::newRow("bench") << QStringList{"bench", "train", "--model", "FILE"};
     QTest::newRow("data show") << QStringList{"data", "show", "FILE"};

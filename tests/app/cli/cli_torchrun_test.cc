@@ -59,7 +59,7 @@ class CliTorchrunTest : public QObject {
     QTest::addColumn<QByteArray>("options");
     QTest::addColumn<QByteArray>("more");
     QTest::addColumn<int>("processes");
-    QTest::newRow("no hooks") << QByteArray() << QByteArray("  no_hooks: true\n") << 2;
+    QTest::newRow("no hooks") << QByteArray() << QByteArray("  metrics: {hooks: []}\n") << 2;
     QTest::newRow("fewer") << QByteArray("--nproc_per_node, '1', ") << QByteArray() << 1;
     QTest::newRow("more") << QByteArray("--nproc_per_node, '3', ") << QByteArray() << 3;
   }

@@ -3,6 +3,7 @@
 
 #include <QFile>
 #include <QTest>
+#include <cmath>
 
 #include "tests/app/cli/cli_runner.h"
 
@@ -51,11 +52,47 @@ class CliWhatIfTest : public QObject {
                  asked.out.contains("error: "),
              asked.text());
     const CliResult anew =
-        cli.run({"whatif", run, "--ranks", "4", "--set", "training.batch=64", "--json"});
+        cli.run({"whatif", run, "--with", "ranks=4", "--with", "training.batch=64", "--json"});
     QVERIFY2(anew.exit == 0 && anew.onlyJson, anew.text());
     QCOMPARE(anew.first("whatif")["ranks"].toInt(), 4);
     QVERIFY(anew.first("whatif")["step_seconds"].toDouble() > 0);
+    strategiesAreSought(cli, run);
     refusals(cli, run);
+  }
+
+  // The predicted step, before anything runs.
+  void aLaunchIsAskedBefore() {
+    const Cli cli;
+    const QStringList asked{"whatif", example("fashion-mlp"), "--local", "3",
+                            "--set",  "training.batch=96"};
+    const CliResult shown = cli.run(asked + QStringList{"--json"});
+    QVERIFY2(shown.exit == 0 && shown.onlyJson, shown.text());
+    const CliResult planned = cli.run(
+        {"plan", example("fashion-mlp"), "--local", "3", "--set", "training.batch=96", "--json"});
+    const double predicted = shown.first("predicted")["step_seconds"].toDouble();
+    const double ofPlan = planned.first("plan")["prediction"].toObject()["step_seconds"].toDouble();
+    QVERIFY2(predicted > 0 && std::abs(predicted / ofPlan - 1) < 1e-3, shown.text());
+    QCOMPARE(shown.all("whatif").size(), qsizetype{1});  // an ideal network
+    const QJsonObject ideal = shown.first("whatif");
+    QVERIFY2(ideal["step_seconds"].toDouble() < predicted && !ideal.contains("error"),
+             shown.text());
+    const CliResult anew =
+        cli.run(asked + QStringList{"--with", "ranks=6", "--with", "training.batch=960", "--json"});
+    QVERIFY2(anew.exit == 0 && anew.onlyJson, anew.text());
+    QCOMPARE(anew.first("whatif")["ranks"].toInt(), 6);
+    QVERIFY2(anew.first("whatif")["step_seconds"].toDouble() > predicted, anew.text());
+    const CliResult text = cli.run(asked + QStringList{"--ideal-network"});
+    QVERIFY2(text.exit == 0 && text.out.contains("predicted") &&
+                 text.out.contains("an ideal network") && text.out.contains("--measure"),
+             text.text());
+    for (const auto& [words, why] : std::initializer_list<std::pair<QStringList, const char*>>{
+             {{"--last", "10"}, "--last is of a run"},
+             {{"--without", "3"}, "there is no rank 3"},
+             {{"--no-bubble"}, "not a pipeline"}}) {
+      const CliResult refused = cli.run(asked + words);
+      QVERIFY2(refused.exit == 2 && refused.err.contains(why), refused.text());
+    }
+    QVERIFY(cli.agents().isEmpty());
   }
 
   void whatCannotBeReplayedIsSaid() {
@@ -83,6 +120,24 @@ class CliWhatIfTest : public QObject {
     return 0;
   }
 
+  // For the nodes as the run measured them; its last checkpoint is resumed with the best one.
+  static void strategiesAreSought(const Cli& cli, const QString& run) {
+    const CliResult found = cli.run({"advise", "--run", run, "--seconds", "2", "--json"});
+    QVERIFY2(found.exit == 0 && found.onlyJson, found.text());
+    const QJsonObject advice = found.first("advice");
+    QCOMPARE(advice["run"].toString(), run);
+    QVERIFY2(advice["error"].isDouble(), found.text());
+    QVERIFY2(advice["command"].toString().startsWith("lockstep resume " + run), found.text());
+    QVERIFY2(found.first("candidate")["step_seconds"].toDouble() > 0, found.text());
+    for (const auto& [words, text] : std::initializer_list<std::pair<QStringList, const char*>>{
+             {{"advise"}, "a spec is missing"},
+             {{"advise", "--run", run, "--local", "2"}, "leave --local out"},
+             {{"advise", example("fashion-mlp"), "--run", run}, "the spec of the run"}}) {
+      const CliResult refused = cli.run(words);
+      QVERIFY2(refused.exit == 2 && refused.err.contains(text), refused.text());
+    }
+  }
+
   static void refusals(const Cli& cli, const QString& run) {
     const std::initializer_list<std::pair<QStringList, const char*>> wrong{
         {{"--without", "3"}, "there is no rank 3"},
@@ -92,9 +147,10 @@ class CliWhatIfTest : public QObject {
         {{"--link", "10"}, "--link 10"},
         {{"--no-bubble"}, "not a pipeline"},
         {{"--last", "0"}, "--last"},
-        {{"--ranks", "0"}, "--ranks 0"},
-        {{"--ranks", "4", "--ideal-network"}, "plan the run anew"},
-        {{"--set", "training.foo=1"}, "--set training.foo=1"}};
+        {{"--with", "ranks=0"}, "--with ranks=0"},
+        {{"--with", "ranks=4", "--ideal-network"}, "plans anew"},
+        {{"--with", "training.foo=1"}, "training.foo=1"},
+        {{"--set", "training.batch=64"}, "--with says"}};
     for (const auto& [words, text] : wrong) {
       const CliResult refused = cli.run(QStringList{"whatif", run} + words);
       QVERIFY2(refused.exit == 2 && refused.err.contains(text), refused.text());

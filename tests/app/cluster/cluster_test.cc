@@ -4,8 +4,12 @@
 #include <QElapsedTimer>
 #include <QTemporaryDir>
 #include <QTest>
+#include <chrono>
 #include <filesystem>
+#include <stop_token>
+#include <thread>
 
+#include "app/cluster/all_reduce_bench.h"
 #include "app/cluster/cluster_session.h"
 #include "app/cluster/node_access.h"
 #include "app/history/history.h"
@@ -109,6 +113,41 @@ class ClusterTest : public QObject {
     session.connect(0);
     QVERIFY(drainUntil(inbox, [&] { return session.allConnected(); }));
     QCOMPARE(session.status(0).inventory.agentPid, pids_[0]);
+  }
+
+  // Ranks of three agents find each other through this client.
+  void agentsReduceTogether() {
+    Inbox inbox;
+    ClusterSessionOptions options;
+    options.home = home_;
+    ClusterSession session(localCluster(3, home_.root + "/local", "").spec, options, inbox);
+    session.connect();
+    QVERIFY(drainUntil(inbox, [&] { return session.allConnected(); }));
+    std::vector<BenchedRank> ranks;
+    for (int i = 0; i < 3; ++i) {
+      pids_.push_back(session.status(i).inventory.agentPid);
+      ranks.push_back({&session.access(i), "127.0.0.1"});
+    }
+    const auto rate = measureAllReduce(ranks, 0.2, {});
+    QVERIFY2(rate.ok(), rate.ok() ? "" : rate.error().text().c_str());
+    QVERIFY2(*rate > 1e6, qPrintable(QString::number(*rate)));
+
+    ranks[1].address = "192.0.2.1";  // not of this host
+    const auto elsewhere = measureAllReduce(ranks, 0.2, {});
+    QVERIFY(!elsewhere.ok());
+    QCOMPARE(elsewhere.error().node, std::string("local2"));
+    ranks[1].address = "127.0.0.1";
+
+    std::stop_source stop;
+    QElapsedTimer timer;
+    timer.start();
+    const std::jthread later([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      stop.request_stop();
+    });
+    const auto cancelled = measureAllReduce(ranks, 60, stop.get_token());
+    QVERIFY(!cancelled.ok() && cancelled.error().code == Code::kCancelled);
+    QVERIFY2(timer.elapsed() < 20'000, qPrintable(QString::number(timer.elapsed())));
   }
 
   // A run that is deleted while its node is connected goes at once, another one stays.

@@ -5,8 +5,10 @@
 #include <QElapsedTimer>
 #include <QTemporaryDir>
 #include <QTest>
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -17,6 +19,8 @@
 #include "app/cluster/node_access.h"
 #include "app/cluster/node_debug.h"
 #include "app/cluster/preflight.h"
+#include "engine/specs/error_info.h"
+#include "engine/specs/protocol.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -54,6 +58,8 @@ class Ports {
 // Listens for a time and measures for kMeasures; a mute one says nothing when it is to listen.
 class MadeUpAgent final : public node::v1::Agent::Service {
  public:
+  using BenchStream =
+      grpc::ServerReaderWriter<node::v1::BenchTogetherReply, node::v1::BenchTogetherRequest>;
   MadeUpAgent(const std::string& socket, Ports& ports, milliseconds listens, bool mute)
       : ports_(ports), listens_(listens), mute_(mute) {
     grpc::ServerBuilder builder;
@@ -68,14 +74,51 @@ class MadeUpAgent final : public node::v1::Agent::Service {
     while (hangs && !context->IsCancelled()) std::this_thread::sleep_for(milliseconds(20));
     if (fails) return {grpc::StatusCode::INTERNAL, "no"};
     if (speed <= 0) return grpc::Status::OK;
-    auto* one = reply->add_speeds();
     const std::string& kind = request->speed().kind();
-    one->set_name(kind == "gemm" ? "fp32" : kind == "memory" ? "read" : "write");
-    one->set_work(speed);
-    one->set_seconds(1);
+    const auto& gpus = request->speed().devices();
+    if (request->ranks() != std::max(1, gpus.size()))
+      return {grpc::StatusCode::INVALID_ARGUMENT, "a rank for each GPU"};
+    for (int i = 0; i < request->ranks(); ++i) {
+      auto* one = reply->add_speeds();
+      one->set_name(kind == "gemm"     ? request->speed().precisions(0)
+                    : kind == "memory" ? "read"
+                                       : "write");
+      const bool onGpu = request->speed().backend() == "cuda" && i < gpus.size();
+      one->set_device(onGpu ? gpus[i] : 0);
+      one->set_work(onGpu ? speed * (100 + gpus[i]) : speed.load());
+      one->set_seconds(1);
+    }
     return grpc::Status::OK;
   }
-  std::atomic<double> speed = 0;  // 0: none is told
+
+  // A rank that publishes its number, and takes a while once it knows all others.
+  grpc::Status BenchTogether(grpc::ServerContext*, BenchStream* stream) override {
+    node::v1::BenchTogetherRequest request;
+    node::v1::BenchTogetherReply reply;
+    if (!stream->Read(&request)) return grpc::Status::OK;
+    const node::v1::BenchTogetherRequest::Start start = request.start();
+    if (refuses) {
+      *reply.mutable_failed() = specs::toInfo(makeError(Code::kResourceExhausted, "no memory"));
+      stream->Write(reply);
+      while (stream->Read(&request)) continue;
+      return grpc::Status::OK;
+    }
+    reply.mutable_published()->set_key(start.id() + std::to_string(start.rank()));
+    stream->Write(reply);
+    std::set<std::string> known{reply.published().key()};
+    while (static_cast<int>(known.size()) < start.world()) {
+      if (!stream->Read(&request)) return grpc::Status::OK;
+      known.insert(request.published().key());
+    }
+    auto* cost = reply.mutable_result()->add_collectives();
+    cost->set_bytes(start.collectives().max_bytes());
+    cost->set_seconds(0.01 * (1 + start.rank()));
+    stream->Write(reply);
+    while (stream->Read(&request)) continue;
+    return grpc::Status::OK;
+  }
+  std::atomic<bool> refuses = false;  // to take part
+  std::atomic<double> speed = 0;      // 0: none is told
   std::atomic<bool> fails = false, hangs = false;
 
   grpc::Status ListenForMeasurements(
@@ -140,7 +183,24 @@ class MadeUpCluster {
       node.peer.access = access_.back().get();
       node.peer.inventory.bootId = "b";
       node.peer.inventory.network = "n";
+      node.peer.inventory.agentSpeaks = specs::ownProtocols();
     }
+  }
+  // Two, the second with half of its lanes.
+  void addGpus(int node) {
+    spec::v1::NodeSpec& spec = *specs_[static_cast<std::size_t>(node)];
+    auto* device = spec.add_devices();
+    device->set_kind("cuda");
+    device->set_count(2);
+    for (int i = 0; i < 2; ++i) {
+      GpuLoad& gpu = nodes_[static_cast<std::size_t>(node)].load.gpus.emplace_back();
+      gpu.index = i;
+      gpu.pcieWidth = i == 1 ? 8 : 16;
+      gpu.pcieWidthMax = 16;
+    }
+  }
+  void forgetFeatures(int node) {
+    nodes_[static_cast<std::size_t>(node)].peer.inventory.agentSpeaks = {};
   }
   Result<PreflightResult> run(const std::stop_token& stop = {}) {
     return runPreflight(nodes_, {folder_.path().toStdString()}, "lab", {}, stop);
@@ -158,6 +218,13 @@ class MadeUpCluster {
   std::vector<std::unique_ptr<spec::v1::NodeSpec>> specs_;
   std::vector<PreflightNode> nodes_;
 };
+
+std::vector<PreflightValue> valuesOf(const PreflightResult& result, PreflightValue::Kind kind) {
+  std::vector<PreflightValue> out;
+  for (const PreflightValue& value : result.values)
+    if (value.kind == kind) out.push_back(value);
+  return out;
+}
 
 std::size_t linksOf(const PreflightResult& result) {
   return static_cast<std::size_t>(std::count_if(
@@ -181,6 +248,71 @@ class PreflightCallsTest : public QObject {
     QVERIFY2(result->errors.empty(),
              result->errors.empty() ? "" : result->errors.front().text().c_str());
     QCOMPARE(linksOf(*result), std::size_t{12});
+  }
+
+  // What each rank publishes is relayed to all others.
+  void allNodesReduceTogether() {
+    MadeUpCluster cluster(4);
+    const auto result = cluster.run();
+    QVERIFY(result.ok());
+    QVERIFY2(result->errors.empty(),
+             result->errors.empty() ? "" : result->errors.front().text().c_str());
+    const auto values = valuesOf(*result, PreflightValue::Kind::kAllReduce);
+    QCOMPARE(values.size(), std::size_t{1});
+    // 1.5 times the array, in the ranks' mean time.
+    QVERIFY(std::abs(values[0].value / (1.5 * (8 << 20) / 0.025) - 1) < 1e-6);
+  }
+
+  // The others do not wait for it.
+  void aNodeThatCannotReduceIsNamed() {
+    MadeUpCluster cluster(3);
+    cluster.agent(1).refuses = true;
+    QElapsedTimer clock;
+    clock.start();
+    const auto result = cluster.run();
+    QVERIFY(result.ok());
+    QVERIFY2(clock.elapsed() < 30'000, qPrintable(QString::number(clock.elapsed())));
+    QCOMPARE(result->errors.size(), std::size_t{1});
+    QCOMPARE(result->errors[0].node, std::string("n2"));
+    QCOMPARE(result->errors[0].what.text(), std::string("no memory"));
+    QVERIFY(valuesOf(*result, PreflightValue::Kind::kAllReduce).empty());
+    QCOMPARE(linksOf(*result), std::size_t{6});
+  }
+
+  void anAgentOfAnEarlierVersionIsNamed() {
+    MadeUpCluster cluster(2);
+    cluster.forgetFeatures(1);
+    const auto result = cluster.run();
+    QVERIFY(result.ok());
+    QCOMPARE(result->errors.size(), std::size_t{1});
+    QCOMPARE(result->errors[0].node, std::string("n2"));
+    QCOMPARE(linksOf(*result), std::size_t{2});
+  }
+
+  // All of a node at once; what its cores do is measured as well.
+  void eachGpuIsMeasured() {
+    MadeUpCluster cluster(2);
+    for (int i = 0; i < 2; ++i) cluster.agent(i).speed = 1e9;
+    cluster.addGpus(1);
+    const auto result = cluster.run();
+    QVERIFY(result.ok());
+    QVERIFY2(result->errors.empty(),
+             result->errors.empty() ? "" : result->errors.front().text().c_str());
+    using Kind = PreflightValue::Kind;
+    for (const Kind kind : {Kind::kGpuMatmul, Kind::kGpuMemory, Kind::kGpuLanes}) {
+      const auto values = valuesOf(*result, kind);
+      QCOMPARE(values.size(), std::size_t{2});
+      for (int gpu = 0; gpu < 2; ++gpu) {
+        const PreflightValue& value = values[static_cast<std::size_t>(gpu)];
+        QCOMPARE(value.node, std::string("n2"));
+        QCOMPARE(value.gpu, gpu);
+        QCOMPARE(value.value, kind == Kind::kGpuLanes ? 1.0 / (1 + gpu) : 1e9 * (100 + gpu));
+      }
+    }
+    QCOMPARE(valuesOf(*result, Kind::kMatmul).size(), std::size_t{2});
+    QCOMPARE(result->weak(), 1);
+    QCOMPARE(weakText(valuesOf(*result, Kind::kGpuLanes)[1]).text(),
+             std::string("GPU 1 of node n2 uses 50 % of its PCIe lanes"));
   }
 
   void aNodeThatNeverAnswersIsLeftOut() {

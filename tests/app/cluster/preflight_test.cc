@@ -64,6 +64,45 @@ class PreflightTest : public QObject {
              std::string("node n1 writes 30 MB/s to its disk, usually 100"));
   }
 
+  // A GPU is compared with all others, also those of its node, and later with itself.
+  void gpusAreToldApart() {
+    const auto onGpus = [](std::vector<double> rates) {
+      PreflightResult out;
+      for (std::size_t i = 0; i < rates.size(); ++i) {
+        out.values.push_back({Kind::kGpuMatmul, i < 2 ? "n1" : "n2", "", rates[i]});
+        out.values.back().gpu = static_cast<int>(i % 2);
+      }
+      return out;
+    };
+    PreflightResult now = onGpus({400e12, 390e12, 410e12, 200e12});
+    grade(now, {});
+    QCOMPARE(now.weak(), 1);
+    QCOMPARE(weakText(now.values[3]).text(),
+             std::string("GPU 1 of node n2 computes 200 TFLOP/s, usually 400"));
+    grade(now, {onGpus({400e12, 390e12, 410e12, 210e12})});
+    QCOMPARE(now.weak(), 0);
+    const QTemporaryDir folder;
+    const Home home{folder.path().toStdString()};
+    QVERIFY(addPreflight(home, "lab", now).ok());
+    const auto kept = readPreflights(home, "lab");
+    QVERIFY(kept.ok() && kept->size() == 1);
+    for (std::size_t i = 0; i < 4; ++i) QCOMPARE(kept->front().values[i].gpu, now.values[i].gpu);
+  }
+
+  // One value for all nodes: there is nothing else to compare it with than earlier ones.
+  void allReduceIsComparedWithEarlierOnes() {
+    const auto once = [](double rate) {
+      return PreflightResult{{{Kind::kAllReduce, "", "", rate}, {Kind::kBandwidth, "n1", "n2", 1}}};
+    };
+    PreflightResult now = once(60e6);
+    grade(now, {}, 1);
+    QVERIFY(now.values[0].grade == Grade::kUngraded);
+    grade(now, {once(100e6)});
+    QVERIFY(now.values[0].grade == Grade::kWeak && now.values[0].earlier);
+    QCOMPARE(weakText(now.values[0]).text(),
+             std::string("all-reduce over all nodes has a bus bandwidth of 60 MB/s, usually 100"));
+  }
+
   void somethingIsWeakByItself() {
     PreflightResult now{{{Kind::kDiskFree, "n1", "", 4e9},
                          {Kind::kDiskFree, "n2", "", 6e9},
@@ -94,6 +133,20 @@ class PreflightTest : public QObject {
     QVERIFY(readPreflights(home, "another")->empty());
   }
 
+  // As versions before wrote them.
+  void resultsWithoutGpusAreRead() {
+    const QTemporaryDir folder;
+    const Home home{folder.path().toStdString()};
+    QVERIFY(addPreflight(home, "lab", {}).ok());
+    QFile file(QDir(folder.filePath("preflight")).entryInfoList({"lab-*.json"})[0].filePath());
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(R"([[{"kind":"matmul","node":"n1","peer":"","value":5}]])");
+    file.close();
+    const auto read = readPreflights(home, "lab");
+    QVERIFY(read.ok() && read->size() == 1 && read->front().values.size() == 1);
+    QCOMPARE(read->front().values[0].gpu, -1);
+  }
+
   void eachClusterHasItsOwn() {
     const QTemporaryDir folder;
     const Home home{folder.path().toStdString()};
@@ -117,9 +170,11 @@ class PreflightTest : public QObject {
 
   void aDamagedFileIsNamed_data() {
     QTest::addColumn<QByteArray>("text");
-    for (const char* text : {"", "{", "{}", "[1]", "[[1]]", "[[{}]]",
-                             R"([[{"kind":"bandwidth","node":1,"peer":"","value":1}]])",
-                             R"([[{"kind":"bandwidth","node":"n1","peer":"","value":"x"}]])"})
+    for (const char* text :
+         {"", "{", "{}", "[1]", "[[1]]", "[[{}]]",
+          R"([[{"kind":"bandwidth","node":1,"peer":"","value":1}]])",
+          R"([[{"kind":"bandwidth","node":"n1","peer":"","value":"x"}]])",
+          R"([[{"kind":"gpu-matmul","node":"n","peer":"","gpu":"","value":1}]])"})
       QTest::addRow("%s", text) << QByteArray(text);
   }
   void aDamagedFileIsNamed() {

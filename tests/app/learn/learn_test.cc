@@ -190,24 +190,74 @@ class LearnTest : public QObject {
     QTest::addColumn<int>("exercise");
     QTest::addColumn<QString>("state");
     QTest::addColumn<bool>("reached");
+    QTest::newRow("SGD") << "01-gradient-step" << 0 << "batch=256 optimizer=sgd" << true;
+    QTest::newRow("a long step") << "01-gradient-step" << 0 << "batch=1024" << false;
+    QTest::newRow("same batch") << "01-gradient-step" << 2 << "optimizer=sgd" << false;
     QTest::newRow("16 ranks") << "02-all-reduce" << 1 << "ranks=16 size=1 algorithm=tree" << true;
     QTest::newRow("halving") << "02-all-reduce" << 1 << "ranks=16 size=1 algorithm=halving-doubling"
                              << true;
     QTest::newRow("4 ranks") << "02-all-reduce" << 1 << "ranks=4 size=1 algorithm=ring" << false;
-    QTest::newRow("slow links") << "02-all-reduce" << 2 << "ranks=16 size=1 latency=1000" << true;
-    QTest::newRow("8 ranks") << "02-all-reduce" << 2 << "ranks=8 size=1 latency=1000" << false;
-    QTest::newRow("bytes") << "02-all-reduce" << 2 << "ranks=16 size=65536" << false;
+    QTest::newRow("direct") << "02-all-reduce" << 0 << "ranks=8 algorithm=direct" << true;
+    QTest::newRow("a tree sends more") << "02-all-reduce" << 0 << "ranks=8 algorithm=tree" << false;
+    QTest::newRow("1.5 of 4 ranks") << "02-all-reduce" << 0 << "algorithm=ring" << false;
+    QTest::newRow("a fast tree") << "02-all-reduce" << 2
+                                 << "ranks=16 size=256 algorithm=tree bandwidth=10000 latency=1000"
+                                 << true;
+    QTest::newRow("1 KiB") << "02-all-reduce" << 2
+                           << "ranks=16 size=1 algorithm=tree bandwidth=10000 latency=1000"
+                           << false;
+    QTest::newRow("slow links") << "02-all-reduce" << 2
+                                << "ranks=16 size=256 algorithm=tree bandwidth=100 latency=1000"
+                                << false;
+    QTest::newRow("1 MiB buckets") << "03-overlap" << 0 << "overlap=always bucket=1048576" << false;
+    QTest::newRow("no buckets") << "03-overlap" << 0 << "overlap=always" << false;
     QTest::newRow("no overlap") << "03-overlap" << 1 << "latency=2000 bucket=262144" << false;
     QTest::newRow("one bucket") << "03-overlap" << 1 << "overlap=always latency=2000" << false;
     QTest::newRow("few buckets") << "03-overlap" << 1
                                  << "overlap=always latency=2000 bucket=2097152" << true;
+    QTest::newRow("ZeRO-3 sends more") << "04-zero" << 0 << "kind=zero-3 ranks=16" << false;
+    QTest::newRow("ZeRO-1 of 8") << "04-zero" << 0 << "kind=zero-1" << false;
+    QTest::newRow("ZeRO-3 of 8") << "04-zero" << 1 << "kind=zero-3" << false;
     QTest::newRow("not ZeRO-3") << "04-zero" << 2 << "kind=zero-1 bandwidth=1000" << false;
     QTest::newRow("ZeRO-3") << "04-zero" << 2 << "kind=zero-3 bandwidth=5000" << true;
+    QTest::newRow("ZeRO-3 of 4") << "04-zero" << 2 << "kind=zero-3 ranks=4 bandwidth=1000" << true;
+    QTest::newRow("activations travel")
+        << "05-tensor-parallel" << 0 << "tensor=4 batch=256" << false;
+    QTest::newRow("a slow network") << "05-tensor-parallel" << 0 << "bandwidth=1000" << false;
     QTest::newRow("gradients travel") << "05-tensor-parallel" << 1 << "tensor=2 batch=16" << false;
+    QTest::newRow("fast links") << "05-tensor-parallel" << 1 << "tensor=4 batch=16 bandwidth=16000"
+                                << true;
+    QTest::newRow("half") << "05-tensor-parallel" << 2 << "tensor=2 bandwidth=16000" << false;
+    QTest::newRow("less work") << "05-tensor-parallel" << 2 << "tensor=4 batch=16" << false;
+    QTest::newRow("8 micro-batches") << "06-pipeline" << 0 << "micro_batches=8" << true;
+    QTest::newRow("no GPipe") << "06-pipeline" << 0 << "micro_batches=8 schedule=1f1b" << false;
     QTest::newRow("GPipe") << "06-pipeline" << 1 << "micro_batches=16" << false;
-    QTest::newRow("zero-bubble") << "06-pipeline" << 1 << "micro_batches=8 schedule=zb-h1" << true;
-    QTest::newRow("a limit") << "07-parameter-server" << 2 << "staleness=16 slow=10" << false;
+    QTest::newRow("1F1B") << "06-pipeline" << 1 << "micro_batches=16 schedule=1f1b" << false;
+    QTest::newRow("zero-bubble of 8")
+        << "06-pipeline" << 1 << "micro_batches=8 schedule=zb-h1" << false;
+    QTest::newRow("too many pieces")
+        << "06-pipeline" << 2 << "micro_batches=16 schedule=zb-h1" << false;
+    QTest::newRow("4 times as long") << "07-parameter-server" << 0 << "staleness=-1" << false;
+    QTest::newRow("a large limit") << "07-parameter-server" << 0 << "staleness=16 slow=10" << false;
+    QTest::newRow("in lockstep") << "07-parameter-server" << 1 << "rate=5" << false;
+    QTest::newRow("no limit") << "07-parameter-server" << 1 << "staleness=-1 rate=3" << false;
+    QTest::newRow("16 steps ahead")
+        << "07-parameter-server" << 2 << "staleness=16 slow=10" << false;
+    QTest::newRow("none ahead") << "07-parameter-server" << 2 << "slow=10" << false;
+    QTest::newRow("1 step ahead") << "07-parameter-server" << 2 << "staleness=1 slow=10" << true;
+    QTest::newRow("another batch") << "08-stragglers" << 0 << "repaired=6 batch=1024" << true;
+    QTest::newRow("less slow") << "08-stragglers" << 0 << "factor=1.5" << false;
     QTest::newRow("another riddle") << "08-stragglers" << 2 << "riddle=3 repaired=6" << false;
+    QTest::newRow("a slower rank")
+        << "08-stragglers" << 2 << "riddle=3 repaired=3 factor=4" << true;
+    QTest::newRow("80 minutes") << "09-failures" << 0 << "interval=80" << true;
+    QTest::newRow("20 minutes") << "09-failures" << 0 << "interval=20" << false;
+    QTest::newRow("5 s, 20 minutes")
+        << "09-failures" << 1 << "nodes=10000 cost=5 interval=20" << false;
+    QTest::newRow("30 s") << "09-failures" << 1 << "nodes=10000 cost=30 interval=10" << false;
+    QTest::newRow("10 Gbit/s") << "10-scaling" << 0 << "ranks=8" << false;
+    QTest::newRow("16 ranks for 8") << "10-scaling" << 1 << "ranks=16 batch=4096" << false;
+    QTest::newRow("a larger batch") << "10-scaling" << 1 << "ranks=8 batch=1024" << true;
   }
   void exercisesMeanWhatTheySay() {
     QFETCH(QString, id);
@@ -233,6 +283,21 @@ class LearnTest : public QObject {
     QCOMPARE(run->spec->strategy().micro_batches(), 16);
     const auto refused = realRunIn(lesson("04-zero"), {{"bandwidth", "1000"}});
     QVERIFY(!refused.ok() && refused.error().text().find("bandwidth") != std::string::npos);
+  }
+
+  void aPageMustNotReachAnExercise() {
+    std::string text = textOf("01-gradient-step");
+    const std::string page = "state: {batch: \"1024\"}";
+    QVERIFY(text.find(page) != std::string::npos);
+    text.replace(text.find(page), page.size(), "state: {batch: \"256\"}");
+    const auto read = parseLesson(text, "wrong.yaml");
+    QVERIFY2(read.ok(), read.ok() ? "" : read.error().text().c_str());
+    const Status checked = checkLesson(*read);
+    QVERIFY(!checked.ok());
+    const std::string told = checked.error().text();
+    QVERIFY2(told.find("exercises[0]") != std::string::npos &&
+                 told.find("page 3 reaches it") != std::string::npos,
+             told.c_str());
   }
 
   void whatDoesNotHoldIsPlaced() {

@@ -124,6 +124,9 @@ class ProtocolTest : public QObject {
     QCOMPARE(lacks.error().node, std::string("n2"));
     QCOMPARE(lacks.error().what.text(),
              std::string("the agent cannot run programs of a person's own"));
+    participants[1].inventory.agentSpeaks.features.emplace_back(specs::kPrograms);
+    QCOMPARE(checkAble(participants, spec).error().what.text(),
+             std::string("the agent cannot follow workload.restart and workload.metrics.hooks"));
     participants.pop_back();
     QVERIFY(checkAble(participants, spec).ok());
   }

@@ -33,6 +33,22 @@ const std::string kRun =
     "    tensorboard: [runs, /var/tb]\n"
     "recovery: {policy: none}\n";
 
+// Each field that a program's spec has most use of.
+const std::string kWhole =
+    "workload:\n"
+    "  command: [python, train.py, --lr, \"3e-4\"]\n"
+    "  launcher: ranks\n"
+    "  ranks_per_node: auto\n"
+    "  code: {from: ., exclude: .lockstepignore, max_bytes: 256MiB}\n"
+    "  python: {kind: venv, path: .venv}\n"
+    "  setup: [\"make -C ops\"]\n"
+    "  env: {HF_HOME: /data/hf}\n"
+    "  env_from: [WANDB_API_KEY]\n"
+    "  metrics: {tensorboard: [runs/], stdout: ['loss[=: ]+(?P<loss>[-+0-9.e]+)'], hooks: [c10d, "
+    "ddp, wandb, stacks], mlflow: true}\n"
+    "  artifacts: {collect: [\"ckpt/*.pt\"], max_bytes: 10GiB}\n"
+    "  restart: {max: 3, on: [exit, hang, node_lost], hang_seconds: 600}\n";
+
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const auto at = text.find(from);
   if (at == std::string::npos) qFatal("no '%s' in the text", from.c_str());
@@ -70,11 +86,44 @@ class WorkloadTextTest : public QObject {
     QCOMPARE(loaded->spec->recovery().policy(), std::string("none"));
   }
 
+  void theWholeContractLoads() {
+    const auto loaded = completeRunSpec(kWhole, "/home/ann/run.yaml");
+    QVERIFY2(loaded.ok(), loaded.ok() ? "" : loaded.error().text().c_str());
+    const spec::v1::WorkloadSpec& workload = loaded->spec->workload();
+    QCOMPARE(workload.ranks_per_node(), 0);
+    QCOMPARE(workload.code().max_bytes(), std::int64_t{256} << 20);
+    QCOMPARE(workload.artifacts().max_bytes(), std::int64_t{10} << 30);
+    QCOMPARE(workload.metrics().hooks_size(), 4);
+    QVERIFY(workload.metrics().mlflow());
+    QCOMPARE(workload.restart().max(), 3);
+    QCOMPARE(workload.restart().on_size(), 3);
+    QCOMPARE(workload.restart().hang_seconds(), 600);
+  }
+
+  // An empty list turns hooks off; one that is left out does not.
+  void anEmptyListOfHooks() {
+    for (const std::string hooks : {"[]", "[none]"}) {
+      const auto loaded = completeRunSpec(
+          "workload: {command: [a], metrics: {hooks: " + hooks + ", mlflow: false}}", "r.yaml");
+      QVERIFY2(loaded.ok(), loaded.ok() ? "" : loaded.error().text().c_str());
+      const auto& metrics = loaded->spec->workload().metrics();
+      QCOMPARE(metrics.hooks_size(), 1);
+      QCOMPARE(metrics.hooks(0), std::string("none"));
+      QVERIFY(!metrics.mlflow());
+    }
+    const auto loaded = completeRunSpec("workload: {command: [a]}", "r.yaml");
+    QVERIFY(loaded.ok());
+    QCOMPARE(loaded->spec->workload().metrics().hooks_size(), 0);
+    QVERIFY(loaded->spec->workload().metrics().mlflow());
+  }
+
   // The complete spec, as the history keeps it, is the same spec again from anywhere.
   void theCompleteSpecLoadsAgain_data() {
     QTest::addColumn<QString>("text");
     QTest::newRow("all fields") << QString::fromStdString(kRun);
     QTest::newRow("the least") << "workload:\n  command: [\"./a\"]\n";
+    QTest::newRow("the contract") << QString::fromStdString(kWhole);
+    QTest::newRow("no hooks") << "workload: {command: [a], metrics: {hooks: [], mlflow: false}}\n";
     QTest::newRow("no code") << "workload: {command: [a], code: {disabled: true}}\n";
   }
   void theCompleteSpecLoadsAgain() {
@@ -126,25 +175,27 @@ class WorkloadTextTest : public QObject {
         "f.yaml:5:3: unknown field 'luncher' in workload, did you mean 'launcher'?");
     row("field of the code",
         "exclude:", "excludes:", "f.yaml:7:32: unknown field 'excludes' in workload.code");
-    row("restart of the program", "  env:\n", "  restart: {max: 3}\n  env:\n",
-        "f.yaml:9:3: unknown field 'restart' in workload, did you mean 'recovery' outside of "
-        "workload?");
+    row("a word for restarts", "  env:\n", "  restart: {max: often}\n  env:\n",
+        "f.yaml:9:18: 'max' is 'often', expected a whole number, at least 1");
     row("a section of the file", "  env:\n", "  recovery: {policy: none}\n  env:\n",
         "f.yaml:9:3: unknown field 'recovery' in workload, did you mean 'recovery' outside of "
         "workload?");
-    row("restart of the run",
-        "recovery:", "restart:", "f.yaml:17:1: unknown field 'restart', did you mean 'recovery'?");
-    row("a list of hooks", "    stdout:", "    hooks: []\n    stdout:",
-        "f.yaml:15:5: unknown field 'hooks' in workload.metrics, did you mean "
-        "'workload.no_hooks'?");
+    row("restart of the run", "recovery:", "restart:",
+        "f.yaml:17:1: unknown field 'restart', did you mean 'workload.restart'?");
+    row("no hooks", "  env:\n", "  no_hooks: true\n  env:\n",
+        "f.yaml:9:3: unknown field 'no_hooks' in workload, did you mean "
+        "'workload.metrics.hooks'?");
+    row("a hook", "    stdout:", "    hooks: [cd10]\n    stdout:", "f.yaml:15:13: ");
     row("a field of another group", "policy: none", "hang_seconds: 9",
         "f.yaml:17:12: unknown field 'hang_seconds' in recovery, did you mean "
-        "'workload.hang_seconds'?");
+        "'workload.restart.hang_seconds'?");
     row("a field of several groups", "policy: none", "kind: none",
         "f.yaml:17:12: unknown field 'kind' in recovery, expected the fields");
     row("choice", "torchrun", "torchrn",
         "f.yaml:5:13: 'launcher' is 'torchrn', expected one of ranks, torchrun, mpi, single");
-    row("number", "node: 2", "node: two", "f.yaml:6:19: 'ranks_per_node' is 'two', expected a");
+    row("number", "node: 2", "node: two",
+        "f.yaml:6:19: 'ranks_per_node' is 'two', expected auto, or a whole number, at least 1");
+    row("word of another case", "node: 2", "node: AUTO", "f.yaml:6:19: 'ranks_per_node' is 'AUTO'");
     row("text for a list", "[runs, /var/tb]", "runs", "f.yaml:16:18: 'tensorboard' is 'runs'");
     row("list for a map", "env:\n    WANDB_MODE: offline", "env:\n    - WANDB_MODE", "f.yaml:");
     row("variable", "EMPTY", "EM PTY", "f.yaml:11:");
@@ -171,7 +222,8 @@ class WorkloadTextTest : public QObject {
     const auto loaded = loadRunSpec(
         file, {"workload.ranks_per_node=2", "workload.env[A]=1", "workload.env[B_2]='x=y'",
                "workload.env[A.B]=", "workload.env[B_2]=", "workload.command[1]=b",
-               "workload.metrics.tensorboard=[logs]", "recovery.max_restarts=3"});
+               "workload.metrics.tensorboard=[logs]", "workload.restart.max=3",
+               "workload.metrics.hooks=[]"});
     QVERIFY2(loaded.ok(), loaded.ok() ? "" : loaded.error().text().c_str());
     QCOMPARE(loaded->spec->workload().ranks_per_node(), 2);
     QCOMPARE(loaded->spec->workload().env().at("A"), std::string("1"));
@@ -179,7 +231,12 @@ class WorkloadTextTest : public QObject {
     QCOMPARE(loaded->spec->workload().command(1), std::string("b"));
     QCOMPARE(loaded->spec->workload().metrics().tensorboard(0), std::string("logs"));
     QCOMPARE(loaded->spec->workload().code().from(), root);
-    QCOMPARE(loaded->spec->recovery().max_restarts(), 3);
+    QCOMPARE(loaded->spec->workload().restart().max(), 3);
+    QCOMPARE(loaded->spec->workload().metrics().hooks_size(), 1);
+    const auto again =
+        loadRunSpec(file, {"workload.ranks_per_node=2", "workload.ranks_per_node=auto"});
+    QVERIFY2(again.ok(), again.ok() ? "" : again.error().text().c_str());
+    QCOMPARE(again->spec->workload().ranks_per_node(), 0);
 
     const auto refusal = [&](const std::string& set) {
       const auto wrong = loadRunSpec(file, {set});

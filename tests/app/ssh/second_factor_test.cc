@@ -2,18 +2,13 @@
 #include <QElapsedTimer>
 #include <QTest>
 
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <pwd.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <mutex>
 #include <thread>
 
 #include "app/ssh/answer_store.h"
 #include "app/ssh/ssh_connection.h"
+#include "tests/support/pam_account.h"
 #include "tests/support/ssh_world.h"
 
 using namespace lockstep;
@@ -23,9 +18,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr const char* kPassword = "open sesame";
-constexpr const char* kModule = "/lib/x86_64-linux-gnu/security/pam_oath.so";
-
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -33,18 +25,6 @@ std::size_t count(const std::string& text, const std::string& part) {
   std::size_t found = 0;
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
   return found;
-}
-
-// The code number `counter` of the secret "12345678901234567890" (RFC 4226, appendix D).
-std::string code(std::uint64_t counter) {
-  unsigned char text[8], hash[EVP_MAX_MD_SIZE];
-  for (int i = 7; i >= 0; --i, counter >>= 8) text[i] = static_cast<unsigned char>(counter);
-  unsigned int size = 0;
-  HMAC(EVP_sha1(), "12345678901234567890", 20, text, sizeof text, hash, &size);
-  const unsigned at = hash[size - 1] & 15u;
-  const unsigned number = (hash[at] & 127u) << 24 | static_cast<unsigned>(hash[at + 1]) << 16 |
-                          static_cast<unsigned>(hash[at + 2]) << 8 | hash[at + 3];
-  return fmt::format("{:06}", number % 1000000);
 }
 
 // A person with a token: gives the next code for each question, after a moment.
@@ -63,7 +43,7 @@ class Person : public SshPrompter {
     most_ = std::max(most_, ++open_);
     const bool oneTime = has(question.prompt, "One-time");
     if (silent) return --open_, answer(std::nullopt);
-    std::string text = oneTime ? code(next_++) : kPassword;
+    std::string text = oneTime ? test::oneTimeCode(next_++) : test::PamAccount::kPassword;
     if (wrong > 0 && oneTime) text = "000000", --wrong;
     threads_.emplace_back([this, answer, text] {
       std::this_thread::sleep_for(milliseconds(50));
@@ -101,39 +81,21 @@ class Person : public SshPrompter {
 
 // A server whose account wants a key, then what PAM asks for.
 struct OneTimeWorld : World {
-  std::unique_ptr<test::TestUser> account;
-  std::unique_ptr<test::PamService> service;
+  std::unique_ptr<test::PamAccount> account;
   std::shared_ptr<Person> person = std::make_shared<Person>();
 
   // `pam` goes before the code.
   bool serveOneTime(const std::string& pam, const std::string& methods) {
-    if (::access(kModule, R_OK) != 0) return why = "no pam_oath (package libpam-oath)", false;
-    const std::string secrets = folder / "users.oath";
-    return serveWith(
-        pam + "auth required pam_oath.so usersfile=" + secrets + " window=100 digits=6\n", methods,
-        [&] {
-          test::writeText(
-              secrets, "HOTP " + account->name() + " - 3132333435363738393031323334353637383930\n",
-              0600);
-        });
+    account = test::PamAccount::withCodes(folder.path(), pam, &why);
+    return account && serveBy(methods);
   }
-  bool serveWith(
-      const std::string& auth, const std::string& methods,
-      const std::function<void()>& prepare = [] {}) {
-    account = test::TestUser::make(kPassword, &why);
-    if (!account) return false;
-    prepare();
-    service = test::PamService::make(
-        folder.path(), auth + "account required pam_permit.so\nsession required pam_permit.so\n",
-        &why);
-    if (!service) return false;
-    const std::string keys = account->home() + "/authorized_keys";
-    test::writeText(keys, test::readText(folder / "id.pub"));
-    return serve(
-        "UsePAM yes\nPasswordAuthentication yes\nKbdInteractiveAuthentication yes\n"
-        "AuthenticationMethods " +
-            methods + "\nAuthorizedKeysFile " + keys,
-        service->sshd());
+  bool serveWith(const std::string& auth, const std::string& methods) {
+    account = test::PamAccount::make(folder.path(), auth, &why);
+    return account && serveBy(methods);
+  }
+  bool serveBy(const std::string& methods) {
+    const test::SshdOptions options = account->sshd(methods, folder / "id");
+    return serve(options.extraConfig, options.program);
   }
   SshConnectionOptions asPerson() {
     auto settings = options();
@@ -150,8 +112,8 @@ class SecondFactorTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
   void codesAreThoseOfTheStandard() {
-    QCOMPARE(code(0), std::string("755224"));
-    QCOMPARE(code(9), std::string("520489"));
+    QCOMPARE(test::oneTimeCode(0), std::string("755224"));
+    QCOMPARE(test::oneTimeCode(9), std::string("520489"));
   }
 
   void codeIsAskedOnceAndNeverKept_data() {
@@ -325,6 +287,29 @@ class SecondFactorTest : public QObject {
     QCOMPARE(world.person->codes(), connections.size());
     QCOMPARE(world.person->most(), 1);
     for (auto& connection : connections) VERIFY_OK(connection->exec("true"));
+  }
+
+  // Who refuses to give a code is not asked for those of the others that wait.
+  void aRefusalCountsForAllWhoWait() {
+    OneTimeWorld world;
+    if (!world.serveOneTime("", "publickey,keyboard-interactive")) QSKIP(world.why.c_str());
+    world.user = world.account->name();
+    world.trustAll();
+    auto options = world.options();
+    options.answers = std::make_shared<AnswerStore>();
+    world.prompter->holdSecrets = true;
+    std::vector<std::unique_ptr<SshConnection>> connections;
+    for (int i = 0; i < 3; ++i)
+      connections.push_back(std::make_unique<SshConnection>(SshTarget{.host = "n1"}, options));
+    for (auto& connection : connections) connection->start();
+    QVERIFY(test::waitFor(
+        [&] { return count(world.servers[0]->log(), "Partial publickey") >= connections.size(); }));
+    QTest::qWait(300);  // until all have read it
+    QCOMPARE(world.prompter->secrets().size(), std::size_t{1});
+    world.prompter->release();
+    for (auto& connection : connections)
+      QCOMPARE(connection->waitConnected(std::chrono::seconds(60)).code(), Code::kPermissionDenied);
+    QCOMPARE(world.prompter->secrets().size(), std::size_t{1});
   }
 
   // One that waits for its turn can be ended, and lets the others pass; so does one that is ended

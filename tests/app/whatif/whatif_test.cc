@@ -10,9 +10,9 @@
 #include "app/runs/rank_costs.h"
 #include "app/specs/spec_text.h"
 #include "app/whatif/link_time.h"
-#include "app/whatif/planned_anew.h"
+#include "app/whatif/measured_speeds.h"
 #include "app/whatif/steps_without.h"
-#include "app/whatif/what_if.h"
+#include "app/whatif/subject.h"
 #include "engine/planner/replay.h"
 #include "lockstep/run/v1/telemetry.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -443,8 +443,10 @@ class WhatIfTest : public QObject {
     QVERIFY(recorded.history->setDocuments(recorded.row.run, documents).ok());
     const MeasuredRun run = recorded.read();
     const Replayed replayed = replayOf(run);
+    const auto launched = launchOf(*recorded.history, recorded.row.run);
+    QVERIFY2(launched.ok(), launched.ok() ? "" : launched.error().text().c_str());
     const auto answer = [&](const OtherSettings& settings) {
-      auto out = plannedAnew(*recorded.history, run, replayed, settings);
+      auto out = plannedAnew(*launched, run, replayed, settings);
       if (!out.ok()) qFatal("%s", out.error().text().c_str());
       return *out;
     };
@@ -463,8 +465,105 @@ class WhatIfTest : public QObject {
     QVERIFY2(near(batch.stepSeconds, larger.measured, 0.05),
              said("batch", batch.stepSeconds, larger.measured));
     QVERIFY(near(batch.samplesPerSecond * batch.stepSeconds, 1024, 1e-6));
-    const auto refused = plannedAnew(*recorded.history, run, replayed, {.sets = {"training.x=1"}});
+    const auto refused = plannedAnew(*launched, run, replayed, {.sets = {"training.x=1"}});
     QVERIFY(!refused.ok() && refused.error().text().find("training.x=1") != std::string::npos);
+  }
+
+  // Before a launch: the predicted step is replayed as it was predicted, and answers as the
+  // simulator does of the changed plan.
+  void aPredictedStepIsAsked_data() {
+    QTest::addColumn<QStringList>("settings");
+    QTest::addColumn<int>("ranks");
+    QTest::newRow("data parallel") << QStringList{"strategy.overlap=never"} << 4;
+    QTest::newRow("overlapped") << QStringList{"strategy.overlap=always"} << 4;
+    QTest::newRow("zero-3") << QStringList{"strategy.kind=zero-3"} << 4;
+    QTest::newRow("pipeline") << QStringList{"strategy.kind=pipeline", "strategy.stages=2",
+                                             "strategy.micro_batches=8"}
+                              << 2;
+    QTest::newRow("parameter server") << QStringList{"strategy.kind=parameter-server"} << 4;
+  }
+  void aPredictedStepIsAsked() {
+    QFETCH(QStringList, settings);
+    QFETCH(int, ranks);
+    std::vector<std::string> changes{"training.batch=256"};
+    for (const QString& one : settings) changes.push_back(one.toStdString());
+    const LaunchRequest request = requestOf(ranks, changes);
+    const auto preview = makePreview(request, {});
+    QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+    const auto subject = subjectOf(*preview, {request, {}});
+    QVERIFY2(subject.ok(), subject.ok() ? "" : subject.error().text().c_str());
+    QVERIFY(subject->isPredicted());
+    QVERIFY(near(subject->replayed.measuredSeconds(), preview->stepSeconds, 1e-9));
+    QVERIFY2(std::abs(subject->replayed.error()) < 0.1,
+             said("error", subject->replayed.error(), 0));
+    const auto ask = [&](const WhatIfChanges& asked) {
+      auto out = whatIf(subject->steps, subject->replayed, asked);
+      if (!out.ok()) qFatal("%s", out.error().text().c_str());
+      return out->stepSeconds;
+    };
+    QVERIFY(!subject->links().empty());
+    const auto [a, b] = subject->links().front();
+    QVERIFY(ask({.links = {{a, b, 1e3}}}) > 2 * preview->stepSeconds);
+    plan::Plan ideal = preview->plan;
+    for (plan::Program& program : ideal.programs)
+      for (plan::Body& body : program.bodies)
+        for (plan::Step& step : body.steps)
+          if (step.kind == plan::StepKind::kCollective) step.seconds = 1e-12;
+    const double truth = planner::simulate(ideal, preview->cluster, preview->cost, {}).stepSeconds;
+    QVERIFY2(near(ask({.idealNetwork = true}), truth, 0.1),
+             said("ideal", ask({.idealNetwork = true}), truth));
+    if (preview->plan.mesh.stages() > 1) QVERIFY(ask({.noBubble = true}) < preview->stepSeconds);
+    const auto anew = plannedAnew(*subject->launched, subject->steps, subject->replayed,
+                                  {.sets = {"training.batch=1024"}});
+    QVERIFY2(anew.ok(), anew.ok() ? "" : anew.error().text().c_str());
+    changes[0] = "training.batch=1024";
+    const double larger = previewOf(ranks, changes).stepSeconds;
+    QVERIFY2(near(anew->stepSeconds, larger, 0.2), said("batch", anew->stepSeconds, larger));
+  }
+
+  void whatIsNotPredictedIsNotAsked() {
+    const LaunchRequest request = requestOf(
+        3, {"strategy.kind=parameter-server", "strategy.staleness=2", "training.batch=64"});
+    const auto preview = makePreview(request, {});
+    QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+    const auto subject = subjectOf(*preview, {request, {}});
+    QVERIFY(!subject.ok() && subject.error().code == Code::kFailedPrecondition);
+    QVERIFY(subject.error().text().find("asynchronous") != std::string::npos);
+  }
+
+  // A node whose rank computes longer is as much slower in what strategies are sought for.
+  void nodesAreAsFastAsMeasured() {
+    const std::vector<std::string> changes{"strategy.overlap=never", "training.batch=768"};
+    const LaunchRequest request = requestOf(3, changes);
+    const Preview preview = previewOf(3, changes);
+    for (const int slow : {-1, 1}) {
+      // All of it takes longer than assumed, which makes no node slower than another.
+      const Recorded recorded(preview, [&](int rank, int) { return rank == slow ? 3 * kSlow : 3; });
+      RunDocuments documents = *recorded.history->documents(recorded.row.run);
+      documents.specResolved = toYaml(*request.spec);
+      documents.clusterYaml = toYaml(*request.cluster);
+      QVERIFY(recorded.history->setDocuments(recorded.row.run, documents).ok());
+      const auto subject = subjectOf(*recorded.history, recorded.row);
+      QVERIFY2(subject.ok(), subject.ok() ? "" : subject.error().text().c_str());
+      const auto launched = launchAsMeasured(*subject);
+      QVERIFY2(launched.ok(), launched.ok() ? "" : launched.error().text().c_str());
+      const auto seen = makePreview(launched->request, launched->hosts);
+      QVERIFY2(seen.ok(), seen.ok() ? "" : seen.error().text().c_str());
+      const auto own = [&](int rank) {
+        const RankPreview& one = seen->ranks[static_cast<std::size_t>(rank)];
+        return one.forward + one.backward;
+      };
+      const double times = slow < 0 ? 1 : kSlow;
+      QVERIFY2(near(own(1) / own(0), times, 0.1), said("slower", own(1) / own(0), times));
+      QVERIFY2(near(own(2), own(0), 0.01), said("alike", own(2), own(0)));
+      // The step of the run's own plan is what was measured.
+      const auto same =
+          plannedAnew(*launched, subject->steps, subject->replayed, {.sets = {changes[1]}});
+      QVERIFY2(same.ok(), same.ok() ? "" : same.error().text().c_str());
+      QVERIFY2(near(same->stepSeconds, recorded.measured, 1e-3),
+               said("same", same->stepSeconds, recorded.measured));
+      QVERIFY2(std::abs(same->error) < 0.1, said("error", same->error, 0));
+    }
   }
 
   void ratesAreParsed() {

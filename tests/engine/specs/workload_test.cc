@@ -138,6 +138,29 @@ const Wrong kWrong[] = {
        workload.mutable_code()->set_max_bytes((std::int64_t{1} << 30) + 1);
      },
      "workload.code.max_bytes | "},
+    {"none beside hooks",
+     [](RunSpec&, WorkloadSpec& workload) {
+       for (const char* hook : {"c10d", "none"}) workload.mutable_metrics()->add_hooks(hook);
+     },
+     "workload.metrics.hooks | hooks has none beside others"},
+    {"unknown hook",
+     [](RunSpec&, WorkloadSpec& workload) { workload.mutable_metrics()->add_hooks("cupti"); },
+     "workload.metrics.hooks[0] | "},
+    {"unknown failure",
+     [](RunSpec&, WorkloadSpec& workload) { workload.mutable_restart()->add_on("crash"); },
+     "workload.restart.on[0] | "},
+    {"restarts twice",
+     [](RunSpec& run, WorkloadSpec& workload) {
+       run.mutable_recovery()->set_max_restarts(3);
+       workload.mutable_restart()->set_max(3);
+     },
+     "recovery.max_restarts | workload.restart.max and recovery.max_restarts are both given"},
+    {"failures twice",
+     [](RunSpec& run, WorkloadSpec& workload) {
+       run.mutable_recovery()->add_on("exit");
+       workload.mutable_restart()->add_on("hang");
+     },
+     "recovery.on | workload.restart.on and recovery.on are both given"},
     {"policy", [](RunSpec& run, WorkloadSpec&) { run.mutable_recovery()->set_policy("hope"); },
      "recovery.policy | "},
 };
@@ -208,7 +231,8 @@ class WorkloadTest : public QObject {
     QVERIFY(workload.has_metrics());
     QCOMPARE(workload.artifacts().max_bytes(), std::int64_t{10} << 30);
     QVERIFY(!run.recovery().policy().empty());
-    QVERIFY(run.recovery().max_restarts() > 0);
+    QCOMPARE(workload.restart().max(), 10);
+    QVERIFY(workload.metrics().mlflow());
     for (const bool has : {run.has_model(), run.has_data(), run.has_training(), run.has_strategy()})
       QVERIFY(!has);
     QVERIFY(!takesCheckpoints(run));
@@ -245,6 +269,50 @@ class WorkloadTest : public QObject {
     QCOMPARE(messageOf(checkAndFill(ranks)), QString("no error"));
     run.mutable_workload()->clear_ranks_per_node();
     QCOMPARE(messageOf(checkAndFill(run)), QString("no error"));
+  }
+
+  void hooks() {
+    RunSpec run = programOf({"a"});
+    QCOMPARE(messageOf(checkAndFill(run)), QString("no error"));
+    const std::vector<std::string> all = hooksOf(run.workload());
+    QCOMPARE(all, (std::vector<std::string>{"c10d", "ddp", "wandb", "transformers", "lightning",
+                                            "keras", "stacks", "mlflow"}));
+    auto& metrics = *run.mutable_workload()->mutable_metrics();
+    metrics.add_hooks("ddp");
+    QCOMPARE(hooksOf(run.workload()), (std::vector<std::string>{"ddp", "mlflow"}));
+    metrics.set_mlflow(false);
+    QCOMPARE(messageOf(checkAndFill(run)), QString("no error"));
+    QCOMPARE(hooksOf(run.workload()), std::vector<std::string>{"ddp"});
+    metrics.set_mlflow(true);
+    metrics.set_hooks(0, "none");
+    QCOMPARE(messageOf(checkAndFill(run)), QString("no error"));
+    QVERIFY(hooksOf(run.workload()).empty());
+  }
+
+  void recoveryIsAsRestartSays() {
+    RunSpec run = programOf({"a"});
+    run.mutable_workload()->mutable_restart()->set_max(3);
+    run.mutable_workload()->mutable_restart()->add_on("hang");
+    run.mutable_recovery()->set_policy("shrink");
+    QCOMPARE(messageOf(checkAndFill(run)), QString("no error"));
+    const spec::v1::RecoverySpec recovery = recoveryOf(run);
+    QCOMPARE(recovery.policy(), std::string("shrink"));
+    QCOMPARE(recovery.max_restarts(), 3);
+    QCOMPARE(recovery.on_size(), 1);
+    QCOMPARE(recovery.on(0), std::string("hang"));
+    QVERIFY(recovery.heartbeat_ms() > 0);
+    // As it is written for a model.
+    RunSpec moved = programOf({"a"});
+    moved.mutable_recovery()->set_max_restarts(4);
+    moved.mutable_recovery()->add_on("exit");
+    QCOMPARE(messageOf(checkAndFill(moved)), QString("no error"));
+    QCOMPARE(moved.workload().restart().max(), 4);
+    QCOMPARE(moved.workload().restart().on(0), std::string("exit"));
+    QCOMPARE(recoveryOf(moved).max_restarts(), 4);
+    QCOMPARE(recoveryOf(moved).on_size(), 1);
+    RunSpec model;
+    model.mutable_recovery()->set_max_restarts(7);
+    QCOMPARE(recoveryOf(model).max_restarts(), 7);
   }
 
   void names_data() {

@@ -9,7 +9,7 @@
 
 #include "engine/base/status.h"
 
-namespace lockstep::app::cli {
+namespace lockstep::metrics {
 
 // What is served.
 struct Page {
@@ -31,4 +31,4 @@ class PageRequest {
   std::string head_;
 };
 
-}  // namespace lockstep::app::cli
+}  // namespace lockstep::metrics

@@ -1,5 +1,6 @@
-// The page of `lockstep metrics` over HTTP, to clients that are slow, wrong or many.
-#include "app/cli/page_server.h"
+// The page of `lockstep metrics` and `lockstep-agent metrics` over HTTP, to clients that are slow,
+// wrong or many.
+#include "engine/metrics/page_server.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -12,7 +13,7 @@
 #include <vector>
 
 using namespace lockstep;
-using app::cli::PageServer;
+using metrics::PageServer;
 
 namespace {
 

@@ -1,16 +1,18 @@
-// WhatIfPanel: how long a step of the run would take, had something been otherwise. Reads and
-// replays in the background while it is in sight.
+// WhatIfPanel: how long a step of a run, or the predicted one of a launch, would take, had
+// something been otherwise. Reads and replays in the background while it is in sight.
 #pragma once
 
 #include <QCoreApplication>
 #include <QElapsedTimer>
+#include <QStringList>
 #include <QWidget>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
 
-#include "app/whatif/planned_anew.h"
+#include "app/whatif/subject.h"
 #include "engine/base/status.h"
 
 class QCheckBox;
@@ -24,30 +26,43 @@ namespace lockstep::ui {
 
 class Card;
 class Figure;
-class RunDocument;
+
+// What is asked.
+struct WhatIfSource {
+  // Called in the background; null: it is not known yet.
+  std::function<Result<app::WhatIfSubject>(const std::stop_token& stop)> read = {};
+  // Returns `lockstep whatif …` with the words of a change; "" where it cannot be told the same.
+  std::function<QString(const QStringList& change)> command = {};
+};
+// A run of the history.
+WhatIfSource whatIfOfRun(const std::string& historyFolder, const QString& run);
 
 class WhatIfPanel : public QWidget {
-  Q_DECLARE_TR_FUNCTIONS(lockstep::ui::RunPage)
+  Q_DECLARE_TR_FUNCTIONS(lockstep::ui::WhatIfPanel)
 
  public:
-  WhatIfPanel(RunDocument* document, QWidget* parent = nullptr);
+  explicit WhatIfPanel(QWidget* parent);
   ~WhatIfPanel() override;
 
+  void setSource(WhatIfSource source);
+  void noteChange();  // it is read again when the panel comes in sight
+  void retry();       // reads it now, where it could not be read
   void retranslate();
 
  protected:
   void showEvent(QShowEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;  // Enter is of a number, and of no dialog
 
  private:
-  struct Studied;  // the run, read and replayed
   struct Answer;
-  static Answer replayed(const Studied& studied, const app::WhatIfChanges& changes,
+  using Subject = std::shared_ptr<const app::WhatIfSubject>;
+  static Answer replayed(const app::WhatIfSubject& subject, const app::WhatIfChanges& changes,
                          std::stop_token stop);
-  static Answer plannedAnew(const Studied& studied, const app::OtherSettings& settings,
-                            const std::string& folder, const std::stop_token& stop);
+  static Answer plannedAnew(const app::WhatIfSubject& subject, const app::OtherSettings& settings,
+                            const std::stop_token& stop);
   QWidget* buildChanges();
   void read();
-  void take(std::shared_ptr<const Studied> studied);
+  void take(Subject subject);
   void fillChoices();
   void ask();
   void take(Answer answer);
@@ -56,16 +71,19 @@ class WhatIfPanel : public QWidget {
   void enableChanges();
   app::WhatIfChanges changes() const;
   app::OtherSettings settings() const;  // with which the run is planned anew; they stand alone
-  QString command() const;              // `lockstep whatif …`, the same question
-  double bytesPerSecond() const;        // of the slider
+  QStringList changeWords() const;      // of the command that asks the same
+  void showCommand();
+  QString noteText() const;
+  double bytesPerSecond() const;  // of the slider
 
-  RunDocument* document_;
-  std::shared_ptr<const Studied> studied_;  // null: not yet, or it cannot be replayed
-  std::unique_ptr<Answer> answer_;          // null: none
+  WhatIfSource source_;
+  Subject subject_;                 // null: not yet, or it cannot be replayed
+  std::unique_ptr<Answer> answer_;  // null: none
   std::optional<Error> problem_;
   std::stop_source stop_;     // of what is read and replayed, when the panel goes
   std::stop_source asking_;   // of the question under way
   QElapsedTimer sinceAsked_;  // of that question
+  int generation_ = 0;        // of the source
   bool changed_ = true, reading_ = false, answering_ = false, askAgain_ = false, filling_ = false;
   Card* card_ = nullptr;
   QStackedWidget* stack_ = nullptr;

@@ -1,23 +1,20 @@
-#include "ui/pages/what_if_panel.h"
+#include "ui/dialogs/what_if_panel.h"
 
 #include <QCheckBox>
 #include <QComboBox>
 #include <QGridLayout>
 #include <QHBoxLayout>
+#include <QKeyEvent>
 #include <QLabel>
 #include <QSlider>
 #include <QSpinBox>
 #include <QStackedWidget>
 #include <QVBoxLayout>
 #include <cmath>
-#include <set>
 #include <utility>
 
-#include "app/whatif/what_if.h"
-#include "engine/plan/traffic.h"
-#include "ui/dialogs/command_dialog.h"
+#include "app/cluster/node_debug.h"
 #include "ui/studio/background.h"
-#include "ui/studio/run_document.h"
 #include "ui/theme/error_text.h"
 #include "ui/theme/format.h"
 #include "ui/widgets/widgets.h"
@@ -37,11 +34,21 @@ QString bitRate(double bytesPerSecond) {
 
 }  // namespace
 
-struct WhatIfPanel::Studied {
-  app::MeasuredRun run;
-  app::Replayed replayed;
-  std::vector<std::pair<std::string, std::string>> links;  // between nodes that exchange something
-};
+WhatIfSource whatIfOfRun(const std::string& historyFolder, const QString& run) {
+  WhatIfSource out;
+  out.read = [historyFolder,
+              run = run.toStdString()](const std::stop_token& stop) -> Result<app::WhatIfSubject> {
+    LOCKSTEP_ASSIGN(const auto history, app::History::open(historyFolder));
+    LOCKSTEP_ASSIGN(const app::RunRow row, history->row(run));
+    return app::subjectOf(*history, row, 0, stop);
+  };
+  out.command = [run](const QStringList& change) {
+    std::vector<std::string> words{"lockstep", "whatif", run.toStdString()};
+    for (const QString& word : change) words.push_back(word.toStdString());
+    return QString::fromStdString(app::commandLine(words));
+  };
+  return out;
+}
 
 struct WhatIfPanel::Answer {
   bool isOfNothing = true;  // nothing is changed
@@ -50,31 +57,30 @@ struct WhatIfPanel::Answer {
   std::optional<Error> problem;
 };
 
-WhatIfPanel::Answer WhatIfPanel::replayed(const Studied& studied, const app::WhatIfChanges& changes,
-                                          std::stop_token stop) {
+WhatIfPanel::Answer WhatIfPanel::replayed(const app::WhatIfSubject& subject,
+                                          const app::WhatIfChanges& changes, std::stop_token stop) {
   Answer out;
   out.isOfNothing = changes.empty();
-  const auto answer = app::whatIf(studied.run, studied.replayed, changes, std::move(stop));
+  const auto answer = app::whatIf(subject.steps, subject.replayed, changes, std::move(stop));
   if (!answer.ok()) {
     out.problem = answer.error();
     return out;
   }
   out.stepSeconds = answer->stepSeconds;
   out.samplesPerSecond = answer->samplesPerSecond;
-  out.error = studied.replayed.error();
+  out.error = subject.replayed.error();
   return out;
 }
 
-WhatIfPanel::Answer WhatIfPanel::plannedAnew(const Studied& studied,
+WhatIfPanel::Answer WhatIfPanel::plannedAnew(const app::WhatIfSubject& subject,
                                              const app::OtherSettings& settings,
-                                             const std::string& folder,
                                              const std::stop_token& stop) {
   Answer out;
   out.isOfNothing = false;
   out.isPlannedAnew = true;
   const auto answer = [&]() -> Result<app::PlannedAnew> {
-    LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
-    return app::plannedAnew(*history, studied.run, studied.replayed, settings, stop);
+    if (!subject.launched.ok()) return subject.launched.error();
+    return app::plannedAnew(*subject.launched, subject.steps, subject.replayed, settings, stop);
   }();
   if (!answer.ok()) {
     out.problem = answer.error();
@@ -86,8 +92,7 @@ WhatIfPanel::Answer WhatIfPanel::plannedAnew(const Studied& studied,
   return out;
 }
 
-WhatIfPanel::WhatIfPanel(RunDocument* document, QWidget* parent)
-    : QWidget(parent), document_(document) {
+WhatIfPanel::WhatIfPanel(QWidget* parent) : QWidget(parent) {
   setObjectName("whatIfPanel");
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(0, kSpaceM, 0, 0);
@@ -122,10 +127,6 @@ WhatIfPanel::WhatIfPanel(RunDocument* document, QWidget* parent)
   stack_->addWidget(page);
   card_->body()->addWidget(stack_, 1);
   layout->addWidget(card_, 1);
-  QObject::connect(document_, &RunDocument::dataChanged, this, [this] { changed_ = true; });
-  QObject::connect(document_, &RunDocument::rowChanged, this, [this] {
-    if (isVisible() && document_->loaded() && !studied_) read();
-  });
   retranslate();
 }
 
@@ -186,48 +187,62 @@ QWidget* WhatIfPanel::buildChanges() {
   return box;
 }
 
+void WhatIfPanel::setSource(WhatIfSource source) {
+  stop_.request_stop();
+  asking_.request_stop();
+  stop_ = std::stop_source();
+  ++generation_;
+  source_ = std::move(source);
+  subject_.reset();
+  answer_.reset();
+  problem_.reset();
+  reading_ = answering_ = askAgain_ = false;
+  changed_ = true;
+  showCommand();
+  showProblem();
+  if (isVisible()) read();
+}
+
+void WhatIfPanel::noteChange() { changed_ = true; }
+
+void WhatIfPanel::retry() {
+  if (isVisible() && !subject_) read();
+}
+
 void WhatIfPanel::showEvent(QShowEvent* event) {
   QWidget::showEvent(event);
-  if (document_->loaded() && changed_) read();
+  if (changed_) read();
+}
+
+void WhatIfPanel::keyPressEvent(QKeyEvent* event) {
+  if (event->key() != Qt::Key_Return && event->key() != Qt::Key_Enter)
+    QWidget::keyPressEvent(event);
 }
 
 void WhatIfPanel::read() {
-  if (std::exchange(reading_, true)) return;
+  if (!source_.read || std::exchange(reading_, true)) return;
   changed_ = false;
   showProblem();
   runInBackground(
       this,
-      [folder = document_->historyFolder(), run = document_->run().toStdString(),
-       stop = stop_.get_token()]() -> Result<std::shared_ptr<const Studied>> {
-        LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
-        LOCKSTEP_ASSIGN(const app::RunRow row, history->row(run));
-        auto out = std::make_shared<Studied>();
-        LOCKSTEP_ASSIGN(out->run, app::readMeasuredRun(*history, row, 0, stop));
-        out->replayed = app::replayOf(out->run, stop);
-        LOCKSTEP_TRY(app::unlessStopped(stop));
-        std::set<std::pair<std::string, std::string>> links;
-        if (!out->run.nodes.empty())
-          for (const plan::Traffic& sent : plan::stepTraffic(out->run.plan)) {
-            const std::string& from = out->run.nodes[static_cast<std::size_t>(sent.from)];
-            const std::string& to = out->run.nodes[static_cast<std::size_t>(sent.to)];
-            if (from != to) links.insert(std::minmax(from, to));
-          }
-        out->links.assign(links.begin(), links.end());
-        return std::shared_ptr<const Studied>(std::move(out));
+      [read = source_.read, stop = stop_.get_token()]() -> Result<Subject> {
+        LOCKSTEP_ASSIGN(app::WhatIfSubject subject, read(stop));
+        return std::make_shared<const app::WhatIfSubject>(std::move(subject));
       },
-      [this](Result<std::shared_ptr<const Studied>> studied) {
+      [this, generation = generation_](Result<Subject> subject) {
+        if (generation != generation_) return;
         reading_ = false;
         problem_.reset();
-        if (studied.ok())
-          take(std::move(*studied));
+        if (subject.ok())
+          take(std::move(*subject));
         else
-          problem_ = studied.error();
+          problem_ = subject.error();
         showProblem();
       });
 }
 
-void WhatIfPanel::take(std::shared_ptr<const Studied> studied) {
-  studied_ = std::move(studied);
+void WhatIfPanel::take(Subject subject) {
+  subject_ = std::move(subject);
   fillChoices();
   ask();
 }
@@ -240,13 +255,13 @@ void WhatIfPanel::fillChoices() {
   link_->clear();
   rank_->addItem(tr("No rank"));
   link_->addItem(tr("No link"));
-  if (studied_) {
-    const app::MeasuredRun& run = studied_->run;
+  if (subject_) {
+    const app::MeasuredRun& run = subject_->steps;
     for (std::size_t r = 0; r < run.ranks.size(); ++r)
       rank_->addItem(run.nodes.empty()
                          ? tr("Rank %1").arg(r)
                          : tr("Rank %1 (%2)").arg(r).arg(QString::fromStdString(run.nodes[r])));
-    for (const auto& [a, b] : studied_->links)
+    for (const auto& [a, b] : subject_->links())
       link_->addItem(QString("%1 – %2").arg(QString::fromStdString(a), QString::fromStdString(b)));
   }
   rank_->setCurrentIndex(rank < rank_->count() ? rank : 0);
@@ -264,9 +279,9 @@ void WhatIfPanel::enableChanges() {
   rate_->setEnabled(replays && hasLink);
   rateText_->setEnabled(replays && hasLink);
   rateText_->setText(bitRate(bytesPerSecond()));
-  ideal_->setEnabled(replays && studied_ && !studied_->run.exchanges.empty());
-  noBubble_->setEnabled(replays && studied_ && studied_->run.plan.mesh.servers() == 0 &&
-                        studied_->run.plan.mesh.stages() > 1);
+  ideal_->setEnabled(replays && subject_ && !subject_->steps.exchanges.empty());
+  noBubble_->setEnabled(replays && subject_ && subject_->steps.plan.mesh.servers() == 0 &&
+                        subject_->steps.plan.mesh.stages() > 1);
 }
 
 double WhatIfPanel::bytesPerSecond() const {
@@ -279,8 +294,8 @@ double WhatIfPanel::bytesPerSecond() const {
 app::WhatIfChanges WhatIfPanel::changes() const {
   app::WhatIfChanges out;
   if (rank_->currentIndex() > 0) out.without.push_back(rank_->currentIndex() - 1);
-  if (studied_ && link_->currentIndex() > 0) {
-    const auto& [a, b] = studied_->links[static_cast<std::size_t>(link_->currentIndex() - 1)];
+  if (subject_ && link_->currentIndex() > 0) {
+    const auto [a, b] = subject_->links()[static_cast<std::size_t>(link_->currentIndex() - 1)];
     out.links.push_back({a, b, bytesPerSecond()});
   }
   out.idealNetwork = ideal_->isEnabled() && ideal_->isChecked();
@@ -295,30 +310,32 @@ app::OtherSettings WhatIfPanel::settings() const {
   return out;
 }
 
-QString WhatIfPanel::command() const {
-  QStringList words{"lockstep", "whatif", document_->run()};
+QStringList WhatIfPanel::changeWords() const {
+  QStringList words;
   const app::OtherSettings anew = settings();
-  if (!anew.empty()) {
-    if (anew.ranks > 0) words << "--ranks" << QString::number(anew.ranks);
-    for (const std::string& set : anew.sets) words << "--set" << QString::fromStdString(set);
-    return words.join(' ');
-  }
+  if (anew.ranks > 0) words << "--with" << QString("ranks=%1").arg(anew.ranks);
+  for (const std::string& set : anew.sets) words << "--with" << QString::fromStdString(set);
+  if (!anew.empty()) return words;
   const app::WhatIfChanges asked = changes();
   for (const int rank : asked.without) words << "--without" << QString::number(rank);
   for (const app::LinkRate& link : asked.links)
     words << "--link"
-          << CommandDialog::quoted(QString::fromStdString(
-                 fmt::format("{}-{}={:g}Gbit/s", link.a, link.b, 8e-9 * link.bytesPerSecond)));
+          << QString::fromStdString(
+                 fmt::format("{}-{}={:g}Gbit/s", link.a, link.b, 8e-9 * link.bytesPerSecond));
   if (asked.idealNetwork) words << "--ideal-network";
   if (asked.noBubble) words << "--no-bubble";
-  return words.join(' ');
+  return words;
+}
+
+void WhatIfPanel::showCommand() {
+  command_->setText(source_.command ? source_.command(changeWords()) : QString());
 }
 
 void WhatIfPanel::ask() {
   if (filling_) return;
   enableChanges();
-  command_->setText(command());
-  if (!studied_) return;
+  showCommand();
+  if (!subject_) return;
   if (answering_) {
     askAgain_ = true;
     if (sinceAsked_.elapsed() > kPatience) asking_.request_stop();
@@ -329,12 +346,12 @@ void WhatIfPanel::ask() {
   sinceAsked_.start();
   runInBackground(
       this,
-      [studied = studied_, changes = changes(), settings = settings(),
-       folder = document_->historyFolder(), stop = asking_.get_token()] {
-        return settings.empty() ? replayed(*studied, changes, stop)
-                                : plannedAnew(*studied, settings, folder, stop);
+      [subject = subject_, changes = changes(), settings = settings(), stop = asking_.get_token()] {
+        return settings.empty() ? replayed(*subject, changes, stop)
+                                : plannedAnew(*subject, settings, stop);
       },
-      [this](Answer answer) {
+      [this, generation = generation_](Answer answer) {
+        if (generation != generation_) return;
         answering_ = false;
         const bool isCancelled = answer.problem && answer.problem->code == Code::kCancelled;
         if (!isCancelled) take(std::move(answer));
@@ -347,26 +364,40 @@ void WhatIfPanel::take(Answer answer) {
   refresh();
 }
 
+QString WhatIfPanel::noteText() const {
+  if (answer_ && answer_->problem) {
+    const ErrorText text = describeError(*answer_->problem);
+    return text.why.isEmpty() ? text.what : QString("%1: %2").arg(text.what, text.why);
+  }
+  const bool isAnew = answer_ && answer_->isPlannedAnew;
+  if (subject_->isPredicted())
+    return isAnew ? tr("Planned anew with the costs of the prediction.")
+                  : tr("The predicted step is simulated with the change. How good the prediction "
+                       "is, the run tells.");
+  if (isAnew)
+    return tr(
+        "Planned anew with the costs that were measured. The error is that of what did "
+        "happen, simulated with them.");
+  const std::vector<std::int64_t>& steps = subject_->steps.steps;
+  return tr("Steps %1 to %2, of which %3 were replayed with their measured durations. The error is "
+            "that of a replay of what did happen.")
+      .arg(formatCount(steps.front()), formatCount(steps.back()),
+           formatCount(static_cast<std::int64_t>(steps.size())));
+}
+
 void WhatIfPanel::refresh() {
-  if (!studied_) return;
-  const app::Replayed& replayed = studied_->replayed;
+  const bool isPredicted = subject_ && subject_->isPredicted();
+  measured_->setName(isPredicted ? tr("Predicted step") : tr("Measured step"));
+  error_->setVisible(!isPredicted);
+  if (!subject_) return;
+  const app::Replayed& replayed = subject_->replayed;
   const double measured = replayed.measuredSeconds();
   measured_->setValue(formatSeconds(measured));
   const bool isAnew = answer_ && !answer_->problem && answer_->isPlannedAnew;
   error_->setValue(
       formatPercent(isAnew ? answer_->error : replayed.error(), 1),
       isAnew ? QString() : tr("%1 in a single step").arg(formatPercent(replayed.spread(), 1)));
-  QString note =
-      isAnew ? tr("Planned anew with the costs that were measured. The error is that of what did "
-                  "happen, simulated with them.")
-             : tr("Steps %1 to %2, of which %3 were replayed with their measured durations. The "
-                  "error is that of a replay of what did happen.")
-                   .arg(formatCount(studied_->run.steps.front()),
-                        formatCount(studied_->run.steps.back()),
-                        formatCount(static_cast<std::int64_t>(studied_->run.steps.size())));
   if (answer_ && answer_->problem) {
-    const ErrorText text = describeError(*answer_->problem);
-    note = text.why.isEmpty() ? text.what : QString("%1: %2").arg(text.what, text.why);
     changedStep_->setValue(QString("—"));
     throughput_->setValue(QString("—"));
   } else if (answer_) {
@@ -377,13 +408,14 @@ void WhatIfPanel::refresh() {
         answer_->isOfNothing ? QString() : (share > 0 ? "+" : "") + formatPercent(share, 1));
     throughput_->setValue(formatCount(std::llround(answer_->samplesPerSecond)));
   }
-  note_->setText(note);
+  note_->setText(noteText());
 }
 
 void WhatIfPanel::showProblem() {
-  stack_->setCurrentIndex(studied_ && !problem_ ? 1 : 0);
+  stack_->setCurrentIndex(subject_ && !problem_ ? 1 : 0);
   if (!problem_) {
-    empty_->setText(tr("The run's steps are being read."));
+    empty_->setText(source_.read ? tr("The steps are being read.")
+                                 : tr("The predicted step is not known yet."));
     return;
   }
   const ErrorText text = describeError(*problem_);
@@ -401,17 +433,16 @@ void WhatIfPanel::retranslate() {
   rate_->setAccessibleName(tr("Rate of the link"));
   ideal_->setText(tr("An ideal network: nothing takes time to travel"));
   noBubble_->setText(tr("No bubble: the stages of a pipeline do not wait for each other"));
-  measured_->setName(tr("Measured step"));
   changedStep_->setName(tr("Step with the change"));
   throughput_->setName(tr("Samples per second"));
   error_->setName(tr("Error of the replay"));
   ranksLabel_->setText(tr("Another number of ranks:"));
   ranks_->setAccessibleName(tr("Another number of ranks"));
-  ranks_->setSpecialValueText(tr("As in the run"));
+  ranks_->setSpecialValueText(tr("Unchanged"));
   bf16_->setText(tr("Compute in bf16"));
   command_->setAccessibleName(tr("Command"));
   fillChoices();
-  command_->setText(command());
+  showCommand();
   showProblem();
   refresh();
 }

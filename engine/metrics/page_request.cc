@@ -1,6 +1,6 @@
-#include "app/cli/page_request.h"
+#include "engine/metrics/page_request.h"
 
-namespace lockstep::app::cli {
+namespace lockstep::metrics {
 namespace {
 
 constexpr std::size_t kMostBytes = 8 << 10;
@@ -38,4 +38,4 @@ std::string PageRequest::answer(const Page& page) const {
                    : answerOf("500 Internal Server Error", kText, body.error().text() + "\n");
 }
 
-}  // namespace lockstep::app::cli
+}  // namespace lockstep::metrics

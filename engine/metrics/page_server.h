@@ -5,11 +5,11 @@
 #include <functional>
 #include <string>
 
-#include "app/cli/page_request.h"
 #include "engine/base/status.h"
 #include "engine/base/unique_fd.h"
+#include "engine/metrics/page_request.h"
 
-namespace lockstep::app::cli {
+namespace lockstep::metrics {
 
 class PageServer {
  public:
@@ -34,4 +34,4 @@ class PageServer {
   bool loopback_ = false;
 };
 
-}  // namespace lockstep::app::cli
+}  // namespace lockstep::metrics

@@ -1,4 +1,4 @@
-#include "app/cli/page_server.h"
+#include "engine/metrics/page_server.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -14,7 +14,7 @@
 
 #include "engine/base/clock.h"
 
-namespace lockstep::app::cli {
+namespace lockstep::metrics {
 namespace {
 
 constexpr std::size_t kMostClients = 64;
@@ -131,4 +131,4 @@ void PageServer::serve(const Page& page, const std::function<bool()>& done) {
   }
 }
 
-}  // namespace lockstep::app::cli
+}  // namespace lockstep::metrics

@@ -1,0 +1,274 @@
+// Stragglers planted on hosts of their own, while the window follows the run: its panel names each
+// with its cause within so many steps, and nobody in healthy runs.
+//
+// Victims are chosen by a seed: LOCKSTEP_STRAGGLERS_SEED. With LOCKSTEP_STRAGGLERS_ROUNDS there are
+// as many rounds of all, and ten healthy runs.
+#include <QRegularExpression>
+#include <filesystem>
+#include <random>
+
+#include "tests/app/cli/program_command.h"
+#include "tests/cluster/control_group.h"
+#include "tests/cluster/runs_on_hosts.h"
+#include "tests/ui/studio_road.h"
+
+using namespace lockstep;
+using tests::wait;
+
+namespace {
+
+constexpr int kHosts = 3, kHealthyRuns = 10;
+constexpr std::int64_t kWithinSteps = 20, kHealthySteps = 100;
+constexpr const char* kGpus = "/run/gpus";  // each host's own
+
+// Steps of some 60 ms, in which what the window is behind is few of the 20. The gradients are more
+// than a link has under way at a time.
+const std::vector<std::pair<QString, QString>> kLongSteps = {
+    {"units: 128", "units: 512"},
+    {"batch: 32 ", "batch: 6000 "},
+    {"epochs: 5", "epochs: 1000"},
+    {"strategy:", "recovery: {policy: none}\nstrategy:"}};
+
+// Trains on tokens that are read where they lie: 640 samples a step and rank.
+constexpr const char* kReads = R"(version: 1
+model:
+  input: {shape: [32], vocabulary: 256}
+  layers:
+    - embedding: {units: 32}
+    - transformer: {heads: 2}
+    - dense: {units: 256}
+  loss: cross-entropy
+data: {train: {tokens: some.tokens}, evaluate: {tokens: some.tokens, from: 0.999}}
+training: {batch: 1920, epochs: 1000, evaluate_batch: 60}
+strategy: {kind: multi-worker-mirrored}
+recovery: {policy: none}
+)";
+
+// Follows the imports: a GPU whose driver says that this program computes on it.
+constexpr const char* kOnGpu = R"(
+GPUS = "PATH"
+with open(GPUS, "w") as file:
+    file.write(f"count 1\nutilization 90 50\nreasons 0\nprocesses {os.getpid()}\nclock1 1980\n")
+def clock():
+    with open(GPUS) as file: return int(file.read().split()[-1])
+)";
+
+}  // namespace
+
+class StudioStragglersTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void initTestCase() {
+    QString why = on_.prepare();
+    if (why.isEmpty())
+      if (const char* no = tests::whyNoRuns()) why = no;
+    if (!why.isEmpty()) QSKIP(qPrintable(why));
+    home_ = std::make_unique<tests::StudioHome>();
+    road_ = std::make_unique<tests::StudioRoad>(home_->home());
+    road_->open(on_.sshConfig());
+    cluster_ = qobject_cast<ui::ClusterPage*>(road_->window()->openFile(on_.all()));
+    QVERIFY(cluster_);
+    QTest::mouseClick(cluster_->findChild<QPushButton*>("connectButton"), Qt::LeftButton);
+    QVERIFY2(wait([&] { return cluster_->connectedCount() == kHosts; }),
+             qPrintable(cluster_->message()->details()));
+  }
+
+  void stragglers_data() {
+    QTest::addColumn<QString>("kind");
+    QTest::addColumn<unsigned>("seed");
+    const unsigned first = qEnvironmentVariable("LOCKSTEP_STRAGGLERS_SEED", "1").toUInt();
+    const unsigned rounds = qEnvironmentVariable("LOCKSTEP_STRAGGLERS_ROUNDS", "1").toUInt();
+    for (unsigned seed = first; seed < first + rounds; ++seed)
+      for (const char* kind : {"healthy", "link", "quota", "disk", "data", "clock"})
+        QTest::addRow("%s, seed %u", kind, seed) << kind << seed;
+    if (!qEnvironmentVariableIsSet("LOCKSTEP_STRAGGLERS_ROUNDS")) return;
+    for (unsigned more = rounds; more < kHealthyRuns; ++more)
+      QTest::addRow("healthy, run %u", more + 1) << "healthy" << first;
+  }
+  void stragglers() {
+    QFETCH(QString, kind);
+    QFETCH(unsigned, seed);
+    random_.seed(seed * 2654435761u + 1);
+    const bool ofProgram = kind == "data" || kind == "clock";
+    if (ofProgram && !test::hasPyTorch()) QSKIP("python3-torch is not installed");
+    if (kind == "healthy") endRun();
+    trainOn(ofProgram ? "program" : kind == "disk" ? "reads" : "long steps");
+    if (QTest::currentTestFailed()) return;
+    const int victim = 1 + static_cast<int>(random_() % kHosts);
+    if (kind == "healthy") {
+      nobodyIsNamed();
+    } else if (kind == "link") {
+      hasASlowLink(victim);
+    } else if (kind == "quota") {
+      hasAQuota(victim);
+    } else if (kind == "disk") {
+      isNamed(victim, " a step for its data files, the others ", [&](bool on) {
+        on_.slowReads(victim, on ? 1 : 0);
+        return true;
+      });
+    } else if (kind == "data") {
+      isNamed(victim, "Its batches had ", [&](bool on) {
+        on_.cli().write("large", on ? QByteArray::number(victim - 1) : QByteArray());
+        return true;
+      });
+    } else {
+      isNamed(victim, "Its GPU 0 ran at ",
+              [&](bool on) { return setClock(victim, on ? 600 : 1980); });
+    }
+  }
+
+  void cleanup() {
+    on_.restore();
+    if (QTest::currentTestFailed()) endRun();
+  }
+  void cleanupTestCase() {
+    endRun();
+    if (road_) road_->close();
+    road_.reset();
+    home_.reset();
+    on_.close();
+  }
+
+ private:
+  ui::RunDocument* run() { return road_->page()->document(); }
+  QString who() { return road_->page()->findChild<QLabel*>("stragglerWho")->text(); }
+  QString evidence() { return road_->page()->findChild<QLabel*>("stragglerEvidence")->text(); }
+  QString shown() {
+    return QString("step %1: %2 %3; %4")
+        .arg(run()->lastStep())
+        .arg(who(), evidence(), road_->page()->message()->details());
+  }
+
+  // A run of this kind is under way, and in its stride.
+  void trainOn(const QString& kind) {
+    if (kind != running_) {
+      endRun();
+      if (kind == "program") {
+        road_->launchFile(writeProgram(), cluster_, kHosts);
+      } else if (kind == "reads") {
+        road_->launchFile(writeReads(), cluster_, kHosts);
+      } else {
+        road_->launch("fashion-mlp.yaml", kLongSteps, cluster_, kHosts);
+      }
+      if (QTest::currentTestFailed()) return;
+      running_ = kind;
+    }
+    const std::int64_t first = run()->lastStep();
+    QVERIFY2(wait([&] { return run()->lastStep() >= first + 20; }), qPrintable(shown()));
+  }
+  void endRun() {
+    if (running_.isEmpty()) return;
+    running_.clear();
+    if (run()->canKill()) run()->ask(app::RunRequest::kKill);
+    QVERIFY(wait([&] { return app::isFinal(run()->row().phase); }));
+    on_.endsEverywhere(road_->run());
+  }
+
+  void nobodyIsNamed() {
+    QStringList named;
+    const auto watching = connect(run(), &ui::RunDocument::slowChanged, this, [&] {
+      if (run()->slow()) named << shown();
+    });
+    const std::int64_t first = run()->lastStep();
+    const bool went = wait([&] { return run()->lastStep() >= first + kHealthySteps; });
+    disconnect(watching);
+    QVERIFY2(went, qPrintable(shown()));
+    QVERIFY2(named.isEmpty(), qPrintable(named.join('\n')));
+    QVERIFY2(who().startsWith("No straggler"), qPrintable(who()));
+  }
+
+  // What `plant` puts there, and takes away, is in the panel in time, and leaves it.
+  void isShown(const std::function<bool(bool)>& plant, const std::function<bool()>& named) {
+    const std::int64_t before = run()->lastStep();
+    QVERIFY(plant(true));
+    // The hosts share this machine's cores: another one may be named first.
+    (void)wait([&] { return named() || run()->lastStep() > before + kWithinSteps; });
+    qInfo("after %lld steps, %s", static_cast<long long>(run()->lastStep() - before),
+          qPrintable(shown()));
+    const bool inTime = named() && run()->lastStep() <= before + kWithinSteps;
+    QVERIFY(plant(false));
+    QVERIFY(inTime);
+    QVERIFY2(wait([&] { return !named(); }, 30'000), qPrintable(shown()));
+  }
+  void isNamed(int victim, const QString& cause, const std::function<bool(bool)>& plant) {
+    const QString rank = QString("Rank %1 on n%2 ").arg(victim - 1).arg(victim);
+    isShown(plant, [&] { return who().contains(rank) && evidence().contains(cause); });
+  }
+  void hasASlowLink(int victim) {
+    const QRegularExpression link(QString("\\bn%1\\b").arg(victim)),
+        cause("[MkG]?B/s instead of .*B/s, round trip .* instead of ");
+    isShown(
+        [&](bool on) {
+          return on ? on_.hosts().limitRate(victim, 60) : on_.hosts().unlimitRate(victim);
+        },
+        [&] {
+          return run()->slow() && run()->slow()->link && who().contains(link) &&
+                 evidence().contains(cause);
+        });
+  }
+  void hasAQuota(int victim) {
+    const auto group = test::ControlGroup::make();
+    if (!group) QSKIP("no control group can be made here");
+    const pid_t worker = on_.workerOn(victim, road_->run());
+    QVERIFY(worker > 0);
+    isNamed(victim, "A CPU quota throttled it ", [&](bool on) {
+      return group->limitCpu(on ? 0.05 : 100) && (!on || group->add(worker));
+    });
+  }
+  // As the driver of a host tells it, and its program feels it. Readers see either content.
+  bool setClock(int host, int megahertz) {
+    const std::string file =
+        "/proc/" + std::to_string(on_.hosts().sshd(host).listener()) + "/root" + kGpus;
+    QString text = QString::fromStdString(test::readText(file));
+    text.replace(QRegularExpression("clock1 [0-9]+"), "clock1 " + QString::number(megahertz));
+    test::writeText(file + ".new", text.toStdString());
+    std::error_code error;
+    std::filesystem::rename(file + ".new", file, error);
+    return text.contains("clock1") && !error;
+  }
+
+  QString writeReads() {
+    QByteArray tokens;
+    for (int i = 0; i < 4'000'000; ++i) {
+      tokens += static_cast<char>(random_() % 256);
+      tokens += '\0';
+    }
+    on_.cli().write("some.tokens", tokens);
+    return on_.cli().write("reads.yaml", kReads);
+  }
+  // Steps of 60 ms. The rank that the file names has five times the rows; one whose GPU's clock is
+  // low takes as long.
+  QString writeProgram() {
+    on_.cli().write("large", "");
+    const QByteArray large = "'" + on_.cli().path("large").toUtf8() + "'",
+                     imports = "import os, time\n", works = "time.sleep(0.001 * len(x))";
+    QByteArray script =
+        test::unevenRows("10**9", "100 if open(" + large + ").read() == str(rank) else 20") +
+        "    if rank == 0: print(f\"step {step} loss {loss.item():.9g}\", flush=True)\n";
+    script.replace(imports, imports + QByteArray(kOnGpu).replace("PATH", kGpus));
+    script.replace(works, "time.sleep(0.003 * len(x) * 1980 / clock())");
+    QDir().mkpath(on_.cli().path("program"));
+    on_.cli().write("program/train.py", script);
+    return on_.cli().write("program/run.yaml",
+                           "version: 1\nrecovery: {policy: none}\nworkload:\n"
+                           "  command: [/usr/bin/python3, train.py]\n");
+  }
+
+  test::RunsOnHosts on_{
+      kHosts, 1800,
+      std::string("LOCKSTEP_NVML=" LOCKSTEP_FAKE_NVML_FILE " LOCKSTEP_NVML_SCRIPT=") + kGpus};
+  std::unique_ptr<tests::StudioHome> home_;
+  std::unique_ptr<tests::StudioRoad> road_;
+  QPointer<ui::ClusterPage> cluster_;
+  QString running_;  // the kind of the run under way; "": none
+  std::minstd_rand random_;
+};
+
+// The hosts are made before there are threads.
+int main(int argc, char** argv) {
+  StudioStragglersTest test;
+  QApplication app(argc, argv);
+  return QTest::qExec(&test, argc, argv);
+}
+#include "studio_stragglers_test.moc"
