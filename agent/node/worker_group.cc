@@ -344,7 +344,8 @@ Status checkMeasure(const node::v1::MeasureRequest& request) {
 Status checkBench(const node::v1::BenchRequest& request, const std::string& workdir) {
   LOCKSTEP_TRY(checkCounts(request.ranks(), request.threads()));
   const int ranks = std::max(1, request.ranks());
-  if (request.has_collectives()) LOCKSTEP_TRY(checkCollectives(request.collectives(), ranks, ranks));
+  if (request.has_collectives())
+    LOCKSTEP_TRY(checkCollectives(request.collectives(), ranks, ranks));
   if (request.has_speed()) LOCKSTEP_TRY(checkSpeed(request.speed(), ranks, workdir));
   return {};
 }

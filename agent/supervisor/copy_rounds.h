@@ -32,9 +32,10 @@ class CopyRounds {
   std::int64_t begin(std::set<std::string> by);
   std::int64_t step() const { return step_; }  // of the round; 0: none is under way
   bool awaits(const std::string& node) const { return awaited_.contains(node); }
-  // A later checkpoint waits for its end.
+  // Whether a later checkpoint waits for the round's end.
   bool isLate() const { return step_ != 0 && published_ > step_; }
-  // Something waits for its end. Returns false if it is known already, or no round is under way.
+  // Notes that something waits for the round's end. Returns false if that was noted before, or if
+  // no round is under way.
   bool hurry() { return step_ != 0 && !std::exchange(isHurried_, true); }
   bool isHurried() const { return isHurried_; }
   enum class Answer { kNotOver, kAllCopied, kFailed };

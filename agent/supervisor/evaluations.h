@@ -19,8 +19,8 @@ class Evaluations {
 
   // Records the end of an epoch, whose checkpoint is evaluated once it is written.
   void onEpoch(const run::v1::EpochInfo& epoch) { ended_ = epoch; }
-  // A checkpoint is published; `sources` have its files. Returns whether it is that one; the
-  // evaluator must then be sent newest().
+  // A checkpoint is published; `sources` have its files. Returns whether it is the checkpoint of
+  // the epoch that has ended; the evaluator must then be sent newest().
   bool onCheckpoint(std::int64_t step, std::vector<node::v1::FileSource> sources);
 
   // Returns the newest checkpoint, if it has no result yet.

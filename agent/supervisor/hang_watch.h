@@ -49,7 +49,7 @@ class HangWatch {
   // Returns which ranks hold the others up, once for each hang; nothing while there is none.
   std::optional<Verdict> judge(Nanoseconds now);
   // Returns the verdict with what the stacks of its ranks say: a line for each thread, and one for
-  // each frame, indented, innermost first. They may decide one that is uncertain.
+  // each frame, indented, innermost first. An uncertain verdict may become certain.
   Verdict refine(Verdict verdict, const std::map<int, std::vector<std::string>>& stacks) const;
   bool hangs() const { return !judged_.empty(); }
 

@@ -11,8 +11,7 @@
 // - values that a program reports: of each its first, last, least and greatest, and
 //   the first that is no number;
 // - everything else is unchanged: errors, warnings, recoveries, states of ranks, epochs,
-// checkpoints
-//   and the supervisor's own lines.
+//   checkpoints and the supervisor's own lines.
 // Steps before and after a recovery are not merged. An outline can be outlined again.
 #pragma once
 

@@ -1,11 +1,12 @@
 // Peers: communication between the supervisors of a run, over mutual TLS with keys made for the
 // run. The coordinator is the server; every other node keeps one stream to it and reconnects when
-// it breaks. Nodes that may take over from it, or whose checkpoints are
-// copied or evaluated, are servers too. The identity is the URI in the
-// certificate's subject alternative names, lockstep://run/<run>/node/<node>/generation/<g>, where g
-// is the first generation. Both sides check it, and the run of every message; a client drops those
-// of earlier generations. Handlers are called on the loop's thread, and not after destruction has
-// begun.
+// it breaks. Nodes that may take over from the coordinator, or whose checkpoints are copied or
+// evaluated, are servers too.
+//
+// A node's identity is the URI in the subject alternative names of its certificate:
+// lockstep://run/<run>/node/<node>/generation/<g>, where g is the first generation. Both sides
+// check the identity, and the run of every message. A client drops messages of earlier generations.
+// Handlers are called on the loop's thread, and not after destruction has begun.
 #pragma once
 
 #include <functional>
@@ -48,8 +49,8 @@ class PeerServer {
                                                    Files files, Handlers handlers);
   ~PeerServer();
   const std::string& address() const { return address_; }  // host:port
-  // Of what is sent from here on. Only these nodes are sent files of checkpoints, and only if they
-  // ask in this generation. Files that are being sent are broken off. Thread-safe.
+  // From now on messages carry this generation, and files of checkpoints are sent only to these
+  // nodes, if they ask in this generation. Breaks off files that are being sent. Thread-safe.
   void setGeneration(int generation, const std::vector<std::string>& members);
   // Sends to a node, if it has joined. Sets run and generation. Thread-safe.
   void send(const std::string& node, node::v1::ToPeer message);

@@ -22,8 +22,8 @@ namespace lockstep::agent {
 // The error of nodes that do not answer any more.
 Error lostError(const std::vector<std::string>& nodes);
 
-// Whether a restart may help after such an error. Others come again: of the spec, of data and
-// files, of training that diverges.
+// Whether a restart may help after such an error. It does not help where the same error would come
+// again: of the spec, of data and files, of training that diverges.
 bool restartMayHelp(Code code);
 
 enum class FailureKind { kExit, kHang, kNodeLost };

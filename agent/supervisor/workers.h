@@ -58,7 +58,7 @@ class Workers {
   void noteProgram(Worker& worker, int pid);
   void noteMemory(int rank, std::int64_t bytes);
 
-  // To all that run.
+  // Sends to all workers that run.
   void sendAll(const node::v1::ToWorker& message);
   void signalAll(int number);
   // Asks programs of the user's own to leave. Kills after 5 s what still runs, if `isEnding` then
@@ -72,7 +72,7 @@ class Workers {
   bool allReady() const;     // every rank that was to be started
   bool allFinished() const;  // likewise, and has exited
   bool anyStopped() const;   // has finished because it was asked to stop
-  // What rank 0 has said at its end, or another; empty if none has.
+  // Returns what rank 0 has said at its end, else what another rank has; empty if none has ended.
   run::v1::Finished finished() const;
   std::int64_t lastStep() const;  // the greatest of any of them; -1: none
   // Returns the processes of those that run, by rank.

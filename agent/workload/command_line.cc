@@ -16,7 +16,7 @@ using Words = std::vector<std::string>;
 Result<CommandLine> toolLine(const std::string& tool, Words words, const CommandPlace& place,
                              const spec::v1::WorkloadSpec& workload) {
   CommandLine out;
-  auto path = findProgram(tool, valueIn(place.environment, "PATH"), place.folder);
+  auto path = resolveProgram(tool, valueIn(place.environment, "PATH"), place.folder);
   if (!path.ok()) {
     path.error().next = message(
         "install {} on the node, add its folder to workload.env.PATH, or choose another "
@@ -68,8 +68,8 @@ Result<CommandLine> commandLine(const spec::v1::WorkloadSpec& workload, const Co
   if (workload.python().kind() == "apptainer") return apptainerLine(workload, place);
   CommandLine out;
   out.words.assign(workload.command().begin(), workload.command().end());
-  LOCKSTEP_ASSIGN(out.path,
-                  findProgram(out.words.front(), valueIn(place.environment, "PATH"), place.folder));
+  LOCKSTEP_ASSIGN(out.path, resolveProgram(out.words.front(), valueIn(place.environment, "PATH"),
+                                           place.folder));
   // Where "python" is python3. Python looks for its libraries beside the program of this name.
   if (out.words.front() == "python") out.words.front() = std::filesystem::path(out.path).filename();
   return out;

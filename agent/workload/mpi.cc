@@ -171,7 +171,7 @@ Status MpiRank::start(std::vector<std::string> words) {
   Program::Options options;
   options.environment = environment_;
   options.folder = codeFolder_;
-  auto path = findProgram(words.front(), valueIn(environment_, "PATH"), codeFolder_);
+  auto path = resolveProgram(words.front(), valueIn(environment_, "PATH"), codeFolder_);
   if (!path.ok()) {
     path.error().next = "install Open MPI on all nodes, or add its folder to workload.env.PATH";
     return path.status();

@@ -1,8 +1,8 @@
 // A profiler plug-in for NCCL 2.26 and newer: counts the collectives that a process hands to NCCL,
 // also those that nothing in Python calls, in the file beside the pipe of its rank (counts_file.h).
-// A library of its own, which needs nothing but libc: NCCL opens it in the person's program. Its
-// calls wait for nothing, and it asks NCCL for nothing but the events of collectives, which NCCL
-// has at hand.
+// It is a library of its own, which needs nothing but libc: NCCL opens it in the person's program.
+// Its functions never block. Of NCCL's events it asks only for those of collectives, since NCCL can
+// give these without work of its own.
 //
 // The interface is that of plugins/profiler/README.md and src/include/plugin/profiler/ of NCCL
 // (2.28). NCCL looks for ncclProfiler_v5, then for v4 and v3.

@@ -104,8 +104,8 @@ bool isExecutable(const std::string& path) {
 
 }  // namespace
 
-Result<std::string> findProgram(const std::string& name, const std::string& path,
-                                const std::string& folder) {
+Result<std::string> resolveProgram(const std::string& name, const std::string& path,
+                                   const std::string& folder) {
   if (name.find('/') != std::string::npos) {
     const std::string file = name.front() == '/' ? name : folder + "/" + name;
     if (isExecutable(file)) return file;

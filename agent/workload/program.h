@@ -17,8 +17,8 @@ namespace lockstep::agent {
 // any other name the folders of `path` are searched for an executable file; in a folder that has
 // python3 but no python, the name python means python3. Errors: kNotFound, kFailedPrecondition (not
 // executable).
-Result<std::string> findProgram(const std::string& name, const std::string& path,
-                                const std::string& folder);
+Result<std::string> resolveProgram(const std::string& name, const std::string& path,
+                                   const std::string& folder);
 
 // Describes an end, as from waitpid: "exited with code 3", "was killed by signal 9".
 Message endText(int status);

@@ -60,7 +60,7 @@ std::string pythonOf(const spec::v1::WorkloadSpec& workload, const std::string& 
     const std::string made = project / ".venv/bin/python";
     return access(made.c_str(), X_OK) == 0 ? made : std::string();
   }
-  const auto program = findProgram(workload.command(0), path, folder);
+  const auto program = resolveProgram(workload.command(0), path, folder);
   return program.ok() ? interpreterOf(*program) : std::string();
 }
 

@@ -53,7 +53,7 @@ Result<SpecText> openCluster(const std::string& file) {
   const std::filesystem::path path(file);
   if (path.extension() == ".yaml" || path.extension() == ".yml")
     return SpecText::parse(newClusterYaml(path.stem().string()), file, SpecKind::kCluster);
-  // Perhaps a host, and FILE was forgotten.
+  // `file` may be a host, given by a person who has left out FILE: no spec is made of such a name.
   Error error = makeError(Code::kNotFound, "there is no file '{}'", file);
   error.next = "name a new cluster's file with .yaml at its end";
   return error;

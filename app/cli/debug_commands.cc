@@ -21,6 +21,7 @@
 #include "app/runs/rank_debug.h"
 #include "app/runs/recorder.h"
 #include "engine/base/clock.h"
+#include "engine/base/shell_text.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app::cli {
@@ -431,13 +432,13 @@ int debugTerminalCommand(const Globals& globals, const Arguments& arguments) {
   if (json) {
     JsonLine("terminal")
         .add("node", of->node)
-        .add("command", commandLine(*words))
+        .add("command", shellLine(*words))
         .addRaw("words", jsonArray(*words))
         .print();
     return kSucceeded;
   }
   if (arguments.has("print") || isatty(STDIN_FILENO) == 0) {
-    put(stdout, commandLine(*words) + "\n");
+    put(stdout, shellLine(*words) + "\n");
     return kSucceeded;
   }
   std::vector<char*> argv;

@@ -10,7 +10,6 @@
 #include "app/core/idle_timeout.h"
 #include "app/core/rpc.h"
 #include "app/kubernetes/kubectl.h"
-#include "app/ssh/remote_command.h"
 #include "app/ssh/ssh_config.h"
 #include "engine/specs/placement.h"
 #include "engine/specs/protocol.h"
@@ -211,18 +210,6 @@ Result<std::vector<std::string>> terminalCommand(const std::vector<std::string>&
              {"sh", "-c",
               "\"$@\" || { printf '\\n[%s: exit status %s] ' \"$1\" \"$?\"; read -r _; }", "sh"});
   out.insert(out.end(), command.begin(), command.end());
-  return out;
-}
-
-std::string commandLine(const std::vector<std::string>& words) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,";
-  std::string out;
-  for (const std::string& word : words) {
-    if (!out.empty()) out += ' ';
-    const bool isPlain = !word.empty() && word.find_first_not_of(kPlain) == std::string::npos;
-    out += isPlain ? word : shellQuote(word);
-  }
   return out;
 }
 

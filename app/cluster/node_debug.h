@@ -69,7 +69,5 @@ Result<std::vector<std::string>> shellCommand(const spec::v1::ClusterSpec& clust
 // Returns the words that run a command in a terminal window of the desktop, which stays open if
 // the command fails. kNotFound without a terminal program.
 Result<std::vector<std::string>> terminalCommand(const std::vector<std::string>& command);
-// Returns the words as a line for a shell.
-std::string commandLine(const std::vector<std::string>& words);
 
 }  // namespace lockstep::app

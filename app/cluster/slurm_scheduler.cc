@@ -8,6 +8,7 @@
 #include "app/deploy/node_link.h"
 #include "app/slurm/batch_script.h"
 #include "app/slurm/slurm.h"
+#include "engine/base/shell_text.h"
 #include "engine/base/text.h"
 #include "engine/specs/placement.h"
 #include "lockstep/spec/v1/spec.pb.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "app/ssh/remote_command.h"
+#include "engine/base/shell_text.h"
 #include "engine/base/text.h"
 
 namespace lockstep::app {

@@ -14,6 +14,7 @@
 #include "app/deploy/stream_files.h"
 #include "app/ssh/run_process.h"
 #include "app/ssh/sftp.h"
+#include "engine/base/shell_text.h"
 #include "engine/base/text.h"
 
 namespace lockstep::app {

@@ -11,6 +11,7 @@
 #include "app/slurm/job_node.h"
 #include "app/ssh/ssh_connection.h"
 #include "app/ssh/this_machine.h"
+#include "engine/base/shell_text.h"
 #include "engine/base/text.h"
 #include "engine/specs/placement.h"
 #include "lockstep/spec/v1/spec.pb.h"

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/base/file.h"
+#include "engine/base/shell_text.h"
 #include "engine/base/text.h"
 
 namespace lockstep::app {

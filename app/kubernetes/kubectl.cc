@@ -6,6 +6,7 @@
 
 #include "app/core/shallow_json.h"
 #include "app/kubernetes/manifest.h"
+#include "engine/base/shell_text.h"
 #include "engine/base/text.h"
 #include "lockstep/spec/v1/cluster.pb.h"
 

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "app/cluster/node_debug.h"
 #include "app/core/idle_timeout.h"
 #include "app/core/rpc.h"
+#include "engine/base/shell_text.h"
 #include "engine/specs/protocol.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
@@ -205,7 +205,7 @@ Result<RankStacks> readStacks(const RankPlace& place, const std::stop_token& sto
 }
 
 std::string debuggerCommand(const DebuggerNews& news) {
-  return commandLine({"gdb", "-ex", "target remote " + news.socket});
+  return shellLine({"gdb", "-ex", "target remote " + news.socket});
 }
 
 Status debugRank(const RankPlace& place, double seconds,

@@ -185,7 +185,7 @@ void RunSinks::Feed::note() {
   json taken = json::object();
   for (const auto& [series, at] : taken_) taken[series] = {at.x, at.points};
   const json noted = {{"size", sink_->size()}, {"taken", std::move(taken)}};
-  // A note that could not be written is written the next time.
+  // An error is ignored: the next note, after kNotedEvery, replaces this one anyway.
   (void)store_->setAbout({{kind_.key, noted.dump(-1, ' ', false, json::error_handler_t::replace)}});
   noteDue_ = Clock::now() + kNotedEvery;
 }

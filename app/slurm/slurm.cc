@@ -4,6 +4,7 @@
 #include <charconv>
 #include <sstream>
 
+#include "engine/base/shell_text.h"
 #include "engine/base/text.h"
 
 namespace lockstep::app {

@@ -1,5 +1,7 @@
 #include "app/ssh/job_host.h"
 
+#include "engine/base/shell_text.h"
+
 namespace lockstep::app {
 
 JobHost::JobHost(std::unique_ptr<Host> through, std::string prefix, bool filesOutliveJob)

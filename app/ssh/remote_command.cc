@@ -101,15 +101,4 @@ Error commandError(const std::string& command, const ExecResult& ran) {
   return error;
 }
 
-std::string shellQuote(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text) {
-    if (c == '\'')
-      out += "'\\''";
-    else
-      out += c;
-  }
-  return out + "'";
-}
-
 }  // namespace lockstep::app

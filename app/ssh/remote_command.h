@@ -7,7 +7,6 @@
 #include <memory>
 #include <stop_token>
 #include <string>
-#include <string_view>
 
 #include "engine/base/status.h"
 #include "engine/base/unique_fd.h"
@@ -42,8 +41,5 @@ Result<ExecResult> runRemoteCommand(const AttachStream& attach, const std::strin
 std::string failureText(const ExecResult& ran);
 // "`command` failed", with its status and that text. kFailedPrecondition.
 Error commandError(const std::string& command, const ExecResult& ran);
-
-// 'text' for a POSIX shell.
-std::string shellQuote(std::string_view text);
 
 }  // namespace lockstep::app

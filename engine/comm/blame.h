@@ -1,6 +1,6 @@
-// Which rank of a Gloo group holds the others up, found by every rank from the farewells of those
-// that fail. A rank that says farewell is alive. The search goes back to the rank that timed out
-// first, and from there along who waits for whom, to ranks that wait for nobody.
+// Finds the rank of a Gloo group that holds the others up. A rank that fails sends its peers a
+// farewell, which shows that it is alive and says whom it waits for. Each rank searches by itself:
+// from the rank that timed out first, along who waits for whom, to ranks that wait for nobody.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,16 @@
 
 namespace lockstep::comm {
 
-// The last that a rank has heard of a peer: its farewell, the end of its connection, that it cannot
-// be connected to, or nothing.
-enum class Last : std::uint8_t { kFarewell, kEnd, kUnreachable, kSilence };
+// The last that a rank has heard of a peer.
+enum class Last : std::uint8_t {
+  kFarewell,
+  kEnd,          // its connection has ended
+  kUnreachable,  // it cannot be connected to
+  kSilence,      // nothing
+};
 struct Heard {
   Last last = Last::kSilence;
-  Farewell words;
+  Farewell words;  // of kFarewell
 };
 
 struct Blame {
@@ -34,15 +38,16 @@ struct Blame {
   Kind kind = Kind::kUndecided;
   std::vector<int> ranks;  // of the group, in order
   int first = 0;           // the rank that failed first
-  std::string place;       // of a rank without a connection: where it was sought, if known
+  std::string place;       // of a rank without a connection: the address that was tried, if known
 
   Code code() const;
   Message text(int rank, Nanoseconds timeout) const;  // as it is told on `rank`
 };
 
-// `own` is the farewell of `rank`; `hear` is called once per peer. A silent rank is blamed alone if
-// those that wait for it have waited for half the timeout. Before that, they may have come late
-// themselves.
+// Finds who is to blame, as this `rank` sees it. `own` is what this rank says in its farewell.
+// `hear(peer)` returns the last that this rank has heard of a peer; it is called once per peer.
+// A silent rank is blamed alone if the ranks that wait for it have waited for half the timeout.
+// Ranks that have waited for less may have come late themselves.
 Blame findBlame(int rank, const Farewell& own, Nanoseconds timeout,
                 const std::function<Heard(int peer)>& hear);
 

@@ -1,5 +1,5 @@
-// MessageWaits: for which peers the threads of a rank wait that send and receive messages.
-// Thread-safe; one thread per peer and direction.
+// MessageWaits: which peers a rank is waiting for, to send them a message or to receive one.
+// Thread-safe; at most one thread waits per peer and direction.
 #pragma once
 
 #include <algorithm>

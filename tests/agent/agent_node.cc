@@ -29,12 +29,6 @@ std::string program() {
   return qEnvironmentVariable("LOCKSTEP_BIN", LOCKSTEP_TEST_BIN).toStdString() + "/lockstep-agent";
 }
 
-template <typename T>
-T must(Result<T> result) {
-  if (!result.ok()) throw std::runtime_error(result.error().text());
-  return std::move(result).value();
-}
-
 }  // namespace
 
 bool eventually(const std::function<bool()>& condition, double seconds) {

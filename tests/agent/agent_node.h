@@ -6,13 +6,25 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "engine/base/status.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
 namespace lockstep::agent_test {
+
+// Throws std::runtime_error on an error: the test fails.
+inline void must(const Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.error().text());
+}
+template <typename T>
+T must(Result<T> result) {
+  must(result.status());
+  return std::move(*result);
+}
 
 // Polls until `condition` holds; false after `seconds`.
 bool eventually(const std::function<bool()>& condition, double seconds = 60);

@@ -2,7 +2,6 @@
 // played here: n1 coordinates and falls silent, n3 votes when n2 has voted for it. In some runs n1
 // has left out n4 before, which comes back. In others n3 is real as well: what n1 had begun to
 // tell, also of the run's end, one of the two may know alone.
-#include <QCoreApplication>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -16,22 +15,19 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "agent/base/channel.h"
 #include "agent/base/event_loop.h"
 #include "agent/supervisor/members.h"
 #include "agent/supervisor/peers.h"
 #include "agent/supervisor/recovery.h"
 #include "agent/supervisor/run_control.h"
 #include "agent/supervisor/spool.h"
-#include "agent/worker/worker_process.h"
 #include "engine/base/file.h"
 #include "engine/specs/error_info.h"
 #include "engine/specs/states.h"
-#include "lockstep/node/v1/worker.pb.h"
 #include "tests/agent/agent_node.h"
+#include "tests/agent/played_run.h"
 #include "tests/agent/run_keys.h"
 
 using namespace lockstep;
@@ -43,23 +39,6 @@ constexpr Nanoseconds kMs = 1'000'000;
 constexpr Nanoseconds kLost = 1500 * kMs;  // RunLimits::lostPeer
 constexpr Nanoseconds kLimit = 50'000 * kMs;
 constexpr int kHeartbeatMs = 60;
-constexpr std::int64_t kEndsAtOnce = 1;  // max_steps of a run whose ranks end when they may begin
-
-void must(const Status& status) {
-  if (!status.ok()) throw std::runtime_error(status.error().text());
-}
-template <typename T>
-T must(Result<T> result) {
-  must(result.status());
-  return std::move(*result);
-}
-
-std::vector<run::v1::Record> recordsOf(agent::Spool& spool) {
-  std::vector<run::v1::Record> out;
-  for (const auto& kept : must(spool.read(0, 100'000, 0)))
-    out.emplace_back().ParseFromString(kept.bytes);
-  return out;
-}
 
 std::optional<run::v1::Record> firstOf(
     agent::Spool& spool, const std::function<bool(const run::v1::Record&)>& condition) {
@@ -719,33 +698,22 @@ class AgentTakeoverTest : public QObject {
 // is asked to, and tells of a step that cannot be. Where that is all that is to be trained, it ends
 // when it may begin.
 int runWorker() {
-  agent::BlockingChannel channel(agent::kWorkerChannelFd);
-  node::v1::FromWorker ready, steps, checkpoint;
+  PlayedWorker worker;
+  node::v1::FromWorker steps;
   steps.mutable_steps()->set_first_step(std::numeric_limits<std::int64_t>::max());
   for (int i = 0; i < 2; ++i) steps.mutable_steps()->add_loss(1);
-  channel.send(steps);
-  ready.mutable_ready();
-  channel.send(ready);
-  checkpoint.mutable_checkpoint()->set_step(5);
-  bool ends = false;
-  for (std::string frame; channel.receive(frame);) {
-    node::v1::ToWorker message;
-    if (!message.ParseFromString(frame)) continue;
-    if (message.has_start()) ends = message.start().spec().training().max_steps() == kEndsAtOnce;
-    if (message.has_checkpoint()) channel.send(checkpoint);
-    if (!ends || !message.has_go()) continue;
-    node::v1::FromWorker finished;
-    finished.mutable_finished()->set_state(run::v1::SUCCEEDED);
-    channel.send(finished);
-    return 0;
+  worker.send(steps);
+  worker.sendReady();
+  while (const auto message = worker.receive()) {
+    if (message->has_checkpoint()) worker.sendCheckpoint(5);
+    if (worker.maxSteps() != kEndsAtOnce || !message->has_go()) continue;
+    worker.sendFinished(run::v1::SUCCEEDED);
+    break;
   }
   return 0;
 }
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string_view(argv[1]) == "worker") return runWorker();
-  QCoreApplication application(argc, argv);
-  AgentTakeoverTest test;
-  return QTest::qExec(&test, argc, argv);
+  return runTestOrWorker<AgentTakeoverTest>(argc, argv, runWorker);
 }
 #include "agent_takeover_test.moc"

@@ -1,6 +1,5 @@
 // What a coordinator has decided holds once other nodes know it. Node n1 is real and coordinates;
 // the others are played here. They confirm what they are told, or do not.
-#include <QCoreApplication>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -9,18 +8,15 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "agent/base/channel.h"
 #include "agent/base/event_loop.h"
 #include "agent/supervisor/peers.h"
 #include "agent/supervisor/run_control.h"
 #include "agent/supervisor/spool.h"
-#include "agent/worker/worker_process.h"
 #include "engine/base/file.h"
-#include "lockstep/node/v1/worker.pb.h"
 #include "tests/agent/agent_node.h"
+#include "tests/agent/played_run.h"
 #include "tests/agent/run_keys.h"
 
 using namespace lockstep;
@@ -31,17 +27,7 @@ namespace {
 constexpr Nanoseconds kMs = 1'000'000;
 constexpr Nanoseconds kKept = 2'000 * kMs;  // RunLimits::kept
 constexpr Nanoseconds kLimit = 50'000 * kMs;
-constexpr int kHeartbeatMs = 200;        // the run's end is awaited for 20 of them
-constexpr std::int64_t kEndsAtOnce = 1;  // max_steps of a run whose ranks end when they may begin
-
-void must(const Status& status) {
-  if (!status.ok()) throw std::runtime_error(status.error().text());
-}
-template <typename T>
-T must(Result<T> result) {
-  must(result.status());
-  return std::move(*result);
-}
+constexpr int kHeartbeatMs = 200;  // the run's end is awaited for 20 of them
 
 struct Story {
   int nodes = 3;
@@ -92,31 +78,24 @@ class Coordination {
   run::v1::RunState state() const { return control_->state(); }
   // What the run has said that it waits for.
   std::string awaited() const {
-    for (const auto& kept : must(spool_->read(0, 100'000, 0))) {
-      run::v1::Record record;
-      if (record.ParseFromString(kept.bytes) && record.has_awaited())
-        return record.awaited().text();
-    }
+    for (const run::v1::Record& record : recordsOf(*spool_))
+      if (record.has_awaited()) return record.awaited().text();
     return {};
   }
   bool isAgreed() const { return finished().agreed(); }
   bool isAlone() const { return finished().alone(); }
   bool hasRestarted() const {
-    const auto all = must(spool_->read(0, 100'000, 0));
-    return std::any_of(all.begin(), all.end(), [](const auto& kept) {
-      run::v1::Record record;
-      return record.ParseFromString(kept.bytes) && record.has_recovering();
-    });
+    const auto all = recordsOf(*spool_);
+    return std::any_of(all.begin(), all.end(),
+                       [](const run::v1::Record& record) { return record.has_recovering(); });
   }
   // Since the nodes were told what was decided, until the answer, or until they were told to end.
   Nanoseconds waited() const { return doneAt_ - toldAt_; }
 
  private:
   run::v1::Finished finished() const {
-    run::v1::Record record;
-    const auto all = must(spool_->read(0, 100'000, 0));
-    if (all.empty() || !record.ParseFromString(all.back().bytes)) return {};
-    return record.finished();
+    const auto all = recordsOf(*spool_);
+    return all.empty() ? run::v1::Finished() : all.back().finished();
   }
   node::v1::PrepareRequest request(int node) const {
     auto out = keyedRequest(options_, authority_, node);
@@ -277,27 +256,15 @@ class DecisionsTest : public QObject {
 
 // The worker of n1 is this program too. It trains until it is killed, or ends when it may begin.
 int runWorker() {
-  agent::BlockingChannel channel(agent::kWorkerChannelFd);
-  node::v1::FromWorker ready, finished;
-  ready.mutable_ready();
-  channel.send(ready);
-  bool ends = false;
-  for (std::string frame; channel.receive(frame);) {
-    node::v1::ToWorker message;
-    if (!message.ParseFromString(frame)) continue;
-    if (message.has_start()) ends = message.start().spec().training().max_steps() == kEndsAtOnce;
-    if (!ends || !message.has_go()) continue;
-    finished.mutable_finished()->set_state(run::v1::SUCCEEDED);
-    channel.send(finished);
-    return 0;
+  PlayedWorker worker;
+  worker.sendReady();
+  while (const auto message = worker.receive()) {
+    if (worker.maxSteps() != kEndsAtOnce || !message->has_go()) continue;
+    worker.sendFinished(run::v1::SUCCEEDED);
+    break;
   }
   return 0;
 }
 
-int main(int argc, char** argv) {
-  if (argc > 1 && std::string_view(argv[1]) == "worker") return runWorker();
-  QCoreApplication application(argc, argv);
-  DecisionsTest test;
-  return QTest::qExec(&test, argc, argv);
-}
+int main(int argc, char** argv) { return runTestOrWorker<DecisionsTest>(argc, argv, runWorker); }
 #include "decisions_test.moc"

@@ -23,9 +23,9 @@
 #include "engine/base/file.h"
 
 using namespace lockstep;
-using agent::findProgram;
 using agent::Program;
 using agent::ProgramRank;
+using agent::resolveProgram;
 using spec::v1::WorkloadSpec;
 
 namespace {
@@ -474,7 +474,7 @@ class ProgramTest : public QObject {
     makeFile(root + "/code/plain.py", "print()\n", 0600);
     const std::string path = "/nowhere::" + root + "/one:" + root + "/two";
     const auto found = [&](const std::string& name) {
-      const auto out = findProgram(name, path, root + "/code");
+      const auto out = resolveProgram(name, path, root + "/code");
       return out.ok() ? *out : out.error().text();
     };
     QCOMPARE(found("tool"), root + "/two/tool");
@@ -484,11 +484,11 @@ class ProgramTest : public QObject {
     QCOMPARE(found("./sub/go.sh"), root + "/code/./sub/go.sh");
     QCOMPARE(found(root + "/two/tool"), root + "/two/tool");
 
-    const auto absent = findProgram("absent", path, root);
+    const auto absent = resolveProgram("absent", path, root);
     QCOMPARE(absent.error().code, Code::kNotFound);
     QVERIFY(absent.error().text().find("it was looked for in /nowhere::") != std::string::npos);
     QVERIFY(absent.error().text().find("workload.python") != std::string::npos);
-    const auto missing = findProgram("./absent.sh", path, root + "/code");
+    const auto missing = resolveProgram("./absent.sh", path, root + "/code");
     QCOMPARE(missing.error().code, Code::kNotFound);
   }
 
@@ -496,13 +496,13 @@ class ProgramTest : public QObject {
     QTemporaryDir temporary;
     const std::string root = temporary.path().toStdString();
     makeFile(root + "/plain.py", "print()\n", 0600);
-    const auto plain = findProgram("./plain.py", "/bin", root);
+    const auto plain = resolveProgram("./plain.py", "/bin", root);
     QVERIFY(!plain.ok());
     QCOMPARE(plain.error().code, Code::kFailedPrecondition);
     QVERIFY(plain.error().text().find("[python3, ./plain.py]") != std::string::npos);
-    QVERIFY(!findProgram("", "/bin", root).ok());
-    QVERIFY(!findProgram("./", "/bin", root).ok());
-    QVERIFY(!findProgram("/", "/bin", root).ok());
+    QVERIFY(!resolveProgram("", "/bin", root).ok());
+    QVERIFY(!resolveProgram("./", "/bin", root).ok());
+    QVERIFY(!resolveProgram("/", "/bin", root).ok());
   }
 
   // What cannot become a process says why, at once.

@@ -1,26 +1,22 @@
 // The end of a run whose checkpoints are copied. Node n1 is real and coordinates; n2 is played
 // here. Both are trained to their end at once, or stop when they are asked to, and n2 is asked to
 // copy the last checkpoint.
-#include <QCoreApplication>
 #include <QTemporaryDir>
 #include <QTest>
 
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "agent/base/channel.h"
 #include "agent/base/event_loop.h"
 #include "agent/supervisor/peers.h"
 #include "agent/supervisor/run_control.h"
 #include "agent/supervisor/spool.h"
-#include "agent/worker/worker_process.h"
 #include "engine/base/file.h"
 #include "engine/weights/checkpoint_files.h"
-#include "lockstep/node/v1/worker.pb.h"
 #include "tests/agent/agent_node.h"
+#include "tests/agent/played_run.h"
 #include "tests/agent/run_keys.h"
 
 using namespace lockstep;
@@ -31,15 +27,6 @@ namespace {
 constexpr Nanoseconds kMs = 1'000'000, kSecond = 1'000'000'000;
 constexpr Nanoseconds kLimit = 50 * kSecond;  // of a test
 constexpr std::int64_t kLastStep = 50;
-
-void must(const Status& status) {
-  if (!status.ok()) throw std::runtime_error(status.error().text());
-}
-template <typename T>
-T must(Result<T> result) {
-  must(result.status());
-  return std::move(*result);
-}
 
 struct Story {
   Nanoseconds answersAfter = 0;      // n2 has copied after so long; 0: never
@@ -87,12 +74,7 @@ class End {
     loop_.after(kLimit, [this] { loop_.quit(); });
     loop_.run();
   }
-  std::vector<run::v1::Record> records() const {
-    std::vector<run::v1::Record> out;
-    for (const auto& kept : must(spool_->read(0, 100'000, 0)))
-      out.emplace_back().ParseFromString(kept.bytes);
-    return out;
-  }
+  std::vector<run::v1::Record> records() const { return recordsOf(*spool_); }
   // What the run has said that it waits for, one after the other, and the last record.
   std::vector<std::string> story() const {
     std::vector<std::string> out;
@@ -331,30 +313,17 @@ class RunEndTest : public QObject {
 // The worker of n1 is this program too. It takes the last checkpoint as soon as it may begin, or,
 // where there is no last step, when it is to stop.
 int runWorker() {
-  agent::BlockingChannel channel(agent::kWorkerChannelFd);
-  node::v1::FromWorker ready, checkpoint, finished;
-  ready.mutable_ready();
-  channel.send(ready);
-  bool isEndless = false;
-  for (std::string frame; channel.receive(frame);) {
-    node::v1::ToWorker message;
-    if (!message.ParseFromString(frame)) continue;
-    if (message.has_start()) isEndless = message.start().spec().training().max_steps() == 0;
-    if (isEndless ? !message.has_stop() : !message.has_go()) continue;
-    checkpoint.mutable_checkpoint()->set_step(kLastStep);
-    channel.send(checkpoint);
-    finished.mutable_finished()->set_state(isEndless ? run::v1::STOPPED : run::v1::SUCCEEDED);
-    finished.mutable_finished()->set_steps(kLastStep);
-    channel.send(finished);
+  PlayedWorker worker;
+  worker.sendReady();
+  while (const auto message = worker.receive()) {
+    const bool isEndless = worker.maxSteps() == 0;
+    if (isEndless ? !message->has_stop() : !message->has_go()) continue;
+    worker.sendCheckpoint(kLastStep);
+    worker.sendFinished(isEndless ? run::v1::STOPPED : run::v1::SUCCEEDED, kLastStep);
     return 0;
   }
   return 1;
 }
 
-int main(int argc, char** argv) {
-  if (argc > 1 && std::string_view(argv[1]) == "worker") return runWorker();
-  QCoreApplication application(argc, argv);
-  RunEndTest test;
-  return QTest::qExec(&test, argc, argv);
-}
+int main(int argc, char** argv) { return runTestOrWorker<RunEndTest>(argc, argv, runWorker); }
 #include "run_end_test.moc"

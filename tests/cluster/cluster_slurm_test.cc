@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "tests/app/cli/cli_runner.h"
+#include "tests/app/cli/program_command.h"
 #include "tests/cluster/hosts.h"
 #include "tests/cluster/slurm_on_hosts.h"
 #include "tests/support/paths.h"
@@ -49,19 +50,6 @@ else:
     while peer.recv(1) == b"x":
         peer.sendall(b"x")
 print("rank", rank, "of", world, "on", socket.gethostname(), "job", os.environ["SLURM_JOB_ID"], flush=True)
-)";
-
-// Counts to 400 from what it has saved in a file of its rank.
-constexpr const char* kSaves = R"(
-import os, sys, time
-saved = sys.argv[1] + os.environ["RANK"]
-first = int(open(saved).read()) + 1 if os.path.exists(saved) else 1
-print("from", first, flush=True)
-for step in range(first, 401):
-    if os.environ["RANK"] == "0": print(f"step {step} loss {1 / step:.6f}", flush=True)
-    with open(saved + ".new", "w") as file: file.write(str(step))
-    os.rename(saved + ".new", saved)
-    time.sleep(0.05)
 )";
 
 }  // namespace
@@ -243,7 +231,7 @@ class ClusterSlurmTest : public QObject {
   void aProgramContinuesAfterTheNotice() {
     if (!qEnvironmentVariableIsSet(kMinutes)) QSKIP("run with LOCKSTEP_SLURM_MINUTES=1");
     QVERIFY(QDir().mkpath(cli_.path("saves")));
-    cli_.write("saves/saves.py", kSaves);
+    cli_.write("saves/saves.py", countingProgram(400));
     const QString spec = cli_.write(
         "saves/run.yaml", "version: 1\nworkload:\n  command: [/usr/bin/python3, saves.py, " +
                               QByteArray::fromStdString(folder_ / "saved-") + "]\n");
@@ -263,8 +251,8 @@ class ClusterSlurmTest : public QObject {
     QCOMPARE(result.last()["steps"].toInt(), 400);
     QList<int> from;
     for (const QJsonObject& line : result.all("output"))
-      if (line["text"].toString().startsWith("from "))
-        from << line["text"].toString().mid(5).toInt();
+      if (line["text"].toString().startsWith("rank "))
+        from << line["text"].toString().section(' ', 3).toInt();
     std::sort(from.begin(), from.end());
     QVERIFY2(from.size() == 4 && from[1] == 1 && from[2] > 1, result.text());
   }

@@ -359,3 +359,4 @@ int main(int argc, char** argv) {
   return QTest::qExec(&test, argc, argv);
 }
 #include "cluster_stragglers_test.moc"
+#include "tests/support/pytorch.h"

@@ -19,25 +19,14 @@ using namespace lockstep::ui;
 using app::AlertField;
 using app::AlertRule;
 using lockstep::tests::StudioHome;
-
-namespace {
-
-bool wait(const std::function<bool()>& done, int limitMs = 60'000) {
-  return QTest::qWaitFor(done, limitMs);
-}
-
-}  // namespace
+using lockstep::tests::wait;
 
 class AlertsTest : public QObject {
   Q_OBJECT
 
  private Q_SLOTS:
   void init() { home_ = std::make_unique<StudioHome>(); }
-  void cleanup() {
-    tests::closeWindow(window_);
-    home_.reset();
-    Language::instance().set("en");
-  }
+  void cleanup() { tests::closeStudio(window_, home_); }
 
   void theModelIsOne() {
     AlertRuleModel model;
@@ -269,11 +258,7 @@ class AlertsTest : public QObject {
   }
 
  private:
-  void open() {
-    window_ = std::make_unique<MainWindow>(home_->options());
-    window_->show();
-    QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
-  }
+  void open() { tests::openWindow(window_, *home_); }
   std::string file() const { return app::alertFile(home_->home()); }
   bool write(const QByteArray& text) const {
     QFile out(QString::fromStdString(file()));

@@ -23,14 +23,11 @@
 using namespace lockstep;
 using namespace lockstep::ui;
 using lockstep::tests::StudioHome;
+using lockstep::tests::wait;
 
 namespace {
 
 constexpr int kDashboardTab = 6;
-
-bool wait(const std::function<bool()>& done, int limitMs = 60'000) {
-  return QTest::qWaitFor(done, limitMs);
-}
 
 // As matchesPattern() says it, by a regular expression.
 bool matchesSlowly(const QString& pattern, const QString& series) {
@@ -116,16 +113,9 @@ class DashboardTest : public QObject {
  private Q_SLOTS:
   void init() {
     home_ = std::make_unique<StudioHome>();
-    window_ = std::make_unique<MainWindow>(home_->options());
-    window_->resize(1100, 800);
-    window_->show();
-    QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
+    tests::openWindow(window_, *home_, {1100, 800});
   }
-  void cleanup() {
-    tests::closeWindow(window_);
-    home_.reset();
-    Language::instance().set("en");
-  }
+  void cleanup() { tests::closeStudio(window_, home_); }
 
   void patternsMatchSegments() {
     QVERIFY(matchesPattern(u"node/*/gpu/0/utilisation", u"node/n1/gpu/0/utilisation"));

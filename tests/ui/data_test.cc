@@ -19,12 +19,9 @@
 
 using namespace lockstep;
 using namespace lockstep::ui;
+using lockstep::tests::wait;
 
 namespace {
-
-bool wait(const std::function<bool()>& done, int limitMs = 60'000) {
-  return QTest::qWaitFor(done, limitMs);
-}
 
 QByteArray idx(const QVector<quint32>& dimensions, const QByteArray& elements) {
   QByteArray out("\0\0\x08", 3);

@@ -2,7 +2,6 @@
 // moved by the buttons above the list, a wrong value is named, and all is undone with Ctrl+Z.
 #include <QTest>
 #include <QtWidgets>
-#include <functional>
 
 #include "tests/ui/studio_fixture.h"
 #include "ui/models/field_model.h"
@@ -13,12 +12,7 @@ using namespace lockstep;
 using namespace lockstep::ui;
 using lockstep::tests::examplePath;
 using lockstep::tests::StudioHome;
-
-namespace {
-
-bool wait(const std::function<bool()>& done) { return QTest::qWaitFor(done, 60'000); }
-
-}  // namespace
+using lockstep::tests::wait;
 
 class FieldsTest : public QObject {
   Q_OBJECT
@@ -29,19 +23,13 @@ class FieldsTest : public QObject {
     const QString path = home_->path("cnn.yaml");
     QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-cnn.yaml")), path));
     QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
-    window_ = std::make_unique<MainWindow>(home_->options());
-    window_->resize(1400, 900);
-    window_->show();
-    QVERIFY(QTest::qWaitForWindowActive(window_.get()));
+    tests::openWindow(window_, *home_, {1400, 900});
     page_ = qobject_cast<ModelPage*>(window_->openFile(path));
     QVERIFY(page_);
     fields_ = page_->findChild<QTableView*>("fieldTable");
     before_ = page_->document()->text();
   }
-  void cleanup() {
-    tests::closeWindow(window_);
-    home_.reset();
-  }
+  void cleanup() { tests::closeStudio(window_, home_); }
 
   void aValueIsTyped() {
     choose("model.layers[0].conv2d.filters");

@@ -22,12 +22,9 @@
 
 using namespace lockstep;
 using namespace lockstep::ui;
+using lockstep::tests::wait;
 
 namespace {
-
-bool wait(const std::function<bool()>& done, int limitMs = 60'000) {
-  return QTest::qWaitFor(done, limitMs);
-}
 
 int pick(std::mt19937& random, int from, int to) {
   return std::uniform_int_distribution<int>(from, to)(random);

@@ -26,12 +26,9 @@
 using namespace lockstep;
 using namespace lockstep::ui;
 using lockstep::tests::StudioHome;
+using lockstep::tests::wait;
 
 namespace {
-
-bool wait(const std::function<bool()>& done, int limitMs = 60'000) {
-  return QTest::qWaitFor(done, limitMs);
-}
 
 QByteArray readAll(const QString& path) {
   QFile file(path);
@@ -59,10 +56,7 @@ class HistoryPageTest : public QObject {
     for (int i = 0; i < 4; ++i)
       runs_ << QString::fromStdString(
           home_->addRun(i, i == 1 ? app::RunState::FAILED : app::RunState::SUCCEEDED, 120));
-    window_ = std::make_unique<MainWindow>(home_->options());
-    window_->resize(1200, 800);
-    window_->show();
-    QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
+    tests::openWindow(window_, *home_, {1200, 800});
     page_ = window_->openHistory();
     table_ = page_->findChild<QTableView*>("runTable");
     search_ = page_->findChild<QLineEdit*>("historySearch");
@@ -70,11 +64,8 @@ class HistoryPageTest : public QObject {
     QVERIFY(wait([&] { return page_->runs()->rowCount() == 4; }));
   }
   void cleanup() {
-    tests::closeWindow(window_);
-    home_.reset();
+    tests::closeStudio(window_, home_);
     runs_.clear();
-    Language::instance().set("en");
-    Theme::instance().apply(Theme::Mode::kLight);
   }
 
   // Of every run.

@@ -2,11 +2,11 @@
 // keyboard is seen.
 #include <QTest>
 #include <QtWidgets>
-#include <functional>
 
 #include "tests/ui/studio_fixture.h"
 #include "tests/ui/tab_walk.h"
 #include "ui/dialogs/add_host_dialog.h"
+#include "ui/dialogs/alert_rules_dialog.h"
 #include "ui/dialogs/deploy_dialog.h"
 #include "ui/dialogs/exclude_dialog.h"
 #include "ui/dialogs/launch_dialog.h"
@@ -30,12 +30,27 @@ using namespace lockstep;
 using namespace lockstep::ui;
 using lockstep::tests::examplePath;
 using lockstep::tests::StudioHome;
+using lockstep::tests::wait;
 
 namespace {
 
 constexpr int kSteps = 300;
 
-bool wait(const std::function<bool()>& done) { return QTest::qWaitFor(done, 60'000); }
+// What a person can reach with Tab below `root`, in order, each once; a dialog starts where its
+// focus is.
+QWidgetList tabChain(QWidget* root) {
+  QWidgetList out;
+  QWidget* const start =
+      root->isWindow() && root->focusWidget() ? root->focusWidget() : root->window();
+  QWidget* at = start;
+  do {
+    if (at->focusPolicy() & Qt::TabFocus && at->isVisibleTo(root) && root->isAncestorOf(at) &&
+        !at->focusProxy())
+      out << at;
+    at = at->nextInFocusChain();
+  } while (at != start);
+  return out;
+}
 
 }  // namespace
 
@@ -45,16 +60,9 @@ class KeyboardTest : public QObject {
  private Q_SLOTS:
   void init() {
     home_ = std::make_unique<StudioHome>();
-    window_ = std::make_unique<MainWindow>(home_->options());
-    window_->resize(1400, 900);
-    window_->show();
-    QVERIFY(QTest::qWaitForWindowActive(window_.get()));
+    tests::openWindow(window_, *home_, {1400, 900});
   }
-  void cleanup() {
-    tests::closeWindow(window_);
-    home_.reset();
-    Theme::instance().apply(Theme::Mode::kLight);
-  }
+  void cleanup() { tests::closeStudio(window_, home_); }
 
   void everyPartOfAPageIsReached() {
     walk(window_->openWelcome());
@@ -68,6 +76,42 @@ class KeyboardTest : public QObject {
     }
     walk(openRun());
     walk(window_->openHistory());
+  }
+
+  // What is hidden at first has a name too, and Tab goes down the page.
+  void hiddenPartsAreNamedAndTabGoesDown() {
+    auto* model = qobject_cast<ModelPage*>(openExample("fashion-cnn.yaml"));
+    const QWidgetList roots{openExample("local-3.yaml"),
+                            model,
+                            openRun(),
+                            window_->openHistory(),
+                            new AddHostDialog({"n1"}, {}, "lab.yaml", window_.get()),
+                            new DeployDialog("lab.yaml", window_.get()),
+                            new AlertRulesDialog(window_->workspace(), window_.get()),
+                            window_->openLaunch(model, nullptr)};
+    for (QWidget* root : roots) {
+      QVERIFY(root);
+      if (qobject_cast<Page*>(root))
+        window_->findChild<QTabWidget*>("documents")->setCurrentWidget(root);
+      QVERIFY2(!root->objectName().isEmpty(), root->metaObject()->className());
+      QVERIFY2(!root->accessibleName().isEmpty(), qPrintable(root->objectName()));
+      for (const QWidget* part : root->findChildren<QWidget*>()) {
+        if (!(part->focusPolicy() & Qt::TabFocus) || tests::isInternalPart(part)) continue;
+        QVERIFY2(tests::isNamed(part) || qobject_cast<const QTabBar*>(part),
+                 qPrintable(QString("%1: %2 %3")
+                                .arg(root->objectName(), part->metaObject()->className(),
+                                     part->objectName())));
+      }
+      // What comes first does not lie below what comes last.
+      const QWidgetList chain = tabChain(root);
+      QVERIFY2(!chain.isEmpty(), qPrintable(root->objectName()));
+      if (!root->isVisible()) continue;
+      const int first = chain.first()->mapTo(root, QPoint()).y();
+      const int last = chain.last()->mapTo(root, QPoint()).y();
+      QVERIFY2(first <= last, qPrintable(QString("%1: %2 before %3")
+                                             .arg(root->objectName(), chain.first()->objectName(),
+                                                  chain.last()->objectName())));
+    }
   }
 
   void everyPartOfARunIsReached() {
@@ -265,15 +309,11 @@ class KeyboardTest : public QObject {
   static void walk(Page* page) {
     QVERIFY(page && wait([&] { return page->isVisible(); }));
     QVERIFY(!tests::keyboardParts(page).isEmpty());
-    QCOMPARE(tests::withoutName(page), QStringList());
-    const QString left = tests::notReachedWithTab(page).join(", ");
-    QVERIFY2(left.isEmpty(), qPrintable(page->objectName() + ": " + left));
+    tests::checkKeyboard(page);
   }
   static void check(QDialog* dialog) {
     QVERIFY2(QTest::qWaitForWindowExposed(dialog), qPrintable(dialog->objectName()));
-    QCOMPARE(tests::withoutName(dialog), QStringList());
-    const QString left = tests::notReachedWithTab(dialog).join(", ");
-    QVERIFY2(left.isEmpty(), qPrintable(dialog->objectName() + ": " + left));
+    tests::checkKeyboard(dialog);
   }
   // How many more of its pixels have the accent's colour while it has the keyboard.
   int accentsIn(QWidget* part) {

@@ -36,14 +36,11 @@ using namespace lockstep;
 using namespace lockstep::ui;
 using lockstep::tests::examplePath;
 using lockstep::tests::StudioHome;
+using lockstep::tests::wait;
 
 namespace {
 
 constexpr int kWhatIfTab = 6;
-
-bool wait(const std::function<bool()>& done, int limitMs = 60'000) {
-  return QTest::qWaitFor(done, limitMs);
-}
 
 QString example(const char* name) { return QString::fromStdString(examplePath(name)); }
 
@@ -55,17 +52,10 @@ class LaunchTest : public QObject {
  private Q_SLOTS:
   void init() {
     home_ = std::make_unique<StudioHome>();
-    window_ = std::make_unique<MainWindow>(home_->options());
-    window_->resize(1440, 900);
-    window_->show();
-    QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
+    tests::openWindow(window_, *home_, {1440, 900});
     QCursor::setPos(0, 0);
   }
-  void cleanup() {
-    tests::closeWindow(window_);
-    home_.reset();
-    Language::instance().set("en");
-  }
+  void cleanup() { tests::closeStudio(window_, home_); }
 
   // From menu, palette and welcome page; every kind is complete, saved where the dialog says, and
   // written as a person would.

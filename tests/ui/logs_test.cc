@@ -17,6 +17,7 @@
 using namespace lockstep;
 using namespace lockstep::ui;
 using lockstep::tests::StudioHome;
+using lockstep::tests::wait;
 
 namespace {
 
@@ -24,11 +25,6 @@ constexpr int kLines = 25'000;
 constexpr int kOwnLines = 90;  // that the made-up run has before
 constexpr int kNeedle = 500, kErrorOf0 = 3000, kErrorOf1 = 1000, kLastError = 24'000;
 constexpr int kLogsTab = 2;
-
-template <typename F>
-bool wait(F condition) {
-  return QTest::qWaitFor(condition, 60'000);
-}
 
 std::string textOf(int line) {
   const std::string number = std::to_string(line);

@@ -1,7 +1,6 @@
 // The menus of the window by the keyboard: Alt and a letter open one, a letter chooses an entry.
 #include <QTest>
 #include <QtWidgets>
-#include <functional>
 
 #include "tests/ui/studio_fixture.h"
 #include "tests/ui/tab_walk.h"
@@ -22,10 +21,9 @@ using namespace lockstep;
 using namespace lockstep::ui;
 using lockstep::tests::examplePath;
 using lockstep::tests::StudioHome;
+using lockstep::tests::wait;
 
 namespace {
-
-bool wait(const std::function<bool()>& done) { return QTest::qWaitFor(done, 60'000); }
 
 QKeySequence letterOf(const QString& text) { return QKeySequence::mnemonic(text); }
 
@@ -50,16 +48,9 @@ class MenusTest : public QObject {
  private Q_SLOTS:
   void init() {
     home_ = std::make_unique<StudioHome>();
-    window_ = std::make_unique<MainWindow>(home_->options());
-    window_->show();
-    QVERIFY(QTest::qWaitForWindowActive(window_.get()));
+    tests::openWindow(window_, *home_);
   }
-  void cleanup() {
-    tests::closeWindow(window_);
-    home_.reset();
-    Language::instance().set("en");
-    Theme::instance().apply(Theme::Mode::kLight);
-  }
+  void cleanup() { tests::closeStudio(window_, home_); }
 
   void noTwoEntriesShareALetter_data() {
     QTest::addColumn<QString>("language");
@@ -217,10 +208,7 @@ class MenusTest : public QObject {
     choose(from.constData(), entry.constData());
     auto* shown = window_->findChild<QDialog*>(dialog);
     QVERIFY(shown && QTest::qWaitForWindowExposed(shown));
-    if (qobject_cast<Dialog*>(shown)) {  // the others are Qt's
-      QCOMPARE(tests::withoutName(shown), QStringList());
-      QCOMPARE(tests::notReachedWithTab(shown), QStringList());
-    }
+    if (qobject_cast<Dialog*>(shown)) tests::checkKeyboard(shown);  // the others are Qt's
     dismiss(shown);
   }
 

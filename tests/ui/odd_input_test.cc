@@ -69,11 +69,7 @@ class OddInputTest : public QObject {
     QDir::setCurrent(home_->path({}));  // files of names that nobody would choose
     Theme::instance().apply(Theme::Mode::kLight);
   }
-  void cleanup() {
-    tests::closeWindow(window_);
-    home_.reset();
-    Language::instance().set("en");
-  }
+  void cleanup() { tests::closeStudio(window_, home_); }
 
   // Rows for all; a node of a range is removed alone, and comes back with one undo.
   void aHundredNodesInALine() {

@@ -29,14 +29,9 @@ class PlacesTest : public QObject {
   void init() {
     home_ = std::make_unique<StudioHome>();
     run_ = QString::fromStdString(home_->addRun(0, app::RunState::SUCCEEDED, 400));
-    window_ = std::make_unique<MainWindow>(home_->options());
-    window_->show();
-    QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
+    tests::openWindow(window_, *home_);
   }
-  void cleanup() {
-    tests::closeWindow(window_);
-    home_.reset();
-  }
+  void cleanup() { tests::closeStudio(window_, home_); }
 
   void linksComeBack() {
     std::mt19937 random(3);
@@ -76,9 +71,7 @@ class PlacesTest : public QObject {
     const QString link = QApplication::clipboard()->text();
     QCOMPARE(link, QString("lockstep:run/%1?part=steps&rank=1&step=%2").arg(run_).arg(step));
     tests::closeWindow(window_);
-    window_ = std::make_unique<MainWindow>(home_->options());
-    window_->show();
-    QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
+    tests::openWindow(window_, *home_);
     window_->findChild<QAction*>("actionOpenLink")->trigger();
     auto* dialog = window_->findChild<QInputDialog*>("linkDialog");
     QVERIFY(dialog);

@@ -2,7 +2,6 @@
 // under the pointer, the data as a table.
 #include <QTest>
 #include <QtWidgets>
-#include <functional>
 
 #include "tests/ui/studio_fixture.h"
 #include "ui/pages/run_page.h"
@@ -13,13 +12,12 @@
 using namespace lockstep;
 using namespace lockstep::ui;
 using lockstep::tests::StudioHome;
+using lockstep::tests::wait;
 
 namespace {
 
 constexpr int kSteps = 300;
 constexpr int kSomeFramesMs = 150;
-
-bool wait(const std::function<bool()>& done) { return QTest::qWaitFor(done, 60'000); }
 
 }  // namespace
 
@@ -29,10 +27,7 @@ class RunPlotsTest : public QObject {
  private Q_SLOTS:
   void init() {
     home_ = std::make_unique<StudioHome>();
-    window_ = std::make_unique<MainWindow>(home_->options());
-    window_->resize(1400, 900);
-    window_->show();
-    QVERIFY(QTest::qWaitForWindowActive(window_.get()));
+    tests::openWindow(window_, *home_, {1400, 900});
     const auto run = home_->addRun(0, app::RunState::SUCCEEDED, kSteps);
     page_ = window_->openRun(QString::fromStdString(run));
     QVERIFY(wait([&] {
@@ -41,10 +36,7 @@ class RunPlotsTest : public QObject {
              canvasOf("metricPlot")->xAxis->range().upper > kSteps - 5;
     }));
   }
-  void cleanup() {
-    tests::closeWindow(window_);
-    home_.reset();
-  }
+  void cleanup() { tests::closeStudio(window_, home_); }
 
   // Without it the curve is the samples themselves, which are always drawn.
   void smoothingByKeys() {

@@ -31,16 +31,12 @@
 using namespace lockstep;
 using namespace lockstep::ui;
 using lockstep::tests::StudioHome;
+using lockstep::tests::wait;
 
 namespace {
 
 constexpr int kSteps = 400;
 constexpr int kStepsTab = 3, kStragglersTab = 4, kTrafficTab = 5;
-
-template <typename F>
-bool wait(F condition) {
-  return QTest::qWaitFor(condition, 60'000);
-}
 
 }  // namespace
 
@@ -61,10 +57,7 @@ class StepsTest : public QObject {
     timeline_ = page_->findChild<TimelineView*>("timeline");
     QVERIFY(wait([&] { return timeline_->measured() && map_->xRange().end > kSteps; }));
   }
-  void cleanup() {
-    tests::closeWindow(window_);
-    home_.reset();
-  }
+  void cleanup() { tests::closeStudio(window_, home_); }
 
   void aClickChoosesRankAndStepEverywhere() {
     QSignalSpy chosen(map_, &HeatMapView::cellChosen);

@@ -3,7 +3,6 @@
 // without it; in both languages.
 #include <QTest>
 #include <QtWidgets>
-#include <functional>
 
 #include "tests/ui/studio_fixture.h"
 #include "ui/pages/run_page.h"
@@ -13,10 +12,9 @@ using namespace lockstep;
 using namespace lockstep::ui;
 using lockstep::app::SlowCause;
 using lockstep::tests::StudioHome;
+using lockstep::tests::wait;
 
 namespace {
-
-bool wait(const std::function<bool()>& done) { return QTest::qWaitFor(done, 60'000); }
 
 app::Straggler rankTwo(SlowCause cause) {
   app::Straggler slow;
@@ -56,11 +54,7 @@ class StragglerPanelTest : public QObject {
     page_ = window_->openRun(QString::fromStdString(run));
     QVERIFY(wait([&] { return page_->document()->loaded(); }));
   }
-  void cleanup() {
-    Language::instance().set("en");
-    tests::closeWindow(window_);
-    home_.reset();
-  }
+  void cleanup() { tests::closeStudio(window_, home_); }
 
   void everyCauseIsSaid() {
     app::Straggler disk = rankTwo(SlowCause::kDisk), busy = disk,

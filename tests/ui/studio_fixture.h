@@ -5,7 +5,9 @@
 #include <QDialog>
 #include <QFile>
 #include <QTemporaryDir>
+#include <QTest>
 #include <cmath>
+#include <functional>
 #include <memory>
 
 #include "app/history/history.h"
@@ -14,9 +16,15 @@
 #include "tests/support/paths.h"
 #include "tests/ui/made_up_curves.h"
 #include "ui/studio/background.h"
+#include "ui/theme/language.h"
+#include "ui/theme/theme.h"
 #include "ui/window/main_window.h"
 
 namespace lockstep::tests {
+
+inline bool wait(const std::function<bool()>& done, int limitMs = 120'000) {
+  return QTest::qWaitFor(done, limitMs);
+}
 
 inline std::string examplePath(const char* name) {
   return lockstep::test::sourcePath("resources/examples/") + name;
@@ -218,5 +226,23 @@ class StudioHome {
   QTemporaryDir folder_;
   app::Home home_;
 };
+
+// Shows a window of a studio with this home. It is active.
+inline void openWindow(std::unique_ptr<ui::MainWindow>& window, const StudioHome& home,
+                       QSize size = {}) {
+  window = std::make_unique<ui::MainWindow>(home.options());
+  if (size.isValid()) window->resize(size);
+  window->show();
+  QVERIFY(QTest::qWaitForWindowActive(window.get()));
+}
+
+// Ends the studio. The next test begins in English and on light ground.
+inline void closeStudio(std::unique_ptr<ui::MainWindow>& window,
+                        std::unique_ptr<StudioHome>& home) {
+  closeWindow(window);
+  home.reset();
+  ui::Language::instance().set("en");
+  ui::Theme::instance().apply(ui::Theme::Mode::kLight);
+}
 
 }  // namespace lockstep::tests

@@ -3,6 +3,7 @@
 #include <QScopeGuard>
 #include <QTabBar>
 
+#include "tests/support/pytorch.h"
 #include "tests/ui/studio_road.h"
 #include "ui/dialogs/new_model_dialog.h"
 
@@ -64,13 +65,6 @@ if rank == 0:
         file.write("0.clock1 1980\n1.clock1 900\n")
     os.rename("SCRIPT.new", "SCRIPT")
 )";
-
-bool hasPyTorch() {
-  QProcess probe;
-  probe.start("/usr/bin/python3",
-              {"-c", "import torch.distributed as d; assert d.is_gloo_available()"});
-  return probe.waitForFinished(60000) && probe.exitCode() == 0;
-}
 
 }  // namespace
 
@@ -141,7 +135,7 @@ class StudioProgramTest : public QObject {
 
   // What its libraries tell: steps, the rank that the others wait for, and which they are.
   void theStepsOfAProgramAreShown() {
-    if (!hasPyTorch()) QSKIP("no PyTorch with Gloo");
+    if (!test::hasPyTorch()) QSKIP("no PyTorch with Gloo");
     ui::RunPage* run = launchStraggling(kStraggling);
     if (QTest::currentTestFailed()) return;
     // Another one may be slow for a while, where other work has the cores.
@@ -175,7 +169,7 @@ class StudioProgramTest : public QObject {
 
   // The panel says of the rank that the others wait for that its GPU's clock is low.
   void aLowClockIsTheCause() {
-    if (!hasPyTorch()) QSKIP("no PyTorch with Gloo");
+    if (!test::hasPyTorch()) QSKIP("no PyTorch with Gloo");
     const QString script = home_->path("gpus");
     write("gpus", "utilization 90 50\nreasons 0\nprocesses 99999999\nclock1 1980\n");
     qputenv("LOCKSTEP_NVML", LOCKSTEP_FAKE_NVML_FILE);

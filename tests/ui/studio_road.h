@@ -28,10 +28,6 @@
 
 namespace lockstep::tests {
 
-inline bool wait(const std::function<bool()>& done, int limitMs = 120'000) {
-  return QTest::qWaitFor(done, limitMs);
-}
-
 // Why no run can be made here; null where it can.
 inline const char* whyNoRuns() {
   if (!QFileInfo::exists("/usr/share/datasets/fashion-mnist"))

@@ -50,15 +50,26 @@ inline QStringList notReachedWithTab(const QWidget* root) {
   return out;
 }
 
+// A name for tests, and one that a screen reader says.
+inline bool isNamed(const QWidget* part) {
+  const auto* button = qobject_cast<const QAbstractButton*>(part);
+  return !part->objectName().isEmpty() &&
+         (!part->accessibleName().isEmpty() || (button && !button->text().isEmpty()));
+}
+
 inline QStringList withoutName(const QWidget* root) {
   QStringList out;
-  for (const QWidget* part : keyboardParts(root)) {
-    const auto* button = qobject_cast<const QAbstractButton*>(part);
-    const bool isNamed = !part->accessibleName().isEmpty() || (button && !button->text().isEmpty());
-    if (part->objectName().isEmpty() || !isNamed)
+  for (const QWidget* part : keyboardParts(root))
+    if (!isNamed(part))
       out << QString("%1 %2").arg(part->metaObject()->className(), part->objectName());
-  }
   return out;
+}
+
+// Each part that takes the keyboard has a name, and Tab reaches it.
+inline void checkKeyboard(const QWidget* root) {
+  QCOMPARE(withoutName(root), QStringList());
+  const QString left = notReachedWithTab(root).join(", ");
+  QVERIFY2(left.isEmpty(), qPrintable(root->objectName() + ": " + left));
 }
 
 }  // namespace lockstep::tests

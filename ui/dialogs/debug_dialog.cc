@@ -20,6 +20,7 @@
 #include <algorithm>
 
 #include "app/cluster/node_debug.h"
+#include "engine/base/shell_text.h"
 #include "ui/models/debug_models.h"
 #include "ui/models/preflight_model.h"
 #include "ui/studio/background.h"
@@ -411,7 +412,7 @@ Result<std::vector<std::string>> DebugDialog::shell() const {
 void DebugDialog::copyShell() {
   const auto words = shell();
   if (words.ok()) {
-    const QString line = QString::fromStdString(app::commandLine(*words));
+    const QString line = QString::fromStdString(shellLine(*words));
     QApplication::clipboard()->setText(line);
     said_ = tr("Copied: %1").arg(line);
   } else {

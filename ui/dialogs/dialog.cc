@@ -6,7 +6,7 @@
 #include <QLineEdit>
 #include <algorithm>
 
-#include "app/cluster/node_debug.h"
+#include "engine/base/shell_text.h"
 #include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
@@ -87,8 +87,7 @@ void Dialog::setCommandToolTip() {
 void Dialog::showCommand(const QStringList& words) {
   std::vector<std::string> all{"lockstep"};
   for (const QString& word : words) all.push_back(word.toStdString());
-  commandLine_->setText(words.isEmpty() ? QString()
-                                        : QString::fromStdString(app::commandLine(all)));
+  commandLine_->setText(words.isEmpty() ? QString() : QString::fromStdString(shellLine(all)));
   commandLine_->setCursorPosition(0);
   setCommandToolTip();
   commandLine_->setVisible(!words.isEmpty());

@@ -21,9 +21,9 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "app/cluster/node_debug.h"
 #include "app/core/home.h"
 #include "app/specs/spec_text.h"
+#include "engine/base/shell_text.h"
 #include "ui/dialogs/advice_panel.h"
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/launch_preview.h"
@@ -44,7 +44,7 @@ constexpr int kFieldWidth = 195;  // pixels
 
 // One word of a shell command.
 QString shellWord(const QString& text) {
-  return QString::fromStdString(app::commandLine({text.toStdString()}));
+  return QString::fromStdString(shellLine({text.toStdString()}));
 }
 
 // A file as a word of a shell command, in the home folder as ~/….

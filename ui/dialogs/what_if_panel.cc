@@ -13,7 +13,7 @@
 #include <cmath>
 #include <utility>
 
-#include "app/cluster/node_debug.h"
+#include "engine/base/shell_text.h"
 #include "ui/studio/background.h"
 #include "ui/theme/error_text.h"
 #include "ui/theme/format.h"
@@ -45,7 +45,7 @@ WhatIfSource whatIfOfRun(const std::string& historyFolder, const QString& run) {
   out.command = [run](const QStringList& change) {
     std::vector<std::string> words{"lockstep", "whatif", run.toStdString()};
     for (const QString& word : change) words.push_back(word.toStdString());
-    return QString::fromStdString(app::commandLine(words));
+    return QString::fromStdString(shellLine(words));
   };
   return out;
 }

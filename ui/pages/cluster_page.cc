@@ -13,9 +13,9 @@
 #include <limits>
 #include <utility>
 
-#include "app/cluster/node_debug.h"
 #include "app/specs/cluster_edits.h"
 #include "app/ssh/config_hosts.h"
+#include "engine/base/shell_text.h"
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/debug_dialog.h"
 #include "ui/dialogs/deploy_dialog.h"
@@ -550,8 +550,8 @@ void ClusterPage::retranslate() {
   heading_->setText(name.isEmpty() ? document()->name() : name);
   setTexts(connect_, tr("Connect"),
            tr("Connect every node; the agent is deployed where it is missing") + "\n" +
-               QString::fromStdString(app::commandLine(
-                   {"lockstep", "cluster", "deploy", document()->path().toStdString()})));
+               QString::fromStdString(
+                   shellLine({"lockstep", "cluster", "deploy", document()->path().toStdString()})));
   setTexts(disconnect_, tr("Disconnect"), tr("Disconnect all nodes; runs continue"));
   setTexts(add_, tr("Add host"));
   setTexts(remove_, tr("Remove"), tr("Remove the selected host from the cluster"));

@@ -14,7 +14,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
-#include "app/cluster/node_debug.h"
+#include "engine/base/shell_text.h"
 #include "ui/models/field_model.h"
 #include "ui/models/layer_table_model.h"
 #include "ui/pages/data_panel.h"
@@ -516,7 +516,7 @@ void ModelPage::retranslate() {
   const auto command = [&](std::vector<std::string> words) {
     words.insert(words.begin(), "lockstep");
     words.push_back(file);
-    return file.empty() ? QString() : QString::fromStdString(app::commandLine(words));
+    return file.empty() ? QString() : QString::fromStdString(shellLine(words));
   };
   views_->setTabToolTip(kGraphView, command({"layers"}));
   views_->setTabToolTip(kDataView, command({"data", "show"}));

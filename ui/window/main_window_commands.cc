@@ -18,9 +18,9 @@
 #include <QTreeView>
 #include <QUndoGroup>
 
-#include "app/cluster/node_debug.h"
 #include "app/specs/cluster_edits.h"
 #include "engine/base/file.h"
+#include "engine/base/shell_text.h"
 #include "ui/dialogs/about_dialog.h"
 #include "ui/dialogs/alert_rules_dialog.h"
 #include "ui/dialogs/command_dialog.h"
@@ -448,8 +448,8 @@ void MainWindow::importCluster(const QString& path) {
   ClusterPage* cluster = newCluster();
   if (!cluster) return;
   cluster->document()->type(QString::fromStdString(*yaml));
-  const QString command = QString::fromStdString(
-      app::commandLine({"lockstep", "cluster", "import", path.toStdString()}));
+  const QString command =
+      QString::fromStdString(shellLine({"lockstep", "cluster", "import", path.toStdString()}));
   cluster->message()->showNote(Tone::kGood, [command] {
     return MessagePanel::Note{
         tr("The cluster was imported."), tr("In a terminal: %1").arg(command), {}};

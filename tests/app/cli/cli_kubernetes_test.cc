@@ -10,6 +10,7 @@
 #include <QTest>
 
 #include "tests/app/cli/cli_runner.h"
+#include "tests/app/cli/program_command.h"
 #include "tests/support/paths.h"
 
 using namespace lockstep::test;
@@ -24,20 +25,6 @@ for step in range(1, 11):
     print(f"step {step} loss {1 / step:.6f}", flush=True)
 names = "RANK", "WORLD_SIZE", "MASTER_ADDR", "JOB_COMPLETION_INDEX"
 print("rank", *(os.environ[name] for name in names), flush=True)
-)";
-
-// Counts to 250 from what it has saved in a folder that pods share.
-constexpr const char* kSaves = R"(
-import os, time
-rank = os.environ["RANK"]
-saved = "FOLDER/" + rank
-first = int(open(saved).read()) + 1 if os.path.exists(saved) else 1
-print("rank", rank, "from", first, flush=True)
-for step in range(first, 251):
-    if rank == "0": print(f"step {step} loss {1 / step:.6f}", flush=True)
-    with open(saved + ".new", "w") as file: file.write(str(step))
-    os.rename(saved + ".new", saved)
-    time.sleep(0.05)
 )";
 
 }  // namespace
@@ -179,9 +166,10 @@ class CliKubernetesTest : public QObject {
   // It is started again in another job.
   void aProgramContinuesAfterAnEviction() {
     QVERIFY(QDir().mkpath(cli_.path("saves")) && QDir().mkpath(cli_.path("saved")));
-    cli_.write("saves/train.py", QByteArray(kSaves).replace("FOLDER", cli_.path("saved").toUtf8()));
+    cli_.write("saves/train.py", countingProgram(250));
     const QString spec = cli_.write(
-        "saves/program.yaml", "version: 1\nworkload:\n  command: [/usr/bin/python3, train.py]\n");
+        "saves/program.yaml", "version: 1\nworkload:\n  command: [/usr/bin/python3, train.py, " +
+                                  cli_.path("saved/").toUtf8() + "]\n");
     const auto process = cli_.start({"run", spec, "--json", "--every", "1", "--cluster",
                                      cluster("nodes: 2, requeue: true, volume_claim: data")});
     QByteArray out;

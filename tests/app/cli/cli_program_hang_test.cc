@@ -155,3 +155,4 @@ wait_for_batch()
 
 QTEST_GUILESS_MAIN(CliProgramHangTest)
 #include "cli_program_hang_test.moc"
+#include "tests/support/pytorch.h"

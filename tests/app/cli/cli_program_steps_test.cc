@@ -219,3 +219,4 @@ for number in range(40):
 
 QTEST_GUILESS_MAIN(CliProgramStepsTest)
 #include "cli_program_steps_test.moc"
+#include "tests/support/pytorch.h"

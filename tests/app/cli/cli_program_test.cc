@@ -977,3 +977,4 @@ for step in range(1, 21):
 
 QTEST_GUILESS_MAIN(CliProgramTest)
 #include "cli_program_test.moc"
+#include "tests/support/pytorch.h"

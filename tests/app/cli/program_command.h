@@ -2,7 +2,6 @@
 #pragma once
 
 #include <QDir>
-#include <QProcess>
 
 #include "tests/app/cli/cli_runner.h"
 
@@ -68,11 +67,23 @@ inline QStringList programCommand(const Cli& cli, const QString& folder, const Q
   return {"run", folder + "/run.yaml", "--json", "--every", "1", "--local", QString::number(nodes)};
 }
 
-inline bool hasPyTorch() {
-  QProcess probe;
-  probe.start("/usr/bin/python3",
-              {"-c", "import torch.distributed as d; assert d.is_gloo_available()"});
-  return probe.waitForFinished(60000) && probe.exitCode() == 0;
+// A program that counts to `last`, a step every 50 ms. Each rank keeps its step in a file, whose
+// path is the program's argument and the rank, says where it begins ("rank 0 from 1"), and goes on
+// from the step that it has kept.
+inline QByteArray countingProgram(int last) {
+  return QByteArray(R"(
+import os, sys, time
+rank = os.environ["RANK"]
+saved = sys.argv[1] + rank
+first = int(open(saved).read()) + 1 if os.path.exists(saved) else 1
+print("rank", rank, "from", first, flush=True)
+for step in range(first, LAST + 1):
+    if rank == "0": print(f"step {step} loss {1 / step:.6f}", flush=True)
+    with open(saved + ".new", "w") as file: file.write(str(step))
+    os.rename(saved + ".new", saved)
+    time.sleep(0.05)
+)")
+      .replace("LAST", QByteArray::number(last));
 }
 
 }  // namespace lockstep::test

@@ -16,6 +16,7 @@
 #include "app/deploy/node_link.h"
 #include "app/ssh/ssh_connection.h"
 #include "engine/base/hash.h"
+#include "engine/base/shell_text.h"
 #include "lockstep/spec/v1/spec.pb.h"
 #include "tests/support/paths.h"
 #include "tests/support/prompter.h"

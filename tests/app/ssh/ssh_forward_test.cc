@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "app/ssh/ssh_connection.h"
+#include "engine/base/shell_text.h"
 #include "tests/support/prompter.h"
 #include "tests/support/sshd.h"
 

@@ -28,6 +28,7 @@
 #include "engine/base/hash.h"
 #include "engine/base/hex.h"
 #include "engine/base/random.h"
+#include "engine/base/shell_text.h"
 #include "engine/base/status.h"
 #include "engine/base/subnormals.h"
 #include "engine/base/suggest.h"
@@ -287,6 +288,12 @@ class BaseTest : public QObject {
     QVERIFY(fromHex("")->empty());
     for (const char* wrong : {"a", "0g", "g0", "-1", " 1", "0x00", "00 "})
       QVERIFY2(!fromHex(wrong), wrong);
+  }
+
+  void wordsForAShell() {
+    QCOMPARE(shellQuote("it's"), std::string("'it'\\''s'"));
+    QCOMPARE(shellLine({"lockstep", "cluster", "deploy", "/home/me/my lab.yaml", ""}),
+             std::string("lockstep cluster deploy '/home/me/my lab.yaml' ''"));
   }
 
   void hashes() {

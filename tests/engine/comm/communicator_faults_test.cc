@@ -219,7 +219,8 @@ class CommunicatorFaultsTest : public QObject {
     }
   }
 
-  // A rank that waits sleeps, also when another one has left that owes it nothing.
+  // A rank sleeps while it waits for a message. So it does when a rank has left that it does not
+  // wait for.
   void waitingTakesNoProcessorTime() {
     const auto answers = runAsThreads({"gloo", 3}, [](Communicator& group) -> std::string {
       if (const auto status = group.barrier(); !status.ok()) return status.error().text();

@@ -1,4 +1,4 @@
-#include "agent/host/find_program.h"
+#include "agent/host/installed_program.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 
 namespace lockstep::agent {
 
-std::string findProgram(const std::string& name) {
+std::string findInstalledProgram(const std::string& name) {
   const char* variable = std::getenv("PATH");
   std::string folders = variable == nullptr ? "" : variable;
   folders += ":/usr/local/bin:/usr/bin";

@@ -1,0 +1,186 @@
+// The page of a spec: form and text, what is found in the text, what is wrong with it.
+#include <QTest>
+#include <QtWidgets>
+
+#include "tests/ui/studio_fixture.h"
+#include "ui/models/layer_table_model.h"
+#include "ui/pages/model_page.h"
+#include "ui/widgets/widgets.h"
+#include "ui/widgets/yaml_editor.h"
+
+using namespace lockstep;
+using namespace lockstep::ui;
+using lockstep::tests::examplePath;
+using lockstep::tests::StudioHome;
+using lockstep::tests::wait;
+
+class SpecPageTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void init() {
+    home_ = std::make_unique<StudioHome>();
+    tests::openWindow(window_, *home_);
+  }
+  void cleanup() { tests::closeStudio(window_, home_); }
+
+  void formAndTextAreOneDocument() {
+    const QString path = home_->path("cnn.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-cnn.yaml")), path));
+    QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
+    auto* page = qobject_cast<ModelPage*>(window_->openFile(path));
+    QVERIFY(page);
+    auto* editor = page->findChild<YamlEditor*>("yamlEditor");
+    const QString before = editor->toPlainText();
+    page->selectLayer(1);
+    page->addLayer("dense: {units: 64, activation: relu}");
+    QVERIFY(editor->toPlainText().contains("units: 64"));
+    QVERIFY(page->isModified());
+    // The inspector has the layer that is selected.
+    const auto* inspector = window_->findChild<QTableView*>("inspector")->model();
+    for (const int row : {0, 2, 1}) {
+      page->selectLayer(row);
+      QCOMPARE(inspector->index(0, 0).data().toString(),
+               page->layers()->index(row, LayerTableModel::kName).data().toString());
+    }
+    QAction* undo = window_->findChild<QAction*>("actionUndo");
+    QVERIFY(undo->isEnabled());
+    undo->trigger();
+    QCOMPARE(editor->toPlainText(), before);
+    QVERIFY(!page->isModified());
+    // By hand: an error is marked at its line.
+    editor->setFocus();
+    QTextCursor cursor = editor->document()->find("kernel");
+    cursor.insertText("kernal");
+    QVERIFY(!editor->marks().isEmpty());
+    QCOMPARE(editor->marks()[0].line, editor->document()->find("kernal").blockNumber() + 1);
+    QVERIFY(page->findChild<QListWidget*>("problemList")->isVisibleTo(page));
+    QVERIFY(!page->findChild<QPushButton*>("modelLaunchButton")->isEnabled());
+    undo->trigger();
+    QCOMPARE(editor->toPlainText(), before);
+    QVERIFY(page->findChild<QPushButton*>("modelLaunchButton")->isEnabled());
+    // Saved through the action.
+    page->addLayer("dense: {units: 64, activation: relu}");
+    window_->findChild<QAction*>("actionSave")->trigger();
+    QFile saved(path);
+    QVERIFY(saved.open(QIODevice::ReadOnly));
+    QCOMPARE(QString::fromUtf8(saved.readAll()), editor->toPlainText());
+    QVERIFY(!page->isModified());
+  }
+
+  // Ctrl+F looks for a text in a spec: forwards, backwards, round the end, and again after an edit.
+  void textIsFoundInASpec() {
+    const QString path = home_->path("cnn.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-cnn.yaml")), path));
+    QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
+    for (const QString& file : {path, QString::fromStdString(examplePath("local-3.yaml"))}) {
+      Page* page = window_->openFile(file);
+      auto* editor = page->findChild<YamlEditor*>("yamlEditor");
+      auto* bar = page->findChild<QWidget*>("yamlFind");
+      QVERIFY(!bar->isVisible());
+      QVERIFY(window_->findChild<QAction*>("actionFind")->isEnabled());
+      window_->findChild<QAction*>("actionFind")->trigger();
+      auto* edit = page->findChild<QLineEdit*>("yamlFindText");
+      QVERIFY(bar->isVisible());
+      QCOMPARE(window_->focusWidget(), edit);
+      QTest::keyClicks(edit, "NAME");
+      const int all = editor->toPlainText().count("name", Qt::CaseInsensitive);
+      QVERIFY(all > 0);
+      const auto count = [&] { return page->findChild<QLabel*>("yamlFindCount")->text(); };
+      QCOMPARE(count(), QString("1/%1").arg(all));
+      QCOMPARE(editor->textCursor().selectedText().toLower(), QString("name"));
+      for (int at = 1; at <= all; ++at) {
+        QTest::keyClick(edit, Qt::Key_Return);
+        QCOMPARE(count(), QString("%1/%2").arg(at % all + 1).arg(all));
+      }
+      QTest::keyClick(edit, Qt::Key_Return, Qt::ShiftModifier);
+      QCOMPARE(count(), QString("%1/%1").arg(all));
+      page->findChild<QToolButton*>("yamlFindNext")->click();
+      QCOMPARE(count(), QString("1/%1").arg(all));
+      QTest::keyClicks(edit, "less");
+      QCOMPARE(count(), QString("0/0"));
+      QVERIFY(!page->findChild<QToolButton*>("yamlFindNext")->isEnabled());
+      for (int i = 0; i < 4; ++i) QTest::keyClick(edit, Qt::Key_Backspace);
+      QCOMPARE(editor->foundCount(), all);
+      QVERIFY(!page->isModified());
+      if (file == path) {  // what is written meanwhile counts
+        qobject_cast<ModelPage*>(page)->addLayer("dense: {units: 8, name: head}");
+        QCOMPARE(editor->foundCount(), all + 1);
+        window_->findChild<QAction*>("actionUndo")->trigger();
+        QCOMPARE(editor->foundCount(), all);
+      }
+      QTest::keyClick(edit, Qt::Key_Escape);
+      QVERIFY(!bar->isVisible());
+      QCOMPARE(window_->focusWidget(), editor);
+      QCOMPARE(editor->foundCount(), 0);
+    }
+  }
+
+  // The problem of a spec: what is wrong where, and what was expected, as the command line says it.
+  void wrongSpecSaysWhere_data() {
+    QTest::addColumn<QString>("text");
+    QTest::addColumn<int>("line");
+    QTest::addColumn<int>("column");
+    QTest::addColumn<QString>("says");
+    QTest::newRow("misspelt field") << "version: 1\ntraining:\n  optimiser: {kind: sgd}\n"
+                                    << 3 << 3 << "optimizer";
+    QTest::newRow("wrong type") << "version: 1\ntraining:\n  batch: many\n" << 3 << 10 << "batch";
+    QTest::newRow("no YAML") << "version: 1\ntraining: {batch\n" << 3 << 1 << "";
+  }
+  void wrongSpecSaysWhere() {
+    QFETCH(QString, text);
+    QFETCH(int, line);
+    QFETCH(int, column);
+    QFETCH(QString, says);
+    const QString path = home_->path("wrong.yaml");
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(text.toUtf8());
+    file.close();
+    auto* page = qobject_cast<ModelPage*>(window_->openFile(path));
+    QVERIFY(page);
+    auto* problems = page->findChild<QListWidget*>("problemList");
+    QVERIFY(problems->isVisibleTo(page));
+    const QString place = QString("wrong.yaml:%1:%2: ").arg(line).arg(column);
+    bool found = false;
+    QString all;
+    for (int row = 0; row < problems->count(); ++row) {
+      const auto* item = problems->item(row);
+      all += item->toolTip() + "\n";
+      const bool helps =
+          item->toolTip().contains("expected") || item->toolTip().contains("did you mean");
+      found = found ||
+              (item->toolTip().contains(place) && helps &&
+               item->text().contains(QString("Line %1").arg(line)) && item->text().contains(says));
+    }
+    QVERIFY2(found, qPrintable(all));
+    QVERIFY(!page->findChild<QPushButton*>("modelLaunchButton")->isEnabled());
+  }
+
+  void missingFileSaysWhatAndWhy() {
+    QVERIFY(!window_->openFile(home_->path("absent.yaml")));
+    MessagePanel* message = window_->currentPage()->message();
+    QVERIFY(message->isVisibleTo(window_->currentPage()));
+    QVERIFY(message->what().contains("absent.yaml"));
+    QVERIFY(!message->details().isEmpty());
+  }
+
+  void unsavedTabAsksInThePage() {
+    const QString path = home_->path("mine.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-mlp.yaml")), path));
+    auto* page = qobject_cast<ModelPage*>(window_->openFile(path));
+    page->addLayer("dense: {units: 8}");
+    QPointer<Page> alive(page);
+    window_->findChild<QAction*>("actionCloseTab")->trigger();
+    QVERIFY(window_->pages().contains(page));
+    page->message()->findChild<QPushButton*>("messageAction")->click();
+    QVERIFY(wait([&] { return alive.isNull(); }));
+  }
+
+ private:
+  std::unique_ptr<StudioHome> home_;
+  std::unique_ptr<MainWindow> window_;
+};
+
+QTEST_MAIN(SpecPageTest)
+#include "spec_page_test.moc"
