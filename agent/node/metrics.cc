@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <string>
 
 #include "agent/base/commands.h"
 #include "agent/base/paths.h"
@@ -31,11 +32,16 @@ Status serveMetrics(const Arguments& arguments) {
   NodeSampler sampler(workdir.path);
   run::v1::NodeSample latest = sampler.sample({});
   Nanoseconds next = monotonicNow() + kInterval / 5;  // the first has no rates
+  std::string page;  // of the latest sample, made when it is first read
   server.serve({"/metrics", std::string(metrics::kPrometheusType),
-                [&]() -> Result<std::string> { return metricsPage(hostName(), latest, workdir); }},
+                [&]() -> Result<std::string> {
+                  if (page.empty()) page = metricsPage(hostName(), latest, workdir);
+                  return page;
+                }},
                [&] {
                  if (const Nanoseconds now = monotonicNow(); now >= next) {
                    latest = sampler.sample({});
+                   page.clear();
                    next = now + kInterval;
                  }
                  return asked != 0;

@@ -154,7 +154,7 @@ class ProgramRun {
               [this](int local, std::string_view bytes) { takeTeed(local, bytes); }),
         events_(eventFolders(start), true),
         hooks_(std::move(hooks)),
-        limit_(start.spec().workload().restart().hang_seconds() * kSecond) {}
+        limit_(specs::hangSecondsOf(start.spec().workload()) * kSecond) {}
 
   // `mpi`, where mpirun starts the ranks, is kept until the end.
   Status run(const node::v1::ProgramPlaces& places, MpiRank* mpi) {

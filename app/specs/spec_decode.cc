@@ -22,11 +22,20 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using ProtoMessage = google::protobuf::Message;
 
+// Of those that are suggested.
+std::vector<std::string> fieldNames(const Descriptor& type) {
+  std::vector<std::string> names;
+  for (int i = 0; i < type.field_count(); ++i)
+    if (!specs::optionOf(*type.field(i)).former()) names.push_back(type.field(i)->name());
+  return names;
+}
+
 // Adds the paths of the fields of a message that have this name, or that others call so.
 void findNamed(const Descriptor& type, const std::string& path, const std::string& name,
                std::vector<std::string>& found) {
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
+    if (specs::optionOf(field).former()) continue;
     const std::string below = path.empty() ? field.name() : path + "." + field.name();
     const auto& also = specs::optionOf(field).also();
     if (field.name() == name || std::find(also.begin(), also.end(), name) != also.end())
@@ -116,8 +125,8 @@ struct Decoder {
   // The field of the message, or the only one of the file, that may be meant. Entries of lists, as
   // layers, have their own fields alone.
   Message meant(const std::string& name, const std::string& path, const Descriptor& type) const {
-    std::vector<std::string> names, elsewhere;
-    for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
+    std::vector<std::string> elsewhere;
+    const std::vector<std::string> names = fieldNames(type);
     std::string near = nearest(name, names);
     if (near.empty() && path.find('[') == std::string::npos) findNamed(root, "", name, elsewhere);
     if (elsewhere.size() == 1) near = elsewhere.front();
@@ -168,8 +177,7 @@ struct Decoder {
     return text;
   }
   static Message fieldList(const Descriptor& type) {
-    std::vector<std::string> names;
-    for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
+    const std::vector<std::string> names = fieldNames(type);
     if (names.empty()) return "no fields: {}";
     return lockstep::message("the fields {}", join(names));
   }

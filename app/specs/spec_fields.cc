@@ -90,7 +90,7 @@ std::vector<FieldInfo> SpecText::fields(SpecKind kind, std::string_view path) {
   std::vector<FieldInfo> infos;
   for (int i = 0; type != nullptr && i < type->field_count(); ++i) {
     const FieldDescriptor& field = *type->field(i);
-    infos.push_back(infoOf(field));
+    if (!specs::optionOf(field).former()) infos.push_back(infoOf(field));
   }
   return infos;
 }

@@ -16,6 +16,7 @@
 #include "engine/specs/data_url.h"
 #include "engine/specs/model_spec.h"
 #include "engine/specs/node_names.h"
+#include "engine/specs/options.h"
 #include "engine/specs/placement.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -52,6 +53,7 @@ Error unknownField(const std::string& assignment, const std::vector<std::string>
     if (next == nullptr || part == "version") {
       std::vector<std::string> names;
       for (int i = 0; type != nullptr && i < type->field_count(); ++i) {
+        if (specs::optionOf(*type->field(i)).former()) continue;
         if (known.empty() && type->field(i)->name() == "version") continue;
         names.push_back(type->field(i)->name());
       }

@@ -51,23 +51,40 @@ Status checkAlone(const RunSpec& run) {
   return {};
 }
 
+Error bothGiven(const char* field, const char* other) {
+  return wrongField(field, message("{} and {} are both given; expected one of them", other, field),
+                    {{{field, ""}}});
+}
+
+// Moves what specs of older versions say to the fields that say it now.
+Status moveFormer(WorkloadSpec& workload) {
+  if (workload.no_hooks()) {
+    if (!workload.metrics().hooks().empty())
+      return bothGiven("workload.no_hooks", "workload.metrics.hooks");
+    workload.mutable_metrics()->add_hooks(std::string(kNoHooks));
+    workload.clear_no_hooks();
+  }
+  if (workload.hang_seconds() != 0) {
+    if (workload.restart().hang_seconds() != 0)
+      return bothGiven("workload.hang_seconds", "workload.restart.hang_seconds");
+    workload.mutable_restart()->set_hang_seconds(workload.hang_seconds());
+    workload.clear_hang_seconds();
+  }
+  return {};
+}
+
 // recovery.max_restarts and recovery.on say the same as workload.restart, which has what they say.
 Status moveRestarts(RunSpec& run) {
   if (!run.has_recovery()) return {};
   spec::v1::RecoverySpec& recovery = *run.mutable_recovery();
   spec::v1::RestartSpec& restart = *run.mutable_workload()->mutable_restart();
-  const auto twice = [](const char* field, const char* other) {
-    return wrongField(field,
-                      message("{} and {} are both given; expected one of them", other, field),
-                      {{{field, ""}}});
-  };
   if (recovery.max_restarts() != 0) {
-    if (restart.max() != 0) return twice("recovery.max_restarts", "workload.restart.max");
+    if (restart.max() != 0) return bothGiven("recovery.max_restarts", "workload.restart.max");
     restart.set_max(recovery.max_restarts());
     recovery.clear_max_restarts();
   }
   if (!recovery.on().empty()) {
-    if (!restart.on().empty()) return twice("recovery.on", "workload.restart.on");
+    if (!restart.on().empty()) return bothGiven("recovery.on", "workload.restart.on");
     restart.mutable_on()->Swap(recovery.mutable_on());
   }
   return {};
@@ -156,6 +173,7 @@ Status checkPattern(const std::string& path, const std::string& pattern) {
 }
 
 std::vector<std::string> hooksOf(const WorkloadSpec& workload) {
+  if (workload.no_hooks()) return {};  // of an older client
   const spec::v1::WorkloadMetrics& metrics = workload.metrics();
   std::vector<std::string> out(metrics.hooks().begin(), metrics.hooks().end());
   if (out.empty())
@@ -166,6 +184,11 @@ std::vector<std::string> hooksOf(const WorkloadSpec& workload) {
   std::erase(out, kNoHooks);
   if (!metrics.has_mlflow() || metrics.mlflow()) out.emplace_back("mlflow");
   return out;
+}
+
+int hangSecondsOf(const WorkloadSpec& workload) {
+  const int seconds = workload.restart().hang_seconds();
+  return seconds != 0 ? seconds : workload.hang_seconds();  // of an older client
 }
 
 spec::v1::RecoverySpec recoveryOf(const RunSpec& run) {
@@ -179,6 +202,7 @@ spec::v1::RecoverySpec recoveryOf(const RunSpec& run) {
 
 Status checkAndFillWorkload(RunSpec& run) {
   LOCKSTEP_TRY(checkAlone(run));
+  LOCKSTEP_TRY(moveFormer(*run.mutable_workload()));
   LOCKSTEP_TRY(moveRestarts(run));
   WorkloadSpec& workload = *run.mutable_workload();
   fillDefaults(workload);

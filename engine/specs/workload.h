@@ -34,6 +34,9 @@ Status checkPattern(const std::string& path, const std::string& pattern);
 // Empty: nothing.
 std::vector<std::string> hooksOf(const spec::v1::WorkloadSpec& workload);
 
+// Returns the time without output after which the run is taken to hang; 0: never.
+int hangSecondsOf(const spec::v1::WorkloadSpec& workload);
+
 // Returns how the run recovers: spec.recovery, for a program with what workload.restart says.
 spec::v1::RecoverySpec recoveryOf(const spec::v1::RunSpec& run);
 

@@ -405,7 +405,6 @@ print(counted[:3], counted[3] > 0, counted[4:], min(spent) < 0.005)
     QVERIFY(told.sources[0].problem().find("Run") != std::string::npos);
   }
 
-  // Of a collective that the hooks watch: without their frames, and with paths in the code.
   // Only what workload.metrics.hooks names is watched.
   void eachHookIsOffByItself() {
     make("/chosen", true);
@@ -440,6 +439,7 @@ print(counted[:3], counted[3] > 0, counted[4:], min(spent) < 0.005)
     hookWords_ = all;
   }
 
+  // Of a collective that the hooks watch: without their frames, and with paths in the code.
   void stacksNameTheProgramsOwnLine() {
     const QString code = folder_.path() + "/code", packages = folder_.path() + "/site-packages";
     write(packages + "/torch/__init__.py", "");

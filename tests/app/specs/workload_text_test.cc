@@ -117,6 +117,24 @@ class WorkloadTextTest : public QObject {
     QVERIFY(loaded->spec->workload().metrics().mlflow());
   }
 
+  // Histories have specs of older versions, which are launched again.
+  void aSpecOfAnOlderVersion() {
+    const auto loaded = completeRunSpec(
+        "workload: {command: [a], hang_seconds: 5, no_hooks: true, metrics: {}}\n"
+        "recovery: {policy: shrink, max_restarts: 4, on: [exit]}\n",
+        "run r");
+    QVERIFY2(loaded.ok(), loaded.ok() ? "" : loaded.error().text().c_str());
+    const auto expected = completeRunSpec(
+        "workload: {command: [a], metrics: {hooks: []}, restart: {max: 4, on: [exit], "
+        "hang_seconds: 5}}\n"
+        "recovery: {policy: shrink}\n",
+        "run r");
+    QVERIFY2(expected.ok(), expected.ok() ? "" : expected.error().text().c_str());
+    QCOMPARE(toYaml(*loaded->spec), toYaml(*expected->spec));
+    for (const FieldInfo& field : SpecText::fields(SpecKind::kRun, "workload"))
+      QVERIFY(field.name != "hang_seconds" && field.name != "no_hooks");
+  }
+
   // The complete spec, as the history keeps it, is the same spec again from anywhere.
   void theCompleteSpecLoadsAgain_data() {
     QTest::addColumn<QString>("text");
@@ -182,9 +200,11 @@ class WorkloadTextTest : public QObject {
         "workload?");
     row("restart of the run", "recovery:", "restart:",
         "f.yaml:17:1: unknown field 'restart', did you mean 'workload.restart'?");
-    row("no hooks", "  env:\n", "  no_hooks: true\n  env:\n",
-        "f.yaml:9:3: unknown field 'no_hooks' in workload, did you mean "
-        "'workload.metrics.hooks'?");
+    row("a former field beside its own", "  env:\n",
+        "  hang_seconds: 5\n  restart: {hang_seconds: 6}\n  env:\n",
+        "f.yaml:9:17: workload.restart.hang_seconds and workload.hang_seconds are both given");
+    row("like a former field", "  env:\n", "  no_hook: true\n  env:\n",
+        "f.yaml:9:3: unknown field 'no_hook' in workload, expected the fields");
     row("a hook", "    stdout:", "    hooks: [cd10]\n    stdout:", "f.yaml:15:13: ");
     row("a field of another group", "policy: none", "hang_seconds: 9",
         "f.yaml:17:12: unknown field 'hang_seconds' in recovery, did you mean "

@@ -328,7 +328,8 @@ class SpecsTest : public QObject {
             const auto& field = *type.field(i);
             const spec::v1::Option& option = optionOf(field);
             ++seen;
-            QVERIFY2(field.is_map() || !option.label_zh().empty(), field.full_name().c_str());
+            QVERIFY2(field.is_map() || option.former() || !option.label_zh().empty(),
+                     field.full_name().c_str());
             if (option.has_used_with()) {
               const auto* other = type.FindFieldByName(option.used_with().field());
               QVERIFY2(other != nullptr && other->index() < i, field.full_name().c_str());

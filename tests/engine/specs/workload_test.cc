@@ -161,6 +161,12 @@ const Wrong kWrong[] = {
        workload.mutable_restart()->add_on("hang");
      },
      "recovery.on | workload.restart.on and recovery.on are both given"},
+    {"hooks twice",
+     [](RunSpec&, WorkloadSpec& workload) {
+       workload.set_no_hooks(true);
+       workload.mutable_metrics()->add_hooks("ddp");
+     },
+     "workload.no_hooks | workload.metrics.hooks and workload.no_hooks are both given"},
     {"policy", [](RunSpec& run, WorkloadSpec&) { run.mutable_recovery()->set_policy("hope"); },
      "recovery.policy | "},
 };
@@ -287,6 +293,21 @@ class WorkloadTest : public QObject {
     metrics.set_hooks(0, "none");
     QCOMPARE(messageOf(checkAndFill(run)), QString("no error"));
     QVERIFY(hooksOf(run.workload()).empty());
+  }
+
+  // An agent reads them of an older client; checkAndFill() moves them.
+  void formerFields() {
+    RunSpec run = programOf({"a"});
+    run.mutable_workload()->set_no_hooks(true);
+    run.mutable_workload()->set_hang_seconds(7);
+    for (const bool isMoved : {false, true}) {
+      if (isMoved) QCOMPARE(messageOf(checkAndFill(run)), QString("no error"));
+      QVERIFY(hooksOf(run.workload()).empty());
+      QCOMPARE(hangSecondsOf(run.workload()), 7);
+    }
+    QVERIFY(!run.workload().no_hooks());
+    QCOMPARE(run.workload().hang_seconds(), 0);
+    QCOMPARE(run.workload().restart().hang_seconds(), 7);
   }
 
   void recoveryIsAsRestartSays() {
