@@ -99,6 +99,19 @@ class Authentication {
     }
   };
 
+  // Who refuses a question refuses it for all in line, and with it what leads to it. One that is
+  // not kept is known by its words.
+  std::optional<Secret> ask(const SecretQuestion& question, const std::string& name,
+                            const Exchange& exchange, const QuestionTurn& turn) {
+    const std::string known =
+        name.empty() ? fmt::format("question {} {}", context_.route, question.prompt) : name;
+    auto secret = context_.ask(question, known, turn);
+    if (!secret && context_.answers.refusedSince(known, turn.since()))
+      for (const Exchange::Given& before : exchange.given)
+        if (!before.remembered && !before.name.empty()) context_.answers.refuse(before.name);
+    return secret;
+  }
+
   // Answers the prompts of a round; false where one stays unanswered.
   bool answerRound(int tries, Exchange& exchange, std::unique_ptr<QuestionTurn>& turn) {
     const char* instruction = ssh_userauth_kbdint_getinstruction(session_);
@@ -127,8 +140,7 @@ class Authentication {
         secret = context_.answers.find(name);  // another connection may have been given it
       }
       const bool remembered = secret.has_value();
-      // Who refuses one code refuses those that the others in line would ask for.
-      if (!remembered) secret = context_.ask(question, name.empty() ? line_ : name, *turn);
+      if (!remembered) secret = ask(question, name, exchange, *turn);
       if (!secret) return false;
       ssh_userauth_kbdint_setanswer(session_, static_cast<unsigned>(i), secret->c_str());
       exchange.given.push_back({name, std::move(*secret), remembered});

@@ -28,7 +28,7 @@ struct AuthContext {
   std::function<int(const std::function<int()>&)> drive;
   bool mayAsk = false;  // there is a person to ask
   // Puts a question to the person; nothing where there is no answer, or the secret of this name was
-  // refused while the connection waited for its turn. No name: the answer serves once.
+  // refused while the connection waited for its turn.
   std::function<std::optional<Secret>(const SecretQuestion&, const std::string& name,
                                       const QuestionTurn&)>
       ask;

@@ -219,7 +219,7 @@ class SshSession::Impl {
   // this connection alone.
   std::optional<Secret> askSecret(const SecretQuestion& question, const std::string& name,
                                   const QuestionTurn& turn) {
-    if (!name.empty() && params_.answers->refusedSince(name, turn.since())) return std::nullopt;
+    if (params_.answers->refusedSince(name, turn.since())) return std::nullopt;
     using Given = std::optional<Secret>;
     auto box = std::make_shared<AnswerBox<Given>>();
     auto responder = std::make_shared<Responder<Given>>(box);
@@ -229,7 +229,7 @@ class SshSession::Impl {
     responder.reset();
     std::optional<Given> answer = await(box);
     if (!answer) return std::nullopt;
-    if (!*answer && !name.empty()) params_.answers->refuse(name);
+    if (!*answer) params_.answers->refuse(name);
     return std::move(*answer);
   }
   // Waits until no other connection asks about the key.

@@ -189,7 +189,7 @@ class StudioStragglersTest : public QObject {
     const bool inTime = named() && run()->lastStep() <= before + kWithinSteps;
     QVERIFY(plant(false));
     QVERIFY(inTime);
-    QVERIFY2(wait([&] { return !named(); }, 30'000), qPrintable(shown()));
+    QVERIFY2(wait([&] { return !named(); }), qPrintable(shown()));
   }
   void isNamed(int victim, const QString& cause, const std::function<bool(bool)>& plant) {
     const QString rank = QString("Rank %1 on n%2 ").arg(victim - 1).arg(victim);

@@ -289,27 +289,40 @@ class SecondFactorTest : public QObject {
     for (auto& connection : connections) VERIFY_OK(connection->exec("true"));
   }
 
-  // Who refuses to give a code is not asked for those of the others that wait.
+  // Who refuses to give a code is not asked for what the others that wait need.
+  void aRefusalCountsForAllWhoWait_data() {
+    QTest::addColumn<QByteArray>("before");
+    QTest::addColumn<unsigned>("questions");
+    QTest::newRow("code") << QByteArray() << 1u;
+    QTest::newRow("code after a password")
+        << QByteArray("auth required pam_unix.so nodelay\n") << 2u;
+  }
   void aRefusalCountsForAllWhoWait() {
+    QFETCH(QByteArray, before);
+    QFETCH(unsigned, questions);
     OneTimeWorld world;
-    if (!world.serveOneTime("", "publickey,keyboard-interactive")) QSKIP(world.why.c_str());
+    if (!world.serveOneTime(before.toStdString(), "publickey,keyboard-interactive"))
+      QSKIP(world.why.c_str());
     world.user = world.account->name();
     world.trustAll();
     auto options = world.options();
     options.answers = std::make_shared<AnswerStore>();
     world.prompter->holdSecrets = true;
+    if (questions > 1) world.prompter->answers = {test::PamAccount::kPassword};
     std::vector<std::unique_ptr<SshConnection>> connections;
     for (int i = 0; i < 3; ++i)
       connections.push_back(std::make_unique<SshConnection>(SshTarget{.host = "n1"}, options));
     for (auto& connection : connections) connection->start();
-    QVERIFY(test::waitFor(
-        [&] { return count(world.servers[0]->log(), "Partial publickey") >= connections.size(); }));
+    QVERIFY(test::waitFor([&] {
+      return count(world.servers[0]->log(), "Postponed keyboard-interactive for") >=
+             connections.size();
+    }));
     QTest::qWait(300);  // until all have read it
     QCOMPARE(world.prompter->secrets().size(), std::size_t{1});
     world.prompter->release();
     for (auto& connection : connections)
       QCOMPARE(connection->waitConnected(std::chrono::seconds(60)).code(), Code::kPermissionDenied);
-    QCOMPARE(world.prompter->secrets().size(), std::size_t{1});
+    QCOMPARE(world.prompter->secrets().size(), std::size_t{questions});
   }
 
   // One that waits for its turn can be ended, and lets the others pass; so does one that is ended
