@@ -68,13 +68,18 @@ ChartScene chartOf(const Lesson& lesson, const Lesson::Chart& chart, const Lesso
                    SceneMemo& memo, const std::atomic<bool>* stop) {
   const Slider& slider = *lesson.slider(chart.slider);
   ChartScene out{chart.title, slider.label, {}, {}, {}, chart.logX, chart.logY};
+  const bool ofBytes = slider.unit == "bytes";
+  const auto place = [&](const std::string& value) {
+    return std::strtod(value.c_str(), nullptr) / (ofBytes ? 1024 * 1024 : 1);
+  };
   if (!slider.unit.empty()) {
-    out.x.en += " (" + slider.unit + ")";
-    out.x.zh += "（" + slider.unit + "）";
+    const std::string unit = ofBytes ? "MiB" : slider.unit;
+    out.x.en += " (" + unit + ")";
+    out.x.zh += "（" + unit + "）";
   }
   out.curves.resize(chart.figures.size());
   LessonState moved = with(lesson.start(), state);
-  out.marked = std::strtod(moved[slider.name].c_str(), nullptr);
+  out.marked = place(moved[slider.name]);
   for (const std::string& value : slider.values) {
     moved[slider.name] = value;
     const auto scene = figuresOf(lesson, moved, memo, stop);
@@ -85,7 +90,7 @@ ChartScene chartOf(const Lesson& lesson, const Lesson::Chart& chart, const Lesso
       ChartScene::Curve& curve = out.curves[i];
       curve.name = figure->label;
       curve.dashed = figure->name.find("formula") != std::string::npos;
-      curve.x.push_back(std::strtod(value.c_str(), nullptr));
+      curve.x.push_back(place(value));
       curve.y.push_back(figure->value);
       if (out.y.en.empty()) out.y = {figure->unit, figure->unit};
     }

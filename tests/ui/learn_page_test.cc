@@ -92,6 +92,34 @@ class LearnPageTest : public QObject {
     settle(page);
   }
 
+  // Of each chart there is as much as the label of its x axis needs, in a window of 1280 × 800.
+  void chartsAreWhole() {
+    window_->resize(1280, 800);
+    for (std::size_t i = 0; i < lessons_.size(); ++i) {
+      const auto& views = lessons_[i].views;
+      if (std::find(views.begin(), views.end(), app::LessonView::kChart) == views.end()) continue;
+      LearnPage* page = open(i);
+      showView(page, i, app::LessonView::kChart);
+      auto* plot = page->findChild<QWidget*>("lessonChart0");
+      QVERIFY(plot);
+      QTRY_VERIFY(plot->findChild<QWidget*>("plotCanvas")->height() > 170);
+      const auto* inSight = plot->parentWidget()->parentWidget();
+      QTRY_VERIFY2(inSight->height() >= plot->minimumHeight(), lessons_[i].id.c_str());
+    }
+  }
+
+  void bytesAreShownInBinaryUnits() {
+    LearnPage* page = open(2);
+    const auto shown = [&] { return page->findChild<QLabel*>("sliderValue.bucket")->text(); };
+    QCOMPARE(shown(), QString("16\u00a0MiB"));
+    page->session()->setValue("bucket", "262144");
+    QCOMPARE(shown(), QString("256\u00a0KiB"));
+    settle(page);
+    const app::ChartScene& chart = page->session()->scene()->charts[0];
+    QCOMPARE(chart.x.en, std::string("Bucket (MiB)"));
+    QCOMPARE(chart.marked.value_or(0), 0.25);
+  }
+
   // By keyboard: each value of each slider has a scene.
   void everySliderMoves() {
     for (std::size_t i = 0; i < lessons_.size(); ++i) {

@@ -29,7 +29,7 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr int kLeastChart = 190;
+constexpr int kLeastChart = 240;     // with the label of its x axis
 constexpr int kMoments = 40;         // at which a chart over time stops
 constexpr double kChartSeconds = 8;  // that it takes when it is played
 
@@ -215,7 +215,9 @@ class ChartPicture : public LessonPicture {
     charts_ = new QVBoxLayout(inner);
     charts_->setContentsMargins(0, 0, 0, 0);
     charts_->setSpacing(kSpaceM);
-    body->addWidget(scrolled(inner, this), 1);
+    auto* area = scrolled(inner, this);
+    area->setMinimumHeight(kLeastChart);
+    body->addWidget(area, 1);
     moment_ = new ElidedLabel("lessonMoment", this, "muted");
     body->addWidget(moment_);
     player_ = new Player("chartPlayer", this);

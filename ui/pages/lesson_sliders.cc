@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "ui/studio/lesson_session.h"
+#include "ui/theme/format.h"
 #include "ui/theme/language.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/widgets.h"
@@ -24,6 +25,12 @@ bool isNumeric(const app::Slider& slider) {
     QString::fromStdString(value).toDouble(&isNumber);
     return isNumber;
   });
+}
+
+QString binaryText(double bytes) {
+  const bool isLarge = bytes >= 1024 * 1024;
+  return formatNumber(bytes / (isLarge ? 1024 * 1024 : 1024), 3) + QChar(0xa0) +
+         (isLarge ? "MiB" : "KiB");
 }
 
 }  // namespace
@@ -71,6 +78,7 @@ QString LessonSliders::valueText(const app::Slider& slider, std::size_t index) c
   const QString value = QString::fromStdString(slider.values[index]);
   const QString unit = QString::fromStdString(slider.unit);
   if (unit.isEmpty()) return value;
+  if (unit == "bytes") return binaryText(value.toDouble());
   return unit == "%" || unit == "x" ? value + unit : value + QChar(0xa0) + unit;
 }
 

@@ -94,11 +94,11 @@ QWidget* LessonViewer::buildRight() {
   tabs_ = new QTabWidget(right);
   tabs_->setObjectName("lessonTabs");
   tabs_->setDocumentMode(true);
-  tabs_->setMinimumHeight(kLeastTabs);
   for (const app::LessonView view : session_->lesson().views) {
     pictures_.push_back(makePicture(view, tabs_));
     tabs_->addTab(pictures_.back(), QString());
   }
+  fitTabs();
   column->addWidget(tabs_, 1);
   figureBox_ = new QWidget(right);
   figureBox_->setObjectName("lessonFigures");
@@ -175,6 +175,11 @@ void LessonViewer::showScene() {
   showFigures();
   const int at = tabs_->currentIndex();
   if (at >= 0) pictures_[static_cast<std::size_t>(at)]->show(session_->scene(), session_->start());
+  fitTabs();
+}
+
+void LessonViewer::fitTabs() {
+  tabs_->setMinimumHeight(std::max(kLeastTabs, tabs_->minimumSizeHint().height()));
 }
 
 void LessonViewer::showFigures() {

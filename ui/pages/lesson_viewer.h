@@ -44,6 +44,7 @@ class LessonViewer : public QWidget {
   void connectSession();
   void fitLeft();      // as wide as its buttons need
   void fitRight();     // as wide as its sliders and picture need, where the text can give way
+  void fitTabs();      // as high as its pictures need
   void openPicture();  // that of the page
   void showScene();
   void showFigures();
