@@ -10,6 +10,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
+#include <future>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -44,6 +45,7 @@ namespace lockstep::agent {
 namespace {
 
 constexpr Nanoseconds kSupervisorStart = 15'000'000'000;
+constexpr std::chrono::seconds kBenchEnd{5};  // from the last reply to the client's last request
 
 // Renames a run's folder, so that nobody meets it half removed. Returns its path then.
 std::filesystem::path setAside(const RunFolder& folder) {
@@ -342,22 +344,28 @@ class AgentService::Impl final : public node::v1::Agent::Service {
       *reply.mutable_published() = set;
       stream->Write(reply);
     };
-    std::atomic<bool> over = false;
+    std::promise<void> end;
+    const std::future<void> ended = end.get_future();  // the client ended its requests, or its call
+    const auto endsWithin = [&](std::chrono::seconds time) {
+      return ended.wait_for(time) == std::future_status::ready;
+    };
     std::thread reader([&] {
       node::v1::BenchTogetherRequest next;
       while (stream->Read(&next))
         loop_.post([store, set = next.published()] { store->values.set(set.key(), set.value()); });
-      over = true;
+      end.set_value();
     });
-    const auto result = benchTogether(
-        loop_, first.start(), store, [&] { return over || context->IsCancelled() || isLeaving(); });
+    const auto result = benchTogether(loop_, first.start(), store, [&] {
+      return endsWithin(std::chrono::seconds(0)) || context->IsCancelled() || isLeaving();
+    });
     node::v1::BenchTogetherReply last;
     if (result.ok())
       *last.mutable_result() = *result;
     else
       *last.mutable_failed() = specs::toInfo(result.error());
     stream->Write(last);
-    reader.join();  // the client ends its requests, or its call
+    if (!endsWithin(kBenchEnd)) context->TryCancel();
+    reader.join();
     return grpc::Status::OK;
   }
 

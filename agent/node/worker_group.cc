@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "agent/base/grpc_status.h"
 #include "agent/host/cores.h"
@@ -119,8 +120,9 @@ struct Group {
 
   std::mutex mutex;
   std::condition_variable changed;
-  bool over = false;           // mutex
-  std::optional<Error> error;  // mutex
+  bool over = false;                         // mutex
+  std::optional<Error> error;                // mutex
+  std::vector<node::v1::KvSet> unpublished;  // mutex
 
   ~Group() {
     if (sharedMemory >= 0) close(sharedMemory);
@@ -132,6 +134,16 @@ struct Group {
     over = true;
     error = std::move(failure);
     changed.notify_all();
+  }
+
+  // Without the lock, since it may take long.
+  void publish(std::unique_lock<std::mutex>& lock) {
+    while (!unpublished.empty()) {
+      const auto sets = std::exchange(unpublished, {});
+      lock.unlock();
+      for (const node::v1::KvSet& set : sets) store->publish(set);
+      lock.lock();
+    }
   }
 
   void onMessage(std::size_t at, FromWorker& message) {
@@ -147,7 +159,11 @@ struct Group {
       }
       case FromWorker::kKvSet:
         store->values.set(message.kv_set().key(), message.kv_set().value());
-        if (store->publish) store->publish(message.kv_set());
+        if (store->publish) {
+          const std::lock_guard lock(mutex);
+          unpublished.push_back(std::move(*message.mutable_kv_set()));
+          changed.notify_all();
+        }
         break;
       case FromWorker::kKvGet: {
         const std::string& key = message.kv_get().key();
@@ -310,6 +326,7 @@ Result<std::vector<FromWorker>> runWorkers(EventLoop& loop, std::vector<WorkerSt
     std::unique_lock lock(group->mutex);
     while (!group->over) {
       group->changed.wait_for(lock, std::chrono::milliseconds(50));
+      group->publish(lock);
       if (group->over) break;
       if (cancelled()) {
         group->over = true;
@@ -321,6 +338,7 @@ Result<std::vector<FromWorker>> runWorkers(EventLoop& loop, std::vector<WorkerSt
         group->error->next = "use a smaller batch, or try again when the node is less busy";
       }
     }
+    group->publish(lock);
   }
   std::vector<FromWorker> answers;
   std::optional<Error> error;
@@ -351,6 +369,7 @@ Status checkBench(const node::v1::BenchRequest& request, const std::string& work
 }
 
 Status checkBenchTogether(const node::v1::BenchTogetherRequest::Start& request) {
+  LOCKSTEP_TRY(checkCounts(request.world(), 1));
   LOCKSTEP_TRY(checkCollectives(request.collectives(), request.world(), 1));
   if (!isPlainName(request.id())) return invalidArgument("\"{}\" is not an id", request.id());
   if (request.rank() < 0 || request.rank() >= request.world())

@@ -15,11 +15,11 @@
 
 namespace lockstep::agent {
 
-// The rendezvous store of workers, of which each node has a copy. Used on the loop's thread.
+// The rendezvous store of workers, of which each node has a copy.
 struct SharedStore {
-  KeyValueStore values;
-  std::function<void(const node::v1::KvSet&)>
-      publish;  // what this node's workers set; may be empty
+  KeyValueStore values;  // used on the loop's thread
+  // Passes on what this node's workers set. Called on the thread of runWorkers(); may be empty.
+  std::function<void(const node::v1::KvSet&)> publish;
 };
 
 // Starts one worker for each of `starts` on the loop's thread, serves their rendezvous store,

@@ -128,9 +128,10 @@ void printTables(const PreflightResult& result, const std::vector<std::string>& 
                   gpus, style);
   text += linksOf(result, {Kind::kBandwidth, "bandwidth"}, nodes, style);
   text += linksOf(result, {Kind::kRoundTrip, "round trip"}, nodes, style);
-  if (has(result, Kind::kAllReduce))
-    text += fmt::format("all-reduce over all nodes: bus bandwidth {}\n\n",
-                        cellOf(result, {Kind::kAllReduce}, style));
+  for (const PreflightValue& value : result.values)
+    if (value.kind == Kind::kAllReduce)
+      text += fmt::format("all-reduce over all nodes: bus bandwidth {}\n\n",
+                          cellOf(result, value, style));
   if (!text.empty()) text.pop_back();  // the empty line at the end
   put(stdout, text);
 }

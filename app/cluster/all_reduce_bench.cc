@@ -4,6 +4,8 @@
 #include <grpcpp/support/sync_stream.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -54,6 +56,8 @@ class Rank {
     return rpcStatus(stream_->Finish(), "all-reduce could not be measured", node_.name());
   }
   const std::string& name() const { return node_.name(); }
+
+  std::atomic<bool> announced = false;  // has published something
 
  private:
   NodeAccess& node_;
@@ -110,6 +114,7 @@ class AllReduceBench {
     bool answered = false;
     while (rank.read(reply)) {
       if (reply.has_published()) {
+        rank.announced = true;
         for (const auto& other : ranks_)
           if (other.get() != &rank) other->relay(reply.published());
         continue;
@@ -117,7 +122,7 @@ class AllReduceBench {
       const auto& costs = reply.result().collectives();
       answered = reply.has_failed() || (costs.size() == 1 && costs[0].seconds() > 0);
       if (reply.has_failed())
-        fail(specs::fromInfo(reply.failed()), rank);
+        fail(causeOf(specs::fromInfo(reply.failed()), rank), rank);
       else if (answered)
         take(costs[0].seconds());
       rank.endRequests();
@@ -131,6 +136,16 @@ class AllReduceBench {
   void take(double seconds) {
     const std::lock_guard lock(mutex_);
     seconds_ += seconds;
+  }
+  // A rank that announced itself has waited for one that did not: the error is of that one.
+  Error causeOf(Error error, const Rank& rank) const {
+    const auto silent =
+        std::ranges::find_if(ranks_, [](const auto& one) { return !one->announced; });
+    if (error.code != Code::kUnavailable || !rank.announced || silent == ranks_.end()) return error;
+    error.what = "all-reduce could not be measured";
+    error.node = (*silent)->name();
+    error.rank = -1;
+    return error;
   }
   // The others would wait for the rank that failed.
   void fail(Error error, const Rank& rank) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -77,8 +78,7 @@ class Preflight {
     }
     measureSpeeds(true);
     findAddresses();
-    measurePairs();
-    measureAll();
+    if (measurePairs()) measureAll();
     return finished();
   }
   Result<PreflightResult> runOnNodes() {
@@ -120,7 +120,9 @@ class Preflight {
     if (stop_.stop_requested()) return;
     if (error.node.empty()) error.node = node;
     const std::lock_guard lock(mutex_);
-    result_.errors.push_back(std::move(error));
+    const auto saysTheSame = [&](const Error& one) { return one.text() == error.text(); };
+    if (!std::ranges::any_of(result_.errors, saysTheSame))
+      result_.errors.push_back(std::move(error));
   }
   void tell(const std::string& what) {
     const std::lock_guard lock(mutex_);
@@ -214,10 +216,10 @@ class Preflight {
   }
 
   // In rounds: in each, a node sends to one other and receives from one other at most, and all
-  // rounds together have each pair once.
-  void measurePairs() {
+  // rounds together have each pair once. Returns whether there are pairs, and all nodes listened.
+  bool measurePairs() {
     const std::size_t count = paired_.size();
-    if (count < 2) return;
+    if (count < 2) return false;
     std::vector<char> fails(count);  // to listen
     std::map<std::string, int> hosts;
     for (const std::size_t node : paired_) ++hosts[nodes_[node].peer.inventory.bootId];
@@ -241,6 +243,7 @@ class Preflight {
           for (const auto& one : work) one();
       }
     }
+    return std::ranges::count(fails, 0) == static_cast<std::ptrdiff_t>(count);
   }
   // Colours the cycle that steps of this distance form, so that neighbours differ.
   static std::size_t partOf(std::size_t from, std::size_t distance, std::size_t count) {
@@ -280,9 +283,11 @@ class Preflight {
   }
 
   void measureAll() {
-    if (paired_.size() < 2 || stop_.stop_requested()) return;
+    if (stop_.stop_requested()) return;
     std::vector<BenchedRank> ranks;
+    std::set<std::string> names;
     for (const std::size_t node : paired_) {
+      names.insert(nodes_[node].name());
       ranks.push_back({nodes_[node].peer.access, addresses_[node]});
       if (Status able = specs::checkFeature("the agent", nodes_[node].peer.inventory.agentSpeaks,
                                             specs::kClusterBenchmarks);
@@ -290,7 +295,7 @@ class Preflight {
         return addError(able.error(), nodes_[node].name());
     }
     if (const auto rate = measureAllReduce(ranks, options_.seconds, stop_); rate.ok())
-      add(Kind::kAllReduce, {}, *rate);
+      add(Kind::kAllReduce, fmt::format("{}", fmt::join(names, ",")), *rate);
     else
       addError(rate.error(), {});
     tell("all-reduce");

@@ -36,7 +36,7 @@ struct PreflightValue {
   };
   enum class Grade : std::uint8_t { kUngraded, kGood, kWeak };
   Kind kind = Kind::kMatmul;
-  std::string node, peer;  // peer: of a pair, the receiver; both "": of all nodes
+  std::string node, peer;  // peer: of a pair, the receiver. Of all-reduce: the nodes, "n1,n2"
   double value = 0;
   double usual = 0;      // what it was compared with; 0: nothing
   bool earlier = false;  // usual is of earlier results, not of the other nodes or pairs

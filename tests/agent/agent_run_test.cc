@@ -782,6 +782,33 @@ class AgentRunTest : public QObject {
     QVERIFY2(refused(64, 64, 2, "ring").ok(), "a benchmark of what there is");
   }
 
+  // By an answer; a client that then never ends its requests is cut off.
+  void ranksOfABenchmarkAreRefused() {
+    Node node("n1");
+    node.start();
+    const auto refused = [&](int rank, int world, bool ends) {
+      node::v1::BenchTogetherRequest request;
+      auto& start = *request.mutable_start();
+      start.set_id("bench");
+      start.set_rank(rank);
+      start.set_world(world);
+      start.mutable_collectives()->add_kinds("all-reduce");
+      start.mutable_collectives()->set_min_bytes(64);
+      start.mutable_collectives()->set_max_bytes(64);
+      const auto context = deadline(60);
+      const auto stream = node.agent().BenchTogether(context.get());
+      node::v1::BenchTogetherReply reply;
+      const bool answered = stream->Write(request) && stream->Read(&reply) && reply.has_failed();
+      if (ends) stream->WritesDone();
+      const bool more = stream->Read(&reply);
+      return answered && !more ? stream->Finish().error_code() : grpc::StatusCode::UNKNOWN;
+    };
+    QCOMPARE(refused(2, 2, true), grpc::StatusCode::OK);
+    QCOMPARE(refused(0, 1, true), grpc::StatusCode::OK);
+    QCOMPARE(refused(0, 1 << 30, true), grpc::StatusCode::OK);
+    QCOMPARE(refused(2, 2, false), grpc::StatusCode::CANCELLED);
+  }
+
   // Each on one of its own where there are enough that no other run holds; what helps it runs on
   // any.
   void ranksComputeOnCoresOfTheirOwn() {

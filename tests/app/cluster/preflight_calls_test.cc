@@ -97,15 +97,22 @@ class MadeUpAgent final : public node::v1::Agent::Service {
     node::v1::BenchTogetherReply reply;
     if (!stream->Read(&request)) return grpc::Status::OK;
     const node::v1::BenchTogetherRequest::Start start = request.start();
-    if (refuses) {
-      *reply.mutable_failed() = specs::toInfo(makeError(Code::kResourceExhausted, "no memory"));
+    const std::string own = start.id() + std::to_string(start.rank());
+    if (!refuses && !silent) {
+      reply.mutable_published()->set_key(own);
       stream->Write(reply);
+    }
+    if (refuses || waitsInVain) {
+      *reply.mutable_failed() =
+          specs::toInfo(refuses ? makeError(Code::kResourceExhausted, "no memory")
+                                : makeError(Code::kUnavailable, "joining rank 1"));
+      stream->Write(reply);
+    }
+    if (refuses || waitsInVain || silent) {
       while (stream->Read(&request)) continue;
       return grpc::Status::OK;
     }
-    reply.mutable_published()->set_key(start.id() + std::to_string(start.rank()));
-    stream->Write(reply);
-    std::set<std::string> known{reply.published().key()};
+    std::set<std::string> known{own};
     while (static_cast<int>(known.size()) < start.world()) {
       if (!stream->Read(&request)) return grpc::Status::OK;
       known.insert(request.published().key());
@@ -117,9 +124,9 @@ class MadeUpAgent final : public node::v1::Agent::Service {
     while (stream->Read(&request)) continue;
     return grpc::Status::OK;
   }
-  std::atomic<bool> refuses = false;  // to take part
-  std::atomic<double> speed = 0;      // 0: none is told
+  std::atomic<double> speed = 0;  // 0: none is told
   std::atomic<bool> fails = false, hangs = false;
+  std::atomic<bool> refuses = false, silent = false, waitsInVain = false;  // as a rank
 
   grpc::Status ListenForMeasurements(
       grpc::ServerContext* context, const node::v1::ListenForMeasurementsRequest*,
@@ -259,6 +266,7 @@ class PreflightCallsTest : public QObject {
              result->errors.empty() ? "" : result->errors.front().text().c_str());
     const auto values = valuesOf(*result, PreflightValue::Kind::kAllReduce);
     QCOMPARE(values.size(), std::size_t{1});
+    QCOMPARE(values[0].node, std::string("n1,n2,n3,n4"));
     // 1.5 times the array, in the ranks' mean time.
     QVERIFY(std::abs(values[0].value / (1.5 * (8 << 20) / 0.025) - 1) < 1e-6);
   }
@@ -279,9 +287,22 @@ class PreflightCallsTest : public QObject {
     QCOMPARE(linksOf(*result), std::size_t{6});
   }
 
+  // Not the one that waited for it.
+  void aRankThatSaysNothingIsNamed() {
+    MadeUpCluster cluster(3);
+    cluster.agent(0).waitsInVain = true;
+    cluster.agent(1).silent = true;
+    const auto result = cluster.run();
+    QVERIFY(result.ok());
+    QCOMPARE(result->errors.size(), std::size_t{1});
+    QCOMPARE(result->errors[0].node, std::string("n2"));
+    QCOMPARE(result->errors[0].what.text(), std::string("all-reduce could not be measured"));
+  }
+
   void anAgentOfAnEarlierVersionIsNamed() {
     MadeUpCluster cluster(2);
     cluster.forgetFeatures(1);
+    cluster.addGpus(1);
     const auto result = cluster.run();
     QVERIFY(result.ok());
     QCOMPARE(result->errors.size(), std::size_t{1});
@@ -327,6 +348,7 @@ class PreflightCallsTest : public QObject {
     QVERIFY2(result->errors.size() == 1, said.c_str());  // told once
     QCOMPARE(result->errors[0].node, std::string("n2"));
     QCOMPARE(linksOf(*result), std::size_t{4});  // all but those to it
+    QVERIFY(valuesOf(*result, PreflightValue::Kind::kAllReduce).empty());
   }
 
   void itIsCancelledWhileANodeIsSilent() {
@@ -382,7 +404,7 @@ class PreflightCallsTest : public QObject {
     cluster.agent(1).fails = true;
     const auto others = cluster.bench("n1");
     QVERIFY(others.ok());
-    QCOMPARE(others->errors.size(), std::size_t{3});
+    QCOMPARE(others->errors.size(), std::size_t{1});  // told once
     const auto it = cluster.bench("n2");
     QVERIFY(!it.ok());
     QCOMPARE(it.error().node, std::string("n2"));

@@ -91,10 +91,13 @@ class PreflightTest : public QObject {
 
   // One value for all nodes: there is nothing else to compare it with than earlier ones.
   void allReduceIsComparedWithEarlierOnes() {
-    const auto once = [](double rate) {
-      return PreflightResult{{{Kind::kAllReduce, "", "", rate}, {Kind::kBandwidth, "n1", "n2", 1}}};
+    const auto once = [](double rate, const char* nodes = "n1,n2") {
+      return PreflightResult{
+          {{Kind::kAllReduce, nodes, "", rate}, {Kind::kBandwidth, "n1", "n2", 1}}};
     };
     PreflightResult now = once(60e6);
+    grade(now, {once(100e6, "n1,n2,n3")});  // of other nodes
+    QVERIFY(now.values[0].grade == Grade::kUngraded);
     grade(now, {}, 1);
     QVERIFY(now.values[0].grade == Grade::kUngraded);
     grade(now, {once(100e6)});
