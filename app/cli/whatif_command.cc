@@ -101,7 +101,7 @@ Result<Shown> launchOf(const Globals& globals, const Arguments& arguments) {
   if (arguments.has("last")) return invalidArgument("--last is of a run; a launch has no steps");
   LOCKSTEP_ASSIGN(
       PlannedLaunch planned,
-      plannedLaunch(globals, arguments, {arguments.words()[0], arguments.all("set")}, true));
+      plannedLaunch(globals, arguments, {arguments.words()[0], arguments.all("set")}, false));
   LOCKSTEP_ASSIGN(WhatIfSubject subject,
                   subjectOf(planned.preview, {std::move(planned.request), planned.hosts}));
   return Shown{std::move(subject), planned.preview.measured, planned.preview.misfit};
@@ -180,7 +180,8 @@ std::string settingsText(const Shown& shown) {
 }
 
 void printSubject(const Shown& shown) {
-  const auto& [run, replayed, launched] = shown.subject;
+  const MeasuredRun& run = shown.subject.steps;
+  const Replayed& replayed = shown.subject.replayed;
   const double seconds = replayed.measuredSeconds();
   if (shown.subject.isPredicted()) {
     if (shown.misfit) errorLine(*shown.misfit, "misfit").print();
@@ -245,7 +246,8 @@ std::string errorText(const Shown& shown) {
 }
 
 void printText(const Shown& shown) {
-  const auto& [run, replayed, launched] = shown.subject;
+  const MeasuredRun& run = shown.subject.steps;
+  const Replayed& replayed = shown.subject.replayed;
   const bool isPredicted = shown.subject.isPredicted();
   const double seconds = replayed.measuredSeconds();
   if (shown.misfit) put(stdout, fmt::format("error: {}\n\n", shown.misfit->text()));
