@@ -1,6 +1,7 @@
 // `lockstep whatif`: the steps of a run, or the predicted step of a launch, had something been
 // otherwise.
 #include <charconv>
+#include <filesystem>
 #include <optional>
 
 #include "app/cli/commands.h"
@@ -118,8 +119,14 @@ Result<Shown> runOf(const Globals& globals, const Arguments& arguments) {
   LOCKSTEP_ASSIGN(const std::int64_t last,
                   arguments.integer("last", 0, 1, std::numeric_limits<std::int64_t>::max()));
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
-  LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
-  LOCKSTEP_ASSIGN(WhatIfSubject subject, subjectOf(*history, row, last));
+  const Result<RunRow> row = history->find(arguments.words()[0]);
+  if (!row.ok()) {
+    Error error = row.error();
+    if (std::error_code failed; std::filesystem::exists(arguments.words()[0], failed))
+      error.next = "of a spec, say what it is to run on: --cluster FILE or --local N";
+    return error;
+  }
+  LOCKSTEP_ASSIGN(WhatIfSubject subject, subjectOf(*history, *row, last));
   return Shown{std::move(subject)};
 }
 

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "app/runs/preview.h"
@@ -108,7 +109,8 @@ void slowLinks(spec::v1::ClusterSpec& spec, const cluster::Cluster& cluster, dou
 
 }  // namespace
 
-Result<Launched> launchAsMeasured(const WhatIfSubject& subject) {
+Result<Launched> launchAsMeasured(const WhatIfSubject& subject,
+                                  const std::vector<HostFacts>& known) {
   if (!subject.launched.ok()) return subject.launched.error();
   Launched out = *subject.launched;
   const MeasuredRun& run = subject.steps;
@@ -126,14 +128,19 @@ Result<Launched> launchAsMeasured(const WhatIfSubject& subject) {
       fastest = std::min(fastest, times[node] = seconds / assumed);
   auto cluster = std::make_shared<spec::v1::ClusterSpec>(*out.request.cluster);
   for (spec::v1::NodeSpec& node : *cluster->mutable_nodes())
-    if (const auto known = times.find(node.name());
-        known != times.end() && known->second > kAlike * fastest)
-      slow(node, preview.cluster, run.plan.precision, known->second / fastest);
+    if (const auto found = times.find(node.name());
+        found != times.end() && found->second > kAlike * fastest)
+      slow(node, preview.cluster, run.plan.precision, found->second / fastest);
   if (cluster->nodes_size() > 1 && simulated.exchanging > 0 && !times.empty())
     if (const double exchanging = measured.exchanging / simulated.exchanging / fastest;
         exchanging > kAlike)
       slowLinks(*cluster, preview.cluster, exchanging);
   out.request.cluster = std::move(cluster);
+  for (HostFacts& host : out.hosts)
+    for (const HostFacts& one : known)
+      if (one.node == host.node)
+        std::tie(host.memoryAvailable, host.gpuMemory) =
+            std::tie(one.memoryAvailable, one.gpuMemory);
   return out;
 }
 
