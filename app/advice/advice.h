@@ -59,6 +59,7 @@ struct Advice {
   std::size_t unknownMemory = 0;           // nodes: what does not fit there is not known
   // Where it is for what a run measured: of its own step, planned anew; 0.1: 10 % too long.
   std::optional<double> error;
+  std::optional<Error> unmeasured;  // why what a run measured, which was asked for, is not used
 };
 
 // Errors: kInvalidArgument for what is pinned, and for a precision; kCancelled where nothing was

@@ -7,39 +7,38 @@
 namespace lockstep::app {
 namespace {
 
-// With the costs that the run measured. Returns their error.
-Result<double> planAnew(const WhatIfSubject& subject, const Launched& launched,
-                        const SearchStart& start, AdvisedStrategy& one) {
-  OtherSettings settings{.sets = start.spec.sets};
-  for (const auto& [path, value] : one.settings)
-    settings.sets.push_back(fmt::format("{}={}", path, value));
-  LOCKSTEP_ASSIGN(const PlannedAnew anew,
-                  plannedAnew(launched, subject.steps, subject.replayed, settings));
+// With the costs that the run measured.
+Status planAnew(const MeasuredCosts& costs, const Launched& launched, const SearchStart& start,
+                AdvisedStrategy& one) {
+  Launched other = launched;
+  LOCKSTEP_ASSIGN(other.request.spec, specWith(start.spec)(one.settings));
+  LOCKSTEP_ASSIGN(const PlannedAnew anew, costs.plan(other));
   const double share = one.stepSeconds > 0 ? anew.stepSeconds / one.stepSeconds : 1;
   for (double* figure :
        {&one.stepSeconds, &one.computing, &one.waiting, &one.exchanging, &one.hidden, &one.joules})
     *figure *= share;
-  return anew.error;
+  return {};
 }
 
 }  // namespace
 
 Result<Advice> adviseAsMeasured(const WhatIfSubject& subject, const Launched& launched,
                                 const SearchStart& start, AdviceOptions options) {
+  LOCKSTEP_ASSIGN(const MeasuredCosts costs,
+                  MeasuredCosts::of(launched, subject.steps, subject.replayed, options.stop));
   LOCKSTEP_ASSIGN(Advice out, advise(launched.request, start, launched.hosts, std::move(options)));
   std::vector<AdvisedStrategy> planned;
   Status failure;
   for (AdvisedStrategy& one : out.best) {
-    const Result<double> error = planAnew(subject, launched, start, one);
-    if (!error.ok()) {
-      failure = error.error();
-      continue;
-    }
-    out.error = *error;
-    planned.push_back(std::move(one));
+    const Status status = planAnew(costs, launched, start, one);
+    if (status.ok())
+      planned.push_back(std::move(one));
+    else
+      failure = status;
   }
   if (planned.empty()) return failure.error();
-  if (out.current && !planAnew(subject, launched, start, *out.current).ok()) out.current.reset();
+  if (out.current && !planAnew(costs, launched, start, *out.current).ok()) out.current.reset();
+  out.error = costs.error();
   rankStrategies(planned);
   out.best = std::move(planned);
   return out;

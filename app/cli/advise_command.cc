@@ -38,7 +38,9 @@ Result<RunSpecFile> takeRun(const Globals& globals, const Arguments& arguments, 
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
   LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.text("run")));
   LOCKSTEP_ASSIGN(out.ofRun, subjectOf(*history, row));
-  LOCKSTEP_ASSIGN(out.asMeasured, launchAsMeasured(*out.ofRun));
+  if (!out.ofRun->launched.ok()) return out.ofRun->launched.error();
+  LOCKSTEP_ASSIGN(out.asMeasured,
+                  launchAsMeasured(*out.ofRun, hostsHere(*out.ofRun->launched->request.cluster)));
   out.isUnderWay = !isFinal(row.phase);
   out.cluster.spec = out.asMeasured.request.cluster;
   out.hosts = out.asMeasured.hosts;

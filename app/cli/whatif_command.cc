@@ -1,6 +1,7 @@
 // `lockstep whatif`: the steps of a run, or the predicted step of a launch, had something been
 // otherwise.
 #include <charconv>
+#include <filesystem>
 #include <optional>
 
 #include "app/cli/commands.h"
@@ -101,7 +102,7 @@ Result<Shown> launchOf(const Globals& globals, const Arguments& arguments) {
   if (arguments.has("last")) return invalidArgument("--last is of a run; a launch has no steps");
   LOCKSTEP_ASSIGN(
       PlannedLaunch planned,
-      plannedLaunch(globals, arguments, {arguments.words()[0], arguments.all("set")}, true));
+      plannedLaunch(globals, arguments, {arguments.words()[0], arguments.all("set")}, false));
   LOCKSTEP_ASSIGN(WhatIfSubject subject,
                   subjectOf(planned.preview, {std::move(planned.request), planned.hosts}));
   return Shown{std::move(subject), planned.preview.measured, planned.preview.misfit};
@@ -118,8 +119,14 @@ Result<Shown> runOf(const Globals& globals, const Arguments& arguments) {
   LOCKSTEP_ASSIGN(const std::int64_t last,
                   arguments.integer("last", 0, 1, std::numeric_limits<std::int64_t>::max()));
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
-  LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
-  LOCKSTEP_ASSIGN(WhatIfSubject subject, subjectOf(*history, row, last));
+  const Result<RunRow> row = history->find(arguments.words()[0]);
+  if (!row.ok()) {
+    Error error = row.error();
+    if (std::error_code failed; std::filesystem::exists(arguments.words()[0], failed))
+      error.next = "of a spec, say what it is to run on: --cluster FILE or --local N";
+    return error;
+  }
+  LOCKSTEP_ASSIGN(WhatIfSubject subject, subjectOf(*history, *row, last));
   return Shown{std::move(subject)};
 }
 
@@ -180,7 +187,8 @@ std::string settingsText(const Shown& shown) {
 }
 
 void printSubject(const Shown& shown) {
-  const auto& [run, replayed, launched] = shown.subject;
+  const MeasuredRun& run = shown.subject.steps;
+  const Replayed& replayed = shown.subject.replayed;
   const double seconds = replayed.measuredSeconds();
   if (shown.subject.isPredicted()) {
     if (shown.misfit) errorLine(*shown.misfit, "misfit").print();
@@ -245,7 +253,8 @@ std::string errorText(const Shown& shown) {
 }
 
 void printText(const Shown& shown) {
-  const auto& [run, replayed, launched] = shown.subject;
+  const MeasuredRun& run = shown.subject.steps;
+  const Replayed& replayed = shown.subject.replayed;
   const bool isPredicted = shown.subject.isPredicted();
   const double seconds = replayed.measuredSeconds();
   if (shown.misfit) put(stdout, fmt::format("error: {}\n\n", shown.misfit->text()));

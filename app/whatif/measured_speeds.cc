@@ -5,12 +5,15 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "app/runs/preview.h"
 #include "engine/cluster/assumed.h"
 #include "engine/planner/planner.h"
+#include "engine/specs/links.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
@@ -73,24 +76,41 @@ void slow(spec::v1::NodeSpec& node, const cluster::Cluster& cluster, const std::
   }
 }
 
-// Between all nodes; the first entry of two nodes applies.
-void slowLinks(spec::v1::ClusterSpec& spec, const cluster::Link& link, double times) {
-  spec::v1::LinkSpec all;
-  all.set_from("*");
-  all.set_to("*");
-  all.set_bandwidth_mbit(link.bytesPerSecond * 8e-6 / times);
-  all.set_latency_us(link.latency * 1e6 * times);
-  for (const spec::v1::LinkSpec& one : spec.links())
-    if (one.inside().empty()) all.set_rails(std::max(all.rails(), one.rails()));
-  const auto others = spec.links();
-  spec.clear_links();
-  *spec.add_links() = std::move(all);
-  spec.mutable_links()->MergeFrom(others);
+// Links between nodes that the spec names, and all others. NCCL alone is as fast as a spec says:
+// elsewhere the processor copies the data, and an entry can only slow that.
+void slowLinks(spec::v1::ClusterSpec& spec, const cluster::Cluster& cluster, double times) {
+  const bool isNccl = cluster.link.kind == "nccl";
+  std::map<std::string, int> ranks;  // by node
+  std::set<std::string> hosts;
+  for (const cluster::Device& device : cluster.devices) {
+    ++ranks[device.node];
+    hosts.insert(device.host);
+  }
+  const cluster::Link assumed = cluster::assumedLink(cluster.link.kind, hosts.size() > 1);
+  spec::v1::LinkSpec& others = *spec.add_links();
+  others.set_from("*");
+  others.set_to("*");
+  if (isNccl)  // an adapter each is what is assumed
+    for (const auto& [node, count] : ranks) others.set_rails(std::max(others.rails(), count));
+  for (spec::v1::LinkSpec& link : *spec.mutable_links()) {
+    if (!link.inside().empty()) continue;
+    const double rails = std::max(1, link.rails()), stated = specs::bandwidthOf(link);
+    double bandwidth = stated > 0 ? stated : assumed.bytesPerSecond;
+    double latency = link.latency_us() > 0 ? link.latency_us() * 1e-6 : assumed.latency;
+    if (!isNccl) {
+      bandwidth = std::min(bandwidth * rails, assumed.bytesPerSecond);
+      latency = std::max(latency, assumed.latency);
+      link.clear_rails();
+    }
+    link.set_bandwidth_mbit(bandwidth * 8e-6 / times);
+    link.set_latency_us(latency * 1e6 * times);
+  }
 }
 
 }  // namespace
 
-Result<Launched> launchAsMeasured(const WhatIfSubject& subject) {
+Result<Launched> launchAsMeasured(const WhatIfSubject& subject,
+                                  const std::vector<HostFacts>& known) {
   if (!subject.launched.ok()) return subject.launched.error();
   Launched out = *subject.launched;
   const MeasuredRun& run = subject.steps;
@@ -108,14 +128,19 @@ Result<Launched> launchAsMeasured(const WhatIfSubject& subject) {
       fastest = std::min(fastest, times[node] = seconds / assumed);
   auto cluster = std::make_shared<spec::v1::ClusterSpec>(*out.request.cluster);
   for (spec::v1::NodeSpec& node : *cluster->mutable_nodes())
-    if (const auto known = times.find(node.name());
-        known != times.end() && known->second > kAlike * fastest)
-      slow(node, preview.cluster, run.plan.precision, known->second / fastest);
+    if (const auto found = times.find(node.name());
+        found != times.end() && found->second > kAlike * fastest)
+      slow(node, preview.cluster, run.plan.precision, found->second / fastest);
   if (cluster->nodes_size() > 1 && simulated.exchanging > 0 && !times.empty())
     if (const double exchanging = measured.exchanging / simulated.exchanging / fastest;
         exchanging > kAlike)
-      slowLinks(*cluster, preview.cluster.link, exchanging);
+      slowLinks(*cluster, preview.cluster, exchanging);
   out.request.cluster = std::move(cluster);
+  for (HostFacts& host : out.hosts)
+    for (const HostFacts& one : known)
+      if (one.node == host.node)
+        std::tie(host.memoryAvailable, host.gpuMemory) =
+            std::tie(one.memoryAvailable, one.gpuMemory);
   return out;
 }
 

@@ -2,6 +2,8 @@
 // sought for them: those of the cluster's spec are what is assumed before a run.
 #pragma once
 
+#include <vector>
+
 #include "app/whatif/subject.h"
 #include "engine/base/status.h"
 
@@ -10,7 +12,9 @@ namespace lockstep::app {
 // Returns the run's launch on a cluster in which nodes are as many times slower than the fastest
 // one as their ranks took longer to compute, beside what is simulated; and links between nodes are
 // slower where exchanges took longer beside that. How long all of it takes is not scaled:
-// plannedAnew() does that. Errors: kFailedPrecondition.
-Result<Launched> launchAsMeasured(const WhatIfSubject& subject);
+// MeasuredCosts do that. `known` tells the memory of nodes, which a run does not. Errors:
+// kFailedPrecondition.
+Result<Launched> launchAsMeasured(const WhatIfSubject& subject,
+                                  const std::vector<HostFacts>& known = {});
 
 }  // namespace lockstep::app

@@ -64,10 +64,12 @@ std::string kindOf(const plan::Step& step) {
   return std::string(ir::info(step.op).name);
 }
 
+}  // namespace
+
 // How many times as long as predicted from built-in costs each kind of step took.
-class Ratios {
+class CostRatios {
  public:
-  Ratios(const MeasuredRun& run, const planner::Simulation& simulated) {
+  CostRatios(const MeasuredRun& run, const planner::Simulation& simulated) {
     std::map<std::string, double> measured, predicted;
     for (std::size_t r = 0; r < run.ranks.size(); ++r) {
       const MeasuredRun::Rank& rank = run.ranks[r];
@@ -141,6 +143,8 @@ class Ratios {
   double data_ = 0, dataRatio_ = 1;
 };
 
+namespace {
+
 planner::Simulation simulated(const plan::Plan& plan, cluster::Cluster cluster,
                               const planner::CostModel& cost, bool events) {
   cluster.mesh = plan.mesh;
@@ -176,36 +180,48 @@ Result<Launched> launchOf(const History& history, const std::string& run) {
   return out;
 }
 
+Result<MeasuredCosts> MeasuredCosts::of(const Launched& launched, const MeasuredRun& run,
+                                        const Replayed& replayed, const std::stop_token& stop) {
+  LOCKSTEP_ASSIGN(const Preview was, makeBriefPreview(launched.request, launched.hosts));
+  if (was.plan.mesh.size() != run.plan.mesh.size()) return notPlanned("its cluster has changed");
+  LOCKSTEP_TRY(unlessStopped(stop));
+  plan::Plan plan = run.plan;
+  planner::predict(plan, was.cluster, {});
+  MeasuredCosts out;
+  out.ratios_ = std::make_shared<const CostRatios>(run, simulated(plan, was.cluster, {}, true));
+  LOCKSTEP_TRY(unlessStopped(stop));
+  const planner::CostModel cost = out.ratios_->applyTo(plan);
+  out.same_ = simulated(plan, was.cluster, cost, false).stepSeconds;
+  out.measured_ = replayed.measuredSeconds();
+  if (!(out.same_ > 0) || !(out.measured_ > 0)) return notPlanned("its steps took no time");
+  return out;
+}
+
+Result<PlannedAnew> MeasuredCosts::plan(const Launched& other) const {
+  LOCKSTEP_ASSIGN(Preview anew, makeBriefPreview(other.request, other.hosts));
+  if (anew.misfit) return *anew.misfit;
+  const planner::CostModel cost = ratios_->applyTo(anew.plan);
+  const double seconds = simulated(anew.plan, anew.cluster, cost, false).stepSeconds;
+  PlannedAnew out;
+  out.ranks = anew.plan.mesh.size();
+  out.error = error();
+  out.stepSeconds = measured_ * seconds / same_;
+  if (out.stepSeconds > 0)
+    out.samplesPerSecond = static_cast<double>(anew.plan.globalBatch) / out.stepSeconds;
+  return out;
+}
+
 Result<PlannedAnew> plannedAnew(const Launched& launched, const MeasuredRun& run,
                                 const Replayed& replayed, const OtherSettings& settings,
                                 const std::stop_token& stop) {
-  LOCKSTEP_ASSIGN(Preview was, makeBriefPreview(launched.request, launched.hosts));
-  if (was.plan.mesh.size() != run.plan.mesh.size()) return notPlanned("its cluster has changed");
-  LOCKSTEP_TRY(unlessStopped(stop));
   Launched after = launched;
   LOCKSTEP_ASSIGN(const RunSpecFile spec,
                   completeRunSpec(toYaml(*launched.request.spec), "the run's spec", settings.sets));
   after.request.spec = spec.spec;
   if (settings.ranks > 0) LOCKSTEP_TRY(changeRanks(after, settings.ranks));
-  LOCKSTEP_ASSIGN(Preview anew, makeBriefPreview(after.request, after.hosts));
-  if (anew.misfit) return *anew.misfit;
+  LOCKSTEP_ASSIGN(const MeasuredCosts costs, MeasuredCosts::of(launched, run, replayed, stop));
   LOCKSTEP_TRY(unlessStopped(stop));
-  plan::Plan plan = run.plan;
-  planner::predict(plan, was.cluster, {});
-  const Ratios ratios(run, simulated(plan, was.cluster, {}, true));
-  LOCKSTEP_TRY(unlessStopped(stop));
-  const planner::CostModel cost = ratios.applyTo(plan);
-  const double same = simulated(plan, was.cluster, cost, false).stepSeconds;
-  ratios.applyTo(anew.plan);
-  const double other = simulated(anew.plan, anew.cluster, cost, false).stepSeconds;
-  const double measured = replayed.measuredSeconds();
-  PlannedAnew out;
-  out.ranks = anew.plan.mesh.size();
-  out.error = measured > 0 ? same / measured - 1 : 0;
-  out.stepSeconds = same > 0 ? measured * other / same : other;
-  if (out.stepSeconds > 0)
-    out.samplesPerSecond = static_cast<double>(anew.plan.globalBatch) / out.stepSeconds;
-  return out;
+  return costs.plan(after);
 }
 
 }  // namespace lockstep::app

@@ -3,6 +3,7 @@
 // measured in the run, or predicted by a benchmark, which the same simulation is held against.
 #pragma once
 
+#include <memory>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -36,6 +37,24 @@ struct PlannedAnew {
   // Measured, times what the settings make of the simulated step.
   double stepSeconds = 0, samplesPerSecond = 0;
   double error = 0;  // of the simulation of what did happen: 0.1, it takes 10 % too long
+};
+
+class CostRatios;
+
+// The costs of `run`, for plans of other launches.
+class MeasuredCosts {
+ public:
+  // `launched` is what `run` was launched with. Errors: kFailedPrecondition; kCancelled where
+  // `stop` was requested.
+  static Result<MeasuredCosts> of(const Launched& launched, const MeasuredRun& run,
+                                  const Replayed& replayed, const std::stop_token& stop = {});
+  double error() const { return same_ / measured_ - 1; }  // as PlannedAnew::error
+  // Errors: those of the planner; kResourceExhausted for what does not fit in memory.
+  Result<PlannedAnew> plan(const Launched& other) const;
+
+ private:
+  std::shared_ptr<const CostRatios> ratios_;
+  double measured_ = 0, same_ = 0;  // seconds of the run's own step: measured, and simulated
 };
 // Errors: kFailedPrecondition; those of the planner for settings that are not possible; kCancelled
 // where `stop` was requested, after the plan that is being made.

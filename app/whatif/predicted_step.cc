@@ -7,11 +7,20 @@ namespace {
 
 constexpr std::size_t kSteps = 8;    // equal ones: a pipeline that fills in the first counts little
 constexpr std::int64_t kSteady = 2;  // of the simulation: the second is like all others
+constexpr std::size_t kMostPlanSteps = 500'000;  // of all ranks: a replay takes some seconds
 
 Error notReplayed(Message why) {
   Error error = makeError(Code::kFailedPrecondition, "the predicted step cannot be replayed");
   error.why = std::move(why);
   return error;
+}
+
+std::size_t planStepsOf(const plan::Plan& plan) {
+  std::size_t out = 0;
+  for (int rank = 0; rank < plan.mesh.size(); ++rank)
+    for (const plan::ScheduleEntry& entry : plan.entriesOf(rank))
+      out += plan.find(entry.program, rank)->steps.size();
+  return out;
 }
 
 void addSteps(MeasuredRun::Rank& rank, double seconds, double data) {
@@ -30,12 +39,21 @@ Result<MeasuredRun> predictedStep(const Preview& preview) {
     return notReplayed("what a program of the user's own computes is not known before");
   if (preview.plan.isAsynchronous())
     return notReplayed("its training is asynchronous: its ranks do not wait for each other");
+  if (const std::size_t steps = planStepsOf(preview.plan); steps > kMostPlanSteps) {
+    Error error = notReplayed(message("the plans of its {} ranks have {} steps, of at most {}",
+                                      preview.plan.mesh.size(), steps, kMostPlanSteps));
+    error.next = "ask it of fewer ranks, or of fewer micro-batches";
+    return error;
+  }
   MeasuredRun out;
   out.plan = preview.plan;
   for (const RankPreview& rank : preview.ranks) out.nodes.push_back(rank.node);
   SampledSteps samples(out);
+  planner::SimulateOptions options;
+  options.steps = static_cast<int>(kSteady);
   std::vector<plan::Event> events;
-  for (const plan::Event& event : preview.simulation.events)
+  for (const plan::Event& event :
+       planner::simulate(preview.plan, preview.cluster, preview.cost, options).events)
     if (event.step == kSteady && !(event.asynchronous && event.kind == plan::EventKind::kWaiting))
       events.push_back(event);
   samples.add(kSteady, events);

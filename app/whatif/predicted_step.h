@@ -8,8 +8,8 @@
 
 namespace lockstep::app {
 
-// `preview` has the events of its simulation. The result's `run` is empty. Errors:
-// kFailedPrecondition where ranks do not wait for each other, and for a program of the user's own.
+// The result's `run` is empty. Errors: kFailedPrecondition where ranks do not wait for each other,
+// for a program of the user's own, and for a plan that is too large.
 Result<MeasuredRun> predictedStep(const Preview& preview);
 
 }  // namespace lockstep::app

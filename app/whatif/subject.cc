@@ -8,30 +8,40 @@
 
 namespace lockstep::app {
 
-std::vector<std::pair<std::string, std::string>> WhatIfSubject::links() const {
+namespace {
+
+std::vector<std::pair<std::string, std::string>> linksOf(const MeasuredRun& run) {
+  if (run.nodes.empty() || run.plan.mesh.size() > kMostLinkedRanks) return {};
   std::set<std::pair<std::string, std::string>> out;
-  if (steps.nodes.empty()) return {};
-  for (const plan::Traffic& sent : plan::stepTraffic(steps.plan)) {
-    const std::string& from = steps.nodes[static_cast<std::size_t>(sent.from)];
-    const std::string& to = steps.nodes[static_cast<std::size_t>(sent.to)];
+  for (const plan::Traffic& sent : plan::stepTraffic(run.plan)) {
+    const std::string& from = run.nodes[static_cast<std::size_t>(sent.from)];
+    const std::string& to = run.nodes[static_cast<std::size_t>(sent.to)];
     if (from != to) out.insert(std::minmax(from, to));
   }
   return {out.begin(), out.end()};
 }
 
+// Replays the steps.
+Result<WhatIfSubject> replayedSubject(MeasuredRun steps, Result<Launched> launched,
+                                      const std::stop_token& stop) {
+  Replayed replayed = replayOf(steps, stop);
+  LOCKSTEP_TRY(unlessStopped(stop));
+  auto links = linksOf(steps);
+  return WhatIfSubject{std::move(steps), std::move(replayed), std::move(launched),
+                       std::move(links)};
+}
+
+}  // namespace
+
 Result<WhatIfSubject> subjectOf(const History& history, const RunRow& row, std::int64_t last,
                                 std::stop_token stop) {
   LOCKSTEP_ASSIGN(MeasuredRun steps, readMeasuredRun(history, row, last, stop));
-  Replayed replayed = replayOf(steps, stop);
-  LOCKSTEP_TRY(unlessStopped(stop));
-  return WhatIfSubject{std::move(steps), std::move(replayed), launchOf(history, row.run)};
+  return replayedSubject(std::move(steps), launchOf(history, row.run), stop);
 }
 
 Result<WhatIfSubject> subjectOf(const Preview& preview, Launched launched, std::stop_token stop) {
   LOCKSTEP_ASSIGN(MeasuredRun steps, predictedStep(preview));
-  Replayed replayed = replayOf(steps, stop);
-  LOCKSTEP_TRY(unlessStopped(stop));
-  return WhatIfSubject{std::move(steps), std::move(replayed), std::move(launched)};
+  return replayedSubject(std::move(steps), std::move(launched), stop);
 }
 
 }  // namespace lockstep::app

@@ -17,14 +17,14 @@ struct WhatIfSubject {
   MeasuredRun steps;
   Replayed replayed;          // of the steps, without a change
   Result<Launched> launched;  // error: it cannot be planned anew
+  // Pairs of nodes that exchange something; none of more than kMostLinkedRanks.
+  std::vector<std::pair<std::string, std::string>> links = {};
   bool isPredicted() const { return steps.run.empty(); }
-  // Pairs of nodes that exchange something.
-  std::vector<std::pair<std::string, std::string>> links() const;
 };
 // `last` as of readMeasuredRun(). Errors: those of readMeasuredRun().
 Result<WhatIfSubject> subjectOf(const History& history, const RunRow& row, std::int64_t last = 0,
                                 std::stop_token stop = {});
-// `preview` is that of `launched`, with events. Errors: those of predictedStep(); kCancelled where
+// `preview` is that of `launched`. Errors: those of predictedStep(); kCancelled where
 // `stop` was requested.
 Result<WhatIfSubject> subjectOf(const Preview& preview, Launched launched,
                                 std::stop_token stop = {});

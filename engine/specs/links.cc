@@ -24,12 +24,15 @@ using cluster::Link;
 using spec::v1::ClusterSpec;
 using spec::v1::LinkSpec;
 
-// Bytes per second of one adapter or device; 0: not known.
+}  // namespace
+
 double bandwidthOf(const LinkSpec& link) {
   if (link.bandwidth_mbit() > 0) return link.bandwidth_mbit() * 1e6 / 8;
   const cluster::LinkSheet* sheet = cluster::findLinkSheet(link.kind());
   return sheet == nullptr ? 0 : cluster::kReachedOfLinks * sheet->bytesPerSecond;
 }
+
+namespace {
 
 Status checkFields(const LinkSpec& link, const std::string& path) {
   const bool isInside = !link.inside().empty();

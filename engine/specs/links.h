@@ -29,6 +29,8 @@ Status checkLinks(const spec::v1::ClusterSpec& spec);
 // link, and an axis as its slowest group.
 void resolveLinks(const spec::v1::ClusterSpec& spec, cluster::Cluster& out);
 
+// Returns bytes per second of one adapter or device; 0: the entry does not tell.
+double bandwidthOf(const spec::v1::LinkSpec& link);
 // Returns what the spec says of the link from one of its nodes to another: bytes per second of one
 // adapter; 0: nothing.
 double bandwidthBetween(const spec::v1::ClusterSpec& spec, const std::string& from,

@@ -2179,6 +2179,30 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>此运行是您自己的程序，Lockstep 不了解其模型</translation>
         </message>
         <message>
+            <source>its steps took no time</source>
+            <translation>其步没有用时</translation>
+        </message>
+        <message>
+            <source>the run had other numbers of ranks on its nodes</source>
+            <translation>此运行在其节点上的 rank 数不同</translation>
+        </message>
+        <message>
+            <source>the run had another kind of communication</source>
+            <translation>此运行使用了另一种通信方式</translation>
+        </message>
+        <message>
+            <source>the plans of its %1 ranks have %2 steps, of at most %3</source>
+            <translation>其 %1 个 rank 的计划有 %2 步，最多为 %3 步</translation>
+        </message>
+        <message>
+            <source>ask it of fewer ranks, or of fewer micro-batches</source>
+            <translation>请减少 rank 数或微批次数后再问</translation>
+        </message>
+        <message>
+            <source>its cluster has changed</source>
+            <translation>其集群已变更</translation>
+        </message>
+        <message>
             <source>the run cannot be planned anew</source>
             <translation>此运行无法重新规划</translation>
         </message>
@@ -14944,6 +14968,10 @@ its last lines:
     </context>
     <context>
         <name>lockstep::ui::AdvicePanel</name>
+        <message>
+            <source>For assumed costs, as those that the run measured are not known: %1.</source>
+            <translation>按假定的开销，因为此运行测得的开销未知：%1。</translation>
+        </message>
         <message>
             <source>Cancel</source>
             <translation>取消</translation>

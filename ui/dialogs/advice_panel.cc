@@ -73,6 +73,11 @@ QString problemText(const Error& error) {
   return lines.join('\n');
 }
 
+QString lineOf(const Error& error) {
+  const ErrorText text = describeError(error);
+  return text.why.isEmpty() ? text.what : QString("%1: %2").arg(text.what, text.why);
+}
+
 }  // namespace
 
 AdvicePanel::AdvicePanel(QWidget* parent) : QWidget(parent) {
@@ -337,6 +342,9 @@ void AdvicePanel::refresh() {
       note << tr("For nodes and links as the run measured them; its own step, planned anew, is off "
                  "by %1.")
                   .arg(formatPercent(*found.error, 1));
+    if (found.unmeasured)
+      note << tr("For assumed costs, as those that the run measured are not known: %1.")
+                  .arg(lineOf(*found.unmeasured));
     if (!found.complete) note << tr("The search ended early.");
     if (found.unknownMemory > 0) note << messageText(app::unknownMemoryText(found.unknownMemory));
   }

@@ -1,5 +1,6 @@
 #include "ui/dialogs/launch_dialog.h"
 
+#include <QComboBox>
 #include <QKeyEvent>
 #include <QLabel>
 #include <QLineEdit>
@@ -254,7 +255,7 @@ void LaunchDialog::showPrediction() {
   const bool told = preview_->measured || !measuredShown_;
   prediction_->show(preview_, told);
   prediction_->advice()->follow();
-  prediction_->whatIf()->setSource(told && !ofProgram_ ? predictedStep() : WhatIfSource());
+  prediction_->whatIf()->setSource(told ? predictedStep() : WhatIfSource());
 }
 
 WhatIfSource LaunchDialog::predictedStep() const {

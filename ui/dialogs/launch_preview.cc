@@ -48,11 +48,17 @@ struct MeasuredLaunch {
   app::Launched launched;
 };
 
-Result<MeasuredLaunch> measuredBy(const LaunchInputs& in) {
+// The run that is repeated, as far as it was on the same ranks.
+Result<MeasuredLaunch> measuredBy(const LaunchInputs& in,
+                                  const std::vector<app::HostFacts>& known) {
+  if (!in.ranks.empty())
+    return makeError(Code::kFailedPrecondition, "the run had other numbers of ranks on its nodes");
   LOCKSTEP_ASSIGN(const auto history, app::History::open(in.historyFolder));
   LOCKSTEP_ASSIGN(const app::RunRow row, history->row(in.repeatedRun));
+  if (!in.comm.empty() && in.comm != row.comm)
+    return makeError(Code::kFailedPrecondition, "the run had another kind of communication");
   LOCKSTEP_ASSIGN(app::WhatIfSubject subject, app::subjectOf(*history, row, 0, in.stop));
-  LOCKSTEP_ASSIGN(app::Launched launched, app::launchAsMeasured(subject));
+  LOCKSTEP_ASSIGN(app::Launched launched, app::launchAsMeasured(subject, known));
   return MeasuredLaunch{std::move(subject), std::move(launched)};
 }
 
@@ -84,11 +90,17 @@ Result<app::Advice> adviseLaunch(const LaunchInputs& in, const std::vector<std::
   search.stop = in.stop;
   search.precisions = precisions;
   search.onProgress = std::move(onProgress);
-  if (!in.repeatedRun.empty() && in.ranks.empty())
-    if (const auto by = measuredBy(in);
-        by.ok() && (in.comm.empty() || in.comm == by->launched.request.comm))
-      return app::adviseAsMeasured(by->subject, by->launched, start, std::move(search));
-  return app::advise(std::move(setup.request), start, setup.hosts, std::move(search));
+  std::optional<Error> unmeasured;
+  if (!in.repeatedRun.empty()) {
+    const auto by = measuredBy(in, setup.hosts);
+    if (by.ok()) return app::adviseAsMeasured(by->subject, by->launched, start, std::move(search));
+    if (by.error().code == Code::kCancelled) return by.error();
+    unmeasured = by.error();
+  }
+  LOCKSTEP_ASSIGN(app::Advice advice,
+                  app::advise(std::move(setup.request), start, setup.hosts, std::move(search)));
+  advice.unmeasured = std::move(unmeasured);
+  return advice;
 }
 
 std::vector<Candidate> compareStrategies(

@@ -34,7 +34,8 @@ struct LaunchPreview {
 LaunchPreview makeLaunchPreview(const LaunchInputs& inputs);
 
 // The best strategies of a launch, as `lockstep advise` finds them; of one that repeats a run on
-// the same ranks as `lockstep advise --run`, where it has measured enough. `pins` are paths of
+// the same ranks as `lockstep advise --run`, where it has measured enough: else
+// Advice::unmeasured says why not. `pins` are paths of
 // options that keep their value; `precisions` are tried besides the launch's own.
 Result<app::Advice> adviseLaunch(const LaunchInputs& inputs, const std::vector<std::string>& pins,
                                  const std::vector<std::string>& precisions,

@@ -261,7 +261,7 @@ void WhatIfPanel::fillChoices() {
       rank_->addItem(run.nodes.empty()
                          ? tr("Rank %1").arg(r)
                          : tr("Rank %1 (%2)").arg(r).arg(QString::fromStdString(run.nodes[r])));
-    for (const auto& [a, b] : subject_->links())
+    for (const auto& [a, b] : subject_->links)
       link_->addItem(QString("%1 – %2").arg(QString::fromStdString(a), QString::fromStdString(b)));
   }
   rank_->setCurrentIndex(rank < rank_->count() ? rank : 0);
@@ -295,7 +295,7 @@ app::WhatIfChanges WhatIfPanel::changes() const {
   app::WhatIfChanges out;
   if (rank_->currentIndex() > 0) out.without.push_back(rank_->currentIndex() - 1);
   if (subject_ && link_->currentIndex() > 0) {
-    const auto [a, b] = subject_->links()[static_cast<std::size_t>(link_->currentIndex() - 1)];
+    const auto [a, b] = subject_->links[static_cast<std::size_t>(link_->currentIndex() - 1)];
     out.links.push_back({a, b, bytesPerSecond()});
   }
   out.idealNetwork = ideal_->isEnabled() && ideal_->isChecked();

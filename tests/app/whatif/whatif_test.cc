@@ -501,8 +501,8 @@ class WhatIfTest : public QObject {
       if (!out.ok()) qFatal("%s", out.error().text().c_str());
       return out->stepSeconds;
     };
-    QVERIFY(!subject->links().empty());
-    const auto [a, b] = subject->links().front();
+    QVERIFY(!subject->links.empty());
+    const auto [a, b] = subject->links.front();
     QVERIFY(ask({.links = {{a, b, 1e3}}}) > 2 * preview->stepSeconds);
     plan::Plan ideal = preview->plan;
     for (plan::Program& program : ideal.programs)
