@@ -42,7 +42,6 @@ CoreClaims claimCores(const std::vector<WorkerStart>& starts) {
                                                      : CoreClaims::claim(threads);
 }
 
-// Workers take these as they come: each has two memories of the largest size.
 Status checkCounts(int ranks, int threads) {
   constexpr int kMostThreads = 1 << 16;  // of a rank
   if (ranks <= specs::kMaxRanks && threads <= kMostThreads) return {};
@@ -50,6 +49,7 @@ Status checkCounts(int ranks, int threads) {
                          threads, specs::kMaxRanks, kMostThreads);
 }
 
+// Workers take these as they come: each has two memories of the largest size.
 Status checkCollectives(const node::v1::CollectiveBench& asked, int ranks) {
   const std::string& algorithm = asked.algorithm();
   if (ranks < 2) return invalidArgument("{} rank has no peer to exchange with", ranks);
