@@ -139,7 +139,10 @@ void RunControl::continueFrom(const node::v1::Decisions& told) {
   // Any number may come from a peer: those of the next generation are newer nevertheless.
   revision_ = std::clamp<std::int64_t>(told.revision(), 0, lastRevision(generation_));
   requests_.continueFrom(told);
-  if (told.stops()) beginStop();
+  if (told.stops())
+    beginStop();
+  else
+    stopping_ = false;  // a later generation knows of no stop
   decidedEnd_.reset();
   if (told.end() == run::v1::SUCCEEDED || told.end() == run::v1::STOPPED) decidedEnd_ = told.end();
 }
@@ -171,10 +174,11 @@ void RunControl::takeOverRequests() {
 
 // ---- at every node
 
-// As all nodes of the run do. Ranks that have not ended have been stopped, and do so soon.
+// As all nodes of the run do. Ranks that have not ended are stopped; those that have not begun have
+// nothing to save.
 void RunControl::endAs(run::v1::RunState state) {
   if (outcome_ || !isFinal(state)) return;
-  if (gone_ && !leaving_ && !workers_.gone()) beginStop();
+  if (!leaving_ && !workers_.gone()) gone_ ? beginStop() : endWorkers();
   outcome_ = state;
   agreed_ = true;
   finishWhenGone();

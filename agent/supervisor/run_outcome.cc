@@ -217,13 +217,16 @@ void RunControl::beginStop() {
 
 // A node was lost before all ranks had ended, so that their last checkpoint may not be whole.
 void RunControl::warnOfStopWithout(Error lost) {
-  lost.next = "resume the run: it continues from its last whole checkpoint";
+  lost.next = "resume the run from its last checkpoint, or launch it again where it has none";
   warn(std::move(lost));
 }
 
 Status RunControl::kill(const std::string& run, int generation, const Message& why) {
   LOCKSTEP_TRY(check(run, generation));
-  if (outcome_) return {};
+  if (outcome_) {  // ranks may still be saving something
+    workers_.signalAll(SIGKILL);
+    return {};
+  }
   say("the run is ended at once: " + why.text());
   Error error = makeError(Code::kCancelled, "the run was killed");
   error.why = why;

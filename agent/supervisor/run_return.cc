@@ -29,7 +29,7 @@ void RunControl::endAlone(const Error& error) {
   if (stopping_ && !decidedEnd_) {
     warnOfStopWithout(error);
     endAs(run::v1::STOPPED);
-    agreed_ = false;  // the others may have gone on
+    agreed_ = !continuesWithoutAny();  // else the others may have gone on
     return;
   }
   // Where no node can take over, none decides otherwise.

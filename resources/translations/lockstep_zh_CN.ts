@@ -7331,10 +7331,6 @@ its last lines:
             <translation>%1 个 rank，每个 %2 个线程；应分别不超过 %3 和 %4</translation>
         </message>
         <message>
-            <source>resume the run: it continues from its last whole checkpoint</source>
-            <translation>请恢复该运行：它将从最后一个完整的检查点继续</translation>
-        </message>
-        <message>
             <source>check the node and its network; the run ends if the node stays silent for %1 s</source>
             <translation>请检查该节点及其网络；若该节点 %1 秒没有应答，运行将结束</translation>
         </message>

@@ -262,6 +262,7 @@ struct LastWords {
   std::vector<std::string> ended = {};     // these have been told to
   std::vector<std::string> stopping = {};  // these know that a person has stopped the run
   bool apart = false;                      // no node reaches another any more
+  std::string recovery = "shrink";
 };
 
 // n2 and n3 are real. What holds this process up must not look like a node's silence.
@@ -276,7 +277,7 @@ class Survivors {
                 .nodes = {"n1", "n2", "n3"},
                 .ranks = 1,
                 .comm = "gloo",
-                .recovery = "shrink"};
+                .recovery = words_.recovery};
     if (words_.ends) options_.maxSteps = kEndsAtOnce;
     playCoordinator();
     for (const int node : {1, 2}) begin(node);
@@ -691,6 +692,33 @@ class AgentTakeoverTest : public QObject {
       return record.warning().what().text() == "node n1 was lost";
     });
     QVERIFY2(warning.has_value() != ended, logs.c_str());
+  }
+
+  // Others may have gone on only where a node can take over.
+  void aNodeThatIsAloneEndsAsStopped_data() {
+    QTest::addColumn<std::string>("recovery");
+    QTest::addColumn<bool>("agreed");
+    QTest::newRow("others can take over") << std::string("shrink") << false;
+    QTest::newRow("none can") << std::string("none") << true;
+  }
+  void aNodeThatIsAloneEndsAsStopped() {
+    QFETCH(std::string, recovery);
+    QFETCH(bool, agreed);
+    Survivors survivors({.stopping = {"n2", "n3"}, .apart = true, .recovery = recovery});
+    const bool isOver = survivors.run([&] { return survivors.hasEnded(); });
+    const std::string logs = survivors.log("n2") + "---\n" + survivors.log("n3");
+    QVERIFY2(isOver, logs.c_str());
+    for (const char* node : {"n2", "n3"}) {
+      QCOMPARE(survivors.state(node), run::v1::STOPPED);
+      QVERIFY2(!survivors.first(node, [](const auto& one) { return one.has_error(); }),
+               logs.c_str());
+      const auto last = survivors.first(node, [](const auto& one) { return one.has_finished(); });
+      QVERIFY2(last && last->finished().agreed() == agreed, logs.c_str());
+      const auto warning = survivors.first(node, [](const run::v1::Record& record) {
+        return record.warning().next().text().starts_with("resume the run from its last");
+      });
+      QVERIFY2(warning, logs.c_str());
+    }
   }
 };
 

@@ -34,6 +34,7 @@ struct Story {
   std::vector<std::string> confirm = {};  // these nodes do, after a while
   Nanoseconds after = 0;
   bool isOlder = false;   // they confirm the revision before
+  bool stops = false;     // the request is to stop the run; else to exclude a node
   bool ends = false;      // the ranks do, instead of a request
   bool isKilled = false;  // the run is, right after the request
   bool isApart = false;   // the coordinator reaches no node any more once the run trains
@@ -74,7 +75,14 @@ class Coordination {
   }
   // To the request; nothing: it has none.
   const std::optional<Status>& answer() const { return answer_; }
-  Status askAgain() { return control_->exclude(options_.run, 1, options_.nodes.back()); }
+  Status askAgain() {
+    node::v1::StopRequest stop;
+    stop.set_run(options_.run);
+    stop.set_generation(1);
+    stop.set_repeated(true);
+    return story_.stops ? control_->stop(stop)
+                        : control_->exclude(options_.run, 1, options_.nodes.back());
+  }
   run::v1::RunState state() const { return control_->state(); }
   // What the run has said that it waits for.
   std::string awaited() const {
@@ -135,7 +143,7 @@ class Coordination {
       loop_.post([this] { ask(); });
     } else if (message.has_decisions()) {
       const node::v1::Decisions& told = message.decisions();
-      if (told.excluding().empty() && told.end() != run::v1::SUCCEEDED) return;
+      if (told.excluding().empty() && !told.stops() && told.end() != run::v1::SUCCEEDED) return;
       if (toldAt_ == 0) toldAt_ = monotonicNow();
       confirm(name, told.revision());
     } else if (message.has_all_done()) {
@@ -188,21 +196,28 @@ class DecisionsTest : public QObject {
     QTest::addColumn<Names>("confirm");
     QTest::addColumn<bool>("isOlder");
     QTest::addColumn<bool>("kept");
-    QTest::newRow("all confirm") << 3 << Names{"n2", "n3"} << false << true;
-    QTest::newRow("one of two confirms") << 3 << Names{"n2"} << false << true;
-    QTest::newRow("nobody confirms") << 3 << Names{} << false << false;
-    QTest::newRow("an older revision is confirmed") << 3 << Names{"n2", "n3"} << true << false;
-    QTest::newRow("one of four confirms") << 5 << Names{"n4"} << false << false;
-    QTest::newRow("two of four confirm") << 5 << Names{"n2", "n4"} << false << true;
-    QTest::newRow("of two, none can take over") << 2 << Names{} << false << true;
+    QTest::addColumn<bool>("stops");
+    QTest::newRow("all confirm") << 3 << Names{"n2", "n3"} << false << true << false;
+    QTest::newRow("one of two confirms") << 3 << Names{"n2"} << false << true << false;
+    QTest::newRow("nobody confirms") << 3 << Names{} << false << false << false;
+    QTest::newRow("an older revision is confirmed")
+        << 3 << Names{"n2", "n3"} << true << false << false;
+    QTest::newRow("one of four confirms") << 5 << Names{"n4"} << false << false << false;
+    QTest::newRow("two of four confirm") << 5 << Names{"n2", "n4"} << false << true << false;
+    QTest::newRow("of two, none can take over") << 2 << Names{} << false << true << false;
+    QTest::newRow("a stop, and one confirms") << 3 << Names{"n2"} << false << true << true;
+    QTest::newRow("a stop, and nobody confirms") << 3 << Names{} << false << false << true;
+    QTest::newRow("a stop of two") << 2 << Names{} << false << true << true;
   }
   void aRequestIsAnsweredOnceItIsKept() {
     QFETCH(int, nodes);
     QFETCH(std::vector<std::string>, confirm);
     QFETCH(bool, isOlder);
     QFETCH(bool, kept);
+    QFETCH(bool, stops);
     const Nanoseconds after = 200 * kMs;
-    Coordination run({.nodes = nodes, .confirm = confirm, .after = after, .isOlder = isOlder});
+    Coordination run(
+        {.nodes = nodes, .confirm = confirm, .after = after, .isOlder = isOlder, .stops = stops});
     run.run();
     QVERIFY(run.answer());
     QCOMPARE(run.answer()->ok(), kept);
