@@ -84,7 +84,7 @@ class RunControl {
   Result<node::v1::ProfiledSteps> profile(const std::string& run, int generation, int steps);
   Status kill(const std::string& run, int generation, const Message& why);
   run::v1::RunState state() const { return state_; }
-  bool hasEnded() const { return outcome_.has_value(); }
+  bool hasEnded() const { return outcome_ && !alone_; }
   void say(std::string line);  // logs a line, also as a record
   // Returns the process of a rank of this node. kNotFound if it has none now.
   Result<int> processOf(int rank) const;
@@ -379,6 +379,7 @@ class RunControl {
   std::optional<Error> pendingCause_;         // a cascading failure waiting for its root cause
   std::optional<run::v1::RunState> outcome_;  // once known
   bool agreed_ = false;                       // it is that of the run
+  bool alone_ = false;                        // other nodes may continue the run without this one
   EventLoop::TimerId expiry_ = 0, formation_ = 0, graceTimer_ = 0, lostTimer_ = 0, absence_ = 0,
                      lastEvaluation_ = 0, lastCopies_ = 0, pause_ = 0;
   std::string toldAwaited_;  // the last text of tellAwaited

@@ -301,11 +301,12 @@ void RunControl::finishWhenGone() {
 }
 
 void RunControl::finish() {
+  alone_ = outcome_ == run::v1::FAILED && coordinates() && trained() && continuesWithoutAny() &&
+           !hasQuorum();
   run::v1::Finished finished = workers_.finished();
   finished.set_state(*outcome_);
   finished.set_agreed(agreed_);
-  finished.set_alone(*outcome_ == run::v1::FAILED && coordinates() && trained() &&
-                     continuesWithoutAny() && !hasQuorum());
+  finished.set_alone(alone_);
   if (evaluations_ && evaluations_->last() &&
       (evaluations_->complete() || *outcome_ != run::v1::SUCCEEDED)) {
     finished.set_eval_loss(evaluations_->last()->eval_loss());
