@@ -10,6 +10,7 @@
 #include "app/cli/launch_request.h"
 #include "app/cli/terminal.h"
 #include "app/runs/launcher.h"
+#include "app/runs/relaunch.h"
 #include "app/whatif/measured_speeds.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -30,7 +31,8 @@ struct Asked {
 
 std::string runOf(const Asked& asked) { return asked.ofRun ? asked.ofRun->steps.run : ""; }
 
-// The launch of --run, on nodes and links as the run measured them.
+// The launch of --run, on nodes and links as the run measured them. Its spec is the one that is
+// resumed with other settings.
 Result<RunSpecFile> takeRun(const Globals& globals, const Arguments& arguments, Asked& out) {
   for (const char* const option : {"cluster", "local", "ranks", "comm", "measure"})
     if (arguments.has(option))
@@ -44,8 +46,8 @@ Result<RunSpecFile> takeRun(const Globals& globals, const Arguments& arguments, 
   out.isUnderWay = !isFinal(row.phase);
   out.cluster.spec = out.asMeasured.request.cluster;
   out.hosts = out.asMeasured.hosts;
-  return completeRunSpec(toYaml(*out.asMeasured.request.spec), "spec of run " + row.run,
-                         arguments.all("set"));
+  LOCKSTEP_ASSIGN(const Relaunch again, relaunchOf(*history, row.run, RelaunchKind::kRerun));
+  return completeRunSpec(again.specYaml, "spec of run " + row.run, arguments.all("set"));
 }
 
 Result<RunSpecFile> takeSpec(const Globals& globals, const Arguments& arguments, Asked& out) {

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "app/runs/preview.h"
 #include "app/whatif/link_time.h"
 #include "engine/base/statistics.h"
 #include "engine/planner/replay.h"
@@ -195,6 +196,9 @@ Status check(const MeasuredRun& run, const WhatIfChanges& changes) {
     return invalidArgument("the run has no bubble: its plan is not a pipeline");
   if ((changes.idealNetwork || !changes.links.empty()) && run.exchanges.empty())
     return invalidArgument("the ranks of the run exchange nothing");
+  if (!changes.links.empty() && ranks > kMostLinkedRanks)
+    return invalidArgument("links are told apart of at most {} ranks, and the run has {}",
+                           kMostLinkedRanks, ranks);
   return {};
 }
 

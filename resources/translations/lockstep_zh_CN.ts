@@ -2179,6 +2179,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>此运行是您自己的程序，Lockstep 不了解其模型</translation>
         </message>
         <message>
+            <source>links are told apart of at most %1 ranks, and the run has %2</source>
+            <translation>最多可区分 %1 个 rank 的链路，而此运行有 %2 个</translation>
+        </message>
+        <message>
             <source>its steps took no time</source>
             <translation>其步没有用时</translation>
         </message>

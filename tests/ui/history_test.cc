@@ -280,6 +280,14 @@ class HistoryPageTest : public QObject {
     QVERIFY(wait([&] { return !note->text().isEmpty(); }));
     QVERIFY2(note->text().contains("as the run measured them"), qPrintable(note->text()));
     QVERIFY(dialog->findChild<QTableView*>("adviceTable")->model()->rowCount() > 0);
+    // On other ranks nothing was measured.
+    const auto fields = dialog->findChildren<QSpinBox*>(QRegularExpression("^launchRanks_"));
+    QVERIFY(!fields.isEmpty());
+    fields.front()->setValue(2);
+    QVERIFY(wait([&] { return dialog->ready() && note->text().isEmpty(); }));
+    QTest::mouseClick(dialog->findChild<QPushButton*>("adviceSearch"), Qt::LeftButton);
+    QVERIFY(wait([&] { return !note->text().isEmpty(); }));
+    QVERIFY2(note->text().contains("For assumed costs"), qPrintable(note->text()));
     dialog->reject();
     QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
     QVERIFY(chooseInMenu("historyClone"));

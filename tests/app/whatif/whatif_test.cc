@@ -494,7 +494,7 @@ class WhatIfTest : public QObject {
     QVERIFY2(subject.ok(), subject.ok() ? "" : subject.error().text().c_str());
     QVERIFY(subject->isPredicted());
     QVERIFY(near(subject->replayed.measuredSeconds(), preview->stepSeconds, 1e-9));
-    QVERIFY2(std::abs(subject->replayed.error()) < 0.1,
+    QVERIFY2(std::abs(subject->replayed.error()) < 0.15,
              said("error", subject->replayed.error(), 0));
     const auto ask = [&](const WhatIfChanges& asked) {
       auto out = whatIf(subject->steps, subject->replayed, asked);
@@ -510,7 +510,7 @@ class WhatIfTest : public QObject {
         for (plan::Step& step : body.steps)
           if (step.kind == plan::StepKind::kCollective) step.seconds = 1e-12;
     const double truth = planner::simulate(ideal, preview->cluster, preview->cost, {}).stepSeconds;
-    QVERIFY2(near(ask({.idealNetwork = true}), truth, 0.1),
+    QVERIFY2(near(ask({.idealNetwork = true}), truth, 0.15),
              said("ideal", ask({.idealNetwork = true}), truth));
     if (preview->plan.mesh.stages() > 1) QVERIFY(ask({.noBubble = true}) < preview->stepSeconds);
     const auto anew = plannedAnew(*subject->launched, subject->steps, subject->replayed,
@@ -529,6 +529,69 @@ class WhatIfTest : public QObject {
     const auto subject = subjectOf(*preview, {request, {}});
     QVERIFY(!subject.ok() && subject.error().code == Code::kFailedPrecondition);
     QVERIFY(subject.error().text().find("asynchronous") != std::string::npos);
+  }
+
+  // A replay of it would take minutes.
+  void aLargePlanIsNotAsked() {
+    const LaunchRequest request = requestOf(4, {"training.batch=64"});
+    auto preview = makePreview(request, {});
+    QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+    QVERIFY(subjectOf(*preview, {request, {}}).ok());
+    const std::string& program = preview->plan.entriesOf(0).front().program;
+    for (plan::Program& one : preview->plan.programs)
+      for (plan::Body& body : one.bodies)
+        if (one.name == program && !body.steps.empty()) {
+          const plan::Step step = body.steps.front();
+          body.steps.resize(200'000, step);
+        }
+    const auto refused = subjectOf(*preview, {request, {}});
+    QVERIFY(!refused.ok() && refused.error().code == Code::kFailedPrecondition);
+    QVERIFY2(refused.error().text().find("its 4 ranks") != std::string::npos,
+             refused.error().text().c_str());
+  }
+
+  // Where exchanges take longer beside what ranks compute, links are slower: those that the cluster
+  // names as much as all others.
+  void linksAreAsSlowAsMeasured() {
+    const std::vector<std::string> changes{"strategy.overlap=never", "training.batch=768"};
+    LaunchRequest request = requestOf(3, changes);
+    auto cluster = std::make_shared<spec::v1::ClusterSpec>(*request.cluster);
+    spec::v1::LinkSpec& named = *cluster->add_links();
+    named.set_from(cluster->nodes(0).name());
+    named.set_to(cluster->nodes(1).name());
+    named.set_bandwidth_mbit(8000);
+    request.cluster = cluster;
+    const auto preview = makePreview(request, {});
+    QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+    const auto& steps = preview->plan.find(preview->plan.entriesOf(0).front().program, 0)->steps;
+    const planner::MeasuredSeconds usual = secondsOf(*preview, [](int, int) { return 1.0; });
+    const Recorded recorded(*preview,
+                            [&](int rank, int step, plan::StepId id) {
+                              const bool isExchange =
+                                  id >= 0 && steps[static_cast<std::size_t>(id)].kind ==
+                                                 plan::StepKind::kCollective;
+                              return usual(rank, step, id) * (isExchange ? 6 : 1);
+                            },
+                            {});
+    RunDocuments documents = *recorded.history->documents(recorded.row.run);
+    documents.specResolved = toYaml(*request.spec);
+    documents.clusterYaml = toYaml(*request.cluster);
+    QVERIFY(recorded.history->setDocuments(recorded.row.run, documents).ok());
+    const auto subject = subjectOf(*recorded.history, recorded.row);
+    QVERIFY2(subject.ok(), subject.ok() ? "" : subject.error().text().c_str());
+    const auto launched = launchAsMeasured(
+        *subject, {{.node = cluster->nodes(1).name(), .host = {}, .memoryAvailable = 12345}});
+    QVERIFY2(launched.ok(), launched.ok() ? "" : launched.error().text().c_str());
+    QCOMPARE(launched->hosts[1].memoryAvailable, std::int64_t{12345});
+    const auto& links = launched->request.cluster->links();
+    QCOMPARE(links.size(), 2);
+    QCOMPARE(links[0].from(), named.from());
+    QVERIFY2(links[0].bandwidth_mbit() < 0.5 * 8000, said("link", links[0].bandwidth_mbit(), 8000));
+    QCOMPARE(links[1].from(), std::string("*"));
+    QVERIFY(links[1].bandwidth_mbit() > links[0].bandwidth_mbit());
+    const auto seen = makePreview(launched->request, launched->hosts);
+    QVERIFY2(seen.ok(), seen.ok() ? "" : seen.error().text().c_str());
+    QVERIFY(seen->ranks[0].transfer > 2 * preview->ranks[0].transfer);
   }
 
   // A node whose rank computes longer is as much slower in what strategies are sought for.
