@@ -22,6 +22,7 @@
 #include "tests/app/cli/program_command.h"
 #include "tests/cluster/control_group.h"
 #include "tests/cluster/runs_on_hosts.h"
+#include "tests/support/pytorch.h"
 
 using namespace lockstep;
 using namespace lockstep::test;
@@ -359,4 +360,3 @@ int main(int argc, char** argv) {
   return QTest::qExec(&test, argc, argv);
 }
 #include "cluster_stragglers_test.moc"
-#include "tests/support/pytorch.h"

@@ -10,6 +10,7 @@
 #include "tests/app/cli/program_command.h"
 #include "tests/cluster/control_group.h"
 #include "tests/cluster/runs_on_hosts.h"
+#include "tests/support/pytorch.h"
 #include "tests/ui/studio_road.h"
 
 using namespace lockstep;

@@ -8,6 +8,7 @@
 #include "tests/app/cli/cli_runner.h"
 #include "tests/app/cli/program_command.h"
 #include "tests/support/paths.h"
+#include "tests/support/pytorch.h"
 
 using namespace lockstep::test;
 
@@ -155,4 +156,3 @@ wait_for_batch()
 
 QTEST_GUILESS_MAIN(CliProgramHangTest)
 #include "cli_program_hang_test.moc"
-#include "tests/support/pytorch.h"

@@ -6,6 +6,7 @@
 
 #include "tests/app/cli/cli_runner.h"
 #include "tests/app/cli/program_command.h"
+#include "tests/support/pytorch.h"
 
 using namespace lockstep::test;
 
@@ -219,4 +220,3 @@ for number in range(40):
 
 QTEST_GUILESS_MAIN(CliProgramStepsTest)
 #include "cli_program_steps_test.moc"
-#include "tests/support/pytorch.h"

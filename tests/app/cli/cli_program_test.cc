@@ -17,6 +17,7 @@
 #include "tests/app/cli/cli_runner.h"
 #include "tests/app/cli/program_command.h"
 #include "tests/support/paths.h"
+#include "tests/support/pytorch.h"
 
 using namespace lockstep::test;
 
@@ -977,4 +978,3 @@ for step in range(1, 21):
 
 QTEST_GUILESS_MAIN(CliProgramTest)
 #include "cli_program_test.moc"
-#include "tests/support/pytorch.h"
