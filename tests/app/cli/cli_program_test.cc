@@ -784,10 +784,11 @@ for _ in range(1000): time.sleep(0.1)
   void theReadmesSpecRuns() {
     const QByteArray all = read(QString::fromStdString(sourcePath("README.md")));
     const qsizetype chapter = all.indexOf("\n## Your own program\n");
-    const qsizetype begin = all.indexOf("```yaml\n", chapter) + 8;
-    QVERIFY(chapter > 0 && begin > chapter);
-    const QByteArray spec = all.mid(begin, all.indexOf("```", begin) - begin);
-    QVERIFY(spec.count('\n') <= 5);
+    const QByteArray start = "cat >run.yaml <<'END'\n";
+    const qsizetype begin = all.indexOf(start, chapter) + start.size();
+    QVERIFY(chapter > 0 && begin > chapter + start.size());
+    const QByteArray spec = all.mid(begin, all.indexOf("END\n", begin) - begin);
+    QCOMPARE(spec.count('\n'), 2);
     QVERIFY(QDir().mkpath(cli_.path("readme")));
     cli_.write("readme/run.yaml", spec);
     cli_.write("readme/train.py",
