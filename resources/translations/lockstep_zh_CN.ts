@@ -15076,6 +15076,22 @@ its last lines:
     <context>
         <name>lockstep::ui::WhatIfPanel</name>
         <message>
+            <source>The step with this rank as fast as others that do the same</source>
+            <translation>这个 rank 与做同样工作的其他 rank 一样快时的一步</translation>
+        </message>
+        <message>
+            <source>The two nodes whose link has another rate</source>
+            <translation>链路速率不同的两个节点</translation>
+        </message>
+        <message>
+            <source>What the link carries</source>
+            <translation>链路的传输速率</translation>
+        </message>
+        <message>
+            <source>Planned anew for as many ranks</source>
+            <translation>按这个 rank 数重新规划</translation>
+        </message>
+        <message>
             <source>No rank</source>
             <translation>无 rank</translation>
         </message>

@@ -431,6 +431,9 @@ void WhatIfPanel::retranslate() {
   rank_->setAccessibleName(tr("Rank that is as fast as its peers"));
   link_->setAccessibleName(tr("Link with another rate"));
   rate_->setAccessibleName(tr("Rate of the link"));
+  rank_->setToolTip(tr("The step with this rank as fast as others that do the same"));
+  link_->setToolTip(tr("The two nodes whose link has another rate"));
+  rate_->setToolTip(tr("What the link carries"));
   ideal_->setText(tr("An ideal network: nothing takes time to travel"));
   noBubble_->setText(tr("No bubble: the stages of a pipeline do not wait for each other"));
   changedStep_->setName(tr("Step with the change"));
@@ -438,6 +441,7 @@ void WhatIfPanel::retranslate() {
   error_->setName(tr("Error of the replay"));
   ranksLabel_->setText(tr("Another number of ranks:"));
   ranks_->setAccessibleName(tr("Another number of ranks"));
+  ranks_->setToolTip(tr("Planned anew for as many ranks"));
   ranks_->setSpecialValueText(tr("Unchanged"));
   bf16_->setText(tr("Compute in bf16"));
   command_->setAccessibleName(tr("Command"));
