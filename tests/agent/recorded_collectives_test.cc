@@ -79,7 +79,7 @@ class RecordedCollectivesTest : public QObject {
     QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
     environment.insert("PYTHONPATH", QString::fromStdString(hooks_->folder()) + ":" + packages);
     environment.insert("LOCKSTEP_PIPE", QString::fromStdString(hooks_->pipe()));
-    environment.insert("LOCKSTEP_HOOKS", "c10d");
+    environment.insert("LOCKSTEP_HOOKS", "c10d stacks");
     python->setProcessEnvironment(environment);
     python->start("/usr/bin/python3",
                   {"-c",

@@ -315,7 +315,7 @@ class HistoryPageTest : public QObject {
     QCOMPARE(dialog->findChild<QLabel*>("whatIfCommand")->text(),
              "lockstep whatif " + runs_[0] + " --without 1");
     Language::instance().set("zh_CN");
-    QVERIFY(!dialog->windowTitle().startsWith("What"));
+    QVERIFY(wait([&] { return !dialog->windowTitle().startsWith("What"); }));
     Language::instance().set("en");
     // Enter ends a number, and leaves the dialog.
     auto* ranks = dialog->findChild<QSpinBox*>("whatIfRanks");

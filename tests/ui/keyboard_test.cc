@@ -303,6 +303,8 @@ class KeyboardTest : public QObject {
     return page;
   }
   void give(QWidget* part) {
+    QVERIFY(wait([&] { return part->isVisible(); }));
+    window_->activateWindow();  // a menu that closes does not do it on this platform
     part->setFocus(Qt::TabFocusReason);
     QVERIFY(wait([&] { return part->hasFocus(); }));
   }

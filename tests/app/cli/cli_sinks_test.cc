@@ -97,7 +97,8 @@ class CliSinksTest : public QObject {
     QCOMPARE(stepsInCsv(csv), steps);
     QCOMPARE(stepsInJson(json), steps);
     QSet<qint64> times;
-    for (const auto& sample : collector.metrics()["lockstep.run.loss"]) times.insert(sample.time);
+    const auto losses = collector.metrics()["lockstep.run.loss"];
+    for (const auto& sample : losses) times.insert(sample.time);
     QCOMPARE(times.size(), steps.size());
     for (const char* below : folders) QCOMPARE(boards(below), 2);
   }
