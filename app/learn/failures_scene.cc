@@ -25,21 +25,18 @@ double dalyFactor(const Course& of) {
 // time that a segment of `interval` takes, over that time. A segment needs e^(segment / mtbf) tries
 // and each restart e^(restart / mtbf): where that is many, the formula of the mean is taken.
 double simulatedFactor(const Course& of) {
-  constexpr int kFewest = 4000, kMost = 400000;  // segments
-  constexpr int kFailures = 40000;
+  constexpr int kFailures = 40'000, kSegments = 4'000;  // at least
   const double segment = of.interval + of.checkpoint;
-  if (segment + of.restart > 5 * of.mtbf) return dalyFactor(of);
-  double spent = 0;
+  if (segment + of.restart > 3 * of.mtbf) return dalyFactor(of);
   std::uint64_t draw = 0;
   const auto next = [&] { return -of.mtbf * std::log1p(-randomUniform(17, draw++)); };
-  int segments = 0, failures = 0;
-  for (; segments < kFewest || (failures < kFailures && segments < kMost); ++segments) {
-    for (double failure = 0; (failure = next()) < segment; ++failures) {
-      spent += failure;
-      while ((failure = next()) < of.restart) spent += failure;
-      spent += of.restart;
-    }
-    spent += segment;
+  double spent = 0, segments = 0;
+  for (int failures = 0; failures < kFailures || segments < kSegments; ++failures) {
+    double failure = next();
+    segments += std::floor(failure / segment);
+    spent += failure;
+    while ((failure = next()) < of.restart) spent += failure;
+    spent += of.restart;
   }
   return spent / (segments * of.interval);
 }

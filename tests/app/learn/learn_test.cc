@@ -335,18 +335,21 @@ class LearnTest : public QObject {
   // However many failures there are, to the ends of the sliders.
   void failuresOfAllStatesAreAsDalySays() {
     const Lesson& failures = lesson("09-failures");
-    for (const std::string& nodes : failures.slider("nodes")->values)
-      for (const std::string& cost : failures.slider("cost")->values)
-        for (const std::string& mtbf : failures.slider("mtbf")->values)
-          for (const ChartScene& chart :
-               sceneOf(failures, {{"nodes", nodes}, {"cost", cost}, {"mtbf", mtbf}}).charts)
-            for (std::size_t i = 0; !chart.overTime && i < chart.curves[0].x.size(); ++i)
-              QVERIFY2(std::abs(chart.curves[0].y[i] - chart.curves[1].y[i]) < 1.0,
-                       qPrintable(QString("%1 nodes, %2 s, %3 d, %4 min: %5 and %6")
-                                      .arg(nodes.c_str(), cost.c_str(), mtbf.c_str())
-                                      .arg(chart.curves[0].x[i])
-                                      .arg(chart.curves[0].y[i])
-                                      .arg(chart.curves[1].y[i])));
+    for (const std::string& interval : failures.slider("interval")->values)
+      for (const std::string& nodes : failures.slider("nodes")->values)
+        for (const std::string& cost : failures.slider("cost")->values)
+          for (const std::string& mtbf : failures.slider("mtbf")->values) {
+            const Scene scene =
+                sceneOf(failures,
+                        {{"interval", interval}, {"nodes", nodes}, {"cost", cost}, {"mtbf", mtbf}});
+            const double lost = figure(scene, "lost"), formula = figure(scene, "lost_formula");
+            QVERIFY2(
+                std::abs(lost - formula) < 1.0,
+                qPrintable(QString("%1 min, %2 nodes, %3 s, %4 d: %5 and %6")
+                               .arg(interval.c_str(), nodes.c_str(), cost.c_str(), mtbf.c_str())
+                               .arg(lost)
+                               .arg(formula)));
+          }
   }
 
   // The course that is played: work grows no faster than without failures, each failure takes less
