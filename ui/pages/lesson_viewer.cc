@@ -109,6 +109,7 @@ QWidget* LessonViewer::buildRight() {
   column->addWidget(figureBox_);
   right_ = scrolled(right, this);
   right_->setMinimumWidth(kLeastPicture);
+  right_->widget()->installEventFilter(this);
   return right_;
 }
 
@@ -185,8 +186,6 @@ void LessonViewer::fitTabs() {
 void LessonViewer::showFigures() {
   const std::string language = Language::instance().code().toStdString();
   const auto& now = session_->scene()->figures;
-  // The first picture and its figures need more width than the empty place did.
-  if (figures_.empty()) QTimer::singleShot(0, this, &LessonViewer::fitRight);
   while (figures_.size() < now.size()) {
     const QString number = QString::number(figures_.size());
     figures_.push_back({makeLabel("figureName" + number, figureBox_, "muted"),
@@ -228,6 +227,12 @@ void LessonViewer::resizeEvent(QResizeEvent* event) {
   fitLeft();
   arrangeFigures();
   QTimer::singleShot(0, this, &LessonViewer::fitRight);  // the splitter has its size then
+}
+
+bool LessonViewer::eventFilter(QObject* watched, QEvent* event) {
+  if (watched == right_->widget() && event->type() == QEvent::LayoutRequest)
+    QTimer::singleShot(0, this, &LessonViewer::fitRight);
+  return QWidget::eventFilter(watched, event);
 }
 
 void LessonViewer::showState() {
