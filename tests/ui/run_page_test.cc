@@ -136,7 +136,8 @@ class RunPageTest : public QObject {
     QVERIFY(wait([&] { return evidence->text().contains("8 of 16"); }));
   }
 
-  // Zoomed into a run that goes on, its end shows all again; the straggler's panel moves nothing.
+  // A plot that is zoomed shows the whole run again once its end is followed. The straggler panel,
+  // when it comes, does not move what stands below.
   void runPageFollowsAtTheEndAndStandsStill() {
     RunPage* page =
         window_->openRun(QString::fromStdString(home_->addRun(0, app::RunState::SUCCEEDED, 300)));

@@ -262,7 +262,7 @@ class StudioSecretsTest : public QObject {
   std::unique_ptr<tests::StudioRoad> road_;
   QPointer<ui::ClusterPage> page_;
   std::string why_;
-  std::uint64_t codes_ = 0;  // given so far
+  std::uint64_t codes_ = 0;  // number of the next one-time code
 };
 
 QTEST_MAIN(StudioSecretsTest)
