@@ -269,6 +269,12 @@ double MeasuredRun::length(std::size_t step) const {
   return sum / static_cast<double>(ranks.size());
 }
 
+std::int64_t MeasuredRun::bytesOfMessage(int rank, plan::StepId id) const {
+  const Rank& own = ranks[static_cast<std::size_t>(rank)];
+  const auto at = static_cast<std::size_t>(id);
+  return own.script[at]->bytes / std::max(own.messages[at], 1);
+}
+
 double MeasuredRun::exchangeSeconds(const Rank& rank) const {
   double sum = 0;
   for (const int exchange : rank.exchange)

@@ -42,10 +42,17 @@ struct MeasuredRun {
     // Of the plans: of a collective one a rank, of messages the sender's. As plan::Event::planStep.
     std::vector<std::pair<int, plan::StepId>> places;
     std::vector<int> receivers;  // of messages
+    std::vector<int> alongside;  // ranks whose messages were received in one step with this one
     double seconds = 0;          // the mean of `sampled`
     std::vector<double> inStep;  // by sampled step
   };
   std::vector<Exchange> exchanges;
+  // How long messages keep their ranks (planner::ReplayOptions::busy): what was sampled, by a
+  // message's bytes. Of receives those that began once their messages should have been there.
+  struct Busy {
+    std::vector<double> sending, receiving;
+  };
+  std::map<std::int64_t, Busy> busy;
   // Bytes/s from node to node while data were under way, as far as the nodes tell.
   std::map<std::pair<std::string, std::string>, double> linkRates;
   // Whether the steps' records tell how long exchanges took in each of them: where all ranks wait
@@ -58,6 +65,7 @@ struct MeasuredRun {
     std::vector<const plan::Step*> script;  // of all entries, one after another
     std::vector<std::size_t> entryOf;       // by step of the script: of the schedule
     std::vector<int> exchange;              // by step of the script; -1: it computes, or receives
+    std::vector<int> messages;              // by step of the script: that it sends or receives
     std::vector<double> seconds;            // of what computes, the mean of `sampled`
     PartSeconds usual{};                    // their sums
     std::array<std::vector<double>, kOwnParts> parts;  // by replayed step
@@ -71,6 +79,8 @@ struct MeasuredRun {
 
   // The mean of the ranks.
   double length(std::size_t step) const;
+  // Of each of those that the rank sends or receives in a step of its script.
+  std::int64_t bytesOfMessage(int rank, plan::StepId id) const;
   // Of the exchanges that a rank takes part in, and of the messages that it sends.
   double exchangeSeconds(const Rank& rank) const;
 };

@@ -26,6 +26,7 @@ void SampledSteps::makeScripts() {
         rank.entryOf.push_back(e);
       }
     rank.exchange.assign(rank.script.size(), -1);
+    rank.messages.assign(rank.script.size(), 0);
     rank.seconds.assign(rank.script.size(), 0);
   }
 }
@@ -59,6 +60,7 @@ void SampledSteps::findExchanges() {
       if (step.kind != plan::StepKind::kCollective) continue;
       const bool isMessage = plan::isMessage(step);
       if (isMessage || step.stream != plan::kComputeStream) out_.scalesExchanges = false;
+      if (isMessage) rank.messages[i] = static_cast<int>(peersOf(r, i).size());
       if (isMessage && !plan::isSend(step)) continue;
       int exchange = static_cast<int>(out_.exchanges.size());
       if (isMessage)
@@ -91,6 +93,11 @@ void SampledSteps::findReceives(std::map<std::pair<int, int>, std::vector<int>> 
         if (const std::size_t next = received[{peer, r}]++; next < all.size())
           receive.exchanges.push_back(all[next]);
       }
+      for (const int exchange : receive.exchanges)
+        for (const int other : receive.exchanges)
+          if (other != exchange)
+            out_.exchanges[static_cast<std::size_t>(exchange)].alongside.push_back(
+                out_.exchanges[static_cast<std::size_t>(other)].places.front().first);
       receives_.push_back(std::move(receive));
     }
   }
@@ -190,21 +197,26 @@ void SampledSteps::addMessages(const Intervals& intervals) {
       return std::max(0.0, static_cast<double>(own.end - begin) * 1e-9);
     };
     bounds = {until(std::max(own.begin, sent)), until(sent),
-              out_.ranks[static_cast<std::size_t>(receive.rank)]
-                      .script[static_cast<std::size_t>(receive.at)]
-                      ->bytes /
-                  static_cast<std::int64_t>(receive.exchanges.size())};
+              out_.bytesOfMessage(receive.rank, receive.at)};
     if (sent >= own.begin) exact[bounds.bytes].push_back(bounds.least);
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto known = exact.find(all[i].bytes);
-    const double seconds = known == exact.end()
-                               ? all[i].least
-                               : std::clamp(lowerMedian(known->second), all[i].least, all[i].most);
+    const double usual = known == exact.end() ? all[i].least : lowerMedian(known->second);
+    const double seconds = std::clamp(usual, all[i].least, all[i].most);
+    if (!receives_[i].exchanges.empty() && all[i].most - all[i].least >= usual)
+      out_.busy[all[i].bytes].receiving.push_back(
+          all[i].least / static_cast<double>(receives_[i].exchanges.size()));
     for (const int exchange : receives_[i].exchanges) {
       double& longest = out_.exchanges[static_cast<std::size_t>(exchange)].inStep.back();
       longest = std::max(longest, seconds);
     }
+  }
+  for (const MeasuredRun::Exchange& exchange : out_.exchanges) {
+    if (exchange.receivers.empty()) continue;
+    const auto& [rank, id] = exchange.places.front();
+    out_.busy[out_.bytesOfMessage(rank, id)].sending.push_back(
+        at(rank, id).seconds() / static_cast<double>(exchange.receivers.size()));
   }
 }
 

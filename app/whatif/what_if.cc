@@ -4,11 +4,13 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "app/runs/preview.h"
 #include "app/whatif/link_time.h"
-#include "engine/base/statistics.h"
 #include "engine/planner/replay.h"
 
 namespace lockstep::app {
@@ -20,6 +22,18 @@ double mean(const std::vector<double>& values) {
   return values.empty() ? 0
                         : std::accumulate(values.begin(), values.end(), 0.0) /
                               static_cast<double>(values.size());
+}
+
+// The mean of those values in which nothing was stopped: a process under a quota, or one that
+// others push aside, runs as fast as ever until it does not run at all. These are at most twice the
+// fastest tenth's.
+double unhindered(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto tenth = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 10);
+  std::nth_element(values.begin(), tenth, values.end());
+  const double most = 2 * *tenth;
+  std::erase_if(values, [&](double value) { return value > most; });
+  return mean(values);
 }
 
 // What the plan predicts of a rank.
@@ -39,7 +53,8 @@ class Circumstances {
       parts_.push_back(rank.parts);
       stalledAfter_.push_back(rank.stalledAfter);
     }
-    scale_ = run.exchangeScale;
+    for (const auto& [bytes, sampled] : run.busy)
+      busy_[bytes] = {mean(sampled.sending), mean(sampled.receiving)};
   }
 
   Status change(const WhatIfChanges& changes) {
@@ -47,21 +62,29 @@ class Circumstances {
     if (!ideal_) {
       LOCKSTEP_ASSIGN(links_, exchangeLinks(run_, changes.links));
     }
+    std::set<int> heldUp;
     for (std::size_t i = 0; i < changes.without.size(); ++i) {
       const int rank = changes.without[i];
       const std::vector<std::size_t> peers = peersOf(rank, changes.without);
       if (peers.empty()) return invalidArgument("rank {} has no other rank to be as fast as", rank);
       beAsFastAs(static_cast<std::size_t>(rank), peers, i);
-      doNotStall(static_cast<std::size_t>(rank));
+      if (wasHeldUp(static_cast<std::size_t>(rank))) heldUp.insert(rank);
+      stalledAfter_[static_cast<std::size_t>(rank)].assign(run_.steps.size(), 0);
     }
-    doNotHoldUpMessages(changes.without);
+    doNotHoldUp(heldUp);
     return {};
   }
+
+  // Whether ranks are left out that were stopped within exchanges, too. What a replay does not know
+  // of what did happen was their doing then.
+  bool wereStopped() const { return wereStopped_; }
 
   planner::Replay replay(bool waitForStages, std::stop_token stop) const {
     planner::ReplayOptions options;
     options.steps = static_cast<int>(run_.steps.size());
     options.waitForStages = waitForStages;
+    if (!ideal_ && !busy_.empty())
+      options.busy = [this](int rank, int, plan::StepId id) { return busy(rank, id); };
     options.stop = std::move(stop);
     return planner::replay(
         run_.plan,
@@ -85,13 +108,22 @@ class Circumstances {
   double exchange(std::size_t index, std::size_t step) const {
     if (ideal_) return 0;
     const MeasuredRun::Exchange& one = run_.exchanges[index];
-    const auto unhindered = unhindered_.find(index);
-    const double seconds = run_.scalesExchanges              ? one.seconds * scale_[step]
-                           : unhindered != unhindered_.end() ? unhindered->second
-                                                             : one.inStep[run_.nearestSample[step]];
+    const auto known = unhindered_.find(index);
+    const double seconds = known != unhindered_.end() ? known->second
+                           : run_.scalesExchanges     ? one.seconds * run_.exchangeScale[step]
+                                                      : one.inStep[run_.nearestSample[step]];
     if (links_.empty()) return seconds;
     const ExchangeLinks& link = links_[index];
     return std::max(seconds - link.part, 0.0) + link.changed;
+  }
+
+  double busy(int rank, plan::StepId id) const {
+    const MeasuredRun::Rank& own = run_.ranks[static_cast<std::size_t>(rank)];
+    const auto at = static_cast<std::size_t>(id);
+    const auto known = busy_.find(run_.bytesOfMessage(rank, id));
+    if (known == busy_.end()) return 0;
+    return own.messages[at] *
+           (plan::isSend(*own.script[at]) ? known->second.sending : known->second.receiving);
   }
 
   bool runSame(std::size_t a, std::size_t b) const {
@@ -134,57 +166,83 @@ class Circumstances {
           seconds = all * own[p] / allPredicted;
       }
     }
+    for (std::size_t p = 1; p < kOwnParts; ++p)
+      if (std::any_of(theirs.begin(), theirs.end(),
+                      [&](const PartSeconds& one) { return one[p] != own[p]; }))
+        beUnhindered(rank, p);
   }
 
-  // What the others had to wait for it within the exchanges, and after them.
-  void doNotStall(std::size_t rank) {
-    stalledAfter_[rank].assign(run_.steps.size(), 0);
-    if (!run_.scalesExchanges) return;
-    const double all = run_.exchangeSeconds(run_.ranks[rank]);
-    if (all <= 0) return;
-    const double usual = median(run_.exchangeScale);
-    for (std::size_t step = 0; step < scale_.size(); ++step)
-      scale_[step] = std::max(scale_[step] - run_.ranks[rank].stalled[step] / all,
-                              std::min(scale_[step], usual));
+  // What peers take says little of another program. Where the rank itself was not stopped it is
+  // told better, unless it is slow then, too.
+  void beUnhindered(std::size_t rank, std::size_t part) {
+    std::vector<double> values = run_.ranks[rank].parts[part];
+    const double seconds = unhindered(values);
+    if (seconds > 2 * mean(parts_[rank][part])) return;
+    for (double& value : values)
+      if (value > 2 * seconds) value = seconds;
+    parts_[rank][part] = std::move(values);
   }
 
-  // A rank that is held up is so while it sends and receives, too. Its messages take as long as in
-  // the fastest quarter of the sampled steps, times what those of others take in the mean beside
-  // their own fastest quarter.
-  void doNotHoldUpMessages(const std::vector<int>& without) {
-    if (run_.scalesExchanges || without.empty()) return;
-    const auto isHeldUp = [&](const MeasuredRun::Exchange& one) {
-      return std::any_of(without.begin(), without.end(), [&](int rank) {
-        return one.places.front().first == rank ||
-               std::find(one.receivers.begin(), one.receivers.end(), rank) != one.receivers.end();
-      });
-    };
-    const auto fastest = [](std::vector<double> values) {
-      const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
-      std::nth_element(values.begin(), at, values.end());
-      return *at;
-    };
-    double usual = 0, fast = 0;
-    for (const MeasuredRun::Exchange& one : run_.exchanges) {
-      if (one.receivers.empty() || isHeldUp(one)) continue;
-      usual += one.seconds;
-      fast += fastest(one.inStep);
+  // Whether a rank took a tenth longer by itself than it does now.
+  bool wasHeldUp(std::size_t r) const {
+    const MeasuredRun::Rank& rank = run_.ranks[r];
+    double before = mean(rank.stalled) + mean(rank.stalledAfter), now = 0;
+    for (std::size_t p = 0; p < kOwnParts; ++p) {
+      before += mean(rank.parts[p]);
+      now += mean(parts_[r][p]);
     }
-    const double times = fast > 0 ? std::max(usual / fast, 1.0) : 1;
-    for (std::size_t e = 0; e < run_.exchanges.size(); ++e) {
-      const MeasuredRun::Exchange& one = run_.exchanges[e];
-      if (!one.receivers.empty() && isHeldUp(one))
-        unhindered_[e] = std::min(fastest(one.inStep) * times, one.seconds);
+    return before > 1.1 * now;
+  }
+
+  // A rank that is held up is so while it exchanges, too: what it takes part in takes as long as
+  // those of the sampled exchanges alike in which nothing was stopped.
+  void doNotHoldUp(const std::set<int>& ranks) {
+    if (ranks.empty()) return;
+    const auto isAmong = [&](const std::vector<int>& all) {
+      return std::any_of(all.begin(), all.end(), [&](int rank) { return ranks.contains(rank); });
+    };
+    const auto takesPart = [&](const MeasuredRun::Exchange& one) {
+      return isAmong(one.receivers) || isAmong(one.alongside) ||
+             std::any_of(one.places.begin(), one.places.end(),
+                         [&](const auto& place) { return ranks.contains(place.first); });
+    };
+    // By axis, bytes, and from whom to whom.
+    std::map<std::tuple<std::string_view, std::int64_t, int, std::vector<int>>, std::vector<double>>
+        alike;
+    const auto kind = [&](const MeasuredRun::Exchange& one) {
+      const auto& [rank, id] = one.places.front();
+      const plan::Step& step =
+          *run_.ranks[static_cast<std::size_t>(rank)].script[static_cast<std::size_t>(id)];
+      return std::tuple(std::string_view(step.axis), step.bytes, rank, one.receivers);
+    };
+    for (const MeasuredRun::Exchange& one : run_.exchanges)
+      if (takesPart(one)) {
+        std::vector<double>& values = alike[kind(one)];
+        values.insert(values.end(), one.inStep.begin(), one.inStep.end());
+      }
+    double before = 0, now = 0;
+    for (std::size_t e = 0; e < run_.exchanges.size(); ++e)
+      if (const MeasuredRun::Exchange& one = run_.exchanges[e]; takesPart(one)) {
+        before += one.seconds;
+        now += unhindered_[e] = unhindered(alike[kind(one)]);
+      }
+    wereStopped_ = before > 1.1 * now;
+    for (auto& [bytes, seconds] : busy_) {
+      const MeasuredRun::Busy& sampled = run_.busy.at(bytes);
+      seconds = {unhindered(sampled.sending), unhindered(sampled.receiving)};
     }
   }
 
   const MeasuredRun& run_;
   std::vector<Parts> parts_;                       // by rank
   std::vector<std::vector<double>> stalledAfter_;  // by rank
-  std::vector<double> scale_;
-  std::vector<ExchangeLinks> links_;          // empty: as they were
-  std::map<std::size_t, double> unhindered_;  // seconds of exchanges, in all steps
-  bool ideal_ = false;
+  std::vector<ExchangeLinks> links_;               // empty: as they were
+  std::map<std::size_t, double> unhindered_;       // seconds of exchanges, in all steps
+  struct Busy {
+    double sending = 0, receiving = 0;
+  };
+  std::map<std::int64_t, Busy> busy_;  // by a message's bytes
+  bool ideal_ = false, wereStopped_ = false;
 };
 
 Status check(const MeasuredRun& run, const WhatIfChanges& changes) {
@@ -239,7 +297,7 @@ Result<WhatIfAnswer> whatIf(const MeasuredRun& run, const Replayed& replayed,
   WhatIfAnswer out;
   const double seconds = changes.noBubble ? replay.slowestSeconds : mean(replay.stepSeconds);
   const double share = replayed.stepSeconds > 0 ? seconds / replayed.stepSeconds : 1;
-  out.stepSeconds = replayed.measuredSeconds() * share;
+  out.stepSeconds = circumstances.wereStopped() ? seconds : replayed.measuredSeconds() * share;
   out.ranks = std::move(replay.ranks);
   if (out.stepSeconds > 0)
     out.samplesPerSecond = static_cast<double>(run.plan.globalBatch) / out.stepSeconds;

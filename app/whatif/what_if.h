@@ -31,7 +31,8 @@ struct Replayed {
 Replayed replayOf(const MeasuredRun& run, std::stop_token stop = {});
 
 struct WhatIfAnswer {
-  // Measured, times what the change makes of the replay.
+  // Measured, times what the change makes of the replay. Without ranks that were stopped in
+  // exchanges, too: what the replay takes, since what it does not know of the run was their doing.
   double stepSeconds = 0;
   double samplesPerSecond = 0;
   std::vector<planner::Simulation::Breakdown> ranks;

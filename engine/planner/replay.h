@@ -21,6 +21,10 @@ struct ReplayOptions {
   int steps = 1;
   bool waitForStages = true;  // false: messages between the stages of a pipeline are always there
   bool events = false;
+  // Of a message, how long sending it keeps its sender, and how long receiving it keeps its
+  // receiver though it was sent long before: a large one is copied when it is received. Empty: no
+  // time.
+  MeasuredSeconds busy = {};
   std::stop_token stop = {};  // ends it early
 };
 

@@ -35,18 +35,16 @@ constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 class Simulator {
  public:
   // `schedule` holds what the ranks run, by stage. `measured`, if not null, is in the place of all
-  // prices.
+  // prices, and `replayed` tells the rest of a replay.
   Simulator(const plan::Plan& plan, const std::vector<std::vector<plan::ScheduleEntry>>& schedule,
             const cluster::Cluster& cluster, const CostModel& cost, const SimulateOptions& options,
-            const MeasuredSeconds* measured = nullptr, bool waitForStages = true,
-            std::stop_token stop = {})
+            const MeasuredSeconds* measured = nullptr, ReplayOptions replayed = {})
       : plan_(plan),
         cost_(cost),
         prices_(plan, cluster, cost),
         options_(options),
         measured_(measured),
-        waitForStages_(waitForStages),
-        stop_(std::move(stop)) {
+        replay_(std::move(replayed)) {
     std::map<std::string, std::size_t> hosts;
     for (const cluster::Host& host : cluster.hosts) {
       hosts.emplace(host.name, hosts_.size());
@@ -94,7 +92,7 @@ class Simulator {
   Replay replayed() {
     play();
     Replay out;
-    if (stop_.stop_requested()) return out;
+    if (replay_.stop.stop_requested()) return out;
     Simulation simulation = results();
     out.ranks = std::move(simulation.ranks);
     out.events = std::move(simulation.events);
@@ -112,7 +110,7 @@ class Simulator {
   void play() {
     for (std::size_t r = 0; r < ranks_.size(); ++r)
       if (isSimulated(r)) beginStep(r);
-    while (!agenda_.empty() && !stop_.stop_requested()) {
+    while (!agenda_.empty() && !replay_.stop.stop_requested()) {
       const Due due = agenda_.top();
       agenda_.pop();
       if (due.kind == Due::Kind::kCollective) {
@@ -298,6 +296,10 @@ class Simulator {
     return at < 0 ? cost_.stepOverheadSeconds
                   : scripts_[rank.script].seconds[static_cast<std::size_t>(at)];
   }
+  // Of a message that the rank sends or receives.
+  double busySeconds(std::size_t r) const {
+    return replay_.busy ? replay_.busy(static_cast<int>(r), ranks_[r].stepsDone, ranks_[r].at) : 0;
+  }
   void work(std::size_t r, double seconds) {
     Rank& rank = ranks_[r];
     Host& host = hosts_[rank.host];
@@ -315,6 +317,11 @@ class Simulator {
     work(r, secondsOf(r, -1));
   }
 
+  EventKind kindOf(const Rank& rank) const {  // of its work
+    if (rank.at < 0) return EventKind::kData;
+    const plan::Step& step = *scripts_[rank.script].steps[static_cast<std::size_t>(rank.at)];
+    return step.kind == plan::StepKind::kCompute ? EventKind::kCompute : EventKind::kTransfer;
+  }
   void finishWork(std::size_t index) {
     Host& host = hosts_[index];
     advance(host);
@@ -324,7 +331,7 @@ class Simulator {
     Rank& rank = ranks_[r];
     host.demand -= rank.threads;
     reschedule(index);
-    record(rank, r, rank.at < 0 ? EventKind::kData : EventKind::kCompute, rank.since, now_);
+    record(rank, r, kindOf(rank), rank.since, now_);
     next(r);
   }
 
@@ -354,7 +361,8 @@ class Simulator {
       next(r);
     } else if (step.kind == plan::StepKind::kCompute) {
       work(r, secondsOf(r, rank.at));
-    } else if (!waitForStages_ && plan::isMessage(step) && step.axis == cluster::kStageAxis) {
+    } else if (!replay_.waitForStages && plan::isMessage(step) &&
+               step.axis == cluster::kStageAxis) {
       next(r);
     } else if (plan::isSend(step)) {
       send(r, step);
@@ -399,6 +407,7 @@ class Simulator {
       agenda_.push({channel.there.back(), order_++, Due::Kind::kMessage, *channel.awaitedBy, 0});
       channel.awaitedBy.reset();
     }
+    if (const double busy = busySeconds(r); busy > 0) return work(r, busy);
     record(rank, r, EventKind::kTransfer, now_, now_);
     next(r);
   }
@@ -408,8 +417,9 @@ class Simulator {
     if (channel.received == channel.there.size()) {
       channel.awaitedBy = r;
     } else {
+      const double copied = now_ + busySeconds(r) / peersOf(ranks_[r]).count;
       agenda_.push(
-          {std::max(now_, channel.there[channel.received]), order_++, Due::Kind::kMessage, r, 0});
+          {std::max(copied, channel.there[channel.received]), order_++, Due::Kind::kMessage, r, 0});
     }
   }
   void receive(std::size_t r) {
@@ -419,7 +429,8 @@ class Simulator {
     Channel& channel = channels_[{peer, r}];
     const double there = channel.there[channel.received++];
     if (++rank.peers < static_cast<std::size_t>(peersOf(rank).count)) return await(r, step);
-    const double began = std::max(rank.since, there - secondsOf(r, rank.at));
+    const double began =
+        std::max(rank.since, replay_.busy ? now_ - busySeconds(r) : there - secondsOf(r, rank.at));
     if (began > rank.since)
       record(rank, r, EventKind::kWaiting, rank.since, began, static_cast<std::int32_t>(peer));
     record(rank, r, EventKind::kTransfer, began, now_);
@@ -547,8 +558,7 @@ class Simulator {
   const Prices prices_;
   const SimulateOptions& options_;
   const MeasuredSeconds* const measured_;
-  const bool waitForStages_;
-  const std::stop_token stop_;
+  const ReplayOptions replay_;
   std::vector<cluster::DeviceRates> rates_;  // by rank
   bool isMixed_ = false;                     // they differ
   std::vector<Script> scripts_;
@@ -587,8 +597,7 @@ Replay replay(const plan::Plan& plan, const MeasuredSeconds& seconds,
   simulated.events = options.events;
   const cluster::Cluster ownCores;  // none known: each rank has a host of its own
   const CostModel unpriced;
-  return Simulator(plan, plan.schedule, ownCores, unpriced, simulated, &seconds,
-                   options.waitForStages, options.stop)
+  return Simulator(plan, plan.schedule, ownCores, unpriced, simulated, &seconds, options)
       .replayed();
 }
 
