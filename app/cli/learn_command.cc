@@ -188,13 +188,18 @@ std::string viewText(LessonView view, const Scene& scene, const std::string& lan
   return out.empty() ? out : "\n" + out;
 }
 
+std::string valueText(const Slider& slider, const std::string& value, const std::string& language) {
+  if (const auto name = slider.names.find(value); name != slider.names.end())
+    return fmt::format("{} ({})", value, name->second.in(language));
+  return slider.unit.empty() ? value : value + " " + slider.unit;
+}
+
 std::string slidersText(const Shown& shown) {
   Table table{{"slider", "", "now", "values"}, {false, false, true, false}, {}};
   for (const Slider& slider : shown.lesson.sliders)
-    table.rows.push_back(
-        {slider.name, slider.label.in(shown.language),
-         shown.state.at(slider.name) + (slider.unit.empty() ? "" : " " + slider.unit),
-         fmt::format("{}", fmt::join(slider.values, " "))});
+    table.rows.push_back({slider.name, slider.label.in(shown.language),
+                          valueText(slider, shown.state.at(slider.name), shown.language),
+                          fmt::format("{}", fmt::join(slider.values, " "))});
   return table.text();
 }
 

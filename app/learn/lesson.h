@@ -27,9 +27,10 @@ struct Words {
 struct Slider {
   std::string name;  // unique in the lesson
   Words label;
-  std::string unit;                 // "Gbit/s"; may be empty
-  std::vector<std::string> values;  // at least two, in order
-  std::size_t start = 0;            // index of the value that the lesson begins with
+  std::string unit;                    // "Gbit/s"; may be empty
+  std::vector<std::string> values;     // at least two, in order
+  std::map<std::string, Words> names;  // of values that are shown by words instead
+  std::size_t start = 0;               // index of the value that the lesson begins with
   std::string sets;
 };
 

@@ -151,7 +151,8 @@ Result<LessonView> viewOf(const Reader& in, const YamlNode& node, const std::str
 }
 
 Status readSlider(const Reader& in, const YamlNode& node, const std::string& at, Lesson& lesson) {
-  LOCKSTEP_TRY(in.fields(node, at, {"name", "label", "unit?", "values", "start", "sets"}));
+  LOCKSTEP_TRY(
+      in.fields(node, at, {"name", "label", "unit?", "values", "names?", "start", "sets"}));
   Slider out;
   LOCKSTEP_ASSIGN(out.name, in.text(*child(node, "name"), at + ".name"));
   if (lesson.slider(out.name) != nullptr)
@@ -160,6 +161,15 @@ Status readSlider(const Reader& in, const YamlNode& node, const std::string& at,
   LOCKSTEP_ASSIGN(out.label, in.words(*child(node, "label"), at + ".label"));
   if (const YamlNode* unit = child(node, "unit")) out.unit = unit->value;
   LOCKSTEP_ASSIGN(out.values, in.texts(child(node, "values"), at + ".values", 2, kMostValues));
+  if (const YamlNode* names = child(node, "names")) {
+    if (names->kind != YamlNode::Kind::kMap)
+      return in.error(*names, at + ".names", "no map, expected 'value: words'");
+    for (const auto& [value, words] : names->entries) {
+      if (std::find(out.values.begin(), out.values.end(), value.value) == out.values.end())
+        return in.error(value, at + ".names", message("'{}' is not a value", value.value));
+      LOCKSTEP_ASSIGN(out.names[value.value], in.words(words, at + ".names." + value.value));
+    }
+  }
   LOCKSTEP_ASSIGN(const std::string start, in.text(*child(node, "start"), at + ".start"));
   const auto found = std::find(out.values.begin(), out.values.end(), start);
   if (found == out.values.end())

@@ -120,6 +120,14 @@ class LearnPageTest : public QObject {
     QCOMPARE(chart.marked.value_or(0), 0.25);
   }
 
+  void namedValuesAreShownByWords() {
+    LearnPage* page = open(7);
+    QCOMPARE(page->findChild<QLabel*>("sliderValue.repaired")->text(), QString("none"));
+    page->session()->setValue("repaired", "6");
+    QCOMPARE(page->findChild<QLabel*>("sliderValue.repaired")->text(), QString("6"));
+    settle(page);
+  }
+
   // By keyboard: each value of each slider has a scene.
   void everySliderMoves() {
     for (std::size_t i = 0; i < lessons_.size(); ++i) {

@@ -66,6 +66,7 @@ LessonSliders::Row LessonSliders::makeRow(const app::Slider& slider) {
     row.word = new QComboBox(this);
     row.word->setObjectName("slider." + name);
     for (const std::string& value : slider.values) row.word->addItem(QString::fromStdString(value));
+    row.word->setMinimumHeight(row.word->sizeHint().height());  // else it is pressed flat
     row.label->setBuddy(row.word);
     row.value->hide();
     connect(row.word, &QComboBox::currentIndexChanged, this,
@@ -75,6 +76,8 @@ LessonSliders::Row LessonSliders::makeRow(const app::Slider& slider) {
 }
 
 QString LessonSliders::valueText(const app::Slider& slider, std::size_t index) const {
+  if (const auto name = slider.names.find(slider.values[index]); name != slider.names.end())
+    return QString::fromStdString(name->second.in(Language::instance().code().toStdString()));
   const QString value = QString::fromStdString(slider.values[index]);
   const QString unit = QString::fromStdString(slider.unit);
   if (unit.isEmpty()) return value;

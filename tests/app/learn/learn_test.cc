@@ -429,6 +429,12 @@ class LearnTest : public QObject {
                             << QByteArray("sliders[1].start");
     QTest::newRow("sets") << QByteArray("sets: training.batch")
                           << QByteArray("sets: training.batsh") << QByteArray("sliders[0].sets");
+    QTest::newRow("name") << QByteArray("    start: adam")
+                          << QByteArray("    names: {adum: {en: a, zh: b}}\n    start: adam")
+                          << QByteArray("'adum' is not a value: sliders[1].names");
+    QTest::newRow("names") << QByteArray("    start: adam")
+                           << QByteArray("    names: adam\n    start: adam")
+                           << QByteArray("sliders[1].names");
     QTest::newRow("field") << QByteArray("minutes:") << QByteArray("minuets:")
                            << QByteArray("minuets");
     QTest::newRow("view") << QByteArray("view: memory") << QByteArray("view: traffic")
