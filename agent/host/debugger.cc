@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "agent/base/unix_server.h"
-#include "agent/host/installed_program.h"
 #include "agent/host/processes.h"
 #include "engine/base/file.h"
+#include "engine/base/find_program.h"
 #include "engine/base/log.h"
 #include "engine/base/text.h"
 #include "engine/base/unique_fd.h"
@@ -445,7 +445,7 @@ void DebuggerWatch::onAnswer(std::string_view body) {
 
 Status serveDebugger(const DebuggerOptions& options, const std::function<bool(DebuggerState)>& tell,
                      const std::function<bool()>& cancelled) {
-  const std::string program = findInstalledProgram("gdbserver");
+  const std::string program = findProgram("gdbserver", kProgramFolders);
   if (program.empty()) {
     Error error = makeError(Code::kFailedPrecondition, "gdbserver is not installed on the node");
     error.next =

@@ -22,8 +22,8 @@
 #include <utility>
 
 #include "agent/base/paths.h"
-#include "agent/host/installed_program.h"
 #include "engine/base/file.h"
+#include "engine/base/find_program.h"
 
 namespace lockstep::agent {
 namespace {
@@ -257,7 +257,7 @@ node::v1::Inventory inventory(const std::string& workdir) {
   uname(&names);
   out.set_kernel(names.release);
   out.set_os(valueOf(slurp("/etc/os-release"), "PRETTY_NAME=", '='));
-  out.set_has_curl(!findInstalledProgram("curl").empty());
+  out.set_has_curl(!findProgram("curl", kProgramFolders).empty());
   out.set_workdir(workdir);
   out.set_disk_free_bytes(diskFree(workdir));
   ifaddrs* addresses = nullptr;

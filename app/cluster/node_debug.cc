@@ -1,7 +1,6 @@
 #include "app/cluster/node_debug.h"
 
 #include <grpcpp/channel.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,7 @@
 #include "app/core/rpc.h"
 #include "app/kubernetes/kubectl.h"
 #include "app/ssh/ssh_config.h"
+#include "engine/base/find_program.h"
 #include "engine/specs/placement.h"
 #include "engine/specs/protocol.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
@@ -62,20 +62,6 @@ NodeProcess fromProto(const node::v1::NodeProcess& from) {
   out.run = from.run();
   if (from.has_rank()) out.rank = from.rank();
   return out;
-}
-
-// Returns the path of a program of the PATH; "": there is none.
-std::string findProgram(const std::string& name) {
-  if (name.find('/') != std::string::npos) return ::access(name.c_str(), X_OK) == 0 ? name : "";
-  const char* variable = std::getenv("PATH");
-  const std::string folders = variable == nullptr ? "" : variable;
-  for (std::size_t at = 0; at <= folders.size();) {
-    const std::size_t end = std::min(folders.find(':', at), folders.size());
-    const std::string path = folders.substr(at, end - at) + "/" + name;
-    if (end > at && ::access(path.c_str(), X_OK) == 0) return path;
-    at = end + 1;
-  }
-  return {};
 }
 
 // How terminal programs are told what to run; others know -e, as xterm does.

@@ -1,6 +1,7 @@
 #include "app/runs/gpu_watch.h"
 
-#include <algorithm>
+#include "app/cluster/gpu_load.h"
+#include "engine/specs/node_figures.h"
 
 namespace lockstep::app {
 namespace {
@@ -12,31 +13,12 @@ constexpr int kSlowSamples = 6;  // in a row; less passes by itself
 
 }  // namespace
 
-void GpuWatch::take(const std::string& node, const GpuLoad& load,
+void GpuWatch::take(const std::string& node, const run::v1::GpuSample& sample,
                     const std::function<void(const std::string&, double)>& point) {
+  const GpuLoad load = gpuLoad(sample);
   Gpu& gpu = gpus_[{node, load.index}];
-  const std::string prefix = fmt::format("node/{}/gpu/{}/", node, load.index);
-  const auto tell = [&](const char* name, const auto& value) {
-    if (value) point(prefix + name, static_cast<double>(*value));
-  };
-  tell("utilisation", load.utilisation);
-  tell("memory_utilisation", load.memoryUtilisation);
-  tell("memory", load.memoryUsed);
-  tell("temperature", load.temperature);
-  tell("power", load.power);
-  tell("sm_clock", load.smClock);
-  tell("memory_clock", load.memoryClock);
-  tell("pcie_in", load.pcieIn);
-  tell("pcie_out", load.pcieOut);
-  tell("nvlink_in", load.nvlinkIn);
-  tell("nvlink_out", load.nvlinkOut);
-  const bool hot = load.throttledFor("heat");
-  const bool slow = hot || load.throttledFor("power-brake") || load.throttledFor("slowdown");
+  const bool hot = load.throttledFor("heat"), slow = specs::isSlowed(sample);
   const bool atLimit = load.throttledFor("power");
-  if (load.throttle) {
-    point(prefix + "throttled", slow || atLimit ? 1 : 0);
-    point(prefix + "slowed", slow ? 1 : 0);
-  }
 
   gpu.seen = gpu.seen * kFade + 1;
   gpu.heat = gpu.heat * kFade + (hot ? 1 : 0);
@@ -53,16 +35,14 @@ void GpuWatch::take(const std::string& node, const GpuLoad& load,
   gpu.lanesMax = load.pcieWidthMax.value_or(0);
   judge(node, load, gpu);
 
-  const auto count = [&](const char* name, const std::optional<std::uint64_t>& value) {
-    if (!value) return;
-    const auto [known, isNew] = gpu.counters.try_emplace(name, *value);
-    if (!isNew && known->second == *value) return;
-    known->second = *value;
-    point(prefix + name, static_cast<double>(*value));
-  };
-  count("ecc_corrected", load.eccCorrected);
-  count("ecc_uncorrected", load.eccUncorrected);
-  count("xids", load.xids);
+  for (const specs::NodeFigure& figure : specs::figuresOf(sample)) {
+    if (figure.counter) {
+      const auto [known, isNew] = gpu.counters.try_emplace(std::string(figure.name), figure.value);
+      if (!isNew && known->second == figure.value) continue;
+      known->second = figure.value;
+    }
+    point(fmt::format("node/{}/gpu/{}/{}", node, load.index, figure.name), figure.value);
+  }
 }
 
 void GpuWatch::judge(const std::string& node, const GpuLoad& load, Gpu& gpu) {
@@ -77,7 +57,7 @@ void GpuWatch::judge(const std::string& node, const GpuLoad& load, Gpu& gpu) {
   // it.
   const auto grew = [&](const char* name, const std::optional<std::uint64_t>& value) {
     const auto known = gpu.counters.find(name);
-    return value && known != gpu.counters.end() && *value > known->second;
+    return value && known != gpu.counters.end() && static_cast<double>(*value) > known->second;
   };
   if (const bool silent = !load.problem.empty(); silent != gpu.toldSilent) {
     gpu.toldSilent = silent;

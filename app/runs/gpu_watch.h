@@ -9,10 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "app/cluster/gpu_load.h"
 #include "engine/base/status.h"
 
+namespace lockstep::run::v1 {
+class GpuSample;
+}
+
 namespace lockstep::app {
+
+struct GpuLoad;
 
 class GpuWatch {
  public:
@@ -26,7 +31,7 @@ class GpuWatch {
 
   // Calls point(series, value) for each value of a GPU's sample; run_update.h lists the names.
   // Counters are reported when they change.
-  void take(const std::string& node, const GpuLoad& gpu,
+  void take(const std::string& node, const run::v1::GpuSample& sample,
             const std::function<void(const std::string&, double)>& point);
   // Returns new problems since the last call.
   std::vector<Error> warnings() { return std::exchange(warnings_, {}); }
@@ -40,7 +45,7 @@ class GpuWatch {
     int slowInRow = 0;  // samples, of heat, brake or hardware
     bool toldSlow = false, toldSilent = false, toldLink = false;
     int lanes = 0, lanesMax = 0;
-    std::map<std::string, std::uint64_t> counters;
+    std::map<std::string, double> counters;
   };
   void judge(const std::string& node, const GpuLoad& load, Gpu& gpu);
 

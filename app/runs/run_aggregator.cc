@@ -9,6 +9,7 @@
 #include "app/runs/program_sources.h"
 #include "engine/base/statistics.h"
 #include "engine/specs/error_info.h"
+#include "engine/specs/node_figures.h"
 
 namespace lockstep::app {
 namespace {
@@ -598,22 +599,12 @@ void RunAggregator::addSample(const std::string& name, Node& node, const run::v1
   node.lastSample = x;
   lastWallNs_ = std::max(lastWallNs_, bounded(record.wall_ns()));
   const std::string prefix = "node/" + name + "/";
-  const std::pair<const char*, double> values[] = {{"cpu", sample.cpu()},
-                                                   {"memory", sample.memory_used()},
-                                                   {"net_in", sample.network_in()},
-                                                   {"net_out", sample.network_out()},
-                                                   {"loopback", sample.loopback()},
-                                                   {"disk_read", sample.disk_read()},
-                                                   {"disk_write", sample.disk_write()},
-                                                   {"disk_free", sample.disk_free()},
-                                                   {"memory_total", sample.memory_total()}};
-  for (const auto& [key, value] : values) points(prefix + key).push_back({x, value});
+  for (const specs::NodeFigure& figure : specs::figuresOf(sample))
+    points(prefix + std::string(figure.name)).push_back({x, figure.value});
   if (std::exchange(node.cores, sample.core_size()) != sample.core_size())
     points(prefix + "cores").push_back({x, static_cast<double>(sample.core_size())});
-  if (sample.has_disk_busy()) points(prefix + "disk_busy").push_back({x, sample.disk_busy()});
-  if (sample.has_package_w()) points(prefix + "package_power").push_back({x, sample.package_w()});
   for (const auto& gpu : sample.gpu())
-    gpus_.take(name, gpuLoad(gpu), [&](const std::string& series, double value) {
+    gpus_.take(name, gpu, [&](const std::string& series, double value) {
       points(series).push_back({x, value});
     });
   for (const auto& link : sample.link()) {

@@ -19,9 +19,9 @@
 #include <random>
 #include <thread>
 
-#include "tests/app/cli/program_command.h"
 #include "tests/cluster/control_group.h"
 #include "tests/cluster/runs_on_hosts.h"
+#include "tests/cluster/straggler_runs.h"
 #include "tests/support/pytorch.h"
 
 using namespace lockstep;
@@ -32,21 +32,6 @@ namespace {
 constexpr int kHosts = 3;
 constexpr int kLimitMs = 60000;
 constexpr int kWithinSteps = 20;  // of causes that are in the steps themselves
-
-// Trains on tokens that are read where they lie.
-constexpr const char* kReads = R"(version: 1
-model:
-  input: {shape: [32], vocabulary: 256}
-  layers:
-    - embedding: {units: 32}
-    - transformer: {heads: 2}
-    - dense: {units: 256}
-  loss: cross-entropy
-data: {train: {tokens: some.tokens}, evaluate: {tokens: some.tokens, from: 0.99}}
-training: {batch: 12, epochs: 1000, evaluate_batch: 12}
-strategy: {kind: multi-worker-mirrored}
-recovery: {policy: none}
-)";
 
 // A step computes for 10 ms, and does nothing for 20 ms: three ranks share this machine's cores.
 constexpr const char* kComputes = R"(
@@ -117,10 +102,11 @@ class ClusterStragglersTest : public QObject {
         "--set", "training.max_steps=100000", "--set", "strategy.kind=" + strategies_[upTo(4)]};
     if ((kind == "data" || kind == "program") && !hasPyTorch())
       QSKIP("python3-torch is not installed");
-    const auto process = kind == "disk"      ? start(writeReads())
-                         : kind == "data"    ? start(writeRows())
-                         : kind == "program" ? start(writeProgram("computes", kComputes))
-                                             : on_.train(more, on_.all());
+    const auto process =
+        kind == "disk"      ? start(writeTokensRun(on_.cli(), 400'000, 12, 12, random_))
+        : kind == "data"    ? start(writeScriptRun(on_.cli(), "rows", largeBatches(on_.cli())))
+        : kind == "program" ? start(writeScriptRun(on_.cli(), "computes", kComputes))
+                            : on_.train(more, on_.all());
     QByteArray out;
     QString run;
     QVERIFY2(on_.awaitSteps(*process, 300, out, run), out.right(2000));
@@ -259,31 +245,6 @@ class ClusterStragglersTest : public QObject {
   }
   std::unique_ptr<QProcess> start(const QString& spec) const {
     return on_.start({"run", spec, "--json", "--every", "1", "--cluster", on_.all()});
-  }
-  QString writeReads() {
-    QByteArray tokens;
-    for (int i = 0; i < 400'000; ++i) {
-      tokens += static_cast<char>(upTo(256));
-      tokens += '\0';
-    }
-    on_.cli().write("some.tokens", tokens);
-    return on_.cli().write("reads.yaml", kReads);
-  }
-  QString writeRows() {
-    on_.cli().write("large", "");
-    // The rank that the file names has five times the rows.
-    const QByteArray large = "'" + on_.cli().path("large").toUtf8() + "'";
-    return writeProgram(
-        "rows",
-        unevenRows("10**9", "100 if open(" + large + ").read() == str(rank) else 20") +
-            "    if rank == 0: print(f\"step {step} loss {loss.item():.9g}\", flush=True)\n");
-  }
-  QString writeProgram(const QString& folder, const QByteArray& script) {
-    QDir().mkpath(on_.cli().path(folder));
-    on_.cli().write(folder + "/train.py", script);
-    return on_.cli().write(folder + "/run.yaml",
-                           "version: 1\nrecovery: {policy: none}\nworkload:\n"
-                           "  command: [/usr/bin/python3, train.py]\n");
   }
 
   // Pins the rank and busy processes to one core, and the other ranks to another.

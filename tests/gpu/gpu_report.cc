@@ -5,8 +5,8 @@
 // gpu_report [--device cuda|cpu] [--only PART]… [--limit SECONDS] [--full] [--peers] [--python
 // PROGRAM] [--seconds S]
 //            [--out DIR]
-//   parts       selftest, conformance, matrix, steps, training; with --peers those and peers,
-//   losses
+//   parts       selftest, conformance, kernels, matrix, steps, training; with --peers those and
+//   peers, losses
 //   --device    cpu: the same on the processor, to try this program where no GPU is
 //   --limit     of a part, 1200 if left out; --seconds: of a measurement, 5
 //   --full      all rows of the matrix
@@ -42,8 +42,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Words = std::vector<std::string>;
 
-constexpr std::string_view kParts[] = {"selftest", "conformance", "matrix", "steps",
-                                       "training", "peers",       "losses"};
+constexpr std::string_view kParts[] = {"selftest", "conformance", "kernels", "matrix",
+                                       "steps",    "training",    "peers",   "losses"};
 bool isPart(std::string_view name) {
   return std::find(std::begin(kParts), std::end(kParts), name) != std::end(kParts);
 }
@@ -128,7 +128,8 @@ class Report {
     const int unusable = selftest();
     write();
     if (unusable != 0) return unusable;
-    if (wanted("conformance")) conformance();
+    for (const char* part : {"conformance", "kernels"})
+      if (wanted(part)) backendsTest(part);
     if (wanted("matrix")) matrix();
     if (wanted("steps")) steps();
     if (wanted("training")) training();
@@ -254,8 +255,8 @@ class Report {
     return 0;
   }
 
-  void conformance() {
-    const Child child = launch({at("backends_conformance_test")});
+  void backendsTest(const std::string& name) {
+    const Child child = launch({at("backends_" + name + "_test")});
     Json part = partOf(child, child.code == 0);
     part["failures"] = Json::array();
     std::istringstream lines(child.output);
@@ -267,7 +268,7 @@ class Report {
         part["why"] = line;
       }
     }
-    keep("conformance", std::move(part));
+    keep(name, std::move(part));
   }
 
   void matrix() {

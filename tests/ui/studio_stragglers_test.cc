@@ -9,9 +9,9 @@
 #include <random>
 #include <vector>
 
-#include "tests/app/cli/program_command.h"
 #include "tests/cluster/control_group.h"
 #include "tests/cluster/runs_on_hosts.h"
+#include "tests/cluster/straggler_runs.h"
 #include "tests/support/pytorch.h"
 #include "tests/ui/studio_road.h"
 
@@ -31,21 +31,6 @@ const std::vector<std::pair<QString, QString>> kLongSteps = {
     {"batch: 32 ", "batch: 6000 "},
     {"epochs: 5", "epochs: 1000"},
     {"strategy:", "recovery: {policy: none}\nstrategy:"}};
-
-// Trains on tokens that are read where they lie: 640 samples a step and rank.
-constexpr const char* kReads = R"(version: 1
-model:
-  input: {shape: [32], vocabulary: 256}
-  layers:
-    - embedding: {units: 32}
-    - transformer: {heads: 2}
-    - dense: {units: 256}
-  loss: cross-entropy
-data: {train: {tokens: some.tokens}, evaluate: {tokens: some.tokens, from: 0.999}}
-training: {batch: 1920, epochs: 1000, evaluate_batch: 60}
-strategy: {kind: multi-worker-mirrored}
-recovery: {policy: none}
-)";
 
 // Follows the imports: a GPU whose driver says that this program computes on it.
 constexpr const char* kOnGpu = R"(
@@ -152,7 +137,9 @@ class StudioStragglersTest : public QObject {
       if (kind == "program") {
         road_->launchFile(writeProgram(), cluster_, kHosts);
       } else if (kind == "reads") {
-        road_->launchFile(writeReads(), cluster_, kHosts);
+        // 640 samples a step and rank.
+        road_->launchFile(test::writeTokensRun(on_.cli(), 4'000'000, 1920, 60, random_), cluster_,
+                          kHosts);
       } else {
         road_->launch("fashion-mlp.yaml", kLongSteps, cluster_, kHosts);
       }
@@ -233,31 +220,14 @@ class StudioStragglersTest : public QObject {
     return text.contains("clock1") && !error;
   }
 
-  QString writeReads() {
-    QByteArray tokens;
-    for (int i = 0; i < 4'000'000; ++i) {
-      tokens += static_cast<char>(random_() % 256);
-      tokens += '\0';
-    }
-    on_.cli().write("some.tokens", tokens);
-    return on_.cli().write("reads.yaml", kReads);
-  }
   // Steps of 60 ms. The rank that the file names has five times the rows; one whose GPU's clock is
   // low takes as long.
   QString writeProgram() {
-    on_.cli().write("large", "");
-    const QByteArray large = "'" + on_.cli().path("large").toUtf8() + "'",
-                     imports = "import os, time\n", works = "time.sleep(0.001 * len(x))";
-    QByteArray script =
-        test::unevenRows("10**9", "100 if open(" + large + ").read() == str(rank) else 20") +
-        "    if rank == 0: print(f\"step {step} loss {loss.item():.9g}\", flush=True)\n";
+    const QByteArray imports = "import os, time\n", works = "time.sleep(0.001 * len(x))";
+    QByteArray script = test::largeBatches(on_.cli());
     script.replace(imports, imports + QByteArray(kOnGpu).replace("PATH", kGpus));
     script.replace(works, "time.sleep(0.003 * len(x) * 1980 / clock())");
-    QDir().mkpath(on_.cli().path("program"));
-    on_.cli().write("program/train.py", script);
-    return on_.cli().write("program/run.yaml",
-                           "version: 1\nrecovery: {policy: none}\nworkload:\n"
-                           "  command: [/usr/bin/python3, train.py]\n");
+    return test::writeScriptRun(on_.cli(), "program", script);
   }
 
   test::RunsOnHosts on_{

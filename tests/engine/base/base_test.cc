@@ -24,6 +24,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/file.h"
 #include "engine/base/file_system.h"
+#include "engine/base/find_program.h"
 #include "engine/base/float16.h"
 #include "engine/base/hash.h"
 #include "engine/base/hex.h"
@@ -294,6 +295,31 @@ class BaseTest : public QObject {
     QCOMPARE(shellQuote("it's"), std::string("'it'\\''s'"));
     QCOMPARE(shellLine({"lockstep", "cluster", "deploy", "/home/me/my lab.yaml", ""}),
              std::string("lockstep cluster deploy '/home/me/my lab.yaml' ''"));
+  }
+
+  void programsAreFoundInFolders() {
+    const QByteArray path = qgetenv("PATH");
+    const QString current = QDir::currentPath();
+    const auto restore = qScopeGuard([&] {
+      qputenv("PATH", path);
+      QDir::setCurrent(current);
+    });
+    const QTemporaryDir first, second;
+    const std::string text = first.filePath("tool").toStdString(),
+                      tool = second.filePath("tool").toStdString();
+    QVERIFY(writeFileAtomically(text, "", 0644).ok());  // not executable
+    QVERIFY(writeFileAtomically(tool, "", 0755).ok());
+    qputenv("PATH", (first.path() + "::" + second.path()).toUtf8());
+    QCOMPARE(findProgram("tool"), tool);
+    QCOMPARE(findProgram("tools"), std::string());
+    qunsetenv("PATH");
+    QCOMPARE(findProgram("tool"), std::string());
+    QCOMPARE(findProgram("tool", second.path().toStdString()), tool);
+    QCOMPARE(findProgram(tool), tool);
+    QCOMPARE(findProgram(text), std::string());
+    QVERIFY(QDir::setCurrent(second.path()));
+    qputenv("PATH", ".:");
+    QCOMPARE(findProgram("tool"), std::string());
   }
 
   void hashes() {
