@@ -500,30 +500,10 @@ Error endedByScheduler(const LaunchRequest& request, const std::string& run,
   return error;
 }
 
-// Prepares the continuation of a run whose job the scheduler queues again, after its notice or a
-// preemption; nothing if the run ended for other reasons. A program of the user's own continues
-// from what it has saved.
-std::optional<Prepared> continuationOf(const Prepared& ran, const std::string& run,
-                                       const JobOutlook& job, const Globals& globals) {
-  if (!ran.request.cluster->placement().requeue()) return {};
-  if (!job.stoppedRuns && !job.willRestart) return {};
-  Prepared next = ran;
-  next.request.resumedRun = run;
-  if (ran.request.spec->has_workload()) return next;
-  const auto checkpoints = [&]() -> Result<CheckpointFolders> {
-    LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
-    LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(run));
-    return checkpointFoldersOf(run, documents);
-  }();
-  if (!checkpoints.ok()) return {};
-  next.request.resumeFrom = *checkpoints;
-  return next;
-}
-
 // A launch, with the run that it led to.
 struct Ran {
   int code = kRunFailed;
-  std::optional<Prepared> next;  // that continues it
+  std::optional<LaunchRequest> next;  // that continues it
 };
 
 // Where the strategy is open, finds one for what the nodes have.
@@ -578,7 +558,8 @@ Ran launchOnce(Prepared& prepared, const Globals& globals, const Arguments& argu
   const int code = conclude(report, result, !result.ok() && !left);
   if (!result.ok()) return {code, {}};
   if (job)
-    if (auto next = continuationOf(prepared, *run, *job, globals)) return {code, std::move(next)};
+    if (auto next = continuationOf(prepared.request, *run, *job, globals.home.historyFolder()))
+      return {code, std::move(next)};
   endJobOf(cluster, globals);
   return {ended ? kNode : code, {}};
 }
@@ -603,8 +584,8 @@ int launchAndFollow(const Globals& globals, const Arguments& arguments, Prepare 
     // The job may have been cancelled meanwhile, by whoever stopped the run.
     reporter = makeReport({json, *every});
     reporter->progress(fmt::format("waiting until {} starts the job again",
-                                   specs::schedulerName(ran.next->request.cluster->placement())));
-    prepared = std::move(*ran.next);
+                                   specs::schedulerName(ran.next->cluster->placement())));
+    prepared->request = *std::move(ran.next);
     const Status got = allocate(*prepared, globals, inbox, *reporter, interrupts());
     if (!got.ok()) {
       reporter->progress(got.error().text());

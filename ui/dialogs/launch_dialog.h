@@ -11,7 +11,6 @@
 #include <optional>
 #include <stop_token>
 
-#include "app/cluster/allocation.h"
 #include "app/runs/launcher.h"
 #include "app/runs/relaunch.h"
 #include "ui/dialogs/dialog.h"
@@ -32,6 +31,7 @@ class MessagePanel;
 class OptionFields;
 class PredictionView;
 class RankFields;
+class RunLaunch;
 class StrategyFields;
 class Workspace;
 struct LaunchInputs;
@@ -117,7 +117,6 @@ class LaunchDialog : public Dialog {
   const LaunchModel& model() const;
   const LaunchTarget* target() const;  // null: this machine
   void showDetails();                  // which files these are
-  QString progressText(const app::LaunchProgress& progress) const;
   void setBusy(bool busy, const QString& text);
   void benchmark(app::Costs costs);
   void preflight();
@@ -125,10 +124,8 @@ class LaunchDialog : public Dialog {
   void nodesChanged();
   Status saveAll();
   std::shared_ptr<LiveCluster> session();
-  void allocate(app::LaunchRequest request);  // and launch on what a scheduler gives
-  QWidgetList holdFields();                   // returns the fields that it has disabled
-  void stopBusy(const QWidgetList& held, const Error& error);
-  void launchOn(app::LaunchRequest request, std::shared_ptr<LiveCluster> cluster);
+  QWidgetList holdFields();                           // returns the fields that it has disabled
+  void launch(std::shared_ptr<LiveCluster> cluster);  // null: a scheduler allocates the nodes
 
   QVector<LaunchModel> models_;
   QVector<LaunchTarget> targets_;
@@ -178,9 +175,7 @@ class LaunchDialog : public Dialog {
   std::shared_ptr<LiveCluster> cluster_, measuredOn_;
   std::string clusterText_;  // that cluster_ was made of, where this dialog made it
   std::unique_ptr<app::MeasuredPreview> measured_;
-  std::unique_ptr<app::Allocation> allocation_;
-  std::unique_ptr<app::Launch> launch_;
-  int job_ = 0;
+  RunLaunch* launch_ = nullptr;
 };
 
 }  // namespace lockstep::ui

@@ -340,7 +340,7 @@ void LaunchDialog::takeModel() {
 }
 
 void LaunchDialog::choose(const QStringList& sets) {
-  if (launch_ || allocation_) return;
+  if (launch_) return;
   const auto spec =
       app::SpecText::parse(specYaml_, model().file.toStdString(), app::SpecKind::kRun);
   strategy_->setSpec(spec, sets);
