@@ -270,6 +270,14 @@ Result<Resume> resumeOf(const Globals& globals, const std::string& text) {
   return Resume{std::move(folders), row.run};
 }
 
+// The cluster with what --requeue or --no-requeue says.
+Result<ClusterSpecFile> withRequeueOf(ClusterSpecFile cluster, const Arguments& arguments) {
+  const bool on = arguments.has("requeue"), off = arguments.has("no-requeue");
+  if (on && off) return invalidArgument("--requeue and --no-requeue exclude each other");
+  if (!on && !off) return cluster;
+  return withRequeue(std::move(cluster), on);
+}
+
 struct Prepared {
   LaunchRequest request;
   RunSpecFile spec;
@@ -279,7 +287,8 @@ Result<Prepared> prepare(const Globals& globals, const Arguments& arguments) {
   Prepared out;
   LOCKSTEP_ASSIGN(const RunSpecFile spec,
                   loadRunSpec(modelFile(arguments.words()[0]), arguments.all("set")));
-  LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, clusterOf(globals, arguments));
+  LOCKSTEP_ASSIGN(ClusterSpecFile asked, clusterOf(globals, arguments));
+  LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, withRequeueOf(std::move(asked), arguments));
   Resume resume;
   if (arguments.has("resume")) {
     LOCKSTEP_ASSIGN(resume, resumeOf(globals, arguments.text("resume")));
@@ -306,8 +315,8 @@ Result<Prepared> prepareAgain(const Globals& globals, const Arguments& arguments
                   completeRunSpec(again.specYaml, "run " + row.run, arguments.all("set")));
   out.spec = spec;
   LOCKSTEP_ASSIGN(ClusterSpecFile written, completeClusterSpec(again.clusterYaml, out.clusterFile));
-  LOCKSTEP_ASSIGN(const ClusterSpecFile cluster,
-                  withRanks(std::move(written), arguments.all("ranks")));
+  LOCKSTEP_ASSIGN(written, withRanks(std::move(written), arguments.all("ranks")));
+  LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, withRequeueOf(std::move(written), arguments));
   out.request = requestOf(spec, cluster, arguments);
   out.request.measure = !arguments.has("no-benchmark");
   out.request.resumeFrom = again.checkpoints;

@@ -1323,6 +1323,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>压缩、重计算、重叠、学习率调度与通信方式</translation>
         </message>
         <message>
+            <source>Queue again after the time limit</source>
+            <translation>到时间限制后重新排队</translation>
+        </message>
+        <message>
             <source>Benchmark nodes before launch</source>
             <translation>启动前对节点做基准测试</translation>
         </message>
@@ -9386,6 +9390,10 @@ its last lines:
         <message>
             <source>workdir is &quot;%1&quot;; expected a path that starts with / or ~/</source>
             <translation>workdir 为“%1”；应为以 / 或 ~/ 开头的路径</translation>
+        </message>
+        <message>
+            <source>%1: no scheduler provides its nodes, so none queues its runs again</source>
+            <translation>%1：其节点不由调度器提供，因此不会重新排队</translation>
         </message>
         <message>
             <source>the batch of run %1 cannot be divided anew now</source>

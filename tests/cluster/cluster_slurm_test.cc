@@ -267,10 +267,9 @@ class ClusterSlurmTest : public QObject {
 
  private:
   void continuesAfter(const std::function<void(const std::string& job)>& interrupt) {
-    const auto process =
-        start({"run", example("fashion-mlp"), "--json", "--every", "1", "--no-benchmark",
-               "--cluster", cluster("login: n1, nodes: 2, requeue: true"), "--set",
-               "training.checkpoint.every_steps=50"});
+    const auto process = start({"run", example("fashion-mlp"), "--json", "--every", "1",
+                                "--no-benchmark", "--cluster", cluster("login: n1, nodes: 2"),
+                                "--requeue", "--set", "training.checkpoint.every_steps=50"});
     QByteArray out;
     QVERIFY(waitFor([&] {
       process->waitForReadyRead(20);

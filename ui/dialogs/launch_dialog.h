@@ -111,7 +111,9 @@ class LaunchDialog : public Dialog {
   WhatIfSource predictedStep() const;
   void showError(const Error& error);
   QStringList sets(const std::string& strategy = {}) const;
-  void fillRanks();  // a number for every node of the chosen cluster
+  void fillRanks();  // a number for every node of the chosen cluster, and what is asked of its job
+  // What is asked for in place of what the cluster says.
+  std::optional<bool> requeueChange() const;
   int rankCount() const;
   bool local() const;
   const LaunchModel& model() const;
@@ -145,6 +147,8 @@ class LaunchDialog : public Dialog {
   QComboBox* precision_ = nullptr;
   QComboBox* comm_ = nullptr;
   QToolButton* more_ = nullptr;
+  QCheckBox* requeue_ = nullptr;  // of a cluster whose nodes a scheduler provides
+  bool isRequeued_ = false;       // what the cluster says
   QCheckBox* measure_ = nullptr;  // not of a program, as the fields above from strategy_ on
   QFormLayout* form_ = nullptr;
   RankFields* ranks_ = nullptr;
