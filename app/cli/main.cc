@@ -19,12 +19,14 @@ int manualCommand(const Globals& globals, const Arguments& arguments);
 const std::vector<Command> kCommands{
     {"run",
      {{"cluster=", "local=", "ranks=", "comm=", "set=", "detach", "resume=", "no-benchmark",
-       "every=", "json"},
+       "requeue", "no-requeue", "every=", "json"},
       1,
       1,
       "run SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
       "path=value]…\n"
-      "             [--detach] [--resume RUN|DIR] [--no-benchmark] [--every N] [--json]"},
+      "             [--detach] [--resume RUN|DIR] [--no-benchmark] [--requeue | --no-requeue] "
+      "[--every N]\n"
+      "             [--json]"},
      "Trains a run spec on a cluster, or on N agents on this machine (default 1).\n"
      "  SPEC        a file, or the name of an example\n"
      "  --set       sets an option, as training.max_steps=100; `lockstep options` lists them\n"
@@ -33,25 +35,27 @@ const std::vector<Command> kCommands{
      "  --detach    returns once the run has started and prints its id\n"
      "  --resume    continues from a run's last checkpoint, or from a checkpoint folder\n"
      "  --no-benchmark  plans with built-in costs instead of a benchmark of the first node\n"
+     "  --requeue, --no-requeue  override placement.requeue of the cluster\n"
      "  --every     reports every N-th step instead of at most ten per second\n"
      "Ctrl-C stops the run with a checkpoint; a second one kills it.",
      runCommand},
     {"resume",
-     {{"ranks=", "comm=", "set=", "detach", "no-benchmark", "every=", "json"},
+     {{"ranks=", "comm=", "set=", "detach", "no-benchmark", "requeue", "no-requeue",
+       "every=", "json"},
       1,
       1,
       "resume RUN [--ranks NODE=N]… [--comm KIND] [--set path=value]… [--detach] "
-      "[--no-benchmark] [--every N]\n"
-      "             [--json]"},
+      "[--no-benchmark]\n"
+      "             [--requeue | --no-requeue] [--every N] [--json]"},
      "Continues from a run's last checkpoint as a new run: same spec, same cluster.",
      resumeCommand},
     {"rerun",
-     {{"ranks=", "comm=", "set=", "detach", "no-benchmark", "every=", "json"},
+     {{"ranks=", "comm=", "set=", "detach", "no-benchmark", "requeue", "no-requeue",
+       "every=", "json"},
       1,
       1,
-      "rerun RUN [--ranks NODE=N]… [--comm KIND] [--set path=value]… [--detach] [--no-benchmark] "
-      "[--every N]\n"
-      "             [--json]"},
+      "rerun RUN [--ranks NODE=N]… [--comm KIND] [--set path=value]… [--detach] [--no-benchmark]\n"
+      "             [--requeue | --no-requeue] [--every N] [--json]"},
      "Launches a run again from its start: same spec, same cluster.",
      rerunCommand},
     {"attach",

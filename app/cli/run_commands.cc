@@ -270,6 +270,14 @@ Result<Resume> resumeOf(const Globals& globals, const std::string& text) {
   return Resume{std::move(folders), row.run};
 }
 
+// The cluster with what --requeue or --no-requeue says.
+Result<ClusterSpecFile> withRequeueOf(ClusterSpecFile cluster, const Arguments& arguments) {
+  const bool on = arguments.has("requeue"), off = arguments.has("no-requeue");
+  if (on && off) return invalidArgument("--requeue and --no-requeue exclude each other");
+  if (!on && !off) return cluster;
+  return withRequeue(std::move(cluster), on);
+}
+
 struct Prepared {
   LaunchRequest request;
   RunSpecFile spec;
@@ -279,7 +287,8 @@ Result<Prepared> prepare(const Globals& globals, const Arguments& arguments) {
   Prepared out;
   LOCKSTEP_ASSIGN(const RunSpecFile spec,
                   loadRunSpec(modelFile(arguments.words()[0]), arguments.all("set")));
-  LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, clusterOf(globals, arguments));
+  LOCKSTEP_ASSIGN(ClusterSpecFile asked, clusterOf(globals, arguments));
+  LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, withRequeueOf(std::move(asked), arguments));
   Resume resume;
   if (arguments.has("resume")) {
     LOCKSTEP_ASSIGN(resume, resumeOf(globals, arguments.text("resume")));
@@ -306,8 +315,8 @@ Result<Prepared> prepareAgain(const Globals& globals, const Arguments& arguments
                   completeRunSpec(again.specYaml, "run " + row.run, arguments.all("set")));
   out.spec = spec;
   LOCKSTEP_ASSIGN(ClusterSpecFile written, completeClusterSpec(again.clusterYaml, out.clusterFile));
-  LOCKSTEP_ASSIGN(const ClusterSpecFile cluster,
-                  withRanks(std::move(written), arguments.all("ranks")));
+  LOCKSTEP_ASSIGN(written, withRanks(std::move(written), arguments.all("ranks")));
+  LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, withRequeueOf(std::move(written), arguments));
   out.request = requestOf(spec, cluster, arguments);
   out.request.measure = !arguments.has("no-benchmark");
   out.request.resumeFrom = again.checkpoints;
@@ -500,30 +509,10 @@ Error endedByScheduler(const LaunchRequest& request, const std::string& run,
   return error;
 }
 
-// Prepares the continuation of a run whose job the scheduler queues again, after its notice or a
-// preemption; nothing if the run ended for other reasons. A program of the user's own continues
-// from what it has saved.
-std::optional<Prepared> continuationOf(const Prepared& ran, const std::string& run,
-                                       const JobOutlook& job, const Globals& globals) {
-  if (!ran.request.cluster->placement().requeue()) return {};
-  if (!job.stoppedRuns && !job.willRestart) return {};
-  Prepared next = ran;
-  next.request.resumedRun = run;
-  if (ran.request.spec->has_workload()) return next;
-  const auto checkpoints = [&]() -> Result<CheckpointFolders> {
-    LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
-    LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(run));
-    return checkpointFoldersOf(run, documents);
-  }();
-  if (!checkpoints.ok()) return {};
-  next.request.resumeFrom = *checkpoints;
-  return next;
-}
-
 // A launch, with the run that it led to.
 struct Ran {
   int code = kRunFailed;
-  std::optional<Prepared> next;  // that continues it
+  std::optional<LaunchRequest> next;  // that continues it
 };
 
 // Where the strategy is open, finds one for what the nodes have.
@@ -578,7 +567,8 @@ Ran launchOnce(Prepared& prepared, const Globals& globals, const Arguments& argu
   const int code = conclude(report, result, !result.ok() && !left);
   if (!result.ok()) return {code, {}};
   if (job)
-    if (auto next = continuationOf(prepared, *run, *job, globals)) return {code, std::move(next)};
+    if (auto next = continuationOf(prepared.request, *run, *job, globals.home.historyFolder()))
+      return {code, std::move(next)};
   endJobOf(cluster, globals);
   return {ended ? kNode : code, {}};
 }
@@ -603,8 +593,8 @@ int launchAndFollow(const Globals& globals, const Arguments& arguments, Prepare 
     // The job may have been cancelled meanwhile, by whoever stopped the run.
     reporter = makeReport({json, *every});
     reporter->progress(fmt::format("waiting until {} starts the job again",
-                                   specs::schedulerName(ran.next->request.cluster->placement())));
-    prepared = std::move(*ran.next);
+                                   specs::schedulerName(ran.next->cluster->placement())));
+    prepared->request = *std::move(ran.next);
     const Status got = allocate(*prepared, globals, inbox, *reporter, interrupts());
     if (!got.ok()) {
       reporter->progress(got.error().text());

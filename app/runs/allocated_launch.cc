@@ -1,6 +1,8 @@
 #include "app/runs/allocated_launch.h"
 
+#include "app/history/history.h"
 #include "app/kubernetes/manifest.h"
+#include "app/runs/relaunch.h"
 #include "app/specs/spec_text.h"
 #include "engine/specs/placement.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -29,13 +31,22 @@ bool awaitsAllocation(const LaunchRequest& request) {
   return specs::awaitsAllocation(*request.cluster);
 }
 
-Status checkRequeue(const LaunchRequest& request) {
-  if (!request.cluster->placement().requeue()) return {};
-  Error error = makeError(Code::kFailedPrecondition,
-                          "the studio does not continue a run in another job of {}",
-                          specs::schedulerName(request.cluster->placement()));
-  error.next = "leave placement.requeue out, or launch with `lockstep run`";
-  return error;
+std::optional<LaunchRequest> continuationOf(const LaunchRequest& ran, const std::string& run,
+                                            const JobOutlook& job,
+                                            const std::string& historyFolder) {
+  if (!mayBeQueuedAgain(*ran.cluster)) return {};
+  if (!job.stoppedRuns && !job.willRestart) return {};
+  LaunchRequest next = ran;
+  next.resumedRun = run;
+  if (ran.spec->has_workload()) return next;
+  const auto checkpoints = [&]() -> Result<CheckpointFolders> {
+    LOCKSTEP_ASSIGN(const auto history, History::open(historyFolder));
+    LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(run));
+    return checkpointFoldersOf(run, documents);
+  }();
+  if (!checkpoints.ok()) return {};
+  next.resumeFrom = *checkpoints;
+  return next;
 }
 
 }  // namespace lockstep::app

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 
+#include "app/cluster/allocation.h"
 #include "app/runs/preview.h"
 
 namespace lockstep::app {
@@ -16,8 +19,12 @@ bool awaitsAllocation(const LaunchRequest& request);
 LaunchRequest onAllocated(LaunchRequest request,
                           std::shared_ptr<const spec::v1::ClusterSpec> cluster);
 
-// For a launch that nobody continues after the scheduler has queued the job again. Errors:
-// kFailedPrecondition if the cluster asks for that.
-Status checkRequeue(const LaunchRequest& request);
+// Returns the launch that continues `run` in the next start of its job, or in the job that replaces
+// it: for a cluster that asks for a requeue, after the scheduler's notice or a preemption. Returns
+// nothing if the run ended for other reasons, or cannot be resumed. A program of the user's own
+// continues from what it has saved. The nodes of the launch have yet to be allocated again.
+std::optional<LaunchRequest> continuationOf(const LaunchRequest& ran, const std::string& run,
+                                            const JobOutlook& job,
+                                            const std::string& historyFolder);
 
 }  // namespace lockstep::app

@@ -439,6 +439,18 @@ Result<ClusterSpecFile> withRanks(ClusterSpecFile cluster, const std::vector<std
   return cluster;
 }
 
+Result<ClusterSpecFile> withRequeue(ClusterSpecFile cluster, bool requeue) {
+  if (!cluster.spec->has_placement())
+    return invalidArgument("{}: no scheduler provides its nodes, so none queues its runs again",
+                           cluster.file);
+  auto spec = std::make_shared<spec::v1::ClusterSpec>(*cluster.spec);
+  spec->mutable_placement()->set_requeue(requeue);
+  LOCKSTEP_TRY(specs::checkPlacement(*spec));
+  cluster.yaml = toYaml(*spec);
+  cluster.spec = std::move(spec);
+  return cluster;
+}
+
 Result<std::vector<LayerRow>> describeModel(const spec::v1::ModelSpec& spec) {
   LOCKSTEP_ASSIGN(const models::Model model, specs::toModel(spec));
   LOCKSTEP_ASSIGN(const std::vector<models::LayerInfo> infos, models::describe(model));

@@ -209,6 +209,9 @@ ClusterSpecFile localCluster(int nodes, const std::string& localFolder, const st
 // no such node, N is no number of at least 1, or the node has
 // devices of several kinds.
 Result<ClusterSpecFile> withRanks(ClusterSpecFile cluster, const std::vector<std::string>& ranks);
+// The same cluster with this placement.requeue. Errors: kInvalidArgument where no scheduler
+// provides its nodes, and as specs::checkPlacement().
+Result<ClusterSpecFile> withRequeue(ClusterSpecFile cluster, bool requeue);
 
 // Describes a model layer by layer, for one sample.
 struct LayerRow {

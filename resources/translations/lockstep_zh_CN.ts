@@ -1179,20 +1179,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>正在搜索最快的策略</translation>
         </message>
         <message>
-            <source>Making data</source>
-            <translation>正在生成数据</translation>
-        </message>
-        <message>
             <source>Starting</source>
             <translation>正在开始</translation>
-        </message>
-        <message>
-            <source>Launching</source>
-            <translation>正在启动</translation>
-        </message>
-        <message>
-            <source>Cancelling</source>
-            <translation>正在取消</translation>
         </message>
         <message>
             <source>Launch %1</source>
@@ -1255,38 +1243,6 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>各节点的 rank 数</translation>
         </message>
         <message>
-            <source>Connecting</source>
-            <translation>正在连接</translation>
-        </message>
-        <message>
-            <source>Preparing</source>
-            <translation>正在准备</translation>
-        </message>
-        <message>
-            <source>%1: %2</source>
-            <translation>%1：%2</translation>
-        </message>
-        <message>
-            <source>%1: waiting for %2 (%3 s)</source>
-            <translation>%1：等待 %2 已 %3 秒</translation>
-        </message>
-        <message>
-            <source>Copying data</source>
-            <translation>正在复制数据</translation>
-        </message>
-        <message>
-            <source>Fetching data</source>
-            <translation>正在获取数据</translation>
-        </message>
-        <message>
-            <source>Checking data</source>
-            <translation>正在检查数据</translation>
-        </message>
-        <message>
-            <source>%1: waiting for %2 (%3 s, %4 of %5 MB)</source>
-            <translation>%1：等待 %2 已 %3 秒，%4 / %5 MB</translation>
-        </message>
-        <message>
             <source>Resume %1</source>
             <translation>续训 %1</translation>
         </message>
@@ -1321,10 +1277,6 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>Benchmarking the nodes</source>
             <translation>正在对节点做基准测试</translation>
-        </message>
-        <message>
-            <source>Cleaning up</source>
-            <translation>正在清理</translation>
         </message>
         <message>
             <source>Launching when the prediction is ready</source>
@@ -1371,6 +1323,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>压缩、重计算、重叠、学习率调度与通信方式</translation>
         </message>
         <message>
+            <source>Queue again after the time limit</source>
+            <translation>到时间限制后重新排队</translation>
+        </message>
+        <message>
             <source>Benchmark nodes before launch</source>
             <translation>启动前对节点做基准测试</translation>
         </message>
@@ -1382,13 +1338,72 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>Command that launches the same run from a terminal</source>
             <translation>在终端中启动同样的运行</translation>
         </message>
+    </context>
+    <context>
+        <name>lockstep::ui::RunLaunch</name>
+        <message>
+            <source>Making data</source>
+            <translation>正在生成数据</translation>
+        </message>
+        <message>
+            <source>Connecting</source>
+            <translation>正在连接</translation>
+        </message>
+        <message>
+            <source>Copying data</source>
+            <translation>正在复制数据</translation>
+        </message>
+        <message>
+            <source>Fetching data</source>
+            <translation>正在获取数据</translation>
+        </message>
+        <message>
+            <source>Checking data</source>
+            <translation>正在检查数据</translation>
+        </message>
         <message>
             <source>Setting up</source>
             <translation>正在准备程序</translation>
         </message>
         <message>
+            <source>Preparing</source>
+            <translation>正在准备</translation>
+        </message>
+        <message>
+            <source>Cleaning up</source>
+            <translation>正在清理</translation>
+        </message>
+        <message>
+            <source>%1: %2</source>
+            <translation>%1：%2</translation>
+        </message>
+        <message>
+            <source>%1: waiting for %2 (%3 s, %4 of %5 MB)</source>
+            <translation>%1：等待 %2 已 %3 秒，%4 / %5 MB</translation>
+        </message>
+        <message>
+            <source>%1: waiting for %2 (%3 s)</source>
+            <translation>%1：等待 %2 已 %3 秒</translation>
+        </message>
+        <message>
             <source>%1 runs %2</source>
             <translation>%1 正在运行 %2</translation>
+        </message>
+        <message>
+            <source>Launching</source>
+            <translation>正在启动</translation>
+        </message>
+        <message>
+            <source>Cancelling</source>
+            <translation>正在取消</translation>
+        </message>
+        <message>
+            <source>Starting</source>
+            <translation>正在开始</translation>
+        </message>
+        <message>
+            <source>Benchmarking the nodes</source>
+            <translation>正在对节点做基准测试</translation>
         </message>
     </context>
     <context>
@@ -9377,12 +9392,8 @@ its last lines:
             <translation>workdir 为“%1”；应为以 / 或 ~/ 开头的路径</translation>
         </message>
         <message>
-            <source>the studio does not continue a run in another job of %1</source>
-            <translation>工作室不会在 %1 的另一个作业中继续运行</translation>
-        </message>
-        <message>
-            <source>leave placement.requeue out, or launch with `lockstep run`</source>
-            <translation>去掉 placement.requeue，或用 `lockstep run` 启动</translation>
+            <source>%1: no scheduler provides its nodes, so none queues its runs again</source>
+            <translation>%1：其节点不由调度器提供，因此不会重新排队</translation>
         </message>
         <message>
             <source>the batch of run %1 cannot be divided anew now</source>
@@ -10540,6 +10551,14 @@ its last lines:
     </context>
     <context>
         <name>lockstep::ui::RunPage</name>
+        <message>
+            <source>The scheduler ended the run's job. It goes on when it has nodes again.</source>
+            <translation>调度器结束了运行的作业。重新获得节点后运行将继续。</translation>
+        </message>
+        <message>
+            <source>The run goes on as run %1.</source>
+            <translation>运行以 %1 继续。</translation>
+        </message>
         <message>
             <source>Remarks at the launch</source>
             <translation>启动时的说明</translation>

@@ -208,8 +208,7 @@ class ClusterSlurmTest : public QObject {
     QVERIFY(waitFor([&] { return active().empty(); }));
   }
 
-  // This and the next test take minutes: Slurm counts time limits in minutes, and starts a requeued
-  // job after two.
+  // Takes minutes, in which Slurm counts time limits.
   void stopsBeforeTheTimeLimit() {
     if (!qEnvironmentVariableIsSet(kMinutes)) QSKIP("run with LOCKSTEP_SLURM_MINUTES=1");
     const CliResult result =
@@ -224,12 +223,10 @@ class ClusterSlurmTest : public QObject {
 
   // The notice of the time limit leads to a checkpoint, from which the requeued job continues.
   void continuesAfterTheNotice() {
-    if (!qEnvironmentVariableIsSet(kMinutes)) QSKIP("run with LOCKSTEP_SLURM_MINUTES=1");
     continuesAfter([&](const std::string& job) { slurm_->run({"scancel", "--signal=URG", job}); });
   }
   // It is started again, and counts on from what it has saved.
   void aProgramContinuesAfterTheNotice() {
-    if (!qEnvironmentVariableIsSet(kMinutes)) QSKIP("run with LOCKSTEP_SLURM_MINUTES=1");
     QVERIFY(QDir().mkpath(cli_.path("saves")));
     cli_.write("saves/saves.py", countingProgram(400));
     const QString spec = cli_.write(
@@ -270,10 +267,9 @@ class ClusterSlurmTest : public QObject {
 
  private:
   void continuesAfter(const std::function<void(const std::string& job)>& interrupt) {
-    const auto process =
-        start({"run", example("fashion-mlp"), "--json", "--every", "1", "--no-benchmark",
-               "--cluster", cluster("login: n1, nodes: 2, requeue: true"), "--set",
-               "training.checkpoint.every_steps=50"});
+    const auto process = start({"run", example("fashion-mlp"), "--json", "--every", "1",
+                                "--no-benchmark", "--cluster", cluster("login: n1, nodes: 2"),
+                                "--requeue", "--set", "training.checkpoint.every_steps=50"});
     QByteArray out;
     QVERIFY(waitFor([&] {
       process->waitForReadyRead(20);

@@ -19,7 +19,7 @@ SlurmctldHost=ctl(10.77.0.254)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=@/munge/socket
+AuthInfo=socket=@/munge/socket,cred_expire=15
 CredType=cred/munge
 MpiDefault=none
 ProctrackType=proctrack/linuxproc

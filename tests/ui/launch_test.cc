@@ -357,6 +357,38 @@ class LaunchTest : public QObject {
     QVERIFY2(tip.endsWith("\nCO2 equivalent of an hour: 36 g"), qPrintable(tip));
   }
 
+  // Of a scheduler's cluster alone, and as the cluster says until a person chooses otherwise.
+  void aRequeueCanBeAskedFor() {
+    const auto open = [&](const QByteArray& name, const QByteArray& placement) {
+      QFile file(home_->path(name + ".yaml"));
+      if (file.open(QFile::WriteOnly))
+        file.write("version: 1\nname: " + name + "\nplacement: {nodes: 2, " + placement + "}\n");
+      file.close();
+      return qobject_cast<ClusterPage*>(window_->openFile(file.fileName()));
+    };
+    ModelPage* model = newModel("mlp");
+    (void)open("kept", "kind: slurm, requeue: true");
+    (void)open("pods", "kind: kubernetes, image: a");
+    LaunchDialog* dialog = window_->openLaunch(model, open("plain", "kind: slurm"));
+    auto* requeue = dialog->findChild<QCheckBox*>("launchRequeue");
+    auto* clusters = dialog->findChild<QComboBox*>("launchCluster");
+    QVERIFY(requeue->isVisible() && !requeue->isChecked());
+    QVERIFY(!dialog->command().contains("requeue"));
+    requeue->click();
+    QVERIFY2(dialog->command().contains(" --requeue"), qPrintable(dialog->command()));
+    QVERIFY(wait([&] { return dialog->ready(); }));
+    clusters->setCurrentIndex(clusters->findText("kept"));
+    QVERIFY(requeue->isChecked() && !dialog->command().contains("requeue"));
+    requeue->click();
+    QVERIFY2(dialog->command().contains(" --no-requeue"), qPrintable(dialog->command()));
+    clusters->setCurrentIndex(clusters->findText("pods"));
+    requeue->click();
+    auto* message = dialog->findChild<MessagePanel*>();
+    QVERIFY(wait([&] { return message->details().contains("volume_claim is missing"); }));
+    clusters->setCurrentIndex(clusters->count() - 1);  // this machine
+    QVERIFY(!requeue->isVisible());
+  }
+
   // Unsaved text is saved when it is launched; where that fails nothing is launched.
   void unsavedTextIsSavedAtLaunch() {
     ModelPage* page = newModel("mlp");

@@ -9,6 +9,7 @@
 #include <QSpinBox>
 #include <QTabWidget>
 #include <algorithm>
+#include <utility>
 
 #include "app/runs/allocated_launch.h"
 #include "engine/cluster/strategies.h"
@@ -20,7 +21,7 @@
 #include "ui/dialogs/strategy_fields.h"
 #include "ui/dialogs/what_if_panel.h"
 #include "ui/studio/background.h"
-#include "ui/studio/scheduler_job.h"
+#include "ui/studio/run_launch.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
@@ -31,15 +32,6 @@ namespace lockstep::ui {
 LaunchDialog::~LaunchDialog() {
   search_.request_stop();
   dropMeasuring();
-  if (allocation_) {
-    allocation_->end();
-    destroyAsync(workspace_.teardownPool(), std::move(allocation_));
-  }
-  if (launch_) {
-    launch_->end();
-    destroyAsync(workspace_.teardownPool(), std::move(launch_), cluster_->sessionRef());
-  }
-  if (job_) workspace_.jobs().finish(job_);
 }
 
 void LaunchDialog::dropMeasuring() {
@@ -94,7 +86,7 @@ void LaunchDialog::makePreview() {
       this, [in] { return makeLaunchPreview(in); },
       // Not held: what is left of this call may be destroyed after the workspace.
       [this, generation, known, weak = std::weak_ptr(live)](LaunchPreview made) {
-        if (generation != generation_ || launch_ || allocation_) return;
+        if (generation != generation_ || launch_) return;
         if (const std::shared_ptr<LiveCluster> live = weak.lock();
             live && known < live->session().size() && live->session().allConnected()) {
           const bool wanted = wanted_;  // they came meanwhile: what they have may decide
@@ -163,7 +155,7 @@ std::shared_ptr<LiveCluster> LaunchDialog::session() {
 }
 
 void LaunchDialog::preflight() {
-  if (!request_ || launch_ || allocation_) return;
+  if (!request_ || launch_) return;
   auto live = session();
   if (!live) return;
   dropMeasuring();
@@ -268,51 +260,6 @@ WhatIfSource LaunchDialog::predictedStep() const {
   return out;
 }
 
-QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {
-  const auto stage = [&] {
-    switch (progress.stage) {
-      case app::LaunchProgress::Stage::kMakingData:
-        return tr("Making data");
-      case app::LaunchProgress::Stage::kConnecting:
-        return tr("Connecting");
-      case app::LaunchProgress::Stage::kMeasuring:
-        return tr("Benchmarking the nodes");
-      case app::LaunchProgress::Stage::kCopying:
-        return tr("Copying data");
-      case app::LaunchProgress::Stage::kFetching:
-        return tr("Fetching data");
-      case app::LaunchProgress::Stage::kCheckingData:
-        return tr("Checking data");
-      case app::LaunchProgress::Stage::kSettingUp:
-        return tr("Setting up");
-      case app::LaunchProgress::Stage::kPreparing:
-        return tr("Preparing");
-      case app::LaunchProgress::Stage::kStarting:
-        return tr("Starting");
-      case app::LaunchProgress::Stage::kEnding:
-        return tr("Cleaning up");
-    }
-    return QString();
-  }();
-  QStringList nodes;
-  for (const auto& node : progress.awaited) nodes << QString::fromStdString(node);
-  if (progress.seconds == 0) return tr("%1: %2").arg(stage, nodes.join(", "));
-  QString text =
-      progress.bytesTotal > 0
-          ? tr("%1: waiting for %2 (%3 s, %4 of %5 MB)")
-                .arg(stage, nodes.join(", "))
-                .arg(progress.seconds)
-                .arg(progress.bytesDone / 1000000)
-                .arg(progress.bytesTotal / 1000000)
-          : tr("%1: waiting for %2 (%3 s)").arg(stage, nodes.join(", ")).arg(progress.seconds);
-  for (const app::DataActivity& activity : progress.data)
-    text += "; " + messageText(activity.text());
-  for (const auto& [node, command] : progress.commands)
-    text +=
-        "; " + tr("%1 runs %2").arg(QString::fromStdString(node), QString::fromStdString(command));
-  return text;
-}
-
 void LaunchDialog::setBusy(bool busy, const QString& text) {
   busy_->setVisible(busy);
   busyText_->setText(text);
@@ -329,8 +276,7 @@ Status LaunchDialog::saveAll() {
 void LaunchDialog::keyPressEvent(QKeyEvent* event) {
   const bool enter = event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter;
   if (enter && prediction_->choosing()) return;  // it has chosen a strategy
-  if (enter && !preview_ && !launch_ && !allocation_ &&
-      (delay_.isActive() || !message_->isVisible())) {
+  if (enter && !preview_ && !launch_ && (delay_.isActive() || !message_->isVisible())) {
     wanted_ = true;
     setBusy(true, tr("Launching when the prediction is ready"));
     return;
@@ -339,7 +285,7 @@ void LaunchDialog::keyPressEvent(QKeyEvent* event) {
 }
 
 void LaunchDialog::accept() {
-  if (!request_ || launch_ || allocation_) return;
+  if (!request_ || launch_) return;
   wanted_ = false;
   dropMeasuring();
   message_->clear();
@@ -348,8 +294,13 @@ void LaunchDialog::accept() {
     return;
   }
   unsaved_->hide();
-  if (app::awaitsAllocation(*request_)) return allocate(*request_);
-  if (auto cluster = session()) launchOn(*request_, std::move(cluster));
+  std::shared_ptr<LiveCluster> cluster;
+  if (!app::awaitsAllocation(*request_)) {
+    cluster = session();
+    if (!cluster) return;
+    cluster_ = cluster;
+  }
+  launch(std::move(cluster));
 }
 
 QWidgetList LaunchDialog::holdFields() {
@@ -367,93 +318,32 @@ QWidgetList LaunchDialog::holdFields() {
   prediction_->advice()->setEnabled(false);
   held << prediction_->advice();
   setBusy(true, tr("Starting"));
-  job_ = workspace_.jobs().start(tr("Launching"), [this] { reject(); });
   return held;
 }
 
-void LaunchDialog::stopBusy(const QWidgetList& held, const Error& error) {
-  workspace_.jobs().finish(job_);
-  job_ = 0;
-  setBusy(false, {});
-  for (QWidget* field : held) field->setEnabled(true);
-  message_->showError(error);
-  // The object is in the middle of this call: it goes with the next turn of the loop.
-  QTimer::singleShot(0, this, [this] {
-    allocation_.reset();
-    launch_.reset();
+void LaunchDialog::launch(std::shared_ptr<LiveCluster> cluster) {
+  const QWidgetList held = holdFields();
+  launch_ = new RunLaunch(*request_, std::move(cluster), workspace_, this);
+  connect(launch_, &RunLaunch::progressed, busyText_, &QLabel::setText);
+  connect(launch_, &RunLaunch::launched, this, [this](const QString& run) {
+    setBusy(false, {});
+    Q_EMIT launched(run);
+    QDialog::accept();
+  });
+  connect(launch_, &RunLaunch::failed, this, [this, held](const Error& error) {
+    std::exchange(launch_, nullptr)->deleteLater();
+    setBusy(false, {});
+    for (QWidget* field : held) field->setEnabled(true);
     acceptButton()->setEnabled(request_.has_value());
+    message_->showError(error);
   });
 }
 
-void LaunchDialog::allocate(app::LaunchRequest request) {
-  if (const Status able = app::checkRequeue(request); !able.ok()) {
-    message_->showError(able.error());
-    return;
-  }
-  const QWidgetList held = holdFields();
-  app::AllocationObserver observer;
-  observer.onState = [this](const app::QueueState& state) {
-    const QString text = messageText(state.text());
-    busyText_->setText(text);
-    workspace_.jobs().progress(job_, -1, text);
-  };
-  auto cluster = request.cluster;
-  const std::string name = app::clusterNameOf(request);
-  observer.onDone = [this, held,
-                     request](const Result<std::shared_ptr<const spec::v1::ClusterSpec>>& done) {
-    if (!done.ok()) return stopBusy(held, done.error());
-    app::LaunchRequest placed = app::onAllocated(request, *done);
-    for (QWidget* field : held) field->setEnabled(true);
-    workspace_.jobs().finish(job_);
-    job_ = 0;
-    QTimer::singleShot(0, this, [this, placed] {
-      allocation_.reset();
-      launchOn(placed, workspace_.makeCluster(placed.cluster));
-    });
-  };
-  allocation_ =
-      std::make_unique<app::Allocation>(std::move(cluster), name, schedulerOptions(workspace_),
-                                        workspace_.inbox(), std::move(observer));
-}
-
-void LaunchDialog::launchOn(app::LaunchRequest request, std::shared_ptr<LiveCluster> cluster) {
-  const QWidgetList held = holdFields();
-  app::LaunchObserver observer;
-  observer.onProgress = [this](const app::LaunchProgress& progress) {
-    const QString text = progressText(progress);
-    busyText_->setText(text);
-    workspace_.jobs().progress(job_, -1, text);
-  };
-  observer.onDone = [this, held](Result<std::string> done) {
-    if (!done) {
-      endJob(workspace_, *cluster_);
-      return stopBusy(held, done.error());
-    }
-    workspace_.jobs().finish(job_);
-    job_ = 0;
-    setBusy(false, {});
-    const QString run = QString::fromStdString(*done);
-    workspace_.keepForRun(run, cluster_);
-    Q_EMIT launched(run);
-    Q_EMIT workspace_.historyChanged();
-    QDialog::accept();
-  };
-  cluster_ = std::move(cluster);  // not held by the observer, which may be destroyed on any thread
-  launch_ =
-      std::make_unique<app::Launch>(std::move(request), cluster_->session(), workspace_.home(),
-                                    workspace_.inbox(), std::move(observer));
-}
-
 void LaunchDialog::reject() {
-  if (launch_ || allocation_) {
-    if (launch_)
-      launch_->cancel();
-    else
-      allocation_->cancel();
-    busyText_->setText(tr("Cancelling"));
-    return;
-  }
-  QDialog::reject();
+  if (launch_)
+    launch_->cancel();
+  else
+    QDialog::reject();
 }
 
 }  // namespace lockstep::ui

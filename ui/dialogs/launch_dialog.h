@@ -11,7 +11,6 @@
 #include <optional>
 #include <stop_token>
 
-#include "app/cluster/allocation.h"
 #include "app/runs/launcher.h"
 #include "app/runs/relaunch.h"
 #include "ui/dialogs/dialog.h"
@@ -32,6 +31,7 @@ class MessagePanel;
 class OptionFields;
 class PredictionView;
 class RankFields;
+class RunLaunch;
 class StrategyFields;
 class Workspace;
 struct LaunchInputs;
@@ -111,13 +111,14 @@ class LaunchDialog : public Dialog {
   WhatIfSource predictedStep() const;
   void showError(const Error& error);
   QStringList sets(const std::string& strategy = {}) const;
-  void fillRanks();  // a number for every node of the chosen cluster
+  void fillRanks();  // a number for every node of the chosen cluster, and what is asked of its job
+  // What is asked for in place of what the cluster says.
+  std::optional<bool> requeueChange() const;
   int rankCount() const;
   bool local() const;
   const LaunchModel& model() const;
   const LaunchTarget* target() const;  // null: this machine
   void showDetails();                  // which files these are
-  QString progressText(const app::LaunchProgress& progress) const;
   void setBusy(bool busy, const QString& text);
   void benchmark(app::Costs costs);
   void preflight();
@@ -125,10 +126,8 @@ class LaunchDialog : public Dialog {
   void nodesChanged();
   Status saveAll();
   std::shared_ptr<LiveCluster> session();
-  void allocate(app::LaunchRequest request);  // and launch on what a scheduler gives
-  QWidgetList holdFields();                   // returns the fields that it has disabled
-  void stopBusy(const QWidgetList& held, const Error& error);
-  void launchOn(app::LaunchRequest request, std::shared_ptr<LiveCluster> cluster);
+  QWidgetList holdFields();                           // returns the fields that it has disabled
+  void launch(std::shared_ptr<LiveCluster> cluster);  // null: a scheduler allocates the nodes
 
   QVector<LaunchModel> models_;
   QVector<LaunchTarget> targets_;
@@ -148,6 +147,8 @@ class LaunchDialog : public Dialog {
   QComboBox* precision_ = nullptr;
   QComboBox* comm_ = nullptr;
   QToolButton* more_ = nullptr;
+  QCheckBox* requeue_ = nullptr;  // of a cluster whose nodes a scheduler provides
+  bool isRequeued_ = false;       // what the cluster says
   QCheckBox* measure_ = nullptr;  // not of a program, as the fields above from strategy_ on
   QFormLayout* form_ = nullptr;
   RankFields* ranks_ = nullptr;
@@ -178,9 +179,7 @@ class LaunchDialog : public Dialog {
   std::shared_ptr<LiveCluster> cluster_, measuredOn_;
   std::string clusterText_;  // that cluster_ was made of, where this dialog made it
   std::unique_ptr<app::MeasuredPreview> measured_;
-  std::unique_ptr<app::Allocation> allocation_;
-  std::unique_ptr<app::Launch> launch_;
-  int job_ = 0;
+  RunLaunch* launch_ = nullptr;
 };
 
 }  // namespace lockstep::ui

@@ -164,6 +164,8 @@ void LaunchDialog::makeFields() {
   more_ = makeToolButton("launchMore", "down", this);
   more_->setCheckable(true);
   more_->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
+  requeue_ = new QCheckBox(this);
+  requeue_->setObjectName("launchRequeue");
   measure_ = new QCheckBox(this);
   measure_->setObjectName("launchMeasure");
   measure_->setChecked(true);
@@ -189,6 +191,7 @@ void LaunchDialog::makeForm() {
   addRow(nodes_);
   ranks_ = new RankFields("launchRanksArea", this);
   addRow(ranks_);
+  form_->addRow(QString(), requeue_);
   strategy_ = new StrategyFields(form_, this);
   for (QWidget* field : std::initializer_list<QWidget*>{batch_, epochs_, precision_}) addRow(field);
   form_->addRow(QString(), more_);
@@ -282,7 +285,8 @@ void LaunchDialog::connectFields() {
   connect(schedule_, &OptionFields::changed, this, &LaunchDialog::schedule);
   connect(precision_, &QComboBox::currentIndexChanged, this, &LaunchDialog::schedule);
   connect(comm_, &QComboBox::currentIndexChanged, this, &LaunchDialog::schedule);
-  connect(measure_, &QCheckBox::toggled, this, &LaunchDialog::schedule);
+  for (QCheckBox* check : {requeue_, measure_})
+    connect(check, &QCheckBox::toggled, this, &LaunchDialog::schedule);
   connect(more_, &QToolButton::toggled, this, [this](bool on) {
     strategy_->showAdvanced(on);
     schedule_->showAdvanced(on);
@@ -340,7 +344,7 @@ void LaunchDialog::takeModel() {
 }
 
 void LaunchDialog::choose(const QStringList& sets) {
-  if (launch_ || allocation_) return;
+  if (launch_) return;
   const auto spec =
       app::SpecText::parse(specYaml_, model().file.toStdString(), app::SpecKind::kRun);
   strategy_->setSpec(spec, sets);
@@ -389,7 +393,15 @@ void LaunchDialog::fillRanks() {
   ranks_->setCluster(cluster);
   form_->setRowVisible(nodes_, local());
   form_->setRowVisible(ranks_, !ranks_->isEmpty());
+  form_->setRowVisible(requeue_, cluster && cluster->mark("placement"));
+  isRequeued_ = cluster && cluster->value("placement.requeue") == "true";
+  requeue_->setChecked(isRequeued_);
   showDetails();
+}
+
+std::optional<bool> LaunchDialog::requeueChange() const {
+  if (requeue_->isChecked() == isRequeued_) return {};
+  return requeue_->isChecked();
 }
 
 void LaunchDialog::showDetails() {
@@ -415,6 +427,7 @@ QString LaunchDialog::command() const {
     words = {"lockstep", again_->checkpoints.empty() ? "rerun" : "resume",
              QString::fromStdString(again_->run)};
   words << settingWords();
+  if (const auto requeue = requeueChange()) words << (*requeue ? "--requeue" : "--no-requeue");
   if (!ofProgram_ && !measure_->isChecked()) words << "--no-benchmark";
   return (words + globalWords()).join(' ');
 }
@@ -478,6 +491,7 @@ LaunchInputs LaunchDialog::inputs() const {
     in.clusterYaml = chosen->yaml();
     in.clusterFile = chosen->file.toStdString();
     for (const QString& one : ranks_->changes()) in.ranks.push_back(one.toStdString());
+    in.requeue = requeueChange();
   } else {
     in.localNodes = nodes_->value();
   }
@@ -526,6 +540,9 @@ void LaunchDialog::retranslate() {
   more_->setAccessibleName(more_->text());
   more_->setToolTip(
       tr("Compression, recomputation, overlap, learning rate schedule, communicator"));
+  requeue_->setText(tr("Queue again after the time limit"));
+  requeue_->setAccessibleName(requeue_->text());
+  requeue_->setToolTip(fieldHelpOf(app::SpecKind::kCluster, "placement.requeue"));
   measure_->setText(tr("Benchmark nodes before launch"));
   measure_->setAccessibleName(measure_->text());
   measure_->setToolTip(

@@ -25,6 +25,9 @@ Result<LaunchSetup> setupOf(const LaunchInputs& in) {
   } else {
     LOCKSTEP_ASSIGN(cluster, app::completeClusterSpec(in.clusterYaml, in.clusterFile));
     LOCKSTEP_ASSIGN(cluster, app::withRanks(std::move(cluster), in.ranks));
+    if (in.requeue) {
+      LOCKSTEP_ASSIGN(cluster, app::withRequeue(std::move(cluster), *in.requeue));
+    }
   }
   out.request.spec = out.spec.spec;
   out.request.cluster = cluster.spec;

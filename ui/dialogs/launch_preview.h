@@ -19,6 +19,7 @@ struct LaunchInputs {
   std::string specYaml, specFile, clusterYaml, clusterFile, comm, localFolder, resumedRun;
   app::CheckpointFolders resumeFrom;
   std::vector<std::string> sets, ranks;
+  std::optional<bool> requeue;  // other than the cluster's text says
   std::vector<app::HostFacts> hosts;
   int localNodes = 0;                      // 0: the cluster's text
   std::string repeatedRun, historyFolder;  // what it measured counts for advice; "": none

@@ -254,6 +254,18 @@ void RunPage::connectDocument() {
   connect(document_, &RunDocument::restarted, this, &RunPage::showRestart);
   connect(document_, &RunDocument::alerted, this, &RunPage::showAlert);
   connect(document_, &RunDocument::finished, this, &RunPage::showEnd);
+  connect(document_, &RunDocument::queuedAgain, this, [this](const QString& state) {
+    message()->showNote(Tone::kActive, [state] {
+      return MessagePanel::Note{
+          .what = tr("The scheduler ended the run's job. It goes on when it has nodes again."),
+          .why = state};
+    });
+  });
+  connect(document_, &RunDocument::continued, this, [this](const QString& run) {
+    message()->showNote(Tone::kGood, [run] {
+      return MessagePanel::Note{.what = tr("The run goes on as run %1.").arg(run)};
+    });
+  });
 }
 
 void RunPage::resizeEvent(QResizeEvent* event) {

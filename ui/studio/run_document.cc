@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "app/runs/relaunch.h"
 #include "engine/base/clock.h"
 #include "ui/studio/background.h"
 #include "ui/studio/log_reader.h"
 #include "ui/studio/metrics.h"
+#include "ui/studio/run_launch.h"
 #include "ui/studio/scheduler_job.h"
 #include "ui/studio/workspace.h"
 
@@ -363,9 +365,44 @@ void RunDocument::take(const app::RunUpdate& update) {
   if (!update.series.empty() || !update.epochs.empty()) Q_EMIT dataChanged();
   if (update.finished) {
     if (!over) Q_EMIT finished();  // its model may come later
-    if (cluster_ && model_.over()) endJob(workspace_, *cluster_);
+    if (cluster_ && model_.over()) leaveJob();
     Q_EMIT workspace_.historyChanged();
   }
+}
+
+// The job ends with the run, but for one that the scheduler may queue again.
+void RunDocument::leaveJob() {
+  const auto launch = workspace_.takeLaunch(run_);
+  const auto cluster = cluster_->session().cluster();
+  if (!app::mayBeQueuedAgain(*cluster) || row().phase == app::RunState::SUCCEEDED || toldToEnd_)
+    return endJob(workspace_, cluster);
+  if (!launch) return;
+  runInBackground(
+      this,
+      [launch, run = run_.toStdString(), options = schedulerOptions(workspace_)] {
+        return continueOrEndJob(*launch, run, options);
+      },
+      [this](std::optional<app::LaunchRequest> next) {
+        if (next) goOn(*std::move(next));
+      },
+      workspace_.teardownPool());
+}
+
+void RunDocument::goOn(app::LaunchRequest launch) {
+  const auto end = [this] { std::exchange(next_, nullptr)->deleteLater(); };
+  next_ = new RunLaunch(std::move(launch), nullptr, workspace_, this);
+  connect(next_, &RunLaunch::progressed, this, &RunDocument::queuedAgain);
+  connect(next_, &RunLaunch::launched, this, [this, end](const QString& run) {
+    end();
+    Q_EMIT continued(run);
+    Q_EMIT rowChanged();
+  });
+  connect(next_, &RunLaunch::failed, this, [this, end](const Error& error) {
+    end();
+    Q_EMIT failed(error);
+    Q_EMIT rowChanged();
+  });
+  Q_EMIT rowChanged();
 }
 
 double RunDocument::elapsedSeconds() const { return model_.elapsedSeconds(wallNow()); }
@@ -392,6 +429,7 @@ bool RunDocument::canRebalance() const {
 void RunDocument::ask(const app::RunRequest& what) {
   if (!recorder_) return;
   if (what.kind == app::RunRequest::kCheckpoint) Q_EMIT checkpointAsked();
+  if (what.kind == app::RunRequest::kStop || what.kind == app::RunRequest::kKill) toldToEnd_ = true;
   recorder_->ask(what, [this](const Result<app::RunAnswer>& answer) {
     if (!answer.ok()) return Q_EMIT failed(answer.error());
     if (answer->steps > 0) Q_EMIT profiled(answer->firstStep, answer->steps);
@@ -405,6 +443,7 @@ void RunDocument::stop() {
 }
 
 void RunDocument::giveUp() {
+  toldToEnd_ = true;
   runInBackground(
       this,
       [folder = workspace_.home().historyFolder(),

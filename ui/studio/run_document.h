@@ -28,6 +28,7 @@
 
 namespace lockstep::ui {
 
+class RunLaunch;
 class Workspace;
 
 class RunDocument : public QObject {
@@ -96,7 +97,9 @@ class RunDocument : public QObject {
   bool canRebalance() const;
   bool canStop() const;
   bool canKill() const;
-  bool canRelaunch() const { return loaded_ && model_.over() && !documents_.specYaml.empty(); }
+  bool canRelaunch() const {
+    return loaded_ && model_.over() && !documents_.specYaml.empty() && !next_;
+  }
   bool canResume() const;
 
   void ask(const app::RunRequest& what);
@@ -122,6 +125,10 @@ class RunDocument : public QObject {
   void profiled(qint64 firstStep, int steps);  // their events are about to be recorded
   void alerted(const lockstep::app::AlertEvent& event);
   void finished();
+  // The scheduler queues the run's job again, and this window, which launched the run, waits for
+  // that: how far it is.
+  void queuedAgain(const QString& state);
+  void continued(const QString& run);  // as this run
 
  private:
   struct Loaded;
@@ -133,6 +140,8 @@ class RunDocument : public QObject {
   void tell(const std::vector<app::AlertEvent>& events);
   void takeFiles(const app::ArtifactsUpdate& update);
   void noteMetric(const std::string& name);
+  void leaveJob();
+  void goOn(app::LaunchRequest launch);
 
   QString run_;
   Workspace& workspace_;
@@ -155,6 +164,8 @@ class RunDocument : public QObject {
   app::AlertWatch alerts_;
   QTimer alertTick_;
   bool loaded_ = false, ending_ = false;
+  bool toldToEnd_ = false;     // by the person
+  RunLaunch* next_ = nullptr;  // of the run that continues this one
   std::shared_ptr<LiveCluster> cluster_;
   std::unique_ptr<app::Recorder> recorder_;  // before cluster_ in destruction
 };

@@ -127,6 +127,14 @@ std::shared_ptr<LiveCluster> Workspace::clusterForRun(const QString& run) const 
   return it == byRun_.end() ? nullptr : it->second.lock();
 }
 
+void Workspace::keepLaunch(const QString& run, std::shared_ptr<const app::LaunchRequest> launch) {
+  launches_[run] = std::move(launch);
+}
+std::shared_ptr<const app::LaunchRequest> Workspace::takeLaunch(const QString& run) {
+  const auto node = launches_.extract(run);
+  return node.empty() ? nullptr : node.mapped();
+}
+
 void Workspace::readAlertSettings() {
   const auto read = app::loadAlertSettings(app::alertFile(home()));
   const Message problem = read.ok() ? Message() : read.error().message();

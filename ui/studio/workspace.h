@@ -17,6 +17,10 @@
 #include "ui/studio/live_cluster.h"
 #include "ui/studio/settings.h"
 
+namespace lockstep::app {
+struct LaunchRequest;
+}  // namespace lockstep::app
+
 namespace lockstep::ui {
 
 struct StudioOptions {
@@ -57,6 +61,11 @@ class Workspace : public QObject {
   // background.
   std::shared_ptr<LiveCluster> clusterForRun(const QString& run) const;
 
+  // Of a run that this window launched and whose job may be queued again: who launched it continues
+  // it. Returned once; null: it is another's to continue.
+  void keepLaunch(const QString& run, std::shared_ptr<const app::LaunchRequest> launch);
+  std::shared_ptr<const app::LaunchRequest> takeLaunch(const QString& run);
+
   const app::AlertSettings& alertSettings() const { return alertSettings_; }
   // Reads the file of the alert rules, which others may have changed. If it is damaged, the
   // defaults are used, and alertProblem() is emitted.
@@ -90,6 +99,7 @@ class Workspace : public QObject {
   app::AlertActions alertActions_;
   std::vector<std::weak_ptr<LiveCluster>> clusters_;
   std::map<QString, std::weak_ptr<LiveCluster>> byRun_;
+  std::map<QString, std::shared_ptr<const app::LaunchRequest>> launches_;  // by run
   QTimer watch_;
   bool looking_ = false;
 };

@@ -128,6 +128,7 @@ class MainWindow : public QMainWindow {
   void notePlace();         // where the person is now, to go back to
   void goBack(int steps);   // negative: forward
   void goToNoted(qsizetype place);
+  void followOn(const Page* before, const QString& run);  // opens a run that continues another
   void forgetPlaces(const QString& key);
   void copyLink();
   void askLink();

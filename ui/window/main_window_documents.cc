@@ -171,6 +171,15 @@ void MainWindow::forgetPlaces(const QString& key) {
 RunPage* MainWindow::openRun(const QString& run) {
   return qobject_cast<RunPage*>(openPage("run:" + run));
 }
+// In place of the page of the run that it continues; a person who is elsewhere stays there.
+void MainWindow::followOn(const Page* before, const QString& run) {
+  Page* shown = currentPage();
+  going_ = shown != before;
+  openRun(run);
+  if (going_) tabs_->setCurrentWidget(shown);
+  going_ = false;
+}
+
 HistoryPage* MainWindow::openHistory() { return qobject_cast<HistoryPage*>(openPage("history")); }
 LearnPage* MainWindow::openLearn() { return qobject_cast<LearnPage*>(openPage("learn")); }
 WelcomePage* MainWindow::openWelcome() { return qobject_cast<WelcomePage*>(openPage("welcome")); }
@@ -232,6 +241,8 @@ Page* MainWindow::makeRun(const QString& run) {
   connect(page, &RunPage::relaunchWanted, this,
           [this, run](app::RelaunchKind kind) { relaunch(run, kind); });
   connect(page, &RunPage::cloneWanted, this, [this, run] { clone(run); });
+  connect(page->document(), &RunDocument::continued, this,
+          [this, page](const QString& next) { followOn(page, next); });
   return page;
 }
 

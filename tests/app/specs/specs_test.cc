@@ -643,6 +643,23 @@ class SpecsTest : public QObject {
     QVERIFY(!withRanks(*whole, {"m*=2"}).ok());
   }
 
+  void requeueIsOverridden() {
+    const auto with = [](const char* placement, bool requeue) {
+      const auto cluster = completeClusterSpec(
+          fmt::format("version: 1\nname: a\nplacement: {{{}}}\n", placement), "a.yaml");
+      return withRequeue(*cluster, requeue);
+    };
+    const auto on = with("kind: slurm", true), off = with("kind: slurm, requeue: true", false);
+    QVERIFY(on.ok() && on->spec->placement().requeue());
+    QVERIFY(off.ok() && !off->spec->placement().requeue());
+    QVERIFY(on->yaml.find("requeue: true") != std::string::npos);
+    QVERIFY(on->written.find("requeue") == std::string::npos);
+    const auto lost = with("kind: kubernetes, image: a", true);
+    QVERIFY(!lost.ok() && lost.error().text().find("volume_claim is missing") != std::string::npos);
+    const auto listed = withRequeue(localCluster(2, "/l", ""), true);
+    QVERIFY(!listed.ok() && listed.error().text().find("no scheduler") != std::string::npos);
+  }
+
   void filesAndSets() {
     QTemporaryDir folder;
     const std::string root = folder.path().toStdString();
