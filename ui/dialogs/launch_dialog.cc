@@ -20,6 +20,8 @@
 #include "ui/dialogs/strategy_fields.h"
 #include "ui/dialogs/what_if_panel.h"
 #include "ui/studio/background.h"
+#include "ui/studio/run_document.h"
+#include "ui/studio/run_stop.h"
 #include "ui/studio/scheduler_job.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/format.h"
@@ -50,7 +52,7 @@ void LaunchDialog::dropMeasuring() {
 
 // Facts of the nodes are used as soon as they are connected.
 void LaunchDialog::nodesChanged() {
-  if (launch_ || measured_ || !preview_ || preview_->measured || !cluster_) return;
+  if (isStarting() || measured_ || !preview_ || preview_->measured || !cluster_) return;
   if (cluster_->session().allConnected()) schedule();
 }
 
@@ -94,7 +96,7 @@ void LaunchDialog::makePreview() {
       this, [in] { return makeLaunchPreview(in); },
       // Not held: what is left of this call may be destroyed after the workspace.
       [this, generation, known, weak = std::weak_ptr(live)](LaunchPreview made) {
-        if (generation != generation_ || launch_ || allocation_) return;
+        if (generation != generation_ || isStarting()) return;
         if (const std::shared_ptr<LiveCluster> live = weak.lock();
             live && known < live->session().size() && live->session().allConnected()) {
           const bool wanted = wanted_;  // they came meanwhile: what they have may decide
@@ -135,7 +137,7 @@ void LaunchDialog::makePreview() {
         showPrediction();
         prediction_->benchmarkButton()->setEnabled(true);
         prediction_->preflightButton()->setEnabled(true);
-        acceptButton()->setEnabled(true);
+        acceptButton()->setEnabled(canLaunch());
         compare();
         if (wanted_) {
           accept();
@@ -163,7 +165,7 @@ std::shared_ptr<LiveCluster> LaunchDialog::session() {
 }
 
 void LaunchDialog::preflight() {
-  if (!request_ || launch_ || allocation_) return;
+  if (!request_ || isStarting()) return;
   auto live = session();
   if (!live) return;
   dropMeasuring();
@@ -196,7 +198,7 @@ void LaunchDialog::benchmark(app::Costs costs) {
   measured_ = std::make_unique<app::MeasuredPreview>(
       std::move(request), measuredOn_->session(), workspace_.home(), workspace_.inbox(),
       [this, generation, earlier](Result<app::Preview> measured) {
-        if (launch_ || generation != generation_) return;
+        if (isStarting() || generation != generation_) return;
         setBusy(false, {});
         prediction_->benchmarkButton()->setEnabled(true);
         // The object is in the middle of this call: it goes with the next turn of the loop.
@@ -329,8 +331,7 @@ Status LaunchDialog::saveAll() {
 void LaunchDialog::keyPressEvent(QKeyEvent* event) {
   const bool enter = event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter;
   if (enter && prediction_->choosing()) return;  // it has chosen a strategy
-  if (enter && !preview_ && !launch_ && !allocation_ &&
-      (delay_.isActive() || !message_->isVisible())) {
+  if (enter && !preview_ && !isStarting() && (delay_.isActive() || !message_->isVisible())) {
     wanted_ = true;
     setBusy(true, tr("Launching when the prediction is ready"));
     return;
@@ -338,8 +339,14 @@ void LaunchDialog::keyPressEvent(QKeyEvent* event) {
   Dialog::keyPressEvent(event);
 }
 
+bool LaunchDialog::canLaunch() const {
+  return request_ && (!unchanged_ || (underWay_ && settingWords() != *unchanged_));
+}
+
+bool LaunchDialog::isStarting() const { return stop_ || allocation_ || launch_; }
+
 void LaunchDialog::accept() {
-  if (!request_ || launch_ || allocation_) return;
+  if (!canLaunch() || isStarting()) return;
   wanted_ = false;
   dropMeasuring();
   message_->clear();
@@ -348,6 +355,13 @@ void LaunchDialog::accept() {
     return;
   }
   unsaved_->hide();
+  if (unchanged_)
+    stopFirst();
+  else
+    start();
+}
+
+void LaunchDialog::start() {
   if (app::awaitsAllocation(*request_)) return allocate(*request_);
   if (auto cluster = session()) launchOn(*request_, std::move(cluster));
 }
@@ -381,8 +395,34 @@ void LaunchDialog::stopBusy(const QWidgetList& held, const Error& error) {
   QTimer::singleShot(0, this, [this] {
     allocation_.reset();
     launch_.reset();
-    acceptButton()->setEnabled(request_.has_value());
+    stop_.reset();
+    acceptButton()->setEnabled(canLaunch());
   });
+}
+
+// What has been done is dropped, and the next thing begins, with the next turn of the loop.
+void LaunchDialog::proceed(const QWidgetList& held, std::function<void()> next) {
+  for (QWidget* field : held) field->setEnabled(true);
+  workspace_.jobs().finish(job_);
+  job_ = 0;
+  QTimer::singleShot(0, this, [this, next = std::move(next)] {
+    stop_.reset();
+    allocation_.reset();
+    next();
+  });
+}
+
+void LaunchDialog::stopFirst() {
+  const QWidgetList held = holdFields();
+  const QString text = tr("Stopping the run: it finishes its step and saves a checkpoint");
+  setBusy(true, text);
+  workspace_.jobs().progress(job_, -1, text);
+  stop_ = std::make_unique<RunStop>(*underWay_);
+  connect(stop_.get(), &RunStop::stopped, this,
+          [this, held] { proceed(held, [this] { start(); }); });
+  connect(stop_.get(), &RunStop::failed, this,
+          [this, held](const Error& error) { stopBusy(held, error); });
+  stop_->begin();
 }
 
 void LaunchDialog::allocate(app::LaunchRequest request) {
@@ -402,12 +442,7 @@ void LaunchDialog::allocate(app::LaunchRequest request) {
   observer.onDone = [this, held,
                      request](const Result<std::shared_ptr<const spec::v1::ClusterSpec>>& done) {
     if (!done.ok()) return stopBusy(held, done.error());
-    app::LaunchRequest placed = app::onAllocated(request, *done);
-    for (QWidget* field : held) field->setEnabled(true);
-    workspace_.jobs().finish(job_);
-    job_ = 0;
-    QTimer::singleShot(0, this, [this, placed] {
-      allocation_.reset();
+    proceed(held, [this, placed = app::onAllocated(request, *done)] {
       launchOn(placed, workspace_.makeCluster(placed.cluster));
     });
   };
@@ -445,6 +480,7 @@ void LaunchDialog::launchOn(app::LaunchRequest request, std::shared_ptr<LiveClus
 }
 
 void LaunchDialog::reject() {
+  if (stop_) return stop_->cancel();
   if (launch_ || allocation_) {
     if (launch_)
       launch_->cancel();
