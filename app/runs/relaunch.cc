@@ -42,7 +42,7 @@ Result<CheckpointFolders> checkpointFoldersOf(const std::string& run,
   return error;
 }
 
-Status hasStopped(const RunRow& row) {
+Status mustHaveStopped(const RunRow& row) {
   if (row.phase == RunState::STOPPED) return {};
   Error error = makeError(Code::kFailedPrecondition, "run {} is not resumed", row.run);
   if (row.phase == RunState::SUCCEEDED) {

@@ -25,7 +25,7 @@ Result<Relaunch> relaunchOf(const History& history, const std::string& run, Rela
 
 // Of a run that was asked to stop, to be resumed. Errors: kFailedPrecondition where it ended
 // otherwise, or goes on.
-Status hasStopped(const RunRow& row);
+Status mustHaveStopped(const RunRow& row);
 
 // Returns the folders of a run's checkpoints. Errors: kFailedPrecondition, also where it takes
 // none.

@@ -33,7 +33,7 @@ void RunStop::noteRow() {
 }
 
 void RunStop::judge() {
-  if (run_) end(app::hasStopped(run_->row()));
+  if (run_) end(app::mustHaveStopped(run_->row()));
 }
 
 void RunStop::end(const Status& status) {
