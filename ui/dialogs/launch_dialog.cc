@@ -355,6 +355,11 @@ void LaunchDialog::accept() {
     return;
   }
   unsaved_->hide();
+  const bool awaits = app::awaitsAllocation(*request_);
+  if (const Status able = awaits ? app::checkRequeue(*request_) : Status(); !able.ok()) {
+    message_->showError(able.error());
+    return;
+  }
   if (unchanged_)
     stopFirst();
   else
@@ -426,10 +431,6 @@ void LaunchDialog::stopFirst() {
 }
 
 void LaunchDialog::allocate(app::LaunchRequest request) {
-  if (const Status able = app::checkRequeue(request); !able.ok()) {
-    message_->showError(able.error());
-    return;
-  }
   const QWidgetList held = holdFields();
   app::AllocationObserver observer;
   observer.onState = [this](const app::QueueState& state) {
