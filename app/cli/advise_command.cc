@@ -1,4 +1,4 @@
-// `lockstep advise`: the best strategies of a run.
+// `lockstep advise`: the best strategies of a run, and a run resumed with one of them.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -27,6 +27,7 @@ struct Asked {
   std::optional<WhatIfSubject> ofRun;  // that has measured
   Launched asMeasured;                 // of that run
   bool isUnderWay = false;             // the run
+  std::size_t apply = 0;               // the strategy that it is resumed with, from 1; 0: none
 };
 
 std::string runOf(const Asked& asked) { return asked.ofRun ? asked.ofRun->steps.run : ""; }
@@ -46,7 +47,8 @@ Result<RunSpecFile> takeRun(const Globals& globals, const Arguments& arguments, 
   out.isUnderWay = !isFinal(row.phase);
   out.cluster.spec = out.asMeasured.request.cluster;
   out.hosts = out.asMeasured.hosts;
-  LOCKSTEP_ASSIGN(const Relaunch again, relaunchOf(*history, row.run, RelaunchKind::kRerun));
+  const RelaunchKind kind = arguments.has("apply") ? RelaunchKind::kResume : RelaunchKind::kRerun;
+  LOCKSTEP_ASSIGN(const Relaunch again, relaunchOf(*history, row.run, kind));
   return completeRunSpec(again.specYaml, "spec of run " + row.run, arguments.all("set"));
 }
 
@@ -63,6 +65,10 @@ Result<RunSpecFile> takeSpec(const Globals& globals, const Arguments& arguments,
 
 Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
   Asked out;
+  if (arguments.has("apply") && !arguments.has("run"))
+    return invalidArgument("--apply is of a run: advise --run RUN --apply N");
+  if (arguments.has("detach") && !arguments.has("apply"))
+    return invalidArgument("--detach goes with --apply");
   if (arguments.has("run") && !arguments.words().empty())
     return invalidArgument("--run takes the spec of the run; leave {} out", arguments.words()[0]);
   LOCKSTEP_ASSIGN(const RunSpecFile written, arguments.has("run")
@@ -79,6 +85,8 @@ Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
   out.options.all = arguments.has("all");
   LOCKSTEP_ASSIGN(const std::int64_t top, arguments.integer("top", 10, 1, 1000));
   out.options.top = static_cast<std::size_t>(top);
+  LOCKSTEP_ASSIGN(const std::int64_t apply, arguments.integer("apply", 0, 1, top));
+  out.apply = static_cast<std::size_t>(apply);
   return out;
 }
 
@@ -146,7 +154,15 @@ Result<Advice> adviceFor(const Globals& globals, const Arguments& arguments, Ask
     return withSourceLocation(advice.error(), asked.start.spec, asked.cluster.written,
                               asked.cluster.file);
   if (arguments.has("measure")) LOCKSTEP_TRY(measureAll(globals, asked, *advice));
+  if (asked.apply > advice->best.size())
+    return invalidArgument("--apply {}: {} strategies were found", asked.apply,
+                           advice->best.size());
   return advice;
+}
+
+// The one to apply; where none is, the best.
+const AdvisedStrategy& chosenOf(const Advice& advice, const Asked& asked) {
+  return advice.best[asked.apply > 0 ? asked.apply - 1 : 0];
 }
 
 std::string settingsJson(const Remedy& settings) {
@@ -165,9 +181,22 @@ std::string shellWord(const std::string& word) {
   return out + "'";
 }
 
-// `lockstep run …` with the settings of the best one; of a run `lockstep resume …`.
-std::string commandFor(const Globals& globals, const Arguments& arguments, const Asked& asked,
-                       const Remedy& settings) {
+// What has to be set for these settings, each option once.
+std::vector<std::string> setsFor(const Asked& asked, const Remedy& settings) {
+  std::vector<std::string> all = asked.start.spec.sets, out;
+  for (const auto& [path, value] : settings) all.push_back(fmt::format("{}={}", path, value));
+  for (auto set = all.begin(); set != all.end(); ++set) {
+    const std::string path = set->substr(0, set->find('=') + 1);
+    const bool isLast = std::none_of(
+        set + 1, all.end(), [&](const std::string& later) { return later.starts_with(path); });
+    if (isLast) out.push_back(*set);
+  }
+  return out;
+}
+
+// `lockstep run …` with these settings; of a run `lockstep resume …`.
+std::string launchCommand(const Globals& globals, const Arguments& arguments, const Asked& asked,
+                          const Remedy& settings) {
   std::vector<std::string> words{"lockstep"};
   const auto add = [&](const std::string& option, const std::string& value) {
     words.push_back("--" + option);
@@ -181,18 +210,16 @@ std::string commandFor(const Globals& globals, const Arguments& arguments, const
     words.insert(words.end(), {"run", arguments.words()[0]});
   for (const char* const option : {"cluster", "local", "comm", "ranks"})
     for (const std::string& value : arguments.all(option)) add(option, value);
-  std::vector<std::string> sets = asked.start.spec.sets;
-  for (const auto& [path, value] : settings) sets.push_back(fmt::format("{}={}", path, value));
-  for (auto set = sets.begin(); set != sets.end(); ++set) {
-    const std::string path = set->substr(0, set->find('=') + 1);
-    const bool isLast = std::none_of(
-        set + 1, sets.end(), [&](const std::string& later) { return later.starts_with(path); });
-    if (isLast) add("set", *set);
-  }
+  for (const std::string& set : setsFor(asked, settings)) add("set", set);
   for (std::string& word : words) word = shellWord(word);
-  return fmt::format("{}{}",
-                     asked.isUnderWay ? fmt::format("lockstep stop {} && ", runOf(asked)) : "",
-                     fmt::join(words, " "));
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+// The same, after a run that is under way was stopped.
+std::string commandFor(const Globals& globals, const Arguments& arguments, const Asked& asked,
+                       const Remedy& settings) {
+  return (asked.isUnderWay ? fmt::format("lockstep stop {} && ", runOf(asked)) : "") +
+         launchCommand(globals, arguments, asked, settings);
 }
 
 void printJson(const Globals& globals, const Arguments& arguments, const Advice& advice,
@@ -240,7 +267,7 @@ void printJson(const Globals& globals, const Arguments& arguments, const Advice&
       .add("complete", advice.complete)
       .add("nodes_of_unknown_memory", static_cast<std::int64_t>(advice.unknownMemory))
       .add("measured", arguments.has("measure"))
-      .add("command", commandFor(globals, arguments, asked, advice.best.front().settings))
+      .add("command", commandFor(globals, arguments, asked, chosenOf(advice, asked).settings))
       .print();
 }
 
@@ -280,12 +307,57 @@ void printText(const Globals& globals, const Arguments& arguments, const Advice&
                             runOf(asked), 100 * *advice.error));
   if (advice.currentRefusal)
     put(stdout, fmt::format("the spec's own: {}\n", advice.currentRefusal->text()));
-  const Remedy& settings = advice.best.front().settings;
-  if (settings.empty()) {
-    put(stdout, "the spec's own strategy is the best\n");
-    return;
-  }
+  const Remedy& settings = chosenOf(advice, asked).settings;
+  if (asked.apply == 0 && settings.empty())
+    return put(stdout, "the spec's own strategy is the best\n");
+  if (asked.apply > 0 && setsFor(asked, settings).empty())
+    return put(stdout,
+               fmt::format("strategy {} is the run's own: nothing is to be done\n", asked.apply));
+  if (asked.apply > 0)
+    put(stdout, fmt::format("run {} is {}resumed with strategy {}:\n", runOf(asked),
+                            asked.isUnderWay ? "stopped after a step, with a checkpoint, and " : "",
+                            asked.apply));
   put(stdout, commandFor(globals, arguments, asked, settings) + "\n");
+}
+
+// Runs `lockstep stop` or `lockstep resume`.
+int call(int (*command)(const Globals&, const Arguments&), const Globals& globals, bool json,
+         std::vector<std::string> words) {
+  if (json) words.emplace_back("--json");
+  const auto arguments = Arguments::parse(words, {{"set=", "detach", "json"}, 1, 1, {}, {}});
+  if (arguments.ok()) return command(globals, *arguments);
+  report(arguments.error(), json);
+  return exitCodeOf(arguments.error());
+}
+
+Status checkStopped(const Globals& globals, const std::string& run) {
+  LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+  LOCKSTEP_ASSIGN(const RunRow row, history->row(run));
+  return mustHaveStopped(row);
+}
+
+// Does what commandFor() says; a run that had trained to its end before is not resumed.
+int apply(const Globals& globals, const Arguments& arguments, const Asked& asked,
+          const Remedy& settings) {
+  const std::vector<std::string> sets = setsFor(asked, settings);
+  if (sets.empty()) return kSucceeded;
+  const std::string run = runOf(asked);
+  const bool json = arguments.has("json");
+  if (asked.isUnderWay) {
+    if (const int code = call(stopCommand, globals, json, {run}); code != kSucceeded) {
+      put(stderr, fmt::format("note: run {} is not resumed; once it has stopped: {}\n", run,
+                              launchCommand(globals, arguments, asked, settings)));
+      return code;
+    }
+    if (const Status stopped = checkStopped(globals, run); !stopped.ok()) {
+      report(stopped.error(), json);
+      return exitCodeOf(stopped.error());
+    }
+  }
+  std::vector<std::string> words{run};
+  for (const std::string& set : sets) words.push_back("--set=" + set);
+  if (arguments.has("detach")) words.emplace_back("--detach");
+  return call(resumeCommand, globals, json, std::move(words));
 }
 
 }  // namespace
@@ -298,6 +370,7 @@ int adviseCommand(const Globals& globals, const Arguments& arguments) {
     report(asked.error(), json);
     return exitCodeOf(asked.error());
   }
+  const auto isInterrupted = wasInterrupted();
   const auto advice = adviceFor(globals, arguments, *asked);
   if (!advice.ok()) {
     report(advice.error(), json);
@@ -307,7 +380,12 @@ int adviseCommand(const Globals& globals, const Arguments& arguments) {
     printJson(globals, arguments, *advice, *asked);
   else
     printText(globals, arguments, *advice, *asked);
-  return kSucceeded;
+  if (asked->apply == 0) return kSucceeded;
+  if (isInterrupted()) {  // what ends a search does not agree to its outcome
+    put(stderr, fmt::format("note: run {} is as it was\n", runOf(*asked)));
+    return kStoppedByUser;
+  }
+  return apply(globals, arguments, *asked, chosenOf(*advice, *asked).settings);
 }
 
 }  // namespace lockstep::app::cli

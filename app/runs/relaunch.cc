@@ -6,6 +6,7 @@
 #include "app/specs/spec_text.h"
 #include "engine/specs/placement.h"
 #include "engine/specs/specs.h"
+#include "engine/specs/workload.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
@@ -14,10 +15,14 @@ Result<CheckpointFolders> checkpointFoldersOf(const std::string& run,
                                               const RunDocuments& documents) {
   CheckpointFolders out;
   const auto spec = completeRunSpec(documents.specResolved, {});
-  if (spec.ok() && spec->spec->has_workload()) {
+  if (spec.ok() && !specs::takesCheckpoints(*spec->spec)) {
+    const bool ofProgram = spec->spec->has_workload();
     Error error = makeError(Code::kFailedPrecondition, "run {} cannot be resumed", run);
-    error.why = "its program writes its own checkpoints";
-    error.next = "launch it again; the program may continue from what it saved elsewhere";
+    error.why = ofProgram ? "its program writes its own checkpoints"
+                          : "training.checkpoint.disabled is set";
+    error.next = ofProgram
+                     ? "launch it again; the program may continue from what it saved elsewhere"
+                     : "launch it again from the start";
     return error;
   }
   const auto nodes = nlohmann::json::parse(documents.nodes, nullptr, false);
@@ -34,6 +39,18 @@ Result<CheckpointFolders> checkpointFoldersOf(const std::string& run,
   Error error = makeError(Code::kFailedPrecondition, "run {} cannot be resumed", run);
   error.why = "the history does not record which nodes it ran on";
   error.next = "launch it again from the start";
+  return error;
+}
+
+Status mustHaveStopped(const RunRow& row) {
+  if (row.phase == RunState::STOPPED) return {};
+  Error error = makeError(Code::kFailedPrecondition, "run {} is not resumed", row.run);
+  if (row.phase == RunState::SUCCEEDED) {
+    error.why = "it had trained to its end before it could be stopped";
+    return error;
+  }
+  error.why = isFinal(row.phase) ? "it ended before it could be stopped" : "it has not stopped";
+  error.next = "resume it from its last checkpoint once it has ended";
   return error;
 }
 

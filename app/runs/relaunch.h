@@ -23,7 +23,12 @@ enum class RelaunchKind { kRerun, kResume };
 // kNotFound; kFailedPrecondition if there is no checkpoint to resume from.
 Result<Relaunch> relaunchOf(const History& history, const std::string& run, RelaunchKind kind);
 
-// Returns the folders of a run's checkpoints. Errors: kFailedPrecondition.
+// Of a run that was asked to stop, to be resumed. Errors: kFailedPrecondition where it ended
+// otherwise, or goes on.
+Status mustHaveStopped(const RunRow& row);
+
+// Returns the folders of a run's checkpoints. Errors: kFailedPrecondition, also where it takes
+// none.
 Result<CheckpointFolders> checkpointFoldersOf(const std::string& run,
                                               const RunDocuments& documents);
 

@@ -1251,6 +1251,22 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>重跑 %1</translation>
         </message>
         <message>
+            <source>Stop and resume</source>
+            <translation>停止并续训</translation>
+        </message>
+        <message>
+            <source>Faster strategy for %1</source>
+            <translation>%1 的更快策略</translation>
+        </message>
+        <message>
+            <source>Choose a strategy. Run %1 finishes its step, saves a checkpoint and stops, and is resumed with it as a new run.</source>
+            <translation>请选择一个策略。运行 %1 将完成当前步、保存检查点并停止，然后用该策略续训，作为新的运行。</translation>
+        </message>
+        <message>
+            <source>Stopping the run: it finishes its step and saves a checkpoint</source>
+            <translation>正在停止运行：它将完成当前步并保存检查点</translation>
+        </message>
+        <message>
             <source>Continues run %1 from its last checkpoint, as a new run.</source>
             <translation>从运行 %1 的最后一个检查点继续，作为新的运行。</translation>
         </message>
@@ -1609,6 +1625,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>&amp;Stop run</source>
             <translation>停止运行(&amp;S)</translation>
+        </message>
+        <message>
+            <source>&amp;Faster strategy…</source>
+            <translation>更快的策略(&amp;F)…</translation>
         </message>
         <message>
             <source>&amp;Kill run</source>
@@ -5616,6 +5636,34 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>run %1 cannot be resumed</source>
             <translation>运行 %1 无法续训</translation>
+        </message>
+        <message>
+            <source>run %1 is not resumed</source>
+            <translation>运行 %1 未续训</translation>
+        </message>
+        <message>
+            <source>it had trained to its end before it could be stopped</source>
+            <translation>在能够停止它之前，它已训练结束</translation>
+        </message>
+        <message>
+            <source>it ended before it could be stopped</source>
+            <translation>在能够停止它之前，它已结束</translation>
+        </message>
+        <message>
+            <source>it has not stopped</source>
+            <translation>它尚未停止</translation>
+        </message>
+        <message>
+            <source>resume it from its last checkpoint once it has ended</source>
+            <translation>待其结束后，从其最后一个检查点续训</translation>
+        </message>
+        <message>
+            <source>it was asked to stop, and stops with a checkpoint</source>
+            <translation>已请求它停止，它将保存检查点后停止</translation>
+        </message>
+        <message>
+            <source>resume it once it has stopped</source>
+            <translation>待其停止后再续训</translation>
         </message>
         <message>
             <source>the curves and logs of run %1 are gone</source>
@@ -11194,6 +11242,10 @@ its last lines:
         <message>
             <source>Divide the batch by the speed of the ranks (lockstep rebalance)</source>
             <translation>按各 rank 的速度划分批次（lockstep rebalance）</translation>
+        </message>
+        <message>
+            <source>Faster strategy: find one for the nodes and links as measured, and resume with it (lockstep advise --run --apply)</source>
+            <translation>更快的策略：按实测的节点和链路查找策略，并用它续训（lockstep advise --run --apply）</translation>
         </message>
         <message>
             <source>Files</source>

@@ -124,7 +124,7 @@ class MenusTest : public QObject {
     const QString run = QString::fromStdString(home_->addRun(0, app::RunState::FAILED, 300));
     RunPage* page = window_->openRun(run);
     QVERIFY(wait([&] { return page->document()->loaded() && action("actionRerun")->isEnabled(); }));
-    for (const char* entry : {"actionCheckpoint", "actionStop", "actionKill"})
+    for (const char* entry : {"actionCheckpoint", "actionFaster", "actionStop", "actionKill"})
       QVERIFY2(!action(entry)->isEnabled(), entry);  // it is over
     for (const auto& [entry, command] :
          {std::pair{"actionResume", "lockstep resume "}, {"actionRerun", "lockstep rerun "}}) {
@@ -151,9 +151,9 @@ class MenusTest : public QObject {
   void commandsOfOtherPagesAreDisabled() {
     choose("menuHelp", "actionWelcome");
     QVERIFY(qobject_cast<WelcomePage*>(window_->currentPage()));
-    for (const char* entry :
-         {"actionConnect", "actionDisconnect", "actionAddHost", "actionDeploy", "actionCheckpoint",
-          "actionStop", "actionKill", "actionResume", "actionRerun", "actionClone", "actionReport"})
+    for (const char* entry : {"actionConnect", "actionDisconnect", "actionAddHost", "actionDeploy",
+                              "actionCheckpoint", "actionFaster", "actionStop", "actionKill",
+                              "actionResume", "actionRerun", "actionClone", "actionReport"})
       QVERIFY2(!action(entry)->isEnabled(), entry);
     choose("menuHelp", "actionLearn");
     QVERIFY(qobject_cast<LearnPage*>(window_->currentPage()));

@@ -44,6 +44,7 @@ class AdvicePanel : public QWidget {
   void setSources(Sources sources) { sources_ = std::move(sources); }
   // The launch or its plan has changed: what was found for another model, cluster or batch goes.
   void follow();
+  void search();          // anew
   void stop();            // ends a search with what was found
   bool choosing() const;  // the table has the keyboard
   void retranslate();
@@ -57,7 +58,6 @@ class AdvicePanel : public QWidget {
   QToolButton* makeMenuButton(const QString& name, const char* icon, QMenu*& menu, QWidget* parent);
   QWidget* makeTable();
   QWidget* makeChoiceRow();
-  void search();
   void take(Result<app::Advice> found);
   void choose(int row);
   void open(bool beside);  // the current plan

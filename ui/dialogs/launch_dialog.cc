@@ -21,7 +21,9 @@
 #include "ui/dialogs/strategy_fields.h"
 #include "ui/dialogs/what_if_panel.h"
 #include "ui/studio/background.h"
+#include "ui/studio/run_document.h"
 #include "ui/studio/run_launch.h"
+#include "ui/studio/run_stop.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
@@ -32,6 +34,7 @@ namespace lockstep::ui {
 LaunchDialog::~LaunchDialog() {
   search_.request_stop();
   dropMeasuring();
+  if (stopJob_) workspace_.jobs().finish(stopJob_);
 }
 
 void LaunchDialog::dropMeasuring() {
@@ -42,7 +45,7 @@ void LaunchDialog::dropMeasuring() {
 
 // Facts of the nodes are used as soon as they are connected.
 void LaunchDialog::nodesChanged() {
-  if (launch_ || measured_ || !preview_ || preview_->measured || !cluster_) return;
+  if (isStarting() || measured_ || !preview_ || preview_->measured || !cluster_) return;
   if (cluster_->session().allConnected()) schedule();
 }
 
@@ -86,7 +89,7 @@ void LaunchDialog::makePreview() {
       this, [in] { return makeLaunchPreview(in); },
       // Not held: what is left of this call may be destroyed after the workspace.
       [this, generation, known, weak = std::weak_ptr(live)](LaunchPreview made) {
-        if (generation != generation_ || launch_) return;
+        if (generation != generation_ || isStarting()) return;
         if (const std::shared_ptr<LiveCluster> live = weak.lock();
             live && known < live->session().size() && live->session().allConnected()) {
           const bool wanted = wanted_;  // they came meanwhile: what they have may decide
@@ -127,7 +130,7 @@ void LaunchDialog::makePreview() {
         showPrediction();
         prediction_->benchmarkButton()->setEnabled(true);
         prediction_->preflightButton()->setEnabled(true);
-        acceptButton()->setEnabled(true);
+        acceptButton()->setEnabled(canLaunch());
         compare();
         if (wanted_) {
           accept();
@@ -155,7 +158,7 @@ std::shared_ptr<LiveCluster> LaunchDialog::session() {
 }
 
 void LaunchDialog::preflight() {
-  if (!request_ || launch_) return;
+  if (!request_ || isStarting()) return;
   auto live = session();
   if (!live) return;
   dropMeasuring();
@@ -188,7 +191,7 @@ void LaunchDialog::benchmark(app::Costs costs) {
   measured_ = std::make_unique<app::MeasuredPreview>(
       std::move(request), measuredOn_->session(), workspace_.home(), workspace_.inbox(),
       [this, generation, earlier](Result<app::Preview> measured) {
-        if (launch_ || generation != generation_) return;
+        if (isStarting() || generation != generation_) return;
         setBusy(false, {});
         prediction_->benchmarkButton()->setEnabled(true);
         // The object is in the middle of this call: it goes with the next turn of the loop.
@@ -276,7 +279,7 @@ Status LaunchDialog::saveAll() {
 void LaunchDialog::keyPressEvent(QKeyEvent* event) {
   const bool enter = event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter;
   if (enter && prediction_->choosing()) return;  // it has chosen a strategy
-  if (enter && !preview_ && !launch_ && (delay_.isActive() || !message_->isVisible())) {
+  if (enter && !preview_ && !isStarting() && (delay_.isActive() || !message_->isVisible())) {
     wanted_ = true;
     setBusy(true, tr("Launching when the prediction is ready"));
     return;
@@ -284,8 +287,14 @@ void LaunchDialog::keyPressEvent(QKeyEvent* event) {
   Dialog::keyPressEvent(event);
 }
 
+bool LaunchDialog::canLaunch() const {
+  return request_ && (!unchanged_ || (underWay_ && settingWords() != *unchanged_));
+}
+
+bool LaunchDialog::isStarting() const { return stop_ != nullptr || launch_ != nullptr; }
+
 void LaunchDialog::accept() {
-  if (!request_ || launch_) return;
+  if (!canLaunch() || isStarting()) return;
   wanted_ = false;
   dropMeasuring();
   message_->clear();
@@ -294,6 +303,13 @@ void LaunchDialog::accept() {
     return;
   }
   unsaved_->hide();
+  if (unchanged_)
+    stopFirst();
+  else
+    start();
+}
+
+void LaunchDialog::start() {
   std::shared_ptr<LiveCluster> cluster;
   if (!app::awaitsAllocation(*request_)) {
     cluster = session();
@@ -321,6 +337,36 @@ QWidgetList LaunchDialog::holdFields() {
   return held;
 }
 
+void LaunchDialog::release(const QWidgetList& held) {
+  setBusy(false, {});
+  for (QWidget* field : held) field->setEnabled(true);
+  acceptButton()->setEnabled(canLaunch());
+}
+
+void LaunchDialog::stopFirst() {
+  const QWidgetList held = holdFields();
+  const QString text = tr("Stopping the run: it finishes its step and saves a checkpoint");
+  setBusy(true, text);
+  stopJob_ = workspace_.jobs().start(tr("Launching"), [this] { reject(); });
+  workspace_.jobs().progress(stopJob_, -1, text);
+  // The object is in the middle of its signal: it goes with the next turn of the loop.
+  const auto end = [this, held] {
+    workspace_.jobs().finish(std::exchange(stopJob_, 0));
+    std::exchange(stop_, nullptr)->deleteLater();
+    release(held);
+  };
+  stop_ = new RunStop(*underWay_, this);
+  connect(stop_, &RunStop::stopped, this, [this, end] {
+    end();
+    start();
+  });
+  connect(stop_, &RunStop::failed, this, [this, end](const Error& error) {
+    end();
+    message_->showError(error);
+  });
+  stop_->begin();
+}
+
 void LaunchDialog::launch(std::shared_ptr<LiveCluster> cluster) {
   const QWidgetList held = holdFields();
   launch_ = new RunLaunch(*request_, std::move(cluster), workspace_, this);
@@ -332,15 +378,15 @@ void LaunchDialog::launch(std::shared_ptr<LiveCluster> cluster) {
   });
   connect(launch_, &RunLaunch::failed, this, [this, held](const Error& error) {
     std::exchange(launch_, nullptr)->deleteLater();
-    setBusy(false, {});
-    for (QWidget* field : held) field->setEnabled(true);
-    acceptButton()->setEnabled(request_.has_value());
+    release(held);
     message_->showError(error);
   });
 }
 
 void LaunchDialog::reject() {
-  if (launch_)
+  if (stop_)
+    stop_->cancel();
+  else if (launch_)
     launch_->cancel();
   else
     QDialog::reject();

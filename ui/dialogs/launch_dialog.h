@@ -4,6 +4,7 @@
 // with progress, cancel and errors. Never blocks.
 #pragma once
 
+#include <QPointer>
 #include <QTimer>
 #include <functional>
 #include <map>
@@ -31,7 +32,9 @@ class MessagePanel;
 class OptionFields;
 class PredictionView;
 class RankFields;
+class RunDocument;
 class RunLaunch;
+class RunStop;
 class StrategyFields;
 class Workspace;
 struct LaunchInputs;
@@ -59,9 +62,12 @@ class LaunchDialog : public Dialog {
 
  public:
   // Requires at least one model. This machine is offered after the targets. With `again`, launches
-  // a run of the history again: only its spec and cluster are offered.
+  // a run of the history again: only its spec and cluster are offered. With `underWay`, the
+  // document of that run, searches for the fastest strategies first, and stops the run before it is
+  // resumed.
   LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> targets, Workspace& workspace,
-               QWidget* parent, std::optional<app::Relaunch> again = {});
+               QWidget* parent, std::optional<app::Relaunch> again = {},
+               RunDocument* underWay = nullptr);
   ~LaunchDialog() override;
 
   void chooseModel(int index);
@@ -77,7 +83,7 @@ class LaunchDialog : public Dialog {
 
  public:
   void accept() override;  // launches; closes when the run has started
-  void reject() override;  // cancels a launch under way, else closes
+  void reject() override;  // cancels a stop or launch under way, else closes
 
  Q_SIGNALS:
   void launched(const QString& run);
@@ -102,6 +108,8 @@ class LaunchDialog : public Dialog {
   std::shared_ptr<LiveCluster> connected() const;  // the target's session; null: there is none
   void choose(const QStringList& sets);            // a strategy
   void takeModel();                                // the chosen one's settings
+  void seekFaster();                               // of the run under way
+  void retranslateHeading();
   void showKind();  // the fields for a model, or those for a program of the user's own
   void schedule();
   void makePreview();
@@ -126,12 +134,19 @@ class LaunchDialog : public Dialog {
   void nodesChanged();
   Status saveAll();
   std::shared_ptr<LiveCluster> session();
-  QWidgetList holdFields();                           // returns the fields that it has disabled
+  bool canLaunch() const;   // a run under way is resumed with other settings alone
+  bool isStarting() const;  // from the button to the run's start
+  void stopFirst();         // the run under way
+  void start();
+  QWidgetList holdFields();  // returns the fields that it has disabled
+  void release(const QWidgetList& held);
   void launch(std::shared_ptr<LiveCluster> cluster);  // null: a scheduler allocates the nodes
 
   QVector<LaunchModel> models_;
   QVector<LaunchTarget> targets_;
   std::optional<app::Relaunch> again_;
+  QPointer<RunDocument> underWay_;
+  std::optional<QStringList> unchanged_;  // settingWords() of a run that is under way
   Workspace& workspace_;
   std::string specYaml_;  // of the chosen model
   bool ofProgram_ = false;
@@ -179,6 +194,8 @@ class LaunchDialog : public Dialog {
   std::shared_ptr<LiveCluster> cluster_, measuredOn_;
   std::string clusterText_;  // that cluster_ was made of, where this dialog made it
   std::unique_ptr<app::MeasuredPreview> measured_;
+  RunStop* stop_ = nullptr;
+  int stopJob_ = 0;
   RunLaunch* launch_ = nullptr;
 };
 

@@ -32,6 +32,8 @@
 #include "ui/dialogs/rank_fields.h"
 #include "ui/dialogs/strategy_fields.h"
 #include "ui/models/field_model.h"
+#include "ui/studio/run_document.h"
+#include "ui/studio/run_stop.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/format.h"
 #include "ui/widgets/widgets.h"
@@ -87,11 +89,12 @@ class SettingsArea : public QScrollArea {
 
 LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> targets,
                            Workspace& workspace, QWidget* parent,
-                           std::optional<app::Relaunch> again)
+                           std::optional<app::Relaunch> again, RunDocument* underWay)
     : Dialog("launchDialog", parent),
       models_(std::move(models)),
       targets_(std::move(targets)),
       again_(std::move(again)),
+      underWay_(underWay),
       workspace_(workspace) {
   QSize size(1240, 760);
   if (parent)
@@ -127,6 +130,13 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
   fillRanks();
   retranslate();
   schedule();
+  if (underWay_) seekFaster();
+}
+
+void LaunchDialog::seekFaster() {
+  unchanged_ = settingWords();
+  prediction_->tabs()->setCurrentWidget(prediction_->advice());
+  prediction_->advice()->search();
 }
 
 void LaunchDialog::makeFields() {
@@ -344,7 +354,7 @@ void LaunchDialog::takeModel() {
 }
 
 void LaunchDialog::choose(const QStringList& sets) {
-  if (launch_) return;
+  if (isStarting()) return;
   const auto spec =
       app::SpecText::parse(specYaml_, model().file.toStdString(), app::SpecKind::kRun);
   strategy_->setSpec(spec, sets);
@@ -363,6 +373,9 @@ void LaunchDialog::showKind() {
     form_->setRowVisible(field, !ofProgram_);
   form_->setRowVisible(comm_, !ofProgram_ && more_->isChecked());
   prediction_->showKind(ofProgram_);
+  if (!underWay_) return;
+  for (QPushButton* button : {prediction_->benchmarkButton(), prediction_->preflightButton()})
+    button->hide();  // it has the nodes
 }
 
 QStringList LaunchDialog::sets(const std::string& strategy) const {
@@ -429,13 +442,24 @@ QString LaunchDialog::command() const {
   words << settingWords();
   if (const auto requeue = requeueChange()) words << (*requeue ? "--requeue" : "--no-requeue");
   if (!ofProgram_ && !measure_->isChecked()) words << "--no-benchmark";
-  return (words + globalWords()).join(' ');
+  words << globalWords();
+  if (underWay_)
+    words = QStringList{"lockstep", "stop", QString::fromStdString(again_->run)} + globalWords() +
+            QStringList{"&&"} + words;
+  return words.join(' ');
 }
 
-// The command reads files: a run of the history has none, and unsaved text stands in none.
+// The command reads files: unsaved text stands in none, and of a run of the history there is advice
+// alone, on the ranks that it had.
 QString LaunchDialog::command(const QString& name, const QStringList& more) const {
-  if (again_ || ofProgram_ || !unsaved_->text().isEmpty()) return {};
+  if (ofProgram_ || !unsaved_->text().isEmpty()) return {};
   QStringList words{"lockstep", name, shellPath(model().file)};
+  if (again_) {
+    const bool onOthers =
+        !ranks_->changes().isEmpty() || !comm_->currentData().toString().isEmpty();
+    if (name != "advise" || onOthers) return {};
+    words = {"lockstep", name, "--run", QString::fromStdString(again_->run)};
+  }
   words += settingWords();
   for (const QString& word : more) words << shellWord(word);
   return (words + globalWords()).join(' ');
@@ -498,17 +522,28 @@ LaunchInputs LaunchDialog::inputs() const {
   return in;
 }
 
-void LaunchDialog::retranslate() {
-  if (again_) {
-    const QString name = QString::fromStdString(again_->name),
-                  run = QString::fromStdString(again_->run);
-    const bool resume = !again_->checkpoints.empty();
-    setHeading(resume ? tr("Resume %1").arg(name) : tr("Rerun %1").arg(name),
-               resume ? tr("Continues run %1 from its last checkpoint, as a new run.").arg(run)
-                      : tr("Launches run %1 again from its start, as a new run.").arg(run));
+void LaunchDialog::retranslateHeading() {
+  setButtons(tr("Launch"), tr("Cancel"));
+  if (!again_) return setHeading(tr("Launch %1").arg(model().title), {});
+  const QString name = QString::fromStdString(again_->name),
+                run = QString::fromStdString(again_->run);
+  if (underWay_) {
+    setButtons(tr("Stop and resume"), tr("Cancel"));
+    setHeading(tr("Faster strategy for %1").arg(name),
+               tr("Choose a strategy. Run %1 finishes its step, saves a checkpoint and stops, and "
+                  "is resumed with it as a new run.")
+                   .arg(run));
+  } else if (again_->checkpoints.empty()) {
+    setHeading(tr("Rerun %1").arg(name),
+               tr("Launches run %1 again from its start, as a new run.").arg(run));
   } else {
-    setHeading(tr("Launch %1").arg(model().title), {});
+    setHeading(tr("Resume %1").arg(name),
+               tr("Continues run %1 from its last checkpoint, as a new run.").arg(run));
   }
+}
+
+void LaunchDialog::retranslate() {
+  retranslateHeading();
   const auto training = [](const char* field) {
     return fieldHelpOf(app::SpecKind::kRun, std::string("training.") + field);
   };
@@ -554,7 +589,6 @@ void LaunchDialog::retranslate() {
   command_->setToolTip(tr("Command that launches the same run from a terminal"));
   busy_->setAccessibleName(tr("Progress"));
   setTexts(copy_, tr("Copy"), tr("Copy the command"));
-  setButtons(tr("Launch"), tr("Cancel"));
   showDetails();
   if (preview_) showPrediction();
 }

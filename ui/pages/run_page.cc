@@ -206,6 +206,7 @@ void RunPage::connectButtons() {
   connect(straggler_->debugButton(), &QToolButton::clicked, this, [this] { debugRank(); });
   connect(straggler_->excludeButton(), &QToolButton::clicked, this, [this] { excludeNode(); });
   connect(straggler_->rebalanceButton(), &QToolButton::clicked, this, &RunPage::rebalance);
+  connect(straggler_->fasterButton(), &QToolButton::clicked, this, &RunPage::fasterWanted);
   connect(message(), &MessagePanel::actionTriggered, this, [this] {
     if (unreachableNs_ != 0) document_->giveUp();
   });

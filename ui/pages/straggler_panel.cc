@@ -33,10 +33,11 @@ StragglerPanel::StragglerPanel(RunDocument* document, QWidget* parent)
   debug_ = makeToolButton("debugRankButton", "debug", this);
   exclude_ = makeToolButton("excludeNodeButton", "disconnect", this);
   rebalance_ = makeToolButton("rebalanceButton", "balance", this);
+  faster_ = makeToolButton("fasterButton", "faster", this);
   auto* first = new QHBoxLayout;
   first->setSpacing(kSpaceS);
   first->addWidget(who_, 1);
-  for (QToolButton* button : {profile_, restart_, rebalance_, exclude_, debug_})
+  for (QToolButton* button : {profile_, restart_, rebalance_, faster_, exclude_, debug_})
     first->addWidget(button, 0, Qt::AlignTop);
   body()->addLayout(first);
   body()->addWidget(evidence_);
@@ -117,6 +118,8 @@ void StragglerPanel::retranslate() {
   setTexts(restart_, tr("Take a checkpoint and restart all ranks from it (lockstep restart)"));
   setTexts(exclude_, tr("Exclude a node from the run"));
   setTexts(rebalance_, tr("Divide the batch by the speed of the ranks (lockstep rebalance)"));
+  setTexts(faster_, tr("Faster strategy: find one for the nodes and links as measured, and resume "
+                       "with it (lockstep advise --run --apply)"));
   setTexts(debug_, tr("Debug a rank: stacks, processes, kernel messages, a debugger"));
 }
 
@@ -168,7 +171,8 @@ void StragglerPanel::refresh() {
   exclude_->setEnabled(run.canExclude());
   for (QToolButton* button : {profile_, restart_}) button->setEnabled(run.canProfile());
   rebalance_->setEnabled(run.canRebalance());
-  for (QToolButton* button : {profile_, rebalance_}) button->setVisible(!run.ofProgram());
+  faster_->setEnabled(run.canAdvise());
+  for (QToolButton* button : {profile_, rebalance_, faster_}) button->setVisible(!run.ofProgram());
   const auto& slow = run.slow();
   wasLive_ = wasLive_ || (run.loaded() && !app::isFinal(run.row().phase));
   evidence_->setVisible(slow || wasLive_);

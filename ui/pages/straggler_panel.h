@@ -28,6 +28,7 @@ class StragglerPanel : public Card {
   QToolButton* debugButton() const { return debug_; }
   QToolButton* excludeButton() const { return exclude_; }
   QToolButton* rebalanceButton() const { return rebalance_; }
+  QToolButton* fasterButton() const { return faster_; }
   QString evidence() const { return evidence_->text(); }
   void retranslate();
 
@@ -48,6 +49,7 @@ class StragglerPanel : public Card {
   QToolButton* debug_ = nullptr;
   QToolButton* exclude_ = nullptr;
   QToolButton* rebalance_ = nullptr;
+  QToolButton* faster_ = nullptr;
   bool wasLive_ = false;  // keeps the room of a straggler's evidence
 };
 

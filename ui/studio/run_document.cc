@@ -39,7 +39,7 @@ struct RunDocument::Loaded {
   app::RunScope scope;
   std::optional<app::Preview> prediction;
   app::PlanFacts plan;
-  bool isAsLaunched = true;
+  bool isAsLaunched = true, takesCheckpoints = false;
   std::vector<std::string> curves;  // all names
   app::StepMatrix steps;
   std::vector<app::RunBatch::Series> measures;  // that `steps` has; the last point of each
@@ -71,6 +71,7 @@ RunDocument::Loaded RunDocument::readRun(const std::string& folder, const std::s
   out.row = *row;
   if (auto documents = (*history)->documents(run)) {
     out.documents = std::move(*documents);
+    out.takesCheckpoints = app::checkpointFoldersOf(run, out.documents).ok();
     out.codeCommit = app::codeCommit(out.documents.specResolved);
     out.changedFiles = app::changedFiles(out.documents.codePatch);
     out.scope = app::scopeOf(**history, out.row, out.documents);
@@ -202,6 +203,7 @@ void RunDocument::load() {
         prediction_ = std::move(loaded->prediction);
         plan_ = loaded->plan;
         isAsLaunched_ = isAsLaunched_ && loaded->isAsLaunched;
+        takesCheckpoints_ = loaded->takesCheckpoints;
         sources_ = std::move(loaded->sources);
         artifacts_ = std::move(loaded->artifacts);
         codeCommit_ = std::move(loaded->codeCommit);
@@ -410,9 +412,7 @@ double RunDocument::remainingSeconds() const { return model_.secondsLeft(wallNow
 double RunDocument::stalledSeconds() const { return model_.stalledSeconds(monotonicNow()); }
 app::Pace RunDocument::pace() const { return model_.pace(monotonicNow()); }
 
-bool RunDocument::canResume() const {
-  return canRelaunch() && app::checkpointFoldersOf(row().run, documents_).ok();
-}
+bool RunDocument::canResume() const { return canRelaunch() && takesCheckpoints_; }
 
 bool RunDocument::canKill() const { return recorder_ && !ending_ && !model_.over(); }
 bool RunDocument::canStop() const {
@@ -424,6 +424,11 @@ bool RunDocument::canProfile() const { return canStop() && row().phase == app::R
 
 bool RunDocument::canRebalance() const {
   return canProfile() && !ofProgram() && row().world > 1 && !plan_.isAsynchronous;
+}
+
+bool RunDocument::canAdvise() const {
+  return canProfile() && takesCheckpoints_ && isAsLaunched_ && !plan_.isAsynchronous &&
+         plan_.sharesFrom <= 1;
 }
 
 void RunDocument::ask(const app::RunRequest& what) {

@@ -95,6 +95,7 @@ class RunDocument : public QObject {
   bool canExclude() const;  // a node
   bool canProfile() const;  // and restart its ranks
   bool canRebalance() const;
+  bool canAdvise() const;  // its steps may be planned anew, and it can be resumed after a stop
   bool canStop() const;
   bool canKill() const;
   bool canRelaunch() const {
@@ -154,6 +155,7 @@ class RunDocument : public QObject {
   app::RunDocuments documents_;
   std::optional<app::Preview> prediction_;
   app::PlanFacts plan_;
+  bool takesCheckpoints_ = false;     // which its nodes have
   bool isAsLaunched_ = true;          // the nodes of the ranks
   std::vector<std::string> members_;  // of the last generation with others; empty: as launched
   LogModel* logs_;

@@ -71,7 +71,8 @@ class MainWindow : public QMainWindow {
   LaunchDialog* openLaunch(ModelPage* model, ClusterPage* cluster);
   // Opens the launch dialog for a run of the history, with its spec and cluster, from the start or
   // its last checkpoint. Asynchronous.
-  void relaunch(const QString& run, app::RelaunchKind kind);
+  // `underWay`: the page of the run, which is stopped first.
+  void relaunch(const QString& run, app::RelaunchKind kind, RunPage* underWay = nullptr);
   // Opens a run's spec as a new unsaved model, and the launch dialog for it. Asynchronous.
   void clone(const QString& run);
   void exportReport();  // of the runs that are shown or selected; asks where to

@@ -164,6 +164,9 @@ void MainWindow::makeRunActions() {
   command("actionKill", QT_TR_NOOP("&Kill run"), "kill", {}, [this, page] {
     if (auto* run = qobject_cast<RunPage*>(page())) run->document()->ask(app::RunRequest::kKill);
   });
+  command("actionFaster", QT_TR_NOOP("&Faster strategy…"), "faster", {}, [this, page] {
+    if (auto* run = qobject_cast<RunPage*>(page())) Q_EMIT run->fasterWanted();
+  });
   command("actionResume", QT_TR_NOOP("&Resume run…"), "play", {},
           [this] { relaunch(shownRun(), app::RelaunchKind::kResume); });
   command("actionRerun", QT_TR_NOOP("R&erun…"), "refresh", {},
@@ -314,9 +317,9 @@ void MainWindow::makeMenus() {
   language->addAction(actions_["actionEnglish"]);
   language->addAction(actions_["actionChinese"]);
   menu("menuCluster", {"actionAddHost", "actionConnect", "actionDeploy", "actionDisconnect"});
-  menu("menuRun",
-       {"actionLaunch", "actionRunHere", "-", "actionCheckpoint", "actionStop", "actionKill", "-",
-        "actionResume", "actionRerun", "actionClone", "-", "actionReport", "actionHistory"});
+  menu("menuRun", {"actionLaunch", "actionRunHere", "-", "actionCheckpoint", "actionFaster",
+                   "actionStop", "actionKill", "-", "actionResume", "actionRerun", "actionClone",
+                   "-", "actionReport", "actionHistory"});
   menu("menuTools", {"actionVerify", "actionBench", "actionDoctor", "actionPictures"});
   menu("menuHelp", {"actionLearn", "-", "actionWelcome", "actionShortcuts", "actionAbout"});
   menus_ << recentMenu_ << language;
@@ -354,6 +357,7 @@ void MainWindow::refreshActions() {
   actions_["actionDeploy"]->setEnabled(cluster && cluster->canDeploy());
   actions_["actionAddHost"]->setEnabled(cluster);
   actions_["actionCheckpoint"]->setEnabled(run && run->document()->canStop());
+  actions_["actionFaster"]->setEnabled(run && run->document()->canAdvise());
   actions_["actionStop"]->setEnabled(run && run->document()->canStop());
   actions_["actionKill"]->setEnabled(run && run->document()->canKill());
   auto* history = qobject_cast<HistoryPage*>(page);

@@ -240,6 +240,8 @@ Page* MainWindow::makeRun(const QString& run) {
   connect(page->document(), &RunDocument::rowChanged, this, &MainWindow::refreshActions);
   connect(page, &RunPage::relaunchWanted, this,
           [this, run](app::RelaunchKind kind) { relaunch(run, kind); });
+  connect(page, &RunPage::fasterWanted, this,
+          [this, page] { relaunch(page->document()->run(), app::RelaunchKind::kResume, page); });
   connect(page, &RunPage::cloneWanted, this, [this, run] { clone(run); });
   connect(page->document(), &RunDocument::continued, this,
           [this, page](const QString& next) { followOn(page, next); });
@@ -249,7 +251,8 @@ Page* MainWindow::makeRun(const QString& run) {
 Page* MainWindow::makeHistory(const QString&) {
   auto* page = new HistoryPage(*workspace_);
   connect(page, &HistoryPage::openRun, this, &MainWindow::openRun);
-  connect(page, &HistoryPage::relaunchWanted, this, &MainWindow::relaunch);
+  connect(page, &HistoryPage::relaunchWanted, this,
+          [this](const QString& run, app::RelaunchKind kind) { relaunch(run, kind); });
   connect(page, &HistoryPage::cloneWanted, this, &MainWindow::clone);
   connect(page, &Page::inspectorChanged, this, &MainWindow::refreshActions);
   return page;
@@ -420,7 +423,7 @@ LaunchDialog* MainWindow::showLaunch(LaunchDialog* dialog) {
   return launch_;
 }
 
-void MainWindow::relaunch(const QString& run, app::RelaunchKind kind) {
+void MainWindow::relaunch(const QString& run, app::RelaunchKind kind, RunPage* underWay) {
   if (launch_) {
     launch_->raise();
     return;
@@ -430,8 +433,9 @@ void MainWindow::relaunch(const QString& run, app::RelaunchKind kind) {
       [folder = workspace_->home().historyFolder(), run, kind] {
         return relaunchFrom(folder, run, kind);
       },
-      [this, run](Result<app::Relaunch> found) {
-        if (launch_) return;
+      [this, run, isUnderWay = underWay != nullptr,
+       page = QPointer(underWay)](Result<app::Relaunch> found) {
+        if (launch_ || (isUnderWay && !page)) return;
         if (!found) {
           if (Page* page = currentPage()) page->message()->showError(found.error());
           return;
@@ -445,7 +449,8 @@ void MainWindow::relaunch(const QString& run, app::RelaunchKind kind) {
         target.file = tr("cluster of run %1").arg(run);
         target.yaml = [yaml = found->clusterYaml] { return yaml; };
         target.connected = target.live = [this, run] { return workspace_->clusterForRun(run); };
-        showLaunch(new LaunchDialog({model}, {target}, *workspace_, this, std::move(*found)));
+        showLaunch(new LaunchDialog({model}, {target}, *workspace_, this, std::move(*found),
+                                    page ? page->document() : nullptr));
       });
 }
 

@@ -374,6 +374,14 @@ class RunAggregatorTest : public QObject {
     QVERIFY(!never.ok());
     QCOMPARE(never.error().code, Code::kFailedPrecondition);
     QVERIFY(!relaunchOf(**history, "other", RelaunchKind::kRerun).ok());
+    // Without checkpoints there is none to resume from.
+    documents.specResolved =
+        toYaml(*loadRunSpec(file, {"training.checkpoint.disabled=true"})->spec);
+    documents.nodes = R"([{"node": "local1", "folder": "/w/runs/r"}])";
+    QVERIFY((*history)->setDocuments("r", documents).ok());
+    const auto without = relaunchOf(**history, "r", RelaunchKind::kResume);
+    QVERIFY(!without.ok());
+    QCOMPARE(without.error().why, std::string("training.checkpoint.disabled is set"));
   }
 
   void stepsBecomeCurvesAndWaiting() {
