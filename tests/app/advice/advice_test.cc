@@ -539,6 +539,33 @@ class AdviceTest : public QObject {
   }
 
   // Nodes that are there for servers compute in no other strategy.
+  // Figures are measured, and so inexact: with them recomputing may seem to save time.
+  void recomputingComesAfterTheSameWithoutIt() {
+    const auto rowOf = [](const char* kind, const char* recompute, double seconds) {
+      AdvisedStrategy out;
+      out.choice.kind = kind;
+      out.choice.recompute = recompute;
+      out.stepSeconds = seconds;
+      return out;
+    };
+    std::vector<AdvisedStrategy> rows{
+        rowOf("zero-2", "full", 0.8), rowOf("zero-3", "none", 1.1), rowOf("zero-1", "full", 1.2),
+        rowOf("zero-2", "selective", 0.7), rowOf("zero-2", "none", 1)};
+    rankStrategies(rows);
+    QCOMPARE(rows.size(), std::size_t{5});
+    const auto placeOf = [&](const std::string& kind, const std::string& recompute) {
+      return std::find_if(rows.begin(), rows.end(),
+                          [&](const AdvisedStrategy& one) {
+                            return one.choice.kind == kind && one.choice.recompute == recompute;
+                          }) -
+             rows.begin();
+    };
+    QCOMPARE(placeOf("zero-2", "none"), 0);
+    QVERIFY(placeOf("zero-2", "selective") < placeOf("zero-2", "full"));
+    QVERIFY(placeOf("zero-3", "none") < placeOf("zero-1", "full"));
+    for (const AdvisedStrategy& one : rows) QVERIFY(!one.why.text().empty());
+  }
+
   void serversStayServers() {
     for (const char* const kind : {"parameter-server", "zero-1"}) {
       const Asked asked =
