@@ -346,8 +346,8 @@ bool LaunchDialog::canLaunch() const {
 bool LaunchDialog::isStarting() const { return stop_ || allocation_ || launch_; }
 
 void LaunchDialog::accept() {
-  if (!canLaunch() || isStarting()) return;
   wanted_ = false;
+  if (!canLaunch() || isStarting()) return;
   dropMeasuring();
   message_->clear();
   if (const Status saved = saveAll(); !saved.ok()) {
@@ -407,10 +407,10 @@ void LaunchDialog::stopBusy(const QWidgetList& held, const Error& error) {
 
 // What has been done is dropped, and the next thing begins, with the next turn of the loop.
 void LaunchDialog::proceed(const QWidgetList& held, std::function<void()> next) {
-  for (QWidget* field : held) field->setEnabled(true);
-  workspace_.jobs().finish(job_);
-  job_ = 0;
-  QTimer::singleShot(0, this, [this, next = std::move(next)] {
+  QTimer::singleShot(0, this, [this, held, next = std::move(next)] {
+    for (QWidget* field : held) field->setEnabled(true);
+    workspace_.jobs().finish(job_);
+    job_ = 0;
     stop_.reset();
     allocation_.reset();
     next();

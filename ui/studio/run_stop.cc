@@ -11,7 +11,9 @@ namespace lockstep::ui {
 RunStop::RunStop(RunDocument& run) : id_(run.row().run), run_(&run) {
   connect(run_, &RunDocument::rowChanged, this, &RunStop::noteRow, Qt::QueuedConnection);
   connect(run_, &RunDocument::finished, this, &RunStop::judge, Qt::QueuedConnection);
-  connect(run_, &RunDocument::failed, this, [this](const Error& error) { end(error); });
+  connect(run_, &RunDocument::stopRefused, this,
+          [this](const Error& error) { app::isFinal(run_->row().phase) ? judge() : end(error); });
+  connect(run_, &QObject::destroyed, this, &RunStop::cancel);
 }
 
 void RunStop::begin() {
