@@ -1,11 +1,18 @@
 #include "ui/studio/run_stop.h"
 
+#include <QTimer>
+#include <chrono>
 #include <utility>
 
 #include "app/runs/relaunch.h"
 #include "ui/studio/run_document.h"
 
 namespace lockstep::ui {
+namespace {
+
+constexpr std::chrono::seconds kLimit{150};  // that of `lockstep stop`
+
+}  // namespace
 
 // What the run tells is judged after it has told all of it.
 RunStop::RunStop(RunDocument& run) : id_(run.row().run), run_(&run) {
@@ -21,6 +28,7 @@ void RunStop::begin() {
     QMetaObject::invokeMethod(this, &RunStop::judge, Qt::QueuedConnection);
   else
     run_->stop();
+  QTimer::singleShot(kLimit, this, &RunStop::judge);
 }
 
 void RunStop::cancel() {
