@@ -18,15 +18,21 @@ class StudioFasterTest : public QObject {
     home_ = std::make_unique<tests::StudioHome>();
     road_ = std::make_unique<tests::StudioRoad>(home_->home());
     road_->open();
-    road_->launch("fashion-mlp.yaml", {{"epochs: 5", "epochs: 1000000"}}, nullptr, 2);
+    road_->launch(
+        "fashion-mlp.yaml",
+        {{"epochs: 5", "epochs: 1000000"}, {"strategy:", "recovery: {policy: none}\nstrategy:"}},
+        nullptr, 2);
     resumed_.clear();
   }
   void cleanup() {
     if (!road_) return;
     if (dialog_) dialog_->close();
     for (const auto* page : road_->window()->findChildren<ui::RunPage*>()) {
-      if (page->document()->canKill()) page->document()->ask(app::RunRequest::kKill);
-      QVERIFY(tests::wait([&] { return app::isFinal(page->document()->row().phase); }));
+      ui::RunDocument* run = page->document();
+      const auto isOver = [&] { return app::isFinal(run->row().phase); };
+      QVERIFY(tests::wait([&] { return run->canKill() || isOver(); }));  // else it is still read
+      if (run->canKill()) run->ask(app::RunRequest::kKill);
+      QVERIFY(tests::wait(isOver));
     }
     road_->close();
     road_->endAgents();
@@ -77,9 +83,12 @@ class StudioFasterTest : public QObject {
     QVERIFY(!QTest::currentTestFailed());
     chooseFaster();
     if (QTest::currentTestFailed()) return;
-    ui::RunDocument* run = road_->page()->document();
-    run->ask(app::RunRequest::kKill);
-    QVERIFY(tests::wait([&] { return run->row().phase == app::RunState::FAILED; }));
+    const ui::RunDocument* run = road_->page()->document();
+    const int worker = road_->workerOf(1, road_->run());
+    QVERIFY(worker > 0);
+    ::kill(worker, SIGKILL);
+    QVERIFY(tests::wait([&] { return app::isFinal(run->row().phase); }));
+    QCOMPARE(run->row().phase, app::RunState::FAILED);
     QVERIFY(tests::wait([&] { return button("launchDialogAccept")->isEnabled(); }));
     press("launchDialogAccept");
     QVERIFY2(tests::wait([&] { return said().contains("ended before it could be stopped"); }),

@@ -294,8 +294,8 @@ bool LaunchDialog::canLaunch() const {
 bool LaunchDialog::isStarting() const { return stop_ != nullptr || launch_ != nullptr; }
 
 void LaunchDialog::accept() {
-  if (!canLaunch() || isStarting()) return;
   wanted_ = false;
+  if (!canLaunch() || isStarting()) return;
   dropMeasuring();
   message_->clear();
   if (const Status saved = saveAll(); !saved.ok()) {

@@ -307,7 +307,7 @@ void LaunchDialog::connectFields() {
 
 void LaunchDialog::connectPrediction() {
   connect(prediction_->benchmarkButton(), &QPushButton::clicked, this, [this] {
-    if (!request_ || launch_) return;
+    if (!request_ || isStarting()) return;
     asked_ = true;
     benchmark(app::Costs::kBenchmark);
   });

@@ -435,9 +435,13 @@ void RunDocument::ask(const app::RunRequest& what) {
   if (!recorder_) return;
   if (what.kind == app::RunRequest::kCheckpoint) Q_EMIT checkpointAsked();
   if (what.kind == app::RunRequest::kStop || what.kind == app::RunRequest::kKill) toldToEnd_ = true;
-  recorder_->ask(what, [this](const Result<app::RunAnswer>& answer) {
-    if (!answer.ok()) return Q_EMIT failed(answer.error());
-    if (answer->steps > 0) Q_EMIT profiled(answer->firstStep, answer->steps);
+  recorder_->ask(what, [this, kind = what.kind](const Result<app::RunAnswer>& answer) {
+    if (!answer.ok()) {
+      Q_EMIT failed(answer.error());
+      if (kind == app::RunRequest::kStop) Q_EMIT stopRefused(answer.error());
+    } else if (answer->steps > 0) {
+      Q_EMIT profiled(answer->firstStep, answer->steps);
+    }
   });
 }
 

@@ -119,7 +119,8 @@ class RunDocument : public QObject {
   void slowChanged();
   // an error of the run, live or from the history, or of a request
   void failed(const lockstep::Error& error);
-  void warned(const lockstep::Error& warning);  // the run goes on
+  void stopRefused(const lockstep::Error& error);  // failed() comes too
+  void warned(const lockstep::Error& warning);     // the run goes on
   void restarted(const lockstep::app::RunRestart& restart);
   void checkpointAsked();
   void checkpointSaved(qint64 step);           // asked for or not

@@ -1,5 +1,6 @@
-// RunStop: asks a run to finish its step, save a checkpoint and stop, and waits until it has. The
-// request cannot be withdrawn: cancelling, or destroying it, ends the wait alone. Threads: GUI.
+// RunStop: asks a run to finish its step, save a checkpoint and stop, and waits until it has, for
+// 150 s at most. The request cannot be withdrawn: cancelling, or destroying it, ends the wait
+// alone. Threads: GUI.
 #pragma once
 
 #include <QObject>

@@ -384,6 +384,23 @@ class RunAggregatorTest : public QObject {
     QCOMPARE(without.error().why, std::string("training.checkpoint.disabled is set"));
   }
 
+  void onlyAStoppedRunIsResumed() {
+    RunRow row = rowOf(2);
+    row.phase = RunState::STOPPED;
+    QVERIFY(mustHaveStopped(row).ok());
+    for (const auto& [phase, why] :
+         {std::pair{RunState::SUCCEEDED, "it had trained to its end before it could be stopped"},
+          {RunState::FAILED, "it ended before it could be stopped"},
+          {RunState::EXPIRED, "it ended before it could be stopped"},
+          {RunState::STOPPING, "it has not stopped"}}) {
+      row.phase = phase;
+      const Status status = mustHaveStopped(row);
+      QVERIFY(!status.ok());
+      QCOMPARE(status.error().code, Code::kFailedPrecondition);
+      QCOMPARE(status.error().why, std::string(why));
+    }
+  }
+
   void stepsBecomeCurvesAndWaiting() {
     RunAggregator book(rowOf(2), {{"n1", 0}, {"n2", 0}});
     book.add("n1", stepsRecord(1, 0, 1, 30, 0.002));
