@@ -10604,6 +10604,10 @@ its last lines:
             <translation>调度器结束了运行的作业。重新获得节点后运行将继续。</translation>
         </message>
         <message>
+            <source>Keep this page open: closing it cancels the job.</source>
+            <translation>请保持此页面打开：关闭会取消该作业。</translation>
+        </message>
+        <message>
             <source>The run goes on as run %1.</source>
             <translation>运行以 %1 继续。</translation>
         </message>

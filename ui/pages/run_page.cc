@@ -259,7 +259,8 @@ void RunPage::connectDocument() {
     message()->showNote(Tone::kActive, [state] {
       return MessagePanel::Note{
           .what = tr("The scheduler ended the run's job. It goes on when it has nodes again."),
-          .why = state};
+          .why = state,
+          .next = tr("Keep this page open: closing it cancels the job.")};
     });
   });
   connect(document_, &RunDocument::continued, this, [this](const QString& run) {

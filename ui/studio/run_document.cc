@@ -3,6 +3,7 @@
 #include <QCoreApplication>
 #include <QDateTime>
 #include <QElapsedTimer>
+#include <QPointer>
 #include <QTimer>
 #include <algorithm>
 #include <cmath>
@@ -181,10 +182,14 @@ RunDocument::RunDocument(QString run, Workspace& workspace, QObject* parent)
   load();
 }
 
-RunDocument::~RunDocument() {
-  if (!recorder_) return;
-  recorder_->end();
-  destroyAsync(workspace_.teardownPool(), std::move(recorder_), cluster_->sessionRef());
+RunDocument::~RunDocument() { leaveNodes(); }
+
+void RunDocument::leaveNodes() {
+  if (recorder_) {
+    recorder_->end();
+    destroyAsync(workspace_.teardownPool(), std::move(recorder_), cluster_->sessionRef());
+  }
+  cluster_.reset();
 }
 
 void RunDocument::load() {
@@ -380,17 +385,21 @@ void RunDocument::leaveJob() {
     return endJob(workspace_, cluster);
   if (!launch) return;
   runInBackground(
-      this,
+      &workspace_,
       [launch, run = run_.toStdString(), options = schedulerOptions(workspace_)] {
         return continueOrEndJob(*launch, run, options);
       },
-      [this](std::optional<app::LaunchRequest> next) {
-        if (next) goOn(*std::move(next));
+      [document = QPointer<RunDocument>(this),
+       &workspace = workspace_](const std::optional<app::LaunchRequest>& next) {
+        if (!next) return;
+        if (!document) return endJob(workspace, next->cluster);  // its page was closed meanwhile
+        document->goOn(*next);
       },
       workspace_.teardownPool());
 }
 
 void RunDocument::goOn(app::LaunchRequest launch) {
+  leaveNodes();
   const auto end = [this] { std::exchange(next_, nullptr)->deleteLater(); };
   next_ = new RunLaunch(std::move(launch), nullptr, workspace_, this);
   connect(next_, &RunLaunch::progressed, this, &RunDocument::queuedAgain);

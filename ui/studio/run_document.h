@@ -138,6 +138,7 @@ class RunDocument : public QObject {
   void load();
   void takeOver(const std::shared_ptr<Loaded>& loaded);  // in slices that leave the window free
   void follow();
+  void leaveNodes();  // agents wait some seconds for their clients before their job ends
   void add(const app::RunBatch::Series& series, bool preview);
   void tell(const std::vector<app::AlertEvent>& events);
   void takeFiles(const app::ArtifactsUpdate& update);

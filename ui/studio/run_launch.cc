@@ -75,6 +75,7 @@ RunLaunch::RunLaunch(app::LaunchRequest request, std::shared_ptr<LiveCluster> cl
 }
 
 RunLaunch::~RunLaunch() {
+  const bool underWay = job_ != 0;
   end();
   if (allocation_) {
     allocation_->end();
@@ -83,6 +84,7 @@ RunLaunch::~RunLaunch() {
   if (launch_) {
     launch_->end();
     destroyAsync(workspace_.teardownPool(), std::move(launch_), cluster_->sessionRef());
+    if (underWay) endJob(workspace_, cluster_->session().cluster());
   }
 }
 

@@ -1,6 +1,6 @@
 // RunLaunch: starts a run in the background: has the scheduler of its cluster, if it has one,
 // allocate the nodes, and launches on them. One of the window's jobs. Destroyed before its end, it
-// is cancelled. Threads: GUI.
+// is cancelled, and the job of its nodes too. Threads: GUI.
 #pragma once
 
 #include <QObject>
