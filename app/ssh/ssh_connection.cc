@@ -308,15 +308,15 @@ class SshConnection::Impl {
       }
       const auto ended = hop.session->ended();
       if (!ended) return {};
-      if (hop.own || !isInVain(*hop.session, ended->code, personal)) return *ended;
+      if (hop.own || !isWorthOpening(*hop.session, personal)) return *ended;
       hops_.pop_back();
     }
   }
 
-  // Whether a gate was not opened since the connection that began it has left, or may ask nobody.
-  bool isInVain(const SshSession& gate, Code code, bool personal) const {
-    const bool asks = personal && options_.prompter;
-    return gate.abandoned() || (asks && !gate.hasPrompter() && needsPerson(code));
+  // Whether to try again what another connection did not open: it has left, or was reconnecting,
+  // when nobody is asked and the wait for an address is short.
+  bool isWorthOpening(const SshSession& gate, bool personal) const {
+    return gate.abandoned() || (personal && options_.prompter && !gate.hasPrompter());
   }
 
   SshHop nextHop(bool personal) {
