@@ -7,9 +7,10 @@
 namespace lockstep::app {
 namespace {
 
-// What a host is called makes no difference.
+// What a host is called makes no difference, nor how its own jump hosts are: they are hops, too.
 bool isSameHop(SshConfig one, const SshConfig& other) {
   one.alias = other.alias;
+  one.proxyJump = other.proxyJump;
   return one == other;
 }
 

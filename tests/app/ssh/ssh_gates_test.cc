@@ -35,14 +35,13 @@ struct GateWorld : test::SshWorld {
     settings.firstPause = milliseconds(20);
     return settings;
   }
-  std::unique_ptr<SshConnection> start(const std::string& host) const {
-    auto connection = std::make_unique<SshConnection>(SshTarget{.host = host}, sharing());
-    connection->start();
-    return connection;
-  }
   Connections startAll(const std::vector<std::string>& hosts) const {
+    const SshConnectionOptions settings = sharing();  // writes the file that all of them read
     Connections all;
-    for (const std::string& host : hosts) all.push_back(start(host));
+    for (const std::string& host : hosts) {
+      all.push_back(std::make_unique<SshConnection>(SshTarget{.host = host}, settings));
+      all.back()->start();
+    }
     return all;
   }
   // How often a server, from 1, has let somebody in.
@@ -66,11 +65,16 @@ void areConnected(const Connections& all) {
 class SshGatesTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
-  // Of routes that begin alike, the sessions to the common gates are shared.
+  // Of routes that begin alike, however they are written, the sessions to the common gates are
+  // shared.
   void chains() {
     GateWorld world;
-    if (!world.serveAll(5, "Host n3 n4\n  ProxyJump n1,n2\nHost n5\n  ProxyJump n1\n"))
+    if (!world.serveAll(5,
+                        "Host n3\n  ProxyJump n1,n2\nHost n4\n  ProxyJump second\n"
+                        "Host n5 second\n  ProxyJump n1\n"))
       QSKIP(world.why.c_str());
+    world.extraClientConfig += "Host second\n  HostName 127.0.0.1\n  Port " +
+                               std::to_string(world.servers[1]->port()) + "\n";
     const Connections all = world.startAll({"n3", "n4", "n5", "n2", "n3"});
     areConnected(all);
     if (QTest::currentTestFailed()) return;
@@ -106,7 +110,7 @@ class SshGatesTest : public QObject {
     if (!world.serveAll(4, "Host n2 n3 n4\n  ProxyJump n1\n")) QSKIP(world.why.c_str());
     Connections all = world.startAll({"n2"});
     areConnected(all);
-    for (const char* host : {"n3", "n4"}) all.push_back(world.start(host));
+    for (auto& one : world.startAll({"n3", "n4"})) all.push_back(std::move(one));
     areConnected(all);
     if (QTest::currentTestFailed()) return;
     Result<ExecResult> slow = ExecResult{};
