@@ -5,8 +5,8 @@
 
 #include "app/cluster/node.h"
 #include "app/cluster/peer_addresses.h"
-#include "app/ssh/answer_store.h"
 #include "app/ssh/prompter.h"
+#include "app/ssh/ssh_gates.h"
 #include "engine/specs/placement.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -187,7 +187,7 @@ ClusterSession::ClusterSession(std::shared_ptr<const spec::v1::ClusterSpec> clus
                                      std::move(observer))) {
   State* state = state_.get();
   const std::weak_ptr<void> alive = state->alive;
-  const auto answers = std::make_shared<AnswerStore>();  // of all nodes
+  const auto shared = std::make_shared<SshShared>();  // by all nodes
   for (int i = 0; i < state->cluster->nodes_size(); ++i) {
     const auto& spec = state->cluster->nodes(i);
     state->status.push_back(initialStatus(spec, *state->cluster));
@@ -195,7 +195,7 @@ ClusterSession::ClusterSession(std::shared_ptr<const spec::v1::ClusterSpec> clus
     link.configFile = state->options.sshConfig;
     link.copy = state->options.copy;
     link.start = state->options.start;
-    link.answers = answers;
+    link.shared = shared;
     if (state->cluster->has_placement())
       link.placement = {state->cluster, &state->cluster->placement()};
     if (state->options.ask) {

@@ -31,7 +31,7 @@ std::unique_ptr<Host> sshHost(const std::string& node, const spec::v1::SshSpec& 
   settings.node = node;
   settings.configFile = options.configFile;
   settings.prompter = options.prompter;
-  settings.answers = options.answers;
+  settings.shared = options.shared;
   settings.onState = options.onState;
   return std::make_unique<SshConnection>(targetOf(ssh), std::move(settings));
 }

@@ -20,12 +20,12 @@ class PlacementSpec;
 
 namespace lockstep::app {
 
-class AnswerStore;
+struct SshShared;
 
 struct NodeLinkOptions {
   std::string configFile;                 // --ssh-config
   std::shared_ptr<SshPrompter> prompter;  // null: nothing is asked
-  std::shared_ptr<AnswerStore> answers;   // shared by the links of a session; null: its own
+  std::shared_ptr<SshShared> shared;      // by the links of a session; null: its own
   std::string bundleFolder;               // "": findBundle()
   bool copy = true;                       // false: nothing is copied to the node
   std::optional<AgentStart> start;        // of the agent, over SSH; absent: as chosen before

@@ -1,6 +1,6 @@
 // Lets one connection of this process at a time ask a person about a key, a host or an account. The
 // others wait for the answer, and ask only where it does not serve them: a one-time code serves
-// once, so that nodes behind one gate ask for theirs one after another.
+// once, so that connections to one account ask for theirs one after another.
 #pragma once
 
 #include <chrono>

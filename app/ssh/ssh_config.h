@@ -52,6 +52,7 @@ struct SshConfig {
 
   std::string account() const { return user + "@" + alias; }
   std::string knownHostsName() const;  // "n1", "[n1]:2222", or the alias of the key
+  bool operator==(const SshConfig&) const = default;
 };
 
 // Returns the arguments of ssh that reach the host: options, "--" and its name. Errors:

@@ -6,12 +6,14 @@
 #include <condition_variable>
 #include <mutex>
 #include <random>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "app/ssh/runtime_folder.h"
 #include "app/ssh/ssh_forwards.h"
+#include "app/ssh/ssh_gates.h"
 #include "app/ssh/ssh_session.h"
 #include "app/ssh/wake.h"
 
@@ -22,7 +24,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kConnectTimeout{10000};
-constexpr int kMostLateAnswers = 2;  // attempts anew because a person took longer than the server
+// Attempts anew because a person took longer than the server, or a gate in use had been lost.
+constexpr int kMostRepeats = 2;
 
 // Time alone does not mend these.
 bool needsPerson(Code code) {
@@ -37,8 +40,8 @@ class SshConnection::Impl {
   Impl(SshTarget target, SshConnectionOptions options)
       : target_(std::move(target)),
         options_(std::move(options)),
-        answers_(options_.answers ? options_.answers : std::make_shared<AnswerStore>()),
-        forwards_(target_.host, wake_),
+        shared_(options_.shared ? options_.shared : std::make_shared<SshShared>()),
+        forwards_(target_.host, *wake_),
         random_(std::random_device{}()) {
     thread_ = std::thread([this] { run(); });
   }
@@ -51,7 +54,7 @@ class SshConnection::Impl {
       return;
     wanted_ = true;
     if (status_.state != LinkState::kReconnecting) status_ = {LinkState::kConnecting, {}, {}, 1};
-    wake_.notify();
+    wake_->notify();
   }
 
   Status waitConnected(Clock::time_point deadline, std::stop_token stop) {
@@ -85,7 +88,7 @@ class SshConnection::Impl {
     if (status_.state == LinkState::kConnecting || status_.state == LinkState::kReconnecting) {
       abandoned_ = true;
       attemptStop_.request_stop();
-      wake_.notify();
+      wake_->notify();
     }
   }
 
@@ -133,7 +136,7 @@ class SshConnection::Impl {
       const std::lock_guard lock(mutex_);
       closing_ = true;
       attemptStop_.request_stop();
-      wake_.notify();
+      wake_->notify();
     }
     const std::lock_guard joining(joinMutex_);
     if (thread_.joinable()) thread_.join();
@@ -170,15 +173,16 @@ class SshConnection::Impl {
         set({LinkState::kConnected, {}, {}, 0});
         status = serve();
         lastReason_ = status.error();
-        drop();
+        leaveHost();
         if (!isClosing()) pauseFor(0, &attempt);
         continue;
       }
-      drop();
+      leaveHost();
       if (isClosing()) break;
       lastReason_ = status.error();
       if (!everConnected || needsPerson(status.code()) || status.code() == Code::kCancelled) {
         everConnected = false;
+        drop();
         set({LinkState::kFailed, lastReason_, {}, attempt});
         attempt = 0;
         continue;
@@ -236,7 +240,7 @@ class SshConnection::Impl {
         if (closing_ || wanted_) return;
         failed = status_.state == LinkState::kFailed;
       }
-      std::vector<pollfd> fds{{wake_.fd(), POLLIN, 0}};
+      std::vector<pollfd> fds{{wake_->fd(), POLLIN, 0}};
       if (failed) {
         forwards_.turnAway();
         forwards_.addListeners(fds);
@@ -248,117 +252,144 @@ class SshConnection::Impl {
         limit = static_cast<int>(left) + 1;
       }
       ::poll(fds.data(), fds.size(), limit);
-      if (fds[0].revents) wake_.clear();
+      if (fds[0].revents) wake_->clear();
     }
   }
 
   Status connect(bool personal) {
-    for (int late = 0;;) {
-      bool asked = false;
-      Status status = connectOnce(personal, &asked);
+    for (int repeats = 0;;) {
+      Status status = connectOnce(personal);
       if (status.ok()) return status;
       status.error().node = options_.node;
-      if (!asked || status.code() != Code::kUnavailable || interrupted()) return status;
+      if (hops_.empty() || interrupted()) return status;
       // The server hung up while a person thought: what they answered is known by now. Another
       // connection may ask for as long as it likes.
-      if (!hops_.back()->hungUpInLine() && ++late > kMostLateAnswers) return status;
-      drop();
+      const SshSession& last = *hops_.back().session;
+      const bool late = last.asked() && status.code() == Code::kUnavailable;
+      if (!late && !lostGate()) return status;
+      if (!last.hungUpInLine() && ++repeats > kMostRepeats) return status;
+      leaveHost();
     }
   }
 
-  Status connectOnce(bool personal, bool* asked) {
+  // Whether a gate that was open before the attempt has ended meanwhile.
+  bool lostGate() const {
+    return std::any_of(hops_.begin(), hops_.end(),
+                       [](const SshHop& hop) { return hop.wasOpen && hop.session->ended(); });
+  }
+
+  Status connectOnce(bool personal) {
+    const std::vector<SshHop> before = std::exchange(hops_, {});  // keeps its gates for this one
     if (personal || route_.empty()) {
       LOCKSTEP_ASSIGN(route_, effectiveRoute(target_, options_.configFile, stop_));
     }
-    std::shared_ptr<SshSession> before;
-    std::string route;
-    for (const SshConfig& hop : route_) {
-      // Behind different gates, one address may be two hosts.
-      route += fmt::format("{}@{}:{} {} ", hop.user, hop.hostname, hop.port, hop.proxyCommand);
-      SshSessionParams params;
-      params.config = hop;
-      params.node = options_.node;
-      if (personal) params.prompter = options_.prompter;
-      params.answers = answers_;
-      params.route = route;
-      params.connectTimeout = options_.connectTimeout;
-      if (params.connectTimeout.count() == 0)
-        params.connectTimeout = hop.connectTimeoutSeconds > 0
-                                    ? std::chrono::seconds(hop.connectTimeoutSeconds)
-                                    : kConnectTimeout;
-      params.dialTimeout = params.connectTimeout;
-      if (!personal) params.dialTimeout = std::min(params.dialTimeout, options_.dialTimeout);
-      params.keepaliveInterval = options_.keepaliveInterval;
-      params.keepaliveLimit = options_.keepaliveLimit;
-      params.onChange = [this] { wake_.notify(); };
-      std::shared_ptr<StreamOutcome> jump;
-      if (before) {
-        LOCKSTEP_ASSIGN(auto pair, streamPair());
-        params.transport = std::move(pair.first);
-        StreamRequest request;
-        request.kind = StreamRequest::Kind::kTcp;
-        request.what = hop.hostname;
-        request.port = hop.port;
-        jump = before->attach(std::move(request), std::move(pair.second));
-      }
-      auto session = std::make_shared<SshSession>(std::move(params));
-      hops_.push_back(session);
-      while (!session->opened() && !session->ended() && !interrupted()) {
-        pollfd wake{wake_.fd(), POLLIN, 0};
-        ::poll(&wake, 1, -1);
-        wake_.clear();
-      }
-      *asked = *asked || session->asked();
-      if (interrupted())
-        return makeError(Code::kCancelled, "connecting to {} was cancelled", target_.host);
-      if (auto ended = session->ended()) {
-        // A jump host that cannot reach the next one knows better why.
-        const auto refused = jump ? jump->end() : std::nullopt;
-        if (refused && !refused->status.ok()) {
-          Error error = makeError(Code::kUnavailable, "{} cannot be reached from jump host {}",
-                                  hop.alias, route_[hops_.size() - 2].alias);
-          error.why = refused->status.error().why;
-          return error;
-        }
-        return *ended;
-      }
-      before = session;
+    while (hops_.size() < route_.size()) {
+      LOCKSTEP_TRY(openHop(personal));
     }
     const std::lock_guard lock(mutex_);
-    session_ = before;
+    session_ = hops_.back().session;
     return {};
+  }
+
+  // Opens the session to the next hop; to a gate, uses the one that other connections have.
+  Status openHop(bool personal) {
+    for (;;) {
+      const SshHop hop = nextHop(personal);
+      hops_.push_back(hop);
+      hop.session->watch(wake_);
+      while (!hop.session->opened() && !hop.session->ended() && !interrupted()) {
+        pollfd wake{wake_->fd(), POLLIN, 0};
+        ::poll(&wake, 1, -1);
+        wake_->clear();
+      }
+      if (interrupted()) {
+        if (hop.own) hop.session->cancelOpening();
+        return makeError(Code::kCancelled, "connecting to {} was cancelled", target_.host);
+      }
+      const auto ended = hop.session->ended();
+      if (!ended) return {};
+      if (hop.own || !isWorthOpening(*hop.session, personal)) return *ended;
+      hops_.pop_back();
+    }
+  }
+
+  // Whether to try again what another connection did not open: it has left, or was reconnecting,
+  // when nobody is asked and the wait for an address is short.
+  bool isWorthOpening(const SshSession& gate, bool personal) const {
+    return gate.abandoned() || (personal && options_.prompter && !gate.hasPrompter());
+  }
+
+  SshHop nextHop(bool personal) {
+    const auto open = [&] { return std::make_shared<SshSession>(paramsOfNextHop(personal)); };
+    const std::span route(route_.data(), hops_.size() + 1);
+    if (route.size() == route_.size()) return {open(), true, false};
+    return shared_->gates.join(route, open);
+  }
+
+  SshSessionParams paramsOfNextHop(bool personal) const {
+    const SshConfig& config = route_[hops_.size()];
+    SshSessionParams params;
+    params.config = config;
+    params.node = options_.node;
+    if (personal) params.prompter = options_.prompter;
+    params.answers = {shared_, &shared_->answers};
+    // Behind different gates, one address may be two hosts.
+    for (std::size_t i = 0; i <= hops_.size(); ++i) {
+      const SshConfig& hop = route_[i];
+      params.route +=
+          fmt::format("{}@{}:{} {} ", hop.user, hop.hostname, hop.port, hop.proxyCommand);
+    }
+    if (!hops_.empty()) params.gate = hops_.back().session;
+    params.connectTimeout = options_.connectTimeout;
+    if (params.connectTimeout.count() == 0)
+      params.connectTimeout = config.connectTimeoutSeconds > 0
+                                  ? std::chrono::seconds(config.connectTimeoutSeconds)
+                                  : kConnectTimeout;
+    params.dialTimeout = params.connectTimeout;
+    if (!personal) params.dialTimeout = std::min(params.dialTimeout, options_.dialTimeout);
+    params.keepaliveInterval = options_.keepaliveInterval;
+    params.keepaliveLimit = options_.keepaliveLimit;
+    return params;
   }
 
   // Attaches connections to the forwards until the link is lost; returns why.
   Status serve() {
-    const std::shared_ptr<SshSession> session = hops_.back();
+    const std::shared_ptr<SshSession> session = hops_.back().session;
     for (;;) {
-      for (const auto& hop : hops_)
-        if (auto ended = hop->ended()) return *ended;
+      for (const SshHop& hop : hops_) {
+        if (auto ended = hop.session->ended()) {
+          ended->node = options_.node;  // a gate's may be that of another
+          return *ended;
+        }
+      }
       forwards_.attachCallers([&](StreamRequest request, UniqueFd local) {
         session->attach(std::move(request), std::move(local));
       });
       if (isClosing()) return makeError(Code::kCancelled, "closed");
-      std::vector<pollfd> fds{{wake_.fd(), POLLIN, 0}};
+      std::vector<pollfd> fds{{wake_->fd(), POLLIN, 0}};
       forwards_.addListeners(fds);
       ::poll(fds.data(), fds.size(), -1);
-      if (fds[0].revents) wake_.clear();
+      if (fds[0].revents) wake_->clear();
     }
   }
 
-  // Ends the hops, the last first.
-  void drop() {
+  // Ends the session to the host. Its gates stay for the next attempt.
+  void leaveHost() {
     {
       const std::lock_guard lock(mutex_);
       session_.reset();
     }
-    while (!hops_.empty()) hops_.pop_back();
+    if (!hops_.empty()) hops_.pop_back();
+  }
+  void drop() {
+    leaveHost();
+    hops_.clear();
   }
 
   const SshTarget target_;
   const SshConnectionOptions options_;
-  const std::shared_ptr<AnswerStore> answers_;
-  Wake wake_;
+  const std::shared_ptr<SshShared> shared_;
+  const std::shared_ptr<const Wake> wake_ = std::make_shared<Wake>();
   SshForwards forwards_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -373,7 +404,7 @@ class SshConnection::Impl {
   std::mt19937_64 random_;
   std::stop_token stop_;  // of the attempt under way
   std::vector<SshConfig> route_;
-  std::vector<std::shared_ptr<SshSession>> hops_;
+  std::vector<SshHop> hops_;  // the host itself is the last
   std::optional<Error> lastReason_;
   std::thread thread_;
 };

@@ -6,8 +6,13 @@
 // After a loss it is tried again with growing pauses until it succeeds, or until only a person can
 // help (key refused, host key changed, secret needed): then `failed`. Questions are asked only in
 // an attempt that start() began, never while reconnecting; what was answered once is kept in memory
-// (`answers`) and serves reconnects, and the connections that share it: each waits for an answer
+// (`shared`) and serves reconnects, and the connections that share it: each waits for an answer
 // that another asks for, and asks itself only where that does not serve.
+//
+// Gates: the connections that share `shared` have one session to each jump host. The first that
+// needs it opens it, the others wait; it lasts while one of them uses it, also between two attempts
+// to reach a host behind it. One that is closed or cancelled leaves it to the others. Once it is
+// lost, they reconnect, and the first of them opens it anew.
 //
 // Threads: all functions from any thread, except that the blocking ones (connect, waitConnected,
 // exec, openSubsystem, close, the destructor) must not be called from onState or from a prompter.
@@ -30,13 +35,13 @@
 
 namespace lockstep::app {
 
-class AnswerStore;
+struct SshShared;
 
 struct SshConnectionOptions {
   std::string node;                       // the node's name, for errors
   std::string configFile;                 // --ssh-config; "": the user's own
   std::shared_ptr<SshPrompter> prompter;  // null: nothing is ever asked
-  std::shared_ptr<AnswerStore> answers;   // of a session's connections; null: its own
+  std::shared_ptr<SshShared> shared;      // by a cluster's connections; null: its own
   // On the connection's thread, in order, each after status() shows it; must not block.
   std::function<void(const LinkStatus&)> onState;
   std::string runtimeFolder;                    // for the sockets of forwards; "": runtimeFolder()

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "app/ssh/answer_box.h"
 #include "app/ssh/dial.h"
 #include "app/ssh/host_key.h"
 #include "app/ssh/kerberos.h"
@@ -20,7 +21,6 @@
 #include "app/ssh/question_turn.h"
 #include "app/ssh/ssh_auth.h"
 #include "app/ssh/ssh_stream.h"
-#include "app/ssh/wake.h"
 
 namespace lockstep::app {
 namespace {
@@ -41,29 +41,6 @@ void endSession(ssh_session session) {
   if (ssh_is_connected(session)) ssh_disconnect(session);
   ssh_free(session);
 }
-
-// An answer that arrives later, from any thread, once; or never, when its function is dropped.
-template <typename T>
-struct AnswerBox {
-  Wake wake;
-  std::mutex mutex;
-  bool done = false;
-  std::optional<T> value;
-  void set(std::optional<T> given) {
-    const std::lock_guard lock(mutex);
-    if (done) return;
-    done = true;
-    value = std::move(given);
-    wake.notify();
-  }
-};
-template <typename T>
-struct Responder {
-  explicit Responder(std::shared_ptr<AnswerBox<T>> answer) : box(std::move(answer)) {}
-  Responder(const Responder&) = delete;
-  ~Responder() { box->set(std::nullopt); }
-  std::shared_ptr<AnswerBox<T>> box;
-};
 
 std::string hostKeyName(const HostKeyQuestion& question) {
   return fmt::format("host key {} {}", question.host, question.fingerprint);
@@ -110,6 +87,15 @@ class SshSession::Impl {
     stream->lose(*ended_);
     return outcome;
   }
+  void watch(std::shared_ptr<const Wake> wake) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(watchers_, [&](const std::weak_ptr<const Wake>& one) {
+      const auto watcher = one.lock();
+      return !watcher || watcher == wake;
+    });
+    watchers_.push_back(std::move(wake));
+  }
+  bool hasPrompter() const { return params_.prompter != nullptr; }
   bool opened() const {
     const std::lock_guard lock(mutex_);
     return opened_ && !ended_;
@@ -120,6 +106,13 @@ class SshSession::Impl {
   }
   bool asked() const { return asked_; }
   bool hungUpInLine() const { return hungUpInLine_; }
+  void cancelOpening() {
+    const std::lock_guard lock(mutex_);
+    if (opened_ || ended_) return;
+    closing_ = true;
+    wake_.notify();
+  }
+  bool abandoned() const { return closing_ || unanswered_; }
 
  private:
   void run() {
@@ -127,10 +120,12 @@ class SshSession::Impl {
     if (status.ok()) {
       {
         const std::lock_guard lock(mutex_);
-        opened_ = true;
+        opened_ = !closing_;
+        notifyWatchers();
       }
-      if (params_.onChange) params_.onChange();
       status = serve();
+    } else if (const auto refused = refusedByGate()) {
+      status = *refused;
     }
     Error error = status.error();
     error.node = params_.node;
@@ -151,7 +146,14 @@ class SshSession::Impl {
     shared_.session.reset();
     session_.reset();
     proxy_.reset();
-    if (params_.onChange) params_.onChange();
+    const std::lock_guard lock(mutex_);
+    notifyWatchers();
+  }
+
+  // Needs mutex_.
+  void notifyWatchers() const {
+    for (const auto& one : watchers_)
+      if (const auto watcher = one.lock()) watcher->notify();
   }
 
   Error lost(Code code, Message what) {
@@ -215,19 +217,24 @@ class SshSession::Impl {
     hungUpInLine_ = waited;
     return nullptr;
   }
+  // Puts a question to the person; nothing where the answer function is dropped, and on closing.
+  template <typename T>
+  std::optional<T> ask(const std::function<void(std::function<void(T)>)>& put) {
+    const auto box = std::make_shared<AnswerBox<T>>();
+    put([responder = std::make_shared<Responder<T>>(box)](T given) {
+      responder->box->set(std::optional<T>(std::in_place, std::move(given)));
+    });
+    std::optional<T> answer = await(box);
+    unanswered_ = !answer;
+    return answer;
+  }
   // A refusal counts for all who wait for the answer; an answer function that is dropped refuses
   // this connection alone.
   std::optional<Secret> askSecret(const SecretQuestion& question, const std::string& name,
                                   const QuestionTurn& turn) {
     if (params_.answers->refusedSince(name, turn.since())) return std::nullopt;
-    using Given = std::optional<Secret>;
-    auto box = std::make_shared<AnswerBox<Given>>();
-    auto responder = std::make_shared<Responder<Given>>(box);
-    params_.prompter->askSecret(question, [responder](Given given) {
-      responder->box->set(std::optional<Given>(std::in_place, std::move(given)));
-    });
-    responder.reset();
-    std::optional<Given> answer = await(box);
+    auto answer = ask<std::optional<Secret>>(
+        [&](auto respond) { params_.prompter->askSecret(question, std::move(respond)); });
     if (!answer) return std::nullopt;
     if (!*answer) params_.answers->refuse(name);
     return std::move(*answer);
@@ -245,12 +252,8 @@ class SshSession::Impl {
     if (params_.answers->isHostKeyAccepted(name)) return true;
     if (turn == nullptr) return false;
     if (params_.answers->refusedSince(name, turn->since())) return false;
-    auto box = std::make_shared<AnswerBox<bool>>();
-    auto responder = std::make_shared<Responder<bool>>(box);
-    params_.prompter->askHostKey(question,
-                                 [responder](bool accept) { responder->box->set(accept); });
-    responder.reset();
-    const std::optional<bool> answer = await(box);
+    const auto answer = ask<bool>(
+        [&](auto respond) { params_.prompter->askHostKey(question, std::move(respond)); });
     const bool accepted = answer.value_or(false);
     if (accepted)
       params_.answers->acceptHostKey(name);
@@ -260,15 +263,33 @@ class SshSession::Impl {
     return accepted;
   }
 
-  // The transport: a jump host's channel, a ProxyCommand, or TCP.
+  // The transport: a gate's channel, a ProxyCommand, or TCP.
   Result<UniqueFd> reach() {
-    if (params_.transport) return std::move(params_.transport);
+    if (params_.gate) {
+      LOCKSTEP_ASSIGN(auto pair, streamPair());
+      StreamRequest request;
+      request.kind = StreamRequest::Kind::kTcp;
+      request.what = config_.hostname;
+      request.port = config_.port;
+      jump_ = params_.gate->attach(std::move(request), std::move(pair.second));
+      return std::move(pair.first);
+    }
     if (!config_.proxyCommand.empty()) {
       LOCKSTEP_ASSIGN(proxy_, ProxyCommand::start(config_.proxyCommand));
       return proxy_->takeTransport();
     }
     return dialTcp(config_.hostname, config_.port, Clock::now() + params_.connectTimeout,
                    params_.dialTimeout, wake_, [this] { return closing_.load(); });
+  }
+
+  // A gate that cannot reach the host knows better why.
+  std::optional<Error> refusedByGate() const {
+    const auto end = jump_ ? jump_->end() : std::nullopt;
+    if (!end || end->status.ok()) return std::nullopt;
+    Error error = makeError(Code::kUnavailable, "{} cannot be reached from jump host {}",
+                            config_.alias, params_.gate->impl_->config_.alias);
+    error.why = end->status.error().why;
+    return error;
   }
 
   // Why there is no SSH session over the transport.
@@ -409,6 +430,7 @@ class SshSession::Impl {
       if (streams_.remove_if(
               [](const auto& stream) { return stream->phase() == SshStream::Phase::kDone; }) > 0)
         wake_.notify();  // those that wait for a channel may go on
+      rotateStreams();
 
       const auto now = Clock::now();
       if (counter_.in_bytes != bytesSeen) {
@@ -430,6 +452,14 @@ class SshSession::Impl {
     return makeError(Code::kCancelled, "the connection to {} was closed", config_.alias);
   }
 
+  // Each open stream is the first in turn: a transport that is full soon has room for few of them.
+  void rotateStreams() {
+    const auto first = std::find_if(streams_.begin(), streams_.end(), [](const auto& stream) {
+      return stream->phase() == SshStream::Phase::kOpen;
+    });
+    if (first != streams_.end()) streams_.splice(streams_.end(), streams_, first);
+  }
+
   // New streams, and those that waited for a channel, in the order of their coming.
   void accept() {
     const std::lock_guard lock(mutex_);
@@ -446,11 +476,14 @@ class SshSession::Impl {
   std::atomic<bool> closing_{false};
   std::atomic<bool> asked_{false};
   std::atomic<bool> hungUpInLine_{false};
+  std::atomic<bool> unanswered_{false};  // its last question
   mutable std::mutex mutex_;
   bool opened_ = false;
   std::optional<Error> ended_;
   std::deque<std::unique_ptr<SshStream>> arrivals_;
+  std::vector<std::weak_ptr<const Wake>> watchers_;
   // Used by the thread alone:
+  std::shared_ptr<StreamOutcome> jump_;  // of the gate's channel
   std::unique_ptr<ProxyCommand> proxy_;  // ended after the session
   SharedSession session_;
   ssh_event event_ = nullptr;
@@ -465,10 +498,14 @@ class SshSession::Impl {
 SshSession::SshSession(SshSessionParams params)
     : impl_(std::make_unique<Impl>(std::move(params))) {}
 SshSession::~SshSession() = default;
+void SshSession::watch(std::shared_ptr<const Wake> wake) { impl_->watch(std::move(wake)); }
+bool SshSession::hasPrompter() const { return impl_->hasPrompter(); }
 bool SshSession::opened() const { return impl_->opened(); }
 std::optional<Error> SshSession::ended() const { return impl_->ended(); }
 bool SshSession::asked() const { return impl_->asked(); }
 bool SshSession::hungUpInLine() const { return impl_->hungUpInLine(); }
+void SshSession::cancelOpening() { impl_->cancelOpening(); }
+bool SshSession::abandoned() const { return impl_->abandoned(); }
 std::shared_ptr<StreamOutcome> SshSession::attach(StreamRequest request, UniqueFd local,
                                                   UniqueFd localError) {
   return impl_->attach(std::move(request), std::move(local), std::move(localError));

@@ -275,7 +275,9 @@ void SshStream::localToRemote(Shared& shared, short events) {
   };
   send();
   char bytes[kChunk];
-  const bool readable = (events & (POLLIN | POLLHUP | POLLERR)) || localGone_;
+  const bool isJump = request_.kind == StreamRequest::Kind::kTcp;
+  const bool hungUp = events & (POLLHUP | POLLERR);
+  const bool readable = (events & POLLIN) || hungUp || localGone_;
   if (readable && !localEnded_ && toRemote_.empty() && writable()) {
     const std::size_t room =
         std::min<std::size_t>(kChunk, ssh_channel_window_size(channel_->get()));
@@ -287,8 +289,12 @@ void SshStream::localToRemote(Shared& shared, short events) {
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
       localEnded_ = true;
     }
-  } else if (localEnded_ && !remoteEnded_ && (events & (POLLHUP | POLLERR))) {
+  } else if (hungUp && (isJump || (localEnded_ && !remoteEnded_))) {
     localGone_ = true;
+    if (isJump) {  // a session that has ended: nobody needs the rest, which may never be taken
+      localEnded_ = true;
+      toRemote_.clear();
+    }
   }
   if (localEnded_ && toRemote_.empty() && !endSent_) {
     ssh_channel_send_eof(channel_->get());

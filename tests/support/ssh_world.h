@@ -2,6 +2,7 @@
 // and a prompter.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,14 +45,20 @@ struct SshWorld {
   app::SshConnectionOptions options(const std::string& node = "node-1") const {
     std::vector<const Sshd*> list;
     for (const auto& server : servers) list.push_back(server.get());
-    writeText(folder / "config", extraClientConfig + sshConfigFor(list, known(), identity, user),
-              0600);
+    const std::string note = "Match exec \"echo >>" + (folder / "reads") + "\"\n";
+    writeText(folder / "config",
+              extraClientConfig + sshConfigFor(list, known(), identity, user) + note, 0600);
     app::SshConnectionOptions options;
     options.node = node;
     options.configFile = folder / "config";
     options.prompter = prompter;
     options.runtimeFolder = folder.path();
     return options;
+  }
+  // How often the configuration was read: by a connection once for each hop, before the first.
+  std::size_t configReads() const {
+    const std::string reads = readText(folder / "reads");
+    return static_cast<std::size_t>(std::count(reads.begin(), reads.end(), '\n'));
   }
 };
 

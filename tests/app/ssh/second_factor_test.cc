@@ -6,8 +6,8 @@
 #include <mutex>
 #include <thread>
 
-#include "app/ssh/answer_store.h"
 #include "app/ssh/ssh_connection.h"
+#include "app/ssh/ssh_gates.h"
 #include "tests/support/pam_account.h"
 #include "tests/support/ssh_world.h"
 
@@ -101,6 +101,24 @@ struct OneTimeWorld : World {
     auto settings = options();
     settings.prompter = person;
     settings.firstPause = milliseconds(20);
+    return settings;
+  }
+  // A gate n1 that asks for codes, and n2 to n4 behind it.
+  bool serveGate() {
+    if (!serveOneTime("", "publickey,keyboard-interactive") || !serve() || !serve() || !serve())
+      return false;
+    useAsGate();
+    trustAll();
+    return true;
+  }
+  // n1, of the others.
+  void useAsGate() {
+    extraClientConfig =
+        "Host n1\n  User " + account->name() + "\nHost n2 n3 n4\n  ProxyJump n1\nHost *\n";
+  }
+  SshConnectionOptions sharing() {
+    auto settings = asPerson();
+    settings.shared = std::make_shared<SshShared>();
     return settings;
   }
   std::size_t arrivals() const { return count(servers[0]->log(), "Connection from"); }
@@ -244,7 +262,7 @@ class SecondFactorTest : public QObject {
     world.user = world.account->name();
     world.trustAll();
     auto options = world.options();
-    options.answers = std::make_shared<AnswerStore>();
+    options.shared = std::make_shared<SshShared>();
     world.prompter->answers = {"one", "two", "three", "four"};
     std::vector<std::unique_ptr<SshConnection>> connections;
     for (int i = 0; i < 4; ++i)
@@ -257,26 +275,21 @@ class SecondFactorTest : public QObject {
     QCOMPARE(test::readText(failed), std::string("\n"));
   }
 
-  // Connections to one host, or to hosts behind one gate, ask one after another, once each.
+  // Connections to one host ask one after another, once each; so do those to hosts behind a gate,
+  // unless they share its session.
   void oneQuestionAtATime_data() {
     QTest::addColumn<bool>("gate");
     QTest::addColumn<bool>("shared");
     QTest::newRow("one host") << false << false;
     QTest::newRow("hosts behind a gate") << true << false;
-    QTest::newRow("hosts behind a gate, shared answers") << true << true;
+    QTest::newRow("hosts behind a gate, shared session") << true << true;
   }
   void oneQuestionAtATime() {
     QFETCH(bool, gate);
     QFETCH(bool, shared);
     OneTimeWorld world;
-    if (!world.serveOneTime("", "publickey,keyboard-interactive") || !world.serve() ||
-        !world.serve())
-      QSKIP(world.why.c_str());
-    world.extraClientConfig =
-        "Host n1\n  User " + world.account->name() + "\nHost n2 n3\n  ProxyJump n1\nHost *\n";
-    world.trustAll();
-    auto options = world.asPerson();
-    if (shared) options.answers = std::make_shared<AnswerStore>();
+    if (!world.serveGate()) QSKIP(world.why.c_str());
+    const auto options = shared ? world.sharing() : world.asPerson();
     std::vector<std::unique_ptr<SshConnection>> connections;
     for (int i = 0; i < 6; ++i)
       connections.push_back(std::make_unique<SshConnection>(
@@ -284,38 +297,132 @@ class SecondFactorTest : public QObject {
     for (auto& connection : connections) connection->start();
     for (auto& connection : connections)
       VERIFY_OK(connection->waitConnected(std::chrono::seconds(60)));
-    QCOMPARE(world.person->codes(), connections.size());
+    QCOMPARE(world.person->codes(), shared ? std::size_t{1} : connections.size());
     QCOMPARE(world.person->most(), 1);
     for (auto& connection : connections) VERIFY_OK(connection->exec("true"));
+  }
+
+  // The session to a gate is opened once for all hosts behind it, and anew after a loss.
+  void aGateAsksOnce() {
+    OneTimeWorld world;
+    if (!world.serveGate()) QSKIP(world.why.c_str());
+    const auto options = world.sharing();
+    std::vector<std::unique_ptr<SshConnection>> connections;
+    for (const char* host : {"n2", "n3", "n4"})
+      connections.push_back(std::make_unique<SshConnection>(SshTarget{.host = host}, options));
+    const auto connectAll = [&](std::size_t codes) {
+      for (auto& connection : connections) connection->start();
+      for (auto& connection : connections)
+        VERIFY_OK(connection->waitConnected(std::chrono::seconds(60)));
+      for (auto& connection : connections) VERIFY_OK(connection->exec("true"));
+      QCOMPARE(world.person->codes(), codes);
+      QCOMPARE(count(world.servers[0]->log(), "Accepted keyboard"), codes);
+    };
+    connectAll(1);
+    if (QTest::currentTestFailed()) return;
+    // The gate is lost: nobody is asked until a person wants to connect, and then once.
+    QVERIFY(world.servers[0]->killSessions() > 0);
+    for (auto& connection : connections)
+      QVERIFY(test::waitFor([&] { return connection->status().state == LinkState::kFailed; }));
+    QCOMPARE(world.person->codes(), std::size_t{1});
+    connectAll(2);
+    if (QTest::currentTestFailed()) return;
+    // All hosts behind it are lost at once: they come back through the same session.
+    for (std::size_t i = 1; i < world.servers.size(); ++i)
+      QVERIFY(world.servers[i]->killSessions() > 0);
+    for (std::size_t i = 1; i < world.servers.size(); ++i) {
+      QVERIFY(
+          test::waitFor([&] { return count(world.servers[i]->log(), "Accepted publickey") == 3; }));
+      VERIFY_OK(connections[i - 1]->waitConnected(std::chrono::seconds(60)));
+      VERIFY_OK(connections[i - 1]->exec("true"));
+    }
+    QCOMPARE(world.person->codes(), std::size_t{2});
+    QCOMPARE(count(world.servers[0]->log(), "Accepted keyboard"), std::size_t{2});
+  }
+
+  // Where the connection that opens a gate leaves, another one of those that wait opens it.
+  void theNextOneOpensTheGate_data() {
+    QTest::addColumn<bool>("ended");
+    QTest::newRow("connection ended") << true;
+    QTest::newRow("question dropped") << false;
+  }
+  void theNextOneOpensTheGate() {
+    QFETCH(bool, ended);
+    OneTimeWorld world;
+    if (!world.serveGate()) QSKIP(world.why.c_str());
+    const auto options = world.sharing();
+    auto silent = options;
+    silent.prompter = world.prompter;
+    world.prompter->holdSecrets = true;
+    auto asking = std::make_unique<SshConnection>(SshTarget{.host = "n2"}, silent);
+    asking->start();
+    QVERIFY(test::waitFor([&] { return world.prompter->secrets().size() == 1; }));
+    auto leaving = std::make_unique<SshConnection>(SshTarget{.host = "n3"}, silent);
+    SshConnection second({.host = "n3"}, options), third({.host = "n4"}, options);
+    for (auto* one : {leaving.get(), &second, &third}) one->start();
+    QVERIFY(test::waitFor([&] { return world.configReads() >= 8; }));
+    QTest::qWait(300);  // until all have joined
+    // One that only waits leaves: the others go on waiting.
+    leaving.reset();
+    QCOMPARE(second.waitConnected(milliseconds(200)).code(), Code::kDeadlineExceeded);
+    QCOMPARE(world.prompter->secrets().size(), std::size_t{1});
+    QCOMPARE(world.person->codes(), std::size_t{0});
+    if (ended) {
+      asking.reset();
+    } else {
+      world.prompter->dropHeld();
+      QCOMPARE(asking->waitConnected(std::chrono::seconds(60)).code(), Code::kPermissionDenied);
+    }
+    VERIFY_OK(second.waitConnected(std::chrono::seconds(60)));
+    VERIFY_OK(third.waitConnected(std::chrono::seconds(60)));
+    QCOMPARE(world.person->codes(), std::size_t{1});
+    // It is open now: the one that asked in vain needs no answer, and the others may leave.
+    asking = std::make_unique<SshConnection>(SshTarget{.host = "n2"}, silent);
+    VERIFY_OK(asking->connect());
+    second.close();
+    third.close();
+    VERIFY_OK(asking->exec("true"));
+    QCOMPARE(world.prompter->secrets().size(), std::size_t{1});
+    QCOMPARE(count(world.servers[0]->log(), "Accepted keyboard"), std::size_t{1});
   }
 
   // Who refuses to give a code is not asked for what the others that wait need.
   void aRefusalCountsForAllWhoWait_data() {
     QTest::addColumn<QByteArray>("before");
     QTest::addColumn<unsigned>("questions");
-    QTest::newRow("code") << QByteArray() << 1u;
-    QTest::newRow("code after a password")
-        << QByteArray("auth required pam_unix.so nodelay\n") << 2u;
+    QTest::addColumn<bool>("gate");
+    const QByteArray password("auth required pam_unix.so nodelay\n");
+    QTest::newRow("code") << QByteArray() << 1u << false;
+    QTest::newRow("code after a password") << password << 2u << false;
+    QTest::newRow("code of a gate") << QByteArray() << 1u << true;
+    QTest::newRow("code of a gate after a password") << password << 2u << true;
   }
   void aRefusalCountsForAllWhoWait() {
     QFETCH(QByteArray, before);
     QFETCH(unsigned, questions);
+    QFETCH(bool, gate);
     OneTimeWorld world;
-    if (!world.serveOneTime(before.toStdString(), "publickey,keyboard-interactive"))
+    if (!world.serveOneTime(before.toStdString(), "publickey,keyboard-interactive") ||
+        (gate && !world.serve()))
       QSKIP(world.why.c_str());
-    world.user = world.account->name();
+    if (gate)
+      world.useAsGate();
+    else
+      world.user = world.account->name();
     world.trustAll();
-    auto options = world.options();
-    options.answers = std::make_shared<AnswerStore>();
+    auto options = world.sharing();
+    options.prompter = world.prompter;
     world.prompter->holdSecrets = true;
     if (questions > 1) world.prompter->answers = {test::PamAccount::kPassword};
     std::vector<std::unique_ptr<SshConnection>> connections;
     for (int i = 0; i < 3; ++i)
-      connections.push_back(std::make_unique<SshConnection>(SshTarget{.host = "n1"}, options));
+      connections.push_back(
+          std::make_unique<SshConnection>(SshTarget{.host = gate ? "n2" : "n1"}, options));
     for (auto& connection : connections) connection->start();
     QVERIFY(test::waitFor([&] {
-      return count(world.servers[0]->log(), "Postponed keyboard-interactive for") >=
-             connections.size();
+      return world.configReads() >= connections.size() * (gate ? 2 : 1) &&
+             count(world.servers[0]->log(), "Postponed keyboard-interactive for") >=
+                 (gate ? 1 : connections.size());
     }));
     QTest::qWait(300);  // until all have read it
     QCOMPARE(world.prompter->secrets().size(), std::size_t{1});

@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
-#include "app/ssh/answer_store.h"
 #include "app/ssh/ssh_connection.h"
+#include "app/ssh/ssh_gates.h"
 #include "tests/support/ssh_world.h"
 
 using namespace lockstep;
@@ -24,7 +24,7 @@ std::size_t count(const std::string& text, const std::string& part) {
 
 SshConnectionOptions sharing(const World& world) {
   SshConnectionOptions options = world.options();
-  options.answers = std::make_shared<AnswerStore>();
+  options.shared = std::make_shared<SshShared>();
   return options;
 }
 
@@ -46,6 +46,12 @@ bool awaitInLogs(const World& world, const std::string& text, std::size_t times)
   });
   QTest::qWait(300);
   return came;
+}
+
+// Until each of so many connections waits for the gate, which has written this to its log.
+bool awaitAtGate(const World& world, const std::string& text, std::size_t connections) {
+  return test::waitFor([&] { return world.configReads() >= 2 * connections; }) &&
+         awaitInLogs(world, text, 1);
 }
 
 void checkAll(const Connections& all, bool connects) {
@@ -206,7 +212,7 @@ class SharedAnswersTest : public QObject {
     world.prompter->holdHostKeys = true;
     world.prompter->acceptHostKeys = accept;
     const Connections all = startAll({"n2", "n3", "n2", "n3"}, sharing(world));
-    QVERIFY(awaitInLogs(world, "KEX done", all.size()));
+    QVERIFY(awaitAtGate(world, "KEX done", all.size()));
     QCOMPARE(world.prompter->hostKeys().size(), std::size_t{1});
     QCOMPARE(world.prompter->hostKeys()[0].fingerprint, world.servers[0]->fingerprint());
     world.prompter->release();
@@ -249,7 +255,7 @@ class SharedAnswersTest : public QObject {
       world.prompter->answers.push_back(answer.toStdString());
     world.prompter->holdSecrets = true;
     const Connections all = startAll({"n2", "n3", "n2", "n3"}, sharing(world));
-    QVERIFY(awaitInLogs(world, "method none", all.size()));
+    QVERIFY(awaitAtGate(world, "method none", all.size()));
     QCOMPARE(world.prompter->secrets().size(), std::size_t{1});
     world.prompter->release();
     checkAll(all, connects);
