@@ -19,7 +19,7 @@ SlurmctldHost=ctl(10.77.0.254)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=@/munge/socket,cred_expire=15
+AuthInfo=socket=@/munge/socket,cred_expire=10
 CredType=cred/munge
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
@@ -28,6 +28,7 @@ SwitchType=switch/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SchedulerType=sched/backfill
+SchedulerParameters=sched_interval=2,bf_interval=2
 StateSaveLocation=@/state
 SlurmdSpoolDir=@/spool/%h
 SlurmctldPidFile=@/slurmctld.pid

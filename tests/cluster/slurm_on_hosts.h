@@ -1,7 +1,7 @@
 // Slurm over hosts of their own: a controller on the studio's host, a daemon on each host, munge
 // between them. Its commands are found on the studio's host and, over SSH, on each host. A requeued
-// job waits 15 s, a credential's life, in place of Slurm's usual 120. Needs root, slurm-wlm and
-// munge.
+// job waits for a credential's life, here 10 s in place of Slurm's usual 120. Needs root, slurm-wlm
+// and munge.
 #pragma once
 
 #include <sys/types.h>

@@ -31,6 +31,10 @@ class StudioSlurmTest : public QObject {
       QSKIP("there is no bundle");
     const std::string config = folder_ / "config";
     test::writeText(config, hosts_->sshConfig(folder_ / "known_hosts", folder_ / "id"), 0600);
+    test::writeText(folder_ / "slurm.yaml",
+                    "version: 1\nname: hpc\nplacement: {kind: slurm, login: n1, nodes: 1, "
+                    "requeue: true, workdir: " +
+                        folder_ / "shared" + "}\n");
     road_.open(QString::fromStdString(config));
   }
   void cleanupTestCase() {
@@ -42,24 +46,9 @@ class StudioSlurmTest : public QObject {
   // The notice leads to a checkpoint. The page shows the queue, and the run goes on from the
   // checkpoint in a page of its own, until a person stops it: its job ends then.
   void goesOnAfterARequeue() {
-    const std::string file = folder_ / "slurm.yaml";
-    test::writeText(file,
-                    "version: 1\nname: hpc\nplacement: {kind: slurm, login: n1, nodes: 1, "
-                    "requeue: true, workdir: " +
-                        folder_ / "shared" + "}\n");
-    auto* cluster =
-        qobject_cast<ui::ClusterPage*>(road_.window()->openFile(QString::fromStdString(file)));
-    QVERIFY(cluster);
-    road_.launch("fashion-mlp.yaml", {{"epochs: 5", "epochs: 10000"}}, cluster, 1);
+    launchAndNotify();
     if (QTest::currentTestFailed()) return;
     ui::RunPage* first = road_.page();
-    const auto said = [&] { return first->message()->details(); };
-    QVERIFY2(wait([&] { return first->document()->lastStep() > 100; }), qPrintable(said()));
-
-    QCOMPARE(states(), QStringList{"RUNNING"});
-    slurm_->run({"scancel", "--signal=URG", job()});
-    QVERIFY2(wait([&] { return said().contains("is PENDING (BeginTime), position 1 in"); }),
-             qPrintable(said()));
     QCOMPARE(first->document()->row().phase, app::RunState::STOPPED);
     QVERIFY(!first->findChild<QPushButton*>("resumeButton")->isEnabled());
     const auto stoppedAt = first->document()->lastStep();
@@ -84,7 +73,31 @@ class StudioSlurmTest : public QObject {
     QCOMPARE(road_.window()->currentPage(), second);
   }
 
+  void aClosedPageCancelsItsJob() {
+    launchAndNotify();
+    if (QTest::currentTestFailed()) return;
+    auto* tabs = qobject_cast<QTabWidget*>(road_.page()->parentWidget()->parentWidget());
+    QVERIFY(tabs);
+    Q_EMIT tabs->tabCloseRequested(tabs->indexOf(road_.page()));
+    QVERIFY2(wait([&] { return states().last() == "CANCELLED"; }), slurm_->jobs().c_str());
+  }
+
  private:
+  // Launches a run that would take long, and sends its job the notice once it trains. At the end
+  // its page waits for the next start of the job.
+  void launchAndNotify() {
+    auto* cluster = qobject_cast<ui::ClusterPage*>(
+        road_.window()->openFile(QString::fromStdString(folder_ / "slurm.yaml")));
+    QVERIFY(cluster);
+    road_.launch("fashion-mlp.yaml", {{"epochs: 5", "epochs: 10000"}}, cluster, 1);
+    if (QTest::currentTestFailed()) return;
+    QVERIFY2(wait([&] { return road_.page()->document()->lastStep() > 100; }), qPrintable(said()));
+    QCOMPARE(states().last(), QString("RUNNING"));
+    slurm_->run({"scancel", "--signal=URG", job()});
+    QVERIFY2(wait([&] { return said().contains("is PENDING (BeginTime), position 1 in"); }),
+             qPrintable(said()));
+  }
+  QString said() { return road_.page()->message()->details(); }
   // Of all jobs.
   QStringList states() const {
     QStringList out;
@@ -93,8 +106,9 @@ class StudioSlurmTest : public QObject {
       out << line.section(' ', 1);
     return out;
   }
-  std::string job() const {
-    return QString::fromStdString(slurm_->jobs()).section(' ', 0, 0).toStdString();
+  std::string job() const {  // the last
+    const QString jobs = QString::fromStdString(slurm_->jobs()).trimmed();
+    return jobs.section('\n', -1).section(' ', 0, 0).toStdString();
   }
 
   test::TempFolder folder_;
