@@ -445,8 +445,11 @@ Result<ClusterSpecFile> withRequeue(ClusterSpecFile cluster, bool requeue) {
                            cluster.file);
   auto spec = std::make_shared<spec::v1::ClusterSpec>(*cluster.spec);
   spec->mutable_placement()->set_requeue(requeue);
-  LOCKSTEP_TRY(specs::checkPlacement(*spec));
-  cluster.yaml = toYaml(*spec);
+  // Without the stand-ins of nodes that are not allocated yet.
+  const spec::v1::ClusterSpec own =
+      specs::awaitsAllocation(*spec) ? specs::withoutAllocation(*spec) : *spec;
+  LOCKSTEP_TRY(specs::checkPlacement(own));
+  cluster.yaml = toYaml(own);
   cluster.spec = std::move(spec);
   return cluster;
 }

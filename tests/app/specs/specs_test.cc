@@ -653,6 +653,8 @@ class SpecsTest : public QObject {
     QVERIFY(on.ok() && on->spec->placement().requeue());
     QVERIFY(off.ok() && !off->spec->placement().requeue());
     QVERIFY(on->yaml.find("requeue: true") != std::string::npos);
+    QCOMPARE(on->spec->nodes_size(), 1);
+    QVERIFY(completeClusterSpec(on->yaml, "b.yaml").ok());  // as a resumed run reads it
     QVERIFY(on->written.find("requeue") == std::string::npos);
     const auto lost = with("kind: kubernetes, image: a", true);
     QVERIFY(!lost.ok() && lost.error().text().find("volume_claim is missing") != std::string::npos);
