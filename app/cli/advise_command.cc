@@ -40,6 +40,8 @@ Result<RunSpecFile> takeRun(const Globals& globals, const Arguments& arguments, 
       return invalidArgument("--run takes the cluster of the run; leave --{} out", option);
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
   LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.text("run")));
+  const RelaunchKind kind = arguments.has("apply") ? RelaunchKind::kResume : RelaunchKind::kRerun;
+  LOCKSTEP_ASSIGN(const Relaunch again, relaunchOf(*history, row.run, kind));
   LOCKSTEP_ASSIGN(out.ofRun, subjectOf(*history, row));
   if (!out.ofRun->launched.ok()) return out.ofRun->launched.error();
   LOCKSTEP_ASSIGN(out.asMeasured,
@@ -47,8 +49,6 @@ Result<RunSpecFile> takeRun(const Globals& globals, const Arguments& arguments, 
   out.isUnderWay = !isFinal(row.phase);
   out.cluster.spec = out.asMeasured.request.cluster;
   out.hosts = out.asMeasured.hosts;
-  const RelaunchKind kind = arguments.has("apply") ? RelaunchKind::kResume : RelaunchKind::kRerun;
-  LOCKSTEP_ASSIGN(const Relaunch again, relaunchOf(*history, row.run, kind));
   return completeRunSpec(again.specYaml, "spec of run " + row.run, arguments.all("set"));
 }
 
