@@ -1,7 +1,9 @@
 // A run under way goes on with a strategy that its page found for its nodes as measured: it is
 // stopped and resumed. Real agents and workers.
 #include <QTableView>
+#include <algorithm>
 
+#include "app/history/history.h"
 #include "tests/ui/studio_road.h"
 #include "ui/models/advice_model.h"
 
@@ -102,7 +104,7 @@ class StudioFasterTest : public QObject {
   void chooseFaster() {
     ui::RunPage* page = road_->page();
     auto* faster = page->findChild<QToolButton*>("fasterButton");
-    QVERIFY(tests::wait([&] { return page->document()->lastStep() >= 500; }));
+    QVERIFY(tests::wait([&] { return isSampled(); }));
     QVERIFY(faster->isEnabled());
     QTest::mouseClick(faster, Qt::LeftButton);
     QVERIFY(tests::wait([&] {
@@ -129,6 +131,18 @@ class StudioFasterTest : public QObject {
     press("adviceChoose");
     QVERIFY2(tests::wait([&] { return button("launchDialogAccept")->isEnabled(); }),
              qPrintable(said()));
+  }
+
+  // Whether the history has the events of a step after the first ones: what was measured is known.
+  bool isSampled() const {
+    const auto history = app::History::open(home_->home().historyFolder());
+    if (!history.ok()) return false;
+    const auto store = (*history)->openRun(road_->run().toStdString());
+    if (!store.ok()) return false;
+    const auto steps = (*store)->eventSteps();
+    return std::any_of(steps.begin(), steps.end(), [](const auto& one) {
+      return !one.slow && one.step > 50 && one.ranks == 2;
+    });
   }
 
   // It has begun with the dialog, and ends with the first that it has found.
