@@ -156,7 +156,8 @@ class End {
         answer.mutable_copied()->set_step(step);
         n2_->send(answer);
       });
-    if (story_.isLost) loop_.post([this] { n2_.reset(); });
+    // Its `done` may be on the way yet.
+    if (story_.isLost) loop_.after(100 * kMs, [this] { n2_.reset(); });
     if (story_.stopAfter > 0) loop_.after(story_.stopAfter, [this] { stop(); });
   }
   void stop() {
