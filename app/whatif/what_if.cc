@@ -220,16 +220,18 @@ class Circumstances {
         std::vector<double>& values = alike[kind(one)];
         values.insert(values.end(), one.inStep.begin(), one.inStep.end());
       }
+    std::map<decltype(alike)::key_type, double> seconds;
+    for (auto& [key, values] : alike) seconds[key] = unhindered(std::move(values));
     double before = 0, now = 0;
     for (std::size_t e = 0; e < run_.exchanges.size(); ++e)
       if (const MeasuredRun::Exchange& one = run_.exchanges[e]; takesPart(one)) {
         before += one.seconds;
-        now += unhindered_[e] = unhindered(alike[kind(one)]);
+        now += unhindered_[e] = seconds.at(kind(one));
       }
     wereStopped_ = before > 1.1 * now;
-    for (auto& [bytes, seconds] : busy_) {
+    for (auto& [bytes, busy] : busy_) {
       const MeasuredRun::Busy& sampled = run_.busy.at(bytes);
-      seconds = {unhindered(sampled.sending), unhindered(sampled.receiving)};
+      busy = {unhindered(sampled.sending), unhindered(sampled.receiving)};
     }
   }
 

@@ -39,7 +39,9 @@ struct WhatIfAnswer {
 };
 // A rank that is as fast as its peers takes in each step what one of them, by turns, took in
 // another: its steps vary as theirs do. Peers run an equal program; where there is none, others
-// count, in proportion to what the plan predicts of both.
+// count, in proportion to what the plan predicts of both, unless the rank's own steps in which it
+// was not stopped tell of less than twice that. Where it took longer than it does then, its
+// exchanges take as long as those alike in which nothing was stopped.
 // Errors: kInvalidArgument for a change that the run cannot have; kCancelled where `stop` was
 // requested.
 Result<WhatIfAnswer> whatIf(const MeasuredRun& run, const Replayed& replayed,

@@ -42,16 +42,22 @@ Preview previewOf(int nodes, const std::vector<std::string>& changes) {
   return std::move(*preview);
 }
 
-// What a step of a rank's plan takes: as predicted, times `factor(rank, step)` where it computes.
-template <typename F>
-planner::MeasuredSeconds secondsOf(const Preview& preview, F factor) {
-  std::vector<std::vector<const plan::Step*>> scripts;
+// The steps of the plans, by rank.
+std::vector<std::vector<const plan::Step*>> scriptsOf(const Preview& preview) {
+  std::vector<std::vector<const plan::Step*>> out;
   for (int rank = 0; rank < preview.plan.mesh.size(); ++rank) {
-    auto& script = scripts.emplace_back();
+    auto& script = out.emplace_back();
     for (const plan::ScheduleEntry& entry : preview.plan.entriesOf(rank))
       for (const plan::Step& step : preview.plan.find(entry.program, rank)->steps)
         script.push_back(&step);
   }
+  return out;
+}
+
+// What a step of a rank's plan takes: as predicted, times `factor(rank, step)` where it computes.
+template <typename F>
+planner::MeasuredSeconds secondsOf(const Preview& preview, F factor) {
+  const auto scripts = scriptsOf(preview);
   return [scripts, factor, overhead = preview.cost.stepOverheadSeconds](int rank, int step,
                                                                         plan::StepId id) {
     if (id < 0) return overhead * factor(rank, step);
@@ -67,13 +73,7 @@ planner::MeasuredSeconds stopped(const Preview& preview, planner::MeasuredSecond
   const auto isStopped = [=](int step, unsigned where) {
     return std::mt19937(seed * 7919u + static_cast<unsigned>(step) * 31u + where)() % 5 < 2;
   };
-  std::vector<std::vector<const plan::Step*>> scripts;
-  for (int rank = 0; rank < preview.plan.mesh.size(); ++rank) {
-    auto& script = scripts.emplace_back();
-    for (const plan::ScheduleEntry& entry : preview.plan.entriesOf(rank))
-      for (const plan::Step& step : preview.plan.find(entry.program, rank)->steps)
-        script.push_back(&step);
-  }
+  const auto scripts = scriptsOf(preview);
   return [=, plan = preview.plan, length = preview.stepSeconds](int rank, int step,
                                                                 plan::StepId id) {
     const double usual = seconds(rank, step, id);
