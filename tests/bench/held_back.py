@@ -36,3 +36,12 @@ def workers(run):
                 node = (folder / "cwd").resolve().name
                 found[int("".join(c for c in node if c.isdigit())) - 1] = int(folder.name)
     return found
+
+
+def give_each_its_core(pids):
+    """Pins the processes to cores of this machine by turns, as hosts have cores of their own."""
+    cores = sorted(os.sched_getaffinity(0))
+    for i, pid in enumerate(pids):
+        for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(int(thread.name), {cores[i % len(cores)]})
