@@ -211,6 +211,18 @@ void takeTour(MainWindow& window, RunPage& run) {
   tour.look();
 }
 
+// Strategies for what the run measured.
+void shootFaster(MainWindow& window, RunPage& run) {
+  window.goTo({run.key(), "overview", -1, 0});
+  run.findChild<QToolButton*>("fasterButton")->click();
+  QPointer<LaunchDialog> faster = window.findChild<LaunchDialog*>();
+  if (!faster) return;
+  const auto* progress = faster->findChild<QProgressBar*>("adviceProgress");
+  (void)QTest::qWaitFor([&] { return faster->ready() && progress->isHidden(); }, kMinute);
+  inEveryLook(window, [&](const QString& look) { shoot(faster, "faster-" + look); });
+  faster->close();
+}
+
 // Empty where all went well.
 QString take(const StudioOptions& options) {
   MainWindow window(options);
@@ -255,6 +267,7 @@ QString take(const StudioOptions& options) {
   QTest::qWait(3000);
   inEveryLook(window,
               [&](const QString& look) { shootPages(window, *page, *cluster, *model, look); });
+  shootFaster(window, *page);
   takeTour(window, *page);
   brake.reset();
   page->document()->ask(app::RunRequest::kKill);
