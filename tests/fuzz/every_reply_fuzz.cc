@@ -21,11 +21,16 @@
 #include "app/runs/measure.h"
 #include "app/runs/preview.h"
 #include "app/runs/rank_debug.h"
+#include "app/runs/run_aggregator.h"
 #include "app/runs/run_nodes.h"
+#include "app/runs/step_events.h"
+#include "app/runs/step_matrix.h"
+#include "app/runs/step_timeline.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/below.h"
 #include "engine/specs/error_info.h"
 #include "engine/specs/protocol.h"
+#include "engine/specs/specs.h"
 #include "lockstep/node/v1/node.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
 #include "tests/fuzz/fuzz.h"
@@ -177,6 +182,32 @@ void take(const ReadKernelLogReply& reply) {
 
 // ---- of the supervisor
 
+// What comes of its events and series; the target records has what becomes of the run's row.
+void take(const Record& record) {
+  app::RunRow row;
+  row.run = "r";
+  row.world = 2;
+  row.phase = app::RunState::RUNNING;
+  app::RunAggregator aggregator(row, {{"n1", 0}, {"n2", 0}});
+  for (const char* node : {"n1", "n2"}) aggregator.add(node, record);
+  const app::RunBatch batch = aggregator.take().batch;
+  app::StepMatrix matrix(std::size_t{1} << 16);
+  for (const auto& series : batch.series) matrix.add(series);
+  LOCKSTEP_CHECK(matrix.ranks() <= specs::kMaxRanks, "{}", matrix.ranks());
+  std::vector<plan::Event> events;
+  for (const app::SpanEvents& packed : batch.events) {
+    run::v1::EventChunk chunk;
+    LOCKSTEP_CHECK(chunk.ParseFromString(packed.packed));
+    const auto more = app::eventsOf(chunk, packed.step);
+    events.insert(events.end(), more.begin(), more.end());
+  }
+  const app::StepTimeline timeline = app::makeTimeline(preview().plan, events);
+  LOCKSTEP_CHECK(timeline.length >= 0);
+  for (const auto& lane : timeline.lanes)
+    for (const app::TimelineSpan& span : lane.spans)
+      LOCKSTEP_CHECK(span.length() > 0 && span.name < std::ssize(timeline.names) &&
+                     span.collective < std::ssize(timeline.collectives));
+}
 void take(const ProfileReply& reply) {
   const app::RunAnswer answer = app::answerOf(reply);
   LOCKSTEP_CHECK(answer.firstStep >= 0 && answer.steps >= 0 &&
@@ -245,7 +276,7 @@ std::vector<Reply> replies() {
       read<ListProcessesReply>(),
       read<ReadKernelLogReply>(),
       empty<CommitReply>(),
-      unread<Record>(),  // target records
+      read<Record>(),
       empty<StopReply>(),
       empty<CheckpointReply>(),
       empty<ExcludeReply>(),
@@ -314,6 +345,19 @@ void fill(NodeSample& sample) {
   gpu.set_pcie_width(8);
   gpu.set_pcie_width_max(16);
 }
+void fill(Record& record) {
+  record.set_sequence(1);
+  record.set_wall_ns(1'700'000'000'000'000'000);
+  auto& events = *record.mutable_events();
+  events.set_step(50);
+  for (int i = 0; i < 8; ++i) {
+    events.add_plan_step(i);
+    events.add_kind(i % 4);
+    events.add_phase(2 + i % 3);
+    events.add_begin_ns(1'000'000 + 10'000 * i);
+    events.add_end_ns(1'009'000 + 10'000 * i);
+  }
+}
 void fill(DataProgress& progress) {
   progress.set_activity(DataProgress::FETCHING);
   progress.set_file("/data/images");
@@ -377,6 +421,7 @@ void fill(ReadRankStacksReply& reply) {
 void fill(AnyMessage& message) {
   if (auto* one = dynamic_cast<HandshakeReply*>(&message)) fill(*one);
   if (auto* one = dynamic_cast<NodeSample*>(&message)) fill(*one);
+  if (auto* one = dynamic_cast<Record*>(&message)) fill(*one);
   if (auto* one = dynamic_cast<PrepareReply*>(&message)) fill(*one);
   if (auto* one = dynamic_cast<FindFileReply*>(&message)) fill(*one->mutable_progress());
   if (auto* one = dynamic_cast<FetchFileReply*>(&message)) fill(*one->mutable_progress());
