@@ -24,6 +24,7 @@ constexpr double kMeasureSeconds = 60;
 constexpr std::chrono::seconds kListLimit{120};
 constexpr std::chrono::minutes kRemoveLimit{30};
 constexpr std::int64_t kDay = 24 * 3600;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;  // of an item, so that there are sums
 
 KeptKind kindOf(WorkdirItem::Kind kind) {
   switch (kind) {
@@ -201,7 +202,7 @@ KeptItem keptItem(const WorkdirItem& item) {
   out.run = item.run();
   out.node = item.node();
   out.state = item.state();
-  out.bytes = std::max<std::int64_t>(0, item.bytes());
+  out.bytes = std::clamp<std::int64_t>(item.bytes(), 0, kMostBytes);
   out.partlyMeasured = item.partly_measured();
   out.idleSeconds = std::max<std::int64_t>(0, item.idle_seconds());
   out.problem = specs::fromText(item.problem());
