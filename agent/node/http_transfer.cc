@@ -75,53 +75,6 @@ std::string configOf(const HttpRequest& request) {
   return out;
 }
 
-// Parses the heads that curl writes, of which all but the last are of redirects.
-class HeadParser {
- public:
-  explicit HeadParser(bool followsRedirects) : follows_(followsRedirects) {}
-  void add(std::string_view text) {
-    if (complete_) return;
-    bytes_ += text.size();
-    text_ += text;
-    for (std::size_t end; !complete_ && (end = text_.find('\n')) != std::string::npos;) {
-      std::string line = text_.substr(0, end);
-      text_.erase(0, end + 1);
-      if (line.ends_with('\r')) line.pop_back();
-      addLine(line);
-    }
-  }
-  bool complete() const { return complete_; }
-  bool tooLong() const { return bytes_ > kMostHead; }
-  const HttpHead& head() const { return head_; }
-
- private:
-  void addLine(const std::string& line) {
-    if (line.starts_with("HTTP/")) {
-      head_ = {};
-      const std::size_t space = line.find(' ');
-      if (space != std::string::npos)
-        std::from_chars(line.data() + space + 1, line.data() + line.size(), head_.status);
-      return;
-    }
-    if (line.empty()) {
-      const bool redirect = head_.status / 100 == 3 && !head_.field("location").empty();
-      complete_ = head_.status >= 200 && !(redirect && follows_);
-      return;
-    }
-    const std::size_t colon = line.find(':');
-    if (colon == std::string::npos) return;
-    const std::size_t start = line.find_first_not_of(' ', colon + 1);
-    head_.fields[lower(line.substr(0, colon))] =
-        start == std::string::npos ? std::string() : line.substr(start);
-  }
-
-  const bool follows_;
-  std::string text_;
-  std::size_t bytes_ = 0;
-  HttpHead head_;
-  bool complete_ = false;
-};
-
 class Curl {
  public:
   ~Curl() {
@@ -146,7 +99,7 @@ class Curl {
     return {};
   }
 
-  Result<HttpEnd> receive(const HttpReceiver& receiver, HeadParser parser) {
+  Result<HttpEnd> receive(const HttpReceiver& receiver, HttpHeadParser parser) {
     std::string said;
     bool begun = false;
     while (body_ || head_) {
@@ -251,10 +204,46 @@ std::int64_t HttpHead::number(const std::string& name) const {
   return failed == std::errc() && end == text.data() + text.size() && out >= 0 ? out : -1;
 }
 
+bool HttpHeadParser::tooLong() const { return bytes_ > kMostHead; }
+
+void HttpHeadParser::add(std::string_view piece) {
+  if (complete_) return;
+  bytes_ += piece.size();
+  std::size_t begin = 0, end = rest_.size();  // of a line
+  rest_ += piece;
+  while (!complete_ && (end = rest_.find('\n', end)) != std::string::npos) {
+    std::string_view line = std::string_view(rest_).substr(begin, end - begin);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    addLine(line);
+    begin = ++end;
+  }
+  rest_.erase(0, begin);
+}
+
+void HttpHeadParser::addLine(std::string_view line) {
+  if (line.starts_with("HTTP/")) {
+    head_ = {};
+    const std::size_t space = line.find(' ');
+    if (space != std::string_view::npos)
+      std::from_chars(line.data() + space + 1, line.data() + line.size(), head_.status);
+    return;
+  }
+  if (line.empty()) {
+    const bool redirect = head_.status / 100 == 3 && !head_.field("location").empty();
+    complete_ = head_.status >= 200 && !(redirect && follows_);
+    return;
+  }
+  const std::size_t colon = line.find(':');
+  if (colon == std::string_view::npos) return;
+  const std::size_t start = line.find_first_not_of(' ', colon + 1);
+  head_.fields[lower(std::string(line.substr(0, colon)))] =
+      start == std::string_view::npos ? std::string_view() : line.substr(start);
+}
+
 Result<HttpEnd> httpGet(const HttpRequest& request, const HttpReceiver& receiver) {
   Curl curl;
   LOCKSTEP_TRY(curl.start(configOf(request)));
-  return curl.receive(receiver, HeadParser(request.followRedirects));
+  return curl.receive(receiver, HttpHeadParser(request.followRedirects));
 }
 
 }  // namespace lockstep::agent

@@ -1,6 +1,8 @@
 // Downloads by the node's own curl, which has the node's certificates and proxies.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -22,6 +24,25 @@ struct HttpHead {
   std::map<std::string, std::string> fields;  // names in lower case
   std::string field(const std::string& name) const;
   std::int64_t number(const std::string& name) const;  // -1: there is none
+};
+
+// Parses the heads that curl writes, in pieces, of which all but the last are of redirects.
+class HttpHeadParser {
+ public:
+  explicit HttpHeadParser(bool followsRedirects) : follows_(followsRedirects) {}
+  void add(std::string_view piece);
+  bool complete() const { return complete_; }
+  bool tooLong() const;
+  const HttpHead& head() const { return head_; }  // as far as it has come
+
+ private:
+  void addLine(std::string_view line);
+
+  const bool follows_;
+  std::string rest_;  // a line that has not ended
+  std::size_t bytes_ = 0;
+  HttpHead head_;
+  bool complete_ = false;
 };
 
 struct HttpReceiver {

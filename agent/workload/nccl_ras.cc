@@ -107,7 +107,13 @@ std::pair<std::string, std::string> partsOf(const std::string& address) {
   return {host == "localhost" ? "127.0.0.1" : host, address.substr(colon + 1)};
 }
 
-std::vector<std::string> linesOf(std::string_view text) {
+std::vector<std::string> noAnswer(const std::string& address, std::string_view why) {
+  return rasLines(fmt::format("{}: {}", address, why));
+}
+
+}  // namespace
+
+std::vector<std::string> rasLines(std::string_view text) {
   std::vector<std::string> out;
   while (!text.empty() && out.size() < kMostLines) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -120,12 +126,6 @@ std::vector<std::string> linesOf(std::string_view text) {
   }
   return out;
 }
-
-std::vector<std::string> noAnswer(const std::string& address, std::string_view why) {
-  return linesOf(fmt::format("{}: {}", address, why));
-}
-
-}  // namespace
 
 // NCCL may be in a library of its own, or in PyTorch's for CUDA.
 bool hasNccl(int pid) {
@@ -145,7 +145,7 @@ std::vector<std::string> askRas(const std::string& address, Nanoseconds limit) {
   // How long it waits for other processes, in seconds.
   if (!connection.ask("TIMEOUT 1").starts_with("OK") || !connection.say("VERBOSE STATUS"))
     return noAnswer(address, "does not answer");
-  std::vector<std::string> out = linesOf(connection.rest());
+  std::vector<std::string> out = rasLines(connection.rest());
   if (!connection.whole()) out.push_back(fmt::format("{}the rest did not come", kPrefix));
   return out;
 }

@@ -22,6 +22,8 @@ bool hasNccl(int pid);
 // lines.
 std::vector<std::string> askRas(const std::string& address, Nanoseconds limit);
 bool isRasLine(std::string_view line);
+// Returns a text that was told as such lines.
+std::vector<std::string> rasLines(std::string_view text);
 
 // Returns the first problems that such lines tell, "INCOMPLETE, Missing communicator data from 1
 // rank"; "": none.

@@ -300,7 +300,8 @@ int benchCollectiveCommand(const Globals& globals, const Arguments& arguments) {
         for (const auto& one : reply.collectives()) {
           const double algorithmic =
               one.seconds() > 0 ? static_cast<double>(one.bytes()) / one.seconds() : 0;
-          const std::optional<ir::Op> op = collectiveNamed(one.kind())->op;
+          const CollectiveTerms* terms = collectiveNamed(one.kind());
+          const std::optional<ir::Op> op = terms == nullptr ? std::nullopt : terms->op;
           const double bus = op ? algorithmic * planner::sentShare(*op, one.ranks()) : 0;
           const bool sized = one.bytes() > 0;
           if (json) {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "app/core/rpc.h"
 #include "engine/base/clock.h"
@@ -23,6 +24,8 @@ using node::v1::BenchTogetherReply;
 using node::v1::BenchTogetherRequest;
 
 constexpr std::int64_t kBytes = 8 << 20;
+constexpr double kLeastSeconds = 1e-9, kMostSeconds = 1e6;  // that an all-reduce can take
+constexpr const char* kNotMeasured = "all-reduce could not be measured";
 constexpr double kBesides = 90;  // seconds to start, to end, and for slow links
 
 class Rank {
@@ -52,9 +55,7 @@ class Rank {
     over_ = true;
   }
   void cancel() { context_.TryCancel(); }
-  Status finish() {
-    return rpcStatus(stream_->Finish(), "all-reduce could not be measured", node_.name());
-  }
+  Status finish() { return rpcStatus(stream_->Finish(), kNotMeasured, node_.name()); }
   const std::string& name() const { return node_.name(); }
 
   std::atomic<bool> announced = false;  // has published something
@@ -119,19 +120,17 @@ class AllReduceBench {
           if (other.get() != &rank) other->relay(reply.published());
         continue;
       }
-      const auto& costs = reply.result().collectives();
-      answered = reply.has_failed() || (costs.size() == 1 && costs[0].seconds() > 0);
-      if (reply.has_failed())
-        fail(causeOf(specs::fromInfo(reply.failed()), rank), rank);
-      else if (answered)
-        take(costs[0].seconds());
+      const auto seconds = allReduceSecondsOf(reply);
+      if (!seconds.ok())
+        fail(causeOf(seconds.error(), rank), rank);
+      else if (!std::exchange(answered, true))
+        take(*seconds);
       rank.endRequests();
     }
     rank.endRequests();
     const Status ended = rank.finish();
     if (!ended.ok()) fail(ended.error(), rank);
-    if (ended.ok() && !answered)
-      fail(makeError(Code::kUnavailable, "all-reduce could not be measured"), rank);
+    if (ended.ok() && !answered) fail(makeError(Code::kUnavailable, kNotMeasured), rank);
   }
   void take(double seconds) {
     const std::lock_guard lock(mutex_);
@@ -142,7 +141,7 @@ class AllReduceBench {
     const auto silent =
         std::ranges::find_if(ranks_, [](const auto& one) { return !one->announced; });
     if (error.code != Code::kUnavailable || !rank.announced || silent == ranks_.end()) return error;
-    error.what = "all-reduce could not be measured";
+    error.what = kNotMeasured;
     error.node = (*silent)->name();
     error.rank = -1;
     return error;
@@ -164,6 +163,14 @@ class AllReduceBench {
 };
 
 }  // namespace
+
+Result<double> allReduceSecondsOf(const BenchTogetherReply& reply) {
+  if (reply.has_failed()) return specs::fromInfo(reply.failed());
+  const auto& costs = reply.result().collectives();
+  if (costs.size() == 1 && costs[0].seconds() >= kLeastSeconds && costs[0].seconds() < kMostSeconds)
+    return costs[0].seconds();
+  return makeError(Code::kUnavailable, kNotMeasured);
+}
 
 Result<double> measureAllReduce(const std::vector<BenchedRank>& ranks, double seconds,
                                 const std::stop_token& stop) {

@@ -9,6 +9,10 @@
 #include "app/cluster/node_access.h"
 #include "engine/base/status.h"
 
+namespace lockstep::node::v1 {
+class BenchTogetherReply;
+}
+
 namespace lockstep::app {
 
 struct BenchedRank {
@@ -21,5 +25,9 @@ struct BenchedRank {
 // kCancelled.
 Result<double> measureAllReduce(const std::vector<BenchedRank>& ranks, double seconds,
                                 const std::stop_token& stop);
+
+// Returns the seconds of the one all-reduce that a node's last reply tells. Errors: the node's;
+// kUnavailable where it tells none.
+Result<double> allReduceSecondsOf(const node::v1::BenchTogetherReply& reply);
 
 }  // namespace lockstep::app

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "engine/specs/error_info.h"
 #include "lockstep/run/v1/telemetry.pb.h"
@@ -14,35 +16,38 @@ bool GpuLoad::throttledFor(const char* word) const {
 }
 
 GpuLoad gpuLoad(const run::v1::GpuSample& sample) {
+  const auto number = [](bool isThere, double value) {
+    return isThere && std::isfinite(value) ? std::optional(value) : std::nullopt;
+  };
   GpuLoad out;
   out.index = sample.index();
   out.name = sample.name();
   out.problem =
       sample.has_problem() ? specs::fromText(sample.problem()) : Message(sample.plain_problem());
-  if (sample.has_utilisation()) out.utilisation = sample.utilisation();
-  if (sample.has_memory_utilisation()) out.memoryUtilisation = sample.memory_utilisation();
-  if (sample.has_memory_used()) out.memoryUsed = sample.memory_used();
-  if (sample.has_memory_total()) out.memoryTotal = sample.memory_total();
-  if (sample.has_power_w()) out.power = sample.power_w();
-  if (sample.has_power_limit_w()) out.powerLimit = sample.power_limit_w();
-  if (sample.has_temperature_c()) out.temperature = sample.temperature_c();
-  if (sample.has_sm_clock_mhz()) out.smClock = sample.sm_clock_mhz();
-  if (sample.has_sm_clock_max_mhz()) out.smClockMax = sample.sm_clock_max_mhz();
-  if (sample.has_memory_clock_mhz()) out.memoryClock = sample.memory_clock_mhz();
-  if (sample.has_memory_clock_max_mhz()) out.memoryClockMax = sample.memory_clock_max_mhz();
+  out.utilisation = number(sample.has_utilisation(), sample.utilisation());
+  out.memoryUtilisation = number(sample.has_memory_utilisation(), sample.memory_utilisation());
+  out.memoryUsed = number(sample.has_memory_used(), sample.memory_used());
+  out.memoryTotal = number(sample.has_memory_total(), sample.memory_total());
+  out.power = number(sample.has_power_w(), sample.power_w());
+  out.powerLimit = number(sample.has_power_limit_w(), sample.power_limit_w());
+  out.temperature = number(sample.has_temperature_c(), sample.temperature_c());
+  out.smClock = number(sample.has_sm_clock_mhz(), sample.sm_clock_mhz());
+  out.smClockMax = number(sample.has_sm_clock_max_mhz(), sample.sm_clock_max_mhz());
+  out.memoryClock = number(sample.has_memory_clock_mhz(), sample.memory_clock_mhz());
+  out.memoryClockMax = number(sample.has_memory_clock_max_mhz(), sample.memory_clock_max_mhz());
   if (sample.has_performance_state()) out.performanceState = sample.performance_state();
   if (sample.throttle_known())
     out.throttle.emplace(sample.throttle().begin(), sample.throttle().end());
-  if (sample.has_pcie_in()) out.pcieIn = sample.pcie_in();
-  if (sample.has_pcie_out()) out.pcieOut = sample.pcie_out();
+  out.pcieIn = number(sample.has_pcie_in(), sample.pcie_in());
+  out.pcieOut = number(sample.has_pcie_out(), sample.pcie_out());
   if (sample.has_pcie_generation()) out.pcieGeneration = sample.pcie_generation();
   if (sample.has_pcie_generation_max()) out.pcieGenerationMax = sample.pcie_generation_max();
   if (sample.has_pcie_width()) out.pcieWidth = sample.pcie_width();
   if (sample.has_pcie_width_max()) out.pcieWidthMax = sample.pcie_width_max();
   if (sample.has_nvlinks()) out.nvlinks = sample.nvlinks();
   if (sample.has_nvlinks_active()) out.nvlinksActive = sample.nvlinks_active();
-  if (sample.has_nvlink_in()) out.nvlinkIn = sample.nvlink_in();
-  if (sample.has_nvlink_out()) out.nvlinkOut = sample.nvlink_out();
+  out.nvlinkIn = number(sample.has_nvlink_in(), sample.nvlink_in());
+  out.nvlinkOut = number(sample.has_nvlink_out(), sample.nvlink_out());
   if (sample.has_ecc_corrected()) out.eccCorrected = sample.ecc_corrected();
   if (sample.has_ecc_uncorrected()) out.eccUncorrected = sample.ecc_uncorrected();
   if (sample.has_xids()) out.xids = sample.xids();

@@ -24,6 +24,7 @@ constexpr double kMeasureSeconds = 60;
 constexpr std::chrono::seconds kListLimit{120};
 constexpr std::chrono::minutes kRemoveLimit{30};
 constexpr std::int64_t kDay = 24 * 3600;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;  // of an item, so that there are sums
 
 KeptKind kindOf(WorkdirItem::Kind kind) {
   switch (kind) {
@@ -94,16 +95,7 @@ Message whyItStays(const KeptItem& item, const Message& inUse, const KnownRuns& 
 }
 
 KeptItem toItem(const WorkdirItem& from, const KnownRuns& known, const GarbageOptions& options) {
-  KeptItem out;
-  out.kind = kindOf(from.kind());
-  out.name = from.name();
-  out.run = from.run();
-  out.node = from.node();
-  out.state = from.state();
-  out.bytes = from.bytes();
-  out.partlyMeasured = from.partly_measured();
-  out.idleSeconds = from.idle_seconds();
-  out.problem = specs::fromText(from.problem());
+  KeptItem out = keptItem(from);
   out.known = known.find(out);
   out.why = whyItStays(out, specs::fromText(from.in_use()), known, options);
   out.removed = out.why.empty();
@@ -202,6 +194,20 @@ class Collection {
 };
 
 }  // namespace
+
+KeptItem keptItem(const WorkdirItem& item) {
+  KeptItem out;
+  out.kind = kindOf(item.kind());
+  out.name = item.name();
+  out.run = item.run();
+  out.node = item.node();
+  out.state = item.state();
+  out.bytes = std::clamp<std::int64_t>(item.bytes(), 0, kMostBytes);
+  out.partlyMeasured = item.partly_measured();
+  out.idleSeconds = std::max<std::int64_t>(0, item.idle_seconds());
+  out.problem = specs::fromText(item.problem());
+  return out;
+}
 
 CollectedGarbage findGarbage(const Home& home, NodeAccess& node, const GarbageOptions& options,
                              const std::stop_token& stop) {

@@ -14,6 +14,10 @@
 #include "engine/base/status.h"
 #include "engine/specs/states.h"
 
+namespace lockstep::node::v1 {
+class WorkdirItem;
+}
+
 namespace lockstep::app {
 
 enum class KeptKind : std::uint8_t { kRun, kData, kDecoded, kVersion, kRemains, kProgram };
@@ -34,6 +38,9 @@ struct KeptItem {
   Message why;                   // why it stays
   Message problem;               // what could not be read
 };
+
+// What the node tells of an item: what stays, and what this history knows, is decided here.
+KeptItem keptItem(const node::v1::WorkdirItem& item);
 
 struct GarbageOptions {
   std::optional<std::int64_t> olderThanDays;

@@ -22,9 +22,19 @@ constexpr milliseconds kHandshakeLimit{10000};
 constexpr milliseconds kFirstPause{100};
 constexpr milliseconds kLongestPause{5000};
 constexpr int kMaxMessage = 64 << 20;
+constexpr int kMostCores = 1 << 20;
 
-NodeInventory fromReply(const node::v1::HandshakeReply& reply) {
+// More bytes, and bytes per second, than any node has.
+constexpr double kMostBytes = 1e18;
+
+double bounded(double value, double most) { return value > 0 && value <= most ? value : 0; }
+
+}  // namespace
+
+NodeInventory inventoryOf(const node::v1::HandshakeReply& reply, Nanoseconds asked,
+                          Nanoseconds came) {
   const auto& from = reply.inventory();
+  const auto atLeast0 = [](auto value) { return std::max<decltype(value)>(0, value); };
   NodeInventory out;
   out.hostname = from.hostname();
   out.bootId = from.boot_id();
@@ -36,37 +46,38 @@ NodeInventory fromReply(const node::v1::HandshakeReply& reply) {
   out.cpuFlags.assign(from.cpu_flags().begin(), from.cpu_flags().end());
   out.addresses.assign(from.addresses().begin(), from.addresses().end());
   out.gpus.assign(from.gpus().begin(), from.gpus().end());
-  out.cores = from.cores();
-  out.memoryBytes = from.memory_bytes();
-  out.memoryAvailable = std::max<std::int64_t>(0, from.memory_available_bytes());
-  out.diskFreeBytes = from.disk_free_bytes();
+  out.cores = std::min(atLeast0(from.cores()), kMostCores);
+  out.memoryBytes = atLeast0(from.memory_bytes());
+  out.memoryAvailable = atLeast0(from.memory_available_bytes());
+  out.diskFreeBytes = atLeast0(from.disk_free_bytes());
   out.agentPid = from.pid();
   out.network = from.network();
   if (from.has_has_curl()) out.hasCurl = from.has_curl();
   out.agentSpeaks.oldest = out.agentSpeaks.newest = reply.protocol();
   if (reply.has_speaks()) out.agentSpeaks = specs::fromProto(reply.speaks());
+  if (from.wall_ns() > 0) out.clockOffset = from.wall_ns() - (asked + (came - asked) / 2);
   return out;
 }
 
-NodeLoad fromSample(const run::v1::NodeSample& sample) {
+NodeLoad loadOf(const run::v1::NodeSample& sample) {
+  const auto bytes = [](double value) { return bounded(value, kMostBytes); };
+  const auto share = [](double value) { return std::min(bounded(value, kMostBytes), 1.0); };
   NodeLoad load;
   load.receivedNs = monotonicNow();
-  load.cpu = sample.cpu();
-  load.core.assign(sample.core().begin(), sample.core().end());
-  load.memoryUsed = sample.memory_used();
-  load.memoryTotal = sample.memory_total();
-  load.networkIn = sample.network_in();
-  load.networkOut = sample.network_out();
-  load.loopback = sample.loopback();
-  load.diskRead = sample.disk_read();
-  load.diskWrite = sample.disk_write();
-  load.diskFree = sample.disk_free();
-  load.load1 = sample.load1();
+  load.cpu = share(sample.cpu());
+  for (const double core : sample.core()) load.core.push_back(share(core));
+  load.memoryUsed = bytes(sample.memory_used());
+  load.memoryTotal = bytes(sample.memory_total());
+  load.networkIn = bytes(sample.network_in());
+  load.networkOut = bytes(sample.network_out());
+  load.loopback = bytes(sample.loopback());
+  load.diskRead = bytes(sample.disk_read());
+  load.diskWrite = bytes(sample.disk_write());
+  load.diskFree = bytes(sample.disk_free());
+  load.load1 = bounded(sample.load1(), 1e9);
   for (const auto& gpu : sample.gpu()) load.gpus.push_back(gpuLoad(gpu));
   return load;
 }
-
-}  // namespace
 
 Node::Node(const spec::v1::NodeSpec& spec, NodeLinkOptions options, std::optional<Home> home,
            double sampleHertz, std::function<void(NodeNews)> tell)
@@ -251,14 +262,12 @@ Result<NodeInventory> Node::greet(grpc::Channel& channel, const std::stop_token&
   const Nanoseconds asked = wallNow();
   LOCKSTEP_TRY(
       rpcStatus(stub->Handshake(&context, request, &reply), "the agent does not answer", name_));
-  NodeInventory inventory = fromReply(reply);
+  NodeInventory inventory = inventoryOf(reply, asked, wallNow());
   if (auto common = specs::commonProtocol("the agent", inventory.agentSpeaks, own); !common.ok()) {
     common.error().node = name_;
     common.error().next = "deploy this version to the node: lockstep cluster deploy";
     return common.error();
   }
-  if (const Nanoseconds there = reply.inventory().wall_ns(); there != 0)
-    inventory.clockOffset = there - (asked + (wallNow() - asked) / 2);
   return inventory;
 }
 
@@ -274,7 +283,7 @@ Status Node::watch(const std::shared_ptr<grpc::Channel>& channel, const std::sto
   while (stream->Read(&sample)) {
     if (hertz_ <= 0) continue;
     NodeNews news;
-    news.load = fromSample(sample);
+    news.load = loadOf(sample);
     tell_(std::move(news));
   }
   const grpc::Status status = stream->Finish();

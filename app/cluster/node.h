@@ -17,7 +17,20 @@
 #include "app/deploy/node_link.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
+namespace lockstep::node::v1 {
+class HandshakeReply;
+}
+namespace lockstep::run::v1 {
+class NodeSample;
+}
+
 namespace lockstep::app {
+
+// What an agent tells of its node. It may tell anything: numbers that cannot be count as unknown.
+// `asked` and `came`: when, by this machine's clock, it was asked and had answered.
+NodeInventory inventoryOf(const node::v1::HandshakeReply& reply, Nanoseconds asked,
+                          Nanoseconds came);
+NodeLoad loadOf(const run::v1::NodeSample& sample);
 
 // Changes of a node; empty members are unchanged.
 struct NodeNews {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 
 #include "app/core/idle_timeout.h"
@@ -48,19 +49,20 @@ Result<std::unique_ptr<node::v1::Agent::Stub>> agentOf(NodeAccess& node,
 }
 
 NodeProcess fromProto(const node::v1::NodeProcess& from) {
+  const auto bounded = [](double value) { return value > 0 && value < 1e9 ? value : 0; };
   NodeProcess out;
   out.pid = from.pid();
   out.parent = from.parent();
   out.user = from.user();
-  out.cores = from.cores();
-  out.memoryBytes = from.memory_bytes();
-  out.threads = from.threads();
+  out.cores = bounded(from.cores());
+  out.memoryBytes = std::max<std::int64_t>(0, from.memory_bytes());
+  out.threads = std::max(0, from.threads());
   out.state = from.state();
-  out.ageSeconds = from.age_seconds();
+  out.ageSeconds = bounded(from.age_seconds());
   out.command = from.command();
   out.part = from.part();
   out.run = from.run();
-  if (from.has_rank()) out.rank = from.rank();
+  if (from.has_rank()) out.rank = std::max(-1, from.rank());
   return out;
 }
 
@@ -102,11 +104,15 @@ Result<NodeProcesses> listProcesses(NodeAccess& node, const ProcessQuery& query,
   node::v1::ListProcessesReply reply;
   LOCKSTEP_TRY(rpcStatus(agent->ListProcesses(&context, request, &reply),
                          "the node's processes cannot be listed", node.name()));
+  return processesOf(reply);
+}
+
+NodeProcesses processesOf(const node::v1::ListProcessesReply& reply) {
   NodeProcesses out;
   for (const auto& process : reply.processes()) out.processes.push_back(fromProto(process));
   out.total = reply.total();
   out.othersHidden = reply.others_hidden();
-  out.seconds = reply.seconds();
+  out.seconds = std::isfinite(reply.seconds()) ? reply.seconds() : 0;
   return out;
 }
 
@@ -126,9 +132,13 @@ Result<std::vector<KernelLine>> readKernelLog(NodeAccess& node, int lines, std::
   node::v1::ReadKernelLogReply reply;
   LOCKSTEP_TRY(rpcStatus(agent->ReadKernelLog(&context, request, &reply),
                          "the kernel's messages cannot be read", node.name()));
+  return kernelLinesOf(reply);
+}
+
+std::vector<KernelLine> kernelLinesOf(const node::v1::ReadKernelLogReply& reply) {
   std::vector<KernelLine> out;
   for (const auto& line : reply.lines())
-    out.push_back({line.level(), line.boot_ns(), line.wall_ns(), line.text()});
+    out.push_back({std::clamp(line.level(), 0, 7), line.boot_ns(), line.wall_ns(), line.text()});
   return out;
 }
 

@@ -16,6 +16,11 @@
 #include "app/cluster/preflight.h"
 #include "engine/base/status.h"
 
+namespace lockstep::node::v1 {
+class ListProcessesReply;
+class ReadKernelLogReply;
+}  // namespace lockstep::node::v1
+
 namespace lockstep::app {
 
 struct NodeProcess {
@@ -43,6 +48,8 @@ struct ProcessQuery {
 };
 Result<NodeProcesses> listProcesses(NodeAccess& node, const ProcessQuery& query,
                                     std::stop_token stop);
+// What the reply tells; numbers that cannot be are 0.
+NodeProcesses processesOf(const node::v1::ListProcessesReply& reply);
 
 struct KernelLine {
   int level = 6;  // 0 emergency … 7 debug
@@ -53,6 +60,7 @@ std::string_view kernelLevelName(int level);  // "error", "warning"
 // Returns the newest lines, 1…5000, oldest first. kPermissionDenied if the account may not read
 // them.
 Result<std::vector<KernelLine>> readKernelLog(NodeAccess& node, int lines, std::stop_token stop);
+std::vector<KernelLine> kernelLinesOf(const node::v1::ReadKernelLogReply& reply);
 
 // Measures matrix products of the processor, memory and disk writes of a node and of its peers at
 // the same time, and grades them by each other. Training on them is slowed meanwhile. The values of

@@ -20,15 +20,13 @@ namespace {
 constexpr std::chrono::seconds kListenLimit{60};
 constexpr double kReachSeconds = 3;
 constexpr std::chrono::seconds kReachLimit{10};
+constexpr const char* kNotListening = "the node cannot listen for its peers";
 
 bool isLoopback(const std::string& address) {
   return address.starts_with("127.") || address == "::1";
 }
 
-struct Candidate {
-  std::string address;  // numeric once the node listens there
-  int port = 0;
-  Message problem;                // why the node cannot listen there
+struct Candidate : PeerListener {
   std::vector<Message> outcomes;  // of each node: "" reached
 };
 
@@ -39,15 +37,14 @@ class Listening {
                std::stop_token stop) {
     node::v1::ListenForPeersRequest request;
     for (const std::string& address : addresses) request.add_addresses(address);
-    LOCKSTEP_TRY(call_.start(*node.access, kListenLimit,
-                             message("the node cannot listen for its peers"), std::move(stop),
+    LOCKSTEP_TRY(call_.start(*node.access, kListenLimit, kNotListening, std::move(stop),
                              [&](node::v1::Agent::Stub& stub, grpc::ClientContext& context) {
                                return stub.ListenForPeers(&context, request);
                              }));
     greeting = call_.reply().greeting();
-    for (const auto& listener : call_.reply().listeners())
-      candidates.push_back(
-          {listener.address(), listener.port(), specs::fromText(listener.problem()), {}});
+    LOCKSTEP_ASSIGN(auto listeners,
+                    listenersOf(call_.reply(), addresses.size(), node.access->name()));
+    for (PeerListener& listener : listeners) candidates.push_back({std::move(listener), {}});
     return {};
   }
 
@@ -202,10 +199,9 @@ class Proof {
       node::v1::ReachPeersReply reply;
       LOCKSTEP_TRY(rpcStatus(stub->ReachPeers(&context, request, &reply),
                              "the node cannot look for its peers", name(from)));
+      std::vector<Message> outcomes = outcomesOf(reply, asked.size());
       for (std::size_t i = 0; i < asked.size(); ++i)
-        asked[i]->outcomes[from] = static_cast<int>(i) < reply.problems_size()
-                                       ? specs::fromText(reply.problems(static_cast<int>(i)))
-                                       : Message("no answer");
+        asked[i]->outcomes[from] = std::move(outcomes[i]);
       return {};
     });
   }
@@ -270,6 +266,26 @@ class Proof {
 };
 
 }  // namespace
+
+Result<std::vector<PeerListener>> listenersOf(const node::v1::ListenForPeersReply& reply,
+                                              std::size_t asked, const std::string& node) {
+  std::vector<PeerListener> out;
+  for (const auto& one : reply.listeners()) {
+    out.push_back({one.address(), one.port(), specs::fromText(one.problem())});
+    const bool listens = one.port() >= 1 && one.port() <= 65535;
+    if (!listens && out.back().problem.empty()) return replyError(kNotListening, node);
+  }
+  if (out.size() != asked) return replyError(kNotListening, node);
+  return out;
+}
+
+std::vector<Message> outcomesOf(const node::v1::ReachPeersReply& reply, std::size_t asked) {
+  std::vector<Message> out;
+  for (const auto& problem : reply.problems())
+    if (out.size() < asked) out.push_back(specs::fromText(problem));
+  out.resize(asked, "no answer");
+  return out;
+}
 
 bool onOneHost(const std::vector<const NodeInventory*>& nodes) {
   return std::all_of(nodes.begin(), nodes.end(), [&](const NodeInventory* node) {

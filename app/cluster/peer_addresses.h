@@ -9,6 +9,10 @@
 #include "app/cluster/node_access.h"
 #include "engine/base/status.h"
 
+namespace lockstep::node::v1 {
+class ListenForPeersReply;
+class ReachPeersReply;
+}  // namespace lockstep::node::v1
 namespace lockstep::spec::v1 {
 class NodeSpec;
 }
@@ -22,6 +26,18 @@ bool onOneHost(const std::vector<const NodeInventory*>& nodes);
 // nodes are on one host; else the one SSH connected to, then the others, IPv4 first.
 std::vector<std::string> addressCandidates(const spec::v1::NodeSpec& node,
                                            const NodeInventory& inventory, bool oneHost);
+
+// Where a node listens for its peers.
+struct PeerListener {
+  std::string address;  // numeric
+  int port = 0;
+  Message problem;  // why it cannot listen there; empty: it does
+};
+// Of a node that was asked to listen at `asked` addresses. kDataLoss where it tells of others.
+Result<std::vector<PeerListener>> listenersOf(const node::v1::ListenForPeersReply& reply,
+                                              std::size_t asked, const std::string& node);
+// Of a node that was asked to reach `asked` listeners, for each: why it does not; empty: it does.
+std::vector<Message> outcomesOf(const node::v1::ReachPeersReply& reply, std::size_t asked);
 
 struct PeerNode {
   const spec::v1::NodeSpec* spec = nullptr;

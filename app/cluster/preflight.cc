@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -32,8 +33,12 @@ using Grade = PreflightValue::Grade;
 constexpr std::chrono::minutes kListenLimit{10};
 constexpr std::int64_t kMatmulSide = 1024, kMemoryBytes = 64 << 20, kDiskBytes = 64 << 20;
 constexpr std::int64_t kGpuMatmulSide = 4096, kGpuMemoryBytes = 256 << 20;
+constexpr const char* kNotMeasured = "the node could not be measured";
 constexpr Kind kSpeeds[] = {Kind::kMatmul, Kind::kMemory, Kind::kDiskWrite};
 constexpr Kind kGpuSpeeds[] = {Kind::kGpuMatmul, Kind::kGpuMemory};
+
+// Whether it can be one: it is kept in a file, which has no other numbers.
+bool isMeasure(double value) { return std::isfinite(value) && value >= 0; }
 
 // The GPUs that the cluster has of a node.
 std::vector<int> gpusOf(const PreflightNode& node) {
@@ -110,10 +115,9 @@ class Preflight {
     return std::move(result_);
   }
 
-  void add(Kind kind, const std::string& node, double value, const std::string& peer = {},
-           int gpu = -1) {
+  void add(Kind kind, const std::string& node, double value, int gpu = -1) {
     const std::lock_guard lock(mutex_);
-    result_.values.push_back({kind, node, peer, value});
+    result_.values.push_back({kind, node, "", value});
     result_.values.back().gpu = gpu;
   }
   void addError(Error error, const std::string& node) {
@@ -123,6 +127,11 @@ class Preflight {
     const auto saysTheSame = [&](const Error& one) { return one.text() == error.text(); };
     if (!std::ranges::any_of(result_.errors, saysTheSame))
       result_.errors.push_back(std::move(error));
+  }
+  void take(PreflightResult part) {
+    for (Error& error : part.errors) addError(std::move(error), {});
+    const std::lock_guard lock(mutex_);
+    std::ranges::move(part.values, std::back_inserter(result_.values));
   }
   void tell(const std::string& what) {
     const std::lock_guard lock(mutex_);
@@ -148,7 +157,8 @@ class Preflight {
     for (const GpuLoad& gpu : node.load.gpus)
       if (gpu.pcieWidth && gpu.pcieWidthMax.value_or(0) > 0)
         add(Kind::kGpuLanes, node.name(),
-            std::min(1.0, static_cast<double>(*gpu.pcieWidth) / *gpu.pcieWidthMax), {}, gpu.index);
+            std::clamp(static_cast<double>(*gpu.pcieWidth) / *gpu.pcieWidthMax, 0.0, 1.0),
+            gpu.index);
   }
 
   static void concurrently(const std::vector<std::function<void()>>& work) {
@@ -176,14 +186,8 @@ class Preflight {
     const CancelOnStop cancel(context, stop_);
     node::v1::BenchReply reply;
     LOCKSTEP_TRY(rpcStatus(node::v1::Agent::NewStub(channel)->Bench(&context, request, &reply),
-                           "the node could not be measured", node.name()));
-    for (const auto& one : reply.speeds()) {
-      if (request.speed().kind() == "memory" && one.name() != "read") continue;
-      if (!one.why_not().empty())
-        addError(makeError(Code::kFailedPrecondition, "{}", one.why_not()), node.name());
-      if (one.seconds() > 0)
-        add(kind, node.name(), one.work() / one.seconds(), {}, gpus.empty() ? -1 : one.device());
-    }
+                           kNotMeasured, node.name()));
+    take(speedsOf(reply, kind, node.name()));
     return {};
   }
   void measureSpeed(const PreflightNode& node, Kind kind, const std::vector<int>& gpus = {}) {
@@ -269,8 +273,7 @@ class Preflight {
     LOCKSTEP_TRY(
         rpcStatus(node::v1::Agent::NewStub(channel)->MeasurePeer(&context, request, &reply),
                   message("the link to {} could not be measured", to), from.name()));
-    add(Kind::kBandwidth, from.name(), reply.bytes_per_second(), to);
-    add(Kind::kRoundTrip, from.name(), reply.round_trip(), to);
+    take(linkOf(reply, from.name(), to));
     return {};
   }
   void measurePair(std::size_t from, std::size_t to,
@@ -312,7 +315,41 @@ class Preflight {
   int done_ = 0, total_;
 };
 
+bool isGpus(Kind kind) { return kind == Kind::kGpuMatmul || kind == Kind::kGpuMemory; }
+
 }  // namespace
+
+PreflightResult speedsOf(const node::v1::BenchReply& reply, Kind kind, const std::string& node) {
+  const bool ofMemory = kind == Kind::kMemory || kind == Kind::kGpuMemory;
+  PreflightResult out;
+  for (const auto& one : reply.speeds()) {
+    if (ofMemory && one.name() != "read") continue;
+    if (!one.why_not().empty()) {
+      out.errors.push_back(makeError(Code::kFailedPrecondition, "{}", one.why_not()));
+      out.errors.back().node = node;
+    }
+    if (one.seconds() == 0) continue;
+    const double speed = one.work() / one.seconds();
+    if (!(one.seconds() > 0) || !isMeasure(speed)) {
+      out.errors.push_back(replyError(kNotMeasured, node));
+      continue;
+    }
+    out.values.push_back({kind, node, "", speed});
+    if (isGpus(kind)) out.values.back().gpu = one.device();
+  }
+  return out;
+}
+
+PreflightResult linkOf(const node::v1::MeasurePeerReply& reply, const std::string& from,
+                       const std::string& to) {
+  PreflightResult out;
+  if (isMeasure(reply.bytes_per_second()) && isMeasure(reply.round_trip()))
+    out.values = {{Kind::kBandwidth, from, to, reply.bytes_per_second()},
+                  {Kind::kRoundTrip, from, to, reply.round_trip()}};
+  else
+    out.errors = {replyError(message("the link to {} could not be measured", to), from)};
+  return out;
+}
 
 const std::string& PreflightNode::name() const { return peer.spec->name(); }
 

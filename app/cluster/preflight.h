@@ -18,6 +18,11 @@
 #include "app/core/home.h"
 #include "engine/base/status.h"
 
+namespace lockstep::node::v1 {
+class BenchReply;
+class MeasurePeerReply;
+}  // namespace lockstep::node::v1
+
 namespace lockstep::app {
 
 struct PreflightValue {
@@ -52,6 +57,13 @@ struct PreflightResult {
   std::vector<Error> errors;  // of what could not be measured or kept
   int weak() const;
 };
+
+// What nodes tell of a speed, of their own or of their link to another node. A value that cannot be
+// is an error.
+PreflightResult speedsOf(const node::v1::BenchReply& reply, PreflightValue::Kind kind,
+                         const std::string& node);
+PreflightResult linkOf(const node::v1::MeasurePeerReply& reply, const std::string& from,
+                       const std::string& to);
 
 struct PreflightNode {
   PeerNode peer;  // connected

@@ -49,6 +49,16 @@ Error rpcError(const grpc::Status& status, const Message& what, const std::strin
   return error;
 }
 
+Error replyError(const Message& what, const std::string& node) {
+  Error error;
+  error.code = Code::kDataLoss;
+  error.what = what;
+  error.why = "what the node answers cannot be";
+  error.next = "deploy this version to the node: lockstep cluster deploy";
+  error.node = node;
+  return error;
+}
+
 Status retryWhileUnavailable(std::chrono::milliseconds limit, const std::stop_token& stop,
                              const std::function<Status()>& ask) {
   constexpr std::chrono::milliseconds kPause{200};

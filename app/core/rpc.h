@@ -22,6 +22,9 @@ inline Status rpcStatus(const grpc::Status& status, const Message& what, const s
   return status.ok() ? Status() : Status(rpcError(status, what, node));
 }
 
+// Returns the error of a reply that no agent gives: a node may tell anything.
+Error replyError(const Message& what, const std::string& node);
+
 // Retries a call while it fails with kUnavailable, for at most `limit`: a call made right after a
 // connection loss may still use that connection, and a server may be restarting. The call must be
 // idempotent.

@@ -181,9 +181,7 @@ class NodeFiles {
   }
 
   void note(const node::v1::Artifact& file) {
-    Message why = specs::fromText(file.problem());
-    if (why.empty()) why = whyNotBelow(file.path());
-    if (why.empty() && file.bytes() < 0) why = "its size is below 0";
+    const Message why = whyLeftOut(file);
     if (why.empty())
       listed_.push_back({file.path(), file.bytes(), file.modified_ns()});
     else
@@ -367,6 +365,13 @@ Status fetchAll(AllFiles& nodes, const std::string& run, const Home& home,
 }
 
 }  // namespace
+
+Message whyLeftOut(const node::v1::Artifact& file) {
+  Message why = specs::fromText(file.problem());
+  if (why.empty()) why = whyNotBelow(file.path());
+  if (why.empty() && file.bytes() < 0) why = "its size is below 0";
+  return why;
+}
 
 Result<Artifacts> fetchArtifacts(const std::string& run, const std::vector<RunNode>& nodes,
                                  std::int64_t maxBytes, const Home& home,

@@ -16,6 +16,10 @@
 #include "app/runs/run_nodes.h"
 #include "engine/base/status.h"
 
+namespace lockstep::node::v1 {
+class Artifact;
+}
+
 namespace lockstep::app {
 
 struct ArtifactsObserver {
@@ -32,6 +36,9 @@ struct ArtifactsObserver {
 Result<Artifacts> fetchArtifacts(const std::string& run, const std::vector<RunNode>& nodes,
                                  std::int64_t maxBytes, const Home& home,
                                  const ArtifactsObserver& observer, const std::stop_token& stop);
+
+// Why a file that a node lists is not fetched; empty: it is.
+Message whyLeftOut(const node::v1::Artifact& file);
 
 // What the history knows of a run's files.
 struct KnownArtifacts {

@@ -2,6 +2,7 @@
 
 #include <grpcpp/channel.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -14,21 +15,6 @@ namespace lockstep::app {
 namespace {
 
 constexpr std::chrono::seconds kSilence{20};
-
-DataActivity fromProto(const node::v1::DataProgress& progress, const std::string& node) {
-  DataActivity out;
-  if (progress.activity() == node::v1::DataProgress::HASHING)
-    out.kind = DataActivity::Kind::kHashing;
-  if (progress.activity() == node::v1::DataProgress::DECODING)
-    out.kind = DataActivity::Kind::kDecoding;
-  if (progress.activity() == node::v1::DataProgress::FETCHING)
-    out.kind = DataActivity::Kind::kFetching;
-  out.node = node;
-  out.file = progress.file();
-  out.bytesDone = progress.bytes_done();
-  out.bytesTotal = progress.bytes_total();
-  return out;
-}
 
 template <typename Request, typename Reply>
 Result<Reply> call(NodeAccess& node,
@@ -46,7 +32,7 @@ Result<Reply> call(NodeAccess& node,
   for (Reply reply; reader->Read(&reply);) {
     silence.moved();
     if (reply.has_progress())
-      tell(fromProto(reply.progress(), node.name()));
+      tell(activityOf(reply.progress(), node.name()));
     else
       result = std::move(reply);
   }
@@ -62,6 +48,21 @@ Result<Reply> call(NodeAccess& node,
 }
 
 }  // namespace
+
+DataActivity activityOf(const node::v1::DataProgress& progress, const std::string& node) {
+  DataActivity out;
+  if (progress.activity() == node::v1::DataProgress::HASHING)
+    out.kind = DataActivity::Kind::kHashing;
+  if (progress.activity() == node::v1::DataProgress::DECODING)
+    out.kind = DataActivity::Kind::kDecoding;
+  if (progress.activity() == node::v1::DataProgress::FETCHING)
+    out.kind = DataActivity::Kind::kFetching;
+  out.node = node;
+  out.file = progress.file();
+  out.bytesDone = std::max<std::int64_t>(0, progress.bytes_done());
+  out.bytesTotal = std::max<std::int64_t>(0, progress.bytes_total());
+  return out;
+}
 
 Message DataActivity::text() const {
   const std::string name = file.substr(file.rfind('/') + 1);

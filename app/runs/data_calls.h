@@ -11,6 +11,7 @@
 #include "engine/base/status.h"
 
 namespace lockstep::node::v1 {
+class DataProgress;
 class FetchFileReply;
 class FetchFileRequest;
 class FindFileReply;
@@ -30,6 +31,8 @@ struct DataActivity {
   std::int64_t bytesDone = 0, bytesTotal = 0;  // kFetching: a total of 0 is not known
   Message text() const;                        // "hashing images.gz on n1: 12 of 40 MB"
 };
+// Of a node; bytes below 0 are 0.
+DataActivity activityOf(const node::v1::DataProgress& progress, const std::string& node);
 using TellData = std::function<void(const DataActivity&)>;
 
 // Returns the last reply. Errors: the agent's; kDeadlineExceeded after 20 s without a sign of life;

@@ -146,8 +146,13 @@ Status checkRun(Participant& participant, const node::v1::PrepareRequest& reques
   check.set_check_only(true);
   LOCKSTEP_ASSIGN(const node::v1::PrepareReply reply,
                   callPrepare(*participant.access, check, kNotPrepared, tell, stop));
-  participant.data = {reply.data_hashes().begin(), reply.data_hashes().end()};
+  takeFound(reply, participant);
   return {};
+}
+
+void takeFound(const node::v1::PrepareReply& reply, Participant& participant) {
+  participant.data = {reply.data_hashes().begin(), reply.data_hashes().end()};
+  participant.versions = {reply.versions().begin(), reply.versions().end()};
 }
 
 Result<std::string> prepareRun(Participant& participant, const node::v1::PrepareRequest& request,
@@ -155,8 +160,7 @@ Result<std::string> prepareRun(Participant& participant, const node::v1::Prepare
   LOCKSTEP_ASSIGN(const node::v1::PrepareReply reply,
                   callPrepare(*participant.access, request, kNotPrepared, tell, stop));
   participant.socket = reply.socket();
-  participant.data = {reply.data_hashes().begin(), reply.data_hashes().end()};
-  participant.versions = {reply.versions().begin(), reply.versions().end()};
+  takeFound(reply, participant);
   LOCKSTEP_ASSIGN(const auto channel, participant.access->agent());
   const auto stub = node::v1::Agent::NewStub(channel);
   grpc::ClientContext context;

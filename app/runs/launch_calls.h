@@ -10,6 +10,7 @@
 #include "engine/base/status.h"
 
 namespace lockstep::node::v1 {
+class PrepareReply;
 class SetUpRequest;
 }  // namespace lockstep::node::v1
 namespace lockstep::spec::v1 {
@@ -30,6 +31,9 @@ Status setProgramUp(const Participant& participant, const node::v1::SetUpRequest
 // Checks whether the node can run its part, and fills in the hashes of its data.
 Status checkRun(Participant& participant, const node::v1::PrepareRequest& request,
                 const TellData& tell, const std::stop_token& stop);
+
+// Fills in what the reply tells of the node's files and programs.
+void takeFound(const node::v1::PrepareReply& reply, Participant& participant);
 
 // Fills in what is known once prepared. Returns the address at which others join the node, if it
 // coordinates.

@@ -194,13 +194,23 @@ Result<CopiedCode> copyCode(const LaunchRequest& request, const Home& home,
                     std::move(code.patch)};
 }
 
+namespace {
+
+// A node may tell of files that it was not asked for.
+std::string pathOn(const Participant& participant, const std::string& name) {
+  const auto path = participant.paths.find(name);
+  return path == participant.paths.end() ? std::string() : path->second;
+}
+
+}  // namespace
+
 Status checkSameData(const Participants& participants, const DataHashes& copied) {
   for (const Participant& participant : participants)
     for (const auto& [name, hash] : copied) {
       const auto at = participant.data.find(name);
       if (at == participant.data.end() || at->second == hash) continue;
       Error error = makeError(Code::kFailedPrecondition, "the data file {} is not the run's",
-                              participant.paths.at(name));
+                              pathOn(participant, name));
       error.node = participant.name;
       error.why = message("its SHA-256 is {}, the run expects {}", at->second, hash);
       error.next = "check whether something writes to it, and launch again";
@@ -225,12 +235,10 @@ Status checkSameData(const Participants& participants, const DataHashes& copied)
       if (at == participants[i].data.end() ? participants[i].evaluates
                                            : at->second == usual->data.at(name))
         continue;
-      const auto path = participants[i].paths.find(name);
       Error error = makeError(Code::kFailedPrecondition, "its file for {} is not that of {}",
                               specs::fieldOf(name), usual->name);
       error.node = participants[i].name;
-      error.why = message("{} has SHA-256 {} here, {} there",
-                          path == participants[i].paths.end() ? "" : path->second,
+      error.why = message("{} has SHA-256 {} here, {} there", pathOn(participants[i], name),
                           at == participants[i].data.end() ? message("none") : Message(at->second),
                           usual->data.at(name));
       error.next = "copy the same file to every node, or set data.copy_to_nodes";

@@ -18,6 +18,9 @@ namespace {
 
 using nlohmann::json;
 
+constexpr double kMostSeconds = 1e5;  // of a step, or a part of one
+constexpr const char* kNotMeasured = "cannot measure what the plan costs";
+
 std::string kept(const planner::CostModel& cost) {
   json out = {{"step_overhead", cost.stepOverheadSeconds},
               {"steps", cost.stepSeconds},
@@ -25,6 +28,18 @@ std::string kept(const planner::CostModel& cost) {
   for (const auto& one : cost.collectives)
     out["collectives"].push_back({one.kind, one.ranks, one.bytes, one.seconds});
   return out.dump();
+}
+
+bool canTake(double seconds) { return seconds >= 0 && seconds <= kMostSeconds; }
+
+bool canBe(const planner::CostModel& cost) {
+  return canTake(cost.stepOverheadSeconds) &&
+         std::ranges::all_of(cost.stepSeconds,
+                             [](const auto& one) { return canTake(one.second); }) &&
+         std::ranges::all_of(cost.collectives, [](const auto& one) {
+           return one.ranks >= 1 && one.ranks <= specs::kMaxRanks && one.bytes >= 0 &&
+                  canTake(one.seconds);
+         });
 }
 
 std::optional<planner::CostModel> read(const std::string& path) {
@@ -36,18 +51,27 @@ std::optional<planner::CostModel> read(const std::string& path) {
     cost.stepOverheadSeconds = in.at("step_overhead").get<double>();
     cost.stepSeconds = in.at("steps").get<std::map<std::string, double>>();
     for (const json& one : in.at("collectives")) {
-      const bool areCounts = one.at(1).is_number_integer() && one.at(2).is_number_integer();
-      if (!areCounts || one.at(1) < 1 || one.at(1) > specs::kMaxRanks) return std::nullopt;
+      if (!one.at(1).is_number_integer() || !one.at(2).is_number_integer()) return std::nullopt;
       cost.collectives.push_back({one.at(0).get<std::string>(), one.at(1).get<int>(),
                                   one.at(2).get<std::int64_t>(), one.at(3).get<double>()});
     }
-    return cost;
+    return canBe(cost) ? std::optional(std::move(cost)) : std::nullopt;
   } catch (const json::exception&) {
     return std::nullopt;  // measured anew
   }
 }
 
 }  // namespace
+
+Result<planner::CostModel> costsOf(const node::v1::MeasureReply& reply, const std::string& node) {
+  planner::CostModel out;
+  for (const auto& step : reply.steps()) out.stepSeconds[step.signature()] = step.seconds();
+  for (const auto& one : reply.collectives())
+    out.collectives.push_back({one.kind(), one.ranks(), one.bytes(), one.seconds()});
+  out.stepOverheadSeconds = reply.step_overhead_seconds();
+  if (canBe(out) && canTake(reply.step_seconds())) return out;
+  return replyError(kNotMeasured, node);
+}
 
 Result<planner::CostModel> measureCosts(const Preview& preview, const LaunchRequest& request,
                                         NodeAccess& first, const NodeInventory& inventory,
@@ -89,15 +113,11 @@ Result<planner::CostModel> measureCosts(const Preview& preview, const LaunchRequ
   setLimit(context, std::chrono::seconds(60));
   const CancelOnStop cancel(context, stop);
   node::v1::MeasureReply reply;
-  LOCKSTEP_TRY(rpcStatus(stub->Measure(&context, ask, &reply), "cannot measure what the plan costs",
-                         first.name()));
-  planner::CostModel cost;
-  for (const auto& step : reply.steps()) cost.stepSeconds[step.signature()] = step.seconds();
-  for (const auto& one : reply.collectives())
-    cost.collectives.push_back({one.kind(), one.ranks(), one.bytes(), one.seconds()});
-  cost.stepOverheadSeconds = reply.step_overhead_seconds();
+  LOCKSTEP_TRY(rpcStatus(stub->Measure(&context, ask, &reply), kNotMeasured, first.name()));
+  LOCKSTEP_ASSIGN(planner::CostModel cost, costsOf(reply, first.name()));
   if (reply.step_seconds() > 0)
     planner::calibrate(cost, preview.plan, preview.cluster, reply.step_seconds());
+  if (!canBe(cost)) return replyError(kNotMeasured, first.name());
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   (void)writeFileAtomically(path, kept(cost));  // only saves time later

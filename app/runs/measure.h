@@ -11,6 +11,10 @@
 #include "app/runs/preview.h"
 #include "engine/base/status.h"
 
+namespace lockstep::node::v1 {
+class MeasureReply;
+}
+
 namespace lockstep::app {
 
 // Ops are measured on the first node, and so are collectives whose ranks are all on its host.
@@ -23,5 +27,8 @@ Result<planner::CostModel> measureCosts(const Preview& preview, const LaunchRequ
                                         NodeAccess& first, const NodeInventory& inventory,
                                         const std::map<std::string, std::string>& paths,
                                         const Home& home, Costs costs, std::stop_token stop);
+
+// Returns the costs that the node tells. kDataLoss where they cannot be.
+Result<planner::CostModel> costsOf(const node::v1::MeasureReply& reply, const std::string& node);
 
 }  // namespace lockstep::app

@@ -13,6 +13,12 @@ namespace {
 
 using Lane = StepTimeline::Lane;
 
+// The median, within what can be added to another one: nodes may tell any times.
+std::int64_t nanoseconds(std::vector<double> values) {
+  constexpr double kFar = 0x1p61;
+  return std::llround(std::min(lowerMedian(std::move(values)), kFar));
+}
+
 class Stage {
  public:
   explicit Stage(const StepTimeline& timeline) : timeline_(timeline) {}
@@ -35,10 +41,10 @@ class Stage {
     out.firstName = first_->firstName;
     for (auto& [key, samples] : samples_) {
       samples.lengths.resize(static_cast<std::size_t>(ranks_), 0);
-      const std::int64_t length = std::llround(lowerMedian(std::move(samples.lengths)));
+      const std::int64_t length = nanoseconds(std::move(samples.lengths));
       if (length <= 0) continue;
       const auto [asynchronous, offset, kind] = key;
-      const std::int64_t begin = std::llround(lowerMedian(std::move(samples.begins)));
+      const std::int64_t begin = nanoseconds(std::move(samples.begins));
       auto& spans = asynchronous ? out.communication : out.spans;
       spans.push_back({begin, begin + length, offset < 0 ? -1 : out.firstName + offset, -1, kind});
     }

@@ -46,13 +46,14 @@ Status addEvaluator(Preview& preview, const spec::v1::NodeSpec& node, const Laun
 }  // namespace
 
 std::vector<std::int64_t> gpuMemory(const std::vector<std::string>& gpus) {
+  constexpr std::int64_t kMostMebi = std::int64_t{1} << 40;
   std::vector<std::int64_t> out;
   for (const std::string& gpu : gpus) {
     const std::size_t comma = gpu.rfind(", ");
     std::int64_t mebi = 0;
     if (comma != std::string::npos && gpu.ends_with(" MiB"))
       std::from_chars(gpu.data() + comma + 2, gpu.data() + gpu.size(), mebi);
-    out.push_back(mebi << 20);
+    out.push_back(std::clamp<std::int64_t>(mebi, 0, kMostMebi) << 20);
   }
   return out;
 }

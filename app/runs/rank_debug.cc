@@ -1,6 +1,7 @@
 #include "app/runs/rank_debug.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -104,13 +105,9 @@ Status debugOn(const RankPlace& place, const RunNode& node, double seconds,
       failed = socket.error();
       break;
     }
-    DebuggerNews news;
-    news.state = stateOf(reply.state());
+    DebuggerNews news = newsOf(reply);
     news.node = node.name;
-    news.pid = reply.pid();
     news.socket = *socket;
-    news.program = reply.program();
-    news.patienceSeconds = reply.patience_seconds();
     wanted = tell(news);
   }
   if (!wanted || !failed.ok()) context.TryCancel();
@@ -125,6 +122,19 @@ Status debugOn(const RankPlace& place, const RunNode& node, double seconds,
 double RankStacks::longestStop() const {
   double out = 0;
   for (const ThreadStack& thread : threads) out = std::max(out, thread.stoppedSeconds);
+  return out;
+}
+
+RankStacks stacksOf(const node::v1::ReadRankStacksReply& reply) {
+  RankStacks out;
+  out.pid = reply.pid();
+  out.incomplete = reply.incomplete();
+  for (const auto& thread : reply.threads())
+    out.threads.push_back({thread.tid(),
+                           thread.name(),
+                           thread.state(),
+                           {thread.frames().begin(), thread.frames().end()},
+                           static_cast<double>(thread.stopped_ns()) * 1e-9});
   return out;
 }
 
@@ -189,18 +199,21 @@ Result<RankStacks> readStacks(const RankPlace& place, const std::stop_token& sto
         node::v1::ReadRankStacksReply reply;
         LOCKSTEP_TRY(rpcStatus(supervisor.ReadRankStacks(&context, request, &reply),
                                "the stacks cannot be read", node.name));
+        out = stacksOf(reply);
         out.node = node.name;
         out.rank = place.rank;
-        out.pid = reply.pid();
-        out.incomplete = reply.incomplete();
-        for (const auto& thread : reply.threads())
-          out.threads.push_back({thread.tid(),
-                                 thread.name(),
-                                 thread.state(),
-                                 {thread.frames().begin(), thread.frames().end()},
-                                 static_cast<double>(thread.stopped_ns()) * 1e-9});
         return {};
       }));
+  return out;
+}
+
+DebuggerNews newsOf(const node::v1::DebugRankReply& reply) {
+  DebuggerNews out;
+  out.state = stateOf(reply.state());
+  out.pid = reply.pid();
+  out.program = reply.program();
+  const double patience = reply.patience_seconds();
+  out.patienceSeconds = std::isfinite(patience) ? std::max(patience, 0.0) : 0;
   return out;
 }
 

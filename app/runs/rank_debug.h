@@ -15,6 +15,11 @@
 #include "app/runs/run_nodes.h"
 #include "engine/base/status.h"
 
+namespace lockstep::node::v1 {
+class DebugRankReply;
+class ReadRankStacksReply;
+}  // namespace lockstep::node::v1
+
 namespace lockstep::app {
 
 struct ThreadStack {
@@ -31,6 +36,8 @@ struct RankStacks {
   bool incomplete = false;     // there are more threads
   double longestStop() const;  // seconds
 };
+// What the reply tells; whose stacks they are, it does not.
+RankStacks stacksOf(const node::v1::ReadRankStacksReply& reply);
 // The text that a person copies: a line for each thread, one for each of its frames, indented.
 std::string stacksText(const RankStacks& stacks);
 
@@ -71,6 +78,8 @@ struct DebuggerNews {
   std::string program;         // the worker's executable, on the node
   double patienceSeconds = 0;  // how long the other ranks wait for this one; 0: there are none
 };
+// What the reply tells, without the node and the socket here.
+DebuggerNews newsOf(const node::v1::DebugRankReply& reply);
 // "gdb -ex 'target remote /run/…/….sock'".
 std::string debuggerCommand(const DebuggerNews& news);
 // Makes a socket on this machine to which a debugger can connect. gdbserver is attached to the rank

@@ -10,6 +10,7 @@
 #include "engine/base/statistics.h"
 #include "engine/specs/error_info.h"
 #include "engine/specs/node_figures.h"
+#include "engine/specs/specs.h"
 
 namespace lockstep::app {
 namespace {
@@ -17,7 +18,6 @@ namespace {
 constexpr std::size_t kMostDurations = 4000;
 constexpr std::size_t kMostReported = 2000;  // series of a program
 constexpr std::size_t kMostSources = 10000;  // of all ranks
-constexpr int kMostRanks = 1 << 20;          // more is not a number of ranks
 
 template <typename List>
 double at(const List& list, int index) {
@@ -295,7 +295,7 @@ bool RunAggregator::noteMembers(const run::v1::Recovering& recovering) {
   if (recovering.samples_size() > 0)
     shares_.divideAnew({recovering.samples().begin(), recovering.samples().end()});
   const int world = recovering.world();
-  if (recovering.nodes().empty() || world < 1 || world > kMostRanks) return false;
+  if (recovering.nodes().empty() || world < 1 || world > specs::kMaxRanks) return false;
   members_ = {recovering.nodes().begin(), recovering.nodes().end()};
   std::erase_if(nodeOfRank_, [&](const auto& one) { return one.first >= world; });
   return true;

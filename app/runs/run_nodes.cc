@@ -135,6 +135,14 @@ Result<RunSupervisor> supervisorOf(const std::string& run, const RunNode& node,
   return out;
 }
 
+// Steps have numbers that can be added to.
+RunAnswer answerOf(const node::v1::ProfileReply& reply) {
+  constexpr std::int64_t kLastStep = std::int64_t{1} << 53;
+  constexpr int kMostSteps = 200;
+  return {std::clamp<std::int64_t>(reply.profiled().first(), 0, kLastStep),
+          std::clamp(reply.profiled().count(), 0, kMostSteps)};
+}
+
 const char* refusalOf(RunRequest::Kind kind) {
   switch (kind) {
     case RunRequest::kCheckpoint:
@@ -196,8 +204,7 @@ Result<RunAnswer> askRun(const RunRequest& what, const std::string& run, const R
     request.set_generation(1);
     LOCKSTEP_TRY(rpcStatus((*supervisor.*call)(&context, request, &reply), refusalOf(what.kind),
                            coordinator.name));
-    if constexpr (requires { reply.profiled(); })
-      return RunAnswer{reply.profiled().first(), reply.profiled().count()};
+    if constexpr (requires { reply.profiled(); }) return answerOf(reply);
     return RunAnswer();
   };
   using Stub = node::v1::Supervisor::Stub;

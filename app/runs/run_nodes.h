@@ -15,6 +15,10 @@
 #include "engine/base/status.h"
 #include "engine/specs/protocol.h"
 
+namespace lockstep::node::v1 {
+class ProfileReply;
+}
+
 namespace lockstep::app {
 
 struct RunNode {
@@ -61,6 +65,7 @@ struct RunAnswer {
   std::int64_t firstStep = 0;  // of kProfile: those that are recorded
   int steps = 0;
 };
+RunAnswer answerOf(const node::v1::ProfileReply& reply);
 const char* refusalOf(RunRequest::Kind kind);  // "the run could not be stopped"
 // Asks the supervisor on the coordinator, as supervisorOf().
 Result<RunAnswer> askRun(const RunRequest& what, const std::string& run, const RunNode& coordinator,

@@ -6,6 +6,27 @@
 
 namespace lockstep::app {
 
+std::vector<plan::Event> eventsOf(const run::v1::EventChunk& chunk, std::int64_t step) {
+  constexpr int kLastKind = static_cast<int>(plan::EventKind::kData);
+  constexpr int kLastPhase = static_cast<int>(ir::Phase::kWatch);
+  const int count = std::min({chunk.plan_step_size(), chunk.kind_size(), chunk.phase_size(),
+                              chunk.begin_ns_size(), chunk.end_ns_size()});
+  std::vector<plan::Event> out;
+  for (int i = 0; i < count; ++i) {
+    const int kind = chunk.kind(i), phase = chunk.phase(i);
+    if (kind < 0 || kind > kLastKind || phase < 0 || phase > kLastPhase) continue;
+    plan::Event& event = out.emplace_back();
+    event.rank = chunk.rank();
+    event.step = step;
+    event.planStep = chunk.plan_step(i);
+    event.kind = static_cast<plan::EventKind>(kind);
+    event.phase = static_cast<ir::Phase>(phase);
+    event.begin = chunk.begin_ns(i);
+    event.end = chunk.end_ns(i);
+  }
+  return out;
+}
+
 Result<StepEvents> readEvents(const RunStore& store, std::int64_t step) {
   StepEvents out;
   for (const SpanEvents& packed : store.events(step, step)) {
@@ -13,19 +34,8 @@ Result<StepEvents> readEvents(const RunStore& store, std::int64_t step) {
     if (!chunk.ParseFromString(packed.packed))
       return makeError(Code::kDataLoss, "cannot read the events of rank {} in step {}", packed.rank,
                        step);
-    const int count = std::min({chunk.plan_step_size(), chunk.kind_size(), chunk.phase_size(),
-                                chunk.begin_ns_size(), chunk.end_ns_size()});
-    for (int i = 0; i < count; ++i) {
-      plan::Event event;
-      event.rank = chunk.rank();
-      event.step = step;
-      event.planStep = chunk.plan_step(i);
-      event.kind = static_cast<plan::EventKind>(chunk.kind(i));
-      event.phase = static_cast<ir::Phase>(chunk.phase(i));
-      event.begin = chunk.begin_ns(i);
-      event.end = chunk.end_ns(i);
-      out.events.push_back(event);
-    }
+    const std::vector<plan::Event> events = eventsOf(chunk, step);
+    out.events.insert(out.events.end(), events.begin(), events.end());
     out.slow = out.slow || packed.slow;
   }
   if (out.events.empty())

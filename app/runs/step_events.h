@@ -8,7 +8,14 @@
 #include "engine/base/status.h"
 #include "engine/plan/plan.h"
 
+namespace lockstep::run::v1 {
+class EventChunk;
+}
+
 namespace lockstep::app {
+
+// Of a step; events of a kind or phase that is none are left out.
+std::vector<plan::Event> eventsOf(const run::v1::EventChunk& chunk, std::int64_t step);
 
 struct StepEvents {
   std::vector<plan::Event>

@@ -5,13 +5,14 @@
 #include <limits>
 #include <optional>
 
+#include "engine/specs/specs.h"
+
 namespace lockstep::app {
 namespace {
 
 constexpr std::array<std::string_view, 9> kNames{
     "step", "data", "forward", "backward", "waiting", "transfer", "optimizer", "began", "stalled"};
 constexpr std::size_t kBegan = 7, kStalledColumn = 8;
-constexpr int kMostRanks = 1 << 20;  // more is not a rank's name
 constexpr std::int64_t kMostSteps = 1'000'000'000;
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
@@ -36,7 +37,7 @@ std::optional<Column> columnOf(std::string_view name) {
   name.remove_prefix(5);
   int rank = -1;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
-  if (error != std::errc() || rank < 0 || rank >= kMostRanks) return std::nullopt;
+  if (error != std::errc() || rank < 0 || rank >= specs::kMaxRanks) return std::nullopt;
   name.remove_prefix(static_cast<std::size_t>(end - name.data()));
   if (name.empty() || name[0] != '/') return std::nullopt;
   const auto found = std::find(kNames.begin(), kNames.end(), name.substr(1));

@@ -241,7 +241,8 @@ class Builder {
       std::size_t last = transfer;
       while (last + 1 < lane.communication.size() && lane.communication[last + 1].end <= end)
         ++last;
-      if (last >= lane.communication.size() || lane.communication[last].end > end) continue;
+      if (last >= lane.communication.size()) continue;
+      if (lane.communication[last].end > end || lane.communication[last].end <= begin) continue;
       gaps.push_back({begin, lane.communication[last].end, lane.communication[last].name,
                       lane.communication[last].collective, SpanKind::kWaiting});
     }

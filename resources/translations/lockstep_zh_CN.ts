@@ -4766,6 +4766,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>未及时应答</translation>
         </message>
         <message>
+            <source>what the node answers cannot be</source>
+            <translation>节点的回答不可能成立</translation>
+        </message>
+        <message>
             <source>check that path</source>
             <translation>检查该路径</translation>
         </message>

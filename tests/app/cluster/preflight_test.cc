@@ -3,8 +3,12 @@
 #include <QFile>
 #include <QTemporaryDir>
 #include <QTest>
+#include <cmath>
+#include <limits>
+#include <utility>
 
 #include "app/cluster/preflight.h"
+#include "lockstep/node/v1/node.pb.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -50,6 +54,33 @@ class PreflightTest : public QObject {
     QCOMPARE(graded(69, 1e-4).earlier, std::size_t{3});
     QCOMPARE(weakText(graded(69e6, 1e-4).values[0]).text(),
              std::string("link n1 → n2 sends 69 MB/s, usually 0.0001"));
+  }
+
+  // A node may tell anything. The file of earlier results has numbers alone.
+  void whatCannotBeIsNoValue() {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const std::pair<double, double> told[] = {{1e9, 0.5},    {-1, 1},        {1e9, -1},
+                                              {1e9, 5e-324}, {kInfinity, 1}, {1, NAN}};
+    node::v1::BenchReply reply;
+    for (const auto& [work, seconds] : told) {
+      auto& one = *reply.add_speeds();
+      one.set_name("fp32");
+      one.set_work(work);
+      one.set_seconds(seconds);
+    }
+    reply.add_speeds()->set_why_not("no room");  // it was not measured
+    const PreflightResult found = speedsOf(reply, Kind::kMatmul, "n1");
+    QCOMPARE(found.values.size(), std::size_t{1});
+    QCOMPARE(found.values[0].value, 2e9);
+    QCOMPARE(found.errors.size(), std::size(told));
+    for (const Error& error : found.errors) QCOMPARE(error.node, std::string("n1"));
+
+    node::v1::MeasurePeerReply link;
+    link.set_bytes_per_second(1e9);
+    QCOMPARE(linkOf(link, "n1", "n2").values.size(), std::size_t{2});
+    link.set_round_trip(kInfinity);
+    QVERIFY(linkOf(link, "n1", "n2").values.empty());
+    QCOMPARE(linkOf(link, "n1", "n2").errors.size(), std::size_t{1});
   }
 
   // Disks vary more than processors.
