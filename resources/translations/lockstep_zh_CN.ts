@@ -11976,6 +11976,14 @@ its last lines:
             <translation>每个 rank 每步的通信量</translation>
         </message>
         <message>
+            <source>Busiest link</source>
+            <translation>最繁忙链路</translation>
+        </message>
+        <message>
+            <source>Traffic per step of the busiest link between two nodes, both ways</source>
+            <translation>两节点间最繁忙链路每步的双向通信量</translation>
+        </message>
+        <message>
             <source>Bubble</source>
             <translation>气泡</translation>
         </message>

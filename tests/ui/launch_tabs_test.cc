@@ -123,6 +123,7 @@ class LaunchTabsTest : public QObject {
         QCOMPARE(one.stepSeconds, dialog->preview()->stepSeconds);
         QCOMPARE(one.bubbleShare, app::bubbleShare(*dialog->preview()));
         QCOMPARE(*one.joules, app::predictedEnergy(*dialog->preview()).joules());
+        QVERIFY(one.linkBytes > 0 && one.linkBytes == app::linkBytes(*dialog->preview()));
       }
     }
     const auto text = [&](int at, CandidateModel::Column column) {
@@ -131,6 +132,8 @@ class LaunchTabsTest : public QObject {
     for (int at = 0; at < model->rowCount(); ++at) {
       QCOMPARE(text(at, CandidateModel::kBubble).endsWith(" %"), !model->refused(at));
       QCOMPARE(text(at, CandidateModel::kEnergy).endsWith("J"), !model->refused(at));
+      QCOMPARE(text(at, CandidateModel::kLink).endsWith("B"),
+               model->candidates()[static_cast<std::size_t>(at)].linkBytes > 0);
     }
     QVERIFY(std::ranges::any_of(model->candidates(), [](const Candidate& one) {
       return one.bubbleShare > 0.05 && one.bubbleShare < 1;

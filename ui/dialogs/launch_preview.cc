@@ -118,6 +118,7 @@ std::vector<Candidate> compareStrategies(
       one.bubbleShare = app::bubbleShare(*made.preview);
       one.memoryBytes = app::peakMemory(*made.preview);
       one.wireBytes = app::wireBytes(made.preview->plan);
+      one.linkBytes = app::linkBytes(*made.preview);
       const app::Energy energy = app::predictedEnergy(*made.preview);
       if (energy.seconds > 0 && energy.isComplete()) one.joules = energy.joules();
     } else {

@@ -135,7 +135,8 @@ QWidget* PredictionView::buildCandidates() {
   for (int column = CandidateModel::kEstimate; column < CandidateModel::kColumns; ++column) {
     candidates_->horizontalHeader()->setSectionResizeMode(column, QHeaderView::Stretch);
   }
-  new ColumnFitter(candidates_, {CandidateModel::kEnergy, CandidateModel::kBubble});
+  new ColumnFitter(candidates_,
+                   {CandidateModel::kEnergy, CandidateModel::kBubble, CandidateModel::kWire});
   // Why a strategy is refused stands whole across the figures that it has none of.
   candidates_->setWordWrap(true);
   candidates_->setItemDelegate(new WrapDelegate(candidates_));
