@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "app/advice/run_advice.h"
+#include "app/runs/launch_summary.h"
 #include "app/specs/spec_text.h"
 #include "app/whatif/measured_speeds.h"
 
@@ -80,6 +81,12 @@ LaunchPreview makeLaunchPreview(const LaunchInputs& in) {
     return {std::nullopt, makeError(Code::kCancelled, "the search was cancelled")};
   auto preview = app::makePreview(*chosen, setup->hosts);
   return {*std::move(chosen), std::move(preview), std::move(setup->hosts)};
+}
+
+LaunchPreview makeCountedPreview(const LaunchInputs& in) {
+  LaunchPreview out = makeLaunchPreview(in);
+  if (out.preview) out.samples = app::samplesToLaunch(*out.request->spec);
+  return out;
 }
 
 Result<app::Advice> adviseLaunch(const LaunchInputs& in, const std::vector<std::string>& pins,
