@@ -61,6 +61,7 @@ NodeLoad fromSample(const run::v1::NodeSample& sample) {
   load.diskRead = sample.disk_read();
   load.diskWrite = sample.disk_write();
   load.diskFree = sample.disk_free();
+  if (sample.has_disk_busy()) load.diskBusy = sample.disk_busy();
   load.load1 = sample.load1();
   for (const auto& gpu : sample.gpu()) load.gpus.push_back(gpuLoad(gpu));
   return load;

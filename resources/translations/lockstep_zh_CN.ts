@@ -10708,6 +10708,14 @@ its last lines:
             <source>GPU power</source>
             <translation>GPU 功率</translation>
         </message>
+        <message>
+            <source>GPU clock</source>
+            <translation>GPU 时钟</translation>
+        </message>
+        <message>
+            <source>busy %1, %2</source>
+            <translation>繁忙 %1，%2</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::Phase</name>
@@ -10867,6 +10875,10 @@ its last lines:
         <message>
             <source>Grid of nodes</source>
             <translation>节点网格</translation>
+        </message>
+        <message>
+            <source>A GPU that is slowed down has a white foot; a node or GPU with a problem is crossed out.</source>
+            <translation>被降速的 GPU 底部为白色；有问题的节点或 GPU 被划掉。</translation>
         </message>
     </context>
     <context>
