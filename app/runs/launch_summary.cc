@@ -11,6 +11,7 @@
 #include "engine/data/dataset.h"
 #include "engine/plan/pieces.h"
 #include "engine/plan/wait_limit.h"
+#include "engine/specs/placement.h"
 #include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -114,14 +115,23 @@ void addTraining(const RunSpec& spec, const Preview& preview, std::int64_t sampl
                                   : message("after each epoch, by all ranks")});
 }
 
+// Whether the nodes will be those of a job, in whose folder checkpoints are kept: onAllocated().
+bool isInJobFolder(const LaunchRequest& request) {
+  const auto& placement = request.cluster->placement();
+  return specs::awaitsAllocation(*request.cluster) &&
+         request.spec->training().checkpoint().path().empty() &&
+         (!specs::isKubernetes(placement) || !placement.volume_claim().empty());
+}
+
 // On other nodes, as the agents keep them: see agent/supervisor/checkpoint_copies.cc.
-std::size_t copiesOf(const spec::v1::CheckpointSpec& checkpoint, const Preview& preview) {
+std::size_t copiesOf(const spec::v1::CheckpointSpec& checkpoint, const Preview& preview,
+                     bool isShared) {
   std::set<std::string> hosts, nodes;
   for (const cluster::Device& device : preview.cluster.devices) {
     hosts.insert(device.host);
     nodes.insert(device.node);
   }
-  const std::size_t own = hosts.size() < 2 || !checkpoint.path().empty() ? 0 : 1;
+  const std::size_t own = hosts.size() < 2 || isShared ? 0 : 1;
   const std::size_t wanted =
       checkpoint.has_copies() ? static_cast<std::size_t>(std::max(0, checkpoint.copies())) : own;
   return nodes.empty() ? 0 : std::min(wanted, nodes.size() - 1);
@@ -141,7 +151,8 @@ std::int64_t checkpointBytes(const Preview& preview, bool isShared) {
   return bytes;
 }
 
-void addCheckpoints(const spec::v1::CheckpointSpec& checkpoint, const Preview& preview, Rows& out) {
+void addCheckpoints(const LaunchRequest& request, const Preview& preview, Rows& out) {
+  const spec::v1::CheckpointSpec& checkpoint = request.spec->training().checkpoint();
   if (checkpoint.disabled()) {
     out.push_back({message("Checkpoints"), message("none")});
     return;
@@ -153,19 +164,21 @@ void addCheckpoints(const spec::v1::CheckpointSpec& checkpoint, const Preview& p
                      checkpoint.every_steps(), checkpoint.every_minutes())
            : message("every {:g} min, and at the end of each epoch", checkpoint.every_minutes())});
   out.push_back({message("Checkpoints kept"), name(fmt::format("{}", checkpoint.keep()))});
+  const bool isOfJob = isInJobFolder(request), isShared = isOfJob || !checkpoint.path().empty();
   out.push_back({message("Checkpoint folder"),
-                 checkpoint.path().empty()
+                 isOfJob ? message("the job's folder, which its nodes share")
+                 : checkpoint.path().empty()
                      ? message("the run's folder on each node")
                      : message("{}, in a folder of the run's own", checkpoint.path())});
-  const std::size_t copies = copiesOf(checkpoint, preview);
+  const std::size_t copies = copiesOf(checkpoint, preview, isShared);
   out.push_back({message("Checkpoint copies"), copies == 0 ? message("none")
                                                : copies == 1
                                                    ? message("on 1 other node")
                                                    : message("on {} other nodes", copies)});
   // Of more ranks it would take long to count.
   if (preview.plan.mesh.size() <= kMostLinkedRanks)
-    out.push_back({message("Checkpoint size"),
-                   name(mebibytes(checkpointBytes(preview, !checkpoint.path().empty())))});
+    out.push_back(
+        {message("Checkpoint size"), name(mebibytes(checkpointBytes(preview, isShared)))});
 }
 
 // How long nodes and ranks are waited for; each limit with what it is made of.
@@ -247,7 +260,7 @@ std::vector<SummaryRow> launchSummary(const LaunchRequest& request, const Previe
   addPlacement(request, preview, out);
   if (!preview.ofProgram()) {
     addTraining(spec, preview, samples, out);
-    addCheckpoints(spec.training().checkpoint(), preview, out);
+    addCheckpoints(request, preview, out);
   }
   addLimits(spec, preview, out);
   addRecovery(spec, out);

@@ -10244,6 +10244,10 @@ its last lines:
             <translation>检查点文件夹</translation>
         </message>
         <message>
+            <source>the job&apos;s folder, which its nodes share</source>
+            <translation>作业的文件夹，由其各节点共享</translation>
+        </message>
+        <message>
             <source>the run&apos;s folder on each node</source>
             <translation>各节点上该次运行的文件夹</translation>
         </message>

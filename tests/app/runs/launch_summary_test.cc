@@ -96,6 +96,12 @@ class LaunchSummaryTest : public QObject {
              std::string("on 2 other nodes"));
     QCOMPARE(rowsWith({"training.checkpoint.path=/data/kept"})["Checkpoint folder"],
              std::string("/data/kept, in a folder of the run's own"));
+    Planned allocated = planned("fashion-mlp.yaml", 2);
+    auto cluster = std::make_shared<spec::v1::ClusterSpec>(*allocated.request.cluster);
+    cluster->mutable_placement()->set_kind("slurm");
+    allocated.request.cluster = cluster;
+    QCOMPARE(rowsOf(allocated)["Checkpoint folder"],
+             std::string("the job's folder, which its nodes share"));
     rows = rowsWith({"training.checkpoint.disabled=true"});
     QCOMPARE(rows["Checkpoints"], std::string("none"));
     QCOMPARE(rows.count("Checkpoint size"), std::size_t{0});
