@@ -17,22 +17,27 @@ Result<node::v1::ProfiledSteps> RunControl::profile(const std::string& run, int 
   Error refusal =
       makeError(Code::kFailedPrecondition, "no steps of run {} can be recorded now", run);
   LOCKSTEP_TRY(mustTrain(refusal));
-  if (furthest_ < profiled_.first() + profiled_.count() - 1) return profiled_;
+  const bool isUnderWay = furthest_ < profiled_.first() + profiled_.count() - 1;
+  if (isUnderWay && steps <= profiled_.count()) return profiled_;
   const Nanoseconds step = hangs_.usualStep();
   if (step <= 0) {
     refusal.why = "the run is starting or restarting";
     refusal.next = "ask again when it trains";
     return refusal;
   }
-  profiled_.set_first(furthest_ + 2 + kNotice / step);
-  profiled_.set_count(steps);
+  node::v1::ProfiledSteps added;
+  added.set_first(furthest_ + 2 + kNotice / step);
+  added.set_count(steps);
+  // Steps that are recorded already stay so.
+  if (!isUnderWay) profiled_.set_first(added.first());
+  profiled_.set_count(static_cast<int>(added.first() + steps - profiled_.first()));
   node::v1::ToPeer message;
   *message.mutable_profile() = profiled_;
   tellPeers(message);
   profileHere(profiled_);
-  say(fmt::format("all events of steps {} to {} are recorded, on request", profiled_.first(),
-                  profiled_.first() + steps - 1));
-  return profiled_;
+  say(fmt::format("all events of steps {} to {} are recorded, on request", added.first(),
+                  added.first() + steps - 1));
+  return added;
 }
 
 void RunControl::profileHere(const node::v1::ProfiledSteps& steps) {

@@ -24,27 +24,31 @@ void printJson(const ClusterSession& session) {
     line.add("node", node.name).add("cpu", load.cpu).add("load1", load.load1);
     line.add("memory_used_bytes", load.memoryUsed).add("memory_total_bytes", load.memoryTotal);
     line.add("network_in", load.networkIn).add("network_out", load.networkOut);
+    line.add("loopback", load.loopback);
     line.add("disk_read", load.diskRead).add("disk_write", load.diskWrite);
+    if (load.diskBusy) line.add("disk_busy", *load.diskBusy);
     line.add("disk_free_bytes", load.diskFree).print();
     for (const GpuLoad& gpu : load.gpus) printGpu(node.name, gpu);
   }
 }
 
 void printText(const ClusterSession& session) {
-  Table table{{"node", "CPU", "memory", "network in", "out", "disk read", "write", "disk free"},
-              {false, true, true, true, true, true, true, true},
-              {}};
+  Table table{
+      {"node", "CPU", "memory", "network in", "out", "disk read", "write", "busy", "disk free"},
+      {false, true, true, true, true, true, true, true, true},
+      {}};
   for (int i = 0; i < session.size(); ++i) {
     const NodeStatus& node = session.status(i);
     const NodeLoad& load = node.load;
     if (node.phase != NodeState::CONNECTED || load.receivedNs == 0) {
-      table.rows.push_back({node.name, stateOf(node), "–", "–", "–", "–", "–", "–"});
+      table.rows.push_back({node.name, stateOf(node), "–", "–", "–", "–", "–", "–", "–"});
       continue;
     }
     table.rows.push_back({node.name, fmt::format("{:.0f} %", 100 * load.cpu),
                           bytesText(load.memoryUsed) + " of " + bytesText(load.memoryTotal),
                           rateText(load.networkIn), rateText(load.networkOut),
                           rateText(load.diskRead), rateText(load.diskWrite),
+                          load.diskBusy ? fmt::format("{:.0f} %", 100 * *load.diskBusy) : "–",
                           bytesText(load.diskFree)});
   }
   put(stdout, table.text());

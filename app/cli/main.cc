@@ -204,7 +204,7 @@ const std::vector<Command> kCommands{
       "plan SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
       "path=value]…\n"
       "             [--measure | --passes | --dump-after PASS] [--diff SPEC] [--whole] [--json]"},
-     "Prints the plan of a run, and its predicted cost to stderr.\n"
+     "Prints the plan of a run, and to stderr its predicted cost and all that would be run.\n"
      "  --diff        prints its figures beside those of another spec on the same cluster; --set "
      "holds for the\n"
      "                first alone\n"

@@ -15,6 +15,7 @@
 #include "app/cli/launch_request.h"
 #include "app/cli/step_text.h"
 #include "app/cli/terminal.h"
+#include "app/runs/launch_summary.h"
 #include "app/runs/plan_figures.h"
 #include "app/runs/preview.h"
 #include "engine/base/clock.h"
@@ -23,12 +24,10 @@
 namespace lockstep::app::cli {
 namespace {
 
-Result<Preview> previewOf(const Globals& globals, const Arguments& arguments, bool events,
-                          passes::PassTrace* trace = nullptr) {
-  LOCKSTEP_ASSIGN(PlannedLaunch planned,
-                  plannedLaunch(globals, arguments, {arguments.words()[0], arguments.all("set")},
-                                events, trace));
-  return std::move(planned.preview);
+Result<PlannedLaunch> launchOf(const Globals& globals, const Arguments& arguments, bool events,
+                               passes::PassTrace* trace = nullptr) {
+  return plannedLaunch(globals, arguments, {arguments.words()[0], arguments.all("set")}, events,
+                       trace);
 }
 
 std::string figureText(PlanFigure::Unit unit, double value) {
@@ -186,25 +185,26 @@ int planCommand(const Globals& globals, const Arguments& arguments) {
   const bool json = arguments.has("json");
   const bool traces = arguments.has("passes") || arguments.has("dump-after");
   passes::PassTrace trace(arguments.text("dump-after"));
-  const auto preview = [&]() -> Result<Preview> {
+  const auto planned = [&]() -> Result<PlannedLaunch> {
     if (traces && arguments.has("measure"))
       return invalidArgument(
           "--passes and --dump-after show a plan made from built-in costs; "
           "leave --measure out");
     if (traces && arguments.has("diff"))
       return invalidArgument("--diff compares plans; leave --passes and --dump-after out");
-    LOCKSTEP_ASSIGN(Preview made, previewOf(globals, arguments, false, &trace));
+    LOCKSTEP_ASSIGN(PlannedLaunch made, launchOf(globals, arguments, false, &trace));
     if (arguments.has("dump-after") && trace.dump().empty())
       return unknownPass(arguments.text("dump-after"), trace);
     return made;
   }();
-  if (!preview.ok()) {
-    report(preview.error(), json);
-    return exitCodeOf(preview.error());
+  if (!planned.ok()) {
+    report(planned.error(), json);
+    return exitCodeOf(planned.error());
   }
+  const Preview& preview = planned->preview;
   if (traces) {
     printPasses(trace, arguments, json);
-    return exitCodeFor(*preview);
+    return exitCodeFor(preview);
   }
   if (arguments.has("diff")) {
     const auto other = plannedLaunch(globals, arguments, {arguments.text("diff"), {}}, false);
@@ -212,27 +212,34 @@ int planCommand(const Globals& globals, const Arguments& arguments) {
       report(other.error(), json);
       return exitCodeOf(other.error());
     }
-    printDifference(*preview, other->preview, json);
-    return exitCodeFor(*preview);
+    printDifference(preview, other->preview, json);
+    return exitCodeFor(preview);
   }
+  const std::vector<SummaryRow> summary =
+      launchSummary(planned->request, preview, samplesToLaunch(*planned->request.spec));
   if (json) {
-    if (preview->misfit) errorLine(*preview->misfit, "misfit").print();
+    if (preview.misfit) errorLine(*preview.misfit, "misfit").print();
     JsonLine("plan")
-        .addRaw("prediction", predictionJson(*preview))
-        .add("plan", preview->planText)
+        .addRaw("prediction", predictionJson(preview))
+        .addRaw("summary", summaryJson(summary))
+        .add("plan", preview.planText)
         .print();
-    return exitCodeFor(*preview);
+    return exitCodeFor(preview);
   }
-  put(stderr, (preview->misfit ? "error: " : "") + previewText(*preview));
-  const bool isLong = preview->planText.size() > kLongPlan && !arguments.has("whole");
-  put(stdout, isLong ? plan::briefText(preview->plan) : preview->planText);
-  return exitCodeFor(*preview);
+  put(stderr,
+      (preview.misfit ? "error: " : "") + previewText(preview) + "\n" + summaryText(summary));
+  const bool isLong = preview.planText.size() > kLongPlan && !arguments.has("whole");
+  put(stdout, isLong ? plan::briefText(preview.plan) : preview.planText);
+  return exitCodeFor(preview);
 }
 
 int simulateCommand(const Globals& globals, const Arguments& arguments) {
   watchInterrupts();
   const bool json = arguments.has("json");
-  auto preview = previewOf(globals, arguments, true);
+  auto preview = [&]() -> Result<Preview> {
+    LOCKSTEP_ASSIGN(PlannedLaunch made, launchOf(globals, arguments, true));
+    return std::move(made.preview);
+  }();
   if (preview.ok() && arguments.has("slow")) {
     auto slowdown = slowdownOf(arguments.all("slow"), preview->ranks.size());
     if (!slowdown.ok()) {

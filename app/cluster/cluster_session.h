@@ -56,6 +56,7 @@ struct NodeLoad {               // the latest of WatchNode; rates in bytes/s
   double memoryUsed = 0, memoryTotal = 0;
   double networkIn = 0, networkOut = 0, loopback = 0;
   double diskRead = 0, diskWrite = 0, diskFree = 0, load1 = 0;
+  std::optional<double> diskBusy;  // 0…1; none: not measured
   std::vector<GpuLoad> gpus;
 };
 

@@ -15,6 +15,10 @@ bool GpuLoad::throttledFor(const char* word) const {
   return throttle && std::find(throttle->begin(), throttle->end(), word) != throttle->end();
 }
 
+bool GpuLoad::isSlowed() const {
+  return throttledFor("heat") || throttledFor("power-brake") || throttledFor("slowdown");
+}
+
 GpuLoad gpuLoad(const run::v1::GpuSample& sample) {
   const auto number = [](bool isThere, double value) {
     return isThere && std::isfinite(value) ? std::optional(value) : std::nullopt;

@@ -34,6 +34,7 @@ struct GpuLoad {
   int lastXid = 0;
 
   bool throttledFor(const char* word) const;
+  bool isSlowed() const;  // throttled, other than by its limit of power
 };
 GpuLoad gpuLoad(const run::v1::GpuSample& sample);
 

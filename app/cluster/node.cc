@@ -74,6 +74,7 @@ NodeLoad loadOf(const run::v1::NodeSample& sample) {
   load.diskRead = bytes(sample.disk_read());
   load.diskWrite = bytes(sample.disk_write());
   load.diskFree = bytes(sample.disk_free());
+  if (sample.has_disk_busy()) load.diskBusy = share(sample.disk_busy());
   load.load1 = bounded(sample.load1(), 1e9);
   for (const auto& gpu : sample.gpu()) load.gpus.push_back(gpuLoad(gpu));
   return load;

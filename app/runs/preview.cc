@@ -15,6 +15,7 @@
 #include "engine/cluster/cuts.h"
 #include "engine/models/model.h"
 #include "engine/plan/pieces.h"
+#include "engine/plan/wait_limit.h"
 #include "engine/specs/planned.h"
 #include "engine/specs/workload.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -332,6 +333,11 @@ std::int64_t linkBytes(const Preview& preview) {
   std::int64_t most = 0;
   for (const auto& [link, bytes] : links) most = std::max(most, bytes);
   return most;
+}
+
+Nanoseconds collectiveLimit(const Preview& preview) {
+  return preview.comm == "nccl" ? plan::deviceLimit(preview.plan)
+                                : plan::collectiveLimit(preview.plan);
 }
 
 std::int64_t peakMemory(const Preview& preview) {

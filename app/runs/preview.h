@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/runs/energy.h"
+#include "engine/base/clock.h"
 #include "engine/base/status.h"
 #include "engine/cluster/mesh.h"
 #include "engine/plan/plan.h"
@@ -131,6 +132,8 @@ std::int64_t wireBytes(const plan::Plan& plan);
 inline constexpr int kMostLinkedRanks = 256;
 std::int64_t linkBytes(const Preview& preview);
 std::int64_t peakMemory(const Preview& preview);  // of the rank that needs most
+// Returns how long a collective waits for a rank that makes no progress.
+Nanoseconds collectiveLimit(const Preview& preview);
 // Returns the prediction as JSON, stored with the run: step_seconds, samples_per_second, measured,
 // comm, ranks[…].
 std::string predictionJson(const Preview& preview);

@@ -253,9 +253,7 @@ void remarkOnCheckpoints(Preview& preview, const spec::v1::RunSpec& spec) {
 void remarkOnWaitLimit(Preview& preview) {
   constexpr double kLateSeconds = 300;
   if (preview.plan.mesh.size() < 2) return;
-  const Nanoseconds limit = preview.comm == "nccl" ? plan::deviceLimit(preview.plan)
-                                                   : plan::collectiveLimit(preview.plan);
-  const double seconds = static_cast<double>(limit) * 1e-9;
+  const double seconds = static_cast<double>(collectiveLimit(preview)) * 1e-9;
   if (preview.stepSeconds > seconds / 2)
     preview.remarks.push_back(message(
         "a step is predicted to take {:.0f} s, and a collective fails after {:.0f} s without "

@@ -3,6 +3,7 @@
 #include <grpcpp/channel.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <iterator>
 #include <map>
@@ -25,6 +26,7 @@
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
 #include "engine/plan/plan.h"
+#include "engine/specs/workload.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
 namespace lockstep::app {
@@ -47,6 +49,7 @@ constexpr auto kAgain = 500ms;                  // after one that failed
 constexpr auto kCallLimit = 10s;                // of a stop or kill
 constexpr auto kAskLimit = 2500ms;              // of one try of it
 constexpr auto kAway = 3s;                      // without the coordinator until the history says so
+constexpr auto kNews = 10s;                     // a change that is older is of the past
 constexpr auto kGivenUp = 1s;  // between looks whether a run out of reach was given up
 
 std::size_t sizeOf(const RunBatch& batch) {
@@ -130,6 +133,7 @@ struct Recorder::State {
   void fetchFiles(const History& history, const RunRow& row, const std::stop_token& stop);
   // Of the run's nodes, the one that coordinates it.
   const RunNode& coordinatorOf(const std::vector<RunNode>& all);
+  Result<RunAnswer> ask(RunRequest what, const std::stop_token& stop);
   void call(const RunRequest& what, std::function<void(Result<RunAnswer>)> done);
 };
 
@@ -456,10 +460,32 @@ class Recorder::State::Recording {
     return fresh ? kept : Status();  // told once
   }
 
+  // When a rank or link begins or ceases to be slow, the run records all events of its next steps:
+  // few of them differ enough from the others to be recorded as slow ones.
+  void profileAt(const std::vector<StragglerChange>& changes,
+                 const std::vector<StragglerRow>& rows) {
+    constexpr int kSteps = 3;
+    const bool isNews = std::ranges::any_of(changes, [](const StragglerChange& change) {
+      return change.kind != StragglerChange::Kind::kCauseKnown;
+    });
+    // Not at what is read of the past.
+    if (!isNews || wallNow() - rows.back().wallNs > std::chrono::nanoseconds(kNews).count()) return;
+    const RunRow& row = book_->row();
+    if (row.phase != RunState::RUNNING || row.strategy == specs::kProgramStrategy) return;
+    if (profiling_.exchange(true)) return;
+    profile_ = std::jthread([this](const std::stop_token& stop) {
+      RunRequest what = RunRequest::kProfile;
+      what.steps = kSteps;
+      (void)state_.ask(what, stop);  // a run that cannot be asked now goes on without
+      profiling_ = false;
+    });
+  }
+
   void publish(std::vector<RunUpdate::Node> states) {
     RunAggregator::Taken taken = book_->take();
     taken.update.nodes = std::move(states);
     const std::vector<RunBatch::Cursor> reached = taken.batch.cursors;
+    profileAt(taken.update.stragglers, taken.batch.stragglers);
     if (taken.update.row) latest_ = *taken.update.row;
     // Curves go on on the screen whether or not the history can take them.
     if (Status kept = keep(std::move(taken.batch), book_->ended()); !kept.ok())
@@ -523,6 +549,8 @@ class Recorder::State::Recording {
   std::vector<std::jthread> followers_;
   std::optional<LivePreview> preview_;
   std::optional<RunSinks> sinks_;
+  std::atomic<bool> profiling_ = false;  // a request is under way
+  std::jthread profile_;                 // last member: joined first
 };
 
 // Another process records: what it writes is told here as it appears.
@@ -580,37 +608,40 @@ Result<std::vector<RunNode>> Recorder::State::findNodes(const History& history) 
   return runNodes(documents.nodes, session);
 }
 
+// Until the coordinator has answered, or has not for long enough.
+Result<RunAnswer> Recorder::State::ask(RunRequest what, const std::stop_token& stop) {
+  LOCKSTEP_ASSIGN(const auto history, History::open(home.historyFolder()));
+  LOCKSTEP_ASSIGN(const std::vector<RunNode> found, findNodes(*history));
+  // The agent names the supervisor that is there now, and starts one where there is none.
+  const IdleTimeout timeout(stop, kCallLimit);
+  RunAnswer answer;
+  std::optional<Error> refusal;  // the last that has come in time
+  Status asked = retryWhileUnavailable(kCallLimit, timeout.stop(), [&]() -> Status {
+    // Another node may take over from one that is out of reach.
+    const IdleTimeout once(timeout.stop(), kAskLimit);
+    auto one = askRun(what, run, coordinatorOf(found), once.stop());
+    what.repeated = true;
+    if (one.ok())
+      answer = *one;
+    else if (once.ended())
+      one.error().code = Code::kUnavailable;
+    else if (!timeout.ended())
+      refusal = one.error();
+    return one.status();
+  });
+  if (asked.ok()) return answer;
+  if (!timeout.ended() || stop.stop_requested()) return asked.error();
+  if (refusal) return *refusal;
+  Error error = makeError(Code::kDeadlineExceeded, "{}", refusalOf(what.kind));
+  error.node = coordinatorOf(found).name;
+  error.why = "the node did not answer in time, and it is not known whether it got the request";
+  error.next = "check whether the node and its agent answer: lockstep cluster check FILE";
+  return error;
+}
+
 void Recorder::State::call(const RunRequest& what, std::function<void(Result<RunAnswer>)> done) {
-  calls.emplace_back([this, what = what, done = std::move(done)](std::stop_token stop) mutable {
-    Result<RunAnswer> result = [&]() -> Result<RunAnswer> {
-      LOCKSTEP_ASSIGN(const auto history, History::open(home.historyFolder()));
-      LOCKSTEP_ASSIGN(const std::vector<RunNode> found, findNodes(*history));
-      // The agent names the supervisor that is there now, and starts one where there is none.
-      const IdleTimeout timeout(stop, kCallLimit);
-      RunAnswer answer;
-      std::optional<Error> refusal;  // the last that has come in time
-      Status asked = retryWhileUnavailable(kCallLimit, timeout.stop(), [&]() -> Status {
-        // Another node may take over from one that is out of reach.
-        const IdleTimeout once(timeout.stop(), kAskLimit);
-        auto one = askRun(what, run, coordinatorOf(found), once.stop());
-        what.repeated = true;
-        if (one.ok())
-          answer = *one;
-        else if (once.ended())
-          one.error().code = Code::kUnavailable;
-        else if (!timeout.ended())
-          refusal = one.error();
-        return one.status();
-      });
-      if (asked.ok()) return answer;
-      if (!timeout.ended() || stop.stop_requested()) return asked.error();
-      if (refusal) return *refusal;
-      Error error = makeError(Code::kDeadlineExceeded, "{}", refusalOf(what.kind));
-      error.node = coordinatorOf(found).name;
-      error.why = "the node did not answer in time, and it is not known whether it got the request";
-      error.next = "check whether the node and its agent answer: lockstep cluster check FILE";
-      return error;
-    }();
+  calls.emplace_back([this, what = what, done = std::move(done)](const std::stop_token& stop) {
+    const Result<RunAnswer> result = ask(what, stop);
     if (done) inbox.post(owner, [done, result] { done(result); });
   });
 }

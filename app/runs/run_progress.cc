@@ -43,9 +43,11 @@ std::int64_t imagesOf(const std::string& path) {
   return out;
 }
 
-// Samples of the training data on this machine: of text by its bytes, of a table by its rows, of
-// an IDX file by its header, of tokens by their number; 0 where it cannot be read.
-std::int64_t samplesOf(const spec::v1::RunSpec& spec) {
+}  // namespace
+
+// Of text by its bytes, of a table by its rows, of an IDX file by its header, of tokens by their
+// number.
+std::int64_t trainingSamples(const spec::v1::RunSpec& spec, std::uintmax_t mostRead) {
   const spec::v1::DataFiles& files = spec.data().train();
   const auto part = [&](double all) {
     return static_cast<std::int64_t>(all * (files.to() - files.from()));
@@ -59,6 +61,7 @@ std::int64_t samplesOf(const spec::v1::RunSpec& spec) {
                                                               : files.images();
   std::error_code unknown;
   if (!std::filesystem::is_regular_file(data, unknown)) return 0;  // a pipe would be waited for
+  if (&data != &files.images() && std::filesystem::file_size(data, unknown) > mostRead) return 0;
   if (spec.data().format() == "text") {
     const std::int64_t tokens =
         spec.model().input().shape_size() > 0 ? spec.model().input().shape(0) : 0;
@@ -71,8 +74,6 @@ std::int64_t samplesOf(const spec::v1::RunSpec& spec) {
   return imagesOf(files.images());
 }
 
-}  // namespace
-
 RunScope scopeOf(const History& history, const RunRow& row, const RunDocuments& documents) {
   RunScope out;
   const std::string& yaml =
@@ -82,7 +83,7 @@ RunScope scopeOf(const History& history, const RunRow& row, const RunDocuments& 
     out.epochs = training.epochs();
     out.maxSteps = training.max_steps();
     out.batch = training.batch();
-    out.samples = samplesOf(*file->spec);
+    out.samples = trainingSamples(*file->spec);
   }
   std::string earlier = row.resumedFrom;
   for (int depth = 0; !earlier.empty() && depth < 100; ++depth) {

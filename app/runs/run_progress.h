@@ -10,6 +10,10 @@
 #include "app/history/history.h"
 #include "engine/base/clock.h"
 
+namespace lockstep::spec::v1 {
+class RunSpec;
+}
+
 namespace lockstep::app {
 
 // The length of a run, known before it starts.
@@ -27,6 +31,10 @@ RunScope scopeOf(const History& history, const RunRow& row, const RunDocuments& 
 struct Pace {
   double stepSeconds = 0, samplesPerSecond = 0;
 };
+
+// Returns the samples of the training data if its files are on this machine; 0: not known. Texts
+// and tables of more than `mostRead` bytes, which have to be read for that, are not known.
+std::int64_t trainingSamples(const spec::v1::RunSpec& spec, std::uintmax_t mostRead = UINTMAX_MAX);
 
 class RunProgress {
  public:

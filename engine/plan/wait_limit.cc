@@ -7,8 +7,6 @@
 namespace lockstep::plan {
 namespace {
 
-constexpr Nanoseconds kDeviceLimit = 120'000'000'000;
-
 Nanoseconds limitOf(const Plan& plan, Nanoseconds least) {
   std::map<const Body*, double> known;
   const auto seconds = [&](std::string_view program, int rank) {

@@ -14,6 +14,7 @@ inline constexpr double kTimesPredicted = 20;
 inline constexpr Nanoseconds kCollectiveLimit = 30'000'000'000;  // the least one
 Nanoseconds collectiveLimit(const Plan& plan);
 // Of collectives of GPUs, which do not tell computing from waiting.
+inline constexpr Nanoseconds kDeviceLimit = 120'000'000'000;  // the least one
 Nanoseconds deviceLimit(const Plan& plan);
 
 }  // namespace lockstep::plan

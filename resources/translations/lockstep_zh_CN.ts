@@ -1164,6 +1164,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>What if</source>
             <translation>假设分析</translation>
         </message>
+        <message>
+            <source>Summary</source>
+            <translation>摘要</translation>
+        </message>
+        <message>
+            <source>Summary of the launch</source>
+            <translation>启动内容摘要</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::RankFields</name>
@@ -10087,6 +10095,274 @@ its last lines:
             <source>cannot write in %1</source>
             <translation>无法在 %1 中写入</translation>
         </message>
+        <message>
+            <source>%1 on node %2</source>
+            <translation>%1 个，在节点 %2 上</translation>
+        </message>
+        <message>
+            <source>%1 on %2 nodes</source>
+            <translation>%1 个，在 %2 个节点上</translation>
+        </message>
+        <message>
+            <source>Ranks</source>
+            <translation>Rank</translation>
+        </message>
+        <message>
+            <source>Spare nodes</source>
+            <translation>备用节点</translation>
+        </message>
+        <message>
+            <source>Resumed from</source>
+            <translation>续自</translation>
+        </message>
+        <message>
+            <source>run %1</source>
+            <translation>运行 %1</translation>
+        </message>
+        <message>
+            <source>1 epoch</source>
+            <translation>1 轮</translation>
+        </message>
+        <message>
+            <source>%1 epochs</source>
+            <translation>%1 轮</translation>
+        </message>
+        <message>
+            <source>%1 steps</source>
+            <translation>%1 步</translation>
+        </message>
+        <message>
+            <source>%1, but at most %2 steps</source>
+            <translation>%1，但至多 %2 步</translation>
+        </message>
+        <message>
+            <source>%1; the data tell how many steps</source>
+            <translation>%1；步数由数据决定</translation>
+        </message>
+        <message>
+            <source>%1 steps; an epoch has %2</source>
+            <translation>%1 步；每轮 %2 步</translation>
+        </message>
+        <message>
+            <source>%1 of %2 steps: %3 steps</source>
+            <translation>%1，每轮 %2 步：共 %3 步</translation>
+        </message>
+        <message>
+            <source>Global batch</source>
+            <translation>全局批量</translation>
+        </message>
+        <message>
+            <source>%1 samples</source>
+            <translation>%1 个样本</translation>
+        </message>
+        <message>
+            <source>Batch per rank</source>
+            <translation>每个 rank 的批量</translation>
+        </message>
+        <message>
+            <source>%1 to %2 samples</source>
+            <translation>%1 至 %2 个样本</translation>
+        </message>
+        <message>
+            <source>Micro-batches</source>
+            <translation>微批次数</translation>
+        </message>
+        <message>
+            <source>Optimizer</source>
+            <translation>优化器</translation>
+        </message>
+        <message>
+            <source>Learning rate</source>
+            <translation>学习率</translation>
+        </message>
+        <message>
+            <source>%1: %2 for a batch of %3, in proportion</source>
+            <translation>%1：批量 %3 时为 %2，按比例缩放</translation>
+        </message>
+        <message>
+            <source>Learning rate schedule</source>
+            <translation>学习率调度</translation>
+        </message>
+        <message>
+            <source>constant</source>
+            <translation>恒定</translation>
+        </message>
+        <message>
+            <source>times %1 every %2 steps</source>
+            <translation>每 %2 步乘以 %1</translation>
+        </message>
+        <message>
+            <source>%1 to %2 at step %3</source>
+            <translation>%1，第 %3 步降至 %2</translation>
+        </message>
+        <message>
+            <source>Warm-up</source>
+            <translation>预热</translation>
+        </message>
+        <message>
+            <source>Strategy</source>
+            <translation>策略</translation>
+        </message>
+        <message>
+            <source>Length</source>
+            <translation>长度</translation>
+        </message>
+        <message>
+            <source>Precision</source>
+            <translation>精度</translation>
+        </message>
+        <message>
+            <source>Evaluation</source>
+            <translation>评估</translation>
+        </message>
+        <message>
+            <source>none</source>
+            <translation>无</translation>
+        </message>
+        <message>
+            <source>after each epoch, by node %1</source>
+            <translation>每轮之后，由节点 %1 进行</translation>
+        </message>
+        <message>
+            <source>after each epoch, by all ranks</source>
+            <translation>每轮之后，由所有 rank 进行</translation>
+        </message>
+        <message>
+            <source>Checkpoints</source>
+            <translation>检查点</translation>
+        </message>
+        <message>
+            <source>every %1 steps, every %2 min, and at the end of each epoch</source>
+            <translation>每 %1 步、每 %2 分钟及每轮结束时</translation>
+        </message>
+        <message>
+            <source>every %1 min, and at the end of each epoch</source>
+            <translation>每 %1 分钟及每轮结束时</translation>
+        </message>
+        <message>
+            <source>Checkpoints kept</source>
+            <translation>保留的检查点数</translation>
+        </message>
+        <message>
+            <source>Checkpoint folder</source>
+            <translation>检查点文件夹</translation>
+        </message>
+        <message>
+            <source>the job&apos;s folder, which its nodes share</source>
+            <translation>作业的文件夹，由其各节点共享</translation>
+        </message>
+        <message>
+            <source>the run&apos;s folder on each node</source>
+            <translation>各节点上该次运行的文件夹</translation>
+        </message>
+        <message>
+            <source>%1, in a folder of the run&apos;s own</source>
+            <translation>%1 下该次运行自己的文件夹</translation>
+        </message>
+        <message>
+            <source>Checkpoint copies</source>
+            <translation>检查点副本</translation>
+        </message>
+        <message>
+            <source>on 1 other node</source>
+            <translation>在 1 个其他节点上</translation>
+        </message>
+        <message>
+            <source>on %1 other nodes</source>
+            <translation>在 %1 个其他节点上</translation>
+        </message>
+        <message>
+            <source>Checkpoint size</source>
+            <translation>检查点大小</translation>
+        </message>
+        <message>
+            <source>Heartbeat</source>
+            <translation>心跳</translation>
+        </message>
+        <message>
+            <source>every %1 s</source>
+            <translation>每 %1 秒</translation>
+        </message>
+        <message>
+            <source>Node silent after</source>
+            <translation>节点无响应判定</translation>
+        </message>
+        <message>
+            <source>%1 s: %2 heartbeats</source>
+            <translation>%1 秒：%2 次心跳</translation>
+        </message>
+        <message>
+            <source>Node lost after</source>
+            <translation>节点失去判定</translation>
+        </message>
+        <message>
+            <source>%1 s: %2 heartbeats, but at least %3 s</source>
+            <translation>%1 秒：%2 次心跳，但至少 %3 秒</translation>
+        </message>
+        <message>
+            <source>Hang after</source>
+            <translation>挂起判定</translation>
+        </message>
+        <message>
+            <source>never</source>
+            <translation>从不</translation>
+        </message>
+        <message>
+            <source>%1 s without output of any rank</source>
+            <translation>所有 rank 无输出 %1 秒</translation>
+        </message>
+        <message>
+            <source>Collective fails after</source>
+            <translation>集合通信超时</translation>
+        </message>
+        <message>
+            <source>%1 s without progress: %2 times the predicted step, but at least %3 s</source>
+            <translation>无进展 %1 秒：预测步时的 %2 倍，但至少 %3 秒</translation>
+        </message>
+        <message>
+            <source>Hang reported after</source>
+            <translation>挂起报告</translation>
+        </message>
+        <message>
+            <source>%1 s: %2 times the usual step, here the predicted one, but at least %3 s</source>
+            <translation>%1 秒：通常步时（此处为预测步时）的 %2 倍，但至少 %3 秒</translation>
+        </message>
+        <message>
+            <source>After a failure</source>
+            <translation>故障之后</translation>
+        </message>
+        <message>
+            <source>the run ends</source>
+            <translation>运行结束</translation>
+        </message>
+        <message>
+            <source>the program starts again, at most %1 times</source>
+            <translation>重新启动程序，至多 %1 次</translation>
+        </message>
+        <message>
+            <source>restarts from the newest checkpoint, also without lost nodes, at most %1 times</source>
+            <translation>从最近的检查点重启，失去节点后也用其余节点继续，至多 %1 次</translation>
+        </message>
+        <message>
+            <source>restarts from the newest checkpoint, at most %1 times</source>
+            <translation>从最近的检查点重启，至多 %1 次</translation>
+        </message>
+        <message>
+            <source>Failures that restart it</source>
+            <translation>触发重启的故障</translation>
+        </message>
+        <message>
+            <source>all</source>
+            <translation>全部</translation>
+        </message>
+        <message>
+            <source>Curves as %1</source>
+            <translation>曲线输出到 %1</translation>
+        </message>
+        <message>
+            <source>Program</source>
+            <translation>程序</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -10440,6 +10716,14 @@ its last lines:
             <source>GPU power</source>
             <translation>GPU 功率</translation>
         </message>
+        <message>
+            <source>GPU clock</source>
+            <translation>GPU 时钟</translation>
+        </message>
+        <message>
+            <source>busy %1, %2</source>
+            <translation>繁忙 %1，%2</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::Phase</name>
@@ -10599,6 +10883,10 @@ its last lines:
         <message>
             <source>Grid of nodes</source>
             <translation>节点网格</translation>
+        </message>
+        <message>
+            <source>A GPU that is slowed down has a white foot; a node or GPU with a problem is crossed out.</source>
+            <translation>被降速的 GPU 底部为白色；有问题的节点或 GPU 被划掉。</translation>
         </message>
     </context>
     <context>
@@ -11978,6 +12266,14 @@ its last lines:
         <message>
             <source>Traffic per rank per step</source>
             <translation>每个 rank 每步的通信量</translation>
+        </message>
+        <message>
+            <source>Busiest link</source>
+            <translation>最繁忙链路</translation>
+        </message>
+        <message>
+            <source>Traffic per step of the busiest link between two nodes, both ways</source>
+            <translation>两节点间最繁忙链路每步的双向通信量</translation>
         </message>
         <message>
             <source>Bubble</source>
@@ -15401,6 +15697,17 @@ its last lines:
         <message>
             <source>The command that does the same</source>
             <translation>效果相同的命令</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::SummaryModel</name>
+        <message>
+            <source>Setting</source>
+            <translation>设置</translation>
+        </message>
+        <message>
+            <source>What would be run</source>
+            <translation>将运行的内容</translation>
         </message>
     </context>
 </TS>

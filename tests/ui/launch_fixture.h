@@ -10,7 +10,7 @@
 
 namespace lockstep::tests {
 
-inline constexpr int kPlanTab = 2, kCompareTab = 4, kSearchTab = 5, kWhatIfTab = 6;
+inline constexpr int kPlanTab = 2, kCompareTab = 4, kSearchTab = 5, kWhatIfTab = 6, kSummaryTab = 7;
 
 // A new model, as the dialog for new models makes it.
 inline ui::ModelPage* newModel(ui::MainWindow& window, const char* kind) {

@@ -12,8 +12,10 @@
 #include "ui/models/advice_model.h"
 #include "ui/models/candidate_model.h"
 #include "ui/models/plan_figure_model.h"
+#include "ui/models/summary_model.h"
 #include "ui/plots/timeline_view.h"
 #include "ui/theme/format.h"
+#include "ui/theme/language.h"
 #include "ui/widgets/widgets.h"
 
 using namespace lockstep;
@@ -66,6 +68,56 @@ class LaunchTabsTest : public QObject {
     QVERIFY(wait([&] { return dialog->findChild<MessagePanel*>()->isVisible(); }));
     QCOMPARE(lanes(), std::size_t{0});
     QVERIFY(said->text().isEmpty());
+  }
+
+  // All that would be run stands in one table, as in the command, and follows the settings; at
+  // 1280x800 nothing of it is cut off.
+  void allThatWouldBeRunIsTold() {
+    window_->resize(1280, 800);
+    LaunchDialog* dialog = window_->openLaunch(newModel("mlp"), nullptr);
+    dialog->chooseNodes(2);
+    QVERIFY(wait([&] { return dialog->ready() && dialog->preview()->ranks.size() == 2; }));
+    auto* tabs = dialog->findChild<QTabWidget*>("launchTabs");
+    const QRect last = tabs->tabBar()->tabRect(tests::kSummaryTab);
+    QTest::mouseClick(tabs->tabBar(), Qt::LeftButton, {}, last.center());
+    auto* table = dialog->findChild<QTableView*>("summaryTable");
+    QVERIFY(wait([&] { return table->isVisible(); }));
+    QVERIFY2(last.right() <= tabs->tabBar()->width(), qPrintable(QString::number(last.right())));
+    const auto* model = table->model();
+    const auto valueOf = [&](const QString& label) {
+      for (int row = 0; row < model->rowCount(); ++row)
+        if (model->index(row, SummaryModel::kLabel).data() == label)
+          return model->index(row, SummaryModel::kValue).data().toString();
+      return QString();
+    };
+    QCOMPARE(valueOf("Ranks"), QString("2 on 2 nodes"));
+    QCOMPARE(valueOf("Node silent after"), QString("2 s: 4 heartbeats"));
+    QVERIFY(!valueOf("Checkpoint size").isEmpty());
+    dialog->findChild<QSpinBox*>("launchBatch")->setValue(96);
+    QVERIFY(wait([&] { return valueOf("Global batch") == "96 samples"; }));
+    QCOMPARE(valueOf("Batch per rank"), QString("48 samples"));
+    QCOMPARE(table->horizontalScrollBar()->maximum(), 0);
+    for (int row = 0; row < model->rowCount(); ++row) {
+      const QModelIndex at = model->index(row, SummaryModel::kValue);
+      const QRect cell = table->visualRect(at);
+      const QRect needed = table->fontMetrics().boundingRect(
+          QRect(0, 0, cell.width() - 22, 10000), Qt::TextWordWrap, at.data().toString());
+      QVERIFY2(cell.height() >= needed.height(), qPrintable(at.data().toString()));
+    }
+    Language::instance().set("zh_CN");
+    QVERIFY(wait([&] { return valueOf("全局批量") == "96 个样本"; }));
+    Language::instance().set("en");
+    // The command tells the same.
+    const QString lockstep = qEnvironmentVariable("LOCKSTEP_BIN") + "/lockstep";
+    if (!QFileInfo(lockstep).isExecutable()) return;
+    QProcess shell;
+    shell.start("/bin/sh", {"-c", dialog->command("plan", {"--json"}).replace(0, 8, lockstep)});
+    QVERIFY(shell.waitForFinished(60'000));
+    const QByteArray out = shell.readAllStandardOutput();
+    const QJsonArray told = QJsonDocument::fromJson(out).object()["summary"].toArray();
+    QVERIFY2(told.size() == model->rowCount(), out.constData());
+    for (const QJsonValue& row : told)
+      QCOMPARE(row["value"].toString(), valueOf(row["label"].toString()));
   }
 
   // With kind auto the prediction, and what would be launched, is of the strategy found.
@@ -123,6 +175,7 @@ class LaunchTabsTest : public QObject {
         QCOMPARE(one.stepSeconds, dialog->preview()->stepSeconds);
         QCOMPARE(one.bubbleShare, app::bubbleShare(*dialog->preview()));
         QCOMPARE(*one.joules, app::predictedEnergy(*dialog->preview()).joules());
+        QVERIFY(one.linkBytes > 0 && one.linkBytes == app::linkBytes(*dialog->preview()));
       }
     }
     const auto text = [&](int at, CandidateModel::Column column) {
@@ -131,6 +184,8 @@ class LaunchTabsTest : public QObject {
     for (int at = 0; at < model->rowCount(); ++at) {
       QCOMPARE(text(at, CandidateModel::kBubble).endsWith(" %"), !model->refused(at));
       QCOMPARE(text(at, CandidateModel::kEnergy).endsWith("J"), !model->refused(at));
+      QCOMPARE(text(at, CandidateModel::kLink).endsWith("B"),
+               model->candidates()[static_cast<std::size_t>(at)].linkBytes > 0);
     }
     QVERIFY(std::ranges::any_of(model->candidates(), [](const Candidate& one) {
       return one.bubbleShare > 0.05 && one.bubbleShare < 1;

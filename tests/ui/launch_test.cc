@@ -679,7 +679,7 @@ class LaunchTest : public QObject {
         if (QTest::currentTestFailed()) return;
       }
     }
-    for (const int tab : {tests::kSearchTab, tests::kWhatIfTab}) {
+    for (const int tab : {tests::kSearchTab, tests::kWhatIfTab, tests::kSummaryTab}) {
       dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(tab);
       check(dialog);
     }
@@ -719,7 +719,8 @@ class LaunchTest : public QObject {
           .arg(root->height());
     }
     // Where figures stand beside one another nothing is left of the window's edge.
-    for (const char* name : {"placementTable", "candidateTable", "adviceTable", "layerTable"}) {
+    for (const char* name :
+         {"placementTable", "candidateTable", "adviceTable", "layerTable", "summaryTable"}) {
       const auto* table = root->findChild<QTableView*>(name);
       if (table && table->isVisible() && table->horizontalScrollBar()->maximum() > 0) {
         return QString("%1/%2 scrolls sideways by %3 px")

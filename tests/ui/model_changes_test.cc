@@ -20,6 +20,7 @@
 #include "ui/models/preflight_model.h"
 #include "ui/models/rebalance_model.h"
 #include "ui/models/step_table_model.h"
+#include "ui/models/summary_model.h"
 #include "ui/models/traffic_model.h"
 #include "ui/studio/log_model.h"
 #include "ui/theme/language.h"
@@ -158,6 +159,18 @@ class ModelChangesTest : public QObject {
               otherLanguage();
               model.retranslate();
             }});
+  }
+
+  void summaries() {
+    SummaryModel model;
+    const auto row = [&] {
+      return app::SummaryRow{message("Length"), message("{} steps", below(100))};
+    };
+    change(model, {[&] { model.setRows(several(6, row)); }, [&] { model.setRows({}); },
+                   [&] {
+                     otherLanguage();
+                     model.retranslate();
+                   }});
   }
 
   void pins() {

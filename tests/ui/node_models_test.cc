@@ -224,12 +224,74 @@ class NodeModelsTest : public QObject {
     QVERIFY(small.width() < 8 && isAt(small.topLeft(), hottest / 100));
     // Without GPUs there are none to show.
     model.setRows(QVector<NodeRow>(3));
-    QCOMPARE(measure->count(), 2);
+    QCOMPARE(measure->count(), 4);
     QCOMPARE(grid->measure(), int(NodeTableModel::kCpu));
     // The measure comes back with them.
     model.setRows(manyNodes(3));
     QCOMPARE(grid->measure(), int(NodeTableModel::kGpuTemperature));
     QCOMPARE(measure->currentData().toInt(), grid->measure());
+  }
+
+  // Network, disk and clock are measures too; a GPU that is slowed down is marked in all of GPUs.
+  void ledsShowTrafficDiskAndClock() {
+    NodeTableModel model;
+    QTableView table;
+    table.setModel(&model);
+    NodeLeds leds(&model, table.selectionModel());
+    leds.resize(900, 120);
+    leds.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&leds));
+    QVector<NodeRow> rows = manyNodes(3);
+    rows[0].networkIn = 1.5e8;
+    rows[0].networkOut = 0.9e8;
+    rows[1].loopback = 4e8;  // of ranks on one host
+    rows[0].diskBusy = 0.75;
+    rows[0].gpus = {wellGpu(), hotGpu()};
+    for (app::GpuLoad& gpu : rows[0].gpus) gpu.smClockMax = 1980;
+    rows[0].gpus[0].smClock = 1980;
+    rows[0].gpus[1].smClock = 990;
+    model.setRows(rows);
+    QTest::qWait(50);  // laid out
+    auto* grid = leds.findChild<NodeLedGrid*>();
+    auto* measure = leds.findChild<QComboBox*>("nodeLedMeasure");
+    const ColorMap colors(ColorMap::Kind::kSequential);
+    const auto colorAt = [&](const QPoint& at) {
+      const QImage image = grid->grab().toImage();
+      return image.pixel(at * image.devicePixelRatio());
+    };
+    const auto choose = [&](int column) {
+      measure->setCurrentIndex(measure->findData(column));
+      Q_EMIT measure->activated(measure->currentIndex());
+      return grid->measure() == column;
+    };
+    QVERIFY(choose(NodeTableModel::kNetwork));
+    QCOMPARE(model.mostTraffic(), 5e8);
+    QCOMPARE(colorAt(grid->ledOf(0).center()), colors.at(2.4e8F / 5e8F));
+    QCOMPARE(colorAt(grid->ledOf(1).center()), colors.at(4e8F / 5e8F));
+    model.row("n2")->networkIn = 9e8;
+    model.touched("n2");
+    model.flush();
+    QCOMPARE(model.mostTraffic(), 1e9);
+    QCOMPARE(colorAt(grid->ledOf(1).center()), colors.at(4e8F / 1e9F));
+    QVERIFY(choose(NodeTableModel::kDisk));
+    QCOMPARE(colorAt(grid->ledOf(0).center()), colors.at(0.75F));
+    table.selectRow(0);
+    QVERIFY2(grid->accessibleDescription().contains("busy 75 %"),
+             qPrintable(grid->accessibleDescription()));
+    QVERIFY(choose(NodeTableModel::kGpuClock));
+    QVERIFY(grid->accessibleDescription().contains("GPU clock: 990 of 1,980 MHz"));
+    table.selectRow(1);  // its frame lies over the edge
+    const QRect led = grid->ledOf(0);
+    const int left = led.x() + led.width() / 4, right = led.x() + led.width() * 3 / 4;
+    QCOMPARE(colorAt({left, led.center().y()}), colors.at(1));
+    QCOMPARE(colorAt({right, led.center().y()}), colors.at(0.5F));
+    for (const int column : {NodeTableModel::kGpuClock, NodeTableModel::kGpuUse}) {
+      QVERIFY(choose(column));
+      QCOMPARE(colorAt({right, led.bottom() - 1}), QColor(Qt::white).rgb());
+      QVERIFY(colorAt({left, led.bottom() - 1}) != QColor(Qt::white).rgb());
+    }
+    QVERIFY(choose(NodeTableModel::kCpu));
+    QVERIFY(colorAt({right, led.bottom() - 1}) != QColor(Qt::white).rgb());
   }
 
   // One that says nothing, a node without any, one that is not connected.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "app/runs/allocated_launch.h"
+#include "app/runs/launch_summary.h"
 #include "engine/cluster/strategies.h"
 #include "ui/dialogs/advice_panel.h"
 #include "ui/dialogs/launch_preview.h"
@@ -86,7 +87,7 @@ void LaunchDialog::makePreview() {
   const std::shared_ptr<LiveCluster> live = connected();
   const int known = static_cast<int>(in.hosts.size());
   runInBackground(
-      this, [in] { return makeLaunchPreview(in); },
+      this, [in] { return makeCountedPreview(in); },
       // Not held: what is left of this call may be destroyed after the workspace.
       [this, generation, known, weak = std::weak_ptr(live)](LaunchPreview made) {
         if (generation != generation_ || isStarting()) return;
@@ -108,6 +109,7 @@ void LaunchDialog::makePreview() {
           message_->clear();
         request_ = std::move(made.request);
         hosts_ = std::move(made.hosts);
+        samples_ = made.samples;
         if (const std::shared_ptr<LiveCluster> live = weak.lock()) {
           cluster_ = live;
           clusterText_.clear();
@@ -249,6 +251,7 @@ void LaunchDialog::showError(const Error& error) {
 void LaunchDialog::showPrediction() {
   const bool told = preview_->measured || !measuredShown_;
   prediction_->show(preview_, told);
+  prediction_->setSummary(app::launchSummary(*request_, *preview_, samples_));
   prediction_->advice()->follow();
   prediction_->whatIf()->setSource(told ? predictedStep() : WhatIfSource());
 }

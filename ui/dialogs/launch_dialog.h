@@ -191,6 +191,7 @@ class LaunchDialog : public Dialog {
   std::shared_ptr<const app::Preview> preview_, estimate_;  // the latter before a benchmark
   std::optional<app::LaunchRequest> request_;
   std::vector<app::HostFacts> hosts_;  // that it was planned for
+  std::int64_t samples_ = 0;           // of its training data; 0: not known
   std::shared_ptr<LiveCluster> cluster_, measuredOn_;
   std::string clusterText_;  // that cluster_ was made of, where this dialog made it
   std::unique_ptr<app::MeasuredPreview> measured_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "app/advice/run_advice.h"
+#include "app/runs/launch_summary.h"
 #include "app/specs/spec_text.h"
 #include "app/whatif/measured_speeds.h"
 
@@ -82,6 +83,12 @@ LaunchPreview makeLaunchPreview(const LaunchInputs& in) {
   return {*std::move(chosen), std::move(preview), std::move(setup->hosts)};
 }
 
+LaunchPreview makeCountedPreview(const LaunchInputs& in) {
+  LaunchPreview out = makeLaunchPreview(in);
+  if (out.preview) out.samples = app::samplesToLaunch(*out.request->spec);
+  return out;
+}
+
 Result<app::Advice> adviseLaunch(const LaunchInputs& in, const std::vector<std::string>& pins,
                                  const std::vector<std::string>& precisions,
                                  std::function<void(std::size_t planned)> onProgress) {
@@ -118,6 +125,7 @@ std::vector<Candidate> compareStrategies(
       one.bubbleShare = app::bubbleShare(*made.preview);
       one.memoryBytes = app::peakMemory(*made.preview);
       one.wireBytes = app::wireBytes(made.preview->plan);
+      one.linkBytes = app::linkBytes(*made.preview);
       const app::Energy energy = app::predictedEnergy(*made.preview);
       if (energy.seconds > 0 && energy.isComplete()) one.joules = energy.joules();
     } else {

@@ -31,8 +31,11 @@ struct LaunchPreview {
   std::optional<app::LaunchRequest> request;
   Result<app::Preview> preview;
   std::vector<app::HostFacts> hosts = {};  // that it was planned for
+  std::int64_t samples = 0;                // of the training data; 0: not known
 };
 LaunchPreview makeLaunchPreview(const LaunchInputs& inputs);
+// The same, and counts the samples of the training data.
+LaunchPreview makeCountedPreview(const LaunchInputs& inputs);
 
 // The best strategies of a launch, as `lockstep advise` finds them; of one that repeats a run on
 // the same ranks as `lockstep advise --run`, where it has measured enough: else

@@ -16,6 +16,7 @@
 #include "ui/dialogs/plan_timeline.h"
 #include "ui/dialogs/what_if_panel.h"
 #include "ui/models/placement_model.h"
+#include "ui/models/summary_model.h"
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
 #include "ui/widgets/breakdown_bars.h"
@@ -74,6 +75,7 @@ PredictionView::PredictionView(QWidget* parent) : QWidget(parent) {
   tabs_->addTab(advice_, {});
   whatIf_ = new WhatIfPanel(this);
   tabs_->addTab(scrolled(whatIf_, this), {});
+  tabs_->addTab(buildSummary(), {});
   column->addWidget(tabs_, 1);
   connect(tabs_, &QTabWidget::currentChanged, this, &PredictionView::compareWanted);
 }
@@ -135,7 +137,8 @@ QWidget* PredictionView::buildCandidates() {
   for (int column = CandidateModel::kEstimate; column < CandidateModel::kColumns; ++column) {
     candidates_->horizontalHeader()->setSectionResizeMode(column, QHeaderView::Stretch);
   }
-  new ColumnFitter(candidates_, {CandidateModel::kEnergy, CandidateModel::kBubble});
+  new ColumnFitter(candidates_,
+                   {CandidateModel::kEnergy, CandidateModel::kBubble, CandidateModel::kWire});
   // Why a strategy is refused stands whole across the figures that it has none of.
   candidates_->setWordWrap(true);
   candidates_->setItemDelegate(new WrapDelegate(candidates_));
@@ -159,6 +162,28 @@ QWidget* PredictionView::buildCandidates() {
   return candidates_;
 }
 
+QWidget* PredictionView::buildSummary() {
+  summaryModel_ = new SummaryModel(this);
+  summary_ = new QTableView(this);
+  summary_->setObjectName("summaryTable");
+  summary_->setModel(summaryModel_);
+  applyTableStyle(summary_);
+  summary_->horizontalHeader()->setStretchLastSection(true);
+  summary_->horizontalHeader()->setSectionResizeMode(SummaryModel::kLabel,
+                                                     QHeaderView::ResizeToContents);
+  // Values stand whole, in several lines where they are long.
+  summary_->setWordWrap(true);
+  summary_->setItemDelegate(new WrapDelegate(summary_));
+  summary_->verticalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+  connect(summary_->horizontalHeader(), &QHeaderView::sectionResized, summary_,
+          &QTableView::resizeRowsToContents);
+  return summary_;
+}
+
+void PredictionView::setSummary(std::vector<app::SummaryRow> rows) {
+  summaryModel_->setRows(std::move(rows));
+}
+
 bool PredictionView::comparing() const { return tabs_->currentWidget() == candidates_; }
 
 bool PredictionView::choosing() const { return candidates_->hasFocus() || advice_->choosing(); }
@@ -174,7 +199,8 @@ void PredictionView::setChosen(const std::string& strategy,
 }
 
 void PredictionView::showKind(bool ofProgram) {
-  for (int tab = 1; tab < tabs_->count(); ++tab) tabs_->setTabVisible(tab, !ofProgram);
+  for (int tab = 1; tab < tabs_->count(); ++tab)
+    tabs_->setTabVisible(tab, !ofProgram || tabs_->widget(tab) == summary_);
   for (QWidget* part :
        std::initializer_list<QWidget*>{stepTime_, throughput_, memory_, wire_, benchmark_})
     part->setVisible(!ofProgram);
@@ -187,6 +213,7 @@ void PredictionView::clear() {
   timeline_->setPreview(nullptr);
   plan_->clear();
   candidateModel_->setCandidates({});
+  summaryModel_->setRows({});
   whatIf_->setSource({});
   for (Figure* figure : {stepTime_, throughput_, memory_, wire_, energy_, ranks_}) {
     figure->setValue(QString(QChar(0x2014)), QString(QChar(0xa0)));  // nothing below moves
@@ -283,6 +310,7 @@ void PredictionView::retranslate() {
   tabs_->setTabText(4, tr("Compare strategies"));
   tabs_->setTabText(5, tr("Fastest"));
   tabs_->setTabText(6, tr("What if"));
+  tabs_->setTabText(7, tr("Summary"));
   tabs_->setAccessibleName(tr("Prediction"));
   placement_->setAccessibleName(tr("Placement"));
   bars_->setAccessibleName(tr("Predicted step time of each rank"));
@@ -290,6 +318,8 @@ void PredictionView::retranslate() {
   candidates_->setToolTip(tr("Double-click a strategy to choose it"));
   placementModel_->retranslate();
   candidateModel_->retranslate();
+  summary_->setAccessibleName(tr("Summary of the launch"));
+  summaryModel_->retranslate();
   timeline_->retranslate();
   advice_->retranslate();
   whatIf_->retranslate();

@@ -1,6 +1,6 @@
 // PredictionView: the prediction of a launch: key figures, placement, step time, the predicted step
-// as a timeline, the plan's text, a comparison of strategies, the fastest ones, and what the step
-// would take, had something been otherwise.
+// as a timeline, the plan's text, a comparison of strategies, the fastest ones, what the step would
+// take, had something been otherwise, and a summary of all that would be run.
 #pragma once
 
 #include <QWidget>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "app/runs/launch_summary.h"
 #include "app/runs/preview.h"
 #include "ui/models/candidate_model.h"
 
@@ -27,6 +28,7 @@ class ColumnFitter;
 class Figure;
 class PlacementModel;
 class PlanTimeline;
+class SummaryModel;
 class WhatIfPanel;
 
 class PredictionView : public QWidget {
@@ -37,7 +39,8 @@ class PredictionView : public QWidget {
 
   // `told` is false if the step time is an estimate that would stand beside measured ones.
   void show(const std::shared_ptr<const app::Preview>& shown, bool told);
-  // Of a program of the user's own the placement alone is shown: nothing else is known before.
+  void setSummary(std::vector<app::SummaryRow> rows);
+  // Of a program of the user's own placement and summary are shown: nothing else is known before.
   void showKind(bool ofProgram);
   void clear();
   void setCandidates(std::vector<Candidate> candidates);
@@ -61,6 +64,7 @@ class PredictionView : public QWidget {
   QWidget* buildPlacement();
   QWidget* buildBars();
   QWidget* buildCandidates();
+  QWidget* buildSummary();
 
   Figure* stepTime_ = nullptr;
   Figure* throughput_ = nullptr;
@@ -84,6 +88,8 @@ class PredictionView : public QWidget {
   CandidateModel* candidateModel_ = nullptr;
   AdvicePanel* advice_ = nullptr;
   WhatIfPanel* whatIf_ = nullptr;
+  QTableView* summary_ = nullptr;
+  SummaryModel* summaryModel_ = nullptr;
 };
 
 }  // namespace lockstep::ui

@@ -81,6 +81,9 @@ QVariant CandidateModel::data(const QModelIndex& index, int role) const {
       return possible ? formatBytes(static_cast<double>(one.memoryBytes)) : QString();
     case kWire:
       return possible ? formatBytes(static_cast<double>(one.wireBytes)) : QString();
+    case kLink:
+      if (!possible) return {};
+      return one.linkBytes > 0 ? formatBytes(static_cast<double>(one.linkBytes)) : dash;
     case kEnergy:
       if (!possible) return {};
       return one.joules ? formatEnergy(*one.joules) : dash;
@@ -105,6 +108,8 @@ QVariant CandidateModel::headerData(int section, Qt::Orientation orientation, in
         return tr("Peak memory per rank");
       case kWire:
         return tr("Traffic per rank per step");
+      case kLink:
+        return tr("Traffic per step of the busiest link between two nodes, both ways");
       case kEnergy:
         return tr("Energy per step of all hosts");
       default:
@@ -125,6 +130,8 @@ QVariant CandidateModel::headerData(int section, Qt::Orientation orientation, in
       return tr("Memory");
     case kWire:
       return tr("Traffic");
+    case kLink:
+      return tr("Busiest link");
     case kEnergy:
       return tr("Energy");
     default:

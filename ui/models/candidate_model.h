@@ -18,6 +18,7 @@ struct Candidate {
   double bubbleShare = 0;        // of the step, in which ranks wait for each other
   std::int64_t memoryBytes = 0;  // of the rank that needs most
   std::int64_t wireBytes = 0;    // of rank 0, a step
+  std::int64_t linkBytes = 0;    // of the busiest link, a step; 0: not counted (app::linkBytes)
   std::optional<double> joules;  // a step; none: a GPU's power is unknown
   std::optional<Error> refusal;  // why it cannot be
 };
@@ -26,7 +27,17 @@ class CandidateModel : public QAbstractTableModel {
   Q_OBJECT
 
  public:
-  enum Column { kStrategy, kEstimate, kBenchmark, kBubble, kMemory, kWire, kEnergy, kColumns };
+  enum Column {
+    kStrategy,
+    kEstimate,
+    kBenchmark,
+    kBubble,
+    kMemory,
+    kWire,
+    kLink,
+    kEnergy,
+    kColumns
+  };
   using QAbstractTableModel::QAbstractTableModel;
 
   void setCandidates(std::vector<Candidate> candidates);

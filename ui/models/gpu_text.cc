@@ -13,13 +13,6 @@ struct Gpu {
   Q_DECLARE_TR_FUNCTIONS(lockstep::ui::Gpu)
 };
 
-QString clockText(const std::optional<double>& now, const std::optional<double>& most) {
-  if (!now) return {};
-  const QLocale locale;
-  if (!most) return Gpu::tr("%1 MHz").arg(locale.toString(*now, 'f', 0));
-  return Gpu::tr("%1 of %2 MHz").arg(locale.toString(*now, 'f', 0), locale.toString(*most, 'f', 0));
-}
-
 QString powerText(const app::GpuLoad& gpu) {
   if (!gpu.power) return {};
   if (!gpu.powerLimit) return formatWatts(*gpu.power);
@@ -30,6 +23,13 @@ QString powerText(const app::GpuLoad& gpu) {
 QString rateText(const std::optional<double>& rate) { return rate ? formatRate(*rate) : QString(); }
 
 }  // namespace
+
+QString clockText(const std::optional<double>& now, const std::optional<double>& most) {
+  if (!now) return {};
+  const QLocale locale;
+  if (!most) return Gpu::tr("%1 MHz").arg(locale.toString(*now, 'f', 0));
+  return Gpu::tr("%1 of %2 MHz").arg(locale.toString(*now, 'f', 0), locale.toString(*most, 'f', 0));
+}
 
 QString formatWatts(double watts) { return QLocale().toString(watts, 'f', 0) + " W"; }
 QString formatCelsius(double degrees) {

@@ -21,6 +21,8 @@ struct GpuDetail {
 };
 QVector<GpuDetail> gpuDetails(const app::GpuLoad& gpu);
 
+// "1,410 of 1,980 MHz"; empty: not known.
+QString clockText(const std::optional<double>& now, const std::optional<double>& most);
 QString formatWatts(double watts);               // "612 W"
 QString formatCelsius(double degrees);           // "71 °C"
 QString formatShare(double used, double total);  // "5.20 of 16.0 GB"

@@ -2,6 +2,7 @@
 
 #include <QCoreApplication>
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "ui/models/gpu_text.h"
@@ -91,6 +92,12 @@ QString gpuText(const std::vector<app::GpuLoad>& gpus, int column) {
           fold(gpus, &GpuLoad::temperature, [](double a, double b) { return std::max(a, b); });
       return hottest ? formatCelsius(*hottest) : QString();
     }
+    case NodeTableModel::kGpuClock: {
+      const GpuLoad* slowest = nullptr;
+      for (const GpuLoad& gpu : gpus)
+        if (gpu.smClock && (!slowest || *gpu.smClock < *slowest->smClock)) slowest = &gpu;
+      return slowest ? clockText(slowest->smClock, slowest->smClockMax) : QString();
+    }
     case NodeTableModel::kGpuPower: {
       const auto power = sum(gpus, &GpuLoad::power);
       return power ? formatWatts(*power) : QString();
@@ -111,18 +118,29 @@ QVariantList gpuFractions(const std::vector<app::GpuLoad>& gpus, int column) {
       fraction = *gpu.memoryUsed / *gpu.memoryTotal;
     if (column == NodeTableModel::kGpuPower && gpu.power && gpu.powerLimit.value_or(0) > 0)
       fraction = *gpu.power / *gpu.powerLimit;
+    if (column == NodeTableModel::kGpuClock && gpu.smClock && gpu.smClockMax.value_or(0) > 0)
+      fraction = *gpu.smClock / *gpu.smClockMax;
     any = any || fraction.isValid();
     out << fraction;
   }
   return any ? out : QVariantList();
 }
 
-QVariantList ledShares(const NodeRow& row, int column) {
+// Ranks on one host talk past the network.
+bool isLocal(const NodeRow& row) { return row.loopback > row.networkIn + row.networkOut; }
+double trafficOf(const NodeRow& row) {
+  return isLocal(row) ? row.loopback : row.networkIn + row.networkOut;
+}
+
+QVariantList ledShares(const NodeRow& row, int column, double mostTraffic) {
   constexpr double kHottest = 100;  // °C
   if (!row.sampled) return {};
   if (column == NodeTableModel::kCpu) return {row.cpu};
   if (column == NodeTableModel::kMemory)
     return row.memoryTotal > 0 ? QVariantList{row.memoryUsed / row.memoryTotal} : QVariantList();
+  if (column == NodeTableModel::kNetwork) return {trafficOf(row) / mostTraffic};
+  if (column == NodeTableModel::kDisk)
+    return row.diskBusy ? QVariantList{*row.diskBusy} : QVariantList();
   if (column != NodeTableModel::kGpuTemperature) return gpuFractions(row.gpus, column);
   QVariantList out;
   for (const app::GpuLoad& gpu : row.gpus)
@@ -143,13 +161,38 @@ QString gpuToolTip(const std::vector<app::GpuLoad>& gpus) {
   return lines.join('\n');
 }
 
+// But for the text.
+QVariant gpuData(const NodeRow& row, int column, int role) {
+  if (!row.sampled || row.gpus.empty())
+    return role == Qt::ForegroundRole ? QVariant(Theme::instance().color("disabled")) : QVariant();
+  if (role == Qt::ToolTipRole) return gpuToolTip(row.gpus);
+  if (role == NodeTableModel::kFractionsRole) return gpuFractions(row.gpus, column);
+  QVariantList out;
+  if (role == NodeTableModel::kTonesRole && column == NodeTableModel::kGpu)
+    for (const app::GpuLoad& gpu : row.gpus) out << int(gpuTone(gpu));
+  else if (role == NodeTableModel::kSlowedRole)
+    for (const app::GpuLoad& gpu : row.gpus) out << gpu.isSlowed();
+  return out.isEmpty() ? QVariant() : QVariant(out);
+}
+
 }  // namespace
 
 void NodeTableModel::setRows(QVector<NodeRow> rows) {
   beginResetModel();
   rows_ = std::move(rows);
   touched_.clear();
+  findMostTraffic();
   endResetModel();
+}
+
+// The next of 1, 2, 5, 10, …: it seldom changes. Of idle nodes, 1 MB/s.
+void NodeTableModel::findMostTraffic() {
+  constexpr double kLeast = 1e6;
+  double most = kLeast;
+  for (const NodeRow& row : rows_)
+    if (row.sampled && std::isfinite(trafficOf(row))) most = std::max(most, trafficOf(row));
+  const double power = std::pow(10, std::floor(std::log10(most)));
+  mostTraffic_ = (most <= power ? 1 : most <= 2 * power ? 2 : most <= 5 * power ? 5 : 10) * power;
 }
 
 int NodeTableModel::find(const QString& name) const {
@@ -186,6 +229,7 @@ void NodeTableModel::flush() {
   if (touched_.isEmpty()) return;
   const auto [first, last] = std::minmax_element(touched_.cbegin(), touched_.cend());
   const int from = *first, to = *last;
+  findMostTraffic();
   touched_.clear();
   Q_EMIT dataChanged(index(from, 0), index(to, kColumns - 1));
 }
@@ -224,15 +268,14 @@ QVariant NodeTableModel::data(const QModelIndex& index, int role) const {
       case kGpuUse:
       case kGpuMemory:
       case kGpuTemperature:
-      case kGpuPower: {
+      case kGpuPower:
+      case kGpuClock: {
         const QString text =
             row.sampled && !row.gpus.empty() ? gpuText(row.gpus, index.column()) : QString();
         return text.isEmpty() ? dash : text;
       }
       case kNetwork:
-        // Ranks on one host talk past the network.
-        if (row.sampled && row.loopback > row.networkIn + row.networkOut)
-          return tr("loopback %1").arg(formatRate(row.loopback));
+        if (row.sampled && isLocal(row)) return tr("loopback %1").arg(formatRate(row.loopback));
         return row.sampled ? QString::fromUtf8("↓ %1  ↑ %2")
                                  .arg(formatRate(row.networkIn), formatRate(row.networkOut))
                            : dash;
@@ -248,29 +291,20 @@ QVariant NodeTableModel::data(const QModelIndex& index, int role) const {
         return {};
     }
   }
-  if (role == kLedsRole) return ledShares(row, index.column());
+  if (role == kLedsRole) return ledShares(row, index.column(), mostTraffic_);
   if (role == Qt::ForegroundRole && !row.sampled &&
       (index.column() >= kCpu && index.column() <= kDisk)) {
     return Theme::instance().color("disabled");
   }
-  if (isGpuColumn(index.column())) {
-    const bool told = row.sampled && !row.gpus.empty();
-    if (role == Qt::ForegroundRole && !told) return Theme::instance().color("disabled");
-    if (!told) return {};
-    if (role == Qt::ToolTipRole) return gpuToolTip(row.gpus);
-    if (role == kFractionsRole) return gpuFractions(row.gpus, index.column());
-    if (role == kTonesRole && index.column() == kGpu) {
-      QVariantList tones;
-      for (const app::GpuLoad& gpu : row.gpus) tones << int(gpuTone(gpu));
-      return tones;
-    }
-  }
+  if (isGpuColumn(index.column())) return gpuData(row, index.column(), role);
   if (role == Qt::ToolTipRole) {
     if (index.column() == kState && !row.detail.isEmpty()) return row.detail;
     if (index.column() == kCpu && row.cores > 0)
       return tr("%1, %n core(s)", "", row.cores).arg(row.cpuName);
     if (index.column() == kDisk && row.sampled) {
-      return tr("reads %1, writes %2").arg(formatRate(row.diskRead), formatRate(row.diskWrite));
+      const QString rates =
+          tr("reads %1, writes %2").arg(formatRate(row.diskRead), formatRate(row.diskWrite));
+      return row.diskBusy ? tr("busy %1, %2").arg(formatPercent(*row.diskBusy, 0), rates) : rates;
     }
     if (index.column() == kAgent) return row.version;
   }
@@ -309,6 +343,8 @@ QVariant NodeTableModel::headerData(int section, Qt::Orientation orientation, in
       return tr("Hottest");
     case kGpuPower:
       return tr("GPU power");
+    case kGpuClock:
+      return tr("GPU clock");
     case kNetwork:
       return tr("Network");
     case kDisk:

@@ -5,6 +5,7 @@
 #include <QAbstractTableModel>
 #include <QSet>
 #include <QVector>
+#include <optional>
 
 #include "app/cluster/cluster_session.h"
 #include "ui/theme/theme.h"
@@ -28,6 +29,7 @@ struct NodeRow {
   double memoryUsed = 0, memoryTotal = 0;
   std::vector<app::GpuLoad> gpus;
   double networkIn = 0, networkOut = 0, loopback = 0, diskRead = 0, diskWrite = 0, diskFree = 0;
+  std::optional<double> diskBusy;  // 0…1
 };
 
 QString nodePhaseText(app::NodeState phase);
@@ -47,6 +49,7 @@ class NodeTableModel : public QAbstractTableModel {
     kGpuMemory,
     kGpuTemperature,
     kGpuPower,
+    kGpuClock,
     kNetwork,
     kDisk,
     kRanks,
@@ -60,10 +63,12 @@ class NodeTableModel : public QAbstractTableModel {
   // For GpuDelegate, of each GPU: a fraction 0…1 or an invalid value; a Tone.
   static constexpr int kFractionsRole = Qt::UserRole + 3;
   static constexpr int kTonesRole = Qt::UserRole + 4;
-  // For NodeLedGrid, of kCpu to kGpuPower: of the node or of each GPU a share 0…1 of the most there
-  // can be (100 °C), or an invalid value; empty: nothing is known.
+  // For NodeLedGrid, of kCpu to kDisk: of the node or of each GPU a share 0…1 of the most there can
+  // be (100 °C; of the network mostTraffic()), or an invalid value; empty: nothing is known.
   static constexpr int kLedsRole = Qt::UserRole + 5;
-  static bool isGpuColumn(int column) { return column >= kGpu && column <= kGpuPower; }
+  // Of a column of GPUs: whether each is slowed down (app::GpuLoad::isSlowed).
+  static constexpr int kSlowedRole = Qt::UserRole + 6;
+  static bool isGpuColumn(int column) { return column >= kGpu && column <= kGpuClock; }
 
   using QAbstractTableModel::QAbstractTableModel;
 
@@ -73,7 +78,9 @@ class NodeTableModel : public QAbstractTableModel {
   const QVector<NodeRow>& rows() const { return rows_; }
   int find(const QString& name) const;
   NodeRow* row(const QString& name);
-  bool anyGpu() const;                // of any row
+  bool anyGpu() const;  // of any row
+  // Bytes/s, a round number that no node's traffic exceeds.
+  double mostTraffic() const { return mostTraffic_; }
   void touched(const QString& name);  // told with the next flush()
   void flush();
   void retranslate();
@@ -84,8 +91,11 @@ class NodeTableModel : public QAbstractTableModel {
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
  private:
+  void findMostTraffic();
+
   QVector<NodeRow> rows_;
   QSet<int> touched_;
+  double mostTraffic_ = 1;
 };
 
 }  // namespace lockstep::ui

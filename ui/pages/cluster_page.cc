@@ -91,10 +91,11 @@ void ClusterPage::buildNodes() {
     table_->setItemDelegateForColumn(column, new GpuDelegate(NodeTableModel::kFractionsRole,
                                                              NodeTableModel::kTonesRole, table_));
   }
-  setColumns(table_, {72, 166, 66, 122, 236, 96, 132, 84, 92, 184, 104, 52, 106, 96});
+  setColumns(table_, {72, 166, 66, 122, 236, 96, 132, 84, 92, 132, 184, 104, 52, 106, 96});
   columns_ = new ColumnFitter(
       table_, {NodeTableModel::kAgent, NodeTableModel::kRanks, NodeTableModel::kDisk,
                NodeTableModel::kTarget, NodeTableModel::kNetwork});
+  table_->hideColumn(NodeTableModel::kGpuClock);  // the grid shows it
   empty_ = new EmptyState("clusterEmpty", "node", this);
   stack_->addWidget(table_);
   stack_->addWidget(empty_);

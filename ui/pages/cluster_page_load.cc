@@ -107,6 +107,7 @@ void ClusterPage::showLoad(const QString& name, const app::NodeLoad& load) {
   row->diskRead = load.diskRead;
   row->diskWrite = load.diskWrite;
   row->diskFree = load.diskFree;
+  row->diskBusy = load.diskBusy;
   const bool some = !load.gpus.empty(), had = !row->gpus.empty();
   row->gpus = load.gpus;
   if (some != had) showGpus();

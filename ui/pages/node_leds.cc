@@ -22,9 +22,11 @@ namespace {
 
 constexpr int kMostPitch = 20, kLeastPitch = 2, kMostHeight = 60;  // pixels
 constexpr int kRoomForFrame = 10;                                  // of a pitch
-constexpr int kNodeMeasures[] = {NodeTableModel::kCpu, NodeTableModel::kMemory};
+constexpr int kNodeMeasures[] = {NodeTableModel::kCpu, NodeTableModel::kMemory,
+                                 NodeTableModel::kNetwork, NodeTableModel::kDisk};
 constexpr int kGpuMeasures[] = {NodeTableModel::kGpuUse, NodeTableModel::kGpuMemory,
-                                NodeTableModel::kGpuTemperature, NodeTableModel::kGpuPower};
+                                NodeTableModel::kGpuTemperature, NodeTableModel::kGpuPower,
+                                NodeTableModel::kGpuClock};
 
 }  // namespace
 
@@ -112,6 +114,22 @@ bool NodeLedGrid::isWrong(int row) const {
   return (state.isValid() && isBad(state)) || std::any_of(gpus.begin(), gpus.end(), isBad);
 }
 
+// White on black is seen on every colour of the map.
+void NodeLedGrid::markSlowed(QPainter& painter, int row) const {
+  const QVariantList slowed =
+      nodes_->data(nodes_->index(row, measure_), NodeTableModel::kSlowedRole).toList();
+  const QRect led = ledOf(row);
+  const int count = static_cast<int>(slowed.size()), foot = std::max(1, led.height() / 4);
+  for (int gpu = 0; gpu < count; ++gpu) {
+    if (!slowed[gpu].toBool()) continue;
+    const int from = led.width() * gpu / count;
+    const int wide = std::max(1, led.width() * (gpu + 1) / count - from);
+    const QRect mark(led.x() + from, led.bottom() + 1 - foot, wide, foot);
+    if (foot > 1) painter.fillRect(mark.adjusted(0, -1, 0, 0), Qt::black);
+    painter.fillRect(mark, Qt::white);
+  }
+}
+
 void NodeLedGrid::drawLed(QPainter& painter, int row) const {
   const QRect led = ledOf(row);
   const Theme& theme = Theme::instance();
@@ -127,6 +145,7 @@ void NodeLedGrid::drawLed(QPainter& painter, int row) const {
     const int from = led.width() * i / stripes, to = led.width() * (i + 1) / stripes;
     painter.fillRect(led.x() + from, led.y(), to - from, led.height(), QColor(colors.at(share)));
   }
+  markSlowed(painter, row);
   if (count == 0 || pitch_ > kRoomForFrame) {
     painter.setPen(theme.color("border"));
     painter.setBrush(Qt::NoBrush);
@@ -221,7 +240,10 @@ NodeLeds::NodeLeds(NodeTableModel* nodes, QItemSelectionModel* selection, QWidge
     showMeasure();
   });
   const auto look = [this] {
-    if (nodes_->anyGpu() != hasGpus_) fillMeasures();
+    if (nodes_->anyGpu() != hasGpus_)
+      fillMeasures();
+    else
+      showScale();
   };
   connect(nodes_, &QAbstractItemModel::modelReset, this, look);
   connect(nodes_, &QAbstractItemModel::dataChanged, this, look);
@@ -249,16 +271,25 @@ void NodeLeds::fillMeasures() {
 }
 
 void NodeLeds::showMeasure() {
+  grid_->setMeasure(measures_->currentData().toInt());
+  showScale();
+}
+
+void NodeLeds::showScale() {
   const int column = measures_->currentData().toInt();
-  grid_->setMeasure(column);
-  const bool isHeat = column == NodeTableModel::kGpuTemperature;
-  legend_->setScale(ColorMap::Kind::kSequential, {}, "0",
-                    isHeat ? formatCelsius(100) : formatPercent(1, 0));
+  const QString most = column == NodeTableModel::kGpuTemperature ? formatCelsius(100)
+                       : column == NodeTableModel::kNetwork      ? formatRate(nodes_->mostTraffic())
+                                                                 : formatPercent(1, 0);
+  if (most == most_) return;
+  most_ = most;
+  legend_->setScale(ColorMap::Kind::kSequential, {}, "0", most);
 }
 
 void NodeLeds::retranslate() {
   measures_->setAccessibleName(tr("What the grid of nodes shows"));
-  measures_->setToolTip(measures_->accessibleName());
+  measures_->setToolTip(measures_->accessibleName() + '\n' +
+                        tr("A GPU that is slowed down has a white foot; a node or GPU with a "
+                           "problem is crossed out."));
   grid_->setAccessibleName(tr("Grid of nodes"));
   fillMeasures();
 }

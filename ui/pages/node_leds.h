@@ -14,7 +14,7 @@ class ColorLegend;
 class NodeTableModel;
 
 // Click, arrows, Home and End select a node. A node or GPU with a problem is crossed out; one of
-// which nothing is known is hollow.
+// which nothing is known is hollow; a GPU that is slowed down has a white foot.
 class NodeLedGrid : public QWidget {
   Q_OBJECT
 
@@ -41,6 +41,7 @@ class NodeLedGrid : public QWidget {
   int rowAt(const QPoint& at) const;  // -1: none
   QString textOf(int row) const;
   bool isWrong(int row) const;
+  void markSlowed(QPainter& painter, int row) const;  // GPUs
   void drawLed(QPainter& painter, int row) const;
   void changed();
 
@@ -63,13 +64,15 @@ class NodeLeds : public QWidget {
  private:
   void fillMeasures();  // those of GPUs if a node has some
   void showMeasure();
+  void showScale();  // of the colours
 
   NodeTableModel* nodes_;
   QComboBox* measures_;
   NodeLedGrid* grid_;
   ColorLegend* legend_;
   bool hasGpus_ = false;
-  int chosen_;  // measure; also while there are no GPUs to show it of
+  int chosen_;    // measure; also while there are no GPUs to show it of
+  QString most_;  // what the brightest colour stands for
 };
 
 }  // namespace lockstep::ui

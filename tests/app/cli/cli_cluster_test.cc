@@ -97,6 +97,7 @@ class CliClusterTest : public QObject {
     const CliResult json = cli.run({"cluster", "load", "--local", "2", "--json"});
     QVERIFY2(json.exit == 0 && json.onlyJson && json.all("load").size() == 2, json.text());
     for (const QJsonObject& load : json.all("load")) {
+      QVERIFY(load["disk_busy"].toDouble() >= 0 && load["disk_busy"].toDouble() <= 1);
       QVERIFY2(load["memory_used_bytes"].toDouble() > 0 &&
                    load["memory_used_bytes"].toDouble() < load["memory_total_bytes"].toDouble(),
                json.text());

@@ -45,6 +45,16 @@ class CliCommandsTest : public QObject {
     QCOMPARE(json.events.size(), 1);
     QCOMPARE(json.last()["plan"].toString().toUtf8(), result.out);
     QVERIFY(json.last()["prediction"].toObject()["step_seconds"].toDouble() > 0);
+    // All that would be run is told, with the same words.
+    const QJsonArray summary = json.last()["summary"].toArray();
+    QVERIFY(summary.size() > 10);
+    for (const QJsonValue& row : summary) {
+      const QByteArray label = row["label"].toString().toUtf8();
+      QVERIFY2(result.err.contains("\n" + label + " ") &&
+                   result.err.contains("  " + row["value"].toString().toUtf8() + "\n"),
+               label);
+    }
+    QCOMPARE(result.err.contains("\nHeartbeat"), ranks != "1");
   }
 
   // The passes of every program, in order, and the graphs after one of them.

@@ -4,7 +4,12 @@
 #include <QElapsedTimer>
 #include <QFileInfo>
 #include <QTest>
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <map>
 #include <set>
+#include <thread>
 
 #include "app/history/history.h"
 #include "lockstep/run/v1/telemetry.pb.h"
@@ -24,6 +29,20 @@ class CliStragglersTest : public QObject {
       if (at >= 0 && out.mid(at + 7, 20).split(',')[0].toLongLong() >= step) return true;
       if (!cli.awaitNext(process, "step", out)) return false;
     }
+  }
+  // Steps with all events of three ranks, sampled and slow ones aside.
+  static std::set<std::int64_t> profiledSteps(const Cli& cli, const QString& run) {
+    const auto history = app::History::open((cli.home() + "/history").toStdString());
+    if (!history.ok()) return {};
+    const auto store = (*history)->openRun(run.toStdString());
+    if (!store.ok()) return {};
+    std::map<std::int64_t, int> ranks;
+    for (const app::SpanEvents& one : (*store)->events(1, std::numeric_limits<std::int64_t>::max()))
+      if (!one.slow && one.step % 50 != 0) ++ranks[one.step];
+    std::set<std::int64_t> out;
+    for (const auto& [step, count] : ranks)
+      if (count == 3) out.insert(step);
+    return out;
   }
 
  private Q_SLOTS:
@@ -45,6 +64,9 @@ class CliStragglersTest : public QObject {
       const CliResult refused = cli.run({"profile", run, "--steps", steps});
       QVERIFY2(refused.exit == 2 && refused.err.contains("steps"), refused.text());
     }
+    // Fewer steps that may still be recorded do not stand in the way.
+    const CliResult fewer = cli.run({"profile", run, "--steps", "2"});
+    QVERIFY2(fewer.exit == 0, fewer.text());
     const CliResult asked = cli.run({"profile", run, "--steps", "7", "--json"});
     QVERIFY2(asked.exit == 0, asked.text());
     const QJsonObject told = asked.first("profiled");
@@ -71,6 +93,45 @@ class CliStragglersTest : public QObject {
     }
     const CliResult late = cli.run({"profile", run});
     QVERIFY2(late.exit != 0 && late.err.contains("has ended"), late.text());
+  }
+
+  // When a rank begins to be slow, and when it no longer is, nobody has to ask for the events of
+  // the next steps.
+  void stepsAtAChangeAreProfiled() {
+    using namespace std::chrono_literals;
+    const Cli cli;
+    const auto process = cli.start(training("multi-worker-mirrored", "3", kEndless));
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    QVERIFY(awaitStep(cli, *process, out, 100));
+    const QString run = runOf(out);
+    const auto workers = cli.workers(run);
+    QCOMPARE(workers.size(), qsizetype{3});
+    std::set<std::int64_t> first;
+    {
+      const std::jthread bursts([pid = static_cast<pid_t>(workers[1])](const std::stop_token& end) {
+        while (!end.stop_requested()) {
+          ::kill(pid, SIGSTOP);
+          std::this_thread::sleep_for(150ms);
+          ::kill(pid, SIGCONT);
+          std::this_thread::sleep_for(250ms);
+        }
+      });
+      QVERIFY2(cli.awaitEvent(*process, "straggler", out), out.right(2000));
+      QVERIFY(
+          QTest::qWaitFor([&] { return (first = profiledSteps(cli, run)).size() >= 3; }, 60000));
+    }
+    QVERIFY2(cli.awaitNext(*process, "straggler_over", out), out.right(2000));
+    QVERIFY(
+        QTest::qWaitFor([&] { return profiledSteps(cli, run).size() >= first.size() + 3; }, 60000));
+    const CliResult result = cli.stop(*process, out);
+    QVERIFY2(result.exit == 130, result.text());
+    // Three in a row, each time.
+    const std::set<std::int64_t> all = profiledSteps(cli, run);
+    QVERIFY(std::ranges::all_of(all, [&](std::int64_t step) {
+      return all.contains(step - 1) || all.contains(step + 1) || (step - 1) % 50 == 0 ||
+             (step + 1) % 50 == 0;
+    }));
   }
 
   // A rank that is suspended again and again is the costliest, and its node.
