@@ -13,7 +13,7 @@
 #include "app/history/history.h"
 #include "app/runs/energy.h"
 #include "app/runs/recorder.h"
-#include "app/specs/spec_diff.h"
+#include "app/runs/run_environment.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
 #include "engine/specs/placement.h"
@@ -68,9 +68,11 @@ void showArtifacts(const RunRow& row, const KnownArtifacts& artifacts) {
     field("", "not fetched: " + printable(one.text()));
 }
 
-// The spec, what --set changed included.
-const std::string& asRan(const RunDocuments& documents) {
-  return documents.specResolved.empty() ? documents.specYaml : documents.specResolved;
+void showEnvironment(const RunDocuments& documents) {
+  std::string text;
+  for (const EnvironmentField& one : environmentFields(nodeEnvironments(documents.nodes)))
+    text += "  " + padded(one.name, 14) + printable(one.value) + "\n";
+  if (!text.empty()) put(stdout, "\nenvironment\n" + text);
 }
 
 void showText(const RunRow& row, const RunDocuments& documents, const Recorded& recorded) {
@@ -115,7 +117,8 @@ void showText(const RunRow& row, const RunDocuments& documents, const Recorded& 
            epoch.evaluated() ? metricText(row.figures.metric, epoch.evalMetric) : "–"});
     put(stdout, "\n" + table.text());
   }
-  put(stdout, "\n" + asRan(documents));
+  showEnvironment(documents);
+  put(stdout, "\n" + documents.specAsRun());
   if (!documents.codePatch.empty())
     put(stdout, "\nthe code's differences from its commit\n" + documents.codePatch);
 }
@@ -291,7 +294,7 @@ int historyDiffCommand(const Globals& globals, const Arguments& arguments) {
     for (const std::string& word : arguments.words()) {
       LOCKSTEP_ASSIGN(const RunRow row, history.find(word));
       LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(row.run));
-      specs.push_back(specFields(asRan(documents)));
+      specs.push_back(comparedFields(documents));
       table.header.push_back(row.run);
       table.right.push_back(false);
     }
@@ -304,7 +307,7 @@ int historyDiffCommand(const Globals& globals, const Arguments& arguments) {
     }
     if (arguments.has("json")) return {};
     if (table.rows.empty())
-      put(stderr, "the specs are equal\n");
+      put(stderr, "the specs and environments are equal\n");
     else
       put(stdout, table.text());
     return {};

@@ -36,6 +36,7 @@ NodeInventory fromReply(const node::v1::HandshakeReply& reply) {
   out.cpuFlags.assign(from.cpu_flags().begin(), from.cpu_flags().end());
   out.addresses.assign(from.addresses().begin(), from.addresses().end());
   out.gpus.assign(from.gpus().begin(), from.gpus().end());
+  out.gpuDriver = from.gpu_driver();
   out.cores = from.cores();
   out.memoryBytes = from.memory_bytes();
   out.memoryAvailable = std::max<std::int64_t>(0, from.memory_available_bytes());

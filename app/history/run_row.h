@@ -75,8 +75,13 @@ struct RunDocuments {
   std::string clusterYaml;
   std::string plan;        // its text
   std::string prediction;  // JSON: per rank breakdown and memory, see app/runs/preview.h
-  std::string nodes;       // JSON: per node its host's name, the supervisor's socket, folder, ranks
-  std::string codePatch;   // how a program's code differs from its commit; "": not
+  // JSON: per node its host's name, the supervisor's socket, folder, ranks, and what
+  // app/runs/run_environment.h reads
+  std::string nodes;
+  std::string codePatch;  // how a program's code differs from its commit; "": not
+
+  // What --set changed included.
+  const std::string& specAsRun() const { return specResolved.empty() ? specYaml : specResolved; }
 };
 
 }  // namespace lockstep::app

@@ -827,8 +827,8 @@ It uses:
             <translation>克隆…</translation>
         </message>
         <message>
-            <source>Spec differences</source>
-            <translation>规格的差异</translation>
+            <source>Differences of specs and environments</source>
+            <translation>规格与环境的差异</translation>
         </message>
         <message>
             <source>Tags…</source>
@@ -971,8 +971,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>为 OpenTelemetry 导出…</translation>
         </message>
         <message>
-            <source>Compare the specs of the selected runs (lockstep history diff)</source>
-            <translation>比较所选运行的规格（lockstep history diff）</translation>
+            <source>Compare the specs and environments of the selected runs (lockstep history diff)</source>
+            <translation>比较所选运行的规格与环境（lockstep history diff）</translation>
         </message>
         <message>
             <source>What if…</source>
@@ -1869,6 +1869,38 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     </context>
     <context>
         <name>lockstep::ui::Message</name>
+        <message>
+            <source>Operating system</source>
+            <translation>操作系统</translation>
+        </message>
+        <message>
+            <source>Kernel</source>
+            <translation>内核</translation>
+        </message>
+        <message>
+            <source>CPU</source>
+            <translation>CPU</translation>
+        </message>
+        <message>
+            <source>Cores</source>
+            <translation>核心数</translation>
+        </message>
+        <message>
+            <source>Memory</source>
+            <translation>内存</translation>
+        </message>
+        <message>
+            <source>GPUs</source>
+            <translation>GPU</translation>
+        </message>
+        <message>
+            <source>GPU driver</source>
+            <translation>GPU 驱动程序</translation>
+        </message>
+        <message>
+            <source>Agent</source>
+            <translation>代理</translation>
+        </message>
         <message>
             <source>the picture %1</source>
             <translation>图片 %1</translation>
@@ -14698,6 +14730,10 @@ its last lines:
     </context>
     <context>
         <name>lockstep::ui::InspectorModel</name>
+        <message>
+            <source>Environment</source>
+            <translation>环境</translation>
+        </message>
         <message>
             <source>Energy</source>
             <translation>能耗</translation>

@@ -699,6 +699,7 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
   out << remarkRows();
   out << changeRows();
   out << fileRows();
+  out << environmentRows(document_->environment());
   out << InspectorRow{tr("Identity"), {}, true};
   add(tr("Run"), document_->run());
   add(tr("Plan"), QString::fromStdString(row.planHash).left(16));

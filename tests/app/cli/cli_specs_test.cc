@@ -73,6 +73,35 @@ class CliSpecsTest : public QObject {
     QCOMPARE(cli.run({"history", "diff", "run-a", "run-z"}).exit, 2);
   }
 
+  // The environment too, where it differs.
+  void environmentsOfRunsAreCompared() {
+    const Cli cli;
+    QVERIFY(QDir().mkpath(cli.path("home/history")));
+    const auto nodes = [](const char* kernel) {
+      return fmt::format(R"([{{"node":"n1","host":"a","ranks":[0,1],"environment":{{"kernel":"{}",)"
+                         R"("gpu_driver":"580.1","versions":{{"torch":"2.1.0"}}}}}}])",
+                         kernel);
+    };
+    add(cli, "run-a", "training:\n  batch: 64\n", nodes("6.1"));
+    add(cli, "run-b", "training:\n  batch: 64\n", nodes("6.6"));
+    const CliResult json = cli.run({"history", "diff", "run-a", "run-b", "--json"});
+    QVERIFY2(json.exit == 0 && json.all("option").size() == 1, json.text());
+    QCOMPARE(json.last()["option"].toString(), QString("environment.kernel"));
+    QCOMPARE(json.last()["values"].toArray(), (QJsonArray{"6.1", "6.6"}));
+    const CliResult text = cli.run({"history", "show", "run-b"});
+    for (const char* part : {"\nenvironment\n", "  kernel        6.6\n", "  gpu_driver    580.1\n",
+                             "  torch         2.1.0\n"})
+      QVERIFY2(text.out.contains(part), text.text());
+    const QJsonObject node = cli.run({"history", "show", "run-b", "--json"})
+                                 .first("run")["nodes"]
+                                 .toArray()[0]
+                                 .toObject();
+    QCOMPARE(node["kernel"].toString(), QString("6.6"));
+    QCOMPARE(node["ranks"].toArray(), (QJsonArray{0, 1}));
+    QCOMPARE(node["versions"].toObject()["torch"].toString(), QString("2.1.0"));
+    QVERIFY(!node.contains("os"));
+  }
+
   // Beside each layer what it takes and has; with ranks, what each keeps on one.
   void layersAreListed() {
     const Cli cli;
@@ -135,12 +164,14 @@ class CliSpecsTest : public QObject {
     QFile file(path);
     return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
   }
-  static void add(const Cli& cli, const std::string& run, const std::string& spec) {
+  static void add(const Cli& cli, const std::string& run, const std::string& spec,
+                  const std::string& nodes = {}) {
     app::RunRow row;
     row.run = run;
     row.phase = app::RunState::SUCCEEDED;
     app::RunDocuments documents;
     documents.specYaml = spec;
+    documents.nodes = nodes;
     const auto history = app::History::open(cli.path("home/history").toStdString());
     QVERIFY(history.ok() && (*history)->add(row, documents).ok());
   }
