@@ -1,4 +1,6 @@
 // history list, tag, note, filter, show, diff, delete.
+#include <unistd.h>
+
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -16,6 +18,7 @@
 #include "app/runs/run_environment.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
+#include "engine/base/suggest.h"
 #include "engine/specs/placement.h"
 #include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
@@ -273,10 +276,40 @@ int historyFilterCommand(const Globals& globals, const Arguments& arguments) {
   });
 }
 
+namespace {
+
+Status printDocument(const RunRow& row, const RunDocuments& documents, const std::string& name,
+                     bool json) {
+  std::vector<std::string_view> names;
+  for (const RunText& one : kRunTexts) {
+    names.push_back(one.name);
+    if (one.name != name) continue;
+    const std::string& text = one.of(documents);
+    if (json) {
+      JsonLine("document").add("run", row.run).add("document", name).add("text", text).print();
+      return {};
+    }
+    if (text.empty())
+      return makeError(Code::kNotFound, "run {} has no document \"{}\"", row.run, name);
+    if (isatty(STDOUT_FILENO) != 0)
+      put(stdout, text);
+    else
+      putRaw(stdout, text);  // to a file, or to git apply
+    return {};
+  }
+  Error error = invalidArgument("there is no document \"{}\"", name);
+  error.next = message("a document is {}", expectedOneOf(name, names));
+  return error;
+}
+
+}  // namespace
+
 int historyShowCommand(const Globals& globals, const Arguments& arguments) {
   return onHistory(globals, arguments, [&](History& history) -> Status {
     LOCKSTEP_ASSIGN(const RunRow row, history.find(arguments.words()[0]));
     LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(row.run));
+    if (arguments.has("document"))
+      return printDocument(row, documents, arguments.text("document"), arguments.has("json"));
     const auto store = history.openRun(row.run);  // the rest is shown without it too
     const Recorded recorded = store.ok() ? recordedIn(**store) : Recorded();
     if (arguments.has("json"))

@@ -84,4 +84,18 @@ struct RunDocuments {
   const std::string& specAsRun() const { return specResolved.empty() ? specYaml : specResolved; }
 };
 
+// A text of a run for a person, by the name that the command line has for it.
+struct RunText {
+  std::string_view name;
+  std::string RunDocuments::*member;
+  std::string_view ending;  // of a file
+  const std::string& of(const RunDocuments& documents) const { return documents.*member; }
+};
+inline constexpr std::array<RunText, 5> kRunTexts{
+    {{"spec", &RunDocuments::specYaml, "yaml"},
+     {"resolved", &RunDocuments::specResolved, "yaml"},
+     {"cluster", &RunDocuments::clusterYaml, "yaml"},
+     {"plan", &RunDocuments::plan, "txt"},
+     {"code", &RunDocuments::codePatch, "patch"}}};
+
 }  // namespace lockstep::app

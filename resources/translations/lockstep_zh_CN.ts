@@ -11320,8 +11320,8 @@ its last lines:
             <translation>有效训练时间</translation>
         </message>
         <message>
-            <source>Code</source>
-            <translation>代码</translation>
+            <source>Documents</source>
+            <translation>文档</translation>
         </message>
     </context>
     <context>
@@ -15335,7 +15335,35 @@ its last lines:
         </message>
     </context>
     <context>
-        <name>lockstep::ui::CodePanel</name>
+        <name>lockstep::ui::DocumentsPanel</name>
+        <message>
+            <source>Spec as written</source>
+            <translation>所写的规格</translation>
+        </message>
+        <message>
+            <source>Spec as run</source>
+            <translation>实际运行的规格</translation>
+        </message>
+        <message>
+            <source>Cluster</source>
+            <translation>集群</translation>
+        </message>
+        <message>
+            <source>Plan</source>
+            <translation>计划</translation>
+        </message>
+        <message>
+            <source>Code</source>
+            <translation>代码</translation>
+        </message>
+        <message>
+            <source>Nothing is kept of this run's launch.</source>
+            <translation>没有保留此运行的启动资料。</translation>
+        </message>
+        <message>
+            <source>With defaults filled in, and what was set at the launch</source>
+            <translation>已填入默认值以及启动时的设置</translation>
+        </message>
         <message>
             <source>Commit %1, without changes</source>
             <translation>提交 %1，无改动</translation>
@@ -15345,32 +15373,32 @@ its last lines:
             <translation>提交 %1，并有以下改动：</translation>
         </message>
         <message>
-            <source>Save the changes</source>
-            <translation>保存改动</translation>
-        </message>
-        <message>
-            <source>Patches (*.patch)</source>
-            <translation>补丁 (*.patch)</translation>
+            <source>Save %1</source>
+            <translation>保存%1</translation>
         </message>
         <message>
             <source>Copy</source>
             <translation>复制</translation>
         </message>
         <message>
-            <source>Copy the changes</source>
-            <translation>复制改动</translation>
+            <source>Copy this text</source>
+            <translation>复制此文本</translation>
         </message>
         <message>
-            <source>Save…</source>
-            <translation>保存…</translation>
+            <source>Save as…</source>
+            <translation>另存为…</translation>
         </message>
         <message>
-            <source>Save the changes as a patch, for git apply</source>
-            <translation>将改动保存为补丁，供 git apply 使用</translation>
+            <source>Save this text; the changes of the code are for git apply</source>
+            <translation>保存此文本；代码的改动供 git apply 使用</translation>
         </message>
         <message>
-            <source>Changes since the commit</source>
-            <translation>自该提交以来的改动</translation>
+            <source>Document</source>
+            <translation>文档</translation>
+        </message>
+        <message>
+            <source>Text of the document</source>
+            <translation>文档的文本</translation>
         </message>
     </context>
     <context>

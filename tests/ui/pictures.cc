@@ -361,8 +361,12 @@ void shootProgram(MainWindow* window, const QString& run, const QString& prefix)
   (void)QTest::qWaitFor([&] { return made->lossPlot()->sampleCount() > 0; }, 5000);
   shoot(window, prefix + "-program-run");
   auto* tabs = made->findChild<QTabWidget*>("runTabs");
-  tabs->setCurrentWidget(made->findChild<QWidget*>("runCode"));
-  shoot(window, prefix + "-program-run-code");
+  tabs->setCurrentWidget(made->findChild<QWidget*>("runDocuments"));
+  auto* kind = made->findChild<QComboBox*>("documentKind");
+  for (int i = 0; i < kind->count(); ++i) {
+    kind->setCurrentIndex(i);
+    shoot(window, QString("%1-program-run-document-%2").arg(prefix).arg(i + 1));
+  }
 }
 
 // A model from nothing, and one of a kind.

@@ -21,9 +21,9 @@
 #include "ui/dialogs/restart_dialog.h"
 #include "ui/dialogs/what_if_panel.h"
 #include "ui/models/breakdown_model.h"
-#include "ui/pages/code_panel.h"
 #include "ui/pages/costs_panel.h"
 #include "ui/pages/dashboard_view.h"
+#include "ui/pages/documents_panel.h"
 #include "ui/pages/run_logs.h"
 #include "ui/pages/steps_panel.h"
 #include "ui/pages/straggler_panel.h"
@@ -157,9 +157,9 @@ void RunPage::buildTabs() {
   addPart("dashboard", dashboard_);
   connect(dashboard_, &DashboardView::problem, this,
           [this](const Error& error) { message()->showError(error); });
-  code_ = new CodePanel(document_, this);
-  addPart("code", code_);
-  connect(code_, &CodePanel::saved, this, &RunPage::sayExported);
+  documentsPanel_ = new DocumentsPanel(document_, this);
+  addPart("documents", documentsPanel_);
+  connect(documentsPanel_, &DocumentsPanel::saved, this, &RunPage::sayExported);
   connect(tabs_, &QTabWidget::currentChanged, this, [this] {
     Q_EMIT placeChanged();
     if (nodesOpened_ || tabs_->currentIndex() != kNodesTab) return;
@@ -462,20 +462,13 @@ void RunPage::refreshRow() {
   rerun_->setEnabled(document_->canRelaunch());
   resume_->setEnabled(document_->canResume());
   logs_->setRanks(row.world, document_->members());
-  showCode();
+  documentsPanel_->refresh();
   refreshFigures();
   refreshSlow();
   setAccessibleName(tr("Run %1").arg(title()));
   readEnergy();
   Q_EMIT titleChanged();
   Q_EMIT inspectorChanged();
-}
-
-void RunPage::showCode() {
-  const auto tab = static_cast<int>(parts_.indexOf("code"));
-  if (tabs_->isTabVisible(tab) == !code_->isEmpty()) return;
-  tabs_->setTabVisible(tab, !code_->isEmpty());
-  code_->refresh();
 }
 
 void RunPage::refreshFigures() {
@@ -743,12 +736,12 @@ void RunPage::retranslate() {
   tabs_->setTabText(4, tr("Stragglers"));
   tabs_->setTabText(5, tr("Traffic"));
   tabs_->setTabText(6, tr("Dashboard"));
-  tabs_->setTabText(7, tr("Code"));
+  tabs_->setTabText(7, tr("Documents"));
   tabs_->setTabToolTip(2, "lockstep logs " + run);
   tabs_->setTabToolTip(3, QString("lockstep steps %1\nlockstep timeline %1").arg(run));
   tabs_->setTabToolTip(4, "lockstep stragglers " + run);
   tabs_->setTabToolTip(5, "lockstep traffic " + run);
-  tabs_->setTabToolTip(7, "lockstep history show " + run);
+  tabs_->setTabToolTip(7, QString("lockstep history show %1 --document plan").arg(run));
   tabs_->setAccessibleName(tr("Parts of the run"));
   smoothLabel_->setText(tr("Smoothing"));
   smooth_->setAccessibleName(tr("Smoothing"));
@@ -785,7 +778,7 @@ void RunPage::retranslate() {
   whatIf_->retranslate();
   traffic_->retranslate();
   dashboard_->retranslate();
-  code_->retranslate();
+  documentsPanel_->retranslate();
   placeAllSeries();
   refreshRow();
   refreshBreakdown();

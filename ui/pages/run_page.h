@@ -27,9 +27,9 @@ namespace lockstep::ui {
 class BreakdownBars;
 class BreakdownModel;
 class Card;
-class CodePanel;
 class CostsPanel;
 class DashboardView;
+class DocumentsPanel;
 class Figure;
 class PlotGroup;
 class PlotView;
@@ -101,7 +101,6 @@ class RunPage : public Page {
   void showProfiled();
   void showMoment(int rank, qint64 step);  // rank -1: none
   void refreshRow();
-  void showCode();
   void readEnergy();
   QVector<InspectorRow> remarkRows() const;
   QVector<InspectorRow> changeRows() const;
@@ -188,7 +187,7 @@ class RunPage : public Page {
   int restartShown_ = 0;            // the generation
   RunLogs* logs_ = nullptr;
   StepsPanel* steps_ = nullptr;
-  CodePanel* code_ = nullptr;
+  DocumentsPanel* documentsPanel_ = nullptr;
   CostsPanel* costs_ = nullptr;
   WhatIfPanel* whatIf_ = nullptr;
   struct Profiled {

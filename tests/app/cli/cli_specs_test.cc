@@ -102,6 +102,36 @@ class CliSpecsTest : public QObject {
     QVERIFY(!node.contains("os"));
   }
 
+  // Each text that a run was launched with, byte for byte.
+  void documentsOfARunArePrinted() {
+    const Cli cli;
+    QVERIFY(QDir().mkpath(cli.path("home/history")));
+    app::RunRow row;
+    row.run = "run-a";
+    row.phase = app::RunState::SUCCEEDED;
+    app::RunDocuments documents;
+    documents.specYaml = "# mine\nmodel: {name: m}\n";
+    documents.specResolved = "model:\n  name: m\n";
+    documents.clusterYaml = "name: lab\n";
+    documents.plan = "plan: 1 rank\n";
+    documents.codePatch = "diff --git a/x b/x\n-a\r\n+模型\r\n";
+    const auto history = app::History::open(cli.path("home/history").toStdString());
+    QVERIFY(history.ok() && (*history)->add(row, documents).ok());
+    for (const app::RunText& one : app::kRunTexts) {
+      const auto name = QString::fromStdString(std::string(one.name));
+      const CliResult text = cli.run({"history", "show", "run-a", "--document", name});
+      QVERIFY2(text.exit == 0, text.text());
+      QCOMPARE(text.out.toStdString(), one.of(documents));
+      const CliResult json = cli.run({"history", "show", "run-a", "--document", name, "--json"});
+      QCOMPARE(json.first("document")["text"].toString().toStdString(), one.of(documents));
+    }
+    const CliResult wrong = cli.run({"history", "show", "run-a", "--document", "plans"});
+    QVERIFY2(wrong.exit == 2 && wrong.err.contains("did you mean plan?"), wrong.text());
+    add(cli, "run-b", "model: {}\n");
+    const CliResult none = cli.run({"history", "show", "run-b", "--document", "plan"});
+    QVERIFY2(none.exit == 2 && none.err.contains("has no document \"plan\""), none.text());
+  }
+
   // Beside each layer what it takes and has; with ranks, what each keeps on one.
   void layersAreListed() {
     const Cli cli;

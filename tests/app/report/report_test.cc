@@ -225,9 +225,6 @@ class ReportTest : public QObject {
     row.predictedStepSeconds = number();
     row.measuredStepSeconds = number();
     RunDocuments documents;
-    documents.nodes =
-        R"([{"node":"n1","ranks":[0,1],"environment":{"kernel":"6.1.0","gpu_driver":"580.1"}},)"
-        R"({"node":"n2","host":"far","environment":{"kernel":"6.6.0","gpu_driver":"580.1"}}])";
     const double predicted = number();
     documents.prediction = fmt::format(
         R"({{"ranks":[{{"rank":0,"node":"n1","device":"cpu 0","samples":4,"forward":{},)"
@@ -281,11 +278,24 @@ class ReportTest : public QObject {
     QVERIFY2(told.contains("rank 2 (n3)") && told.contains("40 to 88") &&
                  told.contains("other work had its cores"),
              qPrintable(told));
+    QVERIFY(!document.rows.contains("restarts") && !document.rows.contains("errors"));
+  }
+
+  void theEnvironmentIsTold() {
+    RunRow row;
+    row.run = "a";
+    RunDocuments documents;
+    documents.nodes =
+        R"([{"node":"n1","ranks":[0,1],"environment":{"kernel":"6.1.0","gpu_driver":"580.1"}},)"
+        R"({"node":"n2","host":"far","environment":{"kernel":"6.6.0","gpu_driver":"580.1"}}])";
+    QVERIFY(history_->add(row, documents).ok());
+    const auto page = htmlReport(*history_, "a");
+    QVERIFY(page.ok());
+    const Document document = parsed(*page);
     const QString environment = document.rows["environment"].join('\n');
     for (const char* part : {"Kernel 6.1.0 (n1); 6.6.0 (n2)", "GPU driver 580.1",
                              "Node n1, ranks 0, 1", "Node n2 on far"})
       QVERIFY2(environment.contains(part), qPrintable(environment));
-    QVERIFY(!document.rows.contains("restarts") && !document.rows.contains("errors"));
   }
 
   void aRunWithoutAnything() {
