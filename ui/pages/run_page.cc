@@ -167,6 +167,8 @@ void RunPage::buildTabs() {
     placeAllSeries();
   });
   connect(steps_, &StepsPanel::cellChosen, this, &RunPage::showMoment);
+  for (PlotGroup* group : groups())
+    connect(group, &PlotGroup::cursorLeft, steps_, [this] { steps_->choose(-1, 0); });
   connect(costs_, &CostsPanel::shown, this, &RunPage::showStep);
   connect(costs_, &CostsPanel::debugWanted, this, &RunPage::debugRank);
   connect(costs_, &CostsPanel::excludeWanted, this, &RunPage::excludeNode);
@@ -322,7 +324,8 @@ void RunPage::showProfiled() {
   });
 }
 
-// The moment that a cell of the heat map is of, in all plots and in the logs.
+// The moment that a cell of the heat map is of, in all plots and in the logs; in those of nodes the
+// rank's.
 void RunPage::showMoment(int rank, qint64 step) {
   Q_EMIT placeChanged();
   const double began = document_->steps().began(rank, step);
@@ -336,7 +339,13 @@ void RunPage::showMoment(int rank, qint64 step) {
   if (std::isnan(began))
     timeGroup_->clearCursor();
   else
-    timeGroup_->setCursor(document_->secondsIntoRun(began));
+    timeGroup_->setCursor(document_->secondsIntoRun(began), nodeOfRank(rank));
+}
+
+QString RunPage::nodeOfRank(int rank) const {
+  const auto nodes = document_->nodesOfRanks();
+  const auto at = static_cast<std::size_t>(rank);
+  return at < nodes.size() ? QString::fromStdString(nodes[at]) : QString();
 }
 
 // Told again, as by a history that is read anew, an error keeps its time.

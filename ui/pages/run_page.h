@@ -100,6 +100,7 @@ class RunPage : public Page {
   void showStep(int rank, qint64 step);
   void showProfiled();
   void showMoment(int rank, qint64 step);  // rank -1: none
+  QString nodeOfRank(int rank) const;      // as launched; "": not known
   void refreshRow();
   void readEnergy();
   QVector<InspectorRow> remarkRows() const;
