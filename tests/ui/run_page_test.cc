@@ -188,6 +188,23 @@ class RunPageTest : public QObject {
     QVERIFY(place > 0 && text->verticalScrollBar()->value() == place);
   }
 
+  // The tools beside the tabs give way to them.
+  void allTabsAreInSight() {
+    RunPage* page =
+        window_->openRun(QString::fromStdString(home_->addRun(0, app::RunState::SUCCEEDED, 60)));
+    QVERIFY(wait([&] { return page->document()->loaded(); }));
+    const auto* bar = page->findChild<QTabWidget*>("runTabs")->tabBar();
+    const auto* slider = page->findChild<QSlider*>("smoothSlider");
+    int least = 1000, most = 0;
+    for (const int width : {1920, 1400, 1920}) {
+      window_->resize(width, 900);
+      QVERIFY(wait([&] { return bar->rect().contains(bar->tabRect(bar->count() - 1)); }));
+      least = std::min(least, slider->width());
+      most = std::max(most, slider->width());
+    }
+    QVERIFY(least >= 50 && most == 110);
+  }
+
   // A plot that is zoomed shows the whole run again once its end is followed. The straggler panel,
   // when it comes, does not move what stands below.
   void runPageFollowsAtTheEndAndStandsStill() {

@@ -279,11 +279,14 @@ void RunPage::resizeEvent(QResizeEvent* event) {
   fitTools();
 }
 
-// All tabs are in sight: the label of the slider gives way.
+// All tabs are in sight: the label of the slider gives way, then half of the slider.
 void RunPage::fitTools() {
   const int label = smoothLabel_->sizeHint().width() + kSpaceXs;
-  const int tools = tools_->layout()->sizeHint().width() + (smoothLabel_->isHidden() ? label : 0);
-  smoothLabel_->setVisible(tabs_->tabBar()->sizeHint().width() + tools <= width() - 2 * kSpaceL);
+  const int tools = tools_->layout()->sizeHint().width() - smooth_->maximumWidth() + kSliderWidth -
+                    (smoothLabel_->isHidden() ? 0 : label);
+  const int room = width() - 2 * kSpaceL - tabs_->tabBar()->sizeHint().width();
+  smoothLabel_->setVisible(tools + label <= room);
+  smooth_->setFixedWidth(tools <= room ? kSliderWidth : kSliderWidth / 2);
 }
 
 QUndoStack* RunPage::undoStack() {
