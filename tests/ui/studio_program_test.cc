@@ -150,8 +150,8 @@ class StudioProgramTest : public QObject {
         if (tabs->isTabVisible(tab)) out << tabs->tabText(tab);
       return out.join(' ');
     };
-    QTRY_COMPARE_WITH_TIMEOUT(shown(), QString("Overview Nodes Logs Steps Stragglers Dashboard"),
-                              60'000);
+    QTRY_COMPARE_WITH_TIMEOUT(
+        shown(), QString("Overview Nodes Logs Steps Stragglers Dashboard Documents"), 60'000);
     for (int tab = 0; tab < tabs->count(); ++tab) {
       if (!tabs->isTabVisible(tab)) continue;
       tabs->setCurrentIndex(tab);

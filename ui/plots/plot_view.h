@@ -142,7 +142,7 @@ class PlotView : public QWidget {
 
   QCustomPlot* plot_ = nullptr;
   SeriesPlottable* lines_ = nullptr;
-  SeriesPlottable* marks_ = nullptr;  // lines of a spread that are drawn by themselves
+  SeriesPlottable* marks_ = nullptr;  // lines that are drawn by themselves, above the others
   QStringList keptNames_;  // in the order of the clicks; the same in all plots of the group
   std::vector<std::shared_ptr<Series>> kept_;  // those of them that are here, and the owner's
   std::shared_ptr<Series> hovered_;
