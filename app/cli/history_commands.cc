@@ -74,7 +74,7 @@ void showArtifacts(const RunRow& row, const KnownArtifacts& artifacts) {
 void showEnvironment(const RunDocuments& documents) {
   std::string text;
   for (const EnvironmentField& one : environmentFields(nodeEnvironments(documents.nodes)))
-    text += "  " + padded(one.name, 14) + printable(one.value) + "\n";
+    text += "  " + padded(one.name, 18) + printable(one.value) + "\n";
   if (!text.empty()) put(stdout, "\nenvironment\n" + text);
 }
 

@@ -89,8 +89,8 @@ class CliSpecsTest : public QObject {
     QCOMPARE(json.last()["option"].toString(), QString("environment.kernel"));
     QCOMPARE(json.last()["values"].toArray(), (QJsonArray{"6.1", "6.6"}));
     const CliResult text = cli.run({"history", "show", "run-b"});
-    for (const char* part : {"\nenvironment\n", "  kernel        6.6\n", "  gpu_driver    580.1\n",
-                             "  torch         2.1.0\n"})
+    for (const char* part : {"\nenvironment\n", "  kernel            6.6\n",
+                             "  gpu_driver        580.1\n", "  torch             2.1.0\n"})
       QVERIFY2(text.out.contains(part), text.text());
     const QJsonObject node = cli.run({"history", "show", "run-b", "--json"})
                                  .first("run")["nodes"]
