@@ -284,6 +284,7 @@ node::v1::Inventory inventory(const std::string& workdir) {
     out.add_gpus(gpu.has_memory_total() ? fmt::format("{}, {:.0f} MiB", gpu.name(),
                                                       std::floor(gpu.memory_total() / (1 << 20)))
                                         : gpu.name());
+  out.set_gpu_driver(gpus->driver);
   out.set_pid(getpid());
   return out;
 }

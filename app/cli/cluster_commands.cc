@@ -32,6 +32,7 @@ void printNode(const NodeStatus& node, const std::string& address) {
   line.add("kernel", node.inventory.kernel).add("os", node.inventory.os);
   line.addRaw("gpus", nlohmann::json(node.inventory.gpus)
                           .dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+  if (!node.inventory.gpuDriver.empty()) line.add("gpu_driver", node.inventory.gpuDriver);
   line.add("workdir", node.inventory.workdir).add("agent_version", node.inventory.agentVersion);
   if (node.inventory.hasCurl) line.add("curl", *node.inventory.hasCurl);
   line.print();

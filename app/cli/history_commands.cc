@@ -1,4 +1,6 @@
 // history list, tag, note, filter, show, diff, delete.
+#include <unistd.h>
+
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -13,9 +15,10 @@
 #include "app/history/history.h"
 #include "app/runs/energy.h"
 #include "app/runs/recorder.h"
-#include "app/specs/spec_diff.h"
+#include "app/runs/run_environment.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
+#include "engine/base/suggest.h"
 #include "engine/specs/placement.h"
 #include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
@@ -68,9 +71,11 @@ void showArtifacts(const RunRow& row, const KnownArtifacts& artifacts) {
     field("", "not fetched: " + printable(one.text()));
 }
 
-// The spec, what --set changed included.
-const std::string& asRan(const RunDocuments& documents) {
-  return documents.specResolved.empty() ? documents.specYaml : documents.specResolved;
+void showEnvironment(const RunDocuments& documents) {
+  std::string text;
+  for (const EnvironmentField& one : environmentFields(nodeEnvironments(documents.nodes)))
+    text += "  " + padded(one.name, 18) + printable(one.value) + "\n";
+  if (!text.empty()) put(stdout, "\nenvironment\n" + text);
 }
 
 void showText(const RunRow& row, const RunDocuments& documents, const Recorded& recorded) {
@@ -115,7 +120,8 @@ void showText(const RunRow& row, const RunDocuments& documents, const Recorded& 
            epoch.evaluated() ? metricText(row.figures.metric, epoch.evalMetric) : "–"});
     put(stdout, "\n" + table.text());
   }
-  put(stdout, "\n" + asRan(documents));
+  showEnvironment(documents);
+  put(stdout, "\n" + documents.specAsRun());
   if (!documents.codePatch.empty())
     put(stdout, "\nthe code's differences from its commit\n" + documents.codePatch);
 }
@@ -270,10 +276,40 @@ int historyFilterCommand(const Globals& globals, const Arguments& arguments) {
   });
 }
 
+namespace {
+
+Status printDocument(const RunRow& row, const RunDocuments& documents, const std::string& name,
+                     bool json) {
+  std::vector<std::string_view> names;
+  for (const RunText& one : kRunTexts) {
+    names.push_back(one.name);
+    if (one.name != name) continue;
+    const std::string& text = one.of(documents);
+    if (json) {
+      JsonLine("document").add("run", row.run).add("document", name).add("text", text).print();
+      return {};
+    }
+    if (text.empty())
+      return makeError(Code::kNotFound, "run {} has no document \"{}\"", row.run, name);
+    if (isatty(STDOUT_FILENO) != 0)
+      put(stdout, text);
+    else
+      putRaw(stdout, text);  // to a file, or to git apply
+    return {};
+  }
+  Error error = invalidArgument("there is no document \"{}\"", name);
+  error.next = message("a document is {}", expectedOneOf(name, names));
+  return error;
+}
+
+}  // namespace
+
 int historyShowCommand(const Globals& globals, const Arguments& arguments) {
   return onHistory(globals, arguments, [&](History& history) -> Status {
     LOCKSTEP_ASSIGN(const RunRow row, history.find(arguments.words()[0]));
     LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(row.run));
+    if (arguments.has("document"))
+      return printDocument(row, documents, arguments.text("document"), arguments.has("json"));
     const auto store = history.openRun(row.run);  // the rest is shown without it too
     const Recorded recorded = store.ok() ? recordedIn(**store) : Recorded();
     if (arguments.has("json"))
@@ -291,7 +327,7 @@ int historyDiffCommand(const Globals& globals, const Arguments& arguments) {
     for (const std::string& word : arguments.words()) {
       LOCKSTEP_ASSIGN(const RunRow row, history.find(word));
       LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(row.run));
-      specs.push_back(specFields(asRan(documents)));
+      specs.push_back(comparedFields(documents));
       table.header.push_back(row.run);
       table.right.push_back(false);
     }
@@ -304,7 +340,7 @@ int historyDiffCommand(const Globals& globals, const Arguments& arguments) {
     }
     if (arguments.has("json")) return {};
     if (table.rows.empty())
-      put(stderr, "the specs are equal\n");
+      put(stderr, "the specs and environments are equal\n");
     else
       put(stdout, table.text());
     return {};

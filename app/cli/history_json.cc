@@ -1,7 +1,11 @@
 #include "app/cli/history_json.h"
 
-#include <cmath>
+#include <fmt/ranges.h>
 
+#include <cmath>
+#include <type_traits>
+
+#include "app/runs/run_environment.h"
 #include "engine/base/clock.h"
 
 namespace lockstep::app::cli {
@@ -24,6 +28,27 @@ JsonLine lineOf(const RestartRow& row) {
   out.add("until", timeOf(row.endNs));
   out.add("cause", row.cause ? row.cause->text() : std::string());
   return out.add("lost_steps", row.lostSteps).add("seconds", row.seconds);
+}
+
+JsonLine lineOf(const NodeEnvironment& node) {
+  JsonLine out;
+  const auto add = [&](const char* name, const auto& value) {
+    if (value != std::decay_t<decltype(value)>()) out.add(name, value);
+  };
+  out.add("node", node.node).add("host", node.host);
+  out.addRaw("ranks", fmt::format("[{}]", fmt::join(node.ranks, ",")));
+  add("os", node.os);
+  add("kernel", node.kernel);
+  add("cpu", node.cpu);
+  add("cores", node.cores);
+  add("memory_bytes", node.memoryBytes);
+  if (!node.gpus.empty()) out.addRaw("gpus", jsonTexts(node.gpus));
+  add("gpu_driver", node.gpuDriver);
+  add("agent", node.agent);
+  JsonLine versions;
+  for (const auto& [name, version] : node.versions) versions.add(name, version);
+  if (!node.versions.empty()) out.addRaw("versions", versions.text());
+  return out;
 }
 
 template <typename Row>
@@ -71,6 +96,7 @@ JsonLine jsonLineOf(const RunRow& row, const RunDocuments& documents, const Reco
   if (recorded.artifacts.wanted) line.addRaw("artifacts", jsonOf(recorded.artifacts));
   line.addRaw("stragglers", listOf(recorded.stragglers));
   line.addRaw("restarts", listOf(recorded.restarts));
+  line.addRaw("nodes", listOf(nodeEnvironments(documents.nodes)));
   line.add("spec", documents.specYaml).add("spec_resolved", documents.specResolved);
   line.add("cluster_spec", documents.clusterYaml);
   if (!documents.codePatch.empty()) line.add("code_patch", documents.codePatch);

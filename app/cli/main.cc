@@ -314,12 +314,17 @@ const std::vector<Command> kCommands{
      "it, and\nwithout a name all.",
      historyFilterCommand},
     {"history show",
-     {{"json"}, 1, 1, "history show RUN [--json]"},
-     "Prints a run's metrics, stragglers, restarts, epochs and spec.",
+     {{"document=", "json"}, 1, 1, "history show RUN [--document NAME] [--json]"},
+     "Prints a run's metrics, stragglers, restarts, epochs, environment and spec.\n"
+     "  --document  this text alone: spec (as written), resolved (as run), cluster, plan, or code, "
+     "the\n"
+     "              changes since its commit",
      historyShowCommand},
     {"history diff",
      {{"json"}, 2, 24, "history diff RUN RUN… [--json]"},
-     "Prints the options in which the specs of runs differ, as they ran.",
+     "Prints the options in which the specs of runs differ, as they ran, and what differs of "
+     "their\n"
+     "environment: system, hardware, driver, agent, and versions of a program.",
      historyDiffCommand},
     {"history export",
      {{"format=", "curve=", "axis=", "out="},

@@ -37,7 +37,7 @@ using run::v1::NodeState;
 using specs::stateName;
 
 struct NodeInventory {
-  std::string hostname, bootId, cpu, kernel, os, workdir, agentVersion;
+  std::string hostname, bootId, cpu, kernel, os, workdir, agentVersion, gpuDriver;
   std::string network;    // namespace, on this boot: nodes of one share loopback
   std::string reachedAt;  // its address that SSH arrived at; "": this machine
   std::vector<std::string> cpuFlags, addresses, gpus;

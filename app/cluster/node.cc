@@ -46,6 +46,7 @@ NodeInventory inventoryOf(const node::v1::HandshakeReply& reply, Nanoseconds ask
   out.cpuFlags.assign(from.cpu_flags().begin(), from.cpu_flags().end());
   out.addresses.assign(from.addresses().begin(), from.addresses().end());
   out.gpus.assign(from.gpus().begin(), from.gpus().end());
+  out.gpuDriver = from.gpu_driver();
   out.cores = std::min(atLeast0(from.cores()), kMostCores);
   out.memoryBytes = atLeast0(from.memory_bytes());
   out.memoryAvailable = atLeast0(from.memory_available_bytes());

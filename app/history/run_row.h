@@ -75,8 +75,27 @@ struct RunDocuments {
   std::string clusterYaml;
   std::string plan;        // its text
   std::string prediction;  // JSON: per rank breakdown and memory, see app/runs/preview.h
-  std::string nodes;       // JSON: per node its host's name, the supervisor's socket, folder, ranks
-  std::string codePatch;   // how a program's code differs from its commit; "": not
+  // JSON: per node its host's name, the supervisor's socket, folder, ranks, and what
+  // app/runs/run_environment.h reads
+  std::string nodes;
+  std::string codePatch;  // how a program's code differs from its commit; "": not
+
+  // What --set changed included.
+  const std::string& specAsRun() const { return specResolved.empty() ? specYaml : specResolved; }
 };
+
+// A text of a run for a person, by the name that the command line has for it.
+struct RunText {
+  std::string_view name;
+  std::string RunDocuments::*member;
+  std::string_view ending;  // of a file
+  const std::string& of(const RunDocuments& documents) const { return documents.*member; }
+};
+inline constexpr std::array<RunText, 5> kRunTexts{
+    {{"spec", &RunDocuments::specYaml, "yaml"},
+     {"resolved", &RunDocuments::specResolved, "yaml"},
+     {"cluster", &RunDocuments::clusterYaml, "yaml"},
+     {"plan", &RunDocuments::plan, "txt"},
+     {"code", &RunDocuments::codePatch, "patch"}}};
 
 }  // namespace lockstep::app

@@ -1,18 +1,19 @@
 #include "app/report/html_report.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <ctime>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "app/core/shallow_json.h"
 #include "app/history/run_csv.h"
 #include "app/report/markup.h"
 #include "app/runs/energy.h"
 #include "app/runs/preview.h"
+#include "app/runs/run_environment.h"
 #include "engine/base/suggest.h"
 
 namespace lockstep::app {
@@ -388,14 +389,13 @@ std::string environmentOf(const RunRow& row, const RunDocuments& documents) {
   out.add("Agents", row.version);
   out.add("Plan", row.planHash);
   out.add("Model file", row.modelFile);
-  const auto nodes = parseShallow(documents.nodes);
-  for (const auto& node : nodes.is_array() ? nodes : nlohmann::json::array()) {
-    if (!node.is_object()) continue;
-    std::string line = textOf(node, "node");
-    const std::string host = textOf(node, "host");
-    if (!host.empty() && host != line) line += " on " + host;
-    if (const auto ranks = node.find("ranks"); ranks != node.end() && ranks->is_array())
-      line += ", ranks " + ranks->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::vector<NodeEnvironment> nodes = nodeEnvironments(documents.nodes);
+  for (const EnvironmentField& field : environmentFields(nodes))
+    if (field.value != row.version) out.add(environmentTitle(field.name).text(), field.value);
+  for (const NodeEnvironment& node : nodes) {
+    std::string line = node.node;
+    if (!node.host.empty() && node.host != line) line += " on " + node.host;
+    if (!node.ranks.empty()) line += fmt::format(", ranks {}", fmt::join(node.ranks, ", "));
     out.add("Node", line);
   }
   return out.text();
@@ -434,8 +434,7 @@ Result<std::string> htmlReport(const History& history, const std::string& run) {
       "</head>\n<body><h1>{}</h1><p class=\"sub\">{} · {}</p>\n",
       escaped(row.name + " – " + row.run), kStyle, escaped(row.name.empty() ? row.run : row.name),
       escaped(row.run), escaped(localTime(row.createdNs)));
-  const std::string& spec =
-      documents.specResolved.empty() ? documents.specYaml : documents.specResolved;
+  const std::string& spec = documents.specAsRun();
   out += section("figures", "Figures", figuresOf(row));
   out += section("errors", "Error", errorsOf(row, *store));
   out += section("curves", "Curves", curves);

@@ -52,8 +52,7 @@ std::vector<Point> placedBySeen(const std::vector<Point>& seen, std::vector<Poin
 // Samples, or tokens, of a step; 0: not known.
 Result<double> sizeOfStep(RunAxis axis, const History& history, const std::string& run) {
   LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run));
-  const std::string& yaml =
-      documents.specResolved.empty() ? documents.specYaml : documents.specResolved;
+  const std::string& yaml = documents.specAsRun();
   const auto file = completeRunSpec(yaml, "run " + run);
   if (!file.ok()) return 0.0;
   const spec::v1::RunSpec& spec = *file->spec;

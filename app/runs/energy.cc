@@ -399,8 +399,7 @@ namespace {
 std::int64_t epochStepsOf(const RunStore& store, const RunDocuments& documents) {
   const std::vector<EpochRow> epochs = store.epochs();
   if (epochs.empty()) return 0;
-  const auto spec = completeRunSpec(
-      documents.specResolved.empty() ? documents.specYaml : documents.specResolved, "run.yaml");
+  const auto spec = completeRunSpec(documents.specAsRun(), "run.yaml");
   if (!spec.ok()) return 0;
   // The limit of steps may have ended an epoch before its end.
   const std::int64_t limit = spec->spec->training().max_steps();

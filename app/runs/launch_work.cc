@@ -13,6 +13,7 @@
 #include "app/runs/launch_calls.h"
 #include "app/runs/launch_data.h"
 #include "app/runs/measure.h"
+#include "app/runs/run_environment.h"
 #include "app/runs/tls.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
@@ -415,6 +416,7 @@ std::string LaunchWork::nodesJson() const {
     if (!participant.socket.empty()) one["socket"] = participant.socket;
     if (!participant.folder.empty()) one["folder"] = participant.folder;
     if (!participant.address.empty()) one["address"] = participant.address;
+    one["environment"] = environmentJson(participant);
     nodes.push_back(std::move(one));
   }
   return nodes.dump();

@@ -76,8 +76,7 @@ std::int64_t trainingSamples(const spec::v1::RunSpec& spec, std::uintmax_t mostR
 
 RunScope scopeOf(const History& history, const RunRow& row, const RunDocuments& documents) {
   RunScope out;
-  const std::string& yaml =
-      documents.specResolved.empty() ? documents.specYaml : documents.specResolved;
+  const std::string& yaml = documents.specAsRun();
   if (const auto file = completeRunSpec(yaml, "run " + row.run); file.ok()) {
     const auto& training = file->spec->training();
     out.epochs = training.epochs();

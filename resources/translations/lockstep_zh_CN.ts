@@ -827,8 +827,8 @@ It uses:
             <translation>克隆…</translation>
         </message>
         <message>
-            <source>Spec differences</source>
-            <translation>规格的差异</translation>
+            <source>Differences of specs and environments</source>
+            <translation>规格与环境的差异</translation>
         </message>
         <message>
             <source>Tags…</source>
@@ -971,8 +971,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>为 OpenTelemetry 导出…</translation>
         </message>
         <message>
-            <source>Compare the specs of the selected runs (lockstep history diff)</source>
-            <translation>比较所选运行的规格（lockstep history diff）</translation>
+            <source>Compare the specs and environments of the selected runs (lockstep history diff)</source>
+            <translation>比较所选运行的规格与环境（lockstep history diff）</translation>
         </message>
         <message>
             <source>What if…</source>
@@ -1877,6 +1877,38 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
     </context>
     <context>
         <name>lockstep::ui::Message</name>
+        <message>
+            <source>Operating system</source>
+            <translation>操作系统</translation>
+        </message>
+        <message>
+            <source>Kernel</source>
+            <translation>内核</translation>
+        </message>
+        <message>
+            <source>CPU</source>
+            <translation>CPU</translation>
+        </message>
+        <message>
+            <source>Cores</source>
+            <translation>核心数</translation>
+        </message>
+        <message>
+            <source>Memory</source>
+            <translation>内存</translation>
+        </message>
+        <message>
+            <source>GPUs</source>
+            <translation>GPU</translation>
+        </message>
+        <message>
+            <source>GPU driver</source>
+            <translation>GPU 驱动程序</translation>
+        </message>
+        <message>
+            <source>Agent</source>
+            <translation>代理</translation>
+        </message>
         <message>
             <source>the picture %1</source>
             <translation>图片 %1</translation>
@@ -11580,8 +11612,8 @@ its last lines:
             <translation>有效训练时间</translation>
         </message>
         <message>
-            <source>Code</source>
-            <translation>代码</translation>
+            <source>Documents</source>
+            <translation>文档</translation>
         </message>
     </context>
     <context>
@@ -14999,6 +15031,10 @@ its last lines:
     <context>
         <name>lockstep::ui::InspectorModel</name>
         <message>
+            <source>Environment</source>
+            <translation>环境</translation>
+        </message>
+        <message>
             <source>Energy</source>
             <translation>能耗</translation>
         </message>
@@ -15599,7 +15635,35 @@ its last lines:
         </message>
     </context>
     <context>
-        <name>lockstep::ui::CodePanel</name>
+        <name>lockstep::ui::DocumentsPanel</name>
+        <message>
+            <source>Spec as written</source>
+            <translation>所写的规格</translation>
+        </message>
+        <message>
+            <source>Spec as run</source>
+            <translation>实际运行的规格</translation>
+        </message>
+        <message>
+            <source>Cluster</source>
+            <translation>集群</translation>
+        </message>
+        <message>
+            <source>Plan</source>
+            <translation>计划</translation>
+        </message>
+        <message>
+            <source>Code</source>
+            <translation>代码</translation>
+        </message>
+        <message>
+            <source>Nothing is kept of this run's launch.</source>
+            <translation>没有保留此运行的启动资料。</translation>
+        </message>
+        <message>
+            <source>With defaults filled in, and what was set at the launch</source>
+            <translation>已填入默认值以及启动时的设置</translation>
+        </message>
         <message>
             <source>Commit %1, without changes</source>
             <translation>提交 %1，无改动</translation>
@@ -15609,32 +15673,32 @@ its last lines:
             <translation>提交 %1，并有以下改动：</translation>
         </message>
         <message>
-            <source>Save the changes</source>
-            <translation>保存改动</translation>
-        </message>
-        <message>
-            <source>Patches (*.patch)</source>
-            <translation>补丁 (*.patch)</translation>
+            <source>Save %1</source>
+            <translation>保存%1</translation>
         </message>
         <message>
             <source>Copy</source>
             <translation>复制</translation>
         </message>
         <message>
-            <source>Copy the changes</source>
-            <translation>复制改动</translation>
+            <source>Copy this text</source>
+            <translation>复制此文本</translation>
         </message>
         <message>
-            <source>Save…</source>
-            <translation>保存…</translation>
+            <source>Save as…</source>
+            <translation>另存为…</translation>
         </message>
         <message>
-            <source>Save the changes as a patch, for git apply</source>
-            <translation>将改动保存为补丁，供 git apply 使用</translation>
+            <source>Save this text; the changes of the code are for git apply</source>
+            <translation>保存此文本；代码的改动供 git apply 使用</translation>
         </message>
         <message>
-            <source>Changes since the commit</source>
-            <translation>自该提交以来的改动</translation>
+            <source>Document</source>
+            <translation>文档</translation>
+        </message>
+        <message>
+            <source>Text of the document</source>
+            <translation>文档的文本</translation>
         </message>
     </context>
     <context>

@@ -6,6 +6,7 @@
 #include "app/runs/preview.h"
 #include "app/runs/rank_debug.h"
 #include "app/runs/relaunch.h"
+#include "app/runs/run_environment.h"
 #include "app/runs/run_nodes.h"
 #include "engine/base/utf8.h"
 #include "engine/specs/error_info.h"
@@ -48,6 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     (void)app::previewText(*preview);
   LOCKSTEP_CHECK(app::launchedRanks(app::nodesFrom(text, "n1")).size() ==
                  app::launchedRanks(text).size());
+  (void)app::environmentFields(app::nodeEnvironments(text));
   if (nlohmann::json::accept(text)) {  // else it only says so, after the check of an empty spec
     app::RunDocuments documents;
     documents.nodes = text;

@@ -127,6 +127,51 @@ class HistoryPageTest : public QObject {
     }));
   }
 
+  // The nodes of a run, and in what those of two runs differ.
+  void theEnvironmentIsShown() {
+    const auto history = app::History::open(home_->home().historyFolder());
+    for (const auto& [index, kernel] : {std::pair(0, "6.1.0"), {2, "6.6.0"}}) {
+      const std::string run = runs_[index].toStdString();
+      app::RunDocuments documents = *(*history)->documents(run);
+      documents.nodes = fmt::format(
+          R"([{{"node":"n1","environment":{{"kernel":"{0}","os":"Debian","versions":)"
+          R"({{"torch":"2.1.0"}}}}}},{{"node":"n2","environment":{{"kernel":"{0}","os":"Debian",)"
+          R"("gpu_driver":"580.1"}}}}])",
+          kernel);
+      QVERIFY((*history)->setDocuments(run, documents).ok());
+    }
+    const auto shown = [&](const InspectorRow& row) {
+      return window_->currentPage()->inspectorRows().contains(row);
+    };
+    page_->selectRun(runs_[0]);
+    QVERIFY(wait([&] { return shown({"Kernel", "6.1.0"}); }));
+    QVERIFY(shown({"Environment", {}, true}) && shown({"Operating system", "Debian"}));
+    QVERIFY(shown({"GPU driver", QString::fromUtf8("– (n1); 580.1 (n2)")}));
+    QVERIFY(shown({"torch", QString::fromUtf8("2.1.0 (n1); – (n2)")}));
+    page_->selectRun(runs_[3]);  // of an earlier version
+    QVERIFY(!shown({"Kernel", "6.1.0"}) && !shown({"Environment", {}, true}));
+    table_->clearSelection();
+    for (const int index : {0, 2})
+      table_->selectionModel()->select(page_->runs()->index(page_->runs()->find(runs_[index]), 0),
+                                       QItemSelectionModel::Select | QItemSelectionModel::Rows);
+    page_->findChild<QToolButton*>("differencesButton")->click();
+    auto* differences = page_->findChild<QTableView*>("specDifferences")->model();
+    const auto fields = [&] {
+      QStringList out;
+      for (int at = 0; at < differences->rowCount(); ++at)
+        if (const QString field = differences->index(at, 0).data().toString();
+            field.startsWith("environment."))
+          out << field;
+      return out;
+    };
+    QVERIFY(wait([&] { return fields() == QStringList{"environment.kernel"}; }));
+    // In the page of a run too.
+    window_->openRun(runs_[2]);
+    QVERIFY(wait([&] { return shown({"Kernel", "6.6.0"}); }));
+    ui::Language::instance().set("zh_CN");
+    QVERIFY(wait([&] { return shown({"内核", "6.6.0"}); }));
+  }
+
   void aFilterIsTyped() {
     type("state:failed");
     QVERIFY(wait([&] { return ids() == QStringList{runs_[1]}; }));

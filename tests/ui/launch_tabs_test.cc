@@ -249,6 +249,7 @@ class LaunchTabsTest : public QObject {
     press(dialog, "adviceOpen");
     PlanDialog* alone = planDialog(dialog);
     QVERIFY(alone);
+    const QAbstractItemModelTester aloneTester(figures(alone));
     QCOMPARE(figures(alone)->columnCount(), 2);
     QVERIFY(!alone->findChild<QPlainTextEdit*>("planDialogText")->toPlainText().isEmpty());
     alone->reject();
@@ -259,6 +260,7 @@ class LaunchTabsTest : public QObject {
     table->selectRow(table->currentIndex().row() == 0 ? 1 : 0);
     PlanDialog* both = planDialog(dialog);
     QVERIFY(both);
+    const QAbstractItemModelTester bothTester(figures(both));
     QCOMPARE(figures(both)->columnCount(), static_cast<int>(PlanFigureModel::kColumns));
     int different = 0;
     for (int row = 0; row < figures(both)->rowCount(); ++row) {

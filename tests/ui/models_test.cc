@@ -15,6 +15,7 @@
 #include "ui/models/navigator_model.h"
 #include "ui/models/node_table_model.h"
 #include "ui/models/placement_model.h"
+#include "ui/models/plan_figure_model.h"
 #include "ui/models/run_table_model.h"
 #include "ui/models/spec_diff_model.h"
 #include "ui/studio/job_tracker.h"
@@ -265,6 +266,39 @@ class ModelsTest : public QObject {
     QStringList sorted = shown;
     sorted.sort();
     QCOMPARE(shown, sorted);
+  }
+
+  // The figures of plans, alone and beside others.
+  void planFigures() {
+    std::mt19937 random(7);
+    using Unit = app::PlanFigure::Unit;
+    const auto made = [&] {
+      std::vector<app::PlanFigure> out{{"step", Unit::kSeconds, 0.001 * (random() % 9)}};
+      for (const char* name : {"memory/gradients", "sent/all-reduce data", "operations", "energy"})
+        if (random() % 2 == 0)
+          out.push_back({name, static_cast<Unit>(random() % 6), 1.0 * (random() % 3)});
+      return out;
+    };
+    PlanFigureModel model;
+    const QAbstractItemModelTester tester(&model);
+    const auto restored = qScopeGuard([] { Language::instance().set("en"); });
+    for (int round = 0; round < 200; ++round) {
+      const auto plan = made(), other = made();
+      const bool hasOther = random() % 2 == 0;
+      if (hasOther)
+        model.setFigures(plan, other);
+      else
+        model.setFigures(plan);
+      const auto rows = app::sideBySide(plan, hasOther ? other : std::vector<app::PlanFigure>());
+      QCOMPARE(model.rowCount(), static_cast<int>(rows.size()));
+      QCOMPARE(model.columnCount(), hasOther ? static_cast<int>(PlanFigureModel::kColumns) : 2);
+      Language::instance().set(round % 2 == 0 ? "zh_CN" : "en");
+      model.retranslate();
+      for (int row = 0; row < model.rowCount(); ++row)
+        QVERIFY(!model.index(row, PlanFigureModel::kName).data().toString().isEmpty());
+    }
+    model.setFigures({});
+    QCOMPARE(model.rowCount(), 0);
   }
 
   void specsAreComparedByFields() {

@@ -358,10 +358,14 @@ void shootProgram(MainWindow* window, const QString& run, const QString& prefix)
   launch->reject();
   (void)QTest::qWaitFor([&] { return !window->findChild<LaunchDialog*>(); }, 5000);
   RunPage* made = window->openRun(run);
-  (void)QTest::qWaitFor([&] { return made->lossPlot()->sampleCount() > 0; }, 5000);
+  (void)QTest::qWaitFor(
+      [&] { return made->document()->loaded() && made->lossPlot()->sampleCount() > 0; }, 5000);
   shoot(window, prefix + "-program-run");
   auto* tabs = made->findChild<QTabWidget*>("runTabs");
-  tabs->setCurrentWidget(made->findChild<QWidget*>("runCode"));
+  tabs->setCurrentWidget(made->findChild<QWidget*>("runDocuments"));
+  auto* kind = made->findChild<QComboBox*>("documentKind");
+  shoot(window, prefix + "-program-run-documents");
+  kind->setCurrentIndex(kind->count() - 1);
   shoot(window, prefix + "-program-run-code");
 }
 

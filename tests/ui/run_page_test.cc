@@ -136,6 +136,75 @@ class RunPageTest : public QObject {
     QVERIFY(wait([&] { return evidence->text().contains("8 of 16"); }));
   }
 
+  // The texts that a run was launched with are read, copied and saved; not before they are looked
+  // at.
+  void documentsOfARunAreRead() {
+    window_->resize(1600, 900);
+    const std::string run = home_->addRun(0, app::RunState::SUCCEEDED, 60);
+    RunPage* page = window_->openRun(QString::fromStdString(run));
+    QVERIFY(wait([&] { return page->document()->loaded(); }));
+    const app::RunDocuments& documents = page->document()->documents();
+    auto* text = page->findChild<QPlainTextEdit*>("documentText");
+    auto* kind = page->findChild<QComboBox*>("documentKind");
+    QVERIFY(text->toPlainText().isEmpty() && text->isReadOnly() && kind->count() == 0);
+    auto* bar = page->findChild<QTabWidget*>("runTabs")->tabBar();
+    QVERIFY(bar->tabText(7) == "Documents" && bar->rect().contains(bar->tabRect(7)));
+    QTest::mouseClick(bar, Qt::LeftButton, {}, bar->tabRect(7).center());
+    QVERIFY(text->isVisible());
+    kind->setFocus();
+    const auto shows = [&](const char* title, const std::string& wanted) {
+      return !wanted.empty() && kind->currentText() == title &&
+             text->toPlainText() == QString::fromStdString(wanted);
+    };
+    QVERIFY(shows("Spec as written", documents.specYaml));
+    QTest::keyClick(kind, Qt::Key_Down);
+    QVERIFY(shows("Spec as run", documents.specResolved));
+    QTest::keyClick(kind, Qt::Key_Down);
+    QVERIFY(shows("Cluster", documents.clusterYaml));
+    QTest::keyClick(kind, Qt::Key_Down);
+    QVERIFY(shows("Plan", documents.plan) && kind->count() == 4);  // no program, no code
+    auto* copy = page->findChild<QPushButton*>("documentCopy");
+    QTest::mouseClick(copy, Qt::LeftButton);
+    QCOMPARE(QApplication::clipboard()->text().toStdString(), documents.plan);
+    QTest::mouseClick(page->findChild<QPushButton*>("documentSave"), Qt::LeftButton);
+    auto* dialog = page->findChild<QFileDialog*>("saveDocumentDialog");
+    QVERIFY(dialog);
+    const QString path = home_->path("plan.txt");
+    Q_EMIT dialog->fileSelected(path);
+    dialog->reject();
+    QVERIFY(page->message()->what().contains(path));
+    QFile saved(path);
+    QVERIFY(saved.open(QFile::ReadOnly));
+    QCOMPARE(saved.readAll().toStdString(), documents.plan);
+    Language::instance().set("zh_CN");
+    QVERIFY(wait([&] { return kind->currentText() == "计划" && bar->tabText(7) == "文档"; }));
+    Language::instance().set("en");
+    // News of the run leave the place in the text.
+    text->verticalScrollBar()->setValue(text->verticalScrollBar()->maximum());
+    const int place = text->verticalScrollBar()->value();
+    app::RunUpdate update;
+    update.row = page->document()->row();
+    page->document()->take(update);
+    QVERIFY(place > 0 && text->verticalScrollBar()->value() == place);
+  }
+
+  // The tools beside the tabs give way to them.
+  void allTabsAreInSight() {
+    RunPage* page =
+        window_->openRun(QString::fromStdString(home_->addRun(0, app::RunState::SUCCEEDED, 60)));
+    QVERIFY(wait([&] { return page->document()->loaded(); }));
+    const auto* bar = page->findChild<QTabWidget*>("runTabs")->tabBar();
+    const auto* slider = page->findChild<QSlider*>("smoothSlider");
+    int least = 1000, most = 0;
+    for (const int width : {1920, 1400, 1920}) {
+      window_->resize(width, 900);
+      QVERIFY(wait([&] { return bar->rect().contains(bar->tabRect(bar->count() - 1)); }));
+      least = std::min(least, slider->width());
+      most = std::max(most, slider->width());
+    }
+    QVERIFY(least >= 50 && most == 110);
+  }
+
   // A plot that is zoomed shows the whole run again once its end is followed. The straggler panel,
   // when it comes, does not move what stands below.
   void runPageFollowsAtTheEndAndStandsStill() {

@@ -474,6 +474,47 @@ class SpreadTest : public QObject {
     QTRY_COMPARE(legend->entryNames().size(), 103);
   }
 
+  // The lines of the cursor's owner, in views that come later too; none once it is cleared.
+  void theCursorHasAnOwner() {
+    PlotGroup group(nullptr);
+    PlotView first("first"), later("later"), few("few");
+    for (PlotView* view : {&first, &later}) {
+      addLines(*view, "in", 50, 0, "in");
+      addLines(*view, "out", 50, 200, "out");
+    }
+    addLines(few, "n", 3, 0);
+    for (PlotView* view : {&first, &later, &few})
+      for (const auto& line : view->series())
+        line->owner = QString::number(line->name.back().digitValue());
+    group.add(&first);
+    group.add(&few);
+    group.setCursor(100, "2");
+    group.add(&later);
+    QSignalSpy left(&group, &PlotGroup::cursorLeft);
+    for (PlotView* view : {&first, &later}) {
+      QCustomPlot* canvas = shown(*view);
+      auto* legend = view->findChild<LegendBar*>("plotLegend");
+      QTRY_COMPARE(legend->entryNames().size(), 2 + 10);
+      QVERIFY(legend->entryNames().contains("in42") && legend->entryNames().contains("out2"));
+      QTest::keyClick(canvas, Qt::Key_Escape);
+    }
+    QCOMPARE(left.size(), 2);
+    // Of a few lines it is drawn above the others, and the legend stays.
+    QCustomPlot* canvas = shown(few);
+    const auto marked = [&] {
+      return dynamic_cast<SeriesPlottable*>(canvas->plottable(1))->series();
+    };
+    QTRY_COMPARE(marked().size(), std::size_t{1});
+    QCOMPARE(marked().front()->name, QString("n2"));
+    QVERIFY(!marked().front()->markColor);
+    QCOMPARE(few.findChild<LegendBar*>("plotLegend")->entryNames().size(), 3);
+    group.setCursor(100, "1");
+    QCOMPARE(marked().front()->name, QString("n1"));
+    group.clearCursor();
+    QVERIFY(marked().empty() && !group.leaveCursor());
+    QTRY_COMPARE(first.findChild<LegendBar*>("plotLegend")->entryNames().size(), 2);
+  }
+
   // More quantities than can be told apart are one spread.
   void manyQuantitiesAreOneSpread() {
     PlotView view("plot");

@@ -21,7 +21,9 @@
 #include "ui/plots/color_map.h"
 #include "ui/plots/custom_plot.h"
 #include "ui/plots/heat_map_view.h"
+#include "ui/plots/legend_bar.h"
 #include "ui/plots/plot_view.h"
+#include "ui/plots/series_plottable.h"
 #include "ui/plots/timeline_view.h"
 #include "ui/theme/format.h"
 #include "ui/theme/language.h"
@@ -36,7 +38,7 @@ using lockstep::tests::wait;
 namespace {
 
 constexpr int kSteps = 400;
-constexpr int kStepsTab = 3, kStragglersTab = 4, kTrafficTab = 5;
+constexpr int kNodesTab = 1, kStepsTab = 3, kStragglersTab = 4, kTrafficTab = 5;
 
 }  // namespace
 
@@ -58,6 +60,55 @@ class StepsTest : public QObject {
     QVERIFY(wait([&] { return timeline_->measured() && map_->xRange().end > kSteps; }));
   }
   void cleanup() { tests::closeStudio(window_, home_); }
+
+  // The node of the rank is marked in the plots of nodes, until another or none is chosen.
+  void aClickMarksTheNode_data() {
+    QTest::addColumn<int>("others");
+    QTest::newRow("few nodes") << 0;
+    QTest::newRow("70 nodes") << 67;
+  }
+  void aClickMarksTheNode() {
+    QFETCH(int, others);
+    if (others > 0) {
+      run_ = QString::fromStdString(home_->addRun(2, app::RunState::SUCCEEDED, kSteps));
+      addNodes(others);
+      page_ = window_->openRun(run_);
+      QVERIFY(wait([&] { return page_->document()->loaded(); }));
+      page_->findChild<QTabWidget*>("runTabs")->setCurrentIndex(kStepsTab);
+      map_ = page_->findChild<HeatMapView*>("heatMap");
+      QVERIFY(wait([&] { return map_->xRange().end > kSteps; }));
+    }
+    QTest::mouseClick(map_, Qt::LeftButton, {}, map_->centreOf(1, 213));
+    QCOMPARE(map_->chosenRank(), 1);
+    // Though their tab is opened only now.
+    page_->findChild<QTabWidget*>("runTabs")->setCurrentIndex(kNodesTab);
+    const QStringList network{"local2 in", "local2 out"};
+    const auto sorted = [&](const char* plot) {
+      QStringList out = markedIn(plot);
+      out.sort();
+      return out;
+    };
+    QVERIFY(wait([&] {
+      return markedIn("cpuPlot") == QStringList{"local2"} && sorted("networkPlot") == network;
+    }));
+    QVERIFY(!std::isnan(cursorOf("cpuPlot")));
+    const bool isSpread = legendOf("cpuPlot").contains("median");
+    QCOMPARE(isSpread, others > 0);
+    QVERIFY(legendOf("cpuPlot").contains("local2"));
+    QCOMPARE(legendOf("cpuPlot").contains("local1"), !isSpread);
+    // A line that is kept by hand stays.
+    page_->findChild<PlotView*>("cpuPlot")->toggleKept("local3");
+    page_->findChild<QTabWidget*>("runTabs")->setCurrentIndex(kStepsTab);
+    QTest::mouseClick(map_, Qt::LeftButton, {}, map_->centreOf(0, 100));
+    QVERIFY(wait([&] { return markedIn("cpuPlot").contains("local1"); }));
+    QVERIFY(!markedIn("cpuPlot").contains("local2"));
+    page_->findChild<QTabWidget*>("runTabs")->setCurrentIndex(kNodesTab);
+    auto* canvas = page_->findChild<PlotView*>("cpuPlot")->findChild<QCustomPlot*>("plotCanvas");
+    QTest::keyClick(canvas, Qt::Key_Escape);
+    QVERIFY(wait([&] { return map_->chosenRank() == -1; }));
+    QCOMPARE(markedIn("cpuPlot"), isSpread ? QStringList{"local3"} : QStringList());
+    QVERIFY(markedIn("networkPlot").isEmpty() && std::isnan(cursorOf("cpuPlot")));
+  }
 
   void aClickChoosesRankAndStepEverywhere() {
     QSignalSpy chosen(map_, &HeatMapView::cellChosen);
@@ -617,6 +668,37 @@ class StepsTest : public QObject {
     choices->setFocus();
     choices->setCurrentIndex(index);
     Q_EMIT choices->activated(index);
+  }
+
+  // Adds a minute of load of nodes that have no ranks.
+  void addNodes(int count) const {
+    auto history = app::History::open(home_->home().historyFolder());
+    LOCKSTEP_CHECK(history.ok(), "{}", history.error().text());
+    const auto row = (*history)->find(run_.toStdString());
+    app::RunBatch batch;
+    for (int node = 1; node <= count; ++node)
+      for (const char* what : {"cpu", "net_in", "net_out"}) {
+        auto& series = batch.series.emplace_back();
+        series.name = fmt::format("node/n{}/{}", node, what);
+        for (int i = 0; i < 120; ++i)
+          series.points.push_back(
+              {static_cast<double>(row->startedNs) * 1e-9 + i * 0.5, node / (count + 1.0)});
+      }
+    auto store = (*history)->openRun(run_.toStdString());
+    LOCKSTEP_CHECK(store.ok() && (*store)->lockForRecording().ok());
+    LOCKSTEP_CHECK((*store)->append(batch).ok());
+  }
+
+  // The names of the lines that a plot draws by themselves, above the others.
+  QStringList markedIn(const char* plot) const {
+    auto* canvas = page_->findChild<PlotView*>(plot)->findChild<QCustomPlot*>("plotCanvas");
+    auto* marks = dynamic_cast<SeriesPlottable*>(canvas->plottable(1));
+    QStringList out;
+    for (const auto& line : marks->series()) out << line->name;
+    return out;
+  }
+  QStringList legendOf(const char* plot) const {
+    return page_->findChild<PlotView*>(plot)->findChild<LegendBar*>("plotLegend")->entryNames();
   }
 
   // Adds a minute of traffic of two links to the store of a run, in bytes/s. Returns the run's step

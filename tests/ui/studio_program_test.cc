@@ -116,7 +116,7 @@ class StudioProgramTest : public QObject {
     QStringList shown;
     for (int tab = 0; tab < tabs->count(); ++tab)
       if (tabs->isTabVisible(tab)) shown << tabs->tabText(tab);
-    QCOMPARE(shown, (QStringList{"Overview", "Nodes", "Logs", "Dashboard", "Code"}));
+    QCOMPARE(shown, (QStringList{"Overview", "Nodes", "Logs", "Dashboard", "Documents"}));
     QVERIFY(tests::wait([&] { return app::isFinal(run->document()->row().phase); }));
     QCOMPARE(run->document()->row().phase, app::RunState::SUCCEEDED);
     QCOMPARE(run->document()->row().figures.steps, 80);
@@ -150,8 +150,8 @@ class StudioProgramTest : public QObject {
         if (tabs->isTabVisible(tab)) out << tabs->tabText(tab);
       return out.join(' ');
     };
-    QTRY_COMPARE_WITH_TIMEOUT(shown(), QString("Overview Nodes Logs Steps Stragglers Dashboard"),
-                              60'000);
+    QTRY_COMPARE_WITH_TIMEOUT(
+        shown(), QString("Overview Nodes Logs Steps Stragglers Dashboard Documents"), 60'000);
     for (int tab = 0; tab < tabs->count(); ++tab) {
       if (!tabs->isTabVisible(tab)) continue;
       tabs->setCurrentIndex(tab);
@@ -229,13 +229,17 @@ class StudioProgramTest : public QObject {
  private:
   // The code's commit, and the patch that makes the run's of it.
   void checkCode(ui::RunPage* run, const QByteArray& commit) {
-    QVERIFY(run->findChild<QLabel*>("codeCommit")->text().contains(commit));
-    const QString patch = run->findChild<QPlainTextEdit*>("codePatch")->toPlainText();
+    auto* tabs = run->findChild<QTabWidget*>("runTabs");
+    tabs->setCurrentWidget(run->findChild<QWidget*>("runDocuments"));
+    auto* kind = run->findChild<QComboBox*>("documentKind");
+    kind->setCurrentIndex(kind->findText("Code"));
+    QVERIFY(run->findChild<QLabel*>("documentAbout")->text().contains(commit));
+    const QString patch = run->findChild<QPlainTextEdit*>("documentText")->toPlainText();
     QVERIFY2(patch.contains("-# empty\n+\n+import os"), qPrintable(patch));
-    run->findChild<QPushButton*>("codeCopy")->click();
+    run->findChild<QPushButton*>("documentCopy")->click();
     QCOMPARE(QApplication::clipboard()->text(), patch);
-    run->findChild<QPushButton*>("codeSave")->click();
-    auto* dialog = run->findChild<QFileDialog*>("savePatchDialog");
+    run->findChild<QPushButton*>("documentSave")->click();
+    auto* dialog = run->findChild<QFileDialog*>("saveDocumentDialog");
     QVERIFY(dialog);
     const QString path = home_->path("run.patch");
     Q_EMIT dialog->fileSelected(path);

@@ -4,7 +4,9 @@
 
 #include "app/history/run_row.h"
 #include "app/runs/energy.h"
+#include "app/runs/run_environment.h"
 #include "ui/theme/format.h"
+#include "ui/theme/message_text.h"
 #include "ui/theme/theme.h"
 
 namespace lockstep::ui {
@@ -45,6 +47,15 @@ QVector<InspectorRow> energyPartRows(const app::RunEnergy& drawn) {
   if (drawn.predictedJoules)
     out << InspectorRow{InspectorModel::tr("Predicted energy of its steps"),
                         formatEnergy(*drawn.predictedJoules)};
+  return out;
+}
+
+QVector<InspectorRow> environmentRows(const std::vector<app::EnvironmentField>& fields) {
+  QVector<InspectorRow> out;
+  if (!fields.empty()) out << InspectorRow{InspectorModel::tr("Environment"), {}, true};
+  for (const app::EnvironmentField& field : fields)
+    out << InspectorRow{messageText(app::environmentTitle(field.name)),
+                        QString::fromStdString(field.value)};
   return out;
 }
 

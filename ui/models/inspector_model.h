@@ -5,8 +5,10 @@
 #include <QAbstractTableModel>
 #include <QString>
 #include <QVector>
+#include <vector>
 
 namespace lockstep::app {
+struct EnvironmentField;
 struct RunEnergy;
 struct RunRow;
 }  // namespace lockstep::app
@@ -23,6 +25,8 @@ struct InspectorRow {
 QVector<InspectorRow> energyRows(const app::RunRow& row);
 // Its parts by what ranks do, of a step and an epoch, and as predicted.
 QVector<InspectorRow> energyPartRows(const app::RunEnergy& drawn);
+// What the run's nodes were, under a heading; none: it is not known.
+QVector<InspectorRow> environmentRows(const std::vector<app::EnvironmentField>& fields);
 
 class InspectorModel : public QAbstractTableModel {
   Q_OBJECT

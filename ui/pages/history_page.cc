@@ -156,6 +156,7 @@ void HistoryPage::connectParts() {
     if (restoring_) return;
     if (deleteAsked_) message()->clear();
     deleteAsked_ = false;
+    environment_.clear();  // until it is read
     refreshButtons();
     refreshOverlay();
     Q_EMIT inspectorChanged();
@@ -319,6 +320,7 @@ QVector<InspectorRow> HistoryPage::inspectorRows() const {
   add(tr("Model file"), formatPath(QString::fromStdString(row.modelFile)));
   add(tr("Tags"), runs_->index(at, 0).data(RunTableModel::kTagsRole).toStringList().join(' '));
   add(tr("Notes"), QString::fromStdString(row.notes));
+  out << environmentRows(environment_);
   return out;
 }
 

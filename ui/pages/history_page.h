@@ -9,6 +9,7 @@
 
 #include "app/history/history.h"
 #include "app/runs/relaunch.h"
+#include "app/runs/run_environment.h"
 #include "ui/dialogs/export_runs.h"
 #include "ui/pages/page.h"
 
@@ -83,6 +84,7 @@ class HistoryPage : public Page {
   void change(std::function<Status(app::History&)> work);  // in the background, then reloads
   struct Curve;
   void showOverlay(const std::vector<Curve>& curves, const QString& note);
+  void showEnvironment(const std::vector<Curve>& curves);
   void refreshOverlay();  // soon: a selection may go on
   void readOverlay();
   void askWhereTo(ExportKind kind);
@@ -131,7 +133,8 @@ class HistoryPage : public Page {
   QTableView* diffTable_ = nullptr;
   SpecDiffModel* diff_ = nullptr;
   QTimer searchDelay_, overlayDelay_;
-  std::stop_source overlayStop_;  // of what is being read
+  std::stop_source overlayStop_;                    // of what is being read
+  std::vector<app::EnvironmentField> environment_;  // of the one selected run
   std::vector<app::SavedFilter> saved_;
   app::RunFilter filter_;
   int generation_ = 0, overlayGeneration_ = 0;

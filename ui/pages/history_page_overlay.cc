@@ -44,6 +44,7 @@ struct HistoryPage::Curve {
   QString name;
   std::vector<app::Point> points;
   app::SpecFields fields;
+  std::vector<app::EnvironmentField> environment;
   Message missing;  // why it has no points on the axis
   app::RunFigures figures;
 };
@@ -108,6 +109,12 @@ void HistoryPage::refreshAxis() {
                   tr("Select runs to overlay their curves."));
 }
 
+void HistoryPage::showEnvironment(const std::vector<Curve>& curves) {
+  environment_.clear();
+  if (curves.size() == 1) environment_ = curves.front().environment;
+  Q_EMIT inspectorChanged();
+}
+
 void HistoryPage::refreshOverlay() {
   ++overlayGeneration_;  // what is being read is of an earlier selection
   overlayStop_.request_stop();
@@ -129,9 +136,10 @@ void HistoryPage::readOverlay() {
     wanted.emplace_back(row.run, runTitle(row));
   }
   const auto read = [curve, axis](app::History& history, const std::string& run, Curve& out) {
-    if (const auto documents = history.documents(run); documents.ok())
-      out.fields = app::specFields(documents->specResolved.empty() ? documents->specYaml
-                                                                   : documents->specResolved);
+    if (const auto documents = history.documents(run); documents.ok()) {
+      out.fields = app::comparedFields(*documents);
+      out.environment = app::environmentFields(app::nodeEnvironments(documents->nodes));
+    }
     if (const auto row = history.row(run); row.ok()) out.figures = row->figures;
     auto store = history.openRun(run);
     auto points = store ? readReduced(**store, curve) : store.error();
@@ -149,7 +157,7 @@ void HistoryPage::readOverlay() {
         LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
         for (const auto& [run, name] : wanted) {
           if (stop.stop_requested()) break;
-          out.push_back({name, {}, {}, {}, {}});
+          out.emplace_back().name = name;
           read(*history, run, out.back());
         }
         return out;
@@ -192,6 +200,7 @@ void HistoryPage::showOverlay(const std::vector<Curve>& curves, const QString& n
   overlayNote_->setText(notes.join('\n'));
   overlayNote_->setVisible(!notes.isEmpty());
   diff_->setRuns(std::move(names), fields);
+  showEnvironment(curves);
   diffTable_->resizeColumnsToContents();
   plot_->setUnit(curve == "accuracy" || curve == "epoch/eval_accuracy" ? PlotView::Unit::kPercent
                                                                        : PlotView::Unit::kNumber);
@@ -227,8 +236,9 @@ void HistoryPage::retranslateOverlay() {
   curve_->setAccessibleName(tr("Curve"));
   axis_->setAccessibleName(tr("Horizontal axis"));
   axis_->setToolTip(tr("What the curves are laid over"));
-  setTexts(differences_, tr("Compare the specs of the selected runs (lockstep history diff)"));
-  diffTable_->setAccessibleName(tr("Spec differences"));
+  setTexts(differences_,
+           tr("Compare the specs and environments of the selected runs (lockstep history diff)"));
+  diffTable_->setAccessibleName(tr("Differences of specs and environments"));
   diff_->retranslate();
   refreshAxis();
 }

@@ -21,9 +21,9 @@
 #include "ui/dialogs/restart_dialog.h"
 #include "ui/dialogs/what_if_panel.h"
 #include "ui/models/breakdown_model.h"
-#include "ui/pages/code_panel.h"
 #include "ui/pages/costs_panel.h"
 #include "ui/pages/dashboard_view.h"
+#include "ui/pages/documents_panel.h"
 #include "ui/pages/run_logs.h"
 #include "ui/pages/steps_panel.h"
 #include "ui/pages/straggler_panel.h"
@@ -157,9 +157,9 @@ void RunPage::buildTabs() {
   addPart("dashboard", dashboard_);
   connect(dashboard_, &DashboardView::problem, this,
           [this](const Error& error) { message()->showError(error); });
-  code_ = new CodePanel(document_, this);
-  addPart("code", code_);
-  connect(code_, &CodePanel::saved, this, &RunPage::sayExported);
+  documentsPanel_ = new DocumentsPanel(document_, this);
+  addPart("documents", documentsPanel_);
+  connect(documentsPanel_, &DocumentsPanel::saved, this, &RunPage::sayExported);
   connect(tabs_, &QTabWidget::currentChanged, this, [this] {
     Q_EMIT placeChanged();
     if (nodesOpened_ || tabs_->currentIndex() != kNodesTab) return;
@@ -167,6 +167,8 @@ void RunPage::buildTabs() {
     placeAllSeries();
   });
   connect(steps_, &StepsPanel::cellChosen, this, &RunPage::showMoment);
+  for (PlotGroup* group : groups())
+    connect(group, &PlotGroup::cursorLeft, steps_, [this] { steps_->choose(-1, 0); });
   connect(costs_, &CostsPanel::shown, this, &RunPage::showStep);
   connect(costs_, &CostsPanel::debugWanted, this, &RunPage::debugRank);
   connect(costs_, &CostsPanel::excludeWanted, this, &RunPage::excludeNode);
@@ -277,11 +279,14 @@ void RunPage::resizeEvent(QResizeEvent* event) {
   fitTools();
 }
 
-// All tabs are in sight: the label of the slider gives way.
+// All tabs are in sight: the label of the slider gives way, then half of the slider.
 void RunPage::fitTools() {
   const int label = smoothLabel_->sizeHint().width() + kSpaceXs;
-  const int tools = tools_->layout()->sizeHint().width() + (smoothLabel_->isHidden() ? label : 0);
-  smoothLabel_->setVisible(tabs_->tabBar()->sizeHint().width() + tools <= width() - 2 * kSpaceL);
+  const int tools = tools_->layout()->sizeHint().width() - smooth_->maximumWidth() + kSliderWidth -
+                    (smoothLabel_->isHidden() ? 0 : label);
+  const int room = width() - 2 * kSpaceL - tabs_->tabBar()->sizeHint().width();
+  smoothLabel_->setVisible(tools + label <= room);
+  smooth_->setFixedWidth(tools <= room ? kSliderWidth : kSliderWidth / 2);
 }
 
 QUndoStack* RunPage::undoStack() {
@@ -322,7 +327,8 @@ void RunPage::showProfiled() {
   });
 }
 
-// The moment that a cell of the heat map is of, in all plots and in the logs.
+// The moment that a cell of the heat map is of, in all plots and in the logs; in those of nodes the
+// rank's.
 void RunPage::showMoment(int rank, qint64 step) {
   Q_EMIT placeChanged();
   const double began = document_->steps().began(rank, step);
@@ -336,7 +342,13 @@ void RunPage::showMoment(int rank, qint64 step) {
   if (std::isnan(began))
     timeGroup_->clearCursor();
   else
-    timeGroup_->setCursor(document_->secondsIntoRun(began));
+    timeGroup_->setCursor(document_->secondsIntoRun(began), nodeOfRank(rank));
+}
+
+QString RunPage::nodeOfRank(int rank) const {
+  const auto nodes = document_->nodesOfRanks();
+  const auto at = static_cast<std::size_t>(rank);
+  return at < nodes.size() ? QString::fromStdString(nodes[at]) : QString();
 }
 
 // Told again, as by a history that is read anew, an error keeps its time.
@@ -462,20 +474,13 @@ void RunPage::refreshRow() {
   rerun_->setEnabled(document_->canRelaunch());
   resume_->setEnabled(document_->canResume());
   logs_->setRanks(row.world, document_->members());
-  showCode();
+  documentsPanel_->refresh();
   refreshFigures();
   refreshSlow();
   setAccessibleName(tr("Run %1").arg(title()));
   readEnergy();
   Q_EMIT titleChanged();
   Q_EMIT inspectorChanged();
-}
-
-void RunPage::showCode() {
-  const auto tab = static_cast<int>(parts_.indexOf("code"));
-  if (tabs_->isTabVisible(tab) == !code_->isEmpty()) return;
-  tabs_->setTabVisible(tab, !code_->isEmpty());
-  code_->refresh();
 }
 
 void RunPage::refreshFigures() {
@@ -699,6 +704,7 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
   out << remarkRows();
   out << changeRows();
   out << fileRows();
+  out << environmentRows(document_->environment());
   out << InspectorRow{tr("Identity"), {}, true};
   add(tr("Run"), document_->run());
   add(tr("Plan"), QString::fromStdString(row.planHash).left(16));
@@ -742,12 +748,12 @@ void RunPage::retranslate() {
   tabs_->setTabText(4, tr("Stragglers"));
   tabs_->setTabText(5, tr("Traffic"));
   tabs_->setTabText(6, tr("Dashboard"));
-  tabs_->setTabText(7, tr("Code"));
+  tabs_->setTabText(7, tr("Documents"));
   tabs_->setTabToolTip(2, "lockstep logs " + run);
   tabs_->setTabToolTip(3, QString("lockstep steps %1\nlockstep timeline %1").arg(run));
   tabs_->setTabToolTip(4, "lockstep stragglers " + run);
   tabs_->setTabToolTip(5, "lockstep traffic " + run);
-  tabs_->setTabToolTip(7, "lockstep history show " + run);
+  tabs_->setTabToolTip(7, QString("lockstep history show %1 --document plan").arg(run));
   tabs_->setAccessibleName(tr("Parts of the run"));
   smoothLabel_->setText(tr("Smoothing"));
   smooth_->setAccessibleName(tr("Smoothing"));
@@ -784,7 +790,7 @@ void RunPage::retranslate() {
   whatIf_->retranslate();
   traffic_->retranslate();
   dashboard_->retranslate();
-  code_->retranslate();
+  documentsPanel_->retranslate();
   placeAllSeries();
   refreshRow();
   refreshBreakdown();

@@ -27,9 +27,9 @@ namespace lockstep::ui {
 class BreakdownBars;
 class BreakdownModel;
 class Card;
-class CodePanel;
 class CostsPanel;
 class DashboardView;
+class DocumentsPanel;
 class Figure;
 class PlotGroup;
 class PlotView;
@@ -80,6 +80,7 @@ class RunPage : public Page {
   void buildHead();
   void buildPlotTools();
   void fitTools();
+  static constexpr int kSliderWidth = 110;  // where there is room
   void buildTabs();
   QWidget* buildOverview();
   QWidget* buildBreakdown(QWidget* page);
@@ -100,8 +101,8 @@ class RunPage : public Page {
   void showStep(int rank, qint64 step);
   void showProfiled();
   void showMoment(int rank, qint64 step);  // rank -1: none
+  QString nodeOfRank(int rank) const;      // as launched; "": not known
   void refreshRow();
-  void showCode();
   void readEnergy();
   QVector<InspectorRow> remarkRows() const;
   QVector<InspectorRow> changeRows() const;
@@ -188,7 +189,7 @@ class RunPage : public Page {
   int restartShown_ = 0;            // the generation
   RunLogs* logs_ = nullptr;
   StepsPanel* steps_ = nullptr;
-  CodePanel* code_ = nullptr;
+  DocumentsPanel* documentsPanel_ = nullptr;
   CostsPanel* costs_ = nullptr;
   WhatIfPanel* whatIf_ = nullptr;
   struct Profiled {

@@ -51,7 +51,7 @@ void RunPage::buildPlotTools() {
   smooth_->setObjectName("smoothSlider");
   smooth_->setRange(0, 99);
   smooth_->setValue(90);
-  smooth_->setFixedWidth(110);
+  smooth_->setFixedWidth(kSliderWidth);
   pause_ = makeToolButton("pauseButton", "pause", tools_);
   pause_->setCheckable(true);
   logX_ = makeToolButton("logXButton", "logx", tools_);

@@ -14,6 +14,7 @@ void PlotGroup::add(PlotView* view) {
   view->setGroup(this);
   view->setXScale(scale_, scaleTitle_);
   view->setLogX(logX_);
+  if (cursor_) view->showCursor(*cursor_, true, cursorOwner_);
   if (following_) return;
   view->showXRange(lower_, upper_);
   giveY(view);
@@ -23,6 +24,7 @@ void PlotGroup::remove(PlotView* view) {
   views_.removeAll(view);
   if (view->group() != this) return;
   view->setGroup(nullptr);
+  view->showCursor(0, false);
   view->resetZoom();
 }
 
@@ -90,11 +92,19 @@ void PlotGroup::toggleKept(const QString& line) {
     if (view) view->toggleKept(line);
 }
 
-void PlotGroup::setCursor(double x) {
+void PlotGroup::setCursor(double x, const QString& owner) {
+  cursor_ = x;
+  cursorOwner_ = owner;
   for (const auto& view : views_)
-    if (view) view->showCursor(x, true);
+    if (view) view->showCursor(x, true, owner);
+}
+bool PlotGroup::leaveCursor() {
+  if (!cursor_) return false;
+  Q_EMIT cursorLeft();
+  return true;
 }
 void PlotGroup::clearCursor() {
+  cursor_.reset();
   for (const auto& view : views_)
     if (view) view->showCursor(0, false);
 }

@@ -38,9 +38,11 @@ class PlotGroup : public QObject {
   void restoreZoom(const Zoom& zoom);
   void setCrosshair(double x, bool visible, const QString& line = {});
   void toggleKept(const QString& line);  // see PlotView
-  // Shows a permanent vertical line at the time selected in another view.
-  void setCursor(double x);
+  // Shows a permanent vertical line at the time selected in another view, and draws the lines of
+  // this owner by themselves; also in views that come later.
+  void setCursor(double x, const QString& owner = {});
   void clearCursor();
+  bool leaveCursor();  // by hand; false: there is none
   void setSmoothing(double weight);
   double smoothing() const { return smoothing_; }  // below 0: not set
   void setPaused(bool paused);  // data that arrive are not drawn; zoom and crosshair go on
@@ -53,6 +55,7 @@ class PlotGroup : public QObject {
  Q_SIGNALS:
   void followingChanged(bool following);
   void pausedChanged(bool paused);
+  void cursorLeft();  // whoever has set it may clear it
 
  private:
   void giveY(PlotView* view);
@@ -65,6 +68,8 @@ class PlotGroup : public QObject {
   QString scaleTitle_;
   double lower_ = 0, upper_ = 1;    // where the zoom was chosen by hand
   QMap<QString, MinMax> awaitedY_;  // of views that are not there yet
+  std::optional<double> cursor_;
+  QString cursorOwner_;
   double smoothing_ = -1;
 };
 

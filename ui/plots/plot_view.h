@@ -83,7 +83,8 @@ class PlotView : public QWidget {
   void showCrosshair(double x, bool visible, const QString& line = {});
   // Draws a line of a spread by itself until it is called again. Nothing: there is no such line.
   void toggleKept(const QString& line);
-  void showCursor(double x, bool visible);
+  // Draws the lines of this owner by themselves, on a spread or on the others.
+  void showCursor(double x, bool visible, const QString& owner = {});
   void setSmoothing(double weight);
   void resetZoom();  // all data with the next frame, even while paused
 
@@ -126,7 +127,8 @@ class PlotView : public QWidget {
   // Where many lines are drawn as their spread.
   std::shared_ptr<Series> spreadLine(const QString& name) const;
   void nameLines();
-  void refreshMarks();  // the lines that are kept, and the one under the pointer
+  // The lines that are kept, those of the cursor's owner, and the one under the pointer.
+  void refreshMarks();
   std::vector<std::shared_ptr<Series>> namedLines() const;  // in the legend
   std::vector<LegendBar::Part> spreadParts() const;
   QString spreadAbout() const;
@@ -140,11 +142,12 @@ class PlotView : public QWidget {
 
   QCustomPlot* plot_ = nullptr;
   SeriesPlottable* lines_ = nullptr;
-  SeriesPlottable* marks_ = nullptr;  // lines of a spread that are drawn by themselves
+  SeriesPlottable* marks_ = nullptr;  // lines that are drawn by themselves, above the others
   QStringList keptNames_;  // in the order of the clicks; the same in all plots of the group
-  std::vector<std::shared_ptr<Series>> kept_;  // those of them that are here
+  std::vector<std::shared_ptr<Series>> kept_;  // those of them that are here, and the owner's
   std::shared_ptr<Series> hovered_;
   std::vector<std::shared_ptr<Series>> marked_;  // all of those, while they have a colour for it
+  QString owner_;                                // of the cursor
   QPointF pressedAt_;
   QString clicked_;  // the line that the last click kept or let go
   QCPLayer* crosshairLayer_ = nullptr;

@@ -146,7 +146,8 @@ bool PlotView::eventFilter(QObject* watched, QEvent* event) {
   return QWidget::eventFilter(watched, event);
 }
 
-// The same without a mouse: arrows pan, plus and minus zoom, Home shows all.
+// The same without a mouse: arrows pan, plus and minus zoom, Home shows all, Escape leaves the
+// cursor.
 bool PlotView::pressKey(int key) {
   QCPAxis* axis = plot_->xAxis;
   const double width = axis->range().size();
@@ -166,14 +167,21 @@ bool PlotView::pressKey(int key) {
     case Qt::Key_Home:
       showAll();
       return true;
+    case Qt::Key_Escape:
+      return group_ && group_->leaveCursor();
     default:
       return false;
   }
 }
 
-void PlotView::showCursor(double x, bool visible) {
+void PlotView::showCursor(double x, bool visible, const QString& owner) {
   placeUpright(cursor_, x);
   cursor_->setVisible(visible);
+  if (const QString now = visible ? owner : QString(); now != owner_) {
+    owner_ = now;
+    nameLines();
+    markDirty();
+  }
   if (isVisible()) crosshairLayer_->replot();
 }
 

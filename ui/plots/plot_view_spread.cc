@@ -81,6 +81,14 @@ void PlotView::refreshMarks() {
   for (const QString& name : keptNames_)
     if (const auto line = spreadLine(name)) kept_.push_back(line);
   const auto& all = lines_->series();
+  std::vector<std::shared_ptr<Series>> alone;  // of the owner; they have names and colours
+  for (const auto& line : all) {
+    if (owner_.isEmpty() || line->owner != owner_ || !line->visible) continue;
+    if (!lines_->isOfSpread(*line))
+      alone.push_back(line);
+    else if (std::find(kept_.begin(), kept_.end(), line) == kept_.end())
+      kept_.push_back(line);
+  }
   if (hovered_ &&
       (!lines_->isOfSpread(*hovered_) || std::find(all.begin(), all.end(), hovered_) == all.end()))
     hovered_ = nullptr;
@@ -93,7 +101,8 @@ void PlotView::refreshMarks() {
     std::erase(colors, spreadLineColor(static_cast<int>(i)));
   for (std::size_t i = 0; i < marked_.size(); ++i)
     marked_[i]->markColor = colors[i % colors.size()];
-  marks_->series() = marked_;
+  marks_->series() = alone;
+  marks_->series().insert(marks_->series().end(), marked_.begin(), marked_.end());
 }
 
 std::vector<std::shared_ptr<Series>> PlotView::namedLines() const {

@@ -72,6 +72,7 @@ class Series {
 
   QString name;
   QString quantity;  // "sent", where a plot has several: many lines of each are a spread of its own
+  QString owner;     // "n1": the node that was measured
   int colorIndex = 0;
   std::optional<int> markColor;  // while it is drawn by itself on a spread
   bool visible = true;

@@ -103,6 +103,8 @@ RunCurves::Use& RunCurves::use(const std::string& name) {
   curve.line = std::make_shared<Series>(QString::fromStdString(name),
                                         static_cast<int>(used_.size()) - 1, smooth);
   curve.line->dots = name.starts_with("epoch/");
+  if (name.starts_with("node/"))
+    curve.line->owner = QString::fromStdString(name).section('/', 1, 1);
   if (smooth) curve.line->setSmoothing(0.9);
   room_.add(curve.line);
   return curve;

@@ -52,6 +52,7 @@ struct RunDocument::Loaded {
   app::KnownArtifacts artifacts;
   std::string codeCommit;
   std::vector<app::ChangedFile> changedFiles;
+  std::vector<app::EnvironmentField> environment;
   bool lacksFiles = false;
   std::shared_ptr<const spec::v1::ClusterSpec> cluster;
   std::size_t seriesAt = 0, pointAt = 0;
@@ -75,6 +76,7 @@ RunDocument::Loaded RunDocument::readRun(const std::string& folder, const std::s
     out.takesCheckpoints = app::checkpointFoldersOf(run, out.documents).ok();
     out.codeCommit = app::codeCommit(out.documents.specResolved);
     out.changedFiles = app::changedFiles(out.documents.codePatch);
+    out.environment = app::environmentFields(app::nodeEnvironments(out.documents.nodes));
     out.scope = app::scopeOf(**history, out.row, out.documents);
     if (auto prediction = app::parsePrediction(out.documents.prediction)) {
       out.prediction = std::move(*prediction);
@@ -213,6 +215,7 @@ void RunDocument::load() {
         artifacts_ = std::move(loaded->artifacts);
         codeCommit_ = std::move(loaded->codeCommit);
         changedFiles_ = std::move(loaded->changedFiles);
+        environment_ = std::move(loaded->environment);
         model_.begin(loaded->row, std::move(loaded->scope));
         for (const auto& epoch : loaded->epochs) model_.addEpoch(epoch);
         alerts_.begin(loaded->row, model_.progress(), monotonicNow());

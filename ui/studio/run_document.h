@@ -17,6 +17,7 @@
 #include "app/runs/program_sources.h"
 #include "app/runs/rank_costs.h"
 #include "app/runs/recorder.h"
+#include "app/runs/run_environment.h"
 #include "app/runs/run_model.h"
 #include "app/runs/step_matrix.h"
 #include "app/specs/spec_text.h"
@@ -48,6 +49,7 @@ class RunDocument : public QObject {
   const app::KnownArtifacts& artifacts() const { return artifacts_; }
   const std::string& codeCommit() const { return codeCommit_; }  // "": none
   const std::vector<app::ChangedFile>& changedFiles() const { return changedFiles_; }
+  const std::vector<app::EnvironmentField>& environment() const { return environment_; }
   const std::optional<app::ArtifactsUpdate>& fetching() const { return fetching_; }
   bool loaded() const { return loaded_; }
   bool ending() const { return ending_; }  // its last records are being read
@@ -152,7 +154,8 @@ class RunDocument : public QObject {
   app::ProgramSources sources_;
   app::KnownArtifacts artifacts_;
   std::string codeCommit_;
-  std::vector<app::ChangedFile> changedFiles_;  // of the program, since its commit
+  std::vector<app::ChangedFile> changedFiles_;      // of the program, since its commit
+  std::vector<app::EnvironmentField> environment_;  // as launched
   std::optional<app::ArtifactsUpdate> fetching_;
   app::RunDocuments documents_;
   std::optional<app::Preview> prediction_;

@@ -727,6 +727,7 @@ class CliCommandsTest : public QObject {
                                 cli.home().toUtf8() + "/local/1\n");
     const CliResult json = cli.run({"cluster", "check", cluster, "--json"});
     QVERIFY2(json.exit == 0, json.text());
+    QCOMPARE(json.first("node")["gpu_driver"].toString(), QString("580.65.06"));
     const QList<QJsonObject> gpus = json.all("gpu");
     QVERIFY2(gpus.size() == 2, json.text());
     QCOMPARE(gpus[1]["node"].toString(), QString("here"));

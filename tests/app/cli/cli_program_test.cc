@@ -1,6 +1,7 @@
 // Runs of programs of the user's own, on real agents.
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 
 #include <QCryptographicHash>
 #include <QDir>
@@ -8,6 +9,7 @@
 #include <QElapsedTimer>
 #include <QJsonArray>
 #include <QJsonDocument>
+#include <QProcess>
 #include <QRegularExpression>
 #include <QScopeGuard>
 #include <QTest>
@@ -77,6 +79,27 @@ class CliProgramTest : public QObject {
     folder_ = cli_.path(QString("code%1").arg(++count_));
     return programCommand(cli_, folder_, script, nodes, more, rest);
   }
+  // The history keeps what each node was, and the Python that the program ran with.
+  void checkEnvironment(const QString& run) {
+    utsname names{};
+    uname(&names);
+    QProcess python;
+    python.start("python3", {"-c", "import platform; print(platform.python_version())"});
+    QVERIFY(python.waitForFinished(30000));
+    const QString version = QString::fromUtf8(python.readAllStandardOutput()).trimmed();
+    const QJsonArray nodes =
+        cli_.run({"history", "show", run, "--json"}).first("run")["nodes"].toArray();
+    QCOMPARE(nodes.size(), qsizetype{3});
+    for (int i = 0; i < 3; ++i) {
+      const QJsonObject node = nodes[i].toObject();
+      QCOMPARE(node["node"].toString(), QString("local%1").arg(i + 1));
+      QCOMPARE(node["ranks"].toArray(), QJsonArray{i});
+      QCOMPARE(node["kernel"].toString(), QString(names.release));
+      QVERIFY(node["cores"].toInt() > 0 && node["memory_bytes"].toDouble() > 1e8);
+      QVERIFY(!node["os"].toString().isEmpty() && !node["agent"].toString().isEmpty());
+      QCOMPARE(node["versions"].toObject()["python"].toString(), version);
+    }
+  }
   QString copied(const QString& run, int node) const {
     return QString("%1/local/%2/runs/%3/local%2/code/").arg(cli_.home()).arg(node).arg(run);
   }
@@ -143,6 +166,7 @@ print("sum", total)
       QCOMPARE(read(copied(run, node) + "mine.txt"), QByteArray::number(node - 1));
       QCOMPARE(read(copied(run, node) + "deep/er/too"), QByteArray("x"));
     }
+    checkEnvironment(run);
     const auto after = QDir(folder_).entryInfoList(QDir::Files);
     QCOMPARE(QDir(folder_).entryList(QDir::AllEntries | QDir::Hidden | QDir::NoDotAndDotDot),
              (QStringList{"main.py", "run.yaml"}));

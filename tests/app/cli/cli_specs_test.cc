@@ -73,6 +73,65 @@ class CliSpecsTest : public QObject {
     QCOMPARE(cli.run({"history", "diff", "run-a", "run-z"}).exit, 2);
   }
 
+  // The environment too, where it differs.
+  void environmentsOfRunsAreCompared() {
+    const Cli cli;
+    QVERIFY(QDir().mkpath(cli.path("home/history")));
+    const auto nodes = [](const char* kernel) {
+      return fmt::format(R"([{{"node":"n1","host":"a","ranks":[0,1],"environment":{{"kernel":"{}",)"
+                         R"("gpu_driver":"580.1","versions":{{"torch":"2.1.0"}}}}}}])",
+                         kernel);
+    };
+    add(cli, "run-a", "training:\n  batch: 64\n", nodes("6.1"));
+    add(cli, "run-b", "training:\n  batch: 64\n", nodes("6.6"));
+    const CliResult json = cli.run({"history", "diff", "run-a", "run-b", "--json"});
+    QVERIFY2(json.exit == 0 && json.all("option").size() == 1, json.text());
+    QCOMPARE(json.last()["option"].toString(), QString("environment.kernel"));
+    QCOMPARE(json.last()["values"].toArray(), (QJsonArray{"6.1", "6.6"}));
+    const CliResult text = cli.run({"history", "show", "run-b"});
+    for (const char* part : {"\nenvironment\n", "  kernel            6.6\n",
+                             "  gpu_driver        580.1\n", "  torch             2.1.0\n"})
+      QVERIFY2(text.out.contains(part), text.text());
+    const QJsonObject node = cli.run({"history", "show", "run-b", "--json"})
+                                 .first("run")["nodes"]
+                                 .toArray()[0]
+                                 .toObject();
+    QCOMPARE(node["kernel"].toString(), QString("6.6"));
+    QCOMPARE(node["ranks"].toArray(), (QJsonArray{0, 1}));
+    QCOMPARE(node["versions"].toObject()["torch"].toString(), QString("2.1.0"));
+    QVERIFY(!node.contains("os"));
+  }
+
+  // Each text that a run was launched with, byte for byte.
+  void documentsOfARunArePrinted() {
+    const Cli cli;
+    QVERIFY(QDir().mkpath(cli.path("home/history")));
+    app::RunRow row;
+    row.run = "run-a";
+    row.phase = app::RunState::SUCCEEDED;
+    app::RunDocuments documents;
+    documents.specYaml = "# mine\nmodel: {name: m}\n";
+    documents.specResolved = "model:\n  name: m\n";
+    documents.clusterYaml = "name: lab\n";
+    documents.plan = "plan: 1 rank\n";
+    documents.codePatch = "diff --git a/x b/x\n-a\r\n+模型\r\n";
+    const auto history = app::History::open(cli.path("home/history").toStdString());
+    QVERIFY(history.ok() && (*history)->add(row, documents).ok());
+    for (const app::RunText& one : app::kRunTexts) {
+      const auto name = QString::fromStdString(std::string(one.name));
+      const CliResult text = cli.run({"history", "show", "run-a", "--document", name});
+      QVERIFY2(text.exit == 0, text.text());
+      QCOMPARE(text.out.toStdString(), one.of(documents));
+      const CliResult json = cli.run({"history", "show", "run-a", "--document", name, "--json"});
+      QCOMPARE(json.first("document")["text"].toString().toStdString(), one.of(documents));
+    }
+    const CliResult wrong = cli.run({"history", "show", "run-a", "--document", "plans"});
+    QVERIFY2(wrong.exit == 2 && wrong.err.contains("did you mean plan?"), wrong.text());
+    add(cli, "run-b", "model: {}\n");
+    const CliResult none = cli.run({"history", "show", "run-b", "--document", "plan"});
+    QVERIFY2(none.exit == 2 && none.err.contains("has no document \"plan\""), none.text());
+  }
+
   // Beside each layer what it takes and has; with ranks, what each keeps on one.
   void layersAreListed() {
     const Cli cli;
@@ -135,12 +194,14 @@ class CliSpecsTest : public QObject {
     QFile file(path);
     return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
   }
-  static void add(const Cli& cli, const std::string& run, const std::string& spec) {
+  static void add(const Cli& cli, const std::string& run, const std::string& spec,
+                  const std::string& nodes = {}) {
     app::RunRow row;
     row.run = run;
     row.phase = app::RunState::SUCCEEDED;
     app::RunDocuments documents;
     documents.specYaml = spec;
+    documents.nodes = nodes;
     const auto history = app::History::open(cli.path("home/history").toStdString());
     QVERIFY(history.ok() && (*history)->add(row, documents).ok());
   }

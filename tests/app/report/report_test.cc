@@ -281,6 +281,23 @@ class ReportTest : public QObject {
     QVERIFY(!document.rows.contains("restarts") && !document.rows.contains("errors"));
   }
 
+  void theEnvironmentIsTold() {
+    RunRow row;
+    row.run = "a";
+    RunDocuments documents;
+    documents.nodes =
+        R"([{"node":"n1","ranks":[0,1],"environment":{"kernel":"6.1.0","gpu_driver":"580.1"}},)"
+        R"({"node":"n2","host":"far","environment":{"kernel":"6.6.0","gpu_driver":"580.1"}}])";
+    QVERIFY(history_->add(row, documents).ok());
+    const auto page = htmlReport(*history_, "a");
+    QVERIFY(page.ok());
+    const Document document = parsed(*page);
+    const QString environment = document.rows["environment"].join('\n');
+    for (const char* part : {"Kernel 6.1.0 (n1); 6.6.0 (n2)", "GPU driver 580.1",
+                             "Node n1, ranks 0, 1", "Node n2 on far"})
+      QVERIFY2(environment.contains(part), qPrintable(environment));
+  }
+
   void aRunWithoutAnything() {
     RunRow row;
     row.run = "a";
