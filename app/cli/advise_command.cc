@@ -1,4 +1,4 @@
-// `lockstep advise`: the best strategies of a run, and a run resumed with one of them.
+// `lockstep advise`: the best strategies of a run, and a run launched again with one of them.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -27,6 +27,7 @@ struct Asked {
   std::optional<WhatIfSubject> ofRun;  // that has measured
   Launched asMeasured;                 // of that run
   bool isUnderWay = false;             // the run
+  bool isRerun = false;                // it is launched again from its start, not resumed
   std::size_t apply = 0;               // the strategy that it is resumed with, from 1; 0: none
 };
 
@@ -40,13 +41,16 @@ Result<RunSpecFile> takeRun(const Globals& globals, const Arguments& arguments, 
       return invalidArgument("--run takes the cluster of the run; leave --{} out", option);
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
   LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.text("run")));
-  const RelaunchKind kind = arguments.has("apply") ? RelaunchKind::kResume : RelaunchKind::kRerun;
-  LOCKSTEP_ASSIGN(const Relaunch again, relaunchOf(*history, row.run, kind));
+  auto found = relaunchOf(*history, row.run, RelaunchKind::kFaster);
+  if (!found.ok() && !arguments.has("apply"))
+    found = relaunchOf(*history, row.run, RelaunchKind::kRerun);
+  LOCKSTEP_ASSIGN(const Relaunch again, std::move(found));
   LOCKSTEP_ASSIGN(out.ofRun, subjectOf(*history, row));
   if (!out.ofRun->launched.ok()) return out.ofRun->launched.error();
   LOCKSTEP_ASSIGN(out.asMeasured,
                   launchAsMeasured(*out.ofRun, hostsHere(*out.ofRun->launched->request.cluster)));
-  out.isUnderWay = !isFinal(row.phase);
+  out.isUnderWay = again.isUnderWay;
+  out.isRerun = again.checkpoints.empty();
   out.cluster.spec = out.asMeasured.request.cluster;
   out.hosts = out.asMeasured.hosts;
   return completeRunSpec(again.specYaml, "spec of run " + row.run, arguments.all("set"));
@@ -194,7 +198,7 @@ std::vector<std::string> setsFor(const Asked& asked, const Remedy& settings) {
   return out;
 }
 
-// `lockstep run …` with these settings; of a run `lockstep resume …`.
+// `lockstep run …` with these settings; of a run `lockstep resume …` or `lockstep rerun …`.
 std::string launchCommand(const Globals& globals, const Arguments& arguments, const Asked& asked,
                           const Remedy& settings) {
   std::vector<std::string> words{"lockstep"};
@@ -205,7 +209,7 @@ std::string launchCommand(const Globals& globals, const Arguments& arguments, co
   if (!globals.sshConfig.empty()) add("ssh-config", globals.sshConfig);
   for (const std::string& key : globals.acceptedHostKeys) add("accept-host-key", key);
   if (asked.ofRun)
-    words.insert(words.end(), {"resume", runOf(asked)});
+    words.insert(words.end(), {asked.isRerun ? "rerun" : "resume", runOf(asked)});
   else
     words.insert(words.end(), {"run", arguments.words()[0]});
   for (const char* const option : {"cluster", "local", "comm", "ranks"})
@@ -314,13 +318,14 @@ void printText(const Globals& globals, const Arguments& arguments, const Advice&
     return put(stdout,
                fmt::format("strategy {} is the run's own: nothing is to be done\n", asked.apply));
   if (asked.apply > 0)
-    put(stdout, fmt::format("run {} is {}resumed with strategy {}:\n", runOf(asked),
-                            asked.isUnderWay ? "stopped after a step, with a checkpoint, and " : "",
-                            asked.apply));
+    put(stdout,
+        fmt::format("run {} is {}{} with strategy {}:\n", runOf(asked),
+                    asked.isUnderWay ? "stopped after a step, with a checkpoint, and " : "",
+                    asked.isRerun ? "launched again from its start" : "resumed", asked.apply));
   put(stdout, commandFor(globals, arguments, asked, settings) + "\n");
 }
 
-// Runs `lockstep stop` or `lockstep resume`.
+// Runs `lockstep stop`, `lockstep resume` or `lockstep rerun`.
 int call(int (*command)(const Globals&, const Arguments&), const Globals& globals, bool json,
          std::vector<std::string> words) {
   if (json) words.emplace_back("--json");
@@ -357,7 +362,7 @@ int apply(const Globals& globals, const Arguments& arguments, const Asked& asked
   std::vector<std::string> words{run};
   for (const std::string& set : sets) words.push_back("--set=" + set);
   if (arguments.has("detach")) words.emplace_back("--detach");
-  return call(resumeCommand, globals, json, std::move(words));
+  return call(asked.isRerun ? rerunCommand : resumeCommand, globals, json, std::move(words));
 }
 
 }  // namespace

@@ -234,10 +234,7 @@ const std::vector<Command> kCommands{
       "             [--pin OPTION[=VALUE]]… [--precision TYPE]… [--seconds N | --all] [--top N]\n"
       "             [--measure | --apply N [--detach]] [--json]"},
      "Finds the strategies with which a run's step takes the least time, and says why.\n"
-     "  --run        of a run, under way or ended: for its nodes and links as it measured them. "
-     "Its "
-     "last\n"
-     "               checkpoint can be resumed with any of them\n"
+     "  --run        of a run, under way or ended: for its nodes and links as it measured them\n"
      "  --pin        keeps an option as the spec has it, or at VALUE\n"
      "  --precision  also tries this precision, which changes results\n"
      "  --seconds    how long to search (default 8)\n"
@@ -248,7 +245,9 @@ const std::vector<Command> kCommands{
      "that is\n"
      "               under way is stopped first, after its step and with a checkpoint. Ctrl-C "
      "before it has\n"
-     "               stopped leaves it to stop, and it is not resumed\n"
+     "               stopped leaves it to stop, and it is not resumed. Reruns a run that has "
+     "trained to\n"
+     "               its end, and an ended one without checkpoints\n"
      "  --detach     returns once the new run has started and prints its id\n"
      "wire is what rank 0 sends and receives in a step, link what the busiest link between two\n"
      "nodes carries, both ways (of at most 256 ranks).",

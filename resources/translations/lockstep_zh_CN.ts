@@ -978,6 +978,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>What if…</source>
             <translation>假设分析…</translation>
         </message>
+        <message>
+            <source>Faster strategy…</source>
+            <translation>更快的策略…</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::HostKeyDialog</name>
@@ -1261,6 +1265,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>Choose a strategy. Run %1 finishes its step, saves a checkpoint and stops, and is resumed with it as a new run.</source>
             <translation>请选择一个策略。运行 %1 将完成当前步、保存检查点并停止，然后用该策略续训，作为新的运行。</translation>
+        </message>
+        <message>
+            <source>Choose a strategy. Run %1 is launched again with it from its start, as a new run.</source>
+            <translation>请选择一个策略。运行 %1 将用该策略从头再次启动，作为新的运行。</translation>
+        </message>
+        <message>
+            <source>Choose a strategy. Run %1 is resumed with it from its last checkpoint, as a new run.</source>
+            <translation>请选择一个策略。运行 %1 将用该策略从最后一个检查点续训，作为新的运行。</translation>
         </message>
         <message>
             <source>Stopping the run: it finishes its step and saves a checkpoint</source>

@@ -11,6 +11,7 @@
 #include "ui/dialogs/name_dialog.h"
 #include "ui/dialogs/tags_dialog.h"
 #include "ui/dialogs/what_if_dialog.h"
+#include "ui/models/advice_model.h"
 #include "ui/models/run_table_model.h"
 #include "ui/pages/history_page.h"
 #include "ui/pages/model_page.h"
@@ -329,6 +330,47 @@ class HistoryPageTest : public QObject {
     // Several runs are not asked at once.
     table_->selectAll();
     QVERIFY(!page_->findChild<QAction*>("historyWhatIf")->isEnabled());
+  }
+
+  // Of an ended run, as its page does: resumed, or rerun where it has trained to its end.
+  void theMenuOfARunSeeksAFasterStrategy() {
+    QVERIFY(chooseInMenu("historyFaster"));
+    LaunchDialog* dialog = nullptr;
+    const auto isReady = [&] {
+      return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready();
+    };
+    QVERIFY(wait(isReady));
+    const auto* tabs = dialog->findChild<QTabWidget*>("launchTabs");
+    QCOMPARE(tabs->tabText(tabs->currentIndex()), QString("Fastest"));
+    QVERIFY2(dialog->command().startsWith("lockstep rerun " + runs_[0]),
+             qPrintable(dialog->command()));
+    const auto* note = dialog->findChild<QLabel*>("adviceNote");
+    QVERIFY(wait([&] { return !note->text().isEmpty() && dialog->ready(); }));
+    QVERIFY2(note->text().contains("as the run measured them"), qPrintable(note->text()));
+    const auto* accept = dialog->findChild<QPushButton*>("launchDialogAccept");
+    QVERIFY(!accept->isEnabled());  // it would change nothing
+    auto* table = dialog->findChild<QTableView*>("adviceTable");
+    const auto& found = qobject_cast<AdviceModel*>(table->model())->strategies();
+    const auto other = std::find_if(found.begin(), found.end(),
+                                    [](const auto& one) { return !one.settings.empty(); });
+    QVERIFY(other != found.end());
+    table->selectRow(static_cast<int>(other - found.begin()));
+    QTest::mouseClick(dialog->findChild<QPushButton*>("adviceChoose"), Qt::LeftButton);
+    QVERIFY(wait([&] { return accept->isEnabled(); }));
+    QVERIFY2(dialog->command().startsWith("lockstep rerun " + runs_[0] + " --set "),
+             qPrintable(dialog->command()));
+    QCOMPARE(window_->currentPage(), static_cast<Page*>(page_));
+    dialog->reject();
+    QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
+    page_->selectRun(runs_[1]);  // failed; from the menu of the window
+    QVERIFY(wait([&] { return window_->findChild<QAction*>("actionFaster")->isEnabled(); }));
+    window_->findChild<QAction*>("actionFaster")->trigger();
+    QVERIFY(wait(isReady));
+    QVERIFY2(dialog->command().startsWith("lockstep resume " + runs_[1]),
+             qPrintable(dialog->command()));
+    dialog->reject();
+    table_->selectAll();
+    QVERIFY(!page_->findChild<QAction*>("historyFaster")->isEnabled());
   }
 
   void curvesOverOtherAxes() {

@@ -88,6 +88,8 @@ void HistoryPage::buildMenus() {
   clone_ = action("historyClone", "copy", [this] { Q_EMIT cloneWanted(selectedRun()); });
   openAction_ = action("historyOpen", "open", [this] { open_->click(); });
   whatIf_ = action("historyWhatIf", "chart", [this] { askWhatIf(); });
+  faster_ = action("historyFaster", "faster",
+                   [this] { Q_EMIT relaunchWanted(selectedRun(), app::RelaunchKind::kFaster); });
   tagsAction_ = action("historyTags", "tag", [this] { askTags(); });
   exportCsv_ = action("historyExportCsv", "table", [this] { askWhereTo(ExportKind::kCsv); });
   exportReport_ =
@@ -107,9 +109,9 @@ void HistoryPage::buildMenus() {
   };
   againMenu_ = menu("relaunchMenu", {resume_, rerun_, clone_});
   exportMenu_ = menu("exportMenu", {exportCsv_, exportReport_, exportTensorBoard_, exportOtlp_});
-  contextMenu_ =
-      menu("runMenu", {openAction_, whatIf_, nullptr, resume_, rerun_, clone_, nullptr, tagsAction_,
-                       nullptr, exportCsv_, exportReport_, exportTensorBoard_, exportOtlp_});
+  contextMenu_ = menu("runMenu", {openAction_, whatIf_, faster_, nullptr, resume_, rerun_, clone_,
+                                  nullptr, tagsAction_, nullptr, exportCsv_, exportReport_,
+                                  exportTensorBoard_, exportOtlp_});
   again_->setMenu(againMenu_);
   export_->setMenu(exportMenu_);
 }
@@ -220,9 +222,19 @@ void HistoryPage::selectRun(const QString& run) {
   if (row >= 0) table_->selectRow(row);
 }
 
-bool HistoryPage::canRelaunch() const {
+const app::RunRow* HistoryPage::selectedRow() const {
   const int row = runs_->find(selectedRun());
-  return row >= 0 && app::isFinal(runs_->runs()[static_cast<std::size_t>(row)].phase);
+  return row >= 0 ? &runs_->runs()[static_cast<std::size_t>(row)] : nullptr;
+}
+
+bool HistoryPage::canRelaunch() const {
+  const app::RunRow* row = selectedRow();
+  return row && app::isFinal(row->phase);
+}
+
+bool HistoryPage::canAdvise() const {
+  const app::RunRow* row = selectedRow();
+  return row && !app::ofProgram(*row);
 }
 
 void HistoryPage::refreshButtons() {
@@ -233,6 +245,7 @@ void HistoryPage::refreshButtons() {
   again_->setEnabled(canRelaunch());
   for (QAction* one : {resume_, rerun_, clone_}) one->setEnabled(canRelaunch());
   whatIf_->setEnabled(chosen.size() == 1);
+  faster_->setEnabled(canAdvise());
   delete_->setEnabled(
       !chosen.isEmpty() && std::all_of(chosen.begin(), chosen.end(), [&](const QString& run) {
         const app::RunRow& row = runs_->runs()[static_cast<std::size_t>(runs_->find(run))];
@@ -246,11 +259,10 @@ void HistoryPage::askWhereTo(ExportKind kind) {
 }
 
 void HistoryPage::askWhatIf() {
-  const int row = runs_->find(selectedRun());
-  if (row < 0) return;
-  const app::RunRow& run = runs_->runs()[static_cast<std::size_t>(row)];
+  const app::RunRow* run = selectedRow();
+  if (!run) return;
   auto* dialog = new WhatIfDialog(workspace_.home().historyFolder(), selectedRun(),
-                                  QString::fromStdString(run.name), this);
+                                  QString::fromStdString(run->name), this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->open();
 }
@@ -284,14 +296,14 @@ void HistoryPage::removeSelected() {
 
 QVector<InspectorRow> HistoryPage::inspectorRows() const {
   QVector<InspectorRow> out;
-  const int at = runs_->find(selectedRun());
-  if (at < 0) {
+  const app::RunRow* selected = selectedRow();
+  if (!selected) {
     out << InspectorRow{tr("History"), {}, true}
         << InspectorRow{tr("Runs"), QString::number(runs_->rowCount())}
         << InspectorRow{tr("Selected"), QString::number(selectedRuns().size())};
     return out;
   }
-  const app::RunRow& row = runs_->runs()[static_cast<std::size_t>(at)];
+  const app::RunRow& row = *selected;
   const auto add = [&](const QString& name, const QString& value) {
     if (!value.isEmpty()) out << InspectorRow{name, value};
   };
@@ -317,7 +329,10 @@ QVector<InspectorRow> HistoryPage::inspectorRows() const {
   add(tr("Plan"), QString::fromStdString(row.planHash).left(16));
   add(tr("Weights"), QString::fromStdString(row.figures.weightsSha256).left(16));
   add(tr("Model file"), formatPath(QString::fromStdString(row.modelFile)));
-  add(tr("Tags"), runs_->index(at, 0).data(RunTableModel::kTagsRole).toStringList().join(' '));
+  add(tr("Tags"), runs_->index(runs_->find(selectedRun()), 0)
+                      .data(RunTableModel::kTagsRole)
+                      .toStringList()
+                      .join(' '));
   add(tr("Notes"), QString::fromStdString(row.notes));
   return out;
 }
@@ -337,6 +352,7 @@ void HistoryPage::retranslateMenus() {
   clone_->setText(tr("Clone…"));
   openAction_->setText(tr("Open"));
   whatIf_->setText(tr("What if…"));
+  faster_->setText(tr("Faster strategy…"));
   tagsAction_->setText(tr("Tags…"));
   exportCsv_->setText(tr("Export CSV…"));
   exportReport_->setText(tr("Export report (HTML)…"));

@@ -49,6 +49,7 @@ class HistoryPage : public Page {
   QStringList selectedRuns() const;  // in the order of the table
   void selectRun(const QString& run);
   bool canRelaunch() const;  // one run is selected, and it has ended
+  bool canAdvise() const;    // one run is selected, and its strategy may be another
   void reload();
   void exportTo(const QString& path, ExportKind kind = ExportKind::kCsv);  // the selected runs
   void removeSelected();  // the runs and their files; asked for in the page
@@ -87,6 +88,7 @@ class HistoryPage : public Page {
   void readOverlay();
   void askWhereTo(ExportKind kind);
   void refreshAxis();
+  const app::RunRow* selectedRow() const;  // null: none, or several
   void refreshButtons();
   void selectRuns(const QStringList& runs);
   void askDelete();
@@ -116,6 +118,7 @@ class HistoryPage : public Page {
   QAction* rerun_ = nullptr;
   QAction* clone_ = nullptr;
   QAction* whatIf_ = nullptr;
+  QAction* faster_ = nullptr;
   QComboBox* curve_ = nullptr;
   QComboBox* axis_ = nullptr;
   QLabel* overlayNote_ = nullptr;

@@ -206,7 +206,8 @@ void RunPage::connectButtons() {
   connect(straggler_->debugButton(), &QToolButton::clicked, this, [this] { debugRank(); });
   connect(straggler_->excludeButton(), &QToolButton::clicked, this, [this] { excludeNode(); });
   connect(straggler_->rebalanceButton(), &QToolButton::clicked, this, &RunPage::rebalance);
-  connect(straggler_->fasterButton(), &QToolButton::clicked, this, &RunPage::fasterWanted);
+  connect(straggler_->fasterButton(), &QToolButton::clicked, this,
+          [this] { Q_EMIT relaunchWanted(app::RelaunchKind::kFaster); });
   connect(message(), &MessagePanel::actionTriggered, this, [this] {
     if (unreachableNs_ != 0) document_->giveUp();
   });

@@ -69,7 +69,6 @@ class RunPage : public Page {
 
  Q_SIGNALS:
   void relaunchWanted(lockstep::app::RelaunchKind kind);
-  void fasterWanted();  // strategies for the run under way
   void cloneWanted();
 
  protected:
