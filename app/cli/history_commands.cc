@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "app/cli/commands.h"
+#include "app/cli/energy_text.h"
 #include "app/cli/history_json.h"
 #include "app/cli/json_line.h"
 #include "app/cli/run_report.h"
@@ -12,6 +13,7 @@
 #include "app/cluster/run_cleanup.h"
 #include "app/history/history.h"
 #include "app/runs/energy.h"
+#include "app/runs/preview.h"
 #include "app/runs/recorder.h"
 #include "app/specs/spec_diff.h"
 #include "app/specs/spec_text.h"
@@ -68,6 +70,15 @@ void showArtifacts(const RunRow& row, const KnownArtifacts& artifacts) {
     field("", "not fetched: " + printable(one.text()));
 }
 
+// What the launch said of the plan, as why auto chose its strategy.
+void showRemarks(const RunDocuments& documents) {
+  const auto prediction = parsePrediction(documents.prediction);
+  if (!prediction.ok() || prediction->remarks.empty()) return;
+  put(stdout, "\nremarks at the launch\n");
+  for (const Message& remark : prediction->remarks)
+    put(stdout, "  " + printable(remark.text()) + "\n");
+}
+
 // The spec, what --set changed included.
 const std::string& asRan(const RunDocuments& documents) {
   return documents.specResolved.empty() ? documents.specYaml : documents.specResolved;
@@ -103,6 +114,8 @@ void showText(const RunRow& row, const RunDocuments& documents, const Recorded& 
   field("error", row.error);
   field("tags", fmt::format("{}", fmt::join(row.tags, " ")));
   field("notes", row.notes);
+  if (recorded.energy) put(stdout, "\nenergy\n" + energyPartsText(row, *recorded.energy));
+  showRemarks(documents);
   showIncidents(recorded);
   if (!recorded.epochs.empty()) {
     Table table;
@@ -275,7 +288,7 @@ int historyShowCommand(const Globals& globals, const Arguments& arguments) {
     LOCKSTEP_ASSIGN(const RunRow row, history.find(arguments.words()[0]));
     LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(row.run));
     const auto store = history.openRun(row.run);  // the rest is shown without it too
-    const Recorded recorded = store.ok() ? recordedIn(**store) : Recorded();
+    const Recorded recorded = store.ok() ? recordedIn(history, row.run, **store) : Recorded();
     if (arguments.has("json"))
       jsonLineOf(row, documents, recorded).print();
     else

@@ -10624,10 +10624,6 @@ its last lines:
             <translation>运行以 %1 继续。</translation>
         </message>
         <message>
-            <source>Remarks at the launch</source>
-            <translation>启动时的说明</translation>
-        </message>
-        <message>
             <source>Changed since the commit</source>
             <translation>自该提交以来的改动</translation>
         </message>
@@ -14710,6 +14706,10 @@ its last lines:
     </context>
     <context>
         <name>lockstep::ui::InspectorModel</name>
+        <message>
+            <source>Remarks at the launch</source>
+            <translation>启动时的说明</translation>
+        </message>
         <message>
             <source>Energy</source>
             <translation>能耗</translation>

@@ -87,6 +87,50 @@ class HistoryPageTest : public QObject {
     }
   }
 
+  // As the run's page shows it.
+  void energyOfARunIsDivided() {
+    page_->selectRun(runs_[2]);
+    const auto energyOf = [](const Page& page) {
+      QVector<InspectorRow> out;
+      for (const InspectorRow& row : page.inspectorRows())
+        if (row.name.contains("nergy")) out << row;
+      return out;
+    };
+    QVERIFY(wait([&] { return energyOf(*page_).size() > 4; }));
+    const auto rows = energyOf(*page_);
+    for (const char* name : {"Energy: computing", "Energy: communication", "Energy: waiting",
+                             "Energy: other", "Energy per step", "Predicted energy of its steps"})
+      QVERIFY2(
+          std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return row.name == name; }),
+          name);
+    page_->selectRun(runs_[3]);  // nothing of another run is shown
+    QVERIFY(energyOf(*page_) != rows);
+    const RunPage* run = window_->openRun(runs_[2]);
+    QVERIFY(wait([&] { return energyOf(*run) == rows; }));
+  }
+
+  // Why auto chose a run's strategy, in the language of the window.
+  void remarksOfTheLaunchAreShown() {
+    app::Preview predicted = home_->preview("fashion-cnn.yaml", tests::MadeUpCurves::kRanks);
+    predicted.remarks = {message("auto chose {} with {}: {} per step predicted ({})", "zero-2",
+                                 message("{} ranks", 3), "5 ms", "the least traffic")};
+    {
+      const auto history = app::History::open(home_->home().historyFolder());
+      auto documents = *(*history)->documents(runs_[2].toStdString());
+      documents.prediction = app::predictionJson(predicted);
+      QVERIFY((*history)->setDocuments(runs_[2].toStdString(), documents).ok());
+    }
+    page_->selectRun(runs_[2]);
+    const auto last = [&] { return page_->inspectorRows().last(); };
+    QVERIFY(wait([&] { return last().name.isEmpty(); }));
+    QCOMPARE(last().value, QString("auto chose zero-2 with 3 ranks: 5 ms per step predicted (the "
+                                   "least traffic)"));
+    Language::instance().set("zh_CN");
+    const QString chinese = last().value;
+    Language::instance().set("en");
+    QVERIFY2(chinese.contains("zero-2") && !chinese.contains("auto chose"), qPrintable(chinese));
+  }
+
   // The table's column and the inspector.
   void energyIsShown() {
     const auto history = app::History::open(home_->home().historyFolder());

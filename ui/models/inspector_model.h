@@ -5,6 +5,9 @@
 #include <QAbstractTableModel>
 #include <QString>
 #include <QVector>
+#include <vector>
+
+#include "engine/base/message.h"
 
 namespace lockstep::app {
 struct RunEnergy;
@@ -19,10 +22,11 @@ struct InspectorRow {
   bool operator==(const InspectorRow&) const = default;
 };
 
-// Energy, cost and carbon of a run, and what a point of accuracy took, as far as they are known.
-QVector<InspectorRow> energyRows(const app::RunRow& row);
-// Its parts by what ranks do, of a step and an epoch, and as predicted.
-QVector<InspectorRow> energyPartRows(const app::RunEnergy& drawn);
+// Energy, cost and carbon of a run, and what a point of accuracy took, as far as they are known;
+// with `drawn` also its parts by what ranks do, of a step and an epoch, and as predicted.
+QVector<InspectorRow> energyRows(const app::RunRow& row, const app::RunEnergy* drawn);
+// What the launch said of the plan, as why auto chose its strategy.
+QVector<InspectorRow> remarkRows(const std::vector<Message>& remarks);
 
 class InspectorModel : public QAbstractTableModel {
   Q_OBJECT

@@ -13,6 +13,7 @@
 #include <QTableView>
 #include <QToolButton>
 
+#include "app/runs/preview.h"
 #include "ui/dialogs/what_if_dialog.h"
 #include "ui/models/run_table_model.h"
 #include "ui/pages/with_history.h"
@@ -32,6 +33,7 @@ constexpr int kColumnWidths[RunTableModel::kNotes] = {124, 100, 150, 160, 84, 62
                                                       80,  92,  92,  84,  84, 120};
 constexpr int kLeastNotes = 90;
 constexpr int kLeastTable = 150, kLeastPlot = 270;
+constexpr int kDetailsAfterMs = 120;  // the selection may go on
 
 }  // namespace
 
@@ -55,7 +57,10 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   reload();
 }
 
-HistoryPage::~HistoryPage() { overlayStop_.request_stop(); }
+HistoryPage::~HistoryPage() {
+  overlayStop_.request_stop();
+  detailsStop_.request_stop();
+}
 
 void HistoryPage::buildHead() {
   auto* head = new QHBoxLayout;
@@ -160,12 +165,16 @@ void HistoryPage::connectParts() {
     deleteAsked_ = false;
     refreshButtons();
     refreshOverlay();
+    detailsDelay_.start();
     Q_EMIT inspectorChanged();
   });
   connect(table_, &QTableView::doubleClicked, this, [this](const QModelIndex& index) {
     if (index.column() != RunTableModel::kNotes)
       Q_EMIT openRun(index.data(RunTableModel::kRunRole).toString());
   });
+  detailsDelay_.setSingleShot(true);
+  detailsDelay_.setInterval(kDetailsAfterMs);
+  connect(&detailsDelay_, &QTimer::timeout, this, &HistoryPage::readDetails);
   connect(open_, &QPushButton::clicked, this, [this] {
     for (const QString& run : selectedRuns()) Q_EMIT openRun(run);
   });
@@ -174,6 +183,34 @@ void HistoryPage::connectParts() {
   connect(message(), &MessagePanel::actionTriggered, this, [this] {
     if (deleteAsked_) removeSelected();
   });
+}
+
+// Sums over all steps of a long run take a while.
+void HistoryPage::readDetails() {
+  detailsStop_.request_stop();
+  detailsStop_ = {};
+  const app::RunRow* row = selectedRow();
+  if (!row) return;
+  runInBackground(
+      this,
+      [folder = workspace_.home().historyFolder(), run = row->run,
+       hasEnded = app::isFinal(row->phase), stop = detailsStop_.get_token()] {
+        return withHistory(folder, [&](app::History& history) -> Result<Details> {
+          LOCKSTEP_ASSIGN(const app::RunDocuments documents, history.documents(run));
+          Details out{run, {}, {}};
+          if (auto prediction = app::parsePrediction(documents.prediction); prediction.ok())
+            out.remarks = std::move(prediction->remarks);
+          auto drawn = hasEnded ? app::readRunEnergy(history, run, stop)
+                                : app::readEnergySoFar(history, run);
+          if (drawn.ok()) out.energy = *std::move(drawn);
+          return out;
+        });
+      },
+      [this, stop = detailsStop_.get_token()](Result<Details> details) {
+        if (stop.stop_requested() || !details.ok()) return;
+        details_ = *std::move(details);
+        Q_EMIT inspectorChanged();
+      });
 }
 
 void HistoryPage::askDelete() {
@@ -323,7 +360,8 @@ QVector<InspectorRow> HistoryPage::inspectorRows() const {
       row.figures.lostSeconds > 0 ? formatSeconds(row.figures.lostSeconds) : QString());
   add(tr("Effective training time"),
       row.startedNs > 0 ? formatPercent(app::effectiveTime(row), 1) : QString());
-  out << energyRows(row);
+  const bool isRead = details_.run == row.run;
+  out << energyRows(row, isRead && details_.energy ? &*details_.energy : nullptr);
   add(tr("Evaluation loss"),
       row.figures.evalLoss != 0 ? formatNumber(row.figures.evalLoss) : QString());
   add(tr("Plan"), QString::fromStdString(row.planHash).left(16));
@@ -334,6 +372,7 @@ QVector<InspectorRow> HistoryPage::inspectorRows() const {
                       .toStringList()
                       .join(' '));
   add(tr("Notes"), QString::fromStdString(row.notes));
+  if (isRead) out << remarkRows(details_.remarks);
   return out;
 }
 

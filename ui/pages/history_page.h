@@ -4,11 +4,14 @@
 
 #include <QTimer>
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <vector>
 
 #include "app/history/history.h"
+#include "app/runs/energy.h"
 #include "app/runs/relaunch.h"
+#include "engine/base/message.h"
 #include "ui/dialogs/export_runs.h"
 #include "ui/pages/page.h"
 
@@ -89,6 +92,13 @@ class HistoryPage : public Page {
   void askWhereTo(ExportKind kind);
   void refreshAxis();
   const app::RunRow* selectedRow() const;  // null: none, or several
+  // What the inspector shows of a run that its row does not have.
+  struct Details {
+    std::string run;
+    std::optional<app::RunEnergy> energy;  // none: not known
+    std::vector<Message> remarks;          // at the launch
+  };
+  void readDetails();  // of the selected run
   void refreshButtons();
   void selectRuns(const QStringList& runs);
   void askDelete();
@@ -133,8 +143,9 @@ class HistoryPage : public Page {
   QToolButton* differences_ = nullptr;
   QTableView* diffTable_ = nullptr;
   SpecDiffModel* diff_ = nullptr;
-  QTimer searchDelay_, overlayDelay_;
-  std::stop_source overlayStop_;  // of what is being read
+  QTimer searchDelay_, overlayDelay_, detailsDelay_;
+  std::stop_source overlayStop_, detailsStop_;  // of what is being read
+  Details details_;
   std::vector<app::SavedFilter> saved_;
   app::RunFilter filter_;
   int generation_ = 0, overlayGeneration_ = 0;

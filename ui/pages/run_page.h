@@ -102,7 +102,6 @@ class RunPage : public Page {
   void refreshRow();
   void showCode();
   void readEnergy();
-  QVector<InspectorRow> remarkRows() const;
   QVector<InspectorRow> changeRows() const;
   QVector<InspectorRow> fileRows() const;
   void refreshBreakdown();

@@ -59,6 +59,14 @@ class CliEnergyTest : public QObject {
     QVERIFY2(text.exit == 0 && text.out.contains(" CHF, ") && text.out.contains("a step") &&
                  text.out.contains("an epoch") && text.out.contains("a point of accuracy"),
              text.text());
+    // The history shows the same.
+    const QJsonObject row = cli_.run({"history", "show", run_, "--json"}).first("run");
+    for (const char* name : {"energy", "epoch_joules", "point_joules", "predicted_joules"})
+      QVERIFY2(!row[name].isNull() && row[name] == line[name], name);
+    const CliResult history = cli_.run({"history", "show", run_});
+    const QByteArray told = text.out.left(text.out.indexOf("\n\n")).mid(text.out.indexOf('\n'));
+    QVERIFY2(told.contains("predicted, of steps") && history.out.contains("energy" + told),
+             history.text());
   }
 
   void whatIsNoRunIsRefused() {
