@@ -28,7 +28,8 @@ struct Asked {
   Launched asMeasured;                 // of that run
   bool isUnderWay = false;             // the run
   bool isRerun = false;                // it is launched again from its start, not resumed
-  std::size_t apply = 0;               // the strategy that it is resumed with, from 1; 0: none
+  std::size_t chosen = 0;              // the strategy of --show or --apply, from 1; 0: none
+  bool applies = false;                // the run is launched again with it
 };
 
 std::string runOf(const Asked& asked) { return asked.ofRun ? asked.ofRun->steps.run : ""; }
@@ -67,10 +68,14 @@ Result<RunSpecFile> takeSpec(const Globals& globals, const Arguments& arguments,
   return written;
 }
 
+const char* choiceOption(const Asked& asked) { return asked.applies ? "apply" : "show"; }
+
 Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
   Asked out;
   if (arguments.has("apply") && !arguments.has("run"))
     return invalidArgument("--apply is of a run: advise --run RUN --apply N");
+  if (arguments.has("apply") && arguments.has("show"))
+    return invalidArgument("--apply shows what it runs; leave --show out");
   if (arguments.has("detach") && !arguments.has("apply"))
     return invalidArgument("--detach goes with --apply");
   if (arguments.has("run") && !arguments.words().empty())
@@ -89,8 +94,9 @@ Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
   out.options.all = arguments.has("all");
   LOCKSTEP_ASSIGN(const std::int64_t top, arguments.integer("top", 10, 1, 1000));
   out.options.top = static_cast<std::size_t>(top);
-  LOCKSTEP_ASSIGN(const std::int64_t apply, arguments.integer("apply", 0, 1, top));
-  out.apply = static_cast<std::size_t>(apply);
+  out.applies = arguments.has("apply");
+  LOCKSTEP_ASSIGN(const std::int64_t chosen, arguments.integer(choiceOption(out), 0, 1, top));
+  out.chosen = static_cast<std::size_t>(chosen);
   return out;
 }
 
@@ -158,15 +164,15 @@ Result<Advice> adviceFor(const Globals& globals, const Arguments& arguments, Ask
     return withSourceLocation(advice.error(), asked.start.spec, asked.cluster.written,
                               asked.cluster.file);
   if (arguments.has("measure")) LOCKSTEP_TRY(measureAll(globals, asked, *advice));
-  if (asked.apply > advice->best.size())
-    return invalidArgument("--apply {}: {} strategies were found", asked.apply,
+  if (asked.chosen > advice->best.size())
+    return invalidArgument("--{} {}: {} strategies were found", choiceOption(asked), asked.chosen,
                            advice->best.size());
   return advice;
 }
 
-// The one to apply; where none is, the best.
+// The one of --show or --apply; without them, the best.
 const AdvisedStrategy& chosenOf(const Advice& advice, const Asked& asked) {
-  return advice.best[asked.apply > 0 ? asked.apply - 1 : 0];
+  return advice.best[asked.chosen > 0 ? asked.chosen - 1 : 0];
 }
 
 std::string settingsJson(const Remedy& settings) {
@@ -256,7 +262,8 @@ void printJson(const Globals& globals, const Arguments& arguments, const Advice&
         .add("waiting", one.waiting)
         .add("exchanging", one.exchanging)
         .add("hidden", one.hidden)
-        .add("why", one.why.text());
+        .add("why", one.why.text())
+        .add("command", commandFor(globals, arguments, asked, one.settings));
     return out;
   };
   for (const AdvisedStrategy& one : advice.best) line(one, "candidate").print();
@@ -312,16 +319,16 @@ void printText(const Globals& globals, const Arguments& arguments, const Advice&
   if (advice.currentRefusal)
     put(stdout, fmt::format("the spec's own: {}\n", advice.currentRefusal->text()));
   const Remedy& settings = chosenOf(advice, asked).settings;
-  if (asked.apply == 0 && settings.empty())
+  if (asked.chosen == 0 && settings.empty())
     return put(stdout, "the spec's own strategy is the best\n");
-  if (asked.apply > 0 && setsFor(asked, settings).empty())
+  if (asked.applies && setsFor(asked, settings).empty())
     return put(stdout,
-               fmt::format("strategy {} is the run's own: nothing is to be done\n", asked.apply));
-  if (asked.apply > 0)
+               fmt::format("strategy {} is the run's own: nothing is to be done\n", asked.chosen));
+  if (asked.applies)
     put(stdout,
         fmt::format("run {} is {}{} with strategy {}:\n", runOf(asked),
                     asked.isUnderWay ? "stopped after a step, with a checkpoint, and " : "",
-                    asked.isRerun ? "launched again from its start" : "resumed", asked.apply));
+                    asked.isRerun ? "launched again from its start" : "resumed", asked.chosen));
   put(stdout, commandFor(globals, arguments, asked, settings) + "\n");
 }
 
@@ -385,7 +392,7 @@ int adviseCommand(const Globals& globals, const Arguments& arguments) {
     printJson(globals, arguments, *advice, *asked);
   else
     printText(globals, arguments, *advice, *asked);
-  if (asked->apply == 0) return kSucceeded;
+  if (!asked->applies) return kSucceeded;
   if (isInterrupted()) {  // what ends a search does not agree to its outcome
     put(stderr, fmt::format("note: run {} is as it was\n", runOf(*asked)));
     return kStoppedByUser;
