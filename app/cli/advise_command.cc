@@ -18,6 +18,8 @@
 namespace lockstep::app::cli {
 namespace {
 
+constexpr int kPricedSteps = 1000;
+
 struct Asked {
   SearchStart start;
   ClusterSpecFile cluster;
@@ -234,6 +236,7 @@ std::string commandFor(const Globals& globals, const Arguments& arguments, const
 
 void printJson(const Globals& globals, const Arguments& arguments, const Advice& advice,
                const Asked& asked) {
+  const auto known = [](double figure) { return figure > 0 ? figure : std::nan(""); };
   const auto line = [&](const AdvisedStrategy& one, std::string_view event) {
     JsonLine out(event);
     const Choice& choice = one.choice;
@@ -257,13 +260,16 @@ void printJson(const Globals& globals, const Arguments& arguments, const Advice&
         .add("wire", one.wireBytes)
         .add("link", one.linkBytes)
         .add("bubble", one.bubbleShare)
-        .add("step_joules", one.joules > 0 ? one.joules : std::nan(""))
+        .add("step_joules", known(one.joules))
+        .add("step_cost", known(one.cost))
+        .add("step_carbon_grams", known(one.carbonGrams))
         .add("computing", one.computing)
         .add("waiting", one.waiting)
         .add("exchanging", one.exchanging)
         .add("hidden", one.hidden)
         .add("why", one.why.text())
         .add("command", commandFor(globals, arguments, asked, one.settings));
+    if (one.cost > 0) out.add("currency", one.currency);
     return out;
   };
   for (const AdvisedStrategy& one : advice.best) line(one, "candidate").print();
@@ -282,29 +288,49 @@ void printJson(const Globals& globals, const Arguments& arguments, const Advice&
       .print();
 }
 
-void printText(const Globals& globals, const Arguments& arguments, const Advice& advice,
-               const Asked& asked) {
-  const double batch = static_cast<double>(asked.start.spec.spec->training().batch());
-  Table table{
+// What many steps cost; "": not known.
+std::string costOfSteps(const AdvisedStrategy& one) {
+  std::string out = one.cost > 0 ? costText(kPricedSteps * one.cost, one.currency) : "";
+  if (one.carbonGrams > 0)
+    out += (out.empty() ? "" : ", ") + carbonText(kPricedSteps * one.carbonGrams) + " CO2e";
+  return out;
+}
+
+Table tableOf(const Advice& advice, double batch) {
+  Table out{
       {"", "strategy", "step", "samples/s", "bubble", "memory", "wire", "link", "energy", "why"},
       {true, false, true, true, true, true, true, true, true, false},
       {}};
   const auto row = [&](const std::string& number, const AdvisedStrategy& one) {
-    table.rows.push_back({number, textOf(one.choice).text(),
-                          millisecondsText(one.stepSeconds) + " ms",
-                          fmt::format("{:.0f}", batch / one.stepSeconds),
-                          fmt::format("{:.0f} %", 100 * one.bubbleShare),
-                          bytesText(static_cast<double>(one.memoryBytes)),
-                          bytesText(static_cast<double>(one.wireBytes)),
-                          one.linkBytes > 0 ? bytesText(static_cast<double>(one.linkBytes)) : "",
-                          one.joules > 0 ? joulesText(one.joules) : "", one.why.text()});
+    out.rows.push_back({number, textOf(one.choice).text(),
+                        millisecondsText(one.stepSeconds) + " ms",
+                        fmt::format("{:.0f}", batch / one.stepSeconds),
+                        fmt::format("{:.0f} %", 100 * one.bubbleShare),
+                        bytesText(static_cast<double>(one.memoryBytes)),
+                        bytesText(static_cast<double>(one.wireBytes)),
+                        one.linkBytes > 0 ? bytesText(static_cast<double>(one.linkBytes)) : "",
+                        one.joules > 0 ? joulesText(one.joules) : "", one.why.text()});
   };
-  for (std::size_t i = 0; i < advice.best.size(); ++i)
-    row(fmt::format("{}", i + 1), advice.best[i]);
-  const bool isShown = std::any_of(advice.best.begin(), advice.best.end(),
-                                   [](const auto& one) { return one.settings.empty(); });
-  if (advice.current && !isShown) row("spec", *advice.current);
-  put(stdout, table.text());
+  std::vector<AdvisedStrategy> all = advice.best;
+  const bool isShown =
+      std::any_of(all.begin(), all.end(), [](const auto& one) { return one.settings.empty(); });
+  if (advice.current && !isShown) all.push_back(*advice.current);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    row(i < advice.best.size() ? fmt::format("{}", i + 1) : "spec", all[i]);
+  if (std::all_of(all.begin(), all.end(), [](const auto& one) { return costOfSteps(one).empty(); }))
+    return out;
+  const auto at = static_cast<std::ptrdiff_t>(out.header.size()) - 1;  // before the last column
+  out.header.insert(out.header.begin() + at, fmt::format("{} steps", kPricedSteps));
+  out.right.insert(out.right.begin() + at, true);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    out.rows[i].insert(out.rows[i].begin() + at, costOfSteps(all[i]));
+  return out;
+}
+
+void printText(const Globals& globals, const Arguments& arguments, const Advice& advice,
+               const Asked& asked) {
+  const auto batch = static_cast<double>(asked.start.spec.spec->training().batch());
+  put(stdout, tableOf(advice, batch).text());
   put(stdout,
       fmt::format(
           "\n{} strategies judged, {} planned: {} do not fit in memory, {} are not possible "

@@ -253,7 +253,8 @@ const std::vector<Command> kCommands{
      "               its end, and an ended one without checkpoints\n"
      "  --detach     returns once the new run has started and prints its id\n"
      "wire is what rank 0 sends and receives in a step, link what the busiest link between two\n"
-     "nodes carries, both ways (of at most 256 ranks).",
+     "nodes carries, both ways (of at most 256 ranks). With prices in the cluster spec, a column\n"
+     "tells what 1000 steps cost.",
      adviseCommand},
     {"learn",
      {{"list", "set=", "page=", "state=", "save=", "language=", "check", "spec", "run", "json"},

@@ -14887,6 +14887,14 @@ its last lines:
             <translation>两节点间最繁忙链路每步的双向通信量</translation>
         </message>
         <message>
+            <source>Cost and CO2 equivalent of 1,000 steps</source>
+            <translation>1,000 步的费用和二氧化碳当量</translation>
+        </message>
+        <message>
+            <source>Cost</source>
+            <translation>费用</translation>
+        </message>
+        <message>
             <source>Link</source>
             <translation>链路</translation>
         </message>
