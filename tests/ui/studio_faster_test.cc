@@ -1,4 +1,4 @@
-// A run under way goes on with a strategy that its page found for its nodes as measured: it is
+// A run goes on with a strategy that was found for its nodes as measured: one that is under way is
 // stopped and resumed. Real agents and workers.
 #include <QTableView>
 #include <algorithm>
@@ -86,6 +86,21 @@ class StudioFasterTest : public QObject {
     awaitResumed();
     if (QTest::currentTestFailed()) return;
     QCOMPARE(run->row().phase, app::RunState::STOPPED);
+  }
+
+  void anEndedRunIsResumed() {
+    QVERIFY(!QTest::currentTestFailed());
+    QVERIFY(tests::wait([&] { return isSampled(); }));
+    ui::RunDocument* run = road_->page()->document();
+    run->stop();
+    QVERIFY(tests::wait([&] { return run->row().phase == app::RunState::STOPPED; }));
+    QVERIFY(tests::wait([&] { return run->canAdvise(); }));
+    chooseFaster();
+    if (QTest::currentTestFailed()) return;
+    QVERIFY2(dialog_->command().startsWith(QString("lockstep resume %1 --set ").arg(road_->run())),
+             qPrintable(dialog_->command()));
+    press("launchDialogAccept");
+    awaitResumed();
   }
 
   // The stop is a kept decision: the run is not resumed, and can be later, from the same dialog.
