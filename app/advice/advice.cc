@@ -353,8 +353,12 @@ void noteFigures(AdvisedStrategy& one, const Preview& preview) {
   one.wireBytes = wireBytes(preview.plan);
   one.memoryBytes = peakMemory(preview);
   one.bubbleShare = bubbleShare(preview);
-  if (const Energy energy = predictedEnergy(preview); energy.isComplete())
+  if (const Energy energy = predictedEnergy(preview); energy.isComplete()) {
     one.joules = energy.joules();
+    one.cost = energy.cost.value_or(0);
+    one.carbonGrams = energy.carbonGrams.value_or(0);
+    one.currency = energy.currency;
+  }
   const RankPreview mean = meanOfWorkers(preview);
   one.computing = mean.forward + mean.backward + mean.optimizer;
   one.waiting = mean.waiting;

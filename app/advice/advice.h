@@ -27,6 +27,8 @@ struct AdvisedStrategy {
   std::int64_t linkBytes = 0;  // a step, of the busiest link between two nodes; 0: not counted
   double bubbleShare = 0;      // of the step, as of a preview
   double joules = 0;           // of a step; 0: GPUs have no known power
+  double cost = 0, carbonGrams = 0;  // of a step, as in Energy; 0: not known
+  std::string currency;              // of the cost
   // Seconds of a step, the mean of the ranks that compute. Exchanges that computation hides are in
   // `hidden` alone.
   double computing = 0, waiting = 0, exchanging = 0, hidden = 0;

@@ -14,8 +14,8 @@ Status planAnew(const MeasuredCosts& costs, const Launched& launched, const Sear
   LOCKSTEP_ASSIGN(other.request.spec, specWith(start.spec)(one.settings));
   LOCKSTEP_ASSIGN(const PlannedAnew anew, costs.plan(other));
   const double share = one.stepSeconds > 0 ? anew.stepSeconds / one.stepSeconds : 1;
-  for (double* figure :
-       {&one.stepSeconds, &one.computing, &one.waiting, &one.exchanging, &one.hidden, &one.joules})
+  for (double* figure : {&one.stepSeconds, &one.computing, &one.waiting, &one.exchanging,
+                         &one.hidden, &one.joules, &one.cost, &one.carbonGrams})
     *figure *= share;
   return {};
 }

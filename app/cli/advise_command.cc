@@ -1,4 +1,4 @@
-// `lockstep advise`: the best strategies of a run, and a run resumed with one of them.
+// `lockstep advise`: the best strategies of a run, and a run launched again with one of them.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,6 +18,8 @@
 namespace lockstep::app::cli {
 namespace {
 
+constexpr int kPricedSteps = 1000;
+
 struct Asked {
   SearchStart start;
   ClusterSpecFile cluster;
@@ -27,7 +29,9 @@ struct Asked {
   std::optional<WhatIfSubject> ofRun;  // that has measured
   Launched asMeasured;                 // of that run
   bool isUnderWay = false;             // the run
-  std::size_t apply = 0;               // the strategy that it is resumed with, from 1; 0: none
+  bool isRerun = false;                // it is launched again from its start, not resumed
+  std::size_t chosen = 0;              // the strategy of --show or --apply, from 1; 0: none
+  bool applies = false;                // the run is launched again with it
 };
 
 std::string runOf(const Asked& asked) { return asked.ofRun ? asked.ofRun->steps.run : ""; }
@@ -40,13 +44,16 @@ Result<RunSpecFile> takeRun(const Globals& globals, const Arguments& arguments, 
       return invalidArgument("--run takes the cluster of the run; leave --{} out", option);
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
   LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.text("run")));
-  const RelaunchKind kind = arguments.has("apply") ? RelaunchKind::kResume : RelaunchKind::kRerun;
-  LOCKSTEP_ASSIGN(const Relaunch again, relaunchOf(*history, row.run, kind));
+  auto found = relaunchOf(*history, row.run, RelaunchKind::kFaster);
+  if (!found.ok() && !arguments.has("apply"))
+    found = relaunchOf(*history, row.run, RelaunchKind::kRerun);
+  LOCKSTEP_ASSIGN(const Relaunch again, std::move(found));
   LOCKSTEP_ASSIGN(out.ofRun, subjectOf(*history, row));
   if (!out.ofRun->launched.ok()) return out.ofRun->launched.error();
   LOCKSTEP_ASSIGN(out.asMeasured,
                   launchAsMeasured(*out.ofRun, hostsHere(*out.ofRun->launched->request.cluster)));
-  out.isUnderWay = !isFinal(row.phase);
+  out.isUnderWay = again.isUnderWay;
+  out.isRerun = again.checkpoints.empty();
   out.cluster.spec = out.asMeasured.request.cluster;
   out.hosts = out.asMeasured.hosts;
   return completeRunSpec(again.specYaml, "spec of run " + row.run, arguments.all("set"));
@@ -63,10 +70,14 @@ Result<RunSpecFile> takeSpec(const Globals& globals, const Arguments& arguments,
   return written;
 }
 
+const char* choiceOption(const Asked& asked) { return asked.applies ? "apply" : "show"; }
+
 Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
   Asked out;
   if (arguments.has("apply") && !arguments.has("run"))
     return invalidArgument("--apply is of a run: advise --run RUN --apply N");
+  if (arguments.has("apply") && arguments.has("show"))
+    return invalidArgument("--apply shows what it runs; leave --show out");
   if (arguments.has("detach") && !arguments.has("apply"))
     return invalidArgument("--detach goes with --apply");
   if (arguments.has("run") && !arguments.words().empty())
@@ -85,8 +96,9 @@ Result<Asked> askedBy(const Globals& globals, const Arguments& arguments) {
   out.options.all = arguments.has("all");
   LOCKSTEP_ASSIGN(const std::int64_t top, arguments.integer("top", 10, 1, 1000));
   out.options.top = static_cast<std::size_t>(top);
-  LOCKSTEP_ASSIGN(const std::int64_t apply, arguments.integer("apply", 0, 1, top));
-  out.apply = static_cast<std::size_t>(apply);
+  out.applies = arguments.has("apply");
+  LOCKSTEP_ASSIGN(const std::int64_t chosen, arguments.integer(choiceOption(out), 0, 1, top));
+  out.chosen = static_cast<std::size_t>(chosen);
   return out;
 }
 
@@ -154,15 +166,15 @@ Result<Advice> adviceFor(const Globals& globals, const Arguments& arguments, Ask
     return withSourceLocation(advice.error(), asked.start.spec, asked.cluster.written,
                               asked.cluster.file);
   if (arguments.has("measure")) LOCKSTEP_TRY(measureAll(globals, asked, *advice));
-  if (asked.apply > advice->best.size())
-    return invalidArgument("--apply {}: {} strategies were found", asked.apply,
+  if (asked.chosen > advice->best.size())
+    return invalidArgument("--{} {}: {} strategies were found", choiceOption(asked), asked.chosen,
                            advice->best.size());
   return advice;
 }
 
-// The one to apply; where none is, the best.
+// The one of --show or --apply; without them, the best.
 const AdvisedStrategy& chosenOf(const Advice& advice, const Asked& asked) {
-  return advice.best[asked.apply > 0 ? asked.apply - 1 : 0];
+  return advice.best[asked.chosen > 0 ? asked.chosen - 1 : 0];
 }
 
 std::string settingsJson(const Remedy& settings) {
@@ -194,7 +206,7 @@ std::vector<std::string> setsFor(const Asked& asked, const Remedy& settings) {
   return out;
 }
 
-// `lockstep run …` with these settings; of a run `lockstep resume …`.
+// `lockstep run …` with these settings; of a run `lockstep resume …` or `lockstep rerun …`.
 std::string launchCommand(const Globals& globals, const Arguments& arguments, const Asked& asked,
                           const Remedy& settings) {
   std::vector<std::string> words{"lockstep"};
@@ -205,7 +217,7 @@ std::string launchCommand(const Globals& globals, const Arguments& arguments, co
   if (!globals.sshConfig.empty()) add("ssh-config", globals.sshConfig);
   for (const std::string& key : globals.acceptedHostKeys) add("accept-host-key", key);
   if (asked.ofRun)
-    words.insert(words.end(), {"resume", runOf(asked)});
+    words.insert(words.end(), {asked.isRerun ? "rerun" : "resume", runOf(asked)});
   else
     words.insert(words.end(), {"run", arguments.words()[0]});
   for (const char* const option : {"cluster", "local", "comm", "ranks"})
@@ -224,6 +236,7 @@ std::string commandFor(const Globals& globals, const Arguments& arguments, const
 
 void printJson(const Globals& globals, const Arguments& arguments, const Advice& advice,
                const Asked& asked) {
+  const auto known = [](double figure) { return figure > 0 ? figure : std::nan(""); };
   const auto line = [&](const AdvisedStrategy& one, std::string_view event) {
     JsonLine out(event);
     const Choice& choice = one.choice;
@@ -247,12 +260,16 @@ void printJson(const Globals& globals, const Arguments& arguments, const Advice&
         .add("wire", one.wireBytes)
         .add("link", one.linkBytes)
         .add("bubble", one.bubbleShare)
-        .add("step_joules", one.joules > 0 ? one.joules : std::nan(""))
+        .add("step_joules", known(one.joules))
+        .add("step_cost", known(one.cost))
+        .add("step_carbon_grams", known(one.carbonGrams))
         .add("computing", one.computing)
         .add("waiting", one.waiting)
         .add("exchanging", one.exchanging)
         .add("hidden", one.hidden)
-        .add("why", one.why.text());
+        .add("why", one.why.text())
+        .add("command", commandFor(globals, arguments, asked, one.settings));
+    if (one.cost > 0) out.add("currency", one.currency);
     return out;
   };
   for (const AdvisedStrategy& one : advice.best) line(one, "candidate").print();
@@ -271,29 +288,49 @@ void printJson(const Globals& globals, const Arguments& arguments, const Advice&
       .print();
 }
 
-void printText(const Globals& globals, const Arguments& arguments, const Advice& advice,
-               const Asked& asked) {
-  const double batch = static_cast<double>(asked.start.spec.spec->training().batch());
-  Table table{
+// What many steps cost; "": not known.
+std::string costOfSteps(const AdvisedStrategy& one) {
+  std::string out = one.cost > 0 ? costText(kPricedSteps * one.cost, one.currency) : "";
+  if (one.carbonGrams > 0)
+    out += (out.empty() ? "" : ", ") + carbonText(kPricedSteps * one.carbonGrams) + " CO2e";
+  return out;
+}
+
+Table tableOf(const Advice& advice, double batch) {
+  Table out{
       {"", "strategy", "step", "samples/s", "bubble", "memory", "wire", "link", "energy", "why"},
       {true, false, true, true, true, true, true, true, true, false},
       {}};
   const auto row = [&](const std::string& number, const AdvisedStrategy& one) {
-    table.rows.push_back({number, textOf(one.choice).text(),
-                          millisecondsText(one.stepSeconds) + " ms",
-                          fmt::format("{:.0f}", batch / one.stepSeconds),
-                          fmt::format("{:.0f} %", 100 * one.bubbleShare),
-                          bytesText(static_cast<double>(one.memoryBytes)),
-                          bytesText(static_cast<double>(one.wireBytes)),
-                          one.linkBytes > 0 ? bytesText(static_cast<double>(one.linkBytes)) : "",
-                          one.joules > 0 ? joulesText(one.joules) : "", one.why.text()});
+    out.rows.push_back({number, textOf(one.choice).text(),
+                        millisecondsText(one.stepSeconds) + " ms",
+                        fmt::format("{:.0f}", batch / one.stepSeconds),
+                        fmt::format("{:.0f} %", 100 * one.bubbleShare),
+                        bytesText(static_cast<double>(one.memoryBytes)),
+                        bytesText(static_cast<double>(one.wireBytes)),
+                        one.linkBytes > 0 ? bytesText(static_cast<double>(one.linkBytes)) : "",
+                        one.joules > 0 ? joulesText(one.joules) : "", one.why.text()});
   };
-  for (std::size_t i = 0; i < advice.best.size(); ++i)
-    row(fmt::format("{}", i + 1), advice.best[i]);
-  const bool isShown = std::any_of(advice.best.begin(), advice.best.end(),
-                                   [](const auto& one) { return one.settings.empty(); });
-  if (advice.current && !isShown) row("spec", *advice.current);
-  put(stdout, table.text());
+  std::vector<AdvisedStrategy> all = advice.best;
+  const bool isShown =
+      std::any_of(all.begin(), all.end(), [](const auto& one) { return one.settings.empty(); });
+  if (advice.current && !isShown) all.push_back(*advice.current);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    row(i < advice.best.size() ? fmt::format("{}", i + 1) : "spec", all[i]);
+  if (std::all_of(all.begin(), all.end(), [](const auto& one) { return costOfSteps(one).empty(); }))
+    return out;
+  const auto at = static_cast<std::ptrdiff_t>(out.header.size()) - 1;  // before the last column
+  out.header.insert(out.header.begin() + at, fmt::format("{} steps", kPricedSteps));
+  out.right.insert(out.right.begin() + at, true);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    out.rows[i].insert(out.rows[i].begin() + at, costOfSteps(all[i]));
+  return out;
+}
+
+void printText(const Globals& globals, const Arguments& arguments, const Advice& advice,
+               const Asked& asked) {
+  const auto batch = static_cast<double>(asked.start.spec.spec->training().batch());
+  put(stdout, tableOf(advice, batch).text());
   put(stdout,
       fmt::format(
           "\n{} strategies judged, {} planned: {} do not fit in memory, {} are not possible "
@@ -308,19 +345,20 @@ void printText(const Globals& globals, const Arguments& arguments, const Advice&
   if (advice.currentRefusal)
     put(stdout, fmt::format("the spec's own: {}\n", advice.currentRefusal->text()));
   const Remedy& settings = chosenOf(advice, asked).settings;
-  if (asked.apply == 0 && settings.empty())
+  if (asked.chosen == 0 && settings.empty())
     return put(stdout, "the spec's own strategy is the best\n");
-  if (asked.apply > 0 && setsFor(asked, settings).empty())
+  if (asked.applies && setsFor(asked, settings).empty())
     return put(stdout,
-               fmt::format("strategy {} is the run's own: nothing is to be done\n", asked.apply));
-  if (asked.apply > 0)
-    put(stdout, fmt::format("run {} is {}resumed with strategy {}:\n", runOf(asked),
-                            asked.isUnderWay ? "stopped after a step, with a checkpoint, and " : "",
-                            asked.apply));
+               fmt::format("strategy {} is the run's own: nothing is to be done\n", asked.chosen));
+  if (asked.applies)
+    put(stdout,
+        fmt::format("run {} is {}{} with strategy {}:\n", runOf(asked),
+                    asked.isUnderWay ? "stopped after a step, with a checkpoint, and " : "",
+                    asked.isRerun ? "launched again from its start" : "resumed", asked.chosen));
   put(stdout, commandFor(globals, arguments, asked, settings) + "\n");
 }
 
-// Runs `lockstep stop` or `lockstep resume`.
+// Runs `lockstep stop`, `lockstep resume` or `lockstep rerun`.
 int call(int (*command)(const Globals&, const Arguments&), const Globals& globals, bool json,
          std::vector<std::string> words) {
   if (json) words.emplace_back("--json");
@@ -357,7 +395,7 @@ int apply(const Globals& globals, const Arguments& arguments, const Asked& asked
   std::vector<std::string> words{run};
   for (const std::string& set : sets) words.push_back("--set=" + set);
   if (arguments.has("detach")) words.emplace_back("--detach");
-  return call(resumeCommand, globals, json, std::move(words));
+  return call(asked.isRerun ? rerunCommand : resumeCommand, globals, json, std::move(words));
 }
 
 }  // namespace
@@ -380,7 +418,7 @@ int adviseCommand(const Globals& globals, const Arguments& arguments) {
     printJson(globals, arguments, *advice, *asked);
   else
     printText(globals, arguments, *advice, *asked);
-  if (asked->apply == 0) return kSucceeded;
+  if (!asked->applies) return kSucceeded;
   if (isInterrupted()) {  // what ends a search does not agree to its outcome
     put(stderr, fmt::format("note: run {} is as it was\n", runOf(*asked)));
     return kStoppedByUser;

@@ -1,8 +1,6 @@
 // `lockstep energy`: what a run drew, what that cost, beside the prediction.
-#include <cmath>
-#include <optional>
-
 #include "app/cli/commands.h"
+#include "app/cli/energy_text.h"
 #include "app/cli/json_line.h"
 #include "app/cli/terminal.h"
 #include "app/runs/energy.h"
@@ -28,26 +26,7 @@ void printText(const Shown& shown) {
   const Energy& energy = shown.drawn.energy;
   put(stdout,
       fmt::format("run {}: {} in {:.1f} s\n", shown.row.run, energyText(energy), energy.seconds));
-  const auto line = [](const std::string& name, const std::string& value) {
-    put(stdout, fmt::format("  {:<20} {}\n", name, value));
-  };
-  const double all = energy.joules();
-  const auto part = [&](const char* name, double joules) {
-    line(name, fmt::format("{} ({:.0f} %)", joulesText(joules), all > 0 ? 100 * joules / all : 0));
-  };
-  part("compute", shown.drawn.phases.compute);
-  part("communication", shown.drawn.phases.transfer);
-  part("waiting", shown.drawn.phases.waiting);
-  part("other", shown.drawn.phases.other);
-  const auto share = [&](const char* name, double joules) {
-    if (joules > 0) line(name, joulesText(joules));
-  };
-  share("a step", shown.drawn.stepJoules());
-  share("an epoch", shown.drawn.epochJoules());
-  share("a point of accuracy", pointJoules(shown.row, all));
-  if (shown.drawn.predictedJoules)
-    line("predicted, of steps", joulesText(*shown.drawn.predictedJoules));
-  put(stdout, "\n");
+  put(stdout, energyPartsText(shown.row, shown.drawn) + "\n");
   Table table{{"host", "time", "without GPUs", "", "GPUs", "of GPUs"},
               {false, true, true, false, true, true},
               {}};
@@ -74,15 +53,10 @@ int energyCommand(const Globals& globals, const Arguments& arguments) {
     printText(*shown);
     return kSucceeded;
   }
-  const auto known = [](double joules) { return joules > 0 ? joules : std::nan(""); };
-  JsonLine("energy")
-      .add("run", shown->row.run)
-      .add("steps", shown->drawn.steps)
-      .addRaw("energy", energyJson(shown->drawn.energy, shown->drawn.phases))
-      .add("epoch_joules", known(shown->drawn.epochJoules()))
-      .add("point_joules", known(pointJoules(shown->row, shown->drawn.energy.joules())))
-      .add("predicted_joules", shown->drawn.predictedJoules.value_or(std::nan("")))
-      .print();
+  JsonLine line("energy");
+  line.add("run", shown->row.run).add("steps", shown->drawn.steps);
+  addEnergy(line, shown->row, shown->drawn);
+  line.print();
   return kSucceeded;
 }
 

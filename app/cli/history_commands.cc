@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "app/cli/commands.h"
+#include "app/cli/energy_text.h"
 #include "app/cli/history_json.h"
 #include "app/cli/json_line.h"
 #include "app/cli/run_report.h"
@@ -14,6 +15,7 @@
 #include "app/cluster/run_cleanup.h"
 #include "app/history/history.h"
 #include "app/runs/energy.h"
+#include "app/runs/preview.h"
 #include "app/runs/recorder.h"
 #include "app/runs/run_environment.h"
 #include "app/specs/spec_text.h"
@@ -78,6 +80,15 @@ void showEnvironment(const RunDocuments& documents) {
   if (!text.empty()) put(stdout, "\nenvironment\n" + text);
 }
 
+// What the launch said of the plan, as why auto chose its strategy.
+void showRemarks(const RunDocuments& documents) {
+  const auto prediction = parsePrediction(documents.prediction);
+  if (!prediction.ok() || prediction->remarks.empty()) return;
+  put(stdout, "\nremarks at the launch\n");
+  for (const Message& remark : prediction->remarks)
+    put(stdout, "  " + printable(remark.text()) + "\n");
+}
+
 void showText(const RunRow& row, const RunDocuments& documents, const Recorded& recorded) {
   field("run", row.run);
   field(row.strategy == specs::kProgramStrategy ? "program" : "model", printable(row.name));
@@ -108,6 +119,8 @@ void showText(const RunRow& row, const RunDocuments& documents, const Recorded& 
   field("error", row.error);
   field("tags", fmt::format("{}", fmt::join(row.tags, " ")));
   field("notes", row.notes);
+  if (recorded.energy) put(stdout, "\nenergy\n" + energyPartsText(row, *recorded.energy));
+  showRemarks(documents);
   showIncidents(recorded);
   if (!recorded.epochs.empty()) {
     Table table;
@@ -311,7 +324,7 @@ int historyShowCommand(const Globals& globals, const Arguments& arguments) {
     if (arguments.has("document"))
       return printDocument(row, documents, arguments.text("document"), arguments.has("json"));
     const auto store = history.openRun(row.run);  // the rest is shown without it too
-    const Recorded recorded = store.ok() ? recordedIn(**store) : Recorded();
+    const Recorded recorded = store.ok() ? recordedIn(history, row.run, **store) : Recorded();
     if (arguments.has("json"))
       jsonLineOf(row, documents, recorded).print();
     else

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "app/cli/energy_text.h"
 #include "app/runs/run_environment.h"
 #include "engine/base/clock.h"
 
@@ -73,8 +74,11 @@ std::string jsonOf(const KnownArtifacts& artifacts) {
 
 }  // namespace
 
-Recorded recordedIn(const RunStore& store) {
-  return {store.epochs(), store.stragglers(), store.restarts(), store.series(), artifactsIn(store)};
+Recorded recordedIn(const History& history, const std::string& run, const RunStore& store) {
+  Recorded out{store.epochs(), store.stragglers(), store.restarts(), store.series(),
+               artifactsIn(store)};
+  if (auto drawn = readRunEnergy(history, run); drawn.ok()) out.energy = *std::move(drawn);
+  return out;
 }
 
 JsonLine jsonLineOf(const RunRow& row, const RunDocuments& documents, const Recorded& recorded) {
@@ -93,6 +97,7 @@ JsonLine jsonLineOf(const RunRow& row, const RunDocuments& documents, const Reco
   line.add(row.figures).add("model_file", row.modelFile);
   const std::string metric = row.figures.metric.empty() ? "" : "eval_" + row.figures.metric;
   line.add("error", row.error).add("notes", row.notes).addRaw("tags", jsonTexts(row.tags));
+  if (recorded.energy) addEnergy(line, row, *recorded.energy);
   if (recorded.artifacts.wanted) line.addRaw("artifacts", jsonOf(recorded.artifacts));
   line.addRaw("stragglers", listOf(recorded.stragglers));
   line.addRaw("restarts", listOf(recorded.restarts));
@@ -122,7 +127,7 @@ Result<std::string> jsonOfRun(const History& history, const std::string& run) {
   LOCKSTEP_ASSIGN(const RunRow row, history.row(run));
   LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run));
   LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
-  const Recorded recorded = recordedIn(*store);
+  const Recorded recorded = recordedIn(history, run, *store);
   JsonLine points;
   for (const SeriesInfo& series : recorded.series) {
     LOCKSTEP_ASSIGN(const std::vector<Point> all, store->readAll(series.name));

@@ -226,32 +226,35 @@ const std::vector<Command> kCommands{
      simulateCommand},
     {"advise",
      {{"run=", "cluster=", "local=", "ranks=", "comm=", "set=", "pin=", "precision=", "seconds=",
-       "top=", "all", "measure", "apply=", "detach", "json"},
+       "top=", "all", "measure", "show=", "apply=", "detach", "json"},
       0,
       1,
       "advise SPEC | --run RUN [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
       "path=value]…\n"
       "             [--pin OPTION[=VALUE]]… [--precision TYPE]… [--seconds N | --all] [--top N]\n"
-      "             [--measure | --apply N [--detach]] [--json]"},
+      "             [--measure] [--show N | --apply N [--detach]] [--json]"},
      "Finds the strategies with which a run's step takes the least time, and says why.\n"
-     "  --run        of a run, under way or ended: for its nodes and links as it measured them. "
-     "Its "
-     "last\n"
-     "               checkpoint can be resumed with any of them\n"
+     "  --run        of a run, under way or ended: for its nodes and links as it measured them\n"
      "  --pin        keeps an option as the spec has it, or at VALUE\n"
      "  --precision  also tries this precision, which changes results\n"
      "  --seconds    how long to search (default 8)\n"
      "  --all        plans every strategy, however long it takes\n"
      "  --top        number of strategies shown (default 10)\n"
      "  --measure    connects to the nodes and benchmarks the best ones there\n"
+     "  --show       prints the command that launches the N-th of them (default 1, the fastest); "
+     "--json\n"
+     "               has that of each\n"
      "  --apply      resumes the run with the N-th of them, 1 being the fastest, as a new run: one "
      "that is\n"
      "               under way is stopped first, after its step and with a checkpoint. Ctrl-C "
      "before it has\n"
-     "               stopped leaves it to stop, and it is not resumed\n"
+     "               stopped leaves it to stop, and it is not resumed. Reruns a run that has "
+     "trained to\n"
+     "               its end, and an ended one without checkpoints\n"
      "  --detach     returns once the new run has started and prints its id\n"
      "wire is what rank 0 sends and receives in a step, link what the busiest link between two\n"
-     "nodes carries, both ways (of at most 256 ranks).",
+     "nodes carries, both ways (of at most 256 ranks). With prices in the cluster spec, a column\n"
+     "tells what 1000 steps cost.",
      adviseCommand},
     {"learn",
      {{"list", "set=", "page=", "state=", "save=", "language=", "check", "spec", "run", "json"},

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "engine/base/clock.h"
+#include "engine/specs/workload.h"
 
 namespace lockstep::app {
 
@@ -23,6 +24,8 @@ Status setState(RunRow& row, RunState state) {
 bool isMetric(std::string_view series) {
   return std::find(kMetrics.begin(), kMetrics.end(), series) != kMetrics.end();
 }
+
+bool ofProgram(const RunRow& row) { return row.strategy == specs::kProgramStrategy; }
 
 bool lacksModel(const RunRow& row) {
   // The hash of its weights says that there is a model: a run ended by force has none.

@@ -60,6 +60,8 @@ struct RunRow {
 inline bool isUnderWay(RunState state) {
   return state == RunState::RUNNING || state == RunState::RECOVERING || state == RunState::STOPPING;
 }
+// Whether it ran a program of the user's own in place of a model.
+bool ofProgram(const RunRow& row);
 // Returns whether an ended run has a model to download from its node; its recorder downloads it and
 // reports only the end.
 bool lacksModel(const RunRow& row);

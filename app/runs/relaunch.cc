@@ -62,8 +62,14 @@ Result<Relaunch> relaunchOf(const History& history, const std::string& run, Rela
   out.name = row.name;
   out.clusterYaml = documents.clusterYaml;
   out.clusterName = row.clusterName;
-  if (kind == RelaunchKind::kResume) {
-    LOCKSTEP_ASSIGN(out.checkpoints, checkpointFoldersOf(row.run, documents));
+  out.isUnderWay = !isFinal(row.phase);
+  if (kind == RelaunchKind::kResume ||
+      (kind == RelaunchKind::kFaster && row.phase != RunState::SUCCEEDED)) {
+    auto checkpoints = checkpointFoldersOf(row.run, documents);
+    if (checkpoints.ok())
+      out.checkpoints = *std::move(checkpoints);
+    else if (kind == RelaunchKind::kResume || out.isUnderWay)
+      return checkpoints.error();
   }
   if (documents.specYaml.empty() || documents.clusterYaml.empty()) {
     Error error = makeError(Code::kFailedPrecondition, "run {} cannot be launched again", run);

@@ -15,9 +15,15 @@ struct Relaunch {
   std::string specYaml, clusterYaml;  // as they ran
   std::string clusterName;
   CheckpointFolders checkpoints;  // empty: start from the beginning
+  bool isUnderWay = false;        // the run: it has to be stopped first
 };
 
-enum class RelaunchKind { kRerun, kResume };
+enum class RelaunchKind {
+  kRerun,
+  kResume,
+  kFaster,  // with a strategy to be sought; reruns a run that has trained to its end, and an ended
+            // one without checkpoints, else resumes
+};
 
 // The spec is the original text if that is all that ran, else the effective spec. Errors:
 // kNotFound; kFailedPrecondition if there is no checkpoint to resume from.

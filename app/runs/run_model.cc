@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/specs/workload.h"
-
 namespace lockstep::app {
 
 void RunModel::begin(RunRow row, RunScope scope) {
@@ -43,7 +41,7 @@ void RunModel::addEpoch(const EpochRow& epoch) {
     *at = epoch;
 }
 
-bool RunModel::ofProgram() const { return row_.strategy == specs::kProgramStrategy; }
+bool RunModel::ofProgram() const { return app::ofProgram(row_); }
 
 const EpochRow* RunModel::lastEvaluated() const {
   const auto found = std::find_if(epochs_.rbegin(), epochs_.rend(),

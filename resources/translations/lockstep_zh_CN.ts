@@ -978,6 +978,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>What if…</source>
             <translation>假设分析…</translation>
         </message>
+        <message>
+            <source>Faster strategy…</source>
+            <translation>更快的策略…</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::HostKeyDialog</name>
@@ -1269,6 +1273,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>Choose a strategy. Run %1 finishes its step, saves a checkpoint and stops, and is resumed with it as a new run.</source>
             <translation>请选择一个策略。运行 %1 将完成当前步、保存检查点并停止，然后用该策略续训，作为新的运行。</translation>
+        </message>
+        <message>
+            <source>Choose a strategy. Run %1 is launched again with it from its start, as a new run.</source>
+            <translation>请选择一个策略。运行 %1 将用该策略从头再次启动，作为新的运行。</translation>
+        </message>
+        <message>
+            <source>Choose a strategy. Run %1 is resumed with it from its last checkpoint, as a new run.</source>
+            <translation>请选择一个策略。运行 %1 将用该策略从最后一个检查点续训，作为新的运行。</translation>
         </message>
         <message>
             <source>Stopping the run: it finishes its step and saves a checkpoint</source>
@@ -10936,10 +10948,6 @@ its last lines:
             <translation>运行以 %1 继续。</translation>
         </message>
         <message>
-            <source>Remarks at the launch</source>
-            <translation>启动时的说明</translation>
-        </message>
-        <message>
             <source>Changed since the commit</source>
             <translation>自该提交以来的改动</translation>
         </message>
@@ -15035,6 +15043,10 @@ its last lines:
             <translation>环境</translation>
         </message>
         <message>
+            <source>Remarks at the launch</source>
+            <translation>启动时的说明</translation>
+        </message>
+        <message>
             <source>Energy</source>
             <translation>能耗</translation>
         </message>
@@ -15209,6 +15221,14 @@ its last lines:
         <message>
             <source>Traffic per step of the busiest link between two nodes, both ways</source>
             <translation>两节点间最繁忙链路每步的双向通信量</translation>
+        </message>
+        <message>
+            <source>Cost and CO2 equivalent of 1,000 steps</source>
+            <translation>1,000 步的费用和二氧化碳当量</translation>
+        </message>
+        <message>
+            <source>Cost</source>
+            <translation>费用</translation>
         </message>
         <message>
             <source>Link</source>

@@ -11,6 +11,7 @@
 #include "ui/dialogs/name_dialog.h"
 #include "ui/dialogs/tags_dialog.h"
 #include "ui/dialogs/what_if_dialog.h"
+#include "ui/models/advice_model.h"
 #include "ui/models/run_table_model.h"
 #include "ui/pages/history_page.h"
 #include "ui/pages/model_page.h"
@@ -84,6 +85,50 @@ class HistoryPageTest : public QObject {
       QCOMPARE(page_->inspectorRows().contains(InspectorRow{"Lost to failures", "30.0 s"}),
                lost > 0);
     }
+  }
+
+  // As the run's page shows it.
+  void energyOfARunIsDivided() {
+    page_->selectRun(runs_[2]);
+    const auto energyOf = [](const Page& page) {
+      QVector<InspectorRow> out;
+      for (const InspectorRow& row : page.inspectorRows())
+        if (row.name.contains("nergy")) out << row;
+      return out;
+    };
+    QVERIFY(wait([&] { return energyOf(*page_).size() > 4; }));
+    const auto rows = energyOf(*page_);
+    for (const char* name : {"Energy: computing", "Energy: communication", "Energy: waiting",
+                             "Energy: other", "Energy per step", "Predicted energy of its steps"})
+      QVERIFY2(
+          std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return row.name == name; }),
+          name);
+    page_->selectRun(runs_[3]);  // nothing of another run is shown
+    QVERIFY(energyOf(*page_) != rows);
+    const RunPage* run = window_->openRun(runs_[2]);
+    QVERIFY(wait([&] { return energyOf(*run) == rows; }));
+  }
+
+  // Why auto chose a run's strategy, in the language of the window.
+  void remarksOfTheLaunchAreShown() {
+    app::Preview predicted = home_->preview("fashion-cnn.yaml", tests::MadeUpCurves::kRanks);
+    predicted.remarks = {message("auto chose {} with {}: {} per step predicted ({})", "zero-2",
+                                 message("{} ranks", 3), "5 ms", "the least traffic")};
+    {
+      const auto history = app::History::open(home_->home().historyFolder());
+      auto documents = *(*history)->documents(runs_[2].toStdString());
+      documents.prediction = app::predictionJson(predicted);
+      QVERIFY((*history)->setDocuments(runs_[2].toStdString(), documents).ok());
+    }
+    page_->selectRun(runs_[2]);
+    const auto last = [&] { return page_->inspectorRows().last(); };
+    QVERIFY(wait([&] { return last().name.isEmpty(); }));
+    QCOMPARE(last().value, QString("auto chose zero-2 with 3 ranks: 5 ms per step predicted (the "
+                                   "least traffic)"));
+    Language::instance().set("zh_CN");
+    const QString chinese = last().value;
+    Language::instance().set("en");
+    QVERIFY2(chinese.contains("zero-2") && !chinese.contains("auto chose"), qPrintable(chinese));
   }
 
   // The table's column and the inspector.
@@ -374,6 +419,47 @@ class HistoryPageTest : public QObject {
     // Several runs are not asked at once.
     table_->selectAll();
     QVERIFY(!page_->findChild<QAction*>("historyWhatIf")->isEnabled());
+  }
+
+  // Of an ended run, as its page does: resumed, or rerun where it has trained to its end.
+  void theMenuOfARunSeeksAFasterStrategy() {
+    QVERIFY(chooseInMenu("historyFaster"));
+    LaunchDialog* dialog = nullptr;
+    const auto isReady = [&] {
+      return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready();
+    };
+    QVERIFY(wait(isReady));
+    const auto* tabs = dialog->findChild<QTabWidget*>("launchTabs");
+    QCOMPARE(tabs->tabText(tabs->currentIndex()), QString("Fastest"));
+    QVERIFY2(dialog->command().startsWith("lockstep rerun " + runs_[0]),
+             qPrintable(dialog->command()));
+    const auto* note = dialog->findChild<QLabel*>("adviceNote");
+    QVERIFY(wait([&] { return !note->text().isEmpty() && dialog->ready(); }));
+    QVERIFY2(note->text().contains("as the run measured them"), qPrintable(note->text()));
+    const auto* accept = dialog->findChild<QPushButton*>("launchDialogAccept");
+    QVERIFY(!accept->isEnabled());  // it would change nothing
+    auto* table = dialog->findChild<QTableView*>("adviceTable");
+    const auto& found = qobject_cast<AdviceModel*>(table->model())->strategies();
+    const auto other = std::find_if(found.begin(), found.end(),
+                                    [](const auto& one) { return !one.settings.empty(); });
+    QVERIFY(other != found.end());
+    table->selectRow(static_cast<int>(other - found.begin()));
+    QTest::mouseClick(dialog->findChild<QPushButton*>("adviceChoose"), Qt::LeftButton);
+    QVERIFY(wait([&] { return accept->isEnabled(); }));
+    QVERIFY2(dialog->command().startsWith("lockstep rerun " + runs_[0] + " --set "),
+             qPrintable(dialog->command()));
+    QCOMPARE(window_->currentPage(), static_cast<Page*>(page_));
+    dialog->reject();
+    QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
+    page_->selectRun(runs_[1]);  // failed; from the menu of the window
+    QVERIFY(wait([&] { return window_->findChild<QAction*>("actionFaster")->isEnabled(); }));
+    window_->findChild<QAction*>("actionFaster")->trigger();
+    QVERIFY(wait(isReady));
+    QVERIFY2(dialog->command().startsWith("lockstep resume " + runs_[1]),
+             qPrintable(dialog->command()));
+    dialog->reject();
+    table_->selectAll();
+    QVERIFY(!page_->findChild<QAction*>("historyFaster")->isEnabled());
   }
 
   void curvesOverOtherAxes() {

@@ -11,6 +11,7 @@
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/launch_preview.h"
 #include "ui/dialogs/new_model_dialog.h"
+#include "ui/models/advice_model.h"
 #include "ui/models/field_model.h"
 #include "ui/models/layer_table_model.h"
 #include "ui/models/node_table_model.h"
@@ -355,6 +356,17 @@ class LaunchTest : public QObject {
     QVERIFY(wait([&] { return text("launchEnergyDetail") == "per step, 2.00 CHF/h"; }));
     const QString tip = dialog->findChild<Figure*>("launchEnergy")->toolTip();
     QVERIFY2(tip.endsWith("\nCO2 equivalent of an hour: 36 g"), qPrintable(tip));
+    // Of each strategy of a search, as far as it has come.
+    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(tests::kSearchTab);
+    auto* table = dialog->findChild<QTableView*>("adviceTable");
+    QVERIFY(table->isColumnHidden(AdviceModel::kCost));
+    dialog->findChild<QPushButton*>("adviceSearch")->click();
+    QVERIFY(wait([&] { return table->model()->rowCount() > 0; }));
+    QVERIFY(!table->isColumnHidden(AdviceModel::kCost));
+    for (int row = 0; row < table->model()->rowCount(); ++row) {
+      const QString cost = table->model()->index(row, AdviceModel::kCost).data().toString();
+      QVERIFY2(cost.contains(" CHF, ") && cost.endsWith(" g"), qPrintable(cost));
+    }
   }
 
   // Of a scheduler's cluster alone, and as the cluster says until a person chooses otherwise.

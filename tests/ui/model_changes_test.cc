@@ -150,6 +150,8 @@ class ModelChangesTest : public QObject {
       out.memoryBytes = below(1'000'000);
       out.linkBytes = below(3) == 0 ? 0 : below(1'000'000);
       out.joules = below(3) == 0 ? 0 : share();
+      out.cost = below(3) == 0 ? 0 : share();
+      out.carbonGrams = below(3) == 0 ? 0 : share();
       out.why = message("as fast");
       return out;
     };

@@ -284,6 +284,11 @@ class RunPageTest : public QObject {
     QVERIFY(dialog && dialog->ready());
     QCOMPARE(dialog->command(), "lockstep rerun " + id + home);
     QVERIFY(closed(dialog));
+    dialog = dialogOf(page->findChild<QToolButton*>("fasterButton"));
+    QVERIFY(dialog && dialog->ready());
+    QCOMPARE(dialog->command(), "lockstep resume " + id + home);
+    QVERIFY(!dialog->findChild<QPushButton*>("launchDialogAccept")->isEnabled());
+    QVERIFY(closed(dialog));
     HistoryPage* history = window_->openHistory();
     QVERIFY(wait([&] { return history->runs()->rowCount() == 1; }));
     auto* again = history->findChild<QPushButton*>("relaunchButton");

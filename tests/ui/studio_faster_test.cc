@@ -1,4 +1,4 @@
-// A run under way goes on with a strategy that its page found for its nodes as measured: it is
+// A run goes on with a strategy that was found for its nodes as measured: one that is under way is
 // stopped and resumed. Real agents and workers.
 #include <QTableView>
 #include <algorithm>
@@ -64,6 +64,45 @@ class StudioFasterTest : public QObject {
     QCOMPARE(QString::fromStdString(next->row().resumedFrom), road_->run());
   }
 
+  // Its page was closed: it is opened again.
+  void aRunUnderWayIsAskedFromTheHistory() {
+    QVERIFY(!QTest::currentTestFailed());
+    QVERIFY(tests::wait([&] { return isSampled(); }));
+    auto* tabs = qobject_cast<QTabWidget*>(road_->window()->centralWidget());
+    QVERIFY(tabs);
+    Q_EMIT tabs->tabCloseRequested(tabs->indexOf(road_->page()));
+    ui::HistoryPage* history = road_->window()->openHistory();
+    QVERIFY(tests::wait([&] { return history->runs()->find(road_->run()) >= 0; }));
+    history->selectRun(road_->run());
+    auto* faster = history->findChild<QAction*>("historyFaster");
+    QVERIFY(faster->isEnabled());
+    faster->trigger();
+    chooseFound();
+    if (QTest::currentTestFailed()) return;
+    const auto* page = qobject_cast<ui::RunPage*>(road_->window()->currentPage());
+    QVERIFY(page && page->document()->run() == road_->run());
+    const QPointer<ui::RunDocument> run = page->document();
+    press("launchDialogAccept");
+    awaitResumed();
+    if (QTest::currentTestFailed()) return;
+    QCOMPARE(run->row().phase, app::RunState::STOPPED);
+  }
+
+  void anEndedRunIsResumed() {
+    QVERIFY(!QTest::currentTestFailed());
+    QVERIFY(tests::wait([&] { return isSampled(); }));
+    ui::RunDocument* run = road_->page()->document();
+    run->stop();
+    QVERIFY(tests::wait([&] { return run->row().phase == app::RunState::STOPPED; }));
+    QVERIFY(tests::wait([&] { return run->canAdvise(); }));
+    chooseFaster();
+    if (QTest::currentTestFailed()) return;
+    QVERIFY2(dialog_->command().startsWith(QString("lockstep resume %1 --set ").arg(road_->run())),
+             qPrintable(dialog_->command()));
+    press("launchDialogAccept");
+    awaitResumed();
+  }
+
   // The stop is a kept decision: the run is not resumed, and can be later, from the same dialog.
   void theWaitForTheStopIsCancelled() {
     QVERIFY(!QTest::currentTestFailed());
@@ -107,6 +146,10 @@ class StudioFasterTest : public QObject {
     QVERIFY(tests::wait([&] { return isSampled(); }));
     QVERIFY(faster->isEnabled());
     QTest::mouseClick(faster, Qt::LeftButton);
+    chooseFound();
+  }
+
+  void chooseFound() {
     QVERIFY(tests::wait([&] {
       dialog_ = road_->window()->findChild<ui::LaunchDialog*>();
       return dialog_ && dialog_->isVisible();

@@ -148,11 +148,12 @@ QWidget* AdvicePanel::makeTable() {
   table_->setWordWrap(true);
   table_->setItemDelegate(new WrapDelegate(table_));
   table_->verticalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
-  setColumns(table_, {170, 76, 66, 80, 80, 80, 70, 180});
-  new ColumnFitter(table_,
-                   {AdviceModel::kEnergy, AdviceModel::kWire, AdviceModel::kBubble,
-                    AdviceModel::kLink, AdviceModel::kMemory},
-                   180);
+  setColumns(table_, {170, 76, 66, 80, 80, 80, 70, 96, 180});
+  table_->setColumnHidden(AdviceModel::kCost, true);
+  fitter_ = new ColumnFitter(table_,
+                             {AdviceModel::kEnergy, AdviceModel::kWire, AdviceModel::kBubble,
+                              AdviceModel::kLink, AdviceModel::kMemory},
+                             180);
   connect(table_->horizontalHeader(), &QHeaderView::sectionResized, table_,
           &QTableView::resizeRowsToContents);
   connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this,
@@ -231,6 +232,8 @@ void AdvicePanel::take(Result<app::Advice> found) {
   outcome_.emplace(std::move(found));
   if (outcome_->ok()) {
     model_->setStrategies((*outcome_)->best);
+    table_->setColumnHidden(AdviceModel::kCost, !model_->hasCosts());
+    fitter_->fit();
     table_->selectRow(0);
   }
   refresh();

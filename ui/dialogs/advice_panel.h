@@ -26,6 +26,7 @@ class QToolButton;
 namespace lockstep::ui {
 
 class AdviceModel;
+class ColumnFitter;
 
 class AdvicePanel : public QWidget {
   Q_OBJECT
@@ -89,6 +90,7 @@ class AdvicePanel : public QWidget {
   QProgressBar* progress_ = nullptr;
   QLabel* progressText_ = nullptr;
   QTableView* table_ = nullptr;
+  ColumnFitter* fitter_ = nullptr;
   QLabel* note_ = nullptr;
   QLineEdit* command_ = nullptr;
   QPushButton* open_ = nullptr;

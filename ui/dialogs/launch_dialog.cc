@@ -291,7 +291,8 @@ void LaunchDialog::keyPressEvent(QKeyEvent* event) {
 }
 
 bool LaunchDialog::canLaunch() const {
-  return request_ && (!unchanged_ || (underWay_ && settingWords() != *unchanged_));
+  if (!request_ || (stopsFirst_ && !(underWay_ && underWay_->canAdvise()))) return false;
+  return !unchanged_ || settingWords() != *unchanged_;
 }
 
 bool LaunchDialog::isStarting() const { return stop_ != nullptr || launch_ != nullptr; }
@@ -306,7 +307,7 @@ void LaunchDialog::accept() {
     return;
   }
   unsaved_->hide();
-  if (unchanged_)
+  if (stopsFirst_)
     stopFirst();
   else
     start();

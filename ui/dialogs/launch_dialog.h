@@ -62,14 +62,14 @@ class LaunchDialog : public Dialog {
 
  public:
   // Requires at least one model. This machine is offered after the targets. With `again`, launches
-  // a run of the history again: only its spec and cluster are offered. With `underWay`, the
-  // document of that run, searches for the fastest strategies first, and stops the run before it is
-  // resumed.
+  // a run of the history again: only its spec and cluster are offered.
   LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> targets, Workspace& workspace,
-               QWidget* parent, std::optional<app::Relaunch> again = {},
-               RunDocument* underWay = nullptr);
+               QWidget* parent, std::optional<app::Relaunch> again = {});
   ~LaunchDialog() override;
 
+  // Of a launch again: searches for the fastest strategies, and launches with other settings alone.
+  // A run under way is stopped before it is resumed; null: it has ended.
+  void seekFaster(RunDocument* underWay);
   void chooseModel(int index);
   void chooseTarget(int index);  // last: this machine
   void chooseNodes(int nodes);   // of this machine
@@ -108,7 +108,6 @@ class LaunchDialog : public Dialog {
   std::shared_ptr<LiveCluster> connected() const;  // the target's session; null: there is none
   void choose(const QStringList& sets);            // a strategy
   void takeModel();                                // the chosen one's settings
-  void seekFaster();                               // of the run under way
   void retranslateHeading();
   void showKind();  // the fields for a model, or those for a program of the user's own
   void schedule();
@@ -134,7 +133,7 @@ class LaunchDialog : public Dialog {
   void nodesChanged();
   Status saveAll();
   std::shared_ptr<LiveCluster> session();
-  bool canLaunch() const;   // a run under way is resumed with other settings alone
+  bool canLaunch() const;
   bool isStarting() const;  // from the button to the run's start
   void stopFirst();         // the run under way
   void start();
@@ -145,8 +144,9 @@ class LaunchDialog : public Dialog {
   QVector<LaunchModel> models_;
   QVector<LaunchTarget> targets_;
   std::optional<app::Relaunch> again_;
+  std::optional<QStringList> unchanged_;  // settingWords() where a faster strategy is sought
   QPointer<RunDocument> underWay_;
-  std::optional<QStringList> unchanged_;  // settingWords() of a run that is under way
+  bool stopsFirst_ = false;  // underWay_, which its page may close
   Workspace& workspace_;
   std::string specYaml_;  // of the chosen model
   bool ofProgram_ = false;

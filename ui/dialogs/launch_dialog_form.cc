@@ -89,12 +89,11 @@ class SettingsArea : public QScrollArea {
 
 LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> targets,
                            Workspace& workspace, QWidget* parent,
-                           std::optional<app::Relaunch> again, RunDocument* underWay)
+                           std::optional<app::Relaunch> again)
     : Dialog("launchDialog", parent),
       models_(std::move(models)),
       targets_(std::move(targets)),
       again_(std::move(again)),
-      underWay_(underWay),
       workspace_(workspace) {
   QSize size(1240, 760);
   if (parent)
@@ -130,11 +129,21 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
   fillRanks();
   retranslate();
   schedule();
-  if (underWay_) seekFaster();
 }
 
-void LaunchDialog::seekFaster() {
+void LaunchDialog::seekFaster(RunDocument* underWay) {
   unchanged_ = settingWords();
+  underWay_ = underWay;
+  stopsFirst_ = underWay != nullptr;
+  if (stopsFirst_) {
+    connect(underWay, &RunDocument::rowChanged, this, [this] {
+      if (!isStarting()) acceptButton()->setEnabled(canLaunch());
+    });
+    for (QPushButton* button : {prediction_->benchmarkButton(), prediction_->preflightButton()})
+      button->hide();  // it has the nodes
+  }
+  retranslate();
+  schedule();
   prediction_->tabs()->setCurrentWidget(prediction_->advice());
   prediction_->advice()->search();
 }
@@ -373,9 +382,6 @@ void LaunchDialog::showKind() {
     form_->setRowVisible(field, !ofProgram_);
   form_->setRowVisible(comm_, !ofProgram_ && more_->isChecked());
   prediction_->showKind(ofProgram_);
-  if (!underWay_) return;
-  for (QPushButton* button : {prediction_->benchmarkButton(), prediction_->preflightButton()})
-    button->hide();  // it has the nodes
 }
 
 QStringList LaunchDialog::sets(const std::string& strategy) const {
@@ -443,7 +449,7 @@ QString LaunchDialog::command() const {
   if (const auto requeue = requeueChange()) words << (*requeue ? "--requeue" : "--no-requeue");
   if (!ofProgram_ && !measure_->isChecked()) words << "--no-benchmark";
   words << globalWords();
-  if (underWay_)
+  if (stopsFirst_)
     words = QStringList{"lockstep", "stop", QString::fromStdString(again_->run)} + globalWords() +
             QStringList{"&&"} + words;
   return words.join(' ');
@@ -527,12 +533,17 @@ void LaunchDialog::retranslateHeading() {
   if (!again_) return setHeading(tr("Launch %1").arg(model().title), {});
   const QString name = QString::fromStdString(again_->name),
                 run = QString::fromStdString(again_->run);
-  if (underWay_) {
-    setButtons(tr("Stop and resume"), tr("Cancel"));
-    setHeading(tr("Faster strategy for %1").arg(name),
-               tr("Choose a strategy. Run %1 finishes its step, saves a checkpoint and stops, and "
-                  "is resumed with it as a new run.")
-                   .arg(run));
+  if (unchanged_) {
+    if (stopsFirst_) setButtons(tr("Stop and resume"), tr("Cancel"));
+    const QString text =
+        stopsFirst_ ? tr("Choose a strategy. Run %1 finishes its step, saves a checkpoint and "
+                         "stops, and is resumed with it as a new run.")
+        : again_->checkpoints.empty()
+            ? tr("Choose a strategy. Run %1 is launched again with it from its start, as a new "
+                 "run.")
+            : tr("Choose a strategy. Run %1 is resumed with it from its last checkpoint, as a new "
+                 "run.");
+    setHeading(tr("Faster strategy for %1").arg(name), text.arg(run));
   } else if (again_->checkpoints.empty()) {
     setHeading(tr("Rerun %1").arg(name),
                tr("Launches run %1 again from its start, as a new run.").arg(run));

@@ -1,14 +1,31 @@
 #include "ui/models/advice_model.h"
 
+#include <algorithm>
+
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
 
 namespace lockstep::ui {
 namespace {
 
+constexpr double kPricedSteps = 1000;
+
 bool isText(int column) { return column == AdviceModel::kStrategy || column == AdviceModel::kWhy; }
 
+// What many steps cost, and their carbon; "": not known.
+QString costText(const app::AdvisedStrategy& one) {
+  QStringList out;
+  if (one.cost > 0) out << formatMoney(kPricedSteps * one.cost, one.currency);
+  if (one.carbonGrams > 0) out << formatCarbon(kPricedSteps * one.carbonGrams);
+  return out.join(", ");
+}
+
 }  // namespace
+
+bool AdviceModel::hasCosts() const {
+  return std::any_of(strategies_.begin(), strategies_.end(),
+                     [](const auto& one) { return !costText(one).isEmpty(); });
+}
 
 void AdviceModel::setStrategies(std::vector<app::AdvisedStrategy> strategies) {
   beginResetModel();
@@ -46,6 +63,8 @@ QString AdviceModel::text(const app::AdvisedStrategy& one, int column) const {
       return one.linkBytes > 0 ? formatBytes(static_cast<double>(one.linkBytes)) : dash;
     case kEnergy:
       return one.joules > 0 ? formatEnergy(one.joules) : dash;
+    case kCost:
+      return costText(one).isEmpty() ? dash : costText(one);
     case kWhy:
       return messageText(one.why);
     default:
@@ -85,6 +104,8 @@ QVariant AdviceModel::headerData(int section, Qt::Orientation orientation, int r
                    : tr("Link");
     case kEnergy:
       return isTip ? tr("Energy per step of all hosts") : tr("Energy");
+    case kCost:
+      return isTip ? tr("Cost and CO2 equivalent of 1,000 steps") : tr("Cost");
     case kWhy:
       return tr("Why");
     default:

@@ -12,11 +12,12 @@ class AdviceModel : public QAbstractTableModel {
   Q_OBJECT
 
  public:
-  enum Column { kStrategy, kStep, kBubble, kMemory, kWire, kLink, kEnergy, kWhy, kColumns };
+  enum Column { kStrategy, kStep, kBubble, kMemory, kWire, kLink, kEnergy, kCost, kWhy, kColumns };
   using QAbstractTableModel::QAbstractTableModel;
 
   void setStrategies(std::vector<app::AdvisedStrategy> strategies);  // the best first
   const std::vector<app::AdvisedStrategy>& strategies() const { return strategies_; }
+  bool hasCosts() const;  // any of them
   void retranslate();
 
   int rowCount(const QModelIndex& parent = {}) const override;

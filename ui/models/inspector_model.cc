@@ -11,19 +11,7 @@
 
 namespace lockstep::ui {
 
-QVector<InspectorRow> energyRows(const app::RunRow& row) {
-  const app::RunFigures& figures = row.figures;
-  QVector<InspectorRow> out;
-  if (figures.joules > 0)
-    out << InspectorRow{InspectorModel::tr("Energy"), formatEnergy(figures.joules)};
-  if (figures.cost > 0)
-    out << InspectorRow{InspectorModel::tr("Cost"), formatMoney(figures.cost, figures.currency)};
-  if (figures.carbonGrams > 0)
-    out << InspectorRow{InspectorModel::tr("CO2 equivalent"), formatCarbon(figures.carbonGrams)};
-  if (const double point = app::pointJoules(row, figures.joules); point > 0)
-    out << InspectorRow{InspectorModel::tr("Energy per point of accuracy"), formatEnergy(point)};
-  return out;
-}
+namespace {
 
 QVector<InspectorRow> energyPartRows(const app::RunEnergy& drawn) {
   QVector<InspectorRow> out;
@@ -50,12 +38,38 @@ QVector<InspectorRow> energyPartRows(const app::RunEnergy& drawn) {
   return out;
 }
 
+}  // namespace
+
+QVector<InspectorRow> energyRows(const app::RunRow& row, const app::RunEnergy* drawn) {
+  app::RunFigures figures = row.figures;
+  if (drawn && figures.joules <= 0) (void)app::setEnergy(drawn->energy, figures);
+  QVector<InspectorRow> out;
+  if (figures.joules > 0)
+    out << InspectorRow{InspectorModel::tr("Energy"), formatEnergy(figures.joules)};
+  if (figures.cost > 0)
+    out << InspectorRow{InspectorModel::tr("Cost"), formatMoney(figures.cost, figures.currency)};
+  if (figures.carbonGrams > 0)
+    out << InspectorRow{InspectorModel::tr("CO2 equivalent"), formatCarbon(figures.carbonGrams)};
+  if (const double point = app::pointJoules(row, figures.joules); point > 0)
+    out << InspectorRow{InspectorModel::tr("Energy per point of accuracy"), formatEnergy(point)};
+  if (drawn) out << energyPartRows(*drawn);
+  return out;
+}
+
 QVector<InspectorRow> environmentRows(const std::vector<app::EnvironmentField>& fields) {
   QVector<InspectorRow> out;
   if (!fields.empty()) out << InspectorRow{InspectorModel::tr("Environment"), {}, true};
   for (const app::EnvironmentField& field : fields)
     out << InspectorRow{messageText(app::environmentTitle(field.name)),
                         QString::fromStdString(field.value)};
+  return out;
+}
+
+QVector<InspectorRow> remarkRows(const std::vector<Message>& remarks) {
+  QVector<InspectorRow> out;
+  if (remarks.empty()) return out;
+  out << InspectorRow{InspectorModel::tr("Remarks at the launch"), {}, true};
+  for (const Message& remark : remarks) out << InspectorRow{{}, messageText(remark)};
   return out;
 }
 

@@ -7,6 +7,8 @@
 #include <QVector>
 #include <vector>
 
+#include "engine/base/message.h"
+
 namespace lockstep::app {
 struct EnvironmentField;
 struct RunEnergy;
@@ -21,10 +23,11 @@ struct InspectorRow {
   bool operator==(const InspectorRow&) const = default;
 };
 
-// Energy, cost and carbon of a run, and what a point of accuracy took, as far as they are known.
-QVector<InspectorRow> energyRows(const app::RunRow& row);
-// Its parts by what ranks do, of a step and an epoch, and as predicted.
-QVector<InspectorRow> energyPartRows(const app::RunEnergy& drawn);
+// Energy, cost and carbon of a run, and what a point of accuracy took, as far as they are known;
+// with `drawn` also its parts by what ranks do, of a step and an epoch, and as predicted.
+QVector<InspectorRow> energyRows(const app::RunRow& row, const app::RunEnergy* drawn);
+// What the launch said of the plan, as why auto chose its strategy.
+QVector<InspectorRow> remarkRows(const std::vector<Message>& remarks);
 // What the run's nodes were, under a heading; none: it is not known.
 QVector<InspectorRow> environmentRows(const std::vector<app::EnvironmentField>& fields);
 

@@ -13,6 +13,7 @@
 #include <QTableView>
 #include <QToolButton>
 
+#include "app/runs/preview.h"
 #include "ui/dialogs/what_if_dialog.h"
 #include "ui/models/run_table_model.h"
 #include "ui/pages/with_history.h"
@@ -32,6 +33,7 @@ constexpr int kColumnWidths[RunTableModel::kNotes] = {124, 100, 150, 160, 84, 62
                                                       80,  92,  92,  84,  84, 120};
 constexpr int kLeastNotes = 90;
 constexpr int kLeastTable = 150, kLeastPlot = 270;
+constexpr int kDetailsAfterMs = 120;  // the selection may go on
 
 }  // namespace
 
@@ -55,7 +57,10 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   reload();
 }
 
-HistoryPage::~HistoryPage() { overlayStop_.request_stop(); }
+HistoryPage::~HistoryPage() {
+  overlayStop_.request_stop();
+  detailsStop_.request_stop();
+}
 
 void HistoryPage::buildHead() {
   auto* head = new QHBoxLayout;
@@ -88,6 +93,8 @@ void HistoryPage::buildMenus() {
   clone_ = action("historyClone", "copy", [this] { Q_EMIT cloneWanted(selectedRun()); });
   openAction_ = action("historyOpen", "open", [this] { open_->click(); });
   whatIf_ = action("historyWhatIf", "chart", [this] { askWhatIf(); });
+  faster_ = action("historyFaster", "faster",
+                   [this] { Q_EMIT relaunchWanted(selectedRun(), app::RelaunchKind::kFaster); });
   tagsAction_ = action("historyTags", "tag", [this] { askTags(); });
   exportCsv_ = action("historyExportCsv", "table", [this] { askWhereTo(ExportKind::kCsv); });
   exportReport_ =
@@ -107,9 +114,9 @@ void HistoryPage::buildMenus() {
   };
   againMenu_ = menu("relaunchMenu", {resume_, rerun_, clone_});
   exportMenu_ = menu("exportMenu", {exportCsv_, exportReport_, exportTensorBoard_, exportOtlp_});
-  contextMenu_ =
-      menu("runMenu", {openAction_, whatIf_, nullptr, resume_, rerun_, clone_, nullptr, tagsAction_,
-                       nullptr, exportCsv_, exportReport_, exportTensorBoard_, exportOtlp_});
+  contextMenu_ = menu("runMenu", {openAction_, whatIf_, faster_, nullptr, resume_, rerun_, clone_,
+                                  nullptr, tagsAction_, nullptr, exportCsv_, exportReport_,
+                                  exportTensorBoard_, exportOtlp_});
   again_->setMenu(againMenu_);
   export_->setMenu(exportMenu_);
 }
@@ -156,15 +163,18 @@ void HistoryPage::connectParts() {
     if (restoring_) return;
     if (deleteAsked_) message()->clear();
     deleteAsked_ = false;
-    environment_.clear();  // until it is read
     refreshButtons();
     refreshOverlay();
+    detailsDelay_.start();
     Q_EMIT inspectorChanged();
   });
   connect(table_, &QTableView::doubleClicked, this, [this](const QModelIndex& index) {
     if (index.column() != RunTableModel::kNotes)
       Q_EMIT openRun(index.data(RunTableModel::kRunRole).toString());
   });
+  detailsDelay_.setSingleShot(true);
+  detailsDelay_.setInterval(kDetailsAfterMs);
+  connect(&detailsDelay_, &QTimer::timeout, this, &HistoryPage::readDetails);
   connect(open_, &QPushButton::clicked, this, [this] {
     for (const QString& run : selectedRuns()) Q_EMIT openRun(run);
   });
@@ -173,6 +183,34 @@ void HistoryPage::connectParts() {
   connect(message(), &MessagePanel::actionTriggered, this, [this] {
     if (deleteAsked_) removeSelected();
   });
+}
+
+// Sums over all steps of a long run take a while.
+void HistoryPage::readDetails() {
+  detailsStop_.request_stop();
+  detailsStop_ = {};
+  const app::RunRow* row = selectedRow();
+  if (!row) return;
+  runInBackground(
+      this,
+      [folder = workspace_.home().historyFolder(), run = row->run,
+       hasEnded = app::isFinal(row->phase), stop = detailsStop_.get_token()] {
+        return withHistory(folder, [&](app::History& history) -> Result<Details> {
+          LOCKSTEP_ASSIGN(const app::RunDocuments documents, history.documents(run));
+          Details out{run, {}, {}, app::environmentFields(app::nodeEnvironments(documents.nodes))};
+          if (auto prediction = app::parsePrediction(documents.prediction); prediction.ok())
+            out.remarks = std::move(prediction->remarks);
+          auto drawn = hasEnded ? app::readRunEnergy(history, run, stop)
+                                : app::readEnergySoFar(history, run);
+          if (drawn.ok()) out.energy = *std::move(drawn);
+          return out;
+        });
+      },
+      [this, stop = detailsStop_.get_token()](Result<Details> details) {
+        if (stop.stop_requested() || !details.ok()) return;
+        details_ = *std::move(details);
+        Q_EMIT inspectorChanged();
+      });
 }
 
 void HistoryPage::askDelete() {
@@ -221,9 +259,19 @@ void HistoryPage::selectRun(const QString& run) {
   if (row >= 0) table_->selectRow(row);
 }
 
-bool HistoryPage::canRelaunch() const {
+const app::RunRow* HistoryPage::selectedRow() const {
   const int row = runs_->find(selectedRun());
-  return row >= 0 && app::isFinal(runs_->runs()[static_cast<std::size_t>(row)].phase);
+  return row >= 0 ? &runs_->runs()[static_cast<std::size_t>(row)] : nullptr;
+}
+
+bool HistoryPage::canRelaunch() const {
+  const app::RunRow* row = selectedRow();
+  return row && app::isFinal(row->phase);
+}
+
+bool HistoryPage::canAdvise() const {
+  const app::RunRow* row = selectedRow();
+  return row && !app::ofProgram(*row);
 }
 
 void HistoryPage::refreshButtons() {
@@ -234,6 +282,7 @@ void HistoryPage::refreshButtons() {
   again_->setEnabled(canRelaunch());
   for (QAction* one : {resume_, rerun_, clone_}) one->setEnabled(canRelaunch());
   whatIf_->setEnabled(chosen.size() == 1);
+  faster_->setEnabled(canAdvise());
   delete_->setEnabled(
       !chosen.isEmpty() && std::all_of(chosen.begin(), chosen.end(), [&](const QString& run) {
         const app::RunRow& row = runs_->runs()[static_cast<std::size_t>(runs_->find(run))];
@@ -247,11 +296,10 @@ void HistoryPage::askWhereTo(ExportKind kind) {
 }
 
 void HistoryPage::askWhatIf() {
-  const int row = runs_->find(selectedRun());
-  if (row < 0) return;
-  const app::RunRow& run = runs_->runs()[static_cast<std::size_t>(row)];
+  const app::RunRow* run = selectedRow();
+  if (!run) return;
   auto* dialog = new WhatIfDialog(workspace_.home().historyFolder(), selectedRun(),
-                                  QString::fromStdString(run.name), this);
+                                  QString::fromStdString(run->name), this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->open();
 }
@@ -285,14 +333,14 @@ void HistoryPage::removeSelected() {
 
 QVector<InspectorRow> HistoryPage::inspectorRows() const {
   QVector<InspectorRow> out;
-  const int at = runs_->find(selectedRun());
-  if (at < 0) {
+  const app::RunRow* selected = selectedRow();
+  if (!selected) {
     out << InspectorRow{tr("History"), {}, true}
         << InspectorRow{tr("Runs"), QString::number(runs_->rowCount())}
         << InspectorRow{tr("Selected"), QString::number(selectedRuns().size())};
     return out;
   }
-  const app::RunRow& row = runs_->runs()[static_cast<std::size_t>(at)];
+  const app::RunRow& row = *selected;
   const auto add = [&](const QString& name, const QString& value) {
     if (!value.isEmpty()) out << InspectorRow{name, value};
   };
@@ -312,15 +360,19 @@ QVector<InspectorRow> HistoryPage::inspectorRows() const {
       row.figures.lostSeconds > 0 ? formatSeconds(row.figures.lostSeconds) : QString());
   add(tr("Effective training time"),
       row.startedNs > 0 ? formatPercent(app::effectiveTime(row), 1) : QString());
-  out << energyRows(row);
+  const bool isRead = details_.run == row.run;
+  out << energyRows(row, isRead && details_.energy ? &*details_.energy : nullptr);
   add(tr("Evaluation loss"),
       row.figures.evalLoss != 0 ? formatNumber(row.figures.evalLoss) : QString());
   add(tr("Plan"), QString::fromStdString(row.planHash).left(16));
   add(tr("Weights"), QString::fromStdString(row.figures.weightsSha256).left(16));
   add(tr("Model file"), formatPath(QString::fromStdString(row.modelFile)));
-  add(tr("Tags"), runs_->index(at, 0).data(RunTableModel::kTagsRole).toStringList().join(' '));
+  add(tr("Tags"), runs_->index(runs_->find(selectedRun()), 0)
+                      .data(RunTableModel::kTagsRole)
+                      .toStringList()
+                      .join(' '));
   add(tr("Notes"), QString::fromStdString(row.notes));
-  out << environmentRows(environment_);
+  if (isRead) out << remarkRows(details_.remarks) << environmentRows(details_.environment);
   return out;
 }
 
@@ -339,6 +391,7 @@ void HistoryPage::retranslateMenus() {
   clone_->setText(tr("Clone…"));
   openAction_->setText(tr("Open"));
   whatIf_->setText(tr("What if…"));
+  faster_->setText(tr("Faster strategy…"));
   tagsAction_->setText(tr("Tags…"));
   exportCsv_->setText(tr("Export CSV…"));
   exportReport_->setText(tr("Export report (HTML)…"));

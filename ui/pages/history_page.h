@@ -4,12 +4,15 @@
 
 #include <QTimer>
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <vector>
 
 #include "app/history/history.h"
+#include "app/runs/energy.h"
 #include "app/runs/relaunch.h"
 #include "app/runs/run_environment.h"
+#include "engine/base/message.h"
 #include "ui/dialogs/export_runs.h"
 #include "ui/pages/page.h"
 
@@ -50,6 +53,7 @@ class HistoryPage : public Page {
   QStringList selectedRuns() const;  // in the order of the table
   void selectRun(const QString& run);
   bool canRelaunch() const;  // one run is selected, and it has ended
+  bool canAdvise() const;    // one run is selected, and its strategy may be another
   void reload();
   void exportTo(const QString& path, ExportKind kind = ExportKind::kCsv);  // the selected runs
   void removeSelected();  // the runs and their files; asked for in the page
@@ -84,11 +88,19 @@ class HistoryPage : public Page {
   void change(std::function<Status(app::History&)> work);  // in the background, then reloads
   struct Curve;
   void showOverlay(const std::vector<Curve>& curves, const QString& note);
-  void showEnvironment(const std::vector<Curve>& curves);
   void refreshOverlay();  // soon: a selection may go on
   void readOverlay();
   void askWhereTo(ExportKind kind);
   void refreshAxis();
+  const app::RunRow* selectedRow() const;  // null: none, or several
+  // What the inspector shows of a run that its row does not have.
+  struct Details {
+    std::string run;
+    std::optional<app::RunEnergy> energy;  // none: not known
+    std::vector<Message> remarks;          // at the launch
+    std::vector<app::EnvironmentField> environment;
+  };
+  void readDetails();  // of the selected run
   void refreshButtons();
   void selectRuns(const QStringList& runs);
   void askDelete();
@@ -118,6 +130,7 @@ class HistoryPage : public Page {
   QAction* rerun_ = nullptr;
   QAction* clone_ = nullptr;
   QAction* whatIf_ = nullptr;
+  QAction* faster_ = nullptr;
   QComboBox* curve_ = nullptr;
   QComboBox* axis_ = nullptr;
   QLabel* overlayNote_ = nullptr;
@@ -132,9 +145,9 @@ class HistoryPage : public Page {
   QToolButton* differences_ = nullptr;
   QTableView* diffTable_ = nullptr;
   SpecDiffModel* diff_ = nullptr;
-  QTimer searchDelay_, overlayDelay_;
-  std::stop_source overlayStop_;                    // of what is being read
-  std::vector<app::EnvironmentField> environment_;  // of the one selected run
+  QTimer searchDelay_, overlayDelay_, detailsDelay_;
+  std::stop_source overlayStop_, detailsStop_;  // of what is being read
+  Details details_;
   std::vector<app::SavedFilter> saved_;
   app::RunFilter filter_;
   int generation_ = 0, overlayGeneration_ = 0;

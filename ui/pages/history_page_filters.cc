@@ -122,6 +122,7 @@ void HistoryPage::showRuns(Loaded loaded) {
   if (!wrong_) say(none && !all ? tr("No run matches the filter.") : QString(), false);
   stack_->setCurrentWidget(none && all ? static_cast<QWidget*>(empty_) : table_);
   refreshButtons();
+  detailsDelay_.start();
   Q_EMIT inspectorChanged();
 }
 

@@ -44,7 +44,6 @@ struct HistoryPage::Curve {
   QString name;
   std::vector<app::Point> points;
   app::SpecFields fields;
-  std::vector<app::EnvironmentField> environment;
   Message missing;  // why it has no points on the axis
   app::RunFigures figures;
 };
@@ -109,12 +108,6 @@ void HistoryPage::refreshAxis() {
                   tr("Select runs to overlay their curves."));
 }
 
-void HistoryPage::showEnvironment(const std::vector<Curve>& curves) {
-  environment_.clear();
-  if (curves.size() == 1) environment_ = curves.front().environment;
-  Q_EMIT inspectorChanged();
-}
-
 void HistoryPage::refreshOverlay() {
   ++overlayGeneration_;  // what is being read is of an earlier selection
   overlayStop_.request_stop();
@@ -136,10 +129,8 @@ void HistoryPage::readOverlay() {
     wanted.emplace_back(row.run, runTitle(row));
   }
   const auto read = [curve, axis](app::History& history, const std::string& run, Curve& out) {
-    if (const auto documents = history.documents(run); documents.ok()) {
+    if (const auto documents = history.documents(run); documents.ok())
       out.fields = app::comparedFields(*documents);
-      out.environment = app::environmentFields(app::nodeEnvironments(documents->nodes));
-    }
     if (const auto row = history.row(run); row.ok()) out.figures = row->figures;
     auto store = history.openRun(run);
     auto points = store ? readReduced(**store, curve) : store.error();
@@ -200,7 +191,6 @@ void HistoryPage::showOverlay(const std::vector<Curve>& curves, const QString& n
   overlayNote_->setText(notes.join('\n'));
   overlayNote_->setVisible(!notes.isEmpty());
   diff_->setRuns(std::move(names), fields);
-  showEnvironment(curves);
   diffTable_->resizeColumnsToContents();
   plot_->setUnit(curve == "accuracy" || curve == "epoch/eval_accuracy" ? PlotView::Unit::kPercent
                                                                        : PlotView::Unit::kNumber);

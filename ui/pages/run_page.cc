@@ -208,7 +208,8 @@ void RunPage::connectButtons() {
   connect(straggler_->debugButton(), &QToolButton::clicked, this, [this] { debugRank(); });
   connect(straggler_->excludeButton(), &QToolButton::clicked, this, [this] { excludeNode(); });
   connect(straggler_->rebalanceButton(), &QToolButton::clicked, this, &RunPage::rebalance);
-  connect(straggler_->fasterButton(), &QToolButton::clicked, this, &RunPage::fasterWanted);
+  connect(straggler_->fasterButton(), &QToolButton::clicked, this,
+          [this] { Q_EMIT relaunchWanted(app::RelaunchKind::kFaster); });
   connect(message(), &MessagePanel::actionTriggered, this, [this] {
     if (unreachableNs_ != 0) document_->giveUp();
   });
@@ -634,16 +635,6 @@ QVector<InspectorRow> RunPage::fileRows() const {
   return out;
 }
 
-// What the launch said of the plan, as why auto chose its strategy.
-QVector<InspectorRow> RunPage::remarkRows() const {
-  QVector<InspectorRow> out;
-  const app::Preview* prediction = document_->prediction();
-  if (prediction == nullptr || prediction->remarks.empty()) return out;
-  out << InspectorRow{tr("Remarks at the launch"), {}, true};
-  for (const Message& remark : prediction->remarks) out << InspectorRow{{}, messageText(remark)};
-  return out;
-}
-
 // How the program's code differs from its commit.
 QVector<InspectorRow> RunPage::changeRows() const {
   constexpr std::size_t kMost = 30;
@@ -678,10 +669,7 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
       row.figures.lostSeconds > 0 ? formatSeconds(row.figures.lostSeconds) : QString());
   add(tr("Effective training time"),
       row.startedNs > 0 ? formatPercent(app::effectiveTime(row), 1) : QString());
-  app::RunRow drawn = row;
-  if (energy_ && drawn.figures.joules <= 0) (void)app::setEnergy(energy_->energy, drawn.figures);
-  out << energyRows(drawn);
-  if (energy_) out << energyPartRows(*energy_);
+  out << energyRows(row, energy_ ? &*energy_ : nullptr);
   add(tr("Error"), messageText(row.error));
   out << InspectorRow{tr("Configuration"), {}, true};
   add(document_->ofProgram() ? tr("Program") : tr("Model"), QString::fromStdString(row.name));
@@ -701,7 +689,7 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
       parts << tr("not read: %1").arg(QString::fromStdString(source.problem));
     add(sourceName(source.name), parts.join(QStringLiteral(", ")));
   }
-  out << remarkRows();
+  if (document_->prediction()) out << remarkRows(document_->prediction()->remarks);
   out << changeRows();
   out << fileRows();
   out << environmentRows(document_->environment());

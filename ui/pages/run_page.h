@@ -69,7 +69,6 @@ class RunPage : public Page {
 
  Q_SIGNALS:
   void relaunchWanted(lockstep::app::RelaunchKind kind);
-  void fasterWanted();  // strategies for the run under way
   void cloneWanted();
 
  protected:
@@ -104,7 +103,6 @@ class RunPage : public Page {
   QString nodeOfRank(int rank) const;      // as launched; "": not known
   void refreshRow();
   void readEnergy();
-  QVector<InspectorRow> remarkRows() const;
   QVector<InspectorRow> changeRows() const;
   QVector<InspectorRow> fileRows() const;
   void refreshBreakdown();

@@ -439,6 +439,7 @@ bool RunDocument::canRebalance() const {
 }
 
 bool RunDocument::canAdvise() const {
+  if (canRelaunch()) return !ofProgram();
   return canProfile() && takesCheckpoints_ && isAsLaunched_ && !plan_.isAsynchronous &&
          plan_.sharesFrom <= 1;
 }

@@ -97,7 +97,9 @@ class RunDocument : public QObject {
   bool canExclude() const;  // a node
   bool canProfile() const;  // and restart its ranks
   bool canRebalance() const;
-  bool canAdvise() const;  // its steps may be planned anew, and it can be resumed after a stop
+  // Whether a faster strategy may be sought: it can be launched again, or, under way, its steps may
+  // be planned anew, and it can be resumed after a stop.
+  bool canAdvise() const;
   bool canStop() const;
   bool canKill() const;
   bool canRelaunch() const {

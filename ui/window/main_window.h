@@ -72,7 +72,7 @@ class MainWindow : public QMainWindow {
   // Opens the launch dialog for a run of the history, with its spec and cluster, from the start or
   // its last checkpoint. Asynchronous.
   // `underWay`: the page of the run, which is stopped first.
-  void relaunch(const QString& run, app::RelaunchKind kind, RunPage* underWay = nullptr);
+  void relaunch(const QString& run, app::RelaunchKind kind);
   // Opens a run's spec as a new unsaved model, and the launch dialog for it. Asynchronous.
   void clone(const QString& run);
   void exportReport();  // of the runs that are shown or selected; asks where to

@@ -164,9 +164,8 @@ void MainWindow::makeRunActions() {
   command("actionKill", QT_TR_NOOP("&Kill run"), "kill", {}, [this, page] {
     if (auto* run = qobject_cast<RunPage*>(page())) run->document()->ask(app::RunRequest::kKill);
   });
-  command("actionFaster", QT_TR_NOOP("&Faster strategy…"), "faster", {}, [this, page] {
-    if (auto* run = qobject_cast<RunPage*>(page())) Q_EMIT run->fasterWanted();
-  });
+  command("actionFaster", QT_TR_NOOP("&Faster strategy…"), "faster", {},
+          [this] { relaunch(shownRun(), app::RelaunchKind::kFaster); });
   command("actionResume", QT_TR_NOOP("&Resume run…"), "play", {},
           [this] { relaunch(shownRun(), app::RelaunchKind::kResume); });
   command("actionRerun", QT_TR_NOOP("R&erun…"), "refresh", {},
@@ -357,12 +356,13 @@ void MainWindow::refreshActions() {
   actions_["actionDeploy"]->setEnabled(cluster && cluster->canDeploy());
   actions_["actionAddHost"]->setEnabled(cluster);
   actions_["actionCheckpoint"]->setEnabled(run && run->document()->canStop());
-  actions_["actionFaster"]->setEnabled(run && run->document()->canAdvise());
   actions_["actionStop"]->setEnabled(run && run->document()->canStop());
   actions_["actionKill"]->setEnabled(run && run->document()->canKill());
   auto* history = qobject_cast<HistoryPage*>(page);
   const bool again = run ? run->document()->canRelaunch() : history && history->canRelaunch();
   const bool resume = run ? run->document()->canResume() : again;
+  actions_["actionFaster"]->setEnabled(run ? run->document()->canAdvise()
+                                           : history && history->canAdvise());
   actions_["actionResume"]->setEnabled(resume);
   actions_["actionRerun"]->setEnabled(again);
   actions_["actionClone"]->setEnabled(again);

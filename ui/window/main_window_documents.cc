@@ -240,8 +240,6 @@ Page* MainWindow::makeRun(const QString& run) {
   connect(page->document(), &RunDocument::rowChanged, this, &MainWindow::refreshActions);
   connect(page, &RunPage::relaunchWanted, this,
           [this, run](app::RelaunchKind kind) { relaunch(run, kind); });
-  connect(page, &RunPage::fasterWanted, this,
-          [this, page] { relaunch(page->document()->run(), app::RelaunchKind::kResume, page); });
   connect(page, &RunPage::cloneWanted, this, [this, run] { clone(run); });
   connect(page->document(), &RunDocument::continued, this,
           [this, page](const QString& next) { followOn(page, next); });
@@ -423,7 +421,7 @@ LaunchDialog* MainWindow::showLaunch(LaunchDialog* dialog) {
   return launch_;
 }
 
-void MainWindow::relaunch(const QString& run, app::RelaunchKind kind, RunPage* underWay) {
+void MainWindow::relaunch(const QString& run, app::RelaunchKind kind) {
   if (launch_) {
     launch_->raise();
     return;
@@ -433,9 +431,8 @@ void MainWindow::relaunch(const QString& run, app::RelaunchKind kind, RunPage* u
       [folder = workspace_->home().historyFolder(), run, kind] {
         return relaunchFrom(folder, run, kind);
       },
-      [this, run, isUnderWay = underWay != nullptr,
-       page = QPointer(underWay)](Result<app::Relaunch> found) {
-        if (launch_ || (isUnderWay && !page)) return;
+      [this, run, kind](Result<app::Relaunch> found) {
+        if (launch_) return;
         if (!found) {
           if (Page* page = currentPage()) page->message()->showError(found.error());
           return;
@@ -449,8 +446,11 @@ void MainWindow::relaunch(const QString& run, app::RelaunchKind kind, RunPage* u
         target.file = tr("cluster of run %1").arg(run);
         target.yaml = [yaml = found->clusterYaml] { return yaml; };
         target.connected = target.live = [this, run] { return workspace_->clusterForRun(run); };
-        showLaunch(new LaunchDialog({model}, {target}, *workspace_, this, std::move(*found),
-                                    page ? page->document() : nullptr));
+        const bool isUnderWay = found->isUnderWay;
+        auto* dialog = new LaunchDialog({model}, {target}, *workspace_, this, *std::move(found));
+        if (kind == app::RelaunchKind::kFaster)
+          dialog->seekFaster(isUnderWay ? openRun(run)->document() : nullptr);
+        showLaunch(dialog);
       });
 }
 

@@ -49,6 +49,7 @@ class CliAdviseTest : public QObject {
     QVERIFY(cli.awaitNext(*process, "step", out));
     for (const auto& [words, text] : std::initializer_list<std::pair<QStringList, const char*>>{
              {{"advise", example("fashion-mlp"), "--apply", "1"}, "--apply is of a run"},
+             {{"advise", "--run", runOf(out), "--apply", "1", "--show", "2"}, "leave --show out"},
              {{"advise", "--run", runOf(out), "--detach"}, "--detach goes with --apply"}}) {
       const CliResult wrong = cli.run(words);
       QVERIFY2(wrong.exit == 2 && wrong.err.contains(text), wrong.text());

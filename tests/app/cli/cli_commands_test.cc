@@ -233,16 +233,28 @@ class CliCommandsTest : public QObject {
     QVERIFY2(plan.exit == 0, plan.text());
     const double planned = plan.last()["prediction"].toObject()["step_seconds"].toDouble();
     QVERIFY(std::abs(best["step_seconds"].toDouble() / planned - 1) < 0.01);
+    // Each with its command.
+    const auto candidates = advice.all("candidate");
+    QCOMPARE(counts["command"].toString(), candidates[0]["command"].toString());
+    for (const QJsonObject& one : candidates) {
+      const QString command = one["command"].toString();
+      QVERIFY2(command.startsWith("lockstep run " + run[0] + " --local 3"), qPrintable(command));
+      QCOMPARE(command.count(" --set "), one["settings"].toObject().size());
+    }
     // As text with the command to launch it; nothing but what is pinned.
-    const CliResult text = cli.run(QStringList{"advise"} + run +
-                                   QStringList{"--pin", "strategy.kind=zero-3", "--top", "2"});
+    const QStringList second{"--pin", "strategy.kind=zero-3", "--top", "2", "--show", "2"};
+    const CliResult told = cli.run(QStringList{"advise"} + run + second + QStringList{"--json"});
+    QVERIFY2(told.exit == 0 && told.all("candidate").size() == 2, told.text());
+    QCOMPARE(told.last()["command"].toString(), told.all("candidate")[1]["command"].toString());
+    const CliResult text = cli.run(QStringList{"advise"} + run + second);
     QVERIFY2(text.exit == 0, text.text());
     QVERIFY2(text.out.contains("lockstep run ") && text.out.contains("strategy.kind=zero-3"),
              text.text());
     QCOMPARE(text.out.trimmed().split('\n')[1].contains("zero-3"), true);
     for (const QStringList& wrong :
          {QStringList{"--pin", "training.batch"}, QStringList{"--top", "0"},
-          QStringList{"--seconds", "x"}, QStringList{"--pin", "strategy.tensor=2"}}) {
+          QStringList{"--top", "2", "--show", "3"}, QStringList{"--seconds", "x"},
+          QStringList{"--pin", "strategy.tensor=2"}}) {
       const CliResult refused = cli.run(QStringList{"advise"} + run + wrong);
       QVERIFY2(refused.exit != 0 && refused.err.contains("error: "), refused.text());
     }

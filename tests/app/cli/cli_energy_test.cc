@@ -12,14 +12,14 @@ class CliEnergyTest : public QObject {
 
  private Q_SLOTS:
   void initTestCase() {
-    const QString cluster = cli_.write(
+    cluster_ = cli_.write(
         "cluster.yaml",
         "version: 1\nnodes:\n  - {name: a}\n  - {name: b}\n"
         "energy: {idle_watts: 50, busy_watts: 150, price_per_kwh: 0.3, price_per_node_hour: 1.5, "
         "currency: CHF, carbon_per_kwh: 400}\n");
-    plan_ = cli_.run({"plan", example("fashion-mlp"), "--cluster", cluster, "--json"});
+    plan_ = cli_.run({"plan", example("fashion-mlp"), "--cluster", cluster_, "--json"});
     const CliResult ran =
-        cli_.run({"run", example("fashion-mlp"), "--cluster", cluster, "--json", "--no-benchmark",
+        cli_.run({"run", example("fashion-mlp"), "--cluster", cluster_, "--json", "--no-benchmark",
                   "--set", "training.max_steps=2000", "--set", "training.epochs=100"});
     QVERIFY2(ran.exit == 0, ran.text());
     joules_ = ran.last()["joules"].toDouble();
@@ -33,6 +33,25 @@ class CliEnergyTest : public QObject {
     QVERIFY2(watts >= 50 && watts <= 150, plan_.text());
     QCOMPARE(energy["currency"].toString(), QString("CHF"));
     QVERIFY(energy["cost"].toDouble() > 0 && energy["carbon_grams"].toDouble() > 0);
+  }
+
+  void strategiesTellWhatTheyCost() {
+    const QStringList words{"advise", example("fashion-mlp"), "--seconds", "2"};
+    const QStringList priced = words + QStringList{"--cluster", cluster_};
+    const CliResult advice = cli_.run(priced + QStringList{"--json"});
+    QVERIFY2(advice.exit == 0 && !advice.all("candidate").isEmpty(), advice.text());
+    for (const QJsonObject& one : advice.all("candidate")) {
+      const double grams = one["step_joules"].toDouble() / 3.6e6 * 400;
+      QVERIFY2(std::abs(one["step_carbon_grams"].toDouble() - grams) < 1e-6 * grams, advice.text());
+      QVERIFY(one["step_cost"].toDouble() > one["step_joules"].toDouble() / 3.6e6 * 0.3);
+      QCOMPARE(one["currency"].toString(), QString("CHF"));
+    }
+    const CliResult text = cli_.run(priced);
+    QVERIFY2(text.exit == 0 && text.out.contains("1000 steps") && text.out.contains(" CHF, ") &&
+                 text.out.contains(" CO2e"),
+             text.text());
+    const CliResult plain = cli_.run(words + QStringList{"--local", "2"});
+    QVERIFY2(plain.exit == 0 && !plain.out.contains("1000 steps"), plain.text());
   }
 
   void aRunTellsWhatItDrew() {
@@ -59,6 +78,14 @@ class CliEnergyTest : public QObject {
     QVERIFY2(text.exit == 0 && text.out.contains(" CHF, ") && text.out.contains("a step") &&
                  text.out.contains("an epoch") && text.out.contains("a point of accuracy"),
              text.text());
+    // The history shows the same.
+    const QJsonObject row = cli_.run({"history", "show", run_, "--json"}).first("run");
+    for (const char* name : {"energy", "epoch_joules", "point_joules", "predicted_joules"})
+      QVERIFY2(!row[name].isNull() && row[name] == line[name], name);
+    const CliResult history = cli_.run({"history", "show", run_});
+    const QByteArray told = text.out.left(text.out.indexOf("\n\n")).mid(text.out.indexOf('\n'));
+    QVERIFY2(told.contains("predicted, of steps") && history.out.contains("energy" + told),
+             history.text());
   }
 
   void whatIsNoRunIsRefused() {
@@ -68,6 +95,7 @@ class CliEnergyTest : public QObject {
 
  private:
   const Cli cli_;
+  QString cluster_;
   CliResult plan_;
   double joules_ = 0;
   QString run_;

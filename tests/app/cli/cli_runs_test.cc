@@ -88,6 +88,8 @@ training: {batch: 8, max_steps: 3}
     QVERIFY2(spec.contains("kind: " + shown["strategy"].toString()), qPrintable(spec));
     const QJsonArray remarks = shown["prediction"].toObject()["remarks"].toArray();
     QVERIFY(remarks[0].toString().startsWith("auto chose "));
+    const CliResult text = cli.run({"history", "show", "last"});
+    QVERIFY2(text.out.contains("remarks at the launch\n  auto chose "), text.text());
     const CliResult again = cli.run({"rerun", "last", "--json", "--no-benchmark"});
     QVERIFY2(again.exit == 0 && !again.err.contains("auto chose "), again.text());
     QCOMPARE(again.first("started")["plan_hash"].toString(),

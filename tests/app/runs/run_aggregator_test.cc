@@ -384,6 +384,38 @@ class RunAggregatorTest : public QObject {
     QCOMPARE(without.error().why, std::string("training.checkpoint.disabled is set"));
   }
 
+  // Resumed as long as there is something to train from a checkpoint; one that is under way does
+  // not lose what it has trained.
+  void aRunIsLaunchedAgainWithAFasterStrategy() {
+    QTemporaryDir folder;
+    auto history = History::open(folder.path().toStdString());
+    QVERIFY(history.ok());
+    const std::string file = lockstep::test::sourcePath("resources/examples/fashion-mlp.yaml");
+    RunRow row = rowOf(2);
+    RunDocuments documents;
+    documents.clusterYaml = localCluster(2, "/nowhere", "").yaml;
+    documents.nodes = R"([{"node": "local1", "folder": "/w/runs/r"}])";
+    QVERIFY((*history)->add(row, documents).ok());
+    for (const bool saves : {true, false}) {
+      const auto spec = loadRunSpec(
+          file, {std::string("training.checkpoint.disabled=") + (saves ? "false" : "true")});
+      QVERIFY(spec.ok());
+      documents.specYaml = documents.specResolved = toYaml(*spec->spec);
+      QVERIFY((*history)->setDocuments("r", documents).ok());
+      for (const RunState phase :
+           {RunState::RUNNING, RunState::STOPPED, RunState::FAILED, RunState::SUCCEEDED}) {
+        row.phase = phase;
+        QVERIFY((*history)->update(row).ok());
+        const auto again = relaunchOf(**history, "r", RelaunchKind::kFaster);
+        const bool isUnderWay = phase == RunState::RUNNING;
+        QCOMPARE(again.ok(), saves || !isUnderWay);
+        if (!again.ok()) continue;
+        QCOMPARE(again->isUnderWay, isUnderWay);
+        QCOMPARE(again->checkpoints.empty(), !saves || phase == RunState::SUCCEEDED);
+      }
+    }
+  }
+
   void onlyAStoppedRunIsResumed() {
     RunRow row = rowOf(2);
     row.phase = RunState::STOPPED;
