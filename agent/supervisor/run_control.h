@@ -155,6 +155,7 @@ class RunControl {
   bool isLate(const Heard& heard) const;  // but not yet silent
   bool anyLate() const;                   // of the nodes with ranks
   void warnOfSilence(const std::string& node);
+  LimitedRun limitedRun() const;
   void tellLimits();
 
   // Hangs

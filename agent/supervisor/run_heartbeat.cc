@@ -3,6 +3,12 @@
 
 #include "agent/supervisor/run_control.h"
 #include "agent/worker/prepare.h"
+#include "agent/worker/worker_process.h"
+#include "engine/base/file.h"
+#include "engine/plan/plan.h"
+#include "engine/plan/wait_limit.h"
+#include "engine/specs/specs.h"
+#include "engine/specs/workload.h"
 
 namespace lockstep::agent {
 
@@ -56,8 +62,32 @@ void RunControl::beat() {
   client_->send(std::move(ping));
 }
 
+// What limits there are besides; those of collectives are the plan's.
+LimitedRun RunControl::limitedRun() const {
+  const spec::v1::RunSpec& spec = request_.spec();
+  LimitedRun out;
+  if (!peers_.empty()) out.heartbeat = heartbeat_;
+  out.ofProgram = ofProgram();
+  if (ofProgram()) {
+    out.silentProgram = 1'000'000'000 * Nanoseconds{specs::hangSecondsOf(spec.workload())};
+    return out;
+  }
+  out.disk = diskLimit().count();
+  const auto text = readFile(folder_.plan());
+  if (!text.ok()) return out;  // the workers tell why
+  const auto plan = plan::parse(*text, folder_.plan());
+  if (!plan.ok() || plan->mesh.size() < 2) return out;
+  out.collective = plan::collectiveLimit(*plan);
+  out.watchesHangs = !plan->isAsynchronous();
+  if (out.watchesHangs && specs::allOnGpus(request_.cluster(), spec))
+    out.onGpus = plan::deviceLimit(*plan);
+  return out;
+}
+
 void RunControl::tellLimits() {
-  for (std::string& line : limits_.lines(heartbeat_, ofProgram())) say(std::move(line));
+  RunLimits limits = limits_;
+  limits.formation = formationLimit();
+  for (std::string& line : limits.lines(limitedRun())) say(std::move(line));
 }
 
 void RunControl::warnOfSilence(const std::string& node) {
