@@ -62,6 +62,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
   if (!peers_.contains(node) && !takeBack(node)) return refuse(node);
   Peer& peer = peers_[node];
   peer.joined = true;
+  if (peer.heard.last != 0) peer.heard.last = monotonicNow();  // it has joined again
   peer.address = hello.address();
   const auto ranks = ranksByNode(request_);
   if (const auto own = ranks.find(node); own != ranks.end())

@@ -152,8 +152,9 @@ class RunControl {
   void beat();
   // Whether the node has just fallen silent, or is heard of again.
   bool changed(const std::string& node, Heard& heard);
-  bool isLate(const Heard& heard) const;  // but not yet silent
-  bool anyLate() const;                   // of the nodes with ranks
+  // But not yet silent. A node whose stream has ended is late at once: it is lost, or joins again.
+  bool isLate(const Peer& peer) const;
+  bool anyLate() const;
   void warnOfSilence(const std::string& node);
   LimitedRun limitedRun() const;
   void tellLimits();

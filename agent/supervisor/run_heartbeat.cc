@@ -23,14 +23,14 @@ bool RunControl::changed(const std::string& node, Heard& heard) {
   return true;
 }
 
-bool RunControl::isLate(const Heard& heard) const {
-  return heard.last != 0 && !heard.silent &&
-         monotonicNow() - heard.last > kLateHeartbeats * heartbeat_;
+bool RunControl::isLate(const Peer& peer) const {
+  if (peer.heard.last == 0 || peer.heard.silent) return false;
+  return !peer.joined || monotonicNow() - peer.heard.last > kLateHeartbeats * heartbeat_;
 }
 
 bool RunControl::anyLate() const {
   return std::any_of(peers_.begin(), peers_.end(),
-                     [&](const auto& one) { return isLate(one.second.heard); });
+                     [&](const auto& one) { return isLate(one.second); });
 }
 
 void RunControl::beat() {

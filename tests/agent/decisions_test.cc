@@ -1,5 +1,6 @@
-// What a coordinator has decided holds once other nodes know it. Node n1 is real and coordinates;
-// the others are played here. They confirm what they are told, or do not.
+// What a coordinator has decided holds once other nodes know it, and a node whose stream ends may
+// join again. Node n1 is real and coordinates; the others are played here. They confirm what they
+// are told, or do not.
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "agent/base/event_loop.h"
+#include "agent/base/grpc_status.h"
 #include "agent/supervisor/peers.h"
 #include "agent/supervisor/run_control.h"
 #include "agent/supervisor/spool.h"
@@ -28,6 +30,8 @@ constexpr Nanoseconds kMs = 1'000'000;
 constexpr Nanoseconds kKept = 2'000 * kMs;  // RunLimits::kept
 constexpr Nanoseconds kLimit = 50'000 * kMs;
 constexpr int kHeartbeatMs = 200;  // the run's end is awaited for 20 of them
+constexpr Nanoseconds kHeartbeat = kHeartbeatMs * kMs;
+constexpr Nanoseconds kBroken = 10 * kHeartbeat;  // a node is silent after four
 
 struct Story {
   int nodes = 3;
@@ -38,6 +42,9 @@ struct Story {
   bool ends = false;      // the ranks do, instead of a request
   bool isKilled = false;  // the run is, right after the request
   bool isApart = false;   // the coordinator reaches no node any more once the run trains
+  bool breaks = false;    // the stream of n3 ends once the run trains,
+  bool returns = false;   // is there again before n3 is silent,
+  bool fails = false;     // and a rank of n2 fails meanwhile
 };
 
 class Coordination {
@@ -57,15 +64,16 @@ class Coordination {
     limits.lostPeer = kKept;
     control_ = std::make_unique<agent::RunControl>(loop_, folder_, request(0), *spool_, "test",
                                                    limits, [this] { overAt_ = monotonicNow(); });
-    const std::string address = must(control_->start());
-    for (int i = 1; i < story_.nodes; ++i) play(i, address);
+    address_ = must(control_->start());
+    for (int i = 1; i < story_.nodes; ++i) play(i);
     loop_.every(50 * kMs, [this] {
       node::v1::FromPeer ping;
       ping.mutable_ping()->set_sent_ns(monotonicNow());
       for (const auto& [name, peer] : peers_) peer->send(ping);
-      const bool isOver = story_.isApart ? overAt_ != 0
-                          : story_.ends  ? overAt_ != 0 && endsTold_ == 2
-                                         : answer_.has_value();
+      const bool isOver = story_.breaks    ? brokenAt_ != 0 && monotonicNow() > brokenAt_ + kBroken
+                          : story_.isApart ? overAt_ != 0
+                          : story_.ends    ? overAt_ != 0 && endsTold_ == 2
+                                           : answer_.has_value();
       if (isOver) loop_.quit();
     });
   }
@@ -92,10 +100,12 @@ class Coordination {
   }
   bool isAgreed() const { return finished().agreed(); }
   bool isAlone() const { return finished().alone(); }
-  bool hasRestarted() const {
-    const auto all = recordsOf(*spool_);
-    return std::any_of(all.begin(), all.end(),
-                       [](const run::v1::Record& record) { return record.has_recovering(); });
+  bool hasRestarted() const { return !restarts().empty(); }
+  std::vector<run::v1::Recovering> restarts() const {
+    std::vector<run::v1::Recovering> out;
+    for (const run::v1::Record& record : recordsOf(*spool_))
+      if (record.has_recovering()) out.push_back(record.recovering());
+    return out;
   }
   // Since the nodes were told what was decided, until the answer, or until they were told to end.
   Nanoseconds waited() const { return doneAt_ - toldAt_; }
@@ -111,7 +121,7 @@ class Coordination {
     out.mutable_spec()->mutable_training()->mutable_checkpoint()->set_copies(0);
     return out;
   }
-  void play(int node, const std::string& coordinator) {
+  void play(int node) {
     const std::string& name = options_.nodes[static_cast<std::size_t>(node)];
     agent::PeerClient::Handlers handlers;
     handlers.onJoin = [this] {
@@ -126,7 +136,7 @@ class Coordination {
     handlers.onMessage = [this, name](const node::v1::ToPeer& message) {
       onMessage(name, message);
     };
-    peers_[name] = std::make_unique<agent::PeerClient>(loop_, "n1", coordinator, "127.0.0.1:1",
+    peers_[name] = std::make_unique<agent::PeerClient>(loop_, "n1", address_, "127.0.0.1:1",
                                                        request(node), 1, std::move(handlers));
   }
   void onMessage(const std::string& name, const node::v1::ToPeer& message) {
@@ -136,6 +146,8 @@ class Coordination {
       peers_.at(name)->send(answer);
     } else if (message.has_go() && story_.isApart) {
       loop_.post([this] { peers_.clear(); });
+    } else if (message.has_go() && story_.breaks) {
+      if (brokenAt_ == 0) loop_.post([this] { breakStream(); });
     } else if (message.has_go() && story_.ends) {
       answer.mutable_done()->set_status("succeeded");
       peers_.at(name)->send(answer);
@@ -150,6 +162,18 @@ class Coordination {
       if (doneAt_ == 0) doneAt_ = monotonicNow();
       ++endsTold_;
     }
+  }
+  void breakStream() {
+    if (brokenAt_ != 0) return;
+    brokenAt_ = monotonicNow();
+    peers_.erase("n3");
+    if (story_.returns) loop_.after(2 * kHeartbeat, [this] { play(2); });
+    if (!story_.fails) return;
+    loop_.after(kHeartbeat / 2, [this] {
+      node::v1::FromPeer failed;
+      *failed.mutable_failed() = agent::toInfo(makeError(Code::kInternal, "rank 1 has failed"));
+      peers_.at("n2")->send(failed);
+    });
   }
   void confirm(const std::string& name, std::int64_t revision) {
     const auto& all = story_.confirm;
@@ -174,6 +198,7 @@ class Coordination {
   RunAuthority authority_;
   QTemporaryDir home_;
   agent::RunFolder folder_;
+  std::string address_;  // of n1
   agent::EventLoop loop_;
   std::unique_ptr<agent::Spool> spool_;
   std::unique_ptr<agent::RunControl> control_;
@@ -181,7 +206,7 @@ class Coordination {
   int joined_ = 0, endsTold_ = 0;
   bool asked_ = false;
   std::optional<Status> answer_;
-  Nanoseconds toldAt_ = 0, doneAt_ = 0, overAt_ = 0;
+  Nanoseconds toldAt_ = 0, doneAt_ = 0, overAt_ = 0, brokenAt_ = 0;
 };
 
 }  // namespace
@@ -236,6 +261,30 @@ class DecisionsTest : public QObject {
     QVERIFY(run.answer() && !run.answer()->ok());
     QCOMPARE(run.answer()->error().why.text(), std::string("the run has ended meanwhile"));
     QCOMPARE(run.state(), run::v1::STOPPED);
+  }
+
+  // A connection can end while its node trains on.
+  void aStreamThatIsThereAgainCostsNothing() {
+    Coordination run({.breaks = true, .returns = true});
+    run.run();
+    QCOMPARE(run.state(), run::v1::RUNNING);
+    QVERIFY(!run.hasRestarted());
+  }
+
+  // What fails while a node may be lost waits until that is known: the run restarts once.
+  void aFailureWaitsForANodeWhoseStreamHasEnded_data() {
+    QTest::addColumn<bool>("returns");
+    QTest::newRow("it joins again") << true;
+    QTest::newRow("it is lost") << false;
+  }
+  void aFailureWaitsForANodeWhoseStreamHasEnded() {
+    QFETCH(bool, returns);
+    Coordination run({.breaks = true, .returns = returns, .fails = true});
+    run.run();
+    const std::vector<run::v1::Recovering> restarts = run.restarts();
+    QCOMPARE(restarts.size(), std::size_t{1});
+    const std::vector<std::string> nodes(restarts[0].nodes().begin(), restarts[0].nodes().end());
+    QCOMPARE(nodes, returns ? std::vector<std::string>() : std::vector<std::string>({"n1", "n2"}));
   }
 
   // Where it does not reach the others any more, they may go on without it.
