@@ -62,7 +62,7 @@ void RunControl::beat() {
   client_->send(std::move(ping));
 }
 
-// What limits there are besides; those of collectives are the plan's.
+// The limits of collectives are those of the plan.
 LimitedRun RunControl::limitedRun() const {
   const spec::v1::RunSpec& spec = request_.spec();
   LimitedRun out;

@@ -18,7 +18,7 @@ inline constexpr int kLateHeartbeats = 2, kSilentHeartbeats = 4;
 
 Nanoseconds heartbeatOf(const spec::v1::RunSpec& run);
 
-// What else limits depend on, and those that its ranks keep.
+// What of a run its limits depend on, and the limits that its ranks keep themselves.
 struct LimitedRun {
   Nanoseconds heartbeat = 0;   // 0: the run is on one node
   bool ofProgram = false;      // of the user's own
