@@ -264,8 +264,8 @@ struct PeerServer::State : node::v1::Peers::Service,
       auto& place = streams[name];
       if (place) place->context->TryCancel();  // it came again before the old stream was seen dead
       place = stream;
+      post([this, name, hello = message.hello()] { handlers.onJoin(name, hello); });
     }
-    post([this, name, hello = message.hello()] { handlers.onJoin(name, hello); });
     std::thread writer(
         [&] { stream->outbox.drain([&](const ToPeer& out) { return rpc->Write(out); }); });
     bool foreign = false;
@@ -276,18 +276,17 @@ struct PeerServer::State : node::v1::Peers::Service,
       }
       post([this, name, message] { handlers.onMessage(name, message); });
     }
-    bool current = false;
     {
       std::lock_guard lock(mutex);
       if (auto at = streams.find(name); at != streams.end() && at->second == stream) {
         streams.erase(at);
-        current = true;
+        // Told under the lock: before the node's next stream is.
+        post([this, name] { handlers.onLeave(name); });
       }
     }
     stream->outbox.close();
     if (foreign) context->TryCancel();
     writer.join();
-    if (current) post([this, name] { handlers.onLeave(name); });
     return foreign ? refuse(*context, "a message of another run or generation") : grpc::Status::OK;
   }
 };
