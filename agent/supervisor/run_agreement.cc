@@ -112,6 +112,7 @@ void RunControl::onPeerLeave(const std::string& node) {
   if (!peers_.contains(node)) return;
   Peer& peer = peers_[node];
   peer.joined = false;
+  if (const Nanoseconds now = monotonicNow(); now - peer.left > limits_.lostPeer) peer.left = now;
   if (outcome_ || !peer.done.empty()) return;
   say(fmt::format("node {} is not connected any more", node));
   peer.lost = loop_.after(limits_.lostPeer, [this, node] {

@@ -25,7 +25,9 @@ bool RunControl::changed(const std::string& node, Heard& heard) {
 
 bool RunControl::isLate(const Peer& peer) const {
   if (peer.heard.last == 0 || peer.heard.silent) return false;
-  return !peer.joined || monotonicNow() - peer.heard.last > kLateHeartbeats * heartbeat_;
+  const Nanoseconds now = monotonicNow();
+  const bool hasLeft = !peer.joined && now - peer.left <= kSilentHeartbeats * heartbeat_;
+  return hasLeft || now - peer.heard.last > kLateHeartbeats * heartbeat_;
 }
 
 bool RunControl::anyLate() const {
