@@ -18,6 +18,7 @@
 #include "agent/base/grpc_status.h"
 #include "agent/base/run_folder.h"
 #include "agent/supervisor/peer_listener.h"
+#include "agent/supervisor/run_limits.h"
 #include "agent/supervisor/tls_version.h"
 #include "agent/worker/prepare.h"
 #include "engine/base/log.h"
@@ -31,7 +32,7 @@ namespace {
 
 using node::v1::FromPeer;
 using node::v1::ToPeer;
-constexpr int kKeepaliveMs = 3000;
+constexpr int kConnectMs = 3000;  // an attempt
 constexpr int kMaxMessageBytes = 4 << 20;
 constexpr int kMaxPlanBytes = 64 << 20;  // in what a coordinator sends
 constexpr int kMostGenerations = 1 << 30;
@@ -89,6 +90,11 @@ class IdentityVerifier : public grpc::experimental::ExternalCertificateVerifier 
   std::string expected_;
 };
 
+int keepaliveMs(const node::v1::PrepareRequest& request) {
+  const RunLimits limits = RunLimits().withHeartbeat(heartbeatOf(request.spec()));
+  return static_cast<int>(limits.keepalive / 1'000'000);
+}
+
 std::string hostPort(const std::string& host, int port) {
   return host.find(':') != std::string::npos ? fmt::format("[{}]:{}", host, port)
                                              : fmt::format("{}:{}", host, port);
@@ -126,12 +132,12 @@ std::shared_ptr<grpc::Channel> peerChannel(const node::v1::PrepareRequest& reque
       grpc::experimental::ExternalCertificateVerifier::Create<IdentityVerifier>(
           peerIdentity(request.run(), server, request.generation())));
   grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, keepaliveMs(request));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepaliveMs(request));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // Ends an attempt to connect: the next one sends at once, while TCP doubles its pauses.
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(kMaxPlanBytes);
@@ -258,8 +264,8 @@ struct PeerServer::State : node::v1::Peers::Service,
       auto& place = streams[name];
       if (place) place->context->TryCancel();  // it came again before the old stream was seen dead
       place = stream;
+      post([this, name, hello = message.hello()] { handlers.onJoin(name, hello); });
     }
-    post([this, name, hello = message.hello()] { handlers.onJoin(name, hello); });
     std::thread writer(
         [&] { stream->outbox.drain([&](const ToPeer& out) { return rpc->Write(out); }); });
     bool foreign = false;
@@ -270,18 +276,17 @@ struct PeerServer::State : node::v1::Peers::Service,
       }
       post([this, name, message] { handlers.onMessage(name, message); });
     }
-    bool current = false;
     {
       std::lock_guard lock(mutex);
       if (auto at = streams.find(name); at != streams.end() && at->second == stream) {
         streams.erase(at);
-        current = true;
+        // Told under the lock: before the node's next stream is.
+        post([this, name] { handlers.onLeave(name); });
       }
     }
     stream->outbox.close();
     if (foreign) context->TryCancel();
     writer.join();
-    if (current) post([this, name] { handlers.onLeave(name); });
     return foreign ? refuse(*context, "a message of another run or generation") : grpc::Status::OK;
   }
 };
@@ -319,8 +324,8 @@ Result<std::unique_ptr<PeerServer>> PeerServer::start(EventLoop& loop, const std
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, limits.greetingMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, keepaliveMs(request));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepaliveMs(request));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
@@ -384,7 +389,7 @@ struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
   std::string server, address, run;
   std::atomic<int> generation{0};
   FromPeer hello;
-  node::v1::PrepareRequest request;  // run, generation and keys alone
+  node::v1::PrepareRequest request;  // run, generation, keys and heartbeat alone
   Handlers handlers;
   std::mutex mutex;
   std::condition_variable changed;
@@ -467,6 +472,7 @@ PeerClient::PeerClient(EventLoop& loop, const std::string& server, const std::st
   state_->request.set_run(request.run());
   state_->request.set_generation(request.generation());
   *state_->request.mutable_tls() = request.tls();
+  *state_->request.mutable_spec()->mutable_recovery() = request.spec().recovery();
   state_->generation = generation;
   state_->handlers = std::move(handlers);
   state_->hello.set_run(request.run());

@@ -62,6 +62,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
   if (!peers_.contains(node) && !takeBack(node)) return refuse(node);
   Peer& peer = peers_[node];
   peer.joined = true;
+  if (peer.heard.last != 0) peer.heard.last = monotonicNow();  // it has joined again
   peer.address = hello.address();
   const auto ranks = ranksByNode(request_);
   if (const auto own = ranks.find(node); own != ranks.end())
@@ -111,6 +112,7 @@ void RunControl::onPeerLeave(const std::string& node) {
   if (!peers_.contains(node)) return;
   Peer& peer = peers_[node];
   peer.joined = false;
+  if (const Nanoseconds now = monotonicNow(); now - peer.left > limits_.lostPeer) peer.left = now;
   if (outcome_ || !peer.done.empty()) return;
   say(fmt::format("node {} is not connected any more", node));
   peer.lost = loop_.after(limits_.lostPeer, [this, node] {

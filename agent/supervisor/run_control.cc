@@ -25,8 +25,6 @@ namespace {
 using node::v1::FromPeer;
 using node::v1::ToPeer;
 
-constexpr Nanoseconds kShortestHeartbeatMs = 50;
-
 std::vector<std::string> namesOf(const spec::v1::ClusterSpec& cluster) {
   std::vector<std::string> out;
   for (const auto& node : cluster.nodes()) out.push_back(node.name());
@@ -47,8 +45,7 @@ RunControl::RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareReque
       limits_(limits),
       onOver_(std::move(onOver)),
       generation_(request_.generation()),
-      heartbeat_(1'000'000 * std::max<Nanoseconds>(request_.spec().recovery().heartbeat_ms(),
-                                                   kShortestHeartbeatMs)),
+      heartbeat_(heartbeatOf(request_.spec())),
       recovery_(specs::recoveryOf(request_.spec()),
                 ofProgram() ? "workload.restart.max" : "recovery.max_restarts"),
       hangs_(loop, ofProgram(), hangHandlers()),
@@ -193,7 +190,7 @@ void RunControl::committed() {
   started->set_plan_hash(request_.plan_hash());
   started->set_coordinator(coordinates());
   spool_.append(std::move(record));
-  if (!peers_.empty()) tellLimits();
+  if (coordinates()) tellLimits();
   tellSetup();
   ToPeer message;
   message.mutable_committed();

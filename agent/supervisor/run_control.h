@@ -102,6 +102,7 @@ class RunControl {
     std::string address;    // where it serves its peers; "": it does not
     std::int64_t kept = 0;  // the newest revision of decisions that it has confirmed
     Heard heard;
+    Nanoseconds left = 0;  // when its stream ended, the first time within RunLimits::lostPeer
     EventLoop::TimerId lost = 0;
   };
 
@@ -152,9 +153,12 @@ class RunControl {
   void beat();
   // Whether the node has just fallen silent, or is heard of again.
   bool changed(const std::string& node, Heard& heard);
-  bool isLate(const Heard& heard) const;  // but not yet silent
-  bool anyLate() const;                   // of the nodes with ranks
+  // But not yet silent. A node whose stream has ended is late at once: it is lost, or joins again.
+  // One that comes and goes is not late for longer than silence takes.
+  bool isLate(const Peer& peer) const;
+  bool anyLate() const;
   void warnOfSilence(const std::string& node);
+  LimitedRun limitedRun() const;
   void tellLimits();
 
   // Hangs

@@ -3,6 +3,12 @@
 
 #include "agent/supervisor/run_control.h"
 #include "agent/worker/prepare.h"
+#include "agent/worker/worker_process.h"
+#include "engine/base/file.h"
+#include "engine/plan/plan.h"
+#include "engine/plan/wait_limit.h"
+#include "engine/specs/specs.h"
+#include "engine/specs/workload.h"
 
 namespace lockstep::agent {
 
@@ -17,14 +23,16 @@ bool RunControl::changed(const std::string& node, Heard& heard) {
   return true;
 }
 
-bool RunControl::isLate(const Heard& heard) const {
-  return heard.last != 0 && !heard.silent &&
-         monotonicNow() - heard.last > kLateHeartbeats * heartbeat_;
+bool RunControl::isLate(const Peer& peer) const {
+  if (peer.heard.last == 0 || peer.heard.silent) return false;
+  const Nanoseconds now = monotonicNow();
+  const bool hasLeft = !peer.joined && now - peer.left <= kSilentHeartbeats * heartbeat_;
+  return hasLeft || now - peer.heard.last > kLateHeartbeats * heartbeat_;
 }
 
 bool RunControl::anyLate() const {
   return std::any_of(peers_.begin(), peers_.end(),
-                     [&](const auto& one) { return isLate(one.second.heard); });
+                     [&](const auto& one) { return isLate(one.second); });
 }
 
 void RunControl::beat() {
@@ -56,8 +64,32 @@ void RunControl::beat() {
   client_->send(std::move(ping));
 }
 
+// The limits of collectives are those of the plan.
+LimitedRun RunControl::limitedRun() const {
+  const spec::v1::RunSpec& spec = request_.spec();
+  LimitedRun out;
+  if (!peers_.empty()) out.heartbeat = heartbeat_;
+  out.ofProgram = ofProgram();
+  if (ofProgram()) {
+    out.silentProgram = 1'000'000'000 * Nanoseconds{specs::hangSecondsOf(spec.workload())};
+    return out;
+  }
+  out.disk = diskLimit().count();
+  const auto text = readFile(folder_.plan());
+  if (!text.ok()) return out;  // the workers tell why
+  const auto plan = plan::parse(*text, folder_.plan());
+  if (!plan.ok() || plan->mesh.size() < 2) return out;
+  out.collective = plan::collectiveLimit(*plan);
+  out.watchesHangs = !plan->isAsynchronous();
+  if (out.watchesHangs && specs::allOnGpus(request_.cluster(), spec))
+    out.onGpus = plan::deviceLimit(*plan);
+  return out;
+}
+
 void RunControl::tellLimits() {
-  for (std::string& line : limits_.lines(heartbeat_, ofProgram())) say(std::move(line));
+  RunLimits limits = limits_;
+  limits.formation = formationLimit();
+  for (std::string& line : limits.lines(limitedRun())) say(std::move(line));
 }
 
 void RunControl::warnOfSilence(const std::string& node) {

@@ -9,11 +9,25 @@
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::agent {
 
 // Heartbeats without a message after which a node is late, and silent.
 inline constexpr int kLateHeartbeats = 2, kSilentHeartbeats = 4;
+
+Nanoseconds heartbeatOf(const spec::v1::RunSpec& run);
+
+// What of a run its limits depend on, and the limits that its ranks keep themselves.
+struct LimitedRun {
+  Nanoseconds heartbeat = 0;   // 0: the run is on one node
+  bool ofProgram = false;      // of the user's own
+  Nanoseconds collective = 0;  // without progress of a rank; 0: no rank waits for another
+  Nanoseconds onGpus = 0;      // the same between GPUs; 0: they exchange nothing among themselves
+  bool watchesHangs = false;
+  Nanoseconds silentProgram = 0;  // until all of its ranks hang; 0: never
+  Nanoseconds disk = 0;           // without progress of a rank's disk; 0: ranks write no files
+};
 
 struct RunLimits {
   Nanoseconds prepared = 30'000'000'000;  // until Commit
@@ -23,6 +37,10 @@ struct RunLimits {
   // Without a stream to the coordinator, or from a node, or until a majority has confirmed the
   // run's end; 20 heartbeats: time for silence to be noticed, and for a vote.
   Nanoseconds lostPeer = 30'000'000'000;
+  // Until a connection between nodes on which nothing comes is probed, and again until it is closed
+  // for lack of an answer; 6 heartbeats each, more than silence takes: then a new connection may
+  // still be made before the node is lost.
+  Nanoseconds keepalive = 3'000'000'000;
   // How long a cascading failure waits for its root cause; 4 heartbeats, after which the node is
   // silent that may be it. After a timeout, a rank first waits up to 1 s for the silent peer's last
   // error.
@@ -45,8 +63,8 @@ struct RunLimits {
 
   // Those of a run on several nodes.
   RunLimits withHeartbeat(Nanoseconds heartbeat) const;
-  // Lines that tell them, for the log of such a run.
-  std::vector<std::string> lines(Nanoseconds heartbeat, bool ofProgram) const;
+  // Lines that tell those which hold for the run, for its log.
+  std::vector<std::string> lines(const LimitedRun& run) const;
 };
 
 }  // namespace lockstep::agent

@@ -21,6 +21,7 @@
 #include "agent/worker/rank_resources.h"
 #include "agent/worker/telemetry.h"
 #include "agent/worker/worker_link.h"
+#include "agent/worker/worker_process.h"
 #include "engine/backends/backend.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
@@ -306,13 +307,9 @@ void sendFailure(Error error, const node::v1::WorkerStart& start, WorkerLink& li
   std::fflush(nullptr);
 }
 
-// A thread that hangs in a disk cannot be joined: the process leaves without it. The limit is
-// LOCKSTEP_DISK_LIMIT seconds where the environment has it.
+// A thread that hangs in a disk cannot be joined: the process leaves without it.
 void leaveStuckDisks(const node::v1::WorkerStart& start, WorkerLink& link) {
-  if (const char* given = std::getenv("LOCKSTEP_DISK_LIMIT"); given != nullptr) {
-    if (const int seconds = std::atoi(given); seconds > 0)
-      runtime::diskWait().limit = std::chrono::seconds(seconds);
-  }
+  runtime::diskWait().limit = diskLimit();
   runtime::diskWait().onStuck = [&start, &link](const Error& error) {
     sendFailure(error, start, link);
     _exit(kFailedExit);

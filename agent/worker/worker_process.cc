@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "agent/base/open_files.h"
@@ -18,6 +19,7 @@
 #include "agent/host/metrics.h"
 #include "agent/host/processes.h"
 #include "engine/base/file.h"
+#include "engine/runtime/heartbeat.h"
 
 extern char** environ;
 
@@ -270,6 +272,12 @@ void WorkerProcess::reap(int tries) {
   loop_.cancel(lineTimer_);
   flushLines();
   handlers_.onExit(got < 0 ? 0 : status);
+}
+
+std::chrono::nanoseconds diskLimit() {
+  const char* const given = std::getenv("LOCKSTEP_DISK_LIMIT");
+  const int seconds = given == nullptr ? 0 : std::atoi(given);
+  return seconds > 0 ? std::chrono::seconds(seconds) : runtime::DiskWait().limit;
 }
 
 std::int64_t outOfMemoryKills() {

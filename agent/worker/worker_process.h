@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -30,6 +31,10 @@ struct WorkerOptions {
 };
 
 inline constexpr int kWorkerChannelFd = 3, kWorkerSharedFd = 4;
+
+// Returns how long a worker waits for a disk on which nothing moves: LOCKSTEP_DISK_LIMIT seconds
+// where the environment has it, which workers inherit.
+std::chrono::nanoseconds diskLimit();
 
 // Returns the number of processes that the kernel has killed on this host for lack of memory; -1:
 // unknown.

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/base/clock.h"
 #include "engine/specs/workload.h"
 
 namespace lockstep::app {
 
 double effectiveTime(const RunRow& row) {
-  const std::int64_t end = row.finishedNs > 0 ? row.finishedNs : wallNow();
+  const std::int64_t end = row.finishedNs > 0 ? row.finishedNs : row.heardNs;
   const double seconds = static_cast<double>(end - row.startedNs) * 1e-9;
   if (row.startedNs == 0 || seconds <= 0) return std::numeric_limits<double>::quiet_NaN();
   return std::clamp(1 - row.figures.lostSeconds / seconds, 0.0, 1.0);

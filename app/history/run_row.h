@@ -43,6 +43,9 @@ struct RunRow {
   std::vector<std::string> tags;  // sorted; see app/history/run_tags.h
   RunState phase = RunState::LAUNCHING;
   std::int64_t createdNs = 0, startedNs = 0, finishedNs = 0;  // wall clock; 0: not yet
+  // When the coordinator made the newest record, by the clock of its node, as the start and the end
+  // are; 0: none is known. That clock need not be the one here.
+  std::int64_t heardNs = 0;
   // Of a running run: when its coordinator became unreachable; 0: it is reachable.
   std::int64_t unreachableNs = 0;
   int generation = 1;
@@ -65,8 +68,8 @@ bool ofProgram(const RunRow& row);
 // Returns whether an ended run has a model to download from its node; its recorder downloads it and
 // reports only the end.
 bool lacksModel(const RunRow& row);
-// Effective training time: the part of the time since a run began, or of all its time, that was not
-// lost to failures. NaN before it begins.
+// Effective training time: the part of the time from a run's start to its end, or to its newest
+// record, that was not lost to failures. NaN before it begins.
 double effectiveTime(const RunRow& row);
 // Changes the state of a run; refuses a transition that is not allowed (specs::checkTransition).
 Status setState(RunRow& row, RunState state);

@@ -41,6 +41,8 @@ ALTER TABLE run ADD COLUMN currency TEXT NOT NULL DEFAULT '';
 )";
 constexpr std::string_view kPatchSchema =
     "ALTER TABLE document ADD COLUMN patch TEXT NOT NULL DEFAULT '';";
+constexpr std::string_view kHeardSchema =
+    "ALTER TABLE run ADD COLUMN heard INTEGER NOT NULL DEFAULT 0;";
 constexpr std::string_view kTagSchema = R"(
 CREATE TABLE tag(run TEXT NOT NULL, tag TEXT NOT NULL COLLATE NOCASE, PRIMARY KEY(run, tag))
   WITHOUT ROWID;
@@ -51,7 +53,7 @@ CREATE TABLE filter(name TEXT PRIMARY KEY COLLATE NOCASE, text TEXT NOT NULL);
 
 std::vector<std::string_view> historySchemas() {
   return {kSchema,     kMetricSchema, kDeletedSchema, kUnreachableSchema, kMessageSchema,
-          kLostSchema, kTagSchema,    kEnergySchema,  kPatchSchema};
+          kLostSchema, kTagSchema,    kEnergySchema,  kPatchSchema,       kHeardSchema};
 }
 
 RunRow readRow(const Statement& row) {
@@ -97,6 +99,7 @@ RunRow readRow(const Statement& row) {
   out.figures.cost = number();
   out.figures.carbonGrams = number();
   out.figures.currency = text();
+  out.heardNs = integer();
   const std::string tags = text();
   for (std::size_t at = 0; at < tags.size();) {
     const std::size_t end = std::min(tags.find('\n', at), tags.size());
@@ -124,7 +127,7 @@ std::string updates() {
 Status writeRow(Database& database, RowWrite write, const RunRow& row) {
   const std::string sql = fmt::format(
       "INSERT INTO run({}) "
-      "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?){}{}",
+      "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?){}{}",
       kRunColumns, write == RowWrite::kUpdate ? " ON CONFLICT(run) DO UPDATE SET " : "",
       write == RowWrite::kUpdate ? updates() : "");
   const auto text = [](const std::string& s) { return std::string_view(s); };
@@ -163,6 +166,7 @@ Status writeRow(Database& database, RowWrite write, const RunRow& row) {
       .bind(row.figures.cost)
       .bind(row.figures.carbonGrams)
       .bind(text(row.figures.currency))
+      .bind(row.heardNs)
       .run();
 }
 

@@ -19,7 +19,7 @@ inline constexpr std::string_view kRunColumns =
     "version,"
     "predicted_step,measured_step,steps,epochs,train_loss,eval_loss,eval_metric,metric,"
     "samples_per_second,weights_sha256,cluster,error,error_message,model_file,resumed_from,"
-    "unreachable,lost_seconds,joules,cost,carbon,currency";
+    "unreachable,lost_seconds,joules,cost,carbon,currency,heard";
 // The run's tags, a line each, in the order of the table's key.
 inline constexpr std::string_view kTagColumn =
     "(SELECT group_concat(tag, char(10)) FROM tag WHERE tag.run=run.run)";

@@ -173,10 +173,7 @@ Result<std::pair<Preview, planner::PlanRequest>> makePlanned(const LaunchRequest
   Memories memories;
   for (int rank = 0; rank < out.plan.mesh.size(); ++rank)
     out.ranks.push_back(rankOf(out, rank, checkpoints, memories));
-  for (const auto* node : specs::spareNodes(clusterSpec)) {
-    out.spares.push_back(node->name());
-    out.remarks.push_back(message("node {} is a spare: it replaces a lost node", node->name()));
-  }
+  addSpares(out, *request.spec, clusterSpec);
   if (const auto* node = specs::evaluatorNode(clusterSpec)) {
     planner::PlanRequest apart = planned.request;
     // of one rank: as many as one of the ranks trains on
@@ -269,11 +266,7 @@ Result<Preview> makeProgramPreview(const LaunchRequest& request,
     row.device = fmt::format("{} {}", device.kind, device.index);
     row.threads = device.threads;
   }
-  const spec::v1::ClusterSpec placed = specs::placed(*request.spec, cluster);
-  for (const auto* node : specs::spareNodes(placed)) {
-    out.spares.push_back(node->name());
-    out.remarks.push_back(message("node {} is a spare: it replaces a lost node", node->name()));
-  }
+  addSpares(out, *request.spec, specs::placed(*request.spec, cluster));
   if (const auto* node = specs::evaluatorNode(cluster))
     out.remarks.push_back(
         message("node {} has no ranks: a program evaluates by itself", node->name()));

@@ -12,6 +12,7 @@
 #include "engine/plan/pieces.h"
 #include "engine/plan/wait_limit.h"
 #include "engine/specs/specs.h"
+#include "engine/specs/workload.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
@@ -206,14 +207,18 @@ bool survivesLossOfDisk(const Preview& preview) {
   return std::ranges::all_of(hostsOf, [](const auto& piece) { return piece.second.size() > 1; });
 }
 
+std::size_t hostCount(const Preview& preview) {
+  std::set<std::string> hosts;
+  for (const cluster::Device& device : preview.cluster.devices) hosts.insert(device.host);
+  return hosts.size();
+}
+
 // Where checkpoints are kept, as the agents do it: see agent/supervisor/checkpoint_copies.cc.
 void remarkOnCopies(Preview& preview, const spec::v1::CheckpointSpec& checkpoint) {
   const bool isOwnDisk = checkpoint.path().empty(),
              isMemory = checkpoint.path().starts_with("/dev/shm/");
   const bool isCopied = checkpoint.has_copies() ? checkpoint.copies() > 0 : isOwnDisk;
-  std::set<std::string> hosts;
-  for (const cluster::Device& device : preview.cluster.devices) hosts.insert(device.host);
-  if (isCopied || !(isOwnDisk || isMemory) || hosts.size() < 2 || survivesLossOfDisk(preview))
+  if (isCopied || !(isOwnDisk || isMemory) || hostCount(preview) < 2 || survivesLossOfDisk(preview))
     return;
   preview.remarks.push_back(
       "parts of a checkpoint are on one host alone, so that a run that loses this host loses its "
@@ -267,6 +272,25 @@ void remarkOnWaitLimit(Preview& preview) {
 }
 
 }  // namespace
+
+void addSpares(Preview& preview, const spec::v1::RunSpec& spec,
+               const spec::v1::ClusterSpec& cluster) {
+  for (const auto* node : specs::spareNodes(cluster)) {
+    preview.spares.push_back(node->name());
+    preview.remarks.push_back(message("node {} is a spare: it replaces a lost node", node->name()));
+  }
+  const spec::v1::RecoverySpec recovery = specs::recoveryOf(spec);
+  const bool restarts = recovery.policy() == "restart" &&
+                        (recovery.on().empty() ||
+                         std::ranges::find(recovery.on(), "node_lost") != recovery.on().end());
+  const std::size_t hosts = hostCount(preview);
+  if (restarts && preview.spares.empty() && hosts > 1)
+    preview.remarks.push_back(message(
+        "the run ends if one of its {} hosts is lost and does not come back: set recovery.policy "
+        "to shrink, so that it continues on the others, or recovery.spares to 1, so that another "
+        "node replaces it",
+        hosts));
+}
 
 void addRemarks(Preview& preview, const LaunchRequest& request, const planner::PlanRequest& plan) {
   remarkOnCores(preview);

@@ -341,7 +341,7 @@ class Recorder::State::Recording {
   // Resets the row before its records are read again.
   static RunRow unbegun(RunRow row) {
     row.phase = RunState::LAUNCHING;
-    row.startedNs = row.finishedNs = row.unreachableNs = 0;
+    row.startedNs = row.finishedNs = row.heardNs = row.unreachableNs = 0;
     row.generation = 1;
     row.error = {};
     row.figures = {.metric = row.figures.metric};

@@ -172,6 +172,14 @@ void RunAggregator::end(RunState phase, std::int64_t wallNs) {
   rowChanged_ = true;
 }
 
+// The row is handed on once a second, if nothing else changes it.
+void RunAggregator::noteHeard(std::int64_t wallNs) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  if (ended() || wallNs <= row_.heardNs) return;
+  rowChanged_ |= wallNs / kSecond != row_.heardNs / kSecond;
+  row_.heardNs = wallNs;
+}
+
 void RunAggregator::addLine(const LogRow& line) {
   batch_.logs.push_back(line);
   update_.logs.push_back(line);
@@ -194,6 +202,7 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
       record.body_case() != run::v1::Record::kFinished)
     return;
   ++fresh_;
+  if (name == coordinator_) noteHeard(bounded(record.wall_ns()));
   switch (record.body_case()) {
     case run::v1::Record::kStarted:
       know(name, record);

@@ -106,6 +106,7 @@ class RunAggregator {
   void addLine(const LogRow& line);
   void addStarted(const std::string& name, const run::v1::Started& started, std::int64_t wallNs);
   void addWarning(const std::string& node, Error warning, std::int64_t wallNs);
+  void noteHeard(std::int64_t wallNs);  // of the coordinator
   void analyse();
   std::vector<Point>& points(const std::string& series) { return series_[series]; }
 

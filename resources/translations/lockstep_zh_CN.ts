@@ -9884,6 +9884,10 @@ its last lines:
             <translation>检查点的一部分只在一台主机上，运行失去这台主机时也会失去检查点：请把 training.checkpoint.copies 设为 1，或把 training.checkpoint.path 设为所有节点共享的存储</translation>
         </message>
         <message>
+            <source>the run ends if one of its %1 hosts is lost and does not come back: set recovery.policy to shrink, so that it continues on the others, or recovery.spares to 1, so that another node replaces it</source>
+            <translation>如果 %1 台主机中的一台失去联系且不再恢复，运行就会结束：请把 recovery.policy 设为 shrink，让运行在其余主机上继续，或把 recovery.spares 设为 1，由另一个节点接替它</translation>
+        </message>
+        <message>
             <source>a step is predicted to take %1 s, and a collective fails after %2 s without progress: use fewer ranks per host</source>
             <translation>预测每步需要 %1 秒，而集合通信在 %2 秒没有进展后失败：请减少每台主机上的 rank</translation>
         </message>

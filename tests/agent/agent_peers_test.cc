@@ -5,14 +5,20 @@
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <QMap>
 #include <QRegularExpression>
+#include <QScopeGuard>
 #include <QTest>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <stdexcept>
 #include <thread>
 
 #include "agent/supervisor/peers.h"
@@ -107,6 +113,13 @@ struct TwoNodes {
   bool underWay() {
     return eventually([&] { return records[0]->lastStep(0) >= 3 && records[1]->lastStep(1) >= 3; },
                       60);
+  }
+  // Two agents, two supervisors, two workers.
+  std::vector<int> processes() const {
+    std::vector<int> out = processesOfRun(options.run);
+    if (out.size() < 4) throw std::runtime_error("a process of the run is missing");
+    out.insert(out.end(), {first.pid(), second.pid()});
+    return out;
   }
 };
 
@@ -221,6 +234,18 @@ class RawMember {
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<grpc::ClientReaderWriter<node::v1::FromPeer, node::v1::ToPeer>> stream_;
 };
+
+// The soft limits of a process, by name.
+QMap<QString, QString> limitsOf(const std::string& pid) {
+  static const QRegularExpression columns("  +");
+  QMap<QString, QString> out;
+  const std::string text = must(readFile("/proc/" + pid + "/limits", 1 << 16));
+  for (const QString& line : QString::fromStdString(text).split('\n', Qt::SkipEmptyParts)) {
+    const QStringList words = line.split(columns);
+    out[words[0]] = words.value(1);
+  }
+  return out;
+}
 
 // Returns the key by which rank 0 connects to rank 1, in hexadecimal, as rank 1 has announced it.
 // Joins as n2 for that, which joins again soon after.
@@ -658,7 +683,10 @@ class AgentPeersTest : public QObject {
     QVERIFY(eventually([&] { return nodes.records[0]->lastStep(0) > before + 3; }));
   }
 
+  // Whatever the account's umask is.
   void keysAreNeitherOnDiskNorInCores() {
+    const auto before = umask(0);
+    const auto restore = qScopeGuard([&] { umask(before); });
     TwoNodes nodes(kEndless);
     nodes.launch();
     QVERIFY(nodes.underWay());
@@ -670,9 +698,11 @@ class AgentPeersTest : public QObject {
         return text.find(secret) != std::string::npos;
       });
     };
+    int requests = 0;
     for (const Node* node : {&nodes.first, &nodes.second}) {
       for (const auto& file : std::filesystem::recursive_directory_iterator(node->workdir())) {
         if (!file.is_regular_file()) continue;
+        requests += file.path().filename() == "request.pb" ? 1 : 0;
         const auto text = readFile(file.path().string());
         QVERIFY2(!text.ok() || !holdsAKey(*text), file.path().c_str());
         using std::filesystem::perms;
@@ -681,15 +711,31 @@ class AgentPeersTest : public QObject {
             file.path().c_str());
       }
     }
-    std::vector<int> processes = processesOfRun(nodes.options.run);
-    QVERIFY(processes.size() >= 4);  // two supervisors, two workers
-    processes.insert(processes.end(), {nodes.first.pid(), nodes.second.pid()});
-    for (const int pid : processes) {
+    QCOMPARE(requests, 2);
+    for (const int pid : nodes.processes()) {
       const std::string folder = "/proc/" + std::to_string(pid);
       const QString limits = QString::fromStdString(readFile(folder + "/limits", 1 << 16).value());
       QVERIFY2(limits.contains(QRegularExpression("Max core file size +0 ")), qPrintable(limits));
       for (const char* name : {"/cmdline", "/environ"})
         QVERIFY(!holdsAKey(readFile(folder + name, 1 << 20).value()));
+    }
+  }
+
+  // All others are those of whoever starts the agent.
+  void onlyCoresAndOpenFilesAreLimited() {
+    rlimit files{};
+    QCOMPARE(getrlimit(RLIMIT_NOFILE, &files), 0);
+    const auto raised = std::max<rlim_t>(files.rlim_cur, std::min<rlim_t>(files.rlim_max, 65536));
+    TwoNodes nodes(kEndless);
+    nodes.launch();
+    QVERIFY(nodes.underWay());
+    const QMap<QString, QString> own = limitsOf("self");
+    for (const int pid : nodes.processes()) {
+      QMap<QString, QString> limits = limitsOf(std::to_string(pid));
+      QCOMPARE(limits.value("Max core file size"), QString("0"));
+      QCOMPARE(limits.value("Max open files"), QString::number(raised));
+      for (const char* set : {"Max core file size", "Max open files"}) limits[set] = own.value(set);
+      QCOMPARE(limits, own);
     }
   }
 };

@@ -1,5 +1,6 @@
-// What a coordinator has decided holds once other nodes know it. Node n1 is real and coordinates;
-// the others are played here. They confirm what they are told, or do not.
+// What a coordinator has decided holds once other nodes know it, and a node whose stream ends may
+// join again. Node n1 is real and coordinates; the others are played here. They confirm what they
+// are told, or do not.
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "agent/base/event_loop.h"
+#include "agent/base/grpc_status.h"
 #include "agent/supervisor/peers.h"
 #include "agent/supervisor/run_control.h"
 #include "agent/supervisor/spool.h"
@@ -28,6 +30,9 @@ constexpr Nanoseconds kMs = 1'000'000;
 constexpr Nanoseconds kKept = 2'000 * kMs;  // RunLimits::kept
 constexpr Nanoseconds kLimit = 50'000 * kMs;
 constexpr int kHeartbeatMs = 200;  // the run's end is awaited for 20 of them
+// Of stories in which a stream ends: the machine may be slow, and a node is silent after four.
+constexpr int kBrokenHeartbeatMs = 500;
+constexpr Nanoseconds kBroken = kBrokenHeartbeatMs * kMs;
 
 struct Story {
   int nodes = 3;
@@ -38,6 +43,10 @@ struct Story {
   bool ends = false;      // the ranks do, instead of a request
   bool isKilled = false;  // the run is, right after the request
   bool isApart = false;   // the coordinator reaches no node any more once the run trains
+  bool breaks = false;    // the stream of n3 ends once the run trains,
+  bool returns = false;   // is there again before n3 is silent,
+  bool flaps = false;     // and ends each time,
+  bool fails = false;     // and a rank of n2 fails meanwhile
 };
 
 class Coordination {
@@ -57,15 +66,17 @@ class Coordination {
     limits.lostPeer = kKept;
     control_ = std::make_unique<agent::RunControl>(loop_, folder_, request(0), *spool_, "test",
                                                    limits, [this] { overAt_ = monotonicNow(); });
-    const std::string address = must(control_->start());
-    for (int i = 1; i < story_.nodes; ++i) play(i, address);
+    address_ = must(control_->start());
+    for (int i = 1; i < story_.nodes; ++i) play(i);
     loop_.every(50 * kMs, [this] {
       node::v1::FromPeer ping;
       ping.mutable_ping()->set_sent_ns(monotonicNow());
       for (const auto& [name, peer] : peers_) peer->send(ping);
-      const bool isOver = story_.isApart ? overAt_ != 0
-                          : story_.ends  ? overAt_ != 0 && endsTold_ == 2
-                                         : answer_.has_value();
+      const bool isOver = story_.breaks
+                              ? brokenAt_ != 0 && monotonicNow() > brokenAt_ + 8 * kBroken
+                          : story_.isApart ? overAt_ != 0
+                          : story_.ends    ? overAt_ != 0 && endsTold_ == 2
+                                           : answer_.has_value();
       if (isOver) loop_.quit();
     });
   }
@@ -92,10 +103,12 @@ class Coordination {
   }
   bool isAgreed() const { return finished().agreed(); }
   bool isAlone() const { return finished().alone(); }
-  bool hasRestarted() const {
-    const auto all = recordsOf(*spool_);
-    return std::any_of(all.begin(), all.end(),
-                       [](const run::v1::Record& record) { return record.has_recovering(); });
+  bool hasRestarted() const { return !restarts().empty(); }
+  std::vector<run::v1::Recovering> restarts() const {
+    std::vector<run::v1::Recovering> out;
+    for (const run::v1::Record& record : recordsOf(*spool_))
+      if (record.has_recovering()) out.push_back(record.recovering());
+    return out;
   }
   // Since the nodes were told what was decided, until the answer, or until they were told to end.
   Nanoseconds waited() const { return doneAt_ - toldAt_; }
@@ -107,14 +120,19 @@ class Coordination {
   }
   node::v1::PrepareRequest request(int node) const {
     auto out = keyedRequest(options_, authority_, node);
-    out.mutable_spec()->mutable_recovery()->set_heartbeat_ms(kHeartbeatMs);
+    out.mutable_spec()->mutable_recovery()->set_heartbeat_ms(story_.breaks ? kBrokenHeartbeatMs
+                                                                           : kHeartbeatMs);
     out.mutable_spec()->mutable_training()->mutable_checkpoint()->set_copies(0);
     return out;
   }
-  void play(int node, const std::string& coordinator) {
+  void play(int node) {
     const std::string& name = options_.nodes[static_cast<std::size_t>(node)];
     agent::PeerClient::Handlers handlers;
-    handlers.onJoin = [this] {
+    handlers.onJoin = [this, node] {
+      if (brokenAt_ != 0) {
+        if (story_.flaps) loop_.after(kBroken / 10, [this, node] { reconnect(node); });
+        return;
+      }
       if (++joined_ + 1 < story_.nodes) return;
       node::v1::CommitRequest commit;
       commit.set_run(options_.run);
@@ -126,7 +144,7 @@ class Coordination {
     handlers.onMessage = [this, name](const node::v1::ToPeer& message) {
       onMessage(name, message);
     };
-    peers_[name] = std::make_unique<agent::PeerClient>(loop_, "n1", coordinator, "127.0.0.1:1",
+    peers_[name] = std::make_unique<agent::PeerClient>(loop_, "n1", address_, "127.0.0.1:1",
                                                        request(node), 1, std::move(handlers));
   }
   void onMessage(const std::string& name, const node::v1::ToPeer& message) {
@@ -136,6 +154,8 @@ class Coordination {
       peers_.at(name)->send(answer);
     } else if (message.has_go() && story_.isApart) {
       loop_.post([this] { peers_.clear(); });
+    } else if (message.has_go() && story_.breaks) {
+      if (brokenAt_ == 0) loop_.post([this] { breakStream(); });
     } else if (message.has_go() && story_.ends) {
       answer.mutable_done()->set_status("succeeded");
       peers_.at(name)->send(answer);
@@ -150,6 +170,24 @@ class Coordination {
       if (doneAt_ == 0) doneAt_ = monotonicNow();
       ++endsTold_;
     }
+  }
+  void breakStream() {
+    if (brokenAt_ != 0) return;
+    brokenAt_ = monotonicNow();
+    if (story_.returns)
+      reconnect(2);
+    else
+      peers_.erase("n3");
+    if (!story_.fails) return;
+    loop_.after(kBroken, [this] {
+      node::v1::FromPeer failed;
+      *failed.mutable_failed() = agent::toInfo(makeError(Code::kInternal, "rank 1 has failed"));
+      peers_.at("n2")->send(failed);
+    });
+  }
+  void reconnect(int node) {
+    peers_.erase(options_.nodes[static_cast<std::size_t>(node)]);
+    loop_.after(3 * kBroken / 2, [this, node] { play(node); });
   }
   void confirm(const std::string& name, std::int64_t revision) {
     const auto& all = story_.confirm;
@@ -174,6 +212,7 @@ class Coordination {
   RunAuthority authority_;
   QTemporaryDir home_;
   agent::RunFolder folder_;
+  std::string address_;  // of n1
   agent::EventLoop loop_;
   std::unique_ptr<agent::Spool> spool_;
   std::unique_ptr<agent::RunControl> control_;
@@ -181,7 +220,7 @@ class Coordination {
   int joined_ = 0, endsTold_ = 0;
   bool asked_ = false;
   std::optional<Status> answer_;
-  Nanoseconds toldAt_ = 0, doneAt_ = 0, overAt_ = 0;
+  Nanoseconds toldAt_ = 0, doneAt_ = 0, overAt_ = 0, brokenAt_ = 0;
 };
 
 }  // namespace
@@ -236,6 +275,33 @@ class DecisionsTest : public QObject {
     QVERIFY(run.answer() && !run.answer()->ok());
     QCOMPARE(run.answer()->error().why.text(), std::string("the run has ended meanwhile"));
     QCOMPARE(run.state(), run::v1::STOPPED);
+  }
+
+  // A connection can end while its node trains on.
+  void aStreamThatIsThereAgainCostsNothing() {
+    Coordination run({.breaks = true, .returns = true});
+    run.run();
+    QCOMPARE(run.state(), run::v1::RUNNING);
+    QVERIFY(!run.hasRestarted());
+  }
+
+  // What fails while a node may be lost waits until that is known: the run restarts once.
+  void aFailureWaitsForANodeWhoseStreamHasEnded_data() {
+    QTest::addColumn<bool>("returns");
+    QTest::addColumn<bool>("flaps");
+    QTest::newRow("it joins again") << true << false;
+    QTest::newRow("it comes and goes") << true << true;
+    QTest::newRow("it is lost") << false << false;
+  }
+  void aFailureWaitsForANodeWhoseStreamHasEnded() {
+    QFETCH(bool, returns);
+    QFETCH(bool, flaps);
+    Coordination run({.breaks = true, .returns = returns, .flaps = flaps, .fails = true});
+    run.run();
+    const std::vector<run::v1::Recovering> restarts = run.restarts();
+    QCOMPARE(restarts.size(), std::size_t{1});
+    const std::vector<std::string> nodes(restarts[0].nodes().begin(), restarts[0].nodes().end());
+    QCOMPARE(nodes, returns ? std::vector<std::string>() : std::vector<std::string>({"n1", "n2"}));
   }
 
   // Where it does not reach the others any more, they may go on without it.

@@ -1,7 +1,10 @@
 // How long a run waits, by its heartbeat.
 #include <QTest>
 
+#include <algorithm>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "agent/supervisor/run_limits.h"
 
@@ -52,26 +55,70 @@ class RunLimitsTest : public QObject {
     }
   }
 
+  // A dead connection is found, and one attempt more made, before its node is given up.
+  void connectionsAreProbedBeforeANodeIsLost() {
+    for (const Nanoseconds heartbeat : {50 * kMs, 500 * kMs, 2 * kSecond, 60 * kSecond}) {
+      const agent::RunLimits limits = agent::RunLimits().withHeartbeat(heartbeat);
+      QCOMPARE(limits.keepalive, std::max(3 * kSecond, 6 * heartbeat));
+      QVERIFY(limits.keepalive > agent::kSilentHeartbeats * heartbeat);
+      QVERIFY(2 * limits.keepalive < limits.lostPeer);
+    }
+  }
+
+  void heartbeatsHaveALeast() {
+    spec::v1::RunSpec run;
+    QCOMPARE(agent::heartbeatOf(run), 50 * kMs);
+    run.mutable_recovery()->set_heartbeat_ms(500);
+    QCOMPARE(agent::heartbeatOf(run), 500 * kMs);
+  }
+
   void theLogTellsThem() {
-    const std::vector<std::string> lines =
-        agent::RunLimits().withHeartbeat(2 * kSecond).lines(2 * kSecond, true);
-    QCOMPARE(lines.size(), std::size_t{4});
-    QCOMPARE(lines[0],
-             std::string("a heartbeat every 2.00 s: a node is silent after 8.0 s; one that is not "
-                         "replaced is lost after 40 s, and may come back within 3600 s"));
-    QCOMPARE(lines[1], std::string("ranks have 80 s to form their groups; a collective waits at "
-                                   "least 30 s for a rank; an error that may follow from another "
-                                   "waits 8 s for that"));
-    QCOMPARE(lines[2], std::string("if the coordinating node is silent, each node that may take "
-                                   "over has 8.0 s to answer; a majority has 2 s to confirm a "
-                                   "request, and 40 s to confirm the run's end"));
-    QCOMPARE(lines[3],
-             std::string("at a stop, the program gets SIGTERM at once and after 30 s, and "
-                         "is killed after 45 s"));
-    QCOMPARE(agent::RunLimits().lines(kSecond, false)[3],
-             std::string("at a stop, ranks get SIGTERM after 10 s and are killed after 15 s; the "
-                         "last evaluation is awaited for 600 s, and copies of the last checkpoint "
-                         "for 60 s"));
+    agent::LimitedRun run;
+    run.heartbeat = 2 * kSecond;
+    run.collective = 45 * kSecond;
+    run.onGpus = 120 * kSecond;
+    run.watchesHangs = true;
+    run.disk = 1800 * kSecond;
+    QCOMPARE(
+        agent::RunLimits().withHeartbeat(run.heartbeat).lines(run),
+        (std::vector<std::string>{
+            "a heartbeat every 2.00 s: a node is silent after 8.0 s; one that is not replaced is "
+            "lost after 40 s, and may come back within 3600 s; a connection on which nothing comes "
+            "for 12 s is closed after 12 s more",
+            "if the coordinating node is silent, each node that may take over has 8.0 s to answer; "
+            "a majority has 2 s to confirm a request, and 40 s to confirm the run's end",
+            "a run that is not committed is given up after 30 s; ranks have 80 s to form their "
+            "groups; a failure that may follow from another waits 8 s for that",
+            "a collective waits 45 s for a rank that makes no progress, between GPUs 120 s",
+            "a rank tells that it stands still after 1 s, and holds the others up after 10 times "
+            "the usual step, but at least 2 s; after 20 s before steps are known",
+            "the run ends if nothing moves on a rank's disk for 1800 s",
+            "at a stop, ranks get SIGTERM after 10 s and are killed after 15 s; the last "
+            "evaluation is awaited for 600 s, and copies of the last checkpoint for 60 s"}));
+  }
+
+  // Of one rank.
+  void onOneNodeNoneIsOfOtherNodes() {
+    agent::LimitedRun run;
+    run.disk = 55 * kSecond;
+    QCOMPARE(agent::RunLimits().lines(run),
+             (std::vector<std::string>{
+                 "a run that is not committed is given up after 30 s; ranks have 60 s to form "
+                 "their groups; a failure that may follow from another waits 2 s for that",
+                 "the run ends if nothing moves on a rank's disk for 55 s",
+                 "at a stop, ranks get SIGTERM after 10 s and are killed after 15 s"}));
+  }
+
+  void programsHaveTheirOwn() {
+    agent::LimitedRun run;
+    run.ofProgram = true;
+    run.silentProgram = 300 * kSecond;
+    const std::vector<std::string> lines = agent::RunLimits().lines(run);
+    QCOMPARE(lines.size(), std::size_t{3});
+    QCOMPARE(lines[1], std::string("the program hangs once all ranks have been silent for 300 s"));
+    QCOMPARE(lines[2],
+             std::string("at a stop, the program gets SIGTERM at once and after 30 s, and is "
+                         "killed after 45 s"));
   }
 };
 

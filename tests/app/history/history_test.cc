@@ -179,8 +179,10 @@ class HistoryTest : public QObject {
     // One that can be reached is neither given up nor removed.
     QCOMPARE(history_->giveUp("far").code(), Code::kFailedPrecondition);
     QCOMPARE(history_->remove("far").code(), Code::kFailedPrecondition);
+    row.heardNs = 1200;
     row.unreachableNs = 1234;
     QVERIFY(history_->update(row).ok());
+    QCOMPARE(history_->row("far")->heardNs, std::int64_t{1200});
     QCOMPARE(history_->row("far")->unreachableNs, std::int64_t{1234});
     QVERIFY(history_->giveUp("far").ok());
     QCOMPARE(history_->row("far")->phase, RunState::FAILED);

@@ -196,6 +196,26 @@ class PreviewTest : public QObject {
     QVERIFY(!remarkWith(made({hour, "training.checkpoint.every_steps=1000000"}), much).empty());
   }
 
+  // A host that nothing replaces ends the run, unless a person has chosen how it goes on or ends.
+  void theLossOfAHostIsRemarked() {
+    const auto said = [](std::vector<std::string> sets, bool oneHost = false) {
+      std::vector<HostFacts> hosts{
+          {"local1", "a"}, {"local2", oneHost ? "a" : "b"}, {"local3", oneHost ? "a" : "b"}};
+      const auto preview = makePreview(requestFor("fashion-mlp.yaml", 3, "", sets), hosts);
+      if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
+      return remarkWith(*preview, "is lost and does not come back");
+    };
+    QCOMPARE(said({}), std::string("the run ends if one of its 2 hosts is lost and does not come "
+                                   "back: set recovery.policy to shrink, so that it continues on "
+                                   "the others, or recovery.spares to 1, so that another node "
+                                   "replaces it"));
+    QVERIFY(!said({"recovery.on=[exit, node_lost]"}).empty());
+    QCOMPARE(said({}, true), std::string());
+    for (const char* chosen : {"recovery.policy=shrink", "recovery.spares=1",
+                               "recovery.policy=none", "recovery.on=[exit]"})
+      QCOMPARE(said({chosen}), std::string());
+  }
+
   // Each host has all of a replicated state; of a sharded one each has a part.
   void checkpointsOnOneHostAreRemarked() {
     const auto said = [](const char* strategy, std::vector<std::string> sets,

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "app/runs/run_aggregator.h"
+#include "engine/base/clock.h"
 #include "tests/app/runs/made_up_records.h"
 
 using namespace lockstep;
@@ -55,6 +56,50 @@ class RestartsTest : public QObject {
     fails(5, 34.3, 3);
     const double second = trainsAgain(6, 35.22, 3, 0.92);
     QVERIFY2(near(second, hang + 1 + 5 * 0.02), fmt::format("{}", second).c_str());
+  }
+
+  // By its records, of a run under way too: the clocks of its nodes need not be the one here.
+  void effectiveTimeIsByTheCoordinatorsClock_data() {
+    QTest::addColumn<qint64>("seconds");  // that the run begins from now, as the coordinator has it
+    QTest::newRow("as here") << qint64{0};
+    QTest::newRow("ten years behind") << qint64{-315'360'000};
+    QTest::newRow("an hour ahead") << qint64{3'600};
+  }
+  void effectiveTimeIsByTheCoordinatorsClock() {
+    QFETCH(qint64, seconds);
+    constexpr std::int64_t kSecond = 1'000'000'000;
+    const std::int64_t begin = wallNow() + seconds * kSecond;
+    RunAggregator book(rowOf(1), {{"n1", 0}, {"n2", 0}});
+    std::uint64_t sequence = 0;
+    const auto at = [&](double after) {
+      run::v1::Record record;
+      record.set_sequence(++sequence);
+      record.set_wall_ns(begin + static_cast<std::int64_t>(after * 1e9));
+      record.set_monotonic_ns(static_cast<std::int64_t>(after * 1e9));
+      return record;
+    };
+    QVERIFY(std::isnan(effectiveTime(book.row())));
+    run::v1::Record started = at(0), fails = at(15), again = at(20), sample = at(40),
+                    other = at(4000), finished = at(50);
+    started.mutable_started();
+    fails.mutable_recovering()->set_generation(2);
+    again.mutable_recovered()->set_generation(2);
+    again.mutable_recovered()->set_seconds(5);
+    for (run::v1::Record* one : {&sample, &other}) one->mutable_node_sample();
+    finished.mutable_finished()->set_state(run::v1::SUCCEEDED);
+    for (const run::v1::Record& record : {started, fails, again}) book.add("n1", record);
+    const auto near = [&](double share) {
+      return std::abs(effectiveTime(book.row()) - share) < 1e-6;
+    };
+    QVERIFY2(near(0.75), fmt::format("{}", effectiveTime(book.row())).c_str());
+    (void)book.take();
+    book.add("n1", sample);
+    book.add("n2", other);  // its clock does not count
+    QVERIFY2(near(0.875), fmt::format("{}", effectiveTime(book.row())).c_str());
+    const auto taken = book.take();
+    QVERIFY(taken.update.row && taken.update.row->heardNs == sample.wall_ns());
+    book.add("n1", finished);
+    QVERIFY2(near(0.9), fmt::format("{}", effectiveTime(book.row())).c_str());
   }
 
   // A recorder that takes over does not read what the nodes said of their ranks and members.

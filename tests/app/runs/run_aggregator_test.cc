@@ -126,6 +126,33 @@ class RunAggregatorTest : public QObject {
     }
   }
 
+  // Each node has a key of its own, and none that issues certificates.
+  void theAuthoritysKeyIsNotGivenAway() {
+    const auto identities = makeRunIdentities("20240101-120000-abcd", 1, {"n1", "n2"});
+    QVERIFY(identities.ok());
+    const auto parsed = [](const std::string& pem, auto read) {
+      BIO* bio = BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
+      auto* out = read(bio, nullptr, nullptr, nullptr);
+      BIO_free(bio);
+      return out;
+    };
+    for (const auto& [node, identity] : *identities) {
+      for (const std::string& pem : {identity.caPem, identity.certificatePem})
+        QVERIFY(pem.find("PRIVATE KEY") == std::string::npos);
+      EVP_PKEY* key = parsed(identity.keyPem, PEM_read_bio_PrivateKey);
+      X509* own = parsed(identity.certificatePem, PEM_read_bio_X509);
+      X509* authority = parsed(identity.caPem, PEM_read_bio_X509);
+      QVERIFY(key != nullptr && own != nullptr && authority != nullptr);
+      QCOMPARE(X509_check_private_key(own, key), 1);
+      QCOMPARE(X509_check_private_key(authority, key), 0);
+      QCOMPARE(X509_check_ca(own), 0);
+      EVP_PKEY_free(key);
+      X509_free(own);
+      X509_free(authority);
+    }
+    QVERIFY(identities->at("n1").keyPem != identities->at("n2").keyPem);
+  }
+
   // The history, models and reports are in it.
   void otherAccountsCannotReadTheHome() {
     const auto before = umask(0);
