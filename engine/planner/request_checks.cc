@@ -321,6 +321,36 @@ Status checkLocal(const Strategy& strategy, const cluster::Mesh& mesh) {
       "each rank updates all layers independently", set("strategy.stages", "1"));
 }
 
+namespace {
+
+// Ranks that all-reduce gather each other's payloads instead: ranks − 1 of them, where the
+// all-reduce moves 2·(ranks − 1)/ranks of the gradients. Ranks that reduce-scatter exchange parts,
+// which are less on any number of ranks.
+Status checkGathered(const PlanRequest& request, const Strategy& strategy, int ranks,
+                     const passes::Compression& how) {
+  std::int64_t count = 0;
+  for (const ir::Parameter& parameter : request.step.parameters)
+    if (!parameter.frozen) count += elementCount(parameter.shape);
+  if (strategy.splitOptimizer || count == 0) return {};
+  const std::int64_t payload = ir::payloadBytes(how.coding, count, how.kept(count)),
+                     bytes = count * static_cast<std::int64_t>(sizeOf(request.step.compute));
+  if (ranks * payload <= 2 * bytes) return {};
+  const double ratio = static_cast<double>(bytes) / static_cast<double>(payload);
+  std::vector<Remedy> remedies = set("strategy.compression", "none");
+  if (strategy.axis == kDataAxis) remedies.push_back({{"strategy.kind", "zero-1"}});
+  return refusal(
+      message("gradients sent as {} would take more of the network than uncompressed ones: each of "
+              "{} ranks would receive {:.3f} times the gradients a step, where a plain all-reduce "
+              "moves {:.3f} times",
+              request.compression, ranks, (ranks - 1) / ratio, 2.0 * (ranks - 1) / ranks),
+      message("a rank receives the gradients of every other, each {:.2f} times smaller: that saves "
+              "with less than {:.1f} ranks",
+              ratio, 2 * ratio),
+      std::move(remedies));
+}
+
+}  // namespace
+
 Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& request,
                                                          const Strategy& strategy, int ranks) {
   if (request.compression == "none") return std::optional<passes::Compression>();
@@ -343,8 +373,39 @@ Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& requ
         {{{"strategy.compression", "none"}}, toMirrored(request, strategy)});
   }
   if (ranks == 1) return std::optional<passes::Compression>();
-  return std::optional(passes::Compression{*coding, request.topKRatio});
+  const passes::Compression how{*coding, request.topKRatio};
+  LOCKSTEP_TRY(checkGathered(request, strategy, ranks, how));
+  return std::optional(how);
 }
+
+namespace {
+
+// Ordered sums verify runs of few ranks: a rank gathers at most so many times what a plain
+// all-reduce moves.
+constexpr int kMostGathered = 64;
+
+// With so many parts on R ranks a rank gathers (R − 1)·parts/R gradients a step; an all-reduce
+// moves 2·(R − 1)/R of them.
+Status checkParts(const PlanRequest& request, int ranks) {
+  constexpr std::int64_t kMostParts = 2 * kMostGathered;
+  const std::int64_t parts = std::int64_t{request.microBatches} * ranks,
+                     batch = request.step.batch * request.microBatches;
+  if (ranks == 1 || parts <= kMostParts) return {};
+  std::int64_t fewer = kMostParts / ranks * ranks;
+  while (fewer > 0 && batch % fewer != 0) fewer -= ranks;
+  std::vector<Remedy> remedies;
+  if (fewer > 0) remedies = setNumber("strategy.deterministic_parts", fewer);
+  remedies.push_back({{"strategy.deterministic_parts", "0"}});
+  return refusal(
+      message("strategy.deterministic_parts is {}: each of {} ranks would receive {} times the "
+              "gradients a step, {} times what a plain all-reduce moves; expected at most {} parts",
+              parts, ranks, parts - request.microBatches, parts / 2, kMostParts),
+      "every rank receives the gradients of all parts and sums them in one order, which is for "
+      "verification on few ranks",
+      std::move(remedies));
+}
+
+}  // namespace
 
 Status checkOrder(const PlanRequest& request, int ranks) {
   if (!request.inOrder) return {};
@@ -355,6 +416,7 @@ Status checkOrder(const PlanRequest& request, int ranks) {
         "another",
         {{{"strategy.deterministic_parts", "0"}}, {{"strategy.compression", "none"}}});
   }
+  LOCKSTEP_TRY(checkParts(request, ranks));
   if (request.step.batch % ranks == 0) return {};
   const std::int64_t multiple = ranks * request.microBatches,
                      batch = request.step.batch * request.microBatches;
