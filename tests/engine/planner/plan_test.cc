@@ -501,6 +501,47 @@ class PlanTest : public QObject {
     QVERIFY(two.total() < one.total());
   }
 
+  // Rajbhandari et al., "ZeRO", 2020, figure 1: of n ranks each has 1/n of the optimizer's state
+  // from zero-1 on, of the gradients that micro-batches add up from zero-2 on, of the parameters in
+  // zero-3.
+  void zeroDividesByTheRanks() {
+    Draw draw(8);
+    for (int round = 0; round < 6; ++round) {
+      const int ranks = draw.of({2, 3, 4, 5, 6, 7, 8});
+      auto asked = request(draw.gpt(draw.of({2, 4}), 128, 1000, 32), 8, 8);
+      asked.microBatches = draw.of({2, 3, 4});
+      struct Held {
+        double parameters, optimizer, sums;
+      };
+      const auto heldBy = [&](const char* strategy) {
+        asked.strategy = strategy;
+        const plan::Plan plan = planOf(asked, clusterOf(ranks));
+        const planner::RankMemory memory = planner::memory(plan, 0);
+        std::int64_t sums = 0;
+        for (const plan::StateSlot& slot : plan.state)
+          if (slot.role == plan::StateRole::kGradientSum) sums += slot.type.bytes();
+        return Held{static_cast<double>(memory.parameters), static_cast<double>(memory.optimizer),
+                    static_cast<double>(sums)};
+      };
+      const Held whole = heldBy("multi-worker-mirrored");
+      QCOMPARE(whole.optimizer, 2 * whole.parameters);
+      int level = 0;
+      for (const char* strategy : {"zero-1", "zero-2", "zero-3"}) {
+        ++level;
+        const Held held = heldBy(strategy);
+        const auto isPart = [&](double part, double all, int from) {
+          const double want = level >= from ? all / ranks : all;  // and padding
+          return std::abs(part - want) <= 0.01 * want;
+        };
+        const std::string what =
+            fmt::format("{} of {} ranks, {} micro-batches", strategy, ranks, asked.microBatches);
+        QVERIFY2(isPart(held.optimizer, whole.optimizer, 1), what.c_str());
+        QVERIFY2(isPart(held.sums, whole.sums, 2), what.c_str());
+        QVERIFY2(isPart(held.parameters, whole.parameters, 3), what.c_str());
+      }
+    }
+  }
+
   // Parameters that products alone read are cast before they travel; those that others read, biases
   // here, are not.
   void castParametersTravelInHalfTheBytes() {
