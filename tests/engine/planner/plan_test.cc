@@ -2,8 +2,10 @@
 #include <QTest>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
+#include "engine/passes/group.h"
 #include "tests/engine/planner/random_requests.h"
 #include "tests/support/golden.h"
 #include "tests/support/sanitizers.h"
@@ -274,6 +276,31 @@ class PlanTest : public QObject {
       if (s.phase == ir::Phase::kOptimizer) QCOMPARE(reduced, 4);
     }
     QVERIFY(computedBetween);
+  }
+
+  // A large model has fewer buckets over a fast link than over a slow one, each as large as chosen.
+  // A small one has as many.
+  void bucketsAreSizedByTheLink() {
+    Draw draw(9);
+    const cluster::Link slow{"gloo", 1e-4, 1.25e8}, fast{"nccl", 2e-5, 2e10};
+    const auto bucketsOf = [](const planner::PlanRequest& asked, const cluster::Link& link) {
+      cluster::Cluster cluster = clusterOf(2);
+      cluster.link = link;
+      std::vector<std::int64_t> bytes;
+      for (const plan::StateSlot& slot : planOf(asked, cluster).state)
+        if (slot.role == plan::StateRole::kParameters) bytes.push_back(slot.type.bytes());
+      return bytes;
+    };
+    const auto large = request(draw.gpt(8, 1024, 1000, 32), 2, 2);
+    const auto few = bucketsOf(large, fast), many = bucketsOf(large, slow);
+    QVERIFY2(few.size() < many.size(), fmt::format("{} {}", few.size(), many.size()).c_str());
+    const std::int64_t all = std::accumulate(few.begin(), few.end(), std::int64_t{0});
+    const std::int64_t chosen =
+        passes::chooseBucketBytes(fast.latency, fast.bytesPerSecond, all * 99 / 100);
+    QVERIFY(chosen > 4 << 20);
+    for (std::size_t i = 0; i + 1 < few.size(); ++i) QVERIFY(few[i] >= chosen);
+    const auto small = request(draw.gpt(4, 128, 1000, 32), 2, 2);
+    QCOMPARE(bucketsOf(small, {"gloo", 1e-3, 1e9}), bucketsOf(small, fast));
   }
 
   void updatesWorkInPlace() {
