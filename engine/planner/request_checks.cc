@@ -324,28 +324,36 @@ Status checkLocal(const Strategy& strategy, const cluster::Mesh& mesh) {
 namespace {
 
 // Ranks that all-reduce gather each other's payloads instead: ranks − 1 of them, where the
-// all-reduce moves 2·(ranks − 1)/ranks of the gradients. Ranks that reduce-scatter exchange parts,
-// which are less on any number of ranks.
-Status checkGathered(const PlanRequest& request, const Strategy& strategy, int ranks,
-                     const passes::Compression& how) {
+// all-reduce moves 2·(ranks − 1)/ranks of the gradients. Of what they reduce-scatter they exchange
+// (ranks − 1)/ranks, coded or not.
+Status checkSaves(const PlanRequest& request, const Strategy& strategy, int ranks,
+                  const passes::Compression& how) {
   std::int64_t count = 0;
   for (const ir::Parameter& parameter : request.step.parameters)
     if (!parameter.frozen) count += elementCount(parameter.shape);
-  if (strategy.splitOptimizer || count == 0) return {};
+  if (count == 0) return {};
+  const bool inParts = strategy.splitOptimizer;
   const std::int64_t payload = ir::payloadBytes(how.coding, count, how.kept(count)),
-                     bytes = count * static_cast<std::int64_t>(sizeOf(request.step.compute));
-  if (ranks * payload <= 2 * bytes) return {};
+                     bytes = count * static_cast<std::int64_t>(sizeOf(request.step.compute)),
+                     coded = inParts ? payload : ranks * payload,
+                     plain = inParts ? bytes : 2 * bytes;
+  if (coded <= plain) return {};
+  const auto times = [&](std::int64_t moved) {  // the gradients
+    return static_cast<double>(moved) * (ranks - 1) / ranks / static_cast<double>(bytes);
+  };
   const double ratio = static_cast<double>(bytes) / static_cast<double>(payload);
   std::vector<Remedy> remedies = set("strategy.compression", "none");
-  if (strategy.axis == kDataAxis) remedies.push_back({{"strategy.kind", "zero-1"}});
+  if (strategy.axis == kDataAxis && !inParts && ratio >= 1)
+    remedies.push_back({{"strategy.kind", "zero-1"}});
   return refusal(
       message("gradients sent as {} would take more of the network than uncompressed ones: each of "
-              "{} ranks would receive {:.3f} times the gradients a step, where a plain all-reduce "
-              "moves {:.3f} times",
-              request.compression, ranks, (ranks - 1) / ratio, 2.0 * (ranks - 1) / ranks),
-      message("a rank receives the gradients of every other, each {:.2f} times smaller: that saves "
-              "with less than {:.1f} ranks",
-              ratio, 2 * ratio),
+              "{} ranks would receive {:.3f} times the gradients a step, where uncompressed ones "
+              "take {:.3f} times",
+              request.compression, ranks, times(coded), times(plain)),
+      inParts ? message("compression makes them {:.2f} times smaller", ratio)
+              : message("a rank receives the gradients of every other, each {:.2f} times smaller: "
+                        "that saves with less than {:.1f} ranks",
+                        ratio, 2 * ratio),
       std::move(remedies));
 }
 
@@ -374,13 +382,13 @@ Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& requ
   }
   if (ranks == 1) return std::optional<passes::Compression>();
   const passes::Compression how{*coding, request.topKRatio};
-  LOCKSTEP_TRY(checkGathered(request, strategy, ranks, how));
+  LOCKSTEP_TRY(checkSaves(request, strategy, ranks, how));
   return std::optional(how);
 }
 
 namespace {
 
-// Ordered sums verify runs of few ranks: a rank gathers at most so many times what a plain
+// Ordered sums are for verification on few ranks: a rank gathers at most so many times what a plain
 // all-reduce moves.
 constexpr int kMostGathered = 64;
 
@@ -398,8 +406,10 @@ Status checkParts(const PlanRequest& request, int ranks) {
   remedies.push_back({{"strategy.deterministic_parts", "0"}});
   return refusal(
       message("strategy.deterministic_parts is {}: each of {} ranks would receive {} times the "
-              "gradients a step, {} times what a plain all-reduce moves; expected at most {} parts",
-              parts, ranks, parts - request.microBatches, parts / 2, kMostParts),
+              "gradients a step, {:.1f} times what a plain all-reduce moves; expected at most {} "
+              "parts",
+              parts, ranks, parts - request.microBatches, static_cast<double>(parts) / 2,
+              kMostParts),
       "every rank receives the gradients of all parts and sums them in one order, which is for "
       "verification on few ranks",
       std::move(remedies));

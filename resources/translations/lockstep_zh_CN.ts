@@ -5506,8 +5506,12 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>strategy.staleness 为 %1，strategy.micro_batches 为 %2，但服务器把工作进程发来的内容当作一次更新；应省略其中之一</translation>
         </message>
         <message>
-            <source>gradients sent as %1 would take more of the network than uncompressed ones: each of %2 ranks would receive %3 times the gradients a step, where a plain all-reduce moves %4 times</source>
-            <translation>以 %1 传输的梯度比不压缩更占网络：%2 个 rank 每步各接收梯度的 %3 倍，而普通全归约只传输 %4 倍</translation>
+            <source>gradients sent as %1 would take more of the network than uncompressed ones: each of %2 ranks would receive %3 times the gradients a step, where uncompressed ones take %4 times</source>
+            <translation>以 %1 传输的梯度比不压缩更占网络：%2 个 rank 每步各接收梯度的 %3 倍，不压缩则为 %4 倍</translation>
+        </message>
+        <message>
+            <source>compression makes them %1 times smaller</source>
+            <translation>压缩使其缩小到 1/%1</translation>
         </message>
         <message>
             <source>a rank receives the gradients of every other, each %1 times smaller: that saves with less than %2 ranks</source>
