@@ -91,9 +91,10 @@ void remarkOnCommunication(Preview& preview) {
                 milliseconds(spent[0].transfer + spent[0].hidden), milliseconds(spent[0].hidden)));
   if (const auto& encoded = preview.encoded; encoded.payload > 0)
     preview.remarks.push_back(message(
-        "gradients are sent as {}: {} become {}, {:.2f} times less; encoding takes {} a step",
+        "gradients are sent as {}: {} become {}, {:.2f} times less; a rank receives {} a step, "
+        "where uncompressed ones take {}; encoding takes {} a step",
         encoded.coding, kibibytes(encoded.bytes), kibibytes(encoded.payload), encoded.ratio(),
-        milliseconds(encoded.seconds)));
+        kibibytes(encoded.moved), kibibytes(encoded.plain), milliseconds(encoded.seconds)));
   if (const auto& tables = preview.tables; tables.tableBytes > 0)
     preview.remarks.push_back(
         message("tables of {} are divided over the servers by rows: rank 0 receives at most {} "

@@ -27,9 +27,9 @@ inline constexpr std::string_view kResidual = "residual.";
 // encode with the residual, all-gather, decode and add in the order of ranks. All ranks get the
 // same bits; each number is encoded once, and what is sent is added exactly. A rank receives ranks
 // − 1 payloads, where an all-reduce costs 2·(ranks − 1)/ranks of the gradients: less up to twice as
-// many ranks as the compression ratio. (All-to-all of parts, a sum, and all-gather would take less
-// with more ranks, and would encode the sums a second time.) Where ranks reduce-scatter, each part
-// is encoded by itself and goes to its rank by all-to-all.
+// many ranks as the compression ratio; the planner refuses more. (All-to-all of parts, a sum, and
+// all-gather would take less with more ranks, and would encode the sums a second time.) Where ranks
+// reduce-scatter, each part is encoded by itself and goes to its rank by all-to-all.
 Result<ir::Graph> compress(const ir::Graph& local, std::string_view axis, int ranks,
                            const GradientNodes& gradients, const Compression& how);
 

@@ -35,10 +35,11 @@ std::vector<Group> formGroups(const std::vector<ir::Parameter>& parameters, DTyp
   return groups;
 }
 
-std::int64_t chooseBucketBytes(double latencySeconds, double bytesPerSecond) {
+std::int64_t chooseBucketBytes(double latencySeconds, double bytesPerSecond,
+                               std::int64_t gradientBytes) {
   constexpr double kMiB = 1 << 20;
-  return static_cast<std::int64_t>(
-      std::clamp(64 * latencySeconds * bytesPerSecond, kMiB, 4 * kMiB));
+  const double most = std::clamp(static_cast<double>(gradientBytes) / 32, 4 * kMiB, 32 * kMiB);
+  return static_cast<std::int64_t>(std::clamp(64 * latencySeconds * bytesPerSecond, kMiB, most));
 }
 
 }  // namespace lockstep::passes

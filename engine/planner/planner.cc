@@ -258,14 +258,27 @@ class PlanBuilder {
     return checkDense(request_, context_.strategy, !tables_.empty());
   }
 
+  // Of the gradients of a rank, where stages are of equal size.
+  std::int64_t gradientBytes() const {
+    const int stages = context_.isPipeline() ? context_.stages() : 1;
+    std::int64_t count = 0;
+    for (const ir::Parameter& parameter : model_.parameters) {
+      if (parameter.frozen) continue;
+      const bool isDivided = parameter.isDivided(context_.modelRanks());
+      count += elementCount(parameter.shape) / (isDivided ? context_.modelRanks() : 1);
+    }
+    return count * static_cast<std::int64_t>(sizeOf(model_.compute)) / stages;
+  }
+
   // How the training step is laid out in groups.
   void layOut() {
     const int ranks = context_.ranks();
     const cluster::Link link = linkAlong(context_.mesh(), context_.cluster, cluster::kDataAxis);
     layout_.update = updateKind();
-    layout_.bucketBytes = request_.bucketBytes > 0
-                              ? request_.bucketBytes
-                              : passes::chooseBucketBytes(link.latency, link.bytesPerSecond);
+    layout_.bucketBytes =
+        request_.bucketBytes > 0
+            ? request_.bucketBytes
+            : passes::chooseBucketBytes(link.latency, link.bytesPerSecond, gradientBytes());
     if (context_.strategy.splitOptimizer) layout_.parts = ranks;
     layout_.compressed = context_.compression.has_value();
     layout_.orderedSums = request_.inOrder;

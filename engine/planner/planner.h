@@ -123,6 +123,8 @@ struct EncodedGradients {
   std::string coding;        // "none" where it codes nothing
   std::int64_t bytes = 0;    // of the gradients
   std::int64_t payload = 0;  // of what they become
+  std::int64_t moved = 0;    // of what a rank receives of the others' for that
+  std::int64_t plain = 0;    // of what it would receive without coding
   double seconds = 0;        // for coding its own and decoding all ranks'
   double ratio() const {
     return payload > 0 ? static_cast<double>(bytes) / static_cast<double>(payload) : 1;

@@ -260,6 +260,7 @@ RankMemory memory(const plan::Plan& plan, int rank, bool onDevice) {
 
 EncodedGradients encodedGradients(const plan::Plan& plan, int rank) {
   EncodedGradients result{"none"};
+  const std::int64_t ranks = plan.mesh.axisSize(cluster::kDataAxis);
   for (const plan::ScheduleEntry& entry : plan.entriesOf(rank)) {
     const plan::Body& body = *plan.find(entry.program, rank);
     const auto bytesOf = [&](plan::BufferId id) {
@@ -268,8 +269,12 @@ EncodedGradients encodedGradients(const plan::Plan& plan, int rank) {
     for (const plan::Step& step : body.steps) {
       if (step.op == ir::Op::kEncode) {
         result.coding = ir::textAttr(step.attrs, "coding");
-        result.bytes += bytesOf(step.inputs[0]);
-        result.payload += bytesOf(step.outputs[1]);
+        const std::int64_t bytes = bytesOf(step.inputs[0]), payload = bytesOf(step.outputs[1]);
+        const bool inParts = ir::intAttr(step.attrs, "parts", 1) > 1;  // for a reduce-scatter
+        result.bytes += bytes;
+        result.payload += payload;
+        result.moved += inParts ? (ranks - 1) * payload / ranks : (ranks - 1) * payload;
+        result.plain += (inParts ? 1 : 2) * (ranks - 1) * bytes / ranks;
         result.seconds += step.seconds;
       } else if (step.op == ir::Op::kDecodeSum) {
         result.seconds += step.seconds;

@@ -10,34 +10,11 @@
 #include "engine/cluster/strategy_options.h"
 #include "engine/ir/ops.h"
 #include "engine/planner/pipeline.h"
+#include "engine/planner/refusal.h"
 
 namespace lockstep::planner {
 
 namespace {
-
-Error refusal(Message what, Message why, std::vector<Remedy> remedies) {
-  Error error = invalidArgument("{}", what);
-  error.why = std::move(why);
-  return withRemedies(std::move(error), std::move(remedies));
-}
-
-// One remedy of one setting.
-std::vector<Remedy> set(std::string field, std::string value) {
-  return {{{std::move(field), std::move(value)}}};
-}
-std::vector<Remedy> setNumber(std::string field, std::int64_t value) {
-  return set(std::move(field), fmt::format("{}", value));
-}
-
-// Plain data parallelism, without the options that only the request's strategy has.
-Remedy toMirrored(const PlanRequest& request, const Strategy& strategy) {
-  Remedy out{{"strategy.kind", "multi-worker-mirrored"}};
-  if (strategy.local) out.push_back({"strategy.local_steps", ""});
-  if (strategy.servers) out.push_back({"strategy.servers", "0"});
-  if (request.isAsynchronous()) out.push_back({"strategy.staleness", "0"});
-  if (request.dense != "servers") out.push_back({"strategy.dense", "servers"});
-  return out;
-}
 
 // bf16 has no loss scale.
 Remedy toBf16() { return {{"training.precision", "bf16"}, {"training.loss_scale", ""}}; }
@@ -319,50 +296,6 @@ Status checkLocal(const Strategy& strategy, const cluster::Mesh& mesh) {
   return refusal(
       message("strategy {} has no stages, and strategy.stages is {}", strategy.name, mesh.stages()),
       "each rank updates all layers independently", set("strategy.stages", "1"));
-}
-
-Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& request,
-                                                         const Strategy& strategy, int ranks) {
-  if (request.compression == "none") return std::optional<passes::Compression>();
-  const auto coding = ir::codingFromName(request.compression);
-  if (!coding) {
-    return refusal(message("unknown compression {}", request.compression),
-                   "strategy.compression is one of none, fp16, bf16, int8, top-k",
-                   set("strategy.compression", "none"));
-  }
-  if (!(request.topKRatio > 0 && request.topKRatio <= 1)) {
-    return refusal(message("top-k cannot send {} of the gradients", request.topKRatio),
-                   "strategy.top_k_ratio is more than 0 and at most 1",
-                   set("strategy.top_k_ratio", "0.01"));
-  }
-  if (strategy.servers || strategy.local) {
-    return refusal(
-        message("strategy {} cannot send gradients as {}", strategy.name, request.compression),
-        strategy.local ? "its ranks exchange parameters, not gradients"
-                       : "its servers sum whole gradients as they arrive",
-        {{{"strategy.compression", "none"}}, toMirrored(request, strategy)});
-  }
-  if (ranks == 1) return std::optional<passes::Compression>();
-  return std::optional(passes::Compression{*coding, request.topKRatio});
-}
-
-Status checkOrder(const PlanRequest& request, int ranks) {
-  if (!request.inOrder) return {};
-  if (request.compression != "none") {
-    return refusal(
-        message("gradients sent as {} cannot be summed in a fixed order", request.compression),
-        "with strategy.deterministic_parts every rank sums all parts of the batch, one after "
-        "another",
-        {{{"strategy.deterministic_parts", "0"}}, {{"strategy.compression", "none"}}});
-  }
-  if (request.step.batch % ranks == 0) return {};
-  const std::int64_t multiple = ranks * request.microBatches,
-                     batch = request.step.batch * request.microBatches;
-  return refusal(
-      message("a micro-batch of {} cannot be divided evenly over {} ranks", request.step.batch,
-              ranks),
-      "with strategy.deterministic_parts gradients are summed in a fixed order of equal parts",
-      setNumber("training.batch", (batch + multiple - 1) / multiple * multiple));
 }
 
 Status checkStaleness(const PlanRequest& request) {

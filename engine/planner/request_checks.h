@@ -35,9 +35,11 @@ Status checkOptions(const PlanRequest& request, const Strategy& strategy,
 Status checkServers(const Strategy& strategy, const cluster::Mesh& mesh);
 // States updated locally are averaged by whole groups.
 Status checkLocal(const Strategy& strategy, const cluster::Mesh& mesh);
-// Compression requires gradients that every rank sums itself.
+// Compression requires gradients that every rank sums itself, and as few ranks as it moves less
+// with than a plain all-reduce.
 Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& request,
                                                          const Strategy& strategy, int ranks);
+// Ordered sums require equal parts, and few.
 Status checkOrder(const PlanRequest& request, int ranks);
 Status checkStaleness(const PlanRequest& request);
 // Tables on servers, and the dense part with the workers, which all-reduce its gradients.

@@ -4642,8 +4642,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>批量 %1 不能被 %2 个 rank 整除：各份为 %3 和 %4 个样本</translation>
         </message>
         <message>
-            <source>gradients are sent as %1: %2 become %3, %4 times less; encoding takes %5 a step</source>
-            <translation>梯度以 %1 传输：%2 变为 %3，缩小到 1/%4；编解码每步耗时 %5</translation>
+            <source>gradients are sent as %1: %2 become %3, %4 times less; a rank receives %5 a step, where uncompressed ones take %6; encoding takes %7 a step</source>
+            <translation>梯度以 %1 传输：%2 变为 %3，缩小到 1/%4；每个 rank 每步接收 %5，不压缩则为 %6；编解码每步耗时 %7</translation>
         </message>
         <message>
             <source>the costs could not be measured: %1</source>
@@ -5560,6 +5560,26 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>strategy.staleness is %1 and strategy.micro_batches %2, but servers take what a worker sends as one update; expected one of them left out</source>
             <translation>strategy.staleness 为 %1，strategy.micro_batches 为 %2，但服务器把工作进程发来的内容当作一次更新；应省略其中之一</translation>
+        </message>
+        <message>
+            <source>gradients sent as %1 would take more of the network than uncompressed ones: each of %2 ranks would receive %3 times the gradients a step, where uncompressed ones take %4 times</source>
+            <translation>以 %1 传输的梯度比不压缩更占网络：%2 个 rank 每步各接收梯度的 %3 倍，不压缩则为 %4 倍</translation>
+        </message>
+        <message>
+            <source>compression makes them %1 times smaller</source>
+            <translation>压缩使其缩小到 1/%1</translation>
+        </message>
+        <message>
+            <source>a rank receives the gradients of every other, each %1 times smaller: that saves with less than %2 ranks</source>
+            <translation>每个 rank 接收其他所有 rank 的梯度，每份缩小到 1/%1：rank 少于 %2 个时才节省</translation>
+        </message>
+        <message>
+            <source>strategy.deterministic_parts is %1: each of %2 ranks would receive %3 times the gradients a step, %4 times what a plain all-reduce moves; expected at most %5 parts</source>
+            <translation>strategy.deterministic_parts 为 %1：%2 个 rank 每步各接收梯度的 %3 倍，是普通全归约传输量的 %4 倍；应至多 %5 份</translation>
+        </message>
+        <message>
+            <source>every rank receives the gradients of all parts and sums them in one order, which is for verification on few ranks</source>
+            <translation>每个 rank 接收所有份的梯度并按同一顺序相加，只适合在少量 rank 上做验证</translation>
         </message>
         <message>
             <source>gradients sent as %1 cannot be summed in a fixed order</source>

@@ -285,6 +285,23 @@ class AdviceTest : public QObject {
     QVERIFY(!asked.advice(options).ok());
   }
 
+  // Compression that moves more than it saves is no candidate: as fp16 it is one of at most 4 ranks
+  // that all-reduce, or of any number that reduce-scatter.
+  void compressionIsSearchedWhereItSaves() {
+    const Asked asked =
+        ask(gptOf(2, 64, 16, 64, "strategy: {compression: fp16}\n"), clusterOf(2, 4, "cuda"));
+    AdviceOptions options;
+    options.mostPlans = 48;
+    const Advice advice = adviceOf(asked, options);
+    QVERIFY(!advice.current && advice.currentRefusal && advice.refused > 0);
+    QVERIFY2(advice.currentRefusal->what.text().find("fp16") != std::string::npos,
+             advice.currentRefusal->text().c_str());
+    QVERIFY(!advice.best.empty());
+    for (const AdvisedStrategy& one : advice.best)
+      QVERIFY2(one.choice.kind.starts_with("zero-") || one.choice.tensor * one.choice.stages >= 2,
+               one.choice.kind.c_str());
+  }
+
   // Without a connection the memory of nodes is not known, which is said; auto says it too.
   void unknownMemoryIsTold() {
     const std::string spec = gptOf(2, 64, 32, 8, "strategy: {kind: auto}\n");

@@ -106,6 +106,12 @@ class CliCommandsTest : public QObject {
                  "strategy.compression=int8", "--set", "strategy.kind=local-sgd"});
     QCOMPARE(refused.exit, 2);
     QVERIFY2(refused.err.contains("strategy.compression"), refused.err);
+    const CliResult gathers = cli.run(
+        {"plan", example("fashion-cnn"), "--local", "5", "--set", "strategy.compression=fp16"});
+    QCOMPARE(gathers.exit, 2);
+    QVERIFY2(gathers.err.contains("2.000 times") && gathers.err.contains("1.600 times") &&
+                 gathers.err.contains("strategy.compression to none"),
+             gathers.err);
   }
 
   // Lessons: listed, shown with a slider moved, shared as a file.

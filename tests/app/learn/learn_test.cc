@@ -99,15 +99,18 @@ class LearnTest : public QObject {
 
   // Huang et al., "GPipe", 2019: (p − 1) / (m + p − 1) of a step is idle where stages take equal
   // time. Those of the lesson do but for the first and last layer, and messages take time too.
+  // Of 1F1B each message delays a micro-batch, whose stage has no other one to go on with.
   void bubbleIsAsTheFormulaSays() {
-    for (const char* batches : {"2", "4", "8"}) {
-      const Scene scene = sceneOf(lesson("06-pipeline"), {{"micro_batches", batches}});
-      QVERIFY2(near(figure(scene, "bubble"), figure(scene, "bubble_formula"), 0.05),
-               qPrintable(QString("%1: %2 and %3")
-                              .arg(batches)
-                              .arg(figure(scene, "bubble"))
-                              .arg(figure(scene, "bubble_formula"))));
-    }
+    for (const auto& [schedule, share] : {std::pair{"gpipe", 0.05}, {"1f1b", 0.12}})
+      for (const char* batches : {"2", "4", "8"}) {
+        const Scene scene =
+            sceneOf(lesson("06-pipeline"), {{"micro_batches", batches}, {"schedule", schedule}});
+        QVERIFY2(near(figure(scene, "bubble"), figure(scene, "bubble_formula"), share),
+                 qPrintable(QString("%1 of %2: %3 and %4")
+                                .arg(schedule, batches)
+                                .arg(figure(scene, "bubble"))
+                                .arg(figure(scene, "bubble_formula"))));
+      }
   }
 
   // Patarasuk and Yuan 2009: each rank of a ring sends 2 (n − 1) / n of the vector.
@@ -160,16 +163,23 @@ class LearnTest : public QObject {
   // Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models",
   // 2020, figure 1: with n ranks ZeRO-1 keeps 1/n of the optimizer state, ZeRO-3 of the parameters
   // too.
+  void zeroDividesMemory_data() {
+    QTest::addColumn<int>("ranks");
+    for (const std::string& ranks : lesson("04-zero").slider("ranks")->values)
+      QTest::newRow(ranks.c_str()) << std::stoi(ranks);
+  }
   void zeroDividesMemory() {
+    QFETCH(int, ranks);
     const Lesson& zero = lesson("04-zero");
-    const Scene whole = sceneOf(zero, {});
+    const std::string count = std::to_string(ranks);
+    const Scene whole = sceneOf(zero, {{"ranks", count}});
     for (const char* kind : {"zero-1", "zero-2", "zero-3"}) {
-      const Scene scene = sceneOf(zero, {{"kind", kind}});
-      QVERIFY(near(figure(scene, "optimizer_mib"), figure(whole, "optimizer_mib") / 8, 0.02));
-      const double parts = std::string(kind) == "zero-3" ? 8 : 1;
+      const Scene scene = sceneOf(zero, {{"ranks", count}, {"kind", kind}});
+      QVERIFY(near(figure(scene, "optimizer_mib"), figure(whole, "optimizer_mib") / ranks, 0.02));
+      const double parts = std::string(kind) == "zero-3" ? ranks : 1;
       QVERIFY(near(figure(scene, "parameters_mib"), figure(whole, "parameters_mib") / parts, 0.02));
       // A rank keeps the sum of its own part alone, with ZeRO-1 too.
-      QVERIFY(near(figure(scene, "gradients_mib"), figure(whole, "gradients_mib") / 8, 0.02));
+      QVERIFY(near(figure(scene, "gradients_mib"), figure(whole, "gradients_mib") / ranks, 0.02));
     }
   }
 
@@ -328,28 +338,46 @@ class LearnTest : public QObject {
       }
     }
     const Scene scene = sceneOf(failures, {});
-    QVERIFY(best > figure(scene, "daly_min") / 2 && best < 2 * figure(scene, "daly_min"));
+    for (const char* formula : {"young_min", "daly_min"})
+      QVERIFY(best > figure(scene, formula) / 2 && best < 2 * figure(scene, formula));
     QVERIFY(near(figure(scene, "young_min"), std::sqrt(2 * 1.0 * 1440), 1e-3));
   }
 
-  // However many failures there are, to the ends of the sliders.
+  // However many failures there are, to the ends of the sliders: the simulation loses what Daly's
+  // formula says, where it is not taken in its place, and the slider's best interval is near
+  // Young's and Daly's. Neighbours on it are up to 2.5 times as long.
   void failuresOfAllStatesAreAsDalySays() {
     const Lesson& failures = lesson("09-failures");
-    for (const std::string& interval : failures.slider("interval")->values)
-      for (const std::string& nodes : failures.slider("nodes")->values)
-        for (const std::string& cost : failures.slider("cost")->values)
-          for (const std::string& mtbf : failures.slider("mtbf")->values) {
+    int taken = 0, all = 0;
+    for (const std::string& nodes : failures.slider("nodes")->values)
+      for (const std::string& cost : failures.slider("cost")->values)
+        for (const std::string& mtbf : failures.slider("mtbf")->values) {
+          const QString state =
+              QString("%1 nodes, %2 s, %3 d").arg(nodes.c_str(), cost.c_str(), mtbf.c_str());
+          double least = 101, best = 0, young = 0, daly = 0;
+          for (const std::string& interval : failures.slider("interval")->values) {
             const Scene scene =
                 sceneOf(failures,
                         {{"interval", interval}, {"nodes", nodes}, {"cost", cost}, {"mtbf", mtbf}});
             const double lost = figure(scene, "lost"), formula = figure(scene, "lost_formula");
-            QVERIFY2(
-                std::abs(lost - formula) < 1.0,
-                qPrintable(QString("%1 min, %2 nodes, %3 s, %4 d: %5 and %6")
-                               .arg(interval.c_str(), nodes.c_str(), cost.c_str(), mtbf.c_str())
-                               .arg(lost)
-                               .arg(formula)));
+            young = figure(scene, "young_min");
+            daly = figure(scene, "daly_min");
+            if (lost < least) least = lost, best = std::stod(interval);
+            ++all;
+            if (lost == formula) {  // nothing is simulated
+              ++taken;
+              continue;
+            }
+            QVERIFY2(std::abs(lost - formula) < 1.0, qPrintable(QString("%1, %2 min: %3 and %4")
+                                                                    .arg(state, interval.c_str())
+                                                                    .arg(lost)
+                                                                    .arg(formula)));
           }
+          for (const double interval : {young, daly})
+            QVERIFY2(interval > 640 || (best > interval / 2 && best < 2 * interval),
+                     qPrintable(QString("%1: %2 and %3").arg(state).arg(best).arg(interval)));
+        }
+    QVERIFY2(10 * taken < all, qPrintable(QString("%1 of %2").arg(taken).arg(all)));
   }
 
   // The course that is played: work grows no faster than without failures, each failure takes less

@@ -2,6 +2,8 @@
 #include <QTest>
 
 #include <algorithm>
+#include <cmath>
+#include <random>
 
 #include "engine/cluster/cuts.h"
 #include "engine/ir/ops.h"
@@ -76,9 +78,39 @@ class DistributeTest : public QObject {
   }
 
   void bucketsFollowTheLink() {
-    QCOMPARE(passes::chooseBucketBytes(1e-6, 1e9), 1 << 20);
-    QCOMPARE(passes::chooseBucketBytes(1e-3, 1e9), 4 << 20);
-    QCOMPARE(passes::chooseBucketBytes(5e-6, 5e9), 1'600'000);
+    constexpr std::int64_t kMiB = 1 << 20, kLarge = 4096 * kMiB;
+    QCOMPARE(passes::chooseBucketBytes(1e-6, 1e9, kLarge), kMiB);
+    QCOMPARE(passes::chooseBucketBytes(1e-3, 1e9, kLarge), 32 * kMiB);
+    QCOMPARE(passes::chooseBucketBytes(5e-6, 5e9, kLarge), 1'600'000);
+    QCOMPARE(passes::chooseBucketBytes(2e-5, 2e10, kLarge), 25'600'000);  // InfiniBand
+    QCOMPARE(passes::chooseBucketBytes(2e-5, 2e10, 512 * kMiB), 16 * kMiB);
+    QCOMPARE(passes::chooseBucketBytes(2e-5, 2e10, kMiB), 4 * kMiB);
+  }
+
+  // With the latency and with the bandwidth, and with the gradients, between limits; on slow links
+  // they do not depend on the gradients.
+  void bucketsGrow() {
+    constexpr std::int64_t kMiB = 1 << 20;
+    std::mt19937 random(47);
+    const auto power = [&](double low, double high) {
+      return std::pow(10, std::uniform_real_distribution<>(low, high)(random));
+    };
+    int least = 0, most = 0, between = 0;
+    for (int round = 0; round < 400; ++round) {
+      const double latency = power(-6, -3), bandwidth = power(7, 11.5), more = power(0, 1);
+      const auto gradients = static_cast<std::int64_t>(power(5, 10));
+      const std::int64_t bytes = passes::chooseBucketBytes(latency, bandwidth, gradients);
+      QVERIFY(bytes >= kMiB && bytes <= 32 * kMiB);
+      QVERIFY(bytes <= 4 * kMiB || 32 * bytes <= gradients);
+      QVERIFY(passes::chooseBucketBytes(more * latency, bandwidth, gradients) >= bytes);
+      QVERIFY(passes::chooseBucketBytes(latency, more * bandwidth, gradients) >= bytes);
+      const std::int64_t ofLarge = passes::chooseBucketBytes(latency, bandwidth, 1 << 30);
+      QVERIFY(passes::chooseBucketBytes(latency, bandwidth, 2 * gradients) >= bytes);
+      if (64 * latency * bandwidth <= 4 * kMiB) QCOMPARE(bytes, ofLarge);
+      ++(ofLarge == kMiB ? least : ofLarge == 32 * kMiB ? most : between);
+    }
+    QVERIFY2(least > 20 && most > 20 && between > 20,
+             fmt::format("{} {} {}", least, most, between).c_str());
   }
 
   void goldens() {

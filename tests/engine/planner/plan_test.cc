@@ -2,8 +2,10 @@
 #include <QTest>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
+#include "engine/passes/group.h"
 #include "tests/engine/planner/random_requests.h"
 #include "tests/support/golden.h"
 #include "tests/support/sanitizers.h"
@@ -276,6 +278,31 @@ class PlanTest : public QObject {
     QVERIFY(computedBetween);
   }
 
+  // A large model has fewer buckets over a fast link than over a slow one, each as large as chosen.
+  // A small one has as many.
+  void bucketsAreSizedByTheLink() {
+    Draw draw(9);
+    const cluster::Link slow{"gloo", 1e-4, 1.25e8}, fast{"nccl", 2e-5, 2e10};
+    const auto bucketsOf = [](const planner::PlanRequest& asked, const cluster::Link& link) {
+      cluster::Cluster cluster = clusterOf(2);
+      cluster.link = link;
+      std::vector<std::int64_t> bytes;
+      for (const plan::StateSlot& slot : planOf(asked, cluster).state)
+        if (slot.role == plan::StateRole::kParameters) bytes.push_back(slot.type.bytes());
+      return bytes;
+    };
+    const auto large = request(draw.gpt(8, 1024, 1000, 32), 2, 2);
+    const auto few = bucketsOf(large, fast), many = bucketsOf(large, slow);
+    QVERIFY2(few.size() < many.size(), fmt::format("{} {}", few.size(), many.size()).c_str());
+    const std::int64_t all = std::accumulate(few.begin(), few.end(), std::int64_t{0});
+    const std::int64_t chosen =
+        passes::chooseBucketBytes(fast.latency, fast.bytesPerSecond, all * 99 / 100);
+    QVERIFY(chosen > 4 << 20);
+    for (std::size_t i = 0; i + 1 < few.size(); ++i) QVERIFY(few[i] >= chosen);
+    const auto small = request(draw.gpt(4, 128, 1000, 32), 2, 2);
+    QCOMPARE(bucketsOf(small, {"gloo", 1e-3, 1e9}), bucketsOf(small, fast));
+  }
+
   void updatesWorkInPlace() {
     const plan::Plan plan = planOf(request(fashionCnn(), 64, 64), clusterOf(2));
     for (const plan::Step& step : body(plan, "step").steps) {
@@ -499,6 +526,47 @@ class PlanTest : public QObject {
           static_cast<long long>(one.total()), static_cast<long long>(two.total()));
     QVERIFY(2 * two.gradients <= one.gradients);
     QVERIFY(two.total() < one.total());
+  }
+
+  // Rajbhandari et al., "ZeRO", 2020, figure 1: of n ranks each has 1/n of the optimizer's state
+  // from zero-1 on, of the gradients that micro-batches add up from zero-2 on, of the parameters in
+  // zero-3.
+  void zeroDividesByTheRanks() {
+    Draw draw(8);
+    for (int round = 0; round < 6; ++round) {
+      const int ranks = draw.of({2, 3, 4, 5, 6, 7, 8});
+      auto asked = request(draw.gpt(draw.of({2, 4}), 128, 1000, 32), 8, 8);
+      asked.microBatches = draw.of({2, 3, 4});
+      struct Held {
+        double parameters, optimizer, sums;
+      };
+      const auto heldBy = [&](const char* strategy) {
+        asked.strategy = strategy;
+        const plan::Plan plan = planOf(asked, clusterOf(ranks));
+        const planner::RankMemory memory = planner::memory(plan, 0);
+        std::int64_t sums = 0;
+        for (const plan::StateSlot& slot : plan.state)
+          if (slot.role == plan::StateRole::kGradientSum) sums += slot.type.bytes();
+        return Held{static_cast<double>(memory.parameters), static_cast<double>(memory.optimizer),
+                    static_cast<double>(sums)};
+      };
+      const Held whole = heldBy("multi-worker-mirrored");
+      QCOMPARE(whole.optimizer, 2 * whole.parameters);
+      int level = 0;
+      for (const char* strategy : {"zero-1", "zero-2", "zero-3"}) {
+        ++level;
+        const Held held = heldBy(strategy);
+        const auto isPart = [&](double part, double all, int from) {
+          const double want = level >= from ? all / ranks : all;  // and padding
+          return std::abs(part - want) <= 0.01 * want;
+        };
+        const std::string what =
+            fmt::format("{} of {} ranks, {} micro-batches", strategy, ranks, asked.microBatches);
+        QVERIFY2(isPart(held.optimizer, whole.optimizer, 1), what.c_str());
+        QVERIFY2(isPart(held.sums, whole.sums, 2), what.c_str());
+        QVERIFY2(isPart(held.parameters, whole.parameters, 3), what.c_str());
+      }
+    }
   }
 
   // Parameters that products alone read are cast before they travel; those that others read, biases

@@ -1,5 +1,7 @@
 #include <QElapsedTimer>
 #include <QTest>
+#include <algorithm>
+#include <random>
 
 #include "engine/cluster/assumed.h"
 #include "engine/planner/layer_placement.h"
@@ -22,6 +24,37 @@ Sums sumsOf(const plan::Plan& plan, std::size_t body = 0) {
     (step.kind == plan::StepKind::kCompute ? sums.compute : sums.collective) += step.seconds;
   }
   return sums;
+}
+
+// As many stages of equal work, of a micro-batch of 4 samples each time. The first has two layers,
+// since what a layer reads of the images has no gradient.
+planner::PlanRequest pipelineOf(int stages, int microBatches, const char* schedule) {
+  models::Model model = fashionMlp();
+  model.layers = {layer(models::Layer::Kind::kFlatten, "flatten"), dense("images", 16, "relu")};
+  std::vector<std::pair<std::string, int>> pins{{"flatten", 0}, {"images", 0}};
+  for (int stage = 0; stage < stages; ++stage) {
+    const std::string name = fmt::format("dense{}", stage);
+    model.layers.push_back(stage + 1 == stages ? dense(name, 10) : dense(name, 16, "relu"));
+    pins.emplace_back(name, stage);
+  }
+  planner::PlanRequest asked = request(model, 4, 4);
+  asked.strategy = "placement";
+  asked.pins = std::move(pins);
+  asked.microBatches = microBatches;
+  asked.schedule = schedule;
+  return asked;
+}
+
+// A program of a stage takes as long as told, nearly all of it in its first computation.
+void setSeconds(plan::Plan& plan, std::string_view program, double seconds) {
+  const auto found = std::ranges::find(plan.programs, program, &plan::Program::name);
+  if (found == plan.programs.end()) return;
+  for (plan::Body& body : found->bodies) {
+    for (plan::Step& step : body.steps) step.seconds = 1e-9;  // 0 would be priced
+    const auto first = std::ranges::find(body.steps, plan::StepKind::kCompute, &plan::Step::kind);
+    if (first == body.steps.end()) qFatal("%s computes nothing", body.role.c_str());
+    first->seconds += seconds;
+  }
 }
 
 }  // namespace
@@ -210,6 +243,40 @@ class SimulateTest : public QObject {
       planner::calibrate(cost, plan, cluster, 0);
       QVERIFY(cost.stepOverheadSeconds > 0);
       for (const auto& one : cost.collectives) QVERIFY(one.seconds > 0);
+    }
+  }
+
+  // Of p equal stages and m micro-batches GPipe and 1F1B idle (p − 1) / (m + p − 1) of a step
+  // (Huang et al., "GPipe", 2019). Forward pass, gradients of inputs and of weights taking F, B and
+  // W each, ZB-H1 waits (p − 1) · (F + B − W), where m is not less than p (Qi et al., "Zero bubble
+  // pipeline parallelism", 2023, table 2).
+  void bubblesAreAsTheFormulasSay() {
+    constexpr double kUnit = 1e-3;  // F, B and W
+    std::mt19937 random(43);
+    for (int round = 0; round < 12; ++round) {
+      const int stages = std::uniform_int_distribution<>(2, 8)(random);
+      for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
+        const bool isSplit = std::string_view(schedule) == "zb-h1";
+        const int parts = std::uniform_int_distribution<>(isSplit ? stages : 1, 20)(random);
+        cluster::Cluster cluster = clusterOf(stages);
+        cluster.mesh = cluster::Mesh({{"stage", stages}, {"data", 1}});
+        plan::Plan plan = planOf(pipelineOf(stages, parts, schedule), cluster);
+        setSeconds(plan, "forward", kUnit);
+        setSeconds(plan, "backward", isSplit ? kUnit : 2 * kUnit);
+        setSeconds(plan, "weights", kUnit);
+        setSeconds(plan, "update", 1e-9);
+        planner::CostModel cost;
+        cost.stepOverheadSeconds = 1e-9;
+        const auto simulation = planner::simulate(plan, cluster, cost);
+        const double waits = (stages - 1) * (isSplit ? 1 : 3) * kUnit, works = parts * 3 * kUnit;
+        const std::string what =
+            fmt::format("{}, {} stages, {} micro-batches", schedule, stages, parts);
+        QVERIFY2(std::abs(simulation.stepSeconds / (works + waits) - 1) < 1e-3,
+                 fmt::format("{}: {}", what, simulation.stepSeconds).c_str());
+        for (const auto& rank : simulation.ranks)
+          QVERIFY2(std::abs(rank.waiting - waits) < 1e-3 * (works + waits),
+                   fmt::format("{}: {} and {}", what, rank.waiting, waits).c_str());
+      }
     }
   }
 
