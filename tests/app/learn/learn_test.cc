@@ -1,8 +1,10 @@
 // Lessons: each is played through; formulas are held against what the simulator says.
 #include <QTest>
+#include <algorithm>
 #include <cmath>
 
 #include "app/learn/scene.h"
+#include "app/specs/spec_text.h"
 #include "engine/base/file.h"
 #include "engine/base/random.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -43,6 +45,40 @@ double figure(const Scene& scene, const char* name) {
 }
 
 bool near(double a, double b, double share) { return std::abs(a - b) <= share * std::abs(b); }
+
+LessonState randomState(const Lesson& lesson, std::uint64_t seed) {
+  LessonState out;
+  std::uint64_t draw = 0;
+  for (const Slider& slider : lesson.sliders)
+    out[slider.name] = slider.values[randomBits(seed, draw++) % slider.values.size()];
+  return out;
+}
+
+bool isSimulated(const Slider& slider) {
+  const auto& all = circumstances();
+  return slider.sets != "cluster.ranks" &&
+         std::any_of(all.begin(), all.end(),
+                     [&](const auto& one) { return one.name == slider.sets; });
+}
+
+// The state's real run is complete, valid and planned, on as many local agents as it says.
+void checkRealRun(Lesson lesson, const LessonState& state) {
+  const std::string which = lessonStateText(lesson, state);
+  const auto real = realRunIn(lesson, state);
+  QVERIFY2(real.ok(), real.ok() ? "" : (which + real.error().text()).c_str());
+  lesson.real = *real;
+  const auto text = realSpecText(lesson);
+  QVERIFY2(text.ok(), text.ok() ? "" : (which + text.error().text()).c_str());
+  const SpecText spec = SpecText::parse(*text, lesson.id + ".yaml", SpecKind::kRun);
+  QVERIFY2(spec.ok(), which.c_str());
+  const auto run = realRunOf(lesson, "/nowhere");
+  QVERIFY2(run.ok(), run.ok() ? "" : (which + run.error().text()).c_str());
+  QCOMPARE(run->cluster->nodes_size(), lesson.real.ranks);
+  const auto preview = makeBriefPreview(*run, hostsHere(*run->cluster));
+  QVERIFY2(preview.ok(), preview.ok() ? "" : (which + preview.error().text()).c_str());
+  QCOMPARE(preview->ranks.size(), static_cast<std::size_t>(lesson.real.ranks));
+  QVERIFY(preview->stepSeconds > 0);
+}
 
 std::string textOf(const std::string& id) {
   return *readFile(lockstep::test::sourcePath("resources/lessons/") + id + ".yaml");
@@ -220,6 +256,7 @@ class LearnTest : public QObject {
     QTest::newRow("ZeRO-3 of 8") << "04-zero" << 1 << "kind=zero-3" << false;
     QTest::newRow("not ZeRO-3") << "04-zero" << 2 << "kind=zero-1 bandwidth=1000" << false;
     QTest::newRow("ZeRO-3") << "04-zero" << 2 << "kind=zero-3 bandwidth=5000" << true;
+    QTest::newRow("latency") << "04-zero" << 2 << "kind=zero-3 ranks=16 latency=2000" << false;
     QTest::newRow("ZeRO-3 of 4") << "04-zero" << 2 << "kind=zero-3 ranks=4 bandwidth=1000" << true;
     QTest::newRow("activations travel")
         << "05-tensor-parallel" << 0 << "tensor=4 batch=256" << false;
@@ -271,6 +308,26 @@ class LearnTest : public QObject {
     QCOMPARE(isReached(one.exercises[static_cast<std::size_t>(exercise)], one, moved,
                        sceneOf(one, moved), sceneOf(one, {})),
              reached);
+  }
+
+  void everyRealRunIsPlanned_data() { everyLessonPlaysThrough_data(); }
+  void everyRealRunIsPlanned() {
+    QFETCH(int, index);
+    const Lesson& lesson = lessons()[static_cast<std::size_t>(index)];
+    checkRealRun(lesson, lesson.start());
+    for (std::uint64_t seed = 1; seed <= 20 && !QTest::currentTestFailed(); ++seed) {
+      const LessonState state = randomState(lesson, seed);
+      LessonState possible = state;
+      bool isRefused = false;
+      for (const Slider& slider : lesson.sliders) {
+        if (!isSimulated(slider)) continue;
+        const std::string& start = slider.values[slider.start];
+        isRefused = isRefused || state.at(slider.name) != start;
+        possible[slider.name] = start;
+      }
+      QCOMPARE(realRunIn(lesson, state).ok(), !isRefused);
+      checkRealRun(lesson, possible);
+    }
   }
 
   void theRealRunTakesWhatIsMoved() {
@@ -393,10 +450,7 @@ class LearnTest : public QObject {
     for (std::uint64_t draw = 0; draw < 40; ++draw) {
       const Lesson& one = lessons()[randomBits(1, draw) % lessons().size()];
       if (one.scene == "training") continue;
-      LessonState state;
-      std::uint64_t s = 0;
-      for (const Slider& slider : one.sliders)
-        state[slider.name] = slider.values[randomBits(draw + 2, s++) % slider.values.size()];
+      const LessonState state = randomState(one, draw + 2);
       const auto first = makeScene(one, state), second = makeScene(one, state);
       QCOMPARE(first.ok(), second.ok());
       if (!first.ok()) continue;
