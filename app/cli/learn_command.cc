@@ -23,6 +23,7 @@ namespace {
 struct Shown {
   Lesson lesson;
   LessonState state;
+  LessonState moved;     // of it, what is not as at the start, or was set
   std::size_t page = 0;  // from 1; 0: all
   std::string language;
   // `lockstep learn …` that prints the run spec of lesson.real.
@@ -80,11 +81,14 @@ Result<Shown> shownOf(const Arguments& arguments, const std::vector<Lesson>& les
   out.page = static_cast<std::size_t>(page);
   for (std::size_t i = 0; i < out.page; ++i)
     for (const auto& [name, value] : out.lesson.pages[i].state) out.state[name] = value;
+  for (const auto& [name, value] : out.lesson.start())
+    if (const std::string& now = out.state[name]; now != value) out.moved[name] = now;
   for (const std::string& set : arguments.all("set")) {
     const std::size_t equals = set.find('=');
     if (equals == std::string::npos)
       return invalidArgument("--set {}: SLIDER=VALUE was expected", set);
-    out.state[set.substr(0, equals)] = set.substr(equals + 1);
+    const std::string name = set.substr(0, equals), value = set.substr(equals + 1);
+    out.state[name] = out.moved[name] = value;
   }
   return out;
 }
@@ -325,17 +329,16 @@ Status checkOptions(const Arguments& arguments) {
 // The real run as moved, or the lesson's own where only a simulation can move so.
 void moveRealRun(Shown& shown) {
   shown.specCommand = fmt::format("lockstep learn {} --spec", shown.lesson.id);
-  auto moved = realRunIn(shown.lesson, shown.state);
+  auto moved = realRunIn(shown.lesson, shown.moved);
   if (!moved.ok()) return;
   shown.lesson.real = std::move(*moved);
-  for (const Slider& slider : shown.lesson.sliders)
-    if (const std::string& now = shown.state.at(slider.name); now != slider.values[slider.start])
-      shown.specCommand += fmt::format(" --set {}={}", slider.name, now);
+  for (const auto& [name, value] : shown.moved)
+    shown.specCommand += fmt::format(" --set {}={}", name, value);
 }
 
 // The real run, with what --set and --state move.
 Result<int> learnForReal(const Globals& globals, const Arguments& arguments, Shown shown) {
-  LOCKSTEP_ASSIGN(shown.lesson.real, realRunIn(shown.lesson, shown.state));
+  LOCKSTEP_ASSIGN(shown.lesson.real, realRunIn(shown.lesson, shown.moved));
   if (arguments.has("run")) return runReal(globals, shown.lesson, arguments.has("json"));
   LOCKSTEP_ASSIGN(const std::string spec, realSpecText(shown.lesson));
   put(stdout, spec);

@@ -57,16 +57,16 @@ std::string lessonFolder() {
   return self / "../share/lockstep/lessons";
 }
 
-Result<Lesson::RealRun> realRunIn(const Lesson& lesson, const LessonState& state) {
+Result<Lesson::RealRun> realRunIn(const Lesson& lesson, const LessonState& moved) {
+  LOCKSTEP_TRY(Circumstances::of(lesson, moved).status());
   Lesson::RealRun out = lesson.real;
-  for (const Slider& slider : lesson.sliders) {
-    const auto now = state.find(slider.name);
-    if (now == state.end() || now->second == slider.values[slider.start]) continue;
+  for (const auto& [name, value] : moved) {
+    const Slider& slider = *lesson.slider(name);
     if (slider.sets == "cluster.ranks")
-      out.ranks = std::atoi(now->second.c_str());
+      out.ranks = std::atoi(value.c_str());
     else if (circumstance(slider.sets) == nullptr)
-      out.settings[slider.sets] = now->second;
-    else
+      out.settings[slider.sets] = value;
+    else if (value != slider.values[slider.start])
       return invalidArgument("slider {} is of the simulation: a real run cannot set it",
                              slider.name);
   }

@@ -121,8 +121,11 @@ class CliCommandsTest : public QObject {
     QCOMPARE(cli.run({"learn", "11"}).exit, 2);
     const CliResult spec = cli.run({"learn", "6", "--spec", "--set", "micro_batches=16"});
     QVERIFY2(spec.exit == 0 && spec.out.contains("micro_batches: 16"), spec.text());
+    const CliResult asAtStart = cli.run({"learn", "7", "--spec", "--set", "staleness=0"});
+    QVERIFY2(asAtStart.exit == 0 && asAtStart.out.contains("staleness: 0"), asAtStart.text());
     for (const QStringList& useless :
-         {QStringList{"--list", "--check"}, QStringList{"6", "--run", "--page", "2"},
+         {QStringList{"--list", "--check"}, QStringList{"6", "--run", "--set", "nothing=1"},
+          QStringList{"6", "--run", "--page", "2"},
           QStringList{"6", "--check", "--set", "micro_batches=16"}, QStringList{"6", "--list"},
           QStringList{"--run"}, QStringList{"6", "--language", "fr"},
           QStringList{"4", "--run", "--set", "bandwidth=1000"}})
