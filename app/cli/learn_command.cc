@@ -23,7 +23,7 @@ namespace {
 struct Shown {
   Lesson lesson;
   LessonState state;
-  LessonState moved;     // of it, what is not as at the start, or was set
+  LessonState moved;     // of it, what --state and --set move
   std::size_t page = 0;  // from 1; 0: all
   std::string language;
   // `lockstep learn …` that prints the run spec of lesson.real.
@@ -79,10 +79,15 @@ Result<Shown> shownOf(const Arguments& arguments, const std::vector<Lesson>& les
       const std::int64_t page,
       arguments.integer("page", 0, 1, static_cast<std::int64_t>(out.lesson.pages.size())));
   out.page = static_cast<std::size_t>(page);
+  for (const auto& [name, value] : out.state) {
+    const Slider* slider = out.lesson.slider(name);
+    if (slider == nullptr || value != slider->values[slider->start]) out.moved[name] = value;
+  }
   for (std::size_t i = 0; i < out.page; ++i)
-    for (const auto& [name, value] : out.lesson.pages[i].state) out.state[name] = value;
-  for (const auto& [name, value] : out.lesson.start())
-    if (const std::string& now = out.state[name]; now != value) out.moved[name] = now;
+    for (const auto& [name, value] : out.lesson.pages[i].state) {
+      out.state[name] = value;
+      out.moved.erase(name);
+    }
   for (const std::string& set : arguments.all("set")) {
     const std::size_t equals = set.find('=');
     if (equals == std::string::npos)
@@ -326,14 +331,12 @@ Status checkOptions(const Arguments& arguments) {
   return {};
 }
 
-// The real run as moved, or the lesson's own where only a simulation can move so.
-void moveRealRun(Shown& shown) {
-  shown.specCommand = fmt::format("lockstep learn {} --spec", shown.lesson.id);
-  auto moved = realRunIn(shown.lesson, shown.moved);
-  if (!moved.ok()) return;
-  shown.lesson.real = std::move(*moved);
-  for (const auto& [name, value] : shown.moved)
-    shown.specCommand += fmt::format(" --set {}={}", name, value);
+// The real run as moved, as far as it has these sliders.
+Status moveRealRun(Shown& shown) {
+  const LessonState moved = withoutSimulated(shown.lesson, shown.moved);
+  LOCKSTEP_ASSIGN(shown.lesson.real, realRunIn(shown.lesson, moved));
+  shown.specCommand = learnLine(shown.lesson, "--spec", moved);
+  return {};
 }
 
 // The real run, with what --set and --state move.
@@ -368,7 +371,7 @@ Result<int> learn(const Globals& globals, const Arguments& arguments) {
   if (arguments.has("save"))
     LOCKSTEP_TRY(
         writeFileAtomically(arguments.text("save"), lessonStateText(shown.lesson, shown.state)));
-  moveRealRun(shown);
+  LOCKSTEP_TRY(moveRealRun(shown));
   if (json)
     printJson(shown, scene, start);
   else

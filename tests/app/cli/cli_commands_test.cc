@@ -115,6 +115,11 @@ class CliCommandsTest : public QObject {
     QVERIFY2(page.exit == 0 && page.out.contains("微批") && page.out.contains("│"), page.text());
     const CliResult text = cli.run({"learn", "6", "--set", "micro_batches=16"});
     QVERIFY2(text.out.contains(" --spec --set micro_batches=16 > lesson.yaml"), text.text());
+    const CliResult pageMoves =
+        cli.run({"learn", "10", "--page", "3", "--set", "batch=1024", "--set", "bandwidth=1000"});
+    QVERIFY2(pageMoves.out.contains("10-scaling --spec --set batch=1024 > lesson.yaml\n") &&
+                 pageMoves.out.contains("lockstep run lesson.yaml --local 2\n"),
+             pageMoves.text());
     const CliResult refused = cli.run({"learn", "6", "--set", "micro_batches=7"});
     QCOMPARE(refused.exit, 2);
     QVERIFY2(refused.err.contains("micro_batches"), refused.err);
