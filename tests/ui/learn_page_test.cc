@@ -345,8 +345,63 @@ class LearnPageTest : public QObject {
       QTRY_VERIFY2_WITH_TIMEOUT(dialog->ready(), lesson.id.c_str(), kLongMs);
       QCOMPARE(dialog->preview()->ranks.size(), static_cast<std::size_t>(lesson.real.ranks));
       dialog->close();
-      QTRY_VERIFY(!dialog);
+      QTRY_VERIFY_WITH_TIMEOUT(!dialog, kLongMs);
     }
+  }
+
+  // Those that a real run has and that no page has moved, as `lockstep learn --run --set` does.
+  void theRealRunTakesMovedSliders() {
+    LearnPage* page = open(9);
+    const app::Lesson& lesson = lessons_[9];
+    const auto press = [&](const char* slider, Qt::Key key) {
+      QTest::keyClick(page->findChild<QWidget*>(QString("slider.") + slider), key);
+    };
+    const auto command = [&] { return page->findChild<QLabel*>("lessonRunCommand")->text(); };
+    const QString own = "lockstep learn " + QString::fromStdString(lesson.id) + " --run";
+    QCOMPARE(command(), own);
+    press("ranks", Qt::Key_Right);
+    press("ranks", Qt::Key_Right);
+    press("batch", Qt::Key_End);
+    press("scaling", Qt::Key_End);
+    press("bandwidth", Qt::Key_Home);
+    QCOMPARE(command(), own + " --set batch=4096 --set ranks=4");
+    const QString settings = page->findChild<QLabel*>("lessonRunSettings")->text();
+    QVERIFY2(settings.startsWith("4 ") && settings.contains("training.batch = 4096"),
+             qPrintable(settings));
+    page->findChild<QPushButton*>("lessonRun")->click();
+    const QPointer<LaunchDialog> dialog = window_->findChild<LaunchDialog*>();
+    QVERIFY(dialog);
+    QCOMPARE(dialog->findChild<QSpinBox*>("launchNodes")->value(), 4);
+    QCOMPARE(dialog->findChild<QSpinBox*>("launchBatch")->value(), 4096);
+    QVERIFY2(dialog->command().contains(" --local 4") && !dialog->command().contains("--set"),
+             qPrintable(dialog->command()));
+    QTRY_VERIFY_WITH_TIMEOUT(dialog->ready(), kLongMs);
+    dialog->close();
+    QTRY_VERIFY_WITH_TIMEOUT(!dialog, kLongMs);
+    // The next page moves the ranks.
+    QTest::mouseClick(page->findChild<QPushButton*>("lessonNext"), Qt::LeftButton);
+    QCOMPARE(page->session()->state().at("ranks"), std::string("8"));
+    QCOMPARE(command(), own + " --set batch=4096");
+    QTest::mouseClick(page->findChild<QToolButton*>("lessonRestart"), Qt::LeftButton);
+    QCOMPARE(command(), own);
+    QCOMPARE(page->session()->realRun().ranks, lesson.real.ranks);
+    settle(page);
+  }
+
+  // A value of the start is run too where it was chosen.
+  void theRealRunTakesAValueOfTheStart() {
+    LearnPage* page = open(1);
+    auto* algorithm = page->findChild<QComboBox*>("slider.algorithm");
+    QCOMPARE(page->session()->realRun().settings.at("strategy.all_reduce"), std::string("ring"));
+    QTest::keyClick(algorithm, Qt::Key_End);
+    QTest::keyClick(algorithm, Qt::Key_Home);
+    QCOMPARE(page->session()->state(), lessons_[1].start());
+    QCOMPARE(page->session()->realRun().settings.at("strategy.all_reduce"), std::string("direct"));
+    QVERIFY(
+        page->findChild<QLabel*>("lessonRunCommand")->text().endsWith(" --set algorithm=direct"));
+    QTest::mouseClick(page->findChild<QToolButton*>("lessonRestart"), Qt::LeftButton);
+    QCOMPARE(page->session()->realRun().settings.at("strategy.all_reduce"), std::string("ring"));
+    settle(page);
   }
 
   // The others can still be opened.
