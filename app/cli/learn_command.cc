@@ -273,22 +273,23 @@ void printJson(const Shown& shown, const Scene& scene, const Scene& start) {
       .print();
 }
 
-// Of the newest run: a step as measured beside the prediction.
-Status compareWithPrediction(const Globals& globals, bool json) {
+// A step of the run as measured beside the prediction.
+Status compareWithPrediction(const Globals& globals, const std::string& run, bool json) {
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
-  LOCKSTEP_ASSIGN(const std::vector<RunRow> rows, history->list({}, 1));
-  if (rows.empty() || rows[0].measuredStepSeconds <= 0) return {};
-  const RunRow& row = rows[0];
-  if (json)
-    JsonLine("compared")
-        .add("run", row.run)
-        .add("step_seconds", row.measuredStepSeconds)
-        .add("predicted_step_seconds", row.predictedStepSeconds)
-        .print();
-  else
+  LOCKSTEP_ASSIGN(const RunRow row, history->row(run));
+  const bool isMeasured = row.measuredStepSeconds > 0;
+  const std::string predicted = millisecondsText(row.predictedStepSeconds);
+  if (json) {
+    JsonLine line("compared");
+    line.add("run", run);
+    if (isMeasured) line.add("step_seconds", row.measuredStepSeconds);
+    line.add("predicted_step_seconds", row.predictedStepSeconds).print();
+  } else if (isMeasured) {
     put(stdout, fmt::format("a step: {} ms measured, {} ms predicted\n",
-                            millisecondsText(row.measuredStepSeconds),
-                            millisecondsText(row.predictedStepSeconds)));
+                            millisecondsText(row.measuredStepSeconds), predicted));
+  } else {
+    put(stdout, fmt::format("a step: not measured, {} ms predicted\n", predicted));
+  }
   return {};
 }
 
@@ -304,10 +305,9 @@ Result<int> runReal(const Globals& globals, const Lesson& lesson, bool json) {
   put(stderr, realRunCommand(lesson, printable(file)) + "\n");
   LOCKSTEP_ASSIGN(const Arguments asked,
                   Arguments::parse(words, {{"local=", "json"}, 1, 1, "run SPEC"}));
-  const int code = runCommand(globals, asked);
-  if (code != kSucceeded) return code;
-  LOCKSTEP_TRY(compareWithPrediction(globals, json));
-  return code;
+  const LaunchedRun launched = launchRun(globals, asked);
+  if (launched.exit == kSucceeded) LOCKSTEP_TRY(compareWithPrediction(globals, launched.run, json));
+  return launched.exit;
 }
 
 // Refuses options that what is asked for has no use of.

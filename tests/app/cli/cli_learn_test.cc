@@ -3,10 +3,13 @@
 #include <QFile>
 #include <QRegularExpression>
 #include <QTest>
+#include <limits>
 
+#include "app/history/history.h"
 #include "tests/app/cli/cli_runner.h"
 #include "tests/support/paths.h"
 
+using namespace lockstep;
 using namespace lockstep::test;
 
 namespace {
@@ -48,7 +51,15 @@ class CliLearnTest : public QObject {
     QVERIFY(figures.captured(1).toDouble() > 0 && figures.captured(2).toDouble() > 0);
   }
 
+  // Compared is the run that was made, also beside a newer one.
   void aMovedSliderIsRun() {
+    const std::string folder = (cli_.home() + "/history").toStdString();
+    app::RunRow newer;
+    newer.run = "a-newer-one";
+    newer.phase = app::RunState::SUCCEEDED;
+    newer.createdNs = std::numeric_limits<std::int64_t>::max();
+    newer.measuredStepSeconds = 1;
+    QVERIFY((*app::History::open(folder))->add(newer, {}).ok());
     const CliResult result = cli_.run(
         {"learn", shortened("01-gradient-step.yaml"), "--run", "--set", "batch=256", "--json"});
     QVERIFY2(result.exit == 0 && result.onlyJson, result.text());
@@ -60,6 +71,7 @@ class CliLearnTest : public QObject {
             compared["predicted_step_seconds"].toDouble() > 0);
     const CliResult shown = cli_.run({"history", "show", run, "--json"});
     QVERIFY2(shown.last()["spec_resolved"].toString().contains("batch: 256"), shown.text());
+    QVERIFY((*app::History::open(folder))->remove("a-newer-one").ok());
   }
 
  private:
