@@ -7,7 +7,13 @@
 
 namespace lockstep::app::cli {
 
-int runCommand(const Globals& globals, const Arguments& arguments);
+struct LaunchedRun {
+  int exit = 0;     // status of the command
+  std::string run;  // "": it has not started
+};
+// Launches a run and follows it to its end, as `lockstep run` does.
+LaunchedRun launchRun(const Globals& globals, const Arguments& arguments);
+int runCommand(const Globals& globals, const Arguments& arguments);  // launchRun()'s status
 int rerunCommand(const Globals& globals, const Arguments& arguments);
 int resumeCommand(const Globals& globals, const Arguments& arguments);
 int attachCommand(const Globals& globals, const Arguments& arguments);

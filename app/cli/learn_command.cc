@@ -23,6 +23,7 @@ namespace {
 struct Shown {
   Lesson lesson;
   LessonState state;
+  LessonState moved;     // of it, what --state and --set move
   std::size_t page = 0;  // from 1; 0: all
   std::string language;
   // `lockstep learn …` that prints the run spec of lesson.real.
@@ -78,13 +79,21 @@ Result<Shown> shownOf(const Arguments& arguments, const std::vector<Lesson>& les
       const std::int64_t page,
       arguments.integer("page", 0, 1, static_cast<std::int64_t>(out.lesson.pages.size())));
   out.page = static_cast<std::size_t>(page);
+  for (const auto& [name, value] : out.state) {
+    const Slider* slider = out.lesson.slider(name);
+    if (slider == nullptr || value != slider->values[slider->start]) out.moved[name] = value;
+  }
   for (std::size_t i = 0; i < out.page; ++i)
-    for (const auto& [name, value] : out.lesson.pages[i].state) out.state[name] = value;
+    for (const auto& [name, value] : out.lesson.pages[i].state) {
+      out.state[name] = value;
+      out.moved.erase(name);
+    }
   for (const std::string& set : arguments.all("set")) {
     const std::size_t equals = set.find('=');
     if (equals == std::string::npos)
       return invalidArgument("--set {}: SLIDER=VALUE was expected", set);
-    out.state[set.substr(0, equals)] = set.substr(equals + 1);
+    const std::string name = set.substr(0, equals), value = set.substr(equals + 1);
+    out.state[name] = out.moved[name] = value;
   }
   return out;
 }
@@ -264,22 +273,23 @@ void printJson(const Shown& shown, const Scene& scene, const Scene& start) {
       .print();
 }
 
-// Of the newest run: a step as measured beside the prediction.
-Status compareWithPrediction(const Globals& globals, bool json) {
+// A step of the run as measured beside the prediction.
+Status compareWithPrediction(const Globals& globals, const std::string& run, bool json) {
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
-  LOCKSTEP_ASSIGN(const std::vector<RunRow> rows, history->list({}, 1));
-  if (rows.empty() || rows[0].measuredStepSeconds <= 0) return {};
-  const RunRow& row = rows[0];
-  if (json)
-    JsonLine("compared")
-        .add("run", row.run)
-        .add("step_seconds", row.measuredStepSeconds)
-        .add("predicted_step_seconds", row.predictedStepSeconds)
-        .print();
-  else
+  LOCKSTEP_ASSIGN(const RunRow row, history->row(run));
+  const bool isMeasured = row.measuredStepSeconds > 0;
+  const std::string predicted = millisecondsText(row.predictedStepSeconds);
+  if (json) {
+    JsonLine line("compared");
+    line.add("run", run);
+    if (isMeasured) line.add("step_seconds", row.measuredStepSeconds);
+    line.add("predicted_step_seconds", row.predictedStepSeconds).print();
+  } else if (isMeasured) {
     put(stdout, fmt::format("a step: {} ms measured, {} ms predicted\n",
-                            millisecondsText(row.measuredStepSeconds),
-                            millisecondsText(row.predictedStepSeconds)));
+                            millisecondsText(row.measuredStepSeconds), predicted));
+  } else {
+    put(stdout, fmt::format("a step: not measured, {} ms predicted\n", predicted));
+  }
   return {};
 }
 
@@ -295,10 +305,9 @@ Result<int> runReal(const Globals& globals, const Lesson& lesson, bool json) {
   put(stderr, realRunCommand(lesson, printable(file)) + "\n");
   LOCKSTEP_ASSIGN(const Arguments asked,
                   Arguments::parse(words, {{"local=", "json"}, 1, 1, "run SPEC"}));
-  const int code = runCommand(globals, asked);
-  if (code != kSucceeded) return code;
-  LOCKSTEP_TRY(compareWithPrediction(globals, json));
-  return code;
+  const LaunchedRun launched = launchRun(globals, asked);
+  if (launched.exit == kSucceeded) LOCKSTEP_TRY(compareWithPrediction(globals, launched.run, json));
+  return launched.exit;
 }
 
 // Refuses options that what is asked for has no use of.
@@ -322,20 +331,17 @@ Status checkOptions(const Arguments& arguments) {
   return {};
 }
 
-// The real run as moved, or the lesson's own where only a simulation can move so.
-void moveRealRun(Shown& shown) {
-  shown.specCommand = fmt::format("lockstep learn {} --spec", shown.lesson.id);
-  auto moved = realRunIn(shown.lesson, shown.state);
-  if (!moved.ok()) return;
-  shown.lesson.real = std::move(*moved);
-  for (const Slider& slider : shown.lesson.sliders)
-    if (const std::string& now = shown.state.at(slider.name); now != slider.values[slider.start])
-      shown.specCommand += fmt::format(" --set {}={}", slider.name, now);
+// The real run as moved, as far as it has these sliders.
+Status moveRealRun(Shown& shown) {
+  const LessonState moved = withoutSimulated(shown.lesson, shown.moved);
+  LOCKSTEP_ASSIGN(shown.lesson.real, realRunIn(shown.lesson, moved));
+  shown.specCommand = learnLine(shown.lesson, "--spec", moved);
+  return {};
 }
 
 // The real run, with what --set and --state move.
 Result<int> learnForReal(const Globals& globals, const Arguments& arguments, Shown shown) {
-  LOCKSTEP_ASSIGN(shown.lesson.real, realRunIn(shown.lesson, shown.state));
+  LOCKSTEP_ASSIGN(shown.lesson.real, realRunIn(shown.lesson, shown.moved));
   if (arguments.has("run")) return runReal(globals, shown.lesson, arguments.has("json"));
   LOCKSTEP_ASSIGN(const std::string spec, realSpecText(shown.lesson));
   put(stdout, spec);
@@ -365,7 +371,7 @@ Result<int> learn(const Globals& globals, const Arguments& arguments) {
   if (arguments.has("save"))
     LOCKSTEP_TRY(
         writeFileAtomically(arguments.text("save"), lessonStateText(shown.lesson, shown.state)));
-  moveRealRun(shown);
+  LOCKSTEP_TRY(moveRealRun(shown));
   if (json)
     printJson(shown, scene, start);
   else

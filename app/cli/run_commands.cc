@@ -512,7 +512,8 @@ Error endedByScheduler(const LaunchRequest& request, const std::string& run,
 // A launch, with the run that it led to.
 struct Ran {
   int code = kRunFailed;
-  std::optional<LaunchRequest> next;  // that continues it
+  std::optional<LaunchRequest> next = {};  // that continues it
+  std::string run = {};
 };
 
 // Where the strategy is open, finds one for what the nodes have.
@@ -539,7 +540,7 @@ Ran launchOnce(Prepared& prepared, const Globals& globals, const Arguments& argu
   const int before = interrupts();
   const auto failed = [&](const Error& error) {
     endJobOf(*prepared.request.cluster, globals);
-    return Ran{conclude(report, error, false), {}};
+    return Ran{conclude(report, error, false)};
   };
   AskingSession asking(prepared.request.cluster, globals, inbox);
   const Status found = findOpenStrategy(prepared, asking, arguments, inbox, report, before);
@@ -550,13 +551,13 @@ Ran launchOnce(Prepared& prepared, const Globals& globals, const Arguments& argu
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
     return contextOf(*history, *run);
   }();
-  if (!context.ok()) return Ran{conclude(report, context.error(), false), {}};
+  if (!context.ok()) return {conclude(report, context.error(), false), {}, *run};
   if (detach && !json) {
     put(stdout, *run + "\n");
-    return {kSucceeded, {}};
+    return {kSucceeded, {}, *run};
   }
   report.started(*context);
-  if (detach) return {kSucceeded, {}};
+  if (detach) return {kSucceeded, {}, *run};
   const auto result = follow(*run, asking, globals, inbox, report, before);
   const bool left = !result.ok() && result.error().code == Code::kCancelled;
   const auto& cluster = *prepared.request.cluster;
@@ -565,31 +566,31 @@ Ran launchOnce(Prepared& prepared, const Globals& globals, const Arguments& argu
   const bool ended = job && job->stoppedRuns && !cluster.placement().requeue();
   if (ended) report.failed(endedByScheduler(prepared.request, *run, *job));
   const int code = conclude(report, result, !result.ok() && !left);
-  if (!result.ok()) return {code, {}};
+  if (!result.ok()) return {code, {}, *run};
   if (job)
     if (auto next = continuationOf(prepared.request, *run, *job, globals.home.historyFolder()))
-      return {code, std::move(next)};
+      return {code, std::move(next), *run};
   endJobOf(cluster, globals);
-  return {ended ? kNode : code, {}};
+  return {ended ? kNode : code, {}, *run};
 }
 
 template <typename Prepare>
-int launchAndFollow(const Globals& globals, const Arguments& arguments, Prepare prepare) {
+LaunchedRun launchAndFollow(const Globals& globals, const Arguments& arguments, Prepare prepare) {
   watchInterrupts();
   const bool json = arguments.has("json");
   auto every = arguments.integer("every", 0, 1, 1'000'000'000);
   auto reporter = makeReport({json, every.ok() ? *every : 0});
-  if (!every.ok()) return conclude(*reporter, every.error(), false);
+  if (!every.ok()) return {conclude(*reporter, every.error(), false), {}};
   Result<Prepared> prepared = prepare();
-  if (!prepared.ok()) return conclude(*reporter, prepared.error(), false);
+  if (!prepared.ok()) return {conclude(*reporter, prepared.error(), false), {}};
 
   Inbox inbox;
   if (awaitsAllocation(prepared->request))
     if (const Status got = allocate(*prepared, globals, inbox, *reporter, interrupts()); !got.ok())
-      return conclude(*reporter, got.error(), false);
+      return {conclude(*reporter, got.error(), false), {}};
   for (;;) {
     Ran ran = launchOnce(*prepared, globals, arguments, inbox, *reporter);
-    if (!ran.next) return ran.code;
+    if (!ran.next) return {ran.code, ran.run};
     // The job may have been cancelled meanwhile, by whoever stopped the run.
     reporter = makeReport({json, *every});
     reporter->progress(fmt::format("waiting until {} starts the job again",
@@ -598,23 +599,28 @@ int launchAndFollow(const Globals& globals, const Arguments& arguments, Prepare 
     const Status got = allocate(*prepared, globals, inbox, *reporter, interrupts());
     if (!got.ok()) {
       reporter->progress(got.error().text());
-      return ran.code;
+      return {ran.code, ran.run};
     }
   }
 }
 
 }  // namespace
 
-int runCommand(const Globals& globals, const Arguments& arguments) {
+LaunchedRun launchRun(const Globals& globals, const Arguments& arguments) {
   return launchAndFollow(globals, arguments, [&] { return prepare(globals, arguments); });
+}
+int runCommand(const Globals& globals, const Arguments& arguments) {
+  return launchRun(globals, arguments).exit;
 }
 int rerunCommand(const Globals& globals, const Arguments& arguments) {
   return launchAndFollow(globals, arguments,
-                         [&] { return prepareAgain(globals, arguments, RelaunchKind::kRerun); });
+                         [&] { return prepareAgain(globals, arguments, RelaunchKind::kRerun); })
+      .exit;
 }
 int resumeCommand(const Globals& globals, const Arguments& arguments) {
   return launchAndFollow(globals, arguments,
-                         [&] { return prepareAgain(globals, arguments, RelaunchKind::kResume); });
+                         [&] { return prepareAgain(globals, arguments, RelaunchKind::kResume); })
+      .exit;
 }
 
 int attachCommand(const Globals& globals, const Arguments& arguments) {

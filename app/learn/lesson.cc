@@ -9,11 +9,17 @@
 #include "app/specs/spec_text.h"
 #include "engine/base/file.h"
 #include "engine/base/list_folder.h"
+#include "engine/base/shell_text.h"
 
 namespace lockstep::app {
 namespace {
 constexpr std::size_t kMostBytes = std::size_t{1} << 18;  // of a lesson
+
+bool isSimulated(const Slider& slider) {
+  return slider.sets != "cluster.ranks" && circumstance(slider.sets) != nullptr;
 }
+
+}  // namespace
 
 std::string_view lessonViewName(LessonView view) {
   constexpr std::array<std::string_view, 6> kNames{"timeline", "heat-map", "traffic",
@@ -57,16 +63,32 @@ std::string lessonFolder() {
   return self / "../share/lockstep/lessons";
 }
 
-Result<Lesson::RealRun> realRunIn(const Lesson& lesson, const LessonState& state) {
+LessonState withoutSimulated(const Lesson& lesson, const LessonState& moved) {
+  LessonState out = moved;
+  for (const Slider& slider : lesson.sliders)
+    if (isSimulated(slider)) out.erase(slider.name);
+  return out;
+}
+
+std::string learnLine(const Lesson& lesson, const std::string& option, const LessonState& moved) {
+  std::vector<std::string> words{"lockstep", "learn", lesson.id, option};
+  for (const auto& [name, value] : moved) {
+    words.emplace_back("--set");
+    words.push_back(name + "=" + value);
+  }
+  return shellLine(words);
+}
+
+Result<Lesson::RealRun> realRunIn(const Lesson& lesson, const LessonState& moved) {
+  LOCKSTEP_TRY(Circumstances::of(lesson, moved).status());
   Lesson::RealRun out = lesson.real;
-  for (const Slider& slider : lesson.sliders) {
-    const auto now = state.find(slider.name);
-    if (now == state.end() || now->second == slider.values[slider.start]) continue;
+  for (const auto& [name, value] : moved) {
+    const Slider& slider = *lesson.slider(name);
     if (slider.sets == "cluster.ranks")
-      out.ranks = std::atoi(now->second.c_str());
-    else if (circumstance(slider.sets) == nullptr)
-      out.settings[slider.sets] = now->second;
-    else
+      out.ranks = std::atoi(value.c_str());
+    else if (!isSimulated(slider))
+      out.settings[slider.sets] = value;
+    else if (value != slider.values[slider.start])
       return invalidArgument("slider {} is of the simulation: a real run cannot set it",
                              slider.name);
   }

@@ -82,9 +82,15 @@ struct CircumstanceInfo {
 };
 const std::vector<CircumstanceInfo>& circumstances();
 
-// The real run with what `state` has moved: options of the run spec and the number of ranks.
-// Errors: kInvalidArgument naming a slider that only a simulation has.
-Result<Lesson::RealRun> realRunIn(const Lesson& lesson, const LessonState& state);
+// Of `moved`, the sliders that a real run has: options of the run spec and the number of ranks.
+LessonState withoutSimulated(const Lesson& lesson, const LessonState& moved);
+// The real run with the sliders of `moved`: options of the run spec and the number of ranks. The
+// other sliders are not looked at: the real run may differ from the lesson's start. Errors:
+// kInvalidArgument for a slider or value that the lesson does not have, and for one that only a
+// simulation has, where it is not as at the start.
+Result<Lesson::RealRun> realRunIn(const Lesson& lesson, const LessonState& moved);
+// `lockstep learn …` of the lesson with `option` ("--run", "--spec") and the sliders of `moved`.
+std::string learnLine(const Lesson& lesson, const std::string& option, const LessonState& moved);
 // The run spec of the lesson's real run, with its settings. Errors: those of SpecText::edit().
 Result<std::string> realSpecText(const Lesson& lesson);
 // The run at the lesson's end, on agents of this machine that have their work folders below

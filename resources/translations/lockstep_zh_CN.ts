@@ -14832,8 +14832,12 @@ its last lines:
             <translation>在本机运行…</translation>
         </message>
         <message>
-            <source>Opens the launch dialog with the settings of this lesson</source>
-            <translation>用本课的设置打开启动对话框</translation>
+            <source>Opens the launch dialog with these settings</source>
+            <translation>用这些设置打开启动对话框</translation>
+        </message>
+        <message>
+            <source>Command that launches the same run from a terminal</source>
+            <translation>在终端中启动同样的运行</translation>
         </message>
     </context>
     <context>

@@ -7,6 +7,7 @@
 #include <QFileDialog>
 #include <QLabel>
 #include <QListView>
+#include <QPointer>
 #include <QPushButton>
 #include <QSlider>
 #include <QSpinBox>
@@ -131,7 +132,6 @@ class LearnPageTest : public QObject {
   // By keyboard: each value of each slider has a scene.
   void everySliderMoves() {
     for (std::size_t i = 0; i < lessons_.size(); ++i) {
-      if (lessons_[i].scene == "training") continue;
       LearnPage* page = open(i);
       for (const app::Slider& slider : lessons_[i].sliders) {
         auto* part = page->findChild<QWidget*>("slider." + QString::fromStdString(slider.name));
@@ -154,7 +154,6 @@ class LearnPageTest : public QObject {
 
   void exercisesAreReached() {
     for (std::size_t i = 0; i < lessons_.size(); ++i) {
-      if (lessons_[i].scene == "training") continue;
       LearnPage* page = open(i);
       for (std::size_t e = 0; e < lessons_[i].exercises.size(); ++e) {
         auto* hint = page->findChild<QPushButton*>(QString("exerciseHint%1").arg(e));
@@ -297,16 +296,21 @@ class LearnPageTest : public QObject {
     settle(page);
   }
 
+  // While a lesson is open, from English to Chinese and from Chinese to English in turn.
   void theLanguageChanges() {
-    LearnPage* page = open(0);
-    auto* next = page->findChild<QPushButton*>("lessonNext");
-    const QString english = page->findChild<QLabel*>("lessonQuestion")->text();
-    window_->setLanguage("zh_CN");
-    QTRY_VERIFY_WITH_TIMEOUT(page->findChild<QLabel*>("lessonQuestion")->text() != english, 60'000);
-    QVERIFY(next->text() != "Next");
+    const char *now = "en", *next = "zh_CN";
+    for (std::size_t i = 0; i < lessons_.size(); ++i) {
+      LearnPage* page = open(i);
+      checkTexts(page, lessons_[i], now);
+      window_->setLanguage(next);
+      QTRY_COMPARE_WITH_TIMEOUT(page->findChild<QLabel*>("lessonQuestion")->text(),
+                                QString::fromStdString(lessons_[i].question.in(next)), kLongMs);
+      checkTexts(page, lessons_[i], next);
+      if (QTest::currentTestFailed()) return;
+      std::swap(now, next);
+      settle(page);
+    }
     window_->setLanguage("en");
-    QTRY_COMPARE_WITH_TIMEOUT(page->findChild<QLabel*>("lessonQuestion")->text(), english, 60'000);
-    settle(page);
   }
 
   void aProjectorHasLargeType() {
@@ -329,15 +333,74 @@ class LearnPageTest : public QObject {
 
   // The launch dialog has the lesson's settings and its agents on this machine.
   void theRealRunIsOffered() {
-    LearnPage* page = open(0);
+    for (std::size_t i = 0; i < lessons_.size(); ++i) {
+      const app::Lesson& lesson = lessons_[i];
+      LearnPage* page = open(i);
+      page->findChild<QPushButton*>("lessonRun")->click();
+      const QPointer<LaunchDialog> dialog = window_->findChild<LaunchDialog*>();
+      QVERIFY(dialog);
+      QCOMPARE(dialog->findChild<QSpinBox*>("launchNodes")->value(), lesson.real.ranks);
+      QVERIFY2(dialog->command().contains(QString::fromStdString(lesson.id) + ".yaml"),
+               qPrintable(dialog->command()));
+      QTRY_VERIFY2_WITH_TIMEOUT(dialog->ready(), lesson.id.c_str(), kLongMs);
+      QCOMPARE(dialog->preview()->ranks.size(), static_cast<std::size_t>(lesson.real.ranks));
+      dialog->close();
+      QTRY_VERIFY_WITH_TIMEOUT(!dialog, kLongMs);
+    }
+  }
+
+  // Those that a real run has and that no page has moved, as `lockstep learn --run --set` does.
+  void theRealRunTakesMovedSliders() {
+    LearnPage* page = open(9);
+    const app::Lesson& lesson = lessons_[9];
+    const auto press = [&](const char* slider, Qt::Key key) {
+      QTest::keyClick(page->findChild<QWidget*>(QString("slider.") + slider), key);
+    };
+    const auto command = [&] { return page->findChild<QLabel*>("lessonRunCommand")->text(); };
+    const QString own = "lockstep learn " + QString::fromStdString(lesson.id) + " --run";
+    QCOMPARE(command(), own);
+    press("ranks", Qt::Key_Right);
+    press("ranks", Qt::Key_Right);
+    press("batch", Qt::Key_End);
+    press("scaling", Qt::Key_End);
+    press("bandwidth", Qt::Key_Home);
+    QCOMPARE(command(), own + " --set batch=4096 --set ranks=4");
+    const QString settings = page->findChild<QLabel*>("lessonRunSettings")->text();
+    QVERIFY2(settings.startsWith("4 ") && settings.contains("training.batch = 4096"),
+             qPrintable(settings));
     page->findChild<QPushButton*>("lessonRun")->click();
-    auto* dialog = window_->findChild<LaunchDialog*>();
+    const QPointer<LaunchDialog> dialog = window_->findChild<LaunchDialog*>();
     QVERIFY(dialog);
-    QCOMPARE(dialog->findChild<QSpinBox*>("launchNodes")->value(), lessons_[0].real.ranks);
-    QVERIFY2(dialog->command().contains(QString::fromStdString(lessons_[0].id) + ".yaml"),
+    QCOMPARE(dialog->findChild<QSpinBox*>("launchNodes")->value(), 4);
+    QCOMPARE(dialog->findChild<QSpinBox*>("launchBatch")->value(), 4096);
+    QVERIFY2(dialog->command().contains(" --local 4") && !dialog->command().contains("--set"),
              qPrintable(dialog->command()));
     QTRY_VERIFY_WITH_TIMEOUT(dialog->ready(), kLongMs);
     dialog->close();
+    QTRY_VERIFY_WITH_TIMEOUT(!dialog, kLongMs);
+    // The next page moves the ranks.
+    QTest::mouseClick(page->findChild<QPushButton*>("lessonNext"), Qt::LeftButton);
+    QCOMPARE(page->session()->state().at("ranks"), std::string("8"));
+    QCOMPARE(command(), own + " --set batch=4096");
+    QTest::mouseClick(page->findChild<QToolButton*>("lessonRestart"), Qt::LeftButton);
+    QCOMPARE(command(), own);
+    QCOMPARE(page->session()->realRun().ranks, lesson.real.ranks);
+    settle(page);
+  }
+
+  // A value of the start is run too where it was chosen.
+  void theRealRunTakesAValueOfTheStart() {
+    LearnPage* page = open(1);
+    auto* algorithm = page->findChild<QComboBox*>("slider.algorithm");
+    QCOMPARE(page->session()->realRun().settings.at("strategy.all_reduce"), std::string("ring"));
+    QTest::keyClick(algorithm, Qt::Key_End);
+    QTest::keyClick(algorithm, Qt::Key_Home);
+    QCOMPARE(page->session()->state(), lessons_[1].start());
+    QCOMPARE(page->session()->realRun().settings.at("strategy.all_reduce"), std::string("direct"));
+    QVERIFY(
+        page->findChild<QLabel*>("lessonRunCommand")->text().endsWith(" --set algorithm=direct"));
+    QTest::mouseClick(page->findChild<QToolButton*>("lessonRestart"), Qt::LeftButton);
+    QCOMPARE(page->session()->realRun().settings.at("strategy.all_reduce"), std::string("ring"));
     settle(page);
   }
 
@@ -430,6 +493,24 @@ class LearnPageTest : public QObject {
       for (const app::LessonView has : lessons_[i].views)
         if (has == view) return i;
     return 0;
+  }
+  // The page shows the lesson's texts in this language.
+  static void checkTexts(LearnPage* page, const app::Lesson& lesson, const char* language) {
+    const auto shown = [&](const QString& name) { return page->findChild<QLabel*>(name)->text(); };
+    const auto words = [&](const app::Words& text) {
+      return QString::fromStdString(text.in(language));
+    };
+    QCOMPARE(shown("lessonTitle"), words(lesson.title));
+    QCOMPARE(shown("lessonQuestion"), words(lesson.question));
+    QCOMPARE(shown("lessonPageText"),
+             lessonHtml(words(lesson.pages[0].text), lesson.terms, language));
+    for (const app::Slider& slider : lesson.sliders)
+      QCOMPARE(shown("sliderLabel." + QString::fromStdString(slider.name)), words(slider.label));
+    for (std::size_t i = 0; i < lesson.exercises.size(); ++i)
+      QCOMPARE(shown(QString("exerciseTask%1").arg(i)), words(lesson.exercises[i].task));
+    QCOMPARE(shown("lessonRunText"), words(lesson.real.text));
+    QCOMPARE(page->findChild<QPushButton*>("lessonNext")->text() == "Next",
+             QString(language) == "en");
   }
   void showView(LearnPage* page, std::size_t lesson, app::LessonView view) const {
     const auto& views = lessons_[lesson].views;

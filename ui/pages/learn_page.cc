@@ -138,8 +138,11 @@ void LearnPage::openLesson(const QString& id) {
     static_cast<QVBoxLayout*>(lessonBox_->layout())->addWidget(viewer_, 1);
     connect(session_, &LessonSession::exerciseReached, this, &LearnPage::noteReached);
     connect(session_, &LessonSession::stateChanged, this, &Page::placeChanged);
-    connect(viewer_, &LessonViewer::runWanted, this,
-            [this] { Q_EMIT runWanted(session_->lesson()); });
+    connect(viewer_, &LessonViewer::runWanted, this, [this] {
+      app::Lesson lesson = session_->lesson();
+      lesson.real = session_->realRun();
+      Q_EMIT runWanted(lesson);
+    });
   } else {
     readLessons();  // with what was reached
   }

@@ -34,7 +34,7 @@ class LearnPage : public Page {
   bool onProjector() const;
 
  Q_SIGNALS:
-  void runWanted(const lockstep::app::Lesson& lesson);
+  void runWanted(const lockstep::app::Lesson& lesson);  // with its real run as the sliders move it
   void copyLinkWanted();
   void projectorToggled(bool on);
 

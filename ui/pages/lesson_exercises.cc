@@ -49,6 +49,8 @@ LessonExercises::LessonExercises(LessonSession* session, QWidget* parent)
   buildRun();
   layout->addWidget(runCard_);
   connect(session_, &LessonSession::exerciseReached, this, &LessonExercises::refresh);
+  for (const auto signal : {&LessonSession::stateChanged, &LessonSession::pageChanged})
+    connect(session_, signal, this, &LessonExercises::refreshRun);
   connect(&Theme::instance(), &Theme::changed, this, &LessonExercises::refresh);
   retranslate();
 }
@@ -57,10 +59,14 @@ void LessonExercises::buildRun() {
   runCard_ = new Card("lessonRunCard", this);
   runText_ = makeLabel("lessonRunText", this);
   runSettings_ = makeLabel("lessonRunSettings", this, "muted");
-  for (QLabel* label : {runText_, runSettings_}) label->setWordWrap(true);
+  runCommand_ = makeLabel("lessonRunCommand", this, "muted");
+  runCommand_->setTextFormat(Qt::PlainText);
+  runCommand_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  for (QLabel* label : {runText_, runSettings_, runCommand_}) label->setWordWrap(true);
   run_ = makeButton("lessonRun", "play", this);
   runCard_->body()->addWidget(runText_);
   runCard_->body()->addWidget(runSettings_);
+  runCard_->body()->addWidget(runCommand_);
   runCard_->body()->addWidget(run_, 0, Qt::AlignLeft);
   connect(run_, &QPushButton::clicked, this, &LessonExercises::runWanted);
 }
@@ -93,6 +99,16 @@ void LessonExercises::refresh() {
       tr("Exercises, reached: %1 of %2").arg(session_->reached().size()).arg(rows_.size()));
 }
 
+void LessonExercises::refreshRun() {
+  const app::Lesson::RealRun run = session_->realRun();
+  QStringList settings{tr("%1 local agents").arg(run.ranks)};
+  for (const auto& [path, value] : run.settings)
+    settings << QString("%1 = %2").arg(QString::fromStdString(path), QString::fromStdString(value));
+  runSettings_->setText(settings.join(QString::fromUtf8(" · ")));
+  runCommand_->setText(
+      QString::fromStdString(app::learnLine(session_->lesson(), "--run", session_->moved())));
+}
+
 void LessonExercises::retranslate() {
   const std::string language = Language::instance().code().toStdString();
   const auto words = [&](const app::Words& text) {
@@ -108,13 +124,10 @@ void LessonExercises::retranslate() {
   }
   runCard_->setTitle(tr("For real"));
   runText_->setText(words(lesson.real.text));
-  QStringList settings{tr("%1 local agents").arg(lesson.real.ranks)};
-  for (const auto& [path, value] : lesson.real.settings)
-    settings << QString("%1 = %2").arg(QString::fromStdString(path), QString::fromStdString(value));
-  runSettings_->setText(settings.join(QString::fromUtf8(" · ")));
-  setTexts(run_, tr("Run on this machine…"),
-           tr("Opens the launch dialog with the settings of this lesson"));
+  setTexts(run_, tr("Run on this machine…"), tr("Opens the launch dialog with these settings"));
+  runCommand_->setToolTip(tr("Command that launches the same run from a terminal"));
   refresh();
+  refreshRun();
 }
 
 }  // namespace lockstep::ui

@@ -30,6 +30,7 @@ class LessonExercises : public QWidget {
  private:
   void buildRun();
   void refresh();
+  void refreshRun();
 
   struct Row {
     QLabel* mark;
@@ -44,6 +45,7 @@ class LessonExercises : public QWidget {
   Card* runCard_ = nullptr;
   QLabel* runText_ = nullptr;
   QLabel* runSettings_ = nullptr;
+  QLabel* runCommand_ = nullptr;  // the same run from a terminal
   QPushButton* run_ = nullptr;
 };
 

@@ -40,8 +40,11 @@ void LessonSession::turnTo(int page) {
   app::LessonState next = state_;
   const int last = std::max(page, page_);
   for (int i = page; i <= last; ++i)
-    for (const auto& [name, value] : lesson_->pages[static_cast<std::size_t>(i)].state)
-      if (i == page || page < page_) next[name] = there.at(name);
+    for (const auto& [name, value] : lesson_->pages[static_cast<std::size_t>(i)].state) {
+      if (i != page && page > page_) continue;
+      next[name] = there.at(name);
+      moved_.erase(name);
+    }
   page_ = page;
   Q_EMIT pageChanged();
   if (next == state_) return;
@@ -50,9 +53,7 @@ void LessonSession::turnTo(int page) {
 }
 
 void LessonSession::setValue(const std::string& slider, const std::string& value) {
-  if (state_[slider] == value) return;
-  state_[slider] = value;
-  changed();
+  (void)setState({{slider, value}});
 }
 
 Status LessonSession::setState(const app::LessonState& values) {
@@ -63,15 +64,32 @@ Status LessonSession::setState(const app::LessonState& values) {
       return invalidArgument("slider {} has no value '{}'; expected one of {}", name, value,
                              fmt::join(slider->values, ", "));
   }
-  app::LessonState next = state_;
-  for (const auto& [name, value] : values) next[name] = value;
-  if (next == state_) return {};
-  state_ = std::move(next);
-  changed();
+  bool isOther = false;
+  for (const auto& [name, value] : values) {
+    if (std::exchange(state_[name], value) == value) continue;
+    moved_.insert(name);
+    isOther = true;
+  }
+  if (isOther) changed();
   return {};
 }
 
-void LessonSession::restart() { (void)setState(lesson_->start()); }
+void LessonSession::restart() {
+  if (moved_.empty() && state_ == lesson_->start()) return;
+  moved_.clear();
+  state_ = lesson_->start();
+  changed();
+}
+
+app::LessonState LessonSession::moved() const {
+  app::LessonState out;
+  for (const std::string& name : moved_) out[name] = state_.at(name);
+  return app::withoutSimulated(*lesson_, out);
+}
+
+app::Lesson::RealRun LessonSession::realRun() const {
+  return *app::realRunIn(*lesson_, moved());  // it has these sliders and values
+}
 
 void LessonSession::changed() {
   Q_EMIT stateChanged();

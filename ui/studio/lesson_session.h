@@ -37,6 +37,10 @@ class LessonSession : public QObject {
   // has not; nothing is set then.
   Status setState(const app::LessonState& values);
   void restart();  // with the values that the lesson begins with
+  // What setValue() and setState() moved, of the sliders that a real run has. Turning to a page
+  // that sets a slider takes that back.
+  app::LessonState moved() const;
+  app::Lesson::RealRun realRun() const;  // the lesson's, with what was moved
 
   const Scene& scene() const { return scene_; }  // the last that was made; null: none yet
   const Scene& start() const { return start_; }  // of the values that the lesson begins with
@@ -65,6 +69,7 @@ class LessonSession : public QObject {
   std::set<int> reached_;
   int page_ = 0;
   app::LessonState state_;
+  std::set<std::string> moved_;  // sliders, not by a page
   Scene scene_, start_;
   std::optional<Error> error_;
   std::shared_ptr<std::atomic<bool>> stop_;  // of the scene that is being made; null: none

@@ -131,14 +131,22 @@ class CliCommandsTest : public QObject {
     QVERIFY2(page.exit == 0 && page.out.contains("微批") && page.out.contains("│"), page.text());
     const CliResult text = cli.run({"learn", "6", "--set", "micro_batches=16"});
     QVERIFY2(text.out.contains(" --spec --set micro_batches=16 > lesson.yaml"), text.text());
+    const CliResult pageMoves =
+        cli.run({"learn", "10", "--page", "3", "--set", "batch=1024", "--set", "bandwidth=1000"});
+    QVERIFY2(pageMoves.out.contains("10-scaling --spec --set batch=1024 > lesson.yaml\n") &&
+                 pageMoves.out.contains("lockstep run lesson.yaml --local 2\n"),
+             pageMoves.text());
     const CliResult refused = cli.run({"learn", "6", "--set", "micro_batches=7"});
     QCOMPARE(refused.exit, 2);
     QVERIFY2(refused.err.contains("micro_batches"), refused.err);
     QCOMPARE(cli.run({"learn", "11"}).exit, 2);
     const CliResult spec = cli.run({"learn", "6", "--spec", "--set", "micro_batches=16"});
     QVERIFY2(spec.exit == 0 && spec.out.contains("micro_batches: 16"), spec.text());
+    const CliResult asAtStart = cli.run({"learn", "7", "--spec", "--set", "staleness=0"});
+    QVERIFY2(asAtStart.exit == 0 && asAtStart.out.contains("staleness: 0"), asAtStart.text());
     for (const QStringList& useless :
-         {QStringList{"--list", "--check"}, QStringList{"6", "--run", "--page", "2"},
+         {QStringList{"--list", "--check"}, QStringList{"6", "--run", "--set", "nothing=1"},
+          QStringList{"6", "--run", "--page", "2"},
           QStringList{"6", "--check", "--set", "micro_batches=16"}, QStringList{"6", "--list"},
           QStringList{"--run"}, QStringList{"6", "--language", "fr"},
           QStringList{"4", "--run", "--set", "bandwidth=1000"}})

@@ -1,8 +1,11 @@
 // Lessons: each is played through; formulas are held against what the simulator says.
+#include <fmt/ranges.h>
 #include <QTest>
+#include <algorithm>
 #include <cmath>
 
 #include "app/learn/scene.h"
+#include "app/specs/spec_text.h"
 #include "engine/base/file.h"
 #include "engine/base/random.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -43,6 +46,34 @@ double figure(const Scene& scene, const char* name) {
 }
 
 bool near(double a, double b, double share) { return std::abs(a - b) <= share * std::abs(b); }
+
+LessonState randomState(const Lesson& lesson, std::uint64_t seed) {
+  LessonState out;
+  std::uint64_t draw = 0;
+  for (const Slider& slider : lesson.sliders)
+    out[slider.name] = slider.values[randomBits(seed, draw++) % slider.values.size()];
+  return out;
+}
+
+// The real run with these sliders moved is complete, valid and planned, on as many local agents as
+// it says.
+void checkRealRun(Lesson lesson, const LessonState& moved) {
+  const std::string which = fmt::format("{} with {}: ", lesson.id, moved);
+  const auto real = realRunIn(lesson, moved);
+  QVERIFY2(real.ok(), real.ok() ? "" : (which + real.error().text()).c_str());
+  lesson.real = *real;
+  const auto text = realSpecText(lesson);
+  QVERIFY2(text.ok(), text.ok() ? "" : (which + text.error().text()).c_str());
+  const SpecText spec = SpecText::parse(*text, lesson.id + ".yaml", SpecKind::kRun);
+  QVERIFY2(spec.ok(), which.c_str());
+  const auto run = realRunOf(lesson, "/nowhere");
+  QVERIFY2(run.ok(), run.ok() ? "" : (which + run.error().text()).c_str());
+  QCOMPARE(run->cluster->nodes_size(), lesson.real.ranks);
+  const auto preview = makeBriefPreview(*run, hostsHere(*run->cluster));
+  QVERIFY2(preview.ok(), preview.ok() ? "" : (which + preview.error().text()).c_str());
+  QCOMPARE(preview->ranks.size(), static_cast<std::size_t>(lesson.real.ranks));
+  QVERIFY(preview->stepSeconds > 0);
+}
 
 std::string textOf(const std::string& id) {
   return *readFile(lockstep::test::sourcePath("resources/lessons/") + id + ".yaml");
@@ -230,6 +261,7 @@ class LearnTest : public QObject {
     QTest::newRow("ZeRO-3 of 8") << "04-zero" << 1 << "kind=zero-3" << false;
     QTest::newRow("not ZeRO-3") << "04-zero" << 2 << "kind=zero-1 bandwidth=1000" << false;
     QTest::newRow("ZeRO-3") << "04-zero" << 2 << "kind=zero-3 bandwidth=5000" << true;
+    QTest::newRow("latency") << "04-zero" << 2 << "kind=zero-3 ranks=16 latency=2000" << false;
     QTest::newRow("ZeRO-3 of 4") << "04-zero" << 2 << "kind=zero-3 ranks=4 bandwidth=1000" << true;
     QTest::newRow("activations travel")
         << "05-tensor-parallel" << 0 << "tensor=4 batch=256" << false;
@@ -283,6 +315,24 @@ class LearnTest : public QObject {
              reached);
   }
 
+  void everyRealRunIsPlanned_data() { everyLessonPlaysThrough_data(); }
+  void everyRealRunIsPlanned() {
+    QFETCH(int, index);
+    const Lesson& lesson = lessons()[static_cast<std::size_t>(index)];
+    checkRealRun(lesson, {});
+    for (std::uint64_t seed = 1; seed <= 20 && !QTest::currentTestFailed(); ++seed) {
+      const LessonState state = randomState(lesson, seed);
+      const LessonState possible = withoutSimulated(lesson, state);
+      const bool isAsAtStart =
+          std::all_of(lesson.sliders.begin(), lesson.sliders.end(), [&](const Slider& slider) {
+            const std::string& value = state.at(slider.name);
+            return possible.contains(slider.name) || value == slider.values[slider.start];
+          });
+      QCOMPARE(realRunIn(lesson, state).ok(), isAsAtStart);
+      checkRealRun(lesson, possible);
+    }
+  }
+
   void theRealRunTakesWhatIsMoved() {
     Lesson pipeline = lesson("06-pipeline");
     const auto real = realRunIn(pipeline, {{"micro_batches", "16"}});
@@ -291,8 +341,23 @@ class LearnTest : public QObject {
     const auto run = realRunOf(pipeline, "/nowhere");
     QVERIFY2(run.ok(), run.ok() ? "" : run.error().text().c_str());
     QCOMPARE(run->spec->strategy().micro_batches(), 16);
-    const auto refused = realRunIn(lesson("04-zero"), {{"bandwidth", "1000"}});
-    QVERIFY(!refused.ok() && refused.error().text().find("bandwidth") != std::string::npos);
+    // A value of the lesson's start too, where the real run has another.
+    QCOMPARE(realRunIn(lesson("07-parameter-server"), {{"staleness", "0"}})
+                 ->settings.at("strategy.staleness"),
+             std::string("0"));
+    QCOMPARE(realRunIn(lesson("10-scaling"), {{"ranks", "1"}})->ranks, 1);
+    const LessonState both{{"batch", "1024"}, {"ranks", "4"}, {"scaling", "weak"}};
+    QCOMPARE(withoutSimulated(lesson("10-scaling"), both),
+             (LessonState{{"batch", "1024"}, {"ranks", "4"}}));
+    QCOMPARE(learnLine(lesson("10-scaling"), "--run", {{"batch", "1024"}, {"ranks", "4"}}),
+             std::string("lockstep learn 10-scaling --run --set batch=1024 --set ranks=4"));
+    QVERIFY(realRunIn(lesson("04-zero"), {{"bandwidth", "10000"}}).ok());
+    for (const LessonState& wrong : {LessonState{{"bandwidth", "1000"}},
+                                     LessonState{{"ranks", "7"}}, LessonState{{"nothing", "1"}}}) {
+      const auto refused = realRunIn(lesson("04-zero"), wrong);
+      QVERIFY(!refused.ok());
+      QVERIFY(refused.error().text().find(wrong.begin()->first) != std::string::npos);
+    }
   }
 
   void aPageMustNotReachAnExercise() {
@@ -420,11 +485,7 @@ class LearnTest : public QObject {
   void randomStates() {
     for (std::uint64_t draw = 0; draw < 40; ++draw) {
       const Lesson& one = lessons()[randomBits(1, draw) % lessons().size()];
-      if (one.scene == "training") continue;
-      LessonState state;
-      std::uint64_t s = 0;
-      for (const Slider& slider : one.sliders)
-        state[slider.name] = slider.values[randomBits(draw + 2, s++) % slider.values.size()];
+      const LessonState state = randomState(one, draw + 2);
       const auto first = makeScene(one, state), second = makeScene(one, state);
       QCOMPARE(first.ok(), second.ok());
       if (!first.ok()) continue;
