@@ -11,6 +11,7 @@
 #include <QTest>
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 namespace fs = std::filesystem;
@@ -140,6 +141,22 @@ void RunsOnHosts::slowReads(int host, int milliseconds) {
 
 bool RunsOnHosts::slowDiskWasMet() const { return fs::exists(slowDisk() + ".begun"); }
 
+bool RunsOnHosts::fillSmall(bool full) const {
+  const std::string filler = workdir(small()).toStdString() + "/filler";
+  if (!full) return fs::remove(filler);
+  std::ofstream file(filler, std::ios::binary);
+  const std::string block(1 << 16, 'x');
+  while (file.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
+  }
+  return fs::exists(filler);
+}
+
+bool RunsOnHosts::mountVolume(int host, bool on) {
+  if (!on) return hosts_->unmount(host, volume());
+  for (const std::string& folder : {volume(), volumeContent()}) fs::create_directories(folder);
+  return hosts_->mount(host, volumeContent(), volume());
+}
+
 void RunsOnHosts::contact(const QString& cluster) const {
   const CliResult result = lockstep({"run", example("fashion-mlp"), "--json", "--cluster", cluster,
                                      "--set", "training.max_steps=50"});
@@ -202,7 +219,10 @@ void RunsOnHosts::restore() {
     if (hosts_->sshd(host).listener() < 0) hosts_->boot(host);
     hosts_->freeze(host, false);
     hosts_->heal(host);
+    while (fs::exists(volume()) && hosts_->unmount(host, volume())) {
+    }
   }
+  if (fs::exists(workdir(small()).toStdString() + "/filler")) fillSmall(false);
 }
 
 void RunsOnHosts::close() {

@@ -36,6 +36,8 @@ class RunsOnHosts {
   int count() const { return count_; }
   int small() const { return count_ + 1; }  // the last host's work folder on a small file system
   bool hasSmall() const { return mounted_; }
+  // Fills that file system, or frees it again.
+  bool fillSmall(bool full) const;
   QString workdir(int folder) const { return cli_.home() + "/local/n" + QString::number(folder); }
   const QString& all() const { return cluster_; }  // cluster file of all hosts
   QString sshConfig() const { return QString::fromStdString(folder_ / "config"); }
@@ -57,6 +59,11 @@ class RunsOnHosts {
   bool slowDiskWasMet() const;  // since slowDown
   // Each read of a file of tokens (*.tokens) takes so long on a host; 0: as the disk is, on all.
   void slowReads(int host, int milliseconds);
+
+  // A volume that all hosts share, once they have mounted it, and the folder with its content.
+  std::string volume() const { return folder_ / "volume"; }
+  std::string volumeContent() const { return folder_ / "content"; }
+  bool mountVolume(int host, bool on);
 
   // A run, so that a client is connected to each node for a while.
   void contact(const QString& cluster) const;
