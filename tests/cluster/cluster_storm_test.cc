@@ -1,8 +1,9 @@
 // Fault after fault until the run ends, on four hosts: workers, agents and the studio are killed,
 // hosts are frozen, one or two at once, cables are cut for a moment or for longer, one direction or
-// both, a link and a disk are slow, and in the last part of the run a host, a supervisor or the
-// coordinator's host goes for good. The run ends with the bits of an undisturbed one, and nothing
-// of it stays.
+// both, a link is slow, a disk is slow or full, and one host goes for good: for every second pair
+// of seeds some host's supervisor is killed at any time, and for the others a host, a supervisor or
+// the coordinator's host goes in the last part of the run. The run ends with the bits of an
+// undisturbed one, and nothing of it stays.
 //
 // With `shrink`, four hosts have ranks, and those that come back have them again; with `restart`,
 // the fourth is a spare, and checkpoints have copies. No host causes so many failures that the run
@@ -37,8 +38,9 @@ constexpr int kHosts = 4;
 constexpr int kWholeMs = 60000;  // until training continues on all hosts that are up
 constexpr int kEndsMs = 300000;
 
-const QStringList kKinds{"worker",    "agent", "host",   "link",      "moment", "direction",
-                         "slow link", "disk",  "studio", "two hosts", "again"};
+const QStringList kKinds{"worker",    "agent",     "host",      "link",      "moment",
+                         "direction", "slow link", "disk",      "full disk", "studio",
+                         "two hosts", "again",     "supervisor"};
 
 }  // namespace
 
@@ -54,7 +56,7 @@ class ClusterStormTest : public QObject {
   // run leaves behind is looked for after the next one.
   void anExcludedNodeStaysOut() {
     run_.clear();
-    const QString nodes = on_.cluster("shrinking", {1, 2, 3, 4});
+    const QString nodes = cluster(false);
     client_ = on_.train({"--set", "training.batch=1200", "--set", "training.epochs=100000", "--set",
                          "recovery.policy=shrink"},
                         nodes);
@@ -99,8 +101,9 @@ class ClusterStormTest : public QObject {
     if (client_ && QTest::currentTestFailed()) {
       qWarning("%s", told().constData());
       for (int host = 1; host <= kHosts; ++host) {
-        QFile log(QString("%1/local/%2/runs/%3/%2/logs/supervisor.log")
-                      .arg(on_.cli().home(), name(host), run_));
+        const int folder = host == kHosts ? on_.small() : host;
+        QFile log(QString("%1/runs/%2/%3/logs/supervisor.log")
+                      .arg(on_.workdir(folder), run_, name(host)));
         if (log.open(QIODevice::ReadOnly))
           qWarning("n%d:\n%s", host, log.readAll().right(6000).constData());
       }
@@ -115,14 +118,19 @@ class ClusterStormTest : public QObject {
   // A moment that is short more often than long.
   void pause(int mostMs) { read(upTo(1 + upTo(mostMs))); }
   static QString name(int host) { return "n" + QString::number(host); }
+  // Of all hosts; the last has its work folder on a small file system.
+  QString cluster(bool spare) const {
+    return on_.cluster(spare ? "with-spare" : "shrinking", {1, 2, 3, on_.small()}, spare);
+  }
 
   // A run, and what its client has told.
   int play(unsigned seed, int steps, bool swaps = false) {
     random_.seed(seed * 2654435761u + 1);
     spare_ = seed % 2 == 0;
+    losesSupervisor_ = seed / 2 % 2 == 1;
     gone_.clear();
     coordinator_ = 1;
-    const QString nodes = on_.cluster(spare_ ? "with-spare" : "shrinking", {1, 2, 3, 4}, spare_);
+    const QString nodes = cluster(spare_);
     const QStringList kinds{"multi-worker-mirrored", "zero-1", "zero-3", "pipeline"};
     const QString strategy = spare_ ? kinds[upTo(4)] : kinds[0];
     QStringList more{"--set", "training.batch=1200",
@@ -165,13 +173,12 @@ class ClusterStormTest : public QObject {
     const QString chosen = qEnvironmentVariable("LOCKSTEP_STORM_KINDS");
     const QStringList kinds = chosen.isEmpty() ? kKinds : chosen.split(',');
     QStringList bag;
-    bool last = false;
     while (!ended()) {
       pause(3000);
       const std::int64_t step = lastStep();
       if (ended()) break;
       if (step > steps * 3 / 4) {
-        if (std::exchange(last, true)) break;
+        if (!gone_.empty()) break;
         goesForGood();
         ++faults;
       } else {
@@ -245,8 +252,10 @@ class ClusterStormTest : public QObject {
       if (!agents.isEmpty())
         ::kill(static_cast<pid_t>(agents[upTo(static_cast<int>(agents.size()))]), SIGKILL);
     } else if (kind == "host" || kind == "two hosts") {
-      freezeFor(host, kind == "host" ? 0 : victim(host));
-      return kind == "host" ? 1 : 2;
+      // With a host gone, the coordinator would be left alone.
+      const int other = kind == "host" || !gone_.empty() ? 0 : victim(host);
+      freezeFor(host, other);
+      return other == 0 ? 1 : 2;
     } else if (kind == "link") {
       check(on_.hosts().cut(host));
       read(1500 + upTo(5000));
@@ -270,6 +279,16 @@ class ClusterStormTest : public QObject {
       on_.slowDown(1 + upTo(3));
       read(4000);
       on_.slowDown(0);
+    } else if (kind == "full disk") {
+      if (!on_.hasSmall() || gone_.contains(kHosts)) return 0;
+      check(on_.fillSmall(true));
+      read(1000 + upTo(4000));
+      check(on_.fillSmall(false));
+    } else if (kind == "supervisor") {
+      // With two hosts gone, no majority could take over from the coordinator.
+      if (!losesSupervisor_ || !gone_.empty()) return 0;
+      gone_.insert(host);
+      killSupervisor(host);
     } else {
       client_->kill();
       client_->waitForFinished();
@@ -335,10 +354,13 @@ class ClusterStormTest : public QObject {
     } else if (how == 1) {
       check(on_.hosts().freeze(host, true) > 0);
     } else {
-      const pid_t supervisor = on_.supervisorOn(host, run_);
-      QVERIFY(supervisor > 0);
-      ::kill(supervisor, SIGKILL);
+      killSupervisor(host);
     }
+  }
+  void killSupervisor(int host) {
+    const pid_t supervisor = on_.supervisorOn(host, run_);
+    QVERIFY(supervisor > 0);
+    ::kill(supervisor, SIGKILL);
   }
   // A host that is there, does not coordinate the run and may fail; 0: none.
   int victim(int but = 0) {
@@ -405,6 +427,7 @@ class ClusterStormTest : public QObject {
   QByteArray out_;
   QString run_;
   bool spare_ = false;
+  bool losesSupervisor_ = false;  // while other faults still follow
   int coordinator_ = 1;
   std::set<int> gone_;  // hosts
 };
