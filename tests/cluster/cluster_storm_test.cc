@@ -38,9 +38,9 @@ constexpr int kHosts = 4;
 constexpr int kWholeMs = 60000;  // until training continues on all hosts that are up
 constexpr int kEndsMs = 300000;
 
-const QStringList kKinds{"worker",    "agent",     "host",      "link",      "moment",
-                         "direction", "slow link", "disk",      "full disk", "studio",
-                         "two hosts", "again",     "supervisor"};
+const QStringList kKinds{"worker",    "agent",     "host",  "link",      "moment",
+                         "direction", "slow link", "disk",  "full disk", "supervisor",
+                         "two hosts", "again",     "studio"};
 
 }  // namespace
 
@@ -56,7 +56,7 @@ class ClusterStormTest : public QObject {
   // run leaves behind is looked for after the next one.
   void anExcludedNodeStaysOut() {
     run_.clear();
-    const QString nodes = cluster(false);
+    const QString nodes = on_.cluster("shrinking", {1, 2, 3, 4});
     client_ = on_.train({"--set", "training.batch=1200", "--set", "training.epochs=100000", "--set",
                          "recovery.policy=shrink"},
                         nodes);
@@ -101,9 +101,8 @@ class ClusterStormTest : public QObject {
     if (client_ && QTest::currentTestFailed()) {
       qWarning("%s", told().constData());
       for (int host = 1; host <= kHosts; ++host) {
-        const int folder = host == kHosts ? on_.small() : host;
-        QFile log(QString("%1/runs/%2/%3/logs/supervisor.log")
-                      .arg(on_.workdir(folder), run_, name(host)));
+        QFile log(QString("%1/local/%2/runs/%3/%2/logs/supervisor.log")
+                      .arg(on_.cli().home(), name(host), run_));
         if (log.open(QIODevice::ReadOnly))
           qWarning("n%d:\n%s", host, log.readAll().right(6000).constData());
       }
@@ -118,10 +117,6 @@ class ClusterStormTest : public QObject {
   // A moment that is short more often than long.
   void pause(int mostMs) { read(upTo(1 + upTo(mostMs))); }
   static QString name(int host) { return "n" + QString::number(host); }
-  // Of all hosts; the last has its work folder on a small file system.
-  QString cluster(bool spare) const {
-    return on_.cluster(spare ? "with-spare" : "shrinking", {1, 2, 3, on_.small()}, spare);
-  }
 
   // A run, and what its client has told.
   int play(unsigned seed, int steps, bool swaps = false) {
@@ -130,7 +125,8 @@ class ClusterStormTest : public QObject {
     losesSupervisor_ = seed / 2 % 2 == 1;
     gone_.clear();
     coordinator_ = 1;
-    const QString nodes = cluster(spare_);
+    lastPart_ = steps * 3 / 4;
+    const QString nodes = on_.cluster(spare_ ? "with-spare" : "shrinking", {1, 2, 3, 4}, spare_);
     const QStringList kinds{"multi-worker-mirrored", "zero-1", "zero-3", "pipeline"};
     const QString strategy = spare_ ? kinds[upTo(4)] : kinds[0];
     QStringList more{"--set", "training.batch=1200",
@@ -162,12 +158,12 @@ class ClusterStormTest : public QObject {
     if (swaps)
       swapHosts();
     else
-      disturb(steps, faults);
+      disturb(faults);
     if (!QTest::currentTestFailed()) atTheEnd(undisturbed_[key]);
     return faults;
   }
 
-  void disturb(int steps, int& faults) {
+  void disturb(int& faults) {
     run_.clear();
     QVERIFY2(on_.awaitSteps(*client_, 30, out_, run_), told());
     const QString chosen = qEnvironmentVariable("LOCKSTEP_STORM_KINDS");
@@ -177,7 +173,7 @@ class ClusterStormTest : public QObject {
       pause(3000);
       const std::int64_t step = lastStep();
       if (ended()) break;
-      if (step > steps * 3 / 4) {
+      if (step > lastPart_) {
         if (!gone_.empty()) break;
         goesForGood();
         ++faults;
@@ -280,10 +276,7 @@ class ClusterStormTest : public QObject {
       read(4000);
       on_.slowDown(0);
     } else if (kind == "full disk") {
-      if (!on_.hasSmall() || gone_.contains(kHosts)) return 0;
-      check(on_.fillSmall(true));
-      read(1000 + upTo(4000));
-      check(on_.fillSmall(false));
+      return fillDisk() ? 1 : 0;
     } else if (kind == "supervisor") {
       // With two hosts gone, no majority could take over from the coordinator.
       if (!losesSupervisor_ || !gone_.empty()) return 0;
@@ -297,6 +290,21 @@ class ClusterStormTest : public QObject {
       client_ = on_.start({"attach", run_, "--json", "--every", "1"});
     }
     return 1;
+  }
+
+  // Until a checkpoint could not be written; not in the last part, as the last one must be.
+  bool fillDisk() {
+    if (!on_.hasSmall() || gone_.contains(kHosts)) return false;
+    read(0);
+    const qsizetype before = out_.size();
+    check(on_.fillSmall(true));
+    waitFor(
+        [&] {
+          return lastStep() > lastPart_ || ended() || out_.indexOf("was not written", before) >= 0;
+        },
+        3000);
+    check(on_.fillSmall(false));
+    return true;
   }
 
   // The coordinator's host is never excluded.
@@ -420,7 +428,7 @@ class ClusterStormTest : public QObject {
     return text.right(6000) + (client_ ? client_->readAllStandardError().right(3000) : "");
   }
 
-  RunsOnHosts on_{kHosts};
+  RunsOnHosts on_{kHosts, 1800, "", false};
   std::minstd_rand random_;
   std::map<QString, QString> undisturbed_;  // weights, by settings
   std::unique_ptr<QProcess> client_;
@@ -429,7 +437,8 @@ class ClusterStormTest : public QObject {
   bool spare_ = false;
   bool losesSupervisor_ = false;  // while other faults still follow
   int coordinator_ = 1;
-  std::set<int> gone_;  // hosts
+  std::set<int> gone_;         // hosts
+  std::int64_t lastPart_ = 0;  // of the run: its first step
 };
 
 int main(int argc, char** argv) {
