@@ -27,6 +27,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <random>
 #include <sstream>
@@ -636,21 +637,22 @@ class ClusterFaultsTest : public QObject {
     QVERIFY2(on_.awaitSteps(*process, 60 + upTo(60), out, run), out.right(2000));
     const fs::path content = fs::path(on_.volumeContent()) / run.toStdString();
     QVERIFY(waitFor([&] { return !newestIn(content).empty(); }));
+    const auto comes = [&](const std::function<bool()>& condition) {
+      return waitFor(
+          [&] {
+            process->waitForReadyRead(20);
+            rest += process->readAllStandardOutput();
+            return condition();
+          },
+          kResumesMs);
+    };
     QVERIFY(mount(victim, false));
-    while (!rest.contains("was not written") &&
-           on_.cli().awaitNext(*process, "warning", rest, kResumesMs)) {
-    }
+    const bool isLost = comes([&] { return rest.contains("was not written"); });
     const bool trains = on_.cli().awaitNext(*process, "step", rest, kResumesMs);
     const bool isUntouched = fs::is_empty(on_.volume());
     QVERIFY(mount(victim, true));
     const std::string last = newestIn(content);
-    const bool isWritten = waitFor(
-        [&] {
-          process->waitForReadyRead(20);
-          rest += process->readAllStandardOutput();
-          return newestIn(content) > last;
-        },
-        kResumesMs);
+    const bool isWritten = comes([&] { return newestIn(content) > last; });
     ::kill(static_cast<pid_t>(process->processId()), SIGINT);
     const CliResult result = on_.cli().finish(*process, out + rest);
     const std::string atTheEnd = newestIn(content);
@@ -659,7 +661,7 @@ class ClusterFaultsTest : public QObject {
           last.c_str(), atTheEnd.c_str());
     QVERIFY(mount(0, false));
     fs::remove_all(on_.volumeContent());
-    QVERIFY2(trains && isUntouched && isWritten, result.text());
+    QVERIFY2(isLost && trains && isUntouched && isWritten, result.text());
     QVERIFY2(result.exit == 130, result.text());
     const auto warnings = result.all("warning");
     const bool isTold =
