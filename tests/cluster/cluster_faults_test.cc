@@ -1,8 +1,8 @@
 // Faults between and on hosts of their own, while a run is trained from the command line: nodes
 // that fall silent, freeze and lose power, a coordinator that is gone or given up, a cut of one
-// direction, strangers at every port, damaged checkpoints, disks that are slow or full. Runs do not
-// restart (recovery.policy=none), but where workers are killed. Each case ends within a stated
-// time, with words that say what happened, and leaves nothing behind.
+// direction, strangers at every port, damaged checkpoints, disks that are slow, full or not mounted
+// any more. Runs do not restart (recovery.policy=none), but where workers are killed. Each case
+// ends within a stated time, with words that say what happened, and leaves nothing behind.
 //
 // Victims and moments are chosen by a seed, which is printed. tests/cluster/faults runs all faults
 // for several rounds (LOCKSTEP_FAULTS_SEED: the first round's seed, LOCKSTEP_FAULTS_ROUNDS: their
@@ -27,6 +27,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <random>
 #include <sstream>
@@ -179,7 +180,8 @@ class ClusterFaultsTest : public QObject {
                              "given up",
                              "strangers",
                              "damaged checkpoints"};
-    const QStringList slow{"one direction cut", "full disk", "slow disk", "hung disk", "all apart"};
+    const QStringList slow{"one direction cut", "full disk", "volume gone",
+                           "slow disk",         "hung disk", "all apart"};
     if (rounds == 0) {
       for (const QString& fault : QStringList{worker[static_cast<int>(first % 3)]} + always)
         QTest::addRow("%s, seed %u", qPrintable(fault), first) << fault << first;
@@ -217,6 +219,8 @@ class ClusterFaultsTest : public QObject {
       hungDiskUnderCheckpoint();
     else if (fault == "full disk")
       fullDisk();
+    else if (fault == "volume gone")
+      volumeGone();
     else
       nodeLost(fault);
     if (!QTest::currentTestFailed()) on_.nothingStays();
@@ -567,7 +571,6 @@ class ClusterFaultsTest : public QObject {
     const bool first = upTo(2) == 1;
     const QString small = first ? on_.cluster("small-first", {on_.small(), 1, 2})
                                 : on_.cluster("small-last", {1, 2, on_.small()});
-    const std::string filler = on_.workdir(on_.small()).toStdString() + "/filler";
     on_.contact(small);
     if (QTest::currentTestFailed()) return;
     QByteArray out;
@@ -575,12 +578,7 @@ class ClusterFaultsTest : public QObject {
     const auto process =
         on_.train({"--set", "training.batch=2000", "--set", "training.epochs=100000"}, small);
     QVERIFY2(on_.awaitSteps(*process, 1, out, run), out.right(2000));
-    {
-      std::ofstream file(filler, std::ios::binary);
-      const std::string block(1 << 16, 'x');
-      while (file.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
-      }
-    }
+    QVERIFY(on_.fillSmall(true));
     QElapsedTimer clock;
     clock.start();
     // It trains on without checkpoints, but does not end without the last one.
@@ -591,7 +589,7 @@ class ClusterFaultsTest : public QObject {
     const CliResult refused =
         on_.lockstep({"run", example("fashion-mlp"), "--json", "--cluster", small});
     if (upTo(2) == 1) QCOMPARE(on_.lockstep({"history", "delete", run}).exit, 0);
-    QVERIFY(fs::remove(filler));
+    QVERIFY(on_.fillSmall(false));
     QVERIFY2(result.exit == 1, result.text());
     const QJsonObject warning = result.first("warning"), error = result.first("error");
     QVERIFY2(warning["why"].toString().contains("No space left on device"), result.text());
@@ -605,6 +603,76 @@ class ClusterFaultsTest : public QObject {
              refused.text());
     on_.endsEverywhere(run);
     on_.contact(small);
+  }
+
+  // The newest checkpoint in a folder; "": none.
+  static std::string newestIn(const fs::path& folder) {
+    std::string newest;
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(folder, none))
+      if (const std::string name = entry.path().filename(); name.starts_with("step-"))
+        newest = std::max(newest, name);
+    return newest;
+  }
+
+  // The volume for checkpoints is unmounted on one host or on all, and mounted again: the run goes
+  // on without checkpoints, does not write to the disk beneath, and then has checkpoints again.
+  void volumeGone() {
+    const auto mount = [this](int host, bool on) {  // 0: all
+      bool done = true;
+      for (int one = host == 0 ? 1 : host; one <= (host == 0 ? kHosts : host); ++one)
+        done = on_.mountVolume(one, on) && done;
+      return done;
+    };
+    const int victim = upTo(kHosts + 1);
+    const QString strategy = pick({"multi-worker-mirrored", "zero-1"});
+    QVERIFY(mount(0, true));
+    QByteArray out, rest;
+    QString run;
+    const auto process =
+        on_.train({"--set", "training.batch=1200", "--set", "training.epochs=100000", "--set",
+                   "training.checkpoint.every_steps=40", "--set", "strategy.kind=" + strategy,
+                   "--set", "training.checkpoint.path=" + QString::fromStdString(on_.volume())},
+                  on_.all());
+    QVERIFY2(on_.awaitSteps(*process, 60 + upTo(60), out, run), out.right(2000));
+    const fs::path content = fs::path(on_.volumeContent()) / run.toStdString();
+    QVERIFY(waitFor([&] { return !newestIn(content).empty(); }));
+    const auto comes = [&](const std::function<bool()>& condition) {
+      return waitFor(
+          [&] {
+            process->waitForReadyRead(20);
+            rest += process->readAllStandardOutput();
+            return condition();
+          },
+          kResumesMs);
+    };
+    QVERIFY(mount(victim, false));
+    const bool isLost = comes([&] { return rest.contains("was not written"); });
+    const bool trains = on_.cli().awaitNext(*process, "step", rest, kResumesMs);
+    const bool isUntouched = fs::is_empty(on_.volume());
+    QVERIFY(mount(victim, true));
+    const std::string last = newestIn(content);
+    const bool isWritten = comes([&] { return newestIn(content) > last; });
+    ::kill(static_cast<pid_t>(process->processId()), SIGINT);
+    const CliResult result = on_.cli().finish(*process, out + rest);
+    const std::string atTheEnd = newestIn(content);
+    qInfo("%s, volume gone on %s: without checkpoints after %s; the last is %s",
+          qPrintable(strategy), victim == 0 ? "all hosts" : qPrintable(QString("n%1").arg(victim)),
+          last.c_str(), atTheEnd.c_str());
+    QVERIFY(mount(0, false));
+    fs::remove_all(on_.volumeContent());
+    QVERIFY2(isLost && trains && isUntouched && isWritten, result.text());
+    QVERIFY2(result.exit == 130, result.text());
+    const auto warnings = result.all("warning");
+    const bool isTold =
+        std::any_of(warnings.begin(), warnings.end(), [&](const QJsonObject& warning) {
+          return warning["what"].toString().contains("was not written") &&
+                 warning["why"].toString().contains(QString::fromStdString(on_.volume())) &&
+                 warning["next"].toString().contains("mount it again");
+        });
+    QVERIFY2(isTold, result.text());
+    QVERIFY2(result.all("error").empty() && result.all("recovering").empty(), result.text());
+    on_.endsEverywhere(run);
   }
 
   // From before the launch to the end of the run.

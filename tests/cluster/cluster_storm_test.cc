@@ -1,8 +1,9 @@
 // Fault after fault until the run ends, on four hosts: workers, agents and the studio are killed,
 // hosts are frozen, one or two at once, cables are cut for a moment or for longer, one direction or
-// both, a link and a disk are slow, and in the last part of the run a host, a supervisor or the
-// coordinator's host goes for good. The run ends with the bits of an undisturbed one, and nothing
-// of it stays.
+// both, a link is slow, a disk is slow or full, and one host goes for good: for every second pair
+// of seeds some host's supervisor is killed at any time, and for the others a host, a supervisor or
+// the coordinator's host goes in the last part of the run. The run ends with the bits of an
+// undisturbed one, and nothing of it stays.
 //
 // With `shrink`, four hosts have ranks, and those that come back have them again; with `restart`,
 // the fourth is a spare, and checkpoints have copies. No host causes so many failures that the run
@@ -37,8 +38,9 @@ constexpr int kHosts = 4;
 constexpr int kWholeMs = 60000;  // until training continues on all hosts that are up
 constexpr int kEndsMs = 300000;
 
-const QStringList kKinds{"worker",    "agent", "host",   "link",      "moment", "direction",
-                         "slow link", "disk",  "studio", "two hosts", "again"};
+const QStringList kKinds{"worker",    "agent",     "host",  "link",      "moment",
+                         "direction", "slow link", "disk",  "full disk", "supervisor",
+                         "two hosts", "again",     "studio"};
 
 }  // namespace
 
@@ -120,8 +122,10 @@ class ClusterStormTest : public QObject {
   int play(unsigned seed, int steps, bool swaps = false) {
     random_.seed(seed * 2654435761u + 1);
     spare_ = seed % 2 == 0;
+    losesSupervisor_ = seed / 2 % 2 == 1;
     gone_.clear();
     coordinator_ = 1;
+    lastPart_ = steps * 3 / 4;
     const QString nodes = on_.cluster(spare_ ? "with-spare" : "shrinking", {1, 2, 3, 4}, spare_);
     const QStringList kinds{"multi-worker-mirrored", "zero-1", "zero-3", "pipeline"};
     const QString strategy = spare_ ? kinds[upTo(4)] : kinds[0];
@@ -154,24 +158,23 @@ class ClusterStormTest : public QObject {
     if (swaps)
       swapHosts();
     else
-      disturb(steps, faults);
+      disturb(faults);
     if (!QTest::currentTestFailed()) atTheEnd(undisturbed_[key]);
     return faults;
   }
 
-  void disturb(int steps, int& faults) {
+  void disturb(int& faults) {
     run_.clear();
     QVERIFY2(on_.awaitSteps(*client_, 30, out_, run_), told());
     const QString chosen = qEnvironmentVariable("LOCKSTEP_STORM_KINDS");
     const QStringList kinds = chosen.isEmpty() ? kKinds : chosen.split(',');
     QStringList bag;
-    bool last = false;
     while (!ended()) {
       pause(3000);
       const std::int64_t step = lastStep();
       if (ended()) break;
-      if (step > steps * 3 / 4) {
-        if (std::exchange(last, true)) break;
+      if (step > lastPart_) {
+        if (!gone_.empty()) break;
         goesForGood();
         ++faults;
       } else {
@@ -245,8 +248,10 @@ class ClusterStormTest : public QObject {
       if (!agents.isEmpty())
         ::kill(static_cast<pid_t>(agents[upTo(static_cast<int>(agents.size()))]), SIGKILL);
     } else if (kind == "host" || kind == "two hosts") {
-      freezeFor(host, kind == "host" ? 0 : victim(host));
-      return kind == "host" ? 1 : 2;
+      // With a host gone, the coordinator would be left alone.
+      const int other = kind == "host" || !gone_.empty() ? 0 : victim(host);
+      freezeFor(host, other);
+      return other == 0 ? 1 : 2;
     } else if (kind == "link") {
       check(on_.hosts().cut(host));
       read(1500 + upTo(5000));
@@ -270,6 +275,13 @@ class ClusterStormTest : public QObject {
       on_.slowDown(1 + upTo(3));
       read(4000);
       on_.slowDown(0);
+    } else if (kind == "full disk") {
+      return fillDisk() ? 1 : 0;
+    } else if (kind == "supervisor") {
+      // With two hosts gone, no majority could take over from the coordinator.
+      if (!losesSupervisor_ || !gone_.empty()) return 0;
+      gone_.insert(host);
+      killSupervisor(host);
     } else {
       client_->kill();
       client_->waitForFinished();
@@ -278,6 +290,21 @@ class ClusterStormTest : public QObject {
       client_ = on_.start({"attach", run_, "--json", "--every", "1"});
     }
     return 1;
+  }
+
+  // Until a checkpoint could not be written; not in the last part, as the last one must be.
+  bool fillDisk() {
+    if (!on_.hasSmall() || gone_.contains(kHosts)) return false;
+    read(0);
+    const qsizetype before = out_.size();
+    check(on_.fillSmall(true));
+    waitFor(
+        [&] {
+          return lastStep() > lastPart_ || ended() || out_.indexOf("was not written", before) >= 0;
+        },
+        3000);
+    check(on_.fillSmall(false));
+    return true;
   }
 
   // The coordinator's host is never excluded.
@@ -335,10 +362,13 @@ class ClusterStormTest : public QObject {
     } else if (how == 1) {
       check(on_.hosts().freeze(host, true) > 0);
     } else {
-      const pid_t supervisor = on_.supervisorOn(host, run_);
-      QVERIFY(supervisor > 0);
-      ::kill(supervisor, SIGKILL);
+      killSupervisor(host);
     }
+  }
+  void killSupervisor(int host) {
+    const pid_t supervisor = on_.supervisorOn(host, run_);
+    QVERIFY(supervisor > 0);
+    ::kill(supervisor, SIGKILL);
   }
   // A host that is there, does not coordinate the run and may fail; 0: none.
   int victim(int but = 0) {
@@ -398,15 +428,17 @@ class ClusterStormTest : public QObject {
     return text.right(6000) + (client_ ? client_->readAllStandardError().right(3000) : "");
   }
 
-  RunsOnHosts on_{kHosts};
+  RunsOnHosts on_{kHosts, 1800, "", false};
   std::minstd_rand random_;
   std::map<QString, QString> undisturbed_;  // weights, by settings
   std::unique_ptr<QProcess> client_;
   QByteArray out_;
   QString run_;
   bool spare_ = false;
+  bool losesSupervisor_ = false;  // while other faults still follow
   int coordinator_ = 1;
-  std::set<int> gone_;  // hosts
+  std::set<int> gone_;         // hosts
+  std::int64_t lastPart_ = 0;  // of the run: its first step
 };
 
 int main(int argc, char** argv) {

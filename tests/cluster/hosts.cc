@@ -165,6 +165,19 @@ bool Hosts::unlimitRate(int host) {
   return clear(netns(0), "p" + std::to_string(host)) && inside;
 }
 
+bool Hosts::amongMounts(int host, std::vector<std::string> argv) {
+  // The host's /proc shows only processes of its own.
+  argv.insert(argv.begin(),
+              {"nsenter", "--target", std::to_string(sshd(host).listener()), "--mount", "--pid"});
+  return runCommand(argv) == 0;
+}
+bool Hosts::mount(int host, const std::string& folder, const std::string& at) {
+  return amongMounts(host, {"mount", "--bind", folder, at});
+}
+bool Hosts::unmount(int host, const std::string& at) {
+  return amongMounts(host, {"umount", "--lazy", at});
+}
+
 // Those of the host's process namespace, which only processes of the host are in.
 std::vector<pid_t> Hosts::processes(int host) const {
   const auto space = [](const std::string& process) {

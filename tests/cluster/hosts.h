@@ -35,6 +35,10 @@ class Hosts {
   bool mend(int from, int to);
   bool limitRate(int host, int megabitPerSecond);  // both ways
   bool unlimitRate(int host);
+  // Shows a folder at another place to the processes of a host, as a volume that is mounted there,
+  // and takes it away, also from those that use it.
+  bool mount(int host, const std::string& folder, const std::string& at);
+  bool unmount(int host, const std::string& at);
   // Stops every process of the host, as where its machine is suspended, or lets them go on. How
   // many there were.
   int freeze(int host, bool on);
@@ -47,6 +51,8 @@ class Hosts {
   Hosts() = default;
   std::string netns(int host) const;  // 0: the bridge's
   bool ip(std::vector<std::string> arguments) const;
+  // Runs a program with the mounts that a host's processes have.
+  bool amongMounts(int host, std::vector<std::string> argv);
   std::vector<pid_t> processes(int host) const;
   std::string prefix_, folder_;
   int made_ = 0;  // namespaces, the bridge's included

@@ -2,6 +2,7 @@
 #include "tests/support/paths.h"
 #include "tests/support/sanitizers.h"
 
+#include <sched.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <QTest>
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 namespace fs = std::filesystem;
@@ -18,15 +20,22 @@ namespace fs = std::filesystem;
 namespace lockstep::test {
 namespace {
 
+// Room for the bundle, which is larger with sanitizers, decoded data and some runs.
+constexpr const char* kSmallSize = kSanitized ? "size=600m" : "size=300m";
 const QString kBundle = QString::fromStdString(lockstep::test::buildPath("bundle"));
 
 }  // namespace
 
-RunsOnHosts::RunsOnHosts(int hosts, int diskLimitSeconds, const std::string& environment)
-    : count_(hosts) {
+RunsOnHosts::RunsOnHosts(int hosts, int diskLimitSeconds, const std::string& environment,
+                         bool smallBeside)
+    : count_(hosts), small_(smallBeside ? hosts + 1 : hosts) {
   makeKey(folder_ / "id");
   fs::create_directories(workdir(small()).toStdString());
-  mounted_ = ::mount("lockstep-test", qPrintable(workdir(small())), "tmpfs", 0, "size=300m") == 0;
+  // What is mounted from here on goes with this process, also where it is killed.
+  const bool isApart = ::unshare(CLONE_NEWNS) == 0 &&
+                       ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+  mounted_ = isApart &&
+             ::mount("lockstep-test", qPrintable(workdir(small())), "tmpfs", 0, kSmallSize) == 0;
   const std::string disk =
       std::string("SetEnv ") + kPreloads +
       "SHLVL=1 LD_PRELOAD=" LOCKSTEP_SLOW_DISK_LIBRARY " LOCKSTEP_DISK_LIMIT=" +
@@ -140,6 +149,22 @@ void RunsOnHosts::slowReads(int host, int milliseconds) {
 
 bool RunsOnHosts::slowDiskWasMet() const { return fs::exists(slowDisk() + ".begun"); }
 
+bool RunsOnHosts::fillSmall(bool full) const {
+  const std::string filler = workdir(small()).toStdString() + "/filler";
+  if (!full) return fs::remove(filler);
+  std::ofstream file(filler, std::ios::binary);
+  const std::string block(1 << 16, 'x');
+  while (file.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
+  }
+  return fs::exists(filler);
+}
+
+bool RunsOnHosts::mountVolume(int host, bool on) {
+  if (!on) return hosts_->unmount(host, volume());
+  for (const std::string& folder : {volume(), volumeContent()}) fs::create_directories(folder);
+  return hosts_->mount(host, volumeContent(), volume());
+}
+
 void RunsOnHosts::contact(const QString& cluster) const {
   const CliResult result = lockstep({"run", example("fashion-mlp"), "--json", "--cluster", cluster,
                                      "--set", "training.max_steps=50"});
@@ -151,7 +176,7 @@ void RunsOnHosts::nothingStays() const {
   // the agent is there again from the first contact on.
   QVERIFY(waitFor([&] { return lockstep({"cluster", "check", cluster_}).exit == 0; }));
   contact(cluster_);
-  if (fs::exists(workdir(small()).toStdString() + "/versions"))
+  if (small() > count_ && fs::exists(workdir(small()).toStdString() + "/versions"))
     contact(cluster("small-last", {1, 2, small()}));
   if (QTest::currentTestFailed()) return;
   QElapsedTimer clock;
@@ -202,7 +227,10 @@ void RunsOnHosts::restore() {
     if (hosts_->sshd(host).listener() < 0) hosts_->boot(host);
     hosts_->freeze(host, false);
     hosts_->heal(host);
+    while (fs::exists(volume()) && hosts_->unmount(host, volume())) {
+    }
   }
+  if (fs::exists(workdir(small()).toStdString() + "/filler")) fillSmall(false);
 }
 
 void RunsOnHosts::close() {

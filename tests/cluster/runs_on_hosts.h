@@ -21,10 +21,12 @@ class RunsOnHosts {
   static constexpr int kSweptMs =
       130000;  // what killed processes left: once it is a minute old, each minute
 
-  // Hosts n1 …, and a work folder for each, on a disk that is slow for checkpoints on demand. The
-  // last host has one more on a small file system. `environment`: more of their agents'. To be made
-  // before there are threads: they all have to be on the studio's host.
-  explicit RunsOnHosts(int hosts, int diskLimitSeconds = 1800, const std::string& environment = "");
+  // Hosts n1 …, and a work folder for each, on a disk that is slow for checkpoints on demand. That
+  // of the last host is on a small file system, or it has one more there (`smallBeside`).
+  // `environment`: more of their agents'. To be made before there are threads: they all have to be
+  // on the studio's host.
+  explicit RunsOnHosts(int hosts, int diskLimitSeconds = 1800, const std::string& environment = "",
+                       bool smallBeside = true);
   ~RunsOnHosts();
 
   // Deploys to and measures the hosts. Returns why this cannot be played here; "" otherwise.
@@ -34,8 +36,10 @@ class RunsOnHosts {
   Cli& cli() { return cli_; }
   LeftBehind& left() { return *left_; }
   int count() const { return count_; }
-  int small() const { return count_ + 1; }  // the last host's work folder on a small file system
+  int small() const { return small_; }  // the last host's work folder on a small file system
   bool hasSmall() const { return mounted_; }
+  // Fills that file system, or frees it again.
+  bool fillSmall(bool full) const;
   QString workdir(int folder) const { return cli_.home() + "/local/n" + QString::number(folder); }
   const QString& all() const { return cluster_; }  // cluster file of all hosts
   QString sshConfig() const { return QString::fromStdString(folder_ / "config"); }
@@ -58,6 +62,11 @@ class RunsOnHosts {
   // Each read of a file of tokens (*.tokens) takes so long on a host; 0: as the disk is, on all.
   void slowReads(int host, int milliseconds);
 
+  // A volume that all hosts share, once they have mounted it, and the folder with its content.
+  std::string volume() const { return folder_ / "volume"; }
+  std::string volumeContent() const { return folder_ / "content"; }
+  bool mountVolume(int host, bool on);
+
   // A run, so that a client is connected to each node for a while.
   void contact(const QString& cluster) const;
   // Ended runs have no keys; once they are deleted nothing of them stays on any host.
@@ -75,7 +84,7 @@ class RunsOnHosts {
   bool isOn(int host, qint64 process) const;
   std::string slowDisk() const { return folder_ / "slow"; }
 
-  const int count_;
+  const int count_, small_;
   TempFolder folder_;
   std::string why_;
   Cli cli_;
