@@ -702,7 +702,8 @@ class VerifyTest : public QObject {
     if (kind == "parameter-server" && random() % 2 == 0)
       sets.push_back(fmt::format("strategy.staleness={}", among(1, 2, -1)));
     if (kind == "pipeline") sets.push_back(fmt::format("strategy.stages={}", among(2, 3)));
-    if (random() % 5 == 0)
+    // On more ranks what is refused in fp32 may be planned in fp64, whose gradients are larger.
+    if (random() % 5 == 0 && (ranks <= 4 || kind.starts_with("zero-")))
       sets.push_back(
           fmt::format("strategy.compression={}", among("fp16", "bf16", "int8", "top-k")));
     if (random() % 4 == 0) {
