@@ -9,8 +9,8 @@ namespace lockstep::planner {
 namespace {
 
 // Ranks that all-reduce gather each other's payloads instead: ranks − 1 of them, where the
-// all-reduce moves 2·(ranks − 1)/ranks of the gradients. Of what they reduce-scatter they exchange
-// (ranks − 1)/ranks, coded or not.
+// all-reduce moves 2·(ranks − 1)/ranks of the gradients: the mean of the ranks, whatever its
+// algorithm. Of what they reduce-scatter they exchange (ranks − 1)/ranks, coded or not.
 Status checkSaves(const PlanRequest& request, const Strategy& strategy, int ranks,
                   const passes::Compression& how) {
   std::int64_t count = 0;
@@ -27,18 +27,19 @@ Status checkSaves(const PlanRequest& request, const Strategy& strategy, int rank
     return static_cast<double>(moved) * (ranks - 1) / ranks / static_cast<double>(bytes);
   };
   const double ratio = static_cast<double>(bytes) / static_cast<double>(payload);
+  const bool isSmaller = payload <= bytes;
   std::vector<Remedy> remedies = set("strategy.compression", "none");
-  if (strategy.axis == kDataAxis && !inParts && ratio >= 1)
-    remedies.push_back({{"strategy.kind", "zero-1"}});
+  if (strategy.axis == kDataAxis && isSmaller) remedies.push_back({{"strategy.kind", "zero-1"}});
   return refusal(
       message("gradients sent as {} would take more of the network than uncompressed ones: each of "
               "{} ranks would receive {:.3f} times the gradients a step, where uncompressed ones "
               "take {:.3f} times",
               request.compression, ranks, times(coded), times(plain)),
-      inParts ? message("compression makes them {:.2f} times smaller", ratio)
-              : message("a rank receives the gradients of every other, each {:.2f} times smaller: "
-                        "that saves with less than {:.1f} ranks",
-                        ratio, 2 * ratio),
+      isSmaller
+          ? message("a rank receives the gradients of every other, each {:.2f} times smaller: "
+                    "expected at most {} ranks",
+                    ratio, 2 * bytes / payload)
+          : message("sent so they are {:.2f} times as large", 1 / ratio),
       std::move(remedies));
 }
 

@@ -258,12 +258,13 @@ class PlanBuilder {
     return checkDense(request_, context_.strategy, !tables_.empty());
   }
 
-  // Of the gradients of a rank, where stages are of equal size.
+  // Of the gradients of a rank, where stages are of equal size, without those of tables.
   std::int64_t gradientBytes() const {
     const int stages = context_.isPipeline() ? context_.stages() : 1;
     std::int64_t count = 0;
     for (const ir::Parameter& parameter : model_.parameters) {
-      if (parameter.frozen) continue;
+      const bool isTable = std::ranges::find(tables_, parameter.name) != tables_.end();
+      if (parameter.frozen || isTable) continue;
       const bool isDivided = parameter.isDivided(context_.modelRanks());
       count += elementCount(parameter.shape) / (isDivided ? context_.modelRanks() : 1);
     }

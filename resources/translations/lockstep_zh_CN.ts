@@ -5566,12 +5566,12 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>以 %1 传输的梯度比不压缩更占网络：%2 个 rank 每步各接收梯度的 %3 倍，不压缩则为 %4 倍</translation>
         </message>
         <message>
-            <source>compression makes them %1 times smaller</source>
-            <translation>压缩使其缩小到 1/%1</translation>
+            <source>sent so they are %1 times as large</source>
+            <translation>这样传输时体积是原来的 %1 倍</translation>
         </message>
         <message>
-            <source>a rank receives the gradients of every other, each %1 times smaller: that saves with less than %2 ranks</source>
-            <translation>每个 rank 接收其他所有 rank 的梯度，每份缩小到 1/%1：rank 少于 %2 个时才节省</translation>
+            <source>a rank receives the gradients of every other, each %1 times smaller: expected at most %2 ranks</source>
+            <translation>每个 rank 接收其他所有 rank 的梯度，每份缩小到 1/%1：应至多 %2 个 rank</translation>
         </message>
         <message>
             <source>strategy.deterministic_parts is %1: each of %2 ranks would receive %3 times the gradients a step, %4 times what a plain all-reduce moves; expected at most %5 parts</source>

@@ -702,9 +702,12 @@ class VerifyTest : public QObject {
     if (kind == "parameter-server" && random() % 2 == 0)
       sets.push_back(fmt::format("strategy.staleness={}", among(1, 2, -1)));
     if (kind == "pipeline") sets.push_back(fmt::format("strategy.stages={}", among(2, 3)));
+    // On more ranks fp16 and bf16 are refused in fp32, and not in fp64, whose gradients are larger.
     if (random() % 5 == 0)
       sets.push_back(
-          fmt::format("strategy.compression={}", among("fp16", "bf16", "int8", "top-k")));
+          fmt::format("strategy.compression={}", ranks <= 4 || kind.starts_with("zero-")
+                                                     ? among("fp16", "bf16", "int8", "top-k")
+                                                     : among("int8", "top-k")));
     if (random() % 4 == 0) {
       std::string shares;
       for (int rank = 0; rank < ranks; ++rank)
