@@ -70,6 +70,13 @@ void showArtifacts(const RunRow& row, const KnownArtifacts& artifacts) {
     field("", "not fetched: " + printable(one.text()));
 }
 
+void showEnergy(const RunRow& row, const RunEnergy& drawn) {
+  const std::string parts = energyPartsText(row, drawn);
+  if (!parts.empty()) put(stdout, "\nenergy\n" + parts);
+  if (drawn.energy.joules() > 0 && drawn.phases.joules() <= 0)
+    put(stdout, fmt::format("  by what ranks did: lockstep energy {}\n", row.run));
+}
+
 // What the launch said of the plan, as why auto chose its strategy.
 void showRemarks(const RunDocuments& documents) {
   const auto prediction = parsePrediction(documents.prediction);
@@ -114,7 +121,7 @@ void showText(const RunRow& row, const RunDocuments& documents, const Recorded& 
   field("error", row.error);
   field("tags", fmt::format("{}", fmt::join(row.tags, " ")));
   field("notes", row.notes);
-  if (recorded.energy) put(stdout, "\nenergy\n" + energyPartsText(row, *recorded.energy));
+  if (recorded.energy) showEnergy(row, *recorded.energy);
   showRemarks(documents);
   showIncidents(recorded);
   if (!recorded.epochs.empty()) {

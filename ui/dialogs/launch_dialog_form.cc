@@ -136,9 +136,11 @@ void LaunchDialog::seekFaster(RunDocument* underWay) {
   underWay_ = underWay;
   stopsFirst_ = underWay != nullptr;
   if (stopsFirst_) {
-    connect(underWay, &RunDocument::rowChanged, this, [this] {
+    const auto refresh = [this] {
       if (!isStarting()) acceptButton()->setEnabled(canLaunch());
-    });
+    };
+    connect(underWay, &RunDocument::rowChanged, this, refresh);
+    connect(underWay, &QObject::destroyed, this, refresh);
     for (QPushButton* button : {prediction_->benchmarkButton(), prediction_->preflightButton()})
       button->hide();  // it has the nodes
   }
