@@ -137,7 +137,7 @@ void LaunchDialog::seekFaster(RunDocument* underWay) {
   stopsFirst_ = underWay != nullptr;
   if (stopsFirst_) {
     const auto refresh = [this] {
-      if (!isStarting()) acceptButton()->setEnabled(canLaunch());
+      if (!isStarting()) refreshAccept();
     };
     connect(underWay, &RunDocument::rowChanged, this, refresh);
     connect(underWay, &QObject::destroyed, this, refresh);
@@ -557,6 +557,7 @@ void LaunchDialog::retranslateHeading() {
 
 void LaunchDialog::retranslate() {
   retranslateHeading();
+  if (!isStarting()) refreshAccept();
   const auto training = [](const char* field) {
     return fieldHelpOf(app::SpecKind::kRun, std::string("training.") + field);
   };
