@@ -13,7 +13,8 @@ std::string energyPartsText(const RunRow& row, const RunEnergy& drawn) {
   };
   const double all = drawn.energy.joules();
   const auto part = [&](const char* name, double joules) {
-    line(name, fmt::format("{} ({:.0f} %)", joulesText(joules), all > 0 ? 100 * joules / all : 0));
+    if (drawn.phases.joules() > 0)  // they were read
+      line(name, fmt::format("{} ({:.0f} %)", joulesText(joules), 100 * joules / all));
   };
   part("compute", drawn.phases.compute);
   part("communication", drawn.phases.transfer);

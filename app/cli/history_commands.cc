@@ -80,6 +80,13 @@ void showEnvironment(const RunDocuments& documents) {
   if (!text.empty()) put(stdout, "\nenvironment\n" + text);
 }
 
+void showEnergy(const RunRow& row, const RunEnergy& drawn) {
+  const std::string parts = energyPartsText(row, drawn);
+  if (!parts.empty()) put(stdout, "\nenergy\n" + parts);
+  if (drawn.energy.joules() > 0 && drawn.phases.joules() <= 0)
+    put(stdout, fmt::format("  by what ranks did: lockstep energy {}\n", row.run));
+}
+
 // What the launch said of the plan, as why auto chose its strategy.
 void showRemarks(const RunDocuments& documents) {
   const auto prediction = parsePrediction(documents.prediction);
@@ -119,7 +126,7 @@ void showText(const RunRow& row, const RunDocuments& documents, const Recorded& 
   field("error", row.error);
   field("tags", fmt::format("{}", fmt::join(row.tags, " ")));
   field("notes", row.notes);
-  if (recorded.energy) put(stdout, "\nenergy\n" + energyPartsText(row, *recorded.energy));
+  if (recorded.energy) showEnergy(row, *recorded.energy);
   showRemarks(documents);
   showIncidents(recorded);
   if (!recorded.epochs.empty()) {

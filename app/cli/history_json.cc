@@ -12,6 +12,8 @@
 namespace lockstep::app::cli {
 namespace {
 
+constexpr std::int64_t kMostValues = 2'000'000;  // more take a second and longer to read
+
 std::string timeOf(std::int64_t wallNs) { return wallNs > 0 ? isoTime(wallNs) : std::string(); }
 
 JsonLine lineOf(const StragglerRow& row) {
@@ -77,7 +79,11 @@ std::string jsonOf(const KnownArtifacts& artifacts) {
 Recorded recordedIn(const History& history, const std::string& run, const RunStore& store) {
   Recorded out{store.epochs(), store.stragglers(), store.restarts(), store.series(),
                artifactsIn(store)};
-  if (auto drawn = readRunEnergy(history, run); drawn.ok()) out.energy = *std::move(drawn);
+  std::int64_t values = 0;  // of steps of ranks
+  for (const SeriesInfo& series : out.series)
+    if (series.name.starts_with("rank/")) values += series.points;
+  auto drawn = values <= kMostValues ? readRunEnergy(history, run) : readEnergySoFar(history, run);
+  if (drawn.ok()) out.energy = *std::move(drawn);
   return out;
 }
 

@@ -18,7 +18,9 @@ struct Recorded {  // in a run's file
   std::vector<RestartRow> restarts;
   std::vector<SeriesInfo> series;
   KnownArtifacts artifacts;
-  std::optional<RunEnergy> energy = {};  // none: not known
+  // None: not known. Of a run with very many steps without the phases, which `lockstep energy`
+  // reads.
+  std::optional<RunEnergy> energy = {};
 };
 // `store` is that of the run.
 Recorded recordedIn(const History& history, const std::string& run, const RunStore& store);

@@ -492,12 +492,17 @@ std::string energyOfStepText(const Energy& step) {
 }
 
 std::string energyJson(const Energy& energy, const EnergyPhases& phases) {
-  nlohmann::json out = {{"seconds", energy.seconds},        {"joules", energy.joules()},
-                        {"watts", energy.watts()},          {"complete", energy.isComplete()},
-                        {"measured", energy.isMeasured()},  {"overhead", energy.overhead},
-                        {"compute_joules", phases.compute}, {"transfer_joules", phases.transfer},
-                        {"waiting_joules", phases.waiting}, {"other_joules", phases.other},
-                        {"hosts", nlohmann::json::array()}};
+  using nlohmann::json;
+  json out = {{"seconds", energy.seconds},       {"joules", energy.joules()},
+              {"watts", energy.watts()},         {"complete", energy.isComplete()},
+              {"measured", energy.isMeasured()}, {"overhead", energy.overhead},
+              {"hosts", json::array()}};
+  const bool isRead = phases.joules() > 0;
+  for (const auto& [name, joules] : {std::pair("compute_joules", phases.compute),
+                                     {"transfer_joules", phases.transfer},
+                                     {"waiting_joules", phases.waiting},
+                                     {"other_joules", phases.other}})
+    out[name] = isRead ? json(joules) : json();
   if (energy.cost) {
     out["cost"] = *energy.cost;
     out["currency"] = energy.currency;

@@ -71,6 +71,7 @@ struct Energy {
 // to Energy::joules().
 struct EnergyPhases {
   double compute = 0, transfer = 0, waiting = 0, other = 0;
+  double joules() const { return compute + transfer + waiting + other; }
 };
 
 // Of one step.
@@ -121,6 +122,7 @@ std::string carbonText(double grams);
 std::string energyText(const Energy& energy);
 // "1.2 J a step (41 W, modelled); an hour costs 0.42 EUR, 310 g CO2e".
 std::string energyOfStepText(const Energy& step);
+// Phases that were not read are null.
 std::string energyJson(const Energy& energy, const EnergyPhases& phases);
 // "12.3 kJ, 0.42 EUR, 310 g CO2e"; "" where it is not known.
 std::string energyText(const RunFigures& figures);

@@ -1263,6 +1263,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>重跑 %1</translation>
         </message>
         <message>
+            <source>The run cannot be stopped for another strategy now: it is not training, is asynchronous, or its nodes or shares of the batch are others than at its launch.</source>
+            <translation>现在不能为更换策略而停止该运行：它不在训练中、采用异步训练，或其节点或批次分配与启动时不同。</translation>
+        </message>
+        <message>
             <source>Stop and resume</source>
             <translation>停止并续训</translation>
         </message>

@@ -462,6 +462,29 @@ class HistoryPageTest : public QObject {
     QVERIFY(!page_->findChild<QAction*>("historyFaster")->isEnabled());
   }
 
+  // The page of a run under way is opened: it is stopped first, and only while it trains.
+  void aRunUnderWayThatDoesNotTrainIsNotStopped() {
+    const QString run = QString::fromStdString(home_->addRun(4, app::RunState::RUNNING, 120));
+    page_->reload();
+    QVERIFY(wait([&] { return page_->runs()->find(run) >= 0; }));
+    page_->selectRun(run);
+    page_->findChild<QAction*>("historyFaster")->trigger();
+    LaunchDialog* dialog = nullptr;
+    QVERIFY(
+        wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }));
+    QVERIFY2(dialog->command().startsWith("lockstep stop " + run), qPrintable(dialog->command()));
+    auto* opened = qobject_cast<RunPage*>(window_->currentPage());
+    QVERIFY(opened && opened->document()->run() == run);
+    QVERIFY(wait([&] { return opened->document()->loaded(); }));
+    app::RunUpdate update;
+    update.row = opened->document()->row();
+    update.row->phase = app::RunState::RECOVERING;
+    opened->document()->take(update);
+    const auto* accept = dialog->findChild<QPushButton*>("launchDialogAccept");
+    QVERIFY(!accept->isEnabled() && accept->toolTip().contains("it is not training"));
+    dialog->reject();
+  }
+
   void curvesOverOtherAxes() {
     // One of before the time of steps was recorded.
     auto history = app::History::open(home_->home().historyFolder());

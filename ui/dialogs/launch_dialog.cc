@@ -132,7 +132,7 @@ void LaunchDialog::makePreview() {
         showPrediction();
         prediction_->benchmarkButton()->setEnabled(true);
         prediction_->preflightButton()->setEnabled(true);
-        acceptButton()->setEnabled(canLaunch());
+        refreshAccept();
         compare();
         if (wanted_) {
           accept();
@@ -290,9 +290,21 @@ void LaunchDialog::keyPressEvent(QKeyEvent* event) {
   Dialog::keyPressEvent(event);
 }
 
+bool LaunchDialog::mayStopFirst() const {
+  return !stopsFirst_ || (underWay_ && underWay_->canAdvise());
+}
+
 bool LaunchDialog::canLaunch() const {
-  if (!request_ || (stopsFirst_ && !(underWay_ && underWay_->canAdvise()))) return false;
-  return !unchanged_ || settingWords() != *unchanged_;
+  return request_ && mayStopFirst() && (!unchanged_ || settingWords() != *unchanged_);
+}
+
+void LaunchDialog::refreshAccept() {
+  acceptButton()->setEnabled(canLaunch());
+  acceptButton()->setToolTip(
+      mayStopFirst() ? QString()
+                     : tr("The run cannot be stopped for another strategy now: it is not training, "
+                          "is asynchronous, or its nodes or shares of the batch are others than at "
+                          "its launch."));
 }
 
 bool LaunchDialog::isStarting() const { return stop_ != nullptr || launch_ != nullptr; }
@@ -344,7 +356,7 @@ QWidgetList LaunchDialog::holdFields() {
 void LaunchDialog::release(const QWidgetList& held) {
   setBusy(false, {});
   for (QWidget* field : held) field->setEnabled(true);
-  acceptButton()->setEnabled(canLaunch());
+  refreshAccept();
 }
 
 void LaunchDialog::stopFirst() {

@@ -133,7 +133,9 @@ class LaunchDialog : public Dialog {
   void nodesChanged();
   Status saveAll();
   std::shared_ptr<LiveCluster> session();
+  bool mayStopFirst() const;  // true if nothing has to be stopped
   bool canLaunch() const;
+  void refreshAccept();     // the button
   bool isStarting() const;  // from the button to the run's start
   void stopFirst();         // the run under way
   void start();

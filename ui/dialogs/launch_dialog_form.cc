@@ -136,9 +136,11 @@ void LaunchDialog::seekFaster(RunDocument* underWay) {
   underWay_ = underWay;
   stopsFirst_ = underWay != nullptr;
   if (stopsFirst_) {
-    connect(underWay, &RunDocument::rowChanged, this, [this] {
-      if (!isStarting()) acceptButton()->setEnabled(canLaunch());
-    });
+    const auto refresh = [this] {
+      if (!isStarting()) refreshAccept();
+    };
+    connect(underWay, &RunDocument::rowChanged, this, refresh);
+    connect(underWay, &QObject::destroyed, this, refresh);
     for (QPushButton* button : {prediction_->benchmarkButton(), prediction_->preflightButton()})
       button->hide();  // it has the nodes
   }
@@ -555,6 +557,7 @@ void LaunchDialog::retranslateHeading() {
 
 void LaunchDialog::retranslate() {
   retranslateHeading();
+  if (!isStarting()) refreshAccept();
   const auto training = [](const char* field) {
     return fieldHelpOf(app::SpecKind::kRun, std::string("training.") + field);
   };

@@ -18,7 +18,7 @@ QVector<InspectorRow> energyPartRows(const app::RunEnergy& drawn) {
   const double all = drawn.energy.joules();
   if (all <= 0) return out;
   const app::EnergyPhases& phases = drawn.phases;
-  const bool known = phases.compute + phases.transfer + phases.waiting + phases.other > 0;
+  const bool known = phases.joules() > 0;
   const auto part = [&](const QString& name, double joules) {
     if (!known) return;
     out << InspectorRow{

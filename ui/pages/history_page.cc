@@ -33,7 +33,8 @@ constexpr int kColumnWidths[RunTableModel::kNotes] = {124, 100, 150, 160, 84, 62
                                                       80,  92,  92,  84,  84, 120};
 constexpr int kLeastNotes = 90;
 constexpr int kLeastTable = 150, kLeastPlot = 270;
-constexpr int kDetailsAfterMs = 120;  // the selection may go on
+constexpr int kDetailsAfterMs = 120;                  // the selection may go on
+constexpr qint64 kLeastPauseMs = 5000, kPauses = 20;  // as of a run's page
 
 }  // namespace
 
@@ -165,6 +166,8 @@ void HistoryPage::connectParts() {
     deleteAsked_ = false;
     refreshButtons();
     refreshOverlay();
+    detailsStop_.request_stop();
+    detailsOf_.reset();
     detailsDelay_.start();
     Q_EMIT inspectorChanged();
   });
@@ -185,16 +188,26 @@ void HistoryPage::connectParts() {
   });
 }
 
-// Sums over all steps of a long run take a while.
+// Sums over all steps of a long run take a while: those of an ended run are read once, what one
+// under way drew is read with pauses that are long beside the reading.
 void HistoryPage::readDetails() {
-  detailsStop_.request_stop();
-  detailsStop_ = {};
   const app::RunRow* row = selectedRow();
   if (!row) return;
+  const bool hasEnded = app::isFinal(row->phase);
+  const DetailsSource wanted{row->run, hasEnded, hasEnded ? row->figures.joules : 0};
+  if (detailsOf_ == wanted &&
+      (hasEnded || detailsReading_ || !detailsPause_.hasExpired(detailsPauseMs_)))
+    return;
+  detailsStop_.request_stop();
+  detailsStop_ = {};
+  detailsOf_ = wanted;
+  detailsReading_ = true;
+  QElapsedTimer clock;
+  clock.start();
   runInBackground(
       this,
-      [folder = workspace_.home().historyFolder(), run = row->run,
-       hasEnded = app::isFinal(row->phase), stop = detailsStop_.get_token()] {
+      [folder = workspace_.home().historyFolder(), run = row->run, hasEnded,
+       stop = detailsStop_.get_token()] {
         return withHistory(folder, [&](app::History& history) -> Result<Details> {
           LOCKSTEP_ASSIGN(const app::RunDocuments documents, history.documents(run));
           Details out{run, {}, {}, app::environmentFields(app::nodeEnvironments(documents.nodes))};
@@ -206,8 +219,12 @@ void HistoryPage::readDetails() {
           return out;
         });
       },
-      [this, stop = detailsStop_.get_token()](Result<Details> details) {
-        if (stop.stop_requested() || !details.ok()) return;
+      [this, clock, stop = detailsStop_.get_token()](Result<Details> details) {
+        if (stop.stop_requested()) return;
+        detailsReading_ = false;
+        detailsPauseMs_ = std::max(kLeastPauseMs, kPauses * clock.elapsed());
+        detailsPause_.start();
+        if (!details.ok()) return detailsOf_.reset();
         details_ = *std::move(details);
         Q_EMIT inspectorChanged();
       });
@@ -367,10 +384,8 @@ QVector<InspectorRow> HistoryPage::inspectorRows() const {
   add(tr("Plan"), QString::fromStdString(row.planHash).left(16));
   add(tr("Weights"), QString::fromStdString(row.figures.weightsSha256).left(16));
   add(tr("Model file"), formatPath(QString::fromStdString(row.modelFile)));
-  add(tr("Tags"), runs_->index(runs_->find(selectedRun()), 0)
-                      .data(RunTableModel::kTagsRole)
-                      .toStringList()
-                      .join(' '));
+  const QModelIndex at = runs_->index(runs_->find(selectedRun()), 0);
+  add(tr("Tags"), at.data(RunTableModel::kTagsRole).toStringList().join(' '));
   add(tr("Notes"), QString::fromStdString(row.notes));
   if (isRead) out << remarkRows(details_.remarks) << environmentRows(details_.environment);
   return out;

@@ -2,6 +2,7 @@
 // selected runs.
 #pragma once
 
+#include <QElapsedTimer>
 #include <QTimer>
 #include <functional>
 #include <optional>
@@ -100,7 +101,7 @@ class HistoryPage : public Page {
     std::vector<Message> remarks;          // at the launch
     std::vector<app::EnvironmentField> environment;
   };
-  void readDetails();  // of the selected run
+  void readDetails();  // of the selected run, unless they are known or being read
   void refreshButtons();
   void selectRuns(const QStringList& runs);
   void askDelete();
@@ -148,6 +149,16 @@ class HistoryPage : public Page {
   QTimer searchDelay_, overlayDelay_, detailsDelay_;
   std::stop_source overlayStop_, detailsStop_;  // of what is being read
   Details details_;
+  struct DetailsSource {
+    std::string run;
+    bool hasEnded = false;
+    double joules = 0;  // as its row has them at its end
+    bool operator==(const DetailsSource&) const = default;
+  };
+  std::optional<DetailsSource> detailsOf_;  // that were read last, or are being read
+  bool detailsReading_ = false;
+  QElapsedTimer detailsPause_;  // since they were read
+  qint64 detailsPauseMs_ = 0;   // until they are read again, while the run is under way
   std::vector<app::SavedFilter> saved_;
   app::RunFilter filter_;
   int generation_ = 0, overlayGeneration_ = 0;

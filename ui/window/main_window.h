@@ -70,8 +70,8 @@ class MainWindow : public QMainWindow {
   // dialog.
   LaunchDialog* openLaunch(ModelPage* model, ClusterPage* cluster);
   // Opens the launch dialog for a run of the history, with its spec and cluster, from the start or
-  // its last checkpoint. Asynchronous.
-  // `underWay`: the page of the run, which is stopped first.
+  // its last checkpoint. Asynchronous. For a faster strategy also of a run under way, whose page is
+  // opened.
   void relaunch(const QString& run, app::RelaunchKind kind);
   // Opens a run's spec as a new unsaved model, and the launch dialog for it. Asynchronous.
   void clone(const QString& run);

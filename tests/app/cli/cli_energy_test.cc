@@ -2,6 +2,7 @@
 #include <QJsonArray>
 #include <QTest>
 
+#include "app/history/history.h"
 #include "tests/app/cli/cli_runner.h"
 
 using namespace lockstep;
@@ -91,6 +92,32 @@ class CliEnergyTest : public QObject {
   void whatIsNoRunIsRefused() {
     QCOMPARE(cli_.run({"energy", "no-such-run"}).exit, 2);
     QCOMPARE(cli_.run({"energy"}).exit, 2);
+  }
+
+  // Many steps take long to read: the history leaves that to `lockstep energy`.
+  void ofALongRunTheHistoryReadsNoSteps() {
+    const auto history = app::History::open(cli_.path("home/history").toStdString());
+    QVERIFY(history.ok());
+    const auto store = (*history)->openRun(run_.toStdString());
+    QVERIFY(store.ok() && (*store)->lockForRecording().ok());
+    constexpr int kPieces = 21, kPoints = 100'000;
+    for (int piece = 0; piece < kPieces; ++piece) {
+      std::vector<app::Point> points;
+      for (int i = 0; i < kPoints; ++i)
+        points.push_back({static_cast<double>(piece * kPoints + i + 1), 0.5});
+      app::RunBatch batch;
+      batch.series.push_back({"rank/1000/data", std::move(points)});
+      QVERIFY((*store)->append(batch).ok());
+    }
+    const CliResult shown = cli_.run({"history", "show", run_, "--json"});
+    const QJsonObject energy = shown.first("run")["energy"].toObject();
+    QVERIFY2(energy["joules"].toDouble() > 0 && energy["compute_joules"].isNull(), shown.text());
+    const CliResult text = cli_.run({"history", "show", run_});
+    QVERIFY2(text.out.contains("  by what ranks did: lockstep energy " + run_.toUtf8()) &&
+                 text.out.contains("  a step ") && !text.out.contains("  compute "),
+             text.text());
+    const CliResult parts = cli_.run({"energy", run_});
+    QVERIFY2(parts.exit == 0 && parts.out.contains("  compute "), parts.text());
   }
 
  private:

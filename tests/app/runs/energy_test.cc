@@ -194,6 +194,8 @@ class EnergyTest : public QObject {
       QVERIFY(isNear(phases->compute, 0.25 * joules) && isNear(phases->transfer, 0.15 * joules));
       QVERIFY(isNear(phases->waiting, 0.05 * joules) && isNear(phases->other, 0.55 * joules));
       QCOMPARE(recordedSteps(*run.store), std::int64_t{5});  // the run was resumed
+      QVERIFY(energyJson(energy, {}).find("\"compute_joules\":null") != std::string::npos);
+      QVERIFY(energyJson(energy, *phases).find("\"compute_joules\":null") == std::string::npos);
     }
   }
 
