@@ -256,7 +256,7 @@ void addSinks(const spec::v1::SinksSpec& sinks, Rows& out) {
 }  // namespace
 
 std::int64_t samplesToLaunch(const RunSpec& spec) {
-  constexpr std::uintmax_t kMostRead = 64 << 20;
+  constexpr std::uintmax_t kMostRead = 16 << 20;
   return spec.has_workload() ? 0 : trainingSamples(spec, kMostRead);
 }
 
