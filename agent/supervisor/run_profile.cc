@@ -28,9 +28,14 @@ Result<node::v1::ProfiledSteps> RunControl::profile(const std::string& run, int 
   node::v1::ProfiledSteps added;
   added.set_first(furthest_ + 2 + kNotice / step);
   added.set_count(steps);
-  // Steps that are recorded already stay so.
-  if (!isUnderWay) profiled_.set_first(added.first());
-  profiled_.set_count(static_cast<int>(added.first() + steps - profiled_.first()));
+  // What was asked for before is recorded too. It may come later, if steps take longer now.
+  std::int64_t first = added.first(), end = first + steps;
+  if (isUnderWay) {
+    first = std::min(first, profiled_.first());
+    end = std::max(end, profiled_.first() + profiled_.count());
+  }
+  profiled_.set_first(first);
+  profiled_.set_count(static_cast<int>(end - first));
   node::v1::ToPeer message;
   *message.mutable_profile() = profiled_;
   tellPeers(message);

@@ -1,6 +1,7 @@
 #include "app/runs/launch_summary.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -8,6 +9,7 @@
 
 #include "app/runs/quantity_text.h"
 #include "app/runs/run_progress.h"
+#include "engine/base/shell_text.h"
 #include "engine/data/dataset.h"
 #include "engine/plan/pieces.h"
 #include "engine/plan/wait_limit.h"
@@ -62,9 +64,11 @@ Message lengthText(const spec::v1::TrainingSpec& training, std::int64_t batch,
                     : message("{}; the data tell how many steps", epochsText(epochs));
   }
   const std::int64_t each = data::stepsPerEpoch(samples, batch);
-  if (epochs == 0 || (most > 0 && most < epochs * each))
+  std::int64_t all = 0;
+  if (__builtin_mul_overflow(epochs, each, &all)) all = std::numeric_limits<std::int64_t>::max();
+  if (epochs == 0 || (most > 0 && most < all))
     return message("{} steps; an epoch has {}", most, each);
-  return message("{} of {} steps: {} steps", epochsText(epochs), each, epochs * each);
+  return message("{} of {} steps: {} steps", epochsText(epochs), each, all);
 }
 
 void addBatch(const Preview& preview, Rows& out) {
@@ -126,15 +130,20 @@ bool isInJobFolder(const LaunchRequest& request) {
 // On other nodes, as the agents keep them: see agent/supervisor/checkpoint_copies.cc.
 std::size_t copiesOf(const spec::v1::CheckpointSpec& checkpoint, const Preview& preview,
                      bool isShared) {
-  std::set<std::string> hosts, nodes;
-  for (const cluster::Device& device : preview.cluster.devices) {
-    hosts.insert(device.host);
-    nodes.insert(device.node);
-  }
-  const std::size_t own = hosts.size() < 2 || isShared ? 0 : 1;
+  std::map<std::string, std::set<std::string>> byHost;
+  for (const cluster::Device& device : preview.cluster.devices)
+    byHost[device.host].insert(device.node);
+  const bool isOneHost = byHost.size() < 2;
+  const std::size_t own = isOneHost || isShared ? 0 : 1;
   const std::size_t wanted =
       checkpoint.has_copies() ? static_cast<std::size_t>(std::max(0, checkpoint.copies())) : own;
-  return nodes.empty() ? 0 : std::min(wanted, nodes.size() - 1);
+  // Of several hosts, the nodes of a host hold no copies for each other.
+  std::size_t nodes = 0, most = 1;
+  for (const auto& [host, ofHost] : byHost) {
+    nodes += ofHost.size();
+    if (!isOneHost) most = std::max(most, ofHost.size());
+  }
+  return nodes == 0 ? 0 : std::min(wanted, nodes - most);
 }
 
 // Of all ranks together. Those of a host write to one folder, or all of them to a shared one.
@@ -207,6 +216,7 @@ void addLimits(const RunSpec& spec, const Preview& preview, Rows& out) {
          message("{:.0f} s without progress: {:g} times the predicted step, but at least "
                  "{:g} s",
                  secondsOf(collectiveLimit(preview)), plan::kTimesPredicted, secondsOf(least))});
+    if (preview.plan.isAsynchronous()) return;  // its ranks do not wait for each other
     out.push_back({message("Hang reported after"),
                    message("{:.1f} s: {} times the usual step, here the predicted one, but at "
                            "least {:g} s",
@@ -222,14 +232,14 @@ void addRecovery(const RunSpec& spec, Rows& out) {
     return;
   }
   const int most = recovery.max_restarts();
+  const Message from =
+      specs::takesCheckpoints(spec) ? message("the newest checkpoint") : message("the first step");
   out.push_back(
       {message("After a failure"),
        spec.has_workload() ? message("the program starts again, at most {} times", most)
        : recovery.policy() == "shrink"
-           ? message("restarts from the newest checkpoint, also without lost nodes, at most {} "
-                     "times",
-                     most)
-           : message("restarts from the newest checkpoint, at most {} times", most)});
+           ? message("restarts from {}, also without lost nodes, at most {} times", from, most)
+           : message("restarts from {}, at most {} times", from, most)});
   out.push_back({message("Failures that restart it"),
                  recovery.on().empty() ? message("all") : names(recovery.on())});
 }
@@ -246,7 +256,7 @@ void addSinks(const spec::v1::SinksSpec& sinks, Rows& out) {
 }  // namespace
 
 std::int64_t samplesToLaunch(const RunSpec& spec) {
-  constexpr std::uintmax_t kMostRead = 64 << 20;
+  constexpr std::uintmax_t kMostRead = 16 << 20;
   return spec.has_workload() ? 0 : trainingSamples(spec, kMostRead);
 }
 
@@ -254,9 +264,10 @@ std::vector<SummaryRow> launchSummary(const LaunchRequest& request, const Previe
                                       std::int64_t samples) {
   const RunSpec& spec = *request.spec;
   Rows out;
-  if (preview.ofProgram())
-    out.push_back(
-        {message("Program"), name(fmt::format("{}", fmt::join(spec.workload().command(), " ")))});
+  if (preview.ofProgram()) {
+    const auto& command = spec.workload().command();
+    out.push_back({message("Program"), name(shellLine({command.begin(), command.end()}))});
+  }
   addPlacement(request, preview, out);
   if (!preview.ofProgram()) {
     addTraining(spec, preview, samples, out);
@@ -281,7 +292,7 @@ std::string summaryJson(const std::vector<SummaryRow>& rows) {
   nlohmann::json out = nlohmann::json::array();
   for (const SummaryRow& row : rows)
     out.push_back({{"label", row.label.text()}, {"value", row.value.text()}});
-  return out.dump();
+  return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace lockstep::app

@@ -50,7 +50,8 @@ constexpr auto kCallLimit = 10s;                // of a stop or kill
 constexpr auto kAskLimit = 2500ms;              // of one try of it
 constexpr auto kAway = 3s;                      // without the coordinator until the history says so
 constexpr auto kNews = 10s;                     // a change that is older is of the past
-constexpr auto kGivenUp = 1s;  // between looks whether a run out of reach was given up
+constexpr auto kProfilePause = 5s;  // between two requests; a straggler may come and go faster
+constexpr auto kGivenUp = 1s;       // between looks whether a run out of reach was given up
 
 std::size_t sizeOf(const RunBatch& batch) {
   std::size_t out =
@@ -469,10 +470,15 @@ class Recorder::State::Recording {
       return change.kind != StragglerChange::Kind::kCauseKnown;
     });
     // Not at what is read of the past.
-    if (!isNews || wallNow() - rows.back().wallNs > std::chrono::nanoseconds(kNews).count()) return;
+    if (isNews && wallNow() - rows.back().wallNs < std::chrono::nanoseconds(kNews).count())
+      profileWanted_ = true;
     const RunRow& row = book_->row();
-    if (row.phase != RunState::RUNNING || row.strategy == specs::kProgramStrategy) return;
-    if (profiling_.exchange(true)) return;
+    if (row.phase != RunState::RUNNING || row.strategy == specs::kProgramStrategy)
+      profileWanted_ = false;
+    if (!profileWanted_ || profiling_ || Clock::now() < profileDue_) return;
+    profileWanted_ = false;
+    profiling_ = true;
+    profileDue_ = Clock::now() + kProfilePause;
     profile_ = std::jthread([this](const std::stop_token& stop) {
       RunRequest what = RunRequest::kProfile;
       what.steps = kSteps;
@@ -549,6 +555,8 @@ class Recorder::State::Recording {
   std::vector<std::jthread> followers_;
   std::optional<LivePreview> preview_;
   std::optional<RunSinks> sinks_;
+  bool profileWanted_ = false;
+  Clock::time_point profileDue_ = again_;
   std::atomic<bool> profiling_ = false;  // a request is under way
   std::jthread profile_;                 // last member: joined first
 };

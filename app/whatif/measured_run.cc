@@ -41,6 +41,19 @@ std::vector<T> thinned(const std::vector<T>& all, std::size_t most) {
   return out;
 }
 
+// Returns how many steps each sampled one stands for: those that are nearer to it than to another.
+// Else steps that are recorded close together, as at a straggler, would weigh more than others.
+std::vector<double> weightsOf(const std::vector<std::int64_t>& sampled) {
+  std::vector<double> out(sampled.size(), 1);
+  for (std::size_t i = 0; i < sampled.size() && sampled.size() > 1; ++i) {
+    const std::size_t left = std::max<std::size_t>(i, 1) - 1,
+                      right = std::min(i + 1, sampled.size() - 1);
+    out[i] =
+        static_cast<double>(sampled[right] - sampled[left]) / static_cast<double>(right - left);
+  }
+  return out;
+}
+
 class Reader {
  public:
   Reader(const RunStore& store, std::stop_token stop, MeasuredRun& out)
@@ -61,10 +74,13 @@ class Reader {
     for (const auto& [step, slow, ranks] : store_.eventSteps())
       if (!slow && step > analysis::kWarmUpSteps && step > out_.plan.uncompressedWarmupSteps)
         (step < first ? before : usable).push_back(step);
-    for (const std::int64_t step : thinned(usable, kMostSampled)) LOCKSTEP_TRY(addSampleOf(step));
+    const std::vector<std::int64_t> chosen = thinned(usable, kMostSampled);
+    const std::vector<double> weights = weightsOf(chosen);
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      LOCKSTEP_TRY(addSampleOf(chosen[i], weights[i]));
     before.insert(before.end(), usable.begin(), usable.end());  // those that were left out
     for (; out_.sampled.empty() && !before.empty(); before.pop_back())
-      LOCKSTEP_TRY(addSampleOf(before.back()));
+      LOCKSTEP_TRY(addSampleOf(before.back(), 1));
     if (out_.sampled.empty())
       return notReplayed(
           out_.run, "the history has the events of none of its steps after the first five",
@@ -74,10 +90,10 @@ class Reader {
   }
 
   // Adds nothing where not all ranks have told their events.
-  Status addSampleOf(std::int64_t step) {
+  Status addSampleOf(std::int64_t step, double weight) {
     LOCKSTEP_TRY(unlessStopped(stop_));
     LOCKSTEP_ASSIGN(const StepEvents read, readEvents(store_, step));
-    samples_.add(step, read.events);
+    samples_.add(step, weight, read.events);
     return {};
   }
 

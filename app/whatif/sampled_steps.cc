@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <string_view>
 #include <tuple>
 
@@ -104,16 +105,16 @@ void SampledSteps::findReceives(std::map<std::pair<int, int>, std::vector<int>> 
 }
 
 void SampledSteps::average() {
-  const auto count = static_cast<double>(out_.sampled.size());
+  const double all = std::accumulate(weights_.begin(), weights_.end(), 0.0);
   for (MeasuredRun::Rank& rank : out_.ranks)
     for (std::size_t i = 0; i < rank.script.size(); ++i) {
-      rank.seconds[i] /= count;
+      rank.seconds[i] /= all;
       if (rank.script[i]->kind == plan::StepKind::kCompute)
         rank.usual[static_cast<std::size_t>(ownPartOf(rank.script[i]->phase))] += rank.seconds[i];
     }
-  for (MeasuredRun::Exchange& exchange : out_.exchanges) {
-    for (const double seconds : exchange.inStep) exchange.seconds += seconds / count;
-  }
+  for (MeasuredRun::Exchange& exchange : out_.exchanges)
+    for (std::size_t k = 0; k < weights_.size(); ++k)
+      exchange.seconds += exchange.inStep[k] * weights_[k] / all;
 }
 
 // None where they are not those of all ranks.
@@ -138,14 +139,15 @@ std::optional<SampledSteps::Intervals> SampledSteps::intervalsOf(
   return out;
 }
 
-void SampledSteps::add(std::int64_t step, const std::vector<plan::Event>& events) {
+void SampledSteps::add(std::int64_t step, double weight, const std::vector<plan::Event>& events) {
   const auto intervals = intervalsOf(events);
   if (!intervals) return;
   out_.sampled.push_back(step);
+  weights_.push_back(weight);
   for (std::size_t r = 0; r < out_.ranks.size(); ++r)
     for (std::size_t i = 0; i < (*intervals)[r].size(); ++i)
       if (out_.ranks[r].script[i]->kind == plan::StepKind::kCompute)
-        out_.ranks[r].seconds[i] += (*intervals)[r][i].seconds();
+        out_.ranks[r].seconds[i] += weight * (*intervals)[r][i].seconds();
   addCollectives(*intervals);
   addMessages(*intervals);
 }

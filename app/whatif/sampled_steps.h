@@ -17,8 +17,8 @@ class SampledSteps {
   // Makes the scripts of the ranks of `out`, which has a plan, and finds their exchanges.
   explicit SampledSteps(MeasuredRun& out);
 
-  // Adds nothing where the events are not those of all ranks.
-  void add(std::int64_t step, const std::vector<plan::Event>& events);
+  // Adds nothing where the events are not those of all ranks. `weight`: of the step in the means.
+  void add(std::int64_t step, double weight, const std::vector<plan::Event>& events);
   void average();  // once all are added
 
  private:
@@ -46,6 +46,7 @@ class SampledSteps {
   MeasuredRun& out_;
   std::map<std::pair<int, std::string>, std::vector<int>> groups_;
   std::vector<Receive> receives_;
+  std::vector<double> weights_;  // of the sampled steps
 };
 
 }  // namespace lockstep::app

@@ -10412,12 +10412,20 @@ its last lines:
             <translation>重新启动程序，至多 %1 次</translation>
         </message>
         <message>
-            <source>restarts from the newest checkpoint, also without lost nodes, at most %1 times</source>
-            <translation>从最近的检查点重启，失去节点后也用其余节点继续，至多 %1 次</translation>
+            <source>the newest checkpoint</source>
+            <translation>最近的检查点</translation>
         </message>
         <message>
-            <source>restarts from the newest checkpoint, at most %1 times</source>
-            <translation>从最近的检查点重启，至多 %1 次</translation>
+            <source>the first step</source>
+            <translation>第一步</translation>
+        </message>
+        <message>
+            <source>restarts from %1, also without lost nodes, at most %2 times</source>
+            <translation>从%1重启，失去节点后也用其余节点继续，至多 %2 次</translation>
+        </message>
+        <message>
+            <source>restarts from %1, at most %2 times</source>
+            <translation>从%1重启，至多 %2 次</translation>
         </message>
         <message>
             <source>Failures that restart it</source>

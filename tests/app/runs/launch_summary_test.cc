@@ -80,6 +80,10 @@ class LaunchSummaryTest : public QObject {
              std::string("2 epochs, but at most 100 steps"));
     QCOMPARE(rowsWith({"training.epochs=1"}, 2, 0)["Length"],
              std::string("1 epoch; the data tell how many steps"));
+    QCOMPARE(rowsWith({"training.epochs=1099511627776", "training.max_steps=7"}, 2,
+                      std::int64_t{1} << 40)["Length"]
+                 .substr(0, 8),
+             std::string("7 steps;"));
   }
 
   void checkpointsAreTold() {
@@ -94,6 +98,10 @@ class LaunchSummaryTest : public QObject {
              std::string("on 1 other node"));
     QCOMPARE(rowsWith({"training.checkpoint.copies=9"})["Checkpoint copies"],
              std::string("on 2 other nodes"));
+    // Nodes of one of several hosts hold none for each other.
+    Planned hosts = planned("fashion-mlp.yaml", 3, {"training.checkpoint.copies=9"});
+    for (const std::size_t node : {0, 1}) hosts.preview.cluster.devices[node].host = "other";
+    QCOMPARE(rowsOf(hosts)["Checkpoint copies"], std::string("on 1 other node"));
     QCOMPARE(rowsWith({"training.checkpoint.path=/data/kept"})["Checkpoint folder"],
              std::string("/data/kept, in a folder of the run's own"));
     Planned allocated = planned("fashion-mlp.yaml", 2);
@@ -104,6 +112,8 @@ class LaunchSummaryTest : public QObject {
              std::string("the job's folder, which its nodes share"));
     rows = rowsWith({"training.checkpoint.disabled=true"});
     QCOMPARE(rows["Checkpoints"], std::string("none"));
+    QCOMPARE(rows["After a failure"],
+             std::string("restarts from the first step, at most 10 times"));
     QCOMPARE(rows.count("Checkpoint size"), std::size_t{0});
     // Parameters and two moments of each, however they are divided.
     const std::string whole = rowsWith({"training.optimizer.kind=adam"}, 1)["Checkpoint size"];
@@ -127,6 +137,10 @@ class LaunchSummaryTest : public QObject {
     QCOMPARE(rowsWith({"recovery.heartbeat_ms=4000"})["Node lost after"],
              std::string("80 s: 20 heartbeats, but at least 30 s"));
     QCOMPARE(rowsWith({}, 1).count("Heartbeat"), std::size_t{0});
+    // Asynchronous ranks do not wait for each other.
+    const auto asynchronous = rowsWith({"strategy.kind=parameter-server", "strategy.staleness=-1"});
+    QCOMPARE(asynchronous.count("Hang reported after"), std::size_t{0});
+    QCOMPARE(asynchronous.count("Collective fails after"), std::size_t{1});
     QCOMPARE(kSilentHeartbeats, agent::kSilentHeartbeats);
     QCOMPARE(kHangSteps, agent::HangWatch::kSteps);
     QCOMPARE(kLeastHang, agent::HangWatch::kLeast);

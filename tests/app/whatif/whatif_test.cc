@@ -4,6 +4,7 @@
 #include <QTest>
 #include <cmath>
 #include <random>
+#include <set>
 
 #include "app/history/history.h"
 #include "app/runs/preview.h"
@@ -148,7 +149,9 @@ struct Recorded {
 
   template <typename F>
   Recorded(const Preview& preview, F factor) : Recorded(preview, secondsOf(preview, factor), {}) {}
-  Recorded(const Preview& preview, const planner::MeasuredSeconds& seconds, const Stalls& stalls) {
+  // `profiled`: steps that are recorded beside the sampled ones.
+  Recorded(const Preview& preview, const planner::MeasuredSeconds& seconds, const Stalls& stalls,
+           const std::set<std::int64_t>& profiled = {}) {
     history = std::move(*History::open(folder.path().toStdString()));
     row.run = "20240501-120010-a1b2c0";
     row.world = preview.plan.mesh.size();
@@ -165,7 +168,7 @@ struct Recorded {
     for (auto& [at, step] : own)
       if (at.first == stalls.rank && stalls.isIn(static_cast<int>(at.second)))
         stall(step, own[{at.first, at.second + 1}], stalls);
-    record(own);
+    record(own, profiled);
   }
 
   // What was simulated as data of the next step was a stall within this one.
@@ -176,7 +179,8 @@ struct Recorded {
     next.seconds["data"] -= stalls.seconds;
   }
 
-  void record(std::map<std::pair<int, std::int64_t>, OwnStep>& own) {
+  void record(std::map<std::pair<int, std::int64_t>, OwnStep>& own,
+              const std::set<std::int64_t>& profiled) {
     RunBatch batch;
     std::map<std::string, std::vector<Point>> series;
     for (auto& [at, step] : own) {
@@ -191,9 +195,10 @@ struct Recorded {
       for (const auto& [name, seconds] : step.seconds)
         series[fmt::format("rank/{}/{}", rank, name)].push_back(
             {static_cast<double>(number), seconds});
+      const bool sampled = number % kEvery == 0 || profiled.contains(number);
       // Beside the sampled steps, many more that were told since they were slow.
-      const bool slow = number % kEvery > 3;
-      if (slow || number % kEvery == 0)
+      const bool slow = !sampled && number % kEvery > 3;
+      if (slow || sampled)
         batch.events.push_back({rank, number, step.chunk.SerializeAsString(), slow});
     }
     for (auto& [name, points] : series) batch.series.push_back({name, std::move(points)});
@@ -340,6 +345,26 @@ class WhatIfTest : public QObject {
     const auto answer = whatIf(run, replayed, {.without = {1}});
     QVERIFY2(near(answer->stepSeconds, truth.measured, 0.005),
              said("without it", answer->stepSeconds, truth.measured));
+  }
+
+  // Many steps are recorded where a rank was slow for a moment: what a step takes is still the mean
+  // over the run.
+  void stepsRecordedAtAStragglerWeighNoMore() {
+    const Preview preview = previewOf(3, {"strategy.overlap=never"});
+    const auto factor = [](int rank, int step) {  // steps from 0
+      return rank == 1 && step >= 60 && step < 67 ? 10.0 : 1.0;
+    };
+    const Recorded recorded(preview, secondsOf(preview, factor), {},
+                            {61, 62, 63, 64, 65, 66, 67, 68});
+    const MeasuredRun run = recorded.read(),
+                      usual = Recorded(preview, [](int, int) { return 1.0; }).read();
+    QCOMPARE(run.sampled.size(), usual.sampled.size() + 8);
+    const auto own = [](const MeasuredRun& of) {
+      return of.ranks[1].usual[static_cast<std::size_t>(OwnPart::kBackward)];
+    };
+    // Of 120 steps, seven took ten times as long.
+    const double expected = (113 + 7 * 10) / 120.0 * own(usual);
+    QVERIFY2(near(own(run), expected, 0.05), said("backward", own(run), expected));
   }
 
   // Steps became slower in the second half, of which alone the last ones tell.
