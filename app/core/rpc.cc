@@ -53,7 +53,7 @@ Error replyError(const Message& what, const std::string& node) {
   Error error;
   error.code = Code::kDataLoss;
   error.what = what;
-  error.why = "what the node answers cannot be";
+  error.why = "the answer of the node has values that are impossible";
   error.next = "deploy this version to the node: lockstep cluster deploy";
   error.node = node;
   return error;

@@ -218,7 +218,7 @@ class Builder {
         TimelineSpan wait = span;
         wait.kind = SpanKind::kWaiting;
         wait.end = std::min(span.end, ready);
-        to.push_back(wait);
+        if (wait.length() > 0) to.push_back(wait);
         span.begin = wait.end;
       }
       if (span.length() > 0) to.push_back(span);

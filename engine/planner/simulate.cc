@@ -28,7 +28,8 @@ bool isOfOptimizer(ir::Phase phase) {
   return phase == ir::Phase::kOptimizer || phase == ir::Phase::kWatch;
 }
 
-std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+// Within what can be subtracted: costs that a node tells may be of any size.
+std::int64_t nanoseconds(double seconds) { return std::llround(std::min(seconds * 1e9, 0x1p61)); }
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 

@@ -4822,8 +4822,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>未及时应答</translation>
         </message>
         <message>
-            <source>what the node answers cannot be</source>
-            <translation>节点的回答不可能成立</translation>
+            <source>the answer of the node has values that are impossible</source>
+            <translation>节点的应答含有不可能的值</translation>
         </message>
         <message>
             <source>check that path</source>

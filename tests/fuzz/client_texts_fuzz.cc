@@ -42,8 +42,10 @@ const app::Home& home() {
 }
 app::PreflightResult result() {
   using Kind = app::PreflightValue::Kind;
-  app::PreflightResult out{{{Kind::kMatmul, "n1", "", 1e9}, {Kind::kBandwidth, "n1", "n2", 1e8}}};
-  out.values.push_back({Kind::kGpuMatmul, "n2", "", 1e12});
+  app::PreflightResult out;
+  out.values = {{Kind::kMatmul, "n1", "", 1e9},
+                {Kind::kBandwidth, "n1", "n2", 1e8},
+                {Kind::kGpuMatmul, "n2", "", 1e12}};
   out.values.back().gpu = 1;
   return out;
 }

@@ -45,7 +45,7 @@ using AnyMessage = google::protobuf::Message;
 using run::v1::NodeSample;
 using run::v1::Record;
 
-bool isFinite(double value) { return std::isfinite(value) && value >= 0; }
+bool isAmount(double value) { return std::isfinite(value) && value >= 0; }
 
 // Of a run of two ranks on this machine.
 const app::Preview& preview() {
@@ -85,7 +85,7 @@ void take(const HandshakeReply& reply) {
 }
 void take(const NodeSample& sample) {
   const app::NodeLoad load = app::loadOf(sample);
-  LOCKSTEP_CHECK(load.cpu >= 0 && load.cpu <= 1 && isFinite(load.load1));
+  LOCKSTEP_CHECK(load.cpu >= 0 && load.cpu <= 1 && isAmount(load.load1));
   for (const double bytes : {load.memoryUsed, load.memoryTotal, load.networkIn, load.networkOut,
                              load.loopback, load.diskRead, load.diskWrite, load.diskFree})
     LOCKSTEP_CHECK(bytes >= 0 && bytes <= 1e18, "{}", bytes);
@@ -145,7 +145,7 @@ void take(const MeasureReply& reply) {
 }
 void grade(app::PreflightResult result) {
   for (const app::PreflightValue& one : result.values)
-    LOCKSTEP_CHECK(isFinite(one.value), "{}", one.value);
+    LOCKSTEP_CHECK(isAmount(one.value), "{}", one.value);
   const app::PreflightResult earlier = result;
   for (const auto& before : {std::vector<app::PreflightResult>{}, {earlier, earlier}}) {
     app::grade(result, before, 1);
@@ -172,7 +172,7 @@ void take(const ListProcessesReply& reply) {
   const app::NodeProcesses list = app::processesOf(reply);
   LOCKSTEP_CHECK(std::isfinite(list.seconds));
   for (const app::NodeProcess& one : list.processes)
-    LOCKSTEP_CHECK(isFinite(one.cores) && isFinite(one.ageSeconds) && one.memoryBytes >= 0 &&
+    LOCKSTEP_CHECK(isAmount(one.cores) && isAmount(one.ageSeconds) && one.memoryBytes >= 0 &&
                    one.threads >= 0 && one.rank >= -1);
 }
 void take(const ReadKernelLogReply& reply) {
@@ -220,11 +220,11 @@ void take(const ListArtifactsReply& reply) {
 }
 void take(const ReadRankStacksReply& reply) {
   const app::RankStacks stacks = app::stacksOf(reply);
-  LOCKSTEP_CHECK(isFinite(stacks.longestStop()));
+  LOCKSTEP_CHECK(isAmount(stacks.longestStop()));
   (void)app::stacksText(stacks);
 }
 void take(const DebugRankReply& reply) {
-  LOCKSTEP_CHECK(isFinite(app::newsOf(reply).patienceSeconds));
+  LOCKSTEP_CHECK(isAmount(app::newsOf(reply).patienceSeconds));
 }
 
 // ---- the table

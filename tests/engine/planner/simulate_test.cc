@@ -388,6 +388,17 @@ class SimulateTest : public QObject {
     QCOMPARE(simulation.ranks.size(), std::size_t{1024});
   }
 
+  // A step takes more nanoseconds than 64 bits hold.
+  void timesOfAnySizeAreBounded() {
+    const auto cluster = clusterOf(2);
+    planner::CostModel cost;
+    cost.stepOverheadSeconds = 1e14;
+    const plan::Plan plan = planOf(request(fashionMlp(), 64, 64), cluster);
+    const auto events = planner::simulate(plan, cluster, cost).events;
+    QVERIFY(!events.empty());
+    for (const plan::Event& event : events) QVERIFY(event.begin >= 0 && event.end >= event.begin);
+  }
+
   void unknownProgramsGiveNothing() {
     const auto cluster = clusterOf(1);
     const plan::Plan plan = planOf(request(fashionMlp(), 8, 8), cluster);
