@@ -305,13 +305,11 @@ Status printDocument(const RunRow& row, const RunDocuments& documents, const std
     names.push_back(one.name);
     if (one.name != name) continue;
     const std::string& text = one.of(documents);
-    if (json) {
-      JsonLine("document").add("run", row.run).add("document", name).add("text", text).print();
-      return {};
-    }
     if (text.empty())
       return makeError(Code::kNotFound, "run {} has no document \"{}\"", row.run, name);
-    if (isatty(STDOUT_FILENO) != 0)
+    if (json)
+      JsonLine("document").add("run", row.run).add("document", name).add("text", text).print();
+    else if (isatty(STDOUT_FILENO) != 0)
       put(stdout, text);
     else
       putRaw(stdout, text);  // to a file, or to git apply

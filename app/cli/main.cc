@@ -317,11 +317,17 @@ const std::vector<Command> kCommands{
      "it, and\nwithout a name all.",
      historyFilterCommand},
     {"history show",
-     {{"document=", "json"}, 1, 1, "history show RUN [--document NAME] [--json]"},
-     "Prints a run's metrics, stragglers, restarts, epochs, environment and spec.\n"
-     "  --document  this text alone: spec (as written), resolved (as run), cluster, plan, or code, "
-     "the\n"
-     "              changes since its commit",
+     {{"document=", "json"},
+      1,
+      1,
+      "history show RUN [--document spec|resolved|cluster|plan|code] [--json]"},
+     "Prints a run's metrics, stragglers, restarts, epochs, environment and spec, or one of its\n"
+     "documents alone.\n"
+     "  --document  spec      the spec as written\n"
+     "              resolved  the spec as it ran\n"
+     "              cluster   the spec of the cluster\n"
+     "              plan      what each rank did in a step\n"
+     "              code      the changes since the commit, for git apply",
      historyShowCommand},
     {"history diff",
      {{"json"}, 2, 24, "history diff RUN RUN… [--json]"},

@@ -419,7 +419,7 @@ std::string LaunchWork::nodesJson() const {
     one["environment"] = environmentJson(participant);
     nodes.push_back(std::move(one));
   }
-  return nodes.dump();
+  return nodes.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace lockstep::app

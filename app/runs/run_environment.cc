@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -15,7 +16,8 @@
 namespace lockstep::app {
 namespace {
 
-constexpr std::size_t kMostNamed = 8;  // nodes of a value
+constexpr std::size_t kMostNamed = 8;      // values of a field, nodes of a value
+constexpr std::size_t kMostVersions = 64;  // a damaged file may have any number
 
 std::int64_t integerOf(const nlohmann::json& value, const char* name) {
   if (!value.is_object()) return 0;
@@ -84,14 +86,14 @@ using Values = std::vector<std::pair<std::string, std::vector<std::string>>>;
 std::string valueText(const Values& values) {
   if (values.size() == 1) return values.front().first;
   std::string out;
-  for (const auto& [value, nodes] : values) {
+  for (const auto& [value, nodes] : values | std::views::take(kMostNamed)) {
     const std::size_t named = std::min(nodes.size(), kMostNamed);
     out += fmt::format(
         "{}{} ({}{})", out.empty() ? "" : "; ", value.empty() ? "–" : value,
         fmt::join(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(named), ", "),
         named < nodes.size() ? ", …" : "");
   }
-  return out;
+  return values.size() > kMostNamed ? out + "; …" : out;
 }
 
 }  // namespace
@@ -130,19 +132,20 @@ std::vector<EnvironmentField> environmentFields(const std::vector<NodeEnvironmen
   for (const NodeEnvironment& node : nodes) {
     const std::vector<Field> fields = fieldsOf(node);
     all.emplace_back(fields.begin(), fields.end());
-    for (const auto& [name, version] : node.versions) versions.insert(name);
+    for (const auto& [name, version] : node.versions)
+      if (versions.size() < kMostVersions) versions.insert(name);
   }
   for (const auto& [name, value] : fieldsOf({})) names.push_back(name);
   names.insert(names.end(), versions.begin(), versions.end());
   std::vector<EnvironmentField> out;
   for (const std::string& name : names) {
     Values values;
+    std::map<std::string, std::size_t> places;  // in `values`
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const std::string& value = all[i][name];
-      auto same = std::find_if(values.begin(), values.end(),
-                               [&](const auto& one) { return one.first == value; });
-      if (same == values.end()) same = values.insert(same, {value, {}});
-      same->second.push_back(nodes[i].node);
+      const auto [place, isNew] = places.try_emplace(value, values.size());
+      if (isNew) values.push_back({value, {}});
+      values[place->second].second.push_back(nodes[i].node);
     }
     const bool isKnown = std::any_of(values.begin(), values.end(),
                                      [](const auto& one) { return !one.first.empty(); });

@@ -39,7 +39,8 @@ struct EnvironmentField {
   bool operator==(const EnvironmentField&) const = default;
 };
 // The environment of all nodes, then the versions of the program. A value that is not equal on all
-// nodes is given with their names: "6.1 (n1, n2); 6.6 (n3)". Fields that no node has are left out.
+// nodes is given with their names: "6.1 (n1, n2); 6.6 (n3)", of many the first. Fields that no node
+// has are left out.
 std::vector<EnvironmentField> environmentFields(const std::vector<NodeEnvironment>& nodes);
 
 // "Operating system"; versions by their own names.

@@ -15721,6 +15721,10 @@ its last lines:
             <translation>没有保留此运行的启动资料。</translation>
         </message>
         <message>
+            <source>The first %1 of %2 are shown; a copy has all.</source>
+            <translation>仅显示前 %1，共 %2；复制或另存的文本是完整的。</translation>
+        </message>
+        <message>
             <source>With defaults filled in, and what was set at the launch</source>
             <translation>已填入默认值以及启动时的设置</translation>
         </message>

@@ -85,6 +85,15 @@ class PlacesTest : public QObject {
     QCOMPARE(page->findChild<QTabWidget*>("runTabs")->currentIndex(), 3);
   }
 
+  // The documents of a run were its code alone.
+  void anEarlierLinkToTheCodeShowsTheDocuments() {
+    RunPage* page = openSteps();
+    const auto place = placeOf("lockstep:run/" + run_ + "?part=code");
+    QVERIFY(place);
+    page->go(*place);
+    QCOMPARE(page->place().part, QString("documents"));
+  }
+
   // Another studio shows the parts that a person zoomed into, and all again after Home.
   void zoomsComeBack() {
     RunPage* page = openSteps();

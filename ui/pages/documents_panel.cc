@@ -11,12 +11,23 @@
 
 #include "engine/base/file.h"
 #include "ui/studio/run_document.h"
+#include "ui/theme/format.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/widgets.h"
 #include "ui/widgets/yaml_editor.h"
 
 namespace lockstep::ui {
 namespace {
+
+// Bytes. With more, the window would stand still while they are laid out, or coloured.
+constexpr std::size_t kMostShown = 400'000, kMostColoured = 100'000;
+
+// The first lines of a long text.
+std::string_view shownPart(std::string_view text) {
+  if (text.size() <= kMostShown) return text;
+  text = text.substr(0, kMostShown);
+  return text.substr(0, text.rfind('\n'));
+}
 
 // In the order of app::kRunTexts.
 enum Kind { kSpec, kResolved, kCluster, kPlan, kCode };
@@ -117,21 +128,26 @@ void DocumentsPanel::refreshKinds() {
 
 void DocumentsPanel::showText() {
   const app::RunText* const one = chosen();
-  const bool isYaml = one != nullptr && one->ending == "yaml";
+  const std::string_view part = shownPart(text());
+  const bool isColoured = one != nullptr && one->ending == "yaml" && part.size() <= kMostColoured;
   about_->setText(about());
-  if (shown_ != text()) {  // keeps the place otherwise
-    shown_ = text();
+  if (shown_ != part) {  // keeps the place otherwise
+    shown_ = part;
     highlighter_->setDocument(nullptr);
     text_->setPlainText(QString::fromStdString(shown_));
   }
-  if (isYaml != (highlighter_->document() != nullptr))
-    highlighter_->setDocument(isYaml ? text_->document() : nullptr);
-  for (QPushButton* button : {copy_, save_}) button->setEnabled(!shown_.empty());
+  if (isColoured != (highlighter_->document() != nullptr))
+    highlighter_->setDocument(isColoured ? text_->document() : nullptr);
+  for (QPushButton* button : {copy_, save_}) button->setEnabled(!text().empty());
 }
 
 QString DocumentsPanel::about() const {
   const app::RunText* const one = chosen();
   if (one == nullptr) return tr("Nothing is kept of this run's launch.");
+  const std::size_t all = text().size(), part = shownPart(text()).size();
+  if (part < all)
+    return tr("The first %1 of %2 are shown; a copy has all.")
+        .arg(formatBytes(static_cast<double>(part)), formatBytes(static_cast<double>(all)));
   switch (kindOf(*one)) {
     case kSpec:
       return {};
@@ -161,12 +177,10 @@ void DocumentsPanel::askSave() {
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->setAcceptMode(QFileDialog::AcceptSave);
   dialog->setDefaultSuffix(ending);
-  connect(dialog, &QFileDialog::fileSelected, this, &DocumentsPanel::save);
+  connect(dialog, &QFileDialog::fileSelected, this, [this, one](const QString& path) {
+    Q_EMIT saved(path, writeFileAtomically(path.toStdString(), one->of(document_->documents())));
+  });
   dialog->open();
-}
-
-void DocumentsPanel::save(const QString& path) {
-  Q_EMIT saved(path, writeFileAtomically(path.toStdString(), text()));
 }
 
 void DocumentsPanel::retranslate() {

@@ -27,7 +27,6 @@ class DocumentsPanel : public QWidget {
   explicit DocumentsPanel(RunDocument* document, QWidget* parent = nullptr);
 
   void refresh();  // while it is not visible with the next show
-  void save(const QString& path);
   void retranslate();
 
  Q_SIGNALS:

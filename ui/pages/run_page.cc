@@ -188,7 +188,8 @@ Place RunPage::place() const {
 }
 
 void RunPage::go(const Place& place) {
-  const auto part = parts_.indexOf(place.part);
+  const QString name = place.part == "code" ? "documents" : place.part;  // of an earlier version
+  const auto part = parts_.indexOf(name);
   if (part >= 0) tabs_->setCurrentIndex(static_cast<int>(part));
   steps_->choose(place.rank, place.step);
 }
@@ -280,14 +281,14 @@ void RunPage::resizeEvent(QResizeEvent* event) {
   fitTools();
 }
 
-// All tabs are in sight: the label of the slider gives way, then half of the slider.
+// All tabs are in sight: the label of the slider gives way, then the slider.
 void RunPage::fitTools() {
   const int label = smoothLabel_->sizeHint().width() + kSpaceXs;
   const int tools = tools_->layout()->sizeHint().width() - smooth_->maximumWidth() + kSliderWidth -
                     (smoothLabel_->isHidden() ? 0 : label);
   const int room = width() - 2 * kSpaceL - tabs_->tabBar()->sizeHint().width();
   smoothLabel_->setVisible(tools + label <= room);
-  smooth_->setFixedWidth(tools <= room ? kSliderWidth : kSliderWidth / 2);
+  smooth_->setFixedWidth(std::clamp(kSliderWidth + room - tools, kLeastSlider, kSliderWidth));
 }
 
 QUndoStack* RunPage::undoStack() {

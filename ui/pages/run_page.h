@@ -79,7 +79,7 @@ class RunPage : public Page {
   void buildHead();
   void buildPlotTools();
   void fitTools();
-  static constexpr int kSliderWidth = 110;  // where there is room
+  static constexpr int kSliderWidth = 110, kLeastSlider = 36;  // pixels
   void buildTabs();
   QWidget* buildOverview();
   QWidget* buildBreakdown(QWidget* page);

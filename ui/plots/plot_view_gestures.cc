@@ -179,7 +179,7 @@ void PlotView::showCursor(double x, bool visible, const QString& owner) {
   cursor_->setVisible(visible);
   if (const QString now = visible ? owner : QString(); now != owner_) {
     owner_ = now;
-    nameLines();
+    if (!linesChanged_) nameLines();  // else with the next frame
     markDirty();
   }
   if (isVisible()) crosshairLayer_->replot();

@@ -83,10 +83,10 @@ void PlotView::refreshMarks() {
   const auto& all = lines_->series();
   std::vector<std::shared_ptr<Series>> alone;  // of the owner; they have names and colours
   for (const auto& line : all) {
-    if (owner_.isEmpty() || line->owner != owner_ || !line->visible) continue;
+    if (owner_.isEmpty() || line->owner != owner_) continue;
     if (!lines_->isOfSpread(*line))
-      alone.push_back(line);
-    else if (std::find(kept_.begin(), kept_.end(), line) == kept_.end())
+      alone.push_back(line);  // also while it is hidden
+    else if (line->visible && std::find(kept_.begin(), kept_.end(), line) == kept_.end())
       kept_.push_back(line);
   }
   if (hovered_ &&

@@ -71,6 +71,8 @@ class CliDocumentsTest : public QObject {
     QCOMPARE(following(cli, {"run", "x", ""}), QStringList());
     QCOMPARE(following(cli, {"run", "--cluster", ""}), QStringList{":files"});
     QCOMPARE(following(cli, {"history", "export", "r", "--format", "c"}), QStringList{"csv"});
+    QCOMPARE(following(cli, {"history", "show", "r", "--document", "c"}),
+             (QStringList{"cluster", "code"}));
     QCOMPARE(following(cli, {"history", "delete", "--f"}), QStringList{"--force"});
     QCOMPARE(following(cli, {"alerts", "test", "loss-sp"}), QStringList{"loss-spike"});
     QCOMPARE(following(cli, {"--home", "x", "help", "clus"}), QStringList{"cluster"});

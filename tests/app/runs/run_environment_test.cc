@@ -135,6 +135,10 @@ class RunEnvironmentTest : public QObject {
              QString("2.1.0 (n0, n1, n2, n4, n5, n6, n7, n8, …); – (n3)"));
     QCOMPARE(valueOf(fields, "python"),
              QString("– (n0, n1, n2, n3, n5, n6, n7, n8, …); 3.11.2 (n4)"));
+    for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i].gpuDriver = fmt::format("580.{}", i);
+    QCOMPARE(valueOf(environmentFields(nodes), "gpu_driver"),
+             QString("580.0 (n0); 580.1 (n1); 580.2 (n2); 580.3 (n3); 580.4 (n4); 580.5 (n5); "
+                     "580.6 (n6); 580.7 (n7); …"));
     QCOMPARE(environmentTitle("gpu_driver").text(), std::string("GPU driver"));
     QCOMPARE(environmentTitle("torch").text(), std::string("torch"));
   }
