@@ -72,8 +72,7 @@ class Coordination {
       node::v1::FromPeer ping;
       ping.mutable_ping()->set_sent_ns(monotonicNow());
       for (const auto& [name, peer] : peers_) peer->send(ping);
-      const bool isOver = story_.breaks
-                              ? brokenAt_ != 0 && monotonicNow() > brokenAt_ + 8 * kBroken
+      const bool isOver = story_.breaks ? brokenAt_ != 0 && monotonicNow() > brokenAt_ + 8 * kBroken
                           : story_.isApart ? overAt_ != 0
                           : story_.ends    ? overAt_ != 0 && endsTold_ == 2
                                            : answer_.has_value();
