@@ -56,7 +56,7 @@ Result<MeasuredRun> predictedStep(const Preview& preview) {
        planner::simulate(preview.plan, preview.cluster, preview.cost, options).events)
     if (event.step == kSteady && !(event.asynchronous && event.kind == plan::EventKind::kWaiting))
       events.push_back(event);
-  samples.add(kSteady, events);
+  samples.add(kSteady, 1, events);
   if (out.sampled.empty()) return notReplayed("the simulation has no events of it");
   samples.average();
   out.scalesExchanges = false;  // each takes what was simulated
