@@ -84,7 +84,7 @@ class CliProgramTest : public QObject {
     utsname names{};
     uname(&names);
     QProcess python;
-    python.start("python3", {"-c", "import platform; print(platform.python_version())"});
+    python.start("/usr/bin/python3", {"-c", "import platform; print(platform.python_version())"});
     QVERIFY(python.waitForFinished(30000));
     const QString version = QString::fromUtf8(python.readAllStandardOutput()).trimmed();
     const QJsonArray nodes =
