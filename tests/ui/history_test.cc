@@ -465,13 +465,22 @@ class HistoryPageTest : public QObject {
   // The page of a run under way is opened: it is stopped first, and only while it trains.
   void aRunUnderWayThatDoesNotTrainIsNotStopped() {
     const QString run = QString::fromStdString(home_->addRun(4, app::RunState::RUNNING, 120));
+    {
+      const auto history = app::History::open(home_->home().historyFolder());
+      app::RunDocuments documents = *(*history)->documents(run.toStdString());
+      documents.clusterYaml = app::localCluster(3, home_->home().root + "/local", "").yaml;
+      documents.nodes = R"([{"node": "local1", "folder": "/nowhere/runs/x"}])";
+      QVERIFY((*history)->setDocuments(run.toStdString(), documents).ok());
+    }
     page_->reload();
     QVERIFY(wait([&] { return page_->runs()->find(run) >= 0; }));
     page_->selectRun(run);
     page_->findChild<QAction*>("historyFaster")->trigger();
     LaunchDialog* dialog = nullptr;
-    QVERIFY(
-        wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }));
+    QVERIFY2(
+        wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }),
+        qPrintable(dialog ? dialog->findChild<MessagePanel*>()->details()
+                          : window_->currentPage()->message()->details()));
     QVERIFY2(dialog->command().startsWith("lockstep stop " + run), qPrintable(dialog->command()));
     auto* opened = qobject_cast<RunPage*>(window_->currentPage());
     QVERIFY(opened && opened->document()->run() == run);

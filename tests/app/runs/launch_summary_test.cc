@@ -68,8 +68,9 @@ class LaunchSummaryTest : public QObject {
     QCOMPARE(rows["Learning rate schedule"], std::string("constant"));
     QCOMPARE(rows["Precision"], std::string("fp32"));
     QCOMPARE(rows.count("Warm-up"), std::size_t{0});
-    rows = rowsWith({"training.epochs=2", "training.max_steps=100", "training.schedule.kind=cosine",
-                     "training.schedule.warmup_steps=10", "training.precision=bf16"},
+    rows = rowsWith({"training.epochs=2", "training.batch=64", "training.max_steps=100",
+                     "training.schedule.kind=cosine", "training.schedule.warmup_steps=10",
+                     "training.precision=bf16"},
                     1);
     QCOMPARE(rows["Ranks"], std::string("1 on node local1"));
     QCOMPARE(rows["Length"], std::string("100 steps; an epoch has 938"));
