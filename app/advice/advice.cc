@@ -21,7 +21,7 @@ constexpr double kDoubt = 1.15;     // an estimate may be too high by so much, o
 constexpr std::size_t kVaried = 2;  // how many of the best strategies are varied
 constexpr double kJudging = 0.5;    // largest part of the time that estimates take
 constexpr double kVarying = 0.25;   // part of the time that is kept for variants
-constexpr double kAsGood = 1.005;   // steps that differ by less are equally good
+constexpr double kAsGood = 1.015;   // steps that differ by less: predictions err by more
 
 // Runs `work` for every index below `count`, on so many threads.
 void inParallel(std::size_t count, std::size_t threads, const std::stop_token& stop,

@@ -239,7 +239,7 @@ class AdviceTest : public QObject {
       QVERIFY(advice.current.has_value() != advice.currentRefusal.has_value());
       if (!advice.current) continue;
       QVERIFY(advice.current->settings.empty());
-      QVERIFY(advice.best[0].stepSeconds <= 1.005 * advice.current->stepSeconds);
+      QVERIFY(advice.best[0].stepSeconds <= 1.015 * advice.current->stepSeconds);
     }
   }
 
