@@ -87,7 +87,7 @@ void showEnergy(const RunRow& row, const RunEnergy& drawn) {
     put(stdout, fmt::format("  by what ranks did: lockstep energy {}\n", row.run));
 }
 
-// What the launch said of the plan, as why auto chose its strategy.
+// Remarks that were made at the launch, such as why auto chose the strategy.
 void showRemarks(const RunDocuments& documents) {
   const auto prediction = parsePrediction(documents.prediction);
   if (!prediction.ok() || prediction->remarks.empty()) return;

@@ -48,7 +48,7 @@ struct ProcessQuery {
 };
 Result<NodeProcesses> listProcesses(NodeAccess& node, const ProcessQuery& query,
                                     std::stop_token stop);
-// What the reply tells; numbers that cannot be are 0.
+// The processes of the reply. Negative or non-finite numbers become 0.
 NodeProcesses processesOf(const node::v1::ListProcessesReply& reply);
 
 struct KernelLine {

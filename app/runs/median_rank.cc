@@ -13,7 +13,7 @@ namespace {
 
 using Lane = StepTimeline::Lane;
 
-// The median, within what can be added to another one: nodes may tell any times.
+// The median, at most 2^61: nodes may report any times, and sums of two of them must not overflow.
 std::int64_t nanoseconds(std::vector<double> values) {
   constexpr double kFar = 0x1p61;
   return std::llround(std::min(lowerMedian(std::move(values)), kFar));

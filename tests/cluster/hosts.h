@@ -35,8 +35,8 @@ class Hosts {
   bool mend(int from, int to);
   bool limitRate(int host, int megabitPerSecond);  // both ways
   bool unlimitRate(int host);
-  // Shows a folder at another place to the processes of a host, as a volume that is mounted there,
-  // and takes it away, also from those that use it.
+  // Mounts a folder at another path on a host, for its processes alone. Unmounting succeeds while
+  // the volume is in use.
   bool mount(int host, const std::string& folder, const std::string& at);
   bool unmount(int host, const std::string& at);
   // Stops every process of the host, as where its machine is suspended, or lets them go on. How

@@ -344,6 +344,8 @@ void shootPlacement(MainWindow* window, ModelPage* made, const QString& prefix) 
   launch->findChild<QSlider*>("whatIfRate")->setValue(40);
   QTest::qWait(500);
   shoot(launch, prefix + "-launch-what-if");
+  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(7);
+  shoot(launch, prefix + "-launch-summary");
   launch->reject();
   (void)QTest::qWaitFor([&] { return !window->findChild<LaunchDialog*>(); }, 5000);
 }

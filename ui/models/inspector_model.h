@@ -26,7 +26,7 @@ struct InspectorRow {
 // Energy, cost and carbon of a run, and what a point of accuracy took, as far as they are known;
 // with `drawn` also its parts by what ranks do, of a step and an epoch, and as predicted.
 QVector<InspectorRow> energyRows(const app::RunRow& row, const app::RunEnergy* drawn);
-// What the launch said of the plan, as why auto chose its strategy.
+// Remarks that were made at the launch, such as why auto chose the strategy.
 QVector<InspectorRow> remarkRows(const std::vector<Message>& remarks);
 // What the run's nodes were, under a heading; none: it is not known.
 QVector<InspectorRow> environmentRows(const std::vector<app::EnvironmentField>& fields);

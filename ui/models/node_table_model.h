@@ -66,7 +66,7 @@ class NodeTableModel : public QAbstractTableModel {
   // For NodeLedGrid, of kCpu to kDisk: of the node or of each GPU a share 0…1 of the most there can
   // be (100 °C; of the network mostTraffic()), or an invalid value; empty: nothing is known.
   static constexpr int kLedsRole = Qt::UserRole + 5;
-  // Of a column of GPUs: whether each is slowed down (app::GpuLoad::isSlowed).
+  // Of a GPU column, by GPU: whether its clock is throttled (app::GpuLoad::isSlowed).
   static constexpr int kSlowedRole = Qt::UserRole + 6;
   static bool isGpuColumn(int column) { return column >= kGpu && column <= kGpuClock; }
 
