@@ -7,23 +7,39 @@ PERIOD = 20000  # µs of a quota's period
 
 
 @contextlib.contextmanager
-def quota(cores):
-    """Yields a function that puts a process under the quota."""
+def _group(name):
+    """Yields the folder of a new control group of the CPUs' time; its processes return to where all others are."""
     first = pathlib.Path("/sys/fs/cgroup/cpu")
-    parent = first if (first / "cpu.cfs_quota_us").exists() or first.is_dir() else pathlib.Path("/sys/fs/cgroup")
-    group = parent / f"lockstep-whatif-{os.getpid()}"
+    parent = first if first.is_dir() else pathlib.Path("/sys/fs/cgroup")
+    group = parent / f"lockstep-{name}-{os.getpid()}"
     group.mkdir()
     try:
+        yield group
+    finally:
+        for pid in (group / "cgroup.procs").read_text().split():
+            with contextlib.suppress(OSError):
+                (parent / "cgroup.procs").write_text(pid)
+        group.rmdir()
+
+
+@contextlib.contextmanager
+def quota(cores):
+    """Yields a function that puts a process under the quota."""
+    with _group("quota") as group:
         if (group / "cpu.max").exists():
             (group / "cpu.max").write_text(f"{int(cores * PERIOD)} {PERIOD}")
         else:
             (group / "cpu.cfs_period_us").write_text(str(PERIOD))
             (group / "cpu.cfs_quota_us").write_text(str(int(cores * PERIOD)))
         yield lambda pid: (group / "cgroup.procs").write_text(str(pid))
-    finally:
-        for pid in (group / "cgroup.procs").read_text().split():
-            (parent / "cgroup.procs").write_text(pid)
-        group.rmdir()
+
+
+@contextlib.contextmanager
+def idle_time():
+    """Yields a function that has a process run only while its core has nothing else to do."""
+    with _group("idle") as group:
+        (group / "cpu.idle").write_text("1")
+        yield lambda pid: (group / "cgroup.procs").write_text(str(pid))
 
 
 def workers(run):
