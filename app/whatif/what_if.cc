@@ -52,6 +52,7 @@ class Circumstances {
     for (const MeasuredRun::Rank& rank : run.ranks) {
       parts_.push_back(rank.parts);
       stalledAfter_.push_back(rank.stalledAfter);
+      computesAs_.push_back(&rank);
     }
     for (const auto& [bytes, sampled] : run.busy)
       busy_[bytes] = {mean(sampled.sending), mean(sampled.receiving)};
@@ -103,7 +104,8 @@ class Circumstances {
       return rank.exchange[at] < 0 ? 0
                                    : exchange(static_cast<std::size_t>(rank.exchange[at]), step);
     const auto part = static_cast<std::size_t>(ownPartOf(rank.script[at]->phase));
-    return rank.usual[part] > 0 ? rank.seconds[at] * parts_[r][part][step] / rank.usual[part] : 0;
+    const MeasuredRun::Rank& as = *computesAs_[r];
+    return as.usual[part] > 0 ? as.seconds[at] * parts_[r][part][step] / as.usual[part] : 0;
   }
   double exchange(std::size_t index, std::size_t step) const {
     if (ideal_) return 0;
@@ -143,6 +145,7 @@ class Circumstances {
   }
 
   void beAsFastAs(std::size_t rank, const std::vector<std::size_t>& peers, std::size_t shift) {
+    if (runSame(rank, peers[0])) computesAs_[rank] = &run_.ranks[peers[0]];
     const PartSeconds own = predictedOf(run_.ranks[rank]);
     const std::size_t steps = run_.steps.size();
     std::vector<PartSeconds> theirs;
@@ -238,8 +241,11 @@ class Circumstances {
   const MeasuredRun& run_;
   std::vector<Parts> parts_;                       // by rank
   std::vector<std::vector<double>> stalledAfter_;  // by rank
-  std::vector<ExchangeLinks> links_;               // empty: as they were
-  std::map<std::size_t, double> unhindered_;       // seconds of exchanges, in all steps
+  // By rank: whose sampled steps tell how a part is divided among the steps of the script. The own
+  // ones of a rank that was stopped tell where it was stopped.
+  std::vector<const MeasuredRun::Rank*> computesAs_;
+  std::vector<ExchangeLinks> links_;          // empty: as they were
+  std::map<std::size_t, double> unhindered_;  // seconds of exchanges, in all steps
   struct Busy {
     double sending = 0, receiving = 0;
   };

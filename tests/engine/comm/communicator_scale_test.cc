@@ -116,7 +116,7 @@ class CommunicatorScaleTest : public QObject {
 
   void messagesAndMemory_data() {
     QTest::addColumn<int>("size");
-    for (const int size : {2, 8, 9, 20, 32}) QTest::addRow("%d ranks", size) << size;
+    for (const int size : {2, 8, 9, 20, 32, 64}) QTest::addRow("%d ranks", size) << size;
   }
   void messagesAndMemory() {
     QFETCH(int, size);
