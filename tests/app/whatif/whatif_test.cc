@@ -306,6 +306,33 @@ class WhatIfTest : public QObject {
     }
   }
 
+  // A quota stops a rank in other steps of its plan each time. Where that was in the sampled steps
+  // says nothing of how long these take without it.
+  void whereTheRankWasStoppedDoesNotCount_data() { strategies(); }
+  void whereTheRankWasStoppedDoesNotCount() {
+    QFETCH(int, slow);
+    const Preview preview = fetchedPreview();
+    const auto scripts = scriptsOf(preview);
+    for (unsigned seed = 1; seed <= 3; ++seed) {
+      const planner::MeasuredSeconds healthy =
+          secondsOf(preview, [&](int rank, int step) { return jitter(seed, rank, step); });
+      const auto held = [&](int rank, int step, plan::StepId id) {
+        const bool isStopped = rank == slow && id >= 0 &&
+                               scripts[rank][id]->kind == plan::StepKind::kCompute &&
+                               jitter(seed, id, step) > 1.07;
+        return healthy(rank, step, id) + (isStopped ? preview.stepSeconds : 0);
+      };
+      const Recorded truth(preview, healthy, {});
+      const Recorded recorded(preview, held, {});
+      QVERIFY(recorded.measured > 1.5 * truth.measured);
+      const MeasuredRun run = recorded.read();
+      const auto answer = whatIf(run, replayOf(run), {.without = {slow}});
+      QVERIFY2(answer.ok(), answer.ok() ? "" : answer.error().text().c_str());
+      QVERIFY2(near(answer->stepSeconds, truth.measured, 0.05),
+               said("without it", answer->stepSeconds, truth.measured));
+    }
+  }
+
   void aStallWithinAnExchangeIsReplayed_data() {
     QTest::addColumn<bool>("afterOthers");
     QTest::newRow("the others wait in it") << false;
