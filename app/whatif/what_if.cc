@@ -241,8 +241,9 @@ class Circumstances {
   const MeasuredRun& run_;
   std::vector<Parts> parts_;                       // by rank
   std::vector<std::vector<double>> stalledAfter_;  // by rank
-  // By rank: whose sampled steps tell how a part is divided among the steps of the script. The own
-  // ones of a rank that was stopped tell where it was stopped.
+  // By rank: the rank whose sampled steps tell how a part's time is divided among the compute steps
+  // of the plan. A rank that was stopped cannot tell it of itself: its time is where the stops
+  // were.
   std::vector<const MeasuredRun::Rank*> computesAs_;
   std::vector<ExchangeLinks> links_;          // empty: as they were
   std::map<std::size_t, double> unhindered_;  // seconds of exchanges, in all steps

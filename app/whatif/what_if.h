@@ -38,12 +38,12 @@ struct WhatIfAnswer {
   std::vector<planner::Simulation::Breakdown> ranks;
 };
 // A rank that is as fast as its peers takes in each step what one of them, by turns, took in
-// another: its steps vary as theirs do. Peers run an equal program; where there is none, others
-// count, in proportion to what the plan predicts of both, unless the rank's own steps in which it
-// was not stopped tell of less than twice that. Where it took longer than it does then, its
-// exchanges take as long as those alike in which nothing was stopped.
-// Errors: kInvalidArgument for a change that the run cannot have; kCancelled where `stop` was
-// requested.
+// another: its steps vary as theirs do. A peer with an equal program also tells how that time is
+// divided among the compute steps of the plan. Peers run an equal program; where there is none,
+// others count, in proportion to what the plan predicts of both, unless the rank's own steps in
+// which it was not stopped tell of less than twice that. Where it took longer than it does then,
+// its exchanges take as long as those alike in which nothing was stopped. Errors: kInvalidArgument
+// for a change that the run cannot have; kCancelled where `stop` was requested.
 Result<WhatIfAnswer> whatIf(const MeasuredRun& run, const Replayed& replayed,
                             const WhatIfChanges& changes, std::stop_token stop = {});
 

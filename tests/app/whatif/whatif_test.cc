@@ -306,8 +306,9 @@ class WhatIfTest : public QObject {
     }
   }
 
-  // A quota stops a rank in other steps of its plan each time. Where that was in the sampled steps
-  // says nothing of how long these take without it.
+  // A quota stops a rank in different compute steps of its plan each time. Those that happened to
+  // be stopped in the sampled training steps do not take longer once the rank is as fast as its
+  // peers.
   void whereTheRankWasStoppedDoesNotCount_data() { strategies(); }
   void whereTheRankWasStoppedDoesNotCount() {
     QFETCH(int, slow);
