@@ -301,7 +301,6 @@ class StudioRunTest : public QObject {
     if (!QTest::currentTestFailed()) road_->watchCurvesGrow();
     if (!QTest::currentTestFailed()) road_->finish(300, 3);
     if (QTest::currentTestFailed()) return;
-    QVERIFY(road_->page()->straggler().isEmpty());
     const bool gpus = cluster == nullptr;
     QCOMPARE(road_->page()->document()->curves().names().contains("node/local1/gpu/1/memory"),
              gpus);
