@@ -1,4 +1,4 @@
-// Every command of `lockstep`; main.cc has the table of names, flags and help.
+// Every command of `lockstep`; command_table.h has the table of names, flags and help.
 #pragma once
 
 #include <span>

@@ -1,73 +1,31 @@
-// The history page: filters, tags, overlays and exports, by mouse and keyboard.
+// The history page: filters, tags, notes, overlays and what is told of a run, by mouse and
+// keyboard.
 #include <QAbstractItemModelTester>
-#include <QSignalSpy>
 #include <QTest>
-#include <QXmlStreamReader>
 #include <QtWidgets>
 #include <random>
 
-#include "tests/ui/studio_fixture.h"
-#include "ui/dialogs/launch_dialog.h"
+#include "tests/ui/history_fixture.h"
 #include "ui/dialogs/name_dialog.h"
 #include "ui/dialogs/tags_dialog.h"
-#include "ui/dialogs/what_if_dialog.h"
-#include "ui/models/advice_model.h"
-#include "ui/models/run_table_model.h"
-#include "ui/pages/history_page.h"
-#include "ui/pages/model_page.h"
 #include "ui/pages/run_page.h"
-#include "ui/plots/frame_clock.h"
-#include "ui/plots/heat_map_view.h"
-#include "ui/plots/picture_file.h"
 #include "ui/plots/plot_view.h"
 #include "ui/theme/language.h"
-#include "ui/theme/theme.h"
-#include "ui/widgets/widgets.h"
 
 using namespace lockstep;
 using namespace lockstep::ui;
-using lockstep::tests::StudioHome;
 using lockstep::tests::wait;
 
-namespace {
-
-QByteArray readAll(const QString& path) {
-  QFile file(path);
-  return file.open(QFile::ReadOnly) ? file.readAll() : QByteArray();
-}
-
-// Text and error of a document of XML.
-QString xmlText(const QByteArray& bytes, QString& error) {
-  QXmlStreamReader reader(bytes);
-  QString out;
-  while (!reader.atEnd())
-    if (reader.readNext() == QXmlStreamReader::Characters) out += reader.text();
-  error = reader.hasError() ? reader.errorString() : QString();
-  return out;
-}
-
-}  // namespace
-
-class HistoryPageTest : public QObject {
+class HistoryPageTest : public QObject, tests::HistoryWindow {
   Q_OBJECT
 
  private Q_SLOTS:
   void init() {
-    home_ = std::make_unique<StudioHome>();
-    for (int i = 0; i < 4; ++i)
-      runs_ << QString::fromStdString(
-          home_->addRun(i, i == 1 ? app::RunState::FAILED : app::RunState::SUCCEEDED, 120));
-    tests::openWindow(window_, *home_, {1200, 800});
-    page_ = window_->openHistory();
-    table_ = page_->findChild<QTableView*>("runTable");
+    openHistory();
     search_ = page_->findChild<QLineEdit*>("historySearch");
     said_ = page_->findChild<QLabel*>("historySaid");
-    QVERIFY(wait([&] { return page_->runs()->rowCount() == 4; }));
   }
-  void cleanup() {
-    tests::closeStudio(window_, home_);
-    runs_.clear();
-  }
+  void cleanup() { closeHistory(); }
 
   // Of every run.
   void theTimeLostIsShown() {
@@ -357,143 +315,6 @@ class HistoryPageTest : public QObject {
     QVERIFY(wait([&] { return rowOf(0).notes == "see <log>"; }));
   }
 
-  void theMenuOfARunClonesAndReruns() {
-    QVERIFY(chooseInMenu("historyRerun"));
-    LaunchDialog* dialog = nullptr;
-    QVERIFY(
-        wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }));
-    QVERIFY(dialog->command().startsWith("lockstep rerun " + runs_[0]));
-    // The fastest strategies are those for the nodes as the run measured them.
-    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(5);
-    QTest::mouseClick(dialog->findChild<QPushButton*>("adviceSearch"), Qt::LeftButton);
-    auto* note = dialog->findChild<QLabel*>("adviceNote");
-    QVERIFY(wait([&] { return !note->text().isEmpty(); }));
-    QVERIFY2(note->text().contains("as the run measured them"), qPrintable(note->text()));
-    QVERIFY(dialog->findChild<QTableView*>("adviceTable")->model()->rowCount() > 0);
-    // On other ranks nothing was measured.
-    const auto fields = dialog->findChildren<QSpinBox*>(QRegularExpression("^launchRanks_"));
-    QVERIFY(!fields.isEmpty());
-    fields.front()->setValue(2);
-    QVERIFY(wait([&] { return dialog->ready() && note->text().isEmpty(); }));
-    QTest::mouseClick(dialog->findChild<QPushButton*>("adviceSearch"), Qt::LeftButton);
-    QVERIFY(wait([&] { return !note->text().isEmpty(); }));
-    QVERIFY2(note->text().contains("For assumed costs"), qPrintable(note->text()));
-    dialog->reject();
-    QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
-    QVERIFY(chooseInMenu("historyClone"));
-    QVERIFY(
-        wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }));
-    auto* model = qobject_cast<ModelPage*>(window_->currentPage());
-    QVERIFY(model && model->isModified() && !QFileInfo::exists(model->filePath()));
-    dialog->reject();
-  }
-
-  // Of an ended run, without opening it.
-  void theMenuOfARunAsksWhatIf() {
-    QVERIFY(chooseInMenu("historyWhatIf"));
-    WhatIfDialog* dialog = nullptr;
-    QVERIFY(
-        wait([&] { return (dialog = page_->findChild<WhatIfDialog*>()) && dialog->isVisible(); }));
-    auto* rank = dialog->findChild<QComboBox*>("whatIfRank");
-    QVERIFY(wait([&] { return rank->isVisible() && rank->count() == 4; }));
-    const auto figure = [&](const char* name) { return dialog->findChild<Figure*>(name)->value(); };
-    QVERIFY(wait([&] { return figure("whatIfStep") == figure("whatIfMeasured"); }));
-    rank->setFocus();
-    QTest::keyClick(rank, Qt::Key_Down);
-    QTest::keyClick(rank, Qt::Key_Down);
-    QVERIFY(wait([&] { return figure("whatIfStep") != figure("whatIfMeasured"); }));
-    QCOMPARE(dialog->findChild<QLabel*>("whatIfCommand")->text(),
-             "lockstep whatif " + runs_[0] + " --without 1");
-    Language::instance().set("zh_CN");
-    QVERIFY(wait([&] { return !dialog->windowTitle().startsWith("What"); }));
-    Language::instance().set("en");
-    // Enter ends a number, and leaves the dialog.
-    auto* ranks = dialog->findChild<QSpinBox*>("whatIfRanks");
-    ranks->setFocus();
-    ranks->selectAll();
-    QTest::keyClicks(ranks, "4");
-    QTest::keyClick(ranks, Qt::Key_Return);
-    QVERIFY(dialog->isVisible() && ranks->value() == 4);
-    QTest::keyClick(dialog, Qt::Key_Escape);
-    QVERIFY(wait([&] { return !page_->findChild<WhatIfDialog*>(); }));
-    // Several runs are not asked at once.
-    table_->selectAll();
-    QVERIFY(!page_->findChild<QAction*>("historyWhatIf")->isEnabled());
-  }
-
-  // Of an ended run, as its page does: resumed, or rerun where it has trained to its end.
-  void theMenuOfARunSeeksAFasterStrategy() {
-    QVERIFY(chooseInMenu("historyFaster"));
-    LaunchDialog* dialog = nullptr;
-    const auto isReady = [&] {
-      return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready();
-    };
-    QVERIFY(wait(isReady));
-    const auto* tabs = dialog->findChild<QTabWidget*>("launchTabs");
-    QCOMPARE(tabs->tabText(tabs->currentIndex()), QString("Fastest"));
-    QVERIFY2(dialog->command().startsWith("lockstep rerun " + runs_[0]),
-             qPrintable(dialog->command()));
-    const auto* note = dialog->findChild<QLabel*>("adviceNote");
-    QVERIFY(wait([&] { return !note->text().isEmpty() && dialog->ready(); }));
-    QVERIFY2(note->text().contains("as the run measured them"), qPrintable(note->text()));
-    const auto* accept = dialog->findChild<QPushButton*>("launchDialogAccept");
-    QVERIFY(!accept->isEnabled());  // it would change nothing
-    auto* table = dialog->findChild<QTableView*>("adviceTable");
-    const auto& found = qobject_cast<AdviceModel*>(table->model())->strategies();
-    const auto other = std::find_if(found.begin(), found.end(),
-                                    [](const auto& one) { return !one.settings.empty(); });
-    QVERIFY(other != found.end());
-    table->selectRow(static_cast<int>(other - found.begin()));
-    QTest::mouseClick(dialog->findChild<QPushButton*>("adviceChoose"), Qt::LeftButton);
-    QVERIFY(wait([&] { return accept->isEnabled(); }));
-    QVERIFY2(dialog->command().startsWith("lockstep rerun " + runs_[0] + " --set "),
-             qPrintable(dialog->command()));
-    QCOMPARE(window_->currentPage(), static_cast<Page*>(page_));
-    dialog->reject();
-    QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
-    page_->selectRun(runs_[1]);  // failed; from the menu of the window
-    QVERIFY(wait([&] { return window_->findChild<QAction*>("actionFaster")->isEnabled(); }));
-    window_->findChild<QAction*>("actionFaster")->trigger();
-    QVERIFY(wait(isReady));
-    QVERIFY2(dialog->command().startsWith("lockstep resume " + runs_[1]),
-             qPrintable(dialog->command()));
-    dialog->reject();
-    table_->selectAll();
-    QVERIFY(!page_->findChild<QAction*>("historyFaster")->isEnabled());
-  }
-
-  // The page of a run under way is opened: it is stopped first, and only while it trains.
-  void aRunUnderWayThatDoesNotTrainIsNotStopped() {
-    const QString run = QString::fromStdString(home_->addRun(4, app::RunState::RUNNING, 120));
-    {
-      const auto history = app::History::open(home_->home().historyFolder());
-      app::RunDocuments documents = *(*history)->documents(run.toStdString());
-      documents.clusterYaml = app::localCluster(3, home_->home().root + "/local", "").yaml;
-      documents.nodes = R"([{"node": "local1", "folder": "/nowhere/runs/x"}])";
-      QVERIFY((*history)->setDocuments(run.toStdString(), documents).ok());
-    }
-    page_->reload();
-    QVERIFY(wait([&] { return page_->runs()->find(run) >= 0; }));
-    page_->selectRun(run);
-    page_->findChild<QAction*>("historyFaster")->trigger();
-    LaunchDialog* dialog = nullptr;
-    QVERIFY2(
-        wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }),
-        qPrintable(dialog ? dialog->findChild<MessagePanel*>()->details()
-                          : window_->currentPage()->message()->details()));
-    QVERIFY2(dialog->command().startsWith("lockstep stop " + run), qPrintable(dialog->command()));
-    auto* opened = qobject_cast<RunPage*>(window_->currentPage());
-    QVERIFY(opened && opened->document()->run() == run);
-    QVERIFY(wait([&] { return opened->document()->loaded(); }));
-    app::RunUpdate update;
-    update.row = opened->document()->row();
-    update.row->phase = app::RunState::RECOVERING;
-    opened->document()->take(update);
-    const auto* accept = dialog->findChild<QPushButton*>("launchDialogAccept");
-    QVERIFY(!accept->isEnabled() && accept->toolTip().contains("it is not training"));
-    dialog->reject();
-  }
-
   void curvesOverOtherAxes() {
     // One of before the time of steps was recorded.
     auto history = app::History::open(home_->home().historyFolder());
@@ -558,233 +379,6 @@ class HistoryPageTest : public QObject {
     QCOMPARE(valuesOf("training.batch").size(), qsizetype{4});
   }
 
-  void aReportIsExported() {
-    page_->selectRun(runs_[1]);
-    menuOf("exportButton", "historyExportReport");
-    const QString path = home_->path("run.html");
-    QVERIFY(saveAs(page_->findChild<QFileDialog*>("exportReportDialog"), path));
-    QVERIFY(wait([&] { return QFileInfo(path).size() > 10'000; }));
-    QString error;
-    const QString text = xmlText(readAll(path), error);
-    QVERIFY2(error.isEmpty(), qPrintable(error));
-    QVERIFY(text.contains(runs_[1]) && text.contains("was killed by signal 9") &&
-            text.contains("Step time of each rank"));
-    // The same from a run's own page.
-    window_->openRun(runs_[0]);
-    auto* action = window_->findChild<QAction*>("actionReport");
-    QVERIFY(action->isEnabled());
-    action->trigger();
-    const QString other = home_->path("other.html");
-    QVERIFY(saveAs(window_->findChild<QFileDialog*>("exportReportDialog"), other));
-    QVERIFY(wait([&] { return readAll(other).contains(runs_[0].toUtf8()); }));
-    QVERIFY(wait([&] { return window_->currentPage()->message()->what().contains(other); }));
-  }
-
-  // By the menu of the window too; those that were selected when it was asked for; and though the
-  // page is closed meanwhile the job comes to its end.
-  void severalReportsAreExported() {
-    table_->selectAll();
-    auto* action = window_->findChild<QAction*>("actionReport");
-    QVERIFY(wait([&] { return action->isEnabled(); }));
-    action->trigger();
-    auto* dialog = window_->findChild<QFileDialog*>("exportReportDialog");
-    QVERIFY(dialog && wait([&] { return dialog->isVisible(); }));
-    QCOMPARE(dialog->fileMode(), QFileDialog::Directory);
-    page_->selectRun(runs_[0]);
-    const QString folder = home_->path("reports");
-    QVERIFY(QDir().mkpath(folder));
-    Q_EMIT dialog->fileSelected(folder);
-    dialog->reject();
-    window_->openRun(runs_[0]);
-    JobTracker& jobs = window_->workspace().jobs();
-    QVERIFY(jobs.rowCount() == 1 && jobs.cancellable(0));
-    auto* tabs = qobject_cast<QTabWidget*>(page_->parentWidget()->parentWidget());
-    QVERIFY(tabs);
-    Q_EMIT tabs->tabCloseRequested(tabs->indexOf(page_));
-    QVERIFY(wait([&] { return jobs.rowCount() == 0; }));
-    for (const QString& run : runs_)
-      QVERIFY2(QFileInfo(folder + "/" + run + ".html").size() > 10'000, qPrintable(run));
-    // Cancelled, it says so.
-    page_ = window_->openHistory();
-    QVERIFY(wait([&] { return page_->runs()->rowCount() == 4; }));
-    page_->selectRun(runs_[0]);
-    page_->exportTo(home_->path("never.csv"));
-    jobs.cancel(jobs.jobAt(0));
-    QVERIFY(wait([&] { return jobs.rowCount() == 0; }));
-    QVERIFY(!page_->message()->what().isEmpty());
-  }
-
-  // Each line is a request of OTLP of one of the run's metrics.
-  void aRunIsExportedForOpenTelemetry() {
-    page_->selectRun(runs_[0]);
-    menuOf("exportButton", "historyExportOtlp");
-    const QString path = home_->path("run.otlp");
-    QVERIFY(saveAs(page_->findChild<QFileDialog*>("exportOtlpDialog"), path));
-    QVERIFY(wait([&] { return page_->message()->what().contains(path); }));
-    QStringList metrics;
-    for (const QByteArray& line : readAll(path).trimmed().split('\n')) {
-      const QJsonDocument request = QJsonDocument::fromJson(line);
-      const QJsonObject resource = request["resourceMetrics"][0].toObject();
-      QVERIFY2(!resource.isEmpty(), line.constData());
-      metrics << resource["scopeMetrics"][0]["metrics"][0]["name"].toString();
-    }
-    QVERIFY2(metrics.contains("lockstep.run.loss"), qPrintable(metrics.join(' ')));
-  }
-
-  // Event files in a folder for each run, as a job; what is there already is not overwritten.
-  void runsAreExportedToTensorBoard() {
-    table_->selectAll();
-    menuOf("exportButton", "historyExportTensorBoard");
-    const QString folder = home_->path("board");
-    QVERIFY(QDir().mkpath(folder));
-    const auto choose = [&] {
-      auto* dialog = page_->findChild<QFileDialog*>("exportTensorBoardDialog");
-      QVERIFY(dialog && wait([&] { return dialog->isVisible(); }));
-      QCOMPARE(dialog->fileMode(), QFileDialog::Directory);
-      Q_EMIT dialog->fileSelected(folder);
-      dialog->reject();
-    };
-    choose();
-    JobTracker& jobs = window_->workspace().jobs();
-    QVERIFY(jobs.rowCount() == 1 && jobs.cancellable(0));
-    QVERIFY(wait([&] { return jobs.rowCount() == 0; }));
-    QVERIFY2(page_->message()->what().contains(folder), qPrintable(page_->message()->what()));
-    const auto events = [&](const QString& run) {
-      const QDir of(folder + "/" + run);
-      const QStringList files = of.entryList({"events.out.tfevents.*"}, QDir::Files);
-      return files.size() == 1 ? readAll(of.filePath(files.front())) : QByteArray();
-    };
-    for (const QString& run : runs_)
-      QVERIFY2(events(run).contains("brain.Event:2") && events(run).contains("loss"),
-               qPrintable(run));
-    // One run goes to a folder of its own too.
-    page_->selectRun(runs_[0]);
-    QVERIFY(
-        wait([&] { return page_->findChild<QFileDialog*>("exportTensorBoardDialog") == nullptr; }));
-    const QByteArray before = events(runs_[0]);
-    menuOf("exportButton", "historyExportTensorBoard");
-    choose();
-    QVERIFY(wait([&] { return page_->message()->what().contains("is there already"); }));
-    QCOMPARE(events(runs_[0]), before);
-  }
-
-  void aPlotIsSavedAsAPicture_data() {
-    QTest::addColumn<QByteArray>("action");
-    QTest::addColumn<bool>("light");
-    QTest::newRow("as it is") << QByteArray("plotMenuSave") << false;
-    QTest::newRow("for print") << QByteArray("plotMenuPrint") << true;
-  }
-  void aPlotIsSavedAsAPicture() {
-    QFETCH(QByteArray, action);
-    QFETCH(bool, light);
-    window_->findChild<QAction*>("actionDark")->trigger();
-    QVERIFY(Theme::instance().isDark());
-    table_->selectAll();
-    PlotView* plot = page_->overlay();
-    QVERIFY(wait([&] { return plot->sampleCount() == 480; }));
-    auto* canvas = plot->findChild<QWidget*>("plotCanvas");
-    for (const char* ending : {"png", "svg", "pdf"}) {
-      QContextMenuEvent event(QContextMenuEvent::Keyboard, canvas->rect().center(),
-                              canvas->mapToGlobal(canvas->rect().center()));
-      QApplication::sendEvent(canvas, &event);
-      auto* menu = plot->findChild<QMenu*>("plotMenu");
-      QVERIFY(menu && wait([&] { return menu->isVisible(); }));
-      auto* chosen = plot->findChild<QAction*>(action.constData());
-      QTest::mouseClick(menu, Qt::LeftButton, {}, menu->actionGeometry(chosen).center());
-      const QString path = home_->path(QString("plot.") + ending);
-      QVERIFY(saveAs(plot->findChild<QFileDialog*>("savePictureDialog"), path));
-      QVERIFY(wait([&] { return QFileInfo(path).size() > 3000; }));
-      QVERIFY(wait([&] { return !plot->findChild<QFileDialog*>("savePictureDialog"); }));
-    }
-    const QImage image(home_->path("plot.png"));
-    QVERIFY(image.width() >= 1280 && image.height() >= 720);
-    QCOMPARE(qGray(image.pixel(3, 3)) > 200, light);
-    QCOMPARE(qGray(image.pixel(3, image.height() - 4)) > 200, light);
-    QString error;
-    const QString text = xmlText(readAll(home_->path("plot.svg")), error);
-    QVERIFY2(error.isEmpty(), qPrintable(error));
-    for (const auto& series : plot->series())
-      QVERIFY2(text.contains(series->name), qPrintable(text.left(400)));
-    QVERIFY(text.contains("step") && text.contains("Curves"));
-    const QByteArray svg = readAll(home_->path("plot.svg"));
-    QVERIFY(svg.count("<polyline") >= 4 && !svg.contains("<image"));
-    const QByteArray pdf = readAll(home_->path("plot.pdf"));
-    QVERIFY(pdf.startsWith("%PDF-") && pdf.trimmed().endsWith("%%EOF") &&
-            !pdf.contains("/Subtype /Image"));
-    QVERIFY(Theme::instance().isDark());  // the screen stays as it was
-  }
-
-  // A zoomed plot's lines end at its frame in formats that cannot clip.
-  void picturesStayWithinTheirAxes() {
-    PlotView plot("p");
-    plot.setTexts("Title <&>", "step", {}, {});
-    std::mt19937 random(3);
-    for (int s = 0; s < 9; ++s) {
-      auto series = std::make_shared<Series>(QString("series <%1> & more").arg(s), s, s % 2 == 0);
-      for (int i = 0; i < 20000; ++i)
-        series->append(i, i % 97 == 0 ? NAN : static_cast<double>(random() % 1000) * (s + 1));
-      series->setSmoothing(0.9);
-      plot.addSeries(series);
-    }
-    plot.resize(700, 300);
-    plot.show();
-    QVERIFY(QTest::qWaitForWindowExposed(&plot));
-    auto* canvas = plot.findChild<QWidget*>("plotCanvas");
-    QSignalSpy frames(&FrameClock::instance(), &FrameClock::paint);
-    QVERIFY(wait([&] { return frames.size() > 3; }));
-    QTest::mousePress(canvas, Qt::LeftButton, {}, {300, 100});
-    QTest::mouseMove(canvas, {360, 160});
-    QTest::mouseRelease(canvas, Qt::LeftButton, {}, {360, 160});
-    frames.clear();
-    QVERIFY(wait([&] { return frames.size() > 3; }));
-    const QString path = home_->path("zoomed.svg");
-    QVERIFY(writePicture(path, plot.picture(), PictureLook::kLight).ok());
-    const QByteArray svg = readAll(path);
-    QVERIFY2(svg.size() < 6'000'000, QByteArray::number(svg.size()));
-    QXmlStreamReader reader(svg);
-    int points = 0;
-    while (!reader.atEnd()) {
-      reader.readNext();
-      if (!reader.isStartElement() || reader.name() != QLatin1String("polyline")) continue;
-      for (const auto& pair :
-           reader.attributes().value("points").toString().split(' ', Qt::SkipEmptyParts)) {
-        const QStringList xy = pair.split(',');
-        ++points;
-        QVERIFY2(xy[0].toDouble() > 10 && xy[0].toDouble() < 700 && xy[1].toDouble() > -1 &&
-                     xy[1].toDouble() < 360,
-                 qPrintable(pair));
-      }
-    }
-    QVERIFY2(!reader.hasError(), qPrintable(reader.errorString()));
-    QVERIFY(points > 100);
-    const Status bad = writePicture(home_->path("x.bmp"), plot.picture(), PictureLook::kCurrent);
-    QCOMPARE(bad.code(), Code::kInvalidArgument);
-    QVERIFY(!writePicture("/nowhere/x.png", plot.picture(), PictureLook::kCurrent).ok());
-  }
-
-  // Heat map and timeline, which paint themselves.
-  void aHeatMapIsSavedAsAPicture() {
-    RunPage* run = window_->openRun(runs_[0]);
-    QVERIFY(wait([&] { return run->document()->loaded(); }));
-    auto* tabs = run->findChild<QTabWidget*>("runTabs");
-    auto* map = run->findChild<HeatMapView*>();
-    for (int i = 0; tabs && i < tabs->count(); ++i)
-      if (tabs->widget(i)->isAncestorOf(map)) tabs->setCurrentIndex(i);
-    QVERIFY(wait([&] { return map->isVisible(); }));
-    QContextMenuEvent event(QContextMenuEvent::Keyboard, map->rect().center(),
-                            map->mapToGlobal(map->rect().center()));
-    QApplication::sendEvent(map, &event);
-    auto* menu = map->findChild<QMenu*>("pictureMenu");
-    QVERIFY(menu && wait([&] { return menu->isVisible(); }));
-    menu->close();
-    for (const char* ending : {"png", "svg", "pdf"}) {
-      const QString path = home_->path(QString("map.") + ending);
-      QVERIFY(writePicture(path, pictureOf(map), PictureLook::kCurrent).ok());
-      QVERIFY(QFileInfo(path).size() > 2000);
-    }
-    QVERIFY(!QImage(home_->path("map.png")).isNull());
-  }
-
   void theTableIsAModel() {
     RunTableModel model;
     QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::Fatal);
@@ -816,22 +410,6 @@ class HistoryPageTest : public QObject {
   }
 
  private:
-  // By the right mouse button on the first run.
-  bool chooseInMenu(const char* name) {
-    page_->selectRun(runs_[0]);
-    const QRect row = table_->visualRect(page_->runs()->index(page_->runs()->find(runs_[0]), 0));
-    QContextMenuEvent event(QContextMenuEvent::Mouse, row.center(),
-                            table_->viewport()->mapToGlobal(row.center()));
-    QApplication::sendEvent(table_->viewport(), &event);
-    auto* menu = page_->findChild<QMenu*>("runMenu");
-    if (!wait([&] { return menu->isVisible(); })) return false;
-    for (QAction* action : menu->actions())
-      if (action->objectName() == name) {
-        QTest::mouseClick(menu, Qt::LeftButton, {}, menu->actionGeometry(action).center());
-        return true;
-      }
-    return false;
-  }
   QStringList ids() const {
     QStringList out;
     for (const app::RunRow& row : page_->runs()->runs()) out << QString::fromStdString(row.run);
@@ -860,21 +438,6 @@ class HistoryPageTest : public QObject {
     if (text.isEmpty()) QTest::keyClick(search_, Qt::Key_Delete);
     QTest::keyClicks(search_, text);
   }
-  // Opens the menu of a button and chooses an action of it, by mouse.
-  void menuOf(const char* button, const char* action) {
-    auto* opener = page_->findChild<QAbstractButton*>(button);
-    auto* push = qobject_cast<QPushButton*>(opener);
-    QMenu* menu = push ? push->menu() : qobject_cast<QToolButton*>(opener)->menu();
-    QVERIFY(menu && opener->isEnabled());
-    menu->popup(opener->mapToGlobal(QPoint(0, opener->height())));
-    QVERIFY(wait([&] { return menu->isVisible(); }));
-    for (QAction* one : menu->actions()) {
-      if (one->objectName() != action) continue;
-      QTest::mouseClick(menu, Qt::LeftButton, {}, menu->actionGeometry(one).center());
-      return;
-    }
-    QFAIL(action);
-  }
   TagsDialog* openTags() {
     if (!wait([&] { return !page_->findChild<TagsDialog*>(); })) return nullptr;
     QTest::mouseClick(page_->findChild<QPushButton*>("tagsButton"), Qt::LeftButton);
@@ -884,18 +447,7 @@ class HistoryPageTest : public QObject {
     });
     return dialog;
   }
-  static bool saveAs(QFileDialog* dialog, const QString& path) {
-    if (!dialog || !wait([&] { return dialog->isVisible(); })) return false;
-    dialog->findChild<QLineEdit*>()->setText(path);
-    QTest::keyClick(dialog->findChild<QLineEdit*>(), Qt::Key_Return);
-    return true;
-  }
 
-  std::unique_ptr<StudioHome> home_;
-  std::unique_ptr<MainWindow> window_;
-  QStringList runs_;
-  HistoryPage* page_ = nullptr;
-  QTableView* table_ = nullptr;
   QLineEdit* search_ = nullptr;
   QLabel* said_ = nullptr;
 };

@@ -6,22 +6,11 @@
 #include <QRegularExpression>
 #include <QTest>
 
-#include "tests/app/cli/cli_runner.h"
-#include "tests/app/cli/program_command.h"
+#include "tests/app/cli/program_runs.h"
 
 using namespace lockstep::test;
 
 namespace {
-
-QByteArray read(const QString& path) {
-  QFile file(path);
-  return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
-}
-
-bool isThere(qint64 pid) {
-  const QByteArray status = read(QString("/proc/%1/status").arg(pid));
-  return !status.isEmpty() && !status.contains("State:\tZ");
-}
 
 // What setting up has printed, on one node or on all.
 QStringList printed(const CliResult& result, const QString& node = {}) {
@@ -33,17 +22,9 @@ QStringList printed(const CliResult& result, const QString& node = {}) {
 
 }  // namespace
 
-class CliProgramSetupTest : public QObject {
+class CliProgramSetupTest : public QObject, ProgramRuns {
   Q_OBJECT
 
-  Cli cli_;
-  int count_ = 0;
-  QString folder_;  // of the code of the test
-
-  QStringList program(const QByteArray& script, int nodes, const QByteArray& more) {
-    folder_ = cli_.path(QString("code%1").arg(++count_));
-    return programCommand(cli_, folder_, script, nodes, more);
-  }
   // Folders of programs that a node has set up.
   QStringList setUpOn(int node) const {
     const QDir folder(QString("%1/local/%2/programs").arg(cli_.home()).arg(node));

@@ -42,6 +42,42 @@ class PreviewTest : public QObject {
   Q_OBJECT
 
  private Q_SLOTS:
+  void previewsSayWhoDoesWhat() {
+    for (const char* example : {"fashion-mlp.yaml", "fashion-cnn.yaml"}) {
+      auto preview = makePreview(requestFor(example, 3, ""),
+                                 {{"local1", "h", 2}, {"local2", "h", 2}, {"local3", "h", 2}});
+      QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+      QCOMPARE(preview->ranks.size(), std::size_t{3});
+      QCOMPARE(preview->comm, std::string("gloo"));
+      std::int64_t samples = 0;
+      for (const auto& rank : preview->ranks) {
+        samples += rank.samples;
+        QVERIFY(rank.totalBytes() > rank.parameterBytes && rank.parameterBytes > 100'000);
+      }
+      QCOMPARE(samples, preview->plan.globalBatch);
+      QVERIFY(preview->stepSeconds > 0);
+      QVERIFY(!preview->remarks.empty());  // three threads share two cores
+      auto plan = plan::parse(preview->planText);
+      QVERIFY(plan.ok());
+      QCOMPARE(plan::text(*plan), preview->planText);
+      auto back = parsePrediction(predictionJson(*preview));
+      QVERIFY(back.ok());
+      QCOMPARE(back->stepSeconds, preview->stepSeconds);
+      QCOMPARE(back->ranks.size(), std::size_t{3});
+      QCOMPARE(back->ranks[2].waiting, preview->ranks[2].waiting);
+      QVERIFY(previewText(*preview).find("local2") != std::string::npos);
+    }
+    QVERIFY(!parsePrediction("[1").ok());
+    QVERIFY(parsePrediction("{\"ranks\":[1,{\"rank\":\"x\"}],\"remarks\":3}").ok());
+  }
+
+  void sharedMemoryIsForOneNode() {
+    auto preview = makePreview(requestFor("fashion-mlp.yaml", 3, "shm"), {});
+    QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+    QCOMPARE(preview->comm, std::string("shm"));
+    QCOMPARE(preview->ranks.size(), std::size_t{3});
+  }
+
   // A damaged prediction may be nested as deep as it is long.
   void aDeeplyNestedPredictionIsNoTrouble() {
     const std::string deep =
