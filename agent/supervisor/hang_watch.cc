@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/statistics.h"
+#include "engine/specs/run_limits.h"
 
 namespace lockstep::agent {
 namespace {
@@ -122,7 +123,7 @@ Nanoseconds HangWatch::usualStep() const {
 }
 
 Nanoseconds HangWatch::limit() const {
-  return recent_.empty() ? kFirst : std::max(kLeast, kSteps * usualStep());
+  return recent_.empty() ? kFirst : specs::kHang.of(usualStep());
 }
 
 void HangWatch::note(const node::v1::Stalled& stalled, Nanoseconds now) {

@@ -22,9 +22,7 @@ namespace lockstep::agent {
 
 class HangWatch {
  public:
-  static constexpr Nanoseconds kLeast = 2'000'000'000;
   static constexpr Nanoseconds kFirst = 20'000'000'000;  // until the length of steps is known
-  static constexpr int kSteps = 10;
   static constexpr std::size_t kRecent = 16;
 
   // A new generation begins.
@@ -36,8 +34,8 @@ class HangWatch {
   // What is known of this rank no longer holds.
   void forget(int rank) { positions_.erase(rank); }
 
-  // Returns how long a rank may wait: ten times the median of the last steps, which a hang that
-  // passes does not change.
+  // Returns how long a rank may wait: specs::kHang of the median of the last steps, which a hang
+  // that passes does not change.
   Nanoseconds limit() const;
 
   struct Verdict {

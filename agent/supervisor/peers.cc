@@ -18,11 +18,11 @@
 #include "agent/base/grpc_status.h"
 #include "agent/base/run_folder.h"
 #include "agent/supervisor/peer_listener.h"
-#include "agent/supervisor/run_limits.h"
 #include "agent/supervisor/tls_version.h"
 #include "agent/worker/prepare.h"
 #include "engine/base/log.h"
 #include "engine/comm/network_address.h"
+#include "engine/specs/run_limits.h"
 #include "engine/specs/specs.h"
 #include "engine/weights/checkpoint_files.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
@@ -91,8 +91,8 @@ class IdentityVerifier : public grpc::experimental::ExternalCertificateVerifier 
 };
 
 int keepaliveMs(const node::v1::PrepareRequest& request) {
-  const RunLimits limits = RunLimits().withHeartbeat(heartbeatOf(request.spec()));
-  return static_cast<int>(limits.keepalive / 1'000'000);
+  const Nanoseconds limit = specs::kKeepalive.of(specs::heartbeatOf(request.spec()));
+  return static_cast<int>(limit / 1'000'000);
 }
 
 std::string hostPort(const std::string& host, int port) {

@@ -45,7 +45,7 @@ RunControl::RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareReque
       limits_(limits),
       onOver_(std::move(onOver)),
       generation_(request_.generation()),
-      heartbeat_(heartbeatOf(request_.spec())),
+      heartbeat_(specs::heartbeatOf(request_.spec())),
       recovery_(specs::recoveryOf(request_.spec()),
                 ofProgram() ? "workload.restart.max" : "recovery.max_restarts"),
       hangs_(loop, ofProgram(), hangHandlers()),

@@ -14,7 +14,7 @@ namespace lockstep::agent {
 
 bool RunControl::changed(const std::string& node, Heard& heard) {
   const Nanoseconds since = monotonicNow() - heard.last;
-  const bool silent = heard.last != 0 && since > kSilentHeartbeats * heartbeat_;
+  const bool silent = heard.last != 0 && since > specs::kSilentHeartbeats * heartbeat_;
   if (silent == heard.silent) return false;
   heard.silent = silent;
   say(silent ? fmt::format("nothing has come from node {} for {:.1f} s", node,
@@ -26,8 +26,8 @@ bool RunControl::changed(const std::string& node, Heard& heard) {
 bool RunControl::isLate(const Peer& peer) const {
   if (peer.heard.last == 0 || peer.heard.silent) return false;
   const Nanoseconds now = monotonicNow();
-  const bool hasLeft = !peer.joined && now - peer.left <= kSilentHeartbeats * heartbeat_;
-  return hasLeft || now - peer.heard.last > kLateHeartbeats * heartbeat_;
+  const bool hasLeft = !peer.joined && now - peer.left <= specs::kSilentHeartbeats * heartbeat_;
+  return hasLeft || now - peer.heard.last > specs::kLateHeartbeats * heartbeat_;
 }
 
 bool RunControl::anyLate() const {

@@ -11,10 +11,6 @@
 namespace lockstep::agent {
 namespace {
 
-constexpr Nanoseconds kShortestHeartbeatMs = 50;
-constexpr int kLost = 20, kFormation = 2 * kLost, kAbsence = 2 * (kLost + kFormation),
-              kKeepalive = 6;  // heartbeats
-
 double seconds(Nanoseconds time) { return static_cast<double>(time) * 1e-9; }
 
 // Of nodes.
@@ -23,7 +19,7 @@ void addSilence(const RunLimits& limits, Nanoseconds heartbeat, std::vector<std:
       "a heartbeat every {:.2f} s: a node is silent after {:.1f} s; one that is not replaced is "
       "lost after {:.0f} s, and may come back within {:.0f} s; a connection on which nothing comes "
       "for {:.0f} s is closed after {:.0f} s more",
-      seconds(heartbeat), seconds(kSilentHeartbeats * heartbeat), seconds(limits.lostPeer),
+      seconds(heartbeat), seconds(specs::kSilentHeartbeats * heartbeat), seconds(limits.lostPeer),
       seconds(limits.absence), seconds(limits.keepalive), seconds(limits.keepalive)));
   lines.push_back(fmt::format(
       "if the coordinating node is silent, each node that may take over has {:.1f} s to answer; a "
@@ -41,7 +37,7 @@ void addProgress(const LimitedRun& run, std::vector<std::string>& lines) {
     lines.push_back(fmt::format(
         "a rank tells that it stands still after {:.0f} s, and holds the others up after {} times "
         "the usual step, but at least {:.0f} s; after {:.0f} s before steps are known",
-        seconds(StallWatch::kStall), HangWatch::kSteps, seconds(HangWatch::kLeast),
+        seconds(StallWatch::kStall), specs::kHang.times, seconds(specs::kHang.least),
         seconds(HangWatch::kFirst)));
   if (run.silentProgram > 0)
     lines.push_back(fmt::format("the program hangs once all ranks have been silent for {:.0f} s",
@@ -70,17 +66,16 @@ std::string stopText(const RunLimits& limits, const LimitedRun& run) {
 
 }  // namespace
 
-Nanoseconds heartbeatOf(const spec::v1::RunSpec& run) {
-  return 1'000'000 * std::max<Nanoseconds>(run.recovery().heartbeat_ms(), kShortestHeartbeatMs);
-}
-
 RunLimits RunLimits::withHeartbeat(Nanoseconds heartbeat) const {
   RunLimits out = *this;
-  out.formation = std::max(formation, kFormation * heartbeat);
-  out.lostPeer = std::max(lostPeer, kLost * heartbeat);
-  out.keepalive = std::max(keepalive, kKeepalive * heartbeat);
-  out.grace = std::max(grace, kSilentHeartbeats * heartbeat);
-  out.absence = std::max(absence, kAbsence * heartbeat);
+  const auto grow = [heartbeat](Nanoseconds& limit, int heartbeats) {
+    limit = std::max(limit, heartbeats * heartbeat);
+  };
+  grow(out.formation, specs::kFormation.times);
+  grow(out.lostPeer, specs::kLostPeer.times);
+  grow(out.keepalive, specs::kKeepalive.times);
+  grow(out.grace, specs::kGrace.times);
+  grow(out.absence, specs::kAbsence.times);
   return out;
 }
 

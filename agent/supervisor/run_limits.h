@@ -1,22 +1,15 @@
-// RunLimits: how long a run waits, for what.
-//
-// Limits on waiting for other nodes are a number of heartbeats, and at least the time given here.
-// So nobody is blamed or given up before a silent node can be noticed. How long a stop, an
-// evaluation, copies and confirmations may take, are choices, which no heartbeat changes.
+// RunLimits: how long a run waits, for what. Those on waiting for other nodes follow from the
+// heartbeat, for the reasons given in engine/specs/run_limits.h. How long a stop, an evaluation,
+// copies and confirmations may take, are choices, which no heartbeat changes.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "lockstep/spec/v1/spec.pb.h"
+#include "engine/specs/run_limits.h"
 
 namespace lockstep::agent {
-
-// Heartbeats without a message after which a node is late, and silent.
-inline constexpr int kLateHeartbeats = 2, kSilentHeartbeats = 4;
-
-Nanoseconds heartbeatOf(const spec::v1::RunSpec& run);
 
 // What of a run its limits depend on, and the limits that its ranks keep themselves.
 struct LimitedRun {
@@ -31,23 +24,12 @@ struct LimitedRun {
 
 struct RunLimits {
   Nanoseconds prepared = 30'000'000'000;  // until Commit
-  // From Commit until every worker is bound; 40 heartbeats: a node that is lost meanwhile is found
-  // first.
-  Nanoseconds formation = 60'000'000'000;
-  // Without a stream to the coordinator, or from a node, or until a majority has confirmed the
-  // run's end; 20 heartbeats: time for silence to be noticed, and for a vote.
-  Nanoseconds lostPeer = 30'000'000'000;
-  // Until a connection between nodes on which nothing comes is probed, and again until it is closed
-  // for lack of an answer; 6 heartbeats each, more than silence takes: then a new connection may
-  // still be made before the node is lost.
-  Nanoseconds keepalive = 3'000'000'000;
-  // How long a cascading failure waits for its root cause; 4 heartbeats, after which the node is
-  // silent that may be it. After a timeout, a rank first waits up to 1 s for the silent peer's last
-  // error.
-  Nanoseconds grace = 2'000'000'000;
-  // Of a lost node that may come back; 120 heartbeats: twice as long as it can take until it is
-  // lost and the others have formed anew.
-  Nanoseconds absence = 3600'000'000'000;
+  // Those that grow with the heartbeat; on one node they stay as they are here.
+  Nanoseconds formation = specs::kFormation.least;
+  Nanoseconds lostPeer = specs::kLostPeer.least;
+  Nanoseconds keepalive = specs::kKeepalive.least;
+  Nanoseconds grace = specs::kGrace.least;
+  Nanoseconds absence = specs::kAbsence.least;
   struct Stop {
     Nanoseconds term = 10'000'000'000;  // from Stop to SIGTERM
     Nanoseconds kill = 15'000'000'000;  // from Stop to SIGKILL

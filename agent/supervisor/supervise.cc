@@ -356,17 +356,20 @@ Result<node::v1::PrepareRequest> requestWithSecrets(const RunFolder& folder) {
   return request;
 }
 
-Result<Nanoseconds> duration(const Arguments& arguments, std::string_view flag, double fallback) {
-  LOCKSTEP_ASSIGN(const double value, seconds(arguments, flag, fallback));
+Result<Nanoseconds> duration(const Arguments& arguments, std::string_view flag,
+                             Nanoseconds fallback) {
+  LOCKSTEP_ASSIGN(const double value,
+                  seconds(arguments, flag, static_cast<double>(fallback) / 1e9));
   return static_cast<Nanoseconds>(value * 1e9);
 }
 
 Result<RunLimits> limitsOf(const Arguments& arguments) {
   RunLimits out;
-  LOCKSTEP_ASSIGN(out.prepared, duration(arguments, "prepare-seconds", 30));
-  LOCKSTEP_ASSIGN(out.lostPeer, duration(arguments, "lost-seconds", 30));
-  LOCKSTEP_ASSIGN(out.absence, duration(arguments, "absence-seconds", 3600));
-  LOCKSTEP_ASSIGN(out.lastEvaluation, duration(arguments, "evaluation-seconds", 600));
+  LOCKSTEP_ASSIGN(out.prepared, duration(arguments, "prepare-seconds", out.prepared));
+  LOCKSTEP_ASSIGN(out.lostPeer, duration(arguments, "lost-seconds", out.lostPeer));
+  LOCKSTEP_ASSIGN(out.absence, duration(arguments, "absence-seconds", out.absence));
+  LOCKSTEP_ASSIGN(out.lastEvaluation,
+                  duration(arguments, "evaluation-seconds", out.lastEvaluation));
   return out;
 }
 
@@ -389,7 +392,7 @@ Result<int> superviseCommand(const Arguments& arguments) {
   folder.runtime = arguments.text("runtime");
   bool serveOnly = arguments.has("serve-only");
   LOCKSTEP_ASSIGN(const RunLimits limits, limitsOf(arguments));
-  LOCKSTEP_ASSIGN(const Nanoseconds linger, duration(arguments, "linger-seconds", 60));
+  LOCKSTEP_ASSIGN(const Nanoseconds linger, duration(arguments, "linger-seconds", 60'000'000'000));
   LOCKSTEP_ASSIGN(const std::int64_t openFiles,
                   arguments.integer("open-files", 0, 0, std::numeric_limits<std::int64_t>::max()));
 

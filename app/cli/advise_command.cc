@@ -110,8 +110,7 @@ Status measure(const Globals& globals, const Asked& asked, AskingSession& asking
   std::optional<Result<Preview>> done;
   MeasuredPreview preview(std::move(own), asking.session, globals.home, inbox,
                           [&](Result<Preview> result) { done.emplace(std::move(result)); });
-  if (!drainUntil(
-          inbox, [&] { return done.has_value(); }, interrupts())) {
+  if (!drainUntil(inbox, [&] { return done.has_value(); })) {
     preview.cancel();
     return makeError(Code::kCancelled, "measuring was cancelled");
   }
@@ -408,7 +407,6 @@ int adviseCommand(const Globals& globals, const Arguments& arguments) {
     report(asked.error(), json);
     return exitCodeOf(asked.error());
   }
-  const auto isInterrupted = wasInterrupted();
   const auto advice = adviceFor(globals, arguments, *asked);
   if (!advice.ok()) {
     report(advice.error(), json);
@@ -419,7 +417,7 @@ int adviseCommand(const Globals& globals, const Arguments& arguments) {
   else
     printText(globals, arguments, *advice, *asked);
   if (!asked->applies) return kSucceeded;
-  if (isInterrupted()) {  // what ends a search does not agree to its outcome
+  if (interrupts() > 0) {  // what ends a search does not agree to its outcome
     put(stderr, fmt::format("note: run {} is as it was\n", runOf(*asked)));
     return kStoppedByUser;
   }

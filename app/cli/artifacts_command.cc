@@ -80,9 +80,7 @@ Result<Artifacts> fetch(const Globals& globals, const Asked& asked,
         fetchArtifacts(asked.row.run, nodes, asked.most, globals.home, telling.observer(), stop));
     done = true;
   });
-  if (!drainUntil(
-          inbox, [&] { return done.load(); }, interrupts()))
-    thread.request_stop();
+  if (!drainUntil(inbox, [&] { return done.load(); })) thread.request_stop();
   thread.join();
   return std::move(*result);
 }

@@ -89,8 +89,7 @@ Result<Addresses> provePeers(const ClusterSession& session, Inbox& inbox) {
     proven = provePeerAddresses(nodes, std::move(stop));
     done = true;
   });
-  if (!drainUntil(
-          inbox, [&] { return done.load(); }, interrupts())) {
+  if (!drainUntil(inbox, [&] { return done.load(); })) {
     thread.request_stop();
     thread.join();
     return makeError(Code::kCancelled, "interrupted");

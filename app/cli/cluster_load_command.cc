@@ -56,25 +56,21 @@ void printText(const ClusterSession& session) {
 }
 
 // Of each connected node, or not in time.
-bool awaitLoads(Connecting& connecting, int interruptsSeen) {
+bool awaitLoads(Connecting& connecting) {
   const auto end = std::chrono::steady_clock::now() + kFirstLimit;
   const ClusterSession& session = connecting.session();
-  return drainUntil(
-      connecting.inbox(),
-      [&] {
-        bool all = true;
-        for (int i = 0; i < session.size(); ++i)
-          all = all && (session.status(i).phase != NodeState::CONNECTED ||
-                        session.status(i).load.receivedNs != 0);
-        return all || std::chrono::steady_clock::now() > end;
-      },
-      interruptsSeen);
+  return drainUntil(connecting.inbox(), [&] {
+    bool all = true;
+    for (int i = 0; i < session.size(); ++i)
+      all = all && (session.status(i).phase != NodeState::CONNECTED ||
+                    session.status(i).load.receivedNs != 0);
+    return all || std::chrono::steady_clock::now() > end;
+  });
 }
 
-bool pause(Connecting& connecting, double seconds, int interruptsSeen) {
+bool pause(Connecting& connecting, double seconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  return drainUntil(
-      connecting.inbox(), [&] { return std::chrono::steady_clock::now() > end; }, interruptsSeen);
+  return drainUntil(connecting.inbox(), [&] { return std::chrono::steady_clock::now() > end; });
 }
 
 Result<ClusterSpecFile> clusterIn(const Globals& globals, const Arguments& arguments) {
@@ -89,7 +85,6 @@ Result<ClusterSpecFile> clusterIn(const Globals& globals, const Arguments& argum
 
 int clusterLoadCommand(const Globals& globals, const Arguments& arguments) {
   watchInterrupts();
-  const int before = interrupts();  // one that comes while a table is printed counts too
   const bool json = arguments.has("json");
   const auto refuse = [&](const Error& error) {
     report(error, json);
@@ -100,7 +95,7 @@ int clusterLoadCommand(const Globals& globals, const Arguments& arguments) {
   const auto cluster = clusterIn(globals, arguments);
   if (!cluster.ok()) return refuse(cluster.error());
   Connecting connecting(cluster->spec, sessionOptions(globals, kSampleHertz));
-  if (!connecting.connect() || !awaitLoads(connecting, before) || !connecting.awaitGpus())
+  if (!connecting.connect() || !awaitLoads(connecting) || !connecting.awaitGpus())
     return kStoppedByUser;
   const bool well = reportFailures(connecting.session(), json);
   while (true) {
@@ -109,7 +104,7 @@ int clusterLoadCommand(const Globals& globals, const Arguments& arguments) {
     else
       printText(connecting.session());
     if (*every == 0) return well ? kSucceeded : kNode;
-    if (!pause(connecting, *every, before)) return kSucceeded;
+    if (!pause(connecting, *every)) return kSucceeded;
     if (!json) put(stdout, "\n");
   }
 }

@@ -19,7 +19,7 @@
 
 namespace lockstep::app::cli {
 namespace {
-std::atomic<int> interruptCount{0};
+std::atomic<int> interruptCount{0}, interruptsTaken{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 
 // Where examples are looked for, in this order.
@@ -87,14 +87,17 @@ void watchInterrupts() {
   sigaction(SIGINT, &action, nullptr);
 }
 int interrupts() { return interruptCount.load(); }
-std::function<bool()> wasInterrupted() {
-  return [before = interrupts()] { return interrupts() > before; };
+bool isInterrupted() { return interrupts() > interruptsTaken.load(); }
+bool takeInterrupt() {
+  for (int taken = interruptsTaken; taken < interrupts();)
+    if (interruptsTaken.compare_exchange_weak(taken, taken + 1)) return true;
+  return false;
 }
 
-bool drainUntil(Inbox& inbox, const std::function<bool()>& done, int interruptsSeen,
+bool drainUntil(Inbox& inbox, const std::function<bool()>& done,
                 const std::function<void()>& idle) {
   while (!done()) {
-    if (interrupts() > interruptsSeen) return false;
+    if (takeInterrupt()) return false;
     inbox.wait(std::chrono::milliseconds(33));
     inbox.drain();
     if (idle) idle();
@@ -153,7 +156,7 @@ std::vector<std::string> cleanUpNodesOf(const Globals& globals, const History& h
       if (isAwaited(session.status(i))) return std::chrono::steady_clock::now() > end;
     return true;
   };
-  (void)drainUntil(inbox, settled, interrupts());
+  (void)drainUntil(inbox, settled);
   return keeping;
 }
 

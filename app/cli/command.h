@@ -47,14 +47,16 @@ inline constexpr std::string_view kGlobalHelp =
     "  --accept-host-key SHA256:…  trusts a host key; may be given more than once\n"
     "  --version, --help\n";
 
-// interrupts() returns how often Ctrl-C was pressed since watchInterrupts().
+// Ctrl-C, from watchInterrupts() on. Each press ends one thing, at once or, when it comes between
+// two waits, the next wait: none is lost.
 void watchInterrupts();
-int interrupts();
-std::function<bool()> wasInterrupted();  // returns whether Ctrl-C was pressed since this call
+int interrupts();      // returns how often it was pressed
+bool isInterrupted();  // returns whether a press has not ended anything yet
+bool takeInterrupt();  // the same, and the oldest such press has ended something now
 
-// Drains the inbox until `done`. Returns false if Ctrl-C was pressed more than `interruptsSeen`
-// times. Calls `idle` about thirty times a second.
-bool drainUntil(Inbox& inbox, const std::function<bool()>& done, int interruptsSeen,
+// Drains the inbox until `done`. Returns false if a Ctrl-C ends that, which is then taken. Calls
+// `idle` about thirty times a second.
+bool drainUntil(Inbox& inbox, const std::function<bool()>& done,
                 const std::function<void()>& idle = {});
 
 // Returns the file of an example; "" if there is none of that name.

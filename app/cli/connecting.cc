@@ -48,13 +48,12 @@ bool Connecting::awaitGpus() {
     }
     return true;
   };
-  return drainUntil(inbox_, told, interrupts());
+  return drainUntil(inbox_, told);
 }
 
 bool Connecting::connect() {
   session_.connect();
-  return drainUntil(
-      inbox_, [this] { return settled(); }, interrupts());
+  return drainUntil(inbox_, [this] { return settled(); });
 }
 
 ClusterObserver Connecting::observer() {
@@ -84,11 +83,10 @@ bool Connecting::settled() const {
 }
 
 Result<std::vector<HostFacts>> connectedHosts(ClusterSession& session, Inbox& inbox,
-                                              int interruptsBefore,
                                               const std::function<void()>& idle) {
   session.connect();
   const auto answered = [&] { return haveAnswered(session); };
-  if (!drainUntil(inbox, answered, interruptsBefore, idle))
+  if (!drainUntil(inbox, answered, idle))
     return makeError(Code::kCancelled, "connecting was cancelled");
   return hostsOf(session);
 }

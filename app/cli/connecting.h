@@ -61,9 +61,8 @@ struct AskingSession {
 };
 
 // Connects the nodes and waits until each has answered or failed once. Returns what those have that
-// are connected. Errors: kCancelled once Ctrl-C was pressed more often than `interruptsBefore`.
+// are connected. Errors: kCancelled at Ctrl-C.
 Result<std::vector<HostFacts>> connectedHosts(ClusterSession& session, Inbox& inbox,
-                                              int interruptsBefore,
                                               const std::function<void()>& idle = {});
 
 // Reports nodes that are not connected, and why; returns whether there is none.

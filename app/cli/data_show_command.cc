@@ -57,7 +57,7 @@ Progress progressLine() {
     if (shows && percent != last && percent > 0 && total > (std::int64_t{1} << 26))
       putRaw(stderr, percent < 100 ? fmt::format("\rreading: {} %", percent) : "\r             \r");
     last = percent;
-    return interrupts() == 0;
+    return !isInterrupted();
   };
 }
 

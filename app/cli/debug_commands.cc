@@ -42,16 +42,13 @@ std::string jsonArray(const std::vector<std::string>& texts) {
 template <typename Work>
 auto besides(Inbox& inbox, Work work) {
   using Value = decltype(work(std::stop_token()));
-  const int before = interrupts();
   std::optional<Value> value;
   std::atomic<bool> done = false;
   std::jthread thread([&](const std::stop_token& stop) {
     value.emplace(work(stop));
     done = true;
   });
-  if (!drainUntil(
-          inbox, [&] { return done.load(); }, before))
-    thread.request_stop();
+  if (!drainUntil(inbox, [&] { return done.load(); })) thread.request_stop();
   thread.join();
   return std::move(*value);
 }

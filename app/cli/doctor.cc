@@ -158,14 +158,11 @@ Finding checkAgent(const Globals& globals) {
     ClusterSession session(cluster.spec, sessionOptions(globals, 0), inbox);
     session.connect();
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    drainUntil(
-        inbox,
-        [&] {
-          const NodeState phase = session.status(0).phase;
-          return phase == NodeState::CONNECTED || phase == NodeState::UNAVAILABLE ||
-                 session.status(0).error.has_value() || std::chrono::steady_clock::now() > end;
-        },
-        interrupts());
+    drainUntil(inbox, [&] {
+      const NodeState phase = session.status(0).phase;
+      return phase == NodeState::CONNECTED || phase == NodeState::UNAVAILABLE ||
+             session.status(0).error.has_value() || std::chrono::steady_clock::now() > end;
+    });
     const NodeStatus& node = session.status(0);
     out.well = node.phase == NodeState::CONNECTED;
     if (out.well) {

@@ -87,8 +87,7 @@ bool onAll(std::vector<NodeGarbage>& nodes, Inbox& inbox, Work work) {
       work(node, stop);
       ++done;
     });
-  const bool whole = drainUntil(
-      inbox, [&] { return done == nodes.size(); }, interrupts());
+  const bool whole = drainUntil(inbox, [&] { return done == nodes.size(); });
   for (std::jthread& thread : threads) thread.request_stop();
   return whole;  // once the threads have ended
 }

@@ -196,7 +196,7 @@ Result<Generated> generate(const Question& question, const Arguments& arguments)
     if (!end) return invalidArgument("--end-of-text: the vocabulary has no token {}", token);
   }
   LOCKSTEP_ASSIGN(const auto model,
-                  Forward::start(spec, {question.model.path, question.names}, 1, wasInterrupted()));
+                  Forward::start(spec, {question.model.path, question.names}, 1, isInterrupted));
   const bool json = arguments.has("json");
   const std::int64_t window = spec.model().input().shape(0);
   Generated out;

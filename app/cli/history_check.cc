@@ -43,8 +43,7 @@ Status refill(const Globals& globals, History& history, const std::string& run) 
       over = over || update.finished;
       if (!update.errors.empty() && update.finished) error = update.errors.front();
     });
-    (void)drainUntil(
-        inbox, [&] { return over || Clock::now() - last > kSilent; }, interrupts());
+    (void)drainUntil(inbox, [&] { return over || Clock::now() - last > kSilent; });
   }
   if (error) return *error;
   LOCKSTEP_ASSIGN(const auto store, history.openRun(run));

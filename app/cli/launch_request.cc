@@ -45,15 +45,14 @@ Status measure(const Globals& globals, const Arguments& arguments, const RunSpec
   Inbox inbox;
   AskingSession asking(launch.request.cluster, globals, inbox);
   if (specs::isOpen(launch.request.spec->strategy())) {
-    LOCKSTEP_ASSIGN(launch.hosts, connectedHosts(asking.session, inbox, interrupts()));
+    LOCKSTEP_ASSIGN(launch.hosts, connectedHosts(asking.session, inbox));
     LOCKSTEP_ASSIGN(launch.request,
                     withStrategy(std::move(launch.request), spec, launch.hosts, arguments));
   }
   std::optional<Result<Preview>> done;
   MeasuredPreview measured(launch.request, asking.session, globals.home, inbox,
                            [&](Result<Preview> result) { done.emplace(std::move(result)); });
-  if (!drainUntil(
-          inbox, [&] { return done.has_value(); }, interrupts())) {
+  if (!drainUntil(inbox, [&] { return done.has_value(); })) {
     measured.cancel();
     return makeError(Code::kCancelled, "measuring was cancelled");
   }
@@ -97,7 +96,7 @@ void SearchProgress::watch(AdviceOptions& options) {
 }
 
 void SearchProgress::tell(std::size_t planned) {
-  if (interrupted_()) stop_.request_stop();
+  if (takeInterrupt()) stop_.request_stop();
   Nanoseconds last = shown_;
   const Nanoseconds now = monotonicNow();
   if (shows_ && now - last > 200'000'000 && shown_.compare_exchange_strong(last, now))

@@ -47,12 +47,11 @@ class SearchProgress {
   SearchProgress(const SearchProgress&) = delete;
   SearchProgress& operator=(const SearchProgress&) = delete;
   void watch(AdviceOptions& options);
-  bool isInterrupted() const { return interrupted_(); }
+  bool isInterrupted() const { return stop_.stop_requested() || cli::isInterrupted(); }
 
  private:
   void tell(std::size_t planned);
 
-  const std::function<bool()> interrupted_ = wasInterrupted();
   std::stop_source stop_;
   const bool shows_;
   std::atomic<Nanoseconds> shown_{monotonicNow()};

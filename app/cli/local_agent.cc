@@ -24,7 +24,7 @@ Status onLocalAgent(const Globals& globals, std::shared_ptr<const spec::v1::Clus
       inbox.post([&done, result = std::move(result)] { done = result; });
     });
     if (!drainUntil(
-            inbox, [&] { return done.has_value(); }, interrupts(), idle)) {
+            inbox, [&] { return done.has_value(); }, idle)) {
       thread.request_stop();
       return makeError(Code::kCancelled, "{} was cancelled", what);
     }

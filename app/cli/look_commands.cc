@@ -129,7 +129,7 @@ int logsCommand(const Globals& globals, const Arguments& arguments) {
           const auto now = Clock::now();
           return now > limit || (heard && now - last > std::chrono::milliseconds(700));
         },
-        interrupts(), [&] { printed = printNew(); });
+        [&] { printed = printNew(); });
     LOCKSTEP_TRY(printed);
     LOCKSTEP_TRY(printNew());
     if (!ended) return makeError(Code::kCancelled, "no longer following the logs");
@@ -184,13 +184,10 @@ void askNodes(const Globals& globals, const History& history, const std::vector<
     asked.recorder = std::make_unique<Recorder>(row.run, *asked.session, globals.home, inbox, take);
   }
   const auto end = Clock::now() + kAskLimit;
-  (void)drainUntil(
-      inbox,
-      [&] {
-        return Clock::now() > end || std::all_of(all.begin(), all.end(),
-                                                 [](const auto& asked) { return asked->settled; });
-      },
-      interrupts());
+  (void)drainUntil(inbox, [&] {
+    return Clock::now() > end ||
+           std::all_of(all.begin(), all.end(), [](const auto& asked) { return asked->settled; });
+  });
 }
 
 }  // namespace

@@ -34,11 +34,11 @@ struct Made {
 // Until Ctrl-C; shown at a terminal.
 Progress progressLine() {
   const bool shows = isTerminal(2);
-  return [shows, before = interrupts()](std::int64_t done, std::int64_t total) {
+  return [shows](std::int64_t done, std::int64_t total) {
     if (shows)
       putRaw(stderr, done < total ? fmt::format("\r{} of {} pictures", done, total)
                                   : std::string("\r\x1b[K"));
-    return interrupts() == before;
+    return !isInterrupted();
   };
 }
 

@@ -15,9 +15,7 @@ int makeTableCommand(const Globals&, const Arguments& arguments) {
     TableChoice choice;
     if (arguments.has("columns")) choice.columns = splitList(arguments.text("columns"));
     choice.python = arguments.text("python", choice.python);
-    const Progress progress = [before = interrupts()](std::int64_t, std::int64_t) {
-      return interrupts() == before;
-    };
+    const Progress progress = [](std::int64_t, std::int64_t) { return !isInterrupted(); };
     return writeCsv(arguments.words(), choice, to, progress);
   }();
   if (!made.ok()) {

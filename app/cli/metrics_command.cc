@@ -15,7 +15,6 @@ namespace lockstep::app::cli {
 
 int metricsCommand(const Globals& globals, const Arguments& arguments) {
   watchInterrupts();
-  const int before = interrupts();
   const Status status = [&]() -> Status {
     if (arguments.has("once") && arguments.has("listen"))
       return invalidArgument("--once prints and does not listen: leave out --listen");
@@ -39,7 +38,7 @@ int metricsCommand(const Globals& globals, const Arguments& arguments) {
       put(stderr, "note: whoever can reach this address can read the values\n");
     server.serve({"/metrics", std::string(metrics::kPrometheusType),
                   [&] { return text.read(run, wallNow()); }},
-                 [&] { return interrupts() > before; });
+                 isInterrupted);
     return {};
   }();
   if (status.ok()) return kSucceeded;

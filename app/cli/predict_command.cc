@@ -280,9 +280,9 @@ Result<Summary> predict(const Question& question, const Arguments& arguments) {
   // That of the run's own evaluation: sums are made in the same order.
   const std::int64_t batch =
       training.evaluate_batch() > 0 ? training.evaluate_batch() : training.batch();
-  LOCKSTEP_ASSIGN(const auto model,
-                  Forward::start(question.spec, {question.model.path, question.names}, batch,
-                                 wasInterrupted()));
+  LOCKSTEP_ASSIGN(
+      const auto model,
+      Forward::start(question.spec, {question.model.path, question.names}, batch, isInterrupted));
   LOCKSTEP_ASSIGN(Batches batches, Batches::make(*data, *model, batch));
   Summary out;
   out.samples = question.limit > 0 ? std::min(question.limit, data->size()) : data->size();

@@ -23,9 +23,7 @@ Result<PreflightResult> measured(const std::vector<PreflightNode>& nodes, const 
     result = runPreflight(nodes, home, cluster, options, stop);
     done = true;
   });
-  if (!drainUntil(
-          inbox, [&] { return done.load(); }, interrupts()))
-    thread.request_stop();
+  if (!drainUntil(inbox, [&] { return done.load(); })) thread.request_stop();
   thread.join();
   return result;
 }

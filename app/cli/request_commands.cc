@@ -30,8 +30,7 @@ Result<RunAnswer> ask(const Globals& globals, const History& history, const RunR
   std::optional<Result<RunAnswer>> answer;
   Recorder recorder(row.run, asking.session, globals.home, inbox, [](const RunUpdate&) {});
   recorder.ask(what, [&](Result<RunAnswer> one) { answer = std::move(one); });
-  if (!drainUntil(
-          inbox, [&] { return answer.has_value(); }, interrupts()))
+  if (!drainUntil(inbox, [&] { return answer.has_value(); }))
     return makeError(Code::kCancelled, "no longer waiting for run {}", row.run);
   return *std::move(answer);
 }

@@ -33,8 +33,7 @@ void RunAlerts::tick() { tell(watch_.tick(monotonicNow(), wallNow())); }
 
 void RunAlerts::finish() {
   const Nanoseconds end = monotonicNow() + kLastActions;
-  (void)drainUntil(
-      inbox_, [&] { return actions_.idle() || monotonicNow() > end; }, interrupts());
+  (void)drainUntil(inbox_, [&] { return actions_.idle() || monotonicNow() > end; });
   for (const auto& [action, what] : {std::pair(AlertAction::kCommand, "given to actions.command"),
                                      {AlertAction::kWebhook, "sent to actions.webhook"}})
     if (const std::size_t count = actions_.pending(action); count > 0)

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <future>
 #include <stop_token>
+#include <utility>
 
 #include "app/cli/commands.h"
 #include "app/cli/connecting.h"
@@ -50,10 +51,29 @@ std::string givingUp(const std::string& run) {
       "`lockstep kill {} --give-up` ends it in the history and on the nodes that answer", run);
 }
 
-Error leftOutOfReach(const std::string& run) {
+// `refused`: what its coordinator has answered, if it has.
+Error notKilled(const std::string& run, bool isOutOfReach, const std::optional<Error>& refused) {
   Error error = makeError(Code::kUnavailable, "run {} could not be killed", run);
-  error.why = "the node that coordinates it is out of reach";
+  error.why = isOutOfReach ? message("the node that coordinates it is out of reach")
+              : refused    ? refused->message()
+                           : message("the node that coordinates it has not answered yet");
   error.next = message("`lockstep attach {}` follows it again; {}", run, givingUp(run));
+  return error;
+}
+
+// The coordinator has answered, but could not promise that the run will end.
+Error notPromised(const Error& answer, const std::string& run, bool kill) {
+  Error error = kill ? makeError(answer.code, "it is not known whether run {} ends", run)
+                     : makeError(answer.code, "it is not known whether run {} stops", run);
+  error.node = answer.node;
+  error.why = answer.why.empty() ? answer.what : answer.why;
+  error.next =
+      kill ? message("`lockstep attach {}` shows what it does, `lockstep kill {}` asks again", run,
+                     run)
+           : message(
+                 "`lockstep attach {}` shows what it does, `lockstep stop {}` asks again, and "
+                 "`lockstep kill {}` ends it at once",
+                 run, run, run);
   return error;
 }
 
@@ -125,7 +145,6 @@ Result<StragglerCosts> stragglerCosts(const Globals& globals, const RunRow& row,
 // Tells them where the run's steps can be replayed, and Ctrl-C is not pressed meanwhile.
 void tellStragglerCosts(const Globals& globals, const RunRow& row, Inbox& inbox,
                         RunReport& report) {
-  const int seen = interrupts();
   std::stop_source stop;
   auto costs = std::async(std::launch::async, [&] {
     auto out = stragglerCosts(globals, row, stop.get_token());
@@ -135,7 +154,7 @@ void tellStragglerCosts(const Globals& globals, const RunRow& row, Inbox& inbox,
   const auto isDone = [&] {
     return costs.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   };
-  if (!drainUntil(inbox, isDone, seen, [&] { report.idle(); })) stop.request_stop();
+  if (!drainUntil(inbox, isDone, [&] { report.idle(); })) stop.request_stop();
   const Result<StragglerCosts> known = costs.get();
   if (!known.ok()) return;
   for (const StragglerRow& one : known->slow)
@@ -163,11 +182,11 @@ Result<RunResult> leftFiles(const Globals& globals, const std::string& run, RunR
 }
 
 // Follows a run to its end. The first Ctrl-C stops it, the second kills it, or leaves it where it
-// is out of reach, the third leaves it.
+// is out of reach, the third leaves it. `pressed`: the first has come already.
 Result<RunResult> follow(const std::string& run, AskingSession& asking, const Globals& globals,
-                         Inbox& inbox, RunReport& report, int interruptsBefore) {
+                         Inbox& inbox, RunReport& report, bool pressed) {
   std::optional<RunRow> row;
-  std::optional<Error> error, full;
+  std::optional<Error> error, full, refused;  // `refused`: to kill it
   bool over = false, fetching = false;
   Clock::time_point filesTold;
   RunAlerts alerts(globals, inbox, report);
@@ -192,13 +211,15 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
   const auto leaves = [&] {
     return killing && (outOfReach() || Clock::now() - *killing > kKillPatience);
   };
-  for (int seen = interruptsBefore; !drainUntil(
-           inbox, [&] { return over || leaves(); }, seen,
-           [&] {
-             report.idle();
-             alerts.tick();
-           });) {
-    const int times = ++seen - interruptsBefore;
+  const auto isPressed = [&] {
+    return std::exchange(pressed, false) || !drainUntil(
+                                                inbox, [&] { return over || leaves(); },
+                                                [&] {
+                                                  report.idle();
+                                                  alerts.tick();
+                                                });
+  };
+  for (int times = 1; isPressed(); ++times) {
     if (fetching) return leftFiles(globals, run, report);
     if (times == 1) {
       report.progress(outOfReach() ? "the run is out of reach and cannot be stopped (Ctrl-C again "
@@ -210,8 +231,10 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
       report.progress("killing the run");
       killing = Clock::now();
       recorder.ask(RunRequest::kKill, [&](const Result<RunAnswer>& answer) {
-        if (answer.ok()) killing.reset();
-        answered(answer);
+        if (answer.ok())
+          killing.reset();
+        else
+          refused = answer.error();
       });
     } else {
       Error left = makeError(Code::kCancelled, "no longer following run {}", run);
@@ -230,7 +253,7 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
     return result;
   }
   if (!over) {
-    const Error left = leftOutOfReach(run);
+    const Error left = notKilled(run, outOfReach(), refused);
     report.failed(left);
     return left;
   }
@@ -325,9 +348,15 @@ Result<Prepared> prepareAgain(const Globals& globals, const Arguments& arguments
   return out;
 }
 
+// Ends the job of a run that has ended.
+void endJobOf(const spec::v1::ClusterSpec& cluster, const Globals& globals) {
+  if (cluster.placement().job() == 0) return;
+  const Status ended = endJob(cluster, sessionOptions(globals, 0), {});
+  if (!ended.ok()) put(stderr, fmt::format("note: {}\n", ended.error().text()));
+}
+
 // Has the scheduler of the cluster, if it has one, allocate its nodes. Ctrl-C cancels the job.
-Status allocate(Prepared& prepared, const Globals& globals, Inbox& inbox, RunReport& report,
-                int interruptsBefore) {
+Status allocate(Prepared& prepared, const Globals& globals, Inbox& inbox, RunReport& report) {
   std::optional<Result<std::shared_ptr<const spec::v1::ClusterSpec>>> done;
   AllocationObserver observer;
   observer.onState = [&](const QueueState& state) { report.queued(state); };
@@ -336,11 +365,12 @@ Status allocate(Prepared& prepared, const Globals& globals, Inbox& inbox, RunRep
   Allocation allocation(request.cluster, specs::nameOf(*request.spec), sessionOptions(globals, 0),
                         inbox, observer);
   const auto over = [&] { return done.has_value(); };
-  if (!drainUntil(inbox, over, interruptsBefore, [&] { report.idle(); })) {
+  if (!drainUntil(inbox, over, [&] { report.idle(); })) {
     report.progress("cancelling the job");
     allocation.cancel();
-    (void)drainUntil(inbox, over, interruptsBefore + 1, [&] { report.idle(); });
-    if (!done) return makeError(Code::kCancelled, "the launch was cancelled");
+    (void)drainUntil(inbox, over, [&] { report.idle(); });
+    if (done && done->ok()) endJobOf(***done, globals);  // it came too late
+    if (!done || done->ok()) return makeError(Code::kCancelled, "the launch was cancelled");
   }
   if (!done->ok()) return done->error();
   request = onAllocated(std::move(request), **done);
@@ -348,21 +378,17 @@ Status allocate(Prepared& prepared, const Globals& globals, Inbox& inbox, RunRep
   return {};
 }
 
-// Ends the job of a run that has ended.
-void endJobOf(const spec::v1::ClusterSpec& cluster, const Globals& globals) {
-  if (cluster.placement().job() == 0) return;
-  const Status ended = endJob(cluster, sessionOptions(globals, 0), {});
-  if (!ended.ok()) put(stderr, fmt::format("note: {}\n", ended.error().text()));
-}
-
 RunResult endedOn(const spec::v1::ClusterSpec& cluster, const RunRow& row, const Globals& globals) {
   endJobOf(cluster, globals);
   return resultOf(row);
 }
 
-// The run's id once it runs.
-Result<std::string> launch(const Prepared& prepared, AskingSession& asking, const Globals& globals,
-                           Inbox& inbox, RunReport& report, int interruptsBefore) {
+struct Launched {
+  std::string run;
+  bool isCancelled = false;  // by Ctrl-C, too late
+};
+Result<Launched> launch(const Prepared& prepared, AskingSession& asking, const Globals& globals,
+                        Inbox& inbox, RunReport& report) {
   std::optional<Result<std::string>> done;
   LaunchObserver observer;
   observer.onProgress = [&](const LaunchProgress& progress) { report.launching(progress); };
@@ -373,17 +399,18 @@ Result<std::string> launch(const Prepared& prepared, AskingSession& asking, cons
   observer.onDone = [&](Result<std::string> result) { done.emplace(std::move(result)); };
   Launch launch(prepared.request, asking.session, globals.home, inbox, observer);
   const auto over = [&] { return done.has_value(); };
-  if (!drainUntil(inbox, over, interruptsBefore, [&] { report.idle(); })) {
+  const bool isCancelled = !drainUntil(inbox, over, [&] { report.idle(); });
+  if (isCancelled) {
     report.progress("cancelling the launch");
     launch.cancel();
-    if (!drainUntil(inbox, over, interruptsBefore + 1, [&] { report.idle(); }))
+    if (!drainUntil(inbox, over, [&] { report.idle(); }))
       return makeError(Code::kCancelled, "the launch was cancelled");
     if (!done->ok()) return makeError(Code::kCancelled, "the launch was cancelled");
   }
   if (!done->ok())
     return withSourceLocation(done->error(), prepared.spec, prepared.clusterWritten,
                               prepared.clusterFile);
-  return **done;
+  return Launched{**done, isCancelled};
 }
 
 // For a run that was given up, since the node that coordinates it is unreachable.
@@ -423,7 +450,7 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
     run = row.run;
     if (giveUp && row.unreachableNs != 0) {
       outOfReach = true;
-      return leftOutOfReach(run);
+      return notKilled(run, true, {});
     }
     LOCKSTEP_ASSIGN(const auto cluster, clusterOfRun(*history, row.run));
     Inbox inbox;
@@ -446,13 +473,13 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
     recorder.ask(kill ? RunRequest::kKill : RunRequest::kStop, answered);
     // A recorder that cannot read the run's history ends at once; the request still has to arrive.
     const auto isOver = [&] { return over && (told || !error); };
-    const bool interrupted = !drainUntil(
-        inbox, [&] { return isOver() || asked || Clock::now() > end; }, interrupts());
+    const bool interrupted =
+        !drainUntil(inbox, [&] { return isOver() || asked || Clock::now() > end; });
     if (interrupted) return makeError(Code::kCancelled, "no longer waiting for run {}", row.run);
     if (last && isFinal(last->phase)) return endedOn(*cluster, *last, globals);
     if (asked) {
       outOfReach = asked->code == Code::kUnavailable || asked->code == Code::kDeadlineExceeded;
-      return *asked;
+      return asked->code == Code::kAborted ? notPromised(*asked, row.run, kill) : *asked;
     }
     if (over && error) return toldToEnd(*error, row.run, told);
     return notEnded(row.run, limit, kill);
@@ -518,10 +545,10 @@ struct Ran {
 
 // Where the strategy is open, finds one for what the nodes have.
 Status findOpenStrategy(Prepared& prepared, AskingSession& asking, const Arguments& arguments,
-                        Inbox& inbox, RunReport& report, int interruptsBefore) {
+                        Inbox& inbox, RunReport& report) {
   if (!specs::isOpen(prepared.request.spec->strategy())) return {};
   LOCKSTEP_ASSIGN(const std::vector<HostFacts> hosts,
-                  connectedHosts(asking.session, inbox, interruptsBefore, [&] { report.idle(); }));
+                  connectedHosts(asking.session, inbox, [&] { report.idle(); }));
   auto chosen = withStrategy(prepared.request, prepared.spec, hosts, arguments);
   if (!chosen.ok())
     return withSourceLocation(chosen.error(), prepared.spec, prepared.clusterWritten,
@@ -537,41 +564,41 @@ Status findOpenStrategy(Prepared& prepared, AskingSession& asking, const Argumen
 Ran launchOnce(Prepared& prepared, const Globals& globals, const Arguments& arguments, Inbox& inbox,
                RunReport& report) {
   const bool json = arguments.has("json"), detach = arguments.has("detach");
-  const int before = interrupts();
   const auto failed = [&](const Error& error) {
     endJobOf(*prepared.request.cluster, globals);
     return Ran{conclude(report, error, false)};
   };
   AskingSession asking(prepared.request.cluster, globals, inbox);
-  const Status found = findOpenStrategy(prepared, asking, arguments, inbox, report, before);
+  const Status found = findOpenStrategy(prepared, asking, arguments, inbox, report);
   if (!found.ok()) return failed(found.error());
-  const auto run = launch(prepared, asking, globals, inbox, report, before);
-  if (!run.ok()) return failed(run.error());
+  const auto launched = launch(prepared, asking, globals, inbox, report);
+  if (!launched.ok()) return failed(launched.error());
+  const std::string& run = launched->run;
   const auto context = [&]() -> Result<RunContext> {
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
-    return contextOf(*history, *run);
+    return contextOf(*history, run);
   }();
-  if (!context.ok()) return {conclude(report, context.error(), false), {}, *run};
+  if (!context.ok()) return {conclude(report, context.error(), false), {}, run};
   if (detach && !json) {
-    put(stdout, *run + "\n");
-    return {kSucceeded, {}, *run};
+    put(stdout, run + "\n");
+    return {kSucceeded, {}, run};
   }
   report.started(*context);
-  if (detach) return {kSucceeded, {}, *run};
-  const auto result = follow(*run, asking, globals, inbox, report, before);
+  if (detach) return {kSucceeded, {}, run};
+  const auto result = follow(run, asking, globals, inbox, report, launched->isCancelled);
   const bool left = !result.ok() && result.error().code == Code::kCancelled;
   const auto& cluster = *prepared.request.cluster;
   std::optional<JobOutlook> job;
-  if (result.ok() && interrupts() == before) job = outlookAfter(cluster, *result, globals);
+  if (result.ok() && interrupts() == 0) job = outlookAfter(cluster, *result, globals);
   const bool ended = job && job->stoppedRuns && !cluster.placement().requeue();
-  if (ended) report.failed(endedByScheduler(prepared.request, *run, *job));
+  if (ended) report.failed(endedByScheduler(prepared.request, run, *job));
   const int code = conclude(report, result, !result.ok() && !left);
-  if (!result.ok()) return {code, {}, *run};
+  if (!result.ok()) return {code, {}, run};
   if (job)
-    if (auto next = continuationOf(prepared.request, *run, *job, globals.home.historyFolder()))
-      return {code, std::move(next), *run};
+    if (auto next = continuationOf(prepared.request, run, *job, globals.home.historyFolder()))
+      return {code, std::move(next), run};
   endJobOf(cluster, globals);
-  return {ended ? kNode : code, {}, *run};
+  return {ended ? kNode : code, {}, run};
 }
 
 template <typename Prepare>
@@ -586,7 +613,7 @@ LaunchedRun launchAndFollow(const Globals& globals, const Arguments& arguments, 
 
   Inbox inbox;
   if (awaitsAllocation(prepared->request))
-    if (const Status got = allocate(*prepared, globals, inbox, *reporter, interrupts()); !got.ok())
+    if (const Status got = allocate(*prepared, globals, inbox, *reporter); !got.ok())
       return {conclude(*reporter, got.error(), false), {}};
   for (;;) {
     Ran ran = launchOnce(*prepared, globals, arguments, inbox, *reporter);
@@ -596,7 +623,7 @@ LaunchedRun launchAndFollow(const Globals& globals, const Arguments& arguments, 
     reporter->progress(fmt::format("waiting until {} starts the job again",
                                    specs::schedulerName(ran.next->cluster->placement())));
     prepared->request = *std::move(ran.next);
-    const Status got = allocate(*prepared, globals, inbox, *reporter, interrupts());
+    const Status got = allocate(*prepared, globals, inbox, *reporter);
     if (!got.ok()) {
       reporter->progress(got.error().text());
       return {ran.code, ran.run};
@@ -651,7 +678,7 @@ int attachCommand(const Globals& globals, const Arguments& arguments) {
   if (cluster == nullptr) return conclude(*reporter, resultOf(row), true);
   Inbox inbox;
   AskingSession asking(cluster, globals, inbox);
-  const auto result = follow(row.run, asking, globals, inbox, *reporter, interrupts());
+  const auto result = follow(row.run, asking, globals, inbox, *reporter, false);
   // Whoever launched it waits for the start of a job that is queued again.
   if (result.ok() && (!mayBeQueuedAgain(*cluster) || result->status == "succeeded"))
     endJobOf(*cluster, globals);

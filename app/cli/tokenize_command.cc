@@ -79,11 +79,10 @@ Result<Done> tokenize(const Arguments& arguments) {
   out.bytesPerToken = encoder.size() <= kTwoBytesHold ? 2 : 4;
   LOCKSTEP_ASSIGN(auto writer,
                   data::TokenWriter::open(arguments.text("to", ""), out.bytesPerToken));
-  const int before = interrupts();
   for (const std::string& file : arguments.words()) {
     Tokenizer tokenizer(encoder, writer);
     const auto add = [&](std::string_view bytes) -> Status {
-      if (interrupts() > before) return makeError(Code::kCancelled, "tokenizing was cancelled");
+      if (isInterrupted()) return makeError(Code::kCancelled, "tokenizing was cancelled");
       out.bytes += std::ssize(bytes);
       return tokenizer.add(bytes);
     };

@@ -22,6 +22,9 @@ inline Status rpcStatus(const grpc::Status& status, const Message& what, const s
   return status.ok() ? Status() : Status(rpcError(status, what, node));
 }
 
+// Returns whether an agent has sent this error, which then was reached.
+inline bool isAnswer(const grpc::Status& status) { return !status.error_details().empty(); }
+
 // Returns the error of a reply that no agent gives: a node may tell anything.
 Error replyError(const Message& what, const std::string& node);
 

@@ -14,6 +14,7 @@
 #include "engine/plan/pieces.h"
 #include "engine/plan/wait_limit.h"
 #include "engine/specs/placement.h"
+#include "engine/specs/run_limits.h"
 #include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -193,16 +194,15 @@ void addCheckpoints(const LaunchRequest& request, const Preview& preview, Rows& 
 // How long nodes and ranks are waited for; each limit with what it is made of.
 void addLimits(const RunSpec& spec, const Preview& preview, Rows& out) {
   if (nodesOf(preview).size() > 1) {
-    const Nanoseconds heartbeat = std::max<Nanoseconds>(
-        spec.recovery().heartbeat_ms() * Nanoseconds{1'000'000}, kShortestHeartbeat);
+    const Nanoseconds heartbeat = specs::heartbeatOf(spec);
     out.push_back({message("Heartbeat"), message("every {:g} s", secondsOf(heartbeat))});
     out.push_back({message("Node silent after"),
-                   message("{:g} s: {} heartbeats", secondsOf(kSilentHeartbeats * heartbeat),
-                           kSilentHeartbeats)});
+                   message("{:g} s: {} heartbeats", secondsOf(specs::kSilentHeartbeats * heartbeat),
+                           specs::kSilentHeartbeats)});
     out.push_back({message("Node lost after"),
                    message("{:g} s: {} heartbeats, but at least {:g} s",
-                           secondsOf(std::max(kLostHeartbeats * heartbeat, kLeastLost)),
-                           kLostHeartbeats, secondsOf(kLeastLost))});
+                           secondsOf(specs::kLostPeer.of(heartbeat)), specs::kLostPeer.times,
+                           secondsOf(specs::kLostPeer.least))});
   }
   if (preview.ofProgram()) {
     const int seconds = specs::hangSecondsOf(spec.workload());
@@ -217,11 +217,12 @@ void addLimits(const RunSpec& spec, const Preview& preview, Rows& out) {
                  "{:g} s",
                  secondsOf(collectiveLimit(preview)), plan::kTimesPredicted, secondsOf(least))});
     if (preview.plan.isAsynchronous()) return;  // its ranks do not wait for each other
-    out.push_back({message("Hang reported after"),
-                   message("{:.1f} s: {} times the usual step, here the predicted one, but at "
-                           "least {:g} s",
-                           std::max(kHangSteps * preview.stepSeconds, secondsOf(kLeastHang)),
-                           kHangSteps, secondsOf(kLeastHang))});
+    out.push_back(
+        {message("Hang reported after"),
+         message("{:.1f} s: {} times the usual step, here the predicted one, but at "
+                 "least {:g} s",
+                 std::max(specs::kHang.times * preview.stepSeconds, secondsOf(specs::kHang.least)),
+                 specs::kHang.times, secondsOf(specs::kHang.least))});
   }
 }
 

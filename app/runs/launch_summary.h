@@ -7,17 +7,9 @@
 #include <vector>
 
 #include "app/runs/preview.h"
-#include "engine/base/clock.h"
 #include "engine/base/message.h"
 
 namespace lockstep::app {
-
-// Of a node whose heartbeats are missing, as the supervisors have them (agent/supervisor).
-inline constexpr int kSilentHeartbeats = 4, kLostHeartbeats = 20;
-inline constexpr Nanoseconds kShortestHeartbeat = 50'000'000, kLeastLost = 30'000'000'000;
-// Of ranks that stand still, times the usual step; likewise.
-inline constexpr int kHangSteps = 10;
-inline constexpr Nanoseconds kLeastHang = 2'000'000'000;
 
 // Returns the samples of the training data; 0: they are not on this machine, or too many to count
 // while a person waits.

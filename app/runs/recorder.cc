@@ -623,23 +623,23 @@ Result<RunAnswer> Recorder::State::ask(RunRequest what, const std::stop_token& s
   // The agent names the supervisor that is there now, and starts one where there is none.
   const IdleTimeout timeout(stop, kCallLimit);
   RunAnswer answer;
-  std::optional<Error> refusal;  // the last that has come in time
+  std::optional<Error> failure;  // the last that has come in time
   Status asked = retryWhileUnavailable(kCallLimit, timeout.stop(), [&]() -> Status {
     // Another node may take over from one that is out of reach.
     const IdleTimeout once(timeout.stop(), kAskLimit);
     auto one = askRun(what, run, coordinatorOf(found), once.stop());
     what.repeated = true;
-    if (one.ok())
-      answer = *one;
-    else if (once.ended())
-      one.error().code = Code::kUnavailable;
-    else if (!timeout.ended())
-      refusal = one.error();
+    if (one.ok()) answer = *one;
+    if (one.ok() || timeout.ended()) return one.status();
+    if (!once.ended()) failure = one.error();
+    if (once.ended() || one.error().code == Code::kAborted)
+      one.error().code = Code::kUnavailable;  // it is asked again
     return one.status();
   });
   if (asked.ok()) return answer;
-  if (!timeout.ended() || stop.stop_requested()) return asked.error();
-  if (refusal) return *refusal;
+  if (stop.stop_requested()) return asked.error();
+  if (failure) return *failure;
+  if (!timeout.ended()) return asked.error();
   Error error = makeError(Code::kDeadlineExceeded, "{}", refusalOf(what.kind));
   error.node = coordinatorOf(found).name;
   error.why = "the node did not answer in time, and it is not known whether it got the request";

@@ -202,8 +202,10 @@ Result<RunAnswer> askRun(const RunRequest& what, const std::string& run, const R
   const auto send = [&](auto request, auto reply, auto call) -> Result<RunAnswer> {
     request.set_run(run);
     request.set_generation(1);
-    LOCKSTEP_TRY(rpcStatus((*supervisor.*call)(&context, request, &reply), refusalOf(what.kind),
-                           coordinator.name));
+    const grpc::Status called = (*supervisor.*call)(&context, request, &reply);
+    Status asked = rpcStatus(called, refusalOf(what.kind), coordinator.name);
+    if (asked.code() == Code::kUnavailable && isAnswer(called)) asked.error().code = Code::kAborted;
+    LOCKSTEP_TRY(std::move(asked));
     if constexpr (requires { reply.profiled(); }) return answerOf(reply);
     return RunAnswer();
   };

@@ -67,7 +67,9 @@ struct RunAnswer {
 };
 RunAnswer answerOf(const node::v1::ProfileReply& reply);
 const char* refusalOf(RunRequest::Kind kind);  // "the run could not be stopped"
-// Asks the supervisor on the coordinator, as supervisorOf().
+// Asks the supervisor on the coordinator, as supervisorOf(). Errors: kUnavailable,
+// kDeadlineExceeded if it has not answered; kAborted if it has, and cannot promise yet what was
+// asked; its refusals.
 Result<RunAnswer> askRun(const RunRequest& what, const std::string& run, const RunNode& coordinator,
                          const std::stop_token& stop);
 

@@ -12,6 +12,7 @@
 #include "agent/worker/stall_watch.h"
 #include "engine/backends/cuda.h"
 #include "engine/runtime/device_groups.h"
+#include "engine/specs/run_limits.h"
 #include "tests/support/communicator_groups.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/engine_run.h"
@@ -396,9 +397,9 @@ class DeviceHangTest : public QObject {
         qWarning("%s", which.c_str());
         return;
       }
-      const auto verdict = watch.judge(kStalled + HangWatch::kLeast);
+      const auto verdict = watch.judge(kStalled + specs::kHang.least);
       QVERIFY2(verdict, which.c_str());
-      QVERIFY2(!slow.judge(kStalled + HangWatch::kLeast), which.c_str());
+      QVERIFY2(!slow.judge(kStalled + specs::kHang.least), which.c_str());
       QCOMPARE(verdict->certain, !inExchange);
       if (inExchange)
         QVERIFY(std::count(verdict->ranks.begin(), verdict->ranks.end(), rank) == 1);

@@ -5,6 +5,7 @@
 #include "agent/supervisor/hang_watch.h"
 #include "agent/worker/stall_watch.h"
 #include "engine/plan/plan.h"
+#include "engine/specs/run_limits.h"
 
 using namespace lockstep;
 using agent::HangWatch;
@@ -70,8 +71,8 @@ class HangWatchTest : public QObject {
         else if (kind == 2)
           watch.note(stalled(rank, "", {}), kSecond);
       }
-      QVERIFY(!watch.judge(kSecond + HangWatch::kLeast / 2 - 1));
-      const auto verdict = watch.judge(kSecond + HangWatch::kLeast);
+      QVERIFY(!watch.judge(kSecond + specs::kHang.least / 2 - 1));
+      const auto verdict = watch.judge(kSecond + specs::kHang.least);
       QVERIFY(verdict);
       QCOMPARE(verdict->ranks, std::vector{culprit});
       QCOMPARE(verdict->warning.rank, culprit);
@@ -274,7 +275,7 @@ class HangWatchTest : public QObject {
       for (const int rank : {2, 0}) watch.note(moves(rank), begin + 7 * kSecond);
       QVERIFY(!watch.hangs());
       watch.noteStep(7 * kSecond);
-      QCOMPARE(watch.limit(), HangWatch::kLeast);
+      QCOMPARE(watch.limit(), specs::kHang.least);
     }
   }
 
@@ -304,7 +305,7 @@ class HangWatchTest : public QObject {
     watch.noteStep(50 * kSecond);
     QCOMPARE(watch.limit(), HangWatch::kFirst);
     for (const int seconds : {3, 2, 3}) watch.noteStep(seconds * kSecond);
-    QCOMPARE(watch.limit(), HangWatch::kSteps * 3 * kSecond);
+    QCOMPARE(watch.limit(), specs::kHang.times * 3 * kSecond);
     watch.note(stalled(0, "grads.1", upTo(2)), kSecond);
     QVERIFY(!watch.judge(29 * kSecond));
     QVERIFY(watch.judge(31 * kSecond));

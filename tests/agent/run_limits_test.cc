@@ -40,7 +40,7 @@ class RunLimitsTest : public QObject {
       own.absence = static_cast<Nanoseconds>(random() % 60'000) * kMs;
       const Nanoseconds heartbeat = (50 + static_cast<Nanoseconds>(random() % 60'000)) * kMs;
       const agent::RunLimits limits = own.withHeartbeat(heartbeat);
-      const Nanoseconds silent = agent::kSilentHeartbeats * heartbeat;
+      const Nanoseconds silent = specs::kSilentHeartbeats * heartbeat;
       QVERIFY(limits.grace >= silent && limits.grace >= own.grace);
       QVERIFY(limits.lostPeer > silent && limits.lostPeer >= own.lostPeer);
       QVERIFY(limits.formation > silent && limits.formation >= own.formation);
@@ -60,16 +60,16 @@ class RunLimitsTest : public QObject {
     for (const Nanoseconds heartbeat : {50 * kMs, 500 * kMs, 2 * kSecond, 60 * kSecond}) {
       const agent::RunLimits limits = agent::RunLimits().withHeartbeat(heartbeat);
       QCOMPARE(limits.keepalive, std::max(3 * kSecond, 6 * heartbeat));
-      QVERIFY(limits.keepalive > agent::kSilentHeartbeats * heartbeat);
+      QVERIFY(limits.keepalive > specs::kSilentHeartbeats * heartbeat);
       QVERIFY(2 * limits.keepalive < limits.lostPeer);
     }
   }
 
   void heartbeatsHaveALeast() {
     spec::v1::RunSpec run;
-    QCOMPARE(agent::heartbeatOf(run), 50 * kMs);
+    QCOMPARE(specs::heartbeatOf(run), 50 * kMs);
     run.mutable_recovery()->set_heartbeat_ms(500);
-    QCOMPARE(agent::heartbeatOf(run), 500 * kMs);
+    QCOMPARE(specs::heartbeatOf(run), 500 * kMs);
   }
 
   void theLogTellsThem() {

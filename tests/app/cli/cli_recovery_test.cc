@@ -6,6 +6,7 @@
 #include <QElapsedTimer>
 #include <QJsonArray>
 #include <QJsonDocument>
+#include <QScopeGuard>
 #include <QTest>
 #include <random>
 
@@ -242,6 +243,48 @@ class CliRecoveryTest : public QObject {
     const CliResult stop = cli.run({"stop", run});
     QVERIFY2(stop.exit == 0, stop.text());
     const CliResult result = cli.finish(*process, out);
+    QCOMPARE(result.last()["status"].toString(), QString("stopped"));
+    QVERIFY(cli.leave());
+    QTRY_VERIFY_WITH_TIMEOUT(cli.processes(run).isEmpty(), 60000);
+  }
+
+  // The coordinating node answers, and the others do not: that is told as it is, and the run is not
+  // taken for one out of reach.
+  void aStopThatTheOtherNodesDoNotConfirmIsToldSo() {
+    const Cli cli;
+    const auto process = cli.start(training("multi-worker-mirrored", "3", kEndless)
+                                   << "--set"
+                                   << "recovery.policy=shrink"
+                                   << "--set"
+                                   << "recovery.heartbeat_ms=20000");  // nobody is silent meanwhile
+    QByteArray out;
+    QVERIFY2(cli.awaitEvent(*process, "step", out), out.right(3000));
+    const QString run = runOf(out);
+    QList<pid_t> frozen;
+    for (const QString& found : cli.processes(run))
+      if (found.contains("lockstep-agent supervise") && !found.contains("/local/1/"))
+        frozen.push_back(found.section(' ', 0, 0).toInt());
+    const auto thaw = [&] {
+      for (const pid_t pid : frozen) ::kill(pid, SIGCONT);
+    };
+    const auto thawAtLast = qScopeGuard(thaw);
+    QCOMPARE(frozen.size(), qsizetype{2});
+    for (const pid_t pid : frozen) ::kill(pid, SIGSTOP);
+    const CliResult asked = cli.run({"stop", run});
+    QVERIFY2(asked.exit == 3, asked.text());
+    for (const QString& text :
+         {QString("it is not known whether run %1 stops"), QString("fewer than half of its nodes"),
+          QString("lockstep attach %1"), QString("lockstep stop %1"), QString("lockstep kill %1")})
+      QVERIFY2(asked.err.contains(text.contains('%') ? text.arg(run).toUtf8() : text.toUtf8()),
+               asked.text());
+    QVERIFY2(!asked.err.contains("out of reach") && !asked.err.contains("--give-up"), asked.text());
+    const CliResult runs = cli.run({"runs"});
+    QVERIFY2(!runs.out.contains("unreachable"), runs.text());
+    thaw();
+    const CliResult again = cli.run({"stop", run});
+    QVERIFY2(again.exit == 0, again.text());
+    const CliResult result = cli.finish(*process, out);
+    QVERIFY2(result.exit == 130, result.text());
     QCOMPARE(result.last()["status"].toString(), QString("stopped"));
     QVERIFY(cli.leave());
     QTRY_VERIFY_WITH_TIMEOUT(cli.processes(run).isEmpty(), 60000);

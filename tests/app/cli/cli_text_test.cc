@@ -1,8 +1,12 @@
-// JSON lines, text for terminals, the order of a run's story.
+// JSON lines, text for terminals, the order of a run's story, Ctrl-C.
 #include <QTest>
 
+#include <atomic>
 #include <cmath>
+#include <csignal>
 #include <random>
+#include <thread>
+#include <vector>
 
 #include "app/cli/command.h"
 #include "app/cli/json_line.h"
@@ -214,6 +218,55 @@ class CliTextTest : public QObject {
     QCOMPARE(items[0].step->epoch, 2);
     QVERIFY(items[2].epoch.has_value());
     QCOMPARE(items[3].step->epoch, 3);
+  }
+
+  // Whether it is pressed before a wait, while one goes on, or as it is over.
+  void eachCtrlCEndsOneWait() {
+    watchInterrupts();
+    Inbox inbox;
+    const int before = interrupts();
+    const auto press = [] { std::raise(SIGINT); };
+    const auto never = [] { return false; };
+    const auto now = [] { return true; };
+    const auto soon = [times = 3]() mutable { return --times == 0; };
+    QVERIFY(!isInterrupted() && drainUntil(inbox, soon));
+    press();
+    QVERIFY(isInterrupted() && !drainUntil(inbox, never));
+    QVERIFY(!isInterrupted() && drainUntil(inbox, soon));
+    press();
+    press();
+    QVERIFY(!drainUntil(inbox, never));
+    QVERIFY(isInterrupted() && !drainUntil(inbox, never));
+    QVERIFY(!isInterrupted() && drainUntil(inbox, soon));
+    press();
+    QVERIFY(drainUntil(inbox, now));  // which was over
+    QVERIFY(!drainUntil(inbox, soon));
+    int idles = 0;
+    QVERIFY(!drainUntil(inbox, never, [&] {
+      if (++idles == 2) press();
+    }));
+    QCOMPARE(idles, 2);
+    QVERIFY(!isInterrupted() && drainUntil(inbox, soon));
+    QCOMPARE(interrupts() - before, 5);
+  }
+
+  // Threads of a search look for it too: it is still taken once.
+  void oneCtrlCIsTakenByOneThread() {
+    watchInterrupts();
+    constexpr int kPresses = 200;
+    std::atomic<int> taken = 0;
+    std::atomic<bool> isOver = false;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i)
+      threads.emplace_back([&] {
+        while (!isOver || isInterrupted())
+          if (takeInterrupt()) ++taken;
+      });
+    for (int i = 0; i < kPresses; ++i) std::raise(SIGINT);
+    isOver = true;
+    for (std::thread& thread : threads) thread.join();
+    QCOMPARE(taken.load(), kPresses);
+    QVERIFY(!isInterrupted() && !takeInterrupt());
   }
 };
 
