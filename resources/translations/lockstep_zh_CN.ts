@@ -12962,10 +12962,6 @@ its last lines:
             <source>of the median</source>
             <translation>相对于中位数</translation>
         </message>
-        <message>
-            <source>More versions that differ: %1.</source>
-            <translation>其他不同的版本：%1 项。</translation>
-        </message>
     </context>
     <context>
         <name>lockstep::ui::LinkMatrixModel</name>
@@ -12988,6 +12984,10 @@ its last lines:
     </context>
     <context>
         <name>lockstep::ui::VersionModel</name>
+        <message>
+            <source>More versions that differ: %1.</source>
+            <translation>其他不同的版本：%1 项。</translation>
+        </message>
         <message>
             <source>unknown</source>
             <translation>未知</translation>

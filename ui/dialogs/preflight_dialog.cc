@@ -18,7 +18,6 @@
 #include "ui/studio/background.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/error_text.h"
-#include "ui/theme/message_text.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/delegates.h"
 #include "ui/widgets/tables.h"
@@ -235,18 +234,6 @@ void PreflightDialog::showLinks() {
                         isMoreBetter ? twice : half, isMoreBetter ? half : twice);
 }
 
-// A line for each of the first; "": there are none.
-QString PreflightDialog::differentVersions() const {
-  constexpr int kShown = 3;
-  QString text;
-  int shown = 0;
-  for (const app::NodeVersion& version : model_->result().versions)
-    if (version.grade == app::NodeVersion::Grade::kDifferent && ++shown <= kShown)
-      text += '\n' + messageText(differentText(version));
-  if (shown > kShown) text += '\n' + tr("More versions that differ: %1.").arg(shown - kShown);
-  return text;
-}
-
 void PreflightDialog::showOutcome() {
   noLinks_->setText(measuring_
                         ? tr("Measuring…")
@@ -261,7 +248,9 @@ void PreflightDialog::showOutcome() {
                   ? tr("Compared among each other: there are no earlier results.")
                   : tr("Compared with earlier results: %1.").arg(model_->result().earlier));
   }
-  QString text = lines.join(' ') + differentVersions();
+  QStringList paragraphs = versions_->warnings();
+  if (!lines.isEmpty()) paragraphs.prepend(lines.join(' '));
+  QString text = paragraphs.join('\n');
   for (const Error& error : errors_) {
     const ErrorText said = describeError(error);
     text +=

@@ -54,7 +54,6 @@ class PreflightDialog : public Dialog {
   void showProgress(int done, int total, const QString& what);
   void take(Result<app::PreflightResult> result);
   void showLinks();
-  QString differentVersions() const;
   void showOutcome();
 
   Workspace& workspace_;

@@ -1,6 +1,7 @@
 #include "ui/models/link_matrix_model.h"
 
 #include <QFont>
+#include <cmath>
 #include <utility>
 
 #include "ui/theme/format.h"
@@ -8,6 +9,21 @@
 #include "ui/theme/theme.h"
 
 namespace lockstep::ui {
+namespace {
+
+// Black or white, whichever has more contrast to the fill: decided by the relative luminance of
+// WCAG 2.
+QColor textOn(const QColor& fill) {
+  constexpr float kMiddle = 0.179f;  // where both have the same
+  const auto linear = [](float share) {
+    return share <= 0.04045f ? share / 12.92f : std::pow((share + 0.055f) / 1.055f, 2.4f);
+  };
+  const float luminance = 0.2126f * linear(fill.redF()) + 0.7152f * linear(fill.greenF()) +
+                          0.0722f * linear(fill.blueF());
+  return luminance > kMiddle ? Qt::black : Qt::white;
+}
+
+}  // namespace
 
 LinkMatrixModel::LinkMatrixModel(QObject* parent) : QAbstractTableModel(parent) {
   connect(&Theme::instance(), &Theme::changed, this, [this] {
@@ -70,9 +86,7 @@ QVariant LinkMatrixModel::data(const QModelIndex& index, int role) const {
     case Qt::BackgroundRole:
       return cell ? QVariant(fill(*cell)) : QVariant();
     case Qt::ForegroundRole:
-      // The one of both that is read well on it.
-      if (cell) return QColor(qGray(fill(*cell).rgb()) > 120 ? Qt::black : Qt::white);
-      return {};
+      return cell ? QVariant(textOn(fill(*cell))) : QVariant();
     case Qt::FontRole: {
       if (!isWeak) return {};
       QFont bold;

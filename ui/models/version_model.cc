@@ -28,6 +28,17 @@ void VersionModel::setResult(const app::PreflightResult& result) {
   endResetModel();
 }
 
+QStringList VersionModel::warnings() const {
+  constexpr int kShown = 3;
+  QStringList out;
+  int different = 0;
+  for (const app::NodeVersion& version : versions_)
+    if (version.grade == Grade::kDifferent && ++different <= kShown)
+      out << messageText(differentText(version));
+  if (different > kShown) out << tr("More versions that differ: %1.").arg(different - kShown);
+  return out;
+}
+
 bool VersionModel::hasColumn(int column) const {
   return column == kNode ||
          std::ranges::find(versions_, kindOf(column), &app::NodeVersion::kind) != versions_.end();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QAbstractTableModel>
+#include <QStringList>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ class VersionModel : public QAbstractTableModel {
   using QAbstractTableModel::QAbstractTableModel;
 
   void setResult(const app::PreflightResult& result);
+  QStringList warnings() const;      // a sentence for each of the first versions that differ
   bool hasColumn(int column) const;  // some node has it: those of GPUs may be absent
   void retranslate();
 
