@@ -286,6 +286,8 @@ Nanoseconds benchmarkLimit(double seconds) {
 node::v1::BenchReply speedsOf(const std::vector<FromWorker>& answers,
                               const node::v1::SpeedBench& asked) {
   node::v1::BenchReply reply;
+  reply.set_cuda_version(answers.front().benched().cuda_version());
+  reply.set_nccl_version(answers.front().benched().nccl_version());
   for (std::size_t i = 0; i < answers.size(); ++i)
     for (const auto& speed : answers[i].benched().speeds()) {
       auto* one = reply.add_speeds();

@@ -6,6 +6,7 @@
 #include "agent/host/speed.h"
 #include "agent/worker/worker_link.h"
 #include "engine/base/clock.h"
+#include "engine/device/module.h"
 
 namespace lockstep::agent {
 
@@ -27,6 +28,13 @@ void addSpeed(std::string_view name, std::int64_t size, double work, const Resul
     one->set_seconds(time->median);
   else
     one->set_why_not(time.error().text());
+}
+
+void addVersions(node::v1::BenchReply& reply) {
+  for (const device::Library& library : device::survey().libraries) {
+    if (library.name == "driver") reply.set_cuda_version(library.version);
+    if (library.name == "NCCL") reply.set_nccl_version(library.version);
+  }
 }
 
 Status runDiskSpeed(const node::v1::WorkerStart& start, WorkerLink& link) {
@@ -81,6 +89,7 @@ Status runSpeed(const node::v1::WorkerStart& start, WorkerLink& link) {
         add(run.name, size, run.arrays * side,
             [&] { return timeMemory(*backend, run, size, each); });
   }
+  if (start.backend() == "cuda") addVersions(*message.mutable_benched());
   link.channel().send(message);
   return {};
 }

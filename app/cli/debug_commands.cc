@@ -387,16 +387,10 @@ int debugBenchCommand(const Globals& globals, const Arguments& arguments) {
   });
   if (!result.ok() && result.error().code == Code::kCancelled) return kStoppedByUser;
   if (!result.ok()) return failed(result.error(), json);
-  std::vector<std::string> names{of->node};
-  for (const PreflightNode& node : nodes)
-    if (node.name() != of->node) names.push_back(node.name());
-  if (json)
-    printPreflight("bench", *result);
-  else
-    printTables(*result, names);
+  printPreflight("bench", *result, json);
   for (const Error& error : result->errors) report(error, json);
-  printWeak(*result);
-  if (names.size() == 1) put(stderr, "note: there is no other node to compare it with\n");
+  printWarnings(*result);
+  if (nodes.size() == 1) put(stderr, "note: there is no other node to compare it with\n");
   const bool well = allAnswer && result->errors.empty();
   return !well ? kNode : isWeak(*result, of->node) ? kRunFailed : kSucceeded;
 }

@@ -48,8 +48,6 @@ int clusterPreflightCommand(const Globals& globals, const Arguments& arguments) 
   if (!connecting.connect() || !connecting.awaitGpus()) return kStoppedByUser;
   const ClusterSession& session = connecting.session();
   const std::vector<PreflightNode> nodes = preflightNodes(session);
-  std::vector<std::string> names;
-  for (const PreflightNode& node : nodes) names.push_back(node.name());
   PreflightOptions options;
   options.seconds = *seconds;
   options.progress = [](int done, int total, const std::string& what) {
@@ -58,13 +56,10 @@ int clusterPreflightCommand(const Globals& globals, const Arguments& arguments) 
   const auto result =
       measured(nodes, globals.home, file->spec->name(), options, connecting.inbox());
   if (!result.ok()) return failed(result.error());
-  if (json)
-    printPreflight("preflight", *result);
-  else
-    printTables(*result, names);
+  printPreflight("preflight", *result, json);
   const bool well = reportFailures(session, json) && result->errors.empty();
   for (const Error& error : result->errors) report(error, json);
-  printWeak(*result);
+  printWarnings(*result);
   put(stderr, fmt::format("{} of {} values are weak; compared with {} earlier results\n",
                           result->weak(), result->values.size(), result->earlier));
   return !well ? kNode : result->weak() > 0 ? kRunFailed : kSucceeded;

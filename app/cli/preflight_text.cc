@@ -3,11 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
+#include <ranges>
 #include <set>
 #include <utility>
 
-#include "app/cli/json_line.h"
-#include "app/cli/terminal.h"
+#include "app/cluster/link_matrix.h"
 
 namespace lockstep::app::cli {
 namespace {
@@ -38,14 +39,16 @@ std::string valueText(const PreflightValue& value) {
   return {};
 }
 
+std::string cellText(const PreflightValue& value, const Style& style) {
+  const std::string text = valueText(value);
+  return value.grade == Grade::kWeak ? style.red(text) : text;
+}
+
 std::string cellOf(const PreflightResult& result, const PreflightValue& place, const Style& style) {
-  for (const PreflightValue& value : result.values) {
-    if (value.kind != place.kind || value.node != place.node || value.peer != place.peer ||
-        value.gpu != place.gpu)
-      continue;
-    const std::string text = valueText(value);
-    return value.grade == Grade::kWeak ? style.red(text) : text;
-  }
+  for (const PreflightValue& value : result.values)
+    if (value.kind == place.kind && value.node == place.node && value.peer == place.peer &&
+        value.gpu == place.gpu)
+      return cellText(value, style);
   return "–";
 }
 
@@ -83,31 +86,108 @@ std::string tableOf(const PreflightResult& result, const char* first, std::vecto
   return table.text() + "\n";
 }
 
-std::string linksOf(const PreflightResult& result, const Column& of,
-                    const std::vector<std::string>& nodes, const Style& style) {
-  if (!has(result, of.kind)) return {};
+// The slowest of many links, and the median of all.
+std::string slowestOf(const LinkMatrix& links, const char* name, const Style& style) {
+  constexpr std::size_t kShown = 10;
+  const std::vector<PreflightValue> all = links.slowestFirst();
+  Table table;
+  table.header = {fmt::format("slowest of {} links", all.size()), name};
+  table.right = {false, true};
+  for (const PreflightValue& link : all | std::views::take(kShown))
+    table.rows.push_back({fmt::format("{} → {}", link.node, link.peer), cellText(link, style)});
+  table.rows.push_back({"median", valueText({links.kind, "", "", links.median})});
+  return table.text() + "\n";
+}
+
+std::string linksOf(const PreflightResult& result, const Column& of, const Style& style) {
+  constexpr std::size_t kMostNodes = 16;  // whose links are told as a matrix
+  const LinkMatrix links = linkMatrix(result, of.kind);
+  if (links.empty()) return {};
+  if (links.nodes.size() > kMostNodes) return slowestOf(links, of.name, style);
   Table pairs;
   pairs.header = {std::string(of.name) + " to"};
   pairs.right = {false};
-  for (const std::string& peer : nodes) {
+  for (const std::string& peer : links.nodes) {
     pairs.header.push_back(peer);
     pairs.right.push_back(true);
   }
-  for (const std::string& node : nodes) {
-    std::vector<std::string> row{"from " + node};
-    for (const std::string& peer : nodes)
-      row.push_back(node == peer ? "" : cellOf(result, {of.kind, node, peer}, style));
+  for (std::size_t from = 0; from < links.nodes.size(); ++from) {
+    std::vector<std::string> row{"from " + links.nodes[from]};
+    for (std::size_t to = 0; to < links.nodes.size(); ++to) {
+      const auto& cell = links.at(from, to);
+      row.push_back(from == to ? "" : cell ? cellText(*cell, style) : "–");
+    }
     pairs.rows.push_back(std::move(row));
   }
   return pairs.text() + "\n";
 }
 
+// A row for each node; "" if there are none.
+std::string versionsOf(const PreflightResult& result, const Style& style) {
+  using Of = NodeVersion::Kind;
+  constexpr std::pair<Of, const char*> kColumns[] = {{Of::kAgent, "agent"},
+                                                     {Of::kKernel, "kernel"},
+                                                     {Of::kGpuDriver, "GPU driver"},
+                                                     {Of::kCuda, "CUDA"},
+                                                     {Of::kNccl, "NCCL"}};
+  if (result.versions.empty()) return {};
+  std::map<std::pair<Of, std::string>, const NodeVersion*> places;
+  std::set<Of> kinds;
+  for (const NodeVersion& one : result.versions) {
+    places[{one.kind, one.node}] = &one;
+    kinds.insert(one.kind);
+  }
+  Table table;
+  table.header = {"versions"};
+  for (const auto& [kind, name] : kColumns)
+    if (kinds.contains(kind)) table.header.emplace_back(name);
+  table.right.assign(table.header.size(), false);
+  for (const std::string& node : result.nodes) {
+    std::vector<std::string> row{node};
+    for (const auto& [kind, name] : kColumns) {
+      if (!kinds.contains(kind)) continue;
+      const NodeVersion* const has = places[{kind, node}];
+      const std::string text = has == nullptr         ? "–"
+                               : has->version.empty() ? "unknown"
+                                                      : shortVersion(*has);
+      const bool differs = has != nullptr && has->grade == NodeVersion::Grade::kDifferent;
+      row.push_back(differs ? style.yellow(text) : text);
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table.text() + "\n";
+}
+
+JsonLine jsonLine(std::string_view event, const PreflightValue& value) {
+  JsonLine line(event);
+  line.add("kind", kindName(value.kind)).add("node", value.node).add("peer", value.peer);
+  if (value.gpu >= 0) line.add("gpu", value.gpu);
+  line.add("value", value.value).add("usual", value.usual);
+  line.add("compared_with", value.usual <= 0 ? "" : value.earlier ? "earlier" : "others");
+  line.add("grade", value.grade == Grade::kWeak   ? "weak"
+                    : value.grade == Grade::kGood ? "good"
+                                                  : "ungraded");
+  if (value.grade == Grade::kWeak) line.add("text", weakText(value).text());
+  return line;
+}
+
+JsonLine jsonLine(std::string_view event, const NodeVersion& version) {
+  using Of = NodeVersion::Grade;
+  JsonLine line(event);
+  line.add("kind", kindName(version.kind)).add("node", version.node);
+  line.add("version", version.version).add("usual", version.usual);
+  line.add("grade", version.grade == Of::kDifferent ? "different"
+                    : version.grade == Of::kSame    ? "same"
+                                                    : "ungraded");
+  if (version.grade == Of::kDifferent) line.add("text", differentText(version).text());
+  return line;
+}
+
 }  // namespace
 
-void printTables(const PreflightResult& result, const std::vector<std::string>& nodes) {
-  const Style style(wantsColour(STDOUT_FILENO));
+std::string preflightTables(const PreflightResult& result, const Style& style) {
   std::vector<std::pair<std::string, int>> places, gpus;
-  for (const std::string& node : nodes) {
+  for (const std::string& node : result.nodes) {
     places.emplace_back(node, -1);
     std::set<int> own;
     for (const PreflightValue& value : result.values)
@@ -126,34 +206,38 @@ void printTables(const PreflightResult& result, const std::vector<std::string>& 
                    {Kind::kGpuMemory, "memory read"},
                    {Kind::kGpuLanes, "PCIe lanes"}},
                   gpus, style);
-  text += linksOf(result, {Kind::kBandwidth, "bandwidth"}, nodes, style);
-  text += linksOf(result, {Kind::kRoundTrip, "round trip"}, nodes, style);
+  text += versionsOf(result, style);
+  text += linksOf(result, {Kind::kBandwidth, "bandwidth"}, style);
+  text += linksOf(result, {Kind::kRoundTrip, "round trip"}, style);
   for (const PreflightValue& value : result.values)
     if (value.kind == Kind::kAllReduce)
-      text += fmt::format("all-reduce over all nodes: bus bandwidth {}\n\n",
-                          cellOf(result, value, style));
+      text +=
+          fmt::format("all-reduce over all nodes: bus bandwidth {}\n\n", cellText(value, style));
   if (!text.empty()) text.pop_back();  // the empty line at the end
-  put(stdout, text);
+  return text;
 }
 
-void printPreflight(std::string_view event, const PreflightResult& result) {
-  for (const PreflightValue& value : result.values) {
-    JsonLine line(event);
-    line.add("kind", kindName(value.kind)).add("node", value.node).add("peer", value.peer);
-    if (value.gpu >= 0) line.add("gpu", value.gpu);
-    line.add("value", value.value).add("usual", value.usual);
-    line.add("compared_with", value.usual <= 0 ? "" : value.earlier ? "earlier" : "others");
-    line.add("grade", value.grade == Grade::kWeak   ? "weak"
-                      : value.grade == Grade::kGood ? "good"
-                                                    : "ungraded");
-    if (value.grade == Grade::kWeak) line.add("text", weakText(value).text());
-    line.print();
-  }
+std::vector<JsonLine> preflightLines(std::string_view event, const PreflightResult& result) {
+  std::vector<JsonLine> out;
+  for (const PreflightValue& value : result.values) out.push_back(jsonLine(event, value));
+  const std::string ofVersions = std::string(event) + "_version";
+  for (const NodeVersion& version : result.versions) out.push_back(jsonLine(ofVersions, version));
+  return out;
 }
 
-void printWeak(const PreflightResult& result) {
+void printPreflight(std::string_view event, const PreflightResult& result, bool json) {
+  if (json)
+    for (const JsonLine& line : preflightLines(event, result)) line.print();
+  else
+    put(stdout, preflightTables(result, Style(wantsColour(STDOUT_FILENO))));
+}
+
+void printWarnings(const PreflightResult& result) {
   for (const PreflightValue& value : result.values)
     if (value.grade == Grade::kWeak) put(stderr, "weak: " + weakText(value).text() + "\n");
+  for (const NodeVersion& version : result.versions)
+    if (version.grade == NodeVersion::Grade::kDifferent)
+      put(stderr, "warning: " + differentText(version).text() + "\n");
 }
 
 }  // namespace lockstep::app::cli

@@ -150,6 +150,8 @@ Result<PreflightResult> benchNode(const std::vector<PreflightNode>& nodes, const
   const auto others =
       std::stable_partition(result.values.begin(), result.values.end(),
                             [&](const PreflightValue& value) { return value.node == node; });
+  std::stable_partition(result.nodes.begin(), result.nodes.end(),
+                        [&](const std::string& one) { return one == node; });
   if (others != result.values.begin()) return result;
   for (const Error& error : result.errors)
     if (error.node == node) return error;

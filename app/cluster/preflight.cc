@@ -71,7 +71,9 @@ class Preflight {
       : nodes_(nodes),
         options_(options),
         stop_(stop),
-        total_(static_cast<int>(std::size(kSpeeds) * nodes.size())) {}
+        total_(static_cast<int>(std::size(kSpeeds) * nodes.size())) {
+    for (const PreflightNode& node : nodes) result_.nodes.push_back(node.name());
+  }
 
   Result<PreflightResult> run() {
     for (const PreflightNode& node : nodes_)
@@ -84,6 +86,7 @@ class Preflight {
     measureSpeeds(true);
     findAddresses();
     if (measurePairs()) measureAll();
+    addVersions();
     return finished();
   }
   Result<PreflightResult> runOnNodes() {
@@ -161,6 +164,26 @@ class Preflight {
             gpu.index);
   }
 
+  void addVersions() {
+    using Of = NodeVersion::Kind;
+    const auto add = [this](Of kind, const PreflightNode& node, const std::string& version) {
+      result_.versions.push_back({kind, node.name(), version});
+    };
+    for (const PreflightNode& node : nodes_) {
+      const NodeInventory& has = node.peer.inventory;
+      add(Of::kAgent, node, has.agentVersion);
+      add(Of::kKernel, node, has.kernel);
+      const bool benched = !gpusOf(node).empty();
+      if (benched || !has.gpus.empty()) add(Of::kGpuDriver, node, has.gpuDriver);
+      if (!benched) continue;
+      const node::v1::BenchReply& told = gpuBenches_[node.name()];
+      add(Of::kCuda, node, told.cuda_version());
+      add(Of::kNccl, node, told.nccl_version());
+    }
+    std::ranges::stable_sort(result_.versions, {}, &NodeVersion::kind);
+    gradeVersions(result_.versions);
+  }
+
   static void concurrently(const std::vector<std::function<void()>>& work) {
     std::vector<std::jthread> threads;
     for (const auto& one : work) threads.emplace_back(one);
@@ -188,6 +211,10 @@ class Preflight {
     LOCKSTEP_TRY(rpcStatus(node::v1::Agent::NewStub(channel)->Bench(&context, request, &reply),
                            kNotMeasured, node.name()));
     take(speedsOf(reply, kind, node.name()));
+    if (!gpus.empty()) {
+      const std::lock_guard lock(mutex_);
+      gpuBenches_[node.name()] = std::move(reply);
+    }
     return {};
   }
   void measureSpeed(const PreflightNode& node, Kind kind, const std::vector<int>& gpus = {}) {
@@ -312,6 +339,7 @@ class Preflight {
   std::vector<std::size_t> paired_;  // nodes with an address
   std::mutex mutex_;
   PreflightResult result_;
+  std::map<std::string, node::v1::BenchReply> gpuBenches_;  // the latest of each node
   int done_ = 0, total_;
 };
 

@@ -1,7 +1,7 @@
 // Preflight: measures a cluster before a run, and grades it. Every node: matrix products and memory
 // of its cores, writing to its disk, free disk, clock. Every GPU of the cluster: matrix products
 // and memory, PCIe lanes. Every pair: bandwidth and round trip of one TCP connection, each way. All
-// nodes together: all-reduce.
+// nodes together: all-reduce. Beside these, the versions of what the nodes run.
 //
 // A value is graded against the median of its own earlier results on this cluster or, the first
 // time, against the median of the other nodes or pairs (of at least two).
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "app/cluster/cluster_session.h"
+#include "app/cluster/node_versions.h"
 #include "app/cluster/peer_addresses.h"
 #include "app/core/home.h"
 #include "engine/base/status.h"
@@ -53,9 +54,13 @@ bool isPair(PreflightValue::Kind kind);
 
 struct PreflightResult {
   std::vector<PreflightValue> values;
-  std::size_t earlier = 0;    // number of earlier results that it was compared with
-  std::vector<Error> errors;  // of what could not be measured or kept
+  std::size_t earlier = 0;         // number of earlier results that it was compared with
+  std::vector<Error> errors;       // of what could not be measured or kept
+  std::vector<std::string> nodes;  // in the order of tables
+  // By kind, then node. Of a node with GPUs its driver, of one with ranks on them CUDA and NCCL.
+  std::vector<NodeVersion> versions;
   int weak() const;
+  int different() const;  // number of versions unlike those of other nodes
 };
 
 // What nodes tell of a speed, of their own or of their link to another node. A value that cannot be
@@ -90,8 +95,8 @@ Result<PreflightResult> runPreflight(const std::vector<PreflightNode>& nodes, co
 
 // Measures matrix products, memory and disk writes of the nodes alone, and grades each node by the
 // others, if there is one. For nodes that train: results of idle nodes are no measure for them.
-// Keeps nothing. Blocks for three measurements, and where nodes share a host for three of each of
-// them. Fails like runPreflight().
+// Keeps nothing, and leaves versions out. Blocks for three measurements, and where nodes share a
+// host for three of each of them. Fails like runPreflight().
 Result<PreflightResult> measureNodes(const std::vector<PreflightNode>& nodes,
                                      const PreflightOptions& options, const std::stop_token& stop);
 

@@ -19,6 +19,7 @@ struct Library {
   std::string found;     // version and file; "" if it cannot be used
   std::string expected;  // the version the module was built with, or the minimum
   std::string problem;   // why it cannot be used
+  std::string version;   // "2.27.3"; of the driver, the newest CUDA it runs: "13.0"; "": unknown
 };
 
 struct Survey {

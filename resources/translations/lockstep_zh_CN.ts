@@ -3370,6 +3370,26 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>链路 %1 → %2 的往返时间为 %3 ms，通常为 %4</translation>
         </message>
         <message>
+            <source>node %1 has agent %2, unlike the %3 of %4</source>
+            <translation>节点 %1 的代理为 %2，与 %4 的 %3 不同</translation>
+        </message>
+        <message>
+            <source>node %1 has kernel %2, unlike the %3 of %4</source>
+            <translation>节点 %1 的内核为 %2，与 %4 的 %3 不同</translation>
+        </message>
+        <message>
+            <source>node %1 has GPU driver %2, unlike the %3 of %4</source>
+            <translation>节点 %1 的 GPU 驱动程序为 %2，与 %4 的 %3 不同</translation>
+        </message>
+        <message>
+            <source>the GPU driver of node %1 runs CUDA %2, unlike the %3 of %4</source>
+            <translation>节点 %1 的 GPU 驱动程序支持 CUDA %2，与 %4 的 %3 不同</translation>
+        </message>
+        <message>
+            <source>node %1 has NCCL %2, unlike the %3 of %4</source>
+            <translation>节点 %1 的 NCCL 为 %2，与 %4 的 %3 不同</translation>
+        </message>
+        <message>
             <source>remove it: later results are then compared with new ones</source>
             <translation>请删除它：以后的结果将与新结果比较</translation>
         </message>
@@ -12901,6 +12921,100 @@ its last lines:
         <message>
             <source>Connecting the nodes…</source>
             <translation>正在连接节点…</translation>
+        </message>
+        <message>
+            <source>Values</source>
+            <translation>测量值</translation>
+        </message>
+        <message>
+            <source>Links</source>
+            <translation>链路</translation>
+        </message>
+        <message>
+            <source>Versions</source>
+            <translation>版本</translation>
+        </message>
+        <message>
+            <source>Results</source>
+            <translation>结果</translation>
+        </message>
+        <message>
+            <source>Bandwidth</source>
+            <translation>带宽</translation>
+        </message>
+        <message>
+            <source>Round trip</source>
+            <translation>往返时间</translation>
+        </message>
+        <message>
+            <source>Measure</source>
+            <translation>度量</translation>
+        </message>
+        <message>
+            <source>Links, from the node of a row to that of a column</source>
+            <translation>链路，从行的节点到列的节点</translation>
+        </message>
+        <message>
+            <source>No link was measured. That takes two nodes that reach each other.</source>
+            <translation>没有测量任何链路：需要两个能相互到达的节点。</translation>
+        </message>
+        <message>
+            <source>of the median</source>
+            <translation>相对于中位数</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::LinkMatrixModel</name>
+        <message>
+            <source>link %1 → %2 was not measured</source>
+            <translation>未测量链路 %1 → %2</translation>
+        </message>
+        <message>
+            <source>link %1 → %2: %3, the median is %4</source>
+            <translation>链路 %1 → %2：%3，中位数为 %4</translation>
+        </message>
+        <message>
+            <source>to %1</source>
+            <translation>到 %1</translation>
+        </message>
+        <message>
+            <source>from %1</source>
+            <translation>从 %1</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::VersionModel</name>
+        <message>
+            <source>More versions that differ: %1.</source>
+            <translation>其他不同的版本：%1 项。</translation>
+        </message>
+        <message>
+            <source>unknown</source>
+            <translation>未知</translation>
+        </message>
+        <message>
+            <source>Node</source>
+            <translation>节点</translation>
+        </message>
+        <message>
+            <source>Agent</source>
+            <translation>代理</translation>
+        </message>
+        <message>
+            <source>Kernel</source>
+            <translation>内核</translation>
+        </message>
+        <message>
+            <source>GPU driver</source>
+            <translation>GPU 驱动程序</translation>
+        </message>
+        <message>
+            <source>CUDA</source>
+            <translation>CUDA</translation>
+        </message>
+        <message>
+            <source>NCCL</source>
+            <translation>NCCL</translation>
         </message>
     </context>
     <context>

@@ -2,6 +2,7 @@
 // are asked: two GPUs, on which whatever is timed takes a millisecond.
 #include <grpcpp/grpcpp.h>
 
+#include <QRegularExpression>
 #include <QTemporaryDir>
 #include <QTest>
 #include <cmath>
@@ -70,6 +71,17 @@ class GpuBenchTest : public QObject {
       QCOMPARE(speed.work(), 2.0 * 64 * 64 * 64);
       QVERIFY(wasAsked(i, "product "));
     }
+  }
+
+  // As the driver and NCCL tell them.
+  void versionsAreTold() {
+    const grpc::Status status = bench("gemm", {0}, 1);
+    QVERIFY2(status.ok(), status.error_message().c_str());
+    const QRegularExpression ofCuda("^\\d+\\.\\d+$"), ofNccl("^2\\.\\d+\\.\\d+$");
+    QVERIFY2(ofCuda.match(QString::fromStdString(reply_.cuda_version())).hasMatch(),
+             reply_.cuda_version().c_str());
+    QVERIFY2(ofNccl.match(QString::fromStdString(reply_.nccl_version())).hasMatch(),
+             reply_.nccl_version().c_str());
   }
 
   void oneOfThemAlone() {

@@ -14,6 +14,7 @@
 #include "ui/models/breakdown_model.h"
 #include "ui/models/candidate_model.h"
 #include "ui/models/cost_model.h"
+#include "ui/models/link_matrix_model.h"
 #include "ui/models/message_model.h"
 #include "ui/models/pin_model.h"
 #include "ui/models/placement_model.h"
@@ -22,6 +23,7 @@
 #include "ui/models/step_table_model.h"
 #include "ui/models/summary_model.h"
 #include "ui/models/traffic_model.h"
+#include "ui/models/version_model.h"
 #include "ui/studio/log_model.h"
 #include "ui/theme/language.h"
 #include "ui/theme/theme.h"
@@ -242,6 +244,46 @@ class ModelChangesTest : public QObject {
     change(model, {[&] {
                      app::PreflightResult result;
                      result.values = several(10, value);
+                     model.setResult(result);
+                   },
+                   [&] { model.setResult({}); },
+                   [&] {
+                     otherLanguage();
+                     model.retranslate();
+                   }});
+  }
+
+  void links() {
+    LinkMatrixModel model;
+    const auto matrix = [&] {
+      app::PreflightResult result;
+      for (int i = below(4); i > 0; --i) result.nodes.push_back("n" + std::to_string(i));
+      result.values = several(10, [&] {
+        return app::PreflightValue{app::PreflightValue::Kind::kBandwidth,
+                                   "n" + std::to_string(below(4)), "n" + std::to_string(below(4)),
+                                   1e9 * share()};
+      });
+      return linkMatrix(result, app::PreflightValue::Kind::kBandwidth);
+    };
+    change(model, {[&] { model.setMatrix(matrix()); }, [&] { model.setMatrix({}); },
+                   [&] {
+                     otherLanguage();
+                     model.setMatrix(matrix());
+                   }});
+  }
+
+  void versions() {
+    VersionModel model;
+    const auto version = [&] {
+      return app::NodeVersion{static_cast<app::NodeVersion::Kind>(below(5)),
+                              "n" + std::to_string(below(4)),
+                              below(3) == 0 ? "" : std::to_string(below(2))};
+    };
+    change(model, {[&] {
+                     app::PreflightResult result;
+                     result.nodes = {"n0", "n1", "n2"};
+                     result.versions = several(10, version);
+                     gradeVersions(result.versions);
                      model.setResult(result);
                    },
                    [&] { model.setResult({}); },

@@ -14,6 +14,7 @@
 #include "ui/dialogs/new_model_dialog.h"
 #include "ui/dialogs/preflight_dialog.h"
 #include "ui/models/preflight_model.h"
+#include "ui/models/version_model.h"
 #include "ui/plots/custom_plot.h"
 #include "ui/theme/format.h"
 
@@ -258,7 +259,9 @@ class StudioRunTest : public QObject {
     QTest::mouseClick(cluster->findChild<QToolButton*>("preflightButton"), Qt::LeftButton);
     QPointer<ui::PreflightDialog> dialog = cluster->findChild<ui::PreflightDialog*>();
     QVERIFY(dialog && dialog->isVisible());
-    QAbstractItemModelTester tester(dialog->findChild<QTableView*>()->model());
+    std::vector<std::unique_ptr<QAbstractItemModelTester>> testers;
+    for (const QTableView* table : dialog->findChildren<QTableView*>())
+      testers.push_back(std::make_unique<QAbstractItemModelTester>(table->model()));
     auto* outcome = dialog->findChild<QLabel*>("preflightOutcome");
     auto* again = dialog->findChild<QPushButton*>("preflightDialogAccept");
     QVERIFY(dialog->findChild<QLineEdit*>("preflightDialogCommand")
@@ -273,11 +276,50 @@ class StudioRunTest : public QObject {
       QVERIFY2(outcome->text().contains(compared), qPrintable(outcome->text()));
       const QString picture = qEnvironmentVariable("LOCKSTEP_PREFLIGHT_PICTURE");
       if (!picture.isEmpty()) dialog->grab().save(picture);
+      showsLinksAndVersions(dialog);
+      if (QTest::currentTestFailed()) return;
       QTest::mouseClick(again, Qt::LeftButton);
     }
     QVERIFY(dialog->measuring());
     QTest::mouseClick(dialog->findChild<QPushButton*>("preflightDialogReject"), Qt::LeftButton);
     QVERIFY(tests::wait([&] { return dialog.isNull(); }));
+  }
+
+  // By mouse and keyboard.
+  void showsLinksAndVersions(ui::PreflightDialog* dialog) {
+    auto* tabs = dialog->findChild<QTabWidget*>("preflightTabs");
+    const auto open = [&](int tab) {
+      QTest::mouseClick(tabs->tabBar(), Qt::LeftButton, {}, tabs->tabBar()->tabRect(tab).center());
+    };
+    const auto* links = dialog->findChild<QTableView*>("preflightLinks");
+    open(1);
+    QVERIFY(links->isVisible());
+    auto* kind = dialog->findChild<QComboBox*>("preflightLinkKind");
+    for (const auto& [key, ends] : {std::pair{Qt::Key_Home, "B/s"}, {Qt::Key_Down, "s"}}) {
+      QTest::keyClick(kind, key);
+      QCOMPARE(links->model()->rowCount(), 3);
+      for (int from = 0; from < 3; ++from)
+        for (int to = 0; to < 3; ++to) {
+          const QString text = links->model()->index(from, to).data().toString();
+          QVERIFY2(from == to ? text.isEmpty() : text.endsWith(ends), qPrintable(text));
+        }
+    }
+    QVERIFY(!links->model()->index(0, 1).data().toString().endsWith("B/s"));
+
+    // Nodes of one machine, with one agent.
+    const auto* versions = dialog->findChild<QTableView*>("preflightVersions");
+    open(2);
+    QVERIFY(versions->isVisible());
+    QCOMPARE(versions->model()->rowCount(), 3);
+    for (const int column : {ui::VersionModel::kAgent, ui::VersionModel::kKernel})
+      for (int row = 0; row < 3; ++row) {
+        const QModelIndex at = versions->model()->index(row, column);
+        QVERIFY2(!at.data().toString().isEmpty() && at.data().toString() != "unknown",
+                 qPrintable(at.data().toString()));
+        QCOMPARE(at.data(ui::VersionModel::kToneRole).toInt(), int(ui::Tone::kGood));
+      }
+    open(0);
+    QVERIFY(dialog->findChild<QTableView*>("preflightTable")->isVisible());
   }
 
   // The window's end waits for a measurement, which uses what it destroys.

@@ -1,21 +1,37 @@
 #include "ui/dialogs/preflight_dialog.h"
 
+#include <QComboBox>
 #include <QHeaderView>
 #include <QLabel>
 #include <QProgressBar>
 #include <QPushButton>
+#include <QStackedWidget>
+#include <QTabWidget>
 #include <QTableView>
 #include <QVBoxLayout>
+#include <algorithm>
 
+#include "ui/models/link_matrix_model.h"
 #include "ui/models/preflight_model.h"
+#include "ui/models/version_model.h"
+#include "ui/plots/color_map.h"
 #include "ui/studio/background.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/error_text.h"
+#include "ui/theme/theme.h"
 #include "ui/widgets/delegates.h"
 #include "ui/widgets/tables.h"
 #include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
+namespace {
+
+using Kind = app::PreflightValue::Kind;
+
+enum Tab { kValues, kLinks, kVersions };
+constexpr Kind kLinkKinds[] = {Kind::kBandwidth, Kind::kRoundTrip};
+
+}  // namespace
 
 PreflightDialog::PreflightDialog(Workspace& workspace, std::shared_ptr<LiveCluster> cluster,
                                  std::string name, QStringList words, QWidget* parent)
@@ -31,6 +47,21 @@ PreflightDialog::PreflightDialog(Workspace& workspace, std::shared_ptr<LiveClust
   progress_ = new QProgressBar(this);
   progress_->setObjectName("preflightProgress");
   progress_->setTextVisible(false);
+  tabs_ = new QTabWidget(this);
+  tabs_->setObjectName("preflightTabs");
+  tabs_->addTab(buildValues(), {});
+  tabs_->addTab(buildLinks(), {});
+  tabs_->addTab(buildVersions(), {});
+  tabs_->setMinimumSize(840, 360);
+  content()->addWidget(outcome_);
+  content()->addWidget(progress_);
+  content()->addWidget(tabs_, 1);
+  connect(cluster_.get(), &LiveCluster::nodeChanged, this, &PreflightDialog::nodeChanged);
+  connectAndMeasure();
+  retranslate();
+}
+
+QWidget* PreflightDialog::buildValues() {
   model_ = new PreflightModel(this);
   table_ = new QTableView(this);
   table_->setObjectName("preflightTable");
@@ -39,13 +70,51 @@ PreflightDialog::PreflightDialog(Workspace& workspace, std::shared_ptr<LiveClust
   table_->setItemDelegateForColumn(PreflightModel::kGrade,
                                    new ToneDelegate(PreflightModel::kToneRole, table_));
   setColumns(table_, {170, 110, 110, 120, 120, 190});
-  table_->setMinimumSize(840, 320);
-  content()->addWidget(outcome_);
-  content()->addWidget(progress_);
-  content()->addWidget(table_, 1);
-  connect(cluster_.get(), &LiveCluster::nodeChanged, this, &PreflightDialog::nodeChanged);
-  connectAndMeasure();
-  retranslate();
+  return table_;
+}
+
+QWidget* PreflightDialog::buildLinks() {
+  constexpr int kCellWidth = 104;
+  links_ = new LinkMatrixModel(this);
+  linkKind_ = new QComboBox(this);
+  linkKind_->setObjectName("preflightLinkKind");
+  linkLegend_ = new ColorLegend(this);
+  linkTable_ = new QTableView(this);
+  linkTable_->setObjectName("preflightLinks");
+  linkTable_->setModel(links_);
+  applyMatrixStyle(linkTable_);
+  linkTable_->horizontalHeader()->setDefaultSectionSize(kCellWidth);
+  auto* row = new QHBoxLayout;
+  row->addWidget(linkKind_);
+  row->addStretch(1);
+  row->addWidget(linkLegend_);
+  auto* page = new QWidget(this);
+  auto* column = new QVBoxLayout(page);
+  column->setContentsMargins(0, kSpaceS, 0, 0);
+  column->setSpacing(kSpaceS);
+  column->addLayout(row);
+  column->addWidget(linkTable_, 1);
+  noLinks_ = makeLabel("preflightNoLinks", this, "muted");
+  noLinks_->setAlignment(Qt::AlignCenter);
+  noLinks_->setWordWrap(true);
+  linkStack_ = new QStackedWidget(this);
+  linkStack_->addWidget(noLinks_);
+  linkStack_->addWidget(page);
+  connect(linkKind_, &QComboBox::activated, this, &PreflightDialog::showLinks);
+  return linkStack_;
+}
+
+QWidget* PreflightDialog::buildVersions() {
+  versions_ = new VersionModel(this);
+  versionTable_ = new QTableView(this);
+  versionTable_->setObjectName("preflightVersions");
+  versionTable_->setModel(versions_);
+  applyTableStyle(versionTable_);
+  for (int column = VersionModel::kAgent; column < VersionModel::kColumns; ++column)
+    versionTable_->setItemDelegateForColumn(
+        column, new ToneDelegate(VersionModel::kToneRole, versionTable_));
+  setColumns(versionTable_, {130, 150, 210, 130, 90, 90});
+  return versionTable_;
 }
 
 PreflightDialog::~PreflightDialog() { stop_.request_stop(); }
@@ -55,9 +124,22 @@ void PreflightDialog::retranslate() {
                                   "on this cluster."));
   setButtons(tr("Measure again"), tr("Close"));
   showCommand(QStringList{"cluster", "preflight"} + words_);
+  tabs_->setTabText(kValues, tr("Values"));
+  tabs_->setTabText(kLinks, tr("Links"));
+  tabs_->setTabText(kVersions, tr("Versions"));
+  tabs_->setAccessibleName(tr("Results"));
   table_->setAccessibleName(tr("Measured values"));
+  const int kind = std::max(0, linkKind_->currentIndex());
+  linkKind_->clear();
+  linkKind_->addItems({tr("Bandwidth"), tr("Round trip")});
+  linkKind_->setCurrentIndex(kind);
+  linkKind_->setAccessibleName(tr("Measure"));
+  linkTable_->setAccessibleName(tr("Links, from the node of a row to that of a column"));
+  versionTable_->setAccessibleName(tr("Versions"));
   progress_->setAccessibleName(tr("Progress"));
   model_->retranslate();
+  versions_->retranslate();
+  showLinks();
   showOutcome();
 }
 
@@ -133,11 +215,29 @@ void PreflightDialog::take(Result<app::PreflightResult> result) {
   const app::ClusterSession& session = cluster_->session();
   for (int node = 0; node < session.size(); ++node)
     if (const auto& status = session.status(node); status.error) errors_.push_back(*status.error);
+  versions_->setResult(*result);
+  for (int column = 0; column < VersionModel::kColumns; ++column)
+    versionTable_->setColumnHidden(column, !versions_->hasColumn(column));
   model_->setResult(std::move(*result));
+  showLinks();
   showOutcome();
 }
 
+void PreflightDialog::showLinks() {
+  const Kind kind = kLinkKinds[linkKind_->currentIndex()];
+  links_->setMatrix(linkMatrix(model_->result(), kind));
+  linkStack_->setCurrentIndex(links_->matrix().empty() ? 0 : 1);
+  // Slower than the median is at the right.
+  const QString half = QString::fromUtf8("½ ×"), twice = QString::fromUtf8("2 ×");
+  const bool isMoreBetter = kind == Kind::kBandwidth;
+  linkLegend_->setScale(ColorMap::Kind::kDiverging, tr("of the median"),
+                        isMoreBetter ? twice : half, isMoreBetter ? half : twice);
+}
+
 void PreflightDialog::showOutcome() {
+  noLinks_->setText(measuring_
+                        ? tr("Measuring…")
+                        : tr("No link was measured. That takes two nodes that reach each other."));
   if (measuring_)
     return outcome_->setText(connecting_ ? tr("Connecting the nodes…") : tr("Measuring…"));
   const int weak = model_->result().weak();
@@ -148,7 +248,9 @@ void PreflightDialog::showOutcome() {
                   ? tr("Compared among each other: there are no earlier results.")
                   : tr("Compared with earlier results: %1.").arg(model_->result().earlier));
   }
-  QString text = lines.join(' ');
+  QStringList paragraphs = versions_->warnings();
+  if (!lines.isEmpty()) paragraphs.prepend(lines.join(' '));
+  QString text = paragraphs.join('\n');
   for (const Error& error : errors_) {
     const ErrorText said = describeError(error);
     text +=

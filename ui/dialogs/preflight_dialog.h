@@ -1,5 +1,6 @@
 // PreflightDialog: connects the nodes of a cluster, measures those that are there, and shows what
-// is weak. Opening it begins the measurement; closing it cancels.
+// is weak: the values, the links as a matrix, and the versions of the nodes. Opening it begins the
+// measurement; closing it cancels.
 #pragma once
 
 #include <memory>
@@ -11,13 +12,19 @@
 #include "ui/dialogs/dialog.h"
 #include "ui/studio/live_cluster.h"
 
+class QComboBox;
 class QLabel;
 class QProgressBar;
+class QStackedWidget;
 class QTableView;
+class QTabWidget;
 
 namespace lockstep::ui {
 
+class ColorLegend;
+class LinkMatrixModel;
 class PreflightModel;
+class VersionModel;
 class Workspace;
 
 class PreflightDialog : public Dialog {
@@ -37,12 +44,16 @@ class PreflightDialog : public Dialog {
   void retranslate() override;
 
  private:
+  QWidget* buildValues();
+  QWidget* buildLinks();
+  QWidget* buildVersions();
   void connectAndMeasure();
   void nodeChanged(int node);
   void measureWhenConnected();
   void measure();
   void showProgress(int done, int total, const QString& what);
   void take(Result<app::PreflightResult> result);
+  void showLinks();
   void showOutcome();
 
   Workspace& workspace_;
@@ -50,7 +61,16 @@ class PreflightDialog : public Dialog {
   const std::string name_;
   const QStringList words_;
   PreflightModel* model_ = nullptr;
+  LinkMatrixModel* links_ = nullptr;
+  VersionModel* versions_ = nullptr;
+  QTabWidget* tabs_ = nullptr;
   QTableView* table_ = nullptr;
+  QComboBox* linkKind_ = nullptr;
+  ColorLegend* linkLegend_ = nullptr;
+  QTableView* linkTable_ = nullptr;
+  QLabel* noLinks_ = nullptr;
+  QStackedWidget* linkStack_ = nullptr;
+  QTableView* versionTable_ = nullptr;
   QProgressBar* progress_ = nullptr;
   QLabel* outcome_ = nullptr;
   std::stop_source stop_;

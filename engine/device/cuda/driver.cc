@@ -66,7 +66,8 @@ FoundDriver find() {
     out.usable = missing("the NVIDIA driver cannot be used", out.library.problem, newDriver());
     return out;
   }
-  out.library.found = fmt::format("CUDA {} ({})", versionText(version), library.path);
+  out.library.version = versionText(version);
+  out.library.found = fmt::format("CUDA {} ({})", out.library.version, library.path);
   out.driver = &table;
   int count = 0;
   const CUresult started = table.cuInit(0);

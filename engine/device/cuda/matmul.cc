@@ -53,9 +53,9 @@ Found find() {
 #define LOCKSTEP_RESOLVE(name) resolve(out.calls.name, #name);
   LOCKSTEP_MATMUL_CALLS(LOCKSTEP_RESOLVE)
 #undef LOCKSTEP_RESOLVE
-  if (out.library.problem.empty())
-    out.library.found =
-        fmt::format("{} ({})", versionText(out.calls.cublasLtGetVersion()), library.path);
+  if (!out.library.problem.empty()) return out;
+  out.library.version = versionText(out.calls.cublasLtGetVersion());
+  out.library.found = fmt::format("{} ({})", out.library.version, library.path);
   return out;
 }
 

@@ -43,7 +43,6 @@ std::string versionText(int version) {
 struct Found {
   Calls calls;
   Library library;
-  std::string version;
 };
 
 Found find() {
@@ -68,12 +67,12 @@ Found find() {
 #undef LOCKSTEP_RESOLVE
   int version = 0;
   if (out.calls.ncclGetVersion != nullptr) out.calls.ncclGetVersion(&version);
+  if (version > 0) out.library.version = versionText(version);
   // An old version lacks symbols; its version is the better message.
   if (version > 0 && version < kLeastVersion)
-    out.library.problem = fmt::format("it is {} ({})", versionText(version), library.path);
+    out.library.problem = fmt::format("it is {} ({})", out.library.version, library.path);
   if (!out.library.problem.empty()) return out;
-  out.version = versionText(version);
-  out.library.found = fmt::format("{} ({})", out.version, library.path);
+  out.library.found = fmt::format("{} ({})", out.library.version, library.path);
   return out;
 }
 
@@ -168,7 +167,7 @@ class NcclGrouping final : public CudaGrouping {
                  kAbortLimit / 1'000'000'000);
   }
 
-  std::string_view version() const override { return found().version; }
+  std::string_view version() const override { return found().library.version; }
   Result<std::string> makeId() override;
   Result<std::unique_ptr<Group>> join(const Member& as) override;
 

@@ -91,6 +91,26 @@ class CliClusterTest : public QObject {
     QVERIFY(!(QFile::permissions(file) & (QFile::ReadGroup | QFile::ReadOther)));
   }
 
+  // Both nodes are this machine.
+  void aPreflightTellsLinksAndVersions() {
+    const Cli cli;
+    const QStringList command{"cluster", "preflight", "--local", "2", "--seconds", "0.05"};
+    const CliResult json = cli.run(command + QStringList{"--json"});
+    QVERIFY2((json.exit == 0 || json.exit == 1) && json.onlyJson, json.text());
+    QStringList kernels;
+    for (const QJsonObject& version : json.all("preflight_version")) {
+      if (version["kind"] == "kernel") kernels << version["version"].toString();
+      if (version["kind"] == "kernel" || version["kind"] == "agent")
+        QVERIFY2(version["grade"] == "same" && !version.contains("text"), json.text());
+    }
+    QCOMPARE(kernels, QStringList(2, QSysInfo::kernelVersion()));
+    const CliResult text = cli.run(command);
+    for (const char* part : {"versions", "kernel", "bandwidth to", "from local1", "round trip to"})
+      QVERIFY2(text.out.contains(part), text.text());
+    QVERIFY2(text.out.contains(QSysInfo::kernelVersion().toUtf8()), text.text());
+    QVERIFY2(!text.err.contains("unlike"), text.text());
+  }
+
   // Once, and again until Ctrl-C.
   void loadsOfNodesAreTold() {
     const Cli cli;

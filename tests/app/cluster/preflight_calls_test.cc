@@ -88,6 +88,9 @@ class MadeUpAgent final : public node::v1::Agent::Service {
       one->set_work(onGpu ? speed * (100 + gpus[i]) : speed.load());
       one->set_seconds(1);
     }
+    if (gpus.empty()) return grpc::Status::OK;
+    reply->set_cuda_version(cuda);
+    reply->set_nccl_version(nccl);
     return grpc::Status::OK;
   }
 
@@ -125,6 +128,7 @@ class MadeUpAgent final : public node::v1::Agent::Service {
     return grpc::Status::OK;
   }
   std::atomic<double> speed = 0;  // 0: none is told
+  std::string cuda = "13.0", nccl = "2.27.3";
   std::atomic<bool> fails = false, hangs = false;
   std::atomic<bool> refuses = false, silent = false, waitsInVain = false;  // as a rank
 
@@ -191,6 +195,8 @@ class MadeUpCluster {
       node.peer.inventory.bootId = "b";
       node.peer.inventory.network = "n";
       node.peer.inventory.agentSpeaks = specs::ownProtocols();
+      node.peer.inventory.agentVersion = "5f1c";
+      node.peer.inventory.kernel = "6.1";
     }
   }
   // Two, the second with half of its lanes.
@@ -199,6 +205,8 @@ class MadeUpCluster {
     auto* device = spec.add_devices();
     device->set_kind("cuda");
     device->set_count(2);
+    inventory(node).gpus = {"H200", "H200"};
+    inventory(node).gpuDriver = "580.1";
     for (int i = 0; i < 2; ++i) {
       GpuLoad& gpu = nodes_[static_cast<std::size_t>(node)].load.gpus.emplace_back();
       gpu.index = i;
@@ -206,8 +214,9 @@ class MadeUpCluster {
       gpu.pcieWidthMax = 16;
     }
   }
-  void forgetFeatures(int node) {
-    nodes_[static_cast<std::size_t>(node)].peer.inventory.agentSpeaks = {};
+  void forgetFeatures(int node) { inventory(node).agentSpeaks = {}; }
+  NodeInventory& inventory(int node) {
+    return nodes_[static_cast<std::size_t>(node)].peer.inventory;
   }
   Result<PreflightResult> run(const std::stop_token& stop = {}) {
     return runPreflight(nodes_, {folder_.path().toStdString()}, "lab", {}, stop);
@@ -230,6 +239,18 @@ std::vector<PreflightValue> valuesOf(const PreflightResult& result, PreflightVal
   std::vector<PreflightValue> out;
   for (const PreflightValue& value : result.values)
     if (value.kind == kind) out.push_back(value);
+  return out;
+}
+
+// "n1 6.1, n2 unknown": with "!" the nodes whose version is unlike the others.
+std::string versionsOf(const PreflightResult& result, NodeVersion::Kind kind) {
+  std::string out;
+  for (const NodeVersion& one : result.versions) {
+    if (one.kind != kind) continue;
+    out += (out.empty() ? "" : ", ") + one.node + " ";
+    if (one.grade == NodeVersion::Grade::kDifferent) out += "!";
+    out += one.version.empty() ? "unknown" : one.version;
+  }
   return out;
 }
 
@@ -308,6 +329,31 @@ class PreflightCallsTest : public QObject {
     QCOMPARE(result->errors.size(), std::size_t{1});
     QCOMPARE(result->errors[0].node, std::string("n2"));
     QCOMPARE(linksOf(*result), std::size_t{2});
+    QCOMPARE(versionsOf(*result, NodeVersion::Kind::kNccl), std::string("n2 unknown"));
+  }
+
+  // The nodes' own, and those that benches of their GPUs tell.
+  void versionsOfNodesAreCompared() {
+    using Of = NodeVersion::Kind;
+    MadeUpCluster cluster(4);
+    for (int i = 0; i < 4; ++i) cluster.agent(i).speed = 1e9;
+    for (const int node : {1, 2, 3}) cluster.addGpus(node);
+    cluster.inventory(0).gpus = {"T4"};  // that no rank is on
+    cluster.inventory(2).kernel = "6.6";
+    cluster.inventory(3).agentVersion = "";
+    cluster.agent(3).cuda = "12.8";
+    const auto result = cluster.run();
+    QVERIFY(result.ok());
+    QVERIFY2(result->errors.empty(),
+             result->errors.empty() ? "" : result->errors.front().text().c_str());
+    QCOMPARE(result->nodes, (std::vector<std::string>{"n1", "n2", "n3", "n4"}));
+    QCOMPARE(versionsOf(*result, Of::kAgent), std::string("n1 5f1c, n2 5f1c, n3 5f1c, n4 unknown"));
+    QCOMPARE(versionsOf(*result, Of::kKernel), std::string("n1 6.1, n2 6.1, n3 !6.6, n4 6.1"));
+    QCOMPARE(versionsOf(*result, Of::kGpuDriver),
+             std::string("n1 unknown, n2 580.1, n3 580.1, n4 580.1"));
+    QCOMPARE(versionsOf(*result, Of::kCuda), std::string("n2 13.0, n3 13.0, n4 !12.8"));
+    QCOMPARE(versionsOf(*result, Of::kNccl), std::string("n2 2.27.3, n3 2.27.3, n4 2.27.3"));
+    QCOMPARE(result->different(), 2);
   }
 
   // All of a node at once; what its cores do is measured as well.
@@ -372,6 +418,8 @@ class PreflightCallsTest : public QObject {
     const auto result = cluster.bench("n2");
     QVERIFY(result.ok() && result->errors.empty());
     QCOMPARE(result->values.size(), std::size_t{9});  // no links
+    QCOMPARE(result->nodes, (std::vector<std::string>{"n2", "n1", "n3"}));
+    QVERIFY(result->versions.empty());
     for (std::size_t i = 0; i < 9; ++i) {
       const PreflightValue& value = result->values[i];
       QCOMPARE(value.node == "n2", i < 3);  // its own come first

@@ -1,19 +1,40 @@
-// Grades of a pre-flight's values, and the file of earlier results.
+// Grades of a pre-flight's values and versions, its links as a matrix, and the file of earlier
+// results.
 #include <QDir>
 #include <QFile>
 #include <QTemporaryDir>
 #include <QTest>
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
+#include "app/cluster/link_matrix.h"
 #include "app/cluster/preflight.h"
 #include "lockstep/node/v1/node.pb.h"
+#include "tests/support/made_up_links.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
 using Kind = PreflightValue::Kind;
 using Grade = PreflightValue::Grade;
+
+namespace {
+
+// A letter per node: same, different, or "-" where it is ungraded.
+std::string gradesOf(const std::vector<NodeVersion>& versions) {
+  std::string out;
+  for (const NodeVersion& one : versions)
+    out += one.grade == NodeVersion::Grade::kSame        ? 's'
+           : one.grade == NodeVersion::Grade::kDifferent ? 'd'
+                                                         : '-';
+  return out;
+}
+std::string gradesOfKernels(const std::vector<std::string>& versions) {
+  return gradesOf(tests::madeUpVersions(NodeVersion::Kind::kKernel, versions));
+}
+
+}  // namespace
 
 class PreflightTest : public QObject {
   Q_OBJECT
@@ -147,6 +168,115 @@ class PreflightTest : public QObject {
     grade(now, {});
     for (std::size_t i = 0; i < now.values.size(); ++i)
       QVERIFY((now.values[i].grade == Grade::kWeak) == (i % 2 == 0));
+  }
+
+  void versionsAreComparedAmongNodes() {
+    QCOMPARE(gradesOfKernels({"6.1", "6.1", "6.1"}), std::string("sss"));
+    QCOMPARE(gradesOfKernels({"6.1", "6.1", "6.6", "6.1"}), std::string("ssds"));
+    QCOMPARE(gradesOfKernels({"6.6", "6.1", "6.1"}), std::string("dss"));
+    // Of two the first counts, as where all differ.
+    QCOMPARE(gradesOfKernels({"6.1", "6.6"}), std::string("sd"));
+    QCOMPARE(gradesOfKernels({"6.1", "6.6", "6.8"}), std::string("sdd"));
+    QCOMPARE(gradesOfKernels({}), std::string());
+    PreflightResult result;
+    result.versions =
+        tests::madeUpVersions(NodeVersion::Kind::kKernel, {"6.6", "6.1", "6.8", "6.1"});
+    QCOMPARE(result.different(), 2);
+    QCOMPARE(result.weak(), 0);
+  }
+
+  void anUnknownVersionIsUngraded() {
+    QCOMPARE(gradesOfKernels({"6.1", "", "6.1"}), std::string("s-s"));
+    QCOMPARE(gradesOfKernels({"", "6.6", "6.1", "6.1"}), std::string("-dss"));
+    QCOMPARE(gradesOfKernels({"6.1", ""}), std::string("--"));
+    QCOMPARE(gradesOfKernels({"6.1"}), std::string("-"));
+    QCOMPARE(gradesOfKernels({"", ""}), std::string("--"));
+    const auto versions = tests::madeUpVersions(NodeVersion::Kind::kKernel, {"6.1", "", "6.1"});
+    QVERIFY(versions[1].usual.empty() && versions[1].peers.empty());
+  }
+
+  void theOddNodeIsNamedWithBothVersions() {
+    using Of = NodeVersion::Kind;
+    const auto textOf = [](Of kind, const std::vector<std::string>& versions) {
+      for (const NodeVersion& one : tests::madeUpVersions(kind, versions))
+        if (one.grade == NodeVersion::Grade::kDifferent) return differentText(one).text();
+      return std::string();
+    };
+    QCOMPARE(textOf(Of::kKernel, {"6.1", "6.1", "6.6"}),
+             std::string("node n3 has kernel 6.6, unlike the 6.1 of n1, n2"));
+    QCOMPARE(textOf(Of::kGpuDriver, {"580.1", "570.2"}),
+             std::string("node n2 has GPU driver 570.2, unlike the 580.1 of n1"));
+    QCOMPARE(textOf(Of::kCuda, {"12.8", "13.0", "13.0", "13.0", "13.0", "13.0"}),
+             std::string("the GPU driver of node n1 runs CUDA 12.8, unlike the 13.0 of n2, n3, n4, "
+                         "n5, …"));
+    QCOMPARE(textOf(Of::kNccl, {"2.27.3", "2.26.2"}),
+             std::string("node n2 has NCCL 2.26.2, unlike the 2.27.3 of n1"));
+    QCOMPARE(textOf(Of::kAgent, {std::string(64, 'a'), std::string(64, 'b')}),
+             std::string("node n2 has agent bbbbbbbbbbbb, unlike the aaaaaaaaaaaa of n1"));
+    QCOMPARE(textOf(Of::kKernel, {"6.1", "6.1"}), std::string());
+  }
+
+  void kindsOfVersionsAreApart() {
+    std::vector<NodeVersion> versions{{NodeVersion::Kind::kCuda, "n1", "13.0"},
+                                      {NodeVersion::Kind::kCuda, "n2", "13.0"},
+                                      {NodeVersion::Kind::kNccl, "n1", "2.27.3"},
+                                      {NodeVersion::Kind::kNccl, "n2", "2.26.2"},
+                                      {NodeVersion::Kind::kGpuDriver, "n1", "580.1"}};
+    gradeVersions(versions);
+    QCOMPARE(gradesOf(versions), std::string("sssd-"));
+    versions[3].version = "2.27.3";
+    gradeVersions(versions);  // anew
+    QCOMPARE(gradesOf(versions), std::string("ssss-"));
+    QCOMPARE(versions[3].peers, std::vector<std::string>{"n1"});
+  }
+
+  void linksAreAMatrix_data() {
+    QTest::addColumn<int>("nodes");
+    for (const int nodes : {2, 3, 20}) QTest::addRow("%d nodes", nodes) << nodes;
+  }
+  void linksAreAMatrix() {
+    QFETCH(int, nodes);
+    PreflightResult result = tests::madeUpLinks(nodes);
+    std::reverse(result.values.begin(), result.values.end());  // in whatever order
+    const auto count = static_cast<std::size_t>(nodes);
+    const LinkMatrix links = linkMatrix(result, Kind::kBandwidth);
+    QCOMPARE(links.nodes, result.nodes);
+    QCOMPARE(links.cells.size(), count * count);
+    QCOMPARE(links.median, 100e6);
+    for (std::size_t from = 0; from < count; ++from)
+      for (std::size_t to = 0; to < count; ++to) {
+        const auto& cell = links.at(from, to);
+        QCOMPARE(cell.has_value(), from != to);
+        if (!cell) continue;
+        QCOMPARE(cell->node, links.nodes[from]);
+        QCOMPARE(cell->peer, links.nodes[to]);
+        const bool isSlow = from == 0 && to == 1;
+        QVERIFY(std::abs(links.log2Slowdown(*cell) - (isSlow ? std::log2(5.0) : 0)) < 1e-12);
+        // Two have nothing to compare with.
+        QCOMPARE(cell->grade == Grade::kWeak, isSlow && nodes > 2);
+      }
+    const std::vector<PreflightValue> slowest = links.slowestFirst();
+    QCOMPARE(slowest.size(), count * (count - 1));
+    QVERIFY(slowest[0].node == "n1" && slowest[0].peer == "n2");
+
+    const LinkMatrix trips = linkMatrix(result, Kind::kRoundTrip);
+    QVERIFY(std::abs(trips.log2Slowdown(*trips.at(0, 1)) - std::log2(2e-3 / trips.median)) < 1e-12);
+    QCOMPARE(trips.slowestFirst()[0].value, 2e-3);
+  }
+
+  void aMissingLinkIsAnEmptyCell() {
+    PreflightResult result = tests::madeUpLinks(3);
+    tests::forgetLink(result, "n3", "n1");
+    result.values.push_back({Kind::kBandwidth, "n9", "n1", 1});  // of no node
+    const LinkMatrix links = linkMatrix(result, Kind::kBandwidth);
+    QVERIFY(!links.empty() && !links.at(2, 0) && links.at(0, 2));
+    QCOMPARE(links.slowestFirst().size(), std::size_t{5});
+    for (const std::string& node : result.nodes)
+      for (const std::string& peer : result.nodes) tests::forgetLink(result, node, peer);
+    QVERIFY(linkMatrix(result, Kind::kBandwidth).empty());
+    QVERIFY(linkMatrix({}, Kind::kRoundTrip).empty());
+    PreflightValue nothing{Kind::kBandwidth, "n1", "n2", 0};
+    QCOMPARE(links.log2Slowdown(nothing), 0.0);
   }
 
   void resultsAreKept() {
