@@ -96,7 +96,9 @@ const std::vector<Command> kCommands{
      {{"last=", "json"}, 1, 1, "steps RUN [--last N] [--json]"},
      "Shows how long each rank took for the steps of a run, as the studio's heat map does: means, "
      "and own\n"
-     "time over the steps. --json: every step, or the longest of several where there are many.\n"
+     "time over the steps; with the clocks of GPUs, where they are known. --json: every step, or "
+     "the\n"
+     "longest of several, and the lowest clock, where there are many.\n"
      "  --last  the last N steps alone",
      stepsCommand},
     {"timeline",
