@@ -273,10 +273,11 @@ QString StepsPanel::cellText(int rank, std::int64_t step) const {
     parts << QString("%1 %2").arg(measureName(measure()), measureText(measure(), value));
     const double difference = static_cast<double>(map_.value(rank, step));
     if (map_.isRelative() && !std::isnan(difference)) {
-      const QString text = isClock          ? (difference > 0 ? tr("%1 below the median rank")
-                                                              : tr("%1 above the median rank"))
-                           : difference < 0 ? tr("%1 of the step time below the median rank")
-                                            : tr("%1 of the step time above the median rank");
+      const bool isBelow = isClock ? difference > 0 : difference < 0;
+      const QString text =
+          isClock   ? (isBelow ? tr("%1 below the median rank") : tr("%1 above the median rank"))
+          : isBelow ? tr("%1 of the step time below the median rank")
+                    : tr("%1 of the step time above the median rank");
       parts << text.arg(formatPercent(std::abs(difference), 1));
     }
   }
