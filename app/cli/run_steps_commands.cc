@@ -71,15 +71,17 @@ void printSteps(const OpenRun& run, const StepMatrix& matrix, std::int64_t first
     JsonLine line("steps");
     line.add("run", run.row.run).add("rank", rank).add("node", nodeOf(run, rank));
     line.add("first_step", first).add("stride", matrix.stride());
-    for (std::size_t measure = 0; measure < kNames.size(); ++measure) {
+    const auto addValues = [&](std::string_view key, StepMeasure measure) {
       std::vector<std::string> values;
       for (std::int64_t step = first; step <= matrix.steps(); step += matrix.stride()) {
-        const float value = matrix.seconds(static_cast<StepMeasure>(measure), rank, step);
+        const float value = matrix.value(measure, rank, step);
         values.push_back(std::isfinite(value) ? fmt::format("{:.6g}", value) : "null");
       }
-      line.addRaw(fmt::format("{}_seconds", kNames[measure]),
-                  fmt::format("[{}]", fmt::join(values, ",")));
-    }
+      line.addRaw(key, fmt::format("[{}]", fmt::join(values, ",")));
+    };
+    for (std::size_t measure = 0; measure < kNames.size(); ++measure)
+      addValues(fmt::format("{}_seconds", kNames[measure]), static_cast<StepMeasure>(measure));
+    if (matrix.has(StepMeasure::kGpuClock)) addValues("gpu_clock_mhz", StepMeasure::kGpuClock);
     line.print();
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace lockstep::app::cli {
 namespace {
@@ -120,17 +121,25 @@ std::string timelineText(const StepTimeline& step, const std::vector<std::string
 }
 
 std::string matrixText(const StepMatrix& matrix, std::int64_t first) {
-  Table table{{"rank", "step ms", "own ms", "waiting ms", "over the steps: own time"},
-              {true, true, true, true, false},
-              {}};
+  Table table{{"rank", "step ms", "own ms", "waiting ms"}, {true, true, true, true}, {}};
+  const bool hasClocks = matrix.has(StepMeasure::kGpuClock);
+  if (hasClocks) {
+    table.header.push_back("GPU MHz");
+    table.right.push_back(true);
+  }
+  table.header.push_back("over the steps: own time");
+  table.right.push_back(false);
   for (int rank = 0; rank < matrix.ranks(); ++rank) {
     std::vector<double> own;
     for (std::int64_t step = first; step <= matrix.steps(); step += matrix.stride())
-      own.push_back(static_cast<double>(matrix.seconds(StepMeasure::kCompute, rank, step)));
-    table.rows.push_back(
-        {std::to_string(rank), millisecondsText(matrix.mean(StepMeasure::kStep, rank)),
-         millisecondsText(matrix.mean(StepMeasure::kCompute, rank)),
-         millisecondsText(matrix.mean(StepMeasure::kWaiting, rank)), sparkline(own, 24)});
+      own.push_back(static_cast<double>(matrix.value(StepMeasure::kCompute, rank, step)));
+    std::vector<std::string>& row = table.rows.emplace_back();
+    row = {std::to_string(rank), millisecondsText(matrix.mean(StepMeasure::kStep, rank)),
+           millisecondsText(matrix.mean(StepMeasure::kCompute, rank)),
+           millisecondsText(matrix.mean(StepMeasure::kWaiting, rank))};
+    if (const double clock = matrix.mean(StepMeasure::kGpuClock, rank); hasClocks)
+      row.push_back(std::isnan(clock) ? "–" : fmt::format("{:.0f}", clock));
+    row.push_back(sparkline(own, 24));
   }
   return table.text();
 }

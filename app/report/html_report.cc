@@ -176,9 +176,10 @@ ChartLine evaluationsOf(const RunStore& store, double EpochRow::*value) {
 Chart::Unit unitOf(std::string_view series) {
   const std::string_view last = series.substr(series.rfind('/') + 1);
   if (series.starts_with("rank/"))
-    return last == "began" || last == "staleness" || last == "cpu" ? Chart::Unit::kPlain
-           : last == "memory"                                      ? Chart::Unit::kBytes
-                                                                   : Chart::Unit::kSeconds;
+    return last == "began" || last == "staleness" || last == "cpu" || last == "gpu_clock"
+               ? Chart::Unit::kPlain
+           : last == "memory" ? Chart::Unit::kBytes
+                              : Chart::Unit::kSeconds;
   if (series.starts_with("node/")) {
     if (last == "cpu" || last.ends_with("utilisation") || last == "sending")
       return Chart::Unit::kPercent;

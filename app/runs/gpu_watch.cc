@@ -25,9 +25,11 @@ void GpuWatch::take(const std::string& node, const run::v1::GpuSample& sample,
   gpu.power = gpu.power * kFade + (atLimit || load.throttledFor("power-brake") ? 1 : 0);
   gpu.worked *= kClockFade;
   gpu.clock *= kClockFade;
+  gpu.workingClock.reset();
   if (load.smClock && load.utilisation.value_or(1) >= kWorks) {  // an idle one saves power
     gpu.worked += 1;
     gpu.clock += *load.smClock;
+    gpu.workingClock = load.smClock;
   }
   gpu.clockMax = load.smClockMax.value_or(0);
   gpu.slowInRow = slow ? gpu.slowInRow + 1 : 0;
@@ -99,6 +101,11 @@ std::optional<GpuWatch::Figures> GpuWatch::figures(const std::string& node, int 
                  known.lanesMax,
                  known.worked > kKnown ? known.clock / known.worked : 0,
                  known.clockMax};
+}
+
+std::optional<double> GpuWatch::workingClock(const std::string& node, int gpu) const {
+  const auto found = gpus_.find({node, gpu});
+  return found == gpus_.end() ? std::nullopt : found->second.workingClock;
 }
 
 }  // namespace lockstep::app

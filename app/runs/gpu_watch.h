@@ -36,12 +36,15 @@ class GpuWatch {
   // Returns new problems since the last call.
   std::vector<Error> warnings() { return std::exchange(warnings_, {}); }
   std::optional<Figures> figures(const std::string& node, int gpu) const;
+  // Returns the clock in the last sample, in MHz; nothing unless the GPU worked.
+  std::optional<double> workingClock(const std::string& node, int gpu) const;
 
  private:
   struct Gpu {
     double seen = 0, heat = 0, power = 0;  // fading sums over samples
     double worked = 0, clock = 0;          // likewise, of those in which it worked
     double clockMax = 0;
+    std::optional<double> workingClock;
     int slowInRow = 0;  // samples, of heat, brake or hardware
     bool toldSlow = false, toldSilent = false, toldLink = false;
     int lanes = 0, lanesMax = 0;

@@ -68,18 +68,23 @@ bool HeatMap::update(StepMatrix& matrix, std::size_t cells) {
        read += rows_.size() * kCellsAtOnce) {
     const std::size_t count = std::min(kCellsAtOnce, static_cast<std::size_t>(cellCount - done_));
     for (std::size_t r = 0; r < rows_.size(); ++r) {
-      matrix.read(measure_, static_cast<int>(r), done_, count, rows_[r][0].data() + done_);
-      if (relative_)
+      float* const values = rows_[r][0].data() + done_;
+      matrix.read(measure_, static_cast<int>(r), done_, count, values);
+      for (std::size_t i = 0; isLowBad(measure_) && i < count; ++i) values[i] = -values[i];
+      if (relative_ && !isLowBad(measure_))
         matrix.read(StepMeasure::kStep, static_cast<int>(r), done_, count,
                     lengths.data() + r * kCellsAtOnce);
     }
     for (std::size_t i = 0; relative_ && i < count; ++i) {
       const std::size_t at = static_cast<std::size_t>(done_) + i;
-      for (std::size_t r = 0; r < rows_.size(); ++r) column[r] = lengths[r * kCellsAtOnce + i];
-      const float length = medianOf(column);
       for (std::size_t r = 0; r < rows_.size(); ++r) column[r] = rows_[r][0][at];
       const float middle = medianOf(column);
-      for (auto& levels : rows_) levels[0][at] = (levels[0][at] - middle) / length;
+      float unit = -middle;  // the median clock, which is negated
+      if (!isLowBad(measure_)) {
+        for (std::size_t r = 0; r < rows_.size(); ++r) column[r] = lengths[r * kCellsAtOnce + i];
+        unit = medianOf(column);
+      }
+      for (auto& levels : rows_) levels[0][at] = (levels[0][at] - middle) / unit;
     }
     for (auto& levels : rows_)
       for (std::size_t i = 0; i < count; ++i)
@@ -209,7 +214,9 @@ std::vector<int> rowOrder(const StepMatrix& matrix, RowOrder by, StepMeasure mea
     std::vector<double> costs;
     for (const int rank : out) {
       const double mean = matrix.mean(measure, rank);
-      costs.push_back(std::isnan(mean) ? -1 : mean);
+      costs.push_back(std::isnan(mean)    ? -std::numeric_limits<double>::infinity()
+                      : isLowBad(measure) ? -mean
+                                          : mean);
     }
     std::stable_sort(out.begin(), out.end(), [&](int a, int b) {
       return costs[static_cast<std::size_t>(a)] > costs[static_cast<std::size_t>(b)];

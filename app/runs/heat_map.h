@@ -1,6 +1,7 @@
-// HeatMap: one measure of a StepMatrix as a map of rank × step, reduced to pixels. A pixel shows
-// the maximum of its values, so one slow step of one rank is visible at any zoom. Of a matrix whose
-// cells have several steps, a step has the value of its cell. No threads, no I/O.
+// HeatMap: one measure of a StepMatrix as a map of rank × step, reduced to pixels. A value is the
+// greater the worse; a pixel shows the maximum of its values, so one slow step of one rank is
+// visible at any zoom. Of a matrix whose cells have several steps, a step has the value of its
+// cell. No threads, no I/O.
 //
 // A map of 1,024 ranks by 2,000 steps is built in about 0.1 s (in slices, see update) and reduced
 // to a window's pixels in a few milliseconds.
@@ -18,7 +19,8 @@ namespace lockstep::app {
 class HeatMap {
  public:
   // Relative: the difference from the median of all ranks in the step, as a fraction of that step's
-  // median step time. Otherwise seconds.
+  // median step time. Otherwise seconds. Of a GPU clock: how far it is below the median, as a
+  // fraction of that; otherwise negated, −MHz.
   void setMeasure(StepMeasure measure, bool relative);
   StepMeasure measure() const { return measure_; }
   bool isRelative() const { return relative_; }
@@ -32,7 +34,7 @@ class HeatMap {
   std::int64_t stride() const { return stride_; }  // steps of a cell
   float value(int rank, std::int64_t step) const;  // NaN: unknown
   // Returns the value of the strongest colour, a round number that few values exceed: 0.05 … 5 for
-  // relative maps, otherwise seconds. 0: there are no values.
+  // relative maps, otherwise seconds or MHz. 0: there are no values.
   double scale() const;
 
   // Reduces steps [firstStep, firstStep + stepSpan) of the rows to width × height pixels, row by
@@ -58,8 +60,8 @@ class HeatMap {
 };
 
 enum class RowOrder : std::uint8_t { kRank, kNode, kCost };
-// Returns the ranks in row order: by number; by node, then number; or by descending mean of the
-// measure. `nodes` are the ranks' nodes; shorter if some are not known.
+// Returns the ranks in row order: by number; by node, then number; or by the mean of the measure,
+// the worst first. `nodes` are the ranks' nodes; shorter if some are not known.
 std::vector<int> rowOrder(const StepMatrix& matrix, RowOrder by, StepMeasure measure,
                           std::span<const std::string> nodes);
 

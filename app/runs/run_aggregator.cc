@@ -586,6 +586,8 @@ void RunAggregator::addSteps(const std::string& name, Node& node, const run::v1:
     const double length = static_cast<double>(duration) / 1e9;
     seconds.push_back({x, length});
     began.push_back({x, std::round(static_cast<double>(begin + wallOffset) / 1e3) / 1e6});
+    if (const auto clock = node.gpuClocks[rank].take(begin, begin + duration))
+      points(fmt::format("rank/{}/gpu_clock", rank)).push_back({x, *clock});
     if (stale != nullptr) stale->push_back({x, at(chunk.staleness(), i)});
     addWatched(chunk, i, sample.step);
     if (rank == 0) noteStep(sample.step, length);
@@ -631,6 +633,9 @@ void RunAggregator::addSample(const std::string& name, Node& node, const run::v1
   for (const auto& rank : sample.rank()) {
     points(fmt::format("rank/{}/cpu", rank.rank())).push_back({x, rank.cpu()});
     points(fmt::format("rank/{}/memory", rank.rank())).push_back({x, rank.memory()});
+    if (!rank.has_gpu()) continue;
+    if (const auto clock = gpus_.workingClock(name, rank.gpu()))
+      node.gpuClocks[rank.rank()].add(bounded(record.monotonic_ns()), *clock);
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "app/history/run_data.h"
 #include "app/history/run_row.h"
+#include "app/runs/gpu_clocks.h"
 #include "app/runs/gpu_watch.h"
 #include "app/runs/lost_time.h"
 #include "app/runs/node_clock.h"
@@ -72,7 +73,8 @@ class RunAggregator {
     bool finished = false;
     std::uint64_t sequence = 0, cursor = 0;
     double lastSample = 0;
-    int cores = 0;  // as the last sample had them
+    int cores = 0;                       // as the last sample had them
+    std::map<int, GpuClocks> gpuClocks;  // by rank
   };
 
   void addTrained(const run::v1::EpochInfo& epoch);

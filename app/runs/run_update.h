@@ -8,8 +8,10 @@
 // text, "tokens" (trained on so far, all epochs), of fp16 "loss_scale" and, of each step that left
 // out updates, "skipped" (how many), and per rank "rank/<r>/step" (seconds), "rank/<r>/data",
 // "…/forward", "…/backward", "…/waiting", "…/transfer", "…/optimizer", where it is not 0
-// "…/stalled" (the part of the transfer in which its process did not run), and "…/began" (when the
-// step began, by the wall clock of the rank's node). Series over time (x = wall clock, seconds):
+// "…/stalled" (the part of the transfer in which its process did not run), "…/began" (when the
+// step began, by the wall clock of the rank's node), and, where the driver of its GPU tells it,
+// "…/gpu_clock" (MHz, see GpuClocks; while the GPU works). Series over time (x = wall clock,
+// seconds):
 // "node/<n>/cpu" (0…1), "…/memory", "…/memory_total", "…/disk_free" (bytes), "…/net_in",
 // "…/net_out", "…/loopback", "…/disk_read", "…/disk_write" (bytes/s), when it changes "…/cores",
 // where it is measured "…/package_power" (W, of processors and memory) and "…/disk_busy" (0…1), of

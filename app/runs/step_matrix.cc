@@ -10,9 +10,10 @@
 namespace lockstep::app {
 namespace {
 
-constexpr std::array<std::string_view, 9> kNames{
-    "step", "data", "forward", "backward", "waiting", "transfer", "optimizer", "began", "stalled"};
-constexpr std::size_t kBegan = 7, kStalledColumn = 8;
+constexpr std::array<std::string_view, 10> kNames{"step",      "data",     "forward",   "backward",
+                                                  "waiting",   "transfer", "optimizer", "began",
+                                                  "gpu_clock", "stalled"};
+constexpr std::size_t kBegan = 7, kClockColumn = 8, kStalledColumn = 9;
 constexpr std::int64_t kMostSteps = 1'000'000'000;
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
@@ -24,6 +25,7 @@ struct Parts {
 Parts partsOf(StepMeasure measure) {
   if (measure == StepMeasure::kCompute) return {{2, 3, 6}, 3};
   if (measure == StepMeasure::kCommunication) return {{4, 5, 0}, 2};
+  if (measure == StepMeasure::kGpuClock) return {{kClockColumn, 0, 0}, 1};
   if (measure == StepMeasure::kStalled) return {{kStalledColumn, 0, 0}, 1};
   return {{static_cast<int>(measure), 0, 0}, 1};
 }
@@ -47,9 +49,10 @@ std::optional<Column> columnOf(std::string_view name) {
 
 bool isStep(double x) { return x >= 1 && x <= static_cast<double>(kMostSteps); }
 
-// Merges the values of two steps that share a cell: the greater one; of begins, the earlier one.
+// Merges the values of two steps that share a cell: the greater one; of begins, the earlier one; of
+// clocks, the lower one.
 float together(std::size_t column, float a, float b) {
-  return column == kBegan ? std::fmin(a, b) : std::fmax(a, b);
+  return column == kBegan || column == kClockColumn ? std::fmin(a, b) : std::fmax(a, b);
 }
 
 }  // namespace
@@ -101,7 +104,13 @@ void StepMatrix::makeRoom() {
   }
 }
 
-float StepMatrix::seconds(StepMeasure measure, int rank, std::int64_t step) const {
+bool StepMatrix::has(StepMeasure measure) const {
+  const auto column = static_cast<std::size_t>(partsOf(measure).at[0]);
+  return std::any_of(rows_.begin(), rows_.end(),
+                     [&](const Row& row) { return !row.values[column].empty(); });
+}
+
+float StepMatrix::value(StepMeasure measure, int rank, std::int64_t step) const {
   float out = kUnknown;
   if (rank >= 0 && rank < ranks() && step >= 1) read(measure, rank, cellOf(step), 1, &out);
   return out;

@@ -1,10 +1,12 @@
-// StepMatrix: the time that every rank spent on every step, by measure, for the heat map and its
-// table. Filled from a run's series, from the history or from a recorder. No threads, no I/O.
+// StepMatrix: the time that every rank spent on every step, by measure, and the clock of its GPU,
+// for the heat map and its table. Filled from a run's series, from the history or from a recorder.
+// No threads, no I/O.
 //
-// A cell, of 32 bytes (36 after a step in which the rank's process did not run), is one step of one
-// rank. When there are as many as the matrix may have, pairs of neighbours become one, again and
-// again: a cell then has the greatest value of each measure in stride() steps, so that a slow step
-// stays visible. Its sums are of greatest parts.
+// A cell, of 32 bytes (4 more after a step in which the rank's process did not run, and 4 more with
+// a GPU clock), is one step of one rank. When there are as many as the matrix may have, pairs of
+// neighbours become one, again and again: a cell then has the greatest time of each measure, and
+// the lowest clock, in stride() steps, so that a slow step stays visible. Its sums are of greatest
+// parts.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +21,9 @@
 
 namespace lockstep::app {
 
-// Seconds. Compute and communication are sums: forward + backward + optimizer, and waiting +
-// transfer. kStalled, a part of the transfer, is reported where it is not 0.
+// Seconds, except kGpuClock, in MHz. Compute and communication are sums: forward + backward +
+// optimizer, and waiting + transfer. kStalled, a part of the transfer, is reported where it is not
+// 0.
 enum class StepMeasure : std::uint8_t {
   kStep,
   kData,
@@ -31,9 +34,11 @@ enum class StepMeasure : std::uint8_t {
   kOptimizer,
   kCompute,
   kCommunication,
+  kGpuClock,
   kStalled
 };
-inline constexpr int kStepMeasures = 10;
+// Whether low values mean a slow rank, rather than high ones.
+inline constexpr bool isLowBad(StepMeasure measure) { return measure == StepMeasure::kGpuClock; }
 
 class StepMatrix {
  public:
@@ -58,8 +63,9 @@ class StepMatrix {
     const std::int64_t first = cellOf(step) * stride_ + 1;
     return {first, std::min(first + stride_ - 1, std::max(first, steps_))};
   }
+  bool has(StepMeasure measure) const;  // whether any rank has reported it
   // Of the step's cell. NaN: not reported by the rank. Steps count from 1.
-  float seconds(StepMeasure measure, int rank, std::int64_t step) const;
+  float value(StepMeasure measure, int rank, std::int64_t step) const;
   // Writes the values of cells [from, from + count) to `out`.
   void read(StepMeasure measure, int rank, std::int64_t from, std::size_t count, float* out) const;
   double mean(StepMeasure measure, int rank) const;  // over reported steps; NaN: none
@@ -69,7 +75,7 @@ class StepMatrix {
   std::int64_t takeChanged();
 
  private:
-  static constexpr int kStored = 9;  // all measures except the sums, and the begin of the step
+  static constexpr int kStored = 10;  // all measures except the sums, and the begin of the step
   struct Row {
     std::array<std::vector<float>, kStored> values;  // by cell; begin: relative to origin_
     std::array<double, kStored> sum{};

@@ -12462,6 +12462,10 @@ its last lines:
             <translation>与中位数 rank 之差，占步时的百分比</translation>
         </message>
         <message>
+            <source>difference from the median rank, % of its clock</source>
+            <translation>与中位数 rank 之差，占其时钟的百分比</translation>
+        </message>
+        <message>
             <source>seconds</source>
             <translation>秒</translation>
         </message>
@@ -12478,12 +12482,24 @@ its last lines:
             <translation>第 %1 至 %2 步中的最大值</translation>
         </message>
         <message>
+            <source>lowest of steps %1 to %2</source>
+            <translation>第 %1 至 %2 步中的最小值</translation>
+        </message>
+        <message>
             <source>%1 of the step time below the median rank</source>
             <translation>比中位数 rank 少步时的 %1</translation>
         </message>
         <message>
             <source>%1 of the step time above the median rank</source>
             <translation>比中位数 rank 多步时的 %1</translation>
+        </message>
+        <message>
+            <source>%1 below the median rank</source>
+            <translation>比中位数 rank 低 %1</translation>
+        </message>
+        <message>
+            <source>%1 above the median rank</source>
+            <translation>比中位数 rank 高 %1</translation>
         </message>
         <message>
             <source>Timeline</source>
@@ -12550,12 +12566,20 @@ its last lines:
             <translation>通信</translation>
         </message>
         <message>
+            <source>GPU clock</source>
+            <translation>GPU 时钟</translation>
+        </message>
+        <message>
             <source>vs. median rank</source>
             <translation>与中位数 rank 相比</translation>
         </message>
         <message>
             <source>in seconds</source>
             <translation>以秒计</translation>
+        </message>
+        <message>
+            <source>in MHz</source>
+            <translation>以 MHz 计</translation>
         </message>
         <message>
             <source>by rank</source>
@@ -12604,6 +12628,10 @@ its last lines:
         <message>
             <source>Seconds per rank and step</source>
             <translation>各 rank 每步的秒数</translation>
+        </message>
+        <message>
+            <source>MHz per rank and step</source>
+            <translation>各 rank 每步的 MHz</translation>
         </message>
         <message>
             <source>Show prediction</source>
@@ -13455,6 +13483,10 @@ its last lines:
         <message>
             <source>process not running</source>
             <translation>进程未运行</translation>
+        </message>
+        <message>
+            <source>GPU clock</source>
+            <translation>GPU 时钟</translation>
         </message>
     </context>
     <context>

@@ -176,7 +176,7 @@ std::int64_t slowStep(RunDocument& document) {
   const auto store = (*history)->openRun(document.run().toStdString());
   if (!store.ok()) return 0;
   const auto compute = [&](int rank, std::int64_t step) {
-    return document.steps().seconds(app::StepMeasure::kCompute, rank, step);
+    return document.steps().value(app::StepMeasure::kCompute, rank, step);
   };
   std::int64_t found = 0;
   for (const app::EventStep& told : (*store)->eventSteps())

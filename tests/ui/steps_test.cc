@@ -212,6 +212,58 @@ class StepsTest : public QObject {
     QVERIFY(colorAt(0, slow).lightness() > colorAt(1, slow).lightness());
   }
 
+  // Clocks of GPUs are offered as soon as the run has some. Rank 2 has no GPU, and of step 300
+  // nothing was sampled.
+  void gpuClocksAreAMeasureWhereTheyAreKnown() {
+    auto* measure = page_->findChild<QComboBox*>("heatMapMeasure");
+    QCOMPARE(measure->findText("GPU clock"), -1);
+    constexpr int kSince = 201, kWithout = 300;
+    app::RunUpdate update;
+    for (int rank = 0; rank < 2; ++rank) {
+      app::RunBatch::Series series{"rank/" + std::to_string(rank) + "/gpu_clock", {}};
+      for (int step = 1; step <= kSteps; ++step)
+        if (step != kWithout)
+          series.points.push_back(
+              {static_cast<double>(step), rank == 1 && step >= kSince ? 600 : 1980.0});
+      update.series.push_back(std::move(series));
+    }
+    page_->document()->take(update);
+    QVERIFY(wait([&] { return measure->findText("GPU clock") >= 0; }));
+    const auto* cell = page_->findChild<QLabel*>("heatMapCell");
+    map_->chooseCell(1, 250);
+    choose("heatMapMeasure", measure->findText("GPU clock"));
+    QVERIFY(wait([&] { return map_->updatesEnabled(); }));
+    QVERIFY2(cell->text().contains(" · GPU clock 600 MHz · 69.7 % below the median rank"),
+             qPrintable(cell->text()));
+    for (const auto& [rank, step] : {std::pair{2, 250}, {0, kWithout}}) {
+      map_->chooseCell(rank, step);
+      QVERIFY2(cell->text().endsWith("no data"), qPrintable(cell->text()));
+    }
+    map_->chooseCell(-1, 0);
+    const auto colorAt = [&](int rank, int step) {
+      const QImage image = map_->grab().toImage();
+      return image.pixelColor(map_->centreOf(rank, step) * image.devicePixelRatio());
+    };
+    QVERIFY(colorAt(1, 250).red() > colorAt(1, 250).blue() + 60);  // as a slow rank has
+    choose("heatMapOrder", 2);
+    QVERIFY(map_->centreOf(1, 1).y() < map_->centreOf(0, 1).y());
+    QCOMPARE(page_->findChild<QComboBox*>("heatMapScale")->itemText(1), QString("in MHz"));
+    choose("heatMapScale", 1);
+    QVERIFY(wait([&] { return map_->updatesEnabled(); }));
+    QVERIFY(colorAt(1, 250).lightness() > colorAt(0, 250).lightness());
+    page_->findChild<QToolButton*>("heatMapAsTable")->click();
+    const auto* table = page_->findChild<QTableView*>("heatMapTable")->model();
+    QCOMPARE(table->index(249, 1).data().toString(), QString("600 MHz"));
+    QCOMPARE(table->index(249, 2).data().toString(), QString(QChar(0x2014)));
+    QCOMPARE(table->index(kWithout - 1, 0).data().toString(), QString(QChar(0x2014)));
+    Language::instance().set("zh_CN");
+    QVERIFY(wait([&] { return measure->currentText() == QString::fromUtf8("GPU 时钟"); }));
+    Language::instance().set("en");
+    QVERIFY(wait([&] { return measure->currentText() == "GPU clock"; }));
+    choose("heatMapMeasure", 0);
+    QCOMPARE(page_->findChild<QComboBox*>("heatMapScale")->itemText(1), QString("in seconds"));
+  }
+
   void mouseZoomsPansAndShowsAll() {
     const QRect cells = map_->cellsRect();
     const auto drag = [&](QPoint from, QPoint to, Qt::KeyboardModifiers modifiers) {

@@ -14,6 +14,7 @@
 #include "tests/cluster/straggler_runs.h"
 #include "tests/support/pytorch.h"
 #include "tests/ui/studio_road.h"
+#include "ui/plots/heat_map_view.h"
 
 using namespace lockstep;
 using tests::wait;
@@ -21,6 +22,7 @@ using tests::wait;
 namespace {
 
 constexpr int kHosts = 3, kHealthyRuns = 10;
+constexpr int kStepsTab = 3;
 constexpr std::int64_t kWithinSteps = 20, kHealthySteps = 100;
 constexpr const char* kGpus = "/run/gpus";  // each host's own
 
@@ -103,8 +105,7 @@ class StudioStragglersTest : public QObject {
         return true;
       });
     } else {
-      isNamed(victim, "Its GPU 0 ran at ",
-              [&](bool on) { return setClock(victim, on ? 600 : 1980); });
+      hasALowClock(victim);
     }
   }
 
@@ -207,6 +208,40 @@ class StudioStragglersTest : public QObject {
     isNamed(victim, "A CPU quota throttled it ", [&](bool on) {
       return group->limitCpu(on ? 0.05 : 100) && (!on || group->add(worker));
     });
+  }
+  void hasALowClock(int victim) {
+    const std::int64_t before = run()->lastStep();
+    isNamed(victim, "Its GPU 0 ran at ",
+            [&](bool on) { return setClock(victim, on ? 600 : 1980); });
+    if (!QTest::currentTestFailed()) isInTheHeatMap(victim - 1, before);
+  }
+  // The map of GPU clocks has a step after `before` in which the rank's is below the others'.
+  void isInTheHeatMap(int rank, std::int64_t before) {
+    const app::StepMatrix& steps = run()->steps();
+    const auto clockOf = [&](int one, std::int64_t step) {
+      return steps.value(app::StepMeasure::kGpuClock, one, step);
+    };
+    std::int64_t low = 0;
+    QVERIFY2(wait([&] {
+               for (std::int64_t step = before + 1; low == 0 && step <= steps.steps(); ++step)
+                 if (clockOf(rank, step) == 600 && clockOf((rank + 1) % kHosts, step) == 1980)
+                   low = step;
+               return low > 0;
+             }),
+             qPrintable(shown()));
+    auto* tabs = road_->page()->findChild<QTabWidget*>("runTabs");
+    const int tab = tabs->currentIndex();
+    tabs->setCurrentIndex(kStepsTab);
+    auto* measure = road_->page()->findChild<QComboBox*>("heatMapMeasure");
+    QVERIFY(wait([&] { return measure->findText("GPU clock") == measure->count() - 1; }));
+    QTest::keyClick(measure, Qt::Key_End);
+    auto* map = road_->page()->findChild<ui::HeatMapView*>("heatMap");
+    map->chooseCell(rank, low);
+    const auto says = [&](const char* text) { return map->accessibleDescription().contains(text); };
+    QVERIFY2(
+        wait([&] { return says("GPU clock 600 MHz") && says("69.7 % below the median rank"); }),
+        qPrintable(map->accessibleDescription()));
+    tabs->setCurrentIndex(tab);
   }
   // As the driver of a host tells it, and its program feels it. Readers see either content.
   bool setClock(int host, int megahertz) {

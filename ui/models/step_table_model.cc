@@ -4,6 +4,7 @@
 #include <QLocale>
 #include <cmath>
 
+#include "ui/models/gpu_text.h"
 #include "ui/theme/format.h"
 
 namespace lockstep::ui {
@@ -18,9 +19,14 @@ QString measureName(app::StepMeasure measure) {
       QT_TRANSLATE_NOOP("lockstep::ui::StepsPanel", "Transfer"),
       QT_TRANSLATE_NOOP("lockstep::ui::StepsPanel", "Optimizer"),
       QT_TRANSLATE_NOOP("lockstep::ui::StepsPanel", "Compute"),
-      QT_TRANSLATE_NOOP("lockstep::ui::StepsPanel", "Communication")};
+      QT_TRANSLATE_NOOP("lockstep::ui::StepsPanel", "Communication"),
+      QT_TRANSLATE_NOOP("lockstep::ui::StepsPanel", "GPU clock")};
   return QCoreApplication::translate("lockstep::ui::StepsPanel",
                                      names[static_cast<std::size_t>(measure)]);
+}
+
+QString measureText(app::StepMeasure measure, double value) {
+  return measure == app::StepMeasure::kGpuClock ? clockText(value, {}) : formatSeconds(value);
 }
 
 StepTableModel::StepTableModel(const app::StepMatrix& steps, QObject* parent)
@@ -66,9 +72,9 @@ QVariant StepTableModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid()) return {};
   if (role == Qt::TextAlignmentRole) return int(Qt::AlignRight | Qt::AlignVCenter);
   if (role != Qt::DisplayRole) return {};
-  const double seconds =
-      static_cast<double>(steps_.seconds(measure_, index.column(), firstStep(index.row())));
-  return std::isnan(seconds) ? QString(QChar(0x2014)) : formatSeconds(seconds);
+  const double value =
+      static_cast<double>(steps_.value(measure_, index.column(), firstStep(index.row())));
+  return std::isnan(value) ? QString(QChar(0x2014)) : measureText(measure_, value);
 }
 
 QVariant StepTableModel::headerData(int section, Qt::Orientation orientation, int role) const {

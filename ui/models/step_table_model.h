@@ -8,7 +8,8 @@
 
 namespace lockstep::ui {
 
-QString measureName(app::StepMeasure measure);  // "Forward"; of those with a name
+QString measureName(app::StepMeasure measure);                // "Forward"; of those with a name
+QString measureText(app::StepMeasure measure, double value);  // "12 ms", "1,980 MHz"
 
 class StepTableModel : public QAbstractTableModel {
   Q_OBJECT

@@ -182,14 +182,22 @@ void StepsPanel::dataChanged() {
 void StepsPanel::measureChanged() {
   map_.setMeasure(measure(), relative_->currentData().toBool());
   tableModel_->setMeasure(measure());
+  refreshUnits();
   view_->setUpdatesEnabled(false);  // until all of it is read
   more_.start(0);
+}
+
+void StepsPanel::offerClocks() {
+  const int clock = static_cast<int>(StepMeasure::kGpuClock);
+  if (!document_->steps().has(StepMeasure::kGpuClock) || measure_->findData(clock) >= 0) return;
+  measure_->addItem(measureName(StepMeasure::kGpuClock), clock);
 }
 
 void StepsPanel::readMore() {
   if (map_.stride() != document_->steps().stride()) view_->setUpdatesEnabled(false);
   if (!map_.update(document_->steps(), kSliceCells)) return more_.start(0);
   view_->setUpdatesEnabled(true);
+  offerClocks();
   refreshMap();
   chooseAwaited();
 }
@@ -220,35 +228,58 @@ void StepsPanel::refreshMap() {
   const double scale = map_.scale();
   view_->refresh(app::rowOrder(document_->steps(), by, measure(), nodes), names, scale);
   if (asTable_->isChecked()) tableModel_->refresh();
-  const double shown = scale > 0 ? scale : 1;
-  if (map_.isRelative())
-    legend_->setScale(
-        ColorMap::Kind::kDiverging, tr("difference from the median rank, % of the step time"),
-        QString::fromUtf8("−%1").arg(formatPercent(shown, 0)), "+" + formatPercent(shown, 0));
-  else
-    legend_->setScale(ColorMap::Kind::kSequential, tr("seconds"), "0", formatSeconds(shown));
+  refreshLegend(scale > 0 ? scale : 1);
+  if (view_->chosenRank() >= 0) cell_->setText(cellText(view_->chosenRank(), view_->chosenStep()));
   std::vector<QString> all;
   for (int rank = 0; rank < std::max(map_.ranks(), static_cast<int>(nodes.size())); ++rank)
     all.push_back(tr("rank %1").arg(rank));
   timeline_->setNames(std::move(all));
 }
 
-QString StepsPanel::measureName() const { return measure_->currentText(); }
+// A low clock has the colours of a long time.
+void StepsPanel::refreshLegend(double scale) {
+  const bool isClock = measure() == StepMeasure::kGpuClock;
+  if (!map_.isRelative()) {
+    const QString most = measureText(measure(), scale);
+    legend_->setScale(ColorMap::Kind::kSequential, isClock ? tr("GPU clock") : tr("seconds"),
+                      isClock ? most : "0", isClock ? measureText(measure(), 0) : most);
+    return;
+  }
+  const QString below = QString::fromUtf8("−%1").arg(formatPercent(scale, 0)),
+                above = "+" + formatPercent(scale, 0);
+  legend_->setScale(ColorMap::Kind::kDiverging,
+                    isClock ? tr("difference from the median rank, % of its clock")
+                            : tr("difference from the median rank, % of the step time"),
+                    isClock ? above : below, isClock ? below : above);
+}
+
+void StepsPanel::refreshUnits() {
+  const bool isClock = measure() == StepMeasure::kGpuClock;
+  relative_->setItemText(relative_->findData(0), isClock ? tr("in MHz") : tr("in seconds"));
+  table_->setAccessibleName(isClock ? tr("MHz per rank and step")
+                                    : tr("Seconds per rank and step"));
+}
 
 QString StepsPanel::cellText(int rank, std::int64_t step) const {
-  const double seconds = static_cast<double>(document_->steps().seconds(measure(), rank, step));
+  const double value = static_cast<double>(document_->steps().value(measure(), rank, step));
+  const bool isClock = measure() == StepMeasure::kGpuClock;
   QStringList parts{tr("step %1").arg(formatCount(step)), rankName(rank)};
   if (const auto [first, last] = document_->steps().stepsOf(step); first != last)
-    parts << tr("greatest of steps %1 to %2").arg(formatCount(first), formatCount(last));
-  if (std::isnan(seconds)) {
+    parts << (isClock ? tr("lowest of steps %1 to %2") : tr("greatest of steps %1 to %2"))
+                 .arg(formatCount(first), formatCount(last));
+  if (std::isnan(value)) {
     parts << tr("no data");
   } else {
-    parts << QString("%1 %2").arg(measureName(), formatSeconds(seconds));
+    parts << QString("%1 %2").arg(measureName(measure()), measureText(measure(), value));
     const double difference = static_cast<double>(map_.value(rank, step));
-    if (map_.isRelative() && !std::isnan(difference))
-      parts << (difference < 0 ? tr("%1 of the step time below the median rank")
-                               : tr("%1 of the step time above the median rank"))
-                   .arg(formatPercent(std::abs(difference), 1));
+    if (map_.isRelative() && !std::isnan(difference)) {
+      const bool isBelow = isClock ? difference > 0 : difference < 0;
+      const QString text =
+          isClock   ? (isBelow ? tr("%1 below the median rank") : tr("%1 above the median rank"))
+          : isBelow ? tr("%1 of the step time below the median rank")
+                    : tr("%1 of the step time above the median rank");
+      parts << text.arg(formatPercent(std::abs(difference), 1));
+    }
   }
   return parts.join(QString::fromUtf8(" · "));
 }
@@ -300,7 +331,10 @@ void StepsPanel::retranslate() {
   };
   QVector<QPair<QString, int>> measures;
   for (const StepMeasure shown : kShown)
-    measures << QPair(lockstep::ui::measureName(shown), static_cast<int>(shown));
+    measures << QPair(measureName(shown), static_cast<int>(shown));
+  if (document_->steps().has(StepMeasure::kGpuClock))
+    measures << QPair(measureName(StepMeasure::kGpuClock),
+                      static_cast<int>(StepMeasure::kGpuClock));
   fill(measure_, measures);
   fill(relative_, {{tr("vs. median rank"), 1}, {tr("in seconds"), 0}});
   fill(order_, {{tr("by rank"), static_cast<int>(app::RowOrder::kRank)},
@@ -314,16 +348,15 @@ void StepsPanel::retranslate() {
   setTexts(asTable_, tr("Show the data as a table"));
   view_->setAccessibleName(tr("Heat map, rank × step"));
   view_->setEmptyText(tr("The heat map appears after the first steps."));
-  table_->setAccessibleName(tr("Seconds per rank and step"));
+  refreshUnits();
   withMedian_->setText(tr("Show median rank"));
   withPrediction_->setText(tr("Show prediction"));
   setTexts(timelineFit_, tr("Show the whole step"));
   timeline_->setAccessibleName(tr("Timeline of a step"));
   timeline_->setEmptyText(
       tr("No step has been sampled yet. By default, every 50th step and slow ones are sampled."));
-  cell_->setText(view_->chosenRank() < 0
-                     ? tr("Click a cell to see the step's timeline and the rank's logs.")
-                     : cellText(view_->chosenRank(), view_->chosenStep()));
+  if (view_->chosenRank() < 0)
+    cell_->setText(tr("Click a cell to see the step's timeline and the rank's logs."));
   tableModel_->retranslate();
   refreshPhases();
   refreshMap();

@@ -51,14 +51,16 @@ class StepsPanel : public QWidget {
   void connectParts();
   void dataChanged();
   void measureChanged();
-  void readMore();  // reads a slice of the matrix
+  void offerClocks();  // as soon as the run has some
+  void readMore();     // reads a slice of the matrix
   void refreshMap();
+  void refreshLegend(double scale);
+  void refreshUnits();
   void refreshTimeline();
   void refreshPhases();
   void refreshSpan();
   app::StepMeasure measure() const;
   QString rankName(int rank) const;
-  QString measureName() const;
   QString cellText(int rank, std::int64_t step) const;
   void chooseAwaited();
 

@@ -56,11 +56,13 @@ void HeatMapView::drawCells(QImage& image) const {
                                           : ColorMap::Kind::kSequential);
   const QRgb nothing = Theme::instance().color("base").rgb();
   const auto share = static_cast<float>(1 / scale_);
+  // Low clocks, which are negated, are the bright end.
+  const float least = !map_.isRelative() && app::isLowBad(map_.measure()) ? 1 : 0;
   const float* value = pixels.data();
   for (int y = 0; y < image.height(); ++y) {
     auto* line = reinterpret_cast<QRgb*>(image.scanLine(y));
     for (int x = 0; x < image.width(); ++x, ++value)
-      line[x] = std::isnan(*value) ? nothing : colors.at(*value * share);
+      line[x] = std::isnan(*value) ? nothing : colors.at(least + *value * share);
   }
 }
 

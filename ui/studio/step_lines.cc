@@ -17,7 +17,8 @@ constexpr std::pair<std::string_view, app::StepMeasure> kNames[] = {
     {"step", app::StepMeasure::kStep},           {"data", app::StepMeasure::kData},
     {"forward", app::StepMeasure::kForward},     {"backward", app::StepMeasure::kBackward},
     {"waiting", app::StepMeasure::kWaiting},     {"transfer", app::StepMeasure::kTransfer},
-    {"optimizer", app::StepMeasure::kOptimizer}, {"stalled", app::StepMeasure::kStalled}};
+    {"optimizer", app::StepMeasure::kOptimizer}, {"stalled", app::StepMeasure::kStalled},
+    {"gpu_clock", app::StepMeasure::kGpuClock}};
 
 std::optional<std::pair<int, app::StepMeasure>> partsOf(const std::string& name) {
   const QStringList parts = QString::fromStdString(name).split('/');

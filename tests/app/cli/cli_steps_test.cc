@@ -2,8 +2,10 @@
 #include <QJsonArray>
 #include <QTest>
 
+#include "app/history/history.h"
 #include "tests/app/cli/cli_runner.h"
 
+using namespace lockstep;
 using namespace lockstep::test;
 
 class CliStepsTest : public QObject {
@@ -34,6 +36,40 @@ class CliStepsTest : public QObject {
       QCOMPARE(rank["waiting_seconds"].toArray().size(), 20);
     }
     QCOMPARE(ranks[1]["node"].toString(), QString("local2"));
+  }
+
+  // Where the driver of a rank's GPU told its clock, it is shown: here of rank 1, except for a
+  // step.
+  void clocksOfGpusAreShown() {
+    const CliResult without = cli_.run({"steps", run_, "--json"});
+    QVERIFY2(!without.first("steps").contains("gpu_clock_mhz"), without.text());
+    {
+      app::RunBatch batch;
+      auto& clocks = batch.series.emplace_back();
+      clocks.name = "rank/1/gpu_clock";
+      for (int step = 1; step <= 240; ++step)
+        if (step != 230) clocks.points.push_back({double(step), step <= 235 ? 1980.0 : 600.0});
+      auto history = app::History::open(cli_.path("home/history").toStdString());
+      QVERIFY(history.ok());
+      auto store = (*history)->openRun(run_.toStdString());
+      QVERIFY(store.ok() && (*store)->lockForRecording().ok() && (*store)->append(batch).ok());
+    }
+    const CliResult json = cli_.run({"steps", run_, "--last", "20", "--json"});
+    QVERIFY2(json.exit == 0 && json.onlyJson, json.text());
+    const auto ranks = json.all("steps");
+    const QJsonArray none = ranks[0]["gpu_clock_mhz"].toArray(),
+                     clocks = ranks[1]["gpu_clock_mhz"].toArray();
+    QCOMPARE(none.size(), 20);
+    QCOMPARE(clocks.size(), 20);
+    for (int i = 0; i < 20; ++i) {
+      const int step = 221 + i;
+      QVERIFY2(none[i].isNull(), json.text());
+      QVERIFY2(step == 230 ? clocks[i].isNull() : clocks[i].toInt() == (step <= 235 ? 1980 : 600),
+               json.text());
+    }
+    const CliResult text = cli_.run({"steps", run_});
+    QVERIFY2(text.exit == 0 && text.out.contains("GPU MHz") && text.out.contains(" 1951 "),
+             text.text());
   }
 
   // A recorded step, and the step that was predicted: each rank computes, in order, within it.

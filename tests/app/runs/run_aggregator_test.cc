@@ -237,6 +237,45 @@ class RunAggregatorTest : public QObject {
     QCOMPARE(book.take().update.warnings.size(), std::size_t{1});
   }
 
+  // A step has the mean of what the driver said during it, or what it said last before it. Nothing
+  // is known of ranks without a GPU, and of what was said too long ago or of an idle GPU.
+  void clocksOfGpusAreThoseOfSteps() {
+    RunAggregator book(rowOf(2), {{"n1", 0}});
+    std::uint64_t sequence = 0;
+    const auto sample = [&](std::int64_t milliseconds, double clock, double use = 0.9) {
+      run::v1::RankSample own = rankSample(0, false, 0, 0);
+      own.set_gpu(3);
+      run::v1::Record record = sampleRecord(++sequence, static_cast<double>(milliseconds) / 1e3,
+                                            {own, rankSample(1, false, 0, 0)});
+      record.set_monotonic_ns(milliseconds * 1'000'000);
+      run::v1::GpuSample& gpu = *record.mutable_node_sample()->add_gpu();
+      gpu.set_index(3);
+      gpu.set_utilisation(use);
+      gpu.set_sm_clock_mhz(clock);
+      book.add("n1", record);
+    };
+    const auto steps = [&](std::int64_t first,
+                           int count) {  // step n lasts from 20 n to 20 n + 20 ms
+      for (int rank = 0; rank < 2; ++rank)
+        book.add("n1", stepsRecord(++sequence, rank, first, count, 0.002));
+    };
+    steps(1, 1);
+    sample(45, 1980);
+    sample(50, 1000);
+    sample(85, 210, 0.02);
+    steps(2, 3);
+    sample(100, 600);
+    steps(5, 56);
+    const auto taken = book.take();
+    std::map<int, double> clocks;
+    for (const Point& point : find(taken.batch, "rank/0/gpu_clock")->points)
+      clocks[static_cast<int>(point.x)] = point.y;
+    std::map<int, double> expected{{2, 1490}, {3, 1000}, {4, 1000}};
+    for (int step = 5; step <= 55; ++step) expected[step] = 600;  // until 1.1 s
+    QCOMPARE(clocks, expected);
+    QVERIFY(find(taken.batch, "rank/1/gpu_clock") == nullptr);
+  }
+
   // Sums and differences of what nodes say do not overflow.
   void timesAreBounded() {
     constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();

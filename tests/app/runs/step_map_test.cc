@@ -57,17 +57,17 @@ class StepMapTest : public QObject {
     QVERIFY(matrix.add({"rank/2/optimizer", {{1, 0.125}}}));
     QCOMPARE(matrix.ranks(), 3);
     QCOMPARE(matrix.steps(), 3);
-    QCOMPARE(matrix.seconds(StepMeasure::kForward, 2, 3), 0.5f);
-    QVERIFY(std::isnan(matrix.seconds(StepMeasure::kForward, 2, 2)));
-    QVERIFY(std::isnan(matrix.seconds(StepMeasure::kForward, 2, 9)));
-    QVERIFY(std::isnan(matrix.seconds(StepMeasure::kForward, 0, 1)));
-    QCOMPARE(matrix.seconds(StepMeasure::kCompute, 2, 1), 0.875f);
-    QVERIFY(std::isnan(matrix.seconds(StepMeasure::kCompute, 2, 3)));
+    QCOMPARE(matrix.value(StepMeasure::kForward, 2, 3), 0.5f);
+    QVERIFY(std::isnan(matrix.value(StepMeasure::kForward, 2, 2)));
+    QVERIFY(std::isnan(matrix.value(StepMeasure::kForward, 2, 9)));
+    QVERIFY(std::isnan(matrix.value(StepMeasure::kForward, 0, 1)));
+    QCOMPARE(matrix.value(StepMeasure::kCompute, 2, 1), 0.875f);
+    QVERIFY(std::isnan(matrix.value(StepMeasure::kCompute, 2, 3)));
     QCOMPARE(matrix.mean(StepMeasure::kForward, 2), 0.375);
     QVERIFY(std::isnan(matrix.mean(StepMeasure::kForward, 1)));
     // A step that is trained again after a restart keeps its first time.
     QVERIFY(matrix.add({"rank/2/forward", {{3, 7}}}));
-    QCOMPARE(matrix.seconds(StepMeasure::kForward, 2, 3), 0.5f);
+    QCOMPARE(matrix.value(StepMeasure::kForward, 2, 3), 0.5f);
     QVERIFY(matrix.add({"rank/2/began", {{1, 1.7e9}, {3, 1.7e9 + 0.25}}}));
     QCOMPARE(matrix.began(2, 3), 1.7e9 + 0.25);
     QVERIFY(std::isnan(matrix.began(2, 2)) && std::isnan(matrix.began(5, 1)));
@@ -95,6 +95,48 @@ class StepMapTest : public QObject {
     QCOMPARE(by(RowOrder::kCost)[0], 3);
   }
 
+  // Of a GPU clock low is bad: above 0 beside the median, in front of the others, and what a pixel
+  // or a cell of several steps shows. Rank 3 has no GPU, and step 20 no sample.
+  void lowGpuClocksAreBad() {
+    constexpr StepMeasure kClock = StepMeasure::kGpuClock;
+    StepMatrix matrix;
+    fill(matrix, 4, 40, 0.1, -1, 1);
+    QVERIFY(!matrix.has(kClock));
+    for (int rank = 0; rank < 3; ++rank) {
+      RunBatch::Series series{"rank/" + std::to_string(rank) + "/gpu_clock", {}};
+      for (int step = 1; step <= 40; ++step)
+        if (step != 20)
+          series.points.push_back({double(step), rank == 2 && step > 10 ? 600 : 1980.0});
+      QVERIFY(matrix.add(series));
+    }
+    QVERIFY(matrix.has(kClock));
+    HeatMap map;
+    map.setMeasure(kClock, true);
+    QVERIFY(map.update(matrix, 1 << 20));
+    QCOMPARE(map.value(2, 10), 0.0f);
+    QCOMPARE(map.value(2, 11), 1380.0f / 1980);
+    QCOMPARE(map.value(0, 11), 0.0f);
+    QVERIFY(std::isnan(map.value(3, 11)));
+    for (int rank = 0; rank < 4; ++rank) QVERIFY(std::isnan(map.value(rank, 20)));
+    QCOMPARE(map.scale(), 1.0);
+    map.setMeasure(kClock, false);
+    QVERIFY(map.update(matrix, 1 << 20));
+    QCOMPARE(map.value(2, 11), -600.0f);
+    QCOMPARE(map.scale(), 2000.0);
+    std::vector<float> pixels;
+    map.reduce({1, 40, 0, 4, 1, 1}, inOrder(4), pixels);
+    QCOMPARE(pixels[0], -600.0f);
+    QCOMPARE(rowOrder(matrix, RowOrder::kCost, kClock, {}), (std::vector<int>{2, 0, 1, 3}));
+    StepMatrix few(8);  // cells
+    RunBatch::Series series{"rank/0/gpu_clock", {}};
+    for (int step = 1; step <= 16; ++step)
+      series.points.push_back({double(step), step == 7 ? 600 : 1980.0});
+    QVERIFY(few.add(series));
+    QCOMPARE(few.stride(), std::int64_t{2});
+    QCOMPARE(few.value(kClock, 0, 8), 600.0f);
+    QCOMPARE(few.value(kClock, 0, 9), 1980.0f);
+  }
+
   // Live, ranks report at different times; the map is what it would be if all came at once.
   void aMapThatGrowsEqualsOneBuiltAtOnce() {
     StepMatrix all, growing;
@@ -112,7 +154,7 @@ class StepMapTest : public QObject {
                                           {"optimizer", StepMeasure::kOptimizer}}) {
         RunBatch::Series series{"rank/" + std::to_string(rank) + "/" + name, {}};
         for (int step = sent[rank] + 1; step <= upTo; ++step)
-          series.points.push_back({double(step), all.seconds(measure, int(rank), step)});
+          series.points.push_back({double(step), all.value(measure, int(rank), step)});
         growing.add(series);
       }
       sent[rank] = upTo;
@@ -230,7 +272,7 @@ class StepMapTest : public QObject {
           float value = 0;
           for (int i = first; i < std::min(steps, first + stride); ++i)
             value = std::max(value, row[static_cast<std::size_t>(i)]);
-          QCOMPARE(matrix.seconds(StepMeasure::kForward, rank, step), value);
+          QCOMPARE(matrix.value(StepMeasure::kForward, rank, step), value);
           QCOMPARE(live.value(rank, step), value);
           QCOMPARE(matrix.began(rank, step), 1000.0 + first);
           sum += static_cast<double>(row[static_cast<std::size_t>(step - 1)]);
