@@ -26,6 +26,7 @@
 
 using namespace lockstep;
 using namespace lockstep::ui;
+using lockstep::tests::saveAs;
 using lockstep::tests::StudioHome;
 using lockstep::tests::wait;
 
@@ -883,12 +884,6 @@ class HistoryPageTest : public QObject {
       return (dialog = page_->findChild<TagsDialog*>()) != nullptr && dialog->isVisible();
     });
     return dialog;
-  }
-  static bool saveAs(QFileDialog* dialog, const QString& path) {
-    if (!dialog || !wait([&] { return dialog->isVisible(); })) return false;
-    dialog->findChild<QLineEdit*>()->setText(path);
-    QTest::keyClick(dialog->findChild<QLineEdit*>(), Qt::Key_Return);
-    return true;
   }
 
   std::unique_ptr<StudioHome> home_;

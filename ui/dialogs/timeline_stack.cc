@@ -30,6 +30,7 @@ TimelineStack::TimelineStack(const QString& name, QWidget* parent)
   asTable_ = makeToolButton(name + "AsTable", "table", this);
   asTable_->setCheckable(true);
   buildTable();
+  setTabOrder(asTable_, view_);
   connect(asTable_, &QToolButton::toggled, this, &TimelineStack::showTable);
   connect(view_, &TimelineView::spanChosen, this, &TimelineStack::takeChosen);
   connect(table_->selectionModel(), &QItemSelectionModel::currentChanged, this,
