@@ -93,6 +93,8 @@ void printSpans(const StepTimeline& step, int rank, const std::vector<TimelineSp
     line.add("rank", rank).add("kind", phaseText(span.kind));
     line.add("name", span.name < 0 ? "" : step.names[static_cast<std::size_t>(span.name)]);
     line.add("begin_ns", span.begin).add("end_ns", span.end).add("asynchronous", asynchronous);
+    if (span.waitsFor >= 0) line.add("waits_for", span.waitsFor);
+    if (const std::int64_t bytes = step.bytesOf(span); bytes > 0) line.add("bytes", bytes);
     line.print();
   }
 }

@@ -80,6 +80,7 @@ class Builder {
     std::vector<std::int32_t> collective;  // by plan step; -1: it is none
     // When the last message that the step receives was sent, by plan step; kAbsent: not known.
     std::vector<std::int64_t> sent;
+    std::vector<std::int32_t> sender;  // of that message; -1: not known
   };
   struct Extent {  // of the events of a plan step
     std::int64_t begin = kAbsent, end = kAbsent;
@@ -107,6 +108,7 @@ class Builder {
         script.steps.push_back(&step);
         script.copies.push_back(entry.copy);
         out_.names.push_back(step.name);
+        out_.bytes.push_back(step.kind == plan::StepKind::kCollective ? step.bytes : 0);
       }
     }
     return &script;
@@ -136,6 +138,7 @@ class Builder {
     const std::vector<Extent> extents = extentsOf(lane);
     lane.collective.assign(extents.size(), -1);
     lane.sent.assign(extents.size(), kAbsent);
+    lane.sender.assign(extents.size(), -1);
     std::map<std::string_view, int> ordinals;  // by axis: all ranks run them in one order
     for (std::size_t i = 0; i < extents.size(); ++i) {
       const plan::Step& step = *script.steps[i];
@@ -184,7 +187,10 @@ class Builder {
     if (send.extent.begin == kAbsent || receive.extent.begin == kAbsent) return;
     Lane& receiver = lanes_[static_cast<std::size_t>(to)];
     std::int64_t& sent = receiver.sent[receive.at];
-    sent = std::max(sent, send.extent.begin);
+    if (send.extent.begin >= sent) {
+      sent = send.extent.begin;
+      receiver.sender[receive.at] = from;
+    }
     const auto nameOf = [](const Lane& lane, std::size_t at) {
       return lane.script->firstName + static_cast<std::int32_t>(at);
     };
@@ -197,7 +203,7 @@ class Builder {
     const Lane& lane = lanes_[static_cast<std::size_t>(rank)];
     StepTimeline::Lane& out = out_.lanes[static_cast<std::size_t>(rank)];
     for (const plan::Event* event : lane.events) {
-      TimelineSpan span{event->begin, event->end, -1, -1, kindOf(*event)};
+      TimelineSpan span{event->begin, event->end, -1, -1, kindOf(*event), event->peer};
       std::int64_t ready = event->begin;  // until then it waits
       bool asynchronous = false;
       if (event->planStep >= 0 &&
@@ -227,6 +233,22 @@ class Builder {
     std::stable_sort(out.spans.begin(), out.spans.end(), earlier);
     std::stable_sort(out.communication.begin(), out.communication.end(), earlier);
     addGaps(out);
+    for (auto* spans : {&out.spans, &out.communication})
+      for (TimelineSpan& span : *spans)
+        if (span.kind == SpanKind::kWaiting && span.waitsFor < 0)
+          span.waitsFor = awaitedRank(rank, span);
+  }
+
+  // The last rank to arrive at a collective, or the sender of a message; -1: not known, or the
+  // rank itself, whose transfer takes its time.
+  std::int32_t awaitedRank(int rank, const TimelineSpan& wait) const {
+    if (wait.name < 0) return -1;
+    const Lane& lane = lanes_[static_cast<std::size_t>(rank)];
+    const std::int32_t found =
+        wait.collective >= 0
+            ? out_.collectives[static_cast<std::size_t>(wait.collective)].last.rank
+            : lane.sender[static_cast<std::size_t>(wait.name - lane.script->firstName)];
+    return found == rank ? -1 : found;
   }
 
   // A rank that waits for an asynchronous transfer runs nothing until that ends.
@@ -290,6 +312,11 @@ class Builder {
 };
 
 }  // namespace
+
+std::int64_t StepTimeline::bytesOf(const TimelineSpan& span) const {
+  const auto at = static_cast<std::size_t>(span.name);
+  return span.kind == SpanKind::kTransfer && span.name >= 0 && at < bytes.size() ? bytes[at] : 0;
+}
 
 StepTimeline makeTimeline(const plan::Plan& plan, const std::vector<plan::Event>& events) {
   return Builder(plan, events).build();

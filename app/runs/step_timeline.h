@@ -21,6 +21,7 @@ struct TimelineSpan {
   std::int32_t name = -1;           // in StepTimeline::names; -1: not a step of the plan
   std::int32_t collective = -1;     // in StepTimeline::collectives
   SpanKind kind = SpanKind::kData;
+  std::int32_t waitsFor = -1;  // the rank that a wait is for; -1: no wait, or not known
   std::int64_t length() const { return end - begin; }
 };
 
@@ -34,9 +35,10 @@ struct StepTimeline {
     int stage = 0;                            // of the pipeline
     std::int32_t firstName = 0;               // in `names`: of the first plan step of the rank
   };
-  std::vector<Lane> lanes;         // by rank; no spans if the rank has no events
-  std::vector<Lane> medians;       // the median rank of each stage that has several, by stage
-  std::vector<std::string> names;  // of the plan's steps
+  std::vector<Lane> lanes;          // by rank; no spans if the rank has no events
+  std::vector<Lane> medians;        // the median rank of each stage that has several, by stage
+  std::vector<std::string> names;   // of the plan's steps
+  std::vector<std::int64_t> bytes;  // that these collectives and messages transfer on a rank
   struct Arrival {
     int rank = 0;
     std::int64_t at = 0;
@@ -56,6 +58,7 @@ struct StepTimeline {
   };
   std::vector<Flow> flows;  // by sender and receiver, in the order of their messages
   bool empty() const { return length == 0; }
+  std::int64_t bytesOf(const TimelineSpan& span) const;  // 0: the span is no transfer
 };
 
 // Builds the timeline from the events of one step. Time counts as waiting in a collective before

@@ -2015,7 +2015,7 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         </message>
         <message>
             <source>GPUs are priced as %1 by its data sheet and what is reached of such: %2 TFLOP/s in %3, %4 GB/s of memory; connect the nodes to measure</source>
-            <translation>GPU 按 %1 的数据手册及其可达比例估价：%3 下 %2 TFLOP/s，显存 %4 GB/s；连接节点即可测量</translation>
+            <translation>GPU 按 %1的数据手册及其可达比例估价：%3 下 %2 TFLOP/s，显存 %4 GB/s；连接节点即可测量</translation>
         </message>
         <message>
             <source>of it, CUDA contexts, workspaces and NCCL take %1</source>
@@ -12695,6 +12695,60 @@ its last lines:
         <message>
             <source>median, stage %1</source>
             <translation>中位数，阶段 %1</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::TimelineStack</name>
+        <message>
+            <source>Show the data as a table</source>
+            <translation>以表格显示数据</translation>
+        </message>
+        <message>
+            <source>Data of %1</source>
+            <translation>%1的数据</translation>
+        </message>
+        <message>
+            <source>Sort by this column</source>
+            <translation>按此列排序</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::TimelineTableModel</name>
+        <message>
+            <source>compute stream</source>
+            <translation>计算流</translation>
+        </message>
+        <message>
+            <source>communication stream</source>
+            <translation>通信流</translation>
+        </message>
+        <message>
+            <source>Rank</source>
+            <translation>Rank</translation>
+        </message>
+        <message>
+            <source>Lane</source>
+            <translation>泳道</translation>
+        </message>
+        <message>
+            <source>Operation</source>
+            <translation>操作</translation>
+        </message>
+        <message>
+            <source>Start</source>
+            <translation>开始</translation>
+        </message>
+        <message>
+            <source>Duration</source>
+            <translation>时长</translation>
+        </message>
+        <message>
+            <source>Waits for</source>
+            <translation>等待对象</translation>
+        </message>
+        <message>
+            <source>Bytes</source>
+            <translation>字节数</translation>
         </message>
     </context>
     <context>

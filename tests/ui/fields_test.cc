@@ -82,6 +82,56 @@ class FieldsTest : public QObject {
     QVERIFY(launch->isEnabled() && !problems->isVisible());
   }
 
+  // In the form, the list and the inspector.
+  void aTextThatIsCutIsInTheToolTip() {
+    const QString name = "a_name_" + QString("that_no_table_has_room_for_").repeated(4) + "1";
+    const auto tipOf = [](QTableView* table, const QModelIndex& index) {
+      table->scrollTo(index);
+      const QPoint at = table->visualRect(index).center();
+      const QPoint global = table->viewport()->mapToGlobal(at);
+      QToolTip::showText(global, "before", table);
+      QHelpEvent event(QEvent::ToolTip, at, global);
+      QApplication::sendEvent(table->viewport(), &event);
+      return QToolTip::text();
+    };
+    choose("model.layers[0].name");
+    const QString help = fields_->currentIndex().data(Qt::ToolTipRole).toString();
+    QVERIFY(!help.isEmpty());
+    QCOMPARE(tipOf(fields_, fields_->currentIndex()), help);
+    type(name);
+    QVERIFY(page_->document()->text().contains(name));
+    choose("model.layers[0].name");
+    const QString tip = tipOf(fields_, fields_->currentIndex());
+    QVERIFY2(tip.startsWith("<p>" + name) && tip.contains(help.toHtmlEscaped()), qPrintable(tip));
+    auto* layers = page_->findChild<QTableView*>("layerTable");
+    QVERIFY(wait([&] { return layers->model()->index(0, 0).data().toString() == name; }));
+    QVERIFY(tipOf(layers, layers->model()->index(0, 0)).contains(name));
+    auto* inspector = window_->findChild<QTableView*>("inspector");
+    QVERIFY(wait([&] { return inspector->model()->index(0, 0).data().toString() == name; }));
+    QVERIFY(tipOf(inspector, inspector->model()->index(0, 0)).contains(name));
+    undo();
+  }
+
+  // A problem is told whole in as many lines as it takes, also in a list that became narrower.
+  void aLongProblemIsWrapped() {
+    auto* problems = page_->findChild<QListWidget*>("problemList");
+    choose("model.layers[0].conv2d.filters");
+    type("as many of them as there have ever been in a layer of a model of this kind");
+    QVERIFY(wait([&] { return problems->isVisible() && problems->count() > 0; }));
+    const auto fits = [&] {
+      const QRect row = problems->visualItemRect(problems->item(0));
+      const QRect text = problems->fontMetrics().boundingRect(
+          QRect(0, 0, row.width(), 1000), Qt::TextWordWrap, problems->item(0)->text());
+      return row.width() <= problems->viewport()->width() &&
+             text.height() > problems->fontMetrics().height() && row.height() >= text.height();
+    };
+    QVERIFY(wait(fits));
+    window_->resize(1000, 800);
+    QVERIFY(wait(fits));
+    QVERIFY(problems->item(0)->toolTip().startsWith(problems->item(0)->text().section(": ", 1)));
+    undo();
+  }
+
   void layersAreMovedByTheButtons() {
     auto* layers = page_->findChild<QTableView*>("layerTable");
     const auto kinds = [&] {

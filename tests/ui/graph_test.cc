@@ -14,6 +14,7 @@
 #include "ui/pages/layer_graph_view.h"
 #include "ui/pages/model_page.h"
 #include "ui/plots/layered_layout.h"
+#include "ui/plots/picture_file.h"
 #include "ui/studio/background.h"
 #include "ui/studio/spec_document.h"
 #include "ui/theme/language.h"
@@ -515,6 +516,42 @@ class GraphTest : public QObject {
     }
     while (document->undoStack()->canUndo()) document->undoStack()->undo();
     QCOMPARE(document->text(), start);
+  }
+
+  // What is visible of it, from its menu by mouse and by the menu key, beside the layers' actions.
+  void thePictureIsSaved_data() {
+    QTest::addColumn<QString>("ending");
+    for (const char* ending : {"png", "svg", "pdf"}) QTest::newRow(ending) << QString(ending);
+  }
+  void thePictureIsSaved() {
+    QFETCH(QString, ending);
+    open(deepModel(60));
+    QVERIFY(view_->verticalScrollBar()->maximum() > 0);
+    const bool byKey = ending == "svg";
+    QContextMenuEvent event(byKey ? QContextMenuEvent::Keyboard : QContextMenuEvent::Mouse,
+                            middleOf(1), view_->viewport()->mapToGlobal(middleOf(1)));
+    QApplication::sendEvent(byKey ? view_ : view_->viewport(), &event);
+    auto* menu = view_->findChild<QMenu*>("pictureMenu");
+    QVERIFY(menu && wait([&] { return menu->isVisible(); }));
+    QStringList names;
+    for (const QAction* action : menu->actions()) names << action->objectName();
+    QVERIFY2(names.contains("layerEdit") && names.contains("pictureMenuCopy"),
+             qPrintable(names.join(' ')));
+    auto* save = menu->findChild<QAction*>("pictureMenuSave");
+    QTest::mouseClick(menu, Qt::LeftButton, {}, menu->actionGeometry(save).center());
+    const QString path = folder_.filePath("graph." + ending);
+    QVERIFY(tests::saveAs(view_->findChild<QFileDialog*>("savePictureDialog"), path));
+    QVERIFY(wait([&] { return QFileInfo(path).size() > 3000; }));
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::ReadOnly));
+    const QByteArray bytes = file.readAll();
+    if (ending == "png")  // twice as dense, under a title and without the bars
+      QCOMPARE(QImage::fromData(bytes).size(),
+               2 * (view_->viewport()->size() + QSize(0, kPictureTitle)));
+    else if (ending == "svg")
+      QVERIFY(bytes.contains(">l0<") && bytes.contains(">Layer graph<"));
+    else
+      QVERIFY(bytes.startsWith("%PDF-") && bytes.trimmed().endsWith("%%EOF"));
   }
 
   void languagesAndThemes() {

@@ -17,6 +17,7 @@
 
 using namespace lockstep;
 using namespace lockstep::ui;
+using lockstep::tests::saveAs;
 using lockstep::tests::wait;
 
 namespace {
@@ -270,14 +271,6 @@ class HistoryExportsTest : public QObject, tests::HistoryWindow {
       QVERIFY(QFileInfo(path).size() > 2000);
     }
     QVERIFY(!QImage(home_->path("map.png")).isNull());
-  }
-
- private:
-  static bool saveAs(QFileDialog* dialog, const QString& path) {
-    if (!dialog || !wait([&] { return dialog->isVisible(); })) return false;
-    dialog->findChild<QLineEdit*>()->setText(path);
-    QTest::keyClick(dialog->findChild<QLineEdit*>(), Qt::Key_Return);
-    return true;
   }
 };
 

@@ -70,6 +70,29 @@ class LaunchTabsTest : public QObject {
     QVERIFY(said->text().isEmpty());
   }
 
+  // The spans of the predicted step, by mouse; they follow the settings.
+  void thePlanIsATableToo() {
+    LaunchDialog* dialog = window_->openLaunch(newModel("mlp"), nullptr);
+    auto* timeline = dialog->findChild<TimelineView*>("planTimeline");
+    const auto lanes = [&] {
+      return timeline->measured() ? timeline->measured()->lanes.size() : std::size_t{0};
+    };
+    dialog->chooseNodes(2);
+    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(tests::kPlanTab);
+    QVERIFY(wait([&] { return lanes() == 2; }));
+    QTest::mouseClick(dialog->findChild<QToolButton*>("planTimelineAsTable"), Qt::LeftButton);
+    auto* table = dialog->findChild<QTableView*>("planTimelineTable");
+    QVERIFY(table->isVisible() && !table->accessibleName().isEmpty());
+    const int rows = table->model()->rowCount();
+    QVERIFY(rows > 0);
+    QTest::mouseClick(table->viewport(), Qt::LeftButton, {},
+                      table->visualRect(table->model()->index(0, 0)).center());
+    QVERIFY(timeline->chosenSpan() == &timeline->measured()->lanes[0].spans[0]);
+    dialog->chooseNodes(3);
+    QVERIFY(wait([&] { return lanes() == 3; }));
+    QVERIFY(table->model()->rowCount() > rows);
+  }
+
   // All that would be run stands in one table, as in the command, and follows the settings; at
   // 1280x800 nothing of it is cut off.
   void allThatWouldBeRunIsTold() {

@@ -568,6 +568,9 @@ void shootRun(MainWindow* window, const StudioHome& home, const QString& id,
   map->chooseCell(1, kSlowStep);
   (void)QTest::qWaitFor([&] { return timeline->measured()->step == kSlowStep; }, 5000);
   shoot(window, prefix + "-run-slow-step");
+  run->findChild<QToolButton*>("timelineAsTable")->setChecked(true);
+  shoot(window, prefix + "-run-slow-step-table");
+  run->findChild<QToolButton*>("timelineAsTable")->setChecked(false);
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(4);
   const auto* peers = run->findChild<QTableView*>("peerTable")->model();
   (void)QTest::qWaitFor([&] { return peers->rowCount() > 0; }, 5000);

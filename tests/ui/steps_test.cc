@@ -16,6 +16,7 @@
 #include "tests/ui/studio_fixture.h"
 #include "ui/models/cost_model.h"
 #include "ui/models/step_table_model.h"
+#include "ui/models/timeline_table_model.h"
 #include "ui/models/traffic_model.h"
 #include "ui/pages/run_page.h"
 #include "ui/plots/color_map.h"
@@ -566,6 +567,48 @@ class StepsTest : public QObject {
     table->setCurrentIndex(model->index(99, 2));
     QCOMPARE(map_->chosenRank(), 2);
     QCOMPARE(map_->chosenStep(), 100);
+  }
+
+  // The spans of the shown step, with one selection in both; another step is another table.
+  void theTimelineIsATableToo() {
+    QTest::mouseClick(page_->findChild<QToolButton*>("timelineAsTable"), Qt::LeftButton);
+    auto* table = page_->findChild<QTableView*>("timelineTable");
+    QVERIFY(table->isVisible() && !timeline_->isVisible());
+    const auto* model = table->model();
+    const auto spansOf = [](const auto& lanes) {
+      std::size_t out = 0;
+      for (const auto& lane : lanes) out += lane.spans.size() + lane.communication.size();
+      return static_cast<int>(out);
+    };
+    const auto rows = [&] {
+      return spansOf(timeline_->measured()->medians) + spansOf(timeline_->measured()->lanes);
+    };
+    QCOMPARE(model->rowCount(), rows());
+    const auto cell = [&](int row, int column) { return model->index(row, column); };
+    QCOMPARE(cell(0, TimelineTableModel::kRank).data().toString(), QString("median rank"));
+    int waiting = 0;
+    while (waiting < model->rowCount() &&
+           cell(waiting, TimelineTableModel::kWaitsFor).data().toString() != "rank 1")
+      ++waiting;
+    QVERIFY(waiting < model->rowCount());
+    table->scrollTo(cell(waiting, TimelineTableModel::kOperation));
+    QTest::mouseClick(table->viewport(), Qt::LeftButton, {},
+                      table->visualRect(cell(waiting, TimelineTableModel::kOperation)).center());
+    QVERIFY(timeline_->chosenSpan() && timeline_->chosenSpan()->waitsFor == 1);
+    const QString said = page_->findChild<QLabel*>("timelineSpan")->text();
+    QVERIFY2(said.endsWith("last to arrive: rank 1"), qPrintable(said));
+    page_->findChild<QCheckBox*>("timelineMedian")->click();
+    QCOMPARE(model->rowCount(), spansOf(timeline_->measured()->lanes));
+    map_->chooseCell(1, 213);
+    QVERIFY(wait([&] { return timeline_->measured()->step == 200; }));
+    QCOMPARE(model->rowCount(), spansOf(timeline_->measured()->lanes));
+    QVERIFY(!table->currentIndex().isValid());
+    Language::instance().set("zh_CN");
+    QVERIFY(wait([&] {
+      const auto title = model->headerData(TimelineTableModel::kWaitsFor, Qt::Horizontal);
+      return !table->accessibleName().contains("Data") && title.toString() != "Waits for";
+    }));
+    Language::instance().set("en");
   }
 
   void aLiveRunGrows() {

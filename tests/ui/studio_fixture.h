@@ -4,6 +4,8 @@
 #include <QApplication>
 #include <QDialog>
 #include <QFile>
+#include <QFileDialog>
+#include <QLineEdit>
 #include <QTemporaryDir>
 #include <QTest>
 #include <cmath>
@@ -234,6 +236,14 @@ inline void openWindow(std::unique_ptr<ui::MainWindow>& window, const StudioHome
   if (size.isValid()) window->resize(size);
   window->show();
   QVERIFY(QTest::qWaitForWindowActive(window.get()));
+}
+
+// Enters a path into a dialog that asks for a file.
+inline bool saveAs(QFileDialog* dialog, const QString& path) {
+  if (!dialog || !wait([&] { return dialog->isVisible(); })) return false;
+  dialog->findChild<QLineEdit*>()->setText(path);
+  QTest::keyClick(dialog->findChild<QLineEdit*>(), Qt::Key_Return);
+  return true;
 }
 
 // Ends the studio. The next test begins in English and on light ground.

@@ -1,5 +1,11 @@
-// The timeline of a step as it is drawn: messages between ranks, and the median rank above them.
+// The timeline of a step as it is drawn: messages between ranks, and the median rank above them;
+// and as the table of its spans.
+#include <QAbstractItemModelTester>
+#include <QElapsedTimer>
+#include <QHeaderView>
+#include <QTableView>
 #include <QTest>
+#include <QToolButton>
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -9,7 +15,11 @@
 #include "app/specs/spec_text.h"
 #include "lockstep/spec/v1/spec.pb.h"
 #include "tests/support/paths.h"
+#include "ui/dialogs/timeline_stack.h"
+#include "ui/models/timeline_table_model.h"
 #include "ui/plots/timeline_view.h"
+#include "ui/studio/background.h"
+#include "ui/theme/language.h"
 #include "ui/theme/theme.h"
 
 using namespace lockstep;
@@ -17,6 +27,7 @@ using namespace lockstep::ui;
 using app::SpanKind;
 using app::StepTimeline;
 using app::TimelineSpan;
+using Column = TimelineTableModel::Column;
 
 namespace {
 
@@ -53,6 +64,39 @@ TimelineView::Timeline rounds(int count) {
   return std::make_shared<const StepTimeline>(std::move(out));
 }
 
+// The same, whose waits and transfers say what the table shows of them.
+TimelineView::Timeline toldRounds(int count) {
+  StepTimeline out = *rounds(count);
+  out.bytes.assign(out.names.size(), 4096);
+  for (TimelineSpan& span : out.lanes[1].spans)
+    if (span.kind == SpanKind::kWaiting) span.waitsFor = 0;
+  return std::make_shared<const StepTimeline>(std::move(out));
+}
+
+// Spans of 1 to 7 µs, one after another.
+TimelineView::Timeline crowded(int ranks, int spans) {
+  StepTimeline out;
+  for (int rank = 0; rank < ranks; ++rank) {
+    StepTimeline::Lane& lane = out.lanes.emplace_back();
+    lane.spans.reserve(static_cast<std::size_t>(spans));
+    std::int64_t at = 0;
+    for (int i = 0; i < spans; ++i) {
+      const std::int64_t end = at + 1'000 * (1 + (i * 5 + rank) % 7);
+      lane.spans.push_back({at, end, -1, -1, SpanKind::kForward});
+      at = end;
+    }
+    out.length = std::max(out.length, at);
+  }
+  return std::make_shared<const StepTimeline>(std::move(out));
+}
+
+QStringList cellsOf(const QAbstractItemModel& model, int row) {
+  QStringList out;
+  for (int column = 0; column < model.columnCount(); ++column)
+    out << model.index(row, column).data().toString();
+  return out;
+}
+
 }  // namespace
 
 class TimelineTest : public QObject {
@@ -67,7 +111,11 @@ class TimelineTest : public QObject {
     view_->show();
     QVERIFY(QTest::qWaitForWindowExposed(view_.get()));
   }
-  void cleanup() { view_.reset(); }
+  void cleanup() {
+    view_.reset();
+    Language::instance().set("en");
+  }
+  void cleanupTestCase() { endBackground(); }
 
   // In the gap between two lanes there is nothing but the arrow.
   void aMessageIsAnArrow() {
@@ -196,6 +244,163 @@ class TimelineTest : public QObject {
     QVERIFY(receive != spans.end());
     const QString text = view_->spanText(flow.to, *receive, false);
     QVERIFY2(text.contains(QString("from rank %1 (").arg(flow.from)), qPrintable(text));
+  }
+
+  void theTableReadsTheSpansOfThePicture() {
+    view_->setTimelines(toldRounds(3), nullptr);
+    TimelineTableModel model(*view_);
+    const QAbstractItemModelTester tester(&model,
+                                          QAbstractItemModelTester::FailureReportingMode::QtTest);
+    QCOMPARE(model.rowCount(), 0);
+    model.refresh();
+    QCOMPARE(model.rowCount(), 9);
+    const auto cells = [&](int row) { return cellsOf(model, row).join('|'); };
+    QCOMPARE(cells(0), QString::fromUtf8("rank 0|compute stream|transfer · send.0|4.0 µs|2.0 µs||"
+                                         "4.10 kB"));
+    QCOMPARE(cells(3), QString::fromUtf8("rank 1|compute stream|waiting · recv.0|1.0 µs|3.0 µs|"
+                                         "rank 0|"));
+    const QPersistentModelIndex send(model.index(0, Column::kRank));
+    // The longest first; those that are equally long stay in their order.
+    model.sort(Column::kDuration, Qt::DescendingOrder);
+    QTRY_COMPARE_WITH_TIMEOUT(send.row(), 6, 60'000);
+    QStringList operations;
+    for (int row = 0; row < 9; ++row)
+      operations << model.index(row, Column::kOperation).data().toString().section(' ', -1);
+    QCOMPARE(operations.join(' '),
+             QString("recv.0 recv.1 recv.2 recv.0 recv.1 recv.2 send.0 send.1 send.2"));
+    for (int row = 0; row < 9; ++row) QCOMPARE(model.rowOf(model.placeOf(row)), row);
+    QCOMPARE(model.rowOf({0, false, 3}), -1);
+    QCOMPARE(model.rowOf({0, true, 0}), -1);
+    QCOMPARE(model.rowOf({}), -1);
+    model.sort(Column::kWaitsFor, Qt::DescendingOrder);
+    QTRY_VERIFY_WITH_TIMEOUT(cells(2).contains("recv.2") && send.row() == 3, 60'000);
+    model.sort(Column::kRank, Qt::AscendingOrder);
+    QCOMPARE(send.row(), 0);
+    // Another step is sorted as this one was.
+    model.sort(Column::kStart, Qt::DescendingOrder);
+    view_->setTimelines(toldRounds(5), nullptr);
+    model.refresh();
+    QCOMPARE(model.rowCount(), 15);
+    QTRY_VERIFY_WITH_TIMEOUT(cells(0).contains("send.4"), 60'000);
+    view_->setTimelines(nullptr, nullptr);
+    model.refresh();
+    QCOMPARE(model.rowCount(), 0);
+  }
+
+  void theTableHasTheMedianAndAsynchronousSpans() {
+    StepTimeline step = *toldRounds(1);
+    step.medians.emplace_back().spans.push_back({1'000, 9'000, 0, -1, SpanKind::kTransfer});
+    step.lanes[0].communication.push_back({6'000, 9'000, 0, -1, SpanKind::kTransfer});
+    const auto timeline = std::make_shared<const StepTimeline>(std::move(step));
+    view_->setTimelines(timeline, nullptr, true);
+    TimelineTableModel model(*view_);
+    model.refresh();
+    QCOMPARE(model.rowCount(), 5);
+    QCOMPARE(cellsOf(model, 0).first(), QString("median rank"));
+    QCOMPARE(cellsOf(model, 2).mid(0, 2).join('|'), QString("rank 0|communication stream"));
+    QCOMPARE(model.rowOf({1, true, 0}), 2);
+    // Without a measured step it has the predicted one.
+    view_->setTimelines(nullptr, timeline);
+    model.refresh();
+    QCOMPARE(model.rowCount(), 4);
+    QCOMPARE(cellsOf(model, 0).first(), QString("rank 0"));
+  }
+
+  // The picture of 256 ranks in a table: it appears at once, and is sorted in the background.
+  void theTableHoldsMillionsOfSpans() {
+    constexpr int kRanks = 256, kSpans = 10'000;
+    TimelineStack stack("many", nullptr);
+    stack.resize(900, 320);
+    stack.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&stack));
+    stack.view()->setTimelines(crowded(kRanks, kSpans), nullptr);
+    stack.button()->click();
+    auto* table = stack.findChild<QTableView*>("manyTable");
+    QCOMPARE(table->model()->rowCount(), kRanks * kSpans);
+    table->grab();
+    int sorted = 0;
+    connect(table->model(), &QAbstractItemModel::layoutChanged, this, [&] { ++sorted; });
+    QElapsedTimer timer;
+    timer.start();
+    table->sortByColumn(Column::kDuration, Qt::DescendingOrder);
+    QVERIFY2(timer.elapsed() < 100, qPrintable(QString::number(timer.elapsed())));
+    QTRY_COMPARE_WITH_TIMEOUT(sorted, 1, 120'000);
+    disconnect(table->model(), nullptr, this, nullptr);
+    const auto durationAt = [&](int row) {
+      return table->model()->index(row, Column::kDuration).data().toString();
+    };
+    QCOMPARE(durationAt(0), QString::fromUtf8("7.0 µs"));
+    QCOMPARE(durationAt(kRanks * kSpans - 1), QString::fromUtf8("1.0 µs"));
+    // The last one is chosen in the picture too.
+    table->setFocus();
+    QTest::keyClick(table, Qt::Key_Down);
+    QTest::keyClick(table, Qt::Key_End, Qt::ControlModifier);
+    QCOMPARE(table->currentIndex().row(), kRanks * kSpans - 1);
+    const TimelineSpan* chosen = stack.view()->chosenSpan();
+    QVERIFY(chosen != nullptr && chosen->length() == 1'000);
+    table->grab();
+  }
+
+  // By mouse and by keys; what is chosen in the one is chosen in the other.
+  void pictureAndTableHaveOneSelection() {
+    TimelineStack stack("step", nullptr);
+    TimelineView* view = stack.view();
+    view->setAccessibleName("Timeline");
+    view->setNames({"rank 0", "rank 1"});
+    stack.retranslate();
+    stack.resize(1000, 320);
+    stack.show();
+    QVERIFY(QTest::qWaitForWindowActive(&stack));
+    view->setTimelines(toldRounds(3), nullptr);
+    QTest::mouseClick(view, Qt::LeftButton, {}, view->pixelOf(15'000, 0.4));  // send.1
+    QVERIFY(view->chosenSpan() == &view->measured()->lanes[0].spans[1]);
+    stack.button()->show();
+    QTest::mouseClick(stack.button(), Qt::LeftButton);
+    auto* table = stack.findChild<QTableView*>("stepTable");
+    QVERIFY(table->isVisible() && !view->isVisible());
+    QCOMPARE(table->accessibleName(), QString("Data of Timeline"));
+    QCOMPARE(table->currentIndex().row(), 1);
+    QTest::mouseClick(table->viewport(), Qt::LeftButton, {},
+                      table->visualRect(table->model()->index(4, Column::kOperation)).center());
+    QVERIFY(view->chosenSpan() == &view->measured()->lanes[1].spans[1]);
+    QVERIFY(view->accessibleDescription().contains("recv.0"));
+    table->setFocus();
+    QTest::keyClick(table, Qt::Key_Down);
+    QVERIFY(view->chosenSpan() == &view->measured()->lanes[1].spans[2]);
+    // A click on a title sorts by it; the chosen span stays chosen.
+    auto* header = table->horizontalHeader();
+    const QPoint title(header->sectionViewportPosition(Column::kStart) + 20, header->height() / 2);
+    for (int i = 0; i < 2; ++i) QTest::mouseClick(header->viewport(), Qt::LeftButton, {}, title);
+    QTRY_COMPARE_WITH_TIMEOUT(cellsOf(*table->model(), 0)[Column::kOperation],
+                              QString::fromUtf8("transfer · send.2"), 60'000);
+    QVERIFY(cellsOf(*table->model(), table->currentIndex().row())[Column::kOperation].endsWith(
+        QString::fromUtf8("waiting · recv.1")));
+    QVERIFY(view->chosenSpan() == &view->measured()->lanes[1].spans[2]);
+    // So does a key, by the column of the cell; again, in the other direction.
+    QTest::keyClick(table, Qt::Key_Right);
+    QCOMPARE(table->currentIndex().column(), int(Column::kStart));
+    QTest::keyClick(table, Qt::Key_Right);
+    const auto sortByKey = [&] {
+      QTest::keyClick(table, Qt::Key_O, Qt::ControlModifier | Qt::ShiftModifier);
+    };
+    sortByKey();
+    QTRY_COMPARE_WITH_TIMEOUT(cellsOf(*table->model(), 0)[Column::kDuration],
+                              QString::fromUtf8("2.0 µs"), 60'000);
+    sortByKey();
+    QTRY_COMPARE_WITH_TIMEOUT(cellsOf(*table->model(), 0)[Column::kDuration],
+                              QString::fromUtf8("5.0 µs"), 60'000);
+    Language::instance().set("zh_CN");
+    stack.retranslate();
+    const auto titleOf = [&](int column) {
+      return table->model()->headerData(column, Qt::Horizontal).toString();
+    };
+    QVERIFY(titleOf(Column::kWaitsFor) != "Waits for" && titleOf(Column::kStart) != "Start");
+    Language::instance().set("en");
+    stack.button()->click();
+    QVERIFY(view->isVisible());
+    QTest::keyClick(view, Qt::Key_Escape);
+    stack.button()->click();
+    QVERIFY(!table->currentIndex().isValid());
   }
 
  private:

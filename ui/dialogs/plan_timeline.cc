@@ -1,10 +1,12 @@
 #include "ui/dialogs/plan_timeline.h"
 
 #include <QLabel>
+#include <QToolButton>
 #include <QVBoxLayout>
 #include <utility>
 
 #include "app/runs/step_timeline.h"
+#include "ui/dialogs/timeline_stack.h"
 #include "ui/plots/timeline_view.h"
 #include "ui/studio/background.h"
 #include "ui/theme/format.h"
@@ -19,10 +21,14 @@ PlanTimeline::PlanTimeline(QWidget* parent) : QWidget(parent) {
   phases_ = makeLabel("planPhases", this);
   phases_->setTextFormat(Qt::RichText);
   phases_->setWordWrap(true);
-  timeline_ = new TimelineView("planTimeline", this);
+  stack_ = new TimelineStack("planTimeline", this);
+  timeline_ = stack_->view();
   text_ = new ElidedLabel("planSpan", this, "muted");
-  column->addWidget(phases_);
-  column->addWidget(timeline_, 1);
+  auto* head = new QHBoxLayout;
+  head->addWidget(phases_, 1);
+  head->addWidget(stack_->button(), 0, Qt::AlignTop);
+  column->addLayout(head);
+  column->addWidget(stack_, 1);
   column->addWidget(text_);
   connect(timeline_, &TimelineView::spanChosen, this, &PlanTimeline::refreshText);
   connect(&Theme::instance(), &Theme::changed, this, &PlanTimeline::refreshPhases);
@@ -85,6 +91,7 @@ void PlanTimeline::refreshPhases() {
 void PlanTimeline::retranslate() {
   timeline_->setAccessibleName(tr("Timeline of the predicted step"));
   timeline_->setEmptyText(tr("No step is predicted for these settings."));
+  stack_->retranslate();
   nameRanks();
   refreshPhases();
   refreshText();

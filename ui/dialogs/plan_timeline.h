@@ -12,6 +12,7 @@ class QLabel;
 namespace lockstep::ui {
 
 class ElidedLabel;
+class TimelineStack;
 class TimelineView;
 
 class PlanTimeline : public QWidget {
@@ -34,7 +35,8 @@ class PlanTimeline : public QWidget {
   void refreshPhases();
 
   QLabel* phases_ = nullptr;
-  TimelineView* timeline_ = nullptr;
+  TimelineStack* stack_ = nullptr;
+  TimelineView* timeline_ = nullptr;  // in it
   ElidedLabel* text_ = nullptr;
   Preview preview_;
   bool built_ = false;  // or being built

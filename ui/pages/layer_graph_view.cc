@@ -1,6 +1,7 @@
 #include "ui/pages/layer_graph_view.h"
 
 #include <QAccessible>
+#include <QContextMenuEvent>
 #include <QHelpEvent>
 #include <QItemSelectionModel>
 #include <QKeyEvent>
@@ -12,6 +13,7 @@
 #include <cmath>
 
 #include "ui/models/layer_table_model.h"
+#include "ui/plots/picture_file.h"
 #include "ui/theme/format.h"
 #include "ui/theme/theme.h"
 
@@ -386,6 +388,10 @@ void LayerGraphView::wheelEvent(QWheelEvent* event) {
   const double notches = event->angleDelta().y() / 120.0;
   if (notches != 0) zoomAbout(zoom_ * std::pow(kWheelZoom, notches), event->position());
   event->accept();
+}
+
+void LayerGraphView::contextMenuEvent(QContextMenuEvent* event) {
+  showPictureMenu(this, event->globalPos());
 }
 
 void LayerGraphView::keyPressEvent(QKeyEvent* event) {

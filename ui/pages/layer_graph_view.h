@@ -5,7 +5,8 @@
 // Mouse: click selects, double click edits, dragging the background or with the middle button pans,
 // the wheel scrolls, with Ctrl it zooms about the pointer. Keys: Down and Up follow edges, Left and
 // Right choose another edge or box of the row, Home and End go to the ends, Return edits, Ctrl+0
-// fits everything, Ctrl+1 shows original size, Ctrl with plus and minus zooms. Threads: GUI.
+// fits everything, Ctrl+1 shows original size, Ctrl with plus and minus zooms. The menu has the
+// actions of the widget and saves the visible part as a picture (picture_file.h). Threads: GUI.
 #pragma once
 
 #include <QAbstractScrollArea>
@@ -66,6 +67,7 @@ class LayerGraphView : public QAbstractScrollArea {
   void mouseDoubleClickEvent(QMouseEvent* event) override;
   void wheelEvent(QWheelEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
+  void contextMenuEvent(QContextMenuEvent* event) override;
   void focusInEvent(QFocusEvent* event) override;
   void focusOutEvent(QFocusEvent* event) override;
 

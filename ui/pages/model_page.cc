@@ -170,7 +170,7 @@ void ModelPage::buildViews() {
   views_->addTab(data_, {});
 }
 
-// The same keys and menu for the list and the graph.
+// The same keys and menu entries for the list and the graph.
 void ModelPage::buildLayerActions() {
   const auto action = [this](const char* name, const QList<QKeySequence>& keys, auto call) {
     auto* out = new QAction(this);
@@ -186,10 +186,9 @@ void ModelPage::buildLayerActions() {
   upAction_ = action("layerUp", {QKeySequence(Qt::CTRL | Qt::Key_Up)}, [this] { moveLayer(-1); });
   downAction_ =
       action("layerDown", {QKeySequence(Qt::CTRL | Qt::Key_Down)}, [this] { moveLayer(1); });
-  for (QWidget* view : std::initializer_list<QWidget*>{table_, graph_->view()}) {
+  for (QWidget* view : std::initializer_list<QWidget*>{table_, graph_->view()})
     view->addActions({editAction_, addAction_, removeAction_, upAction_, downAction_});
-    view->setContextMenuPolicy(Qt::ActionsContextMenu);
-  }
+  table_->setContextMenuPolicy(Qt::ActionsContextMenu);
 }
 
 void ModelPage::showView(View view) { views_->setCurrentIndex(view); }

@@ -7,6 +7,7 @@
 
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
+#include "ui/theme/tool_tip.h"
 #include "ui/widgets/find_bar.h"
 #include "ui/widgets/widgets.h"
 #include "ui/widgets/yaml_editor.h"
@@ -31,6 +32,7 @@ SpecPage::SpecPage(const QString& objectName, const QString& keyPrefix,
   problems_ = new QListWidget(this);
   problems_->setObjectName("problemList");
   problems_->setWordWrap(true);
+  problems_->setResizeMode(QListView::Adjust);  // wraps anew in another width
   problems_->setMaximumHeight(96);
   card->body()->addWidget(problems_);
 
@@ -75,7 +77,7 @@ void SpecPage::documentChanged() {
                         : Theme::instance().icon("error", Tone::kBad),
         problem.line > 0 && !problem.missing ? tr("Line %1: %2").arg(problem.line).arg(text) : text,
         problems_);
-    item->setToolTip(QString::fromStdString(problem.error().what));
+    item->setToolTip(toolTipText(text + '\n' + QString::fromStdString(problem.error().what)));
   }
   problems_->setVisible(!spec.problems().empty());
   editor_->setMarks(marks);

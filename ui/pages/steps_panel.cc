@@ -11,6 +11,7 @@
 #include <QToolButton>
 #include <cmath>
 
+#include "ui/dialogs/timeline_stack.h"
 #include "ui/models/step_table_model.h"
 #include "ui/plots/color_map.h"
 #include "ui/plots/heat_map_view.h"
@@ -109,10 +110,12 @@ Card* StepsPanel::buildTimeline() {
   timelineFit_ = makeToolButton("timelineFit", "fit", this);
   timelineCard_->head()->addWidget(withMedian_);
   timelineCard_->head()->addWidget(withPrediction_);
+  timelineStack_ = new TimelineStack("timeline", this);
+  timeline_ = timelineStack_->view();
   timelineCard_->head()->addWidget(timelineFit_);
-  timeline_ = new TimelineView("timeline", this);
+  timelineCard_->head()->addWidget(timelineStack_->button());
   timelineCard_->body()->addWidget(phases_);
-  timelineCard_->body()->addWidget(timeline_, 1);
+  timelineCard_->body()->addWidget(timelineStack_, 1);
   span_ = new ElidedLabel("timelineSpan", this, "muted");
   timelineCard_->body()->addWidget(span_);
   return timelineCard_;
@@ -355,6 +358,7 @@ void StepsPanel::retranslate() {
   timeline_->setAccessibleName(tr("Timeline of a step"));
   timeline_->setEmptyText(
       tr("No step has been sampled yet. By default, every 50th step and slow ones are sampled."));
+  timelineStack_->retranslate();
   if (view_->chosenRank() < 0)
     cell_->setText(tr("Click a cell to see the step's timeline and the rank's logs."));
   tableModel_->retranslate();

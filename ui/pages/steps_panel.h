@@ -1,5 +1,5 @@
 // StepsPanel: shows why steps are slow: the heat map of rank × step, and below it the timeline of
-// the sampled step nearest to the selected cell.
+// the sampled step nearest to the selected cell. Each can be shown as a table.
 #pragma once
 
 #include <QDeadlineTimer>
@@ -25,6 +25,7 @@ class HeatMapView;
 class RunDocument;
 class StepReader;
 class StepTableModel;
+class TimelineStack;
 class TimelineView;
 
 class StepsPanel : public QWidget {
@@ -91,7 +92,8 @@ class StepsPanel : public QWidget {
   QCheckBox* withMedian_ = nullptr;
   QCheckBox* withPrediction_ = nullptr;
   QToolButton* timelineFit_ = nullptr;
-  TimelineView* timeline_ = nullptr;
+  TimelineStack* timelineStack_ = nullptr;
+  TimelineView* timeline_ = nullptr;  // in it
   ElidedLabel* span_ = nullptr;
 };
 

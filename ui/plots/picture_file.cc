@@ -2,6 +2,7 @@
 
 #include "ui/plots/custom_plot.h"
 
+#include <QAbstractScrollArea>
 #include <QApplication>
 #include <QBuffer>
 #include <QClipboard>
@@ -75,6 +76,11 @@ QByteArray pdfOf(const Picture& picture) {
   return out;
 }
 
+QWidget* paintedPart(QWidget* widget) {
+  const auto* area = qobject_cast<QAbstractScrollArea*>(widget);
+  return area == nullptr ? widget : area->viewport();
+}
+
 }  // namespace
 
 Status writePicture(const QString& path, const Picture& picture, PictureLook look) {
@@ -134,16 +140,17 @@ void askPicture(QWidget* parent, const Picture& picture, PictureLook look) {
 }
 
 Picture pictureOf(QWidget* widget) {
+  QWidget* painted = paintedPart(widget);
   Picture out;
   out.name = widget->accessibleName();
-  out.size = widget->size() + QSize(0, kPictureTitle);
-  out.draw = [widget = QPointer<QWidget>(widget), title = out.name](QCPPainter& painter) {
-    if (!widget) return;
+  out.size = painted->size() + QSize(0, kPictureTitle);
+  out.draw = [painted = QPointer<QWidget>(painted), title = out.name](QCPPainter& painter) {
+    if (!painted) return;
     painter.setPen(Theme::instance().color("text"));
-    painter.drawText(QRect(kSpaceS, 0, widget->width() - 2 * kSpaceS, kPictureTitle),
+    painter.drawText(QRect(kSpaceS, 0, painted->width() - 2 * kSpaceS, kPictureTitle),
                      Qt::AlignLeft | Qt::AlignVCenter, title);
     painter.translate(0, kPictureTitle);
-    widget->render(&painter, {}, {}, QWidget::DrawChildren);
+    painted->render(&painter, {}, {}, QWidget::DrawChildren);
   };
   return out;
 }
@@ -152,13 +159,15 @@ void showPictureMenu(QWidget* widget, const QPoint& globalAt) {
   auto* menu = new QMenu(widget);
   menu->setObjectName("pictureMenu");
   menu->setAttribute(Qt::WA_DeleteOnClose);
+  menu->addActions(widget->actions());
+  if (!menu->isEmpty()) menu->addSeparator();
   const auto add = [&](const char* name, const char* source, auto call) {
     QAction* action = menu->addAction(text(source));
     action->setObjectName(name);
     QObject::connect(action, &QAction::triggered, widget, call);
   };
   add("pictureMenuCopy", QT_TRANSLATE_NOOP("lockstep::ui::Picture", "Copy picture"),
-      [widget] { QApplication::clipboard()->setPixmap(widget->grab()); });
+      [widget] { QApplication::clipboard()->setPixmap(paintedPart(widget)->grab()); });
   add("pictureMenuSave", QT_TRANSLATE_NOOP("lockstep::ui::Picture", "Save picture…"),
       [widget] { askPicture(widget, pictureOf(widget), PictureLook::kCurrent); });
   add("pictureMenuPrint", QT_TRANSLATE_NOOP("lockstep::ui::Picture", "Save picture for print…"),

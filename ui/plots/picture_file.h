@@ -32,9 +32,10 @@ Status writePicture(const QString& path, const Picture& picture, PictureLook loo
 // Asks for a file and writes the picture there, or says in a message box why that failed.
 void askPicture(QWidget* parent, const Picture& picture, PictureLook look);
 
-// What a widget paints, under its accessible name.
+// What a widget paints, under its accessible name; of a scroll area without its bars.
 Picture pictureOf(QWidget* widget);
-// A menu at the pointer or, by keyboard, at the widget: copy, save, save for print.
+// A menu at the pointer or, by keyboard, at the widget: the widget's own actions, then copy, save,
+// save for print.
 void showPictureMenu(QWidget* widget, const QPoint& globalAt);
 
 }  // namespace lockstep::ui

@@ -157,6 +157,13 @@ const app::StepTimeline::Lane* TimelineView::laneOf(const app::StepTimeline& tim
   return rank < timeline.lanes.size() ? &timeline.lanes[rank] : nullptr;
 }
 
+std::vector<const app::StepTimeline::Lane*> TimelineView::lanes() const {
+  std::vector<const app::StepTimeline::Lane*> out;
+  const Timeline& timeline = measured_ ? measured_ : predicted_;
+  for (int row = 0; timeline && row < rowCount(); ++row) out.push_back(laneOf(*timeline, row));
+  return out;
+}
+
 QString TimelineView::tickText(double x, double largest, double step) const {
   return formatTick(x * 1e-9, largest * 1e-9, step * 1e-9);
 }
@@ -331,12 +338,11 @@ TimelineView::Hit TimelineView::nearestAt(int row, double x) const {
   return {&*found, {row, false, static_cast<std::size_t>(found - spans.begin())}, false};
 }
 
-void TimelineView::setChosen(const Chosen& chosen) {
-  chosen_ = chosen;
+void TimelineView::chooseSpan(const Place& place) {
+  chosen_ = place;
   const app::TimelineSpan* span = chosenSpan();
   if (span != nullptr)
-    bringIntoView(static_cast<double>(span->begin), static_cast<double>(span->length()),
-                  chosen.row);
+    bringIntoView(static_cast<double>(span->begin), static_cast<double>(span->length()), place.row);
   setAccessibleDescription(chosenText());
   QAccessibleEvent changed(this, QAccessible::DescriptionChanged);
   QAccessible::updateAccessibility(&changed);
@@ -346,31 +352,31 @@ void TimelineView::setChosen(const Chosen& chosen) {
 
 void TimelineView::choose(double x, double row) {
   const Hit hit = hitAt(x, row);
-  setChosen(hit.span == nullptr || hit.predicted ? Chosen{} : hit.place);
+  chooseSpan(hit.span == nullptr || hit.predicted ? Place{} : hit.place);
 }
 
-void TimelineView::chooseNothing() { setChosen({}); }
+void TimelineView::chooseNothing() { chooseSpan({}); }
 
 void TimelineView::moveChosen(int dx, int dy, bool far) {
   const app::TimelineSpan* span = chosenSpan();
   if (span == nullptr) {
     const Hit first = nearestAt(rowOf(std::max(0, marked_)), xRange().begin);
-    if (first.span != nullptr) setChosen(first.place);
+    if (first.span != nullptr) chooseSpan(first.place);
     return;
   }
   const double middle = static_cast<double>(span->begin + span->end) / 2;
   if (dy != 0) {
     const Hit other = nearestAt(chosen_.row + dy, middle);
-    if (other.span != nullptr) setChosen(other.place);
+    if (other.span != nullptr) chooseSpan(other.place);
     return;
   }
   const Spans& spans = spansOf(*laneOf(*measured_, chosen_.row), chosen_.asynchronous);
   const auto reach = static_cast<std::ptrdiff_t>(dx) * (far ? 10 : 1);
-  Chosen next = chosen_;
+  Place next = chosen_;
   next.index = static_cast<std::size_t>(
       std::clamp<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(chosen_.index) + reach, 0,
                                  static_cast<std::ptrdiff_t>(spans.size()) - 1));
-  setChosen(next);
+  chooseSpan(next);
 }
 
 double TimelineView::chosenX() const {

@@ -27,13 +27,23 @@ class TimelineView : public GridView {
   void setTimelines(Timeline measured, Timeline predicted, bool withMedians = false);
   const Timeline& measured() const { return measured_; }
   const Timeline& predicted() const { return predicted_; }
+  // By row, of measured(), or of predicted() without it; null: the row has none.
+  std::vector<const app::StepTimeline::Lane*> lanes() const;
   void setNames(std::vector<QString> names);  // by rank
   int rowOf(int rank) const { return rank + medianRows(); }
   int rankOf(int row) const { return row - medianRows(); }  // below 0: a median rank
   int medianRows() const { return static_cast<int>(medianStages_.size()); }
-  void markRank(int rank);  // highlights a rank; -1: none
+  QString nameOf(int rank) const;  // below 0: a median rank
+  void markRank(int rank);         // highlights a rank; -1: none
   // Hides what comes after `ns`, as the step is played; nullopt: shows all of it.
   void showUntil(std::optional<double> ns);
+  struct Place {
+    int row = -1;  // -1: none
+    bool asynchronous = false;
+    std::size_t index = 0;  // in StepTimeline::Lane
+  };
+  void chooseSpan(const Place& place);
+  const Place& chosenPlace() const { return chosen_; }
   const app::TimelineSpan* chosenSpan() const;   // null: none
   int chosenRow() const { return chosen_.row; }  // -1: none
   QString chosenText() const;                    // spanText() of the chosen span; empty: none
@@ -60,18 +70,13 @@ class TimelineView : public GridView {
   QString tipAt(double x, double row) const override;
 
  private:
-  struct Chosen {
-    int row = -1;
-    bool asynchronous = false;
-    std::size_t index = 0;  // in StepTimeline::Lane
-  };
   // Lines of pixels that show spans of rows [first, last).
   struct Band {
     int top = 0, bottom = 0, first = 0, last = 0;
   };
   struct Hit {
     const app::TimelineSpan* span = nullptr;
-    Chosen place;
+    Place place;
     bool predicted = false;
   };
   void drawBand(QImage& image, const Band& band, const app::StepTimeline& timeline,
@@ -91,21 +96,19 @@ class TimelineView : public GridView {
                         const app::TimelineSpan& span) const;
   // Null: the timeline has none for this row.
   const app::StepTimeline::Lane* laneOf(const app::StepTimeline& timeline, int row) const;
-  QString nameOf(int rank) const;  // below 0: a median rank
   Hit spanAt(double x, double row, double slack) const;
   const app::StepTimeline::Flow* flowAt(QPointF pixel) const;  // null: no arrow is there
   Hit receiveOf(const app::StepTimeline::Flow& flow) const;
   // Returns the span, or the receive of the message whose arrow is drawn over it.
   Hit hitAt(double x, double row) const;
   Hit nearestAt(int row, double x) const;
-  void setChosen(const Chosen& chosen);
 
   Timeline measured_, predicted_;
   std::vector<QString> names_;
   std::vector<int> medianStages_;  // of the first rows
   int marked_ = -1;
   std::optional<double> until_;
-  Chosen chosen_;
+  Place chosen_;
   bool hasAsynchronous_ = false;
 };
 

@@ -11,4 +11,9 @@ inline QString toolTipText(const QString& text) {
   return Qt::mightBeRichText(text) ? text.toHtmlEscaped() : text;
 }
 
+// Qt breaks lines of HTML alone.
+inline QString wrappedToolTip(const QString& text) {
+  return "<p>" + text.toHtmlEscaped().replace('\n', "<br>") + "</p>";
+}
+
 }  // namespace lockstep::ui

@@ -2,9 +2,14 @@
 
 #include <QEvent>
 #include <QHeaderView>
+#include <QHelpEvent>
 #include <QPainter>
 #include <QStyledItemDelegate>
 #include <QTableView>
+#include <QToolTip>
+#include <algorithm>
+
+#include "ui/theme/tool_tip.h"
 
 namespace lockstep::ui {
 namespace {
@@ -20,9 +25,49 @@ class BackgroundDelegate : public QStyledItemDelegate {
   }
 };
 
+// Shows in the tool tip what a cell has no room for.
+class WholeTexts : public QObject {
+ public:
+  explicit WholeTexts(QTableView* table) : QObject(table), table_(table) {
+    table->viewport()->installEventFilter(this);
+  }
+
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override {
+    if (event->type() != QEvent::ToolTip) return QObject::eventFilter(watched, event);
+    const auto* help = static_cast<QHelpEvent*>(event);
+    const QModelIndex index = table_->indexAt(help->pos());
+    if (!index.isValid() || !isCut(index)) return false;
+    const QString text = index.data().toString(), more = index.data(Qt::ToolTipRole).toString();
+    const QString rest = more == text || more.isEmpty() ? QString()
+                         : Qt::mightBeRichText(more)    ? more
+                                                        : wrappedToolTip(more);
+    QToolTip::showText(help->globalPos(), wrappedToolTip(text) + rest, table_->viewport());
+    return true;
+  }
+
+ private:
+  bool isCut(const QModelIndex& index) const {
+    constexpr int kPad = 11;  // where the style puts the text
+    const QVariant font = index.data(Qt::FontRole);
+    const QFontMetrics metrics(font.isValid() ? font.value<QFont>().resolve(table_->font())
+                                              : table_->font());
+    const bool hasIcon = index.data(Qt::DecorationRole).isValid();
+    QRect room = table_->visualRect(index).adjusted(kPad, 0, -kPad, 0);
+    if (hasIcon) room.setLeft(room.left() + table_->style()->pixelMetric(QStyle::PM_SmallIconSize));
+    const QRect needed = metrics.boundingRect(
+        QRect(0, 0, std::max(1, room.width()), 1 << 20),
+        table_->wordWrap() ? Qt::TextWordWrap : Qt::TextSingleLine, index.data().toString());
+    return needed.width() > room.width() || needed.height() > room.height();
+  }
+
+  QTableView* table_;
+};
+
 }  // namespace
 
 void applyTableStyle(QTableView* table) {
+  new WholeTexts(table);
   table->setShowGrid(false);
   table->setAlternatingRowColors(false);
   table->setSelectionBehavior(QAbstractItemView::SelectRows);

@@ -9,7 +9,8 @@ class QTableView;
 
 namespace lockstep::ui {
 
-void applyTableStyle(QTableView* table);   // rows, no grid, quiet header
+// Rows, no grid, quiet header; the tool tip of a cell whose text is cut begins with all of it.
+void applyTableStyle(QTableView* table);
 void applyMatrixStyle(QTableView* table);  // of rank × rank: names on both sides, cells coloured
 // Paints the model's background of cells, which the style sheet ignores.
 void paintBackgrounds(QTableView* table);

@@ -72,7 +72,8 @@ class CliStepsTest : public QObject {
              text.text());
   }
 
-  // A recorded step, and the step that was predicted: each rank computes, in order, within it.
+  // A recorded step, and the step that was predicted: each rank computes, in order, within it, and
+  // waits for the other alone.
   void aStepIsDrawn() {
     const CliResult text = cli_.run({"timeline", run_});
     QVERIFY2(text.exit == 0 && text.out.contains("one step, ") && text.out.contains("1 local2"),
@@ -85,12 +86,16 @@ class CliStepsTest : public QObject {
       const double length = head["seconds"].toDouble() * 1e9;
       QVERIFY2(length > 0, json.text());
       int forward[2] = {0, 0};
+      double sent = 0;
       for (const QJsonObject& span : json.all("span")) {
         const double begin = span["begin_ns"].toDouble(), end = span["end_ns"].toDouble();
         QVERIFY2(begin >= 0 && end >= begin && end <= length * (1 + 1e-6), json.text());
-        if (span["kind"].toString() == "forward") ++forward[span["rank"].toInt()];
+        const int rank = span["rank"].toInt();
+        if (span["kind"].toString() == "forward") ++forward[rank];
+        sent += span["bytes"].toDouble();
+        if (span.contains("waits_for")) QCOMPARE(span["waits_for"].toInt(), 1 - rank);
       }
-      QVERIFY2(forward[0] > 0 && forward[1] > 0, json.text());
+      QVERIFY2(forward[0] > 0 && forward[1] > 0 && sent > 0, json.text());
     }
   }
 

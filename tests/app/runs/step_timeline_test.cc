@@ -161,6 +161,50 @@ class StepTimelineTest : public QObject {
     for (const auto& arrival : first.arrivals) QVERIFY(arrival.at <= first.last.at);
   }
 
+  void waitsNameARankAndTransfersTheirBytes_data() { waitsAreFoundInWhatAnExecutorTells_data(); }
+  void waitsNameARankAndTransfersTheirBytes() {
+    QFETCH(QString, example);
+    QFETCH(QString, strategy);
+    const Preview preview =
+        previewOf(qPrintable(example), 3,
+                  {"strategy.kind=" + strategy.toStdString(), "strategy.overlap=never"});
+    planner::SimulateOptions options;
+    options.slowdown = {1, 2, 1};
+    const auto simulation = planner::simulate(preview.plan, preview.cluster, preview.cost, options);
+    const auto events = asExecuted(stepOf(simulation, 3));
+    const StepTimeline timeline = makeTimeline(preview.plan, events);
+    std::map<std::pair<int, int>, std::int64_t> bytes;  // by rank and plan step
+    for (const plan::Event& event : events)
+      if (event.kind == plan::EventKind::kTransfer)
+        bytes[{event.rank, event.planStep}] = event.bytes;
+    const auto isSender = [&](int rank, const TimelineSpan& wait) {
+      return std::ranges::any_of(timeline.flows, [&](const StepTimeline::Flow& flow) {
+        return flow.to == rank && flow.receive == wait.name && flow.from == wait.waitsFor;
+      });
+    };
+    int waits = 0, transfers = 0;
+    for (int rank = 0; rank < 3; ++rank) {
+      const StepTimeline::Lane& lane = timeline.lanes[static_cast<std::size_t>(rank)];
+      for (const TimelineSpan& span : lane.spans) {
+        const bool isTransfer = span.kind == SpanKind::kTransfer;
+        transfers += isTransfer ? 1 : 0;
+        QCOMPARE(timeline.bytesOf(span),
+                 isTransfer ? bytes.at({rank, span.name - lane.firstName}) : 0);
+        if (span.kind != SpanKind::kWaiting) {
+          QCOMPARE(span.waitsFor, -1);
+        } else if (span.collective >= 0) {
+          const auto& last = timeline.collectives[static_cast<std::size_t>(span.collective)].last;
+          QCOMPARE(span.waitsFor, last.rank == rank ? -1 : last.rank);
+          ++waits;
+        } else if (span.waitsFor >= 0) {
+          QVERIFY(isSender(rank, span));
+          ++waits;
+        }
+      }
+    }
+    QVERIFY(waits > 0 && transfers > 0);
+  }
+
   // Every message of a pipeline, from the stage that sends it to the one that waits for it.
   void messagesArePaired() {
     const Preview preview = previewOf("fashion-mlp.yaml", 3, {"strategy.kind=pipeline"});
