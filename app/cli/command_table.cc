@@ -6,8 +6,14 @@
 namespace lockstep::app::cli {
 namespace {
 
-int completionCommand(const Globals& globals, const Arguments& arguments);
-int manualCommand(const Globals& globals, const Arguments& arguments);
+int completionCommand(const Globals& globals, const Arguments& arguments) {
+  return complete(allCommands(), globals, arguments);
+}
+
+int manualCommand(const Globals&, const Arguments&) {
+  put(stdout, manualPage(allCommands(), LOCKSTEP_VERSION));
+  return kSucceeded;
+}
 
 const std::vector<Command> kOpen{
     {"open",
@@ -36,15 +42,6 @@ const std::vector<Command> kDoctor{
      "Checks this machine for what Lockstep needs, and says how to fix what is missing.",
      doctorCommand},
 };
-
-int completionCommand(const Globals& globals, const Arguments& arguments) {
-  return complete(allCommands(), globals, arguments);
-}
-
-int manualCommand(const Globals&, const Arguments&) {
-  put(stdout, manualPage(allCommands(), LOCKSTEP_VERSION));
-  return kSucceeded;
-}
 
 }  // namespace
 

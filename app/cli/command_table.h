@@ -7,8 +7,8 @@
 
 namespace lockstep::app::cli {
 
-// All commands, in the order in which usage, completion and the manual page list them. May not be
-// called before main(): the parts are initialised by then.
+// All commands, in the order in which usage, completion and the manual page list them. To be called
+// after main() has begun: only then are all parts initialised.
 const std::vector<Command>& allCommands();
 
 // Its parts by subject, each in the file command_table_*.cc of that subject.

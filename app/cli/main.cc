@@ -1,4 +1,4 @@
-// lockstep, the command line: main(), flags of all commands, usage.
+// lockstep, the command line: main(), the flags that every command has, and usage.
 #include <algorithm>
 #include <cstdio>
 #include <limits>

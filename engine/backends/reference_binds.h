@@ -1,5 +1,5 @@
-// The kernels of the reference backend by subject, and what they share. T is f32 or f64. For the
-// files reference_*.cc alone.
+// The kernels of the reference backend by subject, and what they share. T is f32 or f64. For
+// reference.cc and reference_*.cc alone.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// The menu of a run in the history: cloned, rerun, asked what if, and launched with a faster
-// strategy.
+// The menu of a run in the history: it clones, reruns, asks what if and seeks a faster strategy.
 #include <QTest>
 #include <QtWidgets>
 

@@ -1,4 +1,4 @@
-// What of a run is not given away: the keys of its nodes, and the home folder.
+// The certificates and keys of a run's nodes, and who may read the home folder.
 #include <QScopeGuard>
 #include <QTemporaryDir>
 #include <QTest>
