@@ -1,8 +1,11 @@
 #include "app/runs/gpu_clocks.h"
 
+#include <cmath>
+
 namespace lockstep::app {
 
 void GpuClocks::add(std::int64_t ns, double clock) {
+  if (!samples_.empty() && ns < samples_.back().ns) samples_.clear();
   samples_.push_back({ns, clock});
   if (samples_.size() > kMost) samples_.pop_front();
 }
@@ -17,7 +20,7 @@ std::optional<double> GpuClocks::take(std::int64_t begin, std::int64_t end) {
     sum += sample.clock;
     ++count;
   }
-  if (count > 0) return sum / count;
+  if (count > 0) return std::round(sum / count);
   if (samples_.empty() || samples_[0].ns >= begin || begin - samples_[0].ns > kHoldNs)
     return std::nullopt;
   return samples_[0].clock;

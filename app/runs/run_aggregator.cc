@@ -545,8 +545,10 @@ void RunAggregator::addSteps(const std::string& name, Node& node, const run::v1:
   auto& seconds = points(fmt::format("rank/{}/step", rank));
   auto& began = points(fmt::format("rank/{}/began", rank));
   std::vector<Point>*stale = nullptr, *loss = nullptr, *metric = nullptr, *rate = nullptr,
-  *tokenRate = nullptr, *scale = nullptr;
+  *tokenRate = nullptr, *scale = nullptr, *gpuClock = nullptr;
   if (chunk.staleness_size() > 0) stale = &points(fmt::format("rank/{}/staleness", rank));
+  const auto gpuClocks = node.gpuClocks.find(rank);
+  if (gpuClocks != node.gpuClocks.end()) gpuClock = &points(fmt::format("rank/{}/gpu_clock", rank));
   const bool trains = rank == 0 && chunk.loss_size() > 0;
   if (trains) {
     loss = &points("loss");
@@ -586,8 +588,9 @@ void RunAggregator::addSteps(const std::string& name, Node& node, const run::v1:
     const double length = static_cast<double>(duration) / 1e9;
     seconds.push_back({x, length});
     began.push_back({x, std::round(static_cast<double>(begin + wallOffset) / 1e3) / 1e6});
-    if (const auto clock = node.gpuClocks[rank].take(begin, begin + duration))
-      points(fmt::format("rank/{}/gpu_clock", rank)).push_back({x, *clock});
+    if (gpuClock != nullptr)
+      if (const auto clock = gpuClocks->second.take(begin, begin + duration))
+        gpuClock->push_back({x, *clock});
     if (stale != nullptr) stale->push_back({x, at(chunk.staleness(), i)});
     addWatched(chunk, i, sample.step);
     if (rank == 0) noteStep(sample.step, length);

@@ -93,7 +93,9 @@ void HeatMapView::chooseCell(int rank, std::int64_t step) {
     rank = -1;
     step = 0;
   } else {
-    step = std::clamp<std::int64_t>(step, 1, map_.steps());
+    // While another measure is being read, the map has no steps.
+    step = std::max<std::int64_t>(step, 1);
+    if (map_.steps() > 0) step = std::min(step, map_.steps());
   }
   if (rank == rank_ && step == step_) return;
   rank_ = rank;

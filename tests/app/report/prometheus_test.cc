@@ -115,7 +115,7 @@ RunBatch wholeBatch() {
   add("scalar/train/x", 7, y += 0.25);
   for (int rank = 0; rank < 3; ++rank) {
     for (const char* name : {"step", "data", "forward", "backward", "waiting", "transfer",
-                             "optimizer", "stalled", "began"})
+                             "optimizer", "stalled", "gpu_clock", "began"})
       add(fmt::format("rank/{}/{}", rank, name), 7, y += 0.25);
     for (const char* name : {"cpu", "memory"})
       add(fmt::format("rank/{}/{}", rank, name), kSeconds, y += 0.25);

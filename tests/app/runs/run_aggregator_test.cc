@@ -254,14 +254,15 @@ class RunAggregatorTest : public QObject {
       gpu.set_sm_clock_mhz(clock);
       book.add("n1", record);
     };
-    const auto steps = [&](std::int64_t first,
-                           int count) {  // step n lasts from 20 n to 20 n + 20 ms
+    // Step n lasts from 20 n to 20 n + 20 ms.
+    const auto steps = [&](std::int64_t first, int count) {
       for (int rank = 0; rank < 2; ++rank)
         book.add("n1", stepsRecord(++sequence, rank, first, count, 0.002));
     };
     steps(1, 1);
     sample(45, 1980);
     sample(50, 1000);
+    sample(55, 1000);
     sample(85, 210, 0.02);
     steps(2, 3);
     sample(100, 600);
@@ -270,10 +271,16 @@ class RunAggregatorTest : public QObject {
     std::map<int, double> clocks;
     for (const Point& point : find(taken.batch, "rank/0/gpu_clock")->points)
       clocks[static_cast<int>(point.x)] = point.y;
-    std::map<int, double> expected{{2, 1490}, {3, 1000}, {4, 1000}};
+    std::map<int, double> expected{{2, 1327}, {3, 1000}, {4, 1000}};
     for (int step = 5; step <= 55; ++step) expected[step] = 600;  // until 1.1 s
     QCOMPARE(clocks, expected);
     QVERIFY(find(taken.batch, "rank/1/gpu_clock") == nullptr);
+    // A node that is started anew counts its time anew.
+    GpuClocks again;
+    again.add(8'000'000'000, 1980);
+    again.add(9'000'000'000, 1980);
+    again.add(1'000'000, 600);
+    QVERIFY(again.take(2'000'000, 3'000'000) == 600.0);
   }
 
   // Sums and differences of what nodes say do not overflow.
