@@ -538,7 +538,7 @@ class StepsTest : public QObject {
     QTest::qWait(500);
     QVERIFY(map_->xRange() == before);
     QTest::keyClick(map_, Qt::Key_Home);
-    QCOMPARE(map_->xRange().end, kSteps + 121.0);
+    QTRY_COMPARE_WITH_TIMEOUT(map_->xRange().end, kSteps + 121.0, 60'000);
   }
 
   void otherLanguageAndEmptyStates() {
@@ -564,9 +564,9 @@ class StepsTest : public QObject {
       empty->findChild<QTabWidget*>("runTabs")->setCurrentIndex(tab);
       QTest::qWait(300);
     }
-    QVERIFY(empty->findChild<QLabel*>("trafficEmpty")->isVisible());
+    QVERIFY(wait([&] { return empty->findChild<QLabel*>("trafficEmpty")->isVisible(); }));
     empty->findChild<QTabWidget*>("runTabs")->setCurrentIndex(kStragglersTab);
-    QVERIFY(empty->findChild<QLabel*>("costEmpty")->isVisible());
+    QVERIFY(wait([&] { return empty->findChild<QLabel*>("costEmpty")->isVisible(); }));
     QVERIFY(!empty->findChild<QToolButton*>("costFind")->isEnabled());
     empty->findChild<QTabWidget*>("runTabs")->setCurrentIndex(kStepsTab);
     auto* map = empty->findChild<HeatMapView*>("heatMap");
