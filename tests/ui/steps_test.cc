@@ -412,7 +412,7 @@ class StepsTest : public QObject {
              qPrintable(cell(0, CostModel::kLate)));
     QCOMPARE(cell(1, CostModel::kLate), QString(QChar(0x2014)));
     const auto* summary = page_->findChild<QLabel*>("costSummary");
-    QVERIFY2(summary->text().startsWith(QString("Steps 6 to %1:").arg(kSteps)),
+    QVERIFY2(summary->text().startsWith(QString("Steps 6 to %1").arg(kSteps)),
              qPrintable(summary->text()));
     // The late one by a replay of its steps, with the error; the others as an estimate.
     QVERIFY(wait([&] { return summary->text().contains("replayed"); }));
