@@ -125,14 +125,14 @@ class AgentGpusTest : public QObject {
     write("links 1\nlink-sent 0\nlink-received 0\n");
     GpuMonitor monitor(LOCKSTEP_FAKE_NVML_FILE);
     (void)monitor.look(60s);
-    (void)monitor.look(60s);
     const Nanoseconds begin = monotonicNow();
+    (void)monitor.look(60s);                                 // begins after that
     write("links 1\nlink-sent 1000\nlink-received 3000\n");  // KiB ever
     const auto reading =
         wait(monitor, [](const GpuReading& r) { return r.gpus[0].nvlink_in() > 0; });
     const double seconds = static_cast<double>(monotonicNow() - begin) * 1e-9;
     const run::v1::GpuSample& gpu = reading->gpus[0];
-    QVERIFY(gpu.nvlink_out() >= 1000 * 1024 / (seconds + 0.2));
+    QVERIFY(gpu.nvlink_out() >= 1000 * 1024 / seconds);
     QCOMPARE(gpu.nvlink_in(), 3 * gpu.nvlink_out());
   }
 
@@ -353,9 +353,9 @@ class AgentGpusTest : public QObject {
   void isAskedSeldom() {
     write("");
     GpuMonitor monitor(LOCKSTEP_FAKE_NVML_FILE);
+    const auto begin = std::chrono::steady_clock::now();
     const auto first = monitor.look(60s);
     std::atomic<int> readings = 0;
-    const auto begin = std::chrono::steady_clock::now();
     std::vector<std::thread> askers;
     for (int i = 0; i < 3; ++i) {
       askers.emplace_back([&, i] {

@@ -675,7 +675,10 @@ class AgentPeersTest : public QObject {
     for (auto& one : nodes.records) {
       QCOMPARE(one->error(), std::string());
       for (const auto& record : one->records()) {
-        QVERIFY(!record.has_warning());
+        const std::string& warning = record.warning().what().text();
+        const bool isOfADisk = warning.starts_with("the checkpoint at step") &&
+                               (warning.ends_with("was skipped") || warning.ends_with("is late"));
+        QVERIFY2(!record.has_warning() || isOfADisk, warning.c_str());
         for (const std::string& line : record.log().lines())
           QVERIFY2(line.find("not connected") == std::string::npos, line.c_str());
       }

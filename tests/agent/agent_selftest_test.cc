@@ -36,7 +36,7 @@ Said selftest(const QStringList& arguments, const QString& driver = {},
   agent.setProcessEnvironment(environment);
   agent.start(kBin + "/lockstep-agent", QStringList{"selftest"} + arguments);
   Said said;
-  if (!agent.waitForFinished(120000)) return said;  // every case, by plain loops too
+  if (!agent.waitForFinished(300000)) return said;  // every case, by plain loops too
   said.code = agent.exitStatus() == QProcess::NormalExit ? agent.exitCode() : -1;
   said.text = QString::fromUtf8(agent.readAllStandardOutput());
   for (const QString& line : said.text.split('\n', Qt::SkipEmptyParts))

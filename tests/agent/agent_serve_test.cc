@@ -381,7 +381,7 @@ class AgentServeTest : public QObject {
   }
 
   void leavesWhenIdle() {
-    Node node("n1", {"--idle-exit", "1"});
+    Node node("n1", {"--idle-exit", "3"});
     node.start();
     const int pid = node.pid();
     {
@@ -392,7 +392,7 @@ class AgentServeTest : public QObject {
       run::v1::NodeSample sample;
       const auto begin = std::chrono::steady_clock::now();
       int samples = 0;
-      while (std::chrono::steady_clock::now() - begin < std::chrono::seconds(3)) {
+      while (std::chrono::steady_clock::now() - begin < std::chrono::seconds(5)) {
         QVERIFY(reader->Read(&sample));
         ++samples;
       }
@@ -534,7 +534,7 @@ class AgentServeTest : public QObject {
   }
 
   void aPrepareExpires() {
-    Node node("n1", {"--prepare-seconds", "1"});
+    Node node("n1", {"--prepare-seconds", "3"});
     node.start();
     const auto request = prepareRequest({.run = newRunId()});
     node::v1::PrepareReply reply, again;
@@ -549,7 +549,7 @@ class AgentServeTest : public QObject {
 
   // A run whose client is gone before it began does not keep an agent from leaving.
   void leaveAwaitsWhatExpires() {
-    Node node("n1", {"--prepare-seconds", "2"});
+    Node node("n1", {"--prepare-seconds", "6"});
     node.start();
     const auto request = prepareRequest({.run = newRunId()});
     node::v1::PrepareReply reply;

@@ -208,9 +208,9 @@ class LinkMeasureTest : public QObject {
   void whoHasTheKeyIsNotClosedForOthers() {
     const Listening listening;
     auto request = listening.request();
-    request.set_seconds(1);
+    request.set_seconds(2);
     auto reply = std::async(std::launch::async, [&] { return measured(request); });
-    QTest::qWait(200);
+    QTest::qWait(700);  // it is measured by now
     std::vector<int> held;
     for (int i = 0; i < 40; ++i) held.push_back(listening.connect());
     QVERIFY(reply.get().ok());
@@ -282,7 +282,7 @@ class LinkMeasureTest : public QObject {
   }
 
   void aMeasurementHasALimit() {
-    const Peer peer([](int fd) { answerLate(fd, 1500); });  // within the limit of silence
+    const Peer peer([](int fd) { answerLate(fd, 1000); });  // within the limit of silence
     QElapsedTimer clock;
     clock.start();
     const auto reply = measured(peer.request());

@@ -109,7 +109,6 @@ class DataTest : public QObject {
   }
   void type(const QString& text) {
     page_->document()->type(text);
-    QTest::qWait(350);  // a person stops typing
     QVERIFY(idle());
   }
   template <typename T>

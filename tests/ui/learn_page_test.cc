@@ -103,9 +103,10 @@ class LearnPageTest : public QObject {
       showView(page, i, app::LessonView::kChart);
       auto* plot = page->findChild<QWidget*>("lessonChart0");
       QVERIFY(plot);
-      QTRY_VERIFY(plot->findChild<QWidget*>("plotCanvas")->height() > 170);
+      QTRY_VERIFY_WITH_TIMEOUT(plot->findChild<QWidget*>("plotCanvas")->height() > 170, kLongMs);
       const auto* inSight = plot->parentWidget()->parentWidget();
-      QTRY_VERIFY2(inSight->height() >= plot->minimumHeight(), lessons_[i].id.c_str());
+      QTRY_VERIFY2_WITH_TIMEOUT(inSight->height() >= plot->minimumHeight(), lessons_[i].id.c_str(),
+                                kLongMs);
     }
   }
 

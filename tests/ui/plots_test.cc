@@ -250,7 +250,7 @@ class PlotsTest : public QObject {
     auto* canvasB = b.findChild<QCustomPlot*>("plotCanvas");
     QVERIFY(QTest::qWaitFor(
         [&] { return canvasB->xAxis->range().upper > 90 && canvasA->xAxis->range().upper > 90; },
-        3000));
+        30'000));
     canvasA->xAxis->setRange(10, 20);
     QVERIFY(!group->following());
     QCOMPARE(canvasB->xAxis->range().lower, 10.0);
@@ -432,7 +432,7 @@ class PlotsTest : public QObject {
     auto* canvasB = other.findChild<QCustomPlot*>("plotCanvas");
     QVERIFY(QTest::qWaitFor(
         [&] { return canvas->xAxis->range().upper > 990 && canvasB->xAxis->range().upper > 990; },
-        3000));
+        30'000));
     canvas->replot(QCustomPlot::rpImmediateRefresh);
     const auto drag = [&](QPoint from, QPoint to, Qt::KeyboardModifiers keys = Qt::NoModifier) {
       QTest::mousePress(canvas, Qt::LeftButton, keys, from);
@@ -470,7 +470,7 @@ class PlotsTest : public QObject {
     QVERIFY(group->following());
     QVERIFY(QTest::qWaitFor(
         [&] { return canvas->xAxis->range().upper > 990 && canvas->yAxis->range().upper > 9.9; },
-        3000));
+        30'000));
     // A low box is along x alone, a click none.
     canvas->replot(QCustomPlot::rpImmediateRefresh);
     drag(at(400, 1), at(500, 0.8));

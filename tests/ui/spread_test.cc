@@ -24,6 +24,8 @@
 
 using namespace lockstep::ui;
 
+constexpr int kLimitMs = 30'000;  // of what comes with a frame
+
 class SpreadTest : public QObject {
   Q_OBJECT
 
@@ -311,11 +313,13 @@ class SpreadTest : public QObject {
       return out.join(' ');
     };
     QTest::mouseMove(canvas, pixel(200, 299));
-    QTRY_VERIFY2(texts().contains("n100") && texts().contains("300"), qPrintable(texts()));
+    QTRY_VERIFY2_WITH_TIMEOUT(texts().contains("n100") && texts().contains("300"),
+                              qPrintable(texts()), kLimitMs);
     const QPoint low = pixel(200, 20);
     const int nearest = qRound(canvas->yAxis->pixelToCoord(low.y()));
     QTest::mouseMove(canvas, low);
-    QTRY_VERIFY2(texts().contains(QString("n%1 ").arg(nearest)), qPrintable(texts()));
+    QTRY_VERIFY2_WITH_TIMEOUT(texts().contains(QString("n%1 ").arg(nearest)), qPrintable(texts()),
+                              kLimitMs);
     // A click keeps the line, another on it lets it go.
     const auto seen = [&](double x, double y) {
       canvas->replot(QCustomPlot::rpImmediateRefresh);
@@ -336,14 +340,15 @@ class SpreadTest : public QObject {
     // Where most are hidden the others are lines again.
     for (int s = 0; s < 60; ++s) view.series()[static_cast<std::size_t>(s)]->visible = false;
     view.markDirty();
-    QTRY_VERIFY(!alike(canvas->toPixmap().toImage().pixelColor(pixel(200, 290)),
-                       spreadColor(SpreadPart::kAll)));
+    QTRY_VERIFY_WITH_TIMEOUT(!alike(canvas->toPixmap().toImage().pixelColor(pixel(200, 290)),
+                                    spreadColor(SpreadPart::kAll)),
+                             kLimitMs);
     int moved = 0;
     const auto tellsNoLine = [&] {  // from the next frame on
       QTest::mouseMove(canvas, pixel(250 + moved++ % 2, 20));
       return !texts().isEmpty() && !texts().contains('n');
     };
-    QTRY_VERIFY2(tellsNoLine(), qPrintable(texts()));
+    QTRY_VERIFY2_WITH_TIMEOUT(tellsNoLine(), qPrintable(texts()), kLimitMs);
   }
 
   // A line's own colour is that of a plot with few lines.
@@ -358,10 +363,10 @@ class SpreadTest : public QObject {
       for (const auto& line : view.series()) out += line->shownColor() != line->colorIndex ? 1 : 0;
       return out;
     };
-    QTRY_COMPARE(colored(), 2);
+    QTRY_COMPARE_WITH_TIMEOUT(colored(), 2, kLimitMs);
     for (std::size_t s = 0; s < 60; ++s) view.series()[s]->visible = false;
     view.markDirty();
-    QTRY_COMPARE(colored(), 0);
+    QTRY_COMPARE_WITH_TIMEOUT(colored(), 0, kLimitMs);
     for (std::size_t s = 0; s < 101; ++s)
       QCOMPARE(view.series()[s]->shownColor(), static_cast<int>(s));
     canvas->replot(QCustomPlot::rpImmediateRefresh);
@@ -388,7 +393,7 @@ class SpreadTest : public QObject {
     shown(other);
     other.findChild<QToolButton*>("plotTable")->click();
     auto* table = other.findChild<QTableView*>("plotData");
-    QTRY_VERIFY(table->isVisible() && table->model()->rowCount() == 401);
+    QTRY_VERIFY_WITH_TIMEOUT(table->isVisible() && table->model()->rowCount() == 401, kLimitMs);
     table->selectRow(200);
     table->scrollTo(table->model()->index(200, 40));
     const int scrolled = table->verticalScrollBar()->value();
@@ -402,10 +407,10 @@ class SpreadTest : public QObject {
     auto* legend = plot.findChild<LegendBar*>("plotLegend");
     const qsizetype named = legend->entryNames().size();
     QTest::mouseClick(canvas, Qt::LeftButton, Qt::NoModifier, pixelOf(canvas, 200, 40));
-    QTRY_COMPARE(legend->entryNames().size(), named + 1);
+    QTRY_COMPARE_WITH_TIMEOUT(legend->entryNames().size(), named + 1, kLimitMs);
     QVERIFY(isAsBefore());
     addLines(other, "a", 3, 90);
-    QTRY_COMPARE(table->model()->columnCount(), 84);
+    QTRY_COMPARE_WITH_TIMEOUT(table->model()->columnCount(), 84, kLimitMs);
     QVERIFY(isAsBefore());
     QCOMPARE(table->model()->headerData(1, Qt::Horizontal).toString(), QString("a0"));
     QCOMPARE(table->model()->headerData(4, Qt::Horizontal).toString(), QString("n0"));
@@ -452,8 +457,10 @@ class SpreadTest : public QObject {
     addLines(view, "loopback", 3, 120, "loopback");
     QCustomPlot* canvas = shown(view);
     auto* legend = view.findChild<LegendBar*>("plotLegend");
-    QTRY_COMPARE(legend->entryNames(), (QStringList{"in, median of 50", "out, median of 50",
-                                                    "loopback0", "loopback1", "loopback2"}));
+    QTRY_COMPARE_WITH_TIMEOUT(legend->entryNames(),
+                              (QStringList{"in, median of 50", "out, median of 50", "loopback0",
+                                           "loopback1", "loopback2"}),
+                              kLimitMs);
     canvas->replot(QCustomPlot::rpImmediateRefresh);
     const QImage image = canvas->toPixmap().toImage();
     const auto at = [&](double y) { return image.pixelColor(pixelOf(canvas, 210, y)); };
@@ -466,12 +473,12 @@ class SpreadTest : public QObject {
     const QPoint low = pixelOf(canvas, 200, 10);
     const int nearest = qRound(canvas->yAxis->pixelToCoord(low.y()));
     QTest::mouseClick(canvas, Qt::LeftButton, Qt::NoModifier, low);
-    QTRY_VERIFY(legend->entryNames().contains(QString("in%1").arg(nearest)));
+    QTRY_VERIFY_WITH_TIMEOUT(legend->entryNames().contains(QString("in%1").arg(nearest)), kLimitMs);
     QCOMPARE(legend->entryNames().size(), 6);
     // Of a few lines in all, each is drawn.
     for (std::size_t s = 0; s < 60; ++s) view.series()[s]->visible = false;
     view.markDirty();
-    QTRY_COMPARE(legend->entryNames().size(), 103);
+    QTRY_COMPARE_WITH_TIMEOUT(legend->entryNames().size(), 103, kLimitMs);
   }
 
   // The lines of the cursor's owner, in views that come later too; none once it is cleared.
@@ -494,7 +501,7 @@ class SpreadTest : public QObject {
     for (PlotView* view : {&first, &later}) {
       QCustomPlot* canvas = shown(*view);
       auto* legend = view->findChild<LegendBar*>("plotLegend");
-      QTRY_COMPARE(legend->entryNames().size(), 2 + 10);
+      QTRY_COMPARE_WITH_TIMEOUT(legend->entryNames().size(), 2 + 10, kLimitMs);
       QVERIFY(legend->entryNames().contains("in42") && legend->entryNames().contains("out2"));
       QTest::keyClick(canvas, Qt::Key_Escape);
     }
@@ -504,7 +511,7 @@ class SpreadTest : public QObject {
     const auto marked = [&] {
       return dynamic_cast<SeriesPlottable*>(canvas->plottable(1))->series();
     };
-    QTRY_COMPARE(marked().size(), std::size_t{1});
+    QTRY_COMPARE_WITH_TIMEOUT(marked().size(), std::size_t{1}, kLimitMs);
     QCOMPARE(marked().front()->name, QString("n2"));
     QVERIFY(!marked().front()->markColor);
     QCOMPARE(few.findChild<LegendBar*>("plotLegend")->entryNames().size(), 3);
@@ -512,7 +519,8 @@ class SpreadTest : public QObject {
     QCOMPARE(marked().front()->name, QString("n1"));
     group.clearCursor();
     QVERIFY(marked().empty() && !group.leaveCursor());
-    QTRY_COMPARE(first.findChild<LegendBar*>("plotLegend")->entryNames().size(), 2);
+    QTRY_COMPARE_WITH_TIMEOUT(first.findChild<LegendBar*>("plotLegend")->entryNames().size(), 2,
+                              kLimitMs);
   }
 
   // More quantities than can be told apart are one spread.
@@ -521,8 +529,9 @@ class SpreadTest : public QObject {
     for (int s = 0; s < 70; ++s) addLines(view, QString("q%1-").arg(s), 1, s, QString::number(s));
     shown(view);
     auto* legend = view.findChild<LegendBar*>("plotLegend");
-    QTRY_COMPARE(legend->entryNames(),
-                 (QStringList{"median", "half of the lines", "all 70 lines"}));
+    QTRY_COMPARE_WITH_TIMEOUT(legend->entryNames(),
+                              (QStringList{"median", "half of the lines", "all 70 lines"}),
+                              kLimitMs);
   }
 
  private:
@@ -543,7 +552,7 @@ class SpreadTest : public QObject {
     view.show();
     auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
     const auto isPainted = [&] { return canvas->xAxis->range().upper > 399; };
-    [&] { QTRY_VERIFY_WITH_TIMEOUT(isPainted(), 30'000); }();
+    [&] { QTRY_VERIFY_WITH_TIMEOUT(isPainted(), kLimitMs); }();
     return canvas;
   }
   static QPoint pixelOf(QCustomPlot* canvas, double x, double y) {

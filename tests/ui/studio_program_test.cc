@@ -158,7 +158,8 @@ class StudioProgramTest : public QObject {
       QTest::qWait(300);
       picture(tabs->tabText(tab));
     }
-    QVERIFY(run->findChild<QLabel*>("stragglerWho")->text().contains("ank 1"));
+    const auto* who = run->findChild<QLabel*>("stragglerWho");
+    QVERIFY2(tests::wait([&] { return who->text().contains("ank 1"); }), qPrintable(who->text()));
     QMap<QString, QString> rows;
     for (const auto& row : run->inspectorRows()) rows[row.name] = row.value;
     QCOMPARE(rows.value("Output"), "1 of 3 ranks");

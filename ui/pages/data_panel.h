@@ -44,7 +44,7 @@ class DataPanel : public QWidget {
   // Where data of examples are made if the folder of the spec cannot be written.
   void setExampleFolder(const QString& folder) { exampleFolder_ = folder; }
   DataTableModel* samples() const { return samples_; }
-  bool isBusy() const { return job_ != nullptr; }
+  bool isBusy() const { return job_ != nullptr || later_.isActive(); }  // or soon
   bool isMaking() const { return job_ != nullptr && what_ == What::kMaking; }
   bool isChecked() const { return checked_; }  // all files were read to their ends and are whole
   const std::optional<Error>& error() const { return error_; }

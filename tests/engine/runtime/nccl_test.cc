@@ -18,8 +18,8 @@ using device::Queue;
 namespace {
 
 constexpr int kRanks = 2;
-constexpr int kF32 = 7, kU8 = 1;  // of ncclDataType_t
-constexpr Nanoseconds kLimit = 300'000'000;
+constexpr int kF32 = 7, kU8 = 1;               // of ncclDataType_t
+constexpr Nanoseconds kLimit = 1'000'000'000;  // also of groups that are to form
 constexpr int kConnecting = 12;  // collectives and messages that connect a group of two
 
 class Launching final : public backends::Kernel {
