@@ -47,6 +47,7 @@ void Channel::handle(short revents) {
 }
 
 void Channel::send(const google::protobuf::MessageLite& message) {
+  if (ended_) return;
   const bool idle = out_.empty();
   out_ += frameOf(message);
   if (idle) flush();
@@ -97,6 +98,7 @@ void Channel::readMore() {
   frames.erase(0, at);
   in_ = std::move(frames);
   if (ended) {
+    ended_ = true;
     loop_.unwatch(fd_);
     onEnd_();
   }
