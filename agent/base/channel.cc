@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace lockstep::agent {
 namespace {
@@ -31,7 +32,7 @@ std::uint32_t sizeAt(const char* bytes) {
 Channel::Channel(EventLoop& loop, int fd, std::function<void(std::string_view)> onFrame,
                  std::function<void()> onEnd)
     : loop_(loop), fd_(fd), onFrame_(std::move(onFrame)), onEnd_(std::move(onEnd)) {
-  loop_.watch(fd_, POLLIN, [this](short revents) { handle(revents); });
+  loop_.watch(fd_, events_, [this](short revents) { handle(revents); });
 }
 
 Channel::~Channel() {
@@ -64,6 +65,7 @@ void Channel::flush() {
     out_.erase(0, static_cast<std::size_t>(count));
   }
   const auto events = static_cast<short>(out_.empty() ? POLLIN : POLLIN | POLLOUT);
+  if (std::exchange(events_, events) == events) return;
   loop_.watch(fd_, events, [this](short revents) { handle(revents); });
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <google/protobuf/message_lite.h>
+#include <poll.h>
 
 #include <functional>
 #include <mutex>
@@ -39,6 +40,7 @@ class Channel {
   std::function<void()> onEnd_;
   std::string in_, out_;
   bool ended_ = false;
+  short events_ = POLLIN;  // watched
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
