@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace lockstep::agent {
 namespace {
@@ -31,7 +32,7 @@ std::uint32_t sizeAt(const char* bytes) {
 Channel::Channel(EventLoop& loop, int fd, std::function<void(std::string_view)> onFrame,
                  std::function<void()> onEnd)
     : loop_(loop), fd_(fd), onFrame_(std::move(onFrame)), onEnd_(std::move(onEnd)) {
-  loop_.watch(fd_, POLLIN, [this](short revents) { handle(revents); });
+  loop_.watch(fd_, events_, [this](short revents) { handle(revents); });
 }
 
 Channel::~Channel() {
@@ -47,6 +48,7 @@ void Channel::handle(short revents) {
 }
 
 void Channel::send(const google::protobuf::MessageLite& message) {
+  if (ended_) return;
   const bool idle = out_.empty();
   out_ += frameOf(message);
   if (idle) flush();
@@ -63,6 +65,7 @@ void Channel::flush() {
     out_.erase(0, static_cast<std::size_t>(count));
   }
   const auto events = static_cast<short>(out_.empty() ? POLLIN : POLLIN | POLLOUT);
+  if (std::exchange(events_, events) == events) return;
   loop_.watch(fd_, events, [this](short revents) { handle(revents); });
 }
 
@@ -97,6 +100,7 @@ void Channel::readMore() {
   frames.erase(0, at);
   in_ = std::move(frames);
   if (ended) {
+    ended_ = true;
     loop_.unwatch(fd_);
     onEnd_();
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <google/protobuf/message_lite.h>
+#include <poll.h>
 
 #include <functional>
 #include <mutex>
@@ -26,7 +27,7 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  void send(const google::protobuf::MessageLite& message);
+  void send(const google::protobuf::MessageLite& message);  // nothing after the end
 
  private:
   void handle(short revents);
@@ -38,6 +39,8 @@ class Channel {
   std::function<void(std::string_view)> onFrame_;
   std::function<void()> onEnd_;
   std::string in_, out_;
+  bool ended_ = false;
+  short events_ = POLLIN;  // watched
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -69,8 +69,15 @@ bool EventLoop::call(const std::function<void()>& work) {
   return gate->done;
 }
 
+void EventLoop::callInAnyCase(const std::function<void()>& work) {
+  if (call(work)) return;
+  const std::lock_guard alone(endedMutex_);
+  work();
+}
+
 void EventLoop::watch(int fd, short events, std::function<void(short)> handler) {
-  watches_[fd] = {events, std::make_shared<std::function<void(short)>>(std::move(handler))};
+  watches_[fd] = {++lastWatch_, events,
+                  std::make_shared<std::function<void(short)>>(std::move(handler))};
 }
 void EventLoop::unwatch(int fd) { watches_.erase(fd); }
 
@@ -124,13 +131,18 @@ void EventLoop::runTimers() {
 void EventLoop::run() {
   currentLoop = this;
   std::vector<pollfd> fds;
+  std::vector<std::uint64_t> numbers;  // of their watches
   for (;;) {
     {
       std::lock_guard lock(mutex_);
       if (quit_) break;
     }
     fds.assign(1, {wakeFd_, POLLIN, 0});
-    for (const auto& [fd, watch] : watches_) fds.push_back({fd, watch.events, 0});
+    numbers.assign(1, 0);
+    for (const auto& [fd, watch] : watches_) {
+      fds.push_back({fd, watch.events, 0});
+      numbers.push_back(watch.number);
+    }
     Nanoseconds wait = 3'600'000'000'000;
     const Nanoseconds now = monotonicNow();
     for (const auto& [id, timer] : timers_) wait = std::min(wait, timer.due - now);
@@ -144,8 +156,9 @@ void EventLoop::run() {
       }
       for (std::size_t i = 1; i < fds.size(); ++i) {
         if (fds[i].revents == 0) continue;
+        // A handler before may have closed it, and another file may have its number now.
         auto found = watches_.find(fds[i].fd);
-        if (found == watches_.end()) continue;
+        if (found == watches_.end() || found->second.number != numbers[i]) continue;
         auto handler = found->second.handler;  // lives through an unwatch from within
         (*handler)(fds[i].revents);
       }

@@ -27,6 +27,9 @@ class EventLoop {
   // Posts work and waits for it; on the loop's own thread, runs it at once. Returns false if the
   // loop ended first.
   bool call(const std::function<void()>& work);
+  // As call(), for what has to be done in any case: once the loop has ended, on this thread, by one
+  // caller at a time.
+  void callInAnyCase(const std::function<void()>& work);
 
   // Must be called on the loop's thread, or before run().
   void watch(int fd, short events, std::function<void(short revents)> handler);
@@ -41,6 +44,7 @@ class EventLoop {
 
  private:
   struct Watch {
+    std::uint64_t number;  // counts the calls of watch()
     short events;
     std::shared_ptr<std::function<void(short)>> handler;
   };
@@ -54,12 +58,14 @@ class EventLoop {
 
   int wakeFd_ = -1;
   std::map<int, Watch> watches_;
+  std::uint64_t lastWatch_ = 0;
   std::map<TimerId, Timer> timers_;
   TimerId nextTimer_ = 1;
   std::mutex mutex_;
   std::vector<std::function<void()>> posted_;  // mutex_
   bool quit_ = false;                          // mutex_
   bool ended_ = false;                         // mutex_
+  std::mutex endedMutex_;                      // of callers of callInAnyCase()
 };
 
 }  // namespace lockstep::agent

@@ -57,6 +57,10 @@ Result<UniqueFd> listenUnix(const std::string& path, int backlog) {
   return listener;
 }
 
+namespace {
+constexpr int kPauseMs = 50;  // before accept() is tried again
+}
+
 struct UnixServer::State {
   std::string path;
   int listener = -1, wake = -1;
@@ -72,7 +76,10 @@ struct UnixServer::State {
       if (fds[1].revents != 0) return;
       if (fds[0].revents == 0) continue;
       const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (fd < 0) continue;
+      if (fd < 0) {  // out of descriptors: the connection waits
+        poll(&fds[1], 1, kPauseMs);
+        continue;
+      }
       pid_t pid = 0;
       if (!isOwnUser(fd, &pid)) {
         logWarning("refused a connection of another user's process {} at {}", pid, path);

@@ -474,7 +474,8 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     LOCKSTEP_TRY(named(checkNames(request), request));
     return named(
         checkPrepare(
-            request, workdir_, data_, data, [this] { return surveyGpus(loop_); }, observer),
+            request, workdir_, data_, data,
+            [this] { return surveyGpus(loop_, [this] { return isLeaving(); }); }, observer),
         request);
   }
 

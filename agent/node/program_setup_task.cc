@@ -26,7 +26,7 @@ class Setup {
  public:
   Setup(EventLoop& loop, const SetupFolder& folder) : loop_(loop), folder_(folder) {}
   ~Setup() {
-    loop_.call([this] { process_.reset(); });
+    loop_.callInAnyCase([this] { process_.reset(); });
   }
   Setup(const Setup&) = delete;
   Setup& operator=(const Setup&) = delete;
@@ -47,10 +47,10 @@ class Setup {
       const bool isDue = isNew_ || monotonicNow() - told > kTellEvery;
       node::v1::SetUpReply reply = isDue ? take() : node::v1::SetUpReply();
       lock.unlock();
-      const bool left = client.gone() || (isDue && !client.tell(reply));
+      gone = gone || client.gone() || (isDue && !client.tell(reply));
       if (isDue) told = monotonicNow();
-      if (left && !std::exchange(gone, true) &&
-          !loop_.call([this] { process_->signal(SIGKILL); }))  // and what it leaves behind
+      // And what it leaves behind. Until it has ended: the loop that would tell may end before.
+      if (gone && !loop_.call([this] { process_->signal(SIGKILL); }))
         return makeError(Code::kUnavailable, "the agent is leaving");
       lock.lock();
     }

@@ -344,7 +344,7 @@ Result<std::vector<FromWorker>> runWorkers(EventLoop& loop, std::vector<WorkerSt
   }
   std::vector<FromWorker> answers;
   std::optional<Error> error;
-  loop.call([&] {
+  loop.callInAnyCase([&] {
     error = group->error;
     group->store->values.dropWaiting();
     for (Group::Member& member : group->members) {
@@ -542,15 +542,14 @@ Result<node::v1::VerifyReply> verify(EventLoop& loop, const node::v1::VerifyRequ
   return answers.front().verified();
 }
 
-Result<node::v1::GpuSurvey> surveyGpus(EventLoop& loop) {
+Result<node::v1::GpuSurvey> surveyGpus(EventLoop& loop, const std::function<bool()>& cancelled) {
   constexpr Nanoseconds kLimit = 60'000'000'000;  // a driver that has to load takes seconds
   WorkerStart start;
   start.set_run(questionId("survey"));
   start.set_world(1);
   start.set_threads(1);
   start.set_mode("survey");
-  LOCKSTEP_ASSIGN(auto answers,
-                  runWorkers(loop, {start}, "the look for GPUs", kLimit, [] { return false; }));
+  LOCKSTEP_ASSIGN(auto answers, runWorkers(loop, {start}, "the look for GPUs", kLimit, cancelled));
   return answers.front().surveyed();
 }
 

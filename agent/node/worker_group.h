@@ -51,7 +51,7 @@ Result<node::v1::BenchReply> benchTogether(EventLoop& loop,
                                            const std::function<bool()>& cancelled);
 // Returns the GPUs of the node. A problem with them is part of the result; an error means that
 // there was no result in time.
-Result<node::v1::GpuSurvey> surveyGpus(EventLoop& loop);
+Result<node::v1::GpuSurvey> surveyGpus(EventLoop& loop, const std::function<bool()>& cancelled);
 Result<node::v1::VerifyReply> verify(EventLoop& loop, const node::v1::VerifyRequest& request,
                                      const std::function<bool()>& cancelled);
 

@@ -422,7 +422,6 @@ Result<int> superviseCommand(const Arguments& arguments) {
   info.pid = getpid();
   info.socket = folder.socket();
   info.speaks = specs::ownProtocols(bundleVersion(folder.runtime));
-  std::unique_ptr<UnixServer> server;
   std::unique_ptr<IdleShutdown> lingering;
   if (!serveOnly) {
     control = std::make_unique<RunControl>(loop, folder, *request, **spool,
@@ -439,7 +438,7 @@ Result<int> superviseCommand(const Arguments& arguments) {
   SupervisorService service(loop, folder, *request, **spool, control.get());
   auto started = UnixServer::start(info.socket, service);
   if (!started.ok()) return fail(folder, started.error());
-  server = std::move(*started);
+  std::unique_ptr<UnixServer> server = std::move(*started);  // ends before what it serves
   lingering = std::make_unique<IdleShutdown>(loop, *server, linger);
   if (serveOnly) lingering->begin();
   if (Status status = writeSupervisor(folder, info); !status.ok())

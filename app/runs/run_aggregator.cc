@@ -207,7 +207,7 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
     case run::v1::Record::kStarted:
       know(name, record);
       noteFact("started/" + name, name, record);
-      addStarted(name, record.started(), record.wall_ns());
+      addStarted(name, record.started(), bounded(record.wall_ns()));
       break;
     case run::v1::Record::kSteps:
       addSteps(name, node, record);
@@ -646,13 +646,13 @@ void RunAggregator::addFinished(const std::string& name, const run::v1::Record& 
   const run::v1::Finished& finished = record.finished();
   if (finished.agreed() && !agreed_) agreed_ = record;
   if (name == coordinator_ && finished.alone()) alone_ = true;
-  if (alone_) return addLostOthers(record.wall_ns());
+  if (alone_) return addLostOthers(bounded(record.wall_ns()));
   if (name != coordinator_) {
     if (row_.unreachableNs != 0) endAsAgreed();
     return;
   }
   if (!finished.agreed()) endAsAgreed();  // its supervisor was lost before it knew
-  if (!ended()) end(stateOf(finished), record.wall_ns());
+  if (!ended()) end(stateOf(finished), bounded(record.wall_ns()));
   RunFigures& figures = row_.figures;
   figures.steps = std::max(figures.steps, finished.steps());
   figures.epochs = std::max(figures.epochs, finished.epochs());
@@ -673,7 +673,7 @@ void RunAggregator::addFinished(const std::string& name, const run::v1::Record& 
 void RunAggregator::endAsAgreed() {
   if (!agreed_ || ended()) return;
   const run::v1::Finished& finished = agreed_->finished();
-  end(stateOf(finished), agreed_->wall_ns());
+  end(stateOf(finished), bounded(agreed_->wall_ns()));
   row_.figures.steps = std::max(row_.figures.steps, finished.steps());
   row_.figures.epochs = std::max(row_.figures.epochs, finished.epochs());
   ++fresh_;

@@ -53,6 +53,7 @@ class SshConnection::Impl {
         status_.state == LinkState::kConnecting)
       return;
     wanted_ = true;
+    wantedAbandoned_ = false;
     if (status_.state != LinkState::kReconnecting) status_ = {LinkState::kConnecting, {}, {}, 1};
     wake_->notify();
   }
@@ -87,6 +88,7 @@ class SshConnection::Impl {
     const std::lock_guard lock(mutex_);
     if (status_.state == LinkState::kConnecting || status_.state == LinkState::kReconnecting) {
       abandoned_ = true;
+      wantedAbandoned_ = wanted_;
       attemptStop_.request_stop();
       wake_->notify();
     }
@@ -155,8 +157,9 @@ class SshConnection::Impl {
         std::unique_lock lock(mutex_);
         if (closing_) break;
         personal = std::exchange(wanted_, false);
-        abandoned_ = false;
+        abandoned_ = std::exchange(wantedAbandoned_, false);
         attemptStop_ = std::stop_source();
+        if (abandoned_) attemptStop_.request_stop();
         stop_ = attemptStop_.get_token();
       }
       if (!personal && !everConnected) {
@@ -214,6 +217,8 @@ class SshConnection::Impl {
       const std::lock_guard lock(mutex_);
       // start() may have asked for the next attempt already: a wait must not see the old failure.
       if (status.state == LinkState::kFailed && wanted_) return;
+      // What start() asked for is there; at the next loss, nobody is asked.
+      if (status.state == LinkState::kConnected) wanted_ = wantedAbandoned_ = false;
       status_ = status;
       changed_.notify_all();
     }
@@ -394,8 +399,9 @@ class SshConnection::Impl {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   LinkStatus status_;
-  bool wanted_ = false;     // start() was called
-  bool abandoned_ = false;  // the attempt under way is to end
+  bool wanted_ = false;           // start() was called
+  bool abandoned_ = false;        // the attempt under way is to end
+  bool wantedAbandoned_ = false;  // likewise the one that start() wants, before it has begun
   bool closing_ = false;
   std::stop_source attemptStop_;
   std::shared_ptr<SshSession> session_;  // while connected

@@ -54,6 +54,17 @@ mode_t modeOf(const std::filesystem::path& path) {
   return stat(path.c_str(), &info) == 0 ? info.st_mode & 0777 : 0;
 }
 
+// Whether a process makes a measurement for this agent.
+bool isMeasuring(qint64 agent) {
+  const std::string run = fmt::format("LOCKSTEP_RUN=measure-{}-", agent);
+  std::error_code ignored;
+  for (const auto& process : std::filesystem::directory_iterator("/proc", ignored)) {
+    const auto variables = readFile(process.path().string() + "/environ", 1 << 20);
+    if (variables.ok() && variables->find(run) != std::string::npos) return true;
+  }
+  return false;
+}
+
 // What a process of this user gets from a socket at which gRPC is served.
 enum Greeting { kUnreachable, kClosed, kAnswered };
 int greetAs(uid_t user, const std::string& path) {
@@ -188,6 +199,37 @@ class AgentServeTest : public QObject {
     node.start();
     QVERIFY(node.pid() != pid);
     QVERIFY(!alive(pid));
+  }
+
+  // A measurement ends with the agent, and so does the process that makes it.
+  void leavesWhileItMeasures() {
+    const QTemporaryDir folder(QDir::tempPath() + "/ls-XXXXXX");
+    QProcess agent;
+    agent.start(qEnvironmentVariable("LOCKSTEP_BIN") + "/lockstep-agent",
+                {"serve", "--allow-root", "--workdir", folder.path()});
+    const auto gone = qScopeGuard([&] {
+      agent.kill();
+      agent.waitForFinished(5000);
+    });
+    QVERIFY(agent.waitForReadyRead(60000));
+    const QJsonObject line = QJsonDocument::fromJson(agent.readLine()).object();
+    const auto stub = node::v1::Agent::NewStub(channelTo(line["socket"].toString().toStdString()));
+    node::v1::MeasureRequest request;
+    request.set_plan(prepareRequest({.run = newRunId()}).plan());
+    request.set_ranks(1);
+    request.set_backend("reference");
+    request.set_seconds(60);
+    node::v1::MeasureReply reply;
+    auto measured = std::async(std::launch::async,
+                               [&] { return stub->Measure(deadline(90).get(), request, &reply); });
+    const qint64 pid = agent.processId();
+    QVERIFY(eventually([&] { return isMeasuring(pid); }));
+    agent.terminate();
+    QVERIFY(agent.waitForFinished(60000));
+    QCOMPARE(agent.exitStatus(), QProcess::NormalExit);
+    QCOMPARE(agent.exitCode(), 0);
+    QVERIFY(!measured.get().ok());
+    QVERIFY(eventually([&] { return !isMeasuring(pid); }));
   }
 
   // Two studios of two versions take turns on one account: each finds its own agent, for ever.

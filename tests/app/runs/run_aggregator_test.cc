@@ -317,6 +317,17 @@ class RunAggregatorTest : public QObject {
     };
     QVERIFY2(std::abs(waiting(0) - 0.0179) < 1e-6, qPrintable(QString::number(waiting(0))));
     QCOMPARE(waiting(1), 0.0);
+    RunAggregator longest(rowOf(1), {{"n1", 0}});
+    run::v1::Record record;
+    record.set_sequence(1);
+    record.set_wall_ns(kLeast);
+    record.mutable_started();
+    longest.add("n1", record);
+    record.set_sequence(2);
+    record.set_wall_ns(kMost);
+    record.mutable_finished()->set_state(run::v1::SUCCEEDED);
+    longest.add("n1", record);
+    QCOMPARE(longest.row().finishedNs - longest.row().startedNs, bounded(kMost) - bounded(kLeast));
   }
 
   void theCoordinatorSaysTheEnd() {

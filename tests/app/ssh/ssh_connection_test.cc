@@ -9,7 +9,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <atomic>
+#include <future>
 #include <thread>
+#include <utility>
 
 #include "app/ssh/sftp.h"
 #include "tests/support/ssh_world.h"
@@ -170,6 +173,31 @@ class SshConnectionTest : public QObject {
       VERIFY_OK(connection.exec("true"));
     }
     QVERIFY(lost > 0);
+  }
+
+  // It is asked to connect while it reconnects by itself. It does not begin anew at the next loss.
+  void whatStartAsksForIsDoneOnce() {
+    WORLD(world);
+    world.trustAll();
+    auto options = world.options();
+    options.firstPause = std::chrono::milliseconds(20);
+    std::atomic<int> connected{0};
+    std::atomic<SshConnection*> toStart{nullptr};
+    options.onState = [&](const LinkStatus& status) {
+      if (status.state == LinkState::kConnected) ++connected;
+      if (status.state != LinkState::kReconnecting || status.retryIn.count() > 0) return;
+      if (SshConnection* const one = toStart.exchange(nullptr)) one->start();
+    };
+    SshConnection connection({.host = "n1"}, options);
+    VERIFY_OK(connection.connect());
+    toStart = &connection;
+    for (const int times : {2, 3}) {
+      QVERIFY(test::waitFor([&] { return connected == times - 1; }));
+      QVERIFY(world.servers[0]->killSessions() > 0);
+      QVERIFY(test::waitFor([&] { return connected == times; }));
+    }
+    QVERIFY(toStart == nullptr);
+    QCOMPARE(world.configReads(), std::size_t{1});  // each beginning reads it
   }
 
   void wrongPassphraseThreeTimes() {
@@ -349,6 +377,31 @@ class SshConnectionTest : public QObject {
     later.join();
     cancelled.close();
     ::close(silent);
+  }
+
+  // The connection's thread is still at the end of the attempt before.
+  void anAttemptIsCancelledBeforeItBegins() {
+    WORLD(world);
+    world.prompter->acceptHostKeys = false;
+    std::promise<void> failed, goOn;
+    auto options = world.options();
+    options.onState = [&, told = false](const LinkStatus& status) mutable {
+      if (status.state != LinkState::kFailed || std::exchange(told, true)) return;
+      failed.set_value();
+      goOn.get_future().wait();
+    };
+    SshConnection connection({.host = "n1"}, options);
+    connection.start();
+    failed.get_future().wait();
+    world.prompter->acceptHostKeys = true;
+    std::stop_source stop;
+    stop.request_stop();
+    QCOMPARE(connection.connect(stop.get_token()).code(), Code::kCancelled);
+    goOn.set_value();
+    QCOMPARE(connection.waitConnected(std::chrono::seconds(60)).code(), Code::kCancelled);
+    QCOMPARE(connection.status().state, LinkState::kFailed);
+    QCOMPARE(world.prompter->hostKeys().size(), std::size_t{1});
+    VERIFY_OK(connection.connect());  // another one is not
   }
 
   void execLimitsAndCancelling() {
