@@ -535,9 +535,8 @@ Status findOpenStrategy(Prepared& prepared, AskingSession& asking, const Argumen
 }
 
 Ran launchOnce(Prepared& prepared, const Globals& globals, const Arguments& arguments, Inbox& inbox,
-               RunReport& report) {
+               RunReport& report, int before) {
   const bool json = arguments.has("json"), detach = arguments.has("detach");
-  const int before = interrupts();
   const auto failed = [&](const Error& error) {
     endJobOf(*prepared.request.cluster, globals);
     return Ran{conclude(report, error, false)};
@@ -577,6 +576,7 @@ Ran launchOnce(Prepared& prepared, const Globals& globals, const Arguments& argu
 template <typename Prepare>
 LaunchedRun launchAndFollow(const Globals& globals, const Arguments& arguments, Prepare prepare) {
   watchInterrupts();
+  const int before = interrupts();  // one that comes between two waits counts too
   const bool json = arguments.has("json");
   auto every = arguments.integer("every", 0, 1, 1'000'000'000);
   auto reporter = makeReport({json, every.ok() ? *every : 0});
@@ -586,17 +586,17 @@ LaunchedRun launchAndFollow(const Globals& globals, const Arguments& arguments, 
 
   Inbox inbox;
   if (awaitsAllocation(prepared->request))
-    if (const Status got = allocate(*prepared, globals, inbox, *reporter, interrupts()); !got.ok())
+    if (const Status got = allocate(*prepared, globals, inbox, *reporter, before); !got.ok())
       return {conclude(*reporter, got.error(), false), {}};
   for (;;) {
-    Ran ran = launchOnce(*prepared, globals, arguments, inbox, *reporter);
+    Ran ran = launchOnce(*prepared, globals, arguments, inbox, *reporter, before);
     if (!ran.next) return {ran.code, ran.run};
     // The job may have been cancelled meanwhile, by whoever stopped the run.
     reporter = makeReport({json, *every});
     reporter->progress(fmt::format("waiting until {} starts the job again",
                                    specs::schedulerName(ran.next->cluster->placement())));
     prepared->request = *std::move(ran.next);
-    const Status got = allocate(*prepared, globals, inbox, *reporter, interrupts());
+    const Status got = allocate(*prepared, globals, inbox, *reporter, before);
     if (!got.ok()) {
       reporter->progress(got.error().text());
       return {ran.code, ran.run};
@@ -625,6 +625,7 @@ int resumeCommand(const Globals& globals, const Arguments& arguments) {
 
 int attachCommand(const Globals& globals, const Arguments& arguments) {
   watchInterrupts();
+  const int before = interrupts();  // one that comes while stored steps are printed counts too
   const bool json = arguments.has("json");
   auto every = arguments.integer("every", 0, 1, 1'000'000'000);
   const auto reporter = makeReport({json, every.ok() ? *every : 0});
@@ -651,7 +652,7 @@ int attachCommand(const Globals& globals, const Arguments& arguments) {
   if (cluster == nullptr) return conclude(*reporter, resultOf(row), true);
   Inbox inbox;
   AskingSession asking(cluster, globals, inbox);
-  const auto result = follow(row.run, asking, globals, inbox, *reporter, interrupts());
+  const auto result = follow(row.run, asking, globals, inbox, *reporter, before);
   // Whoever launched it waits for the start of a job that is queued again.
   if (result.ok() && (!mayBeQueuedAgain(*cluster) || result->status == "succeeded"))
     endJobOf(*cluster, globals);

@@ -18,6 +18,7 @@
 
 #include "tests/app/cli/cli_runner.h"
 #include "tests/app/cli/program_command.h"
+#include "tests/support/free_port.h"
 #include "tests/support/paths.h"
 #include "tests/support/pytorch.h"
 
@@ -159,7 +160,8 @@ print("sum", total)
     QCOMPARE(result.last()["steps"].toInt(), 10);
     QCOMPARE(result.last()["train_loss"].toDouble(), 0.1);
     QCOMPARE(result.first("started")["world"].toInt(), 3);
-    QVERIFY(result.all("warning").isEmpty());
+    for (const QJsonObject& warning : result.all("warning"))  // heartbeats of a busy machine
+      QVERIFY2(warning["what"].toString().endsWith(" does not answer"), result.text());
     // Each node has files of its own; the person's folder is as it was.
     const QString run = result.first("started")["run"].toString();
     for (int node = 1; node <= 3; ++node) {
@@ -316,12 +318,18 @@ other = socket.create_server(("", port)) if rank == 0 and attempt == 0 else None
     const QByteArray during = "    if attempt == 0 and rank == " + QByteArray::number(rank) +
                               ":\n        if step == 20: " + failure +
                               "\n    elif attempt == 0 and step == 30: time.sleep(1000)\n";
-    const CliResult result = cli_.run(program(counting(40, during), 3));
+    QElapsedTimer clock;
+    clock.start();
+    const auto process = cli_.start(program(counting(40, during), 3));
+    QByteArray out;
+    QVERIFY2(cli_.awaitEvent(*process, "step", out), out);
+    const double most = mostRecoverySeconds(clock.elapsed());
+    const CliResult result = cli_.finish(*process, out);
     QVERIFY2(result.exit == 0, result.text());
     const auto recovering = result.all("recovering"), recovered = result.all("recovered");
     QVERIFY2(recovering.size() == 1 && recovered.size() == 1, result.text());
     QVERIFY2(recovering[0]["cause"].toString().contains(cause), result.text());
-    QVERIFY(recovered[0]["seconds"].toDouble() < 10);
+    QVERIFY2(recovered[0]["seconds"].toDouble() < most, result.text());
     // The failed rank goes on after what it saved.
     QVERIFY2(linesOf(result, rank).contains("attempt 0 from 1"), result.text());
     QVERIFY2(linesOf(result, rank).contains("attempt 1 from 21"), result.text());
@@ -458,12 +466,16 @@ if len(sys.argv) < 2:
   }
   void aStoppedProgramSaves() {
     QFETCH(QByteArray, before);
-    const auto process = cli_.start(program(before + R"(
+    // No step is told before both would hear that they are to leave.
+    const QByteArray listens = cli_.path(QString("listens%1-").arg(count_)).toUtf8();
+    const auto process =
+        cli_.start(program(before + R"(
 def leave(*_):
     print("\nsaving"); time.sleep(2); open("at-end", "w").write("whole"); sys.exit(0)
 signal.signal(signal.SIGTERM, leave)
-)" + counting(100000),
-                                            2));
+)" + "open(f'" + listens + "{rank}', 'w')\nwhile not os.path.exists(f'" +
+                               listens + "{1 - rank}'): time.sleep(0.05)\n" + counting(100000),
+                           2));
     QByteArray out;
     QVERIFY(cli_.awaitEvent(*process, "step", out));
     const QString run = runOf(out);
@@ -973,11 +985,7 @@ for step in range(1, 21):
                                           3);
     const CliResult result = cli_.run(arguments);
     QVERIFY2(result.exit == 0, result.text());
-    QProcess free;
-    free.start("/usr/bin/python3",
-               {"-c", "import socket; print(socket.create_server(('', 0)).getsockname()[1])"});
-    QVERIFY(free.waitForFinished(60000));
-    const QString port = free.readAllStandardOutput().trimmed();
+    const QString port = QString::number(freePort());
     std::vector<std::unique_ptr<QProcess>> byHand;
     for (int rank = 0; rank < 3; ++rank) {
       QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
@@ -993,7 +1001,7 @@ for step in range(1, 21):
       byHand.back()->setProcessEnvironment(environment);
       byHand.back()->start("/usr/bin/python3", {folder_ + "/main.py"});
     }
-    for (const auto& process : byHand) QVERIFY(process->waitForFinished(60000));
+    for (const auto& process : byHand) QVERIFY(process->waitForFinished(120000));
     const QList<QByteArray> lines = byHand[0]->readAllStandardOutput().trimmed().split('\n');
     QCOMPARE(lines.size(), qsizetype{20});
     QCOMPARE(linesOf(result, 0), lines);
