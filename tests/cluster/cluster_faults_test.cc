@@ -45,7 +45,7 @@ namespace {
 
 constexpr int kHosts = 3;
 constexpr int kEndsMs = RunsOnHosts::kEndsMs;
-constexpr int kLeavesMs = 15000;   // a client that is told to end
+constexpr int kLeavesMs = 30000;   // a client that is told to end
 constexpr int kGivesUpMs = 60000;  // a command that finds a node out of reach
 constexpr int kEndedMs = 60000;    // a run that was given up, on a node that answers or does again
 constexpr int kResumesMs = 60000;  // a run of some seconds, from a checkpoint
@@ -428,6 +428,22 @@ class ClusterFaultsTest : public QObject {
     return checkpoint / "none";
   }
 
+  // The folders of each checkpoint, by its name, the newest first. Each has a manifest and a file
+  // of tensors.
+  using Checkpoints = std::map<std::string, std::vector<fs::path>, std::greater<>>;
+  Checkpoints checkpointsOf(const QString& run) const {
+    Checkpoints out;
+    for (int host = 1; host <= kHosts; ++host) {
+      const QString folder =
+          QString("%1/runs/%2/n%3/checkpoints").arg(on_.workdir(host), run).arg(host);
+      std::error_code none;
+      for (const auto& entry : fs::directory_iterator(folder.toStdString(), none))
+        if (const std::string name = entry.path().filename(); name.starts_with("step-"))
+          out[name].push_back(entry.path());
+    }
+    return out;
+  }
+
   void damagedCheckpoints() {
     const QStringList training{"--set", "training.batch=2000", "--set",
                                "training.checkpoint.keep=3"};
@@ -453,27 +469,22 @@ class ClusterFaultsTest : public QObject {
     const CliResult ended = on_.cli().finish(*process, out);
     QVERIFY2(ended.exit == 130, ended.text());
 
-    // Each host has a manifest and a file of tensors of every checkpoint.
-    std::map<std::string, std::vector<fs::path>, std::greater<>> checkpoints;  // newest first
-    for (int host = 1; host <= kHosts; ++host) {
-      const QString folder =
-          QString("%1/runs/%2/n%3/checkpoints").arg(on_.workdir(host), run).arg(host);
-      std::error_code none;
-      for (const auto& entry : fs::directory_iterator(folder.toStdString(), none))
-        checkpoints[entry.path().filename().string()].push_back(entry.path());
-    }
+    const Checkpoints checkpoints = checkpointsOf(run);
     QVERIFY(checkpoints.size() >= 2);
     const std::size_t damaged =
         1 + static_cast<std::size_t>(upTo(static_cast<int>(checkpoints.size())));
     QStringList kinds;
     std::vector<QString> names;
     for (const auto& [name, folders] : checkpoints) {
-      QCOMPARE(folders.size(), std::size_t{kHosts});
+      const std::size_t hosts = folders.size();
+      // A run may be killed while it writes or removes a checkpoint.
+      QVERIFY(hosts == std::size_t{kHosts} || !stops);
       names.push_back(QString::fromStdString(name));
       // On every host; of the newest that is to be used, one host keeps its files.
-      const std::size_t spared = names.size() <= damaged ? kHosts : upTo(kHosts);
+      const std::size_t spared =
+          names.size() <= damaged ? hosts : static_cast<std::size_t>(upTo(static_cast<int>(hosts)));
       const bool manifests = upTo(2) == 1;
-      for (std::size_t host = 0; names.size() <= damaged + 1 && host < kHosts; ++host) {
+      for (std::size_t host = 0; names.size() <= damaged + 1 && host < hosts; ++host) {
         if (host == spared) continue;
         kinds << pick({"flipped", "cut", "empty", "removed", "FIFO", "folder"});
         damage(oneOf(folders[host], manifests), kinds.back());

@@ -5,6 +5,7 @@
 #include <QTest>
 
 #include "tests/cluster/runs_on_hosts.h"
+#include "tests/support/free_port.h"
 
 using namespace lockstep::test;
 
@@ -180,11 +181,7 @@ class ClusterProgramTest : public QObject {
   }
   // The losses of the same program, started as torch.distributed's documentation says.
   static QStringList byHand(const QString& spec) {
-    QProcess free;
-    free.start("/usr/bin/python3",
-               {"-c", "import socket; print(socket.create_server(('', 0)).getsockname()[1])"});
-    if (!free.waitForFinished(60000)) return {};
-    const QString port = free.readAllStandardOutput().trimmed();
+    const QString port = QString::number(freePort());
     std::vector<std::unique_ptr<QProcess>> ranks;
     for (int rank = 0; rank < 3; ++rank) {
       auto process = std::make_unique<QProcess>();

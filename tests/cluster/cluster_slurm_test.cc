@@ -79,7 +79,7 @@ class ClusterSlurmTest : public QObject {
   }
   void cleanup() {
     if (slurm_) slurm_->run({"scancel", "--full", "--user=root"});
-    if (slurm_) QVERIFY(waitFor([&] { return active().empty(); }, 30000));
+    if (slurm_) QVERIFY(waitFor([&] { return active().empty(); }));
   }
   void cleanupTestCase() {
     slurm_.reset();
@@ -102,7 +102,7 @@ class ClusterSlurmTest : public QObject {
     QCOMPARE(result.last()["steps"].toInt(), 200);
     // The job has ended with the run, and no other did.
     const int job = result.first("allocated")["job"].toInt();
-    QVERIFY(waitFor([&] { return active().empty(); }, 30000));
+    QVERIFY(waitFor([&] { return active().empty(); }));
     QVERIFY2(slurm_->jobs().find(std::to_string(job) + " CANCELLED") != std::string::npos,
              slurm_->jobs().c_str());
     QVERIFY(

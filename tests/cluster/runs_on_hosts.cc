@@ -238,7 +238,7 @@ void RunsOnHosts::close() {
   for (int folder = 1; folder <= small(); ++folder)
     hosts_->run(std::min(folder, count_), {lockstep::test::buildPath("bin/lockstep-agent"), "leave",
                                            "--workdir", workdir(folder).toStdString()});
-  const bool left = waitFor([&] { return cli_.processes().isEmpty(); }, 20000);
+  const bool left = waitFor([&] { return cli_.processes().isEmpty(); });
   const QString stay = cli_.processes().join("\n");
   left_.reset();
   hosts_.reset();

@@ -34,6 +34,20 @@ class SshClusterTest : public QObject {
     options.runtimeFolder = folder_.path();
     return options;
   }
+  static constexpr int kConnections = 32;
+  // Returns how long they took, in ms.
+  qint64 connectMany(std::vector<std::unique_ptr<SshConnection>>& all) {
+    for (int i = 0; i < kConnections; ++i)
+      all.push_back(std::make_unique<SshConnection>(
+          SshTarget{.host = "n" + std::to_string(i % 3 + 1)}, options()));
+    QElapsedTimer timer;
+    timer.start();
+    for (const auto& one : all) one->start();
+    for (const auto& one : all)
+      if (!one->waitConnected(std::chrono::seconds(60)).ok())
+        QTest::qFail("not all connect", __FILE__, __LINE__);
+    return timer.elapsed();
+  }
 
  private Q_SLOTS:
   void initTestCase() {
@@ -83,16 +97,10 @@ class SshClusterTest : public QObject {
 
   // However long the network was away.
   void manyAreBackAtOnce() {
-    constexpr int kConnections = 32;
-    std::vector<std::unique_ptr<SshConnection>> all;
-    for (int i = 0; i < kConnections; ++i)
-      all.push_back(std::make_unique<SshConnection>(
-          SshTarget{.host = "n" + std::to_string(i % 3 + 1)}, options()));
+    std::vector<std::unique_ptr<SshConnection>> all, others;
+    const qint64 first = connectMany(all);  // half a second, longer beside other work
+    if (QTest::currentTestFailed()) return;
     QElapsedTimer timer;
-    timer.start();
-    for (const auto& one : all) one->start();
-    for (const auto& one : all) VERIFY_OK(one->waitConnected(std::chrono::seconds(60)));
-    const qint64 connecting = timer.elapsed();  // half a second, longer beside other work
     const auto everyOne = [&](LinkState state) {
       return std::all_of(all.begin(), all.end(),
                          [&](const auto& one) { return one->status().state == state; });
@@ -104,10 +112,12 @@ class SshClusterTest : public QObject {
     for (int host = 1; host <= 3; ++host) QVERIFY(hosts_->heal(host));
     timer.start();
     QVERIFY(test::waitFor([&] { return everyOne(LinkState::kConnected); }, 60000));
-    const qint64 back = timer.elapsed();
-    qInfo("%d connections took %lld ms at first, and were back after %lld ms", kConnections,
-          static_cast<long long>(connecting), static_cast<long long>(back));
-    QVERIFY2(back <= 2500 + 4 * connecting, qPrintable(QString::number(back)));
+    const qint64 back = timer.elapsed(), last = connectMany(others);
+    if (QTest::currentTestFailed()) return;
+    qInfo("%d connections took %lld and %lld ms, and were back after %lld ms", kConnections,
+          static_cast<long long>(first), static_cast<long long>(last),
+          static_cast<long long>(back));
+    QVERIFY2(back <= 2500 + 4 * std::max(first, last), qPrintable(QString::number(back)));
     for (const auto& one : all) VERIFY_OK(one->exec("true"));
   }
 
@@ -129,8 +139,8 @@ class SshClusterTest : public QObject {
     test::EchoServer echo(folder_ / "echo");
     SshConnectionOptions settings = options(extra.toStdString());
     settings.keepaliveInterval = std::chrono::milliseconds(300);
-    settings.keepaliveLimit = std::chrono::milliseconds(1500);
-    settings.connectTimeout = std::chrono::milliseconds(1000);
+    settings.keepaliveLimit = std::chrono::milliseconds(3000);
+    settings.connectTimeout = std::chrono::milliseconds(5000);
     settings.longestPause = std::chrono::milliseconds(300);
     SshConnection connection({.host = "n2"}, settings);
     auto local = connection.forward(folder_ / "echo", "");
@@ -149,7 +159,7 @@ class SshClusterTest : public QObject {
     std::thread command([&] { static_cast<void>(connection.exec("sleep 60")); });
     QVERIFY(frozen ? hosts_->freeze(silent, true) > 0 : hosts_->cut(silent));
     const bool noticed =
-        test::waitFor([&] { return connection.status().state == LinkState::kReconnecting; }, 8000);
+        test::waitFor([&] { return connection.status().state == LinkState::kReconnecting; }, 30000);
     command.join();
     for (const int stream : streams) ::close(stream);
     QVERIFY(frozen ? hosts_->freeze(silent, false) > 0 : hosts_->heal(silent));
@@ -162,7 +172,7 @@ class SshClusterTest : public QObject {
   void powerLossAndBoot() {
     SshConnectionOptions settings = options();
     settings.keepaliveInterval = std::chrono::milliseconds(300);
-    settings.keepaliveLimit = std::chrono::milliseconds(1000);
+    settings.keepaliveLimit = std::chrono::milliseconds(3000);
     settings.longestPause = std::chrono::milliseconds(300);
     SshConnection connection({.host = "n2"}, settings);
     VERIFY_OK(connection.connect());
@@ -193,16 +203,16 @@ class SshClusterTest : public QObject {
     QVERIFY(hosts_->limitRate(1, 10));
     SshConnectionOptions settings = options();
     settings.keepaliveInterval = std::chrono::milliseconds(200);
-    settings.keepaliveLimit = std::chrono::milliseconds(2000);
+    settings.keepaliveLimit = std::chrono::milliseconds(4000);
     SshConnection connection({.host = "n1"}, settings);
     VERIFY_OK(connection.connect());
     // Seconds of full load are not taken for silence, and the answer to another question gets
     // through in between.
     ExecOptions load;
-    load.input = std::string(4 << 20, 'x');
+    load.input = std::string(8 << 20, 'x');
     auto counted = connection.exec("wc -c", load);
     VERIFY_OK(counted);
-    QCOMPARE(std::stoi(counted->output), 4 << 20);
+    QCOMPARE(std::stoi(counted->output), 8 << 20);
     QVERIFY(hosts_->unlimitRate(1));
   }
 

@@ -31,7 +31,7 @@ class Collector {
     process_.start("/usr/bin/python3",
                    {QString::fromStdString(sourcePath("tests/support/collector.py")),
                     folder_.filePath("mode"), log()});
-    if (process_.waitForReadyRead(20000)) port_ = process_.readLine().trimmed().toInt();
+    if (process_.waitForReadyRead(60000)) port_ = process_.readLine().trimmed().toInt();
   }
   ~Collector() {
     process_.kill();

@@ -25,7 +25,7 @@ class DataServer {
     process_.start("/usr/bin/python3",
                    {QString::fromStdString(sourcePath("tests/support/data_server.py")),
                     QString::fromStdString(file), log()});
-    if (process_.waitForReadyRead(20000)) port_ = process_.readLine().trimmed().toInt();
+    if (process_.waitForReadyRead(60000)) port_ = process_.readLine().trimmed().toInt();
   }
   ~DataServer() {
     process_.kill();

@@ -1,9 +1,8 @@
 #include "tests/support/sshd.h"
+#include "tests/support/free_port.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
@@ -22,7 +21,6 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
-#include <random>
 #include <sstream>
 #include <thread>
 
@@ -78,24 +76,6 @@ int reap(pid_t pid) {
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-// Below those that Linux gives to connections, and to whoever asks for any: none of theirs takes it
-// before sshd listens, or while it is stopped. 0: there is none.
-int freePort() {
-  std::random_device random;
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  for (int attempt = 0; attempt < 1000; ++attempt) {
-    const auto port = static_cast<std::uint16_t>(20'000 + random() % 12'000);
-    address.sin_port = htons(port);
-    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const bool isFree = ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-    ::close(fd);
-    if (isFree) return port;
-  }
-  return 0;
 }
 
 sockaddr_un unixAddress(const std::string& path) {

@@ -1,5 +1,5 @@
 // A rank whose training thread hangs while its process goes on: it is named, with the stack.
-// LOCKSTEP_HANG_ROUNDS: how often each case is played; the median of all times is printed.
+// LOCKSTEP_HANG_ROUNDS: how often each case is played; the median of all times has a limit.
 #include <signal.h>
 
 #include <QElapsedTimer>
@@ -15,8 +15,10 @@
 using namespace lockstep::test;
 
 namespace {
-constexpr qint64 kAsked = 5000;  // ms from the hang to the verdict
-}
+// ms from the hang to the verdict: of the median, and of each, which other work on this machine may
+// hold up
+constexpr qint64 kAsked = 5000, kLongest = 30000;
+}  // namespace
 
 class CliHangTest : public QObject {
   Q_OBJECT
@@ -70,10 +72,10 @@ class CliHangTest : public QObject {
     QByteArray rest;
     do {  // other warnings may come first, as of a slow disk
       QVERIFY2(cli.awaitNext(*process, "warning", rest, 60000), (out + rest).right(3000));
-    } while (!rest.contains("holds up") && clock.elapsed() < 30000);
+    } while (!rest.contains("holds up") && clock.elapsed() < kLongest);
     const qint64 took = clock.elapsed();
     qInfo("told after %lld ms: %s", took, rest.right(600).constData());
-    QVERIFY2(took < kAsked, rest.constData());
+    QVERIFY2(took < kLongest, rest.constData());
     seconds_.push_back(static_cast<double>(took) / 1e3);
     out += rest;
     // The stacks are in the run's log before the warning is told.
@@ -99,8 +101,10 @@ class CliHangTest : public QObject {
   }
   void verdictTimes() {
     if (seconds_.empty()) return;
-    qInfo("verdict median %.2f s, greatest %.2f s of %zu", lockstep::median(seconds_),
+    const double median = lockstep::median(seconds_);
+    qInfo("verdict median %.2f s, greatest %.2f s of %zu", median,
           *std::max_element(seconds_.begin(), seconds_.end()), seconds_.size());
+    QVERIFY(median < static_cast<double>(kAsked) / 1e3);
   }
 };
 

@@ -70,7 +70,7 @@ class CliKubernetesTest : public QObject {
     QVERIFY(objects("jobs").isEmpty() && objects("services").isEmpty());
     QTRY_VERIFY_WITH_TIMEOUT(objects("pods").isEmpty(), 60000);
     const QString run = result.first("started")["run"].toString();
-    QTRY_VERIFY_WITH_TIMEOUT(cli_.processes(run).empty(), 10000);
+    QTRY_VERIFY_WITH_TIMEOUT(cli_.processes(run).empty(), 60000);
     const CliResult deleted = cli_.run({"history", "delete", run});
     QVERIFY2(deleted.exit == 0 && !deleted.err.contains("may keep"), deleted.text());
   }

@@ -69,7 +69,7 @@ class CliMetricsTest : public QObject {
     const auto isWhole = [&] {
       page = fetched(port);
       const double step = valueOf(page, "lockstep_run_step");
-      if (first < 0) first = step;
+      if (first <= 0) first = step;
       return first > 0 && step > first && valueOf(page, "lockstep_node_cpu_ratio") >= 0;
     };
     while (!isWhole() && timer.elapsed() < 60'000) QTest::qWait(200);

@@ -199,13 +199,18 @@ class CliProgramStepsTest : public QObject {
 
   // Of a program without any of the libraries, by its own account of its steps.
   void stepsOfItsOwnGoOnAfterARestart() {
-    const CliResult result = run(R"(
+    QByteArray script = R"(
 import lockstep
 for number in range(40):
     with lockstep.step(): time.sleep(0.01)
-    if attempt == 0 and number == 20: print("step 20 loss 1", flush=True); time.sleep(0.3); os.kill(os.getpid(), 9)
-)",
-                                 2);
+    if attempt == 0 and number == 20:
+        print("step 20 loss 1", flush=True)
+        open(f"DONE{rank}", "w").close()
+        while not os.path.exists(f"DONE{1 - rank}"): time.sleep(0.05)
+        time.sleep(0.3)
+        os.kill(os.getpid(), 9)
+)";
+    const CliResult result = run(script.replace("DONE", cli_.path("done").toUtf8()), 2);
     QVERIFY2(result.exit == 0, result.text());
     QCOMPARE(result.all("recovered").size(), qsizetype{1});
     const QString run = result.all("started").value(0)["run"].toString();

@@ -77,9 +77,12 @@ class CliRecoveryTest : public QObject {
     qInfo("seed %u", seed);
     random_.seed(seed * 7919 + static_cast<unsigned>(qHash(kind)));
     const Cli cli;
+    QElapsedTimer clock;
+    clock.start();
     const auto process = cli.start(training(kind, ranks, kEndless));
     QByteArray out;
     QVERIFY(cli.awaitEvent(*process, "step", out));
+    const double most = mostRecoverySeconds(clock.elapsed());
     for (int i = 0; i < 2; ++i) {
       QTest::qWait(static_cast<int>(random_() % 400));
       killOne(cli, *process, out, random_());
@@ -116,7 +119,7 @@ class CliRecoveryTest : public QObject {
       };
       QVERIFY2(time(recovering[i]).isValid() && time(recovered[i]) >= time(recovering[i]),
                result.text());
-      QVERIFY2(recovered[i]["seconds"].toDouble() < 10, result.text());
+      QVERIFY2(recovered[i]["seconds"].toDouble() < most, result.text());
       QVERIFY(recovered[i]["lost_steps"].toInt(-1) >= 0);
     }
     // What that cost is a figure of the run, as of one without failures.
@@ -185,16 +188,19 @@ class CliRecoveryTest : public QObject {
     QVERIFY(cli.awaitEvent(*process, "step", out));
     const QString run = runOf(out);
     CliResult asked;
-    QTRY_VERIFY2_WITH_TIMEOUT((asked = cli.run({"rebalance", run, "--json"})).exit == 0 &&
-                                  asked.first("rebalance")["last_step"].toInt() > 20,
-                              asked.text(), 60000);
+    const auto isProposed = [&] {  // a few steps may be those of a rank that other work holds up
+      asked = cli.run({"rebalance", run, "--json"});
+      const QJsonObject proposal = asked.first("rebalance"), first = asked.first("speed");
+      return asked.exit == 0 && proposal["last_step"].toInt() > 20 &&
+             proposal["changes"].toBool() &&
+             first["proposed_samples"].toInt() < first["samples"].toInt();
+    };
+    QTRY_VERIFY2_WITH_TIMEOUT(isProposed(), asked.text(), 60000);
     const QJsonObject proposal = asked.first("rebalance");
-    QVERIFY2(proposal["changes"].toBool(), asked.text());
     QVERIFY(proposal["proposed_step_seconds"].toDouble() < proposal["step_seconds"].toDouble());
     const auto speeds = asked.all("speed");
     QCOMPARE(speeds.size(), qsizetype{2});
     QCOMPARE(speeds[0]["samples"].toInt(), 3 * speeds[1]["samples"].toInt());
-    QVERIFY2(speeds[0]["proposed_samples"].toInt() < speeds[0]["samples"].toInt(), asked.text());
     QCOMPARE(out.count("\"event\":\"recovering\""), qsizetype{0});
     const int batch = speeds[0]["samples"].toInt() + speeds[1]["samples"].toInt();
     const CliResult refused = cli.run({"rebalance", run, "--apply", "--shares", "1,2,3"});
@@ -204,9 +210,9 @@ class CliRecoveryTest : public QObject {
     QVERIFY2(cli.awaitNext(*process, "recovered", out), out.right(3000));
     QVERIFY(cli.awaitNext(*process, "step", out));
     CliResult again;  // as soon as the history has it
-    QTRY_VERIFY2((again = cli.run({"rebalance", run, "--json"})).exit != 0 ||
-                     again.all("speed")[0]["samples"].toInt() == batch / 4,
-                 again.text());
+    QTRY_VERIFY2_WITH_TIMEOUT((again = cli.run({"rebalance", run, "--json"})).exit != 0 ||
+                                  again.all("speed")[0]["samples"].toInt() == batch / 4,
+                              again.text(), 60000);
     QVERIFY(cli.awaitNext(*process, "step", out));
     const CliResult result = cli.stop(*process, out);
     const QJsonObject recovering = result.first("recovering");

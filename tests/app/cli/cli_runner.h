@@ -89,5 +89,10 @@ QString runOf(const QByteArray& out);
 // to be in its middle when something happens to it has kEndless steps, and is stopped.
 constexpr int kEndless = 1'000'000'000;
 QStringList training(const QString& kind, const QString& ranks, int steps);
+// The most seconds of a recovery in which nothing waits for a time limit, of a run that was
+// launched in `launchMs`: a busy machine takes longer for both.
+constexpr double mostRecoverySeconds(qint64 launchMs) {
+  return 10 + 3e-3 * static_cast<double>(launchMs);
+}
 
 }  // namespace lockstep::test

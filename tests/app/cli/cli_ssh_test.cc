@@ -232,7 +232,8 @@ class CliSshTest : public QObject {
 
     update(cli, ssh, servers.cluster, "second");
     if (QTest::currentTestFailed()) return;
-    QTRY_COMPARE(cli.agents().size(), 4);  // each version has its own
+    // Each version has its own.
+    QTRY_COMPARE_WITH_TIMEOUT(cli.agents().size(), qsizetype{4}, 60000);
     QVERIFY2(stillTells(cli, *process, out), out.right(2000));
     process->kill();
     QVERIFY(process->waitForFinished());

@@ -151,9 +151,7 @@ class CliTroubleTest : public QObject {
     QByteArray later;  // until a second is told: both ranks have reported some by then
     QVERIFY(cli.awaitEvent(*process, "step", later));
     out += later;
-    const QByteArray started = out.split('\n').front();
-    const qsizetype at = started.indexOf("\"run\":\"") + 7;
-    const QString run = QString::fromUtf8(started.mid(at, started.indexOf('"', at) - at));
+    const QString run = runOf(out);
     QList<pid_t> frozen;
     for (const QString& found : cli.processes(run))
       if (found.contains("lockstep-agent supervise") || found.contains("lockstep-agent serve"))

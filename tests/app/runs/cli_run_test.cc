@@ -134,9 +134,7 @@ class CliRunTest : public QObject {
     QByteArray output;
     QVERIFY(readUntil(*process, output, "\"event\":\"step\""));
     process->kill();
-    QVERIFY(process->waitForFinished(kLimitMs));
-    const QString id =
-        QJsonDocument::fromJson(output.left(output.indexOf('\n'))).object().value("run").toString();
+    const QString id = end(*process, output).events[0].value("run").toString();
     QVERIFY(!id.isEmpty());
     const Outcome attached = lockstepRun({"attach", id, "--json"});
     QVERIFY2(attached.exitCode == 0, attached.errors.constData());
@@ -212,6 +210,8 @@ class CliRunTest : public QObject {
       if (line.isEmpty()) continue;
       const auto parsed = QJsonDocument::fromJson(line);
       out.onlyObjects = out.onlyObjects && parsed.isObject();
+      // What a slow launch tells of the data comes before its start.
+      if (parsed.object().value("event").toString() == "data") continue;
       out.events.push_back(parsed.object());
     }
     if (out.events.isEmpty()) out.events.push_back({});

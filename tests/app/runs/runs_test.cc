@@ -163,9 +163,9 @@ class RunsTest : public QObject {
     QElapsedTimer clock;
     clock.start();
     const auto model = downloadModel("r", nodes, Home{folder.path().toStdString()}, {},
-                                     std::chrono::milliseconds(50));
+                                     std::chrono::milliseconds(500));
     QVERIFY(!model.ok());
-    QVERIFY2(clock.elapsed() < 2500, qPrintable(QString::number(clock.elapsed())));
+    QVERIFY2(clock.elapsed() < 25'000, qPrintable(QString::number(clock.elapsed())));
     QCOMPARE(model.error().code, Code::kDeadlineExceeded);
     QCOMPARE(model.error().node, std::string("far"));
     QVERIFY(!model.error().next.empty());
@@ -237,7 +237,8 @@ class RunsTest : public QObject {
       const storage::Transaction transaction(**held);
       QVERIFY(transaction.status().ok());
       Recorder recorder(*run, *bench.session, bench.home, bench.inbox, seen.observer());
-      QVERIFY(bench.until([&] { return seen.preview.size() > 20; }, 4500));
+      // Until the recorder gives up writing what came before.
+      QVERIFY(bench.until([&] { return seen.preview.size() > 20 || !seen.loss.empty(); }));
       QVERIFY(seen.loss.empty());
       QVERIFY(seen.preview.front() > kLongHistory);
       for (std::size_t i = 1; i < seen.preview.size(); ++i)
@@ -270,7 +271,7 @@ class RunsTest : public QObject {
     QVERIFY(transaction->status().ok());
     Seen seen;
     Recorder recorder(*run, *bench.session, bench.home, bench.inbox, seen.observer());
-    QVERIFY(bench.until([&] { return !seen.preview.empty(); }, 4500));
+    QVERIFY(bench.until([&] { return !seen.preview.empty() || !seen.loss.empty(); }));
     QVERIFY(seen.loss.empty());
     QVERIFY(seen.preview.front() > kLongHistory);
     transaction.reset();
