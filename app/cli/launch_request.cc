@@ -96,7 +96,7 @@ void SearchProgress::watch(AdviceOptions& options) {
 }
 
 void SearchProgress::tell(std::size_t planned) {
-  if (takeInterrupt()) stop_.request_stop();
+  if (!stop_.stop_requested() && takeInterrupt()) stop_.request_stop();
   Nanoseconds last = shown_;
   const Nanoseconds now = monotonicNow();
   if (shows_ && now - last > 200'000'000 && shown_.compare_exchange_strong(last, now))

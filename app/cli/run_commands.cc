@@ -478,8 +478,11 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
     if (interrupted) return makeError(Code::kCancelled, "no longer waiting for run {}", row.run);
     if (last && isFinal(last->phase)) return endedOn(*cluster, *last, globals);
     if (asked) {
-      outOfReach = asked->code == Code::kUnavailable || asked->code == Code::kDeadlineExceeded;
-      return asked->code == Code::kAborted ? notPromised(*asked, row.run, kill) : *asked;
+      const bool isOpen = asked->code == Code::kAborted;
+      // Also one that has ended without the other nodes, which may go on, answers.
+      outOfReach = asked->code == Code::kUnavailable || asked->code == Code::kDeadlineExceeded ||
+                   (isOpen && last && last->unreachableNs != 0);
+      return isOpen && !outOfReach ? notPromised(*asked, row.run, kill) : *asked;
     }
     if (over && error) return toldToEnd(*error, row.run, told);
     return notEnded(row.run, limit, kill);

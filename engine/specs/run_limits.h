@@ -2,7 +2,7 @@
 // tells them beforehand.
 //
 // Limits on waiting for other nodes are a number of heartbeats, so that nobody is blamed or given
-// up before a silent node can be noticed. Those that take longer have a least time.
+// up before a silent node can be noticed. Where heartbeats are quick, a least time holds.
 #pragma once
 
 #include <algorithm>
