@@ -26,6 +26,8 @@
 namespace lockstep::agent {
 namespace {
 
+constexpr int kPauseMs = 50;  // before accept() is tried again
+
 Result<sockaddr_un> addressOf(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -55,10 +57,6 @@ Result<UniqueFd> listenUnix(const std::string& path, int backlog) {
       chmod(path.c_str(), 0600) != 0 || listen(listener.get(), backlog) != 0)
     return systemError(errno, message("cannot serve at {}", path));
   return listener;
-}
-
-namespace {
-constexpr int kPauseMs = 50;  // before accept() is tried again
 }
 
 struct UnixServer::State {

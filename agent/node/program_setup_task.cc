@@ -49,7 +49,7 @@ class Setup {
       lock.unlock();
       gone = gone || client.gone() || (isDue && !client.tell(reply));
       if (isDue) told = monotonicNow();
-      // And what it leaves behind. Until it has ended: the loop that would tell may end before.
+      // Ends what it leaves behind, too. Each time anew: a loop that has ended tells no end.
       if (gone && !loop_.call([this] { process_->signal(SIGKILL); }))
         return makeError(Code::kUnavailable, "the agent is leaving");
       lock.lock();

@@ -436,10 +436,9 @@ Result<int> superviseCommand(const Arguments& arguments) {
     info.peerAddress = *address;
   }
   SupervisorService service(loop, folder, *request, **spool, control.get());
-  auto started = UnixServer::start(info.socket, service);
-  if (!started.ok()) return fail(folder, started.error());
-  std::unique_ptr<UnixServer> server = std::move(*started);  // ends before what it serves
-  lingering = std::make_unique<IdleShutdown>(loop, *server, linger);
+  auto server = UnixServer::start(info.socket, service);  // ends before what it serves
+  if (!server.ok()) return fail(folder, server.error());
+  lingering = std::make_unique<IdleShutdown>(loop, **server, linger);
   if (serveOnly) lingering->begin();
   if (Status status = writeSupervisor(folder, info); !status.ok())
     return fail(folder, status.error());
@@ -456,7 +455,7 @@ Result<int> superviseCommand(const Arguments& arguments) {
 
   const bool expired = control && control->state() == run::v1::EXPIRED;
   (*spool)->wakeReaders();
-  server.reset();
+  server->reset();
   control.reset();
   spool->reset();
   unlink(folder.supervisor().c_str());

@@ -185,9 +185,7 @@ WorkerProcess::~WorkerProcess() {
   }
 }
 
-void WorkerProcess::send(const node::v1::ToWorker& message) {
-  if (!exited_) channel_->send(message);
-}
+void WorkerProcess::send(const node::v1::ToWorker& message) { channel_->send(message); }
 
 void WorkerProcess::signal(int number) {
   if (exited_) return;
@@ -247,15 +245,12 @@ void WorkerProcess::endGroup() const {
 
 // The control channel has ended: the process has exited or is about to.
 void WorkerProcess::reap(int tries) {
+  if (tries == 0) lastMemory_ = std::max(lastMemory_, processMemory(pid_));
+  endGroup();
   int status = 0;
-  pid_t got = 0;
-  if (!exited_) {
-    if (tries == 0) lastMemory_ = std::max(lastMemory_, processMemory(pid_));
-    endGroup();
-    got = waitpid(pid_, &status, WNOHANG);
-    if (got == 0 && tries == 500) signal(SIGKILL);  // it closed its channel and lives on
-  }
+  const pid_t got = waitpid(pid_, &status, WNOHANG);
   if (got == 0) {
+    if (tries == 500) signal(SIGKILL);  // it closed its channel and lives on
     reapTimer_ = loop_.after(4 * kMillisecond, [this, tries] { reap(tries + 1); });
     return;
   }

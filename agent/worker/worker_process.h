@@ -56,7 +56,6 @@ class WorkerProcess {
   void send(const node::v1::ToWorker& message);
   void signal(int number);  // to the worker's process group
   int pid() const { return pid_; }
-  bool exited() const { return exited_; }
   std::string tail() const { return lines_.tail(); }
   Message exitText(int status) const;  // how it ended, with what is known of why
   void noteMemory(std::int64_t bytes) { lastMemory_ = bytes; }

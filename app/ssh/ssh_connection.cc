@@ -235,8 +235,8 @@ class SshConnection::Impl {
     idle(Clock::now() + wait);
   }
 
-  // Until the time, or until start, abandoning or closing. A failed link turns away whoever
-  // connects to its forwards.
+  // Until the time, or until start or closing. A failed link turns away whoever connects to its
+  // forwards.
   void idle(Clock::time_point until) {
     for (;;) {
       bool failed = false;

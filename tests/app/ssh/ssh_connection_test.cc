@@ -402,8 +402,9 @@ class SshConnectionTest : public QObject {
     world.prompter->acceptHostKeys = true;
     std::stop_source stop;
     stop.request_stop();
-    QCOMPARE(connection.connect(stop.get_token()).code(), Code::kCancelled);
+    const Status cancelled = connection.connect(stop.get_token());
     goOn.set_value();
+    QCOMPARE(cancelled.code(), Code::kCancelled);
     QCOMPARE(connection.waitConnected(std::chrono::seconds(60)).code(), Code::kCancelled);
     QCOMPARE(connection.status().state, LinkState::kFailed);
     QCOMPARE(world.prompter->hostKeys().size(), std::size_t{1});
