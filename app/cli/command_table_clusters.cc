@@ -78,10 +78,9 @@ const std::vector<Command> kClusterCommands{
      "each\n"
      "two nodes, and all-reduce over all. Compares with earlier results on the cluster, the first "
      "time\n"
-     "with the other nodes, GPUs and links; exit 1 if something is weak. Warns of nodes whose "
-     "agent, "
+     "with the other nodes, GPUs and links; exit 1 if something is weak. Warns where the agent, "
      "kernel,\n"
-     "GPU driver, CUDA or NCCL is of another version than that of the others.\n"
+     "GPU driver, CUDA or NCCL of a node differs from that of the others.\n"
      "  --local     the agents of this machine instead of a cluster\n"
      "  --seconds   of each measurement (default 0.5)",
      clusterPreflightCommand},

@@ -12,7 +12,7 @@ bool LinkMatrix::empty() const {
 }
 
 double LinkMatrix::log2Slowdown(const PreflightValue& value) const {
-  if (!(value.value > 0) || !(median > 0)) return 0;
+  if (!(median > 0)) return 0;
   const double more = std::log2(value.value / median);
   return kind == PreflightValue::Kind::kBandwidth ? -more : more;
 }

@@ -21,7 +21,7 @@ struct LinkMatrix {
     return cells[from * nodes.size() + to];
   }
   // log2 of how much slower a link is than the median: 1 is half its bandwidth or twice its round
-  // trip. 0 if one of them is 0.
+  // trip; infinite if nothing passes. 0 if the median is 0.
   double log2Slowdown(const PreflightValue& value) const;
   std::vector<PreflightValue> slowestFirst() const;
 };

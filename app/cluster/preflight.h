@@ -60,7 +60,6 @@ struct PreflightResult {
   // By kind, then node. Of a node with GPUs its driver, of one with ranks on them CUDA and NCCL.
   std::vector<NodeVersion> versions;
   int weak() const;
-  int different() const;  // number of versions unlike those of other nodes
 };
 
 // What nodes tell of a speed, of their own or of their link to another node. A value that cannot be

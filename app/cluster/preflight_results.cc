@@ -84,11 +84,6 @@ int PreflightResult::weak() const {
       values.begin(), values.end(), [](const auto& value) { return value.grade == Grade::kWeak; }));
 }
 
-int PreflightResult::different() const {
-  return static_cast<int>(
-      std::ranges::count(versions, NodeVersion::Grade::kDifferent, &NodeVersion::grade));
-}
-
 void grade(PreflightResult& result, const std::vector<PreflightResult>& earlier,
            std::size_t leastPeers) {
   const auto placeOf = [](const PreflightValue& value) {

@@ -13041,7 +13041,7 @@ its last lines:
             <translation>没有测量任何链路：需要两个能相互到达的节点。</translation>
         </message>
         <message>
-            <source>of the median</source>
+            <source>relative to the median</source>
             <translation>相对于中位数</translation>
         </message>
     </context>

@@ -230,7 +230,7 @@ void PreflightDialog::showLinks() {
   // Slower than the median is at the right.
   const QString half = QString::fromUtf8("½ ×"), twice = QString::fromUtf8("2 ×");
   const bool isMoreBetter = kind == Kind::kBandwidth;
-  linkLegend_->setScale(ColorMap::Kind::kDiverging, tr("of the median"),
+  linkLegend_->setScale(ColorMap::Kind::kDiverging, tr("relative to the median"),
                         isMoreBetter ? twice : half, isMoreBetter ? half : twice);
 }
 

@@ -14,6 +14,7 @@ class VersionModel : public QAbstractTableModel {
   Q_OBJECT
 
  public:
+  // From kAgent on in the order of app::NodeVersion::Kind.
   enum Column { kNode, kAgent, kKernel, kGpuDriver, kCuda, kNccl, kColumns };
   static constexpr int kToneRole = Qt::UserRole + 1;
   using QAbstractTableModel::QAbstractTableModel;

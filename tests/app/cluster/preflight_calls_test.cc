@@ -353,7 +353,6 @@ class PreflightCallsTest : public QObject {
              std::string("n1 unknown, n2 580.1, n3 580.1, n4 580.1"));
     QCOMPARE(versionsOf(*result, Of::kCuda), std::string("n2 13.0, n3 13.0, n4 !12.8"));
     QCOMPARE(versionsOf(*result, Of::kNccl), std::string("n2 2.27.3, n3 2.27.3, n4 2.27.3"));
-    QCOMPARE(result->different(), 2);
   }
 
   // All of a node at once; what its cores do is measured as well.
