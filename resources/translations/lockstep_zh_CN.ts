@@ -2015,7 +2015,7 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         </message>
         <message>
             <source>GPUs are priced as %1 by its data sheet and what is reached of such: %2 TFLOP/s in %3, %4 GB/s of memory; connect the nodes to measure</source>
-            <translation>GPU 按 %1的数据手册及其可达比例估价：%3 下 %2 TFLOP/s，显存 %4 GB/s；连接节点即可测量</translation>
+            <translation>GPU 按 %1 的数据手册及其可达比例估价：%3 下 %2 TFLOP/s，显存 %4 GB/s；连接节点即可测量</translation>
         </message>
         <message>
             <source>of it, CUDA contexts, workspaces and NCCL take %1</source>

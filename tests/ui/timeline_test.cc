@@ -1,7 +1,6 @@
 // The timeline of a step as it is drawn: messages between ranks, and the median rank above them;
 // and as the table of its spans.
 #include <QAbstractItemModelTester>
-#include <QElapsedTimer>
 #include <QHeaderView>
 #include <QTableView>
 #include <QTest>
@@ -320,10 +319,8 @@ class TimelineTest : public QObject {
     table->grab();
     int sorted = 0;
     connect(table->model(), &QAbstractItemModel::layoutChanged, this, [&] { ++sorted; });
-    QElapsedTimer timer;
-    timer.start();
     table->sortByColumn(Column::kDuration, Qt::DescendingOrder);
-    QVERIFY2(timer.elapsed() < 100, qPrintable(QString::number(timer.elapsed())));
+    QCOMPARE(sorted, 0);  // the window goes on meanwhile
     QTRY_COMPARE_WITH_TIMEOUT(sorted, 1, 120'000);
     disconnect(table->model(), nullptr, this, nullptr);
     const auto durationAt = [&](int row) {
@@ -401,6 +398,17 @@ class TimelineTest : public QObject {
     QTest::keyClick(view, Qt::Key_Escape);
     stack.button()->click();
     QVERIFY(!table->currentIndex().isValid());
+    // The table of another step has the focus of the picture, and its selection.
+    view->setTimelines(toldRounds(4), nullptr);
+    stack.button()->click();
+    view->setFocus();
+    QTest::mouseClick(view, Qt::LeftButton, {}, view->pixelOf(25'000, 0.4));  // send.2
+    QVERIFY(view->chosenSpan() == &view->measured()->lanes[0].spans[2]);
+    stack.button()->click();
+    QVERIFY(table->hasFocus());
+    QVERIFY(view->chosenSpan() == &view->measured()->lanes[0].spans[2]);
+    QVERIFY(cellsOf(*table->model(), table->currentIndex().row())[Column::kOperation].endsWith(
+        "send.2"));
   }
 
  private:

@@ -61,7 +61,11 @@ void TimelineStack::buildTable() {
 }
 
 void TimelineStack::showTable(bool on) {
-  setCurrentWidget(on ? static_cast<QWidget*>(table_) : view_);
+  {
+    // A table that gets the focus makes its first cell current: that is nobody's choice.
+    const QScopedValueRollback<bool> passing(passing_, true);
+    setCurrentWidget(on ? static_cast<QWidget*>(table_) : view_);
+  }
   takeChosen();
 }
 

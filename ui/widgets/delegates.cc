@@ -10,8 +10,7 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr int kTagPad = 7;    // in a tag
-constexpr int kCellPad = 11;  // where the style puts the text of other cells
+constexpr int kTagPad = 7;  // in a tag
 
 void drawBackground(QPainter* painter, const QStyleOptionViewItem& option) {
   const QWidget* widget = option.widget;

@@ -6,6 +6,8 @@
 
 namespace lockstep::ui {
 
+constexpr int kCellPad = 11;  // on both sides of a cell's text, as the style has it
+
 // Paints `fractionRole` (0…1) as a bar behind the text.
 class BarDelegate : public QStyledItemDelegate {
   Q_OBJECT

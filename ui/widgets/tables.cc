@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "ui/theme/tool_tip.h"
+#include "ui/widgets/delegates.h"
 
 namespace lockstep::ui {
 namespace {
@@ -39,21 +40,22 @@ class WholeTexts : public QObject {
     const QModelIndex index = table_->indexAt(help->pos());
     if (!index.isValid() || !isCut(index)) return false;
     const QString text = index.data().toString(), more = index.data(Qt::ToolTipRole).toString();
-    const QString rest = more == text || more.isEmpty() ? QString()
-                         : Qt::mightBeRichText(more)    ? more
-                                                        : wrappedToolTip(more);
-    QToolTip::showText(help->globalPos(), wrappedToolTip(text) + rest, table_->viewport());
+    const bool isSame = more.isEmpty() || more == text || more == toolTipText(text);
+    const QString rest = isSame                      ? QString()
+                         : Qt::mightBeRichText(more) ? more
+                                                     : wrappedToolTip(more);
+    QToolTip::showText(help->globalPos(), wrappedToolTip(text) + rest, table_->viewport(),
+                       table_->visualRect(index));
     return true;
   }
 
  private:
   bool isCut(const QModelIndex& index) const {
-    constexpr int kPad = 11;  // where the style puts the text
     const QVariant font = index.data(Qt::FontRole);
     const QFontMetrics metrics(font.isValid() ? font.value<QFont>().resolve(table_->font())
                                               : table_->font());
     const bool hasIcon = index.data(Qt::DecorationRole).isValid();
-    QRect room = table_->visualRect(index).adjusted(kPad, 0, -kPad, 0);
+    QRect room = table_->visualRect(index).adjusted(kCellPad, 0, -kCellPad, 0);
     if (hasIcon) room.setLeft(room.left() + table_->style()->pixelMetric(QStyle::PM_SmallIconSize));
     const QRect needed = metrics.boundingRect(
         QRect(0, 0, std::max(1, room.width()), 1 << 20),
