@@ -218,6 +218,9 @@ Status CurveStore::append(const std::vector<RunBatch::Series>& series) {
 }
 
 Status CurveStore::check() const {
+  // series() tells nothing of a list that cannot be read, or of its end.
+  Statement names(database_, "SELECT name, points FROM series ORDER BY name");
+  LOCKSTEP_TRY(names.run());
   Statement batches(database_, "SELECT data FROM batch");
   while (batches.step()) LOCKSTEP_TRY(unpackCurves(batches.blob(0)).status());
   LOCKSTEP_TRY(batches.status());

@@ -70,7 +70,9 @@ ChartScene chartOf(const Lesson& lesson, const Lesson::Chart& chart, const Lesso
   ChartScene out{chart.title, slider.label, {}, {}, {}, chart.logX, chart.logY};
   const bool ofBytes = slider.unit == "bytes";
   const auto place = [&](const std::string& value) {
-    return std::strtod(value.c_str(), nullptr) / (ofBytes ? 1024 * 1024 : 1);
+    double number = 0;  // whatever the locale; the lesson's reader has checked it
+    std::from_chars(value.data(), value.data() + value.size(), number);
+    return number / (ofBytes ? 1024 * 1024 : 1);
   };
   if (!slider.unit.empty()) {
     const std::string unit = ofBytes ? "MiB" : slider.unit;

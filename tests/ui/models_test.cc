@@ -1,5 +1,6 @@
 // Every model of the studio under QAbstractItemModelTester, without a window.
 #include <QAbstractItemModelTester>
+#include <QElapsedTimer>
 #include <QScopeGuard>
 #include <QSignalSpy>
 #include <QTest>
@@ -370,6 +371,17 @@ class ModelsTest : public QObject {
     rows.erase(rows.begin());
     model.setRuns(rows);
     QCOMPARE(model.find("r2"), 1);
+    QCOMPARE(model.find("r0"), -1);
+    // All of many runs are chosen: each is found at once.
+    rows.resize(10'000);
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].run = "run" + std::to_string(i);
+    RunTableModel many;
+    many.setRuns(rows);
+    QElapsedTimer clock;
+    clock.start();
+    for (int i = 0; i < many.rowCount(); ++i)
+      if (many.find(QString("run%1").arg(i)) != i) QFAIL(qPrintable(QString::number(i)));
+    QVERIFY2(clock.elapsed() < 1000, qPrintable(QString::number(clock.elapsed())));
   }
 
   void placementAndBreakdown() {

@@ -9,6 +9,7 @@
 #include <QVBoxLayout>
 #include <cmath>
 #include <ctime>
+#include <limits>
 #include <memory>
 #include <random>
 
@@ -60,6 +61,23 @@ class PlotsTest : public QObject {
     QCOMPARE(pyramid.x(2), 3.0);
     QCOMPARE(pyramid.lower(3), std::size_t{1});
     QCOMPARE(pyramid.upper(3), std::size_t{3});
+  }
+
+  // A norm that overflows is no value: the axis is of the others, and goes on.
+  void infinitySetsNoRange() {
+    auto series = std::make_shared<Series>("gradient norm", 0);
+    const double most = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < 100; ++i) series->append(i, i == 40 ? most : i == 41 ? -most : i);
+    QCOMPARE(series->raw().range(0, 100).min, 0.0);
+    QCOMPARE(series->raw().range(0, 100).max, 99.0);
+    QVERIFY(series->raw().range(40, 42).empty());
+    PlotView view("plot");
+    view.addSeries(series);
+    view.resize(420, 260);
+    view.show();
+    auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
+    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().upper > 99; }, 30'000));
+    QVERIFY(canvas->yAxis->range().upper < 200);
   }
 
   void smoothingStartsUnbiased() {

@@ -28,15 +28,13 @@ void RunTableModel::setRuns(std::vector<app::RunRow> runs) {
   }
   beginResetModel();
   runs_ = std::move(runs);
+  rows_.clear();
+  for (int i = 0; i < rowCount(); ++i)
+    rows_.insert(QString::fromStdString(runs_[static_cast<std::size_t>(i)].run), i);
   endResetModel();
 }
 
-int RunTableModel::find(const QString& run) const {
-  for (int i = 0; i < rowCount(); ++i) {
-    if (runs_[static_cast<std::size_t>(i)].run == run.toStdString()) return i;
-  }
-  return -1;
-}
+int RunTableModel::find(const QString& run) const { return rows_.value(run, -1); }
 
 void RunTableModel::retranslate() {
   Q_EMIT headerDataChanged(Qt::Horizontal, 0, kColumns - 1);

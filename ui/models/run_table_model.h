@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QAbstractTableModel>
+#include <QHash>
 #include <vector>
 
 #include "app/history/history.h"
@@ -51,6 +52,7 @@ class RunTableModel : public QAbstractTableModel {
 
  private:
   std::vector<app::RunRow> runs_;
+  QHash<QString, int> rows_;  // of every run, by its id
 };
 
 }  // namespace lockstep::ui

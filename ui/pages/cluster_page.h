@@ -8,6 +8,7 @@
 #include "engine/base/clock.h"
 #include "ui/pages/spec_page.h"
 #include "ui/studio/live_cluster.h"
+#include "ui/studio/sample_room.h"
 
 class QLabel;
 class QPushButton;
@@ -127,6 +128,7 @@ class ClusterPage : public SpecPage {
   struct NodeSeries {
     std::shared_ptr<Series> cpu, memory, network;
   };
+  SampleRoom room_;  // of all lines: the page may be open for days
   QHash<QString, NodeSeries> series_;
   QHash<QString, std::shared_ptr<Series>> gpuSeries_;  // by plot, node and GPU
   // Active alerts by node: its GPUs' with the time last seen, and why it failed.

@@ -131,6 +131,7 @@ void ClusterPage::addSeries() {
     NodeSeries& series = series_[row.name];
     series = {std::make_shared<Series>(row.name, color), std::make_shared<Series>(row.name, color),
               std::make_shared<Series>(row.name, color)};
+    for (const auto& line : {series.cpu, series.memory, series.network}) room_.add(line);
     cpuPlot_->addSeries(series.cpu);
     memoryPlot_->addSeries(series.memory);
     networkPlot_->addSeries(series.network);
@@ -153,6 +154,7 @@ void ClusterPage::takeGpus(const QString& name, const std::vector<app::GpuLoad>&
         series = std::make_shared<Series>(
             gpus.size() == 1 ? name : QString("%1:%2").arg(name).arg(gpu.index),
             static_cast<int>(line.plot->series().size()));
+        room_.add(series);
         line.plot->addSeries(series);
       }
       series->append(now, *(gpu.*line.figure));

@@ -12,6 +12,8 @@
 #include <QStackedLayout>
 #include <QTableView>
 #include <QToolButton>
+#include <algorithm>
+#include <vector>
 
 #include "app/runs/preview.h"
 #include "ui/dialogs/what_if_dialog.h"
@@ -262,10 +264,15 @@ QStringList HistoryPage::selectedRuns() const {
 }
 
 void HistoryPage::selectRuns(const QStringList& runs) {
+  std::vector<int> found;
+  for (const QString& run : runs)
+    if (const int row = runs_->find(run); row >= 0) found.push_back(row);
+  std::sort(found.begin(), found.end());
+  // A range for each row would make every question about the selection of many runs slow.
   QItemSelection rows;
-  for (const QString& run : runs) {
-    if (const int row = runs_->find(run); row >= 0)
-      rows.select(runs_->index(row, 0), runs_->index(row, 0));
+  for (std::size_t begin = 0, end = 0; begin < found.size(); begin = end) {
+    for (end = begin + 1; end < found.size() && found[end] <= found[end - 1] + 1;) ++end;
+    rows.select(runs_->index(found[begin], 0), runs_->index(found[end - 1], 0));
   }
   table_->selectionModel()->select(rows,
                                    QItemSelectionModel::ClearAndSelect | QItemSelectionModel::Rows);

@@ -8,6 +8,7 @@
 #include <QTableView>
 #include <QToolButton>
 #include <limits>
+#include <memory>
 
 #include "app/report/run_axis.h"
 #include "ui/models/run_table_model.h"
@@ -41,10 +42,9 @@ Result<std::vector<app::Point>> readReduced(const app::RunStore& store, const st
 }  // namespace
 
 struct HistoryPage::Curve {
-  QString name;
-  std::vector<app::Point> points;
+  std::shared_ptr<Series> line;
   app::SpecFields fields;
-  Message missing;  // why it has no points on the axis
+  Message missing;  // why the line has no points on the axis
   app::RunFigures figures;
 };
 
@@ -135,20 +135,24 @@ void HistoryPage::readOverlay() {
     auto store = history.openRun(run);
     auto points = store ? readReduced(**store, curve) : store.error();
     if (points) points = app::placedOn(axis, history, **store, run, std::move(*points));
-    if (points)
-      out.points = std::move(*points);
-    else
+    if (!points) {
       out.missing = points.error().message();
+      return;
+    }
+    for (const auto& point : *points) out.line->append(point.x, point.y);
+    out.line->setSmoothing(0.9);
   };
   runInBackground(
       this,
-      [folder = workspace_.home().historyFolder(), wanted, read,
+      [folder = workspace_.home().historyFolder(), wanted, read, epochs,
        stop = overlayStop_.get_token()]() -> Result<std::vector<Curve>> {
         std::vector<Curve> out;
         LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
         for (const auto& [run, name] : wanted) {
           if (stop.stop_requested()) break;
-          out.emplace_back().name = name;
+          const auto color = static_cast<int>(out.size());
+          out.emplace_back().line = std::make_shared<Series>(name, color, !epochs);
+          out.back().line->dots = epochs;
           read(*history, run, out.back());
         }
         return out;
@@ -166,18 +170,12 @@ void HistoryPage::readOverlay() {
 
 void HistoryPage::showOverlay(const std::vector<Curve>& curves, const QString& note) {
   const QString curve = curve_->currentData().toString();
-  const bool epochs = curve.startsWith("epoch/");
   plot_->clearSeries();
-  int color = 0;
   QStringList names, notes{note};
   std::vector<app::SpecFields> fields;
   for (const Curve& one : curves) {
-    auto line = std::make_shared<Series>(one.name, color++, !epochs);
-    line->dots = epochs;
-    for (const auto& point : one.points) line->append(point.x, point.y);
-    line->setSmoothing(0.9);
-    plot_->addSeries(line);
-    names << one.name;
+    plot_->addSeries(one.line);
+    names << one.line->name;
     fields.push_back(one.fields);
     const app::RunFigures& figures = one.figures;
     if (figures.joules > 0)

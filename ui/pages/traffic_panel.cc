@@ -1,6 +1,7 @@
 #include "ui/pages/traffic_panel.h"
 
 #include <QHBoxLayout>
+#include <QHash>
 #include <QHeaderView>
 #include <QLabel>
 #include <QStackedWidget>
@@ -179,15 +180,21 @@ QString TrafficPanel::whyNoLinks() const {
 void TrafficPanel::refreshNodes() {
   const std::vector<std::string> nodeOf = document_->nodesOfRanks();
   std::vector<NodeTraffic> rows;
+  std::vector<std::size_t> rowOfRank;
+  QHash<QString, std::size_t> known;
+  for (const std::string& one : nodeOf) {
+    const QString node = QString::fromStdString(one);
+    const std::size_t row = known.value(node, rows.size());
+    if (row == rows.size()) {
+      known.insert(node, row);
+      rows.push_back({node});
+    }
+    rowOfRank.push_back(row);
+  }
   const auto rowOf = [&](int rank) -> NodeTraffic* {
-    if (static_cast<std::size_t>(rank) >= nodeOf.size()) return nullptr;
-    const QString node = QString::fromStdString(nodeOf[static_cast<std::size_t>(rank)]);
-    for (NodeTraffic& row : rows)
-      if (row.node == node) return &row;
-    rows.push_back({node});
-    return &rows.back();
+    if (static_cast<std::size_t>(rank) >= rowOfRank.size()) return nullptr;
+    return &rows[rowOfRank[static_cast<std::size_t>(rank)]];
   };
-  for (int rank = 0; rank < static_cast<int>(nodeOf.size()); ++rank) rowOf(rank);
   for (const plan::Traffic& link : reader_->traffic()) {
     NodeTraffic* from = rowOf(link.from);
     NodeTraffic* to = rowOf(link.to);

@@ -1,9 +1,10 @@
 // Pyramid: a series of samples with its min/max pyramid, so that drawing costs pixels and not
 // samples. Invariants: x never decreases; level k holds one min/max pair per kFanout^k samples,
-// complete ones only. Not-a-number samples keep their place and count in no minimum or maximum.
-// Threads: one.
+// complete ones only. Samples that are not finite keep their place and count in no minimum or
+// maximum. Threads: one.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <vector>
@@ -15,7 +16,8 @@ struct MinMax {
   double max = -std::numeric_limits<double>::infinity();
   bool empty() const { return min > max; }
   void add(double value) {
-    if (value < min) min = value;  // false for NaN
+    if (!std::isfinite(value)) return;
+    if (value < min) min = value;
     if (value > max) max = value;
   }
   void add(const MinMax& other) {

@@ -8,6 +8,7 @@
 #include "app/history/history.h"
 #include "app/learn/scene.h"
 #include "app/specs/cluster_edits.h"
+#include "engine/base/file.h"
 #include "ui/dialogs/export_runs.h"
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/new_model_dialog.h"
@@ -321,10 +322,13 @@ ClusterPage* MainWindow::newCluster() {
   int number = 1;
   while (QFileInfo::exists(folder.filePath(QString("cluster-%1.yaml").arg(number)))) ++number;
   const QString path = folder.filePath(QString("cluster-%1.yaml").arg(number));
-  QFile file(path);
-  if (file.open(QIODevice::WriteOnly)) {
-    file.write(QByteArray::fromStdString(app::newClusterYaml(fmt::format("cluster-{}", number))));
-    file.close();
+  // Of a disk that is full no half of a file is left, which would be opened as it is.
+  const std::string yaml = app::newClusterYaml(fmt::format("cluster-{}", number));
+  if (const Status made = writeFileAtomically(path.toStdString(), yaml); !made.ok()) {
+    Page* shown = currentPage();
+    if (!shown) shown = openWelcome();
+    shown->message()->showError(made.error());
+    return nullptr;
   }
   return qobject_cast<ClusterPage*>(openFile(path));
 }

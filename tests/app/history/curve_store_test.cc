@@ -1,5 +1,6 @@
 // Curves in a run's file: what is packed comes back bit for bit, whatever it is and however it
 // came.
+#include <QFile>
 #include <QFileInfo>
 #include <QTemporaryDir>
 #include <QTest>
@@ -212,6 +213,35 @@ class CurveStoreTest : public QObject {
     QVERIFY(points.ok());
     QCOMPARE(points->size(), std::size_t{2});
     QCOMPARE(reader->series().size(), std::size_t{1});
+  }
+
+  // Without its names a curve is not there at all: a check tells that too.
+  void aDamagedListOfCurves() {
+    const std::string path = dir_.filePath("nameless.db").toStdString();
+    {
+      const auto store = std::move(makeRunStore(path)).value();
+      QVERIFY(store->lockForRecording().ok());
+      RunBatch batch;
+      batch.series.push_back({"loss", {{1.0, 10.0}}});
+      QVERIFY(store->append(batch).ok());
+    }
+    std::int64_t page = 0, size = 0;
+    {
+      auto database = std::move(openRunFile(path)).value();
+      storage::Statement place(*database,
+                               "SELECT rootpage, (SELECT page_size FROM pragma_page_size) "
+                               "FROM sqlite_schema WHERE name='series'");
+      QVERIFY(place.step());
+      page = place.integer(0);
+      size = place.integer(1);
+    }
+    QFile file(QString::fromStdString(path));
+    QVERIFY(file.open(QFile::ReadWrite) && file.seek((page - 1) * size));
+    QCOMPARE(file.write(QByteArray(static_cast<int>(size), '\xff')), size);
+    file.close();
+    const auto reader = std::move(openRunStore(path)).value();
+    QVERIFY(reader->series().empty());
+    QCOMPARE(reader->checkCurves().code(), Code::kDataLoss);
   }
 
   void manyCurvesBecomeChunks() {
