@@ -41,7 +41,7 @@ Result<OpenRun> openRun(const Globals& globals, const Arguments& arguments) {
 }
 
 Result<plan::Plan> planOf(const OpenRun& run) {
-  if (!run.documents.plan.empty()) return plan::parse(run.documents.plan);
+  if (!run.documents.plan.empty()) return storedPlan(run.documents.plan);
   Error error = makeError(Code::kFailedPrecondition, "run {} has no plan", run.row.run);
   error.why = "it is a program of your own, or its launch has not come so far";
   return error;

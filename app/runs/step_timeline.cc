@@ -318,6 +318,14 @@ std::int64_t StepTimeline::bytesOf(const TimelineSpan& span) const {
   return span.kind == SpanKind::kTransfer && span.name >= 0 && at < bytes.size() ? bytes[at] : 0;
 }
 
+Result<plan::Plan> storedPlan(const std::string& text) {
+  LOCKSTEP_ASSIGN(plan::Plan plan, plan::parse(text));
+  if (const Status verified = plan::verify(plan); !verified.ok())
+    return makeError(Code::kDataLoss, "the plan that the history has of it is damaged: {}",
+                     verified.error().text());
+  return plan;
+}
+
 StepTimeline makeTimeline(const plan::Plan& plan, const std::vector<plan::Event>& events) {
   return Builder(plan, events).build();
 }

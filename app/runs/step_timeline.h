@@ -61,6 +61,10 @@ struct StepTimeline {
   std::int64_t bytesOf(const TimelineSpan& span) const;  // 0: the span is no transfer
 };
 
+// Reads and verifies the plan that the history has of a run: the other functions here are given
+// plans that hold. Errors: kInvalidArgument, where it is; kDataLoss.
+Result<plan::Plan> storedPlan(const std::string& text);
+
 // Builds the timeline from the events of one step. Time counts as waiting in a collective before
 // the last rank arrives, in a receive before the message is sent, and in a gap that ends with an
 // asynchronous transfer.

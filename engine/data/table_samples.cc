@@ -52,6 +52,7 @@ class TableSamples final : public SampleReader {
       return true;
     }));
     rows = std::max<std::int64_t>(rows, 0);
+    LOCKSTEP_ASSIGN(info_, inspectFile(file_.path));  // it may have grown
     FileFacts facts;
     facts.dimensions = {rows};
     LOCKSTEP_TRY(checkTable(file_, facts));
@@ -133,7 +134,8 @@ class TableSamples final : public SampleReader {
           std::upper_bound(marks_.begin(), marks_.end(), row,
                            [](std::int64_t wanted, const Mark& mark) { return wanted < mark.row; });
       const Mark from = *(next - 1);
-      const std::int64_t end = next == marks_.end() ? info_.bytes : next->offset;
+      const std::int64_t end =
+          next == marks_.end() ? std::max(info_.bytes, from.offset) : next->offset;
       const Piece piece{from.offset, end - from.offset};
       LOCKSTEP_ASSIGN(const auto bytes, readPieces(file_.path, {&piece, 1}));
       Wanted rows{*this, indices, out, from.row};
@@ -167,7 +169,7 @@ class TableSamples final : public SampleReader {
   }
 
   const TableFile file_;
-  const FileInfo info_;
+  FileInfo info_;
   const std::string sha256_;
   std::optional<TableRows> rows_;
   std::vector<Mark> marks_;

@@ -377,6 +377,10 @@ Status Builder::addCrossEntropy(ValueId weight) {
   const Shape y = shape(last_);
   if (model_.classes < 2)
     return fail("classes", message("classes is {}; expected at least 2", model_.classes));
+  if (model_.classes < model_.vocabulary)
+    return fail("classes", message("classes is {}; expected at least {}, the vocabulary: the label "
+                                   "of a token is the next one",
+                                   model_.classes, model_.vocabulary));
   if (y[1] != model_.classes) {
     Error error = failKind(layer().kind == Layer::Kind::kDense ? "units" : "",
                            message("the last layer gives {} values a sample; expected {}, the "

@@ -25,7 +25,9 @@ Nanoseconds limitOf(const Plan& plan, Nanoseconds least) {
     for (const Program& program : plan.programs)
       predicted = std::max(predicted, seconds(program.name, rank));
   }
-  return std::max(least, static_cast<Nanoseconds>(kTimesPredicted * predicted * 1e9));
+  // 2^61 ns are 73 years: slow links may predict more than a Nanoseconds holds.
+  return std::max(least,
+                  static_cast<Nanoseconds>(std::min(kTimesPredicted * predicted * 1e9, 0x1p61)));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // A training on one rank, step by step: private to the trainer's sources.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -93,7 +94,9 @@ class Training {
   }
   std::int64_t lastStep() const {
     if (options_.epochs == 0) return options_.maxSteps;
-    const std::int64_t all = options_.epochs * epochSteps();
+    std::int64_t all = 0;
+    if (__builtin_mul_overflow(options_.epochs, epochSteps(), &all))
+      all = std::numeric_limits<std::int64_t>::max();
     return options_.maxSteps > 0 ? std::min(all, options_.maxSteps) : all;
   }
 

@@ -70,9 +70,11 @@ class Shrink {
         layer.mutable_embedding()->set_units(fewer);
       if (layer.has_transformer() && layer.transformer().feed_forward() > 4 * fewer)
         layer.mutable_transformer()->set_feed_forward(4 * fewer);
-      if (layer.has_dense() && layer.dense().units() == channels)
-        layer.mutable_dense()->set_units(fewer);
     }
+    for (int i = 0; i + 1 < model.layers_size(); ++i)  // the last has the classes
+      if (LayerSpec& layer = *model.mutable_layers(i);
+          layer.has_dense() && layer.dense().units() == channels)
+        layer.mutable_dense()->set_units(fewer);
     say("channels", channels, fewer);
   }
 

@@ -218,12 +218,15 @@ Status Database::checkSize(const std::string& file) {
 
 Status Database::migrate(const std::vector<std::string_view>& schema) {
   const std::int64_t version = std::ssize(schema);
-  LOCKSTEP_ASSIGN(std::int64_t current, number("PRAGMA user_version"));
-  if (current > version || current < 0) {
+  std::int64_t current = 0;
+  const auto readCurrent = [&]() -> Status {
+    LOCKSTEP_ASSIGN(current, number("PRAGMA user_version"));
+    if (current >= 0 && current <= version) return {};
     Error error = makeError(Code::kFailedPrecondition, "{} was written by a newer Lockstep", path_);
     error.next = options_.ifNewer;
     return error;
-  }
+  };
+  LOCKSTEP_TRY(readCurrent());
   if (current == version) return {};
   if (current == 0 && !options_.create) {
     Error error = makeError(Code::kDataLoss, "cannot use {}", path_);
@@ -232,7 +235,7 @@ Status Database::migrate(const std::vector<std::string_view>& schema) {
   }
   Transaction transaction(*this);
   LOCKSTEP_TRY(transaction.status());
-  LOCKSTEP_ASSIGN(current, number("PRAGMA user_version"));  // another process may have been quicker
+  LOCKSTEP_TRY(readCurrent());  // another process may have been quicker
   made_ = current == 0;
   for (; current < version; ++current) LOCKSTEP_TRY(execute(std::string(schema.begin()[current])));
   LOCKSTEP_TRY(execute(fmt::format("PRAGMA user_version={}", version)));

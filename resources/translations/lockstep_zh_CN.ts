@@ -7950,6 +7950,10 @@ its last lines:
             <translation>classes 为 %1；应至少为 2</translation>
         </message>
         <message>
+            <source>classes is %1; expected at least %2, the vocabulary: the label of a token is the next one</source>
+            <translation>classes 为 %1；应至少为词表大小 %2：一个词元的标签是它的下一个词元</translation>
+        </message>
+        <message>
             <source>the last layer gives %1 values a sample; expected %2, the number of classes</source>
             <translation>最后一层每个样本输出 %1 个值；应为类别数 %2</translation>
         </message>

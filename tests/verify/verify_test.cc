@@ -754,6 +754,19 @@ class VerifyTest : public QObject {
             small.changes.end());
   }
 
+  // A layer with as many units as there are channels is narrowed with them, but not the last: it
+  // has the vocabulary.
+  void smallVariantsKeepTheVocabulary() {
+    QTemporaryDir folder;
+    const auto spec = app::loadRunSpec(gpt(folder, 1, 256, 4, 16));
+    QVERIFY2(spec.ok(), spec.ok() ? "" : spec.error().text().c_str());
+    const specs::SmallRun run = specs::smallVariant(*spec->spec, 1, 1);
+    const auto& small = run.spec.model();
+    QCOMPARE(small.layers(0).embedding().units(), std::int64_t{32});
+    QCOMPARE(small.layers(small.layers_size() - 1).dense().units(), std::int64_t{256});
+    QVERIFY(specs::toModel(small).ok());
+  }
+
   void smallVariantsOfWideNetworks_data() {
     QTest::addColumn<QString>("hidden");
     QTest::addColumn<QList<int>>("units");

@@ -28,7 +28,7 @@ StepReader::Answer StepReader::work(const std::string& folder, const std::string
     if (!out.plan) {
       LOCKSTEP_ASSIGN(const app::RunDocuments documents, history->documents(run));
       if (documents.plan.empty()) return {};  // its launch has not come so far
-      LOCKSTEP_ASSIGN(plan::Plan parsed, plan::parse(documents.plan));
+      LOCKSTEP_ASSIGN(plan::Plan parsed, app::storedPlan(documents.plan));
       out.plan = std::make_shared<const plan::Plan>(std::move(parsed));
       out.planIsNew = true;
       out.traffic = plan::stepTraffic(*out.plan);

@@ -115,6 +115,28 @@ class CliStepsTest : public QObject {
     }
   }
 
+  // Its schedule names a program that it does not have.
+  void aDamagedPlanIsRefused() {
+    const auto replaced = [&](const char* was, const char* is) {
+      const auto history = app::History::open(cli_.path("home/history").toStdString());
+      if (!history.ok()) return false;
+      auto documents = (*history)->documents(run_.toStdString());
+      if (!documents.ok()) return false;
+      QString plan = QString::fromStdString(documents->plan);
+      if (!plan.contains(was)) return false;
+      documents->plan = plan.replace(was, is).toStdString();
+      return (*history)->setDocuments(run_.toStdString(), *documents).ok();
+    };
+    const char *const whole = "schedule 0: \"step\"", *const damaged = "schedule 0: \"stap\"";
+    QVERIFY(replaced(whole, damaged));
+    for (const QStringList& command :
+         {QStringList{"traffic", run_}, {"timeline", run_}, {"timeline", run_, "--predicted"}}) {
+      const CliResult refused = cli_.run(command);
+      QVERIFY2(refused.exit != 0 && refused.err.contains("damaged"), refused.text());
+    }
+    QVERIFY(replaced(damaged, whole));
+  }
+
   void mistakesAreRefused() {
     for (const char* command : {"steps", "timeline", "traffic"})
       QCOMPARE(cli_.run({command, "no-such-run"}).exit, 2);

@@ -337,6 +337,26 @@ class SamplesTest : public QObject {
     QCOMPARE(data::readTableSamples(endless).status().code(), Code::kDataLoss);
   }
 
+  // What is written to a table while it is looked at is counted and read.
+  void rowsOfAGrowingTable() {
+    const std::string row = "1,5\n";
+    const data::TableFile file{write("grows", row), 1, 0, 0, 2};
+    const auto reader = data::readTableSamples(file);
+    QVERIFY(reader.ok());
+    std::string rows;
+    for (int i = 0; i < 600'000; ++i) rows += row;  // more than one mark's
+    write("grows", rows);
+    QVERIFY((*reader)->count({}).ok());
+    QCOMPARE((*reader)->size(), std::int64_t{600'000});
+    const std::int64_t ends[] = {0, 599'999};
+    const auto samples = (*reader)->read(ends);
+    QVERIFY2(samples.ok(), samples.ok() ? "" : textOf(samples.error()).c_str());
+    QCOMPARE(samples->size(), std::size_t{2});
+    QCOMPARE(samples->back().cells.at(0), std::string("5"));
+    write("grows", row);
+    QCOMPARE((*reader)->read(ends).status().code(), Code::kDataLoss);
+  }
+
   // Of a large plain file little is read; what takes long can be cancelled.
   void largeFilesAreNotReadWhole() {
     constexpr std::int64_t kImages = 3'000'000;  // 2.35 GB, sparse

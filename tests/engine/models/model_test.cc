@@ -180,6 +180,9 @@ class ModelTest : public QObject {
     row("input", 14,
         "input.shape | the input has no shape; expected that of one sample, such as "
         "[28, 28, 1]");
+    row("vocabulary", 15,
+        "classes | classes is 128; expected at least 256, the vocabulary: the label of a token is "
+        "the next one");
   }
   void wrongModels() {
     QFETCH(QString, message);
@@ -230,6 +233,13 @@ class ModelTest : public QObject {
         break;
       case 14:
         m.input.clear();
+        break;
+      case 15:
+        m.input = {8};
+        m.vocabulary = 256;
+        m.classes = 128;
+        m.layers = {layer(Layer::Kind::kEmbedding, "table"), dense("head", 128)};
+        m.layers[0].units = 4;
         break;
       default:
         QFAIL("no such change");

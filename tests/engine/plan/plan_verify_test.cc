@@ -1,5 +1,6 @@
 #include <QTest>
 
+#include "engine/plan/wait_limit.h"
 #include "tests/engine/plan/sample_plan.h"
 
 using namespace lockstep;
@@ -35,6 +36,12 @@ class PlanVerifyTest : public QObject {
   void theSampleHolds() {
     const Status status = verify(samplePlan());
     QVERIFY2(status.ok(), status.ok() ? "" : status.error().text().c_str());
+  }
+  // A large model over links of a few bytes per second: more nanoseconds than 64 bits hold.
+  void longPredictionsKeepALongLimit() {
+    Plan plan = samplePlan();
+    plan.programs[0].bodies[0].steps[0].seconds = 1e10;
+    QCOMPARE(collectiveLimit(plan), Nanoseconds{1} << 61);
   }
   void buffersLieInRange() {
     EXPECT("reaches past the arena", body.arenaBytes = 8192);

@@ -117,6 +117,10 @@ class TrainerTest : public QObject {
     const RunOutcome bounded = trained(settings);
     QVERIFY2(bounded.ok(), bounded.error().c_str());
     QCOMPARE(bounded.ranks[0]->steps, std::int64_t{20});
+    settings.trainer.epochs = std::int64_t{1} << 62;  // their steps are beyond 64 bits
+    const RunOutcome endless = trained(settings);
+    QVERIFY2(endless.ok(), endless.error().c_str());
+    QCOMPARE(endless.ranks[0]->steps, std::int64_t{25});
   }
 
   void stopIsAgreed() {
