@@ -108,6 +108,11 @@ class CliCommandsTest : public QObject {
     const CliResult near = cli.run({"run", "x.yaml", "--jsn"});
     QCOMPARE(near.exit, 2);
     QVERIFY2(near.err.contains("did you mean --json?"), near.err);
+    for (const char* following : {"run", "rerun", "resume", "attach"}) {
+      const CliResult told = cli.run({following, "x", "--json", "--nothing"});
+      QCOMPARE(told.exit, 2);
+      QCOMPARE(told.last()["event"].toString(), QString("finished"));
+    }
     QCOMPARE(cli.run({"--help"}).exit, 0);
     QCOMPARE(cli.run({"run", "--help"}).exit, 0);
     QVERIFY(cli.run({"--version"}).out.startsWith("lockstep 0."));
