@@ -157,9 +157,6 @@ Status MpiRank::begin(const std::vector<std::string>& environment, const std::st
     environment_.emplace_back("OMPI_ALLOW_RUN_AS_ROOT=1");
     environment_.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
   }
-  // mpirun looks for the script that starts daemons by its name: it would split a path at a blank.
-  for (std::string& entry : environment_)
-    if (entry.starts_with(kPath)) entry.insert(kPath.size(), folder_ + ":");
   std::vector<std::string> words{"mpirun", "-np", std::to_string(rank_.places.places_size()),
                                  "--mca", "rmaps", "seq", "--hostfile", folder_ + "/hosts",
                                  "--bind-to", "none", "--leave-session-attached",
@@ -182,6 +179,9 @@ Status MpiRank::start(std::vector<std::string> words) {
     return path.status();
   }
   options.path = std::move(*path);
+  // mpirun looks for the script that starts daemons by its name: it would split a path at a blank.
+  for (std::string& entry : options.environment)
+    if (entry.starts_with(kPath)) entry.insert(kPath.size(), folder_ + ":");
   starterName_ = words.front() == "mpirun" ? "mpirun" : "orted";
   options.words = std::move(words);
   LOCKSTEP_ASSIGN(Program program, Program::start(options));
