@@ -270,6 +270,10 @@ class CliCommandsTest : public QObject {
   // Whatever is given as a spec or a cluster ends soon, with its cause.
   void filesThatAreNoSpecs() {
     const Cli cli;
+    for (const char* command : {"plan", "run", "data show"}) {  // a spec itself in place of a file
+      const CliResult result = cli.run(QString(command).split(' ') << QString(5000, 'x'));
+      QVERIFY2(result.exit > 0 && result.err.contains("File name too long"), result.text());
+    }
     const QString big = cli.write("big.yaml", QByteArray(5 << 20, 'x'));
     for (const QString& path : {big, QString("/dev/zero")})
       for (const QStringList& arguments : {QStringList{"plan", path},
