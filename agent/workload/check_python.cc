@@ -32,14 +32,7 @@ Error notThere(Message what, Message why, const spec::v1::PythonSpec& python,
   error.field = "workload.python.path";
   error.why = std::move(why);
   std::error_code failed;
-  error.next = python.path().starts_with('/') || fs::exists(path, failed)
-                   ? message(
-                         "create it on the node, or name one that all nodes have and that this "
-                         "user may read")
-                   : message(
-                         "the path is relative to the node's copy of the code, which lacks what "
-                         "git ignores: make it there with workload.setup, or give the absolute "
-                         "path of one that all nodes have");
+  error.next = nextWhereAbsent(!python.path().starts_with('/') && !fs::exists(path, failed));
   return error;
 }
 

@@ -25,6 +25,8 @@ namespace fs = std::filesystem;
 constexpr Nanoseconds kSecond = 1'000'000'000;
 constexpr Nanoseconds kAllFolders = 60 * kSecond;
 constexpr Nanoseconds kForever = 30 * 24 * 3600 * kSecond;
+constexpr std::string_view kPath = "PATH=";
+constexpr const char* kStarter = "lockstep-start";  // a script in the folder of the ranks
 
 // What mpirun starts for a rank: it tells its environment, and waits for the program's status.
 constexpr const char* kRankScript = R"(#!/bin/sh
@@ -120,7 +122,7 @@ Status MpiRank::share(const std::string& folder) {
 
 Status MpiRank::writeScripts() const {
   LOCKSTEP_TRY(writeScript(folder_ + "/rank", kRankScript));
-  LOCKSTEP_TRY(writeScript(folder_ + "/start", kStartScript));
+  LOCKSTEP_TRY(writeScript(fmt::format("{}/{}", folder_, kStarter), kStartScript));
   return rank_.rank == 0 ? writeFileAtomically(folder_ + "/hosts", hostsText(), 0600) : Status();
 }
 
@@ -155,12 +157,12 @@ Status MpiRank::begin(const std::vector<std::string>& environment, const std::st
     environment_.emplace_back("OMPI_ALLOW_RUN_AS_ROOT=1");
     environment_.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
   }
-  std::vector<std::string> words{
-      "mpirun", "-np", std::to_string(rank_.places.places_size()), "--mca", "rmaps", "seq",
-      "--hostfile", folder_ + "/hosts", "--bind-to", "none", "--leave-session-attached",
-      // Also in a job of Slurm, whose srun it would call.
-      "--mca", "ras", "^slurm", "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", folder_ + "/start",
-      "--mca", "plm_rsh_no_tree_spawn", "1"};
+  std::vector<std::string> words{"mpirun", "-np", std::to_string(rank_.places.places_size()),
+                                 "--mca", "rmaps", "seq", "--hostfile", folder_ + "/hosts",
+                                 "--bind-to", "none", "--leave-session-attached",
+                                 // Also in a job of Slurm, whose srun it would call.
+                                 "--mca", "ras", "^slurm", "--mca", "plm", "rsh", "--mca",
+                                 "plm_rsh_agent", kStarter, "--mca", "plm_rsh_no_tree_spawn", "1"};
   if (const std::string network = commonNetwork(rank_.places); !network.empty())
     words.insert(words.end(), {"--mca", "oob_tcp_if_include", network});
   words.insert(words.end(), {"/bin/sh", "-c", "exec \"$LOCKSTEP_MPI/rank\""});
@@ -177,6 +179,9 @@ Status MpiRank::start(std::vector<std::string> words) {
     return path.status();
   }
   options.path = std::move(*path);
+  // mpirun looks for the script that starts daemons by its name: it would split a path at a blank.
+  for (std::string& entry : options.environment)
+    if (entry.starts_with(kPath)) entry.insert(kPath.size(), folder_ + ":");
   starterName_ = words.front() == "mpirun" ? "mpirun" : "orted";
   options.words = std::move(words);
   LOCKSTEP_ASSIGN(Program program, Program::start(options));

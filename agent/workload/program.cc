@@ -104,13 +104,27 @@ bool isExecutable(const std::string& path) {
 
 }  // namespace
 
+Message nextWhereAbsent(bool belowCode) {
+  return belowCode ? message(
+                         "the path is relative to the node's copy of the code, which lacks what "
+                         "git ignores: make it there with workload.setup, or give the absolute "
+                         "path of one that all nodes have")
+                   : message(
+                         "create it on the node, or name one that all nodes have and that this "
+                         "user may read");
+}
+
 Result<std::string> resolveProgram(const std::string& name, const std::string& path,
                                    const std::string& folder) {
   if (name.find('/') != std::string::npos) {
     const std::string file = name.front() == '/' ? name : folder + "/" + name;
     if (isExecutable(file)) return file;
     Error error = systemError(errno, message("cannot run {}", file));
-    if (error.code != Code::kNotFound) error.code = Code::kFailedPrecondition;
+    if (error.code == Code::kNotFound) {
+      error.next = nextWhereAbsent(name.front() != '/');
+      return error;
+    }
+    error.code = Code::kFailedPrecondition;
     error.next = message("make it executable, or name its interpreter: [python3, {}]", name);
     return error;
   }

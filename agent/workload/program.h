@@ -13,6 +13,8 @@
 
 namespace lockstep::agent {
 
+// What to do where a node lacks what a spec names, by a path below the code or an absolute one.
+Message nextWhereAbsent(bool belowCode);
 // Returns the path of a program. A name with a '/' is a path, below `folder` if it is relative. For
 // any other name the folders of `path` are searched for an executable file; in a folder that has
 // python3 but no python, the name python means python3. Errors: kNotFound, kFailedPrecondition (not

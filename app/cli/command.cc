@@ -36,14 +36,16 @@ std::vector<std::string> exampleFolders() {
 }  // namespace
 
 std::string exampleFile(const std::string& name) {
+  std::error_code ignored;
   for (const std::string& folder : exampleFolders())
-    if (std::string path = folder + "/" + name + ".yaml"; std::filesystem::exists(path))
+    if (std::string path = folder + "/" + name + ".yaml"; std::filesystem::exists(path, ignored))
       return path;
   return {};
 }
 
 std::string modelFile(const std::string& text) {
-  if (std::filesystem::exists(text)) return text;
+  std::error_code ignored;
+  if (std::filesystem::exists(text, ignored)) return text;
   if (text.find('/') != std::string::npos || text.ends_with(".yaml")) return text;
   const std::string example = exampleFile(text);
   return example.empty() ? text : example;

@@ -18,6 +18,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kSilent =
     std::chrono::seconds(20);  // time without records after which nodes are given up
 
+Error cancelled() { return makeError(Code::kCancelled, "the check was cancelled"); }
+
 // Reads a run again from its nodes, without prompts.
 Status refill(const Globals& globals, History& history, const std::string& run) {
   LOCKSTEP_ASSIGN(const RunRow row, history.row(run));
@@ -43,7 +45,8 @@ Status refill(const Globals& globals, History& history, const std::string& run) 
       over = over || update.finished;
       if (!update.errors.empty() && update.finished) error = update.errors.front();
     });
-    (void)drainUntil(inbox, [&] { return over || Clock::now() - last > kSilent; });
+    if (!drainUntil(inbox, [&] { return over || Clock::now() - last > kSilent; }))
+      return cancelled();
   }
   if (error) return *error;
   LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
@@ -80,23 +83,26 @@ Result<bool> awaitsRefill(const History& history, const std::string& run) {
   return !store->about(kAboutRefill).empty();
 }
 
-// What cannot be checked or restored is told; the other runs are checked all the same.
-void check(const Globals& globals, History& history, const std::string& run, bool json,
-           Checked& checked) {
+// What cannot be checked or restored is told; the other runs are checked all the same. Errors:
+// kCancelled.
+Status check(const Globals& globals, History& history, const std::string& run, bool json,
+             Checked& checked) {
   ++checked.runs;
   const auto aside = history.checkRun(run);
   if (!aside.ok() && aside.error().code == Code::kFailedPrecondition) {
     put(stderr, fmt::format("note: {}\n", aside.error().text()));
-    return;
+    return {};
   }
   const Result<bool> awaits = aside.ok() && !*aside ? awaitsRefill(history, run) : true;
-  if (awaits.ok() && !*awaits) return;
+  if (awaits.ok() && !*awaits) return {};
   ++checked.damaged;
   const Status filled = !aside.ok()    ? aside.status()
                         : !awaits.ok() ? awaits.status()
                                        : refill(globals, history, run);
+  if (filled.code() == Code::kCancelled) return filled;
   checked.missing += !filled.ok();
   tell(run, aside.ok() ? aside->value_or("") : "", filled, json);
+  return {};
 }
 
 }  // namespace
@@ -109,13 +115,12 @@ int historyCheckCommand(const Globals& globals, const Arguments& arguments) {
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder(), true));
     if (!arguments.words().empty()) {
       LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
-      check(globals, *history, row.run, json, checked);
-      return {};
+      return check(globals, *history, row.run, json, checked);
     }
     LOCKSTEP_ASSIGN(const auto rows, history->list());
     for (const RunRow& row : rows) {
-      if (interrupts() > 0) return makeError(Code::kCancelled, "the check was cancelled");
-      check(globals, *history, row.run, json, checked);
+      if (interrupts() > 0) return cancelled();
+      LOCKSTEP_TRY(check(globals, *history, row.run, json, checked));
     }
     return {};
   }();

@@ -148,7 +148,8 @@ int main(const std::vector<std::string>& all) {
                             command->help, kGlobalHelp));
     return kSucceeded;
   }
-  const bool tellsRun = command->run == runCommand || command->run == attachCommand;
+  const auto tells = {runCommand, rerunCommand, resumeCommand, attachCommand};
+  const bool tellsRun = std::find(tells.begin(), tells.end(), command->run) != tells.end();
   const auto arguments = Arguments::parse(words, command->grammar);
   if (!arguments.ok()) return refuse(arguments.error(), line->json, tellsRun);
   auto home = openHome(line->home);

@@ -52,7 +52,7 @@ int askCommand(const Globals& globals, const Arguments& arguments, const RunRequ
     LOCKSTEP_ASSIGN(const RunAnswer answer, ask(globals, *history, row, what));
     const std::string text = done(row, answer);
     if (!json)
-      std::printf("run %s %s\n", row.run.c_str(), text.c_str());
+      put(stdout, fmt::format("run {} {}\n", row.run, text));
     else if (what.kind == RunRequest::kProfile)
       JsonLine("profiled")
           .add("run", row.run)

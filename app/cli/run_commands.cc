@@ -544,6 +544,7 @@ struct Ran {
   int code = kRunFailed;
   std::optional<LaunchRequest> next = {};  // that continues it
   std::string run = {};
+  RunResult result = {};  // where it may be continued
 };
 
 // Where the strategy is open, finds one for what the nodes have.
@@ -599,7 +600,7 @@ Ran launchOnce(Prepared& prepared, const Globals& globals, const Arguments& argu
   if (!result.ok()) return {code, {}, run};
   if (job)
     if (auto next = continuationOf(prepared.request, run, *job, globals.home.historyFolder()))
-      return {code, std::move(next), run};
+      return {code, std::move(next), run, *result};
   endJobOf(cluster, globals);
   return {ended ? kNode : code, {}, run};
 }
@@ -629,6 +630,7 @@ LaunchedRun launchAndFollow(const Globals& globals, const Arguments& arguments, 
     const Status got = allocate(*prepared, globals, inbox, *reporter);
     if (!got.ok()) {
       reporter->progress(got.error().text());
+      reporter->finished(ran.result);  // again, behind what was told of the job
       return {ran.code, ran.run};
     }
   }

@@ -52,7 +52,7 @@ class Allocating {
     if (!scheduler_->place().empty()) doing(message("connecting to the login node"));
     LOCKSTEP_TRY(scheduler_->connect(stop));
     if (job_ != 0 && !scheduler_->queuesJobsAgain()) {
-      LOCKSTEP_TRY(scheduler_->cancel(job_, stop));
+      LOCKSTEP_TRY(scheduler_->cancel(job_, {}));  // also where nobody waits for the other
       job_ = 0;
     }
     const bool again = job_ != 0;

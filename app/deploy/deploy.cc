@@ -60,6 +60,13 @@ std::string workdirLines(const std::string& workdir) {
   return "W=" + shellQuote(workdir) + "\ncase $W in /*) ;; *) W=\"$HOME/$W\";; esac\n";
 }
 
+// A command that prints the KiB that are free where a path is, quoted for the shell. The name of a
+// file system may have blanks.
+std::string freeKib(const std::string& path) {
+  return "df -Pk " + path +
+         " 2>/dev/null | sed -n '$s/.* \\([0-9][0-9]*\\)  *[0-9][0-9]*% .*/\\1/p'";
+}
+
 struct NodeFacts {
   std::string machine, glibc, workdir;
   std::uint64_t freeBytes = 0;
@@ -83,8 +90,9 @@ Result<NodeFacts> lookAtNode(Host& host, const std::string& version, const Deplo
       "P=\"$V\"\n"
       "while [ ! -d \"$P\" ] && [ \"$P\" != / ]; do P=$(dirname \"$P\"); done\n"
       "[ -w \"$P\" ] && echo writable\n"
-      "set -- $(df -Pk \"$P\" 2>/dev/null | tail -n 1)\n"
-      "echo \"free $4\"\n"
+      "echo \"free $(" +
+      freeKib("\"$P\"") +
+      ")\"\n"
       "for v in $(ls -1t \"$V\" 2>/dev/null); do\n"
       "  case $v in *[!0-9a-f]*) continue;; esac\n"
       "  [ ${#v} -eq 64 ] && [ -x \"$V/$v/lockstep-agent\" ] && [ -f \"$V/$v/manifest\" ] || "
@@ -169,9 +177,7 @@ std::optional<std::uint64_t> freeNow(Host& host, const NodeFacts& facts,
                                      const DeployOptions& options) {
   DeployOptions quiet = options;
   quiet.stop = {};
-  const auto output =
-      mustRun(host, "set -- $(df -Pk " + shellQuote(facts.workdir) + " | tail -n 1)\necho \"$4\"\n",
-              "df", quiet);
+  const auto output = mustRun(host, freeKib(shellQuote(facts.workdir)) + "\n", "df", quiet);
   std::uint64_t kib = 0;
   if (!output.ok() ||
       std::from_chars(output->data(), output->data() + output->size(), kib).ec != std::errc())

@@ -31,7 +31,7 @@ node::v1::WorkerStart startOf(const spec::v1::RunSpec& spec, const ForwardWeight
   auto& init = *start.mutable_spec()->mutable_model()->mutable_init_from();
   init.Clear();
   const std::string path = std::filesystem::absolute(weights.path).string();
-  if (std::filesystem::is_directory(path)) {
+  if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) {
     init.set_checkpoint(path);
   } else {
     init.set_file(path);

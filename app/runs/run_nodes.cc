@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "app/core/idle_timeout.h"
 #include "app/core/rpc.h"
 #include "app/core/shallow_json.h"
+#include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
@@ -28,43 +28,39 @@ Result<std::string> fetchModel(const std::string& run, const RunNode& node, cons
   LOCKSTEP_ASSIGN(const auto supervisor, supervisorOf(run, node, timeout.stop()));
   LOCKSTEP_TRY(supervisor.checkProtocol(node));
   timeout.moved();
-  const auto stub = node::v1::Supervisor::NewStub(supervisor.channel);
-  grpc::ClientContext context;
-  setLimit(context, std::chrono::minutes(30));
-  const CancelOnStop cancel(context, timeout.stop());
-  node::v1::FetchRequest request;
-  request.set_name("model.safetensors");
   std::error_code error;
   std::filesystem::create_directories(home.modelsFolder(), error);
   if (error) return systemError(error.value(), message("cannot create {}", home.modelsFolder()));
-  const std::string path = home.modelsFolder() + "/" + run + ".safetensors";
-  const std::string temporary = path + ".part";
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  Sha256 hash;
-  std::string expected;
-  node::v1::FetchChunk chunk;
-  const auto reader = stub->Fetch(&context, request);
-  while (reader->Read(&chunk)) {
-    timeout.moved();
-    file.write(chunk.data().data(), static_cast<std::streamsize>(chunk.data().size()));
-    hash.update(std::string_view(chunk.data()));
-    if (!chunk.sha256().empty()) expected = chunk.sha256();
-  }
-  Status fetched = rpcStatus(reader->Finish(), "cannot fetch the trained model", node.name);
-  file.close();
-  if (fetched.ok() && !file) fetched = systemError(ENOSPC, message("cannot write {}", temporary));
-  if (fetched.ok() && hash.hex() != expected) {
-    fetched =
+  const auto receive = [&](const Append& append) -> Status {
+    const auto stub = node::v1::Supervisor::NewStub(supervisor.channel);
+    grpc::ClientContext context;
+    setLimit(context, std::chrono::minutes(30));
+    const CancelOnStop cancel(context, timeout.stop());
+    node::v1::FetchRequest request;
+    request.set_name("model.safetensors");
+    const auto reader = stub->Fetch(&context, request);
+    Sha256 hash;
+    std::string expected;
+    Status kept;
+    for (node::v1::FetchChunk chunk; kept.ok() && reader->Read(&chunk);) {
+      timeout.moved();
+      hash.update(std::string_view(chunk.data()));
+      if (!chunk.sha256().empty()) expected = chunk.sha256();
+      kept = append(chunk.data());
+    }
+    if (!kept.ok()) context.TryCancel();
+    const grpc::Status ended = reader->Finish();
+    LOCKSTEP_TRY(std::move(kept));
+    LOCKSTEP_TRY(rpcStatus(ended, "cannot fetch the trained model", node.name));
+    if (hash.hex() == expected) return {};
+    Error damaged =
         makeError(Code::kDataLoss, "the trained model was damaged on its way from {}", node.name);
-    fetched.error().next = "it is still on the node, in the run's folder";
-  }
-  if (fetched.ok()) {
-    std::filesystem::rename(temporary, path, error);
-    if (!error) return path;
-    fetched = systemError(error.value(), message("cannot rename to {}", path));
-  }
-  std::filesystem::remove(temporary, error);
-  return fetched.error();
+    damaged.next = "it is still on the node, in the run's folder";
+    return damaged;
+  };
+  const std::string path = fmt::format("{}/{}.safetensors", home.modelsFolder(), run);
+  LOCKSTEP_TRY(writeFileAtomically(path, receive));
+  return path;
 }
 
 }  // namespace

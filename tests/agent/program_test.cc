@@ -490,6 +490,9 @@ class ProgramTest : public QObject {
     QVERIFY(absent.error().text().find("workload.python") != std::string::npos);
     const auto missing = resolveProgram("./absent.sh", path, root + "/code");
     QCOMPARE(missing.error().code, Code::kNotFound);
+    QVERIFY(missing.error().next.text().find("what git ignores") != std::string::npos);
+    const auto nowhere = resolveProgram(root + "/absent.sh", path, root + "/code");
+    QVERIFY(nowhere.error().next.text().starts_with("create it on the node"));
   }
 
   void notExecutable() {

@@ -277,6 +277,45 @@ print("over")
     QCOMPARE(python.exitCode(), 0);
   }
 
+  // A program that closes all descriptors may get the pipe's number for a file.
+  void filesOfTheProgramStayItsOwn() {
+    const auto told = ofScript(R"(
+import lockstep, os, tempfile
+lockstep.log({"loss": 0.5}, step=1)
+os.closerange(3, 256)
+files = [tempfile.TemporaryFile() for _ in range(8)]
+assert lockstep._fd in [file.fileno() for file in files]
+with lockstep.step(): lockstep.log({"loss": 0.25}, step=2)
+assert not any(os.fstat(file.fileno()).st_size for file in files)
+)");
+    QVERIFY2(said_.isEmpty(), said_.constData());
+    QCOMPARE(told.values.size(), std::size_t{1});
+    QCOMPARE(told.values[0].scalars_size(), 1);
+    QCOMPARE(told.values[0].scalars(0).value(), 0.5);
+  }
+
+  // A step may be a number of a library's own, as NumPy's.
+  void stepsOfLibrariesAreNumbers() {
+    const QString packages = folder_.path() + "/steps/";
+    for (const char* file : {"wandb/__init__.py", "wandb/sdk/__init__.py"})
+      write(packages + file, "");
+    write(packages + "wandb/sdk/wandb_run.py",
+          "class Run:\n    step = 0\n    def log(self, data, step=None): pass\n");
+    const auto told = ofScript("import sys; sys.path.append('" + packages + R"(')
+from wandb.sdk.wandb_run import Run
+class Number:
+    def __int__(self): return 12
+run = Run()
+run.log({"loss": 0.5}, step=Number())
+run.log({"loss": 0.5}, step=20.0)
+)");
+    QVERIFY2(said_.isEmpty(), said_.constData());
+    std::vector<std::int64_t> steps;
+    for (const auto& values : told.values)
+      for (const auto& value : values.scalars()) steps.push_back(value.step());
+    QCOMPARE(steps, (std::vector<std::int64_t>{12, 20}));
+  }
+
   void stepsOfTheProgramsOwn() {
     const auto told = ofScript(R"(
 import lockstep, time

@@ -16,6 +16,7 @@ import time
 __all__ = ["log", "step"]
 
 _fd = -1
+_file = None  # what the descriptor is of, as _file_of() says
 _path = ""  # of the pipe that is open
 _MOST = 4096  # bytes that a pipe takes whole
 
@@ -25,16 +26,21 @@ def _is_of_torchrun():
     return "LOCKSTEP_LOCAL_PIPES" in os.environ and "LOCAL_RANK" in os.environ
 
 
+def _file_of(fd):
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino
+
+
 def _open():
     """Returns a descriptor of the pipe to Lockstep, of the rank's own if torchrun has started it; -1: there is none."""
-    global _path
+    global _file, _path
     paths = [os.environ.get("LOCKSTEP_PIPE", "")]
     if _is_of_torchrun():
         paths.insert(0, os.environ["LOCKSTEP_LOCAL_PIPES"] + os.environ["LOCAL_RANK"])
     for path in filter(None, paths):
         try:
             fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            _path = path
+            _file, _path = _file_of(fd), path
             return fd
         except Exception:
             pass
@@ -46,7 +52,8 @@ def _tell(message):
         return
     try:
         line = (json.dumps(message, allow_nan=False, default=str) + "\n").encode()
-        if len(line) <= _MOST:
+        # A program that closes all descriptors may have a file of its own by this number.
+        if len(line) <= _MOST and _file_of(_fd) == _file:
             os.write(_fd, line)
     except Exception:  # the pipe is full or closed, or a value has no text
         pass
@@ -76,8 +83,7 @@ _own_step = 0
 def log(values, step=None):
     """Reports values by their names: {"loss": 0.5}. Without a step, that of the last step() counts."""
     try:
-        at = _own_step if step is None else int(step)
-        _values(values, at if step is not None or _own_step else None)
+        _values(values, (_own_step or None) if step is None else step)
     except Exception:
         pass
 
@@ -86,6 +92,7 @@ def _values(values, step, source=None):
     """Tells the numbers among the values; `source`: the library whose call reports them."""
     if _fd < 0:
         return
+    step = None if step is None else int(step)  # one of NumPy's has no JSON
     for name, value in dict(values).items():
         number = _number(value)
         if number is not None:

@@ -108,6 +108,11 @@ class CliCommandsTest : public QObject {
     const CliResult near = cli.run({"run", "x.yaml", "--jsn"});
     QCOMPARE(near.exit, 2);
     QVERIFY2(near.err.contains("did you mean --json?"), near.err);
+    for (const char* following : {"run", "rerun", "resume", "attach"}) {
+      const CliResult told = cli.run({following, "x", "--json", "--nothing"});
+      QCOMPARE(told.exit, 2);
+      QCOMPARE(told.last()["event"].toString(), QString("finished"));
+    }
     QCOMPARE(cli.run({"--help"}).exit, 0);
     QCOMPARE(cli.run({"run", "--help"}).exit, 0);
     QVERIFY(cli.run({"--version"}).out.startsWith("lockstep 0."));
@@ -265,6 +270,10 @@ class CliCommandsTest : public QObject {
   // Whatever is given as a spec or a cluster ends soon, with its cause.
   void filesThatAreNoSpecs() {
     const Cli cli;
+    for (const char* command : {"plan", "run", "data show"}) {  // a spec itself in place of a file
+      const CliResult result = cli.run(QString(command).split(' ') << QString(5000, 'x'));
+      QVERIFY2(result.exit > 0 && result.err.contains("File name too long"), result.text());
+    }
     const QString big = cli.write("big.yaml", QByteArray(5 << 20, 'x'));
     for (const QString& path : {big, QString("/dev/zero")})
       for (const QStringList& arguments : {QStringList{"plan", path},

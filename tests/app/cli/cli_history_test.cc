@@ -1,7 +1,10 @@
 // `lockstep history check` where files of the history, or of the nodes it is read from, are
 // damaged.
+#include <signal.h>
+
 #include <QDir>
 #include <QFile>
+#include <QScopeGuard>
 #include <QTest>
 
 #include "app/history/history.h"
@@ -133,6 +136,26 @@ class CliHistoryTest : public QObject {
     QCOMPARE(lines->size(), 1u);
     QCOMPARE(lines->front().text,
              std::string("records are lost: the run's spool on this node is empty"));
+  }
+
+  // Ctrl-C while a node is silent says nothing of the node.
+  void aCheckIsCancelled() {
+    QCOMPARE(cli_->run({"cluster", "load", "--local", "1"}).exit, 0);  // starts an agent
+    const QList<qint64> agents = cli_->agents();
+    QVERIFY(!agents.isEmpty());
+    const auto signal = [&](int number) {
+      for (const qint64 agent : agents) ::kill(static_cast<pid_t>(agent), number);
+    };
+    signal(SIGSTOP);
+    const auto goOn = qScopeGuard([&] { signal(SIGCONT); });
+    const auto process = cli_->start({"history", "check", run_});
+    QTRY_VERIFY_WITH_TIMEOUT(QFile::exists(file_), 20000);  // it is filled again from now on
+    ::kill(static_cast<pid_t>(process->processId()), SIGINT);
+    const CliResult result = cli_->finish(*process, {});
+    QVERIFY2(result.exit == 130 && result.err.contains("the check was cancelled"), result.text());
+    QVERIFY2(!result.text().contains("could not be restored"), result.text());
+    signal(SIGCONT);
+    checkRestored();
   }
 
   // One file that cannot be used does not keep the other runs from being checked.

@@ -191,6 +191,28 @@ class CliKubernetesTest : public QObject {
     QVERIFY(objects("jobs").isEmpty());
   }
 
+  // Nobody waits for the other job: the end of what has run is the last that is told.
+  void waitingForAnotherJobIsCancelled() {
+    QVERIFY(QDir().mkpath(cli_.path("left")) && QDir().mkpath(cli_.path("leftover")));
+    cli_.write("left/train.py", countingProgram(1000));
+    const QString spec = cli_.write(
+        "left/program.yaml", "version: 1\nworkload:\n  command: [/usr/bin/python3, train.py, " +
+                                 cli_.path("leftover/").toUtf8() + "]\n");
+    const auto process = cli_.start({"run", spec, "--json", "--every", "1", "--cluster",
+                                     cluster("nodes: 2, requeue: true, volume_claim: data")});
+    QByteArray out;
+    QTRY_VERIFY2_WITH_TIMEOUT(readUntil(*process, out, "\"step\":20,"), out, 120000);
+    QCOMPARE(QProcess::execute("kubectl", {"evict", objects("jobs").front().section('.', 0, 0)}),
+             0);
+    QTRY_VERIFY2_WITH_TIMEOUT(readUntil(*process, out, "\"finished\""), out, 120000);
+    QVERIFY(cli_.awaitError(*process, "starts the job again"));
+    ::kill(static_cast<pid_t>(process->processId()), SIGINT);
+    const CliResult result = cli_.finish(*process, out, 120000);
+    QCOMPARE(result.last()["event"].toString(), QString("finished"));
+    QVERIFY2(result.exit != 0 && result.exit != -1, result.text());
+    QTRY_VERIFY_WITH_TIMEOUT(objects("jobs").isEmpty(), 60000);
+  }
+
   void theObjectsArePrinted() {
     const CliResult printed = cli_.run({"cluster", "script", cluster("nodes: 2")});
     QVERIFY2(printed.exit == 0, printed.text());

@@ -197,7 +197,8 @@ print("sum", total)
     };
     row("no such program", "  command: [no-such-program, main.py]\n", 1, "local1",
         {"there is no program no-such-program on this node", "workload.python"});
-    row("no such file", "  command: [./absent.sh]\n", 1, "local1", {"absent.sh"});
+    row("no such file", "  command: [./absent.sh]\n", 1, "local1",
+        {"absent.sh", "make it there with workload.setup"});
     row("not executable", "  command: [./main.py]\n", 1, "local1",
         {"cannot run", "make it executable", "[python3, ./main.py]"});
     row("no such interpreter", "  command: [./strange.sh]\n", 1, "local1",

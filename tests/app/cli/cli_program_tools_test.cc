@@ -55,8 +55,10 @@ class CliProgramToolsTest : public QObject {
 
   void ranksOfMpirunAreRanks() {
     if (!hasMpi()) QSKIP("openmpi-bin is not installed");
-    const CliResult result = cli_.run(program(
-        R"(
+    const QStringList home{"--home", cli_.path("home 2")};  // mpirun splits some paths at blanks
+    const CliResult result =
+        cli_.run(program(
+                     R"(
 own = {k: os.environ[k] for k in ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "MASTER_ADDR", "MINE")}
 print(json.dumps(own))
 print("has RANK" if "RANK" in os.environ else "has no RANK")
@@ -65,7 +67,8 @@ if own["OMPI_COMM_WORLD_RANK"] == "0":
     print("step 3 loss 0.5")
     lockstep.log({"rate": 0.25}, step=3)
 )",
-        3, "  launcher: mpi\n  ranks_per_node: 2\n  env: {MINE: mine}\n"));
+                     3, "  launcher: mpi\n  ranks_per_node: 2\n  env: {MINE: mine}\n") +
+                 home);
     QVERIFY2(result.exit == 0 && result.onlyJson, result.text());
     QCOMPARE(result.first("started")["world"].toInt(), 6);
     for (int rank = 0; rank < 6; ++rank) {

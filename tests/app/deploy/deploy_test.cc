@@ -302,7 +302,8 @@ class DeployTest : public QObject {
     if (::getuid() != 0) QSKIP("mounting a small tmpfs needs root");
     const std::string workdir = newWorkdir();
     fs::create_directories(workdir);
-    if (::mount("lockstep-test", workdir.c_str(), "tmpfs", 0, "size=8m") != 0)
+    // A share may have a name with blanks.
+    if (::mount("lockstep test", workdir.c_str(), "tmpfs", 0, "size=8m") != 0)
       QSKIP("a tmpfs cannot be mounted here");
     const auto unmount = qScopeGuard([&] { ::umount2(workdir.c_str(), MNT_DETACH); });
     SshConnection connection({.host = "n1"}, options());
@@ -314,7 +315,7 @@ class DeployTest : public QObject {
              first.error().text().c_str());
     QVERIFY(entries(workdir + "/versions").empty());
     // Enough at first; then another program takes it.
-    QCOMPARE(::mount("lockstep-test", workdir.c_str(), "tmpfs", MS_REMOUNT, "size=80m"), 0);
+    QCOMPARE(::mount("lockstep test", workdir.c_str(), "tmpfs", MS_REMOUNT, "size=80m"), 0);
     const Bundle big = variant("full", 32 << 20);
     DeployOptions deployOptions = to(workdir);
     bool filled = false;

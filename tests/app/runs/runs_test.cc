@@ -3,6 +3,7 @@
 
 #include <QTest>
 #include <condition_variable>
+#include <filesystem>
 #include <mutex>
 #include <set>
 
@@ -193,6 +194,13 @@ class RunsTest : public QObject {
                       Home{folder.path().toStdString()}, {}, std::chrono::seconds(5));
     QVERIFY2(model.ok(), model.ok() ? "" : model.error().text().c_str());
     QCOMPARE(*sha256File(*model), *sha256File(seen.row.modelFile));
+    // Where no file can be made, that is said, and not that the disk is full.
+    const Home other{(folder.path() + "/other").toStdString()};
+    std::filesystem::create_directories(other.root);
+    std::filesystem::create_directory_symlink("/proc", other.modelsFolder());
+    const auto none = downloadModel(*run, {nodes->back()}, other, {}, std::chrono::seconds(5));
+    QVERIFY(!none.ok());
+    QVERIFY2(none.error().what.text().starts_with("cannot create "), none.error().text().c_str());
   }
 
   // Left as soon as the end was told: the run has ended in the history too, and its model is
