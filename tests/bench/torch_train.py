@@ -252,7 +252,7 @@ def main():
         import torch
         torch.set_num_threads(1)
         return print(product_speed(torch))
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", choices=list(VARIANTS))
     parser.add_argument("batch", type=int)
     parser.add_argument("threads", type=int)
