@@ -195,6 +195,7 @@ class RunControl {
   // Nodes that come back
   bool mayReturn() const;
   void endAlone(const Error& error);
+  void endAbsence();
   void takeCluster(spec::v1::ClusterSpec cluster);
   bool addSpare(const std::string& node);
   bool takeBack(const std::string& node);  // at the coordinator, like the next three

@@ -52,6 +52,17 @@ void RunControl::endAlone(const Error& error) {
   });
 }
 
+// The coordinator has gone on with this node, which has no ranks: its generation is still that of
+// the run. Where it has ranks, the run restarts, since it has ended its workers.
+void RunControl::endAbsence() {
+  if (outcome_ || !absent_ || !request_.ranks().empty()) return;
+  say(fmt::format("node {} answers again, and the run has this node as a spare", coordinator_));
+  loop_.cancel(absence_);
+  absence_ = 0;
+  absent_ = leaving_ = false;
+  if (gone_) setState(run::v1::RUNNING);
+}
+
 // Makes a node that was left out a spare. Returns false if the run was launched without it.
 bool RunControl::addSpare(const std::string& node) {
   const auto& all = launched_.nodes();

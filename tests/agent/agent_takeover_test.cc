@@ -71,6 +71,9 @@ struct Story {
   bool excluded = false;  // n4 is
   bool votes4 = false;    // n4 votes for n2 as well; else it joins n2 when that has taken over
   int takenOver = 0;      // n3, the first to succeed, coordinates this generation; 0: it votes
+  // n2 is a spare, n3 the first to succeed, which never answers, and n1 says again how the run goes
+  // when n2 joins again.
+  bool isSpare = false;
 };
 
 class Takeover {
@@ -97,6 +100,7 @@ class Takeover {
       if (end_ == 0 && first([](const auto& record) { return record.has_recovering(); }))
         end_ = monotonicNow() + 2 * kLost;
       if ((end_ != 0 && monotonicNow() > end_) || followed3_) loop_.quit();
+      if (story_.isSpare && timesVoted() > 1) loop_.quit();
     });
     loop_.after(kLimit, [this] { loop_.quit(); });
     loop_.run();
@@ -112,14 +116,29 @@ class Takeover {
   // With what n3 was told that the run has ended; "": it was not.
   const std::string& endAtN3() const { return end3_; }
   std::string log() const { return logOf(*spool_); }
+  run::v1::RunState state() const { return control_->state(); }
+  // For n3, anew.
+  int timesVoted() const {
+    const std::string all = log(), line = "votes for node n3";
+    int out = 0;
+    for (std::size_t at = 0; (at = all.find(line, at)) != std::string::npos; at += line.size())
+      ++out;
+    return out;
+  }
 
  private:
-  node::v1::PrepareRequest request(int node) const { return requestOf(options_, authority_, node); }
+  node::v1::PrepareRequest request(int node) const {
+    auto out = requestOf(options_, authority_, node);
+    if (!story_.isSpare) return out;
+    out.mutable_cluster()->mutable_nodes(1)->add_roles("spare");
+    if (node == 1) out.clear_ranks();
+    return out;
+  }
   // It says how the run begins, and nothing after that.
   void playCoordinator() {
     agent::PeerServer::Handlers handlers;
     handlers.onJoin = [this](const std::string& node, const node::v1::PeerHello&) {
-      if (std::exchange(spoke_, true)) return;
+      if (std::exchange(spoke_, true) && !story_.isSpare) return;
       node::v1::ToPeer message;
       message.mutable_committed();
       coordinator_->send(node, message);
@@ -135,7 +154,7 @@ class Takeover {
       for (const auto& one : cluster.nodes()) go.add_electorate(one.name());
       std::vector<std::pair<std::string, std::string>> listeners = {{"n2", address_},
                                                                     {"n3", voter_->address()}};
-      if (story_.takenOver > 0) std::swap(listeners[0], listeners[1]);
+      if (story_.takenOver > 0 || story_.isSpare) std::swap(listeners[0], listeners[1]);
       for (const auto& [name, address] : listeners) {
         go.add_listeners()->set_node(name);
         go.mutable_listeners()->rbegin()->set_address(address);
@@ -170,7 +189,7 @@ class Takeover {
     handlers.onLeave = [](const std::string&) {};
     handlers.onMessage = [this](const std::string& node, const node::v1::FromPeer& message) {
       followed3_ = followed3_ || message.has_ping();
-      if (!message.has_vote() || std::exchange(voted_, true)) return;
+      if (story_.isSpare || !message.has_vote() || std::exchange(voted_, true)) return;
       if (story_.takenOver > 0) {
         voter_->setGeneration(story_.takenOver, {"n2", "n3"});
         node::v1::ToPeer begins;
@@ -261,6 +280,7 @@ struct LastWords {
   std::vector<std::string> decided = {};   // these know that the run is to end
   std::vector<std::string> ended = {};     // these have been told to
   std::vector<std::string> stopping = {};  // these know that a person has stopped the run
+  std::vector<std::string> refused = {};   // these are told that the run goes on without them
   bool apart = false;                      // no node reaches another any more
   std::string recovery = "shrink";
 };
@@ -357,7 +377,7 @@ class Survivors {
   }
   void speakLast() {
     isSilent_ = true;
-    node::v1::ToPeer requests, dropped, stopping, decided, ended, recovers;
+    node::v1::ToPeer requests, dropped, stopping, decided, ended, recovers, refused;
     requests.mutable_decisions()->set_revision(1);
     if (!words_.excluding.empty()) requests.mutable_decisions()->add_excluding(words_.excluding);
     requests.mutable_decisions()->mutable_shares()->Assign(words_.shares.begin(),
@@ -370,6 +390,8 @@ class Survivors {
     decided.mutable_decisions()->set_stops(end == run::v1::STOPPED);
     decided.mutable_decisions()->set_end(end);
     ended.mutable_all_done()->set_state(end);
+    *refused.mutable_abort()->mutable_error() =
+        specs::toInfo(makeError(Code::kCancelled, "the run continues without this node"));
     node::v1::Recover& recover = *recovers.mutable_recover();
     if (!words_.leftOut.empty())
       *recover.mutable_members() =
@@ -383,6 +405,7 @@ class Survivors {
     tell(words_.stopping, stopping);
     tell(words_.decided, decided);
     tell(words_.ended, ended);
+    tell(words_.refused, refused);
     coordinator_->setGeneration(2, options_.nodes);
     tell(words_.recover, recovers);
   }
@@ -519,6 +542,31 @@ class AgentTakeoverTest : public QObject {
     Takeover takeover({.failures = {"n3"}, .takenOver = takenOver});
     takeover.run();
     QVERIFY2(takeover.followsN3(), takeover.log().c_str());
+  }
+
+  // The run has gone on with a spare that could reach nobody for a while: it votes again.
+  void aSpareThatIsBackIsOneAgain() {
+    Takeover takeover({.isSpare = true});
+    takeover.run();
+    const std::string log = takeover.log();
+    QVERIFY2(log.find("ends its workers, and waits") != std::string::npos, log.c_str());
+    QVERIFY2(log.find("node n1 answers again, and the run has this node as a spare") !=
+                 std::string::npos,
+             log.c_str());
+    QCOMPARE(takeover.timesVoted(), 2);
+    QCOMPARE(takeover.state(), run::v1::RUNNING);
+  }
+
+  // n1 is lost before n3 knows that n2 is excluded: n3 does not wait for n2.
+  void anExcludedNodeTakesNoVotes() {
+    Survivors survivors({.refused = {"n2"}});
+    const bool stood = survivors.run([&] {
+      return survivors.log("n3").find("asks for votes to take over") != std::string::npos;
+    });
+    const std::string log = survivors.log("n3");
+    QVERIFY2(stood, log.c_str());
+    QVERIFY2(log.find("votes for node n2") != std::string::npos, log.c_str());
+    QCOMPARE(survivors.state("n2"), run::v1::STOPPED);
   }
 
   // Whoever has heard of the generation that the coordinator began as it was lost.
