@@ -171,8 +171,8 @@ class RunControl {
 
   // Restarts
   // Coordinator only, like the next four: restarts the run, or ends it.
-  // `byNode`: the error's node caused it.
-  void failed(const Error& error, bool byNode);
+  // `byNode`: the error's node caused it. `since`: when this was first called for it; 0: now.
+  void failed(const Error& error, bool byNode, Nanoseconds since = 0);
   bool failsAtOnce(const Error& error) const;
   FailureKind kindOf(const Error& error) const;
   void noteProgramProgress();
