@@ -52,10 +52,11 @@ void RunControl::endAlone(const Error& error) {
   });
 }
 
-// The coordinator has gone on with this node, which has no ranks: its generation is still that of
-// the run. Where it has ranks, the run restarts, since it has ended its workers.
+// The coordinator answers again and has not gone on without this node. A spare is one again; a node
+// with ranks has ended its workers, so that the run has to restart.
 void RunControl::endAbsence() {
-  if (outcome_ || !absent_ || !request_.ranks().empty()) return;
+  if (outcome_ || !absent_) return;
+  if (!request_.ranks().empty()) return localFailure(lostError({request_.node()}), false);
   say(fmt::format("node {} answers again, and the run has this node as a spare", coordinator_));
   loop_.cancel(absence_);
   absence_ = 0;

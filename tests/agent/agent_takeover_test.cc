@@ -71,9 +71,10 @@ struct Story {
   bool excluded = false;  // n4 is
   bool votes4 = false;    // n4 votes for n2 as well; else it joins n2 when that has taken over
   int takenOver = 0;      // n3, the first to succeed, coordinates this generation; 0: it votes
-  // n2 is a spare, n3 the first to succeed, which never answers, and n1 says again how the run goes
-  // when n2 joins again.
-  bool isSpare = false;
+  // n3, the first to succeed, never answers, and n1 says again how the run goes when n2 joins
+  // again,
+  bool returns = false;
+  bool isSpare = false;  // as a spare
 };
 
 class Takeover {
@@ -100,7 +101,7 @@ class Takeover {
       if (end_ == 0 && first([](const auto& record) { return record.has_recovering(); }))
         end_ = monotonicNow() + 2 * kLost;
       if ((end_ != 0 && monotonicNow() > end_) || followed3_) loop_.quit();
-      if (story_.isSpare && timesVoted() > 1) loop_.quit();
+      if (story_.returns && (timesVoted() > 1 || !failure_.empty())) loop_.quit();
     });
     loop_.after(kLimit, [this] { loop_.quit(); });
     loop_.run();
@@ -113,6 +114,8 @@ class Takeover {
   bool followsN3() const { return followed3_; }
   // With what n4 was refused; "": it was not.
   const std::string& refusal() const { return refusal_; }
+  // What n2 has told n1; "": nothing.
+  const std::string& failure() const { return failure_; }
   // With what n3 was told that the run has ended; "": it was not.
   const std::string& endAtN3() const { return end3_; }
   std::string log() const { return logOf(*spool_); }
@@ -138,7 +141,7 @@ class Takeover {
   void playCoordinator() {
     agent::PeerServer::Handlers handlers;
     handlers.onJoin = [this](const std::string& node, const node::v1::PeerHello&) {
-      if (std::exchange(spoke_, true) && !story_.isSpare) return;
+      if (std::exchange(spoke_, true) && !story_.returns) return;
       node::v1::ToPeer message;
       message.mutable_committed();
       coordinator_->send(node, message);
@@ -154,7 +157,7 @@ class Takeover {
       for (const auto& one : cluster.nodes()) go.add_electorate(one.name());
       std::vector<std::pair<std::string, std::string>> listeners = {{"n2", address_},
                                                                     {"n3", voter_->address()}};
-      if (story_.takenOver > 0 || story_.isSpare) std::swap(listeners[0], listeners[1]);
+      if (story_.takenOver > 0 || story_.returns) std::swap(listeners[0], listeners[1]);
       for (const auto& [name, address] : listeners) {
         go.add_listeners()->set_node(name);
         go.mutable_listeners()->rbegin()->set_address(address);
@@ -162,7 +165,9 @@ class Takeover {
       coordinator_->send(node, message);
     };
     handlers.onLeave = [](const std::string&) {};
-    handlers.onMessage = [](const std::string&, const node::v1::FromPeer&) {};
+    handlers.onMessage = [this](const std::string&, const node::v1::FromPeer& message) {
+      if (message.has_failed()) failure_ = specs::fromInfo(message.failed()).what.text();
+    };
     coordinator_ =
         must(agent::PeerServer::start(loop_, "127.0.0.1", request(0), {}, std::move(handlers)));
   }
@@ -189,7 +194,7 @@ class Takeover {
     handlers.onLeave = [](const std::string&) {};
     handlers.onMessage = [this](const std::string& node, const node::v1::FromPeer& message) {
       followed3_ = followed3_ || message.has_ping();
-      if (story_.isSpare || !message.has_vote() || std::exchange(voted_, true)) return;
+      if (story_.returns || !message.has_vote() || std::exchange(voted_, true)) return;
       if (story_.takenOver > 0) {
         voter_->setGeneration(story_.takenOver, {"n2", "n3"});
         node::v1::ToPeer begins;
@@ -263,7 +268,7 @@ class Takeover {
   std::string address_;  // of n2
   std::unique_ptr<agent::RunControl> control_;
   std::unique_ptr<agent::PeerClient> votes_, n4_;
-  std::string refusal_, end3_;
+  std::string refusal_, end3_, failure_;
   bool spoke_ = false, voted_ = false, follows_ = false, followed3_ = false;
   Nanoseconds end_ = 0;
 };
@@ -546,7 +551,7 @@ class AgentTakeoverTest : public QObject {
 
   // The run has gone on with a spare that could reach nobody for a while: it votes again.
   void aSpareThatIsBackIsOneAgain() {
-    Takeover takeover({.isSpare = true});
+    Takeover takeover({.returns = true, .isSpare = true});
     takeover.run();
     const std::string log = takeover.log();
     QVERIFY2(log.find("ends its workers, and waits") != std::string::npos, log.c_str());
@@ -555,6 +560,15 @@ class AgentTakeoverTest : public QObject {
              log.c_str());
     QCOMPARE(takeover.timesVoted(), 2);
     QCOMPARE(takeover.state(), run::v1::RUNNING);
+  }
+
+  // The run has gone on with a node that has ended its workers meanwhile: it restarts.
+  void aNodeThatIsBackTellsThatItsWorkersHaveEnded() {
+    Takeover takeover({.returns = true});
+    takeover.run();
+    const std::string log = takeover.log();
+    QVERIFY2(log.find("ends its workers, and waits") != std::string::npos, log.c_str());
+    QCOMPARE(takeover.failure(), std::string("node n2 was lost"));
   }
 
   // n1 is lost before n3 knows that n2 is excluded: n3 does not wait for n2.
