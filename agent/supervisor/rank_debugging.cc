@@ -12,8 +12,8 @@
 
 #include "agent/host/debugger.h"
 #include "agent/supervisor/run_control.h"
+#include "agent/worker/prepare.h"
 #include "agent/worker/rank_groups.h"
-#include "engine/base/file.h"
 #include "engine/base/hex.h"
 #include "engine/plan/plan.h"
 
@@ -86,9 +86,7 @@ Result<node::v1::ReadRankStacksReply> RankDebugging::readStacks(
 }
 
 double RankDebugging::patience() const {
-  const auto text = readFile(folder_.plan());
-  if (!text.ok()) return 0;
-  const auto plan = plan::parse(*text, folder_.plan());
+  const auto plan = readPlan(folder_.plan());
   if (!plan.ok() || plan->mesh.size() < 2) return 0;
   return static_cast<double>(collectiveLimit(*plan)) * 1e-9;
 }

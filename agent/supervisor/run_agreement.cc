@@ -91,6 +91,10 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     *message.mutable_go() = goMessage();
     server_->send(node, message);
   }
+  if (checkpoints_.isCopiedHere()) {
+    message.mutable_copied()->set_step(checkpoints_.copied());
+    server_->send(node, message);
+  }
   if (checkpoints_.awaits(node) || modelAwaited_.contains(node)) server_->send(node, copyMessage());
   *message.mutable_decisions() = decisions();
   server_->send(node, message);
@@ -265,6 +269,7 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       succession_.setListeners({message.go().listeners().begin(), message.go().listeners().end()});
       electorate_.assign(message.go().electorate().begin(), message.go().electorate().end());
       takeCluster(message.go().cluster());
+      endAbsence();
       go();
       break;
     case ToPeer::kEvaluate:

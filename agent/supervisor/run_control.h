@@ -171,8 +171,8 @@ class RunControl {
 
   // Restarts
   // Coordinator only, like the next four: restarts the run, or ends it.
-  // `byNode`: the error's node caused it.
-  void failed(const Error& error, bool byNode);
+  // `byNode`: the error's node caused it. `since`: when this was first called for it; 0: now.
+  void failed(const Error& error, bool byNode, Nanoseconds since = 0);
   bool failsAtOnce(const Error& error) const;
   FailureKind kindOf(const Error& error) const;
   void noteProgramProgress();
@@ -195,6 +195,7 @@ class RunControl {
   // Nodes that come back
   bool mayReturn() const;
   void endAlone(const Error& error);
+  void endAbsence();
   void takeCluster(spec::v1::ClusterSpec cluster);
   bool addSpare(const std::string& node);
   bool takeBack(const std::string& node);  // at the coordinator, like the next three

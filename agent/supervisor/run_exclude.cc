@@ -13,7 +13,7 @@
 #include <set>
 
 #include "agent/supervisor/run_control.h"
-#include "engine/base/file.h"
+#include "agent/worker/prepare.h"
 #include "engine/plan/pieces.h"
 #include "engine/plan/plan.h"
 
@@ -33,8 +33,7 @@ Result<bool> othersHaveAll(const node::v1::PrepareRequest& request, const std::s
   std::set<std::string> kept;  // nodes whose part another has a copy of
   for (const auto& [holder, of] : copiedNodes(request))
     if (!isOne(holder)) kept.insert(of.begin(), of.end());
-  LOCKSTEP_ASSIGN(const std::string text, readFile(planFile));
-  LOCKSTEP_ASSIGN(const plan::Plan plan, plan::parse(text, planFile));
+  LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(planFile));
   std::set<std::string> own, others;
   for (const auto& [name, ranks] : ranksByNode(request))
     for (const int rank : ranks)

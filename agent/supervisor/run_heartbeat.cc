@@ -4,7 +4,6 @@
 #include "agent/supervisor/run_control.h"
 #include "agent/worker/prepare.h"
 #include "agent/worker/worker_process.h"
-#include "engine/base/file.h"
 #include "engine/plan/plan.h"
 #include "engine/plan/wait_limit.h"
 #include "engine/specs/specs.h"
@@ -75,10 +74,8 @@ LimitedRun RunControl::limitedRun() const {
     return out;
   }
   out.disk = diskLimit().count();
-  const auto text = readFile(folder_.plan());
-  if (!text.ok()) return out;  // the workers tell why
-  const auto plan = plan::parse(*text, folder_.plan());
-  if (!plan.ok() || plan->mesh.size() < 2) return out;
+  const auto plan = readPlan(folder_.plan());
+  if (!plan.ok() || plan->mesh.size() < 2) return out;  // the workers tell why
   out.collective = plan::collectiveLimit(*plan);
   out.watchesHangs = !plan->isAsynchronous();
   if (out.watchesHangs && specs::allOnGpus(request_.cluster(), spec))

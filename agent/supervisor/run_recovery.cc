@@ -60,7 +60,7 @@ FailureKind RunControl::kindOf(const Error& error) const {
   return error.code == Code::kDeadlineExceeded ? FailureKind::kHang : FailureKind::kExit;
 }
 
-void RunControl::failed(const Error& error, bool byNode) {
+void RunControl::failed(const Error& error, bool byNode, Nanoseconds since) {
   if (outcome_) return;
   if (!trained() || stopping_ || !restartMayHelp(error.code)) {
     abort(error);
@@ -69,10 +69,11 @@ void RunControl::failed(const Error& error, bool byNode) {
   // A node that is late may be the cause: it is heard of soon, or found silent and replaced. A
   // minority waits for the others, or ends.
   const bool isMinority = continuesWithoutAny() && !hasQuorum();
-  if (isMinority && monotonicNow() - failedAt_ > limits_.lostPeer) return abort(error);
+  if (since == 0) since = monotonicNow();  // failedAt_ is that of the first of several failures
+  if (isMinority && monotonicNow() - since > limits_.lostPeer) return abort(error);
   if (anyLate() || isMinority) {
-    loop_.after(heartbeat_, [this, error, byNode, generation = generation_] {
-      if (generation == generation_) failed(error, byNode);
+    loop_.after(heartbeat_, [this, error, byNode, since, generation = generation_] {
+      if (generation == generation_) failed(error, byNode, since);
     });
     return;
   }

@@ -52,6 +52,18 @@ void RunControl::endAlone(const Error& error) {
   });
 }
 
+// The coordinator answers again and has not gone on without this node. A spare is one again; a node
+// with ranks has ended its workers, so that the run has to restart.
+void RunControl::endAbsence() {
+  if (outcome_ || !absent_) return;
+  if (!request_.ranks().empty()) return localFailure(lostError({request_.node()}), false);
+  say(fmt::format("node {} answers again, and the run has this node as a spare", coordinator_));
+  loop_.cancel(absence_);
+  absence_ = 0;
+  absent_ = leaving_ = false;
+  if (gone_) setState(run::v1::RUNNING);
+}
+
 // Makes a node that was left out a spare. Returns false if the run was launched without it.
 bool RunControl::addSpare(const std::string& node) {
   const auto& all = launched_.nodes();

@@ -83,6 +83,12 @@ Succession::Handlers RunControl::successionHandlers() {
 
 void RunControl::onVote(const std::string& node, const node::v1::FromPeer& message) {
   if (agreed_) return tellEnd(node, *outcome_);
+  // It has ended its own part, as one that is excluded: the others go on without it, or end.
+  if (outcome_) {
+    node::v1::ToPeer message;
+    message.mutable_decline();
+    return server_->send(node, message);
+  }
   votes_[node] = message.vote();
   succession_.onVote(node, message.generation(), monotonicNow());
 }

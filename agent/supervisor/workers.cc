@@ -11,7 +11,6 @@
 #include "agent/worker/prepare.h"
 #include "agent/worker/rank_groups.h"
 #include "agent/workload/code_folder.h"
-#include "engine/base/file.h"
 #include "engine/comm/communicator.h"
 #include "engine/plan/plan.h"
 
@@ -77,8 +76,7 @@ void Workers::claimCores(const node::v1::PrepareRequest& request,
 Status Workers::makeSharedMemory(const node::v1::PrepareRequest& request) {
   const std::string& kind = request.comm();
   if ((kind != "shm" && kind != "nccl") || request.ranks_size() <= 1) return {};
-  LOCKSTEP_ASSIGN(const std::string text, readFile(folder_.plan()));
-  LOCKSTEP_ASSIGN(const plan::Plan plan, plan::parse(text, folder_.plan()));
+  LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(folder_.plan()));
   if (plan.mesh.size() != request.ranks_size()) return {};
   LOCKSTEP_ASSIGN(const std::int64_t bytes, sharedMemoryBytes(plan.mesh));
   sharedMemory_.reset();

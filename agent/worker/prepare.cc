@@ -370,6 +370,13 @@ bool isSpare(const node::v1::PrepareRequest& request) {
   return false;
 }
 
+Result<plan::Plan> readPlan(const std::string& path) {
+  LOCKSTEP_ASSIGN(const std::string text, readFile(path));
+  LOCKSTEP_ASSIGN(plan::Plan plan, plan::parse(text, path));
+  LOCKSTEP_TRY(plan::verify(plan));
+  return plan;
+}
+
 std::vector<std::string> nodesOf(const node::v1::PrepareRequest& request) {
   std::vector<std::string> out;
   for (const auto* node : specs::nodesWithRanks(request.cluster(), request.spec().strategy()))

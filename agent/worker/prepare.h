@@ -57,6 +57,9 @@ std::int64_t workerMemory(const plan::Plan& plan, int rank, std::int64_t dataByt
 // Returns the nodes of the run in rank order, then spares, then the evaluator's node if the run has
 // one. The first is the coordinator.
 std::vector<std::string> nodesOf(const node::v1::PrepareRequest& request);
+// Returns the plan in a run's folder, which may have been damaged since it was prepared: it is
+// verified again.
+Result<plan::Plan> readPlan(const std::string& path);
 
 bool isSpare(const node::v1::PrepareRequest& request);  // whether the request's node is a spare
 

@@ -245,10 +245,7 @@ Result<std::unique_ptr<backends::Backend>> openBackend(const node::v1::WorkerSta
 }
 
 Result<plan::Plan> readPlan(const node::v1::WorkerStart& start) {
-  LOCKSTEP_ASSIGN(const std::string text, readFile(start.plan_path()));
-  LOCKSTEP_ASSIGN(plan::Plan plan, plan::parse(text, start.plan_path()));
-  LOCKSTEP_TRY(plan::verify(plan));
-  return plan;
+  return readPlan(start.plan_path());
 }
 
 Result<runtime::InitFrom> initOf(const node::v1::WorkerStart& start) {

@@ -71,6 +71,10 @@ struct Story {
   bool excluded = false;  // n4 is
   bool votes4 = false;    // n4 votes for n2 as well; else it joins n2 when that has taken over
   int takenOver = 0;      // n3, the first to succeed, coordinates this generation; 0: it votes
+  // n3, the first to succeed, never answers, and n1 says again how the run goes when n2 joins
+  // again,
+  bool returns = false;
+  bool isSpare = false;  // as a spare
 };
 
 class Takeover {
@@ -97,6 +101,7 @@ class Takeover {
       if (end_ == 0 && first([](const auto& record) { return record.has_recovering(); }))
         end_ = monotonicNow() + 2 * kLost;
       if ((end_ != 0 && monotonicNow() > end_) || followed3_) loop_.quit();
+      if (story_.returns && (timesVoted() > 1 || !failure_.empty())) loop_.quit();
     });
     loop_.after(kLimit, [this] { loop_.quit(); });
     loop_.run();
@@ -109,17 +114,34 @@ class Takeover {
   bool followsN3() const { return followed3_; }
   // With what n4 was refused; "": it was not.
   const std::string& refusal() const { return refusal_; }
+  // What n2 has told n1; "": nothing.
+  const std::string& failure() const { return failure_; }
   // With what n3 was told that the run has ended; "": it was not.
   const std::string& endAtN3() const { return end3_; }
   std::string log() const { return logOf(*spool_); }
+  run::v1::RunState state() const { return control_->state(); }
+  // For n3, anew.
+  int timesVoted() const {
+    const std::string all = log(), line = "votes for node n3";
+    int out = 0;
+    for (std::size_t at = 0; (at = all.find(line, at)) != std::string::npos; at += line.size())
+      ++out;
+    return out;
+  }
 
  private:
-  node::v1::PrepareRequest request(int node) const { return requestOf(options_, authority_, node); }
+  node::v1::PrepareRequest request(int node) const {
+    auto out = requestOf(options_, authority_, node);
+    if (!story_.isSpare) return out;
+    out.mutable_cluster()->mutable_nodes(1)->add_roles("spare");
+    if (node == 1) out.clear_ranks();
+    return out;
+  }
   // It says how the run begins, and nothing after that.
   void playCoordinator() {
     agent::PeerServer::Handlers handlers;
     handlers.onJoin = [this](const std::string& node, const node::v1::PeerHello&) {
-      if (std::exchange(spoke_, true)) return;
+      if (std::exchange(spoke_, true) && !story_.returns) return;
       node::v1::ToPeer message;
       message.mutable_committed();
       coordinator_->send(node, message);
@@ -135,7 +157,7 @@ class Takeover {
       for (const auto& one : cluster.nodes()) go.add_electorate(one.name());
       std::vector<std::pair<std::string, std::string>> listeners = {{"n2", address_},
                                                                     {"n3", voter_->address()}};
-      if (story_.takenOver > 0) std::swap(listeners[0], listeners[1]);
+      if (story_.takenOver > 0 || story_.returns) std::swap(listeners[0], listeners[1]);
       for (const auto& [name, address] : listeners) {
         go.add_listeners()->set_node(name);
         go.mutable_listeners()->rbegin()->set_address(address);
@@ -143,7 +165,9 @@ class Takeover {
       coordinator_->send(node, message);
     };
     handlers.onLeave = [](const std::string&) {};
-    handlers.onMessage = [](const std::string&, const node::v1::FromPeer&) {};
+    handlers.onMessage = [this](const std::string&, const node::v1::FromPeer& message) {
+      if (message.has_failed()) failure_ = specs::fromInfo(message.failed()).what.text();
+    };
     coordinator_ =
         must(agent::PeerServer::start(loop_, "127.0.0.1", request(0), {}, std::move(handlers)));
   }
@@ -170,7 +194,7 @@ class Takeover {
     handlers.onLeave = [](const std::string&) {};
     handlers.onMessage = [this](const std::string& node, const node::v1::FromPeer& message) {
       followed3_ = followed3_ || message.has_ping();
-      if (!message.has_vote() || std::exchange(voted_, true)) return;
+      if (story_.returns || !message.has_vote() || std::exchange(voted_, true)) return;
       if (story_.takenOver > 0) {
         voter_->setGeneration(story_.takenOver, {"n2", "n3"});
         node::v1::ToPeer begins;
@@ -244,7 +268,7 @@ class Takeover {
   std::string address_;  // of n2
   std::unique_ptr<agent::RunControl> control_;
   std::unique_ptr<agent::PeerClient> votes_, n4_;
-  std::string refusal_, end3_;
+  std::string refusal_, end3_, failure_;
   bool spoke_ = false, voted_ = false, follows_ = false, followed3_ = false;
   Nanoseconds end_ = 0;
 };
@@ -261,6 +285,7 @@ struct LastWords {
   std::vector<std::string> decided = {};   // these know that the run is to end
   std::vector<std::string> ended = {};     // these have been told to
   std::vector<std::string> stopping = {};  // these know that a person has stopped the run
+  std::vector<std::string> refused = {};   // these are told that the run goes on without them
   bool apart = false;                      // no node reaches another any more
   std::string recovery = "shrink";
 };
@@ -357,7 +382,7 @@ class Survivors {
   }
   void speakLast() {
     isSilent_ = true;
-    node::v1::ToPeer requests, dropped, stopping, decided, ended, recovers;
+    node::v1::ToPeer requests, dropped, stopping, decided, ended, recovers, refused;
     requests.mutable_decisions()->set_revision(1);
     if (!words_.excluding.empty()) requests.mutable_decisions()->add_excluding(words_.excluding);
     requests.mutable_decisions()->mutable_shares()->Assign(words_.shares.begin(),
@@ -370,6 +395,8 @@ class Survivors {
     decided.mutable_decisions()->set_stops(end == run::v1::STOPPED);
     decided.mutable_decisions()->set_end(end);
     ended.mutable_all_done()->set_state(end);
+    *refused.mutable_abort()->mutable_error() =
+        specs::toInfo(makeError(Code::kCancelled, "the run continues without this node"));
     node::v1::Recover& recover = *recovers.mutable_recover();
     if (!words_.leftOut.empty())
       *recover.mutable_members() =
@@ -383,6 +410,7 @@ class Survivors {
     tell(words_.stopping, stopping);
     tell(words_.decided, decided);
     tell(words_.ended, ended);
+    tell(words_.refused, refused);
     coordinator_->setGeneration(2, options_.nodes);
     tell(words_.recover, recovers);
   }
@@ -519,6 +547,40 @@ class AgentTakeoverTest : public QObject {
     Takeover takeover({.failures = {"n3"}, .takenOver = takenOver});
     takeover.run();
     QVERIFY2(takeover.followsN3(), takeover.log().c_str());
+  }
+
+  // The run has gone on with a spare that could reach nobody for a while: it votes again.
+  void aSpareThatIsBackIsOneAgain() {
+    Takeover takeover({.returns = true, .isSpare = true});
+    takeover.run();
+    const std::string log = takeover.log();
+    QVERIFY2(log.find("ends its workers, and waits") != std::string::npos, log.c_str());
+    QVERIFY2(log.find("node n1 answers again, and the run has this node as a spare") !=
+                 std::string::npos,
+             log.c_str());
+    QCOMPARE(takeover.timesVoted(), 2);
+    QCOMPARE(takeover.state(), run::v1::RUNNING);
+  }
+
+  // The run has gone on with a node that has ended its workers meanwhile: it restarts.
+  void aNodeThatIsBackTellsThatItsWorkersHaveEnded() {
+    Takeover takeover({.returns = true});
+    takeover.run();
+    const std::string log = takeover.log();
+    QVERIFY2(log.find("ends its workers, and waits") != std::string::npos, log.c_str());
+    QCOMPARE(takeover.failure(), std::string("node n2 was lost"));
+  }
+
+  // n1 is lost before n3 knows that n2 is excluded: n3 does not wait for n2.
+  void anExcludedNodeTakesNoVotes() {
+    Survivors survivors({.refused = {"n2"}});
+    const bool stood = survivors.run([&] {
+      return survivors.log("n3").find("asks for votes to take over") != std::string::npos;
+    });
+    const std::string log = survivors.log("n3");
+    QVERIFY2(stood, log.c_str());
+    QVERIFY2(log.find("votes for node n2") != std::string::npos, log.c_str());
+    QCOMPARE(survivors.state("n2"), run::v1::STOPPED);
   }
 
   // Whoever has heard of the generation that the coordinator began as it was lost.

@@ -30,6 +30,7 @@ constexpr Nanoseconds kMs = 1'000'000;
 constexpr Nanoseconds kKept = 2'000 * kMs;  // RunLimits::kept
 constexpr Nanoseconds kLimit = 50'000 * kMs;
 constexpr int kHeartbeatMs = 200;  // the run's end is awaited for 20 of them
+constexpr Nanoseconds kLostPeer = 20 * kHeartbeatMs * kMs;
 // Of stories in which a stream ends: the machine may be slow, and a node is silent after four.
 constexpr int kBrokenHeartbeatMs = 500;
 constexpr Nanoseconds kBroken = kBrokenHeartbeatMs * kMs;
@@ -47,6 +48,9 @@ struct Story {
   bool returns = false;   // is there again before n3 is silent,
   bool flaps = false;     // and ends each time,
   bool fails = false;     // and a rank of n2 fails meanwhile
+  // A rank of n2 fails, and again long after that, before the run trains again; n1 reaches nobody
+  // from then on.
+  bool failsTwice = false;
 };
 
 class Coordination {
@@ -73,9 +77,9 @@ class Coordination {
       ping.mutable_ping()->set_sent_ns(monotonicNow());
       for (const auto& [name, peer] : peers_) peer->send(ping);
       const bool isOver = story_.breaks ? brokenAt_ != 0 && monotonicNow() > brokenAt_ + 8 * kBroken
-                          : story_.isApart ? overAt_ != 0
-                          : story_.ends    ? overAt_ != 0 && endsTold_ == 2
-                                           : answer_.has_value();
+                          : story_.isApart || story_.failsTwice ? overAt_ != 0
+                          : story_.ends                         ? overAt_ != 0 && endsTold_ == 2
+                                                                : answer_.has_value();
       if (isOver) loop_.quit();
     });
   }
@@ -102,6 +106,7 @@ class Coordination {
   }
   bool isAgreed() const { return finished().agreed(); }
   bool isAlone() const { return finished().alone(); }
+  Nanoseconds waitedAlone() const { return overAt_ - aloneAt_; }  // until n1 has ended
   bool hasRestarted() const { return !restarts().empty(); }
   std::vector<run::v1::Recovering> restarts() const {
     std::vector<run::v1::Recovering> out;
@@ -148,9 +153,13 @@ class Coordination {
   }
   void onMessage(const std::string& name, const node::v1::ToPeer& message) {
     node::v1::FromPeer answer;
-    if (message.has_committed()) {
+    const bool recovers = message.has_recover() && story_.failsTwice;
+    if (recovers) peers_.at(name)->setGeneration(message.generation());
+    if (message.has_committed() || recovers) {
       answer.mutable_ready();
       peers_.at(name)->send(answer);
+    } else if (message.has_go() && story_.failsTwice) {
+      if (name == "n2") loop_.post([this] { failAgain(); });
     } else if (message.has_go() && story_.isApart) {
       loop_.post([this] { peers_.clear(); });
     } else if (message.has_go() && story_.breaks) {
@@ -170,6 +179,20 @@ class Coordination {
       ++endsTold_;
     }
   }
+  void failN2() {
+    node::v1::FromPeer failed;
+    *failed.mutable_failed() = agent::toInfo(makeError(Code::kInternal, "rank 1 has failed"));
+    peers_.at("n2")->send(failed);
+  }
+  void failAgain() {
+    if (!std::exchange(failed_, true)) return failN2();
+    loop_.after(kLostPeer + kMs * 500, [this] {
+      aloneAt_ = monotonicNow();
+      peers_.erase("n3");
+      loop_.after(50 * kMs, [this] { failN2(); });
+      loop_.after(150 * kMs, [this] { peers_.clear(); });
+    });
+  }
   void breakStream() {
     if (brokenAt_ != 0) return;
     brokenAt_ = monotonicNow();
@@ -178,11 +201,7 @@ class Coordination {
     else
       peers_.erase("n3");
     if (!story_.fails) return;
-    loop_.after(kBroken, [this] {
-      node::v1::FromPeer failed;
-      *failed.mutable_failed() = agent::toInfo(makeError(Code::kInternal, "rank 1 has failed"));
-      peers_.at("n2")->send(failed);
-    });
+    loop_.after(kBroken, [this] { failN2(); });
   }
   void reconnect(int node) {
     peers_.erase(options_.nodes[static_cast<std::size_t>(node)]);
@@ -217,9 +236,9 @@ class Coordination {
   std::unique_ptr<agent::RunControl> control_;
   std::map<std::string, std::unique_ptr<agent::PeerClient>> peers_;
   int joined_ = 0, endsTold_ = 0;
-  bool asked_ = false;
+  bool asked_ = false, failed_ = false;
   std::optional<Status> answer_;
-  Nanoseconds toldAt_ = 0, doneAt_ = 0, overAt_ = 0, brokenAt_ = 0;
+  Nanoseconds toldAt_ = 0, doneAt_ = 0, overAt_ = 0, brokenAt_ = 0, aloneAt_ = 0;
 };
 
 }  // namespace
@@ -310,6 +329,15 @@ class DecisionsTest : public QObject {
     QCOMPARE(run.state(), run::v1::FAILED);
     QVERIFY(run.isAlone());
     QVERIFY(!run.hasRestarted());
+  }
+
+  // As long as after a first failure, though the run has not trained since one long ago.
+  void aCoordinatorThatIsAloneWhileItRecoversWaits() {
+    Coordination run({.failsTwice = true});
+    run.run();
+    QCOMPARE(run.state(), run::v1::FAILED);
+    QVERIFY(run.hasRestarted());
+    QVERIFY(run.waitedAlone() > kLostPeer - 500 * kMs);
   }
 
   // Nobody ends before a node that takes over would know that the run has ended.

@@ -1,4 +1,5 @@
 // When a run restarts after a failure, with which nodes, and when it ends.
+#include <QTemporaryDir>
 #include <QTest>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include "agent/supervisor/members.h"
 #include "agent/supervisor/recovery.h"
 #include "agent/supervisor/requests.h"
+#include "agent/worker/prepare.h"
+#include "engine/base/file.h"
 #include "engine/plan/batch_shares.h"
 #include "engine/plan/plan.h"
 #include "engine/specs/planned.h"
@@ -564,6 +567,24 @@ class RecoveryTest : public QObject {
     QCOMPARE(end->text(), std::string("node n2, rank 1, step 40: the worker of rank 1 was killed: "
                                       "the run was restarted 3 times, which recovery.max_restarts "
                                       "allows\nnode n2 caused 4 of the last 4 failures"));
+  }
+
+  // A supervisor reads the plan in the run's folder again, long after it was verified.
+  void aPlanThatWasDamagedSinceIsRefused() {
+    node::v1::PrepareRequest request = onNodes({1, 1}, 0, "shrink");
+    request.set_node("n0");
+    const auto members = agent::membersWithout({}, request, [](const auto&) { return true; });
+    QVERIFY2(members.ok(), members.ok() ? "" : members.error().text().c_str());
+    QTemporaryDir folder;
+    const std::string path = folder.filePath("plan.txt").toStdString();
+    QVERIFY(writeFileAtomically(path, members->plan()).ok());
+    auto plan = agent::readPlan(path);
+    QVERIFY(plan.ok());
+    for (auto& program : plan->programs)
+      for (auto& body : program.bodies) body.arenaBytes = 0;
+    QVERIFY(writeFileAtomically(path, plan::text(*plan)).ok());
+    QVERIFY(plan::parse(plan::text(*plan)).ok());
+    QCOMPARE(agent::readPlan(path).status().code(), Code::kInvalidArgument);
   }
 };
 
