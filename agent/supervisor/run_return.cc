@@ -52,12 +52,15 @@ void RunControl::endAlone(const Error& error) {
   });
 }
 
-// The coordinator answers again and has not gone on without this node. A spare is one again; a node
-// with ranks has ended its workers, so that the run has to restart.
+// The coordinator answers again and has not gone on without this node. If this one has ended
+// workers that had not succeeded, the run has to restart: that is told as a cascading failure, for
+// which no node is blamed, since it may have been the coordinator that was frozen or cut off.
 void RunControl::endAbsence() {
   if (outcome_ || !absent_) return;
-  if (!request_.ranks().empty()) return localFailure(lostError({request_.node()}), false);
-  say(fmt::format("node {} answers again, and the run has this node as a spare", coordinator_));
+  if (!request_.ranks().empty() && doneStatus_.empty())
+    return localFailure(lostError({request_.node()}), true);
+  say(fmt::format("node {} answers again, and the run still has this node", coordinator_));
+  succession_.withdraw();  // or it would vote for a node that it still seeks
   loop_.cancel(absence_);
   absence_ = 0;
   absent_ = leaving_ = false;

@@ -85,9 +85,9 @@ void RunControl::onVote(const std::string& node, const node::v1::FromPeer& messa
   if (agreed_) return tellEnd(node, *outcome_);
   // It has ended its own part, as one that is excluded: the others go on without it, or end.
   if (outcome_) {
-    node::v1::ToPeer message;
-    message.mutable_decline();
-    return server_->send(node, message);
+    node::v1::ToPeer answer;
+    answer.mutable_decline();
+    return server_->send(node, answer);
   }
   votes_[node] = message.vote();
   succession_.onVote(node, message.generation(), monotonicNow());

@@ -5,11 +5,11 @@
 // The coordinator tells all nodes who succeeds it, in order. A node that has heard nothing from the
 // coordinator for some heartbeats leaves it and votes for the first successor that it reaches,
 // again at each heartbeat. Its vote lasts until that node declines it: because the coordinator
-// answers that node, because it has voted itself (then the vote goes where its own went), or
-// because it has stood in vain. Then the next successor has its turn, or the first again, at
-// random, so that nodes cannot wait for each other in a circle. A successor to which the
-// coordinator is silent too, and which has the votes of more than half of the nodes, begins the
-// next generation without those that have not voted.
+// answers that node, because it has voted itself (then the vote goes where its own went), because
+// it has stood in vain, or because it has ended its part. Then the next successor has its turn, or
+// the first again, at random, so that nodes cannot wait for each other in a circle. A successor to
+// which the coordinator is silent too, and which has the votes of more than half of the nodes,
+// begins the next generation without those that have not voted.
 //
 // A node that has voted, or asks for votes, has left the coordinator. It follows the coordinator
 // again only if the successor has given up; until then, neither counts on it twice. Likewise a

@@ -106,7 +106,9 @@ class Coordination {
   }
   bool isAgreed() const { return finished().agreed(); }
   bool isAlone() const { return finished().alone(); }
-  Nanoseconds waitedAlone() const { return overAt_ - aloneAt_; }  // until n1 has ended
+  Nanoseconds waitedAlone() const {  // until n1 has ended; 0: it had ended before
+    return aloneAt_ == 0 ? 0 : overAt_ - aloneAt_;
+  }
   bool hasRestarted() const { return !restarts().empty(); }
   std::vector<run::v1::Recovering> restarts() const {
     std::vector<run::v1::Recovering> out;
