@@ -209,7 +209,7 @@ class SshClusterTest : public QObject {
     // Seconds of full load are not taken for silence, and the answer to another question gets
     // through in between.
     ExecOptions load;
-    load.input = std::string(8 << 20, 'x');
+    load.input.assign(8 << 20, 'x');
     auto counted = connection.exec("wc -c", load);
     VERIFY_OK(counted);
     QCOMPARE(std::stoi(counted->output), 8 << 20);
