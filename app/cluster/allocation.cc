@@ -50,7 +50,8 @@ class Allocating {
  private:
   Result<std::shared_ptr<const spec::v1::ClusterSpec>> allocate(const std::stop_token& stop) {
     if (!scheduler_->place().empty()) doing(message("connecting to the login node"));
-    LOCKSTEP_TRY(scheduler_->connect(stop));
+    if (const Status connected = scheduler_->connect(stop); !connected.ok())
+      return job_ != 0 && stop.stop_requested() ? cancelJob(connected.error()) : connected.error();
     if (job_ != 0 && !scheduler_->queuesJobsAgain()) {
       LOCKSTEP_TRY(scheduler_->cancel(job_, {}));  // also where nobody waits for the other
       job_ = 0;

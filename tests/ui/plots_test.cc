@@ -71,6 +71,11 @@ class PlotsTest : public QObject {
     QCOMPARE(series->raw().range(0, 100).min, 0.0);
     QCOMPARE(series->raw().range(0, 100).max, 99.0);
     QVERIFY(series->raw().range(40, 42).empty());
+    Series thinned("gradient norm", 0);
+    thinned.setLimit(100);
+    for (int i = 0; i < 1000; ++i) thinned.append(i, i == 40 ? most : i == 41 ? 1e6 : i);
+    QVERIFY(thinned.raw().size() <= 100);
+    QCOMPARE(thinned.raw().range(0, 100).max, 1e6);  // the peak beside it is kept
     PlotView view("plot");
     view.addSeries(series);
     view.resize(420, 260);

@@ -64,9 +64,10 @@ void Series::thin() {
   for (std::size_t begin = 1, end = 1; begin < tail; begin = end) {
     std::size_t least = begin, greatest = begin;
     for (end = begin + 1; end < tail && stretch(end) == stretch(begin); ++end) {
-      // A comparison with not-a-number is false; a number replaces it.
-      if (raw_.y(end) < raw_.y(least) || std::isnan(raw_.y(least))) least = end;
-      if (raw_.y(end) > raw_.y(greatest) || std::isnan(raw_.y(greatest))) greatest = end;
+      const double y = raw_.y(end);
+      if (!std::isfinite(y)) continue;  // a number replaces it
+      if (y < raw_.y(least) || !std::isfinite(raw_.y(least))) least = end;
+      if (y > raw_.y(greatest) || !std::isfinite(raw_.y(greatest))) greatest = end;
     }
     kept.push_back(std::min(least, greatest));
     if (least != greatest) kept.push_back(std::max(least, greatest));

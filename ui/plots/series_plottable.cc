@@ -348,8 +348,7 @@ void SeriesPlottable::drawVector(QPainter& painter, const Lines& lines) const {
       if (dense) next = std::clamp(data.lower(mKeyAxis->pixelToCoord(x + 0.5)), next, end);
       const MinMax values = data.range(at, next);
       at = next;
-      if (values.empty() || !std::isfinite(values.min) || !std::isfinite(values.max) ||
-          (logY && values.min <= 0)) {
+      if (values.empty() || (logY && values.min <= 0)) {
         flush();
         continue;
       }
@@ -448,7 +447,7 @@ void SeriesPlottable::drawRuns(QImage& image, const Pyramid& data, const QColor&
     } else {
       const MinMax values = data.range(at, end);
       at = end;
-      if (values.empty() || !std::isfinite(values.min) || !std::isfinite(values.max)) {
+      if (values.empty()) {
         joined = false;
         continue;
       }

@@ -120,11 +120,8 @@ MinMax between(const Pyramid& samples, std::size_t after, double x) {
   const double part = right > left ? std::clamp((x - left) / (right - left), 0.0, 1.0) : 1;
   const double y = samples.y(after - 1) + part * (samples.y(after) - samples.y(after - 1));
   MinMax out;
-  if (std::isfinite(y)) out.add(y);
+  out.add(y);
   return out;
-}
-bool isFinite(const MinMax& values) {
-  return !values.empty() && std::isfinite(values.min) && std::isfinite(values.max);
 }
 }  // namespace
 
@@ -156,10 +153,10 @@ void Spread::addLine(Line& line, std::int64_t index) {
     samples = next - at;
     const MinMax lowHigh =
         next > at ? line.shown->range(at, next) : between(*line.shown, at, (begin + end) / 2);
-    if (!isFinite(lowHigh)) continue;
+    if (lowHigh.empty()) continue;
     values.all.add(lowHigh);
     if (line.raw != nullptr && next > at && next <= line.raw->size())
-      if (const MinMax raw = line.raw->range(at, next); isFinite(raw)) values.all.add(raw);
+      values.all.add(line.raw->range(at, next));
     values.lows.push_back(lowHigh.min);
     values.highs.push_back(lowHigh.max);
   }
