@@ -6,11 +6,13 @@
 #include <QJsonDocument>
 #include <QMap>
 #include <QProcess>
+#include <QScopeGuard>
 #include <QStandardPaths>
 #include <QTest>
 
 #include "tests/app/cli/cli_runner.h"
 #include "tests/app/cli/program_command.h"
+#include "tests/support/paths.h"
 
 using namespace lockstep::test;
 
@@ -55,7 +57,12 @@ class CliProgramToolsTest : public QObject {
 
   void ranksOfMpirunAreRanks() {
     if (!hasMpi()) QSKIP("openmpi-bin is not installed");
-    const QStringList home{"--home", cli_.path("home 2")};  // mpirun splits some paths at blanks
+    const QString home = cli_.path("another home");  // mpirun splits some paths at blanks
+    const auto leave = qScopeGuard([&] {
+      for (const char* node : {"1", "2", "3"})
+        QProcess::execute(QString::fromStdString(buildPath("bin/lockstep-agent")),
+                          {"leave", "--workdir", home + "/local/" + node});
+    });
     const CliResult result =
         cli_.run(program(
                      R"(
@@ -68,7 +75,7 @@ if own["OMPI_COMM_WORLD_RANK"] == "0":
     lockstep.log({"rate": 0.25}, step=3)
 )",
                      3, "  launcher: mpi\n  ranks_per_node: 2\n  env: {MINE: mine}\n") +
-                 home);
+                 QStringList{"--home", home});
     QVERIFY2(result.exit == 0 && result.onlyJson, result.text());
     QCOMPARE(result.first("started")["world"].toInt(), 6);
     for (int rank = 0; rank < 6; ++rank) {
