@@ -7,6 +7,8 @@
 #include "ui/models/field_model.h"
 #include "ui/models/layer_table_model.h"
 #include "ui/pages/model_page.h"
+#include "ui/widgets/delegates.h"
+#include "ui/widgets/tables.h"
 
 using namespace lockstep;
 using namespace lockstep::ui;
@@ -110,6 +112,39 @@ class FieldsTest : public QObject {
     QVERIFY(wait([&] { return inspector->model()->index(0, 0).data().toString() == name; }));
     QVERIFY(tipOf(inspector, inspector->model()->index(0, 0)).contains(name));
     undo();
+  }
+
+  // Rows of one column and of both, as those of the inspector are.
+  void wrappedRowsAreAsHighAsTheirText() {
+    constexpr int kRows = 60;
+    QStandardItemModel model(kRows, 2);
+    QTableView table;
+    table.setModel(&model);
+    applyTableStyle(&table);
+    table.setWordWrap(true);
+    table.setItemDelegate(new WrapDelegate(&table));
+    for (int row = 0; row < kRows; ++row) {
+      model.setItem(row, 0,
+                    new QStandardItem(QString(row % 2 ? "各份为样本" : "the rest ").repeated(row)));
+      if (row % 3) table.setSpan(row, 0, 1, 2);
+    }
+    table.horizontalHeader()->setStretchLastSection(false);
+    for (const int width : {90, 130, 171}) {
+      setColumns(&table, {width, 301 - width});
+      table.resizeRowsToContents();
+      for (int row = 0; row < kRows; ++row) {
+        const QModelIndex index = model.index(row, 0);
+        const QRect room(0, 0, table.visualRect(index).width() - 2 * kCellPad, 10'000);
+        QCOMPARE(table.visualRect(index).width(), row % 3 ? 301 : width);
+        const int needed = table.fontMetrics()
+                               .boundingRect(room, Qt::TextWordWrap, index.data().toString())
+                               .height();
+        QVERIFY2(
+            table.rowHeight(row) >= needed,
+            qPrintable(QString("row %1: %2 of %3").arg(row).arg(table.rowHeight(row)).arg(needed)));
+        QVERIFY(table.rowHeight(row) < needed + 40);
+      }
+    }
   }
 
   // A problem is told whole in as many lines as it takes, also in a list that became narrower.

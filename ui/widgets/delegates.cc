@@ -200,10 +200,11 @@ QSize DetailDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelI
 QSize WrapDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const {
   QStyleOptionViewItem narrower = option;
   if (const auto* table = qobject_cast<const QTableView*>(option.widget)) {
-    const int spanned = table->columnSpan(index.row(), 0);  // which the table forgets
+    const int spanned = table->columnSpan(index.row(), 0);
     if (index.column() > 0 && index.column() < spanned) return {0, 0};
-    for (int column = 1; column < spanned; ++column)
-      narrower.rect.adjust(0, 0, table->columnWidth(column), 0);
+    int width = table->columnWidth(index.column());  // the table gives all columns' to some cells
+    for (int column = 1; column < spanned; ++column) width += table->columnWidth(column);
+    narrower.rect.setWidth(width);
   }
   narrower.rect.adjust(0, 0, -2 * kSpaceS, 0);
   return QStyledItemDelegate::sizeHint(narrower, index);
