@@ -62,6 +62,7 @@ bool isDevice(std::string_view frame) {
 bool isWait(std::string_view frame) {
   if (isCommunication(frame)) return true;
   if (isOf(frame, "std::") || isOf(frame, "lockstep::monotonicNow")) return true;
+  if (isOf(frame, "__interceptor_")) return true;  // a sanitizer's, before the C library's
   for (const std::string_view library :
        {"(libc.so", "(libstdc++.so", "(libgloo.so", "(libuv.so", "[vdso]"})
     if (frame.find(library) != std::string_view::npos) return true;
