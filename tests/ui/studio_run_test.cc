@@ -274,8 +274,7 @@ class StudioRunTest : public QObject {
       // pairs, twice; all-reduce.
       QVERIFY2(dialog->values().rowCount() == 5 * 3 + 2 * 6 + 1, qPrintable(outcome->text()));
       QVERIFY2(outcome->text().contains(compared), qPrintable(outcome->text()));
-      const QString picture = qEnvironmentVariable("LOCKSTEP_PREFLIGHT_PICTURE");
-      if (!picture.isEmpty()) dialog->grab().save(picture);
+      savePicture(dialog, "values");
       showsLinksAndVersions(dialog);
       if (QTest::currentTestFailed()) return;
       QTest::mouseClick(again, Qt::LeftButton);
@@ -283,6 +282,12 @@ class StudioRunTest : public QObject {
     QVERIFY(dialog->measuring());
     QTest::mouseClick(dialog->findChild<QPushButton*>("preflightDialogReject"), Qt::LeftButton);
     QVERIFY(tests::wait([&] { return dialog.isNull(); }));
+  }
+
+  // To look at, in the folder that LOCKSTEP_PICTURES names.
+  static void savePicture(QWidget* dialog, const char* name) {
+    const QString folder = qEnvironmentVariable("LOCKSTEP_PICTURES");
+    if (!folder.isEmpty()) dialog->grab().save(QString("%1/preflight-%2.png").arg(folder, name));
   }
 
   // By mouse and keyboard.
@@ -294,6 +299,7 @@ class StudioRunTest : public QObject {
     const auto* links = dialog->findChild<QTableView*>("preflightLinks");
     open(1);
     QVERIFY(links->isVisible());
+    savePicture(dialog, "links");
     auto* kind = dialog->findChild<QComboBox*>("preflightLinkKind");
     for (const auto& [key, ends] : {std::pair{Qt::Key_Home, "B/s"}, {Qt::Key_Down, "s"}}) {
       QTest::keyClick(kind, key);
@@ -310,6 +316,7 @@ class StudioRunTest : public QObject {
     const auto* versions = dialog->findChild<QTableView*>("preflightVersions");
     open(2);
     QVERIFY(versions->isVisible());
+    savePicture(dialog, "versions");
     QCOMPARE(versions->model()->rowCount(), 3);
     for (const int column : {ui::VersionModel::kAgent, ui::VersionModel::kKernel})
       for (int row = 0; row < 3; ++row) {
