@@ -74,7 +74,7 @@ struct UnixServer::State {
       if (fds[1].revents != 0) return;
       if (fds[0].revents == 0) continue;
       const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (fd < 0) {  // out of descriptors: the connection waits
+      if (fd < 0) {  // as where no descriptor is left: the next attempt may have one
         poll(&fds[1], 1, kPauseMs);
         continue;
       }

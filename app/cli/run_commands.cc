@@ -61,7 +61,7 @@ Error notKilled(const std::string& run, bool isOutOfReach, const std::optional<E
   return error;
 }
 
-// The coordinator has answered, but could not promise that the run will end.
+// What a person is told where the coordinator has answered, but cannot promise that the run ends.
 Error notPromised(const Error& answer, const std::string& run, bool kill) {
   Error error = kill ? makeError(answer.code, "it is not known whether run {} ends", run)
                      : makeError(answer.code, "it is not known whether run {} stops", run);
@@ -369,7 +369,8 @@ Status allocate(Prepared& prepared, const Globals& globals, Inbox& inbox, RunRep
     report.progress("cancelling the job");
     allocation.cancel();
     (void)drainUntil(inbox, over, [&] { report.idle(); });
-    if (done && done->ok()) endJobOf(***done, globals);  // it came too late
+    // The job was allocated before it could be cancelled.
+    if (done && done->ok()) endJobOf(***done, globals);
     if (!done || done->ok()) return makeError(Code::kCancelled, "the launch was cancelled");
   }
   if (!done->ok()) return done->error();

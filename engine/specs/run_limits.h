@@ -28,15 +28,16 @@ struct Limit {
 
 // Of heartbeats.
 
-// How long a failure that may follow from another waits for that: the node is silent then that may
-// be the cause. After a timeout, a rank first waits up to 1 s for the silent peer's last error.
+// How long a failure that may follow from another is not judged: by then the node that may be its
+// cause is known to be silent. After a timeout, a rank first waits up to 1 s for the last error of
+// the silent peer.
 inline constexpr Limit kGrace{kSilentHeartbeats, 2'000'000'000};
-// Until a connection between nodes on which nothing comes is probed, and again until it is closed
-// for lack of an answer: more than silence takes, and twice that less than until the node is lost,
-// so that a new connection may still be made.
+// A connection between nodes on which nothing comes is probed after this time, and closed after as
+// long again without an answer. That is more than it takes until a node is silent; both together
+// are less than kLostPeer, so that a new connection can still be made.
 inline constexpr Limit kKeepalive{6, 3'000'000'000};
-// Without a stream to the coordinator, or from a node, or until a majority has confirmed the run's
-// end: time for silence to be noticed, and for a vote.
+// How long a node may have no stream to the coordinator, the coordinator none from a node, and the
+// run's end no majority that confirms it. It is enough to notice silence, and for a vote.
 inline constexpr Limit kLostPeer{20, 30'000'000'000};
 // From Commit until every worker is bound: a node that is lost meanwhile is found first.
 inline constexpr Limit kFormation{2 * kLostPeer.times, 60'000'000'000};

@@ -235,7 +235,8 @@ class CliPlanTest : public QObject {
     const QStringList open = run + QStringList{"--set", "strategy.kind=auto"};
     const CliResult advice = cli.run(QStringList{"advise"} + open + QStringList{"--json"});
     QVERIFY2(advice.exit == 0 && advice.all("current").isEmpty(), advice.text());
-    for (const QJsonObject& candidate : advice.all("candidate")) {  // settings of an open spec
+    // The settings of each candidate, applied to the spec, give the plan of its step time.
+    for (const QJsonObject& candidate : advice.all("candidate")) {
       QStringList sets = open;
       const QJsonObject settings = candidate["settings"].toObject();
       for (auto it = settings.begin(); it != settings.end(); ++it)

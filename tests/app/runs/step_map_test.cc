@@ -127,7 +127,7 @@ class StepMapTest : public QObject {
     map.reduce({1, 40, 0, 4, 1, 1}, inOrder(4), pixels);
     QCOMPARE(pixels[0], -600.0f);
     QCOMPARE(rowOrder(matrix, RowOrder::kCost, kClock, {}), (std::vector<int>{2, 0, 1, 3}));
-    StepMatrix few(8);  // cells
+    StepMatrix few(8);  // has room for 8 cells: each is of several steps
     RunBatch::Series series{"rank/0/gpu_clock", {}};
     for (int step = 1; step <= 16; ++step)
       series.points.push_back({double(step), step == 7 ? 600 : 1980.0});
