@@ -42,7 +42,7 @@ inline constexpr bool isLowBad(StepMeasure measure) { return measure == StepMeas
 
 class StepMatrix {
  public:
-  static constexpr std::size_t kMostCells = std::size_t{1} << 24;  // 512 MiB
+  static constexpr std::size_t kMostCells = std::size_t{1} << 24;  // 512 to 640 MiB
 
   explicit StepMatrix(std::size_t mostCells = kMostCells) : mostCells_(mostCells) {}
 
