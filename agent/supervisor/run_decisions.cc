@@ -1,9 +1,12 @@
 // RunControl: what the coordinator has decided and is still to be done: what a person has asked
-// for, who votes, and how the run ends. The other nodes keep it, so that whoever takes over does it.
+// for, whose votes count (electorates.h), and how the run ends. The other nodes keep it, so that
+// whoever takes over does it.
 //
 // Each revision has all of it. Once so many nodes have confirmed one that every majority has one of
 // them, a node that takes over knows it, or a newer one, by its voters. A request is answered only
-// then, and the run ends only then: so nobody trains again what has ended elsewhere.
+// then, and the run ends only then: so nobody trains again what has ended elsewhere. A run that is
+// killed ends at once wherever that is known. Nodes that have ended do not vote, so that none takes
+// over where a majority knows.
 #include <algorithm>
 #include <iterator>
 
