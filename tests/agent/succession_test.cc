@@ -3,6 +3,7 @@
 #include <QTest>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -187,6 +188,17 @@ class SuccessionTest : public QObject {
     QCOMPARE(node.told(), std::string("leave"));  // half of the nodes
     node.vote("n4");
     QCOMPARE(node.told(), std::string("without n1"));
+  }
+
+  // Whoever coordinates: of two halves, one alone decides.
+  void ofTwoHalvesThatWithTheFirstNodeDecides() {
+    const agent::Electorates four = {{"n1", "n2", "n3", "n4"}};
+    const auto decide = [&](const std::set<std::string>& nodes) {
+      return agent::isQuorum(four, [&](const std::string& one) { return nodes.contains(one); });
+    };
+    QVERIFY(decide({"n1", "n4"}));
+    QVERIFY(!decide({"n2", "n3"}));
+    QVERIFY(decide({"n2", "n3", "n4"}));
   }
 
   // While the electorate changes.
