@@ -26,12 +26,12 @@ using Electorates = std::vector<Electorate>;   // oldest first; several while th
 // Whether the nodes that count decide: they are a majority of each electorate.
 inline bool isQuorum(const Electorates& electorates,
                      const std::function<bool(const std::string& node)>& counts) {
-  return std::all_of(electorates.begin(), electorates.end(), [&](const Electorate& one) {
-    const auto present =
-        static_cast<std::size_t>(std::count_if(one.begin(), one.end(), counts));
+  const auto isMajority = [&](const Electorate& one) {
+    const auto present = static_cast<std::size_t>(std::count_if(one.begin(), one.end(), counts));
     return 2 * present > one.size() ||
            (2 * present == one.size() && !one.empty() && counts(one.front()));
-  });
+  };
+  return !electorates.empty() && std::all_of(electorates.begin(), electorates.end(), isMajority);
 }
 
 inline Electorates electoratesOf(const node::v1::Decisions& decisions) {
