@@ -24,12 +24,6 @@ bool replacesNodes(const spec::v1::RunSpec& spec, const spec::v1::ClusterSpec& l
 bool continuesWithoutAny(const spec::v1::RunSpec& spec, const spec::v1::ClusterSpec& launched,
                          std::size_t nodes);
 
-// Whether `present` of a run's `nodes` decide what becomes of it. Of two halves, the coordinator's
-// does.
-inline bool isQuorum(std::size_t present, std::size_t nodes, bool withCoordinator) {
-  return 2 * present > nodes || (2 * present == nodes && withCoordinator);
-}
-
 // Returns the members without the nodes `lost`; the request's node coordinates them. A spare that
 // `answers` replaces each of them; if there is none and recovery.policy is shrink, the run is
 // planned again for the remaining nodes, which divide the same global batch: in the proportions

@@ -56,7 +56,7 @@ std::unique_ptr<PeerClient> RunControl::connect(const std::string& node,
 void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& hello) {
   if (!coordinates()) {
     succession_.onJoin(node, hello.address());
-    if (agreed_) tellEnd(node, *outcome_);
+    if (agreed_ || killed_) tellEnd(node, *outcome_);
     return;
   }
   if (!peers_.contains(node) && !takeBack(node)) return refuse(node);
@@ -104,12 +104,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
   }
   if (canGrow()) regroupSoon();
   if (isEvaluator(node)) tellEvaluator();
-  if (aborted_) {
-    *message.mutable_abort()->mutable_error() = toInfo(abortedWith_);
-    server_->send(node, message);
-  } else if (outcome_) {
-    tellEnd(node, *outcome_);
-  }
+  if (outcome_) tellEnd(node, *outcome_);
 }
 
 void RunControl::onPeerLeave(const std::string& node) {
@@ -199,16 +194,11 @@ void RunControl::checkReady() {
   for (const auto& [name, peer] : peers_)
     if (!peer.ready && awaited(name)) return;
   loop_.cancel(formation_);
-  electorate_ = nodesOf(request_);
-  const bool isFirst = generation_ == request_.generation();
-  std::erase_if(electorate_, [&](const std::string& name) {
-    const bool mayVote = isFirst || name == request_.node() || hasRanks(name) || answers(name);
-    return returned_.contains(name) || !mayVote;
-  });
   ToPeer message;
   *message.mutable_go() = goMessage();
   tellPeers(message);
   go();
+  changeElectorate();
 }
 
 // ---- at the other nodes
@@ -267,7 +257,6 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       if (Status counts = checkRankCounts(message.go().cluster()); !counts.ok())
         return localFailure(counts.error(), false);
       succession_.setListeners({message.go().listeners().begin(), message.go().listeners().end()});
-      electorate_.assign(message.go().electorate().begin(), message.go().electorate().end());
       takeCluster(message.go().cluster());
       endAbsence();
       go();

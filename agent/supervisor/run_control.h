@@ -40,6 +40,7 @@
 #include "agent/host/stacks.h"
 #include "agent/supervisor/checkpoint_copies.h"
 #include "agent/supervisor/copy_rounds.h"
+#include "agent/supervisor/electorates.h"
 #include "agent/supervisor/evaluations.h"
 #include "agent/supervisor/evaluator.h"
 #include "agent/supervisor/hangs.h"
@@ -210,6 +211,7 @@ class RunControl {
   Status mustTrain(Error refusal) const;
   Status mayExclude(const std::string& node) const;
   Status checkExcludable(const std::string& node) const;
+  Status mayGoOnWithout(const std::vector<std::string>& nodes) const;
   Result<node::v1::Members> membersExcluding(const std::vector<std::string>& nodes) const;
   bool mayExcludeNow() const;
   void excludeFailing(const std::string& node);
@@ -227,6 +229,9 @@ class RunControl {
   void whenKept(Nanoseconds limit, std::function<void(const Status&)> answer);
   void answerKept();
   Error notKept() const;
+  std::vector<std::string> nodesThatVote() const;  // from this generation on
+  void changeElectorate();
+  void endElectorateChange();
   void decideEnd(run::v1::RunState state);
   void writeEnd();
   void endOnceKept();
@@ -234,8 +239,10 @@ class RunControl {
   void keepDecisions(const node::v1::Decisions& told);
   void continueFrom(const node::v1::Decisions& told);
   void continueFrom(const Succession::Voters& voters);
+  node::v1::Decisions newestOf(const Succession::Voters& voters) const;
   void takeOverRequests();  // of a lost coordinator
   void endAs(run::v1::RunState state);
+  void endKilled();
   void tellEnd(const std::string& node, run::v1::RunState state);
 
   // Copies of checkpoints
@@ -304,6 +311,8 @@ class RunControl {
   void warnNotCopied(Code code, const Message& why);
   void localFailure(Error error, bool cascading);
   void noteFailure(Error error, bool cascading);
+  Error killedError(const Message& why) const;
+  void killEverywhere(const Error& error);
   void abort(const Error& error);
   void finishWhenGone();
   void finish();
@@ -341,9 +350,10 @@ class RunControl {
   bool warnedOfCopies_ = false;
   std::map<int, node::v1::Stalled> stalled_;  // this node's ranks that stand still
   Hangs hangs_;                               // at the coordinator
-  // Nodes that the last generation that trained had begun with. Those that came back during this
-  // one are not among them.
-  std::vector<std::string> electorate_;
+  // The newest: nodes that the last generation that trained had begun with. Those that came back
+  // during this one are not among them. Empty before the run trains.
+  Electorates electorates_;
+  std::int64_t electoratesTold_ = 0;  // the first revision with these; at the coordinator
   std::set<std::string> returned_;  // at the coordinator
   // Decisions: at the other nodes, as the coordinator has told them.
   Requests requests_;
@@ -385,6 +395,8 @@ class RunControl {
   std::optional<run::v1::RunState> outcome_;  // once known
   bool agreed_ = false;                       // it is that of the run
   bool alone_ = false;                        // other nodes may continue the run without this one
+  bool killed_ = false;                       // the run, as other nodes are told
+  bool awaitsKept_ = false;                   // until it is known whether they know
   EventLoop::TimerId expiry_ = 0, formation_ = 0, graceTimer_ = 0, lostTimer_ = 0, absence_ = 0,
                      lastEvaluation_ = 0, lastCopies_ = 0, pause_ = 0;
   std::string toldAwaited_;  // the last text of tellAwaited

@@ -1,12 +1,16 @@
 // RunControl: what the coordinator has decided and is still to be done: what a person has asked
-// for, and how the run ends. The other nodes keep it, so that whoever takes over does it.
+// for, whose votes count (electorates.h), and how the run ends. The other nodes keep it, so that
+// whoever takes over does it.
 //
 // Each revision has all of it. Once so many nodes have confirmed one that every majority has one of
 // them, a node that takes over knows it, or a newer one, by its voters. A request is answered only
-// then, and the run ends only then: so nobody trains again what has ended elsewhere.
+// then, and the run ends only then: so nobody trains again what has ended elsewhere. A run that is
+// killed ends at once wherever that is known. Nodes that have ended do not vote, so that none takes
+// over where a majority knows.
 #include <algorithm>
 #include <iterator>
 
+#include "agent/base/grpc_status.h"
 #include "agent/supervisor/members.h"
 #include "agent/supervisor/run_control.h"
 #include "engine/base/log.h"
@@ -33,6 +37,9 @@ node::v1::Decisions RunControl::decisions() const {
   out.set_revision(revision_);
   if (decidedEnd_) out.set_end(*decidedEnd_);
   out.set_stops(stopping_);
+  out.set_killed(killed_);
+  for (const Electorate& one : electorates_)
+    out.add_electorates()->mutable_nodes()->Assign(one.begin(), one.end());
   return out;
 }
 
@@ -45,13 +52,27 @@ void RunControl::tellDecisions() {
 
 // Whether whoever takes over knows this revision, if a node can take over.
 bool RunControl::isKept(std::int64_t revision) const {
-  if (!continuesWithoutAny()) return true;
-  const auto present =
-      1 + std::count_if(electorate_.begin(), electorate_.end(), [&](const std::string& name) {
-        const auto peer = peers_.find(name);
-        return peer != peers_.end() && peer->second.kept >= revision;
-      });
-  return isQuorum(static_cast<std::size_t>(present), electorate_.size(), true);
+  if (!coordinates() || !continuesWithoutAny()) return true;
+  return isQuorum(electorates_, [&](const std::string& name) {
+    const auto peer = peers_.find(name);
+    return name == request_.node() || (peer != peers_.end() && peer->second.kept >= revision);
+  });
+}
+
+// The run trains. Before it first did, no node could have taken over.
+void RunControl::changeElectorate() {
+  Electorate next = nodesThatVote();
+  if (!electorates_.empty() && electorates_.back() == next) return;
+  electorates_.push_back(std::move(next));
+  tellDecisions();
+  electoratesTold_ = revision_;
+  endElectorateChange();
+}
+
+void RunControl::endElectorateChange() {
+  if (electorates_.size() < 2 || !isKept(electoratesTold_)) return;
+  electorates_ = {electorates_.back()};
+  tellDecisions();
 }
 
 void RunControl::whenKept(Nanoseconds limit, std::function<void(const Status&)> answer) {
@@ -61,9 +82,10 @@ void RunControl::whenKept(Nanoseconds limit, std::function<void(const Status&)> 
 }
 
 void RunControl::answerKept() {
+  endElectorateChange();
   const Nanoseconds now = monotonicNow();
   const auto waits = [&](const Unanswered& one) {
-    return !outcome_ && !isKept(one.revision) && now < one.until;
+    return !over_ && !isKept(one.revision) && now < one.until;
   };
   const auto due = std::stable_partition(unanswered_.begin(), unanswered_.end(), waits);
   const std::vector<Unanswered> answered(std::make_move_iterator(due),
@@ -76,7 +98,11 @@ void RunControl::answerKept() {
 Error RunControl::notKept() const {
   Error error =
       makeError(Code::kUnavailable, "it is not known whether the run does what was asked");
-  error.why = outcome_ ? message("the run has ended meanwhile")
+  error.why = alone_     ? message(
+                               "fewer than half of its nodes have confirmed it within {} s: the "
+                               "others may go on without node {}",
+                               limits_.kept / 1'000'000'000, request_.node())
+              : outcome_ ? message("the run has ended meanwhile")
                        : message(
                              "fewer than half of its nodes have confirmed it within {} s; if "
                              "node {} is lost now, so may be the request",
@@ -133,11 +159,24 @@ void RunControl::keepDecisions(const node::v1::Decisions& told) {
   FromPeer message;
   message.mutable_decisions_kept()->set_revision(revision_);
   if (client_) client_->send(std::move(message));
+  if (told.killed()) endKilled();
+}
+
+// Whoever asks this node whether it takes over is told so.
+void RunControl::endKilled() {
+  if (outcome_) return;
+  killed_ = true;
+  const auto knows = [this](const std::string& name) {
+    return name == request_.node() || name == coordinator_;
+  };
+  agreed_ = !continuesWithoutAny() || isQuorum(electorates_, knows);
+  abort(killedError({}));
 }
 
 void RunControl::continueFrom(const node::v1::Decisions& told) {
   // Any number may come from a peer: those of the next generation are newer nevertheless.
   revision_ = std::clamp<std::int64_t>(told.revision(), 0, lastRevision(generation_));
+  electorates_ = electoratesOf(told);
   requests_.continueFrom(told);
   if (told.stops())
     beginStop();
@@ -147,14 +186,21 @@ void RunControl::continueFrom(const node::v1::Decisions& told) {
   if (told.end() == run::v1::SUCCEEDED || told.end() == run::v1::STOPPED) decidedEnd_ = told.end();
 }
 
+// What the voters and this node know.
+node::v1::Decisions RunControl::newestOf(const Succession::Voters& voters) const {
+  node::v1::Decisions out = decisions();
+  for (const auto& [name, voter] : voters) {
+    const auto vote = votes_.find(name);
+    if (vote != votes_.end() && vote->second.decisions().revision() > out.revision())
+      out = vote->second.decisions();
+  }
+  return out;
+}
+
 // At a node that takes over.
 void RunControl::continueFrom(const Succession::Voters& voters) {
-  const node::v1::Decisions* newest = nullptr;
-  for (const auto& [name, voter] : voters) {
-    const node::v1::Decisions& told = votes_[name].decisions();
-    if (told.revision() > (newest == nullptr ? revision_ : newest->revision())) newest = &told;
-  }
-  if (newest != nullptr) continueFrom(*newest);
+  const node::v1::Decisions newest = newestOf(voters);
+  if (newest.revision() > revision_) continueFrom(newest);
   for (const auto& [name, voter] : voters)
     for (const std::string& one : votes_[name].excluded())
       if (hasRanks(one) && !requests_.isExcluded(one)) requests_.exclude(one, 0);
@@ -186,7 +232,10 @@ void RunControl::endAs(run::v1::RunState state) {
 
 void RunControl::tellEnd(const std::string& node, run::v1::RunState state) {
   ToPeer message;
-  message.mutable_all_done()->set_state(state);
+  if (aborted_)
+    *message.mutable_abort()->mutable_error() = toInfo(abortedWith_);
+  else
+    message.mutable_all_done()->set_state(state);
   if (server_) server_->send(node, message);
 }
 

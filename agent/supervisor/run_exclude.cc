@@ -68,6 +68,21 @@ Status RunControl::checkExcludable(const std::string& node) const {
   return {};
 }
 
+// Nodes that are excluded confirm nothing any more, so that the others have to decide without them.
+Status RunControl::mayGoOnWithout(const std::vector<std::string>& nodes) const {
+  const auto remains = [&](const std::string& name) {
+    return std::find(nodes.begin(), nodes.end(), name) == nodes.end() &&
+           (name == request_.node() || answers(name));
+  };
+  if (!continuesWithoutAny() || isQuorum(electorates_, remains)) return {};
+  Error error =
+      makeError(Code::kFailedPrecondition, "node {} cannot be excluded now", nodes.back());
+  error.node = nodes.back();
+  error.why = "fewer than half of the run's nodes would remain";
+  error.next = "ask again once the run trains without those that it is to exclude already";
+  return error;
+}
+
 Status RunControl::mustTrain(Error refusal) const {
   if (outcome_ || stopping_ || isEnding()) {
     refusal.why = "the run is ending";
@@ -166,6 +181,7 @@ Status RunControl::exclude(const std::string& run, int generation, const std::st
   if (requests_.isExcluding(node) && !requests_.isFailing(node)) return {};  // asked again
   std::vector<std::string> all = requests_.excluding();
   if (!requests_.isExcluding(node)) all.push_back(node);
+  LOCKSTEP_TRY(mayGoOnWithout(all));
   LOCKSTEP_TRY(membersExcluding(all).status());
   requests_.exclude(node, furthest_);
   tellDecisions();

@@ -228,12 +228,35 @@ Status RunControl::kill(const std::string& run, int generation, const Message& w
     return {};
   }
   say("the run is ended at once: " + why.text());
+  const Error error = killedError(why);
+  if (coordinates()) {
+    killEverywhere(error);
+    return {};
+  }
+  if (!evaluates()) localFailure(error, false);  // without it the others go on
+  abort(error);                                  // without the coordinator's answer
+  return {};
+}
+
+Error RunControl::killedError(const Message& why) const {
   Error error = makeError(Code::kCancelled, "the run was killed");
   error.why = why;
   error.node = request_.node();
-  if (!evaluates()) localFailure(error, false);  // without it the others go on
-  if (!coordinates()) abort(error);              // without the coordinator's answer
-  return {};
+  return error;
+}
+
+// At the coordinator. Its workers end at once. Where no majority confirms that it knows, others may
+// go on.
+void RunControl::killEverywhere(const Error& error) {
+  killed_ = awaitsKept_ = true;
+  tellDecisions();
+  abort(error);
+  whenKept(limits_.kept, [this](const Status& kept) {
+    agreed_ = kept.ok();
+    alone_ = !agreed_;
+    awaitsKept_ = false;
+    finishWhenGone();
+  });
 }
 
 void RunControl::localDone() {
@@ -293,7 +316,7 @@ void RunControl::abort(const Error& error) {
 }
 
 void RunControl::finishWhenGone() {
-  if (over_ || !outcome_ || !workers_.gone()) return;
+  if (over_ || !outcome_ || awaitsKept_ || !workers_.gone()) return;
   over_ = true;
   workers_.freeCores();
   evaluator_.reset();
@@ -301,8 +324,8 @@ void RunControl::finishWhenGone() {
 }
 
 void RunControl::finish() {
-  alone_ = outcome_ == run::v1::FAILED && coordinates() && trained() && continuesWithoutAny() &&
-           !hasQuorum();
+  if (outcome_ == run::v1::FAILED && coordinates() && trained() && continuesWithoutAny())
+    alone_ = !hasQuorum();
   run::v1::Finished finished = workers_.finished();
   finished.set_state(*outcome_);
   finished.set_agreed(agreed_);

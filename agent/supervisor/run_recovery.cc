@@ -118,7 +118,7 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
   noteProgramProgress();
   // If half of the nodes fall silent at once, the fault may be in this half's own network: no node
   // is blamed.
-  const bool byThem = 2 * lost.size() < electorate_.size();
+  const bool byThem = 2 * lost.size() < largest(electorates_);
   if (const auto end = recovery_.ends(error, FailureKind::kNodeLost, furthest_,
                                       byThem ? lost : std::vector<std::string>())) {
     abort(*end);

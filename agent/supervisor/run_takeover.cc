@@ -11,20 +11,30 @@
 namespace lockstep::agent {
 
 bool RunControl::hasQuorum() const {
-  const auto present = 1 + std::count_if(electorate_.begin(), electorate_.end(),
-                                         [&](const std::string& name) { return answers(name); });
-  return isQuorum(static_cast<std::size_t>(present), electorate_.size(), true);
+  return isQuorum(electorates_, [this](const std::string& name) {
+    return name == request_.node() || answers(name);
+  });
 }
 
 bool RunControl::continuesWithoutAny() const {
-  return agent::continuesWithoutAny(request_.spec(), launched_, electorate_.size());
+  return agent::continuesWithoutAny(request_.spec(), launched_, largest(electorates_));
+}
+
+// From this generation on: the nodes with ranks, and others that answer.
+std::vector<std::string> RunControl::nodesThatVote() const {
+  std::vector<std::string> out = nodesOf(request_);
+  const bool isFirst = generation_ == request_.generation();
+  std::erase_if(out, [&](const std::string& name) {
+    const bool mayVote = isFirst || name == request_.node() || hasRanks(name) || answers(name);
+    return returned_.contains(name) || !mayVote;
+  });
+  return out;
 }
 
 node::v1::Go RunControl::goMessage() const {
   node::v1::Go out;
   *out.mutable_cluster() = request_.cluster();
-  for (const std::string& name : electorate_) {
-    out.add_electorate(name);
+  for (const std::string& name : nodesThatVote()) {
     const auto peer = peers_.find(name);
     if (peer == peers_.end() || peer->second.address.empty()) continue;
     node::v1::Listener& listener = *out.add_listeners();
@@ -42,7 +52,6 @@ Succession::Situation RunControl::situation() const {
   out.coordinator = coordinator_;
   out.heard = coordinatorHeard_.last;
   out.silent = coordinatorHeard_.silent;
-  out.electorate = electorate_;
   return out;
 }
 
@@ -50,6 +59,9 @@ Succession::Handlers RunControl::successionHandlers() {
   Succession::Handlers out;
   out.say = [this](std::string line) { say(std::move(line)); };
   out.situation = [this] { return situation(); };
+  out.electorates = [this](const Succession::Voters& voters) {
+    return electoratesOf(newestOf(voters));
+  };
   out.nodesWithRanks = [this] {
     std::vector<std::string> nodes = nodesOf(request_);
     std::erase_if(nodes, [this](const std::string& name) { return !hasRanks(name); });
@@ -82,7 +94,7 @@ Succession::Handlers RunControl::successionHandlers() {
 }
 
 void RunControl::onVote(const std::string& node, const node::v1::FromPeer& message) {
-  if (agreed_) return tellEnd(node, *outcome_);
+  if (agreed_ || killed_) return tellEnd(node, *outcome_);
   // It has ended its own part, as one that is excluded: the others go on without it, or end.
   if (outcome_) {
     node::v1::ToPeer answer;
@@ -193,6 +205,7 @@ void RunControl::takeOver(const std::vector<std::string>& lost, const Succession
     if (answers(node) && recovery_.failsRepeatedly(node)) excludeFailing(node);
   ++generation_;  // the lost coordinator may have begun one that no voter has heard of
   recover(error, members);
+  electoratesTold_ = revision_;
   for (const std::string& name : requests_.excluded()) refuse(name);
   coordinator_ = request_.node();
 }

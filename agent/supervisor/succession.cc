@@ -4,8 +4,6 @@
 #include <functional>
 #include <utility>
 
-#include "agent/supervisor/members.h"
-
 namespace lockstep::agent {
 namespace {
 
@@ -190,12 +188,15 @@ void Succession::countVotes(Nanoseconds now) {
   const auto votes = [this](const std::string& name) {
     return name == node_ || votes_.contains(name);
   };
-  const std::vector<std::string> electorate = handlers_.situation().electorate;
-  const auto present =
-      static_cast<std::size_t>(std::count_if(electorate.begin(), electorate.end(), votes));
+  const Electorates electorates = handlers_.electorates(voters());
+  const bool areMissing =
+      std::any_of(electorates.begin(), electorates.end(), [&](const Electorate& one) {
+        const auto present = static_cast<std::size_t>(std::count_if(one.begin(), one.end(), votes));
+        return present + 1 < one.size();
+      });
   const Nanoseconds stood = now - standsSince_;
-  const bool waits = present + 1 < electorate.size() && stood < kWaits * heartbeat_;
-  if (!isQuorum(present, electorate.size(), false) || waits) return;
+  const bool waits = areMissing && stood < kWaits * heartbeat_;
+  if (!isQuorum(electorates, votes) || waits) return;
   std::vector<std::string> lost = handlers_.nodesWithRanks();
   std::erase_if(lost, votes);
   const Status tookOver = handlers_.takeOver(lost, voters());

@@ -8,13 +8,12 @@
 // answers that node, because it has voted itself (then the vote goes where its own went), because
 // it has stood in vain, or because it has ended its part. Then the next successor has its turn, or
 // the first again, at random, so that nodes cannot wait for each other in a circle. A successor to
-// which the coordinator is silent too, and which has the votes of more than half of the nodes,
+// which the coordinator is silent too, and which has the votes of a majority (electorates.h),
 // begins the next generation without those that have not voted.
 //
 // A node that has voted, or asks for votes, has left the coordinator. It follows the coordinator
 // again only if the successor has given up; until then, neither counts on it twice. Likewise a
-// coordinator that reaches fewer than half of the nodes does not continue (isQuorum). Counted are
-// the nodes of the last generation that trained, so that two nodes never coordinate one run.
+// coordinator that reaches fewer than half of the nodes does not continue.
 //
 // A node that is absent asks the successors in turn whether one of them has taken over.
 #pragma once
@@ -26,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/supervisor/electorates.h"
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
 #include "lockstep/node/v1/node.pb.h"
@@ -41,9 +41,8 @@ class Succession {
     bool continues = false;  // the run, without any one of its nodes
     bool absent = false;     // this node waits until the coordinator takes it back
     std::string coordinator;
-    Nanoseconds heard = 0;                // when the last message came from the coordinator
-    bool silent = false;                  // none has come for some heartbeats
-    std::vector<std::string> electorate;  // the nodes whose votes count
+    Nanoseconds heard = 0;    // when the last message came from the coordinator
+    bool silent = false;      // none has come for some heartbeats
   };
   struct Voter {
     std::string address;  // where it listens
@@ -53,6 +52,8 @@ class Succession {
   struct Handlers {
     std::function<void(std::string line)> say;
     std::function<Situation()> situation;
+    // Whose votes count, as the newest of the voters, or this node, knows.
+    std::function<Electorates(const Voters&)> electorates;
     std::function<std::vector<std::string>()> nodesWithRanks;
     // Connects to a successor, instead of the one before; onReached() follows.
     std::function<void(const node::v1::Listener&)> connect;

@@ -92,8 +92,9 @@ class SupervisorService : public node::v1::Supervisor::Service {
   }
   grpc::Status Kill(grpc::ServerContext*, const node::v1::KillRequest* request,
                     node::v1::KillReply*) override {
-    return onLoop(
-        [&] { return control_->kill(request->run(), request->generation(), "on request"); });
+    if (control_ == nullptr) return onLoop([] { return lockstep::Status(); });
+    return onceKept(
+        [&] { return control_->kill(request->run(), request->generation(), "on request"); }, true);
   }
   grpc::Status Status(grpc::ServerContext*, const node::v1::StatusRequest*,
                       node::v1::RunOnNode* reply) override {
@@ -449,7 +450,8 @@ Result<int> superviseCommand(const Arguments& arguments) {
       return;
     }
     (void)control->kill(request->run(), request->generation(), "its supervisor was asked to end");
-    loop.after(2'000'000'000, [&] { loop.quit(); });
+    constexpr Nanoseconds kWritten = 500'000'000;  // the end, once it is known whether others know
+    loop.after(limits.kept + kWritten, [&] { loop.quit(); });
   });
   loop.run();
 

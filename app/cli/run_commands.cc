@@ -41,8 +41,9 @@ int exitCodeFor(const RunResult& result) {
   return result.status == "stopped" ? kStoppedByUser : kRunFailed;
 }
 
-// How long a request to kill may go unanswered before a client that is to end leaves the run.
-constexpr auto kKillPatience = std::chrono::milliseconds(1500);
+// How long a request to kill may go unanswered before a client that is to end leaves the run. A
+// coordinator waits 2 s for a majority to confirm it.
+constexpr auto kKillPatience = std::chrono::milliseconds(3000);
 // A run that is stopped may wait a minute for copies of its checkpoint.
 constexpr std::chrono::seconds kKillLimit{60}, kStopLimit{150};
 

@@ -372,7 +372,7 @@ void RunAggregator::beginRestart(const std::string& name, const run::v1::Record&
   setMembers(name, record, restart);
   if (nodes_.contains(record.recovering().coordinator())) {
     restart.coordinator = coordinator_ = record.recovering().coordinator();
-    alone_ = false;
+    alone_.reset();
     row_.unreachableNs = 0;
   }
   update_.awaited = Message();  // of a coordinator that is lost
@@ -645,7 +645,7 @@ void RunAggregator::addSample(const std::string& name, Node& node, const run::v1
 void RunAggregator::addFinished(const std::string& name, const run::v1::Record& record) {
   const run::v1::Finished& finished = record.finished();
   if (finished.agreed() && !agreed_) agreed_ = record;
-  if (name == coordinator_ && finished.alone()) alone_ = true;
+  if (name == coordinator_ && finished.alone()) alone_ = stateOf(finished);
   if (alone_) return addLostOthers(bounded(record.wall_ns()));
   if (name != coordinator_) {
     if (row_.unreachableNs != 0) endAsAgreed();
@@ -686,7 +686,9 @@ void RunAggregator::addLostOthers(std::int64_t wallNs) {
   if (ended()) return;
   const bool over = std::all_of(nodes_.begin(), nodes_.end(),
                                 [&](const auto& node) { return finished(node.first); });
-  if (over) {
+  if (over && alone_ == RunState::STOPPED) {  // killed, which the others have heard of too late
+    end(RunState::STOPPED, wallNs);
+  } else if (over) {
     if (row_.error.empty()) {
       Error error = makeError(Code::kAborted, "the run's supervisors ended on all nodes");
       error.why = "they were killed, or the nodes were restarted";

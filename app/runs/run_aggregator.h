@@ -118,7 +118,8 @@ class RunAggregator {
   bool rowChanged_ = false;
   std::int64_t recoveringNs_ = 0;  // when the last recovery began, by the coordinator's clock
   std::string coordinator_;
-  bool alone_ = false;  // the coordinator has ended without the others, which may continue
+  // As which the coordinator has ended without the others, which may continue.
+  std::optional<RunState> alone_;
   std::optional<run::v1::Record> agreed_;  // a node's last one, which tells how the run has ended
   std::map<std::string, Node> nodes_;
   std::map<int, std::string> nodeOfRank_;

@@ -3754,6 +3754,18 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>在 %1 秒内确认的节点不到一半；如果现在失去节点 %2，该请求也可能丢失</translation>
         </message>
         <message>
+            <source>fewer than half of its nodes have confirmed it within %1 s: the others may go on without node %2</source>
+            <translation>在 %1 秒内确认的节点不到一半：其他节点可能在没有节点 %2 的情况下继续运行</translation>
+        </message>
+        <message>
+            <source>fewer than half of the run&apos;s nodes would remain</source>
+            <translation>剩下的节点将不到该运行的一半</translation>
+        </message>
+        <message>
+            <source>ask again once the run trains without those that it is to exclude already</source>
+            <translation>等运行在排除先前请求的节点后继续训练时再请求</translation>
+        </message>
+        <message>
             <source>waits until half of the nodes have confirmed the run&apos;s end, for %1 s at most</source>
             <translation>等待半数节点确认运行结束，最多 %1 秒</translation>
         </message>

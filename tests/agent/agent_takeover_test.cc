@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "agent/base/event_loop.h"
+#include "agent/supervisor/electorates.h"
 #include "agent/supervisor/members.h"
 #include "agent/supervisor/peers.h"
 #include "agent/supervisor/recovery.h"
@@ -60,6 +61,17 @@ node::v1::PrepareRequest requestOf(const RunOptions& options, const RunAuthority
   auto out = keyedRequest(options, authority, node);
   out.mutable_spec()->mutable_recovery()->set_heartbeat_ms(kHeartbeatMs);
   out.mutable_spec()->mutable_training()->mutable_checkpoint()->set_copies(0);
+  return out;
+}
+
+using agent::Electorate;
+
+// As a coordinator tells them.
+node::v1::Decisions decisionsOf(std::int64_t revision, const agent::Electorates& electorates) {
+  node::v1::Decisions out;
+  out.set_revision(revision);
+  for (const Electorate& one : electorates)
+    out.add_electorates()->mutable_nodes()->Assign(one.begin(), one.end());
   return out;
 }
 
@@ -154,7 +166,8 @@ class Takeover {
       }
       node::v1::Go& go = *message.mutable_go();
       *go.mutable_cluster() = cluster;
-      for (const auto& one : cluster.nodes()) go.add_electorate(one.name());
+      Electorate electorate;
+      for (const auto& one : cluster.nodes()) electorate.push_back(one.name());
       std::vector<std::pair<std::string, std::string>> listeners = {{"n2", address_},
                                                                     {"n3", voter_->address()}};
       if (story_.takenOver > 0 || story_.returns) std::swap(listeners[0], listeners[1]);
@@ -162,6 +175,8 @@ class Takeover {
         go.add_listeners()->set_node(name);
         go.mutable_listeners()->rbegin()->set_address(address);
       }
+      coordinator_->send(node, message);
+      *message.mutable_decisions() = decisionsOf(1, {electorate});
       coordinator_->send(node, message);
     };
     handlers.onLeave = [](const std::string&) {};
@@ -285,6 +300,9 @@ struct LastWords {
   std::vector<std::string> decided = {};   // these know that the run is to end
   std::vector<std::string> ended = {};     // these have been told to
   std::vector<std::string> stopping = {};  // these know that a person has stopped the run
+  std::vector<std::string> killed = {};    // these know that a person has killed it
+  std::vector<std::string> changes = {};   // these know that the electorate becomes …
+  Electorate next = {};                    // … this one
   std::vector<std::string> refused = {};   // these are told that the run goes on without them
   bool apart = false;                      // no node reaches another any more
   std::string recovery = "shrink";
@@ -366,34 +384,40 @@ class Survivors {
   }
   void speak() {
     const node::v1::PrepareRequest own = requestOf(options_, authority_, 0);
-    node::v1::ToPeer committed, goes;
+    node::v1::ToPeer committed, goes, votes;
+    *votes.mutable_decisions() = decisionsOf(0, {options_.nodes});
     committed.mutable_committed();
     node::v1::Go& go = *goes.mutable_go();
     *go.mutable_cluster() = own.cluster();
-    for (const std::string& name : options_.nodes) go.add_electorate(name);
     for (const auto& [name, node] : nodes_) {
       go.add_listeners()->set_node(name);
       go.mutable_listeners()->rbegin()->set_address(words_.apart ? "127.0.0.1:1" : node->address);
     }
     if (words_.apart) loop_.after(kNodeLost / 4, [this] { coordinator_.reset(); });
     for (const std::string& name : joined_)
-      for (const node::v1::ToPeer& message : {committed, goes}) coordinator_->send(name, message);
+      for (const node::v1::ToPeer& message : {committed, goes, votes}) coordinator_->send(name, message);
     if (!words_.ends) speakLast();
   }
   void speakLast() {
     isSilent_ = true;
-    node::v1::ToPeer requests, dropped, stopping, decided, ended, recovers, refused;
-    requests.mutable_decisions()->set_revision(1);
+    node::v1::ToPeer requests, dropped, stopping, decided, killed, changes, ended, recovers, refused;
+    const auto decides = [this](node::v1::ToPeer& message, std::int64_t revision) {
+      *message.mutable_decisions() = decisionsOf(revision, {options_.nodes});
+    };
+    decides(requests, 1);
     if (!words_.excluding.empty()) requests.mutable_decisions()->add_excluding(words_.excluding);
     requests.mutable_decisions()->mutable_shares()->Assign(words_.shares.begin(),
                                                            words_.shares.end());
-    dropped.mutable_decisions()->set_revision(2);
-    stopping.mutable_decisions()->set_revision(3);
+    decides(dropped, 2);
+    decides(stopping, 3);
     stopping.mutable_decisions()->set_stops(true);
     const auto end = words_.stopping.empty() ? run::v1::SUCCEEDED : run::v1::STOPPED;
-    decided.mutable_decisions()->set_revision(4);
+    decides(decided, 4);
     decided.mutable_decisions()->set_stops(end == run::v1::STOPPED);
     decided.mutable_decisions()->set_end(end);
+    decides(killed, 5);
+    killed.mutable_decisions()->set_killed(true);
+    *changes.mutable_decisions() = decisionsOf(6, {options_.nodes, words_.next});
     ended.mutable_all_done()->set_state(end);
     *refused.mutable_abort()->mutable_error() =
         specs::toInfo(makeError(Code::kCancelled, "the run continues without this node"));
@@ -409,6 +433,8 @@ class Survivors {
     tell(words_.dropped, dropped);
     tell(words_.stopping, stopping);
     tell(words_.decided, decided);
+    tell(words_.killed, killed);
+    tell(words_.changes, changes);
     tell(words_.ended, ended);
     tell(words_.refused, refused);
     coordinator_->setGeneration(2, options_.nodes);
@@ -755,6 +781,56 @@ class AgentTakeoverTest : public QObject {
       return record.warning().what().text() == "node n1 was lost";
     });
     QVERIFY2(warning.has_value() != ended, logs.c_str());
+  }
+
+  // Whoever knows that a person has killed the run has ended, and tells the other.
+  void aKilledRunEndsWithoutItsCoordinator_data() {
+    QTest::addColumn<std::vector<std::string>>("killed");
+    QTest::newRow("both know") << std::vector<std::string>{"n2", "n3"};
+    QTest::newRow("the successor knows") << std::vector<std::string>{"n2"};
+    QTest::newRow("the voter knows") << std::vector<std::string>{"n3"};
+  }
+  void aKilledRunEndsWithoutItsCoordinator() {
+    QFETCH(std::vector<std::string>, killed);
+    Survivors survivors({.killed = killed});
+    const bool isOver = survivors.run([&] { return survivors.hasEnded(); });
+    const std::string logs = survivors.log("n2") + "---\n" + survivors.log("n3");
+    QVERIFY2(isOver, logs.c_str());
+    for (const char* node : {"n2", "n3"}) {
+      QCOMPARE(survivors.state(node), run::v1::STOPPED);
+      QVERIFY2(!survivors.first(node, [](const auto& one) { return one.has_recovering(); }),
+               logs.c_str());
+    }
+    for (const std::string& node : killed) {  // with n1, two of three
+      const auto last = survivors.first(node, [](const auto& one) { return one.has_finished(); });
+      QVERIFY2(last && last->finished().agreed(), logs.c_str());
+    }
+  }
+
+  // The coordinator may count the new electorate alone already, or the old one still.
+  void whoKnowsOfANewElectorateNeedsItsMajority_data() {
+    using Names = std::vector<std::string>;
+    QTest::addColumn<Names>("told");
+    QTest::addColumn<Names>("next");
+    QTest::addColumn<bool>("takesOver");
+    QTest::newRow("nobody knows") << Names{} << Names{"n1", "n2"} << true;
+    QTest::newRow("the successor knows") << Names{"n2"} << Names{"n1", "n2"} << false;
+    QTest::newRow("the voter knows") << Names{"n3"} << Names{"n1", "n2"} << false;
+    QTest::newRow("they are a majority of both")
+        << Names{"n2", "n3"} << Names{"n2", "n3"} << true;
+  }
+  void whoKnowsOfANewElectorateNeedsItsMajority() {
+    QFETCH(std::vector<std::string>, told);
+    QFETCH(std::vector<std::string>, next);
+    QFETCH(bool, takesOver);
+    Survivors survivors({.changes = told, .next = next});
+    const auto logs = [&] { return survivors.log("n2") + "---\n" + survivors.log("n3"); };
+    const bool stood = survivors.run(
+        [&] { return logs().find("asks for votes to take over") != std::string::npos; });
+    const std::string all = logs();
+    QVERIFY2(stood, all.c_str());
+    const bool tookOver = all.find("coordinates the run from now on") != std::string::npos;
+    QVERIFY2(tookOver == takesOver, all.c_str());
   }
 
   // Others may have gone on only where a node can take over.

@@ -42,6 +42,7 @@ struct Story {
   bool isOlder = false;   // they confirm the revision before
   bool stops = false;     // the request is to stop the run; else to exclude a node
   bool ends = false;      // the ranks do, instead of a request
+  bool kills = false;     // … or to kill it
   bool isKilled = false;  // the run is, right after the request
   bool isApart = false;   // the coordinator reaches no node any more once the run trains
   bool breaks = false;    // the stream of n3 ends once the run trains,
@@ -51,6 +52,8 @@ struct Story {
   // A rank of n2 fails, and again long after that, before the run trains again; n1 reaches nobody
   // from then on.
   bool failsTwice = false;
+  // n3 is lost once the run trains, and n2 once it trains without n3.
+  bool shrinks = false;
 };
 
 class Coordination {
@@ -78,8 +81,10 @@ class Coordination {
       for (const auto& [name, peer] : peers_) peer->send(ping);
       const bool isOver = story_.breaks ? brokenAt_ != 0 && monotonicNow() > brokenAt_ + 8 * kBroken
                           : story_.isApart || story_.failsTwice ? overAt_ != 0
-                          : story_.ends                         ? overAt_ != 0 && endsTold_ == 2
-                                                                : answer_.has_value();
+                          : story_.shrinks ? overAt_ != 0 || restarts().size() > 1
+                          : story_.ends    ? overAt_ != 0 && endsTold_ == 2
+                          : story_.kills || story_.isKilled ? answer_ && overAt_ != 0
+                                                            : answer_.has_value();
       if (isOver) loop_.quit();
     });
   }
@@ -94,9 +99,10 @@ class Coordination {
     stop.set_run(options_.run);
     stop.set_generation(1);
     stop.set_repeated(true);
-    return story_.stops ? control_->stop(stop)
-                        : control_->exclude(options_.run, 1, options_.nodes.back());
+    if (story_.kills) return control_->kill(options_.run, 1, "on request");
+    return story_.stops ? control_->stop(stop) : exclude(options_.nodes.back());
   }
+  Status exclude(const std::string& node) { return control_->exclude(options_.run, 1, node); }
   run::v1::RunState state() const { return control_->state(); }
   // What the run has said that it waits for.
   std::string awaited() const {
@@ -155,13 +161,18 @@ class Coordination {
   }
   void onMessage(const std::string& name, const node::v1::ToPeer& message) {
     node::v1::FromPeer answer;
-    const bool recovers = message.has_recover() && story_.failsTwice;
+    const bool recovers = message.has_recover() && (story_.failsTwice || story_.shrinks);
     if (recovers) peers_.at(name)->setGeneration(message.generation());
     if (message.has_committed() || recovers) {
       answer.mutable_ready();
       peers_.at(name)->send(answer);
     } else if (message.has_go() && story_.failsTwice) {
       if (name == "n2") loop_.post([this] { failAgain(); });
+    } else if (message.has_go() && story_.shrinks) {
+      if (message.generation() > 1)
+        loop_.after(500 * kMs, [this] { peers_.clear(); });
+      else if (name == "n3")
+        loop_.post([this] { peers_.erase("n3"); });
     } else if (message.has_go() && story_.isApart) {
       loop_.post([this] { peers_.clear(); });
     } else if (message.has_go() && story_.breaks) {
@@ -173,7 +184,10 @@ class Coordination {
       loop_.post([this] { ask(); });
     } else if (message.has_decisions()) {
       const node::v1::Decisions& told = message.decisions();
-      if (told.excluding().empty() && !told.stops() && told.end() != run::v1::SUCCEEDED) return;
+      const bool isRequest = !told.excluding().empty() || told.stops() || told.killed() ||
+                             told.end() == run::v1::SUCCEEDED;
+      const bool changes = story_.shrinks && told.electorates_size() > 1;
+      if (!isRequest && !changes) return;
       if (toldAt_ == 0) toldAt_ = monotonicNow();
       confirm(name, told.revision());
     } else if (message.has_all_done()) {
@@ -287,6 +301,63 @@ class DecisionsTest : public QObject {
     QCOMPARE(run.answer()->code(), Code::kUnavailable);
     QCOMPARE(run.answer()->error().what.text(),
              std::string("it is not known whether the run does what was asked"));
+  }
+
+  // The nodes that it reaches end at once; of the others it is not known.
+  void aKillIsAnsweredOnceItIsKept_data() {
+    QTest::addColumn<std::vector<std::string>>("confirm");
+    QTest::newRow("one of two confirms") << std::vector<std::string>{"n3"};
+    QTest::newRow("nobody confirms") << std::vector<std::string>{};
+  }
+  void aKillIsAnsweredOnceItIsKept() {
+    QFETCH(std::vector<std::string>, confirm);
+    const Nanoseconds after = 200 * kMs;
+    const bool kept = !confirm.empty();
+    Coordination run({.confirm = confirm, .after = after, .kills = true});
+    run.run();
+    QVERIFY(run.answer());
+    QCOMPARE(run.state(), run::v1::STOPPED);
+    QCOMPARE(run.answer()->ok(), kept);
+    QCOMPARE(run.isAgreed(), kept);
+    QCOMPARE(run.isAlone(), !kept);
+    QVERIFY(run.waited() >= (kept ? after : kKept / 2));
+    if (kept) return;
+    QCOMPARE(run.answer()->code(), Code::kUnavailable);
+    QCOMPARE(run.answer()->error().why.text(),
+             std::string("fewer than half of its nodes have confirmed it within 2 s: the others "
+                         "may go on without node n1"));
+  }
+
+  // Nodes that are excluded confirm nothing any more.
+  void aMajorityIsNotExcludedAtOnce() {
+    Coordination run({.confirm = {"n2", "n3"}});
+    run.run();
+    QVERIFY(run.answer() && run.answer()->ok());  // n3 is to be excluded
+    const Status second = run.exclude("n2");
+    QVERIFY(!second.ok());
+    QCOMPARE(second.error().why.text(),
+             std::string("fewer than half of the run's nodes would remain"));
+  }
+
+  // If n2 knows that n3 is left out, n1 may go on alone; else n2 and n3 may, as two of three.
+  void anElectorateCountsOnceItIsKept_data() {
+    QTest::addColumn<std::vector<std::string>>("confirm");
+    QTest::newRow("n2 confirms") << std::vector<std::string>{"n2"};
+    QTest::newRow("n2 does not") << std::vector<std::string>{};
+  }
+  void anElectorateCountsOnceItIsKept() {
+    QFETCH(std::vector<std::string>, confirm);
+    Coordination run({.confirm = confirm, .shrinks = true});
+    run.run();
+    const std::vector<run::v1::Recovering> restarts = run.restarts();
+    QCOMPARE(restarts.size(), confirm.empty() ? std::size_t{1} : std::size_t{2});
+    QCOMPARE(restarts[0].world(), 2);
+    if (!confirm.empty()) {
+      QCOMPARE(restarts[1].world(), 1);
+      return;
+    }
+    QCOMPARE(run.state(), run::v1::FAILED);
+    QVERIFY(run.isAlone());
   }
 
   void aRequestIsAnsweredWhenTheRunEnds() {

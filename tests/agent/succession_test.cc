@@ -3,6 +3,7 @@
 #include <QTest>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ class Node {
     for (int i = 1; i <= nodes; ++i) names_.push_back(fmt::format("n{}", i));
     situation.follows = situation.continues = true;
     situation.coordinator = "n1";
-    situation.electorate = names_;
+    electorates = {names_};
     situation.heard = now;
     succession = std::make_unique<Succession>(name, names_, kBeat, handlers());
     std::vector<node::v1::Listener> listeners;
@@ -55,6 +56,7 @@ class Node {
   Nanoseconds now = 1000 * kBeat;
   Succession::Situation situation;
   Status takesOver;       // whether the run can continue
+  agent::Electorates electorates;
   std::string connected;  // the successor
   std::unique_ptr<Succession> succession;
 
@@ -63,6 +65,7 @@ class Node {
     Succession::Handlers out;
     out.say = [](const std::string&) {};
     out.situation = [this] { return situation; };
+    out.electorates = [this](const Succession::Voters&) { return electorates; };
     out.nodesWithRanks = [this] { return names_; };
     out.connect = [this](const node::v1::Listener& to) {
       told_.push_back("connect " + to.node());
@@ -184,6 +187,32 @@ class SuccessionTest : public QObject {
     node.vote("n3");
     QCOMPARE(node.told(), std::string("leave"));  // half of the nodes
     node.vote("n4");
+    QCOMPARE(node.told(), std::string("without n1"));
+  }
+
+  // Whoever coordinates: of two halves, one alone decides.
+  void ofTwoHalvesThatWithTheFirstNodeDecides() {
+    const agent::Electorates four = {{"n1", "n2", "n3", "n4"}};
+    const auto decide = [&](const std::set<std::string>& nodes) {
+      return agent::isQuorum(four, [&](const std::string& one) { return nodes.contains(one); });
+    };
+    QVERIFY(decide({"n1", "n4"}));
+    QVERIFY(!decide({"n2", "n3"}));
+    QVERIFY(decide({"n2", "n3", "n4"}));
+  }
+
+  // While the electorate changes.
+  void aMajorityOfEachElectorateTakesOver() {
+    Node node("n2", 5);
+    node.electorates.push_back({"n1", "n2", "n4", "n6"});
+    node.fallSilent();
+    node.vote("n3");
+    node.vote("n5");
+    node.beat(2);
+    QCOMPARE(node.told(), std::string("leave"));  // of the old one alone
+    node.vote("n4");
+    QCOMPARE(node.told(), std::string());  // half of the new one, without its first node
+    node.vote("n6");
     QCOMPARE(node.told(), std::string("without n1"));
   }
 

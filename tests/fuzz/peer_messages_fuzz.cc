@@ -60,12 +60,13 @@ class Node {
           LOCKSTEP_CHECK(specs::deviceCount(node) <= specs::kMaxRanks, "{}", node.name());
       coordinates_ = false;
     }
-    if (message.has_go()) {
+    if (message.has_go())
       succession_.setListeners({message.go().listeners().begin(), message.go().listeners().end()});
-      electorate_.assign(message.go().electorate().begin(), message.go().electorate().end());
-    }
     if (message.has_abort()) succession_.withdraw();
-    if (message.has_decisions()) requests_.continueFrom(message.decisions());
+    if (message.has_decisions()) {
+      requests_.continueFrom(message.decisions());
+      electorates_ = electoratesOf(message.decisions());
+    }
     for (const std::string& node : requests_.excluding())
       LOCKSTEP_CHECK(!requests_.isExcluded(node), "{}", node);
   }
@@ -117,9 +118,9 @@ class Node {
       now.coordinator = "n1";
       now.heard = heard_;
       now.silent = now_ - heard_ > kSilent * kBeat;
-      now.electorate = electorate_;
       return now;
     };
+    out.electorates = [this](const Succession::Voters&) { return electorates_; };
     out.nodesWithRanks = [] { return kNodes; };
     out.connect = [](const node::v1::Listener& to) { LOCKSTEP_CHECK(to.node() != "n2"); };
     out.disconnect = [] {};
@@ -130,9 +131,12 @@ class Node {
     out.leaveCoordinator = [] {};
     out.followCoordinator = [] {};
     out.takeOver = [this](const std::vector<std::string>& lost, const Succession::Voters& voters) {
-      std::size_t present = 0;
-      for (const std::string& one : electorate_) present += one == "n2" || voters.contains(one);
-      LOCKSTEP_CHECK(2 * present > electorate_.size(), "a minority takes over");
+      LOCKSTEP_CHECK(!electorates_.empty());
+      for (const Electorate& electorate : electorates_) {
+        std::size_t present = 0;
+        for (const std::string& one : electorate) present += one == "n2" || voters.contains(one);
+        LOCKSTEP_CHECK(present > 0 && 2 * present >= electorate.size(), "a minority takes over");
+      }
       for (const std::string& one : lost)
         LOCKSTEP_CHECK(one != "n2" && !voters.contains(one), "{} has voted", one);
       for (const auto& [one, voter] : voters) LOCKSTEP_CHECK(votes_.contains(one));
@@ -147,7 +151,7 @@ class Node {
   node::v1::PrepareRequest request_;
   Nanoseconds now_ = kBeat, heard_ = kBeat;
   bool coordinates_ = false;
-  std::vector<std::string> electorate_ = kNodes;
+  Electorates electorates_ = {kNodes};
   std::set<std::string> votes_;
   Succession succession_{"n2", kNodes, kBeat, successionHandlers()};
   CopyRounds rounds_;
@@ -223,6 +227,9 @@ std::vector<std::string> seeds() {
   decisions.mutable_decisions()->add_excluding("n4");
   decisions.mutable_decisions()->add_shares(3);
   decisions.mutable_decisions()->set_revision(7);
+  for (int i = 0; i < 2; ++i)
+    decisions.mutable_decisions()->add_electorates()->mutable_nodes()->Assign(
+        kNodes.begin(), kNodes.end() - i);
   decline.mutable_decline()->set_successor("n3");
   copies[0] = recover.SerializeAsString();
   copies[2] = decisions.SerializeAsString();

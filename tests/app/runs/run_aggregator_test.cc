@@ -394,6 +394,26 @@ class RunAggregatorTest : public QObject {
     QVERIFY(book.take().update.errors.empty());
   }
 
+  // Fewer than half of the nodes had confirmed that they know when the coordinator ended.
+  void aKillOfWhichTheOthersHeardLate() {
+    RunRow row = rowOf(2);
+    row.phase = RunState::RUNNING;
+    RunAggregator book(row, {{"n1", 0}, {"n2", 0}});
+    run::v1::Record finished;
+    finished.set_sequence(1);
+    finished.set_wall_ns(9);
+    finished.mutable_finished()->set_state(run::v1::STOPPED);
+    finished.mutable_finished()->set_alone(true);
+    book.add("n1", finished);
+    QCOMPARE(book.row().phase, RunState::RUNNING);
+    QCOMPARE(book.row().unreachableNs, std::int64_t{9});
+    finished.mutable_finished()->set_alone(false);
+    book.add("n2", finished);
+    QCOMPARE(book.row().phase, RunState::STOPPED);
+    QCOMPARE(book.row().unreachableNs, std::int64_t{0});
+    QVERIFY(book.take().update.errors.empty());
+  }
+
   // A run that was killed has the loss of its last whole epoch, or none; one that ended has what
   // its ranks said.
   void aKilledRunsLossIsWhatWasSeen() {
