@@ -28,6 +28,9 @@ std::vector<std::string> RunControl::nodesThatVote() const {
     const bool mayVote = isFirst || name == request_.node() || hasRanks(name) || answers(name);
     return returned_.contains(name) || !mayVote;
   });
+  // Of two equal halves, the coordinator's decides.
+  std::stable_partition(out.begin(), out.end(),
+                        [this](const std::string& name) { return name == request_.node(); });
   return out;
 }
 
