@@ -11040,6 +11040,10 @@ its last lines:
             <translation>TensorBoard 事件文件</translation>
         </message>
         <message>
+            <source>Processor time</source>
+            <translation>处理器时间</translation>
+        </message>
+        <message>
             <source>import lockstep</source>
             <translation>import lockstep</translation>
         </message>

@@ -608,6 +608,7 @@ QString RunPage::sourceName(const std::string& name) {
   if (name == "DistributedDataParallel") return QStringLiteral("PyTorch DDP");
   if (name == "log") return tr("import lockstep");
   if (name == "tensorboard") return tr("TensorBoard event files");
+  if (name == "processor time") return tr("Processor time");
   return QString::fromStdString(name);
 }
 
