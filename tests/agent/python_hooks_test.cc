@@ -119,8 +119,7 @@ class PythonHooksTest : public QObject {
   template <typename T>
   static double median(const std::vector<agent::ProgramStep>& steps, T agent::ProgramStep::*part) {
     std::vector<double> values;
-    for (const agent::ProgramStep& step : steps)
-      values.push_back(static_cast<double>(step.*part));
+    for (const agent::ProgramStep& step : steps) values.push_back(static_cast<double>(step.*part));
     std::sort(values.begin(), values.end());
     return values[values.size() / 2];
   }
@@ -546,19 +545,19 @@ other.wait()
     const double seconds = median(told.steps, &agent::ProgramStep::duration) * 1e-9;
     QVERIFY2(seconds > 0.06, qPrintable(QString::number(seconds)));
     const double waiting = median(told.steps, &agent::ProgramStep::waiting);
-    QVERIFY2(waiting < 0.2 * seconds,
-             qPrintable(QString("%1 of %2 s").arg(waiting).arg(seconds)));
+    QVERIFY2(waiting < 0.2 * seconds, qPrintable(QString("%1 of %2 s").arg(waiting).arg(seconds)));
   }
 
   // What a GPU computes takes no processor time: that is told in the place of a guess.
   void onGpusProcessorTimeTellsNothing() {
-    const QString driver = folder_.path() + "/libcuda.so.1";
-    const auto told = ofScript(standIns() + "driver = '" + driver + R"('
+    const QString withDriver = standIns() + "driver = '" + folder_.path() + R"(/libcuda.so.1'
 import ctypes, jax, lockstep, shutil, time
 maps = open("/proc/self/maps").read()
 library = next(line.split()[-1] for line in maps.splitlines() if "libc.so" in line)
 shutil.copy(library.replace("libc.so", "libm.so"), driver)
 ctypes.CDLL(driver)
+)";
+    const auto told = ofScript(withDriver + R"(
 for _ in range(3):
     with lockstep.step(): time.sleep(0.05)
 )");
@@ -568,6 +567,16 @@ for _ in range(3):
     QCOMPARE(sourcesIn(told), (QStringList{"jax", "processor time"}));
     for (const auto& source : told.sources)
       QCOMPARE(!source.problem().empty(), source.name() == "processor time");
+    // Steps without waiting would look like those of ranks that wait for nobody.
+    const auto batches = ofScript(withDriver + R"(
+from keras.src.callbacks import CallbackList
+callbacks = CallbackList()
+for batch in range(3):
+    time.sleep(0.05)
+    callbacks.on_train_batch_end(batch, {"loss": 0.5})
+)");
+    QVERIFY2(said_.isEmpty(), said_.constData());
+    QVERIFY(batches.steps.empty() && !batches.values.empty());
   }
 
   // A library whose inside is not as expected is left as it is, and that is told.

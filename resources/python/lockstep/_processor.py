@@ -26,13 +26,14 @@ def divide(duration, blocked, computed):
     """Returns for how many ns calls in a step of this duration have waited, and computed. `blocked`: what they took;
     `computed`: the process's processor time in them."""
     blocked = min(blocked, duration)
-    if blocked <= 0 or not _is_shown():
+    if blocked <= 0 or not is_shown():
         return 0, 0
     computing = min(blocked, computed + int(_without_core() * duration))
     return blocked - computing, computing
 
 
-def _is_shown():
+def is_shown():
+    """Whether processor time shows what this process computes. Tells, once, that it is read, or why it is not."""
     global _shows
     if _shows is None:
         try:

@@ -158,9 +158,11 @@ def end_optimizer(optimizer):
 
 
 def end_batch():
-    """Keras has trained a batch. Where nothing else ends steps, that does."""
-    if not _own and _leader is None:
-        _divide()
+    """Keras has trained a batch. That ends a step where nothing else does, and it is known how the process waits."""
+    if _own or _leader is not None:
+        return
+    _divide()
+    if _models or "waiting" in _spent or ("blocked" in _spent and _processor.is_shown()):
         _end()
 
 
@@ -188,7 +190,7 @@ def _divide():
     if not _anywhere:
         return
     used = _processor.used()
-    if _began and not _models and not {"waiting", "blocked"}.intersection(_spent):
+    if not _models and not {"waiting", "blocked"}.intersection(_spent):
         _spent["blocked"] = float("inf")  # however long the step is
         spend("computed", used - _used)
     _used = used
