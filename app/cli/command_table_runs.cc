@@ -58,7 +58,9 @@ const std::vector<Command> kRunCommands{
      {{"json"}, 2, 2, "exclude RUN NODE [--json]"},
      "Asks a run to take a checkpoint now, and to continue from it without the node. A spare node "
      "replaces\n"
-     "it; if there is none, the remaining nodes divide the batch.",
+     "it; if there is none, the remaining nodes divide the batch. A program of the user's own is "
+     "started again\n"
+     "at once, without a checkpoint.",
      excludeCommand},
     {"rebalance",
      {{"shares=", "last=", "apply", "json"},
@@ -74,7 +76,9 @@ const std::vector<Command> kRunCommands{
      rebalanceCommand},
     {"restart",
      {{"json"}, 1, 1, "restart RUN [--json]"},
-     "Asks a run to take a checkpoint now, and to restart all its ranks from it.",
+     "Asks a run to take a checkpoint now, and to restart all its ranks from it. A program of the "
+     "user's own is\n"
+     "started again at once: it takes no checkpoint.",
      restartCommand},
     {"profile",
      {{"steps=", "json"}, 1, 1, "profile RUN [--steps N] [--json]"},

@@ -345,6 +345,7 @@ void RunAggregator::addRestart(const std::string& name, const run::v1::Record& r
   restart.generation =
       record.has_recovering() ? record.recovering().generation() : record.recovered().generation();
   restart.wallNs = bounded(record.wall_ns());
+  restart.ofProgram = ofProgram(row_);
   // Older ones come late from a coordinator from which another one took over: they are kept, and
   // count, but say nothing of the run now.
   const bool current = restart.generation >= row_.generation;

@@ -20,6 +20,7 @@ struct RunRestart {
   int world = 0;
   std::vector<double> samples;  // that each rank has of a step from now on; empty: as before
   std::string coordinator;      // the node that coordinates the run from now on; "": the same
+  bool ofProgram = false;       // of the user's own: it starts again from what it has saved itself
   std::int64_t lostSteps = 0;   // trained before the failure, and again after it
   double seconds = 0;           // from the failure until the first step
   bool begins() const { return cause.has_value(); }

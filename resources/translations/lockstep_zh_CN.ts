@@ -7398,6 +7398,14 @@ its last lines:
             <translation>运行从最近的检查点重新开始：%1</translation>
         </message>
         <message>
+            <source>the run starts its program again: %1</source>
+            <translation>运行重新启动其程序：%1</translation>
+        </message>
+        <message>
+            <source>the run starts its program again with %1 ranks on %2: %3</source>
+            <translation>运行在 %2 上以 %1 个 rank 重新启动其程序：%3</translation>
+        </message>
+        <message>
             <source>the run trains again after %1 s</source>
             <translation>运行在 %1 s 后恢复训练</translation>
         </message>
@@ -11044,6 +11052,10 @@ its last lines:
             <translation>TensorBoard 事件文件</translation>
         </message>
         <message>
+            <source>Processor time</source>
+            <translation>处理器时间</translation>
+        </message>
+        <message>
             <source>import lockstep</source>
             <translation>import lockstep</translation>
         </message>
@@ -11638,6 +11650,10 @@ its last lines:
         <message>
             <source>Take a checkpoint and restart all ranks from it (lockstep restart)</source>
             <translation>写一个检查点，并从它重启所有 rank（lockstep restart）</translation>
+        </message>
+        <message>
+            <source>Start the program again on all ranks (lockstep restart)</source>
+            <translation>在所有 rank 上重新启动程序（lockstep restart）</translation>
         </message>
         <message>
             <source>All events of steps %1 to %2 are recorded.</source>
@@ -14287,6 +14303,10 @@ its last lines:
             <translation>该运行会先保存检查点，然后在没有该节点的情况下从检查点继续。若有备用节点，则由它替代；若没有，则由其余节点分担整个批次。</translation>
         </message>
         <message>
+            <source>The program is ended, and started again without the node. A spare node replaces it; if there is none, the program has fewer ranks. It continues from what it has saved itself.</source>
+            <translation>程序会被结束，然后在没有该节点的情况下重新启动。若有备用节点，则由它替代；若没有，则程序的 rank 减少。程序从它自己保存的内容继续。</translation>
+        </message>
+        <message>
             <source>Exclude</source>
             <translation>排除</translation>
         </message>
@@ -14888,6 +14908,10 @@ its last lines:
         <message>
             <source>The run takes a checkpoint, ends the processes of all ranks, and starts them again from it. The result is the same.</source>
             <translation>运行会写一个检查点，结束所有 rank 的进程，再从它重新启动。结果不变。</translation>
+        </message>
+        <message>
+            <source>The processes of all ranks are ended, and the program is started again. It continues from what it has saved itself.</source>
+            <translation>所有 rank 的进程会被结束，程序重新启动，并从它自己保存的内容继续。</translation>
         </message>
         <message>
             <source>Restart</source>

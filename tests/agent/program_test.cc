@@ -317,7 +317,8 @@ class ProgramTest : public QObject {
     QCOMPARE(told.at("LOCKSTEP_PIPE"), first.pythonPipe);
     QCOMPARE(told.at("LOCKSTEP_LOCAL_PIPES"), first.localPipes);
     QCOMPARE(told.at("LOCKSTEP_HOOKS"),
-             std::string("c10d ddp wandb transformers lightning keras stacks mlflow"));
+             std::string("c10d ddp wandb transformers lightning keras tensorflow jax stacks "
+                         "mlflow"));
     for (const char* launcher : {"ranks", "mpi", "single"})
       QVERIFY(!environmentOf(workloadOf(launcher), first, outer).contains("LOCKSTEP_LOCAL_PIPES"));
     const Variables single = environmentOf(workloadOf("single"), rankOf(placesOf(1, "::1"), 0));

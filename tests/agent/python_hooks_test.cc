@@ -9,6 +9,7 @@
 #include <QProcess>
 #include <QTemporaryDir>
 #include <QTest>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -19,6 +20,18 @@
 
 using namespace lockstep;
 using agent::PythonHooks;
+
+namespace {
+
+// compute(): uses the processor for so many seconds of its time.
+constexpr const char* kBusy = R"(
+import time
+def compute(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end: pass
+)";
+
+}  // namespace
 
 class PythonHooksTest : public QObject {
   Q_OBJECT
@@ -85,8 +98,39 @@ class PythonHooksTest : public QObject {
     if (!python.waitForFinished(60000)) return {};
     return lines;
   }
+  // Modules of the names and shapes that the hooks look for, first in the script's path.
+  QString standIns() const {
+    const QString packages = folder_.path() + "/stand-ins";
+    write(packages + "/jax/__init__.py", "__version__ = '0.10'\n");
+    const QString eager = packages + "/tensorflow/python/eager/polymorphic_function/";
+    write(eager + "polymorphic_function.py",
+          "class Function:\n"
+          "    def __init__(self, function): self.function = function\n"
+          "    def __call__(self, *args): return self.function(*args)\n");
+    write(packages + "/keras/src/callbacks.py",
+          "class Callback: pass\n"
+          "class CallbackList:\n"
+          "    def __init__(self): self.callbacks = []\n"
+          "    def append(self, callback): self.callbacks.append(callback)\n"
+          "    def on_train_batch_end(self, batch, logs):\n"
+          "        for callback in self.callbacks: callback.on_train_batch_end(batch, logs)\n");
+    return "import sys\nsys.path.insert(0, '" + packages + "')\n";
+  }
+  template <typename T>
+  static double median(const std::vector<agent::ProgramStep>& steps, T agent::ProgramStep::*part) {
+    std::vector<double> values;
+    for (const agent::ProgramStep& step : steps) values.push_back(static_cast<double>(step.*part));
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  }
+  static QStringList sourcesIn(const PythonHooks::Told& told) {
+    QStringList out;
+    for (const auto& source : told.sources) out << QString::fromStdString(source.name());
+    out.sort();
+    return out;
+  }
   QByteArray said_;
-  QString hookWords_ = "c10d ddp wandb mlflow transformers lightning keras stacks";
+  QString hookWords_ = "c10d ddp wandb mlflow transformers lightning keras tensorflow jax stacks";
 
  private Q_SLOTS:
   void init() {
@@ -433,6 +477,106 @@ print(counted[:3], counted[3] > 0, counted[4:], min(spent) < 0.005)
 )");
     QCOMPARE(said_.trimmed(), QByteArray("[7, 7, 21] True [0, 0] True"));
     QVERIFY(told.steps.empty());
+  }
+
+  // Of Keras on TensorFlow: a tf.function waits as long as it uses no processor. A batch that is
+  // prepared outside of it is the rank's own, also while it sleeps.
+  void waitingInTensorFlow() {
+    const auto told = ofScript(standIns() + kBusy + R"(
+from keras.src.callbacks import CallbackList
+from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
+inner = Function(lambda: time.sleep(0.06))
+def train():
+    inner()
+    compute(0.02)
+train = Function(train)
+callbacks = CallbackList()
+for batch in range(9):
+    time.sleep(0.06)
+    train()
+    callbacks.on_train_batch_end(batch, {"loss": 0.5})
+)");
+    QVERIFY2(said_.isEmpty(), said_.constData());
+    QCOMPARE(told.steps.size(), std::size_t{8});  // the first has no begin
+    for (const agent::ProgramStep& step : told.steps) {
+      const double seconds = static_cast<double>(step.duration) * 1e-9;
+      QVERIFY(seconds >= 0.14);
+      QVERIFY(step.waiting + step.forward <= seconds - 0.06);
+      QVERIFY(step.waiting + step.forward >= 0.08);
+      QVERIFY(step.forward >= 0.02);
+    }
+    QVERIFY2(median(told.steps, &agent::ProgramStep::waiting) > 0.03, "most of 60 ms");
+    QCOMPARE(sourcesIn(told), (QStringList{"keras", "processor time", "tensorflow"}));
+  }
+
+  // All of a step, since nothing says where a program waits in it.
+  void waitingInJax() {
+    const auto told = ofScript(standIns() + kBusy + R"(
+import jax, lockstep
+for _ in range(8):
+    with lockstep.step():
+        time.sleep(0.06)
+        compute(0.02)
+)");
+    QVERIFY2(said_.isEmpty(), said_.constData());
+    QCOMPARE(told.steps.size(), std::size_t{8});
+    for (const agent::ProgramStep& step : told.steps) {
+      const double seconds = static_cast<double>(step.duration) * 1e-9;
+      QVERIFY(step.forward >= 0.02 && std::abs(step.waiting + step.forward - seconds) < 1e-6);
+    }
+    QVERIFY2(median(told.steps, &agent::ProgramStep::waiting) > 0.03, "most of 60 ms");
+    QCOMPARE(sourcesIn(told), (QStringList{"jax", "processor time"}));
+  }
+
+  // A process that gets no core waits for nobody: here another one has half of its only core.
+  void aProcessWithoutACoreDoesNotWait() {
+    if (!QFile::exists("/proc/self/schedstat")) QSKIP("the kernel does not count delays");
+    const auto told = ofScript(standIns() + kBusy + R"(
+import jax, lockstep, os, subprocess, sys
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+other = subprocess.Popen([sys.executable, "-S", "-c", "while __import__('time').process_time() < 20: pass"])
+for _ in range(30):
+    with lockstep.step(): compute(0.04)
+other.kill()
+other.wait()
+)");
+    QVERIFY2(said_.isEmpty(), said_.constData());
+    QCOMPARE(told.steps.size(), std::size_t{30});
+    const double seconds = median(told.steps, &agent::ProgramStep::duration) * 1e-9;
+    QVERIFY2(seconds > 0.06, qPrintable(QString::number(seconds)));
+    const double waiting = median(told.steps, &agent::ProgramStep::waiting);
+    QVERIFY2(waiting < 0.2 * seconds, qPrintable(QString("%1 of %2 s").arg(waiting).arg(seconds)));
+  }
+
+  // What a GPU computes takes no processor time: that is told in the place of a guess.
+  void onGpusProcessorTimeTellsNothing() {
+    const QString withDriver = standIns() + "driver = '" + folder_.path() + R"(/libcuda.so.1'
+import ctypes, jax, lockstep, shutil, time
+maps = open("/proc/self/maps").read()
+library = next(line.split()[-1] for line in maps.splitlines() if "libc.so" in line)
+shutil.copy(library.replace("libc.so", "libm.so"), driver)
+ctypes.CDLL(driver)
+)";
+    const auto told = ofScript(withDriver + R"(
+for _ in range(3):
+    with lockstep.step(): time.sleep(0.05)
+)");
+    QVERIFY2(said_.isEmpty(), said_.constData());
+    QCOMPARE(told.steps.size(), std::size_t{3});
+    for (const agent::ProgramStep& step : told.steps) QCOMPARE(step.waiting + step.forward, 0.0);
+    QCOMPARE(sourcesIn(told), (QStringList{"jax", "processor time"}));
+    for (const auto& source : told.sources)
+      QCOMPARE(!source.problem().empty(), source.name() == "processor time");
+    // Steps without waiting would look like those of ranks that wait for nobody.
+    const auto batches = ofScript(withDriver + R"(
+from keras.src.callbacks import CallbackList
+callbacks = CallbackList()
+for batch in range(3):
+    time.sleep(0.05)
+    callbacks.on_train_batch_end(batch, {"loss": 0.5})
+)");
+    QVERIFY2(said_.isEmpty(), said_.constData());
+    QVERIFY(batches.steps.empty() && !batches.values.empty());
   }
 
   // A library whose inside is not as expected is left as it is, and that is told.

@@ -145,8 +145,8 @@ class KeyboardTest : public QObject {
         new TagsDialog({"a", "b"}, {"run"}, {{"a"}}, window_.get()),
         new AddHostDialog({"n1"}, {}, "lab.yaml", window_.get()),
         new DeployDialog("lab.yaml", window_.get()),
-        new ExcludeDialog("run", {"n1", "n2"}, "n2", "slow", window_.get()),
-        new RestartDialog("run", window_.get()),
+        new ExcludeDialog("run", {"n1", "n2"}, "n2", "slow", false, window_.get()),
+        new RestartDialog("run", false, window_.get()),
         new WhatIfDialog(home_->home().historyFolder(), "run", "mlp", window_.get())};
     for (QDialog* dialog : dialogs) {
       dialog->open();

@@ -446,11 +446,11 @@ void shootDialogs(MainWindow* window, const QString& prefix) {
                         "Rank 2 (gpu-03) is slow: 1.8 times the others' time in backward.\nSince "
                         "step 1,240, mostly in backward. A CPU quota throttled it 41 % of the "
                         "time. Without this rank a step would take 84 ms instead of 142 ms.",
-                        window);
+                        false, window);
   exclude.show();
   shoot(&exclude, prefix + "-dialog-exclude");
   exclude.close();
-  RestartDialog restart("20261126-093012-51ab", window);
+  RestartDialog restart("20261126-093012-51ab", false, window);
   restart.show();
   shoot(&restart, prefix + "-dialog-restart");
   restart.close();

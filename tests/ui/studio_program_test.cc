@@ -6,6 +6,7 @@
 #include "tests/support/pytorch.h"
 #include "tests/ui/studio_road.h"
 #include "ui/dialogs/new_model_dialog.h"
+#include "ui/studio/log_model.h"
 
 using namespace lockstep;
 
@@ -36,6 +37,22 @@ constexpr const char* kSpec = R"(version: 1
 workload:
   command: [python3, train.py]
   metrics: {stdout: ['step (?P<step>\d+)', 'loss (?P<loss>\S+)', 'accuracy (?P<accuracy>\S+)', 'temperature=(?P<temperature>\d+)']}
+)";
+
+// Each rank counts on from the step that it has saved. Rank 1 fails at its first start, as soon as
+// there is a file of the name that is its argument.
+constexpr const char* kSaving = R"(
+import os, sys, time
+rank, start = os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]
+saved = "saved-" + rank
+first = int(open(saved).read()) + 1 if os.path.exists(saved) else 1
+print("start", start, "from", "1" if first == 1 else "later", flush=True)
+for step in range(first, 100001):
+    if rank == "0": print(f"step {step} loss {1 / step:.6f}", flush=True)
+    with open(saved + ".new", "w") as file: file.write(str(step))
+    os.rename(saved + ".new", saved)
+    if rank == "1" and start == "0" and os.path.exists(sys.argv[1]): sys.exit(7)
+    time.sleep(0.02)
 )";
 
 // DistributedDataParallel; rank 1 takes longer from step 20 on.
@@ -200,6 +217,74 @@ class StudioProgramTest : public QObject {
     stop(run);
   }
 
+  // After a failure, and on request. The window counts the restarts, and the program continues from
+  // what it has saved.
+  void aProgramStartsAgain() {
+    QVERIFY(QDir().mkpath(home_->path("code")));
+    write("code/train.py", kSaving);
+    write("code/run.yaml", "version: 1\nworkload:\n  command: [/usr/bin/python3, train.py, " +
+                               home_->path("fail").toUtf8() + "]\n");
+    launch(qobject_cast<ui::ModelPage*>(road_->window()->openFile(home_->path("code/run.yaml"))),
+           2);
+    if (QTest::currentTestFailed()) return;
+    auto* page = qobject_cast<ui::RunPage*>(road_->window()->currentPage());
+    QVERIFY(page);
+    ui::RunDocument* run = page->document();
+    QStringList failures;  // that an alert tells of
+    int over = 0;
+    const QObject heard;  // until this test ends
+    const auto isRestart = [](const QString& key) { return key.endsWith(":restart"); };
+    connect(page, &ui::Page::alertRaised, &heard, [&](const ui::Alert& alert) {
+      if (isRestart(alert.key)) failures << QString::fromStdString(alert.text.text());
+    });
+    connect(page, &ui::Page::alertOver, &heard,
+            [&](const QString& key) { over += isRestart(key) ? 1 : 0; });
+    const auto restarts = [page] {
+      for (const auto& row : page->inspectorRows())
+        if (row.name == "Restarts") return row.value;
+      return QString();
+    };
+    // Trains again, as this start of it.
+    const auto trains = [&](int start) {
+      const std::int64_t before = run->lastStep();
+      return tests::wait([&] {
+        return said(run, 0, start) && said(run, 1, start) && run->lastStep() > before + 5 &&
+               run->row().phase == app::RunState::RUNNING && over == start;
+      });
+    };
+    QVERIFY2(trains(0), qPrintable(page->message()->details()));
+    QCOMPARE(restarts(), QString());
+
+    write("fail", "");
+    QVERIFY2(tests::wait([&] { return restarts() == "1"; }),
+             qPrintable(page->message()->details()));
+    QVERIFY2(trains(1), qPrintable(page->message()->details()));
+    QCOMPARE(failures.size(), qsizetype{1});
+    QVERIFY2(failures[0].startsWith("the run starts its program again: ") &&
+                 failures[0].contains("exited with code 7"),
+             qPrintable(failures[0]));
+    QVERIFY(run->row().figures.lostSeconds > 0);
+
+    const auto before = road_->processes("worker", run->run());
+    restartAll(page);
+    if (QTest::currentTestFailed()) return;
+    QVERIFY2(tests::wait([&] { return restarts() == "2"; }),
+             qPrintable(page->message()->details()));
+    QVERIFY2(trains(2), qPrintable(page->message()->details()));
+    QCOMPARE(failures.size(), qsizetype{2});
+    QVERIFY2(failures[1].contains("a restart of all ranks was requested"), qPrintable(failures[1]));
+    const auto after = road_->processes("worker", run->run());
+    QCOMPARE(after.size(), std::size_t{2});
+    QVERIFY(std::none_of(after.begin(), after.end(), [&](int one) {
+      return std::find(before.begin(), before.end(), one) != before.end();
+    }));
+    stop(page);
+    if (QTest::currentTestFailed()) return;
+    // Its steps count on: none comes twice.
+    const auto& loss = run->series("loss")->raw();
+    for (std::size_t i = 1; i < loss.size(); ++i) QVERIFY(loss.x(i) > loss.x(i - 1));
+  }
+
   // The form becomes that of a program, or of a model, with the text.
   void thePageFollowsTheText() {
     write("run.yaml", kSpec);
@@ -267,6 +352,29 @@ class StudioProgramTest : public QObject {
     auto* run = qobject_cast<ui::RunPage*>(road_->window()->currentPage());
     if (!run) QTest::qFail("no run is shown", __FILE__, __LINE__);
     return run;
+  }
+  // Whether a rank has said that this is its start, from what it should have saved.
+  static bool said(ui::RunDocument* run, int rank, int start) {
+    const QString line = QString("start %1 from %2").arg(start).arg(start == 0 ? "1" : "later");
+    const ui::LogModel& logs = *run->logs();
+    for (int row = 0; row < logs.rowCount(); ++row)
+      if (logs.line(row).rank == rank && logs.line(row).text == line) return true;
+    return false;
+  }
+  // By the panel's button.
+  static void restartAll(ui::RunPage* page) {
+    auto* button = page->findChild<QToolButton*>("restartRanksButton");
+    QVERIFY(button->isVisible() && button->isEnabled());
+    QVERIFY2(button->toolTip().startsWith("Start the program again"),
+             qPrintable(button->toolTip()));
+    QTest::mouseClick(button, Qt::LeftButton);
+    QPointer<QDialog> dialog = page->findChild<QDialog*>("restartDialog");
+    QVERIFY(dialog && tests::wait([&] { return dialog->isVisible(); }));
+    QCOMPARE(dialog->findChild<QLineEdit*>("restartDialogCommand")->text(),
+             "lockstep restart " + page->document()->run());
+    const auto* text = dialog->findChild<QLabel*>("restartDialogText");
+    QVERIFY2(text->text().contains("from what it has saved itself"), qPrintable(text->text()));
+    QTest::mouseClick(dialog->findChild<QPushButton*>("restartDialogAccept"), Qt::LeftButton);
   }
   // By the page's button.
   static void stop(ui::RunPage* run) {

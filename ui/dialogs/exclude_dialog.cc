@@ -10,8 +10,11 @@
 namespace lockstep::ui {
 
 ExcludeDialog::ExcludeDialog(QString run, const QStringList& nodes, const QString& node,
-                             QString reason, QWidget* parent)
-    : Dialog("excludeDialog", parent), run_(std::move(run)), reason_(std::move(reason)) {
+                             QString reason, bool ofProgram, QWidget* parent)
+    : Dialog("excludeDialog", parent),
+      run_(std::move(run)),
+      reason_(std::move(reason)),
+      ofProgram_(ofProgram) {
   nodes_ = new QComboBox(this);
   nodes_->setObjectName("excludeNode");
   nodes_->addItems(nodes);
@@ -32,8 +35,12 @@ void ExcludeDialog::nameCommand() { showCommand({"exclude", run_, node()}); }
 
 void ExcludeDialog::retranslate() {
   setHeading(tr("Exclude a node"),
-             tr("The run takes a checkpoint and continues from it without the node. A spare node "
-                "replaces it; if there is none, the remaining nodes divide the batch."));
+             ofProgram_
+                 ? tr("The program is ended, and started again without the node. A spare node "
+                      "replaces it; if there is none, the program has fewer ranks. It continues "
+                      "from what it has saved itself.")
+                 : tr("The run takes a checkpoint and continues from it without the node. A spare "
+                      "node replaces it; if there is none, the remaining nodes divide the batch."));
   setButtons(tr("Exclude"), tr("Cancel"));
   nodes_->setAccessibleName(tr("Node"));
   why_->setText(reason_);

@@ -16,7 +16,7 @@ class ExcludeDialog : public Dialog {
  public:
   // `node` is selected when the dialog opens. `reason` says why it is slow; may be empty.
   ExcludeDialog(QString run, const QStringList& nodes, const QString& node, QString reason,
-                QWidget* parent);
+                bool ofProgram, QWidget* parent);
   QString node() const;
 
  protected:
@@ -26,6 +26,7 @@ class ExcludeDialog : public Dialog {
   void nameCommand();
 
   const QString run_, reason_;
+  const bool ofProgram_;  // of the user's own
   QComboBox* nodes_ = nullptr;
   QLabel* why_ = nullptr;
 };

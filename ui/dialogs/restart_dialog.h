@@ -9,13 +9,14 @@ class RestartDialog : public Dialog {
   Q_OBJECT
 
  public:
-  RestartDialog(QString run, QWidget* parent);
+  RestartDialog(QString run, bool ofProgram, QWidget* parent);
 
  protected:
   void retranslate() override;
 
  private:
   const QString run_;
+  const bool ofProgram_;  // of the user's own
 };
 
 }  // namespace lockstep::ui

@@ -567,7 +567,8 @@ void RunPage::excludeNode(const QString& wanted, const QString& why) {
     if (!nodes.contains(chosen)) nodes << chosen;
     reason = straggler_->who() + '\n' + straggler_->evidence();
   }
-  auto* dialog = new ExcludeDialog(document_->run(), nodes, chosen, reason, this);
+  auto* dialog =
+      new ExcludeDialog(document_->run(), nodes, chosen, reason, document_->ofProgram(), this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   connect(dialog, &QDialog::accepted, document_, [this, dialog] {
     document_->ask({app::RunRequest::kExclude, dialog->node().toStdString()});
@@ -589,7 +590,7 @@ void RunPage::rebalance() {
 
 void RunPage::restartRanks() {
   if (!document_->canProfile()) return;
-  auto* dialog = new RestartDialog(document_->run(), this);
+  auto* dialog = new RestartDialog(document_->run(), document_->ofProgram(), this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   connect(dialog, &QDialog::accepted, document_,
           [this] { document_->ask(app::RunRequest::kRestart); });
@@ -607,6 +608,7 @@ QString RunPage::sourceName(const std::string& name) {
   if (name == "DistributedDataParallel") return QStringLiteral("PyTorch DDP");
   if (name == "log") return tr("import lockstep");
   if (name == "tensorboard") return tr("TensorBoard event files");
+  if (name == "processor time") return tr("Processor time");
   return QString::fromStdString(name);
 }
 

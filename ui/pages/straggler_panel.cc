@@ -115,7 +115,6 @@ QString StragglerPanel::evidenceText(const app::SlowEvidence& evidence) const {
 
 void StragglerPanel::retranslate() {
   setTexts(profile_, tr("Record all events of the next 20 steps (lockstep profile)"));
-  setTexts(restart_, tr("Take a checkpoint and restart all ranks from it (lockstep restart)"));
   setTexts(exclude_, tr("Exclude a node from the run"));
   setTexts(rebalance_, tr("Divide the batch by the speed of the ranks (lockstep rebalance)"));
   setTexts(faster_, tr("Faster strategy: find one for the nodes and links as measured, and resume "
@@ -173,6 +172,10 @@ void StragglerPanel::refresh() {
   rebalance_->setEnabled(run.canRebalance());
   faster_->setEnabled(run.canAdvise());
   for (QToolButton* button : {profile_, rebalance_, faster_}) button->setVisible(!run.ofProgram());
+  setTexts(restart_,
+           run.ofProgram()
+               ? tr("Start the program again on all ranks (lockstep restart)")
+               : tr("Take a checkpoint and restart all ranks from it (lockstep restart)"));
   const auto& slow = run.slow();
   wasLive_ = wasLive_ || (run.loaded() && !app::isFinal(run.row().phase));
   evidence_->setVisible(slow || wasLive_);

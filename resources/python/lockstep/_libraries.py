@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 
-from . import _counts, _now, _recorder, _steps, _tell, _values
+from . import _counts, _now, _processor, _recorder, _steps, _tell, _values
 
 _COLLECTIVES = (
     "all_gather all_gather_coalesced all_gather_into_tensor all_gather_object all_reduce all_reduce_coalesced"
@@ -246,6 +246,7 @@ def _keras(module):
         @_never_raises
         def on_train_batch_end(self, batch, logs=None):
             Reports.step += 1
+            _steps.end_batch()
             if time.monotonic() - Reports.told > 0.1:  # the values may have to come from a GPU
                 self.tell(logs)
 
@@ -265,6 +266,31 @@ def _keras(module):
     _after(module.CallbackList, "__init__", made)
 
 
+def _tensorflow(module):
+    """What is inside of a tf.function exchanges data out of Python's sight."""
+    call = module.Function.__call__
+    end = _never_raises(_steps.end_blocking)
+
+    @functools.wraps(call)
+    def wrapped(function, *args, **kwargs):
+        if getattr(_here, "inside", False):
+            return call(function, *args, **kwargs)
+        _here.inside = True
+        began, used = _now(), _processor.used()
+        try:
+            return call(function, *args, **kwargs)
+        finally:
+            _here.inside = False
+            end(began, used)
+
+    module.Function.__call__ = wrapped
+
+
+def _jax(_):
+    """What it computes goes on in the background: a program waits where it needs a result, or has begun much."""
+    _steps.wait_anywhere()
+
+
 # By the module that is waited for: the name that a person knows, what is done with the module, and the words of
 # workload.metrics.hooks with any of which that is done.
 _AWAITED = {
@@ -279,6 +305,8 @@ _AWAITED = {
     "lightning.pytorch.trainer.call": ("lightning", _lightning, "lightning"),
     "keras.src.callbacks": ("keras", _keras, "keras"),
     "tf_keras.src.callbacks": ("keras", _keras, "keras"),
+    "tensorflow.python.eager.polymorphic_function.polymorphic_function": ("tensorflow", _tensorflow, "tensorflow"),
+    "jax": ("jax", _jax, "jax"),
 }
 
 

@@ -1,7 +1,7 @@
 """How long the training steps of this process take, and how long it waits for others in them.
 
-A step ends with the call of an optimizer, or with the program's own lockstep.step(). The process that waits
-least for the others is the one that they wait for: that needs no common clock.
+A step ends with the call of an optimizer, with a batch of Keras, or with the program's own lockstep.step(). The
+process that waits least for the others is the one that they wait for: that needs no common clock.
 """
 import atexit
 import collections.abc
@@ -10,7 +10,7 @@ import os
 import sys
 import weakref
 
-from . import _now, _tell
+from . import _now, _processor, _tell
 
 _TELL = 40000000  # ns from the begin of the first step that is not told, after which it is
 _MOST_STEPS, _MOST_EVENTS, _MOST_PARTS = 32, 4096, 1000
@@ -20,7 +20,11 @@ _own = False  # the program says itself what a step is
 _inside = 0  # depth of lockstep.step()
 _number = 0  # of the last step that has ended
 _began = 0  # ns, of the step that goes on; 0: no step has ended yet
-_spent = {}  # of the step that goes on: ns "waiting" and in the "optimizer", and "elements" that were loaded
+# Of the step that goes on: ns "waiting" and in the "optimizer", and "elements" that were loaded; of calls in which the
+# process may wait for others, how long they "blocked", and the processor time "computed" in them.
+_spent = {}
+_anywhere = False  # the program may wait anywhere in a step: it uses JAX
+_used = 0  # ns of processor time, at the end of the last step of such a program
 _ended = []  # steps that are not told yet: (nanoseconds of its begin and of its length, what of that was spent how)
 _events = collections.deque()  # pairs of CUDA events, one before and one after a wait
 _models = []
@@ -32,6 +36,17 @@ _cuda = False
 
 def spend(phase, amount):
     _spent[phase] = _spent.get(phase, 0) + amount
+
+
+def end_blocking(began, used):
+    """A call has ended in which the process computes, and may wait for others: where no library tells how long."""
+    spend("blocked", _now() - began)
+    spend("computed", _processor.used() - used)
+
+
+def wait_anywhere():
+    global _anywhere
+    _anywhere = True
 
 
 def loaded(batch):
@@ -142,13 +157,22 @@ def end_optimizer(optimizer):
     _end()
 
 
+def end_batch():
+    """Keras has trained a batch. That ends a step where nothing else does, and it is known how the process waits."""
+    if _own or _leader is not None:
+        return
+    _divide()
+    if _models or "waiting" in _spent or ("blocked" in _spent and _processor.is_shown()):
+        _end()
+
+
 def begin_own():
     """A step of lockstep.step() begins. What the program does between two of them is part of the second."""
-    global _own, _inside, _began
+    global _own, _inside, _began, _used
     _inside += 1
     if not _own:
         tell()
-        _own, _began = True, _now()
+        _own, _began, _used = True, _now(), _processor.used()
         _spent.clear()
 
 
@@ -156,7 +180,20 @@ def end_own():
     global _inside
     _inside -= 1
     if _inside == 0:
+        _divide()
         _end()
+
+
+def _divide():
+    """A step of a program that may wait anywhere ends: all of it is divided, unless something tells how it waits."""
+    global _used
+    if not _anywhere:
+        return
+    used = _processor.used()
+    if not _models and not {"waiting", "blocked"}.intersection(_spent):
+        _spent["blocked"] = float("inf")  # however long the step is
+        spend("computed", used - _used)
+    _used = used
 
 
 def _captures():
@@ -195,7 +232,8 @@ def tell():
         waiting, forward, backward = waiting + parts[0], forward + parts[1], backward + parts[2]
     steps = []
     for began, duration, spent in ended:
-        parts = (waiting + spent.get("waiting", 0), forward, backward)
+        waited, computed = _processor.divide(duration, spent.get("blocked", 0), spent.get("computed", 0))
+        parts = (waiting + spent.get("waiting", 0) + waited, forward + computed, backward)
         parts += (spent.get("optimizer", 0), spent.get("elements", 0))
         steps.append([began, duration] + [int(part) for part in parts])
     _tell({"pid": os.getpid(), "first": _number - len(ended) + 1, "steps": steps})

@@ -63,6 +63,67 @@ if rank == 0:
     os.rename("SCRIPT.new", "SCRIPT")
 )";
 
+// Programs of TensorFlow and JAX, of which there are the names alone: the ranks meet in each step,
+// by sockets. Rank 1 is late from step 20 on.
+const QByteArray kFramework = R"(
+import importlib, lockstep
+place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if rank == 0:
+    server = socket.create_server(place)
+    peers = [server.accept()[0] for _ in range(world - 1)]
+while rank != 0:
+    try:
+        peers = [socket.create_connection(place)]
+        break
+    except OSError: time.sleep(0.05)
+
+def module(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as file: file.write(text)
+    importlib.invalidate_caches()
+
+def compute(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end: pass
+
+def meet():  # nobody leaves before all are there
+    if rank == 0:
+        for peer in peers: peer.recv(1)
+        for peer in peers: peer.sendall(b"x")
+    else:
+        peers[0].sendall(b"x")
+        peers[0].recv(1)
+
+def late(): return step >= 20 and rank == 1
+
+def loop(train):
+    global step
+    for step in range(1, 61):
+        with lockstep.step(): train()
+        if rank == 0: print(f"step {step} loss {1 / step:.6f}", flush=True)
+)";
+const QByteArray kTensorFlow = kFramework + R"(
+module("tensorflow/python/eager/polymorphic_function/polymorphic_function.py", '''
+class Function:
+    def __init__(self, function): self.function = function
+    def __call__(self): return self.function()
+''')
+from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
+function = Function(lambda: (compute(0.02), meet()))
+def train():
+    if late(): time.sleep(0.08)
+    function()
+loop(train)
+)";
+const QByteArray kJax = kFramework + R"(
+module("jax/__init__.py", "")
+import jax
+def train():
+    compute(0.1 if late() else 0.02)
+    meet()
+loop(train)
+)";
+
 QByteArray withValues(QByteArray script, int steps, int slow, const QByteArray& where) {
   return script.replace("STEPS", QByteArray::number(steps))
       .replace("SLOW", QByteArray::number(slow))
@@ -122,6 +183,31 @@ class CliProgramStepsTest : public QObject {
     // A step of 20 ms and a little is 80 ms longer.
     QVERIFY2(found[0]["step_seconds"].toDouble() - found[0]["without_seconds"].toDouble() > 0.02,
              result.text());
+  }
+
+  // Where no library tells how long ranks wait, processor time does.
+  void theRankThatTheOthersWaitForIsNamedByProcessorTime_data() {
+    QTest::addColumn<QByteArray>("script");
+    QTest::addColumn<QString>("phase");
+    QTest::newRow("TensorFlow, asleep in its own code") << kTensorFlow << "data";
+    QTest::newRow("JAX, with more to compute") << kJax << "forward";
+  }
+  void theRankThatTheOthersWaitForIsNamedByProcessorTime() {
+    QFETCH(QByteArray, script);
+    QFETCH(QString, phase);
+    const CliResult result = run(script, 3);
+    QVERIFY2(result.exit == 0, result.text());
+    const auto found = result.all("straggler");
+    QVERIFY2(!found.isEmpty(), result.text());
+    for (const QJsonObject& line : found) {
+      QVERIFY2(line["rank"].toInt() == 1, result.text());
+      QVERIFY2(line["phase"].toString() == phase, result.text());
+    }
+    QVERIFY2(found[0]["since_step"].toInt() >= 18 && found[0]["since_step"].toInt() <= 24,
+             result.text());
+    QStringList sources;
+    for (const QJsonObject& line : result.all("source")) sources << line["name"].toString();
+    QVERIFY2(sources.contains("processor time"), result.text());
   }
 
   void largerBatchesAreTheCause() {

@@ -282,7 +282,7 @@ class WorkloadTest : public QObject {
     QCOMPARE(messageOf(checkAndFill(run)), QString("no error"));
     const std::vector<std::string> all = hooksOf(run.workload());
     QCOMPARE(all, (std::vector<std::string>{"c10d", "ddp", "wandb", "transformers", "lightning",
-                                            "keras", "stacks", "mlflow"}));
+                                            "keras", "tensorflow", "jax", "stacks", "mlflow"}));
     auto& metrics = *run.mutable_workload()->mutable_metrics();
     metrics.add_hooks("ddp");
     QCOMPARE(hooksOf(run.workload()), (std::vector<std::string>{"ddp", "mlflow"}));
