@@ -12,6 +12,8 @@
 namespace lockstep::ui {
 namespace {
 
+constexpr double kLeastOfPowers = 1e9;  // from there on numbers are written with a power of ten
+
 QString scaled(double value, const QString& unit) {
   static const char* const prefixes[] = {"", "k", "M", "G", "T", "P"};
   int prefix = 0;
@@ -84,7 +86,10 @@ QString formatCount(std::int64_t value) {
 }
 QString formatNumber(double value, int digits) {
   if (!std::isfinite(value)) return QString(QChar(0x2014));
-  return QLocale().toString(value, 'g', digits);
+  // A number of more digits than that is whole: 'g' would write 1,234 as 1.23e+03.
+  const double size = std::abs(value);
+  const bool isLong = size >= std::pow(10, digits) - 0.5 && size < kLeastOfPowers;
+  return isLong ? QLocale().toString(value, 'f', 0) : QLocale().toString(value, 'g', digits);
 }
 QString metricName(const std::string& metric) {
   if (metric == "accuracy") return QCoreApplication::translate("lockstep::ui::Format", "Accuracy");
