@@ -71,7 +71,6 @@ AlertRulesDialog::ActionField AlertRulesDialog::makeField(const QString& name,
   out.text->setObjectName(name);
   out.label->setBuddy(out.text);
   out.test = makeButton(name + "Test", nullptr, this);
-  out.test->setAutoDefault(false);
   connect(out.text, &QLineEdit::textChanged, this, &AlertRulesDialog::check);
   connect(out.test, &QPushButton::clicked, this, [this, action] { test(action); });
   return out;
@@ -101,7 +100,6 @@ void AlertRulesDialog::makeForm() {
     label->hide();
   }
   defaults_ = makeButton("alertDefaults", nullptr, this);
-  defaults_->setAutoDefault(false);
   connect(defaults_, &QPushButton::clicked, this, [this] {
     model_->setSettings({});
     check();

@@ -23,7 +23,6 @@ QPushButton* makeButton(const QString& objectName, const char* icon, QWidget* pa
                         const char* role) {
   auto* button = new QPushButton(parent);
   button->setObjectName(objectName);
-  button->setAutoDefault(false);
   if (role) button->setProperty("role", role);
   const bool primary = role && qstrcmp(role, "primary") == 0;
   if (icon) {
