@@ -7,6 +7,7 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QTableView>
+#include <QTimer>
 
 #include "app/alerts/alert_actions.h"
 #include "ui/models/alert_rule_model.h"
@@ -59,8 +60,13 @@ void AlertRulesDialog::makeTable() {
   connect(table_->selectionModel(), &QItemSelectionModel::currentChanged, this,
           &AlertRulesDialog::showRule);
   connect(model_, &AlertRuleModel::edited, this, &AlertRulesDialog::check);
-  connect(model_, &AlertRuleModel::refused, this,
-          [this](const Error& error) { showProblem(messageText(error.what)); });
+  connect(model_, &AlertRuleModel::refused, this, [this](const Error& error) {
+    showProblem(messageText(error.what));
+    // The click that ends the editing may be one on Save: it would leave with what was before.
+    if (!acceptButton()->isEnabled()) return;
+    acceptButton()->setEnabled(false);
+    QTimer::singleShot(0, acceptButton(), [this] { acceptButton()->setEnabled(true); });
+  });
 }
 
 AlertRulesDialog::ActionField AlertRulesDialog::makeField(const QString& name,
