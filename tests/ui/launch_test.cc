@@ -401,6 +401,25 @@ class LaunchTest : public QObject {
     QVERIFY(!requeue->isVisible());
   }
 
+  // Of nodes that a scheduler has yet to allocate nothing can be measured.
+  void nothingIsMeasuredBeforeTheAllocation() {
+    QFile file(home_->path("hpc.yaml"));
+    QVERIFY(file.open(QFile::WriteOnly));
+    file.write("version: 1\nname: hpc\nplacement: {kind: slurm, nodes: 2}\n");
+    file.close();
+    ModelPage* model = newModel("mlp");
+    auto* cluster = qobject_cast<ClusterPage*>(window_->openFile(file.fileName()));
+    LaunchDialog* dialog = window_->openLaunch(model, cluster);
+    QVERIFY(wait([&] { return dialog->ready(); }));
+    QVERIFY(dialog->findChild<QPushButton*>("launchDialogAccept")->isEnabled());
+    for (const char* name : {"launchBenchmark", "launchPreflight"})
+      QVERIFY2(!dialog->findChild<QPushButton*>(name)->isEnabled(), name);
+    dialog->chooseTarget(dialog->findChild<QComboBox*>("launchCluster")->count() - 1);
+    QVERIFY(wait([&] { return dialog->ready(); }));  // on this machine
+    for (const char* name : {"launchBenchmark", "launchPreflight"})
+      QVERIFY2(dialog->findChild<QPushButton*>(name)->isEnabled(), name);
+  }
+
   // Unsaved text is saved when it is launched; where that fails nothing is launched.
   void unsavedTextIsSavedAtLaunch() {
     ModelPage* page = newModel("mlp");

@@ -70,8 +70,7 @@ void LaunchDialog::schedule() {
   search_ = std::stop_source();
   dropMeasuring();
   setBusy(false, {});
-  prediction_->benchmarkButton()->setEnabled(false);
-  prediction_->preflightButton()->setEnabled(false);
+  offerMeasuring(false);
   acceptButton()->setEnabled(false);
   ++generation_;
   delay_.start();
@@ -84,7 +83,8 @@ void LaunchDialog::makePreview() {
   in.stop = search_.get_token();
   if (!ofProgram_ && strategy_->kind() == cluster::kAutoStrategy)
     setBusy(true, tr("Searching for the fastest strategy"));
-  const std::shared_ptr<LiveCluster> live = connected();
+  // A scheduler will choose other nodes than those that the run before had.
+  const std::shared_ptr<LiveCluster> live = isScheduled_ ? nullptr : connected();
   const int known = static_cast<int>(in.hosts.size());
   runInBackground(
       this, [in] { return makeCountedPreview(in); },
@@ -130,8 +130,7 @@ void LaunchDialog::makePreview() {
           benchmarkedSettings_ = settings;
         }
         showPrediction();
-        prediction_->benchmarkButton()->setEnabled(true);
-        prediction_->preflightButton()->setEnabled(true);
+        offerMeasuring(true);
         refreshAccept();
         compare();
         if (wanted_) {
@@ -144,6 +143,12 @@ void LaunchDialog::makePreview() {
           benchmark(app::Costs::kEarlier);
         }
       });
+}
+
+// Nodes that are not allocated yet cannot be measured.
+void LaunchDialog::offerMeasuring(bool offered) {
+  for (QPushButton* button : {prediction_->benchmarkButton(), prediction_->preflightButton()})
+    button->setEnabled(offered && !isScheduled_);
 }
 
 // The session to launch on: that of the cluster's page, or one made for what is asked for.

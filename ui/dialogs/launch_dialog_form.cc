@@ -414,7 +414,8 @@ void LaunchDialog::fillRanks() {
   ranks_->setCluster(cluster);
   form_->setRowVisible(nodes_, local());
   form_->setRowVisible(ranks_, !ranks_->isEmpty());
-  form_->setRowVisible(requeue_, cluster && cluster->mark("placement"));
+  isScheduled_ = cluster && cluster->mark("placement");
+  form_->setRowVisible(requeue_, isScheduled_);
   isRequeued_ = cluster && cluster->value("placement.requeue") == "true";
   requeue_->setChecked(isRequeued_);
   showDetails();
