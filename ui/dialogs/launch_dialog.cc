@@ -172,11 +172,13 @@ void LaunchDialog::preflight() {
   asked_ = false;
   setBusy(false, {});
   prediction_->benchmarkButton()->setEnabled(true);
-  const LaunchTarget* chosen = target();
-  auto* dialog = new PreflightDialog(
-      workspace_, live, app::clusterNameOf(*request_),
-      chosen ? QStringList{chosen->file} : QStringList{"--local", QString::number(nodes_->value())},
-      this);
+  QStringList words;  // of a run's cluster there is no file that a command could name
+  if (const LaunchTarget* chosen = target(); chosen && !again_)
+    words = {chosen->file};
+  else if (!chosen)
+    words = {"--local", QString::number(nodes_->value())};
+  auto* dialog = new PreflightDialog(workspace_, live, app::clusterNameOf(*request_),
+                                     std::move(words), this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->open();
 }
