@@ -43,6 +43,8 @@ class ClusterPageTest : public QObject {
     auto* dialog = page->findChild<AddHostDialog*>();
     QVERIFY(dialog);
     QVERIFY(!dialog->findChild<QPushButton*>("addHostDialogAccept")->isEnabled());
+    dialog->findChild<QComboBox*>("addHostHost")->setEditText(" n1 ");  // copied with its spaces
+    QCOMPARE(dialog->findChild<QLineEdit*>("addHostName")->text(), QString("n1"));
     dialog->findChild<QComboBox*>("addHostHost")->setEditText("anna@n1.lab");
     dialog->findChild<QSpinBox*>("addHostPort")->setValue(2201);
     QCOMPARE(dialog->findChild<QLineEdit*>("addHostName")->text(), QString("n1"));

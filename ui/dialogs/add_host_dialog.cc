@@ -59,7 +59,8 @@ AddHostDialog::AddHostDialog(const QStringList& knownHosts, const QStringList& t
   content()->addLayout(form);
   content()->addWidget(wrong_);
   connect(host_, &QComboBox::editTextChanged, this, [this](const QString& text) {
-    if (!nameTyped_) name_->setText(QString::fromStdString(app::nodeNameOf(text.toStdString())));
+    const std::string host = text.trimmed().toStdString();
+    if (!nameTyped_) name_->setText(QString::fromStdString(app::nodeNameOf(host)));
     check();
   });
   connect(name_, &QLineEdit::textEdited, this, [this] { nameTyped_ = true; });
