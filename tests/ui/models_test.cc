@@ -485,6 +485,8 @@ class ModelsTest : public QObject {
     QCOMPARE(formatSeconds(0.00125), QString("1.25 ms"));
     QCOMPARE(formatSeconds(42e-6), QString::fromUtf8("42 µs"));
     QCOMPARE(formatDuration(3723), QString("1:02:03"));
+    QCOMPARE(formatDuration(-75), QString("-1:15"));
+    QCOMPARE(formatDuration(-0.4), QString("0:00"));
     QCOMPARE(formatPercent(0.9012, 1), QString("90.1 %"));
     QCOMPARE(formatCount(101770), QString("101,770"));
   }

@@ -71,6 +71,7 @@ QString formatTick(double seconds, double largest, double step) {
 }
 
 QString formatDuration(double seconds) {
+  if (seconds <= -0.5) return "-" + formatDuration(-seconds);  // of a clock that is behind
   const auto whole = static_cast<qint64>(std::llround(seconds));
   const qint64 h = whole / 3600, m = whole / 60 % 60, s = whole % 60;
   if (h > 0) return QString("%1:%2:%3").arg(h).arg(m, 2, 10, QChar('0')).arg(s, 2, 10, QChar('0'));
