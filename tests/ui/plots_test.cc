@@ -330,6 +330,29 @@ class PlotsTest : public QObject {
     QVERIFY(other->xAxis->range().upper > 90);
   }
 
+  // A view that has not been seen yet leaves the others what they show, on a logarithmic axis too.
+  void aNewViewChoosesNoRange() {
+    QObject owner;
+    auto* steps = new PlotGroup(&owner);
+    PlotView seen("seen"), fresh("fresh"), later("later");
+    auto series = std::make_shared<Series>("s", 0);
+    for (int i = 1; i <= 100; ++i) series->append(i, i);
+    seen.addSeries(series);
+    seen.resize(300, 200);
+    seen.show();
+    auto* canvas = seen.findChild<QCustomPlot*>("plotCanvas");
+    steps->add(&seen);
+    steps->setLogX(true);
+    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 90; }, 30'000));
+    steps->add(&fresh);
+    QVERIFY(steps->following());
+    QVERIFY(canvas->xAxis->range().upper > 90);
+    canvas->xAxis->setRange(10, 20);
+    steps->add(&later);
+    QCOMPARE(canvas->xAxis->range().upper, 20.0);
+    QCOMPARE(later.findChild<QCustomPlot*>("plotCanvas")->xAxis->range().upper, 20.0);
+  }
+
   // A later unit replaces the earlier one, whatever the scale is.
   void unitIsReplaced() {
     PlotView view("plot");

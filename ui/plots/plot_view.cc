@@ -358,7 +358,9 @@ void PlotView::fit() {
 }
 
 void PlotView::setLogX(bool on) {
+  fitting_ = true;  // no range is chosen by this: a logarithmic axis has none that begins at zero
   plot_->xAxis->setScaleType(on ? QCPAxis::stLogarithmic : QCPAxis::stLinear);
+  fitting_ = false;
   placeTickers();
 }
 
