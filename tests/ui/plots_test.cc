@@ -668,6 +668,25 @@ class PlotsTest : public QObject {
     QCOMPARE(model.rowCount(), 11);
   }
 
+  // The wheel over a plot that has no data yet, on the way through a page, chooses nothing.
+  void anEmptyPlotChoosesNoRange() {
+    QObject owner;
+    auto* group = new PlotGroup(&owner);
+    PlotView view("plot");
+    group->add(&view);
+    view.resize(300, 200);
+    view.show();
+    auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
+    canvas->xAxis->scaleRange(0.8);  // as the wheel does
+    QVERIFY(group->following());
+    auto series = std::make_shared<Series>("s", 0);
+    for (int i = 1; i <= 100; ++i) series->append(i, i);
+    view.addSeries(series);
+    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 90; }, 30'000));
+    canvas->xAxis->scaleRange(0.8);
+    QVERIFY(!group->following());
+  }
+
   void emptyPlotSaysSo() {
     PlotView view("plot");
     view.setTexts("Loss", "step", {}, "No data yet.");
