@@ -11,6 +11,7 @@
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/launch_preview.h"
 #include "ui/dialogs/new_model_dialog.h"
+#include "ui/dialogs/what_if_dialog.h"
 #include "ui/models/advice_model.h"
 #include "ui/models/field_model.h"
 #include "ui/models/layer_table_model.h"
@@ -656,6 +657,14 @@ class LaunchTest : public QObject {
     auto* editor = page->findChild<YamlEditor*>("yamlEditor");
     const int columns = editor->viewport()->width() / editor->fontMetrics().horizontalAdvance('0');
     QVERIFY2(columns >= 40, qPrintable(QString::number(columns)));
+  }
+
+  // A long name makes no dialog wider than the window.
+  void longNamesFit() {
+    WhatIfDialog dialog(home_->home().historyFolder(), "run", QString(250, 'm'), window_.get());
+    dialog.show();
+    QVERIFY2(dialog.width() <= window_->width(), qPrintable(QString::number(dialog.width())));
+    QVERIFY(dialog.windowTitle().size() > 250);
   }
 
   void everythingFits_data() {
