@@ -633,6 +633,31 @@ class LaunchTest : public QObject {
     }
   }
 
+  // The wheel on the way through the settings changes none of them, but the one with the keyboard.
+  void theWheelScrollsTheSettings() {
+    LaunchDialog* dialog = window_->openLaunch(newModel("mlp"), nullptr);
+    const QString before = dialog->command();
+    const auto turn = [](QWidget* field) {
+      const QPoint at = field->rect().center();
+      QWheelEvent wheel(at, field->mapToGlobal(at), {}, {0, 120}, Qt::NoButton, Qt::NoModifier,
+                        Qt::NoScrollPhase, false);
+      QApplication::sendEvent(field, &wheel);
+    };
+    for (const char* name : {"launchBatch", "launchEpochs", "launchNodes", "launchPrecision",
+                             "launch.strategy.kind"}) {
+      auto* field = dialog->findChild<QWidget*>(name);
+      QVERIFY(field && !field->hasFocus());
+      turn(field);
+      QCOMPARE(dialog->command(), before);
+    }
+    auto* batch = dialog->findChild<QSpinBox*>("launchBatch");
+    const int value = batch->value();
+    batch->setFocus();
+    QVERIFY(wait([&] { return batch->hasFocus(); }));
+    turn(batch);
+    QVERIFY(batch->value() > value);
+  }
+
   // Every field of the dialogs says what it is.
   void fieldsHaveToolTips() {
     LaunchDialog* dialog = window_->openLaunch(newModel("mlp"), nullptr);

@@ -113,6 +113,7 @@ void OptionFields::addRow(const app::FieldInfo& info) {
   QWidget* editor = makeEditor(field);
   editor->setObjectName("launch." + QString::fromStdString(field.path));
   editor->setMinimumWidth(kFieldWidth);
+  leaveWheel(editor);
   field.label = makeLabel(editor->objectName() + ".label", parent_);
   field.label->setBuddy(editor);
   form_->addRow(field.label, editor);
