@@ -353,6 +353,35 @@ class PlotsTest : public QObject {
     QCOMPARE(later.findChild<QCustomPlot*>("plotCanvas")->xAxis->range().upper, 20.0);
   }
 
+  // A part that was chosen while a plot was out of view is told once it is shown.
+  void aHiddenPlotTellsItsPartLater() {
+    QObject owner;
+    auto* group = new PlotGroup(&owner);
+    PlotView a("a"), b("b");
+    for (PlotView* view : {&a, &b}) {
+      auto series = std::make_shared<Series>("s", 0);
+      for (int i = 1; i <= 100; ++i) series->append(i, i);
+      view->addSeries(series);
+      group->add(view);
+      view->resize(300, 200);
+      view->show();
+    }
+    auto* canvas = a.findChild<QCustomPlot*>("plotCanvas");
+    auto* other = b.findChild<QCustomPlot*>("plotCanvas");
+    QVERIFY(QTest::qWaitFor(
+        [&] { return canvas->xAxis->range().upper > 90 && other->xAxis->range().upper > 90; },
+        30'000));
+    QSignalSpy told(&a, &PlotView::rangeShown), toldLater(&b, &PlotView::rangeShown);
+    b.hide();
+    canvas->xAxis->setRange(10, 20);
+    QVERIFY(QTest::qWaitFor([&] { return told.count() == 1; }, 30'000));
+    QTest::qWait(100);
+    QCOMPARE(toldLater.count(), 0);
+    b.show();
+    QVERIFY(QTest::qWaitFor([&] { return toldLater.count() == 1; }, 30'000));
+    QCOMPARE(toldLater[0][1].toDouble(), 20.0);
+  }
+
   // A later unit replaces the earlier one, whatever the scale is.
   void unitIsReplaced() {
     PlotView view("plot");

@@ -177,7 +177,10 @@ void PlotView::connectParts() {
   rangeRests_.setInterval(kRestMs);
   connect(&rangeRests_, &QTimer::timeout, this, [this] {
     const QCPRange range = plot_->xAxis->range();
-    if (isVisible()) Q_EMIT rangeShown(range.lower, range.upper, plot_->axisRect()->width());
+    if (isVisible())
+      Q_EMIT rangeShown(range.lower, range.upper, plot_->axisRect()->width());
+    else
+      detailed_ = 0;  // it is told when the plot comes into view
   });
   connect(plot_, &QCustomPlot::mouseDoubleClick, this, &PlotView::showAll);
   connect(plot_, &QCustomPlot::mouseMove, this,
