@@ -421,6 +421,25 @@ class LaunchTest : public QObject {
       QVERIFY2(dialog->findChild<QPushButton*>(name)->isEnabled(), name);
   }
 
+  // A number of the spec that a field cannot hold, or that is none, is not changed by the dialog.
+  void numbersOfTheSpecStay() {
+    ModelPage* page = newModel("mlp");
+    QVERIFY(page->document()->setField("training.batch", "2000000", "change").ok());
+    QVERIFY(page->document()->setField("training.epochs", "5000000000", "change").ok());
+    LaunchDialog* dialog = window_->openLaunch(page, nullptr);
+    QCOMPARE(dialog->findChild<QSpinBox*>("launchBatch")->value(), 2000000);
+    QVERIFY2(!dialog->command().contains("training."), qPrintable(dialog->command()));
+    dialog->findChild<QSpinBox*>("launchEpochs")->setValue(3);
+    QVERIFY2(dialog->command().contains("--set training.epochs=3"), qPrintable(dialog->command()));
+    dialog->reject();
+    QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
+    QVERIFY(page->document()->setField("training.batch", "64k", "change").ok());
+    dialog = window_->openLaunch(page, nullptr);
+    auto* message = dialog->findChild<MessagePanel*>();
+    QVERIFY(wait([&] { return message->isVisible() && message->details().contains("batch"); }));
+    QVERIFY(!dialog->findChild<QPushButton*>("launchDialogAccept")->isEnabled());
+  }
+
   // Unsaved text is saved when it is launched; where that fails nothing is launched.
   void unsavedTextIsSavedAtLaunch() {
     ModelPage* page = newModel("mlp");
