@@ -3,6 +3,7 @@
 #include <QtTest>
 #include <QtWidgets>
 #include <random>
+#include <tuple>
 
 #include "engine/cluster/strategies.h"
 #include "tests/ui/launch_fixture.h"
@@ -421,8 +422,8 @@ class LaunchTest : public QObject {
       QVERIFY2(dialog->findChild<QPushButton*>(name)->isEnabled(), name);
   }
 
-  // A number of the spec that a field cannot hold, or that is none, is not changed by the dialog.
-  void numbersOfTheSpecStay() {
+  // What the spec says and a field cannot hold, or what is wrong, is not changed by the dialog.
+  void valuesOfTheSpecStay() {
     ModelPage* page = newModel("mlp");
     QVERIFY(page->document()->setField("training.batch", "2000000", "change").ok());
     QVERIFY(page->document()->setField("training.epochs", "5000000000", "change").ok());
@@ -433,11 +434,19 @@ class LaunchTest : public QObject {
     QVERIFY2(dialog->command().contains("--set training.epochs=3"), qPrintable(dialog->command()));
     dialog->reject();
     QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
-    QVERIFY(page->document()->setField("training.batch", "64k", "change").ok());
-    dialog = window_->openLaunch(page, nullptr);
-    auto* message = dialog->findChild<MessagePanel*>();
-    QVERIFY(wait([&] { return message->isVisible() && message->details().contains("batch"); }));
-    QVERIFY(!dialog->findChild<QPushButton*>("launchDialogAccept")->isEnabled());
+    for (const auto& [path, wrong, right] :
+         {std::tuple("training.batch", "64k", "64"), {"training.precision", "bf17", "bf16"},
+          {"strategy.kind", "zero3", "zero-3"}}) {
+      QVERIFY(page->document()->setField(path, wrong, "change").ok());
+      dialog = window_->openLaunch(page, nullptr);
+      auto* message = dialog->findChild<MessagePanel*>();
+      QVERIFY2(wait([&] { return message->isVisible(); }), wrong);
+      QVERIFY2(message->details().contains(wrong), qPrintable(message->details()));
+      QVERIFY(!dialog->findChild<QPushButton*>("launchDialogAccept")->isEnabled());
+      dialog->reject();
+      QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
+      QVERIFY(page->document()->setField(path, right, "change").ok());
+    }
   }
 
   // Unsaved text is saved when it is launched; where that fails nothing is launched.

@@ -413,8 +413,9 @@ QStringList LaunchDialog::sets(const std::string& strategy) const {
     out << QString("training.batch=%1").arg(batch);
   if (const int epochs = epochs_->value(); epochs != shownEpochs(epochs_, spec))
     out << "training.epochs=" + (epochs > 0 ? QString::number(epochs) : QString());
-  const QString precision = precision_->currentData().toString();
-  if (precision != writtenPrecision(spec)) out << "training.precision=" + precision;
+  const int written = std::max(0, precision_->findData(writtenPrecision(spec)));
+  if (precision_->currentIndex() != written)
+    out << "training.precision=" + precision_->currentData().toString();
   return out;
 }
 
