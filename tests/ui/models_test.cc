@@ -491,10 +491,11 @@ class ModelsTest : public QObject {
     QCOMPARE(formatCount(101770), QString("101,770"));
   }
 
-  // What is large has no power of ten: the watts of two nodes with GPUs, the energy of a long run.
+  // What is large has no power of ten: the watts of nodes with GPUs, the energy of a long run.
   void largeNumbersAreWrittenOut() {
     QLocale::setDefault(QLocale(QLocale::English, QLocale::UnitedStates));
     QCOMPARE(formatNumber(11248, 3), QString("11,248"));
+    QCOMPARE(formatNumber(128, 2), QString("128"));  // cores
     QCOMPARE(formatNumber(-1234.4, 3), QString("-1,234"));
     QCOMPARE(formatNumber(999.6, 3), QString("1,000"));
     QCOMPARE(formatNumber(999.4, 3), QString("999"));
