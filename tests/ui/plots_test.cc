@@ -382,6 +382,23 @@ class PlotsTest : public QObject {
     QCOMPARE(toldLater[0][1].toDouble(), 20.0);
   }
 
+  // Of a part between two samples the line that joins them is seen.
+  void aLineBetweenSamplesIsInSight() {
+    PlotView view("plot");
+    auto series = std::make_shared<Series>("evaluated", 0);
+    series->append(0, 5);
+    series->append(100, 7);
+    view.addSeries(series);
+    view.resize(300, 200);
+    view.show();
+    auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
+    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().lower > 4; }, 30'000));
+    QSignalSpy painted(canvas, &QCustomPlot::afterReplot);
+    canvas->xAxis->setRange(40, 60);
+    QVERIFY(QTest::qWaitFor([&] { return painted.count() > 0; }, 30'000));
+    QVERIFY(canvas->yAxis->range().contains(5.8) && canvas->yAxis->range().contains(6.2));
+  }
+
   // A later unit replaces the earlier one, whatever the scale is.
   void unitIsReplaced() {
     PlotView view("plot");
