@@ -422,6 +422,29 @@ class LaunchTest : public QObject {
       QVERIFY2(dialog->findChild<QPushButton*>(name)->isEnabled(), name);
   }
 
+  // A double click in the comparison changes nothing of a launch under way.
+  void nothingIsChosenWhileALaunchStarts() {
+    QFile file(home_->path("hpc.yaml"));
+    QVERIFY(file.open(QFile::WriteOnly));
+    file.write("version: 1\nname: hpc\nplacement: {kind: slurm, login: \"127.0.0.1:1\", nodes: 2, "
+               "workdir: " + home_->path("shared").toUtf8() + "}\n");  // nothing listens there
+    file.close();
+    ModelPage* model = newModel("mlp");
+    auto* cluster = qobject_cast<ClusterPage*>(window_->openFile(file.fileName()));
+    LaunchDialog* dialog = window_->openLaunch(model, cluster);
+    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(tests::kCompareTab);
+    auto* table = dialog->findChild<QTableView*>("candidateTable");
+    QVERIFY(wait([&] { return dialog->ready() && table->model()->rowCount() > 1; }));
+    const QString before = dialog->command();
+    auto* accept = dialog->findChild<QPushButton*>("launchDialogAccept");
+    accept->click();
+    for (int row = 0; row < table->model()->rowCount(); ++row)
+      Q_EMIT table->activated(table->model()->index(row, 0));
+    QCOMPARE(dialog->command(), before);
+    QVERIFY(wait([&] { return dialog->findChild<MessagePanel*>()->isVisible(); }));
+    QVERIFY(accept->isEnabled());
+  }
+
   // What the spec says and a field cannot hold, or what is wrong, is not changed by the dialog.
   void valuesOfTheSpecStay() {
     ModelPage* page = newModel("mlp");

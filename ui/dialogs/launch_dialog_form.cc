@@ -347,7 +347,9 @@ void LaunchDialog::connectPrediction() {
   });
   connect(prediction_->preflightButton(), &QPushButton::clicked, this, &LaunchDialog::preflight);
   connect(prediction_, &PredictionView::compareWanted, this, &LaunchDialog::compare);
-  connect(prediction_, &PredictionView::strategyChosen, strategy_, &StrategyFields::setKind);
+  connect(prediction_, &PredictionView::strategyChosen, this, [this](const std::string& kind) {
+    if (!isStarting()) strategy_->setKind(kind);
+  });
   prediction_->advice()->setSources(
       {[this] { return inputs(); }, [this] { return estimate_; },
        [this](const QStringList& more) { return command("advise", more); }});
