@@ -45,7 +45,7 @@ class ClusterPageTest : public QObject {
     QVERIFY(!dialog->findChild<QPushButton*>("addHostDialogAccept")->isEnabled());
     auto* user = dialog->findChild<QLineEdit*>("addHostUser");
     auto* port = dialog->findChild<QSpinBox*>("addHostPort");
-    QVERIFY(!user->isEnabled() && !port->isEnabled());  // this machine has neither
+    QVERIFY(!user->isEnabled() && !port->isEnabled());                  // this machine has neither
     dialog->findChild<QComboBox*>("addHostHost")->setEditText(" n1 ");  // copied with its spaces
     QCOMPARE(dialog->findChild<QLineEdit*>("addHostName")->text(), QString("n1"));
     QVERIFY(user->isEnabled());

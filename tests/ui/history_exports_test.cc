@@ -109,8 +109,8 @@ class HistoryExportsTest : public QObject, tests::HistoryWindow {
   // What is damaged of one run is told, and leaves out none of the others.
   void allAreExportedThoughOneIsDamaged() {
     {
-      auto database = openRunFile(home_->home().historyFolder() + "/runs/" +
-                                  runs_[1].toStdString() + ".db");
+      auto database =
+          openRunFile(home_->home().historyFolder() + "/runs/" + runs_[1].toStdString() + ".db");
       QVERIFY(database.ok());
       storage::Statement damage(**database, "INSERT INTO batch(data) VALUES(x'00ff00')");
       QVERIFY(damage.run().ok());

@@ -426,8 +426,10 @@ class LaunchTest : public QObject {
   void nothingIsChosenWhileALaunchStarts() {
     QFile file(home_->path("hpc.yaml"));
     QVERIFY(file.open(QFile::WriteOnly));
-    file.write("version: 1\nname: hpc\nplacement: {kind: slurm, login: \"127.0.0.1:1\", nodes: 2, "
-               "workdir: " + home_->path("shared").toUtf8() + "}\n");  // nothing listens there
+    file.write(
+        "version: 1\nname: hpc\nplacement: {kind: slurm, login: \"127.0.0.1:1\", nodes: 2, "
+        "workdir: " +
+        home_->path("shared").toUtf8() + "}\n");  // nothing listens there
     file.close();
     ModelPage* model = newModel("mlp");
     auto* cluster = qobject_cast<ClusterPage*>(window_->openFile(file.fileName()));
@@ -457,9 +459,9 @@ class LaunchTest : public QObject {
     QVERIFY2(dialog->command().contains("--set training.epochs=3"), qPrintable(dialog->command()));
     dialog->reject();
     QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
-    for (const auto& [path, wrong, right] :
-         {std::tuple("training.batch", "64k", "64"), {"training.precision", "bf17", "bf16"},
-          {"strategy.kind", "zero3", "zero-3"}}) {
+    for (const auto& [path, wrong, right] : {std::tuple("training.batch", "64k", "64"),
+                                             {"training.precision", "bf17", "bf16"},
+                                             {"strategy.kind", "zero3", "zero-3"}}) {
       QVERIFY(page->document()->setField(path, wrong, "change").ok());
       dialog = window_->openLaunch(page, nullptr);
       auto* message = dialog->findChild<MessagePanel*>();

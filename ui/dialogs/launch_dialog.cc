@@ -177,8 +177,8 @@ void LaunchDialog::preflight() {
     words = {chosen->file};
   else if (!chosen)
     words = {"--local", QString::number(nodes_->value())};
-  auto* dialog = new PreflightDialog(workspace_, live, app::clusterNameOf(*request_),
-                                     std::move(words), this);
+  auto* dialog =
+      new PreflightDialog(workspace_, live, app::clusterNameOf(*request_), std::move(words), this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->open();
 }

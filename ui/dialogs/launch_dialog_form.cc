@@ -210,8 +210,8 @@ void LaunchDialog::makeFields() {
   measure_ = new QCheckBox(this);
   measure_->setObjectName("launchMeasure");
   measure_->setChecked(true);
-  for (QWidget* field : std::initializer_list<QWidget*>{model_, target_, nodes_, batch_, epochs_,
-                                                        precision_, comm_})
+  for (QWidget* field :
+       std::initializer_list<QWidget*>{model_, target_, nodes_, batch_, epochs_, precision_, comm_})
     leaveWheel(field);
 }
 

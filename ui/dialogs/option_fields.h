@@ -60,7 +60,7 @@ class OptionFields : public QObject {
     QString value() const;
     void setValue(const QString& value) const;
     QString shown(const QString& value) const;  // value() with that one, which may be wrong
-    QString fallback() const;  // the value that stands for a field left out
+    QString fallback() const;                   // the value that stands for a field left out
     bool isList() const;
   };
   void addRow(const app::FieldInfo& info);
