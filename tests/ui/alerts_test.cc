@@ -108,6 +108,32 @@ class AlertsTest : public QObject {
     QVERIFY(!openDialog()->findChild<QLabel*>("alertRulesProblem")->isVisible());
   }
 
+  // A value that is refused by the click on Save is told before anything is saved.
+  void aRefusedValueIsNotPassedOver() {
+    open();
+    AlertRulesDialog* dialog = openDialog();
+    auto* table = dialog->findChild<QTableView*>("alertRules");
+    QVERIFY(wait([&] { return table->hasFocus(); }));
+    QTest::keyClick(table, Qt::Key_Down);
+    QTest::keyClick(table, Qt::Key_Right);
+    QTest::keyClick(table, Qt::Key_F2);
+    auto* editor = table->findChild<QLineEdit*>();
+    QVERIFY(editor && wait([&] { return editor->hasFocus(); }));
+    editor->selectAll();
+    QTest::keyClicks(editor, "0.5");
+    auto* save = dialog->findChild<QPushButton*>("alertRulesDialogAccept");
+    QTest::mouseClick(save, Qt::LeftButton);
+    auto* problem = dialog->findChild<QLabel*>("alertRulesProblem");
+    QVERIFY2(problem->isVisible() && problem->text().contains("from 2 to 1000"),
+             qPrintable(problem->text()));
+    QVERIFY(dialog->isVisible() && !QFileInfo::exists(QString::fromStdString(file())));
+    QVERIFY(wait([&] { return save->isEnabled(); }));
+    QTest::mouseClick(save, Qt::LeftButton);
+    QVERIFY(wait([&] { return !window_->findChild<AlertRulesDialog*>(); }));
+    const auto read = app::loadAlertSettings(file());
+    QVERIFY(read.ok() && *read == app::AlertSettings());
+  }
+
   void rulesAreEditedByKeyboard() {
     open();
     AlertRulesDialog* dialog = openDialog();

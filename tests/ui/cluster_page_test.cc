@@ -43,8 +43,15 @@ class ClusterPageTest : public QObject {
     auto* dialog = page->findChild<AddHostDialog*>();
     QVERIFY(dialog);
     QVERIFY(!dialog->findChild<QPushButton*>("addHostDialogAccept")->isEnabled());
+    auto* user = dialog->findChild<QLineEdit*>("addHostUser");
+    auto* port = dialog->findChild<QSpinBox*>("addHostPort");
+    QVERIFY(!user->isEnabled() && !port->isEnabled());                  // this machine has neither
+    dialog->findChild<QComboBox*>("addHostHost")->setEditText(" n1 ");  // copied with its spaces
+    QCOMPARE(dialog->findChild<QLineEdit*>("addHostName")->text(), QString("n1"));
+    QVERIFY(user->isEnabled());
     dialog->findChild<QComboBox*>("addHostHost")->setEditText("anna@n1.lab");
-    dialog->findChild<QSpinBox*>("addHostPort")->setValue(2201);
+    QVERIFY(!user->isEnabled());  // it is given with the host
+    port->setValue(2201);
     QCOMPARE(dialog->findChild<QLineEdit*>("addHostName")->text(), QString("n1"));
     dialog->findChild<QComboBox*>("addHostDevice")->setCurrentIndex(1);
     QCOMPARE(dialog->findChild<QLineEdit*>("addHostDialogCommand")->text(),

@@ -290,6 +290,19 @@ class DashboardTest : public QObject {
     QCOMPARE(view->findChild<QComboBox*>("dashboardChooser")->count(), 1);
   }
 
+  // A name that a program gave may have a comma: what is checked in the list is one series.
+  void aNameMayHaveAComma() {
+    const QString name = "scalar/accuracy, top 5";
+    MetricDialog dialog({"loss", name}, {}, window_.get());
+    QAbstractItemModel* list = dialog.findChild<QListView*>("metricList")->model();
+    for (int row = 0; row < list->rowCount(); ++row)
+      if (const QModelIndex at = list->index(row, 0); at.data(MetricModel::kPatternRole) == name)
+        list->setData(at, Qt::Checked, Qt::CheckStateRole);
+    QVERIFY(dialog.findChild<QPushButton*>("metricDialogAccept")->isEnabled());
+    QCOMPARE(dialog.plot().patterns, QStringList{name});
+    QVERIFY(dialog.findChild<QLabel*>("metricNote")->text().startsWith("1 "));
+  }
+
   void pickedWithTheKeyboard() {
     RunPage* page = openRun();
     QVERIFY(page);

@@ -4,9 +4,13 @@
 #include <QTest>
 #include <QXmlStreamReader>
 #include <QtWidgets>
+#include <optional>
 #include <random>
 
+#include "engine/storage/database.h"
+#include "tests/support/run_file.h"
 #include "tests/ui/history_fixture.h"
+#include "ui/dialogs/export_runs.h"
 #include "ui/pages/run_page.h"
 #include "ui/plots/frame_clock.h"
 #include "ui/plots/heat_map_view.h"
@@ -100,6 +104,28 @@ class HistoryExportsTest : public QObject, tests::HistoryWindow {
     jobs.cancel(jobs.jobAt(0));
     QVERIFY(wait([&] { return jobs.rowCount() == 0; }));
     QVERIFY(!page_->message()->what().isEmpty());
+  }
+
+  // What is damaged of one run is told, and leaves out none of the others.
+  void allAreExportedThoughOneIsDamaged() {
+    {
+      auto database =
+          openRunFile(home_->home().historyFolder() + "/runs/" + runs_[1].toStdString() + ".db");
+      QVERIFY(database.ok());
+      storage::Statement damage(**database, "INSERT INTO batch(data) VALUES(x'00ff00')");
+      QVERIFY(damage.run().ok());
+    }
+    const QString folder = home_->path("csv");
+    QVERIFY(QDir().mkpath(folder));
+    std::optional<Status> told;
+    exportRuns(window_->workspace(), runs_, folder, ExportKind::kCsv,
+               [&](const QString&, const Status& status) { told = status; });
+    QVERIFY(wait([&] { return told.has_value(); }));
+    QCOMPARE(told->code(), Code::kDataLoss);
+    QVERIFY2(told->error().text().find(runs_[1].toStdString()) != std::string::npos,
+             told->error().text().c_str());
+    for (const QString& run : runs_)
+      QVERIFY2(QFileInfo::exists(folder + "/" + run + ".csv"), qPrintable(run));
   }
 
   // Each line is a request of OTLP of one of the run's metrics.

@@ -156,6 +156,28 @@ class KeyboardTest : public QObject {
     }
   }
 
+  // Enter is of the button that has the keyboard, the one that leaves a dialog too; elsewhere it is
+  // of the dialog's own.
+  void enterPressesTheButtonThatHasTheKeyboard() {
+    const auto press = [this](const char* name) -> int {
+      ExcludeDialog dialog("run", {"n1", "n2"}, "n2", {}, window_.get());
+      dialog.open();
+      auto* part = dialog.findChild<QWidget*>(name);
+      part->setFocus(Qt::TabFocusReason);
+      QTest::keyClick(part, Qt::Key_Return);
+      return dialog.isVisible() ? -1 : dialog.result();
+    };
+    QCOMPARE(press("excludeDialogReject"), int(QDialog::Rejected));
+    QCOMPARE(press("excludeDialogAccept"), int(QDialog::Accepted));
+    QCOMPARE(press("excludeNode"), int(QDialog::Accepted));
+    HostKeyDialog unknown({"n1", "ssh-ed25519", "SHA256:uNiVzt", "known_hosts", {}}, window_.get());
+    unknown.open();
+    QVERIFY(unknown.focusWidget());
+    QTest::keyClick(unknown.focusWidget(), Qt::Key_Return);
+    QVERIFY(!unknown.isVisible());
+    QCOMPARE(unknown.result(), int(QDialog::Rejected));
+  }
+
   void theTableOfAPlotIsLeft() {
     RunPage* run = openRun();
     auto* table = run->lossPlot()->findChild<QTableView*>("plotData");

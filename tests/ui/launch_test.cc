@@ -3,6 +3,7 @@
 #include <QtTest>
 #include <QtWidgets>
 #include <random>
+#include <tuple>
 
 #include "engine/cluster/strategies.h"
 #include "tests/ui/launch_fixture.h"
@@ -11,6 +12,7 @@
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/launch_preview.h"
 #include "ui/dialogs/new_model_dialog.h"
+#include "ui/dialogs/what_if_dialog.h"
 #include "ui/models/advice_model.h"
 #include "ui/models/field_model.h"
 #include "ui/models/layer_table_model.h"
@@ -401,6 +403,77 @@ class LaunchTest : public QObject {
     QVERIFY(!requeue->isVisible());
   }
 
+  // Of nodes that a scheduler has yet to allocate nothing can be measured.
+  void nothingIsMeasuredBeforeTheAllocation() {
+    QFile file(home_->path("hpc.yaml"));
+    QVERIFY(file.open(QFile::WriteOnly));
+    file.write("version: 1\nname: hpc\nplacement: {kind: slurm, nodes: 2}\n");
+    file.close();
+    ModelPage* model = newModel("mlp");
+    auto* cluster = qobject_cast<ClusterPage*>(window_->openFile(file.fileName()));
+    LaunchDialog* dialog = window_->openLaunch(model, cluster);
+    QVERIFY(wait([&] { return dialog->ready(); }));
+    QVERIFY(dialog->findChild<QPushButton*>("launchDialogAccept")->isEnabled());
+    for (const char* name : {"launchBenchmark", "launchPreflight"})
+      QVERIFY2(!dialog->findChild<QPushButton*>(name)->isEnabled(), name);
+    dialog->chooseTarget(dialog->findChild<QComboBox*>("launchCluster")->count() - 1);
+    QVERIFY(wait([&] { return dialog->ready(); }));  // on this machine
+    for (const char* name : {"launchBenchmark", "launchPreflight"})
+      QVERIFY2(dialog->findChild<QPushButton*>(name)->isEnabled(), name);
+  }
+
+  // A double click in the comparison changes nothing of a launch under way.
+  void nothingIsChosenWhileALaunchStarts() {
+    QFile file(home_->path("hpc.yaml"));
+    QVERIFY(file.open(QFile::WriteOnly));
+    file.write(
+        "version: 1\nname: hpc\nplacement: {kind: slurm, login: \"127.0.0.1:1\", nodes: 2, "
+        "workdir: " +
+        home_->path("shared").toUtf8() + "}\n");  // nothing listens there
+    file.close();
+    ModelPage* model = newModel("mlp");
+    auto* cluster = qobject_cast<ClusterPage*>(window_->openFile(file.fileName()));
+    LaunchDialog* dialog = window_->openLaunch(model, cluster);
+    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(tests::kCompareTab);
+    auto* table = dialog->findChild<QTableView*>("candidateTable");
+    QVERIFY(wait([&] { return dialog->ready() && table->model()->rowCount() > 1; }));
+    const QString before = dialog->command();
+    auto* accept = dialog->findChild<QPushButton*>("launchDialogAccept");
+    accept->click();
+    for (int row = 0; row < table->model()->rowCount(); ++row)
+      Q_EMIT table->activated(table->model()->index(row, 0));
+    QCOMPARE(dialog->command(), before);
+    QVERIFY(wait([&] { return dialog->findChild<MessagePanel*>()->isVisible(); }));
+    QVERIFY(accept->isEnabled());
+  }
+
+  // What the spec says and a field cannot hold, or what is wrong, is not changed by the dialog.
+  void valuesOfTheSpecStay() {
+    ModelPage* page = newModel("mlp");
+    QVERIFY(page->document()->setField("training.batch", "2000000", "change").ok());
+    QVERIFY(page->document()->setField("training.epochs", "5000000000", "change").ok());
+    LaunchDialog* dialog = window_->openLaunch(page, nullptr);
+    QCOMPARE(dialog->findChild<QSpinBox*>("launchBatch")->value(), 2000000);
+    QVERIFY2(!dialog->command().contains("training."), qPrintable(dialog->command()));
+    dialog->findChild<QSpinBox*>("launchEpochs")->setValue(3);
+    QVERIFY2(dialog->command().contains("--set training.epochs=3"), qPrintable(dialog->command()));
+    dialog->reject();
+    QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
+    for (const auto& [path, wrong, right] : {std::tuple("training.batch", "64k", "64"),
+                                             {"training.precision", "bf17", "bf16"},
+                                             {"strategy.kind", "zero3", "zero-3"}}) {
+      QVERIFY(page->document()->setField(path, wrong, "change").ok());
+      dialog = window_->openLaunch(page, nullptr);
+      auto* message = dialog->findChild<MessagePanel*>();
+      QVERIFY2(wait([&] { return message->isVisible(); }), wrong);
+      QVERIFY2(message->details().contains(wrong), qPrintable(message->details()));
+      QVERIFY(!dialog->findChild<QPushButton*>("launchDialogAccept")->isEnabled());
+      dialog->reject();
+      QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
+      QVERIFY(page->document()->setField(path, right, "change").ok());
+    }
+  }
+
   // Unsaved text is saved when it is launched; where that fails nothing is launched.
   void unsavedTextIsSavedAtLaunch() {
     ModelPage* page = newModel("mlp");
@@ -613,6 +686,31 @@ class LaunchTest : public QObject {
     }
   }
 
+  // The wheel on the way through the settings changes none of them, but the one with the keyboard.
+  void theWheelScrollsTheSettings() {
+    LaunchDialog* dialog = window_->openLaunch(newModel("mlp"), nullptr);
+    const QString before = dialog->command();
+    const auto turn = [](QWidget* field) {
+      const QPoint at = field->rect().center();
+      QWheelEvent wheel(at, field->mapToGlobal(at), {}, {0, 120}, Qt::NoButton, Qt::NoModifier,
+                        Qt::NoScrollPhase, false);
+      QApplication::sendEvent(field, &wheel);
+    };
+    for (const char* name : {"launchBatch", "launchEpochs", "launchNodes", "launchPrecision",
+                             "launch.strategy.kind"}) {
+      auto* field = dialog->findChild<QWidget*>(name);
+      QVERIFY(field && !field->hasFocus());
+      turn(field);
+      QCOMPARE(dialog->command(), before);
+    }
+    auto* batch = dialog->findChild<QSpinBox*>("launchBatch");
+    const int value = batch->value();
+    batch->setFocus();
+    QVERIFY(wait([&] { return batch->hasFocus(); }));
+    turn(batch);
+    QVERIFY(batch->value() > value);
+  }
+
   // Every field of the dialogs says what it is.
   void fieldsHaveToolTips() {
     LaunchDialog* dialog = window_->openLaunch(newModel("mlp"), nullptr);
@@ -637,6 +735,14 @@ class LaunchTest : public QObject {
     auto* editor = page->findChild<YamlEditor*>("yamlEditor");
     const int columns = editor->viewport()->width() / editor->fontMetrics().horizontalAdvance('0');
     QVERIFY2(columns >= 40, qPrintable(QString::number(columns)));
+  }
+
+  // A long name makes no dialog wider than the window.
+  void longNamesFit() {
+    WhatIfDialog dialog(home_->home().historyFolder(), "run", QString(250, 'm'), window_.get());
+    dialog.show();
+    QVERIFY2(dialog.width() <= window_->width(), qPrintable(QString::number(dialog.width())));
+    QVERIFY(dialog.windowTitle().size() > 250);
   }
 
   void everythingFits_data() {

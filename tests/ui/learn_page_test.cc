@@ -5,6 +5,7 @@
 #include <QDir>
 #include <QDockWidget>
 #include <QFileDialog>
+#include <QHelpEvent>
 #include <QLabel>
 #include <QListView>
 #include <QPointer>
@@ -15,6 +16,7 @@
 #include <QTableView>
 #include <QTest>
 #include <QToolButton>
+#include <QToolTip>
 
 #include "app/learn/lesson.h"
 #include "app/learn/scene.h"
@@ -182,6 +184,23 @@ class LearnPageTest : public QObject {
                                .toString();
       QVERIFY2(text.contains("done"), qPrintable(text));
     }
+  }
+
+  // Where a slice begins, though the ranks do not divide the elements evenly.
+  void aSliceTellsWhereItBegins() {
+    auto scene = std::make_shared<app::MessagesScene>();
+    scene->ranks = scene->slices = 3;
+    scene->elements = 11;
+    scene->sums = {std::vector(3, std::vector<int>(3, 1))};
+    MessagesView view("messages");
+    view.setMessages(scene);
+    view.resize(520, 320);
+    view.show();
+    const QRectF box = view.boxOf(0);
+    const QPoint last = QPointF(box.right() - 2, box.center().y()).toPoint();
+    QHelpEvent help(QEvent::ToolTip, last, view.mapToGlobal(last));
+    QApplication::sendEvent(&view, &help);
+    QVERIFY2(QToolTip::text().contains("elements from 7:"), qPrintable(QToolTip::text()));
   }
 
   void messagesArePlayed() {

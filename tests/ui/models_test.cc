@@ -485,7 +485,34 @@ class ModelsTest : public QObject {
     QCOMPARE(formatSeconds(0.00125), QString("1.25 ms"));
     QCOMPARE(formatSeconds(42e-6), QString::fromUtf8("42 µs"));
     QCOMPARE(formatDuration(3723), QString("1:02:03"));
+    QCOMPARE(formatDuration(-75), QString("-1:15"));
+    QCOMPARE(formatDuration(-0.4), QString("0:00"));
     QCOMPARE(formatPercent(0.9012, 1), QString("90.1 %"));
+    QCOMPARE(formatCount(101770), QString("101,770"));
+  }
+
+  // What is large has no power of ten: the watts of nodes with GPUs, the energy of a long run.
+  void largeNumbersAreWrittenOut() {
+    QLocale::setDefault(QLocale(QLocale::English, QLocale::UnitedStates));
+    QCOMPARE(formatNumber(11248, 3), QString("11,248"));
+    QCOMPARE(formatNumber(128, 2), QString("128"));  // cores
+    QCOMPARE(formatNumber(-1234.4, 3), QString("-1,234"));
+    QCOMPARE(formatNumber(999.6, 3), QString("1,000"));
+    QCOMPARE(formatNumber(999.4, 3), QString("999"));
+    QCOMPARE(formatNumber(0.12345, 3), QString("0.123"));
+    QCOMPARE(formatEnergy(4.4424e9), QString("1,234 kWh"));
+    QCOMPARE(formatCarbon(999.7), QString("1,000 g"));
+    QCOMPARE(formatCarbon(1'234'000), QString("1,234 kg"));
+    QVERIFY(formatNumber(3e38, 3).size() < 10);  // a loss that has grown beyond measure
+  }
+
+  // On a desktop that writes decimal commas too: English words have English numbers.
+  void numbersFollowTheLanguageOfTheStudio() {
+    const auto restore = qScopeGuard([] { Language::instance().set("en"); });
+    QLocale::setDefault(QLocale(QLocale::German, QLocale::Germany));
+    QCOMPARE(formatBytes(1536), QString("1,54 kB"));
+    Language::instance().set("en");
+    QCOMPARE(formatBytes(1536), QString("1.54 kB"));
     QCOMPARE(formatCount(101770), QString("101,770"));
   }
 

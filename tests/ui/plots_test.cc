@@ -330,6 +330,75 @@ class PlotsTest : public QObject {
     QVERIFY(other->xAxis->range().upper > 90);
   }
 
+  // A view that has not been seen yet leaves the others what they show, on a logarithmic axis too.
+  void aNewViewChoosesNoRange() {
+    QObject owner;
+    auto* steps = new PlotGroup(&owner);
+    PlotView seen("seen"), fresh("fresh"), later("later");
+    auto series = std::make_shared<Series>("s", 0);
+    for (int i = 1; i <= 100; ++i) series->append(i, i);
+    seen.addSeries(series);
+    seen.resize(300, 200);
+    seen.show();
+    auto* canvas = seen.findChild<QCustomPlot*>("plotCanvas");
+    steps->add(&seen);
+    steps->setLogX(true);
+    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 90; }, 30'000));
+    steps->add(&fresh);
+    QVERIFY(steps->following());
+    QVERIFY(canvas->xAxis->range().upper > 90);
+    canvas->xAxis->setRange(10, 20);
+    steps->add(&later);
+    QCOMPARE(canvas->xAxis->range().upper, 20.0);
+    QCOMPARE(later.findChild<QCustomPlot*>("plotCanvas")->xAxis->range().upper, 20.0);
+  }
+
+  // A part that was chosen while a plot was out of view is told once it is shown.
+  void aHiddenPlotTellsItsPartLater() {
+    QObject owner;
+    auto* group = new PlotGroup(&owner);
+    PlotView a("a"), b("b");
+    for (PlotView* view : {&a, &b}) {
+      auto series = std::make_shared<Series>("s", 0);
+      for (int i = 1; i <= 100; ++i) series->append(i, i);
+      view->addSeries(series);
+      group->add(view);
+      view->resize(300, 200);
+      view->show();
+    }
+    auto* canvas = a.findChild<QCustomPlot*>("plotCanvas");
+    auto* other = b.findChild<QCustomPlot*>("plotCanvas");
+    QVERIFY(QTest::qWaitFor(
+        [&] { return canvas->xAxis->range().upper > 90 && other->xAxis->range().upper > 90; },
+        30'000));
+    QSignalSpy told(&a, &PlotView::rangeShown), toldLater(&b, &PlotView::rangeShown);
+    b.hide();
+    canvas->xAxis->setRange(10, 20);
+    QVERIFY(QTest::qWaitFor([&] { return told.count() == 1; }, 30'000));
+    QTest::qWait(100);
+    QCOMPARE(toldLater.count(), 0);
+    b.show();
+    QVERIFY(QTest::qWaitFor([&] { return toldLater.count() == 1; }, 30'000));
+    QCOMPARE(toldLater[0][1].toDouble(), 20.0);
+  }
+
+  // Of a part between two samples the line that joins them is seen.
+  void aLineBetweenSamplesIsInSight() {
+    PlotView view("plot");
+    auto series = std::make_shared<Series>("evaluated", 0);
+    series->append(0, 5);
+    series->append(100, 7);
+    view.addSeries(series);
+    view.resize(300, 200);
+    view.show();
+    auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
+    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().lower > 4; }, 30'000));
+    QSignalSpy painted(canvas, &QCustomPlot::afterReplot);
+    canvas->xAxis->setRange(40, 60);
+    QVERIFY(QTest::qWaitFor([&] { return painted.count() > 0; }, 30'000));
+    QVERIFY(canvas->yAxis->range().contains(5.8) && canvas->yAxis->range().contains(6.2));
+  }
+
   // A later unit replaces the earlier one, whatever the scale is.
   void unitIsReplaced() {
     PlotView view("plot");
@@ -643,6 +712,25 @@ class PlotsTest : public QObject {
     a->append(10, 20);
     model.refresh();
     QCOMPARE(model.rowCount(), 11);
+  }
+
+  // The wheel over a plot that has no data yet, on the way through a page, chooses nothing.
+  void anEmptyPlotChoosesNoRange() {
+    QObject owner;
+    auto* group = new PlotGroup(&owner);
+    PlotView view("plot");
+    group->add(&view);
+    view.resize(300, 200);
+    view.show();
+    auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
+    canvas->xAxis->scaleRange(0.8);  // as the wheel does
+    QVERIFY(group->following());
+    auto series = std::make_shared<Series>("s", 0);
+    for (int i = 1; i <= 100; ++i) series->append(i, i);
+    view.addSeries(series);
+    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 90; }, 30'000));
+    canvas->xAxis->scaleRange(0.8);
+    QVERIFY(!group->following());
   }
 
   void emptyPlotSaysSo() {

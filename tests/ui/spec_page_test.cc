@@ -116,6 +116,25 @@ class SpecPageTest : public QObject {
     }
   }
 
+  // The next line starts below this one; a text before which Enter is pressed moves down as it is.
+  void enterKeepsTheIndentation() {
+    YamlEditor editor("editor");
+    const QString text = "a:\n  b: 1";
+    const auto enter = [&](int from, int to) {
+      editor.setText(text);
+      QTextCursor cursor(editor.document());
+      cursor.setPosition(from);
+      cursor.setPosition(to, QTextCursor::KeepAnchor);
+      editor.setTextCursor(cursor);
+      QTest::keyClick(&editor, Qt::Key_Return);
+      return editor.toPlainText();
+    };
+    QCOMPARE(enter(9, 9), QString("a:\n  b: 1\n  "));
+    QCOMPARE(enter(3, 3), QString("a:\n\n  b: 1"));
+    QCOMPARE(enter(4, 4), QString("a:\n \n  b: 1"));
+    QCOMPARE(enter(2, 9), QString("a:\n"));  // what is selected goes
+  }
+
   // The problem of a spec: what is wrong where, and what was expected, as the command line says it.
   void wrongSpecSaysWhere_data() {
     QTest::addColumn<QString>("text");

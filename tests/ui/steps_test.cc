@@ -291,6 +291,9 @@ class StepsTest : public QObject {
     QTest::mouseDClick(map_, Qt::LeftButton, {}, cells.center());
     QCOMPARE(map_->xRange().span(), static_cast<double>(kSteps));
     QCOMPARE(map_->rowRange().span(), 3.0);
+    // Beside the cells there is nothing to zoom into.
+    drag(QPoint(2, cells.top() + 4), QPoint(2, cells.bottom() - 4), {});
+    QCOMPARE(map_->xRange().span(), static_cast<double>(kSteps));
   }
 
   void spansTellWhoIsWaitedFor() {

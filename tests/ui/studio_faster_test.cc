@@ -138,6 +138,33 @@ class StudioFasterTest : public QObject {
     QVERIFY(tests::wait([&] { return button("launchDialogAccept")->isEnabled(); }));
   }
 
+  // A scheduler places a run that is launched again on other nodes than those that are connected.
+  void nodesOfTheRunAreNotThoseOfTheNext() {
+    QVERIFY(!QTest::currentTestFailed());
+    const auto nodes = road_->window()->workspace().clusterForRun(road_->run());
+    QVERIFY(nodes && tests::wait([&] { return nodes->session().allConnected(); }));
+    QFile example(QString::fromStdString(tests::examplePath("fashion-mlp.yaml")));
+    QVERIFY(example.open(QFile::ReadOnly));
+    ui::LaunchModel model;
+    model.title = "mlp";
+    model.file = example.fileName();
+    model.text = [text = example.readAll().toStdString()] { return text; };
+    ui::LaunchTarget target;
+    target.title = "hpc";
+    target.file = "hpc.yaml";
+    target.yaml = [] {
+      return std::string("version: 1\nname: hpc\nplacement: {kind: slurm, nodes: 2}\n");
+    };
+    target.connected = target.live = [nodes] { return nodes; };
+    ui::MainWindow* window = road_->window();
+    dialog_ = new ui::LaunchDialog({model}, {target}, window->workspace(), window);
+    dialog_->setAttribute(Qt::WA_DeleteOnClose);
+    dialog_->open();
+    QVERIFY2(tests::wait([&] { return dialog_->ready(); }), qPrintable(said()));
+    QVERIFY(!dialog_->benchmarking());  // the session has none of its nodes
+    QVERIFY(button("launchDialogAccept")->isEnabled());
+  }
+
  private:
   // From the run's page: the first strategy that is another than the run's.
   void chooseFaster() {

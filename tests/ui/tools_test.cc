@@ -164,9 +164,40 @@ class ToolsTest : public QObject {
     QTest::mouseClick(begin, Qt::LeftButton);
     auto* preflight = launch->findChild<ui::PreflightDialog*>();
     QVERIFY(preflight && preflight->measuring());
+    QCOMPARE(preflight->findChild<QLineEdit*>("preflightDialogCommand")->text(),
+             QString("lockstep cluster preflight --local 3"));
     QVERIFY(tests::wait([&] { return !preflight->measuring(); }, 120'000));
     QVERIFY2(preflight->values().rowCount() > 0,
              qPrintable(preflight->findChild<QLabel*>("preflightOutcome")->text()));
+  }
+
+  // Of a run's cluster there is no file that a command could name.
+  void aRunsClusterHasNoCommand() {
+    ui::MainWindow* window = road_->window();
+    const auto nodes = app::localCluster(1, home_->home().root + "/local", "");
+    const auto live = window->workspace().makeCluster(nodes.spec);
+    QFile example(QString::fromStdString(tests::examplePath("fashion-mlp.yaml")));
+    QVERIFY(example.open(QFile::ReadOnly));
+    ui::LaunchModel model;
+    model.title = "mlp";
+    model.file = "run r";
+    model.text = [text = example.readAll().toStdString()] { return text; };
+    ui::LaunchTarget target;
+    target.title = "local";
+    target.file = "cluster of run r";
+    target.yaml = [yaml = nodes.yaml] { return yaml; };
+    target.connected = target.live = [live] { return live; };
+    app::Relaunch again;
+    again.run = "r";
+    again.name = "mlp";
+    ui::LaunchDialog launch({model}, {target}, window->workspace(), window, again);
+    launch.open();
+    QVERIFY(tests::wait([&] { return launch.ready(); }));
+    QTest::mouseClick(launch.findChild<QPushButton*>("launchPreflight"), Qt::LeftButton);
+    const auto* preflight = launch.findChild<ui::PreflightDialog*>();
+    QVERIFY(preflight);
+    QCOMPARE(preflight->findChild<QLineEdit*>("preflightDialogCommand")->text(), QString());
+    QVERIFY(tests::wait([&] { return !preflight->measuring(); }));
   }
 
  private:

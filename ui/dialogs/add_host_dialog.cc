@@ -59,7 +59,8 @@ AddHostDialog::AddHostDialog(const QStringList& knownHosts, const QStringList& t
   content()->addLayout(form);
   content()->addWidget(wrong_);
   connect(host_, &QComboBox::editTextChanged, this, [this](const QString& text) {
-    if (!nameTyped_) name_->setText(QString::fromStdString(app::nodeNameOf(text.toStdString())));
+    const std::string host = text.trimmed().toStdString();
+    if (!nameTyped_) name_->setText(QString::fromStdString(app::nodeNameOf(host)));
     check();
   });
   connect(name_, &QLineEdit::textEdited, this, [this] { nameTyped_ = true; });
@@ -75,6 +76,11 @@ AddHostDialog::AddHostDialog(const QStringList& knownHosts, const QStringList& t
 }
 
 void AddHostDialog::check() {
+  // Fields that would not count: of this machine, and a user beside one that stands in the host.
+  const QString host = host_->currentText().trimmed();
+  user_->setEnabled(!host.isEmpty() && !host.contains('@'));
+  port_->setEnabled(!host.isEmpty());
+  identity_->setEnabled(!host.isEmpty());
   QString wrong;
   if (name_->text().isEmpty()) {
     wrong = tr("Enter a host, or leave it blank and name the node to use this machine.");

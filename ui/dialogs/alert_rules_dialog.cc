@@ -7,6 +7,7 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QTableView>
+#include <QTimer>
 
 #include "app/alerts/alert_actions.h"
 #include "ui/models/alert_rule_model.h"
@@ -59,8 +60,13 @@ void AlertRulesDialog::makeTable() {
   connect(table_->selectionModel(), &QItemSelectionModel::currentChanged, this,
           &AlertRulesDialog::showRule);
   connect(model_, &AlertRuleModel::edited, this, &AlertRulesDialog::check);
-  connect(model_, &AlertRuleModel::refused, this,
-          [this](const Error& error) { showProblem(messageText(error.what)); });
+  connect(model_, &AlertRuleModel::refused, this, [this](const Error& error) {
+    showProblem(messageText(error.what));
+    // The click that ends the editing may be one on Save: it would leave with what was before.
+    if (!acceptButton()->isEnabled()) return;
+    acceptButton()->setEnabled(false);
+    QTimer::singleShot(0, acceptButton(), [this] { acceptButton()->setEnabled(true); });
+  });
 }
 
 AlertRulesDialog::ActionField AlertRulesDialog::makeField(const QString& name,
@@ -71,7 +77,6 @@ AlertRulesDialog::ActionField AlertRulesDialog::makeField(const QString& name,
   out.text->setObjectName(name);
   out.label->setBuddy(out.text);
   out.test = makeButton(name + "Test", nullptr, this);
-  out.test->setAutoDefault(false);
   connect(out.text, &QLineEdit::textChanged, this, &AlertRulesDialog::check);
   connect(out.test, &QPushButton::clicked, this, [this, action] { test(action); });
   return out;
@@ -101,7 +106,6 @@ void AlertRulesDialog::makeForm() {
     label->hide();
   }
   defaults_ = makeButton("alertDefaults", nullptr, this);
-  defaults_->setAutoDefault(false);
   connect(defaults_, &QPushButton::clicked, this, [this] {
     model_->setSettings({});
     check();

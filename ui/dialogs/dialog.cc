@@ -12,7 +12,7 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr int kCommandWidth = 440;  // pixels, at least: most commands are seen whole
+constexpr int kCommandWidth = 440;  // pixels, at least: most commands and titles are seen whole
 
 }  // namespace
 
@@ -22,7 +22,9 @@ Dialog::Dialog(const QString& objectName, QWidget* parent) : QDialog(parent) {
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(kSpaceXl, kSpaceL, kSpaceXl, kSpaceL);
   layout->setSpacing(kSpaceM);
-  title_ = makeLabel(objectName + "Heading", this);
+  auto* title = new ElidedLabel(objectName + "Heading", this);  // a name in it may be long
+  title->setLeast(kCommandWidth);
+  title_ = title;
   title_->setFont(Theme::instance().figure());
   text_ = makeLabel(objectName + "Text", this, "muted");
   text_->setWordWrap(true);

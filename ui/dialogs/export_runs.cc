@@ -68,15 +68,15 @@ Status writeRuns(const std::string& historyFolder, const QStringList& runs, cons
   for (const QString& run : runs) names.push_back(run.toStdString());
   if (kind == ExportKind::kTensorBoard)
     LOCKSTEP_TRY(app::writeTensorBoard(*history, names, path.toStdString(), stop));
-  for (const std::string& run : names) {
-    if (kind != ExportKind::kTensorBoard) {
+  else
+    for (const std::string& run : names) {
       const QString file = QString::fromStdString(run) + formatOf(kind).ending;
       LOCKSTEP_TRY(writeRun(
           *history, run, (isInFolder(runs, kind) ? QDir(path).filePath(file) : path).toStdString(),
           kind, stop));
     }
-    LOCKSTEP_TRY(app::checkExported(*history, run));
-  }
+  // Once all are written: what is damaged of one is no reason to leave out the others.
+  for (const std::string& run : names) LOCKSTEP_TRY(app::checkExported(*history, run));
   return {};
 }
 

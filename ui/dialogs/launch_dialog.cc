@@ -70,8 +70,7 @@ void LaunchDialog::schedule() {
   search_ = std::stop_source();
   dropMeasuring();
   setBusy(false, {});
-  prediction_->benchmarkButton()->setEnabled(false);
-  prediction_->preflightButton()->setEnabled(false);
+  offerMeasuring(false);
   acceptButton()->setEnabled(false);
   ++generation_;
   delay_.start();
@@ -84,7 +83,8 @@ void LaunchDialog::makePreview() {
   in.stop = search_.get_token();
   if (!ofProgram_ && strategy_->kind() == cluster::kAutoStrategy)
     setBusy(true, tr("Searching for the fastest strategy"));
-  const std::shared_ptr<LiveCluster> live = connected();
+  // A scheduler will choose other nodes than those that the run before had.
+  const std::shared_ptr<LiveCluster> live = isScheduled_ ? nullptr : connected();
   const int known = static_cast<int>(in.hosts.size());
   runInBackground(
       this, [in] { return makeCountedPreview(in); },
@@ -130,8 +130,7 @@ void LaunchDialog::makePreview() {
           benchmarkedSettings_ = settings;
         }
         showPrediction();
-        prediction_->benchmarkButton()->setEnabled(true);
-        prediction_->preflightButton()->setEnabled(true);
+        offerMeasuring(true);
         refreshAccept();
         compare();
         if (wanted_) {
@@ -144,6 +143,12 @@ void LaunchDialog::makePreview() {
           benchmark(app::Costs::kEarlier);
         }
       });
+}
+
+// Nodes that are not allocated yet cannot be measured.
+void LaunchDialog::offerMeasuring(bool offered) {
+  for (QPushButton* button : {prediction_->benchmarkButton(), prediction_->preflightButton()})
+    button->setEnabled(offered && !isScheduled_);
 }
 
 // The session to launch on: that of the cluster's page, or one made for what is asked for.
@@ -167,11 +172,13 @@ void LaunchDialog::preflight() {
   asked_ = false;
   setBusy(false, {});
   prediction_->benchmarkButton()->setEnabled(true);
-  const LaunchTarget* chosen = target();
-  auto* dialog = new PreflightDialog(
-      workspace_, live, app::clusterNameOf(*request_),
-      chosen ? QStringList{chosen->file} : QStringList{"--local", QString::number(nodes_->value())},
-      this);
+  QStringList words;  // of a run's cluster there is no file that a command could name
+  if (const LaunchTarget* chosen = target(); chosen && !again_)
+    words = {chosen->file};
+  else if (!chosen)
+    words = {"--local", QString::number(nodes_->value())};
+  auto* dialog =
+      new PreflightDialog(workspace_, live, app::clusterNameOf(*request_), std::move(words), this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->open();
 }

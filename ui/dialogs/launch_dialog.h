@@ -129,6 +129,7 @@ class LaunchDialog : public Dialog {
   void setBusy(bool busy, const QString& text);
   void benchmark(app::Costs costs);
   void preflight();
+  void offerMeasuring(bool offered);
   void dropMeasuring();
   void nodesChanged();
   Status saveAll();
@@ -164,7 +165,8 @@ class LaunchDialog : public Dialog {
   QComboBox* precision_ = nullptr;
   QComboBox* comm_ = nullptr;
   QToolButton* more_ = nullptr;
-  QCheckBox* requeue_ = nullptr;  // of a cluster whose nodes a scheduler provides
+  bool isScheduled_ = false;      // each run asks a scheduler for its nodes
+  QCheckBox* requeue_ = nullptr;  // of such a cluster
   bool isRequeued_ = false;       // what the cluster says
   QCheckBox* measure_ = nullptr;  // not of a program, as the fields above from strategy_ on
   QFormLayout* form_ = nullptr;

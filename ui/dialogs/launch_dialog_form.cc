@@ -19,6 +19,7 @@
 #include <QThread>
 #include <QToolButton>
 #include <algorithm>
+#include <cstdlib>
 #include <initializer_list>
 
 #include "app/core/home.h"
@@ -42,7 +43,9 @@ namespace lockstep::ui {
 namespace {
 
 constexpr int kDefaultNodes = 3;
-constexpr int kFieldWidth = 195;  // pixels
+constexpr int kFieldWidth = 195;      // pixels
+constexpr int kMostBatch = 16777216;  // as a spec may have
+constexpr int kMostEpochs = 1'000'000;
 
 // One word of a shell command.
 QString shellWord(const QString& text) {
@@ -53,6 +56,23 @@ QString shellWord(const QString& text) {
 QString shellPath(const QString& path) {
   const QString home = QDir::homePath() + '/';
   return path.startsWith(home) ? "~/" + shellWord(path.mid(home.size())) : shellWord(path);
+}
+
+// What a field shows of a spec's number, which may be more than it can hold.
+int shownIn(const QSpinBox* field, const app::SpecText& spec, const char* path) {
+  const std::string text = spec.value(path).value_or(spec.defaultOf(path).value_or("1"));
+  return static_cast<int>(std::clamp<long long>(std::strtoll(text.c_str(), nullptr, 10),
+                                                field->minimum(), field->maximum()));
+}
+
+// Without epochs it has a limit of steps.
+bool isOfSteps(const app::SpecText& spec) {
+  return !spec.value("training.epochs") &&
+         std::strtoll(spec.value("training.max_steps").value_or("0").c_str(), nullptr, 10) > 0;
+}
+
+int shownEpochs(const QSpinBox* field, const app::SpecText& spec) {
+  return isOfSteps(spec) ? 0 : shownIn(field, spec, "training.epochs");
 }
 
 QString writtenPrecision(const app::SpecText& spec) {
@@ -164,7 +184,7 @@ void LaunchDialog::makeFields() {
   nodes_->setValue(kDefaultNodes);
   batch_ = new QSpinBox(this);
   batch_->setObjectName("launchBatch");
-  batch_->setRange(1, 1'000'000);
+  batch_->setRange(1, kMostBatch);
   epochs_ = new QSpinBox(this);
   epochs_->setObjectName("launchEpochs");
   precision_ = new QComboBox(this);
@@ -190,6 +210,9 @@ void LaunchDialog::makeFields() {
   measure_ = new QCheckBox(this);
   measure_->setObjectName("launchMeasure");
   measure_->setChecked(true);
+  for (QWidget* field :
+       std::initializer_list<QWidget*>{model_, target_, nodes_, batch_, epochs_, precision_, comm_})
+    leaveWheel(field);
 }
 
 void LaunchDialog::addRow(QWidget* field) {
@@ -324,7 +347,9 @@ void LaunchDialog::connectPrediction() {
   });
   connect(prediction_->preflightButton(), &QPushButton::clicked, this, &LaunchDialog::preflight);
   connect(prediction_, &PredictionView::compareWanted, this, &LaunchDialog::compare);
-  connect(prediction_, &PredictionView::strategyChosen, strategy_, &StrategyFields::setKind);
+  connect(prediction_, &PredictionView::strategyChosen, this, [this](const std::string& kind) {
+    if (!isStarting()) strategy_->setKind(kind);
+  });
   prediction_->advice()->setSources(
       {[this] { return inputs(); }, [this] { return estimate_; },
        [this](const QStringList& more) { return command("advise", more); }});
@@ -346,15 +371,10 @@ void LaunchDialog::takeModel() {
   specYaml_ = model().text();
   const auto spec =
       app::SpecText::parse(specYaml_, model().file.toStdString(), app::SpecKind::kRun);
-  const auto number = [&](const char* path, const char* otherwise) {
-    return std::atoi(spec.value(path).value_or(spec.defaultOf(path).value_or(otherwise)).c_str());
-  };
   ofProgram_ = spec.mark("workload").has_value();
-  batch_->setValue(std::max(1, number("training.batch", "64")));
-  // Zero, said in words: the spec has a limit of steps instead.
-  const bool stepsAlone = !spec.value("training.epochs") && number("training.max_steps", "0") > 0;
-  epochs_->setRange(stepsAlone ? 0 : 1, 1'000'000);
-  epochs_->setValue(stepsAlone ? 0 : number("training.epochs", "1"));
+  batch_->setValue(shownIn(batch_, spec, "training.batch"));
+  epochs_->setRange(isOfSteps(spec) ? 0 : 1, kMostEpochs);  // zero is said in words
+  epochs_->setValue(shownEpochs(epochs_, spec));
   precision_->setCurrentIndex(std::max(0, precision_->findData(writtenPrecision(spec))));
   strategy_->setSpec(spec);
   schedule_->setSpec(spec);
@@ -391,15 +411,13 @@ QStringList LaunchDialog::sets(const std::string& strategy) const {
   const auto spec =
       app::SpecText::parse(specYaml_, model().file.toStdString(), app::SpecKind::kRun);
   QStringList out = strategy_->sets(spec, strategy) + schedule_->sets(spec);
-  const auto add = [&](const char* path, const QString& value) {
-    if (QString::fromStdString(spec.value(path).value_or("")) != value) {
-      out << QString("%1=%2").arg(QLatin1String(path), value);
-    }
-  };
-  add("training.batch", QString::number(batch_->value()));
-  add("training.epochs", epochs_->value() > 0 ? QString::number(epochs_->value()) : QString());
-  const QString precision = precision_->currentData().toString();
-  if (precision != writtenPrecision(spec)) out << "training.precision=" + precision;
+  if (const int batch = batch_->value(); batch != shownIn(batch_, spec, "training.batch"))
+    out << QString("training.batch=%1").arg(batch);
+  if (const int epochs = epochs_->value(); epochs != shownEpochs(epochs_, spec))
+    out << "training.epochs=" + (epochs > 0 ? QString::number(epochs) : QString());
+  const int written = std::max(0, precision_->findData(writtenPrecision(spec)));
+  if (precision_->currentIndex() != written)
+    out << "training.precision=" + precision_->currentData().toString();
   return out;
 }
 
@@ -414,7 +432,8 @@ void LaunchDialog::fillRanks() {
   ranks_->setCluster(cluster);
   form_->setRowVisible(nodes_, local());
   form_->setRowVisible(ranks_, !ranks_->isEmpty());
-  form_->setRowVisible(requeue_, cluster && cluster->mark("placement"));
+  isScheduled_ = cluster && cluster->mark("placement");
+  form_->setRowVisible(requeue_, isScheduled_);
   isRequeued_ = cluster && cluster->value("placement.requeue") == "true";
   requeue_->setChecked(isRequeued_);
   showDetails();

@@ -107,14 +107,14 @@ void MetricDialog::takeTyped() {
 
 DashboardPlot MetricDialog::plot() const {
   DashboardPlot out = before_;
-  out.patterns = typed();
+  out.patterns = model_->checked();  // of which names may have a comma
   out.title = title_->text().trimmed();
   out.logY = logY_->isChecked();
   return out;
 }
 
 void MetricDialog::check() {
-  const QStringList patterns = typed();
+  const QStringList& patterns = model_->checked();
   std::set<QString> matched;
   std::set<MetricAxis> axes;
   std::vector<MetricInfo> units;  // of each one

@@ -50,6 +50,14 @@ void OptionFields::Field::setValue(const QString& value) const {
   if (text) text->setText(value);
 }
 
+QString OptionFields::Field::shown(const QString& value) const {
+  if (number)
+    return QString::number(std::clamp(value.toInt(), number->minimum(), number->maximum()));
+  if (choice) return choice->itemData(std::max(0, choice->findData(value))).toString();
+  if (check) return value == "true" ? "true" : "false";
+  return value.trimmed();
+}
+
 QString OptionFields::Field::fallback() const {
   const QString unset = QString::fromStdString(info.unset.english);
   if (check) return "false";
@@ -113,6 +121,7 @@ void OptionFields::addRow(const app::FieldInfo& info) {
   QWidget* editor = makeEditor(field);
   editor->setObjectName("launch." + QString::fromStdString(field.path));
   editor->setMinimumWidth(kFieldWidth);
+  leaveWheel(editor);
   field.label = makeLabel(editor->objectName() + ".label", parent_);
   field.label->setBuddy(editor);
   form_->addRow(field.label, editor);
@@ -190,7 +199,8 @@ QStringList OptionFields::sets(const app::SpecText& spec, const std::string& kin
   QStringList out;
   for (const Field& field : fields_) {
     const auto written = spec.value(field.path);
-    const QString before = written ? QString::fromStdString(*written) : field.fallback();
+    const QString before =
+        field.shown(written ? QString::fromStdString(*written) : field.fallback());
     // An option without effect is left out.
     QString after = isUsed(field, kind) ? field.value() : QString();
     if (!kind.empty() && field.info.name == "kind") after = QString::fromStdString(kind);

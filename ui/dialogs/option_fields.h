@@ -59,7 +59,8 @@ class OptionFields : public QObject {
     QWidget* widget() const;
     QString value() const;
     void setValue(const QString& value) const;
-    QString fallback() const;  // the value that stands for a field left out
+    QString shown(const QString& value) const;  // value() with that one, which may be wrong
+    QString fallback() const;                   // the value that stands for a field left out
     bool isList() const;
   };
   void addRow(const app::FieldInfo& info);

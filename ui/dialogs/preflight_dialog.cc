@@ -123,7 +123,7 @@ void PreflightDialog::retranslate() {
   setHeading(tr("Pre-flight"), tr("Nodes and links are measured and compared with earlier results "
                                   "on this cluster."));
   setButtons(tr("Measure again"), tr("Close"));
-  showCommand(QStringList{"cluster", "preflight"} + words_);
+  showCommand(words_.isEmpty() ? words_ : QStringList{"cluster", "preflight"} + words_);
   tabs_->setTabText(kValues, tr("Values"));
   tabs_->setTabText(kLinks, tr("Links"));
   tabs_->setTabText(kVersions, tr("Versions"));

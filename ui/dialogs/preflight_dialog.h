@@ -31,7 +31,8 @@ class PreflightDialog : public Dialog {
   Q_OBJECT
 
  public:
-  // `name`: the cluster's, under which results are kept. `words`: how the command names it.
+  // `name`: the cluster's, under which results are kept. `words`: how the command names it; none:
+  // no command is shown.
   PreflightDialog(Workspace& workspace, std::shared_ptr<LiveCluster> cluster, std::string name,
                   QStringList words, QWidget* parent);
   ~PreflightDialog() override;

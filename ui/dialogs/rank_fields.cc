@@ -51,6 +51,7 @@ void RankFields::setCluster(const std::optional<app::SpecText>& cluster) {
     ranks->setObjectName("launchRanks_" + name);
     ranks->setRange(1, 4096);
     ranks->setValue(written);
+    leaveWheel(ranks);
     ranks->setEnabled(cluster->count(path + ".devices") <=
                       1);  // of several kinds of devices: in the cluster's own page
     auto* label = makeLabel("launchRanksLabel_" + name, holder);

@@ -50,6 +50,7 @@ void RebalanceDialog::take(Result<app::Rebalance> answer) {
   if (answer_->ok()) {
     model_->setRanks((*answer_)->ranks);
     acceptButton()->setEnabled((*answer_)->changes());
+    acceptButton()->setFocus();
   }
   showOutcome();
 }

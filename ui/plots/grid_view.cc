@@ -286,6 +286,7 @@ void GridView::mouseReleaseEvent(QMouseEvent* event) {
     if (row < rowsAll_) choose(std::clamp(xAt(pressed_.x()), x_.begin, x_.end), std::max(0.0, row));
   } else if (drag == Drag::kBox) {
     const QRect box = QRect(pressed_, moved_).normalized().intersected(cellsRect());
+    if (box.isEmpty()) return update();  // beside the cells
     // A flat box zooms along x alone.
     const bool flat = box.height() < kNameRows;
     setView({xAt(box.left()), xAt(box.right() + 1)},

@@ -210,11 +210,10 @@ bool MessagesView::event(QEvent* event) {
     const double each = boxOf(rank).width() / scene_->slices;
     const int slice = std::clamp(static_cast<int>((help->pos().x() - boxOf(rank).left()) / each), 0,
                                  scene_->slices - 1);
-    const std::int64_t perSlice = scene_->elements / scene_->slices;
     QToolTip::showText(help->globalPos(),
                        tr("rank %1, elements from %2: the sum of %3 of %4 ranks' values")
                            .arg(rank)
-                           .arg(formatCount(slice * perSlice))
+                           .arg(formatCount(scene_->elements * slice / scene_->slices))
                            .arg(sumOf(wholeRound(), rank, slice))
                            .arg(scene_->ranks),
                        this);

@@ -177,7 +177,10 @@ void PlotView::connectParts() {
   rangeRests_.setInterval(kRestMs);
   connect(&rangeRests_, &QTimer::timeout, this, [this] {
     const QCPRange range = plot_->xAxis->range();
-    if (isVisible()) Q_EMIT rangeShown(range.lower, range.upper, plot_->axisRect()->width());
+    if (isVisible())
+      Q_EMIT rangeShown(range.lower, range.upper, plot_->axisRect()->width());
+    else
+      detailed_ = 0;  // it is told when the plot comes into view
   });
   connect(plot_, &QCustomPlot::mouseDoubleClick, this, &PlotView::showAll);
   connect(plot_, &QCustomPlot::mouseMove, this,
@@ -358,7 +361,9 @@ void PlotView::fit() {
 }
 
 void PlotView::setLogX(bool on) {
+  fitting_ = true;  // no range is chosen by this: a logarithmic axis has none that begins at zero
   plot_->xAxis->setScaleType(on ? QCPAxis::stLogarithmic : QCPAxis::stLinear);
+  fitting_ = false;
   placeTickers();
 }
 

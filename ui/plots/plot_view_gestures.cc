@@ -65,6 +65,8 @@ void PlotView::setYBox(const MinMax& range) {
 
 // By wheel, keys or a drag: within the data, and all of them is following again.
 void PlotView::rangeChosen(double lower, double upper) {
+  const bool follows = group_ ? group_->following() : !chosen_;
+  if (follows && sampleCount() == 0) return resetZoom();  // there is no part to choose yet
   double least = 0, most = 1;
   if (group_) {
     group_->extent(&least, &most);

@@ -109,7 +109,12 @@ QCPRange SeriesPlottable::yRange(QCPRange keys) const {
     if (!s->visible) continue;
     const Pyramid& shown = s->shown(keys.lower, keys.upper);
     for (const Pyramid* data : {&s->raw(keys.lower, keys.upper), &shown}) {
-      all.add(data->range(data->lower(keys.lower), data->upper(keys.upper)));
+      std::size_t begin = data->lower(keys.lower), end = data->upper(keys.upper);
+      if (begin == end) {  // of a line that passes between two samples these
+        if (begin > 0) --begin;
+        if (end < data->size()) ++end;
+      }
+      all.add(data->range(begin, end));
       if (data == &shown) break;
     }
   }

@@ -12,6 +12,8 @@
 namespace lockstep::ui {
 namespace {
 
+constexpr double kLeastOfPowers = 1e9;  // from there on numbers are written with a power of ten
+
 QString scaled(double value, const QString& unit) {
   static const char* const prefixes[] = {"", "k", "M", "G", "T", "P"};
   int prefix = 0;
@@ -69,6 +71,7 @@ QString formatTick(double seconds, double largest, double step) {
 }
 
 QString formatDuration(double seconds) {
+  if (seconds <= -0.5) return "-" + formatDuration(-seconds);  // of a clock that is behind
   const auto whole = static_cast<qint64>(std::llround(seconds));
   const qint64 h = whole / 3600, m = whole / 60 % 60, s = whole % 60;
   if (h > 0) return QString("%1:%2:%3").arg(h).arg(m, 2, 10, QChar('0')).arg(s, 2, 10, QChar('0'));
@@ -84,7 +87,10 @@ QString formatCount(std::int64_t value) {
 }
 QString formatNumber(double value, int digits) {
   if (!std::isfinite(value)) return QString(QChar(0x2014));
-  return QLocale().toString(value, 'g', digits);
+  // A number of more digits than that is whole: 'g' would write 1,234 as 1.23e+03.
+  const double size = std::abs(value);
+  const bool isLong = size >= std::pow(10, digits) - 0.5 && size < kLeastOfPowers;
+  return isLong ? QLocale().toString(value, 'f', 0) : QLocale().toString(value, 'g', digits);
 }
 QString metricName(const std::string& metric) {
   if (metric == "accuracy") return QCoreApplication::translate("lockstep::ui::Format", "Accuracy");

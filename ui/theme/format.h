@@ -20,8 +20,9 @@ QString formatFlops(double flops);                                // "1.2 GFLOP"
 QString formatEnergy(double joules);                              // "12.3 kJ", "1.24 kWh"
 QString formatCarbon(double grams);                               // "310 g", "1.25 kg"
 QString formatMoney(double amount, const std::string& currency);  // "0.42 EUR"
-QString formatNumber(double value, int digits = 4);               // "—" where not finite
-QString metricName(const std::string& metric);                    // "Accuracy"
+// So many significant digits, or all before the point: "0.123", "1,234"; "—" where not finite.
+QString formatNumber(double value, int digits = 4);
+QString metricName(const std::string& metric);  // "Accuracy"
 // of accuracy "42.1 %", of AUC "0.781"
 QString formatMetric(const std::string& metric, double value, int digits);
 QString formatPath(const QString& path);  // "~/lab.yaml"

@@ -14,10 +14,10 @@ Language& Language::instance() {
 void Language::set(const QString& wanted) {
   QString code = wanted;
   if (code.isEmpty()) code = QLocale::system().language() == QLocale::Chinese ? "zh_CN" : "en";
-  if (code == code_) return;
-  code_ = code;
   QLocale::setDefault(code == "en" ? QLocale(QLocale::English, QLocale::UnitedStates)
                                    : QLocale(code));
+  if (code == code_) return;
+  code_ = code;
   // Installing and removing both send LanguageChange to every widget.
   QCoreApplication::removeTranslator(&translator_);
   QCoreApplication::removeTranslator(&ofQt_);

@@ -18,12 +18,26 @@
 #include "ui/theme/tool_tip.h"
 
 namespace lockstep::ui {
+namespace {
+
+class WheelFilter : public QObject {
+ public:
+  using QObject::QObject;
+
+ protected:
+  bool eventFilter(QObject* field, QEvent* event) override {
+    if (event->type() != QEvent::Wheel || static_cast<QWidget*>(field)->hasFocus()) return false;
+    event->ignore();  // what is around the field has it
+    return true;
+  }
+};
+
+}  // namespace
 
 QPushButton* makeButton(const QString& objectName, const char* icon, QWidget* parent,
                         const char* role) {
   auto* button = new QPushButton(parent);
   button->setObjectName(objectName);
-  button->setAutoDefault(false);
   if (role) button->setProperty("role", role);
   const bool primary = role && qstrcmp(role, "primary") == 0;
   if (icon) {
@@ -93,6 +107,11 @@ QScrollArea* scrolled(QWidget* inner, QWidget* parent) {
   area->viewport()->setAutoFillBackground(false);
   inner->setAutoFillBackground(false);
   return area;
+}
+
+void leaveWheel(QWidget* field) {
+  field->setFocusPolicy(Qt::StrongFocus);  // the wheel gives it no focus
+  field->installEventFilter(new WheelFilter(field));
 }
 
 void setTexts(QAbstractButton* button, const QString& text, const QString& toolTip) {

@@ -50,6 +50,9 @@ QLabel* makeHeading(const QString& objectName, QWidget* parent);
 // Allows a window lower than the inner widget's least height.
 QScrollArea* scrolled(QWidget* inner, QWidget* parent);
 
+// Of a form that scrolls: the wheel turns the field only while it has the keyboard.
+void leaveWheel(QWidget* field);
+
 // Sets text and accessible name.
 void setTexts(QAbstractButton* button, const QString& text, const QString& toolTip = {});
 

@@ -253,9 +253,12 @@ void YamlEditor::keyPressEvent(QKeyEvent* event) {
     return;
   }
   if ((event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter) && !isReadOnly()) {
-    // The new line starts where this one does.
+    // The new line starts where this one does; a text that moves down whole keeps its indentation.
     static const QRegularExpression indent("^\\s*");
-    insertPlainText("\n" + indent.match(textCursor().block().text()).captured());
+    QTextCursor cursor = textCursor();
+    cursor.setPosition(cursor.selectionStart());
+    const QString before = cursor.block().text().left(cursor.positionInBlock());
+    insertPlainText("\n" + indent.match(before).captured());
     return;
   }
   QPlainTextEdit::keyPressEvent(event);
