@@ -680,6 +680,28 @@ class HistoryTest : public QObject {
     }
   }
 
+  // JSON, as which a run's own file keeps its row, has no infinity.
+  void aDivergedRunIsListedAgain() {
+    RunRow row = rowOf("r");
+    row.phase = RunState::FAILED;
+    row.tags = {"bad"};
+    row.figures.trainLoss = INFINITY;
+    row.figures.evalLoss = -INFINITY;
+    RunDocuments documents;
+    documents.specYaml = "x";
+    QVERIFY(history_->add(row, documents).ok());
+    history_.reset();
+    QVERIFY(QFile::resize(dir_->path() + "/history.db", 0));
+    const auto opened = History::open(dir_->path().toStdString());
+    QVERIFY(opened.ok());
+    const auto again = (*opened)->row("r");
+    QVERIFY(again.ok());
+    QCOMPARE(again->name, row.name);
+    QCOMPARE(again->tags, row.tags);
+    QVERIFY(again->figures.trainLoss == INFINITY && again->figures.evalLoss == -INFINITY);
+    QCOMPARE((*opened)->documents("r")->specYaml, documents.specYaml);
+  }
+
   // Damage in the middle, which no open notices, is found where a writer was killed.
   void aHistoryThatWasNotClosedIsChecked() {
     RunDocuments documents;
