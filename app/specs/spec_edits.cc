@@ -104,6 +104,12 @@ const Descriptor* typeAt(SpecKind kind, const std::vector<std::string>& parts, s
   return type;
 }
 
+bool isLayerKind(const Descriptor* type, const std::string& name) {
+  if (type == nullptr || type->name() != "LayerSpec") return false;
+  const FieldDescriptor* field = type->FindFieldByName(name);
+  return field != nullptr && field->containing_oneof() != nullptr;
+}
+
 // Whether the value stands after its key in lines, not in braces.
 bool inBlock(const Found& found) {
   return found.entry != nullptr && found.parent != nullptr && !found.parent->flow;
@@ -160,6 +166,16 @@ Result<TextEdit> SpecText::State::add(const Found& found, const std::vector<std:
     whole.entries.push_back({scalarNode(keyOf(parts[found.depth]), true), std::move(below)});
     if (inBlock(found)) return rewrite(found, whole, parentType);
     return TextEdit{parent.offset, 0, " " + yamlFlow(whole)};
+  }
+  if (parent.kind == YamlNode::Kind::kScalar && isLayerKind(parentType, parent.value)) {
+    YamlNode whole;  // "- flatten" is "- flatten: {}"
+    whole.kind = YamlNode::Kind::kMap;
+    if (keyOf(parts[found.depth]) != parent.value) {
+      whole.entries.push_back({scalarNode(parent.value, true), YamlNode()});
+      whole.entries.front().node.kind = YamlNode::Kind::kMap;
+    }
+    whole.entries.push_back({scalarNode(keyOf(parts[found.depth]), true), std::move(below)});
+    return TextEdit{parent.offset, parent.end - parent.offset, yamlFlow(whole)};
   }
   if (parent.kind != YamlNode::Kind::kMap) return invalidArgument("{} has no fields", key);
   if (parent.flow) {
