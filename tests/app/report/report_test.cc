@@ -221,7 +221,7 @@ class ReportTest : public QObject {
     row.figures.joules = 1000 * (1 + random() % 900);
     row.figures.cost = 2.5;
     row.figures.currency = "EUR";
-    row.figures.steps = static_cast<std::int64_t>(random() % 1'000'000);
+    row.figures.steps = 1'000'000 + static_cast<std::int64_t>(random() % 1'000'000);
     row.predictedStepSeconds = number();
     row.measuredStepSeconds = number();
     RunDocuments documents;
@@ -265,6 +265,7 @@ class ReportTest : public QObject {
           row.measuredStepSeconds, static_cast<double>(row.figures.steps),
           row.measuredStepSeconds / row.predictedStepSeconds})
       QVERIFY2(figures.contains(value), QByteArray::number(value, 'g', 17));
+    QVERIFY(document.rows["figures"].contains(QString(" Steps %1").arg(row.figures.steps)));
     const QString energy = QString::fromStdString(energyText(row.figures));
     QVERIFY2(energy.contains("2.50 EUR") && document.text.contains(energy), qPrintable(energy));
     QVERIFY(document.values["prediction"].contains(predicted));
