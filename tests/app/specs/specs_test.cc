@@ -759,6 +759,13 @@ class SpecsTest : public QObject {
     QCOMPARE(cluster.cluster()->nodes(0).devices(0).count(), 3);
     const auto brackets = importHostfile(std::string(100, '[') + "\n", "h");
     QVERIFY(SpecText::parse(*brackets, "h.yaml", SpecKind::kCluster).readable());
+    const auto login = importHostfile("ann@n1.lab slots=2\n", "h");
+    cluster = SpecText::parse(*login, "h.yaml", SpecKind::kCluster);
+    QCOMPARE(cluster.value("nodes[0].name").value_or(""), std::string("n1.lab"));
+    QCOMPARE(cluster.value("nodes[0].ssh.host").value_or(""), std::string("n1.lab"));
+    QCOMPARE(cluster.value("nodes[0].ssh.user").value_or(""), std::string("ann"));
+    QCOMPARE(cluster.value("nodes[0].address").value_or(""), std::string("n1.lab"));
+    QVERIFY(!importHostfile("ann@\n", "h").ok());
     QVERIFY(!importHostfile("n1 slots=x\n", "h").ok());
     QVERIFY(!importTfConfig("{}", "t").ok());
     QVERIFY(importCluster(" \n{\"cluster\": {\"worker\": [\"b:2222\"]}}", "t").ok());
