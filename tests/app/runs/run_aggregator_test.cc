@@ -161,6 +161,23 @@ class RunAggregatorTest : public QObject {
     QCOMPARE(points("tokens_per_second")[0].y, points("samples_per_second")[0].y * 100);
   }
 
+  // What a node could not measure is no point of a curve.
+  void anUnknownDiskIsNoCurve() {
+    RunAggregator book(rowOf(1), {{"n1", 0}});
+    std::uint64_t sequence = 0;
+    for (const double free : {-1.0, 5e9}) {
+      ++sequence;
+      run::v1::Record record = sampleRecord(sequence, static_cast<double>(sequence), {});
+      record.mutable_node_sample()->set_disk_free(free);
+      book.add("n1", record);
+    }
+    const auto taken = book.take();
+    const auto* curve = find(taken.batch, "node/n1/disk_free");
+    QVERIFY(curve != nullptr);
+    QCOMPARE(curve->points.size(), std::size_t{1});
+    QCOMPARE(curve->points[0].y, 5e9);
+  }
+
   // Curves of GPUs are what their driver tells; what is wrong is told once.
   void gpusAreSeriesAndWarnings() {
     RunAggregator book(rowOf(1), {{"n1", 0}});
