@@ -362,7 +362,8 @@ std::string restartsOf(const RunStore& store) {
   for (const RestartRow& row : store.restarts())
     rows += "<tr>" + cell(std::int64_t{row.generation}) + cell(localTime(row.wallNs)) +
             cell(localTime(row.endNs)) + cell(row.cause ? row.cause->text() : std::string()) +
-            cell(row.lostSteps) + cell(row.seconds, Chart::Unit::kSeconds) + "</tr>";
+            cell(row.lostSteps) + cell(row.endNs > 0 ? row.seconds : NAN, Chart::Unit::kSeconds) +
+            "</tr>";
   if (rows.empty()) return rows;
   return "<table>" +
          headers(

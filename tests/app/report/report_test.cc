@@ -310,6 +310,23 @@ class ReportTest : public QObject {
     QCOMPARE(chartOf(*history_, "a", "loss").error().code, Code::kNotFound);
   }
 
+  // How long a restart took is not known where the run did not train again.
+  void aRestartThatDidNotEnd() {
+    RunRow row;
+    row.run = "a";
+    auto store = history_->begin(row, {});
+    QVERIFY(store.ok());
+    constexpr std::int64_t kWall = 1'780'000'000'000'000'000;
+    RunBatch batch;
+    batch.restarts.push_back({2, kWall, kWall + 1, {}, 3, 1.5});
+    batch.restarts.push_back({3, kWall + 2, 0, {}, 0, 0});
+    QVERIFY((*store)->append(batch).ok());
+    const QStringList rows = parsed(*htmlReport(*history_, "a")).rows["restarts"];
+    QCOMPARE(rows.size(), 3);  // with the titles
+    QVERIFY2(rows[1].trimmed().endsWith(" 1.5 s"), qPrintable(rows[1]));
+    QVERIFY2(rows[2].trimmed().endsWith(QString::fromUtf8(" –")), qPrintable(rows[2]));
+  }
+
   // Every sample lies within the frame of a chart, whatever it is, and none is lost.
   void chartsHoldWhatTheyShow() {
     Random random(5);
