@@ -59,6 +59,21 @@ class RunAggregatorTest : public QObject {
     QVERIFY(book.empty());
   }
 
+  // A recorder that is killed may have kept the run's first records, and not its row.
+  void aRecorderThatTakesOverKnowsTheStart() {
+    constexpr std::int64_t kWall = 5'000'000'000;
+    run::v1::Record record;
+    record.set_sequence(1);
+    record.set_wall_ns(kWall);
+    record.mutable_started()->set_version("1.2");
+    RunAggregator first(rowOf(1), {{"n1", 0}});
+    first.add("n1", record);
+    const RunAggregator second(rowOf(1), {{"n1", 1}}, {}, first.take().batch.facts);
+    QCOMPARE(second.row().startedNs, kWall);
+    QCOMPARE(second.row().phase, RunState::RUNNING);
+    QCOMPARE(second.row().version, std::string("1.2"));
+  }
+
   // Of several measurements of a clock's offset the surest is applied.
   void theSurestClockOffsetHolds() {
     RunAggregator book(rowOf(2), {{"n1", 0}, {"n2", 0}});
