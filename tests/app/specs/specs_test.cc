@@ -492,6 +492,11 @@ class SpecsTest : public QObject {
                       "    - flatten\n    - max_pool2d: {size: 2}\n"));
     QCOMPARE(apply(spec.moveItem("model.input.shape", 0, 2)),
              replaced(kRun, "[28, 28, 1]", "[28, 1, 28]"));
+    // A comment may stand between a dash and its item.
+    const std::string noted = "nodes:\n  - # rack-1\n    name: a\n";
+    const SpecText racks = SpecText::parse(noted, "c.yaml", SpecKind::kCluster);
+    QCOMPARE(racks.insertItem("nodes", 1, "name: b")->applied(noted), noted + "  - name: b\n");
+    QCOMPARE(racks.removeItem("nodes", 0)->applied(noted), std::string("nodes:\n  []\n"));
     // Every edit leaves a text that reads as YAML and has what was asked for.
     for (int from = 0; from < 4; ++from) {
       for (int to = 0; to < 4; ++to) {
