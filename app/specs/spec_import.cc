@@ -118,6 +118,7 @@ Result<std::string> importHostfile(std::string_view text, std::string_view name)
   std::map<std::string, spec::v1::NodeSpec*> byHost;
   std::map<std::string, int> names;
   int line = 0;
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // a mark of UTF-8
   while (!text.empty()) {
     ++line;
     const auto end = text.find('\n');

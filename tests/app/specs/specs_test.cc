@@ -775,6 +775,10 @@ class SpecsTest : public QObject {
     QVERIFY(!importTfConfig("{}", "t").ok());
     QVERIFY(importCluster(" \n{\"cluster\": {\"worker\": [\"b:2222\"]}}", "t").ok());
     QVERIFY(importCluster("n1 slots=2\n", "h").ok());
+    const std::string mark = "\xef\xbb\xbf";  // of UTF-8, which some editors begin a file with
+    cluster = SpecText::parse(*importCluster(mark + "n1 slots=2\n", "h"), "h.yaml", SpecKind::kCluster);
+    QCOMPARE(cluster.value("nodes[0].ssh.host").value_or(""), std::string("n1"));
+    QVERIFY(importCluster(mark + "{\"cluster\": {\"worker\": [\"b:2222\"]}}", "t").ok());
   }
 
   // One at a time, until none is left; comments stay.
