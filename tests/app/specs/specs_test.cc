@@ -79,7 +79,8 @@ class SpecsTest : public QObject {
     row("wrong type", "batch: 64", "batch: many",
         "f.yaml:17:10: 'batch' is 'many', expected a whole number, at least 1");
     row("long", "batch: 64", "batch: 一二三四五六七八九十一二三四五",
-        "f.yaml:17:10: 'batch' is '一二三四五六七八九十一二三…', expected a whole number, at least 1");
+        "f.yaml:17:10: 'batch' is '一二三四五六七八九十一二三…', expected a whole number, at least "
+        "1");
     row("zero", "batch: 64", "batch: 0",
         "f.yaml:17:10: 'batch' is '0', expected a whole number, at least 1");
     row("fraction", "batch: 64", "batch: 6.4",
@@ -399,10 +400,10 @@ class SpecsTest : public QObject {
   // Whatever is typed into a text field comes back as it was typed.
   void editsKeepTheirValue() {
     for (const char* value :
-         {"a: b",  "- x",      "#1",   "it's", "\"q\"",       "true",       "null", "~",
-          "Null",  "NULL",   "1e5",  " padded ", "日本", "a,b",  "{x}",         "[y]",        "&z",   "*z",
-          "!t",    "%d",       "@h",   "`c`",  "back\\slash", "two\nlines", "?",    "-",
-          "x # y", "|",        ">",    "0x10", "=",           "<<"}) {
+         {"a: b", "- x",  "#1",    "it's",     "\"q\"", "true", "null",        "~",
+          "Null", "NULL", "1e5",   " padded ", "日本",  "a,b",  "{x}",         "[y]",
+          "&z",   "*z",   "!t",    "%d",       "@h",    "`c`",  "back\\slash", "two\nlines",
+          "?",    "-",    "x # y", "|",        ">",     "0x10", "=",           "<<"}) {
       for (const char* path : {"model.name", "data.train.images", "model.layers[0].name",
                                "model.layers[2].name", "model.layers[3].name", "strategy.kind"}) {
         const SpecText spec = SpecText::parse(edited(kRun, path, value), "f.yaml", SpecKind::kRun);
@@ -427,8 +428,8 @@ class SpecsTest : public QObject {
       const std::string yaml = fmt::format("workload:\n  command: [a]\n  setup:\n    - {}", text);
       const SpecText before = SpecText::parse(yaml, "f.yaml", SpecKind::kRun);
       QVERIFY2(before.ok(), yaml.c_str());
-      const SpecText after = SpecText::parse(edited(yaml, "workload.launcher", "single"), "f.yaml",
-                                             SpecKind::kRun);
+      const SpecText after =
+          SpecText::parse(edited(yaml, "workload.launcher", "single"), "f.yaml", SpecKind::kRun);
       QVERIFY2(after.ok(), after.text().c_str());
       QVERIFY2(after.text().starts_with(yaml), after.text().c_str());
       QCOMPARE(after.value("workload.launcher").value_or(""), std::string("single"));
@@ -776,7 +777,8 @@ class SpecsTest : public QObject {
     QVERIFY(importCluster(" \n{\"cluster\": {\"worker\": [\"b:2222\"]}}", "t").ok());
     QVERIFY(importCluster("n1 slots=2\n", "h").ok());
     const std::string mark = "\xef\xbb\xbf";  // of UTF-8, which some editors begin a file with
-    cluster = SpecText::parse(*importCluster(mark + "n1 slots=2\n", "h"), "h.yaml", SpecKind::kCluster);
+    cluster =
+        SpecText::parse(*importCluster(mark + "n1 slots=2\n", "h"), "h.yaml", SpecKind::kCluster);
     QCOMPARE(cluster.value("nodes[0].ssh.host").value_or(""), std::string("n1"));
     QVERIFY(importCluster(mark + "{\"cluster\": {\"worker\": [\"b:2222\"]}}", "t").ok());
   }
