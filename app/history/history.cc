@@ -133,8 +133,10 @@ void History::listAgain(const std::string& run, const RunStore& store) {
   const auto lock = lockRunStore(path);
   const bool recorded = !lock.ok() && lock.error().code == Code::kAlreadyExists;
   if (lock.ok()) close(*lock);
-  // A run that is being recorded is under way; expireAbandoned() ends it when recording stops.
-  if (recorded) row.phase = RunState::RUNNING;
+  // A run that is being recorded is under way; expireAbandoned() ends it when recording stops. So
+  // is one that was recorded: the row in its file is that of its launch.
+  if (recorded || (row.phase == RunState::LAUNCHING && store.recorded()))
+    row.phase = RunState::RUNNING;
   for (const SeriesInfo& series : store.series()) {
     if (series.name == "loss") row.figures.steps = std::llround(series.lastX);
     if (!known && series.name.starts_with("rank/") && series.name.ends_with("/step")) ++row.world;

@@ -197,9 +197,13 @@ std::vector<std::string> columnsOf(Database& database, std::string_view table,
 }  // namespace
 
 std::string rowAsJson(Database& database, std::string_view table, const std::string& run) {
+  // JSON has no infinity, as a diverged loss is; the column takes the text for the number.
   std::string pairs;
   for (const std::string& column : columnsOf(database, table, ""))
-    pairs += fmt::format("{}'{}',{}", pairs.empty() ? "" : ",", column, column);
+    pairs += fmt::format(
+        "{0}'{1}',CASE WHEN typeof({1})<>'real' OR abs({1})<9e999 THEN {1} "
+        "WHEN {1}>0 THEN '9e999' ELSE '-9e999' END",
+        pairs.empty() ? "" : ",", column);
   Statement row(database, fmt::format("SELECT json_object({}) FROM {} WHERE run=?", pairs, table));
   return row.bind(std::string_view(run)).step() ? row.text(0) : std::string();
 }

@@ -92,6 +92,10 @@ class Figures {
     rows_ += fmt::format("<tr><th>{}</th><td data-value=\"{}\">{}</td></tr>", escaped(name),
                          fullNumber(value), escaped(unitText(value, unit)));
   }
+  void add(std::string_view name, std::int64_t value) {
+    rows_ += fmt::format("<tr><th>{}</th><td data-value=\"{}\">{}</td></tr>", escaped(name), value,
+                         value);
+  }
   std::string text() const { return "<table>" + rows_ + "</table>"; }
 
  private:
@@ -110,9 +114,9 @@ std::string figuresOf(const RunRow& row) {
     out.add("Took", static_cast<double>(row.finishedNs - row.startedNs) * 1e-9,
             Chart::Unit::kDuration);
   out.add("Strategy", row.strategy);
-  out.add("Ranks", row.world);
-  out.add("Steps", static_cast<double>(figures.steps));
-  out.add("Epochs", static_cast<double>(figures.epochs));
+  out.add("Ranks", std::int64_t{row.world});
+  out.add("Steps", figures.steps);
+  out.add("Epochs", figures.epochs);
   if (std::isfinite(figures.trainLoss)) out.add("Training loss", figures.trainLoss);
   if (figures.evalLoss != 0) {
     out.add("Evaluation loss", figures.evalLoss);
@@ -358,7 +362,8 @@ std::string restartsOf(const RunStore& store) {
   for (const RestartRow& row : store.restarts())
     rows += "<tr>" + cell(std::int64_t{row.generation}) + cell(localTime(row.wallNs)) +
             cell(localTime(row.endNs)) + cell(row.cause ? row.cause->text() : std::string()) +
-            cell(row.lostSteps) + cell(row.seconds, Chart::Unit::kSeconds) + "</tr>";
+            cell(row.lostSteps) + cell(row.endNs > 0 ? row.seconds : NAN, Chart::Unit::kSeconds) +
+            "</tr>";
   if (rows.empty()) return rows;
   return "<table>" +
          headers(

@@ -85,6 +85,8 @@ RunAggregator::RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes,
     if (record.has_recovering() && record.recovering().generation() < newest)
       record.mutable_recovering()->clear_nodes();
     know(node, record);
+    if (record.has_started())  // the row may be older than the facts
+      addStarted(node, record.started(), bounded(record.wall_ns()));
   }
   const int world = std::max(row_.world, 1);
   analyzer_ = analysis::StepAnalyzer(world, shares_.of(world));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace lockstep::app {
 namespace {
@@ -32,7 +33,11 @@ bool StoredRun::tell(const std::stop_token& stop) {
     update.series.push_back({info.name, std::move(*points)});
   }
   update.logs = newLogs(stop);
-  update.epochs = newOnes(store_.epochs(), epochs_);
+  for (const EpochRow& epoch : store_.epochs()) {
+    const auto [known, isNew] = evaluated_.try_emplace(epoch.epoch, epoch.evaluated());
+    if (isNew || std::exchange(known->second, epoch.evaluated()) != epoch.evaluated())
+      update.epochs.push_back(epoch);
+  }
   update.errors = newOnes(store_.errors(), errors_);
   const bool ended = update.finished = row.ok() && isFinal(row->phase);
   post_(std::move(update));

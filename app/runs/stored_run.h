@@ -32,7 +32,8 @@ class StoredRun {
   const std::function<void(RunUpdate)> post_;
   std::map<std::string, double> seen_;  // by series: the last point's x
   std::int64_t lastLog_ = 0;
-  std::size_t epochs_ = 0, errors_ = 0;
+  std::map<std::int64_t, bool> evaluated_;  // of each epoch that was told, whether it was
+  std::size_t errors_ = 0;
 };
 
 }  // namespace lockstep::app

@@ -120,7 +120,7 @@ Result<std::string> withoutNode(const SpecText& cluster, const std::string& name
 }
 
 Result<std::string> importCluster(std::string_view text, std::string_view name) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const std::size_t first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   const bool isJson = first != std::string_view::npos && text[first] == '{';
   return isJson ? importTfConfig(text, name) : importHostfile(text, name);
 }

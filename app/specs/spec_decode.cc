@@ -69,7 +69,9 @@ struct Decoder {
       case YamlNode::Kind::kScalar:
         break;
     }
-    std::string text = node.value.substr(0, 40);
+    std::size_t most = std::min<std::size_t>(node.value.size(), 40);  // bytes of whole characters
+    while (most < node.value.size() && (node.value[most] & 0xc0) == 0x80) --most;
+    std::string text = node.value.substr(0, most);
     if (text.size() < node.value.size()) text += "…";
     return lockstep::message("'{}'", text);
   }

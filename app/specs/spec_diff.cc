@@ -17,6 +17,9 @@ void collect(const SpecText& spec, const std::string& path, int depth, SpecField
       out[path] = *value;
       return;
     }
+    // A layer may have nothing but its kind.
+    if (path.back() == ']')
+      if (std::string kind = spec.layerKind(path); !kind.empty()) out[path] = std::move(kind);
   }
   if (const auto keys = spec.keys(path); !keys.empty()) {
     for (const std::string& key : keys)

@@ -8,7 +8,8 @@
 namespace lockstep::app {
 
 using SpecFields = std::map<std::string, std::string>;
-// All written fields of a run spec: "training.batch" → "64"; none of one that cannot be read.
+// All written fields of a run spec, "training.batch" → "64", and the kinds of its layers,
+// "model.layers[1]" → "dense"; none of one that cannot be read.
 SpecFields specFields(const std::string& yaml);
 
 struct SpecDifference {

@@ -29,17 +29,13 @@ std::string trimmed(std::string_view text) {
   return std::string(text);
 }
 
-// The '-' before an item of a block list.
-std::size_t dashOf(const std::string& text, std::size_t itemOffset) {
-  std::size_t at = itemOffset;
-  while (at > 0 && text[at] != '-') --at;
-  if (at == itemOffset && at > 0 && text[at] == '-') {
-    // A negative number, or a nested list: its own dash is before it.
-    std::size_t before = at - 1;
-    while (before > 0 && text[before] == ' ') --before;
-    if (text[before] == '-') at = before;
-  }
-  return at;
+// The '-' before an item of a block list: all stand in its column, and comments may follow them.
+std::size_t dashOf(const std::string& text, const YamlNode& list, const YamlNode& item) {
+  const auto column = static_cast<std::size_t>(list.column - 1);
+  std::size_t line = lineStart(text, item.offset);
+  while (line > 0 && (line + column >= lineEnd(text, line) || text[line + column] != '-'))
+    line = lineStart(text, line - 1);
+  return std::min(line + column, text.size());
 }
 
 Error notReadable() {
@@ -104,6 +100,12 @@ const Descriptor* typeAt(SpecKind kind, const std::vector<std::string>& parts, s
   return type;
 }
 
+bool isLayerKind(const Descriptor* type, const std::string& name) {
+  if (type == nullptr || type->name() != "LayerSpec") return false;
+  const FieldDescriptor* field = type->FindFieldByName(name);
+  return field != nullptr && field->containing_oneof() != nullptr;
+}
+
 // Whether the value stands after its key in lines, not in braces.
 bool inBlock(const Found& found) {
   return found.entry != nullptr && found.parent != nullptr && !found.parent->flow;
@@ -160,6 +162,16 @@ Result<TextEdit> SpecText::State::add(const Found& found, const std::vector<std:
     whole.entries.push_back({scalarNode(keyOf(parts[found.depth]), true), std::move(below)});
     if (inBlock(found)) return rewrite(found, whole, parentType);
     return TextEdit{parent.offset, 0, " " + yamlFlow(whole)};
+  }
+  if (parent.kind == YamlNode::Kind::kScalar && isLayerKind(parentType, parent.value)) {
+    YamlNode whole;  // "- flatten" is "- flatten: {}"
+    whole.kind = YamlNode::Kind::kMap;
+    if (keyOf(parts[found.depth]) != parent.value) {
+      whole.entries.push_back({scalarNode(parent.value, true), YamlNode()});
+      whole.entries.front().node.kind = YamlNode::Kind::kMap;
+    }
+    whole.entries.push_back({scalarNode(keyOf(parts[found.depth]), true), std::move(below)});
+    return TextEdit{parent.offset, parent.end - parent.offset, yamlFlow(whole)};
   }
   if (parent.kind != YamlNode::Kind::kMap) return invalidArgument("{} has no fields", key);
   if (parent.flow) {
@@ -264,7 +276,7 @@ namespace {
 std::vector<std::size_t> blockStarts(const std::string& text, const YamlNode& list) {
   std::vector<std::size_t> starts;
   for (std::size_t i = 0; i < list.items.size(); ++i) {
-    std::size_t start = lineStart(text, dashOf(text, list.items[i].offset));
+    std::size_t start = lineStart(text, dashOf(text, list, list.items[i]));
     if (i > 0) {
       const std::size_t after = lineEnd(text, list.items[i - 1].end) + 1;
       start = std::min(start, std::max(after, starts.back()));
@@ -336,7 +348,7 @@ Result<TextEdit> SpecText::insertItem(std::string_view listPath, int index,
     return edit;
   }
   const auto starts = blockStarts(text, list);
-  const std::size_t dash = dashOf(text, list.items.front().offset);
+  const std::size_t dash = dashOf(text, list, list.items.front());
   const std::size_t indent = dash - lineStart(text, dash);
   const std::string line = std::string(indent, ' ') + yamlItem(item, type, indent) + "\n";
   const std::size_t at = starts[static_cast<std::size_t>(index)];
@@ -360,10 +372,10 @@ Result<TextEdit> SpecText::removeItem(std::string_view listPath, int index) cons
     return flowList(list, items);
   }
   if (list.items.size() == 1) {
-    const std::size_t dash = dashOf(state_->text, list.items.front().offset);
+    const std::size_t dash = dashOf(state_->text, list, list.items.front());
     return TextEdit{dash, list.items.front().end - dash, "[]"};
   }
-  const std::size_t start = lineStart(state_->text, dashOf(state_->text, list.items[at].offset));
+  const std::size_t start = lineStart(state_->text, dashOf(state_->text, list, list.items[at]));
   const std::size_t end = blockStarts(state_->text, list)[at + 1];
   const std::size_t line = lineEnd(state_->text, list.items[at].end);
   return TextEdit{start, std::min(end, line < state_->text.size() ? line + 1 : line) - start, ""};

@@ -16,15 +16,19 @@ constexpr int kMostSlots = 4096;  // of a host
 // Rejects characters that never occur in host names or addresses, and names that ssh rejects.
 bool isHost(std::string_view text) {
   constexpr std::string_view kQuotes = "'`\"$\\;&<>|(){}";
-  return !text.empty() && firstNotUtf8(text) == std::string_view::npos &&
+  return !text.empty() && !text.ends_with('@') && firstNotUtf8(text) == std::string_view::npos &&
          std::none_of(text.begin(), text.end(), [&](char c) {
            return (c >= 0 && c <= ' ') || c == 0x7f || kQuotes.find(c) != std::string_view::npos;
          });
 }
 
+// `login`: a host, or user@host.
 spec::v1::NodeSpec* addNode(spec::v1::ClusterSpec& cluster, std::map<std::string, int>& names,
-                            const std::string& host) {
+                            const std::string& login) {
   auto* node = cluster.add_nodes();
+  const std::size_t at = login.rfind('@');
+  if (at != std::string::npos) node->mutable_ssh()->set_user(login.substr(0, at));
+  const std::string host = login.substr(at + 1);
   std::string name;
   for (const char c : host) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -114,6 +118,7 @@ Result<std::string> importHostfile(std::string_view text, std::string_view name)
   std::map<std::string, spec::v1::NodeSpec*> byHost;
   std::map<std::string, int> names;
   int line = 0;
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // a mark of UTF-8
   while (!text.empty()) {
     ++line;
     const auto end = text.find('\n');

@@ -26,7 +26,8 @@ struct Refusal {
 
 class Builder : public YAML::EventHandler {
  public:
-  explicit Builder(YamlNode& root) : root_(root) {}
+  // `begin`: where the text begins, since the parser does not count a mark of UTF-8 before it.
+  Builder(YamlNode& root, std::size_t begin) : root_(root), begin_(begin) {}
   int documents() const { return documents_; }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -79,11 +80,11 @@ class Builder : public YAML::EventHandler {
     std::unordered_map<std::string, int> lines;  // by key
   };
 
-  static YamlNode at(const YAML::Mark& mark) {
+  YamlNode at(const YAML::Mark& mark) const {
     YamlNode node;
     node.line = mark.line + 1;
     node.column = mark.column + 1;
-    node.offset = static_cast<std::size_t>(mark.pos < 0 ? 0 : mark.pos);
+    node.offset = begin_ + static_cast<std::size_t>(mark.pos < 0 ? 0 : mark.pos);
     return node;
   }
   static void checkAnchor(const YAML::Mark& mark, YAML::anchor_t anchor) {
@@ -139,6 +140,7 @@ class Builder : public YAML::EventHandler {
   }
 
   YamlNode& root_;
+  const std::size_t begin_;
   std::vector<Level> levels_;
   int documents_ = 0;
 };
@@ -164,6 +166,7 @@ std::size_t clamped(const std::string& text, std::size_t at) { return std::min(a
 void findScalarEnd(const std::string& text, YamlNode& node) {
   std::size_t at = node.offset;
   const char first = at < text.size() ? text[at] : '\0';
+  const bool isBlock = first == '|' || first == '>';
   if (node.quoted && (first == '"' || first == '\'')) {
     for (++at; at < text.size(); ++at) {
       if (first == '"' && text[at] == '\\') {
@@ -179,24 +182,15 @@ void findScalarEnd(const std::string& text, YamlNode& node) {
     node.end = clamped(text, at + 1);
     node.simple = std::string_view(text).substr(node.offset, node.end - node.offset).find('\n') ==
                   std::string_view::npos;
-  } else if (text.compare(at, node.value.size(), node.value) == 0) {
+  } else if (!isBlock && text.compare(at, node.value.size(), node.value) == 0) {
     node.end = at + node.value.size();
     node.simple = node.value.find('\n') == std::string::npos;
-  } else {  // over several lines: its last line ends where its last word does
+  } else {  // over several lines, which have its words; a block begins after that of its '|'
     node.simple = false;
-    std::string_view last = node.value;
-    while (!last.empty() && isBlank(last.back())) last.remove_suffix(1);
-    if (const auto space = last.find_last_of(" \n"); space != std::string_view::npos) {
-      last.remove_prefix(space + 1);
-    }
-    std::size_t found = text.find(last, at);
-    node.end = found == std::string::npos ? clamped(text, at + 1) : found + last.size();
-    std::size_t left = node.value.size() > last.size() ? node.value.size() - last.size() : 0;
-    while (found != std::string::npos && found - at < left) {
-      found = text.find(last, found + 1);
-      if (found != std::string::npos) node.end = found + last.size();
-      if (last.empty()) break;
-    }
+    if (isBlock) at = clamped(text, text.find('\n', at));
+    for (const char c : node.value)
+      if (!isBlank(c)) at = clamped(text, text.find(c, at)) + 1;
+    node.end = clamped(text, at);
   }
 }
 
@@ -284,11 +278,10 @@ bool parseYaml(const std::string& text, YamlNode& root, YamlFailure& failure) {
   try {
     std::istringstream stream(text);
     YAML::Parser parser(stream);
-    Builder builder(root);
+    const std::size_t begin = text.starts_with("\xef\xbb\xbf") ? 3 : 0;
+    Builder builder(root, begin);
     while (parser.HandleNextDocument(builder)) {
     }
-    std::size_t begin = 0;
-    if (text.rfind("\xef\xbb\xbf", 0) == 0) begin = 3;
     findEnds(text, root, begin);
     return true;
   } catch (const Refusal& refusal) {
@@ -318,7 +311,7 @@ std::string yamlScalar(std::string_view text, bool isText) {
   }
   if (plain && isText &&
       (looksLikeNumber(text) || text == "true" || text == "false" || text == "null" ||
-       text == "~" || text == "yes" || text == "no")) {
+       text == "Null" || text == "NULL" || text == "~" || text == "yes" || text == "no")) {
     plain = false;
   }
   // Paths and host names with ':' or ',' are the common case of what must be quoted.

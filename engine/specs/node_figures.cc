@@ -27,12 +27,12 @@ std::vector<NodeFigure> figuresOf(const run::v1::NodeSample& sample) {
   std::vector<NodeFigure> out{{"cpu", sample.cpu()},
                               {"memory", sample.memory_used()},
                               {"memory_total", sample.memory_total()},
-                              {"disk_free", sample.disk_free()},
                               {"net_in", sample.network_in()},
                               {"net_out", sample.network_out()},
                               {"loopback", sample.loopback()},
                               {"disk_read", sample.disk_read()},
                               {"disk_write", sample.disk_write()}};
+  if (sample.disk_free() >= 0) out.push_back({"disk_free", sample.disk_free()});  // -1: unknown
   if (sample.has_disk_busy()) out.push_back({"disk_busy", sample.disk_busy()});
   if (sample.has_package_w()) out.push_back({"package_power", sample.package_w()});
   return out;

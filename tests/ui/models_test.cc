@@ -308,6 +308,8 @@ class ModelsTest : public QObject {
     const auto fields = app::specFields(kSpec);
     QCOMPARE(fields.at("training.batch"), std::string("64"));
     QCOMPARE(fields.at("model.layers[1].dense.units"), std::string("16"));
+    QVERIFY(fields.contains("model.layers[0]"));
+    QCOMPARE(fields.at("model.layers[0]"), std::string("flatten"));
     auto other = fields;
     other["training.batch"] = "96";
     other.erase("training.epochs");

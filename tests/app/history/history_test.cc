@@ -625,6 +625,25 @@ class HistoryTest : public QObject {
     QVERIFY(row->finishedNs > 0);
   }
 
+  // So is one that is not recorded now, but was.
+  void aRunThatHasBegunIsListedAsRunning() {
+    RunDocuments documents;
+    documents.nodes = R"([{"node":"n1"}])";
+    {
+      auto store = history_->begin(rowOf("begun"), documents);
+      QVERIFY(store.ok() && (*store)->append(lossBatch(1, 20)).ok());
+      QVERIFY(history_->begin(rowOf("launched"), documents).ok());
+    }
+    history_.reset();
+    QVERIFY(QFile::rename(dir_->path() + "/history.db", dir_->path() + "/aside"));
+    auto opened = History::open(dir_->path().toStdString());
+    QVERIFY(opened.ok());
+    QVERIFY((*opened)->expireAbandoned().ok());
+    QCOMPARE((*opened)->row("begun")->phase, RunState::RUNNING);
+    QCOMPARE((*opened)->row("launched")->phase, RunState::LAUNCHING);
+    QVERIFY(!(*opened)->remove("begun").ok());
+  }
+
   // However much is cut off, a part of a history is not taken for the whole: it is set aside, and
   // all that is known of the runs comes from their own files.
   void aTruncatedHistoryIsMadeAgain() {
@@ -678,6 +697,28 @@ class HistoryTest : public QObject {
       QCOMPARE(history_->list()->size(), 1u);
       QCOMPARE(history_->row("r")->notes, std::string("the good one"));
     }
+  }
+
+  // JSON, as which a run's own file keeps its row, has no infinity.
+  void aDivergedRunIsListedAgain() {
+    RunRow row = rowOf("r");
+    row.phase = RunState::FAILED;
+    row.tags = {"bad"};
+    row.figures.trainLoss = INFINITY;
+    row.figures.evalLoss = -INFINITY;
+    RunDocuments documents;
+    documents.specYaml = "x";
+    QVERIFY(history_->add(row, documents).ok());
+    history_.reset();
+    QVERIFY(QFile::resize(dir_->path() + "/history.db", 0));
+    const auto opened = History::open(dir_->path().toStdString());
+    QVERIFY(opened.ok());
+    const auto again = (*opened)->row("r");
+    QVERIFY(again.ok());
+    QCOMPARE(again->name, row.name);
+    QCOMPARE(again->tags, row.tags);
+    QVERIFY(again->figures.trainLoss == INFINITY && again->figures.evalLoss == -INFINITY);
+    QCOMPARE((*opened)->documents("r")->specYaml, documents.specYaml);
   }
 
   // Damage in the middle, which no open notices, is found where a writer was killed.

@@ -221,7 +221,7 @@ class ReportTest : public QObject {
     row.figures.joules = 1000 * (1 + random() % 900);
     row.figures.cost = 2.5;
     row.figures.currency = "EUR";
-    row.figures.steps = static_cast<std::int64_t>(random() % 1'000'000);
+    row.figures.steps = 1'000'000 + static_cast<std::int64_t>(random() % 1'000'000);
     row.predictedStepSeconds = number();
     row.measuredStepSeconds = number();
     RunDocuments documents;
@@ -265,6 +265,7 @@ class ReportTest : public QObject {
           row.measuredStepSeconds, static_cast<double>(row.figures.steps),
           row.measuredStepSeconds / row.predictedStepSeconds})
       QVERIFY2(figures.contains(value), QByteArray::number(value, 'g', 17));
+    QVERIFY(document.rows["figures"].contains(QString(" Steps %1").arg(row.figures.steps)));
     const QString energy = QString::fromStdString(energyText(row.figures));
     QVERIFY2(energy.contains("2.50 EUR") && document.text.contains(energy), qPrintable(energy));
     QVERIFY(document.values["prediction"].contains(predicted));
@@ -307,6 +308,23 @@ class ReportTest : public QObject {
     QVERIFY(parsed(*page).error.isEmpty());
     QCOMPARE(htmlReport(*history_, "none").error().code, Code::kNotFound);
     QCOMPARE(chartOf(*history_, "a", "loss").error().code, Code::kNotFound);
+  }
+
+  // How long a restart took is not known where the run did not train again.
+  void aRestartThatDidNotEnd() {
+    RunRow row;
+    row.run = "a";
+    auto store = history_->begin(row, {});
+    QVERIFY(store.ok());
+    constexpr std::int64_t kWall = 1'780'000'000'000'000'000;
+    RunBatch batch;
+    batch.restarts.push_back({2, kWall, kWall + 1, {}, 3, 1.5});
+    batch.restarts.push_back({3, kWall + 2, 0, {}, 0, 0});
+    QVERIFY((*store)->append(batch).ok());
+    const QStringList rows = parsed(*htmlReport(*history_, "a")).rows["restarts"];
+    QCOMPARE(rows.size(), 3);  // with the titles
+    QVERIFY2(rows[1].trimmed().endsWith(" 1.5 s"), qPrintable(rows[1]));
+    QVERIFY2(rows[2].trimmed().endsWith(QString::fromUtf8(" –")), qPrintable(rows[2]));
   }
 
   // Every sample lies within the frame of a chart, whatever it is, and none is lost.

@@ -59,6 +59,21 @@ class RunAggregatorTest : public QObject {
     QVERIFY(book.empty());
   }
 
+  // A recorder that is killed may have kept the run's first records, and not its row.
+  void aRecorderThatTakesOverKnowsTheStart() {
+    constexpr std::int64_t kWall = 5'000'000'000;
+    run::v1::Record record;
+    record.set_sequence(1);
+    record.set_wall_ns(kWall);
+    record.mutable_started()->set_version("1.2");
+    RunAggregator first(rowOf(1), {{"n1", 0}});
+    first.add("n1", record);
+    const RunAggregator second(rowOf(1), {{"n1", 1}}, {}, first.take().batch.facts);
+    QCOMPARE(second.row().startedNs, kWall);
+    QCOMPARE(second.row().phase, RunState::RUNNING);
+    QCOMPARE(second.row().version, std::string("1.2"));
+  }
+
   // Of several measurements of a clock's offset the surest is applied.
   void theSurestClockOffsetHolds() {
     RunAggregator book(rowOf(2), {{"n1", 0}, {"n2", 0}});
@@ -159,6 +174,23 @@ class RunAggregatorTest : public QObject {
     QCOMPARE(points("samples")[5].y, 384.0);
     QCOMPARE(points("tokens")[5].y, 38400.0);
     QCOMPARE(points("tokens_per_second")[0].y, points("samples_per_second")[0].y * 100);
+  }
+
+  // What a node could not measure is no point of a curve.
+  void anUnknownDiskIsNoCurve() {
+    RunAggregator book(rowOf(1), {{"n1", 0}});
+    std::uint64_t sequence = 0;
+    for (const double free : {-1.0, 5e9}) {
+      ++sequence;
+      run::v1::Record record = sampleRecord(sequence, static_cast<double>(sequence), {});
+      record.mutable_node_sample()->set_disk_free(free);
+      book.add("n1", record);
+    }
+    const auto taken = book.take();
+    const auto* curve = find(taken.batch, "node/n1/disk_free");
+    QVERIFY(curve != nullptr);
+    QCOMPARE(curve->points.size(), std::size_t{1});
+    QCOMPARE(curve->points[0].y, 5e9);
   }
 
   // Curves of GPUs are what their driver tells; what is wrong is told once.

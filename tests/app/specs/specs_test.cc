@@ -78,6 +78,9 @@ class SpecsTest : public QObject {
         "evaluate_batch, unpinned, loss_scale, on_nonfinite, watch, activations, freeze");
     row("wrong type", "batch: 64", "batch: many",
         "f.yaml:17:10: 'batch' is 'many', expected a whole number, at least 1");
+    row("long", "batch: 64", "batch: 一二三四五六七八九十一二三四五",
+        "f.yaml:17:10: 'batch' is '一二三四五六七八九十一二三…', expected a whole number, at least "
+        "1");
     row("zero", "batch: 64", "batch: 0",
         "f.yaml:17:10: 'batch' is '0', expected a whole number, at least 1");
     row("fraction", "batch: 64", "batch: 6.4",
@@ -384,6 +387,11 @@ class SpecsTest : public QObject {
                       "  evaluate: {images: c.gz, labels: d.gz}\n  augment: {flip: true}\n"));
     QCOMPARE(edited(kRun, "strategy.pins", "[{layer: conv1, stage: 0}, {layer: dense1, stage: 1}]"),
              kRun + "strategy:\n  pins: [{layer: conv1, stage: 0}, {layer: dense1, stage: 1}]\n");
+    QCOMPARE(edited(kRun, "model.layers[2].name", "flat"),
+             replaced(kRun, "- flatten\n", "- {flatten: {}, name: flat}\n"));
+    QCOMPARE(edited(replaced(kRun, "max_pool2d: {size: 2}", "max_pool2d"),
+                    "model.layers[1].max_pool2d.size", "2"),
+             replaced(kRun, "max_pool2d: {size: 2}", "{max_pool2d: {size: 2}}"));
     QCOMPARE(edited(kRun, "model.layers[1].inputs", "input, conv1"),
              replaced(kRun, "- max_pool2d: {size: 2}\n",
                       "- max_pool2d: {size: 2}\n      inputs: [input, conv1]\n"));
@@ -392,12 +400,12 @@ class SpecsTest : public QObject {
   // Whatever is typed into a text field comes back as it was typed.
   void editsKeepTheirValue() {
     for (const char* value :
-         {"a: b",  "- x",      "#1",   "it's", "\"q\"",       "true",       "null", "~",
-          "1e5",   " padded ", "日本", "a,b",  "{x}",         "[y]",        "&z",   "*z",
-          "!t",    "%d",       "@h",   "`c`",  "back\\slash", "two\nlines", "?",    "-",
-          "x # y", "|",        ">",    "0x10", "=",           "<<"}) {
+         {"a: b", "- x",  "#1",    "it's",     "\"q\"", "true", "null",        "~",
+          "Null", "NULL", "1e5",   " padded ", "日本",  "a,b",  "{x}",         "[y]",
+          "&z",   "*z",   "!t",    "%d",       "@h",    "`c`",  "back\\slash", "two\nlines",
+          "?",    "-",    "x # y", "|",        ">",     "0x10", "=",           "<<"}) {
       for (const char* path : {"model.name", "data.train.images", "model.layers[0].name",
-                               "model.layers[3].name", "strategy.kind"}) {
+                               "model.layers[2].name", "model.layers[3].name", "strategy.kind"}) {
         const SpecText spec = SpecText::parse(edited(kRun, path, value), "f.yaml", SpecKind::kRun);
         QVERIFY2(spec.readable(), spec.text().c_str());
         QVERIFY2(spec.value(path).has_value(), spec.text().c_str());
@@ -410,6 +418,35 @@ class SpecsTest : public QObject {
         QCOMPARE(*plain.value(path), std::string("plain"));
       }
     }
+  }
+
+  // Fields are added after a text of several lines, not within it.
+  void textsOfSeveralLinesStayWhole() {
+    for (const char* text : {"|\n        cd ops\n        make\n        cd ..\n        cd ..\n",
+                             ">-  # folded\n        cd ops;\n        cd ..;\n\n        cd ..\n",
+                             "cd ops;\n        cd ..;\n        cd ..;\n        cd ..\n"}) {
+      const std::string yaml = fmt::format("workload:\n  command: [a]\n  setup:\n    - {}", text);
+      const SpecText before = SpecText::parse(yaml, "f.yaml", SpecKind::kRun);
+      QVERIFY2(before.ok(), yaml.c_str());
+      const SpecText after =
+          SpecText::parse(edited(yaml, "workload.launcher", "single"), "f.yaml", SpecKind::kRun);
+      QVERIFY2(after.ok(), after.text().c_str());
+      QVERIFY2(after.text().starts_with(yaml), after.text().c_str());
+      QCOMPARE(after.value("workload.launcher").value_or(""), std::string("single"));
+      QVERIFY(after.value("workload.setup[0]") == before.value("workload.setup[0]"));
+    }
+  }
+
+  // Some editors begin a file with a mark of UTF-8: it stays, and moves nothing.
+  void aMarkBeforeTheText() {
+    const std::string marked = "\xef\xbb\xbf" + kRun;
+    const SpecText spec = SpecText::parse(marked, "f.yaml", SpecKind::kRun);
+    QVERIFY(spec.ok());
+    const auto place = spec.mark("training.batch");
+    QCOMPARE(marked.substr(place->offset, place->length), std::string("64"));
+    for (const char* value : {"96", ""})
+      QCOMPARE(edited(marked, "training.batch", value),
+               "\xef\xbb\xbf" + edited(kRun, "training.batch", value));
   }
 
   void clusters_data() {
@@ -456,6 +493,11 @@ class SpecsTest : public QObject {
                       "    - flatten\n    - max_pool2d: {size: 2}\n"));
     QCOMPARE(apply(spec.moveItem("model.input.shape", 0, 2)),
              replaced(kRun, "[28, 28, 1]", "[28, 1, 28]"));
+    // A comment may stand between a dash and its item.
+    const std::string noted = "nodes:\n  - # rack-1\n    name: a\n";
+    const SpecText racks = SpecText::parse(noted, "c.yaml", SpecKind::kCluster);
+    QCOMPARE(racks.insertItem("nodes", 1, "name: b")->applied(noted), noted + "  - name: b\n");
+    QCOMPARE(racks.removeItem("nodes", 0)->applied(noted), std::string("nodes:\n  []\n"));
     // Every edit leaves a text that reads as YAML and has what was asked for.
     for (int from = 0; from < 4; ++from) {
       for (int to = 0; to < 4; ++to) {
@@ -723,10 +765,22 @@ class SpecsTest : public QObject {
     QCOMPARE(cluster.cluster()->nodes(0).devices(0).count(), 3);
     const auto brackets = importHostfile(std::string(100, '[') + "\n", "h");
     QVERIFY(SpecText::parse(*brackets, "h.yaml", SpecKind::kCluster).readable());
+    const auto login = importHostfile("ann@n1.lab slots=2\n", "h");
+    cluster = SpecText::parse(*login, "h.yaml", SpecKind::kCluster);
+    QCOMPARE(cluster.value("nodes[0].name").value_or(""), std::string("n1.lab"));
+    QCOMPARE(cluster.value("nodes[0].ssh.host").value_or(""), std::string("n1.lab"));
+    QCOMPARE(cluster.value("nodes[0].ssh.user").value_or(""), std::string("ann"));
+    QCOMPARE(cluster.value("nodes[0].address").value_or(""), std::string("n1.lab"));
+    QVERIFY(!importHostfile("ann@\n", "h").ok());
     QVERIFY(!importHostfile("n1 slots=x\n", "h").ok());
     QVERIFY(!importTfConfig("{}", "t").ok());
     QVERIFY(importCluster(" \n{\"cluster\": {\"worker\": [\"b:2222\"]}}", "t").ok());
     QVERIFY(importCluster("n1 slots=2\n", "h").ok());
+    const std::string mark = "\xef\xbb\xbf";  // of UTF-8, which some editors begin a file with
+    cluster =
+        SpecText::parse(*importCluster(mark + "n1 slots=2\n", "h"), "h.yaml", SpecKind::kCluster);
+    QCOMPARE(cluster.value("nodes[0].ssh.host").value_or(""), std::string("n1"));
+    QVERIFY(importCluster(mark + "{\"cluster\": {\"worker\": [\"b:2222\"]}}", "t").ok());
   }
 
   // One at a time, until none is left; comments stay.

@@ -42,7 +42,7 @@ const std::string kWhole =
     "  code: {from: ., exclude: .lockstepignore, max_bytes: 256MiB}\n"
     "  python: {kind: venv, path: .venv}\n"
     "  setup: [\"make -C ops\"]\n"
-    "  env: {HF_HOME: /data/hf}\n"
+    "  env: {HF_HOME: /data/hf, NONE: \"NULL\"}\n"
     "  env_from: [WANDB_API_KEY]\n"
     "  metrics: {tensorboard: [runs/], stdout: ['loss[=: ]+(?P<loss>[-+0-9.e]+)'], hooks: [c10d, "
     "ddp, wandb, stacks], mlflow: true}\n"
