@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <sstream>
 #include <unordered_map>
 
@@ -247,6 +248,16 @@ bool looksLikeNumber(std::string_view text) {
   return failure == std::errc() && end == text.data() + text.size();
 }
 
+// Returns the code of the control character at `at`, of one byte or two.
+std::optional<unsigned> controlAt(std::string_view text, std::size_t at) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  if (byte(at) < 0x20 || byte(at) == 0x7f) return byte(at);
+  if (byte(at) == 0xc2 && byte(at + 1) >= 0x80 && byte(at + 1) < 0xa0) return byte(at + 1);
+  return std::nullopt;
+}
+
 }  // namespace
 
 const YamlNode::Entry* YamlNode::find(std::string_view key) const {
@@ -300,12 +311,10 @@ bool parseYaml(const std::string& text, YamlNode& root, YamlFailure& failure) {
 
 std::string yamlScalar(std::string_view text, bool isText) {
   bool plain = !text.empty() && !isBlank(text.front()) && !isBlank(text.back());
-  for (const char c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '#' || c == ':' || c == '{' ||
-        c == '}' || c == '[' || c == ']' || c == ',' || c == '?') {
+  for (std::size_t at = 0; at < text.size(); ++at)
+    if (controlAt(text, at) ||
+        std::string_view("\"#:{}[],?").find(text[at]) != std::string_view::npos)
       plain = false;
-    }
-  }
   if (plain && std::string_view("!&*|>%@`'\"?-").find(text.front()) != std::string_view::npos) {
     plain = !isText && looksLikeNumber(text);
   }
@@ -317,7 +326,8 @@ std::string yamlScalar(std::string_view text, bool isText) {
   // Paths and host names with ':' or ',' are the common case of what must be quoted.
   if (plain) return std::string(text);
   std::string out = "\"";
-  for (const char c : text) {
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
     switch (c) {
       case '"':
         out += "\\\"";
@@ -335,8 +345,9 @@ std::string yamlScalar(std::string_view text, bool isText) {
         out += "\\r";
         break;
       default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+        if (const auto control = controlAt(text, at)) {
+          out += fmt::format("\\x{:02x}", *control);
+          if (*control >= 0x80) ++at;
         } else {
           out += c;
         }

@@ -400,10 +400,11 @@ class SpecsTest : public QObject {
   // Whatever is typed into a text field comes back as it was typed.
   void editsKeepTheirValue() {
     for (const char* value :
-         {"a: b", "- x",  "#1",    "it's",     "\"q\"", "true", "null",        "~",
-          "Null", "NULL", "1e5",   " padded ", "日本",  "a,b",  "{x}",         "[y]",
-          "&z",   "*z",   "!t",    "%d",       "@h",    "`c`",  "back\\slash", "two\nlines",
-          "?",    "-",    "x # y", "|",        ">",     "0x10", "=",           "<<"}) {
+         {"a: b", "- x",         "#1",         "it's", "\"q\"",    "true",     "null",
+          "~",    "Null",        "NULL",       "1e5",  " padded ", "日本",     "a,b",
+          "{x}",  "[y]",         "&z",         "*z",   "!t",       "%d",       "@h",
+          "`c`",  "back\\slash", "two\nlines", "?",    "-",        "x # y",    "|",
+          ">",    "0x10",        "=",          "<<",   "a\x7f",    "\xc2\x9f", "b\xc2\x85 c"}) {
       for (const char* path : {"model.name", "data.train.images", "model.layers[0].name",
                                "model.layers[2].name", "model.layers[3].name", "strategy.kind"}) {
         const SpecText spec = SpecText::parse(edited(kRun, path, value), "f.yaml", SpecKind::kRun);
