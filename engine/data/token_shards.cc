@@ -79,12 +79,12 @@ Status takeNpy(TokenShard& shard, std::string_view head) {
 // The headers of llm.c: magic, version, number of tokens.
 bool takeLlmC(TokenShard& shard, std::string_view head) {
   constexpr std::size_t kHeader = 256 * sizeof(std::int32_t);
-  constexpr std::int32_t kTwoBytes = 20240520, kFourBytes = 20240801;
-  const auto magic = numberAt<std::int32_t>(head, 0);
-  if (head.size() < kHeader || (magic != kTwoBytes && magic != kFourBytes) ||
-      numberAt<std::int32_t>(head, 4) != 1)
-    return false;
-  shard.bytesPerToken = magic == kTwoBytes ? 2 : 4;
+  const auto begins = [&](std::int32_t magic, std::int32_t version) {
+    return numberAt<std::int32_t>(head, 0) == magic && numberAt<std::int32_t>(head, 4) == version;
+  };
+  const bool gpt2 = begins(20240520, 1), llama3 = begins(20240801, 7);
+  if (head.size() < kHeader || !(gpt2 || llama3)) return false;
+  shard.bytesPerToken = gpt2 ? 2 : 4;
   shard.count = numberAt<std::int32_t>(head, 8);
   shard.offset = kHeader;
   return true;

@@ -28,12 +28,12 @@ std::string bytesOf(const std::vector<std::int32_t>& tokens) {
   return out;
 }
 
-// As llm.c's dev/data/data_common.py writes it.
+// As llm.c's dev/data/data_common.py writes it, for GPT-2 and for Llama 3.
 template <typename T>
 std::string llmC(const std::vector<std::int32_t>& tokens) {
   std::vector<std::int32_t> header(256);
   header[0] = sizeof(T) == 2 ? 20240520 : 20240801;
-  header[1] = 1;
+  header[1] = sizeof(T) == 2 ? 1 : 7;
   header[2] = static_cast<std::int32_t>(tokens.size());
   return bytesOf<std::int32_t>(header) + bytesOf<T>(tokens);
 }
