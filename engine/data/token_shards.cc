@@ -9,7 +9,6 @@
 #include <optional>
 #include <string_view>
 
-#include "engine/base/list_folder.h"
 #include "engine/data/content.h"
 
 namespace lockstep::data {
@@ -133,10 +132,15 @@ Result<std::vector<std::string>> pathsOf(const std::string& pattern) {
   const std::filesystem::path path(pattern);
   const std::string name = path.filename();
   if (name.find_first_of("*?") == std::string::npos) return std::vector{pattern};
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   std::vector<std::string> out;
-  for (const auto& entry : listFolder(path.parent_path()))
-    if (fnmatch(name.c_str(), entry.filename().c_str(), FNM_PERIOD) == 0)
-      out.push_back(entry.string());
+  std::error_code failed;
+  for (std::filesystem::directory_iterator entry(folder, failed), end; !failed && entry != end;
+       entry.increment(failed))
+    if (fnmatch(name.c_str(), entry->path().filename().c_str(), FNM_PERIOD) == 0)
+      out.push_back(entry->path().string());
+  // A part of the files would be other data.
+  if (failed) return systemError(failed.value(), message("cannot list {}", folder.string()));
   std::ranges::sort(out);
   if (!out.empty()) return out;
   Error error = makeError(Code::kNotFound, "there is no data file {}", pattern);
