@@ -9620,6 +9620,10 @@ its last lines:
             <translation>首行中有未结束的引号，或夹在其他文字中的引号</translation>
         </message>
         <message>
+            <source>its first row has a carriage return without a line feed</source>
+            <translation>首行中有回车符而没有换行符</translation>
+        </message>
+        <message>
             <source>it has %1 columns, and none is &quot;%2&quot;</source>
             <translation>它有 %1 列，没有“%2”</translation>
         </message>
