@@ -220,7 +220,8 @@ Straggler StragglerFinder::describe(std::size_t begin, int rank) const {
     frozen += here.frozen;
     own += here.own;
     expected += here.usual;
-    if (here.excess < late) continue;
+    // A freeze is a delay however long the step is.
+    if (here.excess < late && here.frozen < kFreezeSeconds) continue;
     if (result.since == 0) result.since = steps_[i].step;
     data += here.data;
     forward += here.forward;

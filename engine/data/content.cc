@@ -51,7 +51,8 @@ Result<OpenFile> openRegular(const std::string& path) {
   UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) {
     Error error = systemError(errno, message("cannot open the data file {}", path));
-    error.next = "correct the path, or put the file there";
+    if (error.next.empty() || error.code == Code::kNotFound)
+      error.next = "correct the path, or put the file there";
     return error;
   }
   struct stat info {};

@@ -43,8 +43,12 @@ Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, st
     const std::uint64_t extent = std::uint64_t{at(i)} << 24 | std::uint64_t{at(i + 1)} << 16 |
                                  std::uint64_t{at(i + 2)} << 8 | at(i + 3);
     if (extent == 0) return dataLoss(path, message("dimension {} is 0", d));
-    if (elements > kLargestContent / extent / static_cast<unsigned>(header.elementBytes))
-      return dataLoss(path, "its header declares more elements than a file can hold");
+    if (elements > kLargestContent / extent / static_cast<unsigned>(header.elementBytes)) {
+      Error error = dataLoss(
+          path, message("its header declares more than {} GiB of elements", kLargestContent >> 30));
+      error.next = "split it or, if it is smaller, fetch it again";
+      return error;
+    }
     elements *= extent;
     header.dimensions.push_back(static_cast<std::int64_t>(extent));
   }

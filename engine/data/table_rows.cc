@@ -32,6 +32,7 @@ char separatorOf(const TableFile& file, std::string_view first) {
 }
 
 bool parseNumber(std::string_view text, double& value) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   const char* end = text.data() + text.size();
   const auto [at, error] = std::from_chars(text.data(), end, value);
   return error == std::errc() && at == end && std::isfinite(value) &&
@@ -221,6 +222,8 @@ Result<TableRows> TableRows::make(const TableFile& file, std::string_view first)
   if (!out.csv_) return out;
   if (!out.csv_->split(first, out.all_))
     return out.wrong("its first row has quotes that are not closed, or within other text");
+  if (out.csv_->rows() > 1)
+    return out.wrong("its first row has a carriage return without a line feed");
   LOCKSTEP_TRY(out.takeHeader());
   return out;
 }

@@ -9,7 +9,6 @@
 #include <optional>
 #include <string_view>
 
-#include "engine/base/list_folder.h"
 #include "engine/data/content.h"
 
 namespace lockstep::data {
@@ -79,12 +78,12 @@ Status takeNpy(TokenShard& shard, std::string_view head) {
 // The headers of llm.c: magic, version, number of tokens.
 bool takeLlmC(TokenShard& shard, std::string_view head) {
   constexpr std::size_t kHeader = 256 * sizeof(std::int32_t);
-  constexpr std::int32_t kTwoBytes = 20240520, kFourBytes = 20240801;
-  const auto magic = numberAt<std::int32_t>(head, 0);
-  if (head.size() < kHeader || (magic != kTwoBytes && magic != kFourBytes) ||
-      numberAt<std::int32_t>(head, 4) != 1)
-    return false;
-  shard.bytesPerToken = magic == kTwoBytes ? 2 : 4;
+  const auto begins = [&](std::int32_t magic, std::int32_t version) {
+    return numberAt<std::int32_t>(head, 0) == magic && numberAt<std::int32_t>(head, 4) == version;
+  };
+  const bool gpt2 = begins(20240520, 1), llama3 = begins(20240801, 7);
+  if (head.size() < kHeader || !(gpt2 || llama3)) return false;
+  shard.bytesPerToken = gpt2 ? 2 : 4;
   shard.count = numberAt<std::int32_t>(head, 8);
   shard.offset = kHeader;
   return true;
@@ -133,10 +132,15 @@ Result<std::vector<std::string>> pathsOf(const std::string& pattern) {
   const std::filesystem::path path(pattern);
   const std::string name = path.filename();
   if (name.find_first_of("*?") == std::string::npos) return std::vector{pattern};
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   std::vector<std::string> out;
-  for (const auto& entry : listFolder(path.parent_path()))
-    if (fnmatch(name.c_str(), entry.filename().c_str(), FNM_PERIOD) == 0)
-      out.push_back(entry.string());
+  std::error_code failed;
+  for (std::filesystem::directory_iterator entry(folder, failed), end; !failed && entry != end;
+       entry.increment(failed))
+    if (fnmatch(name.c_str(), entry->path().filename().c_str(), FNM_PERIOD) == 0)
+      out.push_back(entry->path().string());
+  // A part of the files would be other data.
+  if (failed) return systemError(failed.value(), message("cannot list {}", folder.string()));
   std::ranges::sort(out);
   if (!out.empty()) return out;
   Error error = makeError(Code::kNotFound, "there is no data file {}", pattern);

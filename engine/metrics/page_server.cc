@@ -65,7 +65,10 @@ void receive(Client& client, const Page& page) {
     return;
   }
   const auto state = client.request.add({bytes, static_cast<std::size_t>(got)});
-  if (state == PageRequest::State::kComplete) client.answer = client.request.answer(page);
+  if (state == PageRequest::State::kComplete) {
+    client.answer = client.request.answer(page);
+    client.until = monotonicNow() + kLimit;  // what the page took is no time of the client's
+  }
   client.over = state == PageRequest::State::kTooLong;
 }
 

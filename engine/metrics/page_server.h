@@ -22,8 +22,8 @@ class PageServer {
   bool loopback() const { return loopback_; }
 
   // Answers GET of the page until `done`, which is called ten times a second or more often. A
-  // client that takes longer than five seconds, or whose request is too long, is cut off; at most
-  // 64 are heard at a time.
+  // client that takes longer than five seconds to ask, or to receive the answer, or whose request
+  // is too long, is cut off; at most 64 are heard at a time.
   void serve(const Page& page, const std::function<bool()>& done);
 
  private:

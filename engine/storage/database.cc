@@ -279,8 +279,16 @@ Result<std::int64_t> Database::number(std::string_view pragma) {
 }
 
 Error Database::error(int result) const {
+  const int failed = errno, kind = result & 0xff;
+  // sqlite3_system_errno() is not set by a failed write to the log.
+  const int cause = kind == SQLITE_IOERR                            ? failed
+                    : kind == SQLITE_CANTOPEN && handle_ != nullptr ? sqlite3_system_errno(handle_)
+                                                                    : 0;
+  // SQLITE_FULL is a write without space, but neither one beyond a quota nor a file that cannot be
+  // made or extended.
+  const bool noSpace = cause == ENOSPC || cause == EDQUOT;
   Error error;
-  switch (result & 0xff) {
+  switch (kind) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       error.code = Code::kUnavailable;
@@ -306,10 +314,10 @@ Error Database::error(int result) const {
     default:
       break;
   }
+  if (noSpace) error.code = Code::kResourceExhausted;
   error.what = options_.what;
   error.why = handle_ != nullptr ? sqlite3_errmsg(handle_) : sqlite3_errstr(result);
-  if (const int cause = handle_ != nullptr ? sqlite3_system_errno(handle_) : 0;
-      error.code == Code::kNotFound && cause != 0)
+  if (cause != 0 && (noSpace || kind == SQLITE_CANTOPEN))
     error.why = message("{}: {}", error.why, std::strerror(cause));
   if (error.code == Code::kResourceExhausted) error.next = options_.ifFull;
   if (error.code == Code::kPermissionDenied) error.next = options_.ifReadOnly;

@@ -30,8 +30,9 @@ struct DatabaseOptions {
   bool rejectTruncated = true;
   // A write-ahead log on a local file system, a rollback journal on a network's, unless given.
   std::optional<Journal> journal;
-  Code ioError = Code::kDataLoss;  // code of reads and writes that the operating system fails
-  Message what;                    // Error::what; "cannot use PATH" if empty
+  // code of reads and writes that the operating system fails, but for want of space
+  Code ioError = Code::kDataLoss;
+  Message what;  // Error::what; "cannot use PATH" if empty
   // Error::next where the disk is full, the file cannot be written, a newer version wrote it.
   Message ifFull = message("free disk space"), ifReadOnly, ifNewer;
 };
@@ -66,7 +67,7 @@ class Database {
   Status checkSize(const std::string& file);
   Status migrate(const std::vector<std::string_view>& schema);
   Result<std::int64_t> number(std::string_view pragma);
-  Error error(int result) const;
+  Error error(int result) const;  // of the call that has just failed
 
   const std::string path_;
   DatabaseOptions options_;

@@ -7590,8 +7590,12 @@ its last lines:
             <translation>第 %1 维为 0</translation>
         </message>
         <message>
-            <source>its header declares more elements than a file can hold</source>
-            <translation>其文件头声明的元素多于一个文件所能容纳的</translation>
+            <source>its header declares more than %1 GiB of elements</source>
+            <translation>其文件头声明的元素超过 %1 GiB</translation>
+        </message>
+        <message>
+            <source>split it or, if it is smaller, fetch it again</source>
+            <translation>请将其拆分；如果文件并没有那么大，请重新获取</translation>
         </message>
         <message>
             <source>its header declares %1 bytes of elements, %2 follow</source>
@@ -9638,6 +9642,10 @@ its last lines:
         <message>
             <source>its first row has quotes that are not closed, or within other text</source>
             <translation>首行中有未结束的引号，或夹在其他文字中的引号</translation>
+        </message>
+        <message>
+            <source>its first row has a carriage return without a line feed</source>
+            <translation>首行中有回车符而没有换行符</translation>
         </message>
         <message>
             <source>it has %1 columns, and none is &quot;%2&quot;</source>

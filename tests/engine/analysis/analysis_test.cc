@@ -171,11 +171,12 @@ Recording readRecording(const QString& path) {
   return out;
 }
 
-// A step of three ranks with 50 ms of work each. Rank 1 is frozen for `before` seconds of its work
-// and for `after` seconds once all have arrived; rank 2, like rank 0, for `everyone` of its work.
+// A step of three ranks with `work` seconds of work each. Rank 1 is frozen for `before` seconds of
+// its work and for `after` seconds once all have arrived; rank 2, like rank 0, for `everyone` of
+// its work.
 void addFrozenStep(StepAnalyzer& analyzer, std::int64_t step, double before, double after,
-                   double everyone = 0) {
-  const double begin = static_cast<double>(step), work = 0.05;
+                   double everyone = 0, double work = 0.05) {
+  const double begin = static_cast<double>(step);
   const double last = work + std::max(before, everyone);
   for (int r = 0; r < 3; ++r) {
     const double own = work + (r == 1 ? before : everyone);
@@ -522,6 +523,23 @@ class AnalysisTest : public QObject {
     QCOMPARE(slowPhaseName(analyzer.stragglers()[0].phase), std::string_view("transfer"));
     QVERIFY(analyzer.stragglers()[0].frozenShare > 0.1);
     QVERIFY(analyzer.stragglers()[0].withoutSeconds < analyzer.stragglers()[0].stepSeconds - 0.01);
+  }
+
+  // A rank that is frozen for a fifth of each step, as by a limit on its processor time, is named
+  // with the first such step and the phase that the freezes prolong.
+  void freezesOfEachStepAreDescribed() {
+    for (const bool arrived : {false, true}) {
+      StepAnalyzer analyzer(3);
+      for (std::int64_t step = 1; step <= 30; ++step) {
+        addFrozenStep(analyzer, step, arrived ? 0 : 0.14, arrived ? 0.14 : 0, 0, 0.5);
+        if (step < 10) continue;
+        QCOMPARE(analyzer.stragglers().size(), std::size_t{1});
+        const Straggler& named = analyzer.stragglers()[0];
+        QCOMPARE(named.rank, 1);
+        QCOMPARE(named.since, kWarmUpSteps + 1);
+        QCOMPARE(slowPhaseName(named.phase), std::string_view(arrived ? "transfer" : "forward"));
+      }
+    }
   }
 
   // One freeze that extends over two steps counts once.

@@ -216,6 +216,8 @@ class CsvTest : public QObject {
     QTest::newRow("header quote") << "y,a,b,\"c\n" + row << QByteArray("its first row has quotes");
     QTest::newRow("old Macintosh") << head + "1,2,3,red\r1,2,3,red\n"
                                    << QByteArray("line 2: it has a carriage return");
+    QTest::newRow("old Macintosh alone")
+        << QByteArray("y,a,b,c\r1,2,3,red\r") << QByteArray("its first row has a carriage return");
     QTest::newRow("UTF-16") << QByteArray("\xff\xfey\0,\0a\0\n\0", 10)
                             << QByteArray("it is UTF-16");
   }
@@ -239,6 +241,21 @@ class CsvTest : public QObject {
       if (shown.empty()) shown = errorText((*reader)->count({}));
     }
     QVERIFY2(shown.find(says.toStdString()) != std::string::npos, shown.c_str());
+  }
+
+  void numbersMayHaveASign() {
+    data::TableFile file = table("y,a,b,c\n+1,+2.5,-3,red\n");
+    file.csv->logarithm = false;
+    const auto set = data::openTable(file);
+    QVERIFY2(set.ok(), errorText(set.status()).c_str());
+    float numbers[2];
+    (*set)->read(0, 0, reinterpret_cast<std::byte*>(numbers));
+    QCOMPARE(numbers[0], 2.5f);
+    QCOMPARE(numbers[1], -3.0f);
+    for (const std::string none : {"+", "++2", "+-2"}) {
+      const std::string trouble = troubleOf(table("y,a,b,c\n1," + none + ",3,red\n"));
+      QVERIFY2(trouble.find("expected a finite number") != std::string::npos, trouble.c_str());
+    }
   }
 
   void classesAndColumnsByNumber() {

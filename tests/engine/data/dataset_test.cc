@@ -1,7 +1,9 @@
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <zlib.h>
 
 #include <QElapsedTimer>
+#include <QScopeGuard>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -614,6 +616,21 @@ class DatasetTest : public QObject {
         QVERIFY2(error.what.text().find(path) != std::string::npos, error.text().c_str());
         QVERIFY2(error.why.text().find(kind) != std::string::npos, error.text().c_str());
       }
+  }
+
+  // What is said to do next is of the reason: a file that is there need not be put there.
+  void filesThatCannotBeOpened() {
+    const std::string there = file("there", "some words");
+    QCOMPARE(data::inspectText(there + "-not").error().next,
+             std::string("correct the path, or put the file there"));
+    rlimit before{};
+    QCOMPARE(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const auto restore = qScopeGuard([&] { ::setrlimit(RLIMIT_NOFILE, &before); });
+    const rlimit none{0, before.rlim_max};
+    QCOMPARE(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    const auto facts = data::inspectText(there);
+    QVERIFY(!facts.ok());
+    QCOMPARE(facts.error().next, std::string("raise the limit of open files (ulimit -n)"));
   }
 
   // Small on disk, gigabytes decompressed: reads no more than needed to reject the file.

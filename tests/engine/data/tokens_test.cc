@@ -1,5 +1,6 @@
 // Tokens in files: what other programs write, in any number of files, of any size; and what is
 // wrong with them.
+#include <QDir>
 #include <QElapsedTimer>
 #include <QProcess>
 #include <QTemporaryDir>
@@ -28,12 +29,12 @@ std::string bytesOf(const std::vector<std::int32_t>& tokens) {
   return out;
 }
 
-// As llm.c's dev/data/data_common.py writes it.
+// As llm.c's dev/data/data_common.py writes it, for GPT-2 and for Llama 3.
 template <typename T>
 std::string llmC(const std::vector<std::int32_t>& tokens) {
   std::vector<std::int32_t> header(256);
   header[0] = sizeof(T) == 2 ? 20240520 : 20240801;
-  header[1] = 1;
+  header[1] = sizeof(T) == 2 ? 1 : 7;
   header[2] = static_cast<std::int32_t>(tokens.size());
   return bytesOf<std::int32_t>(header) + bytesOf<T>(tokens);
 }
@@ -206,6 +207,18 @@ with open(f"{sys.argv[1]}/v2.npy", "wb") as out:
     std::filesystem::resize_file(shrinks, 30);
     samplesOf(**set, 0);
     QVERIFY((*set)->problem().error().text().find("shorter") != std::string::npos);
+  }
+
+  // A pattern without a folder is of the current one.
+  void foldersOfPatterns() {
+    const std::string file = write("here_0.bin", bytesOf<std::uint16_t>({1, 2, 3, 4, 5}));
+    const QString before = QDir::currentPath();
+    QVERIFY(QDir::setCurrent(dir_.path()));
+    const std::string trouble = why(files("here_*.bin"));
+    QVERIFY(QDir::setCurrent(before));
+    QCOMPARE(trouble, std::string());
+    // One that cannot be listed is not taken for one without such files.
+    QVERIFY(why(files(file + "/in_*.bin")).find("cannot list " + file) != std::string::npos);
   }
 
   // The file has holes in place of its 5 · 10⁹ tokens.

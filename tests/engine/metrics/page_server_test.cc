@@ -9,6 +9,7 @@
 #include <QTest>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -63,6 +64,7 @@ class PageServerTest : public QObject {
         [this, server = std::move(server).value()](const std::stop_token& stop) mutable {
           const auto page = [this]() -> Result<std::string> {
             ++pages_;
+            std::this_thread::sleep_for(std::chrono::milliseconds(pause_.load()));
             if (fails_) return makeError(Code::kUnavailable, "no page");
             return page_;
           };
@@ -80,6 +82,14 @@ class PageServerTest : public QObject {
     for (const char c : std::string("GET /metrics HTTP/1.0\r\nA: b\r\n\r\n"))
       tell(slow, std::string(1, c));
     QVERIFY(rest(slow).ends_with(page_));
+  }
+
+  // Longer than a client may take.
+  void aPageTakesLong() {
+    pause_ = 5500;
+    const std::string got = ask("GET /metrics HTTP/1.1\r\n\r\n");
+    pause_ = 0;
+    QVERIFY(got.ends_with("\r\n\r\n" + page_));
   }
 
   void whatIsNoRequestIsRefused() {
@@ -160,6 +170,7 @@ class PageServerTest : public QObject {
   int port_ = 0;
   const std::string page_ = std::string(3'000'000, 'p');
   std::atomic<int> pages_ = 0;
+  std::atomic<int> pause_ = 0;  // milliseconds
   std::atomic<bool> fails_ = false;
   std::jthread thread_;
 };

@@ -6,11 +6,14 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include <sqlite3.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <thread>
 
 #include "engine/storage/database.h"
@@ -33,6 +36,29 @@ std::string modeOf(Database& database) {
   Statement mode(database, "PRAGMA journal_mode");
   return mode.step() ? mode.text(0) : "";
 }
+
+// Has SQLite's writes fail.
+class FailingWrites {
+ public:
+  explicit FailingWrites(int cause) {
+    cause_ = cause;
+    const auto fail = +[](int, const void*, std::size_t, off_t) -> ssize_t {
+      errno = cause_;
+      return -1;
+    };
+    setWrites(reinterpret_cast<sqlite3_syscall_ptr>(fail));
+  }
+  ~FailingWrites() { setWrites(nullptr); }  // as they were
+  FailingWrites(const FailingWrites&) = delete;
+  FailingWrites& operator=(const FailingWrites&) = delete;
+
+ private:
+  static void setWrites(sqlite3_syscall_ptr call) {
+    sqlite3_vfs* const system = sqlite3_vfs_find(nullptr);
+    for (const char* name : {"pwrite", "pwrite64"}) system->xSetSystemCall(system, name, call);
+  }
+  static inline int cause_ = 0;
+};
 
 }  // namespace
 
@@ -146,6 +172,34 @@ class DatabaseTest : public QObject {
     QCOMPARE(added.code(), Code::kResourceExhausted);
     QCOMPARE(added.error().what, std::string("cannot write the notes"));
     QCOMPARE(added.error().next, std::string("remove some"));
+  }
+
+  // SQLite itself takes neither a used up quota nor a log that has no space for a full disk.
+  void noSpaceIsFull_data() {
+    QTest::addColumn<int>("journal");
+    QTest::addColumn<int>("cause");
+    QTest::addColumn<bool>("atOpening");
+    const int log = static_cast<int>(Journal::kWriteAhead);
+    QTest::newRow("quota, log") << log << EDQUOT << false;
+    QTest::newRow("quota, journal") << static_cast<int>(Journal::kRollback) << EDQUOT << false;
+    QTest::newRow("quota, opening") << log << EDQUOT << true;
+    QTest::newRow("disk, opening") << log << ENOSPC << true;
+  }
+  void noSpaceIsFull() {
+    QFETCH(int, journal);
+    QFETCH(int, cause);
+    QFETCH(bool, atOpening);
+    DatabaseOptions options;
+    options.journal = static_cast<Journal>(journal);
+    auto database = make(options);
+    if (atOpening) database.reset();
+    const FailingWrites failing(cause);
+    const Status status = atOpening ? Database::open(path(), {kTable}, options).status()
+                                    : database->execute("INSERT INTO t(a) VALUES(1)");
+    QVERIFY(!status.ok());
+    QCOMPARE(status.code(), Code::kResourceExhausted);
+    QCOMPARE(status.error().next, std::string("free disk space"));
+    QVERIFY2(status.error().why.text().ends_with(std::strerror(cause)), textOf(status).c_str());
   }
 
   void whatIsNoDatabaseIsDataLoss() {
