@@ -493,7 +493,6 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     LOCKSTEP_ASSIGN(const data::FileFacts facts,
                     data_.inspect(code, "code", [&]() -> Result<data::FileFacts> {
                       data::FileFacts out;
-                      out.dimensions = {1};
                       LOCKSTEP_ASSIGN(out.sha256, sha256File(code));
                       return out;
                     }));

@@ -36,10 +36,14 @@ constexpr std::int64_t kThreadsBytes = std::int64_t{6} << 20;
 // A worker's code and that of its libraries, and room for workspaces of large layers' kernels.
 constexpr std::int64_t kMarginBytes = std::int64_t{58} << 20;
 
-// Parses the output of shapeText(); nullopt where no file can have that shape.
+// Of a file without dimensions, as one of weights.
+constexpr std::string_view kNoShape = "-";
+
+// Parses kNoShape, or the output of shapeText(); nullopt where no file can have that shape.
 std::optional<Shape> readShape(std::istringstream& line) {
   std::string word, part;
   line >> word;
+  if (word == kNoShape) return Shape();
   Shape out;
   std::int64_t count = 1;
   for (std::istringstream parts(word); std::getline(parts, part, 'x');) {
@@ -502,8 +506,10 @@ Result<data::FileFacts> DataCache::inspect(const std::string& file, const std::s
   known_[key] = facts;
   std::string text;
   for (const auto& [name, known] : known_)
-    text += fmt::format("{} {} {} {} {}\n", known.sha256, shapeText(known.dimensions),
-                        known.highest, known.highestAt, name);
+    text += fmt::format(
+        "{} {} {} {} {}\n", known.sha256,
+        known.dimensions.empty() ? std::string(kNoShape) : shapeText(known.dimensions),
+        known.highest, known.highestAt, name);
   (void)writeFileAtomically(path_, text, 0600);
   return facts;
 }
