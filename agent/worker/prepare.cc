@@ -313,7 +313,8 @@ Status checkCoordinator(const node::v1::PrepareRequest& request, int world) {
 Status checkCode(const node::v1::PrepareRequest& request) {
   if (request.spec().workload().code().disabled()) return {};
   const auto file = request.data_paths().find(std::string(specs::kCodeFile));
-  if (file != request.data_paths().end() && std::filesystem::is_regular_file(file->second))
+  std::error_code failed;
+  if (file != request.data_paths().end() && std::filesystem::is_regular_file(file->second, failed))
     return {};
   Error error = makeError(Code::kNotFound, "the program's code is not on the node");
   error.next = "launch again, which copies it";
@@ -343,18 +344,22 @@ Status checkDevices(const node::v1::PrepareRequest& request, const plan::Plan& p
   return error;
 }
 
-// Memory, and disk for the run's checkpoints; decoded data that nobody uses make room for them.
+// Memory, and disk for the run's checkpoints, unless they go to a folder that the run names;
+// decoded data that nobody uses make room for them.
 Status checkRoom(const node::v1::PrepareRequest& request, const Workdir& workdir,
                  const plan::Plan& plan, const std::optional<plan::Plan>& evaluation,
                  DataCache& cache, FoundData& data) {
-  const bool checkpoints = specs::takesCheckpoints(request.spec());
-  const std::int64_t keep = std::max(2, request.spec().training().checkpoint().keep());
-  const std::int64_t needed =
-      kSpareBytes + (checkpoints ? (keep + 1) * plan.logicalStateBytes() : 0);
+  const auto& checkpoint = request.spec().training().checkpoint();
+  const bool here = specs::takesCheckpoints(request.spec()) && checkpoint.path().empty();
+  const std::int64_t keep = std::max(2, checkpoint.keep());
+  const std::int64_t needed = kSpareBytes + (here ? (keep + 1) * plan.logicalStateBytes() : 0);
   if (diskFree(workdir.path) < needed) cache.decoded().makeRoom(needed);
   // What had to go to make room, for the run or for another of its files, each worker reads.
-  if (std::erase_if(data.decoded,
-                    [](const auto& file) { return !std::filesystem::exists(file.second); }) > 0)
+  const auto isGone = [](const auto& file) {
+    std::error_code failed;
+    return !std::filesystem::exists(file.second, failed);
+  };
+  if (std::erase_if(data.decoded, isGone) > 0)
     data.ownBytes += std::exchange(data.mappedBytes, 0);
   LOCKSTEP_TRY(checkMemory(request, plan, evaluation ? &*evaluation : nullptr, data));
   if (const std::int64_t free = diskFree(workdir.path); free >= 0 && free < needed) {

@@ -11,6 +11,8 @@
 #include <thread>
 
 #include "engine/base/file.h"
+#include "engine/specs/specs.h"
+#include "engine/specs/workload.h"
 #include "tests/agent/agent_node.h"
 
 using namespace lockstep;
@@ -186,6 +188,38 @@ class AgentPrepareTest : public QObject {
     request.set_check_only(true);
     (*request.mutable_data_paths())["train.images"] = "/no/such/images.gz";
     QCOMPARE(prepare(node.agent(), request, &checked).error_code(), grpc::StatusCode::NOT_FOUND);
+  }
+
+  // Checkpoints in a folder that the run names take no room in the workdir.
+  void roomIsNeededWhereCheckpointsAre() {
+    Node node("n1");
+    node.start();
+    auto request = prepareRequest({.run = newRunId(), .ranks = 1, .hidden = 20000});
+    request.set_check_only(true);
+    auto& checkpoint = *request.mutable_spec()->mutable_training()->mutable_checkpoint();
+    checkpoint.set_keep(1'000'000);  // 60 TB
+    node::v1::PrepareReply reply;
+    grpc::Status status = prepare(node.agent(), request, &reply);
+    QCOMPARE(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    QVERIFY2(status.error_message().find("no space for the run in ") != std::string::npos,
+             status.error_message().c_str());
+    checkpoint.set_path(node.workdir() + "/elsewhere");
+    status = prepare(node.agent(), request, &reply);
+    QVERIFY2(status.ok(), status.error_message().c_str());
+  }
+
+  // A path that the system refuses to look at ends the preparation, not the agent.
+  void aPathThatCannotBeIsNotTheCode() {
+    Node node("n1");
+    node.start();
+    auto request = prepareRequest({.run = newRunId(), .ranks = 1});
+    request.mutable_spec()->Clear();
+    request.mutable_spec()->mutable_workload()->add_command("true");
+    must(specs::checkAndFill(*request.mutable_spec()));
+    (*request.mutable_data_paths())[std::string(specs::kCodeFile)] = "/" + std::string(300, 'x');
+    node::v1::PrepareReply reply;
+    for (int times = 0; times < 2; ++times)
+      QCOMPARE(prepare(node.agent(), request, &reply).error_code(), grpc::StatusCode::NOT_FOUND);
   }
 };
 
