@@ -198,6 +198,7 @@ class ProgramRun {
     while (!*over && !(link_.stopAsked() && hooks_->launchedRank() == 0)) {
       std::this_thread::sleep_for(std::chrono::nanoseconds(kTell));
       readHooks();
+      values_.tell();
       noteProcess(0);
       watchEnd();
       watchSilence();
