@@ -344,15 +344,31 @@ Status checkDevices(const node::v1::PrepareRequest& request, const plan::Plan& p
   return error;
 }
 
-// Memory, and disk for the run's checkpoints, unless they go to a folder that the run names;
-// decoded data that nobody uses make room for them.
+// `place` may not be there yet.
+Status checkDisk(const std::filesystem::path& place, std::int64_t needed, const Message& next) {
+  std::error_code failed;
+  std::filesystem::path there = place;
+  while (!std::filesystem::exists(there, failed) && there.has_relative_path())
+    there = there.parent_path();
+  const std::int64_t free = diskFree(there.string());
+  if (free < 0 || free >= needed) return {};
+  Error error = makeError(Code::kResourceExhausted, "no space for the run in {}", place.string());
+  error.why = message("{} MiB are free, {} MiB are needed", free >> 20, needed >> 20);
+  error.next = next;
+  return error;
+}
+
+// Memory, and disk for the run's checkpoints, where these go; decoded data that nobody uses make
+// room for them in the workdir.
 Status checkRoom(const node::v1::PrepareRequest& request, const Workdir& workdir,
                  const plan::Plan& plan, const std::optional<plan::Plan>& evaluation,
                  DataCache& cache, FoundData& data) {
   const auto& checkpoint = request.spec().training().checkpoint();
-  const bool here = specs::takesCheckpoints(request.spec()) && checkpoint.path().empty();
   const std::int64_t keep = std::max(2, checkpoint.keep());
-  const std::int64_t needed = kSpareBytes + (here ? (keep + 1) * plan.logicalStateBytes() : 0);
+  const std::int64_t kept =
+      specs::takesCheckpoints(request.spec()) ? (keep + 1) * plan.logicalStateBytes() : 0;
+  const std::string& path = checkpoint.path();
+  const std::int64_t needed = kSpareBytes + (path.empty() ? kept : 0);
   if (diskFree(workdir.path) < needed) cache.decoded().makeRoom(needed);
   // What had to go to make room, for the run or for another of its files, each worker reads.
   const auto isGone = [](const auto& file) {
@@ -362,13 +378,9 @@ Status checkRoom(const node::v1::PrepareRequest& request, const Workdir& workdir
   if (std::erase_if(data.decoded, isGone) > 0)
     data.ownBytes += std::exchange(data.mappedBytes, 0);
   LOCKSTEP_TRY(checkMemory(request, plan, evaluation ? &*evaluation : nullptr, data));
-  if (const std::int64_t free = diskFree(workdir.path); free >= 0 && free < needed) {
-    Error error = makeError(Code::kResourceExhausted, "no space for the run in {}", workdir.path);
-    error.why = message("{} MiB are free, {} MiB are needed", free >> 20, needed >> 20);
-    error.next = "free space there, or choose another workdir";
-    return error;
-  }
-  return {};
+  LOCKSTEP_TRY(
+      checkDisk(workdir.path, needed, message("free space there, or choose another workdir")));
+  return path.empty() ? Status() : checkDisk(path, kept, message("free space there"));
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 // Preparations that take long: their progress, and what becomes of them when clients go.
 #include <grpcpp/grpcpp.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <QFile>
+#include <QScopeGuard>
+#include <QTemporaryDir>
 #include <QTest>
 #include <atomic>
 #include <chrono>
@@ -190,22 +193,29 @@ class AgentPrepareTest : public QObject {
     QCOMPARE(prepare(node.agent(), request, &checked).error_code(), grpc::StatusCode::NOT_FOUND);
   }
 
-  // Checkpoints in a folder that the run names take no room in the workdir.
-  void roomIsNeededWhereCheckpointsAre() {
+  // In the workdir, or in the folder that the run names, which need not be there yet.
+  void checkpointsNeedRoomWhereTheyGo() {
+    if (geteuid() != 0) QSKIP("mounting a small tmpfs needs root");
     Node node("n1");
+    const std::string small = node.workdir();
+    if (mount("lockstep-test", small.c_str(), "tmpfs", 0, "size=150m") != 0)
+      QSKIP("a tmpfs cannot be mounted here");
+    const auto away = qScopeGuard([&] { umount2(small.c_str(), MNT_DETACH); });
     node.start();
+    const QTemporaryDir large;
+    // Three of 60 MiB.
     auto request = prepareRequest({.run = newRunId(), .ranks = 1, .hidden = 20000});
     request.set_check_only(true);
-    auto& checkpoint = *request.mutable_spec()->mutable_training()->mutable_checkpoint();
-    checkpoint.set_keep(1'000'000);  // 60 TB
-    node::v1::PrepareReply reply;
-    grpc::Status status = prepare(node.agent(), request, &reply);
-    QCOMPARE(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-    QVERIFY2(status.error_message().find("no space for the run in ") != std::string::npos,
-             status.error_message().c_str());
-    checkpoint.set_path(node.workdir() + "/elsewhere");
-    status = prepare(node.agent(), request, &reply);
-    QVERIFY2(status.ok(), status.error_message().c_str());
+    const auto problem = [&](const std::string& path) {
+      request.mutable_spec()->mutable_training()->mutable_checkpoint()->set_path(path);
+      node::v1::PrepareReply reply;
+      return prepare(node.agent(), request, &reply).error_message();
+    };
+    const std::string none = "no space for the run in " + small;
+    QVERIFY2(problem("").find(none + ": ") != std::string::npos, problem("").c_str());
+    QCOMPARE(problem(large.path().toStdString() + "/of/runs"), std::string());
+    const std::string there = problem(small + "/of/runs");
+    QVERIFY2(there.find(none + "/of/runs: ") != std::string::npos, there.c_str());
   }
 
   // A path that the system refuses to look at ends the preparation, not the agent.
