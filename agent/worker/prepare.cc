@@ -375,8 +375,7 @@ Status checkRoom(const node::v1::PrepareRequest& request, const Workdir& workdir
     std::error_code failed;
     return !std::filesystem::exists(file.second, failed);
   };
-  if (std::erase_if(data.decoded, isGone) > 0)
-    data.ownBytes += std::exchange(data.mappedBytes, 0);
+  if (std::erase_if(data.decoded, isGone) > 0) data.ownBytes += std::exchange(data.mappedBytes, 0);
   LOCKSTEP_TRY(checkMemory(request, plan, evaluation ? &*evaluation : nullptr, data));
   LOCKSTEP_TRY(
       checkDisk(workdir.path, needed, message("free space there, or choose another workdir")));
@@ -523,10 +522,10 @@ Result<data::FileFacts> DataCache::inspect(const std::string& file, const std::s
   known_[key] = facts;
   std::string text;
   for (const auto& [name, known] : known_)
-    text += fmt::format(
-        "{} {} {} {} {}\n", known.sha256,
-        known.dimensions.empty() ? std::string(kNoShape) : shapeText(known.dimensions),
-        known.highest, known.highestAt, name);
+    text +=
+        fmt::format("{} {} {} {} {}\n", known.sha256,
+                    known.dimensions.empty() ? std::string(kNoShape) : shapeText(known.dimensions),
+                    known.highest, known.highestAt, name);
   (void)writeFileAtomically(path_, text, 0600);
   return facts;
 }

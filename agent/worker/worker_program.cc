@@ -39,7 +39,7 @@ constexpr Nanoseconds kTell = kSecond / 10;       // between two looks at what i
 constexpr Nanoseconds kEventFiles = kSecond / 2;  // between two looks at event files
 constexpr Nanoseconds kStacks = 2 * kSecond;      // until all threads and NCCL's RAS have told
 constexpr std::chrono::milliseconds kMpiTick{20};
-constexpr std::size_t kTail = 4096;  // of the program's output, bytes
+constexpr std::size_t kTail = 4096;        // of the program's output, bytes
 constexpr std::size_t kMostValues = 4096;  // of event files, at a time
 
 std::string placeKey(int rank) { return fmt::format("program/{}", rank); }

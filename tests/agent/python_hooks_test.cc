@@ -114,8 +114,9 @@ class PythonHooksTest : public QObject {
     QProcess python;
     python.setProcessEnvironment(environmentOf());
     python.start("/usr/bin/python3",
-                 {"-c", "import lockstep\n"
-                        "lockstep.log({f'class{i}/recall': i / 7 for i in range(3000)}, step=1)"});
+                 {"-c",
+                  "import lockstep\n"
+                  "lockstep.log({f'class{i}/recall': i / 7 for i in range(3000)}, step=1)"});
     QVERIFY(python.waitForFinished(60000));
     const auto values = hooks_->read().values;
     QCOMPARE(values.size(), std::size_t{1});

@@ -543,8 +543,11 @@ class BaseTest : public QObject {
     for (const auto& file : {top / "a" / "b" / "file", top / "c" / "file", other / "file"})
       QVERIFY(writeFileAtomically(file.string(), "text").ok());
     std::filesystem::create_directory_symlink(other, top / "a" / "link");
-    for (const auto& [path, mode] : {std::pair{top / "a" / "b", 0500}, {top / "a", 0500},
-                                     {top / "c", 0}, {top, 0500}, {other, 0500}})
+    for (const auto& [path, mode] : {std::pair{top / "a" / "b", 0500},
+                                     {top / "a", 0500},
+                                     {top / "c", 0},
+                                     {top, 0500},
+                                     {other, 0500}})
       QCOMPARE(chmod(path.c_str(), static_cast<mode_t>(mode)), 0);
     QVERIFY(!removeTree(top));
     QVERIFY(!std::filesystem::exists(top) && std::filesystem::exists(other / "file"));
