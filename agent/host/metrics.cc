@@ -226,7 +226,7 @@ std::int64_t memoryAvailable() {
 
 std::int64_t diskFree(const std::string& folder) {
   struct statvfs info {};
-  if (statvfs(folder.c_str(), &info) != 0) return -1;
+  if (statvfs(folder.c_str(), &info) != 0 || info.f_blocks == 0) return -1;  // it does not tell
   return static_cast<std::int64_t>(info.f_bavail) * static_cast<std::int64_t>(info.f_frsize);
 }
 

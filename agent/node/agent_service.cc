@@ -35,6 +35,7 @@
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
+#include "engine/base/remove_tree.h"
 #include "engine/specs/data_files.h"
 #include "engine/specs/error_info.h"
 #include "engine/specs/protocol.h"
@@ -63,7 +64,7 @@ std::filesystem::path setAside(const RunFolder& folder) {
 
 void removeFolder(const RunFolder& folder) {
   std::error_code failed;
-  std::filesystem::remove_all(setAside(folder), failed);
+  (void)removeTree(setAside(folder));
   std::filesystem::remove(std::filesystem::path(folder.path).parent_path(), failed);
 }
 
@@ -493,7 +494,6 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     LOCKSTEP_ASSIGN(const data::FileFacts facts,
                     data_.inspect(code, "code", [&]() -> Result<data::FileFacts> {
                       data::FileFacts out;
-                      out.dimensions = {1};
                       LOCKSTEP_ASSIGN(out.sha256, sha256File(code));
                       return out;
                     }));

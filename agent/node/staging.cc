@@ -88,7 +88,6 @@ Result<bool> Staging::holds(const std::string& path, const std::string& sha256, 
     data::FileFacts read;
     LOCKSTEP_ASSIGN(read.sha256,
                     sha256File(path, progressOf(node::v1::DataProgress::HASHING, path, observer)));
-    read.dimensions = {info.st_size};
     return read;
   });
   if (facts.status().code() == Code::kCancelled) return facts.error();

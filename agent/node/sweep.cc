@@ -16,6 +16,7 @@
 #include "agent/base/unix_server.h"
 #include "agent/host/version_lease.h"
 #include "engine/base/list_folder.h"
+#include "engine/base/remove_tree.h"
 #include "engine/base/unique_fd.h"
 
 namespace lockstep::agent {
@@ -63,10 +64,9 @@ void sweepSockets(const Workdir& workdir, const std::vector<RunFolder>& runs) {
 void sweepWorkdir(const Workdir& workdir) {
   sweepSockets(workdir, findRuns(workdir, ""));
   removeDeadLeases();
-  std::error_code ignored;
   for (const std::string& folder : {workdir.runs(), workdir.programs()})
     for (const fs::path& path : listFolder(folder))
-      if (path.filename().string().starts_with(".removed-")) fs::remove_all(path, ignored);
+      if (path.filename().string().starts_with(".removed-")) (void)removeTree(path);
 }
 
 void keepSwept(const Workdir& workdir, const std::stop_token& stop) {

@@ -8,7 +8,7 @@
 namespace lockstep::agent {
 
 // Removes sockets without a server, partly removed folders and leases of dead processes.
-// Idempotent. Skips everything younger than a minute, which may be in progress. Takes the lock that
+// Idempotent. Skips sockets younger than a minute, which may not be served yet. Takes the lock that
 // a server would hold, so that a server may start at the same time.
 void sweepWorkdir(const Workdir& workdir);
 

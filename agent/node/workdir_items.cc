@@ -10,6 +10,7 @@
 
 #include "agent/workload/program_setup.h"
 #include "engine/base/list_folder.h"
+#include "engine/base/remove_tree.h"
 #include "engine/specs/error_info.h"
 
 namespace lockstep::agent {
@@ -349,7 +350,7 @@ Message WorkdirItems::removeProgram(const std::string& name) const {
   const std::string aside = fmt::format("{}/.removed-{}", workdir_.programs(), monotonicNow());
   std::error_code failed;
   fs::rename(folder.path, aside, failed);
-  if (!failed) fs::remove_all(aside, failed);
+  if (!failed) failed = removeTree(aside);
   return failed ? systemError(failed.value(), message("cannot remove {}", folder.path)).message()
                 : Message();
 }
@@ -362,7 +363,7 @@ Message WorkdirItems::remove(const WorkdirItem& item, const fs::path& aside) con
   if (item.kind() == WorkdirItem::REMAINS && path.parent_path().filename() == "data")
     fs::remove(path, failed);
   else
-    fs::remove_all(aside.empty() ? path : aside, failed);
+    failed = removeTree(aside.empty() ? path : aside);
   if (failed)
     return systemError(failed.value(), message("cannot remove {}", path.string())).message();
   // The folder of a data file's hash, or of a run's nodes.

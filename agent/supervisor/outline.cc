@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace lockstep::agent {
@@ -68,6 +69,9 @@ void reduceToStep(StepChunk& chunk, Extreme extreme) {
   if (extreme == Extreme::kGreatest) {
     for (int i = 1; i < steps; ++i) begin += chunk.begin_ns(i);
     chunk.set_first_step(chunk.first_step() + steps - 1);
+  } else if (chunk.samples_seen() > 0) {  // what it says is of its last step
+    for (int i = 1; i < chunk.samples_size(); ++i)
+      chunk.set_samples_seen(chunk.samples_seen() - chunk.samples(i));
   }
   chunk.mutable_begin_ns()->Truncate(1);
   chunk.set_begin_ns(0, begin);
@@ -224,8 +228,9 @@ void reduceLines(std::vector<Record>& records) {
       records[at->second].mutable_log()->set_dropped(records[at->second].log().dropped() + count);
 }
 
-// Of each value that a rank reports: the first and the last, the least and the greatest, and the
-// first that is no number. Records that become empty are cleared.
+// Of each value that a rank reports from one source: the first and the last, the least and the
+// greatest, and the first that is no number. Readers take one source of those that report a value.
+// Records that become empty are cleared.
 void reduceScalars(std::vector<Record>& records) {
   struct Kept {
     const run::v1::Scalar *first = nullptr, *last = nullptr, *least = nullptr, *greatest = nullptr,
@@ -234,10 +239,13 @@ void reduceScalars(std::vector<Record>& records) {
       return one == first || one == last || one == least || one == greatest || one == nan;
     }
   };
-  std::map<std::pair<int, std::string>, Kept> kept;
+  std::map<std::tuple<int, std::string, std::string>, Kept> kept;
+  const auto keyOf = [](const run::v1::Scalars& of, const run::v1::Scalar& one) {
+    return std::tuple(of.rank(), of.source(), one.tag());
+  };
   for (const Record& record : records) {
     for (const run::v1::Scalar& one : record.scalars().scalars()) {
-      Kept& of = kept[{record.scalars().rank(), one.tag()}];
+      Kept& of = kept[keyOf(record.scalars(), one)];
       if (of.first == nullptr) of.first = &one;
       of.last = &one;
       if (std::isnan(one.value())) {
@@ -252,7 +260,7 @@ void reduceScalars(std::vector<Record>& records) {
     if (!record.has_scalars()) continue;
     google::protobuf::RepeatedPtrField<run::v1::Scalar> left;
     for (const run::v1::Scalar& one : record.scalars().scalars())
-      if (kept[{record.scalars().rank(), one.tag()}].has(&one)) *left.Add() = one;
+      if (kept[keyOf(record.scalars(), one)].has(&one)) *left.Add() = one;
     if (left.empty())
       record.Clear();
     else

@@ -8,8 +8,8 @@
 // - events of steps: those of the window's first step that has any;
 // - log lines of a rank: its first and last lines, and lines that report a problem; the number of
 //   the others is in LogLines.dropped;
-// - values that a program reports: of each its first, last, least and greatest, and
-//   the first that is no number;
+// - values that a program reports: of each from each source its first, last, least and greatest,
+//   and the first that is no number;
 // - everything else is unchanged: errors, warnings, recoveries, states of ranks, epochs,
 //   checkpoints and the supervisor's own lines.
 // Steps before and after a recovery are not merged. An outline can be outlined again.

@@ -36,10 +36,14 @@ constexpr std::int64_t kThreadsBytes = std::int64_t{6} << 20;
 // A worker's code and that of its libraries, and room for workspaces of large layers' kernels.
 constexpr std::int64_t kMarginBytes = std::int64_t{58} << 20;
 
-// Parses the output of shapeText(); nullopt where no file can have that shape.
+// Of a file without dimensions, as one of weights.
+constexpr std::string_view kNoShape = "-";
+
+// Parses kNoShape, or the output of shapeText(); nullopt where no file can have that shape.
 std::optional<Shape> readShape(std::istringstream& line) {
   std::string word, part;
   line >> word;
+  if (word == kNoShape) return Shape();
   Shape out;
   std::int64_t count = 1;
   for (std::istringstream parts(word); std::getline(parts, part, 'x');) {
@@ -309,7 +313,8 @@ Status checkCoordinator(const node::v1::PrepareRequest& request, int world) {
 Status checkCode(const node::v1::PrepareRequest& request) {
   if (request.spec().workload().code().disabled()) return {};
   const auto file = request.data_paths().find(std::string(specs::kCodeFile));
-  if (file != request.data_paths().end() && std::filesystem::is_regular_file(file->second))
+  std::error_code failed;
+  if (file != request.data_paths().end() && std::filesystem::is_regular_file(file->second, failed))
     return {};
   Error error = makeError(Code::kNotFound, "the program's code is not on the node");
   error.next = "launch again, which copies it";
@@ -339,27 +344,42 @@ Status checkDevices(const node::v1::PrepareRequest& request, const plan::Plan& p
   return error;
 }
 
-// Memory, and disk for the run's checkpoints; decoded data that nobody uses make room for them.
+// `place` may not be there yet.
+Status checkDisk(const std::filesystem::path& place, std::int64_t needed, const Message& next) {
+  std::error_code failed;
+  std::filesystem::path there = place;
+  while (!std::filesystem::exists(there, failed) && there.has_relative_path())
+    there = there.parent_path();
+  const std::int64_t free = diskFree(there.string());
+  if (free < 0 || free >= needed) return {};
+  Error error = makeError(Code::kResourceExhausted, "no space for the run in {}", place.string());
+  error.why = message("{} MiB are free, {} MiB are needed", free >> 20, needed >> 20);
+  error.next = next;
+  return error;
+}
+
+// Memory, and disk for the run's checkpoints, where these go; decoded data that nobody uses make
+// room for them in the workdir.
 Status checkRoom(const node::v1::PrepareRequest& request, const Workdir& workdir,
                  const plan::Plan& plan, const std::optional<plan::Plan>& evaluation,
                  DataCache& cache, FoundData& data) {
-  const bool checkpoints = specs::takesCheckpoints(request.spec());
-  const std::int64_t keep = std::max(2, request.spec().training().checkpoint().keep());
-  const std::int64_t needed =
-      kSpareBytes + (checkpoints ? (keep + 1) * plan.logicalStateBytes() : 0);
+  const auto& checkpoint = request.spec().training().checkpoint();
+  const std::int64_t keep = std::max(2, checkpoint.keep());
+  const std::int64_t kept =
+      specs::takesCheckpoints(request.spec()) ? (keep + 1) * plan.logicalStateBytes() : 0;
+  const std::string& path = checkpoint.path();
+  const std::int64_t needed = kSpareBytes + (path.empty() ? kept : 0);
   if (diskFree(workdir.path) < needed) cache.decoded().makeRoom(needed);
   // What had to go to make room, for the run or for another of its files, each worker reads.
-  if (std::erase_if(data.decoded,
-                    [](const auto& file) { return !std::filesystem::exists(file.second); }) > 0)
-    data.ownBytes += std::exchange(data.mappedBytes, 0);
+  const auto isGone = [](const auto& file) {
+    std::error_code failed;
+    return !std::filesystem::exists(file.second, failed);
+  };
+  if (std::erase_if(data.decoded, isGone) > 0) data.ownBytes += std::exchange(data.mappedBytes, 0);
   LOCKSTEP_TRY(checkMemory(request, plan, evaluation ? &*evaluation : nullptr, data));
-  if (const std::int64_t free = diskFree(workdir.path); free >= 0 && free < needed) {
-    Error error = makeError(Code::kResourceExhausted, "no space for the run in {}", workdir.path);
-    error.why = message("{} MiB are free, {} MiB are needed", free >> 20, needed >> 20);
-    error.next = "free space there, or choose another workdir";
-    return error;
-  }
-  return {};
+  LOCKSTEP_TRY(
+      checkDisk(workdir.path, needed, message("free space there, or choose another workdir")));
+  return path.empty() ? Status() : checkDisk(path, kept, message("free space there"));
 }
 
 }  // namespace
@@ -502,8 +522,10 @@ Result<data::FileFacts> DataCache::inspect(const std::string& file, const std::s
   known_[key] = facts;
   std::string text;
   for (const auto& [name, known] : known_)
-    text += fmt::format("{} {} {} {} {}\n", known.sha256, shapeText(known.dimensions),
-                        known.highest, known.highestAt, name);
+    text +=
+        fmt::format("{} {} {} {} {}\n", known.sha256,
+                    known.dimensions.empty() ? std::string(kNoShape) : shapeText(known.dimensions),
+                    known.highest, known.highestAt, name);
   (void)writeFileAtomically(path_, text, 0600);
   return facts;
 }

@@ -39,7 +39,8 @@ constexpr Nanoseconds kTell = kSecond / 10;       // between two looks at what i
 constexpr Nanoseconds kEventFiles = kSecond / 2;  // between two looks at event files
 constexpr Nanoseconds kStacks = 2 * kSecond;      // until all threads and NCCL's RAS have told
 constexpr std::chrono::milliseconds kMpiTick{20};
-constexpr std::size_t kTail = 4096;  // of the program's output, bytes
+constexpr std::size_t kTail = 4096;        // of the program's output, bytes
+constexpr std::size_t kMostValues = 4096;  // of event files, at a time
 
 std::string placeKey(int rank) { return fmt::format("program/{}", rank); }
 constexpr const char* kPlacesKey = "program/places";
@@ -178,7 +179,8 @@ class ProgramRun {
     }
     teed_.end();
     output_.finishLine();
-    readFiles();
+    while (readFiles()) {
+    }
     readHooks();
     values_.tell();
     if (mpi_ != nullptr) LOCKSTEP_TRY(leaveMpi(program.status()));
@@ -198,6 +200,7 @@ class ProgramRun {
     while (!*over && !(link_.stopAsked() && hooks_->launchedRank() == 0)) {
       std::this_thread::sleep_for(std::chrono::nanoseconds(kTell));
       readHooks();
+      values_.tell();
       noteProcess(0);
       watchEnd();
       watchSilence();
@@ -324,9 +327,11 @@ class ProgramRun {
     }
   }
 
-  void readFiles() {
+  // Returns whether there may be more: as many values are read at a time as a message has.
+  bool readFiles() {
     looked_ = monotonicNow();
-    std::vector<run::v1::Scalar> values = events_.poll();
+    std::vector<run::v1::Scalar> values = events_.poll(kMostValues);
+    const bool isFull = values.size() == kMostValues;
     if (!values.empty()) heard_ = looked_;
     values_.add("tensorboard", std::move(values));
     for (const Error& error : events_.takeErrors()) {
@@ -334,6 +339,7 @@ class ProgramRun {
       *message.mutable_warning() = toInfo(error);
       link_.channel().send(message);
     }
+    return isFull;
   }
 
   void readHooks() {

@@ -19,6 +19,7 @@
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/list_folder.h"
+#include "engine/base/remove_tree.h"
 
 namespace lockstep::agent {
 namespace {
@@ -181,9 +182,8 @@ Status runSetup(const spec::v1::WorkloadSpec& workload, const SetupFolder& folde
     utimensat(AT_FDCWD, folder.done().c_str(), nullptr, 0);
     return {};
   }
-  std::error_code ignored;
   for (const fs::path& left : listFolder(folder.path))
-    if (left != folder.lock()) fs::remove_all(left, ignored);
+    if (left != folder.lock()) (void)removeTree(left);
   LOCKSTEP_TRY(writeCode(commands.codeFile, folder.code()));
   const std::vector<std::string> environment =
       setupEnvironment(workload, commands.secrets, folder.code(), inheritedEnvironment());

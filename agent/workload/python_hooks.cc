@@ -29,6 +29,8 @@ constexpr std::string_view kThread = "(most recent call first):";
 // They follow the pipe's name, as _counts.py and _recorder.py say.
 constexpr const char *kCounts = ".counts", *kAsk = ".ask";
 constexpr int kRoundsAtOnce = 64;  // of a program that tells without end
+// Thousands of values that a program tells at once; the usual 64 KiB take about a thousand.
+constexpr int kPipeBytes = 256 << 10;
 
 // As resources/python/lockstep says.
 int stacksSignal() { return SIGRTMIN + 6; }
@@ -83,6 +85,7 @@ Result<std::unique_ptr<PythonHooks>> PythonHooks::make(const std::string& folder
   // With an end of its own to write to, it does not end when the last process of the program does.
   UniqueFd fd(open(pipe.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (fd.get() < 0) return systemError(errno, message("cannot open the pipe {}", pipe));
+  (void)fcntl(fd.get(), F_SETPIPE_SZ, kPipeBytes);
   const std::string ask = pipe + kAsk;
   unlink(ask.c_str());
   if (mkfifo(ask.c_str(), 0600) != 0)

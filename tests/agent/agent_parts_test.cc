@@ -298,6 +298,31 @@ class AgentPartsTest : public QObject {
       QVERIFY2(!isPlainName(bad), bad);
   }
 
+  // So a large file is hashed once, also one that has no dimensions, as weights.
+  void factsOfFilesOutliveTheAgent() {
+    const auto workdir = openWorkdir(path("known"));
+    QVERIFY(workdir.ok());
+    const std::string file = path("a file");
+    QVERIFY(writeFileAtomically(file, "content").ok());
+    const std::pair<std::string, Shape> kinds[] = {
+        {"weights", {}}, {"", {0}}, {"text", {60000, 28, 28}}};
+    for (const auto& [kind, dimensions] : kinds) {
+      int reads = 0;
+      const auto read = [&, &extents = dimensions]() -> Result<data::FileFacts> {
+        ++reads;
+        return data::FileFacts{std::string(64, 'a'), extents, 9, 5};
+      };
+      for (int agents = 0; agents < 2; ++agents) {
+        DataCache cache(*workdir);
+        const auto facts = cache.inspect(file, kind, read);
+        QVERIFY(facts.ok());
+        QVERIFY(facts->sha256 == std::string(64, 'a') && facts->dimensions == dimensions);
+        QVERIFY(facts->highest == 9 && facts->highestAt == 5);
+      }
+      QCOMPARE(reads, 1);
+    }
+  }
+
   // A socket that is served again while a sweep looks at what was left of it stays.
   void sweepsLeaveWhatIsServedAgain() {
     const auto workdir = openWorkdir(path("swept"));

@@ -1,8 +1,11 @@
 // Preparations that take long: their progress, and what becomes of them when clients go.
 #include <grpcpp/grpcpp.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <QFile>
+#include <QScopeGuard>
+#include <QTemporaryDir>
 #include <QTest>
 #include <atomic>
 #include <chrono>
@@ -11,6 +14,8 @@
 #include <thread>
 
 #include "engine/base/file.h"
+#include "engine/specs/specs.h"
+#include "engine/specs/workload.h"
 #include "tests/agent/agent_node.h"
 
 using namespace lockstep;
@@ -186,6 +191,45 @@ class AgentPrepareTest : public QObject {
     request.set_check_only(true);
     (*request.mutable_data_paths())["train.images"] = "/no/such/images.gz";
     QCOMPARE(prepare(node.agent(), request, &checked).error_code(), grpc::StatusCode::NOT_FOUND);
+  }
+
+  // In the workdir, or in the folder that the run names, which need not be there yet.
+  void checkpointsNeedRoomWhereTheyGo() {
+    if (geteuid() != 0) QSKIP("mounting a small tmpfs needs root");
+    Node node("n1");
+    const std::string small = node.workdir();
+    if (mount("lockstep-test", small.c_str(), "tmpfs", 0, "size=150m") != 0)
+      QSKIP("a tmpfs cannot be mounted here");
+    const auto away = qScopeGuard([&] { umount2(small.c_str(), MNT_DETACH); });
+    node.start();
+    const QTemporaryDir large;
+    // Three of 60 MiB.
+    auto request = prepareRequest({.run = newRunId(), .ranks = 1, .hidden = 20000});
+    request.set_check_only(true);
+    const auto problem = [&](const std::string& path) {
+      request.mutable_spec()->mutable_training()->mutable_checkpoint()->set_path(path);
+      node::v1::PrepareReply reply;
+      return prepare(node.agent(), request, &reply).error_message();
+    };
+    const std::string none = "no space for the run in " + small;
+    QVERIFY2(problem("").find(none + ": ") != std::string::npos, problem("").c_str());
+    QCOMPARE(problem(large.path().toStdString() + "/of/runs"), std::string());
+    const std::string there = problem(small + "/of/runs");
+    QVERIFY2(there.find(none + "/of/runs: ") != std::string::npos, there.c_str());
+  }
+
+  // A path that the system refuses to look at ends the preparation, not the agent.
+  void aPathThatCannotBeIsNotTheCode() {
+    Node node("n1");
+    node.start();
+    auto request = prepareRequest({.run = newRunId(), .ranks = 1});
+    request.mutable_spec()->Clear();
+    request.mutable_spec()->mutable_workload()->add_command("true");
+    must(specs::checkAndFill(*request.mutable_spec()));
+    (*request.mutable_data_paths())[std::string(specs::kCodeFile)] = "/" + std::string(300, 'x');
+    node::v1::PrepareReply reply;
+    for (int times = 0; times < 2; ++times)
+      QCOMPARE(prepare(node.agent(), request, &reply).error_code(), grpc::StatusCode::NOT_FOUND);
   }
 };
 

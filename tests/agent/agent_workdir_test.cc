@@ -117,7 +117,9 @@ class AgentWorkdirTest : public QObject {
     node.start();
     const std::string workdir = node.workdir(), hash(64, 'a'), other(64, 'b');
     const std::string used = workdir + "/data/" + other + "/used";
-    endedRun(node, "old", 40);
+    const std::string archive = endedRun(node, "old", 40) + "/code/archive";
+    write(archive + "/file");  // that may not be written to
+    chmod(archive.c_str(), 0500);
     endedRun(node, "young", 5, {{"train.text", used}});
     write(workdir + "/data/" + hash + "/unused");
     write(used);

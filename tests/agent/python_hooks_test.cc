@@ -153,6 +153,20 @@ class PythonHooksTest : public QObject {
     QCOMPARE(static_cast<int>(hooks_->read().lines.size()), count);
   }
 
+  // As those of each class at the end of an epoch: the worker reads some times a second.
+  void manyValuesAtOnceAreTold() {
+    QProcess python;
+    python.setProcessEnvironment(environmentOf());
+    python.start("/usr/bin/python3",
+                 {"-c",
+                  "import lockstep\n"
+                  "lockstep.log({f'class{i}/recall': i / 7 for i in range(3000)}, step=1)"});
+    QVERIFY(python.waitForFinished(60000));
+    const auto values = hooks_->read().values;
+    QCOMPARE(values.size(), std::size_t{1});
+    QCOMPARE(values[0].scalars_size(), 3000);
+  }
+
   // Not by a process beside it, nor by one before it.
   void collectivesAreCounted() {
     std::vector<std::string> lines = countedBy(R"(

@@ -214,13 +214,15 @@ class SpoolTest : public QObject {
         record.set_sequence(at + 1);
         const int rank = static_cast<int>(random() % 2);
         record.mutable_scalars()->set_rank(rank);
+        const std::string source = random() % 2 == 0 ? "stdout" : "wandb";
+        record.mutable_scalars()->set_source(source);
         for (unsigned one = 0; one < 1 + random() % 9; ++one) {
           run::v1::Scalar& scalar = *record.mutable_scalars()->add_scalars();
           scalar.set_tag(fmt::format("t{}", random() % 4));
           scalar.set_step(at);
           scalar.set_value(random() % 20 == 0 ? std::nan("")
                                               : static_cast<double>(random() % 1000));
-          written[fmt::format("{}/{}", rank, scalar.tag())].push_back(scalar.value());
+          written[fmt::format("{}/{}/{}", rank, source, scalar.tag())].push_back(scalar.value());
         }
       }
       std::vector<run::v1::Record> outline = records;
@@ -229,8 +231,9 @@ class SpoolTest : public QObject {
         std::map<std::string, std::vector<double>> read;
         for (const run::v1::Record& record : outline)
           for (const run::v1::Scalar& scalar : record.scalars().scalars())
-            read[fmt::format("{}/{}", record.scalars().rank(), scalar.tag())].push_back(
-                scalar.value());
+            read[fmt::format("{}/{}/{}", record.scalars().rank(), record.scalars().source(),
+                             scalar.tag())]
+                .push_back(scalar.value());
         QCOMPARE(read.size(), written.size());
         for (const auto& [name, values] : written) {
           const auto same = [](double a, double b) { return a == b || (a != a && b != b); };
@@ -310,6 +313,24 @@ class SpoolTest : public QObject {
     }
     QCOMPARE(next, kSteps + 1);
     QVERIFY(outlined > 10);
+  }
+
+  // What a chunk says of its last step is not said of its first.
+  void theOutlineSaysHowMuchWasSeen() {
+    std::vector<run::v1::Record> records;
+    for (const std::int64_t first : {1, 11, 21}) {
+      run::v1::Record& record = records.emplace_back(stepsRecord(0, first, 10));
+      record.set_sequence(records.size());
+      record.mutable_steps()->set_samples_seen(64 * (first + 9));
+    }
+    for (int times = 0; times < 2; ++times) {
+      records = agent::outlineOf(std::move(records));
+      QCOMPARE(records.size(), std::size_t{2});
+      QCOMPARE(records[0].steps().first_step(), std::int64_t{1});
+      QCOMPARE(records[0].steps().samples_seen(), std::int64_t{64});
+      QCOMPARE(records[1].steps().first_step(), std::int64_t{30});
+      QCOMPARE(records[1].steps().samples_seen(), std::int64_t{64 * 30});
+    }
   }
 
   // A reader that was on its way goes on with the outline and is told of no loss.

@@ -8,6 +8,31 @@
 
 using namespace lockstep::test;
 
+namespace {
+
+// Makes the records of an event file.
+const QByteArray kRecords = R"(
+table = []
+for i in range(256):
+    for _ in range(8): i = (i >> 1) ^ (0x82f63b78 if i & 1 else 0)
+    table.append(i)
+def masked(data):
+    crc = 0xffffffff
+    for b in data: crc = table[(crc ^ b) & 255] ^ (crc >> 8)
+    crc ^= 0xffffffff
+    return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xa282ead8) & 0xffffffff)
+def record(data):
+    size = struct.pack("<Q", len(data))
+    return size + masked(size) + data + masked(data)
+def field(number, data): return bytes([number << 3 | 2, len(data)]) + data
+def event(step, tag, value):
+    one = field(1, tag) + b"\x15" + struct.pack("<f", value)
+    return record(b"\x09" + struct.pack("<d", 1.5) + bytes([0x10, step]) + field(5, field(1, one)))
+os.makedirs("logs")
+)";
+
+}  // namespace
+
 class CliProgramOutputTest : public QObject, ProgramRuns {
   Q_OBJECT
 
@@ -40,24 +65,7 @@ for step in (2, 4, 6):
   }
 
   void valuesOfEventFiles() {
-    const CliResult result = cli_.run(program(R"(
-table = []
-for i in range(256):
-    for _ in range(8): i = (i >> 1) ^ (0x82f63b78 if i & 1 else 0)
-    table.append(i)
-def masked(data):
-    crc = 0xffffffff
-    for b in data: crc = table[(crc ^ b) & 255] ^ (crc >> 8)
-    crc ^= 0xffffffff
-    return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xa282ead8) & 0xffffffff)
-def record(data):
-    size = struct.pack("<Q", len(data))
-    return size + masked(size) + data + masked(data)
-def field(number, data): return bytes([number << 3 | 2, len(data)]) + data
-def event(step, tag, value):
-    one = field(1, tag) + b"\x15" + struct.pack("<f", value)
-    return record(b"\x09" + struct.pack("<d", 1.5) + bytes([0x10, step]) + field(5, field(1, one)))
-os.makedirs("logs")
+    const CliResult result = cli_.run(program(kRecords + R"(
 with open("logs/events.out.tfevents.1.host", "wb", buffering=0) as out:
     out.write(record(b"\x09" + struct.pack("<d", 1.5) + field(3, b"brain.Event:2")))
     for step in range(1, 6):
@@ -76,6 +84,19 @@ with open("logs/events.out.tfevents.1.host", "wb", buffering=0) as out:
       QCOMPARE(scalars[i]["value"].toDouble(), step / (i % 2 == 0 ? 4.0 : 8.0));
     }
     QCOMPARE(result.all("step").size(), qsizetype{5});
+  }
+
+  // A program writes more as it ends than is read at a time.
+  void valuesWrittenAtTheEnd() {
+    const CliResult result = cli_.run(program(kRecords + R"(
+values = [event(step, b"tag%d" % tag, step) for step in range(1, 101) for tag in range(90)]
+with open("logs/events.out.tfevents.1.host", "wb") as out:
+    out.write(record(b"\x09" + struct.pack("<d", 1.5) + field(3, b"brain.Event:2")))
+    out.write(b"".join(values))
+)",
+                                              1, "  metrics: {tensorboard: [logs]}\n"));
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.all("scalar").size(), qsizetype{9000});
   }
 
   // What is reported by the module, also what is no finite number, and what has no step.

@@ -82,6 +82,25 @@ time.sleep(0.5)
     QVERIFY2(found == expected, result.text());
   }
 
+  // Also where another source tells one at the same time, and nothing follows.
+  void valuesComeWhenTheyAreTold() {
+    const CliResult result = cli_.run(program(R"(
+import lockstep
+if rank == 1:
+    for source in "ab": lockstep._values({"of" + source: 1}, 1, source)
+time.sleep(3)
+print("three seconds later", flush=True)
+)"));
+    QVERIFY2(result.exit == 0, result.text());
+    qsizetype value = -1, line = -1;
+    for (qsizetype at = 0; at < result.events.size(); ++at) {
+      const QJsonObject& event = result.events[at];
+      if (event["tag"].toString() == "ofb") value = at;
+      if (line < 0 && event["text"].toString() == "three seconds later") line = at;
+    }
+    QVERIFY2(value >= 0 && value < line, result.text());
+  }
+
   // What torchrun passes on goes to the rank that it names: lines and their values.
   void linesAreThoseOfTheirRanks_data() {
     QTest::addColumn<QByteArray>("options");

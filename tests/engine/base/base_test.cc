@@ -13,6 +13,7 @@
 #include <QTest>
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <numbers>
 #include <random>
@@ -29,6 +30,7 @@
 #include "engine/base/hash.h"
 #include "engine/base/hex.h"
 #include "engine/base/random.h"
+#include "engine/base/remove_tree.h"
 #include "engine/base/shell_text.h"
 #include "engine/base/status.h"
 #include "engine/base/subnormals.h"
@@ -529,6 +531,45 @@ class BaseTest : public QObject {
     const Status status = writeFileAtomically("/dev/full/x", "x");
     QVERIFY(!status.ok());
     QVERIFY(status.error().what.text().find("/dev/full/x") != std::string::npos);
+  }
+
+  // As archives have them.
+  void foldersThatMayNotBeWrittenAreRemoved() {
+    const QTemporaryDir folder;
+    const std::filesystem::path top = folder.filePath("top").toStdString(),
+                                other = folder.filePath("other").toStdString();
+    for (const auto& made : {top / "a" / "b", top / "c", other})
+      QVERIFY(std::filesystem::create_directories(made));
+    for (const auto& file : {top / "a" / "b" / "file", top / "c" / "file", other / "file"})
+      QVERIFY(writeFileAtomically(file.string(), "text").ok());
+    std::filesystem::create_directory_symlink(other, top / "a" / "link");
+    for (const auto& [path, mode] : {std::pair{top / "a" / "b", 0500},
+                                     {top / "a", 0500},
+                                     {top / "c", 0},
+                                     {top, 0500},
+                                     {other, 0500}})
+      QCOMPARE(chmod(path.c_str(), static_cast<mode_t>(mode)), 0);
+    QVERIFY(!removeTree(top));
+    QVERIFY(!std::filesystem::exists(top) && std::filesystem::exists(other / "file"));
+    struct stat info {};
+    QVERIFY(stat(other.c_str(), &info) == 0 && (info.st_mode & 0777) == 0500);
+    QVERIFY(!removeTree(top));  // it is not there
+    QCOMPARE(chmod(other.c_str(), 0700), 0);
+  }
+
+  void twoMayRemoveTheSame() {
+    const QTemporaryDir folder;
+    for (int round = 0; round < 5; ++round) {
+      const std::filesystem::path top = folder.filePath("top").toStdString();
+      for (int at = 0; at < 1000; ++at)
+        QVERIFY(std::filesystem::create_directories(top / std::to_string(at) / "in"));
+      std::error_code here, there;
+      std::thread other([&] { there = removeTree(top); });
+      here = removeTree(top);
+      other.join();
+      QVERIFY2(!here && !there, (here.message() + ", " + there.message()).c_str());
+      QVERIFY(!removeTree(top) && !std::filesystem::exists(top));
+    }
   }
 
   void suggestions() {
