@@ -54,6 +54,8 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.augment = augmentOf(start.spec().data());
   options.schedule = scheduleOf(training);
   if (!training.checkpoint().disabled()) options.checkpointFolder = start.checkpoint_folder();
+  // A run restarts only once it has trained: then all ranks have had their folders.
+  options.checkpointFolderMade = start.generation() > 1 && specs::sharesCheckpoints(start.spec());
   if (training.checkpoint().keep() > 0) options.keepCheckpoints = training.checkpoint().keep();
   if (start.copied()) options.copiedCheckpoint = &link.copiedCheckpoint();
   options.checkpointSteps = training.checkpoint().every_steps();

@@ -3406,8 +3406,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1 步的预热在 training.max_steps（%2）之前不会结束</translation>
         </message>
         <message>
-            <source>the run that kept its checkpoints there was removed, or made none</source>
-            <translation>在该处保存检查点的运行已被删除，或未保存过检查点</translation>
+            <source>the run that kept its checkpoints there was removed or made none, or a volume is not mounted</source>
+            <translation>在该处保存检查点的运行已被删除或未保存过检查点，或者有卷未挂载</translation>
         </message>
         <message>
             <source>there is no folder %1</source>
@@ -4784,6 +4784,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>%1 has SHA-256 %2 here, %3 there</source>
             <translation>%1 在此处的 SHA-256 为 %2，在那里为 %3</translation>
+        </message>
+        <message>
+            <source>mount the volume of %1 on this node, or rerun the run from its start</source>
+            <translation>在此节点上挂载 %1 的卷，或从头重新启动该运行</translation>
         </message>
         <message>
             <source>rerun it from its start, or name another run or a folder of checkpoints on this node</source>
