@@ -143,7 +143,7 @@ Status CheckpointWriter::findFolders() {
                                [&](std::int64_t&) { return work(); }));
     return done.result();
   };
-  std::int64_t first = -1;  // it has none
+  std::int64_t first = -1;  // where this rank has no folder
   LOCKSTEP_TRY(here([&]() -> Status {
     LOCKSTEP_ASSIGN(const bool isThere, openFolder());
     if (!isThere) return {};

@@ -4902,8 +4902,16 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>启动未完成：启动它的程序已结束</translation>
         </message>
         <message>
-            <source>it may have begun; `lockstep kill %1` ends it once node %2 answers again</source>
-            <translation>它可能已开始；节点 %2 恢复应答后可用 `lockstep kill %1` 结束它</translation>
+            <source>`lockstep kill %1` ends it once node %2 answers again</source>
+            <translation>节点 %2 恢复应答后可用 `lockstep kill %1` 结束它</translation>
+        </message>
+        <message>
+            <source>it is not known whether run %1 has begun</source>
+            <translation>无法得知运行 %1 是否已开始</translation>
+        </message>
+        <message>
+            <source>the launch was cancelled, but node %1 does not answer</source>
+            <translation>启动已取消，但节点 %1 没有应答</translation>
         </message>
         <message>
             <source>its launch was not completed: launch it again</source>
