@@ -598,8 +598,7 @@ Status checkFiles(const node::v1::PrepareRequest& request, bool evaluates, const
 Status checkResumed(const node::v1::PrepareRequest& request) {
   const std::string& from = request.resume_from();
   const std::string& path = request.spec().training().checkpoint().path();
-  const bool isShared =
-      specs::sharesCheckpoints(request.spec()) && from.starts_with(path + "/");
+  const bool isShared = specs::sharesCheckpoints(request.spec()) && from.starts_with(path + "/");
   if (from.empty() || (!request.coordinator() && !isShared)) return {};
   Status found = weights::newestCheckpoint(from).status();
   if (found.ok()) return {};

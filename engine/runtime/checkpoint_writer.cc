@@ -174,9 +174,8 @@ Status CheckpointWriter::findFolders() {
   std::memcpy(known.data(), all.data(), all.size());
   const auto found = std::find_if(known.begin(), known.end(), [](auto rank) { return rank >= 0; });
   const std::int64_t others = found == known.end() ? 0 : *found;
-  std::transform(known.begin(), known.end(), folders_.begin(), [&](std::int64_t rank) {
-    return static_cast<int>(rank < 0 ? others : rank);
-  });
+  std::transform(known.begin(), known.end(), folders_.begin(),
+                 [&](std::int64_t rank) { return static_cast<int>(rank < 0 ? others : rank); });
   return {};
 }
 

@@ -29,7 +29,7 @@ struct CheckpointTarget {
   // As TrainerOptions::checkpointFolderMade: ranks that lack the folder share that of the others
   // once it is back. Until then no checkpoint can be written.
   bool isMade = false;
-  int keep = 2;        // number of newest checkpoints to keep
+  int keep = 2;                                       // number of newest checkpoints to keep
   const std::atomic<std::int64_t>* copied = nullptr;  // as TrainerOptions::copiedCheckpoint
 };
 

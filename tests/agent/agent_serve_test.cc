@@ -517,7 +517,7 @@ class AgentServeTest : public QObject {
     }
     RunOptions options{.run = newRunId()};
     if (which == 15) options.hidden = 500'000'000;  // terabytes
-    const bool isSecond = which == 19;  // of two nodes
+    const bool isSecond = which == 19;              // of two nodes
     if (isSecond) {
       options.nodes = {"n0", "n1"};
       options.ranks = 1;

@@ -183,9 +183,8 @@ class CliRecoveryTest : public QObject {
     const Cli cli;
     const QString volume = cli.path("volume");
     QVERIFY(QDir().mkpath(volume));
-    const auto process =
-        cli.start(training("multi-worker-mirrored", "2", kEndless) +
-                  QStringList{"--set", "training.checkpoint.path=" + volume});
+    const auto process = cli.start(training("multi-worker-mirrored", "2", kEndless) +
+                                   QStringList{"--set", "training.checkpoint.path=" + volume});
     QByteArray out;
     QVERIFY(cli.awaitEvent(*process, "step", out));
     const QString run = runOf(out), kept = volume + "/" + run, away = cli.path("away");
@@ -206,9 +205,9 @@ class CliRecoveryTest : public QObject {
     };
     QVERIFY2(std::any_of(errors.begin(), errors.end(), namesIt), result.text());
     QVERIFY(!QFile::exists(kept));
-    const QStringList resume{"resume", run, "--json", "--set",
-                             "training.max_steps=" +
-                                 QString::number(checkpoints(away).last().mid(5).toInt() + 5)};
+    const QStringList resume{
+        "resume", run, "--json", "--set",
+        "training.max_steps=" + QString::number(checkpoints(away).last().mid(5).toInt() + 5)};
     const CliResult refused = cli.run(resume);
     QVERIFY2(refused.exit == 3 && namesIt(refused.first("error")), refused.text());
     QVERIFY2(refused.first("error")["next"].toString().contains("mount"), refused.text());
