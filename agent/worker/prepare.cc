@@ -615,6 +615,24 @@ Status checkFiles(const node::v1::PrepareRequest& request, bool evaluates, const
   return evaluates ? Status() : checkInit(paths, request, plan, cache, found, observer);
 }
 
+// Rank 0, which reads the checkpoint that the run continues from, is at the coordinator. A node
+// that lacks the volume which all share would write the run's own ones to the disk beneath.
+Status checkResumed(const node::v1::PrepareRequest& request) {
+  const std::string& from = request.resume_from();
+  const std::string& path = request.spec().training().checkpoint().path();
+  const bool isShared = specs::sharesCheckpoints(request.spec()) && from.starts_with(path + "/");
+  if (from.empty() || (!request.coordinator() && !isShared)) return {};
+  Status found = weights::newestCheckpoint(from).status();
+  if (found.ok()) return {};
+  if (isShared)
+    found.error().next =
+        message("mount the volume of {} on this node, or rerun the run from its start", path);
+  else
+    found.error().next =
+        "rerun it from its start, or name another run or a folder of checkpoints on this node";
+  return found;
+}
+
 }  // namespace
 
 Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir,
@@ -629,15 +647,7 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
   LOCKSTEP_TRY(checkDevices(request, plan, evaluation, survey));
   LOCKSTEP_TRY(checkFiles(request, evaluation.has_value(), plan, cache, data, observer));
   if (observer && !observer({})) return makeError(Code::kCancelled, "the launch was cancelled");
-
-  // Rank 0, which reads it, is here.
-  if (request.coordinator() && !request.resume_from().empty()) {
-    if (auto found = weights::newestCheckpoint(request.resume_from()); !found.ok()) {
-      found.error().next =
-          "rerun it from its start, or name another run or a folder of checkpoints on this node";
-      return found.status();
-    }
-  }
+  LOCKSTEP_TRY(checkResumed(request));
   return checkRoom(request, workdir, plan, evaluation, cache, data);
 }
 

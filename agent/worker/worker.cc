@@ -38,6 +38,19 @@ namespace {
 // Exit codes: what happened was told as a message before.
 constexpr int kFailedExit = 1, kOrphanExit = 3;
 
+void setCheckpoints(const node::v1::WorkerStart& start, WorkerLink& link,
+                    runtime::TrainerOptions& options) {
+  const auto& checkpoint = start.spec().training().checkpoint();
+  if (!checkpoint.disabled()) options.checkpointFolder = start.checkpoint_folder();
+  // A run restarts only once it has trained: then all ranks have had their folders.
+  options.checkpointFolderMade = start.generation() > 1 && specs::sharesCheckpoints(start.spec());
+  if (checkpoint.keep() > 0) options.keepCheckpoints = checkpoint.keep();
+  if (start.copied()) options.copiedCheckpoint = &link.copiedCheckpoint();
+  options.checkpointSteps = checkpoint.every_steps();
+  options.checkpointSeconds = 60 * checkpoint.every_minutes();
+  options.checkpointAsked = &link.checkpointAsked();
+}
+
 Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
   LOCKSTEP_ASSIGN(const auto trainData, openData(start, true));
@@ -53,12 +66,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.shuffle = !training.no_shuffle();
   options.augment = augmentOf(start.spec().data());
   options.schedule = scheduleOf(training);
-  if (!training.checkpoint().disabled()) options.checkpointFolder = start.checkpoint_folder();
-  if (training.checkpoint().keep() > 0) options.keepCheckpoints = training.checkpoint().keep();
-  if (start.copied()) options.copiedCheckpoint = &link.copiedCheckpoint();
-  options.checkpointSteps = training.checkpoint().every_steps();
-  options.checkpointSeconds = 60 * training.checkpoint().every_minutes();
-  options.checkpointAsked = &link.checkpointAsked();
+  setCheckpoints(start, link, options);
   options.eventsEvery = start.events_every();
   options.slowSteps = options.eventsEvery > 0;
   options.profiled = &link.profiled();

@@ -387,7 +387,7 @@ RunResult endedOn(const spec::v1::ClusterSpec& cluster, const RunRow& row, const
 
 struct Launched {
   std::string run;
-  bool isCancelled = false;  // by Ctrl-C, too late
+  bool isCancelled = false;  // by Ctrl-C, too late: the run is under way
 };
 Result<Launched> launch(const Prepared& prepared, AskingSession& asking, const Globals& globals,
                         Inbox& inbox, RunReport& report) {
@@ -401,14 +401,15 @@ Result<Launched> launch(const Prepared& prepared, AskingSession& asking, const G
   observer.onDone = [&](Result<std::string> result) { done.emplace(std::move(result)); };
   Launch launch(prepared.request, asking.session, globals.home, inbox, observer);
   const auto over = [&] { return done.has_value(); };
-  const bool isCancelled = !drainUntil(inbox, over, [&] { report.idle(); });
-  if (isCancelled) {
+  bool isCancelled = false;
+  // Pressed again too: what has become of the run is known once the launch is over.
+  while (!drainUntil(inbox, over, [&] { report.idle(); })) {
+    isCancelled = true;
     report.progress("cancelling the launch");
     launch.cancel();
-    if (!drainUntil(inbox, over, [&] { report.idle(); }))
-      return makeError(Code::kCancelled, "the launch was cancelled");
-    if (!done->ok()) return makeError(Code::kCancelled, "the launch was cancelled");
   }
+  if (!done->ok() && isCancelled && done->error().code == Code::kCancelled)
+    return makeError(Code::kCancelled, "the launch was cancelled");
   if (!done->ok())
     return withSourceLocation(done->error(), prepared.spec, prepared.clusterWritten,
                               prepared.clusterFile);
@@ -569,7 +570,7 @@ Status findOpenStrategy(Prepared& prepared, AskingSession& asking, const Argumen
 
 Ran launchOnce(Prepared& prepared, const Globals& globals, const Arguments& arguments, Inbox& inbox,
                RunReport& report) {
-  const bool json = arguments.has("json"), detach = arguments.has("detach");
+  const bool json = arguments.has("json");
   const auto failed = [&](const Error& error) {
     endJobOf(*prepared.request.cluster, globals);
     return Ran{conclude(report, error, false)};
@@ -580,6 +581,8 @@ Ran launchOnce(Prepared& prepared, const Globals& globals, const Arguments& argu
   const auto launched = launch(prepared, asking, globals, inbox, report);
   if (!launched.ok()) return failed(launched.error());
   const std::string& run = launched->run;
+  // A run that has begun while its launch was cancelled is followed until it has stopped.
+  const bool detach = arguments.has("detach") && !launched->isCancelled;
   const auto context = [&]() -> Result<RunContext> {
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
     return contextOf(*history, run);

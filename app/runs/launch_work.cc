@@ -27,6 +27,17 @@ namespace {
 
 constexpr Nanoseconds kDay = Nanoseconds{86400} * 1'000'000'000;
 
+// Of a run that may be under way where nobody answers now: it stays findable.
+Error maybeBegun(Error error, const std::string& run, const std::string& coordinator) {
+  error.what = message("it is not known whether run {} has begun", run);
+  if (error.code == Code::kCancelled) {
+    error.code = Code::kUnavailable;
+    error.why = message("the launch was cancelled, but node {} does not answer", coordinator);
+  }
+  error.next = message("`lockstep kill {}` ends it once node {} answers again", run, coordinator);
+  return error;
+}
+
 }  // namespace
 
 LaunchWork::LaunchWork(LaunchRequest request, ClusterSession& session, const Home& home)
@@ -138,13 +149,8 @@ Result<std::string> LaunchWork::launch(const std::string& run, std::stop_token s
   }
   if (started.ok()) {
     started = commit(run, stop);
-    if (!started.ok() && !endCommitted(run).ok()) {
-      // It may be under way where nobody answers now: it stays findable.
-      started.error().next =
-          message("it may have begun; `lockstep kill {}` ends it once node {} answers again", run,
-                  participants_.front().name);
-      return started.error();
-    }
+    if (!started.ok() && !endCommitted(run).ok())
+      return maybeBegun(started.error(), run, participants_.front().name);
   }
   if (!started.ok()) {
     removePrepared(participants_, run);

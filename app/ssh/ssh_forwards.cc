@@ -1,6 +1,7 @@
 #include "app/ssh/ssh_forwards.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::size_t kLongestSocketPath = 100;
 constexpr int kMostLosses = 5;  // links one connection may outlive before its channel is open
+constexpr int kPauseMs = 50;    // before accept() is tried again
 
 }  // namespace
 
@@ -70,11 +72,15 @@ void SshForwards::addListeners(std::vector<pollfd>& fds) const {
 }
 
 std::vector<std::pair<SshForwards::Caller, StreamRequest>> SshForwards::takeCallers() {
-  const std::lock_guard lock(mutex_);
+  bool failed = false;
+  std::unique_lock lock(mutex_);
   for (const Forward& forward : forwards_) {
     for (;;) {
       UniqueFd local(::accept4(forward.listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (!local) break;
+      if (!local) {
+        failed = failed || errno != EAGAIN;
+        break;
+      }
       callers_.push_back({forward.path, std::move(local), 0});
     }
   }
@@ -85,6 +91,10 @@ std::vector<std::pair<SshForwards::Caller, StreamRequest>> SshForwards::takeCall
     if (forward != forwards_.end()) taken.emplace_back(std::move(caller), forward->request);
   }
   callers_.clear();
+  lock.unlock();
+  // As where no descriptor is left: the connection waits, and its listener stays readable.
+  pollfd change{wake_.fd(), POLLIN, 0};
+  if (failed) ::poll(&change, 1, kPauseMs);
   return taken;
 }
 

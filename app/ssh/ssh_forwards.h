@@ -33,7 +33,7 @@ class SshForwards {
 
   void addListeners(std::vector<pollfd>& fds) const;
   // Has each connection that has no channel attached to one. The object must live longer than the
-  // session of the channels.
+  // session of the channels. Rests for a moment where a connection could not be accepted.
   using Attach = std::function<void(StreamRequest request, UniqueFd local)>;
   void attachCallers(const Attach& attach);
   void turnAway();  // closes the connections that have no channel

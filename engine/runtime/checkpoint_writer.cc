@@ -116,7 +116,7 @@ Status CheckpointWriter::open() {
                                  fs::remove(markOf(to_.folder, nonce_, state_.rank), ignored);
                                if (!isLeader()) return {};
                                removeLeftovers(to_.folder);
-                               return makeFolder(to_.folder);
+                               return openFolder().status();
                              }));
   LOCKSTEP_TRY(cleaned.result());
   listParts();
@@ -127,6 +127,15 @@ Status CheckpointWriter::open() {
   });
 }
 
+Result<bool> CheckpointWriter::openFolder() const {
+  if (to_.isMade) {
+    std::error_code gone;
+    return fs::is_directory(to_.folder, gone);
+  }
+  LOCKSTEP_TRY(makeFolder(to_.folder));
+  return true;
+}
+
 Status CheckpointWriter::findFolders() {
   const auto here = [&](const std::function<Status()>& work) -> Status {
     LOCKSTEP_ASSIGN(const Together done,
@@ -134,14 +143,16 @@ Status CheckpointWriter::findFolders() {
                                [&](std::int64_t&) { return work(); }));
     return done.result();
   };
+  std::int64_t first = -1;  // where this rank has no folder
   LOCKSTEP_TRY(here([&]() -> Status {
-    LOCKSTEP_TRY(makeFolder(to_.folder));
+    LOCKSTEP_ASSIGN(const bool isThere, openFolder());
+    if (!isThere) return {};
+    first = state_.rank;
     return writeFileAtomically(markOf(to_.folder, nonce_, state_.rank), "", kMode);
   }));
-  int first = state_.rank;
   LOCKSTEP_TRY(here([&]() -> Status {
     std::error_code none;
-    for (int other = state_.rank - 1; other >= 0; --other)
+    for (int other = state_.rank - 1; other >= 0 && first >= 0; --other)
       if (fs::exists(markOf(to_.folder, nonce_, other), none)) first = other;
     return {};
   }));
@@ -161,7 +172,10 @@ Status CheckpointWriter::findFolders() {
                                                       known.size() * sizeof known[0]},
                                                      state_.groups, merge));
   std::memcpy(known.data(), all.data(), all.size());
-  std::copy(known.begin(), known.end(), folders_.begin());
+  const auto found = std::find_if(known.begin(), known.end(), [](auto rank) { return rank >= 0; });
+  const std::int64_t others = found == known.end() ? 0 : *found;
+  std::transform(known.begin(), known.end(), folders_.begin(),
+                 [&](std::int64_t rank) { return static_cast<int>(rank < 0 ? others : rank); });
   return {};
 }
 

@@ -26,7 +26,10 @@ namespace lockstep::runtime {
 
 struct CheckpointTarget {
   std::string folder;  // this rank's; ranks may share it. Checkpoints are <folder>/step-<n>
-  int keep = 2;        // number of newest checkpoints to keep
+  // As TrainerOptions::checkpointFolderMade: ranks that lack the folder share that of the others
+  // once it is back. Until then no checkpoint can be written.
+  bool isMade = false;
+  int keep = 2;                                       // number of newest checkpoints to keep
   const std::atomic<std::int64_t>* copied = nullptr;  // as TrainerOptions::copiedCheckpoint
 };
 
@@ -82,6 +85,8 @@ class CheckpointWriter {
     NonFiniteTensor name;    // should it not be finite
   };
 
+  // Makes this rank's folder, unless it was made before. Returns whether there is one.
+  Result<bool> openFolder() const;
   Status findFolders();
   void listParts();
   bool isMirror() const { return state_.arena.isMirrored(); }

@@ -59,6 +59,9 @@ struct TrainerOptions {
   // "": no checkpoints. There is one after each epoch, at the end, and as often as these say (0: no
   // more). Asynchronous ranks meet for each.
   std::string checkpointFolder;
+  // All ranks share the folder, and an earlier training has made it: where it is not there, its
+  // volume is not mounted, and nothing is written to the disk beneath.
+  bool checkpointFolderMade = false;
   std::int64_t checkpointSteps = 0;
   double checkpointSeconds = 0;
   // Set by another thread: takes a checkpoint soon, and clears it. May be null.

@@ -6,8 +6,8 @@ namespace lockstep::runtime {
 Status Training::openCheckpoints() {
   if (options_.checkpointFolder.empty()) return {};
   checkpoints_ = std::make_unique<CheckpointWriter>(
-      CheckpointTarget{options_.checkpointFolder, options_.keepCheckpoints,
-                       options_.copiedCheckpoint},
+      CheckpointTarget{options_.checkpointFolder, options_.checkpointFolderMade,
+                       options_.keepCheckpoints, options_.copiedCheckpoint},
       rankState());
   return ofThisRank(checkpoints_->open());
 }

@@ -20,6 +20,7 @@ namespace lockstep::specs {
 
 namespace {
 
+using spec::v1::CheckpointSpec;
 using spec::v1::DataFiles;
 using spec::v1::DataSpec;
 using spec::v1::OptimizerSpec;
@@ -476,6 +477,11 @@ Status checkCheckpoints(const RunSpec& spec) {
 std::string checkpointFolder(const RunSpec& spec, const std::string& run, const std::string& own) {
   const std::string& path = spec.training().checkpoint().path();
   return path.empty() ? own : path + "/" + run;
+}
+
+bool sharesCheckpoints(const RunSpec& spec) {
+  const CheckpointSpec& checkpoint = spec.training().checkpoint();
+  return !checkpoint.path().empty() && checkpoint.copies() == 0;
 }
 
 Status checkAndFill(RunSpec& spec) {

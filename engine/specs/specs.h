@@ -58,6 +58,9 @@ const spec::v1::NodeSpec* evaluatorNode(const spec::v1::ClusterSpec& spec);
 // `own` if that is not set.
 std::string checkpointFolder(const spec::v1::RunSpec& spec, const std::string& run,
                              const std::string& own);
+// Returns whether all nodes share that folder: training.checkpoint.path is storage that they have
+// in common, unless copies are made.
+bool sharesCheckpoints(const spec::v1::RunSpec& spec);
 
 // Returns the cluster: one rank for each device of the nodes with ranks, on the strategy's mesh
 // (toMesh). `hosts` gives the physical host and the cores of nodes (from the agents' inventories);

@@ -169,7 +169,9 @@ Result<std::string> newestCheckpoint(const std::string& folder) {
   const auto all = checkpointsIn(folder);
   if (!fs::exists(folder, none)) {
     Error error = makeError(Code::kNotFound, "there is no folder {}", folder);
-    error.why = "the run that kept its checkpoints there was removed, or made none";
+    error.why =
+        "the run that kept its checkpoints there was removed or made none, or a volume is not "
+        "mounted";
     return error;
   }
   if (all.empty()) return makeError(Code::kNotFound, "there is no checkpoint in {}", folder);

@@ -3406,8 +3406,8 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1 步的预热在 training.max_steps（%2）之前不会结束</translation>
         </message>
         <message>
-            <source>the run that kept its checkpoints there was removed, or made none</source>
-            <translation>在该处保存检查点的运行已被删除，或未保存过检查点</translation>
+            <source>the run that kept its checkpoints there was removed or made none, or a volume is not mounted</source>
+            <translation>在该处保存检查点的运行已被删除或未保存过检查点，或者有卷未挂载</translation>
         </message>
         <message>
             <source>there is no folder %1</source>
@@ -4798,6 +4798,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1 在此处的 SHA-256 为 %2，在那里为 %3</translation>
         </message>
         <message>
+            <source>mount the volume of %1 on this node, or rerun the run from its start</source>
+            <translation>在此节点上挂载 %1 的卷，或从头重新启动该运行</translation>
+        </message>
+        <message>
             <source>rerun it from its start, or name another run or a folder of checkpoints on this node</source>
             <translation>从头重新启动，或给出另一个运行，或此节点上的检查点文件夹</translation>
         </message>
@@ -4910,8 +4914,16 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>启动未完成：启动它的程序已结束</translation>
         </message>
         <message>
-            <source>it may have begun; `lockstep kill %1` ends it once node %2 answers again</source>
-            <translation>它可能已开始；节点 %2 恢复应答后可用 `lockstep kill %1` 结束它</translation>
+            <source>`lockstep kill %1` ends it once node %2 answers again</source>
+            <translation>节点 %2 恢复应答后可用 `lockstep kill %1` 结束它</translation>
+        </message>
+        <message>
+            <source>it is not known whether run %1 has begun</source>
+            <translation>无法得知运行 %1 是否已开始</translation>
+        </message>
+        <message>
+            <source>the launch was cancelled, but node %1 does not answer</source>
+            <translation>启动已取消，但节点 %1 没有应答</translation>
         </message>
         <message>
             <source>its launch was not completed: launch it again</source>

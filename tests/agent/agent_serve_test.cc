@@ -497,6 +497,8 @@ class AgentServeTest : public QObject {
                                     << "no data.evaluate.labels";
     QTest::newRow("no checkpoint") << 14 << "not-found"
                                    << "there is no folder /no/such/run";
+    QTest::newRow("a shared volume that another node has") << 19 << "not-found"
+                                                           << "there is no folder /no/such/run";
     QTest::newRow("a FIFO") << 16 << "failed-precondition"
                             << "is not a regular file";
     QTest::newRow("a device") << 17 << "failed-precondition"
@@ -515,7 +517,13 @@ class AgentServeTest : public QObject {
     }
     RunOptions options{.run = newRunId()};
     if (which == 15) options.hidden = 500'000'000;  // terabytes
-    auto request = prepareRequest(options);
+    const bool isSecond = which == 19;              // of two nodes
+    if (isSecond) {
+      options.nodes = {"n0", "n1"};
+      options.ranks = 1;
+      options.comm = "gloo";
+    }
+    auto request = prepareRequest(options, isSecond ? 1 : 0);
     if (which == 0) request.set_plan_hash(std::string(64, '0'));
     if (which == 1) request.set_plan("nonsense");
     if (which == 2) (*request.mutable_data_paths())["train.images"] = "/no/such/images.gz";
@@ -555,7 +563,11 @@ class AgentServeTest : public QObject {
     if (which == 16) paths["train.images"] = own + "-fifo";
     if (which == 17) paths["train.images"] = "/dev/zero";
     if (which == 13) request.mutable_spec()->mutable_data()->mutable_evaluate()->clear_labels();
-    if (which == 14) request.set_resume_from("/no/such/run");
+    if (which == 14 || isSecond) request.set_resume_from("/no/such/run");
+    if (isSecond) {
+      request.mutable_spec()->mutable_training()->mutable_checkpoint()->set_path("/no/such");
+      request.mutable_tls()->set_key_pem("a key");
+    }
     node::v1::PrepareReply reply;
     const grpc::Status status = prepare(node->agent(), request, &reply);
     QVERIFY(!status.ok());

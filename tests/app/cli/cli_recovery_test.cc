@@ -8,6 +8,7 @@
 #include <QJsonDocument>
 #include <QScopeGuard>
 #include <QTest>
+#include <algorithm>
 #include <random>
 
 #include "tests/app/cli/cli_runner.h"
@@ -173,6 +174,46 @@ class CliRecoveryTest : public QObject {
     QCOMPARE(result.last()["status"].toString(), QString("failed"));
     QVERIFY2(result.first("error")["why"].toString().contains("restarts led to no step after step"),
              result.text());
+    QVERIFY(cli.leave());
+  }
+
+  // The volume of the checkpoints is not mounted any more when the run restarts: the run ends, and
+  // makes no folder on the disk beneath. It cannot be resumed until the volume is back.
+  void aRestartWithoutTheVolumeSaysSo() {
+    const Cli cli;
+    const QString volume = cli.path("volume");
+    QVERIFY(QDir().mkpath(volume));
+    const auto process = cli.start(training("multi-worker-mirrored", "2", kEndless) +
+                                   QStringList{"--set", "training.checkpoint.path=" + volume});
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const QString run = runOf(out), kept = volume + "/" + run, away = cli.path("away");
+    const auto checkpoints = [](const QString& folder) {
+      return QDir(folder).entryList({"step-*"}, QDir::Dirs, QDir::Name);
+    };
+    // The first of two is known to the coordinator.
+    QTRY_VERIFY_WITH_TIMEOUT(checkpoints(kept).size() > 1, 60000);
+    QVERIFY(QDir().rename(kept, away));
+    const auto workers = cli.workers(run);
+    QVERIFY(!workers.isEmpty());
+    ::kill(static_cast<pid_t>(workers.front()), SIGKILL);
+    const CliResult result = cli.finish(*process, out);
+    QCOMPARE(result.last()["status"].toString(), QString("failed"));
+    const auto errors = result.all("error");
+    const auto namesIt = [&](const QJsonObject& error) {
+      return error["what"].toString().contains("no folder " + kept);
+    };
+    QVERIFY2(std::any_of(errors.begin(), errors.end(), namesIt), result.text());
+    QVERIFY(!QFile::exists(kept));
+    const QStringList resume{
+        "resume", run, "--json", "--set",
+        "training.max_steps=" + QString::number(checkpoints(away).last().mid(5).toInt() + 5)};
+    const CliResult refused = cli.run(resume);
+    QVERIFY2(refused.exit == 3 && namesIt(refused.first("error")), refused.text());
+    QVERIFY2(refused.first("error")["next"].toString().contains("mount"), refused.text());
+    QVERIFY(QDir().rename(away, kept));
+    const CliResult resumed = cli.run(resume);
+    QVERIFY2(resumed.exit == 0, resumed.text());
     QVERIFY(cli.leave());
   }
 

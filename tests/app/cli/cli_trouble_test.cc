@@ -8,8 +8,13 @@
 #include <QFile>
 #include <QScopeGuard>
 #include <QTest>
+#include <optional>
 
+#include "app/history/history.h"
+#include "app/history/run_table.h"
+#include "engine/base/file.h"
 #include "tests/app/cli/cli_runner.h"
+#include "tests/support/run_file.h"
 
 using namespace lockstep::test;
 
@@ -186,6 +191,62 @@ class CliTroubleTest : public QObject {
     QVERIFY2(result.exit == 130, result.text());
     QCOMPARE(result.last()["status"].toString(), QString("stopped"));
     checkNothingStays(cli, "none");
+  }
+
+  // Ctrl-C, twice, once the coordinator has started the run, of which the launch does not know yet:
+  // the run is stopped, also where nobody was to follow it.
+  void ctrlCAfterTheStartStops() {
+    using namespace lockstep;
+    const Cli cli;
+    const auto process = cli.start({"run", example("fashion-mlp"), "--json", "--detach",
+                                    "--no-benchmark", "--set", "training.epochs=1000"});
+    const std::string folder = (cli.home() + "/history").toStdString();
+    QTRY_VERIFY_WITH_TIMEOUT(QFile::exists(cli.home() + "/history/history.db"), 60000);
+    const auto history = app::History::open(folder);
+    QVERIFY2(history.ok(), history.ok() ? "" : history.error().text().c_str());
+    std::string run;
+    const auto isListed = [&] {
+      const auto rows = (*history)->list();
+      if (rows.ok() && !rows->empty()) run = rows->front().run;
+      return !run.empty();
+    };
+    QTRY_VERIFY_WITH_TIMEOUT(isListed(), 60000);
+    // The launch waits for the history, for 5 s at most: before it commits the run, and after.
+    const auto file = openRunFile(folder + "/runs/" + run + ".db");
+    const auto list = storage::Database::open(folder + "/history.db", app::historySchemas());
+    QVERIFY(file.ok() && list.ok());
+    std::optional<storage::Transaction> before(**file), after;
+    QVERIFY(before->status().ok());
+    const auto isPrepared = [&] {
+      const auto documents = (*history)->documents(run);
+      return documents.ok() && !documents->nodes.empty();
+    };
+    QTRY_VERIFY_WITH_TIMEOUT(isPrepared(), 60000);
+    after.emplace(**list);
+    QVERIFY(after->status().ok());
+    before.reset();
+    const QString state =
+        cli.home() + "/local/1/runs/" + QString::fromStdString(run) + "/local1/state";
+    const auto begun = [&] {
+      const auto text = readFile(state.toStdString(), 100);
+      return text.ok() && text->starts_with("RUNNING");
+    };
+    QTRY_VERIFY_WITH_TIMEOUT(begun(), 60000);
+    QTest::qWait(300);  // for its answer
+    const auto client = static_cast<pid_t>(process->processId());
+    for (int times = 0; times < 2; ++times) {
+      ::kill(client, SIGINT);
+      QVERIFY(cli.awaitError(*process, "cancelling the launch"));
+    }
+    QVERIFY(process->state() == QProcess::Running);
+    after.reset();
+    const CliResult result = cli.finish(*process, {});
+    QVERIFY2(result.exit == 130, result.text());
+    QCOMPARE(result.first("started")["run"].toString().toStdString(), run);
+    QVERIFY2(result.first("error").isEmpty() && result.err.contains("stopping"), result.text());
+    QCOMPARE(result.last()["status"].toString(), QString("stopped"));
+    QVERIFY((*history)->row(run)->phase == app::RunState::STOPPED);
+    checkNothingStays(cli, QString::fromStdString(run));
   }
 
   // Nodes that read large files say how far they are, and stop reading when the launch is

@@ -243,9 +243,35 @@ class LaunchTroubleTest : public QObject {
     ::kill(half.frozen, SIGCONT);
     QVERIFY(half.bench.until([&] { return half.outcome.has_value(); }, 60000));
     QVERIFY(!half.outcome->ok());
-    QVERIFY2(half.outcome->error().text().find("may have begun") == std::string::npos,
+    QVERIFY2(half.outcome->error().text().find("whether run") == std::string::npos,
              half.outcome->error().text().c_str());
     QCOMPARE(half.row().phase, RunState::FAILED);
+  }
+
+  // Cancelled while its coordinator does not answer: that is said, and the run stays findable.
+  void aCancelWithoutAnAnswerSaysSo() {
+    HalfFrozen half;
+    QVERIFY(half.begin(HalfFrozen::When::kAsTheFirstIsPrepared));
+    QVERIFY(half.bench.until([&] { return half.awaitsTheSecondOnly() || half.outcome; }, 60000));
+    QVERIFY(!half.outcome);
+    const auto supervisor = readFile(half.folder(1) + "/supervisor", 4096);
+    QVERIFY(supervisor.ok());
+    const int pid = QString::fromStdString(*supervisor).split('\n').value(0).toInt();
+    QVERIFY(pid > 1);
+    ::kill(pid, SIGSTOP);
+    const auto thaw = qScopeGuard([pid] { ::kill(pid, SIGCONT); });
+    ::kill(half.frozen, SIGCONT);
+    const auto commits = [&] { return half.progress.back().starts_with("starting"); };
+    QVERIFY(half.bench.until([&] { return commits() || half.outcome; }, 60000));
+    QVERIFY(!half.outcome);
+    half.launch->cancel();
+    QVERIFY(half.bench.until([&] { return half.outcome.has_value(); }, 60000));
+    QVERIFY(!half.outcome->ok());
+    const Error& error = half.outcome->error();
+    QVERIFY2(error.code == Code::kUnavailable, error.text().c_str());
+    QVERIFY2(error.text().find("lockstep kill " + half.launch->run()) != std::string::npos,
+             error.text().c_str());
+    QCOMPARE(half.row().phase, RunState::LAUNCHING);
   }
 
   // A supervisor that is found and does not live to answer: what was asked of it is asked of the

@@ -3,11 +3,14 @@
 #include <QTest>
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <algorithm>
 #include <atomic>
+#include <ctime>
 #include <filesystem>
 #include <mutex>
 #include <thread>
@@ -133,6 +136,34 @@ class SshForwardTest : public QObject {
       });
     for (auto& thread : threads) thread.join();
     QCOMPARE(good.load(), 40);
+  }
+
+  // The connection waits; the forward does not try again and again.
+  void aForwardWithoutDescriptorsRests() {
+    QVERIFY(serve());
+    test::EchoServer echo(folder_ / "echo");
+    SshConnection connection({.host = "n1"}, options());
+    auto local = connection.forward(folder_ / "echo", "");
+    VERIFY_OK(local);
+    VERIFY_OK(connection.connect());
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    local->copy(address.sun_path, sizeof address.sun_path - 1);
+    const int caller = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int next = ::dup(caller);  // the lowest that is free
+    ::close(next);
+    rlimit before{};
+    QCOMPARE(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
+    QCOMPARE(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    const int connected = ::connect(caller, reinterpret_cast<sockaddr*>(&address), sizeof address);
+    const std::clock_t begin = std::clock();
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    const double used = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+    QCOMPARE(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    QCOMPARE(connected, 0);
+    QVERIFY2(used < 0.3, qPrintable(QString::number(used)));
+    QCOMPARE(exchange(caller, "after"), std::optional<std::string>("after"));
   }
 
   void bridgeWhereForwardingIsRefused_data() {

@@ -428,7 +428,7 @@ class CheckpointDamageTest : public QObject {
     QTest::addColumn<QString>("what");
     QTest::addColumn<int>("ranks");
     for (const int ranks : {1, 3})
-      for (const QString what : {"full", "not mounted"})
+      for (const QString what : {"full", "not mounted", "not mounted at a restart"})
         QTest::addRow("%s, %d ranks", qPrintable(what), ranks) << what << ranks;
   }
   void aDiskThatCannotBeWrittenIsWarnedOf() {
@@ -442,7 +442,7 @@ class CheckpointDamageTest : public QObject {
     settings.model = small4();
     settings.trainer.epochs = 4;
     const std::string expected = trained(settings).ranks[0]->weightsSha256;
-    const bool isFull = what == "full";
+    const bool isFull = what == "full", isRestart = what == "not mounted at a restart";
     if (isFull) {
       if (geteuid() != 0) QSKIP("needs root to mount a small file system");
       if (system(fmt::format("mount -t tmpfs -o size=2m tmpfs {} 2>/dev/null", mount).c_str()) != 0)
@@ -453,8 +453,10 @@ class CheckpointDamageTest : public QObject {
     });
     const std::string folder = mount + "/run/checkpoints", filler = mount + "/filler";
     settings.trainer.checkpointFolder = folder;
+    settings.trainer.checkpointFolderMade = isRestart;
+    if (isRestart) fs::create_directories(mount + "/away/checkpoints");
     std::vector<Error> warnings;
-    std::atomic<bool> away{false};
+    std::atomic<bool> away{isRestart};
     settings.trainer.onFirstTensor = [&](const TensorInfo&, std::span<const std::byte>) {
       if (away.exchange(true)) return;
       if (!isFull) return fs::rename(mount + "/run", mount + "/away");
@@ -482,6 +484,66 @@ class CheckpointDamageTest : public QObject {
     QVERIFY2(why.find(isFull ? "No space left" : "No such file") != std::string::npos, why.c_str());
     QCOMPARE(out.checkpoints.size(), std::size_t{3});
     QCOMPARE(left, (std::vector<std::string>{"step-000000048", "step-000000064"}));
+  }
+
+  // Of a run that restarts, one node has not mounted the volume that all share: nothing is written
+  // beneath, and once it is mounted checkpoints are written there again, whole.
+  void aVolumeThatOneRankLacksAtARestart_data() {
+    QTest::addColumn<int>("lacking");
+    for (const int lacking : {0, 2}) QTest::addRow("rank %d", lacking) << lacking;
+  }
+  void aVolumeThatOneRankLacksAtARestart() {
+    QFETCH(int, lacking);
+    QTemporaryDir dir;
+    const std::string volume = dir.filePath("volume").toStdString();
+    const std::string mount = dir.filePath("mount").toStdString();
+    fs::create_directories(volume + "/run");
+    RunSettings settings = smallRun();
+    settings.model = small4();
+    settings.trainer.epochs = 4;
+    const std::string expected = trained(settings).ranks[0]->weightsSha256;
+    settings.trainer.checkpointFolderMade = true;
+    settings.adapt = [&](int rank, runtime::TrainerOptions& options) {
+      options.checkpointFolder = (rank == lacking ? mount : volume) + "/run";
+    };
+    std::vector<Error> warnings;
+    bool wasUntouched = false;
+    settings.trainer.warn = [&](const Error& warning) {
+      warnings.push_back(warning);
+      wasUntouched = !fs::exists(mount);
+      std::error_code none;
+      fs::create_directory_symlink(volume, mount, none);
+    };
+    const RunOutcome out = trained(settings);
+    QVERIFY2(out.ok(), out.error().c_str());
+    QCOMPARE(out.ranks[0]->weightsSha256, expected);
+    QCOMPARE(warnings.size(), std::size_t{1});
+    QVERIFY2(warnings[0].text().find(mount + "/run/") != std::string::npos,
+             warnings[0].text().c_str());
+    QVERIFY(wasUntouched);
+    QCOMPARE(out.checkpoints.size(), std::size_t{3});
+    settings.trainer.resumeFrom = volume + "/run";
+    settings.trainer.epochs = 5;
+    const RunOutcome resumed = trained(settings);
+    QVERIFY2(resumed.ok(), resumed.error().c_str());
+    QCOMPARE(resumed.steps.front().step, std::int64_t{65});
+  }
+
+  // No rank has the folder that it is to resume from: it is named, and not made.
+  void aFolderThatIsGoneIsNotMadeAnew() {
+    QTemporaryDir dir;
+    RunSettings settings = smallRun();
+    settings.model = small4();
+    settings.trainer.checkpointFolder = dir.filePath("mount/run").toStdString();
+    settings.trainer.checkpointFolderMade = true;
+    settings.trainer.resumeFrom = settings.trainer.checkpointFolder;
+    const RunOutcome out = trained(settings);
+    QVERIFY(!out.ranks[0].ok());
+    const Error& error = out.ranks[0].error();
+    QCOMPARE(error.code, Code::kNotFound);
+    QVERIFY2(error.text().find("no folder " + settings.trainer.resumeFrom) != std::string::npos,
+             error.text().c_str());
+    QVERIFY(!fs::exists(dir.filePath("mount").toStdString()));
   }
 
   // A full disk: a clear error, and nothing half-written stays.
