@@ -20,8 +20,8 @@
 
 namespace lockstep::agent {
 
-using Electorate = std::vector<std::string>;   // nodes
-using Electorates = std::vector<Electorate>;   // oldest first; several while they change
+using Electorate = std::vector<std::string>;  // nodes
+using Electorates = std::vector<Electorate>;  // oldest first; several while they change
 
 // Whether the nodes that count decide: they are a majority of each electorate.
 inline bool isQuorum(const Electorates& electorates,

@@ -354,7 +354,7 @@ class RunControl {
   // during this one are not among them. Empty before the run trains.
   Electorates electorates_;
   std::int64_t electoratesTold_ = 0;  // the first revision with these; at the coordinator
-  std::set<std::string> returned_;  // at the coordinator
+  std::set<std::string> returned_;    // at the coordinator
   // Decisions: at the other nodes, as the coordinator has told them.
   Requests requests_;
   std::optional<run::v1::RunState> decidedEnd_;  // of the run

@@ -98,15 +98,15 @@ void RunControl::answerKept() {
 Error RunControl::notKept() const {
   Error error =
       makeError(Code::kUnavailable, "it is not known whether the run does what was asked");
-  error.why = alone_     ? message(
-                               "fewer than half of its nodes have confirmed it within {} s: the "
-                               "others may go on without node {}",
-                               limits_.kept / 1'000'000'000, request_.node())
+  error.why = alone_ ? message(
+                           "fewer than half of its nodes have confirmed it within {} s: the "
+                           "others may go on without node {}",
+                           limits_.kept / 1'000'000'000, request_.node())
               : outcome_ ? message("the run has ended meanwhile")
-                       : message(
-                             "fewer than half of its nodes have confirmed it within {} s; if "
-                             "node {} is lost now, so may be the request",
-                             limits_.kept / 1'000'000'000, request_.node());
+                         : message(
+                               "fewer than half of its nodes have confirmed it within {} s; if "
+                               "node {} is lost now, so may be the request",
+                               limits_.kept / 1'000'000'000, request_.node());
   error.next = "see what the run says, or ask again";
   error.node = request_.node();
   return error;

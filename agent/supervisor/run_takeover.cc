@@ -208,7 +208,7 @@ void RunControl::takeOver(const std::vector<std::string>& lost, const Succession
     if (answers(node) && recovery_.failsRepeatedly(node)) excludeFailing(node);
   ++generation_;  // the lost coordinator may have begun one that no voter has heard of
   recover(error, members);
-  electoratesTold_ = revision_;
+  electoratesTold_ = revision_;  // what the voters knew of a change is to be confirmed anew
   for (const std::string& name : requests_.excluded()) refuse(name);
   coordinator_ = request_.node();
 }

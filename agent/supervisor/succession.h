@@ -41,8 +41,8 @@ class Succession {
     bool continues = false;  // the run, without any one of its nodes
     bool absent = false;     // this node waits until the coordinator takes it back
     std::string coordinator;
-    Nanoseconds heard = 0;    // when the last message came from the coordinator
-    bool silent = false;      // none has come for some heartbeats
+    Nanoseconds heard = 0;  // when the last message came from the coordinator
+    bool silent = false;    // none has come for some heartbeats
   };
   struct Voter {
     std::string address;  // where it listens

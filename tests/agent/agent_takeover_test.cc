@@ -395,12 +395,14 @@ class Survivors {
     }
     if (words_.apart) loop_.after(kNodeLost / 4, [this] { coordinator_.reset(); });
     for (const std::string& name : joined_)
-      for (const node::v1::ToPeer& message : {committed, goes, votes}) coordinator_->send(name, message);
+      for (const node::v1::ToPeer& message : {committed, goes, votes})
+        coordinator_->send(name, message);
     if (!words_.ends) speakLast();
   }
   void speakLast() {
     isSilent_ = true;
-    node::v1::ToPeer requests, dropped, stopping, decided, killed, changes, ended, recovers, refused;
+    node::v1::ToPeer requests, dropped, stopping, decided, killed, changes, ended, recovers,
+        refused;
     const auto decides = [this](node::v1::ToPeer& message, std::int64_t revision) {
       *message.mutable_decisions() = decisionsOf(revision, {options_.nodes});
     };
@@ -816,8 +818,7 @@ class AgentTakeoverTest : public QObject {
     QTest::newRow("nobody knows") << Names{} << Names{"n1", "n2"} << true;
     QTest::newRow("the successor knows") << Names{"n2"} << Names{"n1", "n2"} << false;
     QTest::newRow("the voter knows") << Names{"n3"} << Names{"n1", "n2"} << false;
-    QTest::newRow("they are a majority of both")
-        << Names{"n2", "n3"} << Names{"n2", "n3"} << true;
+    QTest::newRow("they are a majority of both") << Names{"n2", "n3"} << Names{"n2", "n3"} << true;
   }
   void whoKnowsOfANewElectorateNeedsItsMajority() {
     QFETCH(std::vector<std::string>, told);

@@ -81,8 +81,8 @@ class Coordination {
       for (const auto& [name, peer] : peers_) peer->send(ping);
       const bool isOver = story_.breaks ? brokenAt_ != 0 && monotonicNow() > brokenAt_ + 8 * kBroken
                           : story_.isApart || story_.failsTwice ? overAt_ != 0
-                          : story_.shrinks ? overAt_ != 0 || restarts().size() > 1
-                          : story_.ends    ? overAt_ != 0 && endsTold_ == 2
+                          : story_.shrinks                  ? overAt_ != 0 || restarts().size() > 1
+                          : story_.ends                     ? overAt_ != 0 && endsTold_ == 2
                           : story_.kills || story_.isKilled ? answer_ && overAt_ != 0
                                                             : answer_.has_value();
       if (isOver) loop_.quit();

@@ -55,7 +55,7 @@ class Node {
 
   Nanoseconds now = 1000 * kBeat;
   Succession::Situation situation;
-  Status takesOver;       // whether the run can continue
+  Status takesOver;  // whether the run can continue
   agent::Electorates electorates;
   std::string connected;  // the successor
   std::unique_ptr<Succession> succession;

@@ -228,8 +228,8 @@ std::vector<std::string> seeds() {
   decisions.mutable_decisions()->add_shares(3);
   decisions.mutable_decisions()->set_revision(7);
   for (int i = 0; i < 2; ++i)
-    decisions.mutable_decisions()->add_electorates()->mutable_nodes()->Assign(
-        kNodes.begin(), kNodes.end() - i);
+    decisions.mutable_decisions()->add_electorates()->mutable_nodes()->Assign(kNodes.begin(),
+                                                                              kNodes.end() - i);
   decline.mutable_decline()->set_successor("n3");
   copies[0] = recover.SerializeAsString();
   copies[2] = decisions.SerializeAsString();
