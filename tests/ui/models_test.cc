@@ -269,6 +269,56 @@ class ModelsTest : public QObject {
     QCOMPARE(shown, sorted);
   }
 
+  // Each block of a rank's lines falls between the lines that the other ranks have sent before: one
+  // gap a line.
+  void lateLinesOfManyRanksAreMergedAtOnce() {
+    constexpr int kRanks = 8, kBlock = 250, kLines = 50'000;
+    LogModel model;
+    LogFilter filter;
+    filter.setLines(&model);
+    filter.setQuery({.rank = 3});
+    int appended = 0, signalled = 0;
+    const auto count = [&] { ++signalled; };
+    connect(&model, &QAbstractItemModel::rowsInserted, &model, count);
+    connect(&model, &QAbstractItemModel::rowsRemoved, &model, count);
+    connect(&model, &QAbstractItemModel::layoutChanged, &model, count);
+    connect(&model, &QAbstractItemModel::modelReset, &model, count);
+    connect(&model, &QAbstractItemModel::dataChanged, &model, count);
+    const auto append = [&](int block, int rank) {
+      QVector<LogRow> rows;
+      for (int i = 0; i < kBlock; ++i) {
+        const int line = (block * kBlock + i) * kRanks + rank;
+        rows << LogRow{1 + line, "n1", rank, 1, QString::number(line)};
+      }
+      model.append(rows);
+      ++appended;
+    };
+    constexpr int kBlocks = kLines / kBlock / kRanks;
+    for (int block = 0; block < kBlocks - 1; ++block)
+      for (int rank = kRanks - 1; rank >= 0; --rank) append(block, rank);
+    // The last block's lines move what is selected, and its text stays the same.
+    append(kBlocks - 1, 3);
+    const QAbstractItemModelTester tester(&model), filterTester(&filter);
+    const QPersistentModelIndex last = model.index(model.rowCount() - 1, LogModel::kText),
+                                shown = filter.index(filter.rowCount() - 1, LogModel::kText);
+    const QString text = last.data().toString();
+    const int row = last.row();
+    QCOMPARE(shown.data().toString(), text);
+    append(kBlocks - 1, 1);
+    QCOMPARE(last.row(), row + kBlock);
+    for (const int rank : {0, 2, 4, 5, 6, 7}) append(kBlocks - 1, rank);
+    QCOMPARE(last.data().toString(), text);
+    QCOMPARE(shown.data().toString(), text);
+    QCOMPARE(appended, kLines / kBlock);
+    QVERIFY2(signalled <= 3 * appended, qPrintable(QString::number(signalled)));
+    // The newest lines are all there, each once, in order; of rank 3 in the filter too.
+    QVERIFY(model.rowCount() >= LogModel::kKept / 2);
+    for (int i = 0; i < LogModel::kKept / 2; ++i)
+      QCOMPARE(model.line(model.rowCount() - 1 - i).wallNs, qint64{kLines - i});
+    for (int i = 0; i < LogModel::kKept / 2 / kRanks; ++i)
+      QCOMPARE(filter.line(filter.rowCount() - 1 - i).wallNs, qint64{kLines - 4 - kRanks * i});
+  }
+
   // The figures of plans, alone and beside others.
   void planFigures() {
     std::mt19937 random(7);
