@@ -233,6 +233,10 @@ It uses:
     <context>
         <name>lockstep::ui::ClusterPage</name>
         <message>
+            <source>Deploying agents to %1</source>
+            <translation>正在向 %1 部署代理</translation>
+        </message>
+        <message>
             <source>Change the settings of the selected host</source>
             <translation>更改所选主机的设置</translation>
         </message>
@@ -709,6 +713,10 @@ It uses:
     </context>
     <context>
         <name>lockstep::ui::Format</name>
+        <message>
+            <source>about %1 left</source>
+            <translation>约剩 %1</translation>
+        </message>
         <message>
             <source>Accuracy</source>
             <translation>准确率</translation>
@@ -11248,10 +11256,6 @@ its last lines:
         <message>
             <source>predicted %1</source>
             <translation>预测 %1</translation>
-        </message>
-        <message>
-            <source>about %1 left</source>
-            <translation>约剩 %1</translation>
         </message>
         <message>
             <source>elapsed</source>

@@ -1,6 +1,7 @@
 // Every model of the studio under QAbstractItemModelTester, without a window.
 #include <QAbstractItemModelTester>
 #include <QElapsedTimer>
+#include <QRegularExpression>
 #include <QScopeGuard>
 #include <QSignalSpy>
 #include <QTest>
@@ -19,6 +20,7 @@
 #include "ui/models/plan_figure_model.h"
 #include "ui/models/run_table_model.h"
 #include "ui/models/spec_diff_model.h"
+#include "ui/studio/deploy_job.h"
 #include "ui/studio/job_tracker.h"
 #include "ui/studio/log_model.h"
 #include "ui/studio/run_document.h"
@@ -267,6 +269,61 @@ class ModelsTest : public QObject {
     QStringList sorted = shown;
     sorted.sort();
     QCOMPARE(shown, sorted);
+  }
+
+  void jobsTellTheTimeLeft() {
+    JobTracker jobs;
+    const auto text = [&] { return jobs.index(0).data().toString(); };
+    const auto job = jobs.start("Copying");
+    jobs.progress(job, 0.25, "n1");
+    QCOMPARE(text(), QString::fromUtf8("Copying · n1"));  // too early to tell
+    QTest::qWait(1500);
+    jobs.progress(job, 0.5, "n2");
+    QVERIFY2(QRegularExpression(QString::fromUtf8("^Copying · n2 · about 0:0[1-9] left$"))
+                 .match(text())
+                 .hasMatch(),
+             qPrintable(text()));
+    Language::instance().set("zh_CN");
+    const QString chinese = text();
+    Language::instance().set("en");
+    QVERIFY2(chinese.contains(QString::fromUtf8("约剩 0:0")), qPrintable(chinese));
+    jobs.progress(job, -1, "n2");  // it is not known any more
+    QCOMPARE(text(), QString::fromUtf8("Copying · n2"));
+  }
+
+  // What is copied to several nodes is one job, which lasts until the last has its agent.
+  void uploadsAreOneJob() {
+    JobTracker jobs;
+    const QAbstractItemModelTester tester(&jobs);
+    int cancelled = 0;
+    DeployJob deploy(jobs, [&] { ++cancelled; });
+    const auto told = [&](int node, std::uint64_t done, std::uint64_t size) {
+      app::NodeStatus status;
+      status.uploaded = done;
+      status.uploadSize = size;
+      deploy.take(node, status, "Deploying");
+    };
+    const auto fraction = [&] { return jobs.index(0).data(JobTracker::kProgressRole).toDouble(); };
+    told(0, 0, 0);
+    QCOMPARE(jobs.rowCount(), 0);
+    told(0, 10, 40);
+    QCOMPARE(jobs.rowCount(), 1);
+    QCOMPARE(jobs.index(0).data().toString(), QString("Deploying"));
+    QCOMPARE(fraction(), 0.25);
+    told(1, 0, 40);
+    told(0, 40, 40);
+    told(0, 0, 0);  // its agent starts
+    QCOMPARE(fraction(), 0.5);
+    jobs.cancel(jobs.jobAt(0));
+    QCOMPARE(cancelled, 1);
+    told(1, 30, 40);
+    QCOMPARE(fraction(), 0.875);
+    told(1, 0, 0);
+    QCOMPARE(jobs.rowCount(), 0);
+    told(2, 5, 40);  // another one, later, alone
+    QCOMPARE(fraction(), 0.125);
+    deploy.end();
+    QCOMPARE(jobs.rowCount(), 0);
   }
 
   // Each block of a rank's lines falls between the lines that the other ranks have sent before: one

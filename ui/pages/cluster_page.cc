@@ -32,6 +32,7 @@
 #include "ui/pages/node_leds.h"
 #include "ui/plots/frame_clock.h"
 #include "ui/plots/plot_view.h"
+#include "ui/studio/deploy_job.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/error_text.h"
 #include "ui/theme/format.h"
@@ -50,7 +51,9 @@ constexpr int kMostRows = 4096;
 
 ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& workspace,
                          QWidget* parent)
-    : SpecPage("clusterPage", "cluster:", std::move(document), parent), workspace_(workspace) {
+    : SpecPage("clusterPage", "cluster:", std::move(document), parent),
+      workspace_(workspace),
+      deploy_(std::make_unique<DeployJob>(workspace.jobs(), [this] { disconnectAll(); })) {
   buildHead();
   buildNodes();
   buildLoad();
@@ -198,7 +201,7 @@ std::shared_ptr<LiveCluster> ClusterPage::live() {
     message()->showError(complete.error());
     return nullptr;
   }
-  if (live_) live_->disconnect(this);
+  dropLive();
   live_ = workspace_.makeCluster(complete->spec, std::exchange(start_, std::nullopt));
   liveText_ = spec.text();
   connect(live_.get(), &LiveCluster::nodeChanged, this, &ClusterPage::takeStatus);
@@ -231,6 +234,7 @@ void ClusterPage::dropLive() {
   if (!live_) return;
   live_->disconnect(this);
   live_.reset();
+  deploy_->end();
   for (const QString& node : failures_.keys()) endFailure(node);
 }
 
@@ -441,6 +445,7 @@ void ClusterPage::rebuildRows() {
 
 void ClusterPage::takeStatus(int node) {
   const app::NodeStatus& status = live_->session().status(node);
+  deploy_->take(node, status, tr("Deploying agents to %1").arg(heading_->text()));
   const QString name = QString::fromStdString(status.name);
   NodeRow* row = nodes_->row(name);
   if (!row) return;

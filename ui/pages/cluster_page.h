@@ -23,6 +23,7 @@ namespace lockstep::ui {
 
 class Card;
 class ColumnFitter;
+class DeployJob;
 class EmptyState;
 class HostPanel;
 class NodeLeds;
@@ -106,6 +107,7 @@ class ClusterPage : public SpecPage {
   std::shared_ptr<LiveCluster> live_;
   std::string liveText_;                  // the text live_ was made of
   std::optional<app::AgentStart> start_;  // of the next session
+  std::unique_ptr<DeployJob> deploy_;
   NodeTableModel* nodes_ = nullptr;
   QLabel* heading_ = nullptr;
   StateBadge* badge_ = nullptr;
