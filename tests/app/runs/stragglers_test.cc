@@ -181,7 +181,7 @@ class StragglersTest : public QObject {
 
   // From the start, or later: what its ranks lack is told as the cause instead.
   void theLinksOfABusyHostAreNotNamed() {
-    for (unsigned seed = 1; seed <= 200; ++seed)
+    for (unsigned seed = 1; seed <= 80; ++seed)
       for (const Busy busy : {Busy::kSaturated, Busy::kCrowded, Busy::kThrottled, Busy::kStopped}) {
         Network network(2 + static_cast<int>(seed % 7), seed);
         if (busy == Busy::kSaturated && network.isSaturated()) continue;
@@ -202,7 +202,7 @@ class StragglersTest : public QObject {
 
   // Once its host is busy no longer; and it stays named when the host is busy again.
   void aSlowLinkOfAHostThatWasBusyIsNamed() {
-    for (unsigned seed = 1; seed <= 200; ++seed) {
+    for (unsigned seed = 1; seed <= 100; ++seed) {
       const auto where = [&](int i) { return qPrintable(QString("seed %1, %2").arg(seed).arg(i)); };
       Network network(2 + static_cast<int>(seed % 7), seed);
       LinkWatch watch;
