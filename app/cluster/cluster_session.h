@@ -81,7 +81,7 @@ struct NodeStatus {
   std::string address;
   NodeState phase = NodeState::DISCONNECTED;
   std::uint64_t uploaded = 0, uploadSize = 0;  // bytes of the agent, while it is deployed; else 0
-  Message detail;  // "uploading 12 of 40 MB", "again in 2 s"
+  Message detail;                              // "uploading 12 of 40 MB", "again in 2 s"
   std::optional<Error> error;
   NodeInventory inventory;  // once connected
   NodeLoad load;

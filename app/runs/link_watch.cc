@@ -9,11 +9,11 @@
 namespace lockstep::app {
 namespace {
 
-constexpr double kFade = 0.6;                          // of older samples, at each new one
-constexpr double kCalmFade = 0.99;                     // … of its ends' loads while it is not slow
-constexpr double kLeastCalm = 2.9;                     // three samples
-constexpr double kLeastSending = 0.02;                 // share of the time
-constexpr double kLeastSeen = 1.9;                     // three samples
+constexpr double kFade = 0.6;           // of older samples, at each new one
+constexpr double kCalmFade = 0.99;      // … of its ends' loads while it is not slow
+constexpr double kLeastCalm = 2.9;      // three samples
+constexpr double kLeastSending = 0.02;  // share of the time
+constexpr double kLeastSeen = 1.9;      // three samples
 constexpr double kNoticed = 0.5e-3, kLongTrip = 2e-3;  // seconds
 constexpr double kSilent = 3;                          // seconds without a sample
 constexpr double kUnrated = 10;                        // seconds after which a rate is forgotten

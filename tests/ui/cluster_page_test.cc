@@ -120,7 +120,9 @@ class ClusterPageTest : public QObject {
     ClusterPage* page = openLab(kLab);
     page->findChild<QTableView*>("nodeTable")->selectRow(1);
     page->editHost();
-    const auto roles = [&] { return page->document()->spec().value("nodes[1].roles").value_or(""); };
+    const auto roles = [&] {
+      return page->document()->spec().value("nodes[1].roles").value_or("");
+    };
     choose("nodes[1].roles", "spare");
     QCOMPARE(roles(), std::string("spare"));
     choose("nodes[1].roles", "chief, worker");

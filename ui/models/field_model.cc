@@ -188,9 +188,8 @@ QVariant FieldModel::data(const QModelIndex& index, int role) const {
       return font;
     }
     case Qt::ToolTipRole:
-      return row.problem.isEmpty()
-                 ? optionText(row.info.help)
-                 : toolTipText(row.problem + '\n' + optionText(row.info.help));
+      return row.problem.isEmpty() ? optionText(row.info.help)
+                                   : toolTipText(row.problem + '\n' + optionText(row.info.help));
     case Qt::DecorationRole:
       if (index.column() == 0 || row.problem.isEmpty()) return {};
       return Theme::instance().icon("error", Tone::kBad);

@@ -45,8 +45,8 @@ void FieldForm::tellProblem() {
     for (row = 0; row < fields_->rowCount() && fields_->problem(row).isEmpty();) ++row;
   const bool any = row < fields_->rowCount();
   if (any)
-    problem_->setText(QString("%1: %2").arg(fields_->index(row, 0).data().toString(),
-                                            fields_->problem(row)));
+    problem_->setText(
+        QString("%1: %2").arg(fields_->index(row, 0).data().toString(), fields_->problem(row)));
   problem_->setVisible(any);
 }
 

@@ -22,9 +22,9 @@ class FieldForm : public QWidget {
 
   FieldModel* fields() const { return fields_; }
   QTableView* table() const { return table_; }
-  std::string currentPath() const;            // of the field that has the cursor; "": none has
+  std::string currentPath() const;          // of the field that has the cursor; "": none has
   bool showField(const std::string& path);  // gives it the keyboard; false: it is not in the form
-  void enter();                               // gives the first field the keyboard
+  void enter();                             // gives the first field the keyboard
   void retranslate();
 
  private:

@@ -56,7 +56,7 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   splitter->setSizes({500, 450});
   body()->addWidget(splitter, 1);
   const QWidgetList order{
-      launch_,   add_,        remove_,          up_,     down_, table_, noLayersButton_,
+      launch_,   add_,           remove_,          up_,     down_, table_, noLayersButton_,
       sections_, form_->table(), views_->tabBar(), editor()};
   for (qsizetype i = 1; i < order.size(); ++i) setTabOrder(order[i - 1], order[i]);
   connectParts();

@@ -26,12 +26,12 @@ void postToGui(QPointer<QObject> owner, Call call) {
 template <typename Work, typename Done>
 void runInBackground(QObject* owner, Work work, Done done,
                      QThreadPool& pool = *QThreadPool::globalInstance()) {
-  pool.start([alive = QPointer<QObject>(owner), work = std::move(work),
-              done = std::move(done)]() mutable {
-    auto value = std::make_shared<decltype(work())>(work());
-    postToGui(std::move(alive),
-              [value, done = std::move(done)]() mutable { done(std::move(*value)); });
-  });
+  pool.start(
+      [alive = QPointer<QObject>(owner), work = std::move(work), done = std::move(done)]() mutable {
+        auto value = std::make_shared<decltype(work())>(work());
+        postToGui(std::move(alive),
+                  [value, done = std::move(done)]() mutable { done(std::move(*value)); });
+      });
 }
 
 // Waits for running work, and drops queued work and undelivered values. Called at exit.

@@ -1,5 +1,5 @@
-// JobTracker: running background jobs with progress, the time left where it can be told, and cancel,
-// as a model for the status bar.
+// JobTracker: running background jobs with progress, the time left where it can be told, and
+// cancel, as a model for the status bar.
 #pragma once
 
 #include <QAbstractListModel>

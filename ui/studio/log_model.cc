@@ -56,12 +56,11 @@ void LogModel::sortFrom(int first) {
   QModelIndexList after;
   for (const QModelIndex& index : before) {
     const LogRow& row = line(index.row());
-    const auto place = index.row() < first
-                           ? index.row() + (std::lower_bound(added, rows_.end(), row, isEarlier) -
-                                            added)
-                           : index.row() - first +
-                                 (std::upper_bound(rows_.begin(), added, row, isEarlier) -
-                                  rows_.begin());
+    const auto place =
+        index.row() < first
+            ? index.row() + (std::lower_bound(added, rows_.end(), row, isEarlier) - added)
+            : index.row() - first +
+                  (std::upper_bound(rows_.begin(), added, row, isEarlier) - rows_.begin());
     after << createIndex(static_cast<int>(place), index.column());
   }
   std::inplace_merge(rows_.begin(), added, rows_.end(), isEarlier);

@@ -105,10 +105,10 @@ void RunLaunch::allocate() {
 void RunLaunch::launch() {
   app::LaunchObserver observer;
   observer.onProgress = [this](const app::LaunchProgress& progress) {
-    tell(progressText(progress), progress.bytesTotal > 0
-                                     ? static_cast<double>(progress.bytesDone) /
-                                           static_cast<double>(progress.bytesTotal)
-                                     : -1);
+    tell(progressText(progress),
+         progress.bytesTotal > 0
+             ? static_cast<double>(progress.bytesDone) / static_cast<double>(progress.bytesTotal)
+             : -1);
   };
   observer.onDone = [this](const Result<std::string>& done) {
     if (!done.ok()) {
