@@ -83,6 +83,8 @@ struct ClusterSession::State {
       // News of a connection that has ended since come too late to count.
       if (!specs::checkTransition(now.phase, *news.phase).ok()) return;
       now.phase = *news.phase;
+      now.uploaded = news.uploaded;
+      now.uploadSize = news.uploadSize;
       now.error = std::move(news.error);
       if (now.phase != NodeState::CONNECTING && now.phase != NodeState::RECONNECTING) {
         dropQuestions(now.name);

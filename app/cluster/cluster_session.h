@@ -80,7 +80,8 @@ struct NodeStatus {
   // and may choose another.
   std::string address;
   NodeState phase = NodeState::DISCONNECTED;
-  Message detail;  // "uploading 12 of 40 MB", "again in 2 s"
+  std::uint64_t uploaded = 0, uploadSize = 0;  // bytes of the agent, while it is deployed; else 0
+  Message detail;                              // "uploading 12 of 40 MB", "again in 2 s"
   std::optional<Error> error;
   NodeInventory inventory;  // once connected
   NodeLoad load;

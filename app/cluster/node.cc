@@ -94,6 +94,8 @@ Node::Node(const spec::v1::NodeSpec& spec, NodeLinkOptions options, std::optiona
     if (progress.bytesTotal == 0) return;
     NodeNews news;
     news.phase = NodeState::DEPLOYING;
+    news.uploaded = progress.bytesDone;
+    news.uploadSize = progress.bytesTotal;
     news.detail = message("uploading {} of {} MB", progress.bytesDone / 1000000,
                           progress.bytesTotal / 1000000);
     tell_(std::move(news));

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -34,7 +35,8 @@ NodeLoad loadOf(const run::v1::NodeSample& sample);
 
 // Changes of a node; empty members are unchanged.
 struct NodeNews {
-  std::optional<NodeState> phase;  // with `error` of this phase, absent: none
+  std::optional<NodeState> phase;              // with `error` of this phase, absent: none
+  std::uint64_t uploaded = 0, uploadSize = 0;  // of DEPLOYING: bytes
   std::optional<Error> error;
   std::optional<Message> detail;
   std::optional<NodeInventory> inventory;

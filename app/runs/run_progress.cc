@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "app/core/time_left.h"
 #include "app/specs/spec_text.h"
 #include "engine/data/content.h"
 #include "engine/data/samples.h"
@@ -183,9 +184,9 @@ double RunProgress::fraction() const {
 
 double RunProgress::secondsLeft(double elapsed) const {
   const std::int64_t total = totalSteps(), own = step_ - firstStep_ + 1;
-  if (total <= 0 || firstStep_ == 0 || elapsed <= 0) return -1;
-  return elapsed / static_cast<double>(own) *
-         static_cast<double>(std::max<std::int64_t>(0, total - step_));
+  if (total <= 0 || firstStep_ == 0) return -1;
+  return secondsFor(static_cast<double>(std::max<std::int64_t>(0, total - step_)),
+                    static_cast<double>(own), elapsed);
 }
 
 Pace RunProgress::pace() const {

@@ -233,6 +233,26 @@ It uses:
     <context>
         <name>lockstep::ui::ClusterPage</name>
         <message>
+            <source>Deploying agents to %1</source>
+            <translation>正在向 %1 部署代理</translation>
+        </message>
+        <message>
+            <source>Change the settings of the selected host</source>
+            <translation>更改所选主机的设置</translation>
+        </message>
+        <message>
+            <source>Edit settings</source>
+            <translation>编辑设置</translation>
+        </message>
+        <message>
+            <source>Host settings</source>
+            <translation>主机设置</translation>
+        </message>
+        <message>
+            <source>Load and settings</source>
+            <translation>负载与设置</translation>
+        </message>
+        <message>
             <source>Nodes of a %1 job</source>
             <translation>%1 作业的节点</translation>
         </message>
@@ -579,6 +599,88 @@ It uses:
         </message>
     </context>
     <context>
+        <name>lockstep::ui::FieldForm</name>
+        <message>
+            <source>Fields</source>
+            <translation>字段</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::HostPanel</name>
+        <message>
+            <source>Host settings</source>
+            <translation>主机设置</translation>
+        </message>
+        <message>
+            <source>SSH</source>
+            <translation>SSH</translation>
+        </message>
+        <message>
+            <source>Device</source>
+            <translation>设备</translation>
+        </message>
+        <message>
+            <source>Device %1</source>
+            <translation>设备 %1</translation>
+        </message>
+        <message>
+            <source>Data</source>
+            <translation>数据</translation>
+        </message>
+        <message>
+            <source>Settings of %1, all %2 hosts</source>
+            <translation>%1 的设置（共 %2 台主机）</translation>
+        </message>
+        <message>
+            <source>Settings of %1</source>
+            <translation>%1 的设置</translation>
+        </message>
+        <message>
+            <source>Add device</source>
+            <translation>添加设备</translation>
+        </message>
+        <message>
+            <source>Remove device</source>
+            <translation>移除设备</translation>
+        </message>
+        <message>
+            <source>It has a place already.</source>
+            <translation>已为它指定位置。</translation>
+        </message>
+        <message>
+            <source>Data on this host</source>
+            <translation>本主机上的数据</translation>
+        </message>
+        <message>
+            <source>A data path of the run spec that is in another place on this host</source>
+            <translation>运行规格中的数据路径，在本主机上位于别处</translation>
+        </message>
+        <message>
+            <source>Add</source>
+            <translation>添加</translation>
+        </message>
+        <message>
+            <source>Add data path</source>
+            <translation>添加数据路径</translation>
+        </message>
+        <message>
+            <source>Add devices of another kind</source>
+            <translation>添加另一种设备</translation>
+        </message>
+        <message>
+            <source>Remove the device that is being edited</source>
+            <translation>移除正在编辑的设备</translation>
+        </message>
+        <message>
+            <source>Say where data of the run spec is on this host, if elsewhere</source>
+            <translation>若运行规格的数据在本主机上位于别处，在此指定</translation>
+        </message>
+        <message>
+            <source>Select a host in the table above to change its settings.</source>
+            <translation>在上方表格中选择主机以更改其设置。</translation>
+        </message>
+    </context>
+    <context>
         <name>lockstep::ui::FieldModel</name>
         <message>
             <source>not used</source>
@@ -611,6 +713,10 @@ It uses:
     </context>
     <context>
         <name>lockstep::ui::Format</name>
+        <message>
+            <source>about %1 left</source>
+            <translation>约剩 %1</translation>
+        </message>
         <message>
             <source>Accuracy</source>
             <translation>准确率</translation>
@@ -10666,10 +10772,6 @@ its last lines:
             <translation>规格的部分</translation>
         </message>
         <message>
-            <source>Fields</source>
-            <translation>字段</translation>
-        </message>
-        <message>
             <source>Model %1</source>
             <translation>模型 %1</translation>
         </message>
@@ -11198,10 +11300,6 @@ its last lines:
         <message>
             <source>predicted %1</source>
             <translation>预测 %1</translation>
-        </message>
-        <message>
-            <source>about %1 left</source>
-            <translation>约剩 %1</translation>
         </message>
         <message>
             <source>elapsed</source>

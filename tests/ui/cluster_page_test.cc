@@ -12,10 +12,14 @@
 #include "tests/ui/studio_fixture.h"
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/deploy_dialog.h"
+#include "ui/dialogs/name_dialog.h"
 #include "ui/models/alert_model.h"
+#include "ui/models/field_model.h"
 #include "ui/models/inspector_model.h"
 #include "ui/models/node_table_model.h"
 #include "ui/pages/cluster_page.h"
+#include "ui/pages/field_form.h"
+#include "ui/pages/host_panel.h"
 #include "ui/plots/plot_view.h"
 #include "ui/theme/language.h"
 #include "ui/widgets/widgets.h"
@@ -25,6 +29,14 @@ using namespace lockstep::ui;
 using lockstep::tests::examplePath;
 using lockstep::tests::StudioHome;
 using lockstep::tests::wait;
+
+namespace {
+
+constexpr const char* kLab =
+    "version: 1\nname: lab\nnodes:\n  - name: n1\n    ssh: {host: n1.lab}  # over the gate\n"
+    "    address: 10.0.0.1\n  - name: n2\n    ssh: {host: n2.lab, user: ann}\n";
+
+}  // namespace
 
 class ClusterPageTest : public QObject {
   Q_OBJECT
@@ -65,6 +77,173 @@ class ClusterPageTest : public QObject {
     QVERIFY2(page->document()->spec().ok(), qPrintable(page->document()->text()));
     page->undoStack()->undo();
     QCOMPARE(page->nodes()->rowCount(), 0);
+  }
+
+  // By mouse and keyboard; text and form are one, with one undo.
+  void settingsOfAHostAreEditedInTheForm() {
+    ClusterPage* page = openLab(kLab);
+    const QString before = page->document()->text();
+    auto* nodes = page->findChild<QTableView*>("nodeTable");
+    QVERIFY(page->findChild<QLabel*>("noHostSelected")->isVisibleTo(page->host()));
+    QTest::mouseClick(nodes->viewport(), Qt::LeftButton, {},
+                      nodes->visualRect(nodes->model()->index(1, 0)).center());
+    QTest::keyClick(nodes, Qt::Key_F2);
+    QVERIFY(wait([&] { return hostTable()->hasFocus(); }));
+    QCOMPARE(hostTitle(), QString("Settings of n2"));
+    QCOMPARE(value("nodes[1].ssh.user"), QString("ann"));
+    type("nodes[1].ssh.user", "bob");
+    QCOMPARE(page->nodes()->rows()[1].target, QString("bob@n2.lab"));
+    type("nodes[1].ssh.port", "2222");
+    type("nodes[1].ssh.identity_file", "/home/ann/.ssh/lab");
+    type("nodes[1].ssh.proxy_jump", "gate.lab");
+    type("nodes[1].address", "10.0.0.2");
+    type("nodes[1].workdir", "/scratch/lockstep");
+    QVERIFY2(page->document()->spec().ok(), qPrintable(page->document()->text()));
+    for (const auto& [path, written] :
+         {std::pair("nodes[1].ssh.port", "2222"), std::pair("nodes[1].ssh.proxy_jump", "gate.lab"),
+          std::pair("nodes[1].ssh.identity_file", "/home/ann/.ssh/lab"),
+          std::pair("nodes[1].address", "10.0.0.2"), std::pair("nodes[0].address", "10.0.0.1"),
+          std::pair("nodes[1].workdir", "/scratch/lockstep")})
+      QCOMPARE(page->document()->spec().value(path).value_or(""), std::string(written));
+    QVERIFY(page->document()->text().contains("# over the gate"));
+    type("nodes[1].name", "n9");  // it stays the selected one
+    QCOMPARE(page->nodes()->rows()[1].name, QString("n9"));
+    QCOMPARE(hostTitle(), QString("Settings of n9"));
+    for (int i = 0; i < 7; ++i) press();
+    QCOMPARE(page->document()->text(), before);
+    QCOMPARE(hostTitle(), QString("Settings of n2"));
+    page->document()->type(QString(before).replace("ann", "eve"));
+    QCOMPARE(value("nodes[1].ssh.user"), QString("eve"));
+    // By the mouse alone, of the other one.
+    nodes->selectRow(0);
+    page->findChild<QTabWidget*>("clusterViews")->setCurrentIndex(0);
+    QTest::mouseClick(page->findChild<QToolButton*>("editHostButton"), Qt::LeftButton);
+    QVERIFY(hostTable()->isVisible());
+    QCOMPARE(value("nodes[0].ssh.host"), QString("n1.lab"));
+    QCOMPARE(hostTitle(), QString("Settings of n1"));
+  }
+
+  void rolesAreChosenOrTyped() {
+    ClusterPage* page = openLab(kLab);
+    page->findChild<QTableView*>("nodeTable")->selectRow(1);
+    page->editHost();
+    const auto roles = [&] {
+      return page->document()->spec().value("nodes[1].roles").value_or("");
+    };
+    choose("nodes[1].roles", "spare");
+    QCOMPARE(roles(), std::string("spare"));
+    choose("nodes[1].roles", "chief, worker");
+    QCOMPARE(roles(), std::string("chief, worker"));
+    choose("nodes[1].roles", "chief, ps");  // told beside the field, in the language of now
+    const auto* problem = page->findChild<QLabel*>("hostFieldTableProblem");
+    QVERIFY(problem->isVisible());
+    QVERIFY2(problem->text().startsWith("Roles: ") && problem->text().contains("chief and ps"),
+             qPrintable(problem->text()));
+    const QModelIndex cell = at("nodes[1].roles");
+    QVERIFY(!cell.data(Qt::DecorationRole).value<QIcon>().isNull());
+    QVERIFY(cell.data(Qt::ToolTipRole).toString().contains("chief and ps"));
+    QVERIFY(at("nodes[1].name").data(Qt::DecorationRole).isNull());
+    Language::instance().set("zh_CN");
+    const bool inChinese =
+        wait([&] { return problem->text().startsWith(QString::fromUtf8("角色: ")); });
+    Language::instance().set("en");
+    QVERIFY(inChinese);
+    press();
+    QVERIFY(!problem->isVisible());
+    type("nodes[1].ssh.port", "many");
+    QVERIFY2(problem->isVisible() && problem->text().startsWith("Port: "),
+             qPrintable(problem->text()));
+    press();
+    // Leaving a list with a value that is no choice of it changes nothing.
+    const QString before = page->document()->text();
+    page->host()->form()->showField("nodes[1].roles");
+    QTest::keyClick(hostTable(), Qt::Key_F2);
+    QVERIFY(wait([&] { return shown<QComboBox>(); }));
+    QTest::keyClick(shown<QComboBox>(), Qt::Key_Return);
+    QVERIFY(wait([&] { return !shown<QComboBox>(); }));
+    QCOMPARE(page->document()->text(), before);
+  }
+
+  void everySettingHasHelpInBothLanguages() {
+    ClusterPage* page = openLab(kLab);
+    page->findChild<QTableView*>("nodeTable")->selectRow(0);
+    page->editHost();
+    QStringList help[2];
+    for (const int chinese : {0, 1}) {
+      Language::instance().set(chinese ? "zh_CN" : "en");
+      for (int row = 0; row < hostTable()->model()->rowCount(); ++row) {
+        const QModelIndex cell = hostTable()->model()->index(row, 1);
+        if (!cell.data(FieldModel::kPathRole).toString().isEmpty())
+          help[chinese] << cell.data(Qt::ToolTipRole).toString();
+      }
+    }
+    Language::instance().set("en");
+    QVERIFY2(help[0].size() >= 15, qPrintable(QString::number(help[0].size())));
+    QCOMPARE(help[0].size(), help[1].size());
+    for (qsizetype i = 0; i < help[0].size(); ++i)
+      QVERIFY2(!help[0][i].isEmpty() && !help[1][i].isEmpty() && help[0][i] != help[1][i],
+               qPrintable(help[0][i] + " " + help[1][i]));
+  }
+
+  void devicesAndDataOfAHost() {
+    ClusterPage* page = openLab(kLab);
+    page->findChild<QTableView*>("nodeTable")->selectRow(0);
+    page->editHost();
+    const auto spec = [&]() -> const app::SpecText& { return page->document()->spec(); };
+    type("nodes[0].devices[0].threads", "4");  // of the one that is assumed
+    QCOMPARE(spec().count("nodes[0].devices"), 1);
+    choose("nodes[0].devices[0].kind", "cuda");
+    type("nodes[0].devices[0].count", "4");
+    QCOMPARE(page->nodes()->rows()[0].ranks, 4);
+    click("addDeviceButton");
+    QCOMPARE(spec().count("nodes[0].devices"), 2);
+    QVERIFY(hostTable()->currentIndex() == at("nodes[0].devices[1].kind"));
+    type("nodes[0].devices[1].count", "2");
+    QCOMPARE(page->nodes()->rows()[0].ranks, 6);
+    page->host()->form()->showField("nodes[0].devices[0].count");
+    click("removeDeviceButton");
+    QCOMPARE(spec().count("nodes[0].devices"), 1);
+    QCOMPARE(page->nodes()->rows()[0].ranks, 2);
+    click("removeDeviceButton");
+    QCOMPARE(spec().count("nodes[0].devices"), 0);
+    QVERIFY(!page->findChild<QToolButton*>("removeDeviceButton")->isEnabled());
+
+    click("addDataButton");
+    auto* dialog = page->findChild<NameDialog*>();
+    QVERIFY(dialog && dialog->isVisible());
+    QTest::keyClicks(dialog->findChild<QLineEdit*>("nameField"), "train/x.gz");
+    QTest::mouseClick(dialog->findChild<QPushButton*>("nameDialogAccept"), Qt::LeftButton);
+    QVERIFY(hostTable()->currentIndex() == at("nodes[0].data[train/x.gz]"));
+    type("nodes[0].data[train/x.gz]", "/scratch/x.gz");
+    QCOMPARE(spec().value("nodes[0].data[train/x.gz]").value_or(""), std::string("/scratch/x.gz"));
+    QVERIFY2(spec().ok(), qPrintable(page->document()->text()));
+    type("nodes[0].data[train/x.gz]", "");
+    QVERIFY(spec().keys("nodes[0].data").empty());
+  }
+
+  // Where an entry stands for several hosts, its settings are those of all of them.
+  void hostsOfARangeShareTheirSettings() {
+    ClusterPage* page = openLab(
+        "version: 1\nname: lab\nnodes:\n  - {name: \"n[1-3]\", ssh: {host: \"n[1-3].lab\"}}\n"
+        "  - {ssh: {host: n4.lab}}\n");
+    auto* nodes = page->findChild<QTableView*>("nodeTable");
+    nodes->selectRow(2);
+    page->editHost();
+    QCOMPARE(hostTitle(), QString("Settings of n[1-3], all 3 hosts"));
+    type("nodes[0].workdir", "/scratch");
+    QCOMPARE(page->document()->text().count("/scratch"), 1);
+    QCOMPARE(page->nodes()->rowCount(), 4);
+    QCOMPARE(nodes->currentIndex().row(), 2);
+    // What is not there yet is filled in in the form.
+    auto* problems = page->findChild<QListWidget*>("problemList");
+    QVERIFY(problems->count() > 0);
+    page->findChild<QTabWidget*>("clusterViews")->setCurrentIndex(0);
+    QTest::mouseClick(problems->viewport(), Qt::LeftButton, {},
+                      problems->visualItemRect(problems->item(0)).center());
+    QVERIFY(hostTable()->isVisible());
+    QVERIFY(hostTable()->currentIndex() == at("nodes[1].name"));
+    type("nodes[1].name", "n4");
+    QVERIFY2(page->document()->spec().ok(), qPrintable(page->document()->text()));
   }
 
   // Names and hosts that a range stands for are taken, each of them.
@@ -315,8 +494,64 @@ class ClusterPageTest : public QObject {
   }
 
  private:
+  ClusterPage* openLab(const QByteArray& text) {
+    const QString path = home_->path("lab.yaml");
+    QFile file(path);
+    if (file.open(QIODevice::WriteOnly)) file.write(text);
+    file.close();
+    page_ = qobject_cast<ClusterPage*>(window_->openFile(path));
+    return page_;
+  }
+  QTableView* hostTable() const { return page_->host()->form()->table(); }
+  QString hostTitle() const { return page_->findChild<QLabel*>("hostCardTitle")->text(); }
+  QModelIndex at(const char* path) const {
+    const FieldModel* fields = page_->host()->form()->fields();
+    return fields->index(fields->find(path), 1);
+  }
+  QString value(const char* path) const { return at(path).data(Qt::EditRole).toString(); }
+  template <typename Editor>
+  Editor* shown() const {
+    for (auto* one : hostTable()->viewport()->findChildren<Editor*>())
+      if (one->isVisible()) return one;
+    return nullptr;
+  }
+  // Into the field of a path: what is there is replaced.
+  void type(const char* path, const QString& text) {
+    QVERIFY2(page_->host()->form()->showField(path), path);
+    QTest::keyClick(hostTable(), Qt::Key_F2);
+    auto* editor = shown<QLineEdit>();
+    QVERIFY2(editor, path);
+    QTest::keyClick(editor, Qt::Key_A, Qt::ControlModifier);
+    QTest::keyClick(editor, Qt::Key_Backspace);
+    QTest::keyClicks(editor, text);
+    QTest::keyClick(editor, Qt::Key_Return);
+    QVERIFY(wait([&] { return !shown<QLineEdit>(); }));
+  }
+  // From the list of a field, or typed where the list takes other texts too.
+  void choose(const char* path, const QString& text) {
+    QVERIFY2(page_->host()->form()->showField(path), path);
+    QTest::keyClick(hostTable(), Qt::Key_F2);
+    auto* combo = shown<QComboBox>();
+    QVERIFY2(combo, path);
+    if (combo->isEditable()) {
+      QTest::keyClick(combo, Qt::Key_A, Qt::ControlModifier);
+      QTest::keyClicks(combo, text);
+    } else {
+      combo->setCurrentIndex(combo->findData(text));
+    }
+    QTest::keyClick(combo, Qt::Key_Return);
+    QVERIFY(wait([&] { return !shown<QComboBox>(); }));
+  }
+  void press() { QTest::keyClick(window_.get(), Qt::Key_Z, Qt::ControlModifier); }
+  void click(const char* button) {
+    auto* one = page_->findChild<QToolButton*>(button);
+    QVERIFY2(one && one->isVisible() && one->isEnabled(), button);
+    QTest::mouseClick(one, Qt::LeftButton);
+  }
+
   std::unique_ptr<StudioHome> home_;
   std::unique_ptr<MainWindow> window_;
+  ClusterPage* page_ = nullptr;
 };
 
 QTEST_MAIN(ClusterPageTest)

@@ -90,10 +90,17 @@ class HistoryExportsTest : public QObject, tests::HistoryWindow {
     window_->openRun(runs_[0]);
     JobTracker& jobs = window_->workspace().jobs();
     QVERIFY(jobs.rowCount() == 1 && jobs.cancellable(0));
+    QObject during;
+    QList<double> fractions;
+    connect(&jobs, &JobTracker::dataChanged, &during, [&](const QModelIndex& job) {
+      fractions << job.data(JobTracker::kProgressRole).toDouble();
+    });
     auto* tabs = qobject_cast<QTabWidget*>(page_->parentWidget()->parentWidget());
     QVERIFY(tabs);
     Q_EMIT tabs->tabCloseRequested(tabs->indexOf(page_));
     QVERIFY(wait([&] { return jobs.rowCount() == 0; }));
+    QCOMPARE(fractions.size(), runs_.size());
+    QCOMPARE(fractions.last(), 1.0);
     for (const QString& run : runs_)
       QVERIFY2(QFileInfo(folder + "/" + run + ".html").size() > 10'000, qPrintable(run));
     // Cancelled, it says so.

@@ -38,6 +38,7 @@ class ShownCells : public QObject {
  public:
   explicit ShownCells(QAbstractItemModel* model) : model_(model), tester_(model) {
     connect(model, &QAbstractItemModel::modelReset, this, &ShownCells::readAll);
+    connect(model, &QAbstractItemModel::layoutChanged, this, &ShownCells::readAll);
     connect(model, &QAbstractItemModel::rowsInserted, this,
             [this](const QModelIndex&, int first, int last) {
               rows_.insert(first, last - first + 1, {});

@@ -1,6 +1,7 @@
 // Every model of the studio under QAbstractItemModelTester, without a window.
 #include <QAbstractItemModelTester>
 #include <QElapsedTimer>
+#include <QRegularExpression>
 #include <QScopeGuard>
 #include <QSignalSpy>
 #include <QTest>
@@ -19,6 +20,7 @@
 #include "ui/models/plan_figure_model.h"
 #include "ui/models/run_table_model.h"
 #include "ui/models/spec_diff_model.h"
+#include "ui/studio/deploy_job.h"
 #include "ui/studio/job_tracker.h"
 #include "ui/studio/log_model.h"
 #include "ui/studio/run_document.h"
@@ -267,6 +269,111 @@ class ModelsTest : public QObject {
     QStringList sorted = shown;
     sorted.sort();
     QCOMPARE(shown, sorted);
+  }
+
+  void jobsTellTheTimeLeft() {
+    JobTracker jobs;
+    const auto text = [&] { return jobs.index(0).data().toString(); };
+    const auto job = jobs.start("Copying");
+    jobs.progress(job, 0.25, "n1");
+    QCOMPARE(text(), QString::fromUtf8("Copying · n1"));  // too early to tell
+    QTest::qWait(1500);
+    jobs.progress(job, 0.5, "n2");
+    QVERIFY2(QRegularExpression(QString::fromUtf8("^Copying · n2 · about 0:0[1-9] left$"))
+                 .match(text())
+                 .hasMatch(),
+             qPrintable(text()));
+    Language::instance().set("zh_CN");
+    const QString chinese = text();
+    Language::instance().set("en");
+    QVERIFY2(chinese.contains(QString::fromUtf8("约剩 0:0")), qPrintable(chinese));
+    jobs.progress(job, -1, "n2");  // it is not known any more
+    QCOMPARE(text(), QString::fromUtf8("Copying · n2"));
+  }
+
+  // What is copied to several nodes is one job, which lasts until the last has its agent.
+  void uploadsAreOneJob() {
+    JobTracker jobs;
+    const QAbstractItemModelTester tester(&jobs);
+    int cancelled = 0;
+    DeployJob deploy(jobs, [&] { ++cancelled; });
+    const auto told = [&](int node, std::uint64_t done, std::uint64_t size) {
+      app::NodeStatus status;
+      status.uploaded = done;
+      status.uploadSize = size;
+      deploy.take(node, status, "Deploying");
+    };
+    const auto fraction = [&] { return jobs.index(0).data(JobTracker::kProgressRole).toDouble(); };
+    told(0, 0, 0);
+    QCOMPARE(jobs.rowCount(), 0);
+    told(0, 10, 40);
+    QCOMPARE(jobs.rowCount(), 1);
+    QCOMPARE(jobs.index(0).data().toString(), QString("Deploying"));
+    QCOMPARE(fraction(), 0.25);
+    told(1, 0, 40);
+    told(0, 40, 40);
+    told(0, 0, 0);  // its agent starts
+    QCOMPARE(fraction(), 0.5);
+    jobs.cancel(jobs.jobAt(0));
+    QCOMPARE(cancelled, 1);
+    told(1, 30, 40);
+    QCOMPARE(fraction(), 0.875);
+    told(1, 0, 0);
+    QCOMPARE(jobs.rowCount(), 0);
+    told(2, 5, 40);  // another one, later, alone
+    QCOMPARE(fraction(), 0.125);
+    deploy.end();
+    QCOMPARE(jobs.rowCount(), 0);
+  }
+
+  // Each block of a rank's lines falls between the lines that the other ranks have sent before: one
+  // gap a line.
+  void lateLinesOfManyRanksAreMergedAtOnce() {
+    constexpr int kRanks = 8, kBlock = 250, kLines = 50'000;
+    LogModel model;
+    LogFilter filter;
+    filter.setLines(&model);
+    filter.setQuery({.rank = 3});
+    int appended = 0, signalled = 0;
+    const auto count = [&] { ++signalled; };
+    connect(&model, &QAbstractItemModel::rowsInserted, &model, count);
+    connect(&model, &QAbstractItemModel::rowsRemoved, &model, count);
+    connect(&model, &QAbstractItemModel::layoutChanged, &model, count);
+    connect(&model, &QAbstractItemModel::modelReset, &model, count);
+    connect(&model, &QAbstractItemModel::dataChanged, &model, count);
+    const auto append = [&](int block, int rank) {
+      QVector<LogRow> rows;
+      for (int i = 0; i < kBlock; ++i) {
+        const int line = (block * kBlock + i) * kRanks + rank;
+        rows << LogRow{1 + line, "n1", rank, 1, QString::number(line)};
+      }
+      model.append(rows);
+      ++appended;
+    };
+    constexpr int kBlocks = kLines / kBlock / kRanks;
+    for (int block = 0; block < kBlocks - 1; ++block)
+      for (int rank = kRanks - 1; rank >= 0; --rank) append(block, rank);
+    // The last block's lines move what is selected, and its text stays the same.
+    append(kBlocks - 1, 3);
+    const QAbstractItemModelTester tester(&model), filterTester(&filter);
+    const QPersistentModelIndex last = model.index(model.rowCount() - 1, LogModel::kText),
+                                shown = filter.index(filter.rowCount() - 1, LogModel::kText);
+    const QString text = last.data().toString();
+    const int row = last.row();
+    QCOMPARE(shown.data().toString(), text);
+    append(kBlocks - 1, 1);
+    QCOMPARE(last.row(), row + kBlock);
+    for (const int rank : {0, 2, 4, 5, 6, 7}) append(kBlocks - 1, rank);
+    QCOMPARE(last.data().toString(), text);
+    QCOMPARE(shown.data().toString(), text);
+    QCOMPARE(appended, kLines / kBlock);
+    QVERIFY2(signalled <= 3 * appended, qPrintable(QString::number(signalled)));
+    // The newest lines are all there, each once, in order; of rank 3 in the filter too.
+    QVERIFY(model.rowCount() >= LogModel::kKept / 2);
+    for (int i = 0; i < LogModel::kKept / 2; ++i)
+      QCOMPARE(model.line(model.rowCount() - 1 - i).wallNs, qint64{kLines - i});
+    for (int i = 0; i < LogModel::kKept / 2 / kRanks; ++i)
+      QCOMPARE(filter.line(filter.rowCount() - 1 - i).wallNs, qint64{kLines - 4 - kRanks * i});
   }
 
   // The figures of plans, alone and beside others.

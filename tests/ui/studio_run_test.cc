@@ -269,6 +269,7 @@ class StudioRunTest : public QObject {
                 .startsWith("lockstep cluster preflight "));
     for (const char* compared : {"among each other", "with earlier results: 1"}) {
       QVERIFY(!again->isEnabled());
+      QVERIFY(tests::wait([&] { return outcome->text().endsWith(" left)"); }, 60'000));
       QVERIFY(tests::wait([&] { return !dialog->measuring(); }, 120'000));
       // Matrix products, memory, disk writes and room, clock of three nodes; both ways of three
       // pairs, twice; all-reduce.

@@ -5,6 +5,7 @@
 #include <QFileDialog>
 #include <QPointer>
 #include <array>
+#include <functional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -61,20 +62,23 @@ Status writeRun(app::History& history, const std::string& run, const std::string
   return writeFileAtomically(file, text);
 }
 
+// `tell`: which fraction of the runs is written.
 Status writeRuns(const std::string& historyFolder, const QStringList& runs, const QString& path,
-                 ExportKind kind, const std::stop_token& stop) {
+                 ExportKind kind, const std::stop_token& stop,
+                 const std::function<void(double fraction)>& tell) {
   LOCKSTEP_ASSIGN(const auto history, app::History::open(historyFolder));
   std::vector<std::string> names;
   for (const QString& run : runs) names.push_back(run.toStdString());
-  if (kind == ExportKind::kTensorBoard)
+  if (kind == ExportKind::kTensorBoard) {
     LOCKSTEP_TRY(app::writeTensorBoard(*history, names, path.toStdString(), stop));
-  else
-    for (const std::string& run : names) {
-      const QString file = QString::fromStdString(run) + formatOf(kind).ending;
-      LOCKSTEP_TRY(writeRun(
-          *history, run, (isInFolder(runs, kind) ? QDir(path).filePath(file) : path).toStdString(),
-          kind, stop));
+  } else {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const QString file = QString::fromStdString(names[i]) + formatOf(kind).ending;
+      const QString to = isInFolder(runs, kind) ? QDir(path).filePath(file) : path;
+      LOCKSTEP_TRY(writeRun(*history, names[i], to.toStdString(), kind, stop));
+      if (names.size() > 1) tell(static_cast<double>(i + 1) / static_cast<double>(names.size()));
     }
+  }
   // Once all are written: what is damaged of one is no reason to leave out the others.
   for (const std::string& run : names) LOCKSTEP_TRY(app::checkExported(*history, run));
   return {};
@@ -90,10 +94,13 @@ void exportRuns(Workspace& workspace, const QStringList& runs, const QString& pa
   const auto job =
       jobs.start(say(QT_TRANSLATE_NOOP("lockstep::ui::Export", "Exporting %1")).arg(path),
                  [stop]() mutable { stop.request_stop(); });
+  const auto tell = [alive = QPointer<QObject>(&jobs), &jobs, job](double fraction) {
+    postToGui(alive, [&jobs, job, fraction] { jobs.progress(job, fraction); });
+  };
   runInBackground(
       &jobs,
-      [folder = workspace.home().historyFolder(), runs, path, kind, stop] {
-        return writeRuns(folder, runs, path, kind, stop.get_token());
+      [folder = workspace.home().historyFolder(), runs, path, kind, stop, tell] {
+        return writeRuns(folder, runs, path, kind, stop.get_token(), tell);
       },
       [&jobs, job, path, done = std::move(done)](const Status& status) {
         jobs.finish(job);

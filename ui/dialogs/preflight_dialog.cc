@@ -18,6 +18,7 @@
 #include "ui/studio/background.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/error_text.h"
+#include "ui/theme/format.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/delegates.h"
 #include "ui/widgets/tables.h"
@@ -178,6 +179,8 @@ void PreflightDialog::measureWhenConnected() {
 
 void PreflightDialog::measure() {
   showOutcome();
+  left_ = {};
+  left_.moved(0, monotonicNow());
   app::PreflightOptions options;
   app::Inbox& inbox = workspace_.inbox();
   options.progress = [this, &inbox, owner = std::weak_ptr<void>(alive_)](int done, int total,
@@ -199,7 +202,10 @@ void PreflightDialog::showProgress(int done, int total, const QString& what) {
   if (!measuring_) return;  // the result has come meanwhile
   progress_->setRange(0, total);
   progress_->setValue(done);
-  outcome_->setText(tr("Measured %1.").arg(what));
+  left_.moved(static_cast<double>(done) / std::max(1, total), monotonicNow());
+  const QString left = timeLeftText(left_.seconds());
+  outcome_->setText(tr("Measured %1.").arg(what) +
+                    (left.isEmpty() ? QString() : QString(" (%1)").arg(left)));
 }
 
 void PreflightDialog::take(Result<app::PreflightResult> result) {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "app/cluster/preflight.h"
+#include "app/core/time_left.h"
 #include "ui/dialogs/dialog.h"
 #include "ui/studio/live_cluster.h"
 
@@ -74,6 +75,7 @@ class PreflightDialog : public Dialog {
   QTableView* versionTable_ = nullptr;
   QProgressBar* progress_ = nullptr;
   QLabel* outcome_ = nullptr;
+  app::TimeLeft left_;  // of the measurement
   std::stop_source stop_;
   std::shared_ptr<void> alive_ = std::make_shared<int>(0);
   bool measuring_ = false;  // or connecting

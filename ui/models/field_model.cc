@@ -5,10 +5,13 @@
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QLineEdit>
+#include <algorithm>
 
 #include "ui/studio/spec_document.h"
 #include "ui/theme/language.h"
+#include "ui/theme/message_text.h"
 #include "ui/theme/theme.h"
+#include "ui/theme/tool_tip.h"
 
 namespace lockstep::ui {
 namespace {
@@ -40,25 +43,53 @@ FieldModel::FieldModel(SpecDocument* document, QObject* parent)
   connect(document, &SpecDocument::changed, this, &FieldModel::refresh);
 }
 
+QString FieldModel::problemOf(const std::string& path) const {
+  for (const app::SpecProblem& problem : document_->spec().problems())
+    if (!problem.missing && (problem.path == path || problem.path.starts_with(path + "[")))
+      return messageText(problem.message());
+  return {};
+}
+
+QString FieldModel::problem(int row) const { return rows_[static_cast<std::size_t>(row)].problem; }
+
+// The fields of a message, or the entries that a map has.
+void FieldModel::addRows(const Section& section, std::vector<Row>& rows) const {
+  const app::SpecText& spec = document_->spec();
+  const auto add = [&](std::string path, app::FieldInfo info) {
+    Row row;
+    row.info = std::move(info);
+    row.value = QString::fromStdString(spec.value(path).value_or(""));
+    row.problem = problemOf(path);
+    row.path = std::move(path);
+    rows.push_back(std::move(row));
+  };
+  const auto whole = app::SpecText::field(spec.kind(), section.path);
+  if (whole && whole->type == app::FieldType::kMap) {
+    for (const std::string& key : spec.keys(section.path)) {
+      app::FieldInfo info = *whole;
+      info.type = app::FieldType::kText;
+      info.label = {key, key};
+      add(section.path + "[" + key + "]", std::move(info));
+    }
+    return;
+  }
+  for (auto& info : app::SpecText::fields(spec.kind(), section.path)) {
+    if (!inOneCell(info.type)) continue;
+    const auto& only = section.only;
+    if (!only.empty() && std::find(only.begin(), only.end(), info.name) == only.end()) continue;
+    add(section.path.empty() ? info.name : section.path + "." + info.name, std::move(info));
+  }
+}
+
 std::vector<FieldModel::Row> FieldModel::build() const {
   std::vector<Row> out;
-  const app::SpecText& spec = document_->spec();
   for (const Section& section : sections_) {
     if (!section.heading.isEmpty()) {
       Row heading;
       heading.heading = section.heading;
       out.push_back(std::move(heading));
     }
-    for (auto& info : app::SpecText::fields(spec.kind(), section.path)) {
-      if (!inOneCell(info.type)) continue;
-      const auto& only = section.only;
-      if (!only.empty() && std::find(only.begin(), only.end(), info.name) == only.end()) continue;
-      Row row;
-      row.path = section.path.empty() ? info.name : section.path + "." + info.name;
-      row.info = std::move(info);
-      row.value = QString::fromStdString(spec.value(row.path).value_or(""));
-      out.push_back(std::move(row));
-    }
+    addRows(section, out);
   }
   return out;
 }
@@ -101,7 +132,7 @@ void FieldModel::setSections(std::vector<Section> sections) {
 
 void FieldModel::retranslate() {
   Q_EMIT headerDataChanged(Qt::Horizontal, 0, 1);
-  if (!rows_.empty()) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, 1));
+  refresh();  // problems have texts too
 }
 
 void FieldModel::refresh() {
@@ -148,6 +179,7 @@ QVariant FieldModel::data(const QModelIndex& index, int role) const {
       return index.column() == 0 ? QVariant() : row.value;
     case Qt::ForegroundRole:
       if (index.column() == 0) return Theme::instance().color("muted");
+      if (!row.problem.isEmpty()) return Theme::instance().color("bad");
       if (!row.value.isEmpty()) return {};
       return Theme::instance().color(row.info.needed ? "warning" : "muted");
     case Qt::FontRole: {
@@ -156,7 +188,13 @@ QVariant FieldModel::data(const QModelIndex& index, int role) const {
       return font;
     }
     case Qt::ToolTipRole:
-      return optionText(row.info.help);
+      return row.problem.isEmpty() ? optionText(row.info.help)
+                                   : toolTipText(row.problem + '\n' + optionText(row.info.help));
+    case Qt::DecorationRole:
+      if (index.column() == 0 || row.problem.isEmpty()) return {};
+      return Theme::instance().icon("error", Tone::kBad);
+    case Qt::AccessibleDescriptionRole:
+      return row.problem;
     case kChoicesRole: {
       QStringList choices;
       for (const auto& choice : row.info.choices) choices << QString::fromStdString(choice);
@@ -246,6 +284,11 @@ QWidget* FieldDelegate::createEditor(QWidget* parent, const QStyleOptionViewItem
                                        : choice,
                    choice);
   }
+  if (index.data(FieldModel::kTypeRole).toInt() == int(app::FieldType::kTextList)) {
+    combo->setEditable(true);  // several: "worker, ps"
+    combo->setInsertPolicy(QComboBox::NoInsert);
+    combo->setCompleter(nullptr);
+  }
   connect(combo, &QComboBox::activated, this, [this, combo] {
     auto* self = const_cast<FieldDelegate*>(this);
     Q_EMIT self->commitData(combo);
@@ -255,22 +298,24 @@ QWidget* FieldDelegate::createEditor(QWidget* parent, const QStyleOptionViewItem
 }
 
 void FieldDelegate::setEditorData(QWidget* editor, const QModelIndex& index) const {
-  if (auto* combo = qobject_cast<QComboBox*>(editor)) {
-    combo->setCurrentIndex(std::max(0, combo->findData(index.data(Qt::EditRole))));
-    return;
-  }
+  auto* combo = qobject_cast<QComboBox*>(editor);
   // The fields are told anew when a check of the spec ends: what is being typed stays.
-  if (const auto* edit = qobject_cast<QLineEdit*>(editor); edit && edit->isModified()) return;
-  QStyledItemDelegate::setEditorData(editor, index);
+  const QLineEdit* edit = combo ? combo->lineEdit() : qobject_cast<QLineEdit*>(editor);
+  if (edit && edit->isModified()) return;
+  if (!combo) return QStyledItemDelegate::setEditorData(editor, index);
+  const QString value = index.data(Qt::EditRole).toString();
+  const int known = combo->findData(value);
+  if (known < 0 && !value.isEmpty()) combo->addItem(value, value);  // or leaving would change it
+  combo->setCurrentIndex(known >= 0 ? known : value.isEmpty() ? 0 : combo->count() - 1);
 }
 
 void FieldDelegate::setModelData(QWidget* editor, QAbstractItemModel* model,
                                  const QModelIndex& index) const {
-  if (auto* combo = qobject_cast<QComboBox*>(editor)) {
-    model->setData(index, combo->currentData(), Qt::EditRole);
-    return;
-  }
-  QStyledItemDelegate::setModelData(editor, model, index);
+  const auto* combo = qobject_cast<QComboBox*>(editor);
+  if (!combo) return QStyledItemDelegate::setModelData(editor, model, index);
+  const int chosen = combo->findText(combo->currentText());
+  model->setData(index, chosen >= 0 ? combo->itemData(chosen) : QVariant(combo->currentText()),
+                 Qt::EditRole);
 }
 
 }  // namespace lockstep::ui

@@ -1,6 +1,7 @@
 // FieldModel: the scalar fields and lists of scalars of one or more messages of a spec, as an
-// editable table of name and value. A field that is left out shows its default. Editing a value
-// patches the text; a document that does not parse is read-only here.
+// editable table of name and value. A field that is left out shows its default, one with a problem
+// a mark and the problem as its tool tip. Editing a value patches the text; a document that does
+// not parse is read-only here.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -27,7 +28,7 @@ class FieldModel : public QAbstractTableModel {
   explicit FieldModel(SpecDocument* document, QObject* parent = nullptr);
 
   struct Section {
-    std::string path;                    // of the message, "model.layers[1].conv2d"
+    std::string path;                    // of a message or map, "model.layers[1].conv2d"
     QString heading;                     // "": none
     std::vector<std::string> only = {};  // the fields that apply; empty: all
   };
@@ -35,6 +36,8 @@ class FieldModel : public QAbstractTableModel {
   void retranslate();
   void refresh();  // rereads the values, and the rows if the fields changed
   int find(const std::string& path) const;  // row; -1: not among them
+  // What is wrong with the row's field, in the studio's language; "": nothing, or it is missing.
+  QString problem(int row) const;
 
   int rowCount(const QModelIndex& parent = {}) const override;
   int columnCount(const QModelIndex& parent = {}) const override;
@@ -51,9 +54,11 @@ class FieldModel : public QAbstractTableModel {
     std::string path;
     QString heading;  // of a heading row
     app::FieldInfo info;
-    QString value;
+    QString value, problem;
   };
   std::vector<Row> build() const;
+  void addRows(const Section& section, std::vector<Row>& rows) const;
+  QString problemOf(const std::string& path) const;
   bool isUsed(const Row& row) const;  // SpecText::isUsed, with the values of its message
   QString unwritten(const Row& row) const;
 

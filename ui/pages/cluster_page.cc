@@ -1,16 +1,21 @@
 #include "ui/pages/cluster_page.h"
 
+#include <QAction>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
 #include <QSplitter>
 #include <QStackedLayout>
 #include <QStackedWidget>
+#include <QTabBar>
+#include <QTabWidget>
 #include <QTableView>
 #include <QToolButton>
 #include <QUndoStack>
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "app/specs/cluster_edits.h"
@@ -22,9 +27,12 @@
 #include "ui/dialogs/preflight_dialog.h"
 #include "ui/models/gpu_text.h"
 #include "ui/models/node_table_model.h"
+#include "ui/pages/field_form.h"
+#include "ui/pages/host_panel.h"
 #include "ui/pages/node_leds.h"
 #include "ui/plots/frame_clock.h"
 #include "ui/plots/plot_view.h"
+#include "ui/studio/deploy_job.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/error_text.h"
 #include "ui/theme/format.h"
@@ -43,10 +51,13 @@ constexpr int kMostRows = 4096;
 
 ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& workspace,
                          QWidget* parent)
-    : SpecPage("clusterPage", "cluster:", std::move(document), parent), workspace_(workspace) {
+    : SpecPage("clusterPage", "cluster:", std::move(document), parent),
+      workspace_(workspace),
+      deploy_(std::make_unique<DeployJob>(workspace.jobs(), [this] { disconnectAll(); })) {
   buildHead();
   buildNodes();
   buildLoad();
+  buildHost();
   placeParts();
   connectParts();
   retranslate();
@@ -74,6 +85,7 @@ void ClusterPage::buildNodes() {
   nodeCard_ = new Card("nodeCard", this);
   preflight_ = makeToolButton("preflightButton", "chart", this);
   debug_ = makeToolButton("debugNodeButton", "debug", this);
+  edit_ = makeToolButton("editHostButton", "edit", this);
   nodes_ = new NodeTableModel(this);
   auto* holder = new QWidget(this);
   stack_ = new QStackedLayout(holder);
@@ -102,20 +114,38 @@ void ClusterPage::buildNodes() {
   nodeCard_->body()->addWidget(holder);
   leds_ = new NodeLeds(nodes_, table_->selectionModel(), this);
   nodeCard_->head()->addWidget(leds_, 20);  // nearly all the room of the head
+  nodeCard_->head()->addWidget(edit_);
   nodeCard_->head()->addWidget(debug_);
   nodeCard_->head()->addWidget(preflight_);
 }
 
-// The nodes across the page, whose columns are many; below them their load beside the text.
+void ClusterPage::buildHost() {
+  host_ = new HostPanel(document(), this);
+  editAction_ = new QAction(this);
+  editAction_->setObjectName("hostEdit");
+  editAction_->setShortcut(Qt::Key_F2);
+  editAction_->setShortcutContext(Qt::WidgetShortcut);
+  table_->addAction(editAction_);
+  table_->setContextMenuPolicy(Qt::ActionsContextMenu);
+}
+
+// The nodes across the page, whose columns are many; below them their load, or the settings of one,
+// beside the text.
 void ClusterPage::placeParts() {
   auto* below = new QSplitter(Qt::Horizontal, this);
   below->setObjectName("clusterLowerSplitter");
-  below->addWidget(loadCard_);
+  views_ = new QTabWidget(this);
+  views_->setObjectName("clusterViews");
+  views_->setDocumentMode(true);
+  views_->addTab(loadCard_, {});
+  views_->addTab(host_, {});
+  below->addWidget(views_);
   below->addWidget(textSide());
   below->setStretchFactor(0, 5);
   below->setStretchFactor(1, 3);
   below->setChildrenCollapsible(false);
   below->setSizes({540, 350});
+  setTabOrder(table_, views_->tabBar());
   loadCard_->setMinimumWidth(505);  // the plots' titles are whole
   textSide()->setMinimumWidth(220);
   auto* splitter = new QSplitter(Qt::Vertical, this);
@@ -140,8 +170,13 @@ void ClusterPage::connectParts() {
   connect(remove_, &QPushButton::clicked, this, &ClusterPage::removeSelected);
   connect(preflight_, &QToolButton::clicked, this, &ClusterPage::preflight);
   connect(debug_, &QToolButton::clicked, this, &ClusterPage::debugNode);
+  connect(edit_, &QToolButton::clicked, this, &ClusterPage::editHost);
+  connect(editAction_, &QAction::triggered, this, &ClusterPage::editHost);
+  connect(host_, &HostPanel::refused, this,
+          [this](const Error& error) { message()->showError(error); });
   connect(launch_, &QPushButton::clicked, this, &ClusterPage::launchWanted);
   connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] {
+    showHost();
     refreshState();
     Q_EMIT inspectorChanged();
   });
@@ -166,7 +201,7 @@ std::shared_ptr<LiveCluster> ClusterPage::live() {
     message()->showError(complete.error());
     return nullptr;
   }
-  if (live_) live_->disconnect(this);
+  dropLive();
   live_ = workspace_.makeCluster(complete->spec, std::exchange(start_, std::nullopt));
   liveText_ = spec.text();
   connect(live_.get(), &LiveCluster::nodeChanged, this, &ClusterPage::takeStatus);
@@ -199,6 +234,7 @@ void ClusterPage::dropLive() {
   if (!live_) return;
   live_->disconnect(this);
   live_.reset();
+  deploy_->end();
   for (const QString& node : failures_.keys()) endFailure(node);
 }
 
@@ -266,6 +302,35 @@ Status ClusterPage::leaveOut(int item, std::size_t part) {
   document()->undoStack()->endMacro();
   if (!status.ok()) document()->undoStack()->undo();
   return status;
+}
+
+void ClusterPage::editHost() {
+  if (!edit_->isEnabled()) return;
+  if (!table_->selectionModel()->hasSelection()) table_->selectRow(0);
+  views_->setCurrentWidget(host_);
+  host_->form()->enter();
+}
+
+void ClusterPage::showHost() {
+  const QModelIndexList chosen = table_->selectionModel()->selectedRows();
+  host_->setItem(chosen.isEmpty() ? -1 : nodes_->rows()[chosen.first().row()].item);
+}
+
+// Fields that are not in the text yet are filled in in the form.
+void ClusterPage::problemChosen(const app::SpecProblem& problem) {
+  constexpr std::string_view kNode = "nodes[";
+  if (problem.missing && problem.path.starts_with(kNode)) {
+    const int item = std::atoi(problem.path.c_str() + kNode.size());
+    const auto& rows = nodes_->rows();
+    const auto row = std::find_if(rows.begin(), rows.end(),
+                                  [&](const NodeRow& one) { return one.item == item; });
+    if (row != rows.end()) {
+      table_->selectRow(static_cast<int>(row - rows.begin()));
+      views_->setCurrentWidget(host_);
+      if (host_->form()->showField(problem.path)) return;
+    }
+  }
+  SpecPage::problemChosen(problem);
 }
 
 void ClusterPage::preflight() {
@@ -351,8 +416,9 @@ void ClusterPage::rebuildRows() {
     addRows(row, path, rows);
   }
   const QModelIndexList chosen = table_->selectionModel()->selectedRows();
-  const QString chosenName =
-      chosen.isEmpty() ? QString() : nodes_->rows()[chosen.first().row()].name;
+  const int chosenRow = chosen.isEmpty() ? -1 : chosen.first().row();
+  const QString chosenName = chosenRow < 0 ? QString() : nodes_->rows()[chosenRow].name;
+  const bool isAsMany = nodes_->rows().size() == rows.size();
   nodes_->setRows(rows);
   for (const QString& node : failures_.keys()) {
     if (nodes_->find(node) < 0) endFailure(node);
@@ -360,7 +426,10 @@ void ClusterPage::rebuildRows() {
   for (const QString& node : gpuAlerts_.keys()) {
     if (nodes_->find(node) < 0) endGpuAlerts(node, std::numeric_limits<Nanoseconds>::max());
   }
-  if (const int again = nodes_->find(chosenName); again >= 0) table_->selectRow(again);
+  // Where there are as many, one may have another name now.
+  const int again = isAsMany ? chosenRow : nodes_->find(chosenName);
+  if (again >= 0) table_->selectRow(again);
+  showHost();
   if (live_ && liveText_ == spec.text()) {
     for (int i = 0; i < live_->session().size(); ++i) {
       takeStatus(i);
@@ -376,6 +445,7 @@ void ClusterPage::rebuildRows() {
 
 void ClusterPage::takeStatus(int node) {
   const app::NodeStatus& status = live_->session().status(node);
+  deploy_->take(node, status, tr("Deploying agents to %1").arg(heading_->text()));
   const QString name = QString::fromStdString(status.name);
   NodeRow* row = nodes_->row(name);
   if (!row) return;
@@ -455,6 +525,7 @@ void ClusterPage::refreshState() {
   remove_->setEnabled(table_->selectionModel()->hasSelection() && document()->spec().readable());
   preflight_->setEnabled(live_ && connected > 0);
   debug_->setEnabled(!nodeToDebug().isEmpty());
+  edit_->setEnabled(total > 0);
   launch_->setEnabled(total > 0 || isScheduled());
   add_->setEnabled(!isScheduled() && document()->spec().readable());
   Q_EMIT stateChanged();
@@ -559,6 +630,12 @@ void ClusterPage::retranslate() {
   setTexts(preflight_, tr("Pre-flight: measure nodes and links"));
   setTexts(debug_, tr("Debug the selected node: processes, kernel messages, a terminal"));
   setTexts(launch_, tr("Launch here…"));
+  setTexts(edit_, tr("Change the settings of the selected host"));
+  editAction_->setText(tr("Edit settings"));
+  views_->setTabText(views_->indexOf(loadCard_), tr("Load"));
+  views_->setTabText(views_->indexOf(host_), tr("Host settings"));
+  views_->setAccessibleName(tr("Load and settings"));
+  host_->retranslate();
   nodeCard_->setTitle(tr("Nodes"));
   loadCard_->setTitle(tr("Load"));
   table_->setAccessibleName(tr("Nodes"));

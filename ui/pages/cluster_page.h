@@ -10,10 +10,12 @@
 #include "ui/studio/live_cluster.h"
 #include "ui/studio/sample_room.h"
 
+class QAction;
 class QLabel;
 class QPushButton;
 class QStackedLayout;
 class QStackedWidget;
+class QTabWidget;
 class QTableView;
 class QToolButton;
 
@@ -21,7 +23,9 @@ namespace lockstep::ui {
 
 class Card;
 class ColumnFitter;
+class DeployJob;
 class EmptyState;
+class HostPanel;
 class NodeLeds;
 class NodeTableModel;
 class PlotGroup;
@@ -54,6 +58,8 @@ class ClusterPage : public SpecPage {
   void addHost();       // asks
   Status addNode(const QString& yaml);
   void removeSelected();
+  void editHost();  // the selected one, or else the first: its settings get the keyboard
+  HostPanel* host() const { return host_; }
   bool isScheduled() const;
   void nameEmpty();
   void addPlacement(QVector<InspectorRow>& rows) const;
@@ -70,15 +76,18 @@ class ClusterPage : public SpecPage {
  protected:
   void retranslate() override;
   void documentChanged() override;
+  void problemChosen(const app::SpecProblem& problem) override;
 
  private:
   void buildHead();
   void buildNodes();
+  void buildHost();
   void buildLoad();
   void placeParts();
   void connectParts();
   void dropLive();
   void rebuildRows();
+  void showHost();  // the settings of the selected one
   void addRows(NodeRow row, const std::string& path, QVector<NodeRow>& rows) const;
   void takeStatus(int node);
   void takeLoad(int node);
@@ -98,6 +107,7 @@ class ClusterPage : public SpecPage {
   std::shared_ptr<LiveCluster> live_;
   std::string liveText_;                  // the text live_ was made of
   std::optional<app::AgentStart> start_;  // of the next session
+  std::unique_ptr<DeployJob> deploy_;
   NodeTableModel* nodes_ = nullptr;
   QLabel* heading_ = nullptr;
   StateBadge* badge_ = nullptr;
@@ -107,9 +117,13 @@ class ClusterPage : public SpecPage {
   QPushButton* remove_ = nullptr;
   QToolButton* preflight_ = nullptr;
   QToolButton* debug_ = nullptr;
+  QToolButton* edit_ = nullptr;
+  QAction* editAction_ = nullptr;
   QPushButton* launch_ = nullptr;
   Card* nodeCard_ = nullptr;
   Card* loadCard_ = nullptr;
+  HostPanel* host_ = nullptr;
+  QTabWidget* views_ = nullptr;  // the load, and the settings
   QTableView* table_ = nullptr;
   NodeLeds* leds_ = nullptr;
   ColumnFitter* columns_ = nullptr;

@@ -18,6 +18,7 @@
 #include "ui/models/field_model.h"
 #include "ui/models/layer_table_model.h"
 #include "ui/pages/data_panel.h"
+#include "ui/pages/field_form.h"
 #include "ui/pages/graph_panel.h"
 #include "ui/pages/layer_graph_view.h"
 #include "ui/theme/format.h"
@@ -55,8 +56,8 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   splitter->setSizes({500, 450});
   body()->addWidget(splitter, 1);
   const QWidgetList order{
-      launch_,   add_,        remove_,          up_,     down_, table_, noLayersButton_,
-      sections_, fieldTable_, views_->tabBar(), editor()};
+      launch_,   add_,           remove_,          up_,     down_, table_, noLayersButton_,
+      sections_, form_->table(), views_->tabBar(), editor()};
   for (qsizetype i = 1; i < order.size(); ++i) setTabOrder(order[i - 1], order[i]);
   connectParts();
   retranslate();
@@ -136,24 +137,14 @@ void ModelPage::buildFields() {
   sections_->setExpanding(false);
   sections_->setDocumentMode(true);
   for (int i = kLayer; i <= kProgram; ++i) sections_->addTab({});
-  fields_ = new FieldModel(document(), this);
-  fieldTable_ = new QTableView(this);
-  fieldTable_->setObjectName("fieldTable");
-  fieldTable_->setModel(fields_);
-  applyTableStyle(fieldTable_);
-  fieldTable_->verticalHeader()->setDefaultSectionSize(28);
-  fieldTable_->horizontalHeader()->hide();
-  fieldTable_->setItemDelegateForColumn(1, new FieldDelegate(fieldTable_));
-  fieldTable_->setEditTriggers(
-      QAbstractItemView::SelectedClicked | QAbstractItemView::DoubleClicked |
-      QAbstractItemView::EditKeyPressed | QAbstractItemView::AnyKeyPressed);
-  fieldTable_->setColumnWidth(0, 180);
+  form_ = new FieldForm("fieldTable", document(), this);
+  fields_ = form_->fields();
   noLayer_ = makeLabel("noLayerSelected", this, "muted");
   noLayer_->setAlignment(Qt::AlignCenter);
   noLayer_->setWordWrap(true);
-  for (QTableView* table : {table_, fieldTable_}) table->setMinimumHeight(60);
+  table_->setMinimumHeight(60);
   fieldStack_ = new QStackedWidget(this);
-  fieldStack_->addWidget(fieldTable_);
+  fieldStack_->addWidget(form_);
   fieldStack_->addWidget(noLayer_);
   fieldCard_->body()->addWidget(sections_);
   fieldCard_->body()->addWidget(fieldStack_, 1);
@@ -202,13 +193,7 @@ void ModelPage::find() {
 void ModelPage::editLayer(int row) {
   if (row >= 0) selectLayer(row);
   sections_->setCurrentIndex(row >= 0 ? kLayer : kModel);
-  for (int at = 0; at < fields_->rowCount(); ++at) {
-    const QModelIndex value = fields_->index(at, 1);
-    if (!(fields_->flags(value) & Qt::ItemIsEditable)) continue;
-    fieldTable_->setCurrentIndex(value);
-    break;
-  }
-  fieldTable_->setFocus();
+  form_->enter();
 }
 
 void ModelPage::takeCursor() {
@@ -306,14 +291,7 @@ bool ModelPage::showField(const std::string& path) {
   for (int section = wanted >= 0 ? kLayer : kModel; section < sections_->count(); ++section) {
     if (!sections_->isTabVisible(section)) continue;
     sections_->setCurrentIndex(section);
-    const int row = fields_->find(path);
-    if (row >= 0) {
-      const QModelIndex at = fields_->index(row, 1);
-      fieldTable_->setCurrentIndex(at);
-      fieldTable_->scrollTo(at);
-      fieldTable_->setFocus();
-      return true;
-    }
+    if (form_->showField(path)) return true;
     if (wanted >= 0) break;
   }
   sections_->setCurrentIndex(before);
@@ -329,7 +307,7 @@ void ModelPage::problemChosen(const app::SpecProblem& problem) {
 
 void ModelPage::showSection() {
   const std::string model = layers_->listPath() == "layers" ? "" : "model";
-  QWidget* shown = fieldTable_;
+  QWidget* shown = form_;
   switch (sections_->currentIndex()) {
     case kLayer: {
       const int row = currentLayer();
@@ -530,13 +508,12 @@ void ModelPage::retranslate() {
   sections_->setTabText(kProgram, tr("Program"));
   sections_->setAccessibleName(tr("Part of the spec"));
   table_->setAccessibleName(tr("Layers"));
-  fieldTable_->setAccessibleName(tr("Fields"));
+  form_->retranslate();
   noLayersText_->setText(tr("No layers yet"));
   setTexts(noLayersButton_, tr("Add layer"));
   noLayer_->setText(tr("Select a layer in the table above to change its settings."));
   layers_->retranslate();
   fillAddMenu();
-  fields_->retranslate();
   showSection();
   setAccessibleName(tr("Model %1").arg(heading_->text()));
   documentChanged();

@@ -19,6 +19,7 @@ namespace lockstep::ui {
 class Card;
 class ColumnFitter;
 class DataPanel;
+class FieldForm;
 class FieldModel;
 class Figure;
 class GraphPanel;
@@ -96,7 +97,7 @@ class ModelPage : public SpecPage {
   QLabel* noLayer_ = nullptr;
   QStackedWidget* fieldStack_ = nullptr;
   QTabBar* sections_ = nullptr;
-  QTableView* fieldTable_ = nullptr;
+  FieldForm* form_ = nullptr;
   QTabWidget* views_ = nullptr;
   GraphPanel* graph_ = nullptr;
   DataPanel* data_ = nullptr;

@@ -533,7 +533,7 @@ void RunPage::refreshFigures() {
           : QString());
   const double left = document_->remainingSeconds();
   time_->setValue(formatDuration(document_->elapsedSeconds()),
-                  left >= 0 ? tr("about %1 left").arg(formatDuration(left)) : tr("elapsed"));
+                  left >= 0 ? timeLeftText(left) : tr("elapsed"));
   // A run that ended before its time shows how far it came.
   progress_->setValue(
       row.phase == app::RunState::SUCCEEDED ? 1000 : static_cast<int>(1000 * progress.fraction()));

@@ -12,19 +12,26 @@
 
 namespace lockstep::ui {
 
+// Calls it on the GUI thread, unless `owner` was destroyed. Threads: any.
+template <typename Call>
+void postToGui(QPointer<QObject> owner, Call call) {
+  QMetaObject::invokeMethod(
+      QCoreApplication::instance(),
+      [owner = std::move(owner), call = std::move(call)]() mutable {
+        if (owner) call();
+      },
+      Qt::QueuedConnection);
+}
+
 template <typename Work, typename Done>
 void runInBackground(QObject* owner, Work work, Done done,
                      QThreadPool& pool = *QThreadPool::globalInstance()) {
-  QPointer<QObject> alive(owner);
-  pool.start([alive, work = std::move(work), done = std::move(done)]() mutable {
-    auto value = std::make_shared<decltype(work())>(work());
-    QMetaObject::invokeMethod(
-        QCoreApplication::instance(),
-        [alive, value, done = std::move(done)]() mutable {
-          if (alive) done(std::move(*value));
-        },
-        Qt::QueuedConnection);
-  });
+  pool.start(
+      [alive = QPointer<QObject>(owner), work = std::move(work), done = std::move(done)]() mutable {
+        auto value = std::make_shared<decltype(work())>(work());
+        postToGui(std::move(alive),
+                  [value, done = std::move(done)]() mutable { done(std::move(*value)); });
+      });
 }
 
 // Waits for running work, and drops queued work and undelivered values. Called at exit.

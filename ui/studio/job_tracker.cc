@@ -1,13 +1,18 @@
 #include "ui/studio/job_tracker.h"
 
+#include <QStringList>
 #include <algorithm>
+
+#include "ui/theme/format.h"
 
 namespace lockstep::ui {
 
 JobTracker::JobId JobTracker::start(const QString& title, std::function<void()> cancel) {
   const int row = static_cast<int>(jobs_.size());
   beginInsertRows({}, row, row);
-  jobs_.push_back({next_, title, {}, -1, std::move(cancel)});
+  Job job{.id = next_, .title = title, .cancel = std::move(cancel)};
+  job.left.moved(0, monotonicNow());
+  jobs_.push_back(std::move(job));
   endInsertRows();
   return next_++;
 }
@@ -16,6 +21,7 @@ void JobTracker::progress(JobId job, double fraction, const QString& detail) {
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
     if (jobs_[i].id != job) continue;
     jobs_[i].fraction = fraction;
+    jobs_[i].left.moved(fraction, monotonicNow());
     jobs_[i].detail = detail;
     const QModelIndex at = index(static_cast<int>(i));
     Q_EMIT dataChanged(at, at);
@@ -55,7 +61,9 @@ QVariant JobTracker::data(const QModelIndex& index, int role) const {
   if (!index.isValid() || index.row() >= rowCount()) return {};
   const Job& job = jobs_[static_cast<std::size_t>(index.row())];
   if (role == Qt::DisplayRole) {
-    return job.detail.isEmpty() ? job.title : QString("%1 · %2").arg(job.title, job.detail);
+    QStringList parts{job.title, job.detail, timeLeftText(job.left.seconds())};
+    parts.removeAll(QString());
+    return parts.join(QString::fromUtf8(" · "));
   }
   if (role == kProgressRole) return job.fraction;
   return {};

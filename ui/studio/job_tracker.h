@@ -1,9 +1,12 @@
-// JobTracker: running background jobs with progress and cancel, as a model for the status bar.
+// JobTracker: running background jobs with progress, the time left where it can be told, and
+// cancel, as a model for the status bar.
 #pragma once
 
 #include <QAbstractListModel>
 #include <functional>
 #include <vector>
+
+#include "app/core/time_left.h"
 
 namespace lockstep::ui {
 
@@ -30,7 +33,8 @@ class JobTracker : public QAbstractListModel {
   struct Job {
     JobId id;
     QString title, detail;
-    double fraction;
+    double fraction = -1;
+    app::TimeLeft left;
     std::function<void()> cancel;
   };
   std::vector<Job> jobs_;

@@ -2,6 +2,7 @@
 
 #include <QDateTime>
 #include <algorithm>
+#include <iterator>
 
 #include "ui/theme/theme.h"
 
@@ -38,23 +39,33 @@ void LogModel::append(const QVector<LogRow>& added) {
       endRemoveRows();
     }
   }
-  // In runs between two rows that are there: most often one run, at the end.
-  for (qsizetype from = 0; from < rows.size();) {
-    const auto at =
-        std::upper_bound(rows_.begin(), rows_.end(), rows[from].wallNs,
-                         [](qint64 time, const LogRow& row) { return time < row.wallNs; });
-    qsizetype end = rows.size();
-    if (at != rows_.end()) {
-      end = std::upper_bound(rows.begin() + from, rows.end(), at->wallNs,
-                             [](qint64 time, const LogRow& row) { return time <= row.wallNs; }) -
-            rows.begin();
-    }
-    const int place = static_cast<int>(at - rows_.begin());
-    beginInsertRows({}, place, place + static_cast<int>(end - from) - 1);
-    rows_.insert(at, rows.begin() + from, rows.begin() + end);
-    endInsertRows();
-    from = end;
+  const int first = rowCount();
+  beginInsertRows({}, first, first + static_cast<int>(rows.size()) - 1);
+  rows_.insert(rows_.end(), rows.begin(), rows.end());
+  endInsertRows();
+  sortFrom(first);
+}
+
+void LogModel::sortFrom(int first) {
+  const auto added = rows_.begin() + first;
+  if (first == 0 || std::prev(added)->wallNs <= added->wallNs) return;
+  const auto isEarlier = [](const LogRow& a, const LogRow& b) { return a.wallNs < b.wallNs; };
+  Q_EMIT layoutAboutToBeChanged();
+  // A row moves by the number of rows of the other part that come before it.
+  const QModelIndexList before = persistentIndexList();
+  QModelIndexList after;
+  for (const QModelIndex& index : before) {
+    const LogRow& row = line(index.row());
+    const auto place =
+        index.row() < first
+            ? index.row() + (std::lower_bound(added, rows_.end(), row, isEarlier) - added)
+            : index.row() - first +
+                  (std::upper_bound(rows_.begin(), added, row, isEarlier) - rows_.begin());
+    after << createIndex(static_cast<int>(place), index.column());
   }
+  std::inplace_merge(rows_.begin(), added, rows_.end(), isEarlier);
+  changePersistentIndexList(before, after);
+  Q_EMIT layoutChanged();
 }
 
 void LogModel::clear() {

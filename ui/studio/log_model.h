@@ -42,7 +42,8 @@ class LogModel : public QAbstractTableModel {
 
   using QAbstractTableModel::QAbstractTableModel;
 
-  // Lines without a time follow the previous line; late lines are inserted in order.
+  // Lines without a time follow the previous line. All are appended as one block; where some are
+  // late, the rows then change their order once, however many gaps they fall into.
   void append(const QVector<LogRow>& rows);
   void clear();
   const LogRow& line(int row) const { return rows_[static_cast<std::size_t>(row)]; }
@@ -58,6 +59,9 @@ class LogModel : public QAbstractTableModel {
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
  private:
+  // Merges the rows from `first` on, which are sorted, with those before.
+  void sortFrom(int first);
+
   std::deque<LogRow> rows_;
   qint64 missingUntil_ = 0;
 };

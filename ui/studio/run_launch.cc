@@ -105,7 +105,10 @@ void RunLaunch::allocate() {
 void RunLaunch::launch() {
   app::LaunchObserver observer;
   observer.onProgress = [this](const app::LaunchProgress& progress) {
-    tell(progressText(progress));
+    tell(progressText(progress),
+         progress.bytesTotal > 0
+             ? static_cast<double>(progress.bytesDone) / static_cast<double>(progress.bytesTotal)
+             : -1);
   };
   observer.onDone = [this](const Result<std::string>& done) {
     if (!done.ok()) {
@@ -132,8 +135,8 @@ void RunLaunch::cancel() {
   tell(tr("Cancelling"));
 }
 
-void RunLaunch::tell(const QString& text) {
-  workspace_.jobs().progress(job_, -1, text);
+void RunLaunch::tell(const QString& text, double fraction) {
+  workspace_.jobs().progress(job_, fraction, text);
   Q_EMIT progressed(text);
 }
 

@@ -35,7 +35,7 @@ class RunLaunch : public QObject {
  private:
   void allocate();
   void launch();
-  void tell(const QString& text);
+  void tell(const QString& text, double fraction = -1);  // as JobTracker::progress()
   void end();
   void fail(const Error& error);
 

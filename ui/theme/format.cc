@@ -78,6 +78,12 @@ QString formatDuration(double seconds) {
   return QString("%1:%2").arg(m).arg(s, 2, 10, QChar('0'));
 }
 
+QString timeLeftText(double seconds) {
+  if (seconds < 0) return {};
+  return QCoreApplication::translate("lockstep::ui::Format", "about %1 left")
+      .arg(formatDuration(seconds));
+}
+
 QString formatPercent(double fraction, int digits) {
   if (!std::isfinite(fraction)) return QString(QChar(0x2014));
   return QLocale().toString(fraction * 100, 'f', digits) + " %";

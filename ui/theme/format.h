@@ -14,6 +14,7 @@ QString formatSeconds(double seconds);      // "1.25 ms", "3.1 s"
 // apart.
 QString formatTick(double seconds, double largest, double step);  // "0.5 ms"
 QString formatDuration(double seconds);                           // "0:42", "1:02:03"
+QString timeLeftText(double seconds);                             // "about 0:42 left"; "": negative
 QString formatPercent(double fraction, int digits);               // "42 %"
 QString formatCount(std::int64_t value);                          // grouped: "101,770"
 QString formatFlops(double flops);                                // "1.2 GFLOP"

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <random>
 
+#include "app/core/time_left.h"
 #include "app/history/history.h"
 #include "app/runs/run_model.h"
 #include "app/runs/run_progress.h"
@@ -68,6 +69,31 @@ class RunProgressTest : public QObject {
       QCOMPARE(progress.stalledSeconds(7'000'000'000), 0.0);
       QCOMPARE(progress.stalledSeconds(25'000'000'000), 20.0);
     }
+  }
+
+  void theTimeLeftOfAJob() {
+    const auto ns = [](double seconds) { return static_cast<std::int64_t>(seconds * 1e9); };
+    TimeLeft left;
+    QVERIFY(left.seconds() < 0);
+    left.moved(0, ns(100));
+    QVERIFY(left.seconds() < 0);
+    left.moved(0.1, ns(100.5));  // half a second tells nothing
+    QVERIFY(left.seconds() < 0);
+    left.moved(0.25, ns(110));
+    QVERIFY(std::abs(left.seconds() - 30) < 1e-6);
+    left.moved(0.5, ns(140));  // it has become slower
+    QVERIFY(std::abs(left.seconds() - 40) < 1e-6);
+    left.moved(1, ns(150));
+    QCOMPARE(left.seconds(), 0.0);
+    left.moved(0.2, ns(160));  // another stage, at a pace of its own
+    QVERIFY(left.seconds() < 0);
+    left.moved(0.6, ns(164));
+    QVERIFY(std::abs(left.seconds() - 4) < 1e-6);
+    left.moved(-1, ns(170));
+    QVERIFY(left.seconds() < 0);
+    left.moved(0.5, ns(200));
+    left.moved(0.75, ns(210));
+    QVERIFY(std::abs(left.seconds() - 10) < 1e-6);
   }
 
   // What window and command line show of a run that was resumed after step 250 of 4 epochs of 100.
