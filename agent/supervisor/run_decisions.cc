@@ -70,7 +70,7 @@ void RunControl::changeElectorate() {
 }
 
 void RunControl::endElectorateChange() {
-  if (electorates_.size() < 2 || !isKept(electoratesTold_)) return;
+  if (!coordinates() || electorates_.size() < 2 || !isKept(electoratesTold_)) return;
   electorates_ = {electorates_.back()};
   tellDecisions();
 }
