@@ -365,9 +365,15 @@ Status checkRoom(const node::v1::PrepareRequest& request, const Workdir& workdir
                  DataCache& cache, FoundData& data) {
   const auto& checkpoint = request.spec().training().checkpoint();
   const std::int64_t keep = std::max(2, checkpoint.keep());
-  const std::int64_t kept =
+  std::int64_t kept =
       specs::takesCheckpoints(request.spec()) ? (keep + 1) * plan.logicalStateBytes() : 0;
   const std::string& path = checkpoint.path();
+  if (!path.empty() && !specs::sharesCheckpoints(request.spec())) {
+    // Each node writes about its part there, and copies of others' parts.
+    const auto nodes = static_cast<std::int64_t>(
+        specs::nodesWithRanks(request.cluster(), request.spec().strategy()).size());
+    kept = kept / nodes * std::min<std::int64_t>(nodes, 1 + checkpoint.copies());
+  }
   const std::int64_t needed = kSpareBytes + (path.empty() ? kept : 0);
   if (diskFree(workdir.path) < needed) cache.decoded().makeRoom(needed);
   // What had to go to make room, for the run or for another of its files, each worker reads.
