@@ -1425,6 +1425,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>正在对节点做基准测试</translation>
         </message>
         <message>
+            <source>Launching</source>
+            <translation>正在启动</translation>
+        </message>
+        <message>
             <source>Launching when the prediction is ready</source>
             <translation>预测完成后立即启动</translation>
         </message>

@@ -27,6 +27,9 @@ FieldForm::FieldForm(const QString& name, SpecDocument* document, QWidget* paren
   table_->setColumnWidth(0, 180);
   table_->setMinimumHeight(60);
   problem_->setWordWrap(true);
+  QSizePolicy policy = problem_->sizePolicy();
+  policy.setHorizontalPolicy(QSizePolicy::Ignored);  // a long word widens no page
+  problem_->setSizePolicy(policy);
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins({});
   layout->setSpacing(kSpaceXs);

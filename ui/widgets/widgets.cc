@@ -20,6 +20,8 @@
 namespace lockstep::ui {
 namespace {
 
+constexpr int kCardTitleWidth = 240;  // pixels, at least: most titles are seen whole
+
 class WheelFilter : public QObject {
  public:
   using QObject::QObject;
@@ -130,7 +132,9 @@ Card::Card(const QString& objectName, QWidget* parent) : QFrame(parent) {
   layout->setSpacing(kSpaceS);
   head_ = new QHBoxLayout;
   head_->setSpacing(kSpaceS);
-  title_ = makeLabel(objectName + "Title", this, "section");
+  auto* title = new ElidedLabel(objectName + "Title", this, "section");  // a name may be long
+  title->setLeast(kCardTitleWidth);
+  title_ = title;
   title_->hide();
   head_->addWidget(title_);
   head_->addStretch(1);

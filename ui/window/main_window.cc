@@ -42,7 +42,8 @@ namespace {
 
 constexpr int kRunsInNavigator = 60;
 constexpr int kDocumentsLeast = 340;
-constexpr int kWidestTab = 280;  // pixels, of its text
+constexpr int kWidestTab = 280;     // pixels, of its text
+constexpr int kJobTextWidth = 320;  // pixels, at least: what is longer gives way
 
 }  // namespace
 
@@ -121,7 +122,9 @@ MainWindow::~MainWindow() {
 void MainWindow::makeStatusBar() {
   statusText_ = new ElidedLabel("statusText", this, "muted");
   statusText_->setIndent(kSpaceS);
-  jobText_ = makeLabel("jobText", this, "muted");
+  auto* jobText = new ElidedLabel("jobText", this, "muted");
+  jobText->setLeast(kJobTextWidth);
+  jobText_ = jobText;
   jobBar_ = new QProgressBar(this);
   jobBar_->setObjectName("jobProgress");
   jobBar_->setTextVisible(false);
