@@ -269,7 +269,7 @@ void DataPanel::load() {
       });
 }
 
-void DataPanel::take(Result<std::vector<app::DataSample>> samples) {
+void DataPanel::take(Result<std::vector<app::DataSample>>&& samples) {
   if (!samples.ok()) return fail(samples.error());
   error_.reset();
   for (const app::DataSample& sample : *samples)

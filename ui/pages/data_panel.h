@@ -78,7 +78,7 @@ class DataPanel : public QWidget {
   // Runs `work` in the background, `done` with its result unless it was cancelled by other work.
   template <typename Work, typename Done>
   void run(What what, Work work, Done done);
-  void take(Result<std::vector<app::DataSample>> samples);
+  void take(Result<std::vector<app::DataSample>>&& samples);
   void fail(const Error& error);
   void refresh();
   void showProgress();
