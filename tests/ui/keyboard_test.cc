@@ -160,7 +160,7 @@ class KeyboardTest : public QObject {
   // of the dialog's own.
   void enterPressesTheButtonThatHasTheKeyboard() {
     const auto press = [this](const char* name) -> int {
-      ExcludeDialog dialog("run", {"n1", "n2"}, "n2", {}, window_.get());
+      ExcludeDialog dialog("run", {"n1", "n2"}, "n2", {}, false, window_.get());
       dialog.open();
       auto* part = dialog.findChild<QWidget*>(name);
       part->setFocus(Qt::TabFocusReason);
