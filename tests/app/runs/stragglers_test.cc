@@ -72,7 +72,7 @@ class Network {
     rank.set_waiting(waiting_ * (0.8 + 0.4 * load()));
     if (busy == Busy::kCrowded) rank.set_waiting(rank.waiting() + 0.3 + 0.4 * load());
     if (busy == Busy::kThrottled) rank.set_throttled(0.5 + 0.4 * load());
-    rank.set_stopped(busy == Busy::kStopped && load() < 0.8);
+    rank.set_stopped(busy == Busy::kStopped && load() < 0.95);
     return out;
   }
 
