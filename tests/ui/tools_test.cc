@@ -50,8 +50,8 @@ class ToolsTest : public QObject {
     QVERIFY(dialog);
     QCOMPARE(line(dialog)->text(), QString("lockstep doctor"));
     run(dialog);
-    QVERIFY2(outcome(dialog).startsWith("Finished"), qPrintable(output(dialog)));
-    QVERIFY2(output(dialog).contains("processor"), qPrintable(output(dialog)));
+    QVERIFY2(outcome(dialog).startsWith("Finished"), qPrintable(outcome(dialog) + output(dialog)));
+    QVERIFY2(output(dialog).contains("processor"), qPrintable(outcome(dialog) + output(dialog)));
   }
 
   void aStrategyIsVerified() {
@@ -60,13 +60,13 @@ class ToolsTest : public QObject {
     QVERIFY(line(dialog)->text().startsWith("lockstep verify fashion-mlp --ranks 2"));
     line(dialog)->setText(line(dialog)->text() + " --steps 2 --set strategy.kind=zero-1");
     run(dialog);
-    QVERIFY2(outcome(dialog).startsWith("Finished"), qPrintable(output(dialog)));
-    QVERIFY2(output(dialog).contains("The certificate holds"), qPrintable(output(dialog)));
+    QVERIFY2(outcome(dialog).startsWith("Finished"), qPrintable(outcome(dialog) + output(dialog)));
+    QVERIFY2(output(dialog).contains("The certificate holds"), qPrintable(outcome(dialog) + output(dialog)));
     // Another one follows in the same dialog.
     line(dialog)->setText("lockstep verify nowhere.yaml --ranks 2");
     run(dialog);
     QVERIFY2(outcome(dialog).startsWith("Ended with status"), qPrintable(outcome(dialog)));
-    QVERIFY2(output(dialog).contains("nowhere.yaml"), qPrintable(output(dialog)));
+    QVERIFY2(output(dialog).contains("nowhere.yaml"), qPrintable(outcome(dialog) + output(dialog)));
   }
 
   void picturesBecomeADataSet() {
@@ -101,10 +101,10 @@ class ToolsTest : public QObject {
              (QStringList{"lockstep", "make-data", "images", pictures, "--size", "10x20", "--to",
                           pictures, "--skip-damaged"}));
     run(dialog);
-    QVERIFY2(outcome(dialog).startsWith("Finished"), qPrintable(output(dialog)));
+    QVERIFY2(outcome(dialog).startsWith("Finished"), qPrintable(outcome(dialog) + output(dialog)));
     QVERIFY2(
         output(dialog).contains("left out") && output(dialog).contains("6 images of 2 classes"),
-        qPrintable(output(dialog)));
+        qPrintable(outcome(dialog) + output(dialog)));
     QVERIFY(QFile::exists(pictures + "-images.idx"));
     // Another beginning of the names stays while the folder changes.
     to->clear();
@@ -113,7 +113,7 @@ class ToolsTest : public QObject {
     field->setText(pictures + "/");
     QCOMPARE(to->text(), folder.filePath("val"));
     run(dialog);
-    QVERIFY2(outcome(dialog).startsWith("Finished"), qPrintable(output(dialog)));
+    QVERIFY2(outcome(dialog).startsWith("Finished"), qPrintable(outcome(dialog) + output(dialog)));
     QVERIFY(QFile::exists(folder.filePath("val-labels.idx")));
   }
 

@@ -98,6 +98,8 @@ void CommandDialog::run() {
   });
   outcome_ = Outcome::kRunning;
   retranslate();
+  // Fields are disabled now: the button that ends the command gets the keyboard, and not the next.
+  if (focusWidget() != command_) acceptButton()->setFocus();
   process_->start(QCoreApplication::applicationDirPath() + "/lockstep", globals_ + words);
 }
 
