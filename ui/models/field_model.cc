@@ -77,7 +77,8 @@ void FieldModel::addRows(const Section& section, std::vector<Row>& rows) const {
     if (!inOneCell(info.type)) continue;
     const auto& only = section.only;
     if (!only.empty() && std::find(only.begin(), only.end(), info.name) == only.end()) continue;
-    add(section.path.empty() ? info.name : section.path + "." + info.name, std::move(info));
+    std::string path = section.path.empty() ? info.name : section.path + "." + info.name;
+    add(std::move(path), std::move(info));
   }
 }
 

@@ -40,6 +40,7 @@
 #include "ui/widgets/delegates.h"
 #include "ui/widgets/tables.h"
 #include "ui/widgets/widgets.h"
+#include "ui/widgets/yaml_editor.h"
 
 namespace lockstep::ui {
 namespace {
@@ -146,7 +147,9 @@ void ClusterPage::placeParts() {
   below->setChildrenCollapsible(false);
   below->setSizes({540, 350});
   setTabOrder(table_, views_->tabBar());
+  setTabOrder(host_->form()->table(), editor());
   loadCard_->setMinimumWidth(505);  // the plots' titles are whole
+  loadCard_->layout()->setContentsMargins(kSpaceL, kSpaceXs, kSpaceL, kSpaceXs);
   textSide()->setMinimumWidth(220);
   auto* splitter = new QSplitter(Qt::Vertical, this);
   splitter->setObjectName("clusterSplitter");
@@ -637,7 +640,7 @@ void ClusterPage::retranslate() {
   views_->setAccessibleName(tr("Load and settings"));
   host_->retranslate();
   nodeCard_->setTitle(tr("Nodes"));
-  loadCard_->setTitle(tr("Load"));
+  loadCard_->setAccessibleName(tr("Load"));
   table_->setAccessibleName(tr("Nodes"));
   nodes_->retranslate();
   leds_->retranslate();
