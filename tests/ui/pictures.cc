@@ -391,6 +391,9 @@ void shootCluster(MainWindow* window, const QString& prefix) {
   fillLoad(cluster);
   cluster->findChild<QTableView*>("nodeTable")->selectRow(1);
   shoot(window, prefix + "-cluster");
+  cluster->editHost();
+  shoot(window, prefix + "-cluster-host");
+  cluster->findChild<QTabWidget*>("clusterViews")->setCurrentIndex(0);
   // With GPUs: eight on one node, one of which is hot and one lost; one on the other, whose link is
   // narrow.
   fillGpus(cluster);
