@@ -1,38 +1,19 @@
 #include "app/runs/link_watch.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
-
-#include "engine/base/statistics.h"
 
 namespace lockstep::app {
 namespace {
 
-constexpr double kFade = 0.6;           // of older samples, at each new one
-constexpr double kCalmFade = 0.99;      // … of its ends' loads while it is not slow
-constexpr double kLeastCalm = 2.9;      // three samples
-constexpr double kLeastSending = 0.02;  // share of the time
-constexpr double kLeastSeen = 1.9;      // three samples
+constexpr double kFade = 0.6;                          // of older samples, at each new one
+constexpr double kLeastSending = 0.02;                 // share of the time
+constexpr double kLeastSeen = 1.9;                     // three samples
 constexpr double kNoticed = 0.5e-3, kLongTrip = 2e-3;  // seconds
 constexpr double kSilent = 3;                          // seconds without a sample
 constexpr double kUnrated = 10;                        // seconds after which a rate is forgotten
 
 }  // namespace
-
-void LinkWatch::Host::take(double seconds, const run::v1::NodeSample& sample) {
-  at = seconds;
-  now = {sample.cpu(), 0};
-  for (const run::v1::RankSample& rank : sample.rank())
-    now.held = std::max(now.held, rank.stopped() ? 1.0 : rank.waiting() + rank.throttled());
-  seen = seen * kFade + 1;
-  cpu = cpu * kFade + now.cpu;
-  held = held * kFade + now.held;
-}
-
-LinkWatch::Load LinkWatch::Host::load() const {
-  return {std::max(now.cpu, cpu / seen), std::max(now.held, held / seen)};
-}
 
 bool LinkWatch::Link::hasTrip() const {
   return seen >= kLeastSeen && sending >= kLeastSending * seen;
@@ -69,42 +50,8 @@ bool LinkWatch::isVerySlow(const run::v1::LinkSample& sample, const SlowLink& li
          sample.sending() * (1 - sample.rate() / link.usualRate) >= kCost;
 }
 
-void LinkWatch::noteCalm(const Ends& ends, Link& link) {
-  const auto from = hosts_.find(ends.first), to = hosts_.find(ends.second);
-  if (from == hosts_.end() || to == hosts_.end()) return;
-  const auto add = [](Load& sums, const Load& load) {
-    sums = {sums.cpu * kCalmFade + load.cpu, sums.held * kCalmFade + load.held};
-  };
-  link.calm = link.calm * kCalmFade + 1;
-  add(link.fromCalm, from->second.now);
-  add(link.toCalm, to->second.now);
-}
-
-LinkWatch::Load LinkWatch::othersLoad(const std::string& node) const {
-  std::vector<double> cpu, held;
-  for (const auto& [name, host] : hosts_) {
-    if (name == node) continue;
-    cpu.push_back(host.now.cpu);
-    held.push_back(host.now.held);
-  }
-  return cpu.empty() ? Load() : Load{lowerMedian(std::move(cpu)), lowerMedian(std::move(held))};
-}
-
-bool LinkWatch::hasBusyEnd(const Ends& ends, const Link& link) const {
-  const auto isBusy = [&](const std::string& node, const Load& calm) {
-    const auto host = hosts_.find(node);
-    if (host == hosts_.end()) return false;
-    const Load load = host->second.load();
-    const Load usual = link.calm >= kLeastCalm ? Load{calm.cpu / link.calm, calm.held / link.calm}
-                                               : othersLoad(node);
-    return (load.cpu >= kSaturated && load.cpu > usual.cpu + kBusier) ||
-           load.held > usual.held + kBusier;
-  };
-  return isBusy(ends.first, link.fromCalm) || isBusy(ends.second, link.toCalm);
-}
-
 void LinkWatch::take(const std::string& node, double seconds, const run::v1::NodeSample& sample) {
-  hosts_[node].take(seconds, sample);
+  latest_[node] = seconds;
   for (const run::v1::LinkSample& one : sample.link()) {
     const Ends ends{node, one.node()};
     Link& link = links_[ends];
@@ -129,11 +76,8 @@ void LinkWatch::take(const std::string& node, double seconds, const run::v1::Nod
       continue;
     }
     const SlowLink now = compared(ends, link);
-    const bool isSlow = now.lostShare >= kCost, isVery = isVerySlow(one, now);
-    if (now.lostShare <= 0 && !isVery) noteCalm(ends, link);
-    const bool counts = (isSlow || isVery) && !hasBusyEnd(ends, link);
-    link.slowInRow = counts && isSlow ? link.slowInRow + 1 : 0;
-    link.verySlowInRow = counts && isVery ? link.verySlowInRow + 1 : 0;
+    link.slowInRow = now.lostShare >= kCost ? link.slowInRow + 1 : 0;
+    link.verySlowInRow = isVerySlow(one, now) ? link.verySlowInRow + 1 : 0;
     link.slow = std::max(link.slowInRow, link.verySlowInRow) >= kSamples ||
                 (link.slow && now.lostShare >= kCost / 2);
   }
@@ -142,7 +86,7 @@ void LinkWatch::take(const std::string& node, double seconds, const run::v1::Nod
 std::optional<SlowLink> LinkWatch::slowest() const {
   std::vector<SlowLink> slow;
   double latest = 0;
-  for (const auto& [node, host] : hosts_) latest = std::max(latest, host.at);
+  for (const auto& [node, at] : latest_) latest = std::max(latest, at);
   for (const auto& [ends, link] : links_)
     if (link.slow && link.at >= latest - kSilent) slow.push_back(compared(ends, link));
   if (slow.empty()) return std::nullopt;

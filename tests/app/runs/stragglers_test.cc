@@ -12,39 +12,25 @@ namespace {
 
 std::string nameOf(int node) { return "n" + std::to_string(node); }
 
-// What keeps a host's processor from the ranks.
-enum class Busy { kNot, kSaturated, kCrowded, kThrottled, kStopped };
-
-// Links among nodes that each send at 1 GB/s for a part of the time, with noise. The processors of
-// every other network are always saturated by the ranks themselves.
+// Links among nodes that each send at 1 GB/s for a part of the time, with noise.
 class Network {
  public:
-  Network(int nodes, unsigned seed) : nodes_(nodes), random_(seed), loads_(seed) {
+  Network(int nodes, unsigned seed) : nodes_(nodes), random_(seed) {
     share_ = 0.05 + 0.5 * uniform();
     ring_ = random_() % 2 == 0;
-    isSaturated_ = seed % 2 == 0;
-    cpu_ = isSaturated_ ? 0.97 : 0.1 + 0.5 * load();
-    waiting_ = 0.3 * load();
   }
   // A link that sends at this part of the rate, for longer.
   void slow(int from, int to, double factor) { slow_[{from, to}] = factor; }
-  // A host whose ranks lack cores: all its links seem slow.
-  void crowd(int node, Busy busy) { busy_[node] = busy; }
-  bool isSaturated() const { return isSaturated_; }
-  void heal() {
-    slow_.clear();
-    busy_.clear();
-  }
+  void heal() { slow_.clear(); }
   // Half a second passes.
   void pass(LinkWatch& watch) {
     seconds_ += 0.5;
     for (int from = 1; from <= nodes_; ++from) {
-      run::v1::NodeSample sample = loadOf(from);
+      run::v1::NodeSample sample;
       for (int to = 1; to <= nodes_; ++to) {
         if (to == from || (ring_ && to != from % nodes_ + 1)) continue;
         const auto at = slow_.find({from, to});
-        const bool isLate = busy_.contains(from) || busy_.contains(to);
-        const double factor = isLate ? 0.02 + 0.06 * load() : at == slow_.end() ? 1 : at->second;
+        const double factor = at == slow_.end() ? 1 : at->second;
         auto& link = *sample.add_link();
         link.set_node(nameOf(to));
         const double sending = std::min(1.0, share_ / factor) * (0.7 + 0.3 * uniform());
@@ -54,7 +40,7 @@ class Network {
                                        : 1e-4 + 2e-3 * uniform() * uniform());
       }
       watch.take(nameOf(from), seconds_, sample);
-      watch.take(nameOf(from), seconds_ + 0.25, loadOf(from));
+      watch.take(nameOf(from), seconds_ + 0.25, {});
     }
   }
   int any() { return 1 + static_cast<int>(random_() % static_cast<unsigned>(nodes_)); }
@@ -62,26 +48,11 @@ class Network {
   double uniform() { return std::uniform_real_distribution<>()(random_); }
 
  private:
-  double load() { return std::uniform_real_distribution<>()(loads_); }
-  run::v1::NodeSample loadOf(int node) {
-    const auto found = busy_.find(node);
-    const Busy busy = found == busy_.end() ? Busy::kNot : found->second;
-    run::v1::NodeSample out;
-    out.set_cpu(busy == Busy::kSaturated ? 0.96 + 0.04 * load() : cpu_ * (0.97 + 0.03 * load()));
-    run::v1::RankSample& rank = *out.add_rank();
-    rank.set_waiting(waiting_ * (0.8 + 0.4 * load()));
-    if (busy == Busy::kCrowded) rank.set_waiting(rank.waiting() + 0.3 + 0.4 * load());
-    if (busy == Busy::kThrottled) rank.set_throttled(0.5 + 0.4 * load());
-    rank.set_stopped(busy == Busy::kStopped && load() < 0.95);
-    return out;
-  }
-
   const int nodes_;
-  std::minstd_rand random_, loads_;
+  std::minstd_rand random_;
   std::map<std::pair<int, int>, double> slow_;
-  std::map<int, Busy> busy_;
-  double share_ = 0, seconds_ = 0, cpu_ = 0, waiting_ = 0;
-  bool ring_ = false, isSaturated_ = false;
+  double share_ = 0, seconds_ = 0;
+  bool ring_ = false;
 };
 
 Straggler slowRank(int rank, std::int64_t since) {
@@ -175,51 +146,6 @@ class StragglersTest : public QObject {
           QVERIFY2(!watch.slowest(), qPrintable(QString("%1, %2").arg(seed).arg(moment)));
           network.pass(watch);
         }
-      }
-    }
-  }
-
-  // From the start, or later: what its ranks lack is told as the cause instead.
-  void theLinksOfABusyHostAreNotNamed() {
-    for (unsigned seed = 1; seed <= 80; ++seed)
-      for (const Busy busy : {Busy::kSaturated, Busy::kCrowded, Busy::kThrottled, Busy::kStopped}) {
-        Network network(2 + static_cast<int>(seed % 7), seed);
-        if (busy == Busy::kSaturated && network.isSaturated()) continue;
-        LinkWatch watch;
-        const auto isQuiet = [&](int passes) {
-          for (int i = 0; i < passes && !watch.slowest(); ++i) network.pass(watch);
-          return !watch.slowest();
-        };
-        const QString where = QString("seed %1, %2").arg(seed).arg(static_cast<int>(busy));
-        const bool isFromTheStart = seed % 3 == 0;
-        if (!isFromTheStart) QVERIFY2(isQuiet(10), qPrintable(where));
-        network.crowd(network.any(), busy);
-        QVERIFY2(isQuiet(40), qPrintable(where));
-        network.heal();
-        QVERIFY2(isQuiet(30), qPrintable(where));
-      }
-  }
-
-  // Once its host is busy no longer; and it stays named when the host is busy again.
-  void aSlowLinkOfAHostThatWasBusyIsNamed() {
-    for (unsigned seed = 1; seed <= 100; ++seed) {
-      const auto where = [&](int i) { return qPrintable(QString("seed %1, %2").arg(seed).arg(i)); };
-      Network network(2 + static_cast<int>(seed % 7), seed);
-      LinkWatch watch;
-      for (int i = 0; i < 10; ++i) network.pass(watch);
-      const int from = network.any(), to = network.next(from);
-      network.crowd(to, Busy::kCrowded);
-      for (int i = 0; i < 10; ++i) network.pass(watch);
-      network.heal();
-      network.slow(from, to, 0.01 + 0.04 * network.uniform());
-      int named = 0;
-      for (; named < 20 && !watch.slowest(); ++named) network.pass(watch);
-      QVERIFY2(named <= 8, where(named));
-      network.crowd(to, Busy::kCrowded);
-      for (int i = 0; i < 10; ++i) {
-        network.pass(watch);
-        const auto slow = watch.slowest();
-        QVERIFY2(slow && slow->from == nameOf(from) && slow->to == nameOf(to), where(i));
       }
     }
   }
