@@ -61,7 +61,8 @@ class ToolsTest : public QObject {
     line(dialog)->setText(line(dialog)->text() + " --steps 2 --set strategy.kind=zero-1");
     run(dialog);
     QVERIFY2(outcome(dialog).startsWith("Finished"), qPrintable(outcome(dialog) + output(dialog)));
-    QVERIFY2(output(dialog).contains("The certificate holds"), qPrintable(outcome(dialog) + output(dialog)));
+    QVERIFY2(output(dialog).contains("The certificate holds"),
+             qPrintable(outcome(dialog) + output(dialog)));
     // Another one follows in the same dialog.
     line(dialog)->setText("lockstep verify nowhere.yaml --ranks 2");
     run(dialog);
