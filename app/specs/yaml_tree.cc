@@ -248,7 +248,8 @@ bool looksLikeNumber(std::string_view text) {
   return failure == std::errc() && end == text.data() + text.size();
 }
 
-// Returns the code of the control character at `at`, of one byte or two.
+// Returns the code point of the control character that begins at `at`, of one or two bytes; none if
+// there is no control character.
 std::optional<unsigned> controlAt(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;

@@ -40,7 +40,7 @@ workload:
 )";
 
 // Each rank counts on from the step that it has saved. Rank 1 fails at its first start, as soon as
-// there is a file of the name that is its argument.
+// the file that its argument names is there.
 constexpr const char* kSaving = R"(
 import os, sys, time
 rank, start = os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]

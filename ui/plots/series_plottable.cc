@@ -110,7 +110,7 @@ QCPRange SeriesPlottable::yRange(QCPRange keys) const {
     const Pyramid& shown = s->shown(keys.lower, keys.upper);
     for (const Pyramid* data : {&s->raw(keys.lower, keys.upper), &shown}) {
       std::size_t begin = data->lower(keys.lower), end = data->upper(keys.upper);
-      if (begin == end) {  // of a line that passes between two samples these
+      if (begin == end) {  // the line crosses the view between two samples: take both
         if (begin > 0) --begin;
         if (end < data->size()) ++end;
       }

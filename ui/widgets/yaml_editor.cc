@@ -253,7 +253,8 @@ void YamlEditor::keyPressEvent(QKeyEvent* event) {
     return;
   }
   if ((event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter) && !isReadOnly()) {
-    // The new line starts where this one does; a text that moves down whole keeps its indentation.
+    // The new line is indented as the one with the cursor, but not more than the cursor is: a line
+    // that moves down keeps its own indentation.
     static const QRegularExpression indent("^\\s*");
     QTextCursor cursor = textCursor();
     cursor.setPosition(cursor.selectionStart());

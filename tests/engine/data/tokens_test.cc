@@ -209,7 +209,7 @@ with open(f"{sys.argv[1]}/v2.npy", "wb") as out:
     QVERIFY((*set)->problem().error().text().find("shorter") != std::string::npos);
   }
 
-  // A pattern without a folder is of the current one.
+  // A pattern without a folder means the current folder.
   void foldersOfPatterns() {
     const std::string file = write("here_0.bin", bytesOf<std::uint16_t>({1, 2, 3, 4, 5}));
     const QString before = QDir::currentPath();
