@@ -157,8 +157,11 @@ std::vector<run::v1::LinkSample> LinkSampler::sample(
     run::v1::LinkSample& link = links[node->second];
     link.set_node(node->second);
     link.set_sent(link.sent() + static_cast<double>(totals.sent - old.sent) / seconds);
-    link.set_sending(
-        std::max(link.sending(), std::clamp((totals.sending - old.sending) / seconds, 0.0, 1.0)));
+    const double sending = std::clamp((totals.sending - old.sending) / seconds, 0.0, 1.0);
+    if (sending > link.sending()) {
+      link.set_sending(sending);
+      link.set_pace(static_cast<double>(totals.sent - old.sent) / (sending * seconds));
+    }
     if (info.tcpi_delivery_rate_app_limited == 0 && info.tcpi_delivery_rate > 0) {
       const auto rate = static_cast<double>(info.tcpi_delivery_rate);
       link.set_rate(link.rate() > 0 ? std::min(link.rate(), rate) : rate);

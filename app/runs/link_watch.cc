@@ -19,12 +19,16 @@ bool LinkWatch::Link::hasTrip() const {
   return seen >= kLeastSeen && sending >= kLeastSending * seen;
 }
 
+double LinkWatch::Link::rate() const {
+  return std::max(hasRate() ? rated / byteTimes : 0, hasTrip() ? delivered / sending : 0);
+}
+
 SlowLink LinkWatch::compared(const Ends& ends, const Link& link) const {
   SlowLink out{ends.first, ends.second, {}, link.rate(), link.bestRate, link.trip(), link.bestTrip};
   std::vector<double> rates, trips;
   for (const auto& [otherEnds, other] : links_) {
     if (&other == &link) continue;
-    if (other.hasRate()) rates.push_back(other.rate());
+    if (other.rate() > 0) rates.push_back(other.rate());
     if (other.hasTrip()) trips.push_back(other.trip());
   }
   if (!rates.empty()) {
@@ -45,9 +49,10 @@ SlowLink LinkWatch::compared(const Ends& ends, const Link& link) const {
 }
 
 bool LinkWatch::isVerySlow(const run::v1::LinkSample& sample, const SlowLink& link) {
-  return sample.rate() > 0 && sample.rate() < kVerySlow * link.usualRate &&
+  const double rate = std::max(sample.rate(), sample.pace());
+  return rate < kVerySlow * link.usualRate &&
          sample.round_trip() > std::max(link.usualTrip / kSlow, kLongTrip) &&
-         sample.sending() * (1 - sample.rate() / link.usualRate) >= kCost;
+         sample.sending() * (1 - rate / link.usualRate) >= kCost;
 }
 
 void LinkWatch::take(const std::string& node, double seconds, const run::v1::NodeSample& sample) {
@@ -56,30 +61,41 @@ void LinkWatch::take(const std::string& node, double seconds, const run::v1::Nod
     const Ends ends{node, one.node()};
     Link& link = links_[ends];
     link.sending = link.sending * kFade + one.sending();
+    link.delivered = link.delivered * kFade + one.pace() * one.sending();
     link.roundTrip = link.roundTrip * kFade + one.round_trip();
     link.resent = link.resent * kFade + one.resent();
     link.seen = link.seen * kFade + 1;
     link.at = seconds;
     if (one.rate() > 0) {
-      link.rates = link.rates * kFade + one.rate();
+      link.byteTimes = link.byteTimes * kFade + 1 / one.rate();
       link.rated = link.rated * kFade + 1;
       link.ratedAt = seconds;
-      link.bestRate = std::max(link.bestRate, link.rate());
     } else if (seconds > link.ratedAt + kUnrated) {
-      link.rates = link.rated = 0;
+      link.byteTimes = link.rated = 0;
     }
-    if (link.hasTrip())
-      link.bestTrip = link.bestTrip > 0 ? std::min(link.bestTrip, link.trip()) : link.trip();
+    if (link.rated >= kLeastSeen) link.bestRate = std::max(link.bestRate, link.rate());
+    if (one.sending() >= kLeastSending) {
+      link.bestPace = std::max(link.bestPace, one.pace());
+      link.bestRate = std::max(link.bestRate, one.pace());
+      if (link.bestTrip == 0 || one.round_trip() < link.bestTrip) link.bestTrip = one.round_trip();
+    }
     if (!link.hasTrip() || !link.hasRate()) {
       link.slow = false;
-      link.slowInRow = link.verySlowInRow = 0;
+      link.slowInRow = link.verySlowInRow = link.wellInRow = 0;
       continue;
     }
     const SlowLink now = compared(ends, link);
-    link.slowInRow = now.lostShare >= kCost ? link.slowInRow + 1 : 0;
-    link.verySlowInRow = isVerySlow(one, now) ? link.verySlowInRow + 1 : 0;
+    // What a link delivers is less than its rate, usually too.
+    const bool isSlow = one.sending() >= kLeastSending &&
+                        (one.rate() > 0 ? one.rate() < kSlow * now.usualRate
+                                        : one.pace() < kSlow * link.bestPace);
+    link.wellInRow = isSlow ? 0 : link.wellInRow + 1;
+    link.slowInRow = isSlow && now.lostShare >= kCost ? link.slowInRow + 1 : 0;
+    // While it sends as much as before, a sample without a rate says nothing.
+    if (one.rate() > 0 || one.sending() < kCost)
+      link.verySlowInRow = isVerySlow(one, now) ? link.verySlowInRow + 1 : 0;
     link.slow = std::max(link.slowInRow, link.verySlowInRow) >= kSamples ||
-                (link.slow && now.lostShare >= kCost / 2);
+                (link.slow && now.lostShare >= kCost / 2 && link.wellInRow < kSamples);
   }
 }
 

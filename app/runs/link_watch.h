@@ -3,10 +3,12 @@
 //
 // A link is slow if the rate at which it delivers is below kSlow of the usual one, its round trip
 // is longer than the usual one by the same factor and than 0.5 ms, and that costs kCost of the time
-// in kSamples samples in a row. All this is of fading means over samples; a link is slow at once if
-// kSamples samples in a row show a rate below kVerySlow of the usual one, each by itself, and a
-// round trip of more than 2 ms. It is over when it costs less than half of kCost. Links that never
-// have more to send than is under way have no rate, and are not slow. Usual is the better of the
+// in kSamples samples in a row, each of them below kSlow by itself. All else is of fading means
+// over samples; a link is slow at once if kSamples samples in a row show a rate below kVerySlow of
+// the usual one, each by itself, and a round trip of more than 2 ms. It is over when it costs less
+// than half of kCost, or kSamples samples in a row are not slow by themselves. Links that never
+// have more to send than is under way have no rate, and are not slow. What a link delivers while
+// data is under way counts as well, as the least that its rate can be. Usual is the better of the
 // link's own best and the quartile of the other links.
 #pragma once
 
@@ -36,14 +38,16 @@ class LinkWatch {
 
  private:
   struct Link {
-    // Fading sums over samples, and over those with a rate.
-    double sending = 0, roundTrip = 0, resent = 0, seen = 0, rates = 0, rated = 0;
-    double bestRate = 0, bestTrip = 0;  // so far; 0: none yet
+    // Fading sums over samples, and over those with a rate. A mean of the time that a byte takes is
+    // not led astray by the few samples whose rate is that of a burst.
+    double sending = 0, delivered = 0, roundTrip = 0, resent = 0, seen = 0;
+    double byteTimes = 0, rated = 0;
+    double bestRate = 0, bestPace = 0, bestTrip = 0;  // so far; 0: none yet
     double at = 0, ratedAt = 0;         // of the last sample, and the last with a rate
-    int slowInRow = 0, verySlowInRow = 0;
+    int slowInRow = 0, verySlowInRow = 0, wellInRow = 0;
     bool slow = false;
     bool hasRate() const { return rated > 0; }
-    double rate() const { return rates / rated; }
+    double rate() const;  // at least; 0: not known
     bool hasTrip() const;
     double trip() const { return roundTrip / seen; }
   };
