@@ -152,6 +152,7 @@ class RunControl {
 
   // Heartbeats
   void beat();
+  void excuseOwnDelay();
   // Whether the node has just fallen silent, or is heard of again.
   bool changed(const std::string& node, Heard& heard);
   // But not yet silent. A node whose stream has ended is late at once: it is lost, or joins again.
@@ -331,6 +332,7 @@ class RunControl {
   node::v1::Recover recover_;  // how this generation began; empty for the first
   const Nanoseconds heartbeat_;
   Heard coordinatorHeard_;      // at the other nodes
+  Nanoseconds lastBeat_ = 0;    // of this process; 0: none yet
   Nanoseconds clockNoted_ = 0;  // when a ClockOffset was recorded
   bool leaving_ = false;        // the workers of the generation before are being ended
   bool absent_ = false;         // this node waits until the coordinator takes it back

@@ -11,6 +11,20 @@
 
 namespace lockstep::agent {
 
+// What came while this process was held up, as by a paused machine, waits to be read: that is no
+// silence of other nodes.
+void RunControl::excuseOwnDelay() {
+  const Nanoseconds now = monotonicNow();
+  const Nanoseconds delay = lastBeat_ == 0 ? 0 : now - lastBeat_ - heartbeat_;
+  lastBeat_ = now;
+  if (delay < heartbeat_) return;
+  const auto excuse = [&](Heard& heard) {
+    if (heard.last != 0) heard.last = std::min(heard.last + delay, now);
+  };
+  for (auto& [name, peer] : peers_) excuse(peer.heard);
+  excuse(coordinatorHeard_);
+}
+
 bool RunControl::changed(const std::string& node, Heard& heard) {
   const Nanoseconds since = monotonicNow() - heard.last;
   const bool silent = heard.last != 0 && since > specs::kSilentHeartbeats * heartbeat_;
@@ -36,6 +50,7 @@ bool RunControl::anyLate() const {
 
 void RunControl::beat() {
   if (over_ || outcome_) return;
+  excuseOwnDelay();
   std::vector<std::string> silent, lost, lostAfterEnd;
   for (auto& [name, peer] : peers_) {
     const bool fresh = changed(name, peer.heard);

@@ -6,6 +6,7 @@
 #include <QTest>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -15,6 +16,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "agent/base/event_loop.h"
@@ -641,6 +643,24 @@ class AgentTakeoverTest : public QObject {
              logs.c_str());
     QVERIFY2(logs.find("step 9223372036854775807, which cannot be") != std::string::npos,
              logs.c_str());
+  }
+
+  // Whoever is held up itself, as by a paused virtual machine, has not heard what others have said.
+  void aNodeThatWasHeldUpAccusesNobody() {
+    using namespace std::chrono_literals;
+    Survivors survivors({});
+    int times = 0;
+    const bool converged = survivors.run([&] {
+      if (!survivors.converged()) return false;
+      std::this_thread::sleep_for(1s);  // more than four heartbeats
+      return ++times == 3;
+    });
+    const std::string logs = survivors.log("n2") + "---\n" + survivors.log("n3");
+    QVERIFY2(converged, logs.c_str());
+    QVERIFY2(logs.find("nothing has come from node n2") == std::string::npos, logs.c_str());
+    QVERIFY2(logs.find("nothing has come from node n3") == std::string::npos, logs.c_str());
+    QCOMPARE(survivors.state("n2"), run::v1::RUNNING);
+    QCOMPARE(survivors.state("n3"), run::v1::RUNNING);
   }
 
   // Whoever takes over continues with what a person has asked of the lost coordinator, or says that
