@@ -124,7 +124,9 @@ void cleanUpNode(const Home& home, NodeAccess& node, const std::stop_token& stop
       }
       Status done;
       if (!isFinal(found->state())) done = cleanup.end(*found);
-      if (done.ok() && run.deleted) done = cleanup.awaitEnd(*found);
+      // A node without its peers ends its part too, but answers that the others may go on.
+      if (done.code() == Code::kUnavailable || (done.ok() && run.deleted))
+        done = cleanup.awaitEnd(*found);
       if (done.ok() && run.deleted) done = cleanup.remove(*found);
       if (done.ok()) (void)(*history)->forgetPart(run.run, part.node);
     }
