@@ -86,9 +86,9 @@ void LinkWatch::take(const std::string& node, double seconds, const run::v1::Nod
     }
     const SlowLink now = compared(ends, link);
     // What a link delivers is less than its rate, usually too.
-    const bool isSlow = one.sending() >= kLeastSending &&
-                        (one.rate() > 0 ? one.rate() < kSlow * now.usualRate
-                                        : one.pace() < kSlow * link.bestPace);
+    const bool isSlow =
+        one.sending() >= kLeastSending &&
+        (one.rate() > 0 ? one.rate() < kSlow * now.usualRate : one.pace() < kSlow * link.bestPace);
     link.wellInRow = isSlow ? 0 : link.wellInRow + 1;
     link.slowInRow = isSlow && now.lostShare >= kCost ? link.slowInRow + 1 : 0;
     // While it sends as much as before, a sample without a rate says nothing.

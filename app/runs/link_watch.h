@@ -43,7 +43,7 @@ class LinkWatch {
     double sending = 0, delivered = 0, roundTrip = 0, resent = 0, seen = 0;
     double byteTimes = 0, rated = 0;
     double bestRate = 0, bestPace = 0, bestTrip = 0;  // so far; 0: none yet
-    double at = 0, ratedAt = 0;         // of the last sample, and the last with a rate
+    double at = 0, ratedAt = 0;  // of the last sample, and the last with a rate
     int slowInRow = 0, verySlowInRow = 0, wellInRow = 0;
     bool slow = false;
     bool hasRate() const { return rated > 0; }
