@@ -24,17 +24,12 @@ Error errorOf(const json& row) {
   return error;
 }
 
-// Errors after which an older checkpoint must not be used instead: it would only lose steps.
-bool isRefusal(const Error& error) {
-  return error.code == Code::kResourceExhausted || error.code == Code::kPermissionDenied;
-}
-
 // {"known": [[step, id, rank, folder, [rank with the manifest, …], {file: [rank, …]}], …],
-//  "problems": [[step, error], …], "refused": error}; the ranks' join is that of their sets.
+//  "problems": [[step, error], …]}; the ranks' join is that of their sets.
 json joinedRows(const std::vector<std::string>& texts) {
   std::map<CheckpointKey, json> known;
   std::set<json> problems;
-  json out{{"refused", nullptr}};
+  json out;
   const auto unite = [](json& into, const json& more) {
     std::set<int> ranks = into.get<std::set<int>>();
     ranks.merge(more.get<std::set<int>>());
@@ -42,7 +37,6 @@ json joinedRows(const std::vector<std::string>& texts) {
   };
   for (const std::string& text : texts) {
     const json one = json::parse(text);
-    if (out["refused"].is_null()) out["refused"] = one.at("refused");
     for (const json& row : one.at("problems")) problems.insert(row);
     for (const json& row : one.at("known")) {
       const CheckpointKey key(row.at(0).get<std::int64_t>(), row.at(1).get<std::string>());
@@ -70,7 +64,6 @@ json joinedRows(const std::vector<std::string>& texts) {
 }  // namespace
 
 void Inventory::note(std::int64_t step, Error error) {
-  if (isRefusal(error) && !refused_) refused_ = error;
   problems_[step].push_back(std::move(error));
 }
 
@@ -114,8 +107,7 @@ void Inventory::look(const fs::path& folder, std::int64_t step) {
 }
 
 std::string Inventory::text(int rank) const {
-  json out{{"known", json::array()}, {"problems", json::array()}, {"refused", nullptr}};
-  if (refused_) out["refused"] = toJson(*refused_);
+  json out{{"known", json::array()}, {"problems", json::array()}};
   for (const auto& [step, errors] : problems_)
     for (const Error& error : errors) out["problems"].push_back({step, toJson(error)});
   for (const auto& [key, seen] : seen_) {
@@ -145,8 +137,6 @@ Result<Inventory> Inventory::make(const std::string& path, const RankState& stat
                               [](const auto& texts) { return joinedRows(texts).dump(); }));
   const json joined = json::parse(all);
   out.problems_.clear();
-  if (const json& refused = joined.at("refused"); !refused.is_null())
-    out.refused_ = errorOf(refused);
   for (const json& row : joined.at("problems"))
     out.problems_[row.at(0).get<std::int64_t>()].push_back(errorOf(row.at(1)));
   for (const json& row : joined.at("known"))

@@ -43,8 +43,6 @@ class Inventory {
   const std::map<std::int64_t, std::vector<Error>, std::greater<>>& problems() const {
     return problems_;
   }
-  // Set if a rank lacks the permission or the memory to read a checkpoint.
-  const std::optional<Error>& refused() const { return refused_; }
   // Collective. The manifest of a known checkpoint.
   Result<Manifest> manifestOf(const CheckpointKey& key, const RankState& state) const;
   // Returns a file on this rank; null if it does not have it.
@@ -60,7 +58,6 @@ class Inventory {
   std::map<CheckpointKey, SeenCheckpoint> seen_;
   std::map<CheckpointKey, KnownCheckpoint, std::greater<>> known_;
   std::map<std::int64_t, std::vector<Error>, std::greater<>> problems_;
-  std::optional<Error> refused_;
 };
 
 }  // namespace lockstep::runtime

@@ -429,11 +429,15 @@ void warnOf(const ReadOptions& options, const std::vector<std::pair<std::int64_t
   }
 }
 
+// Errors after which an older checkpoint must not be used instead: it would only lose steps.
+bool isRefusal(const Error& error) {
+  return error.code == Code::kResourceExhausted || error.code == Code::kPermissionDenied;
+}
+
 // Collective. Reads the newest complete checkpoint that fits the plan.
 Result<Loaded> readNewest(const std::string& path, const ReadOptions& options, const Wanted& wanted,
                           const RankState& state) {
   LOCKSTEP_ASSIGN(Inventory inventory, Inventory::make(path, state));
-  if (inventory.refused()) return *inventory.refused();
   std::map<std::int64_t, std::vector<CheckpointKey>, std::greater<>> steps;
   for (const auto& [step, errors] : inventory.problems()) steps[step];
   for (const auto& [key, known] : inventory.known()) steps[key.first].push_back(key);
@@ -442,7 +446,11 @@ Result<Loaded> readNewest(const std::string& path, const ReadOptions& options, c
   for (const auto& [step, keys] : steps) {
     const auto problems = inventory.problems().find(step);
     std::optional<Error> why;
-    if (problems != inventory.problems().end()) why = problems->second.front();
+    if (problems != inventory.problems().end()) {
+      for (const Error& problem : problems->second)
+        if (isRefusal(problem)) return problem;
+      why = problems->second.front();
+    }
     for (const CheckpointKey& key : keys) {
       auto loaded = readOne(inventory, key, wanted, state);
       if (loaded.ok()) {

@@ -389,6 +389,11 @@ void Training::keepSums() {
   if (plan_.isAsynchronous() && rank_ > 0) progress_.lossSum = progress_.weightSum = 0;
 }
 
+// The next epoch has sums of its own, also where a stop came with the last step of this one.
+void Training::endSumsWithEpoch() {
+  if (progress_.step % epochSteps() == 0) progress_.lossSum = progress_.weightSum = 0;
+}
+
 Status Training::evaluate() {
   if (!evalFeed_) return {};
   LOCKSTEP_ASSIGN(const Evaluation found,
@@ -422,7 +427,7 @@ Status Training::finishEpoch() {
   observer_.onEpoch(record);
   summary_.trainLoss = record.trainLoss;
   summary_.epochs = progress_.step / epochSteps();
-  if (progress_.step % epochSteps() == 0) progress_.lossSum = progress_.weightSum = 0;
+  endSumsWithEpoch();
   return checkpoint();
 }
 
@@ -458,6 +463,7 @@ Result<TrainerSummary> Training::run() {
       summary_.status = "stopped";
       LOCKSTEP_TRY(addSums());
       summary_.trainLoss = progress_.lossSum / progress_.weightSum;
+      endSumsWithEpoch();
       LOCKSTEP_TRY(finishCheckpoint());
       LOCKSTEP_TRY(checkpoint());
       break;

@@ -62,6 +62,7 @@ class Training {
   Status serveUntil(std::int64_t last);
   Status addSums();
   void keepSums();
+  void endSumsWithEpoch();
   Status checkScale(std::int64_t step, double scale) const;
   void noteNonFinite(std::int64_t step);
   Status endIfDiverged();

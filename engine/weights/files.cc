@@ -32,6 +32,15 @@ std::string typeText(DType dtype, const Shape& shape) {
   return fmt::format("{}[{}]", dtypeName(dtype), shapeText(shape));
 }
 
+// The weight's name of a tensor of a file, whose tensors are given by name. In a checkpoint names
+// have kinds; in an exported model they are the weights' own, and a layer's may have a '/'.
+template <typename Tensors>
+std::string nameAmong(const Tensors& tensors, const std::string& name) {
+  const auto first = tensors.lower_bound(std::string(kKinds[0]));
+  const bool haveKinds = first != tensors.end() && first->first.starts_with(kKinds[0]);
+  return haveKinds ? weightName(name) : name;
+}
+
 }  // namespace
 
 std::string weightName(const std::string& tensor) {
@@ -132,7 +141,7 @@ void WeightsFile::match(const Names& names, const std::map<std::string, TensorIn
   }
   for (const auto& [name, entry] : file_->entries())
     if (!used.contains(name) && !names.isNoWeight(name) &&
-        (!names.stored.empty() || !weightName(name).empty()))
+        (!names.stored.empty() || !nameAmong(file_->entries(), name).empty()))
       mismatch_.leftOver.push_back(name);
 }
 
@@ -237,7 +246,7 @@ Result<ModelWeights> ModelWeights::open(const std::string& path) {
     }
   }
   for (const auto& [tensor, info] : out.manifest_.tensors)
-    if (const std::string name = weightName(tensor);
+    if (const std::string name = nameAmong(out.manifest_.tensors, tensor);
         !name.empty() &&
         !out.tensors_.emplace(name, TensorInfo{name, info.dtype, info.shape}).second)
       return makeError(Code::kDataLoss, "{} has two tensors that are {} of the model", out.path_,
@@ -245,7 +254,7 @@ Result<ModelWeights> ModelWeights::open(const std::string& path) {
   for (const auto& [file, pieces] : out.manifest_.contents)
     for (const Piece& piece : pieces)
       if (out.files_.contains(file))
-        out.pieces_[weightName(piece.tensor.name)].emplace_back(file, piece);
+        out.pieces_[nameAmong(out.manifest_.tensors, piece.tensor.name)].emplace_back(file, piece);
   return out;
 }
 

@@ -529,6 +529,38 @@ class CheckpointDamageTest : public QObject {
     QCOMPARE(resumed.steps.front().step, std::int64_t{65});
   }
 
+  // A checkpoint that may not be read: no older one is taken in its place, but a newer one is.
+  void whatMayNotBeRead() {
+    QTemporaryDir dir;
+    const std::string unreadable = "/proc/sys/vm/compact_memory";  // for root as well
+    const auto read = readFile(unreadable);
+    if (read.ok() || read.error().code != Code::kPermissionDenied)
+      QSKIP("this machine has no file that root may not read");
+    RunSettings settings = smallRun();
+    settings.model = small4();
+    settings.trainer.epochs = 2;
+    settings.trainer.checkpointFolder = dir.path().toStdString();
+    const RunOutcome out = trained(settings);
+    QVERIFY2(out.ok(), out.error().c_str());
+    QCOMPARE(out.checkpoints.size(), std::size_t{2});
+    settings.trainer.resumeFrom = settings.trainer.checkpointFolder;
+    settings.trainer.checkpointFolder.clear();
+    settings.trainer.epochs = 3;
+    const auto hide = [&](const std::string& checkpoint) {
+      const fs::path manifest = fs::path(checkpoint) / weights::kManifestFile;
+      fs::remove(manifest);
+      fs::create_symlink(unreadable, manifest);
+    };
+    hide(out.checkpoints[0]);
+    const RunOutcome resumed = trained(settings);
+    QVERIFY2(resumed.ok(), resumed.error().c_str());
+    QCOMPARE(resumed.steps.front().step, std::int64_t{33});
+    hide(out.checkpoints[1]);
+    const RunOutcome refused = trained(settings);
+    QVERIFY(!refused.ok());
+    QCOMPARE(refused.ranks[0].error().code, Code::kPermissionDenied);
+  }
+
   // No rank has the folder that it is to resume from: it is named, and not made.
   void aFolderThatIsGoneIsNotMadeAnew() {
     QTemporaryDir dir;

@@ -169,6 +169,27 @@ class CheckpointTest : public QObject {
     }
   }
 
+  // The mean loss of the next epoch is its own, also after a stop in an epoch's last step.
+  void aStopAtAnEpochsEnd() {
+    const QTemporaryDir dir;
+    RunSettings settings = smallRun();
+    const RunOutcome whole = trained(settings);
+    QVERIFY2(whole.ok(), whole.error().c_str());
+    RunSettings first = settings;
+    first.trainer.checkpointFolder = dir.path().toStdString();
+    first.stopAt = 15;  // all ranks agree on it in the next step, the last of the first epoch
+    const RunOutcome stopped = trained(first);
+    QVERIFY2(stopped.ok(), stopped.error().c_str());
+    QCOMPARE(stopped.ranks[0]->status, std::string("stopped"));
+    QCOMPARE(stopped.ranks[0]->steps, std::int64_t{16});
+    settings.trainer.resumeFrom = first.trainer.checkpointFolder;
+    const RunOutcome rest = trained(settings);
+    QVERIFY2(rest.ok(), rest.error().c_str());
+    QCOMPARE(rest.epochs.size(), std::size_t{2});
+    QCOMPARE(rest.epochs[0].trainLoss, whole.epochs[1].trainLoss);
+    QCOMPARE(rest.epochs[1].trainLoss, whole.epochs[2].trainLoss);
+  }
+
   // Within an epoch, by steps or by time; a disk that is too slow for all leaves some out.
   void checkpointsAreTakenWhileItTrains_data() { resumeGivesTheSameBits_data(); }
   void checkpointsAreTakenWhileItTrains() {

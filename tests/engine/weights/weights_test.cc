@@ -128,6 +128,44 @@ class WeightsTest : public QObject {
              (Files{weights::shardFile(0), weights::shardFile(1), weights::shardFile(3)}));
   }
 
+  // Names of layers may have a '/'. What is before it is a kind in checkpoints alone.
+  void namesOfLayersWithSlashes() {
+    const auto written = [&](const char* name, const std::vector<std::string>& tensors) {
+      const std::array<float, 2> values{1, 2};
+      std::vector<TensorInfo> infos;
+      for (const std::string& tensor : tensors) infos.push_back({tensor, DType::kF32, {2}});
+      const Status done = weights::writeTensors(
+          path(name), infos, {}, [&](std::size_t) -> Result<std::span<const std::byte>> {
+            return std::span<const std::byte>(std::as_bytes(std::span(values)));
+          });
+      return done.ok() ? path(name) : std::string();
+    };
+    const auto namesIn = [](const std::string& file) {
+      std::vector<std::string> out;
+      const auto model = weights::ModelWeights::open(file);
+      if (!model.ok()) return out;
+      for (const auto& [name, tensor] : model->tensors()) {
+        std::array<float, 2> values{};
+        if (model->read(name, std::as_writable_bytes(std::span(values))).ok() && values[1] == 2)
+          out.push_back(name);
+      }
+      return out;
+    };
+    const std::vector<std::string> both{"encoder/up.weight", "head.weight"};
+    const std::string plain = written("plain", both);
+    QCOMPARE(namesIn(plain), both);
+    QCOMPARE(namesIn(written("kept", {"adam.m/encoder/up.weight", "params/encoder/up.weight",
+                                      "params/head.weight"})),
+             both);
+    // One that the model does not have is left over.
+    const std::map<std::string, TensorInfo> wanted{
+        {"params/head.weight", {"params/head.weight", DType::kF32, {2}}}};
+    const auto file = weights::WeightsFile::open(plain, {}, wanted, true);
+    QVERIFY2(file.ok(), file.ok() ? "" : file.error().text().c_str());
+    QCOMPARE(file->mismatch().leftOver, std::vector<std::string>{"encoder/up.weight"});
+    QVERIFY(!weights::WeightsFile::open(plain, {}, wanted, false).ok());
+  }
+
   void otherModelsHaveNoSuchNames() {
     models::Model model = gpt2(8, 2, 1, 256);
     QVERIFY(weights::gpt2Names(model).ok());
