@@ -1,4 +1,5 @@
 // The page of a spec: form and text, what is found in the text, what is wrong with it.
+#include <QSignalSpy>
 #include <QTest>
 #include <QtWidgets>
 
@@ -133,6 +134,27 @@ class SpecPageTest : public QObject {
     QCOMPARE(enter(3, 3), QString("a:\n\n  b: 1"));
     QCOMPARE(enter(4, 4), QString("a:\n \n  b: 1"));
     QCOMPARE(enter(2, 9), QString("a:\n"));  // what is selected goes
+  }
+
+  // One edit, so that one undo takes it back; an empty line stays empty.
+  void tabIndentsAllSelectedLines() {
+    YamlEditor editor("editor");
+    const auto tab = [&](int from, int to) {
+      editor.setText("a:\n\nb: 1\nc: 2");
+      QTextCursor cursor(editor.document());
+      cursor.setPosition(from);
+      cursor.setPosition(to, QTextCursor::KeepAnchor);
+      editor.setTextCursor(cursor);
+      QSignalSpy edited(&editor, &YamlEditor::edited);
+      QTest::keyClick(&editor, Qt::Key_Tab);
+      return edited.size() == 1 ? editor.toPlainText() : QString("not one edit");
+    };
+    QCOMPARE(tab(1, 6), QString("  a:\n\n  b: 1\nc: 2"));
+    QCOMPARE(tab(6, 1), QString("  a:\n\n  b: 1\nc: 2"));
+    QCOMPARE(tab(4, 9), QString("a:\n\n  b: 1\nc: 2"));  // ends before the last line
+    QVERIFY(editor.textCursor().hasSelection());
+    QCOMPARE(tab(4, 5), QString("a:\n\n  : 1\nc: 2"));  // within a line it is replaced
+    QCOMPARE(tab(1, 1), QString("a  :\n\nb: 1\nc: 2"));
   }
 
   // The problem of a spec: what is wrong where, and what was expected, as the command line says it.
