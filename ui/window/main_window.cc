@@ -226,6 +226,10 @@ void MainWindow::closeTab(int index, bool force) {
   tabs_->removeTab(index);
   page->disconnect(this);
   alertModel_->resolveOf(page->key());  // nobody looks at it any more
+  if (status_.lasts && status_.key.startsWith(page->key() + ':')) {
+    status_ = {};
+    showStatus();
+  }
   page->deleteLater();
   if (tabs_->count() == 0) openWelcome();
   rememberSession();
@@ -389,6 +393,10 @@ void MainWindow::showStatus() {
   statusText_->setToolTip(statusText_->text());
 }
 
+QString MainWindow::recoveryFolder() const {
+  return QString::fromStdString(workspace_->home().root) + "/recovery";
+}
+
 QString MainWindow::alertFile() const {
   return QString::fromStdString(workspace_->home().root) + "/alerts.json";
 }
@@ -399,7 +407,9 @@ void MainWindow::restoreSession() {
   const QVariantMap views = settings.store().value("window/views").toMap();
   for (const QString& key : settings.store().value("window/open").toStringList()) {
     const QString path = key.section(':', 1);
-    if (QFileInfo(path).isAbsolute() && !QFileInfo::exists(path)) continue;
+    if (QFileInfo(path).isAbsolute() && !QFileInfo::exists(path) &&
+        !QFileInfo::exists(SpecDocument::recoveryPath(path, recoveryFolder())))
+      continue;
     if (Page* page = openPage(key)) page->restoreView(views.value(key).toMap());
   }
   for (Page* page : pages()) {

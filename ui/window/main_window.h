@@ -150,6 +150,7 @@ class MainWindow : public QMainWindow {
   void resolveAlert(const QString& key, const QDateTime& when);
   void showNotification(const app::AlertEvent& event);
   QString alertFile() const;
+  QString recoveryFolder() const;
   void askOpen();
   void askImport();
   void importCluster(const QString& path);
