@@ -218,6 +218,27 @@ class SpecPageTest : public QObject {
     QVERIFY(wait([&] { return alive.isNull(); }));
   }
 
+  // Each of several asks for itself, until it is saved.
+  void unsavedTabsAskEachForItself() {
+    QList<ModelPage*> pages;
+    for (const char* name : {"one.yaml", "two.yaml"}) {
+      const QString path = home_->path(name);
+      QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-mlp.yaml")), path));
+      QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
+      pages << qobject_cast<ModelPage*>(window_->openFile(path));
+      pages.back()->addLayer("dense: {units: 8}");
+      window_->findChild<QAction*>("actionCloseTab")->trigger();
+      QVERIFY(pages.back()->message()->isVisibleTo(pages.back()));
+    }
+    QVERIFY(pages[1]->save());
+    QVERIFY(!pages[1]->message()->isVisibleTo(pages[1]));
+    QVERIFY(window_->pages().contains(pages[1]));
+    QVERIFY(pages[0]->message()->isVisibleTo(pages[0]));
+    QPointer<Page> alive(pages[0]);
+    pages[0]->message()->findChild<QPushButton*>("messageAction")->click();
+    QVERIFY(wait([&] { return alive.isNull(); }));
+  }
+
  private:
   std::unique_ptr<StudioHome> home_;
   std::unique_ptr<MainWindow> window_;

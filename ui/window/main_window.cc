@@ -200,7 +200,7 @@ void MainWindow::addPage(Page* page) {
   connect(page, &Page::alertRaised, this, &MainWindow::raiseAlert);
   connect(page, &Page::alertOver, this, &MainWindow::resolveAlert);
   connect(page->message(), &MessagePanel::actionTriggered, this, [this, page] {
-    if (closing_ == page) closeTab(tabs_->indexOf(page), true);
+    if (closing_.contains(page)) closeTab(tabs_->indexOf(page), true);
   });
   const int index = tabs_->addTab(page, Theme::instance().icon(page->iconName()), page->title());
   tabs_->setCurrentIndex(index);
@@ -220,9 +220,10 @@ void MainWindow::closeTab(int index, bool force) {
                                 {},
                                 tr("Close without saving")};
     });
-    closing_ = page;
+    closing_ << page;
     return;
   }
+  closing_.remove(page);
   tabs_->removeTab(index);
   page->disconnect(this);
   alertModel_->resolveOf(page->key());  // nobody looks at it any more
@@ -264,6 +265,8 @@ void MainWindow::currentChanged() {
 
 void MainWindow::refreshTitles() {
   const QList<Page*> all = pages();
+  for (Page* page : all)  // saved meanwhile, there is nothing to ask
+    if (!page->isModified() && closing_.remove(page)) page->message()->clear();
   for (int i = 0; i < tabs_->count(); ++i) {
     auto* page = qobject_cast<Page*>(tabs_->widget(i));
     if (!page) continue;
