@@ -491,8 +491,7 @@ class ClusterPageTest : public QObject {
     QCOMPARE(told(0, AlertModel::kState), QString("active"));
     QVERIFY(!status->text().isEmpty());
     window_->findChild<QAction*>("actionCloseTab")->trigger();
-    QVERIFY(told(0, AlertModel::kState).startsWith("resolved"));
-    QVERIFY(status->text().isEmpty());
+    QVERIFY(told(0, AlertModel::kState).startsWith("resolved") && status->text().isEmpty());
   }
 
  private:

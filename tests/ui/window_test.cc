@@ -507,6 +507,15 @@ class WindowTest : public QObject {
     QVERIFY(!QFileInfo::exists(path));
   }
 
+  void namesOfRecentFilesAreWhole() {
+    const QString path = home_->path("r&d.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(examplePath("local-3.yaml")), path));
+    window_->openFile(path);
+    auto* recent = window_->findChild<QMenu*>("menuRecent");
+    Q_EMIT recent->aboutToShow();
+    QCOMPARE(recent->actions().value(0)->text(), QString("r&&d.yaml"));
+  }
+
   void runsThatGoOnAreOpenedAgain() {
     const std::string run = home_->addRun(0, app::RunState::RUNNING, 200);
     home_->addRun(1, app::RunState::SUCCEEDED, 200);
