@@ -139,10 +139,10 @@ void AlertWatch::noteValue(AlertRule rule, const std::string& subject, double at
        text);
 }
 
-void AlertWatch::endAlerts(const std::function<bool(AlertRule)>& which) {
+void AlertWatch::endAlerts(const Which& which) {
   for (auto it = conditions_.begin(); it != conditions_.end();) {
     const auto& [rule, subject] = it->first;
-    if (!which(rule)) {
+    if (!which(rule, subject)) {
       ++it;
       continue;
     }
@@ -158,7 +158,7 @@ std::vector<AlertEvent> AlertWatch::taken(std::int64_t wallNs) {
 
 std::vector<AlertEvent> AlertWatch::setSettings(AlertSettings settings, std::int64_t wallNs) {
   settings_ = std::move(settings);
-  endAlerts([this](AlertRule rule) { return !settings_.of(rule).enabled; });
+  endAlerts([this](AlertRule rule, const auto&) { return !settings_.of(rule).enabled; });
   return taken(wallNs);
 }
 
@@ -172,6 +172,7 @@ std::vector<AlertEvent> AlertWatch::take(const RunUpdate& update, Nanoseconds no
       if (series.name == "loss" && !series.points.empty()) steppedAt_ = now;
     return {};
   }
+  if (update.leftOut) leaveOut(*update.leftOut);
   skipped_.clear();  // they come with their losses
   for (const auto& series : update.series)
     if (series.name == "skipped")
@@ -198,9 +199,18 @@ void AlertWatch::addRow(const RunRow& row) {
   row_ = row;
   if (!isFinal(row.phase)) return;
   over_ = true;
-  endAlerts([](AlertRule) { return true; });
+  endAlerts([](AlertRule, const auto&) { return true; });
   if (settings_.of(AlertRule::kRunEnded).enabled)
     addEvent(AlertRule::kRunEnded, true, {}, runOutcome(row.phase));
+}
+
+void AlertWatch::leaveOut(const std::set<std::string>& nodes) {
+  leftOut_ = nodes;
+  endAlerts([this](AlertRule, const std::string& subject) {
+    return std::ranges::any_of(leftOut_, [&](const std::string& node) {
+      return subject == node || subject.starts_with(node + " GPU ");
+    });
+  });
 }
 
 bool AlertWatch::ofProgram() const { return row_.strategy == specs::kProgramStrategy; }
@@ -291,7 +301,7 @@ void AlertWatch::addPlateau(double step, double loss) {
 }
 
 void AlertWatch::addNodeSeries(const SeriesName& name, const std::vector<Point>& points) {
-  if (name.node.empty() || !name.to.empty()) return;
+  if (name.node.empty() || !name.to.empty() || leftOut_.contains(name.node)) return;
   if (name.gpu >= 0) {
     for (const Point& point : points) addGpuPoint(name.node, name.gpu, name.figure, point);
     return;
@@ -384,9 +394,11 @@ void AlertWatch::judgeStraggler(Nanoseconds now) {
 
 void AlertWatch::judgeNodes(Nanoseconds now) {
   const double hold = settings_.value(AlertRule::kNodeUnreachable, AlertField::kHold);
-  for (const auto& [node, reachable] : reachable_)
+  for (const auto& [node, reachable] : reachable_) {
+    if (leftOut_.contains(node)) continue;
     note(AlertRule::kNodeUnreachable, node, {seconds(now), !reachable, reachable, hold, 0},
          [&] { return message("node {} is not reachable now; the run goes on", node); });
+  }
 }
 
 }  // namespace lockstep::app

@@ -75,7 +75,8 @@ class AlertWatch {
   void noteValue(AlertRule rule, const std::string& subject, double at, double value, bool low,
                  const std::function<Message()>& text);
   void addEvent(AlertRule rule, bool raised, const std::string& subject, Message text);
-  void endAlerts(const std::function<bool(AlertRule)>& which);
+  using Which = std::function<bool(AlertRule, const std::string& subject)>;
+  void endAlerts(const Which& which);
 
   void addSeries(const RunBatch::Series& series, Nanoseconds now);
   void addLoss(double step, double loss);
@@ -85,6 +86,7 @@ class AlertWatch {
   void addGpuPoint(const std::string& node, int gpu, std::string_view what, const Point& point);
   void addErrors(const std::vector<Error>& errors);
   void addRow(const RunRow& row);
+  void leaveOut(const std::set<std::string>& nodes);
   void judge(Nanoseconds now);
   bool ofProgram() const;
   void noteDuration(double seconds);
@@ -113,6 +115,7 @@ class AlertWatch {
   bool isTrained_ = false;        // to its end: it waits for an evaluation or copies
   std::optional<Straggler> slow_;
   std::map<std::string, bool> reachable_;
+  std::set<std::string> leftOut_;  // nodes that the run goes on without: nothing is raised of them
   std::map<std::string, double> memoryTotal_;           // of each node, bytes
   std::map<std::string, std::deque<Point>> throttled_;  // of each GPU, in the window
 };

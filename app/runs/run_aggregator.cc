@@ -763,6 +763,10 @@ RunAggregator::Taken RunAggregator::take() {
   if (rowChanged_) update_.row = row_;
   if (ended() && update_.row) update_.row->phase = phaseBefore_;
   update_.ending = ended();
+  std::set<std::string> leftOut;
+  for (const std::string& node : wasMember_)
+    if (isLeftOut(node)) leftOut.insert(node);
+  if (leftOut != leftOut_) update_.leftOut = leftOut_ = std::move(leftOut);
   out.batch = std::move(batch_);
   out.update = std::move(update_);
   batch_ = {};

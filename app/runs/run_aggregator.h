@@ -126,6 +126,7 @@ class RunAggregator {
   std::string errorNode_;            // node of the row's error
   std::set<std::string> members_;    // nodes with ranks after some were lost; empty: all
   std::set<std::string> wasMember_;  // nodes that have had ranks
+  std::set<std::string> leftOut_;    // as told
   std::int64_t lastEpochStep_ = -1;
   std::map<int, std::int64_t> lastStep_;  // of each rank; after a restart, steps come again
   // Steps that a program's ranks have taken before each of its starts, by generation.

@@ -34,6 +34,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -86,7 +87,8 @@ struct RunUpdate {
     bool live = false;
     Message detail;
   };
-  std::vector<Node> nodes;  // where it changed; live: back-fill has ended
+  std::vector<Node> nodes;                       // where it changed; live: back-fill has ended
+  std::optional<std::set<std::string>> leftOut;  // nodes it goes on without, where they changed
   // What the run still waits for, trained to its end; empty: nothing any more.
   std::optional<Message> awaited;
   std::optional<ArtifactsUpdate> artifacts;  // while a program's files are fetched, after its end

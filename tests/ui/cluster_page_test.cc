@@ -489,8 +489,9 @@ class ClusterPageTest : public QObject {
     page->undoStack()->undo();
     after(1);
     QCOMPARE(told(0, AlertModel::kState), QString("active"));
+    QVERIFY(!status->text().isEmpty());
     window_->findChild<QAction*>("actionCloseTab")->trigger();
-    QVERIFY(told(0, AlertModel::kState).startsWith("resolved"));
+    QVERIFY(told(0, AlertModel::kState).startsWith("resolved") && status->text().isEmpty());
   }
 
  private:

@@ -156,6 +156,19 @@ class KeyboardTest : public QObject {
     }
   }
 
+  // Why one node is slow is no reason to exclude another one.
+  void aReasonIsShownWithItsNode() {
+    ExcludeDialog dialog("run", {"n1", "n2"}, "n2", "slow", false, window_.get());
+    dialog.open();
+    auto* nodes = dialog.findChild<QComboBox*>("excludeNode");
+    auto* reason = dialog.findChild<QLabel*>("excludeReason");
+    QVERIFY(reason->isVisible());
+    nodes->setCurrentText("n1");
+    QVERIFY(!reason->isVisible());
+    nodes->setCurrentText("n2");
+    QVERIFY(reason->isVisible());
+  }
+
   // Enter is of the button that has the keyboard, the one that leaves a dialog too; elsewhere it is
   // of the dialog's own.
   void enterPressesTheButtonThatHasTheKeyboard() {

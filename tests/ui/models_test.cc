@@ -587,6 +587,27 @@ class ModelsTest : public QObject {
     QCOMPARE(again.text(), QString(kSpec));
   }
 
+  // So does the text of one that has no file yet; closed on purpose, it is not wanted.
+  void textThatWasNeverSavedComesBack() {
+    QTemporaryDir folder;
+    const QString path = folder.filePath("copy.yaml"), recovery = folder.filePath("recovery");
+    {
+      SpecDocument document(app::SpecKind::kRun, recovery);
+      document.start(kSpec, path);
+      document.type(QString(kSpec) + "# mine");
+      document.keepRecovery();
+    }
+    {
+      SpecDocument again(app::SpecKind::kRun, recovery);
+      QVERIFY(again.load(path).ok());
+      QVERIFY(again.recovered() && again.isModified());
+      QCOMPARE(again.path(), path);
+      QCOMPARE(again.text(), QString(kSpec) + "# mine");
+    }
+    SpecDocument gone(app::SpecKind::kRun, recovery);
+    QVERIFY(!gone.load(path).ok());
+  }
+
   void numbersAsPeopleReadThem() {
     QLocale::setDefault(QLocale(QLocale::English, QLocale::UnitedStates));
     QCOMPARE(formatBytes(1536), QString("1.54 kB"));

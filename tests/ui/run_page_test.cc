@@ -286,6 +286,26 @@ class RunPageTest : public QObject {
     QVERIFY(follow->isChecked());
   }
 
+  // The run fails before the steps that were to be recorded: why it failed stays on its page.
+  void anErrorOutlastsWhatWasAskedFor() {
+    const std::string run = home_->addRun(0, app::RunState::RUNNING, 200);
+    RunPage* page = window_->openRun(QString::fromStdString(run));
+    QVERIFY(wait([&] { return page->document()->loaded(); }));
+    Q_EMIT page->document()->profiled(500, 20);
+    QVERIFY(page->message()->what().contains("500"));
+    app::RunUpdate update;
+    update.errors = {makeError(Code::kUnavailable, "the node {} is gone", "n1")};
+    update.row = page->document()->row();
+    update.row->phase = app::RunState::FAILED;
+    update.finished = true;
+    page->document()->take(update);
+    const QString told = page->message()->what();
+    QVERIFY2(told.contains("n1"), qPrintable(told));
+    QTest::qWait(2500);  // the page looks once a second
+    QVERIFY(page->message()->isVisible());
+    QCOMPARE(page->message()->what(), told);
+  }
+
   // What ran is launched again from its page and from the history: from its checkpoint, anew, or as
   // a new model.
   void aRunIsResumedRerunAndCloned() {

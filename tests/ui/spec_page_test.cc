@@ -1,4 +1,5 @@
 // The page of a spec: form and text, what is found in the text, what is wrong with it.
+#include <QSignalSpy>
 #include <QTest>
 #include <QtWidgets>
 
@@ -135,6 +136,27 @@ class SpecPageTest : public QObject {
     QCOMPARE(enter(2, 9), QString("a:\n"));  // what is selected goes
   }
 
+  // One edit, so that one undo takes it back; an empty line stays empty.
+  void tabIndentsAllSelectedLines() {
+    YamlEditor editor("editor");
+    const auto tab = [&](int from, int to) {
+      editor.setText("a:\n\nb: 1\nc: 2");
+      QTextCursor cursor(editor.document());
+      cursor.setPosition(from);
+      cursor.setPosition(to, QTextCursor::KeepAnchor);
+      editor.setTextCursor(cursor);
+      QSignalSpy edited(&editor, &YamlEditor::edited);
+      QTest::keyClick(&editor, Qt::Key_Tab);
+      return edited.size() == 1 ? editor.toPlainText() : QString("not one edit");
+    };
+    QCOMPARE(tab(1, 6), QString("  a:\n\n  b: 1\nc: 2"));
+    QCOMPARE(tab(6, 1), QString("  a:\n\n  b: 1\nc: 2"));
+    QCOMPARE(tab(4, 9), QString("a:\n\n  b: 1\nc: 2"));  // ends before the last line
+    QVERIFY(editor.textCursor().hasSelection());
+    QCOMPARE(tab(4, 5), QString("a:\n\n  : 1\nc: 2"));  // within a line it is replaced
+    QCOMPARE(tab(1, 1), QString("a  :\n\nb: 1\nc: 2"));
+  }
+
   // The problem of a spec: what is wrong where, and what was expected, as the command line says it.
   void wrongSpecSaysWhere_data() {
     QTest::addColumn<QString>("text");
@@ -193,6 +215,27 @@ class SpecPageTest : public QObject {
     window_->findChild<QAction*>("actionCloseTab")->trigger();
     QVERIFY(window_->pages().contains(page));
     page->message()->findChild<QPushButton*>("messageAction")->click();
+    QVERIFY(wait([&] { return alive.isNull(); }));
+  }
+
+  // Each of several asks for itself, until it is saved.
+  void unsavedTabsAskEachForItself() {
+    QList<ModelPage*> pages;
+    for (const char* name : {"one.yaml", "two.yaml"}) {
+      const QString path = home_->path(name);
+      QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-mlp.yaml")), path));
+      QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
+      pages << qobject_cast<ModelPage*>(window_->openFile(path));
+      pages.back()->addLayer("dense: {units: 8}");
+      window_->findChild<QAction*>("actionCloseTab")->trigger();
+      QVERIFY(pages.back()->message()->isVisibleTo(pages.back()));
+    }
+    QVERIFY(pages[1]->save());
+    QVERIFY(!pages[1]->message()->isVisibleTo(pages[1]));
+    QVERIFY(window_->pages().contains(pages[1]));
+    QVERIFY(pages[0]->message()->isVisibleTo(pages[0]));
+    QPointer<Page> alive(pages[0]);
+    pages[0]->message()->findChild<QPushButton*>("messageAction")->click();
     QVERIFY(wait([&] { return alive.isNull(); }));
   }
 

@@ -480,6 +480,42 @@ class WindowTest : public QObject {
     QVERIFY(window_->findChild<QDockWidget*>("inspectorDock")->isVisible());
   }
 
+  // With what was written into it.
+  void aCloneThatWasNotSavedComesBack() {
+    const std::string run = home_->addRun(0, app::RunState::SUCCEEDED, 100);
+    RunPage* page = window_->openRun(QString::fromStdString(run));
+    QVERIFY(wait([&] { return page->document()->canRelaunch(); }));
+    window_->findChild<QAction*>("actionClone")->trigger();
+    LaunchDialog* dialog = nullptr;
+    QVERIFY(
+        wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }));
+    dialog->reject();
+    QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
+    auto* clone = qobject_cast<ModelPage*>(window_->currentPage());
+    QVERIFY(clone);
+    const QString path = clone->filePath(), text = clone->document()->text() + "# mine\n";
+    clone->document()->type(text);
+    window_->close();
+    window_ = std::make_unique<MainWindow>(home_->options());
+    window_->restoreSession();
+    window_->show();
+    clone = qobject_cast<ModelPage*>(window_->currentPage());
+    QVERIFY(clone && clone->isModified());
+    QCOMPARE(clone->filePath(), path);
+    QCOMPARE(clone->document()->text(), text);
+    QCOMPARE(clone->message()->what(), QString("Unsaved text was recovered."));
+    QVERIFY(!QFileInfo::exists(path));
+  }
+
+  void namesOfRecentFilesAreWhole() {
+    const QString path = home_->path("r&d.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(examplePath("local-3.yaml")), path));
+    window_->openFile(path);
+    auto* recent = window_->findChild<QMenu*>("menuRecent");
+    Q_EMIT recent->aboutToShow();
+    QCOMPARE(recent->actions().value(0)->text(), QString("r&&d.yaml"));
+  }
+
   void runsThatGoOnAreOpenedAgain() {
     const std::string run = home_->addRun(0, app::RunState::RUNNING, 200);
     home_->addRun(1, app::RunState::SUCCEEDED, 200);

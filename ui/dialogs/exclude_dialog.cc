@@ -13,6 +13,7 @@ ExcludeDialog::ExcludeDialog(QString run, const QStringList& nodes, const QStrin
                              QString reason, bool ofProgram, QWidget* parent)
     : Dialog("excludeDialog", parent),
       run_(std::move(run)),
+      reasonOf_(node),
       reason_(std::move(reason)),
       ofProgram_(ofProgram) {
   nodes_ = new QComboBox(this);
@@ -22,16 +23,18 @@ ExcludeDialog::ExcludeDialog(QString run, const QStringList& nodes, const QStrin
   why_ = makeLabel("excludeReason", this);
   why_->setWordWrap(true);
   why_->setTextFormat(Qt::PlainText);
-  why_->setVisible(!reason_.isEmpty());
   content()->addWidget(nodes_);
   content()->addWidget(why_);
-  connect(nodes_, &QComboBox::currentTextChanged, this, &ExcludeDialog::nameCommand);
+  connect(nodes_, &QComboBox::currentTextChanged, this, &ExcludeDialog::showNode);
   retranslate();
 }
 
 QString ExcludeDialog::node() const { return nodes_->currentText(); }
 
-void ExcludeDialog::nameCommand() { showCommand({"exclude", run_, node()}); }
+void ExcludeDialog::showNode() {
+  why_->setVisible(!reason_.isEmpty() && node() == reasonOf_);
+  showCommand({"exclude", run_, node()});
+}
 
 void ExcludeDialog::retranslate() {
   setHeading(tr("Exclude a node"),
@@ -44,7 +47,7 @@ void ExcludeDialog::retranslate() {
   setButtons(tr("Exclude"), tr("Cancel"));
   nodes_->setAccessibleName(tr("Node"));
   why_->setText(reason_);
-  nameCommand();
+  showNode();
 }
 
 }  // namespace lockstep::ui

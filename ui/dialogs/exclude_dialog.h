@@ -14,7 +14,8 @@ class ExcludeDialog : public Dialog {
   Q_OBJECT
 
  public:
-  // `node` is selected when the dialog opens. `reason` says why it is slow; may be empty.
+  // `node` is selected when the dialog opens. `reason` says why it is slow, and is
+  // shown while it is selected; may be empty.
   ExcludeDialog(QString run, const QStringList& nodes, const QString& node, QString reason,
                 bool ofProgram, QWidget* parent);
   QString node() const;
@@ -23,9 +24,9 @@ class ExcludeDialog : public Dialog {
   void retranslate() override;
 
  private:
-  void nameCommand();
+  void showNode();
 
-  const QString run_, reason_;
+  const QString run_, reasonOf_, reason_;
   const bool ofProgram_;  // of the user's own
   QComboBox* nodes_ = nullptr;
   QLabel* why_ = nullptr;

@@ -251,6 +251,7 @@ void RunPage::connectDocument() {
   connect(document_, &RunDocument::failed, this, [this](const Error& error) {
     reachShown_ = false;
     checkpointAsked_ = false;  // its answer would hide the error
+    if (profiled_) profiled_->isTold = false;
     message()->showError(error);
     alertError(Tone::kBad, error);
   });
@@ -317,11 +318,15 @@ void RunPage::showProfiled() {
   if (!over && document_->lastStep() <= profiled_->last) return;
   if (!std::exchange(profiled_->isWritten, true)) return;
   const Profiled done = *std::exchange(profiled_, {});
-  if (last < done.first) return message()->clear();  // the run has ended before
+  if (last < done.first) {  // the run has ended before
+    if (done.isTold) message()->clear();
+    return;
+  }
   if (done.asked.elapsed() < kAtOnceMs) {
     const auto& slow = document_->slow();
     return showStep(slow && !slow->link && slow->rank >= 0 ? slow->rank : 0, done.first);
   }
+  if (!done.isTold) return;
   message()->showNote(Tone::kGood, [first = done.first, last] {
     return MessagePanel::Note{.what = tr("All events of steps %1 to %2 are recorded.")
                                           .arg(formatCount(first), formatCount(last)),

@@ -81,9 +81,9 @@ void SpecDocument::keepRecovery() {
 
 QString SpecDocument::name() const { return QFileInfo(path_).completeBaseName(); }
 
-QString SpecDocument::recoveryPath() const {
-  const auto hash = QCryptographicHash::hash(path_.toUtf8(), QCryptographicHash::Sha256).toHex();
-  return QDir(recoveryFolder_).filePath(QString::fromLatin1(hash.left(16)) + ".yaml");
+QString SpecDocument::recoveryPath(const QString& path, const QString& folder) {
+  const auto hash = QCryptographicHash::hash(path.toUtf8(), QCryptographicHash::Sha256).toHex();
+  return QDir(folder).filePath(QString::fromLatin1(hash.left(16)) + ".yaml");
 }
 
 Status SpecDocument::load(const QString& path) {
@@ -97,13 +97,20 @@ Status SpecDocument::load(const QString& path) {
     error.next = "check the path";
     return error;
   }
+  const QString absolute = info.absoluteFilePath();
+  if (QFile kept(recoveryPath(absolute, recoveryFolder_));
+      !info.exists() && kept.open(QIODevice::ReadOnly)) {
+    recovered_ = true;
+    start(QString::fromUtf8(kept.readAll()), absolute);
+    return {};
+  }
   if (!file.open(QIODevice::ReadOnly)) {
     Error error = makeError(Code::kNotFound, "cannot open {}", path.toStdString());
     error.why = file.errorString().toStdString();
     error.next = "check the path and its permissions";
     return error;
   }
-  path_ = QFileInfo(path).absoluteFilePath();
+  path_ = absolute;
   undo_.clear();
   fresh_ = false;
   const std::string saved = file.readAll().toStdString();

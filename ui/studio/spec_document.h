@@ -22,10 +22,13 @@ class SpecDocument : public QObject {
   SpecDocument(app::SpecKind kind, QString recoveryFolder, QObject* parent = nullptr);
   ~SpecDocument() override;
 
+  // Text of an earlier time that was not saved comes back, also where there is no file yet.
   Status load(const QString& path);
   void start(const QString& text, const QString& path);  // new, not saved yet
   Status save(const QString& path);
   bool recovered() const { return recovered_; }
+  // Where unsaved text of a file is kept.
+  static QString recoveryPath(const QString& path, const QString& folder);
   void keepRecovery();  // at quitting: unsaved text comes back next time
 
   const QString& path() const { return path_; }
@@ -50,7 +53,7 @@ class SpecDocument : public QObject {
   friend class TextCommand;
   Status push(const Result<app::TextEdit>& edit, const QString& label);
   void setBytes(std::string bytes);
-  QString recoveryPath() const;
+  QString recoveryPath() const { return recoveryPath(path_, recoveryFolder_); }
   void autosave();
 
   app::SpecKind kind_;

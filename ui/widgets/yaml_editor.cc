@@ -248,10 +248,7 @@ void YamlEditor::keyPressEvent(QKeyEvent* event) {
   if (event->matches(QKeySequence::Redo)) return Q_EMIT redoWanted();
   if (event->key() == Qt::Key_Escape) return setTabChangesFocus(true);
   if (!event->text().isEmpty()) setTabChangesFocus(false);
-  if (event->key() == Qt::Key_Tab && !isReadOnly()) {
-    insertPlainText("  ");
-    return;
-  }
+  if (event->key() == Qt::Key_Tab && !isReadOnly()) return indent();
   if ((event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter) && !isReadOnly()) {
     // The new line is indented as the one with the cursor, but not more than the cursor is: a line
     // that moves down keeps its own indentation.
@@ -263,6 +260,20 @@ void YamlEditor::keyPressEvent(QKeyEvent* event) {
     return;
   }
   QPlainTextEdit::keyPressEvent(event);
+}
+
+void YamlEditor::indent() {
+  const QString step = QStringLiteral("  ");
+  QTextBlock line = document()->findBlock(textCursor().selectionStart());
+  if (line.contains(textCursor().selectionEnd())) return insertPlainText(step);
+  QTextCursor edit(document());
+  edit.beginEditBlock();  // one edit, which one undo takes back
+  for (; line.isValid() && line.position() < textCursor().selectionEnd(); line = line.next()) {
+    if (line.text().isEmpty()) continue;
+    edit.setPosition(line.position());
+    edit.insertText(step);
+  }
+  edit.endEditBlock();
 }
 
 bool YamlEditor::event(QEvent* event) {

@@ -1,7 +1,7 @@
 // YamlEditor: spec text with line numbers, highlighting and error marks. Its own undo is off: it
 // emits edited() for each change, which the document puts on its undo stack; setText() shows the
-// document's text and keeps cursor and scroll position. Tab indents; after Escape it gives the
-// keyboard to the next widget.
+// document's text and keeps cursor and scroll position. Tab indents, of a selection over several
+// lines each line; after Escape it gives the keyboard to the next widget.
 #pragma once
 
 #include <QPlainTextEdit>
@@ -57,6 +57,7 @@ class YamlEditor : public QPlainTextEdit {
 
  private:
   void restyle();
+  void indent();
   void showMarks();
   void lookAgain();
 

@@ -200,7 +200,7 @@ void MainWindow::addPage(Page* page) {
   connect(page, &Page::alertRaised, this, &MainWindow::raiseAlert);
   connect(page, &Page::alertOver, this, &MainWindow::resolveAlert);
   connect(page->message(), &MessagePanel::actionTriggered, this, [this, page] {
-    if (closing_ == page) closeTab(tabs_->indexOf(page), true);
+    if (closing_.contains(page)) closeTab(tabs_->indexOf(page), true);
   });
   const int index = tabs_->addTab(page, Theme::instance().icon(page->iconName()), page->title());
   tabs_->setCurrentIndex(index);
@@ -220,12 +220,17 @@ void MainWindow::closeTab(int index, bool force) {
                                 {},
                                 tr("Close without saving")};
     });
-    closing_ = page;
+    closing_ << page;
     return;
   }
+  closing_.remove(page);
   tabs_->removeTab(index);
   page->disconnect(this);
   alertModel_->resolveOf(page->key());  // nobody looks at it any more
+  if (status_.lasts && status_.key.startsWith(page->key() + ':')) {
+    status_ = {};
+    showStatus();
+  }
   page->deleteLater();
   if (tabs_->count() == 0) openWelcome();
   rememberSession();
@@ -260,6 +265,8 @@ void MainWindow::currentChanged() {
 
 void MainWindow::refreshTitles() {
   const QList<Page*> all = pages();
+  for (Page* page : all)  // saved meanwhile, there is nothing to ask
+    if (!page->isModified() && closing_.remove(page)) page->message()->clear();
   for (int i = 0; i < tabs_->count(); ++i) {
     auto* page = qobject_cast<Page*>(tabs_->widget(i));
     if (!page) continue;
@@ -389,6 +396,10 @@ void MainWindow::showStatus() {
   statusText_->setToolTip(statusText_->text());
 }
 
+QString MainWindow::recoveryFolder() const {
+  return QString::fromStdString(workspace_->home().root) + "/recovery";
+}
+
 QString MainWindow::alertFile() const {
   return QString::fromStdString(workspace_->home().root) + "/alerts.json";
 }
@@ -399,7 +410,9 @@ void MainWindow::restoreSession() {
   const QVariantMap views = settings.store().value("window/views").toMap();
   for (const QString& key : settings.store().value("window/open").toStringList()) {
     const QString path = key.section(':', 1);
-    if (QFileInfo(path).isAbsolute() && !QFileInfo::exists(path)) continue;
+    if (QFileInfo(path).isAbsolute() && !QFileInfo::exists(path) &&
+        !QFileInfo::exists(SpecDocument::recoveryPath(path, recoveryFolder())))
+      continue;
     if (Page* page = openPage(key)) page->restoreView(views.value(key).toMap());
   }
   for (Page* page : pages()) {

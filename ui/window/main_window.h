@@ -150,6 +150,7 @@ class MainWindow : public QMainWindow {
   void resolveAlert(const QString& key, const QDateTime& when);
   void showNotification(const app::AlertEvent& event);
   QString alertFile() const;
+  QString recoveryFolder() const;
   void askOpen();
   void askImport();
   void importCluster(const QString& path);
@@ -191,7 +192,7 @@ class MainWindow : public QMainWindow {
   QPointer<LaunchDialog> launch_;
   QPointer<ModelPage> lastModel_;
   QPointer<ClusterPage> lastCluster_;
-  QPointer<Page> closing_;  // asked whether to close without saving
+  QSet<const Page*> closing_;  // asked whether to close without saving
   QHash<QString, QAction*> actions_;
   struct Command {
     const char* text;  // English

@@ -411,7 +411,7 @@ void MainWindow::askLink() {
 void MainWindow::fillRecent() {
   recentMenu_->clear();
   for (const QString& path : workspace_->settings().recentFiles()) {
-    QAction* action = recentMenu_->addAction(QFileInfo(path).fileName());
+    QAction* action = recentMenu_->addAction(QFileInfo(path).fileName().replace('&', "&&"));
     action->setToolTip(path);
     connect(action, &QAction::triggered, this, [this, path] { openFile(path); });
   }

@@ -192,9 +192,10 @@ Page* MainWindow::openFile(const QString& path) {
            (!page.filePath().isEmpty() && QFileInfo(page.filePath()) == QFileInfo(absolute));
   };
   if (Page* open = showOpen(isFile)) return open;
-  const app::SpecKind kind = specKindOf(absolute);
-  auto document = std::make_unique<SpecDocument>(
-      kind, QString::fromStdString(workspace_->home().root) + "/recovery");
+  const bool isSaved = QFileInfo::exists(absolute);
+  const app::SpecKind kind =
+      specKindOf(isSaved ? absolute : SpecDocument::recoveryPath(absolute, recoveryFolder()));
+  auto document = std::make_unique<SpecDocument>(kind, recoveryFolder());
   const Status status = document->load(absolute);
   if (!status.ok()) {
     raiseAlert(
@@ -205,7 +206,7 @@ Page* MainWindow::openFile(const QString& path) {
     workspace_->settings().removeRecent(absolute);
     return nullptr;
   }
-  workspace_->settings().addRecent(absolute);
+  if (isSaved) workspace_->settings().addRecent(absolute);
   const bool recovered = document->recovered();
   Page* page = nullptr;
   if (kind == app::SpecKind::kCluster) {
@@ -218,9 +219,11 @@ Page* MainWindow::openFile(const QString& path) {
     page = addModel(std::move(document));
   }
   if (recovered) {
-    page->message()->showNote(Tone::kWarning, [] {
-      return MessagePanel::Note{
-          tr("Unsaved text was recovered."), tr("Undo restores the saved text."), {}, {}};
+    page->message()->showNote(Tone::kWarning, [isSaved] {
+      return MessagePanel::Note{tr("Unsaved text was recovered."),
+                                isSaved ? tr("Undo restores the saved text.") : QString(),
+                                {},
+                                {}};
     });
   }
   refreshNavigator();
@@ -296,8 +299,7 @@ void MainWindow::runLesson(const app::Lesson& lesson) {
     const QDir folder(QString::fromStdString(workspace_->home().root) + "/lessons");
     folder.mkpath(".");
     const QString path = folder.filePath(QString::fromStdString(lesson.id) + ".yaml");
-    SpecDocument document(app::SpecKind::kRun,
-                          QString::fromStdString(workspace_->home().root) + "/recovery");
+    SpecDocument document(app::SpecKind::kRun, recoveryFolder());
     document.start(QString::fromStdString(text), path);
     if (const Status status = document.save(path); !status.ok()) return status.error();
     return path;
@@ -481,8 +483,7 @@ void MainWindow::clone(const QString& run) {
         };
         for (int number = 2; taken(); ++number)
           path = folder.filePath(QString("%1-%2.yaml").arg(base).arg(number));
-        auto document = std::make_unique<SpecDocument>(
-            app::SpecKind::kRun, QString::fromStdString(workspace_->home().root) + "/recovery");
+        auto document = std::make_unique<SpecDocument>(app::SpecKind::kRun, recoveryFolder());
         document->start(QString::fromStdString(found->specYaml), path);
         openLaunch(addModel(std::move(document)), nullptr);
       });

@@ -378,6 +378,34 @@ class AlertRulesTest : public QObject {
     QCOMPARE(run.told(), pair("node-unreachable", "n2"));
   }
 
+  // What a node has that the run goes on without is no trouble of the run, until it comes back.
+  void alertsOfNodesThatAreLeftOutEnd() {
+    MadeUpRun run(with({{"disk-free.hold", "0"}, {"gpu-temperature.hold", "0"}}));
+    RunUpdate lost;
+    lost.nodes = {{"n2", false, true, {}}, {"n20", false, true, {}}};
+    run.take(lost);
+    run.wait(6);
+    run.sample("node/n2/disk_free", kGiB);
+    run.sample("node/n2/gpu/0/temperature", 99);
+    QCOMPARE(run.told(), QStringList({"+node-unreachable n2", "+node-unreachable n20",
+                                      "+disk-free n2", "+gpu-temperature n2 GPU 0"}));
+    RunUpdate left;
+    left.leftOut = std::set<std::string>{"n2"};
+    run.take(left);
+    QStringList over = run.told();
+    over.sort();
+    QCOMPARE(over,
+             QStringList({"-disk-free n2", "-gpu-temperature n2 GPU 0", "-node-unreachable n2"}));
+    run.sample("node/n2/disk_free", kGiB);
+    run.wait(10);
+    QCOMPARE(run.told(), QStringList());
+    left.leftOut = std::set<std::string>();
+    left.nodes = {{"n2", true, true, {}}};
+    run.take(left);
+    run.sample("node/n2/disk_free", kGiB);
+    QCOMPARE(run.told(), QStringList{"+disk-free n2"});
+  }
+
   void valuesOfNodesRaiseOnceAndEnd_data() {
     QTest::addColumn<QString>("rule");
     QTest::addColumn<QString>("series");

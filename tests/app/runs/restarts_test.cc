@@ -257,6 +257,7 @@ class RestartsTest : public QObject {
       QCOMPARE(kept, (std::set<int>{2, 3}));
       QCOMPARE(told, late ? std::set<int>{3} : (std::set<int>{2, 3}));
       // n1 is a member no longer, whatever it said of itself before.
+      QCOMPARE(taken.update.leftOut.value(), std::set<std::string>{"n1"});
       QVERIFY(book.finished("n1"));
       QVERIFY(!book.finished("n2"));
     }
