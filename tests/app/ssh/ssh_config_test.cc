@@ -22,6 +22,15 @@ class SshConfigTest : public QObject {
             (std::vector<std::string>{"n1", "n2", "n4", "n3"}));
     QVERIFY(sshConfigHosts(folder / "absent").empty());
   }
+  void listsHostsInQuotesAndBeforeComments() {
+    const test::TempFolder folder;
+    test::writeText(folder / "config",
+                    "Host n1 # of the lab\nHost \"n2\" n#3\nHost \"n4\nInclude \"" +
+                        (folder / "more hosts") + "\" # too\n");
+    test::writeText(folder / "more hosts", "Host n5\n");
+    QVERIFY(sshConfigHosts(folder / "config") ==
+            (std::vector<std::string>{"n1", "n2", "n#3", "n4", "n5"}));
+  }
 
   void seesWhatOpenSshSees() {
     const test::TempFolder folder;
