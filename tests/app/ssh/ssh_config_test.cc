@@ -52,6 +52,21 @@ class SshConfigTest : public QObject {
     QCOMPARE(config->strictHostKeyChecking, std::string("accept-new"));
     QCOMPARE(config->knownHostsName(), std::string("n1.lab"));
   }
+  void expandsVariablesInKeyFiles() {
+    const test::TempFolder folder;
+    qputenv("LOCKSTEP_TEST_KEYS", "/keys/%h");  // its own text stays as it is
+    qunsetenv("LOCKSTEP_TEST_ABSENT");
+    test::writeText(folder / "config",
+                    "Host n1\n  IdentityFile ${LOCKSTEP_TEST_KEYS}/%r\n  User a\n"
+                    "  IdentityFile ${LOCKSTEP_TEST_ABSENT}/k\n"
+                    "  CertificateFile ${LOCKSTEP_TEST_KEYS}/c.pub\n");
+    auto config = effectiveConfig({.host = "n1"}, folder / "config");
+    qunsetenv("LOCKSTEP_TEST_KEYS");
+    QVERIFY2(config.ok(), config.ok() ? "" : config.error().text().c_str());
+    QCOMPARE(config->identityFiles,
+             (std::vector<std::string>{"/keys/%h/a", "${LOCKSTEP_TEST_ABSENT}/k"}));
+    QCOMPARE(config->certificateFiles, (std::vector<std::string>{"/keys/%h/c.pub"}));
+  }
   void fieldsOverride() {
     const test::TempFolder folder;
     test::writeText(folder / "config", "Host n1\n  HostName 10.1.2.3\n  Port 2200\n  User a\n");
