@@ -325,11 +325,13 @@ Status checkTarget(const SshTarget& target) {
   for (const auto& [field, value] :
        {std::pair("host", &target.host), std::pair("user", &target.user)}) {
     constexpr std::string_view kQuotes = "'`\"$\\;&<>|(){}";  // as ssh refuses them
-    if (std::none_of(value->begin(), value->end(), [&](unsigned char c) {
-          return c <= ' ' || c == 0x7f ||
-                 kQuotes.find(static_cast<char>(c)) != std::string_view::npos;
-        }))
-      continue;
+    const bool isUser = value == &target.user;                // may be DOMAIN\name
+    const bool plain = std::none_of(value->begin(), value->end(), [&](unsigned char c) {
+      return c <= ' ' || c == 0x7f ||
+             (kQuotes.find(static_cast<char>(c)) != std::string_view::npos &&
+              !(isUser && c == '\\'));
+    });
+    if (plain && !value->ends_with('\\')) continue;
     Error error = invalidArgument("ssh.{} is \"{}\"", field, *value);
     error.why = "no name has spaces, quotes or control characters";
     error.next = message("correct ssh.{} of the node in the cluster", field);

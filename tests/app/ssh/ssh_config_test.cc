@@ -164,6 +164,12 @@ class SshConfigTest : public QObject {
       QVERIFY(!host.ok() && host.error().next == "correct ssh.host of the node in the cluster");
       QVERIFY(!user.ok() && user.error().next == "correct ssh.user of the node in the cluster");
     }
+    // The account of a domain.
+    const auto ofDomain = effectiveConfig({.host = "n1", .user = "LAB\\alice"}, "/dev/null");
+    QVERIFY2(ofDomain.ok(), ofDomain.ok() ? "" : ofDomain.error().text().c_str());
+    QCOMPARE(ofDomain->user, std::string("LAB\\alice"));
+    QVERIFY(!effectiveConfig({.host = "n1", .user = "LAB\\"}, "").ok());
+    QVERIFY(!effectiveConfig({.host = "LAB\\n1"}, "").ok());
     QCOMPARE(effectiveConfig({.host = "127.0.0.1:22"}, "").error().next,
              std::string("write host: 127.0.0.1 and port: 22"));
     QVERIFY(effectiveConfig({.host = "::1"}, "/dev/null").ok());
