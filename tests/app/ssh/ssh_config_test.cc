@@ -54,18 +54,20 @@ class SshConfigTest : public QObject {
   }
   void expandsVariablesInKeyFiles() {
     const test::TempFolder folder;
-    qputenv("LOCKSTEP_TEST_KEYS", "/keys/%h");  // its own text stays as it is
+    qputenv("LOCKSTEP_TEST_KEYS", "/keys");
     qunsetenv("LOCKSTEP_TEST_ABSENT");
     test::writeText(folder / "config",
-                    "Host n1\n  IdentityFile ${LOCKSTEP_TEST_KEYS}/%r\n  User a\n"
-                    "  IdentityFile ${LOCKSTEP_TEST_ABSENT}/k\n"
+                    "Host n1\n  IdentityFile ${LOCKSTEP_TEST_KEYS}/%h\n"
                     "  CertificateFile ${LOCKSTEP_TEST_KEYS}/c.pub\n");
-    auto config = effectiveConfig({.host = "n1"}, folder / "config");
+    const auto config = effectiveConfig({.host = "n1"}, folder / "config");
+    const auto absent = parseEffectiveConfig(
+        "hostname n1\nuser a\nport 22\nidentityfile ${LOCKSTEP_TEST_ABSENT}/k\n", {.host = "n1"});
     qunsetenv("LOCKSTEP_TEST_KEYS");
     QVERIFY2(config.ok(), config.ok() ? "" : config.error().text().c_str());
-    QCOMPARE(config->identityFiles,
-             (std::vector<std::string>{"/keys/%h/a", "${LOCKSTEP_TEST_ABSENT}/k"}));
-    QCOMPARE(config->certificateFiles, (std::vector<std::string>{"/keys/%h/c.pub"}));
+    QCOMPARE(config->identityFiles, (std::vector<std::string>{"/keys/n1"}));
+    QCOMPARE(config->certificateFiles, (std::vector<std::string>{"/keys/c.pub"}));
+    QVERIFY(absent.ok());
+    QCOMPARE(absent->identityFiles, (std::vector<std::string>{"${LOCKSTEP_TEST_ABSENT}/k"}));
   }
   void fieldsOverride() {
     const test::TempFolder folder;
