@@ -15,15 +15,20 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // of a file
 
+// A word may stand in double quotes; a comment may follow the words.
 std::vector<std::string> wordsOf(std::string_view line) {
   std::vector<std::string> out;
   constexpr std::string_view kBetween = " \t\r=";
   while (true) {
     const std::size_t begin = line.find_first_not_of(kBetween);
-    if (begin == std::string_view::npos) return out;
-    const std::size_t end = std::min(line.find_first_of(kBetween, begin), line.size());
-    out.emplace_back(line.substr(begin, end - begin));
-    line.remove_prefix(end);
+    if (begin == std::string_view::npos || line[begin] == '#') return out;
+    line.remove_prefix(begin);
+    const bool quoted = line.front() == '"';
+    if (quoted) line.remove_prefix(1);
+    const std::size_t end =
+        std::min(quoted ? line.find('"') : line.find_first_of(kBetween), line.size());
+    out.emplace_back(line.substr(0, end));
+    line.remove_prefix(std::min(end + (quoted ? 1 : 0), line.size()));
   }
 }
 

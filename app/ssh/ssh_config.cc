@@ -37,12 +37,20 @@ std::vector<std::string> words(std::string_view text, char separator = ' ') {
 
 bool isYes(const std::string& value) { return value == "yes" || value == "true"; }
 
+// ssh -G leaves "~", "%h" and "${NAME}" in the names of keys.
 std::string expand(const std::string& path, const SshConfig& config) {
   const std::string home = accountHome();
   std::string text = path;
   if (text == "~" || text.starts_with("~/")) text = home + text.substr(1);
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool isVariable = text.compare(i, 2, "${") == 0;
+    if (const std::size_t end = text.find('}', i); isVariable && end != std::string::npos) {
+      const char* value = ::getenv(text.substr(i + 2, end - i - 2).c_str());
+      out += value ? value : text.substr(i, end + 1 - i);  // as written where it is not set
+      i = end;
+      continue;
+    }
     if (text[i] != '%' || i + 1 == text.size()) {
       out += text[i];
       continue;
@@ -317,11 +325,13 @@ Status checkTarget(const SshTarget& target) {
   for (const auto& [field, value] :
        {std::pair("host", &target.host), std::pair("user", &target.user)}) {
     constexpr std::string_view kQuotes = "'`\"$\\;&<>|(){}";  // as ssh refuses them
-    if (std::none_of(value->begin(), value->end(), [&](unsigned char c) {
-          return c <= ' ' || c == 0x7f ||
-                 kQuotes.find(static_cast<char>(c)) != std::string_view::npos;
-        }))
-      continue;
+    const bool isUser = value == &target.user;                // may be DOMAIN\name
+    const bool plain = std::none_of(value->begin(), value->end(), [&](unsigned char c) {
+      return c <= ' ' || c == 0x7f ||
+             (kQuotes.find(static_cast<char>(c)) != std::string_view::npos &&
+              !(isUser && c == '\\'));
+    });
+    if (plain && !value->ends_with('\\')) continue;
     Error error = invalidArgument("ssh.{} is \"{}\"", field, *value);
     error.why = "no name has spaces, quotes or control characters";
     error.next = message("correct ssh.{} of the node in the cluster", field);

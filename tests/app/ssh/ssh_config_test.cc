@@ -22,6 +22,15 @@ class SshConfigTest : public QObject {
             (std::vector<std::string>{"n1", "n2", "n4", "n3"}));
     QVERIFY(sshConfigHosts(folder / "absent").empty());
   }
+  void listsHostsInQuotesAndBeforeComments() {
+    const test::TempFolder folder;
+    test::writeText(folder / "config",
+                    "Host n1 # of the lab\nHost \"n2\" n#3\nHost \"n4\nInclude \"" +
+                        (folder / "more hosts") + "\" # too\n");
+    test::writeText(folder / "more hosts", "Host n5\n");
+    QVERIFY(sshConfigHosts(folder / "config") ==
+            (std::vector<std::string>{"n1", "n2", "n#3", "n4", "n5"}));
+  }
 
   void seesWhatOpenSshSees() {
     const test::TempFolder folder;
@@ -42,6 +51,23 @@ class SshConfigTest : public QObject {
     QCOMPARE(config->userKnownHosts, (std::vector<std::string>{"/k/a", "/k/b"}));
     QCOMPARE(config->strictHostKeyChecking, std::string("accept-new"));
     QCOMPARE(config->knownHostsName(), std::string("n1.lab"));
+  }
+  void expandsVariablesInKeyFiles() {
+    const test::TempFolder folder;
+    qputenv("LOCKSTEP_TEST_KEYS", "/keys");
+    qunsetenv("LOCKSTEP_TEST_ABSENT");
+    test::writeText(folder / "config",
+                    "Host n1\n  IdentityFile ${LOCKSTEP_TEST_KEYS}/%h\n"
+                    "  CertificateFile ${LOCKSTEP_TEST_KEYS}/c.pub\n");
+    const auto config = effectiveConfig({.host = "n1"}, folder / "config");
+    const auto absent = parseEffectiveConfig(
+        "hostname n1\nuser a\nport 22\nidentityfile ${LOCKSTEP_TEST_ABSENT}/k\n", {.host = "n1"});
+    qunsetenv("LOCKSTEP_TEST_KEYS");
+    QVERIFY2(config.ok(), config.ok() ? "" : config.error().text().c_str());
+    QCOMPARE(config->identityFiles, (std::vector<std::string>{"/keys/n1"}));
+    QCOMPARE(config->certificateFiles, (std::vector<std::string>{"/keys/c.pub"}));
+    QVERIFY(absent.ok());
+    QCOMPARE(absent->identityFiles, (std::vector<std::string>{"${LOCKSTEP_TEST_ABSENT}/k"}));
   }
   void fieldsOverride() {
     const test::TempFolder folder;
@@ -140,6 +166,12 @@ class SshConfigTest : public QObject {
       QVERIFY(!host.ok() && host.error().next == "correct ssh.host of the node in the cluster");
       QVERIFY(!user.ok() && user.error().next == "correct ssh.user of the node in the cluster");
     }
+    // The account of a domain.
+    const auto ofDomain = effectiveConfig({.host = "n1", .user = "LAB\\alice"}, "/dev/null");
+    QVERIFY2(ofDomain.ok(), ofDomain.ok() ? "" : ofDomain.error().text().c_str());
+    QCOMPARE(ofDomain->user, std::string("LAB\\alice"));
+    QVERIFY(!effectiveConfig({.host = "n1", .user = "LAB\\"}, "").ok());
+    QVERIFY(!effectiveConfig({.host = "LAB\\n1"}, "").ok());
     QCOMPARE(effectiveConfig({.host = "127.0.0.1:22"}, "").error().next,
              std::string("write host: 127.0.0.1 and port: 22"));
     QVERIFY(effectiveConfig({.host = "::1"}, "/dev/null").ok());
