@@ -149,6 +149,7 @@ std::vector<run::v1::LinkSample> LinkSampler::sample(
     const tcp_info& info = connection.info;
     const Totals totals{
         info.tcpi_bytes_acked, info.tcpi_data_segs_out, info.tcpi_total_retrans,
+        1e-6 * static_cast<double>(info.tcpi_busy_time),
         1e-6 * static_cast<double>(info.tcpi_busy_time -
                                    std::min(info.tcpi_busy_time, info.tcpi_rwnd_limited))};
     connections.emplace(connection.inode, totals);
@@ -160,7 +161,7 @@ std::vector<run::v1::LinkSample> LinkSampler::sample(
     const double sending = std::clamp((totals.sending - old.sending) / seconds, 0.0, 1.0);
     if (sending > link.sending()) {
       link.set_sending(sending);
-      link.set_pace(static_cast<double>(totals.sent - old.sent) / (sending * seconds));
+      link.set_pace(static_cast<double>(totals.sent - old.sent) / (totals.underWay - old.underWay));
     }
     if (info.tcpi_delivery_rate_app_limited == 0 && info.tcpi_delivery_rate > 0) {
       const auto rate = static_cast<double>(info.tcpi_delivery_rate);

@@ -35,7 +35,8 @@ class LinkSampler {
   struct Totals {
     std::uint64_t sent = 0;                  // bytes, acknowledged
     std::uint64_t segments = 0, resent = 0;  // segments with data, and those of them sent again
-    double sending = 0;                      // seconds, as LinkSample.sending
+    double underWay = 0;                     // seconds in which data was
+    double sending = 0;                      // of these, as LinkSample.sending
   };
   Nanoseconds before_ = 0;
   std::map<std::uint64_t, Totals> connections_;  // by inode

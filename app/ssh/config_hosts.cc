@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // of a file
 
-// A word may stand in double quotes; a comment may follow the words.
+// A word may stand in quotes; a comment may follow the words.
 std::vector<std::string> wordsOf(std::string_view line) {
   std::vector<std::string> out;
   constexpr std::string_view kBetween = " \t\r=";
@@ -23,11 +23,12 @@ std::vector<std::string> wordsOf(std::string_view line) {
     const std::size_t begin = line.find_first_not_of(kBetween);
     if (begin == std::string_view::npos || line[begin] == '#') return out;
     line.remove_prefix(begin);
-    const bool quoted = line.front() == '"';
+    const char quote = line.front();
+    const bool quoted = quote == '"' || quote == '\'';
     if (quoted) line.remove_prefix(1);
     const std::size_t end =
-        std::min(quoted ? line.find('"') : line.find_first_of(kBetween), line.size());
-    out.emplace_back(line.substr(0, end));
+        std::min(quoted ? line.find(quote) : line.find_first_of(kBetween), line.size());
+    if (end > 0) out.emplace_back(line.substr(0, end));
     line.remove_prefix(std::min(end + (quoted ? 1 : 0), line.size()));
   }
 }

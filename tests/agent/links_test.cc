@@ -116,6 +116,8 @@ class LinksTest : public QObject {
       QVERIFY(links[0].sending() < 0.9);  // most of the time nothing was under way
       QVERIFY(links[0].round_trip() > 0);
       QVERIFY(links[0].round_trip() < 1);
+      QVERIFY((links[0].pace() > 0) == (links[0].sending() > 0));
+      QVERIFY(links[0].pace() * links[0].sending() < 1.01 * links[0].sent());
       QVERIFY2(links[0].resent() < 0.05, qPrintable(QString::number(links[0].resent())));
       sending = links[0].sending();
     }

@@ -130,7 +130,7 @@ Status SpecDocument::load(const QString& path) {
 }
 
 void SpecDocument::start(const QString& text, const QString& path) {
-  path_ = path;
+  path_ = path.isEmpty() ? path : QFileInfo(path).absoluteFilePath();
   fresh_ = true;
   undo_.clear();
   setBytes(text.toStdString());

@@ -25,11 +25,11 @@ class SshConfigTest : public QObject {
   void listsHostsInQuotesAndBeforeComments() {
     const test::TempFolder folder;
     test::writeText(folder / "config",
-                    "Host n1 # of the lab\nHost \"n2\" n#3\nHost \"n4\nInclude \"" +
+                    "Host n1 # of the lab\nHost \"n2\" 'n6' \"\" n#3\nHost \"n4\nInclude \"" +
                         (folder / "more hosts") + "\" # too\n");
     test::writeText(folder / "more hosts", "Host n5\n");
     QVERIFY(sshConfigHosts(folder / "config") ==
-            (std::vector<std::string>{"n1", "n2", "n#3", "n4", "n5"}));
+            (std::vector<std::string>{"n1", "n2", "n6", "n#3", "n4", "n5"}));
   }
 
   void seesWhatOpenSshSees() {
