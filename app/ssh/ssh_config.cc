@@ -325,7 +325,7 @@ Status checkTarget(const SshTarget& target) {
   for (const auto& [field, value] :
        {std::pair("host", &target.host), std::pair("user", &target.user)}) {
     constexpr std::string_view kQuotes = "'`\"$\\;&<>|(){}";  // as ssh refuses them
-    const bool isUser = value == &target.user;                // may be DOMAIN\name
+    const bool isUser = value == &target.user;                // a user may be DOMAIN\name
     const bool plain = std::none_of(value->begin(), value->end(), [&](unsigned char c) {
       return c <= ' ' || c == 0x7f ||
              (kQuotes.find(static_cast<char>(c)) != std::string_view::npos &&

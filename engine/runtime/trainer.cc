@@ -389,7 +389,8 @@ void Training::keepSums() {
   if (plan_.isAsynchronous() && rank_ > 0) progress_.lossSum = progress_.weightSum = 0;
 }
 
-// The next epoch has sums of its own, also where a stop came with the last step of this one.
+// The next epoch starts from sums of zero, also if the run was stopped at the last step of this
+// one.
 void Training::endSumsWithEpoch() {
   if (progress_.step % epochSteps() == 0) progress_.lossSum = progress_.weightSum = 0;
 }

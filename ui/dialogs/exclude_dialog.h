@@ -14,8 +14,8 @@ class ExcludeDialog : public Dialog {
   Q_OBJECT
 
  public:
-  // `node` is selected when the dialog opens. `reason` says why it is slow, and is
-  // shown while it is selected; may be empty.
+  // `node` is selected when the dialog opens. `reason` says why that node is slow, and is shown
+  // only while it is selected; it may be empty.
   ExcludeDialog(QString run, const QStringList& nodes, const QString& node, QString reason,
                 bool ofProgram, QWidget* parent);
   QString node() const;

@@ -193,7 +193,7 @@ class RunPage : public Page {
   struct Profiled {
     qint64 first = 0, last = 0;  // steps
     bool isWritten = false;      // the steps after them have come a while ago
-    bool isTold = true;          // its note stands; false: an error has come, which stays
+    bool isTold = true;          // false: an error has taken the place of its note
     QElapsedTimer asked = {};
   };
   bool checkpointAsked_ = false;          // and neither saved nor failed since
