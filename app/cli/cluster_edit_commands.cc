@@ -1,4 +1,4 @@
-// cluster hosts, import, add, remove: cluster specs as the studio puts them together.
+// cluster hosts, import, add, remove, set: cluster specs as the studio puts them together.
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -43,13 +43,15 @@ Status mustBeNew(const std::string& file) {
   return error;
 }
 
+Result<SpecText> existingCluster(const std::string& file) {
+  LOCKSTEP_ASSIGN(std::string text, readFile(file, kMostBytes));
+  return SpecText::parse(std::move(text), file, SpecKind::kCluster);
+}
+
 // A spec that is there, or a new one.
 Result<SpecText> openCluster(const std::string& file) {
   std::error_code ignored;
-  if (std::filesystem::exists(file, ignored)) {
-    LOCKSTEP_ASSIGN(std::string text, readFile(file, kMostBytes));
-    return SpecText::parse(std::move(text), file, SpecKind::kCluster);
-  }
+  if (std::filesystem::exists(file, ignored)) return existingCluster(file);
   const std::filesystem::path path(file);
   if (path.extension() == ".yaml" || path.extension() == ".yml")
     return SpecText::parse(newClusterYaml(path.stem().string()), file, SpecKind::kCluster);
@@ -107,12 +109,13 @@ Result<std::vector<NewNode>> nodesOf(const Arguments& arguments) {
   return out;
 }
 
+// `node`: empty for the cluster as a whole.
 void tell(std::string_view event, const std::string& node, const Arguments& arguments) {
   const std::string& file = arguments.words()[0];
   if (arguments.has("json"))
     JsonLine(event).add("node", node).add("file", file).print();
   else
-    put(stdout, fmt::format("{} {}: {}\n", event, node, file));
+    put(stdout, fmt::format("{} {}: {}\n", event, node.empty() ? "cluster" : node, file));
 }
 
 }  // namespace
@@ -161,8 +164,7 @@ int clusterAddCommand(const Globals&, const Arguments& arguments) {
 int clusterRemoveCommand(const Globals&, const Arguments& arguments) {
   return withReport(arguments, [&]() -> Status {
     const std::string& file = arguments.words()[0];
-    LOCKSTEP_ASSIGN(std::string text, readFile(file, kMostBytes));
-    SpecText cluster = SpecText::parse(std::move(text), file, SpecKind::kCluster);
+    LOCKSTEP_ASSIGN(SpecText cluster, existingCluster(file));
     for (std::size_t i = 1; i < arguments.words().size(); ++i) {
       LOCKSTEP_ASSIGN(std::string left, withoutNode(cluster, arguments.words()[i]));
       cluster = SpecText::parse(std::move(left), file, SpecKind::kCluster);
@@ -170,6 +172,27 @@ int clusterRemoveCommand(const Globals&, const Arguments& arguments) {
     LOCKSTEP_TRY(saveCluster(cluster));
     for (std::size_t i = 1; i < arguments.words().size(); ++i)
       tell("removed", arguments.words()[i], arguments);
+    return {};
+  });
+}
+
+int clusterSetCommand(const Globals&, const Arguments& arguments) {
+  return withReport(arguments, [&]() -> Status {
+    const std::vector<std::string>& words = arguments.words();
+    const bool hasNode = words[1].find('=') == std::string::npos;
+    const std::string node = hasNode ? words[1] : "";
+    FieldValues values;
+    for (std::size_t i = hasNode ? 2 : 1; i < words.size(); ++i) {
+      const std::size_t equals = words[i].find('=');
+      if (equals == 0 || equals == std::string::npos)
+        return invalidArgument("FIELD=VALUE was expected instead of '{}'", words[i]);
+      values.emplace_back(words[i].substr(0, equals), words[i].substr(equals + 1));
+    }
+    if (values.empty()) return invalidArgument("FIELD=VALUE is missing");
+    LOCKSTEP_ASSIGN(const SpecText cluster, existingCluster(words[0]));
+    LOCKSTEP_ASSIGN(std::string text, withFields(cluster, node, values));
+    LOCKSTEP_TRY(saveCluster(SpecText::parse(std::move(text), words[0], SpecKind::kCluster)));
+    tell("changed", node, arguments);
     return {};
   });
 }

@@ -38,6 +38,15 @@ const std::vector<Command> kClusterCommands{
      {{"json"}, 2, 4096, "cluster remove FILE NODE… [--json]"},
      "Takes nodes out of a cluster spec.",
      clusterRemoveCommand},
+    {"cluster set",
+     {{"json"}, 2, 4096, "cluster set FILE [NODE] FIELD=VALUE… [--json]"},
+     "Sets fields of a node, or of the cluster without NODE; comments in the file stay. An empty "
+     "value\n"
+     "leaves the field out. `lockstep options --cluster` lists the fields.\n"
+     "  NODE   its name; of nodes in a range the range, as \"n[1-3]\"\n"
+     "  FIELD  address, workdir, ssh.user, devices (VALUE is YAML: devices=\"[{kind: cuda, count: "
+     "8}]\")",
+     clusterSetCommand},
     {"cluster check",
      {{"json"}, 1, 1, "cluster check FILE [--json]"},
      "Connects to every node and prints its hardware and software, and whether the nodes reach "

@@ -58,6 +58,7 @@ int clusterHostsCommand(const Globals& globals, const Arguments& arguments);
 int clusterImportCommand(const Globals& globals, const Arguments& arguments);
 int clusterAddCommand(const Globals& globals, const Arguments& arguments);
 int clusterRemoveCommand(const Globals& globals, const Arguments& arguments);
+int clusterSetCommand(const Globals& globals, const Arguments& arguments);
 int clusterLoadCommand(const Globals& globals, const Arguments& arguments);
 int clusterPreflightCommand(const Globals& globals, const Arguments& arguments);
 int gcCommand(const Globals& globals, const Arguments& arguments);

@@ -23,6 +23,25 @@ std::string quoted(std::string_view text) {
 
 std::string itemPath(int item) { return fmt::format("nodes[{}]", item); }
 
+Error noNode(const std::string& name) {
+  return makeError(Code::kNotFound, "the cluster has no node \"{}\"", name);
+}
+
+// The item of a node, or of a range as it is written.
+Result<int> itemOf(const SpecText& cluster, const std::string& name) {
+  for (int item = 0; item < cluster.count("nodes"); ++item) {
+    const std::string path = itemPath(item) + ".name";
+    const std::string written = cluster.value(path).value_or("");
+    if (written == name) return item;
+    if (std::ranges::count(cluster.nodeNames(path), name) == 0) continue;
+    Error error =
+        invalidArgument("{} is one of {}, which have their fields together", name, written);
+    error.next = message("name them all, or leave {} out and add it as a node of its own", name);
+    return error;
+  }
+  return noNode(name);
+}
+
 }  // namespace
 
 std::string nodeNameOf(std::string_view host) {
@@ -109,14 +128,24 @@ Result<std::string> withoutNode(const SpecText& cluster, const std::string& name
     }
     LOCKSTEP_ASSIGN(const FieldValues values,
                     withoutPart(cluster, item, static_cast<std::size_t>(found - names.begin())));
-    SpecText left = cluster;
-    for (const auto& [path, value] : values) {
-      LOCKSTEP_ASSIGN(const TextEdit edit, left.edit(path, value));
-      left = SpecText::parse(edit.applied(left.text()), left.file(), left.kind());
-    }
-    return left.text();
+    return withFields(cluster, "", values);
   }
-  return makeError(Code::kNotFound, "the cluster has no node \"{}\"", name);
+  return noNode(name);
+}
+
+Result<std::string> withFields(const SpecText& cluster, const std::string& node,
+                               const FieldValues& values) {
+  std::string prefix;
+  if (!node.empty()) {
+    LOCKSTEP_ASSIGN(const int item, itemOf(cluster, node));
+    prefix = itemPath(item) + ".";
+  }
+  SpecText out = cluster;
+  for (const auto& [field, value] : values) {
+    LOCKSTEP_ASSIGN(const TextEdit edit, out.edit(prefix + field, value));
+    out = SpecText::parse(edit.applied(out.text()), out.file(), out.kind());
+  }
+  return out.text();
 }
 
 Result<std::string> importCluster(std::string_view text, std::string_view name) {

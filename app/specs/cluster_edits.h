@@ -44,6 +44,11 @@ Result<FieldValues> withoutPart(const SpecText& cluster, int item, std::size_t p
 // kNotFound, kInvalidArgument for a name that is none, and those of the edit.
 Result<std::string> withNode(const SpecText& cluster, const NewNode& node);
 Result<std::string> withoutNode(const SpecText& cluster, const std::string& name);
+// The text with fields of a node set ("ssh.user"), or of the cluster where `node` is empty. Nodes
+// of one range have their fields together: `node` is then the range as it is written, "n[1-3]".
+// Errors: kNotFound, kInvalidArgument for one of a range, and those of the edit.
+Result<std::string> withFields(const SpecText& cluster, const std::string& node,
+                               const FieldValues& values);
 
 // YAML of a cluster from a file of another tool: JSON is TF_CONFIG, all else a hostfile.
 Result<std::string> importCluster(std::string_view text, std::string_view name);

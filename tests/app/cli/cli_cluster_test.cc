@@ -91,6 +91,40 @@ class CliClusterTest : public QObject {
     QVERIFY(!(QFile::permissions(file) & (QFile::ReadGroup | QFile::ReadOther)));
   }
 
+  void fieldsAreSet() {
+    const Cli cli;
+    const QString file = cli.write("lab.yaml",
+                                   "version: 1\nname: lab  # ours\nnodes:\n"
+                                   "  - {name: n1, ssh: {host: n1.lab}}\n"
+                                   "  - {name: \"m[1-3]\", ssh: {host: \"m[1-3].lab\"}}\n");
+    const CliResult set = cli.run({"cluster", "set", file, "n1", "ssh.user=ann", "address=10.0.0.2",
+                                   "devices=[{kind: cuda, count: 8}]", "--json"});
+    QVERIFY2(set.exit == 0 && set.onlyJson && set.last()["node"] == "n1", set.text());
+    QCOMPARE(cli.run({"cluster", "set", file, "name=lab2"}).out,
+             "changed cluster: " + file.toUtf8() + "\n");
+    QCOMPARE(cli.run({"cluster", "set", file, "m[1-3]", "workdir=/scratch/a=b"}).exit, 0);
+    QCOMPARE(cli.run({"cluster", "set", file, "n1", "address="}).exit, 0);
+    const QByteArray text = bytes(file);
+    QVERIFY2(text.contains("name: lab2  # ours") && text.contains("user: ann") &&
+                 text.contains("count: 8") && text.contains("/scratch/a=b") &&
+                 !text.contains("10.0.0.2"),
+             text);
+    for (const auto& [arguments, why] : {std::pair{QStringList{"n1", "adress=10.0.0.2"}, "adress"},
+                                         {QStringList{"n1", "ssh.port=-1"}, "ssh.port"},
+                                         {QStringList{"n1", "name=m2"}, "m2"},
+                                         {QStringList{"n1"}, "FIELD=VALUE is missing"},
+                                         {QStringList{"n1", "address"}, "instead of 'address'"},
+                                         {QStringList{"n1", "=x"}, "instead of '=x'"},
+                                         {QStringList{"n9", "address=x"}, "no node \"n9\""},
+                                         {QStringList{"m2", "address=x"}, "m2 is one of m[1-3]"}}) {
+      const CliResult refused = cli.run(QStringList{"cluster", "set", file} + arguments);
+      QVERIFY2(refused.exit == 2 && refused.err.contains(why), refused.text());
+      QCOMPARE(bytes(file), text);
+    }
+    QVERIFY(cli.run({"cluster", "set", cli.path("none.yaml"), "name=x"}).exit != 0);
+    QVERIFY(!QFile::exists(cli.path("none.yaml")));
+  }
+
   // Both nodes are this machine.
   void aPreflightTellsLinksAndVersions() {
     const Cli cli;
