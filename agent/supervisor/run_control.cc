@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <mutex>
 #include <sstream>
@@ -29,6 +30,13 @@ std::vector<std::string> namesOf(const spec::v1::ClusterSpec& cluster) {
   std::vector<std::string> out;
   for (const auto& node : cluster.nodes()) out.push_back(node.name());
   return out;
+}
+
+// Between two samples of the node; `hertz`: as requested, 0: 2.
+Nanoseconds samplePeriod(double hertz) {
+  const char* const given = std::getenv("LOCKSTEP_SAMPLE_HERTZ");
+  if (const double wanted = given == nullptr ? 0 : std::atof(given); wanted > 0) hertz = wanted;
+  return static_cast<Nanoseconds>(1e9 / (hertz > 0 ? std::clamp(hertz, 0.1, 10.0) : 2));
 }
 
 }  // namespace
@@ -100,10 +108,8 @@ Result<std::string> RunControl::start() {
   LOCKSTEP_TRY(folder_.writeState(state_));
   if (!coordinates() && !request_.coordinator_address().empty())
     join(request_.coordinator_address());
-  const double hertz =
-      request_.sample_hertz() > 0 ? std::clamp(request_.sample_hertz(), 0.1, 10.0) : 2;
   sample();
-  loop_.every(static_cast<Nanoseconds>(1e9 / hertz), [this] { sample(); });
+  loop_.every(samplePeriod(request_.sample_hertz()), [this] { sample(); });
   folderWatch_ = std::jthread([this](const std::stop_token& stop) { watchFolder(stop); });
   loop_.every(heartbeat_, [this] { beat(); });
   return address;

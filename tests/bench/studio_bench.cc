@@ -19,16 +19,13 @@
 #include <QTest>
 #include <QTimer>
 
-#include <time.h>
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <random>
 
 #include "engine/base/clock.h"
 #include "tests/bench/judge.h"
+#include "tests/bench/process_figures.h"
 #include "tests/ui/studio_fixture.h"
 #include "ui/models/run_table_model.h"
 #include "ui/pages/history_page.h"
@@ -39,6 +36,8 @@
 
 using namespace lockstep;
 using namespace lockstep::ui;
+using test::residentMegabytes;
+using test::threadSeconds;
 
 namespace {
 
@@ -47,19 +46,6 @@ constexpr int kLimitMs = 120'000;
 struct Options {
   int runs = 10'000, values = 100'000, nodes = 64, gpus = 8, rate = 10, seconds = 60;
 };
-
-double residentMegabytes() {
-  std::ifstream file("/proc/self/statm");
-  long pages = 0;
-  file >> pages >> pages;
-  return static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1e6;
-}
-
-double threadSeconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
 
 template <typename Condition>
 double msUntil(Condition condition) {

@@ -4,6 +4,10 @@
 // values has the call fail with N, and "hang" has it wait until the script says otherwise. "xid
 // NUMBER GPU XID" is an event, told once. Compiled with LOCKSTEP_OLD_NVML it has only the functions
 // that were always there.
+//
+// With LOCKSTEP_NVML_MOVING=N there is no script, but N GPUs whose values change with every
+// reading. Their power counts the readings: 100 W, 101 W … 699 W, 100 W.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -11,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <random>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -65,9 +70,42 @@ int indexOf(const void* device) {
   return static_cast<int>(static_cast<const int*>(device) - devices.data());
 }
 
+unsigned long long movingGpus() {
+  static const char* const given = std::getenv("LOCKSTEP_NVML_MOVING");
+  static const int gpus = given == nullptr ? 0 : std::atoi(given);
+  return static_cast<unsigned long long>(std::clamp(gpus, 0, static_cast<int>(devices.size())));
+}
+
+// Of a GPU whose values change; as scripted().
+int moving(const void* device, const std::string& what, std::vector<unsigned long long>* numbers,
+           int otherwise) {
+  static std::minstd_rand random(1);
+  static std::array<unsigned long long, 16> readings, sent;
+  if (device == nullptr) {
+    if (what == "count") *numbers = {movingGpus()};
+    return what == "count" ? 0 : otherwise;
+  }
+  const auto gpu = static_cast<std::size_t>(indexOf(device));
+  const unsigned long long any = random();
+  if (what == "utilization") *numbers = {60 + any % 40, 20 + any / 64 % 30};
+  if (what == "memory") *numbers = {60'000'000'000 + any % 100'000 * 65'536};
+  if (what == "power") *numbers = {1000 * (100 + readings[gpu]++ % 600)};
+  if (what == "temperature") *numbers = {55 + any % 25};
+  if (what == "clock1") *numbers = {1400 + any % 580};
+  if (what == "clock2") *numbers = {2500 + any % 119};
+  if (what == "max-clock1") *numbers = {1980};
+  if (what == "max-clock2") *numbers = {2619};
+  if (what == "reasons") *numbers = {0};
+  if (what == "pcie-sent" || what == "pcie-received") *numbers = {any % 4'000'000};
+  if (what == "links") *numbers = {1, 1, 1, 1};
+  if (what == "link-sent" || what == "link-received") *numbers = {sent[gpu] += any % 1'000'000};
+  return numbers->empty() ? otherwise : 0;
+}
+
 // What the script says of it: 0 and its numbers, or the error; `otherwise` where it says nothing.
 int scripted(const void* device, const std::string& what, std::vector<unsigned long long>* numbers,
              int otherwise) {
+  if (movingGpus() > 0) return moving(device, what, numbers, otherwise);
   for (;;) {
     std::vector<std::string> found;
     if (device != nullptr) found = words(std::to_string(indexOf(device)) + "." + what);

@@ -1,0 +1,267 @@
+// Measures a run of many GPUs from their driver to the window:
+// lockstep_live_bench [--nodes 64] [--gpus 8] [--seconds 120] [--judge]
+//
+// A program that only waits runs on so many nodes of this machine: each has an agent and a
+// supervisor, whose driver is a stand-in with so many GPUs. The supervisors sample ten times a
+// second, of each GPU twelve values; the window receives them by the agents' streams, records them
+// in its history, and shows their curves. Prints
+// - the share of a core that the window's thread takes, the longest time it was busy without a
+//   pause and what that took of the processor, and the growth of its memory over the second half
+//   of that time, per hour;
+// - the bytes of the run's file for each value of it;
+// - samples that the supervisors have spooled and that are not in the history, compared by the
+//   power of each GPU, which the stand-in changes with every reading.
+// With --judge it exits 1 if a figure misses its limit, and --seconds is 3600 unless given. For
+// that the machine has to be idle. Needs the programs of this build beside it. Draws offscreen
+// unless QT_QPA_PLATFORM says otherwise.
+#include <QAbstractEventDispatcher>
+#include <QElapsedTimer>
+#include <QEventLoop>
+#include <QFileInfo>
+#include <QTabWidget>
+#include <QTest>
+#include <QTimer>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include "agent/supervisor/spool.h"
+#include "tests/bench/judge.h"
+#include "tests/bench/process_figures.h"
+#include "tests/support/paths.h"
+#include "tests/ui/studio_road.h"
+#include "ui/studio/run_document.h"
+
+using namespace lockstep;
+using test::residentMegabytes;
+using test::threadSeconds;
+
+namespace {
+
+constexpr const char* kMetrics[] = {
+    "utilisation", "memory_utilisation", "memory",       "temperature",
+    "power",       "sm_clock",           "memory_clock", "pcie_in",
+    "pcie_out",    "nvlink_in",          "nvlink_out",   "throttled"};
+constexpr int kHertz = 10;
+
+struct Options {
+  int nodes = 64, gpus = 8, seconds = 120;
+};
+
+// How long the thread is busy between two times that it waits for events.
+class BusyTimes : public QApplication {
+ public:
+  BusyTimes(int& argc, char** argv) : QApplication(argc, argv) {
+    connect(QAbstractEventDispatcher::instance(), &QAbstractEventDispatcher::aboutToBlock, this,
+            [this] { rests(); });
+  }
+  bool notify(QObject* receiver, QEvent* event) override {
+    if (!wall_.isValid()) {
+      wall_.start();
+      processor_ = threadSeconds();
+    }
+    return QApplication::notify(receiver, event);
+  }
+  void begin() { longest_ = longestOfProcessor_ = 0, above_ = 0; }
+  double longest() const { return longest_; }                        // ms
+  double longestOfProcessor() const { return longestOfProcessor_; }  // ms of it
+  int above50() const { return above_; }
+
+ private:
+  void rests() {
+    if (!wall_.isValid()) return;
+    const double ms = static_cast<double>(wall_.nsecsElapsed()) * 1e-6;
+    if (ms > longest_) longestOfProcessor_ = 1000 * (threadSeconds() - processor_);
+    longest_ = std::max(longest_, ms);
+    above_ += ms > 50;
+    wall_.invalidate();
+  }
+  QElapsedTimer wall_;
+  double processor_ = 0, longest_ = 0, longestOfProcessor_ = 0;
+  int above_ = 0;
+};
+
+// As a program does that waits for its events; QTest::qWait() looks for them now and then.
+void waitFor(int ms) {
+  QEventLoop loop;
+  QTimer::singleShot(ms, &loop, &QEventLoop::quit);
+  loop.exec();
+}
+
+}  // namespace
+
+class LiveBench : public QObject {
+  Q_OBJECT
+
+ public:
+  LiveBench(const Options& options, test::Judge& judge) : options_(options), judge_(judge) {}
+
+ private Q_SLOTS:
+  void cleanup() {
+    if (!road_) return;
+    road_->close();
+    road_->endAgents();
+  }
+
+  void live() {
+    tests::StudioHome home;
+    road_ = std::make_unique<tests::StudioRoad>(home.home());
+    road_->open();
+    road_->window()->resize(2560, 1600);
+    const QString spec = home.path("waits.yaml");
+    QFile file(spec);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write("version: 1\nworkload:\n  command: [sleep, \"100000\"]\n");
+    file.close();
+    QElapsedTimer timer;
+    timer.start();
+    road_->launchFile(spec, nullptr, options_.nodes);
+    if (QTest::currentTestFailed()) return;
+    std::printf("%d nodes: launched after %.1f s\n", options_.nodes,
+                static_cast<double>(timer.elapsed()) * 1e-3);
+    const auto* last = "node/local%1/gpu/%2/power";
+    const QString name = QString(last).arg(options_.nodes).arg(options_.gpus - 1);
+    QVERIFY(tests::wait(
+        [&] { return road_->page()->document()->series(name.toStdString()) != nullptr; }));
+    road_->page()->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
+    waitFor(2000);
+    watch();
+    const std::string run = road_->run().toStdString();
+    road_->choose("menuRun", "actionStop");
+    QVERIFY2(
+        tests::wait([&] { return app::isFinal(road_->page()->document()->row().phase); }, 120'000),
+        qPrintable(road_->page()->message()->details()));
+    compare(home.home(), run);
+  }
+
+ private:
+  void watch() {
+    auto& busy = *static_cast<BusyTimes*>(qApp);
+    busy.begin();
+    const double before = threadSeconds(), memory = residentMegabytes();
+    QElapsedTimer timer;
+    timer.start();
+    waitFor(500 * options_.seconds);
+    const double halfway = residentMegabytes();
+    waitFor(500 * options_.seconds);
+    const double wall = static_cast<double>(timer.elapsed()) / 1000;
+    const double share = 100 * (threadSeconds() - before) / wall, end = residentMegabytes();
+    const double hourly = (end - halfway) / (wall / 2) * 3600;
+    std::printf(
+        "%.0f s: %.1f %% of a core, longest frame %.0f ms (%.0f ms of the processor), %d over 50 "
+        "ms, memory %.0f MB %+.1f MB, %+.0f MB an hour\n",
+        wall, share, busy.longest(), busy.longestOfProcessor(), busy.above50(), end, end - memory,
+        hourly);
+    judge_.atMost("window's thread", share, 30, "% of a core");
+    judge_.atMost("longest frame", busy.longest(), 50, "ms");
+    judge_.atMost("growth of memory", hourly, 200, "MB an hour");
+  }
+
+  void compare(const app::Home& home, const std::string& run) {
+    const std::string folder = home.historyFolder();
+    auto history = app::History::open(folder);
+    QVERIFY2(history.ok(), history.ok() ? "" : history.error().text().c_str());
+    auto store = (*history)->openRun(run);
+    QVERIFY2(store.ok(), store.ok() ? "" : store.error().text().c_str());
+    double values = 0, ofGpus = 0, lost = 0, seconds = 0;
+    for (const app::SeriesInfo& series : (*store)->series()) {
+      const auto points = (*store)->readAll(series.name);
+      QVERIFY2(points.ok(), points.ok() ? "" : points.error().text().c_str());
+      values += static_cast<double>(points->size());
+      const QString name = QString::fromStdString(series.name);
+      if (!isOfGpu(name)) continue;
+      ofGpus += static_cast<double>(points->size());
+      if (!points->empty()) seconds = std::max(seconds, points->back().x - points->front().x);
+    }
+    for (int i = 1; i <= options_.nodes; ++i)
+      lost += lostOf(**store, "local" + std::to_string(i),
+                     home.root + "/local/" + std::to_string(i) + "/runs/" + run);
+    const QFileInfo file(QString::fromStdString(folder + "/runs/" + run + ".db"));
+    const double bytes = static_cast<double>(file.size()) / values;
+    const double asked = double{kHertz} * options_.nodes * options_.gpus * std::size(kMetrics);
+    std::printf(
+        "%.0f values of GPUs in %.0f s, %.0f a second (%.0f asked); with the others %.0f, %.2f "
+        "bytes a value; lost %.0f\n",
+        ofGpus, seconds, ofGpus / seconds, asked, values, bytes, lost);
+    judge_.atMost("bytes a value", bytes, 2, "");
+    judge_.atMost("lost samples", lost, 0, "");
+    judge_.atMost("values that were not sampled in time", 100 * (1 - ofGpus / seconds / asked), 2,
+                  "%");
+  }
+
+  bool isOfGpu(const QString& name) const {
+    return name.contains("/gpu/") && std::ranges::any_of(kMetrics, [&](const char* metric) {
+             return name.endsWith(QString("/") + metric);
+           });
+  }
+
+  // Samples of GPUs that a node has spooled and that are not in the history as it told them.
+  double lostOf(app::RunStore& store, const std::string& node, const std::string& folder) const {
+    auto spool = agent::Spool::open(folder + "/spool.db", {});
+    if (!spool.ok()) return HUGE_VAL;
+    std::vector<std::vector<double>> told(static_cast<std::size_t>(options_.gpus));
+    for (std::uint64_t after = 0; after < (*spool)->last();) {
+      const auto rows = (*spool)->read(after, 4096, 0);
+      if (!rows.ok() || rows->empty()) return HUGE_VAL;
+      for (const agent::Spool::Kept& row : *rows) {
+        after = row.sequence;
+        run::v1::Record record;
+        if (!record.ParseFromString(row.bytes) || record.has_lost()) return HUGE_VAL;
+        for (const run::v1::GpuSample& gpu : record.node_sample().gpu())
+          if (gpu.has_power_w())
+            told[static_cast<std::size_t>(gpu.index())].push_back(gpu.power_w());
+      }
+    }
+    double out = 0;
+    for (std::size_t gpu = 0; gpu < told.size(); ++gpu) {
+      const auto points = store.readAll("node/" + node + "/gpu/" + std::to_string(gpu) + "/power");
+      if (!points.ok()) return HUGE_VAL;
+      std::size_t at = 0;
+      for (const double power : told[gpu]) {
+        const bool kept = at < points->size() && (*points)[at].y == power;
+        out += kept ? 0 : 1;
+        at += kept ? 1 : 0;
+      }
+    }
+    return out;
+  }
+
+  const Options options_;
+  test::Judge& judge_;
+  std::unique_ptr<tests::StudioRoad> road_;
+};
+
+int main(int argc, char** argv) {
+  test::Judge judge(argc, argv);
+  Options options;
+  if (judge.judges()) options.seconds = 3600;
+  const std::pair<const char*, int*> numbers[] = {
+      {"--nodes", &options.nodes}, {"--gpus", &options.gpus}, {"--seconds", &options.seconds}};
+  for (int i = 1; i < argc; ++i) {
+    const auto* found = std::ranges::find_if(
+        numbers, [&](const auto& one) { return std::string(argv[i]) == one.first; });
+    if (found == std::end(numbers) || i + 1 == argc) {
+      std::fprintf(stderr, "unknown option %s\n", argv[i]);
+      return 2;
+    }
+    *found->second = std::max(1, std::atoi(argv[++i]));
+  }
+  for (const auto& [name, value] :
+       {std::pair{"QT_QPA_PLATFORM", QByteArray("offscreen")},
+        {"LOCKSTEP_BIN", QByteArray::fromStdString(test::buildPath("bin"))},
+        {"LOCKSTEP_BUNDLE", QByteArray::fromStdString(test::buildPath("bundle"))},
+        {"QTEST_FUNCTION_TIMEOUT", QByteArray("100000000")}}) {
+    if (!qEnvironmentVariableIsSet(name)) qputenv(name, value);
+  }
+  qputenv("LOCKSTEP_NVML", LOCKSTEP_FAKE_NVML_FILE);
+  qputenv("LOCKSTEP_NVML_MOVING", QByteArray::number(options.gpus));
+  qputenv("LOCKSTEP_SAMPLE_HERTZ", QByteArray::number(kHertz));
+  setvbuf(stdout, nullptr, _IOLBF, 0);
+  const BusyTimes app(argc, argv);
+  LiveBench bench(options, judge);
+  const int failed = QTest::qExec(&bench, QStringList{"lockstep_live_bench", "-silent"});
+  return std::max(failed, judge.verdict());
+}
+#include "live_bench.moc"
