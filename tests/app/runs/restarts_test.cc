@@ -209,6 +209,73 @@ class RestartsTest : public QObject {
     QVERIFY(later.ended());
   }
 
+  // A program's values may count other steps than are measured, and other ranks report them too.
+  void takingOverKnowsWhoseValuesCount() {
+    std::uint64_t sequence = 0;
+    const auto report = [&](RunAggregator& book, int rank, std::int64_t step, double loss) {
+      run::v1::Record record;
+      record.set_sequence(++sequence);
+      record.mutable_scalars()->set_rank(rank);
+      record.mutable_scalars()->set_source("stdout");
+      run::v1::Scalar& scalar = *record.mutable_scalars()->add_scalars();
+      scalar.set_tag("loss");
+      scalar.set_step(step);
+      scalar.set_value(loss);
+      book.add("n1", record);
+    };
+    RunAggregator before(rowOf(2), {{"n1", 0}});
+    report(before, 0, 1, 0.5);
+    const auto kept = before.take();
+    RunAggregator later(before.row(), {{"n1", sequence}}, {}, kept.batch.facts);
+    run::v1::Record steps = stepsRecord(++sequence, 0, 1, 40, 0.01);
+    steps.mutable_steps()->set_generation(1);
+    steps.mutable_steps()->clear_loss();
+    later.add("n1", steps);
+    QCOMPARE(later.row().figures.steps, std::int64_t{1});
+    report(later, 1, 2, 9);
+    report(later, 0, 2, 0.4);
+    QCOMPARE(later.row().figures.steps, std::int64_t{2});
+    const auto taken = later.take();
+    const auto* loss = find(taken.batch, "loss");
+    QVERIFY(loss != nullptr);
+    QCOMPARE(loss->points.size(), std::size_t{1});
+    QCOMPARE(loss->points[0].y, 0.4);
+  }
+
+  // A recorder may take over when no step comes any more, as while a run is evaluated.
+  void takingOverAfterTheLastStepKeepsWhatStepsTook() {
+    RunRow row = rowOf(1);
+    row.phase = RunState::RUNNING;
+    row.measuredStepSeconds = 0.02;
+    RunAggregator book(row, {{"n1", 7}});
+    run::v1::Record finished;
+    finished.set_sequence(8);
+    finished.mutable_finished()->set_state(run::v1::SUCCEEDED);
+    book.add("n1", finished);
+    const auto taken = book.take();
+    QVERIFY(taken.update.row);
+    QCOMPARE(taken.update.row->measuredStepSeconds, 0.02);
+  }
+
+  // Steps and the restart with fewer ranks that follows them may be read at once.
+  void stepsBeforeARestartKeepTheirParts() {
+    RunAggregator book(rowOf(2), {{"n1", 0}, {"n2", 0}});
+    book.add("n1", stepsRecord(1, 0, 1, 30, 0.002));
+    book.add("n2", stepsRecord(1, 1, 1, 30, 0.010));
+    run::v1::Record recovering;
+    recovering.set_sequence(2);
+    recovering.mutable_recovering()->set_generation(2);
+    recovering.mutable_recovering()->set_world(1);
+    recovering.mutable_recovering()->add_nodes("n1");
+    book.add("n1", recovering);
+    const auto taken = book.take();
+    for (const char* name : {"rank/0/waiting", "rank/1/forward"}) {
+      const auto* part = find(taken.batch, name);
+      QVERIFY2(part != nullptr, name);
+      QCOMPARE(part->points.size(), std::size_t{30});
+    }
+  }
+
   // What a coordinator told before another one took over may be read later: it is kept and counts,
   // and says nothing of the run now.
   void restartsBeforeATakeoverAreKept() {
