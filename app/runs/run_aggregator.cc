@@ -99,7 +99,8 @@ void RunAggregator::know(const std::string& name, const run::v1::Record& record)
   }
   // A node that is left out may end a rank later than another node starts it.
   if (record.has_rank() && record.rank().state() != "exited") noteRank(record.rank().rank(), name);
-  if (record.has_recovering()) (void)noteMembers(record.recovering());
+  if (record.has_recovering() && noteMembers(record.recovering()))
+    row_.world = record.recovering().world();
   if (record.has_clock()) nodes_[name].clock.note(record);
   if (record.has_source()) sources_.insert(sourceKey(record.source()));
   for (const run::v1::Scalar& scalar : record.scalars().scalars())  // as noteReported() notes them

@@ -185,6 +185,22 @@ class RestartsTest : public QObject {
     QCOMPARE(taken.update.slow->node, std::string("n3"));
   }
 
+  // A recorder that is killed may have kept that a node was left out, and not its row.
+  void takingOverKnowsHowManyRanksThereAre() {
+    RunAggregator before(rowOf(3), {{"n1", 0}, {"n2", 0}, {"n3", 0}});
+    run::v1::Record recovering;
+    recovering.set_sequence(1);
+    recovering.mutable_recovering()->set_generation(2);
+    recovering.mutable_recovering()->set_world(2);
+    for (const char* node : {"n1", "n2"}) recovering.mutable_recovering()->add_nodes(node);
+    before.add("n1", recovering);
+    RunAggregator later(rowOf(3), {{"n1", 1}, {"n2", 0}, {"n3", 0}}, {}, before.take().batch.facts);
+    QCOMPARE(later.row().world, 2);
+    later.add("n1", stepsRecord(2, 0, 1, 30, 0.01));
+    later.add("n2", stepsRecord(1, 1, 1, 30, 0.01));
+    QCOMPARE(later.take().update.breakdown.size(), std::size_t{2});
+  }
+
   // A recorder that takes over: what the history has is not told twice, but for steps.
   void takingOver() {
     RunAggregator book(rowOf(1), {{"n1", 5}});
