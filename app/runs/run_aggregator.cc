@@ -331,7 +331,9 @@ void RunAggregator::setMembers(const std::string& name, const run::v1::Record& r
     return;
   }
   restart.samples.assign(recovering.samples().begin(), recovering.samples().end());
-  addParts();  // of steps before
+  if (earlier_) addParts(earlier_->steps);
+  earlier_ = Earlier{std::move(analyzer_)};
+  for (const auto& [rank, step] : lastStep_) earlier_->last = std::max(earlier_->last, step);
   const int world = std::max(row_.world, 1);
   analyzer_ = analysis::StepAnalyzer(world, shares_.of(world));
   stragglers_.clear();
@@ -603,7 +605,7 @@ void RunAggregator::addSteps(const std::string& name, Node& node, const run::v1:
     if (outlined)
       addOutlined(sample);
     else
-      analyzer_.add(sample);
+      (earlier_ && sample.step <= earlier_->last ? earlier_->steps : analyzer_).add(sample);
     const auto x = static_cast<double>(sample.step);
     const double length = static_cast<double>(duration) / 1e9;
     seconds.push_back({x, length});
@@ -729,13 +731,13 @@ std::int64_t RunAggregator::lastStep() const {
 }
 
 // The parts of the steps that all ranks have reported since the last call.
-void RunAggregator::addParts() {
+void RunAggregator::addParts(analysis::StepAnalyzer& analyzer) {
   using analysis::Breakdown;
   constexpr std::pair<const char*, double Breakdown::*> kParts[] = {
       {"data", &Breakdown::data},         {"forward", &Breakdown::forward},
       {"backward", &Breakdown::backward}, {"waiting", &Breakdown::waiting},
       {"transfer", &Breakdown::transfer}, {"optimizer", &Breakdown::optimizer}};
-  const std::vector<analysis::StepBreakdown> steps = analyzer_.take();
+  const std::vector<analysis::StepBreakdown> steps = analyzer.take();
   for (std::size_t r = 0; !steps.empty() && r < steps.front().ranks.size(); ++r)
     for (const auto& [key, part] : kParts) {
       std::vector<Point>& line = points(fmt::format("rank/{}/{}", r, key));
@@ -750,7 +752,8 @@ void RunAggregator::addParts() {
 }
 
 void RunAggregator::analyse() {
-  addParts();
+  if (earlier_) addParts(earlier_->steps);
+  addParts(analyzer_);
   const analysis::StepBreakdown recent = analyzer_.recent();
   for (std::size_t r = 0; r < recent.ranks.size(); ++r) {
     const analysis::Breakdown& spent = recent.ranks[r];

@@ -112,7 +112,7 @@ class RunAggregator {
   void addWarning(const std::string& node, Error warning, std::int64_t wallNs);
   void noteHeard(std::int64_t wallNs);  // of the coordinator
   std::int64_t lastStep() const;
-  void addParts();
+  void addParts(analysis::StepAnalyzer& steps);
   void analyse();
   std::vector<Point>& points(const std::string& series) { return series_[series]; }
 
@@ -147,6 +147,13 @@ class RunAggregator {
   StragglerWatch stragglers_;
   std::int64_t lastWallNs_ = 0;  // of a step or sample
   plan::BatchShares shares_;
+  // The steps of a generation with other ranks, or with another division of the batch, to the last
+  // one that is known of it: some nodes may be read later than others.
+  struct Earlier {
+    analysis::StepAnalyzer steps;
+    std::int64_t last = 0;
+  };
+  std::optional<Earlier> earlier_;
   analysis::StepAnalyzer analyzer_;
   std::vector<double> durations_;  // of rank 0's steps, thinned when many
   std::size_t durationStride_ = 1, durationSkip_ = 0;

@@ -273,22 +273,34 @@ class RestartsTest : public QObject {
     QCOMPARE(taken.update.row->measuredStepSeconds, 0.02);
   }
 
-  // Steps and the restart with fewer ranks that follows them may be read at once.
+  // Steps and the restart with fewer ranks that follows them may be read at once, and the steps of
+  // one node after the restart of which another one tells.
+  void stepsBeforeARestartKeepTheirParts_data() {
+    QTest::addColumn<bool>("later");
+    QTest::newRow("at once") << false;
+    QTest::newRow("one node later") << true;
+  }
   void stepsBeforeARestartKeepTheirParts() {
+    QFETCH(bool, later);
     RunAggregator book(rowOf(2), {{"n1", 0}, {"n2", 0}});
     book.add("n1", stepsRecord(1, 0, 1, 30, 0.002));
-    book.add("n2", stepsRecord(1, 1, 1, 30, 0.010));
+    if (!later) book.add("n2", stepsRecord(1, 1, 1, 30, 0.010));
     run::v1::Record recovering;
     recovering.set_sequence(2);
     recovering.mutable_recovering()->set_generation(2);
     recovering.mutable_recovering()->set_world(1);
     recovering.mutable_recovering()->add_nodes("n1");
     book.add("n1", recovering);
+    if (later) {
+      (void)book.take();
+      book.add("n2", stepsRecord(1, 1, 1, 30, 0.010));
+    }
+    book.add("n1", stepsRecord(3, 0, 31, 5, 0.002));  // one rank trains on
     const auto taken = book.take();
-    for (const char* name : {"rank/0/waiting", "rank/1/forward"}) {
+    for (const auto& [name, steps] : {std::pair{"rank/0/waiting", 35}, {"rank/1/forward", 30}}) {
       const auto* part = find(taken.batch, name);
       QVERIFY2(part != nullptr, name);
-      QCOMPARE(part->points.size(), std::size_t{30});
+      QCOMPARE(static_cast<int>(part->points.size()), steps);
     }
   }
 
