@@ -5,6 +5,7 @@
 #include "app/cli/json_line.h"
 #include "app/cli/terminal.h"
 #include "app/runs/layer_plan.h"
+#include "app/runs/quantity_text.h"
 #include "app/specs/layer_graph.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -43,7 +44,7 @@ std::vector<std::string> inputsOf(const Layers& layers, std::size_t layer) {
 }
 
 std::string flopText(double flop) {
-  return flop < 1e6 ? fmt::format("{:.3g} k", flop * 1e-3) : fmt::format("{:.3g} M", flop * 1e-6);
+  return flop < 1e6 ? threeDigits(flop * 1e-3) + " k" : threeDigits(flop * 1e-6) + " M";
 }
 
 // null: not planned.

@@ -11,6 +11,7 @@
 #include "app/history/history.h"
 #include "app/history/run_store.h"
 #include "app/runs/preview.h"
+#include "app/runs/quantity_text.h"
 #include "app/specs/spec_text.h"
 #include "lockstep/spec/v1/cluster.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -238,8 +239,8 @@ std::string pricesText(double cost, const std::string& currency, double grams) {
 }
 
 std::string powerText(const Energy& energy) {
-  std::string out =
-      fmt::format("({:.3g} W, {}", energy.watts(), energy.isMeasured() ? "measured" : "modelled");
+  std::string out = fmt::format("({} W, {}", threeDigits(energy.watts()),
+                                energy.isMeasured() ? "measured" : "modelled");
   int silent = 0;
   for (const HostEnergy& host : energy.hosts) {
     silent += host.silent;
@@ -458,9 +459,9 @@ double pointJoules(const RunRow& row, double joules) {
 }
 
 std::string joulesText(double joules) {
-  if (joules < 1000) return fmt::format("{:.3g} J", joules);
-  if (joules < kJoulesPerKwh / 10) return fmt::format("{:.3g} kJ", joules / 1000);
-  return fmt::format("{:.3g} kWh", joules / kJoulesPerKwh);
+  if (joules < 1000) return threeDigits(joules) + " J";
+  if (joules < kJoulesPerKwh / 10) return threeDigits(joules / 1000) + " kJ";
+  return threeDigits(joules / kJoulesPerKwh) + " kWh";
 }
 
 std::string costText(double cost, const std::string& currency) {
@@ -469,7 +470,7 @@ std::string costText(double cost, const std::string& currency) {
 }
 
 std::string carbonText(double grams) {
-  return grams < 1000 ? fmt::format("{:.3g} g", grams) : fmt::format("{:.3g} kg", grams / 1000);
+  return grams < 1000 ? threeDigits(grams) + " g" : threeDigits(grams / 1000) + " kg";
 }
 
 std::string energyText(const RunFigures& figures) {

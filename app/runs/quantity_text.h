@@ -8,6 +8,10 @@
 
 namespace lockstep::app {
 
+// Of a longer number all digits before the point: {:.3g} would write 1234 as 1.23e+03.
+inline std::string threeDigits(double value) {
+  return value < 999.5 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
+}
 inline std::string mebibytes(std::int64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
 }

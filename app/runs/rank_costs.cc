@@ -256,6 +256,7 @@ std::int64_t samplesTogether(const spec::v1::RunSpec& spec, const plan::Plan& pl
 
 PlanFacts planFactsOf(const plan::Plan& plan) {
   PlanFacts out{plan::BatchShares(plan), 1, plan.isAsynchronous()};
+  out.microBatches = plan.microBatches;
   if (plan.mesh.axisSize(cluster::kStageAxis) > 1)
     out.evenShares = message("the ranks of a pipeline's stage have equal shares");
   if (!plan.evaluateCuts.empty()) out.evaluateBatch = plan.evaluateCuts.back();

@@ -86,7 +86,8 @@ struct PlanFacts {
   std::int64_t sharesFrom = 1;  // the first step that is divided so: the batch may be divided anew
   bool isAsynchronous = false;  // its ranks do not wait for each other
   Message evenShares = {};      // why they must be equal; empty: they need not
-  std::int64_t unit = 1;        // samples that one rank has together
+  int microBatches = 1;         // of a step, all divided alike
+  std::int64_t unit = 1;        // samples of a micro-batch that one rank has together
   std::int64_t evaluateBatch = 0;  // of which each rank has a sample; 0: not known
 };
 PlanFacts planFactsOf(const plan::Plan& plan);

@@ -16,7 +16,8 @@ constexpr std::array kMeasured{StepMeasure::kStep,      StepMeasure::kData,
                                StepMeasure::kForward,   StepMeasure::kBackward,
                                StepMeasure::kOptimizer, StepMeasure::kStalled};
 
-// The ranks that have one share of the batch take as long as the slowest of them.
+// The ranks that have one share of the batch take as long as the slowest of them. Samples are those
+// of a micro-batch.
 struct ShareSpeed {
   std::int64_t samples = 0;
   double sampleSeconds = 0, fixedSeconds = 0;
@@ -174,6 +175,7 @@ Result<Rebalance> rebalanceOf(const StepTimes& times, int world, std::span<const
   if (plan.isAsynchronous)
     return notRebalanced("its training is asynchronous: its ranks do not wait for each other");
   if (!plan.evenShares.empty()) return notRebalanced(plan.evenShares);
+  const std::int64_t micro = plan.microBatches;
   const std::vector<double> samples = plan.shares.of(world);
   const std::vector<int> shareOf = plan.shares.shareOf(world);
   if (samples.empty() || shareOf.empty()) return notRebalanced("the history has no plan of it");
@@ -198,8 +200,9 @@ Result<Rebalance> rebalanceOf(const StepTimes& times, int world, std::span<const
         times, cells, r, {StepMeasure::kData, StepMeasure::kOptimizer, StepMeasure::kStalled});
     const auto at = static_cast<std::size_t>(shareOf[r]);
     if (at >= shares.size()) shares.resize(at + 1);
-    shares[at].samples = rank.samples;
-    shares[at].sampleSeconds = std::max(shares[at].sampleSeconds, rank.sampleSeconds);
+    shares[at].samples = rank.samples / micro;
+    shares[at].sampleSeconds =
+        std::max(shares[at].sampleSeconds, rank.sampleSeconds * static_cast<double>(micro));
     shares[at].fixedSeconds = std::max(shares[at].fixedSeconds, rank.fixedSeconds);
     out.ranks.push_back(std::move(rank));
   }
@@ -215,7 +218,8 @@ Result<Rebalance> rebalanceOf(const StepTimes& times, int world, std::span<const
     then = proposed(now, shares, plan);
   }
   for (RankSpeed& rank : out.ranks)
-    rank.proposed = then[static_cast<std::size_t>(shareOf[static_cast<std::size_t>(rank.rank)])];
+    rank.proposed =
+        then[static_cast<std::size_t>(shareOf[static_cast<std::size_t>(rank.rank)])] * micro;
   out.shares.assign(then.begin(), then.end());
   out.stepSeconds = medianStep(times, cells, ranks);
   out.proposedSeconds = out.stepSeconds + longest(shares, then) - longest(shares, now);

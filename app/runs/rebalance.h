@@ -31,7 +31,7 @@ struct Rebalance {
   double stepSeconds = 0;            // the median step, of the rank that took longest
   double proposedSeconds = 0;    // likewise: it is shorter by as much as the slowest rank's time
   std::vector<RankSpeed> ranks;  // without servers; ascending
-  std::vector<double> shares;    // as strategy.shares: the proposed samples
+  std::vector<double> shares;    // as strategy.shares: the proposed samples of a micro-batch
   bool changes() const;          // any rank's samples
 };
 

@@ -296,7 +296,8 @@ class Recorder::State::Recording {
       if (!book_->empty() || !taken.states.empty()) publish(taken.states);
       if (isOver(taken.lost)) {
         for (auto& follower : followers_) follower.request_stop();
-        if (!writing_) (void)keep({}, true);
+        // The last node may have sent its end just now, where the coordinator cannot tell it.
+        if (!writing_ || !pending_.cursors.empty()) (void)keep({}, true);
         endSinks();
         (void)store_.closeStragglers(book_->row().finishedNs);
         noteLeft(taken.lost);

@@ -53,7 +53,6 @@ RunState stateOf(const run::v1::Finished& finished) {
 RunAggregator::RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes,
                              plan::BatchShares shares, const std::vector<RunBatch::Fact>& facts)
     : row_(std::move(row)),
-      toldSteps_(row_.figures.steps),
       phaseBefore_(row_.phase),
       coordinator_(nodes.front().node),
       shares_(std::move(shares)),
@@ -100,9 +99,13 @@ void RunAggregator::know(const std::string& name, const run::v1::Record& record)
   }
   // A node that is left out may end a rank later than another node starts it.
   if (record.has_rank() && record.rank().state() != "exited") noteRank(record.rank().rank(), name);
-  if (record.has_recovering()) (void)noteMembers(record.recovering());
+  if (record.has_recovering() && noteMembers(record.recovering()))
+    row_.world = record.recovering().world();
   if (record.has_clock()) nodes_[name].clock.note(record);
   if (record.has_source()) sources_.insert(sourceKey(record.source()));
+  for (const run::v1::Scalar& scalar : record.scalars().scalars())  // as noteReported() notes them
+    reported_[scalarSeries(scalar.tag())] = {record.scalars().rank(),
+                                             sourceOrder(record.scalars().source())};
   if (record.has_steps())  // as stepsBefore() notes them
     stepsBefore_[record.steps().generation()] = bounded(record.steps().first_step());
 }
@@ -328,6 +331,9 @@ void RunAggregator::setMembers(const std::string& name, const run::v1::Record& r
     return;
   }
   restart.samples.assign(recovering.samples().begin(), recovering.samples().end());
+  if (earlier_) addParts(earlier_->steps);
+  earlier_ = Earlier{std::move(analyzer_)};
+  for (const auto& [rank, step] : lastStep_) earlier_->last = std::max(earlier_->last, step);
   const int world = std::max(row_.world, 1);
   analyzer_ = analysis::StepAnalyzer(world, shares_.of(world));
   stragglers_.clear();
@@ -481,7 +487,9 @@ void RunAggregator::addScalars(const std::string& node, const run::v1::Record& r
     const int order = sourceOrder(scalars.source());
     const auto [known, first] = reported_.try_emplace(series, Reported{scalars.rank(), order});
     Reported& last = known->second;
-    if (std::pair(scalars.rank(), order) > std::pair(last.rank, last.source)) continue;
+    const std::pair reports(scalars.rank(), order), counted(last.rank, last.source);
+    if (reports > counted) continue;
+    if (first || reports != counted) noteReported(scalar.tag(), node, scalars);
     last.rank = scalars.rank();
     last.source = order;
     const std::int64_t step = bounded(scalar.step());
@@ -495,6 +503,16 @@ void RunAggregator::addScalars(const std::string& node, const run::v1::Record& r
     if (series == "loss") row_.figures.trainLoss = scalar.value();
     rowChanged_ = true;
   }
+}
+
+// By which rank and in which way a value that counts is reported.
+void RunAggregator::noteReported(const std::string& tag, const std::string& node,
+                                 const run::v1::Scalars& scalars) {
+  run::v1::Record record;
+  record.mutable_scalars()->set_rank(scalars.rank());
+  record.mutable_scalars()->set_source(scalars.source());
+  record.mutable_scalars()->add_scalars()->set_tag(tag);
+  noteFact("scalar/" + tag, node, record);
 }
 
 void RunAggregator::addSource(const std::string& node, const run::v1::ProgramSource& source) {
@@ -541,6 +559,7 @@ void RunAggregator::addSteps(const std::string& name, Node& node, const run::v1:
   const std::int64_t offset = node.clock.offsetTo(nodes_[coordinator_].clock);
   const std::int64_t wallOffset = bounded(record.wall_ns()) - bounded(record.monotonic_ns());
   const std::int64_t firstStep = bounded(bounded(chunk.first_step()) + stepsBefore(name, chunk));
+  if (rank == 0 && record.sequence() > node.cursor) readsAgain_ = false;
   stragglers_.stepCompleted();
   lastWallNs_ = std::max(lastWallNs_, bounded(record.wall_ns()));
   std::int64_t begin = 0;
@@ -586,7 +605,7 @@ void RunAggregator::addSteps(const std::string& name, Node& node, const run::v1:
     if (outlined)
       addOutlined(sample);
     else
-      analyzer_.add(sample);
+      (earlier_ && sample.step <= earlier_->last ? earlier_->steps : analyzer_).add(sample);
     const auto x = static_cast<double>(sample.step);
     const double length = static_cast<double>(duration) / 1e9;
     seconds.push_back({x, length});
@@ -705,13 +724,20 @@ void RunAggregator::addLostOthers(std::int64_t wallNs) {
   }
 }
 
-void RunAggregator::analyse() {
+// The last step of rank 0; a program's values may count others.
+std::int64_t RunAggregator::lastStep() const {
+  const auto own = lastStep_.find(0);
+  return reported_.empty() || own == lastStep_.end() ? row_.figures.steps : own->second;
+}
+
+// The parts of the steps that all ranks have reported since the last call.
+void RunAggregator::addParts(analysis::StepAnalyzer& analyzer) {
   using analysis::Breakdown;
   constexpr std::pair<const char*, double Breakdown::*> kParts[] = {
       {"data", &Breakdown::data},         {"forward", &Breakdown::forward},
       {"backward", &Breakdown::backward}, {"waiting", &Breakdown::waiting},
       {"transfer", &Breakdown::transfer}, {"optimizer", &Breakdown::optimizer}};
-  const std::vector<analysis::StepBreakdown> steps = analyzer_.take();
+  const std::vector<analysis::StepBreakdown> steps = analyzer.take();
   for (std::size_t r = 0; !steps.empty() && r < steps.front().ranks.size(); ++r)
     for (const auto& [key, part] : kParts) {
       std::vector<Point>& line = points(fmt::format("rank/{}/{}", r, key));
@@ -723,6 +749,11 @@ void RunAggregator::analyse() {
       if (step.ranks[r].stalled > 0)
         points(fmt::format("rank/{}/stalled", r))
             .push_back({static_cast<double>(step.step), step.ranks[r].stalled});
+}
+
+void RunAggregator::analyse() {
+  if (earlier_) addParts(earlier_->steps);
+  addParts(analyzer_);
   const analysis::StepBreakdown recent = analyzer_.recent();
   for (std::size_t r = 0; r < recent.ranks.size(); ++r) {
     const analysis::Breakdown& spent = recent.ranks[r];
@@ -734,11 +765,11 @@ void RunAggregator::analyse() {
     const auto node = nodeOfRank_.find(rank);
     return node == nodeOfRank_.end() ? std::string() : node->second;
   };
-  update_.stragglers = stragglers_.look(analyzer_, gpus_, nodeOf, row_.figures.steps, ended());
+  update_.stragglers = stragglers_.look(analyzer_, gpus_, nodeOf, lastStep(), ended());
   update_.slow = stragglers_.slow();
   update_.slowChanged = wasSlow || update_.slow;
   // A recorder that takes over reads steps again, and what they say has been told.
-  if (row_.figures.steps <= toldSteps_)
+  if (readsAgain_)
     std::erase_if(update_.stragglers, [](const StragglerChange& change) {
       return !change.slow.halted && !change.slow.link;
     });
@@ -752,7 +783,7 @@ void RunAggregator::analyse() {
 RunAggregator::Taken RunAggregator::take() {
   analyse();
   Taken out;
-  row_.measuredStepSeconds = median(durations_);
+  if (!durations_.empty()) row_.measuredStepSeconds = median(durations_);
   for (auto& [name, points] : series_)
     if (!points.empty()) batch_.series.push_back({name, std::move(points)});
   series_.clear();

@@ -97,6 +97,8 @@ class RunAggregator {
   void addWatched(const run::v1::StepChunk& chunk, int index, std::int64_t step);
   void addSeen(const run::v1::StepChunk& chunk);
   void addScalars(const std::string& node, const run::v1::Record& record);
+  void noteReported(const std::string& tag, const std::string& node,
+                    const run::v1::Scalars& scalars);
   void addSource(const std::string& node, const run::v1::ProgramSource& source);
   void addOutlined(const analysis::StepSample& sample);
   void addSample(const std::string& name, Node& node, const run::v1::Record& record);
@@ -109,11 +111,13 @@ class RunAggregator {
   void addStarted(const std::string& name, const run::v1::Started& started, std::int64_t wallNs);
   void addWarning(const std::string& node, Error warning, std::int64_t wallNs);
   void noteHeard(std::int64_t wallNs);  // of the coordinator
+  std::int64_t lastStep() const;
+  void addParts(analysis::StepAnalyzer& steps);
   void analyse();
   std::vector<Point>& points(const std::string& series) { return series_[series]; }
 
   RunRow row_;
-  std::int64_t toldSteps_;  // those that the row had
+  bool readsAgain_ = true;  // no step of rank 0 was added that the history lacks
   RunState phaseBefore_;    // the last one that was not final
   bool rowChanged_ = false;
   std::int64_t recoveringNs_ = 0;  // when the last recovery began, by the coordinator's clock
@@ -143,6 +147,13 @@ class RunAggregator {
   StragglerWatch stragglers_;
   std::int64_t lastWallNs_ = 0;  // of a step or sample
   plan::BatchShares shares_;
+  // The steps of a generation with other ranks, or with another division of the batch, to the last
+  // one that is known of it: some nodes may be read later than others.
+  struct Earlier {
+    analysis::StepAnalyzer steps;
+    std::int64_t last = 0;
+  };
+  std::optional<Earlier> earlier_;
   analysis::StepAnalyzer analyzer_;
   std::vector<double> durations_;  // of rank 0's steps, thinned when many
   std::size_t durationStride_ = 1, durationSkip_ = 0;

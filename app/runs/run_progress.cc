@@ -8,6 +8,7 @@
 #include "app/core/time_left.h"
 #include "app/specs/spec_text.h"
 #include "engine/data/content.h"
+#include "engine/data/range.h"
 #include "engine/data/samples.h"
 #include "engine/specs/data_files.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -50,9 +51,6 @@ std::int64_t imagesOf(const std::string& path) {
 // number.
 std::int64_t trainingSamples(const spec::v1::RunSpec& spec, std::uintmax_t mostRead) {
   const spec::v1::DataFiles& files = spec.data().train();
-  const auto part = [&](double all) {
-    return static_cast<std::int64_t>(all * (files.to() - files.from()));
-  };
   if (spec.data().format() == "tokens") {
     const auto tokens = data::openTokens(specs::tokenFiles(spec, true, files.tokens()));
     return tokens.ok() ? (*tokens)->size() : 0;
@@ -66,7 +64,9 @@ std::int64_t trainingSamples(const spec::v1::RunSpec& spec, std::uintmax_t mostR
   if (spec.data().format() == "text") {
     const std::int64_t tokens =
         spec.model().input().shape_size() > 0 ? spec.model().input().shape(0) : 0;
-    return tokens <= 0 ? 0 : part(static_cast<double>(bytesOf(files.text()))) / tokens;
+    const std::int64_t all = tokens > 0 ? bytesOf(files.text()) : 0;
+    const std::int64_t part = data::placeOf(files.to(), all) - data::placeOf(files.from(), all);
+    return part > 0 ? (part - 1) / tokens : 0;  // the last byte is only a label
   }
   if (spec.data().format() == "table") {
     const auto rows = data::readTableSamples(specs::tableFile(spec, true, files.table()));

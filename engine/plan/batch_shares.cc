@@ -8,7 +8,8 @@
 
 namespace lockstep::plan {
 
-BatchShares::BatchShares(const Plan& plan) : mesh_(plan.mesh), cuts_(plan.batchCuts) {}
+BatchShares::BatchShares(const Plan& plan)
+    : mesh_(plan.mesh), cuts_(plan.batchCuts), microBatches_(plan.microBatches) {}
 
 // The plan's; of another world, the plan's with another size of axis data.
 cluster::Mesh BatchShares::meshOf(int world) const {
@@ -40,7 +41,7 @@ std::vector<double> BatchShares::of(int world) const {
   for (const int share : shares) {
     const auto at = static_cast<std::size_t>(share);
     if (share >= 0 && at + 1 >= cuts.size()) return {};
-    out.push_back(share < 0 ? 0 : static_cast<double>(cuts[at + 1] - cuts[at]));
+    out.push_back(share < 0 ? 0 : static_cast<double>((cuts[at + 1] - cuts[at]) * microBatches_));
   }
   return out;
 }

@@ -28,7 +28,8 @@ class BatchShares {
 
   std::vector<double> anew_;  // empty: it was not
   cluster::Mesh mesh_;
-  std::vector<std::int64_t> cuts_;  // of the batch, along axis data
+  std::vector<std::int64_t> cuts_;  // of a micro-batch, along axis data
+  int microBatches_ = 1;            // of a step
 };
 
 }  // namespace lockstep::plan

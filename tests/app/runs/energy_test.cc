@@ -272,6 +272,17 @@ class EnergyTest : public QObject {
     QCOMPARE(pointJoules(other, 1000), 0.0);
   }
 
+  // Large amounts are whole numbers, without a power of ten.
+  void largeAmountsAreReadable() {
+    QCOMPARE(joulesText(4.4424e9), std::string("1234 kWh"));
+    QCOMPARE(joulesText(999.7), std::string("1000 J"));
+    QCOMPARE(carbonText(1.5e6), std::string("1500 kg"));
+    Energy energy;
+    energy.seconds = 10;
+    energy.hosts.push_back({.host = "n1", .hostJoules = 104'400, .isKnown = true});
+    QCOMPARE(energyText(energy), std::string("104 kJ (10440 W, modelled)"));
+  }
+
   void whatIsNotKnownIsNamed() {
     const LaunchRequest request = requestOf("");
     const auto preview = makePreview(request, hosts(false));

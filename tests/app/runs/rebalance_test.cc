@@ -30,11 +30,12 @@ struct Rank {
 };
 
 plan::BatchShares sharesOf(const std::vector<std::int64_t>& samples, int modelRanks = 1,
-                           int servers = 0) {
+                           int servers = 0, int microBatches = 1) {
   plan::Plan plan;
   plan.mesh = cluster::Mesh({{std::string(cluster::kDataAxis), static_cast<int>(samples.size())},
                              {std::string(cluster::kModelAxis), modelRanks}},
                             servers);
+  plan.microBatches = microBatches;
   plan.batchCuts = {0};
   for (const std::int64_t n : samples) plan.batchCuts.push_back(plan.batchCuts.back() + n);
   return plan::BatchShares(plan);
@@ -164,6 +165,27 @@ class RebalanceTest : public QObject {
       QVERIFY(!out->changes());
       QCOMPARE(out->proposedSeconds, out->stepSeconds);
     }
+  }
+
+  // A rank has as many samples of each micro-batch; what is told of it is of the whole step.
+  void samplesAreThoseOfAStep() {
+    std::mt19937 random(11);
+    const std::vector<Rank> ranks{{1e-3, 0, 48}, {2e-3, 0, 48}};
+    PlanFacts plan;
+    plan.microBatches = 3;
+    plan.shares = sharesOf({16, 16}, 1, 0, plan.microBatches);
+    const auto out = rebalanceOf(matrixOf(ranks, 40, random, 0), 2, plan);
+    QVERIFY2(out.ok(), out.ok() ? "" : out.error().text().c_str());
+    QCOMPARE(out->shares[0] + out->shares[1], 32.0);
+    QVERIFY(out->changes());
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      const RankSpeed& rank = out->ranks[r];
+      QCOMPARE(rank.samples, std::int64_t{48});
+      QVERIFY(std::abs(rank.sampleSeconds - ranks[r].sampleSeconds) < 1e-6);
+      QCOMPARE(static_cast<double>(rank.proposed), 3 * out->shares[r]);
+    }
+    const double after = std::max(out->ranks[0].proposedSeconds(), out->ranks[1].proposedSeconds());
+    QVERIFY(std::abs(out->proposedSeconds - after - 1e-3) < 1e-5);
   }
 
   // Ranks that share a part of the batch are as fast as the slowest of them.
@@ -310,6 +332,7 @@ class RebalanceTest : public QObject {
     const auto grouped = factsOf("a", "{batch_norm: {groups: 8}}", "micro_batches: 2");
     QVERIFY2(grouped.ok(), grouped.ok() ? "" : grouped.error().text().c_str());
     QCOMPARE(grouped->unit, std::int64_t{8});  // 32 samples of a micro-batch in 4 groups
+    QCOMPARE(grouped->microBatches, 2);
     QVERIFY(grouped->evenShares.empty());
     const auto plain = factsOf("b", "{batch_norm: {}}", "micro_batches: 2");
     QVERIFY(plain.ok());

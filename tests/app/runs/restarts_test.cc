@@ -185,6 +185,22 @@ class RestartsTest : public QObject {
     QCOMPARE(taken.update.slow->node, std::string("n3"));
   }
 
+  // A recorder that is killed may have kept that a node was left out, and not its row.
+  void takingOverKnowsHowManyRanksThereAre() {
+    RunAggregator before(rowOf(3), {{"n1", 0}, {"n2", 0}, {"n3", 0}});
+    run::v1::Record recovering;
+    recovering.set_sequence(1);
+    recovering.mutable_recovering()->set_generation(2);
+    recovering.mutable_recovering()->set_world(2);
+    for (const char* node : {"n1", "n2"}) recovering.mutable_recovering()->add_nodes(node);
+    before.add("n1", recovering);
+    RunAggregator later(rowOf(3), {{"n1", 1}, {"n2", 0}, {"n3", 0}}, {}, before.take().batch.facts);
+    QCOMPARE(later.row().world, 2);
+    later.add("n1", stepsRecord(2, 0, 1, 30, 0.01));
+    later.add("n2", stepsRecord(1, 1, 1, 30, 0.01));
+    QCOMPARE(later.take().update.breakdown.size(), std::size_t{2});
+  }
+
   // A recorder that takes over: what the history has is not told twice, but for steps.
   void takingOver() {
     RunAggregator book(rowOf(1), {{"n1", 5}});
@@ -207,6 +223,85 @@ class RestartsTest : public QObject {
     finished.mutable_finished()->set_state(run::v1::SUCCEEDED);
     later.add("n1", finished);
     QVERIFY(later.ended());
+  }
+
+  // A program's values may count other steps than are measured, and other ranks report them too.
+  void takingOverKnowsWhoseValuesCount() {
+    std::uint64_t sequence = 0;
+    const auto report = [&](RunAggregator& book, int rank, std::int64_t step, double loss) {
+      run::v1::Record record;
+      record.set_sequence(++sequence);
+      record.mutable_scalars()->set_rank(rank);
+      record.mutable_scalars()->set_source("stdout");
+      run::v1::Scalar& scalar = *record.mutable_scalars()->add_scalars();
+      scalar.set_tag("loss");
+      scalar.set_step(step);
+      scalar.set_value(loss);
+      book.add("n1", record);
+    };
+    RunAggregator before(rowOf(2), {{"n1", 0}});
+    report(before, 0, 1, 0.5);
+    const auto kept = before.take();
+    RunAggregator later(before.row(), {{"n1", sequence}}, {}, kept.batch.facts);
+    run::v1::Record steps = stepsRecord(++sequence, 0, 1, 40, 0.01);
+    steps.mutable_steps()->set_generation(1);
+    steps.mutable_steps()->clear_loss();
+    later.add("n1", steps);
+    QCOMPARE(later.row().figures.steps, std::int64_t{1});
+    report(later, 1, 2, 9);
+    report(later, 0, 2, 0.4);
+    QCOMPARE(later.row().figures.steps, std::int64_t{2});
+    const auto taken = later.take();
+    const auto* loss = find(taken.batch, "loss");
+    QVERIFY(loss != nullptr);
+    QCOMPARE(loss->points.size(), std::size_t{1});
+    QCOMPARE(loss->points[0].y, 0.4);
+  }
+
+  // A recorder may take over when no step comes any more, as while a run is evaluated.
+  void takingOverAfterTheLastStepKeepsWhatStepsTook() {
+    RunRow row = rowOf(1);
+    row.phase = RunState::RUNNING;
+    row.measuredStepSeconds = 0.02;
+    RunAggregator book(row, {{"n1", 7}});
+    run::v1::Record finished;
+    finished.set_sequence(8);
+    finished.mutable_finished()->set_state(run::v1::SUCCEEDED);
+    book.add("n1", finished);
+    const auto taken = book.take();
+    QVERIFY(taken.update.row);
+    QCOMPARE(taken.update.row->measuredStepSeconds, 0.02);
+  }
+
+  // Steps and the restart with fewer ranks that follows them may be read at once, and the steps of
+  // one node after the restart of which another one tells.
+  void stepsBeforeARestartKeepTheirParts_data() {
+    QTest::addColumn<bool>("later");
+    QTest::newRow("at once") << false;
+    QTest::newRow("one node later") << true;
+  }
+  void stepsBeforeARestartKeepTheirParts() {
+    QFETCH(bool, later);
+    RunAggregator book(rowOf(2), {{"n1", 0}, {"n2", 0}});
+    book.add("n1", stepsRecord(1, 0, 1, 30, 0.002));
+    if (!later) book.add("n2", stepsRecord(1, 1, 1, 30, 0.010));
+    run::v1::Record recovering;
+    recovering.set_sequence(2);
+    recovering.mutable_recovering()->set_generation(2);
+    recovering.mutable_recovering()->set_world(1);
+    recovering.mutable_recovering()->add_nodes("n1");
+    book.add("n1", recovering);
+    if (later) {
+      (void)book.take();
+      book.add("n2", stepsRecord(1, 1, 1, 30, 0.010));
+    }
+    book.add("n1", stepsRecord(3, 0, 31, 5, 0.002));  // one rank trains on
+    const auto taken = book.take();
+    for (const auto& [name, steps] : {std::pair{"rank/0/waiting", 35}, {"rank/1/forward", 30}}) {
+      const auto* part = find(taken.batch, name);
+      QVERIFY2(part != nullptr, name);
+      QCOMPARE(static_cast<int>(part->points.size()), steps);
+    }
   }
 
   // What a coordinator told before another one took over may be read later: it is kept and counts,

@@ -1,5 +1,5 @@
 // How far a run is, and how long it will take: its steps and epochs, also after a resume, and the
-// rows of its data.
+// samples of its data.
 #include <QProcess>
 #include <QTemporaryDir>
 #include <QTest>
@@ -11,6 +11,9 @@
 #include "app/history/history.h"
 #include "app/runs/run_model.h"
 #include "app/runs/run_progress.h"
+#include "engine/data/dataset.h"
+#include "engine/specs/data_files.h"
+#include "lockstep/spec/v1/spec.pb.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -184,6 +187,28 @@ class RunProgressTest : public QObject {
     QCOMPARE(endless.totalSteps(), 0);
     QCOMPARE(endless.fraction(), 0.0);
     QVERIFY(endless.secondsLeft(10) < 0);
+  }
+
+  // The samples of a text are those that a run of it has, also where it ends with a sample.
+  void samplesOfATextAreCounted() {
+    QTemporaryDir folder;
+    spec::v1::RunSpec spec;
+    spec.mutable_model()->mutable_input()->add_shape(10);
+    spec.mutable_data()->set_format("text");
+    spec::v1::DataFiles& train = *spec.mutable_data()->mutable_train();
+    train.set_text(folder.filePath("t.txt").toStdString());
+    train.set_to(1);
+    for (const int bytes : {0, 1, 10, 11, 99, 100, 101, 201}) {
+      QFile file(folder.filePath("t.txt"));
+      QVERIFY(file.open(QIODevice::WriteOnly | QIODevice::Truncate));
+      file.write(QByteArray(bytes, 'x'));
+      file.close();
+      for (const double from : {0.0, 0.5}) {
+        train.set_from(from);
+        const auto text = data::openText(specs::textFile(spec, true, train.text()));
+        QCOMPARE(trainingSamples(spec), text.ok() ? (*text)->size() : 0);
+      }
+    }
   }
 
   // The rows of a table are those that a run of it has: seeded lengths round the ends of blocks,

@@ -293,6 +293,36 @@ class SlowRanksTest : public QObject {
     QCOMPARE(stragglerLines(taken.batch).size(), std::size_t{1});
     QVERIFY(stragglerLines(taken.batch)[0].text.find("was slow in steps") != std::string::npos);
   }
+
+  // The steps of a straggler are those that are measured: the values that a program reports may
+  // count others, such as epochs.
+  void aProgramsStragglerHasMeasuredSteps() {
+    RunAggregator book(rowOf(3), {{"n1", 0}});
+    std::uint64_t sequence = 0;
+    run::v1::Record value;
+    value.set_sequence(++sequence);
+    value.mutable_scalars()->set_source("log");
+    run::v1::Scalar& loss = *value.mutable_scalars()->add_scalars();
+    loss.set_tag("loss");
+    loss.set_step(2);
+    book.add("n1", value);
+    const auto steps = [&](int first, double slow) {
+      for (int rank = 0; rank < 3; ++rank) {
+        run::v1::Record record = stepsRecord(++sequence, rank, first, 30, rank == 1 ? slow : 0.002);
+        record.mutable_steps()->set_generation(1);
+        record.mutable_steps()->clear_loss();
+        book.add("n1", record);
+      }
+      return book.take().batch.stragglers;
+    };
+    std::vector<StragglerRow> told = steps(1, 0.012);
+    QCOMPARE(told.size(), std::size_t{1});
+    told.clear();
+    for (int first = 31; first < 301 && told.empty(); first += 30) told = steps(first, 0.002);
+    QCOMPARE(told.size(), std::size_t{1});
+    QVERIFY2(told[0].untilStep > told[0].sinceStep, told[0].text.c_str());
+    QCOMPARE(book.row().figures.steps, std::int64_t{2});
+  }
 };
 
 QTEST_GUILESS_MAIN(SlowRanksTest)

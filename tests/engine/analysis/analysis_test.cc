@@ -386,6 +386,12 @@ class AnalysisTest : public QObject {
     QCOMPARE(planOf({{"stage", 3}}, {0, 4}).of(3), (Samples{4, 4, 4}));
     QVERIFY(planOf({{"data", 2}}, {}).of(2).empty());
     QVERIFY(plan::BatchShares().of(4).empty());
+    plan::Plan accumulating;  // two micro-batches of four samples
+    accumulating.mesh = cluster::Mesh({{"data", 2}}, 0);
+    accumulating.batchCuts = {0, 3, 4};
+    accumulating.microBatches = 2;
+    QCOMPARE(plan::BatchShares(accumulating).of(2), (Samples{6, 2}));
+    QCOMPARE(plan::BatchShares(accumulating).of(1), (Samples{8}));
   }
 
   void slowRankIsNamedWithin20Steps_data() {
