@@ -463,6 +463,26 @@ class WindowTest : public QObject {
     QVERIFY(!edit->isVisible());
   }
 
+  // Commands that cannot be done now are passed over.
+  void paletteStepsOverWhatCannotBeDone() {
+    QVERIFY(!window_->findChild<QAction*>("actionSave")->isEnabled());
+    window_->findChild<QAction*>("actionPalette")->trigger();
+    auto* edit = window_->findChild<QLineEdit*>("commandPaletteEdit");
+    auto* list = window_->findChild<QListView*>("commandPaletteList");
+    const int count = list->model()->rowCount();
+    for (int press = 0; press < count; ++press) QTest::keyClick(edit, Qt::Key_Down);
+    QCOMPARE(list->currentIndex().row(), count - 1);
+    for (int press = 0; press < count; ++press) QTest::keyClick(edit, Qt::Key_Up);
+    QCOMPARE(list->currentIndex().row(), 0);
+    // The first of what was found cannot be done, the second can.
+    QTest::keyClicks(edit, "re");
+    QCOMPARE(list->model()->index(0, 0).data().toString(), QString("Redo"));
+    QCOMPARE(list->currentIndex().data().toString(), QString("Restore default layout"));
+    QTest::keyClicks(edit, "do");
+    QVERIFY(!list->currentIndex().isValid());
+    QTest::keyClick(edit, Qt::Key_Escape);
+  }
+
   void documentsAndLayoutComeBack() {
     const QString path = home_->path("mine.yaml");
     QVERIFY(QFile::copy(QString::fromStdString(examplePath("local-3.yaml")), path));
