@@ -550,14 +550,22 @@ class WindowTest : public QObject {
   }
 
   void droppedFilesOpen() {
-    QMimeData data;
-    data.setUrls({QUrl::fromLocalFile(QString::fromStdString(examplePath("fashion-mlp.yaml")))});
-    QDragEnterEvent enter(QPoint(10, 10), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
-    QCoreApplication::sendEvent(window_.get(), &enter);
-    QVERIFY(enter.isAccepted());
-    QDropEvent drop(QPointF(10, 10), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
-    QCoreApplication::sendEvent(window_.get(), &drop);
-    QVERIFY(qobject_cast<ModelPage*>(window_->currentPage()));
+    const auto drop = [](const char* example, QWidget* on) {
+      QMimeData data;
+      data.setUrls({QUrl::fromLocalFile(QString::fromStdString(examplePath(example)))});
+      QDragEnterEvent enter(QPoint(10, 10), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+      QCoreApplication::sendEvent(on, &enter);
+      QVERIFY(enter.isAccepted());
+      QDropEvent dropped(QPointF(10, 10), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+      QCoreApplication::sendEvent(on, &dropped);
+    };
+    drop("fashion-mlp.yaml", window_.get());
+    auto* model = qobject_cast<ModelPage*>(window_->currentPage());
+    QVERIFY(model);
+    // On the text of a document too, which stays as it is.
+    drop("local-3.yaml", model->findChild<QPlainTextEdit*>("yamlEditor")->viewport());
+    QVERIFY(!model->isModified());
+    QVERIFY(qobject_cast<ClusterPage*>(window_->currentPage()));
   }
 
  private:
