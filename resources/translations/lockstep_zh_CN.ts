@@ -8492,6 +8492,10 @@ its last lines:
             <translation>请用另一个名称保存</translation>
         </message>
         <message>
+            <source>save the text, or close its tab</source>
+            <translation>请保存文本，或关闭其标签页</translation>
+        </message>
+        <message>
             <source>%1: %2</source>
             <translation>%1：%2</translation>
         </message>

@@ -587,6 +587,25 @@ class ModelsTest : public QObject {
     QCOMPARE(again.text(), QString(kSpec));
   }
 
+  // What was undone does not come back, after a crash neither.
+  void textThatWasUndoneIsNotRecovered() {
+    QTemporaryDir folder;
+    const QString path = folder.filePath("tiny.yaml"), recovery = folder.filePath("recovery");
+    SpecDocument document(app::SpecKind::kRun, recovery);
+    document.start(kSpec, path);
+    QVERIFY(document.save(path).ok());
+    const auto isKept = [&] {
+      return QFileInfo::exists(SpecDocument::recoveryPath(path, recovery));
+    };
+    document.type(QString(kSpec) + "# mine");
+    QVERIFY(QTest::qWaitFor(isKept, 30'000));
+    document.undoStack()->undo();
+    QVERIFY(QTest::qWaitFor([&] { return !isKept(); }, 30'000));
+    SpecDocument again(app::SpecKind::kRun, recovery);  // of the start after the crash
+    QVERIFY(again.load(path).ok());
+    QVERIFY(!again.recovered());
+  }
+
   // So does the text of one that has no file yet; closed on purpose, it is not wanted.
   void textThatWasNeverSavedComesBack() {
     QTemporaryDir folder;

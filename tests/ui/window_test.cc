@@ -527,6 +527,24 @@ class WindowTest : public QObject {
     QVERIFY(!QFileInfo::exists(path));
   }
 
+  // Text that is not saved and cannot be kept for the next start keeps the window open.
+  void unsavedTextIsNotLostAtTheEnd() {
+    const QString path = home_->path("mine.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-mlp.yaml")), path));
+    QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
+    QFile inTheWay(home_->path("home/recovery"));  // of the folder
+    QVERIFY(inTheWay.open(QIODevice::WriteOnly));
+    auto* page = qobject_cast<ModelPage*>(window_->openFile(path));
+    page->document()->type(page->document()->text() + "# mine\n");
+    window_->openHistory();
+    QVERIFY(!window_->close());
+    QCOMPARE(window_->currentPage(), page);
+    QVERIFY2(page->message()->isVisible() && page->message()->what().contains("recovery"),
+             qPrintable(page->message()->what()));
+    QVERIFY(page->save());
+    QVERIFY(window_->close());
+  }
+
   void namesOfRecentFilesAreWhole() {
     const QString path = home_->path("r&d.yaml");
     QVERIFY(QFile::copy(QString::fromStdString(examplePath("local-3.yaml")), path));

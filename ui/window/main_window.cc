@@ -462,10 +462,18 @@ void MainWindow::closeEvent(QCloseEvent* event) {
   Settings& settings = workspace_->settings();
   restoring_ = false;
   rememberSession();
+  QList<SpecDocument*> unsaved;
   for (Page* page : pages()) {
-    if (auto* spec = qobject_cast<SpecPage*>(page); spec && spec->isModified())
-      spec->document()->keepRecovery();
+    auto* spec = qobject_cast<SpecPage*>(page);
+    if (!spec || !spec->isModified()) continue;
+    unsaved << spec->document();
+    const Status stored = unsaved.back()->autosave();
+    if (stored.ok()) continue;
+    tabs_->setCurrentWidget(page);  // what is written there would be lost
+    page->message()->showError(stored.error());
+    return event->ignore();
   }
+  for (SpecDocument* document : unsaved) document->keepRecovery();
   (void)alertModel_->save(alertFile());
   settings.store().setValue("window/geometry", saveGeometry());
   showHiddenDocks();
