@@ -361,7 +361,9 @@ void MainWindow::refreshInspector() {
 }
 
 void MainWindow::raiseAlert(const Alert& alert) {
-  if (!alertModel_->add(alert)) return;
+  // One that the status bar tells may have another text now.
+  const bool isTold = !alert.key.isEmpty() && status_.key == alert.key;
+  if (!alertModel_->add(alert) && !isTold) return;
   status_ = alert;
   showStatus();
 }

@@ -41,6 +41,7 @@ class NewModelDialog;
 class QuestionQueue;
 class RunPage;
 class SpecDocument;
+class SpecPage;
 class WelcomePage;
 
 class MainWindow : public QMainWindow {
@@ -155,6 +156,7 @@ class MainWindow : public QMainWindow {
   void askImport();
   void importCluster(const QString& path);
   void askSaveAs();
+  void saveAs(SpecPage* page, const QString& path);  // not over the file of another tab
   QList<QAction*> allActions() const;
   QString shownRun() const;  // of a run's page, or chosen in the history; "": none
   // Shows the first open page that is `wanted`; null: there is none.

@@ -59,6 +59,12 @@ std::string textOf(const QString& path) {
   return file.open(QIODevice::ReadOnly) ? file.readAll().toStdString() : std::string();
 }
 
+// Whether the page shows the file, which may have other names.
+bool shows(const Page& page, const QString& file) {
+  const QString own = page.filePath();
+  return !own.isEmpty() && (own == file || QFileInfo(own) == QFileInfo(file));
+}
+
 Result<app::Relaunch> relaunchFrom(const std::string& folder, const QString& run,
                                    app::RelaunchKind kind) {
   auto history = app::History::open(folder);
@@ -187,11 +193,7 @@ WelcomePage* MainWindow::openWelcome() { return qobject_cast<WelcomePage*>(openP
 
 Page* MainWindow::openFile(const QString& path) {
   const QString absolute = QFileInfo(path).absoluteFilePath();
-  const auto isFile = [&](const Page& page) {
-    return page.filePath() == absolute ||
-           (!page.filePath().isEmpty() && QFileInfo(page.filePath()) == QFileInfo(absolute));
-  };
-  if (Page* open = showOpen(isFile)) return open;
+  if (Page* open = showOpen([&](const Page& page) { return shows(page, absolute); })) return open;
   const bool isSaved = QFileInfo::exists(absolute);
   const app::SpecKind kind =
       specKindOf(isSaved ? absolute : SpecDocument::recoveryPath(absolute, recoveryFolder()));
@@ -228,6 +230,18 @@ Page* MainWindow::openFile(const QString& path) {
   }
   refreshNavigator();
   return page;
+}
+
+void MainWindow::saveAs(SpecPage* page, const QString& path) {
+  const QString absolute = QFileInfo(path).absoluteFilePath();
+  for (const Page* other : pages()) {
+    if (other == page || !shows(*other, absolute)) continue;
+    Error error = invalidArgument("{} is open in another tab", absolute.toStdString());
+    error.next = "close that tab first, or save it under another name";
+    return page->message()->showError(error);
+  }
+  if (page->saveAs(absolute)) workspace_->settings().addRecent(absolute);
+  refreshNavigator();
 }
 
 ModelPage* MainWindow::addModel(std::unique_ptr<SpecDocument> document) {
