@@ -218,6 +218,23 @@ class SpecPageTest : public QObject {
     QVERIFY(wait([&] { return alive.isNull(); }));
   }
 
+  // What came after the question stays when there is nothing to ask any more.
+  void savingTakesTheQuestionAlone() {
+    const QString path = home_->path("mine.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-mlp.yaml")), path));
+    QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
+    auto* page = qobject_cast<ModelPage*>(window_->openFile(path));
+    page->addLayer("dense: {units: 8}");
+    window_->findChild<QAction*>("actionCloseTab")->trigger();
+    auto* action = page->message()->findChild<QPushButton*>("messageAction");
+    page->message()->showError(invalidArgument("a data file is missing"));
+    QVERIFY(action->isVisible());
+    QVERIFY(page->save());
+    QVERIFY(!action->isVisible());
+    QVERIFY(page->message()->isVisible());
+    QCOMPARE(page->message()->what(), QString("a data file is missing"));
+  }
+
   // A file has one tab: what another one shows is not saved over.
   void oneTabIsNotSavedOverAnother() {
     QList<ModelPage*> pages;

@@ -266,7 +266,7 @@ void MainWindow::currentChanged() {
 void MainWindow::refreshTitles() {
   const QList<Page*> all = pages();
   for (Page* page : all)  // saved meanwhile, there is nothing to ask
-    if (!page->isModified() && closing_.remove(page)) page->message()->clear();
+    if (!page->isModified() && closing_.remove(page)) page->message()->dropAction();
   for (int i = 0; i < tabs_->count(); ++i) {
     auto* page = qobject_cast<Page*>(tabs_->widget(i));
     if (!page) continue;
