@@ -95,6 +95,20 @@ class ModelsTest : public QObject {
     model.setEntries(NavigatorModel::kModels, {{"a", "A"}, {"b", "B"}});
     model.setEntries(NavigatorModel::kRuns, {{"r1", "run"}, {"r2", "run"}, {"r3", "run"}});
     QCOMPARE(model.indexOf("run:r2").row(), 1);
+    // What is selected is the same entry when others come, go and change places.
+    const QPersistentModelIndex chosen(model.indexOf("run:r2"));
+    std::mt19937 random(11);
+    for (int round = 0; round < 200; ++round) {
+      QVector<NavigatorEntry> runs{{"r2", QString::number(round)}};
+      for (const char* other : {"r1", "r3", "r4", "r5", "r6"})
+        if (random() % 2 == 0)
+          runs.insert(static_cast<qsizetype>(random() % static_cast<unsigned>(runs.size() + 1)),
+                      NavigatorEntry{other, "run"});
+      model.setEntries(NavigatorModel::kRuns, runs);
+      QCOMPARE(model.entries(NavigatorModel::kRuns), runs);
+      QCOMPARE(chosen.data(NavigatorModel::kPageRole).toString(), QString("run:r2"));
+      QCOMPARE(chosen.data().toString(), QString::number(round));
+    }
     model.setEntries(NavigatorModel::kRuns, {{"r2", "run"}});
     QCOMPARE(model.rowCount(model.index(NavigatorModel::kRuns, 0)), 1);
     model.setEntries(NavigatorModel::kRuns, {});

@@ -144,6 +144,28 @@ class WindowTest : public QObject {
     window_->findChild<LaunchDialog*>()->reject();
   }
 
+  // Also where it comes into the navigator after its page has opened, and others before it later.
+  void theShownDocumentIsChosenInTheNavigator() {
+    const auto* tree = window_->findChild<QTreeView*>("navigator");
+    const auto isChosen = [&](const Page* page) {
+      return tree->currentIndex().data(NavigatorModel::kPageRole).toString() == page->key();
+    };
+    const Page* last = nullptr;
+    for (const char* name : {"b.yaml", "a.yaml"}) {
+      const QString path = home_->path(name);
+      QVERIFY(QFile::copy(QString::fromStdString(examplePath("local-3.yaml")), path));
+      last = window_->openFile(path);
+      QVERIFY(isChosen(last));
+    }
+    const RunPage* run =
+        window_->openRun(QString::fromStdString(home_->addRun(0, app::RunState::SUCCEEDED, 50)));
+    QVERIFY(wait([&] { return isChosen(run); }));
+    home_->addRun(2, app::RunState::SUCCEEDED, 50);
+    const auto* model = tree->model();
+    QVERIFY(wait([&] { return model->rowCount(model->index(NavigatorModel::kRuns, 0)) == 2; }));
+    QVERIFY(isChosen(run));
+  }
+
   // Runs of another program, such as the command line, appear while the window is open.
   void runsOfOthersAppear() {
     const auto* tree = window_->findChild<QTreeView*>("navigator")->model();
