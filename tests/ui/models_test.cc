@@ -568,6 +568,13 @@ class ModelsTest : public QObject {
     QVERIFY2(shown.contains("unitz"), qPrintable(shown));
     document.undoStack()->undo();
     QCOMPARE(shown, QString());
+    // Why a plan is refused is told in another language too.
+    Error refusal = makeError(Code::kInvalidArgument, "it does not fit");
+    refusal.field = "model.layers[1].dense";
+    layers.setPlan(refusal);
+    QVERIFY2(shown.contains("it does not fit"), qPrintable(shown));
+    layers.retranslate();
+    QVERIFY2(shown.contains("it does not fit"), qPrintable(shown));
     QVERIFY(document.insertItem("model.layers", 2, "dense: {units: 12}", "add").ok());
     QCOMPARE(layers.rowCount(), 4);
     QVERIFY(document.moveItem("model.layers", 2, 1, "move").ok());
