@@ -589,6 +589,22 @@ class WindowTest : public QObject {
     QVERIFY(wait([&] { return page->lossPlot()->sampleCount() >= 200; }));
   }
 
+  // A run that goes on is not put in front of the file that the studio was started with.
+  void whatIsAskedForStaysInSight() {
+    const QString run = QString::fromStdString(home_->addRun(0, app::RunState::RUNNING, 200));
+    window_ = std::make_unique<MainWindow>(home_->options());
+    window_->show();
+    window_->restoreSession(false);
+    Page* page = window_->openFile(QString::fromStdString(examplePath("fashion-mlp.yaml")));
+    const auto isOpen = [&] {
+      const QList<Page*> pages = window_->pages();
+      return std::any_of(pages.begin(), pages.end(),
+                         [&](const Page* one) { return one->key() == "run:" + run; });
+    };
+    QVERIFY(wait(isOpen));
+    QCOMPARE(window_->currentPage(), page);
+  }
+
   void droppedFilesOpen() {
     const auto drop = [](const char* example, QWidget* on) {
       QMimeData data;

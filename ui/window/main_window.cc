@@ -406,7 +406,7 @@ QString MainWindow::alertFile() const {
   return QString::fromStdString(workspace_->home().root) + "/alerts.json";
 }
 
-void MainWindow::restoreSession() {
+void MainWindow::restoreSession(bool showRuns) {
   Settings& settings = workspace_->settings();
   const QString current = settings.store().value("window/current").toString();
   const QVariantMap views = settings.store().value("window/views").toMap();
@@ -441,9 +441,7 @@ void MainWindow::restoreSession() {
         }
         return going;
       },
-      [this](const QStringList& going) {
-        for (const QString& run : going) openRun(run);
-      });
+      [this, showRuns](const QStringList& going) { openRuns(going, showRuns); });
 }
 
 void MainWindow::rememberSession() {

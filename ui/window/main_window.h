@@ -83,8 +83,9 @@ class MainWindow : public QMainWindow {
   // Opens what a link says (ui/studio/place.h), or says that it is none.
   void openLink(const QString& link);
   void goTo(const Place& place);
-  // Restores the documents that were open when the studio ended, and opens all running runs.
-  void restoreSession();
+  // Restores the documents that were open when the studio ended, and opens all running runs: shows
+  // them, or leaves in sight what is shown by then.
+  void restoreSession(bool showRuns = true);
   void restoreDefaultLayout();
   // Shrinks and moves a window whose frame does not fit on the screen.
   void fitToScreen();
@@ -130,7 +131,7 @@ class MainWindow : public QMainWindow {
   void notePlace();         // where the person is now, to go back to
   void goBack(int steps);   // negative: forward
   void goToNoted(qsizetype place);
-  void followOn(const Page* before, const QString& run);  // opens a run that continues another
+  void openRuns(const QStringList& runs, bool show);  // else what is shown stays in sight
   void forgetPlaces(const QString& key);
   void copyLink();
   void askLink();

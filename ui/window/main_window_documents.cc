@@ -178,11 +178,11 @@ void MainWindow::forgetPlaces(const QString& key) {
 RunPage* MainWindow::openRun(const QString& run) {
   return qobject_cast<RunPage*>(openPage("run:" + run));
 }
-// In place of the page of the run that it continues; a person who is elsewhere stays there.
-void MainWindow::followOn(const Page* before, const QString& run) {
+
+void MainWindow::openRuns(const QStringList& runs, bool show) {
   Page* shown = currentPage();
-  going_ = shown != before;
-  openRun(run);
+  going_ = !show;
+  for (const QString& run : runs) openRun(run);
   if (going_) tabs_->setCurrentWidget(shown);
   going_ = false;
 }
@@ -259,8 +259,9 @@ Page* MainWindow::makeRun(const QString& run) {
   connect(page, &RunPage::relaunchWanted, this,
           [this, run](app::RelaunchKind kind) { relaunch(run, kind); });
   connect(page, &RunPage::cloneWanted, this, [this, run] { clone(run); });
+  // A person who is elsewhere when another run continues it stays there.
   connect(page->document(), &RunDocument::continued, this,
-          [this, page](const QString& next) { followOn(page, next); });
+          [this, page](const QString& next) { openRuns({next}, currentPage() == page); });
   return page;
 }
 
