@@ -221,6 +221,23 @@ class PlacesTest : public QObject {
     QTRY_COMPARE_WITH_TIMEOUT(window_->currentPage(), history, 60'000);
   }
 
+  // Going back leads to a document that was saved under another name, not to the file it was.
+  void aDocumentIsGoneBackToUnderItsNewName() {
+    const QString path = home_->path("one.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(tests::examplePath("fashion-mlp.yaml")), path));
+    Page* page = window_->openFile(path);
+    window_->findChild<QAction*>("actionSaveAs")->trigger();
+    auto* dialog = window_->findChild<QFileDialog*>("saveAsDialog");
+    Q_EMIT dialog->fileSelected(home_->path("two.yaml"));
+    delete dialog;
+    QCOMPARE(page->filePath(), home_->path("two.yaml"));
+    window_->openHistory();
+    const qsizetype open = window_->pages().size();
+    window_->findChild<QAction*>("actionBack")->trigger();
+    QCOMPARE(window_->currentPage(), page);
+    QCOMPARE(window_->pages().size(), open);
+  }
+
   void aBadLinkIsTold() {
     window_->openLink("lockstep:nothing");
     QVERIFY(window_->currentPage()->message()->what().contains("lockstep:nothing"));

@@ -240,7 +240,12 @@ void MainWindow::saveAs(SpecPage* page, const QString& path) {
     error.next = "close that tab first, or save it under another name";
     return page->message()->showError(error);
   }
-  if (page->saveAs(absolute)) workspace_->settings().addRecent(absolute);
+  const QString before = page->key();
+  if (!page->saveAs(absolute)) return;
+  for (Place& place : places_)  // going back leads to the document, not to the file it was
+    if (place.key == before) place.key = page->key();
+  workspace_->settings().addRecent(absolute);
+  rememberSession();
   refreshNavigator();
 }
 
