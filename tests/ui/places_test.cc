@@ -221,6 +221,24 @@ class PlacesTest : public QObject {
     QTRY_COMPARE_WITH_TIMEOUT(window_->currentPage(), history, 60'000);
   }
 
+  void aDeletedFileIsPassedOver() {
+    RunPage* run = window_->openRun(run_);
+    (void)QTest::qWaitFor([&] { return run->document()->loaded(); });
+    const QString path = home_->path("one.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(tests::examplePath("fashion-mlp.yaml")), path));
+    Page* gone = window_->openFile(path);
+    Page* history = window_->openHistory();
+    auto* tabs = qobject_cast<QTabWidget*>(gone->parentWidget()->parentWidget());
+    QVERIFY(tabs);
+    Q_EMIT tabs->tabCloseRequested(tabs->indexOf(gone));
+    QVERIFY(QFile::remove(path));
+    window_->findChild<QAction*>("actionBack")->trigger();
+    QCOMPARE(window_->currentPage(), run);
+    QVERIFY(!history->message()->isVisibleTo(history));
+    window_->findChild<QAction*>("actionForward")->trigger();
+    QCOMPARE(window_->currentPage(), history);
+  }
+
   // Going back leads to a document that was saved under another name, not to the file it was.
   void aDocumentIsGoneBackToUnderItsNewName() {
     const QString path = home_->path("one.yaml");

@@ -411,10 +411,7 @@ void MainWindow::restoreSession(bool showRuns) {
   const QString current = settings.store().value("window/current").toString();
   const QVariantMap views = settings.store().value("window/views").toMap();
   for (const QString& key : settings.store().value("window/open").toStringList()) {
-    const QString path = key.section(':', 1);
-    if (QFileInfo(path).isAbsolute() && !QFileInfo::exists(path) &&
-        !QFileInfo::exists(SpecDocument::recoveryPath(path, recoveryFolder())))
-      continue;
+    if (isGone(key)) continue;
     if (Page* page = openPage(key)) page->restoreView(views.value(key).toMap());
   }
   for (Page* page : pages()) {

@@ -129,8 +129,9 @@ class MainWindow : public QMainWindow {
   void refreshNavigator();  // files, and runs
   void refreshRuns();       // in the background
   void notePlace();         // where the person is now, to go back to
-  void goBack(int steps);   // negative: forward
+  void goBack(int steps);   // 1, or forward: -1
   void goToNoted(qsizetype place);
+  bool isGone(const QString& key) const;  // a file that is there no more, nor unsaved text of it
   void openRuns(const QStringList& runs, bool show);  // else what is shown stays in sight
   void forgetPlaces(const QString& key);
   void copyLink();

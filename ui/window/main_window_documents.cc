@@ -133,7 +133,13 @@ void MainWindow::notePlace() {
   refreshActions();
 }
 
-// A document that was closed is opened again; a run that was deleted is passed over.
+bool MainWindow::isGone(const QString& key) const {
+  const QString path = key.section(':', 1);
+  return QFileInfo(path).isAbsolute() && !QFileInfo::exists(path) &&
+         !QFileInfo::exists(SpecDocument::recoveryPath(path, recoveryFolder()));
+}
+
+// A document that was closed is opened again; a file or run that was deleted is passed over.
 void MainWindow::goBack(int steps) {
   const qsizetype to = placeAt_ - steps;
   if (to < 0 || to >= places_.size()) return;
@@ -141,6 +147,10 @@ void MainWindow::goBack(int steps) {
   const QList<Page*> open = pages();
   const bool isOpen =
       std::any_of(open.begin(), open.end(), [&](const Page* page) { return page->key() == key; });
+  if (!isOpen && isGone(key)) {
+    forgetPlaces(key);
+    return goBack(steps);
+  }
   if (isOpen || !key.startsWith("run:")) return goToNoted(to);
   runInBackground(
       this,
@@ -154,7 +164,7 @@ void MainWindow::goBack(int steps) {
         if (to != placeAt_ - steps || to >= places_.size() || places_[to].key != key) return;
         if (isThere) return goToNoted(to);
         forgetPlaces(key);
-        goBack(steps > 0 ? 1 : -1);
+        goBack(steps);
       });
 }
 
