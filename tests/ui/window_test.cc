@@ -500,6 +500,9 @@ class WindowTest : public QObject {
     QTest::keyClicks(edit, "re");
     QCOMPARE(list->model()->index(0, 0).data().toString(), QString("Redo"));
     QCOMPARE(list->currentIndex().data().toString(), QString("Restore default layout"));
+    QTest::mouseClick(list->viewport(), Qt::LeftButton, {},
+                      list->visualRect(list->model()->index(0, 0)).center());
+    QVERIFY(edit->isVisible());  // a click on it does nothing
     QTest::keyClicks(edit, "do");
     QVERIFY(!list->currentIndex().isValid());
     QTest::keyClick(edit, Qt::Key_Escape);

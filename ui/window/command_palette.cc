@@ -104,6 +104,7 @@ CommandPalette::CommandPalette(QWidget* window) : QFrame(window) {
     fitHeight();
   });
   connect(list_, &QListView::clicked, this, [this](const QModelIndex& index) {
+    if (!(index.flags() & Qt::ItemIsEnabled)) return;  // it cannot be chosen: another one is
     list_->setCurrentIndex(index);
     accept();
   });
