@@ -509,8 +509,7 @@ class ClusterPageTest : public QObject {
     page->connectAll();
     QVERIFY(wait([&] { return active() == 1; }, 30'000));
     QVERIFY(page->saveAs(home_->path("other.yaml")));
-    QCOMPARE(active(), 1);
-    QVERIFY(page->message()->isVisible());
+    QVERIFY(wait([&] { return active() == 1 && page->message()->isVisible(); }, 30'000));
     window_->findChild<QAction*>("actionCloseTab")->trigger();
     QCOMPARE(active(), 0);
     QVERIFY(window_->findChild<QLabel*>("statusText")->text().isEmpty());
