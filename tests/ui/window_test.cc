@@ -609,9 +609,13 @@ class WindowTest : public QObject {
   }
 
   void droppedFilesOpen() {
-    const auto drop = [](const char* example, QWidget* on) {
+    QFile beside(home_->path("samples.csv"));  // dragged with it, and no document
+    QVERIFY(beside.open(QIODevice::WriteOnly) && beside.write("1,2\n") == 4);
+    beside.close();
+    const auto drop = [&](const char* example, QWidget* on) {
       QMimeData data;
-      data.setUrls({QUrl::fromLocalFile(QString::fromStdString(examplePath(example)))});
+      data.setUrls({QUrl::fromLocalFile(QString::fromStdString(examplePath(example))),
+                    QUrl::fromLocalFile(beside.fileName())});
       QDragEnterEvent enter(QPoint(10, 10), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
       QCoreApplication::sendEvent(on, &enter);
       QVERIFY(enter.isAccepted());
@@ -625,6 +629,7 @@ class WindowTest : public QObject {
     drop("local-3.yaml", model->findChild<QPlainTextEdit*>("yamlEditor")->viewport());
     QVERIFY(!model->isModified());
     QVERIFY(qobject_cast<ClusterPage*>(window_->currentPage()));
+    QCOMPARE(window_->pages().size(), 2);
   }
 
  private:

@@ -45,6 +45,15 @@ constexpr int kDocumentsLeast = 340;
 constexpr int kWidestTab = 280;     // pixels, of its text
 constexpr int kJobTextWidth = 320;  // pixels, at least: what is longer gives way
 
+// The specs among the files that are dragged.
+QStringList specsOf(const QMimeData& dragged) {
+  QStringList out;
+  for (const QUrl& url : dragged.urls())
+    if (url.isLocalFile() && (url.path().endsWith(".yaml") || url.path().endsWith(".yml")))
+      out << url.toLocalFile();
+  return out;
+}
+
 }  // namespace
 
 MainWindow::MainWindow(StudioOptions options)
@@ -486,18 +495,11 @@ void MainWindow::changeEvent(QEvent* event) {
 }
 
 void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
-  for (const QUrl& url : event->mimeData()->urls()) {
-    if (url.isLocalFile() && (url.path().endsWith(".yaml") || url.path().endsWith(".yml"))) {
-      event->acceptProposedAction();
-      return;
-    }
-  }
+  if (!specsOf(*event->mimeData()).isEmpty()) event->acceptProposedAction();
 }
 
 void MainWindow::dropEvent(QDropEvent* event) {
-  for (const QUrl& url : event->mimeData()->urls()) {
-    if (url.isLocalFile()) openFile(url.toLocalFile());
-  }
+  for (const QString& path : specsOf(*event->mimeData())) openFile(path);
   event->acceptProposedAction();
 }
 
