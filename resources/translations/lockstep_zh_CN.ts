@@ -8492,6 +8492,18 @@ its last lines:
             <translation>请用另一个名称保存</translation>
         </message>
         <message>
+            <source>save the text, or close its tab</source>
+            <translation>请保存文本，或关闭其标签页</translation>
+        </message>
+        <message>
+            <source>%1 is open in another tab</source>
+            <translation>%1 已在另一个标签页中打开</translation>
+        </message>
+        <message>
+            <source>close that tab first, or save it under another name</source>
+            <translation>请先关闭那个标签页，或用另一个名称保存</translation>
+        </message>
+        <message>
             <source>%1: %2</source>
             <translation>%1：%2</translation>
         </message>

@@ -10,6 +10,7 @@
 #include "ui/dialogs/alert_rules_dialog.h"
 #include "ui/models/alert_model.h"
 #include "ui/models/alert_rule_model.h"
+#include "ui/pages/history_page.h"
 #include "ui/pages/run_page.h"
 #include "ui/studio/run_document.h"
 #include "ui/theme/language.h"
@@ -88,6 +89,23 @@ class AlertsTest : public QObject {
     QCOMPARE(told().count(R"("state":"raised")"), 4);
     QVERIFY(told().contains(R"("rule":"straggler","state":"raised")"));
     QVERIFY(told().contains(run.toUtf8()));
+  }
+
+  // The status bar tells what the messages tell, of the alert that came last.
+  void theStatusFollowsItsAlert() {
+    open();
+    Page* page = window_->openHistory();
+    const auto* status = window_->findChild<QLabel*>("statusText");
+    const auto tell = [&](const char* key, const char* text) {
+      Q_EMIT page->alertRaised({key, Tone::kWarning, "n1", text, {}, true, {}});
+    };
+    tell("first", "two GPUs are hot");
+    tell("first", "three GPUs are hot");
+    QCOMPARE(rows(), QStringList{"three GPUs are hot|active"});
+    QCOMPARE(status->text(), QString("n1: three GPUs are hot"));
+    tell("second", "a disk is full");
+    tell("first", "four GPUs are hot");
+    QCOMPARE(status->text(), QString("n1: a disk is full"));
   }
 
   void aDamagedFileIsReportedAndDefaultsAreUsed() {

@@ -494,6 +494,27 @@ class ClusterPageTest : public QObject {
     QVERIFY(told(0, AlertModel::kState).startsWith("resolved") && status->text().isEmpty());
   }
 
+  // Under another name too a failure lasts until its cause is gone, or nobody looks any more.
+  void alertsOfAClusterSavedUnderAnotherNameEnd() {
+    auto* page = openLab(
+        "version: 1\nname: lab\nnodes:\n  - name: n1\n    ssh: {host: nowhere.invalid}\n    "
+        "address: 10.0.0.1\n");
+    const auto* alerts = window_->findChild<QTableView*>("alerts")->model();
+    const auto active = [&] {
+      int count = 0;
+      for (int row = 0; row < alerts->rowCount(); ++row)
+        count += alerts->index(row, AlertModel::kState).data().toString() == "active";
+      return count;
+    };
+    page->connectAll();
+    QVERIFY(wait([&] { return active() == 1; }, 30'000));
+    QVERIFY(page->saveAs(home_->path("other.yaml")));
+    QVERIFY(wait([&] { return active() == 1 && page->message()->isVisible(); }, 30'000));
+    window_->findChild<QAction*>("actionCloseTab")->trigger();
+    QCOMPARE(active(), 0);
+    QVERIFY(window_->findChild<QLabel*>("statusText")->text().isEmpty());
+  }
+
  private:
   ClusterPage* openLab(const QByteArray& text) {
     const QString path = home_->path("lab.yaml");

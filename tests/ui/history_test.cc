@@ -304,6 +304,23 @@ class HistoryPageTest : public QObject, tests::HistoryWindow {
              QString("lockstep history tag r1 r2 +lr:3e-4 -good"));
   }
 
+  // What others change while notes are being written is shown once the cell is left.
+  void changesMeanwhileAreShownAfterTheNotes() {
+    table_->setFocus();
+    table_->setCurrentIndex(page_->runs()->index(0, RunTableModel::kNotes));
+    QTest::keyClick(table_, Qt::Key_F2);
+    QVERIFY(table_->viewport()->findChild<QLineEdit*>());
+    {
+      const auto history = app::History::open(home_->home().historyFolder());
+      QVERIFY((*history)->remove(runs_[3].toStdString()).ok());
+    }
+    page_->reload();  // as when the history tells of it
+    QTest::qWait(1500);
+    QCOMPARE(page_->runs()->rowCount(), 4);
+    QTest::keyClick(table_->viewport()->findChild<QLineEdit*>(), Qt::Key_Escape);
+    QVERIFY(wait([&] { return page_->runs()->rowCount() == 3; }, 20'000));
+  }
+
   void notesAreWrittenInTheirCell() {
     page_->selectRun(runs_[0]);
     const QModelIndex cell =

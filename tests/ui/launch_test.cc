@@ -554,6 +554,25 @@ class LaunchTest : public QObject {
     QVERIFY2(planned > 4, qPrintable(QString("%1 planned, %2 refused").arg(planned).arg(refused)));
   }
 
+  // A dialog that is closed plans no more strategies.
+  void aComparisonStops() {
+    std::stop_source stop;
+    LaunchInputs inputs;
+    inputs.specFile = examplePath("fashion-mlp.yaml");
+    QFile file(QString::fromStdString(inputs.specFile));
+    QVERIFY(file.open(QIODevice::ReadOnly));
+    inputs.specYaml = file.readAll().toStdString();
+    inputs.localFolder = home_->home().root + "/local";
+    inputs.localNodes = 2;
+    inputs.sets = {"strategy.kind=mirrored"};
+    inputs.stop = stop.get_token();
+    const std::vector<std::pair<std::string, LaunchInputs>> both{{"mirrored", inputs},
+                                                                 {"mirrored", inputs}};
+    QCOMPARE(compareStrategies(both).size(), std::size_t{2});
+    stop.request_stop();
+    QCOMPARE(compareStrategies(both).size(), std::size_t{0});
+  }
+
   // Why a launch is refused is told in Chinese, whatever is wrong with it: seeded settings of all
   // examples.
   void refusalsAreInChinese() {

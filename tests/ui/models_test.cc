@@ -95,6 +95,20 @@ class ModelsTest : public QObject {
     model.setEntries(NavigatorModel::kModels, {{"a", "A"}, {"b", "B"}});
     model.setEntries(NavigatorModel::kRuns, {{"r1", "run"}, {"r2", "run"}, {"r3", "run"}});
     QCOMPARE(model.indexOf("run:r2").row(), 1);
+    // What is selected is the same entry when others come, go and change places.
+    const QPersistentModelIndex chosen(model.indexOf("run:r2"));
+    std::mt19937 random(11);
+    for (int round = 0; round < 200; ++round) {
+      QVector<NavigatorEntry> runs{{"r2", QString::number(round)}};
+      for (const char* other : {"r1", "r3", "r4", "r5", "r6"})
+        if (random() % 2 == 0)
+          runs.insert(static_cast<qsizetype>(random() % static_cast<unsigned>(runs.size() + 1)),
+                      NavigatorEntry{other, "run"});
+      model.setEntries(NavigatorModel::kRuns, runs);
+      QCOMPARE(model.entries(NavigatorModel::kRuns), runs);
+      QCOMPARE(chosen.data(NavigatorModel::kPageRole).toString(), QString("run:r2"));
+      QCOMPARE(chosen.data().toString(), QString::number(round));
+    }
     model.setEntries(NavigatorModel::kRuns, {{"r2", "run"}});
     QCOMPARE(model.rowCount(model.index(NavigatorModel::kRuns, 0)), 1);
     model.setEntries(NavigatorModel::kRuns, {});
@@ -554,6 +568,13 @@ class ModelsTest : public QObject {
     QVERIFY2(shown.contains("unitz"), qPrintable(shown));
     document.undoStack()->undo();
     QCOMPARE(shown, QString());
+    // Why a plan is refused is told in another language too.
+    Error refusal = makeError(Code::kInvalidArgument, "it does not fit");
+    refusal.field = "model.layers[1].dense";
+    layers.setPlan(refusal);
+    QVERIFY2(shown.contains("it does not fit"), qPrintable(shown));
+    layers.retranslate();
+    QVERIFY2(shown.contains("it does not fit"), qPrintable(shown));
     QVERIFY(document.insertItem("model.layers", 2, "dense: {units: 12}", "add").ok());
     QCOMPARE(layers.rowCount(), 4);
     QVERIFY(document.moveItem("model.layers", 2, 1, "move").ok());
@@ -585,6 +606,25 @@ class ModelsTest : public QObject {
     QVERIFY(again.text().endsWith("# abc"));
     again.undoStack()->undo();
     QCOMPARE(again.text(), QString(kSpec));
+  }
+
+  // What was undone does not come back, after a crash neither.
+  void textThatWasUndoneIsNotRecovered() {
+    QTemporaryDir folder;
+    const QString path = folder.filePath("tiny.yaml"), recovery = folder.filePath("recovery");
+    SpecDocument document(app::SpecKind::kRun, recovery);
+    document.start(kSpec, path);
+    QVERIFY(document.save(path).ok());
+    const auto isKept = [&] {
+      return QFileInfo::exists(SpecDocument::recoveryPath(path, recovery));
+    };
+    document.type(QString(kSpec) + "# mine");
+    QVERIFY(QTest::qWaitFor(isKept, 30'000));
+    document.undoStack()->undo();
+    QVERIFY(QTest::qWaitFor([&] { return !isKept(); }, 30'000));
+    SpecDocument again(app::SpecKind::kRun, recovery);  // of the start after the crash
+    QVERIFY(again.load(path).ok());
+    QVERIFY(!again.recovered());
   }
 
   // So does the text of one that has no file yet; closed on purpose, it is not wanted.

@@ -221,6 +221,41 @@ class PlacesTest : public QObject {
     QTRY_COMPARE_WITH_TIMEOUT(window_->currentPage(), history, 60'000);
   }
 
+  void aDeletedFileIsPassedOver() {
+    RunPage* run = window_->openRun(run_);
+    (void)QTest::qWaitFor([&] { return run->document()->loaded(); });
+    const QString path = home_->path("one.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(tests::examplePath("fashion-mlp.yaml")), path));
+    Page* gone = window_->openFile(path);
+    Page* history = window_->openHistory();
+    auto* tabs = qobject_cast<QTabWidget*>(gone->parentWidget()->parentWidget());
+    QVERIFY(tabs);
+    Q_EMIT tabs->tabCloseRequested(tabs->indexOf(gone));
+    QVERIFY(QFile::remove(path));
+    window_->findChild<QAction*>("actionBack")->trigger();
+    QCOMPARE(window_->currentPage(), run);
+    QVERIFY(!history->message()->isVisibleTo(history));
+    window_->findChild<QAction*>("actionForward")->trigger();
+    QCOMPARE(window_->currentPage(), history);
+  }
+
+  // Going back leads to a document that was saved under another name, not to the file it was.
+  void aDocumentIsGoneBackToUnderItsNewName() {
+    const QString path = home_->path("one.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(tests::examplePath("fashion-mlp.yaml")), path));
+    Page* page = window_->openFile(path);
+    window_->findChild<QAction*>("actionSaveAs")->trigger();
+    auto* dialog = window_->findChild<QFileDialog*>("saveAsDialog");
+    Q_EMIT dialog->fileSelected(home_->path("two.yaml"));
+    delete dialog;
+    QCOMPARE(page->filePath(), home_->path("two.yaml"));
+    window_->openHistory();
+    const qsizetype open = window_->pages().size();
+    window_->findChild<QAction*>("actionBack")->trigger();
+    QCOMPARE(window_->currentPage(), page);
+    QCOMPARE(window_->pages().size(), open);
+  }
+
   void aBadLinkIsTold() {
     window_->openLink("lockstep:nothing");
     QVERIFY(window_->currentPage()->message()->what().contains("lockstep:nothing"));

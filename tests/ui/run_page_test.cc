@@ -426,6 +426,32 @@ class RunPageTest : public QObject {
     QCOMPARE(detail("runThroughputDetail"), detail("runStepTimeDetail"));
   }
 
+  // A note that comes later leaves the way out, also in another language, and is not taken by it.
+  void givingUpIsOfferedBesideALaterNote() {
+    const std::string run = home_->addRun(0, app::RunState::RUNNING, 200);
+    auto history = app::History::open(home_->home().historyFolder());
+    QVERIFY(history.ok());
+    app::RunRow row = *(*history)->row(run);
+    row.unreachableNs = row.startedNs + 60'000'000'000;
+    QVERIFY((*history)->update(row).ok());
+    RunPage* page = window_->openRun(QString::fromStdString(run));
+    QVERIFY(wait([&] { return page->document()->loaded(); }));
+    const MessagePanel* message = page->message();
+    auto* giveUp = message->findChild<QPushButton*>("messageAction");
+    QVERIFY(giveUp->isVisible());
+    window_->findChild<QAction*>("actionCopyLink")->trigger();
+    QCOMPARE(message->what(), QString("The link was copied."));
+    QVERIFY(giveUp->isVisible());
+    Language::instance().set("zh_CN");
+    QVERIFY(wait([&] { return giveUp->text() != "Give up"; }));
+    Language::instance().set("en");
+    QVERIFY(wait([&] { return giveUp->text() == "Give up"; }));
+    giveUp->click();
+    QVERIFY(wait([&] { return page->document()->row().phase == app::RunState::FAILED; }));
+    QVERIFY(!giveUp->isVisible());
+    QCOMPARE(message->what(), QString("The link was copied."));
+  }
+
   // A run whose coordinating node is gone is given up in its page; the history then says so.
   void aRunOutOfReachIsGivenUp() {
     const std::string run = home_->addRun(0, app::RunState::RUNNING, 200);

@@ -218,6 +218,51 @@ class SpecPageTest : public QObject {
     QVERIFY(wait([&] { return alive.isNull(); }));
   }
 
+  // What came after the question stays when there is nothing to ask any more.
+  void savingTakesTheQuestionAlone() {
+    const QString path = home_->path("mine.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-mlp.yaml")), path));
+    QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
+    auto* page = qobject_cast<ModelPage*>(window_->openFile(path));
+    page->addLayer("dense: {units: 8}");
+    window_->findChild<QAction*>("actionCloseTab")->trigger();
+    auto* action = page->message()->findChild<QPushButton*>("messageAction");
+    page->message()->showError(invalidArgument("a data file is missing"));
+    QVERIFY(action->isVisible());
+    QVERIFY(page->save());
+    QVERIFY(!action->isVisible());
+    QVERIFY(page->message()->isVisible());
+    QCOMPARE(page->message()->what(), QString("a data file is missing"));
+  }
+
+  // A file has one tab: what another one shows is not saved over.
+  void oneTabIsNotSavedOverAnother() {
+    QList<ModelPage*> pages;
+    for (const char* name : {"one.yaml", "two.yaml"}) {
+      const QString path = home_->path(name);
+      QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-mlp.yaml")), path));
+      QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
+      pages << qobject_cast<ModelPage*>(window_->openFile(path));
+    }
+    const auto saveAs = [&](const QString& path) {
+      window_->findChild<QAction*>("actionSaveAs")->trigger();
+      auto* dialog = window_->findChild<QFileDialog*>("saveAsDialog");
+      Q_EMIT dialog->fileSelected(path);
+      delete dialog;
+    };
+    pages[1]->addLayer("dense: {units: 8}");
+    saveAs(home_->path("one.yaml"));
+    QVERIFY(pages[1]->isModified());
+    QCOMPARE(pages[1]->filePath(), home_->path("two.yaml"));
+    QVERIFY2(pages[1]->message()->what().contains("is open in another tab"),
+             qPrintable(pages[1]->message()->what()));
+    saveAs(home_->path("three.yaml"));
+    QVERIFY(!pages[1]->isModified());
+    QCOMPARE(pages[1]->filePath(), home_->path("three.yaml"));
+    saveAs(home_->path("three.yaml"));  // its own
+    QCOMPARE(pages[1]->filePath(), home_->path("three.yaml"));
+  }
+
   // Each of several asks for itself, until it is saved.
   void unsavedTabsAskEachForItself() {
     QList<ModelPage*> pages;

@@ -144,6 +144,28 @@ class WindowTest : public QObject {
     window_->findChild<LaunchDialog*>()->reject();
   }
 
+  // Also where it comes into the navigator after its page has opened, and others before it later.
+  void theShownDocumentIsChosenInTheNavigator() {
+    const auto* tree = window_->findChild<QTreeView*>("navigator");
+    const auto isChosen = [&](const Page* page) {
+      return tree->currentIndex().data(NavigatorModel::kPageRole).toString() == page->key();
+    };
+    const Page* last = nullptr;
+    for (const char* name : {"b.yaml", "a.yaml"}) {
+      const QString path = home_->path(name);
+      QVERIFY(QFile::copy(QString::fromStdString(examplePath("local-3.yaml")), path));
+      last = window_->openFile(path);
+      QVERIFY(isChosen(last));
+    }
+    const RunPage* run =
+        window_->openRun(QString::fromStdString(home_->addRun(0, app::RunState::SUCCEEDED, 50)));
+    QVERIFY(wait([&] { return isChosen(run); }));
+    home_->addRun(2, app::RunState::SUCCEEDED, 50);
+    const auto* model = tree->model();
+    QVERIFY(wait([&] { return model->rowCount(model->index(NavigatorModel::kRuns, 0)) == 2; }));
+    QVERIFY(isChosen(run));
+  }
+
   // Runs of another program, such as the command line, appear while the window is open.
   void runsOfOthersAppear() {
     const auto* tree = window_->findChild<QTreeView*>("navigator")->model();
@@ -463,6 +485,29 @@ class WindowTest : public QObject {
     QVERIFY(!edit->isVisible());
   }
 
+  // Commands that cannot be done now are passed over.
+  void paletteStepsOverWhatCannotBeDone() {
+    QVERIFY(!window_->findChild<QAction*>("actionSave")->isEnabled());
+    window_->findChild<QAction*>("actionPalette")->trigger();
+    auto* edit = window_->findChild<QLineEdit*>("commandPaletteEdit");
+    auto* list = window_->findChild<QListView*>("commandPaletteList");
+    const int count = list->model()->rowCount();
+    for (int press = 0; press < count; ++press) QTest::keyClick(edit, Qt::Key_Down);
+    QCOMPARE(list->currentIndex().row(), count - 1);
+    for (int press = 0; press < count; ++press) QTest::keyClick(edit, Qt::Key_Up);
+    QCOMPARE(list->currentIndex().row(), 0);
+    // The first of what was found cannot be done, the second can.
+    QTest::keyClicks(edit, "re");
+    QCOMPARE(list->model()->index(0, 0).data().toString(), QString("Redo"));
+    QCOMPARE(list->currentIndex().data().toString(), QString("Restore default layout"));
+    QTest::mouseClick(list->viewport(), Qt::LeftButton, {},
+                      list->visualRect(list->model()->index(0, 0)).center());
+    QVERIFY(edit->isVisible());  // a click on it does nothing
+    QTest::keyClicks(edit, "do");
+    QVERIFY(!list->currentIndex().isValid());
+    QTest::keyClick(edit, Qt::Key_Escape);
+  }
+
   void documentsAndLayoutComeBack() {
     const QString path = home_->path("mine.yaml");
     QVERIFY(QFile::copy(QString::fromStdString(examplePath("local-3.yaml")), path));
@@ -507,6 +552,24 @@ class WindowTest : public QObject {
     QVERIFY(!QFileInfo::exists(path));
   }
 
+  // Text that is not saved and cannot be kept for the next start keeps the window open.
+  void unsavedTextIsNotLostAtTheEnd() {
+    const QString path = home_->path("mine.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-mlp.yaml")), path));
+    QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
+    QFile inTheWay(home_->path("home/recovery"));  // of the folder
+    QVERIFY(inTheWay.open(QIODevice::WriteOnly));
+    auto* page = qobject_cast<ModelPage*>(window_->openFile(path));
+    page->document()->type(page->document()->text() + "# mine\n");
+    window_->openHistory();
+    QVERIFY(!window_->close());
+    QCOMPARE(window_->currentPage(), page);
+    QVERIFY2(page->message()->isVisible() && page->message()->what().contains("recovery"),
+             qPrintable(page->message()->what()));
+    QVERIFY(page->save());
+    QVERIFY(window_->close());
+  }
+
   void namesOfRecentFilesAreWhole() {
     const QString path = home_->path("r&d.yaml");
     QVERIFY(QFile::copy(QString::fromStdString(examplePath("local-3.yaml")), path));
@@ -529,15 +592,44 @@ class WindowTest : public QObject {
     QVERIFY(wait([&] { return page->lossPlot()->sampleCount() >= 200; }));
   }
 
+  // A run that goes on is not put in front of the file that the studio was started with.
+  void whatIsAskedForStaysInSight() {
+    const QString run = QString::fromStdString(home_->addRun(0, app::RunState::RUNNING, 200));
+    window_ = std::make_unique<MainWindow>(home_->options());
+    window_->show();
+    window_->restoreSession(false);
+    Page* page = window_->openFile(QString::fromStdString(examplePath("fashion-mlp.yaml")));
+    const auto isOpen = [&] {
+      const QList<Page*> pages = window_->pages();
+      return std::any_of(pages.begin(), pages.end(),
+                         [&](const Page* one) { return one->key() == "run:" + run; });
+    };
+    QVERIFY(wait(isOpen));
+    QCOMPARE(window_->currentPage(), page);
+  }
+
   void droppedFilesOpen() {
-    QMimeData data;
-    data.setUrls({QUrl::fromLocalFile(QString::fromStdString(examplePath("fashion-mlp.yaml")))});
-    QDragEnterEvent enter(QPoint(10, 10), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
-    QCoreApplication::sendEvent(window_.get(), &enter);
-    QVERIFY(enter.isAccepted());
-    QDropEvent drop(QPointF(10, 10), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
-    QCoreApplication::sendEvent(window_.get(), &drop);
-    QVERIFY(qobject_cast<ModelPage*>(window_->currentPage()));
+    QFile beside(home_->path("samples.csv"));  // dragged with it, and no document
+    QVERIFY(beside.open(QIODevice::WriteOnly) && beside.write("1,2\n") == 4);
+    beside.close();
+    const auto drop = [&](const char* example, QWidget* on) {
+      QMimeData data;
+      data.setUrls({QUrl::fromLocalFile(QString::fromStdString(examplePath(example))),
+                    QUrl::fromLocalFile(beside.fileName())});
+      QDragEnterEvent enter(QPoint(10, 10), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+      QCoreApplication::sendEvent(on, &enter);
+      QVERIFY(enter.isAccepted());
+      QDropEvent dropped(QPointF(10, 10), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+      QCoreApplication::sendEvent(on, &dropped);
+    };
+    drop("fashion-mlp.yaml", window_.get());
+    auto* model = qobject_cast<ModelPage*>(window_->currentPage());
+    QVERIFY(model);
+    // On the text of a document too, which stays as it is.
+    drop("local-3.yaml", model->findChild<QPlainTextEdit*>("yamlEditor")->viewport());
+    QVERIFY(!model->isModified());
+    QVERIFY(qobject_cast<ClusterPage*>(window_->currentPage()));
+    QCOMPARE(window_->pages().size(), 2);
   }
 
  private:

@@ -236,6 +236,7 @@ void LaunchDialog::compare() {
   std::vector<std::pair<std::string, LaunchInputs>> all;
   for (const cluster::Strategy& one : cluster::strategies()) {
     LaunchInputs in = inputs();
+    in.stop = search_.get_token();
     in.sets.clear();
     for (const QString& set : sets(std::string(one.name))) in.sets.push_back(set.toStdString());
     all.emplace_back(one.name, std::move(in));

@@ -117,6 +117,7 @@ std::vector<Candidate> compareStrategies(
     const std::vector<std::pair<std::string, LaunchInputs>>& strategies) {
   std::vector<Candidate> out;
   for (const auto& [name, inputs] : strategies) {
+    if (inputs.stop.stop_requested()) break;  // nobody looks at them any more
     const LaunchPreview made = makeLaunchPreview(inputs);
     Candidate one;
     one.strategy = name;

@@ -45,7 +45,7 @@ Result<app::Advice> adviseLaunch(const LaunchInputs& inputs, const std::vector<s
                                  const std::vector<std::string>& precisions,
                                  std::function<void(std::size_t planned)> onProgress);
 
-// Compares strategies: name and inputs of each.
+// Compares strategies: name and inputs of each. Ends when their stop is requested.
 std::vector<Candidate> compareStrategies(
     const std::vector<std::pair<std::string, LaunchInputs>>& strategies);
 

@@ -61,6 +61,7 @@ void LayerTableModel::refresh() {
   ++generation_;
   if (!document_->spec().readable()) return;  // what was shown last stays
   plan_.reset();
+  refusal_.reset();
   pinned_ = document_->spec().layerStages();
   if (!modelIsFile()) {
     readRows();
@@ -121,15 +122,17 @@ void LayerTableModel::readProblems() {
   problems_.clear();
   for (const app::SpecProblem& problem : document_->spec().problems())
     addProblem(problem.path, problem.message());
+  if (refusal_) addProblem(refusal_->field, refusal_->message());
 }
 
 void LayerTableModel::setPlan(Result<app::LayerPlan> plan) {
   plan_.reset();
-  readProblems();
-  if (!plan.ok())
-    addProblem(plan.error().field, plan.error().message());
-  else
+  refusal_.reset();
+  if (plan.ok())
     plan_ = std::move(*plan);
+  else
+    refusal_ = plan.error();
+  readProblems();
   rowsChanged();
 }
 

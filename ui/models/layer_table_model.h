@@ -72,6 +72,7 @@ class LayerTableModel : public QAbstractTableModel {
   app::LayerGraph graph_;
   std::map<int, QString> problems_;  // by row
   std::optional<app::LayerPlan> plan_;
+  std::optional<Error> refusal_;  // why there is none
   bool described_ = false;
   int generation_ = 0;
 };

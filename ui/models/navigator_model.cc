@@ -1,6 +1,7 @@
 #include "ui/models/navigator_model.h"
 
 #include <QFont>
+#include <algorithm>
 
 namespace lockstep::ui {
 namespace {
@@ -18,24 +19,33 @@ constexpr Kind kKinds[NavigatorModel::kGroups] = {
 
 }  // namespace
 
-void NavigatorModel::setEntries(Group group, QVector<NavigatorEntry> entries) {
-  if (entries == entries_[group]) return;
+void NavigatorModel::setEntries(Group group, const QVector<NavigatorEntry>& entries) {
+  QVector<NavigatorEntry>& shown = entries_[group];
+  if (entries == shown) return;
   const QModelIndex heading = index(group, 0);
-  const int before = static_cast<int>(entries_[group].size());
-  const int after = static_cast<int>(entries.size());
-  const int common = std::min(before, after);
-  if (after < before) {
-    beginRemoveRows(heading, after, before - 1);
-    entries_[group].resize(after);
+  const int count = static_cast<int>(entries.size());
+  for (int row = 0; row < count; ++row) {
+    const auto known = std::find_if(shown.cbegin() + row, shown.cend(), [&](const auto& other) {
+      return other.key == entries[row].key;
+    });
+    const int from = static_cast<int>(known - shown.cbegin());
+    if (known == shown.cend()) {
+      beginInsertRows(heading, row, row);
+      shown.insert(row, entries[row]);
+      endInsertRows();
+    } else if (from > row) {
+      beginMoveRows(heading, from, from, heading, row);
+      shown.move(from, row);
+      endMoveRows();
+    }
+    shown[row] = entries[row];
+  }
+  if (shown.size() > count) {
+    beginRemoveRows(heading, count, static_cast<int>(shown.size()) - 1);
+    shown.resize(count);
     endRemoveRows();
   }
-  for (int i = 0; i < common; ++i) entries_[group][i] = entries[i];
-  if (after > before) {
-    beginInsertRows(heading, before, after - 1);
-    entries_[group] = std::move(entries);
-    endInsertRows();
-  }
-  if (common > 0) Q_EMIT dataChanged(index(0, 0, heading), index(common - 1, 0, heading));
+  if (count > 0) Q_EMIT dataChanged(index(0, 0, heading), index(count - 1, 0, heading));
   Q_EMIT dataChanged(heading, heading);
 }
 

@@ -28,7 +28,8 @@ class NavigatorModel : public QAbstractItemModel {
 
   using QAbstractItemModel::QAbstractItemModel;
 
-  void setEntries(Group group, QVector<NavigatorEntry> entries);
+  // The index of an entry stays its own wherever it goes, so that what is selected stays.
+  void setEntries(Group group, const QVector<NavigatorEntry>& entries);
   const QVector<NavigatorEntry>& entries(Group group) const { return entries_[group]; }
   QModelIndex indexOf(const QString& pageKey) const;
   void retranslate();

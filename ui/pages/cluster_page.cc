@@ -508,6 +508,12 @@ void ClusterPage::endFailure(const QString& node) {
   Q_EMIT alertOver(key() + ":node:" + node);
 }
 
+void ClusterPage::endAlerts() {
+  for (const QString& node : failures_.keys()) endFailure(node);
+  for (const QString& node : gpuAlerts_.keys())
+    endGpuAlerts(node, std::numeric_limits<Nanoseconds>::max());
+}
+
 void ClusterPage::refreshState() {
   const int total = static_cast<int>(nodes_->rows().size());
   const int connected = connectedCount();

@@ -76,6 +76,7 @@ class ClusterPage : public SpecPage {
  protected:
   void retranslate() override;
   void documentChanged() override;
+  void endAlerts() override;
   void problemChosen(const app::SpecProblem& problem) override;
 
  private:

@@ -1,5 +1,6 @@
 #include "ui/pages/history_page.h"
 
+#include <QAbstractItemDelegate>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
@@ -162,6 +163,12 @@ void HistoryPage::connectParts() {
     if (isVisible()) reload();  // else with the next show
   });
   connect(runs_, &RunTableModel::notesEdited, this, &HistoryPage::writeNotes);
+  // What has changed while notes were being written is shown when they are given up; written, they
+  // are a change themselves.
+  connect(table_->itemDelegate(), &QAbstractItemDelegate::closeEditor, this,
+          [this](QWidget*, QAbstractItemDelegate::EndEditHint hint) {
+            if (hint == QAbstractItemDelegate::RevertModelCache) reload();
+          });
   connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] {
     if (restoring_) return;
     if (deleteAsked_) message()->clear();

@@ -249,7 +249,6 @@ void RunPage::connectDocument() {
     refreshFigures();
   });
   connect(document_, &RunDocument::failed, this, [this](const Error& error) {
-    reachShown_ = false;
     checkpointAsked_ = false;  // its answer would hide the error
     if (profiled_) profiled_->isTold = false;
     message()->showError(error);
@@ -412,20 +411,13 @@ void RunPage::showEnd() {
 void RunPage::showReach(std::int64_t sinceNs) {
   if (sinceNs == unreachableNs_) return;
   unreachableNs_ = sinceNs;
-  if (sinceNs == 0) {  // an error that has come meanwhile stays
-    if (std::exchange(reachShown_, false))
-      message()->clear();
-    else
-      message()->dropAction();
-    return;
-  }
-  reachShown_ = true;
+  if (sinceNs == 0) return message()->dropAction();
   message()->showNote(Tone::kWarning, [sinceNs] {
     return MessagePanel::Note{tr("The run has been unreachable since %1.").arg(formatWhen(sinceNs)),
                               tr("Its coordinator does not answer. Lockstep keeps trying."),
                               tr("Giving up ends the run in the history and on all nodes that "
                                  "answer. Other nodes follow when they are connected again."),
-                              tr("Give up")};
+                              tr("Give up"), true};
   });
 }
 

@@ -182,7 +182,6 @@ class RunPage : public Page {
   QToolButton* breakdownAsTable_ = nullptr;
   StragglerPanel* straggler_ = nullptr;
   bool nodesOpened_ = false;        // the tab of the nodes' curves
-  bool reachShown_ = false;         // what the message says
   std::int64_t unreachableNs_ = 0;  // since when, as shown; 0: it is not
   int restartShown_ = 0;            // the generation
   RunLogs* logs_ = nullptr;

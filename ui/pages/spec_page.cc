@@ -96,8 +96,9 @@ bool SpecPage::saveAs(const QString& path) {
   const Status status = document_->save(path);
   showStatus(status);
   if (!status.ok()) return false;
+  if (isOther) endAlerts();
   setKey(keyPrefix_ + document_->path());
-  if (isOther) retranslate();  // commands name the file
+  if (isOther) retranslate();  // commands name the file, and what lasts is told under the new key
   Q_EMIT titleChanged();
   return true;
 }

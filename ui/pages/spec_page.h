@@ -39,6 +39,7 @@ class SpecPage : public Page {
   void showStatus(const Status& status);
   void retranslate() override;
   virtual void documentChanged();
+  virtual void endAlerts() {}  // those of its key, which will be another
   // Goes to the place of a clicked problem in the text.
   virtual void problemChosen(const app::SpecProblem& problem);
 

@@ -7,6 +7,8 @@
 #include <QFileInfo>
 #include <QSaveFile>
 
+#include "engine/base/file.h"
+
 namespace lockstep::ui {
 
 // One replacement in the text; letters typed one after another in a line become one.
@@ -75,7 +77,7 @@ SpecDocument::~SpecDocument() {
 }
 
 void SpecDocument::keepRecovery() {
-  autosave();
+  (void)autosave();
   kept_ = true;
 }
 
@@ -163,12 +165,18 @@ void SpecDocument::setBytes(std::string bytes) {
   Q_EMIT changed();
 }
 
-void SpecDocument::autosave() {
-  if (!isModified() || path_.isEmpty() || !QDir().mkpath(recoveryFolder_)) return;
-  QSaveFile file(recoveryPath());
-  if (!file.open(QIODevice::WriteOnly)) return;
-  file.write(QByteArray::fromStdString(spec_.text()));
-  file.commit();
+Status SpecDocument::autosave() {
+  if (path_.isEmpty()) return {};
+  if (!isModified()) {  // undone: there is nothing to bring back
+    QFile::remove(recoveryPath());
+    return {};
+  }
+  QDir().mkpath(recoveryFolder_);
+  Status status = writeFileAtomically(recoveryPath().toStdString(), spec_.text());
+  if (status.ok()) return status;
+  Error error = status.error();
+  error.next = "save the text, or close its tab";
+  return error;
 }
 
 void SpecDocument::type(const QString& text) {

@@ -29,6 +29,9 @@ class SpecDocument : public QObject {
   bool recovered() const { return recovered_; }
   // Where unsaved text of a file is kept.
   static QString recoveryPath(const QString& path, const QString& folder);
+  // Stores unsaved text in the recovery folder, or removes there what is unsaved no longer. Called
+  // a while after each change too.
+  Status autosave();
   void keepRecovery();  // at quitting: unsaved text comes back next time
 
   const QString& path() const { return path_; }
@@ -54,7 +57,6 @@ class SpecDocument : public QObject {
   Status push(const Result<app::TextEdit>& edit, const QString& label);
   void setBytes(std::string bytes);
   QString recoveryPath() const { return recoveryPath(path_, recoveryFolder_); }
-  void autosave();
 
   app::SpecKind kind_;
   QString recoveryFolder_;

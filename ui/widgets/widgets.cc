@@ -258,9 +258,9 @@ void MessagePanel::retranslate() {
   setAccessibleName(tr("Message"));
   if (action_->text().isEmpty()) action_->setAccessibleName(tr("Action"));
   if (!isVisibleTo(parentWidget())) return;
-  if (note_ && !error_) return showNote(tone_, note_);
-  if (note_) setAction(note_().action);
-  if (error_) showError(Error(*error_));
+  if (asking_) setAction(asking_().action);
+  if (error_) return showError(Error(*error_));
+  if (note_) showNote(tone_, note_);
 }
 void MessagePanel::changeEvent(QEvent* event) {
   if (event->type() == QEvent::LanguageChange) retranslate();
@@ -303,6 +303,8 @@ void MessagePanel::showTexts(Tone tone, const QString& what, const QString& why,
 void MessagePanel::showError(const Error& error) {
   const ErrorText text = describeError(error);
   error_ = error;
+  note_ = {};
+  asks_ = false;
   details_ = QString::fromStdString(error.text());
   copy_->show();
   showTexts(error.code == Code::kCancelled ? Tone::kWarning : Tone::kBad, text.what, text.why,
@@ -315,12 +317,18 @@ void MessagePanel::showNote(Tone tone, std::function<Note()> note) {
   const Note now = note_();
   details_ = QStringList{now.what, now.why, now.next}.join('\n').trimmed();
   copy_->setVisible(tone == Tone::kBad);
-  setAction(now.action);
+  asks_ = !now.action.isEmpty();
+  if (asks_)
+    asking_ = note_;
+  else if (asking_ && !asking_().stays)
+    asking_ = {};
+  setAction(asking_ ? asking_().action : QString());
   showTexts(tone, now.what, now.why, now.next);
 }
 
 void MessagePanel::dropAction() {
-  note_ = {};
+  if (asks_) return clear();
+  asking_ = {};
   setAction({});
 }
 
@@ -333,7 +341,8 @@ void MessagePanel::setAction(const QString& text) {
 
 void MessagePanel::clear() {
   error_.reset();
-  note_ = {};
+  note_ = asking_ = {};
+  asks_ = false;
   details_.clear();
   what_->clear();
   setAction({});

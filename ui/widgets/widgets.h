@@ -100,12 +100,13 @@ class MessagePanel : public QFrame {
   void setArea(QWidget* area);  // over that part of the parent instead
   void showError(const Error& error);
   // Shows a note. It is requested again when the language changes. The button of its action stays
-  // visible beside a later error.
+  // visible beside a later error and, where it stays, beside a later note without an action.
   struct Note {
     QString what, why, next, action;
+    bool stays = false;
   };
   void showNote(Tone tone, std::function<Note()> note);
-  void dropAction();
+  void dropAction();  // and its note, where nothing later is shown
   void clear();
   QString what() const { return what_->text(); }
   QString details() const { return details_; }
@@ -134,8 +135,10 @@ class MessagePanel : public QFrame {
   QWidget* area_ = nullptr;
   bool above_ = false;
   QString details_;
-  std::optional<Error> error_;  // what is shown, to be told in another language
-  std::function<Note()> note_;  // the same; beside an error it is the action's
+  std::optional<Error> error_;    // what is shown, to be told in another language
+  std::function<Note()> note_;    // the same
+  std::function<Note()> asking_;  // whose action is shown
+  bool asks_ = false;             // it is what is shown
   Tone tone_ = Tone::kNeutral;
 };
 

@@ -1,6 +1,7 @@
 #include "ui/widgets/yaml_editor.h"
 
 #include <QHelpEvent>
+#include <QMimeData>
 #include <QPainter>
 #include <QRegularExpression>
 #include <QScrollBar>
@@ -274,6 +275,10 @@ void YamlEditor::indent() {
     edit.insertText(step);
   }
   edit.endEditBlock();
+}
+
+bool YamlEditor::canInsertFromMimeData(const QMimeData* source) const {
+  return !source->hasUrls() && QPlainTextEdit::canInsertFromMimeData(source);
 }
 
 bool YamlEditor::event(QEvent* event) {

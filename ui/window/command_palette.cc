@@ -100,10 +100,11 @@ CommandPalette::CommandPalette(QWidget* window) : QFrame(window) {
   edit_->installEventFilter(this);
   connect(edit_, &QLineEdit::textChanged, this, [this](const QString& text) {
     filter_->setText(text);
-    list_->setCurrentIndex(filter_->index(0, 0));
+    chooseFirst();
     fitHeight();
   });
   connect(list_, &QListView::clicked, this, [this](const QModelIndex& index) {
+    if (!(index.flags() & Qt::ItemIsEnabled)) return;  // it cannot be chosen: another one is
     list_->setCurrentIndex(index);
     accept();
   });
@@ -126,7 +127,7 @@ void CommandPalette::popUp(const QList<QAction*>& actions) {
   model_->setActions(actions);
   edit_->clear();
   filter_->setText({});
-  list_->setCurrentIndex(filter_->index(0, 0));
+  chooseFirst();
   const QWidget* window = parentWidget();
   const int width = std::min(560, window->width() - 2 * kSpaceXl);
   setGeometry((window->width() - width) / 2, 64, width, height());
@@ -134,6 +135,18 @@ void CommandPalette::popUp(const QList<QAction*>& actions) {
   show();
   raise();
   edit_->setFocus(Qt::PopupFocusReason);
+}
+
+void CommandPalette::chooseFirst() {
+  list_->setCurrentIndex({});
+  choose(0, 1);
+}
+
+void CommandPalette::choose(int row, int by) {
+  for (; row >= 0 && row < filter_->rowCount(); row += by) {
+    const QModelIndex at = filter_->index(row, 0);
+    if (filter_->flags(at) & Qt::ItemIsEnabled) return list_->setCurrentIndex(at);
+  }
 }
 
 // No higher than what was found.
@@ -160,10 +173,10 @@ bool CommandPalette::eventFilter(QObject* watched, QEvent* event) {
         hide();
         return true;
       case Qt::Key_Down:
-        list_->setCurrentIndex(filter_->index(std::min(row + 1, filter_->rowCount() - 1), 0));
+        choose(row + 1, 1);
         return true;
       case Qt::Key_Up:
-        list_->setCurrentIndex(filter_->index(std::max(row - 1, 0), 0));
+        choose(row - 1, -1);
         return true;
       case Qt::Key_Return:
       case Qt::Key_Enter:

@@ -60,6 +60,9 @@ class CommandPalette : public QFrame {
  private:
   void retranslate();
   void accept();
+  void chooseFirst();
+  // Chooses the next command, from a row on, that can be done now; there is none: nothing changes.
+  void choose(int row, int by);
   void fitHeight();
 
   QLineEdit* edit_ = nullptr;

@@ -45,6 +45,15 @@ constexpr int kDocumentsLeast = 340;
 constexpr int kWidestTab = 280;     // pixels, of its text
 constexpr int kJobTextWidth = 320;  // pixels, at least: what is longer gives way
 
+// The specs among the files that are dragged.
+QStringList specsOf(const QMimeData& dragged) {
+  QStringList out;
+  for (const QUrl& url : dragged.urls())
+    if (url.isLocalFile() && (url.path().endsWith(".yaml") || url.path().endsWith(".yml")))
+      out << url.toLocalFile();
+  return out;
+}
+
 }  // namespace
 
 MainWindow::MainWindow(StudioOptions options)
@@ -266,7 +275,7 @@ void MainWindow::currentChanged() {
 void MainWindow::refreshTitles() {
   const QList<Page*> all = pages();
   for (Page* page : all)  // saved meanwhile, there is nothing to ask
-    if (!page->isModified() && closing_.remove(page)) page->message()->clear();
+    if (!page->isModified() && closing_.remove(page)) page->message()->dropAction();
   for (int i = 0; i < tabs_->count(); ++i) {
     auto* page = qobject_cast<Page*>(tabs_->widget(i));
     if (!page) continue;
@@ -361,7 +370,9 @@ void MainWindow::refreshInspector() {
 }
 
 void MainWindow::raiseAlert(const Alert& alert) {
-  if (!alertModel_->add(alert)) return;
+  // One that the status bar tells may have another text now.
+  const bool isTold = !alert.key.isEmpty() && status_.key == alert.key;
+  if (!alertModel_->add(alert) && !isTold) return;
   status_ = alert;
   showStatus();
 }
@@ -404,15 +415,12 @@ QString MainWindow::alertFile() const {
   return QString::fromStdString(workspace_->home().root) + "/alerts.json";
 }
 
-void MainWindow::restoreSession() {
+void MainWindow::restoreSession(bool showRuns) {
   Settings& settings = workspace_->settings();
   const QString current = settings.store().value("window/current").toString();
   const QVariantMap views = settings.store().value("window/views").toMap();
   for (const QString& key : settings.store().value("window/open").toStringList()) {
-    const QString path = key.section(':', 1);
-    if (QFileInfo(path).isAbsolute() && !QFileInfo::exists(path) &&
-        !QFileInfo::exists(SpecDocument::recoveryPath(path, recoveryFolder())))
-      continue;
+    if (isGone(key)) continue;
     if (Page* page = openPage(key)) page->restoreView(views.value(key).toMap());
   }
   for (Page* page : pages()) {
@@ -439,9 +447,7 @@ void MainWindow::restoreSession() {
         }
         return going;
       },
-      [this](const QStringList& going) {
-        for (const QString& run : going) openRun(run);
-      });
+      [this, showRuns](const QStringList& going) { openRuns(going, showRuns); });
 }
 
 void MainWindow::rememberSession() {
@@ -462,10 +468,18 @@ void MainWindow::closeEvent(QCloseEvent* event) {
   Settings& settings = workspace_->settings();
   restoring_ = false;
   rememberSession();
+  QList<SpecDocument*> unsaved;
   for (Page* page : pages()) {
-    if (auto* spec = qobject_cast<SpecPage*>(page); spec && spec->isModified())
-      spec->document()->keepRecovery();
+    auto* spec = qobject_cast<SpecPage*>(page);
+    if (!spec || !spec->isModified()) continue;
+    unsaved << spec->document();
+    const Status stored = unsaved.back()->autosave();
+    if (stored.ok()) continue;
+    tabs_->setCurrentWidget(page);  // what is written there would be lost
+    page->message()->showError(stored.error());
+    return event->ignore();
   }
+  for (SpecDocument* document : unsaved) document->keepRecovery();
   (void)alertModel_->save(alertFile());
   settings.store().setValue("window/geometry", saveGeometry());
   showHiddenDocks();
@@ -481,18 +495,11 @@ void MainWindow::changeEvent(QEvent* event) {
 }
 
 void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
-  for (const QUrl& url : event->mimeData()->urls()) {
-    if (url.isLocalFile() && (url.path().endsWith(".yaml") || url.path().endsWith(".yml"))) {
-      event->acceptProposedAction();
-      return;
-    }
-  }
+  if (!specsOf(*event->mimeData()).isEmpty()) event->acceptProposedAction();
 }
 
 void MainWindow::dropEvent(QDropEvent* event) {
-  for (const QUrl& url : event->mimeData()->urls()) {
-    if (url.isLocalFile()) openFile(url.toLocalFile());
-  }
+  for (const QString& path : specsOf(*event->mimeData())) openFile(path);
   event->acceptProposedAction();
 }
 

@@ -41,6 +41,7 @@ class NewModelDialog;
 class QuestionQueue;
 class RunPage;
 class SpecDocument;
+class SpecPage;
 class WelcomePage;
 
 class MainWindow : public QMainWindow {
@@ -82,8 +83,9 @@ class MainWindow : public QMainWindow {
   // Opens what a link says (ui/studio/place.h), or says that it is none.
   void openLink(const QString& link);
   void goTo(const Place& place);
-  // Restores the documents that were open when the studio ended, and opens all running runs.
-  void restoreSession();
+  // Restores the documents that were open when the studio ended, and opens all running runs: shows
+  // them, or leaves in sight what is shown by then.
+  void restoreSession(bool showRuns = true);
   void restoreDefaultLayout();
   // Shrinks and moves a window whose frame does not fit on the screen.
   void fitToScreen();
@@ -127,9 +129,10 @@ class MainWindow : public QMainWindow {
   void refreshNavigator();  // files, and runs
   void refreshRuns();       // in the background
   void notePlace();         // where the person is now, to go back to
-  void goBack(int steps);   // negative: forward
+  void goBack(int steps);   // 1, or forward: -1
   void goToNoted(qsizetype place);
-  void followOn(const Page* before, const QString& run);  // opens a run that continues another
+  bool isGone(const QString& key) const;  // a file that is there no more, nor unsaved text of it
+  void openRuns(const QStringList& runs, bool show);  // else what is shown stays in sight
   void forgetPlaces(const QString& key);
   void copyLink();
   void askLink();
@@ -155,6 +158,7 @@ class MainWindow : public QMainWindow {
   void askImport();
   void importCluster(const QString& path);
   void askSaveAs();
+  void saveAs(SpecPage* page, const QString& path);  // not over the file of another tab
   QList<QAction*> allActions() const;
   QString shownRun() const;  // of a run's page, or chosen in the history; "": none
   // Shows the first open page that is `wanted`; null: there is none.

@@ -468,10 +468,8 @@ void MainWindow::askSaveAs() {
   dialog->setAcceptMode(QFileDialog::AcceptSave);
   dialog->setDefaultSuffix("yaml");
   dialog->setAttribute(Qt::WA_DeleteOnClose);
-  connect(dialog, &QFileDialog::fileSelected, page, [this, page](const QString& path) {
-    if (page->saveAs(path)) workspace_->settings().addRecent(path);
-    refreshNavigator();
-  });
+  connect(dialog, &QFileDialog::fileSelected, page,
+          [this, page](const QString& path) { saveAs(page, path); });
   dialog->open();
 }
 

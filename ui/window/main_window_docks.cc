@@ -53,7 +53,13 @@ void MainWindow::makeDocks() {
   connect(navigator_, &QTreeView::activated, this, openIndex);
   connect(navigator_, &QTreeView::clicked, this, openIndex);
   connect(navigatorModel_, &QAbstractItemModel::rowsInserted, this,
-          [this](const QModelIndex& parent) { navigator_->expand(parent); });
+          [this](const QModelIndex& parent, int row) {
+            navigator_->expand(parent);
+            const QModelIndex added = navigatorModel_->index(row, 0, parent);
+            const Page* page = currentPage();  // of a file just opened, of a run just launched
+            if (page && added.data(NavigatorModel::kPageRole).toString() == page->key())
+              navigator_->setCurrentIndex(added);
+          });
 
   inspectorModel_ = new InspectorModel(this);
   inspector_ = new QTableView(this);

@@ -59,6 +59,12 @@ std::string textOf(const QString& path) {
   return file.open(QIODevice::ReadOnly) ? file.readAll().toStdString() : std::string();
 }
 
+// Whether the page shows the file, which may have other names.
+bool shows(const Page& page, const QString& file) {
+  const QString own = page.filePath();
+  return !own.isEmpty() && (own == file || QFileInfo(own) == QFileInfo(file));
+}
+
 Result<app::Relaunch> relaunchFrom(const std::string& folder, const QString& run,
                                    app::RelaunchKind kind) {
   auto history = app::History::open(folder);
@@ -127,7 +133,13 @@ void MainWindow::notePlace() {
   refreshActions();
 }
 
-// A document that was closed is opened again; a run that was deleted is passed over.
+bool MainWindow::isGone(const QString& key) const {
+  const QString path = key.section(':', 1);
+  return QFileInfo(path).isAbsolute() && !QFileInfo::exists(path) &&
+         !QFileInfo::exists(SpecDocument::recoveryPath(path, recoveryFolder()));
+}
+
+// A document that was closed is opened again; a file or run that was deleted is passed over.
 void MainWindow::goBack(int steps) {
   const qsizetype to = placeAt_ - steps;
   if (to < 0 || to >= places_.size()) return;
@@ -135,6 +147,10 @@ void MainWindow::goBack(int steps) {
   const QList<Page*> open = pages();
   const bool isOpen =
       std::any_of(open.begin(), open.end(), [&](const Page* page) { return page->key() == key; });
+  if (!isOpen && isGone(key)) {
+    forgetPlaces(key);
+    return goBack(steps);
+  }
   if (isOpen || !key.startsWith("run:")) return goToNoted(to);
   runInBackground(
       this,
@@ -148,7 +164,7 @@ void MainWindow::goBack(int steps) {
         if (to != placeAt_ - steps || to >= places_.size() || places_[to].key != key) return;
         if (isThere) return goToNoted(to);
         forgetPlaces(key);
-        goBack(steps > 0 ? 1 : -1);
+        goBack(steps);
       });
 }
 
@@ -172,11 +188,11 @@ void MainWindow::forgetPlaces(const QString& key) {
 RunPage* MainWindow::openRun(const QString& run) {
   return qobject_cast<RunPage*>(openPage("run:" + run));
 }
-// In place of the page of the run that it continues; a person who is elsewhere stays there.
-void MainWindow::followOn(const Page* before, const QString& run) {
+
+void MainWindow::openRuns(const QStringList& runs, bool show) {
   Page* shown = currentPage();
-  going_ = shown != before;
-  openRun(run);
+  going_ = !show;
+  for (const QString& run : runs) openRun(run);
   if (going_) tabs_->setCurrentWidget(shown);
   going_ = false;
 }
@@ -187,11 +203,7 @@ WelcomePage* MainWindow::openWelcome() { return qobject_cast<WelcomePage*>(openP
 
 Page* MainWindow::openFile(const QString& path) {
   const QString absolute = QFileInfo(path).absoluteFilePath();
-  const auto isFile = [&](const Page& page) {
-    return page.filePath() == absolute ||
-           (!page.filePath().isEmpty() && QFileInfo(page.filePath()) == QFileInfo(absolute));
-  };
-  if (Page* open = showOpen(isFile)) return open;
+  if (Page* open = showOpen([&](const Page& page) { return shows(page, absolute); })) return open;
   const bool isSaved = QFileInfo::exists(absolute);
   const app::SpecKind kind =
       specKindOf(isSaved ? absolute : SpecDocument::recoveryPath(absolute, recoveryFolder()));
@@ -230,6 +242,23 @@ Page* MainWindow::openFile(const QString& path) {
   return page;
 }
 
+void MainWindow::saveAs(SpecPage* page, const QString& path) {
+  const QString absolute = QFileInfo(path).absoluteFilePath();
+  for (const Page* other : pages()) {
+    if (other == page || !shows(*other, absolute)) continue;
+    Error error = invalidArgument("{} is open in another tab", absolute.toStdString());
+    error.next = "close that tab first, or save it under another name";
+    return page->message()->showError(error);
+  }
+  const QString before = page->key();
+  if (!page->saveAs(absolute)) return;
+  for (Place& place : places_)  // going back leads to the document, not to the file it was
+    if (place.key == before) place.key = page->key();
+  workspace_->settings().addRecent(absolute);
+  rememberSession();
+  refreshNavigator();
+}
+
 ModelPage* MainWindow::addModel(std::unique_ptr<SpecDocument> document) {
   auto* page = new ModelPage(std::move(document));
   page->data()->setExampleFolder(QString::fromStdString(workspace_->home().root + "/data"));
@@ -245,8 +274,9 @@ Page* MainWindow::makeRun(const QString& run) {
   connect(page, &RunPage::relaunchWanted, this,
           [this, run](app::RelaunchKind kind) { relaunch(run, kind); });
   connect(page, &RunPage::cloneWanted, this, [this, run] { clone(run); });
+  // A person who is elsewhere when another run continues it stays there.
   connect(page->document(), &RunDocument::continued, this,
-          [this, page](const QString& next) { followOn(page, next); });
+          [this, page](const QString& next) { openRuns({next}, currentPage() == page); });
   return page;
 }
 
