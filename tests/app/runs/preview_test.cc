@@ -178,6 +178,21 @@ class PreviewTest : public QObject {
     QVERIFY2(fine.find("has no parameters") == std::string::npos, fine.c_str());
   }
 
+  // Of a text, whose tokens are bytes; tokens of a vocabulary may be any.
+  void tokensThatNeverOccurAreRemarked() {
+    const auto said = [](std::vector<std::string> sets) {
+      sets.insert(sets.end(), {"model.input.vocabulary=300", "model.layers[6].dense.units=300"});
+      const auto preview = makePreview(requestFor("gpt-tiny.yaml", 1, "", sets), {});
+      if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
+      return remarkWith(*preview, "never occur");
+    };
+    QCOMPARE(said({}), std::string("every byte of the text is a token, so that 44 of the 300 "
+                                   "tokens of model.input.vocabulary never occur"));
+    QCOMPARE(said({"data.format=tokens", "data.train={tokens: /d/train.bin}",
+                   "data.evaluate={tokens: /d/evaluate.bin}"}),
+             std::string());
+  }
+
   // The learning rate that will be used is said where it is scaled.
   void aScaledLearningRateIsRemarked() {
     const std::string words = "the learning rate is ";
