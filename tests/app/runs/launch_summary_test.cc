@@ -118,6 +118,16 @@ class LaunchSummaryTest : public QObject {
       QCOMPARE(rowsWith({std::string("strategy.kind=") + kind, "training.optimizer.kind=adam"},
                         2)["Checkpoint size"],
                whole);
+    // Hosts have all of it each, also in memory, unless they share storage.
+    const auto onTwoHosts = [](const std::vector<std::string>& sets) {
+      Planned launch = planned("fashion-mlp.yaml", 2, sets);
+      launch.preview.cluster.devices[1].host = "other";
+      return rowsOf(launch)["Checkpoint size"];
+    };
+    const std::string own = onTwoHosts({});
+    QCOMPARE(onTwoHosts({"training.checkpoint.path=/dev/shm/kept", "training.checkpoint.copies=1"}),
+             own);
+    QVERIFY(onTwoHosts({"training.checkpoint.path=/data/kept"}) != own);
   }
 
   void limitsAreToldWithWhatTheyAreMadeOf() {

@@ -290,6 +290,20 @@ class PreviewTest : public QObject {
     QVERIFY(!said("parameter-server", {"strategy.servers=1"}));
   }
 
+  // The ranks that write to one folder divide what they hold in memory to write it.
+  void hostsMayShareTheFolderOfCheckpoints() {
+    const auto held = [](const std::vector<std::string>& sets) {
+      const auto preview = makePreview(requestFor("fashion-mlp.yaml", 2, "", sets),
+                                       {{"local1", "a"}, {"local2", "b"}});
+      if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
+      return preview->ranks[0].workspaceBytes + preview->ranks[1].workspaceBytes;
+    };
+    const std::int64_t none = held({"training.checkpoint.disabled=true"}), own = held({});
+    QVERIFY(own > none);
+    QCOMPARE(held({"training.checkpoint.path=/shared"}) - none, (own - none) / 2);
+    QCOMPARE(held({"training.checkpoint.path=/dev/shm/here", "training.checkpoint.copies=1"}), own);
+  }
+
   // The time limit of collectives: that ranks come near to it, and that it is long.
   void theLimitOfCollectivesIsRemarked() {
     planner::CostModel slow;
