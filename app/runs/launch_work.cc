@@ -78,6 +78,16 @@ Result<Variables> secretsOf(const spec::v1::RunSpec& spec) {
       kMostBytes);
 }
 
+// The cluster as it is kept with the run: with the communicator that was asked for besides, which
+// the run has when it is launched again.
+std::string clusterText(const LaunchRequest& request) {
+  const std::string text =
+      request.clusterYaml.empty() ? toYaml(*request.cluster) : request.clusterYaml;
+  if (request.comm.empty()) return text;
+  const auto edit = SpecText::parse(text, {}, SpecKind::kCluster).edit("comm", request.comm);
+  return edit.ok() ? edit->applied(text) : text;
+}
+
 }  // namespace
 
 Result<Preview> LaunchWork::preview(std::stop_token stop, Costs costs) {
@@ -128,8 +138,7 @@ Result<std::string> LaunchWork::launch(const std::string& run, std::stop_token s
   if (!request_.chosen.empty())
     documents.specResolved =
         fmt::format("# {}\n{}", request_.chosen.text(), documents.specResolved);
-  documents.clusterYaml =
-      request_.clusterYaml.empty() ? toYaml(*request_.cluster) : request_.clusterYaml;
+  documents.clusterYaml = clusterText(request_);
   documents.plan = preview.planText;
   documents.prediction = predictionJson(preview);
   LOCKSTEP_ASSIGN(const auto held, history->begin(row, documents));
