@@ -17,6 +17,7 @@
 #include "app/runs/tls.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
+#include "engine/base/utf8.h"
 #include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
 #include "lockstep/node/v1/node.pb.h"
@@ -62,9 +63,12 @@ Result<Variables> secretsOf(const spec::v1::RunSpec& spec) {
   std::size_t bytes = 0;
   for (const std::string& name : spec.workload().env_from()) {
     const char* const value = std::getenv(name.c_str());
-    if (value == nullptr) {
-      Error error =
-          makeError(Code::kFailedPrecondition, "the environment variable {} is not set", name);
+    const Message wrong = value == nullptr ? message("the environment variable {} is not set", name)
+                          : firstNotUtf8(value) != std::string_view::npos
+                              ? message("the environment variable {} is not UTF-8", name)
+                              : Message();
+    if (!wrong.empty()) {
+      Error error = makeError(Code::kFailedPrecondition, "{}", wrong);
       error.why = "workload.env_from names it";
       error.next = message("set it where this program is started: export {}=…", name);
       return error;

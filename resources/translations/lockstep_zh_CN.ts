@@ -2636,6 +2636,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>环境变量 %1 未设置</translation>
         </message>
         <message>
+            <source>the environment variable %1 is not UTF-8</source>
+            <translation>环境变量 %1 不是 UTF-8</translation>
+        </message>
+        <message>
             <source>workload.env_from names it</source>
             <translation>workload.env_from 中有它</translation>
         </message>
