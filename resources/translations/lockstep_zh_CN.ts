@@ -3148,6 +3148,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>收集代码已取消</translation>
         </message>
         <message>
+            <source>git did not end within %1 minutes in %2</source>
+            <translation>git 在 %2 中 %1 分钟内未结束</translation>
+        </message>
+        <message>
             <source>the program git is not installed</source>
             <translation>未安装程序 git</translation>
         </message>
