@@ -312,15 +312,7 @@ std::vector<int> checkpointFolders(const cluster::Cluster& cluster, bool isShare
   return out;
 }
 
-std::int64_t wireBytes(const plan::Plan& plan) {
-  std::int64_t bytes = 0;
-  for (const plan::ScheduleEntry& entry : plan.entriesOf(0)) {
-    for (const plan::Step& one : plan.find(entry.program, 0)->steps) {
-      if (one.kind == plan::StepKind::kCollective) bytes += one.bytes;
-    }
-  }
-  return bytes;
-}
+std::int64_t wireBytes(const plan::Plan& plan) { return plan::exchangedBytes(plan, 0); }
 
 std::int64_t linkBytes(const Preview& preview) {
   if (preview.plan.mesh.size() > kMostLinkedRanks) return 0;

@@ -290,6 +290,17 @@ class PreviewTest : public QObject {
     QVERIFY(!said("parameter-server", {"strategy.servers=1"}));
   }
 
+  // Of two ranks on two nodes, all that one of them sends and receives goes over one link.
+  void trafficIsCountedAlike() {
+    for (const char* kind : {"multi-worker-mirrored", "zero-1", "zero-2", "zero-3", "pipeline"}) {
+      const auto preview = makePreview(
+          requestFor("fashion-mlp.yaml", 2, "", {std::string("strategy.kind=") + kind}), {});
+      if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
+      QVERIFY2(wireBytes(preview->plan) > 0, kind);
+      QCOMPARE(wireBytes(preview->plan), linkBytes(*preview));
+    }
+  }
+
   // The ranks that write to one folder divide what they hold in memory to write it.
   void hostsMayShareTheFolderOfCheckpoints() {
     const auto held = [](const std::vector<std::string>& sets) {
