@@ -303,12 +303,12 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
 }
 
 std::vector<int> checkpointFolders(const cluster::Cluster& cluster, bool isShared) {
-  std::map<std::string, int> firsts;  // by host
+  std::map<std::string, int> firsts;  // by node
   std::vector<int> out;
-  for (const cluster::Device& device : cluster.devices)
-    out.push_back(
-        firsts.try_emplace(isShared ? std::string() : device.host, static_cast<int>(out.size()))
-            .first->second);
+  for (const cluster::Device& device : cluster.devices) {
+    const std::string folder = isShared ? "" : device.node;
+    out.push_back(firsts.try_emplace(folder, static_cast<int>(out.size())).first->second);
+  }
   return out;
 }
 

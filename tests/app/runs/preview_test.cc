@@ -301,11 +301,12 @@ class PreviewTest : public QObject {
     }
   }
 
-  // The ranks that write to one folder divide what they hold in memory to write it.
-  void hostsMayShareTheFolderOfCheckpoints() {
+  // The ranks that write to one folder divide what they hold in memory to write it; each node has a
+  // folder, also of one host.
+  void nodesMayShareTheFolderOfCheckpoints() {
     const auto held = [](const std::vector<std::string>& sets) {
       const auto preview = makePreview(requestFor("fashion-mlp.yaml", 2, "", sets),
-                                       {{"local1", "a"}, {"local2", "b"}});
+                                       {{"local1", "h"}, {"local2", "h"}});
       if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
       return preview->ranks[0].workspaceBytes + preview->ranks[1].workspaceBytes;
     };
