@@ -232,9 +232,9 @@ Status LaunchWork::connectAll(std::stop_token stop) {
 std::vector<Message> LaunchWork::clockRemarks() const {
   std::vector<Message> out;
   for (const Participant& participant : participants_) {
-    const long long days = std::llround(static_cast<double>(participant.inventory.clockOffset) /
-                                        static_cast<double>(kDay));
-    if (days == 0) continue;
+    const Nanoseconds offset = participant.inventory.clockOffset;
+    if (std::abs(offset) < kDay) continue;
+    const long long days = std::llround(static_cast<double>(offset) / static_cast<double>(kDay));
     if (days > 0)
       out.push_back(
           message("the clock of node {} is {} days ahead of this machine's, and so are "
