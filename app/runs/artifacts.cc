@@ -76,7 +76,7 @@ class Log {
     files_.push_back(std::move(file));
   }
   Artifacts& result() { return out_; }
-  std::vector<ArtifactFile>& files() { return files_; }
+  const std::vector<ArtifactFile>& files() const { return files_; }
 
  private:
   // Of very many problems the first.
@@ -319,22 +319,50 @@ Error tooLarge(const AllFiles& nodes, std::int64_t total, std::int64_t most) {
   return error;
 }
 
-// As sha256sum writes a line; it begins with a backslash where the name has one, or a line end.
-std::string sumLine(const ArtifactFile& file) {
-  const std::string path = fmt::format("artifacts/{}/{}", file.node, file.path);
-  std::string shown;
-  for (const char c : path)
-    shown += c == '\n' ? "\\n" : c == '\r' ? "\\r" : c == '\\' ? "\\\\" : std::string(1, c);
-  return fmt::format("{}{}  {}\n", shown == path ? "" : "\\", file.sha256, shown);
+using Sums = std::map<std::string, std::string>;  // path below the run's folder → SHA-256
+
+// As sha256sum writes lines; one begins with a backslash where the name has one, or a line end.
+std::string sumsText(const Sums& sums) {
+  std::string out;
+  for (const auto& [path, sha256] : sums) {
+    std::string shown;
+    for (const char c : path)
+      shown += c == '\n' ? "\\n" : c == '\r' ? "\\r" : c == '\\' ? "\\\\" : std::string(1, c);
+    out += fmt::format("{}{}  {}\n", shown == path ? "" : "\\", sha256, shown);
+  }
+  return out;
 }
 
-Status writeSums(const std::string& folder, std::vector<ArtifactFile>& files) {
-  std::sort(files.begin(), files.end(), [](const ArtifactFile& a, const ArtifactFile& b) {
-    return std::tie(a.node, a.path) < std::tie(b.node, b.path);
-  });
-  std::string text;
-  for (const ArtifactFile& file : files) text += sumLine(file);
-  return writeFileAtomically(folder + "/SHA256SUMS", text, 0600);
+Sums sumsIn(std::string_view text) {
+  constexpr std::size_t kHash = 64, kName = kHash + 2;
+  Sums out;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const bool isEscaped = line.starts_with('\\');
+    if (isEscaped) line.remove_prefix(1);
+    if (line.size() <= kName) continue;
+    std::string path;
+    for (std::size_t i = kName; i < line.size(); ++i) {
+      const bool isPair = isEscaped && line[i] == '\\' && i + 1 < line.size();
+      if (isPair) ++i;
+      path += isPair && line[i] == 'n' ? '\n' : isPair && line[i] == 'r' ? '\r' : line[i];
+    }
+    out[path] = line.substr(0, kHash);
+  }
+  return out;
+}
+
+// What was fetched before keeps its line as long as it is here: its node may have gone.
+Status writeSums(const std::string& folder, const std::vector<ArtifactFile>& files) {
+  Sums sums;
+  for (const ArtifactFile& file : files)
+    sums[fmt::format("artifacts/{}/{}", file.node, file.path)] = file.sha256;
+  const std::string to = folder + "/SHA256SUMS";
+  if (const auto before = readFile(to); before.ok())
+    for (const auto& [path, sha256] : sumsIn(*before))
+      if (access((folder + "/" + path).c_str(), F_OK) == 0) sums.try_emplace(path, sha256);
+  return writeFileAtomically(to, sumsText(sums), 0600);
 }
 
 Result<UniqueFd> openFolder(const std::string& path) {

@@ -37,9 +37,14 @@ Result<ProcessResult> Git::process(const std::string& folder, const std::vector<
                "GIT_ALLOW_PROTOCOL=none", "git", "-c", "core.fsmonitor=false", "-C", folder});
   argv.insert(argv.end(), words.begin(), words.end());
   constexpr auto kLimit = std::chrono::minutes(10);
-  LOCKSTEP_ASSIGN(ProcessResult ran, runProcess(argv, kLimit, stop_, options));
+  auto ran = runProcess(argv, kLimit, stop_, options);
+  if (ran.status().code() == Code::kCancelled)
+    return makeError(Code::kCancelled, "collecting the code was cancelled");
+  if (ran.status().code() == Code::kDeadlineExceeded)
+    return makeError(Code::kDeadlineExceeded, "git did not end within {} minutes in {}",
+                     kLimit.count(), validUtf8(folder));
   constexpr int kNoProgram = 127;
-  if (ran.exitStatus != kNoProgram) return ran;
+  if (!ran.ok() || ran->exitStatus != kNoProgram) return ran;
   Error error = makeError(Code::kNotFound, "the program git is not installed");
   error.next = "install git on this machine, or set workload.code.disabled";
   return error;

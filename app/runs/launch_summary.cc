@@ -147,14 +147,9 @@ std::size_t copiesOf(const spec::v1::CheckpointSpec& checkpoint, const Preview& 
   return nodes == 0 ? 0 : std::min(wanted, nodes - most);
 }
 
-// Of all ranks together. Those of a host write to one folder, or all of them to a shared one.
+// Of all ranks together.
 std::int64_t checkpointBytes(const Preview& preview, bool isShared) {
-  std::map<std::string, int> firsts;  // by host
-  std::vector<int> folders;           // by rank
-  for (const cluster::Device& device : preview.cluster.devices)
-    folders.push_back(
-        firsts.try_emplace(isShared ? std::string() : device.host, static_cast<int>(folders.size()))
-            .first->second);
+  const std::vector<int> folders = checkpointFolders(preview.cluster, isShared);
   std::int64_t bytes = 0;
   for (int rank = 0; rank < preview.plan.mesh.size(); ++rank)
     bytes += plan::bytesWrittenBy(preview.plan, rank, folders);
@@ -187,8 +182,9 @@ void addCheckpoints(const LaunchRequest& request, const Preview& preview, Rows& 
                                                    : message("on {} other nodes", copies)});
   // Of more ranks it would take long to count.
   if (preview.plan.mesh.size() <= kMostLinkedRanks)
-    out.push_back(
-        {message("Checkpoint size"), name(mebibytes(checkpointBytes(preview, isShared)))});
+    out.push_back({message("Checkpoint size"),
+                   name(mebibytes(checkpointBytes(
+                       preview, isOfJob || specs::sharesCheckpoints(*request.spec))))});
 }
 
 // How long nodes and ranks are waited for; each limit with what it is made of.

@@ -17,6 +17,7 @@
 #include "app/runs/tls.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
+#include "engine/base/utf8.h"
 #include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
 #include "lockstep/node/v1/node.pb.h"
@@ -62,9 +63,12 @@ Result<Variables> secretsOf(const spec::v1::RunSpec& spec) {
   std::size_t bytes = 0;
   for (const std::string& name : spec.workload().env_from()) {
     const char* const value = std::getenv(name.c_str());
-    if (value == nullptr) {
-      Error error =
-          makeError(Code::kFailedPrecondition, "the environment variable {} is not set", name);
+    const Message wrong = value == nullptr ? message("the environment variable {} is not set", name)
+                          : firstNotUtf8(value) != std::string_view::npos
+                              ? message("the environment variable {} is not UTF-8", name)
+                              : Message();
+    if (!wrong.empty()) {
+      Error error = makeError(Code::kFailedPrecondition, "{}", wrong);
       error.why = "workload.env_from names it";
       error.next = message("set it where this program is started: export {}=…", name);
       return error;
@@ -76,6 +80,16 @@ Result<Variables> secretsOf(const spec::v1::RunSpec& spec) {
   return invalidArgument(
       "the variables of workload.env_from have {} bytes; at most {} are given to a program", bytes,
       kMostBytes);
+}
+
+// The cluster as it is kept with the run: with the communicator that was asked for besides, which
+// the run has when it is launched again.
+std::string clusterText(const LaunchRequest& request) {
+  const std::string text =
+      request.clusterYaml.empty() ? toYaml(*request.cluster) : request.clusterYaml;
+  if (request.comm.empty()) return text;
+  const auto edit = SpecText::parse(text, {}, SpecKind::kCluster).edit("comm", request.comm);
+  return edit.ok() ? edit->applied(text) : text;
 }
 
 }  // namespace
@@ -128,8 +142,7 @@ Result<std::string> LaunchWork::launch(const std::string& run, std::stop_token s
   if (!request_.chosen.empty())
     documents.specResolved =
         fmt::format("# {}\n{}", request_.chosen.text(), documents.specResolved);
-  documents.clusterYaml =
-      request_.clusterYaml.empty() ? toYaml(*request_.cluster) : request_.clusterYaml;
+  documents.clusterYaml = clusterText(request_);
   documents.plan = preview.planText;
   documents.prediction = predictionJson(preview);
   LOCKSTEP_ASSIGN(const auto held, history->begin(row, documents));
@@ -219,9 +232,9 @@ Status LaunchWork::connectAll(std::stop_token stop) {
 std::vector<Message> LaunchWork::clockRemarks() const {
   std::vector<Message> out;
   for (const Participant& participant : participants_) {
-    const long long days = std::llround(static_cast<double>(participant.inventory.clockOffset) /
-                                        static_cast<double>(kDay));
-    if (days == 0) continue;
+    const Nanoseconds offset = participant.inventory.clockOffset;
+    if (std::abs(offset) < kDay) continue;
+    const long long days = std::llround(static_cast<double>(offset) / static_cast<double>(kDay));
     if (days > 0)
       out.push_back(
           message("the clock of node {} is {} days ahead of this machine's, and so are "

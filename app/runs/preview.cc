@@ -17,6 +17,7 @@
 #include "engine/plan/pieces.h"
 #include "engine/plan/wait_limit.h"
 #include "engine/specs/planned.h"
+#include "engine/specs/specs.h"
 #include "engine/specs/workload.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -81,14 +82,9 @@ void chooseComm(const spec::v1::ClusterSpec& cluster, Preview& out) {
 }
 
 // The snapshot of a checkpoint that a rank holds while it writes it: see
-// engine/runtime/checkpoint_writer.h. Ranks of one host share its disk.
-std::int64_t snapshotBytes(const Preview& preview, int rank) {
-  std::map<std::string, int> firsts;  // by host
-  std::vector<int> folders;           // by rank
-  for (const cluster::Device& device : preview.cluster.devices)
-    folders.push_back(
-        firsts.try_emplace(device.host, static_cast<int>(folders.size())).first->second);
-  return plan::bytesWrittenBy(preview.plan, rank, folders);
+// engine/runtime/checkpoint_writer.h.
+std::int64_t snapshotBytes(const Preview& preview, int rank, bool isShared) {
+  return plan::bytesWrittenBy(preview.plan, rank, checkpointFolders(preview.cluster, isShared));
 }
 
 // What ranks need that run the same: a plan has few kinds of them.
@@ -108,7 +104,8 @@ class Memories {
 };
 
 // A rank's share of the batch and its memory.
-RankPreview rankOf(const Preview& preview, int rank, bool checkpoints, Memories& memories) {
+RankPreview rankOf(const Preview& preview, int rank, const spec::v1::RunSpec& spec,
+                   Memories& memories) {
   const auto index = static_cast<std::size_t>(rank);
   const cluster::Device& device = preview.cluster.devices[index];
   const bool server = preview.plan.mesh.isServer(rank);
@@ -128,7 +125,8 @@ RankPreview rankOf(const Preview& preview, int rank, bool checkpoints, Memories&
   row.gradientBytes = memory.gradients;
   row.activationBytes = memory.activations;
   row.workspaceBytes = memory.workspace;
-  if (checkpoints && device.kind == "cpu") row.workspaceBytes += snapshotBytes(preview, rank);
+  if (!spec.training().checkpoint().disabled() && device.kind == "cpu")
+    row.workspaceBytes += snapshotBytes(preview, rank, specs::sharesCheckpoints(spec));
   return row;
 }
 
@@ -169,10 +167,9 @@ Result<std::pair<Preview, planner::PlanRequest>> makePlanned(const LaunchRequest
   out.plan = std::move(planned.plan);
   remarkOnFrozen(planned.request.step.parameters, out);
   chooseComm(clusterSpec, out);
-  const bool checkpoints = !request.spec->training().checkpoint().disabled();
   Memories memories;
   for (int rank = 0; rank < out.plan.mesh.size(); ++rank)
-    out.ranks.push_back(rankOf(out, rank, checkpoints, memories));
+    out.ranks.push_back(rankOf(out, rank, *request.spec, memories));
   addSpares(out, *request.spec, clusterSpec);
   if (const auto* node = specs::evaluatorNode(clusterSpec)) {
     planner::PlanRequest apart = planned.request;
@@ -305,15 +302,17 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   return std::move(out);
 }
 
-std::int64_t wireBytes(const plan::Plan& plan) {
-  std::int64_t bytes = 0;
-  for (const plan::ScheduleEntry& entry : plan.entriesOf(0)) {
-    for (const plan::Step& one : plan.find(entry.program, 0)->steps) {
-      if (one.kind == plan::StepKind::kCollective) bytes += one.bytes;
-    }
+std::vector<int> checkpointFolders(const cluster::Cluster& cluster, bool isShared) {
+  std::map<std::string, int> firsts;  // by node
+  std::vector<int> out;
+  for (const cluster::Device& device : cluster.devices) {
+    const std::string folder = isShared ? "" : device.node;
+    out.push_back(firsts.try_emplace(folder, static_cast<int>(out.size())).first->second);
   }
-  return bytes;
+  return out;
 }
+
+std::int64_t wireBytes(const plan::Plan& plan) { return plan::exchangedBytes(plan, 0); }
 
 std::int64_t linkBytes(const Preview& preview) {
   if (preview.plan.mesh.size() > kMostLinkedRanks) return 0;

@@ -125,6 +125,9 @@ void simulate(Preview& preview, const planner::SimulateOptions& options);
 RankPreview meanOfWorkers(const Preview& preview);
 // Returns the part of a step that they wait for each other, their mean.
 double bubbleShare(const Preview& preview);
+// Returns by rank the first rank that writes checkpoints to the same folder: those of a node to its
+// folder of the run, or all of them to one on common storage.
+std::vector<int> checkpointFolders(const cluster::Cluster& cluster, bool isShared);
 // Returns the bytes that rank 0 sends and receives per training step.
 std::int64_t wireBytes(const plan::Plan& plan);
 // Returns the bytes that the busiest link between two nodes carries per training step, both ways.

@@ -181,7 +181,8 @@ void remarkOnChoices(Preview& preview, const spec::v1::RunSpec& spec,
 }
 
 void remarkOnSamples(Preview& preview, const spec::v1::RunSpec& spec, bool chosen) {
-  if (const auto vocabulary = spec.model().input().vocabulary(); vocabulary > 256)
+  const auto vocabulary = spec.model().input().vocabulary();
+  if (spec.data().format() == "text" && vocabulary > 256)
     preview.remarks.push_back(
         message("every byte of the text is a token, so that {} of the {} tokens of "
                 "model.input.vocabulary never occur",

@@ -11,7 +11,7 @@ namespace {
 
 class Links {
  public:
-  void add(int from, int to, std::int64_t bytes, bool atMost = false) {
+  void operator()(int from, int to, std::int64_t bytes, bool atMost) {
     if (from == to || bytes == 0) return;
     Traffic& link = links_[{from, to}];
     link.from = from;
@@ -46,12 +46,13 @@ void addMessage(const Plan& plan, int rank, const ScheduleEntry& entry, const St
   const Peers peers = peersOf(step, entry.copy);
   const std::vector<int> group = plan.mesh.group(rank, step.axis);
   for (int peer = peers.first; peer < peers.first + peers.count; ++peer)
-    links.add(rank, group[static_cast<std::size_t>(peer)], step.bytes / peers.count,
-              step.op == ir::Op::kSendRows);
+    links(rank, group[static_cast<std::size_t>(peer)], step.bytes / peers.count,
+          step.op == ir::Op::kSendRows);
 }
 
-// Adds the traffic that the rank sends.
-void addCollective(const Plan& plan, int rank, const Body& body, const Step& step, Links& links) {
+// Calls add(from, to, bytes, atMost) for the traffic that the rank sends.
+template <typename Add>
+void addCollective(const Plan& plan, int rank, const Body& body, const Step& step, Add&& add) {
   const std::vector<int> group = plan.mesh.group(rank, step.axis);
   const auto size = static_cast<int>(group.size());
   const auto at = static_cast<int>(std::find(group.begin(), group.end(), rank) - group.begin());
@@ -64,8 +65,8 @@ void addCollective(const Plan& plan, int rank, const Body& body, const Step& ste
       for (const Exchange& exchange : exchanges(how.value_or(ir::Algorithm::kDirect), at, size,
                                                 type.count(), ir::listAttr(step.attrs, "hosts"))) {
         if (exchange.to >= 0)
-          links.add(rank, group[static_cast<std::size_t>(exchange.to)],
-                    (exchange.sent.end - exchange.sent.begin) * width);
+          add(rank, group[static_cast<std::size_t>(exchange.to)],
+              (exchange.sent.end - exchange.sent.begin) * width, false);
       }
       if (how.value_or(ir::Algorithm::kDirect) != ir::Algorithm::kDirect) return;
       toEach = 2 * type.bytes() / size;
@@ -84,7 +85,7 @@ void addCollective(const Plan& plan, int rank, const Body& body, const Step& ste
     default:
       break;
   }
-  for (const int peer : group) links.add(rank, peer, toEach);
+  for (const int peer : group) add(rank, peer, toEach, false);
 }
 
 void addSent(const Plan& plan, int rank, const ScheduleEntry& entry, const Body& body,
@@ -119,6 +120,23 @@ std::vector<Traffic> stepTraffic(const Plan& plan) {
     addSent(plan, rank, entry, body, step, links);
   });
   return links.sorted();
+}
+
+std::int64_t exchangedBytes(const Plan& plan, int rank) {
+  std::int64_t out = 0;
+  for (const ScheduleEntry& entry : plan.entriesOf(rank)) {
+    const Body& body = *plan.find(entry.program, rank);
+    for (const Step& step : body.steps) {
+      if (isMessage(step)) {
+        out += step.bytes;
+      } else if (step.kind == StepKind::kCollective) {
+        addCollective(plan, rank, body, step, [&](int from, int to, std::int64_t bytes, bool) {
+          out += from == to ? 0 : 2 * bytes;
+        });
+      }
+    }
+  }
+  return out;
 }
 
 ServedTables servedTables(const Plan& plan, int worker) {

@@ -22,6 +22,9 @@ std::vector<Traffic> messageTraffic(const Plan& plan);
 // the communicator implements itself counts as a direct reduce-scatter and all-gather: 2/n of the
 // payload between every two of n ranks.
 std::vector<Traffic> stepTraffic(const Plan& plan);
+// Returns the bytes that the rank sends to and receives from all others in a training step, counted
+// alike. In a collective of such a step it receives as much as it sends.
+std::int64_t exchangedBytes(const Plan& plan, int rank);
 
 // Tables that servers shard by rows.
 struct ServedTables {

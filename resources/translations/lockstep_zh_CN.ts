@@ -2636,6 +2636,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>环境变量 %1 未设置</translation>
         </message>
         <message>
+            <source>the environment variable %1 is not UTF-8</source>
+            <translation>环境变量 %1 不是 UTF-8</translation>
+        </message>
+        <message>
             <source>workload.env_from names it</source>
             <translation>workload.env_from 中有它</translation>
         </message>
@@ -3142,6 +3146,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>collecting the code was cancelled</source>
             <translation>收集代码已取消</translation>
+        </message>
+        <message>
+            <source>git did not end within %1 minutes in %2</source>
+            <translation>git 在 %2 中 %1 分钟内未结束</translation>
         </message>
         <message>
             <source>the program git is not installed</source>

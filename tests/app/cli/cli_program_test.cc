@@ -118,6 +118,9 @@ print("sum", total)
     const QByteArray from = "  env_from: [" + name + "]\n";
     const CliResult unset = cli_.run(program("pass", 2, from));
     QVERIFY2(unset.exit != 0 && unset.text().contains(name + " is not set"), unset.text());
+    qputenv(name.constData(), "caf\xe9");
+    const CliResult latin = cli_.run(program("pass", 2, from));
+    QVERIFY2(latin.exit != 0 && latin.text().contains(name + " is not UTF-8"), latin.text());
     qputenv(name.constData(), value);
     // Both say it before the first of them leaves.
     const QByteArray said = cli_.path("said").toUtf8();

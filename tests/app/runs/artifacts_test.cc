@@ -220,6 +220,31 @@ class ArtifactsTest : public QObject {
     QVERIFY2(textOf(*fetched).contains("x/y"), qPrintable(textOf(*fetched)));
   }
 
+  // Of files that were fetched before and are here, though their node no longer has them.
+  void earlierSumsStay() {
+    World first("n1"), second("n2");
+    first.node.files = {{"a\\b\nc", "1"}, {"removed", "2"}};
+    second.node.files = {{"x", "3"}};
+    const auto sums = [&] {
+      const auto fetched =
+          fetchArtifacts("run", {{"n1", first.access.get()}, {"n2", second.access.get()}}, kMost,
+                         first.home, {}, {});
+      if (!fetched.ok()) qFatal("%s", fetched.error().text().c_str());
+      return *readFile(first.home.runFolder("run") + "/SHA256SUMS");
+    };
+    const std::string odd = "\\" + sha256Hex("1") + "  artifacts/n1/a\\\\b\\nc\n";
+    const auto line = [](const char* content, const char* path) {
+      return sha256Hex(content) + "  artifacts/" + path + "\n";
+    };
+    const std::string all = odd + line("2", "n1/removed") + line("3", "n2/x");
+    QCOMPARE(sums(), all);
+    first.node.files.clear();
+    QCOMPARE(sums(), all);
+    fs::remove(first.home.artifactsFolder("run") + "/n1/removed");
+    second.node.files = {{"x", "33"}};
+    QCOMPARE(sums(), odd + line("33", "n2/x"));
+  }
+
   // Only the part that was lost comes again.
   void aLostConnectionIsMadeAgain() {
     World world;

@@ -607,6 +607,7 @@ class CodeFilesTest : public QObject {
     const auto collected = collect(stop.get_token());
     stopper.join();
     QCOMPARE(collected.error().code, Code::kCancelled);
+    QCOMPARE(collected.error().what, std::string("collecting the code was cancelled"));
     const pid_t pid = std::stoi(readFile(at("pid")).value());
     QVERIFY(kill(pid, 0) != 0 && errno == ESRCH);  // neither running nor a zombie
     QVERIFY(fs::is_empty(at("to")));

@@ -111,13 +111,20 @@ class LaunchSummaryTest : public QObject {
     QCOMPARE(rows["After a failure"],
              std::string("restarts from the first step, at most 10 times"));
     QCOMPARE(rows.count("Checkpoint size"), std::size_t{0});
-    // Parameters and two moments of each, however they are divided.
+    // Parameters and two moments of each, however they are divided over the ranks of a folder.
     const std::string whole = rowsWith({"training.optimizer.kind=adam"}, 1)["Checkpoint size"];
     QVERIFY2(whole.ends_with(" MiB"), whole.c_str());
     for (const char* kind : {"multi-worker-mirrored", "zero-1", "zero-3"})
-      QCOMPARE(rowsWith({std::string("strategy.kind=") + kind, "training.optimizer.kind=adam"},
+      QCOMPARE(rowsWith({std::string("strategy.kind=") + kind, "training.optimizer.kind=adam",
+                         "training.checkpoint.path=/data/kept"},
                         2)["Checkpoint size"],
                whole);
+    // Each node has all of it, also in memory, unless they share storage.
+    const std::string own = rowsWith({}, 2)["Checkpoint size"];
+    QVERIFY(own != whole);
+    QCOMPARE(rowsWith({"training.checkpoint.path=/dev/shm/kept", "training.checkpoint.copies=1"},
+                      2)["Checkpoint size"],
+             own);
   }
 
   void limitsAreToldWithWhatTheyAreMadeOf() {

@@ -178,6 +178,21 @@ class PreviewTest : public QObject {
     QVERIFY2(fine.find("has no parameters") == std::string::npos, fine.c_str());
   }
 
+  // Of a text, whose tokens are bytes; tokens of a vocabulary may be any.
+  void tokensThatNeverOccurAreRemarked() {
+    const auto said = [](std::vector<std::string> sets) {
+      sets.insert(sets.end(), {"model.input.vocabulary=300", "model.layers[6].dense.units=300"});
+      const auto preview = makePreview(requestFor("gpt-tiny.yaml", 1, "", sets), {});
+      if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
+      return remarkWith(*preview, "never occur");
+    };
+    QCOMPARE(said({}), std::string("every byte of the text is a token, so that 44 of the 300 "
+                                   "tokens of model.input.vocabulary never occur"));
+    QCOMPARE(said({"data.format=tokens", "data.train={tokens: /d/train.bin}",
+                   "data.evaluate={tokens: /d/evaluate.bin}"}),
+             std::string());
+  }
+
   // The learning rate that will be used is said where it is scaled.
   void aScaledLearningRateIsRemarked() {
     const std::string words = "the learning rate is ";
@@ -273,6 +288,32 @@ class PreviewTest : public QObject {
     QVERIFY(!said("multi-worker-mirrored", {none}));
     QVERIFY(said("parameter-server", {none, "strategy.servers=1"}));
     QVERIFY(!said("parameter-server", {"strategy.servers=1"}));
+  }
+
+  // Of two ranks on two nodes, all that one of them sends and receives goes over one link.
+  void trafficIsCountedAlike() {
+    for (const char* kind : {"multi-worker-mirrored", "zero-1", "zero-2", "zero-3", "pipeline"}) {
+      const auto preview = makePreview(
+          requestFor("fashion-mlp.yaml", 2, "", {std::string("strategy.kind=") + kind}), {});
+      if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
+      QVERIFY2(wireBytes(preview->plan) > 0, kind);
+      QCOMPARE(wireBytes(preview->plan), linkBytes(*preview));
+    }
+  }
+
+  // The ranks that write to one folder divide what they hold in memory to write it; each node has a
+  // folder, also of one host.
+  void nodesMayShareTheFolderOfCheckpoints() {
+    const auto held = [](const std::vector<std::string>& sets) {
+      const auto preview = makePreview(requestFor("fashion-mlp.yaml", 2, "", sets),
+                                       {{"local1", "h"}, {"local2", "h"}});
+      if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
+      return preview->ranks[0].workspaceBytes + preview->ranks[1].workspaceBytes;
+    };
+    const std::int64_t none = held({"training.checkpoint.disabled=true"}), own = held({});
+    QVERIFY(own > none);
+    QCOMPARE(held({"training.checkpoint.path=/shared"}) - none, (own - none) / 2);
+    QCOMPARE(held({"training.checkpoint.path=/dev/shm/here", "training.checkpoint.copies=1"}), own);
   }
 
   // The time limit of collectives: that ranks come near to it, and that it is long.

@@ -95,9 +95,11 @@ struct Bench {
   }
   Result<std::string> launch(const std::vector<std::string>& sets) {
     const auto asked = request(sets);
-    if (!asked.ok()) return asked.error();
+    return asked.ok() ? launch(*asked) : asked.error();
+  }
+  Result<std::string> launch(const LaunchRequest& asked) {
     std::optional<Result<std::string>> outcome;
-    Launch launch(*asked, *session, home, inbox,
+    Launch launch(asked, *session, home, inbox,
                   {{}, [&](Result<std::string> result) { outcome = std::move(result); }});
     if (!until([&] { return outcome.has_value(); })) {
       return makeError(Code::kDeadlineExceeded, "the launch did not end");

@@ -9,6 +9,7 @@
 
 #include "app/cluster/node_access.h"
 #include "app/runs/node_records.h"
+#include "app/runs/relaunch.h"
 #include "app/runs/run_nodes.h"
 #include "engine/base/hash.h"
 #include "engine/storage/database.h"
@@ -126,6 +127,28 @@ class RunsTest : public QObject {
     store = makeError(Code::kCancelled, "closed");
     QVERIFY((*history)->remove(*run).ok());
     QVERIFY(!(*history)->row(*run).ok());
+  }
+
+  // A communicator that was asked for beside the cluster is the run's when it is launched again.
+  void theCommunicatorIsKept() {
+    Bench bench(2, "shm");
+    auto asked = bench.request({"training.max_steps=2", "training.batch=48"});
+    QVERIFY(asked.ok());
+    asked->comm = "gloo";
+    const auto run = bench.launch(*asked);
+    QVERIFY2(run.ok(), run.ok() ? "" : run.error().text().c_str());
+    Seen seen;
+    Recorder recorder(*run, *bench.session, bench.home, bench.inbox, seen.observer());
+    QVERIFY(bench.until([&] { return seen.finished; }));
+    QCOMPARE(seen.row.comm, std::string("gloo"));
+    const auto history = History::open(bench.home.historyFolder());
+    QVERIFY(history.ok());
+    const auto again = relaunchOf(**history, *run, RelaunchKind::kRerun);
+    QVERIFY(again.ok());
+    const auto cluster = completeClusterSpec(again->clusterYaml, {});
+    QVERIFY2(cluster.ok(), again->clusterYaml.c_str());
+    QCOMPARE(cluster->spec->comm(), std::string("gloo"));
+    QCOMPARE(cluster->spec->nodes_size(), 1);
   }
 
   // The studio dies in the middle: another one fills in what it missed.
