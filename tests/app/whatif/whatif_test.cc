@@ -581,6 +581,36 @@ class WhatIfTest : public QObject {
     QVERIFY(!refused.ok() && refused.error().text().find("training.x=1") != std::string::npos);
   }
 
+  // Nodes that have no ranks do not count as such, and are not copied.
+  void otherRanksAreOfNodesThatTrain_data() {
+    QTest::addColumn<QString>("role");
+    QTest::addColumn<QString>("setting");
+    QTest::newRow("a spare of the spec") << QString() << "recovery.spares=1";
+    QTest::newRow("a spare of the cluster") << "spare" << "recovery.spares=0";
+    QTest::newRow("an evaluator") << "evaluator" << "recovery.spares=0";
+    QTest::newRow("an idle server") << "ps" << "recovery.spares=0";
+  }
+  void otherRanksAreOfNodesThatTrain() {
+    QFETCH(QString, role);
+    QFETCH(QString, setting);
+    const std::vector<std::string> changes{"strategy.overlap=never", "training.batch=256"};
+    LaunchRequest request = requestOf(3, {changes[0], changes[1], setting.toStdString()});
+    auto cluster = std::make_shared<spec::v1::ClusterSpec>(*request.cluster);
+    if (!role.isEmpty()) cluster->mutable_nodes(2)->add_roles(role.toStdString());
+    request.cluster = cluster;
+    const auto preview = makePreview(request, {});
+    QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+    QCOMPARE(preview->plan.mesh.size(), 2);
+    const auto subject = subjectOf(*preview, {request, {}});
+    QVERIFY2(subject.ok(), subject.ok() ? "" : subject.error().text().c_str());
+    for (const int ranks : {1, 2, 4}) {
+      const auto anew =
+          plannedAnew(*subject->launched, subject->steps, subject->replayed, {.ranks = ranks});
+      QVERIFY2(anew.ok(), anew.ok() ? "" : anew.error().text().c_str());
+      QCOMPARE(anew->ranks, ranks);
+    }
+  }
+
   // Before a launch: the predicted step is replayed as it was predicted, and answers as the
   // simulator does of the changed plan.
   void aPredictedStepIsAsked_data() {
