@@ -377,8 +377,10 @@ void rankStrategies(std::vector<AdvisedStrategy>& rows) {
     if (other == rows.end()) continue;
     std::rotate(rows.begin() + static_cast<std::ptrdiff_t>(i), other, other + 1);
   }
-  for (AdvisedStrategy& one : rows) one.why = reasonFor(one, rows.front());
+  for (AdvisedStrategy& one : rows) sayWhy(one, rows.front());
 }
+
+void sayWhy(AdvisedStrategy& one, const AdvisedStrategy& best) { one.why = reasonFor(one, best); }
 
 Result<Advice> advise(const LaunchRequest& request, const SpecWith& specWith,
                       const std::vector<HostFacts>& hosts, const AdviceOptions& options) {
@@ -423,7 +425,7 @@ Result<Advice> advise(const LaunchRequest& request, const SpecWith& specWith,
   sortByTime(advice.best);
   if (advice.best.size() > options.top) advice.best.resize(options.top);
   rankStrategies(advice.best);
-  if (advice.current) advice.current->why = reasonFor(*advice.current, advice.best.front());
+  if (advice.current) sayWhy(*advice.current, advice.best.front());
   return advice;
 }
 

@@ -10,6 +10,7 @@
 
 #include "app/advice/auto_strategy.h"
 #include "app/advice/estimate.h"
+#include "app/advice/run_advice.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/file.h"
 #include "engine/specs/options.h"
@@ -565,7 +566,6 @@ class AdviceTest : public QObject {
     QCOMPARE(none.error().code, Code::kResourceExhausted);
   }
 
-  // Nodes that are there for servers compute in no other strategy.
   // Figures are measured, and so inexact: with them recomputing may seem to save time.
   void recomputingComesAfterTheSameWithoutIt() {
     const auto rowOf = [](const char* kind, const char* recompute, double seconds) {
@@ -593,6 +593,40 @@ class AdviceTest : public QObject {
     for (const AdvisedStrategy& one : rows) QVERIFY(!one.why.text().empty());
   }
 
+  // Of a run whose ranks took three times as long, the spec's own strategy is held against the best
+  // with what was measured, as the same strategy among the best is.
+  void theRunsOwnIsComparedAsMeasured() {
+    constexpr double kTimes = 3;
+    const std::string spec = gptOf(2, 256, 256, 8, "strategy: {recompute: full}\n");
+    const Asked asked = ask(spec, clusterOf(1, 2, "cpu"));
+    const auto preview = makePreview(asked.request, {});
+    QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+    auto subject = subjectOf(*preview, {asked.request, {}});
+    QVERIFY2(subject.ok(), subject.ok() ? "" : subject.error().text().c_str());
+    for (MeasuredRun::Rank& rank : subject->steps.ranks)
+      for (std::vector<double>& part : rank.parts)
+        for (double& seconds : part) seconds *= kTimes;
+    for (MeasuredRun::Exchange& exchange : subject->steps.exchanges) exchange.seconds *= kTimes;
+    for (double& seconds : subject->replayed.measured) seconds *= kTimes;
+    const auto written = completeRunSpec(spec, "/nowhere/run.yaml");
+    const auto start = searchStart(*written);
+    QVERIFY(start.ok());
+    AdviceOptions options;
+    options.all = true;
+    options.top = 1000;
+    const auto advice = adviseAsMeasured(*subject, *subject->launched, *start, options);
+    QVERIFY2(advice.ok(), advice.ok() ? "" : advice.error().text().c_str());
+    QVERIFY(advice->current);
+    QVERIFY(advice->current->stepSeconds > 2 * preview->stepSeconds);
+    const auto same = std::find_if(advice->best.begin(), advice->best.end(),
+                                   [](const auto& one) { return one.settings.empty(); });
+    QVERIFY(same != advice->best.end() && same != advice->best.begin());
+    const std::string why = same->why.text();
+    QVERIFY2(why.find("longer a step") != std::string::npos, why.c_str());
+    QCOMPARE(advice->current->why.text(), why);
+  }
+
+  // Nodes that are there for servers compute in no other strategy.
   void serversStayServers() {
     for (const char* const kind : {"parameter-server", "zero-1"}) {
       const Asked asked =
