@@ -2492,14 +2492,6 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>每 50 步记录一次事件，也可按需记录：lockstep profile RUN</translation>
         </message>
         <message>
-            <source>it has more steps than can be read at once</source>
-            <translation>其步数超过一次可读取的数量</translation>
-        </message>
-        <message>
-            <source>replay its last ones: --last 1000</source>
-            <translation>请只重放最后若干步：--last 1000</translation>
-        </message>
-        <message>
             <source>no step after the first five has been reported by all ranks</source>
             <translation>前五步之后没有任何一步由所有 rank 报告</translation>
         </message>

@@ -149,9 +149,10 @@ struct Recorded {
 
   template <typename F>
   Recorded(const Preview& preview, F factor) : Recorded(preview, secondsOf(preview, factor), {}) {}
-  // `profiled`: steps that are recorded beside the sampled ones.
+  // `profiled`: steps that are recorded beside the sampled ones. `before`: the last step that the
+  // history has not.
   Recorded(const Preview& preview, const planner::MeasuredSeconds& seconds, const Stalls& stalls,
-           const std::set<std::int64_t>& profiled = {}) {
+           const std::set<std::int64_t>& profiled = {}, std::int64_t before = 0) {
     history = std::move(*History::open(folder.path().toStdString()));
     row.run = "20240501-120010-a1b2c0";
     row.world = preview.plan.mesh.size();
@@ -168,7 +169,7 @@ struct Recorded {
     for (auto& [at, step] : own)
       if (at.first == stalls.rank && stalls.isIn(static_cast<int>(at.second)))
         stall(step, own[{at.first, at.second + 1}], stalls);
-    record(own, profiled);
+    record(own, profiled, before);
   }
 
   // What was simulated as data of the next step was a stall within this one.
@@ -180,7 +181,7 @@ struct Recorded {
   }
 
   void record(std::map<std::pair<int, std::int64_t>, OwnStep>& own,
-              const std::set<std::int64_t>& profiled) {
+              const std::set<std::int64_t>& profiled, std::int64_t before) {
     RunBatch batch;
     std::map<std::string, std::vector<Point>> series;
     for (auto& [at, step] : own) {
@@ -194,12 +195,12 @@ struct Recorded {
       step.seconds["step"] = length;
       for (const auto& [name, seconds] : step.seconds)
         series[fmt::format("rank/{}/{}", rank, name)].push_back(
-            {static_cast<double>(number), seconds});
+            {static_cast<double>(before + number), seconds});
       const bool sampled = number % kEvery == 0 || profiled.contains(number);
       // Beside the sampled steps, many more that were told since they were slow.
       const bool slow = !sampled && number % kEvery > 3;
       if (slow || sampled)
-        batch.events.push_back({rank, number, step.chunk.SerializeAsString(), slow});
+        batch.events.push_back({rank, before + number, step.chunk.SerializeAsString(), slow});
     }
     for (auto& [name, points] : series) batch.series.push_back({name, std::move(points)});
     auto store = history->openRun(row.run);
@@ -411,6 +412,25 @@ class WhatIfTest : public QObject {
     QCOMPARE(few.sampled, (std::vector<std::int64_t>{120}));  // the last one before them
     for (const MeasuredRun* one : {&run, &few})
       QVERIFY2(std::abs(replayOf(*one).error()) < 0.01, said("error", replayOf(*one).error(), 0));
+  }
+
+  // It has more steps than there is room for, of which the last ones are read.
+  void aLongRunIsReplayed() {
+    constexpr std::int64_t kBefore = 20'000'000;
+    const Preview preview = previewOf(2, {"strategy.overlap=never"});
+    const Recorded recorded(preview, secondsOf(preview, [](int, int) { return 1.0; }), {}, {},
+                            kBefore);
+    const MeasuredRun run = recorded.read(), few = recorded.read(25);
+    QCOMPARE(run.steps.size(), std::size_t{kSteps});
+    QCOMPARE(run.steps.front(), kBefore + 1);
+    QCOMPARE(run.steps.back(), kBefore + kSteps);
+    QCOMPARE(few.steps.front(), kBefore + kSteps - 24);
+    for (const MeasuredRun* one : {&run, &few}) {
+      const Replayed replayed = replayOf(*one);
+      QVERIFY2(near(replayed.measuredSeconds(), recorded.measured, 0.01),
+               said("measured", replayed.measuredSeconds(), recorded.measured));
+      QVERIFY2(std::abs(replayed.error()) < 0.03, said("error", replayed.error(), 0));
+    }
   }
 
   void anIdealNetworkTakesNoTime() {
