@@ -244,6 +244,9 @@ class LearnTest : public QObject {
     QTest::newRow("a fast tree") << "02-all-reduce" << 2
                                  << "ranks=16 size=256 algorithm=tree bandwidth=10000 latency=1000"
                                  << true;
+    QTest::newRow("the ring in sight")
+        << "02-all-reduce" << 2 << "ranks=16 size=256 algorithm=ring bandwidth=10000 latency=1000"
+        << true;
     QTest::newRow("1 KiB") << "02-all-reduce" << 2
                            << "ranks=16 size=1 algorithm=tree bandwidth=10000 latency=1000"
                            << false;
