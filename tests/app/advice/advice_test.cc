@@ -284,6 +284,7 @@ class AdviceTest : public QObject {
           std::tuple("strategy.kind", "zero3", "zero-3"),
           std::tuple("strategy.micro_batches", "0", "a number from 1"),
           std::tuple("strategy.overlap", "sometimes", "always"),
+          std::tuple("strategy.schedule", "forward", "gpipe"),
           std::tuple("training.precision", "fp12", "bf16")}) {
       options.pinned = {{path, value}};
       const auto refused = asked.advice(options);
