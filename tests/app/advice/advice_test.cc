@@ -567,6 +567,28 @@ class AdviceTest : public QObject {
     QCOMPARE(none.error().code, Code::kResourceExhausted);
   }
 
+  // Ranks on GPUs take nothing of the host's memory from the rank beside them.
+  void ranksOnGpusLeaveTheHostsMemory() {
+    Asked asked = ask(gptOf(2, 512, 32, 8, "strategy: {kind: zero-3}\n"),
+                      "name: mixed\nnodes:\n  - {name: n0, address: 10.0.0.1, devices: [{kind: "
+                      "cpu}, {kind: cuda, count: 3}]}\n");
+    const auto plain = asked.previewWith({{"strategy.kind", "multi-worker-mirrored"}});
+    QVERIFY2(plain.ok(), plain.ok() ? "" : plain.error().text().c_str());
+    QVERIFY(plain->ranks[0].inHostMemory() && !plain->ranks[1].inHostMemory());
+    asked.hosts = {{"n0", "h0", 4, plain->ranks[0].totalBytes() * 11 / 10,
+                    std::vector<std::int64_t>(3, std::int64_t{80} << 30)}};
+    AdviceOptions options;
+    options.top = 1000;
+    options.pinned = {{"strategy.stages", "1"}, {"strategy.recompute", "none"}};
+    const Advice advice = adviceOf(asked, options);
+    QVERIFY2(std::any_of(advice.best.begin(), advice.best.end(),
+                         [](const AdvisedStrategy& one) {
+                           return one.choice.kind == "multi-worker-mirrored" &&
+                                  one.choice.microBatches == 1;
+                         }),
+             asked.text.c_str());
+  }
+
   // Figures are measured, and so inexact: with them recomputing may seem to save time.
   void recomputingComesAfterTheSameWithoutIt() {
     const auto rowOf = [](const char* kind, const char* recompute, double seconds) {
