@@ -277,10 +277,9 @@ double memoryOfARank(const LaunchRequest& request, const std::vector<HostFacts>&
                                  cluster::reservedBytes(cluster, device));
     return static_cast<double>(memoryOf(device));
   }
-  const auto ranks =
-      std::count_if(cluster.devices.begin(), cluster.devices.end(), [&](const auto& one) {
-        return one.host == device.host && one.kind == device.kind;
-      });
+  const auto ranks = std::count_if(
+      cluster.devices.begin(), cluster.devices.end(),
+      [&](const auto& one) { return one.host == device.host && one.kind == device.kind; });
   return isKnown ? static_cast<double>(facts->memoryAvailable) / static_cast<double>(ranks) : 0;
 }
 

@@ -273,8 +273,7 @@ Status pin(SearchSpace& space, const Choice& current, const std::vector<Setting>
       if (path == kBucketBytes)  // which may have been given with a unit
         space.pinned[path] = fmt::format("{}", made->strategy().bucket_bytes());
     }
-    if (path == kSchedule && !value.empty())
-      LOCKSTEP_TRY(specs::checkKind(path, kept, kSchedules));
+    if (path == kSchedule && !value.empty()) LOCKSTEP_TRY(specs::checkKind(path, kept, kSchedules));
   }
   return {};
 }

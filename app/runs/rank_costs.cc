@@ -149,8 +149,8 @@ StepTimes::StepTimes(const StepMatrix& matrix, std::int64_t first, std::int64_t 
   const std::int64_t most =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(kMostCells / ranks_));
   const std::int64_t from =
-      std::max({std::int64_t{0}, matrix.cellOf(first_),
-                matrix.cellOf(analysis::kWarmUpSteps) + 1, matrix.cellOf(last_) - most + 1});
+      std::max({std::int64_t{0}, matrix.cellOf(first_), matrix.cellOf(analysis::kWarmUpSteps) + 1,
+                matrix.cellOf(last_) - most + 1});
   if (from > matrix.cellOf(last_)) return;
   fromStep_ = matrix.firstOf(from);
   first_ = std::max(first_, fromStep_);
@@ -160,8 +160,7 @@ StepTimes::StepTimes(const StepMatrix& matrix, std::int64_t first, std::int64_t 
   for (std::size_t m = 0; m < kMeasures.size(); ++m) {
     values_[m].resize(ranks_ * cells_);
     for (std::size_t r = 0; r < ranks_; ++r)
-      matrix.read(kMeasures[m], static_cast<int>(r), from, cells_,
-                  values_[m].data() + r * cells_);
+      matrix.read(kMeasures[m], static_cast<int>(r), from, cells_, values_[m].data() + r * cells_);
     if (kMeasures[m] == StepMeasure::kStalled)
       std::replace_if(
           values_[m].begin(), values_[m].end(), [](float value) { return std::isnan(value); },

@@ -606,9 +606,12 @@ class WhatIfTest : public QObject {
     QTest::addColumn<QString>("role");
     QTest::addColumn<QString>("setting");
     QTest::newRow("a spare of the spec") << QString() << "recovery.spares=1";
-    QTest::newRow("a spare of the cluster") << "spare" << "recovery.spares=0";
-    QTest::newRow("an evaluator") << "evaluator" << "recovery.spares=0";
-    QTest::newRow("an idle server") << "ps" << "recovery.spares=0";
+    QTest::newRow("a spare of the cluster") << "spare"
+                                            << "recovery.spares=0";
+    QTest::newRow("an evaluator") << "evaluator"
+                                  << "recovery.spares=0";
+    QTest::newRow("an idle server") << "ps"
+                                    << "recovery.spares=0";
   }
   void otherRanksAreOfNodesThatTrain() {
     QFETCH(QString, role);
