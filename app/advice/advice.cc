@@ -139,7 +139,8 @@ class Search {
     const double least = advice.best[0].stepSeconds;
     for (std::size_t i = 0; i < std::min(kVaried, advice.best.size()); ++i)
       for (Choice& variant : refinementsOf(advice.best[i].choice, space_))
-        variants.push_back(std::move(variant));
+        if (std::find(variants.begin(), variants.end(), variant) == variants.end())
+          variants.push_back(std::move(variant));
     Advice varied;
     advice.complete = plan(variants, end, varied) && advice.complete;
     advice.judged += varied.planned;

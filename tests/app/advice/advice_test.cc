@@ -567,6 +567,24 @@ class AdviceTest : public QObject {
     QCOMPARE(none.error().code, Code::kResourceExhausted);
   }
 
+  // The spec's own strategy and the same without its overlap have the same variants.
+  void eachStrategyIsAdvisedOnce() {
+    const Asked asked =
+        ask(gptOf(2, 512, 32, 8, "strategy: {overlap: never}\n"), clusterOf(2, 2, "cuda"));
+    AdviceOptions options;
+    options.top = 1000;
+    options.pinned = {{"strategy.kind", "multi-worker-mirrored"},
+                      {"strategy.stages", "1"},
+                      {"strategy.tensor", "1"},
+                      {"strategy.recompute", "none"},
+                      {"strategy.micro_batches", "1"}};
+    std::multiset<std::string> names;
+    for (const AdvisedStrategy& one : adviceOf(asked, options).best)
+      names.insert(textOf(one.choice).text());
+    QVERIFY(names.contains("multi-worker-mirrored, overlap always"));
+    for (const std::string& name : names) QVERIFY2(names.count(name) == 1, name.c_str());
+  }
+
   // Ranks on GPUs take nothing of the host's memory from the rank beside them.
   void ranksOnGpusLeaveTheHostsMemory() {
     Asked asked = ask(gptOf(2, 512, 32, 8, "strategy: {kind: zero-3}\n"),
