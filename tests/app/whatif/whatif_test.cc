@@ -556,6 +556,11 @@ class WhatIfTest : public QObject {
     StepsWithout none = *last;
     none.seconds = {none.measuredSeconds};
     QVERIFY(withoutText(none, 2, "n3").starts_with("without rank 2 (n3) a step still takes "));
+    StepsWithout shorter = none;  // by a quarter
+    shorter.measuredSeconds = 0.00034;
+    shorter.seconds = {0.00026};
+    QVERIFY(withoutText(shorter, 2, "n3").find("takes 0.260 ms instead of 0.340") !=
+            std::string::npos);
     const std::string text = withoutText(*last, 2, "n3");
     QVERIFY2(text.starts_with("without rank 2 (n3) a step takes ") &&
                  text.find(fmt::format("(steps {} to {} replayed", kSteps - 39, kSteps)) !=
