@@ -246,19 +246,21 @@ Result<plan::Plan> planOf(const RunRow& row, const RunDocuments& documents) {
 std::map<std::pair<std::string, std::string>, double> linkRatesOf(
     const RunStore& store, const std::vector<std::string>& nodes) {
   constexpr int kMostPoints = 500;
+  std::map<std::string, SeriesInfo> known;
+  for (const SeriesInfo& info : store.series())
+    if (info.name.starts_with("node/") && info.name.ends_with("/rate")) known[info.name] = info;
   std::map<std::pair<std::string, std::string>, double> out;
-  for (const SeriesInfo& info : store.series()) {
-    if (!info.name.starts_with("node/") || !info.name.ends_with("/rate")) continue;
-    for (const std::string& from : nodes)
-      for (const std::string& to : nodes) {
-        if (info.name != fmt::format("node/{}/to/{}/rate", from, to)) continue;
-        const auto spans = store.read(info.name, info.firstX, info.lastX, kMostPoints);
-        std::vector<double> rates;
-        if (spans.ok())
-          for (const Span& span : *spans) rates.push_back(span.last);
-        if (!rates.empty()) out[{from, to}] = lowerMedian(rates);
-      }
-  }
+  for (const std::string& from : nodes)
+    for (const std::string& to : nodes) {
+      const auto found = known.find(fmt::format("node/{}/to/{}/rate", from, to));
+      if (found == known.end()) continue;
+      const auto& [name, info] = *found;
+      const auto spans = store.read(name, info.firstX, info.lastX, kMostPoints);
+      std::vector<double> rates;
+      if (spans.ok())
+        for (const Span& span : *spans) rates.push_back(span.last);
+      if (!rates.empty()) out[{from, to}] = lowerMedian(rates);
+    }
   return out;
 }
 

@@ -498,6 +498,25 @@ class WhatIfTest : public QObject {
     QVERIFY(faster->stepSeconds <= replayed.measuredSeconds() * (1 + 1e-9));
   }
 
+  // What the nodes saw of a link while data were under way, of each direction by itself.
+  void ratesOfLinksAreRead() {
+    const Preview preview = previewOf(3, {"strategy.overlap=never"});
+    const Recorded recorded(preview, [](int, int) { return 1.0; });
+    const std::vector<std::string> nodes = recorded.read().nodes;
+    auto store = recorded.history->openRun(recorded.row.run);
+    RunBatch batch;
+    const auto name = [&](std::size_t from, std::size_t to) {
+      return fmt::format("node/{}/to/{}/rate", nodes[from], nodes[to]);
+    };
+    batch.series.push_back({name(0, 1), {{1, 1e9}, {2, 3e9}, {3, 2e9}}});
+    batch.series.push_back({name(2, 0), {{1, 5e9}}});
+    QVERIFY((*store)->lockForRecording().ok() && (*store)->append(batch).ok());
+    const auto rates = recorded.read().linkRates;
+    QCOMPARE(rates.size(), std::size_t{2});
+    QCOMPARE(rates.at({nodes[0], nodes[1]}), 2e9);
+    QCOMPARE(rates.at({nodes[2], nodes[0]}), 5e9);
+  }
+
   // Soon after it is asked to: a window that closes waits for it.
   void aReplayIsCancelled() {
     const Preview preview = previewOf(4, {"strategy.overlap=never"});
