@@ -2592,6 +2592,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1 个进程无法分给每个有 %2 个进程的节点</translation>
         </message>
         <message>
+            <source>the scene was stopped</source>
+            <translation>场景已停止</translation>
+        </message>
+        <message>
             <source>training was stopped</source>
             <translation>训练已停止</translation>
         </message>

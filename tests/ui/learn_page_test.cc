@@ -493,6 +493,23 @@ class LearnPageTest : public QObject {
     QCOMPARE(page->findChild<QListView*>("lessons")->model()->rowCount(), 1);
   }
 
+  // A scene that is made in spite of it is of earlier values, which is said.
+  void whatIsMadeOfEarlierValuesIsSaid() {
+    LearnPage* page = open(0);
+    LessonSession* session = page->session();
+    session->setValue("batch", "256");
+    session->setValue("batch", "1024");  // is made after the other
+    session->cancel();
+    settle(page);
+    QVERIFY(session->error());
+    QCOMPARE(session->error()->code, Code::kCancelled);
+    auto* again = page->findChild<QPushButton*>("lessonAgain");
+    QVERIFY(again->isVisibleTo(page));
+    QTest::mouseClick(again, Qt::LeftButton);
+    settle(page);
+    QVERIFY(!session->error() && !again->isVisibleTo(page));
+  }
+
   // What takes seconds can be stopped, and made again.
   void whatIsSlowCanBeStopped() {
     for (std::size_t i = 0; i < lessons_.size(); ++i) {
