@@ -32,6 +32,7 @@ Status changeRanks(Launched& launched, int ranks) {
   std::set<std::string> withRanks;
   for (const spec::v1::NodeSpec* node : specs::nodesWithRanks(before, request.spec->strategy()))
     withRanks.insert(node->name());
+  if (withRanks.empty()) return {};  // the planner says so
   auto after = std::make_shared<spec::v1::ClusterSpec>(before);
   after->clear_nodes();
   std::vector<HostFacts> hosts;
