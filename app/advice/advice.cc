@@ -139,7 +139,8 @@ class Search {
     const double least = advice.best[0].stepSeconds;
     for (std::size_t i = 0; i < std::min(kVaried, advice.best.size()); ++i)
       for (Choice& variant : refinementsOf(advice.best[i].choice, space_))
-        variants.push_back(std::move(variant));
+        if (std::find(variants.begin(), variants.end(), variant) == variants.end())
+          variants.push_back(std::move(variant));
     Advice varied;
     advice.complete = plan(variants, end, varied) && advice.complete;
     advice.judged += varied.planned;
@@ -277,8 +278,9 @@ double memoryOfARank(const LaunchRequest& request, const std::vector<HostFacts>&
                                  cluster::reservedBytes(cluster, device));
     return static_cast<double>(memoryOf(device));
   }
-  const auto ranks = std::count_if(cluster.devices.begin(), cluster.devices.end(),
-                                   [&](const auto& one) { return one.host == device.host; });
+  const auto ranks = std::count_if(
+      cluster.devices.begin(), cluster.devices.end(),
+      [&](const auto& one) { return one.host == device.host && one.kind == device.kind; });
   return isKnown ? static_cast<double>(facts->memoryAvailable) / static_cast<double>(ranks) : 0;
 }
 
@@ -377,8 +379,10 @@ void rankStrategies(std::vector<AdvisedStrategy>& rows) {
     if (other == rows.end()) continue;
     std::rotate(rows.begin() + static_cast<std::ptrdiff_t>(i), other, other + 1);
   }
-  for (AdvisedStrategy& one : rows) one.why = reasonFor(one, rows.front());
+  for (AdvisedStrategy& one : rows) sayWhy(one, rows.front());
 }
+
+void sayWhy(AdvisedStrategy& one, const AdvisedStrategy& best) { one.why = reasonFor(one, best); }
 
 Result<Advice> advise(const LaunchRequest& request, const SpecWith& specWith,
                       const std::vector<HostFacts>& hosts, const AdviceOptions& options) {
@@ -423,7 +427,7 @@ Result<Advice> advise(const LaunchRequest& request, const SpecWith& specWith,
   sortByTime(advice.best);
   if (advice.best.size() > options.top) advice.best.resize(options.top);
   rankStrategies(advice.best);
-  if (advice.current) advice.current->why = reasonFor(*advice.current, advice.best.front());
+  if (advice.current) sayWhy(*advice.current, advice.best.front());
   return advice;
 }
 

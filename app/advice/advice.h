@@ -78,5 +78,7 @@ void noteLinks(Advice& advice, const LaunchRequest& request, const SpecWith& spe
 void noteFigures(AdvisedStrategy& one, const Preview& preview);
 // Sorts them, the best first, and says why.
 void rankStrategies(std::vector<AdvisedStrategy>& rows);
+// Says what decides about one that may be none of these rows, beside the best of them.
+void sayWhy(AdvisedStrategy& one, const AdvisedStrategy& best);
 
 }  // namespace lockstep::app

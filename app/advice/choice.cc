@@ -9,6 +9,7 @@
 #include "app/runs/quantity_text.h"
 #include "engine/cluster/assumed.h"
 #include "engine/cluster/strategies.h"
+#include "engine/specs/field.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -32,6 +33,7 @@ constexpr std::array<std::string_view, 4> kUnsharded{"multi-worker-mirrored", "m
                                                      "tensor-parallel", "pipeline"};
 constexpr std::array<std::string_view, 3> kSharded{"zero-1", "zero-2", "zero-3"};
 constexpr std::array<std::string_view, 2> kServed{"parameter-server", "central-storage"};
+constexpr std::array<std::string_view, 3> kSchedules{"1f1b", "zb-h1", "gpipe"};
 constexpr double kGrowth = 1.5;  // of successive numbers of micro-batches
 constexpr int kMostMicroBatches = 1024;
 
@@ -271,6 +273,7 @@ Status pin(SearchSpace& space, const Choice& current, const std::vector<Setting>
       if (path == kBucketBytes)  // which may have been given with a unit
         space.pinned[path] = fmt::format("{}", made->strategy().bucket_bytes());
     }
+    if (path == kSchedule && !value.empty()) LOCKSTEP_TRY(specs::checkKind(path, kept, kSchedules));
   }
   return {};
 }
@@ -291,7 +294,8 @@ std::vector<Choice> choicesIn(const SearchSpace& space, const Choice& current) {
     precisions.erase(end);
   precisions = valuesIn(space, kPrecision, std::move(precisions));
   const auto recomputes = valuesIn(space, kRecompute, {"none", "selective", "full"});
-  const auto schedules = valuesIn(space, kSchedule, {"1f1b", "zb-h1", "gpipe"});
+  const auto schedules =
+      valuesIn(space, kSchedule, std::vector<std::string>(kSchedules.begin(), kSchedules.end()));
 
   std::vector<std::pair<int, Choice>> found;  // each with its complexityOf()
   for (Choice& choice : shapes) {

@@ -40,6 +40,7 @@ Result<Advice> adviseAsMeasured(const WhatIfSubject& subject, const Launched& la
   if (out.current && !planAnew(costs, launched, start, *out.current).ok()) out.current.reset();
   out.error = costs.error();
   rankStrategies(planned);
+  if (out.current) sayWhy(*out.current, planned.front());
   out.best = std::move(planned);
   return out;
 }

@@ -129,14 +129,17 @@ std::string matrixText(const StepMatrix& matrix, std::int64_t first) {
   }
   table.header.push_back("over the steps: own time");
   table.right.push_back(false);
+  const auto meanText = [&](StepMeasure measure, int rank) -> std::string {
+    const double mean = matrix.mean(measure, rank);
+    return std::isnan(mean) ? "–" : millisecondsText(mean);
+  };
   for (int rank = 0; rank < matrix.ranks(); ++rank) {
     std::vector<double> own;
     for (std::int64_t step = first; step <= matrix.steps(); step += matrix.stride())
       own.push_back(static_cast<double>(matrix.value(StepMeasure::kCompute, rank, step)));
     std::vector<std::string>& row = table.rows.emplace_back();
-    row = {std::to_string(rank), millisecondsText(matrix.mean(StepMeasure::kStep, rank)),
-           millisecondsText(matrix.mean(StepMeasure::kCompute, rank)),
-           millisecondsText(matrix.mean(StepMeasure::kWaiting, rank))};
+    row = {std::to_string(rank), meanText(StepMeasure::kStep, rank),
+           meanText(StepMeasure::kCompute, rank), meanText(StepMeasure::kWaiting, rank)};
     if (const double clock = matrix.mean(StepMeasure::kGpuClock, rank); hasClocks)
       row.push_back(std::isnan(clock) ? "–" : fmt::format("{:.0f}", clock));
     row.push_back(sparkline(own, 24));

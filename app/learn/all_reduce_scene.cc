@@ -157,6 +157,8 @@ Result<Scene> makeAllReduceScene(const Circumstances& at) {
     return 1e3 * planner::allReduceSeconds(one, ranks, bytes, hosts, link);
   };
   addFigure(out, "ranks", {"Ranks", "rank 数"}, "", ranks);
+  addFigure(out, "size_kib", {"Size of the vector", "向量大小"}, "KiB",
+            static_cast<double>(bytes) / 1024);
   addFigure(out, "time_ms", {"Time", "时间"}, "ms", time(*how));
   addFigures(out, *out.messages, static_cast<double>(bytes));
   addFigure(out, "ring_ms", {"Ring", "环"}, "ms", time(ir::Algorithm::kRing));

@@ -28,17 +28,19 @@ std::shared_ptr<spec::v1::ClusterSpec> clusterOf(const Circumstances& at, int no
     device->set_count(at.whole("cluster.ranks_per_node"));
     device->set_threads(1);
   }
-  for (int i = 0; i < nodes; ++i) {
-    for (int j = i + 1; j < nodes; ++j) {
-      auto* link = out->add_links();
-      link->set_from(out->nodes(i).name());
-      link->set_to(out->nodes(j).name());
-      link->set_bandwidth_mbit(at.number("cluster.bandwidth_mbit"));
-      link->set_latency_us(at.number("cluster.latency_us"));
-    }
+  const auto addLink = [&](const char* from, const char* to, double bandwidth) {
+    auto* link = out->add_links();
+    link->set_from(from);
+    link->set_to(to);
+    link->set_bandwidth_mbit(bandwidth);
+    link->set_latency_us(at.number("cluster.latency_us"));
+  };
+  if (nodes < 2) return out;
+  if (const double slow = at.number("cluster.slow_link_mbit"); slow > 0) {
+    addLink("n1", "n2", slow);
+    addLink("n2", "n1", slow);
   }
-  if (const double slow = at.number("cluster.slow_link_mbit"); slow > 0 && out->links_size() > 0)
-    out->mutable_links(0)->set_bandwidth_mbit(slow);
+  addLink("*", "*", at.number("cluster.bandwidth_mbit"));
   return out;
 }
 

@@ -148,18 +148,19 @@ StepTimes::StepTimes(const StepMatrix& matrix, std::int64_t first, std::int64_t 
   if (first_ > last_ || ranks_ == 0) return;
   const std::int64_t most =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(kMostCells / ranks_));
-  fromCell_ = std::max({matrix.cellOf(first_), matrix.cellOf(analysis::kWarmUpSteps) + 1,
-                        matrix.cellOf(last_) - most + 1});
-  if (fromCell_ > matrix.cellOf(last_)) return;
-  first_ = std::max(first_, fromCell_ * stride_ + 1);
-  cells_ = static_cast<std::size_t>(matrix.cellOf(last_) - fromCell_ + 1);
+  const std::int64_t from =
+      std::max({std::int64_t{0}, matrix.cellOf(first_), matrix.cellOf(analysis::kWarmUpSteps) + 1,
+                matrix.cellOf(last_) - most + 1});
+  if (from > matrix.cellOf(last_)) return;
+  fromStep_ = matrix.firstOf(from);
+  first_ = std::max(first_, fromStep_);
+  cells_ = static_cast<std::size_t>(matrix.cellOf(last_) - from + 1);
   began_ = matrix.began(0, first_);
   ended_ = matrix.began(0, last_);
   for (std::size_t m = 0; m < kMeasures.size(); ++m) {
     values_[m].resize(ranks_ * cells_);
     for (std::size_t r = 0; r < ranks_; ++r)
-      matrix.read(kMeasures[m], static_cast<int>(r), fromCell_, cells_,
-                  values_[m].data() + r * cells_);
+      matrix.read(kMeasures[m], static_cast<int>(r), from, cells_, values_[m].data() + r * cells_);
     if (kMeasures[m] == StepMeasure::kStalled)
       std::replace_if(
           values_[m].begin(), values_[m].end(), [](float value) { return std::isnan(value); },
@@ -229,12 +230,16 @@ RankCosts rankCosts(const StepTimes& times, int world, std::span<const std::stri
 }
 
 Result<StepMatrix> storedSteps(const RunStore& store, std::int64_t last) {
-  StepMatrix out;
-  for (const SeriesInfo& info : store.series()) {
+  constexpr double kMost = 1e15;
+  const std::vector<SeriesInfo> all = store.series();
+  double end = 0;
+  for (const SeriesInfo& info : all)
+    if (StepMatrix::takes(info.name)) end = std::max(end, std::min(info.lastX, kMost));
+  const double before = last > 0 ? std::max(0.0, end - static_cast<double>(last)) : 0;
+  StepMatrix out(StepMatrix::kMostCells, static_cast<std::int64_t>(before));
+  for (const SeriesInfo& info : all) {
     if (!StepMatrix::takes(info.name)) continue;
-    LOCKSTEP_ASSIGN(
-        std::vector<Point> points,
-        store.readAfter(info.name, last > 0 ? info.lastX - static_cast<double>(last) : 0));
+    LOCKSTEP_ASSIGN(std::vector<Point> points, store.readAfter(info.name, before));
     out.add({info.name, std::move(points)});
   }
   return out;

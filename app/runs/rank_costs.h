@@ -32,7 +32,7 @@ class StepTimes {
   std::size_t ranks() const { return ranks_; }
   std::size_t cells() const { return cells_; }
   std::int64_t stepOf(std::size_t cell) const {
-    return (fromCell_ + static_cast<std::int64_t>(cell)) * stride_ + 1;
+    return fromStep_ + static_cast<std::int64_t>(cell) * stride_;
   }
   // Seconds; NaN: not reported. Of the measures that are no sums. Of kStalled 0 instead.
   std::span<const float> of(StepMeasure measure, std::size_t rank) const;
@@ -41,7 +41,7 @@ class StepTimes {
   double ended() const { return ended_; }
 
  private:
-  std::int64_t first_, last_, stride_, fromCell_ = 0;
+  std::int64_t first_, last_, stride_, fromStep_ = 1;  // fromStep_: of the first cell
   std::size_t ranks_, cells_ = 0;
   double began_ = 0, ended_ = 0;
   std::array<std::vector<float>, 8> values_;  // by measure: rank, cell

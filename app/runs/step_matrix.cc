@@ -72,6 +72,7 @@ bool StepMatrix::add(const RunBatch::Series& series, bool preview) {
   for (const Point& point : series.points) {
     if (!isStep(point.x)) continue;
     const auto step = static_cast<std::int64_t>(point.x);
+    if (step <= before_) continue;
     const auto at = static_cast<std::size_t>(cellOf(step));
     if (column == kBegan && origin_ == 0) origin_ = point.y;
     if (step <= row.last[column]) continue;  // trained again after a restart, or read twice
@@ -112,7 +113,7 @@ bool StepMatrix::has(StepMeasure measure) const {
 
 float StepMatrix::value(StepMeasure measure, int rank, std::int64_t step) const {
   float out = kUnknown;
-  if (rank >= 0 && rank < ranks() && step >= 1) read(measure, rank, cellOf(step), 1, &out);
+  if (rank >= 0 && rank < ranks() && step > before_) read(measure, rank, cellOf(step), 1, &out);
   return out;
 }
 
@@ -148,7 +149,7 @@ double StepMatrix::mean(StepMeasure measure, int rank) const {
 }
 
 double StepMatrix::began(int rank, std::int64_t step) const {
-  if (rank < 0 || rank >= ranks() || step < 1) return kUnknown;
+  if (rank < 0 || rank >= ranks() || step <= before_) return kUnknown;
   const auto& values = rows_[static_cast<std::size_t>(rank)].values[kBegan];
   const auto at = static_cast<std::size_t>(cellOf(step));
   return at < values.size() ? origin_ + values[at] : kUnknown;

@@ -44,7 +44,9 @@ class StepMatrix {
  public:
   static constexpr std::size_t kMostCells = std::size_t{1} << 24;  // 512 to 640 MiB
 
-  explicit StepMatrix(std::size_t mostCells = kMostCells) : mostCells_(mostCells) {}
+  // It is of the steps after `before`: earlier ones are not taken.
+  explicit StepMatrix(std::size_t mostCells = kMostCells, std::int64_t before = 0)
+      : mostCells_(mostCells), before_(before), steps_(before) {}
 
   static bool takes(std::string_view series);
   // Takes a series "rank/<r>/step", "…/data", … or "…/began", whose steps grow: a step that is not
@@ -55,12 +57,13 @@ class StepMatrix {
   int ranks() const { return static_cast<int>(rows_.size()); }
   std::int64_t steps() const { return steps_; }    // last step reported by any rank
   std::int64_t stride() const { return stride_; }  // steps of a cell; a power of two
-  // Cells of a rank, counted from 0: cell c has the steps from c × stride() + 1 on.
-  std::int64_t cells() const { return (steps_ + stride_ - 1) / stride_; }
-  std::int64_t cellOf(std::int64_t step) const { return (step - 1) / stride_; }
+  // Cells of a rank, counted from 0.
+  std::int64_t cells() const { return (steps_ - before_ + stride_ - 1) / stride_; }
+  std::int64_t cellOf(std::int64_t step) const { return (step - before_ - 1) / stride_; }
+  std::int64_t firstOf(std::int64_t cell) const { return before_ + cell * stride_ + 1; }  // step
   // The first and the last step of the step's cell.
   std::pair<std::int64_t, std::int64_t> stepsOf(std::int64_t step) const {
-    const std::int64_t first = cellOf(step) * stride_ + 1;
+    const std::int64_t first = firstOf(cellOf(step));
     return {first, std::min(first + stride_ - 1, std::max(first, steps_))};
   }
   bool has(StepMeasure measure) const;  // whether any rank has reported it
@@ -86,8 +89,9 @@ class StepMatrix {
   void makeRoom();  // for all ranks' steps
 
   std::size_t mostCells_;
+  std::int64_t before_;
   std::vector<Row> rows_;  // by rank
-  std::int64_t steps_ = 0, stride_ = 1, changed_ = 1;
+  std::int64_t steps_, stride_ = 1, changed_ = 1;
   double origin_ = 0;  // seconds; the first begin received
 };
 

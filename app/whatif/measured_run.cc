@@ -103,7 +103,7 @@ class Reader {
                                  StepMeasure::kBackward, StepMeasure::kOptimizer,
                                  StepMeasure::kWaiting,  StepMeasure::kTransfer};
     std::vector<std::size_t> out;
-    if (times.ranks() < out_.ranks.size() || times.stride() > 1) return out;
+    if (times.ranks() < out_.ranks.size()) return out;
     for (std::size_t cell = 0; cell < times.cells(); ++cell) {
       bool isKnown = times.stepOf(cell) > out_.plan.uncompressedWarmupSteps;
       for (std::size_t r = 0; isKnown && r < out_.ranks.size(); ++r)
@@ -120,9 +120,6 @@ class Reader {
     const std::size_t most =
         std::clamp(kMostPlanSteps / std::max<std::size_t>(planSteps, 1), kLeastSteps, kMostSteps);
     cells_ = thinned(reportedCells(times), most);
-    if (times.stride() > 1)
-      return notReplayed(out_.run, "it has more steps than can be read at once",
-                         "replay its last ones: --last 1000");
     if (cells_.empty())
       return notReplayed(out_.run, "no step after the first five has been reported by all ranks");
     for (const std::size_t cell : cells_) {
@@ -249,19 +246,21 @@ Result<plan::Plan> planOf(const RunRow& row, const RunDocuments& documents) {
 std::map<std::pair<std::string, std::string>, double> linkRatesOf(
     const RunStore& store, const std::vector<std::string>& nodes) {
   constexpr int kMostPoints = 500;
+  std::map<std::string, SeriesInfo> known;
+  for (const SeriesInfo& info : store.series())
+    if (info.name.starts_with("node/") && info.name.ends_with("/rate")) known[info.name] = info;
   std::map<std::pair<std::string, std::string>, double> out;
-  for (const SeriesInfo& info : store.series()) {
-    if (!info.name.starts_with("node/") || !info.name.ends_with("/rate")) continue;
-    for (const std::string& from : nodes)
-      for (const std::string& to : nodes) {
-        if (info.name != fmt::format("node/{}/to/{}/rate", from, to)) continue;
-        const auto spans = store.read(info.name, info.firstX, info.lastX, kMostPoints);
-        std::vector<double> rates;
-        if (spans.ok())
-          for (const Span& span : *spans) rates.push_back(span.last);
-        if (!rates.empty()) out[{from, to}] = lowerMedian(rates);
-      }
-  }
+  for (const std::string& from : nodes)
+    for (const std::string& to : nodes) {
+      const auto found = known.find(fmt::format("node/{}/to/{}/rate", from, to));
+      if (found == known.end()) continue;
+      const auto& [name, info] = *found;
+      const auto spans = store.read(name, info.firstX, info.lastX, kMostPoints);
+      std::vector<double> rates;
+      if (spans.ok())
+        for (const Span& span : *spans) rates.push_back(span.last);
+      if (!rates.empty()) out[{from, to}] = lowerMedian(rates);
+    }
   return out;
 }
 
@@ -320,8 +319,10 @@ Result<MeasuredRun> readMeasuredRun(const History& history, const RunRow& row, s
   const std::set<std::string> nodes(out.nodes.begin(), out.nodes.end());
   out.linkRates = linkRatesOf(*store, {nodes.begin(), nodes.end()});
   LOCKSTEP_TRY(unlessStopped(stop));
+  const auto most = static_cast<std::int64_t>(StepTimes::kMostCells) / std::max(1, row.world);
+  last = last > 0 ? std::min(last, most) : most;
   LOCKSTEP_ASSIGN(const StepMatrix matrix, storedSteps(*store, last));
-  const StepTimes times(matrix, last > 0 ? matrix.steps() - last + 1 : 1, matrix.steps());
+  const StepTimes times(matrix, matrix.steps() - last + 1, matrix.steps());
   LOCKSTEP_TRY(Reader(*store, std::move(stop), out).read(times));
   return out;
 }

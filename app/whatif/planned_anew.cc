@@ -21,40 +21,50 @@ Error notPlanned(Message why) {
   return error;
 }
 
-// Copies of the cluster's hosts, until there are so many ranks.
+// Copies of the cluster's nodes that train, until there are so many ranks. Spares, an evaluator and
+// servers that the strategy has no use of stay as they are.
 Status changeRanks(Launched& launched, int ranks) {
-  const spec::v1::ClusterSpec before = *launched.request.cluster;
-  if (specs::awaitsAllocation(before))
+  LaunchRequest& request = launched.request;
+  if (specs::awaitsAllocation(*request.cluster))
     return notPlanned("the scheduler has not allocated its nodes");
+  LOCKSTEP_ASSIGN(const spec::v1::ClusterSpec before,
+                  specs::withSpares(request.spec->recovery(), *request.cluster));
+  std::set<std::string> withRanks;
+  for (const spec::v1::NodeSpec* node : specs::nodesWithRanks(before, request.spec->strategy()))
+    withRanks.insert(node->name());
+  if (withRanks.empty()) return {};  // the planner says so
   auto after = std::make_shared<spec::v1::ClusterSpec>(before);
   after->clear_nodes();
   std::vector<HostFacts> hosts;
-  for (int copy = 1, left = ranks; left > 0; ++copy) {
-    for (int n = 0; n < before.nodes_size() && left > 0; ++n) {
-      const spec::v1::NodeSpec& original = before.nodes(n);
-      if (original.devices_size() > 1)
-        return notPlanned(message("node {} has several kinds of devices", original.name()));
+  for (int copy = 1, left = ranks; copy == 1 || left > 0; ++copy) {
+    const std::string suffix = copy > 1 ? fmt::format(".{}", copy) : std::string();
+    for (const spec::v1::NodeSpec& original : before.nodes()) {
+      const bool trains = withRanks.contains(original.name());
+      if (trains ? left == 0 : copy > 1) continue;
       spec::v1::NodeSpec& node = *after->add_nodes();
       node = original;
-      const std::string suffix = copy > 1 ? fmt::format(".{}", copy) : std::string();
-      node.set_name(original.name() + suffix);
-      if (copy > 1) node.clear_address();
-      auto* devices = node.devices().empty() ? node.add_devices() : node.mutable_devices(0);
-      devices->set_count(std::min(left, std::max(1, devices->count())));
-      left -= devices->count();
       for (HostFacts facts : launched.hosts) {
         if (facts.node != original.name()) continue;
         facts.node += suffix;
         facts.host += suffix;
         hosts.push_back(std::move(facts));
       }
+      if (!trains) continue;
+      if (original.devices_size() > 1)
+        return notPlanned(message("node {} has several kinds of devices", original.name()));
+      node.set_name(original.name() + suffix);
+      if (copy > 1) node.clear_address();
+      auto* devices = node.devices().empty() ? node.add_devices() : node.mutable_devices(0);
+      devices->set_count(std::min(left, std::max(1, devices->count())));
+      left -= devices->count();
     }
   }
-  if (launched.request.comm == "shm" && after->nodes_size() > 1) {
-    launched.request.comm.clear();
+  const bool areCopied = after->nodes_size() > before.nodes_size();
+  if (areCopied && (request.comm.empty() ? before.comm() : request.comm) == "shm") {
+    request.comm.clear();
     after->clear_comm();
   }
-  launched.request.cluster = std::move(after);
+  request.cluster = std::move(after);
   launched.hosts = std::move(hosts);
   return {};
 }

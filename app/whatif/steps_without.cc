@@ -15,6 +15,12 @@ constexpr std::size_t kMostLate = 4;
 constexpr double kLeastCost = 0.25;  // of the costliest row's
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
+// Of a short step as many digits as tell what it gains.
+std::string millisecondsOf(double seconds) {
+  const double ms = 1e3 * seconds;
+  return fmt::format("{:.{}f}", ms, ms < 10 ? 3 : ms < 100 ? 2 : 1);
+}
+
 }  // namespace
 
 double StepsWithout::without(const SlowRanks& slow) const {
@@ -63,8 +69,7 @@ std::vector<SlowRanks> lateRanks(const RankCosts& costs, const std::vector<RankC
 
 std::string withoutText(const StepsWithout& steps, int rank, const std::string& node) {
   const double seconds = steps.without({rank});
-  const std::string with = fmt::format("{:.1f}", 1e3 * steps.measuredSeconds),
-                    without = fmt::format("{:.1f}", 1e3 * seconds);
+  const std::string with = millisecondsOf(steps.measuredSeconds), without = millisecondsOf(seconds);
   const bool isNoShorter = seconds >= steps.measuredSeconds || with == without;
   return fmt::format(
       "without rank {} ({}) a step {} (steps {} to {} replayed, with an error of {:+.1f} %)", rank,

@@ -37,8 +37,8 @@ SlowRanks ranksOf(const RankCosts& costs, const RankCost& row);
 // the first one did, four at most. `rows` by descending cost.
 std::vector<SlowRanks> lateRanks(const RankCosts& costs, const std::vector<RankCost>& rows);
 
-// "without rank 2 (n3) a step takes 31.0 ms instead of 68.2 (steps 40 to 88 replayed, with an error
-// of +1.2 %)"; "without rank 2 (n3) a step still takes 68.2 ms (…" if that is no shorter.
+// "without rank 2 (n3) a step takes 31.00 ms instead of 68.20 (steps 40 to 88 replayed, with an
+// error of +1.2 %)"; "without rank 2 (n3) a step still takes 68.20 ms (…" if that is no shorter.
 std::string withoutText(const StepsWithout& steps, int rank, const std::string& node);
 
 }  // namespace lockstep::app

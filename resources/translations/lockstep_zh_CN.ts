@@ -2492,14 +2492,6 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>每 50 步记录一次事件，也可按需记录：lockstep profile RUN</translation>
         </message>
         <message>
-            <source>it has more steps than can be read at once</source>
-            <translation>其步数超过一次可读取的数量</translation>
-        </message>
-        <message>
-            <source>replay its last ones: --last 1000</source>
-            <translation>请只重放最后若干步：--last 1000</translation>
-        </message>
-        <message>
             <source>no step after the first five has been reported by all ranks</source>
             <translation>前五步之后没有任何一步由所有 rank 报告</translation>
         </message>
@@ -2598,6 +2590,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>%1 ranks cannot be divided among nodes of %2 ranks</source>
             <translation>%1 个进程无法分给每个有 %2 个进程的节点</translation>
+        </message>
+        <message>
+            <source>the scene was stopped</source>
+            <translation>场景已停止</translation>
         </message>
         <message>
             <source>training was stopped</source>

@@ -394,6 +394,22 @@ class LaunchTabsTest : public QObject {
     QVERIFY(label(dialog, "whatIfCommand").contains(" --no-bubble"));
   }
 
+  // The link that is asked about stays the same where the strategy has no use of another one.
+  void theLinkStaysWithOtherSettings() {
+    LaunchDialog* dialog = window_->openLaunch(newModel("mlp"), nullptr);
+    dialog->chooseNodes(3);
+    QVERIFY(wait([&] { return dialog->ready() && dialog->preview()->ranks.size() == 3; }));
+    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(tests::kWhatIfTab);
+    auto* link = dialog->findChild<QComboBox*>("whatIfLink");
+    QVERIFY(wait([&] { return link->count() == 4; }));
+    link->setCurrentIndex(3);
+    const QString chosen = link->currentText();
+    auto* kind = dialog->findChild<QComboBox*>("launch.strategy.kind");
+    kind->setCurrentIndex(kind->findData("parameter-server"));
+    QVERIFY(wait([&] { return link->count() == 3; }));  // the workers exchange nothing
+    QCOMPARE(link->currentText(), chosen);
+  }
+
   // What is kept stays as it is set; another batch is another task; a search can be ended.
   void theSearchKeepsWhatItIsTold() {
     LaunchDialog* dialog = window_->openLaunch(newModel("mlp"), nullptr);

@@ -132,6 +132,35 @@ class LearnPageTest : public QObject {
     settle(page);
   }
 
+  // So are those of a slider whose values are no numbers.
+  void namedWordsAreShownByWords() {
+    const QString folder = home_->path("lessons");
+    QVERIFY(QDir().mkpath(folder));
+    QFile written(lessonsPath() + "/10-scaling.yaml"), named(folder + "/10-scaling.yaml");
+    QVERIFY(written.open(QIODevice::ReadOnly) && named.open(QIODevice::WriteOnly));
+    const QByteArray values = "    values: [strong, weak]\n";
+    QByteArray text = written.readAll();
+    QCOMPARE(text.count(values), 1);
+    named.write(
+        text.replace(values, values + "    names: {weak: {en: \"it grows\", zh: \"增长\"}}\n"));
+    named.close();
+    tests::closeWindow(window_);
+    open(folder);
+    LearnPage* page = window_->openLearn();
+    page->openLesson("10-scaling");
+    settle(page);
+    auto* scaling = page->findChild<QComboBox*>("slider.scaling");
+    QVERIFY(scaling);
+    QCOMPARE(scaling->itemText(0), QString("strong"));
+    QCOMPARE(scaling->itemText(1), QString("it grows"));
+    scaling->setCurrentIndex(1);
+    QCOMPARE(page->session()->state().at("scaling"), std::string("weak"));
+    window_->setLanguage("zh_CN");
+    QTRY_COMPARE_WITH_TIMEOUT(scaling->itemText(1), QString("增长"), kLongMs);
+    window_->setLanguage("en");
+    settle(page);
+  }
+
   // By keyboard: each value of each slider has a scene.
   void everySliderMoves() {
     for (std::size_t i = 0; i < lessons_.size(); ++i) {
@@ -462,6 +491,23 @@ class LearnPageTest : public QObject {
     for (auto* button : empty->findChildren<QPushButton*>()) button->click();
     QVERIFY(!empty->isVisibleTo(page));
     QCOMPARE(page->findChild<QListView*>("lessons")->model()->rowCount(), 1);
+  }
+
+  // A scene that is made in spite of it is of earlier values, which is said.
+  void whatIsMadeOfEarlierValuesIsSaid() {
+    LearnPage* page = open(0);
+    LessonSession* session = page->session();
+    session->setValue("batch", "256");
+    session->setValue("batch", "1024");  // is made after the other
+    session->cancel();
+    settle(page);
+    QVERIFY(session->error());
+    QCOMPARE(session->error()->code, Code::kCancelled);
+    auto* again = page->findChild<QPushButton*>("lessonAgain");
+    QVERIFY(again->isVisibleTo(page));
+    QTest::mouseClick(again, Qt::LeftButton);
+    settle(page);
+    QVERIFY(!session->error() && !again->isVisibleTo(page));
   }
 
   // What takes seconds can be stopped, and made again.

@@ -250,7 +250,7 @@ void WhatIfPanel::take(Subject subject) {
 void WhatIfPanel::fillChoices() {
   filling_ = true;
   const int rank = std::max(rank_->currentIndex(), 0);
-  const int link = std::max(link_->currentIndex(), 0);
+  const QString link = link_->currentText();  // with other settings it is another one of them
   rank_->clear();
   link_->clear();
   rank_->addItem(tr("No rank"));
@@ -265,7 +265,7 @@ void WhatIfPanel::fillChoices() {
       link_->addItem(QString("%1 – %2").arg(QString::fromStdString(a), QString::fromStdString(b)));
   }
   rank_->setCurrentIndex(rank < rank_->count() ? rank : 0);
-  link_->setCurrentIndex(link < link_->count() ? link : 0);
+  link_->setCurrentIndex(std::max(link_->findText(link), 0));
   filling_ = false;
   enableChanges();
 }

@@ -155,6 +155,8 @@ void LessonSliders::retranslate() {
     QWidget* const part =
         row.number != nullptr ? static_cast<QWidget*>(row.number) : static_cast<QWidget*>(row.word);
     part->setAccessibleName(label);
+    for (std::size_t i = 0; row.word != nullptr && i < row.slider->values.size(); ++i)
+      row.word->setItemText(static_cast<int>(i), valueText(*row.slider, i));
   }
   columns_ = 0;
   arrange();

@@ -125,6 +125,8 @@ void LessonSession::take(Answer answer) {
   if (answer.scene.ok()) {
     scene_ = std::make_shared<const app::Scene>(std::move(*answer.scene));
     if (!start_ && answer.state == lesson_->start()) start_ = scene_;
+    if (!again_ && answer.state != state_)  // cancelled too late for this one
+      error_ = makeError(Code::kCancelled, "the scene was stopped");
     Q_EMIT sceneChanged();
     checkExercises(answer.state);
   } else if (!again_) {

@@ -10,6 +10,7 @@
 
 #include "app/advice/auto_strategy.h"
 #include "app/advice/estimate.h"
+#include "app/advice/run_advice.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/file.h"
 #include "engine/specs/options.h"
@@ -283,6 +284,7 @@ class AdviceTest : public QObject {
           std::tuple("strategy.kind", "zero3", "zero-3"),
           std::tuple("strategy.micro_batches", "0", "a number from 1"),
           std::tuple("strategy.overlap", "sometimes", "always"),
+          std::tuple("strategy.schedule", "forward", "gpipe"),
           std::tuple("training.precision", "fp12", "bf16")}) {
       options.pinned = {{path, value}};
       const auto refused = asked.advice(options);
@@ -565,7 +567,46 @@ class AdviceTest : public QObject {
     QCOMPARE(none.error().code, Code::kResourceExhausted);
   }
 
-  // Nodes that are there for servers compute in no other strategy.
+  // The spec's own strategy and the same without its overlap have the same variants.
+  void eachStrategyIsAdvisedOnce() {
+    const Asked asked =
+        ask(gptOf(2, 512, 32, 8, "strategy: {overlap: never}\n"), clusterOf(2, 2, "cuda"));
+    AdviceOptions options;
+    options.top = 1000;
+    options.pinned = {{"strategy.kind", "multi-worker-mirrored"},
+                      {"strategy.stages", "1"},
+                      {"strategy.tensor", "1"},
+                      {"strategy.recompute", "none"},
+                      {"strategy.micro_batches", "1"}};
+    std::multiset<std::string> names;
+    for (const AdvisedStrategy& one : adviceOf(asked, options).best)
+      names.insert(textOf(one.choice).text());
+    QVERIFY(names.contains("multi-worker-mirrored, overlap always"));
+    for (const std::string& name : names) QVERIFY2(names.count(name) == 1, name.c_str());
+  }
+
+  // Ranks on GPUs take nothing of the host's memory from the rank beside them.
+  void ranksOnGpusLeaveTheHostsMemory() {
+    Asked asked = ask(gptOf(2, 512, 32, 8, "strategy: {kind: zero-3}\n"),
+                      "name: mixed\nnodes:\n  - {name: n0, address: 10.0.0.1, devices: [{kind: "
+                      "cpu}, {kind: cuda, count: 3}]}\n");
+    const auto plain = asked.previewWith({{"strategy.kind", "multi-worker-mirrored"}});
+    QVERIFY2(plain.ok(), plain.ok() ? "" : plain.error().text().c_str());
+    QVERIFY(plain->ranks[0].inHostMemory() && !plain->ranks[1].inHostMemory());
+    asked.hosts = {{"n0", "h0", 4, plain->ranks[0].totalBytes() * 11 / 10,
+                    std::vector<std::int64_t>(3, std::int64_t{80} << 30)}};
+    AdviceOptions options;
+    options.top = 1000;
+    options.pinned = {{"strategy.stages", "1"}, {"strategy.recompute", "none"}};
+    const Advice advice = adviceOf(asked, options);
+    QVERIFY2(std::any_of(advice.best.begin(), advice.best.end(),
+                         [](const AdvisedStrategy& one) {
+                           return one.choice.kind == "multi-worker-mirrored" &&
+                                  one.choice.microBatches == 1;
+                         }),
+             asked.text.c_str());
+  }
+
   // Figures are measured, and so inexact: with them recomputing may seem to save time.
   void recomputingComesAfterTheSameWithoutIt() {
     const auto rowOf = [](const char* kind, const char* recompute, double seconds) {
@@ -593,6 +634,40 @@ class AdviceTest : public QObject {
     for (const AdvisedStrategy& one : rows) QVERIFY(!one.why.text().empty());
   }
 
+  // Of a run whose ranks took three times as long, the spec's own strategy is held against the best
+  // with what was measured, as the same strategy among the best is.
+  void theRunsOwnIsComparedAsMeasured() {
+    constexpr double kTimes = 3;
+    const std::string spec = gptOf(2, 256, 256, 8, "strategy: {recompute: full}\n");
+    const Asked asked = ask(spec, clusterOf(1, 2, "cpu"));
+    const auto preview = makePreview(asked.request, {});
+    QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+    auto subject = subjectOf(*preview, {asked.request, {}});
+    QVERIFY2(subject.ok(), subject.ok() ? "" : subject.error().text().c_str());
+    for (MeasuredRun::Rank& rank : subject->steps.ranks)
+      for (std::vector<double>& part : rank.parts)
+        for (double& seconds : part) seconds *= kTimes;
+    for (MeasuredRun::Exchange& exchange : subject->steps.exchanges) exchange.seconds *= kTimes;
+    for (double& seconds : subject->replayed.measured) seconds *= kTimes;
+    const auto written = completeRunSpec(spec, "/nowhere/run.yaml");
+    const auto start = searchStart(*written);
+    QVERIFY(start.ok());
+    AdviceOptions options;
+    options.all = true;
+    options.top = 1000;
+    const auto advice = adviseAsMeasured(*subject, *subject->launched, *start, options);
+    QVERIFY2(advice.ok(), advice.ok() ? "" : advice.error().text().c_str());
+    QVERIFY(advice->current);
+    QVERIFY(advice->current->stepSeconds > 2 * preview->stepSeconds);
+    const auto same = std::find_if(advice->best.begin(), advice->best.end(),
+                                   [](const auto& one) { return one.settings.empty(); });
+    QVERIFY(same != advice->best.end() && same != advice->best.begin());
+    const std::string why = same->why.text();
+    QVERIFY2(why.find("longer a step") != std::string::npos, why.c_str());
+    QCOMPARE(advice->current->why.text(), why);
+  }
+
+  // Nodes that are there for servers compute in no other strategy.
   void serversStayServers() {
     for (const char* const kind : {"parameter-server", "zero-1"}) {
       const Asked asked =

@@ -36,6 +36,8 @@ class CliCommandsTest : public QObject {
     QVERIFY2(page.exit == 0 && page.out.contains("微批") && page.out.contains("│"), page.text());
     const CliResult text = cli.run({"learn", "6", "--set", "micro_batches=16"});
     QVERIFY2(text.out.contains(" --spec --set micro_batches=16 > lesson.yaml"), text.text());
+    const CliResult many = cli.run({"learn", "1", "--set", "batch=256"});  // over 14,000 samples/s
+    QVERIFY2(many.out.contains("[x] 1. ") && !many.out.contains("e+0"), many.text());
     const CliResult pageMoves =
         cli.run({"learn", "10", "--page", "3", "--set", "batch=1024", "--set", "bandwidth=1000"});
     QVERIFY2(pageMoves.out.contains("10-scaling --spec --set batch=1024 > lesson.yaml\n") &&

@@ -244,6 +244,9 @@ class LearnTest : public QObject {
     QTest::newRow("a fast tree") << "02-all-reduce" << 2
                                  << "ranks=16 size=256 algorithm=tree bandwidth=10000 latency=1000"
                                  << true;
+    QTest::newRow("the ring in sight")
+        << "02-all-reduce" << 2 << "ranks=16 size=256 algorithm=ring bandwidth=10000 latency=1000"
+        << true;
     QTest::newRow("1 KiB") << "02-all-reduce" << 2
                            << "ranks=16 size=1 algorithm=tree bandwidth=10000 latency=1000"
                            << false;
@@ -479,6 +482,25 @@ class LearnTest : public QObject {
     QVERIFY2(read.ok(), read.ok() ? "" : read.error().text().c_str());
     const Scene scene = sceneOf(*read, {{"nodes", "1000000"}, {"mtbf", "0.01"}});
     QCOMPARE(figure(scene, "lost"), 100.0);
+  }
+
+  // They have more links than a cluster may list; one of these holds all of them up.
+  void manyNodes() {
+    std::string text = textOf("10-scaling");
+    const std::string ranks = "values: [1, 2, 4, 8, 16, 32]", sliders = "sliders:\n";
+    QVERIFY(text.find(ranks) != std::string::npos && text.find(sliders) != std::string::npos);
+    text.replace(text.find(ranks), ranks.size(), "values: [1, 2, 8, 16, 32, 128]");
+    text.insert(text.find(sliders) + sliders.size(),
+                "  - name: slow\n    label: {en: Slow, zh: Slow}\n    values: [0, 100]\n"
+                "    start: 0\n    sets: cluster.slow_link_mbit\n");
+    const auto read = parseLesson(text, "many.yaml");
+    QVERIFY2(read.ok(), read.ok() ? "" : read.error().text().c_str());
+    for (const char* count : {"2", "128"}) {
+      const Scene scene = sceneOf(*read, {{"ranks", count}}),
+                  slow = sceneOf(*read, {{"ranks", count}, {"slow", "100"}});
+      QCOMPARE(figure(scene, "ranks"), std::stod(count));
+      QVERIFY(figure(slow, "step_ms") > 5 * figure(scene, "step_ms"));
+    }
   }
 
   // A step's times do not depend on the machine, and random states are planned or refused.

@@ -149,9 +149,10 @@ struct Recorded {
 
   template <typename F>
   Recorded(const Preview& preview, F factor) : Recorded(preview, secondsOf(preview, factor), {}) {}
-  // `profiled`: steps that are recorded beside the sampled ones.
+  // `profiled`: steps that are recorded beside the sampled ones. `before`: the last step that the
+  // history has not.
   Recorded(const Preview& preview, const planner::MeasuredSeconds& seconds, const Stalls& stalls,
-           const std::set<std::int64_t>& profiled = {}) {
+           const std::set<std::int64_t>& profiled = {}, std::int64_t before = 0) {
     history = std::move(*History::open(folder.path().toStdString()));
     row.run = "20240501-120010-a1b2c0";
     row.world = preview.plan.mesh.size();
@@ -168,7 +169,7 @@ struct Recorded {
     for (auto& [at, step] : own)
       if (at.first == stalls.rank && stalls.isIn(static_cast<int>(at.second)))
         stall(step, own[{at.first, at.second + 1}], stalls);
-    record(own, profiled);
+    record(own, profiled, before);
   }
 
   // What was simulated as data of the next step was a stall within this one.
@@ -180,7 +181,7 @@ struct Recorded {
   }
 
   void record(std::map<std::pair<int, std::int64_t>, OwnStep>& own,
-              const std::set<std::int64_t>& profiled) {
+              const std::set<std::int64_t>& profiled, std::int64_t before) {
     RunBatch batch;
     std::map<std::string, std::vector<Point>> series;
     for (auto& [at, step] : own) {
@@ -194,12 +195,12 @@ struct Recorded {
       step.seconds["step"] = length;
       for (const auto& [name, seconds] : step.seconds)
         series[fmt::format("rank/{}/{}", rank, name)].push_back(
-            {static_cast<double>(number), seconds});
+            {static_cast<double>(before + number), seconds});
       const bool sampled = number % kEvery == 0 || profiled.contains(number);
       // Beside the sampled steps, many more that were told since they were slow.
       const bool slow = !sampled && number % kEvery > 3;
       if (slow || sampled)
-        batch.events.push_back({rank, number, step.chunk.SerializeAsString(), slow});
+        batch.events.push_back({rank, before + number, step.chunk.SerializeAsString(), slow});
     }
     for (auto& [name, points] : series) batch.series.push_back({name, std::move(points)});
     auto store = history->openRun(row.run);
@@ -413,6 +414,25 @@ class WhatIfTest : public QObject {
       QVERIFY2(std::abs(replayOf(*one).error()) < 0.01, said("error", replayOf(*one).error(), 0));
   }
 
+  // It has more steps than there is room for, of which the last ones are read.
+  void aLongRunIsReplayed() {
+    constexpr std::int64_t kBefore = 20'000'000;
+    const Preview preview = previewOf(2, {"strategy.overlap=never"});
+    const Recorded recorded(preview, secondsOf(preview, [](int, int) { return 1.0; }), {}, {},
+                            kBefore);
+    const MeasuredRun run = recorded.read(), few = recorded.read(25);
+    QCOMPARE(run.steps.size(), std::size_t{kSteps});
+    QCOMPARE(run.steps.front(), kBefore + 1);
+    QCOMPARE(run.steps.back(), kBefore + kSteps);
+    QCOMPARE(few.steps.front(), kBefore + kSteps - 24);
+    for (const MeasuredRun* one : {&run, &few}) {
+      const Replayed replayed = replayOf(*one);
+      QVERIFY2(near(replayed.measuredSeconds(), recorded.measured, 0.01),
+               said("measured", replayed.measuredSeconds(), recorded.measured));
+      QVERIFY2(std::abs(replayed.error()) < 0.03, said("error", replayed.error(), 0));
+    }
+  }
+
   void anIdealNetworkTakesNoTime() {
     Preview preview = previewOf(4, {"strategy.overlap=never"});
     const auto healthy = [](int rank, int step) { return jitter(7, rank, step); };
@@ -478,6 +498,25 @@ class WhatIfTest : public QObject {
     QVERIFY(faster->stepSeconds <= replayed.measuredSeconds() * (1 + 1e-9));
   }
 
+  // What the nodes saw of a link while data were under way, of each direction by itself.
+  void ratesOfLinksAreRead() {
+    const Preview preview = previewOf(3, {"strategy.overlap=never"});
+    const Recorded recorded(preview, [](int, int) { return 1.0; });
+    const std::vector<std::string> nodes = recorded.read().nodes;
+    auto store = recorded.history->openRun(recorded.row.run);
+    RunBatch batch;
+    const auto name = [&](std::size_t from, std::size_t to) {
+      return fmt::format("node/{}/to/{}/rate", nodes[from], nodes[to]);
+    };
+    batch.series.push_back({name(0, 1), {{1, 1e9}, {2, 3e9}, {3, 2e9}}});
+    batch.series.push_back({name(2, 0), {{1, 5e9}}});
+    QVERIFY((*store)->lockForRecording().ok() && (*store)->append(batch).ok());
+    const auto rates = recorded.read().linkRates;
+    QCOMPARE(rates.size(), std::size_t{2});
+    QCOMPARE(rates.at({nodes[0], nodes[1]}), 2e9);
+    QCOMPARE(rates.at({nodes[2], nodes[0]}), 5e9);
+  }
+
   // Soon after it is asked to: a window that closes waits for it.
   void aReplayIsCancelled() {
     const Preview preview = previewOf(4, {"strategy.overlap=never"});
@@ -536,6 +575,11 @@ class WhatIfTest : public QObject {
     StepsWithout none = *last;
     none.seconds = {none.measuredSeconds};
     QVERIFY(withoutText(none, 2, "n3").starts_with("without rank 2 (n3) a step still takes "));
+    StepsWithout shorter = none;  // by a quarter
+    shorter.measuredSeconds = 0.00034;
+    shorter.seconds = {0.00026};
+    QVERIFY(withoutText(shorter, 2, "n3").find("takes 0.260 ms instead of 0.340") !=
+            std::string::npos);
     const std::string text = withoutText(*last, 2, "n3");
     QVERIFY2(text.starts_with("without rank 2 (n3) a step takes ") &&
                  text.find(fmt::format("(steps {} to {} replayed", kSteps - 39, kSteps)) !=
@@ -579,6 +623,39 @@ class WhatIfTest : public QObject {
     QVERIFY(near(batch.samplesPerSecond * batch.stepSeconds, 1024, 1e-6));
     const auto refused = plannedAnew(*launched, run, replayed, {.sets = {"training.x=1"}});
     QVERIFY(!refused.ok() && refused.error().text().find("training.x=1") != std::string::npos);
+  }
+
+  // Nodes that have no ranks do not count as such, and are not copied.
+  void otherRanksAreOfNodesThatTrain_data() {
+    QTest::addColumn<QString>("role");
+    QTest::addColumn<QString>("setting");
+    QTest::newRow("a spare of the spec") << QString() << "recovery.spares=1";
+    QTest::newRow("a spare of the cluster") << "spare"
+                                            << "recovery.spares=0";
+    QTest::newRow("an evaluator") << "evaluator"
+                                  << "recovery.spares=0";
+    QTest::newRow("an idle server") << "ps"
+                                    << "recovery.spares=0";
+  }
+  void otherRanksAreOfNodesThatTrain() {
+    QFETCH(QString, role);
+    QFETCH(QString, setting);
+    const std::vector<std::string> changes{"strategy.overlap=never", "training.batch=256"};
+    LaunchRequest request = requestOf(3, {changes[0], changes[1], setting.toStdString()});
+    auto cluster = std::make_shared<spec::v1::ClusterSpec>(*request.cluster);
+    if (!role.isEmpty()) cluster->mutable_nodes(2)->add_roles(role.toStdString());
+    request.cluster = cluster;
+    const auto preview = makePreview(request, {});
+    QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+    QCOMPARE(preview->plan.mesh.size(), 2);
+    const auto subject = subjectOf(*preview, {request, {}});
+    QVERIFY2(subject.ok(), subject.ok() ? "" : subject.error().text().c_str());
+    for (const int ranks : {1, 2, 4}) {
+      const auto anew =
+          plannedAnew(*subject->launched, subject->steps, subject->replayed, {.ranks = ranks});
+      QVERIFY2(anew.ok(), anew.ok() ? "" : anew.error().text().c_str());
+      QCOMPARE(anew->ranks, ranks);
+    }
   }
 
   // Before a launch: the predicted step is replayed as it was predicted, and answers as the
