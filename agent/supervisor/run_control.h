@@ -341,10 +341,12 @@ class RunControl {
   Nanoseconds failedAt_ = 0;  // when the first error came; 0: it trains
   bool restarting_ = false;   // until the first steps of this generation
   bool toldMinority_ = false, cannotGrow_ = false;
-  std::string keptOut_;        // silent nodes that could not be replaced, and the spares tried
-  std::int64_t furthest_ = 0;  // the last step completed in any generation; at every node
-  std::int64_t epochs_ = 0;    // done; at the node of rank 0
-  bool isTrained_ = false;     // its last epoch or step is done; at the coordinator
+  std::string keptOut_;  // silent nodes that could not be replaced, and the spares tried
+  // The last step completed in any generation; at every node. Those of this one may be earlier:
+  // Workers::lastStep().
+  std::int64_t furthest_ = 0;
+  std::int64_t epochs_ = 0;  // done; at the node of rank 0
+  bool isTrained_ = false;   // its last epoch or step is done; at the coordinator
   CopyRounds checkpoints_;
   // At the coordinator: whether it has had the trained model copied, and who has not answered.
   bool copiesModel_ = false;
