@@ -90,6 +90,10 @@ class RunControl {
   // Returns the process of a rank of this node. kNotFound if it has none now.
   Result<int> processOf(int rank) const;
   void readStacks(int pid, StackReader::Done done) { stacks_.read(pid, std::move(done)); }
+  // Whether the process is one of its workers.
+  bool owns(int pid) const {
+    return workers_.owns(pid) || (evaluator_ && evaluator_->pid() == pid);
+  }
 
  private:
   using Worker = Workers::Worker;
