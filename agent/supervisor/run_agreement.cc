@@ -333,7 +333,7 @@ void RunControl::go() {
   if (checkpoints_.copied() > 0) tellCopied();
   // The checkpoint that a generation began from has no copies on its own nodes.
   const bool isUncopied = recover_.has_members() && !copiedNodes(request_).empty();
-  if (awaitsCheckpoint() || (coordinates() && isUncopied)) regroupSoon();
+  if (awaitsCheckpoint() || checkpointAsked_ || (coordinates() && isUncopied)) regroupSoon();
   answerKept();  // other nodes may be needed for it now
 }
 

@@ -345,7 +345,8 @@ class RunControl {
   Nanoseconds failedAt_ = 0;  // when the first error came; 0: it trains
   bool restarting_ = false;   // until the first steps of this generation
   bool toldMinority_ = false, cannotGrow_ = false;
-  std::string keptOut_;  // silent nodes that could not be replaced, and the spares tried
+  bool checkpointAsked_ = false;  // by a person, until one is published
+  std::string keptOut_;           // silent nodes that could not be replaced, and the spares tried
   // The last step completed in any generation; at every node. Those of this one may be earlier:
   // Workers::lastStep().
   std::int64_t furthest_ = 0;

@@ -56,6 +56,8 @@ struct Story {
   bool shrinks = false;
   // A rank of n2 fails after step 100; steps are profiled, and n3 is excluded, after step 20.
   bool loses = false;
+  // A rank of n2 fails twice, and a checkpoint is asked for in the pause after that.
+  bool saves = false;
 };
 
 class Coordination {
@@ -66,6 +68,7 @@ class Coordination {
     options_.batch = 120;  // of as many ranks as there are, and of one less
     if (story_.ends) options_.maxSteps = kEndsAtOnce;
     if (story_.loses) options_.maxSteps = kLosesSteps;
+    if (story_.saves) options_.maxSteps = kSaves;
     folder_.path = home_.filePath("run").toStdString();
     folder_.runtime = home_.path().toStdString();
     must(agent::makeFolders(folder_.logs()));
@@ -83,9 +86,12 @@ class Coordination {
       ping.mutable_ping()->set_sent_ns(monotonicNow());
       for (const auto& [name, peer] : peers_) peer->send(ping);
       if (story_.loses) loseSteps();
+      if (story_.saves && restarts().size() == 2 && !std::exchange(asked_, true))
+        must(control_->checkpoint(options_.run, 1));
       const bool isOver = story_.breaks ? brokenAt_ != 0 && monotonicNow() > brokenAt_ + 8 * kBroken
                           : story_.isApart || story_.failsTwice ? overAt_ != 0
                           : story_.shrinks || story_.loses  ? overAt_ != 0 || restarts().size() > 1
+                          : story_.saves                    ? overAt_ != 0 || hasCheckpoint()
                           : story_.ends                     ? overAt_ != 0 && endsTold_ == 2
                           : story_.kills || story_.isKilled ? answer_ && overAt_ != 0
                                                             : answer_.has_value();
@@ -120,6 +126,11 @@ class Coordination {
     return aloneAt_ == 0 ? 0 : overAt_ - aloneAt_;
   }
   bool hasRestarted() const { return !restarts().empty(); }
+  bool hasCheckpoint() const {
+    const auto all = recordsOf(*spool_);
+    return std::any_of(all.begin(), all.end(),
+                       [](const auto& one) { return one.has_checkpoint(); });
+  }
   std::vector<run::v1::Recovering> restarts() const {
     std::vector<run::v1::Recovering> out;
     for (const run::v1::Record& record : recordsOf(*spool_))
@@ -166,12 +177,14 @@ class Coordination {
   }
   void onMessage(const std::string& name, const node::v1::ToPeer& message) {
     node::v1::FromPeer answer;
-    const bool recovers =
-        message.has_recover() && (story_.failsTwice || story_.shrinks || story_.loses);
+    const bool recovers = message.has_recover() &&
+                          (story_.failsTwice || story_.shrinks || story_.loses || story_.saves);
     if (recovers) peers_.at(name)->setGeneration(message.generation());
     if (message.has_committed() || recovers) {
       answer.mutable_ready();
       peers_.at(name)->send(answer);
+    } else if (message.has_go() && story_.saves) {
+      if (name == "n2" && message.generation() < 3) loop_.post([this] { failN2(); });
     } else if (message.has_go() && story_.failsTwice) {
       if (name == "n2") loop_.post([this] { failAgain(); });
     } else if (message.has_go() && story_.shrinks) {
@@ -390,6 +403,14 @@ class DecisionsTest : public QObject {
     QCOMPARE(restarts[1].cause().what().text(), std::string("node n3 was excluded on request"));
   }
 
+  // There is no worker in that moment that could take it.
+  void aCheckpointIsTakenOnceTheRunTrainsAgain() {
+    Coordination run({.saves = true});
+    run.run();
+    QCOMPARE(run.restarts().size(), std::size_t{2});
+    QVERIFY(run.hasCheckpoint());
+  }
+
   void aRequestIsAnsweredWhenTheRunEnds() {
     Coordination run({.isKilled = true});
     run.run();
@@ -471,11 +492,10 @@ int runWorker() {
   PlayedWorker worker;
   worker.sendReady();
   while (const auto message = worker.receive()) {
-    if (worker.maxSteps() == kLosesSteps) {
-      const bool isFirst = worker.generation() == 1;
-      if (message->has_go()) worker.sendSteps(isFirst ? 1 : 11, isFirst ? 100 : 20);
-      if (message->has_checkpoint()) worker.sendCheckpoint(20);
-    }
+    const bool loses = worker.maxSteps() == kLosesSteps, isFirst = worker.generation() == 1;
+    if (loses && message->has_go()) worker.sendSteps(isFirst ? 1 : 11, isFirst ? 100 : 20);
+    if ((loses || worker.maxSteps() == kSaves) && message->has_checkpoint())
+      worker.sendCheckpoint(20);
     if (worker.maxSteps() != kEndsAtOnce || !message->has_go()) continue;
     worker.sendFinished(run::v1::SUCCEEDED);
     break;

@@ -23,6 +23,8 @@ inline constexpr std::int64_t kEndsAtOnce = 1;
 // Of one whose first generation trains to step 100, and whose second begins at step 11 again, and
 // has a checkpoint of step 20 when it is asked for one.
 inline constexpr std::int64_t kLosesSteps = 1000;
+// Of one that has a checkpoint of step 20 when it is asked for one, and tells no steps.
+inline constexpr std::int64_t kSaves = 1001;
 
 inline std::vector<run::v1::Record> recordsOf(agent::Spool& spool) {
   std::vector<run::v1::Record> out;
