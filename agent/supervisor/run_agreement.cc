@@ -1,5 +1,6 @@
 // RunControl: agreement among the run's nodes.
 #include <algorithm>
+#include <utility>
 
 #include "agent/base/grpc_status.h"
 #include "agent/supervisor/run_control.h"
@@ -131,6 +132,15 @@ void RunControl::onPeerLeave(const std::string& node) {
   });
 }
 
+// As one whose disk is not there any more.
+void RunControl::spareFailed(const std::string& node, Error error) {
+  if (std::exchange(peers_[node].failed, true)) return;
+  error.node = node;
+  error.next =
+      "check the node and its network; the run is not affected, because this spare is not in use";
+  warn(std::move(error));
+}
+
 void RunControl::onPeerMessage(const std::string& node, const FromPeer& message) {
   if (!coordinates() && message.has_vote()) onVote(node, message);
   if (!peers_.contains(node)) return;
@@ -150,6 +160,10 @@ void RunControl::onPeerMessage(const std::string& node, const FromPeer& message)
     case FromPeer::kFailed: {
       if (isEvaluator(node)) {
         evaluatorLost(fromInfo(message.failed()).what);
+        break;
+      }
+      if (!hasRanks(node)) {
+        spareFailed(node, fromInfo(message.failed()));
         break;
       }
       Error error = fromInfo(message.failed());

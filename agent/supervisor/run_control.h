@@ -103,6 +103,7 @@ class RunControl {
   };
   struct Peer {  // another node, at the coordinator
     bool joined = false, ready = false;
+    bool failed = false;    // a spare, which cannot be used any more
     std::string done;       // its status, once its workers have succeeded
     std::string address;    // where it serves its peers; "": it does not
     std::int64_t kept = 0;  // the newest revision of decisions that it has confirmed
@@ -297,6 +298,7 @@ class RunControl {
   // Agreement between nodes
   void onPeerJoin(const std::string& node, const node::v1::PeerHello& hello);
   void onPeerLeave(const std::string& node);
+  void spareFailed(const std::string& node, Error error);
   void onPeerMessage(const std::string& node, const node::v1::FromPeer& message);
   void onCoordinatorJoin();
   void onCoordinatorLost(const Message& why);

@@ -58,6 +58,7 @@ struct Story {
   bool loses = false;
   // A rank of n2 fails twice, and a checkpoint is asked for in the pause after that.
   bool saves = false;
+  bool spareFails = false;  // n3, a spare, tells that it has failed
 };
 
 class Coordination {
@@ -91,6 +92,7 @@ class Coordination {
       const bool isOver = story_.breaks ? brokenAt_ != 0 && monotonicNow() > brokenAt_ + 8 * kBroken
                           : story_.isApart || story_.failsTwice ? overAt_ != 0
                           : story_.shrinks || story_.loses  ? overAt_ != 0 || restarts().size() > 1
+                          : story_.spareFails               ? overAt_ != 0 || !warning().empty()
                           : story_.saves                    ? overAt_ != 0 || hasCheckpoint()
                           : story_.ends                     ? overAt_ != 0 && endsTold_ == 2
                           : story_.kills || story_.isKilled ? answer_ && overAt_ != 0
@@ -126,6 +128,11 @@ class Coordination {
     return aloneAt_ == 0 ? 0 : overAt_ - aloneAt_;
   }
   bool hasRestarted() const { return !restarts().empty(); }
+  std::string warning() const {  // the first
+    for (const run::v1::Record& record : recordsOf(*spool_))
+      if (record.has_warning()) return record.warning().what().text();
+    return {};
+  }
   bool hasCheckpoint() const {
     const auto all = recordsOf(*spool_);
     return std::any_of(all.begin(), all.end(),
@@ -151,6 +158,7 @@ class Coordination {
     out.mutable_spec()->mutable_recovery()->set_heartbeat_ms(story_.breaks ? kBrokenHeartbeatMs
                                                                            : kHeartbeatMs);
     out.mutable_spec()->mutable_training()->mutable_checkpoint()->set_copies(0);
+    if (story_.spareFails) out.mutable_cluster()->mutable_nodes(2)->add_roles("spare");
     return out;
   }
   void play(int node) {
@@ -183,6 +191,8 @@ class Coordination {
     if (message.has_committed() || recovers) {
       answer.mutable_ready();
       peers_.at(name)->send(answer);
+    } else if (message.has_go() && story_.spareFails) {
+      if (name == "n3") loop_.post([this] { fail("n3", Code::kNotFound, "its disk is gone"); });
     } else if (message.has_go() && story_.saves) {
       if (name == "n2" && message.generation() < 3) loop_.post([this] { failN2(); });
     } else if (message.has_go() && story_.failsTwice) {
@@ -226,11 +236,12 @@ class Coordination {
     profiled_ = control_->profile(options_.run, 1, 5);
     must(exclude("n3"));
   }
-  void failN2() {
+  void fail(const std::string& node, Code code, const char* what) {
     node::v1::FromPeer failed;
-    *failed.mutable_failed() = agent::toInfo(makeError(Code::kInternal, "rank 1 has failed"));
-    peers_.at("n2")->send(failed);
+    *failed.mutable_failed() = agent::toInfo(makeError(code, "{}", what));
+    peers_.at(node)->send(failed);
   }
+  void failN2() { fail("n2", Code::kInternal, "rank 1 has failed"); }
   void failAgain() {
     if (!std::exchange(failed_, true)) return failN2();
     loop_.after(kLostPeer + kMs * 500, [this] {
@@ -401,6 +412,13 @@ class DecisionsTest : public QObject {
     const std::vector<run::v1::Recovering> restarts = run.restarts();
     QCOMPARE(restarts.size(), std::size_t{2});
     QCOMPARE(restarts[1].cause().what().text(), std::string("node n3 was excluded on request"));
+  }
+
+  void aSpareThatFailsEndsNothing() {
+    Coordination run({.spareFails = true});
+    run.run();
+    QCOMPARE(run.warning(), std::string("its disk is gone"));
+    QCOMPARE(run.state(), run::v1::RUNNING);
   }
 
   // There is no worker in that moment that could take it.
