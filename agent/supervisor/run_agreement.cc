@@ -162,11 +162,11 @@ void RunControl::onPeerMessage(const std::string& node, const FromPeer& message)
         evaluatorLost(fromInfo(message.failed()).what);
         break;
       }
-      if (!hasRanks(node)) {
-        spareFailed(node, fromInfo(message.failed()));
+      Error error = fromInfo(message.failed());
+      if (!hasRanks(node) && error.code != Code::kCancelled) {  // else a person ends the run there
+        spareFailed(node, std::move(error));
         break;
       }
-      Error error = fromInfo(message.failed());
       if (error.node.empty()) error.node = node;
       noteFailure(std::move(error), message.cascading());
       break;
