@@ -1,6 +1,7 @@
 #include "agent/base/unix_server.h"
 
 #include <fcntl.h>
+#include <grpc/grpc.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/server_posix.h>
 #include <poll.h>
@@ -104,6 +105,9 @@ Result<std::unique_ptr<UnixServer>> UnixServer::start(const std::string& path,
   state->listener = listener.release();
   state->wake = eventfd(0, EFD_CLOEXEC);
 
+  // Not undone: gRPC would end with its last object, and wait up to 10 s for a thread that polls.
+  // Who is asked to leave has less time.
+  grpc_init();
   grpc::ServerBuilder builder;
   builder.RegisterService(&service);
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);

@@ -1,6 +1,7 @@
 #include "agent/host/processes.h"
 
 #include <pwd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cmath>
 #include <ctime>
 #include <map>
+#include <sstream>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -245,6 +247,13 @@ std::vector<int> processesOfRank(const std::string& run, int rank) {
       out.push_back(pid);
   }
   return out;
+}
+
+void reapOrphans(const std::function<bool(int pid)>& isOwn) {
+  const int self = getpid(), session = getsid(0);
+  std::istringstream children(slurp(self, fmt::format("task/{}/children", self).c_str()));
+  for (int pid = 0; children >> pid;)
+    if (getsid(pid) != session && !isOwn(pid)) waitpid(pid, nullptr, WNOHANG);
 }
 
 }  // namespace lockstep::agent

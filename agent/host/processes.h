@@ -20,4 +20,8 @@ Result<node::v1::ListProcessesReply> listProcesses(const node::v1::ListProcesses
 // may read that: a worker and what it has started, also what has left its session since.
 std::vector<int> processesOfRank(const std::string& run, int rank);
 
+// Reaps processes that have ended and that others have left to this one, a subreaper: children of
+// its first thread in other sessions. `isOwn`: those that this process has started.
+void reapOrphans(const std::function<bool(int pid)>& isOwn);
+
 }  // namespace lockstep::agent

@@ -1,5 +1,6 @@
 // RunControl: agreement among the run's nodes.
 #include <algorithm>
+#include <utility>
 
 #include "agent/base/grpc_status.h"
 #include "agent/supervisor/run_control.h"
@@ -131,6 +132,15 @@ void RunControl::onPeerLeave(const std::string& node) {
   });
 }
 
+// As one whose disk is not there any more.
+void RunControl::spareFailed(const std::string& node, Error error) {
+  if (std::exchange(peers_[node].failed, true)) return;
+  error.node = node;
+  error.next =
+      "check the node and its network; the run is not affected, because this spare is not in use";
+  warn(std::move(error));
+}
+
 void RunControl::onPeerMessage(const std::string& node, const FromPeer& message) {
   if (!coordinates() && message.has_vote()) onVote(node, message);
   if (!peers_.contains(node)) return;
@@ -153,6 +163,10 @@ void RunControl::onPeerMessage(const std::string& node, const FromPeer& message)
         break;
       }
       Error error = fromInfo(message.failed());
+      if (!hasRanks(node) && error.code != Code::kCancelled) {  // else a person ends the run there
+        spareFailed(node, std::move(error));
+        break;
+      }
       if (error.node.empty()) error.node = node;
       noteFailure(std::move(error), message.cascading());
       break;
@@ -333,7 +347,7 @@ void RunControl::go() {
   if (checkpoints_.copied() > 0) tellCopied();
   // The checkpoint that a generation began from has no copies on its own nodes.
   const bool isUncopied = recover_.has_members() && !copiedNodes(request_).empty();
-  if (awaitsCheckpoint() || (coordinates() && isUncopied)) regroupSoon();
+  if (awaitsCheckpoint() || checkpointAsked_ || (coordinates() && isUncopied)) regroupSoon();
   answerKept();  // other nodes may be needed for it now
 }
 

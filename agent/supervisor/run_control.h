@@ -90,6 +90,10 @@ class RunControl {
   // Returns the process of a rank of this node. kNotFound if it has none now.
   Result<int> processOf(int rank) const;
   void readStacks(int pid, StackReader::Done done) { stacks_.read(pid, std::move(done)); }
+  // Whether the process is one of its workers.
+  bool owns(int pid) const {
+    return workers_.owns(pid) || (evaluator_ && evaluator_->pid() == pid);
+  }
 
  private:
   using Worker = Workers::Worker;
@@ -99,6 +103,7 @@ class RunControl {
   };
   struct Peer {  // another node, at the coordinator
     bool joined = false, ready = false;
+    bool failed = false;    // a spare, which cannot be used any more
     std::string done;       // its status, once its workers have succeeded
     std::string address;    // where it serves its peers; "": it does not
     std::int64_t kept = 0;  // the newest revision of decisions that it has confirmed
@@ -293,6 +298,7 @@ class RunControl {
   // Agreement between nodes
   void onPeerJoin(const std::string& node, const node::v1::PeerHello& hello);
   void onPeerLeave(const std::string& node);
+  void spareFailed(const std::string& node, Error error);
   void onPeerMessage(const std::string& node, const node::v1::FromPeer& message);
   void onCoordinatorJoin();
   void onCoordinatorLost(const Message& why);
@@ -341,10 +347,13 @@ class RunControl {
   Nanoseconds failedAt_ = 0;  // when the first error came; 0: it trains
   bool restarting_ = false;   // until the first steps of this generation
   bool toldMinority_ = false, cannotGrow_ = false;
-  std::string keptOut_;        // silent nodes that could not be replaced, and the spares tried
-  std::int64_t furthest_ = 0;  // the last step completed in any generation; at every node
-  std::int64_t epochs_ = 0;    // done; at the node of rank 0
-  bool isTrained_ = false;     // its last epoch or step is done; at the coordinator
+  bool checkpointAsked_ = false;  // by a person, until one is published
+  std::string keptOut_;           // silent nodes that could not be replaced, and the spares tried
+  // The last step completed in any generation; at every node. Those of this one may be earlier:
+  // Workers::lastStep().
+  std::int64_t furthest_ = 0;
+  std::int64_t epochs_ = 0;  // done; at the node of rank 0
+  bool isTrained_ = false;   // its last epoch or step is done; at the coordinator
   CopyRounds checkpoints_;
   // At the coordinator: whether it has had the trained model copied, and who has not answered.
   bool copiesModel_ = false;

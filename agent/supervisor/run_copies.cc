@@ -61,6 +61,7 @@ CheckpointCopies& RunControl::copies() {
 
 void RunControl::onPublished(std::int64_t step) {
   checkpoints_.onPublished(step);
+  checkpointAsked_ = false;
   if (!coordinates()) return;
   beginCopies();
   hurryCopies();

@@ -102,7 +102,7 @@ Status RunControl::restart(const std::string& run, int generation) {
   if (!ofProgram()) LOCKSTEP_TRY(checkTakesCheckpoints());
   LOCKSTEP_TRY(mustTrain(
       makeError(Code::kFailedPrecondition, "the ranks of run {} cannot be restarted now", run)));
-  requests_.restart(furthest_);
+  requests_.restart(workers_.lastStep());
   say(ofProgram() ? "all ranks are restarted, on request"
                   : "all ranks are restarted after the next checkpoint, on request");
   regroupSoon();
@@ -129,7 +129,7 @@ Status RunControl::rebalance(const std::string& run, int generation,
     if (!std::isfinite(share) || share <= 0)
       return makeError(Code::kInvalidArgument, "a share of the batch is a number above 0");
   LOCKSTEP_TRY(membersSharing(shares, request_).status());
-  requests_.rebalance(shares, furthest_);
+  requests_.rebalance(shares, workers_.lastStep());
   tellDecisions();
   say(fmt::format("the batch is divided as {} after the next checkpoint, on request",
                   fmt::join(shares, ", ")));
@@ -183,7 +183,7 @@ Status RunControl::exclude(const std::string& run, int generation, const std::st
   if (!requests_.isExcluding(node)) all.push_back(node);
   LOCKSTEP_TRY(mayGoOnWithout(all));
   LOCKSTEP_TRY(membersExcluding(all).status());
-  requests_.exclude(node, furthest_);
+  requests_.exclude(node, workers_.lastStep());
   tellDecisions();
   say(ofProgram() ? fmt::format("node {} is excluded, on request", node)
                   : fmt::format("node {} is excluded after the next checkpoint, on request", node));

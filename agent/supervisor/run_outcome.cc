@@ -285,6 +285,7 @@ void RunControl::localFailure(Error error, bool cascading) {
   *message.mutable_failed() = toInfo(error);
   message.set_cascading(cascading);
   if (client_) client_->send(std::move(message));
+  if (request_.ranks().empty() && !evaluates()) return;  // a spare: the run goes on
   // The coordinator answers with the run's error. Where it cannot, this one is it.
   loop_.after(limits_.lostPeer, [this, generation = generation_] {
     if (!outcome_ && generation == generation_ && told_) endAlone(*told_);

@@ -17,7 +17,8 @@ Result<node::v1::ProfiledSteps> RunControl::profile(const std::string& run, int 
   Error refusal =
       makeError(Code::kFailedPrecondition, "no steps of run {} can be recorded now", run);
   LOCKSTEP_TRY(mustTrain(refusal));
-  const bool isUnderWay = furthest_ < profiled_.first() + profiled_.count() - 1;
+  const std::int64_t last = workers_.lastStep();  // of this generation, which may be further back
+  const bool isUnderWay = last < profiled_.first() + profiled_.count() - 1;
   if (isUnderWay && steps <= profiled_.count()) return profiled_;
   const Nanoseconds step = hangs_.usualStep();
   if (step <= 0) {
@@ -26,7 +27,7 @@ Result<node::v1::ProfiledSteps> RunControl::profile(const std::string& run, int 
     return refusal;
   }
   node::v1::ProfiledSteps added;
-  added.set_first(furthest_ + 2 + kNotice / step);
+  added.set_first(last + 2 + kNotice / step);
   added.set_count(steps);
   // What was asked for before is recorded too. It may come later, if steps take longer now.
   std::int64_t first = added.first(), end = first + steps;

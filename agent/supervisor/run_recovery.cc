@@ -35,7 +35,8 @@ bool RunControl::hasRanks(const std::string& node) const {
 
 bool RunControl::answers(const std::string& node) const {
   const auto peer = peers_.find(node);
-  return peer != peers_.end() && peer->second.joined && !peer->second.heard.silent;
+  return peer != peers_.end() && peer->second.joined && !peer->second.heard.silent &&
+         !peer->second.failed;
 }
 
 // A program that exits within a minute of its first start, before a value, would do so again.

@@ -174,6 +174,7 @@ Status RunControl::checkpoint(const std::string& run, int generation) {
   if (outcome_) return {};
   LOCKSTEP_TRY(checkCoordinates());
   LOCKSTEP_TRY(checkTakesCheckpoints());
+  checkpointAsked_ = true;
   checkpointNow();
   return {};
 }

@@ -22,6 +22,7 @@
 #include "agent/base/open_files.h"
 #include "agent/base/run_folder.h"
 #include "agent/base/unix_server.h"
+#include "agent/host/processes.h"
 #include "agent/host/version_lease.h"
 #include "agent/supervisor/members.h"
 #include "agent/supervisor/rank_debugging.h"
@@ -435,6 +436,7 @@ Result<int> superviseCommand(const Arguments& arguments) {
     auto address = control->start();
     if (!address.ok()) return fail(folder, address.error());
     info.peerAddress = *address;
+    loop.every(1'000'000'000, [&] { reapOrphans([&](int pid) { return control->owns(pid); }); });
   }
   SupervisorService service(loop, folder, *request, **spool, control.get());
   auto server = UnixServer::start(info.socket, service);  // ends before what it serves

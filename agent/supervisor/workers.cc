@@ -253,6 +253,11 @@ std::map<int, int> Workers::processes() const {
   return out;
 }
 
+bool Workers::owns(int pid) const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [pid](const auto& one) { return !one->exited && one->process->pid() == pid; });
+}
+
 const Workers::Worker* Workers::of(int rank) const {
   const auto worker = std::find_if(workers_.begin(), workers_.end(), [rank](const auto& one) {
     return one->rank == rank && !one->exited;

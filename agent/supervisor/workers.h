@@ -78,6 +78,7 @@ class Workers {
   // Returns the processes of those that run, by rank.
   std::map<int, int> processes() const;
   const Worker* of(int rank) const;  // null: none runs
+  bool owns(int pid) const;          // whether that is one of those that run
 
  private:
   void claimCores(const node::v1::PrepareRequest& request,

@@ -1,6 +1,7 @@
 // The front door: starting, finding, replacing and leaving; handshake and samples; what Prepare
 // refuses; the bridge.
 #include <fcntl.h>
+#include <grpc/grpc.h>
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
 #include <sys/inotify.h>
@@ -24,6 +25,7 @@
 #include <future>
 #include <thread>
 
+#include "agent/base/unix_server.h"
 #include "agent/node/reachability.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
@@ -388,6 +390,19 @@ class AgentServeTest : public QObject {
     QCOMPARE(start().code, 0);  // and can be made again
     QCOMPARE(runAgent({"leave", "--workdir", workdir}).code, 0);
     QVERIFY(!std::filesystem::exists(sockets));
+  }
+
+  // gRPC that ends waits up to 10 s for a thread that polls, as after a file was sent: a supervisor
+  // that is asked to leave would be killed before that, and its lease would stay.
+  void grpcStaysWhenItsLastServerEnds() {
+    const QTemporaryDir folder(QDir::tempPath() + "/ls-XXXXXX");
+    node::v1::Agent::Service service;
+    {
+      const auto server =
+          must(agent::UnixServer::start(folder.filePath("a.sock").toStdString(), service));
+      QCOMPARE(server->connections(), 0);
+    }
+    QVERIFY(grpc_is_initialized() != 0);
   }
 
   // What killed processes leave goes with the next start; what is served, or new, stays.

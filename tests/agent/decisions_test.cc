@@ -54,6 +54,11 @@ struct Story {
   bool failsTwice = false;
   // n3 is lost once the run trains, and n2 once it trains without n3.
   bool shrinks = false;
+  // A rank of n2 fails after step 100; steps are profiled, and n3 is excluded, after step 20.
+  bool loses = false;
+  // A rank of n2 fails twice, and a checkpoint is asked for in the pause after that.
+  bool saves = false;
+  bool spareFails = false;  // n3, a spare, tells that it has failed
 };
 
 class Coordination {
@@ -63,6 +68,8 @@ class Coordination {
     for (int i = 1; i <= story_.nodes; ++i) options_.nodes.push_back(fmt::format("n{}", i));
     options_.batch = 120;  // of as many ranks as there are, and of one less
     if (story_.ends) options_.maxSteps = kEndsAtOnce;
+    if (story_.loses) options_.maxSteps = kLosesSteps;
+    if (story_.saves) options_.maxSteps = kSaves;
     folder_.path = home_.filePath("run").toStdString();
     folder_.runtime = home_.path().toStdString();
     must(agent::makeFolders(folder_.logs()));
@@ -79,9 +86,14 @@ class Coordination {
       node::v1::FromPeer ping;
       ping.mutable_ping()->set_sent_ns(monotonicNow());
       for (const auto& [name, peer] : peers_) peer->send(ping);
+      if (story_.loses) loseSteps();
+      if (story_.saves && restarts().size() == 2 && !std::exchange(asked_, true))
+        must(control_->checkpoint(options_.run, 1));
       const bool isOver = story_.breaks ? brokenAt_ != 0 && monotonicNow() > brokenAt_ + 8 * kBroken
                           : story_.isApart || story_.failsTwice ? overAt_ != 0
-                          : story_.shrinks                  ? overAt_ != 0 || restarts().size() > 1
+                          : story_.shrinks || story_.loses  ? overAt_ != 0 || restarts().size() > 1
+                          : story_.spareFails               ? overAt_ != 0 || !warning().empty()
+                          : story_.saves                    ? overAt_ != 0 || hasCheckpoint()
                           : story_.ends                     ? overAt_ != 0 && endsTold_ == 2
                           : story_.kills || story_.isKilled ? answer_ && overAt_ != 0
                                                             : answer_.has_value();
@@ -116,12 +128,23 @@ class Coordination {
     return aloneAt_ == 0 ? 0 : overAt_ - aloneAt_;
   }
   bool hasRestarted() const { return !restarts().empty(); }
+  std::string warning() const {  // the first
+    for (const run::v1::Record& record : recordsOf(*spool_))
+      if (record.has_warning()) return record.warning().what().text();
+    return {};
+  }
+  bool hasCheckpoint() const {
+    const auto all = recordsOf(*spool_);
+    return std::any_of(all.begin(), all.end(),
+                       [](const auto& one) { return one.has_checkpoint(); });
+  }
   std::vector<run::v1::Recovering> restarts() const {
     std::vector<run::v1::Recovering> out;
     for (const run::v1::Record& record : recordsOf(*spool_))
       if (record.has_recovering()) out.push_back(record.recovering());
     return out;
   }
+  const Result<node::v1::ProfiledSteps>& profiled() const { return profiled_; }
   // Since the nodes were told what was decided, until the answer, or until they were told to end.
   Nanoseconds waited() const { return doneAt_ - toldAt_; }
 
@@ -135,6 +158,7 @@ class Coordination {
     out.mutable_spec()->mutable_recovery()->set_heartbeat_ms(story_.breaks ? kBrokenHeartbeatMs
                                                                            : kHeartbeatMs);
     out.mutable_spec()->mutable_training()->mutable_checkpoint()->set_copies(0);
+    if (story_.spareFails) out.mutable_cluster()->mutable_nodes(2)->add_roles("spare");
     return out;
   }
   void play(int node) {
@@ -161,11 +185,16 @@ class Coordination {
   }
   void onMessage(const std::string& name, const node::v1::ToPeer& message) {
     node::v1::FromPeer answer;
-    const bool recovers = message.has_recover() && (story_.failsTwice || story_.shrinks);
+    const bool recovers = message.has_recover() &&
+                          (story_.failsTwice || story_.shrinks || story_.loses || story_.saves);
     if (recovers) peers_.at(name)->setGeneration(message.generation());
     if (message.has_committed() || recovers) {
       answer.mutable_ready();
       peers_.at(name)->send(answer);
+    } else if (message.has_go() && story_.spareFails) {
+      if (name == "n3") loop_.post([this] { fail("n3", Code::kNotFound, "its disk is gone"); });
+    } else if (message.has_go() && story_.saves) {
+      if (name == "n2" && message.generation() < 3) loop_.post([this] { failN2(); });
     } else if (message.has_go() && story_.failsTwice) {
       if (name == "n2") loop_.post([this] { failAgain(); });
     } else if (message.has_go() && story_.shrinks) {
@@ -180,7 +209,7 @@ class Coordination {
     } else if (message.has_go() && story_.ends) {
       answer.mutable_done()->set_status("succeeded");
       peers_.at(name)->send(answer);
-    } else if (message.has_go() && !std::exchange(asked_, true)) {
+    } else if (message.has_go() && !story_.loses && !std::exchange(asked_, true)) {
       loop_.post([this] { ask(); });
     } else if (message.has_decisions()) {
       const node::v1::Decisions& told = message.decisions();
@@ -195,11 +224,24 @@ class Coordination {
       ++endsTold_;
     }
   }
-  void failN2() {
-    node::v1::FromPeer failed;
-    *failed.mutable_failed() = agent::toInfo(makeError(Code::kInternal, "rank 1 has failed"));
-    peers_.at("n2")->send(failed);
+  std::int64_t lastStep() const {
+    std::int64_t out = 0;
+    for (const run::v1::Record& record : recordsOf(*spool_))
+      if (record.has_steps()) out = record.steps().first_step() + record.steps().loss_size() - 1;
+    return out;
   }
+  void loseSteps() {
+    if (lastStep() == 100 && !std::exchange(failed_, true)) failN2();
+    if (lastStep() != 20 || std::exchange(asked_, true)) return;
+    profiled_ = control_->profile(options_.run, 1, 5);
+    must(exclude("n3"));
+  }
+  void fail(const std::string& node, Code code, const char* what) {
+    node::v1::FromPeer failed;
+    *failed.mutable_failed() = agent::toInfo(makeError(code, "{}", what));
+    peers_.at(node)->send(failed);
+  }
+  void failN2() { fail("n2", Code::kInternal, "rank 1 has failed"); }
   void failAgain() {
     if (!std::exchange(failed_, true)) return failN2();
     loop_.after(kLostPeer + kMs * 500, [this] {
@@ -254,6 +296,7 @@ class Coordination {
   int joined_ = 0, endsTold_ = 0;
   bool asked_ = false, failed_ = false;
   std::optional<Status> answer_;
+  Result<node::v1::ProfiledSteps> profiled_ = makeError(Code::kNotFound, "not asked for");
   Nanoseconds toldAt_ = 0, doneAt_ = 0, overAt_ = 0, brokenAt_ = 0, aloneAt_ = 0;
 };
 
@@ -360,6 +403,32 @@ class DecisionsTest : public QObject {
     QVERIFY(run.isAlone());
   }
 
+  // A restart has gone back from step 100: what is asked for refers to the steps of now.
+  void requestsDoNotWaitForStepsThatWereLost() {
+    Coordination run({.loses = true});
+    run.run();
+    QVERIFY(run.profiled().ok());
+    QCOMPARE(run.profiled()->first(), std::int64_t{20 + 2 + 50});  // half a second later
+    const std::vector<run::v1::Recovering> restarts = run.restarts();
+    QCOMPARE(restarts.size(), std::size_t{2});
+    QCOMPARE(restarts[1].cause().what().text(), std::string("node n3 was excluded on request"));
+  }
+
+  void aSpareThatFailsEndsNothing() {
+    Coordination run({.spareFails = true});
+    run.run();
+    QCOMPARE(run.warning(), std::string("its disk is gone"));
+    QCOMPARE(run.state(), run::v1::RUNNING);
+  }
+
+  // There is no worker in that moment that could take it.
+  void aCheckpointIsTakenOnceTheRunTrainsAgain() {
+    Coordination run({.saves = true});
+    run.run();
+    QCOMPARE(run.restarts().size(), std::size_t{2});
+    QVERIFY(run.hasCheckpoint());
+  }
+
   void aRequestIsAnsweredWhenTheRunEnds() {
     Coordination run({.isKilled = true});
     run.run();
@@ -435,11 +504,16 @@ class DecisionsTest : public QObject {
   }
 };
 
-// The worker of n1 is this program too. It trains until it is killed, or ends when it may begin.
+// The worker of n1 is this program too. It trains until it is killed, or ends when it may begin, or
+// tells steps.
 int runWorker() {
   PlayedWorker worker;
   worker.sendReady();
   while (const auto message = worker.receive()) {
+    const bool loses = worker.maxSteps() == kLosesSteps, isFirst = worker.generation() == 1;
+    if (loses && message->has_go()) worker.sendSteps(isFirst ? 1 : 11, isFirst ? 100 : 20);
+    if ((loses || worker.maxSteps() == kSaves) && message->has_checkpoint())
+      worker.sendCheckpoint(20);
     if (worker.maxSteps() != kEndsAtOnce || !message->has_go()) continue;
     worker.sendFinished(run::v1::SUCCEEDED);
     break;

@@ -20,6 +20,11 @@ namespace lockstep::agent_test {
 
 // max_steps of a run whose ranks end as soon as they may begin.
 inline constexpr std::int64_t kEndsAtOnce = 1;
+// Of one whose first generation trains to step 100, and whose second begins at step 11 again, and
+// has a checkpoint of step 20 when it is asked for one.
+inline constexpr std::int64_t kLosesSteps = 1000;
+// Of one that has a checkpoint of step 20 when it is asked for one, and tells no steps.
+inline constexpr std::int64_t kSaves = 1001;
 
 inline std::vector<run::v1::Record> recordsOf(agent::Spool& spool) {
   std::vector<run::v1::Record> out;
@@ -37,6 +42,17 @@ class PlayedWorker {
     ready.mutable_ready();
     send(ready);
   }
+  // Steps of 10 ms each.
+  void sendSteps(std::int64_t first, std::int64_t last) {
+    node::v1::FromWorker message;
+    run::v1::StepChunk& steps = *message.mutable_steps();
+    steps.set_first_step(first);
+    for (std::int64_t step = first; step <= last; ++step) {
+      steps.add_loss(1);
+      steps.add_duration_ns(10'000'000);
+    }
+    send(message);
+  }
   void sendCheckpoint(std::int64_t step) {
     node::v1::FromWorker checkpoint;
     checkpoint.mutable_checkpoint()->set_step(step);
@@ -53,16 +69,21 @@ class PlayedWorker {
     for (std::string frame; channel_.receive(frame);) {
       node::v1::ToWorker message;
       if (!message.ParseFromString(frame)) continue;
-      if (message.has_start()) maxSteps_ = message.start().spec().training().max_steps();
+      if (message.has_start()) {
+        maxSteps_ = message.start().spec().training().max_steps();
+        generation_ = message.start().generation();
+      }
       return message;
     }
     return std::nullopt;
   }
   std::int64_t maxSteps() const { return maxSteps_; }  // of the run; 0: it has no last step
+  int generation() const { return generation_; }
 
  private:
   agent::BlockingChannel channel_{agent::kWorkerChannelFd};
   std::int64_t maxSteps_ = 0;
+  int generation_ = 0;
 };
 
 // The main function of such a test: its supervisors start it again with the word "worker".

@@ -283,6 +283,30 @@ time.sleep(100)
     QVERIFY2(result.exit >= 0, result.text());
   }
 
+  // Processes that the program has left to themselves do not stay as zombies once they end.
+  void whatAProgramLeavesIsReaped() {
+    const auto process = cli_.start(program(R"(
+for _ in range(20): subprocess.run(["sh", "-c", "sleep 0.2 &"])
+print("left", flush=True)
+time.sleep(600)
+)",
+                                            1));
+    QByteArray out;
+    QVERIFY2(cli_.awaitEvent(*process, "output", out), out);
+    const QString run = runOf(out);
+    const auto workers = cli_.workers(run);
+    QCOMPARE(workers.size(), qsizetype{1});
+    static const QRegularExpression parent("PPid:\\t([0-9]+)");
+    const QByteArray status = read(QString("/proc/%1/status").arg(workers[0]));
+    const QString supervisor = parent.match(QString::fromUtf8(status)).captured(1);
+    const auto children = [&] {
+      return read(QString("/proc/%1/task/%1/children").arg(supervisor)).trimmed();
+    };
+    QTRY_COMPARE_WITH_TIMEOUT(children(), QByteArray::number(workers[0]), 60000);
+    QCOMPARE(cli_.run({"kill", run}).exit, 0);
+    (void)cli_.finish(*process, out);
+  }
+
   // One rank fails, and another does not leave: it has a moment to.
   void aProgramThatDoesNotLeaveIsEnded() {
     QElapsedTimer timer;
