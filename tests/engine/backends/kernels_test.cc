@@ -12,6 +12,7 @@
 
 #include "engine/backends/case_run.h"
 #include "engine/base/random.h"
+#include "engine/base/subnormals.h"
 #include "tests/engine/backends/computing.h"
 
 using namespace lockstep;
@@ -281,6 +282,25 @@ class KernelsTest : public QObject {
             }
           }
         }
+  }
+
+  // Also on threads that were started before, so that no bit depends on how many share the work.
+  void subnormalsAreZeroOnAllThreads() {
+    constexpr std::int64_t kCount = 1 << 17;
+    std::vector<float> x(kCount, std::numeric_limits<float>::min()), y(kCount);
+    const ir::Attrs half{{"factor", 0.5}};
+    const ir::TensorType type{DType::kF32, {kCount}};
+    const auto two = backends::makeBackend("onednn", {.threads = 2, .barrierCost = 1}).value();
+    const auto kernel =
+        two->bind({Op::kScale, "half", &half, {{x.data(), type}}, {{y.data(), type}}}).value();
+    const auto zeros = [&] { return std::count(y.begin(), y.end(), 0.0f); };
+    kernel->run();  // starts the second thread
+    QCOMPARE(zeros(), 0);
+    {
+      const FlushSubnormals flushed;
+      kernel->run();
+    }
+    QCOMPARE(zeros(), kCount);
   }
 
   void castsTo16BitsRoundToNearest() {
