@@ -58,6 +58,8 @@ struct CUgraphExec_st {
 
 namespace {
 
+constexpr std::size_t kMemory = std::size_t{8} << 30;  // more than that is refused, pinned or not
+
 std::mutex mutex;  // of all that follows
 CUctx_st contexts[2]{{0}, {1}};
 thread_local CUctx_st* current = nullptr;
@@ -179,7 +181,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid* id, CUdevice device) {
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice) {
-  *bytes = std::size_t{8} << 30;
+  *bytes = kMemory;
   return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
@@ -198,10 +200,11 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return CUDA_SUCCESS;
 }
 CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
-  *free = *total = std::size_t{8} << 30;
+  *free = *total = kMemory;
   return CUDA_SUCCESS;
 }
 CUresult cuMemAlloc_v2(CUdeviceptr* memory, std::size_t bytes) {
+  if (bytes > kMemory) return CUDA_ERROR_OUT_OF_MEMORY;
   *memory = reinterpret_cast<CUdeviceptr>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
   return CUDA_SUCCESS;
 }
@@ -210,6 +213,7 @@ CUresult cuMemFree_v2(CUdeviceptr memory) {
   return CUDA_SUCCESS;
 }
 CUresult cuMemAllocHost_v2(void** memory, std::size_t bytes) {
+  if (bytes > kMemory) return CUDA_ERROR_OUT_OF_MEMORY;
   *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   return CUDA_SUCCESS;
 }

@@ -141,6 +141,19 @@ class NcclTest : public QObject {
     asked();
   }
 
+  // What a GPU has free explains no lack of the host's memory.
+  void whatDoesNotFit() {
+    const auto gpu = device::open(0);
+    const std::int64_t bytes = std::int64_t{9} << 30;
+    const Error there = (*gpu)->allocate(bytes, device::Where::kDevice).error(),
+                here = (*gpu)->allocate(bytes, device::Where::kPinned).error();
+    QCOMPARE(there.what.text(), std::string("cannot allocate 9216 MiB of GPU memory"));
+    QCOMPARE(there.why.text(), std::string("CUDA_ERROR_FAKE: a fake one; 8192 of 8192 MiB of the "
+                                           "GPU are free"));
+    QCOMPARE(here.what.text(), std::string("cannot allocate 9216 MiB of pinned memory"));
+    QCOMPARE(here.why.text(), std::string("CUDA_ERROR_FAKE: a fake one"));
+  }
+
   // cuBLASLt's matrices are column-major: b is its first operand, and rows are columns.
   void matmulOperandsAndLayouts() {
     auto opened = device::open(0);
