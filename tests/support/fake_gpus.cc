@@ -8,7 +8,7 @@
 //   the N-th collective of
 //     GPU 0 fails, then graphs do not end, and communicators know of a peer's error; "hang": graphs
 //     do not end. What does not end ends when all communicators of its GPU are aborted; "deaf": not
-//     even then.
+//     even then. "no products": products fail when they are given.
 // As NCCL does, ncclCommAbort() and ncclCommDestroy() return when no graph refers to the
 // communicator any more, and an abort when the GPU's work has ended: what would wait for ever
 // aborts the process after 10 s.
@@ -425,6 +425,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
     return static_cast<int>(description->data[attribute]);
   };
   if (c != d || cLayout != dLayout) std::abort();
+  if (wanted() == "no products") return CUBLAS_STATUS_EXECUTION_FAILED;
   const std::lock_guard lock(mutex);
   say(stream->context->gpu,
       "product op %d of %s, op %d of %s, to %s times %g, compute %d, epilogue %d on %s",

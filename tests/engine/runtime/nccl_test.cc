@@ -190,6 +190,22 @@ class NcclTest : public QObject {
                           "pitch 27 type 0 times 0, compute 68, epilogue 1 on compute"}));
   }
 
+  // The library has the product: it was chosen before.
+  void aProductThatFails() {
+    qputenv("LOCKSTEP_FAKE_NCCL", "no products");
+    const auto gpu = device::open(0);
+    std::vector<float> memory(64);
+    device::Matmul product{2, 4, 8};
+    product.a = product.b = product.y = memory.data();
+    const auto work = (*gpu)->bind(product);
+    QVERIFY2(work.ok(), work.ok() ? "" : work.error().text().c_str());
+    (*work)->enqueue();
+    const Status status = (*gpu)->synchronize();
+    QVERIFY(!status.ok() && status.error().code == Code::kInternal);
+    QCOMPARE(status.error().text(),
+             std::string("the GPU failed at a product of 2×4 by 4×8: a fake one"));
+  }
+
   // One communicator of all ranks, split for each axis of several ranks, without blocking calls.
   void groupsAreFormed() {
     {
