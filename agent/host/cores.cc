@@ -227,7 +227,7 @@ struct PinnedThread::State {
       if (busy < kTwice) continue;
       busy = -kRest;
       CoreClaims other = CoreClaims::claimAtRest(static_cast<int>(cores.size()), scope);
-      if (!other.pinned() || !pinThread(thread, other.of(0))) continue;
+      if (!other.pinned() || !moveThread(thread, cores, other.of(0))) continue;
       logInfo("the compute thread waited {:.0f} % of its time for core {} and goes on on core {}",
               100 * share, fmt::join(cores, ", "), fmt::join(other.of(0), ", "));
       held = std::move(other);
@@ -268,7 +268,7 @@ PinnedThread::~PinnedThread() {
     state_->changed.notify_all();
   }
   state_->watch.join();
-  pinThread(state_->thread, givenCores());
+  moveThread(state_->thread, state_->cores, givenCores());
 }
 
 }  // namespace lockstep::agent

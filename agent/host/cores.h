@@ -47,8 +47,9 @@ class CoreClaims {
 // The cores of a worker.
 void setCores(const CoreClaims& claims, std::size_t rank, node::v1::WorkerStart& out);
 
-// Keeps the constructing thread on its cores. If other processes use them and it waits for more
-// than a quarter of two seconds, moves it to idle unclaimed cores, if there are any.
+// Keeps the constructing thread, and those that it starts to compute, on its cores. If other
+// processes use them and it waits for more than a quarter of two seconds, moves all of them to idle
+// unclaimed cores, if there are any.
 class PinnedThread {
  public:
   // logs moves

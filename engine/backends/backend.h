@@ -56,9 +56,10 @@ class Backend {
 };
 
 struct BackendOptions {
-  int threads = 1;      // the compute thread and its helpers
-  int device = 0;       // index among the node's devices
-  int barrierCost = 0;  // cost of a thread-team barrier in units of 10 µs; 0: measured
+  int threads = 1;  // the compute thread and its helpers
+  int device = 0;   // index among the node's devices
+  // cost of a thread-team barrier in units of 10 µs; 0: measured when the first kernel is bound
+  int barrierCost = 0;
 };
 // Returns the built-in backends, as listed in backends.cc.
 std::vector<std::string> backendNames();

@@ -377,15 +377,15 @@ std::unique_ptr<Kernel> rectified(const Cpu& cpu, const KernelSpec& spec,
 class OneDnn final : public Backend {
  public:
   OneDnn(const BackendOptions& options, const cpu::Kernels& kernels)
-      : cpu_{kernels, options.threads,
-             options.barrierCost > 0 ? options.barrierCost : measureBarrierCost(options.threads)},
-        engine_(options.threads) {}
+      : cpu_{kernels, options.threads, options.barrierCost}, engine_(options.threads) {}
   std::string_view name() const override { return "onednn"; }
   bool supports(Op op, DType dtype) const override {
     return hasKernel(op) && (dtype == DType::kF32 || (op == Op::kCast && sizeOf(dtype) == 2));
   }
   Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
     if (!supports(spec.op, computeType(spec))) return unsupported(name(), spec);
+    // Not before: it starts the team, whose threads keep the cores that this one has now.
+    if (cpu_.barrierCost == 0) cpu_.barrierCost = measureBarrierCost(cpu_.threads);
     if (storesNarrow(spec)) return bindInF32(spec);
     switch (spec.op) {
       case Op::kMatmul:
@@ -480,7 +480,7 @@ class OneDnn final : public Backend {
     return bindMatmul(cpu_, spec);
   }
 
-  const Cpu cpu_;
+  Cpu cpu_;
   Widening widening_;
   OneDnnEngine engine_;
 };

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "engine/backends/cpu/kernels.h"
+#include "engine/base/subnormals.h"
 
 namespace lockstep::backends {
 
@@ -43,14 +44,19 @@ inline int teamFor(int parts) {
   static thread_local int team = 1;
   return team = std::max(team, parts);
 }
-// Runs f(i) for each i < parts in parallel. Allocates nothing except the team, the first time a
-// thread uses that many parts.
+// Runs f(i) for each i < parts in parallel, with subnormals treated as on the calling thread.
+// Allocates nothing except the team, the first time a thread uses that many parts.
 template <typename F>
 void forParts(int parts, const F& f) {
   if (parts == 1) return f(0);
   const int team = teamFor(parts);
-#pragma omp parallel for num_threads(team) schedule(static, 1)
-  for (int i = 0; i < parts; ++i) f(i);
+  const std::uint64_t mode = subnormalMode();
+#pragma omp parallel num_threads(team)
+  {
+    setSubnormalMode(mode);
+#pragma omp for schedule(static, 1) nowait
+    for (int i = 0; i < parts; ++i) f(i);
+  }
 }
 
 }  // namespace lockstep::backends

@@ -5,30 +5,28 @@
 #endif
 
 namespace lockstep {
-namespace {
 
 #if defined(__x86_64__)
-constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
-std::uint64_t mode() { return _mm_getcsr(); }
-void setMode(std::uint64_t mode) { _mm_setcsr(static_cast<unsigned>(mode)); }
-constexpr std::uint64_t kFlushing = kFlushToZero | kDenormalsAreZero;
+constexpr std::uint64_t kFlushing = 0x8000 | 0x0040;  // flush to zero, denormals are zero
+std::uint64_t subnormalMode() { return _mm_getcsr(); }
+void setSubnormalMode(std::uint64_t mode) { _mm_setcsr(static_cast<unsigned>(mode)); }
 #elif defined(__aarch64__)
-std::uint64_t mode() {
+constexpr std::uint64_t kFlushing = std::uint64_t{1} << 24;
+std::uint64_t subnormalMode() {
   std::uint64_t out = 0;
   asm volatile("mrs %0, fpcr" : "=r"(out));
   return out;
 }
-void setMode(std::uint64_t mode) { asm volatile("msr fpcr, %0" : : "r"(mode)); }
-constexpr std::uint64_t kFlushing = std::uint64_t{1} << 24;
+void setSubnormalMode(std::uint64_t mode) { asm volatile("msr fpcr, %0" : : "r"(mode)); }
 #else
-std::uint64_t mode() { return 0; }
-void setMode(std::uint64_t) {}
 constexpr std::uint64_t kFlushing = 0;
+std::uint64_t subnormalMode() { return 0; }
+void setSubnormalMode(std::uint64_t) {}
 #endif
 
-}  // namespace
-
-FlushSubnormals::FlushSubnormals() : before_(mode()) { setMode(before_ | kFlushing); }
-FlushSubnormals::~FlushSubnormals() { setMode(before_); }
+FlushSubnormals::FlushSubnormals() : before_(subnormalMode()) {
+  setSubnormalMode(before_ | kFlushing);
+}
+FlushSubnormals::~FlushSubnormals() { setSubnormalMode(before_); }
 
 }  // namespace lockstep

@@ -6,6 +6,11 @@
 
 namespace lockstep {
 
+// How the calling thread treats subnormals. A thread begins with the mode of the one that starts it
+// and keeps it, whatever that one does later: a pool's threads are told before each task.
+std::uint64_t subnormalMode();
+void setSubnormalMode(std::uint64_t mode);
+
 // RAII: while alive, the calling thread and the threads it starts flush subnormals to zero. No
 // effect where the processor offers no such mode.
 class FlushSubnormals {

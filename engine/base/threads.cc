@@ -6,19 +6,22 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
+
+#include "engine/base/list_folder.h"
 
 namespace lockstep {
 namespace {
 
 std::atomic<bool> pinned{false};  // whether any thread of this process was ever pinned
 
-std::vector<int> coresOfThread() {
+std::vector<int> coresOfThread(int id) {
   // A host may have more cores than a cpu_set_t holds; the kernel then rejects the size.
   for (int most = CPU_SETSIZE; most <= 1 << 16; most *= 2) {
     cpu_set_t* set = CPU_ALLOC(most);
     const std::size_t bytes = CPU_ALLOC_SIZE(most);
-    const bool known = sched_getaffinity(0, bytes, set) == 0;
+    const bool known = sched_getaffinity(id, bytes, set) == 0;
     std::vector<int> out;
     for (int core = 0; known && core < most; ++core)
       if (CPU_ISSET_S(core, bytes, set)) out.push_back(core);
@@ -34,7 +37,7 @@ std::vector<int> givenCores() {
   static std::mutex mutex;
   static std::vector<int> given;
   const std::lock_guard lock(mutex);
-  if (!pinned.load()) given = coresOfThread();
+  if (!pinned.load()) given = coresOfThread(0);
   return given;
 }
 
@@ -50,6 +53,15 @@ bool pinThread(int id, std::span<const int> cores) {
   const bool done = sched_setaffinity(id, bytes, set) == 0;
   CPU_FREE(set);
   return done;
+}
+
+bool moveThread(int id, std::span<const int> cores, std::span<const int> others) {
+  if (!pinThread(id, others)) return false;
+  for (const auto& task : listFolder("/proc/self/task")) {
+    const int other = std::atoi(task.filename().c_str());
+    if (std::ranges::equal(coresOfThread(other), cores)) pinThread(other, others);
+  }
+  return true;
 }
 
 int threadId() { return static_cast<int>(gettid()); }

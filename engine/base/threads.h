@@ -16,6 +16,9 @@ std::vector<int> givenCores();
 // Pins thread `id` of this process (0: the calling one) to `cores`. Returns false where the kernel
 // refuses, because a core was taken from this process.
 bool pinThread(int id, std::span<const int> cores);
+// Moves a pinned thread from `cores` to others, with the threads that it has started to compute,
+// which have the same cores. Returns false where it stays.
+bool moveThread(int id, std::span<const int> cores, std::span<const int> others);
 int threadId();  // of the calling thread
 
 // Starts a helper thread that may run on any of givenCores(). `name`, shown by process viewers, is

@@ -149,7 +149,7 @@ class Device {
 
   virtual const Properties& properties() const = 0;
   // Allocates zero-filled memory aligned to 256 bytes. Errors: kResourceExhausted with the size
-  // requested and the size free.
+  // requested and, of the device's memory, the size free.
   virtual Result<void*> allocate(std::int64_t bytes, Where where) = 0;
   virtual void release(void* memory, Where where) = 0;
   // Looks up a kernel by name. Errors: kNotFound.

@@ -7828,6 +7828,10 @@ its last lines:
             <translation>cuBLASLt 没有 %1×%2 乘 %3×%4 的算法</translation>
         </message>
         <message>
+            <source>the GPU failed at a product of %1×%2 by %3×%4</source>
+            <translation>GPU 在计算 %1×%2 乘 %3×%4 时出错</translation>
+        </message>
+        <message>
             <source>cuBLASLt cannot be used</source>
             <translation>无法使用 cuBLASLt</translation>
         </message>

@@ -19,6 +19,8 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <latch>
 #include <map>
 #include <thread>
 
@@ -126,6 +128,38 @@ class AgentPartsTest : public QObject {
       QCOMPARE(CPU_COUNT(&own), 1);
       QCOMPARE(CPU_COUNT(&helpers), static_cast<int>(given.size()));
       QCOMPARE(givenCores(), given);
+    });
+    compute.join();
+  }
+
+  void aPinnedThreadIsMovedWithItsTeam() {
+    const std::vector<int> given = givenCores();
+    if (given.size() < 2) QSKIP("this machine has one core");
+    const auto first = std::span(given).first(1), last = std::span(given).last(1);
+    std::thread compute([&] {
+      if (!pinThread(0, first)) return;
+      cpu_set_t own, team, helpers;
+      std::promise<void> over;
+      const std::shared_future<void> moved = over.get_future().share();
+      std::latch helps(1);
+      std::thread member([&] {
+        moved.wait();
+        sched_getaffinity(0, sizeof team, &team);
+      });
+      std::thread helper = helperThread("helper", [&] {
+        helps.count_down();
+        moved.wait();
+        sched_getaffinity(0, sizeof helpers, &helpers);
+      });
+      helps.wait();
+      const bool done = moveThread(threadId(), first, last);
+      over.set_value();
+      member.join();
+      helper.join();
+      sched_getaffinity(0, sizeof own, &own);
+      QVERIFY(done && CPU_COUNT(&own) == 1 && CPU_ISSET(static_cast<std::size_t>(last[0]), &own));
+      QVERIFY(CPU_EQUAL(&own, &team));
+      QCOMPARE(CPU_COUNT(&helpers), static_cast<int>(given.size()));
     });
     compute.join();
   }

@@ -8,7 +8,7 @@
 //   the N-th collective of
 //     GPU 0 fails, then graphs do not end, and communicators know of a peer's error; "hang": graphs
 //     do not end. What does not end ends when all communicators of its GPU are aborted; "deaf": not
-//     even then.
+//     even then. "no products": products fail when they are given.
 // As NCCL does, ncclCommAbort() and ncclCommDestroy() return when no graph refers to the
 // communicator any more, and an abort when the GPU's work has ended: what would wait for ever
 // aborts the process after 10 s.
@@ -57,6 +57,8 @@ struct CUgraphExec_st {
 };
 
 namespace {
+
+constexpr std::size_t kMemory = std::size_t{8} << 30;  // more than that is refused, pinned or not
 
 std::mutex mutex;  // of all that follows
 CUctx_st contexts[2]{{0}, {1}};
@@ -179,7 +181,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid* id, CUdevice device) {
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice) {
-  *bytes = std::size_t{8} << 30;
+  *bytes = kMemory;
   return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
@@ -198,10 +200,11 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return CUDA_SUCCESS;
 }
 CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
-  *free = *total = std::size_t{8} << 30;
+  *free = *total = kMemory;
   return CUDA_SUCCESS;
 }
 CUresult cuMemAlloc_v2(CUdeviceptr* memory, std::size_t bytes) {
+  if (bytes > kMemory) return CUDA_ERROR_OUT_OF_MEMORY;
   *memory = reinterpret_cast<CUdeviceptr>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
   return CUDA_SUCCESS;
 }
@@ -210,6 +213,7 @@ CUresult cuMemFree_v2(CUdeviceptr memory) {
   return CUDA_SUCCESS;
 }
 CUresult cuMemAllocHost_v2(void** memory, std::size_t bytes) {
+  if (bytes > kMemory) return CUDA_ERROR_OUT_OF_MEMORY;
   *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   return CUDA_SUCCESS;
 }
@@ -421,6 +425,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
     return static_cast<int>(description->data[attribute]);
   };
   if (c != d || cLayout != dLayout) std::abort();
+  if (wanted() == "no products") return CUBLAS_STATUS_EXECUTION_FAILED;
   const std::lock_guard lock(mutex);
   say(stream->context->gpu,
       "product op %d of %s, op %d of %s, to %s times %g, compute %d, epilogue %d on %s",

@@ -85,20 +85,7 @@ class CudaDevice final : public Device {
     void* pinned = nullptr;
     const CUresult result = where == Where::kDevice ? driver_.cuMemAlloc(&memory, size)
                                                     : driver_.cuMemAllocHost(&pinned, size);
-    if (result != CUDA_SUCCESS) {
-      std::size_t free = 0, total = 0;
-      driver_.cuMemGetInfo(&free, &total);
-      Error error;
-      error.code = Code::kResourceExhausted;
-      error.what = where == Where::kDevice
-                       ? message("cannot allocate {} MiB of GPU memory", size >> 20)
-                       : message("cannot allocate {} MiB of pinned memory", size >> 20);
-      error.why = message("{}; {} of {} MiB of the GPU are free", driver_.text(result), free >> 20,
-                          total >> 20);
-      error.next =
-          "train with a smaller batch, more micro-batches, strategy.recompute, or more ranks";
-      return error;
-    }
+    if (result != CUDA_SUCCESS) return noMemory(size, where, driver_.text(result));
     if (pinned != nullptr) {
       std::memset(pinned, 0, size);
       return pinned;
@@ -280,6 +267,21 @@ class CudaDevice final : public Device {
     if (!lost_ && ahead_ != nullptr) driver_.cuStreamSynchronize(ahead_);
   }
   void use() { driver_.cuCtxSetCurrent(context_); }  // of the calling thread
+  // Pinned memory is the host's: what the GPU has free says nothing of it.
+  Error noMemory(std::size_t bytes, Where where, const std::string& why) const {
+    Error error;
+    error.code = Code::kResourceExhausted;
+    error.next =
+        "train with a smaller batch, more micro-batches, strategy.recompute, or more ranks";
+    error.what = message("cannot allocate {} MiB of pinned memory", bytes >> 20);
+    error.why = why;
+    if (where == Where::kPinned) return error;
+    std::size_t free = 0, total = 0;
+    driver_.cuMemGetInfo(&free, &total);
+    error.what = message("cannot allocate {} MiB of GPU memory", bytes >> 20);
+    error.why = message("{}; {} of {} MiB of the GPU are free", why, free >> 20, total >> 20);
+    return error;
+  }
   Status check(CUresult result, Message what) const {
     if (result == CUDA_SUCCESS) return {};
     return failure(driver_, result, std::move(what));

@@ -125,11 +125,15 @@ class MatmulWork final : public Work {
 
   void enqueue() override {
     constexpr float kOne = 1, kZero = 0;
-    const Status status = check(found().calls.cublasLtMatmul(
+    const cublasStatus_t status = found().calls.cublasLtMatmul(
         library_.handle_, description_, &kOne, matmul_.b, first_, matmul_.a, second_,
         matmul_.adds ? &kOne : &kZero, matmul_.y, out_, matmul_.y, out_, &algorithm_.algo,
-        library_.workspace_, library_.workspaceBytes_, library_.stream_));
-    if (!status.ok() && failed_.ok()) failed_ = status;
+        library_.workspace_, library_.workspaceBytes_, library_.stream_);
+    if (status == CUBLAS_STATUS_SUCCESS || !failed_.ok()) return;
+    // The product was found when it was prepared: what came before it has failed.
+    failed_ = makeError(Code::kInternal, "the GPU failed at a product of {}×{} by {}×{}", matmul_.n,
+                        matmul_.k, matmul_.k, matmul_.o);
+    failed_.error().why = found().calls.cublasLtGetStatusString(status);
   }
   std::int64_t workspaceBytes() const override { return 0; }  // shares the device's workspace
 

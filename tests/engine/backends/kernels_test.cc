@@ -9,9 +9,14 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <set>
+#include <string>
+#include <thread>
 
 #include "engine/backends/case_run.h"
+#include "engine/base/list_folder.h"
 #include "engine/base/random.h"
+#include "engine/base/subnormals.h"
 #include "tests/engine/backends/computing.h"
 
 using namespace lockstep;
@@ -281,6 +286,49 @@ class KernelsTest : public QObject {
             }
           }
         }
+  }
+
+  // Also on threads that were started before, so that no bit depends on how many share the work.
+  void subnormalsAreZeroOnAllThreads() {
+    constexpr std::int64_t kCount = 1 << 17;
+    std::vector<float> x(kCount, std::numeric_limits<float>::min()), y(kCount);
+    const ir::Attrs half{{"factor", 0.5}};
+    const ir::TensorType type{DType::kF32, {kCount}};
+    const auto two = backends::makeBackend("onednn", {.threads = 2, .barrierCost = 1}).value();
+    const auto kernel =
+        two->bind({Op::kScale, "half", &half, {{x.data(), type}}, {{y.data(), type}}}).value();
+    const auto zeros = [&] { return std::count(y.begin(), y.end(), 0.0f); };
+    kernel->run();  // starts the second thread
+    QCOMPARE(zeros(), 0);
+    {
+      const FlushSubnormals flushed;
+      kernel->run();
+    }
+    QCOMPARE(zeros(), kCount);
+  }
+
+  // A rank's thread is given its cores between the two; a team's threads keep those they begin
+  // with.
+  void theTeamStartsWithTheFirstKernel() {
+    const auto threads = [] {
+      std::set<std::string> out;
+      for (const auto& one : listFolder("/proc/self/task")) out.insert(one.filename().string());
+      return out;
+    };
+    std::set<std::string> before, made, bound;
+    std::thread([&] {
+      before = threads();
+      const auto two = backends::makeBackend("onednn", {.threads = 2}).value();
+      made = threads();
+      float x = 1, y = 0;
+      const ir::Attrs half{{"factor", 0.5}};
+      const ir::TensorType type{DType::kF32, {1}};
+      const auto kernel =
+          two->bind({Op::kScale, "half", &half, {{&x, type}}, {{&y, type}}}).value();
+      bound = threads();
+    }).join();
+    QVERIFY(std::ranges::includes(before, made));
+    QVERIFY(!std::ranges::includes(before, bound));
   }
 
   void castsTo16BitsRoundToNearest() {

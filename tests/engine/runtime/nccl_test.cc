@@ -141,6 +141,19 @@ class NcclTest : public QObject {
     asked();
   }
 
+  // What a GPU has free explains no lack of the host's memory.
+  void whatDoesNotFit() {
+    const auto gpu = device::open(0);
+    const std::int64_t bytes = std::int64_t{9} << 30;
+    const Error there = (*gpu)->allocate(bytes, device::Where::kDevice).error(),
+                here = (*gpu)->allocate(bytes, device::Where::kPinned).error();
+    QCOMPARE(there.what.text(), std::string("cannot allocate 9216 MiB of GPU memory"));
+    QCOMPARE(there.why.text(), std::string("CUDA_ERROR_FAKE: a fake one; 8192 of 8192 MiB of the "
+                                           "GPU are free"));
+    QCOMPARE(here.what.text(), std::string("cannot allocate 9216 MiB of pinned memory"));
+    QCOMPARE(here.why.text(), std::string("CUDA_ERROR_FAKE: a fake one"));
+  }
+
   // cuBLASLt's matrices are column-major: b is its first operand, and rows are columns.
   void matmulOperandsAndLayouts() {
     auto opened = device::open(0);
@@ -175,6 +188,22 @@ class NcclTest : public QObject {
                           "product op 1 of 0x2100 64x27 pitch 64 type 0, op 0 of 0x1100 64x100 "
                           "pitch 64 type 0, to 0x3100 27x100 "
                           "pitch 27 type 0 times 0, compute 68, epilogue 1 on compute"}));
+  }
+
+  // The library has the product: it was chosen before.
+  void aProductThatFails() {
+    qputenv("LOCKSTEP_FAKE_NCCL", "no products");
+    const auto gpu = device::open(0);
+    std::vector<float> memory(64);
+    device::Matmul product{2, 4, 8};
+    product.a = product.b = product.y = memory.data();
+    const auto work = (*gpu)->bind(product);
+    QVERIFY2(work.ok(), work.ok() ? "" : work.error().text().c_str());
+    (*work)->enqueue();
+    const Status status = (*gpu)->synchronize();
+    QVERIFY(!status.ok() && status.error().code == Code::kInternal);
+    QCOMPARE(status.error().text(),
+             std::string("the GPU failed at a product of 2×4 by 4×8: a fake one"));
   }
 
   // One communicator of all ranks, split for each axis of several ranks, without blocking calls.
