@@ -22,8 +22,11 @@ Result<ValueId> emitUpdates(GraphBuilder& build, const StepProgram& program,
   const std::size_t metricsPack = program.metricsPack;
   const bool inGroup = metricsPack < groups.size();
   const std::int64_t tail = inGroup ? groups[metricsPack].count : 0;
+  // The first server sums up the metrics, also where its groups are parts of tables alone.
   build.stage = inGroup ? groups[metricsPack].kind.stage
-                        : build.graph.node(build.graph.value(packs[metricsPack]).producer).stage;
+                : layout.servers > 0
+                    ? 1
+                    : build.graph.node(build.graph.value(packs[metricsPack]).producer).stage;
   LOCKSTEP_ASSIGN(const ValueId reduced,
                   build.slice("metrics", packs[metricsPack], tail, {3 + program.metricSums}));
   const int known = serverMetrics >= 0 ? 0 : layout.everywhere;
