@@ -8460,6 +8460,14 @@ its last lines:
             <translation>model.loss 为 mse，但 idx 的标签是类别；应为 cross-entropy</translation>
         </message>
         <message>
+            <source>model.loss is %1 but the labels of a text are tokens; expected cross-entropy</source>
+            <translation>model.loss 为 %1，但文本的标签是词元；应为 cross-entropy</translation>
+        </message>
+        <message>
+            <source>the last layer gives %1 values a sample; expected 1, as a row of a table has one label</source>
+            <translation>最后一层每个样本输出 %1 个值；应为 1，因为表格的一行只有一个标签</translation>
+        </message>
+        <message>
             <source>strategy.deterministic_parts is %1, and the batch is divided over %2 ranks; expected a multiple of %3</source>
             <translation>strategy.deterministic_parts 为 %1，而批次分给 %2 个 rank；应为 %3 的倍数</translation>
         </message>
