@@ -282,6 +282,19 @@ class PlanTest : public QObject {
     }
   }
 
+  // No layer's name makes one of its nodes share the name of a node that the planner adds.
+  void layersMayHaveAnyName() {
+    models::Model model = fashionMlp();
+    model.layers[1].name = "metrics";
+    model.layers[2].name = "own";
+    planner::PlanRequest asked = request(model, 8, 8);
+    for (const char* strategy : {"multi-worker-mirrored", "local-sgd"}) {
+      asked.strategy = strategy;
+      const auto made = planner::makePlan(asked, clusterOf(2), {});
+      QVERIFY2(made.ok(), made.ok() ? "" : made.error().text().c_str());
+    }
+  }
+
   void unevenBatchesShareBodies() {
     const plan::Plan plan = planOf(request(fashionMlp(), 64, 64), clusterOf(3));
     QCOMPARE(plan.batchCuts, (std::vector<std::int64_t>{0, 22, 43, 64}));
