@@ -282,6 +282,31 @@ class PlanTest : public QObject {
     }
   }
 
+  // A table is divided for logits that the loss takes; before another layer they are whole.
+  void layersMayFollowTiedLogits() {
+    using Kind = models::Layer::Kind;
+    models::Model model;
+    model.name = "tied";
+    model.input = {8};
+    model.vocabulary = model.classes = 16;
+    model.layers = {layer(Kind::kEmbedding, "table"), layer(Kind::kTransformer, "block"),
+                    dense("head", 16), layer(Kind::kDropout, "drop")};
+    model.layers[0].units = 8;
+    model.layers[1].heads = 2;
+    model.layers[2].tied = "table";
+    model.layers[3].dropout = 0.1;
+    cluster::Cluster cluster = clusterOf(2);
+    cluster.mesh = cluster::Mesh({{"data", 1}, {"model", 2}});
+    for (const bool last : {false, true}) {
+      if (last) model.layers.pop_back();
+      planner::PlanRequest asked = request(model, 8, 8);
+      asked.strategy = "tensor-parallel";
+      QCOMPARE(asked.step.parameters[0].isDivided(2), last);
+      const auto made = planner::makePlan(asked, cluster, {});
+      QVERIFY2(made.ok(), made.ok() ? "" : made.error().text().c_str());
+    }
+  }
+
   // No layer's name makes one of its nodes share the name of a node that the planner adds.
   void layersMayHaveAnyName() {
     models::Model model = fashionMlp();
