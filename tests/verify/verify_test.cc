@@ -767,6 +767,43 @@ class VerifyTest : public QObject {
     QVERIFY(specs::toModel(small).ok());
   }
 
+  // Layers of which some would be narrower than those that they are added to stay as they are.
+  void smallVariantsFitTogether_data() {
+    QTest::addColumn<QString>("model");
+    QTest::newRow("joined channels")
+        << "  input: {shape: [8], vocabulary: 256}\n  layers:\n"
+           "    - {name: a, embedding: {units: 12}}\n"
+           "    - {name: b, inputs: [input], embedding: {units: 12}}\n"
+           "    - {name: c, inputs: [a, b], concat: {}}\n"
+           "    - {name: d, dense: {units: 24}}\n"
+           "    - {inputs: [c, d], add: {}}\n    - dense: {units: 256}\n"
+           "data:\n  train: {text: a.txt}\n  evaluate: {text: a.txt}\n";
+    QTest::newRow("filters and units")
+        << "  input: {shape: [8, 8, 1]}\n  layers:\n    - conv2d: {filters: 32, kernel: 3}\n"
+           "    - {name: c, global_average_pool: {}}\n"
+           "    - {name: d, dense: {units: 32}}\n"
+           "    - {inputs: [c, d], add: {}}\n    - dense: {units: 10}\n"
+           "data:\n  train: {images: a, labels: b}\n  evaluate: {images: a, labels: b}\n";
+  }
+  void smallVariantsFitTogether() {
+    QFETCH(QString, model);
+    QTemporaryDir folder;
+    const std::string path = folder.filePath("joined.yaml").toStdString();
+    std::ofstream(path) << "version: 1\nmodel:\n  name: joined\n" << model.toStdString();
+    const auto spec = app::loadRunSpec(path);
+    QVERIFY2(spec.ok(), spec.ok() ? "" : spec.error().text().c_str());
+    const auto small = specs::toModel(specs::smallVariant(*spec->spec, 2, 1).spec.model());
+    QVERIFY2(small.ok(), small.ok() ? "" : small.error().text().c_str());
+  }
+
+  // Hidden units stay divisible by the ranks that share a layer.
+  void smallVariantsOfSharedLayers() {
+    const auto shared = caseOf(3, {"model.layers[1].dense.units=1536",
+                                   "strategy.kind=tensor-parallel", "strategy.tensor=3"});
+    QVERIFY2(shared.ok(), shared.ok() ? "" : shared.error().text().c_str());
+    QVERIFY(std::ranges::find(shared->changes, "units 1536 → 510") != shared->changes.end());
+  }
+
   void smallVariantsOfWideNetworks_data() {
     QTest::addColumn<QString>("hidden");
     QTest::addColumn<QList<int>>("units");
