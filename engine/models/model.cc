@@ -285,9 +285,11 @@ Status Builder::checkUses() {
 // Splits two consecutive dense layers, with nothing but dropout in between, by columns and by rows,
 // so that only the output of the second is reduced (Shoeybi et al.: "Megatron-LM", 2019).
 void Builder::splitDensePairs() {
+  std::set<std::string_view> shared;  // layers whose weights others have too
+  for (const Layer& l : model_.layers) shared.insert(l.tied);
   const auto plainDense = [&](std::size_t i) {
     return i < model_.layers.size() && model_.layers[i].kind == Layer::Kind::kDense &&
-           model_.layers[i].tied.empty();
+           model_.layers[i].tied.empty() && !shared.contains(model_.layers[i].name);
   };
   const auto uses = [&](const std::string& name) {
     std::size_t count = 0;

@@ -126,6 +126,23 @@ class ModelTest : public QObject {
     QCOMPARE(built->graph.value(sum->inputs[0]).type.text(), std::string("f32[2x8x8x4]"));
   }
 
+  // Of two dense layers one after another ranks may divide the weights, unless another layer has
+  // them too.
+  void sharedWeightsAreWhole() {
+    Model model;
+    model.name = "shared";
+    model.input = {6};
+    model.loss = "mse";
+    model.layers = {dense("code", 4), dense("between", 4), dense("back", 6), dense("head", 1)};
+    for (const char* tied : {"", "code"}) {
+      model.layers[2].tied = tied;
+      const Result<ir::ModelGraph> built = build(model, 2, DType::kF32, Use::kTraining);
+      QVERIFY2(built.ok(), built.ok() ? "" : built.error().text().c_str());
+      QCOMPARE(built->parameters[0].name, std::string("code.weight"));
+      QCOMPARE(built->parameters[0].isDivided(2), std::string_view(tied).empty());
+    }
+  }
+
   void meanSquaredError() {
     Model model = fashionMlp();
     model.loss = "mse";
