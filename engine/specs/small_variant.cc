@@ -64,13 +64,13 @@ class Shrink {
       model.mutable_input()->set_shape(0, std::min(before, kTokens));
       say("tokens", before, model.input().shape(0));
     }
-    std::int64_t heads = 1, channels = 0;
+    std::int64_t parts = tensorRanks_, channels = 0;  // into which ranks and heads divide channels
     for (const LayerSpec& layer : model.layers()) {
       if (layer.has_transformer())
-        heads = std::lcm(heads, std::max<std::int64_t>(1, layer.transformer().heads()));
+        parts = std::lcm(parts, std::max<std::int64_t>(1, layer.transformer().heads()));
       if (layer.has_embedding()) channels = std::max(channels, layer.embedding().units());
     }
-    const std::int64_t fewer = heads * kHeadChannels;
+    const std::int64_t fewer = parts * kHeadChannels;
     if (channels <= fewer) return;
     spec::v1::ModelSpec narrow = model;
     for (LayerSpec& layer : *narrow.mutable_layers()) {
@@ -81,8 +81,8 @@ class Shrink {
     }
     for (int i = 0; i + 1 < narrow.layers_size(); ++i)  // the last has the classes
       if (LayerSpec& layer = *narrow.mutable_layers(i);
-          layer.has_dense() && layer.dense().units() == channels)
-        layer.mutable_dense()->set_units(fewer);
+          layer.has_dense() && layer.dense().units() % channels == 0)
+        layer.mutable_dense()->set_units(layer.dense().units() / channels * fewer);
     if (take(std::move(narrow))) say("channels", channels, fewer);
   }
 
