@@ -248,6 +248,13 @@ Status Builder::addLayer() {
                       ? message("{} takes one input, not {}", kindName(current.kind), in.size())
                       : message("{} takes two inputs, not {}", kindName(current.kind), in.size()));
   layers_.push_back({current.name, std::string(kindName(current.kind)), {}, 0, 0, 0});
+  for (std::size_t i = 0; i < in.size() && current.kind != Layer::Kind::kEmbedding; ++i) {
+    if (out_.graph.value(in[i]).type.dtype != DType::kI32) continue;
+    const Message ids =
+        message("its input is ids of tokens or categories; expected an embedding before it");
+    return current.inputs.empty() ? failKind("", ids)
+                                  : failLayer(fmt::format("inputs[{}]", i), ids);
+  }
   const std::size_t firstNode = out_.graph.nodes().size();
   Result<ValueId> value = addOps(in);
   if (!value.ok()) {

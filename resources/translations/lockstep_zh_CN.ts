@@ -7944,6 +7944,10 @@ its last lines:
             <translation>其输入不是通道序列；其前应有嵌入层</translation>
         </message>
         <message>
+            <source>its input is ids of tokens or categories; expected an embedding before it</source>
+            <translation>其输入是词元或类别的编号；其前应有嵌入层</translation>
+        </message>
+        <message>
             <source>its input is neither text nor categories; expected &quot;input&quot;, and input.vocabulary set, or &quot;categories&quot;, and input.columns set</source>
             <translation>其输入既不是文本也不是类别；应为 &quot;input&quot; 并设 input.vocabulary，或为 &quot;categories&quot; 并设 input.columns</translation>
         </message>

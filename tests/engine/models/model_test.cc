@@ -200,6 +200,12 @@ class ModelTest : public QObject {
     row("vocabulary", 15,
         "classes | classes is 128; expected at least 256, the vocabulary: the label of a token is "
         "the next one");
+    row("tokens", 16,
+        "layers[0].dense | layer head: its input is ids of tokens or categories; expected an "
+        "embedding before it");
+    row("categories", 17,
+        "layers[0].inputs[1] | layer join: its input is ids of tokens or categories; expected an "
+        "embedding before it");
   }
   void wrongModels() {
     QFETCH(QString, message);
@@ -257,6 +263,17 @@ class ModelTest : public QObject {
         m.classes = 128;
         m.layers = {layer(Layer::Kind::kEmbedding, "table"), dense("head", 128)};
         m.layers[0].units = 4;
+        break;
+      case 16:
+        m.input = {8};
+        m.vocabulary = m.classes = 256;
+        m.layers = {dense("head", 256)};
+        break;
+      case 17:
+        m.input = {3};
+        m.columns = m.categories = 4;
+        m.layers = {layer(Layer::Kind::kConcat, "join"), dense("head", 3)};
+        m.layers[0].inputs = {"input", "categories"};
         break;
       default:
         QFAIL("no such change");
