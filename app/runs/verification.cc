@@ -105,8 +105,8 @@ Result<VerifyCase> verifyCase(const RunSpec& given, const ClusterSpec& cluster, 
   VerifyCase out;
   RunSpec spec = given;
   if (precision != Precision::kSingle) {
-    specs::SmallRun small =
-        specs::smallVariant(given, mesh.axisSize("data"), mesh.axisSize("tensor"));
+    specs::SmallRun small = specs::smallVariant(given, mesh.axisSize(cluster::kDataAxis),
+                                                mesh.axisSize(cluster::kModelAxis));
     spec = std::move(small.spec);
     out.changes = std::move(small.changes);
   }

@@ -115,6 +115,10 @@ Result<ValueId> Builder::addTied(ValueId x, std::int64_t inputs) {
                                     layer().tied, inputs, layer().units));
   if (!layer().activation.empty())
     return failKind("activation", "a tied layer has no activation; expected none");
+  // Ranks that divide the table each have some of the logits, which only the loss takes so.
+  if (tokens_ == 0 || index_ + 1 < model_.layers.size())
+    for (ir::Parameter& parameter : out_.parameters)
+      if (parameter.name == table->name) parameter.splitDim = -1;
   return add(Op::kMatmul, layer().name + ".matmul", {x, table->outputs[0]},
              {{"tb", std::int64_t{1}}});
 }

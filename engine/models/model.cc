@@ -248,6 +248,13 @@ Status Builder::addLayer() {
                       ? message("{} takes one input, not {}", kindName(current.kind), in.size())
                       : message("{} takes two inputs, not {}", kindName(current.kind), in.size()));
   layers_.push_back({current.name, std::string(kindName(current.kind)), {}, 0, 0, 0});
+  for (std::size_t i = 0; i < in.size() && current.kind != Layer::Kind::kEmbedding; ++i) {
+    if (out_.graph.value(in[i]).type.dtype != DType::kI32) continue;
+    const Message ids =
+        message("its input is ids of tokens or categories; expected an embedding before it");
+    return current.inputs.empty() ? failKind("", ids)
+                                  : failLayer(fmt::format("inputs[{}]", i), ids);
+  }
   const std::size_t firstNode = out_.graph.nodes().size();
   Result<ValueId> value = addOps(in);
   if (!value.ok()) {
@@ -285,9 +292,11 @@ Status Builder::checkUses() {
 // Splits two consecutive dense layers, with nothing but dropout in between, by columns and by rows,
 // so that only the output of the second is reduced (Shoeybi et al.: "Megatron-LM", 2019).
 void Builder::splitDensePairs() {
+  std::set<std::string_view> shared;  // layers whose weights others have too
+  for (const Layer& l : model_.layers) shared.insert(l.tied);
   const auto plainDense = [&](std::size_t i) {
     return i < model_.layers.size() && model_.layers[i].kind == Layer::Kind::kDense &&
-           model_.layers[i].tied.empty();
+           model_.layers[i].tied.empty() && !shared.contains(model_.layers[i].name);
   };
   const auto uses = [&](const std::string& name) {
     std::size_t count = 0;

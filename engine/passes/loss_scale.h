@@ -20,7 +20,7 @@ namespace lockstep::passes {
 
 inline constexpr std::string_view kScaling = "scaling.0";
 // The node that says whether a step updates, by its norm: 0 or above.
-inline constexpr std::string_view kFinite = "scaling.norm";
+inline constexpr std::string_view kFinite = "scaling.divisor";
 
 struct Scaling {
   LossScale how;

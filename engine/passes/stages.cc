@@ -19,9 +19,10 @@ const ir::Node& producerOf(const ir::Graph& graph, ValueId value) {
 }
 
 // Made anew where it is read: the trainer feeds every program, and initial values depend on
-// nothing.
-bool isLocal(const ir::Node& node) {
-  return node.op == Op::kInput || node.op == Op::kFill || node.op == Op::kRandom;
+// nothing. So are their views, such as the ids of a batch.
+bool isLocal(const ir::Graph& graph, const ir::Node& node) {
+  return node.op == Op::kInput || node.op == Op::kFill || node.op == Op::kRandom ||
+         (ir::viewsInput(node.op) && isLocal(graph, producerOf(graph, node.inputs[0])));
 }
 // Values of another stage that it reads are sent as rows.
 bool isOfRows(const ir::Node& node) { return node.op == Op::kPush || node.op == Op::kPull; }
@@ -39,13 +40,12 @@ class StageCut {
         mesh_(mesh),
         serverSessions_(serverSessions),
         readers_(graph.values().size()) {
-    for (const ir::Node& node : graph.nodes()) {
+    for (std::size_t i = graph.nodes().size(); i-- > 0;) {
+      const ir::Node& node = graph.nodes()[i];
       if (isOfRows(node)) continue;
-      for (const ValueId input : node.inputs) {
-        std::set<int>& readers = readers_[static_cast<std::size_t>(input)];
-        if (node.stage != ir::kEveryStage) readers.insert(node.stage);
-        for (int s = 0; node.stage == ir::kEveryStage && s < mesh.stages(); ++s) readers.insert(s);
-      }
+      const std::set<int> stages = stagesOf(node);
+      for (const ValueId input : node.inputs)
+        readers_[static_cast<std::size_t>(input)].insert(stages.begin(), stages.end());
     }
   }
 
@@ -60,8 +60,9 @@ class StageCut {
                                           : pull(rewrite, node, stage));
         continue;
       }
-      if (isLocal(node) ? reads(stage, node) : mine) LOCKSTEP_TRY(rewrite.copy(id).status());
-      if (node.stage == ir::kEveryStage || isLocal(node)) continue;
+      if (isLocal(graph_, node) ? reads(stage, node) : mine)
+        LOCKSTEP_TRY(rewrite.copy(id).status());
+      if (node.stage == ir::kEveryStage || isLocal(graph_, node)) continue;
       for (const ValueId output : node.outputs) {
         for (const int reader : readers_[static_cast<std::size_t>(output)]) {
           if (reader == node.stage) continue;
@@ -74,6 +75,14 @@ class StageCut {
   }
 
  private:
+  // The stages that run a node whose readers are known.
+  std::set<int> stagesOf(const ir::Node& node) const {
+    if (isLocal(graph_, node)) return readers_[static_cast<std::size_t>(node.outputs[0])];
+    if (node.stage != ir::kEveryStage) return {node.stage};
+    std::set<int> all;
+    for (int stage = 0; stage < mesh_.stages(); ++stage) all.insert(stage);
+    return all;
+  }
   bool reads(int stage, const ir::Node& node) const {
     return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) {
       return readers_[static_cast<std::size_t>(output)].contains(stage);
@@ -209,7 +218,7 @@ class Splitter {
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       const ir::Node& node = graph_.nodes()[i];
       // where they are read
-      if (isLocal(node) || isOfState(graph_, node) || ir::viewsInput(node.op)) continue;
+      if (isLocal(graph_, node) || isOfState(graph_, node) || ir::viewsInput(node.op)) continue;
       const int part = partOf_[i];
       std::vector<ValueId> inputs;
       for (const ValueId input : node.inputs) {
@@ -235,7 +244,7 @@ class Splitter {
     if (in(part)(value) >= 0) return in(part)(value);
     const NodeId id = graph_.value(value).producer;
     const ir::Node& node = graph_.node(id);
-    if (isLocal(node) || isOfState(graph_, node) || ir::viewsInput(node.op)) {
+    if (isLocal(graph_, node) || isOfState(graph_, node) || ir::viewsInput(node.op)) {
       std::vector<ValueId> inputs;
       for (const ValueId input : node.inputs) {
         LOCKSTEP_ASSIGN(const ValueId made, valueIn(part, input, phase));
@@ -428,7 +437,7 @@ std::vector<int> trainingParts(const ir::Graph& stage, bool splitWeightGrad) {
     std::int64_t kept = 0, made = 0;
     for (const ValueId input : node.inputs) {
       const ir::Node& maker = producerOf(stage, whole(input));
-      const bool anew = isLocal(maker) || isOfState(stage, maker);
+      const bool anew = isLocal(stage, maker) || isOfState(stage, maker);
       if (!anew && !ofProducts.contains(whole(input))) kept += stage.value(input).type.bytes();
     }
     for (const ValueId output : node.outputs) made += stage.value(output).type.bytes();

@@ -187,7 +187,7 @@ class StepBuilder {
                       build_.add(Op::kPartialToLocal, indexed("own", k), {values_.packs[k]}, {}));
       own.push_back(mine);
     }
-    LOCKSTEP_ASSIGN(const ValueId norm, build_.slice("own.weight", own.back(), 1, {1}));
+    LOCKSTEP_ASSIGN(const ValueId norm, build_.slice("own.divisor", own.back(), 1, {1}));
     LOCKSTEP_ASSIGN(const ValueId divisor,
                     emitOptimizer(build_, program_.groups, values_.parameters, own, values_.tables,
                                   norm, optimizer_, layout_, values_.scaling));

@@ -22,13 +22,16 @@ Result<ValueId> emitUpdates(GraphBuilder& build, const StepProgram& program,
   const std::size_t metricsPack = program.metricsPack;
   const bool inGroup = metricsPack < groups.size();
   const std::int64_t tail = inGroup ? groups[metricsPack].count : 0;
+  // The first server sums up the metrics, also where its groups are parts of tables alone.
   build.stage = inGroup ? groups[metricsPack].kind.stage
-                        : build.graph.node(build.graph.value(packs[metricsPack]).producer).stage;
+                : layout.servers > 0
+                    ? 1
+                    : build.graph.node(build.graph.value(packs[metricsPack]).producer).stage;
   LOCKSTEP_ASSIGN(const ValueId reduced,
                   build.slice("metrics", packs[metricsPack], tail, {3 + program.metricSums}));
   const int known = serverMetrics >= 0 ? 0 : layout.everywhere;
   build.stage = known;
-  LOCKSTEP_ASSIGN(const ValueId norm, build.slice("metrics.weight", reduced, 1, {1}));
+  LOCKSTEP_ASSIGN(const ValueId norm, build.slice("metrics.divisor", reduced, 1, {1}));
   std::vector<ValueId> gradients = packs;
   if (metricsPack < groups.size()) {
     build.stage = groups[metricsPack].kind.stage;
@@ -68,7 +71,7 @@ Status emitPushes(GraphBuilder& build, const StepProgram& program, const StepVal
     LOCKSTEP_ASSIGN(own.back(), build.add(Op::kPartialToLocal, indexed("own", k), {packs[k]}, {}));
   }
   const ValueId metrics = own.back();
-  LOCKSTEP_ASSIGN(ValueId divisor, build.slice("own.weight", metrics, 1, {1}));
+  LOCKSTEP_ASSIGN(ValueId divisor, build.slice("own.divisor", metrics, 1, {1}));
   if (optimizer.clipNorm > 0) {
     std::vector<Group> here = groups;
     for (Group& group : here) group.kind.stage = 0;
@@ -205,7 +208,7 @@ Result<ir::Graph> averageProgram(const std::string& model, DType dtype, const St
   LOCKSTEP_ASSIGN(const ValueId own, build.slice("metrics.own", sums, 1, {1}));
   LOCKSTEP_ASSIGN(const ValueId stop, stopRequested(build, layout.syncAxes));
   LOCKSTEP_ASSIGN(const ValueId metrics, build.add(Op::kFlatten, "metrics", {sums, stop}, {}));
-  LOCKSTEP_ASSIGN(const ValueId total, build.slice("metrics.weight", metrics, 1, {1}));
+  LOCKSTEP_ASSIGN(const ValueId total, build.slice("metrics.divisor", metrics, 1, {1}));
   for (const std::string& kind : kinds) {
     for (std::size_t k = 0; k < step.groups.size(); ++k) {
       const std::string name = indexed(kind, k);

@@ -152,7 +152,8 @@ Result<bool> Server::step(Session& with, std::int64_t number, double rate,
   LOCKSTEP_TRY(with.apply->run(number, nullptr));
   Done& all = done_[number];
   all.step = number;
-  all.rate = readFloat(with.rate, 0);
+  // Without a group the server updates nothing.
+  if (with.rate.data != nullptr) all.rate = readFloat(with.rate, 0);
   all.staleness += static_cast<double>(with.staleness) / static_cast<double>(sessions_.size());
   all.worstStaleness = std::max(all.worstStaleness, static_cast<double>(with.staleness));
   if (with.pushed.data != nullptr) {

@@ -184,6 +184,12 @@ Status fillModel(ModelSpec& spec) {
                       message("vocabulary is {}; expected at least 256: every byte of the text is "
                               "a token",
                               input.vocabulary()));
+  if (input.vocabulary() > 0 && spec.loss() != "cross-entropy")
+    return wrongField(
+        "model.loss",
+        message("model.loss is {} but the labels of a text are tokens; expected cross-entropy",
+                spec.loss()),
+        {{{"model.loss", "cross-entropy"}}});
   if (!std::isfinite(input.scale()))
     return wrongField("model.input.scale", "scale is not finite; expected a number such as 0.0039");
   if (spec.layers_size() > kMaxLayers)

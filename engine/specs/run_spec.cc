@@ -461,6 +461,19 @@ Status checkStrategy(const StrategySpec& strategy) {
                                       .shares = strategy.shares_size() > 0});
 }
 
+// A row of a table has one label.
+Status checkOneOutput(const RunSpec& spec) {
+  if (spec.model().loss() != "mse" || spec.data().format() != "table") return {};
+  LOCKSTEP_ASSIGN(const models::Model model, toModel(spec.model()));
+  LOCKSTEP_ASSIGN(const std::vector<models::LayerInfo> layers, models::describe(model));
+  const std::int64_t values = elementCount(layers.back().output);
+  if (values == 1) return {};
+  return wrongField(fmt::format("model.layers[{}].{}", layers.size() - 1, layers.back().kind),
+                    message("the last layer gives {} values a sample; expected 1, as a row of a "
+                            "table has one label",
+                            values));
+}
+
 Status checkCheckpoints(const RunSpec& spec) {
   const std::string& path = spec.training().checkpoint().path();
   if (!path.empty() && !path.starts_with('/'))
@@ -503,6 +516,7 @@ Status checkAndFill(RunSpec& spec) {
     return wrongField("model.loss",
                       "model.loss is mse but the labels of idx are classes; expected cross-entropy",
                       {{{"model.loss", "cross-entropy"}}});
+  LOCKSTEP_TRY(checkOneOutput(spec));
   LOCKSTEP_TRY(fillTraining(*spec.mutable_training()));
   LOCKSTEP_TRY(checkShares(spec.strategy()));
   LOCKSTEP_TRY(checkStrategy(spec.strategy()));

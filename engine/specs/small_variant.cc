@@ -49,6 +49,13 @@ class Shrink {
     say("batch", before, training.batch());
   }
 
+  // Layers that no longer fit together stay as they are.
+  bool take(spec::v1::ModelSpec narrow) {
+    if (!toModel(narrow).ok()) return false;
+    *out_.spec.mutable_model() = std::move(narrow);
+    return true;
+  }
+
   // Fewer tokens and channels; the same heads and blocks.
   void text() {
     auto& model = *out_.spec.mutable_model();
@@ -57,29 +64,29 @@ class Shrink {
       model.mutable_input()->set_shape(0, std::min(before, kTokens));
       say("tokens", before, model.input().shape(0));
     }
-    std::int64_t heads = 1, channels = 0;
+    std::int64_t parts = tensorRanks_, channels = 0;  // into which ranks and heads divide channels
     for (const LayerSpec& layer : model.layers()) {
       if (layer.has_transformer())
-        heads = std::lcm(heads, std::max<std::int64_t>(1, layer.transformer().heads()));
+        parts = std::lcm(parts, std::max<std::int64_t>(1, layer.transformer().heads()));
       if (layer.has_embedding()) channels = std::max(channels, layer.embedding().units());
     }
-    const std::int64_t fewer = heads * kHeadChannels;
+    const std::int64_t fewer = parts * kHeadChannels;
     if (channels <= fewer) return;
-    for (LayerSpec& layer : *model.mutable_layers()) {
+    spec::v1::ModelSpec narrow = model;
+    for (LayerSpec& layer : *narrow.mutable_layers()) {
       if (layer.has_embedding() && layer.embedding().units() == channels)
         layer.mutable_embedding()->set_units(fewer);
       if (layer.has_transformer() && layer.transformer().feed_forward() > 4 * fewer)
         layer.mutable_transformer()->set_feed_forward(4 * fewer);
     }
-    for (int i = 0; i + 1 < model.layers_size(); ++i)  // the last has the classes
-      if (LayerSpec& layer = *model.mutable_layers(i);
-          layer.has_dense() && layer.dense().units() == channels)
-        layer.mutable_dense()->set_units(fewer);
-    say("channels", channels, fewer);
+    for (int i = 0; i + 1 < narrow.layers_size(); ++i)  // the last has the classes
+      if (LayerSpec& layer = *narrow.mutable_layers(i);
+          layer.has_dense() && layer.dense().units() % channels == 0)
+        layer.mutable_dense()->set_units(layer.dense().units() / channels * fewer);
+    if (take(std::move(narrow))) say("channels", channels, fewer);
   }
 
-  // Narrower hidden layers that tensor ranks divide as before, unless a sum needs a layer as wide
-  // as it is.
+  // Narrower hidden layers that tensor ranks divide as before.
   void dense() {
     const std::int64_t fewer = kHiddenUnits / tensorRanks_ * tensorRanks_;
     if (fewer == 0) return;
@@ -93,9 +100,7 @@ class Shrink {
       widest = std::max(widest, layer.dense().units());
       layer.mutable_dense()->set_units(fewer);
     }
-    if (widest == 0 || !toModel(narrow).ok()) return;
-    *out_.spec.mutable_model() = std::move(narrow);
-    say("units", widest, fewer);
+    if (widest > 0 && take(std::move(narrow))) say("units", widest, fewer);
   }
 
   // All convolutions keep the same fraction of their filters.
@@ -109,10 +114,12 @@ class Shrink {
     std::int64_t divisor = 1;
     while (common % (2 * divisor) == 0 && least / (2 * divisor) >= kFilters) divisor *= 2;
     if (common == 0 || divisor == 1) return;
-    for (LayerSpec& layer : *out_.spec.mutable_model()->mutable_layers())
+    spec::v1::ModelSpec narrow = out_.spec.model();
+    for (LayerSpec& layer : *narrow.mutable_layers())
       if (layer.has_conv2d())
         layer.mutable_conv2d()->set_filters(layer.conv2d().filters() / divisor);
-    out_.changes.push_back(fmt::format("filters divided by {}", divisor));
+    if (take(std::move(narrow)))
+      out_.changes.push_back(fmt::format("filters divided by {}", divisor));
   }
 
   void tables() {

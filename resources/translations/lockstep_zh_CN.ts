@@ -7952,6 +7952,10 @@ its last lines:
             <translation>其输入不是通道序列；其前应有嵌入层</translation>
         </message>
         <message>
+            <source>its input is ids of tokens or categories; expected an embedding before it</source>
+            <translation>其输入是词元或类别的编号；其前应有嵌入层</translation>
+        </message>
+        <message>
             <source>its input is neither text nor categories; expected &quot;input&quot;, and input.vocabulary set, or &quot;categories&quot;, and input.columns set</source>
             <translation>其输入既不是文本也不是类别；应为 &quot;input&quot; 并设 input.vocabulary，或为 &quot;categories&quot; 并设 input.columns</translation>
         </message>
@@ -8466,6 +8470,14 @@ its last lines:
         <message>
             <source>model.loss is mse but the labels of idx are classes; expected cross-entropy</source>
             <translation>model.loss 为 mse，但 idx 的标签是类别；应为 cross-entropy</translation>
+        </message>
+        <message>
+            <source>model.loss is %1 but the labels of a text are tokens; expected cross-entropy</source>
+            <translation>model.loss 为 %1，但文本的标签是词元；应为 cross-entropy</translation>
+        </message>
+        <message>
+            <source>the last layer gives %1 values a sample; expected 1, as a row of a table has one label</source>
+            <translation>最后一层每个样本输出 %1 个值；应为 1，因为表格的一行只有一个标签</translation>
         </message>
         <message>
             <source>strategy.deterministic_parts is %1, and the batch is divided over %2 ranks; expected a multiple of %3</source>

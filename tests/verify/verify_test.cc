@@ -767,6 +767,56 @@ class VerifyTest : public QObject {
     QVERIFY(specs::toModel(small).ok());
   }
 
+  // Layers that are added up are as wide as each other in the small variant too, or all stay as
+  // they are.
+  void smallVariantsFitTogether_data() {
+    QTest::addColumn<QString>("model");
+    QTest::addColumn<int>("width");  // of the first layer
+    const auto text = [](int one, int other) {
+      return QString(
+                 "  input: {shape: [8], vocabulary: 256}\n  layers:\n"
+                 "    - {name: a, embedding: {units: %1}}\n"
+                 "    - {name: b, inputs: [input], embedding: {units: %2}}\n"
+                 "    - {name: c, inputs: [a, b], concat: {}}\n"
+                 "    - {name: d, dense: {units: %3}}\n"
+                 "    - {inputs: [c, d], add: {}}\n    - dense: {units: 256}\n"
+                 "data:\n  train: {text: a.txt}\n  evaluate: {text: a.txt}\n")
+          .arg(one)
+          .arg(other)
+          .arg(one + other);
+    };
+    QTest::newRow("joined channels") << text(12, 12) << 8;
+    QTest::newRow("joined channels of two widths") << text(12, 6) << 12;
+    QTest::newRow("filters and units")
+        << "  input: {shape: [8, 8, 1]}\n  layers:\n    - conv2d: {filters: 32, kernel: 3}\n"
+           "    - {name: c, global_average_pool: {}}\n"
+           "    - {name: d, dense: {units: 32}}\n"
+           "    - {inputs: [c, d], add: {}}\n    - dense: {units: 10}\n"
+           "data:\n  train: {images: a, labels: b}\n  evaluate: {images: a, labels: b}\n"
+        << 32;
+  }
+  void smallVariantsFitTogether() {
+    QFETCH(QString, model);
+    QFETCH(int, width);
+    QTemporaryDir folder;
+    const std::string path = folder.filePath("joined.yaml").toStdString();
+    std::ofstream(path) << "version: 1\nmodel:\n  name: joined\n" << model.toStdString();
+    const auto spec = app::loadRunSpec(path);
+    QVERIFY2(spec.ok(), spec.ok() ? "" : spec.error().text().c_str());
+    const specs::SmallRun small = specs::smallVariant(*spec->spec, 2, 1);
+    const auto built = specs::toModel(small.spec.model());
+    QVERIFY2(built.ok(), built.ok() ? "" : built.error().text().c_str());
+    QCOMPARE(built->layers[0].units, std::int64_t{width});
+  }
+
+  // Hidden units stay divisible by the ranks that share a layer.
+  void smallVariantsOfSharedLayers() {
+    const auto shared = caseOf(3, {"model.layers[1].dense.units=1536",
+                                   "strategy.kind=tensor-parallel", "strategy.tensor=3"});
+    QVERIFY2(shared.ok(), shared.ok() ? "" : shared.error().text().c_str());
+    QVERIFY(std::ranges::find(shared->changes, "units 1536 → 510") != shared->changes.end());
+  }
+
   void smallVariantsOfWideNetworks_data() {
     QTest::addColumn<QString>("hidden");
     QTest::addColumn<QList<int>>("units");

@@ -126,6 +126,23 @@ class ModelTest : public QObject {
     QCOMPARE(built->graph.value(sum->inputs[0]).type.text(), std::string("f32[2x8x8x4]"));
   }
 
+  // Of two dense layers one after another ranks may divide the weights, unless another layer has
+  // them too.
+  void sharedWeightsAreWhole() {
+    Model model;
+    model.name = "shared";
+    model.input = {6};
+    model.loss = "mse";
+    model.layers = {dense("code", 4), dense("between", 4), dense("back", 6), dense("head", 1)};
+    for (const char* tied : {"", "code"}) {
+      model.layers[2].tied = tied;
+      const Result<ir::ModelGraph> built = build(model, 2, DType::kF32, Use::kTraining);
+      QVERIFY2(built.ok(), built.ok() ? "" : built.error().text().c_str());
+      QCOMPARE(built->parameters[0].name, std::string("code.weight"));
+      QCOMPARE(built->parameters[0].isDivided(2), std::string_view(tied).empty());
+    }
+  }
+
   void meanSquaredError() {
     Model model = fashionMlp();
     model.loss = "mse";
@@ -183,6 +200,12 @@ class ModelTest : public QObject {
     row("vocabulary", 15,
         "classes | classes is 128; expected at least 256, the vocabulary: the label of a token is "
         "the next one");
+    row("tokens", 16,
+        "layers[0].dense | layer head: its input is ids of tokens or categories; expected an "
+        "embedding before it");
+    row("categories", 17,
+        "layers[0].inputs[1] | layer join: its input is ids of tokens or categories; expected an "
+        "embedding before it");
   }
   void wrongModels() {
     QFETCH(QString, message);
@@ -240,6 +263,17 @@ class ModelTest : public QObject {
         m.classes = 128;
         m.layers = {layer(Layer::Kind::kEmbedding, "table"), dense("head", 128)};
         m.layers[0].units = 4;
+        break;
+      case 16:
+        m.input = {8};
+        m.vocabulary = m.classes = 256;
+        m.layers = {dense("head", 256)};
+        break;
+      case 17:
+        m.input = {3};
+        m.columns = m.categories = 4;
+        m.layers = {layer(Layer::Kind::kConcat, "join"), dense("head", 3)};
+        m.layers[0].inputs = {"input", "categories"};
         break;
       default:
         QFAIL("no such change");

@@ -249,6 +249,77 @@ class PlanTest : public QObject {
     QVERIFY(planned >= all / 2);
   }
 
+  // Ids of categories are an input of the stage that looks them up: messages carry floats alone.
+  void idsAreAnInputWhereTheyAreLookedUp() {
+    models::Model model;
+    model.name = "clicks";
+    model.input = {3};
+    model.columns = 2;
+    model.categories = 8;
+    model.inputDtype = DType::kF32;
+    model.inputScale = 1;
+    model.loss = "binary-cross-entropy";
+    model.layers = {dense("bottom", 4, "relu"), layer(models::Layer::Kind::kEmbedding, "tables"),
+                    layer(models::Layer::Kind::kConcat, "join"), dense("head", 1)};
+    model.layers[1].units = 4;
+    model.layers[1].inputs = {"categories"};
+    model.layers[2].inputs = {"bottom", "tables"};
+    planner::PlanRequest asked = request(model, 8, 8);
+    asked.strategy = "placement";
+    asked.pins = {{"bottom", 0}, {"tables", 1}};
+    cluster::Cluster cluster = clusterOf(2);
+    cluster.mesh = cluster::Mesh({{"stage", 2}, {"data", 1}});
+    const auto made = planner::makePlan(asked, cluster, {});
+    QVERIFY2(made.ok(), made.ok() ? "" : made.error().text().c_str());
+    for (const char* program : {"forward", "evaluate"}) {
+      for (const int rank : {0, 1}) {
+        const auto& buffers = body(*made, program, rank).buffers;
+        const bool fed = std::any_of(buffers.begin(), buffers.end(), [](const plan::Buffer& one) {
+          return one.kind == plan::BufferKind::kInput && one.name == "categories";
+        });
+        QCOMPARE(fed, rank == 1);
+      }
+    }
+  }
+
+  // A table is divided for logits that the loss takes; before another layer they are whole.
+  void layersMayFollowTiedLogits() {
+    using Kind = models::Layer::Kind;
+    models::Model model;
+    model.name = "tied";
+    model.input = {8};
+    model.vocabulary = model.classes = 16;
+    model.layers = {layer(Kind::kEmbedding, "table"), layer(Kind::kTransformer, "block"),
+                    dense("head", 16), layer(Kind::kDropout, "drop")};
+    model.layers[0].units = 8;
+    model.layers[1].heads = 2;
+    model.layers[2].tied = "table";
+    model.layers[3].dropout = 0.1;
+    cluster::Cluster cluster = clusterOf(2);
+    cluster.mesh = cluster::Mesh({{"data", 1}, {"model", 2}});
+    for (const bool last : {false, true}) {
+      if (last) model.layers.pop_back();
+      planner::PlanRequest asked = request(model, 8, 8);
+      asked.strategy = "tensor-parallel";
+      QCOMPARE(asked.step.parameters[0].isDivided(2), last);
+      const auto made = planner::makePlan(asked, cluster, {});
+      QVERIFY2(made.ok(), made.ok() ? "" : made.error().text().c_str());
+    }
+  }
+
+  // No layer's name makes one of its nodes share the name of a node that the planner adds.
+  void layersMayHaveAnyName() {
+    models::Model model = fashionMlp();
+    model.layers[1].name = "metrics";
+    model.layers[2].name = "own";
+    planner::PlanRequest asked = request(model, 8, 8);
+    for (const char* strategy : {"multi-worker-mirrored", "local-sgd"}) {
+      asked.strategy = strategy;
+      const auto made = planner::makePlan(asked, clusterOf(2), {});
+      QVERIFY2(made.ok(), made.ok() ? "" : made.error().text().c_str());
+    }
+  }
+
   void unevenBatchesShareBodies() {
     const plan::Plan plan = planOf(request(fashionMlp(), 64, 64), clusterOf(3));
     QCOMPARE(plan.batchCuts, (std::vector<std::int64_t>{0, 22, 43, 64}));

@@ -99,10 +99,11 @@ class AsyncUpdatesTest : public QObject {
     QTest::addColumn<int>("servers");
     QTest::newRow("1 server") << 1;
     QTest::newRow("3 servers") << 3;
+    QTest::newRow("4 servers for 3 groups") << 4;
   }
   void workerByItselfAgainstOne() {
     QFETCH(int, servers);
-    RunSettings settings = clippedSteps(smallGpt());
+    RunSettings settings = clippedSteps(servers == 4 ? fashionMlp() : smallGpt());
     const RunOutcome one = trained(settings);
     QVERIFY2(one.ok(), one.error().c_str());
     settings.strategy = "parameter-server";

@@ -188,6 +188,35 @@ class FreezeTest : public QObject {
     }
   }
 
+  // Where all but a table is frozen, servers have nothing but its rows.
+  void aTableIsTrainedAlone_data() {
+    QTest::addColumn<int>("servers");
+    QTest::addColumn<int>("microBatches");
+    QTest::newRow("1 server") << 1 << 1;
+    QTest::newRow("2 servers") << 2 << 1;
+    QTest::newRow("2 servers, micro-batches") << 2 << 2;
+  }
+  void aTableIsTrainedAlone() {
+    QFETCH(int, servers);
+    QFETCH(int, microBatches);
+    RunSettings settings = settingsOf("ctr");
+    settings.optimizer.clipNorm = 0.3;
+    const auto before = initial(settings);
+    for (const auto& [name, bytes] : before)
+      if (name != "tables.weight") settings.frozen.push_back(name);
+    const RunOutcome one = trained(settings);
+    QVERIFY2(one.ok(), one.error().c_str());
+    settings.strategy = "parameter-server";
+    settings.ranks = 2 + servers;
+    settings.servers = servers;
+    settings.microBatches = microBatches;
+    const RunOutcome several = trained(settings);
+    QVERIFY2(several.ok(), several.error().c_str());
+    QCOMPARE(several.steps.size(), one.steps.size());
+    QVERIFY(worstRelative(several, one) <= 1e-9);
+    keepsWhatIsFrozen(settings, before);
+  }
+
   // Frozen parameters have no optimizer state and no gradients: both are smaller by their elements.
   void nothingIsHeldForThem_data() {
     QTest::addColumn<QString>("strategy");

@@ -142,6 +142,12 @@ const WrongRun kWrongRuns[] = {
      "least 0"},
     {[](RunSpec& s) { s.mutable_model()->set_loss("mse"); },
      "model.loss | model.loss is mse but the labels of idx are classes; expected cross-entropy"},
+    {[](RunSpec& s) {
+       s.mutable_model()->mutable_input()->set_vocabulary(256);
+       s.mutable_model()->set_loss("binary-cross-entropy");
+     },
+     "model.loss | model.loss is binary-cross-entropy but the labels of a text are tokens; "
+     "expected cross-entropy"},
     {[](RunSpec& s) { s.set_version(2); }, "version | version is 2; expected 1 to 1"},
     {[](RunSpec& s) { s.mutable_training()->mutable_optimizer()->set_beta1(1.5); },
      "training.optimizer.beta1 | training.optimizer.beta1 is 1.5; expected at least 0 and less "
@@ -598,6 +604,16 @@ class SpecsTest : public QObject {
               }).startsWith("data.csv.separator | a separator is one ASCII character"));
     for (const char* separator : {"", ";", "\t", "|", " "})
       QCOMPARE(said([&](Csv& csv) { csv.set_separator(separator); }), "no error");
+  }
+
+  void aRowOfATableHasOneLabel() {
+    RunSpec spec = table();
+    spec.mutable_model()->set_loss("mse");
+    QCOMPARE(messageOf(checkAndFill(spec)),
+             "model.layers[2].dense | the last layer gives 3 values a sample; expected 1, as a row "
+             "of a table has one label");
+    spec.mutable_model()->mutable_layers(2)->mutable_dense()->set_units(1);
+    QCOMPARE(messageOf(checkAndFill(spec)), "no error");
   }
 
   void halfPrecisionHasALossScale() {
