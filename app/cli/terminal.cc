@@ -1,6 +1,7 @@
 #include "app/cli/terminal.h"
 
 #include <fmt/format.h>
+#include <locale.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
+#include <cwchar>
 #include <random>
 
 #include "engine/base/utf8.h"
@@ -54,6 +56,21 @@ Control controlAt(std::string_view text, std::size_t at) {
 }
 bool beginsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
+// The columns of the character that begins at `at`: two for Chinese, none for an accent that joins
+// the letter before it.
+std::size_t columnsAt(std::string_view text, std::size_t at) {
+  const auto first = static_cast<unsigned char>(text[at]);
+  if (first < 0x80) return 1;
+  unsigned code = first & (first >= 0xf0 ? 0x07u : first >= 0xe0 ? 0x0fu : 0x1fu);
+  while (++at < text.size() && !beginsCharacter(text[at]))
+    code = code << 6 | (static_cast<unsigned char>(text[at]) & 0x3fu);
+  static const locale_t unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", locale_t{});
+  const locale_t before = uselocale(unicode);
+  const int columns = wcwidth(static_cast<wchar_t>(code));
+  uselocale(before);
+  return columns < 0 ? 1 : static_cast<std::size_t>(columns);
+}
+
 }  // namespace
 
 TerminalSize terminalSize(int fd) {
@@ -83,7 +100,7 @@ std::size_t width(std::string_view text) {
       i += escape;
       continue;
     }
-    if (beginsCharacter(text[i])) ++columns;
+    if (beginsCharacter(text[i])) columns += columnsAt(text, i);
     ++i;
   }
   return columns;
@@ -102,7 +119,7 @@ std::string fit(std::string_view text, std::size_t columns) {
       i += escape;
       continue;
     }
-    if (beginsCharacter(text[i]) && ++used >= columns) break;
+    if (beginsCharacter(text[i]) && (used += columnsAt(text, i)) >= columns) break;
     out += text[i++];
   }
   out += "…";

@@ -45,7 +45,8 @@ class Style {
   bool colours_;
 };
 
-std::size_t width(std::string_view text);                     // columns; escape sequences have none
+// Returns the columns that a terminal shows the text in; escape sequences have none.
+std::size_t width(std::string_view text);
 std::string fit(std::string_view text, std::size_t columns);  // cut with "…" where longer
 std::string padded(std::string_view text, std::size_t columns, bool right = false);
 // makes text one line without control characters; keeps styles

@@ -166,6 +166,17 @@ class CliTextTest : public QObject {
     QCOMPARE(table.text(), std::string("a      b\nx     10\nlong   1\n"));
   }
 
+  // A Chinese character takes two columns of a terminal, an accent that joins a letter none.
+  void columnsAreThoseOfTheTerminal() {
+    QCOMPARE(width("一步ä"), std::size_t(5));
+    QCOMPARE(width("a\xcc\x81"), std::size_t(1));
+    QCOMPARE(fit("一步下", 6), std::string("一步下"));
+    QCOMPARE(fit("一步下", 5), std::string("一步…"));
+    QCOMPARE(fit("一步下", 4), std::string("一…"));
+    const Table table{{"title", "about"}, {false, false}, {{"一步", "x"}, {"overlap", "y"}}};
+    QCOMPARE(table.text(), std::string("title    about\n一步     x\noverlap  y\n"));
+  }
+
   void storyKeepsOrder() {
     RunContext context;
     EventSequencer story;
