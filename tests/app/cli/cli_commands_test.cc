@@ -90,7 +90,10 @@ class CliCommandsTest : public QObject {
     const CliResult json = cli.run({"options", "training.batch", "--json"});
     QVERIFY(json.onlyJson);
     QCOMPARE(json.first("option")["default"].toString(), QString("64"));
-    QCOMPARE(cli.run({"options", "nothing-like-it"}).exit, 2);
+    const CliResult none = cli.run({"options", "nothing-like-it"}),
+                    ofCluster = cli.run({"options", "nothing-like-it", "--cluster"});
+    QVERIFY2(none.exit == 2 && none.err.contains("(lockstep options lists them)"), none.text());
+    QVERIFY2(ofCluster.err.contains("(lockstep options --cluster lists them)"), ofCluster.text());
     const QList<QByteArray> paths = cli.run({"options", "--paths"}).out.trimmed().split('\n');
     QVERIFY(paths.size() > 80);
     // Every option that has a path without an index can be set.

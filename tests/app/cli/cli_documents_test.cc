@@ -52,6 +52,7 @@ class CliDocumentsTest : public QObject {
              qPrintable(all.join('\n')));
     const CliResult manual = cli.run({"manual"});
     QCOMPARE(manual.exit, 0);
+    QVERIFY(manual.out.contains(".B last\n"));
     const QStringList first = following(cli, {""});
     for (const QString& command : all) {
       const QString group = command.section(' ', 0, 0), second = command.section(' ', 1);
