@@ -192,6 +192,18 @@ std::string shellWord(const std::string& word) {
   return out + "'";
 }
 
+// `lockstep …` with these words, and the flags that every command of this home and its SSH needs.
+std::string commandLine(const Globals& globals, std::vector<std::string> words) {
+  words.insert(words.begin(), "lockstep");
+  if (!globals.sshConfig.empty()) words.insert(words.end(), {"--ssh-config", globals.sshConfig});
+  for (const std::string& key : globals.acceptedHostKeys)
+    words.insert(words.end(), {"--accept-host-key", key});
+  if (const auto usual = homeFolder(); !usual.ok() || *usual != globals.home.root)
+    words.insert(words.end(), {"--home", globals.home.root});
+  for (std::string& word : words) word = shellWord(word);
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
 // What has to be set for these settings, each option once.
 std::vector<std::string> setsFor(const Asked& asked, const Remedy& settings) {
   std::vector<std::string> all = asked.start.spec.sets, out;
@@ -208,28 +220,25 @@ std::vector<std::string> setsFor(const Asked& asked, const Remedy& settings) {
 // `lockstep run …` with these settings; of a run `lockstep resume …` or `lockstep rerun …`.
 std::string launchCommand(const Globals& globals, const Arguments& arguments, const Asked& asked,
                           const Remedy& settings) {
-  std::vector<std::string> words{"lockstep"};
+  std::vector<std::string> words;
   const auto add = [&](const std::string& option, const std::string& value) {
     words.push_back("--" + option);
     words.push_back(value);
   };
-  if (!globals.sshConfig.empty()) add("ssh-config", globals.sshConfig);
-  for (const std::string& key : globals.acceptedHostKeys) add("accept-host-key", key);
   if (asked.ofRun)
-    words.insert(words.end(), {asked.isRerun ? "rerun" : "resume", runOf(asked)});
+    words = {asked.isRerun ? "rerun" : "resume", runOf(asked)};
   else
-    words.insert(words.end(), {"run", arguments.words()[0]});
+    words = {"run", arguments.words()[0]};
   for (const char* const option : {"cluster", "local", "comm", "ranks"})
     for (const std::string& value : arguments.all(option)) add(option, value);
   for (const std::string& set : setsFor(asked, settings)) add("set", set);
-  for (std::string& word : words) word = shellWord(word);
-  return fmt::format("{}", fmt::join(words, " "));
+  return commandLine(globals, std::move(words));
 }
 
 // The same, after a run that is under way was stopped.
 std::string commandFor(const Globals& globals, const Arguments& arguments, const Asked& asked,
                        const Remedy& settings) {
-  return (asked.isUnderWay ? fmt::format("lockstep stop {} && ", runOf(asked)) : "") +
+  return (asked.isUnderWay ? commandLine(globals, {"stop", runOf(asked)}) + " && " : "") +
          launchCommand(globals, arguments, asked, settings);
 }
 

@@ -208,6 +208,7 @@ class CliPlanTest : public QObject {
       const QString command = one["command"].toString();
       QVERIFY2(command.startsWith("lockstep run " + run[0] + " --local 3"), qPrintable(command));
       QCOMPARE(command.count(" --set "), one["settings"].toObject().size());
+      QVERIFY2(command.endsWith(" --home " + cli.home()), qPrintable(command));  // not the usual
     }
     // As text with the command to launch it; nothing but what is pinned.
     const QStringList second{"--pin", "strategy.kind=zero-3", "--top", "2", "--show", "2"};
