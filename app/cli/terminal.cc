@@ -13,6 +13,7 @@
 #include <ctime>
 #include <cwchar>
 #include <random>
+#include <utility>
 
 #include "engine/base/utf8.h"
 
@@ -179,6 +180,15 @@ void putRaw(std::FILE* to, std::string_view text) {
   if ((!whole || std::fflush(to) != 0) && to == stdout && outputError == 0) outputError = errno;
 }
 void put(std::FILE* to, std::string_view text) { putRaw(to, shown(text)); }
+
+void ProgressLine::show(std::string_view text) {
+  if (!shows_) return;
+  putRaw(stderr, fmt::format("\r{}\x1b[K", text));
+  shown_ = true;
+}
+void ProgressLine::clear() {
+  if (std::exchange(shown_, false)) putRaw(stderr, "\r\x1b[K");
+}
 
 Status outputStatus() {
   if (outputError == 0) return {};

@@ -29,6 +29,22 @@ Status outputStatus();
 // that are no UTF-8 as "\xff".
 std::string shown(std::string_view text);
 
+// A line of stderr that tells how far something is, where that is a terminal. What is written next
+// would stand behind it: it is cleared at its end.
+class ProgressLine {
+ public:
+  ProgressLine() = default;
+  ~ProgressLine() { clear(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  void show(std::string_view text);  // in the place of what it showed
+  void clear();
+
+ private:
+  const bool shows_ = isTerminal(2);
+  bool shown_ = false;
+};
+
 // Makes escape sequences that put() lets through; makes none if colours are off.
 class Style {
  public:

@@ -107,6 +107,13 @@ class CliDataTest : public QObject {
     QVERIFY2(damaged.exit != 0 && damaged.text().contains("val/red/bad.png") &&
                  damaged.text().contains("--skip-damaged"),
              damaged.text());
+    // At a terminal the error does not stand behind how far it had come.
+    Terminal terminal(cli, {"make-data", "images", cli.path("val"), "--size", "8x6", "--to",
+                            cli.path("val")});
+    QVERIFY(terminal.finish() > 0);
+    const qsizetype at = terminal.shown().indexOf("error: ");
+    QVERIFY2(at >= 0 && !terminal.shown().first(at).endsWith("pictures"),
+             terminal.shown().constData());
     const CliResult skipped = make("val", {"--skip-damaged"});
     QVERIFY2(skipped.exit == 0 && skipped.err.contains("left out: ") &&
                  skipped.out.contains("72 images"),
