@@ -219,7 +219,9 @@ int doctorCommand(const Globals& globals, const Arguments& arguments) {
                     "install curl (needed for data files that are a URL only, on each node: see "
                     "lockstep cluster check FILE)"));
   tell(checkBundle());
-  tell(checkAgent(globals));
+  const Finding agent = checkAgent(globals);
+  if (interrupts() > 0) return kStoppedByUser;  // the agent may not have had its time
+  tell(agent);
   return well ? kSucceeded : kNode;
 }
 

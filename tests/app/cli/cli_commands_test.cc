@@ -7,6 +7,8 @@
 
 #include <sys/stat.h>
 
+#include <csignal>
+
 #include "app/history/history.h"
 #include "tests/app/cli/cli_runner.h"
 #include "tests/support/paths.h"
@@ -466,6 +468,19 @@ class CliCommandsTest : public QObject {
     QVERIFY(checks.contains("curl") && !checks["curl"]["needed"].toBool());
     QCOMPARE(checks["curl"]["ok"].toBool(), !QStandardPaths::findExecutable("curl").isEmpty());
     QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
+  }
+
+  // Nothing is said of an agent that was not waited for.
+  void ctrlCEndsDoctor() {
+    const Cli cli;
+    const auto doctor = cli.start({"doctor", "--json"});
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*doctor, "check", out));
+    QCOMPARE(::kill(static_cast<pid_t>(doctor->processId()), SIGINT), 0);
+    const CliResult result = cli.finish(*doctor, out);
+    QVERIFY2(result.exit == 130 && result.onlyJson, result.text());
+    for (const QJsonObject& check : result.all("check"))
+      QVERIFY2(check["name"].toString() != "local agent", result.text());
   }
 };
 
