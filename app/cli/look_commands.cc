@@ -11,6 +11,7 @@
 #include "app/runs/log_line.h"
 #include "app/runs/recorder.h"
 #include "engine/base/clock.h"
+#include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app::cli {
 namespace {
@@ -84,6 +85,18 @@ Status checkRank(const RunRow& row, int rank) {
   return invalidArgument("--rank {}: run {} has the ranks 0 to {}", rank, row.run, row.world - 1);
 }
 
+// "": any node. Of a run whose cluster is not known, neither are its nodes.
+Status checkNode(const History& history, const std::string& run, const std::string& node) {
+  const auto cluster = clusterOfRun(history, run);
+  if (node.empty() || !cluster.ok()) return {};
+  std::vector<std::string> names;
+  for (const auto& one : (*cluster)->nodes()) names.push_back(one.name());
+  if (std::ranges::find(names, node) != names.end()) return {};
+  Error error = invalidArgument("--node {}: run {} has no such node", node, run);
+  error.next = message("its nodes are {}", fmt::join(names, ", "));
+  return error;
+}
+
 }  // namespace
 
 int logsCommand(const Globals& globals, const Arguments& arguments) {
@@ -95,6 +108,7 @@ int logsCommand(const Globals& globals, const Arguments& arguments) {
     LOCKSTEP_ASSIGN(const auto store, history->openRun(row.run));
     LOCKSTEP_ASSIGN(LogRequest request, logRequestOf(arguments));
     LOCKSTEP_TRY(checkRank(row, request.filter.rank));
+    LOCKSTEP_TRY(checkNode(*history, row.run, request.filter.node));
     bool enough = false;
     const auto printNew = [&]() -> Status {
       if (enough) return {};

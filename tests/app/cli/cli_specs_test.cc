@@ -163,7 +163,11 @@ class CliSpecsTest : public QObject {
       app::RunRow row;
       row.run = "run-l";
       row.phase = app::RunState::SUCCEEDED;
-      const auto store = (*history)->begin(row, {});
+      app::RunDocuments documents;
+      documents.clusterYaml =
+          "version: 1\nname: c\nnodes:\n  - {name: n1, ssh: {host: n1}}\n"
+          "  - {name: n2, ssh: {host: n2}}\n";
+      const auto store = (*history)->begin(row, documents);
       QVERIFY(store.ok());
       app::RunBatch batch;
       const char* const lines[] = {"loss 0.3", "UserWarning: slow", "RuntimeError: first",
@@ -187,6 +191,8 @@ class CliSpecsTest : public QObject {
     QCOMPARE(texts({"--node", "n1", "--level", "info"}).size(), 2);
     const CliResult refused = cli.run({"logs", "run-l", "--level", "loud"});
     QVERIFY2(refused.exit == 2 && refused.err.contains("expected debug, info"), refused.text());
+    const CliResult nowhere = cli.run({"logs", "run-l", "--node", "n3"});
+    QVERIFY2(nowhere.exit == 2 && nowhere.err.contains("its nodes are n1, n2"), nowhere.text());
   }
 
  private:
