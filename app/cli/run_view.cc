@@ -124,7 +124,7 @@ class LiveView final : public RunReport {
 
   void failed(const Error& error) override {
     erase();
-    put(stderr, style_.red("error:") + " " + error.text() + "\n");
+    put(stderr, errorStyle_.red("error:") + " " + error.text() + "\n");
   }
 
   void without(const StragglerRow& slow, const StepsWithout& steps) override {
@@ -153,7 +153,7 @@ class LiveView final : public RunReport {
   // Scrolls above what is drawn, as the next does.
   void tell(const std::string& note) {
     erase();
-    put(stderr, style_.yellow(note) + "\n");
+    put(stderr, errorStyle_.yellow(note) + "\n");
   }
 
   // A program's output.
@@ -425,6 +425,7 @@ class LiveView final : public RunReport {
   }
 
   Style style_;
+  Style errorStyle_{wantsColour(STDERR_FILENO)};  // stderr may be a file
   Preview predicted_;
   EventSequencer story_;
   EventSequencer::Step step_;

@@ -470,6 +470,17 @@ class CliCommandsTest : public QObject {
     QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
   }
 
+  // Colours are for a terminal, which stdout may be and stderr not.
+  void errorsInAFileHaveNoColours() {
+    const Cli cli;
+    Terminal terminal(cli, {"run", cli.path("none.yaml")}, cli.path("errors"));
+    QCOMPARE(terminal.finish(), 2);
+    QFile errors(cli.path("errors"));
+    QVERIFY(errors.open(QIODevice::ReadOnly));
+    const QByteArray text = errors.readAll();
+    QVERIFY2(text.startsWith("error: ") && !text.contains('\x1b'), text.constData());
+  }
+
   // Nothing is said of an agent that was not waited for.
   void ctrlCEndsDoctor() {
     const Cli cli;
