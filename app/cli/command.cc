@@ -171,7 +171,8 @@ void askAtTerminal(ClusterSession& session, const NodeQuestion& question) {
             question.hostKey.host, question.node, question.hostKey.keyType,
             question.hostKey.fingerprint));
     std::string line;
-    std::getline(std::cin, line);
+    while (std::getline(std::cin, line) && line != "yes" && line != "no")
+      put(stderr, "Type yes or no: ");
     session.answer(question.id, line == "yes");
     return;
   }
