@@ -139,7 +139,7 @@ int clusterImportCommand(const Globals&, const Arguments& arguments) {
     if (arguments.has("json"))
       JsonLine("imported").add("file", to).add("cluster", yaml).print();
     else if (to.empty())
-      put(stdout, yaml);
+      putDocument(yaml);
     return {};
   });
 }

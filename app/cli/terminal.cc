@@ -180,6 +180,9 @@ void putRaw(std::FILE* to, std::string_view text) {
   if ((!whole || std::fflush(to) != 0) && to == stdout && outputError == 0) outputError = errno;
 }
 void put(std::FILE* to, std::string_view text) { putRaw(to, shown(text)); }
+void putDocument(std::string_view text) {
+  isatty(STDOUT_FILENO) == 1 ? put(stdout, text) : putRaw(stdout, text);
+}
 
 void ProgressLine::show(std::string_view text) {
   if (!shows_) return;

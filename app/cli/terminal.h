@@ -23,6 +23,9 @@ bool wantsColour(int fd);  // a terminal, and NO_COLOR is not set
 void put(std::FILE* to, std::string_view text);
 // Writes text unescaped. For trusted text only: ASCII JSON and cursor movements.
 void putRaw(std::FILE* to, std::string_view text);
+// Writes a document to stdout, as a spec or a table: as it is to a file or a program, which escapes
+// would spoil it for, and as put() does to a terminal.
+void putDocument(std::string_view text);
 // Returns the first write error of stdout. Checked at the end of a command.
 Status outputStatus();
 // Escapes text as put() does: control characters except newline and tab as "\x1b", "\u202e", bytes

@@ -125,6 +125,13 @@ class CliSpecsTest : public QObject {
       const CliResult json = cli.run({"history", "show", "run-a", "--document", name, "--json"});
       QCOMPARE(json.first("document")["text"].toString().toStdString(), one.of(documents));
     }
+    // As an editor of Windows writes lines.
+    row.run = "run-w";
+    documents.specYaml = "# mine\r\nmodel: {name: m}\r\n";
+    documents.specResolved.clear();
+    QVERIFY((*history)->add(row, documents).ok());
+    const CliResult again = cli.run({"history", "export", "run-w", "--format", "yaml"});
+    QVERIFY2(again.exit == 0 && again.out.toStdString() == documents.specYaml, again.text());
     const CliResult wrong = cli.run({"history", "show", "run-a", "--document", "plans"});
     QVERIFY2(wrong.exit == 2 && wrong.err.contains("did you mean plan?"), wrong.text());
     add(cli, "run-b", "model: {}\n");
