@@ -3,6 +3,7 @@
 #include <QDir>
 #include <QFile>
 #include <QJsonArray>
+#include <QScopeGuard>
 #include <QTest>
 
 #include "app/history/history.h"
@@ -158,6 +159,10 @@ class CliSpecsTest : public QObject {
     QCOMPARE(layers[1]["inputs"].toArray(), QJsonArray{layers[0]["layer"]});
     QCOMPARE(json.last()["parameters"].toDouble(), parameters);
     QCOMPARE(cli.run({"layers", cli.path("absent.yaml")}).exit, 2);
+    // An example goes by its name beside a folder of that name, as ddp has one.
+    const auto back = qScopeGuard([was = QDir::currentPath()] { QDir::setCurrent(was); });
+    QVERIFY(QDir(cli.path("")).mkpath("fashion-cnn") && QDir::setCurrent(cli.path("")));
+    QCOMPARE(cli.run({"layers", "fashion-cnn"}).out, text.out);
     QCOMPARE(cli.run({"layers", example("ddp")}).exit, 2);  // no model of ours
   }
 
