@@ -5,6 +5,7 @@
 #include <QProcess>
 #include <QTest>
 
+#include <csignal>
 #include <random>
 
 #include "tests/app/cli/cli_runner.h"
@@ -294,6 +295,20 @@ class CliDataTest : public QObject {
     refused({}, "record 2 has label 7");
     cli.write("images", idx({3, 2, 2}, QByteArray("abc")));
     refused({}, "declares 12 bytes");
+  }
+
+  // Nothing stays of data whose making was cancelled.
+  void ctrlCEndsTheMakingOfData() {
+    const Cli cli;
+    QDir folder(cli.path("made"));
+    QVERIFY(folder.mkpath("."));
+    const auto makes =
+        cli.start({"make-data", "ctr", "--rows", "16000000", "--out", folder.filePath("ctr.tsv")});
+    QTRY_VERIFY_WITH_TIMEOUT(!folder.entryList(QDir::Files).isEmpty(), 60000);
+    QCOMPARE(::kill(static_cast<pid_t>(makes->processId()), SIGINT), 0);
+    const CliResult cancelled = cli.finish(*makes, {});
+    QVERIFY2(cancelled.exit == 130 && cancelled.err.contains("cancelled"), cancelled.text());
+    QVERIFY(folder.entryList(QDir::Files).isEmpty());
   }
 
   void rowsAndTextsAreShown() {
