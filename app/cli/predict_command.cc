@@ -305,11 +305,9 @@ Result<Summary> predict(const Question& question, const Arguments& arguments) {
   };
   if (to.empty()) {
     LOCKSTEP_TRY(writeRows([](std::string_view text) -> Status {
-      put(stdout, std::string(text));
+      put(stdout, text);
       return {};
     }));
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-      return systemError(errno, "cannot write stdout");
   } else {
     LOCKSTEP_TRY(writeFileAtomically(to, writeRows));
   }

@@ -59,7 +59,6 @@ struct NodeFigures {
 class LiveView final : public RunReport {
  public:
   LiveView() : style_(wantsColour(STDOUT_FILENO)) {}
-  ~LiveView() override { std::fflush(stdout); }
 
   void progress(const std::string& text) override {
     progress_ = text;

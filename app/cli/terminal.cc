@@ -176,8 +176,15 @@ int outputError = 0;  // errno of the first write to stdout that failed
 }
 
 void putRaw(std::FILE* to, std::string_view text) {
-  const bool whole = std::fwrite(text.data(), 1, text.size(), to) == text.size();
-  if ((!whole || std::fflush(to) != 0) && to == stdout && outputError == 0) outputError = errno;
+  while (!text.empty()) {
+    const ssize_t count = write(fileno(to), text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;  // Ctrl-C, which also the reader of a pipe hears
+    if (count < 0) {
+      if (to == stdout && outputError == 0) outputError = errno;
+      return;
+    }
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
 }
 void put(std::FILE* to, std::string_view text) { putRaw(to, shown(text)); }
 void putDocument(std::string_view text) {

@@ -1,6 +1,9 @@
 // JSON lines, text for terminals, the order of a run's story, Ctrl-C.
 #include <QTest>
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cmath>
 #include <csignal>
@@ -229,6 +232,32 @@ class CliTextTest : public QObject {
     QCOMPARE(items[0].step->epoch, 2);
     QVERIFY(items[2].epoch.has_value());
     QCOMPARE(items[3].step->epoch, 3);
+  }
+
+  // As when it is pressed in a pager, which does not read meanwhile.
+  void ctrlCLosesNoOutput() {
+    watchInterrupts();
+    int ends[2];
+    QCOMPARE(::pipe(ends), 0);
+    std::FILE* const to = ::fdopen(ends[1], "w");
+    const std::string text(std::size_t{1} << 20, 'x');
+    std::size_t got = 0;
+    std::thread reader([&, writer = ::pthread_self()] {
+      for (int i = 0; i < 10; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        ::pthread_kill(writer, SIGINT);
+      }
+      char bytes[4096];
+      for (ssize_t count; (count = ::read(ends[0], bytes, sizeof bytes)) > 0;)
+        got += static_cast<std::size_t>(count);
+    });
+    putRaw(to, text);
+    std::fclose(to);
+    reader.join();
+    ::close(ends[0]);
+    QCOMPARE(got, text.size());
+    QVERIFY(isInterrupted());
+    while (takeInterrupt()) continue;
   }
 
   // Whether it is pressed before a wait, while one goes on, or as it is over.
