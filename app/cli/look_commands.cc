@@ -58,23 +58,24 @@ Result<LogRequest> logRequestOf(const Arguments& arguments) {
   if (found == kLogLevels.end())
     return invalidArgument("--level {}: expected {}", level, fmt::join(kLogLevels, ", "));
   out.least = static_cast<LogLevel>(found - kLogLevels.begin());
-  out.filter.oldestFirst = out.first;
+  out.filter.oldestFirst = true;
   return out;
 }
 
 // Prints the lines that have come since the last call. Returns whether no more are wanted.
 Result<bool> printNewLogs(const RunStore& store, LogRequest& request, bool json) {
-  constexpr int kAtOnce = 1'000'000;
+  constexpr int kAtOnce = 10'000;
   while (true) {
     LOCKSTEP_ASSIGN(const auto rows, store.logs(request.filter, 0, kAtOnce));
     for (const LogRow& row : rows) {
+      if (takeInterrupt()) return makeError(Code::kCancelled, "no longer following the logs");
       request.filter.after = row.id;
       const LogLine line = parseLogLine(row.text);
       if (levelOf(line) < request.least) continue;
       printLog(row, line, json);
       if (request.first) return true;
     }
-    if (!request.first || rows.empty()) return false;
+    if (std::ssize(rows) < kAtOnce) return false;
   }
 }
 

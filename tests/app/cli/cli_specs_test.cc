@@ -6,6 +6,8 @@
 #include <QScopeGuard>
 #include <QTest>
 
+#include <csignal>
+
 #include "app/history/history.h"
 #include "tests/app/cli/cli_runner.h"
 
@@ -205,6 +207,35 @@ class CliSpecsTest : public QObject {
     QVERIFY2(refused.exit == 2 && refused.err.contains("expected debug, info"), refused.text());
     const CliResult nowhere = cli.run({"logs", "run-l", "--node", "n3"});
     QVERIFY2(nowhere.exit == 2 && nowhere.err.contains("its nodes are n1, n2"), nowhere.text());
+  }
+
+  void ctrlCEndsLongLogs() {
+    constexpr int kLines = 25'000;
+    const Cli cli;
+    QVERIFY(QDir().mkpath(cli.path("home/history")));
+    {
+      const auto history = app::History::open(cli.path("home/history").toStdString());
+      QVERIFY(history.ok());
+      app::RunRow row;
+      row.run = "run-l";
+      row.phase = app::RunState::SUCCEEDED;
+      const auto store = (*history)->begin(row, {});
+      QVERIFY(store.ok());
+      app::RunBatch batch;
+      for (int i = 0; i < kLines; ++i)
+        batch.logs.push_back({0, i + 1, "n1", 0, fmt::format("line {} of a program", i)});
+      QVERIFY((*store)->append(batch).ok());
+    }
+    const CliResult all = cli.run({"logs", "run-l"});
+    QCOMPARE(all.out.count('\n'), qsizetype{kLines});
+    QVERIFY(all.out.contains("line 0 of a program\n") &&
+            all.out.endsWith(fmt::format("line {} of a program\n", kLines - 1).c_str()));
+    const auto prints = cli.start({"logs", "run-l"});
+    QVERIFY(prints->waitForReadyRead(60000));  // it waits for whoever reads the rest
+    QCOMPARE(::kill(static_cast<pid_t>(prints->processId()), SIGINT), 0);
+    const CliResult ended = cli.finish(*prints, {});
+    QCOMPARE(ended.exit, 130);
+    QVERIFY(ended.out.count('\n') < kLines);
   }
 
  private:
