@@ -118,8 +118,8 @@ void addPlace(const Globals& globals, const std::string& place, std::vector<Cand
   } else if (place == "SPEC") {
     for (const std::string& name : exampleNames()) out.push_back({name, "example"});
     out.push_back({std::string(kFiles), {}});
-  } else if (place.starts_with("FILE") || place == "DIR" || place == "LINK" ||
-             place == "SOURCE" || place == "PREFIX") {
+  } else if (place.starts_with("FILE") || place == "DIR" || place == "LINK" || place == "SOURCE" ||
+             place == "PREFIX") {
     out.push_back({std::string(kFiles), {}});
   } else if (place == "path=value") {
     for (const std::string& path : optionPaths(SpecKind::kRun))

@@ -26,9 +26,8 @@ std::string wordName(std::string_view usage, std::size_t index) {
   bool isValue = false;  // of the option before
   for (std::string word; words >> word;) {
     const bool isOption = word.find("--") != std::string::npos;  // also RUN|--local
-    const bool isName = std::any_of(word.begin(), word.end(), [](char c) {
-      return (c >= 'A' && c <= 'Z') || c == '|';
-    });
+    const bool isName = std::any_of(word.begin(), word.end(),
+                                    [](char c) { return (c >= 'A' && c <= 'Z') || c == '|'; });
     if (isName && !isOption && !isValue && index-- == 0) return word.substr(0, word.find("…"));
     isValue = isOption;
   }

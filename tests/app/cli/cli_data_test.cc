@@ -109,8 +109,8 @@ class CliDataTest : public QObject {
                  damaged.text().contains("--skip-damaged"),
              damaged.text());
     // At a terminal the error does not stand behind how far it had come.
-    Terminal terminal(cli, {"make-data", "images", cli.path("val"), "--size", "8x6", "--to",
-                            cli.path("val")});
+    Terminal terminal(
+        cli, {"make-data", "images", cli.path("val"), "--size", "8x6", "--to", cli.path("val")});
     QVERIFY(terminal.finish() > 0);
     const qsizetype at = terminal.shown().indexOf("error: ");
     QVERIFY2(at >= 0 && !terminal.shown().first(at).endsWith("pictures"),
