@@ -206,7 +206,7 @@ class LiveView final : public RunReport {
             : model().over()             ? style_.yellow(state)
                                          : style_.cyan(state);
     return fmt::format("{}  {}  {}  {}", style_.bold(printable(row().name)), state, row().run,
-                       style_.dim(fmt::format("{} ranks · {}{}{}", row().world, row().strategy,
+                       style_.dim(fmt::format("{} · {}{}{}", ranksText(row().world), row().strategy,
                                               row().comm.empty() ? "" : " · ", row().comm)));
   }
 
@@ -234,7 +234,7 @@ class LiveView final : public RunReport {
     if (std::isfinite(metric_)) text += "  train " + metricText(metric, metric_);
     if (const EpochRow* last = model().lastEvaluated())
       text += fmt::format("  test {}{}loss {}", metricText(metric, last->evalMetric),
-                          metric.empty() ? "" : ", ", last->evalLoss);
+                          metric.empty() ? "" : ", ", lossText(last->evalLoss));
     const Nanoseconds now = monotonicNow();
     const double stalled = model().stalledSeconds(now), rate = model().pace(now).samplesPerSecond;
     if (stalled > 0)

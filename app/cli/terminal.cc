@@ -311,6 +311,7 @@ std::string metricText(std::string_view metric, double value) {
   return {};
 }
 
+std::string ranksText(int ranks) { return ranks == 1 ? "1 rank" : fmt::format("{} ranks", ranks); }
 std::string localTime(std::int64_t wallNs) {
   if (wallNs <= 0) return "–";
   const std::time_t seconds = wallNs / 1'000'000'000;

@@ -89,6 +89,7 @@ std::string millisecondsText(double seconds);       // "1.234"
 std::string lossText(double loss, int digits = 4);  // "0.1234"; "–" where it is no number
 // "accuracy 90.12 %", "AUC –", "perplexity 4.213"; "" without a metric
 std::string metricText(std::string_view metric, double value);
+std::string ranksText(int ranks);            // "1 rank", "2 ranks"
 std::string localTime(std::int64_t wallNs);  // "2024-05-01 12:00:00"
 
 }  // namespace lockstep::app::cli
