@@ -142,6 +142,26 @@ class CliSpecsTest : public QObject {
     QVERIFY2(none.exit == 2 && none.err.contains("has no document \"plan\""), none.text());
   }
 
+  // What its ranks send is not known, which is not nothing.
+  void aProgramHasNoPlanToShow() {
+    const Cli cli;
+    QVERIFY(QDir().mkpath(cli.path("home/history")));
+    app::RunRow row;
+    row.run = "run-p";
+    row.strategy = "own program";
+    row.phase = app::RunState::SUCCEEDED;
+    app::RunDocuments documents;
+    documents.plan = "plan \"p\" version 2\nstrategy \"own program\"\nmesh \"data\" 2\n";
+    const auto history = app::History::open(cli.path("home/history").toStdString());
+    QVERIFY(history.ok() && (*history)->begin(row, documents).ok());
+    for (const char* command : {"traffic", "timeline"}) {
+      const CliResult refused = cli.run({command, "run-p"});
+      QVERIFY2(
+          refused.exit == 3 && refused.err.contains("has no plan: it is a program of your own"),
+          refused.text());
+    }
+  }
+
   // Beside each layer what it takes and has; with ranks, what each keeps on one.
   void layersAreListed() {
     const Cli cli;
