@@ -385,6 +385,9 @@ class CliDataTest : public QObject {
                       QString::fromStdString(sourcePath("tests/engine/data/bpe/vocab.json")),
                   merges = QString::fromStdString(sourcePath("tests/engine/data/bpe/merges.txt"));
     const QString first = cli.write("a.txt", "hello world"), second = cli.write("b.txt", "a");
+    QFile original(merges);
+    QVERIFY(original.open(QIODevice::ReadOnly));
+    const QString pairs = cli.write("merges.txt", original.readAll());  // to be replaced
     const auto tokenize = [&](const QStringList& texts, const QStringList& more = {}) {
       return cli.run(
           QStringList{"tokenize"} + texts +
@@ -412,6 +415,9 @@ class CliDataTest : public QObject {
           {tokenize({first}, {"--end-of-text", "<none>"}), "no token <none>"},
           {cli.run({"tokenize", first, "--merges", merges, "--to", cli.path("u.npy")}),
            "--vocabulary is missing"},
+          {cli.run(
+               {"tokenize", first, "--vocabulary", vocabulary, "--merges", pairs, "--to", pairs}),
+           "would be replaced"},
           {cli.run({"tokenize", first, "--vocabulary", merges, "--merges", merges, "--to",
                     cli.path("u.npy")}),
            "not a JSON object"}})
