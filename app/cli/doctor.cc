@@ -210,7 +210,9 @@ int doctorCommand(const Globals& globals, const Arguments& arguments) {
   tell(checkHome(globals.home));
   tell(checkDisk(globals.home));
   tell(checkCpu());
-  for (const Finding& finding : checkGpus()) tell(finding);
+  const std::vector<Finding> gpus = checkGpus();
+  if (interrupts() > 0) return kStoppedByUser;  // which may have ended the check
+  for (const Finding& finding : gpus) tell(finding);
   tell(checkMemfd());
   tell(checkData());
   tell(checkProgram("ssh client", "ssh", "-V",
