@@ -344,7 +344,9 @@ void printText(const Globals& globals, const Arguments& arguments, const Advice&
           "\n{} strategies judged, {} planned: {} do not fit in memory, {} are not possible "
           "here{}\n",
           advice.judged, advice.planned, advice.misfits, advice.refused,
-          advice.complete ? "" : "; the search ended early (--seconds)"));
+          advice.complete    ? ""
+          : interrupts() > 0 ? "; Ctrl-C ended the search early"
+                             : "; the search ended early (--seconds)"));
   if (advice.unknownMemory > 0) put(stdout, unknownMemoryText(advice.unknownMemory).text() + "\n");
   if (advice.error)
     put(stdout, fmt::format("planned anew as run {} measured its nodes and links, its own step is "
@@ -354,7 +356,8 @@ void printText(const Globals& globals, const Arguments& arguments, const Advice&
     put(stdout, fmt::format("the spec's own: {}\n", advice.currentRefusal->text()));
   const Remedy& settings = chosenOf(advice, asked).settings;
   if (asked.chosen == 0 && settings.empty())
-    return put(stdout, "the spec's own strategy is the best\n");
+    return put(stdout, advice.complete ? "the spec's own strategy is the best\n"
+                                       : "the spec's own strategy is the best of those planned\n");
   if (asked.applies && setsFor(asked, settings).empty())
     return put(stdout,
                fmt::format("strategy {} is the run's own: nothing is to be done\n", asked.chosen));

@@ -181,6 +181,16 @@ class CliPlanTest : public QObject {
     QVERIFY2(tooMany.exit == 2 && tooMany.err.contains("has 128 ranks"), tooMany.text());
   }
 
+  // It may have planned a few strategies alone: nothing is said of all.
+  void ctrlCEndsASearch() {
+    const Cli cli;
+    Terminal terminal(cli, {"advise", "fashion-mlp", "--local", "32", "--all"});
+    QVERIFY2(terminal.await("strategies planned"), terminal.shown());
+    terminal.type("\x03");
+    QVERIFY2(terminal.finish() == 0, terminal.shown());
+    QVERIFY2(terminal.shown().contains("Ctrl-C ended the search early"), terminal.shown());
+  }
+
   // The settings that are advised give, as --set, the step that was told.
   void adviseFindsStrategies() {
     const Cli cli;
