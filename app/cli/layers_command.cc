@@ -42,10 +42,6 @@ std::vector<std::string> inputsOf(const Layers& layers, std::size_t layer) {
   return out;
 }
 
-std::string flopText(double flop) {
-  return flop < 1e6 ? fmt::format("{:.3g} k", flop * 1e-3) : fmt::format("{:.3g} M", flop * 1e-6);
-}
-
 // null: not planned.
 const PlannedLayer* plannedOf(const Layers& layers, std::size_t layer) {
   return layers.plan && layer < layers.plan->layers.size() ? &layers.plan->layers[layer] : nullptr;

@@ -37,7 +37,7 @@ std::string figureText(PlanFigure::Unit unit, double value) {
     case PlanFigure::Unit::kBytes:
       return bytesText(value);
     case PlanFigure::Unit::kFlops:
-      return fmt::format("{:.3g} GFLOP", value * 1e-9);
+      return flopText(value) + "FLOP";
     case PlanFigure::Unit::kJoules:
       return joulesText(value);
     case PlanFigure::Unit::kPerSecond:

@@ -284,6 +284,13 @@ std::string bytesText(double bytes) {
   while (bytes >= 1024 && unit + 1 < kUnits.size()) bytes /= 1024, ++unit;
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
 }
+std::string flopText(double flop) {
+  static constexpr std::array<char, 5> kUnits{'k', 'M', 'G', 'T', 'P'};
+  double value = flop * 1e-3;
+  std::size_t unit = 0;
+  while (value >= 999.5 && unit + 1 < kUnits.size()) value *= 1e-3, ++unit;
+  return fmt::format("{:.3g} {}", value, kUnits[unit]);
+}
 std::string rateText(double bytesPerSecond) { return bytesText(bytesPerSecond) + "/s"; }
 
 std::string durationText(double seconds) {

@@ -83,6 +83,7 @@ struct Table {
 std::string bar(double share, int columns);  // ━━━━━╸────
 std::string sparkline(const std::vector<double>& values, int columns);
 std::string bytesText(double bytes);                // "1.5 GiB"
+std::string flopText(double flop);                  // "2.57 k", "1.13 T"
 std::string rateText(double bytesPerSecond);        // "1.5 MiB/s"
 std::string durationText(double seconds);           // "1:02:03", "2:03", "4.2 s"
 std::string millisecondsText(double seconds);       // "1.234"

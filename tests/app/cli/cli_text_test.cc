@@ -165,6 +165,10 @@ class CliTextTest : public QObject {
     QCOMPARE(bar(0.5, 4), std::string("━━──"));
     QCOMPARE(durationText(3723), std::string("1:02:03"));
     QCOMPARE(bytesText(1536), std::string("1.5 KiB"));
+    QCOMPARE(flopText(0), std::string("0 k"));
+    QCOMPARE(flopText(2570), std::string("2.57 k"));
+    QCOMPARE(flopText(967e6), std::string("967 M"));
+    QCOMPARE(flopText(1.13e12), std::string("1.13 T"));
     Table table{{"a", "b"}, {false, true}, {{"x", "10"}, {"long", "1"}}};
     QCOMPARE(table.text(), std::string("a      b\nx     10\nlong   1\n"));
   }
