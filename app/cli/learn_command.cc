@@ -120,7 +120,7 @@ std::string figuresText(const Scene& scene, const std::string& language) {
   Table table{{"figure", "", "", ""}, {false, false, true, false}, {}};
   for (const SceneFigure& figure : scene.figures)
     table.rows.push_back(
-        {figure.name, figure.label.in(language), fmt::format("{:.4g}", figure.value), figure.unit});
+        {figure.name, figure.label.in(language), numberText(figure.value), figure.unit});
   return table.text();
 }
 
@@ -162,8 +162,8 @@ std::string chartText(const ChartScene& chart, const std::string& language) {
          i += std::max<std::size_t>(1, curve.x.size() / 16)) {
       std::vector<std::string>& row = rows[curve.x[i]];
       row.resize(chart.curves.size() + 1);
-      row[0] = fmt::format("{:.4g}", curve.x[i]);
-      row[c + 1] = fmt::format("{:.4g}", curve.y[i]);
+      row[0] = numberText(curve.x[i]);
+      row[c + 1] = numberText(curve.y[i]);
     }
   }
   for (auto& [x, row] : rows) table.rows.push_back(std::move(row));

@@ -278,6 +278,9 @@ std::string sparkline(const std::vector<double>& values, int columns) {
   return out;
 }
 
+std::string numberText(double value) {
+  return std::abs(value) < 9999.5 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
+}
 std::string bytesText(double bytes) {
   static constexpr std::array<std::string_view, 5> kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;

@@ -82,6 +82,7 @@ struct Table {
 
 std::string bar(double share, int columns);  // ━━━━━╸────
 std::string sparkline(const std::vector<double>& values, int columns);
+std::string numberText(double value);               // four digits or more: "0.1235", "65536"
 std::string bytesText(double bytes);                // "1.5 GiB"
 std::string flopText(double flop);                  // "2.57 k", "1.13 T"
 std::string rateText(double bytesPerSecond);        // "1.5 MiB/s"

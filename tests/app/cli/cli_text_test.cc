@@ -165,6 +165,8 @@ class CliTextTest : public QObject {
     QCOMPARE(bar(0.5, 4), std::string("━━──"));
     QCOMPARE(durationText(3723), std::string("1:02:03"));
     QCOMPARE(bytesText(1536), std::string("1.5 KiB"));
+    QCOMPARE(numberText(0.123456), std::string("0.1235"));
+    QCOMPARE(numberText(65536), std::string("65536"));
     QCOMPARE(flopText(0), std::string("0 k"));
     QCOMPARE(flopText(2570), std::string("2.57 k"));
     QCOMPARE(flopText(967e6), std::string("967 M"));
