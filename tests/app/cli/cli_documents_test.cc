@@ -53,6 +53,7 @@ class CliDocumentsTest : public QObject {
     const CliResult manual = cli.run({"manual"});
     QCOMPARE(manual.exit, 0);
     QVERIFY(manual.out.contains(".B last\n"));
+    QVERIFY(manual.out.contains("\\fBtag:A,B \\-tag:X\\fR\none of several; not\n"));
     const QStringList first = following(cli, {""});
     for (const QString& command : all) {
       const QString group = command.section(' ', 0, 0), second = command.section(' ', 1);
