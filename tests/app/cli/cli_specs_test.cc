@@ -185,6 +185,9 @@ class CliSpecsTest : public QObject {
     const auto back = qScopeGuard([was = QDir::currentPath()] { QDir::setCurrent(was); });
     QVERIFY(QDir(cli.path("")).mkpath("fashion-cnn") && QDir::setCurrent(cli.path("")));
     QCOMPARE(cli.run({"layers", "fashion-cnn"}).out, text.out);
+    // A folder of checkpoints is told from a run by its slash.
+    const CliResult resumed = cli.run({"run", "fashion-cnn", "--resume", "home"});
+    QVERIFY2(resumed.exit == 2 && resumed.err.contains("./home"), resumed.text());
     QCOMPARE(cli.run({"layers", example("ddp")}).exit, 2);  // no model of ours
   }
 
