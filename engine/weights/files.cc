@@ -289,7 +289,7 @@ Status ModelWeights::read(const std::string& name, std::span<std::byte> out) con
 }
 
 Status exportWeights(const ModelWeights& model, const Names& names, std::optional<DType> type,
-                     const std::string& to, const Progress& progress) {
+                     const std::string& to, const lockstep::Progress& progress) {
   Mismatch mismatch;
   for (const auto& [parameter, stored] : names.stored)
     if (!model.tensors().contains(parameter)) mismatch.missing.push_back(parameter);

@@ -92,6 +92,6 @@ class ModelWeights {
 // that `names` tells, or a value that `type` cannot hold; those of reading and writing; kCancelled
 // by `progress`, which is told of the tensors.
 Status exportWeights(const ModelWeights& model, const Names& names, std::optional<DType> type,
-                     const std::string& to, const Progress& progress = {});
+                     const std::string& to, const lockstep::Progress& progress = {});
 
 }  // namespace lockstep::weights
