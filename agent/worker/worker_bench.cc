@@ -39,10 +39,9 @@ class BenchObserver final : public runtime::TrainerObserver {
     else
       samples_ += record.samples;
     constexpr Nanoseconds kWindow = 250'000'000;
-    if (record.end - windowBegin_ >= kWindow) {
-      if (windows_.size() < windows_.capacity())
-        windows_.push_back(static_cast<double>(samples_) /
-                           (static_cast<double>(record.end - windowBegin_) * 1e-9));
+    stepEnd_ = record.end;
+    if (stepEnd_ - windowBegin_ >= kWindow) {
+      if (windows_.size() < windows_.capacity()) windows_.push_back(rateOfWindow());
       windowBegin_ = record.end;
       samples_ = 0;
     }
@@ -64,6 +63,7 @@ class BenchObserver final : public runtime::TrainerObserver {
   void reply(node::v1::BenchReply& out) const {
     // The first window is still warming up where there are others.
     std::vector<double> windows(windows_.begin() + (windows_.size() > 2 ? 1 : 0), windows_.end());
+    if (windows.empty() && samples_ > 0) windows.push_back(rateOfWindow());  // a short measurement
     for (double one : windows) out.add_windows(one);
     out.set_samples_per_second(median(windows));
     for (std::size_t i = 0; i < names_.size(); ++i) {
@@ -76,8 +76,13 @@ class BenchObserver final : public runtime::TrainerObserver {
   }
 
  private:
+  // Samples per second, up to the last step.
+  double rateOfWindow() const {
+    return static_cast<double>(samples_) / (static_cast<double>(stepEnd_ - windowBegin_) * 1e-9);
+  }
+
   WorkerLink& link_;
-  Nanoseconds end_, start_ = 0, windowBegin_ = 0;
+  Nanoseconds end_, start_ = 0, windowBegin_ = 0, stepEnd_ = 0;
   bool timed_ = false;                  // the operations of a step
   std::vector<plan::Event> last_;       // of them
   std::vector<std::size_t> operation_;  // by plan step

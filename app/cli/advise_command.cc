@@ -192,6 +192,18 @@ std::string shellWord(const std::string& word) {
   return out + "'";
 }
 
+// `lockstep …` with these words, and the flags that every command of this home and its SSH needs.
+std::string commandLine(const Globals& globals, std::vector<std::string> words) {
+  words.insert(words.begin(), "lockstep");
+  if (!globals.sshConfig.empty()) words.insert(words.end(), {"--ssh-config", globals.sshConfig});
+  for (const std::string& key : globals.acceptedHostKeys)
+    words.insert(words.end(), {"--accept-host-key", key});
+  if (const auto usual = homeFolder(); !usual.ok() || *usual != globals.home.root)
+    words.insert(words.end(), {"--home", globals.home.root});
+  for (std::string& word : words) word = shellWord(word);
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
 // What has to be set for these settings, each option once.
 std::vector<std::string> setsFor(const Asked& asked, const Remedy& settings) {
   std::vector<std::string> all = asked.start.spec.sets, out;
@@ -208,28 +220,25 @@ std::vector<std::string> setsFor(const Asked& asked, const Remedy& settings) {
 // `lockstep run …` with these settings; of a run `lockstep resume …` or `lockstep rerun …`.
 std::string launchCommand(const Globals& globals, const Arguments& arguments, const Asked& asked,
                           const Remedy& settings) {
-  std::vector<std::string> words{"lockstep"};
+  std::vector<std::string> words;
   const auto add = [&](const std::string& option, const std::string& value) {
     words.push_back("--" + option);
     words.push_back(value);
   };
-  if (!globals.sshConfig.empty()) add("ssh-config", globals.sshConfig);
-  for (const std::string& key : globals.acceptedHostKeys) add("accept-host-key", key);
   if (asked.ofRun)
-    words.insert(words.end(), {asked.isRerun ? "rerun" : "resume", runOf(asked)});
+    words = {asked.isRerun ? "rerun" : "resume", runOf(asked)};
   else
-    words.insert(words.end(), {"run", arguments.words()[0]});
+    words = {"run", arguments.words()[0]};
   for (const char* const option : {"cluster", "local", "comm", "ranks"})
     for (const std::string& value : arguments.all(option)) add(option, value);
   for (const std::string& set : setsFor(asked, settings)) add("set", set);
-  for (std::string& word : words) word = shellWord(word);
-  return fmt::format("{}", fmt::join(words, " "));
+  return commandLine(globals, std::move(words));
 }
 
 // The same, after a run that is under way was stopped.
 std::string commandFor(const Globals& globals, const Arguments& arguments, const Asked& asked,
                        const Remedy& settings) {
-  return (asked.isUnderWay ? fmt::format("lockstep stop {} && ", runOf(asked)) : "") +
+  return (asked.isUnderWay ? commandLine(globals, {"stop", runOf(asked)}) + " && " : "") +
          launchCommand(globals, arguments, asked, settings);
 }
 
@@ -335,7 +344,9 @@ void printText(const Globals& globals, const Arguments& arguments, const Advice&
           "\n{} strategies judged, {} planned: {} do not fit in memory, {} are not possible "
           "here{}\n",
           advice.judged, advice.planned, advice.misfits, advice.refused,
-          advice.complete ? "" : "; the search ended early (--seconds)"));
+          advice.complete    ? ""
+          : interrupts() > 0 ? "; Ctrl-C ended the search early"
+                             : "; the search ended early (--seconds)"));
   if (advice.unknownMemory > 0) put(stdout, unknownMemoryText(advice.unknownMemory).text() + "\n");
   if (advice.error)
     put(stdout, fmt::format("planned anew as run {} measured its nodes and links, its own step is "
@@ -345,7 +356,8 @@ void printText(const Globals& globals, const Arguments& arguments, const Advice&
     put(stdout, fmt::format("the spec's own: {}\n", advice.currentRefusal->text()));
   const Remedy& settings = chosenOf(advice, asked).settings;
   if (asked.chosen == 0 && settings.empty())
-    return put(stdout, "the spec's own strategy is the best\n");
+    return put(stdout, advice.complete ? "the spec's own strategy is the best\n"
+                                       : "the spec's own strategy is the best of those planned\n");
   if (asked.applies && setsFor(asked, settings).empty())
     return put(stdout,
                fmt::format("strategy {} is the run's own: nothing is to be done\n", asked.chosen));

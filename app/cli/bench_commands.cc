@@ -203,7 +203,7 @@ Status benchTrain(const Globals& globals, const Arguments& arguments, bool json)
   if (request.communication() && arguments.has("profile"))
     return invalidArgument(
         "--communication and --profile are two measurements, expected one of them");
-  std::fprintf(stderr, "training %s for %.0f s: batch %lld, %d ranks of %d threads\n",
+  std::fprintf(stderr, "training %s for %g s: batch %lld, %d ranks of %d threads\n",
                bench.request.spec->model().name().c_str(), bench.seconds,
                static_cast<long long>(bench.preview.plan.globalBatch), bench.ranks, bench.threads);
   LOCKSTEP_ASSIGN(const node::v1::BenchReply reply,

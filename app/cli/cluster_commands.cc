@@ -198,7 +198,7 @@ int clusterScriptCommand(const Globals&, const Arguments& arguments) {
     report(script.error(), false);
     return exitCodeOf(script.error());
   }
-  put(stdout, *script);
+  putDocument(*script);
   return kSucceeded;
 }
 

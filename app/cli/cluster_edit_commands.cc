@@ -1,6 +1,7 @@
 // cluster hosts, import, add, remove, set: cluster specs as the studio puts them together.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <iterator>
@@ -102,6 +103,8 @@ Result<std::vector<NewNode>> nodesOf(const Arguments& arguments) {
       if (arguments.has(flag)) return invalidArgument("--{} is of one host", flag);
   std::vector<NewNode> out;
   for (const std::string& host : hosts) {
+    if (std::ranges::count(host, ':') == 1)  // no address of IPv6, which has more
+      return invalidArgument("HOST is {}: give its port as --port", host);
     NewNode& node = out.emplace_back(each);
     node.host = host;
     if (node.name.empty()) node.name = nodeNameOf(host);
@@ -142,7 +145,7 @@ int clusterImportCommand(const Globals&, const Arguments& arguments) {
     if (arguments.has("json"))
       JsonLine("imported").add("file", to).add("cluster", yaml).print();
     else if (to.empty())
-      put(stdout, yaml);
+      putDocument(yaml);
     return {};
   });
 }

@@ -45,7 +45,8 @@ std::string exampleFile(const std::string& name) {
 
 std::string modelFile(const std::string& text) {
   std::error_code ignored;
-  if (std::filesystem::exists(text, ignored)) return text;
+  const auto there = std::filesystem::status(text, ignored);
+  if (exists(there) && !is_directory(there)) return text;
   if (text.find('/') != std::string::npos || text.ends_with(".yaml")) return text;
   const std::string example = exampleFile(text);
   return example.empty() ? text : example;
@@ -171,7 +172,8 @@ void askAtTerminal(ClusterSession& session, const NodeQuestion& question) {
             question.hostKey.host, question.node, question.hostKey.keyType,
             question.hostKey.fingerprint));
     std::string line;
-    std::getline(std::cin, line);
+    while (std::getline(std::cin, line) && line != "yes" && line != "no")
+      put(stderr, "Type yes or no: ");
     session.answer(question.id, line == "yes");
     return;
   }

@@ -16,7 +16,7 @@ const std::vector<Command> kHistoryCommands{
      "  state:failed                a state, or unreachable\n"
      "  since:2026-11-01 before:T   when it was created: a date, 2026-11-01T12:30, today, 12h, 7d, "
      "2w\n"
-     "  tag:A,B  -tag:X             one of several; not\n"
+     "  tag:A,B -tag:X              one of several; not\n"
      "  --filter    a saved filter, see `lockstep history filter`\n"
      "  --contains  the text as it is, with all its characters",
      historyListCommand},

@@ -9,7 +9,7 @@ const std::vector<Command> kModelCommands{
      {{"vocabulary=", "merges=", "to=", "end-of-text=", "json"},
       1,
       100000,
-      "tokenize TEXT… --vocabulary FILE --merges FILE --to FILE.npy [--end-of-text TOKEN] "
+      "tokenize FILE… --vocabulary FILE --merges FILE --to FILE.npy [--end-of-text TOKEN] "
       "[--json]"},
      "Turns texts, plain, gzip or zstd, into the tokens of a byte-pair vocabulary, for "
      "data.train.tokens.\n"

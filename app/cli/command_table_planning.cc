@@ -93,7 +93,8 @@ const std::vector<Command> kPlanCommands{
      "losses, gradients and weights may differ by 1e-9; and the model itself in fp32.\n"
      "  SPEC        a run spec, or the name of an example\n"
      "  --cluster   the cluster that the ranks are planned for\n"
-     "  --steps     number of steps compared (default 10)",
+     "  --steps     number of steps compared (default 10; 100 where the strategy does not compute "
+     "the same by design)",
      verifyCommand},
 };
 

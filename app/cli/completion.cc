@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cstdio>
 
+#include "app/advice/choice.h"
 #include "app/alerts/alert_rules.h"
 #include "app/cli/command_help.h"
 #include "app/cli/commands.h"
@@ -17,8 +18,18 @@ namespace {
 constexpr std::string_view kBash =
     R"bash(# Completion of lockstep in bash:  source <(lockstep completion bash)
 _lockstep() {
-  local line word current=${COMP_WORDS[COMP_CWORD]}
+  local line word current=${COMP_WORDS[COMP_CWORD]} i
+  local -a before=()
   COMPREPLY=()
+  # What bash has split at = and : is a word again, before the one that is being typed.
+  for ((i = 1; i < COMP_CWORD; ++i)); do
+    word=${COMP_WORDS[i]}
+    if [[ $word == [=:] ]] && ((${#before[@]} > 0 && i + 1 < COMP_CWORD)); then
+      before[-1]+=$word${COMP_WORDS[++i]}
+    else
+      before+=("$word")
+    fi
+  done
   while IFS= read -r line; do
     word=${line%%$'\t'*}
     if [[ $word == :files ]]; then
@@ -28,7 +39,7 @@ _lockstep() {
     fi
     [[ $word == *= ]] && compopt -o nospace
     COMPREPLY+=("$word")
-  done < <("${COMP_WORDS[0]}" completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  done < <("${COMP_WORDS[0]}" completion words -- "${before[@]}" "$current" 2>/dev/null)
 }
 complete -F _lockstep lockstep
 )bash";
@@ -107,15 +118,21 @@ void addPlace(const Globals& globals, const std::string& place, std::vector<Cand
   } else if (place == "SPEC") {
     for (const std::string& name : exampleNames()) out.push_back({name, "example"});
     out.push_back({std::string(kFiles), {}});
-  } else if (place == "FILE" || place == "DIR" || place == "LINK") {
+  } else if (place.starts_with("FILE") || place == "DIR" || place == "LINK" || place == "SOURCE" ||
+             place == "PREFIX") {
     out.push_back({std::string(kFiles), {}});
-  } else if (place == "path=value" || place == "OPTION=VALUE") {
-    for (const std::string& path : optionPaths(SpecKind::kRun)) out.push_back({path + "=", {}});
+  } else if (place == "path=value") {
+    for (const std::string& path : optionPaths(SpecKind::kRun))
+      if (path.find("[]") == std::string::npos)  // needs the number of an item
+        out.push_back({path + "=", {}});
+  } else if (place == "OPTION=VALUE") {
+    for (const std::string& path : searchedOptions()) out.push_back({path, {}});
   } else if (place == "RULE") {
     for (const AlertRuleInfo& rule : alertRuleTable())
       out.push_back({std::string(rule.name), rule.title.text()});
   } else if (std::islower(static_cast<unsigned char>(place[0])) != 0) {
-    out.push_back({place, {}});  // the word itself: "csv"
+    const std::size_t equals = place.find('=');  // the word itself, "csv"; of "ranks=N", "ranks="
+    out.push_back({equals == std::string::npos ? place : place.substr(0, equals + 1), {}});
   }
 }
 
@@ -157,7 +174,6 @@ void addCommands(std::span<const Command> commands, const std::vector<std::strin
       out.push_back({std::string(command.name.substr(space + 1)), help});
     }
   }
-  if (before.empty()) out.push_back({"help", "Prints the help of a command"});
 }
 
 // Adds what can follow the words of a command.
@@ -199,9 +215,13 @@ std::vector<Candidate> candidates(std::span<const Command> commands, const Globa
                                   std::vector<std::string> before, const std::string& current) {
   std::vector<Candidate> out;
   if (dropGlobalFlags(before)) return {{std::string(kFiles), {}}};
-  if (!before.empty() && before[0] == "help") before.erase(before.begin());
+  const bool helps = !before.empty() && before[0] == "help";
+  if (helps) before.erase(before.begin());
   if (before.size() <= 1 && !current.starts_with("-")) addCommands(commands, before, out);
   if (before.empty() && current.starts_with("-")) addGlobalFlags(out);
+  if (helps) return out;
+  if (before.empty() && !current.starts_with("-"))
+    out.push_back({"help", "Prints the help of a command"});
   if (const Command* command = findCommand(commands, before))
     addArguments(globals, *command, before, current, out);
   return out;

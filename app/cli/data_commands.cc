@@ -15,6 +15,7 @@ std::string aucText(double value) { return std::isnan(value) ? "–" : fmt::form
 }  // namespace
 
 int makeDataCommand(const Globals&, const Arguments& arguments) {
+  watchInterrupts();
   const bool json = arguments.has("json");
   const auto made = [&]() -> Result<data::ClickLogFacts> {
     data::ClickLog log;
@@ -24,7 +25,8 @@ int makeDataCommand(const Globals&, const Arguments& arguments) {
                     arguments.integer("seed", 1, 0, std::int64_t{1} << 62));
     LOCKSTEP_ASSIGN(log.skew, arguments.number("skew", log.skew, 0, 10));
     log.seed = static_cast<std::uint64_t>(seed);
-    return data::writeClickLog(log, arguments.text("out", "ctr.tsv"));
+    const Progress goesOn = [](std::int64_t, std::int64_t) { return !isInterrupted(); };
+    return data::writeClickLog(log, arguments.text("out", "ctr.tsv"), goesOn);
   }();
   if (!made.ok()) {
     report(made.error(), json);

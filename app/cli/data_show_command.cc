@@ -49,13 +49,12 @@ Result<Asked> askedOf(const Arguments& arguments) {
   return out;
 }
 
-// Until Ctrl-C; shown at a terminal.
-Progress progressLine() {
-  const bool shows = isTerminal(2);
-  return [shows, last = std::int64_t{-1}](std::int64_t done, std::int64_t total) mutable {
+// Until Ctrl-C; shown where there is much to read.
+Progress shownIn(ProgressLine& line) {
+  return [&line, last = std::int64_t{-1}](std::int64_t done, std::int64_t total) mutable {
     const std::int64_t percent = total > 0 ? 100 * done / total : 0;
-    if (shows && percent != last && percent > 0 && total > (std::int64_t{1} << 26))
-      putRaw(stderr, percent < 100 ? fmt::format("\rreading: {} %", percent) : "\r             \r");
+    if (percent != last && percent > 0 && total > (std::int64_t{1} << 26))
+      line.show(fmt::format("reading: {} %", percent));
     last = percent;
     return !isInterrupted();
   };
@@ -180,7 +179,8 @@ Status show(const Globals& globals, const std::string& file, const Asked& asked)
   if (!opened.ok() && example.missing && opened.error().code == Code::kNotFound)
     opened.error().next = "add --make, or launch the run: it is an example's and made on first use";
   LOCKSTEP_ASSIGN(const auto data, std::move(opened));
-  const Progress progress = progressLine();
+  ProgressLine line;
+  const Progress progress = shownIn(line);
   LOCKSTEP_TRY(data->count(progress));
   if (asked.check) LOCKSTEP_TRY(data->check(progress));
   if (asked.first > 0 && asked.first >= data->size()) {
@@ -192,6 +192,7 @@ Status show(const Globals& globals, const std::string& file, const Asked& asked)
       const auto samples,
       asked.random ? data->readRandom(asked.count, static_cast<std::uint64_t>(asked.seed), progress)
                    : data->read(asked.first, asked.count, progress));
+  line.clear();
   if (asked.json) {
     printJson(*data, samples, asked);
     return {};

@@ -210,7 +210,9 @@ int doctorCommand(const Globals& globals, const Arguments& arguments) {
   tell(checkHome(globals.home));
   tell(checkDisk(globals.home));
   tell(checkCpu());
-  for (const Finding& finding : checkGpus()) tell(finding);
+  const std::vector<Finding> gpus = checkGpus();
+  if (interrupts() > 0) return kStoppedByUser;  // which may have ended the check
+  for (const Finding& finding : gpus) tell(finding);
   tell(checkMemfd());
   tell(checkData());
   tell(checkProgram("ssh client", "ssh", "-V",
@@ -219,7 +221,9 @@ int doctorCommand(const Globals& globals, const Arguments& arguments) {
                     "install curl (needed for data files that are a URL only, on each node: see "
                     "lockstep cluster check FILE)"));
   tell(checkBundle());
-  tell(checkAgent(globals));
+  const Finding agent = checkAgent(globals);
+  if (interrupts() > 0) return kStoppedByUser;  // the agent may not have had its time
+  tell(agent);
   return well ? kSucceeded : kNode;
 }
 

@@ -51,7 +51,9 @@ Result<std::int64_t> exportTo(const std::string& to, const Globals& globals,
     LOCKSTEP_ASSIGN(named, specs::weightNames(source.spec->model(), names));
   }
   LOCKSTEP_ASSIGN(const weights::ModelWeights model, weights::ModelWeights::open(source.path));
-  LOCKSTEP_TRY(weights::exportWeights(model, named, type, to));
+  watchInterrupts();
+  const Progress goesOn = [](std::int64_t, std::int64_t) { return !isInterrupted(); };
+  LOCKSTEP_TRY(weights::exportWeights(model, named, type, to, goesOn));
   return std::ssize(model.tensors());
 }
 

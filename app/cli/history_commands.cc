@@ -1,6 +1,4 @@
 // history list, tag, note, filter, show, diff, delete.
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -309,10 +307,8 @@ Status printDocument(const RunRow& row, const RunDocuments& documents, const std
       return makeError(Code::kNotFound, "run {} has no document \"{}\"", row.run, name);
     if (json)
       JsonLine("document").add("run", row.run).add("document", name).add("text", text).print();
-    else if (isatty(STDOUT_FILENO) != 0)
-      put(stdout, text);
     else
-      putRaw(stdout, text);  // to a file, or to git apply
+      putDocument(text);
     return {};
   }
   Error error = invalidArgument("there is no document \"{}\"", name);

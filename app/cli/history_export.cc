@@ -154,7 +154,7 @@ Status writeText(const History& history, const std::vector<RunRow>& rows, const 
   LOCKSTEP_ASSIGN(const std::string text, exportOf(history, rows, format, arguments));
   if (arguments.has("out"))
     return writeFileAtomically(absolutePath(arguments.text("out"), {}), text);
-  put(stdout, text);
+  putDocument(text);
   return {};
 }
 

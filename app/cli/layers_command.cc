@@ -5,7 +5,6 @@
 #include "app/cli/json_line.h"
 #include "app/cli/terminal.h"
 #include "app/runs/layer_plan.h"
-#include "app/runs/quantity_text.h"
 #include "app/specs/layer_graph.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -41,10 +40,6 @@ std::vector<std::string> inputsOf(const Layers& layers, std::size_t layer) {
                       : layers.rows[static_cast<std::size_t>(edge.from)].name);
   }
   return out;
-}
-
-std::string flopText(double flop) {
-  return flop < 1e6 ? threeDigits(flop * 1e-3) + " k" : threeDigits(flop * 1e-6) + " M";
 }
 
 // null: not planned.

@@ -350,7 +350,7 @@ Result<int> learnForReal(const Globals& globals, const Arguments& arguments, Sho
   LOCKSTEP_ASSIGN(shown.lesson.real, realRunIn(shown.lesson, shown.moved));
   if (arguments.has("run")) return runReal(globals, shown.lesson, arguments.has("json"));
   LOCKSTEP_ASSIGN(const std::string spec, realSpecText(shown.lesson));
-  put(stdout, spec);
+  putDocument(spec);
   return static_cast<int>(kSucceeded);
 }
 

@@ -11,6 +11,7 @@
 #include "app/runs/log_line.h"
 #include "app/runs/recorder.h"
 #include "engine/base/clock.h"
+#include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app::cli {
 namespace {
@@ -57,23 +58,24 @@ Result<LogRequest> logRequestOf(const Arguments& arguments) {
   if (found == kLogLevels.end())
     return invalidArgument("--level {}: expected {}", level, fmt::join(kLogLevels, ", "));
   out.least = static_cast<LogLevel>(found - kLogLevels.begin());
-  out.filter.oldestFirst = out.first;
+  out.filter.oldestFirst = true;
   return out;
 }
 
 // Prints the lines that have come since the last call. Returns whether no more are wanted.
 Result<bool> printNewLogs(const RunStore& store, LogRequest& request, bool json) {
-  constexpr int kAtOnce = 1'000'000;
+  constexpr int kAtOnce = 10'000;
   while (true) {
     LOCKSTEP_ASSIGN(const auto rows, store.logs(request.filter, 0, kAtOnce));
     for (const LogRow& row : rows) {
+      if (takeInterrupt()) return makeError(Code::kCancelled, "no longer following the logs");
       request.filter.after = row.id;
       const LogLine line = parseLogLine(row.text);
       if (levelOf(line) < request.least) continue;
       printLog(row, line, json);
       if (request.first) return true;
     }
-    if (!request.first || rows.empty()) return false;
+    if (std::ssize(rows) < kAtOnce) return false;
   }
 }
 
@@ -82,6 +84,18 @@ Status checkRank(const RunRow& row, int rank) {
   if (row.world <= 0 || rank < row.world) return {};
   if (row.world == 1) return invalidArgument("--rank {}: run {} has rank 0 alone", rank, row.run);
   return invalidArgument("--rank {}: run {} has the ranks 0 to {}", rank, row.run, row.world - 1);
+}
+
+// "": any node. Of a run whose cluster is not known, neither are its nodes.
+Status checkNode(const History& history, const std::string& run, const std::string& node) {
+  const auto cluster = clusterOfRun(history, run);
+  if (node.empty() || !cluster.ok()) return {};
+  std::vector<std::string> names;
+  for (const auto& one : (*cluster)->nodes()) names.push_back(one.name());
+  if (std::ranges::find(names, node) != names.end()) return {};
+  Error error = invalidArgument("--node {}: run {} has no such node", node, run);
+  error.next = message("its nodes are {}", fmt::join(names, ", "));
+  return error;
 }
 
 }  // namespace
@@ -95,6 +109,7 @@ int logsCommand(const Globals& globals, const Arguments& arguments) {
     LOCKSTEP_ASSIGN(const auto store, history->openRun(row.run));
     LOCKSTEP_ASSIGN(LogRequest request, logRequestOf(arguments));
     LOCKSTEP_TRY(checkRank(row, request.filter.rank));
+    LOCKSTEP_TRY(checkNode(*history, row.run, request.filter.node));
     bool enough = false;
     const auto printNew = [&]() -> Status {
       if (enough) return {};

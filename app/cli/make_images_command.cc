@@ -31,17 +31,6 @@ struct Made {
   pictures::ImageFiles files;
 };
 
-// Until Ctrl-C; shown at a terminal.
-Progress progressLine() {
-  const bool shows = isTerminal(2);
-  return [shows](std::int64_t done, std::int64_t total) {
-    if (shows)
-      putRaw(stderr, done < total ? fmt::format("\r{} of {} pictures", done, total)
-                                  : std::string("\r\x1b[K"));
-    return !isInterrupted();
-  };
-}
-
 Result<Made> make(const Arguments& arguments) {
   LOCKSTEP_ASSIGN(const pictures::ImageForm form, formOf(arguments));
   const std::string to = arguments.text("to", "");
@@ -53,7 +42,11 @@ Result<Made> make(const Arguments& arguments) {
   }
   Made out;
   LOCKSTEP_ASSIGN(out.set, pictures::findImages(arguments.words()[0], classes));
-  const Progress progress = progressLine();
+  ProgressLine line;
+  const Progress progress = [&](std::int64_t done, std::int64_t total) {
+    line.show(fmt::format("{} of {} pictures", done, total));
+    return !isInterrupted();
+  };
   if (arguments.has("skip-damaged")) {
     LOCKSTEP_ASSIGN(out.damaged, pictures::removeDamaged(out.set, progress));
   }

@@ -30,7 +30,9 @@ is the YAML file of a run, or the name of an example in
 lists what it can set.
 A
 .I RUN
-is the id of a run, or its beginning.
+is the id of a run, its beginning, or
+.B last
+for the newest run.
 )";
 
 constexpr std::string_view kEnd = R"(.SH EXIT STATUS

@@ -1,6 +1,4 @@
 // metrics: the current values of runs, for Prometheus.
-#include <unistd.h>
-
 #include <cstdio>
 
 #include "app/cli/commands.h"
@@ -27,8 +25,7 @@ int metricsCommand(const Globals& globals, const Arguments& arguments) {
     PrometheusText text(*history);
     if (arguments.has("once")) {
       LOCKSTEP_ASSIGN(const std::string page, text.read(run, wallNow()));
-      // What put() makes of characters that could harm a terminal would be wrong in a file.
-      isTerminal(STDOUT_FILENO) ? put(stdout, page) : putRaw(stdout, page);
+      putDocument(page);
       return {};
     }
     LOCKSTEP_ASSIGN(metrics::PageServer server,

@@ -119,9 +119,11 @@ int optionsCommand(const Globals&, const Arguments& arguments) {
              !mentions(row.field.help.english, wanted);
     });
     if (rows.empty()) {
+      const bool cluster = arguments.has("cluster");
       Error error = invalidArgument("no option of a {} spec mentions {}",
-                                    arguments.has("cluster") ? "cluster" : "run", wanted);
-      error.next = "lockstep options lists them";
+                                    cluster ? "cluster" : "run", wanted);
+      error.next = cluster ? message("lockstep options --cluster lists them")
+                           : message("lockstep options lists them");
       report(error, arguments.has("json"));
       return kBadInput;
     }

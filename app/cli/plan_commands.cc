@@ -18,7 +18,6 @@
 #include "app/runs/launch_summary.h"
 #include "app/runs/plan_figures.h"
 #include "app/runs/preview.h"
-#include "app/runs/quantity_text.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 
@@ -38,7 +37,7 @@ std::string figureText(PlanFigure::Unit unit, double value) {
     case PlanFigure::Unit::kBytes:
       return bytesText(value);
     case PlanFigure::Unit::kFlops:
-      return threeDigits(value * 1e-9) + " GFLOP";
+      return flopText(value) + "FLOP";
     case PlanFigure::Unit::kJoules:
       return joulesText(value);
     case PlanFigure::Unit::kPerSecond:

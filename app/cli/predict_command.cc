@@ -256,8 +256,9 @@ Result<Question> questionOf(const Globals& globals, const Arguments& arguments) 
   return out;
 }
 
-// Each output of a sample is a column, and the data is not what is written.
-Status checkOutput(const Forward& model, std::int64_t batch, const Arguments& arguments) {
+// Each output of a sample is a column, and neither the data nor the model is what is written.
+Status checkOutput(const Forward& model, const std::string& modelPath, std::int64_t batch,
+                   const Arguments& arguments) {
   constexpr std::int64_t kMost = 100'000;
   const std::int64_t outputs = model.rows() / batch * model.columns();
   if (arguments.has("outputs") && outputs > kMost)
@@ -268,6 +269,8 @@ Status checkOutput(const Forward& model, std::int64_t batch, const Arguments& ar
   for (const std::string& file : arguments.all("data"))
     if (!to.empty() && std::filesystem::equivalent(file, to, ignored))
       return invalidArgument("--out {}: it has the data", to);
+  if (!to.empty() && std::filesystem::equivalent(modelPath, to, ignored))
+    return invalidArgument("--out {}: it has the model", to);
   return {};
 }
 
@@ -289,7 +292,7 @@ Result<Summary> predict(const Question& question, const Arguments& arguments) {
   out.isLabelled = batches.isLabelled();
   out.metricName = model->metricName();
 
-  LOCKSTEP_TRY(checkOutput(*model, batch, arguments));
+  LOCKSTEP_TRY(checkOutput(*model, question.model.path, batch, arguments));
   const Predictions predictions(question.spec, *model, out.isLabelled, arguments.has("outputs"));
   const std::string to = arguments.text("out", "");
   const auto writeRows = [&](const Append& append) -> Status {
@@ -305,11 +308,9 @@ Result<Summary> predict(const Question& question, const Arguments& arguments) {
   };
   if (to.empty()) {
     LOCKSTEP_TRY(writeRows([](std::string_view text) -> Status {
-      put(stdout, std::string(text));
+      put(stdout, text);
       return {};
     }));
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-      return systemError(errno, "cannot write stdout");
   } else {
     LOCKSTEP_TRY(writeFileAtomically(to, writeRows));
   }

@@ -123,7 +123,8 @@ void printJson(const RunRow& row, const Rebalance& rebalance) {
         .print();
 }
 
-void printText(const RunRow& row, const Rebalance& rebalance, bool applies) {
+// `offers`: --apply can still be given.
+void printText(const RunRow& row, const Rebalance& rebalance, bool offers) {
   Table table{{"rank", "node", "a sample", "samples", "computes", "would have", "would compute"},
               {true, false, true, true, true, true, true},
               {}};
@@ -141,7 +142,7 @@ void printText(const RunRow& row, const Rebalance& rebalance, bool applies) {
       fmt::format("a step takes {} ms, and would take about {} ms{}\n",
                   millisecondsText(rebalance.stepSeconds),
                   millisecondsText(rebalance.proposedSeconds),
-                  applies ? "" : "; --apply divides the batch so after the next checkpoint"));
+                  offers ? "; --apply divides the batch so after the next checkpoint" : ""));
 }
 
 Status rebalance(const Globals& globals, const Arguments& arguments) {
@@ -152,7 +153,7 @@ Status rebalance(const Globals& globals, const Arguments& arguments) {
   if (arguments.has("json"))
     printJson(row, proposal);
   else
-    printText(row, proposal, applies);
+    printText(row, proposal, !applies && !isFinal(row.phase));
   if (!applies) return {};
   RunRequest what = RunRequest::kRebalance;
   what.shares = proposal.shares;

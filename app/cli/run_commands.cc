@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <future>
 #include <stop_token>
 #include <utility>
@@ -288,10 +289,13 @@ struct Resume {
 Result<Resume> resumeOf(const Globals& globals, const std::string& text) {
   if (text.find('/') != std::string::npos) return Resume{{absolutePath(text, {}), {}}, {}};
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
-  LOCKSTEP_ASSIGN(const RunRow row, history->find(text));
-  LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(row.run));
-  LOCKSTEP_ASSIGN(CheckpointFolders folders, checkpointFoldersOf(row.run, documents));
-  return Resume{std::move(folders), row.run};
+  Result<RunRow> row = history->find(text);
+  if (std::error_code ignored; !row.ok() && std::filesystem::is_directory(text, ignored))
+    row.error().next = message("the folder of this name is ./{}", text);
+  LOCKSTEP_TRY(row.status());
+  LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(row->run));
+  LOCKSTEP_ASSIGN(CheckpointFolders folders, checkpointFoldersOf(row->run, documents));
+  return Resume{std::move(folders), row->run};
 }
 
 // The cluster with what --requeue or --no-requeue says.

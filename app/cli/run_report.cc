@@ -259,9 +259,9 @@ class PlainReport final : public RunReport {
   void progress(const std::string& text) override { put(stderr, text + "\n"); }
   void started(const RunContext& context) override {
     story_.begin(context);
-    print(fmt::format("run {}: {}, {} ranks, {}{}{}", context.row.run, printable(context.row.name),
-                      context.row.world, context.row.strategy, context.row.comm.empty() ? "" : ", ",
-                      context.row.comm));
+    print(fmt::format("run {}: {}, {}, {}{}{}", context.row.run, printable(context.row.name),
+                      ranksText(context.row.world), context.row.strategy,
+                      context.row.comm.empty() ? "" : ", ", context.row.comm));
   }
   void update(const RunUpdate& update) override {
     for (const std::string& note : story_.nodeNotes(update)) progress(note);

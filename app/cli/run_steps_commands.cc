@@ -41,9 +41,11 @@ Result<OpenRun> openRun(const Globals& globals, const Arguments& arguments) {
 }
 
 Result<plan::Plan> planOf(const OpenRun& run) {
-  if (!run.documents.plan.empty()) return storedPlan(run.documents.plan);
+  const bool program = ofProgram(run.row);  // whose plan names its ranks alone
+  if (!program && !run.documents.plan.empty()) return storedPlan(run.documents.plan);
   Error error = makeError(Code::kFailedPrecondition, "run {} has no plan", run.row.run);
-  error.why = "it is a program of your own, or its launch has not come so far";
+  error.why =
+      program ? message("it is a program of your own") : message("its launch has not come so far");
   return error;
 }
 

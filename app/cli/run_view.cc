@@ -59,7 +59,6 @@ struct NodeFigures {
 class LiveView final : public RunReport {
  public:
   LiveView() : style_(wantsColour(STDOUT_FILENO)) {}
-  ~LiveView() override { std::fflush(stdout); }
 
   void progress(const std::string& text) override {
     progress_ = text;
@@ -124,7 +123,7 @@ class LiveView final : public RunReport {
 
   void failed(const Error& error) override {
     erase();
-    put(stderr, style_.red("error:") + " " + error.text() + "\n");
+    put(stderr, errorStyle_.red("error:") + " " + error.text() + "\n");
   }
 
   void without(const StragglerRow& slow, const StepsWithout& steps) override {
@@ -153,7 +152,7 @@ class LiveView final : public RunReport {
   // Scrolls above what is drawn, as the next does.
   void tell(const std::string& note) {
     erase();
-    put(stderr, style_.yellow(note) + "\n");
+    put(stderr, errorStyle_.yellow(note) + "\n");
   }
 
   // A program's output.
@@ -207,7 +206,7 @@ class LiveView final : public RunReport {
             : model().over()             ? style_.yellow(state)
                                          : style_.cyan(state);
     return fmt::format("{}  {}  {}  {}", style_.bold(printable(row().name)), state, row().run,
-                       style_.dim(fmt::format("{} ranks · {}{}{}", row().world, row().strategy,
+                       style_.dim(fmt::format("{} · {}{}{}", ranksText(row().world), row().strategy,
                                               row().comm.empty() ? "" : " · ", row().comm)));
   }
 
@@ -235,7 +234,7 @@ class LiveView final : public RunReport {
     if (std::isfinite(metric_)) text += "  train " + metricText(metric, metric_);
     if (const EpochRow* last = model().lastEvaluated())
       text += fmt::format("  test {}{}loss {}", metricText(metric, last->evalMetric),
-                          metric.empty() ? "" : ", ", last->evalLoss);
+                          metric.empty() ? "" : ", ", lossText(last->evalLoss));
     const Nanoseconds now = monotonicNow();
     const double stalled = model().stalledSeconds(now), rate = model().pace(now).samplesPerSecond;
     if (stalled > 0)
@@ -425,6 +424,7 @@ class LiveView final : public RunReport {
   }
 
   Style style_;
+  Style errorStyle_{wantsColour(STDERR_FILENO)};  // stderr may be a file
   Preview predicted_;
   EventSequencer story_;
   EventSequencer::Step step_;

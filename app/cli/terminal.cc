@@ -1,6 +1,7 @@
 #include "app/cli/terminal.h"
 
 #include <fmt/format.h>
+#include <locale.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -10,7 +11,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
+#include <cwchar>
 #include <random>
+#include <utility>
 
 #include "engine/base/utf8.h"
 
@@ -54,6 +57,21 @@ Control controlAt(std::string_view text, std::size_t at) {
 }
 bool beginsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
+// The columns of the character that begins at `at`: two for Chinese, none for an accent that joins
+// the letter before it.
+std::size_t columnsAt(std::string_view text, std::size_t at) {
+  const auto first = static_cast<unsigned char>(text[at]);
+  if (first < 0x80) return 1;
+  unsigned code = first & (first >= 0xf0 ? 0x07u : first >= 0xe0 ? 0x0fu : 0x1fu);
+  while (++at < text.size() && !beginsCharacter(text[at]))
+    code = code << 6 | (static_cast<unsigned char>(text[at]) & 0x3fu);
+  static const locale_t unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", locale_t{});
+  const locale_t before = uselocale(unicode);
+  const int columns = wcwidth(static_cast<wchar_t>(code));
+  uselocale(before);
+  return columns < 0 ? 1 : static_cast<std::size_t>(columns);
+}
+
 }  // namespace
 
 TerminalSize terminalSize(int fd) {
@@ -83,7 +101,7 @@ std::size_t width(std::string_view text) {
       i += escape;
       continue;
     }
-    if (beginsCharacter(text[i])) ++columns;
+    if (beginsCharacter(text[i])) columns += columnsAt(text, i);
     ++i;
   }
   return columns;
@@ -102,7 +120,7 @@ std::string fit(std::string_view text, std::size_t columns) {
       i += escape;
       continue;
     }
-    if (beginsCharacter(text[i]) && ++used >= columns) break;
+    if (beginsCharacter(text[i]) && (used += columnsAt(text, i)) >= columns) break;
     out += text[i++];
   }
   out += "…";
@@ -158,10 +176,29 @@ int outputError = 0;  // errno of the first write to stdout that failed
 }
 
 void putRaw(std::FILE* to, std::string_view text) {
-  const bool whole = std::fwrite(text.data(), 1, text.size(), to) == text.size();
-  if ((!whole || std::fflush(to) != 0) && to == stdout && outputError == 0) outputError = errno;
+  while (!text.empty()) {
+    const ssize_t count = write(fileno(to), text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;  // Ctrl-C, which also the reader of a pipe hears
+    if (count < 0) {
+      if (to == stdout && outputError == 0) outputError = errno;
+      return;
+    }
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
 }
 void put(std::FILE* to, std::string_view text) { putRaw(to, shown(text)); }
+void putDocument(std::string_view text) {
+  isatty(STDOUT_FILENO) == 1 ? put(stdout, text) : putRaw(stdout, text);
+}
+
+void ProgressLine::show(std::string_view text) {
+  if (!shows_) return;
+  putRaw(stderr, fmt::format("\r{}\x1b[K", text));
+  shown_ = true;
+}
+void ProgressLine::clear() {
+  if (std::exchange(shown_, false)) putRaw(stderr, "\r\x1b[K");
+}
 
 Status outputStatus() {
   if (outputError == 0) return {};
@@ -241,11 +278,21 @@ std::string sparkline(const std::vector<double>& values, int columns) {
   return out;
 }
 
+std::string numberText(double value) {
+  return std::abs(value) < 9999.5 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
+}
 std::string bytesText(double bytes) {
   static constexpr std::array<std::string_view, 5> kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;
   while (bytes >= 1024 && unit + 1 < kUnits.size()) bytes /= 1024, ++unit;
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+std::string flopText(double flop) {
+  static constexpr std::array<char, 5> kUnits{'k', 'M', 'G', 'T', 'P'};
+  double value = flop * 1e-3;
+  std::size_t unit = 0;
+  while (value >= 999.5 && unit + 1 < kUnits.size()) value *= 1e-3, ++unit;
+  return fmt::format("{:.3g} {}", value, kUnits[unit]);
 }
 std::string rateText(double bytesPerSecond) { return bytesText(bytesPerSecond) + "/s"; }
 
@@ -274,6 +321,7 @@ std::string metricText(std::string_view metric, double value) {
   return {};
 }
 
+std::string ranksText(int ranks) { return ranks == 1 ? "1 rank" : fmt::format("{} ranks", ranks); }
 std::string localTime(std::int64_t wallNs) {
   if (wallNs <= 0) return "–";
   const std::time_t seconds = wallNs / 1'000'000'000;

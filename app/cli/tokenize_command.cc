@@ -71,7 +71,9 @@ Result<Done> tokenize(const Arguments& arguments) {
     if (!found) return invalidArgument("the vocabulary has no token {}", token);
     end.push_back(*found);
   }
-  for (const std::string& file : arguments.words())
+  std::vector<std::string> read = arguments.words();
+  read.insert(read.end(), {arguments.text("vocabulary"), arguments.text("merges")});
+  for (const std::string& file : read)
     if (std::error_code none; std::filesystem::equivalent(file, arguments.text("to", ""), none))
       return invalidArgument("--to is {}, which would be replaced", file);
   constexpr std::int32_t kTwoBytesHold = 1 << 16;

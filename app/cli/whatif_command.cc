@@ -122,7 +122,7 @@ Result<Shown> runOf(const Globals& globals, const Arguments& arguments) {
   const Result<RunRow> row = history->find(arguments.words()[0]);
   if (!row.ok()) {
     Error error = row.error();
-    if (std::error_code failed; std::filesystem::exists(arguments.words()[0], failed))
+    if (std::error_code failed; std::filesystem::exists(modelFile(arguments.words()[0]), failed))
       error.next = "of a spec, say what it is to run on: --cluster FILE or --local N";
     return error;
   }

@@ -150,11 +150,14 @@ Status addPreflight(const Home& home, const std::string& cluster, const Prefligh
 }
 
 Message weakText(const PreflightValue& value) {
-  const auto mega = [](double bytes) { return fmt::format("{:.4g}", bytes * 1e-6); };
+  const auto number = [](double of) {
+    return of < 9999.5 ? fmt::format("{:.4g}", of) : fmt::format("{:.0f}", of);
+  };
+  const auto mega = [&](double bytes) { return number(bytes * 1e-6); };
   switch (value.kind) {
     case Kind::kMatmul:
-      return message("node {} computes {:.4g} GFLOP/s, usually {:.4g}", value.node,
-                     value.value * 1e-9, value.usual * 1e-9);
+      return message("node {} computes {} GFLOP/s, usually {}", value.node,
+                     number(value.value * 1e-9), number(value.usual * 1e-9));
     case Kind::kMemory:
       return message("node {} reads {} MB/s from memory, usually {}", value.node, mega(value.value),
                      mega(value.usual));

@@ -494,7 +494,8 @@ Result<AgentInfo> startLocalAgent(const std::string& executable, const DeployOpt
   std::vector<std::string> words = {executable, "serve",       "--workdir",      workdir,
                                     "--detach", "--idle-exit", kLocalIdleSeconds};
   if (options.allowRoot) words.emplace_back("--allow-root");
-  auto run = runProcess(words, kStartLimit, options.stop);
+  // Ctrl-C at a terminal is for whoever starts it.
+  auto run = runProcess(words, kStartLimit, options.stop, {.ownGroup = true});
   if (!run.ok()) return onNode(run.error(), options);
   return parseAnnouncement(run->output, run->errorOutput, run->exitStatus, options);
 }

@@ -36,10 +36,11 @@ Status makeText(const std::string& path, const std::stop_token& stop) {
   return error;
 }
 
-Status makeClickLog(const std::string& path, const std::stop_token&) {
+Status makeClickLog(const std::string& path, const std::stop_token& stop) {
   data::ClickLog log;
   log.rows = 1'000'000;
-  return data::writeClickLog(log, path).status();
+  const auto goesOn = [&](std::int64_t, std::int64_t) { return !stop.stop_requested(); };
+  return data::writeClickLog(log, path, goesOn).status();
 }
 
 struct ExampleFile {

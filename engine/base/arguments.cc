@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <sstream>
 
 #include "engine/base/byte_size.h"
 #include "engine/base/suggest.h"
@@ -18,15 +19,17 @@ Result<T> parseNumber(std::string_view flag, const std::string& text, T low, T h
   return value;
 }
 
-// What a usage calls its word number `index`: those in capitals, SPEC or RUN, before the first
-// option.
-std::string_view wordName(std::string_view usage, std::size_t index) {
-  for (usage = usage.substr(0, usage.find('[')); !usage.empty();) {
-    const std::string_view word = usage.substr(0, usage.find(' '));
-    usage.remove_prefix(std::min(usage.size(), word.size() + 1));
-    const bool capitals = !word.empty() && std::all_of(word.begin(), word.end(),
-                                                       [](char c) { return c >= 'A' && c <= 'Z'; });
-    if (capitals && index-- == 0) return word;
+// What a usage calls its word number `index`: SPEC, RUN|FILE or NODE, before the first option that
+// can be left out.
+std::string wordName(std::string_view usage, std::size_t index) {
+  std::istringstream words{std::string(usage.substr(0, usage.find('[')))};
+  bool isValue = false;  // of the option before
+  for (std::string word; words >> word;) {
+    const bool isOption = word.find("--") != std::string::npos;  // also RUN|--local
+    const bool isName = std::any_of(word.begin(), word.end(),
+                                    [](char c) { return (c >= 'A' && c <= 'Z') || c == '|'; });
+    if (isName && !isOption && !isValue && index-- == 0) return word.substr(0, word.find("…"));
+    isValue = isOption;
   }
   return "a word";
 }

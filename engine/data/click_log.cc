@@ -122,7 +122,8 @@ class ClickLogMapper {
 
 }  // namespace
 
-Result<ClickLogFacts> writeClickLog(const ClickLog& log, const std::string& path) {
+Result<ClickLogFacts> writeClickLog(const ClickLog& log, const std::string& path,
+                                    const Progress& progress) {
   if (log.rows < 1) return invalidArgument("{} rows do not make a table", log.rows);
   const ClickLogMapper mapper(log);
   std::vector<Scored> rows;
@@ -137,6 +138,8 @@ Result<ClickLogFacts> writeClickLog(const ClickLog& log, const std::string& path
       if (text.size() < (std::size_t{1} << 20) && row + 1 < log.rows) continue;
       hash.update(text);
       LOCKSTEP_TRY(append(text));
+      if (progress && !progress(row + 1, log.rows))
+        return makeError(Code::kCancelled, "making {} was cancelled", path);
       text.clear();
     }
     return {};

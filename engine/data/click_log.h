@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/base/progress.h"
 #include "engine/base/status.h"
 
 namespace lockstep::data {
@@ -28,7 +29,8 @@ struct ClickLogFacts {
   // maximum of any model. NaN where a label does not occur.
   double ceiling = 0, tailCeiling = 0;
 };
-// Writes the file atomically.
-Result<ClickLogFacts> writeClickLog(const ClickLog& log, const std::string& path);
+// Writes the file atomically; tells `progress` of the rows.
+Result<ClickLogFacts> writeClickLog(const ClickLog& log, const std::string& path,
+                                    const Progress& progress = {});
 
 }  // namespace lockstep::data

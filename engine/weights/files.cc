@@ -289,7 +289,7 @@ Status ModelWeights::read(const std::string& name, std::span<std::byte> out) con
 }
 
 Status exportWeights(const ModelWeights& model, const Names& names, std::optional<DType> type,
-                     const std::string& to) {
+                     const std::string& to, const lockstep::Progress& progress) {
   Mismatch mismatch;
   for (const auto& [parameter, stored] : names.stored)
     if (!model.tensors().contains(parameter)) mismatch.missing.push_back(parameter);
@@ -313,6 +313,8 @@ Status exportWeights(const ModelWeights& model, const Names& names, std::optiona
   }
   std::vector<std::byte> ours, theirs;
   const auto bytes = [&](std::size_t index) -> Result<std::span<const std::byte>> {
+    if (progress && !progress(static_cast<std::int64_t>(index), std::ssize(tensors)))
+      return makeError(Code::kCancelled, "writing {} was cancelled", to);
     const TensorInfo& info = model.tensors().at(parameters[index]);
     const std::int64_t size = info.bytes() + tensors[index].bytes();
     return withMemoryFor(

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/progress.h"
 #include "engine/weights/checkpoint_files.h"
 #include "engine/weights/layout.h"
 #include "engine/weights/safetensors.h"
@@ -88,8 +89,9 @@ class ModelWeights {
 
 // Writes the model to a safetensors file as others read it, tensor by tensor. `type`: of all
 // tensors; nullopt: as they are. Errors: kInvalidArgument where the model has not the parameters
-// that `names` tells, or a value that `type` cannot hold; those of reading and writing.
+// that `names` tells, or a value that `type` cannot hold; those of reading and writing; kCancelled
+// by `progress`, which is told of the tensors.
 Status exportWeights(const ModelWeights& model, const Names& names, std::optional<DType> type,
-                     const std::string& to);
+                     const std::string& to, const lockstep::Progress& progress = {});
 
 }  // namespace lockstep::weights

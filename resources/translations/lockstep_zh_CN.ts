@@ -3940,6 +3940,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>请使用启动该运行的 Lockstep 版本</translation>
         </message>
         <message>
+            <source>writing %1 was cancelled</source>
+            <translation>写入 %1 已取消</translation>
+        </message>
+        <message>
+            <source>making %1 was cancelled</source>
+            <translation>生成 %1 已取消</translation>
+        </message>
+        <message>
             <source>reading the data was cancelled</source>
             <translation>读取数据已取消</translation>
         </message>

@@ -28,7 +28,8 @@ class CliAdviseTest : public QObject {
     const CliResult applied = cli.run(words + QStringList{"--apply", "1", "--detach", "--json"});
     QVERIFY2(applied.exit == 0 && applied.onlyJson, applied.text());
     QVERIFY2(applied.first("advice")["command"].toString().startsWith(
-                 QString("lockstep stop %1 && lockstep resume %1 --set ").arg(run)),
+                 QString("lockstep stop %1 --home %2 && lockstep resume %1 --set ")
+                     .arg(run, cli.home())),
              applied.text());
     QCOMPARE(applied.first("finished")["status"].toString(), QString("stopped"));
     QCOMPARE(cli.finish(*process, out).last()["status"].toString(), QString("stopped"));

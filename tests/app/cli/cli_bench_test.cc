@@ -28,6 +28,9 @@ class CliBenchTest : public QObject {
     QVERIFY2(lost.exit != 0, lost.text());
     QVERIFY2(lost.first("bench")["samples_per_second"].toDouble() > 0, lost.text());
     QVERIFY2(lost.first("error")["what"].toString() == "cannot write /", lost.text());
+    const CliResult brief = cli.run({"bench", "train", "--seconds", "0.1", "--json"});
+    QVERIFY2(brief.last()["samples_per_second"].toDouble() > 0, brief.text());
+    QVERIFY2(brief.err.contains(" for 0.1 s"), brief.text());
     QVERIFY(cli.leave());
     QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
   }

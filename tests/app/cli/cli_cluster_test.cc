@@ -76,6 +76,7 @@ class CliClusterTest : public QObject {
          {std::pair{QStringList{"add", file, "n2.lab"}, "already has a node n2"},
           {QStringList{"add", file, "n4", "n5", "--name", "x"}, "--name is of one host"},
           {QStringList{"add", file}, "HOST is missing"},
+          {QStringList{"add", file, "n4.lab:2222"}, "as --port"},
           {QStringList{"add", file, "--name", "n4", "--user", "ann"}, "--user is of a HOST"},
           {QStringList{"add", cli.path("n4"), "n5"}, "there is no file"},
           {QStringList{"add", file, "n4", "--device", "tpu"}, "cpu or cuda"},

@@ -7,6 +7,8 @@
 
 #include <sys/stat.h>
 
+#include <csignal>
+
 #include "app/history/history.h"
 #include "tests/app/cli/cli_runner.h"
 #include "tests/support/paths.h"
@@ -92,7 +94,10 @@ class CliCommandsTest : public QObject {
     const CliResult json = cli.run({"options", "training.batch", "--json"});
     QVERIFY(json.onlyJson);
     QCOMPARE(json.first("option")["default"].toString(), QString("64"));
-    QCOMPARE(cli.run({"options", "nothing-like-it"}).exit, 2);
+    const CliResult none = cli.run({"options", "nothing-like-it"}),
+                    ofCluster = cli.run({"options", "nothing-like-it", "--cluster"});
+    QVERIFY2(none.exit == 2 && none.err.contains("(lockstep options lists them)"), none.text());
+    QVERIFY2(ofCluster.err.contains("(lockstep options --cluster lists them)"), ofCluster.text());
     const QList<QByteArray> paths = cli.run({"options", "--paths"}).out.trimmed().split('\n');
     QVERIFY(paths.size() > 80);
     // Every option that has a path without an index can be set.
@@ -465,6 +470,30 @@ class CliCommandsTest : public QObject {
     QVERIFY(checks.contains("curl") && !checks["curl"]["needed"].toBool());
     QCOMPARE(checks["curl"]["ok"].toBool(), !QStandardPaths::findExecutable("curl").isEmpty());
     QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
+  }
+
+  // Colours are for a terminal, which stdout may be and stderr not.
+  void errorsInAFileHaveNoColours() {
+    const Cli cli;
+    Terminal terminal(cli, {"run", cli.path("none.yaml")}, cli.path("errors"));
+    QCOMPARE(terminal.finish(), 2);
+    QFile errors(cli.path("errors"));
+    QVERIFY(errors.open(QIODevice::ReadOnly));
+    const QByteArray text = errors.readAll();
+    QVERIFY2(text.startsWith("error: ") && !text.contains('\x1b'), text.constData());
+  }
+
+  // Nothing is said of an agent that was not waited for.
+  void ctrlCEndsDoctor() {
+    const Cli cli;
+    const auto doctor = cli.start({"doctor", "--json"});
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*doctor, "check", out));
+    QCOMPARE(::kill(static_cast<pid_t>(doctor->processId()), SIGINT), 0);
+    const CliResult result = cli.finish(*doctor, out);
+    QVERIFY2(result.exit == 130 && result.onlyJson, result.text());
+    for (const QJsonObject& check : result.all("check"))
+      QVERIFY2(check["name"].toString() != "local agent", result.text());
   }
 };
 

@@ -5,6 +5,7 @@
 #include <QProcess>
 #include <QTest>
 
+#include <csignal>
 #include <random>
 
 #include "tests/app/cli/cli_runner.h"
@@ -107,6 +108,13 @@ class CliDataTest : public QObject {
     QVERIFY2(damaged.exit != 0 && damaged.text().contains("val/red/bad.png") &&
                  damaged.text().contains("--skip-damaged"),
              damaged.text());
+    // At a terminal the error does not stand behind how far it had come.
+    Terminal terminal(
+        cli, {"make-data", "images", cli.path("val"), "--size", "8x6", "--to", cli.path("val")});
+    QVERIFY(terminal.finish() > 0);
+    const qsizetype at = terminal.shown().indexOf("error: ");
+    QVERIFY2(at >= 0 && !terminal.shown().first(at).endsWith("pictures"),
+             terminal.shown().constData());
     const CliResult skipped = make("val", {"--skip-damaged"});
     QVERIFY2(skipped.exit == 0 && skipped.err.contains("left out: ") &&
                  skipped.out.contains("72 images"),
@@ -289,6 +297,20 @@ class CliDataTest : public QObject {
     refused({}, "declares 12 bytes");
   }
 
+  // Nothing stays of data whose making was cancelled.
+  void ctrlCEndsTheMakingOfData() {
+    const Cli cli;
+    QDir folder(cli.path("made"));
+    QVERIFY(folder.mkpath("."));
+    const auto makes =
+        cli.start({"make-data", "ctr", "--rows", "16000000", "--out", folder.filePath("ctr.tsv")});
+    QTRY_VERIFY_WITH_TIMEOUT(!folder.entryList(QDir::Files).isEmpty(), 60000);
+    QCOMPARE(::kill(static_cast<pid_t>(makes->processId()), SIGINT), 0);
+    const CliResult cancelled = cli.finish(*makes, {});
+    QVERIFY2(cancelled.exit == 130 && cancelled.err.contains("cancelled"), cancelled.text());
+    QVERIFY(folder.entryList(QDir::Files).isEmpty());
+  }
+
   void rowsAndTextsAreShown() {
     const Cli cli;
     QVERIFY(cli.run({"make-data", "ctr", "--rows", "500", "--out", cli.path("ctr.tsv")}).exit == 0);
@@ -363,6 +385,9 @@ class CliDataTest : public QObject {
                       QString::fromStdString(sourcePath("tests/engine/data/bpe/vocab.json")),
                   merges = QString::fromStdString(sourcePath("tests/engine/data/bpe/merges.txt"));
     const QString first = cli.write("a.txt", "hello world"), second = cli.write("b.txt", "a");
+    QFile original(merges);
+    QVERIFY(original.open(QIODevice::ReadOnly));
+    const QString pairs = cli.write("merges.txt", original.readAll());  // to be replaced
     const auto tokenize = [&](const QStringList& texts, const QStringList& more = {}) {
       return cli.run(
           QStringList{"tokenize"} + texts +
@@ -390,6 +415,9 @@ class CliDataTest : public QObject {
           {tokenize({first}, {"--end-of-text", "<none>"}), "no token <none>"},
           {cli.run({"tokenize", first, "--merges", merges, "--to", cli.path("u.npy")}),
            "--vocabulary is missing"},
+          {cli.run(
+               {"tokenize", first, "--vocabulary", vocabulary, "--merges", pairs, "--to", pairs}),
+           "would be replaced"},
           {cli.run({"tokenize", first, "--vocabulary", merges, "--merges", merges, "--to",
                     cli.path("u.npy")}),
            "not a JSON object"}})

@@ -52,6 +52,8 @@ class CliDocumentsTest : public QObject {
              qPrintable(all.join('\n')));
     const CliResult manual = cli.run({"manual"});
     QCOMPARE(manual.exit, 0);
+    QVERIFY(manual.out.contains(".B last\n"));
+    QVERIFY(manual.out.contains("\\fBtag:A,B \\-tag:X\\fR\none of several; not\n"));
     const QStringList first = following(cli, {""});
     for (const QString& command : all) {
       const QString group = command.section(' ', 0, 0), second = command.section(' ', 1);
@@ -78,8 +80,22 @@ class CliDocumentsTest : public QObject {
     QCOMPARE(following(cli, {"--home", "x", "help", "clus"}), QStringList{"cluster"});
     QCOMPARE(following(cli, {"plan", "x", "--set", "strategy.gat"}),
              QStringList{"strategy.gather_bytes="});
+    QCOMPARE(following(cli, {"whatif", "r", "--with", "ra"}), QStringList{"ranks="});
+    QCOMPARE(following(cli, {"tokenize", ""}), QStringList{":files"});
     QCOMPARE(cli.run({"completion", "tcsh"}).exit, 2);
     QCOMPARE(cli.run({"completion", "bash", "zsh"}).exit, 2);
+  }
+
+  // Nothing is offered that the command then refuses.
+  void whatIsRefusedIsNotOffered() {
+    const Cli cli;
+    QVERIFY(following(cli, {""}).contains("help"));
+    QVERIFY(!following(cli, {"help", ""}).contains("help"));
+    QCOMPARE(following(cli, {"help", "run", ""}), QStringList());
+    QCOMPARE(following(cli, {"plan", "x", "--set", "model.layers"}), QStringList());
+    QCOMPARE(following(cli, {"advise", "x", "--pin", "strategy.ten"}),
+             QStringList{"strategy.tensor"});
+    QCOMPARE(following(cli, {"advise", "x", "--pin", "training.batch"}), QStringList());
   }
 
   void runsAreCompletedByTheirIds() {
@@ -110,6 +126,11 @@ class CliDocumentsTest : public QObject {
     QCOMPARE(complete({"run", "x.yaml", "--set", "strategy.gat"}),
              QStringList{"strategy.gather_bytes="});
     QCOMPARE(complete({"cluster", "check", cli.path("comp")}), QStringList{file});
+    // Bash splits at = and :, as of --set training.max_steps=5.
+    QVERIFY(complete({"run", "--set", "training.max_steps", "=", "5", "fashion-cn"})
+                .contains("fashion-cnn"));
+    QVERIFY(complete({"--home", "=", cli.home(), "histo"}).contains("history"));
+    QVERIFY(complete({"--accept-host-key", "SHA256", ":", "x", "histo"}).contains("history"));
   }
 
   void fishCompletes() {

@@ -181,6 +181,16 @@ class CliPlanTest : public QObject {
     QVERIFY2(tooMany.exit == 2 && tooMany.err.contains("has 128 ranks"), tooMany.text());
   }
 
+  // It may have planned a few strategies alone: nothing is said of all.
+  void ctrlCEndsASearch() {
+    const Cli cli;
+    Terminal terminal(cli, {"advise", "fashion-mlp", "--local", "32", "--all"});
+    QVERIFY2(terminal.await("strategies planned"), terminal.shown());
+    terminal.type("\x03");
+    QVERIFY2(terminal.finish() == 0, terminal.shown());
+    QVERIFY2(terminal.shown().contains("Ctrl-C ended the search early"), terminal.shown());
+  }
+
   // The settings that are advised give, as --set, the step that was told.
   void adviseFindsStrategies() {
     const Cli cli;
@@ -208,6 +218,7 @@ class CliPlanTest : public QObject {
       const QString command = one["command"].toString();
       QVERIFY2(command.startsWith("lockstep run " + run[0] + " --local 3"), qPrintable(command));
       QCOMPARE(command.count(" --set "), one["settings"].toObject().size());
+      QVERIFY2(command.endsWith(" --home " + cli.home()), qPrintable(command));  // not the usual
     }
     // As text with the command to launch it; nothing but what is pinned.
     const QStringList second{"--pin", "strategy.kind=zero-3", "--top", "2", "--show", "2"};

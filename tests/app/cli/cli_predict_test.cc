@@ -180,6 +180,8 @@ class CliPredictTest : public QObject {
       QVERIFY2(other.exit == 0, other.text());
       QCOMPARE(other.out, first.out);
     }
+    const CliResult itself = cli_.run({"predict", file, "--model", model, "--out", file});
+    QVERIFY2(itself.exit == 2 && itself.err.contains("it has the model"), itself.text());
     // Damaged weights are told as such, and what --out names stays as it is.
     QFile weights(file), rows(cli_.path("rows.csv"));
     QVERIFY(weights.resize(weights.size() - 4));

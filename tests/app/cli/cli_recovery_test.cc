@@ -270,6 +270,8 @@ class CliRecoveryTest : public QObject {
               QJsonDocument(whole.last()).toJson(QJsonDocument::Compact)));
     const CliResult late = cli.run({"rebalance", run, "--shares", "2,2", "--apply"});
     QVERIFY2(late.exit == 3 && late.err.contains("has ended"), late.text());
+    const CliResult shown = cli.run({"rebalance", run, "--shares", "2,2"});
+    QVERIFY2(shown.exit == 0 && !shown.out.contains("--apply"), shown.text());
     QVERIFY(cli.leave());
   }
 

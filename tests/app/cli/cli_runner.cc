@@ -1,6 +1,7 @@
 #include "tests/app/cli/cli_runner.h"
 #include "tests/support/paths.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
 #include <signal.h>
@@ -186,7 +187,7 @@ QList<qint64> Cli::agents() const {
   });
 }
 
-Terminal::Terminal(const Cli& cli, const QStringList& arguments) {
+Terminal::Terminal(const Cli& cli, const QStringList& arguments, const QString& errors) {
   std::vector<std::string> words{buildPath("bin/lockstep"), "--home", cli.home().toStdString()};
   for (const QString& argument : arguments) words.push_back(argument.toStdString());
   std::vector<std::string> variables{"TERM=xterm",
@@ -198,8 +199,11 @@ Terminal::Terminal(const Cli& cli, const QStringList& arguments) {
   for (std::string& variable : variables) environment.push_back(variable.data());
   argv.push_back(nullptr);
   environment.push_back(nullptr);
+  const std::string errorFile = errors.toStdString();
   pid_ = forkpty(&fd_, nullptr, nullptr, nullptr);
   if (pid_ != 0) return;
+  if (!errorFile.empty())
+    ::dup2(::open(errorFile.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
   execve(argv[0], argv.data(), environment.data());
   _exit(127);
 }

@@ -64,7 +64,8 @@ class Cli {
 // `lockstep` as a person runs it: at a terminal.
 class Terminal {
  public:
-  Terminal(const Cli& cli, const QStringList& arguments);
+  // With stderr in a file, if one is named.
+  Terminal(const Cli& cli, const QStringList& arguments, const QString& errors = {});
   ~Terminal();  // kills it
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;

@@ -49,6 +49,18 @@ class CliRunsTest : public QObject {
   Q_OBJECT
 
  private Q_SLOTS:
+  void aRunIsFollowedAtATerminal() {
+    const Cli cli;
+    Terminal terminal(cli, {"run", "fashion-mlp", "--local", "1", "--set", "training.epochs=1",
+                            "--set", "training.max_steps=100"});
+    QVERIFY2(terminal.finish() == 0, terminal.shown());
+    const QString shown = QString::fromUtf8(terminal.shown());
+    QVERIFY2(shown.contains("1 rank · ") && shown.contains("  test accuracy "), terminal.shown());
+    static const QRegularExpression manyDigits("loss [0-9]\\.[0-9]{5}");
+    QVERIFY2(!shown.contains(manyDigits), terminal.shown());
+    QVERIFY(cli.leave());
+  }
+
   // A run on an example's text makes it first, and says so.
   void aRunMakesTheDataOfAnExample() {
     const Cli cli;

@@ -3,7 +3,10 @@
 #include <QDir>
 #include <QFile>
 #include <QJsonArray>
+#include <QScopeGuard>
 #include <QTest>
+
+#include <csignal>
 
 #include "app/history/history.h"
 #include "tests/app/cli/cli_runner.h"
@@ -125,11 +128,38 @@ class CliSpecsTest : public QObject {
       const CliResult json = cli.run({"history", "show", "run-a", "--document", name, "--json"});
       QCOMPARE(json.first("document")["text"].toString().toStdString(), one.of(documents));
     }
+    // As an editor of Windows writes lines.
+    row.run = "run-w";
+    documents.specYaml = "# mine\r\nmodel: {name: m}\r\n";
+    documents.specResolved.clear();
+    QVERIFY((*history)->add(row, documents).ok());
+    const CliResult again = cli.run({"history", "export", "run-w", "--format", "yaml"});
+    QVERIFY2(again.exit == 0 && again.out.toStdString() == documents.specYaml, again.text());
     const CliResult wrong = cli.run({"history", "show", "run-a", "--document", "plans"});
     QVERIFY2(wrong.exit == 2 && wrong.err.contains("did you mean plan?"), wrong.text());
     add(cli, "run-b", "model: {}\n");
     const CliResult none = cli.run({"history", "show", "run-b", "--document", "plan"});
     QVERIFY2(none.exit == 2 && none.err.contains("has no document \"plan\""), none.text());
+  }
+
+  // What its ranks send is not known, which is not nothing.
+  void aProgramHasNoPlanToShow() {
+    const Cli cli;
+    QVERIFY(QDir().mkpath(cli.path("home/history")));
+    app::RunRow row;
+    row.run = "run-p";
+    row.strategy = "own program";
+    row.phase = app::RunState::SUCCEEDED;
+    app::RunDocuments documents;
+    documents.plan = "plan \"p\" version 2\nstrategy \"own program\"\nmesh \"data\" 2\n";
+    const auto history = app::History::open(cli.path("home/history").toStdString());
+    QVERIFY(history.ok() && (*history)->begin(row, documents).ok());
+    for (const char* command : {"traffic", "timeline"}) {
+      const CliResult refused = cli.run({command, "run-p"});
+      QVERIFY2(
+          refused.exit == 3 && refused.err.contains("has no plan: it is a program of your own"),
+          refused.text());
+    }
   }
 
   // Beside each layer what it takes and has; with ranks, what each keeps on one.
@@ -151,6 +181,13 @@ class CliSpecsTest : public QObject {
     QCOMPARE(layers[1]["inputs"].toArray(), QJsonArray{layers[0]["layer"]});
     QCOMPARE(json.last()["parameters"].toDouble(), parameters);
     QCOMPARE(cli.run({"layers", cli.path("absent.yaml")}).exit, 2);
+    // An example goes by its name beside a folder of that name, as ddp has one.
+    const auto back = qScopeGuard([was = QDir::currentPath()] { QDir::setCurrent(was); });
+    QVERIFY(QDir(cli.path("")).mkpath("fashion-cnn") && QDir::setCurrent(cli.path("")));
+    QCOMPARE(cli.run({"layers", "fashion-cnn"}).out, text.out);
+    // A folder of checkpoints is told from a run by its slash.
+    const CliResult resumed = cli.run({"run", "fashion-cnn", "--resume", "home"});
+    QVERIFY2(resumed.exit == 2 && resumed.err.contains("./home"), resumed.text());
     QCOMPARE(cli.run({"layers", example("ddp")}).exit, 2);  // no model of ours
   }
 
@@ -163,7 +200,11 @@ class CliSpecsTest : public QObject {
       app::RunRow row;
       row.run = "run-l";
       row.phase = app::RunState::SUCCEEDED;
-      const auto store = (*history)->begin(row, {});
+      app::RunDocuments documents;
+      documents.clusterYaml =
+          "version: 1\nname: c\nnodes:\n  - {name: n1, ssh: {host: n1}}\n"
+          "  - {name: n2, ssh: {host: n2}}\n";
+      const auto store = (*history)->begin(row, documents);
       QVERIFY(store.ok());
       app::RunBatch batch;
       const char* const lines[] = {"loss 0.3", "UserWarning: slow", "RuntimeError: first",
@@ -187,6 +228,37 @@ class CliSpecsTest : public QObject {
     QCOMPARE(texts({"--node", "n1", "--level", "info"}).size(), 2);
     const CliResult refused = cli.run({"logs", "run-l", "--level", "loud"});
     QVERIFY2(refused.exit == 2 && refused.err.contains("expected debug, info"), refused.text());
+    const CliResult nowhere = cli.run({"logs", "run-l", "--node", "n3"});
+    QVERIFY2(nowhere.exit == 2 && nowhere.err.contains("its nodes are n1, n2"), nowhere.text());
+  }
+
+  void ctrlCEndsLongLogs() {
+    constexpr int kLines = 25'000;
+    const Cli cli;
+    QVERIFY(QDir().mkpath(cli.path("home/history")));
+    {
+      const auto history = app::History::open(cli.path("home/history").toStdString());
+      QVERIFY(history.ok());
+      app::RunRow row;
+      row.run = "run-l";
+      row.phase = app::RunState::SUCCEEDED;
+      const auto store = (*history)->begin(row, {});
+      QVERIFY(store.ok());
+      app::RunBatch batch;
+      for (int i = 0; i < kLines; ++i)
+        batch.logs.push_back({0, i + 1, "n1", 0, fmt::format("line {} of a program", i)});
+      QVERIFY((*store)->append(batch).ok());
+    }
+    const CliResult all = cli.run({"logs", "run-l"});
+    QCOMPARE(all.out.count('\n'), qsizetype{kLines});
+    QVERIFY(all.out.contains("line 0 of a program\n") &&
+            all.out.endsWith(fmt::format("line {} of a program\n", kLines - 1).c_str()));
+    const auto prints = cli.start({"logs", "run-l"});
+    QVERIFY(prints->waitForReadyRead(60000));  // it waits for whoever reads the rest
+    QCOMPARE(::kill(static_cast<pid_t>(prints->processId()), SIGINT), 0);
+    const CliResult ended = cli.finish(*prints, {});
+    QCOMPARE(ended.exit, 130);
+    QVERIFY(ended.out.count('\n') < kLines);
   }
 
  private:

@@ -422,6 +422,8 @@ class CliSshTest : public QObject {
       Terminal terminal(cli, check);
       QVERIFY2(terminal.await("Trust it and go on? (yes/no)"), terminal.shown());
       QVERIFY(terminal.shown().contains(servers.list[0]->fingerprint().c_str()));
+      terminal.type("y");
+      QVERIFY2(terminal.await("Type yes or no: "), terminal.shown());
       terminal.type("no");
       QVERIFY2(terminal.finish() == 3, terminal.shown());
       QVERIFY(readText(servers.folder / "known_hosts").empty());

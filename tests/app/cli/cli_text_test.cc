@@ -1,6 +1,9 @@
 // JSON lines, text for terminals, the order of a run's story, Ctrl-C.
 #include <QTest>
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cmath>
 #include <csignal>
@@ -162,8 +165,25 @@ class CliTextTest : public QObject {
     QCOMPARE(bar(0.5, 4), std::string("━━──"));
     QCOMPARE(durationText(3723), std::string("1:02:03"));
     QCOMPARE(bytesText(1536), std::string("1.5 KiB"));
+    QCOMPARE(numberText(0.123456), std::string("0.1235"));
+    QCOMPARE(numberText(65536), std::string("65536"));
+    QCOMPARE(flopText(0), std::string("0 k"));
+    QCOMPARE(flopText(2570), std::string("2.57 k"));
+    QCOMPARE(flopText(967e6), std::string("967 M"));
+    QCOMPARE(flopText(1.13e12), std::string("1.13 T"));
     Table table{{"a", "b"}, {false, true}, {{"x", "10"}, {"long", "1"}}};
     QCOMPARE(table.text(), std::string("a      b\nx     10\nlong   1\n"));
+  }
+
+  // A Chinese character takes two columns of a terminal, an accent that joins a letter none.
+  void columnsAreThoseOfTheTerminal() {
+    QCOMPARE(width("一步ä"), std::size_t(5));
+    QCOMPARE(width("a\xcc\x81"), std::size_t(1));
+    QCOMPARE(fit("一步下", 6), std::string("一步下"));
+    QCOMPARE(fit("一步下", 5), std::string("一步…"));
+    QCOMPARE(fit("一步下", 4), std::string("一…"));
+    const Table table{{"title", "about"}, {false, false}, {{"一步", "x"}, {"overlap", "y"}}};
+    QCOMPARE(table.text(), std::string("title    about\n一步     x\noverlap  y\n"));
   }
 
   void storyKeepsOrder() {
@@ -218,6 +238,32 @@ class CliTextTest : public QObject {
     QCOMPARE(items[0].step->epoch, 2);
     QVERIFY(items[2].epoch.has_value());
     QCOMPARE(items[3].step->epoch, 3);
+  }
+
+  // As when it is pressed in a pager, which does not read meanwhile.
+  void ctrlCLosesNoOutput() {
+    watchInterrupts();
+    int ends[2];
+    QCOMPARE(::pipe(ends), 0);
+    std::FILE* const to = ::fdopen(ends[1], "w");
+    const std::string text(std::size_t{1} << 20, 'x');
+    std::size_t got = 0;
+    std::thread reader([&, writer = ::pthread_self()] {
+      for (int i = 0; i < 10; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        ::pthread_kill(writer, SIGINT);
+      }
+      char bytes[4096];
+      for (ssize_t count; (count = ::read(ends[0], bytes, sizeof bytes)) > 0;)
+        got += static_cast<std::size_t>(count);
+    });
+    putRaw(to, text);
+    std::fclose(to);
+    reader.join();
+    ::close(ends[0]);
+    QCOMPARE(got, text.size());
+    QVERIFY(isInterrupted());
+    while (takeInterrupt()) continue;
   }
 
   // Whether it is pressed before a wait, while one goes on, or as it is over.

@@ -105,7 +105,11 @@ class CliWhatIfTest : public QObject {
     const CliResult shown = cli.run({"whatif", run});
     QVERIFY2(shown.exit != 0 && shown.err.contains("lockstep profile"), shown.text());
     const CliResult unknown = cli.run({"whatif", "nothing"});
-    QVERIFY2(unknown.exit != 0, unknown.text());
+    QVERIFY2(unknown.exit == 2 && !unknown.err.contains("--local N"), unknown.text());
+    for (const QString& spec : {example("fashion-mlp"), QString("fashion-mlp")}) {
+      const CliResult nowhere = cli.run({"whatif", spec});
+      QVERIFY2(nowhere.exit == 2 && nowhere.err.contains("--local N"), nowhere.text());
+    }
   }
 
  private:

@@ -75,6 +75,14 @@ class PreflightTest : public QObject {
     QCOMPARE(graded(69, 1e-4).earlier, std::size_t{3});
     QCOMPARE(weakText(graded(69e6, 1e-4).values[0]).text(),
              std::string("link n1 → n2 sends 69 MB/s, usually 0.0001"));
+    PreflightValue fast{Kind::kMemory, "n1", "", 9981e6};
+    fast.usual = 31.67e9;
+    QCOMPARE(weakText(fast).text(),
+             std::string("node n1 reads 9981 MB/s from memory, usually 31670"));
+    fast.kind = Kind::kMatmul;
+    QCOMPARE(weakText(fast).text(), std::string("node n1 computes 9.981 GFLOP/s, usually 31.67"));
+    fast.usual = 12.3e12;
+    QCOMPARE(weakText(fast).text(), std::string("node n1 computes 9.981 GFLOP/s, usually 12300"));
   }
 
   // A node may tell anything. The file of earlier results has numbers alone.

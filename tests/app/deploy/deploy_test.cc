@@ -469,6 +469,21 @@ class DeployTest : public QObject {
     QCOMPARE(startLocalAgent(folder_ / "none", to(workdir)).error().code, Code::kNotFound);
   }
 
+  // Ctrl-C, which a terminal sends to a group of processes, is not for an agent that starts.
+  void localAgentHasAGroupOfItsOwn() {
+    const std::string program = folder_ / "tells-group";
+    test::writeText(program,
+                    "#!/bin/sh\nread -r pid name state parent group rest </proc/self/stat\n"
+                    "echo \"group $group.\"\nexit 1\n",
+                    0700);
+    const auto refused = startLocalAgent(program, to(newWorkdir()));
+    QVERIFY(!refused.ok());
+    const std::string why = refused.error().why.text();
+    QVERIFY2(why.find("group ") != std::string::npos, why.c_str());
+    QVERIFY2(why.find("group " + std::to_string(::getpgrp()) + ".") == std::string::npos,
+             why.c_str());
+  }
+
   void rootIsNamedOrTheStudios() {
     spec::v1::NodeSpec node;
     QVERIFY(allowsRoot(node, true));  // this machine, and a studio that runs as root

@@ -25,6 +25,16 @@ class ArgumentsTest : public QObject {
              std::string("RUN is missing"));
     QCOMPARE(Arguments::parse({"a"}, {{}, 2, 2, "copy FILE FOLDER --to N [SPEC]"}).error().what,
              std::string("FOLDER is missing"));
+    const auto missing = [](const std::vector<std::string>& given, std::string_view usage) {
+      return Arguments::parse(given, {{"local="}, given.size() + 1, 9, usage}).error().what.text();
+    };
+    // The value of an option is no word, and neither is a command's name.
+    QCOMPARE(missing({}, "debug terminal RUN|FILE|--local N NODE [--json]"),
+             std::string("NODE is missing"));
+    QCOMPARE(missing({}, "tokenize FILE… --to FILE.npy"), std::string("FILE is missing"));
+    QCOMPARE(missing({}, "make-data ctr --to N FILE…"), std::string("FILE is missing"));
+    QCOMPARE(missing({}, "predict RUN|FILE [--json]"), std::string("RUN|FILE is missing"));
+    QCOMPARE(missing({"a"}, "history diff RUN RUN…"), std::string("RUN is missing"));
     QVERIFY(!Arguments::parse({"a", "--json=1"}, grammar).ok());
     QVERIFY(!Arguments::parse({"a", "--set"}, grammar).ok());
     const auto wrong = Arguments::parse({"a", "--cluser", "x"}, grammar);

@@ -2,6 +2,7 @@
 // tests/oracle/gpt2_weights writes and compares.
 #include "engine/weights/files.h"
 
+#include <QDir>
 #include <QProcess>
 #include <QTemporaryDir>
 #include <QTest>
@@ -164,6 +165,24 @@ class WeightsTest : public QObject {
     QVERIFY2(file.ok(), file.ok() ? "" : file.error().text().c_str());
     QCOMPARE(file->mismatch().leftOver, std::vector<std::string>{"encoder/up.weight"});
     QVERIFY(!weights::WeightsFile::open(plain, {}, wanted, false).ok());
+  }
+
+  void aCancelledExportLeavesNothing() {
+    const std::string from = path("whole.safetensors"), to = path("cancelled.safetensors");
+    const std::array<float, 4> values{1, 2, 3, 4};
+    const auto bytes = [&](std::size_t) -> Result<std::span<const std::byte>> {
+      return std::span<const std::byte>(std::as_bytes(std::span(values)));
+    };
+    const std::vector<TensorInfo> tensors{{"a.weight", DType::kF32, {4}},
+                                          {"b.weight", DType::kF32, {4}}};
+    QVERIFY(weights::writeTensors(from, tensors, {}, bytes).ok());
+    const auto model = weights::ModelWeights::open(from);
+    QVERIFY(model.ok());
+    const Progress first = [](std::int64_t done, std::int64_t) { return done < 1; };
+    QCOMPARE(weights::exportWeights(*model, {}, std::nullopt, to, first).code(), Code::kCancelled);
+    QDir folder(dir_.path());
+    QVERIFY(folder.entryList({"cancelled*"}).isEmpty());
+    QVERIFY(weights::exportWeights(*model, {}, std::nullopt, to).ok());
   }
 
   void otherModelsHaveNoSuchNames() {
