@@ -175,9 +175,11 @@ class LiveBench : public QObject {
       ofGpus += static_cast<double>(points->size());
       if (!points->empty()) seconds = std::max(seconds, points->back().x - points->front().x);
     }
-    for (int i = 1; i <= options_.nodes; ++i)
-      lost += lostOf(**store, "local" + std::to_string(i),
-                     home.root + "/local/" + std::to_string(i) + "/runs/" + run);
+    for (int i = 1; i <= options_.nodes; ++i) {
+      const std::string node = "local" + std::to_string(i);
+      lost += lostOf(**store, node,
+                     home.root + "/local/" + std::to_string(i) + "/runs/" + run + "/" + node);
+    }
     const QFileInfo file(QString::fromStdString(folder + "/runs/" + run + ".db"));
     const double bytes = static_cast<double>(file.size()) / values;
     const double asked = double{kHertz} * options_.nodes * options_.gpus * std::size(kMetrics);
@@ -216,6 +218,7 @@ class LiveBench : public QObject {
     }
     double out = 0;
     for (std::size_t gpu = 0; gpu < told.size(); ++gpu) {
+      if (told[gpu].empty()) return HUGE_VAL;
       const auto points = store.readAll("node/" + node + "/gpu/" + std::to_string(gpu) + "/power");
       if (!points.ok()) return HUGE_VAL;
       std::size_t at = 0;
