@@ -106,11 +106,10 @@ class LiveBench : public QObject {
   }
 
   void live() {
-    tests::StudioHome home;
-    road_ = std::make_unique<tests::StudioRoad>(home.home());
+    road_ = std::make_unique<tests::StudioRoad>(home_.home());
     road_->open();
     road_->window()->resize(2560, 1600);
-    const QString spec = home.path("waits.yaml");
+    const QString spec = home_.path("waits.yaml");
     QFile file(spec);
     QVERIFY(file.open(QIODevice::WriteOnly));
     file.write("version: 1\nworkload:\n  command: [sleep, \"100000\"]\n");
@@ -133,7 +132,7 @@ class LiveBench : public QObject {
     QVERIFY2(
         tests::wait([&] { return app::isFinal(road_->page()->document()->row().phase); }, 120'000),
         qPrintable(road_->page()->message()->details()));
-    compare(home.home(), run);
+    compare(home_.home(), run);
   }
 
  private:
@@ -233,6 +232,7 @@ class LiveBench : public QObject {
 
   const Options options_;
   test::Judge& judge_;
+  tests::StudioHome home_;  // is there until the agents have ended
   std::unique_ptr<tests::StudioRoad> road_;
 };
 
