@@ -106,11 +106,10 @@ class LiveBench : public QObject {
   }
 
   void live() {
-    tests::StudioHome home;
-    road_ = std::make_unique<tests::StudioRoad>(home.home());
+    road_ = std::make_unique<tests::StudioRoad>(home_.home());
     road_->open();
     road_->window()->resize(2560, 1600);
-    const QString spec = home.path("waits.yaml");
+    const QString spec = home_.path("waits.yaml");
     QFile file(spec);
     QVERIFY(file.open(QIODevice::WriteOnly));
     file.write("version: 1\nworkload:\n  command: [sleep, \"100000\"]\n");
@@ -133,7 +132,7 @@ class LiveBench : public QObject {
     QVERIFY2(
         tests::wait([&] { return app::isFinal(road_->page()->document()->row().phase); }, 120'000),
         qPrintable(road_->page()->message()->details()));
-    compare(home.home(), run);
+    compare(home_.home(), run);
   }
 
  private:
@@ -175,9 +174,11 @@ class LiveBench : public QObject {
       ofGpus += static_cast<double>(points->size());
       if (!points->empty()) seconds = std::max(seconds, points->back().x - points->front().x);
     }
-    for (int i = 1; i <= options_.nodes; ++i)
-      lost += lostOf(**store, "local" + std::to_string(i),
-                     home.root + "/local/" + std::to_string(i) + "/runs/" + run);
+    for (int i = 1; i <= options_.nodes; ++i) {
+      const std::string node = "local" + std::to_string(i);
+      lost += lostOf(**store, node,
+                     home.root + "/local/" + std::to_string(i) + "/runs/" + run + "/" + node);
+    }
     const QFileInfo file(QString::fromStdString(folder + "/runs/" + run + ".db"));
     const double bytes = static_cast<double>(file.size()) / values;
     const double asked = double{kHertz} * options_.nodes * options_.gpus * std::size(kMetrics);
@@ -216,6 +217,7 @@ class LiveBench : public QObject {
     }
     double out = 0;
     for (std::size_t gpu = 0; gpu < told.size(); ++gpu) {
+      if (told[gpu].empty()) return HUGE_VAL;
       const auto points = store.readAll("node/" + node + "/gpu/" + std::to_string(gpu) + "/power");
       if (!points.ok()) return HUGE_VAL;
       std::size_t at = 0;
@@ -230,6 +232,7 @@ class LiveBench : public QObject {
 
   const Options options_;
   test::Judge& judge_;
+  tests::StudioHome home_;  // is there until the agents have ended
   std::unique_ptr<tests::StudioRoad> road_;
 };
 
