@@ -7,6 +7,7 @@
 #include <QScrollBar>
 #include <QTextBlock>
 #include <QToolTip>
+#include <QUrl>
 #include <algorithm>
 
 #include "ui/theme/theme.h"
@@ -278,7 +279,9 @@ void YamlEditor::indent() {
 }
 
 bool YamlEditor::canInsertFromMimeData(const QMimeData* source) const {
-  return !source->hasUrls() && QPlainTextEdit::canInsertFromMimeData(source);
+  const QList<QUrl> urls = source->urls();
+  return std::none_of(urls.begin(), urls.end(), [](const QUrl& url) { return url.isLocalFile(); }) &&
+         QPlainTextEdit::canInsertFromMimeData(source);
 }
 
 bool YamlEditor::event(QEvent* event) {
