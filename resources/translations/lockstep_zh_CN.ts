@@ -9342,6 +9342,14 @@ its last lines:
             <translation>集群中没有节点“%1”</translation>
         </message>
         <message>
+            <source>%1 is one of %2, which have their fields together</source>
+            <translation>%1 是 %2 之一，这些节点共用字段</translation>
+        </message>
+        <message>
+            <source>name them all, or leave %1 out and add it as a node of its own</source>
+            <translation>请写出整个范围，或去掉 %1 并将其作为单独的节点添加</translation>
+        </message>
+        <message>
             <source>no terminal program was found on this machine</source>
             <translation>本机未找到终端程序</translation>
         </message>
