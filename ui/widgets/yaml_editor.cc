@@ -280,8 +280,9 @@ void YamlEditor::indent() {
 
 bool YamlEditor::canInsertFromMimeData(const QMimeData* source) const {
   const QList<QUrl> urls = source->urls();
-  return std::none_of(urls.begin(), urls.end(), [](const QUrl& url) { return url.isLocalFile(); }) &&
-         QPlainTextEdit::canInsertFromMimeData(source);
+  const bool hasFile =
+      std::any_of(urls.begin(), urls.end(), [](const QUrl& url) { return url.isLocalFile(); });
+  return !hasFile && QPlainTextEdit::canInsertFromMimeData(source);
 }
 
 bool YamlEditor::event(QEvent* event) {
