@@ -182,7 +182,7 @@ int clusterRemoveCommand(const Globals&, const Arguments& arguments) {
 int clusterSetCommand(const Globals&, const Arguments& arguments) {
   return withReport(arguments, [&]() -> Status {
     const std::vector<std::string>& words = arguments.words();
-    const bool hasNode = words[1].find('=') == std::string::npos;
+    const bool hasNode = words.size() > 1 && words[1].find('=') == std::string::npos;
     const std::string node = hasNode ? words[1] : "";
     FieldValues values;
     for (std::size_t i = hasNode ? 2 : 1; i < words.size(); ++i) {

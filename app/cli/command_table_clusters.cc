@@ -39,7 +39,7 @@ const std::vector<Command> kClusterCommands{
      "Takes nodes out of a cluster spec.",
      clusterRemoveCommand},
     {"cluster set",
-     {{"json"}, 2, 4096, "cluster set FILE [NODE] FIELD=VALUE… [--json]"},
+     {{"json"}, 1, 4096, "cluster set FILE [NODE] FIELD=VALUE… [--json]"},
      "Sets fields of a node, or of the cluster without NODE; comments in the file stay. An empty "
      "value\n"
      "leaves the field out. `lockstep options --cluster` lists the fields.\n"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -115,11 +114,6 @@ void printList(const std::vector<Lesson>& lessons, const std::string& language, 
                           lesson.summary.in(language)});
   }
   if (!json) put(stdout, table.text());
-}
-
-// To the last digit before the point, as the exercises ask for it.
-std::string numberText(double value) {
-  return std::abs(value) < 1000 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
 }
 
 std::string figuresText(const Scene& scene, const std::string& language) {

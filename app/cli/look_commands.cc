@@ -86,10 +86,10 @@ Status checkRank(const RunRow& row, int rank) {
   return invalidArgument("--rank {}: run {} has the ranks 0 to {}", rank, row.run, row.world - 1);
 }
 
-// "": any node. Of a run whose cluster is not known, neither are its nodes.
+// "": any node. Of a run whose cluster is not known, or has no nodes yet, any may be meant.
 Status checkNode(const History& history, const std::string& run, const std::string& node) {
   const auto cluster = clusterOfRun(history, run);
-  if (node.empty() || !cluster.ok()) return {};
+  if (node.empty() || !cluster.ok() || (*cluster)->nodes().empty()) return {};
   std::vector<std::string> names;
   for (const auto& one : (*cluster)->nodes()) names.push_back(one.name());
   if (std::ranges::find(names, node) != names.end()) return {};

@@ -167,7 +167,7 @@ Message weakText(const PreflightValue& value) {
     case Kind::kDiskFree:
       return message("node {} has {} MB of free disk", value.node, mega(value.value));
     case Kind::kClockSkew:
-      return message("the clock of node {} is off by {:.3g} s", value.node, value.value);
+      return message("the clock of node {} is off by {} s", value.node, number(value.value));
     case Kind::kGpuMatmul:
       return message("GPU {} of node {} computes {:.4g} TFLOP/s, usually {:.4g}", value.gpu,
                      value.node, value.value * 1e-12, value.usual * 1e-12);

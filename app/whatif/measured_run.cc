@@ -319,7 +319,9 @@ Result<MeasuredRun> readMeasuredRun(const History& history, const RunRow& row, s
   const std::set<std::string> nodes(out.nodes.begin(), out.nodes.end());
   out.linkRates = linkRatesOf(*store, {nodes.begin(), nodes.end()});
   LOCKSTEP_TRY(unlessStopped(stop));
-  const auto most = static_cast<std::int64_t>(StepTimes::kMostCells) / std::max(1, row.world);
+  // Ranks that have left the run have steps too; of more, steps would share cells.
+  const int ranks = std::max({1, row.world, out.plan.mesh.size()});
+  const auto most = static_cast<std::int64_t>(StepTimes::kMostCells) / ranks;
   last = last > 0 ? std::min(last, most) : most;
   LOCKSTEP_ASSIGN(const StepMatrix matrix, storedSteps(*store, last));
   const StepTimes times(matrix, matrix.steps() - last + 1, matrix.steps());

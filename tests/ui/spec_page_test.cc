@@ -261,6 +261,10 @@ class SpecPageTest : public QObject {
     QCOMPARE(pages[1]->filePath(), home_->path("three.yaml"));
     saveAs(home_->path("three.yaml"));  // its own
     QCOMPARE(pages[1]->filePath(), home_->path("three.yaml"));
+    // A tab whose file is gone does not show a file that is not there yet.
+    QVERIFY(QFile::remove(home_->path("one.yaml")));
+    saveAs(home_->path("four.yaml"));
+    QCOMPARE(pages[1]->filePath(), home_->path("four.yaml"));
   }
 
   // Each of several asks for itself, until it is saved.

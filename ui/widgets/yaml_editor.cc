@@ -7,6 +7,7 @@
 #include <QScrollBar>
 #include <QTextBlock>
 #include <QToolTip>
+#include <QUrl>
 #include <algorithm>
 
 #include "ui/theme/theme.h"
@@ -278,7 +279,10 @@ void YamlEditor::indent() {
 }
 
 bool YamlEditor::canInsertFromMimeData(const QMimeData* source) const {
-  return !source->hasUrls() && QPlainTextEdit::canInsertFromMimeData(source);
+  const QList<QUrl> urls = source->urls();
+  const bool hasFile =
+      std::any_of(urls.begin(), urls.end(), [](const QUrl& url) { return url.isLocalFile(); });
+  return !hasFile && QPlainTextEdit::canInsertFromMimeData(source);
 }
 
 bool YamlEditor::event(QEvent* event) {

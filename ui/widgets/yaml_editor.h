@@ -55,6 +55,7 @@ class YamlEditor : public QPlainTextEdit {
   void keyPressEvent(QKeyEvent* event) override;
   bool event(QEvent* event) override;
   // A file that is dropped on the text is the window's to open: its name is no text of the spec.
+  // The address of a page is text, which browsers hand over as a URL too.
   bool canInsertFromMimeData(const QMimeData* source) const override;
 
  private:

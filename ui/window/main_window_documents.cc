@@ -59,10 +59,12 @@ std::string textOf(const QString& path) {
   return file.open(QIODevice::ReadOnly) ? file.readAll().toStdString() : std::string();
 }
 
-// Whether the page shows the file, which may have other names.
+// Whether the page shows the file, which may have other names. Files that are not there have none:
+// QFileInfo takes any two of them for the same.
 bool shows(const Page& page, const QString& file) {
   const QString own = page.filePath();
-  return !own.isEmpty() && (own == file || QFileInfo(own) == QFileInfo(file));
+  return !own.isEmpty() &&
+         (own == file || (QFileInfo::exists(file) && QFileInfo(own) == QFileInfo(file)));
 }
 
 Result<app::Relaunch> relaunchFrom(const std::string& folder, const QString& run,

@@ -114,6 +114,7 @@ class CliClusterTest : public QObject {
                                          {QStringList{"n1", "ssh.port=-1"}, "ssh.port"},
                                          {QStringList{"n1", "name=m2"}, "m2"},
                                          {QStringList{"n1"}, "FIELD=VALUE is missing"},
+                                         {QStringList{}, "FIELD=VALUE is missing"},
                                          {QStringList{"n1", "address"}, "instead of 'address'"},
                                          {QStringList{"n1", "=x"}, "instead of '=x'"},
                                          {QStringList{"n9", "address=x"}, "no node \"n9\""},

@@ -83,6 +83,9 @@ class PreflightTest : public QObject {
     QCOMPARE(weakText(fast).text(), std::string("node n1 computes 9.981 GFLOP/s, usually 31.67"));
     fast.usual = 12.3e12;
     QCOMPARE(weakText(fast).text(), std::string("node n1 computes 9.981 GFLOP/s, usually 12300"));
+    fast.kind = Kind::kClockSkew;
+    fast.value = 46'800;
+    QCOMPARE(weakText(fast).text(), std::string("the clock of node n1 is off by 46800 s"));
   }
 
   // A node may tell anything. The file of earlier results has numbers alone.
