@@ -99,8 +99,9 @@ void HistoryPage::reload() {
         });
       },
       [this, generation](Result<Loaded> loaded) {
-        // Notes that are being written stay in their cell.
-        if (generation != generation_ || table_->viewport()->findChild<QLineEdit*>()) return;
+        // Notes that are being written stay in their cell; an editor that was closed is hidden.
+        const auto* editor = table_->viewport()->findChild<QLineEdit*>();
+        if (generation != generation_ || (editor && !editor->isHidden())) return;
         if (!loaded)
           message()->showError(loaded.error());
         else
