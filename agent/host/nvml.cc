@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <type_traits>
 #include <utility>
 
@@ -189,13 +190,13 @@ struct GpuReader {
     take(
         Utilization{}, [&](auto* to) { return ask(calls.utilization, handle, to); },
         [&](const Utilization& share) {
-          out.set_utilisation(share.gpu * 0.01);
-          out.set_memory_utilisation(share.memory * 0.01);
+          out.set_utilisation(share.gpu / 100.0);
+          out.set_memory_utilisation(share.memory / 100.0);
         },
         [&] { out.clear_utilisation(), out.clear_memory_utilisation(); });
     take(
         0u, [&](auto* to) { return ask(calls.power, handle, to); },
-        [&](unsigned power) { out.set_power_w(power * 1e-3); }, [&] { out.clear_power_w(); });
+        [&](unsigned power) { out.set_power_w(power / 1e3); }, [&] { out.clear_power_w(); });
     take(
         0u, [&](auto* to) { return ask(calls.temperature, handle, kTemperatureGpu, to); },
         [&](unsigned degrees) { out.set_temperature_c(degrees); },
@@ -242,7 +243,7 @@ struct GpuReader {
   void readProperties() {
     take(
         0u, [&](auto* to) { return ask(calls.powerLimit, handle, to); },
-        [&](unsigned power) { out.set_power_limit_w(power * 1e-3); },
+        [&](unsigned power) { out.set_power_limit_w(power / 1e3); },
         [&] { out.clear_power_limit_w(); });
     take(
         0u, [&](auto* to) { return ask(calls.maxClock, handle, kClockSm, to); },
@@ -333,8 +334,8 @@ void Nvml::readLinkRates(Device& device, bool answers) {
         device.linksAt == 0 ? 0 : static_cast<double>(now - device.linksAt) * 1e-9;
     const double sent = numberOf(links[0]) * 1024, received = numberOf(links[1]) * 1024;
     if (seconds > 0 && sent >= device.sent && received >= device.received) {
-      out.set_nvlink_out((sent - device.sent) / seconds);
-      out.set_nvlink_in((received - device.received) / seconds);
+      out.set_nvlink_out(std::round((sent - device.sent) / seconds));
+      out.set_nvlink_in(std::round((received - device.received) / seconds));
     }
     device.linksAt = now;
     device.sent = sent, device.received = received;

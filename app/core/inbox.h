@@ -18,9 +18,9 @@ class Inbox {
   // Posts a call that is dropped if `owner` has expired when it would run. An object that posts
   // calls to itself holds a shared_ptr<void> that is destroyed first.
   void post(std::weak_ptr<void> owner, std::function<void()> call);
-  // Runs the calls posted so far, on the owner's thread; excludes calls posted by them. Returns
-  // their number.
-  std::size_t drain();
+  // Runs the calls posted so far, on the owner's thread; excludes calls posted by them. After
+  // `limit` it leaves the others for the next time, having run at least one. Returns their number.
+  std::size_t drain(std::chrono::milliseconds limit = std::chrono::hours(1));
   // Waits for a call; returns false after `limit`.
   bool wait(std::chrono::milliseconds limit);
 

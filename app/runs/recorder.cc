@@ -42,6 +42,7 @@ constexpr auto kGrace = 5s, kFirstWord = 30s, kMostGrace = 60s;
 // before the others.
 constexpr std::uint64_t kReplayWindow = 512;
 constexpr std::size_t kMostQueued = 4096;
+constexpr std::size_t kPartPoints = 2000;  // take a window about 8 ms
 
 constexpr std::size_t kMostUnkept = 2'000'000;  // points and lines the history could not take yet
 constexpr auto kKept = 250ms;                   // at least between two writes to the history
@@ -117,6 +118,40 @@ struct Recorder::State {
   void post(RunUpdate update) {
     update.run = run;
     inbox.post(owner, [this, update = std::move(update)] { observer(update); });
+  }
+  // The loads of many nodes in parts, which a window takes within a frame. What is told of steps
+  // stays together.
+  void postInParts(RunUpdate update) {
+    const auto loads = std::ranges::stable_partition(
+        update.series, [](const auto& series) { return !series.name.starts_with("node/"); });
+    std::vector<RunBatch::Series> part;
+    std::size_t room = kPartPoints;
+    const auto postPart = [&] {
+      RunUpdate out;
+      out.preview = update.preview;
+      out.series = std::exchange(part, {});
+      room = kPartPoints;
+      post(std::move(out));
+    };
+    bool isDivided = false;
+    for (const RunBatch::Series& series : loads) {
+      for (std::size_t at = 0; at < series.points.size();) {
+        if (room == 0) {
+          postPart();
+          isDivided = true;
+        }
+        const std::size_t count = std::min(room, series.points.size() - at);
+        const auto from = series.points.begin() + static_cast<std::ptrdiff_t>(at);
+        part.push_back({series.name, {from, from + static_cast<std::ptrdiff_t>(count)}});
+        at += count;
+        room -= count;
+      }
+    }
+    if (isDivided) {
+      update.series.erase(loads.begin(), loads.end());
+      postPart();
+    }
+    post(std::move(update));
   }
   void tellNode(const std::string& name, bool reachable, bool live, Message detail) {
     std::lock_guard lock(mutex);
@@ -502,7 +537,7 @@ class Recorder::State::Recording {
       latest_.reset();
       rowDue_ = Clock::now() + kKept;
     }
-    state_.post(std::move(taken.update));
+    state_.postInParts(std::move(taken.update));
     for (const auto& [node, sequence] : reached) preview_->reached(node, sequence);
   }
 

@@ -630,7 +630,7 @@ void RunAggregator::addSteps(const std::string& name, Node& node, const run::v1:
 
 void RunAggregator::addSample(const std::string& name, Node& node, const run::v1::Record& record) {
   const auto& sample = record.node_sample();
-  const double x = secondsOf(record.wall_ns());
+  const double x = std::round(1e3 * secondsOf(record.wall_ns())) / 1e3;  // takes less to keep
   if (x <= node.lastSample) return;
   node.lastSample = x;
   lastWallNs_ = std::max(lastWallNs_, bounded(record.wall_ns()));

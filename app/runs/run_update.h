@@ -1,5 +1,6 @@
-// RunUpdate: changes of a run since the previous update. Recorders publish at most about thirty a
-// second, before the history is written. The final phase comes with the last update.
+// RunUpdate: changes of a run since the previous update. Recorders publish about thirty times a
+// second at most, before the history is written; many loads of nodes come in several updates. The
+// final phase comes with the last update.
 //
 // Series over steps (x = step, from 1): "loss" (mean over the global batch), the run's metric in
 // training (one of kMetrics),

@@ -4,6 +4,7 @@
 #include <QDir>
 #include <QFileInfo>
 #include <algorithm>
+#include <chrono>
 
 #include "app/alerts/alert_file.h"
 #include "app/history/integrity.h"
@@ -11,6 +12,12 @@
 #include "ui/studio/background.h"
 
 namespace lockstep::ui {
+namespace {
+
+// Of a frame, for what other threads tell; the rest waits for the next one.
+constexpr std::chrono::milliseconds kDrain{20};
+
+}  // namespace
 
 Workspace::Workspace(StudioOptions options, QObject* parent)
     : QObject(parent),
@@ -18,7 +25,7 @@ Workspace::Workspace(StudioOptions options, QObject* parent)
       settings_(QString::fromStdString(options_.home.root)),
       alertActions_(inbox_, [this](const Error& error) { Q_EMIT alertProblem(error); }) {
   teardownPool_.setMaxThreadCount(64);  // they wait more than they work
-  connect(&FrameClock::instance(), &FrameClock::drain, this, [this] { inbox_.drain(); });
+  connect(&FrameClock::instance(), &FrameClock::drain, this, [this] { inbox_.drain(kDrain); });
   if (options_.examples.isEmpty()) {
     const QDir beside(QCoreApplication::applicationDirPath());
     for (const QString& folder : {beside.filePath("../share/lockstep/examples"),
