@@ -115,13 +115,13 @@ struct Recorder::State {
   std::jthread writer;              // ends the followers with itself
   std::vector<std::jthread> calls;  // requests to the run
 
-  void post(RunUpdate update) {
+  void post(RunUpdate&& update) {
     update.run = run;
     inbox.post(owner, [this, update = std::move(update)] { observer(update); });
   }
   // The loads of many nodes in parts, which a window takes within a frame. What is told of steps
   // stays together.
-  void postInParts(RunUpdate update) {
+  void postInParts(RunUpdate&& update) {
     const auto loads = std::ranges::stable_partition(
         update.series, [](const auto& series) { return !series.name.starts_with("node/"); });
     std::vector<RunBatch::Series> part;
@@ -213,7 +213,7 @@ void Recorder::State::fetchFiles(const History& history, const RunRow& row,
   const auto tell = [this](ArtifactsUpdate what) {
     RunUpdate update;
     update.ending = true;
-    update.artifacts = std::move(what);
+    update.artifacts.emplace(std::move(what));
     post(std::move(update));
   };
   ArtifactsObserver observer;
