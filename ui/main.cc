@@ -35,7 +35,7 @@ bool displayIsThere(int argc, char** argv) {
 int runWindow(lockstep::ui::StudioOptions given, const QStringList& files, const QString& model,
               const QString& cluster) {
   lockstep::ui::MainWindow window(std::move(given));
-  window.restoreSession(files.isEmpty() && model.isEmpty());  // what is asked for is what is shown
+  window.restoreSession(files.isEmpty() && model.isEmpty());  // no run before a file that was named
   for (const QString& file : files) {
     if (lockstep::ui::placeOf(file))
       window.openLink(file);

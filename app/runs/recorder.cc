@@ -119,8 +119,8 @@ struct Recorder::State {
     update.run = run;
     inbox.post(owner, [this, update = std::move(update)] { observer(update); });
   }
-  // The loads of many nodes in parts, which a window takes within a frame. What is told of steps
-  // stays together.
+  // Posts curves of node loads in several updates where they are many, so that a window takes each
+  // within a frame. Curves over steps stay in one update.
   void postInParts(RunUpdate&& update) {
     const auto loads = std::ranges::stable_partition(
         update.series, [](const auto& series) { return !series.name.starts_with("node/"); });

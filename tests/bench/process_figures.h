@@ -1,4 +1,4 @@
-// What this process takes, for benchmarks.
+// Memory and processor time of this process, for benchmarks.
 #pragma once
 
 #include <time.h>

@@ -259,7 +259,7 @@ class SpecPageTest : public QObject {
     saveAs(home_->path("three.yaml"));
     QVERIFY(!pages[1]->isModified());
     QCOMPARE(pages[1]->filePath(), home_->path("three.yaml"));
-    saveAs(home_->path("three.yaml"));  // its own
+    saveAs(home_->path("three.yaml"));  // no other tab has it
     QCOMPARE(pages[1]->filePath(), home_->path("three.yaml"));
     // A tab whose file is gone does not show a file that is not there yet.
     QVERIFY(QFile::remove(home_->path("one.yaml")));

@@ -167,7 +167,7 @@ void SpecDocument::setBytes(std::string bytes) {
 
 Status SpecDocument::autosave() {
   if (path_.isEmpty()) return {};
-  if (!isModified()) {  // undone: there is nothing to bring back
+  if (!isModified()) {  // as it was saved
     QFile::remove(recoveryPath());
     return {};
   }

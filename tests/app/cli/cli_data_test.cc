@@ -387,7 +387,7 @@ class CliDataTest : public QObject {
     const QString first = cli.write("a.txt", "hello world"), second = cli.write("b.txt", "a");
     QFile original(merges);
     QVERIFY(original.open(QIODevice::ReadOnly));
-    const QString pairs = cli.write("merges.txt", original.readAll());  // to be replaced
+    const QString pairs = cli.write("merges.txt", original.readAll());  // a copy, for --to to name
     const auto tokenize = [&](const QStringList& texts, const QStringList& more = {}) {
       return cli.run(
           QStringList{"tokenize"} + texts +

@@ -119,7 +119,7 @@ class LaunchSummaryTest : public QObject {
                          "training.checkpoint.path=/data/kept"},
                         2)["Checkpoint size"],
                whole);
-    // Each node has all of it, also in memory, unless they share storage.
+    // Without shared storage each node writes a whole checkpoint, also to a folder in memory.
     const std::string own = rowsWith({}, 2)["Checkpoint size"];
     QVERIFY(own != whole);
     QCOMPARE(rowsWith({"training.checkpoint.path=/dev/shm/kept", "training.checkpoint.copies=1"},

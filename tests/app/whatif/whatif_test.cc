@@ -625,7 +625,7 @@ class WhatIfTest : public QObject {
     QVERIFY(!refused.ok() && refused.error().text().find("training.x=1") != std::string::npos);
   }
 
-  // Nodes that have no ranks do not count as such, and are not copied.
+  // Spares, evaluators and servers have no ranks: they are not counted as ranks, and not copied.
   void otherRanksAreOfNodesThatTrain_data() {
     QTest::addColumn<QString>("role");
     QTest::addColumn<QString>("setting");

@@ -126,8 +126,8 @@ class ModelTest : public QObject {
     QCOMPARE(built->graph.value(sum->inputs[0]).type.text(), std::string("f32[2x8x8x4]"));
   }
 
-  // Of two dense layers one after another ranks may divide the weights, unless another layer has
-  // them too.
+  // Tensor ranks divide the weights of two dense layers in a row, unless another layer is tied to
+  // one of them.
   void sharedWeightsAreWhole() {
     Model model;
     model.name = "shared";
