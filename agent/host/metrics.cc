@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "agent/base/paths.h"
+#include "agent/host/rounded.h"
 #include "engine/base/file.h"
 #include "engine/base/find_program.h"
 
@@ -189,10 +190,6 @@ double rate(std::uint64_t value, std::uint64_t& kept, double seconds) {
   kept = value;
   return gained;
 }
-
-// A share of at most 1, in 1/10,000. Such fractions, and rates in whole bytes, take a quarter of
-// the room in the history.
-double inParts(double share) { return std::round(1e4 * std::min(share, 1.0)) / 1e4; }
 
 }  // namespace
 
@@ -414,9 +411,9 @@ void NodeSampler::sampleNetwork(double seconds, run::v1::NodeSample& out) {
     }
     return true;
   });
-  out.set_network_in(std::round(rate(in, netIn_, seconds)));
-  out.set_network_out(std::round(rate(sent, netOut_, seconds)));
-  out.set_loopback(std::round(rate(loopback, loopback_, seconds)));
+  out.set_network_in(roundedRate(rate(in, netIn_, seconds)));
+  out.set_network_out(roundedRate(rate(sent, netOut_, seconds)));
+  out.set_loopback(roundedRate(rate(loopback, loopback_, seconds)));
 }
 
 void NodeSampler::sampleDisks(double seconds, run::v1::NodeSample& out) {
@@ -435,8 +432,8 @@ void NodeSampler::sampleDisks(double seconds, run::v1::NodeSample& out) {
     return true;
   });
   sampleDiskBusy(busiest, seconds, out);
-  out.set_disk_read(std::round(rate(read, read_, seconds)));
-  out.set_disk_write(std::round(rate(written, written_, seconds)));
+  out.set_disk_read(roundedRate(rate(read, read_, seconds)));
+  out.set_disk_write(roundedRate(rate(written, written_, seconds)));
   out.set_disk_free(static_cast<double>(diskFree(workdir_)));
 }
 

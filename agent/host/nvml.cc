@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <type_traits>
 #include <utility>
 
 #include "agent/host/nvml_calls.h"
+#include "agent/host/rounded.h"
 #include "engine/specs/error_info.h"
 
 namespace lockstep::agent {
@@ -233,10 +233,12 @@ struct GpuReader {
   void readPcie() {
     take(
         0u, [&](auto* to) { return ask(calls.pcieThroughput, handle, kPcieReceived, to); },
-        [&](unsigned rate) { out.set_pcie_in(rate * 1e3); }, [&] { out.clear_pcie_in(); });
+        [&](unsigned rate) { out.set_pcie_in(roundedRate(rate * 1e3)); },
+        [&] { out.clear_pcie_in(); });
     take(
         0u, [&](auto* to) { return ask(calls.pcieThroughput, handle, kPcieSent, to); },
-        [&](unsigned rate) { out.set_pcie_out(rate * 1e3); }, [&] { out.clear_pcie_out(); });
+        [&](unsigned rate) { out.set_pcie_out(roundedRate(rate * 1e3)); },
+        [&] { out.clear_pcie_out(); });
   }
 
   // Properties that change rarely.
@@ -334,8 +336,8 @@ void Nvml::readLinkRates(Device& device, bool answers) {
         device.linksAt == 0 ? 0 : static_cast<double>(now - device.linksAt) * 1e-9;
     const double sent = numberOf(links[0]) * 1024, received = numberOf(links[1]) * 1024;
     if (seconds > 0 && sent >= device.sent && received >= device.received) {
-      out.set_nvlink_out(std::round((sent - device.sent) / seconds));
-      out.set_nvlink_in(std::round((received - device.received) / seconds));
+      out.set_nvlink_out(roundedRate((sent - device.sent) / seconds));
+      out.set_nvlink_in(roundedRate((received - device.received) / seconds));
     }
     device.linksAt = now;
     device.sent = sent, device.received = received;

@@ -233,16 +233,13 @@ void putColumns(std::span<const T> rows, const std::array<double T::*, N>& colum
   }
 }
 
-// Each column is deflated apart: its bytes are alike.
-template <typename T, std::size_t N>
-std::string pack(std::span<const T> rows, const std::array<double T::*, N>& columns) {
-  std::string out;
-  putVarint(out, rows.size());
-  putColumns(rows, columns, [&](const std::vector<double>& values) {
-    std::string column;
-    putColumn(column, values);
-    putDeflated(out, column);
-  });
+// The next one of columns that are deflated apart, as their bytes are alike.
+Result<std::vector<double>> nextColumn(Reader& reader, std::uint64_t count) {
+  LOCKSTEP_ASSIGN(const std::string bytes, inflated(reader));
+  if (count > bytes.size()) return damaged();  // a value takes a byte at least
+  Reader column(bytes);
+  std::vector<double> out = column.column(static_cast<std::size_t>(count));
+  if (!column.ok() || !column.atEnd()) return damaged();
   return out;
 }
 
@@ -253,12 +250,8 @@ Result<std::vector<T>> unpack(std::span<const std::byte> packed,
   const std::uint64_t count = reader.varint();
   std::vector<T> out;
   for (const auto member : columns) {
-    LOCKSTEP_ASSIGN(const std::string bytes, inflated(reader));
-    if (count > bytes.size()) return damaged();  // a value takes a byte at least
-    Reader column(bytes);
-    out.resize(static_cast<std::size_t>(count));
-    const std::vector<double> values = column.column(out.size());
-    if (!column.ok() || !column.atEnd()) return damaged();
+    LOCKSTEP_ASSIGN(const std::vector<double> values, nextColumn(reader, count));
+    out.resize(values.size());
     for (std::size_t i = 0; i < out.size(); ++i) out[i].*member = values[i];
   }
   if (!reader.ok() || !reader.atEnd()) return damaged();
@@ -267,8 +260,20 @@ Result<std::vector<T>> unpack(std::span<const std::byte> packed,
 
 }  // namespace
 
-std::string packPoints(std::span<const Point> points) { return pack(points, kPointColumns); }
-std::string packSpans(std::span<const Span> spans) { return pack(spans, kSpanColumns); }
+std::string packColumn(std::span<const double> values) {
+  std::string column, out;
+  putColumn(column, values);
+  putDeflated(out, column);
+  return out;
+}
+
+std::string packSpans(std::span<const Span> spans) {
+  std::string out;
+  putVarint(out, spans.size());
+  putColumns(spans, kSpanColumns,
+             [&](const std::vector<double>& values) { out += packColumn(values); });
+  return out;
+}
 
 // Few points of many curves: all of them are deflated together.
 std::string packCurves(std::span<const CurvePoints> curves) {
@@ -281,6 +286,13 @@ std::string packCurves(std::span<const CurvePoints> curves) {
                [&](const std::vector<double>& values) { putColumn(all, values); });
   }
   putDeflated(out, all);
+  return out;
+}
+
+Result<std::vector<double>> unpackColumn(std::span<const std::byte> packed, std::size_t count) {
+  Reader reader = readerOf(packed);
+  auto out = nextColumn(reader, count);
+  if (out.ok() && !reader.atEnd()) return damaged();
   return out;
 }
 

@@ -1,6 +1,7 @@
 // The packed form of curves. Values come back bit for bit.
 //
-// A curve is packed by columns: all x, all y. A column whose values are decimal fractions, as most
+// A curve is packed by columns: all x, all y. Many curves may share one column of x. A column whose
+// values are decimal fractions, as most
 // measured values are, is kept as integers, multiples of a unit: they themselves or their first or
 // second differences, with a variable number of bytes each. Other columns are kept as doubles, byte
 // by byte. Columns are deflated (zlib, RFC 1950). Regular times and slowly changing values thus
@@ -19,7 +20,7 @@
 
 namespace lockstep::app {
 
-std::string packPoints(std::span<const Point> points);
+std::string packColumn(std::span<const double> values);
 std::string packSpans(std::span<const Span> spans);
 
 struct CurvePoints {
@@ -28,7 +29,10 @@ struct CurvePoints {
 };
 std::string packCurves(std::span<const CurvePoints> curves);
 
-// kDataLoss if the bytes are damaged.
+// kDataLoss if the bytes are damaged, or are not of `count` values.
+Result<std::vector<double>> unpackColumn(std::span<const std::byte> packed, std::size_t count);
+// Points with an x of their own, as earlier versions packed them: their number as a varint, two
+// columns.
 Result<std::vector<Point>> unpackPoints(std::span<const std::byte> packed);
 Result<std::vector<Span>> unpackSpans(std::span<const std::byte> packed);
 Result<std::vector<CurvePoints>> unpackCurves(std::span<const std::byte> packed);

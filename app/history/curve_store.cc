@@ -35,9 +35,29 @@ std::span<const std::byte> bytesOf(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-Result<std::vector<Point>> pointsIn(const Statement& row, int data, int packed) {
-  if (row.integer(packed) != 0) return unpackPoints(row.blob(data));
-  return plain<Point>(row.blob(data));
+// How the data of a chunk is kept. Earlier versions wrote the first two.
+enum : std::int64_t { kPlain, kPoints, kOnAxis };
+
+// The columns of a chunk that pointsIn() takes.
+constexpr std::string_view kPointsOf =
+    "data, packed, n, (SELECT data FROM axis WHERE id=chunk.axis)";
+
+Result<std::vector<Point>> pointsIn(const Statement& row) {
+  if (row.integer(1) == kPlain) return plain<Point>(row.blob(0));
+  if (row.integer(1) == kPoints) return unpackPoints(row.blob(0));
+  const auto count = static_cast<std::size_t>(row.integer(2));  // a damaged one is too large
+  LOCKSTEP_ASSIGN(const std::vector<double> x, unpackColumn(row.blob(3), count));
+  LOCKSTEP_ASSIGN(const std::vector<double> y, unpackColumn(row.blob(0), count));
+  std::vector<Point> out(count);
+  for (std::size_t i = 0; i < count; ++i) out[i] = {x[i], y[i]};
+  return out;
+}
+
+std::vector<double> columnOf(std::span<const Point> points, double Point::*member) {
+  std::vector<double> out;
+  out.reserve(points.size());
+  for (const Point& point : points) out.push_back(point.*member);
+  return out;
 }
 
 // The points of [from, to] and a neighbour on either side.
@@ -134,28 +154,51 @@ std::span<const Point> CurveStore::waitingAfter(std::int64_t series, double x) c
   return {begin, points.end()};
 }
 
-Status CurveStore::insert(std::int64_t series, int level, std::span<const Point> points,
-                          const std::string& data) {
+struct CurveStore::Chunk {
+  std::int64_t series;
+  int level;
+  std::int64_t packed;
+  std::string data;
+  std::int64_t axis = 0;  // of level 0
+};
+
+Status CurveStore::insert(const Chunk& chunk, std::span<const Point> points) {
   const Span whole = spanOf(points);
   return Statement(database_,
-                   "INSERT INTO chunk(series,level,t0,t1,n,low,high,last,data,packed) "
-                   "VALUES(?,?,?,?,?,?,?,?,?,1)")
-      .bind(series)
-      .bind(level)
+                   "INSERT INTO chunk(series,level,t0,t1,n,low,high,last,data,packed,axis) "
+                   "VALUES(?,?,?,?,?,?,?,?,?,?,nullif(?,0))")
+      .bind(chunk.series)
+      .bind(chunk.level)
       .bind(points.front().x)
       .bind(points.back().x)
       .bind(static_cast<std::int64_t>(points.size()))
       .bind(whole.low)
       .bind(whole.high)
       .bind(whole.last)
-      .bindBlob(bytesOf(data))
+      .bindBlob(bytesOf(chunk.data))
+      .bind(chunk.packed)
+      .bind(chunk.axis)
       .run();
 }
 
+// Returns the row of their x, which other curves of this append() may have.
+Result<std::int64_t> CurveStore::axisOf(std::span<const Point> points) {
+  const std::vector<double> x = columnOf(points, &Point::x);
+  const auto [axis, isNew] = axes_.try_emplace(
+      std::string(reinterpret_cast<const char*>(x.data()), x.size() * sizeof(double)));
+  if (!isNew) return axis->second;
+  LOCKSTEP_TRY(Statement(database_, "INSERT INTO axis(data) VALUES(?)")
+                   .bindBlob(bytesOf(packColumn(x)))
+                   .run());
+  return axis->second = database_.lastRowId();
+}
+
 Status CurveStore::insertChunk(std::int64_t series, std::span<const Point> points) {
-  LOCKSTEP_TRY(insert(series, 0, points, packPoints(points)));
+  LOCKSTEP_ASSIGN(const std::int64_t axis, axisOf(points));
+  LOCKSTEP_TRY(insert({series, 0, kOnAxis, packColumn(columnOf(points, &Point::y)), axis}, points));
   for (int level = 1; level < kLevels && points.size() >= kLeastPoints[level]; ++level)
-    LOCKSTEP_TRY(insert(series, level, points, packSpans(spansOf(points, kSpanPoints[level]))));
+    LOCKSTEP_TRY(
+        insert({series, level, kPoints, packSpans(spansOf(points, kSpanPoints[level]))}, points));
   const Span whole = spanOf(points);
   return Statement(database_,
                    "UPDATE series SET points=points+?1, first=coalesce(first,?2), last=?3, "
@@ -211,6 +254,7 @@ Status CurveStore::append(const std::vector<RunBatch::Series>& series) {
   last_ = database_.lastRowId();
   if (first_ == 0) first_ = last_;
   for (const CurvePoints& curve : fresh) add(curve, kNever);
+  axes_.clear();
   if (inBatches_ >= kMostWaiting) return packAll();
   for (const CurvePoints& curve : fresh)
     if (waiting_[curve.series].size() >= kChunkPoints) LOCKSTEP_TRY(packFull(curve.series));
@@ -224,8 +268,8 @@ Status CurveStore::check() const {
   Statement batches(database_, "SELECT data FROM batch");
   while (batches.step()) LOCKSTEP_TRY(unpackCurves(batches.blob(0)).status());
   LOCKSTEP_TRY(batches.status());
-  Statement chunks(database_, "SELECT data, packed FROM chunk WHERE level=0");
-  while (chunks.step()) LOCKSTEP_TRY(pointsIn(chunks, 0, 1).status());
+  Statement chunks(database_, fmt::format("SELECT {} FROM chunk WHERE level=0", kPointsOf));
+  while (chunks.step()) LOCKSTEP_TRY(pointsIn(chunks).status());
   return chunks.status();
 }
 
@@ -292,7 +336,8 @@ Result<CurveStore::Chunks> CurveStore::chunksOf(std::int64_t series, double from
 Result<std::vector<Span>> CurveStore::spansAt(int level, std::int64_t series,
                                               const Chunks& chunks) const {
   std::vector<Span> out;
-  Statement chunk(database_, "SELECT data, packed FROM chunk WHERE series=? AND level=? AND t0=?");
+  Statement chunk(database_, fmt::format("SELECT {} FROM chunk WHERE series=? AND level=? AND t0=?",
+                                         kPointsOf));
   const auto append = [&](const std::vector<Span>& spans) {
     out.insert(out.end(), spans.begin(), spans.end());
   };
@@ -306,14 +351,14 @@ Result<std::vector<Span>> CurveStore::spansAt(int level, std::int64_t series,
       found = chunk.bind(series).bind(level).bind(row.t0).step();
       if (found) {
         const auto spans =
-            chunk.integer(1) != 0 ? unpackSpans(chunk.blob(0)) : plain<Span>(chunk.blob(0));
+            chunk.integer(1) != kPlain ? unpackSpans(chunk.blob(0)) : plain<Span>(chunk.blob(0));
         if (spans) append(*spans);  // as in readBatches()
       }
       LOCKSTEP_TRY(chunk.run());
     }
     if (found) continue;  // an earlier version kept no spans of less than 4096 points
     if (chunk.bind(series).bind(0).bind(row.t0).step()) {
-      if (const auto points = pointsIn(chunk, 0, 1)) append(spansOf(*points, kSpanPoints[level]));
+      if (const auto points = pointsIn(chunk)) append(spansOf(*points, kSpanPoints[level]));
     }
     LOCKSTEP_TRY(chunk.run());
   }
@@ -355,10 +400,11 @@ Result<std::vector<Point>> CurveStore::readAfter(const std::string& name, double
   if (x < curve.lastX) {  // some of it is in chunks
     Statement rows(
         database_,
-        "SELECT data, packed FROM chunk WHERE series=? AND level=0 AND t1>? ORDER BY t0");
+        fmt::format("SELECT {} FROM chunk WHERE series=? AND level=0 AND t1>? ORDER BY t0",
+                    kPointsOf));
     rows.bind(curve.id).bind(x);
     while (rows.step()) {
-      const auto points = pointsIn(rows, 0, 1);
+      const auto points = pointsIn(rows);
       if (!points) continue;  // as in readBatches()
       for (const Point& point : *points)
         if (point.x > x) out.push_back(point);

@@ -3,9 +3,10 @@
 // New points of all curves together are a row of the table `batch`, so that a transaction costs
 // about the same for ten curves as for thousands. Points that are many become chunks: those of one
 // curve as soon as it has kChunkPoints, all of them once the batches hold kMostWaiting points. A
-// chunk of at least 1024 points also has spans of 16 points, one of kChunkPoints spans of 256, and
-// its row has the span of all. So the time to read a range depends on the number of pixels, not on
-// the length of the run.
+// chunk has the y of its points; their x is a row of the table `axis`, which all curves with the
+// same x share, as those of a node do. A chunk of at least 1024 points also has spans of 16 points,
+// one of kChunkPoints spans of 256, and its row has the span of all. So the time to read a range
+// depends on the number of pixels, not on the length of the run.
 //
 // Threads and errors: see app/history/history.h.
 #pragma once
@@ -15,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "app/history/curve_codec.h"
@@ -43,6 +45,10 @@ ALTER TABLE series ADD COLUMN low REAL;
 ALTER TABLE series ADD COLUMN high REAL;
 UPDATE series SET (points, first, last, low, high) = (SELECT coalesce(sum(n), 0), min(t0), max(t1),
   min(low), max(high) FROM chunk WHERE chunk.series = series.id AND level = 0);
+)";
+  static constexpr std::string_view kAxisSchema = R"(
+CREATE TABLE axis(id INTEGER PRIMARY KEY, data BLOB NOT NULL);
+ALTER TABLE chunk ADD COLUMN axis INTEGER;
 )";
   static constexpr std::size_t kChunkPoints = 4096;
   static constexpr std::size_t kMostWaiting = std::size_t{1} << 21;
@@ -76,8 +82,9 @@ UPDATE series SET (points, first, last, low, high) = (SELECT coalesce(sum(n), 0)
   Status readBatches();
   void add(const CurvePoints& curve, double after);  // its points with x > after
   std::span<const Point> waitingAfter(std::int64_t series, double x) const;
-  Status insert(std::int64_t series, int level, std::span<const Point> points,
-                const std::string& data);
+  struct Chunk;
+  Status insert(const Chunk& chunk, std::span<const Point> points);
+  Result<std::int64_t> axisOf(std::span<const Point> points);
   Status insertChunk(std::int64_t series, std::span<const Point> points);
   Status packFull(std::int64_t series);
   Status packAll();
@@ -90,7 +97,8 @@ UPDATE series SET (points, first, last, low, high) = (SELECT coalesce(sum(n), 0)
   // points that have become chunks.
   std::map<std::int64_t, std::vector<Point>> waiting_;
   std::int64_t first_ = 0, last_ = 0;
-  std::vector<std::int64_t> damaged_;  // rows that cannot be read
+  std::vector<std::int64_t> damaged_;                   // rows that cannot be read
+  std::unordered_map<std::string, std::int64_t> axes_;  // by the bytes of x; of this append()
   std::size_t inBatches_ = 0;
 };
 

@@ -66,7 +66,7 @@ Result<std::unique_ptr<RunStore::State>> RunStore::State::open(const std::string
   LOCKSTEP_ASSIGN(state->database,
                   openDatabase(path,
                                {first, kErrorSchema, kAboutSchema, CurveStore::kBatchSchema,
-                                kIncidentSchema, kEventSchema},
+                                kIncidentSchema, kEventSchema, CurveStore::kAxisSchema},
                                create));
   state->curves.emplace(*state->database);
   return state;

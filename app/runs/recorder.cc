@@ -16,6 +16,7 @@
 #include "app/runs/artifacts.h"
 #include "app/runs/energy.h"
 #include "app/runs/live_preview.h"
+#include "app/runs/load_parts.h"
 #include "app/runs/node_records.h"
 #include "app/runs/rank_costs.h"
 #include "app/runs/refill.h"
@@ -42,8 +43,6 @@ constexpr auto kGrace = 5s, kFirstWord = 30s, kMostGrace = 60s;
 // before the others.
 constexpr std::uint64_t kReplayWindow = 512;
 constexpr std::size_t kMostQueued = 4096;
-constexpr std::size_t kPartPoints = 2000;  // take a window about 8 ms
-
 constexpr std::size_t kMostUnkept = 2'000'000;  // points and lines the history could not take yet
 constexpr auto kKept = 250ms;                   // at least between two writes to the history
 constexpr auto kAgain = 500ms;                  // after one that failed
@@ -119,39 +118,20 @@ struct Recorder::State {
     update.run = run;
     inbox.post(owner, [this, update = std::move(update)] { observer(update); });
   }
-  // Posts curves of node loads in several updates where they are many, so that a window takes each
-  // within a frame. Curves over steps stay in one update.
-  void postInParts(RunUpdate&& update) {
-    const auto loads = std::ranges::stable_partition(
-        update.series, [](const auto& series) { return !series.name.starts_with("node/"); });
-    std::vector<RunBatch::Series> part;
-    std::size_t room = kPartPoints;
-    const auto postPart = [&] {
-      RunUpdate out;
-      out.preview = update.preview;
-      out.series = std::exchange(part, {});
-      room = kPartPoints;
-      post(std::move(out));
-    };
-    bool isDivided = false;
-    for (const RunBatch::Series& series : loads) {
-      for (std::size_t at = 0; at < series.points.size();) {
-        if (room == 0) {
-          postPart();
-          isDivided = true;
-        }
-        const std::size_t count = std::min(room, series.points.size() - at);
-        const auto from = series.points.begin() + static_cast<std::ptrdiff_t>(at);
-        part.push_back({series.name, {from, from + static_cast<std::ptrdiff_t>(count)}});
-        at += count;
-        room -= count;
-      }
+  void postParts(std::vector<std::vector<RunBatch::Series>> parts, bool preview) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      RunUpdate update;
+      update.preview = preview;
+      update.series = std::move(parts[i]);
+      update.more = i + 1 < parts.size();
+      post(std::move(update));
     }
-    if (isDivided) {
-      update.series.erase(loads.begin(), loads.end());
-      postPart();
-    }
-    post(std::move(update));
+  }
+  void postPreview(RunUpdate update) {
+    LoadParts loads;
+    loads.collect(update.series);
+    if (!update.series.empty()) post(std::move(update));
+    postParts(loads.take(LoadParts::Clock::now(), true), true);
   }
   void tellNode(const std::string& name, bool reachable, bool live, Message detail) {
     std::lock_guard lock(mutex);
@@ -273,7 +253,7 @@ class Recorder::State::Recording {
                                     [](const auto& cursor) { return cursor.sequence == 0; });
     if (before_ && (begins || isFinal(row.phase))) row = unbegun(std::move(row));
     preview_.emplace(state.run, state.nodes, row,
-                     [&state](RunUpdate update) { state.post(std::move(update)); });
+                     [&state](RunUpdate update) { state.postPreview(std::move(update)); });
     book_.emplace(std::move(row), cursors, sharesOf(history), store.facts());
     beginSinks();
     for (std::size_t i = 0; i < state.nodes.size(); ++i)
@@ -329,11 +309,13 @@ class Recorder::State::Recording {
       if (cannotFollow(taken.lost)) return (void)keep({}, true);
       noteLost(taken.lost);
       if (!book_->empty() || !taken.states.empty()) publish(taken.states);
+      postLoads(false);
       if (isOver(taken.lost)) {
         for (auto& follower : followers_) follower.request_stop();
         // The last node may have sent its end just now, where the coordinator cannot tell it.
         if (!writing_ || !pending_.cursors.empty()) (void)keep({}, true);
         endSinks();
+        postLoads(true);
         (void)store_.closeStragglers(book_->row().finishedNs);
         noteLeft(taken.lost);
         std::vector<Error> missing = missingOf(taken.lost);
@@ -537,9 +519,12 @@ class Recorder::State::Recording {
       latest_.reset();
       rowDue_ = Clock::now() + kKept;
     }
-    state_.postInParts(std::move(taken.update));
+    loads_.collect(taken.update.series);
+    state_.post(std::move(taken.update));
     for (const auto& [node, sequence] : reached) preview_->reached(node, sequence);
   }
+
+  void postLoads(bool all) { state_.postParts(loads_.take(Clock::now(), all), false); }
 
   // Whether the run has ended and every node's last record is there, or waited for long enough.
   bool isOver(const std::map<std::string, Error>& lost) {
@@ -579,6 +564,7 @@ class Recorder::State::Recording {
   std::optional<RunRow> before_;  // of a run whose file replaces a damaged one
   std::optional<RunAggregator> book_;
   RunBatch pending_;
+  LoadParts loads_;               // not posted yet
   std::optional<RunRow> latest_;  // not written yet
   bool writing_ = true, givenUp_ = false;
   Clock::time_point again_ = Clock::now(), rowDue_ = again_, lookDue_ = again_;

@@ -17,11 +17,13 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <future>
 #include <latch>
 #include <map>
+#include <random>
 #include <thread>
 
 #include "agent/base/key_value_store.h"
@@ -30,6 +32,7 @@
 #include "agent/base/run_folder.h"
 #include "agent/host/cores.h"
 #include "agent/host/metrics.h"
+#include "agent/host/rounded.h"
 #include "agent/host/speed.h"
 #include "agent/node/sweep.h"
 #include "agent/worker/prepare.h"
@@ -60,6 +63,23 @@ class AgentPartsTest : public QObject {
     QVERIFY(timeDiskWrite(folder.path().toStdString(), 1, 3600).ok());  // after some writes
     QVERIFY(QDir(folder.path()).isEmpty());
     QVERIFY(!timeDiskWrite("/nowhere/at/all", 1 << 20, 0.05).ok());
+  }
+
+  // To four digits, so that no rate is off by more than one in two thousand; small ones are whole.
+  void ratesAreRounded() {
+    for (const double whole : {0.0, 1.0, 17.0, 9999.0, 10'010.0, 123'400'000.0, 9.999e15})
+      QCOMPARE(roundedRate(whole), whole);
+    QCOMPARE(roundedRate(0.4), 0.0);
+    QCOMPARE(roundedRate(12'344.9), 12'340.0);
+    QCOMPARE(roundedRate(99'996), 100'000.0);
+    std::mt19937 random(1);
+    for (int i = 0; i < 1000; ++i) {
+      const double rate = std::exp(std::uniform_real_distribution<>(0, 30)(random));
+      const double rounded = roundedRate(rate);
+      QVERIFY(std::abs(rounded - rate) <= std::max(0.5, 0.5001e-3 * rate));
+      QCOMPARE(std::fmod(rounded, 1), 0.0);
+    }
+    QVERIFY(std::isinf(roundedRate(HUGE_VAL)));
   }
 
   void theStoreAnswersGetsInTheirOrder() {

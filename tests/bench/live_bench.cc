@@ -14,7 +14,7 @@
 // With --judge it exits 1 if a figure misses its limit, and --seconds is 3600 unless given. For
 // that the machine has to be idle. Needs the programs of this build beside it. Draws offscreen
 // unless QT_QPA_PLATFORM says otherwise.
-#include <sys/resource.h>
+#include <sched.h>
 
 #include <QAbstractEventDispatcher>
 #include <QDir>
@@ -29,6 +29,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <utility>
 
 #include "agent/supervisor/spool.h"
 #include "tests/bench/judge.h"
@@ -53,7 +55,7 @@ struct Options {
   int nodes = 64, gpus = 8, seconds = 120;
 };
 
-// How long the thread is busy between two times that it waits for events.
+// How long the thread is busy between two times that it waits for events, and with which events.
 class BusyTimes : public QApplication {
  public:
   BusyTimes(int& argc, char** argv) : QApplication(argc, argv) {
@@ -65,9 +67,19 @@ class BusyTimes : public QApplication {
       wall_.start();
       processor_ = threadSeconds();
     }
-    return QApplication::notify(receiver, event);
+    if (std::exchange(nested_, true)) return QApplication::notify(receiver, event);
+    // The receiver may be gone afterwards.
+    const QString what =
+        QString("%1 %2").arg(receiver->metaObject()->className()).arg(event->type());
+    const qint64 before = wall_.nsecsElapsed();
+    const bool done = QApplication::notify(receiver, event);
+    nested_ = false;
+    events_[what] += static_cast<double>(wall_.nsecsElapsed() - before) * 1e-6;
+    return done;
   }
-  void begin() { longest_ = longestOfProcessor_ = 0, above_ = 0; }
+  void begin() { longest_ = longestOfProcessor_ = 0, above_ = 0, longestEvents_.clear(); }
+  // Of the longest time: its events, as class of the receiver and QEvent::Type, and their ms.
+  const std::map<QString, double>& longestEvents() const { return longestEvents_; }
   double longest() const { return longest_; }                        // ms
   double longestOfProcessor() const { return longestOfProcessor_; }  // ms of it
   int above50() const { return above_; }
@@ -76,7 +88,11 @@ class BusyTimes : public QApplication {
   void rests() {
     if (!wall_.isValid()) return;
     const double ms = static_cast<double>(wall_.nsecsElapsed()) * 1e-6;
-    if (ms > longest_) longestOfProcessor_ = 1000 * (threadSeconds() - processor_);
+    if (ms > longest_) {
+      longestOfProcessor_ = 1000 * (threadSeconds() - processor_);
+      longestEvents_ = events_;
+    }
+    events_.clear();
     longest_ = std::max(longest_, ms);
     above_ += ms > 50;
     wall_.invalidate();
@@ -84,6 +100,8 @@ class BusyTimes : public QApplication {
   QElapsedTimer wall_;
   double processor_ = 0, longest_ = 0, longestOfProcessor_ = 0;
   int above_ = 0;
+  bool nested_ = false;
+  std::map<QString, double> events_, longestEvents_;
 };
 
 // As a program does that waits for its events; QTest::qWait() looks for them now and then.
@@ -140,12 +158,14 @@ class LiveBench : public QObject {
   }
 
  private:
-  // They would be other machines.
+  // They would be other machines: whenever the window has something to do, they wait.
   void letNodesGiveWay() const {
+    const sched_param none{};
     for (const char* word : {"serve", "supervise"})
       for (const int pid : road_->processes(word))
         for (const QString& task : QDir(QString("/proc/%1/task").arg(pid)).entryList(QDir::Dirs))
-          if (const int thread = task.toInt(); thread > 0) ::setpriority(PRIO_PROCESS, thread, 10);
+          if (const int thread = task.toInt(); thread > 0)
+            ::sched_setscheduler(thread, SCHED_IDLE, &none);
   }
 
   void watch() {
@@ -165,6 +185,8 @@ class LiveBench : public QObject {
         "ms, memory %.0f MB %+.1f MB, %+.0f MB an hour\n",
         wall, share, busy.longest(), busy.longestOfProcessor(), busy.above50(), end, end - memory,
         hourly);
+    for (const auto& [what, ms] : busy.longestEvents())
+      if (ms > 2) std::printf("  in the longest frame: %s %.0f ms\n", qPrintable(what), ms);
     judge_.atMost("window's thread", share, 30, "% of a core");
     judge_.atMost("longest frame", busy.longest(), 50, "ms");
     judge_.atMost("growth of memory", hourly, 200, "MB an hour");

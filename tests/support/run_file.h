@@ -11,7 +11,7 @@ namespace lockstep {
 
 // `path` was made by makeRunStore(). Nothing is brought up to date: the file has the newest schema.
 inline Result<std::unique_ptr<storage::Database>> openRunFile(const std::string& path) {
-  constexpr std::size_t kVersions = 6;  // of the schema, as RunStore has them
+  constexpr std::size_t kVersions = 7;  // of the schema, as RunStore has them
   return storage::Database::open(path, std::vector<std::string_view>(kVersions));
 }
 

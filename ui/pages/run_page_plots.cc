@@ -223,7 +223,8 @@ void RunPage::showAsProgram() {
 void RunPage::showStepsOfProgram() {
   const bool known = document_->measuresSteps();
   for (const char* part : {"steps", "stragglers"})
-    tabs_->setTabVisible(static_cast<int>(parts_.indexOf(part)), known);
+    if (const int tab = static_cast<int>(parts_.indexOf(part)); tabs_->isTabVisible(tab) != known)
+      tabs_->setTabVisible(tab, known);  // which draws all of the page again
 }
 
 // With its first data.

@@ -19,6 +19,7 @@ class FrameClock : public QObject {
 
   // Calls `paint` when its turn comes, unless the view is gone then: first come, first served, at
   // most some milliseconds of all of them at a tick, and at most a quarter of the thread's time.
+  // Where taking what has arrived leaves no room, one view is painted at every other tick.
   void await(QObject* view, std::function<void()> paint);
 
  Q_SIGNALS:
@@ -27,7 +28,7 @@ class FrameClock : public QObject {
 
  private:
   FrameClock();
-  void serve();
+  void serve(qint64 tick);  // which began then
 
   struct Waiting {
     QPointer<QObject> view;
@@ -37,6 +38,7 @@ class FrameClock : public QObject {
   QElapsedTimer clock_;
   std::deque<Waiting> waiting_;
   qint64 restUntil_ = 0;  // ns of clock_
+  bool isPassedOver_ = false;
 };
 
 }  // namespace lockstep::ui

@@ -141,7 +141,7 @@ void PlotGroup::setXScale(std::optional<SeriesScale> scale, const QString& title
 void PlotGroup::dataChanged() {
   if (paused_) return;
   for (const auto& view : views_) {
-    if (view) view->markDirty();
+    if (view) view->lookForData();
   }
 }
 

@@ -50,7 +50,7 @@ class PlotGroup : public QObject {
   void setLogX(bool on);
   // Labels steps in all plots; a view that comes later has it too.
   void setXScale(std::optional<SeriesScale> scale, const QString& title);
-  void dataChanged();  // marks every plot for the next frame, unless paused
+  void dataChanged();  // every plot with new samples is painted again, unless paused
 
  Q_SIGNALS:
   void followingChanged(bool following);

@@ -276,12 +276,25 @@ std::size_t PlotView::sampleCount() const {
 }
 
 void PlotView::markDirty() { dirty_ = true; }
+void PlotView::lookForData() { mayHaveData_ = true; }
 
 // A card in a scroll area may be visible and out of sight.
 bool PlotView::isSeen() const { return isVisible() && !visibleRegion().isEmpty(); }
 
+PlotView::Content PlotView::content() const {
+  Content out;
+  for (const auto& series : lines_->series()) {
+    out.samples += series->raw().size();
+    out.replaced += series->replaced();
+    out.revisions += series->revision();
+  }
+  return out;
+}
+
 void PlotView::frame() {
-  if (!dirty_ || awaitsTurn_ || !isSeen()) return;
+  if (!(dirty_ || mayHaveData_) || awaitsTurn_ || !isSeen()) return;
+  if (std::exchange(mayHaveData_, false) && content() != painted_) dirty_ = true;
+  if (!dirty_) return;
   awaitsTurn_ = true;
   FrameClock::instance().await(this, [this] {
     awaitsTurn_ = false;
@@ -292,12 +305,13 @@ void PlotView::frame() {
 void PlotView::paintAgain() {
   if (!dirty_ || !isSeen()) return;
   dirty_ = false;
+  painted_ = content();
   if (linesChanged_) refreshLegend();
   lines_->regroup();
   if (spreadParts() != legend_->parts()) nameLines();  // lines were hidden or shown
   refreshEmpty();
   if (stack_->currentWidget() == table_) {
-    tableModel_->refresh();
+    tableModel_->setSeries(lines_->series());
     return;
   }
   fit();
@@ -377,7 +391,8 @@ void PlotView::setLogY(bool on) {
 void PlotView::showTable(bool on) {
   tableButton_->setChecked(on);
   if (linesChanged_) refreshLegend();
-  if (on) tableModel_->refresh();
+  // Out of sight it has no columns: its header would measure each of a thousand names.
+  tableModel_->setSeries(on ? lines_->series() : std::vector<std::shared_ptr<Series>>());
   stack_->setCurrentWidget(on ? static_cast<QWidget*>(table_) : plot_);
   markDirty();
 }

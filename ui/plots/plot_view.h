@@ -64,6 +64,7 @@ class PlotView : public QWidget {
   std::size_t sampleCount() const;
 
   void markDirty();       // repainted with the next frame, if visible
+  void lookForData();     // likewise, if its lines have changed since it was painted
   void setLogX(bool on);  // by the group
   void setLogY(bool on);
   void showTable(bool on);
@@ -180,6 +181,15 @@ class PlotView : public QWidget {
   std::size_t detailed_ = 0;                             // samples when rangeShown() was last due
   bool linesChanged_ = false;  // legend and table do not have all of them yet
   bool awaitsTurn_ = false;    // of the frame clock
+  // What tells whether lines have changed: sums over all of them.
+  struct Content {
+    std::size_t samples = 0;
+    std::uint64_t replaced = 0, revisions = 0;
+    bool operator==(const Content&) const = default;
+  };
+  Content content() const;
+  Content painted_;
+  bool mayHaveData_ = false;
   bool dirty_ = true, fromZero_ = false, fitting_ = false;
 };
 

@@ -8,7 +8,6 @@
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"
 #include "ui/plots/series_plottable.h"
-#include "ui/plots/series_table_model.h"
 #include "ui/theme/format.h"
 
 namespace lockstep::ui {
@@ -115,7 +114,6 @@ std::vector<std::shared_ptr<Series>> PlotView::namedLines() const {
 void PlotView::refreshLegend() {
   linesChanged_ = false;
   lines_->regroup();
-  tableModel_->setSeries(lines_->series());
   nameLines();
 }
 

@@ -5,20 +5,11 @@
 #include <iterator>
 #include <utility>
 
+#include "ui/plots/blend.h"
 #include "ui/theme/theme.h"
 
 namespace lockstep::ui {
 namespace {
-
-// Source-over of a premultiplied colour on a premultiplied pixel.
-inline QRgb blend(QRgb over, QRgb under) {
-  const unsigned keep = 255 - qAlpha(over);
-  const auto mix = [&](unsigned a, unsigned b) { return a + (b * keep + 127) / 255; };
-  return qRgba(static_cast<int>(mix(qRed(over), qRed(under))),
-               static_cast<int>(mix(qGreen(over), qGreen(under))),
-               static_cast<int>(mix(qBlue(over), qBlue(under))),
-               static_cast<int>(mix(qAlpha(over), qAlpha(under))));
-}
 
 // The part of a segment in `area`; false: none. Liang and Barsky's way.
 bool clip(QPointF& a, QPointF& b, const QRectF& area) {
@@ -59,12 +50,6 @@ QVector<QPolygonF> clipped(const QPolygonF& line, const QRectF& area) {
   return out;
 }
 
-// Their shares of the line's colour, on the ground.
-constexpr double kSpreadShade[kSpreadParts] = {1, 0.42, 0.17};
-// Of a part that lies on the one before it: both are seen together as above.
-constexpr double kSpreadAlpha[kSpreadParts] = {1, 1 - (1 - 0.42) / (1 - 0.17), 0.17};
-constexpr int kSpreadColors[SeriesPlottable::kMostSpreads] = {0, 5, 2};
-
 bool isSpreadable(const Series& line) { return !line.dots && !line.dashed; }
 bool isSeen(const Series& line) { return line.visible && isSpreadable(line); }
 
@@ -74,19 +59,6 @@ constexpr double kHalo = 4.5;  // pixels, the width of a line's edge
 constexpr double kLineLength = 60'000, kCorner = 5;
 
 }  // namespace
-
-int spreadLineColor(int spread) { return kSpreadColors[spread]; }
-
-QColor spreadColor(SpreadPart part, int spread) {
-  const Theme& theme = Theme::instance();
-  const QColor line = theme.series(spreadLineColor(spread)), ground = theme.color("base");
-  const double share = kSpreadShade[static_cast<int>(part)];
-  const auto mix = [&](double a, double b) {
-    return static_cast<float>(share * a + (1 - share) * b);
-  };
-  return QColor::fromRgbF(mix(line.redF(), ground.redF()), mix(line.greenF(), ground.greenF()),
-                          mix(line.blueF(), ground.blueF()));
-}
 
 SeriesPlottable::SeriesPlottable(QCPAxis* keyAxis, QCPAxis* valueAxis)
     : QCPAbstractPlottable(keyAxis, valueAxis) {
@@ -189,81 +161,11 @@ std::shared_ptr<Series> SeriesPlottable::nearest(QPointF pixel) const {
 void SeriesPlottable::draw(QCPPainter* painter) {
   if (mKeyAxis->axisRect()->rect().isEmpty()) return;
   regroup();
-  drawSpreads(*painter);
-  if (alone_.empty()) return;
-  if (painter->modes().testFlag(QCPPainter::pmVectorized))
+  if (painter->modes().testFlag(QCPPainter::pmVectorized)) {
+    drawSpreads(*painter);
     drawVector(*painter, alone_);
-  else
-    drawImage(*painter, alone_);
-}
-
-// Of several, the medians lie on all bands.
-void SeriesPlottable::drawSpreads(QPainter& painter) {
-  if (spreads_.empty()) return;
-  const QCPRange keys = mKeyAxis->range();
-  const bool log = mKeyAxis->scaleType() == QCPAxis::stLogarithmic;
-  const double pixels = std::max<double>(1, mKeyAxis->axisRect()->width());
-  const double pixel = (log ? std::log10(keys.upper / keys.lower) : keys.size()) / pixels;
-  for (SpreadLines& one : spreads_)
-    one.spread.update(one.lines, {keys.lower, keys.upper, pixel, log});
-  const auto fill = [&](SpreadPart part, MinMax Spread::Stretch::*values, double more) {
-    for (std::size_t i = 0; i < spreads_.size(); ++i) {
-      QColor color = Theme::instance().series(spreadLineColor(static_cast<int>(i)));
-      color.setAlphaF(static_cast<float>(kSpreadAlpha[static_cast<int>(part)]));
-      drawSpreadPart(painter, spreads_[i].spread, color, values, more);
-    }
-  };
-  painter.save();
-  painter.setPen(Qt::NoPen);
-  painter.setRenderHint(QPainter::Antialiasing);
-  fill(SpreadPart::kAll, &Spread::Stretch::all, 0);
-  fill(SpreadPart::kMiddle, &Spread::Stretch::middle, 0);
-  fill(SpreadPart::kMedian, &Spread::Stretch::median, 1);
-  painter.restore();
-}
-
-// A stretch reaches to the next one; the median is at least a line, `more` pixels around its
-// values.
-void SeriesPlottable::drawSpreadPart(QPainter& painter, const Spread& spread, const QColor& color,
-                                     MinMax Spread::Stretch::*values, double more) const {
-  const QRectF area = mKeyAxis->axisRect()->rect();
-  const bool logY = mValueAxis->scaleType() == QCPAxis::stLogarithmic;
-  const auto toX = [&](double x) {
-    return std::clamp(mKeyAxis->coordToPixel(x), area.left(), area.right());
-  };
-  // Out of sight it has no height.
-  const auto toY = [&](double y, double shift) {
-    if (logY && y <= 0) return area.bottom();
-    return std::clamp(mValueAxis->coordToPixel(y) + shift, area.top(), area.bottom());
-  };
-  painter.setBrush(color);
-  QPolygonF upper, lower;
-  double lastTop = 0, lastBottom = 0;
-  const auto flush = [&] {
-    std::reverse(lower.begin(), lower.end());
-    painter.drawPolygon(upper + lower);
-    upper.clear();
-    lower.clear();
-  };
-  const auto& all = spread.stretches();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const bool ends = i + 1 == all.size() || all[i + 1].index > all[i].index + 1;
-    const double left = toX(spread.begin(all[i]));
-    const double right = toX(ends ? spread.end(all[i]) : spread.begin(all[i + 1]));
-    if (right > area.left() && left < area.right()) {
-      double top = toY((all[i].*values).max, -more);
-      double bottom = toY((all[i].*values).min, more);
-      const double ownTop = top, ownBottom = bottom;
-      if (!upper.isEmpty()) {  // no step is apart from the one before
-        top = std::min(top, lastBottom);
-        bottom = std::max(bottom, lastTop);
-      }
-      lastTop = ownTop;
-      lastBottom = ownBottom;
-      upper << QPointF(left, top) << QPointF(right, top);
-      lower << QPointF(left, bottom) << QPointF(right, bottom);
-    }
-    if (ends) flush();
+  } else if (!spreads_.empty() || !alone_.empty()) {
+    drawImage(*painter);
   }
 }
 
@@ -289,25 +191,31 @@ bool SeriesPlottable::isShort(const Lines& lines) const {
   return true;
 }
 
-void SeriesPlottable::drawImage(QCPPainter& painter, const Lines& lines) {
+void SeriesPlottable::drawImage(QCPPainter& painter) {
   const QRect area = mKeyAxis->axisRect()->rect();
   const double ratio = mParentPlot->bufferDevicePixelRatio();
   const QSize size = area.size() * ratio;
   if (image_.size() != size) image_ = QImage(size, QImage::Format_ARGB32_Premultiplied);
   image_.setDevicePixelRatio(ratio);
   image_.fill(Qt::transparent);
+  fillSpreads(image_, ratio);
+  if (!alone_.empty()) drawLines(image_, alone_, ratio);
+  painter.drawImage(area.topLeft(), image_);
+}
 
+void SeriesPlottable::drawLines(QImage& image, const Lines& lines, double ratio) const {
+  const QRect area = mKeyAxis->axisRect()->rect();
   const QCPRange keys = mKeyAxis->range();
   const bool few = isShort(lines);
   const Theme& theme = Theme::instance();
   const auto one = [&](const Series& s, const Pyramid& data, QColor color, double width) {
     const std::size_t visible = data.upper(keys.upper) - data.lower(keys.lower);
     if (s.dots || ((few || s.dashed) && visible < static_cast<std::size_t>(2 * area.width()))) {
-      QPainter brush(&image_);
+      QPainter brush(&image);
       brush.setRenderHint(QPainter::Antialiasing);
-      drawLines(brush, data, color, width, s.dashed, s.dots, area.topLeft());
+      drawLine(brush, data, color, width, s.dashed, s.dots, area.topLeft());
     } else {
-      drawRuns(image_, data, color, width, area.topLeft(), ratio);
+      drawRuns(image, data, color, width, area.topLeft(), ratio);
     }
   };
   for (const auto& s : lines) {
@@ -324,7 +232,6 @@ void SeriesPlottable::drawImage(QCPPainter& painter, const Lines& lines) {
       one(*s, s->shown(keys.lower, keys.upper), theme.series(s->shownColor()), 1.7);
     }
   }
-  painter.drawImage(area.topLeft(), image_);
 }
 
 // Of samples that are denser than half pixels, the lowest and the highest in each.
@@ -380,8 +287,8 @@ void SeriesPlottable::drawVector(QPainter& painter, const Lines& lines) const {
         one(*s, s->shown(keys.lower, keys.upper), theme.series(s->shownColor()), 1.5);
 }
 
-void SeriesPlottable::drawLines(QPainter& painter, const Pyramid& data, const QColor& color,
-                                double width, bool dashed, bool dots, QPointF origin) const {
+void SeriesPlottable::drawLine(QPainter& painter, const Pyramid& data, const QColor& color,
+                               double width, bool dashed, bool dots, QPointF origin) const {
   const QCPRange keys = mKeyAxis->range();
   std::size_t begin = data.lower(keys.lower), end = data.upper(keys.upper);
   if (begin > 0) --begin;

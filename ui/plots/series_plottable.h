@@ -8,6 +8,7 @@
 
 #include "ui/plots/custom_plot.h"
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -59,12 +60,16 @@ class SeriesPlottable : public QCPAbstractPlottable {
  private:
   using Lines = std::vector<std::shared_ptr<Series>>;
   bool isShort(const Lines& lines) const;
-  void drawImage(QCPPainter& painter, const Lines& lines);
+  using Band = std::vector<QRectF>;  // steps side by side
+  void drawImage(QCPPainter& painter);
+  void drawLines(QImage& image, const Lines& lines, double ratio) const;
+  void drawLine(QPainter& painter, const Pyramid& data, const QColor& color, double width,
+                bool dashed, bool dots, QPointF origin) const;
   void drawSpreads(QPainter& painter);
-  void drawSpreadPart(QPainter& painter, const Spread& spread, const QColor& color,
-                      MinMax Spread::Stretch::*values, double more) const;
-  void drawLines(QPainter& painter, const Pyramid& data, const QColor& color, double width,
-                 bool dashed, bool dots, QPointF origin) const;
+  void fillSpreads(QImage& image, double ratio);
+  void forBands(const std::function<void(const Band&, const QColor&)>& draw);
+  std::vector<Band> bandsOf(const Spread& spread, MinMax Spread::Stretch::*values,
+                            double more) const;
   void drawVector(QPainter& painter, const Lines& lines) const;
   void drawRuns(QImage& image, const Pyramid& data, const QColor& color, double width,
                 QPointF origin, double ratio) const;

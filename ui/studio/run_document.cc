@@ -372,7 +372,8 @@ void RunDocument::take(const app::RunUpdate& update) {
   if (update.artifacts) takeFiles(*update.artifacts);
   if (update.row || update.artifacts || update.awaited) Q_EMIT rowChanged();
   tell(alerts_.take(update, monotonicNow(), wallNow()));
-  if (!update.series.empty() || !update.epochs.empty()) Q_EMIT dataChanged();
+  const bool isData = !update.series.empty() || !update.epochs.empty();
+  if (isData && !update.more) Q_EMIT dataChanged();
   if (update.finished) {
     if (!over) Q_EMIT finished();  // its model may come later
     if (cluster_ && model_.over()) leaveJob();

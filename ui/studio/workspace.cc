@@ -15,7 +15,7 @@ namespace lockstep::ui {
 namespace {
 
 // Of a frame, for what other threads tell; the rest waits for the next one.
-constexpr std::chrono::milliseconds kDrain{20};
+constexpr std::chrono::milliseconds kDrain{12};
 
 }  // namespace
 

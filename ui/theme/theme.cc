@@ -10,6 +10,7 @@
 #include <QJsonObject>
 #include <QPainter>
 #include <QPalette>
+#include <QPixmapCache>
 #include <QProxyStyle>
 #include <QRegularExpression>
 #include <QStyleFactory>
@@ -38,6 +39,11 @@ class ThemedIconEngine : public QIconEngine {
     return scaledPixmap(size, mode, state, 1);
   }
   QPixmap scaledPixmap(const QSize& size, QIcon::Mode mode, QIcon::State, qreal) override {
+    const QColor color = colorOf(mode);
+    const QString key =
+        QString("%1 %2x%3 %4").arg(path_).arg(size.width()).arg(size.height()).arg(color.rgba());
+    QPixmap out;  // buttons are painted whenever something beside them is
+    if (QPixmapCache::find(key, &out)) return out;
     QImage image(size, QImage::Format_ARGB32_Premultiplied);
     image.fill(Qt::transparent);
     QSvgRenderer renderer(path_);
@@ -45,17 +51,22 @@ class ThemedIconEngine : public QIconEngine {
     const qreal side = std::min(size.width(), size.height());
     renderer.render(&painter, QRectF(0, 0, side, side));
     painter.setCompositionMode(QPainter::CompositionMode_SourceIn);
-    const Theme& theme = Theme::instance();
-    QColor color = tone_ == Tone::kNeutral ? theme.color("icon") : theme.tone(tone_);
-    if (mode == QIcon::Disabled) color = theme.color("disabled");
-    if (mode == QIcon::Selected) color = theme.color("selectionText");
     painter.fillRect(image.rect(), color);
     painter.end();
-    return QPixmap::fromImage(image);
+    out = QPixmap::fromImage(image);
+    QPixmapCache::insert(key, out);
+    return out;
   }
   QIconEngine* clone() const override { return new ThemedIconEngine(path_, tone_); }
 
  private:
+  QColor colorOf(QIcon::Mode mode) const {
+    const Theme& theme = Theme::instance();
+    if (mode == QIcon::Disabled) return theme.color("disabled");
+    if (mode == QIcon::Selected) return theme.color("selectionText");
+    return tone_ == Tone::kNeutral ? theme.color("icon") : theme.tone(tone_);
+  }
+
   QString path_;
   Tone tone_;
 };

@@ -286,7 +286,8 @@ void MainWindow::refreshTitles() {
                              ? QString::fromUtf8("%1 — %2").arg(page->title(), detail)
                              : page->title();
     const QString shown = tabs_->fontMetrics().elidedText(text, Qt::ElideMiddle, kWidestTab);
-    tabs_->setTabText(i, QString(shown).replace('&', "&&"));  // no shortcut
+    const QString label = QString(shown).replace('&', "&&");  // no shortcut
+    if (tabs_->tabText(i) != label) tabs_->setTabText(i, label);
     const QString place = page->filePath().isEmpty() ? detail : page->filePath();
     QStringList tip;
     if (shown != text) tip << text;

@@ -266,6 +266,23 @@ class CliTextTest : public QObject {
     while (takeInterrupt()) continue;
   }
 
+  // What is left for the next time stays before what is posted meanwhile.
+  void anInboxIsDrainedInParts() {
+    Inbox inbox;
+    std::vector<int> done;
+    for (int i = 0; i < 5; ++i)
+      inbox.post([&, i] {
+        done.push_back(i);
+        if (i == 0) inbox.post([&] { done.push_back(5); });
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      });
+    QCOMPARE(inbox.drain(std::chrono::milliseconds(0)), std::size_t{1});
+    QCOMPARE(inbox.drain(std::chrono::milliseconds(1)), std::size_t{1});
+    QCOMPARE(inbox.drain(), std::size_t{4});
+    QVERIFY((done == std::vector{0, 1, 2, 3, 4, 5}));
+    QCOMPARE(inbox.drain(), std::size_t{0});
+  }
+
   // Whether it is pressed before a wait, while one goes on, or as it is over.
   void eachCtrlCEndsOneWait() {
     watchInterrupts();
