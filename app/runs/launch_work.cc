@@ -97,7 +97,7 @@ std::string clusterText(const LaunchRequest& request) {
 Result<Preview> LaunchWork::preview(std::stop_token stop, Costs costs) {
   LOCKSTEP_TRY(secretsOf(*request_.spec).status());
   LOCKSTEP_ASSIGN(Preview rough, makePreview(request_, {}, nullptr));
-  findParticipants(rough);
+  LOCKSTEP_TRY(findParticipants(rough));
   LOCKSTEP_TRY(connectAll(stop));
   findData(request_, participants_);
   LOCKSTEP_TRY(checkAble(participants_, *request_.spec));
@@ -182,25 +182,34 @@ Result<std::string> LaunchWork::launch(const std::string& run, std::stop_token s
   return run;
 }
 
-void LaunchWork::findParticipants(const Preview& preview) {
+Status LaunchWork::findParticipants(const Preview& preview) {
   participants_.clear();
-  const auto add = [&](const std::string& node) {
+  const auto add = [&](const std::string& node) -> Status {
+    const auto found =
+        std::ranges::find_if(access_, [&](const auto& access) { return access->name() == node; });
+    if (found == access_.end()) {  // the file has changed since its session began
+      Error error = makeError(Code::kFailedPrecondition, "node {} is new in the cluster", node);
+      error.node = node;
+      error.next = "close the cluster and open it again; then launch";
+      return error;
+    }
     Participant participant;
     participant.name = node;
-    for (std::size_t i = 0; i < access_.size(); ++i)
-      if (access_[i]->name() == node) participant.access = access_[i];
-    LOCKSTEP_CHECK(participant.access != nullptr, "node {} is not in the session", node);
+    participant.access = *found;
     participants_.push_back(std::move(participant));
+    return {};
   };
   for (const RankPreview& rank : preview.ranks) {
-    if (participants_.empty() || participants_.back().name != rank.node) add(rank.node);
+    if (participants_.empty() || participants_.back().name != rank.node)
+      LOCKSTEP_TRY(add(rank.node));
     participants_.back().ranks.push_back(rank.rank);
   }
-  for (const std::string& spare : preview.spares) add(spare);
+  for (const std::string& spare : preview.spares) LOCKSTEP_TRY(add(spare));
   if (preview.evaluator) {
-    add(preview.evaluator->node);
+    LOCKSTEP_TRY(add(preview.evaluator->node));
     participants_.back().evaluates = true;
   }
+  return {};
 }
 
 Status LaunchWork::connectAll(std::stop_token stop) {

@@ -37,7 +37,7 @@ class LaunchWork {
   Result<std::string> launch(const std::string& run, std::stop_token stop);
 
  private:
-  void findParticipants(const Preview& preview);
+  Status findParticipants(const Preview& preview);
   Status connectAll(std::stop_token stop);
   // Remarks on nodes whose clocks differ from this machine's by a day or more. A run does not
   // depend on them, but the times in its log do. The ranks report smaller differences themselves.

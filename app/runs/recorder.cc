@@ -127,11 +127,12 @@ struct Recorder::State {
       post(std::move(update));
     }
   }
-  void postPreview(RunUpdate update) {
+  // The loads among its curves come before it.
+  void postInParts(RunUpdate update) {
     LoadParts loads;
     loads.collect(update.series);
-    if (!update.series.empty()) post(std::move(update));
-    postParts(loads.take(LoadParts::Clock::now(), true), true);
+    postParts(loads.take(LoadParts::Clock::now(), true), update.preview);
+    post(std::move(update));
   }
   void tellNode(const std::string& name, bool reachable, bool live, Message detail) {
     std::lock_guard lock(mutex);
@@ -253,7 +254,7 @@ class Recorder::State::Recording {
                                     [](const auto& cursor) { return cursor.sequence == 0; });
     if (before_ && (begins || isFinal(row.phase))) row = unbegun(std::move(row));
     preview_.emplace(state.run, state.nodes, row,
-                     [&state](RunUpdate update) { state.postPreview(std::move(update)); });
+                     [&state](RunUpdate update) { state.postInParts(std::move(update)); });
     book_.emplace(std::move(row), cursors, sharesOf(history), store.facts());
     beginSinks();
     for (std::size_t i = 0; i < state.nodes.size(); ++i)
@@ -585,7 +586,8 @@ class Recorder::State::Recording {
 
 // Another process records: what it writes is told here as it appears.
 void Recorder::State::read(History& history, RunStore& store, const std::stop_token& stop) {
-  StoredRun stored(run, history, store, [this](RunUpdate update) { post(std::move(update)); });
+  StoredRun stored(run, history, store,
+                   [this](RunUpdate update) { postInParts(std::move(update)); });
   do {
     if (stored.tell(stop)) return;
     if (!store.lockForRecording().ok()) continue;

@@ -3888,6 +3888,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>请查看运行的消息，或再次请求</translation>
         </message>
         <message>
+            <source>node %1 is new in the cluster</source>
+            <translation>节点 %1 是集群中新加入的</translation>
+        </message>
+        <message>
+            <source>close the cluster and open it again; then launch</source>
+            <translation>请关闭集群并重新打开，然后再启动</translation>
+        </message>
+        <message>
             <source>the node did not answer in time, and it is not known whether it got the request</source>
             <translation>节点没有及时应答，不清楚它是否收到了请求</translation>
         </message>

@@ -164,6 +164,7 @@ class WindowTest : public QObject {
     const auto* model = tree->model();
     QVERIFY(wait([&] { return model->rowCount(model->index(NavigatorModel::kRuns, 0)) == 2; }));
     QVERIFY(isChosen(run));
+    QVERIFY(isChosen(window_->openHistory()));  // the heading of the runs
   }
 
   // Runs of another program, such as the command line, appear while the window is open.

@@ -78,7 +78,7 @@ QStringList RankFields::changes() const {
   QStringList out;
   for (const Node& one : nodes_) {
     if (one.ranks->value() != one.written)
-      out << QString("%1=%2").arg(one.name).arg(one.ranks->value());
+      out << QString("%1=%2").arg(one.name, QString::number(one.ranks->value()));
   }
   return out;
 }

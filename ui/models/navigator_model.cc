@@ -51,6 +51,7 @@ void NavigatorModel::setEntries(Group group, const QVector<NavigatorEntry>& entr
 
 QModelIndex NavigatorModel::indexOf(const QString& pageKey) const {
   for (int group = 0; group < kGroups; ++group) {
+    if (pageKey == kKinds[group].page && !pageKey.isEmpty()) return index(group, 0);
     for (int i = 0; i < entries_[group].size(); ++i) {
       if (kKinds[group].prefix + entries_[group][i].key == pageKey)
         return index(i, 0, index(group, 0));

@@ -31,7 +31,7 @@ class NavigatorModel : public QAbstractItemModel {
   // The index of an entry stays its own wherever it goes, so that what is selected stays.
   void setEntries(Group group, const QVector<NavigatorEntry>& entries);
   const QVector<NavigatorEntry>& entries(Group group) const { return entries_[group]; }
-  QModelIndex indexOf(const QString& pageKey) const;
+  QModelIndex indexOf(const QString& pageKey) const;  // invalid: of no entry or heading
   void retranslate();
 
   QModelIndex index(int row, int column, const QModelIndex& parent = {}) const override;

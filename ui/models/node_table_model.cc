@@ -73,7 +73,7 @@ QString gpuText(const std::vector<app::GpuLoad>& gpus, int column) {
         const QString first = gpuTroubleText(*worst, app::troublesOf(*worst).front());
         const QString text =
             gpus.size() == 1 ? first : NodeTableModel::tr("GPU %1 %2").arg(worst->index).arg(first);
-        return wrong > 1 ? QString("%1 +%2").arg(text).arg(wrong - 1) : text;
+        return wrong > 1 ? QString("%1 +%2").arg(text, QString::number(wrong - 1)) : text;
       }
       return QString::fromStdString(gpus.front().name);
     }

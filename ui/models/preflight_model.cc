@@ -92,7 +92,7 @@ QVariant PreflightModel::data(const QModelIndex& index, int role) const {
     case kNode: {
       const QString node = QString::fromStdString(one.node);
       return one.kind == Kind::kAllReduce ? tr("all nodes")
-             : one.gpu >= 0               ? tr("%1, GPU %2").arg(node).arg(one.gpu)
+             : one.gpu >= 0               ? tr("%1, GPU %2").arg(node, QString::number(one.gpu))
                                           : node;
     }
     case kPeer:

@@ -149,10 +149,11 @@ void ClusterPage::takeGpus(const QString& name, const std::vector<app::GpuLoad>&
     for (const auto& line : lines) {
       if (!(gpu.*line.figure)) continue;
       auto& series =
-          gpuSeries_[QString("%1/%2/%3").arg(line.plot->objectName(), name).arg(gpu.index)];
+          gpuSeries_[QString("%1/%2/%3")
+                         .arg(line.plot->objectName(), name, QString::number(gpu.index))];
       if (!series) {
         series = std::make_shared<Series>(
-            gpus.size() == 1 ? name : QString("%1:%2").arg(name).arg(gpu.index),
+            gpus.size() == 1 ? name : QString("%1:%2").arg(name, QString::number(gpu.index)),
             static_cast<int>(line.plot->series().size()));
         room_.add(series);
         line.plot->addSeries(series);
@@ -167,7 +168,8 @@ void ClusterPage::alertGpus(const QString& node, const app::NodeLoad& load) {
     for (const app::GpuTrouble trouble : app::troublesOf(gpu)) {
       if (trouble == app::GpuTrouble::kPower) continue;  // so it is under heavy load
       const QString alert =
-          key() + QString(":gpu:%1:%2:%3").arg(node).arg(gpu.index).arg(int(trouble));
+          key() + QString(":gpu:%1:%2:%3")
+                      .arg(node, QString::number(gpu.index), QString::number(int(trouble)));
       GpuAlert& known = gpuAlerts_[node][alert];
       known.seen = load.receivedNs;
       const Message text =

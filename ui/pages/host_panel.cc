@@ -55,7 +55,7 @@ void HostPanel::setItem(int item) {
     const QString name = QString::fromStdString(spec.value(path() + ".name").value_or(""));
     const std::size_t hosts = spec.nodeNames(path() + ".name").size();
     if (hosts > 1)
-      title = tr("Settings of %1, all %2 hosts").arg(name).arg(hosts);
+      title = tr("Settings of %1, all %2 hosts").arg(name, QString::number(hosts));
     else if (!name.isEmpty())
       title = tr("Settings of %1").arg(name);
   }

@@ -99,7 +99,7 @@ QVariant LogModel::data(const QModelIndex& index, int role) const {
                                 : QString();
         case kWhere:
           if (row.rank < 0) return row.node;
-          return tr("%1 · rank %2").arg(row.node).arg(row.rank);
+          return tr("%1 · rank %2").arg(row.node, QString::number(row.rank));
         case kText:
           return row.text;
         default:

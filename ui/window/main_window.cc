@@ -162,7 +162,8 @@ void MainWindow::refreshJobs() {
   jobCancel_->setVisible(cancellable);
   if (count == 0) return;
   const QString text = jobs.data(jobs.index(0), Qt::DisplayRole).toString();
-  jobText_->setText(count > 1 ? tr("%1 (and %2 more)").arg(text).arg(count - 1) : text);
+  jobText_->setText(count > 1 ? tr("%1 (and %2 more)").arg(text, QString::number(count - 1))
+                              : text);
   const double fraction = jobs.data(jobs.index(0), JobTracker::kProgressRole).toDouble();
   jobBar_->setRange(0, fraction < 0 ? 0 : 1000);
   if (fraction >= 0) jobBar_->setValue(static_cast<int>(fraction * 1000));
@@ -260,10 +261,7 @@ void MainWindow::currentChanged() {
   if (auto* cluster = qobject_cast<ClusterPage*>(page)) lastCluster_ = cluster;
   if (auto* welcome = qobject_cast<WelcomePage*>(page))
     welcome->setRecent(workspace_->settings().recentFiles());
-  if (page) {
-    const QModelIndex at = navigatorModel_->indexOf(page->key());
-    if (at.isValid()) navigator_->setCurrentIndex(at);
-  }
+  navigator_->setCurrentIndex(page ? navigatorModel_->indexOf(page->key()) : QModelIndex());
   refreshInspector();
   refreshActions();
   refreshTitles();
