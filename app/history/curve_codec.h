@@ -1,12 +1,11 @@
 // The packed form of curves. Values come back bit for bit.
 //
 // A curve is packed by columns: all x, all y. Many curves may share one column of x. A column whose
-// values are decimal fractions, as most
-// measured values are, is kept as integers, multiples of a unit: they themselves or their first or
-// second differences, with a variable number of bytes each. Other columns are kept as doubles, byte
-// by byte. Columns are deflated (zlib, RFC 1950). Regular times and slowly changing values thus
-// take less than a byte each. (Second differences of times are from Pelkonen et al., Gorilla, VLDB
-// 2015.)
+// values are decimal fractions, as most measured values are, is kept as integers, multiples of a
+// unit: they themselves or their first or second differences, with a variable number of bytes each.
+// Other columns are kept as doubles, byte by byte. Columns are deflated (zlib, RFC 1950). Regular
+// times and slowly changing values thus take less than a byte each. (Second differences of times
+// are from Pelkonen et al., Gorilla, VLDB 2015.)
 #pragma once
 
 #include <cstddef>

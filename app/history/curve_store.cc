@@ -36,7 +36,7 @@ std::span<const std::byte> bytesOf(const std::string& text) {
 }
 
 // How the data of a chunk is kept. Earlier versions wrote the first two.
-enum : std::int64_t { kPlain, kPoints, kOnAxis };
+enum : std::int64_t { kPlain, kPacked, kOnAxis };
 
 // The columns of a chunk that pointsIn() takes.
 constexpr std::string_view kPointsOf =
@@ -44,7 +44,7 @@ constexpr std::string_view kPointsOf =
 
 Result<std::vector<Point>> pointsIn(const Statement& row) {
   if (row.integer(1) == kPlain) return plain<Point>(row.blob(0));
-  if (row.integer(1) == kPoints) return unpackPoints(row.blob(0));
+  if (row.integer(1) == kPacked) return unpackPoints(row.blob(0));
   const auto count = static_cast<std::size_t>(row.integer(2));  // a damaged one is too large
   LOCKSTEP_ASSIGN(const std::vector<double> x, unpackColumn(row.blob(3), count));
   LOCKSTEP_ASSIGN(const std::vector<double> y, unpackColumn(row.blob(0), count));
@@ -198,7 +198,7 @@ Status CurveStore::insertChunk(std::int64_t series, std::span<const Point> point
   LOCKSTEP_TRY(insert({series, 0, kOnAxis, packColumn(columnOf(points, &Point::y)), axis}, points));
   for (int level = 1; level < kLevels && points.size() >= kLeastPoints[level]; ++level)
     LOCKSTEP_TRY(
-        insert({series, level, kPoints, packSpans(spansOf(points, kSpanPoints[level]))}, points));
+        insert({series, level, kPacked, packSpans(spansOf(points, kSpanPoints[level]))}, points));
   const Span whole = spanOf(points);
   return Statement(database_,
                    "UPDATE series SET points=points+?1, first=coalesce(first,?2), last=?3, "

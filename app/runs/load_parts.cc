@@ -11,13 +11,15 @@ void LoadParts::collect(std::vector<RunBatch::Series>& series) {
   for (RunBatch::Series& one : loads) {
     std::vector<Point>& points = loads_[one.name];
     points.insert(points.end(), one.points.begin(), one.points.end());
+    points_ += one.points.size();
   }
   series.erase(loads.begin(), loads.end());
 }
 
 std::vector<std::vector<RunBatch::Series>> LoadParts::take(Clock::time_point now, bool all) {
   std::vector<std::vector<RunBatch::Series>> parts;
-  if (loads_.empty() || (now < due_ && !all)) return parts;
+  if (points_ == 0 || (now < due_ && points_ < kMostPoints && !all)) return parts;
+  points_ = 0;
   due_ = now + kEvery;
   std::size_t room = 0;
   for (const auto& [name, points] : std::exchange(loads_, {})) {

@@ -16,8 +16,9 @@ namespace lockstep::app {
 class LoadParts {
  public:
   using Clock = std::chrono::steady_clock;
-  // A sample waits for at most this long.
+  // A sample waits for at most this long, and for no more others than that.
   static constexpr std::chrono::milliseconds kEvery{500};
+  static constexpr std::size_t kMostPoints = 50'000;
   // A window takes so many points within a part of a frame, also where it thins their curves.
   static constexpr std::size_t kPartPoints = 1000;
 
@@ -29,6 +30,7 @@ class LoadParts {
 
  private:
   std::map<std::string, std::vector<Point>> loads_;
+  std::size_t points_ = 0;  // of all
   Clock::time_point due_{};
 };
 

@@ -118,21 +118,28 @@ struct Recorder::State {
     update.run = run;
     inbox.post(owner, [this, update = std::move(update)] { observer(update); });
   }
-  void postParts(std::vector<std::vector<RunBatch::Series>> parts, bool preview) {
+  // As updates like this one otherwise.
+  void postParts(std::vector<std::vector<RunBatch::Series>> parts, const RunUpdate& like) {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       RunUpdate update;
-      update.preview = preview;
+      update.preview = like.preview;
+      update.ending = like.ending;
       update.series = std::move(parts[i]);
       update.more = i + 1 < parts.size();
       post(std::move(update));
     }
   }
-  // The loads among its curves come before it.
+  // The loads among its curves come before it; before them the row, which says when the run began.
   void postInParts(RunUpdate update) {
     LoadParts loads;
     loads.collect(update.series);
-    postParts(loads.take(LoadParts::Clock::now(), true), update.preview);
-    post(std::move(update));
+    if (update.row && !update.finished) {
+      RunUpdate first;
+      first.row = std::exchange(update.row, std::nullopt);
+      post(std::move(first));
+    }
+    postParts(loads.take(LoadParts::Clock::now(), true), update);
+    if (!update.preview || !update.series.empty()) post(std::move(update));
   }
   void tellNode(const std::string& name, bool reachable, bool live, Message detail) {
     std::lock_guard lock(mutex);
@@ -434,6 +441,7 @@ class Recorder::State::Recording {
     update.row = std::move(*kept);
     update.errors = missingOf(lost);
     update.finished = true;
+    postLoads(true);
     state_.post(std::move(update));
     return true;
   }
@@ -447,6 +455,7 @@ class Recorder::State::Recording {
     RunUpdate update;
     update.errors.push_back(found->second);
     update.finished = true;
+    postLoads(true);
     state_.post(std::move(update));
     return true;
   }
@@ -525,7 +534,11 @@ class Recorder::State::Recording {
     for (const auto& [node, sequence] : reached) preview_->reached(node, sequence);
   }
 
-  void postLoads(bool all) { state_.postParts(loads_.take(Clock::now(), all), false); }
+  void postLoads(bool all) {
+    RunUpdate like;
+    like.ending = book_->ended();
+    state_.postParts(loads_.take(Clock::now(), all), like);
+  }
 
   // Whether the run has ended and every node's last record is there, or waited for long enough.
   bool isOver(const std::map<std::string, Error>& lost) {

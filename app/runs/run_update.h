@@ -1,6 +1,6 @@
 // RunUpdate: changes of a run since the previous update. Recorders publish about thirty times a
-// second at most, before the history is written; loads of nodes twice a second, in updates of their
-// own (app/runs/load_parts.h). The final phase comes with the last update.
+// second at most, before the history is written; loads of nodes come in updates of their own, twice
+// a second (app/runs/load_parts.h). The final phase comes with the last update.
 //
 // Series over steps (x = step, from 1): "loss" (mean over the global batch), the run's metric in
 // training (one of kMetrics),
@@ -67,7 +67,7 @@ struct RunUpdate {
   // Only live series, sent while earlier points are still being read. All points are sent again in
   // order.
   bool preview = false;
-  bool more = false;  // the next update has more of the same: views may wait for it
+  bool more = false;  // a later update has more of the same: views may wait for it
   std::vector<RunBatch::Series> series;
   std::vector<LogRow> logs;
   std::vector<EpochRow> epochs;  // one comes again where it is evaluated later

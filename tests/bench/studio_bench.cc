@@ -1,23 +1,14 @@
-// Measures the window: lockstep_studio_bench [--runs 10000] [--values 100000] [--nodes 64]
-// [--gpus 8] [--rate 10] [--seconds 60] [--judge]
+// Measures the window: lockstep_studio_bench [--runs 10000] [--values 100000] [--judge]
 //
 // 1. From start to a window that can be used, and its memory with one run open.
 // 2. With a history of so many runs with so many values each: until it is listed, filtered, and a
 //    run of it is open.
-// 3. A run whose nodes send twelve values of each GPU so many times a second, for so many seconds,
-//    with their curves in sight: the share of a core that the window's thread takes, the longest
-//    time that it did nothing else and what it took of the processor in a frame, the growth of its
-//    memory, over the second half of that time also per hour, and how often and how quickly the
-//    plots of most lines are painted. Times of the processor are comparable on a busy machine; the
-//    others are not.
-// With --judge it exits 1 if a figure misses its limit, and --seconds is 600 unless given: growth
-// is no figure after a minute. For that the machine has to be idle. Draws offscreen unless
-// QT_QPA_PLATFORM says otherwise. Prints one line for each figure.
+// With --judge it exits 1 if a figure misses its limit. For that the machine has to be idle. Draws
+// offscreen unless QT_QPA_PLATFORM says otherwise. Prints one line for each figure.
+// lockstep_live_bench measures it with a run of many GPUs in it.
 #include <QElapsedTimer>
 #include <QLineEdit>
-#include <QTabWidget>
 #include <QTest>
-#include <QTimer>
 
 #include <cmath>
 #include <cstdio>
@@ -30,21 +21,18 @@
 #include "ui/models/run_table_model.h"
 #include "ui/pages/history_page.h"
 #include "ui/pages/run_page.h"
-#include "ui/plots/custom_plot.h"
-#include "ui/plots/plot_view.h"
 #include "ui/studio/run_document.h"
 
 using namespace lockstep;
 using namespace lockstep::ui;
 using test::residentMegabytes;
-using test::threadSeconds;
 
 namespace {
 
 constexpr int kLimitMs = 120'000;
 
 struct Options {
-  int runs = 10'000, values = 100'000, nodes = 64, gpus = 8, rate = 10, seconds = 60;
+  int runs = 10'000, values = 100'000;
 };
 
 template <typename Condition>
@@ -140,143 +128,13 @@ void measureHistory(const Options& options, test::Judge& judge) {
   tests::closeWindow(window);
 }
 
-// Sends what a recorder would tell the window, thirty times a second.
-class Sender {
- public:
-  Sender(const Options& options, RunDocument* document) : options_(options), document_(document) {
-    static const char* const metrics[] = {
-        "utilisation", "memory_utilisation", "memory",       "temperature",
-        "power",       "sm_clock",           "memory_clock", "pcie_in",
-        "pcie_out",    "nvlink_in",          "nvlink_out",   "throttled"};
-    for (int node = 0; node < options.nodes; ++node)
-      for (int gpu = 0; gpu < options.gpus; ++gpu)
-        for (const char* metric : metrics)
-          names_.push_back("node/n" + std::to_string(node) + "/gpu/" + std::to_string(gpu) + "/" +
-                           metric);
-  }
-  std::size_t valuesPerSecond() const {
-    return names_.size() * static_cast<std::size_t>(options_.rate);
-  }
-
-  void send(double seconds) {
-    const double start = static_cast<double>(document_->row().startedNs) * 1e-9;
-    const auto until = static_cast<std::int64_t>(seconds * options_.rate);
-    if (until == sent_) return;
-    const double begin = threadSeconds();
-    app::RunUpdate update;
-    for (const std::string& name : names_) {
-      update.series.push_back({name, {}});
-      for (std::int64_t at = sent_; at < until; ++at)
-        update.series.back().points.push_back({start + static_cast<double>(at) / options_.rate,
-                                               static_cast<double>(random_() % 1000)});
-    }
-    sent_ = until;
-    making_ += threadSeconds() - begin;
-    document_->take(update);
-  }
-  double making() const { return making_; }  // seconds that a recorder's thread would take
-
- private:
-  const Options options_;
-  RunDocument* document_;
-  std::vector<std::string> names_;
-  std::mt19937 random_{1};
-  std::int64_t sent_ = 0;
-  double making_ = 0;
-};
-
-// What paintings of the plots of most lines take of the thread.
-class Paintings : public QObject {
- public:
-  explicit Paintings(RunPage* page) {
-    std::size_t most = 0;
-    for (const PlotView* plot : page->findChildren<PlotView*>())
-      if (plot->isVisible()) most = std::max(most, plot->series().size());
-    lines_ = most;
-    for (const PlotView* plot : page->findChildren<PlotView*>()) {
-      if (!plot->isVisible() || plot->series().size() != most) continue;
-      auto* canvas = plot->findChild<QCustomPlot*>("plotCanvas");
-      connect(canvas, &QCustomPlot::beforeReplot, this, [this] { begin_ = threadSeconds(); });
-      connect(canvas, &QCustomPlot::afterReplot, this, [this] {
-        const double spent = threadSeconds() - begin_;
-        ++count_;
-        sum_ += spent;
-        longest_ = std::max(longest_, spent);
-      });
-      ++plots_;
-    }
-  }
-  void print(double seconds) const {
-    if (count_ == 0) return;
-    std::printf(
-        "%d plots of %zu lines: painted %.1f times a second each, %.2f ms, at most %.2f ms\n",
-        plots_, lines_, count_ / seconds / plots_, 1000 * sum_ / count_, 1000 * longest_);
-  }
-
- private:
-  std::size_t lines_ = 0;
-  int plots_ = 0, count_ = 0;
-  double begin_ = 0, sum_ = 0, longest_ = 0;
-};
-
-void measureLive(const Options& options, test::Judge& judge) {
-  tests::StudioHome home;
-  const std::string run = home.addRun(0, app::RunState::SUCCEEDED, 300);
-  auto window = std::make_unique<MainWindow>(home.options());
-  window->resize(2560, 1600);  // the plots of all metrics
-  window->show();
-  (void)QTest::qWaitForWindowExposed(window.get());
-  RunPage* page = window->openRun(QString::fromStdString(run));
-  msUntil([&] { return page->document()->loaded(); });
-  Sender sender(options, page->document());
-  for (const bool shown : {false, true}) {
-    page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(shown ? 1 : 0);
-    QTest::qWait(500);
-    const double memory = residentMegabytes(), before = threadSeconds() - sender.making();
-    double longest = 0, most = 0, halfway = memory;
-    const Paintings paintings(page);
-    static double clock = 0;
-    QElapsedTimer timer, frame;
-    timer.start();
-    frame.start();
-    const double from = clock;
-    while (timer.elapsed() < 1000 * options.seconds) {
-      clock = from + static_cast<double>(timer.elapsed()) / 1000;
-      const double making = sender.making(), begin = threadSeconds();
-      sender.send(clock);
-      QCoreApplication::processEvents();
-      longest = std::max(longest, static_cast<double>(frame.nsecsElapsed()) * 1e-6 -
-                                      1000 * (sender.making() - making));
-      most = std::max(most, 1000 * (threadSeconds() - begin - (sender.making() - making)));
-      if (timer.elapsed() < 500 * options.seconds) halfway = residentMegabytes();
-      QTest::qSleep(33);
-      frame.restart();
-    }
-    const double wall = static_cast<double>(timer.elapsed()) / 1000;
-    const double share = 100 * (threadSeconds() - sender.making() - before) / wall;
-    const double end = residentMegabytes(), hourly = (end - halfway) / (wall / 2) * 3600;
-    std::printf(
-        "%zu values a second, curves %s: %.1f %% of a core, longest frame %.0f ms (%.0f ms of the "
-        "processor), memory %+.1f MB in %.0f s, %+.0f MB an hour\n",
-        sender.valuesPerSecond(), shown ? "in sight" : "hidden", share, longest, most, end - memory,
-        wall, hourly);
-    judge.atMost("window's thread", share, 30, "% of a core");
-    judge.atMost("longest frame", longest, 50, "ms");
-    judge.atMost("growth of memory", hourly, 200, "MB an hour");
-    paintings.print(wall);
-  }
-  tests::closeWindow(window);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   test::Judge judge(argc, argv);
   Options options;
-  if (judge.judges()) options.seconds = 600;
-  const std::pair<const char*, int*> numbers[] = {
-      {"--runs", &options.runs}, {"--values", &options.values}, {"--nodes", &options.nodes},
-      {"--gpus", &options.gpus}, {"--rate", &options.rate},     {"--seconds", &options.seconds}};
+  const std::pair<const char*, int*> numbers[] = {{"--runs", &options.runs},
+                                                  {"--values", &options.values}};
   for (int i = 1; i < argc; ++i) {
     const auto found = std::find_if(std::begin(numbers), std::end(numbers), [&](const auto& one) {
       return std::string(argv[i]) == one.first;
@@ -296,6 +154,5 @@ int main(int argc, char** argv) {
                  judge);
   }
   if (options.runs > 0) measureHistory(options, judge);
-  if (options.seconds > 0) measureLive(options, judge);
   return judge.verdict();
 }

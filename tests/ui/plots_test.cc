@@ -292,8 +292,12 @@ class PlotsTest : public QObject {
     QVERIFY(QTest::qWaitFor([&] { return painted.size() > 0; }, 30'000));
     group->follow();  // asked for: with what has come meanwhile
     QVERIFY(QTest::qWaitFor([&] { return canvasB->xAxis->range().upper > 90; }, 30'000));
-    group->setPaused(false);
-    QVERIFY(QTest::qWaitFor([&] { return canvasA->xAxis->range().upper > 400; }, 30'000));
+    a.series()[0]->append(900, 1);
+    QSignalSpy meanwhile(canvasA, &QCustomPlot::afterReplot);
+    a.markDirty();
+    QVERIFY(QTest::qWaitFor([&] { return meanwhile.size() > 0; }, 30'000));
+    group->setPaused(false);  // it was painted with all that has come, and follows now
+    QVERIFY(QTest::qWaitFor([&] { return canvasA->xAxis->range().upper > 800; }, 30'000));
   }
 
   // Added twice, a view is one; added to another group, it is in that alone; and a view that comes

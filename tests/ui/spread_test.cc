@@ -351,6 +351,37 @@ class SpreadTest : public QObject {
     QTRY_VERIFY2_WITH_TIMEOUT(tellsNoLine(), qPrintable(texts()), kLimitMs);
   }
 
+  // However wide its stretches are, a little less than a pixel at some scales: each column and each
+  // peak is there.
+  void nothingOfASpreadIsMissing() {
+    PlotView view("plot");
+    addLines(view, {}, 101, 0);
+    auto peaks = std::make_shared<Series>("peaks", 101);
+    for (int i = 0; i <= 400; ++i) peaks->append(i, i % 20 == 10 ? 300 : 50);
+    view.addSeries(peaks);
+    QCustomPlot* canvas = shown(view);
+    for (double upper = 100; upper < 400; upper *= 1.013) {
+      canvas->xAxis->setRange(0, upper);
+      canvas->xAxis->grid()->setVisible(false);
+      canvas->replot(QCustomPlot::rpImmediateRefresh);
+      const QImage image = canvas->toPixmap().toImage();
+      const QRect area = canvas->axisRect()->rect();
+      const auto is = [&](int column, double y, SpreadPart part) {
+        return alike(image.pixelColor(column, pixelOf(canvas, 0, y).y()), spreadColor(part));
+      };
+      for (int column = area.left() + 1; column < area.right(); ++column)
+        QVERIFY2(is(column, 36, SpreadPart::kMiddle),
+                 qPrintable(QString("column %1, up to %2").arg(column).arg(upper)));
+      for (int x = 10; x < upper - 1; x += 20) {
+        const int column = pixelOf(canvas, x, 0).x();
+        bool isThere = false;
+        for (int near = -2; near <= 2; ++near)
+          isThere = isThere || is(column + near, 270, SpreadPart::kAll);
+        QVERIFY2(isThere, qPrintable(QString("the peak at %1, up to %2").arg(x).arg(upper)));
+      }
+    }
+  }
+
   // A line's own colour is that of a plot with few lines.
   void aKeptLineHasItsOwnColourAgain() {
     PlotView view("plot");

@@ -44,7 +44,8 @@ void FrameClock::serve(qint64 tick) {
   while (!waiting_.empty() && (now - tick < kSlice || (isPassedOver_ && !isServed))) {
     const Waiting next = std::move(waiting_.front());
     waiting_.pop_front();
-    if (next.view) next.paint();
+    if (!next.view) continue;
+    next.paint();
     isServed = true;
     now = clock_.nsecsElapsed();
   }

@@ -120,7 +120,9 @@ void PlotGroup::setPaused(bool paused) {
   if (paused_ == paused) return;
   paused_ = paused;
   Q_EMIT pausedChanged(paused);
-  if (!paused) dataChanged();
+  if (paused) return;
+  for (const auto& view : views_)
+    if (view) view->markDirty();  // also one that was painted meanwhile: it follows again
 }
 
 void PlotGroup::setLogX(bool on) {

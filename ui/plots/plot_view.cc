@@ -283,11 +283,13 @@ bool PlotView::isSeen() const { return isVisible() && !visibleRegion().isEmpty()
 
 PlotView::Content PlotView::content() const {
   Content out;
-  for (const auto& series : lines_->series()) {
-    out.samples += series->raw().size();
-    out.replaced += series->replaced();
-    out.revisions += series->revision();
-  }
+  const auto add = [&](const Series& series) {
+    out.samples += series.raw().size();
+    out.replaced += series.replaced();
+    out.revisions += series.revision();
+  };
+  for (const auto& series : lines_->series()) add(*series);
+  if (scale_) add(scale_->series());
   return out;
 }
 
@@ -306,12 +308,16 @@ void PlotView::paintAgain() {
   if (!dirty_ || !isSeen()) return;
   dirty_ = false;
   painted_ = content();
-  if (linesChanged_) refreshLegend();
+  const bool areOthers = linesChanged_;
+  if (areOthers) refreshLegend();
   lines_->regroup();
   if (spreadParts() != legend_->parts()) nameLines();  // lines were hidden or shown
   refreshEmpty();
   if (stack_->currentWidget() == table_) {
-    tableModel_->setSeries(lines_->series());
+    if (areOthers)
+      tableModel_->setSeries(lines_->series());
+    else
+      tableModel_->refresh();
     return;
   }
   fit();
@@ -391,8 +397,8 @@ void PlotView::setLogY(bool on) {
 void PlotView::showTable(bool on) {
   tableButton_->setChecked(on);
   if (linesChanged_) refreshLegend();
-  // Out of sight it has no columns: its header would measure each of a thousand names.
-  tableModel_->setSeries(on ? lines_->series() : std::vector<std::shared_ptr<Series>>());
+  // Out of sight it gets no new columns: its header would measure each of a thousand names.
+  if (on) tableModel_->setSeries(lines_->series());
   stack_->setCurrentWidget(on ? static_cast<QWidget*>(table_) : plot_);
   markDirty();
 }

@@ -179,9 +179,9 @@ class PlotView : public QWidget {
   Unit unitKind_ = Unit::kNumber;
   bool sorted_ = false, chosen_ = false, refit_ = true;  // chosen_: an x range, without a group
   std::size_t detailed_ = 0;                             // samples when rangeShown() was last due
-  bool linesChanged_ = false;  // legend and table do not have all of them yet
-  bool awaitsTurn_ = false;    // of the frame clock
-  // What tells whether lines have changed: sums over all of them.
+  bool linesChanged_ = false;                            // the legend does not have all of them yet
+  bool awaitsTurn_ = false;                              // of the frame clock
+  // What tells whether lines, or the scale of x, have changed: sums over all of them.
   struct Content {
     std::size_t samples = 0;
     std::uint64_t replaced = 0, revisions = 0;

@@ -198,27 +198,27 @@ void SeriesPlottable::drawImage(QCPPainter& painter) {
   if (image_.size() != size) image_ = QImage(size, QImage::Format_ARGB32_Premultiplied);
   image_.setDevicePixelRatio(ratio);
   image_.fill(Qt::transparent);
-  fillSpreads(image_, ratio);
-  if (!alone_.empty()) drawLines(image_, alone_, ratio);
+  fillSpreads(ratio);
+  drawAlone(ratio);
   painter.drawImage(area.topLeft(), image_);
 }
 
-void SeriesPlottable::drawLines(QImage& image, const Lines& lines, double ratio) const {
+void SeriesPlottable::drawAlone(double ratio) {
   const QRect area = mKeyAxis->axisRect()->rect();
   const QCPRange keys = mKeyAxis->range();
-  const bool few = isShort(lines);
+  const bool few = isShort(alone_);
   const Theme& theme = Theme::instance();
   const auto one = [&](const Series& s, const Pyramid& data, QColor color, double width) {
     const std::size_t visible = data.upper(keys.upper) - data.lower(keys.lower);
     if (s.dots || ((few || s.dashed) && visible < static_cast<std::size_t>(2 * area.width()))) {
-      QPainter brush(&image);
+      QPainter brush(&image_);
       brush.setRenderHint(QPainter::Antialiasing);
       drawLine(brush, data, color, width, s.dashed, s.dots, area.topLeft());
     } else {
-      drawRuns(image, data, color, width, area.topLeft(), ratio);
+      drawRuns(image_, data, color, width, area.topLeft(), ratio);
     }
   };
-  for (const auto& s : lines) {
+  for (const auto& s : alone_) {
     if (!s->visible || !s->smoothed()) continue;
     QColor shadow = theme.series(s->shownColor());
     shadow.setAlpha(theme.isDark() ? 85 : 70);
@@ -226,7 +226,7 @@ void SeriesPlottable::drawLines(QImage& image, const Lines& lines, double ratio)
   }
   // Few samples among many are seen: they come last, with an edge in the colour of the ground.
   for (const bool dots : {false, true}) {
-    for (const auto& s : lines) {
+    for (const auto& s : alone_) {
       if (!s->visible || s->dots != dots) continue;
       if (dots || edged_) one(*s, s->shown(keys.lower, keys.upper), theme.color("base"), kHalo);
       one(*s, s->shown(keys.lower, keys.upper), theme.series(s->shownColor()), 1.7);

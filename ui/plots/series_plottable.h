@@ -62,11 +62,11 @@ class SeriesPlottable : public QCPAbstractPlottable {
   bool isShort(const Lines& lines) const;
   using Band = std::vector<QRectF>;  // steps side by side
   void drawImage(QCPPainter& painter);
-  void drawLines(QImage& image, const Lines& lines, double ratio) const;
+  void drawAlone(double ratio);
   void drawLine(QPainter& painter, const Pyramid& data, const QColor& color, double width,
                 bool dashed, bool dots, QPointF origin) const;
   void drawSpreads(QPainter& painter);
-  void fillSpreads(QImage& image, double ratio);
+  void fillSpreads(double ratio);
   void forBands(const std::function<void(const Band&, const QColor&)>& draw);
   std::vector<Band> bandsOf(const Spread& spread, MinMax Spread::Stretch::*values,
                             double more) const;

@@ -33,16 +33,20 @@ void fill(QImage& image, const std::vector<QRectF>& band, QRgb color, QPointF or
   const auto toPixel = [&](double at, double begin, int most) {
     return std::clamp(static_cast<int>(std::lround((at - begin) * ratio)), 0, most);
   };
+  int top = image.height(), bottom = 0;  // also of steps before it that are less than a column wide
   for (const QRectF& step : band) {
     const int left = toPixel(step.left(), origin.x(), image.width());
     const int right = toPixel(step.right(), origin.x(), image.width());
-    const int top = toPixel(step.top(), origin.y(), image.height());
-    const int bottom = toPixel(step.bottom(), origin.y(), image.height());
+    top = std::min(top, toPixel(step.top(), origin.y(), image.height()));
+    bottom = std::max(bottom, toPixel(step.bottom(), origin.y(), image.height()));
+    if (left == right) continue;
     for (int row = top; row < bottom; ++row) {
       auto* pixels = reinterpret_cast<QRgb*>(image.scanLine(row));
       for (int column = left; column < right; ++column)
         pixels[column] = blend(color, pixels[column]);
     }
+    top = image.height();
+    bottom = 0;
   }
 }
 
@@ -72,10 +76,10 @@ void SeriesPlottable::drawSpreads(QPainter& painter) {
   painter.restore();
 }
 
-void SeriesPlottable::fillSpreads(QImage& image, double ratio) {
+void SeriesPlottable::fillSpreads(double ratio) {
   const QPointF origin = mKeyAxis->axisRect()->rect().topLeft();
   forBands([&](const Band& band, const QColor& color) {
-    fill(image, band, qPremultiply(color.rgba()), origin, ratio);
+    fill(image_, band, qPremultiply(color.rgba()), origin, ratio);
   });
 }
 

@@ -14,6 +14,7 @@ class SeriesScale {
   double at(double step) const;  // beyond the last sample as on the mean until there
   double back(double value) const;
   bool empty() const { return series_->raw().size() == 0; }
+  const Series& series() const { return *series_; }
 
  private:
   std::shared_ptr<const Series> series_;
