@@ -17,7 +17,7 @@ std::string newRunId() {
   std::string time = isoTime(wallNow()).substr(0, 19);  // 2024-05-01T12:00:00
   std::erase_if(time, [](char c) { return c == '-' || c == ':'; });
   std::replace(time.begin(), time.end(), 'T', '-');
-  return fmt::format("{}-{:04x}", time, random() & 0xffff);
+  return fmt::format("{}-{:06x}", time, random() & 0xffffff);  // many may begin in a second
 }
 
 }  // namespace

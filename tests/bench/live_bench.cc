@@ -5,9 +5,9 @@
 // supervisor, whose driver is a stand-in with so many GPUs. The supervisors sample ten times a
 // second, of each GPU twelve values; the window receives them by the agents' streams, records them
 // in its history, and shows their curves. Prints
-// - the share of a core that the window's thread takes, the longest time it was busy without a
-//   pause and what that took of the processor, and the growth of its memory over the second half
-//   of that time, per hour;
+// - the share of a core that the window's thread takes, the growth of its memory over the second
+//   half of that time, per hour, the longest time it was busy without a pause, what of that it
+//   had the processor, and what it waited for a core, which all nodes share with it here;
 // - the bytes of the run's file for each value of it;
 // - samples that the supervisors have spooled and that are not in the history, compared by the
 //   power of each GPU, which the stand-in changes with every reading.
@@ -29,6 +29,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <utility>
 
@@ -55,6 +56,12 @@ struct Options {
   int nodes = 64, gpus = 8, seconds = 120;
 };
 
+// What a frame takes, in ms.
+struct Frame {
+  double wall = 0, processor = 0;
+  double waiting = 0;  // for a core that others have
+};
+
 // How long the thread is busy between two times that it waits for events, and with which events.
 class BusyTimes : public QApplication {
  public:
@@ -65,7 +72,7 @@ class BusyTimes : public QApplication {
   bool notify(QObject* receiver, QEvent* event) override {
     if (!wall_.isValid()) {
       wall_.start();
-      processor_ = threadSeconds();
+      began_ = {0, 1000 * threadSeconds(), waitedMs()};
     }
     if (std::exchange(nested_, true)) return QApplication::notify(receiver, event);
     // The receiver may be gone afterwards.
@@ -77,29 +84,46 @@ class BusyTimes : public QApplication {
     events_[what] += static_cast<double>(wall_.nsecsElapsed() - before) * 1e-6;
     return done;
   }
-  void begin() { longest_ = longestOfProcessor_ = 0, above_ = 0, longestEvents_.clear(); }
+  void begin() {
+    longest_ = {};
+    mostProcessor_ = 0;
+    above50_ = above50WithCore_ = 0;
+    longestEvents_.clear();
+  }
+  const Frame& longest() const { return longest_; }
+  double mostProcessor() const { return mostProcessor_; }  // ms, in any frame
+  int above50() const { return above50_; }
+  int above50WithCore() const { return above50WithCore_; }  // not counting what they waited for one
   // Of the longest time: its events, as class of the receiver and QEvent::Type, and their ms.
   const std::map<QString, double>& longestEvents() const { return longestEvents_; }
-  double longest() const { return longest_; }                        // ms
-  double longestOfProcessor() const { return longestOfProcessor_; }  // ms of it
-  int above50() const { return above_; }
 
  private:
+  // That the thread could have run and had no core.
+  static double waitedMs() {
+    std::ifstream file("/proc/thread-self/schedstat");
+    double ran = 0, waited = 0;
+    file >> ran >> waited;
+    return waited * 1e-6;
+  }
+
   void rests() {
     if (!wall_.isValid()) return;
-    const double ms = static_cast<double>(wall_.nsecsElapsed()) * 1e-6;
-    if (ms > longest_) {
-      longestOfProcessor_ = 1000 * (threadSeconds() - processor_);
+    const Frame now{static_cast<double>(wall_.nsecsElapsed()) * 1e-6,
+                    1000 * threadSeconds() - began_.processor, waitedMs() - began_.waiting};
+    if (now.wall > longest_.wall) {
+      longest_ = now;
       longestEvents_ = events_;
     }
     events_.clear();
-    longest_ = std::max(longest_, ms);
-    above_ += ms > 50;
+    mostProcessor_ = std::max(mostProcessor_, now.processor);
+    above50_ += now.wall > 50;
+    above50WithCore_ += now.wall - now.waiting > 50;
     wall_.invalidate();
   }
   QElapsedTimer wall_;
-  double processor_ = 0, longest_ = 0, longestOfProcessor_ = 0;
-  int above_ = 0;
+  Frame began_, longest_;
+  double mostProcessor_ = 0;
+  int above50_ = 0, above50WithCore_ = 0;
   bool nested_ = false;
   std::map<QString, double> events_, longestEvents_;
 };
@@ -180,15 +204,18 @@ class LiveBench : public QObject {
     const double wall = static_cast<double>(timer.elapsed()) / 1000;
     const double share = 100 * (threadSeconds() - before) / wall, end = residentMegabytes();
     const double hourly = (end - halfway) / (wall / 2) * 3600;
+    const Frame& longest = busy.longest();
+    std::printf("%.0f s: %.1f %% of a core, memory %.0f MB %+.1f MB, %+.0f MB an hour\n", wall, share,
+                end, end - memory, hourly);
     std::printf(
-        "%.0f s: %.1f %% of a core, longest frame %.0f ms (%.0f ms of the processor), %d over 50 "
-        "ms, memory %.0f MB %+.1f MB, %+.0f MB an hour\n",
-        wall, share, busy.longest(), busy.longestOfProcessor(), busy.above50(), end, end - memory,
-        hourly);
+        "longest frame %.0f ms: %.0f ms of the processor, %.0f ms without a core; most of the "
+        "processor %.0f ms; over 50 ms: %d, %d without the time that they had no core\n",
+        longest.wall, longest.processor, longest.waiting, busy.mostProcessor(), busy.above50(),
+        busy.above50WithCore());
     for (const auto& [what, ms] : busy.longestEvents())
       if (ms > 2) std::printf("  in the longest frame: %s %.0f ms\n", qPrintable(what), ms);
     judge_.atMost("window's thread", share, 30, "% of a core");
-    judge_.atMost("longest frame", busy.longest(), 50, "ms");
+    judge_.atMost("longest frame", longest.wall, 50, "ms");
     judge_.atMost("growth of memory", hourly, 200, "MB an hour");
   }
 
