@@ -205,8 +205,8 @@ class LiveBench : public QObject {
     const double share = 100 * (threadSeconds() - before) / wall, end = residentMegabytes();
     const double hourly = (end - halfway) / (wall / 2) * 3600;
     const Frame& longest = busy.longest();
-    std::printf("%.0f s: %.1f %% of a core, memory %.0f MB %+.1f MB, %+.0f MB an hour\n", wall, share,
-                end, end - memory, hourly);
+    std::printf("%.0f s: %.1f %% of a core, memory %.0f MB %+.1f MB, %+.0f MB an hour\n", wall,
+                share, end, end - memory, hourly);
     std::printf(
         "longest frame %.0f ms: %.0f ms of the processor, %.0f ms without a core; most of the "
         "processor %.0f ms; over 50 ms: %d, %d without the time that they had no core\n",
