@@ -30,8 +30,8 @@ std::string packCurves(std::span<const CurvePoints> curves);
 
 // kDataLoss if the bytes are damaged, or are not of `count` values.
 Result<std::vector<double>> unpackColumn(std::span<const std::byte> packed, std::size_t count);
-// Points with an x of their own, as earlier versions packed them: their number as a varint, two
-// columns.
+// The points of a chunk as earlier versions packed them: a varint with their number, then the
+// columns of x and of y.
 Result<std::vector<Point>> unpackPoints(std::span<const std::byte> packed);
 Result<std::vector<Span>> unpackSpans(std::span<const std::byte> packed);
 Result<std::vector<CurvePoints>> unpackCurves(std::span<const std::byte> packed);

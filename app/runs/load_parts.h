@@ -16,10 +16,10 @@ namespace lockstep::app {
 class LoadParts {
  public:
   using Clock = std::chrono::steady_clock;
-  // A sample waits for at most this long, and for no more others than that.
+  // What was collected is due after this time, or once there are so many points.
   static constexpr std::chrono::milliseconds kEvery{500};
   static constexpr std::size_t kMostPoints = 50'000;
-  // A window takes so many points within a part of a frame, also where it thins their curves.
+  // A window takes so many points in some milliseconds, even while it thins their curves.
   static constexpr std::size_t kPartPoints = 1000;
 
   // Moves the loads of nodes out of `series`.

@@ -118,7 +118,7 @@ struct Recorder::State {
     update.run = run;
     inbox.post(owner, [this, update = std::move(update)] { observer(update); });
   }
-  // As updates like this one otherwise.
+  // Posts each part as an update with the flags of `like`.
   void postParts(std::vector<std::vector<RunBatch::Series>> parts, const RunUpdate& like) {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       RunUpdate update;
@@ -129,7 +129,7 @@ struct Recorder::State {
       post(std::move(update));
     }
   }
-  // The loads among its curves come before it; before them the row, which says when the run began.
+  // Posts the row first, which says when the run began, then the loads in parts, then the rest.
   void postInParts(RunUpdate update) {
     LoadParts loads;
     loads.collect(update.series);

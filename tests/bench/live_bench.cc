@@ -5,9 +5,10 @@
 // supervisor, whose driver is a stand-in with so many GPUs. The supervisors sample ten times a
 // second, of each GPU twelve values; the window receives them by the agents' streams, records them
 // in its history, and shows their curves. Prints
-// - the share of a core that the window's thread takes, the growth of its memory over the second
-//   half of that time, per hour, the longest time it was busy without a pause, what of that it
-//   had the processor, and what it waited for a core, which all nodes share with it here;
+// - the share of a core that the window's thread takes;
+// - the growth of its memory per hour, over the second half of the time;
+// - its longest frame: how long, how much of that it computed, and how much it waited for a core,
+//   since all nodes share this machine's cores with it;
 // - the bytes of the run's file for each value of it;
 // - samples that the supervisors have spooled and that are not in the history, compared by the
 //   power of each GPU, which the stand-in changes with every reading.
@@ -62,7 +63,8 @@ struct Frame {
   double waiting = 0;  // for a core that others have
 };
 
-// How long the thread is busy between two times that it waits for events, and with which events.
+// Measures frames: the thread is busy from one wait for events to the next. Sums the time of each
+// kind of event.
 class BusyTimes : public QApplication {
  public:
   BusyTimes(int& argc, char** argv) : QApplication(argc, argv) {

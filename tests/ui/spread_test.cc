@@ -351,8 +351,8 @@ class SpreadTest : public QObject {
     QTRY_VERIFY2_WITH_TIMEOUT(tellsNoLine(), qPrintable(texts()), kLimitMs);
   }
 
-  // However wide its stretches are, a little less than a pixel at some scales: each column and each
-  // peak is there.
+  // At some scales stretches are a little narrower than a pixel. Each column and each peak is drawn
+  // all the same.
   void nothingOfASpreadIsMissing() {
     PlotView view("plot");
     addLines(view, {}, 101, 0);

@@ -19,7 +19,7 @@ class FrameClock : public QObject {
 
   // Calls `paint` when its turn comes, unless the view is gone then: first come, first served, at
   // most some milliseconds of all of them at a tick, and at most a quarter of the thread's time.
-  // Where taking what has arrived leaves no room, one view is painted at every other tick.
+  // If a tick has no time left after drain(), one view is painted at the next tick.
   void await(QObject* view, std::function<void()> paint);
 
  Q_SIGNALS:

@@ -33,7 +33,7 @@ void fill(QImage& image, const std::vector<QRectF>& band, QRgb color, QPointF or
   const auto toPixel = [&](double at, double begin, int most) {
     return std::clamp(static_cast<int>(std::lround((at - begin) * ratio)), 0, most);
   };
-  int top = image.height(), bottom = 0;  // also of steps before it that are less than a column wide
+  int top = image.height(), bottom = 0;  // with those of steps before, too narrow for a column
   for (const QRectF& step : band) {
     const int left = toPixel(step.left(), origin.x(), image.width());
     const int right = toPixel(step.right(), origin.x(), image.width());
