@@ -262,9 +262,10 @@ Result<JobOutlook> outlookOf(const spec::v1::ClusterSpec& cluster,
   const auto scheduler = schedulerOf(cluster, options);
   if (Status connected = scheduler->connect(stop); !connected.ok())
     return ofPlace(connected.error(), *scheduler);
-  const auto job = scheduler->job(number, stop);
+  // In this order: a job that starts again removes the mark that it has stopped its runs.
   JobOutlook out;
   out.stoppedRuns = scheduler->stoppedRuns(number, stop);
+  const auto job = scheduler->job(number, stop);
   scheduler->close();
   if (!job.ok()) return ofPlace(job.error(), *scheduler);
   out.state = job->state;
