@@ -437,9 +437,7 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
     const RunSettings* settings = nullptr;
     std::atomic<bool>* stop = nullptr;
     std::vector<std::atomic<std::int64_t>>* done = nullptr;  // steps completed by the workers
-    void onReady(std::int64_t) override {
-      if (rank == 0 && settings->stopAt < 0) stop->store(true);
-    }
+    void onReady(std::int64_t) override {}
     void onStep(const runtime::StepRecord& record) override {
       if (rank == 0) out->steps.push_back(record);
       if (rank == 0 && record.step == settings->stopAt) stop->store(true);
@@ -479,7 +477,7 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
   const data::Dataset& evaluate = kind(evaluateImages, evaluateText, evaluateTable);
   const data::Dataset& synthetic = kind(images, text, table);
   const data::Dataset& train = settings.train != nullptr ? *settings.train : synthetic;
-  std::atomic<bool> stop{false};
+  std::atomic<bool> stop{settings.stopAt < 0};
   std::vector<std::atomic<std::int64_t>> done(static_cast<std::size_t>(plan.mesh.workers()));
   runtime::LocalGroups groups = localGroups(settings, plan);
   std::vector<Collect> observers(ranks);

@@ -148,7 +148,7 @@ class AsyncCheckpointTest : public QObject {
       const RunOutcome rest = trained(again);
       QVERIFY2(rest.ok(), rest.error().c_str());
       QCOMPARE(rest.ranks[0]->status, std::string("stopped"));
-      QVERIFY(!rest.steps.empty() && rest.steps.size() < 6);
+      QCOMPARE(rest.steps.size(), std::size_t{1});
       QCOMPARE(rest.steps.front().step, resumes ? stepsOf(whole.checkpoints)[1] + 1 : 1);
     }
   }
