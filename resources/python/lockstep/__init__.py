@@ -19,6 +19,7 @@ _fd = -1
 _file = None  # what the descriptor is of, as _file_of() says
 _path = ""  # of the pipe that is open
 _MOST = 4096  # bytes that a pipe takes whole
+_text = json.JSONEncoder(allow_nan=False, default=str).encode
 
 
 def _is_of_torchrun():
@@ -51,7 +52,7 @@ def _tell(message):
     if _fd < 0:
         return
     try:
-        line = (json.dumps(message, allow_nan=False, default=str) + "\n").encode()
+        line = (_text(message) + "\n").encode()
         # A program that closes all descriptors may have a file of its own by this number.
         if len(line) <= _MOST and _file_of(_fd) == _file:
             os.write(_fd, line)
@@ -59,9 +60,8 @@ def _tell(message):
         pass
 
 
-def _now():
-    """Nanoseconds, as the worker's clock."""
-    return time.monotonic_ns() if hasattr(time, "monotonic_ns") else int(time.monotonic() * 1e9)
+# Nanoseconds, as the worker's clock.
+_now = getattr(time, "monotonic_ns", None) or (lambda: int(time.monotonic() * 1e9))
 
 
 def _number(value):

@@ -49,10 +49,10 @@ def here():
     return _file is not False
 
 
-def begin(name, group):
-    """Counts a collective of a group, both by their names. Returns what end() takes."""
+def begin(name, group, goes_on=1):
+    """Counts a collective of a group, both by their names. Returns what end() takes, if it goes on."""
     global _all
-    if not here() or group is None:
+    if not (_file or here()) or group is None:
         return None
     found = _groups.get(group)
     if found is None:
@@ -61,7 +61,7 @@ def begin(name, group):
         found = _groups[group] = _Group(group)
     found.begun += 1
     _all += 1
-    _ENTRY.pack_into(_file, found.at, found.begun, _all, 1, name.encode(), found.name)
+    _ENTRY.pack_into(_file, found.at, found.begun, _all, goes_on, name.encode(), found.name)
     return found
 
 

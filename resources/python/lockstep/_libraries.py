@@ -6,6 +6,7 @@ import functools
 import importlib.abc
 import importlib.util
 import inspect
+import itertools
 import sys
 import threading
 import time
@@ -47,9 +48,6 @@ def _after(owner, name, then):
     setattr(owner, name, wrapped)
 
 
-_begin, _end = _never_raises(_counts.begin), _never_raises(_counts.end)
-
-
 def _collectives(c10d):
     for name in _COLLECTIVES:
         if hasattr(c10d, name):
@@ -59,67 +57,63 @@ def _collectives(c10d):
         _after(c10d, "init_process_group", lambda *_, **__: _recorder.start())
 
 
-@_never_raises
 def _group_name(c10d, group):
     """The same for all ranks of the group; None: it has none."""
-    if group is None or group is c10d.GroupMember.WORLD:
+    if group is c10d.GroupMember.WORLD:
         return "world"
     return getattr(group, "group_name", None) or c10d._pg_names[group]
 
 
 def _watched(c10d, name, original):
+    """What is called in a step finds the processor's caches cold: the fewer functions, the less that costs."""
     torch = sys.modules["torch"]
-    names = list(inspect.signature(original).parameters)
-
-    def argument(name, args, kwargs):
-        place = names.index(name) if name in names else len(args)
-        return kwargs.get(name, args[place] if len(args) > place else None)
-
-    def timed(*args, **kwargs):
-        device = _device(torch, args, kwargs)
-        before = _event(torch, device)
-        began = _now()
-        returned = original(*args, **kwargs)
-        if device is None:
-            _steps.spend("waiting", _now() - began)
-        elif before is not None:
-            after = _event(torch, device)
-            if after is not None:
-                _steps.spend_events(before, after)
-        return returned
+    places = {parameter: place for place, parameter in enumerate(inspect.signature(original).parameters)}
+    group_at, async_at = places.get("group", sys.maxsize), places.get("async_op", sys.maxsize)
 
     @functools.wraps(original)
     def wrapped(*args, **kwargs):
         if getattr(_here, "inside", False):
             return original(*args, **kwargs)
-        # A call that goes on in the background waits elsewhere.
-        call = original if argument("async_op", args, kwargs) else timed
-        group = _begin(name, _group_name(c10d, argument("group", args, kwargs)))
+        counted = device = began = None  # began: on that GPU, or else in ns
+        try:
+            group = kwargs.get("group", args[group_at] if len(args) > group_at else None)
+            counted = _counts.begin(name, "world" if group is None else _group_name(c10d, group))
+            # A call that goes on in the background waits elsewhere.
+            if not kwargs.get("async_op", args[async_at] if len(args) > async_at else False):
+                device = _device(torch, args, kwargs)
+                began = _now() if device is None else _event(torch, device)
+        except Exception:
+            pass
         _here.inside = True
         try:
-            return call(*args, **kwargs)
+            return original(*args, **kwargs)
         finally:
             _here.inside = False
-            _end(group)
+            try:
+                if device is None and began is not None:
+                    _steps.spend("waiting", _now() - began)
+                elif began is not None:
+                    _steps.spend_events(began, _event(torch, device))
+                _counts.end(counted)
+            except Exception:
+                pass
 
     return wrapped
 
 
-@_never_raises
 def _device(torch, args, kwargs):
     """The GPU whose tensors a collective is called with; None: they are in the host's memory."""
-    for value in list(args) + list(kwargs.values()):
+    for value in itertools.chain(args, kwargs.values()):
         if isinstance(value, (list, tuple)) and value:
             value = value[0]
-        if isinstance(value, torch.Tensor) and value.is_cuda:
-            return value.device
+        if isinstance(value, torch.Tensor):
+            return value.device if value.is_cuda else None
     return None
 
 
-@_never_raises
 def _event(torch, device):
     """An event on the current stream of the GPU; None while a graph is captured."""
-    if device is None or torch.cuda.is_current_stream_capturing():
+    if torch.cuda.is_current_stream_capturing():
         return None
     event = torch.cuda.Event(enable_timing=True)
     event.record(torch.cuda.current_stream(device))
@@ -138,16 +132,16 @@ def _ddp(module):
     def is_compiling():
         return hasattr(torch, "compiler") and hasattr(torch.compiler, "is_compiling") and torch.compiler.is_compiling()
 
-    @_never_raises
-    def count(model):
-        if torch.is_grad_enabled() and model.require_backward_grad_sync:
-            c10d = sys.modules["torch.distributed.distributed_c10d"]
-            _end(_begin("DistributedDataParallel", _group_name(c10d, model.process_group)))
-
     @functools.wraps(forward)
     def wrapped(model, *args, **kwargs):
         if not is_compiling():
-            count(model)  # what its backward pass exchanges, out of Python's sight, is one collective
+            try:
+                if torch.is_grad_enabled() and model.require_backward_grad_sync:
+                    # What its backward pass exchanges, out of Python's sight, is one collective.
+                    c10d = sys.modules["torch.distributed.distributed_c10d"]
+                    _counts.begin("DistributedDataParallel", _group_name(c10d, model.process_group), goes_on=0)
+            except Exception:
+                pass
         return forward(model, *args, **kwargs)
 
     kind.forward = wrapped
@@ -158,11 +152,10 @@ def _data_loader(module):
 
 
 def _optimizer(module):
-    begins, ends = _never_raises(_steps.begin_optimizer), _never_raises(_steps.end_optimizer)
     if hasattr(module, "register_optimizer_step_post_hook"):
         # These return nothing: PyTorch would take what a hook returns in place of the arguments.
-        module.register_optimizer_step_pre_hook(lambda optimizer, *_: begins(optimizer))
-        module.register_optimizer_step_post_hook(lambda optimizer, *_: ends(optimizer))
+        module.register_optimizer_step_pre_hook(_steps.begin_optimizer)
+        module.register_optimizer_step_post_hook(_steps.end_optimizer)
         return
 
     def made(_, optimizer, *args, **kwargs):  # before PyTorch 2.0
@@ -173,9 +166,9 @@ def _optimizer(module):
 
         @functools.wraps(step)
         def wrapped(self, *args, **kwargs):
-            begins(self)
+            _steps.begin_optimizer(self)
             returned = step(self, *args, **kwargs)
-            ends(self)
+            _steps.end_optimizer(self)
             return returned
 
         wrapped._lockstep = True

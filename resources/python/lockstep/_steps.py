@@ -12,9 +12,9 @@ import weakref
 
 from . import _now, _processor, _tell
 
-_TELL = 40000000  # ns from the begin of the first step that is not told, after which it is
+_SHORT, _TELL = 20000000, 200000000  # ns; steps that are shorter are told together: those of so long
 _MOST_STEPS, _MOST_EVENTS, _MOST_PARTS = 32, 4096, 1000
-_CUDA_RATE = 20  # DistributedDataParallel waits for the GPU when it measures: in one of so many steps
+_CUDA_RATE = 20  # DistributedDataParallel waits for the GPU when it measures: in one of so many passes
 
 _own = False  # the program says itself what a step is
 _inside = 0  # depth of lockstep.step()
@@ -30,7 +30,8 @@ _events = collections.deque()  # pairs of CUDA events, one before and one after 
 _models = []
 _leader = None  # the optimizer whose calls end steps
 _others = 0  # calls of other optimizers since
-_calls = []  # of optimizers that go on, one within another
+_calls = []  # of optimizers that go on, one within another: a reference to each, and when it was called, in ns
+_ended_within = set()  # the id() of those that the first of these has called
 _cuda = False
 
 
@@ -72,10 +73,10 @@ def _elements(batch):
 
 
 def spend_events(before, after):
-    """Waiting between two CUDA events, which have been recorded."""
+    """Waiting between two CUDA events, which have been recorded; None: a graph was captured."""
     global _cuda
     _cuda = True
-    if len(_events) < _MOST_EVENTS:
+    if after is not None and len(_events) < _MOST_EVENTS:
         _events.append((before, after))
 
 
@@ -86,11 +87,19 @@ class _Model:
         global _cuda
         self.reference = weakref.ref(model)
         parameter = next(model.parameters(), None)
-        self.sampled = parameter is not None and parameter.is_cuda
-        _cuda = _cuda or self.sampled
-        model._set_ddp_runtime_logging_sample_rate(_CUDA_RATE if self.sampled else 1)
+        self.on_cuda = parameter is not None and parameter.is_cuda
+        _cuda = _cuda or self.on_cuda
+        self.rate = 0  # one of so many passes is measured
+        self._measure(model, 1)
         self.iteration = self.steps = 0  # since the last measured one
         self.parts = (0, 0, 0)  # ns of a step: waiting, forward, backward
+
+    def _measure(self, model, steps):
+        """So often that one of so many steps is."""
+        rate = _CUDA_RATE if self.on_cuda else steps
+        if rate != self.rate:
+            model._set_ddp_runtime_logging_sample_rate(rate)
+            self.rate = rate
 
     def of_step(self, model, steps):
         """Returns the parts of each of the last `steps` steps."""
@@ -105,8 +114,9 @@ class _Model:
             self.parts = tuple(share * part for part in (waiting,) + others)
             self.iteration += passes
             self.steps = 0
-        elif not self.sampled or self.steps > 10 * _CUDA_RATE:  # it is not trained
+        elif self.rate == 1 or self.steps > 10 * self.rate:  # it is not trained
             self.parts = (0, 0, 0)
+        self._measure(model, steps)
         return self.parts
 
 
@@ -114,47 +124,49 @@ def watch_model(model):
     _models.append(_Model(model))
 
 
-class _Call:
-    def __init__(self, optimizer):
-        self.reference, self.began, self.ended_within = weakref.ref(optimizer), _now(), set()
+def begin_optimizer(optimizer, *_):
+    """Called by PyTorch before each call of an optimizer, as end_optimizer() is after it: neither raises."""
+    try:
+        for depth, call in enumerate(_calls):
+            if call[0]() in (None, optimizer):  # that call has failed
+                del _calls[depth:]
+                break
+        if not _calls:
+            _ended_within.clear()
+        _calls.append((weakref.ref(optimizer), _now()))
+    except Exception:
+        pass
 
 
-def begin_optimizer(optimizer):
-    for depth, call in enumerate(_calls):
-        if call.reference() in (None, optimizer):  # that call has failed
-            del _calls[depth:]
-            break
-    _calls.append(_Call(optimizer))
-
-
-def end_optimizer(optimizer):
+def end_optimizer(optimizer, *_):
     global _leader, _others
-    while _calls:
-        call = _calls.pop()
-        if call.reference() is optimizer:
-            break
-    else:
-        return
-    if _calls:
-        # A call calls each other optimizer once; one that has failed does not end.
-        if id(optimizer) not in _calls[0].ended_within:
-            _calls[0].ended_within.add(id(optimizer))
+    try:
+        while _calls:
+            reference, began = _calls.pop()
+            if reference() is optimizer:
+                break
+        else:
             return
-        del _calls[:]
-    spend("optimizer", _now() - call.began)
-    if _own or _captures():
-        return
-    # Of several optimizers one counts; another takes its place if that one is not called any more.
-    leader = _leader() if _leader else None
-    if leader is None or leader is optimizer:
-        _others = 0
-    else:
-        _others += 1
-        if _others < 8:
+        if _calls:
+            # A call calls each other optimizer once; one that has failed does not end.
+            if id(optimizer) not in _ended_within:
+                _ended_within.add(id(optimizer))
+                return
+            del _calls[:]
+        spend("optimizer", _now() - began)
+        if _own or (_cuda and _captures()):
             return
+        # Of several optimizers one counts; another takes its place if that one is not called any more.
+        leader = _leader() if _leader else None
+        if leader is not optimizer:
+            _others += 1
+            if leader is not None and _others < 8:
+                return
+            _leader = reference
         _others = 0
-    _leader = weakref.ref(optimizer)
-    _end()
+        _end()
+    except Exception:
+        pass
 
 
 def end_batch():
@@ -198,14 +210,14 @@ def _divide():
 
 def _captures():
     """Whether a CUDA graph is being captured: what is called then is not what happens."""
-    return _cuda and sys.modules["torch"].cuda.is_current_stream_capturing()
+    return sys.modules["torch"].cuda.is_current_stream_capturing()
 
 
 def _end():
     global _number, _began, _spent
     now = _now()
-    # DistributedDataParallel has the times of a step in the next one, and takes some 40 us to tell them.
-    if _ended and (now - _ended[0][0] > _TELL or len(_ended) >= _MOST_STEPS):
+    # DistributedDataParallel has the times of a step in the next one. To get and tell them takes some 100 us.
+    if _ended and (_ended[-1][1] >= _SHORT or now - _ended[0][0] >= _TELL or len(_ended) >= _MOST_STEPS):
         tell()
     if _began:
         _ended.append((_began, now - _began, _spent))
@@ -242,7 +254,7 @@ def tell():
 def _elapsed():
     """Nanoseconds between the pairs of events that the GPU has passed."""
     total = 0
-    if _captures():
+    if _cuda and _captures():
         return total
     while _events and _events[0][1].query():
         before, after = _events.popleft()
