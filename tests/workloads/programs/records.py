@@ -1,16 +1,17 @@
 """Writes tf.train.Example records to files in a folder, and their rows to stdout as JSON."""
 import json
 import random
-import struct
 import sys
 
+import numpy
 import tensorflow as tf
 
 rng = random.Random(6)
 
 
 def single(value):
-    return struct.unpack("f", struct.pack("f", value))[0]
+    """The shortest decimal number that is this one in single precision, as records have it."""
+    return float(str(numpy.float32(value)))
 
 
 def feature(value):
