@@ -493,6 +493,59 @@ print(counted[:3], counted[3] > 0, counted[4:], min(spent) < 0.005)
     QVERIFY(told.steps.empty());
   }
 
+  // DistributedDataParallel measures one pass of some where steps are short, and each where they
+  // are not; what it tells of a pass stands for the passes of a step, however many steps are told
+  // together.
+  void passesOfSteps() {
+    ofScript(R"(
+import random
+from lockstep import _steps
+class Model:
+    # As in PyTorch: the first ten passes are measured, and those that the rate divides.
+    rate = passes = measured = 0
+    inside = False
+    def parameters(self): return iter(())
+    def _set_ddp_runtime_logging_sample_rate(self, rate):
+        assert not self.inside
+        self.rate = rate
+    def _get_ddp_logging_data(self):
+        return {"iteration": self.measured, "forward_compute_time": 1000, "backward_compute_time": 2000,
+                "backward_comm_time": 500, "backward_compute_comm_overlap_time": 100}
+    def run(self):
+        if _steps.changing: _steps.begin_pass(self)
+        self.passes += 1
+        if self.passes <= 10 or self.passes % self.rate == 0: self.measured = self.passes
+rng = random.Random(3)
+for passes in (1, 2, 3):
+    model = Model()
+    _steps.watch_model(model)
+    known = _steps._models.pop()
+    _steps._models[:] = [known]
+    def told(steps, trained=True):
+        for _ in range(steps * passes if trained else 0): model.run()
+        model.inside = True  # a step may end within a pass
+        parts = known.of_step(model, steps)
+        model.inside = False
+        return parts
+    exact = (400 * passes, 1000 * passes, 2000 * passes)
+    assert all(told(1) == exact for _ in range(30)) and model.rate == 1
+    assert told(1, False) == (0, 0, 0)
+    assert told(12)[1] > 0 and model.rate == 1  # one group of short steps is none
+    for group in range(60):
+        parts = told(rng.randint(2, 32))
+        assert group < 10 or all(0.85 < part / true < 1.15 for part, true in zip(parts, exact)), (group, parts, exact)
+    assert model.rate == 8
+    for _ in range(3): told(1)
+    assert all(told(1) == exact for _ in range(30)) and model.rate == 1
+    for _ in range(3): told(20)
+    assert model.rate == 8 and told(20, False)[1] > 0
+    for _ in range(5): parts = told(20, False)
+    assert parts == (0, 0, 0)
+print("right")
+)");
+    QCOMPARE(said_.trimmed(), QByteArray("right"));
+  }
+
   // Of Keras on TensorFlow: a tf.function waits as long as it uses no processor. A batch that is
   // prepared outside of it is the rank's own, also while it sleeps.
   void waitingInTensorFlow() {

@@ -78,6 +78,9 @@ def _watched(c10d, name, original):
         try:
             group = kwargs.get("group", args[group_at] if len(args) > group_at else None)
             counted = _counts.begin(name, "world" if group is None else _group_name(c10d, group))
+        except Exception:
+            pass
+        try:
             # A call that goes on in the background waits elsewhere.
             if not kwargs.get("async_op", args[async_at] if len(args) > async_at else False):
                 device = _device(torch, args, kwargs)
@@ -86,17 +89,18 @@ def _watched(c10d, name, original):
             pass
         _here.inside = True
         try:
-            return original(*args, **kwargs)
+            returned = original(*args, **kwargs)
         finally:
             _here.inside = False
-            try:
-                if device is None and began is not None:
-                    _steps.spend("waiting", _now() - began)
-                elif began is not None:
-                    _steps.spend_events(began, _event(torch, device))
-                _counts.end(counted)
-            except Exception:
-                pass
+            _counts.end(counted)
+        try:
+            if device is None and began is not None:
+                _steps.spend("waiting", _now() - began)
+            elif began is not None:
+                _steps.spend_events(began, _event(torch, device))
+        except Exception:
+            pass
+        return returned
 
     return wrapped
 
@@ -106,8 +110,8 @@ def _device(torch, args, kwargs):
     for value in itertools.chain(args, kwargs.values()):
         if isinstance(value, (list, tuple)) and value:
             value = value[0]
-        if isinstance(value, torch.Tensor):
-            return value.device if value.is_cuda else None
+        if isinstance(value, torch.Tensor) and value.is_cuda:
+            return value.device
     return None
 
 
@@ -136,6 +140,8 @@ def _ddp(module):
     def wrapped(model, *args, **kwargs):
         if not is_compiling():
             try:
+                if _steps.changing:
+                    _steps.begin_pass(model)
                 if torch.is_grad_enabled() and model.require_backward_grad_sync:
                     # What its backward pass exchanges, out of Python's sight, is one collective.
                     c10d = sys.modules["torch.distributed.distributed_c10d"]

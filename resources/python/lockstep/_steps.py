@@ -14,7 +14,9 @@ from . import _now, _processor, _tell
 
 _SHORT, _TELL = 20000000, 200000000  # ns; steps that are shorter are told together: those of so long
 _MOST_STEPS, _MOST_EVENTS, _MOST_PARTS = 32, 4096, 1000
-_CUDA_RATE = 20  # DistributedDataParallel waits for the GPU when it measures: in one of so many passes
+# DistributedDataParallel measures one of so many passes: it waits for the GPU then; and of short steps, as that takes
+# some 40 us. Of longer steps it measures each.
+_CUDA_RATE, _SHORT_RATE = 20, 8
 
 _own = False  # the program says itself what a step is
 _inside = 0  # depth of lockstep.step()
@@ -28,6 +30,7 @@ _used = 0  # ns of processor time, at the end of the last step of such a program
 _ended = []  # steps that are not told yet: (nanoseconds of its begin and of its length, what of that was spent how)
 _events = collections.deque()  # pairs of CUDA events, one before and one after a wait
 _models = []
+changing = False  # the rate of one of them, with its next pass
 _leader = None  # the optimizer whose calls end steps
 _others = 0  # calls of other optimizers since
 _calls = []  # of optimizers that go on, one within another: a reference to each, and when it was called, in ns
@@ -89,25 +92,33 @@ class _Model:
         parameter = next(model.parameters(), None)
         self.on_cuda = parameter is not None and parameter.is_cuda
         _cuda = _cuda or self.on_cuda
-        self.rate = 0  # one of so many passes is measured
-        self._measure(model, 1)
         self.iteration = self.steps = 0  # since the last measured one
+        self.of_late = (0, 0)  # passes, and the steps that they were in
         self.parts = (0, 0, 0)  # ns of a step: waiting, forward, backward
+        rate = _CUDA_RATE if self.on_cuda else 1
+        self.wanted = (rate, rate)  # by what was told the time before the last, and the last time
+        self.measure(model)
 
-    def _measure(self, model, steps):
-        """So often that one of so many steps is."""
-        rate = _CUDA_RATE if self.on_cuda else steps
-        if rate != self.rate:
-            model._set_ddp_runtime_logging_sample_rate(rate)
-            self.rate = rate
+    def measure(self, model):
+        """One of so many passes. Not within a pass: what is measured has to begin and end."""
+        self.rate = self.wanted[1]
+        model._set_ddp_runtime_logging_sample_rate(self.rate)
+
+    def changes(self):
+        return self.rate != self.wanted[0] == self.wanted[1]
 
     def of_step(self, model, steps):
         """Returns the parts of each of the last `steps` steps."""
+        global changing
         data = model._get_ddp_logging_data()
         passes = data.get("iteration", 0) - self.iteration
         self.steps += steps
         if passes > 0:  # those of the last pass, which stands for all since
-            share = passes / self.steps
+            before = self.of_late if self.rate > 1 else (0, 0)  # between two measured ones there may be more steps
+            self.of_late = (before[0] + passes, before[1] + self.steps)
+            share = self.of_late[0] / self.of_late[1]
+            if self.of_late[1] > 256:
+                self.of_late = (self.of_late[0] / 2, self.of_late[1] / 2)
             overlap = data.get("backward_compute_comm_overlap_time", 0)
             waiting = max(data.get("backward_comm_time", 0) - overlap, 0)
             others = (data.get("forward_compute_time", 0), data.get("backward_compute_time", 0))
@@ -116,8 +127,19 @@ class _Model:
             self.steps = 0
         elif self.rate == 1 or self.steps > 10 * self.rate:  # it is not trained
             self.parts = (0, 0, 0)
-        self._measure(model, steps)
+        if not self.on_cuda:
+            self.wanted = (self.wanted[1], _SHORT_RATE if steps > 1 else 1)
+            changing = changing or self.changes()
         return self.parts
+
+
+def begin_pass(model):
+    """Called before a pass of a DistributedDataParallel if `changing`."""
+    global changing
+    for known in _models:
+        if known.reference() is model and known.changes():
+            known.measure(model)
+    changing = any(known.changes() for known in _models)
 
 
 def watch_model(model):
