@@ -12,7 +12,7 @@ import weakref
 
 from . import _now, _processor, _tell
 
-_SHORT, _TELL = 20000000, 200000000  # ns; steps that are shorter are told together: those of so long
+_SHORT, _TELL = 20000000, 200000000  # ns; steps under _SHORT are told together, those of _TELL at most
 _MOST_STEPS, _MOST_EVENTS, _MOST_PARTS = 32, 4096, 1000
 # DistributedDataParallel measures one of so many passes: it waits for the GPU then; and of short steps, as that takes
 # some 40 us. Of longer steps it measures each.
