@@ -118,7 +118,7 @@ struct Recorder::State {
     update.run = run;
     inbox.post(owner, [this, update = std::move(update)] { observer(update); });
   }
-  // Posts each part as an update with the flags of `like`.
+  // Posts an update for each part. What else an update says is copied from `like`.
   void postParts(std::vector<std::vector<RunBatch::Series>> parts, const RunUpdate& like) {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       RunUpdate update;

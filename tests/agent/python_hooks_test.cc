@@ -493,9 +493,9 @@ print(counted[:3], counted[3] > 0, counted[4:], min(spent) < 0.005)
     QVERIFY(told.steps.empty());
   }
 
-  // DistributedDataParallel measures one pass of some where steps are short, and each where they
-  // are not; what it tells of a pass stands for the passes of a step, however many steps are told
-  // together.
+  // Of short steps DistributedDataParallel measures one pass of eight, of others each. The times of a
+  // step are those of the last measured pass, times the passes of a step, however many steps are
+  // told together.
   void passesOfSteps() {
     ofScript(R"(
 import random

@@ -76,7 +76,7 @@ def _elements(batch):
 
 
 def spend_events(before, after):
-    """Waiting between two CUDA events, which have been recorded; None: a graph was captured."""
+    """Waiting between two CUDA events, which have been recorded. `after` is None while a graph is captured."""
     global _cuda
     _cuda = True
     if after is not None and len(_events) < _MOST_EVENTS:
