@@ -493,8 +493,8 @@ print(counted[:3], counted[3] > 0, counted[4:], min(spent) < 0.005)
     QVERIFY(told.steps.empty());
   }
 
-  // Of short steps DistributedDataParallel measures one pass of eight, of others each. The times of a
-  // step are those of the last measured pass, times the passes of a step, however many steps are
+  // Of short steps DistributedDataParallel measures one pass of eight, of others each. The times of
+  // a step are those of the last measured pass, times the passes of a step, however many steps are
   // told together.
   void passesOfSteps() {
     ofScript(R"(
