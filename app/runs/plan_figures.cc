@@ -4,6 +4,7 @@
 #include <map>
 
 #include "engine/ir/ops.h"
+#include "engine/plan/sent_bytes.h"
 
 namespace lockstep::app {
 namespace {
@@ -55,14 +56,14 @@ void addWork(const plan::Plan& plan, std::vector<PlanFigure>& out) {
         } else {
           Exchange& one = exchanges[fmt::format("{} {}", ir::info(step.op).name, step.axis)];
           ++one.count;
-          one.bytes += static_cast<double>(step.bytes);
+          one.bytes += static_cast<double>(plan::sentBytesIn(plan, rank, entry, *body, step));
         }
       }
     }
   }
   for (const auto& [name, one] : exchanges) {
     out.push_back({"exchanges/" + name, Unit::kCount, one.count});
-    out.push_back({"sent/" + name, Unit::kBytes, one.bytes});
+    if (one.bytes > 0) out.push_back({"sent/" + name, Unit::kBytes, one.bytes});
   }
   out.push_back({"operations", Unit::kCount, operations});
   out.push_back({"computation", Unit::kFlops, flops});

@@ -40,17 +40,18 @@ void forSteps(const Plan& plan, F f) {
   }
 }
 
+// These call add(from, to, bytes, atMost) for the traffic that the rank sends, to itself too.
+template <typename Add>
 void addMessage(const Plan& plan, int rank, const ScheduleEntry& entry, const Step& step,
-                Links& links) {
+                Add&& add) {
   if (!isSend(step)) return;
   const Peers peers = peersOf(step, entry.copy);
   const std::vector<int> group = plan.mesh.group(rank, step.axis);
   for (int peer = peers.first; peer < peers.first + peers.count; ++peer)
-    links(rank, group[static_cast<std::size_t>(peer)], step.bytes / peers.count,
-          step.op == ir::Op::kSendRows);
+    add(rank, group[static_cast<std::size_t>(peer)], step.bytes / peers.count,
+        step.op == ir::Op::kSendRows);
 }
 
-// Calls add(from, to, bytes, atMost) for the traffic that the rank sends.
 template <typename Add>
 void addCollective(const Plan& plan, int rank, const Body& body, const Step& step, Add&& add) {
   const std::vector<int> group = plan.mesh.group(rank, step.axis);
@@ -88,12 +89,13 @@ void addCollective(const Plan& plan, int rank, const Body& body, const Step& ste
   for (const int peer : group) add(rank, peer, toEach, false);
 }
 
+template <typename Add>
 void addSent(const Plan& plan, int rank, const ScheduleEntry& entry, const Body& body,
-             const Step& step, Links& links) {
+             const Step& step, Add&& add) {
   if (isMessage(step)) {
-    addMessage(plan, rank, entry, step, links);
+    addMessage(plan, rank, entry, step, add);
   } else if (step.kind == StepKind::kCollective) {
-    addCollective(plan, rank, body, step, links);
+    addCollective(plan, rank, body, step, add);
   }
 }
 
@@ -104,6 +106,14 @@ std::vector<Traffic> sentIn(const Plan& plan, int rank, const ScheduleEntry& ent
   Links links;
   addSent(plan, rank, entry, body, step, links);
   return links.sorted();
+}
+
+std::int64_t sentBytesIn(const Plan& plan, int rank, const ScheduleEntry& entry, const Body& body,
+                         const Step& step) {
+  std::int64_t out = 0;
+  addSent(plan, rank, entry, body, step,
+          [&](int from, int to, std::int64_t bytes, bool) { out += from == to ? 0 : bytes; });
+  return out;
 }
 
 std::vector<Traffic> messageTraffic(const Plan& plan) {

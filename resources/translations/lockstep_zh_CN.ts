@@ -12554,6 +12554,10 @@ its last lines:
             <translation>内存</translation>
         </message>
         <message>
+            <source>%1: too much</source>
+            <translation>%1：超出可用内存</translation>
+        </message>
+        <message>
             <source>Traffic</source>
             <translation>通信量</translation>
         </message>

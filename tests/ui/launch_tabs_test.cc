@@ -180,6 +180,28 @@ class LaunchTabsTest : public QObject {
     QCOMPARE(dialog->preview()->plan.microBatches, 2);
   }
 
+  // A strategy that would not fit in memory is marked as such, with what to do.
+  void strategiesThatDoNotFitAreMarked() {
+    ModelPage* page = newModel("gpt");
+    QVERIFY(page->document()->setField("training.batch", "2000000", "change").ok());
+    LaunchDialog* dialog = window_->openLaunch(page, nullptr);
+    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(tests::kCompareTab);
+    auto* table = dialog->findChild<QTableView*>("candidateTable");
+    auto* model = qobject_cast<CandidateModel*>(table->model());
+    QVERIFY(
+        wait([&] { return model->rowCount() == static_cast<int>(cluster::strategies().size()); }));
+    int marked = 0;
+    for (int at = 0; at < model->rowCount(); ++at) {
+      const Candidate& one = model->candidates()[static_cast<std::size_t>(at)];
+      const QModelIndex memory = model->index(at, CandidateModel::kMemory);
+      QCOMPARE(memory.data().toString().endsWith("too much"), one.misfit.has_value());
+      if (!one.misfit) continue;
+      ++marked;
+      QVERIFY2(memory.data(Qt::ToolTipRole).toString().contains("memory"), one.strategy.c_str());
+    }
+    QVERIFY(marked > 0);
+  }
+
   // Strategies side by side, all from the same costs; a double click chooses one.
   void strategiesAreCompared() {
     LaunchDialog* dialog = window_->openLaunch(newModel("gpt"), nullptr);

@@ -129,6 +129,7 @@ class ModelChangesTest : public QObject {
       out.wireBytes = below(1'000'000);
       if (below(3) == 0) out.joules = share();
       if (below(4) == 0) out.refusal = makeError(Code::kInvalidArgument, "nothing");
+      if (below(4) == 0) out.misfit = makeError(Code::kResourceExhausted, "too large");
       return out;
     };
     change(model,

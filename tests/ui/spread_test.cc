@@ -206,6 +206,72 @@ class SpreadTest : public QObject {
     }
   }
 
+  // Made in several goes, it is what it would be at once; meanwhile what was there is shown, unless
+  // that is out of the view.
+  void whatTakesLongIsMadeInSeveralGoes() {
+    const auto lines = manyLines(80, 1000);
+    const auto over = Spread::Clock::now();  // each go makes as little as it can
+    const auto goes = [&](Spread& spread, const Spread::View& view) {
+      int out = 1;
+      while (!spread.update(lines, view, over) && out < 1000) ++out;
+      return out;
+    };
+    Spread spread;
+    const Spread::View left{0, 500, 0.5, false}, far{900, 990, 0.5, false};
+    QVERIFY(!spread.update(lines, left, over));
+    QVERIFY(!spread.stretches().empty());  // so far
+    QVERIFY(goes(spread, left) > 5);
+    QVERIFY(isAsMadeAtOnce(spread, lines, left));
+    // Wider stretches of the same.
+    const Spread::View whole{0, 1000, 2, false};
+    const std::size_t before = spread.stretches().size();
+    QVERIFY(!spread.update(lines, whole, over));
+    QCOMPARE(spread.stretches().size(), before);
+    QVERIFY(goes(spread, whole) > 3);
+    QVERIFY(isAsMadeAtOnce(spread, lines, whole));
+    QVERIFY(spread.update(lines, whole, over));
+    // To the left of what there is, and far away.
+    goes(spread, far);
+    QVERIFY(isAsMadeAtOnce(spread, lines, far));
+    const Spread::View more{700, 990, 0.5, false};
+    QVERIFY(goes(spread, more) > 3);
+    QVERIFY(isAsMadeAtOnce(spread, lines, more));
+    QVERIFY(!spread.update(lines, left, over));
+    QVERIFY(spread.begin(spread.stretches().front()) < 5);
+  }
+
+  // Samples that are thinned leave the stretches that were made of all of them.
+  void thinnedSamplesStayInTheSpread() {
+    const auto all = manyLines(80, 3000);
+    std::vector<std::shared_ptr<Series>> lines;
+    for (const auto& line : all) {
+      lines.push_back(std::make_shared<Series>(line->name, 0));
+      lines.back()->setLimit(400);
+    }
+    Spread grown;
+    std::uint64_t thinnings = 0;
+    for (std::size_t i = 0; i < 3000; ++i) {
+      for (std::size_t s = 0; s < lines.size(); ++s)
+        lines[s]->append(all[s]->raw().x(i), all[s]->raw().y(i));
+      if (i % 10 == 9) grown.update(lines, {0, static_cast<double>(i + 2), 4, false});
+    }
+    for (const auto& line : lines) thinnings += line->thinnings();
+    QVERIFY(thinnings > 5 * lines.size());
+    QVERIFY2(grown.made() < 3000, qPrintable(QString::number(grown.made())));
+    QVERIFY(isAsMadeAtOnce(grown, all, {0, 3001, 4, false}));
+    // Also while some are ahead of others.
+    for (int i = 0; i < 100; ++i) {
+      const auto& line = lines[static_cast<std::size_t>(i) % lines.size()];
+      line->appendAhead(3005 + i, 1e6);
+      grown.update(lines, {0, 3200, 4, false});
+      QCOMPARE(grown.at(3005 + i)->all.max, 1e6);
+      line->append(3002, i);
+      line->setLimit(static_cast<std::size_t>(390 - i));
+      grown.update(lines, {0, 3200, 4, false});
+      QVERIFY(grown.at(3002)->all.max >= i && grown.at(3002)->all.max < 1000);
+    }
+  }
+
   // A series that lies where another one was is not taken for it, nor a copy for its original.
   void anotherSeriesIsNotTakenForTheOneBefore() {
     alignas(Series) std::byte room[sizeof(Series)];

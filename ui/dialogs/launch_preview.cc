@@ -129,6 +129,7 @@ std::vector<Candidate> compareStrategies(
       one.linkBytes = app::linkBytes(*made.preview);
       const app::Energy energy = app::predictedEnergy(*made.preview);
       if (energy.seconds > 0 && energy.isComplete()) one.joules = energy.joules();
+      one.misfit = made.preview->misfit;
     } else {
       one.refusal = made.preview.error();
     }

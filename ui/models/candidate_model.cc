@@ -51,6 +51,7 @@ QVariant CandidateModel::data(const QModelIndex& index, int role) const {
       return int((index.column() == kStrategy || !possible ? Qt::AlignLeft : Qt::AlignRight) |
                  Qt::AlignVCenter);
     case Qt::ForegroundRole:
+      if (one.misfit && index.column() == kMemory) return Theme::instance().color("bad");
       return possible ? QVariant() : QVariant(Theme::instance().color("muted"));
     case Qt::FontRole: {
       QFont font;
@@ -58,6 +59,7 @@ QVariant CandidateModel::data(const QModelIndex& index, int role) const {
       return font;
     }
     case Qt::ToolTipRole:
+      if (one.misfit) return refusalText(*one.misfit);
       return possible ? QVariant() : QVariant(refusalText(*one.refusal));
     case Qt::DisplayRole:
       break;
@@ -77,8 +79,11 @@ QVariant CandidateModel::data(const QModelIndex& index, int role) const {
     }
     case kBubble:
       return possible ? formatPercent(one.bubbleShare, 0) : QString();
-    case kMemory:
-      return possible ? formatBytes(static_cast<double>(one.memoryBytes)) : QString();
+    case kMemory: {
+      if (!possible) return {};
+      const QString needed = formatBytes(static_cast<double>(one.memoryBytes));
+      return one.misfit ? tr("%1: too much").arg(needed) : needed;
+    }
     case kWire:
       return possible ? formatBytes(static_cast<double>(one.wireBytes)) : QString();
     case kLink:

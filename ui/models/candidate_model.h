@@ -20,7 +20,8 @@ struct Candidate {
   std::int64_t wireBytes = 0;    // of rank 0, a step
   std::int64_t linkBytes = 0;    // of the busiest link, a step; 0: not counted (app::linkBytes)
   std::optional<double> joules;  // a step; none: a GPU's power is unknown
-  std::optional<Error> refusal;  // why it cannot be
+  std::optional<Error> refusal;  // why it cannot be planned; then it has no figures
+  std::optional<Error> misfit;   // that it does not fit in memory
 };
 
 class CandidateModel : public QAbstractTableModel {

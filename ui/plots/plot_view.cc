@@ -9,6 +9,7 @@
 #include <QTableView>
 #include <QToolButton>
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "ui/plots/frame_clock.h"
@@ -21,6 +22,8 @@
 
 namespace lockstep::ui {
 namespace {
+
+constexpr std::chrono::milliseconds kSpreadsInAFrame{8};
 
 // "n2" before "n10".
 bool naturallyBefore(const QString& a, const QString& b) {
@@ -285,7 +288,7 @@ PlotView::Content PlotView::content() const {
   Content out;
   const auto add = [&](const Series& series) {
     out.samples += series.raw().size();
-    out.replaced += series.replaced();
+    out.replaced += series.replaced() + series.thinnings();
     out.revisions += series.revision();
   };
   for (const auto& series : lines_->series()) add(*series);
@@ -322,7 +325,10 @@ void PlotView::paintAgain() {
   }
   fit();
   askForDetail();
+  lines_->setTimeForSpreads(kSpreadsInAFrame);
   plot_->replot(QCustomPlot::rpQueuedRefresh);  // drawn now: the clock measures it
+  lines_->setTimeForSpreads({});
+  if (!lines_->isWhole()) dirty_ = true;
 }
 
 // For a part that was chosen before its data arrived.

@@ -76,7 +76,7 @@ void Series::thin() {
   raw_.keep(kept);
   if (smoothed()) smooth_.keep(kept);
   thinned_ = true;
-  revision_.change();
+  ++thinnings_;
 }
 
 void Series::setDetail(double from, double to, Pyramid samples, bool exact) {

@@ -159,6 +159,7 @@ std::shared_ptr<Series> SeriesPlottable::nearest(QPointF pixel) const {
 }
 
 void SeriesPlottable::draw(QCPPainter* painter) {
+  isWhole_ = true;
   if (mKeyAxis->axisRect()->rect().isEmpty()) return;
   regroup();
   if (painter->modes().testFlag(QCPPainter::pmVectorized)) {

@@ -8,8 +8,10 @@
 
 #include "ui/plots/custom_plot.h"
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ui/plots/series.h"
@@ -45,6 +47,9 @@ class SeriesPlottable : public QCPAbstractPlottable {
   bool isOfSpread(const Series& line) const;  // whether or not it is visible
   // The line of a spread whose sample is nearest to a pixel; nullptr: there is none.
   std::shared_ptr<Series> nearest(QPointF pixel) const;
+  // How long a draw may make spreads. What is not whole then goes on at the next draw.
+  void setTimeForSpreads(std::optional<std::chrono::milliseconds> limit) { limit_ = limit; }
+  bool isWhole() const { return isWhole_; }
   void setEdged(bool on) { edged_ = on; }  // each line with an edge in the colour of the ground
   QCPRange xRange() const;
   QCPRange yRange(QCPRange keys) const;  // of what is visible within keys; shadows included
@@ -79,6 +84,8 @@ class SeriesPlottable : public QCPAbstractPlottable {
   bool isOne_ = false;  // spread, of all quantities
   Lines alone_;         // those of no spread
   QImage image_;
+  std::optional<std::chrono::milliseconds> limit_;
+  bool isWhole_ = true;
   bool edged_ = false;
 };
 

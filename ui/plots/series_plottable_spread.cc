@@ -89,8 +89,10 @@ void SeriesPlottable::forBands(const std::function<void(const Band&, const QColo
   const bool log = mKeyAxis->scaleType() == QCPAxis::stLogarithmic;
   const double pixels = std::max<double>(1, mKeyAxis->axisRect()->width());
   const double pixel = (log ? std::log10(keys.upper / keys.lower) : keys.size()) / pixels;
+  const auto until = limit_ ? Spread::Clock::now() + *limit_ : Spread::Clock::time_point::max();
   for (SpreadLines& one : spreads_)
-    one.spread.update(one.lines, {keys.lower, keys.upper, pixel, log});
+    if (!one.spread.update(one.lines, {keys.lower, keys.upper, pixel, log}, until))
+      isWhole_ = false;
   const auto each = [&](SpreadPart part, MinMax Spread::Stretch::*values, double more) {
     for (std::size_t i = 0; i < spreads_.size(); ++i) {
       QColor color = Theme::instance().series(spreadLineColor(static_cast<int>(i)));

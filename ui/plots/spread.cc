@@ -26,90 +26,125 @@ std::pair<double, double> parts(std::span<double> values, double lower, double u
 
 }  // namespace
 
-double Spread::xOf(std::int64_t index) const {
+double Spread::Grid::xOf(std::int64_t index) const {
   const double at = static_cast<double>(index) * width_;
   return log_ ? std::pow(10, at) : at;
 }
 
-std::int64_t Spread::indexOf(double x) const {
+std::int64_t Spread::Grid::indexOf(double x) const {
   const double at = (log_ ? std::log10(std::max(x, kLeastOfLog)) : x) / width_;
   return static_cast<std::int64_t>(std::clamp(std::floor(at), -kMostIndex, kMostIndex));
 }
 
 // A power of two, and kept where it is nearly right: stretches stay the same while the view grows.
-double Spread::widthFor(const View& view) const {
+double Spread::Grid::widthFor(const View& view) const {
   if (view.log == log_ && width_ > 0.9 * view.pixel && width_ < 2.2 * view.pixel) return width_;
   return std::exp2(std::ceil(std::log2(view.pixel)));
 }
 
-bool Spread::takeLines(const std::vector<std::shared_ptr<Series>>& lines, const View& view) {
-  bool same = lines.size() == lines_.size();
-  lines_.resize(lines.size());
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    Line& line = lines_[i];
-    const Pyramid* shown = &lines[i]->shown(view.lower, view.upper);
-    if (line.shown == shown && line.revision == lines[i]->revision()) continue;
-    same = false;
-    const Pyramid* raw = &lines[i]->raw(view.lower, view.upper);
-    line = {shown, raw != shown ? raw : nullptr, lines[i]->revision()};
+void Spread::Grid::begin(const Lines& lines, const View& view) {
+  *this = {};
+  width_ = widthFor(view);
+  log_ = view.log;
+  first_ = indexOf(view.lower);
+  last_ = first_ - 1;
+  for (const auto& line : lines) {
+    const Pyramid* shown = &line->shown(view.lower, view.upper);
+    const Pyramid* raw = &line->raw(view.lower, view.upper);
+    Line& one = lines_.emplace_back();
+    one.shown = shown;
+    one.raw = raw != shown ? raw : nullptr;
+    one.revision = line->revision();
+    one.thinnings = line->thinnings();
   }
-  return same;
+}
+
+bool Spread::Grid::suits(const Lines& lines, const View& view) const {
+  if (lines.size() != lines_.size() || view.log != log_ || widthFor(view) != width_) return false;
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    if (lines_[i].shown != &lines[i]->shown(view.lower, view.upper) ||
+        lines_[i].revision != lines[i]->revision())
+      return false;
+  const std::int64_t lower = indexOf(view.lower), upper = indexOf(view.upper);
+  const std::int64_t most = 4 * (upper - lower + 1);  // that are kept to each side of the view
+  return upper >= first_ && lower <= last_ && lower - first_ <= most && last_ - upper <= most;
+}
+
+bool Spread::Grid::overlaps(const View& view) const {
+  return !stretches_.empty() && xOf(stretches_.front().index) < view.upper &&
+         xOf(stretches_.back().index + 1) > view.lower;
 }
 
 // Of the stretches made: the one with a line's last sample before the new ones, from which it goes
 // on to them.
-std::int64_t Spread::firstChanged(const std::vector<std::shared_ptr<Series>>& lines) {
+std::int64_t Spread::Grid::firstChanged(const Lines& lines) {
   std::int64_t first = last_ + 1;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     Line& line = lines_[i];
-    const std::size_t size = line.shown->size();
+    const Pyramid& shown = *line.shown;
+    if (line.thinnings != lines[i]->thinnings()) {  // fewer samples stand for those before x
+      line.seen = shown.lower(line.seenX);
+      line.settled = shown.lower(line.settledX);
+    }
+    const std::size_t size = shown.size();
     const bool replaced = line.replaced != lines[i]->replaced();
     const std::size_t same = std::min(replaced ? line.settled : line.seen, size);
     if (size > 0 && (replaced || size > same))
-      first = std::min(first, indexOf(line.shown->x(same > 0 ? same - 1 : 0)));
+      first = std::min(first, indexOf(shown.x(same > 0 ? same - 1 : 0)));
     line.seen = size;
-    line.settled = lines[i]->settled();
+    line.settled = std::min(lines[i]->settled(), size);
+    line.seenX = size > 0 ? shown.x(size - 1) : 0;
+    line.settledX = line.settled > 0 ? shown.x(line.settled - 1) : 0;
     line.replaced = lines[i]->replaced();
+    line.thinnings = lines[i]->thinnings();
   }
   return std::max(first, first_);
 }
 
-void Spread::update(const std::vector<std::shared_ptr<Series>>& lines, const View& view) {
-  if (!(view.pixel > 0) || !std::isfinite(view.pixel) || (view.log && view.lower <= 0))
-    return clear();
-  const bool same = takeLines(lines, view);
-  const double width = widthFor(view);
-  const bool isOther = !same || width != width_ || view.log != log_;
-  width_ = width;
-  log_ = view.log;
-  const std::int64_t lower = indexOf(view.lower), upper = indexOf(view.upper);
-  const std::int64_t most = 4 * (upper - lower + 1);  // that are kept to each side of the view
-  if (isOther || upper < first_ || lower > last_ || lower - first_ > most || last_ - upper > most) {
-    first_ = lower;
-    last_ = first_ - 1;
-  }
-  make(firstChanged(lines), std::max(last_, upper));
-  if (lower >= first_) return;
-  const std::vector<Stretch> after = std::exchange(stretches_, {});
-  append(lower, first_ - 1);
-  stretches_.insert(stretches_.end(), after.begin(), after.end());
-  first_ = lower;
-}
-
-void Spread::make(std::int64_t from, std::int64_t to) {
+bool Spread::Grid::extend(const Lines& lines, const View& view, Clock::time_point until,
+                          std::size_t& made) {
+  const std::int64_t lower = indexOf(view.lower), to = std::max(last_, indexOf(view.upper));
+  const std::int64_t from = firstChanged(lines);
   const auto kept =
       std::lower_bound(stretches_.begin(), stretches_.end(), from,
                        [](const Stretch& one, std::int64_t index) { return one.index < index; });
-  stretches_.erase(from == first_ ? stretches_.begin() : kept, stretches_.end());
-  last_ = to;
-  append(from, to);
+  stretches_.erase(kept, stretches_.end());
+  last_ = from - 1;
+  for (Line& line : lines_) line.at = line.shown->lower(xOf(from));
+  while (last_ < to) {
+    const std::int64_t end = std::min(last_ + 1 + kBatch, to + 1);
+    makeBatch(last_ + 1, end, stretches_);
+    made += batch_.size();
+    last_ = end - 1;
+    if (Clock::now() >= until) break;
+  }
+  if (last_ < to) return false;
+  while (lower < first_) {
+    const std::int64_t begin = std::max(lower, first_ - kBatch);
+    for (Line& line : lines_) line.at = line.shown->lower(xOf(begin));
+    std::vector<Stretch> before;
+    makeBatch(begin, first_, before);
+    made += batch_.size();
+    stretches_.insert(stretches_.begin(), before.begin(), before.end());
+    first_ = begin;
+    if (Clock::now() >= until) break;
+  }
+  return lower >= first_;
 }
 
-void Spread::append(std::int64_t from, std::int64_t to) {
-  if (from > to) return;
-  for (Line& line : lines_) line.at = line.shown->lower(xOf(from));
-  for (std::int64_t first = from; first <= to; first += kBatch)
-    makeBatch(first, std::min(first + kBatch, to + 1));
+bool Spread::update(const Grid::Lines& lines, const View& view, Clock::time_point until) {
+  if (!(view.pixel > 0) || !std::isfinite(view.pixel) || (view.log && view.lower <= 0)) {
+    clear();
+    return true;
+  }
+  if (shown_.suits(lines, view)) {
+    next_ = {};
+    return shown_.extend(lines, view, until, made_);
+  }
+  if (!next_.suits(lines, view)) next_.begin(lines, view);
+  const bool isWhole = next_.extend(lines, view, until, made_);
+  if (isWhole || !shown_.overlaps(view)) shown_ = std::exchange(next_, {});
+  return isWhole;
 }
 
 namespace {
@@ -125,28 +160,27 @@ MinMax between(const Pyramid& samples, std::size_t after, double x) {
 }
 }  // namespace
 
-void Spread::makeBatch(std::int64_t first, std::int64_t end) {
+void Spread::Grid::makeBatch(std::int64_t first, std::int64_t end, std::vector<Stretch>& out) {
   batch_.resize(static_cast<std::size_t>(end - first));
   for (std::int64_t index = first; index < end; ++index) {
-    Lines& values = batch_[static_cast<std::size_t>(index - first)];
+    Values& values = batch_[static_cast<std::size_t>(index - first)];
     values.all = {};
     values.lows.clear();
     values.highs.clear();
   }
   for (Line& line : lines_) addLine(line, first);
   for (std::int64_t index = first; index < end; ++index) {
-    Lines& values = batch_[static_cast<std::size_t>(index - first)];
+    Values& values = batch_[static_cast<std::size_t>(index - first)];
     if (values.lows.empty()) continue;
     const auto [quarter, lowMedian] = parts(values.lows, 0.25, 0.5);
     const auto [highMedian, threeQuarters] = parts(values.highs, 0.5, 0.75);
-    stretches_.push_back({index, values.all, {quarter, threeQuarters}, {lowMedian, highMedian}});
+    out.push_back({index, values.all, {quarter, threeQuarters}, {lowMedian, highMedian}});
   }
-  made_ += batch_.size();
 }
 
-void Spread::addLine(Line& line, std::int64_t index) {
+void Spread::Grid::addLine(Line& line, std::int64_t index) {
   std::size_t samples = 0;  // of the stretch before
-  for (Lines& values : batch_) {
+  for (Values& values : batch_) {
     const double begin = xOf(index), end = xOf(++index);
     const std::size_t at = line.at, next = line.shown->lower(end, at + samples);
     line.at = next;
@@ -162,7 +196,7 @@ void Spread::addLine(Line& line, std::int64_t index) {
   }
 }
 
-const Spread::Stretch* Spread::at(double x) const {
+const Spread::Stretch* Spread::Grid::at(double x) const {
   if (width_ <= 0 || (log_ && x <= 0)) return nullptr;
   const std::int64_t index = indexOf(x);
   const auto there =

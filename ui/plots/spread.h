@@ -2,9 +2,11 @@
 // into stretches; for each it holds the range of all values and quartiles over the lines. A line
 // without a sample in a stretch takes part with its value between the samples around it. When
 // samples are appended or the last ones replaced, only the stretches from there on are made again,
-// so that the cost of a live plot follows what is new. Threads: one.
+// so that the cost of a live plot follows what is new. Those of samples that are thinned later stay
+// as they are. What takes longer than a frame may is made in several. Threads: one.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -34,49 +36,71 @@ class Spread {
     bool log = false;
   };
 
-  // Stretches are one to two pixels wide.
-  void update(const std::vector<std::shared_ptr<Series>>& lines, const View& view);
+  // Makes what the view needs; stretches are one to two pixels wide. Returns false if it is not
+  // whole at `until`: then it goes on where it was at the next call, and shows what was there
+  // before, or what is made so far if that is out of the view.
+  using Clock = std::chrono::steady_clock;
+  bool update(const std::vector<std::shared_ptr<Series>>& lines, const View& view,
+              Clock::time_point until = Clock::time_point::max());
   void clear() { *this = {}; }
 
-  const std::vector<Stretch>& stretches() const { return stretches_; }  // those with lines
+  const std::vector<Stretch>& stretches() const { return shown_.stretches(); }  // with lines
   // nullptr: no line is there.
-  const Stretch* at(double x) const;
-  double begin(const Stretch& one) const { return xOf(one.index); }  // x
-  double end(const Stretch& one) const { return xOf(one.index + 1); }
-  std::size_t lines() const { return lines_.size(); }
+  const Stretch* at(double x) const { return shown_.at(x); }
+  double begin(const Stretch& one) const { return shown_.xOf(one.index); }  // x
+  double end(const Stretch& one) const { return shown_.xOf(one.index + 1); }
+  std::size_t lines() const { return shown_.lines(); }
   std::size_t made() const { return made_; }  // stretches, all updates together; for tests
 
  private:
-  struct Line {
-    const Pyramid* shown = nullptr;
-    const Pyramid* raw = nullptr;  // of the same samples, if `shown` is smoothed
-    std::uint64_t revision = 0;
-    // As last seen: samples, those of them that stay, and how often others were replaced.
-    std::size_t seen = 0, settled = 0;
-    std::uint64_t replaced = 0;
-    std::size_t at = 0;  // while stretches are made
-  };
-  double xOf(std::int64_t index) const;
-  std::int64_t indexOf(double x) const;
-  double widthFor(const View& view) const;
-  // Whether the lines are the same and have only got more samples.
-  bool takeLines(const std::vector<std::shared_ptr<Series>>& lines, const View& view);
-  std::int64_t firstChanged(const std::vector<std::shared_ptr<Series>>& lines);
-  void make(std::int64_t from, std::int64_t to);
-  void append(std::int64_t from, std::int64_t to);
-  void makeBatch(std::int64_t first, std::int64_t end);
-  void addLine(Line& line, std::int64_t index);  // to the batch, which begins at `index`
+  // Stretches of one width, made from these lines.
+  class Grid {
+   public:
+    using Lines = std::vector<std::shared_ptr<Series>>;
+    void begin(const Lines& lines, const View& view);
+    // Whether it can be extended to the view: the lines are the same and have only got more
+    // samples, the width is right, and the view is not far away.
+    bool suits(const Lines& lines, const View& view) const;
+    bool overlaps(const View& view) const;
+    // Returns whether all of the view is made; adds the stretches made to `made`.
+    bool extend(const Lines& lines, const View& view, Clock::time_point until, std::size_t& made);
 
-  std::vector<Line> lines_;
-  double width_ = 0;
-  bool log_ = false;
-  std::int64_t first_ = 0, last_ = -1;  // stretches made, with those that have no samples
-  std::vector<Stretch> stretches_;
-  struct Lines {
-    MinMax all;
-    std::vector<double> lows, highs;  // a value for each line that is there
+    const std::vector<Stretch>& stretches() const { return stretches_; }
+    const Stretch* at(double x) const;
+    double xOf(std::int64_t index) const;
+    std::size_t lines() const { return lines_.size(); }
+
+   private:
+    struct Line {
+      const Pyramid* shown = nullptr;
+      const Pyramid* raw = nullptr;  // of the same samples, if `shown` is smoothed
+      std::uint64_t revision = 0;
+      // As last seen: samples, those of them that stay, the last x of both, and how often samples
+      // were replaced and thinned.
+      std::size_t seen = 0, settled = 0;
+      double seenX = 0, settledX = 0;
+      std::uint64_t replaced = 0, thinnings = 0;
+      std::size_t at = 0;  // while stretches are made
+    };
+    std::int64_t indexOf(double x) const;
+    double widthFor(const View& view) const;
+    std::int64_t firstChanged(const Lines& lines);
+    // Appends those where a line is.
+    void makeBatch(std::int64_t first, std::int64_t end, std::vector<Stretch>& out);
+    void addLine(Line& line, std::int64_t index);  // to the batch, which begins at `index`
+
+    std::vector<Line> lines_;
+    double width_ = 0;
+    bool log_ = false;
+    std::int64_t first_ = 0, last_ = -1;  // stretches made, with those that have no samples
+    std::vector<Stretch> stretches_;
+    struct Values {
+      MinMax all;
+      std::vector<double> lows, highs;  // a value for each line that is there
+    };
+    std::vector<Values> batch_;  // of the stretches under way
   };
-  std::vector<Lines> batch_;  // of the stretches under way
+  Grid shown_, next_;  // the next one is under way
   std::size_t made_ = 0;
 };
 

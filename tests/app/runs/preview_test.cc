@@ -5,10 +5,12 @@
 #include <cmath>
 #include <limits>
 
+#include "app/runs/plan_figures.h"
 #include "app/runs/preview_memory.h"
 #include "app/specs/spec_text.h"
 #include "engine/cluster/strategies.h"
 #include "engine/plan/plan.h"
+#include "engine/plan/traffic.h"
 #include "engine/plan/wait_limit.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -298,6 +300,22 @@ class PreviewTest : public QObject {
       if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
       QVERIFY2(wireBytes(preview->plan) > 0, kind);
       QCOMPARE(wireBytes(preview->plan), linkBytes(*preview));
+    }
+  }
+
+  // What the exchanges of a plan send is all that its ranks send.
+  void figuresOfExchangesAreWhatIsSent() {
+    for (const char* kind : {"multi-worker-mirrored", "zero-3", "parameter-server", "pipeline"}) {
+      const auto preview = makePreview(
+          requestFor("fashion-mlp.yaml", 4, "", {std::string("strategy.kind=") + kind}), {});
+      if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
+      double sent = 0, traffic = 0;
+      for (const PlanFigure& one : planFigures(*preview))
+        if (one.name.starts_with("sent/")) sent += one.value;
+      for (const plan::Traffic& link : plan::stepTraffic(preview->plan))
+        traffic += static_cast<double>(link.bytes);
+      QVERIFY2(traffic > 0, kind);
+      QCOMPARE(sent, traffic);
     }
   }
 
