@@ -105,12 +105,19 @@ class PlacesTest : public QObject {
     QTest::keyClick(map, Qt::Key_Plus, Qt::ControlModifier);
     for (int i = 0; i < 3; ++i) QTest::keyClick(timeline, Qt::Key_Plus);
     page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(0);
-    QTRY_VERIFY_WITH_TIMEOUT(lossRange(page).upper > 390, 60'000);
+    // The plots over steps show the part that the map shows, and it follows them.
+    const auto isShared = [&] {
+      return std::abs(lossRange(page).lower - map->xRange().begin) < 1e-6 &&
+             std::abs(lossRange(page).upper - map->xRange().end) < 1e-6;
+    };
+    QVERIFY(map->xRange().span() < 200);
+    QTRY_VERIFY_WITH_TIMEOUT(isShared(), 60'000);
     for (int i = 0; i < 2; ++i) QTest::keyClick(lossCanvas(page), Qt::Key_Plus);
+    QVERIFY(isShared());
     const QCPRange loss = lossRange(page);
     const GridView::Zoom cells{map->xRange(), map->rowRange()},
         spans{timeline->xRange(), timeline->rowRange()};
-    QVERIFY(loss.size() < 300 && cells.x.span() < 200 && cells.rows.span() < 3);
+    QVERIFY(cells.x.span() < 100 && cells.rows.span() < 3);
     page = restarted();
     QVERIFY(page);
     QVERIFY(!page->findChild<QToolButton*>("followButton")->isChecked());
@@ -119,7 +126,6 @@ class PlacesTest : public QObject {
     QTest::qWait(200);
     QTRY_COMPARE_WITH_TIMEOUT(lossRange(page).lower, loss.lower, 60'000);
     QCOMPARE(lossRange(page).upper, loss.upper);
-    QTest::keyClick(lossCanvas(page), Qt::Key_Home);
     page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(3);
     map = page->findChild<HeatMapView*>();
     timeline = page->findChild<TimelineView*>("timeline");
@@ -132,6 +138,7 @@ class PlacesTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(shows(map, cells) && shows(timeline, spans), 60'000);
     QCOMPARE(map->chosenRank(), 1);
     QTest::keyClick(map, Qt::Key_Home);
+    QVERIFY(page->findChild<QToolButton*>("followButton")->isChecked());
     page = restarted();
     QVERIFY(page);
     map = page->findChild<HeatMapView*>();

@@ -28,6 +28,7 @@
 #include "ui/pages/steps_panel.h"
 #include "ui/pages/straggler_panel.h"
 #include "ui/pages/traffic_panel.h"
+#include "ui/plots/grid_view.h"
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"
 #include "ui/studio/background.h"
@@ -167,6 +168,7 @@ void RunPage::buildTabs() {
     placeAllSeries();
   });
   connect(steps_, &StepsPanel::cellChosen, this, &RunPage::showMoment);
+  shareZoom();
   for (PlotGroup* group : groups())
     connect(group, &PlotGroup::cursorLeft, steps_, [this] { steps_->choose(-1, 0); });
   connect(costs_, &CostsPanel::shown, this, &RunPage::showStep);
@@ -176,6 +178,21 @@ void RunPage::buildTabs() {
           [this](const Error& error) { message()->showError(error); });
   tabs_->setCornerWidget(tools_, Qt::TopRightCorner);
   body()->addWidget(tabs_, 1);
+}
+
+// The heat map and the plots over steps show the same part of the run.
+void RunPage::shareZoom() {
+  GridView* map = steps_->map();
+  connect(map, &GridView::viewChanged, stepGroup_, [this, map] {
+    if (const auto x = map->xZoom())
+      stepGroup_->setXRange(x->begin, x->end, nullptr);
+    else if (!stepGroup_->following())
+      stepGroup_->follow();
+  });
+  connect(stepGroup_, &PlotGroup::zoomChanged, map, [this, map] {
+    const auto zoom = stepGroup_->zoomed();
+    map->showX(zoom ? std::optional(GridView::Range{zoom->lower, zoom->upper}) : std::nullopt);
+  });
 }
 
 void RunPage::addPart(const char* name, QWidget* widget) {

@@ -99,6 +99,7 @@ class RunPage : public Page {
   void showEnd();
   void showStep(int rank, qint64 step);
   void showProfiled();
+  void shareZoom();
   void showMoment(int rank, qint64 step);  // rank -1: none
   QString nodeOfRank(int rank) const;      // as launched; "": not known
   void refreshRow();

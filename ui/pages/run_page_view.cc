@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "ui/pages/run_page.h"
+#include "ui/pages/steps_panel.h"
 #include "ui/plots/grid_view.h"
 #include "ui/plots/plot_group.h"
 
@@ -57,6 +58,7 @@ void RunPage::restoreView(const QVariantMap& view) {
   for (PlotGroup* group : groups())
     if (const auto zoom = plotZoomOf(view.value(group->objectName()).toMap()))
       group->restoreZoom(*zoom);
+  if (view.contains(steps_->map()->objectName())) steps_->keepView();
   for (GridView* grid : findChildren<GridView*>()) {
     const QVariantList ranges = view.value(grid->objectName()).toList();
     const auto x = rangeOf(ranges.value(0)), rows = rangeOf(ranges.value(1));

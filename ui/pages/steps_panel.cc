@@ -160,6 +160,10 @@ void StepsPanel::choose(int rank, qint64 step) {
   if (awaited_ && rank >= 0) dataChanged();  // also while another tab is shown
 }
 int StepsPanel::chosenRank() const { return awaited_ ? awaited_->rank : view_->chosenRank(); }
+void StepsPanel::keepView() {
+  if (awaited_) awaited_->comesIntoView = false;
+}
+GridView* StepsPanel::map() const { return view_; }
 qint64 StepsPanel::chosenStep() const { return awaited_ ? awaited_->step : view_->chosenStep(); }
 
 app::StepMeasure StepsPanel::measure() const {
@@ -211,7 +215,7 @@ void StepsPanel::chooseAwaited() {
   const bool mayCome = !document_->loaded() || !app::isFinal(document_->row().phase);
   if (map_.steps() < awaited_->step && mayCome) return;
   const Cell cell = *std::exchange(awaited_, std::nullopt);
-  view_->chooseCell(cell.rank, cell.step);
+  view_->chooseCell(cell.rank, cell.step, cell.comesIntoView);
 }
 
 QString StepsPanel::rankName(int rank) const {

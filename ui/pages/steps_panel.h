@@ -21,6 +21,7 @@ namespace lockstep::ui {
 class Card;
 class ColorLegend;
 class ElidedLabel;
+class GridView;
 class HeatMapView;
 class RunDocument;
 class StepReader;
@@ -39,6 +40,9 @@ class StepsPanel : public QWidget {
   void choose(int rank, qint64 step);  // as soon as it is read
   int chosenRank() const;
   qint64 chosenStep() const;
+  // A cell that is awaited is chosen without coming into view: another part was restored.
+  void keepView();
+  GridView* map() const;
 
  Q_SIGNALS:
   void cellChosen(int rank, qint64 step);  // rank -1: none
@@ -70,6 +74,7 @@ class StepsPanel : public QWidget {
   struct Cell {
     int rank = -1;
     qint64 step = 0;
+    bool comesIntoView = true;
   };
   std::optional<Cell> awaited_;  // chosen before it was read
   app::HeatMap map_;

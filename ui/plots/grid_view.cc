@@ -69,10 +69,23 @@ void GridView::restoreZoom(const Zoom& zoom) {
 }
 
 void GridView::showAwaited() {
-  if (!awaited_ || awaited_->rows.end > rowsAll_) return;
+  if (!awaited_ || rowsAll_ == 0 || awaited_->rows.end > rowsAll_) return;
   if (awaited_->x.end > xAll_.end + 1e-9 * xAll_.span()) return;
   const Zoom zoom = *std::exchange(awaited_, std::nullopt);
-  setView(zoom.x, zoom.rows);
+  show(zoom.x, zoom.rows.span() > 0 ? zoom.rows : rows_);
+}
+
+std::optional<GridView::Range> GridView::xZoom() const {
+  if (awaited_) return awaited_->x;
+  return x_ == xAll_ ? std::nullopt : std::optional(x_);
+}
+
+void GridView::showX(const std::optional<Range>& x) {
+  awaited_.reset();
+  if (rowsAll_ > 0)
+    show(x.value_or(xAll_), rows_);
+  else if (x)
+    awaited_ = Zoom{*x, {0, 0}};
 }
 
 void GridView::showAll() {
@@ -83,6 +96,11 @@ void GridView::showAll() {
 }
 
 void GridView::setView(const Range& x, const Range& rows) {
+  show(x, rows);
+  Q_EMIT viewChanged();
+}
+
+void GridView::show(const Range& x, const Range& rows) {
   const auto within = [](Range range, double begin, double end, double least) {
     const double span = std::clamp(range.span(), std::min(least, end - begin), end - begin);
     range.begin = std::clamp(range.begin, begin, end - span);
@@ -93,7 +111,6 @@ void GridView::setView(const Range& x, const Range& rows) {
   rows_ = within(rows, 0, std::max(rowsAll_, 1), kLeastRows);
   all_ = x_ == xAll_ && rows_.span() >= rowsAll_;
   markDirty();
-  Q_EMIT viewChanged();
 }
 
 void GridView::namesChanged() {

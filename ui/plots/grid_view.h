@@ -34,6 +34,10 @@ class GridView : public QWidget {
   std::optional<Zoom> zoomed() const;  // nullopt: all is shown
   // Shows that part once there are data for it, unless a person zooms before.
   void restoreZoom(const Zoom& zoom);
+  // The part of x that is shown, as another view has it too; nullopt: all of it. Without data it is
+  // shown once there are some.
+  std::optional<Range> xZoom() const;
+  void showX(const std::optional<Range>& x);
   QRect cellsRect() const;                     // where cells are drawn
   QPoint pixelOf(double x, double row) const;  // in this widget
   void setEmptyText(const QString& text);      // shown while there are no data
@@ -41,7 +45,7 @@ class GridView : public QWidget {
   QSize minimumSizeHint() const override { return {240, 110}; }
 
  Q_SIGNALS:
-  void viewChanged();
+  void viewChanged();  // by a person, or by setView() and showAll()
 
  protected:
   // Call after the data have changed; rows 0: no data.
@@ -83,6 +87,7 @@ class GridView : public QWidget {
   double rowAt(double pixel) const;
   void zoom(double factor, double x, bool rows, double row);
   void showAwaited();
+  void show(const Range& x, const Range& rows);
   int tickRoom() const;
   void drawAxes(QPainter& painter) const;
 

@@ -87,7 +87,7 @@ void HeatMapView::choose(double x, double row) {
   chooseCell(order_[static_cast<std::size_t>(row)], static_cast<std::int64_t>(std::floor(x)));
 }
 
-void HeatMapView::chooseCell(int rank, std::int64_t step) {
+void HeatMapView::chooseCell(int rank, std::int64_t step, bool comesIntoView) {
   const int row = rowOf(rank);
   if (row < 0) {
     rank = -1;
@@ -100,7 +100,7 @@ void HeatMapView::chooseCell(int rank, std::int64_t step) {
   if (rank == rank_ && step == step_) return;
   rank_ = rank;
   step_ = step;
-  if (row >= 0) bringIntoView(static_cast<double>(step), 1, row);
+  if (row >= 0 && comesIntoView) bringIntoView(static_cast<double>(step), 1, row);
   describe();
   update();
   Q_EMIT cellChosen(rank_, step_);

@@ -19,7 +19,7 @@ class HeatMapView : public GridView {
   // Call after the map has changed. `order` has the rank of each row; `names` is by rank.
   void refresh(std::vector<int> order, std::vector<QString> names, double scale);
   // rank -1: none. Emits cellChosen on changes.
-  void chooseCell(int rank, std::int64_t step);
+  void chooseCell(int rank, std::int64_t step, bool comesIntoView = true);
   int chosenRank() const { return rank_; }
   std::int64_t chosenStep() const { return step_; }
   QPoint centreOf(int rank, std::int64_t step) const;  // in this widget

@@ -38,6 +38,7 @@ void PlotGroup::setXRange(double lower, double upper, PlotView* from) {
   for (const auto& view : views_) {
     if (view && view != from) view->showXRange(lower, upper);
   }
+  Q_EMIT zoomChanged();
 }
 
 std::optional<PlotGroup::Zoom> PlotGroup::zoomed() const {
@@ -69,6 +70,7 @@ void PlotGroup::follow() {
   for (const auto& view : views_) {
     if (view) view->resetZoom();
   }
+  Q_EMIT zoomChanged();
 }
 
 void PlotGroup::extent(double* lower, double* upper) const {

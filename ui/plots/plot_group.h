@@ -54,6 +54,7 @@ class PlotGroup : public QObject {
 
  Q_SIGNALS:
   void followingChanged(bool following);
+  void zoomChanged();  // of x
   void pausedChanged(bool paused);
   void cursorLeft();  // whoever has set it may clear it
 
