@@ -118,14 +118,6 @@ class BusyTimes : public QApplication {
     }
     events_.clear();
     mostProcessor_ = std::max(mostProcessor_, now.processor);
-    if (now.wall > 25) {
-      timespec t;
-      clock_gettime(CLOCK_MONOTONIC, &t);
-      std::fprintf(stderr, "FRAME ends %.3f wall %.0f cpu %.0f wait %.0f\n",
-                   t.tv_sec + t.tv_nsec * 1e-9, now.wall, now.processor, now.waiting);
-      for (const auto& [what, ms] : events_)
-        if (ms > 5) std::fprintf(stderr, "   %s %.0f\n", qPrintable(what), ms);
-    }
     above50_ += now.wall > 50;
     above50WithCore_ += now.wall - now.waiting > 50;
     wall_.invalidate();
